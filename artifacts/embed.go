@@ -1,0 +1,22 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package artifacts carries the manifests of this folder inside the binaries
+// that install them.
+package artifacts
+
+import "embed"
+
+// Folders inside Files.
+const (
+	// Base is the kustomization with everything but the processes: CRD,
+	// namespace, RBAC and PriorityClasses.
+	Base = "base"
+	// Examples are GPUTasks to try.
+	Examples = "examples"
+)
+
+// Files are the manifests as they are in this folder.
+//
+//go:embed kustomization.yaml base controller crds examples rbac
+var Files embed.FS

@@ -1,0 +1,122 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command crdschema finishes the CRD that controller-gen wrote, in place. It
+// changes only the embedded Pod template, whose Go type is Kubernetes' own and
+// takes no markers of ours:
+//
+//   - descriptions are dropped: with them the CRD is too large for
+//     "kubectl apply", which keeps a copy of the object in an annotation of at
+//     most 256 KiB;
+//   - the list of containers and their names get bounds, without which the API
+//     server refuses validation rules over them as too expensive.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// maxContainers is far above what Pods have and low enough for CEL's cost
+	// limits.
+	maxContainers = 64
+	// maxContainerName is the length of a DNS label, Kubernetes' own limit.
+	maxContainerName = 63
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: crdschema CRD_FILE")
+		os.Exit(2)
+	}
+	if err := rewrite(os.Args[1]); err != nil {
+		fmt.Fprintf(os.Stderr, "crdschema: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func rewrite(path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(content, crd); err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	for i := range crd.Spec.Versions {
+		if err := finishTemplate(crd.Spec.Versions[i].Schema.OpenAPIV3Schema); err != nil {
+			return fmt.Errorf("%s, version %s: %w", path, crd.Spec.Versions[i].Name, err)
+		}
+	}
+	content, err = marshalWithoutStatus(crd)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o644) //nolint:gosec // a manifest for everybody to read
+}
+
+// finishTemplate changes the schema at spec.template of the given root schema.
+func finishTemplate(root *apiextensionsv1.JSONSchemaProps) error {
+	spec, hasSpec := root.Properties["spec"]
+	template, hasTemplate := spec.Properties["template"]
+	if !hasSpec || !hasTemplate {
+		return errors.New("the schema has no spec.template")
+	}
+	description := template.Description
+	stripDescriptions(&template)
+	template.Description = description
+	if err := boundContainers(&template); err != nil {
+		return err
+	}
+	spec.Properties["template"] = template
+	return nil
+}
+
+func stripDescriptions(schema *apiextensionsv1.JSONSchemaProps) {
+	schema.Description = ""
+	for name, property := range schema.Properties {
+		stripDescriptions(&property)
+		schema.Properties[name] = property
+	}
+	if schema.Items != nil && schema.Items.Schema != nil {
+		stripDescriptions(schema.Items.Schema)
+	}
+	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+		stripDescriptions(schema.AdditionalProperties.Schema)
+	}
+}
+
+func boundContainers(template *apiextensionsv1.JSONSchemaProps) error {
+	containers, found := template.Properties["spec"].Properties["containers"]
+	if !found || containers.Items == nil || containers.Items.Schema == nil {
+		return errors.New("the schema has no spec.template.spec.containers")
+	}
+	containers.MinItems = ptr.To[int64](1)
+	containers.MaxItems = ptr.To[int64](maxContainers)
+	name := containers.Items.Schema.Properties["name"]
+	name.MaxLength = ptr.To[int64](maxContainerName)
+	containers.Items.Schema.Properties["name"] = name
+	template.Properties["spec"].Properties["containers"] = containers
+	return nil
+}
+
+// marshalWithoutStatus leaves out the status, which belongs to the API server.
+func marshalWithoutStatus(crd *apiextensionsv1.CustomResourceDefinition) ([]byte, error) {
+	full, err := yaml.Marshal(crd)
+	if err != nil {
+		return nil, err
+	}
+	object := map[string]any{}
+	if err := yaml.Unmarshal(full, &object); err != nil {
+		return nil, err
+	}
+	delete(object, "status")
+	return yaml.Marshal(object)
+}

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Copyright The gpu-controller Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Writes all generated code: deep copies, registration, clientset, listers,
+# informers and apply configurations from pkg/apis, and the CRD in artifacts/.
+# Run it after every change of pkg/apis. hack/verify-codegen.sh checks the
+# result. Set OUTPUT to write the files into another copy of the tree.
+
+set -o errexit -o nounset -o pipefail
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+OUTPUT="${OUTPUT:-${ROOT}}"
+MODULE="falldio.github.io/gpu-controller"
+BOILERPLATE="${ROOT}/hack/boilerplate.go.txt"
+
+cd "${OUTPUT}"
+export GOBIN="${ROOT}/bin/codegen"
+CODEGEN="$(go list -modfile="${ROOT}/go.tools.mod" -m -f '{{.Dir}}' k8s.io/code-generator)"
+# shellcheck source=/dev/null
+source "${CODEGEN}/kube_codegen.sh"
+
+kube::codegen::gen_helpers --boilerplate "${BOILERPLATE}" "${OUTPUT}/pkg/apis"
+kube::codegen::gen_register --boilerplate "${BOILERPLATE}" "${OUTPUT}/pkg/apis"
+kube::codegen::gen_client \
+  --with-watch \
+  --with-applyconfig \
+  --boilerplate "${BOILERPLATE}" \
+  --output-dir "${OUTPUT}/pkg/generated" \
+  --output-pkg "${MODULE}/pkg/generated" \
+  "${OUTPUT}/pkg/apis"
+
+echo "Generating the CRD"
+go tool -modfile="${ROOT}/go.tools.mod" controller-gen \
+  crd:generateEmbeddedObjectMeta=true \
+  paths=./pkg/apis/... \
+  output:crd:dir=artifacts/crds
+go run ./hack/crdschema artifacts/crds/falldio.com_gputasks.yaml

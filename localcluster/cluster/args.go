@@ -1,0 +1,149 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	serviceRange = "10.0.0.0/24"
+
+	// Nothing on one machine needs to be held back.
+	clientQPS   = "1000"
+	clientBurst = "2000"
+
+	nodeMonitorPeriod = 2 * time.Second
+)
+
+// controllers are those of kube-controller-manager that a cluster without
+// storage, network and cloud needs.
+var controllers = []string{
+	"clusterrole-aggregation-controller",
+	"daemonset-controller",
+	"deployment-controller",
+	"disruption-controller",
+	"garbage-collector-controller",
+	"job-controller",
+	"namespace-controller",
+	"node-lifecycle-controller",
+	"pod-garbage-collector-controller",
+	"replicaset-controller",
+	"resourcequota-controller",
+	"root-ca-certificate-publisher-controller",
+	"serviceaccount-controller",
+	"serviceaccount-token-controller",
+	"taint-eviction-controller",
+	"ttl-after-finished-controller",
+}
+
+func etcdArgs(l layout, p ports) []string {
+	client, peer := "https://"+address(p.etcd), "https://"+address(p.etcdPeer)
+	return []string{
+		"--name=localcluster",
+		"--data-dir=" + l.etcdData(),
+		"--listen-client-urls=" + client,
+		"--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=localcluster=" + peer,
+		"--client-cert-auth",
+		"--trusted-ca-file=" + l.pki(pkiEtcdAuthority) + ".crt",
+		"--cert-file=" + l.pki(pkiEtcdServer) + ".crt",
+		"--key-file=" + l.pki(pkiEtcdServer) + ".key",
+		"--peer-client-cert-auth",
+		"--peer-trusted-ca-file=" + l.pki(pkiEtcdAuthority) + ".crt",
+		"--peer-cert-file=" + l.pki(pkiEtcdServer) + ".crt",
+		"--peer-key-file=" + l.pki(pkiEtcdServer) + ".key",
+		// The data need not survive the machine, only etcd itself.
+		"--unsafe-no-fsync",
+		"--quota-backend-bytes=" + strconv.Itoa(4<<30),
+		"--log-level=warn",
+	}
+}
+
+func apiServerArgs(l layout, p ports) []string {
+	return []string{
+		"--bind-address=" + loopback,
+		"--advertise-address=" + loopback,
+		"--secure-port=" + strconv.Itoa(p.apiServer),
+		"--tls-cert-file=" + l.pki(pkiServer) + ".crt",
+		"--tls-private-key-file=" + l.pki(pkiServer) + ".key",
+		"--client-ca-file=" + l.pki(pkiClusterAuthority) + ".crt",
+		"--anonymous-auth=false",
+		"--authorization-mode=RBAC",
+		"--allow-privileged",
+		"--etcd-servers=https://" + address(p.etcd),
+		"--etcd-cafile=" + l.pki(pkiEtcdAuthority) + ".crt",
+		"--etcd-certfile=" + l.pki(pkiEtcdClient) + ".crt",
+		"--etcd-keyfile=" + l.pki(pkiEtcdClient) + ".key",
+		"--service-cluster-ip-range=" + serviceRange,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + l.pki(pkiServiceAccountKeys) + ".key",
+		"--service-account-signing-key-file=" + l.pki(pkiServiceAccountKeys) + ".key",
+		"--endpoint-reconciler-type=none",
+		"--profiling=false",
+		"--max-requests-inflight=3000",
+		"--max-mutating-requests-inflight=1000",
+	}
+}
+
+func controllerManagerArgs(l layout, p ports, grace time.Duration) []string {
+	return append(componentArgs(l, p.controllerManager, userControllerManager),
+		"--controllers="+strings.Join(controllers, ","),
+		"--use-service-account-credentials",
+		"--service-account-private-key-file="+l.pki(pkiServiceAccountKeys)+".key",
+		"--root-ca-file="+l.pki(pkiClusterAuthority)+".crt",
+		"--node-monitor-period="+nodeMonitorPeriod.String(),
+		"--node-monitor-grace-period="+grace.String(),
+		// Losing many nodes at once is a test here, no fault of the network.
+		"--large-cluster-size-threshold=100000",
+		"--node-eviction-rate=100",
+		"--secondary-node-eviction-rate=100",
+		"--unhealthy-zone-threshold=1",
+	)
+}
+
+func schedulerArgs(l layout, p ports) []string {
+	return componentArgs(l, p.scheduler, userScheduler)
+}
+
+// componentArgs are common to what stems from Kubernetes.
+func componentArgs(l layout, port int, user string) []string {
+	kubeconfig := l.userKubeconfig(user)
+	return []string{
+		"--bind-address=" + loopback,
+		"--secure-port=" + strconv.Itoa(port),
+		"--tls-cert-file=" + l.pki(pkiServer) + ".crt",
+		"--tls-private-key-file=" + l.pki(pkiServer) + ".key",
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--leader-elect=false",
+		"--kube-api-qps=" + clientQPS,
+		"--kube-api-burst=" + clientBurst,
+		"--profiling=false",
+	}
+}
+
+func kwokArgs(l layout) []string {
+	return []string{
+		"--kubeconfig=" + l.userKubeconfig(userKWOK),
+		"--config=" + l.kwokConfig(),
+	}
+}
+
+func gpuControllerArgs(l layout, p ports, extra []string) []string {
+	return append([]string{
+		"--kubeconfig=" + l.userKubeconfig(userGPUController),
+		"--leader-elect=false",
+		"--metrics-bind-address=" + address(p.gpuController),
+	}, extra...)
+}
+
+func applyArgs(l layout, directory string) []string {
+	return []string{"apply", "--kubeconfig=" + l.userKubeconfig(userAdmin), "--kustomize=" + directory}
+}

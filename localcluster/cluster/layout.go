@@ -1,0 +1,44 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import "path/filepath"
+
+// layout knows where everything is in the cluster's directory.
+type layout struct{ dir string }
+
+// KubeconfigPath returns where the cluster in a directory has its kubeconfig.
+// The file exists exactly while the cluster is ready.
+func KubeconfigPath(dir string) string { return filepath.Join(dir, "kubeconfig") }
+
+func (l layout) kubeconfig() string { return KubeconfigPath(l.dir) }
+func (l layout) userKubeconfig(user string) string {
+	return filepath.Join(l.dir, user+".kubeconfig")
+}
+func (l layout) pki(name string) string      { return filepath.Join(l.dir, "pki", name) }
+func (l layout) logs() string                { return filepath.Join(l.dir, "logs") }
+func (l layout) log(component string) string { return filepath.Join(l.logs(), component+".log") }
+func (l layout) etcdData() string            { return filepath.Join(l.dir, "etcd") }
+func (l layout) kwokHome() string            { return filepath.Join(l.dir, "kwok") }
+func (l layout) kwokConfig() string          { return filepath.Join(l.dir, "kwok", "stages.yaml") }
+func (l layout) artifacts() string           { return filepath.Join(l.dir, "artifacts") }
+
+// The key pairs and key files under pki, without .crt and .key.
+const (
+	pkiClusterAuthority   = "ca"
+	pkiEtcdAuthority      = "etcd-ca"
+	pkiEtcdServer         = "etcd-server"
+	pkiEtcdClient         = "etcd-client"
+	pkiServer             = "server"
+	pkiServiceAccountKeys = "service-accounts"
+)
+
+// The users with a kubeconfig of their own; the file bears the user's name.
+const (
+	userAdmin             = "admin"
+	userControllerManager = "controller-manager"
+	userScheduler         = "scheduler"
+	userKWOK              = "kwok"
+	userGPUController     = "gpu-controller"
+)

@@ -1,0 +1,37 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pki
+
+import "net"
+
+// The users of the cluster. RBAC knows the system: names by itself.
+var (
+	Admin             = Identity{CommonName: "localcluster-admin", Organizations: []string{"system:masters"}}
+	ControllerManager = Identity{CommonName: "system:kube-controller-manager"}
+	Scheduler         = Identity{CommonName: "system:kube-scheduler"}
+	// KWOK plays all kubelets at once. No role fits that, and nobody's rights
+	// are tested with it.
+	KWOK = Identity{CommonName: "kwok", Organizations: []string{"system:masters"}}
+	// GPUController is the service account that the controller runs as in a
+	// real cluster, so that a right missing from its role shows up here too.
+	GPUController = ServiceAccount("gpu-controller-system", "gpu-controller")
+)
+
+// ServiceAccount returns the identity that the API server gives to the bearers
+// of a service account's token.
+func ServiceAccount(namespace, name string) Identity {
+	return Identity{
+		CommonName:    "system:serviceaccount:" + namespace + ":" + name,
+		Organizations: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace},
+	}
+}
+
+// LoopbackServer returns the identity of a server that only this machine sees.
+func LoopbackServer(name string, extra ...net.IP) Identity {
+	return Identity{
+		CommonName: name,
+		DNSNames:   []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
+		IPs:        append([]net.IP{net.IPv4(127, 0, 0, 1)}, extra...),
+	}
+}

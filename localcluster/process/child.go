@@ -1,0 +1,197 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// child is one supervised process through all its lives.
+type child struct {
+	spec   Spec
+	group  *Group
+	clock  clock.Clock
+	onExit func(Exit)
+
+	stopping chan struct{} // closed when the process shall not run any more
+	stopOnce sync.Once
+	stopped  chan struct{} // closed when it does not
+
+	mu      sync.Mutex
+	command *exec.Cmd // nil between two lives
+	exits   int
+	excuse  string // why restart ended the process, if it did
+}
+
+func newChild(spec Spec, group *Group, clock clock.Clock, onExit func(Exit)) *child {
+	return &child{
+		spec: spec, group: group, clock: clock, onExit: onExit,
+		stopping: make(chan struct{}), stopped: make(chan struct{}),
+	}
+}
+
+// start begins a life of the process.
+func (c *child) start() error {
+	log, err := os.OpenFile(c.spec.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", c.spec.Name, err)
+	}
+	defer log.Close() // the process has its own copy
+
+	command := exec.Command(c.spec.Path, c.spec.Args...)
+	command.Env = append(os.Environ(), c.spec.Env...)
+	command.Stdout, command.Stderr = log, log
+	c.group.Adopt(command)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", c.spec.Name, err)
+	}
+	c.command = command
+	return nil
+}
+
+// supervise starts the process again whenever it ends, until stop.
+func (c *child) supervise(ctx context.Context) {
+	defer close(c.stopped)
+	var delay time.Duration
+	born := c.clock.Now()
+	reason := c.wait()
+	for !c.isStopping() {
+		delay = nextDelay(delay, c.clock.Since(born))
+		c.countExit()
+		c.onExit(Exit{Name: c.spec.Name, Reason: reason, Delay: delay})
+		if !c.pause(delay) {
+			return
+		}
+		if c.spec.BeforeRestart != nil {
+			c.spec.BeforeRestart(ctx)
+		}
+		born = c.clock.Now()
+		reason = c.live()
+	}
+}
+
+// live is one life of the process after its first. It returns how it ended.
+func (c *child) live() string {
+	if c.isStopping() {
+		return ""
+	}
+	if err := c.start(); err != nil {
+		return err.Error()
+	}
+	if c.isStopping() { // stop may have looked for the process before it was there
+		c.kill()
+	}
+	return c.wait()
+}
+
+func (c *child) wait() string {
+	c.mu.Lock()
+	command := c.command
+	c.mu.Unlock()
+	reason := "exit status 0"
+	if err := command.Wait(); err != nil {
+		reason = err.Error()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.command = nil
+	if c.excuse != "" {
+		reason, c.excuse = c.excuse, ""
+	}
+	return reason
+}
+
+// pause returns false if the process is to stop.
+func (c *child) pause(delay time.Duration) bool {
+	timer := c.clock.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-c.stopping:
+		return false
+	}
+}
+
+func (c *child) stop(limit time.Duration) {
+	c.stopOnce.Do(func() { close(c.stopping) })
+	c.signal(syscall.SIGTERM)
+	timer := c.clock.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-c.stopped:
+		return
+	case <-timer.C():
+	}
+	c.kill()
+	<-c.stopped
+}
+
+func (c *child) restart(reason string) {
+	c.mu.Lock()
+	running := c.command != nil
+	if running {
+		c.excuse = reason
+	}
+	c.mu.Unlock()
+	if running {
+		c.kill()
+	}
+}
+
+func (c *child) kill() { c.signal(syscall.SIGKILL) }
+
+func (c *child) signal(signal syscall.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.command == nil {
+		return
+	}
+	if err := c.command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		// Only a process that changed its user could refuse; the janitor is
+		// told the same, so there is nothing better to do.
+		return
+	}
+}
+
+func (c *child) isStopping() bool {
+	select {
+	case <-c.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *child) countExit() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.exits++
+}
+
+func (c *child) exitCount() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.exits
+}
+
+func (c *child) pid() (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.command == nil {
+		return 0, ErrNotRunning
+	}
+	return c.command.Process.Pid, nil
+}

@@ -1,0 +1,128 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Spec describes a process that shall run for as long as the cluster lives.
+type Spec struct {
+	// Name identifies the process among the supervisor's.
+	Name string
+	Path string
+	Args []string
+	// Env is added to this process's environment.
+	Env []string
+	// LogPath is a file that the process's output is appended to.
+	LogPath string
+	// BeforeRestart runs before each start but the first. Optional.
+	BeforeRestart func(context.Context)
+}
+
+// Exit is the end of a process that shall still run.
+type Exit struct {
+	Name string
+	// Reason is what the operating system says, for example "signal: killed",
+	// or Restart's caller.
+	Reason string
+	// Delay is how long the supervisor waits before it starts the process anew.
+	Delay time.Duration
+}
+
+// Supervisor keeps processes running.
+type Supervisor struct {
+	group  *Group
+	clock  clock.Clock
+	onExit func(Exit)
+
+	mu       sync.Mutex
+	children map[string]*child
+}
+
+// NewSupervisor returns a supervisor that starts its processes in the group and
+// tells onExit about each unexpected end. onExit must not block.
+func NewSupervisor(group *Group, clock clock.Clock, onExit func(Exit)) *Supervisor {
+	return &Supervisor{group: group, clock: clock, onExit: onExit, children: map[string]*child{}}
+}
+
+// Start starts a process and supervises it until Stop.
+func (s *Supervisor) Start(ctx context.Context, spec Spec) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.children[spec.Name] != nil {
+		return fmt.Errorf("%s is already supervised", spec.Name)
+	}
+	child := newChild(spec, s.group, s.clock, s.onExit)
+	if err := child.start(); err != nil {
+		return err
+	}
+	s.children[spec.Name] = child
+	go child.supervise(ctx)
+	return nil
+}
+
+// Exits tells how often a process has ended and was to run.
+func (s *Supervisor) Exits(name string) int {
+	if child := s.child(name); child != nil {
+		return child.exitCount()
+	}
+	return 0
+}
+
+// Restart ends a process so that it is started again. The reason is what onExit
+// gets to hear.
+func (s *Supervisor) Restart(name, reason string) {
+	if child := s.child(name); child != nil {
+		child.restart(reason)
+	}
+}
+
+// Stop ends the named processes together: politely at first, and with SIGKILL
+// after the limit. Unknown names are ignored.
+func (s *Supervisor) Stop(limit time.Duration, names ...string) {
+	var stopping sync.WaitGroup
+	for _, name := range names {
+		if child := s.child(name); child != nil {
+			stopping.Go(func() { child.stop(limit) })
+		}
+	}
+	stopping.Wait()
+}
+
+// StopAll ends all processes together.
+func (s *Supervisor) StopAll(limit time.Duration) {
+	s.mu.Lock()
+	names := make([]string, 0, len(s.children))
+	for name := range s.children {
+		names = append(names, name)
+	}
+	s.mu.Unlock()
+	slices.Sort(names)
+	s.Stop(limit, names...)
+}
+
+// ErrNotRunning says that a supervised process was between two starts.
+var ErrNotRunning = errors.New("the process is not running")
+
+// PID returns the id of a process that is running.
+func (s *Supervisor) PID(name string) (int, error) {
+	if child := s.child(name); child != nil {
+		return child.pid()
+	}
+	return 0, ErrNotRunning
+}
+
+func (s *Supervisor) child(name string) *child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.children[name]
+}

@@ -1,0 +1,49 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+const (
+	defaultCPU    = "192"
+	defaultMemory = "2Ti"
+	defaultPods   = 110 // the kubelet's own default
+	mebibytes     = 1024
+)
+
+// gigabytesInModel finds the memory that most models bear in their name, as in
+// "h100-80gb-hbm3".
+var gigabytesInModel = regexp.MustCompile(`(?:^|-)(\d+)gb(?:-|$)`)
+
+func setDefaults(group *NodeGroup) {
+	if group.CPU == "" {
+		group.CPU = defaultCPU
+	}
+	if group.Memory == "" {
+		group.Memory = defaultMemory
+	}
+	if group.Pods == 0 {
+		group.Pods = defaultPods
+	}
+	if group.GPUMemory == "" && group.GPUsPerNode > 0 {
+		group.GPUMemory = memoryOfModel(group.Model)
+	}
+}
+
+// memoryOfModel returns "" for a model that does not tell its memory.
+func memoryOfModel(model string) string {
+	match := gigabytesInModel.FindStringSubmatch(model)
+	if match == nil {
+		return ""
+	}
+	gigabytes, err := strconv.Atoi(match[1])
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%dMi", gigabytes*mebibytes)
+}

@@ -1,0 +1,34 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stages tells KWOK how simulated nodes and Pods behave.
+package stages
+
+// Annotations of Pods.
+const (
+	// AnnotationDuration says how long a Pod runs before it ends by itself, as
+	// a Go duration such as "1m30s", or DurationForever. Without it, the Pods of
+	// GPUTasks run for Config.PodDuration and all others forever. A Pod whose
+	// restartPolicy is Always never ends by itself, and one whose restartPolicy
+	// is OnFailure ends as if it were Never.
+	AnnotationDuration = "simulation.falldio.com/duration"
+	// DurationForever is the duration of a Pod that never ends by itself.
+	DurationForever = "forever"
+	// AnnotationExitCode is the exit code of the Pod's containers, from 0 to
+	// 255. The default is 0, or 1 for an attempt that AnnotationFailAttempts
+	// lets fail. Anything but 0 makes the Pod fail.
+	AnnotationExitCode = "simulation.falldio.com/exit-code"
+	// AnnotationFailAttempts is how many attempts fail, counted by the Pod's
+	// label falldio.com/attempt (0 without it): with "2" the attempts 0 and 1
+	// fail, and attempt 2 succeeds. Without it the exit code counts always.
+	AnnotationFailAttempts = "simulation.falldio.com/fail-attempts"
+	// AnnotationFinishAt is written by the simulation when a Pod starts: the
+	// moment at which the Pod will end. It outlives a restart of KWOK. Changing
+	// it changes the end.
+	AnnotationFinishAt = "simulation.falldio.com/finish-at"
+)
+
+// AnnotationNotReady with the value "true" makes a Node's kubelet say that the
+// node is not ready; anything else makes it ready again. To simulate a kubelet
+// that has fallen silent, take away the Node's label type=kwok.
+const AnnotationNotReady = "simulation.falldio.com/not-ready"

@@ -1,0 +1,93 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stages
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"path"
+	"text/template"
+	"time"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// Config is what the stages and KWOK's own configuration depend on.
+type Config struct {
+	// PodDuration is how long the Pods of GPUTasks run that do not say it.
+	PodDuration time.Duration
+	// Nodes is how many nodes KWOK plays.
+	Nodes int
+	// ServerAddress is where KWOK answers health checks.
+	ServerAddress string
+	// NodeSelector selects the nodes that KWOK plays by their labels.
+	NodeSelector string
+}
+
+//go:embed templates/*.yaml
+var templates embed.FS
+
+// The stages themselves contain templates, which KWOK executes with {{ }}.
+const leftDelimiter, rightDelimiter = "[[", "]]"
+
+// Render returns KWOK's configuration file: its options and all stages.
+func Render(config Config) ([]byte, error) {
+	if config.PodDuration <= 0 {
+		return nil, fmt.Errorf("the Pods' default duration must be greater than 0, it is %v", config.PodDuration)
+	}
+	entries, err := templates.ReadDir("templates")
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	for _, entry := range entries {
+		out.WriteString("---\n")
+		if err := render(&out, path.Join("templates", entry.Name()), newValues(config)); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}
+
+func render(out *bytes.Buffer, name string, values values) error {
+	text, err := templates.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	parsed, err := template.New(name).Delims(leftDelimiter, rightDelimiter).Option("missingkey=error").Parse(string(text))
+	if err != nil {
+		return err
+	}
+	return parsed.Execute(out, values)
+}
+
+// values are what the templates know.
+type values struct {
+	Config
+	LeaseSeconds int
+
+	Duration, Forever, ExitCode, FailAttempts, FinishAt, NotReady string
+
+	WellFormed string
+
+	LabelApp, LabelAppValue, LabelAttempt string
+}
+
+func newValues(config Config) values {
+	return values{
+		Config:        config,
+		LeaseSeconds:  int(LeaseDuration(config.Nodes).Seconds()),
+		Duration:      AnnotationDuration,
+		Forever:       DurationForever,
+		ExitCode:      AnnotationExitCode,
+		FailAttempts:  AnnotationFailAttempts,
+		FinishAt:      AnnotationFinishAt,
+		NotReady:      AnnotationNotReady,
+		WellFormed:    wellFormed(),
+		LabelApp:      v1.LabelApp,
+		LabelAppValue: v1.LabelAppValue,
+		LabelAttempt:  v1.LabelAttempt,
+	}
+}

@@ -1,0 +1,33 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stages
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The forms of the annotations' values. They bound the numbers so that nothing
+// that KWOK computes with them overflows.
+const (
+	durationForm = "^(" + DurationForever + "|([0-9]{1,6}([.][0-9]{1,9})?(ns|us|ms|s|m|h)){1,6})$"
+	exitCodeForm = "^([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$"
+	numberForm   = "^(0|[1-9][0-9]{0,8})$"
+)
+
+// wellFormed is a jq expression that tells whether a Pod's annotations make
+// sense. Annotations that are missing do.
+func wellFormed() string {
+	forms := []struct{ annotation, form string }{
+		{AnnotationDuration, durationForm},
+		{AnnotationExitCode, exitCodeForm},
+		{AnnotationFailAttempts, numberForm},
+	}
+	conditions := make([]string, 0, len(forms))
+	for _, f := range forms {
+		value := fmt.Sprintf(".metadata.annotations[%q]", f.annotation)
+		conditions = append(conditions, fmt.Sprintf("(%s == null or (%s | test(%q)))", value, value, f.form))
+	}
+	return strings.Join(conditions, " and ")
+}

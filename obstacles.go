@@ -1,0 +1,135 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+)
+
+// Reasons why the API server refuses a Pod, as the condition PodsCreated gives
+// them.
+const (
+	reasonPriorityClassNotFound = "PriorityClassNotFound"
+	reasonQuotaExceeded         = "QuotaExceeded"
+	reasonForbidden             = "Forbidden"
+	reasonPodNameTaken          = "PodNameTaken"
+)
+
+// obstacleFrom turns the API server's refusal of a Pod into words for the
+// task's user. It returns nil for errors that say nothing about the task, such
+// as an API server that can't be reached.
+func obstacleFrom(err error, pod *corev1.Pod) *gputask.Obstacle {
+	text := statusMessage(err)
+	switch {
+	case apierrors.IsInvalid(err):
+		return &gputask.Obstacle{Reason: v1.ReasonInvalidPod, Permanent: true,
+			Message: "the Pod from spec.template is not valid: " + causes(err, text)}
+	case !apierrors.IsForbidden(err):
+		return nil
+	case strings.Contains(text, "no PriorityClass with name"):
+		return &gputask.Obstacle{Reason: reasonPriorityClassNotFound,
+			Message: fmt.Sprintf("there is no PriorityClass %q: create it, or create the task anew with another spec.priority", pod.Spec.PriorityClassName)}
+	case strings.Contains(text, "exceeded quota"):
+		return &gputask.Obstacle{Reason: reasonQuotaExceeded, Message: afterColon(text)}
+	default:
+		return &gputask.Obstacle{Reason: reasonForbidden, Message: afterColon(text)}
+	}
+}
+
+// nameClash says what to do about a Pod that stands where a task's Pod should
+// be. It returns nil if the Pod is the task's own.
+func nameClash(task *v1.GPUTask, pod *corev1.Pod) *gputask.Obstacle {
+	message := fmt.Sprintf("a Pod named %q exists already and does not belong to this task: delete that Pod, or create the task anew under another name", pod.Name)
+	if metav1.IsControlledBy(pod, task) {
+		if pod.Labels[v1.LabelApp] == v1.LabelAppValue {
+			return nil
+		}
+		message = fmt.Sprintf("Pod %q has lost its label %s=%s: restore the label or delete the Pod", pod.Name, v1.LabelApp, v1.LabelAppValue)
+	}
+	return &gputask.Obstacle{Reason: reasonPodNameTaken, Message: message}
+}
+
+func statusMessage(err error) string {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return status.Status().Message
+	}
+	return err.Error()
+}
+
+// causes lists the fields that are invalid, without the API server's preamble.
+func causes(err error, fallback string) string {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+		return fallback
+	}
+	var parts []string
+	for _, cause := range status.Status().Details.Causes {
+		parts = append(parts, cause.Field+": "+cause.Message)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// afterColon drops the API server's preamble `pods "x" is forbidden: `.
+func afterColon(text string) string {
+	if _, rest, found := strings.Cut(text, ": "); found {
+		return rest
+	}
+	return text
+}
+
+// obstacleMemory keeps what stood in the way of each task's Pods at the last
+// try. It need not outlive the process: the next try finds out again.
+type obstacleMemory struct {
+	mu     sync.Mutex
+	byTask map[cache.ObjectName]rememberedObstacle
+}
+
+type rememberedObstacle struct {
+	task     types.UID
+	obstacle gputask.Obstacle
+}
+
+func newObstacleMemory() *obstacleMemory {
+	return &obstacleMemory{byTask: map[cache.ObjectName]rememberedObstacle{}}
+}
+
+func (m *obstacleMemory) remember(key cache.ObjectName, task types.UID, obstacle gputask.Obstacle) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.byTask[key] = rememberedObstacle{task: task, obstacle: obstacle}
+}
+
+// of returns the obstacle of a task, nil for none. A task of the same name
+// that was created anew starts without.
+func (m *obstacleMemory) of(key cache.ObjectName, task types.UID) *gputask.Obstacle {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	remembered, found := m.byTask[key]
+	if !found || remembered.task != task {
+		return nil
+	}
+	return &remembered.obstacle
+}
+
+// clear forgets a task's obstacle and reports whether there was one.
+func (m *obstacleMemory) clear(key cache.ObjectName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, found := m.byTask[key]
+	delete(m.byTask, key)
+	return found
+}

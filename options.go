@@ -1,0 +1,129 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	componentbaseconfig "k8s.io/component-base/config"
+	leaderelectionoptions "k8s.io/component-base/config/options"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/version/verflag"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/pkg/gputask"
+)
+
+// options are the controller's flags.
+type options struct {
+	kubeconfig         string
+	namespace          string
+	workers            int
+	qps                float32
+	burst              int
+	metricsBindAddress string
+	reschedulePeriod   time.Duration
+	tasks              gputask.Config
+	leaderElection     componentbaseconfig.LeaderElectionConfiguration
+	logging            *logsapi.LoggingConfiguration
+}
+
+func newOptions() *options {
+	return &options{
+		workers:            8,
+		qps:                500,
+		burst:              1000,
+		metricsBindAddress: "127.0.0.1:8080",
+		tasks: gputask.Config{
+			Pods:    gputask.PodDefaults{Image: "nvidia/cuda:12.8.1-base-ubuntu24.04"},
+			Backoff: gputask.Backoff{Base: 10 * time.Second, Max: 10 * time.Minute},
+		},
+		leaderElection: componentbaseconfig.LeaderElectionConfiguration{
+			LeaderElect:       true,
+			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
+			RenewDeadline:     metav1.Duration{Duration: 10 * time.Second},
+			RetryPeriod:       metav1.Duration{Duration: 2 * time.Second},
+			ResourceLock:      resourcelock.LeasesResourceLock,
+			ResourceName:      "gpu-controller",
+			ResourceNamespace: "gpu-controller-system",
+		},
+		logging: logsapi.NewLoggingConfiguration(),
+	}
+}
+
+func (o *options) flags() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("gpu-controller", pflag.ContinueOnError)
+	flags.SortFlags = true
+	flags.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig,
+		"kubeconfig file; without it the environment variable KUBECONFIG or, inside a cluster, the service account is used")
+	flags.StringVar(&o.namespace, "namespace", o.namespace,
+		"only handle GPUTasks of this namespace; empty for all namespaces")
+	flags.IntVar(&o.workers, "workers", o.workers, "number of GPUTasks handled at the same time")
+	flags.Float32Var(&o.qps, "kube-api-qps", o.qps, "requests per second to the API server")
+	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "requests to the API server in a burst")
+	flags.StringVar(&o.metricsBindAddress, "metrics-bind-address", o.metricsBindAddress,
+		"address of /metrics, /healthz and /readyz; 0 for none")
+	flags.DurationVar(&o.reschedulePeriod, "reschedule-period", o.reschedulePeriod,
+		"how often to place anew what sits badly: Pods on nodes that are cordoned, not ready or no longer of the task's GPU model, and tasks whose Pods have all been pending for longer than this; 0 for never")
+	flags.StringVar(&o.tasks.Pods.Image, "default-image", o.tasks.Pods.Image,
+		"image of the task's container where the GPUTask names none")
+	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
+		"schedulerName of Pods whose template names none; empty for the cluster's default")
+	flags.DurationVar(&o.tasks.Backoff.Base, "retry-backoff", o.tasks.Backoff.Base,
+		"waiting time before the first restart of a failed task; it doubles with every failure")
+	flags.DurationVar(&o.tasks.Backoff.Max, "max-retry-backoff", o.tasks.Backoff.Max,
+		"longest waiting time before a restart")
+	leaderelectionoptions.BindLeaderElectionFlags(&o.leaderElection, flags)
+	logsapi.AddFlags(o.logging, flags)
+	verflag.AddFlags(flags)
+	return flags
+}
+
+func (o *options) validate(args []string) error {
+	var problems []error
+	require := func(holds bool, format string, values ...any) {
+		if !holds {
+			problems = append(problems, fmt.Errorf(format, values...))
+		}
+	}
+	require(len(args) == 0, "unexpected arguments %q: all settings are flags", args)
+	require(o.workers > 0, "--workers=%d: must be at least 1", o.workers)
+	require(o.qps > 0, "--kube-api-qps=%v: must be greater than 0", o.qps)
+	require(o.burst > 0, "--kube-api-burst=%d: must be at least 1", o.burst)
+	require(o.reschedulePeriod >= 0, "--reschedule-period=%v: must not be negative; 0 switches rescheduling off", o.reschedulePeriod)
+	require(o.tasks.Pods.Image != "", "--default-image: must not be empty")
+	require(o.tasks.Backoff.Base > 0, "--retry-backoff=%v: must be greater than 0", o.tasks.Backoff.Base)
+	require(o.tasks.Backoff.Max >= o.tasks.Backoff.Base, "--max-retry-backoff=%v: must not be less than --retry-backoff=%v", o.tasks.Backoff.Max, o.tasks.Backoff.Base)
+	return errors.Join(problems...)
+}
+
+// restConfig returns the connection to the API server.
+func (o *options) restConfig() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no connection to a cluster: %w (set --kubeconfig or run inside a cluster)", err)
+	}
+	config.QPS, config.Burst = o.qps, o.burst
+	config.UserAgent = rest.DefaultKubernetesUserAgent() + "/gpu-controller"
+	return config, nil
+}
+
+// leaderIdentity names this process among the candidates.
+func leaderIdentity() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("leader election needs a host name: %w", err)
+	}
+	return fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano()), nil
+}

@@ -1,0 +1,50 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import corev1 "k8s.io/api/core/v1"
+
+// ResourceGPU is the extended resource that counts a node's whole GPUs, as the
+// node agent's device plugin publishes it.
+const ResourceGPU corev1.ResourceName = GroupName + "/gpu"
+
+// Labels and taints of Nodes.
+const (
+	// LabelGPUModel names the model of a node's GPUs, for example "rtx4090" or
+	// "h100-80gb-hbm3". It is what spec.gpu of a GPUTask selects.
+	LabelGPUModel = GroupName + "/gpu"
+	// LabelGPUCount is the number of GPUs of a node, healthy or not.
+	LabelGPUCount = GroupName + "/gpu-count"
+	// LabelGPUMemory is the memory of each GPU of a node in MiB, as a plain
+	// integer, so that node affinity can compare it with Gt.
+	LabelGPUMemory = GroupName + "/gpu-memory"
+	// LabelNodePool names the node pool that a node belongs to. It is what
+	// spec.nodePool of a GPUTask selects.
+	LabelNodePool = GroupName + "/node-pool"
+	// LabelLeaf names the leaf switch that a node hangs on.
+	LabelLeaf = GroupName + "/leaf"
+	// TaintGPU keeps Pods that need no GPU off the GPU nodes. The Pods of
+	// GPUTasks tolerate it, and NVIDIA's TaintNVIDIA as well.
+	TaintGPU = GroupName + "/gpu"
+	// TaintNVIDIA is the taint that cloud providers put on GPU nodes.
+	TaintNVIDIA = "nvidia.com/gpu"
+)
+
+// Labels of the Pods that a GPUTask owns.
+const (
+	// LabelApp and LabelAppValue mark every Pod of every GPUTask.
+	LabelApp      = "app"
+	LabelAppValue = "gpu-task"
+	// LabelTask is the name of the GPUTask that a Pod belongs to.
+	LabelTask = GroupName + "/gputask"
+	// LabelIndex is the Pod's index among its task's replicas, from 0.
+	LabelIndex = GroupName + "/index"
+	// LabelAttempt counts how often the Pod's place in the task was started
+	// anew after a failure, from 0.
+	LabelAttempt = GroupName + "/attempt"
+)
+
+// ContainerName is the container of a Pod that does the task's work and gets
+// its GPUs.
+const ContainerName = "gpu-task"

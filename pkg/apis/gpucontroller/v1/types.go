@@ -1,0 +1,413 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// GPUTask runs a piece of work on GPUs: one Pod, or a gang of equal Pods, on
+// nodes with the GPUs it asks for. Deleting a GPUTask deletes its Pods.
+//
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=gputasks,singular=gputask,shortName=gt,categories=all,scope=Namespaced
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Where the task is in its life"
+// +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.gpu`,description="GPU model that the task asks for"
+// +kubebuilder:printcolumn:name="GPUs",type=string,JSONPath=`.spec['gpu-amount']`,description="GPUs of each Pod"
+// +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.spec.replicas`,description="Pods of the task"
+// +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`,description="Pods that run now"
+// +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.restarts`,description="Failures that led to a new start"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,description="What the task waits for, or how it ended"
+// +kubebuilder:printcolumn:name="Priority",type=string,JSONPath=`.spec.priority`,priority=1,description="PriorityClass"
+// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.nodePool`,priority=1,description="Node pool"
+// +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodes`,priority=1,description="Nodes of the task's Pods"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 58",fieldPath=".metadata.name",message="must have at most 58 characters, so that the Pods' names <name>-<index> are valid host names"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.dependsOn) || self.spec.dependsOn.all(d, d.name != self.metadata.name)",fieldPath=".spec.dependsOn",message="a task cannot depend on itself"
+type GPUTask struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the task asks for.
+	// +required
+	Spec GPUTaskSpec `json:"spec"`
+
+	// status is what the controller observed last. It is written by the
+	// controller only.
+	// +optional
+	Status GPUTaskStatus `json:"status,omitempty"`
+}
+
+// GPUTaskSpec is what a task asks for. What it needs to run (GPUs, CPU,
+// memory, Pods, dependencies) is immutable: delete the task and create it anew
+// to change it.
+//
+// +kubebuilder:validation:XValidation:rule="self.?memory == oldSelf.?memory",fieldPath=".memory",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.?cpu == oldSelf.?cpu",fieldPath=".cpu",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.?gpu == oldSelf.?gpu",fieldPath=".gpu",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.?gpu__dash__amount == oldSelf.?gpu__dash__amount",fieldPath="['gpu-amount']",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.?priority == oldSelf.?priority",fieldPath=".priority",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.?gpuMemory == oldSelf.?gpuMemory",fieldPath=".gpuMemory",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.?nodePool == oldSelf.?nodePool",fieldPath=".nodePool",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.?replicas == oldSelf.?replicas",fieldPath=".replicas",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.?template == oldSelf.?template",fieldPath=".template",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.?dependsOn == oldSelf.?dependsOn",fieldPath=".dependsOn",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.?failurePolicy == oldSelf.?failurePolicy",fieldPath=".failurePolicy",message="is immutable: delete the task and create it anew"
+type GPUTaskSpec struct {
+	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
+	// with its unit, for example "16Gi". At least 4Mi. It is both request and
+	// limit of the task's container. Default: none, unless the template or the
+	// namespace's LimitRange sets one. Immutable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('4Mi')) >= 0",message="must be a quantity of at least 4Mi with its unit, for example \"16Gi\""
+	Memory string `json:"memory,omitempty"`
+
+	// cpu is the number of CPU cores of each Pod, as a Kubernetes quantity, for
+	// example "8" or "500m" (half a core). Greater than 0. It is both request
+	// and limit of the task's container. Default: none, unless the template or
+	// the namespace's LimitRange sets one. Immutable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('0')) > 0",message="must be a quantity of CPU cores greater than 0, for example \"8\" or \"500m\""
+	CPU string `json:"cpu,omitempty"`
+
+	// gpu is the GPU model that the task needs, for example "rtx4090" or
+	// "h100-80gb-hbm3": the value of the node label falldio.com/gpu. Pods run
+	// only on nodes with exactly this value. "kubectl get nodes -L
+	// falldio.com/gpu" lists the models of a cluster. Default: any model.
+	// Immutable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be a GPU model as in the node label falldio.com/gpu: letters, digits, '-', '_' and '.', beginning and ending with a letter or digit, for example \"rtx4090\""
+	GPU string `json:"gpu,omitempty"`
+
+	// gpu-amount is the number of GPUs of each Pod, a whole number from 1 to
+	// 9999 written as a string, for example "2". All GPUs of a Pod are on one
+	// node. Default: "1". Immutable.
+	// +optional
+	// +kubebuilder:default="1"
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]*$')",message="must be a whole number of GPUs of at least 1, for example \"2\"; parts of a GPU are not supported"
+	GPUAmount string `json:"gpu-amount,omitempty"`
+
+	// priority is the name of the PriorityClass of the task's Pods, for example
+	// "gpu-high-priority". When GPUs are short, Pods of a higher priority are
+	// served first and may preempt Pods of a lower one. Default: the template's
+	// PriorityClass, else the cluster's default. Immutable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a PriorityClass, for example \"gpu-high-priority\""
+	Priority string `json:"priority,omitempty"`
+
+	// gpuMemory is the least memory that each GPU must have, as a quantity of
+	// bytes with its unit. At least 256Mi. It is compared with the node label
+	// falldio.com/gpu-memory (MiB). Cards hold a little less than their name
+	// says in binary units: an H100 "80GB" has 81559Mi, so ask for "80G", not
+	// for "80Gi". Default: any. Immutable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('256Mi')) >= 0",message="must be a quantity of at least 256Mi with its unit, for example \"40G\""
+	GPUMemory string `json:"gpuMemory,omitempty"`
+
+	// nodePool is the node pool that the task runs in: the value of the node
+	// label falldio.com/node-pool. Default: any node. Immutable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be a node pool as in the node label falldio.com/node-pool: letters, digits, '-', '_' and '.', beginning and ending with a letter or digit"
+	NodePool string `json:"nodePool,omitempty"`
+
+	// replicas is the number of Pods of the task, 1 to 4096. A task of more
+	// than one Pod is a gang: it runs when all its Pods run, and succeeds when
+	// all have succeeded. One Pod bears the task's name; a gang's Pods are
+	// named <task>-<index>, with the index from 0 in the label
+	// falldio.com/index. Default: 1. Immutable.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4096
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// template is the Pod that the task runs, as in a Job: image, command,
+	// environment, volumes, annotations and so on. Its container named
+	// "gpu-task", or its only container, gets the GPUs, cpu and memory of this
+	// spec. Fields of this spec win over the template. The restart policy is
+	// Never unless the template says otherwise. Default: one container with the
+	// image of the controller's --default-image flag. Immutable.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || size(self.spec.containers) == 1 || self.spec.containers.exists(c, c.name == 'gpu-task')",fieldPath=".spec.containers",message="one of several containers must be named \"gpu-task\": it is the one that gets the GPUs"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || self.spec.containers.all(c, c.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".spec.containers",message="every container's name must consist of lower-case letters, digits and '-', beginning and ending with a letter or digit, for example \"gpu-task\""
+	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
+
+	// dependsOn lists up to 32 tasks of the same namespace that this task waits
+	// for before its Pods are created. A task that does not exist is waited
+	// for. Once started, a task no longer looks at its dependencies. Default:
+	// none. Immutable.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	DependsOn []Dependency `json:"dependsOn,omitempty"`
+
+	// failurePolicy says what is started anew when a Pod of a gang fails:
+	// RestartTask, all Pods of the task, or RestartPod, the failed Pod only. A
+	// Pod that is lost with its node, preempted or evicted is no failure: it is
+	// replaced alone in either case. Default: RestartTask. Immutable.
+	// +optional
+	// +kubebuilder:default=RestartTask
+	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
+
+	// backoffLimit is how many failures are followed by a new start before the
+	// task fails, 0 to 1000. The waiting time before a new start doubles from
+	// 10 s up to 10 min (flags of the controller). Default: 6.
+	// +optional
+	// +kubebuilder:default=6
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
+
+	// activeDeadlineSeconds is the number of seconds after status.startTime at
+	// which a task that has not finished is stopped and fails. Time spent
+	// waiting for GPUs counts, time spent suspended or waiting for
+	// dependencies does not. Default: no deadline.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
+	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
+
+	// ttlSecondsAfterFinished is the number of seconds after which a finished
+	// task is deleted together with its Pods; 0 deletes it at once. A task that
+	// another one still waits for is kept until that one has started. Default:
+	// a finished task is kept.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// suspend stops the task without finishing it: true deletes its running
+	// Pods, false creates them anew. Pods that have succeeded stay. Default:
+	// false.
+	// +optional
+	Suspend *bool `json:"suspend,omitempty"`
+}
+
+// Dependency is another task that a task waits for.
+type Dependency struct {
+	// name is the name of a GPUTask in the same namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=58
+	Name string `json:"name"`
+
+	// condition is what to wait for: Running, all Pods of the other task run
+	// (or it has succeeded); Succeeded, it has succeeded; Finished, it has
+	// succeeded or failed. Default: Succeeded.
+	// +optional
+	// +kubebuilder:default=Succeeded
+	Condition DependencyCondition `json:"condition,omitempty"`
+
+	// onFailure says what happens when the other task fails, so that the
+	// condition can no longer come true: Fail, this task fails as well; Ignore,
+	// this task starts all the same. It has no effect with the condition
+	// Finished. Default: Fail.
+	// +optional
+	// +kubebuilder:default=Fail
+	OnFailure DependencyFailureAction `json:"onFailure,omitempty"`
+}
+
+// DependencyCondition is what a dependency must have reached.
+//
+// +kubebuilder:validation:Enum=Running;Succeeded;Finished
+type DependencyCondition string
+
+// The conditions that a task can wait for.
+const (
+	DependencyRunning   DependencyCondition = "Running"
+	DependencySucceeded DependencyCondition = "Succeeded"
+	DependencyFinished  DependencyCondition = "Finished"
+)
+
+// DependencyFailureAction is what a failed dependency does to its dependents.
+//
+// +kubebuilder:validation:Enum=Fail;Ignore
+type DependencyFailureAction string
+
+// What a failed dependency does to its dependents.
+const (
+	DependencyFail   DependencyFailureAction = "Fail"
+	DependencyIgnore DependencyFailureAction = "Ignore"
+)
+
+// FailurePolicy is what is started anew after a failure.
+//
+// +kubebuilder:validation:Enum=RestartTask;RestartPod
+type FailurePolicy string
+
+// What is started anew after a failure.
+const (
+	RestartTask FailurePolicy = "RestartTask"
+	RestartPod  FailurePolicy = "RestartPod"
+)
+
+// GPUTaskPhase is where a task is in its life.
+//
+// +kubebuilder:validation:Enum=Waiting;Pending;Running;Succeeded;Failed;Suspended
+type GPUTaskPhase string
+
+// The phases of a task. Succeeded and Failed are final.
+const (
+	// PhaseWaiting: dependencies are not met, no Pods exist.
+	PhaseWaiting GPUTaskPhase = "Waiting"
+	// PhasePending: not all Pods run yet, or run again yet.
+	PhasePending GPUTaskPhase = "Pending"
+	// PhaseRunning: every Pod runs or has succeeded.
+	PhaseRunning GPUTaskPhase = "Running"
+	// PhaseSucceeded: every Pod has succeeded.
+	PhaseSucceeded GPUTaskPhase = "Succeeded"
+	// PhaseFailed: the task has failed for good; no Pod of it runs.
+	PhaseFailed GPUTaskPhase = "Failed"
+	// PhaseSuspended: spec.suspend is true and no Pod runs.
+	PhaseSuspended GPUTaskPhase = "Suspended"
+)
+
+// The types of a task's conditions. Succeeded and Failed work with
+// "kubectl wait --for=condition=...".
+const (
+	// ConditionDependenciesMet turns True once and for all when the task may
+	// start; it is absent without dependencies.
+	ConditionDependenciesMet = "DependenciesMet"
+	// ConditionPodsCreated is False, with the reason, while the API server
+	// refuses a Pod of the task.
+	ConditionPodsCreated = "PodsCreated"
+	// ConditionScheduled is True while every active Pod has a node; otherwise
+	// it carries the scheduler's words.
+	ConditionScheduled = "Scheduled"
+	// ConditionRunning is True while the phase is Running.
+	ConditionRunning = "Running"
+	// ConditionSuspended is True while spec.suspend holds the task.
+	ConditionSuspended = "Suspended"
+	// ConditionFailureTarget turns True when the task is going to fail and its
+	// Pods are being stopped.
+	ConditionFailureTarget = "FailureTarget"
+	// ConditionSucceeded turns True when every Pod has succeeded.
+	ConditionSucceeded = "Succeeded"
+	// ConditionFailed turns True when the task has failed for good.
+	ConditionFailed = "Failed"
+)
+
+// Reasons of the conditions FailureTarget and Failed.
+const (
+	ReasonBackoffLimitExceeded = "BackoffLimitExceeded"
+	ReasonDeadlineExceeded     = "DeadlineExceeded"
+	ReasonDependencyFailed     = "DependencyFailed"
+	ReasonInvalidPod           = "InvalidPod"
+)
+
+// GPUTaskStatus is what the controller observed last.
+type GPUTaskStatus struct {
+	// observedGeneration is the metadata.generation that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase is where the task is in its life: Waiting (for dependencies),
+	// Pending (not all Pods run), Running, Suspended, Succeeded or Failed.
+	// +optional
+	Phase GPUTaskPhase `json:"phase,omitempty"`
+
+	// message says in one sentence what the task waits for or how it ended.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// pending is the number of Pods that exist and do not run yet.
+	// +optional
+	Pending int32 `json:"pending,omitempty"`
+
+	// running is the number of Pods that run.
+	// +optional
+	Running int32 `json:"running"`
+
+	// succeeded is the number of Pods that have succeeded.
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+
+	// failed is the number of Pods that have failed and still exist.
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+
+	// completedIndexes are the indexes of the Pods that have succeeded, in
+	// the format of batch/v1 Job: comma-separated numbers and ranges such as
+	// "0,2-4". They are not run again when their Pods are deleted.
+	// +optional
+	CompletedIndexes string `json:"completedIndexes,omitempty"`
+
+	// nodes are the nodes of the task's Pods that exist, sorted.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4096
+	Nodes []string `json:"nodes,omitempty"`
+
+	// restarts is the number of failures that were followed by a new start.
+	// +optional
+	Restarts int32 `json:"restarts,omitempty"`
+
+	// podRestarts says, with the failure policy RestartPod, which Pods were
+	// started anew how often.
+	// +optional
+	// +listType=map
+	// +listMapKey=index
+	// +kubebuilder:validation:MaxItems=1000
+	PodRestarts []PodRestarts `json:"podRestarts,omitempty"`
+
+	// lastFailureTime is when the last Pod failed: the waiting time before the
+	// next start counts from here.
+	// +optional
+	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
+
+	// startTime is when the controller first set out to create the Pods, after
+	// dependencies were met and, for a suspended task, after it was resumed.
+	// activeDeadlineSeconds counts from here.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// completionTime is when the task succeeded or failed.
+	// ttlSecondsAfterFinished counts from here.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// conditions are the task's conditions: DependenciesMet, PodsCreated,
+	// Scheduled, Running, Suspended, FailureTarget, Succeeded and Failed.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// PodRestarts counts the new starts of one Pod of a gang.
+type PodRestarts struct {
+	// index is the Pod's index in the gang, from 0.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Index int32 `json:"index"`
+
+	// count is how often the Pod failed and was started anew.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count"`
+}
+
+// GPUTaskList is a list of GPUTasks.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+type GPUTaskList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []GPUTask `json:"items"`
+}

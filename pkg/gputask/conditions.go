@@ -1,0 +1,49 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+func findCondition(conditions []metav1.Condition, kind string) *metav1.Condition {
+	return meta.FindStatusCondition(conditions, kind)
+}
+
+func conditionIsTrue(conditions []metav1.Condition, kind string) bool {
+	return meta.IsStatusConditionTrue(conditions, kind)
+}
+
+func (d *decision) setCondition(kind string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&d.status.Conditions, metav1.Condition{
+		Type:               kind,
+		Status:             status,
+		ObservedGeneration: d.Task.Generation,
+		LastTransitionTime: *d.now(),
+		Reason:             reason,
+		Message:            message,
+	})
+}
+
+// setConditionIfPresent changes a condition that was set before: most tasks
+// are never suspended or refused and need no word about it.
+func (d *decision) setConditionIfPresent(kind string, status metav1.ConditionStatus, reason, message string) {
+	if findCondition(d.status.Conditions, kind) != nil {
+		d.setCondition(kind, status, reason, message)
+	}
+}
+
+// setFailureTarget decides that the task fails. The first reason stays.
+func (d *decision) setFailureTarget(reason, message string) {
+	if !d.isFailing() {
+		d.setCondition(v1.ConditionFailureTarget, metav1.ConditionTrue, reason, message)
+	}
+}
+
+func (d *decision) isFailing() bool {
+	return conditionIsTrue(d.status.Conditions, v1.ConditionFailureTarget)
+}

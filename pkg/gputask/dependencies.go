@@ -1,0 +1,132 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// Lookup finds another task of the same namespace by its name. It returns nil
+// if there is none.
+type Lookup func(name string) *v1.GPUTask
+
+// Reasons of the condition DependenciesMet.
+const (
+	reasonDependenciesMet     = "DependenciesMet"
+	reasonWaitingForTask      = "WaitingForDependency"
+	ReasonDependencyNotFound  = "DependencyNotFound"
+	ReasonDependencyCycle     = "DependencyCycle"
+	dependencyCycleMessageFmt = "dependency cycle %s: delete one of these tasks"
+)
+
+// dependencyVerdict is what a task's dependencies mean for it. Exactly one of
+// met, failed and waiting holds.
+type dependencyVerdict struct {
+	met    bool
+	failed bool
+	// reason and message say why the task waits or fails.
+	reason  string
+	message string
+}
+
+// judgeDependencies looks at all dependencies of a task. A failed one decides;
+// otherwise the first unmet one is what the task waits for.
+func judgeDependencies(task *v1.GPUTask, lookup Lookup) dependencyVerdict {
+	verdict := dependencyVerdict{met: true}
+	for i := range task.Spec.DependsOn {
+		one := judgeDependency(&task.Spec.DependsOn[i], lookup)
+		if one.failed {
+			return one
+		}
+		if verdict.met && !one.met {
+			verdict = one
+		}
+	}
+	if verdict.met {
+		return verdict
+	}
+	if cycle := findCycle(task, lookup); cycle != nil {
+		verdict.reason = ReasonDependencyCycle
+		verdict.message = fmt.Sprintf(dependencyCycleMessageFmt, strings.Join(cycle, " → "))
+	}
+	return verdict
+}
+
+func judgeDependency(dependency *v1.Dependency, lookup Lookup) dependencyVerdict {
+	other := lookup(dependency.Name)
+	if other == nil {
+		return dependencyVerdict{
+			reason:  ReasonDependencyNotFound,
+			message: fmt.Sprintf("waiting for GPUTask %q, which does not exist in this namespace", dependency.Name),
+		}
+	}
+	waiting := dependencyVerdict{reason: reasonWaitingForTask}
+	switch dependency.Condition {
+	case v1.DependencyFinished:
+		waiting.met = IsFinished(other)
+		waiting.message = fmt.Sprintf("waiting for GPUTask %q to finish", dependency.Name)
+	case v1.DependencyRunning:
+		waiting.met = other.Status.Phase == v1.PhaseRunning || other.Status.Phase == v1.PhaseSucceeded
+		waiting.message = fmt.Sprintf("waiting for GPUTask %q to run", dependency.Name)
+	default: // v1.DependencySucceeded is the schema's default
+		waiting.met = other.Status.Phase == v1.PhaseSucceeded
+		waiting.message = fmt.Sprintf("waiting for GPUTask %q to succeed", dependency.Name)
+	}
+	if !waiting.met && other.Status.Phase == v1.PhaseFailed {
+		if dependency.OnFailure == v1.DependencyIgnore {
+			return dependencyVerdict{met: true}
+		}
+		return dependencyVerdict{
+			failed:  true,
+			reason:  v1.ReasonDependencyFailed,
+			message: fmt.Sprintf("GPUTask %q, which this task depends on, failed", dependency.Name),
+		}
+	}
+	return waiting
+}
+
+// findCycle returns the names of the tasks on a cycle of dependencies through
+// the given task, which comes first and last, or nil. Tasks that have started
+// no longer look at their dependencies and so are on no cycle.
+func findCycle(task *v1.GPUTask, lookup Lookup) []string {
+	visited := map[string]bool{}
+	var visit func(current *v1.GPUTask, path []string) []string
+	visit = func(current *v1.GPUTask, path []string) []string {
+		path = append(path, current.Name)
+		for i := range current.Spec.DependsOn {
+			name := current.Spec.DependsOn[i].Name
+			if name == task.Name {
+				return append(path, name)
+			}
+			next := lookup(name)
+			if visited[name] || next == nil || hasStarted(next) || IsFinished(next) {
+				continue
+			}
+			visited[name] = true
+			if cycle := visit(next, path); cycle != nil {
+				return cycle
+			}
+		}
+		return nil
+	}
+	return visit(task, nil)
+}
+
+// IsFinished reports whether a task has succeeded or failed for good.
+func IsFinished(task *v1.GPUTask) bool {
+	return task.Status.Phase == v1.PhaseSucceeded || task.Status.Phase == v1.PhaseFailed
+}
+
+// WaitsForDependencies reports whether a task still looks at the tasks it
+// depends on.
+func WaitsForDependencies(task *v1.GPUTask) bool {
+	return len(task.Spec.DependsOn) > 0 && !hasStarted(task) && !IsFinished(task)
+}
+
+func hasStarted(task *v1.GPUTask) bool {
+	return conditionIsTrue(task.Status.Conditions, v1.ConditionDependenciesMet)
+}

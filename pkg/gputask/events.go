@@ -1,0 +1,87 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// Event is something that a user must know of a task.
+type Event struct {
+	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
+	Type            string
+	Reason, Message string
+}
+
+// Events returns what happened between two statuses of a task. Each event is
+// tied to one change, so it is told once however often a task is looked at.
+func Events(before, after *v1.GPUTaskStatus) []Event {
+	var events []Event
+	add := func(kind, reason, message string) {
+		events = append(events, Event{Type: kind, Reason: reason, Message: message})
+	}
+	if after.Restarts > before.Restarts {
+		message := after.Message
+		if running := findCondition(after.Conditions, v1.ConditionRunning); running != nil && running.Reason == reasonRestarting {
+			message = running.Message
+		}
+		add(corev1.EventTypeWarning, reasonRestarting, fmt.Sprintf("%s: restart %d", message, after.Restarts))
+	}
+	for _, kind := range []string{v1.ConditionDependenciesMet, v1.ConditionPodsCreated} {
+		if refused := newlyFalse(before, after, kind); refused != nil {
+			add(eventType(refused.Reason), refused.Reason, refused.Message)
+		}
+	}
+	if lostPods(before, after) {
+		add(corev1.EventTypeWarning, "PodLost", "a Pod was lost or deleted and is replaced: "+after.Message)
+	}
+	if after.Phase == before.Phase {
+		return events
+	}
+	switch after.Phase {
+	case v1.PhaseRunning, v1.PhaseSucceeded, v1.PhaseSuspended:
+		add(corev1.EventTypeNormal, string(after.Phase), after.Message)
+	case v1.PhaseFailed:
+		failed := findCondition(after.Conditions, v1.ConditionFailed)
+		add(corev1.EventTypeWarning, failed.Reason, failed.Message)
+	case v1.PhaseWaiting, v1.PhasePending:
+	}
+	return events
+}
+
+// newlyFalse returns the condition if it is False now and was not so for the
+// same reason before.
+func newlyFalse(before, after *v1.GPUTaskStatus, kind string) *metav1.Condition {
+	now := findCondition(after.Conditions, kind)
+	if now == nil || now.Status != metav1.ConditionFalse {
+		return nil
+	}
+	was := findCondition(before.Conditions, kind)
+	if was != nil && was.Status == now.Status && was.Reason == now.Reason {
+		return nil
+	}
+	return now
+}
+
+// eventType makes waiting for another task normal and everything else that
+// holds a task up a warning.
+func eventType(reason string) string {
+	if reason == reasonWaitingForTask {
+		return corev1.EventTypeNormal
+	}
+	return corev1.EventTypeWarning
+}
+
+// lostPods reports whether a task that ran lost Pods without a failure.
+func lostPods(before, after *v1.GPUTaskStatus) bool {
+	return before.Phase == v1.PhaseRunning && after.Phase == v1.PhasePending &&
+		after.Restarts == before.Restarts &&
+		!conditionIsTrue(after.Conditions, v1.ConditionSuspended) &&
+		!conditionIsTrue(after.Conditions, v1.ConditionFailureTarget)
+}

@@ -1,0 +1,72 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// indexSet is a set of member indexes. Its text form is that of a Job's
+// status.completedIndexes: "0,2-4".
+type indexSet map[int]struct{}
+
+// parseIndexes reads the text form. It returns an error for text that
+// String did not write.
+func parseIndexes(text string) (indexSet, error) {
+	set := indexSet{}
+	if text == "" {
+		return set, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		first, err := strconv.ParseUint(low, 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("index %q: %w", part, err)
+		}
+		last, err := strconv.ParseUint(high, 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("index %q: %w", part, err)
+		}
+		for i := first; i <= last; i++ {
+			set.add(int(i))
+		}
+	}
+	return set, nil
+}
+
+func (s indexSet) add(index int)      { s[index] = struct{}{} }
+func (s indexSet) has(index int) bool { _, found := s[index]; return found }
+
+// String writes the set in ascending order, runs of three and more as ranges.
+func (s indexSet) String() string {
+	sorted := make([]int, 0, len(s))
+	for index := range s {
+		sorted = append(sorted, index)
+	}
+	slices.Sort(sorted)
+
+	var parts []string
+	for start := 0; start < len(sorted); {
+		end := start
+		for end+1 < len(sorted) && sorted[end+1] == sorted[end]+1 {
+			end++
+		}
+		switch end - start {
+		case 0:
+			parts = append(parts, strconv.Itoa(sorted[start]))
+		case 1:
+			parts = append(parts, strconv.Itoa(sorted[start]), strconv.Itoa(sorted[end]))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", sorted[start], sorted[end]))
+		}
+		start = end + 1
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,133 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// outcome is what a Pod's status means to its task.
+type outcome int
+
+const (
+	// podPending: the Pod waits for a node or for its containers.
+	podPending outcome = iota
+	// podRunning: the Pod runs.
+	podRunning
+	// podSucceeded: the Pod ended with exit code 0.
+	podSucceeded
+	// podFailed: the Pod ended by its own fault.
+	podFailed
+	// podLost: the Pod ended by no fault of its own and has to be replaced.
+	podLost
+	// podEnding: the Pod is being deleted; its name is free when it is gone.
+	podEnding
+)
+
+// lostReasons are the values of pod.status.reason by which a kubelet or a
+// controller says that it ended the Pod, or never started it, for a cause
+// outside the Pod. Kubelet admission adds the reasons "OutOf<resource>".
+var lostReasons = []string{
+	"Evicted", "NodeAffinity", "NodeLost", "NodeShutdown", "Preempting",
+	"Shutdown", "Terminated", "UnexpectedAdmissionError",
+}
+
+const lostReasonOutOf = "OutOf"
+
+// outcomeOf says what a Pod's status means. A Pod that is being deleted counts
+// as ended by itself only if it ended before the deletion was asked for: what
+// it does on SIGTERM, exit code 0 included, says nothing about its work.
+func outcomeOf(pod *corev1.Pod) outcome {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if pod.DeletionTimestamp != nil && (!ended || !endedBeforeDeletion(pod)) {
+		return podEnding
+	}
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded:
+		return podSucceeded
+	case corev1.PodFailed:
+		if wasLost(pod) {
+			return podLost
+		}
+		return podFailed
+	case corev1.PodRunning, corev1.PodUnknown:
+		return podRunning
+	default:
+		return podPending
+	}
+}
+
+// isActive reports whether the Pod holds, or may come to hold, a node.
+func (o outcome) isActive() bool {
+	return o == podPending || o == podRunning || o == podEnding
+}
+
+func wasLost(pod *corev1.Pod) bool {
+	reason := pod.Status.Reason
+	if slices.Contains(lostReasons, reason) || (len(reason) > len(lostReasonOutOf) && reason[:len(lostReasonOutOf)] == lostReasonOutOf) {
+		return true
+	}
+	condition := podCondition(pod, corev1.DisruptionTarget)
+	return condition != nil && condition.Status == corev1.ConditionTrue
+}
+
+func endedBeforeDeletion(pod *corev1.Pod) bool {
+	var grace time.Duration
+	if pod.DeletionGracePeriodSeconds != nil {
+		grace = time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+	}
+	asked := pod.DeletionTimestamp.Add(-grace)
+	end := endTime(pod)
+	return !end.IsZero() && end.Before(asked)
+}
+
+// endTime returns when the last container of a Pod ended, or the zero time if
+// none did.
+func endTime(pod *corev1.Pod) time.Time {
+	var last time.Time
+	for i := range pod.Status.ContainerStatuses {
+		terminated := pod.Status.ContainerStatuses[i].State.Terminated
+		if terminated != nil && terminated.FinishedAt.After(last) {
+			last = terminated.FinishedAt.Time
+		}
+	}
+	return last
+}
+
+// failureText says in a few words why a Pod failed.
+func failureText(pod *corev1.Pod) string {
+	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	for i := range statuses {
+		terminated := statuses[i].State.Terminated
+		if terminated == nil || terminated.ExitCode == 0 {
+			continue
+		}
+		text := fmt.Sprintf("container %s ended with exit code %d", statuses[i].Name, terminated.ExitCode)
+		if terminated.Reason != "" && terminated.Reason != "Error" {
+			text += " (" + terminated.Reason + ")"
+		}
+		return text
+	}
+	switch {
+	case pod.Status.Message != "":
+		return pod.Status.Message
+	case pod.Status.Reason != "":
+		return pod.Status.Reason
+	default:
+		return "failed without a reason"
+	}
+}
+
+func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}

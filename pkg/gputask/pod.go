@@ -1,0 +1,134 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// PodDefaults are used where a task says nothing.
+type PodDefaults struct {
+	// Image is the image of the task's container.
+	Image string
+	// SchedulerName is the scheduler of the Pod; empty for the cluster's
+	// default.
+	SchedulerName string
+}
+
+// NewPod returns the Pod of a task's member: the task's template with what the
+// fields of the spec ask for on top. An error names the field that can't be
+// read, which validation in the API server normally prevents.
+func NewPod(task *v1.GPUTask, index int, attempt int32, defaults PodDefaults) (*corev1.Pod, error) {
+	template := &corev1.PodTemplateSpec{}
+	if task.Spec.Template != nil {
+		template = task.Spec.Template.DeepCopy()
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            PodName(task, index),
+			Namespace:       task.Namespace,
+			Labels:          podLabels(task, template, index, attempt),
+			Annotations:     template.Annotations,
+			Finalizers:      template.Finalizers,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(task, v1.SchemeGroupVersion.WithKind("GPUTask"))},
+		},
+		Spec: template.Spec,
+	}
+	applyDefaults(&pod.Spec, task, defaults)
+	if err := applyResources(workContainer(&pod.Spec), task); err != nil {
+		return nil, err
+	}
+	if err := applyPlacement(&pod.Spec, task); err != nil {
+		return nil, err
+	}
+	return pod, nil
+}
+
+func podLabels(task *v1.GPUTask, template *corev1.PodTemplateSpec, index int, attempt int32) map[string]string {
+	labels := maps.Clone(template.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[v1.LabelApp] = v1.LabelAppValue
+	labels[v1.LabelTask] = task.Name
+	labels[v1.LabelIndex] = strconv.Itoa(index)
+	labels[v1.LabelAttempt] = strconv.Itoa(int(attempt))
+	return labels
+}
+
+func applyDefaults(spec *corev1.PodSpec, task *v1.GPUTask, defaults PodDefaults) {
+	if len(spec.Containers) == 0 {
+		spec.Containers = []corev1.Container{{Name: v1.ContainerName}}
+	}
+	if container := workContainer(spec); container.Image == "" {
+		container.Image = defaults.Image
+	}
+	if spec.RestartPolicy == "" {
+		spec.RestartPolicy = corev1.RestartPolicyNever
+	}
+	if spec.SchedulerName == "" {
+		spec.SchedulerName = defaults.SchedulerName
+	}
+	if task.Spec.Priority != "" {
+		spec.PriorityClassName = task.Spec.Priority
+	}
+}
+
+// workContainer returns the container that gets the task's resources. The API
+// server admits only templates where this is the container named gpu-task or
+// the only one.
+func workContainer(spec *corev1.PodSpec) *corev1.Container {
+	for i := range spec.Containers {
+		if spec.Containers[i].Name == v1.ContainerName {
+			return &spec.Containers[i]
+		}
+	}
+	return &spec.Containers[0]
+}
+
+func applyResources(container *corev1.Container, task *v1.GPUTask) error {
+	gpus := task.Spec.GPUAmount
+	if gpus == "" {
+		gpus = "1"
+	}
+	for _, wanted := range []struct {
+		field, amount string
+		resource      corev1.ResourceName
+	}{
+		{"cpu", task.Spec.CPU, corev1.ResourceCPU},
+		{"memory", task.Spec.Memory, corev1.ResourceMemory},
+		{"gpu-amount", gpus, v1.ResourceGPU},
+	} {
+		if wanted.amount == "" {
+			continue
+		}
+		quantity, err := resource.ParseQuantity(wanted.amount)
+		if err != nil {
+			return fmt.Errorf("spec.%s %q: %w", wanted.field, wanted.amount, err)
+		}
+		setResource(&container.Resources, wanted.resource, quantity)
+	}
+	return nil
+}
+
+// setResource makes request and limit equal: GPUs can't be overcommitted, and
+// a Pod whose CPU and memory are guaranteed is the last one to be evicted.
+func setResource(resources *corev1.ResourceRequirements, name corev1.ResourceName, quantity resource.Quantity) {
+	if resources.Limits == nil {
+		resources.Limits = corev1.ResourceList{}
+	}
+	if resources.Requests == nil {
+		resources.Requests = corev1.ResourceList{}
+	}
+	resources.Limits[name] = quantity
+	resources.Requests[name] = quantity
+}

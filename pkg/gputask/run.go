@@ -1,0 +1,110 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"time"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// run sees to it that every member that has not succeeded has a Pod of its
+// current attempt.
+func (d *decision) run() {
+	if d.Obstacle != nil && d.Obstacle.Permanent {
+		d.setFailureTarget(v1.ReasonInvalidPod, d.Obstacle.Message)
+		d.stopAndFail()
+		return
+	}
+	if d.status.StartTime == nil {
+		d.status.StartTime = d.now()
+		if seconds := d.Task.Spec.ActiveDeadlineSeconds; seconds != nil {
+			d.lookAgainAfter(time.Duration(*seconds) * time.Second)
+		}
+	}
+	d.status.Phase = v1.PhasePending
+	for _, pod := range d.stray {
+		if pod.DeletionTimestamp == nil {
+			d.plan.Delete = append(d.plan.Delete, pod)
+		}
+	}
+	oldPodsGone := d.clearOldPods()
+	// A task that restarts whole starts only when nothing of the last attempt
+	// runs any more: members of two attempts would wait for each other.
+	if !oldPodsGone && d.Task.Spec.FailurePolicy != v1.RestartPod {
+		return
+	}
+	d.createMissing()
+}
+
+// clearOldPods asks for the deletion of Pods that have to be replaced and
+// reports whether all Pods of earlier attempts are gone.
+func (d *decision) clearOldPods() bool {
+	gone := true
+	for i := range d.members {
+		m := &d.members[i]
+		if m.pod == nil || d.completed.has(m.index) {
+			continue
+		}
+		gone = gone && !m.stale
+		if m.pod.DeletionTimestamp != nil {
+			continue
+		}
+		if wait, replace := d.replaceAfter(m); !replace {
+			continue
+		} else if wait > 0 {
+			d.lookAgainAfter(wait)
+			continue
+		}
+		d.plan.Delete = append(d.plan.Delete, m.pod)
+	}
+	return gone
+}
+
+// replaceAfter reports whether a member's Pod has to go, and after what time.
+// A failed Pod stays until its successor may start, so that its log can be
+// read; a lost one until the pause is over.
+func (d *decision) replaceAfter(m *member) (wait time.Duration, replace bool) {
+	switch {
+	case m.stale && m.state == podFailed:
+		return d.backoffLeft(m), true
+	case m.stale:
+		return 0, true
+	case m.state == podLost:
+		return m.pod.CreationTimestamp.Add(lostPodPause).Sub(d.Now), true
+	default:
+		return 0, false
+	}
+}
+
+func (d *decision) createMissing() {
+	for i := range d.members {
+		m := &d.members[i]
+		if m.pod != nil || d.completed.has(m.index) {
+			continue
+		}
+		if wait := d.backoffLeft(m); wait > 0 {
+			d.lookAgainAfter(wait)
+			continue
+		}
+		pod, err := NewPod(d.Task, m.index, m.attempt, d.Config.Pods)
+		if err != nil {
+			d.plan.Create = nil
+			d.setFailureTarget(v1.ReasonInvalidPod, err.Error())
+			d.stopAndFail()
+			return
+		}
+		d.plan.Create = append(d.plan.Create, pod)
+	}
+}
+
+// backoffLeft returns how long a member that failed must still wait for its
+// new start.
+func (d *decision) backoffLeft(m *member) time.Duration {
+	if m.attempt == 0 || d.status.LastFailureTime == nil {
+		return 0
+	}
+	next := d.status.LastFailureTime.Add(d.Config.Backoff.After(m.attempt))
+	return max(next.Sub(d.Now), 0)
+}

@@ -1,0 +1,181 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reschedule decides which task to place anew next. It is pure: the
+// controller gathers tasks, Pods and nodes and carries out the moves through
+// the Eviction API.
+//
+// Two kinds of tasks are placed anew. A task whose Pods have all been pending
+// for long holds nothing, so a new try costs nothing. A Pod that runs where it
+// should not (its node is not ready, is cordoned, or is no longer of the GPU
+// model that the task asks for) moves only if the cluster has room for it
+// elsewhere, since otherwise it would be worse off than before. A gang that
+// runs is not disturbed for a cordoned node: its Pods work, and "kubectl
+// drain" is there for an administrator who wants them gone.
+package reschedule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+)
+
+// Task is a GPUTask with its Pods.
+type Task struct {
+	*v1.GPUTask
+	Pods []*corev1.Pod
+}
+
+// Move is a task to place anew.
+type Move struct {
+	Task *v1.GPUTask
+	// Pods are the task's Pods to evict.
+	Pods []*corev1.Pod
+	// Reason says why, for the user.
+	Reason string
+	// NeedsRoom is true if the Pods run, so that they must fit elsewhere before
+	// they are evicted.
+	NeedsRoom bool
+}
+
+// Candidates returns the tasks to place anew, the longest waiting first, then
+// those that sit badly in the order of their names. Pods that have been
+// pending for longer than patience are placed anew.
+func Candidates(tasks []Task, nodes map[string]*corev1.Node, patience time.Duration, now time.Time) []Move {
+	var moves []Move
+	for _, task := range tasks {
+		if !movable(task.GPUTask) {
+			continue
+		}
+		if move := pendingMove(task, patience, now); move != nil {
+			moves = append(moves, *move)
+		} else if move := misplacedMove(task, nodes); move != nil {
+			moves = append(moves, *move)
+		}
+	}
+	slices.SortStableFunc(moves, func(a, b Move) int {
+		return cmp.Or(
+			boolOrder(a.NeedsRoom, b.NeedsRoom),
+			a.Task.CreationTimestamp.Compare(b.Task.CreationTimestamp.Time),
+			cmp.Compare(a.Task.Namespace, b.Task.Namespace),
+			cmp.Compare(a.Task.Name, b.Task.Name),
+		)
+	})
+	return moves
+}
+
+// boolOrder sorts false before true.
+func boolOrder(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// movable reports whether a task is one that runs or wants to: its Pods are
+// not being stopped for another cause.
+func movable(task *v1.GPUTask) bool {
+	return task.DeletionTimestamp == nil &&
+		(task.Status.Phase == v1.PhasePending || task.Status.Phase == v1.PhaseRunning) &&
+		!(task.Spec.Suspend != nil && *task.Spec.Suspend)
+}
+
+// pendingMove places a task anew if none of its Pods found a node in time.
+func pendingMove(task Task, patience time.Duration, now time.Time) *Move {
+	if len(task.Pods) == 0 || len(task.Pods) != gputask.Replicas(task.GPUTask) {
+		return nil
+	}
+	for _, pod := range task.Pods {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || now.Sub(pod.CreationTimestamp.Time) <= patience {
+			return nil
+		}
+	}
+	return &Move{
+		Task:   task.GPUTask,
+		Pods:   task.Pods,
+		Reason: fmt.Sprintf("no node for longer than %v", patience),
+	}
+}
+
+// misplacedMove places those Pods of a task anew that sit on a wrong node.
+func misplacedMove(task Task, nodes map[string]*corev1.Node) *Move {
+	move := &Move{Task: task.GPUTask, NeedsRoom: true}
+	runningGang := gputask.Replicas(task.GPUTask) > 1 && task.Status.Phase == v1.PhaseRunning
+	for _, pod := range task.Pods {
+		node := nodes[pod.Spec.NodeName]
+		if node == nil || pod.DeletionTimestamp != nil || podEnded(pod) {
+			continue
+		}
+		reason, urgent := misplaced(task.GPUTask, node)
+		if reason == "" || (runningGang && !urgent) {
+			continue
+		}
+		if move.Reason == "" {
+			move.Reason = reason
+		}
+		move.Pods = append(move.Pods, pod)
+	}
+	if len(move.Pods) == 0 {
+		return nil
+	}
+	return move
+}
+
+// misplaced says what is wrong with a node for a task, nothing if it is all
+// right. It is urgent if the task's Pods can't be working there as they should.
+func misplaced(task *v1.GPUTask, node *corev1.Node) (reason string, urgent bool) {
+	model := node.Labels[v1.LabelGPUModel]
+	switch {
+	case !nodeReady(node):
+		return fmt.Sprintf("node %s is not ready", node.Name), true
+	case task.Spec.GPU != "" && model != task.Spec.GPU:
+		return fmt.Sprintf("node %s has the GPU model %q now, not %q", node.Name, model, task.Spec.GPU), true
+	case node.Spec.Unschedulable:
+		return fmt.Sprintf("node %s is cordoned", node.Name), false
+	default:
+		return "", false
+	}
+}
+
+func nodeReady(node *corev1.Node) bool {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			return node.Status.Conditions[i].Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func podEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Settled reports whether a task that was moved has found its new place, or
+// needs none any more: none of the evicted Pods is left and every Pod of the
+// task has a node.
+func Settled(task Task, evicted []*corev1.Pod) bool {
+	if !movable(task.GPUTask) {
+		return true
+	}
+	gone := map[types.UID]bool{}
+	for _, pod := range evicted {
+		gone[pod.UID] = true
+	}
+	for _, pod := range task.Pods {
+		if gone[pod.UID] || pod.Spec.NodeName == "" {
+			return false
+		}
+	}
+	return task.Status.Phase == v1.PhaseRunning
+}

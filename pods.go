@@ -1,0 +1,123 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+const (
+	// firstCreateBatch is how many Pods are created before the rest: if the API
+	// server refuses one, it would refuse them all.
+	firstCreateBatch = 1
+	// parallelWrites bounds the requests for one task at a time.
+	parallelWrites = 16
+)
+
+// createPods creates the Pods in batches that double in size, and stops at the
+// first batch with an error. What stood in the way is remembered for the
+// task's status.
+func (c *Controller) createPods(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pods []*corev1.Pod) error {
+	if len(pods) == 0 {
+		return nil
+	}
+	for size, rest := firstCreateBatch, pods; len(rest) > 0; size *= 2 {
+		batch := rest[:min(size, len(rest))]
+		rest = rest[len(batch):]
+		err := inParallel(batch, func(pod *corev1.Pod) error { return c.createPod(ctx, key, task, pod) })
+		if err != nil {
+			return err
+		}
+	}
+	if c.obstacles.clear(key) {
+		c.queue.AddAfter(key, podEventBatch) // so that the status forgets it too
+	}
+	return nil
+}
+
+func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pod *corev1.Pod) error {
+	c.unseen.createsPod(key, pod.Name)
+	_, err := c.clients.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if err == nil {
+		c.metrics.podsCreated.Inc()
+		klog.FromContext(ctx).V(2).Info("Created Pod", "pod", klog.KObj(pod))
+		return nil
+	}
+	c.unseen.sawPod(key, pod.Name)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil // the task goes with its namespace
+	}
+	if apierrors.IsAlreadyExists(err) {
+		return c.explainNameClash(ctx, key, task, pod.Name)
+	}
+	if obstacle := obstacleFrom(err, pod); obstacle != nil {
+		c.obstacles.remember(key, task.UID, *obstacle)
+	}
+	return fmt.Errorf("creating Pod %s: %w", pod.Name, err)
+}
+
+// explainNameClash is called when a Pod exists that the cache doesn't show: a
+// Pod of our own that the cache is late with, or one that is not ours, which
+// is never touched.
+func (c *Controller) explainNameClash(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, name string) error {
+	existing, err := c.clients.kube.CoreV1().Pods(task.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("Pod %s was there a moment ago", name)
+	}
+	if err != nil {
+		return fmt.Errorf("looking at Pod %s: %w", name, err)
+	}
+	obstacle := nameClash(task, existing)
+	if obstacle == nil {
+		return fmt.Errorf("Pod %s is ours, the cache does not show it yet", name)
+	}
+	c.obstacles.remember(key, task.UID, *obstacle)
+	return errors.New(obstacle.Message)
+}
+
+// deletePods deletes the Pods that the plan is about and no others that may
+// have taken their names since.
+func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
+	return inParallel(pods, func(pod *corev1.Pod) error {
+		err := c.clients.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+			Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+		})
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return nil // gone already
+		}
+		if err != nil {
+			return fmt.Errorf("deleting Pod %s: %w", pod.Name, err)
+		}
+		c.metrics.podsDeleted.Inc()
+		klog.FromContext(ctx).V(2).Info("Deleted Pod", "pod", klog.KObj(pod))
+		return nil
+	})
+}
+
+// inParallel calls do for every item, a bounded number at a time, and returns
+// all errors.
+func inParallel[T any](items []T, do func(T) error) error {
+	var group errgroup.Group
+	group.SetLimit(parallelWrites)
+	errs := make([]error, len(items))
+	for i, item := range items {
+		group.Go(func() error {
+			errs[i] = do(item)
+			return nil
+		})
+	}
+	return errors.Join(group.Wait(), errors.Join(errs...))
+}

@@ -1,0 +1,147 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+)
+
+// syncTask brings one task a step forward: gather, decide, apply. An error
+// means that the same has to be tried again.
+func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
+	task, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		c.unseen.forget(key)
+		c.obstacles.clear(key)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if wait := c.unseen.waitFor(key); wait > 0 {
+		// The caches don't show yet what the last sync wrote; the change itself
+		// brings the task back into the queue, the delay is for a lost one.
+		c.queue.AddAfter(key, wait)
+		return nil
+	}
+	plan, err := gputask.Decide(c.gather(key, task))
+	if err != nil {
+		return fmt.Errorf("deciding: %w", err)
+	}
+	return c.apply(ctx, key, task, plan)
+}
+
+func (c *Controller) gather(key cache.ObjectName, task *v1.GPUTask) gputask.Input {
+	return gputask.Input{
+		Task: task,
+		Pods: c.podsOf(task),
+		Lookup: func(name string) *v1.GPUTask {
+			other, err := c.tasks.GPUTasks(key.Namespace).Get(name)
+			if err != nil {
+				return nil // the cache knows only one error: not found
+			}
+			return other
+		},
+		Awaited:  len(c.waitingDependents(key)) > 0,
+		Obstacle: c.obstacles.of(key, task.UID),
+		Now:      c.clock.Now(),
+		Config:   c.config,
+	}
+}
+
+func (c *Controller) podsOf(task *v1.GPUTask) []*corev1.Pod {
+	objects, err := c.podIndex.ByIndex(byTaskUID, string(task.UID))
+	if err != nil {
+		return nil // the index exists
+	}
+	pods := make([]*corev1.Pod, 0, len(objects))
+	for _, object := range objects {
+		if pod, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// apply carries out a plan, the status first: it records which failures are
+// counted, and its write fails if the plan was made from an outdated task.
+func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, plan gputask.Plan) error {
+	if err := c.writeStatus(ctx, key, task, plan.Status); err != nil {
+		return err
+	}
+	if plan.DeleteTask {
+		return c.deleteTask(ctx, task)
+	}
+	err := errors.Join(
+		c.deletePods(ctx, plan.Delete),
+		c.createPods(ctx, key, task, plan.Create),
+	)
+	if err == nil && plan.LookAgainAfter > 0 {
+		c.queue.AddAfter(key, plan.LookAgainAfter)
+	}
+	return err
+}
+
+func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, status v1.GPUTaskStatus) error {
+	if equality.Semantic.DeepEqual(task.Status, status) {
+		return nil
+	}
+	changed := task.DeepCopy()
+	changed.Status = status
+	written, err := c.clients.tasks.FalldioV1().GPUTasks(task.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // deleted meanwhile; its deletion is on its way to us
+	}
+	if err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	c.unseen.wroteTask(key, written.ResourceVersion)
+	if cached, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name); err == nil {
+		c.unseen.sawTask(key, cached.ResourceVersion) // its event may have come before the answer
+	}
+	c.announce(ctx, task, &status)
+	return nil
+}
+
+// announce tells the user and the metrics what has changed.
+func (c *Controller) announce(ctx context.Context, task *v1.GPUTask, status *v1.GPUTaskStatus) {
+	logger := klog.FromContext(ctx)
+	if status.Phase != task.Status.Phase {
+		logger.Info("Phase changed", "from", task.Status.Phase, "to", status.Phase, "message", status.Message)
+	}
+	if gputask.RunsForTheFirstTime(&task.Status, status) {
+		c.metrics.observeStart(c.clock.Since(task.CreationTimestamp.Time))
+	}
+	for _, event := range gputask.Events(&task.Status, status) {
+		c.recorder.Event(task, event.Type, event.Reason, event.Message)
+	}
+}
+
+func (c *Controller) deleteTask(ctx context.Context, task *v1.GPUTask) error {
+	background := metav1.DeletePropagationBackground
+	err := c.clients.tasks.FalldioV1().GPUTasks(task.Namespace).Delete(ctx, task.Name, metav1.DeleteOptions{
+		Preconditions:     metav1.NewUIDPreconditions(string(task.UID)),
+		PropagationPolicy: &background,
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting the finished task: %w", err)
+	}
+	klog.FromContext(ctx).Info("Deleted the finished task", "ttlSecondsAfterFinished", *task.Spec.TTLSecondsAfterFinished,
+		"finished", task.Status.CompletionTime.UTC().Format(time.RFC3339))
+	return nil
+}

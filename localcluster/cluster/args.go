@@ -86,6 +86,7 @@ func apiServerArgs(l layout, p ports) []string {
 		"--service-account-signing-key-file=" + l.pki(pkiServiceAccountKeys) + ".key",
 		"--endpoint-reconciler-type=none",
 		"--profiling=false",
+		"--delete-collection-workers=8",
 		"--max-requests-inflight=3000",
 		"--max-mutating-requests-inflight=1000",
 	}
@@ -120,6 +121,10 @@ func componentArgs(l layout, port int, user string) []string {
 		"--tls-cert-file=" + l.pki(pkiServer) + ".crt",
 		"--tls-private-key-file=" + l.pki(pkiServer) + ".key",
 		"--kubeconfig=" + kubeconfig,
+		// Whom they trust is given here, not looked up: the place to look at holds
+		// nothing without an aggregation layer.
+		"--authentication-skip-lookup",
+		"--client-ca-file=" + l.pki(pkiClusterAuthority) + ".crt",
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
 		"--leader-elect=false",
@@ -133,6 +138,7 @@ func kwokArgs(l layout) []string {
 	return []string{
 		"--kubeconfig=" + l.userKubeconfig(userKWOK),
 		"--config=" + l.kwokConfig(),
+		"--v=WARN", // else it tells of each lease that it renews
 	}
 }
 
@@ -145,5 +151,5 @@ func gpuControllerArgs(l layout, p ports, extra []string) []string {
 }
 
 func applyArgs(l layout, directory string) []string {
-	return []string{"apply", "--kubeconfig=" + l.userKubeconfig(userAdmin), "--kustomize=" + directory}
+	return []string{"apply", "--cache-dir=" + l.kubectlCache(), "--kubeconfig=" + l.userKubeconfig(userAdmin), "--kustomize=" + directory}
 }

@@ -4,7 +4,6 @@
 package cluster
 
 import (
-	"crypto/x509"
 	"fmt"
 	"net"
 	"time"
@@ -15,31 +14,25 @@ import (
 // firstServiceIP is the address of the Service "kubernetes" in serviceRange.
 var firstServiceIP = net.IPv4(10, 0, 0, 1)
 
-// writeCredentials makes all keys, certificates and kubeconfigs, and returns
-// the authorities that the cluster's servers are trusted by.
-func writeCredentials(l layout, p ports, now time.Time) (*x509.CertPool, error) {
+// writeCredentials makes all keys, certificates and kubeconfigs.
+func writeCredentials(l layout, p ports, now time.Time) error {
 	// etcd has an authority of its own: else every user of the cluster could
 	// pass by the API server and its rules.
 	etcdAuthority, err := pki.NewAuthority("localcluster-etcd", now)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	authority, err := pki.NewAuthority("localcluster", now)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := writeAuthorities(l, authority, etcdAuthority); err != nil {
-		return nil, err
+		return err
 	}
 	if err := writeServerKeys(l, authority, etcdAuthority); err != nil {
-		return nil, err
+		return err
 	}
-	if err := writeKubeconfigs(l, p, authority); err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authority.PEM())
-	return roots, nil
+	return writeKubeconfigs(l, p, authority)
 }
 
 func writeAuthorities(l layout, authority, etcdAuthority *pki.Authority) error {

@@ -24,6 +24,12 @@ func (l layout) kwokHome() string            { return filepath.Join(l.dir, "kwok
 func (l layout) kwokConfig() string          { return filepath.Join(l.dir, "kwok", "stages.yaml") }
 func (l layout) artifacts() string           { return filepath.Join(l.dir, "artifacts") }
 
+func (l layout) kubectlCache() string { return KubectlCachePath(l.dir) }
+
+// KubectlCachePath returns where kubectl keeps what it learned of the cluster
+// in a directory. Its usual place goes by addresses, which clusters share.
+func KubectlCachePath(dir string) string { return filepath.Join(dir, "kubectl-cache") }
+
 // The key pairs and key files under pki, without .crt and .key.
 const (
 	pkiClusterAuthority   = "ca"

@@ -99,6 +99,7 @@ func runKWOK() int {
 		return 1
 	}
 	command := kwok.NewCommand(ctx)
+	command.Version = "" // its flag would clash with the one that Kubernetes gives every program
 	command.PersistentFlags().AddFlagSet(flags)
 	if err := command.ExecuteContext(ctx); err != nil {
 		logger.Error("KWOK stopped", "err", err)

@@ -66,29 +66,39 @@ func (c *child) supervise(ctx context.Context) {
 	defer close(c.stopped)
 	var delay time.Duration
 	born := c.clock.Now()
-	reason := c.wait()
+	end := c.wait()
 	for !c.isStopping() {
-		delay = nextDelay(delay, c.clock.Since(born))
-		c.countExit()
-		c.onExit(Exit{Name: c.spec.Name, Reason: reason, Delay: delay})
-		if !c.pause(delay) {
+		exit := Exit{Name: c.spec.Name, Reason: end.reason}
+		if !end.wanted {
+			delay = nextDelay(delay, c.clock.Since(born))
+			exit.Delay = delay
+			c.countExit()
+		}
+		c.onExit(exit)
+		if !c.pause(exit.Delay) {
 			return
 		}
 		if c.spec.BeforeRestart != nil {
 			c.spec.BeforeRestart(ctx)
 		}
 		born = c.clock.Now()
-		reason = c.live()
+		end = c.live()
 	}
 }
 
-// live is one life of the process after its first. It returns how it ended.
-func (c *child) live() string {
+// ending is how one life of the process ended.
+type ending struct {
+	reason string
+	wanted bool // by restart
+}
+
+// live is one life of the process after its first.
+func (c *child) live() ending {
 	if c.isStopping() {
-		return ""
+		return ending{}
 	}
 	if err := c.start(); err != nil {
-		return err.Error()
+		return ending{reason: err.Error()}
 	}
 	if c.isStopping() { // stop may have looked for the process before it was there
 		c.kill()
@@ -96,25 +106,29 @@ func (c *child) live() string {
 	return c.wait()
 }
 
-func (c *child) wait() string {
+func (c *child) wait() ending {
 	c.mu.Lock()
 	command := c.command
 	c.mu.Unlock()
-	reason := "exit status 0"
+	end := ending{reason: "exit status 0"}
 	if err := command.Wait(); err != nil {
-		reason = err.Error()
+		end.reason = err.Error()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.command = nil
 	if c.excuse != "" {
-		reason, c.excuse = c.excuse, ""
+		end = ending{reason: c.excuse, wanted: true}
+		c.excuse = ""
 	}
-	return reason
+	return end
 }
 
 // pause returns false if the process is to stop.
 func (c *child) pause(delay time.Duration) bool {
+	if delay == 0 {
+		return true
+	}
 	timer := c.clock.NewTimer(delay)
 	defer timer.Stop()
 	select {

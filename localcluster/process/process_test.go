@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -81,8 +82,12 @@ func TestSupervisorTellsTheReasonOfARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	supervisor.Restart("stubborn", "the API server restarted")
-	if exit := receive(t, exits); exit.Reason != "the API server restarted" {
-		t.Errorf("got %+v", exit)
+	want := Exit{Name: "stubborn", Reason: "the API server restarted"}
+	if diff := cmp.Diff(want, receive(t, exits)); diff != "" {
+		t.Errorf("exit (-want +got):\n%s", diff)
+	}
+	if got := supervisor.Exits("stubborn"); got != 0 {
+		t.Errorf("a restart counts as %d failures", got)
 	}
 }
 

@@ -34,7 +34,8 @@ type Exit struct {
 	// Reason is what the operating system says, for example "signal: killed",
 	// or Restart's caller.
 	Reason string
-	// Delay is how long the supervisor waits before it starts the process anew.
+	// Delay is how long the supervisor waits before it starts the process anew,
+	// which is not at all after Restart.
 	Delay time.Duration
 }
 
@@ -70,7 +71,7 @@ func (s *Supervisor) Start(ctx context.Context, spec Spec) error {
 	return nil
 }
 
-// Exits tells how often a process has ended and was to run.
+// Exits tells how often a process has ended without being told to.
 func (s *Supervisor) Exits(name string) int {
 	if child := s.child(name); child != nil {
 		return child.exitCount()

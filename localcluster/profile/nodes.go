@@ -28,7 +28,8 @@ const (
 
 	architecture    = "amd64"
 	operatingSystem = "linux"
-	runtimeVersion  = "kwok://simulated"
+	simulated       = "simulated"
+	runtimeVersion  = "kwok://" + simulated
 
 	bytesPerMebibyte = 1 << 20
 )
@@ -87,6 +88,8 @@ func (g *NodeGroup) node(index int, kubeletVersion string) *corev1.Node {
 			Capacity:    resources,
 			Allocatable: resources.DeepCopy(),
 			NodeInfo: corev1.NodeSystemInfo{
+				OSImage:                 simulated,
+				KernelVersion:           simulated,
 				Architecture:            architecture,
 				OperatingSystem:         operatingSystem,
 				KubeletVersion:          kubeletVersion,
@@ -135,4 +138,13 @@ func quantity(text string) resource.Quantity {
 		return resource.Quantity{}
 	}
 	return parsed
+}
+
+// Count is the number of nodes.
+func (p *Profile) Count() int {
+	count := 0
+	for _, group := range p.NodeGroups {
+		count += group.Count
+	}
+	return count
 }

@@ -1,0 +1,240 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"falldio.github.io/gpu-controller/localcluster/names"
+	"falldio.github.io/gpu-controller/localcluster/pki"
+	"falldio.github.io/gpu-controller/localcluster/process"
+	"falldio.github.io/gpu-controller/localcluster/profile"
+	"falldio.github.io/gpu-controller/localcluster/stages"
+)
+
+// cluster is a cluster that starts, runs, or stops.
+type cluster struct {
+	options    Options
+	layout     layout
+	ports      ports
+	group      *process.Group
+	supervisor *process.Supervisor
+	console    *console
+
+	// Known once the credentials exist.
+	config  *rest.Config
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	https   *http.Client // trusts the cluster's servers and is the administrator
+
+	// storageLost has an entry when the API server or etcd ended.
+	storageLost chan struct{}
+}
+
+func newCluster(options Options, ports ports, group *process.Group) *cluster {
+	c := &cluster{
+		options:     options,
+		layout:      layout{dir: options.Dir},
+		ports:       ports,
+		group:       group,
+		console:     newConsole(options.Out, options.Clock),
+		storageLost: make(chan struct{}, 1),
+	}
+	c.supervisor = process.NewSupervisor(group, options.Clock, c.onExit)
+	return c
+}
+
+func (c *cluster) running() Running {
+	return Running{Dir: c.options.Dir, Kubeconfig: c.layout.kubeconfig(), Config: rest.CopyConfig(c.config), Out: c.options.Out}
+}
+
+// start returns when the cluster is ready.
+func (c *cluster) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.StartTimeout)
+	defer cancel()
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	if err := c.startStorage(ctx); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.startScheduler(groupCtx) })
+	group.Go(func() error { return c.startNodes(groupCtx) })
+	group.Go(func() error { return c.startControllers(groupCtx) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := c.waitForNodes(ctx); err != nil {
+		return err
+	}
+	if err := c.startGPUController(ctx); err != nil {
+		return err
+	}
+	return c.announce()
+}
+
+// prepare writes the files that the components read.
+func (c *cluster) prepare() error {
+	for _, dir := range []string{c.layout.logs(), c.layout.kwokHome()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if err := writeCredentials(c.layout, c.ports, c.options.Clock.Now()); err != nil {
+		return fmt.Errorf("making the credentials: %w", err)
+	}
+	config, err := stages.Render(stages.Config{
+		PodDuration:   c.options.PodDuration,
+		Nodes:         c.options.Profile.Count(),
+		ServerAddress: address(c.ports.kwok),
+		NodeSelector:  profile.LabelType + "=" + profile.TypeKWOK,
+	})
+	if err != nil {
+		return fmt.Errorf("making the stages: %w", err)
+	}
+	if err := pki.WriteFile(c.layout.kwokConfig(), config); err != nil {
+		return err
+	}
+	return c.connect()
+}
+
+// connect makes the clients. They connect when they are used.
+func (c *cluster) connect() error {
+	config, err := clientcmd.BuildConfigFromFlags("", c.layout.userKubeconfig(userAdmin))
+	if err != nil {
+		return err
+	}
+	config.QPS = -1 // no limit
+	config.UserAgent = "localcluster"
+	c.config = config
+	if c.https, err = rest.HTTPClientFor(config); err != nil {
+		return err
+	}
+	if c.client, err = kubernetes.NewForConfigAndClient(config, c.https); err != nil {
+		return err
+	}
+	c.dynamic, err = dynamic.NewForConfigAndClient(config, c.https)
+	return err
+}
+
+func (c *cluster) startStorage(ctx context.Context) error {
+	etcd, err := etcdClient(c.layout)
+	if err != nil {
+		return err
+	}
+	if err := c.component(ctx, names.Etcd, etcdArgs(c.layout, c.ports)); err != nil {
+		return err
+	}
+	if err := c.waitUntilHealthy(ctx, names.Etcd, etcd, "https://"+address(c.ports.etcd)+"/readyz"); err != nil {
+		return err
+	}
+	if err := c.component(ctx, names.APIServer, apiServerArgs(c.layout, c.ports)); err != nil {
+		return err
+	}
+	return c.waitUntilHealthy(ctx, names.APIServer, c.https, c.apiServerReadyz())
+}
+
+func (c *cluster) apiServerReadyz() string {
+	return "https://" + address(c.ports.apiServer) + "/readyz"
+}
+
+func (c *cluster) startScheduler(ctx context.Context) error {
+	if err := c.component(ctx, names.Scheduler, schedulerArgs(c.layout, c.ports)); err != nil {
+		return err
+	}
+	return c.waitUntilHealthy(ctx, names.Scheduler, c.https, "https://"+address(c.ports.scheduler)+"/readyz")
+}
+
+// startNodes starts what plays the kubelets, and gives it nodes to play.
+func (c *cluster) startNodes(ctx context.Context) error {
+	spec := c.componentSpec(names.KWOK, kwokArgs(c.layout))
+	// KWOK would read a configuration of the user's own as well.
+	spec.Env = []string{"KWOK_WORKDIR=" + c.layout.kwokHome()}
+	spec.BeforeRestart = c.releaseNodes
+	if err := c.supervise(ctx, spec); err != nil {
+		return err
+	}
+	nodes := c.options.Profile.Nodes(c.options.KubernetesVersion)
+	if err := createNodes(ctx, c.client.CoreV1().Nodes(), nodes); err != nil {
+		return err
+	}
+	c.console.done("%d nodes created", len(nodes))
+	return c.waitUntilHealthy(ctx, names.KWOK, http.DefaultClient, "http://"+address(c.ports.kwok)+"/healthz")
+}
+
+// startControllers installs our resources before it starts the controllers: the
+// garbage collector looks for new resources only every 30 seconds.
+func (c *cluster) startControllers(ctx context.Context) error {
+	if err := c.install(ctx); err != nil {
+		return err
+	}
+	grace := stages.GracePeriod(c.options.Profile.Count())
+	if err := c.component(ctx, names.ControllerManager, controllerManagerArgs(c.layout, c.ports, grace)); err != nil {
+		return err
+	}
+	if err := c.waitUntilHealthy(ctx, names.ControllerManager, c.https, "https://"+address(c.ports.controllerManager)+"/healthz"); err != nil {
+		return err
+	}
+	return c.waitForServiceAccount(ctx)
+}
+
+func (c *cluster) startGPUController(ctx context.Context) error {
+	if c.options.Controller == "" {
+		return nil
+	}
+	err := c.supervise(ctx, process.Spec{
+		Name:    names.GPUController,
+		Path:    c.options.Controller,
+		Args:    gpuControllerArgs(c.layout, c.ports, c.options.ControllerArgs),
+		LogPath: c.layout.log(names.GPUController),
+	})
+	if err != nil {
+		return err
+	}
+	return c.waitUntilHealthy(ctx, names.GPUController, http.DefaultClient, "http://"+address(c.ports.gpuController)+"/readyz")
+}
+
+// announce makes the kubeconfig appear: from then on the cluster is ready.
+func (c *cluster) announce() error {
+	data, err := os.ReadFile(c.layout.userKubeconfig(userAdmin))
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return err
+	}
+	return pki.WriteKubeconfig(c.layout.kubeconfig(), config)
+}
+
+func (c *cluster) component(ctx context.Context, name string, args []string) error {
+	return c.supervise(ctx, c.componentSpec(name, args))
+}
+
+func (c *cluster) componentSpec(name string, args []string) process.Spec {
+	return process.Spec{
+		Name:    name,
+		Path:    c.options.Executable,
+		Args:    append([]string{"component", name}, args...),
+		LogPath: c.layout.log(name),
+	}
+}
+
+func (c *cluster) supervise(ctx context.Context, spec process.Spec) error {
+	// A process's life does not end with its start's time limit.
+	if err := c.supervisor.Start(context.WithoutCancel(ctx), spec); err != nil {
+		return &startError{component: spec.Name, log: spec.LogPath, err: err}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/localcluster/profile"
+)
+
+// Options say what cluster to run.
+type Options struct {
+	// Dir is the cluster's directory, as an absolute path.
+	Dir string
+	// Executable is localcluster itself. "Executable component NAME ARGS" is a
+	// component, "Executable janitor DIR" the janitor.
+	Executable string
+	// Profile are the simulated nodes.
+	Profile *profile.Profile
+	// KubernetesVersion is what the nodes claim to run.
+	KubernetesVersion string
+	// PodDuration is how long the Pods of GPUTasks run that do not say it.
+	PodDuration time.Duration
+	// Artifacts holds a kustomization in the folder ArtifactsPath, to be applied
+	// before anything but the API server runs. Without it nothing is applied.
+	Artifacts     fs.FS
+	ArtifactsPath string
+	// Controller is the gpu-controller's program. None runs if it is empty.
+	Controller string
+	// ControllerArgs are added to the gpu-controller's arguments.
+	ControllerArgs []string
+	// StartTimeout is how long the cluster may take to become ready.
+	StartTimeout time.Duration
+	// Keep spares the directory at the end.
+	Keep bool
+	// Out receives the progress.
+	Out io.Writer
+	// Clock is the real one, but for tests.
+	Clock clock.Clock
+	// AfterReady runs once the cluster is ready. If it returns an error, the
+	// cluster stops and Up returns that error, or nil for ErrStop. Optional.
+	AfterReady func(context.Context, Running) error
+}
+
+// Running is a cluster that is ready.
+type Running struct {
+	Dir        string
+	Kubeconfig string
+	// Config has the rights of an administrator and no rate limit.
+	Config *rest.Config
+	Out    io.Writer
+}
+
+// ErrStop is what AfterReady returns to stop the cluster without an error.
+var ErrStop = errors.New("stop the cluster")
+
+func (o *Options) validate() error {
+	if o.Controller == "" {
+		return nil
+	}
+	info, err := os.Stat(o.Controller)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no gpu-controller at %s: build it with `make build`, name another one with --controller=PATH, or run without it with --controller=none", o.Controller)
+	}
+	if err != nil {
+		return fmt.Errorf("gpu-controller: %w", err)
+	}
+	if info.IsDir() || info.Mode().Perm()&0o111 == 0 {
+		return fmt.Errorf("gpu-controller: %s is no program", o.Controller)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	probeInterval = 50 * time.Millisecond
+	probeTimeout  = 2 * time.Second
+	// startAttempts is how often a component may end before it has become
+	// healthy for the first time.
+	startAttempts = 3
+	// reasonSize bounds how much of a server's refusal is shown.
+	reasonSize = 1 << 10
+)
+
+// startError is the failure of one component to start.
+type startError struct {
+	component string
+	log       string
+	err       error
+}
+
+func (e *startError) Error() string { return fmt.Sprintf("%s: %v", e.component, e.err) }
+func (e *startError) Unwrap() error { return e.err }
+
+// waitUntilHealthy returns when the component answers its health check well.
+func (c *cluster) waitUntilHealthy(ctx context.Context, component string, client *http.Client, url string) error {
+	var last error
+	err := wait.PollUntilContextCancel(ctx, probeInterval, true, func(ctx context.Context) (bool, error) {
+		if c.supervisor.Exits(component) >= startAttempts {
+			return false, errors.New("it ended again and again")
+		}
+		last = probe(ctx, client, url)
+		return last == nil, nil
+	})
+	if err != nil {
+		if wait.Interrupted(err) {
+			err = errors.Join(err, last)
+		}
+		return &startError{component: component, log: c.layout.log(component), err: err}
+	}
+	c.console.done("%s", component)
+	return nil
+}
+
+// probe returns nil if the server says that it is well.
+func probe(ctx context.Context, client *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, reasonSize))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %s", url, response.Status, body)
+	}
+	return nil
+}
+
+// etcdClient returns a client with the rights of the API server.
+func etcdClient(l layout) (*http.Client, error) {
+	pair, err := tls.LoadX509KeyPair(l.pki(pkiEtcdClient)+".crt", l.pki(pkiEtcdClient)+".key")
+	if err != nil {
+		return nil, err
+	}
+	authority, err := os.ReadFile(l.pki(pkiEtcdAuthority) + ".crt")
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12},
+	}}, nil
+}

@@ -1,0 +1,67 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package examples
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// Annotations of an example that say what its end should be.
+const (
+	// AnnotationPhase is the phase that the example ends in. Required.
+	AnnotationPhase = "examples.falldio.com/expect-phase"
+	// AnnotationMessage is part of the message at the end.
+	AnnotationMessage = "examples.falldio.com/expect-message"
+	// AnnotationAfter names another example that ends no later than this one.
+	AnnotationAfter = "examples.falldio.com/expect-after"
+	// AnnotationRestarts is the number of restarts at the end.
+	AnnotationRestarts = "examples.falldio.com/expect-restarts"
+)
+
+// verdict is how far an example is.
+type verdict struct {
+	// reached is true at the end that the example should come to.
+	reached bool
+	// problem says what is wrong if the end can't be reached any more, or what
+	// is still missing.
+	problem string
+	// final is true if nothing can change the verdict any more.
+	final bool
+}
+
+// judge holds an example against its expectations. all are the examples by
+// name as they are now.
+func judge(task *v1.GPUTask, all map[string]*v1.GPUTask) verdict {
+	phase := v1.GPUTaskPhase(task.Annotations[AnnotationPhase])
+	ended := task.Status.Phase == v1.PhaseSucceeded || task.Status.Phase == v1.PhaseFailed
+	if task.Status.Phase != phase {
+		return verdict{final: ended, problem: fmt.Sprintf("is %s, expected %s: %s", task.Status.Phase, phase, task.Status.Message)}
+	}
+	if part := task.Annotations[AnnotationMessage]; !strings.Contains(task.Status.Message, part) {
+		return verdict{final: ended, problem: fmt.Sprintf("says %q, expected %q in it", task.Status.Message, part)}
+	}
+	if restarts := task.Annotations[AnnotationRestarts]; restarts != "" && restarts != strconv.Itoa(int(task.Status.Restarts)) {
+		return verdict{final: ended, problem: fmt.Sprintf("was restarted %d times, expected %s", task.Status.Restarts, restarts)}
+	}
+	if problem := judgeOrder(task, all); problem != "" {
+		return verdict{final: ended, problem: problem}
+	}
+	return verdict{reached: true, final: ended}
+}
+
+func judgeOrder(task *v1.GPUTask, all map[string]*v1.GPUTask) string {
+	name := task.Annotations[AnnotationAfter]
+	if name == "" {
+		return ""
+	}
+	other := all[name]
+	if other == nil || other.Status.CompletionTime == nil || task.Status.CompletionTime.Before(other.Status.CompletionTime) {
+		return fmt.Sprintf("ended before %q, expected after", name)
+	}
+	return ""
+}

@@ -1,0 +1,162 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package examples
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
+	informers "falldio.github.io/gpu-controller/pkg/generated/informers/externalversions"
+)
+
+// Config says what to run and where.
+type Config struct {
+	// Cluster is the connection to the cluster.
+	Cluster *rest.Config
+	// Namespace gets the examples.
+	Namespace string
+	Tasks     []*v1.GPUTask
+	// Timeout is how long the examples may take to their ends.
+	Timeout time.Duration
+	// Out receives a line for each change of an example.
+	Out   io.Writer
+	Clock clock.PassiveClock
+}
+
+// run is one call of Run.
+type run struct {
+	Config
+	client  clientset.Interface
+	seen    map[string]*v1.GPUTask
+	printer *printer
+}
+
+// Run submits the examples and returns when all have reached their ends. The
+// error names every example that did not.
+func Run(ctx context.Context, config Config) error {
+	client, err := clientset.NewForConfig(config.Cluster)
+	if err != nil {
+		return err
+	}
+	r := &run{Config: config, client: client, seen: map[string]*v1.GPUTask{}, printer: newPrinter(config.Out, config.Clock, config.Tasks)}
+	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, fmt.Errorf("not at their ends after %v", config.Timeout))
+	defer cancel()
+	changes, err := r.watch(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.submit(ctx); err != nil {
+		return err
+	}
+	return r.follow(ctx, changes)
+}
+
+// watch delivers the examples as they change.
+func (r *run) watch(ctx context.Context) (<-chan *v1.GPUTask, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithNamespace(r.Namespace))
+	informer := factory.Falldio().V1().GPUTasks().Informer()
+	changes := make(chan *v1.GPUTask)
+	send := func(object any) {
+		if task, ok := object.(*v1.GPUTask); ok {
+			select {
+			case changes <- task:
+			case <-ctx.Done():
+			}
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: send, UpdateFunc: func(_, object any) { send(object) },
+	}); err != nil {
+		return nil, err
+	}
+	factory.StartWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return nil, context.Cause(ctx)
+	}
+	return changes, nil
+}
+
+func (r *run) submit(ctx context.Context) error {
+	for _, task := range r.Tasks {
+		_, err := r.client.FalldioV1().GPUTasks(r.Namespace).Create(ctx, task,
+			metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		if err != nil {
+			return fmt.Errorf("submitting the example %q: %w", task.Name, err)
+		}
+	}
+	return nil
+}
+
+// follow prints every change until all examples have ended well or one can no
+// longer do so.
+func (r *run) follow(ctx context.Context, changes <-chan *v1.GPUTask) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), r.problems())
+		case task := <-changes:
+			if before := r.seen[task.Name]; r.isExample(task) {
+				r.seen[task.Name] = task
+				r.printer.change(before, task)
+			}
+		}
+		if r.all(func(v verdict) bool { return v.reached }) {
+			return nil
+		}
+		if r.any(func(v verdict) bool { return v.final && !v.reached }) {
+			return r.problems()
+		}
+	}
+}
+
+func (r *run) isExample(task *v1.GPUTask) bool {
+	for _, example := range r.Tasks {
+		if example.Name == task.Name {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *run) all(holds func(verdict) bool) bool {
+	return !r.any(func(v verdict) bool { return !holds(v) })
+}
+
+func (r *run) any(holds func(verdict) bool) bool {
+	for _, example := range r.Tasks {
+		if holds(r.judge(example.Name)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *run) judge(name string) verdict {
+	task := r.seen[name]
+	if task == nil {
+		return verdict{problem: "was not seen"}
+	}
+	return judge(task, r.seen)
+}
+
+// problems returns an error for every example that is not at its end.
+func (r *run) problems() error {
+	var problems []error
+	for _, example := range r.Tasks {
+		if v := r.judge(example.Name); !v.reached {
+			problems = append(problems, fmt.Errorf("example %q %s", example.Name, v.problem))
+		}
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,127 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/component-base/version"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/localcluster/cluster"
+	"falldio.github.io/gpu-controller/localcluster/names"
+	"falldio.github.io/gpu-controller/localcluster/profile"
+)
+
+const (
+	defaultPodDuration  = 10 * time.Second
+	defaultStartTimeout = 3 * time.Minute
+	// noController is the value of --controller that runs none.
+	noController = "none"
+)
+
+// upFlags are the flags of "up" as they are given.
+type upFlags struct {
+	dir            string
+	profile        string
+	nodes          []string
+	podDuration    time.Duration
+	controller     string
+	controllerArgs []string
+	startTimeout   time.Duration
+	keep           bool
+}
+
+func (f *upFlags) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.dir, "dir", dirFromEnvironment(), "the cluster's directory, which is deleted with it (also $"+dirVariable+")")
+	flags.StringVar(&f.profile, "profile", "", "a YAML file that describes the simulated nodes")
+	flags.StringArrayVar(&f.nodes, "nodes", nil, "simulated nodes in short, for example model=h100-80gb-hbm3,count=100,gpus=8; may be repeated; keys: "+strings.Join(profile.QuickKeys(), ", "))
+	flags.DurationVar(&f.podDuration, "pod-duration", defaultPodDuration, "how long the Pods of GPUTasks run, unless annotated")
+	flags.StringVar(&f.controller, "controller", "", "the gpu-controller's program, or \"none\" (default: gpu-controller beside localcluster)")
+	flags.StringArrayVar(&f.controllerArgs, "controller-arg", nil, "one more argument for the gpu-controller; may be repeated")
+	flags.DurationVar(&f.startTimeout, "start-timeout", defaultStartTimeout, "how long the cluster may take to become ready")
+	flags.BoolVar(&f.keep, "keep", false, "keep the directory with its logs when the cluster stops")
+}
+
+func newUpCommand() *cobra.Command {
+	flags := &upFlags{}
+	command := &cobra.Command{
+		Use:   "up",
+		Short: "Start a cluster and keep it until Ctrl-C",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			options, err := flags.options()
+			if err != nil {
+				return err
+			}
+			options.Out = command.OutOrStdout()
+			ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			defer stop()
+			// A second signal ends this process at once; the janitor does the rest.
+			context.AfterFunc(ctx, stop)
+			return cluster.Up(ctx, options)
+		},
+	}
+	flags.addTo(command.Flags())
+	return command
+}
+
+func (f *upFlags) options() (cluster.Options, error) {
+	dir, err := filepath.Abs(f.dir)
+	if err != nil {
+		return cluster.Options{}, err
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return cluster.Options{}, err
+	}
+	nodes, err := profile.Select(f.profile, f.nodes)
+	if err != nil {
+		return cluster.Options{}, err
+	}
+	return cluster.Options{
+		Dir:               dir,
+		Executable:        executable,
+		Profile:           nodes,
+		KubernetesVersion: version.Get().GitVersion,
+		PodDuration:       f.podDuration,
+		Controller:        controllerPath(f.controller, executable),
+		ControllerArgs:    f.controllerArgs,
+		StartTimeout:      f.startTimeout,
+		Keep:              f.keep,
+		Clock:             clock.RealClock{},
+		AfterReady:        printNextSteps,
+	}, nil
+}
+
+// controllerPath returns "" if no controller shall run.
+func controllerPath(flag, executable string) string {
+	switch flag {
+	case noController:
+		return ""
+	case "":
+		return filepath.Join(filepath.Dir(executable), names.GPUController)
+	default:
+		return flag
+	}
+}
+
+func printNextSteps(_ context.Context, running cluster.Running) error {
+	_, err := fmt.Fprintf(running.Out, `
+The cluster is ready. In another terminal:
+  export KUBECONFIG=%s
+  kubectl get nodes        # or: localcluster kubectl get nodes
+Ctrl-C stops it and deletes everything.
+`, running.Kubeconfig)
+	return err
+}

@@ -1,0 +1,344 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// wanted is what a test expects of a plan.
+type wanted struct {
+	phase      v1.GPUTaskPhase
+	message    string // part of the message
+	create     []string
+	remove     []string
+	restarts   int32
+	completed  string
+	again      time.Duration
+	deleteTask bool
+	// failing is the reason of the condition FailureTarget.
+	failing string
+}
+
+func summary(plan Plan) wanted {
+	got := wanted{
+		phase: plan.Status.Phase, create: podIDs(plan.Create), remove: podIDs(plan.Delete),
+		restarts: plan.Status.Restarts, completed: plan.Status.CompletedIndexes,
+		again: plan.LookAgainAfter, deleteTask: plan.DeleteTask,
+	}
+	if target := findCondition(plan.Status.Conditions, v1.ConditionFailureTarget); target != nil {
+		got.failing = target.Reason
+	}
+	return got
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	single := func() taskBuilder { return makeTask("train").started(time.Minute).phase(v1.PhasePending) }
+	gang := func() taskBuilder { return single().replicas(3) }
+	lost := func(b podBuilder) podBuilder {
+		return b.condition(corev1.DisruptionTarget, corev1.ConditionTrue, "PreemptionByScheduler", "")
+	}
+
+	tests := map[string]struct {
+		task taskBuilder
+		pods []*corev1.Pod
+		// change is applied to the input.
+		change func(*Input)
+		want   wanted
+	}{
+		"a new task gets one Pod that bears its name": {
+			task: makeTask("train"),
+			want: wanted{phase: v1.PhasePending, message: "waiting to start", create: []string{"train@0"}},
+		},
+		"a new gang gets numbered Pods": {
+			task: makeTask("train").replicas(3),
+			want: wanted{phase: v1.PhasePending, message: "3 of 3 Pods wait to start", create: []string{"train-0@0", "train-1@0", "train-2@0"}},
+		},
+		"a task with its Pod running is Running and says where": {
+			task: single(), pods: pods(single().pod(0, 0).running("node-1")),
+			want: wanted{phase: v1.PhaseRunning, message: "running on node-1"},
+		},
+		"a gang runs only when all its Pods run": {
+			task: gang(),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b"), gang().pod(2, 0)),
+			want: wanted{phase: v1.PhasePending, message: "1 of 3 Pods waits to start"},
+		},
+		"a gang whose first Pods have succeeded still runs": {
+			task: gang(),
+			pods: pods(gang().pod(0, 0).succeeded(), gang().pod(1, 0).running("b"), gang().pod(2, 0).running("b")),
+			want: wanted{phase: v1.PhaseRunning, message: "running on b, node-1", completed: "0"},
+		},
+		"a Pod without a node brings the scheduler's reason, cut to the point": {
+			task: single(),
+			pods: pods(single().pod(0, 0).unschedulable("0/7 nodes are available: 7 Insufficient falldio.com/gpu. no new claims to deallocate, preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.")),
+			want: wanted{phase: v1.PhasePending, message: "waiting for a node: 0/7 nodes are available: 7 Insufficient falldio.com/gpu"},
+		},
+		"a Pod that can't pull its image says so": {
+			task: single(),
+			pods: pods(single().pod(0, 0).with(func(p *corev1.Pod) {
+				p.Spec.NodeName = "node-1"
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
+			})),
+			want: wanted{phase: v1.PhasePending, message: "Pod train: ImagePullBackOff: no such image"},
+		},
+		"a task succeeds with its Pod": {
+			task: single(), pods: pods(single().pod(0, 0).succeeded()),
+			want: wanted{phase: v1.PhaseSucceeded, message: "succeeded 1 Pod", completed: "0"},
+		},
+		"a Pod that succeeded and was deleted is not run again": {
+			task: gang().with(func(t *v1.GPUTask) { t.Status.CompletedIndexes = "0,2" }),
+			pods: pods(gang().pod(1, 0).running("b")),
+			want: wanted{phase: v1.PhaseRunning, message: "running on b", completed: "0,2"},
+		},
+
+		"a failure is counted and its Pod kept for its log until the restart": {
+			task: single(), pods: pods(single().pod(0, 0).failed(2 * time.Second)),
+			want: wanted{phase: v1.PhasePending, message: "Pod train: container gpu-task ended with exit code 1; restart 1 of 6 at 12:00:08 UTC", restarts: 1, again: 8 * time.Second},
+		},
+		"a failure that was counted is not counted again": {
+			task: single().restarted(1, 2*time.Second), pods: pods(single().pod(0, 0).failed(2 * time.Second)),
+			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6 at 12:00:08 UTC", restarts: 1, again: 8 * time.Second},
+		},
+		"after the backoff the failed Pod makes room": {
+			task: single().restarted(1, 10*time.Second), pods: pods(single().pod(0, 0).failed(10 * time.Second)),
+			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6", restarts: 1, remove: []string{"train@0"}},
+		},
+		"the next start waits until the failed Pod is seen to be gone": {
+			task: single().restarted(1, 10*time.Second), pods: pods(single().pod(0, 0).failed(10 * time.Second).deletedAgo(0)),
+			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6", restarts: 1},
+		},
+		"when it is gone the next attempt starts": {
+			task: single().restarted(1, 10*time.Second),
+			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6", restarts: 1, create: []string{"train@1"}},
+		},
+		"a failed Pod that somebody deleted does not shorten the backoff": {
+			task: single().restarted(2, 10*time.Second),
+			want: wanted{phase: v1.PhasePending, message: "restart 2 of 6 at 12:00:10 UTC", restarts: 2, again: 10 * time.Second},
+		},
+		"one failure more than the limit fails the task and keeps the Pod": {
+			task: single().backoffLimit(1).restarted(1, time.Minute), pods: pods(single().pod(0, 1).failed(time.Second)),
+			want: wanted{phase: v1.PhaseFailed, message: "exit code 1, after 1 of 1 restarts", restarts: 1, failing: v1.ReasonBackoffLimitExceeded},
+		},
+		"with a limit of 0 the first failure is final": {
+			task: single().backoffLimit(0), pods: pods(single().pod(0, 0).failed(time.Second)),
+			want: wanted{phase: v1.PhaseFailed, message: "after 0 of 0 restarts", failing: v1.ReasonBackoffLimitExceeded},
+		},
+
+		"a gang restarts whole: members that run are stopped at once": {
+			task: gang(),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).failed(time.Second), gang().pod(2, 0).succeeded()),
+			want: wanted{phase: v1.PhasePending, message: "Pod train-1", restarts: 1, remove: []string{"train-0@0", "train-2@0"}, again: 9 * time.Second},
+		},
+		"members that fail together are one failure": {
+			task: gang().backoffLimit(1),
+			pods: pods(gang().pod(0, 0).failed(time.Second), gang().pod(1, 0).failed(time.Second), gang().pod(2, 0).failed(2*time.Second)),
+			want: wanted{phase: v1.PhasePending, message: "restart 1 of 1", restarts: 1, again: 9 * time.Second},
+		},
+		"no member starts while one of the last attempt is still stopping": {
+			task: gang().restarted(1, time.Minute),
+			pods: pods(gang().pod(0, 0).running("a").deletedAgo(time.Second)),
+			want: wanted{phase: v1.PhasePending, message: "restart 1", restarts: 1},
+		},
+		"a gang that fails for good stops its other members first": {
+			task: gang().backoffLimit(0),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).failed(time.Second), gang().pod(2, 0).succeeded()),
+			want: wanted{phase: v1.PhasePending, message: "waiting for 1 Pod to stop", remove: []string{"train-0@0"}, completed: "2", failing: v1.ReasonBackoffLimitExceeded},
+		},
+		"with RestartPod only the failed member is started anew": {
+			task: gang().policy(v1.RestartPod),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).failed(10*time.Second), gang().pod(2, 0).succeeded()),
+			want: wanted{phase: v1.PhasePending, message: "Pod train-1", restarts: 1, remove: []string{"train-1@0"}, completed: "2"},
+		},
+		"with RestartPod every failed Pod counts": {
+			task: gang().policy(v1.RestartPod).backoffLimit(1),
+			pods: pods(gang().pod(0, 0).failed(10*time.Second), gang().pod(1, 0).failed(10*time.Second), gang().pod(2, 0).running("a")),
+			want: wanted{phase: v1.PhasePending, message: "failing", remove: []string{"train-2@0"}, failing: v1.ReasonBackoffLimitExceeded},
+		},
+		"with RestartPod a replacement starts beside the running members": {
+			task: gang().policy(v1.RestartPod).restarted(1, 10*time.Second).with(func(t *v1.GPUTask) {
+				t.Status.PodRestarts = []v1.PodRestarts{{Index: 1, Count: 1}}
+			}),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(2, 0).running("b")),
+			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6", restarts: 1, create: []string{"train-1@1"}},
+		},
+
+		"a Pod that vanished is replaced without counting": {
+			task: gang().phase(v1.PhaseRunning),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(2, 0).running("b")),
+			want: wanted{phase: v1.PhasePending, message: "1 of 3 Pods waits to start", create: []string{"train-1@0"}},
+		},
+		"a preempted Pod makes room for its successor and does not count": {
+			task: single(), pods: pods(lost(single().pod(0, 0).ended(corev1.PodFailed, 143, time.Second))),
+			want: wanted{phase: v1.PhasePending, message: "waiting to start", remove: []string{"train@0"}},
+		},
+		"a Pod that its node refuses at once is replaced after a pause": {
+			task: single(),
+			pods: pods(single().pod(0, 0).with(func(p *corev1.Pod) {
+				p.Status.Phase, p.Status.Reason = corev1.PodFailed, "OutOffalldio.com/gpu"
+				p.CreationTimestamp = *ago(4 * time.Second)
+			})),
+			want: wanted{phase: v1.PhasePending, message: "waiting to start", again: 6 * time.Second},
+		},
+		"a Pod that is being deleted is neither a failure nor replaced before it is gone": {
+			task: single(), pods: pods(single().pod(0, 0).failed(time.Second).deletedAgo(5 * time.Second)),
+			want: wanted{phase: v1.PhasePending, message: "waiting to start"},
+		},
+		"exit code 0 on SIGTERM is no success": {
+			task: single(), pods: pods(single().pod(0, 0).succeeded().deletedAgo(5 * time.Second)),
+			want: wanted{phase: v1.PhasePending, message: "waiting to start"},
+		},
+		"a success just before the deletion counts": {
+			task: single(), pods: pods(single().pod(0, 0).ended(corev1.PodSucceeded, 0, 10*time.Second).deletedAgo(5 * time.Second)),
+			want: wanted{phase: v1.PhaseSucceeded, message: "succeeded", completed: "0"},
+		},
+		"a Pod of ours under a name that no member has is deleted": {
+			task: single(),
+			pods: pods(single().pod(0, 0).running("a"), single().pod(0, 0).with(func(p *corev1.Pod) { p.Name = "train-7" })),
+			want: wanted{phase: v1.PhaseRunning, message: "running on a", remove: []string{"train-7@0"}},
+		},
+		"a Pod whose attempt label was edited away is replaced": {
+			task: single(), pods: pods(single().pod(0, 0).running("a").with(func(p *corev1.Pod) { delete(p.Labels, v1.LabelAttempt) })),
+			want: wanted{phase: v1.PhasePending, message: "to start", remove: []string{"train@"}},
+		},
+
+		"a deadline in the future is looked at again when it comes": {
+			task: single().with(func(t *v1.GPUTask) { t.Spec.ActiveDeadlineSeconds = ptr.To[int64](90) }),
+			pods: pods(single().pod(0, 0).running("a")),
+			want: wanted{phase: v1.PhaseRunning, message: "running on a", again: 30 * time.Second},
+		},
+		"a passed deadline stops the Pods": {
+			task: single().phase(v1.PhaseRunning).with(func(t *v1.GPUTask) { t.Spec.ActiveDeadlineSeconds = ptr.To[int64](60) }),
+			pods: pods(single().pod(0, 0).running("a")),
+			want: wanted{phase: v1.PhaseRunning, message: "failing: not finished 60 s after its start", remove: []string{"train@0"}, failing: v1.ReasonDeadlineExceeded},
+		},
+		"a task that failed by its deadline is Failed when no Pod is left": {
+			task: single().condition(v1.ConditionFailureTarget, metav1.ConditionTrue, v1.ReasonDeadlineExceeded),
+			want: wanted{phase: v1.PhaseFailed, message: v1.ReasonDeadlineExceeded, failing: v1.ReasonDeadlineExceeded},
+		},
+		"success in the moment of the deadline is success": {
+			task: single().with(func(t *v1.GPUTask) { t.Spec.ActiveDeadlineSeconds = ptr.To[int64](60) }),
+			pods: pods(single().pod(0, 0).succeeded()),
+			want: wanted{phase: v1.PhaseSucceeded, message: "succeeded", completed: "0", failing: v1.ReasonDeadlineExceeded},
+		},
+
+		"a suspended task gets no Pod": {
+			task: makeTask("train").suspended(),
+			want: wanted{phase: v1.PhaseSuspended, message: "suspended"},
+		},
+		"suspending stops the Pods and waits for them": {
+			task: gang().phase(v1.PhaseRunning).suspended(),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).succeeded(), gang().pod(2, 0).running("a").deletedAgo(0)),
+			want: wanted{phase: v1.PhaseRunning, message: "waiting for 2 Pods to stop", remove: []string{"train-0@0"}, completed: "1"},
+		},
+		"a resumed task creates what is missing": {
+			task: gang().phase(v1.PhaseSuspended).condition(v1.ConditionSuspended, metav1.ConditionTrue, "Suspended").
+				with(func(t *v1.GPUTask) { t.Status.CompletedIndexes = "1" }),
+			want: wanted{phase: v1.PhasePending, message: "2 of 3 Pods wait to start", create: []string{"train-0@0", "train-2@0"}, completed: "1"},
+		},
+
+		"a finished task is left alone": {
+			task: single().phase(v1.PhaseSucceeded).with(func(t *v1.GPUTask) { t.Status.CompletionTime = ago(time.Hour) }),
+			want: wanted{phase: v1.PhaseSucceeded},
+		},
+		"a finished task is deleted after its time": {
+			task: single().phase(v1.PhaseFailed).with(func(t *v1.GPUTask) {
+				t.Status.CompletionTime, t.Spec.TTLSecondsAfterFinished = ago(time.Minute), ptr.To[int32](60)
+			}),
+			want: wanted{phase: v1.PhaseFailed, deleteTask: true},
+		},
+		"a finished task is kept until its time": {
+			task: single().phase(v1.PhaseFailed).with(func(t *v1.GPUTask) {
+				t.Status.CompletionTime, t.Spec.TTLSecondsAfterFinished = ago(time.Minute), ptr.To[int32](70)
+			}),
+			want: wanted{phase: v1.PhaseFailed, again: 10 * time.Second},
+		},
+		"a finished task that another waits for is kept": {
+			task: single().phase(v1.PhaseSucceeded).with(func(t *v1.GPUTask) {
+				t.Status.CompletionTime, t.Spec.TTLSecondsAfterFinished = ago(time.Minute), ptr.To[int32](0)
+			}),
+			change: func(in *Input) { in.Awaited = true },
+			want:   wanted{phase: v1.PhaseSucceeded},
+		},
+		"a task that is being deleted gets no new Pods": {
+			task: single().with(func(t *v1.GPUTask) { t.DeletionTimestamp = ago(0) }),
+			want: wanted{phase: v1.PhasePending},
+		},
+
+		"a refused Pod is tried again and explained": {
+			task:   single(),
+			change: func(in *Input) { in.Obstacle = &Obstacle{Reason: "QuotaExceeded", Message: "exceeded quota: gpus"} },
+			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus", create: []string{"train@0"}},
+		},
+		"a Pod that can never be created fails the task": {
+			task: single(),
+			change: func(in *Input) {
+				in.Obstacle = &Obstacle{Reason: v1.ReasonInvalidPod, Message: "image: required", Permanent: true}
+			},
+			want: wanted{phase: v1.PhaseFailed, message: "image: required", failing: v1.ReasonInvalidPod},
+		},
+		"a task from before validation fails with the name of its field": {
+			task: single().with(func(t *v1.GPUTask) { t.Spec.Memory = "lots" }),
+			want: wanted{phase: v1.PhaseFailed, message: `spec.memory "lots"`, failing: v1.ReasonInvalidPod},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := input(tc.task, tc.pods)
+			if tc.change != nil {
+				tc.change(&in)
+			}
+			before := tc.task.DeepCopy()
+			plan, err := Decide(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(plan.Status.Message, tc.want.message) {
+				t.Errorf("message %q does not contain %q", plan.Status.Message, tc.want.message)
+			}
+			tc.want.message = ""
+			if diff := cmp.Diff(tc.want, summary(plan), cmp.AllowUnexported(wanted{})); diff != "" {
+				t.Errorf("unexpected plan (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, tc.task.GPUTask); diff != "" {
+				t.Errorf("the task was changed:\n%s", diff)
+			}
+			assertStable(t, in, plan)
+		})
+	}
+}
+
+// assertStable decides again on the status that a plan wrote, with the same
+// Pods: nothing may be counted twice, and the status must not change again.
+func assertStable(t *testing.T, in Input, first Plan) {
+	t.Helper()
+	in.Task = in.Task.DeepCopy()
+	in.Task.Status = first.Status
+	second, err := Decide(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first.Status, second.Status); diff != "" {
+		t.Errorf("the status changes without a cause (-first +second):\n%s", diff)
+	}
+}
+
+func TestDecideRefusesAStatusItDidNotWrite(t *testing.T) {
+	t.Parallel()
+	task := makeTask("train").with(func(t *v1.GPUTask) { t.Status.CompletedIndexes = "one" })
+	if _, err := Decide(input(task, nil)); err == nil || !strings.Contains(err.Error(), "status.completedIndexes") {
+		t.Errorf("got error %v, want one that names status.completedIndexes", err)
+	}
+}

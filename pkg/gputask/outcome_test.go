@@ -1,0 +1,62 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestOutcomeOf(t *testing.T) {
+	t.Parallel()
+	pod := func() podBuilder { return makeTask("train").pod(0, 0) }
+	reason := func(reason string) podBuilder {
+		return pod().with(func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodFailed, reason })
+	}
+	tests := map[string]struct {
+		pod  podBuilder
+		want outcome
+	}{
+		"a new Pod is pending":                          {pod().with(func(p *corev1.Pod) { p.Status.Phase = "" }), podPending},
+		"a running Pod runs":                            {pod().running("a"), podRunning},
+		"a Pod on a silent node counts as running":      {pod().with(func(p *corev1.Pod) { p.Status.Phase = corev1.PodUnknown }), podRunning},
+		"exit code 0 is success":                        {pod().succeeded(), podSucceeded},
+		"exit code 1 is a failure":                      {pod().failed(0), podFailed},
+		"a failure without any cause is the Pod's own":  {reason(""), podFailed},
+		"DeadlineExceeded of the Pod is the Pod's own":  {reason("DeadlineExceeded"), podFailed},
+		"an eviction by the kubelet is a loss":          {reason("Evicted"), podLost},
+		"a node that shuts down is a loss":              {reason("Terminated"), podLost},
+		"a node without the GPUs is a loss":             {reason("OutOffalldio.com/gpu"), podLost},
+		"a refusal by the device plugin is a loss":      {reason("UnexpectedAdmissionError"), podLost},
+		"a disruption is a loss whatever the exit code": {pod().failed(0).condition(corev1.DisruptionTarget, corev1.ConditionTrue, "EvictionByEvictionAPI", ""), podLost},
+		"a disruption that did not happen is no loss":   {pod().failed(0).condition(corev1.DisruptionTarget, corev1.ConditionFalse, "", ""), podFailed},
+		"a running Pod that is deleted is ending":       {pod().running("a").deletedAgo(time.Second), podEnding},
+		"a failure before the deletion stays a failure": {pod().failed(5 * time.Second).deletedAgo(time.Second), podFailed},
+		"a failure after the deletion is its effect":    {pod().failed(time.Second).deletedAgo(5 * time.Second), podEnding},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := outcomeOf(tc.pod.Pod); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestFailureText(t *testing.T) {
+	t.Parallel()
+	pod := makeTask("train").pod(0, 0)
+	if got, want := failureText(pod.ended(corev1.PodFailed, 137, 0).with(func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
+	}).Pod), "container gpu-task ended with exit code 137 (OOMKilled)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	message := makeTask("train").pod(0, 0).with(func(p *corev1.Pod) { p.Status.Message, p.Status.Reason = "too long", "DeadlineExceeded" })
+	if got, want := failureText(message.Pod), "too long"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

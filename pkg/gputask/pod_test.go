@@ -1,0 +1,146 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+func TestPodOfAManifestWithFiveFields(t *testing.T) {
+	t.Parallel()
+	task := makeTask("train").with(func(t *v1.GPUTask) {
+		t.Spec.GPU, t.Spec.GPUAmount, t.Spec.CPU, t.Spec.Memory, t.Spec.Priority = "rtx4090", "2", "8", "16Gi", "gpu-low-priority"
+	})
+	got, err := NewPod(task.GPUTask, 0, 0, PodDefaults{Image: "cuda", SchedulerName: "gpu-scheduler"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resources := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("8"),
+		corev1.ResourceMemory: resource.MustParse("16Gi"),
+		v1.ResourceGPU:        resource.MustParse("2"),
+	}
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "train", Namespace: "default",
+			Labels: map[string]string{"app": "gpu-task", "falldio.com/gputask": "train", "falldio.com/index": "0", "falldio.com/attempt": "0"},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "falldio.com/v1", Kind: "GPUTask", Name: "train", UID: "task-uid",
+				Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+			}},
+		},
+		Spec: corev1.PodSpec{
+			RestartPolicy:     corev1.RestartPolicyNever,
+			NodeSelector:      map[string]string{"falldio.com/gpu": "rtx4090"},
+			PriorityClassName: "gpu-low-priority",
+			SchedulerName:     "gpu-scheduler",
+			Tolerations: []corev1.Toleration{
+				{Key: "falldio.com/gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+				{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+			},
+			Containers: []corev1.Container{{
+				Name: "gpu-task", Image: "cuda",
+				Resources: corev1.ResourceRequirements{Limits: resources, Requests: resources},
+			}},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("unexpected Pod (-want +got):\n%s", diff)
+	}
+}
+
+func TestPodKeepsWhatTheTemplateSays(t *testing.T) {
+	t.Parallel()
+	template := &corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "vision", "app": "mine"}, Annotations: map[string]string{"note": "x"}},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyOnFailure,
+			SchedulerName: "other",
+			NodeSelector:  map[string]string{"disk": "ssd"},
+			Tolerations:   []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpEqual, Value: "present"}},
+			Containers: []corev1.Container{
+				{Name: "logger", Image: "logger"},
+				{Name: "gpu-task", Image: "trainer", Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceEphemeralStorage: resource.MustParse("1Gi")},
+				}},
+			},
+		},
+	}
+	task := makeTask("train").with(func(t *v1.GPUTask) { t.Spec.Template, t.Spec.Memory, t.Spec.NodePool = template, "1Gi", "blue" })
+	pod, err := NewPod(task.GPUTask, 0, 3, PodDefaults{Image: "cuda", SchedulerName: "gpu-scheduler"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLabels := map[string]string{"team": "vision", "app": "gpu-task", "falldio.com/gputask": "train", "falldio.com/index": "0", "falldio.com/attempt": "3"}
+	if diff := cmp.Diff(wantLabels, pod.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	wantSpec := template.Spec.DeepCopy()
+	wantSpec.NodeSelector["falldio.com/node-pool"] = "blue"
+	wantSpec.Tolerations = append(wantSpec.Tolerations, corev1.Toleration{Key: "falldio.com/gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+	wantSpec.Containers[1].Resources = corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceEphemeralStorage: resource.MustParse("1Gi"),
+			corev1.ResourceMemory: resource.MustParse("1Gi"), v1.ResourceGPU: resource.MustParse("1"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi"), v1.ResourceGPU: resource.MustParse("1")},
+	}
+	if diff := cmp.Diff(*wantSpec, pod.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+	if template.Spec.NodeSelector["falldio.com/node-pool"] != "" {
+		t.Error("the task's template was changed")
+	}
+}
+
+func TestPodRequiresGPUMemoryInEveryAlternative(t *testing.T) {
+	t.Parallel()
+	inZone := func(zone string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}}
+	}
+	enough := corev1.NodeSelectorRequirement{Key: "falldio.com/gpu-memory", Operator: corev1.NodeSelectorOpGt, Values: []string{"76293"}}
+
+	tests := map[string]struct {
+		affinity *corev1.Affinity
+		want     []corev1.NodeSelectorTerm
+	}{
+		"without an affinity of the template": {
+			want: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{enough}}},
+		},
+		"with two alternatives in the template": {
+			affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{inZone("a"), inZone("b")},
+			}}},
+			want: []corev1.NodeSelectorTerm{
+				{MatchExpressions: append(inZone("a").MatchExpressions, enough)},
+				{MatchExpressions: append(inZone("b").MatchExpressions, enough)},
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			task := makeTask("train").with(func(t *v1.GPUTask) {
+				t.Spec.GPUMemory = "80G" // 76293.9 MiB: a card needs at least 76294
+				t.Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Affinity: tc.affinity}}
+			})
+			pod, err := NewPod(task.GPUTask, 0, 0, PodDefaults{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("terms (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

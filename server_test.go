@@ -1,0 +1,59 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	running := newTask("train", 1)
+	running.Status.Phase = v1.PhaseRunning
+	f.show(running, newTask("new", 1))
+	f.metrics.podsCreated.Add(3)
+
+	var unhealthy error
+	server := newServer("", f.metrics, f.ready, func(*http.Request) error { return unhealthy })
+	get := func(path string) (int, string) {
+		answer := httptest.NewRecorder()
+		server.handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return answer.Code, answer.Body.String()
+	}
+
+	if code, _ := get("/healthz"); code != http.StatusOK {
+		t.Errorf("/healthz answers %d", code)
+	}
+	unhealthy = errors.New("the lease has expired")
+	if code, body := get("/healthz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "the lease has expired") {
+		t.Errorf("/healthz answers %d %q while the lease has expired", code, body)
+	}
+	if code, _ := get("/readyz"); code != http.StatusServiceUnavailable {
+		t.Errorf("/readyz answers %d before the caches are filled", code)
+	}
+	f.ready.Store(true)
+	if code, _ := get("/readyz"); code != http.StatusOK {
+		t.Errorf("/readyz answers %d after the caches are filled", code)
+	}
+
+	_, metrics := get("/metrics")
+	for _, line := range []string{
+		`gpu_controller_tasks{phase="Running"} 1`,
+		`gpu_controller_tasks{phase="Pending"} 1`,
+		`gpu_controller_tasks{phase="Failed"} 0`,
+		`gpu_controller_pods_created_total 3`,
+		`workqueue_depth{name="gputasks"`,
+	} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("/metrics lacks %s", line)
+		}
+	}
+}

@@ -221,7 +221,7 @@ func TestPodsAreDeletedByUIDAndMayBeGone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	task := newTask("train", 1)
-	task.Spec.Suspend = ptr.To(true)
+	task.Spec.Suspend = new(true)
 	f.store(task)
 	pod := f.storePod(f.podOf(task, 0))
 	f.mustSync(task)
@@ -237,7 +237,7 @@ func TestAFinishedTaskIsDeletedByUIDAfterItsTime(t *testing.T) {
 	f := newFixture(t)
 	task := newTask("train", 1)
 	task.Spec.TTLSecondsAfterFinished = ptr.To[int32](60)
-	task.Status = v1.GPUTaskStatus{Phase: v1.PhaseSucceeded, CompletionTime: ptr.To(metav1.NewTime(testTime))}
+	task.Status = v1.GPUTaskStatus{Phase: v1.PhaseSucceeded, CompletionTime: new(metav1.NewTime(testTime))}
 	f.store(task)
 	f.clock.Step(59 * time.Second)
 	f.mustSync(task)

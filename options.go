@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -17,8 +19,6 @@ import (
 	leaderelectionoptions "k8s.io/component-base/config/options"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/version/verflag"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
@@ -119,11 +119,12 @@ func (o *options) restConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// leaderIdentity names this process among the candidates.
+// leaderIdentity names this process among the candidates, and no process before
+// or after it.
 func leaderIdentity() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return "", fmt.Errorf("leader election needs a host name: %w", err)
 	}
-	return fmt.Sprintf("%s_%d_%d", host, os.Getpid(), time.Now().UnixNano()), nil
+	return host + "_" + string(uuid.NewUUID()), nil
 }

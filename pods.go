@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -75,14 +74,14 @@ func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *
 func (c *Controller) explainNameClash(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, name string) error {
 	existing, err := c.clients.kube.CoreV1().Pods(task.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("Pod %s was there a moment ago", name)
+		return fmt.Errorf("creating Pod %s: it was there a moment ago", name)
 	}
 	if err != nil {
 		return fmt.Errorf("looking at Pod %s: %w", name, err)
 	}
 	obstacle := nameClash(task, existing)
 	if obstacle == nil {
-		return fmt.Errorf("Pod %s is ours, the cache does not show it yet", name)
+		return fmt.Errorf("creating Pod %s: it is there, the cache does not show it yet", name)
 	}
 	c.obstacles.remember(key, task.UID, *obstacle)
 	return errors.New(obstacle.Message)

@@ -9,10 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
@@ -188,7 +187,7 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 // the Pod is not ours.
 func owningTask(pod *corev1.Pod) *metav1.OwnerReference {
 	owner := metav1.GetControllerOf(pod)
-	if owner == nil || owner.Kind != "GPUTask" || owner.APIVersion != v1.SchemeGroupVersion.String() {
+	if owner == nil || owner.Kind != v1.TaskKind().Kind || owner.APIVersion != v1.TaskKind().GroupVersion().String() {
 		return nil
 	}
 	return owner

@@ -30,7 +30,7 @@ const (
 
 func main() {
 	if err := newCommand().Execute(); err != nil {
-		var exit exitCode
+		var exit exitError
 		if errors.As(err, &exit) {
 			os.Exit(int(exit))
 		}
@@ -39,10 +39,10 @@ func main() {
 	}
 }
 
-// exitCode is the code of a component that has said itself what went wrong.
-type exitCode int
+// exitError is the code of a component that has said itself what went wrong.
+type exitError int
 
-func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 func newCommand() *cobra.Command {
 	command := &cobra.Command{
@@ -121,7 +121,7 @@ func newVersionCommand() *cobra.Command {
 
 func runComponent(name string, args []string) error {
 	if code := components.Run(name, args); code != 0 {
-		return exitCode(code)
+		return exitError(code)
 	}
 	return nil
 }

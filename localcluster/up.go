@@ -18,6 +18,7 @@ import (
 	"k8s.io/component-base/version"
 	"k8s.io/utils/clock"
 
+	"falldio.github.io/gpu-controller/artifacts"
 	"falldio.github.io/gpu-controller/localcluster/cluster"
 	"falldio.github.io/gpu-controller/localcluster/names"
 	"falldio.github.io/gpu-controller/localcluster/profile"
@@ -89,13 +90,19 @@ func (f *upFlags) options() (cluster.Options, error) {
 	if err != nil {
 		return cluster.Options{}, err
 	}
+	controller, err := controllerPath(f.controller, executable)
+	if err != nil {
+		return cluster.Options{}, err
+	}
 	return cluster.Options{
 		Dir:               dir,
 		Executable:        executable,
 		Profile:           nodes,
 		KubernetesVersion: version.Get().GitVersion,
 		PodDuration:       f.podDuration,
-		Controller:        controllerPath(f.controller, executable),
+		Artifacts:         artifacts.Files,
+		ArtifactsPath:     artifacts.Base,
+		Controller:        controller,
 		ControllerArgs:    f.controllerArgs,
 		StartTimeout:      f.startTimeout,
 		Keep:              f.keep,
@@ -105,14 +112,14 @@ func (f *upFlags) options() (cluster.Options, error) {
 }
 
 // controllerPath returns "" if no controller shall run.
-func controllerPath(flag, executable string) string {
+func controllerPath(flag, executable string) (string, error) {
 	switch flag {
 	case noController:
-		return ""
+		return "", nil
 	case "":
-		return filepath.Join(filepath.Dir(executable), names.GPUController)
+		return filepath.Join(filepath.Dir(executable), names.GPUController), nil
 	default:
-		return flag
+		return filepath.Abs(flag)
 	}
 }
 

@@ -50,7 +50,7 @@ func (c *cluster) apply(ctx context.Context, kustomization string) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // the child has its own copy
 	args := append([]string{"component", names.Kubectl}, applyArgs(c.layout, kustomization)...)
 	command := exec.CommandContext(ctx, c.options.Executable, args...)
 	command.Stdout, command.Stderr = log, log
@@ -65,7 +65,7 @@ func (c *cluster) waitForResources(ctx context.Context) error {
 		list, err := c.dynamic.Resource(crdResource).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			last = err
-			return false, nil
+			return false, nil //nolint:nilerr // it may work the next time
 		}
 		last = firstUnestablished(list.Items)
 		return last == nil, nil

@@ -46,7 +46,7 @@ func Up(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer func() { _ = lock.Close() }()
 	ports, err := freePorts(ctx)
 	if err != nil {
 		return errors.Join(err, directory.Remove(options.Dir))
@@ -117,7 +117,7 @@ func (c *cluster) explain(err error) {
 		c.console.trouble("the log of %s cannot be shown: %v", failure.component, tailErr)
 		return
 	}
-	c.console.printf("! %s did not start. The end of its log:\n%s\n", failure.component, tail)
+	c.console.printf("! %s failed. The end of its log:\n%s\n", failure.component, tail)
 }
 
 // stop ends all processes and, unless it is to be kept, deletes the directory.

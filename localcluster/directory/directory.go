@@ -102,7 +102,7 @@ func acquire(ctx context.Context, path string) (*os.File, error) {
 
 // tryAcquire returns nil without an error while somebody else has the lock.
 func tryAcquire(path string) (*os.File, error) {
-	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the user chose it
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, os.MkdirAll(filepath.Dir(path), 0o700) // its last owner deleted it just now
 	}

@@ -42,13 +42,13 @@ func newChild(spec Spec, group *Group, clock clock.Clock, onExit func(Exit)) *ch
 
 // start begins a life of the process.
 func (c *child) start() error {
-	log, err := os.OpenFile(c.spec.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(c.spec.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // the caller chose it
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", c.spec.Name, err)
 	}
-	defer log.Close() // the process has its own copy
+	defer func() { _ = log.Close() }() // the process has its own copy
 
-	command := exec.Command(c.spec.Path, c.spec.Args...)
+	command := exec.Command(c.spec.Path, c.spec.Args...) //nolint:gosec,noctx // the caller chose it, and stop ends it
 	command.Env = append(os.Environ(), c.spec.Env...)
 	command.Stdout, command.Stderr = log, log
 	c.group.Adopt(command)

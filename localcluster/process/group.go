@@ -34,7 +34,7 @@ type GroupConfig struct {
 
 // StartGroup starts the janitor and with it an otherwise empty group.
 func StartGroup(config GroupConfig) (*Group, error) {
-	janitor := exec.Command(config.Path, config.Args...)
+	janitor := exec.Command(config.Path, config.Args...) //nolint:noctx // it outlives every context
 	janitor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	janitor.Stderr = config.Log
 	if config.Lock != nil {

@@ -20,6 +20,9 @@ import (
 // roleVariable makes the test binary play another program.
 const roleVariable = "LOCALCLUSTER_TEST_ROLE"
 
+// readyLine is what a program says when it runs.
+const readyLine = "ready"
+
 // limit is how long a test waits for what takes milliseconds.
 const limit = 20 * time.Second
 
@@ -45,7 +48,7 @@ func TestMain(m *testing.M) {
 
 // announce says that the program runs, and then runs until a signal ends it.
 func announce() {
-	fmt.Println("ready")
+	fmt.Println(readyLine)
 	time.Sleep(time.Hour)
 }
 
@@ -96,7 +99,7 @@ func newFIFO(t *testing.T) *fifo {
 		if err != nil {
 			return
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }()
 		data := make([]byte, 1024)
 		for {
 			n, err := file.Read(data)
@@ -111,17 +114,17 @@ func newFIFO(t *testing.T) *fifo {
 	return log
 }
 
-// expect waits for a number of lines.
-func (f *fifo) expect(t *testing.T, line string, times int) {
+// expectReady waits until a number of processes has announced itself.
+func (f *fifo) expectReady(t *testing.T, times int) {
 	t.Helper()
 	for range times {
 		select {
 		case got, open := <-f.lines:
-			if !open || got != line {
-				t.Fatalf("got line %q (open: %v), want %q", got, open, line)
+			if !open || got != readyLine {
+				t.Fatalf("got line %q (open: %v), want %q", got, open, readyLine)
 			}
 		case <-time.After(limit):
-			t.Fatalf("no line %q", line)
+			t.Fatal("a process did not start")
 		}
 	}
 }

@@ -48,8 +48,8 @@ func TestSupervisorRestartsAKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold := openWriter(t, log.path) // keeps the log open between two lives
-	defer hold.Close()
-	log.expect(t, "ready", 1)
+	defer func() { _ = hold.Close() }()
+	log.expectReady(t, 1)
 
 	first, err := supervisor.PID("polite")
 	if err != nil {
@@ -63,7 +63,7 @@ func TestSupervisorRestartsAKilledProcess(t *testing.T) {
 		t.Errorf("got %+v", exit)
 	}
 	step(t, clock, firstDelay)
-	log.expect(t, "ready", 1)
+	log.expectReady(t, 1)
 	second, err := supervisor.PID("polite")
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestStopEndsPoliteAndStubbornProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	log.expect(t, "ready", 2)
+	log.expectReady(t, 2)
 	supervisor.StopAll(200 * time.Millisecond)
 	log.expectEnd(t)
 }
@@ -150,12 +150,12 @@ func TestNothingOutlivesAKilledParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := newFIFO(t)
-	parent := exec.Command(os.Args[0], dir, log.path)
+	parent := exec.CommandContext(t.Context(), os.Args[0], dir, log.path)
 	parent.Env = append(os.Environ(), roleVariable+"=parent")
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	log.expect(t, "ready", 2)
+	log.expectReady(t, 2)
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

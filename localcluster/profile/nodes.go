@@ -22,7 +22,8 @@ const (
 	// LabelType with the value TypeKWOK hands a node to KWOK. Taking the label
 	// away silences the node as if its kubelet had died.
 	LabelType = "type"
-	TypeKWOK  = "kwok"
+	// TypeKWOK is LabelType's value.
+	TypeKWOK = "kwok"
 	// annotationKWOK marks simulated nodes, by KWOK's own convention.
 	annotationKWOK = "kwok.x-k8s.io/node"
 

@@ -59,7 +59,7 @@ func Default() (*Profile, error) {
 
 // Load reads a profile from a YAML file.
 func Load(path string) (*Profile, error) {
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile(path) //nolint:gosec // the user chose it
 	if err != nil {
 		return nil, fmt.Errorf("reading the profile: %w", err)
 	}

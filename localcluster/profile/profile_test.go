@@ -155,7 +155,7 @@ func TestParseQuickRefuses(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"an empty line":             {"", "expected key=value"},
 		"a word without a value":    {"model", "expected key=value"},
-		"an unknown key":            {"modell=x", `unknown key "modell": expected one of count, cpu`},
+		"an unknown key":            {"modell=x", "modell=x: unknown key: expected one of count, cpu"},
 		"a key given twice":         {"count=1,count=2", "count is given twice"},
 		"a count that is no number": {"count=ten", "count=ten: expected a whole number"},
 	}

@@ -6,31 +6,34 @@ package profile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// quickFields says which keys --nodes knows, and what they set.
-var quickFields = map[string]func(group *NodeGroup, value string) error{
-	"name":           func(g *NodeGroup, v string) error { g.Name = v; return nil },
-	"model":          func(g *NodeGroup, v string) error { g.Model = v; return nil },
-	"count":          func(g *NodeGroup, v string) error { return setInt(&g.Count, v) },
-	"gpus":           func(g *NodeGroup, v string) error { return setInt(&g.GPUsPerNode, v) },
-	"gpu-memory":     func(g *NodeGroup, v string) error { g.GPUMemory = v; return nil },
-	"cpu":            func(g *NodeGroup, v string) error { g.CPU = v; return nil },
-	"memory":         func(g *NodeGroup, v string) error { g.Memory = v; return nil },
-	"pods":           func(g *NodeGroup, v string) error { return setInt(&g.Pods, v) },
-	"pool":           func(g *NodeGroup, v string) error { g.Pool = v; return nil },
-	"nodes-per-leaf": func(g *NodeGroup, v string) error { return setInt(&g.NodesPerLeaf, v) },
-}
+// quickTexts and quickNumbers say which keys --nodes knows, and what they set.
+var (
+	quickTexts = map[string]func(*NodeGroup) *string{
+		"name":       func(g *NodeGroup) *string { return &g.Name },
+		"model":      func(g *NodeGroup) *string { return &g.Model },
+		"gpu-memory": func(g *NodeGroup) *string { return &g.GPUMemory },
+		"cpu":        func(g *NodeGroup) *string { return &g.CPU },
+		"memory":     func(g *NodeGroup) *string { return &g.Memory },
+		"pool":       func(g *NodeGroup) *string { return &g.Pool },
+	}
+	quickNumbers = map[string]func(*NodeGroup) *int{
+		"count":          func(g *NodeGroup) *int { return &g.Count },
+		"gpus":           func(g *NodeGroup) *int { return &g.GPUsPerNode },
+		"pods":           func(g *NodeGroup) *int { return &g.Pods },
+		"nodes-per-leaf": func(g *NodeGroup) *int { return &g.NodesPerLeaf },
+	}
+)
 
 // QuickKeys lists the keys of --nodes in alphabetical order.
 func QuickKeys() []string {
-	keys := make([]string, 0, len(quickFields))
-	for key := range quickFields {
-		keys = append(keys, key)
-	}
+	keys := slices.Collect(maps.Keys(quickTexts))
+	keys = slices.AppendSeq(keys, maps.Keys(quickNumbers))
 	slices.Sort(keys)
 	return keys
 }
@@ -46,15 +49,11 @@ func ParseQuick(text string) (NodeGroup, error) {
 		if !found {
 			return NodeGroup{}, fmt.Errorf("%q: expected key=value pairs separated by commas, for example model=h100-80gb-hbm3,count=100,gpus=8", part)
 		}
-		set, known := quickFields[key]
-		if !known {
-			return NodeGroup{}, fmt.Errorf("unknown key %q: expected one of %s", key, strings.Join(QuickKeys(), ", "))
-		}
 		if given[key] {
 			return NodeGroup{}, fmt.Errorf("%s is given twice", key)
 		}
 		given[key] = true
-		if err := set(&group, value); err != nil {
+		if err := set(&group, key, value); err != nil {
 			return NodeGroup{}, fmt.Errorf("%s=%s: %w", key, value, err)
 		}
 	}
@@ -64,11 +63,19 @@ func ParseQuick(text string) (NodeGroup, error) {
 	return group, nil
 }
 
-func setInt(field *int, value string) error {
-	number, err := strconv.Atoi(value)
+func set(group *NodeGroup, key, value string) error {
+	if text := quickTexts[key]; text != nil {
+		*text(group) = value
+		return nil
+	}
+	number := quickNumbers[key]
+	if number == nil {
+		return fmt.Errorf("unknown key: expected one of %s", strings.Join(QuickKeys(), ", "))
+	}
+	parsed, err := strconv.Atoi(value)
 	if err != nil {
 		return errors.New("expected a whole number")
 	}
-	*field = number
+	*number(group) = parsed
 	return nil
 }

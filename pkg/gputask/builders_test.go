@@ -45,7 +45,7 @@ func (b taskBuilder) backoffLimit(n int32) taskBuilder {
 }
 
 func (b taskBuilder) suspended() taskBuilder {
-	return b.with(func(t *v1.GPUTask) { t.Spec.Suspend = ptr.To(true) })
+	return b.with(func(t *v1.GPUTask) { t.Spec.Suspend = new(true) })
 }
 
 func (b taskBuilder) dependsOn(dependencies ...v1.Dependency) taskBuilder {
@@ -164,4 +164,3 @@ var testConfig = Config{
 func input(task taskBuilder, pods []*corev1.Pod) Input {
 	return Input{Task: task.GPUTask, Pods: pods, Lookup: lookup(), Now: now, Config: testConfig}
 }
-

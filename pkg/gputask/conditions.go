@@ -31,9 +31,9 @@ func (d *decision) setCondition(kind string, status metav1.ConditionStatus, reas
 
 // setConditionIfPresent changes a condition that was set before: most tasks
 // are never suspended or refused and need no word about it.
-func (d *decision) setConditionIfPresent(kind string, status metav1.ConditionStatus, reason, message string) {
+func (d *decision) setConditionIfPresent(kind string, status metav1.ConditionStatus, reason string) {
 	if findCondition(d.status.Conditions, kind) != nil {
-		d.setCondition(kind, status, reason, message)
+		d.setCondition(kind, status, reason, "")
 	}
 }
 

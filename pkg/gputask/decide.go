@@ -151,13 +151,13 @@ func (d *decision) finish(phase v1.GPUTaskPhase, condition, reason, message stri
 	d.status.Message = message
 	d.status.CompletionTime = d.now()
 	d.setCondition(condition, metav1.ConditionTrue, reason, message)
-	d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, string(phase), "")
+	d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, string(phase))
 	d.applyTTL()
 }
 
 func (d *decision) suspend() {
 	d.setCondition(v1.ConditionSuspended, metav1.ConditionTrue, "Suspended", "spec.suspend is true")
-	d.setConditionIfPresent(v1.ConditionScheduled, metav1.ConditionFalse, "Suspended", "")
+	d.setConditionIfPresent(v1.ConditionScheduled, metav1.ConditionFalse, "Suspended")
 	d.status.StartTime = nil
 	if active := d.deleteActive(); active > 0 {
 		d.status.Message = fmt.Sprintf("suspending: waiting for %s to stop", podCount(active))
@@ -168,7 +168,7 @@ func (d *decision) suspend() {
 }
 
 func (d *decision) resume() {
-	d.setConditionIfPresent(v1.ConditionSuspended, metav1.ConditionFalse, "Resumed", "")
+	d.setConditionIfPresent(v1.ConditionSuspended, metav1.ConditionFalse, "Resumed")
 }
 
 // dependenciesAllow reports whether the task may start. Once it has started,

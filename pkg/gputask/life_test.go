@@ -51,14 +51,15 @@ type world struct {
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test's dice
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 1))
 	policy := v1.RestartTask
 	if random.IntN(2) == 0 {
 		policy = v1.RestartPod
 	}
 	return &world{
 		t: t, random: random, now: now, pods: map[string]*corev1.Pod{}, succeeded: map[string]bool{},
-		task:     makeTask("train").replicas(int32(1 + random.IntN(4))).policy(policy).backoffLimit(int32(random.IntN(6))).GPUTask, //nolint:gosec // small
+		task:     makeTask("train").replicas(int32(1 + random.IntN(4))).policy(policy).backoffLimit(int32(random.IntN(6))).GPUTask,
 		troubles: random.IntN(12),
 	}
 }

@@ -39,7 +39,7 @@ func NewPod(task *v1.GPUTask, index int, attempt int32, defaults PodDefaults) (*
 			Labels:          podLabels(task, template, index, attempt),
 			Annotations:     template.Annotations,
 			Finalizers:      template.Finalizers,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(task, v1.SchemeGroupVersion.WithKind("GPUTask"))},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(task, v1.TaskKind())},
 		},
 		Spec: template.Spec,
 	}

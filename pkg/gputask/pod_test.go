@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -35,7 +34,7 @@ func TestPodOfAManifestWithFiveFields(t *testing.T) {
 			Labels: map[string]string{"app": "gpu-task", "falldio.com/gputask": "train", "falldio.com/index": "0", "falldio.com/attempt": "0"},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "falldio.com/v1", Kind: "GPUTask", Name: "train", UID: "task-uid",
-				Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+				Controller: new(true), BlockOwnerDeletion: new(true),
 			}},
 		},
 		Spec: corev1.PodSpec{

@@ -60,7 +60,7 @@ func (d *decision) reportProgress() {
 	}
 	d.status.Message = d.waitingFor(unscheduled)
 	if !d.isRestarting() {
-		d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, reasonNotAllRunning, "")
+		d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, reasonNotAllRunning)
 	}
 }
 
@@ -70,7 +70,7 @@ func (d *decision) reportObstacle() {
 		return
 	}
 	if len(d.plan.Create) == 0 {
-		d.setConditionIfPresent(v1.ConditionPodsCreated, metav1.ConditionTrue, reasonCreated, "")
+		d.setConditionIfPresent(v1.ConditionPodsCreated, metav1.ConditionTrue, reasonCreated)
 	}
 }
 

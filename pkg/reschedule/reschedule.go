@@ -88,7 +88,7 @@ func boolOrder(a, b bool) int {
 func movable(task *v1.GPUTask) bool {
 	return task.DeletionTimestamp == nil &&
 		(task.Status.Phase == v1.PhasePending || task.Status.Phase == v1.PhaseRunning) &&
-		!(task.Spec.Suspend != nil && *task.Spec.Suspend)
+		(task.Spec.Suspend == nil || !*task.Spec.Suspend)
 }
 
 // pendingMove places a task anew if none of its Pods found a node in time.

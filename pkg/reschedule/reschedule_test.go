@@ -5,6 +5,7 @@ package reschedule
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
@@ -27,7 +27,7 @@ const patience = 5 * time.Minute
 func task(name string, phase v1.GPUTaskPhase, age time.Duration, nodes ...string) Task {
 	t := Task{GPUTask: &v1.GPUTask{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", CreationTimestamp: metav1.NewTime(now.Add(-age))},
-		Spec:       v1.GPUTaskSpec{GPU: "h100", GPUAmount: "4", Replicas: ptr.To(int32(len(nodes)))}, //nolint:gosec // few
+		Spec:       v1.GPUTaskSpec{GPU: "h100", GPUAmount: "4", Replicas: new(int32(len(nodes)))},
 		Status:     v1.GPUTaskStatus{Phase: phase},
 	}}
 	for i, node := range nodes {
@@ -103,7 +103,7 @@ func TestCandidates(t *testing.T) {
 		"a node that is gone is the garbage collector's": {[]Task{task("a", v1.PhaseRunning, time.Hour, "gone")}, nil},
 		"a finished task stays":                          {[]Task{task("a", v1.PhaseSucceeded, time.Hour, "silent")}, nil},
 		"a task that is being suspended stays": {
-			[]Task{task("a", v1.PhaseRunning, time.Hour, "silent").with(func(t *Task) { t.Spec.Suspend = ptr.To(true) })}, nil,
+			[]Task{task("a", v1.PhaseRunning, time.Hour, "silent").with(func(t *Task) { t.Spec.Suspend = new(true) })}, nil,
 		},
 		"a task that is being deleted stays": {
 			[]Task{task("a", v1.PhaseRunning, time.Hour, "silent").with(func(t *Task) { t.DeletionTimestamp = &metav1.Time{Time: now} })}, nil,
@@ -121,11 +121,11 @@ func TestCandidates(t *testing.T) {
 			t.Parallel()
 			var got []string
 			for _, move := range Candidates(tc.tasks, nodes, patience, now) {
-				text := move.Task.Name + ":"
+				names := []string{move.Task.Name + ":"}
 				for _, pod := range move.Pods {
-					text += " " + pod.Name
+					names = append(names, pod.Name)
 				}
-				got = append(got, text)
+				got = append(got, strings.Join(names, " "))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("moves (-want +got):\n%s", diff)

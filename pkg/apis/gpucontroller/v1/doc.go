@@ -8,4 +8,3 @@
 // +k8s:deepcopy-gen=package
 // +groupName=falldio.com
 package v1
-

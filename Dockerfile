@@ -1,0 +1,23 @@
+# Copyright The gpu-controller Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# The image of gpu-controller: one static program, no shell, no root.
+#   docker build --build-arg VERSION=$(git describe --tags --always) -t gpu-controller .
+
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+ARG TARGETOS
+ARG TARGETARCH
+ARG VERSION=unknown
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN --mount=type=cache,target=/go/pkg/mod go mod download
+COPY *.go ./
+COPY pkg pkg
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -o /gpu-controller \
+    -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$VERSION" .
+
+FROM scratch
+COPY --from=build /gpu-controller /gpu-controller
+USER 65532:65532
+ENTRYPOINT ["/gpu-controller"]

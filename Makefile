@@ -1,0 +1,51 @@
+# Copyright The gpu-controller Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The version that localcluster's Kubernetes components report.
+KUBERNETES_VERSION := v1.36.3
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+GO ?= go
+BIN := bin
+# ONCE=1 stops "make run" after the examples.
+ONCE ?=
+
+.PHONY: help
+help: ## Show what each target does
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build gpu-controller and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
+	$(GO) build -o $(BIN)/gpu-controller \
+		-ldflags "-X k8s.io/component-base/version.gitVersion=$(VERSION)" .
+	$(GO) build -o $(BIN)/localcluster \
+		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" ./localcluster
+
+.PHONY: run
+run: build ## Start a local Kubernetes with simulated GPUs and run the examples (ONCE=1 stops after them)
+	$(BIN)/localcluster up --examples $(if $(ONCE),--once)
+
+.PHONY: test
+test: build ## Run all tests, those on a real API server included
+	$(GO) test -race -timeout 30m ./...
+
+.PHONY: verify
+verify: lint ## Check formatting, lint, generated code, manifests and go.mod
+	hack/verify-codegen.sh
+	hack/verify-mod.sh
+
+.PHONY: lint
+lint: ## Run the linters and check the formatting
+	hack/golangci-lint.sh run ./...
+
+.PHONY: generate
+generate: ## Generate deep copies, clients, informers, listers and the CRD from pkg/apis
+	hack/update-codegen.sh
+
+.PHONY: clean
+clean: ## Delete what was built
+	rm -rf $(BIN)

@@ -1,0 +1,116 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// TestArtifactsApply applies what the README tells users to apply, twice, with
+// client-side kubectl apply: the second time nothing may change.
+func TestArtifactsApply(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	for range 2 {
+		if output, err := s.cluster.kubectl(t.Context(), "apply", "-k", "artifacts"); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+	}
+	output, err := s.cluster.kubectl(t.Context(), "apply", "-k", "artifacts")
+	if err != nil || strings.Contains(output, "configured") || strings.Contains(output, "created") {
+		t.Errorf("applying again changes something: %v\n%s", err, output)
+	}
+	deployment, err := s.cluster.kube.AppsV1().Deployments("gpu-controller-system").Get(t.Context(), "gpu-controller", metav1.GetOptions{})
+	if err != nil || *deployment.Spec.Replicas != 2 {
+		t.Errorf("the Deployment: %v, %v", deployment, err)
+	}
+	s.eventually("the Deployment's Pods are admitted by the restricted Pod security standard", func() (bool, string) {
+		deployment, err = s.cluster.kube.AppsV1().Deployments("gpu-controller-system").Get(t.Context(), "gpu-controller", metav1.GetOptions{})
+		return err == nil && deployment.Status.ReadyReplicas == 2, deployment.Status.String()
+	})
+}
+
+func TestKubectlShowsWhatPeopleLookFor(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	s.create(newTask("train", 2, "forever"))
+	s.waitForPhase("train", v1.PhaseRunning)
+	output, err := s.cluster.kubectl(t.Context(), "-n", s.namespace, "get", "gt", "-o", "wide")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(output, "\n")
+	if got, want := strings.Fields(lines[0]), "NAME PHASE GPU GPUS PODS RUNNING RESTARTS AGE MESSAGE PRIORITY POOL NODES"; strings.Join(got, " ") != want {
+		t.Errorf("columns %v, want %s", got, want)
+	}
+	if !strings.Contains(lines[1], "train   Running   h100-80gb-hbm3   1      2      2") {
+		t.Errorf("unexpected row: %s", lines[1])
+	}
+	all, err := s.cluster.kubectl(t.Context(), "-n", s.namespace, "get", "all")
+	if err != nil || !strings.Contains(all, "gputask.falldio.com/train") {
+		t.Errorf("kubectl get all does not show the task: %v\n%s", err, all)
+	}
+}
+
+func TestKubectlExplainsEveryField(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	for _, what := range []string{"gputask.spec", "gputask.spec.dependsOn", "gputask.status"} {
+		output, err := s.cluster.kubectl(t.Context(), "explain", what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(output, "<no description>") {
+			t.Errorf("kubectl explain %s has fields without a description:\n%s", what, output)
+		}
+	}
+}
+
+// TestTheControllerMayDoOnlyWhatItNeeds asks the API server about rights that
+// the controller's role must not give.
+func TestTheControllerMayDoOnlyWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	const account = "system:serviceaccount:gpu-controller-system:gpu-controller"
+	tests := map[string]struct {
+		verb, group, resource, subresource string
+		want                               bool
+	}{
+		"create Pods":            {"create", "", "pods", "", true},
+		"write a task's status":  {"update", v1.GroupName, "gputasks", "status", true},
+		"change a task":          {"update", v1.GroupName, "gputasks", "", false},
+		"create a task":          {"create", v1.GroupName, "gputasks", "", false},
+		"change a Pod":           {"update", "", "pods", "", false},
+		"look into a Pod":        {"create", "", "pods", "exec", false},
+		"read secrets":           {"get", "", "secrets", "", false},
+		"change a node":          {"patch", "", "nodes", "", false},
+		"delete a node":          {"delete", "", "nodes", "", false},
+		"give itself more power": {"update", "rbac.authorization.k8s.io", "clusterroles", "", false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			review, err := s.cluster.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{
+					User: account, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+					ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Namespace: s.namespace, Verb: tc.verb, Group: tc.group, Resource: tc.resource, Subresource: tc.subresource,
+					},
+				},
+			}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if review.Status.Allowed != tc.want {
+				t.Errorf("allowed: %v, want %v (%s)", review.Status.Allowed, tc.want, review.Status.Reason)
+			}
+		})
+	}
+}

@@ -1,0 +1,273 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+func TestATaskRunsAndSucceeds(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	task := s.create(newTask("train", 1, "2s"))
+	running := s.waitForPhase("train", v1.PhaseRunning)
+	if len(running.Status.Nodes) != 1 || running.Status.Running != 1 || running.Status.StartTime == nil {
+		t.Errorf("unexpected status of a running task: %+v", running.Status)
+	}
+	pod := s.podsOf("train")[0]
+	if pod.Name != "train" || pod.Labels["app"] != "gpu-task" || pod.Spec.NodeSelector["falldio.com/gpu"] != "h100-80gb-hbm3" {
+		t.Errorf("unexpected Pod: %s %v %v", pod.Name, pod.Labels, pod.Spec.NodeSelector)
+	}
+	done := s.waitForPhase("train", v1.PhaseSucceeded)
+	if done.Status.CompletionTime == nil || done.Status.Succeeded != 1 || done.Status.Restarts != 0 {
+		t.Errorf("unexpected status of a task that has succeeded: %+v", done.Status)
+	}
+	s.waitForEvent(task, "Running")
+	s.waitForEvent(task, "Succeeded")
+}
+
+func TestAGangRunsTogetherAndSucceedsWhenAllHave(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	task := newTask("gang", 5, "2s")
+	task.Spec.GPUAmount, task.Spec.NodePool, task.Spec.GPUMemory = "8", "training", "80G"
+	s.create(task)
+	if nodes := s.waitForPhase("gang", v1.PhaseRunning).Status.Nodes; len(nodes) != 5 {
+		t.Errorf("5 Pods with 8 GPUs each run on the nodes %v", nodes)
+	}
+	if got := s.waitForPhase("gang", v1.PhaseSucceeded).Status.CompletedIndexes; got != "0-4" {
+		t.Errorf("completed indexes %q", got)
+	}
+}
+
+func TestAFailedPodIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	task := s.create(newTask("train", 1, "1s", failAttempts, "2"))
+	done := s.waitForPhase("train", v1.PhaseSucceeded)
+	if done.Status.Restarts != 2 {
+		t.Errorf("%d restarts, want 2", done.Status.Restarts)
+	}
+	if event := s.waitForEvent(task, "Restarting"); event.Type != corev1.EventTypeWarning {
+		t.Errorf("event %s %s", event.Type, event.Message)
+	}
+}
+
+func TestATaskFailsWhenItsRestartsAreUsedUp(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	task := newTask("train", 3, "1s", failAttempts, "9")
+	task.Spec.BackoffLimit = ptr.To[int32](1)
+	s.create(task)
+	failed := s.waitForPhase("train", v1.PhaseFailed)
+	if want := "after 1 of 1 restarts (spec.backoffLimit)"; !strings.Contains(failed.Status.Message, want) {
+		t.Errorf("message %q, want %q in it", failed.Status.Message, want)
+	}
+	if failed.Status.Restarts != 1 {
+		t.Errorf("%d restarts, want 1: the members fail together", failed.Status.Restarts)
+	}
+	for _, pod := range s.podsOf("train") {
+		if pod.Status.Phase == corev1.PodRunning {
+			t.Errorf("Pod %s of a failed task runs", pod.Name)
+		}
+	}
+}
+
+func TestWithRestartPodTheOthersRunOn(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	task := newTask("train", 3, "forever")
+	task.Spec.FailurePolicy = v1.RestartPod
+	s.create(task)
+	s.waitForPhase("train", v1.PhaseRunning)
+	before := s.podsOf("train")
+	s.failPod("train-1")
+	s.waitForTask("train", "1 restart and runs", func(task *v1.GPUTask) bool {
+		return task.Status.Restarts == 1 && task.Status.Phase == v1.PhaseRunning
+	})
+	after := s.podsOf("train")
+	for i, replaced := range []bool{false, true, false} {
+		if (before[i].UID != after[i].UID) != replaced {
+			t.Errorf("Pod %s replaced: %v, want %v", after[i].Name, !replaced, replaced)
+		}
+	}
+}
+
+// failPod makes a running simulated Pod fail now.
+func (s *suite) failPod(name string) {
+	s.Helper()
+	patch := `{"metadata": {"annotations": {"simulation.falldio.com/exit-code": "3", "simulation.falldio.com/finish-at": "` +
+		time.Now().Format(time.RFC3339) + `"}}}`
+	_, err := s.cluster.kube.CoreV1().Pods(s.namespace).Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestAPodThatIsDeletedOrEvictedIsReplacedWithoutCounting(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	task := s.create(newTask("train", 3, "forever"))
+	s.waitForPhase("train", v1.PhaseRunning)
+	before := s.podsOf("train")
+	if err := s.cluster.kube.CoreV1().Pods(s.namespace).Delete(t.Context(), "train-0", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.evict("train-1")
+	s.waitForPods("train", "train-0 and train-1 are new and run", func(pods []corev1.Pod) bool {
+		return len(pods) == 3 && pods[0].UID != before[0].UID && pods[1].UID != before[1].UID && pods[2].UID == before[2].UID &&
+			pods[0].Status.Phase == corev1.PodRunning && pods[1].Status.Phase == corev1.PodRunning
+	})
+	if restarts := s.waitForPhase("train", v1.PhaseRunning).Status.Restarts; restarts != 0 {
+		t.Errorf("%d restarts were counted", restarts)
+	}
+	s.waitForEvent(task, "PodLost")
+}
+
+func TestAPodGoesWithItsNodeAndIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	nodes := s.cluster.kube.CoreV1().Nodes()
+	own := s.addNode("lost", 1)
+	task := newTask("train", 1, "forever")
+	task.Spec.GPU = own.Labels[v1.LabelGPUModel]
+	s.create(task)
+	s.waitForPhase("train", v1.PhaseRunning)
+	before := s.podsOf("train")[0].UID
+	s.addNode("spare", 1)
+	if err := nodes.Delete(t.Context(), own.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.waitForPods("train", "a new Pod runs", func(pods []corev1.Pod) bool {
+		return len(pods) == 1 && pods[0].UID != before && pods[0].Status.Phase == corev1.PodRunning
+	})
+	if restarts := s.get("train").Status.Restarts; restarts != 0 {
+		t.Errorf("%d restarts were counted", restarts)
+	}
+}
+
+func TestPreemptionIsNoFailure(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	own := s.addNode("only", 4)
+	low := newTask("low", 1, "4s")
+	low.Spec.GPU, low.Spec.GPUAmount, low.Spec.Priority = own.Labels[v1.LabelGPUModel], "4", "gpu-low-priority"
+	low.Spec.Template.Spec = corev1.PodSpec{
+		TerminationGracePeriodSeconds: ptr.To[int64](1), Containers: []corev1.Container{{Name: "gpu-task", Image: "x"}},
+	}
+	s.create(low)
+	s.waitForPhase("low", v1.PhaseRunning)
+	high := newTask("high", 1, "1s")
+	high.Spec.GPU, high.Spec.GPUAmount, high.Spec.Priority = low.Spec.GPU, "4", "gpu-high-priority"
+	s.create(high)
+	first := s.waitForPhase("high", v1.PhaseSucceeded)
+	second := s.waitForPhase("low", v1.PhaseSucceeded)
+	if second.Status.CompletionTime.Before(first.Status.CompletionTime) {
+		t.Error("the task of low priority ended first")
+	}
+	if second.Status.Restarts != 0 {
+		t.Errorf("the preemption was counted as %d restarts", second.Status.Restarts)
+	}
+}
+
+func TestADeadlineStopsATask(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	task := newTask("train", 2, "forever")
+	task.Spec.ActiveDeadlineSeconds = ptr.To[int64](3)
+	s.create(task)
+	failed := s.waitForPhase("train", v1.PhaseFailed)
+	if want := "not finished 3 s after its start (spec.activeDeadlineSeconds)"; failed.Status.Message != want {
+		t.Errorf("message %q, want %q", failed.Status.Message, want)
+	}
+	if pods := s.podsOf("train"); len(pods) != 0 {
+		t.Errorf("%d Pods are left", len(pods))
+	}
+}
+
+func TestAFinishedTaskIsDeletedAfterItsTTL(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	task := newTask("train", 1, "1s")
+	task.Spec.TTLSecondsAfterFinished = ptr.To[int32](1)
+	s.create(task)
+	s.eventually("the task and its Pod are gone", func() (bool, string) {
+		got, err := s.tasks().Get(t.Context(), "train", metav1.GetOptions{})
+		return apierrors.IsNotFound(err) && len(s.podsOf("train")) == 0, string(got.Status.Phase)
+	})
+}
+
+func TestSuspendStopsAndResumeGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	task := s.create(newTask("train", 2, "forever"))
+	s.waitForPhase("train", v1.PhaseRunning)
+	s.suspend("train", true)
+	suspended := s.waitForPhase("train", v1.PhaseSuspended)
+	if pods := s.podsOf("train"); len(pods) != 0 || suspended.Status.StartTime != nil {
+		t.Errorf("a suspended task has %d Pods and the start time %v", len(pods), suspended.Status.StartTime)
+	}
+	s.waitForEvent(task, "Suspended")
+	s.suspend("train", false)
+	if restarts := s.waitForPhase("train", v1.PhaseRunning).Status.Restarts; restarts != 0 {
+		t.Errorf("%d restarts were counted", restarts)
+	}
+}
+
+func (s *suite) suspend(name string, value bool) {
+	s.Helper()
+	patch := `{"spec": {"suspend": false}}`
+	if value {
+		patch = `{"spec": {"suspend": true}}`
+	}
+	if _, err := s.tasks().Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestDeletingATaskDeletesItsPods(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	s.create(newTask("train", 3, "forever"))
+	s.waitForPhase("train", v1.PhaseRunning)
+	if err := s.tasks().Delete(t.Context(), "train", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.waitForPods("train", "none is left", func(pods []corev1.Pod) bool { return len(pods) == 0 })
+}
+
+func TestTheControllerCanBeAwayWhileThingsHappen(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	first := s.startController()
+	s.create(newTask("fails", 1, "1s", failAttempts, "1"))
+	s.create(newTask("runs", 2, "2s"))
+	s.create(newTask("stays", 2, "forever"))
+	s.waitForPhase("stays", v1.PhaseRunning)
+	before := s.podsOf("stays")
+	first.kill()
+	s.waitForPods("runs", "they have succeeded", func(pods []corev1.Pod) bool {
+		return len(pods) == 2 && pods[0].Status.Phase == corev1.PodSucceeded && pods[1].Status.Phase == corev1.PodSucceeded
+	})
+	s.create(newTask("new", 1, "1s"))
+	s.startController()
+	for _, name := range []string{"fails", "runs", "new"} {
+		s.waitForPhase(name, v1.PhaseSucceeded)
+	}
+	for i, pod := range s.podsOf("stays") {
+		if pod.UID != before[i].UID {
+			t.Errorf("Pod %s was replaced by the restart of the controller", pod.Name)
+		}
+	}
+}

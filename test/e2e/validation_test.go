@@ -1,0 +1,177 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// TestValidationOnCreate has an accepted and a refused object for every rule of
+// the CRD's schema about a new task. It needs no controller: nothing but the
+// API server is on the path.
+func TestValidationOnCreate(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	long := strings.Repeat("a", 59)
+	tests := map[string]struct {
+		// spec is the task's spec as YAML.
+		spec string
+		// name is the task's name, if it matters.
+		name string
+		// want is part of the refusal; empty if the task is accepted.
+		want string
+	}{
+		"the five fields of the documents":  {spec: `{gpu: rtx4090, gpu-amount: "1", cpu: "8", memory: 16Gi, priority: gpu-low-priority}`},
+		"no field at all":                   {spec: `{}`},
+		"an unknown field":                  {spec: `{gpus: "1"}`, want: `unknown field "spec.gpus"`},
+		"a number where text is asked for":  {spec: `{gpu-amount: 2}`, want: `spec.gpu-amount: Invalid value: "integer": spec.gpu-amount in body must be of type string`},
+		"half a core":                       {spec: `{cpu: 500m}`},
+		"negative cpu":                      {spec: `{cpu: "-1"}`, want: `spec.cpu: Invalid value: "-1": must be a quantity of CPU cores greater than 0, for example "8" or "500m"`},
+		"no cpu":                            {spec: `{cpu: "0"}`, want: `spec.cpu: Invalid value: "0": must be a quantity of CPU cores greater than 0`},
+		"cpu in words":                      {spec: `{cpu: many}`, want: `spec.cpu: Invalid value: "many": must be a quantity`},
+		"cpu as endless text":               {spec: `{cpu: "` + strings.Repeat("1", 33) + `"}`, want: `spec.cpu: Too long`},
+		"memory":                            {spec: `{memory: 16Gi}`},
+		"memory in words":                   {spec: `{memory: lots}`, want: `spec.memory: Invalid value: "lots": must be a quantity of at least 4Mi with its unit, for example "16Gi"`},
+		"memory without its unit":           {spec: `{memory: "16"}`, want: `spec.memory: Invalid value: "16": must be a quantity of at least 4Mi with its unit`},
+		"memory as endless text":            {spec: `{memory: "` + strings.Repeat("1", 33) + `"}`, want: `spec.memory: Too long`},
+		"a GPU model with all signs":        {spec: `{gpu: NVIDIA_A100-SXM4.80GB}`},
+		"a GPU model that is no label":      {spec: `{gpu: "RTX 4090"}`, want: `spec.gpu: Invalid value: "RTX 4090": must be a GPU model as in the node label falldio.com/gpu`},
+		"an empty GPU model":                {spec: `{gpu: ""}`, want: `spec.gpu: Invalid value: "": must be a GPU model`},
+		"a GPU model that is too long":      {spec: `{gpu: ` + strings.Repeat("a", 64) + `}`, want: `spec.gpu: Too long`},
+		"eight GPUs":                        {spec: `{gpu-amount: "8"}`},
+		"two and a half GPUs":               {spec: `{gpu-amount: "2.5"}`, want: `spec.gpu-amount: Invalid value: "2.5": must be a whole number of GPUs of at least 1, for example "2"`},
+		"no GPU":                            {spec: `{gpu-amount: "0"}`, want: `spec.gpu-amount: Invalid value: "0": must be a whole number`},
+		"negative GPUs":                     {spec: `{gpu-amount: "-1"}`, want: `spec.gpu-amount: Invalid value: "-1": must be a whole number`},
+		"more GPUs than anybody has":        {spec: `{gpu-amount: "10000"}`, want: `spec.gpu-amount: Too long`},
+		"a PriorityClass with a dot":        {spec: `{priority: gpu.high}`},
+		"a PriorityClass that can't be":     {spec: `{priority: High Priority}`, want: `spec.priority: Invalid value: "High Priority": must be the name of a PriorityClass`},
+		"a PriorityClass that is too long":  {spec: `{priority: ` + strings.Repeat("a", 254) + `}`, want: `spec.priority: Too long`},
+		"GPU memory":                        {spec: `{gpuMemory: 80G}`},
+		"GPU memory without its unit":       {spec: `{gpuMemory: "80"}`, want: `spec.gpuMemory: Invalid value: "80": must be a quantity of at least 256Mi with its unit, for example "40G"`},
+		"GPU memory as endless text":        {spec: `{gpuMemory: "` + strings.Repeat("1", 33) + `"}`, want: `spec.gpuMemory: Too long`},
+		"a node pool":                       {spec: `{nodePool: training}`},
+		"a node pool that is no label":      {spec: `{nodePool: "-x"}`, want: `spec.nodePool: Invalid value: "-x": must be a node pool`},
+		"a node pool that is too long":      {spec: `{nodePool: ` + strings.Repeat("a", 64) + `}`, want: `spec.nodePool: Too long`},
+		"the largest gang":                  {spec: `{replicas: 4096}`},
+		"a gang of nobody":                  {spec: `{replicas: 0}`, want: `spec.replicas: Invalid value: 0: spec.replicas in body should be greater than or equal to 1`},
+		"a gang that is too large":          {spec: `{replicas: 4097}`, want: `spec.replicas: Invalid value: 4097: spec.replicas in body should be less than or equal to 4096`},
+		"a template with only annotations":  {spec: `{template: {metadata: {annotations: {a: b}}}}`},
+		"one container of any name":         {spec: `{template: {spec: {containers: [{name: main, image: x}]}}}`},
+		"a sidecar beside gpu-task":         {spec: `{template: {spec: {containers: [{name: log, image: x}, {name: gpu-task, image: x}]}}}`},
+		"two containers without gpu-task":   {spec: `{template: {spec: {containers: [{name: log, image: x}, {name: main, image: x}]}}}`, want: `spec.template.spec.containers: Invalid value: one of several containers must be named "gpu-task": it is the one that gets the GPUs`},
+		"a container name that can't be":    {spec: `{template: {spec: {containers: [{name: GPU_Task, image: x}]}}}`, want: `spec.template.spec.containers: Invalid value: every container's name must consist of lower-case letters, digits and '-'`},
+		"a container name that is too long": {spec: `{template: {spec: {containers: [{name: ` + strings.Repeat("a", 64) + `}]}}}`, want: `spec.template.spec.containers[0].name: Too long`},
+		"a template without containers":     {spec: `{template: {spec: {containers: []}}}`, want: `spec.template.spec.containers: Invalid value`},
+		"a template with a misspelt field":  {spec: `{template: {spec: {containers: [{name: a, imgae: x}]}}}`, want: `unknown field "spec.template.spec.containers[0].imgae"`},
+		"a dependency":                      {spec: `{dependsOn: [{name: a, condition: Running, onFailure: Ignore}, {name: b}]}`},
+		"a task that depends on itself":     {name: "self", spec: `{dependsOn: [{name: self}]}`, want: `spec.dependsOn: Invalid value: a task cannot depend on itself`},
+		"a dependency on nothing":           {spec: `{dependsOn: [{name: ""}]}`, want: `spec.dependsOn[0].name: Invalid value: "": spec.dependsOn[0].name in body should be at least 1 chars long`},
+		"a dependency that can't be":        {spec: `{dependsOn: [{name: ` + long + `}]}`, want: `spec.dependsOn[0].name: Too long`},
+		"the same dependency twice":         {spec: `{dependsOn: [{name: a}, {name: a}]}`, want: `spec.dependsOn[1]: Duplicate value: {"name":"a"}`},
+		"a condition nobody knows":          {spec: `{dependsOn: [{name: a, condition: Done}]}`, want: `spec.dependsOn[0].condition: Unsupported value: "Done": supported values: "Running", "Succeeded", "Finished"`},
+		"an action nobody knows":            {spec: `{dependsOn: [{name: a, onFailure: Retry}]}`, want: `spec.dependsOn[0].onFailure: Unsupported value: "Retry": supported values: "Fail", "Ignore"`},
+		"too many dependencies":             {spec: `{dependsOn: [` + strings.Repeat(`{name: a},`, 33) + `]}`, want: `spec.dependsOn: Too many: 33: must have at most 32 items`},
+		"a failure policy":                  {spec: `{failurePolicy: RestartPod}`},
+		"a failure policy nobody knows":     {spec: `{failurePolicy: Always}`, want: `spec.failurePolicy: Unsupported value: "Always": supported values: "RestartTask", "RestartPod"`},
+		"no restarts":                       {spec: `{backoffLimit: 0}`},
+		"negative restarts":                 {spec: `{backoffLimit: -1}`, want: `spec.backoffLimit: Invalid value: -1: spec.backoffLimit in body should be greater than or equal to 0`},
+		"endless restarts":                  {spec: `{backoffLimit: 1001}`, want: `spec.backoffLimit: Invalid value: 1001`},
+		"a deadline":                        {spec: `{activeDeadlineSeconds: 1}`},
+		"a deadline of nothing":             {spec: `{activeDeadlineSeconds: 0}`, want: `spec.activeDeadlineSeconds: Invalid value: 0`},
+		"a deadline after all time":         {spec: `{activeDeadlineSeconds: 2147483648}`, want: `spec.activeDeadlineSeconds: Invalid value: 2147483648`},
+		"deletion at once":                  {spec: `{ttlSecondsAfterFinished: 0}`},
+		"deletion before the end":           {spec: `{ttlSecondsAfterFinished: -1}`, want: `spec.ttlSecondsAfterFinished: Invalid value: -1`},
+		"suspended from the start":          {spec: `{suspend: true}`},
+		"suspended in words":                {spec: `{suspend: "yes"}`, want: `spec.suspend: Invalid value: "string": spec.suspend in body must be of type boolean`},
+		"the longest name":                  {name: strings.Repeat("b", 58), spec: `{}`},
+		"a name that is too long":           {name: long, spec: `{}`, want: `metadata.name: Invalid value: must have at most 58 characters`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "falldio.com/v1", "kind": "GPUTask"}}
+			spec := map[string]any{}
+			if err := yaml.Unmarshal([]byte(tc.spec), &spec); err != nil {
+				t.Fatal(err)
+			}
+			object.Object["spec"] = spec
+			if tc.name != "" {
+				object.SetName(tc.name)
+			} else {
+				object.SetGenerateName("task-")
+			}
+			_, err := s.cluster.dynamic.Resource(v1.TaskKind().GroupVersion().WithResource("gputasks")).Namespace(s.namespace).
+				Create(t.Context(), object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+			checkRefusal(t, err, tc.want)
+		})
+	}
+}
+
+func TestValidationOnUpdate(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	const immutable = "is immutable: delete the task and create it anew"
+	original := `{"spec": {"gpu": "a", "cpu": "1", "memory": "1Gi", "priority": "p", "gpuMemory": "1G", "nodePool": "x",
+		"dependsOn": [{"name": "other"}], "template": {"metadata": {"annotations": {"a": "b"}}}}}`
+	tests := map[string]struct {
+		patch string // a JSON merge patch
+		want  string
+	}{
+		"suspend may change":                {`{"spec": {"suspend": true}}`, ""},
+		"the TTL may change":                {`{"spec": {"ttlSecondsAfterFinished": 5}}`, ""},
+		"the deadline may change":           {`{"spec": {"activeDeadlineSeconds": 5}}`, ""},
+		"the backoff limit may change":      {`{"spec": {"backoffLimit": 5}}`, ""},
+		"labels may change":                 {`{"metadata": {"labels": {"a": "b"}}}`, ""},
+		"gpu may not change":                {`{"spec": {"gpu": "b"}}`, "spec.gpu: Invalid value: " + immutable},
+		"gpu may not be dropped":            {`{"spec": {"gpu": null}}`, "spec.gpu: Invalid value: " + immutable},
+		"cpu may not change":                {`{"spec": {"cpu": "2"}}`, "spec.cpu: Invalid value: " + immutable},
+		"memory may not change":             {`{"spec": {"memory": "2Gi"}}`, "spec.memory: Invalid value: " + immutable},
+		"gpu-amount may not change":         {`{"spec": {"gpu-amount": "2"}}`, immutable},
+		"priority may not change":           {`{"spec": {"priority": "q"}}`, "spec.priority: Invalid value: " + immutable},
+		"gpuMemory may not change":          {`{"spec": {"gpuMemory": "2G"}}`, "spec.gpuMemory: Invalid value: " + immutable},
+		"nodePool may not change":           {`{"spec": {"nodePool": "y"}}`, "spec.nodePool: Invalid value: " + immutable},
+		"replicas may not change":           {`{"spec": {"replicas": 2}}`, "spec.replicas: Invalid value: " + immutable},
+		"the template may not change":       {`{"spec": {"template": {"metadata": {"annotations": {"a": "c"}}}}}`, "spec.template: Invalid value: " + immutable},
+		"dependencies may not change":       {`{"spec": {"dependsOn": [{"name": "another"}]}}`, "spec.dependsOn: Invalid value: " + immutable},
+		"the failure policy may not change": {`{"spec": {"failurePolicy": "RestartPod"}}`, "spec.failurePolicy: Invalid value: " + immutable},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := &v1.GPUTask{}
+			if err := yaml.Unmarshal([]byte(original), object); err != nil {
+				t.Fatal(err)
+			}
+			object.GenerateName = "task-"
+			task, err := s.tasks().Create(t.Context(), object, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.tasks().Patch(t.Context(), task.Name, types.MergePatchType, []byte(tc.patch), metav1.PatchOptions{})
+			checkRefusal(t, err, tc.want)
+		})
+	}
+}
+
+// checkRefusal holds an error against the text it should contain; none if the
+// text is empty.
+func checkRefusal(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case want != "" && err == nil:
+		t.Errorf("accepted, want a refusal with %q", want)
+	case want != "" && !strings.Contains(err.Error(), want):
+		t.Errorf("refused with %q,\nwant %q in it", err, want)
+	}
+}

@@ -15,7 +15,7 @@ COPY *.go ./
 COPY pkg pkg
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -o /gpu-controller \
-    -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$VERSION" .
+    -ldflags "-s -w -X main.version=$VERSION" .
 
 FROM scratch
 COPY --from=build /gpu-controller /gpu-controller

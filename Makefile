@@ -21,7 +21,7 @@ help: ## Show what each target does
 .PHONY: build
 build: ## Build gpu-controller and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
 	$(GO) build -o $(BIN)/gpu-controller \
-		-ldflags "-X k8s.io/component-base/version.gitVersion=$(VERSION)" .
+		-ldflags "-X main.version=$(VERSION)" .
 	$(GO) build -o $(BIN)/localcluster \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" ./localcluster
 

@@ -17,9 +17,11 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
-	"k8s.io/component-base/version/verflag"
 	"k8s.io/klog/v2"
 )
+
+// version is set by the linker: see the Makefile.
+var version = "unknown"
 
 func main() {
 	err := start(os.Args[1:])
@@ -38,7 +40,10 @@ func start(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	verflag.PrintAndExitIfRequested()
+	if opts.printVersion {
+		fmt.Println("gpu-controller", version)
+		return nil
+	}
 	if err := opts.validate(flags.Args()); err != nil {
 		return err
 	}

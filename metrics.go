@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // workqueue, REST client and leader election metrics
-	_ "k8s.io/component-base/metrics/prometheus/version"  // build information
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	tasklisters "falldio.github.io/gpu-controller/pkg/generated/listers/gpucontroller/v1"

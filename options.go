@@ -18,13 +18,13 @@ import (
 	componentbaseconfig "k8s.io/component-base/config"
 	leaderelectionoptions "k8s.io/component-base/config/options"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	"k8s.io/component-base/version/verflag"
 
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
 // options are the controller's flags.
 type options struct {
+	printVersion       bool
 	kubeconfig         string
 	namespace          string
 	workers            int
@@ -84,7 +84,7 @@ func (o *options) flags() *pflag.FlagSet {
 		"longest waiting time before a restart")
 	leaderelectionoptions.BindLeaderElectionFlags(&o.leaderElection, flags)
 	logsapi.AddFlags(o.logging, flags)
-	verflag.AddFlags(flags)
+	flags.BoolVar(&o.printVersion, "version", o.printVersion, "print the version and exit")
 	return flags
 }
 

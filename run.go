@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -30,7 +29,7 @@ const leaderTimeout = 20 * time.Second
 // and the informers run in every replica, so that a standby takes over with a
 // warm cache; only the leader's workers change anything.
 func run(ctx context.Context, opts *options) error {
-	klog.FromContext(ctx).Info("Starting gpu-controller", "version", version.Get().GitVersion)
+	klog.FromContext(ctx).Info("Starting gpu-controller", "version", version)
 	config, err := opts.restConfig()
 	if err != nil {
 		return err

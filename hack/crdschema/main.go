@@ -9,13 +9,17 @@
 //     "kubectl apply", which keeps a copy of the object in an annotation of at
 //     most 256 KiB;
 //   - the list of containers and their names get bounds, without which the API
-//     server refuses validation rules over them as too expensive.
+//     server refuses validation rules over them as too expensive;
+//   - the list of containers may be absent, since the controller has a default.
+//     Go clients could not leave it out otherwise: they always send the Pod's
+//     spec, if only an empty one.
 package main
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/utils/ptr"
@@ -98,12 +102,14 @@ func boundContainers(template *apiextensionsv1.JSONSchemaProps) error {
 	if !found || containers.Items == nil || containers.Items.Schema == nil {
 		return errors.New("the schema has no spec.template.spec.containers")
 	}
-	containers.MinItems = ptr.To[int64](1)
 	containers.MaxItems = ptr.To[int64](maxContainers)
 	name := containers.Items.Schema.Properties["name"]
 	name.MaxLength = ptr.To[int64](maxContainerName)
 	containers.Items.Schema.Properties["name"] = name
-	template.Properties["spec"].Properties["containers"] = containers
+	spec := template.Properties["spec"]
+	spec.Properties["containers"] = containers
+	spec.Required = slices.DeleteFunc(spec.Required, func(field string) bool { return field == "containers" })
+	template.Properties["spec"] = spec
 	return nil
 }
 

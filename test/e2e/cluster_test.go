@@ -39,6 +39,9 @@ var shared *testCluster
 type testCluster struct {
 	dir     string
 	process *exec.Cmd
+	// ended is closed when the process has ended; err is how.
+	ended   chan struct{}
+	err     error
 	config  *rest.Config
 	kube    kubernetes.Interface
 	tasks   clientset.Interface
@@ -107,24 +110,39 @@ func startCluster(dir string, output io.Writer, args ...string) (*testCluster, e
 	if err := command.Start(); err != nil {
 		return nil, err
 	}
-	cluster := &testCluster{dir: dir, process: command}
+	cluster := &testCluster{dir: dir, process: command, ended: make(chan struct{})}
+	go func() {
+		cluster.err = command.Wait()
+		close(cluster.ended)
+	}()
 	if err := cluster.connect(); err != nil {
 		return nil, errors.Join(err, cluster.stop())
 	}
 	return cluster, nil
 }
 
-// connect waits for the kubeconfig, which appears when the cluster is ready.
-func (c *testCluster) connect() error {
-	deadline := time.Now().Add(startLimit)
+// waitUntilReady waits for the kubeconfig, which appears when the cluster is
+// ready.
+func (c *testCluster) waitUntilReady() error {
+	deadline := time.After(startLimit)
 	for {
 		if _, err := os.Stat(c.kubeconfig()); err == nil {
-			break
+			return nil
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-c.ended:
+			return fmt.Errorf("localcluster ended before the cluster was ready: %w", c.err)
+		case <-deadline:
 			return fmt.Errorf("the cluster was not ready after %v", startLimit)
+		case <-time.After(pollEvery):
 		}
-		time.Sleep(pollEvery)
+	}
+}
+
+// connect makes the clients once the cluster is ready.
+func (c *testCluster) connect() error {
+	if err := c.waitUntilReady(); err != nil {
+		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig())
 	if err != nil {
@@ -149,7 +167,19 @@ func (c *testCluster) controllerKubeconfig() string {
 	return filepath.Join(c.dir, "gpu-controller.kubeconfig")
 }
 
-func (c *testCluster) stop() error { return stopProcess(c.process) }
+// stop stops the cluster and returns how its process ended.
+func (c *testCluster) stop() error {
+	if err := c.process.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-c.ended:
+		return c.err
+	case <-time.After(stopLimit):
+		_ = c.process.Process.Kill()
+		return fmt.Errorf("localcluster did not stop within %v", stopLimit)
+	}
+}
 
 // kubectl runs localcluster's kubectl and returns what it prints.
 func (c *testCluster) kubectl(ctx context.Context, args ...string) (string, error) {

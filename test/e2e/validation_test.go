@@ -70,7 +70,8 @@ func TestValidationOnCreate(t *testing.T) {
 		"two containers without gpu-task":   {spec: `{template: {spec: {containers: [{name: log, image: x}, {name: main, image: x}]}}}`, want: `spec.template.spec.containers: Invalid value: one of several containers must be named "gpu-task": it is the one that gets the GPUs`},
 		"a container name that can't be":    {spec: `{template: {spec: {containers: [{name: GPU_Task, image: x}]}}}`, want: `spec.template.spec.containers: Invalid value: every container's name must consist of lower-case letters, digits and '-'`},
 		"a container name that is too long": {spec: `{template: {spec: {containers: [{name: ` + strings.Repeat("a", 64) + `}]}}}`, want: `spec.template.spec.containers[0].name: Too long`},
-		"a template without containers":     {spec: `{template: {spec: {containers: []}}}`, want: `spec.template.spec.containers: Invalid value`},
+		"a template without containers":     {spec: `{template: {spec: {hostNetwork: true}}}`},
+		"too many containers":               {spec: `{template: {spec: {containers: [` + strings.Repeat(`{name: gpu-task},`, 65) + `]}}}`, want: `spec.template.spec.containers: Too many: 65: must have at most 64 items`},
 		"a template with a misspelt field":  {spec: `{template: {spec: {containers: [{name: a, imgae: x}]}}}`, want: `unknown field "spec.template.spec.containers[0].imgae"`},
 		"a dependency":                      {spec: `{dependsOn: [{name: a, condition: Running, onFailure: Ignore}, {name: b}]}`},
 		"a task that depends on itself":     {name: "self", spec: `{dependsOn: [{name: self}]}`, want: `spec.dependsOn: Invalid value: a task cannot depend on itself`},
@@ -93,7 +94,7 @@ func TestValidationOnCreate(t *testing.T) {
 		"suspended from the start":          {spec: `{suspend: true}`},
 		"suspended in words":                {spec: `{suspend: "yes"}`, want: `spec.suspend: Invalid value: "string": spec.suspend in body must be of type boolean`},
 		"the longest name":                  {name: strings.Repeat("b", 58), spec: `{}`},
-		"a name that is too long":           {name: long, spec: `{}`, want: `metadata.name: Invalid value: must have at most 58 characters`},
+		"a name that is too long":           {name: long, spec: `{}`, want: `metadata.name must have at most 58 characters`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 // +kubebuilder:printcolumn:name="Priority",type=string,JSONPath=`.spec.priority`,priority=1,description="PriorityClass"
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.nodePool`,priority=1,description="Node pool"
 // +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodes`,priority=1,description="Nodes of the task's Pods"
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 58",fieldPath=".metadata.name",message="must have at most 58 characters, so that the Pods' names <name>-<index> are valid host names"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 58",message="metadata.name must have at most 58 characters, so that the Pods' names <name>-<index> are valid host names"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.dependsOn) || self.spec.dependsOn.all(d, d.name != self.metadata.name)",fieldPath=".spec.dependsOn",message="a task cannot depend on itself"
 type GPUTask struct {
 	metav1.TypeMeta `json:",inline"`
@@ -48,17 +48,17 @@ type GPUTask struct {
 // memory, Pods, dependencies) is immutable: delete the task and create it anew
 // to change it.
 //
-// +kubebuilder:validation:XValidation:rule="self.?memory == oldSelf.?memory",fieldPath=".memory",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.?cpu == oldSelf.?cpu",fieldPath=".cpu",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.?gpu == oldSelf.?gpu",fieldPath=".gpu",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.?gpu__dash__amount == oldSelf.?gpu__dash__amount",fieldPath="['gpu-amount']",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.?priority == oldSelf.?priority",fieldPath=".priority",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.?gpuMemory == oldSelf.?gpuMemory",fieldPath=".gpuMemory",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.?nodePool == oldSelf.?nodePool",fieldPath=".nodePool",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.?replicas == oldSelf.?replicas",fieldPath=".replicas",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.?template == oldSelf.?template",fieldPath=".template",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.?dependsOn == oldSelf.?dependsOn",fieldPath=".dependsOn",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.?failurePolicy == oldSelf.?failurePolicy",fieldPath=".failurePolicy",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || self.memory == oldSelf.memory)",fieldPath=".memory",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu)",fieldPath=".cpu",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.gpu) == has(oldSelf.gpu) && (!has(self.gpu) || self.gpu == oldSelf.gpu)",fieldPath=".gpu",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.gpu__dash__amount == oldSelf.gpu__dash__amount",fieldPath="['gpu-amount']",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority)",fieldPath=".priority",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory)",fieldPath=".gpuMemory",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.nodePool) == has(oldSelf.nodePool) && (!has(self.nodePool) || self.nodePool == oldSelf.nodePool)",fieldPath=".nodePool",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)",fieldPath=".template",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.dependsOn) == has(oldSelf.dependsOn) && (!has(self.dependsOn) || self.dependsOn == oldSelf.dependsOn)",fieldPath=".dependsOn",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="self.failurePolicy == oldSelf.failurePolicy",fieldPath=".failurePolicy",message="is immutable: delete the task and create it anew"
 type GPUTaskSpec struct {
 	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
 	// with its unit, for example "16Gi". At least 4Mi. It is both request and
@@ -138,11 +138,12 @@ type GPUTaskSpec struct {
 	// environment, volumes, annotations and so on. Its container named
 	// "gpu-task", or its only container, gets the GPUs, cpu and memory of this
 	// spec. Fields of this spec win over the template. The restart policy is
-	// Never unless the template says otherwise. Default: one container with the
-	// image of the controller's --default-image flag. Immutable.
+	// Never unless the template says otherwise. Without a
+	// container it gets one with the image of the controller's --default-image
+	// flag. Default: such a Pod. Immutable.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || size(self.spec.containers) == 1 || self.spec.containers.exists(c, c.name == 'gpu-task')",fieldPath=".spec.containers",message="one of several containers must be named \"gpu-task\": it is the one that gets the GPUs"
-	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || self.spec.containers.all(c, c.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".spec.containers",message="every container's name must consist of lower-case letters, digits and '-', beginning and ending with a letter or digit, for example \"gpu-task\""
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.containers) || size(self.spec.containers) <= 1 || self.spec.containers.exists(c, c.name == 'gpu-task')",fieldPath=".spec.containers",message="one of several containers must be named \"gpu-task\": it is the one that gets the GPUs"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(c, c.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".spec.containers",message="every container's name must consist of lower-case letters, digits and '-', beginning and ending with a letter or digit, for example \"gpu-task\""
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 
 	// dependsOn lists up to 32 tasks of the same namespace that this task waits

@@ -61,8 +61,9 @@ type GPUTaskSpecApplyConfiguration struct {
 	// environment, volumes, annotations and so on. Its container named
 	// "gpu-task", or its only container, gets the GPUs, cpu and memory of this
 	// spec. Fields of this spec win over the template. The restart policy is
-	// Never unless the template says otherwise. Default: one container with the
-	// image of the controller's --default-image flag. Immutable.
+	// Never unless the template says otherwise. Without a
+	// container it gets one with the image of the controller's --default-image
+	// flag. Default: such a Pod. Immutable.
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 	// dependsOn lists up to 32 tasks of the same namespace that this task waits
 	// for before its Pods are created. A task that does not exist is waited

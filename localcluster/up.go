@@ -5,7 +5,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -41,6 +41,8 @@ type upFlags struct {
 	controllerArgs []string
 	startTimeout   time.Duration
 	keep           bool
+	examples       bool
+	once           bool
 }
 
 func (f *upFlags) addTo(flags *pflag.FlagSet) {
@@ -51,6 +53,8 @@ func (f *upFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.controller, "controller", "", "the gpu-controller's program, or \"none\" (default: gpu-controller beside localcluster)")
 	flags.StringArrayVar(&f.controllerArgs, "controller-arg", nil, "one more argument for the gpu-controller; may be repeated")
 	flags.DurationVar(&f.startTimeout, "start-timeout", defaultStartTimeout, "how long the cluster may take to become ready")
+	flags.BoolVar(&f.examples, "examples", false, "run the project's examples once the cluster is ready")
+	flags.BoolVar(&f.once, "once", false, "stop after the examples, with exit status 0 only if each came to the end that it should")
 	flags.BoolVar(&f.keep, "keep", false, "keep the directory with its logs when the cluster stops")
 }
 
@@ -78,6 +82,9 @@ func newUpCommand() *cobra.Command {
 }
 
 func (f *upFlags) options() (cluster.Options, error) {
+	if err := f.validate(); err != nil {
+		return cluster.Options{}, err
+	}
 	dir, err := filepath.Abs(f.dir)
 	if err != nil {
 		return cluster.Options{}, err
@@ -107,7 +114,7 @@ func (f *upFlags) options() (cluster.Options, error) {
 		StartTimeout:      f.startTimeout,
 		Keep:              f.keep,
 		Clock:             clock.RealClock{},
-		AfterReady:        printNextSteps,
+		AfterReady:        f.afterReady(executable),
 	}, nil
 }
 
@@ -123,12 +130,12 @@ func controllerPath(flag, executable string) (string, error) {
 	}
 }
 
-func printNextSteps(_ context.Context, running cluster.Running) error {
-	_, err := fmt.Fprintf(running.Out, `
-The cluster is ready. In another terminal:
-  export KUBECONFIG=%s
-  kubectl get nodes        # or: localcluster kubectl get nodes
-Ctrl-C stops it and deletes everything.
-`, running.Kubeconfig)
-	return err
+func (f *upFlags) validate() error {
+	if f.once && !f.examples {
+		return errors.New("--once stops the cluster after the examples: it needs --examples")
+	}
+	if f.examples && f.controller == noController {
+		return errors.New("--examples needs the gpu-controller: leave out --controller=none")
+	}
+	return nil
 }

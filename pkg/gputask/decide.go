@@ -132,7 +132,7 @@ func (d *decision) advance() {
 func (d *decision) succeed() {
 	d.deleteActive()
 	d.finish(v1.PhaseSucceeded, v1.ConditionSucceeded, "AllPodsSucceeded",
-		"succeeded "+podCount(len(d.members)))
+		podCount(len(d.members))+" succeeded")
 }
 
 // stopAndFail waits until no Pod runs before it calls the task failed, so that

@@ -95,7 +95,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a task succeeds with its Pod": {
 			task: single(), pods: pods(single().pod(0, 0).succeeded()),
-			want: wanted{phase: v1.PhaseSucceeded, message: "succeeded 1 Pod", completed: "0"},
+			want: wanted{phase: v1.PhaseSucceeded, message: "1 Pod succeeded", completed: "0"},
 		},
 		"a Pod that succeeded and was deleted is not run again": {
 			task: gang().with(func(t *v1.GPUTask) { t.Status.CompletedIndexes = "0,2" }),

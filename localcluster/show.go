@@ -1,0 +1,87 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/artifacts"
+	"falldio.github.io/gpu-controller/localcluster/cluster"
+	"falldio.github.io/gpu-controller/localcluster/examples"
+	"falldio.github.io/gpu-controller/localcluster/names"
+)
+
+// examplesTimeout is several times what the examples take on a slow machine.
+const examplesTimeout = 3 * time.Minute
+
+// afterReady returns what happens in a cluster that has become ready: the
+// examples if they are asked for, and some words about what to do next.
+func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Running) error {
+	return func(ctx context.Context, running cluster.Running) error {
+		if !f.examples {
+			return printNextSteps(running, f.dir, "get nodes")
+		}
+		err := showExamples(ctx, running, executable)
+		switch {
+		case f.once && err == nil:
+			return cluster.ErrStop
+		case f.once:
+			return err
+		case ctx.Err() != nil:
+			return nil // stopped by the user
+		case err != nil:
+			fmt.Fprintf(running.Out, "\n! %v\n", err)
+		}
+		return printNextSteps(running, f.dir, "describe gputask too-big")
+	}
+}
+
+// showExamples runs the examples and ends with what kubectl shows of them.
+func showExamples(ctx context.Context, running cluster.Running, executable string) error {
+	tasks, err := examples.Load(artifacts.Files, artifacts.Examples)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(running.Out, "\nRunning the %d GPUTasks of artifacts/examples:\n\n", len(tasks))
+	err = examples.Run(ctx, examples.Config{
+		Cluster:   running.Config,
+		Namespace: metav1.NamespaceDefault,
+		Tasks:     tasks,
+		Timeout:   examplesTimeout,
+		Out:       running.Out,
+		Clock:     clock.RealClock{},
+	})
+	fmt.Fprint(running.Out, "\n$ kubectl get gputasks\n")
+	kubectl := exec.CommandContext(ctx, executable, "component", names.Kubectl, "--kubeconfig", running.Kubeconfig, "get", "gputasks")
+	kubectl.Stdout, kubectl.Stderr = running.Out, running.Out
+	if err := errors.Join(err, kubectl.Run()); err != nil {
+		return err
+	}
+	fmt.Fprintln(running.Out, "\nEvery example came to the end that it should.")
+	return nil
+}
+
+func printNextSteps(running cluster.Running, dir, firstCommand string) error {
+	kubectl := "bin/localcluster kubectl"
+	if dir != defaultDir {
+		kubectl = dirVariable + "=" + dir + " " + kubectl
+	}
+	_, err := fmt.Fprintf(running.Out, `
+The cluster stays up. Try it from another terminal, in this folder:
+  %[1]s %[2]s
+  %[1]s apply -f my-task.yaml
+  %[1]s explain gputask.spec
+or with your own kubectl:
+  export KUBECONFIG=%[3]s
+Ctrl-C stops the cluster and deletes everything.
+`, kubectl, firstCommand, running.Kubeconfig)
+	return err
+}

@@ -1,0 +1,141 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestTheExamplesComeToTheirEnds is "make run ONCE=1".
+func TestTheExamplesComeToTheirEnds(t *testing.T) {
+	t.Parallel()
+	output := &logBuffer{}
+	command := exec.CommandContext(t.Context(), binary("localcluster"), "up", "--examples", "--once",
+		"--dir="+filepath.Join(t.TempDir(), "cluster"), "--controller-arg=--retry-backoff=1s")
+	command.Stdout, command.Stderr = output, output
+	if err := command.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	for _, text := range []string{"bulk       Succeeded", "too-big    Pending", "Insufficient falldio.com/gpu", "Every example came to the end that it should."} {
+		if !strings.Contains(output.String(), text) {
+			t.Errorf("%q is missing in:\n%s", text, output)
+		}
+	}
+}
+
+// TestALocalClusterHealsAndLeavesNothing kills every component of a cluster of
+// its own, one after the other, and in the end localcluster itself.
+func TestALocalClusterHealsAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	output := &logBuffer{}
+	cluster, err := startCluster(filepath.Join(t.TempDir(), "cluster"), output, "--nodes=model=rtx4090,count=1,gpus=1,gpu-memory=24564Mi")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	t.Cleanup(func() {
+		if err := cluster.stop(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("output of localcluster:\n%s", output)
+		}
+	})
+	s := &suite{T: t, cluster: cluster, namespace: "default"}
+	for _, component := range []string{"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok"} {
+		s.killComponent(component)
+		s.waitUntilAPodCompletes("after-" + component)
+	}
+	second := exec.CommandContext(t.Context(), binary("localcluster"), "up", "--controller=none", "--dir="+cluster.dir)
+	if refusal, err := second.CombinedOutput(); err == nil || !strings.Contains(string(refusal), "running") {
+		t.Errorf("a second cluster in the same directory: %v\n%s", err, refusal)
+	}
+
+	members := processesOf(t, cluster.dir)
+	if len(members) < 6 {
+		t.Fatalf("a running cluster has the processes %v", members)
+	}
+	if err := cluster.process.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("nothing is left of the cluster", func() (bool, string) {
+		_, err := os.Stat(cluster.dir)
+		left := processesOf(t, cluster.dir)
+		return len(left) == 0 && errors.Is(err, os.ErrNotExist), fmt.Sprintf("processes %v, directory: %v", left, err)
+	})
+}
+
+// killComponent ends a component with SIGKILL.
+func (s *suite) killComponent(name string) {
+	s.Helper()
+	for pid, command := range processesOf(s.T, s.cluster.dir) {
+		if !strings.Contains(command, " component "+name+" ") {
+			continue
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			s.Fatal(err)
+		}
+		return
+	}
+	s.Fatalf("%s does not run: %v", name, processesOf(s.T, s.cluster.dir))
+}
+
+// processesOf returns the processes whose command line names the directory.
+func processesOf(t *testing.T, dir string) map[int]string {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Skipf("needs /proc to find the processes of a cluster: %v", err)
+	}
+	processes := map[int]string{}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		if err != nil {
+			continue // it has ended
+		}
+		command := strings.ReplaceAll(string(line), "\x00", " ")
+		if strings.Contains(command, dir) && pid != os.Getpid() {
+			processes[pid] = command
+		}
+	}
+	return processes
+}
+
+// waitUntilAPodCompletes proves that all components work together.
+func (s *suite) waitUntilAPodCompletes(name string) {
+	s.Helper()
+	pods := s.cluster.kube.CoreV1().Pods(s.namespace)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"simulation.falldio.com/duration": "100ms"}},
+		Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "x", Image: "x"}}},
+	}
+	s.eventually("the API server takes a Pod", func() (bool, string) {
+		_, err := pods.Create(s.Context(), pod, metav1.CreateOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+	begin := time.Now()
+	s.eventually("Pod "+name+" has succeeded", func() (bool, string) {
+		got, err := pods.Get(s.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		return got.Status.Phase == corev1.PodSucceeded, string(got.Status.Phase)
+	})
+	s.Logf("Pod %s succeeded after %v", name, time.Since(begin).Round(time.Millisecond))
+}

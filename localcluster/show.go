@@ -27,7 +27,8 @@ const examplesTimeout = 3 * time.Minute
 func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Running) error {
 	return func(ctx context.Context, running cluster.Running) error {
 		if !f.examples {
-			return printNextSteps(running, f.dir, "get nodes")
+			printNextSteps(running, f.dir, "get nodes")
+			return nil
 		}
 		err := showExamples(ctx, running, executable)
 		switch {
@@ -36,11 +37,12 @@ func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Ru
 		case f.once:
 			return err
 		case ctx.Err() != nil:
-			return nil // stopped by the user
+			return nil //nolint:nilerr // the user stopped the cluster, and with it the examples
 		case err != nil:
 			fmt.Fprintf(running.Out, "\n! %v\n", err)
 		}
-		return printNextSteps(running, f.dir, "describe gputask too-big")
+		printNextSteps(running, f.dir, "describe gputask too-big")
+		return nil
 	}
 }
 
@@ -69,12 +71,12 @@ func showExamples(ctx context.Context, running cluster.Running, executable strin
 	return nil
 }
 
-func printNextSteps(running cluster.Running, dir, firstCommand string) error {
+func printNextSteps(running cluster.Running, dir, firstCommand string) {
 	kubectl := "bin/localcluster kubectl"
 	if dir != defaultDir {
 		kubectl = dirVariable + "=" + dir + " " + kubectl
 	}
-	_, err := fmt.Fprintf(running.Out, `
+	fmt.Fprintf(running.Out, `
 The cluster stays up. Try it from another terminal, in this folder:
   %[1]s %[2]s
   %[1]s apply -f my-task.yaml
@@ -83,5 +85,4 @@ or with your own kubectl:
   export KUBECONFIG=%[3]s
 Ctrl-C stops the cluster and deletes everything.
 `, kubectl, firstCommand, running.Kubeconfig)
-	return err
 }

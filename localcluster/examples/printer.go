@@ -38,6 +38,5 @@ func (p *printer) change(before, after *v1.GPUTask) {
 	if phase == "" {
 		phase, message = "Created", ""
 	}
-	// A closed terminal is not worth an error: the examples go on.
-	_, _ = fmt.Fprintf(p.out, "%6.1fs  %-*s  %-9s  %s\n", p.clock.Since(p.begin).Seconds(), p.width, after.Name, phase, message)
+	fmt.Fprintf(p.out, "%6.1fs  %-*s  %-9s  %s\n", p.clock.Since(p.begin).Seconds(), p.width, after.Name, phase, message)
 }

@@ -6,12 +6,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,6 +39,9 @@ const (
 	// which doubles from one try to the next.
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = time.Minute
+	// syncTimeout bounds the handling of one task. A gang that needs longer to
+	// be created goes on in its next turn.
+	syncTimeout = time.Minute
 )
 
 // Controller turns GPUTasks into Pods. It gathers what gputask.Decide needs
@@ -58,6 +61,9 @@ type Controller struct {
 	podIndex      cache.Indexer
 	synced        []cache.InformerSynced
 	ready         *atomic.Bool
+	// working is true while the workers run. Without them nobody empties the
+	// queue, so that a standby must not fill it.
+	working *atomic.Bool
 
 	queue     workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	unseen    *unseenWrites
@@ -88,6 +94,7 @@ func newController(ctx context.Context, clients clients, clock clock.WithTicker,
 		taskIndex:     tasks.Informer().GetIndexer(),
 		podIndex:      pods.Informer().GetIndexer(),
 		ready:         &atomic.Bool{},
+		working:       &atomic.Bool{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](firstRetry, lastRetry),
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "gputasks", Clock: clock}),
@@ -109,35 +116,38 @@ func newController(ctx context.Context, clients clients, clock clock.WithTicker,
 	return c, nil
 }
 
+// newRecorder records events also while the controller stops, since the last
+// tasks are still being handled then.
 func newRecorder(ctx context.Context, clients clients) (record.EventRecorder, error) {
 	types := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(types), taskscheme.AddToScheme(types)); err != nil {
 		return nil, err
 	}
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	broadcaster.StartStructuredLogging(4)
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.kube.CoreV1().Events("")})
 	return broadcaster.NewRecorder(types, corev1.EventSource{Component: "gpu-controller"}), nil
 }
 
-// startInformers fills the caches. It returns an error only if ctx ends first.
-func (c *Controller) startInformers(ctx context.Context) error {
+// startInformers fills the caches. It returns false if ctx ends first.
+func (c *Controller) startInformers(ctx context.Context) bool {
 	c.taskInformers.StartWithContext(ctx)
 	c.coreInformers.StartWithContext(ctx)
 	if c.rescheduler != nil {
 		c.rescheduler.informers.StartWithContext(ctx)
 	}
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
-		return fmt.Errorf("filling the caches: %w", context.Cause(ctx))
+		return false
 	}
 	c.ready.Store(true)
-	return nil
+	return true
 }
 
 // work handles tasks until ctx ends and every task in hand is done.
 func (c *Controller) work(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	logger.Info("Working", "workers", c.workers)
+	c.takeOver()
 	var workers sync.WaitGroup
 	for range c.workers {
 		workers.Go(func() { wait.UntilWithContext(ctx, c.handleTasks, time.Second) })
@@ -151,30 +161,51 @@ func (c *Controller) work(ctx context.Context) {
 	logger.Info("Stopped working")
 }
 
+// takeOver begins to listen to changes and queues every task: what happened
+// before is only in the caches.
+func (c *Controller) takeOver() {
+	c.working.Store(true)
+	for _, object := range c.taskIndex.List() {
+		if task, ok := object.(*v1.GPUTask); ok {
+			c.enqueue(cache.MetaObjectToName(task))
+		}
+	}
+}
+
+// retryVerbosity keeps conflicts, which are normal, out of the log.
+func retryVerbosity(err error) int {
+	if apierrors.IsConflict(err) {
+		return 4
+	}
+	return 0
+}
+
 func (c *Controller) handleTasks(ctx context.Context) {
 	for c.handleNextTask(ctx) {
 	}
 }
 
 // handleNextTask waits for a task and handles it. It returns false when the
-// queue has shut down.
+// controller has to stop.
 func (c *Controller) handleNextTask(ctx context.Context) bool {
 	key, shutdown := c.queue.Get()
 	if shutdown {
 		return false
 	}
 	defer c.queue.Done(key)
-
+	if ctx.Err() != nil {
+		return false // the queue hands out the rest even now; the next leader finds it again
+	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "gputask", key.String())
 	// A task that has been begun is finished even if the controller is told to
-	// stop; requests have their own time limits.
-	working := klog.NewContext(context.WithoutCancel(ctx), logger)
-
+	// stop, but not for ever.
+	working, cancel := context.WithTimeout(klog.NewContext(context.WithoutCancel(ctx), logger), syncTimeout)
+	defer cancel()
 	begin := c.clock.Now()
 	err := c.syncTask(working, key)
 	c.metrics.observeSync(c.clock.Since(begin), err)
 	if err != nil {
-		logger.V(2).Info("Trying again later", "err", err)
+		logger.V(retryVerbosity(err)).Info("Trying again later", "err", err)
 		c.queue.AddRateLimited(key)
 		return true
 	}

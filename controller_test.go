@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -154,6 +156,19 @@ func TestWhatTheAPIServerRefusesIsExplained(t *testing.T) {
 			apierrors.NewForbidden(podResource, "train", errors.New("violates PodSecurity")),
 			v1.PhasePending, "violates PodSecurity", "Warning Forbidden",
 		},
+		"a webhook that refuses": {
+			apierrors.NewBadRequest(`admission webhook "policy.example.com" denied the request: no team label`),
+			v1.PhasePending, `the API server refuses the Pod: admission webhook "policy.example.com" denied the request: no team label`, "Warning PodRefused",
+		},
+		"a webhook that is broken": {
+			&apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Reason: metav1.StatusReasonInternalError, Message: "failed calling webhook"}},
+			v1.PhasePending, "the API server refuses the Pod: failed calling webhook", "Warning PodRefused",
+		},
+		"an admission policy that refuses": {
+			&apierrors.StatusError{ErrStatus: metav1.Status{Code: 422, Reason: metav1.StatusReasonInvalid, Message: "ValidatingAdmissionPolicy 'teams' denied request: no team label",
+				Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "no team label"}}}}},
+			v1.PhasePending, "the API server refuses the Pod: ValidatingAdmissionPolicy 'teams' denied request: no team label", "Warning PodRefused",
+		},
 		"a template that makes no Pod": {
 			apierrors.NewInvalid(gvk, "train", field.ErrorList{field.Required(field.NewPath("spec", "volumes").Index(0).Child("name"), "")}),
 			v1.PhaseFailed, "the Pod from spec.template is not valid: spec.volumes[0].name: Required value", "Warning InvalidPod",
@@ -217,6 +232,80 @@ func TestAForeignPodIsReportedAndNeverTouched(t *testing.T) {
 	}
 }
 
+func TestAPodInTheWayIsExplainedByItsOwner(t *testing.T) {
+	t.Parallel()
+	task := newTask("train", 1)
+	former, other := newTask("train", 1), newTask("other", 1)
+	former.UID, other.UID = "former", "other"
+	pod := func(owner *v1.GPUTask, change ...func(*corev1.Pod)) *corev1.Pod {
+		f := newFixture(t)
+		pod := f.podOf(owner, 0)
+		pod.Name = "train"
+		for _, apply := range change {
+			apply(pod)
+		}
+		return pod
+	}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"its own Pod, which the cache does not show yet": {pod(task), ""},
+		"its own Pod without the label": {
+			pod(task, func(p *corev1.Pod) { delete(p.Labels, v1.LabelApp) }),
+			`Pod "train" has lost its label app=gpu-task: restore the label or delete the Pod`,
+		},
+		"a Pod of a former task of this name": {pod(former), `waiting for the Pod "train" of a former task to stop`},
+		"a Pod that is on its way out": {
+			pod(other, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: testTime} }),
+			`waiting for the Pod "train" of a former task to stop`,
+		},
+		"a Pod of another task": {
+			pod(other), `a Pod named "train" exists already and belongs to GPUTask "other": create this task anew under another name`,
+		},
+	} {
+		got := ""
+		if obstacle := nameClash(task, tc.pod); obstacle != nil {
+			got = obstacle.Message
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestAnObstacleThatHasGoneByItselfIsForgotten(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	task := f.store(newTask("train", 1))
+	stray := f.podOf(task, 0)
+	delete(stray.Labels, v1.LabelApp) // so that the cache does not show it
+	if err := f.kube.Tracker().Add(stray); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.sync(task); err == nil {
+		t.Fatal("a name that is taken has to be tried again")
+	}
+	f.observe() // the label is restored: the cache shows the Pod
+	f.mustSync(task)
+	f.observe()
+	f.mustSync(task)
+	if condition := meta.FindStatusCondition(f.stored(task).Status.Conditions, v1.ConditionPodsCreated); condition == nil || condition.Status != metav1.ConditionTrue {
+		t.Errorf("condition PodsCreated: %+v", condition)
+	}
+}
+
+func TestNoPodIsCreatedForATaskThatWasDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	task := newTask("train", 1)
+	f.show(task) // the cache does not know yet
+	f.mustSync(task)
+	if names := f.podNames(); names != nil {
+		t.Errorf("Pods were created: %v", names)
+	}
+}
+
 func TestPodsAreDeletedByUIDAndMayBeGone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -230,6 +319,23 @@ func TestPodsAreDeletedByUIDAndMayBeGone(t *testing.T) {
 		t.Errorf("the Pod was deleted with the preconditions %v", options.Preconditions)
 	}
 	f.mustSync(task) // the cache still shows the Pod
+}
+
+func TestAPodThatHasChangedIsLookedAtAgainBeforeItIsDeleted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	task := newTask("train", 1)
+	task.Spec.Suspend = new(true)
+	f.store(task)
+	f.storePod(f.podOf(task, 0))
+	failNext(&f.kube.Fake, "delete", "pods", 1, apierrors.NewConflict(podResource, "train", errors.New("changed")))
+	if err := f.sync(task); !apierrors.IsConflict(unjoin(err)) {
+		t.Fatalf("got error %v, want the conflict, so that the task is looked at again", err)
+	}
+	f.mustSync(task)
+	if names := f.podNames(); names != nil {
+		t.Errorf("Pods are left: %v", names)
+	}
 }
 
 func TestAFinishedTaskIsDeletedByUIDAfterItsTime(t *testing.T) {
@@ -249,6 +355,55 @@ func TestAFinishedTaskIsDeletedByUIDAfterItsTime(t *testing.T) {
 	options := deleteOptions(t, f.fake.Actions(), "gputasks")
 	if options.Preconditions == nil || *options.Preconditions.UID != task.UID {
 		t.Errorf("the task was deleted with the preconditions %v", options.Preconditions)
+	}
+}
+
+func TestATaskMayBeDeletedInTheMomentItFinishes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	task := newTask("train", 1)
+	task.Spec.TTLSecondsAfterFinished = ptr.To[int32](0)
+	f.store(task)
+	pod := f.podOf(task, 0)
+	pod.Status.Phase = corev1.PodSucceeded
+	f.storePod(pod)
+	f.mustSync(task)
+	deleteOptions(t, f.fake.Actions(), "gputasks")
+}
+
+func TestAControllerThatHasToStopLeavesTheRestOfTheQueue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, name := range []string{"a", "b"} {
+		f.enqueue(keyOf(f.store(newTask(name, 1))))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if !f.handleNextTask(ctx) {
+		t.Fatal("the controller stopped before it had to")
+	}
+	cancel()
+	if f.handleNextTask(ctx) {
+		t.Error("the controller went on after it had to stop")
+	}
+	if diff := cmp.Diff([]string{"a"}, f.podNames()); diff != "" {
+		t.Errorf("Pods (-want +got):\n%s", diff)
+	}
+}
+
+func TestAStandbyQueuesNothingAndALeaderBeginsWithEverything(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.working.Store(false)
+	task := newTask("train", 1)
+	f.show(task, newTask("other", 1))
+	f.taskChanged(task, task)
+	f.podChanged(f.podOf(task, 0))
+	if got := f.queue.Len(); got != 0 {
+		t.Errorf("the standby has queued %d tasks", got)
+	}
+	f.takeOver()
+	if got := f.queue.Len(); got != 2 {
+		t.Errorf("the leader begins with %d tasks, want 2", got)
 	}
 }
 

@@ -52,6 +52,7 @@ func newFixture(t *testing.T, change ...func(*options)) *fixture {
 		t.Fatal(err)
 	}
 	controller.recorder = f.events
+	controller.working.Store(true)
 	f.Controller = controller
 	t.Cleanup(controller.queue.ShutDown)
 	return f

@@ -25,39 +25,86 @@ const (
 	reasonPriorityClassNotFound = "PriorityClassNotFound"
 	reasonQuotaExceeded         = "QuotaExceeded"
 	reasonForbidden             = "Forbidden"
+	reasonPodRefused            = "PodRefused"
 	reasonPodNameTaken          = "PodNameTaken"
+	reasonOldPodStops           = gputask.ReasonOldPodStops
 )
 
 // obstacleFrom turns the API server's refusal of a Pod into words for the
 // task's user. It returns nil for errors that say nothing about the task, such
-// as an API server that can't be reached.
+// as an API server that can't be reached or is overloaded.
 func obstacleFrom(err error, pod *corev1.Pod) *gputask.Obstacle {
 	text := statusMessage(err)
 	switch {
-	case apierrors.IsInvalid(err):
-		return &gputask.Obstacle{Reason: v1.ReasonInvalidPod, Permanent: true,
-			Message: "the Pod from spec.template is not valid: " + causes(err, text)}
-	case !apierrors.IsForbidden(err):
+	case isTransient(err):
 		return nil
+	case apierrors.IsInvalid(err):
+		return invalidPod(err, text)
 	case strings.Contains(text, "no PriorityClass with name"):
 		return &gputask.Obstacle{Reason: reasonPriorityClassNotFound,
 			Message: fmt.Sprintf("there is no PriorityClass %q: create it, or create the task anew with another spec.priority", pod.Spec.PriorityClassName)}
 	case strings.Contains(text, "exceeded quota"):
 		return &gputask.Obstacle{Reason: reasonQuotaExceeded, Message: afterColon(text)}
-	default:
+	case apierrors.IsForbidden(err):
 		return &gputask.Obstacle{Reason: reasonForbidden, Message: afterColon(text)}
+	default: // an admission webhook that refuses, or that can't be reached
+		return &gputask.Obstacle{Reason: reasonPodRefused, Message: "the API server refuses the Pod: " + text}
 	}
+}
+
+// isTransient reports whether an error is about the API server, not about the
+// request.
+func isTransient(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return !errors.As(err, &status) ||
+		apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
+}
+
+// invalidPod is permanent if fields of the Pod are wrong, since the template
+// can't change. An admission policy names no field, and may change.
+func invalidPod(err error, text string) *gputask.Obstacle {
+	fields := invalidFields(err)
+	if len(fields) == 0 {
+		return &gputask.Obstacle{Reason: reasonPodRefused, Message: "the API server refuses the Pod: " + text}
+	}
+	return &gputask.Obstacle{Reason: v1.ReasonInvalidPod, Permanent: true,
+		Message: "the Pod from spec.template is not valid: " + strings.Join(fields, "; ")}
+}
+
+// invalidFields returns the fields that are wrong and why, or nothing if one of
+// the causes is not about a field.
+func invalidFields(err error) []string {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	var fields []string
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Field == "" {
+			return nil
+		}
+		fields = append(fields, cause.Field+": "+cause.Message)
+	}
+	return fields
 }
 
 // nameClash says what to do about a Pod that stands where a task's Pod should
 // be. It returns nil if the Pod is the task's own.
 func nameClash(task *v1.GPUTask, pod *corev1.Pod) *gputask.Obstacle {
-	message := fmt.Sprintf("a Pod named %q exists already and does not belong to this task: delete that Pod, or create the task anew under another name", pod.Name)
-	if metav1.IsControlledBy(pod, task) {
-		if pod.Labels[v1.LabelApp] == v1.LabelAppValue {
-			return nil
-		}
+	owner := metav1.GetControllerOf(pod)
+	var message string
+	switch {
+	case metav1.IsControlledBy(pod, task) && pod.Labels[v1.LabelApp] == v1.LabelAppValue:
+		return nil
+	case metav1.IsControlledBy(pod, task):
 		message = fmt.Sprintf("Pod %q has lost its label %s=%s: restore the label or delete the Pod", pod.Name, v1.LabelApp, v1.LabelAppValue)
+	case pod.DeletionTimestamp != nil, owningTask(pod) != nil && owner.Name == task.Name:
+		return &gputask.Obstacle{Reason: reasonOldPodStops, Message: fmt.Sprintf("waiting for the Pod %q of a former task to stop", pod.Name)}
+	case owner != nil:
+		message = fmt.Sprintf("a Pod named %q exists already and belongs to %s %q: create this task anew under another name", pod.Name, owner.Kind, owner.Name)
+	default:
+		message = fmt.Sprintf("a Pod named %q exists already and does not belong to this task: delete that Pod, or create the task anew under another name", pod.Name)
 	}
 	return &gputask.Obstacle{Reason: reasonPodNameTaken, Message: message}
 }
@@ -67,19 +114,6 @@ func statusMessage(err error) string {
 		return status.Status().Message
 	}
 	return err.Error()
-}
-
-// causes lists the fields that are invalid, without the API server's preamble.
-func causes(err error, fallback string) string {
-	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
-		return fallback
-	}
-	var parts []string
-	for _, cause := range status.Status().Details.Causes {
-		parts = append(parts, cause.Field+": "+cause.Message)
-	}
-	return strings.Join(parts, "; ")
 }
 
 // afterColon drops the API server's preamble `pods "x" is forbidden: `.

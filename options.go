@@ -6,12 +6,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -64,7 +62,7 @@ func (o *options) flags() *pflag.FlagSet {
 	flags := pflag.NewFlagSet("gpu-controller", pflag.ContinueOnError)
 	flags.SortFlags = true
 	flags.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig,
-		"kubeconfig file; without it the environment variable KUBECONFIG or, inside a cluster, the service account is used")
+		"kubeconfig file; without it KUBECONFIG, then ~/.kube/config, then the service account inside a cluster are used")
 	flags.StringVar(&o.namespace, "namespace", o.namespace,
 		"only handle GPUTasks of this namespace; empty for all namespaces")
 	flags.IntVar(&o.workers, "workers", o.workers, "number of GPUTasks handled at the same time")
@@ -117,14 +115,4 @@ func (o *options) restConfig() (*rest.Config, error) {
 	config.QPS, config.Burst = o.qps, o.burst
 	config.UserAgent = rest.DefaultKubernetesUserAgent() + "/gpu-controller"
 	return config, nil
-}
-
-// leaderIdentity names this process among the candidates, and no process before
-// or after it.
-func leaderIdentity() (string, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("leader election needs a host name: %w", err)
-	}
-	return host + "_" + string(uuid.NewUUID()), nil
 }

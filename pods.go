@@ -30,9 +30,6 @@ const (
 // first batch with an error. What stood in the way is remembered for the
 // task's status.
 func (c *Controller) createPods(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pods []*corev1.Pod) error {
-	if len(pods) == 0 {
-		return nil
-	}
 	for size, rest := firstCreateBatch, pods; len(rest) > 0; size *= 2 {
 		batch := rest[:min(size, len(rest))]
 		rest = rest[len(batch):]
@@ -40,9 +37,6 @@ func (c *Controller) createPods(ctx context.Context, key cache.ObjectName, task 
 		if err != nil {
 			return err
 		}
-	}
-	if c.obstacles.clear(key) {
-		c.queue.AddAfter(key, podEventBatch) // so that the status forgets it too
 	}
 	return nil
 }
@@ -87,23 +81,29 @@ func (c *Controller) explainNameClash(ctx context.Context, key cache.ObjectName,
 	return errors.New(obstacle.Message)
 }
 
-// deletePods deletes the Pods that the plan is about and no others that may
-// have taken their names since.
+// deletePods deletes the Pods that the plan is about, if they still are as the
+// plan saw them: neither others that have taken their names since, nor Pods that
+// have succeeded meanwhile.
 func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 	return inParallel(pods, func(pod *corev1.Pod) error {
 		err := c.clients.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-			Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+			Preconditions: exactly(pod),
 		})
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return nil // gone already
+		if apierrors.IsNotFound(err) {
+			return nil
 		}
-		if err != nil {
+		if err != nil { // a conflict, too: the Pod is not as it was, look again
 			return fmt.Errorf("deleting Pod %s: %w", pod.Name, err)
 		}
 		c.metrics.podsDeleted.Inc()
 		klog.FromContext(ctx).V(2).Info("Deleted Pod", "pod", klog.KObj(pod))
 		return nil
 	})
+}
+
+// exactly confines a deletion to the version of the Pod that was decided on.
+func exactly(pod *corev1.Pod) *metav1.Preconditions {
+	return &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
 }
 
 // inParallel calls do for every item, a bounded number at a time, and returns

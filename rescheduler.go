@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -67,27 +70,35 @@ func (r *rescheduler) run(ctx context.Context) {
 }
 
 // moveAll moves one task after the other and stops at the first one that does
-// not come to run again in time.
+// not come to run again in time. Each task is tried once, and looked at afresh:
+// much may have changed while the one before found its place.
 func (r *rescheduler) moveAll(ctx context.Context) error {
-	tasks, nodes, err := r.gather()
-	if err != nil {
-		return err
-	}
-	byName := make(map[string]*corev1.Node, len(nodes))
-	for _, node := range nodes {
-		byName[node.Name] = node
-	}
-	for _, move := range reschedule.Candidates(tasks, byName, r.period, r.controller.clock.Now()) {
+	tried := sets.New[types.UID]()
+	var running []*corev1.Pod // listed when it is first needed, and again after a move
+	for ctx.Err() == nil {
+		tasks, nodes, err := r.gather()
+		if err != nil {
+			return err
+		}
+		candidates := reschedule.Candidates(tasks, nodes, r.period, r.controller.clock.Now())
+		next := slices.IndexFunc(candidates, func(move reschedule.Move) bool { return !tried.Has(move.Task.UID) })
+		if next < 0 {
+			return nil
+		}
+		move := candidates[next]
+		tried.Insert(move.Task.UID)
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "gputask", klog.KObj(move.Task), "reason", move.Reason)
 		if move.NeedsRoom {
-			room, err := r.hasRoom(ctx, move, nodes)
-			if err != nil {
-				return err
+			if running == nil {
+				if running, err = r.listRunning(ctx); err != nil {
+					return err
+				}
 			}
-			if !room {
+			if !reschedule.HasRoom(move.Pods, nodes, running) {
 				logger.V(2).Info("Not moved: no room elsewhere")
 				continue
 			}
+			running = nil
 		}
 		if err := r.move(klog.NewContext(ctx, logger), move); err != nil {
 			return err
@@ -109,52 +120,65 @@ func (r *rescheduler) gather() ([]reschedule.Task, []*corev1.Node, error) {
 	return tasks, nodes, err
 }
 
-// hasRoom asks the API server for all Pods that run: those of other owners are
-// in no cache of ours, and running Pods are rarely moved.
-func (r *rescheduler) hasRoom(ctx context.Context, move reschedule.Move, nodes []*corev1.Node) (bool, error) {
+// listRunning asks the API server for all Pods that run: those of other owners
+// are in no cache of ours, and running Pods are rarely moved.
+func (r *rescheduler) listRunning(ctx context.Context) ([]*corev1.Pod, error) {
 	list, err := r.controller.clients.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{FieldSelector: runningPods, ResourceVersion: "0"})
 	if err != nil {
-		return false, fmt.Errorf("listing the Pods that run: %w", err)
+		return nil, fmt.Errorf("listing the Pods that run: %w", err)
 	}
 	running := make([]*corev1.Pod, 0, len(list.Items))
 	for i := range list.Items {
 		running = append(running, &list.Items[i])
 	}
-	return reschedule.HasRoom(move.Pods, nodes, running), nil
+	return running, nil
 }
 
 func (r *rescheduler) move(ctx context.Context, move reschedule.Move) error {
 	logger := klog.FromContext(ctx)
-	for _, pod := range move.Pods {
-		switch err := r.evict(ctx, pod); {
-		case apierrors.IsTooManyRequests(err):
-			logger.Info("Not moved: a PodDisruptionBudget forbids it", "pod", klog.KObj(pod))
-			r.controller.metrics.podsEvicted.WithLabelValues("refused").Inc()
-			return nil
-		case err != nil:
-			r.controller.metrics.podsEvicted.WithLabelValues("error").Inc()
-			return fmt.Errorf("evicting Pod %s: %w", klog.KObj(pod), err)
-		}
-		r.controller.metrics.podsEvicted.WithLabelValues("success").Inc()
+	evicted, err := r.evictAll(ctx, move.Pods)
+	if err != nil || evicted == 0 {
+		return err
 	}
-	logger.Info("Placed anew", "pods", len(move.Pods))
-	r.controller.recorder.Eventf(move.Task, corev1.EventTypeNormal, "Rescheduled", "placed anew: %s", move.Reason)
+	logger.Info("Placed anew", "pods", evicted)
 	if !move.NeedsRoom {
-		return nil // it held nothing; the next task need not wait for it
+		return nil // it held nothing: there is nothing to tell and nobody to wait for
+	}
+	r.controller.recorder.Eventf(move.Task, corev1.EventTypeNormal, "Rescheduled", "placed anew: %s", move.Reason)
+	if move.Stuck {
+		return nil
 	}
 	return r.waitUntilSettled(ctx, move)
 }
 
-func (r *rescheduler) evict(ctx context.Context, pod *corev1.Pod) error {
-	err := r.controller.clients.kube.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
-	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // gone already
+// evictAll evicts Pods until a PodDisruptionBudget forbids it, and returns how
+// many were evicted.
+func (r *rescheduler) evictAll(ctx context.Context, pods []*corev1.Pod) (evicted int, err error) {
+	results := r.controller.metrics.podsEvicted
+	for _, pod := range pods {
+		switch err := r.evict(ctx, pod); {
+		case apierrors.IsTooManyRequests(err):
+			klog.FromContext(ctx).Info("Not moved: a PodDisruptionBudget forbids it", "pod", klog.KObj(pod))
+			results.WithLabelValues("refused").Inc()
+			return evicted, nil
+		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+			continue // gone, or not as it was
+		case err != nil:
+			results.WithLabelValues("error").Inc()
+			return evicted, fmt.Errorf("evicting Pod %s: %w", klog.KObj(pod), err)
+		}
+		results.WithLabelValues("success").Inc()
+		evicted++
 	}
-	return err
+	return evicted, nil
+}
+
+func (r *rescheduler) evict(ctx context.Context, pod *corev1.Pod) error {
+	return r.controller.clients.kube.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: exactly(pod)},
+	})
 }
 
 func (r *rescheduler) waitUntilSettled(ctx context.Context, move reschedule.Move) error {

@@ -5,25 +5,17 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 )
-
-// leaderTimeout is how long a leader may fail to renew its lease beyond the
-// lease's end before /healthz says so.
-const leaderTimeout = 20 * time.Second
 
 // run connects to the API server and serves until ctx ends. The HTTP server
 // and the informers run in every replica, so that a standby takes over with a
@@ -48,14 +40,14 @@ func run(ctx context.Context, opts *options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.serve(ctx) })
 	group.Go(func() error {
-		if err := controller.startInformers(ctx); err != nil {
-			return err
+		if !controller.startInformers(ctx) {
+			return nil // told to stop
 		}
 		if !opts.leaderElection.LeaderElect {
 			controller.work(ctx)
 			return nil
 		}
-		return lead(ctx, clients.kube, opts, leaderHealth, controller.work)
+		return lead(ctx, clients.lease, opts.leaderElection, leaderHealth, controller.work)
 	})
 	return group.Wait()
 }
@@ -64,6 +56,9 @@ func run(ctx context.Context, opts *options) error {
 type clients struct {
 	kube  kubernetes.Interface
 	tasks clientset.Interface
+	// lease has a rate limit of its own: a leader that has much to write must
+	// not be late with its lease.
+	lease kubernetes.Interface
 }
 
 func newClients(config *rest.Config) (clients, error) {
@@ -74,59 +69,9 @@ func newClients(config *rest.Config) (clients, error) {
 	binary := rest.CopyConfig(config)
 	binary.ContentType = runtime.ContentTypeProtobuf // built-in types only
 	kube, err := kubernetes.NewForConfig(binary)
-	return clients{kube: kube, tasks: tasks}, err
-}
-
-// lead waits until this process is the leader and then works until ctx ends or
-// the lease is lost. The lease is given back only after the last worker has
-// stopped, so that there are never two controllers at work.
-func lead(ctx context.Context, client kubernetes.Interface, opts *options, health *leaderelection.HealthzAdaptor, work func(context.Context)) error {
-	identity, err := leaderIdentity()
 	if err != nil {
-		return err
+		return clients{}, err
 	}
-	settings := opts.leaderElection
-	lock, err := resourcelock.New(settings.ResourceLock, settings.ResourceNamespace, settings.ResourceName,
-		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity})
-	if err != nil {
-		return fmt.Errorf("leader election: %w", err)
-	}
-	// electing outlives ctx until the workers are done.
-	electing, stopElecting := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopElecting()
-	worked := make(chan struct{})
-	notYetLeading := context.AfterFunc(ctx, stopElecting)
-
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:            lock,
-		LeaseDuration:   settings.LeaseDuration.Duration,
-		RenewDeadline:   settings.RenewDeadline.Duration,
-		RetryPeriod:     settings.RetryPeriod.Duration,
-		WatchDog:        health,
-		ReleaseOnCancel: true,
-		Name:            settings.ResourceName,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(leading context.Context) {
-				defer close(worked)
-				if !notYetLeading() {
-					return // told to stop in the same moment
-				}
-				defer stopElecting()
-				working, stop := context.WithCancel(leading)
-				defer stop()
-				defer context.AfterFunc(ctx, stop)()
-				work(working)
-			},
-			OnStoppedLeading: func() {},
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("leader election: %w", err)
-	}
-	elector.Run(electing)
-	if ctx.Err() != nil {
-		return nil
-	}
-	<-worked // never leave requests of a former leader in flight
-	return errors.New("lost the leader's lease: another gpu-controller has taken over, or the API server can't be reached")
+	lease, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(binary), "leader-election"))
+	return clients{kube: kube, tasks: tasks, lease: lease}, err
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 )
 
@@ -63,15 +64,18 @@ func (s *server) serve(ctx context.Context) error {
 	}
 	klog.FromContext(ctx).Info("Serving /metrics, /healthz and /readyz", "address", listener.Addr().String())
 	httpServer := &http.Server{Handler: s.handler, ReadHeaderTimeout: readHeaderTimeout}
-	defer context.AfterFunc(ctx, func() {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := httpServer.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving metrics: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), serverStopTimeout)
 		defer cancel()
-		if err := httpServer.Shutdown(stopping); err != nil {
-			klog.FromContext(ctx).Error(err, "Stopping the HTTP server")
-		}
-	})()
-	if err := httpServer.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving metrics: %w", err)
-	}
-	return nil
+		return httpServer.Shutdown(stopping)
+	})
+	return group.Wait()
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -80,7 +79,7 @@ func (c *Controller) podsOf(task *v1.GPUTask) []*corev1.Pod {
 // apply carries out a plan, the status first: it records which failures are
 // counted, and its write fails if the plan was made from an outdated task.
 func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, plan gputask.Plan) error {
-	if err := c.writeStatus(ctx, key, task, plan.Status); err != nil {
+	if exists, err := c.writeStatus(ctx, key, task, plan.Status); err != nil || !exists {
 		return err
 	}
 	if plan.DeleteTask {
@@ -90,31 +89,36 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 		c.deletePods(ctx, plan.Delete),
 		c.createPods(ctx, key, task, plan.Create),
 	)
+	if err == nil && c.obstacles.clear(key) {
+		c.queue.AddAfter(key, podEventBatch) // so that the status forgets it too
+	}
 	if err == nil && plan.LookAgainAfter > 0 {
 		c.queue.AddAfter(key, plan.LookAgainAfter)
 	}
 	return err
 }
 
-func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, status v1.GPUTaskStatus) error {
+// writeStatus writes the status if it has changed. It returns false if the task
+// was deleted meanwhile.
+func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, status v1.GPUTaskStatus) (exists bool, err error) {
 	if equality.Semantic.DeepEqual(task.Status, status) {
-		return nil
+		return true, nil
 	}
 	changed := task.DeepCopy()
 	changed.Status = status
 	written, err := c.clients.tasks.FalldioV1().GPUTasks(task.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // deleted meanwhile; its deletion is on its way to us
+		return false, nil // its deletion is on its way to us
 	}
 	if err != nil {
-		return fmt.Errorf("writing the status: %w", err)
+		return false, fmt.Errorf("writing the status: %w", err)
 	}
 	c.unseen.wroteTask(key, written.ResourceVersion)
 	if cached, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name); err == nil {
 		c.unseen.sawTask(key, cached.ResourceVersion) // its event may have come before the answer
 	}
 	c.announce(ctx, task, &status)
-	return nil
+	return true, nil
 }
 
 // announce tells the user and the metrics what has changed.
@@ -140,7 +144,6 @@ func (c *Controller) deleteTask(ctx context.Context, task *v1.GPUTask) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the finished task: %w", err)
 	}
-	klog.FromContext(ctx).Info("Deleted the finished task", "ttlSecondsAfterFinished", *task.Spec.TTLSecondsAfterFinished,
-		"finished", task.Status.CompletionTime.UTC().Format(time.RFC3339))
+	klog.FromContext(ctx).Info("Deleted the finished task", "ttlSecondsAfterFinished", *task.Spec.TTLSecondsAfterFinished)
 	return nil
 }

@@ -30,6 +30,18 @@ const (
 	byTaskUID = "taskUID"
 )
 
+func (c *Controller) enqueue(task cache.ObjectName) {
+	if c.working.Load() {
+		c.queue.Add(task)
+	}
+}
+
+func (c *Controller) enqueueAfter(task cache.ObjectName, delay time.Duration) {
+	if c.working.Load() {
+		c.queue.AddAfter(task, delay)
+	}
+}
+
 func (c *Controller) watchTasks(ctx context.Context, informer cache.SharedIndexInformer) error {
 	err := informer.AddIndexers(cache.Indexers{byDependency: func(object any) ([]string, error) {
 		task, ok := object.(*v1.GPUTask)
@@ -49,7 +61,7 @@ func (c *Controller) watchTasks(ctx context.Context, informer cache.SharedIndexI
 		AddFunc: func(object any, _ bool) {
 			if task, ok := object.(*v1.GPUTask); ok {
 				c.unseen.sawTask(cache.MetaObjectToName(task), task.ResourceVersion)
-				c.queue.Add(cache.MetaObjectToName(task))
+				c.enqueue(cache.MetaObjectToName(task))
 				c.enqueueDependents(task, true)
 			}
 		},
@@ -72,7 +84,7 @@ func (c *Controller) watchTasks(ctx context.Context, informer cache.SharedIndexI
 func (c *Controller) taskChanged(before, after *v1.GPUTask) {
 	key := cache.MetaObjectToName(after)
 	c.unseen.sawTask(key, after.ResourceVersion)
-	c.queue.Add(key)
+	c.enqueue(key)
 	if before.Status.Phase != after.Status.Phase {
 		c.enqueueDependents(after, false)
 	}
@@ -87,7 +99,7 @@ func (c *Controller) taskDeleted(ctx context.Context, object any) {
 		klog.FromContext(ctx).Info("Ignoring a deleted object of an unexpected type")
 		return
 	}
-	c.queue.Add(cache.MetaObjectToName(task))
+	c.enqueue(cache.MetaObjectToName(task))
 	c.enqueueDependents(task, true)
 	c.enqueueDependencies(task)
 }
@@ -107,7 +119,7 @@ func (c *Controller) enqueueDependents(task *v1.GPUTask, transitively bool) {
 				continue
 			}
 			seen[name] = true
-			c.queue.Add(name)
+			c.enqueue(name)
 			if transitively {
 				next = append(next, name)
 			}
@@ -119,7 +131,7 @@ func (c *Controller) enqueueDependents(task *v1.GPUTask, transitively bool) {
 // waits for: they may be due for deletion.
 func (c *Controller) enqueueDependencies(task *v1.GPUTask) {
 	for i := range task.Spec.DependsOn {
-		c.queue.Add(cache.NewObjectName(task.Namespace, task.Spec.DependsOn[i].Name))
+		c.enqueue(cache.NewObjectName(task.Namespace, task.Spec.DependsOn[i].Name))
 	}
 }
 
@@ -180,7 +192,7 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 	}
 	key := cache.NewObjectName(pod.Namespace, owner.Name)
 	c.unseen.sawPod(key, pod.Name)
-	c.queue.AddAfter(key, podEventBatch)
+	c.enqueueAfter(key, podEventBatch)
 }
 
 // owningTask returns the reference to the GPUTask that controls a Pod, nil if

@@ -4,6 +4,8 @@
 package gputask
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,8 +27,19 @@ func (d *decision) setCondition(kind string, status metav1.ConditionStatus, reas
 		ObservedGeneration: d.Task.Generation,
 		LastTransitionTime: *d.now(),
 		Reason:             reason,
-		Message:            message,
+		Message:            shorten(message),
 	})
+}
+
+// maxMessage is far below the API's limit of 32768 bytes and more than anybody
+// reads. A template may be wrong in very many places.
+const maxMessage = 1024
+
+func shorten(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
 }
 
 // setConditionIfPresent changes a condition that was set before: most tasks

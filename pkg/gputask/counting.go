@@ -51,7 +51,7 @@ func (d *decision) countFailures() {
 	limit := d.backoffLimit()
 	if d.status.Restarts+failures > limit {
 		d.setFailureTarget(v1.ReasonBackoffLimitExceeded,
-			fmt.Sprintf("%s, after %d of %d restarts (spec.backoffLimit)", message, d.status.Restarts, limit))
+			fmt.Sprintf("%s, and %s would exceed spec.backoffLimit %d", message, restartCount(d.status.Restarts+failures), limit))
 		return
 	}
 	d.status.Restarts += failures
@@ -65,9 +65,10 @@ func (d *decision) countFailures() {
 func (d *decision) startAnew(failed []*member) {
 	if d.Task.Spec.FailurePolicy == v1.RestartPod {
 		for _, m := range failed {
-			raiseAttempt(d.status, m.index)
 			m.attempt++
+			m.lastFailure = d.lastEnd([]*member{m})
 			m.stale = true
+			recordAttempt(d.status, m)
 		}
 		return
 	}
@@ -75,6 +76,7 @@ func (d *decision) startAnew(failed []*member) {
 	d.status.CompletedIndexes, d.status.Succeeded = "", 0
 	for i := range d.members {
 		d.members[i].attempt = d.status.Restarts
+		d.members[i].lastFailure = d.status.LastFailureTime
 		d.members[i].stale = true
 	}
 }
@@ -95,7 +97,7 @@ func (d *decision) lastEnd(failed []*member) *metav1.Time {
 
 func (d *decision) checkDeadline() {
 	seconds := d.Task.Spec.ActiveDeadlineSeconds
-	if seconds == nil || d.status.StartTime == nil || d.isFailing() {
+	if seconds == nil || d.status.StartTime == nil || d.isFailing() || len(d.completed) == len(d.members) {
 		return
 	}
 	left := d.status.StartTime.Add(time.Duration(*seconds) * time.Second).Sub(d.Now)
@@ -112,6 +114,13 @@ func (d *decision) backoffLimit() int32 {
 		return defaultBackoffLimit
 	}
 	return *d.Task.Spec.BackoffLimit
+}
+
+func restartCount(n int32) string {
+	if n == 1 {
+		return "1 restart"
+	}
+	return fmt.Sprintf("%d restarts", n)
 }
 
 // defaultBackoffLimit is the default of the CRD's schema.

@@ -87,6 +87,7 @@ func Decide(in Input) (Plan, error) {
 	d.checkDeadline()
 	d.advance()
 	d.reportPods()
+	d.status.Message = shorten(d.status.Message)
 	return d.plan, nil
 }
 
@@ -115,11 +116,11 @@ func newDecision(in Input) (*decision, error) {
 // advance brings the task one step further towards what its spec asks for.
 func (d *decision) advance() {
 	switch {
-	case len(d.completed) == len(d.members):
-		d.succeed()
 	case d.isFailing():
 		d.stopAndFail()
-	case d.Task.Spec.Suspend != nil && *d.Task.Spec.Suspend:
+	case len(d.completed) == len(d.members):
+		d.succeed()
+	case SuspensionRequested(d.Task):
 		d.suspend()
 	default:
 		d.resume()
@@ -158,6 +159,7 @@ func (d *decision) finish(phase v1.GPUTaskPhase, condition, reason, message stri
 func (d *decision) suspend() {
 	d.setCondition(v1.ConditionSuspended, metav1.ConditionTrue, "Suspended", "spec.suspend is true")
 	d.setConditionIfPresent(v1.ConditionScheduled, metav1.ConditionFalse, "Suspended")
+	d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, "Suspended")
 	d.status.StartTime = nil
 	if active := d.deleteActive(); active > 0 {
 		d.status.Message = fmt.Sprintf("suspending: waiting for %s to stop", podCount(active))
@@ -165,6 +167,11 @@ func (d *decision) suspend() {
 	}
 	d.status.Phase = v1.PhaseSuspended
 	d.status.Message = "suspended: set spec.suspend to false to go on"
+}
+
+// SuspensionRequested reports whether spec.suspend is true.
+func SuspensionRequested(task *v1.GPUTask) bool {
+	return task.Spec.Suspend != nil && *task.Spec.Suspend
 }
 
 func (d *decision) resume() {

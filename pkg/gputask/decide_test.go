@@ -129,11 +129,11 @@ func TestDecide(t *testing.T) {
 		},
 		"one failure more than the limit fails the task and keeps the Pod": {
 			task: single().backoffLimit(1).restarted(1, time.Minute), pods: pods(single().pod(0, 1).failed(time.Second)),
-			want: wanted{phase: v1.PhaseFailed, message: "exit code 1, after 1 of 1 restarts", restarts: 1, failing: v1.ReasonBackoffLimitExceeded},
+			want: wanted{phase: v1.PhaseFailed, message: "exit code 1, and 2 restarts would exceed spec.backoffLimit 1", restarts: 1, failing: v1.ReasonBackoffLimitExceeded},
 		},
 		"with a limit of 0 the first failure is final": {
 			task: single().backoffLimit(0), pods: pods(single().pod(0, 0).failed(time.Second)),
-			want: wanted{phase: v1.PhaseFailed, message: "after 0 of 0 restarts", failing: v1.ReasonBackoffLimitExceeded},
+			want: wanted{phase: v1.PhaseFailed, message: "and 1 restart would exceed spec.backoffLimit 0", failing: v1.ReasonBackoffLimitExceeded},
 		},
 
 		"a gang restarts whole: members that run are stopped at once": {
@@ -168,10 +168,29 @@ func TestDecide(t *testing.T) {
 		},
 		"with RestartPod a replacement starts beside the running members": {
 			task: gang().policy(v1.RestartPod).restarted(1, 10*time.Second).with(func(t *v1.GPUTask) {
-				t.Status.PodRestarts = []v1.PodRestarts{{Index: 1, Count: 1}}
+				t.Status.PodRestarts = []v1.PodRestarts{{Index: 1, Count: 1, LastFailureTime: *ago(10 * time.Second)}}
 			}),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(2, 0).running("b")),
 			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6", restarts: 1, create: []string{"train-1@1"}},
+		},
+
+		"with RestartPod every member waits for its own failures only": {
+			task: gang().policy(v1.RestartPod).with(func(t *v1.GPUTask) {
+				t.Status.Restarts, t.Status.LastFailureTime = 8, ago(0)
+				t.Status.PodRestarts = []v1.PodRestarts{{Index: 0, Count: 7, LastFailureTime: *ago(599 * time.Second)}, {Index: 1, Count: 1, LastFailureTime: *ago(0)}}
+			}).backoffLimit(20),
+			pods: pods(gang().pod(2, 0).running("a")),
+			want: wanted{phase: v1.PhasePending, message: "restart 8 of 20 at 12:00:01 UTC", restarts: 8, again: time.Second},
+		},
+		"a Pod that ends well while its task fails does not save it": {
+			task: single().condition(v1.ConditionFailureTarget, metav1.ConditionTrue, v1.ReasonDeadlineExceeded),
+			pods: pods(single().pod(0, 0).succeeded()),
+			want: wanted{phase: v1.PhaseFailed, message: v1.ReasonDeadlineExceeded, completed: "0", failing: v1.ReasonDeadlineExceeded},
+		},
+		"a message is not longer than anybody reads": {
+			task:   single(),
+			change: func(in *Input) { in.Obstacle = &Obstacle{Reason: "X", Message: strings.Repeat("long ", 10000)} },
+			want:   wanted{phase: v1.PhasePending, message: "…", create: []string{"train@0"}},
 		},
 
 		"a Pod that vanished is replaced without counting": {
@@ -230,7 +249,7 @@ func TestDecide(t *testing.T) {
 		"success in the moment of the deadline is success": {
 			task: single().with(func(t *v1.GPUTask) { t.Spec.ActiveDeadlineSeconds = ptr.To[int64](60) }),
 			pods: pods(single().pod(0, 0).succeeded()),
-			want: wanted{phase: v1.PhaseSucceeded, message: "succeeded", completed: "0", failing: v1.ReasonDeadlineExceeded},
+			want: wanted{phase: v1.PhaseSucceeded, message: "succeeded", completed: "0"},
 		},
 
 		"a suspended task gets no Pod": {
@@ -332,6 +351,18 @@ func assertStable(t *testing.T, in Input, first Plan) {
 	}
 	if diff := cmp.Diff(first.Status, second.Status); diff != "" {
 		t.Errorf("the status changes without a cause (-first +second):\n%s", diff)
+	}
+}
+
+func TestASuspendedTaskDoesNotClaimToRun(t *testing.T) {
+	t.Parallel()
+	task := makeTask("train").phase(v1.PhaseRunning).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning).suspended()
+	plan, err := Decide(input(task, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conditionIsTrue(plan.Status.Conditions, v1.ConditionRunning) {
+		t.Error("the condition Running is True")
 	}
 }
 

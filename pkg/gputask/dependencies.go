@@ -18,13 +18,13 @@ type Lookup func(name string) *v1.GPUTask
 const (
 	reasonDependenciesMet     = "DependenciesMet"
 	reasonWaitingForTask      = "WaitingForDependency"
-	ReasonDependencyNotFound  = "DependencyNotFound"
-	ReasonDependencyCycle     = "DependencyCycle"
+	reasonDependencyNotFound  = "DependencyNotFound"
+	reasonDependencyCycle     = "DependencyCycle"
 	dependencyCycleMessageFmt = "dependency cycle %s: delete one of these tasks"
 )
 
-// dependencyVerdict is what a task's dependencies mean for it. Exactly one of
-// met, failed and waiting holds.
+// dependencyVerdict is what a task's dependencies mean for it. With neither met
+// nor failed it waits.
 type dependencyVerdict struct {
 	met    bool
 	failed bool
@@ -50,7 +50,7 @@ func judgeDependencies(task *v1.GPUTask, lookup Lookup) dependencyVerdict {
 		return verdict
 	}
 	if cycle := findCycle(task, lookup); cycle != nil {
-		verdict.reason = ReasonDependencyCycle
+		verdict.reason = reasonDependencyCycle
 		verdict.message = fmt.Sprintf(dependencyCycleMessageFmt, strings.Join(cycle, " → "))
 	}
 	return verdict
@@ -60,7 +60,7 @@ func judgeDependency(dependency *v1.Dependency, lookup Lookup) dependencyVerdict
 	other := lookup(dependency.Name)
 	if other == nil {
 		return dependencyVerdict{
-			reason:  ReasonDependencyNotFound,
+			reason:  reasonDependencyNotFound,
 			message: fmt.Sprintf("waiting for GPUTask %q, which does not exist in this namespace", dependency.Name),
 		}
 	}

@@ -30,7 +30,7 @@ func TestDependencies(t *testing.T) {
 		message string
 	}{
 		"a task that is not there is waited for": {
-			task: task(succeeded("prepare")), phase: v1.PhaseWaiting, reason: ReasonDependencyNotFound,
+			task: task(succeeded("prepare")), phase: v1.PhaseWaiting, reason: reasonDependencyNotFound,
 			message: `waiting for GPUTask "prepare", which does not exist in this namespace`,
 		},
 		"a task that runs has not succeeded": {
@@ -79,7 +79,7 @@ func TestDependencies(t *testing.T) {
 				makeTask("prepare").dependsOn(succeeded("fetch")),
 				makeTask("fetch").dependsOn(succeeded("absent"), succeeded("train")),
 			},
-			phase: v1.PhaseWaiting, reason: ReasonDependencyCycle,
+			phase: v1.PhaseWaiting, reason: reasonDependencyCycle,
 			message: "dependency cycle train → prepare → fetch → train: delete one of these tasks",
 		},
 		"a cycle of others is theirs to explain": {

@@ -69,10 +69,14 @@ func newlyFalse(before, after *v1.GPUTaskStatus, kind string) *metav1.Condition 
 	return now
 }
 
+// ReasonOldPodStops is the obstacle of a Pod whose name is still taken by a Pod
+// that is on its way out.
+const ReasonOldPodStops = "WaitingForOldPod"
+
 // eventType makes waiting for another task normal and everything else that
 // holds a task up a warning.
 func eventType(reason string) string {
-	if reason == reasonWaitingForTask {
+	if reason == reasonWaitingForTask || reason == ReasonOldPodStops {
 		return corev1.EventTypeNormal
 	}
 	return corev1.EventTypeWarning

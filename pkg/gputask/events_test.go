@@ -35,7 +35,7 @@ func TestEvents(t *testing.T) {
 		},
 		"a missing dependency is a warning": {
 			status(""),
-			status(v1.PhaseWaiting).condition(v1.ConditionDependenciesMet, metav1.ConditionFalse, ReasonDependencyNotFound),
+			status(v1.PhaseWaiting).condition(v1.ConditionDependenciesMet, metav1.ConditionFalse, reasonDependencyNotFound),
 			[]string{"Warning DependencyNotFound"},
 		},
 		"waiting for a task is normal": {
@@ -44,8 +44,8 @@ func TestEvents(t *testing.T) {
 			[]string{"Normal WaitingForDependency"},
 		},
 		"what was told is not told again": {
-			status(v1.PhaseWaiting).condition(v1.ConditionDependenciesMet, metav1.ConditionFalse, ReasonDependencyCycle),
-			status(v1.PhaseWaiting).condition(v1.ConditionDependenciesMet, metav1.ConditionFalse, ReasonDependencyCycle),
+			status(v1.PhaseWaiting).condition(v1.ConditionDependenciesMet, metav1.ConditionFalse, reasonDependencyCycle),
+			status(v1.PhaseWaiting).condition(v1.ConditionDependenciesMet, metav1.ConditionFalse, reasonDependencyCycle),
 			nil,
 		},
 		"a refused Pod is a warning": {

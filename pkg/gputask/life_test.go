@@ -205,7 +205,8 @@ func (w *world) fail(pod *corev1.Pod) {
 func (w *world) isCurrent(pod *corev1.Pod) bool {
 	for i := range Replicas(w.task) {
 		if PodName(w.task, i) == pod.Name {
-			return podAttempt(pod) == attemptOf(w.task, &w.task.Status, i)
+			attempt, _ := currentAttempt(w.task, &w.task.Status, i)
+			return podAttempt(pod) == attempt
 		}
 	}
 	return false

@@ -4,11 +4,13 @@
 package gputask
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -18,6 +20,8 @@ type member struct {
 	index int
 	// attempt is the start of the member that counts now.
 	attempt int32
+	// lastFailure is when the attempt before failed, nil if there was none.
+	lastFailure *metav1.Time
 	// pod is the member's Pod, nil if it has none.
 	pod *corev1.Pod
 	// state is the Pod's outcome; meaningless without a Pod.
@@ -33,7 +37,8 @@ func sortIntoMembers(task *v1.GPUTask, pods []*corev1.Pod) (members []member, st
 	members = make([]member, Replicas(task))
 	byName := make(map[string]*member, len(members))
 	for i := range members {
-		members[i] = member{index: i, attempt: attemptOf(task, &task.Status, i)}
+		members[i].index = i
+		members[i].attempt, members[i].lastFailure = currentAttempt(task, &task.Status, i)
 		byName[PodName(task, i)] = &members[i]
 	}
 	for _, pod := range pods {
@@ -49,18 +54,19 @@ func sortIntoMembers(task *v1.GPUTask, pods []*corev1.Pod) (members []member, st
 	return members, stray
 }
 
-// attemptOf returns the attempt that counts for a member: the task's restarts
-// when the whole task restarts, else the member's own.
-func attemptOf(task *v1.GPUTask, status *v1.GPUTaskStatus, index int) int32 {
+// currentAttempt returns the attempt of a member that counts and when the one
+// before failed: those of the task when the whole task restarts, else the
+// member's own.
+func currentAttempt(task *v1.GPUTask, status *v1.GPUTaskStatus, index int) (attempt int32, lastFailure *metav1.Time) {
 	if task.Spec.FailurePolicy != v1.RestartPod {
-		return status.Restarts
+		return status.Restarts, status.LastFailureTime
 	}
-	for _, restarts := range status.PodRestarts {
-		if int(restarts.Index) == index {
-			return restarts.Count
+	for i := range status.PodRestarts {
+		if int(status.PodRestarts[i].Index) == index {
+			return status.PodRestarts[i].Count, &status.PodRestarts[i].LastFailureTime
 		}
 	}
-	return 0
+	return 0, nil
 }
 
 // podAttempt returns the attempt that a Pod was created for, or -1 if its
@@ -73,16 +79,17 @@ func podAttempt(pod *corev1.Pod) int32 {
 	return int32(attempt)
 }
 
-// raiseAttempt records that a member is started anew.
-func raiseAttempt(status *v1.GPUTaskStatus, index int) {
-	for i := range status.PodRestarts {
-		if int(status.PodRestarts[i].Index) == index {
-			status.PodRestarts[i].Count++
-			return
-		}
+// recordAttempt writes the attempt of a member that restarts by itself.
+func recordAttempt(status *v1.GPUTaskStatus, m *member) {
+	record := v1.PodRestarts{Index: int32(m.index), Count: m.attempt, LastFailureTime: *m.lastFailure} //nolint:gosec // at most 4096 replicas
+	at, found := slices.BinarySearchFunc(status.PodRestarts, record.Index, func(r v1.PodRestarts, index int32) int {
+		return cmp.Compare(r.Index, index)
+	})
+	if found {
+		status.PodRestarts[at] = record
+		return
 	}
-	status.PodRestarts = append(status.PodRestarts, v1.PodRestarts{Index: int32(index), Count: 1}) //nolint:gosec // at most 4096 replicas
-	slices.SortFunc(status.PodRestarts, func(a, b v1.PodRestarts) int { return int(a.Index - b.Index) })
+	status.PodRestarts = slices.Insert(status.PodRestarts, at, record)
 }
 
 // nodesOf returns the distinct nodes of the Pods, sorted.

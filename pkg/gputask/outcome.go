@@ -29,13 +29,12 @@ const (
 	podEnding
 )
 
-// lostReasons are the values of pod.status.reason by which a kubelet or a
-// controller says that it ended the Pod, or never started it, for a cause
-// outside the Pod. Kubelet admission adds the reasons "OutOf<resource>".
-var lostReasons = []string{
-	"Evicted", "NodeAffinity", "NodeLost", "NodeShutdown", "Preempting",
-	"Shutdown", "Terminated", "UnexpectedAdmissionError",
-}
+// lostReasons are the values of pod.status.reason by which a kubelet says that
+// it never started the Pod, for a cause outside the Pod; it adds the reasons
+// "OutOf<resource>". A Pod that was ended for such a cause has the condition
+// DisruptionTarget. "Evicted" is not among them: without that condition it
+// means that the Pod exceeded a limit of its own.
+var lostReasons = []string{"NodeAffinity", "NodeLost", "NodeShutdown", "TopologyAffinityError", "UnexpectedAdmissionError"}
 
 const lostReasonOutOf = "OutOf"
 

@@ -5,6 +5,7 @@ package gputask
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -137,32 +138,39 @@ func (d *decision) waitingFor(unscheduled []*corev1.Pod) string {
 	return d.of(notRunning) + "to start"
 }
 
-// isRestarting reports whether the task waits for its new start after a
-// failure.
+// isRestarting reports whether the task waits for a new start after a failure.
 func (d *decision) isRestarting() bool {
 	for i := range d.members {
-		m := &d.members[i]
-		if m.attempt > 0 && (m.pod == nil || m.stale) && !d.completed.has(m.index) {
+		if d.awaitsRestart(&d.members[i]) {
 			return true
 		}
 	}
 	return false
 }
 
+func (d *decision) awaitsRestart(m *member) bool {
+	return m.attempt > 0 && (m.pod == nil || m.stale) && !d.completed.has(m.index)
+}
+
+// restartText says why there is a new start and, if it is not yet due, when.
 func (d *decision) restartText() string {
 	cause := "a Pod failed"
 	if running := findCondition(d.status.Conditions, v1.ConditionRunning); running != nil && running.Reason == reasonRestarting {
 		cause = running.Message
 	}
 	text := fmt.Sprintf("%s; restart %d of %d", cause, d.status.Restarts, d.backoffLimit())
-	if d.status.LastFailureTime != nil {
-		for i := range d.members {
-			if wait := d.backoffLeft(&d.members[i]); wait > 0 {
-				return text + " at " + d.Now.Add(wait).UTC().Format(time.TimeOnly) + " UTC"
+	var next time.Duration
+	for i := range d.members {
+		if m := &d.members[i]; d.awaitsRestart(m) {
+			if wait := d.backoffLeft(m); wait > 0 && (next == 0 || wait < next) {
+				next = wait
 			}
 		}
 	}
-	return text
+	if next == 0 {
+		return text
+	}
+	return text + " at " + d.Now.Add(next).UTC().Format(time.TimeOnly) + " UTC"
 }
 
 // of begins a sentence about some of the task's Pods: "waiting " or, in a
@@ -189,8 +197,8 @@ func schedulerText(pod *corev1.Pod) string {
 
 // containerText says what a Pod's containers wait for, if it is worth saying.
 func containerText(pod *corev1.Pod) string {
-	for i := range pod.Status.ContainerStatuses {
-		waiting := pod.Status.ContainerStatuses[i].State.Waiting
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting := status.State.Waiting
 		if waiting == nil || waiting.Reason == "" || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" {
 			continue
 		}

@@ -102,9 +102,9 @@ func (d *decision) createMissing() {
 // backoffLeft returns how long a member that failed must still wait for its
 // new start.
 func (d *decision) backoffLeft(m *member) time.Duration {
-	if m.attempt == 0 || d.status.LastFailureTime == nil {
+	if m.attempt == 0 || m.lastFailure == nil {
 		return 0
 	}
-	next := d.status.LastFailureTime.Add(d.Config.Backoff.After(m.attempt))
+	next := m.lastFailure.Add(d.Config.Backoff.After(m.attempt))
 	return max(next.Sub(d.Now), 0)
 }

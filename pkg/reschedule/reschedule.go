@@ -43,12 +43,19 @@ type Move struct {
 	// NeedsRoom is true if the Pods run, so that they must fit elsewhere before
 	// they are evicted.
 	NeedsRoom bool
+	// Stuck is true if a Pod is on a node that is silent: nobody confirms its
+	// end there, so that its successor may be long in coming.
+	Stuck bool
 }
 
 // Candidates returns the tasks to place anew, the longest waiting first, then
 // those that sit badly in the order of their names. Pods that have been
 // pending for longer than patience are placed anew.
-func Candidates(tasks []Task, nodes map[string]*corev1.Node, patience time.Duration, now time.Time) []Move {
+func Candidates(tasks []Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
+	byName := make(map[string]*corev1.Node, len(nodes))
+	for _, node := range nodes {
+		byName[node.Name] = node
+	}
 	var moves []Move
 	for _, task := range tasks {
 		if !movable(task.GPUTask) {
@@ -56,7 +63,7 @@ func Candidates(tasks []Task, nodes map[string]*corev1.Node, patience time.Durat
 		}
 		if move := pendingMove(task, patience, now); move != nil {
 			moves = append(moves, *move)
-		} else if move := misplacedMove(task, nodes); move != nil {
+		} else if move := misplacedMove(task, byName, patience, now); move != nil {
 			moves = append(moves, *move)
 		}
 	}
@@ -88,7 +95,7 @@ func boolOrder(a, b bool) int {
 func movable(task *v1.GPUTask) bool {
 	return task.DeletionTimestamp == nil &&
 		(task.Status.Phase == v1.PhasePending || task.Status.Phase == v1.PhaseRunning) &&
-		(task.Spec.Suspend == nil || !*task.Spec.Suspend)
+		!gputask.SuspensionRequested(task)
 }
 
 // pendingMove places a task anew if none of its Pods found a node in time.
@@ -97,7 +104,7 @@ func pendingMove(task Task, patience time.Duration, now time.Time) *Move {
 		return nil
 	}
 	for _, pod := range task.Pods {
-		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || now.Sub(pod.CreationTimestamp.Time) <= patience {
+		if now.Sub(pod.CreationTimestamp.Time) <= patience || !waitsForScheduler(pod) {
 			return nil
 		}
 	}
@@ -108,8 +115,16 @@ func pendingMove(task Task, patience time.Duration, now time.Time) *Move {
 	}
 }
 
+// waitsForScheduler reports whether a Pod has no node and no prospect of one: a
+// Pod that others are being preempted for has, and a gated one waits for
+// somebody else.
+func waitsForScheduler(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil &&
+		pod.Status.NominatedNodeName == "" && len(pod.Spec.SchedulingGates) == 0
+}
+
 // misplacedMove places those Pods of a task anew that sit on a wrong node.
-func misplacedMove(task Task, nodes map[string]*corev1.Node) *Move {
+func misplacedMove(task Task, nodes map[string]*corev1.Node, patience time.Duration, now time.Time) *Move {
 	move := &Move{Task: task.GPUTask, NeedsRoom: true}
 	runningGang := gputask.Replicas(task.GPUTask) > 1 && task.Status.Phase == v1.PhaseRunning
 	for _, pod := range task.Pods {
@@ -117,13 +132,14 @@ func misplacedMove(task Task, nodes map[string]*corev1.Node) *Move {
 		if node == nil || pod.DeletionTimestamp != nil || podEnded(pod) {
 			continue
 		}
-		reason, urgent := misplaced(task.GPUTask, node)
+		reason, urgent := misplaced(task.GPUTask, node, patience, now)
 		if reason == "" || (runningGang && !urgent) {
 			continue
 		}
 		if move.Reason == "" {
 			move.Reason = reason
 		}
+		move.Stuck = move.Stuck || !nodeReady(node)
 		move.Pods = append(move.Pods, pod)
 	}
 	if len(move.Pods) == 0 {
@@ -134,12 +150,17 @@ func misplacedMove(task Task, nodes map[string]*corev1.Node) *Move {
 
 // misplaced says what is wrong with a node for a task, nothing if it is all
 // right. It is urgent if the task's Pods can't be working there as they should.
-func misplaced(task *v1.GPUTask, node *corev1.Node) (reason string, urgent bool) {
+// A node that has only just fallen silent may be restarting its kubelet, and a
+// node without the model's label its agent.
+func misplaced(task *v1.GPUTask, node *corev1.Node, patience time.Duration, now time.Time) (reason string, urgent bool) {
 	model := node.Labels[v1.LabelGPUModel]
 	switch {
 	case !nodeReady(node):
-		return fmt.Sprintf("node %s is not ready", node.Name), true
-	case task.Spec.GPU != "" && model != task.Spec.GPU:
+		if now.Sub(readySince(node)) <= patience {
+			return "", false
+		}
+		return fmt.Sprintf("node %s is not ready for longer than %v", node.Name, patience), true
+	case task.Spec.GPU != "" && model != "" && model != task.Spec.GPU:
 		return fmt.Sprintf("node %s has the GPU model %q now, not %q", node.Name, model, task.Spec.GPU), true
 	case node.Spec.Unschedulable:
 		return fmt.Sprintf("node %s is cordoned", node.Name), false
@@ -149,12 +170,25 @@ func misplaced(task *v1.GPUTask, node *corev1.Node) (reason string, urgent bool)
 }
 
 func nodeReady(node *corev1.Node) bool {
+	condition := readyCondition(node)
+	return condition != nil && condition.Status == corev1.ConditionTrue
+}
+
+// readySince returns when a node became as ready or unready as it is.
+func readySince(node *corev1.Node) time.Time {
+	if condition := readyCondition(node); condition != nil {
+		return condition.LastTransitionTime.Time
+	}
+	return node.CreationTimestamp.Time
+}
+
+func readyCondition(node *corev1.Node) *corev1.NodeCondition {
 	for i := range node.Status.Conditions {
 		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			return node.Status.Conditions[i].Status == corev1.ConditionTrue
+			return &node.Status.Conditions[i]
 		}
 	}
-	return false
+	return nil
 }
 
 func podEnded(pod *corev1.Pod) bool {

@@ -60,9 +60,14 @@ func node(name string, change ...func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
-func cordoned(n *corev1.Node)   { n.Spec.Unschedulable = true }
-func notReady(n *corev1.Node)   { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
-func otherModel(n *corev1.Node) { n.Labels[v1.LabelGPUModel] = "a100" }
+func justNotReady(n *corev1.Node) {
+	notReady(n)
+	n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-patience))
+}
+func withoutModel(n *corev1.Node) { delete(n.Labels, v1.LabelGPUModel) }
+func cordoned(n *corev1.Node)     { n.Spec.Unschedulable = true }
+func notReady(n *corev1.Node)     { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
+func otherModel(n *corev1.Node)   { n.Labels[v1.LabelGPUModel] = "a100" }
 func tainted(n *corev1.Node) {
 	n.Spec.Taints = []corev1.Taint{{Key: "tenant", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
 }
@@ -71,10 +76,8 @@ func (t Task) with(change func(*Task)) Task { change(&t); return t }
 
 func TestCandidates(t *testing.T) {
 	t.Parallel()
-	nodes := map[string]*corev1.Node{
-		"good": node("good"), "cordoned": node("cordoned", cordoned),
-		"silent": node("silent", notReady), "changed": node("changed", otherModel),
-	}
+	nodes := []*corev1.Node{node("good"), node("cordoned", cordoned), node("silent", notReady), node("changed", otherModel),
+		node("just-silent", justNotReady), node("unlabelled", withoutModel)}
 	tests := map[string]struct {
 		tasks []Task
 		// want are the tasks and the Pods to evict.
@@ -90,7 +93,15 @@ func TestCandidates(t *testing.T) {
 		"a running gang is not disturbed for a cordon":       {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned", "good")}, nil},
 		"a gang that doesn't run moves off a cordon":         {[]Task{task("a", v1.PhasePending, time.Hour, "cordoned", "")}, []string{"a: a-0"}},
 		"the Pod on a silent node moves, its gang stays":     {[]Task{task("a", v1.PhaseRunning, time.Hour, "silent", "good")}, []string{"a: a-0"}},
-		"a node of another model is left":                    {[]Task{task("a", v1.PhaseRunning, time.Hour, "changed", "good")}, []string{"a: a-0"}},
+		"a node that has just fallen silent may come back":   {[]Task{task("a", v1.PhaseRunning, time.Hour, "just-silent")}, nil},
+		"a node whose label is away is not of another model": {[]Task{task("a", v1.PhaseRunning, time.Hour, "unlabelled")}, nil},
+		"a Pod that others are preempted for keeps its place": {
+			[]Task{task("a", v1.PhasePending, time.Hour, "").with(func(t *Task) { t.Pods[0].Status.NominatedNodeName = "good" })}, nil,
+		},
+		"a gated Pod waits for somebody else": {
+			[]Task{task("a", v1.PhasePending, time.Hour, "").with(func(t *Task) { t.Pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}} })}, nil,
+		},
+		"a node of another model is left": {[]Task{task("a", v1.PhaseRunning, time.Hour, "changed", "good")}, []string{"a: a-0"}},
 		"any model is good for a task that names none": {
 			[]Task{task("a", v1.PhaseRunning, time.Hour, "changed").with(func(t *Task) { t.Spec.GPU = "" })}, nil,
 		},

@@ -90,13 +90,21 @@ func binary(name string) string {
 	return path
 }
 
+// raceController is the controller with the race detector.
+const raceController = "gpu-controller-race"
+
 // build builds the programs under test; if they are up to date it takes a
 // moment.
 func build() error {
-	command := exec.Command("make", "build")
-	command.Dir = root()
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("make build: %w\n%s", err, output)
+	for _, args := range [][]string{
+		{"make", "build"},
+		{"go", "build", "-race", "-o", binary(raceController), "."},
+	} {
+		command := exec.Command(args[0], args[1:]...)
+		command.Dir = root()
+		if output, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w\n%s", args, err, output)
+		}
 	}
 	return nil
 }

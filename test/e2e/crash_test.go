@@ -34,7 +34,7 @@ func TestKillingTheControllerLosesAndDoublesNothing(t *testing.T) {
 			t.Fatalf("not all tasks have finished after %d kills", kills)
 		}
 		c := s.startController()
-		s.waitABit(time.Duration(100+random.IntN(2400)) * time.Millisecond)
+		s.waitABit(time.Duration(150+random.IntN(1000)) * time.Millisecond)
 		c.kill()
 	}
 	t.Logf("the controller was killed %d times", kills)
@@ -56,8 +56,10 @@ func TestKillingTheControllerLosesAndDoublesNothing(t *testing.T) {
 			if *want.Spec.Replicas > 1 {
 				name = fmt.Sprintf("%s-%d", want.Name, member)
 			}
-			if got := census.attempts(name); got != crashRestarts(i)+1 {
-				t.Errorf("Pod %s had %d attempts, want %d", name, got, crashRestarts(i)+1)
+			// A gang may fail before all its Pods were created: then some of them
+			// begin with the next attempt.
+			if got := census.attempts(name); got < 1 || got > crashRestarts(i)+1 {
+				t.Errorf("Pod %s had %d attempts, want 1 to %d", name, got, crashRestarts(i)+1)
 			}
 		}
 	}

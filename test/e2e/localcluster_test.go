@@ -46,6 +46,9 @@ func TestALocalClusterHealsAndLeavesNothing(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			cluster.showLogs(t)
+		}
 		if err := cluster.stop(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 			t.Error(err)
 		}
@@ -75,6 +78,24 @@ func TestALocalClusterHealsAndLeavesNothing(t *testing.T) {
 		left := processesOf(t, cluster.dir)
 		return len(left) == 0 && errors.Is(err, os.ErrNotExist), fmt.Sprintf("processes %v, directory: %v", left, err)
 	})
+}
+
+// showLogs shows the end of the log of every component.
+func (c *testCluster) showLogs(t *testing.T) {
+	t.Helper()
+	const lines = 60
+	files, err := filepath.Glob(filepath.Join(c.dir, "logs", "*.log"))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Error(err)
+		}
+		all := strings.Split(string(content), "\n")
+		t.Logf("%s:\n%s", filepath.Base(file), strings.Join(all[max(0, len(all)-lines):], "\n"))
+	}
 }
 
 // killComponent ends a component with SIGKILL.
@@ -135,7 +156,7 @@ func (s *suite) waitUntilAPodCompletes(name string) {
 		if err != nil {
 			return false, err.Error()
 		}
-		return got.Status.Phase == corev1.PodSucceeded, string(got.Status.Phase)
+		return got.Status.Phase == corev1.PodSucceeded, fmt.Sprintf("%s on node %q: %+v", got.Status.Phase, got.Spec.NodeName, got.Status.Conditions)
 	})
 	s.Logf("Pod %s succeeded after %v", name, time.Since(begin).Round(time.Millisecond))
 }

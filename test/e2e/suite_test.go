@@ -76,7 +76,7 @@ func (s *suite) startController(args ...string) *controller {
 		"--kubeconfig=" + s.cluster.controllerKubeconfig(), "--namespace=" + s.namespace,
 		"--leader-elect=false", "--metrics-bind-address=0", "--retry-backoff=1s", "--max-retry-backoff=4s", "-v=2",
 	}, args...)
-	c := &controller{s: s, command: exec.Command(binary("gpu-controller"), args...), log: &logBuffer{}}
+	c := &controller{s: s, command: exec.Command(binary(raceController), args...), log: &logBuffer{}}
 	c.command.Stdout, c.command.Stderr = c.log, c.log
 	if err := c.command.Start(); err != nil {
 		s.Fatal(err)
@@ -86,6 +86,9 @@ func (s *suite) startController(args ...string) *controller {
 			if err := stopProcess(c.command); err != nil {
 				s.Errorf("the controller ended with: %v", err)
 			}
+		}
+		if strings.Contains(c.log.String(), "DATA RACE") {
+			s.Error("the race detector found something: see the log")
 		}
 		if s.Failed() {
 			s.Logf("log of the controller:\n%s", c.log)

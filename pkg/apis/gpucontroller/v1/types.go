@@ -108,13 +108,13 @@ type GPUTaskSpec struct {
 	Priority string `json:"priority,omitempty"`
 
 	// gpuMemory is the least memory that each GPU must have, as a quantity of
-	// bytes with its unit. At least 256Mi. It is compared with the node label
+	// bytes with its unit, from 256Mi to 16Ti. It is compared with the node label
 	// falldio.com/gpu-memory (MiB). Cards hold a little less than their name
 	// says in binary units: an H100 "80GB" has 81559Mi, so ask for "80G", not
 	// for "80Gi". Default: any. Immutable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('256Mi')) >= 0",message="must be a quantity of at least 256Mi with its unit, for example \"40G\""
+	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('256Mi')) >= 0 && quantity(self).compareTo(quantity('16Ti')) <= 0",message="must be a quantity from 256Mi to 16Ti with its unit, for example \"40G\""
 	GPUMemory string `json:"gpuMemory,omitempty"`
 
 	// nodePool is the node pool that the task runs in: the value of the node
@@ -139,12 +139,14 @@ type GPUTaskSpec struct {
 	// environment, volumes, annotations and so on. Its container named
 	// "gpu-task", or its only container, gets the GPUs, cpu and memory of this
 	// spec. Fields of this spec win over the template. The restart policy is
-	// Never unless the template says otherwise. Without a
+	// Never, or OnFailure if the template says so: then the kubelet restarts the
+	// container, and backoffLimit does not count it. Without a
 	// container it gets one with the image of the controller's --default-image
 	// flag. Default: such a Pod. Immutable.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.containers) || size(self.spec.containers) <= 1 || self.spec.containers.exists(c, c.name == 'gpu-task')",fieldPath=".spec.containers",message="one of several containers must be named \"gpu-task\": it is the one that gets the GPUs"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(c, c.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".spec.containers",message="every container's name must consist of lower-case letters, digits and '-', beginning and ending with a letter or digit, for example \"gpu-task\""
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy in ['', 'Never', 'OnFailure']",fieldPath=".spec.restartPolicy",message="must be Never or OnFailure: a task comes to an end"
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 
 	// dependsOn lists up to 32 tasks of the same namespace that this task waits
@@ -401,6 +403,11 @@ type PodRestarts struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Count int32 `json:"count"`
+
+	// lastFailureTime is when the Pod failed last: the waiting time before its
+	// next start counts from here.
+	// +required
+	LastFailureTime metav1.Time `json:"lastFailureTime"`
 }
 
 // GPUTaskList is a list of GPUTasks.

@@ -43,7 +43,7 @@ type GPUTaskSpecApplyConfiguration struct {
 	// PriorityClass, else the cluster's default. Immutable.
 	Priority *string `json:"priority,omitempty"`
 	// gpuMemory is the least memory that each GPU must have, as a quantity of
-	// bytes with its unit. At least 256Mi. It is compared with the node label
+	// bytes with its unit, from 256Mi to 16Ti. It is compared with the node label
 	// falldio.com/gpu-memory (MiB). Cards hold a little less than their name
 	// says in binary units: an H100 "80GB" has 81559Mi, so ask for "80G", not
 	// for "80Gi". Default: any. Immutable.
@@ -61,7 +61,8 @@ type GPUTaskSpecApplyConfiguration struct {
 	// environment, volumes, annotations and so on. Its container named
 	// "gpu-task", or its only container, gets the GPUs, cpu and memory of this
 	// spec. Fields of this spec win over the template. The restart policy is
-	// Never unless the template says otherwise. Without a
+	// Never, or OnFailure if the template says so: then the kubelet restarts the
+	// container, and backoffLimit does not count it. Without a
 	// container it gets one with the image of the controller's --default-image
 	// flag. Default: such a Pod. Immutable.
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`

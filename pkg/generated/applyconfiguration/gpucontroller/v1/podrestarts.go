@@ -5,6 +5,10 @@
 
 package v1
 
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // PodRestartsApplyConfiguration represents a declarative configuration of the PodRestarts type for use
 // with apply.
 //
@@ -14,6 +18,9 @@ type PodRestartsApplyConfiguration struct {
 	Index *int32 `json:"index,omitempty"`
 	// count is how often the Pod failed and was started anew.
 	Count *int32 `json:"count,omitempty"`
+	// lastFailureTime is when the Pod failed last: the waiting time before its
+	// next start counts from here.
+	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
 }
 
 // PodRestartsApplyConfiguration constructs a declarative configuration of the PodRestarts type for use with
@@ -35,5 +42,13 @@ func (b *PodRestartsApplyConfiguration) WithIndex(value int32) *PodRestartsApply
 // If called multiple times, the Count field is set to the value of the last call.
 func (b *PodRestartsApplyConfiguration) WithCount(value int32) *PodRestartsApplyConfiguration {
 	b.Count = &value
+	return b
+}
+
+// WithLastFailureTime sets the LastFailureTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastFailureTime field is set to the value of the last call.
+func (b *PodRestartsApplyConfiguration) WithLastFailureTime(value metav1.Time) *PodRestartsApplyConfiguration {
+	b.LastFailureTime = &value
 	return b
 }

@@ -111,7 +111,7 @@ func TestAnAPIErrorInTheMiddleOfAGangLosesAndDoublesNothing(t *testing.T) {
 			}
 			return false, nil, nil
 		})
-		if err := f.sync(task); !apierrors.IsInternalError(unjoin(err)) {
+		if err := f.sync(task); !apierrors.IsInternalError(err) {
 			t.Fatalf("error at Pod %d: got %v, want the API server's error", n, err)
 		}
 		f.observe()
@@ -329,7 +329,7 @@ func TestAPodThatHasChangedIsLookedAtAgainBeforeItIsDeleted(t *testing.T) {
 	f.store(task)
 	f.storePod(f.podOf(task, 0))
 	failNext(&f.kube.Fake, "delete", "pods", 1, apierrors.NewConflict(podResource, "train", errors.New("changed")))
-	if err := f.sync(task); !apierrors.IsConflict(unjoin(err)) {
+	if err := f.sync(task); !apierrors.IsConflict(err) {
 		t.Fatalf("got error %v, want the conflict, so that the task is looked at again", err)
 	}
 	f.mustSync(task)
@@ -479,16 +479,4 @@ func deleteOptions(t *testing.T, actions []clienttesting.Action, resource string
 	}
 	t.Fatalf("no %s were deleted: %v", resource, actions)
 	return metav1.DeleteOptions{}
-}
-
-// unjoin returns the first error of those that were joined, as apierrors sees
-// through wrapping but not through joining.
-func unjoin(err error) error {
-	for {
-		joined, ok := err.(interface{ Unwrap() []error })
-		if !ok {
-			return err
-		}
-		err = joined.Unwrap()[0]
-	}
 }

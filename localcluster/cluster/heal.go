@@ -5,12 +5,17 @@ package cluster
 
 import (
 	"context"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"falldio.github.io/gpu-controller/localcluster/names"
 	"falldio.github.io/gpu-controller/localcluster/process"
 )
+
+// storageTimeout is how long one read may take.
+const storageTimeout = 2 * time.Second
 
 // onExit hears of each end of a process that shall run. It must not block.
 func (c *cluster) onExit(exit process.Exit) {
@@ -44,9 +49,15 @@ func (c *cluster) heal(ctx context.Context) {
 	}
 }
 
-// waitForStorage returns when the API server can read and write again.
+// waitForStorage returns when the API server can read from etcd again. It reads
+// an object, which the API server fetches from etcd: /readyz asks etcd only
+// once a second and repeats the last answer in between, so that it still says
+// yes just after etcd was lost.
 func (c *cluster) waitForStorage(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, nodeInterval, false, func(ctx context.Context) (bool, error) {
-		return probe(ctx, c.https, c.apiServerReadyz()) == nil, nil
+		ctx, cancel := context.WithTimeout(ctx, storageTimeout)
+		defer cancel()
+		_, err := c.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
+		return err == nil, nil
 	})
 }

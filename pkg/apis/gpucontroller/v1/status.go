@@ -1,0 +1,158 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// GPUTaskPhase is where a task is in its life.
+//
+// +kubebuilder:validation:Enum=Waiting;Pending;Running;Succeeded;Failed;Suspended
+type GPUTaskPhase string
+
+// The phases of a task. Succeeded and Failed are final.
+const (
+	// PhaseWaiting: dependencies are not met, no Pods exist.
+	PhaseWaiting GPUTaskPhase = "Waiting"
+	// PhasePending: not all Pods run yet, or run again yet.
+	PhasePending GPUTaskPhase = "Pending"
+	// PhaseRunning: every Pod runs or has succeeded.
+	PhaseRunning GPUTaskPhase = "Running"
+	// PhaseSucceeded: every Pod has succeeded.
+	PhaseSucceeded GPUTaskPhase = "Succeeded"
+	// PhaseFailed: the task has failed for good; no Pod of it runs.
+	PhaseFailed GPUTaskPhase = "Failed"
+	// PhaseSuspended: spec.suspend is true and no Pod runs.
+	PhaseSuspended GPUTaskPhase = "Suspended"
+)
+
+// The types of a task's conditions. Succeeded and Failed work with
+// "kubectl wait --for=condition=...".
+const (
+	// ConditionDependenciesMet turns True once and for all when the task may
+	// start; it is absent without dependencies.
+	ConditionDependenciesMet = "DependenciesMet"
+	// ConditionPodsCreated is False, with the reason, while the API server
+	// refuses a Pod of the task.
+	ConditionPodsCreated = "PodsCreated"
+	// ConditionScheduled is True while every active Pod has a node; otherwise
+	// it carries the scheduler's words.
+	ConditionScheduled = "Scheduled"
+	// ConditionRunning is True while the phase is Running.
+	ConditionRunning = "Running"
+	// ConditionSuspended is True while spec.suspend holds the task.
+	ConditionSuspended = "Suspended"
+	// ConditionFailureTarget turns True when the task is going to fail and its
+	// Pods are being stopped.
+	ConditionFailureTarget = "FailureTarget"
+	// ConditionSucceeded turns True when every Pod has succeeded.
+	ConditionSucceeded = "Succeeded"
+	// ConditionFailed turns True when the task has failed for good.
+	ConditionFailed = "Failed"
+)
+
+// Reasons of the conditions FailureTarget and Failed.
+const (
+	ReasonBackoffLimitExceeded = "BackoffLimitExceeded"
+	ReasonDeadlineExceeded     = "DeadlineExceeded"
+	ReasonDependencyFailed     = "DependencyFailed"
+	ReasonInvalidPod           = "InvalidPod"
+)
+
+// GPUTaskStatus is what the controller observed last.
+type GPUTaskStatus struct {
+	// observedGeneration is the metadata.generation that this status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase is where the task is in its life: Waiting (for dependencies),
+	// Pending (not all Pods run), Running, Suspended, Succeeded or Failed.
+	// +optional
+	Phase GPUTaskPhase `json:"phase,omitempty"`
+
+	// message says in one sentence what the task waits for or how it ended.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// pending is the number of Pods that exist and do not run yet.
+	// +optional
+	Pending int32 `json:"pending,omitempty"`
+
+	// running is the number of Pods that run.
+	// +optional
+	Running int32 `json:"running"`
+
+	// succeeded is the number of Pods that have succeeded.
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+
+	// failed is the number of Pods that have failed and still exist.
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+
+	// completedIndexes are the indexes of the Pods that have succeeded, in
+	// the format of batch/v1 Job: comma-separated numbers and ranges such as
+	// "0,2-4". They are not run again when their Pods are deleted.
+	// +optional
+	CompletedIndexes string `json:"completedIndexes,omitempty"`
+
+	// nodes are the nodes of the task's Pods that exist, sorted.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4096
+	Nodes []string `json:"nodes,omitempty"`
+
+	// restarts is the number of failures that were followed by a new start.
+	// +optional
+	Restarts int32 `json:"restarts,omitempty"`
+
+	// podRestarts says, with the failure policy RestartPod, which Pods were
+	// started anew how often.
+	// +optional
+	// +listType=map
+	// +listMapKey=index
+	// +kubebuilder:validation:MaxItems=1000
+	PodRestarts []PodRestarts `json:"podRestarts,omitempty"`
+
+	// lastFailureTime is when the last Pod failed: the waiting time before the
+	// next start counts from here.
+	// +optional
+	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
+
+	// startTime is when the controller first set out to create the Pods, after
+	// dependencies were met and, for a suspended task, after it was resumed.
+	// activeDeadlineSeconds counts from here.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// completionTime is when the task succeeded or failed.
+	// ttlSecondsAfterFinished counts from here.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// conditions are the task's conditions: DependenciesMet, PodsCreated,
+	// Scheduled, Running, Suspended, FailureTarget, Succeeded and Failed.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// PodRestarts counts the new starts of one Pod of a gang.
+type PodRestarts struct {
+	// index is the Pod's index in the gang, from 0.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Index int32 `json:"index"`
+
+	// count is how often the Pod failed and was started anew.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count"`
+
+	// lastFailureTime is when the Pod failed last: the waiting time before its
+	// next start counts from here.
+	// +required
+	LastFailureTime metav1.Time `json:"lastFailureTime"`
+}

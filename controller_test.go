@@ -136,7 +136,7 @@ func TestPodsAreDeletedByUIDAndMayBeGone(t *testing.T) {
 	task := newTask("train", 1)
 	task.Spec.Suspend = new(true)
 	f.store(task)
-	pod := f.storePod(f.podOf(task, 0))
+	pod := f.storePod(f.podOf(task))
 	f.mustSync(task)
 	options := deleteOptions(t, f.kube.Actions(), "pods")
 	if options.Preconditions == nil || *options.Preconditions.UID != pod.UID {
@@ -151,7 +151,7 @@ func TestAPodThatHasChangedIsLookedAtAgainBeforeItIsDeleted(t *testing.T) {
 	task := newTask("train", 1)
 	task.Spec.Suspend = new(true)
 	f.store(task)
-	f.storePod(f.podOf(task, 0))
+	f.storePod(f.podOf(task))
 	failNext(&f.kube.Fake, "delete", "pods", 1, apierrors.NewConflict(podResource, "train", errors.New("changed")))
 	if err := f.sync(task); !apierrors.IsConflict(err) {
 		t.Fatalf("got error %v, want the conflict, so that the task is looked at again", err)
@@ -188,7 +188,7 @@ func TestATaskMayBeDeletedInTheMomentItFinishes(t *testing.T) {
 	task := newTask("train", 1)
 	task.Spec.TTLSecondsAfterFinished = ptr.To[int32](0)
 	f.store(task)
-	pod := f.podOf(task, 0)
+	pod := f.podOf(task)
 	pod.Status.Phase = corev1.PodSucceeded
 	f.storePod(pod)
 	f.mustSync(task)

@@ -186,10 +186,10 @@ func failNext(fake *clienttesting.Fake, verb, resource string, n int, err error)
 	})
 }
 
-// podOf returns the Pod that the controller would create for a member.
-func (f *fixture) podOf(task *v1.GPUTask, index int) *corev1.Pod {
+// podOf returns the first Pod that the controller would create for a task.
+func (f *fixture) podOf(task *v1.GPUTask) *corev1.Pod {
 	f.t.Helper()
-	pod, err := gputask.NewPod(task, index, 0, f.config.Pods)
+	pod, err := gputask.NewPod(task, 0, 0, f.config.Pods)
 	if err != nil {
 		f.t.Fatal(err)
 	}

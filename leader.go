@@ -86,17 +86,18 @@ func lead(ctx context.Context, client kubernetes.Interface, settings componentba
 	if ctx.Err() == nil {
 		return errors.New("lost the leader's lease: another gpu-controller has taken over, or the API server can't be reached")
 	}
-	return release(context.WithoutCancel(ctx), lock, clock.RealClock{})
+	release(context.WithoutCancel(ctx), lock, clock.RealClock{})
+	return nil
 }
 
 // release gives the lease back if this process holds it. The elector's own way
 // to do so would also give back a lease that was lost while workers still run.
-func release(ctx context.Context, lock resourcelock.Interface, clock clock.PassiveClock) error {
+func release(ctx context.Context, lock resourcelock.Interface, clock clock.PassiveClock) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	record, _, err := lock.Get(ctx)
 	if err != nil || record.HolderIdentity != lock.Identity() {
-		return nil //nolint:nilerr // nothing to give back, or nobody to give it to: it expires
+		return // nothing to give back, or nobody to give it to: it expires
 	}
 	now := metav1.NewTime(clock.Now())
 	err = lock.Update(ctx, resourcelock.LeaderElectionRecord{
@@ -105,7 +106,6 @@ func release(ctx context.Context, lock resourcelock.Interface, clock clock.Passi
 	if err != nil {
 		klog.FromContext(ctx).Info("The lease could not be given back and will expire", "lease", lock.Describe(), "err", err)
 	}
-	return nil
 }
 
 // leaderIdentity names this process among the candidates, and no process before

@@ -135,7 +135,7 @@ func TestAPodInTheWayIsExplainedByItsOwner(t *testing.T) {
 	former.UID, other.UID = "former", "other"
 	pod := func(owner *v1.GPUTask, change ...func(*corev1.Pod)) *corev1.Pod {
 		f := newFixture(t)
-		pod := f.podOf(owner, 0)
+		pod := f.podOf(owner)
 		pod.Name = "train"
 		for _, apply := range change {
 			apply(pod)
@@ -174,7 +174,7 @@ func TestAnObstacleThatHasGoneByItselfIsForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	task := f.store(newTask("train", 1))
-	stray := f.podOf(task, 0)
+	stray := f.podOf(task)
 	delete(stray.Labels, v1.LabelApp) // so that the cache does not show it
 	if err := f.kube.Tracker().Add(stray); err != nil {
 		t.Fatal(err)

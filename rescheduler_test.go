@@ -44,7 +44,7 @@ func (f *fixture) misplacedTask(name string) *v1.GPUTask {
 	task.Spec.GPU = "h100"
 	task.Status.Phase = v1.PhaseRunning
 	f.store(task)
-	pod := f.podOf(task, 0)
+	pod := f.podOf(task)
 	pod.Spec.NodeName, pod.Status.Phase = "old", corev1.PodRunning
 	f.storePod(pod)
 	return task

@@ -18,7 +18,7 @@ func TestAStandbyQueuesNothingAndALeaderBeginsWithEverything(t *testing.T) {
 	task := newTask("train", 1)
 	f.show(task, newTask("other", 1))
 	f.taskChanged(task, task)
-	f.podChanged(f.podOf(task, 0))
+	f.podChanged(f.podOf(task))
 	if got := f.queue.Len(); got != 0 {
 		t.Errorf("the standby has queued %d tasks", got)
 	}

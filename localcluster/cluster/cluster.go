@@ -39,6 +39,8 @@ type cluster struct {
 
 	// storageLost has an entry when the API server or etcd ended.
 	storageLost chan struct{}
+	// nodesLost has an entry when KWOK ended.
+	nodesLost chan struct{}
 }
 
 func newCluster(options Options, ports ports, group *process.Group) *cluster {
@@ -49,6 +51,7 @@ func newCluster(options Options, ports ports, group *process.Group) *cluster {
 		group:       group,
 		console:     newConsole(options.Out, options.Clock),
 		storageLost: make(chan struct{}, 1),
+		nodesLost:   make(chan struct{}, 1),
 	}
 	c.supervisor = process.NewSupervisor(group, options.Clock, c.onExit)
 	return c

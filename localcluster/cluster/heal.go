@@ -24,11 +24,19 @@ func (c *cluster) onExit(exit process.Exit) {
 	} else {
 		c.console.trouble("%s: %s; starting it again in %.1fs", exit.Name, exit.Reason, exit.Delay.Seconds())
 	}
-	if exit.Name == names.APIServer || exit.Name == names.Etcd {
-		select {
-		case c.storageLost <- struct{}{}:
-		default: // somebody will look at it already
-		}
+	switch exit.Name {
+	case names.APIServer, names.Etcd:
+		remember(c.storageLost)
+	case names.KWOK:
+		remember(c.nodesLost)
+	}
+}
+
+// remember leaves a word for whoever heals, unless there is one already.
+func remember(lost chan<- struct{}) {
+	select {
+	case lost <- struct{}{}:
+	default:
 	}
 }
 

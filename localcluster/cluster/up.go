@@ -94,6 +94,7 @@ func (c *cluster) keep(ctx context.Context) error {
 		return err
 	}
 	go c.heal(ctx)
+	go c.prodPods(ctx)
 	if c.options.AfterReady != nil {
 		if err := c.options.AfterReady(ctx, c.running()); err != nil {
 			if errors.Is(err, ErrStop) {

@@ -26,6 +26,9 @@ const (
 	// moment at which the Pod will end. It outlives a restart of KWOK. Changing
 	// it changes the end.
 	AnnotationFinishAt = "simulation.falldio.com/finish-at"
+	// AnnotationProddedAt is written after a restart of KWOK to Pods that it has
+	// overlooked: a change makes it look at them.
+	AnnotationProddedAt = "simulation.falldio.com/prodded-at"
 )
 
 // AnnotationNotReady with the value "true" makes a Node's kubelet say that the

@@ -51,7 +51,7 @@ func (d *decision) countFailures() {
 	limit := d.backoffLimit()
 	if d.status.Restarts+failures > limit {
 		d.setFailureTarget(v1.ReasonBackoffLimitExceeded,
-			fmt.Sprintf("%s, and %s would exceed spec.backoffLimit %d", message, restartCount(d.status.Restarts+failures), limit))
+			fmt.Sprintf("%s; no restart is left (spec.backoffLimit is %d)", message, limit))
 		return
 	}
 	d.status.Restarts += failures
@@ -114,13 +114,6 @@ func (d *decision) backoffLimit() int32 {
 		return defaultBackoffLimit
 	}
 	return *d.Task.Spec.BackoffLimit
-}
-
-func restartCount(n int32) string {
-	if n == 1 {
-		return "1 restart"
-	}
-	return fmt.Sprintf("%d restarts", n)
 }
 
 // defaultBackoffLimit is the default of the CRD's schema.

@@ -121,7 +121,7 @@ func TestDecide(t *testing.T) {
 		},
 		"when it is gone the next attempt starts": {
 			task: single().restarted(1, 10*time.Second),
-			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6", restarts: 1, create: []string{"train@1"}},
+			want: wanted{phase: v1.PhasePending, message: "waiting to start", restarts: 1, create: []string{"train@1"}},
 		},
 		"a failed Pod that somebody deleted does not shorten the backoff": {
 			task: single().restarted(2, 10*time.Second),
@@ -129,11 +129,11 @@ func TestDecide(t *testing.T) {
 		},
 		"one failure more than the limit fails the task and keeps the Pod": {
 			task: single().backoffLimit(1).restarted(1, time.Minute), pods: pods(single().pod(0, 1).failed(time.Second)),
-			want: wanted{phase: v1.PhaseFailed, message: "exit code 1, and 2 restarts would exceed spec.backoffLimit 1", restarts: 1, failing: v1.ReasonBackoffLimitExceeded},
+			want: wanted{phase: v1.PhaseFailed, message: "exit code 1; no restart is left (spec.backoffLimit is 1)", restarts: 1, failing: v1.ReasonBackoffLimitExceeded},
 		},
 		"with a limit of 0 the first failure is final": {
 			task: single().backoffLimit(0), pods: pods(single().pod(0, 0).failed(time.Second)),
-			want: wanted{phase: v1.PhaseFailed, message: "and 1 restart would exceed spec.backoffLimit 0", failing: v1.ReasonBackoffLimitExceeded},
+			want: wanted{phase: v1.PhaseFailed, message: "no restart is left (spec.backoffLimit is 0)", failing: v1.ReasonBackoffLimitExceeded},
 		},
 
 		"a gang restarts whole: members that run are stopped at once": {
@@ -171,7 +171,7 @@ func TestDecide(t *testing.T) {
 				t.Status.PodRestarts = []v1.PodRestarts{{Index: 1, Count: 1, LastFailureTime: *ago(10 * time.Second)}}
 			}),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(2, 0).running("b")),
-			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6", restarts: 1, create: []string{"train-1@1"}},
+			want: wanted{phase: v1.PhasePending, message: "1 of 3 Pods waits to start", restarts: 1, create: []string{"train-1@1"}},
 		},
 
 		"with RestartPod every member waits for its own failures only": {
@@ -197,6 +197,11 @@ func TestDecide(t *testing.T) {
 			task: gang().phase(v1.PhaseRunning),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(2, 0).running("b")),
 			want: wanted{phase: v1.PhasePending, message: "1 of 3 Pods waits to start", create: []string{"train-1@0"}},
+		},
+		"a Pod that vanished after a restart is not said to have failed": {
+			task: gang().phase(v1.PhaseRunning).restarted(1, time.Hour),
+			pods: pods(gang().pod(0, 1).running("a"), gang().pod(2, 1).running("b")),
+			want: wanted{phase: v1.PhasePending, message: "1 of 3 Pods waits to start", restarts: 1, create: []string{"train-1@1"}},
 		},
 		"a preempted Pod makes room for its successor and does not count": {
 			task: single(), pods: pods(lost(single().pod(0, 0).ended(corev1.PodFailed, 143, time.Second))),

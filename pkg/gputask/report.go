@@ -148,8 +148,16 @@ func (d *decision) isRestarting() bool {
 	return false
 }
 
+// awaitsRestart reports whether a member's last attempt failed and the next one
+// has not begun. A member without a Pod whose time has come was lost since.
 func (d *decision) awaitsRestart(m *member) bool {
-	return m.attempt > 0 && (m.pod == nil || m.stale) && !d.completed.has(m.index)
+	if m.attempt == 0 || d.completed.has(m.index) {
+		return false
+	}
+	if m.pod == nil {
+		return d.backoffLeft(m) > 0
+	}
+	return m.stale
 }
 
 // restartText says why there is a new start and, if it is not yet due, when.

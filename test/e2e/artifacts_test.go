@@ -43,10 +43,10 @@ func TestKubectlShowsWhatPeopleLookFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(output, "\n")
-	if got, want := strings.Fields(lines[0]), "NAME PHASE GPU GPUS PODS RUNNING RESTARTS AGE MESSAGE PRIORITY POOL NODES"; strings.Join(got, " ") != want {
+	if got, want := strings.Fields(lines[0]), "NAME PHASE GPU GPUS/POD PODS RUNNING RESTARTS AGE PRIORITY POOL MESSAGE"; strings.Join(got, " ") != want {
 		t.Errorf("columns %v, want %s", got, want)
 	}
-	if !strings.Contains(lines[1], "train   Running   h100-80gb-hbm3   1      2      2") {
+	if !strings.Contains(lines[1], "train   Running   h100-80gb-hbm3   1          2      2") {
 		t.Errorf("unexpected row: %s", lines[1])
 	}
 	all, err := s.cluster.kubectl(t.Context(), "-n", s.namespace, "get", "all")

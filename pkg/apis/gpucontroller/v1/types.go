@@ -19,15 +19,14 @@ import (
 // +kubebuilder:resource:path=gputasks,singular=gputask,shortName=gt,categories=all,scope=Namespaced
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Where the task is in its life"
 // +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.gpu`,description="GPU model that the task asks for"
-// +kubebuilder:printcolumn:name="GPUs",type=string,JSONPath=`.spec['gpu-amount']`,description="GPUs of each Pod"
+// +kubebuilder:printcolumn:name="GPUs/Pod",type=string,JSONPath=`.spec['gpu-amount']`,description="GPUs of each Pod"
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.spec.replicas`,description="Pods of the task"
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`,description="Pods that run now"
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.restarts`,description="Failures that led to a new start"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,description="What the task waits for, or how it ended"
 // +kubebuilder:printcolumn:name="Priority",type=string,JSONPath=`.spec.priority`,priority=1,description="PriorityClass"
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.nodePool`,priority=1,description="Node pool"
-// +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodes`,priority=1,description="Nodes of the task's Pods"
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,description="What the task waits for, or how it ended"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 58",message="metadata.name must have at most 58 characters, so that the Pods' names <name>-<index> are valid host names"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.dependsOn) || self.spec.dependsOn.all(d, d.name != self.metadata.name)",fieldPath=".spec.dependsOn",message="a task cannot depend on itself"
 type GPUTask struct {
@@ -62,21 +61,21 @@ type GPUTask struct {
 // +kubebuilder:validation:XValidation:rule="self.failurePolicy == oldSelf.failurePolicy",fieldPath=".failurePolicy",message="is immutable: delete the task and create it anew"
 type GPUTaskSpec struct {
 	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
-	// with its unit, for example "16Gi". At least 4Mi. It is both request and
+	// with its unit, for example "16Gi", from 4Mi to 1Pi. It is both request and
 	// limit of the task's container. Default: none, unless the template or the
 	// namespace's LimitRange sets one. Immutable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('4Mi')) >= 0",message="must be a quantity of at least 4Mi with its unit, for example \"16Gi\""
+	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('4Mi')) >= 0 && quantity(self).compareTo(quantity('1Pi')) <= 0",message="must be a quantity from 4Mi to 1Pi with its unit, for example \"16Gi\""
 	Memory string `json:"memory,omitempty"`
 
 	// cpu is the number of CPU cores of each Pod, as a Kubernetes quantity, for
-	// example "8" or "500m" (half a core). Greater than 0. It is both request
+	// example "8" or "500m" (half a core), greater than 0 and at most 100k. It is both request
 	// and limit of the task's container. Default: none, unless the template or
 	// the namespace's LimitRange sets one. Immutable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('0')) > 0",message="must be a quantity of CPU cores greater than 0, for example \"8\" or \"500m\""
+	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).compareTo(quantity('0')) > 0 && quantity(self).compareTo(quantity('100k')) <= 0",message="must be a quantity of CPU cores greater than 0 and at most 100k, for example \"8\" or \"500m\""
 	CPU string `json:"cpu,omitempty"`
 
 	// gpu is the GPU model that the task needs, for example "rtx4090" or

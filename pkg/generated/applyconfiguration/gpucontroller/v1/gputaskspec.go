@@ -18,12 +18,12 @@ import (
 // to change it.
 type GPUTaskSpecApplyConfiguration struct {
 	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
-	// with its unit, for example "16Gi". At least 4Mi. It is both request and
+	// with its unit, for example "16Gi", from 4Mi to 1Pi. It is both request and
 	// limit of the task's container. Default: none, unless the template or the
 	// namespace's LimitRange sets one. Immutable.
 	Memory *string `json:"memory,omitempty"`
 	// cpu is the number of CPU cores of each Pod, as a Kubernetes quantity, for
-	// example "8" or "500m" (half a core). Greater than 0. It is both request
+	// example "8" or "500m" (half a core), greater than 0 and at most 100k. It is both request
 	// and limit of the task's container. Default: none, unless the template or
 	// the namespace's LimitRange sets one. Immutable.
 	CPU *string `json:"cpu,omitempty"`

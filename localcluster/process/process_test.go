@@ -118,7 +118,7 @@ func TestStopEndsPoliteAndStubbornProcesses(t *testing.T) {
 		}
 	}
 	log.expectReady(t, 2)
-	supervisor.StopAll(200 * time.Millisecond)
+	supervisor.Stop(200*time.Millisecond, "polite", "stubborn")
 	log.expectEnd(t)
 }
 

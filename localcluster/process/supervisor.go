@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -97,18 +96,6 @@ func (s *Supervisor) Stop(limit time.Duration, names ...string) {
 		}
 	}
 	stopping.Wait()
-}
-
-// StopAll ends all processes together.
-func (s *Supervisor) StopAll(limit time.Duration) {
-	s.mu.Lock()
-	names := make([]string, 0, len(s.children))
-	for name := range s.children {
-		names = append(names, name)
-	}
-	s.mu.Unlock()
-	slices.Sort(names)
-	s.Stop(limit, names...)
 }
 
 // ErrNotRunning says that a supervised process was between two starts.

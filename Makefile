@@ -14,14 +14,20 @@ BIN := bin
 # ONCE=1 stops "make run" after the examples.
 ONCE ?=
 
+# NVIDIA's functions are looked up when they are called. Systems whose linker
+# does it at the start (Ubuntu) would refuse to start what has no NVIDIA driver.
+LAZY := -extldflags=-Wl,-z,lazy
+
 .PHONY: help
 help: ## Show what each target does
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build gpu-controller and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
+build: ## Build gpu-controller, nodeagent and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
 	$(GO) build -o $(BIN)/gpu-controller \
 		-ldflags "-X main.version=$(VERSION)" .
+	$(GO) build -o $(BIN)/nodeagent \
+		-ldflags "$(LAZY) -X main.version=$(VERSION)" ./nodeagent
 	$(GO) build -o $(BIN)/localcluster \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" ./localcluster
 
@@ -31,7 +37,7 @@ run: build ## Start a local Kubernetes with simulated GPUs and run the examples 
 
 .PHONY: test
 test: build ## Run all tests, those on a real API server included
-	$(GO) test -race -timeout 30m ./...
+	$(GO) test -race -timeout 30m -ldflags "$(LAZY)" ./...
 
 .PHONY: verify
 verify: lint ## Check formatting, lint, generated code, manifests and go.mod

@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	componentbaseconfig "k8s.io/component-base/config"
 	leaderelectionoptions "k8s.io/component-base/config/options"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/restconfig"
 )
 
 // options are the controller's flags.
@@ -106,13 +106,10 @@ func (o *options) validate(args []string) error {
 
 // restConfig returns the connection to the API server.
 func (o *options) restConfig() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	config, err := restconfig.Load(o.kubeconfig, "gpu-controller")
 	if err != nil {
-		return nil, fmt.Errorf("no connection to a cluster: %w (set --kubeconfig or run inside a cluster)", err)
+		return nil, err
 	}
 	config.QPS, config.Burst = o.qps, o.burst
-	config.UserAgent = rest.DefaultKubernetesUserAgent() + "/gpu-controller"
 	return config, nil
 }

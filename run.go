@@ -38,7 +38,7 @@ func run(ctx context.Context, opts *options) error {
 	server := newServer(opts.metricsBindAddress, controller.metrics, controller.ready, leaderHealth.Check)
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return server.serve(ctx) })
+	group.Go(func() error { return server.Serve(ctx) })
 	group.Go(func() error {
 		if !controller.startInformers(ctx) {
 			return nil // told to stop

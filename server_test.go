@@ -25,7 +25,7 @@ func TestServer(t *testing.T) {
 	server := newServer("", f.metrics, f.ready, func(*http.Request) error { return unhealthy })
 	get := func(path string) (int, string) {
 		answer := httptest.NewRecorder()
-		server.handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		server.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		return answer.Code, answer.Body.String()
 	}
 

@@ -18,5 +18,5 @@ const (
 
 // Files are the manifests as they are in this folder.
 //
-//go:embed kustomization.yaml base controller crds examples rbac
+//go:embed kustomization.yaml base controller crds examples nodeagent rbac
 var Files embed.FS

@@ -27,8 +27,8 @@ import (
 const (
 	defaultPodDuration  = 10 * time.Second
 	defaultStartTimeout = 3 * time.Minute
-	// noController is the value of --controller that runs none.
-	noController = "none"
+	// none is the value of --controller and --nodeagent that runs none.
+	none = "none"
 )
 
 // upFlags are the flags of "up" as they are given.
@@ -39,6 +39,7 @@ type upFlags struct {
 	podDuration    time.Duration
 	controller     string
 	controllerArgs []string
+	nodeAgent      string
 	startTimeout   time.Duration
 	keep           bool
 	examples       bool
@@ -52,6 +53,7 @@ func (f *upFlags) addTo(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.podDuration, "pod-duration", defaultPodDuration, "how long the Pods of GPUTasks run, unless annotated")
 	flags.StringVar(&f.controller, "controller", "", "the gpu-controller's program, or \"none\" (default: gpu-controller beside localcluster)")
 	flags.StringArrayVar(&f.controllerArgs, "controller-arg", nil, "one more argument for the gpu-controller; may be repeated")
+	flags.StringVar(&f.nodeAgent, "nodeagent", "", "the node agent's program, or \"none\" (default: nodeagent beside localcluster); without it the nodes have no labels about GPUs")
 	flags.DurationVar(&f.startTimeout, "start-timeout", defaultStartTimeout, "how long the cluster may take to become ready")
 	flags.BoolVar(&f.examples, "examples", false, "run the project's examples once the cluster is ready")
 	flags.BoolVar(&f.once, "once", false, "stop after the examples, with exit status 0 only if each came to the end that it should")
@@ -97,7 +99,11 @@ func (f *upFlags) options() (cluster.Options, error) {
 	if err != nil {
 		return cluster.Options{}, err
 	}
-	controller, err := controllerPath(f.controller, executable)
+	controller, err := programPath(f.controller, executable, names.GPUController)
+	if err != nil {
+		return cluster.Options{}, err
+	}
+	nodeAgent, err := programPath(f.nodeAgent, executable, names.NodeAgent)
 	if err != nil {
 		return cluster.Options{}, err
 	}
@@ -111,6 +117,7 @@ func (f *upFlags) options() (cluster.Options, error) {
 		ArtifactsPath:     artifacts.Base,
 		Controller:        controller,
 		ControllerArgs:    f.controllerArgs,
+		NodeAgent:         nodeAgent,
 		StartTimeout:      f.startTimeout,
 		Keep:              f.keep,
 		Clock:             clock.RealClock{},
@@ -118,13 +125,13 @@ func (f *upFlags) options() (cluster.Options, error) {
 	}, nil
 }
 
-// controllerPath returns "" if no controller shall run.
-func controllerPath(flag, executable string) (string, error) {
+// programPath returns where a program of ours is, or "" if none shall run.
+func programPath(flag, executable, name string) (string, error) {
 	switch flag {
-	case noController:
+	case none:
 		return "", nil
 	case "":
-		return filepath.Join(filepath.Dir(executable), names.GPUController), nil
+		return filepath.Join(filepath.Dir(executable), name), nil
 	default:
 		return filepath.Abs(flag)
 	}
@@ -134,8 +141,8 @@ func (f *upFlags) validate() error {
 	if f.once && !f.examples {
 		return errors.New("--once stops the cluster after the examples: it needs --examples")
 	}
-	if f.examples && f.controller == noController {
-		return errors.New("--examples needs the gpu-controller: leave out --controller=none")
+	if f.examples && (f.controller == none || f.nodeAgent == none) {
+		return errors.New("--examples needs gpu-controller and nodeagent: leave out --controller=none and --nodeagent=none")
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"falldio.github.io/gpu-controller/localcluster/pki"
 )
 
 const (
@@ -17,6 +19,9 @@ const (
 	clientBurst = "2000"
 
 	nodeMonitorPeriod = 2 * time.Second
+
+	// recoveryPeriod is short: people watch simulated GPUs recover.
+	recoveryPeriod = 10 * time.Second
 )
 
 // controllers are those of kube-controller-manager that a cluster without
@@ -148,6 +153,19 @@ func gpuControllerArgs(l layout, p ports, extra []string) []string {
 		"--leader-elect=false",
 		"--metrics-bind-address=" + address(p.gpuController),
 	}, extra...)
+}
+
+// nodeAgentArgs make one process the agent of all nodes, each with the rights
+// that the agent's service account has on that node.
+func nodeAgentArgs(l layout, p ports) []string {
+	return []string{
+		"--kubeconfig=" + l.userKubeconfig(userAdmin),
+		"--as=" + pki.NodeAgent.CommonName,
+		"--simulated-nodes=" + l.agents(),
+		"--simulation-faults=" + GPUFaultsPath(l.dir),
+		"--bind-address=" + address(p.nodeAgent),
+		"--recovery-period=" + recoveryPeriod.String(),
+	}
 }
 
 func applyArgs(l layout, directory string) []string {

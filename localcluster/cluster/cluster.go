@@ -78,6 +78,9 @@ func (c *cluster) start(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	if err := c.startNodeAgent(ctx); err != nil {
+		return err
+	}
 	if err := c.waitForNodes(ctx); err != nil {
 		return err
 	}
@@ -190,6 +193,31 @@ func (c *cluster) startControllers(ctx context.Context) error {
 		return err
 	}
 	return c.waitForServiceAccount(ctx)
+}
+
+// startNodeAgent starts the agent of all nodes. Its rights must have been
+// installed.
+func (c *cluster) startNodeAgent(ctx context.Context) error {
+	if c.options.NodeAgent == "" || !c.options.Profile.HasGPUs() {
+		return nil
+	}
+	nodes, err := c.options.Profile.Agents()
+	if err != nil {
+		return fmt.Errorf("making the agent's list of nodes: %w", err)
+	}
+	if err := pki.WriteFile(c.layout.agents(), nodes); err != nil {
+		return err
+	}
+	err = c.supervise(ctx, process.Spec{
+		Name:    names.NodeAgent,
+		Path:    c.options.NodeAgent,
+		Args:    nodeAgentArgs(c.layout, c.ports),
+		LogPath: c.layout.log(names.NodeAgent),
+	})
+	if err != nil {
+		return err
+	}
+	return c.waitUntilHealthy(ctx, names.NodeAgent, http.DefaultClient, "http://"+address(c.ports.nodeAgent)+"/readyz")
 }
 
 func (c *cluster) startGPUController(ctx context.Context) error {

@@ -64,7 +64,7 @@ func TestNodesCountAsReady(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := countReady([]corev1.Node{test.node}); got != test.want {
+			if got := countReady([]corev1.Node{test.node}, false); got != test.want {
 				t.Errorf("got %d, want %d", got, test.want)
 			}
 		})

@@ -12,6 +12,10 @@ type layout struct{ dir string }
 // The file exists exactly while the cluster is ready.
 func KubeconfigPath(dir string) string { return filepath.Join(dir, "kubeconfig") }
 
+// GPUFaultsPath returns where the cluster in a directory looks for faults of its
+// simulated GPUs.
+func GPUFaultsPath(dir string) string { return filepath.Join(dir, "gpu-faults.yaml") }
+
 func (l layout) kubeconfig() string { return KubeconfigPath(l.dir) }
 func (l layout) userKubeconfig(user string) string {
 	return filepath.Join(l.dir, user+".kubeconfig")
@@ -22,6 +26,7 @@ func (l layout) log(component string) string { return filepath.Join(l.logs(), co
 func (l layout) etcdData() string            { return filepath.Join(l.dir, "etcd") }
 func (l layout) kwokHome() string            { return filepath.Join(l.dir, "kwok") }
 func (l layout) kwokConfig() string          { return filepath.Join(l.dir, "kwok", "stages.yaml") }
+func (l layout) agents() string              { return filepath.Join(l.dir, "nodeagent.yaml") }
 func (l layout) artifacts() string           { return filepath.Join(l.dir, "artifacts") }
 
 func (l layout) kubectlCache() string { return KubectlCachePath(l.dir) }

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 const (
@@ -47,7 +49,7 @@ func (c *cluster) waitForNodes(ctx context.Context) error {
 		if err != nil {
 			return false, nil //nolint:nilerr // it may work the next time
 		}
-		ready = countReady(nodes.Items)
+		ready = countReady(nodes.Items, c.options.NodeAgent != "")
 		return ready >= want, nil
 	})
 	if err != nil {
@@ -57,10 +59,12 @@ func (c *cluster) waitForNodes(ctx context.Context) error {
 	return nil
 }
 
-func countReady(nodes []corev1.Node) int {
+// countReady counts the nodes that would take Pods. With an agent, those with
+// GPUs have its labels as well.
+func countReady(nodes []corev1.Node, agent bool) int {
 	count := 0
 	for i := range nodes {
-		if isReady(&nodes[i]) && !isTaintedNotReady(&nodes[i]) {
+		if isReady(&nodes[i]) && !isTaintedNotReady(&nodes[i]) && (!agent || isLabelled(&nodes[i])) {
 			count++
 		}
 	}
@@ -74,6 +78,11 @@ func isReady(node *corev1.Node) bool {
 		}
 	}
 	return false
+}
+
+func isLabelled(node *corev1.Node) bool {
+	_, hasGPUs := node.Status.Capacity[v1.ResourceGPU]
+	return !hasGPUs || node.Labels[v1.LabelGPUCount] != ""
 }
 
 // isTaintedNotReady is true for new nodes until the controller manager has

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"falldio.github.io/gpu-controller/localcluster/names"
 	"falldio.github.io/gpu-controller/localcluster/profile"
 )
 
@@ -39,6 +40,9 @@ type Options struct {
 	Controller string
 	// ControllerArgs are added to the gpu-controller's arguments.
 	ControllerArgs []string
+	// NodeAgent is the node agent's program. None runs if it is empty; the nodes
+	// have no labels about GPUs then.
+	NodeAgent string
 	// StartTimeout is how long the cluster may take to become ready.
 	StartTimeout time.Duration
 	// Keep spares the directory at the end.
@@ -65,18 +69,26 @@ type Running struct {
 var ErrStop = errors.New("stop the cluster")
 
 func (o *Options) validate() error {
-	if o.Controller == "" {
+	return errors.Join(
+		validateProgram(names.GPUController, "controller", o.Controller),
+		validateProgram(names.NodeAgent, "nodeagent", o.NodeAgent),
+	)
+}
+
+// validateProgram checks that a program of ours can be run; none is fine.
+func validateProgram(name, flag, path string) error {
+	if path == "" {
 		return nil
 	}
-	info, err := os.Stat(o.Controller)
+	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no gpu-controller at %s: build it with `make build`, name another one with --controller=PATH, or run without it with --controller=none", o.Controller)
+		return fmt.Errorf("there is no %[1]s at %[3]s: build it with `make build`, name another one with --%[2]s=PATH, or run without it with --%[2]s=none", name, flag, path)
 	}
 	if err != nil {
-		return fmt.Errorf("gpu-controller: %w", err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	if info.IsDir() || info.Mode().Perm()&0o111 == 0 {
-		return fmt.Errorf("gpu-controller: %s is no program", o.Controller)
+		return fmt.Errorf("%s: %s is no program", name, path)
 	}
 	return nil
 }

@@ -26,11 +26,11 @@ const (
 // ports are the ports of the cluster's servers on the loopback interface, for
 // the life of the cluster.
 type ports struct {
-	etcd, etcdPeer, apiServer, controllerManager, scheduler, kwok, gpuController int
+	etcd, etcdPeer, apiServer, controllerManager, scheduler, kwok, gpuController, nodeAgent int
 }
 
 func (p *ports) all() []*int {
-	return []*int{&p.etcd, &p.etcdPeer, &p.apiServer, &p.controllerManager, &p.scheduler, &p.kwok, &p.gpuController}
+	return []*int{&p.etcd, &p.etcdPeer, &p.apiServer, &p.controllerManager, &p.scheduler, &p.kwok, &p.gpuController, &p.nodeAgent}
 }
 
 // freePorts chooses ports that are free now.

@@ -11,6 +11,7 @@
 package components
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -29,6 +30,7 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 	kwokconfig "sigs.k8s.io/kwok/pkg/config"
 	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
 	kwoklog "sigs.k8s.io/kwok/pkg/log"
@@ -44,6 +46,7 @@ var entryPoints = map[string]func() int{
 	names.ControllerManager: func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
 	names.Scheduler:         func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
 	names.Kubectl:           runKubectl,
+	names.Kubelet:           func() int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
 	names.KWOK:              runKWOK,
 }
 

@@ -13,8 +13,14 @@ const (
 	ControllerManager = "kube-controller-manager"
 	Scheduler         = "kube-scheduler"
 	Kubectl           = "kubectl"
-	KWOK              = "kwok"
+	// Kubelet is no part of a local cluster, whose nodes are simulated. It is
+	// there to add a real one: see test/realnode.
+	Kubelet = "kubelet"
+	KWOK    = "kwok"
 )
 
-// GPUController is the project's own controller, a binary beside localcluster.
-const GPUController = "gpu-controller"
+// The project's own processes, binaries beside localcluster.
+const (
+	GPUController = "gpu-controller"
+	NodeAgent     = "nodeagent"
+)

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -31,21 +31,26 @@ const (
 	operatingSystem = "linux"
 	simulated       = "simulated"
 	runtimeVersion  = "kwok://" + simulated
-
-	bytesPerMebibyte = 1 << 20
 )
 
 // ownLabels are the labels that Nodes sets.
 var ownLabels = sets.New(
 	corev1.LabelHostname, corev1.LabelOSStable, corev1.LabelArchStable, LabelType,
-	v1.LabelGPUModel, v1.LabelGPUCount, v1.LabelGPUMemory, v1.LabelNodePool, v1.LabelLeaf,
+	v1.LabelNodePool, v1.LabelLeaf,
 )
+
+// isAgentLabel is true for the labels that the node agent writes.
+func isAgentLabel(key string) bool {
+	return key == v1.LabelGPUModel || strings.HasPrefix(key, v1.LabelGPUModel+"-")
+}
 
 // firstAddress is where the nodes' addresses begin. They exist nowhere, and
 // overlap neither Services nor Pods.
 var firstAddress = netip.AddrFrom4([4]byte{10, 128, 0, 1})
 
-// Nodes returns the Nodes of a valid profile. Equal profiles give equal Nodes.
+// Nodes returns the Nodes of a valid profile, with the capacity that a device
+// plugin would give them; their labels about GPUs are the node agent's. Equal
+// profiles give equal Nodes.
 func (p *Profile) Nodes(kubeletVersion string) []*corev1.Node {
 	var nodes []*corev1.Node
 	leaves := 0
@@ -76,7 +81,7 @@ func (g *NodeGroup) leaves() int {
 }
 
 func (g *NodeGroup) node(index int, kubeletVersion string) *corev1.Node {
-	name := fmt.Sprintf("%s-%d", g.Name, index)
+	name := g.nodeName(index)
 	resources := g.resources()
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -110,12 +115,6 @@ func (g *NodeGroup) labels(hostname string) map[string]string {
 	maps.Copy(labels, g.Labels)
 	if g.Pool != "" {
 		labels[v1.LabelNodePool] = g.Pool
-	}
-	if g.GPUsPerNode > 0 {
-		memory := quantity(g.GPUMemory)
-		labels[v1.LabelGPUModel] = g.Model
-		labels[v1.LabelGPUCount] = strconv.Itoa(g.GPUsPerNode)
-		labels[v1.LabelGPUMemory] = strconv.FormatInt(memory.Value()/bytesPerMebibyte, 10)
 	}
 	return labels
 }

@@ -32,6 +32,9 @@ type NodeGroup struct {
 	// GPUMemory is the memory of each GPU, for example "81559Mi". The default
 	// follows the model: "40960Mi" for "a100-40gb".
 	GPUMemory string `json:"gpuMemory,omitempty"`
+	// NVLinkGroup is how many GPUs with neighbouring indexes reach each other over
+	// NVLink: 2 for bridged pairs, all of a node for a switch. By default none do.
+	NVLinkGroup int `json:"nvlinkGroup,omitempty"`
 	// CPU of each node, "192" by default.
 	CPU string `json:"cpu,omitempty"`
 	// Memory of each node, "2Ti" by default.

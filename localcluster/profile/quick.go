@@ -24,6 +24,7 @@ var (
 	}
 	quickNumbers = map[string]func(*NodeGroup) *int{
 		"count":          func(g *NodeGroup) *int { return &g.Count },
+		"nvlink-group":   func(g *NodeGroup) *int { return &g.NVLinkGroup },
 		"gpus":           func(g *NodeGroup) *int { return &g.GPUsPerNode },
 		"pods":           func(g *NodeGroup) *int { return &g.Pods },
 		"nodes-per-leaf": func(g *NodeGroup) *int { return &g.NodesPerLeaf },

@@ -44,6 +44,7 @@ func validateGroup(path *field.Path, group *NodeGroup) field.ErrorList {
 	errs := validateName(path.Child("name"), group.Name)
 	errs = append(errs, validateRange(path.Child("count"), group.Count, 1, maxNodes)...)
 	errs = append(errs, validateRange(path.Child("gpusPerNode"), group.GPUsPerNode, 0, maxGPUsPerNode)...)
+	errs = append(errs, validateRange(path.Child("nvlinkGroup"), group.NVLinkGroup, 0, maxGPUsPerNode)...)
 	errs = append(errs, validateRange(path.Child("pods"), group.Pods, 1, maxNodes)...)
 	errs = append(errs, validateRange(path.Child("nodesPerLeaf"), group.NodesPerLeaf, 0, maxNodes)...)
 	errs = append(errs, validateQuantity(path.Child("cpu"), group.CPU)...)
@@ -114,8 +115,8 @@ func validateLabelValue(path *field.Path, value string) field.ErrorList {
 func validateLabels(path *field.Path, labels map[string]string) field.ErrorList {
 	errs := metav1validation.ValidateLabels(labels, path)
 	for key := range labels {
-		if ownLabels.Has(key) {
-			errs = append(errs, field.Forbidden(path.Key(key), "localcluster sets this label from the group's other fields"))
+		if ownLabels.Has(key) || isAgentLabel(key) {
+			errs = append(errs, field.Forbidden(path.Key(key), "this label is made of the group's other fields"))
 		}
 	}
 	return errs

@@ -19,6 +19,19 @@ const (
 	// LabelGPUMemory is the memory of each GPU of a node in MiB, as a plain
 	// integer, so that node affinity can compare it with Gt.
 	LabelGPUMemory = GroupName + "/gpu-memory"
+	// LabelGPUDriver is the version of the GPUs' driver, "570.124.06".
+	LabelGPUDriver = GroupName + "/gpu-driver"
+	// LabelGPUCUDA is the newest CUDA version that the driver supports, "12.8".
+	LabelGPUCUDA = GroupName + "/gpu-cuda"
+	// LabelGPUComputeCapability is the CUDA compute capability of a node's GPUs,
+	// "9.0".
+	LabelGPUComputeCapability = GroupName + "/gpu-compute-capability"
+	// LabelGPUHealth is Healthy, Degraded (some GPUs are not healthy) or
+	// Unhealthy (none is).
+	LabelGPUHealth = GroupName + "/gpu-health"
+	// LabelGPUFreeMemory is how much of the node's GPU memory is free, in
+	// percent, rounded down to 0, 25, 50 or 75.
+	LabelGPUFreeMemory = GroupName + "/gpu-free-memory"
 	// LabelNodePool names the node pool that a node belongs to. It is what
 	// spec.nodePool of a GPUTask selects.
 	LabelNodePool = GroupName + "/node-pool"
@@ -29,6 +42,13 @@ const (
 	TaintGPU = GroupName + "/gpu"
 	// TaintNVIDIA is the taint that cloud providers put on GPU nodes.
 	TaintNVIDIA = "nvidia.com/gpu"
+)
+
+// The values of LabelGPUHealth.
+const (
+	GPUsHealthy   = "Healthy"
+	GPUsDegraded  = "Degraded"
+	GPUsUnhealthy = "Unhealthy"
 )
 
 // Labels of the Pods that a GPUTask owns.

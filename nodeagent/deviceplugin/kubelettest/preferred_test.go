@@ -1,0 +1,95 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelettest
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager/bitmask"
+)
+
+func TestTheKubeletTakesWhatThePluginPrefers(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	k := m.startKubelet(t)
+	m.start(t, gpus, pool(t, tenGPUs()))
+	k.awaitAmount(t, gpus, amount{10, 10})
+	steps := []struct {
+		what string
+		pod  *corev1.Pod
+		want []string
+	}{
+		{"a single GPU breaks a pair on the smaller NUMA node", gpuPod("one", 1), gpuIDs(6)},
+		{"the next one completes it", gpuPod("another", 1), gpuIDs(7)},
+		{"two are a pair", gpuPod("two", 2), gpuIDs(8, 9)},
+		{"a claim is honoured", claim(t, gpuPod("claims", 2), gpus, gpuIDs(2, 4)...), gpuIDs(2, 4)},
+	}
+	for _, step := range steps {
+		k.mustAdmit(t, step.pod)
+		if diff := cmp.Diff(step.want, k.devices(step.pod, gpus)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.what, diff)
+		}
+	}
+}
+
+func TestClaimsOfPodsThatWaitAreKept(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	k := m.startKubelet(t)
+	m.start(t, gpus, pool(t, tenGPUs()))
+	k.awaitAmount(t, gpus, amount{10, 10})
+	older, newer := claim(t, gpuPod("older", 2), gpus, gpuIDs(6, 7)...), claim(t, gpuPod("newer", 2), gpus, gpuIDs(0, 1)...)
+	newer.CreationTimestamp = metav1.Unix(1000, 0)
+	m.bind(newer, older)
+
+	// A Pod of another size gets neither, although the pair 6, 7 would be the
+	// best to break.
+	stranger := gpuPod("stranger", 1)
+	k.mustAdmit(t, stranger)
+	if diff := cmp.Diff(gpuIDs(8), k.devices(stranger, gpus)); diff != "" {
+		t.Errorf("devices of a stranger (-want +got):\n%s", diff)
+	}
+	for _, pod := range []*corev1.Pod{older, newer} {
+		if err := k.admit(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(gpuIDs(6, 7), k.devices(older, gpus)); diff != "" {
+		t.Errorf("devices of the older Pod (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(gpuIDs(0, 1), k.devices(newer, gpus)); diff != "" {
+		t.Errorf("devices of the newer Pod (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheKubeletsTopologyManagerHasTheFirstWord has the kubelet insist on a NUMA
+// node, so that the plugin chooses among its devices.
+func TestTheKubeletsTopologyManagerHasTheFirstWord(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	mask, err := bitmask.NewBitMask(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := m.startKubeletWith(t, topologymanager.NewFakeManagerWithHint(&topologymanager.TopologyHint{NUMANodeAffinity: mask, Preferred: true}))
+	m.start(t, gpus, pool(t, tenGPUs()))
+	k.awaitAmount(t, gpus, amount{10, 10})
+	pod := gpuPod("two", 2)
+	k.mustAdmit(t, pod)
+	if diff := cmp.Diff(gpuIDs(0, 1), k.devices(pod, gpus)); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	// More than the node has: the kubelet takes its six devices, the plugin adds
+	// two.
+	m.end(pod.UID)
+	eight := gpuPod("eight", 8)
+	k.mustAdmit(t, eight)
+	if diff := cmp.Diff(gpuIDs(0, 1, 2, 3, 4, 5, 6, 7), k.devices(eight, gpus)); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+}

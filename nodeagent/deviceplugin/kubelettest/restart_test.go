@@ -1,0 +1,231 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelettest
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+func TestThePluginRestarts(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	k := m.startKubelet(t)
+	first := m.start(t, gpus, pool(t, tenGPUs()))
+	k.awaitAmount(t, gpus, amount{10, 10})
+	pod := gpuPod("works", 8)
+	k.mustAdmit(t, pod)
+	before := k.devices(pod, gpus)
+
+	first.stop()
+	k.awaitAmount(t, gpus, amount{10, 0})
+	if sockets := m.sockets(t); len(sockets) != 1 {
+		t.Errorf("the plugin left its socket: %v", sockets)
+	}
+	m.start(t, gpus, pool(t, tenGPUs()))
+	k.awaitAmount(t, gpus, amount{10, 10})
+	if diff := cmp.Diff(before, k.devices(pod, gpus)); diff != "" {
+		t.Errorf("devices of the running Pod (-before +after):\n%s", diff)
+	}
+	// Its container restarts.
+	if err := k.admit(pod); err != nil {
+		t.Errorf("the container can't restart: %v", err)
+	}
+	k.mustAdmit(t, gpuPod("new", 2))
+}
+
+func TestTheKubeletRestarts(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	k := m.startKubelet(t)
+	p := pool(t, tenGPUs())
+	plugin := m.start(t, gpus, p)
+	other := m.start(t, rdma, pool(t, tenGPUs()))
+	k.awaitAmount(t, gpus, amount{10, 10})
+	k.awaitAmount(t, rdma, amount{10, 10})
+	pod := gpuPod("works", 8)
+	k.mustAdmit(t, pod)
+	before := k.devices(pod, gpus)
+
+	for life := 2; life <= 4; life++ {
+		k.stop()
+		k = m.startKubelet(t)
+		plugin.awaitRegistrations(t, life)
+		other.awaitRegistrations(t, life)
+		k.awaitAmount(t, gpus, amount{10, 10})
+		k.awaitAmount(t, rdma, amount{10, 10})
+		if diff := cmp.Diff(before, k.devices(pod, gpus)); diff != "" {
+			t.Errorf("devices of the running Pod (-before +after):\n%s", diff)
+		}
+	}
+	next := gpuPod("new", 2)
+	k.mustAdmit(t, next)
+	if diff := cmp.Diff(gpuIDs(8, 9), k.devices(next, gpus)); diff != "" {
+		t.Errorf("devices of the new Pod (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheKubeletComesLater(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	plugin := m.start(t, gpus, pool(t, tenGPUs()))
+	await(t, func() bool { return plugin.Status().LastError != nil }, func() any { return "no complaint" })
+	k := m.startKubelet(t)
+	k.awaitAmount(t, gpus, amount{10, 10})
+}
+
+func TestTheFolderComesLater(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	if err := os.Remove(m.dir); err != nil {
+		t.Fatal(err)
+	}
+	plugin := m.start(t, gpus, pool(t, tenGPUs()))
+	await(t, func() bool { return plugin.Status().LastError != nil }, func() any { return "no complaint" })
+	k := m.startKubelet(t)
+	k.awaitAmount(t, gpus, amount{10, 10})
+}
+
+func TestTheSocketIsDeleted(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	k := m.startKubelet(t)
+	plugin := m.start(t, gpus, pool(t, tenGPUs()))
+	k.awaitAmount(t, gpus, amount{10, 10})
+	before := m.sockets(t)
+	for _, name := range before {
+		if name != "kubelet.sock" {
+			if err := os.Remove(filepath.Join(m.dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	await(t, func() bool { return cmp.Equal(before, m.sockets(t)) }, func() any { return m.sockets(t) })
+	k.awaitAmount(t, gpus, amount{10, 10})
+	if got := plugin.Status(); !got.Registered || got.Registrations != 1 {
+		t.Errorf("the connection was lost: %+v", got)
+	}
+}
+
+func TestPluginsOverlap(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		oldStops bool
+	}{
+		"and the old one stops": {true},
+		"and the new one stops": {false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			k := m.startKubelet(t)
+			older := m.start(t, gpus, pool(t, tenGPUs()))
+			k.awaitAmount(t, gpus, amount{10, 10})
+			devices := tenGPUs()
+			devices[0].Healthy = false // so that the two can be told apart
+			newer := m.start(t, gpus, pool(t, devices))
+			newer.awaitRegistrations(t, 1)
+			k.awaitAmount(t, gpus, amount{10, 9})
+
+			stays, want := newer, amount{10, 9}
+			if test.oldStops {
+				older.stop()
+			} else {
+				stays, want = older, amount{10, 10}
+				newer.stop()
+			}
+			stays.awaitRegistrations(t, 2)
+			k.awaitAmount(t, gpus, want)
+			k.mustAdmit(t, gpuPod("works", 9))
+		})
+	}
+}
+
+// rogue registers like a plugin that is then killed: it leaves its socket.
+func (m *machine) rogue(t *testing.T) (kill func()) {
+	t.Helper()
+	const name = "falldio.com_gpu-deadbeef.sock"
+	listener, err := net.Listen("unix", filepath.Join(m.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	server := grpc.NewServer()
+	pluginapi.RegisterDevicePluginServer(server, rogueService{})
+	go func() { _ = server.Serve(listener) }()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(m.dir, "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = pluginapi.NewRegistrationClient(conn).Register(t.Context(), &pluginapi.RegisterRequest{
+		Version: pluginapi.Version, Endpoint: name, ResourceName: gpus,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server.Stop
+}
+
+type rogueService struct {
+	pluginapi.UnimplementedDevicePluginServer
+}
+
+func (rogueService) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
+	return &pluginapi.DevicePluginOptions{}, nil
+}
+
+func (rogueService) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
+	if err := stream.Send(&pluginapi.ListAndWatchResponse{}); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+func TestAnOverlappingPluginIsKilled(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	k := m.startKubelet(t)
+	plugin := m.start(t, gpus, pool(t, tenGPUs()))
+	k.awaitAmount(t, gpus, amount{10, 10})
+	kill := m.rogue(t)
+	k.awaitAmount(t, gpus, amount{0, 0})
+	kill()
+	plugin.awaitRegistrations(t, 2)
+	k.awaitAmount(t, gpus, amount{10, 10})
+	await(t, func() bool { return len(m.sockets(t)) == 2 }, func() any { return m.sockets(t) })
+}
+
+func TestTheSocketOfADeadPluginIsDeleted(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	k := m.startKubelet(t)
+	m.rogue(t)()
+	m.start(t, gpus, pool(t, tenGPUs()))
+	k.awaitAmount(t, gpus, amount{10, 10})
+	await(t, func() bool { return len(m.sockets(t)) == 2 }, func() any { return m.sockets(t) })
+}
+
+// sockets returns the names of the sockets in the folder.
+func (m *machine) sockets(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(m.dir, "*.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range paths {
+		paths[i] = filepath.Base(paths[i])
+	}
+	return paths
+}

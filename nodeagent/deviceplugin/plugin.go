@@ -1,0 +1,144 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/klog/v2"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	"k8s.io/utils/clock"
+)
+
+// Config says what a Plugin offers, and how.
+type Config struct {
+	// Resource is the extended resource's name, for example "falldio.com/gpu".
+	Resource string
+	// Pool is its devices.
+	Pool *Pool
+	// Claims is what the scheduler has chosen. Optional.
+	Claims Claims
+	// EnvVar is the environment variable that gives a container the IDs of its
+	// devices; none if empty.
+	EnvVar string
+	// CDIKind is the kind of the devices for the Container Device Interface, for
+	// example "nvidia.com/gpu"; none if empty.
+	CDIKind string
+	// Allocated is called after every allocation, and must return at once.
+	// Optional.
+	Allocated func()
+	// Dir is the kubelet's folder for device plugins; the kubelet's default if
+	// empty.
+	Dir   string
+	Clock clock.Clock
+	// Timing has defaults.
+	Timing Timing
+}
+
+// Timing is how patient a Plugin is. Zero stands for the default.
+type Timing struct {
+	// Poll is how often to look at the folder even if nothing seems to happen:
+	// 10s.
+	Poll time.Duration
+	// Retry is how long to wait at least before a lost registration is renewed:
+	// 500ms. It doubles from one failure to the next, up to MaxRetry: 30s; jitter
+	// adds up to as much again.
+	Retry, MaxRetry time.Duration
+	// Stream is how long the kubelet may take to ask for the devices after it
+	// has accepted a registration: 5s.
+	Stream time.Duration
+}
+
+func (t Timing) withDefaults() Timing {
+	for field, value := range map[*time.Duration]time.Duration{
+		&t.Poll: 10 * time.Second, &t.Retry: 500 * time.Millisecond, &t.MaxRetry: 30 * time.Second, &t.Stream: 5 * time.Second,
+	} {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	return t
+}
+
+// Plugin offers a resource to the kubelet.
+type Plugin struct {
+	config  Config
+	sockets *sockets
+	streams *streams
+	service *service
+
+	mu            sync.Mutex
+	registrations int
+	lastError     error
+}
+
+// New returns a Plugin that does nothing until Run.
+func New(config Config) (*Plugin, error) {
+	if problems := validation.IsQualifiedName(config.Resource); len(problems) > 0 {
+		return nil, fmt.Errorf("resource %q: %s", config.Resource, problems[0])
+	}
+	if !strings.Contains(config.Resource, "/") {
+		return nil, fmt.Errorf("resource %q: an extended resource's name begins with a domain", config.Resource)
+	}
+	if config.Pool == nil || config.Clock == nil {
+		return nil, errors.New("a device plugin needs devices and a clock")
+	}
+	if config.Dir == "" {
+		config.Dir = pluginapi.DevicePluginPath
+	}
+	config.Timing = config.Timing.withDefaults()
+	p := &Plugin{config: config, sockets: newSockets(config.Dir, config.Resource), streams: newStreams()}
+	p.service = &service{
+		resource: config.Resource, pool: config.Pool, claims: config.Claims, envVar: config.EnvVar,
+		cdiKind: config.CDIKind, allocated: config.Allocated, streams: p.streams,
+	}
+	return p, nil
+}
+
+// Run offers the resource, as soon as there are devices, until ctx ends. It may
+// run only once. Whatever the kubelet does is no reason to end earlier.
+func (p *Plugin) Run(ctx context.Context) {
+	logger := klog.FromContext(ctx).WithValues("resource", p.config.Resource)
+	ctx = klog.NewContext(ctx, logger)
+	p.service.logger = logger
+	if !p.awaitDevices(ctx) {
+		return
+	}
+	server := newServer(p.sockets.path(), p.service)
+	folder := newFolder(ctx, p.config.Dir)
+	defer folder.close()
+	keeper := newKeeper(p, server, folder)
+	for ctx.Err() == nil {
+		keeper.wait(ctx, keeper.look(ctx))
+	}
+	p.streams.stop()
+	server.stop(p.config.Clock)
+	logger.V(2).Info("Stopped")
+}
+
+// awaitDevices returns false if ctx ends first.
+func (p *Plugin) awaitDevices(ctx context.Context) bool {
+	for {
+		_, changed := p.config.Pool.list()
+		if p.config.Pool.ready() {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (p *Plugin) kubeletSocket() string {
+	return filepath.Join(p.config.Dir, filepath.Base(pluginapi.KubeletSocket))
+}

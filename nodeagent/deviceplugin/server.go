@@ -1,0 +1,108 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+	"k8s.io/klog/v2"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// dialTimeout bounds connecting to a socket on this machine.
+	dialTimeout = time.Second
+	// stopTimeout bounds waiting for calls at the end.
+	stopTimeout = 2 * time.Second
+)
+
+// server serves on a socket, and again if somebody deletes it. Connections that
+// there are survive that.
+type server struct {
+	path     string
+	grpc     *grpc.Server
+	listener *net.UnixListener
+	file     os.FileInfo // of the socket
+}
+
+func newServer(path string, service pluginapi.DevicePluginServer) *server {
+	s := &server{path: path, grpc: grpc.NewServer()}
+	pluginapi.RegisterDevicePluginServer(s.grpc, service)
+	return s
+}
+
+// ensure makes sure that the server listens. When it returns, the kubelet can
+// connect.
+func (s *server) ensure(ctx context.Context) error {
+	if s.listener != nil && isFile(s.path, s.file) {
+		return nil
+	}
+	s.closeListener()
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("listening: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", s.path)
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	unix, ok := listener.(*net.UnixListener)
+	if !ok {
+		return fmt.Errorf("listening: %T is no socket", listener)
+	}
+	// It would delete the socket by its name, even if it is another one by then.
+	unix.SetUnlinkOnClose(false)
+	s.listener = unix
+	if s.file, err = os.Lstat(s.path); err != nil {
+		return fmt.Errorf("listening: %w", err) // deleted already: try again
+	}
+	logger := klog.FromContext(ctx)
+	go func() {
+		if err := s.grpc.Serve(unix); err != nil && !errors.Is(err, net.ErrClosed) {
+			logger.Error(err, "Serving ended", "socket", s.path)
+		}
+	}()
+	logger.V(2).Info("Serving", "socket", s.path)
+	return nil
+}
+
+func (s *server) closeListener() {
+	if s.listener != nil {
+		_ = s.listener.Close() // Serve reports it
+		s.listener = nil
+	}
+}
+
+// stop ends the server after the calls that it is busy with, and deletes its
+// socket.
+func (s *server) stop(clock clock.Clock) {
+	if s.listener != nil && isFile(s.path, s.file) {
+		_ = os.Remove(s.path) // the next process deletes it otherwise
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.grpc.GracefulStop()
+	}()
+	timer := clock.NewTimer(stopTimeout)
+	defer timer.Stop()
+	select {
+	case <-stopped:
+	case <-timer.C():
+		s.grpc.Stop()
+		<-stopped
+	}
+}
+
+// isFile is true if there is this very file at the path.
+func isFile(path string, file os.FileInfo) bool {
+	now, err := os.Lstat(path)
+	return err == nil && file != nil && os.SameFile(now, file) && now.ModTime().Equal(file.ModTime())
+}

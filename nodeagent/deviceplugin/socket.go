@@ -1,0 +1,104 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/rand"
+)
+
+const (
+	socketSuffix = ".sock"
+	// instanceLength is the length of what makes a socket's name unique.
+	instanceLength = 8
+	// maxPrefix keeps the path under the 108 bytes that a socket's path may have.
+	maxPrefix = 40
+	// deathGrace is how long a socket may be silent: a socket that is new is, for
+	// a moment.
+	deathGrace = time.Second
+)
+
+// sockets names the sockets of a resource's plugins. Each process has a name of
+// its own, so that processes that overlap don't take each other's socket away.
+type sockets struct {
+	dir, own string
+	pattern  *regexp.Regexp
+	// silent is when nobody was first found listening on a socket.
+	silent map[string]time.Time
+}
+
+func newSockets(dir, resource string) *sockets {
+	prefix := strings.ReplaceAll(resource, "/", "_")
+	if len(prefix) > maxPrefix {
+		hash := fnv.New32a()
+		_, _ = hash.Write([]byte(resource)) // it never fails
+		prefix = fmt.Sprintf("%s_%08x", prefix[:maxPrefix-9], hash.Sum32())
+	}
+	return &sockets{
+		dir:     dir,
+		own:     prefix + "-" + rand.String(instanceLength) + socketSuffix,
+		silent:  map[string]time.Time{},
+		pattern: regexp.MustCompile("^" + regexp.QuoteMeta(prefix) + "-[a-z0-9]{8}" + regexp.QuoteMeta(socketSuffix) + "$"),
+	}
+}
+
+func (s *sockets) path() string { return filepath.Join(s.dir, s.own) }
+
+// others returns the names of the sockets on which other processes serve the
+// resource. It deletes those of processes that have died; the caller should come
+// back after the grace period if there are silent ones.
+func (s *sockets) others(ctx context.Context, now time.Time) (map[string]bool, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("looking for other plugins: %w", err)
+	}
+	others := map[string]bool{}
+	silent := map[string]time.Time{}
+	for _, entry := range entries {
+		name := entry.Name()
+		if name == s.own || !s.pattern.MatchString(name) {
+			continue
+		}
+		others[name] = true
+		if !nobodyListens(ctx, filepath.Join(s.dir, name)) {
+			continue
+		}
+		since, known := s.silent[name]
+		if !known {
+			since = now
+		}
+		silent[name] = since
+		if now.Sub(since) < deathGrace {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("deleting the socket of a dead plugin: %w", err)
+		}
+		delete(others, name)
+		delete(silent, name)
+	}
+	s.silent = silent
+	return others, nil
+}
+
+// nobodyListens is true if connecting to a socket is refused.
+func nobodyListens(ctx context.Context, path string) bool {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return errors.Is(err, syscall.ECONNREFUSED)
+	}
+	_ = conn.Close() // nothing was sent
+	return false
+}

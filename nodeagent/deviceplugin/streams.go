@@ -1,0 +1,71 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceplugin
+
+import "sync"
+
+// streams counts the kubelet's open ListAndWatch streams by the registration
+// that they followed. Only those of the last one say that the kubelet listens:
+// it goes on reading an older one, but takes nothing from it once it has dropped
+// the plugin.
+type streams struct {
+	// changed gets a value when a stream begins or ends.
+	changed chan struct{}
+	// stopping is closed when all streams shall end.
+	stopping chan struct{}
+	stopOnce sync.Once
+
+	mu     sync.Mutex
+	latest int
+	open   map[int]int
+	begun  bool // a stream of the latest registration has begun
+}
+
+func newStreams() *streams {
+	return &streams{changed: make(chan struct{}, 1), stopping: make(chan struct{}), open: map[int]int{}}
+}
+
+// expect counts the streams that begin from now on for a new registration.
+func (s *streams) expect() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.latest++
+	s.begun = false
+}
+
+func (s *streams) begin() (registration int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[s.latest]++
+	s.begun = true
+	s.notify()
+	return s.latest
+}
+
+func (s *streams) end(registration int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[registration]--
+	if s.open[registration] == 0 {
+		delete(s.open, registration)
+	}
+	s.notify()
+}
+
+func (s *streams) notify() {
+	select {
+	case s.changed <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// state says whether a stream of the latest registration has begun, and whether
+// one is open.
+func (s *streams) state() (begun, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begun, s.open[s.latest] > 0
+}
+
+func (s *streams) stop() { s.stopOnce.Do(func() { close(s.stopping) }) }

@@ -1,0 +1,88 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpu
+
+// Quantity is something that a GPU measures or counts. Units are base units.
+type Quantity int
+
+// The quantities. Gauges unless said otherwise.
+const (
+	// Utilization is the share of time in which a kernel ran, 0 to 1.
+	Utilization Quantity = iota
+	// MemoryUtilization is the share of time in which memory was read or
+	// written, 0 to 1.
+	MemoryUtilization
+	// EncoderUtilization and DecoderUtilization are those of the video engines,
+	// 0 to 1.
+	EncoderUtilization
+	DecoderUtilization
+	// MemoryUsed, MemoryFree and MemoryReserved (by the driver) are in bytes.
+	// They add up to Info.MemoryBytes.
+	MemoryUsed
+	MemoryFree
+	MemoryReserved
+	// Temperature and MemoryTemperature are in degrees Celsius.
+	Temperature
+	MemoryTemperature
+	// FanSpeed is a share of the highest speed, 0 to 1.
+	FanSpeed
+	// Power and PowerLimit are in watts.
+	Power
+	PowerLimit
+	// Energy is in joules since the driver was loaded; a counter.
+	Energy
+	// SMClock and MemoryClock are in hertz.
+	SMClock
+	MemoryClock
+	// ThrottleReasons is NVML's bit mask of what slows the clocks down.
+	ThrottleReasons
+	// PCIeReceived and PCIeTransmitted are in bytes per second. Measuring takes
+	// 20 ms each, so they are measured on request only.
+	PCIeReceived
+	PCIeTransmitted
+	// PCIeReplays counts retries on the PCI bus; a counter.
+	PCIeReplays
+	// ECCCorrected and ECCUncorrected count memory errors since the last reset
+	// of the GPU; counters.
+	ECCCorrected
+	ECCUncorrected
+	// RemappedRows counts memory rows replaced after uncorrectable errors, for
+	// ever; a counter.
+	RemappedRows
+	// Processes is the number of processes that compute on the GPU.
+	Processes
+)
+
+// Values are measurements. What a GPU does not support is missing.
+type Values map[Quantity]float64
+
+// Action is what the driver wants to be done with a GPU before it can be
+// trusted again.
+type Action int
+
+// The actions, from the driver's point of view.
+const (
+	// ActionUnknown: the driver does not tell.
+	ActionUnknown Action = iota
+	// ActionNone: the driver is content.
+	ActionNone
+	// ActionReset: the GPU, its fabric or the machine must be reset.
+	ActionReset
+)
+
+// Sample is what one poll of one GPU found.
+type Sample struct {
+	UUID   string
+	Values Values
+	Action Action
+}
+
+// Event is a report of a GPU's driver, between two polls.
+type Event struct {
+	// UUID of the GPU; empty if all GPUs are meant.
+	UUID string
+	// XID is NVIDIA's number of the error:
+	// https://docs.nvidia.com/deploy/xid-errors/
+	XID uint64
+}

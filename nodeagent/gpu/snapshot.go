@@ -1,0 +1,54 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpu
+
+import "time"
+
+// Snapshot is what the agent knows of a node's GPUs. It is never changed once it
+// is published, so that any number of readers may share it.
+type Snapshot struct {
+	// Taken is when the poll ended that this is the result of; zero before the
+	// first one.
+	Taken time.Time
+	// Problem is why there are no GPUs, if it is not because the node has none:
+	// it is ErrUnavailable, or whatever opening the Source returned.
+	Problem error
+	Driver  Driver
+	// Devices are the GPUs in the order of their indexes.
+	Devices []Device
+	// NVLinks is the matrix of the Inventory, in the order of Devices.
+	NVLinks [][]int
+}
+
+// Device is one GPU.
+type Device struct {
+	Info
+	// NVLinkGroup is the same number for GPUs that reach each other over NVLink,
+	// or Unknown.
+	NVLinkGroup int
+	// Values is the last sample; nil if there is none.
+	Values Values
+	// Fault is why the GPU must not be used; nil if it is healthy.
+	Fault *Fault
+	// XIDs counts the reports of each XID, ignored ones too, since the agent
+	// started. LastXID is the latest of them, 0 if there was none.
+	XIDs    map[uint64]uint64
+	LastXID uint64
+}
+
+// Healthy is true if the GPU can be used.
+func (d *Device) Healthy() bool { return d.Fault == nil }
+
+// Fault is why a GPU must not be used.
+type Fault struct {
+	// Reason is one word: XID79, Lost, ECC or Hung.
+	Reason string
+	// Since is when the fault was first noticed.
+	Since time.Time
+	// NeedsReset is true until the GPU has been seen to be reset.
+	NeedsReset bool
+	// BootID is the machine's boot in which the fault was noticed: another boot
+	// has reset the GPU.
+	BootID string
+}

@@ -1,0 +1,75 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"falldio.github.io/gpu-controller/nodeagent/gpu"
+)
+
+// agentDescriptions are the descriptors of the series about the agent's work.
+type agentDescriptions struct {
+	up, age, hanging                   *prometheus.Desc
+	polls, duration, readErrors        *prometheus.Desc
+	writes                             *prometheus.Desc
+	registered, registrations, granted *prometheus.Desc
+}
+
+func newAgentDescriptions() *agentDescriptions {
+	node := []string{"hostname"}
+	return &agentDescriptions{
+		up:         describe("nodeagent_driver_up", "1 if there is a GPU driver that answers, 0 if not.", node),
+		age:        describe("nodeagent_snapshot_age_seconds", "Time since all GPUs were polled the last time.", node),
+		hanging:    describe("nodeagent_call_hanging_seconds", "How long the call of the driver under way has been hanging; 0 if none is.", node),
+		polls:      describe("nodeagent_polls_total", "Polls of all GPUs, by result (success, error).", []string{"hostname", "result"}),
+		duration:   describe("nodeagent_poll_duration_seconds", "Time that polls of all GPUs took.", node),
+		readErrors: describe("nodeagent_read_errors_total", "Polls of a single GPU that failed.", node),
+		writes:     describe("nodeagent_label_writes_total", "Writes of the Node's labels and annotation, by result (success, error).", []string{"hostname", "result"}),
+		registered: describe("nodeagent_device_plugin_registered", "1 while the kubelet talks to the device plugin of the resource.", []string{"hostname", "resource"}),
+		registrations: describe("nodeagent_device_plugin_registrations_total",
+			"How often the device plugin has registered with the kubelet.", []string{"hostname", "resource"}),
+		granted: describe("nodeagent_device_plugin_allocations_total", "Containers that got devices.", []string{"hostname", "resource"}),
+	}
+}
+
+func (a *agentDescriptions) collect(into chan<- prometheus.Metric, node *Node, snapshot *gpu.Snapshot, now time.Time) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		into <- constant(desc, prometheus.GaugeValue, value, append([]string{node.Name}, labels...)...)
+	}
+	counter := func(desc *prometheus.Desc, value uint64, labels ...string) {
+		into <- constant(desc, prometheus.CounterValue, float64(value), append([]string{node.Name}, labels...)...)
+	}
+	statistics := node.GPUs.Statistics()
+	gauge(a.up, truth(snapshot.Problem == nil && !snapshot.Taken.IsZero()))
+	if !snapshot.Taken.IsZero() {
+		gauge(a.age, now.Sub(snapshot.Taken).Seconds())
+	}
+	gauge(a.hanging, statistics.Hanging.Seconds())
+	counter(a.polls, statistics.Polls, "success")
+	counter(a.polls, statistics.FailedPolls, "error")
+	counter(a.readErrors, statistics.FailedReads)
+	if summary, err := prometheus.NewConstSummary(a.duration, statistics.Polls, statistics.TotalDuration.Seconds(), nil, node.Name); err == nil {
+		into <- summary
+	}
+	if node.Writes != nil {
+		worked, failed := node.Writes()
+		counter(a.writes, worked, "success")
+		counter(a.writes, failed, "error")
+	}
+	for _, plugin := range node.Plugins {
+		gauge(a.registered, truth(plugin.Registered()), plugin.Resource())
+		counter(a.registrations, plugin.Registrations(), plugin.Resource())
+		counter(a.granted, plugin.Allocations(), plugin.Resource())
+	}
+}
+
+func truth(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
+}

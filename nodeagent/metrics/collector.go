@@ -1,0 +1,82 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics shows the GPUs and the agent's own work to Prometheus. It
+// reads what others have found; a scrape asks neither driver nor kubelet.
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/nodeagent/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/monitor"
+)
+
+// Node is where the metrics of one node come from.
+type Node struct {
+	Name string
+	// GPUs is the monitor.
+	GPUs interface {
+		Snapshot() *gpu.Snapshot
+		Statistics() monitor.Statistics
+	}
+	// Writes counts the Node's labellings, those that worked and those that
+	// failed.
+	Writes func() (worked, failed uint64)
+	// Holders may be nil.
+	Holders *Holders
+	// Plugins are the node's device plugins.
+	Plugins []Plugin
+}
+
+// Plugin is a device plugin.
+type Plugin interface {
+	// Resource is the name of its resource.
+	Resource() string
+	// Registered is true while the kubelet talks to it.
+	Registered() bool
+	// Registrations counts how often it has registered, Allocations how many
+	// containers it has given devices.
+	Registrations() uint64
+	Allocations() uint64
+}
+
+func (n *Node) holders(uuid string) []Holder {
+	if n.Holders == nil {
+		return nil
+	}
+	return n.Holders.Of(uuid)
+}
+
+// Collector collects the metrics of one or more nodes.
+type Collector struct {
+	nodes []*Node
+	clock clock.PassiveClock
+	dcgm  bool
+	gpus  *descriptions
+	agent *agentDescriptions
+}
+
+var _ prometheus.Collector = (*Collector)(nil)
+
+// NewCollector returns a Collector; dcgm adds the names of NVIDIA's
+// dcgm-exporter.
+func NewCollector(c clock.PassiveClock, dcgm bool, nodes ...*Node) *Collector {
+	return &Collector{nodes: nodes, clock: c, dcgm: dcgm, gpus: newDescriptions(), agent: newAgentDescriptions()}
+}
+
+// Describe implements prometheus.Collector. It describes nothing: what a GPU
+// measures depends on the GPU.
+func (c *Collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(into chan<- prometheus.Metric) {
+	for _, node := range c.nodes {
+		snapshot := node.GPUs.Snapshot()
+		for i := range snapshot.Devices {
+			c.gpus.device(into, node, &snapshot.Devices[i], snapshot.Driver, c.dcgm)
+		}
+		c.agent.collect(into, node, snapshot, c.clock.Now())
+	}
+}

@@ -1,0 +1,121 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"falldio.github.io/gpu-controller/nodeagent/gpu"
+)
+
+// gpuLabels are the names that dcgm-exporter gives its labels, so that queries
+// and relabelling rules work with both.
+var gpuLabels = []string{"gpu", "UUID", "pci_bus_id", "device", "modelName", "hostname", "namespace", "pod", "container"}
+
+// dcgmXID is DCGM's name of the last XID, which is no quantity.
+const dcgmXID = "DCGM_FI_DEV_XID_ERRORS"
+
+// descriptions are the descriptors of all series about GPUs.
+type descriptions struct {
+	own, dcgm             []*prometheus.Desc // as in table; dcgm has nil where DCGM has no name
+	healthy, memory, info *prometheus.Desc
+	xids, dcgmXID         *prometheus.Desc
+	holder                *prometheus.Desc
+}
+
+func newDescriptions() *descriptions {
+	d := &descriptions{
+		healthy: describe("falldio_gpu_healthy", "1 if the GPU can be used, 0 if not; reason says why not.", append(gpuLabels[:len(gpuLabels):len(gpuLabels)], "reason")),
+		memory:  describe("falldio_gpu_memory_bytes", "All memory of the GPU.", gpuLabels),
+		info: describe("falldio_gpu_info", "Always 1; the labels tell what the GPU is.",
+			append(gpuLabels[:len(gpuLabels):len(gpuLabels)], "driver_version", "cuda_version", "compute_capability", "numa_node", "nvlink_group")),
+		xids: describe("falldio_gpu_xid_errors_total", "XID errors since the agent started, by their number.",
+			append(gpuLabels[:len(gpuLabels):len(gpuLabels)], "xid")),
+		dcgmXID: describe(dcgmXID, "The last XID error.", gpuLabels),
+		holder: describe("falldio_gpu_holder", "Always 1; the labels tell which container holds the GPU.",
+			[]string{"gpu", "UUID", "hostname", "resource", "namespace", "pod", "container"}),
+	}
+	for _, row := range table {
+		d.own = append(d.own, describe(row.name, row.help, gpuLabels))
+		d.dcgm = append(d.dcgm, describe(row.dcgm, row.help+" (as DCGM has it)", gpuLabels))
+	}
+	return d
+}
+
+func describe(name, help string, labels []string) *prometheus.Desc {
+	if name == "" {
+		return nil
+	}
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// constant is a metric whose value is known now. What can't be one, for example
+// because the driver gave a name that is no text, appears as an error of the
+// scrape.
+func constant(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) prometheus.Metric {
+	metric, err := prometheus.NewConstMetric(desc, kind, value, labels...)
+	if err != nil {
+		return prometheus.NewInvalidMetric(desc, err)
+	}
+	return metric
+}
+
+// device collects what is known of one GPU.
+func (d *descriptions) device(into chan<- prometheus.Metric, node *Node, device *gpu.Device, driver gpu.Driver, dcgm bool) {
+	holders := node.holders(device.UUID)
+	values := labelValues(node.Name, device, holders)
+	gauge := func(desc *prometheus.Desc, value float64, more ...string) {
+		into <- constant(desc, prometheus.GaugeValue, value, append(values[:len(values):len(values)], more...)...)
+	}
+	for i, row := range table {
+		value, measured := device.Values[row.quantity]
+		if !measured {
+			continue
+		}
+		into <- constant(d.own[i], row.kind, value, values...)
+		if dcgm && d.dcgm[i] != nil {
+			into <- constant(d.dcgm[i], row.kind, value*row.scale, values...)
+		}
+	}
+	if dcgm {
+		gauge(d.dcgmXID, float64(device.LastXID))
+	}
+	gauge(d.memory, float64(device.MemoryBytes))
+	healthy, reason := 1.0, ""
+	if !device.Healthy() {
+		healthy, reason = 0, device.Fault.Reason
+	}
+	gauge(d.healthy, healthy, reason)
+	gauge(d.info, 1, driver.Version, driver.CUDA, device.ComputeCapability, number(device.NUMANode), number(device.NVLinkGroup))
+	for xid, count := range device.XIDs {
+		into <- constant(d.xids, prometheus.CounterValue, float64(count),
+			append(values[:len(values):len(values)], strconv.FormatUint(xid, 10))...)
+	}
+	for _, holder := range holders {
+		into <- constant(d.holder, prometheus.GaugeValue, 1,
+			strconv.Itoa(device.Index), device.UUID, node.Name, holder.Resource, holder.Namespace, holder.Pod, holder.Container)
+	}
+}
+
+// labelValues are in the order of gpuLabels. A GPU that several containers share
+// names none of them: its values are not theirs alone.
+func labelValues(node string, device *gpu.Device, holders []Holder) []string {
+	var holder Holder
+	if len(holders) == 1 {
+		holder = holders[0]
+	}
+	return []string{
+		strconv.Itoa(device.Index), device.UUID, device.PCIBusID, "nvidia" + strconv.Itoa(device.Minor), device.Product, node,
+		holder.Namespace, holder.Pod, holder.Container,
+	}
+}
+
+func number(value int) string {
+	if value == gpu.Unknown {
+		return ""
+	}
+	return strconv.Itoa(value)
+}

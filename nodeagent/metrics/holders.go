@@ -1,0 +1,49 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"context"
+	"sync/atomic"
+
+	"falldio.github.io/gpu-controller/nodeagent/podresources"
+)
+
+// Holder is a container that holds a GPU.
+type Holder struct {
+	Namespace, Pod, Container, Resource string
+}
+
+// Holders remembers which containers hold which devices.
+type Holders struct {
+	lister  podresources.Lister
+	current atomic.Pointer[map[string][]Holder]
+}
+
+// NewHolders returns Holders that know of none.
+func NewHolders(lister podresources.Lister) *Holders { return &Holders{lister: lister} }
+
+// Refresh asks the kubelet. If that fails, what was known is forgotten: metrics
+// of a Pod that is gone would be worse than none.
+func (h *Holders) Refresh(ctx context.Context) error {
+	allocations, err := h.lister.List(ctx)
+	holders := map[string][]Holder{}
+	for _, allocation := range allocations {
+		for _, id := range allocation.DeviceIDs {
+			holders[id] = append(holders[id], Holder{
+				Namespace: allocation.Namespace, Pod: allocation.Pod, Container: allocation.Container, Resource: allocation.Resource,
+			})
+		}
+	}
+	h.current.Store(&holders)
+	return err
+}
+
+// Of returns the containers that hold a device.
+func (h *Holders) Of(id string) []Holder {
+	if current := h.current.Load(); current != nil {
+		return (*current)[id]
+	}
+	return nil
+}

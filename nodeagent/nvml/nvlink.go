@@ -1,0 +1,92 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo
+
+package nvml
+
+import "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+// links are the active NVLink connections of one GPU.
+type links struct {
+	// direct counts those to each other device.
+	direct map[pciAddress]int
+	// switched counts those to NVSwitches, over which all GPUs on switches
+	// reach each other.
+	switched int
+}
+
+// nvLinks returns the matrix of gpu.Inventory.
+func (s *session) nvLinks() [][]int {
+	if !s.symbols.has("nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkRemotePciInfo") {
+		return nil
+	}
+	gpus := map[pciAddress]bool{}
+	for _, device := range s.devices {
+		gpus[device.address] = true
+	}
+	all := make([]links, len(s.devices))
+	for place, device := range s.devices {
+		if device.problem == nil {
+			all[place] = s.linksOf(device, gpus)
+		}
+	}
+	return s.matrix(all)
+}
+
+// matrix counts the links of each pair. Where one of two sees more direct links
+// than the other does, as when the other is lost, they are believed: which GPUs
+// are wired to each other does not change.
+func (s *session) matrix(all []links) [][]int {
+	counts := make([][]int, len(all))
+	for i := range counts {
+		counts[i] = make([]int, len(all))
+	}
+	found := false
+	for i := range all {
+		for j := range i {
+			direct := max(all[i].direct[s.devices[j].address], all[j].direct[s.devices[i].address])
+			counts[i][j] = direct + min(all[i].switched, all[j].switched)
+			counts[j][i] = counts[i][j]
+			found = found || counts[i][j] > 0
+		}
+	}
+	if !found {
+		return nil
+	}
+	return counts
+}
+
+// linksOf asks a GPU for its links. Numbers that it doesn't have, and links that
+// don't answer, count as inactive.
+func (s *session) linksOf(d *device, gpus map[pciAddress]bool) links {
+	found := links{direct: map[pciAddress]int{}}
+	for link := range nvml.NVLINK_MAX_LINKS {
+		state, ret := d.handle.GetNvLinkState(link)
+		if fatal(ret) {
+			break
+		}
+		if ret != nvml.SUCCESS || state != nvml.FEATURE_ENABLED {
+			continue
+		}
+		remote, ret := d.handle.GetNvLinkRemotePciInfo(link)
+		switch {
+		case ret == nvml.SUCCESS && gpus[addressOf(remote)] && addressOf(remote) != d.address:
+			found.direct[addressOf(remote)]++
+		case s.leadsToSwitch(d, link):
+			found.switched++
+		}
+	}
+	return found
+}
+
+// leadsToSwitch tells where a link ends that does not end at a GPU of ours: at a
+// switch, at a CPU, or at a GPU that we don't see. If NVML does not know, it is a
+// switch, since those are hidden from virtual machines; NCCL judges the same.
+func (s *session) leadsToSwitch(d *device, link int) bool {
+	if !s.symbols.has("nvmlDeviceGetNvLinkRemoteDeviceType") {
+		return true
+	}
+	kind, ret := d.handle.GetNvLinkRemoteDeviceType(link)
+	return ret != nvml.SUCCESS || kind == nvml.NVLINK_DEVICE_TYPE_SWITCH || kind == nvml.NVLINK_DEVICE_TYPE_UNKNOWN
+}

@@ -1,0 +1,90 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podresources
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+const (
+	// listTimeout bounds a call: the kubelet answers from memory.
+	listTimeout = 10 * time.Second
+	// maxMessage is what the kubelet's own client accepts.
+	maxMessage = 16 << 20
+)
+
+// Client asks the kubelet. It connects when it is first used, and again
+// whenever the kubelet was away.
+type Client struct {
+	conn *grpc.ClientConn
+	api  podresourcesapi.PodResourcesListerClient
+}
+
+var _ Lister = &Client{}
+
+// NewClient returns a client for the kubelet's socket.
+func NewClient(socket string) (*Client, error) {
+	conn, err := grpc.NewClient("unix://"+socket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return nil, fmt.Errorf("pod-resources client: %w", err)
+	}
+	return &Client{conn: conn, api: podresourcesapi.NewPodResourcesListerClient(conn)}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// List implements Lister. The result is sorted by namespace, Pod, container and
+// resource.
+func (c *Client) List(ctx context.Context) ([]Allocation, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	response, err := c.api.List(ctx, &podresourcesapi.ListPodResourcesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("asking the kubelet for the devices in use: %w", err)
+	}
+	var allocations []Allocation
+	for _, pod := range response.PodResources {
+		for _, container := range pod.Containers {
+			for resource, ids := range devicesOf(container) {
+				allocations = append(allocations, Allocation{
+					Namespace: pod.Namespace, Pod: pod.Name, Container: container.Name,
+					Resource: resource, DeviceIDs: ids,
+				})
+			}
+		}
+	}
+	slices.SortStableFunc(allocations, func(a, b Allocation) int {
+		return cmp.Or(
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
+			cmp.Compare(a.Container, b.Container), cmp.Compare(a.Resource, b.Resource),
+			slices.Compare(a.DeviceIDs, b.DeviceIDs),
+		)
+	})
+	return allocations, nil
+}
+
+// devicesOf returns a container's devices by resource. The kubelet has an entry
+// for each device, and one for each NUMA node of a device that has several.
+func devicesOf(container *podresourcesapi.ContainerResources) map[string][]string {
+	devices := map[string][]string{}
+	for _, entry := range container.Devices {
+		devices[entry.ResourceName] = append(devices[entry.ResourceName], entry.DeviceIds...)
+	}
+	for resource, ids := range devices {
+		slices.Sort(ids)
+		devices[resource] = slices.Compact(ids)
+	}
+	return devices
+}

@@ -1,0 +1,39 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package publish
+
+import (
+	"sync"
+	"time"
+)
+
+// Statistics counts a Publisher's writes.
+type Statistics struct {
+	mu             sync.Mutex
+	writes, errors uint64
+	last           time.Time
+}
+
+func (s *Statistics) wrote(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes++
+	s.last = at
+}
+
+func (s *Statistics) failed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.errors++
+}
+
+// Counts returns how many writes worked and how many failed.
+func (s *Statistics) Counts() (writes, errors uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes, s.errors
+}
+
+// Statistics returns the counters of the Publisher's writes.
+func (p *Publisher) Statistics() *Statistics { return &p.statistics }

@@ -1,0 +1,102 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package publish
+
+import (
+	"maps"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+)
+
+// ownLabels are the labels of a Node that belong to the agent.
+var ownLabels = []string{
+	v1.LabelGPUModel, v1.LabelGPUCount, v1.LabelGPUMemory, v1.LabelGPUDriver, v1.LabelGPUCUDA,
+	v1.LabelGPUComputeCapability, v1.LabelGPUHealth, v1.LabelGPUFreeMemory,
+}
+
+// View is what is known of one Node's metadata.
+type View struct {
+	mu      sync.Mutex
+	node    *metav1.ObjectMeta
+	changed chan struct{}
+}
+
+// NewView returns a View that knows of no Node.
+func NewView() *View { return &View{changed: make(chan struct{})} }
+
+// Node returns what is known of the Node, or nil if there is none. It is not to
+// be changed.
+func (v *View) Node() *metav1.ObjectMeta {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.node
+}
+
+// Changed returns a channel that is closed when something of ours changes on the
+// Node. To miss nothing, ask for it before the Node.
+func (v *View) Changed() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.changed
+}
+
+// See takes in what a watch shows; nil if the Node is gone. What is older than
+// what is known is ignored.
+func (v *View) See(node *metav1.ObjectMeta) { v.take(node) }
+
+// Wrote takes in what a write returned, which a watch may show only later.
+func (v *View) Wrote(node *metav1.ObjectMeta) { v.take(node) }
+
+func (v *View) take(node *metav1.ObjectMeta) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.node != nil && node != nil && older(node, v.node) {
+		return
+	}
+	matters := differ(v.node, node)
+	v.node = node
+	if matters {
+		close(v.changed)
+		v.changed = make(chan struct{})
+	}
+}
+
+// older is true if a comes before b in the life of the same Node.
+func older(a, b *metav1.ObjectMeta) bool {
+	if a.UID != b.UID {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && order < 0
+}
+
+func differ(a, b *metav1.ObjectMeta) bool {
+	if a == nil || b == nil {
+		return a != b
+	}
+	before, after := contentOf(a), contentOf(b)
+	return a.UID != b.UID || !before.equal(&after)
+}
+
+// contentOf returns what of ours is on a Node.
+func contentOf(node *metav1.ObjectMeta) Content {
+	content := Content{Labels: map[string]string{}, Inventory: node.Annotations[inventory.Annotation]}
+	maps.Copy(content.Labels, node.Labels)
+	maps.DeleteFunc(content.Labels, func(name, _ string) bool { return !isOwn(name) })
+	return content
+}
+
+func isOwn(label string) bool {
+	for _, own := range ownLabels {
+		if label == own {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,134 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package resource reads which extended resources the agent serves.
+package resource
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+const (
+	sourceGPUs      = "gpus"
+	sourceSimulated = "simulated"
+	// defaultCount is the number of devices of a simulated resource that names
+	// none.
+	defaultCount = 10
+	maxCount     = 10000
+)
+
+// Spec is one resource that the agent serves.
+type Spec struct {
+	// Name is the resource's name, for example "falldio.com/gpu".
+	Name string
+	// GPUs is true if the devices are the node's GPUs. Else they are Count
+	// devices that only have a name.
+	GPUs  bool
+	Count int
+	// Environment is the variable that tells a container its devices; empty for
+	// the default.
+	Environment string
+}
+
+// Variable returns the environment variable of a resource that is not the GPUs,
+// made of its name: FALLDIO_VISIBLE_RDMA of falldio.com/rdma.
+func (s *Spec) Variable() string {
+	if s.Environment != "" {
+		return s.Environment
+	}
+	return "FALLDIO_VISIBLE_" + notInVariables.ReplaceAllString(strings.ToUpper(s.ShortName()), "_")
+}
+
+// ShortName is the name without its domain: rdma of falldio.com/rdma.
+func (s *Spec) ShortName() string { return s.Name[strings.LastIndex(s.Name, "/")+1:] }
+
+var (
+	notInVariables = regexp.MustCompile(`[^A-Z0-9_]+`)
+	variables      = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// ParseAll reads specs and refuses a resource that is served twice.
+func ParseAll(texts []string) ([]Spec, error) {
+	var specs []Spec
+	var problems []error
+	names, used := map[string]bool{}, map[string]string{}
+	for _, text := range texts {
+		spec, err := Parse(text)
+		switch {
+		case err != nil:
+			problems = append(problems, err)
+			continue
+		case names[spec.Name]:
+			problems = append(problems, fmt.Errorf("%q: %s is served already", text, spec.Name))
+		case !spec.GPUs && used[spec.Variable()] != "":
+			problems = append(problems, fmt.Errorf("%q: the variable %s is that of %s already; add ,env=VARIABLE", text, spec.Variable(), used[spec.Variable()]))
+		}
+		names[spec.Name] = true
+		used[spec.Variable()] = spec.Name
+		specs = append(specs, spec)
+	}
+	return specs, errors.Join(problems...)
+}
+
+// Parse reads NAME=SOURCE[,env=VARIABLE], with the source gpus or
+// simulated:COUNT. Without a source, falldio.com/gpu are the GPUs and everything
+// else is simulated.
+func Parse(text string) (Spec, error) {
+	name, rest, given := strings.Cut(text, "=")
+	spec := Spec{Name: name}
+	if problems := validation.IsQualifiedName(name); len(problems) > 0 || !strings.Contains(name, "/") {
+		problems = append(problems, "must be a domain and a name, for example falldio.com/gpu")
+		return Spec{}, fmt.Errorf("%q: resource %q: %s", text, name, strings.Join(problems, "; "))
+	}
+	if !given {
+		rest = defaultSource(name)
+	}
+	source, options, more := strings.Cut(rest, ",")
+	if err := spec.setSource(source); err != nil {
+		return Spec{}, fmt.Errorf("%q: %w", text, err)
+	}
+	if more {
+		variable, found := strings.CutPrefix(options, "env=")
+		if !found || !variables.MatchString(variable) {
+			return Spec{}, fmt.Errorf("%q: %q: expected env= and the name of an environment variable", text, options)
+		}
+		spec.Environment = variable
+	}
+	return spec, nil
+}
+
+func defaultSource(name string) string {
+	if name == string(v1.ResourceGPU) {
+		return sourceGPUs
+	}
+	return sourceSimulated
+}
+
+func (s *Spec) setSource(source string) error {
+	kind, count, counted := strings.Cut(source, ":")
+	switch {
+	case kind == sourceGPUs && !counted:
+		s.GPUs = true
+		return nil
+	case kind == sourceSimulated && !counted:
+		s.Count = defaultCount
+		return nil
+	case kind == sourceSimulated:
+		number, err := strconv.Atoi(count)
+		if err != nil || number < 1 || number > maxCount {
+			return fmt.Errorf("source %q: the count must be a number from 1 to %d", source, maxCount)
+		}
+		s.Count = number
+		return nil
+	default:
+		return fmt.Errorf("source %q: must be %s or %s:COUNT", source, sourceGPUs, sourceSimulated)
+	}
+}

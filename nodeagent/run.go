@@ -1,0 +1,156 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/robfig/cron/v3"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/nodeagent/metrics"
+	"falldio.github.io/gpu-controller/nodeagent/publish"
+	"falldio.github.io/gpu-controller/pkg/endpoints"
+	"falldio.github.io/gpu-controller/pkg/restconfig"
+)
+
+// process is the agents of this process, one but for simulations of many nodes.
+type process struct {
+	opts   *options
+	clock  clock.Clock
+	agents []*agent
+	// synced is closed when the Nodes have been seen.
+	synced chan struct{}
+	// beat is when the jobs last showed that they are run.
+	beat    atomic.Pointer[time.Time]
+	sources simulatedSources
+}
+
+// run connects to the API server and works until ctx ends.
+func run(ctx context.Context, opts *options) error {
+	klog.FromContext(ctx).Info("Starting nodeagent", "version", version, "node", opts.nodeName)
+	config, err := restconfig.Load(opts.kubeconfig, "nodeagent")
+	if err != nil {
+		return err
+	}
+	clients, err := newClients(ctx, config, opts.impersonate)
+	if err != nil {
+		return err
+	}
+	p := &process{opts: opts, clock: clock.RealClock{}, synced: make(chan struct{}), sources: simulatedSources{}}
+	if err := p.makeAgents(ctx, clients); err != nil {
+		return err
+	}
+	return p.work(ctx, clients)
+}
+
+func (p *process) work(ctx context.Context, clients *clients) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.server().Serve(ctx) })
+	group.Go(func() error {
+		return publish.WatchNodes(ctx, clients.metadata, p.views(), func() { close(p.synced) })
+	})
+	for _, agent := range p.agents {
+		group.Go(func() error { return agent.run(ctx, p.synced) })
+	}
+	group.Go(func() error {
+		p.jobs(ctx).run()
+		return nil
+	})
+	return group.Wait()
+}
+
+func (p *process) views() map[string]*publish.View {
+	views := make(map[string]*publish.View, len(p.agents))
+	for _, agent := range p.agents {
+		views[agent.node] = agent.view
+	}
+	return views
+}
+
+// jobs are what is done by the clock.
+func (p *process) jobs(ctx context.Context) *jobs {
+	jobs := newJobs(ctx)
+	everySecond := cron.Every(time.Second)
+	jobs.add(everySecond, func(context.Context) { p.beat.Store(new(p.clock.Now())) })
+	for _, agent := range p.agents {
+		jobs.add(p.opts.schedule, agent.monitor.Poll)
+		jobs.add(everySecond, agent.monitor.CheckDeadline)
+		if agent.plugins != nil {
+			jobs.add(p.opts.schedule, agent.plugins.refresh)
+		}
+	}
+	if p.opts.simulationFaults != "" {
+		file := p.sources.faultFile(p.opts.simulationFaults)
+		jobs.add(everySecond, func(ctx context.Context) {
+			if err := file.Check(); err != nil {
+				klog.FromContext(ctx).Error(err, "The faults of the simulation can't be read")
+			}
+		})
+	}
+	return jobs
+}
+
+// server shows metrics and health. Faults are injected only from this machine.
+func (p *process) server() *endpoints.Server {
+	registry := prometheus.NewRegistry()
+	nodes := make([]*metrics.Node, 0, len(p.agents))
+	for _, agent := range p.agents {
+		nodes = append(nodes, agent.metrics)
+	}
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		metrics.NewCollector(p.clock, p.opts.dcgmNames, nodes...),
+	)
+	server := endpoints.New("bind-address", p.opts.bindAddress, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), p.alive, p.ready)
+	if len(p.sources) > 0 {
+		server.Handle("POST /simulation/faults", endpoints.OnlyLoopback(p.sources.handler()))
+	}
+	return server
+}
+
+// deadAfter is how long the jobs may be silent before the kubelet should start
+// the agent anew. A hanging driver does not silence them: a new agent would hang
+// as well, and meanwhile the device plugin would be gone.
+const deadAfter = time.Minute
+
+func (p *process) alive(*http.Request) error {
+	if beat := p.beat.Load(); beat != nil && p.clock.Since(*beat) > deadAfter {
+		return fmt.Errorf("no job was run for %v", p.clock.Since(*beat).Round(time.Second))
+	}
+	return nil
+}
+
+func (p *process) ready(*http.Request) error {
+	var problems []error
+	for _, agent := range p.agents {
+		problems = append(problems, agent.ready())
+	}
+	return errors.Join(problems...)
+}
+
+// bootIDFile has a random number for each boot of the machine.
+const bootIDFile = "/proc/sys/kernel/random/boot_id"
+
+// bootID identifies the machine's current boot; empty if it can't be told.
+func bootID() string {
+	data, err := os.ReadFile(bootIDFile)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}

@@ -1,0 +1,36 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// maxFaultBytes is more than any fault needs.
+const maxFaultBytes = 64 << 10
+
+// Handler serves POST requests whose body is a Fault in JSON. find returns the
+// Source of a node, or an error that says which there are.
+func Handler(find func(node string) (*Source, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var fault Fault
+		decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxFaultBytes))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&fault); err != nil {
+			http.Error(w, fmt.Sprintf("reading the fault: %v", err), http.StatusBadRequest)
+			return
+		}
+		source, err := find(fault.Node)
+		if err == nil {
+			err = source.Inject(fault)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+}

@@ -1,0 +1,60 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"os"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+// Node is one of many nodes whose GPUs one process simulates.
+type Node struct {
+	// Name of the Node.
+	Name string `json:"name"`
+	// Profile describes its GPUs.
+	Profile Profile `json:"profile"`
+	// Model is the value of the label falldio.com/gpu; by default it is made of
+	// the profile's product.
+	Model string `json:"model,omitempty"`
+}
+
+// LoadNodes reads a list of nodes from a YAML file.
+func LoadNodes(path string) ([]Node, error) {
+	data, err := os.ReadFile(path) //nolint:gosec // the user chose it
+	if err != nil {
+		return nil, fmt.Errorf("reading the simulated nodes: %w", err)
+	}
+	nodes, err := ParseNodes(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return nodes, nil
+}
+
+// ParseNodes reads a list of nodes from YAML. An error names the field.
+func ParseNodes(data []byte) ([]Node, error) {
+	var nodes []Node
+	if err := yaml.UnmarshalStrict(data, &nodes); err != nil {
+		return nil, err
+	}
+	var problems field.ErrorList
+	names := sets.New[string]()
+	for i := range nodes {
+		path := field.NewPath("nodes").Index(i)
+		switch {
+		case nodes[i].Name == "":
+			problems = append(problems, field.Required(path.Child("name"), "the Node's name"))
+		case names.Has(nodes[i].Name):
+			problems = append(problems, field.Duplicate(path.Child("name"), nodes[i].Name))
+		}
+		names.Insert(nodes[i].Name)
+		nodes[i].Profile.setDefaults()
+		problems = append(problems, nodes[i].Profile.validate(path.Child("profile"))...)
+	}
+	return nodes, problems.ToAggregate()
+}

@@ -1,0 +1,91 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"falldio.github.io/gpu-controller/nodeagent/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/labels"
+	"falldio.github.io/gpu-controller/nodeagent/nvml"
+	"falldio.github.io/gpu-controller/nodeagent/simulation"
+)
+
+// makeAgents makes the agent of this node, or those of all simulated nodes.
+func (p *process) makeAgents(ctx context.Context, clients *clients) error {
+	boot := bootID()
+	add := func(node string, source gpu.Source, options labels.Options) (*agent, error) {
+		agent, err := newAgent(node, source, options, clients, p.opts, boot, p.clock)
+		p.agents = append(p.agents, agent)
+		return agent, err
+	}
+	for i := range p.opts.fleet {
+		node := &p.opts.fleet[i]
+		if _, err := add(node.Name, p.simulate(node.Name, &node.Profile), labels.Options{Model: node.Model}); err != nil {
+			return err
+		}
+	}
+	if len(p.opts.fleet) > 0 {
+		return nil
+	}
+	agent, err := add(p.opts.nodeName, p.source(), p.opts.labels)
+	if err != nil || !p.opts.devicePlugin {
+		return err
+	}
+	agent.plugins, err = newPlugins(ctx, agent, clients, p.opts)
+	return err
+}
+
+// source is where this node's GPUs come from.
+func (p *process) source() gpu.Source {
+	if p.opts.simulated() {
+		return p.simulate(p.opts.nodeName, p.opts.profile)
+	}
+	return nvml.New(nvml.Options{Library: p.opts.nvmlLibrary, PCIeInterval: p.opts.pcieInterval})
+}
+
+func (p *process) simulate(node string, profile *simulation.Profile) gpu.Source {
+	source := simulation.New(profile, node, p.clock)
+	p.sources[node] = source
+	return source
+}
+
+// simulatedSources are the simulated GPUs by node.
+type simulatedSources map[string]*simulation.Source
+
+// find returns the GPUs of a node; without a name those of the only one.
+func (s simulatedSources) find(node string) (*simulation.Source, error) {
+	if node == "" && len(s) == 1 {
+		for _, source := range s {
+			return source, nil
+		}
+	}
+	if source := s[node]; source != nil {
+		return source, nil
+	}
+	const shown = 10
+	names := slices.Sorted(maps.Keys(s))
+	more := ""
+	if len(names) > shown {
+		names, more = names[:shown], ", …"
+	}
+	return nil, fmt.Errorf("node: %q is none of %s%s", node, strings.Join(names, ", "), more)
+}
+
+func (s simulatedSources) handler() http.Handler { return simulation.Handler(s.find) }
+
+func (s simulatedSources) faultFile(path string) *simulation.FaultFile {
+	return simulation.NewFaultFile(path, func(fault simulation.Fault) error {
+		source, err := s.find(fault.Node)
+		if err != nil {
+			return err
+		}
+		return source.Inject(fault)
+	})
+}

@@ -1,0 +1,92 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package allocation
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Request is what is asked for.
+type Request struct {
+	// Available are the devices to choose from. Unknown ones are ignored.
+	Available []string
+	// Must are those of the available devices that must be chosen.
+	Must []string
+	// Avoid are devices that are promised to somebody else: they are chosen only
+	// if the others don't suffice.
+	Avoid []string
+	// Size is how many devices to choose.
+	Size int
+}
+
+// Choose returns the best choice, in the order of the devices' indexes. It fails
+// if there is none.
+func (t *Topology) Choose(request Request) ([]string, error) {
+	states, err := t.states(request)
+	if err != nil {
+		return nil, err
+	}
+	if request.Size == 0 {
+		return []string{}, nil
+	}
+	chosen := newSearch(t, states, request.Size).run()
+	ids := make([]string, 0, len(chosen))
+	for _, place := range chosen {
+		ids = append(ids, t.devices[place].ID)
+	}
+	return ids, nil
+}
+
+// state is what may be done with a device.
+type state uint8
+
+const (
+	unavailable state = iota
+	free
+	avoided
+	required
+)
+
+// states returns the state of each device.
+func (t *Topology) states(request Request) ([]state, error) {
+	states := make([]state, len(t.devices))
+	available, must := 0, 0
+	for _, id := range request.Available {
+		if place, known := t.index[id]; known && states[place] == unavailable {
+			states[place] = free
+			available++
+		}
+	}
+	for _, id := range request.Avoid {
+		if place, known := t.index[id]; known && states[place] == free {
+			states[place] = avoided
+		}
+	}
+	for _, id := range request.Must {
+		place, known := t.index[id]
+		if !known || states[place] == unavailable {
+			return nil, fmt.Errorf("device %q must be chosen but is not available", id)
+		}
+		if states[place] != required {
+			states[place] = required
+			must++
+		}
+	}
+	if request.Size < must || request.Size > available {
+		return nil, fmt.Errorf("%d devices can't be chosen: %d are available, %d must be among them", request.Size, available, must)
+	}
+	return states, nil
+}
+
+// places returns the indexes of the devices that a choice of numbers from
+// classes means: the lowest of each class.
+func places(classes []class, counts []int) []int {
+	var chosen []int
+	for number := range classes {
+		chosen = append(chosen, classes[number].members[:counts[number]]...)
+	}
+	slices.Sort(chosen)
+	return chosen
+}

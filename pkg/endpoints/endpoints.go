@@ -1,0 +1,88 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package endpoints serves what every process of ours shows of itself over HTTP:
+// /metrics for Prometheus, /healthz and /readyz for the kubelet.
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+)
+
+const (
+	readHeaderTimeout = 5 * time.Second
+	serverStopTimeout = 5 * time.Second
+)
+
+// Check returns an error that says what is wrong, or nil.
+type Check func(*http.Request) error
+
+// Server answers Prometheus and the kubelet's probes.
+type Server struct {
+	flag    string
+	address string
+	mux     *http.ServeMux
+}
+
+// New returns a Server at an address, or nowhere if that is "0" or empty. flag
+// is the name of the flag that the address is from.
+func New(flag, address string, metrics http.Handler, alive, ready Check) *Server {
+	s := &Server{flag: flag, address: address, mux: http.NewServeMux()}
+	s.Handle("GET /metrics", metrics)
+	s.Handle("GET /healthz", probe(alive))
+	s.Handle("GET /readyz", probe(ready))
+	return s
+}
+
+// Handle adds a handler before the Server serves.
+func (s *Server) Handle(pattern string, handler http.Handler) { s.mux.Handle(pattern, handler) }
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+func probe(check Check) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { answer(w, check(r)) }
+}
+
+func answer(w http.ResponseWriter, problem error) {
+	if problem != nil {
+		http.Error(w, problem.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// Serve returns when ctx ends and the last request is answered.
+func (s *Server) Serve(ctx context.Context) error {
+	if s.address == "" || s.address == "0" {
+		return nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", s.flag, err)
+	}
+	klog.FromContext(ctx).Info("Serving /metrics, /healthz and /readyz", "address", listener.Addr().String())
+	httpServer := &http.Server{Handler: s, ReadHeaderTimeout: readHeaderTimeout}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := httpServer.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving metrics: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), serverStopTimeout)
+		defer cancel()
+		return httpServer.Shutdown(stopping)
+	})
+	return group.Wait()
+}

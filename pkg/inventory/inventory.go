@@ -1,0 +1,134 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inventory is what node agent and scheduler tell each other: the GPUs
+// of a node, in an annotation of the Node, and the GPUs of a Pod, in an
+// annotation of the Pod. Both are versioned JSON; a reader refuses a version
+// that it does not know and ignores fields that it does not know.
+package inventory
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Annotation is the annotation of a Node that holds its Inventory.
+const Annotation = "falldio.com/gpu-inventory"
+
+// Version is the version of both formats.
+const Version = "v1"
+
+// MaxBytes bounds what Parse accepts. All annotations of an object together must
+// stay under 256 KiB: k8s.io/apimachinery/pkg/api/validation.
+const MaxBytes = 256 << 10
+
+// Inventory is a node's GPUs. It changes only when they or their health do.
+type Inventory struct {
+	Version string `json:"version"`
+	GPUs    []GPU  `json:"gpus"`
+}
+
+// Health of a GPU.
+const (
+	Healthy   = "Healthy"
+	Unhealthy = "Unhealthy"
+)
+
+// GPU is one of a node's GPUs.
+type GPU struct {
+	// Index counts the node's GPUs from 0.
+	Index int `json:"index"`
+	// UUID is the GPU's identity, and the ID of its device in the kubelet.
+	UUID string `json:"uuid"`
+	// Model is the value of the node label falldio.com/gpu for this GPU.
+	Model string `json:"model"`
+	// MemoryMiB is all of the GPU's memory.
+	MemoryMiB int64 `json:"memoryMiB"`
+	// NVLinkGroup is the same number for GPUs that reach each other over NVLink;
+	// nil without NVLink.
+	NVLinkGroup *int `json:"nvlinkGroup,omitempty"`
+	// NUMANode is the NUMA node that the GPU hangs on; nil if unknown.
+	NUMANode *int `json:"numaNode,omitempty"`
+	// Health is Healthy or Unhealthy.
+	Health string `json:"health"`
+	// Fault says more about an unhealthy GPU.
+	Fault *Fault `json:"fault,omitempty"`
+}
+
+// Fault is why a GPU is unhealthy.
+type Fault struct {
+	// Reason is one word: XID79, Lost, ECC or Hung.
+	Reason string `json:"reason"`
+	// Since is when it was noticed, to the second.
+	Since time.Time `json:"since"`
+	// NeedsReset is true until the GPU has been seen to be reset.
+	NeedsReset bool `json:"needsReset,omitempty"`
+	// BootID is the machine's boot in which it was noticed.
+	BootID string `json:"bootID,omitempty"`
+}
+
+// Parse reads the annotation's value. An error says what is wrong with it.
+func Parse(text string) (*Inventory, error) {
+	inventory := &Inventory{}
+	if err := decode(Annotation, text, inventory); err != nil {
+		return nil, err
+	}
+	if err := inventory.validate(); err != nil {
+		return nil, fmt.Errorf("annotation %s: %w", Annotation, err)
+	}
+	return inventory, nil
+}
+
+func (i *Inventory) validate() error {
+	if i.Version != Version {
+		return unknownVersion(i.Version)
+	}
+	seen := make(map[string]bool, len(i.GPUs))
+	for place := range i.GPUs {
+		gpu := &i.GPUs[place]
+		switch {
+		case gpu.UUID == "":
+			return fmt.Errorf("gpus[%d].uuid is missing", place)
+		case seen[gpu.UUID]:
+			return fmt.Errorf("gpus[%d].uuid %q is there twice", place, gpu.UUID)
+		case gpu.Index < 0:
+			return fmt.Errorf("gpus[%d].index is %d, must not be negative", place, gpu.Index)
+		case gpu.MemoryMiB < 0:
+			return fmt.Errorf("gpus[%d].memoryMiB is %d, must not be negative", place, gpu.MemoryMiB)
+		case gpu.Health != Healthy && gpu.Health != Unhealthy:
+			return fmt.Errorf("gpus[%d].health is %q, must be %s or %s", place, gpu.Health, Healthy, Unhealthy)
+		}
+		seen[gpu.UUID] = true
+	}
+	return nil
+}
+
+// String returns the annotation's value. Equal inventories give equal values.
+func (i Inventory) String() (string, error) {
+	i.Version = Version
+	return encode(i)
+}
+
+func unknownVersion(version string) error {
+	return fmt.Errorf("version is %q, this program knows %q", version, Version)
+}
+
+func decode(annotation, text string, into any) error {
+	if len(text) > MaxBytes {
+		return fmt.Errorf("annotation %s: has %d bytes, at most %d are read", annotation, len(text), MaxBytes)
+	}
+	if text == "" {
+		return fmt.Errorf("annotation %s: %w", annotation, errors.New("is empty"))
+	}
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		return fmt.Errorf("annotation %s: %w", annotation, err)
+	}
+	return nil
+}
+
+func encode(value any) (string, error) {
+	data, err := json.Marshal(value)
+	return string(data), err
+}

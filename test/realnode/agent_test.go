@@ -1,0 +1,147 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+const (
+	// What the agent simulates.
+	gpuModel = "h100-80gb-hbm3"
+	gpus     = 10
+	rdmas    = 10
+
+	resourceRDMA corev1.ResourceName = "falldio.com/rdma"
+
+	agentAddress = "127.0.0.1:9836"
+)
+
+// agentProfile describes the simulated GPUs.
+const agentProfile = `product: NVIDIA H100 80GB HBM3
+memory: 81559Mi
+count: 10
+`
+
+// agentArgs are the agent's arguments wherever it runs; the profile is in the
+// test's directory.
+func (n *realNode) agentArgs() []string {
+	return []string{
+		"--source=simulated", "--simulation-profile=" + n.agentProfile(), "--poll-schedule=*/1 * * * * *",
+		"--bind-address=" + agentAddress, "--recovery-period=2s",
+		fmt.Sprintf("--resource=%s=gpus", v1.ResourceGPU), fmt.Sprintf("--resource=%s=simulated:%d", resourceRDMA, rdmas),
+	}
+}
+
+func (n *realNode) agentProfile() string { return filepath.Join(n.dir, "profile.yaml") }
+
+// startAgent runs the agent as a process of the node.
+func (s *scene) startAgent() {
+	s.Helper()
+	if s.node.agent == nil {
+		if err := os.WriteFile(s.node.agentProfile(), []byte(agentProfile), 0o600); err != nil {
+			s.Fatal(err)
+		}
+		args := append([]string{
+			binary(raceAgent), "--node-name=" + nodeName, "--kubeconfig=" + s.agentKubeconfig(), "--kubelet-directory=" + kubeletDirectory,
+		}, s.node.agentArgs()...)
+		s.node.agent = newProgram(s.node.dir, "nodeagent", args...)
+	}
+	if err := s.node.agent.start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(s.checkAgentLog)
+}
+
+// agentKubeconfig writes a kubeconfig with the rights that the agent has as a
+// DaemonSet: those of its service account on this node.
+func (s *scene) agentKubeconfig() string {
+	s.Helper()
+	accounts, err := s.node.kube.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{FieldSelector: "metadata.name=nodeagent"})
+	if err != nil || len(accounts.Items) != 1 {
+		s.Fatalf("want one service account of the agent: %v, %v", accounts, err)
+	}
+	account := &accounts.Items[0]
+	node := s.getNode(nodeName)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
+	}}
+	token, err := s.node.kube.CoreV1().ServiceAccounts(account.Namespace).CreateToken(s.Context(), account.Name, request, metav1.CreateOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	config, err := clientcmd.LoadFromFile(s.node.kubeconfig())
+	if err != nil {
+		s.Fatal(err)
+	}
+	for user := range config.AuthInfos {
+		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	}
+	path := filepath.Join(s.node.dir, "nodeagent.kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		s.Fatal(err)
+	}
+	return path
+}
+
+// checkAgentLog fails the test if the race detector found something, or if the
+// agent was refused something.
+func (s *scene) checkAgentLog() {
+	log, err := os.ReadFile(s.node.agent.log)
+	if err != nil {
+		s.Error(err)
+	}
+	if strings.Contains(string(log), "DATA RACE") {
+		s.Error("the race detector found something: see the agent's log")
+	}
+	s.checkForRefusals(string(log))
+}
+
+// checkForRefusals fails the test if a log tells of missing rights.
+func (s *scene) checkForRefusals(log string) {
+	s.Helper()
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "forbidden") || strings.Contains(line, "denied") {
+			s.Errorf("the agent was refused something: %s", line)
+		}
+	}
+}
+
+// inject has something happen to a simulated GPU.
+func (s *scene) inject(gpu int, fault string) {
+	s.Helper()
+	body, err := json.Marshal(map[string]any{"gpu": gpu, "fault": fault})
+	if err != nil {
+		s.Fatal(err)
+	}
+	response, err := http.Post("http://"+agentAddress+"/simulation/faults", "application/json", bytes.NewReader(body))
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if response.StatusCode/100 != 2 {
+		s.Fatalf("injecting %s: %s: %s", fault, response.Status, answer)
+	}
+}

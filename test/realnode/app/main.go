@@ -1,0 +1,27 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command app is what runs in the containers of the real node, those that hold
+// a Pod's sandbox included: it prints its environment and waits for the end.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	variables := os.Environ()
+	slices.Sort(variables)
+	for _, variable := range variables {
+		fmt.Println(variable)
+	}
+	fmt.Println("-- that was all") // so that readers know that they have it all
+	<-ctx.Done()
+}

@@ -1,0 +1,64 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+const (
+	localcluster = "localcluster"
+	// raceAgent is the node agent with the race detector.
+	raceAgent = "nodeagent-race"
+)
+
+// Programs for containers, in the test's directory. They need no library.
+const (
+	appProgram   = "app"
+	agentProgram = "nodeagent"
+)
+
+// root is the folder of the repository.
+func root() string { return filepath.Join("..", "..") }
+
+func binary(name string) string {
+	if d := os.Getenv("DEV_BIN"); d != "" {
+		return filepath.Join(d, name)
+	}
+	path, err := filepath.Abs(filepath.Join(root(), "bin", name))
+	if err != nil {
+		return name
+	}
+	return path
+}
+
+// build builds the programs under test, and in dir what runs in containers. If
+// all is up to date it takes a moment.
+func build(dir string) error {
+	if d := os.Getenv("DEV_BIN"); d != "" {
+		return exec.Command("cp", filepath.Join(d, "app"), filepath.Join(d, "nodeagent"), dir).Run()
+	}
+	for _, step := range []struct {
+		environment string
+		args        []string
+	}{
+		{"", []string{"make", "build"}},
+		{"", []string{"go", "build", "-race", "-o", binary(raceAgent), "./nodeagent"}},
+		{"CGO_ENABLED=0", []string{"go", "build", "-o", filepath.Join(dir, appProgram), "./test/realnode/app"}},
+		{"CGO_ENABLED=0", []string{"go", "build", "-o", filepath.Join(dir, agentProgram), "./nodeagent"}},
+	} {
+		command := exec.Command(step.args[0], step.args[1:]...)
+		command.Dir = root()
+		command.Env = append(os.Environ(), step.environment)
+		if output, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w\n%s", step.args, err, output)
+		}
+	}
+	return nil
+}

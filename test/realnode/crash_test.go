@@ -1,0 +1,84 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"testing"
+	"time"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+const insufficientGPUs = "Insufficient falldio.com/gpu"
+
+// TestPodsRunOnThroughACrash kills the kubelet, the agent, and both at once
+// while a Pod runs. Its container must not notice, its devices must stay its
+// own, and all others must be on offer again within seconds.
+func TestPodsRunOnThroughACrash(t *testing.T) {
+	tests := map[string]func(*scene){
+		"of the kubelet":  func(s *scene) { s.restart(s.node.kubelet) },
+		"of the agent":    (*scene).restartAgent,
+		"of both at once": func(s *scene) { s.restart(s.node.kubelet, s.node.agent) },
+	}
+	for name, crash := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.createGPUPod("before", 6)
+			before := s.waitForPod("before")
+			devices := s.devicesOf(before)
+
+			crash(s)
+			s.livesOn(before, devices)
+
+			s.createGPUPod("too-large", gpus-6+1)
+			s.waitUntilUnschedulable("too-large", insufficientGPUs)
+			s.createGPUPod("after", gpus-6)
+			after := s.devicesOf(s.waitForPod("after"))
+			s.haveNothingInCommon(devices[string(v1.ResourceGPU)], after[string(v1.ResourceGPU)])
+			s.livesOn(before, devices)
+		})
+	}
+}
+
+// restart kills the kubelet, and other programs with it, and starts all again.
+// It returns when all devices are on offer again. Before the start passes more
+// than a second, the unit in which Kubernetes tells the time, so that the new
+// kubelet's report is known by its time: until then the old one stands.
+func (s *scene) restart(programs ...*program) {
+	s.Helper()
+	for _, program := range programs {
+		if err := program.kill(); err != nil {
+			s.Fatal(err)
+		}
+	}
+	time.Sleep(1100 * time.Millisecond)
+	began := time.Now()
+	for _, program := range programs {
+		if err := program.start(); err != nil {
+			s.Fatal(err)
+		}
+	}
+	s.waitForReport(began, v1.ResourceGPU, gpus)
+	s.waitForReport(began, resourceRDMA, rdmas)
+}
+
+// restartAgent kills the agent and starts it again. While it is away, nothing
+// is on offer, and a Pod waits.
+func (s *scene) restartAgent() {
+	s.Helper()
+	if err := s.node.agent.kill(); err != nil {
+		s.Fatal(err)
+	}
+	s.waitForAllocatable(v1.ResourceGPU, 0)
+	s.waitForAllocatable(resourceRDMA, 0)
+	s.createGPUPod("patient", 1)
+	s.waitUntilUnschedulable("patient", insufficientGPUs)
+	s.startAgent()
+	s.waitForAllocatable(v1.ResourceGPU, gpus)
+	s.waitForAllocatable(resourceRDMA, rdmas)
+	s.devicesOf(s.waitForPod("patient"))
+	s.deletePod("patient")
+}

@@ -1,0 +1,187 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+const agentSelector = "app.kubernetes.io/name=nodeagent"
+
+// TestTheAgentRunsAsADaemonSet replaces the agent by the DaemonSet that we ship,
+// with its service account's token, while a Pod runs; and restarts that, as an
+// update would.
+func TestTheAgentRunsAsADaemonSet(t *testing.T) {
+	s := newScene(t)
+	s.createGPUPod("before", 6)
+	before := s.waitForPod("before")
+	devices := s.devicesOf(before)
+	if err := s.node.agent.stop(); err != nil {
+		t.Error(err)
+	}
+	s.waitForAllocatable(v1.ResourceGPU, 0)
+	// The DaemonSet's agent has to write it anew.
+	s.patchNode(fmt.Sprintf(`{"metadata": {"labels": {%q: null}}}`, v1.LabelGPUCount))
+
+	s.applyDaemonSet()
+	first := s.waitForAgentPod("")
+	s.waitForAllocatable(v1.ResourceGPU, gpus)
+	s.waitForAllocatable(resourceRDMA, rdmas)
+	s.waitForLabel(v1.LabelGPUCount, fmt.Sprint(gpus))
+	s.livesOn(before, devices)
+	s.createGPUPod("after", gpus-6)
+	after := s.waitForPod("after")
+	s.haveNothingInCommon(devices[string(v1.ResourceGPU)], s.devicesOf(after)[string(v1.ResourceGPU)])
+	s.checkAgentPodLog(first)
+
+	if _, err := s.node.kubectl(t.Context(), "rollout", "restart", "daemonset", "--namespace="+first.Namespace, "--selector="+agentSelector); err != nil {
+		t.Fatal(err)
+	}
+	second := s.waitForAgentPod(first.UID)
+	s.waitForAllocatable(v1.ResourceGPU, gpus)
+	s.livesOn(before, devices)
+	s.deletePod("after")
+	s.createGPUPod("again", gpus-6)
+	s.devicesOf(s.waitForPod("again"))
+	s.checkAgentPodLog(second)
+}
+
+// applyDaemonSet applies what we ship, with what this node makes necessary. It
+// goes with the test.
+func (s *scene) applyDaemonSet() {
+	s.Helper()
+	overlay := filepath.Join(s.node.dir, "daemonset")
+	if err := s.writeOverlay(overlay); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := s.node.kubectl(s.Context(), "apply", "--kustomize="+overlay); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		_, err := s.node.kubectl(context.WithoutCancel(s.Context()), "delete", "--kustomize="+overlay, "--cascade=foreground", "--timeout="+limit.String())
+		if err != nil {
+			s.Error(err)
+		}
+	})
+}
+
+// writeOverlay writes a kustomization of the shipped one.
+func (s *scene) writeOverlay(dir string) error {
+	base, err := filepath.Abs(filepath.Join(root(), "artifacts", "nodeagent"))
+	if err != nil {
+		return err
+	}
+	if base, err = filepath.Rel(dir, base); err != nil {
+		return err
+	}
+	patch, err := yaml.Marshal(s.daemonSetPatch())
+	if err != nil {
+		return err
+	}
+	image, tag, _ := strings.Cut(agentImage, ":")
+	kustomization, err := yaml.Marshal(map[string]any{
+		"resources": []string{base},
+		"images":    []map[string]string{{"name": "nodeagent", "newName": image, "newTag": tag}},
+		"patches":   []map[string]any{{"target": map[string]string{"kind": "DaemonSet"}, "patch": string(patch)}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "kustomization.yaml"), kustomization, 0o600)
+}
+
+// daemonSetPatch returns what the DaemonSet needs on this node: an image that is
+// there already, the simulation, and a way to the API server, which is on the
+// loopback interface and has no Service. All else is as we ship it.
+func (s *scene) daemonSetPatch() []map[string]any {
+	const spec, container = "/spec/template/spec", "/spec/template/spec/containers/0"
+	add := func(path string, value any) map[string]any {
+		return map[string]any{"op": "add", "path": path, "value": value}
+	}
+	server, err := url.Parse(s.node.config.Host)
+	if err != nil {
+		s.Fatal(err)
+	}
+	patch := []map[string]any{
+		add(spec+"/hostNetwork", true),
+		add(spec+"/nodeSelector/kubernetes.io~1hostname", nodeName),
+		add(spec+"/volumes/-", corev1.Volume{Name: "profile", VolumeSource: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: s.node.agentProfile()},
+		}}),
+		add(container+"/imagePullPolicy", corev1.PullNever),
+		add(container+"/volumeMounts/-", corev1.VolumeMount{Name: "profile", MountPath: s.node.agentProfile(), ReadOnly: true}),
+		add(container+"/env/-", corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: server.Hostname()}),
+		add(container+"/env/-", corev1.EnvVar{Name: "KUBERNETES_SERVICE_PORT", Value: server.Port()}),
+	}
+	for _, arg := range s.node.agentArgs() {
+		patch = append(patch, add(container+"/args/-", arg))
+	}
+	return patch
+}
+
+// waitForAgentPod waits until the DaemonSet has one Pod, which is ready and not
+// the old one.
+func (s *scene) waitForAgentPod(old types.UID) *corev1.Pod {
+	s.Helper()
+	var pod *corev1.Pod
+	s.eventually("the DaemonSet's Pod is ready", func() (bool, string) {
+		list, err := s.node.kube.CoreV1().Pods(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{LabelSelector: agentSelector})
+		if err != nil {
+			return false, err.Error()
+		}
+		if len(list.Items) != 1 {
+			return false, fmt.Sprintf("it has %d Pods: %s", len(list.Items), s.daemonSetEvents())
+		}
+		pod = &list.Items[0]
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+				return pod.UID != old, "it is still the old one"
+			}
+		}
+		return false, pod.Status.String()
+	})
+	return pod
+}
+
+// daemonSetEvents says why the DaemonSet has no Pod.
+func (s *scene) daemonSetEvents() string {
+	events, err := s.node.kube.CoreV1().Events(metav1.NamespaceAll).List(s.Context(),
+		metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.kind=DaemonSet"})
+	if err != nil {
+		return err.Error()
+	}
+	var messages []string
+	for i := range events.Items {
+		messages = append(messages, events.Items[i].Message)
+	}
+	return strings.Join(messages, "; ")
+}
+
+// checkAgentPodLog fails the test if the agent was refused something.
+func (s *scene) checkAgentPodLog(pod *corev1.Pod) {
+	s.Helper()
+	log, err := s.node.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.checkForRefusals(string(log))
+}

@@ -1,0 +1,55 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+)
+
+func TestALostGPUIsOnOfferAgainWhenItHasRecovered(t *testing.T) {
+	const broken = 3
+	s := newScene(t)
+	s.createGPUPod("bystander", 2)
+	pod := s.waitForPod("bystander")
+	devices := s.devicesOf(pod)
+
+	s.inject(broken, "Lost")
+	t.Cleanup(func() { s.inject(broken, "Recovered") })
+	s.waitForAllocatable(v1.ResourceGPU, gpus-1)
+	s.waitForHealth(broken, inventory.Unhealthy)
+	s.createGPUPod("too-large", gpus-2)
+	s.waitUntilUnschedulable("too-large", insufficientGPUs)
+
+	s.inject(broken, "Recovered")
+	s.waitForAllocatable(v1.ResourceGPU, gpus)
+	s.waitForHealth(broken, inventory.Healthy)
+	s.devicesOf(s.waitForPod("too-large"))
+	s.livesOn(pod, devices)
+}
+
+// waitForHealth waits until the inventory gives a GPU this health, and the node
+// label that of the whole node.
+func (s *scene) waitForHealth(index int, health string) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("the inventory has GPU %d %s", index, health), func() (bool, string) {
+		published := s.inventoryOfNode()
+		for _, gpu := range published.GPUs {
+			if gpu.Index == index {
+				return gpu.Health == health, fmt.Sprintf("%+v", gpu)
+			}
+		}
+		return false, fmt.Sprintf("it has only %+v", published.GPUs)
+	})
+	label := inventory.Healthy
+	if health != inventory.Healthy {
+		label = "Degraded"
+	}
+	s.waitForLabel(v1.LabelGPUHealth, label)
+}

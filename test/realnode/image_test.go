@@ -1,0 +1,96 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// The images of the node. There is no registry: they are made here.
+const (
+	appImage   = "localhost/app:1"
+	pauseImage = "localhost/pause:1"
+	agentImage = "localhost/nodeagent:1"
+)
+
+// imageConfig is what of an image's configuration is needed:
+// https://github.com/opencontainers/image-spec/blob/main/config.md
+type imageConfig struct {
+	Architecture string `json:"architecture"`
+	OS           string `json:"os"`
+	Config       struct {
+		Entrypoint []string
+	} `json:"config"`
+	RootFS struct {
+		Type    string   `json:"type"`
+		DiffIDs []string `json:"diff_ids"`
+	} `json:"rootfs"`
+}
+
+// writeImage writes an archive as of "docker save": an image under some names
+// that has nothing but one program without libraries.
+func writeImage(archive, program string, names ...string) error {
+	data, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	entrypoint := "/" + filepath.Base(program)
+	layer, err := tarOf(tarFile{name: entrypoint[1:], mode: 0o755, data: data})
+	if err != nil {
+		return err
+	}
+	var image imageConfig
+	image.Architecture, image.OS = runtime.GOARCH, "linux"
+	image.Config.Entrypoint = []string{entrypoint}
+	image.RootFS.Type = "layers"
+	image.RootFS.DiffIDs = []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}
+	config, err := json.Marshal(image)
+	if err != nil {
+		return err
+	}
+	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": names, "Layers": []string{"layer.tar"}}})
+	if err != nil {
+		return err
+	}
+	content, err := tarOf(
+		tarFile{name: "layer.tar", mode: 0o644, data: layer},
+		tarFile{name: "config.json", mode: 0o644, data: config},
+		tarFile{name: "manifest.json", mode: 0o644, data: manifest},
+	)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(archive, content, 0o600)
+}
+
+type tarFile struct {
+	name string
+	mode int64
+	data []byte
+}
+
+func tarOf(files ...tarFile) ([]byte, error) {
+	var content bytes.Buffer
+	writer := tar.NewWriter(&content)
+	for _, file := range files {
+		header := &tar.Header{Name: file.name, Mode: file.mode, Size: int64(len(file.data)), Typeflag: tar.TypeReg}
+		if err := writer.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := writer.Write(file.data); err != nil {
+			return nil, err
+		}
+	}
+	err := writer.Close()
+	return content.Bytes(), err
+}

@@ -1,0 +1,109 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+const (
+	// requiredVariable makes the tests fail where they would be skipped.
+	requiredVariable = "REALNODE_REQUIRED"
+	// keepVariable keeps the directory of a run that failed.
+	keepVariable = "REALNODE_KEEP"
+	// directoryVariable tells the process inside the namespaces that it is
+	// there, and where its files are.
+	directoryVariable = "REALNODE_DIRECTORY"
+	// cgroupVariable names the control group that is the node's.
+	cgroupVariable = "REALNODE_CGROUP"
+)
+
+var (
+	// shared is the node of all tests. TestMain sets it before any test runs.
+	shared *realNode
+	// missing is what this machine lacks for a real node; "" if nothing.
+	missing string
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	if flag.Lookup("test.list").Value.String() != "" {
+		return m.Run() // nothing will run
+	}
+	if dir := os.Getenv(directoryVariable); dir != "" {
+		return runInside(m, dir, os.Getenv(cgroupVariable))
+	}
+	missing = missingHere()
+	switch {
+	case missing == "":
+		return runOutside()
+	case os.Getenv(requiredVariable) != "":
+		return fail(fmt.Errorf("a real node cannot run here: %s", missing))
+	default:
+		return m.Run() // each test says why it is skipped
+	}
+}
+
+// runOutside prepares what the namespaces need and runs the tests in them.
+func runOutside() int {
+	dir, err := os.MkdirTemp("", "realnode-")
+	if err != nil {
+		return fail(err)
+	}
+	code := runIn(dir)
+	if code != 0 && os.Getenv(keepVariable) != "" {
+		fmt.Fprintf(os.Stderr, "realnode: the logs are kept in %s\n", dir)
+		return code
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fail(err)
+	}
+	return code
+}
+
+func runIn(dir string) int {
+	if err := build(dir); err != nil {
+		return fail(err)
+	}
+	cgroup := filepath.Base(dir)
+	if err := makeCgroups(cgroup); err != nil {
+		return fail(err)
+	}
+	code, err := runInNamespaces(directoryVariable+"="+dir, cgroupVariable+"="+cgroup)
+	if err != nil {
+		return fail(err)
+	}
+	if err := removeCgroups(cgroup); err != nil {
+		return fail(err)
+	}
+	return code
+}
+
+// runInside starts the node and runs the tests. All processes end with this one.
+func runInside(m *testing.M, dir, cgroup string) int {
+	if err := enterNamespaces(dir); err != nil {
+		return fail(err)
+	}
+	shared = newRealNode(dir, cgroup)
+	if err := shared.start(); err != nil {
+		shared.printLogs(os.Stderr)
+		return fail(err)
+	}
+	return m.Run()
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "realnode:", err)
+	return 1
+}

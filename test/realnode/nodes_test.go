@@ -1,0 +1,110 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+)
+
+func (s *scene) getNode(name string) *corev1.Node {
+	s.Helper()
+	node, err := s.node.kube.CoreV1().Nodes().Get(s.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return node
+}
+
+// patchNode changes the real node with a JSON merge patch.
+func (s *scene) patchNode(patch string) {
+	s.Helper()
+	_, err := s.node.kube.CoreV1().Nodes().Patch(s.Context(), nodeName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// waitForAllocatable waits until the real node is ready and offers exactly this
+// much of a resource.
+func (s *scene) waitForAllocatable(name corev1.ResourceName, count int64) {
+	s.Helper()
+	s.waitForReport(time.Time{}, name, count)
+}
+
+// waitForReport waits until the kubelet has reported anew since then that the
+// node is ready and offers exactly this much of a resource. What it reported
+// before it was killed would else look as if it were back.
+func (s *scene) waitForReport(since time.Time, name corev1.ResourceName, count int64) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("node %s offers %d %s", nodeName, count, name), func() (bool, string) {
+		node := s.getNode(nodeName)
+		offered := node.Status.Allocatable[name]
+		ready := readySince(node)
+		return offered.Value() == count && !ready.IsZero() && !ready.Before(since.Truncate(time.Second)),
+			fmt.Sprintf("it offers %s, ready: %s", offered.String(), ready)
+	})
+}
+
+// readySince returns when a node's kubelet last said that it is ready; zero if
+// it is not, or must not get Pods.
+func readySince(node *corev1.Node) time.Time {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == corev1.TaintNodeNotReady {
+			return time.Time{}
+		}
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+			return condition.LastHeartbeatTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// inventoryOfNode returns what the agent published about the real node's GPUs.
+func (s *scene) inventoryOfNode() *inventory.Inventory {
+	s.Helper()
+	published, err := inventory.Parse(s.getNode(nodeName).Annotations[inventory.Annotation])
+	if err != nil {
+		s.Fatal(err)
+	}
+	return published
+}
+
+// addSimulatedNode adds a node that localcluster's KWOK plays, with as many GPUs
+// of the model that the real node has. It goes with the test.
+func (s *scene) addSimulatedNode(name string, gpus int64) {
+	s.Helper()
+	resources := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("512Gi"),
+		corev1.ResourcePods: resource.MustParse("110"), v1.ResourceGPU: *resource.NewQuantity(gpus, resource.DecimalSI),
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name,
+			Labels: map[string]string{
+				"type": "kwok", corev1.LabelHostname: name,
+				v1.LabelGPUModel: gpuModel, v1.LabelGPUCount: strconv.FormatInt(gpus, 10),
+			},
+			Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
+		},
+		Status: corev1.NodeStatus{Allocatable: resources, Capacity: resources},
+	}
+	if _, err := s.node.kube.CoreV1().Nodes().Create(s.Context(), node, metav1.CreateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	s.simulated = append(s.simulated, name)
+}

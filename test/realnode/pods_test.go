@@ -1,0 +1,225 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+)
+
+// deviceVariables are the variables in which containers find their devices.
+var deviceVariables = map[corev1.ResourceName]string{
+	v1.ResourceGPU: "FALLDIO_VISIBLE_DEVICES",
+	resourceRDMA:   "FALLDIO_VISIBLE_RDMA",
+}
+
+// appSpec is the Pod that all tests run. There are no Pod networks here.
+func appSpec() corev1.PodSpec {
+	grace := int64(5)
+	return corev1.PodSpec{
+		HostNetwork:                   true,
+		RestartPolicy:                 corev1.RestartPolicyNever,
+		TerminationGracePeriodSeconds: &grace,
+		Containers:                    []corev1.Container{{Name: v1.ContainerName, Image: appImage, ImagePullPolicy: corev1.PullNever}},
+	}
+}
+
+// createPod makes a Pod for the real node with as many devices as given.
+func (s *scene) createPod(name string, devices map[corev1.ResourceName]int64) {
+	s.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appSpec()}
+	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeName}
+	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{}
+	for resourceName, count := range devices {
+		pod.Spec.Containers[0].Resources.Limits[resourceName] = *resource.NewQuantity(count, resource.DecimalSI)
+	}
+	if _, err := s.node.kube.CoreV1().Pods(s.namespace).Create(s.Context(), pod, metav1.CreateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// createGPUPod makes a Pod with GPUs only.
+func (s *scene) createGPUPod(name string, gpus int64) {
+	s.Helper()
+	s.createPod(name, map[corev1.ResourceName]int64{v1.ResourceGPU: gpus})
+}
+
+func (s *scene) getPod(name string) *corev1.Pod {
+	s.Helper()
+	pod, err := s.node.kube.CoreV1().Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return pod
+}
+
+// deletePod deletes a Pod and waits until it is gone.
+func (s *scene) deletePod(name string) {
+	s.Helper()
+	pods := s.node.kube.CoreV1().Pods(s.namespace)
+	if err := pods.Delete(s.Context(), name, metav1.DeleteOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually("Pod "+name+" is gone", func() (bool, string) {
+		list, err := pods.List(s.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		return err == nil && len(list.Items) == 0, fmt.Sprint(err)
+	})
+}
+
+// waitForPod waits until a Pod runs, which need not exist yet, and returns it.
+func (s *scene) waitForPod(name string) *corev1.Pod {
+	s.Helper()
+	var pod *corev1.Pod
+	s.eventually("Pod "+name+" runs", func() (bool, string) {
+		var err error
+		if pod, err = s.node.kube.CoreV1().Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{}); err != nil {
+			return false, err.Error()
+		}
+		if pod.Status.Phase == corev1.PodFailed {
+			s.Fatalf("Pod %s has failed: %s: %s", name, pod.Status.Reason, pod.Status.Message)
+		}
+		return pod.Status.Phase == corev1.PodRunning, fmt.Sprintf("%s %s", pod.Status.Phase, pod.Status.String())
+	})
+	return pod
+}
+
+// waitUntilUnschedulable waits until the scheduler has refused a Pod for the
+// reason.
+func (s *scene) waitUntilUnschedulable(name, reason string) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("Pod %s waits: %s", name, reason), func() (bool, string) {
+		pod := s.getPod(name)
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+				return strings.Contains(condition.Message, reason), condition.Message
+			}
+		}
+		return false, string(pod.Status.Phase)
+	})
+}
+
+// devicesOf returns the devices of a running Pod, sorted, by resource. It holds
+// the three accounts of them against each other: the container's environment,
+// the kubelet's notes, and the annotation that the agent writes.
+func (s *scene) devicesOf(pod *corev1.Pod) map[string][]string {
+	s.Helper()
+	seen := s.devicesSeenBy(pod)
+	s.eventually("the kubelet's notes name the devices of Pod "+pod.Name, func() (bool, string) {
+		noted, err := checkpointed(pod.UID)
+		if err != nil {
+			return false, err.Error()
+		}
+		return maps.EqualFunc(seen, noted, slices.Equal), cmp.Diff(seen, noted)
+	})
+	s.eventually("the annotation of Pod "+pod.Name+" names its devices", func() (bool, string) {
+		annotation := s.getPod(pod.Name).Annotations[inventory.AssignmentAnnotation]
+		if annotation == "" {
+			return false, "there is none"
+		}
+		assignment, err := inventory.ParseAssignment(annotation)
+		if err != nil {
+			s.Fatal(err)
+		}
+		want := map[string]map[string][]string{v1.ContainerName: seen}
+		diff := cmp.Diff(want, assignment.Containers)
+		return diff == "", diff
+	})
+	return seen
+}
+
+// devicesSeenBy returns what a Pod's container sees of its devices.
+func (s *scene) devicesSeenBy(pod *corev1.Pod) map[string][]string {
+	s.Helper()
+	environment := s.environmentOf(pod)
+	devices := map[string][]string{}
+	for resourceName, variable := range deviceVariables {
+		value, given := environment[variable]
+		if !given {
+			continue
+		}
+		ids := strings.Split(value, ",")
+		slices.Sort(ids) // the kubelet hands them over in any order
+		if distinct := slices.Compact(slices.Clone(ids)); len(distinct) != len(ids) || slices.Contains(ids, "") {
+			s.Errorf("Pod %s has %s=%s, which are not different devices", pod.Name, variable, value)
+		}
+		devices[string(resourceName)] = ids
+	}
+	return devices
+}
+
+// environmentOf reads from the log of a Pod's container what it found in its
+// environment.
+func (s *scene) environmentOf(pod *corev1.Pod) map[string]string {
+	s.Helper()
+	var log string
+	s.eventually("Pod "+pod.Name+" has told of its environment", func() (bool, string) {
+		data, err := s.node.kube.CoreV1().Pods(s.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(s.Context())
+		if err != nil {
+			return false, err.Error()
+		}
+		log = string(data)
+		return strings.Contains(log, "-- that was all"), log
+	})
+	environment := map[string]string{}
+	for line := range strings.Lines(log) {
+		if name, value, found := strings.Cut(strings.TrimSuffix(line, "\n"), "="); found {
+			environment[name] = value
+		}
+	}
+	return environment
+}
+
+// life is what changes about a Pod's container when it ends or starts anew.
+type life struct {
+	Phase       corev1.PodPhase
+	ContainerID string
+	Since       time.Time
+	Restarts    int32
+}
+
+// lifeOf returns the life of a running Pod's container.
+func (s *scene) lifeOf(pod *corev1.Pod) life {
+	s.Helper()
+	statuses := pod.Status.ContainerStatuses
+	if len(statuses) != 1 || statuses[0].State.Running == nil {
+		s.Fatalf("the container of Pod %s does not run: %s", pod.Name, pod.Status.String())
+	}
+	return life{pod.Status.Phase, statuses[0].ContainerID, statuses[0].State.Running.StartedAt.UTC(), statuses[0].RestartCount}
+}
+
+// livesOn fails the test if a Pod's container is not the one that it was, or
+// holds other devices.
+func (s *scene) livesOn(before *corev1.Pod, devices map[string][]string) {
+	s.Helper()
+	now := s.getPod(before.Name)
+	if diff := cmp.Diff(s.lifeOf(before), s.lifeOf(now)); diff != "" {
+		s.Errorf("Pod %s did not simply run on (-before +now):\n%s", before.Name, diff)
+	}
+	if diff := cmp.Diff(devices, s.devicesOf(now)); diff != "" {
+		s.Errorf("Pod %s has other devices now (-before +now):\n%s", before.Name, diff)
+	}
+}
+
+// haveNothingInCommon fails the test if a device is on both lists.
+func (s *scene) haveNothingInCommon(one, other []string) {
+	s.Helper()
+	for _, device := range one {
+		if slices.Contains(other, device) {
+			s.Errorf("device %s is given away twice", device)
+		}
+	}
+}

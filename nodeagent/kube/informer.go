@@ -1,0 +1,43 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+)
+
+// NewInformer returns an informer of the metadata of all objects of a resource
+// that a field selector chooses; an empty one chooses all. It keeps no managed
+// fields.
+func NewInformer(client metadata.Interface, resource schema.GroupVersionResource, fieldSelector string) (cache.SharedIndexInformer, error) {
+	objects := client.Resource(resource)
+	listWatch := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.FieldSelector = fieldSelector
+			return objects.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.FieldSelector = fieldSelector
+			return objects.Watch(ctx, options)
+		},
+	}
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(listWatch, client),
+		&metav1.PartialObjectMetadata{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	return informer, informer.SetTransform(strip)
+}
+
+// strip drops what nobody reads.
+func strip(object any) (any, error) {
+	if meta, ok := object.(*metav1.PartialObjectMetadata); ok {
+		meta.ManagedFields = nil
+	}
+	return object, nil
+}

@@ -45,7 +45,7 @@ var table = []series{
 	{gpu.Energy, prometheus.CounterValue, "falldio_gpu_energy_joules_total", "Energy used since the driver was loaded.", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", millijoules},
 	{gpu.SMClock, prometheus.GaugeValue, "falldio_gpu_sm_clock_hertz", "Clock of the multiprocessors.", "DCGM_FI_DEV_SM_CLOCK", 1 / hertzPerMegahertz},
 	{gpu.MemoryClock, prometheus.GaugeValue, "falldio_gpu_memory_clock_hertz", "Clock of the memory.", "DCGM_FI_DEV_MEM_CLOCK", 1 / hertzPerMegahertz},
-	{gpu.ThrottleReasons, prometheus.GaugeValue, "falldio_gpu_throttle_reasons", "Bit mask of what slows the clocks down: nvmlClocksEventReasons in nvml.h.", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", 1},
+	{gpu.ThrottleReasons, prometheus.GaugeValue, "falldio_gpu_throttle_reasons", "Bit mask of what slows the clocks down: nvmlClocksEventReasons in nvml.h.", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS", 1},
 	{gpu.PCIeReceived, prometheus.GaugeValue, "falldio_gpu_pcie_received_bytes_per_second", "Data received over PCIe.", "", 1},
 	{gpu.PCIeTransmitted, prometheus.GaugeValue, "falldio_gpu_pcie_transmitted_bytes_per_second", "Data sent over PCIe.", "", 1},
 	{gpu.PCIeReplays, prometheus.CounterValue, "falldio_gpu_pcie_replays_total", "Retries on the PCI bus.", "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", 1},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
@@ -20,6 +21,9 @@ const (
 	listTimeout = 10 * time.Second
 	// maxMessage is what the kubelet's own client accepts.
 	maxMessage = 16 << 20
+	// reconnectDelay bounds the delay after which a kubelet that was away is
+	// looked for again; gRPC's own is two minutes.
+	reconnectDelay = 5 * time.Second
 )
 
 // Client asks the kubelet. It connects when it is first used, and again
@@ -33,8 +37,11 @@ var _ Lister = &Client{}
 
 // NewClient returns a client for the kubelet's socket.
 func NewClient(socket string) (*Client, error) {
+	delays := backoff.DefaultConfig
+	delays.MaxDelay = reconnectDelay
 	conn, err := grpc.NewClient("unix://"+socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: delays, MinConnectTimeout: reconnectDelay}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
 	if err != nil {
 		return nil, fmt.Errorf("pod-resources client: %w", err)

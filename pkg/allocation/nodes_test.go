@@ -5,20 +5,21 @@ package allocation
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 )
 
 // node builds a topology; the IDs are the indexes.
-func node(t testing.TB, groups, numa []int, links [][]int) *Topology {
-	t.Helper()
+func node(tb testing.TB, groups, numa []int, links [][]int) *Topology {
+	tb.Helper()
 	devices := make([]Device, len(groups))
 	for place := range devices {
 		devices[place] = Device{ID: strconv.Itoa(place), Group: groups[place], NUMANode: numa[place]}
 	}
 	topology, err := New(devices, links)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return topology
 }
@@ -47,9 +48,9 @@ func matrix(n int, links func(a, b int) int) [][]int {
 
 // pairs is a node with NVLink bridges between 0 and 1, 2 and 3, …; half of the
 // devices are on each NUMA node.
-func pairs(t testing.TB, n int) *Topology {
-	t.Helper()
-	return node(t, fill(n, func(place int) int { return place / 2 }), halves(n), matrix(n, func(a, b int) int {
+func pairs(tb testing.TB, n int) *Topology {
+	tb.Helper()
+	return node(tb, fill(n, func(place int) int { return place / 2 }), halves(n), matrix(n, func(a, b int) int {
 		if a/2 == b/2 {
 			return 4
 		}
@@ -58,20 +59,20 @@ func pairs(t testing.TB, n int) *Topology {
 }
 
 // switched is a node where everybody reaches everybody through a switch.
-func switched(t testing.TB, n int) *Topology {
-	t.Helper()
-	return node(t, fill(n, func(int) int { return 0 }), halves(n), matrix(n, func(int, int) int { return 18 }))
+func switched(tb testing.TB, n int) *Topology {
+	tb.Helper()
+	return node(tb, fill(n, func(int) int { return 0 }), halves(n), matrix(n, func(int, int) int { return 18 }))
 }
 
 // plain is a node without NVLink.
-func plain(t testing.TB, n int) *Topology {
-	t.Helper()
-	return node(t, fill(n, func(int) int { return Unknown }), halves(n), nil)
+func plain(tb testing.TB, n int) *Topology {
+	tb.Helper()
+	return node(tb, fill(n, func(int) int { return Unknown }), halves(n), nil)
 }
 
 // cubeMesh is NVIDIA's DGX-1 with V100: two quads, joined at the corners.
-func cubeMesh(t testing.TB) *Topology {
-	t.Helper()
+func cubeMesh(tb testing.TB) *Topology {
+	tb.Helper()
 	links := [][]int{
 		{0, 1, 1, 2, 2, 0, 0, 0},
 		{1, 0, 2, 1, 0, 2, 0, 0},
@@ -82,14 +83,14 @@ func cubeMesh(t testing.TB) *Topology {
 		{0, 0, 1, 0, 1, 2, 0, 2},
 		{0, 0, 0, 1, 2, 1, 2, 0},
 	}
-	return node(t, make([]int, 8), halves(8), links)
+	return node(tb, make([]int, 8), halves(8), links)
 }
 
 // irregular is a node without any symmetry, the hardest there is.
-func irregular(t testing.TB, n int) *Topology {
-	t.Helper()
+func irregular(tb testing.TB, n int) *Topology {
+	tb.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
-	return node(t, make([]int, n), fill(n, func(int) int { return random.IntN(4) }),
+	return node(tb, make([]int, n), fill(n, func(int) int { return random.IntN(4) }),
 		matrix(n, func(int, int) int { return random.IntN(5) }))
 }
 
@@ -108,18 +109,9 @@ func ids(places ...int) []string {
 func all(n int, without ...int) []string {
 	var list []string
 	for place := range n {
-		if !contains(without, place) {
+		if !slices.Contains(without, place) {
 			list = append(list, strconv.Itoa(place))
 		}
 	}
 	return list
-}
-
-func contains(list []int, number int) bool {
-	for _, one := range list {
-		if one == number {
-			return true
-		}
-	}
-	return false
 }

@@ -55,29 +55,51 @@ func (o *oracle) free(place int) bool {
 }
 
 func (o *oracle) cost(set map[int]bool) []int {
-	avoided, broken, left := 0, 0, 0
-	groups, numa := map[int]bool{}, map[int]bool{}
-	lonely := 0
+	avoided := 0
+	numa := map[int]bool{}
 	for place := range set {
 		if !o.free(place) {
 			avoided++
 		}
 		numa[o.devices[place].NUMANode] = true
-		if o.devices[place].Group == Unknown {
-			lonely++
-		} else {
-			groups[o.devices[place].Group] = true
+	}
+	numaLeft := 0
+	for place := range o.devices {
+		if o.left(set, place) && numa[o.devices[place].NUMANode] {
+			numaLeft++
 		}
 	}
-	for group := range groups {
+	groups, broken, left := o.groups(set)
+	inside := o.linksAmong(func(place int) bool { return set[place] })
+	outside := o.linksAmong(func(place int) bool { return o.left(set, place) })
+	return []int{avoided, groups, broken, left, -inside, len(numa), -outside, numaLeft}
+}
+
+// left is true for a free device that is not in the set.
+func (o *oracle) left(set map[int]bool, place int) bool { return o.free(place) && !set[place] }
+
+// groups counts the groups that a set uses, those that it breaks, and what it
+// leaves of them.
+func (o *oracle) groups(set map[int]bool) (used, broken, left int) {
+	seen := map[int]bool{}
+	for place := range set {
+		group := o.devices[place].Group
+		if group != Unknown && seen[group] {
+			continue
+		}
+		seen[group] = true
+		used++
+		if group == Unknown {
+			continue
+		}
 		whole, all := true, true
-		for place := range o.devices {
-			if o.devices[place].Group != group {
+		for other := range o.devices {
+			if o.devices[other].Group != group {
 				continue
 			}
-			whole = whole && o.free(place)
-			all = all && set[place]
-			if o.free(place) && !set[place] {
+			whole = whole && o.free(other)
+			all = all && set[other]
+			if o.left(set, other) {
 				left++
 			}
 		}
@@ -85,22 +107,17 @@ func (o *oracle) cost(set map[int]bool) []int {
 			broken++
 		}
 	}
-	inside, outside, numaLeft := 0, 0, 0
-	for a := range o.devices {
-		if o.free(a) && !set[a] && numa[o.devices[a].NUMANode] {
-			numaLeft++
-		}
+	return used, broken, left
+}
+
+func (o *oracle) linksAmong(member func(place int) bool) int {
+	links := 0
+	for a := range o.links {
 		for b := range a {
-			if o.links == nil {
-				continue
-			}
-			if set[a] && set[b] {
-				inside += o.links[a][b]
-			}
-			if o.free(a) && !set[a] && o.free(b) && !set[b] {
-				outside += o.links[a][b]
+			if member(a) && member(b) {
+				links += o.links[a][b]
 			}
 		}
 	}
-	return []int{avoided, len(groups) + lonely, broken, left, -inside, len(numa), -outside, numaLeft}
+	return links
 }

@@ -46,7 +46,7 @@ type machine struct {
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "kubelet") // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("", "kubelet") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,11 +117,11 @@ func gpuPod(name string, amount int64) *corev1.Pod {
 	return newPod(name, map[string]int64{gpus: amount})
 }
 
-// claim writes the scheduler's choice into a Pod.
-func claim(t *testing.T, pod *corev1.Pod, resource string, ids ...string) *corev1.Pod {
+// claim writes the scheduler's choice of GPUs into a Pod.
+func claim(t *testing.T, pod *corev1.Pod, ids ...string) *corev1.Pod {
 	t.Helper()
 	var assignment inventory.Assignment
-	assignment.Add(pod.Spec.Containers[0].Name, resource, ids...)
+	assignment.Add(pod.Spec.Containers[0].Name, gpus, ids...)
 	value, err := assignment.String()
 	if err != nil {
 		t.Fatal(err)

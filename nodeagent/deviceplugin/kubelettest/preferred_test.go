@@ -27,7 +27,7 @@ func TestTheKubeletTakesWhatThePluginPrefers(t *testing.T) {
 		{"a single GPU breaks a pair on the smaller NUMA node", gpuPod("one", 1), gpuIDs(6)},
 		{"the next one completes it", gpuPod("another", 1), gpuIDs(7)},
 		{"two are a pair", gpuPod("two", 2), gpuIDs(8, 9)},
-		{"a claim is honoured", claim(t, gpuPod("claims", 2), gpus, gpuIDs(2, 4)...), gpuIDs(2, 4)},
+		{"a claim is honoured", claim(t, gpuPod("claims", 2), gpuIDs(2, 4)...), gpuIDs(2, 4)},
 	}
 	for _, step := range steps {
 		k.mustAdmit(t, step.pod)
@@ -43,7 +43,7 @@ func TestClaimsOfPodsThatWaitAreKept(t *testing.T) {
 	k := m.startKubelet(t)
 	m.start(t, gpus, pool(t, tenGPUs()))
 	k.awaitAmount(t, gpus, amount{10, 10})
-	older, newer := claim(t, gpuPod("older", 2), gpus, gpuIDs(6, 7)...), claim(t, gpuPod("newer", 2), gpus, gpuIDs(0, 1)...)
+	older, newer := claim(t, gpuPod("older", 2), gpuIDs(6, 7)...), claim(t, gpuPod("newer", 2), gpuIDs(0, 1)...)
 	newer.CreationTimestamp = metav1.Unix(1000, 0)
 	m.bind(newer, older)
 

@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/apimachinery/pkg/util/wait"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
@@ -151,6 +153,36 @@ func TestPluginsOverlap(t *testing.T) {
 	}
 }
 
+// TestTwoPluginsDoNotFight lets two plugins of a resource live on, as a mistake
+// in a DaemonSet would, through restarts of the kubelet.
+func TestTwoPluginsDoNotFight(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	k := m.startKubelet(t)
+	one, two := m.start(t, gpus, pool(t, tenGPUs())), m.start(t, gpus, pool(t, tenGPUs()))
+	for life := 1; life <= 3; life++ {
+		one.awaitRegistrations(t, life)
+		two.awaitRegistrations(t, life)
+		k.awaitAmount(t, gpus, amount{10, 10})
+		if life < 3 {
+			k.stop()
+			k = m.startKubelet(t)
+		}
+	}
+	count := func() int { return one.Status().Registrations + two.Status().Registrations }
+	// They may be told of each other's sockets late, and look once more.
+	settled := count() + 2
+	quiet, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err := wait.PollUntilContextCancel(quiet, 10*time.Millisecond, true, func(context.Context) (bool, error) {
+		return count() > settled || k.amount(gpus) != amount{10, 10}, nil
+	})
+	if err == nil {
+		t.Errorf("%d registrations, %+v", count(), k.amount(gpus))
+	}
+	k.mustAdmit(t, gpuPod("works", 10))
+}
+
 // rogue registers like a plugin that is then killed: it leaves its socket.
 func (m *machine) rogue(t *testing.T) (kill func()) {
 	t.Helper()
@@ -167,7 +199,7 @@ func (m *machine) rogue(t *testing.T) (kill func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	_, err = pluginapi.NewRegistrationClient(conn).Register(t.Context(), &pluginapi.RegisterRequest{
 		Version: pluginapi.Version, Endpoint: name, ResourceName: gpus,
 	})

@@ -6,6 +6,7 @@ package kubelettest
 import (
 	"net"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -98,10 +99,9 @@ func TestTheTruthComesFromTheKubelet(t *testing.T) {
 	k.awaitAmount(t, gpus, amount{10, 10})
 	k.awaitAmount(t, rdma, amount{10, 10})
 
-	started := metav1.Now()
-	right := claim(t, gpuPod("right", 2), gpus, gpuIDs(2, 3)...)
+	right := claim(t, gpuPod("right", 2), gpuIDs(2, 3)...)
 	// What this one claims is taken already.
-	wrong := claim(t, gpuPod("wrong", 2), gpus, gpuIDs(3, 4)...)
+	wrong := claim(t, gpuPod("wrong", 2), gpuIDs(3, 4)...)
 	without := newPod("without", nil)
 	stranger := newPod("stranger", map[string]int64{rdma: 1})
 	pods := []*corev1.Pod{right, wrong, without, stranger}
@@ -123,6 +123,13 @@ func TestTheTruthComesFromTheKubelet(t *testing.T) {
 		t.Fatalf("allocations (-want +got):\n%s", diff)
 	}
 
+	checkCorrections(t, client, pods, wrong)
+}
+
+// checkCorrections expects that the annotation of one Pod is corrected, once.
+func checkCorrections(t *testing.T, client podresources.Lister, pods []*corev1.Pod, wrong *corev1.Pod) {
+	t.Helper()
+	started := metav1.Now()
 	cached := make([]*corev1.Pod, 0, len(pods))
 	api := fake.NewClientset()
 	for _, pod := range pods {
@@ -149,8 +156,9 @@ func TestTheTruthComesFromTheKubelet(t *testing.T) {
 		t.Errorf("patch of %s (-want +got):\n%s", patch.GetName(), diff)
 	}
 	// Once the cache shows it, there is nothing to do.
-	cached[1], err = api.CoreV1().Pods("default").Get(t.Context(), "wrong", metav1.GetOptions{})
-	if err != nil || cached[1].Annotations[inventory.AssignmentAnnotation] == wrong.Annotations[inventory.AssignmentAnnotation] {
+	place := slices.Index(pods, wrong)
+	cached[place], err = api.CoreV1().Pods("default").Get(t.Context(), "wrong", metav1.GetOptions{})
+	if err != nil || cached[place].Annotations[inventory.AssignmentAnnotation] == wrong.Annotations[inventory.AssignmentAnnotation] {
 		t.Fatalf("the Pod is not corrected: %v", err)
 	}
 	if corrected, err := corrector.Correct(t.Context()); err != nil || corrected != 0 {

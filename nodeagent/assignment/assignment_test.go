@@ -1,0 +1,143 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package assignment
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"falldio.github.io/gpu-controller/nodeagent/podresources"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+)
+
+const gpu, percent = "falldio.com/gpu", "falldio.com/gpu-percent"
+
+// pod has started and says this of its devices.
+func pod(annotation string, change ...func(*corev1.Pod)) *corev1.Pod {
+	started := metav1.Unix(1000, 0)
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}},
+		Status:     corev1.PodStatus{StartTime: &started},
+	}
+	if annotation != "" {
+		p.Annotations = map[string]string{inventory.AssignmentAnnotation: annotation}
+	}
+	for _, apply := range change {
+		apply(p)
+	}
+	return p
+}
+
+func notStarted(p *corev1.Pod) { p.Status.StartTime = nil }
+func otherName(p *corev1.Pod)  { p.Name = "q" }
+func withInit(policy *corev1.ContainerRestartPolicy) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.InitContainers = []corev1.Container{{Name: "i", RestartPolicy: policy}}
+	}
+}
+
+// list is a kubelet that has given 1 and 2 to the container c of the Pod p.
+type list struct{ err error }
+
+func (l list) List(context.Context) ([]podresources.Allocation, error) {
+	return []podresources.Allocation{
+		{Namespace: "ns", Pod: "p", Container: "c", Resource: gpu, DeviceIDs: []string{"1", "2"}},
+		{Namespace: "ns", Pod: "p", Container: "c", Resource: "other.com/nic", DeviceIDs: []string{"n"}},
+	}, l.err
+}
+
+const right = `{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"]}}}`
+
+func TestCorrections(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		pod *corev1.Pod
+		// want is the new annotation; none if empty.
+		want string
+	}{
+		"what is right stays":                      {pod(right), ""},
+		"what is written otherwise stays":          {pod(` {"containers":{"c":{"falldio.com/gpu":["2","1","2"]},"d":{}},"version":"v1"}`), ""},
+		"what is missing is added":                 {pod(""), right},
+		"what can't be read is replaced":           {pod("{"), right},
+		"a version of the future is replaced":      {pod(`{"version":"v2"}`), right},
+		"other devices are corrected":              {pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","3"]}}}`), right},
+		"another container is corrected":           {pod(`{"version":"v1","containers":{"d":{"falldio.com/gpu":["1","2"]}}}`), right},
+		"a Pod without devices is left alone":      {pod("{", otherName), ""},
+		"a Pod that has not started is left alone": {pod("", notStarted), ""},
+		"other resources stay": {
+			pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu-percent":["7"]}}}`),
+			`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"],"falldio.com/gpu-percent":["7"]}}}`,
+		},
+		"init containers stay": {
+			pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1"]},"i":{"falldio.com/gpu":["1"]}}}`, withInit(nil)),
+			`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"]},"i":{"falldio.com/gpu":["1"]}}}`,
+		},
+		"sidecars are known to the kubelet": {
+			pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"]},"i":{"falldio.com/gpu":["3"]}}}`, withInit(new(corev1.ContainerRestartPolicyAlways))), right,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := fake.NewClientset(test.pod)
+			corrector := NewCorrector(list{}, func() []*corev1.Pod { return []*corev1.Pod{test.pod} }, api, []string{gpu})
+			corrected, err := corrector.Correct(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if writes := len(api.Actions()); writes != corrected || (corrected == 1) != (test.want != "") {
+				t.Fatalf("%d corrections, %d writes", corrected, writes)
+			}
+			if corrected == 0 {
+				return
+			}
+			got, err := api.CoreV1().Pods("ns").Get(t.Context(), "p", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.Annotations[inventory.AssignmentAnnotation]); diff != "" {
+				t.Errorf("annotation (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCorrectFails(t *testing.T) {
+	t.Parallel()
+	pods := schema.GroupResource{Resource: "pods"}
+	tests := map[string]struct {
+		kubelet, api error
+		want         bool
+	}{
+		"if the kubelet doesn't answer":       {errors.New("down"), nil, true},
+		"if the API server doesn't answer":    {nil, errors.New("down"), true},
+		"but not if the Pod has gone":         {nil, apierrors.NewNotFound(pods, "p"), false},
+		"but not if it is another one by now": {nil, apierrors.NewConflict(pods, "p", errors.New("UID")), false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := fake.NewClientset()
+			api.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, test.api
+			})
+			corrector := NewCorrector(list{test.kubelet}, func() []*corev1.Pod { return []*corev1.Pod{pod("")} }, api, []string{gpu, percent})
+			corrected, err := corrector.Correct(t.Context())
+			if (err != nil) != test.want || corrected != 0 {
+				t.Errorf("Correct() = %d, %v", corrected, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceplugin
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// fakeKubelet accepts or refuses registrations and does nothing else.
+type fakeKubelet struct {
+	pluginapi.UnimplementedRegistrationServer
+	refuses atomic.Bool
+	calls   atomic.Int32
+}
+
+func (f *fakeKubelet) Register(context.Context, *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
+	f.calls.Add(1)
+	if f.refuses.Load() {
+		return nil, errors.New("not today")
+	}
+	return &pluginapi.Empty{}, nil
+}
+
+// serve returns what ends the kubelet, with its socket.
+func (f *fakeKubelet) serve(t *testing.T, dir string) (stop func()) {
+	t.Helper()
+	listener, err := net.Listen("unix", filepath.Join(dir, "kubelet.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	pluginapi.RegisterRegistrationServer(server, f)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return server.Stop
+}
+
+// bench is a keeper that a test has look, on a clock that stands still.
+type bench struct {
+	*keeper
+	clock *clocktesting.FakeClock
+	dir   string
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "plugin") //nolint:usetesting // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	plugin, err := New(Config{Resource: gpuResource, Pool: poolOf(t, gpus("a")), Dir: dir, Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := newFolder(t.Context(), dir)
+	t.Cleanup(folder.close)
+	server := newServer(plugin.sockets.path(), plugin.service)
+	t.Cleanup(server.grpc.Stop)
+	return &bench{keeper: newKeeper(plugin, server, folder), clock: clock, dir: dir}
+}
+
+// expectDelay has the keeper look, which must want to look again after least to
+// twice least.
+func (b *bench) expectDelay(t *testing.T, what string, least time.Duration) time.Duration {
+	t.Helper()
+	got := b.look(t.Context())
+	if got < least || got > 2*least {
+		t.Errorf("%s: looks again in %v, want %v to %v", what, got, least, 2*least)
+	}
+	return got
+}
+
+func TestRefusedRegistrationsAreRetriedLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	kubelet := &fakeKubelet{}
+	kubelet.refuses.Store(true)
+	kubelet.serve(t, b.dir)
+	for _, least := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
+		calls := kubelet.calls.Load()
+		delay := b.expectDelay(t, "after a refusal", least)
+		b.clock.Step(delay - time.Nanosecond)
+		if b.look(t.Context()) != time.Nanosecond || kubelet.calls.Load() != calls+1 {
+			t.Fatal("the delay was not kept")
+		}
+		b.clock.Step(time.Nanosecond)
+	}
+	if err := b.Status().LastError; err == nil || !strings.Contains(err.Error(), "not today") {
+		t.Errorf("LastError = %v", err)
+	}
+	kubelet.refuses.Store(false)
+	b.look(t.Context())
+	if got := b.Status(); got.Registrations != 1 || got.LastError != nil {
+		t.Errorf("Status() = %+v", got)
+	}
+}
+
+func TestAKubeletThatDoesNotListenIsToldAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	kubelet := &fakeKubelet{}
+	kubelet.serve(t, b.dir)
+	if got := b.look(t.Context()); got != b.config.Timing.Stream {
+		t.Errorf("looks again in %v", got)
+	}
+	b.clock.Step(b.config.Timing.Stream)
+	delay := b.expectDelay(t, "without a stream", b.config.Timing.Retry)
+	if !errors.Is(b.Status().LastError, errNoStream) {
+		t.Errorf("Status() = %+v", b.Status())
+	}
+	b.clock.Step(delay)
+	b.look(t.Context())
+	registration := b.streams.begin()
+	if got := b.look(t.Context()); got != b.config.Timing.Poll || !b.Status().Registered || kubelet.calls.Load() != 2 {
+		t.Errorf("looks again in %v, %+v, %d calls", got, b.Status(), kubelet.calls.Load())
+	}
+	b.streams.end(registration)
+	b.expectDelay(t, "after a second loss", 2*b.config.Timing.Retry)
+	if !errors.Is(b.Status().LastError, errLost) || b.Status().Registered {
+		t.Errorf("Status() = %+v", b.Status())
+	}
+}
+
+func TestALossAfterALongTimeIsTheFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	(&fakeKubelet{}).serve(t, b.dir)
+	b.look(t.Context())
+	b.failures = 5
+	registration := b.streams.begin()
+	b.clock.Step(time.Hour)
+	b.streams.end(registration)
+	b.expectDelay(t, "after an hour", b.config.Timing.Retry)
+}
+
+func TestANewKubeletIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if got := b.look(t.Context()); got != b.config.Timing.Poll || !errors.Is(b.Status().LastError, errNoKubelet) {
+		t.Errorf("without a kubelet: looks again in %v, %+v", got, b.Status())
+	}
+	first, second := &fakeKubelet{}, &fakeKubelet{}
+	first.refuses.Store(true)
+	stop := first.serve(t, b.dir)
+	b.look(t.Context())
+	b.failures = 10
+	stop()
+	b.look(t.Context())
+	second.serve(t, b.dir)
+	b.look(t.Context())
+	if b.Status().Registrations != 1 || b.failures != 0 {
+		t.Errorf("Status() = %+v after %d failures", b.Status(), b.failures)
+	}
+}
+
+func TestNewRefusesWhatTheKubeletWould(t *testing.T) {
+	t.Parallel()
+	for _, resource := range []string{"", "gpu", "falldio.com/gpu/x", "falldio.com/"} {
+		if _, err := New(Config{Resource: resource, Pool: NewPool(), Clock: clocktesting.NewFakeClock(time.Unix(0, 0))}); err == nil {
+			t.Errorf("resource %q is accepted", resource)
+		}
+	}
+	if _, err := New(Config{Resource: gpuResource}); err == nil {
+		t.Error("a plugin without devices is accepted")
+	}
+}

@@ -1,0 +1,42 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceplugin
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestSocketNames(t *testing.T) {
+	t.Parallel()
+	long := "gpus.of-a-company-with-a-long-name.example.com/accelerator-with-a-name"
+	tests := map[string]struct {
+		resource, other string
+		want            bool
+	}{
+		"two plugins of a resource know each other":    {"falldio.com/gpu", "falldio.com/gpu", true},
+		"those of different resources don't":           {"falldio.com/gpu", "falldio.com/rdma", false},
+		"a resource may begin like another one":        {"falldio.com/gpu", "falldio.com/gpu-percent", false},
+		"a resource may look like a name":              {"falldio.com/gpu", "falldio.com/gpu-12345678", false},
+		"a long name is shortened":                     {long, long, true},
+		"long names that begin alike are told apart":   {long, long + "x", false},
+		"dots are no wildcards":                        {"falldio.com/gpu", "falldioxcom/gpu", false},
+		"the other way round it is the same for names": {"falldio.com/gpu-percent", "falldio.com/gpu", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one, other := newSockets("/var/lib/kubelet/device-plugins", test.resource), newSockets("", test.other)
+			if one.own == other.own {
+				t.Errorf("two processes have the socket %s", one.own)
+			}
+			if got := one.pattern.MatchString(other.own); got != test.want {
+				t.Errorf("%s knows %s: %v", one.own, other.own, got)
+			}
+			if len(one.path()) > 107 || strings.Contains(one.own, "/") {
+				t.Errorf("%s can't be a socket", one.path())
+			}
+		})
+	}
+}

@@ -29,8 +29,9 @@ type agent struct {
 	metrics   *metrics.Node
 	plugins   *plugins // nil without device plugins
 	clock     clock.Clock
-	bootID    string
 	cleanUp   bool
+	// restored is closed when what an earlier life has found is known.
+	restored chan struct{}
 }
 
 func newAgent(node string, source gpu.Source, labelOptions labels.Options, clients *clients, opts *options, bootID string, c clock.Clock) (*agent, error) {
@@ -39,7 +40,7 @@ func newAgent(node string, source gpu.Source, labelOptions labels.Options, clien
 		return nil, err
 	}
 	a := &agent{
-		node: node, clock: c, bootID: bootID, cleanUp: opts.cleanUpOnExit,
+		node: node, clock: c, cleanUp: opts.cleanUpOnExit, restored: make(chan struct{}),
 		monitor: monitor.New(monitor.Config{
 			Source: source, Clock: c, Policy: opts.policy, BootID: bootID, Deadline: opts.pollDeadline,
 		}),
@@ -85,7 +86,7 @@ func (a *agent) run(ctx context.Context, synced <-chan struct{}) error {
 		return a.leave(ctx)
 	})
 	if a.plugins != nil {
-		group.Go(func() error { return a.plugins.run(ctx, a.monitor, synced) })
+		group.Go(func() error { return a.plugins.run(ctx, a.monitor, a.restored) })
 	}
 	return group.Wait()
 }
@@ -103,6 +104,7 @@ func (a *agent) restore(ctx context.Context, synced <-chan struct{}) bool {
 		klog.FromContext(ctx).Error(err, "What was known of the GPUs is lost; it is found out anew")
 	}
 	a.monitor.Restore(faults)
+	close(a.restored)
 	return true
 }
 

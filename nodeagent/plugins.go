@@ -1,14 +1,279 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
 
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/nodeagent/assignment"
+	"falldio.github.io/gpu-controller/nodeagent/deviceplugin"
+	"falldio.github.io/gpu-controller/nodeagent/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/kube"
+	"falldio.github.io/gpu-controller/nodeagent/metrics"
 	"falldio.github.io/gpu-controller/nodeagent/monitor"
+	"falldio.github.io/gpu-controller/nodeagent/podresources"
+	"falldio.github.io/gpu-controller/nodeagent/publish"
+	"falldio.github.io/gpu-controller/nodeagent/resource"
 )
 
-type plugins struct{}
+// The folders below --kubelet-directory, and the socket in the second one.
+const (
+	pluginFolder       = "device-plugins"
+	podResourcesFolder = "pod-resources"
+	podResourcesSocket = "kubelet.sock"
+)
 
-func newPlugins(context.Context, *agent, *clients, *options) (*plugins, error) { return nil, nil }
-func (p *plugins) run(context.Context, *monitor.Monitor, <-chan struct{}) error { return nil }
-func (p *plugins) refresh(context.Context)                                   {}
-func (p *plugins) ready() error                                              { return nil }
+// Variables that tell a container its GPUs. NVIDIA's would make NVIDIA's runtime
+// look for simulated GPUs, and fail.
+const (
+	nvidiaVariable    = "NVIDIA_VISIBLE_DEVICES"
+	simulatedVariable = "FALLDIO_VISIBLE_DEVICES"
+)
+
+// plugins are the node's device plugins and what belongs to them.
+type plugins struct {
+	clock     clock.Clock
+	gpus      *deviceplugin.Pool
+	all       []*deviceplugin.Plugin
+	pods      *kube.PodInformer
+	claims    *deviceplugin.PodClaims
+	kubelet   *podresources.Client
+	holders   *metrics.Holders
+	corrector *assignment.Corrector
+	// allocated has an entry when a container has got devices.
+	allocated chan struct{}
+}
+
+// newPlugins makes the device plugins of an agent and shows them in its metrics.
+func newPlugins(a *agent, clients *clients, opts *options) (*plugins, error) {
+	p := &plugins{clock: a.clock, gpus: deviceplugin.NewPool(), allocated: make(chan struct{}, 1)}
+	var err error
+	if p.pods, err = kube.NewPodInformer(clients.config, a.node); err != nil {
+		return nil, err
+	}
+	if p.kubelet, err = podresources.NewClient(filepath.Join(opts.kubeletDirectory, podResourcesFolder, podResourcesSocket)); err != nil {
+		return nil, err
+	}
+	p.claims = deviceplugin.NewPodClaims(p.pods.List)
+	p.holders = metrics.NewHolders(p.kubelet)
+	var names []string
+	for i := range opts.served {
+		if err := p.add(&opts.served[i], opts); err != nil {
+			return nil, err
+		}
+		names = append(names, opts.served[i].Name)
+	}
+	p.corrector = assignment.NewCorrector(p.pods.List, kube.PatchPod(clients.metadata, publish.FieldManager), names)
+	a.metrics.Holders = p.holders
+	for _, plugin := range p.all {
+		a.metrics.Plugins = append(a.metrics.Plugins, pluginMetrics{plugin})
+	}
+	return p, nil
+}
+
+// add makes the plugin of a resource.
+func (p *plugins) add(spec *resource.Spec, opts *options) error {
+	config := deviceplugin.Config{
+		Resource: spec.Name, Claims: p.claims, EnvVar: spec.Variable(), Allocated: p.noteAllocation,
+		Dir: filepath.Join(opts.kubeletDirectory, pluginFolder), Clock: p.clock,
+	}
+	if spec.GPUs {
+		config.Pool, config.EnvVar, config.CDIKind = p.gpus, gpuVariable(spec, opts), opts.cdiKind
+	} else {
+		config.Pool = deviceplugin.NewPool()
+		if err := config.Pool.Set(deviceplugin.Counted(spec.ShortName(), spec.Count), nil); err != nil {
+			return err
+		}
+	}
+	plugin, err := deviceplugin.New(config)
+	p.all = append(p.all, plugin)
+	return err
+}
+
+func gpuVariable(spec *resource.Spec, opts *options) string {
+	switch {
+	case spec.Environment != "":
+		return spec.Environment
+	case opts.visibleDevices != "":
+		return opts.visibleDevices
+	case opts.simulated():
+		return simulatedVariable
+	default:
+		return nvidiaVariable
+	}
+}
+
+// run serves the kubelet until ctx ends.
+func (p *plugins) run(ctx context.Context, gpus *monitor.Monitor, restored <-chan struct{}) error {
+	p.awaitRestored(ctx, restored)
+	p.hold(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, plugin := range p.all {
+		group.Go(func() error {
+			plugin.Run(ctx)
+			return nil
+		})
+	}
+	group.Go(func() error {
+		p.pods.Run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		p.correctAfterAllocations(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		p.follow(ctx, gpus)
+		return nil
+	})
+	err := group.Wait()
+	return errors.Join(err, p.kubelet.Close())
+}
+
+// restoreTimeout is how long GPUs may wait for the API server to tell of their
+// faults. Containers must get their devices without it, too.
+const restoreTimeout = 5 * time.Second
+
+func (p *plugins) awaitRestored(ctx context.Context, restored <-chan struct{}) {
+	timer := p.clock.NewTimer(restoreTimeout)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-restored:
+	case <-timer.C():
+		klog.FromContext(ctx).Info("The API server does not answer: faults of an earlier life are not known yet")
+	}
+}
+
+// holdTimeout is how long a kubelet may take to say what is in use.
+const holdTimeout = 2 * time.Second
+
+// hold keeps GPUs in the list that containers have although they are gone. A
+// kubelet that does not run yet tells it later, to refresh.
+func (p *plugins) hold(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, holdTimeout)
+	defer cancel()
+	p.refresh(ctx)
+}
+
+// follow tells the kubelet of the GPUs and their health.
+func (p *plugins) follow(ctx context.Context, gpus *monitor.Monitor) {
+	for {
+		changed := gpus.Changed()
+		snapshot := gpus.Snapshot()
+		// Without a poll there may be GPUs; that there are none is worse than not
+		// to know.
+		if len(snapshot.Devices) > 0 || (!snapshot.Taken.IsZero() && snapshot.Problem == nil) {
+			if err := p.gpus.Set(devices(snapshot), snapshot.NVLinks); err != nil {
+				klog.FromContext(ctx).Error(err, "The GPUs can't be offered to the kubelet")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+func devices(snapshot *gpu.Snapshot) []deviceplugin.Device {
+	list := make([]deviceplugin.Device, 0, len(snapshot.Devices))
+	for i := range snapshot.Devices {
+		device := &snapshot.Devices[i]
+		list = append(list, deviceplugin.Device{
+			ID: device.UUID, Healthy: device.Healthy(), NVLinkGroup: device.NVLinkGroup, NUMANode: device.NUMANode,
+		})
+	}
+	return list
+}
+
+func (p *plugins) noteAllocation() {
+	select {
+	case p.allocated <- struct{}{}:
+	default: // somebody is on the way
+	}
+}
+
+// settleTime is how long the kubelet needs after an allocation until it tells of
+// it.
+const settleTime = 500 * time.Millisecond
+
+// correctAfterAllocations looks soon at what the kubelet has done; refresh looks
+// again later.
+func (p *plugins) correctAfterAllocations(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.allocated:
+		}
+		timer := p.clock.NewTimer(settleTime)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C():
+		}
+		p.refresh(ctx)
+	}
+}
+
+// refresh asks the kubelet which containers have which devices, for the metrics,
+// the claims that are settled, and the Pods' annotations.
+func (p *plugins) refresh(ctx context.Context) {
+	allocations, err := p.holders.Refresh(ctx)
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("The kubelet does not tell which devices are in use", "err", err)
+		return
+	}
+	p.gpus.Hold(podresources.DeviceIDs(allocations, p.gpuResource())...)
+	p.claims.Observe(allocations)
+	if _, err := p.corrector.Correct(ctx, allocations); err != nil {
+		klog.FromContext(ctx).Error(err, "Telling which devices Pods have failed; this is tried again")
+	}
+}
+
+// gpuResource is the resource whose devices are the GPUs.
+func (p *plugins) gpuResource() string {
+	for _, plugin := range p.all {
+		if plugin.Pool() == p.gpus {
+			return plugin.Resource()
+		}
+	}
+	return ""
+}
+
+// ready returns which plugin the kubelet does not listen to.
+func (p *plugins) ready() error {
+	for _, plugin := range p.all {
+		status := plugin.Status()
+		if !status.Registered {
+			return fmt.Errorf("the device plugin of %s is not registered with the kubelet: %w", plugin.Resource(),
+				errors.Join(status.LastError, errNotRegistered))
+		}
+	}
+	return nil
+}
+
+var errNotRegistered = errors.New("the kubelet has not been reached yet")
+
+// pluginMetrics is what the metrics show of a plugin.
+type pluginMetrics struct{ *deviceplugin.Plugin }
+
+// Registered implements metrics.Plugin.
+func (p pluginMetrics) Registered() bool { return p.Status().Registered }
+
+// Registrations implements metrics.Plugin.
+func (p pluginMetrics) Registrations() uint64 { return uint64(p.Status().Registrations) } //nolint:gosec // counts from 0
+
+// Allocations implements metrics.Plugin.
+func (p pluginMetrics) Allocations() uint64 { return uint64(p.Status().Allocations) } //nolint:gosec // counts from 0

@@ -51,7 +51,7 @@ func run(ctx context.Context, opts *options) error {
 		return err
 	}
 	p := &process{opts: opts, clock: clock.RealClock{}, synced: make(chan struct{}), sources: simulatedSources{}}
-	if err := p.makeAgents(ctx, clients); err != nil {
+	if err := p.makeAgents(clients); err != nil {
 		return err
 	}
 	return p.work(ctx, clients)

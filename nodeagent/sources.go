@@ -4,7 +4,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -18,7 +17,7 @@ import (
 )
 
 // makeAgents makes the agent of this node, or those of all simulated nodes.
-func (p *process) makeAgents(ctx context.Context, clients *clients) error {
+func (p *process) makeAgents(clients *clients) error {
 	boot := bootID()
 	add := func(node string, source gpu.Source, options labels.Options) (*agent, error) {
 		agent, err := newAgent(node, source, options, clients, p.opts, boot, p.clock)
@@ -38,7 +37,7 @@ func (p *process) makeAgents(ctx context.Context, clients *clients) error {
 	if err != nil || !p.opts.devicePlugin {
 		return err
 	}
-	agent.plugins, err = newPlugins(ctx, agent, clients, p.opts)
+	agent.plugins, err = newPlugins(agent, clients, p.opts)
 	return err
 }
 

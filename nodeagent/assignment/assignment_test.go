@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 
 	"falldio.github.io/gpu-controller/nodeagent/podresources"
 	"falldio.github.io/gpu-controller/pkg/inventory"
@@ -48,14 +48,20 @@ func withInit(policy *corev1.ContainerRestartPolicy) func(*corev1.Pod) {
 	}
 }
 
-// list is a kubelet that has given 1 and 2 to the container c of the Pod p.
-type list struct{ err error }
-
-func (l list) List(context.Context) ([]podresources.Allocation, error) {
+// given is what the kubelet says: the container c of the Pod p has 1 and 2.
+func given() []podresources.Allocation {
 	return []podresources.Allocation{
 		{Namespace: "ns", Pod: "p", Container: "c", Resource: gpu, DeviceIDs: []string{"1", "2"}},
 		{Namespace: "ns", Pod: "p", Container: "c", Resource: "other.com/nic", DeviceIDs: []string{"n"}},
-	}, l.err
+	}
+}
+
+// patchWith has a client patch Pods.
+func patchWith(client kubernetes.Interface) Patch {
+	return func(ctx context.Context, pod types.NamespacedName, patch []byte) error {
+		_, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	}
 }
 
 const right = `{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"]}}}`
@@ -92,8 +98,8 @@ func TestCorrections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := fake.NewClientset(test.pod)
-			corrector := NewCorrector(list{}, func() []*corev1.Pod { return []*corev1.Pod{test.pod} }, api, []string{gpu})
-			corrected, err := corrector.Correct(t.Context())
+			corrector := NewCorrector(func() []*corev1.Pod { return []*corev1.Pod{test.pod} }, patchWith(api), []string{gpu})
+			corrected, err := corrector.Correct(t.Context(), given())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,25 +124,25 @@ func TestCorrectFails(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}
 	tests := map[string]struct {
-		kubelet, api error
-		want         bool
+		api  error
+		want bool
 	}{
-		"if the kubelet doesn't answer":       {errors.New("down"), nil, true},
-		"if the API server doesn't answer":    {nil, errors.New("down"), true},
-		"but not if the Pod has gone":         {nil, apierrors.NewNotFound(pods, "p"), false},
-		"but not if it is another one by now": {nil, apierrors.NewConflict(pods, "p", errors.New("UID")), false},
+		"if the API server doesn't answer":    {errors.New("down"), true},
+		"but not if the Pod has gone":         {apierrors.NewNotFound(pods, "p"), false},
+		"but not if it is another one by now": {apierrors.NewConflict(pods, "p", errors.New("UID")), false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			api := fake.NewClientset()
-			api.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return true, nil, test.api
-			})
-			corrector := NewCorrector(list{test.kubelet}, func() []*corev1.Pod { return []*corev1.Pod{pod("")} }, api, []string{gpu, percent})
-			corrected, err := corrector.Correct(t.Context())
-			if (err != nil) != test.want || corrected != 0 {
-				t.Errorf("Correct() = %d, %v", corrected, err)
+			calls := 0
+			patch := func(context.Context, types.NamespacedName, []byte) error {
+				calls++
+				return test.api
+			}
+			corrector := NewCorrector(func() []*corev1.Pod { return []*corev1.Pod{pod("")} }, patch, []string{gpu, percent})
+			corrected, err := corrector.Correct(t.Context(), given())
+			if (err != nil) != test.want || corrected != 0 || calls != 1 {
+				t.Errorf("Correct() = %d, %v after %d calls", corrected, err, calls)
 			}
 		})
 	}

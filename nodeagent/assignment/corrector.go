@@ -11,40 +11,33 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/nodeagent/podresources"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// fieldManager names the agent as the owner of what it writes.
-const fieldManager = "nodeagent"
+// Patch changes a Pod with a JSON merge patch.
+type Patch func(ctx context.Context, pod types.NamespacedName, patch []byte) error
 
 // Corrector corrects the annotations of a node's Pods.
 type Corrector struct {
-	lister    podresources.Lister
 	pods      func() []*corev1.Pod
-	client    kubernetes.Interface
+	patch     Patch
 	resources []string
 }
 
 // NewCorrector returns a Corrector for some resources. The function returns the
 // Pods that are bound to this node, from memory.
-func NewCorrector(lister podresources.Lister, pods func() []*corev1.Pod, client kubernetes.Interface, resources []string) *Corrector {
-	return &Corrector{lister: lister, pods: pods, client: client, resources: resources}
+func NewCorrector(pods func() []*corev1.Pod, patch Patch, resources []string) *Corrector {
+	return &Corrector{pods: pods, patch: patch, resources: resources}
 }
 
-// Correct asks the kubelet for the truth and corrects the annotations that
-// differ, without a write if none does. It returns how many it corrected; an
+// Correct compares the annotations with what the kubelet says and corrects those
+// that differ, without a write if none does. It returns how many it corrected; an
 // error says that some could not be, and to try again.
-func (c *Corrector) Correct(ctx context.Context) (corrected int, err error) {
-	allocations, err := c.lister.List(ctx)
-	if err != nil {
-		return 0, err
-	}
+func (c *Corrector) Correct(ctx context.Context, allocations []podresources.Allocation) (corrected int, err error) {
 	var problems []error
 	truth := podresources.Assignments(allocations, c.resources)
 	for _, correction := range Corrections(truth, c.pods(), c.resources) {
@@ -74,8 +67,7 @@ func (c *Corrector) write(ctx context.Context, correction Correction) (written b
 	if err != nil {
 		return false, fmt.Errorf("correcting %s: %w", correction.Pod, err)
 	}
-	_, err = c.client.CoreV1().Pods(correction.Pod.Namespace).Patch(ctx, correction.Pod.Name,
-		types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	err = c.patch(ctx, correction.Pod, patch)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return false, nil

@@ -34,6 +34,9 @@ func (p *Plugin) Status() Status {
 // Resource is the name of the resource.
 func (p *Plugin) Resource() string { return p.config.Resource }
 
+// Pool is the devices of the resource.
+func (p *Plugin) Pool() *Pool { return p.config.Pool }
+
 func (p *Plugin) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -4,12 +4,12 @@
 // Package kube is the agent's access to the API server. It uses neither the
 // generated clientset nor its informers: they link the types of every API group,
 // which doubles the memory of an agent that runs on every node. What the agent
-// reads and patches of Nodes and Pods is their metadata; only Events are whole
-// objects.
+// reads of Nodes is their metadata; only Pods and Events are whole objects.
 package kube
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -28,12 +28,22 @@ func Metadata(config *rest.Config) (metadata.Interface, error) {
 	return metadata.NewForConfig(metadata.ConfigFor(config))
 }
 
+// newScheme knows the whole objects that the agent handles, and what the API
+// server may answer instead.
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Event{}, &corev1.EventList{}, &corev1.Pod{}, &corev1.PodList{})
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	return scheme
+}
+
 // core returns a client for whole objects.
 func core(config *rest.Config, scheme *runtime.Scheme) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.APIPath = "/api"
 	config.GroupVersion = &corev1.SchemeGroupVersion
-	config.ContentType = runtime.ContentTypeJSON
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	return rest.RESTClientFor(config)
 }

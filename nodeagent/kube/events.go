@@ -7,8 +7,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
@@ -17,9 +15,7 @@ import (
 // NewRecorder returns a recorder that writes Events to the API server, in the
 // name of a component, until ctx ends.
 func NewRecorder(ctx context.Context, config *rest.Config, component string) (record.EventRecorder, error) {
-	scheme := runtime.NewScheme()
-	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Event{}, &corev1.EventList{})
-	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	scheme := newScheme()
 	client, err := core(config, scheme)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func everything(tb testing.TB, gpus int) *Node {
 	node.Writes = func() (worked, failed uint64) { return 1, 0 }
 	node.Plugins = []Plugin{&fakePlugin{"falldio.com/gpu", true, 1, 1}}
 	node.Holders = NewHolders(&fakeLister{allocations: allocations})
-	if err := node.Holders.Refresh(tb.Context()); err != nil {
+	if _, err := node.Holders.Refresh(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
 	return node

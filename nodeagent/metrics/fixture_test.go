@@ -87,7 +87,7 @@ func newNode(name string, devices ...gpu.Device) *Node {
 func held(t *testing.T, n *Node, allocations ...podresources.Allocation) *Node {
 	t.Helper()
 	n.Holders = NewHolders(&fakeLister{allocations: allocations})
-	if err := n.Holders.Refresh(t.Context()); err != nil {
+	if _, err := n.Holders.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return n

@@ -24,9 +24,9 @@ type Holders struct {
 // NewHolders returns Holders that know of none.
 func NewHolders(lister podresources.Lister) *Holders { return &Holders{lister: lister} }
 
-// Refresh asks the kubelet. If that fails, what was known is forgotten: metrics
-// of a Pod that is gone would be worse than none.
-func (h *Holders) Refresh(ctx context.Context) error {
+// Refresh asks the kubelet and returns what it says. If that fails, what was
+// known is forgotten: metrics of a Pod that is gone would be worse than none.
+func (h *Holders) Refresh(ctx context.Context) ([]podresources.Allocation, error) {
 	allocations, err := h.lister.List(ctx)
 	holders := map[string][]Holder{}
 	for _, allocation := range allocations {
@@ -37,7 +37,7 @@ func (h *Holders) Refresh(ctx context.Context) error {
 		}
 	}
 	h.current.Store(&holders)
-	return err
+	return allocations, err
 }
 
 // Of returns the containers that hold a device.

@@ -80,11 +80,15 @@ func TestHoldersAreForgottenWhenTheKubeletDoesNotAnswer(t *testing.T) {
 	if got := node.Holders.Of("GPU-a"); got != nil {
 		t.Errorf("before the kubelet was asked: %v", got)
 	}
-	if err := node.Holders.Refresh(t.Context()); err != nil || len(node.Holders.Of("GPU-a")) != 1 {
+	allocations, err := node.Holders.Refresh(t.Context())
+	if err != nil || len(node.Holders.Of("GPU-a")) != 1 {
 		t.Errorf("after the kubelet was asked: %v, %v", node.Holders.Of("GPU-a"), err)
 	}
+	if diff := cmp.Diff(lister.allocations, allocations); diff != "" {
+		t.Errorf("what the kubelet said (-want +got):\n%s", diff)
+	}
 	lister.allocations, lister.err = nil, errors.New("connection refused")
-	if err := node.Holders.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := node.Holders.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got error %v", err)
 	}
 	if got := scrape(t, collectorOf(false, node), "falldio_gpu_holder"); got != nil {
@@ -99,7 +103,7 @@ func TestHoldersMayChangeDuringAScrape(t *testing.T) {
 	collector := collectorOf(true, node)
 	var both sync.WaitGroup
 	for _, work := range []func() error{
-		func() error { return node.Holders.Refresh(t.Context()) },
+		func() error { _, err := node.Holders.Refresh(t.Context()); return err },
 		func() error { _, err := gather(collector); return err },
 	} {
 		both.Go(func() {

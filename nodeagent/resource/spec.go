@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -47,6 +48,10 @@ func (s *Spec) Variable() string {
 	return "FALLDIO_VISIBLE_" + notInVariables.ReplaceAllString(strings.ToUpper(s.ShortName()), "_")
 }
 
+// defaultGPUs is true for the GPUs with the default variable, which is not
+// Variable.
+func (s *Spec) defaultGPUs() bool { return s.GPUs && s.Environment == "" }
+
 // ShortName is the name without its domain: rdma of falldio.com/rdma.
 func (s *Spec) ShortName() string { return s.Name[strings.LastIndex(s.Name, "/")+1:] }
 
@@ -68,11 +73,13 @@ func ParseAll(texts []string) ([]Spec, error) {
 			continue
 		case names[spec.Name]:
 			problems = append(problems, fmt.Errorf("%q: %s is served already", text, spec.Name))
-		case !spec.GPUs && used[spec.Variable()] != "":
+		case !spec.defaultGPUs() && used[spec.Variable()] != "":
 			problems = append(problems, fmt.Errorf("%q: the variable %s is that of %s already; add ,env=VARIABLE", text, spec.Variable(), used[spec.Variable()]))
 		}
 		names[spec.Name] = true
-		used[spec.Variable()] = spec.Name
+		if !spec.defaultGPUs() {
+			used[spec.Variable()] = spec.Name
+		}
 		specs = append(specs, spec)
 	}
 	return specs, errors.Join(problems...)
@@ -84,8 +91,7 @@ func ParseAll(texts []string) ([]Spec, error) {
 func Parse(text string) (Spec, error) {
 	name, rest, given := strings.Cut(text, "=")
 	spec := Spec{Name: name}
-	if problems := validation.IsQualifiedName(name); len(problems) > 0 || !strings.Contains(name, "/") {
-		problems = append(problems, "must be a domain and a name, for example falldio.com/gpu")
+	if problems := nameProblems(name); len(problems) > 0 {
 		return Spec{}, fmt.Errorf("%q: resource %q: %s", text, name, strings.Join(problems, "; "))
 	}
 	if !given {
@@ -103,6 +109,22 @@ func Parse(text string) (Spec, error) {
 		spec.Environment = variable
 	}
 	return spec, nil
+}
+
+// nameProblems says why a name is not that of an extended resource: the kubelet
+// would refuse it, too.
+func nameProblems(name string) []string {
+	domain, _, found := strings.Cut(name, "/")
+	problems := validation.IsQualifiedName(name)
+	switch {
+	case len(problems) > 0 || !found:
+		return append(problems, "must be a domain and a name, for example falldio.com/gpu")
+	case strings.Contains(name, corev1.ResourceDefaultNamespacePrefix):
+		return []string{"must not be in the domain kubernetes.io"}
+	case strings.HasPrefix(domain, corev1.DefaultResourceRequestsPrefix):
+		return []string{fmt.Sprintf("must not begin with %q", corev1.DefaultResourceRequestsPrefix)}
+	}
+	return validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix + name) // as quotas call it
 }
 
 func defaultSource(name string) string {

@@ -70,6 +70,11 @@ func (s *scene) applyDaemonSet() {
 	if err := s.writeOverlay(overlay); err != nil {
 		s.Fatal(err)
 	}
+	if os.Getenv("DEV_PSA") != "" {
+		if _, err := s.node.kubectl(s.Context(), "label", "ns", "gpu-controller-system", "--overwrite", "pod-security.kubernetes.io/enforce=privileged"); err != nil {
+			s.Fatal(err)
+		}
+	}
 	if _, err := s.node.kubectl(s.Context(), "apply", "--kustomize="+overlay); err != nil {
 		s.Fatal(err)
 	}

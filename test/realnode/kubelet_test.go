@@ -51,7 +51,9 @@ func newKubelet(dir, cgroup, kubeconfig string) (*program, error) {
 	}
 	return newProgram(dir, "kubelet", binary(localcluster), "component", "kubelet",
 		"--config="+config, "--kubeconfig="+kubeconfig, "--root-dir="+kubeletDirectory, "--cert-dir="+filepath.Join(dir, "kubelet-pki"),
-		"--hostname-override="+nodeName, "--node-ip="+nodeAddress, "-v=2"), nil
+		"--hostname-override="+nodeName, "--node-ip="+nodeAddress,
+		// What happens to Pods and device plugins, but not what is the same each second.
+		"--vmodule=kubelet=2,manager=2,server=2"), nil
 }
 
 // checkpoint is the part of the kubelet's notes about devices that we read.

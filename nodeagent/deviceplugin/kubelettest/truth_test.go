@@ -4,6 +4,7 @@
 package kubelettest
 
 import (
+	"context"
 	"net"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2/ktesting"
@@ -123,11 +125,11 @@ func TestTheTruthComesFromTheKubelet(t *testing.T) {
 		t.Fatalf("allocations (-want +got):\n%s", diff)
 	}
 
-	checkCorrections(t, client, pods, wrong)
+	checkCorrections(t, got, pods, wrong)
 }
 
 // checkCorrections expects that the annotation of one Pod is corrected, once.
-func checkCorrections(t *testing.T, client podresources.Lister, pods []*corev1.Pod, wrong *corev1.Pod) {
+func checkCorrections(t *testing.T, truth []podresources.Allocation, pods []*corev1.Pod, wrong *corev1.Pod) {
 	t.Helper()
 	started := metav1.Now()
 	cached := make([]*corev1.Pod, 0, len(pods))
@@ -140,8 +142,12 @@ func checkCorrections(t *testing.T, client podresources.Lister, pods []*corev1.P
 			t.Fatal(err)
 		}
 	}
-	corrector := assignment.NewCorrector(client, func() []*corev1.Pod { return cached }, api, []string{gpus})
-	corrected, err := corrector.Correct(t.Context())
+	patchPod := func(ctx context.Context, pod types.NamespacedName, patch []byte) error {
+		_, err := api.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	}
+	corrector := assignment.NewCorrector(func() []*corev1.Pod { return cached }, patchPod, []string{gpus})
+	corrected, err := corrector.Correct(t.Context(), truth)
 	if err != nil || corrected != 1 {
 		t.Fatalf("Correct() = %d, %v", corrected, err)
 	}
@@ -161,7 +167,7 @@ func checkCorrections(t *testing.T, client podresources.Lister, pods []*corev1.P
 	if err != nil || cached[place].Annotations[inventory.AssignmentAnnotation] == wrong.Annotations[inventory.AssignmentAnnotation] {
 		t.Fatalf("the Pod is not corrected: %v", err)
 	}
-	if corrected, err := corrector.Correct(t.Context()); err != nil || corrected != 0 {
+	if corrected, err := corrector.Correct(t.Context(), truth); err != nil || corrected != 0 {
 		t.Errorf("Correct() = %d, %v, want nothing to do", corrected, err)
 	}
 }

@@ -1,0 +1,88 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// PodInformer is the Pods that are bound to a node. Of their specs it keeps what
+// containers request.
+type PodInformer struct {
+	informer cache.SharedIndexInformer
+}
+
+// NewPodInformer returns an informer that does nothing until Run.
+func NewPodInformer(config *rest.Config, node string) (*PodInformer, error) {
+	client, err := core(config, newScheme())
+	if err != nil {
+		return nil, err
+	}
+	ofNode := fields.OneTermEqualSelector("spec.nodeName", node)
+	informer := cache.NewSharedIndexInformer(cache.NewListWatchFromClient(client, Pods.Resource, metav1.NamespaceAll, ofNode),
+		&corev1.Pod{}, 0, cache.Indexers{})
+	return &PodInformer{informer: informer}, informer.SetTransform(stripPod)
+}
+
+// Run keeps the Pods up to date until ctx ends.
+func (p *PodInformer) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
+
+// List returns the Pods from memory. They are not to be changed.
+func (p *PodInformer) List() []*corev1.Pod {
+	objects := p.informer.GetStore().List()
+	pods := make([]*corev1.Pod, 0, len(objects))
+	for _, object := range objects {
+		if pod, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// stripPod drops what nobody reads: most of a Pod.
+func stripPod(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	pod.ManagedFields = nil
+	pod.Spec = corev1.PodSpec{
+		NodeName:       pod.Spec.NodeName,
+		InitContainers: stripContainers(pod.Spec.InitContainers),
+		Containers:     stripContainers(pod.Spec.Containers),
+	}
+	pod.Status = corev1.PodStatus{
+		Phase:      pod.Status.Phase,
+		StartTime:  pod.Status.StartTime,
+		Conditions: pod.Status.Conditions,
+	}
+	return pod, nil
+}
+
+func stripContainers(containers []corev1.Container) []corev1.Container {
+	stripped := make([]corev1.Container, len(containers))
+	for i := range containers {
+		stripped[i] = corev1.Container{
+			Name: containers[i].Name, Resources: containers[i].Resources, RestartPolicy: containers[i].RestartPolicy,
+		}
+	}
+	return stripped
+}
+
+// PatchPod returns what changes a Pod with a JSON merge patch.
+func PatchPod(client metadata.Interface, fieldManager string) func(context.Context, types.NamespacedName, []byte) error {
+	return func(ctx context.Context, pod types.NamespacedName, patch []byte) error {
+		_, err := client.Resource(Pods).Namespace(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,
+			metav1.PatchOptions{FieldManager: fieldManager})
+		return err
+	}
+}

@@ -1,0 +1,170 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resource
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		text     string
+		want     Spec
+		variable string
+	}{
+		"the GPUs need no source":                {"falldio.com/gpu", Spec{Name: "falldio.com/gpu", GPUs: true}, "FALLDIO_VISIBLE_GPU"},
+		"everything else is simulated":           {"falldio.com/rdma", Spec{Name: "falldio.com/rdma", Count: 10}, "FALLDIO_VISIBLE_RDMA"},
+		"the GPUs under another name":            {"nvidia.com/gpu=gpus", Spec{Name: "nvidia.com/gpu", GPUs: true}, "FALLDIO_VISIBLE_GPU"},
+		"GPUs that only have names":              {"falldio.com/gpu=simulated:8", Spec{Name: "falldio.com/gpu", Count: 8}, "FALLDIO_VISIBLE_GPU"},
+		"a simulated resource without a count":   {"falldio.com/rdma=simulated", Spec{Name: "falldio.com/rdma", Count: 10}, "FALLDIO_VISIBLE_RDMA"},
+		"the highest count":                      {"falldio.com/rdma=simulated:10000", Spec{Name: "falldio.com/rdma", Count: 10000}, "FALLDIO_VISIBLE_RDMA"},
+		"a variable of one's own":                {"falldio.com/rdma=simulated:2,env=RDMA_1", Spec{Name: "falldio.com/rdma", Count: 2, Environment: "RDMA_1"}, "RDMA_1"},
+		"a variable for the GPUs":                {"falldio.com/gpu=gpus,env=_my_gpus", Spec{Name: "falldio.com/gpu", GPUs: true, Environment: "_my_gpus"}, "_my_gpus"},
+		"a name that no variable can have as is": {"example.com/a-b.c_d=simulated:1", Spec{Name: "example.com/a-b.c_d", Count: 1}, "FALLDIO_VISIBLE_A_B_C_D"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Parse(test.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+			if variable := got.Variable(); variable != test.variable {
+				t.Errorf("the variable is %s, want %s", variable, test.variable)
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	const source = "must be gpus or simulated:COUNT"
+	tests := map[string]struct{ text, want string }{
+		"nothing":                             {"", "must be a domain and a name, for example falldio.com/gpu"},
+		"a name without a domain":             {"gpu=gpus", `"gpu=gpus": resource "gpu": must be a domain and a name`},
+		"a name of Kubernetes":                {"kubernetes.io/gpu", `resource "kubernetes.io/gpu": must not be in the domain kubernetes.io`},
+		"a name of a part of Kubernetes":      {"x.kubernetes.io/gpu", "must not be in the domain kubernetes.io"},
+		"a name that quotas use":              {"requests.falldio.com/gpu", `must not begin with "requests."`},
+		"a name of two slashes":               {"falldio.com/a/b", "must be a domain and a name"},
+		"a domain with a capital letter":      {"Falldio.com/gpu", "lowercase RFC 1123"},
+		"a name that is too long":             {"falldio.com/" + strings.Repeat("x", 64), "must be no more than 63 characters"},
+		"a domain that is too long for quota": {strings.Repeat("a.", 124) + "com/gpu", "must be no more than 253"},
+		"no source after =":                   {"falldio.com/gpu=", `source "": ` + source},
+		"an unknown source":                   {"falldio.com/gpu=nvml", `source "nvml": ` + source},
+		"a number of the real GPUs":           {"falldio.com/gpu=gpus:4", `source "gpus:4": ` + source},
+		"no devices":                          {"falldio.com/rdma=simulated:0", `source "simulated:0": the count must be a number from 1 to 10000`},
+		"fewer than no devices":               {"falldio.com/rdma=simulated:-1", "must be a number from 1 to 10000"},
+		"too many devices":                    {"falldio.com/rdma=simulated:10001", "must be a number from 1 to 10000"},
+		"a count that is none":                {"falldio.com/rdma=simulated:many", "must be a number from 1 to 10000"},
+		"a count without digits":              {"falldio.com/rdma=simulated:", "must be a number from 1 to 10000"},
+		"nothing after the comma":             {"falldio.com/rdma=simulated:1,", `"": expected env= and the name of an environment variable`},
+		"an option that is not there":         {"falldio.com/rdma=simulated:1,count=2", `"count=2": expected env=`},
+		"a variable that begins with a digit": {"falldio.com/rdma=simulated:1,env=1A", `"env=1A": expected env=`},
+		"two options":                         {"falldio.com/rdma=simulated:1,env=A,env=B", `"env=A,env=B": expected env=`},
+		"a variable without a source":         {"falldio.com/rdma,env=A", "must be a domain and a name"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Parse(test.text)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got error %v, want %q in it", err, test.want)
+			}
+			if err != nil && test.text != "" && !strings.Contains(err.Error(), test.text) {
+				t.Errorf("the error does not quote %s: %v", test.text, err)
+			}
+			if diff := cmp.Diff(Spec{}, got); diff != "" {
+				t.Errorf("beside the error:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseAll(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		texts []string
+		names []string
+		want  string // an error
+	}{
+		"no resources": {nil, nil, ""},
+		"resources in the order of the flags": {
+			[]string{"falldio.com/rdma", "falldio.com/gpu"}, []string{"falldio.com/rdma", "falldio.com/gpu"}, "",
+		},
+		"a resource twice": {
+			[]string{"falldio.com/gpu", "falldio.com/gpu=simulated:2"}, nil, `"falldio.com/gpu=simulated:2": falldio.com/gpu is served already`,
+		},
+		"two resources with the same variable": {
+			[]string{"a.com/x", "b.com/x"}, nil, `"b.com/x": the variable FALLDIO_VISIBLE_X is that of a.com/x already; add ,env=VARIABLE`,
+		},
+		"two resources with variables of their own": {
+			[]string{"a.com/x", "b.com/x=simulated:1,env=B_X"}, []string{"a.com/x", "b.com/x"}, "",
+		},
+		"the GPUs have another variable": {
+			[]string{"falldio.com/gpu", "b.com/gpu=simulated:1"}, []string{"falldio.com/gpu", "b.com/gpu"}, "",
+		},
+		"the GPUs have another variable, in the other order": {
+			[]string{"b.com/gpu=simulated:1", "falldio.com/gpu"}, []string{"b.com/gpu", "falldio.com/gpu"}, "",
+		},
+		"the GPUs with the variable of another resource": {
+			[]string{"b.com/x", "falldio.com/gpu=gpus,env=FALLDIO_VISIBLE_X"}, nil, "the variable FALLDIO_VISIBLE_X is that of b.com/x already",
+		},
+		"several problems at once": {
+			[]string{"gpu", "falldio.com/rdma=often"}, nil, "\n",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			specs, err := ParseAll(test.texts)
+			if test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("got error %v, want %q in it", err, test.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, spec := range specs {
+				names = append(names, spec.Name)
+			}
+			if diff := cmp.Diff(test.names, names); diff != "" {
+				t.Errorf("names (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"falldio.com/gpu", "falldio.com/rdma=simulated:7,env=RDMA", "a.b/c=gpus", "=,", "a/b=simulated:9223372036854775808"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		spec, err := Parse(text)
+		if err != nil {
+			return
+		}
+		if spec.Name == "" || !strings.HasPrefix(text, spec.Name) {
+			t.Errorf("%q: the name is %q", text, spec.Name)
+		}
+		if spec.GPUs != (spec.Count == 0) || spec.Count < 0 || spec.Count > maxCount {
+			t.Errorf("%q: GPUs %v, count %d", text, spec.GPUs, spec.Count)
+		}
+		if !variables.MatchString(spec.Variable()) {
+			t.Errorf("%q: the variable is %q", text, spec.Variable())
+		}
+		if again, err := ParseAll([]string{text}); err != nil || len(again) != 1 {
+			t.Errorf("%q: alone it is refused: %v", text, err)
+		}
+	})
+}

@@ -23,22 +23,21 @@ func TestDefaultProfileIsTheDocumentedCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type row struct{ Name, Model, GPUs, Memory, Pool, Leaf string }
+	type row struct{ Name, GPUs, Pool, Leaf string }
 	var got []row
 	for _, node := range profile.Nodes(version) {
 		got = append(got, row{
-			node.Name, node.Labels[v1.LabelGPUModel], quantityOf(node, v1.ResourceGPU),
-			node.Labels[v1.LabelGPUMemory], node.Labels[v1.LabelNodePool], node.Labels[v1.LabelLeaf],
+			node.Name, quantityOf(node, v1.ResourceGPU), node.Labels[v1.LabelNodePool], node.Labels[v1.LabelLeaf],
 		})
 	}
 	want := []row{
-		{"h100-0", "h100-80gb-hbm3", "8", "81559", "training", "leaf-0"},
-		{"h100-1", "h100-80gb-hbm3", "8", "81559", "training", "leaf-0"},
-		{"h100-2", "h100-80gb-hbm3", "8", "81559", "training", "leaf-1"},
-		{"h100-3", "h100-80gb-hbm3", "8", "81559", "training", "leaf-1"},
-		{"rtx4090-0", "rtx4090", "2", "24564", "research", ""},
-		{"rtx4090-1", "rtx4090", "2", "24564", "research", ""},
-		{"a100-0", "a100-40gb", "4", "40960", "", ""},
+		{"h100-0", "8", "training", "leaf-0"},
+		{"h100-1", "8", "training", "leaf-0"},
+		{"h100-2", "8", "training", "leaf-1"},
+		{"h100-3", "8", "training", "leaf-1"},
+		{"rtx4090-0", "2", "research", ""},
+		{"rtx4090-1", "2", "research", ""},
+		{"a100-0", "4", "", ""},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
@@ -61,7 +60,6 @@ nodeGroups:
 	wantLabels := map[string]string{
 		"kubernetes.io/hostname": "gpu-0", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
 		"type": "kwok", "rack": "r1",
-		"falldio.com/gpu": "a100-40gb", "falldio.com/gpu-count": "4", "falldio.com/gpu-memory": "40960",
 		"falldio.com/node-pool": "p", "falldio.com/leaf": "leaf-0",
 	}
 	if diff := cmp.Diff(wantLabels, node.Labels); diff != "" {
@@ -172,4 +170,25 @@ func TestParseQuickRefuses(t *testing.T) {
 func quantityOf(node *corev1.Node, name corev1.ResourceName) string {
 	quantity := node.Status.Capacity[name]
 	return quantity.String()
+}
+
+func TestAgentsAreThoseOfTheNodesWithGPUs(t *testing.T) {
+	profile, err := Select("", []string{"name=a,model=a100-40gb,count=2,gpus=4,nvlink-group=2", "name=cpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := profile.Agents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	for _, name := range []string{"a-0", "a-1"} {
+		want += "- model: a100-40gb\n  name: " + name + "\n  profile:\n    count: 4\n    memory: 40960Mi\n    nvlink:\n      groupSize: 2\n    product: a100-40gb\n"
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("the agents' nodes (-want +got):\n%s", diff)
+	}
+	if !profile.HasGPUs() {
+		t.Error("no node is said to have GPUs")
+	}
 }

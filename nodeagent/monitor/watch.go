@@ -14,7 +14,7 @@ import (
 
 // Watch takes in the driver's events until ctx ends.
 func (m *Monitor) Watch(ctx context.Context) {
-	for {
+	for ctx.Err() == nil {
 		live, done, ok := m.connection.use(ctx)
 		if !ok {
 			return

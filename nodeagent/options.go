@@ -6,6 +6,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -153,6 +154,7 @@ func (o *options) complete(args []string) error {
 	require(o.source == sourceAuto || o.source == sourceNVML || o.source == sourceSimulated,
 		"--source=%s: must be %s, %s or %s", o.source, sourceAuto, sourceNVML, sourceSimulated)
 	require(o.pollDeadline > 0, "--poll-deadline=%v: must be greater than 0", o.pollDeadline)
+	require(o.pcieInterval >= 0, "--pcie-interval=%v: must not be negative", o.pcieInterval)
 	require(o.recoveryPeriod >= 0, "--recovery-period=%v: must not be negative", o.recoveryPeriod)
 	require(o.labelInterval >= 0, "--label-interval=%v: must not be negative", o.labelInterval)
 	for _, problem := range validation.IsValidLabelValue(o.labels.Model) {
@@ -171,7 +173,14 @@ func (o *options) complete(args []string) error {
 var scheduleParser = cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 func (o *options) completeSchedule() (err error) {
+	zoned := strings.HasPrefix(o.pollSchedule, "TZ=") || strings.HasPrefix(o.pollSchedule, "CRON_TZ=")
+	if zoned && !strings.Contains(o.pollSchedule, " ") { // the parser would panic
+		return fmt.Errorf("%q: there is only a time zone", o.pollSchedule)
+	}
 	o.schedule, err = scheduleParser.Parse(o.pollSchedule)
+	if err == nil && o.schedule.Next(time.Unix(0, 0)).IsZero() {
+		return fmt.Errorf("%q: that time never comes", o.pollSchedule)
+	}
 	return err
 }
 
@@ -200,6 +209,9 @@ func (o *options) completeFleet() (err error) {
 		return nil
 	}
 	o.fleet, err = simulation.LoadNodes(o.simulatedNodes)
+	if err == nil && len(o.fleet) == 0 {
+		return errors.New("the file has no nodes")
+	}
 	return err
 }
 

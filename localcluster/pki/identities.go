@@ -17,7 +17,7 @@ var (
 	// real cluster, so that a right missing from its role shows up here too.
 	GPUController = ServiceAccount("gpu-controller-system", "gpu-controller")
 	// NodeAgent is the service account that node agents run as.
-	NodeAgent = ServiceAccount("gpu-controller-system", "nodeagent")
+	NodeAgent = ServiceAccount("nodeagent-system", "nodeagent")
 )
 
 // ServiceAccount returns the identity that the API server gives to the bearers

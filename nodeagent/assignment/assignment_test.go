@@ -147,19 +147,3 @@ func TestCorrectFails(t *testing.T) {
 		})
 	}
 }
-
-// correct asks a lister and passes on what it says.
-func correct(ctx context.Context, lister podresources.Lister, corrector *Corrector) (int, error) {
-	allocations, err := lister.List(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return corrector.Correct(ctx, allocations)
-}
-
-func patchOf(client kubernetes.Interface) Patch {
-	return func(ctx context.Context, pod types.NamespacedName, patch []byte) error {
-		_, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		return err
-	}
-}

@@ -96,7 +96,7 @@ func (k *keeper) prepare(ctx context.Context) error {
 		left = left || !others[name]
 	}
 	k.others = others
-	if false && left && k.kubelet != nil && k.problem == nil {
+	if left && k.kubelet != nil && k.problem == nil {
 		k.retryLater(ctx, errOtherLeft)
 	}
 	return k.server.ensure(ctx)

@@ -10,12 +10,14 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 )
 
 // FaultFile is a YAML file with a list of faults. Those that were not there the
-// last time happen; when one disappears, its GPU recovers.
+// last time happen. When one disappears, its GPU recovers; what else the file has
+// for that GPU happens again.
 type FaultFile struct {
 	path    string
 	inject  func(Fault) error
@@ -51,13 +53,22 @@ func (f *FaultFile) Check() error {
 
 func (f *FaultFile) change(before, after []Fault) error {
 	var problems []error
-	for _, fault := range without(before, after) {
-		problems = append(problems, f.inject(Fault{Node: fault.Node, GPU: fault.GPU, Fault: Recovered}))
+	gone := without(before, after)
+	for i := range gone {
+		problems = append(problems, f.inject(Fault{Node: gone[i].Node, GPU: gone[i].GPU, Fault: Recovered}))
 	}
-	for _, fault := range without(after, before) {
+	// Others of a GPU that recovers end with the one that is gone.
+	stay := slices.DeleteFunc(slices.Clone(before), func(fault Fault) bool { return slices.ContainsFunc(gone, fault.meets) })
+	for _, fault := range without(after, stay) {
 		problems = append(problems, f.inject(fault))
 	}
 	return errors.Join(problems...)
+}
+
+// meets is true if both faults may be about the same GPU.
+func (f Fault) meets(other Fault) bool {
+	sameNode := f.Node == other.Node || f.Node == "" || other.Node == ""
+	return sameNode && (f.GPU == nil || other.GPU == nil || *f.GPU == *other.GPU)
 }
 
 // without returns the faults that are not among others.

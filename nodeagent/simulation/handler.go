@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 )
@@ -19,7 +20,11 @@ func Handler(find func(node string) (*Source, error)) http.Handler {
 		var fault Fault
 		decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxFaultBytes))
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&fault); err != nil {
+		err := decoder.Decode(&fault)
+		if err == nil && decoder.More() {
+			err = errors.New("there is something after it")
+		}
+		if err != nil {
 			http.Error(w, fmt.Sprintf("reading the fault: %v", err), http.StatusBadRequest)
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 )
@@ -46,15 +47,30 @@ func ParseNodes(data []byte) ([]Node, error) {
 	names := sets.New[string]()
 	for i := range nodes {
 		path := field.NewPath("nodes").Index(i)
+		nodes[i].Profile.setDefaults()
 		switch {
 		case nodes[i].Name == "":
 			problems = append(problems, field.Required(path.Child("name"), "the Node's name"))
 		case names.Has(nodes[i].Name):
 			problems = append(problems, field.Duplicate(path.Child("name"), nodes[i].Name))
 		}
+		problems = append(problems, nodes[i].validate(path)...)
 		names.Insert(nodes[i].Name)
-		nodes[i].Profile.setDefaults()
-		problems = append(problems, nodes[i].Profile.validate(path.Child("profile"))...)
 	}
 	return nodes, problems.ToAggregate()
+}
+
+// validate checks what does not depend on the other nodes. The profile must have
+// its defaults.
+func (n *Node) validate(path *field.Path) field.ErrorList {
+	problems := n.Profile.validate(path.Child("profile"))
+	if n.Name != "" {
+		for _, problem := range validation.IsDNS1123Subdomain(n.Name) {
+			problems = append(problems, field.Invalid(path.Child("name"), n.Name, problem))
+		}
+	}
+	for _, problem := range validation.IsValidLabelValue(n.Model) {
+		problems = append(problems, field.Invalid(path.Child("model"), n.Model, problem))
+	}
+	return problems
 }

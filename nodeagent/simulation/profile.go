@@ -123,7 +123,7 @@ func (p *Profile) validate(path *field.Path) field.ErrorList {
 	require(*p.Count >= 0 && *p.Count <= maxGPUs, "count", *p.Count, fmt.Sprintf("between 0 and %d", maxGPUs))
 	require(p.Memory.Value() > 0, "memory", p.Memory.String(), "greater than 0")
 	require(p.PowerLimitWatts > 0, "powerLimitWatts", p.PowerLimitWatts, "greater than 0")
-	require(p.NUMANodes > 0, "numaNodes", p.NUMANodes, "at least 1")
+	require(p.NUMANodes > 0 && p.NUMANodes <= maxGPUs, "numaNodes", p.NUMANodes, fmt.Sprintf("between 1 and %d", maxGPUs))
 	load := path.Child("load")
 	problems = append(problems, p.Load.validate(load)...)
 	return append(problems, p.NVLink.validate(path.Child("nvlink"), *p.Count)...)
@@ -155,6 +155,8 @@ func (n *NVLink) validate(path *field.Path, gpus int) field.ErrorList {
 		return nil
 	case n.GroupSize > 0:
 		return field.ErrorList{field.Invalid(path.Child("groupSize"), n.GroupSize, "must not be given beside a matrix")}
+	case n.Links > 0:
+		return field.ErrorList{field.Invalid(path.Child("links"), n.Links, "must not be given beside a matrix")}
 	}
 	return validateMatrix(path.Child("matrix"), n.Matrix, gpus)
 }

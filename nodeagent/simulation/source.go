@@ -98,7 +98,7 @@ func (s *Source) Read(uuid string) (gpu.Sample, error) {
 func (s *Source) obstacle(uuid string) error {
 	s.mu.Lock()
 	one, closed, stale := s.byUUID[uuid], s.opened, s.stale
-	if one == nil || closed == nil || stale {
+	if one == nil || one.removed || closed == nil || stale {
 		s.mu.Unlock()
 		return fmt.Errorf("simulated GPU %s: %w", uuid, gpu.ErrStale)
 	}

@@ -46,7 +46,7 @@ count: 10
 func (n *realNode) agentArgs() []string {
 	return []string{
 		"--source=simulated", "--simulation-profile=" + n.agentProfile(), "--poll-schedule=*/1 * * * * *",
-		"--bind-address=" + agentAddress, "--recovery-period=2s",
+		"--recovery-period=2s",
 		fmt.Sprintf("--resource=%s=gpus", v1.ResourceGPU), fmt.Sprintf("--resource=%s=simulated:%d", resourceRDMA, rdmas),
 	}
 }
@@ -61,7 +61,7 @@ func (s *scene) startAgent() {
 			s.Fatal(err)
 		}
 		args := append([]string{
-			binary(raceAgent), "--node-name=" + nodeName, "--kubeconfig=" + s.agentKubeconfig(), "--kubelet-directory=" + kubeletDirectory,
+			binary(raceAgent), "--node-name=" + nodeName, "--kubeconfig=" + s.agentKubeconfig(), "--bind-address=" + agentAddress,
 		}, s.node.agentArgs()...)
 		s.node.agent = newProgram(s.node.dir, "nodeagent", args...)
 	}
@@ -80,7 +80,7 @@ func (s *scene) agentKubeconfig() string {
 		s.Fatalf("want one service account of the agent: %v, %v", accounts, err)
 	}
 	account := &accounts.Items[0]
-	node := s.getNode(nodeName)
+	node := s.getNode()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
 	}}

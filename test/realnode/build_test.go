@@ -28,9 +28,6 @@ const (
 func root() string { return filepath.Join("..", "..") }
 
 func binary(name string) string {
-	if d := os.Getenv("DEV_BIN"); d != "" {
-		return filepath.Join(d, name)
-	}
 	path, err := filepath.Abs(filepath.Join(root(), "bin", name))
 	if err != nil {
 		return name
@@ -41,9 +38,6 @@ func binary(name string) string {
 // build builds the programs under test, and in dir what runs in containers. If
 // all is up to date it takes a moment.
 func build(dir string) error {
-	if d := os.Getenv("DEV_BIN"); d != "" {
-		return exec.Command("cp", filepath.Join(d, "app"), filepath.Join(d, "nodeagent"), dir).Run()
-	}
 	for _, step := range []struct {
 		environment string
 		args        []string

@@ -77,24 +77,21 @@ func snapshotter() string {
 
 // importImage gives containerd an image from an archive.
 func importImage(archive string) error {
-	_, err := ctr("--namespace", "k8s.io", "images", "import", archive)
-	return err
+	return ctr("--namespace", "k8s.io", "images", "import", archive)
 }
 
 // containerdReady returns an error while containerd cannot be used.
 func containerdReady() error {
-	_, err := ctr("version")
-	return err
+	return ctr("version")
 }
 
-func ctr(args ...string) (string, error) {
+func ctr(args ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), containerdLimit)
 	defer cancel()
 	// A relative path of the socket would make it hang.
 	command := exec.CommandContext(ctx, "ctr", append([]string{"--address", containerdSocket}, args...)...)
-	output, err := command.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("ctr %v: %w: %s", args, err, output)
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("ctr %v: %w: %s", args, err, output)
 	}
-	return string(output), nil
+	return nil
 }

@@ -50,7 +50,7 @@ func TestTheAgentRunsAsADaemonSet(t *testing.T) {
 	s.haveNothingInCommon(devices[string(v1.ResourceGPU)], s.devicesOf(after)[string(v1.ResourceGPU)])
 	s.checkAgentPodLog(first)
 
-	if _, err := s.node.kubectl(t.Context(), "rollout", "restart", "daemonset", "--namespace="+first.Namespace, "--selector="+agentSelector); err != nil {
+	if err := s.node.kubectl(t.Context(), "rollout", "restart", "daemonset", "--namespace="+first.Namespace, "--selector="+agentSelector); err != nil {
 		t.Fatal(err)
 	}
 	second := s.waitForAgentPod(first.UID)
@@ -70,20 +70,16 @@ func (s *scene) applyDaemonSet() {
 	if err := s.writeOverlay(overlay); err != nil {
 		s.Fatal(err)
 	}
-	if os.Getenv("DEV_PSA") != "" {
-		if _, err := s.node.kubectl(s.Context(), "label", "ns", "gpu-controller-system", "--overwrite", "pod-security.kubernetes.io/enforce=privileged"); err != nil {
-			s.Fatal(err)
-		}
-	}
-	if _, err := s.node.kubectl(s.Context(), "apply", "--kustomize="+overlay); err != nil {
+	if err := s.node.kubectl(s.Context(), "apply", "--kustomize="+overlay); err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() {
-		_, err := s.node.kubectl(context.WithoutCancel(s.Context()), "delete", "--kustomize="+overlay, "--cascade=foreground", "--timeout="+limit.String())
+		err := s.node.kubectl(context.WithoutCancel(s.Context()), "delete", "--kustomize="+overlay, "--cascade=foreground", "--timeout="+limit.String())
 		if err != nil {
 			s.Error(err)
 		}
 	})
+	s.Cleanup(s.showLogs) // before that of the agent is gone
 }
 
 // writeOverlay writes a kustomization of the shipped one.

@@ -101,7 +101,7 @@ func (s *scene) devicesAre(pod *corev1.Pod, want map[corev1.ResourceName]int) {
 func (s *scene) waitForLabel(label, want string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("node %s has the label %s=%s", nodeName, label, want), func() (bool, string) {
-		got, there := s.getNode(nodeName).Labels[label]
+		got, there := s.getNode().Labels[label]
 		return got == want, fmt.Sprintf("%q (there: %v)", got, there)
 	})
 }

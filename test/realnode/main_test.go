@@ -6,6 +6,7 @@
 package realnode
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -44,6 +45,9 @@ func runTests(m *testing.M) int {
 	if dir := os.Getenv(directoryVariable); dir != "" {
 		return runInside(m, dir, os.Getenv(cgroupVariable))
 	}
+	if err := completePath(); err != nil {
+		return fail(err)
+	}
 	missing = missingHere()
 	switch {
 	case missing == "":
@@ -81,10 +85,7 @@ func runIn(dir string) int {
 		return fail(err)
 	}
 	code, err := runInNamespaces(directoryVariable+"="+dir, cgroupVariable+"="+cgroup)
-	if err != nil {
-		return fail(err)
-	}
-	if err := removeCgroups(cgroup); err != nil {
+	if err := errors.Join(err, removeCgroups(cgroup)); err != nil {
 		return fail(err)
 	}
 	return code

@@ -6,11 +6,13 @@
 package realnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -45,15 +47,18 @@ func newNamespaces() *syscall.SysProcAttr {
 }
 
 // runInNamespaces runs this program, with its arguments, in new namespaces and
-// returns its exit code.
+// returns its exit code. A signal ends it at once, but leaves this process the
+// time to clean up.
 func runInNamespaces(environment ...string) (int, error) {
 	runtime.LockOSThread() // the thread must live on
 	defer runtime.UnlockOSThread()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	defer stop()
 	executable, err := os.Executable()
 	if err != nil {
 		return 0, err
 	}
-	command := exec.Command(executable, os.Args[1:]...)
+	command := exec.CommandContext(ctx, executable, os.Args[1:]...)
 	command.Env = append(os.Environ(), environment...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	command.SysProcAttr = newNamespaces()

@@ -131,16 +131,15 @@ func (n *realNode) startKubelet() error {
 	})
 }
 
-// kubectl runs kubectl and returns what it prints.
-func (n *realNode) kubectl(ctx context.Context, args ...string) (string, error) {
+// kubectl runs kubectl.
+func (n *realNode) kubectl(ctx context.Context, args ...string) error {
 	command := exec.CommandContext(ctx, binary(localcluster), append([]string{"kubectl"}, args...)...)
 	command.Env = append(os.Environ(), "LOCALCLUSTER_DIR="+n.clusterDir())
 	command.Dir = root()
-	output, err := command.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("kubectl %v: %w: %s", args, err, output)
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl %v: %w: %s", args, err, output)
 	}
-	return string(output), nil
+	return nil
 }
 
 // printLogs prints the ends of all logs.

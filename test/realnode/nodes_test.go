@@ -19,9 +19,10 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-func (s *scene) getNode(name string) *corev1.Node {
+// getNode returns the real node.
+func (s *scene) getNode() *corev1.Node {
 	s.Helper()
-	node, err := s.node.kube.CoreV1().Nodes().Get(s.Context(), name, metav1.GetOptions{})
+	node, err := s.node.kube.CoreV1().Nodes().Get(s.Context(), nodeName, metav1.GetOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func (s *scene) waitForAllocatable(name corev1.ResourceName, count int64) {
 func (s *scene) waitForReport(since time.Time, name corev1.ResourceName, count int64) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("node %s offers %d %s", nodeName, count, name), func() (bool, string) {
-		node := s.getNode(nodeName)
+		node := s.getNode()
 		offered := node.Status.Allocatable[name]
 		ready := readySince(node)
 		return offered.Value() == count && !ready.IsZero() && !ready.Before(since.Truncate(time.Second)),
@@ -77,7 +78,7 @@ func readySince(node *corev1.Node) time.Time {
 // inventoryOfNode returns what the agent published about the real node's GPUs.
 func (s *scene) inventoryOfNode() *inventory.Inventory {
 	s.Helper()
-	published, err := inventory.Parse(s.getNode(nodeName).Annotations[inventory.Annotation])
+	published, err := inventory.Parse(s.getNode().Annotations[inventory.Annotation])
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -17,6 +17,12 @@ import (
 // iproute2 have them.
 var programs = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "ip"}
 
+// completePath lets programs be found that some systems keep for administrators.
+// containerd looks for runc in the same places.
+func completePath() error {
+	return os.Setenv("PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")
+}
+
 // missingHere says what this machine lacks for a real node; "" if nothing.
 func missingHere() string {
 	var lacks []string

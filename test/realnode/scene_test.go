@@ -30,6 +30,7 @@ type scene struct {
 	namespace string
 	// simulated are the names of the simulated nodes that the test has added.
 	simulated []string
+	logsShown bool
 }
 
 // newScene returns when the agent runs and nobody uses the node's devices. All
@@ -40,11 +41,7 @@ func newScene(t *testing.T) *scene {
 		t.Skipf("a real node cannot run here: %s", missing)
 	}
 	s := &scene{T: t, node: shared}
-	t.Cleanup(func() {
-		if t.Failed() {
-			s.node.printLogs(t.Output())
-		}
-	})
+	t.Cleanup(s.showLogs)
 	namespaces := s.node.kube.CoreV1().Namespaces()
 	created, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "realnode-"}}, metav1.CreateOptions{})
 	if err != nil {
@@ -64,6 +61,14 @@ func newScene(t *testing.T) *scene {
 	s.waitForAllocatable(v1.ResourceGPU, gpus)
 	s.waitForAllocatable(resourceRDMA, rdmas)
 	return s
+}
+
+// showLogs shows the ends of all logs once if the test has failed.
+func (s *scene) showLogs() {
+	if s.Failed() && !s.logsShown {
+		s.node.printLogs(s.Output())
+		s.logsShown = true
+	}
 }
 
 // clear deletes all that the test made and waits until the node is rid of its
@@ -101,7 +106,9 @@ func (s *scene) eventually(what string, holds func() (bool, string)) {
 	for {
 		ok, instead := holds()
 		if ok {
-			s.Logf("%5.1fs until %s", time.Since(begin).Seconds(), what)
+			if took := time.Since(begin); took > 2*pollEvery { // else it was so already
+				s.Logf("%.1fs until %s", took.Seconds(), what)
+			}
 			return
 		}
 		if time.Since(begin) > limit {

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2/ktesting"
@@ -170,21 +169,5 @@ func checkCorrections(t *testing.T, truth []podresources.Allocation, pods []*cor
 	}
 	if corrected, err := corrector.Correct(t.Context(), truth); err != nil || corrected != 0 {
 		t.Errorf("Correct() = %d, %v, want nothing to do", corrected, err)
-	}
-}
-
-// correct asks the kubelet and passes on what it says.
-func correct(ctx context.Context, lister podresources.Lister, corrector *assignment.Corrector) (int, error) {
-	allocations, err := lister.List(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return corrector.Correct(ctx, allocations)
-}
-
-func patchOf(client kubernetes.Interface) assignment.Patch {
-	return func(ctx context.Context, pod types.NamespacedName, patch []byte) error {
-		_, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		return err
 	}
 }

@@ -114,19 +114,19 @@ func gpuVariable(spec *resource.Spec, opts *options) string {
 
 // run serves the kubelet until ctx ends.
 func (p *plugins) run(ctx context.Context, gpus *monitor.Monitor, restored <-chan struct{}) error {
-	p.awaitRestored(ctx, restored)
-	p.hold(ctx)
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		p.pods.Run(ctx)
+		return nil
+	})
+	p.await(ctx, restored, p.pods.Synced())
+	p.hold(ctx)
 	for _, plugin := range p.all {
 		group.Go(func() error {
 			plugin.Run(ctx)
 			return nil
 		})
 	}
-	group.Go(func() error {
-		p.pods.Run(ctx)
-		return nil
-	})
 	group.Go(func() error {
 		p.correctAfterAllocations(ctx)
 		return nil
@@ -140,17 +140,22 @@ func (p *plugins) run(ctx context.Context, gpus *monitor.Monitor, restored <-cha
 }
 
 // restoreTimeout is how long GPUs may wait for the API server to tell of their
-// faults. Containers must get their devices without it, too.
+// faults and of the Pods that they were chosen for. Containers must get their
+// devices without it, too.
 const restoreTimeout = 5 * time.Second
 
-func (p *plugins) awaitRestored(ctx context.Context, restored <-chan struct{}) {
+func (p *plugins) await(ctx context.Context, all ...<-chan struct{}) {
 	timer := p.clock.NewTimer(restoreTimeout)
 	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-restored:
-	case <-timer.C():
-		klog.FromContext(ctx).Info("The API server does not answer: faults of an earlier life are not known yet")
+	for _, one := range all {
+		select {
+		case <-ctx.Done():
+			return
+		case <-one:
+		case <-timer.C():
+			klog.FromContext(ctx).Info("The API server does not answer: faults of an earlier life and the scheduler's choices are not known yet")
+			return
+		}
 	}
 }
 
@@ -256,7 +261,9 @@ func (p *plugins) gpuResource() string {
 func (p *plugins) ready() error {
 	for _, plugin := range p.all {
 		status := plugin.Status()
-		if !status.Registered {
+		// A resource without devices is not registered: a kubelet that is told of
+		// none forgets what it knew.
+		if !status.Registered && len(plugin.Pool().Devices()) > 0 {
 			return fmt.Errorf("the device plugin of %s is not registered with the kubelet: %w", plugin.Resource(),
 				errors.Join(status.LastError, errNotRegistered))
 		}

@@ -116,7 +116,7 @@ func (p *process) server() *endpoints.Server {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		metrics.NewCollector(p.clock, p.opts.dcgmNames, nodes...),
 	)
-	server := endpoints.New("bind-address", p.opts.bindAddress, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), p.alive, p.ready)
+	server := endpoints.New("bind-address", p.opts.bindAddress, promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}), p.alive, p.ready)
 	if len(p.sources) > 0 {
 		server.Handle("POST /simulation/faults", endpoints.OnlyLoopback(p.sources.handler()))
 	}

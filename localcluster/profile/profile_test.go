@@ -181,11 +181,11 @@ func TestAgentsAreThoseOfTheNodesWithGPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := ""
+	var want strings.Builder
 	for _, name := range []string{"a-0", "a-1"} {
-		want += "- model: a100-40gb\n  name: " + name + "\n  profile:\n    count: 4\n    memory: 40960Mi\n    nvlink:\n      groupSize: 2\n    product: a100-40gb\n"
+		want.WriteString("- model: a100-40gb\n  name: " + name + "\n  profile:\n    count: 4\n    memory: 40960Mi\n    nvlink:\n      groupSize: 2\n    product: a100-40gb\n")
 	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
+	if diff := cmp.Diff(want.String(), string(got)); diff != "" {
 		t.Errorf("the agents' nodes (-want +got):\n%s", diff)
 	}
 	if !profile.HasGPUs() {

@@ -25,6 +25,7 @@ type story struct {
 }
 
 func newStory(t *testing.T) *story {
+	t.Helper()
 	policy := DefaultPolicy()
 	policy.RecoveryPeriod = period
 	s := &story{T: t, tracker: NewTracker(policy, boot), now: time.Unix(1_000_000, 0)}

@@ -19,6 +19,7 @@ import (
 // containers request.
 type PodInformer struct {
 	informer cache.SharedIndexInformer
+	synced   chan struct{}
 }
 
 // NewPodInformer returns an informer that does nothing until Run.
@@ -30,11 +31,21 @@ func NewPodInformer(config *rest.Config, node string) (*PodInformer, error) {
 	ofNode := fields.OneTermEqualSelector("spec.nodeName", node)
 	informer := cache.NewSharedIndexInformer(cache.NewListWatchFromClient(client, Pods.Resource, metav1.NamespaceAll, ofNode),
 		&corev1.Pod{}, 0, cache.Indexers{})
-	return &PodInformer{informer: informer}, informer.SetTransform(stripPod)
+	return &PodInformer{informer: informer, synced: make(chan struct{})}, informer.SetTransform(stripPod)
 }
 
-// Run keeps the Pods up to date until ctx ends.
-func (p *PodInformer) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
+// Run keeps the Pods up to date until ctx ends. It may run only once.
+func (p *PodInformer) Run(ctx context.Context) {
+	go func() {
+		if cache.WaitForCacheSync(ctx.Done(), p.informer.HasSynced) {
+			close(p.synced)
+		}
+	}()
+	p.informer.RunWithContext(ctx)
+}
+
+// Synced is closed when all Pods that exist have been seen.
+func (p *PodInformer) Synced() <-chan struct{} { return p.synced }
 
 // List returns the Pods from memory. They are not to be changed.
 func (p *PodInformer) List() []*corev1.Pod {

@@ -5,6 +5,7 @@ package metrics
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -60,10 +61,7 @@ func TestMeasurementsNameTheContainerThatHoldsTheGPU(t *testing.T) {
 				t.Errorf("holders (-want +got):\n%s", diff)
 			}
 			for _, line := range scrape(t, collectorOf(true, node), "falldio_gpu_power_watts", "DCGM_FI_DEV_POWER_USAGE", "falldio_gpu_healthy") {
-				got := ""
-				for _, name := range []string{"container", "namespace", "pod"} {
-					got += " " + label(line, name)
-				}
+				got := fmt.Sprintf(" %s %s %s", label(line, "container"), label(line, "namespace"), label(line, "pod"))
 				if got != test.power {
 					t.Errorf("got %q in %s, want %q", got, line, test.power)
 				}

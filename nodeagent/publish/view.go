@@ -5,6 +5,7 @@ package publish
 
 import (
 	"maps"
+	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,15 +89,6 @@ func differ(a, b *metav1.ObjectMeta) bool {
 func contentOf(node *metav1.ObjectMeta) Content {
 	content := Content{Labels: map[string]string{}, Inventory: node.Annotations[inventory.Annotation]}
 	maps.Copy(content.Labels, node.Labels)
-	maps.DeleteFunc(content.Labels, func(name, _ string) bool { return !isOwn(name) })
+	maps.DeleteFunc(content.Labels, func(name, _ string) bool { return !slices.Contains(ownLabels, name) })
 	return content
-}
-
-func isOwn(label string) bool {
-	for _, own := range ownLabels {
-		if label == own {
-			return true
-		}
-	}
-	return false
 }

@@ -39,7 +39,7 @@ type Profile struct {
 	// switch.
 	NVLink *NVLink `json:"nvlink,omitempty"`
 	// Load moves the measurements.
-	Load Load `json:"load,omitempty"`
+	Load Load `json:"load,omitzero"`
 }
 
 // NVLink is either groups of equal size or a matrix.

@@ -245,6 +245,11 @@ func checkInventory(t *testing.T, profile *Profile, inventory *gpu.Inventory) {
 	if len(uuids) != len(inventory.GPUs) || len(buses) != len(inventory.GPUs) {
 		t.Errorf("%d UUIDs and %d buses of %d GPUs", len(uuids), len(buses), len(inventory.GPUs))
 	}
+	checkLinks(t, inventory)
+}
+
+func checkLinks(t *testing.T, inventory *gpu.Inventory) {
+	t.Helper()
 	for i, row := range inventory.NVLinks {
 		if len(row) != len(inventory.GPUs) || row[i] != 0 {
 			t.Errorf("row %d of the links is %v", i, row)

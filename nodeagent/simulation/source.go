@@ -105,7 +105,7 @@ func (s *Source) obstacle(uuid string) error {
 	hung, delay := one.hung, one.delay
 	s.mu.Unlock()
 	if delay > 0 {
-		<-s.clock.After(delay) //nolint:forbidigo // it is the injected clock's
+		<-s.clock.After(delay)
 	}
 	if hung == nil {
 		return nil

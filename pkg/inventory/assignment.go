@@ -42,7 +42,7 @@ func (a *Assignment) Add(container, resource string, ids ...string) {
 	if a.Containers[container] == nil {
 		a.Containers[container] = map[string][]string{}
 	}
-	all := append(a.Containers[container][resource], ids...)
+	all := slices.Concat(a.Containers[container][resource], ids)
 	slices.Sort(all)
 	a.Containers[container][resource] = slices.Compact(all)
 }

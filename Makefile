@@ -20,7 +20,7 @@ LAZY := -extldflags=-Wl,-z,lazy
 
 .PHONY: help
 help: ## Show what each target does
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build gpu-controller, nodeagent and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
@@ -38,6 +38,10 @@ run: build ## Start a local Kubernetes with simulated GPUs and run the examples 
 .PHONY: test
 test: build ## Run all tests, those on a real API server included
 	$(GO) test -race -timeout 30m -ldflags "$(LAZY)" ./...
+
+.PHONY: bench-nodeagent
+bench-nodeagent: build ## Measure a poll and a labelling of the node agent
+	$(GO) run -ldflags "$(LAZY)" ./bench/nodeagent --localcluster=$(BIN)/localcluster
 
 .PHONY: verify
 verify: lint ## Check formatting, lint, generated code, manifests and go.mod

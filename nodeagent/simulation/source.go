@@ -46,11 +46,15 @@ type simulated struct {
 // eventsKept is how many events wait for somebody who watches.
 const eventsKept = 256
 
+// uptime is how long ago GPUs were reset when the simulation begins. Without it
+// the energy counter of a GPU that is reset at once would not be seen to fall.
+const uptime = 24 * time.Hour
+
 // New returns the GPUs of a node. The profile must be complete.
 func New(profile *Profile, node string, c clock.Clock) *Source {
 	s := &Source{profile: profile, node: node, clock: c, events: make(chan gpu.Event, eventsKept), byUUID: map[string]*simulated{}}
 	for index := range *profile.Count {
-		one := &simulated{info: profile.info(node, index), reset: c.Now()}
+		one := &simulated{info: profile.info(node, index), reset: c.Now().Add(-uptime)}
 		s.gpus = append(s.gpus, one)
 		s.byUUID[one.info.UUID] = one
 	}

@@ -139,6 +139,26 @@ func TestMemoryErrorsAreCountedUntilTheReset(t *testing.T) {
 	}
 }
 
+// Nobody can see a counter fall that was at zero: a GPU that is reset right after
+// the start would stay broken.
+func TestAResetAtTheBeginningIsSeenInTheEnergy(t *testing.T) {
+	t.Parallel()
+	source := newSource(t, newClock())
+	energy := func() float64 {
+		t.Helper()
+		sample, err := source.Read(UUID("n1", 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sample.Values[gpu.Energy]
+	}
+	before := energy()
+	inject(t, source, Fault{GPU: new(0), Fault: Recovered})
+	if after := energy(); after >= before {
+		t.Errorf("the energy was %v J and is %v J", before, after)
+	}
+}
+
 func TestARemovedGPUIsMissingOnceTheSourceIsOpenedAgain(t *testing.T) {
 	t.Parallel()
 	source := newSource(t, newClock())

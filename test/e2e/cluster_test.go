@@ -18,17 +18,14 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
+	"falldio.github.io/gpu-controller/test/cluster"
 )
 
 const (
-	// startLimit is how long a cluster may take to become ready on a busy
-	// machine.
-	startLimit = 3 * time.Minute
-	stopLimit  = time.Minute
-	pollEvery  = 50 * time.Millisecond
+	stopLimit = time.Minute
+	pollEvery = 50 * time.Millisecond
 )
 
 // shared is the cluster that most tests use. TestMain sets it before any test
@@ -37,11 +34,7 @@ var shared *testCluster
 
 // testCluster is a local cluster with clients that have all rights.
 type testCluster struct {
-	dir     string
-	process *exec.Cmd
-	// ended is closed when the process has ended; err is how.
-	ended   chan struct{}
-	err     error
+	*cluster.Cluster
 	config  *rest.Config
 	kube    kubernetes.Interface
 	tasks   clientset.Interface
@@ -68,7 +61,7 @@ func runTests(m *testing.M) int {
 		return fail(err)
 	}
 	code := m.Run()
-	if err := shared.stop(); err != nil {
+	if err := shared.Stop(); err != nil {
 		return fail(err)
 	}
 	return code
@@ -109,90 +102,43 @@ func build() error {
 	return nil
 }
 
-// startCluster runs localcluster without a controller and returns when it is
-// ready.
+// startCluster runs localcluster and returns when it is ready.
 func startCluster(dir string, output io.Writer, args ...string) (*testCluster, error) {
-	args = append([]string{"up", "--dir=" + dir, "--controller=none", "--pod-duration=1s"}, args...)
-	command := exec.Command(binary("localcluster"), args...)
-	command.Stdout, command.Stderr = output, output
-	if err := command.Start(); err != nil {
+	running, err := cluster.Start(context.Background(), binary("localcluster"), dir, output, append([]string{"--pod-duration=1s"}, args...)...)
+	if err != nil {
 		return nil, err
 	}
-	cluster := &testCluster{dir: dir, process: command, ended: make(chan struct{})}
-	go func() {
-		cluster.err = command.Wait()
-		close(cluster.ended)
-	}()
-	if err := cluster.connect(); err != nil {
-		return nil, errors.Join(err, cluster.stop())
+	c := &testCluster{Cluster: running}
+	if err := c.connect(); err != nil {
+		return nil, errors.Join(err, c.Stop())
 	}
-	return cluster, nil
+	return c, nil
 }
 
-// waitUntilReady waits for the kubeconfig, which appears when the cluster is
-// ready.
-func (c *testCluster) waitUntilReady() error {
-	deadline := time.After(startLimit)
-	for {
-		if _, err := os.Stat(c.kubeconfig()); err == nil {
-			return nil
-		}
-		select {
-		case <-c.ended:
-			return fmt.Errorf("localcluster ended before the cluster was ready: %w", c.err)
-		case <-deadline:
-			return fmt.Errorf("the cluster was not ready after %v", startLimit)
-		case <-time.After(pollEvery):
-		}
-	}
-}
-
-// connect makes the clients once the cluster is ready.
-func (c *testCluster) connect() error {
-	if err := c.waitUntilReady(); err != nil {
+// connect makes the clients.
+func (c *testCluster) connect() (err error) {
+	if c.config, err = c.Config(); err != nil {
 		return err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig())
-	if err != nil {
+	if c.kube, err = kubernetes.NewForConfig(c.config); err != nil {
 		return err
 	}
-	config.QPS = -1
-	c.config = config
-	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
+	if c.tasks, err = clientset.NewForConfig(c.config); err != nil {
 		return err
 	}
-	if c.tasks, err = clientset.NewForConfig(config); err != nil {
-		return err
-	}
-	c.dynamic, err = dynamic.NewForConfig(config)
+	c.dynamic, err = dynamic.NewForConfig(c.config)
 	return err
 }
 
-func (c *testCluster) kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
-
 // controllerKubeconfig has the rights that artifacts/rbac gives the controller.
 func (c *testCluster) controllerKubeconfig() string {
-	return filepath.Join(c.dir, "gpu-controller.kubeconfig")
-}
-
-// stop stops the cluster and returns how its process ended.
-func (c *testCluster) stop() error {
-	if err := c.process.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	select {
-	case <-c.ended:
-		return c.err
-	case <-time.After(stopLimit):
-		_ = c.process.Process.Kill()
-		return fmt.Errorf("localcluster did not stop within %v", stopLimit)
-	}
+	return filepath.Join(c.Dir, "gpu-controller.kubeconfig")
 }
 
 // kubectl runs localcluster's kubectl and returns what it prints.
 func (c *testCluster) kubectl(ctx context.Context, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, binary("localcluster"), append([]string{"kubectl"}, args...)...)
-	command.Env = append(os.Environ(), "LOCALCLUSTER_DIR="+c.dir)
+	command.Env = append(os.Environ(), "LOCALCLUSTER_DIR="+c.Dir)
 	command.Dir = root()
 	output, err := command.CombinedOutput()
 	return string(output), err

@@ -49,7 +49,7 @@ func TestALocalClusterHealsAndLeavesNothing(t *testing.T) {
 		if t.Failed() {
 			cluster.showLogs(t)
 		}
-		if err := cluster.stop(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		if err := cluster.Stop(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 			t.Error(err)
 		}
 		if t.Failed() {
@@ -61,21 +61,23 @@ func TestALocalClusterHealsAndLeavesNothing(t *testing.T) {
 		s.killComponent(component)
 		s.waitUntilAPodCompletes("after-" + component)
 	}
-	second := exec.CommandContext(t.Context(), binary("localcluster"), "up", "--controller=none", "--dir="+cluster.dir)
+	s.killAgent()
+	s.checkTheAgentRepairs("rtx4090-0")
+	second := exec.CommandContext(t.Context(), binary("localcluster"), "up", "--controller=none", "--dir="+cluster.Dir)
 	if refusal, err := second.CombinedOutput(); err == nil || !strings.Contains(string(refusal), "running") {
 		t.Errorf("a second cluster in the same directory: %v\n%s", err, refusal)
 	}
 
-	members := processesOf(t, cluster.dir)
+	members := processesOf(t, cluster.Dir)
 	if len(members) < 6 {
 		t.Fatalf("a running cluster has the processes %v", members)
 	}
-	if err := cluster.process.Process.Signal(syscall.SIGKILL); err != nil {
+	if err := cluster.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	s.eventually("nothing is left of the cluster", func() (bool, string) {
-		_, err := os.Stat(cluster.dir)
-		left := processesOf(t, cluster.dir)
+		_, err := os.Stat(cluster.Dir)
+		left := processesOf(t, cluster.Dir)
 		return len(left) == 0 && errors.Is(err, os.ErrNotExist), fmt.Sprintf("processes %v, directory: %v", left, err)
 	})
 }
@@ -84,7 +86,7 @@ func TestALocalClusterHealsAndLeavesNothing(t *testing.T) {
 func (c *testCluster) showLogs(t *testing.T) {
 	t.Helper()
 	const lines = 60
-	files, err := filepath.Glob(filepath.Join(c.dir, "logs", "*.log"))
+	files, err := filepath.Glob(filepath.Join(c.Dir, "logs", "*.log"))
 	if err != nil {
 		t.Error(err)
 	}
@@ -98,11 +100,23 @@ func (c *testCluster) showLogs(t *testing.T) {
 	}
 }
 
-// killComponent ends a component with SIGKILL.
+// killComponent ends a component of Kubernetes with SIGKILL.
 func (s *suite) killComponent(name string) {
 	s.Helper()
-	for pid, command := range processesOf(s.T, s.cluster.dir) {
-		if !strings.Contains(command, " component "+name+" ") {
+	s.killProcess(" component " + name + " ")
+}
+
+// killAgent ends the agent of the simulated nodes with SIGKILL.
+func (s *suite) killAgent() {
+	s.Helper()
+	s.killProcess("nodeagent --kubeconfig=")
+}
+
+// killProcess ends the cluster's process whose command line has the text.
+func (s *suite) killProcess(text string) {
+	s.Helper()
+	for pid, command := range processesOf(s.T, s.cluster.Dir) {
+		if !strings.Contains(command, text) {
 			continue
 		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -110,7 +124,7 @@ func (s *suite) killComponent(name string) {
 		}
 		return
 	}
-	s.Fatalf("%s does not run: %v", name, processesOf(s.T, s.cluster.dir))
+	s.Fatalf("%q does not run: %v", text, processesOf(s.T, s.cluster.Dir))
 }
 
 // processesOf returns the processes whose command line names the directory.

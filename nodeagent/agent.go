@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/metadata"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/nodeagent/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/kube"
 	"falldio.github.io/gpu-controller/nodeagent/labels"
 	"falldio.github.io/gpu-controller/nodeagent/metrics"
 	"falldio.github.io/gpu-controller/nodeagent/monitor"
@@ -22,6 +24,7 @@ import (
 // agent watches the GPUs of one node.
 type agent struct {
 	node      string
+	client    metadata.Interface
 	monitor   *monitor.Monitor
 	view      *publish.View
 	publisher *publish.Publisher
@@ -35,19 +38,19 @@ type agent struct {
 }
 
 func newAgent(node string, source gpu.Source, labelOptions labels.Options, clients *clients, opts *options, bootID string, c clock.Clock) (*agent, error) {
-	patcher, err := clients.nodePatcher(node)
+	client, err := clients.ofNode(node)
 	if err != nil {
 		return nil, err
 	}
 	a := &agent{
-		node: node, clock: c, cleanUp: opts.cleanUpOnExit, restored: make(chan struct{}),
+		node: node, client: client, clock: c, cleanUp: opts.cleanUpOnExit, restored: make(chan struct{}),
 		monitor: monitor.New(monitor.Config{
 			Source: source, Clock: c, Policy: opts.policy, BootID: bootID, Deadline: opts.pollDeadline,
 		}),
 		view: publish.NewView(),
 	}
 	config := publish.Config{
-		Node: node, GPUs: a.monitor, Nodes: a.view, Patcher: patcher, Clock: c,
+		Node: node, GPUs: a.monitor, Nodes: a.view, Patcher: client.Resource(kube.Nodes), Clock: c,
 		Labels: labelOptions, Interval: opts.labelInterval,
 	}
 	a.publisher = publish.New(config)
@@ -129,7 +132,7 @@ func (a *agent) ready() error {
 		return errors.New("the GPUs have not been polled yet")
 	case a.view.Node() == nil:
 		return errors.New("there is no Node " + a.node)
-	case a.plugins != nil && len(snapshot.Devices) > 0:
+	case a.plugins != nil:
 		return a.plugins.ready()
 	}
 	return nil

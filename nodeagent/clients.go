@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"falldio.github.io/gpu-controller/nodeagent/kube"
-	"falldio.github.io/gpu-controller/nodeagent/publish"
 )
 
 // nodeNameExtra is what the API server knows about the bearer of a token that is
@@ -39,17 +38,13 @@ func newClients(ctx context.Context, config *rest.Config, impersonate string) (*
 	return c, err
 }
 
-// nodePatcher returns what writes a Node. If another user is impersonated, then
-// as if with a token that is bound to the Node.
-func (c *clients) nodePatcher(node string) (publish.Patcher, error) {
+// ofNode returns the client that writes for a node's agent. If another user is
+// impersonated, then as if with a token that is bound to the Node.
+func (c *clients) ofNode(node string) (metadata.Interface, error) {
 	if c.impersonate == "" {
-		return c.metadata.Resource(kube.Nodes), nil
+		return c.metadata, nil
 	}
 	config := rest.CopyConfig(c.config)
 	config.Impersonate.Extra = map[string][]string{nodeNameExtra: {node}}
-	client, err := kube.Metadata(config)
-	if err != nil {
-		return nil, err
-	}
-	return client.Resource(kube.Nodes), nil
+	return kube.Metadata(config)
 }

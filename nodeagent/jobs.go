@@ -12,7 +12,8 @@ import (
 )
 
 // jobs runs what is to be done again and again. A job that still runs when its
-// time has come is not started twice, and one that panics ends alone.
+// time has come is not started twice; one that panics does not end the others and
+// is run again.
 type jobs struct {
 	ctx   context.Context //nolint:containedctx // cron's jobs take no context
 	cron  *cron.Cron
@@ -23,9 +24,11 @@ type jobs struct {
 func newJobs(ctx context.Context) *jobs {
 	logger := cronLogger{klog.FromContext(ctx)}
 	return &jobs{
-		ctx:   ctx,
-		cron:  cron.New(cron.WithLogger(logger)),
-		chain: cron.NewChain(cron.Recover(logger), cron.SkipIfStillRunning(logger)),
+		ctx:  ctx,
+		cron: cron.New(cron.WithLogger(logger)),
+		// In this order: a panic that passed SkipIfStillRunning would leave its
+		// job marked as running for ever.
+		chain: cron.NewChain(cron.SkipIfStillRunning(logger), cron.Recover(logger)),
 	}
 }
 

@@ -6,6 +6,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -56,7 +58,10 @@ type options struct {
 	logging *logsapi.LoggingConfiguration
 
 	// Made of the above by complete.
-	policy   health.Policy
+	policy health.Policy
+	// variables are the environment variables that stand in for flags.
+	variables map[string]string
+
 	schedule cron.Schedule
 	served   []resource.Spec
 	profile  *simulation.Profile
@@ -82,6 +87,7 @@ func newOptions() *options {
 		resources:        []string{string(v1.ResourceGPU)},
 		kubeletDirectory: "/var/lib/kubelet",
 		logging:          logsapi.NewLoggingConfiguration(),
+		variables:        map[string]string{},
 	}
 }
 
@@ -146,7 +152,7 @@ func (o *options) complete(args []string) error {
 	}
 	note := func(flag string, err error) {
 		if err != nil {
-			problems = append(problems, fmt.Errorf("--%s: %w", flag, err))
+			problems = append(problems, fmt.Errorf("%s: %w", o.settingOf(flag), err))
 		}
 	}
 	require(len(args) == 0, "unexpected arguments %q: all settings are flags", args)
@@ -156,6 +162,12 @@ func (o *options) complete(args []string) error {
 	require(o.pollDeadline > 0, "--poll-deadline=%v: must be greater than 0", o.pollDeadline)
 	require(o.pcieInterval >= 0, "--pcie-interval=%v: must not be negative", o.pcieInterval)
 	require(o.recoveryPeriod >= 0, "--recovery-period=%v: must not be negative", o.recoveryPeriod)
+	require(o.simulated() || o.simulationFaults == "", "--simulation-faults: the GPUs are not simulated; add --source=simulated")
+	require(o.source != sourceNVML || o.simulationProfile == "", "--simulation-profile: has no meaning with --source=nvml")
+	require(o.source != sourceNVML || o.simulatedNodes == "", "--simulated-nodes: has no meaning with --source=nvml")
+	require(o.visibleDevices == "" || resource.IsVariable(o.visibleDevices), "--visible-devices-env=%s: must be the name of an environment variable", o.visibleDevices)
+	require(o.cdiKind == "" || cdiKinds.MatchString(o.cdiKind), "--cdi-kind=%s: must be a vendor and a class, for example nvidia.com/gpu", o.cdiKind)
+	require(filepath.IsAbs(o.kubeletDirectory), "--kubelet-directory=%s: must be an absolute path", o.kubeletDirectory)
 	require(o.labelInterval >= 0, "--label-interval=%v: must not be negative", o.labelInterval)
 	for _, problem := range validation.IsValidLabelValue(o.labels.Model) {
 		require(false, "--gpu-model=%s: %s", o.labels.Model, problem)
@@ -191,9 +203,31 @@ func (o *options) completePolicy() (err error) {
 }
 
 func (o *options) completeResources() (err error) {
-	o.served, err = resource.ParseAll(o.resources)
+	o.served, err = resource.ParseAll(o.resources, o.gpuVariable())
 	return err
 }
+
+// Variables that tell a container its GPUs. NVIDIA's would make NVIDIA's runtime
+// look for simulated GPUs, and fail.
+const (
+	nvidiaVariable    = "NVIDIA_VISIBLE_DEVICES"
+	simulatedVariable = "FALLDIO_VISIBLE_DEVICES"
+)
+
+func (o *options) gpuVariable() string {
+	switch {
+	case o.visibleDevices != "":
+		return o.visibleDevices
+	case o.simulated():
+		return simulatedVariable
+	default:
+		return nvidiaVariable
+	}
+}
+
+// cdiKinds are the kinds of devices that CDI allows:
+// https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
+var cdiKinds = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?$`)
 
 func (o *options) completeProfile() (err error) {
 	if o.simulationProfile == "" {

@@ -64,12 +64,28 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--simulated-nodes=/nowhere", "--simulated-nodes: reading the simulated nodes: open /nowhere"},
 		{"--simulated-nodes=" + broken, "--simulated-nodes: " + broken + ": nodes[0].name: Required"},
 		{"--simulated-nodes=" + file(t, "[]"), "--simulated-nodes: the file has no nodes"},
+		{"--simulation-faults=/x", "--simulation-faults: the GPUs are not simulated; add --source=simulated"},
+		{"--source=nvml --simulation-profile=" + file(t, "count: 3"), "--simulation-profile: has no meaning with --source=nvml"},
+		{"--source=nvml --simulated-nodes=" + file(t, "[{name: n1}]"), "--simulated-nodes: has no meaning with --source=nvml"},
+		{"--visible-devices-env=A-B", "--visible-devices-env=A-B: must be the name of an environment variable"},
+		{"--cdi-kind=gpu", "--cdi-kind=gpu: must be a vendor and a class, for example nvidia.com/gpu"},
+		{"--kubelet-directory=kubelet", "--kubelet-directory=kubelet: must be an absolute path"},
+		{"--resource=falldio.com/gpu=gpus --resource=nvidia.com/gpu=gpus", "--resource: \"nvidia.com/gpu=gpus\": the GPUs are served as falldio.com/gpu already"},
 		{"up", `unexpected arguments ["up"]`},
 	} {
-		if _, err := parse(t, map[string]string{"NODE_NAME": ""}, "--node-name=n1", test.args); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := parse(t, map[string]string{"NODE_NAME": ""}, append([]string{"--node-name=n1"}, split(test.args)...)...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got error %v, want %q in it", test.args, err, test.want)
 		}
 	}
+}
+
+// split separates flags; cron specs have spaces as well.
+func split(args string) []string {
+	first, rest, found := strings.Cut(args, " --")
+	if !found {
+		return []string{args}
+	}
+	return append([]string{first}, split("--"+rest)...)
 }
 
 func TestAllMistakesAreToldAtOnce(t *testing.T) {
@@ -88,7 +104,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]resource.Spec{{Name: "falldio.com/gpu", GPUs: true}}, opts.served); diff != "" {
+	if diff := cmp.Diff([]resource.Spec{{Name: "falldio.com/gpu", GPUs: true, Environment: "NVIDIA_VISIBLE_DEVICES"}}, opts.served); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(health.DefaultPolicy(), opts.policy); diff != "" {
@@ -167,8 +183,8 @@ func TestEnvironmentOfTheFirstVersionIsRead(t *testing.T) {
 func TestEnvironmentThatMakesNoSenseIsRefused(t *testing.T) {
 	t.Parallel()
 	for variable, test := range map[string]struct{ value, want string }{
-		"MONITOR_GPU_INTERVAL_PATTERN": {"often", "--poll-schedule: expected exactly 6 fields"},
-		"resourcename":                 {"gpu", `--resource: "gpu"`},
+		"MONITOR_GPU_INTERVAL_PATTERN": {"often", "MONITOR_GPU_INTERVAL_PATTERN: expected exactly 6 fields"},
+		"resourcename":                 {"gpu", `resourcename: "gpu"`},
 	} {
 		_, err := parse(t, map[string]string{"NODE_NAME": "n1", variable: test.value})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -188,7 +204,7 @@ func TestGPUsAreSimulatedOnRequest(t *testing.T) {
 		"by default not":                   {[]string{"--node-name=n1"}, false, 8},
 		"by the source":                    {[]string{"--node-name=n1", "--source=simulated"}, true, 8},
 		"by a profile":                     {[]string{"--node-name=n1", "--simulation-profile=" + profile}, true, 3},
-		"not by a profile beside NVML":     {[]string{"--node-name=n1", "--source=nvml", "--simulation-profile=" + profile}, false, 3},
+		"not if NVML is asked for":         {[]string{"--node-name=n1", "--source=nvml"}, false, 8},
 		"by a list of nodes, without name": {[]string{"--simulated-nodes=" + fleet}, true, 8},
 	}
 	for name, test := range tests {
@@ -214,8 +230,8 @@ func FuzzEnvironment(f *testing.F) {
 		values := map[string]string{"NODE_NAME": node, "MONITOR_GPU_INTERVAL_PATTERN": schedule, "resourcename": name}
 		opts, err := parse(t, values)
 		if err != nil {
-			if !strings.Contains(err.Error(), "--") {
-				t.Errorf("%q: the error names no flag: %v", values, err)
+			if !strings.Contains(err.Error(), "--node-name") && !strings.Contains(err.Error(), "MONITOR_GPU_INTERVAL_PATTERN") && !strings.Contains(err.Error(), "resourcename") {
+				t.Errorf("%q: the error names no setting: %v", values, err)
 			}
 			return
 		}

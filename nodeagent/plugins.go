@@ -32,13 +32,6 @@ const (
 	podResourcesSocket = "kubelet.sock"
 )
 
-// Variables that tell a container its GPUs. NVIDIA's would make NVIDIA's runtime
-// look for simulated GPUs, and fail.
-const (
-	nvidiaVariable    = "NVIDIA_VISIBLE_DEVICES"
-	simulatedVariable = "FALLDIO_VISIBLE_DEVICES"
-)
-
 // plugins are the node's device plugins and what belongs to them.
 type plugins struct {
 	clock     clock.Clock
@@ -72,7 +65,7 @@ func newPlugins(a *agent, clients *clients, opts *options) (*plugins, error) {
 		}
 		names = append(names, opts.served[i].Name)
 	}
-	p.corrector = assignment.NewCorrector(p.pods.List, kube.PatchPod(clients.metadata, publish.FieldManager), names)
+	p.corrector = assignment.NewCorrector(p.pods.List, kube.PatchPod(a.client, publish.FieldManager), names)
 	a.metrics.Holders = p.holders
 	for _, plugin := range p.all {
 		a.metrics.Plugins = append(a.metrics.Plugins, pluginMetrics{plugin})
@@ -83,11 +76,11 @@ func newPlugins(a *agent, clients *clients, opts *options) (*plugins, error) {
 // add makes the plugin of a resource.
 func (p *plugins) add(spec *resource.Spec, opts *options) error {
 	config := deviceplugin.Config{
-		Resource: spec.Name, Claims: p.claims, EnvVar: spec.Variable(), Allocated: p.noteAllocation,
+		Resource: spec.Name, Claims: p.claims, EnvVar: spec.Environment, Allocated: p.noteAllocation,
 		Dir: filepath.Join(opts.kubeletDirectory, pluginFolder), Clock: p.clock,
 	}
 	if spec.GPUs {
-		config.Pool, config.EnvVar, config.CDIKind = p.gpus, gpuVariable(spec, opts), opts.cdiKind
+		config.Pool, config.CDIKind = p.gpus, opts.cdiKind
 	} else {
 		config.Pool = deviceplugin.NewPool()
 		if err := config.Pool.Set(deviceplugin.Counted(spec.ShortName(), spec.Count), nil); err != nil {
@@ -97,19 +90,6 @@ func (p *plugins) add(spec *resource.Spec, opts *options) error {
 	plugin, err := deviceplugin.New(config)
 	p.all = append(p.all, plugin)
 	return err
-}
-
-func gpuVariable(spec *resource.Spec, opts *options) string {
-	switch {
-	case spec.Environment != "":
-		return spec.Environment
-	case opts.visibleDevices != "":
-		return opts.visibleDevices
-	case opts.simulated():
-		return simulatedVariable
-	default:
-		return nvidiaVariable
-	}
 }
 
 // run serves the kubelet until ctx ends.
@@ -162,7 +142,7 @@ func (p *plugins) await(ctx context.Context, all ...<-chan struct{}) {
 // holdTimeout is how long a kubelet may take to say what is in use.
 const holdTimeout = 2 * time.Second
 
-// hold keeps GPUs in the list that containers have although they are gone. A
+// hold keeps devices in the lists that containers have although they are gone. A
 // kubelet that does not run yet tells it later, to refresh.
 func (p *plugins) hold(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, holdTimeout)
@@ -232,6 +212,10 @@ func (p *plugins) correctAfterAllocations(ctx context.Context) {
 	}
 }
 
+// refreshEvery is how often the kubelet is asked in any case: it answers from
+// memory, and a metric must not show for long who no longer has a GPU.
+const refreshEvery = 5 * time.Second
+
 // refresh asks the kubelet which containers have which devices, for the metrics,
 // the claims that are settled, and the Pods' annotations.
 func (p *plugins) refresh(ctx context.Context) {
@@ -240,21 +224,13 @@ func (p *plugins) refresh(ctx context.Context) {
 		klog.FromContext(ctx).V(2).Info("The kubelet does not tell which devices are in use", "err", err)
 		return
 	}
-	p.gpus.Hold(podresources.DeviceIDs(allocations, p.gpuResource())...)
+	for _, plugin := range p.all {
+		plugin.Pool().Hold(podresources.DeviceIDs(allocations, plugin.Resource())...)
+	}
 	p.claims.Observe(allocations)
 	if _, err := p.corrector.Correct(ctx, allocations); err != nil {
 		klog.FromContext(ctx).Error(err, "Telling which devices Pods have failed; this is tried again")
 	}
-}
-
-// gpuResource is the resource whose devices are the GPUs.
-func (p *plugins) gpuResource() string {
-	for _, plugin := range p.all {
-		if plugin.Pool() == p.gpus {
-			return plugin.Resource()
-		}
-	}
-	return ""
 }
 
 // ready returns which plugin the kubelet does not listen to.

@@ -90,7 +90,7 @@ func (p *process) jobs(ctx context.Context) *jobs {
 		jobs.add(p.opts.schedule, agent.monitor.Poll)
 		jobs.add(everySecond, agent.monitor.CheckDeadline)
 		if agent.plugins != nil {
-			jobs.add(p.opts.schedule, agent.plugins.refresh)
+			jobs.add(cron.Every(refreshEvery), agent.plugins.refresh)
 		}
 	}
 	if p.opts.simulationFaults != "" {

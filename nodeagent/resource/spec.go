@@ -7,7 +7,6 @@ package resource
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -34,37 +33,21 @@ type Spec struct {
 	// devices that only have a name.
 	GPUs  bool
 	Count int
-	// Environment is the variable that tells a container its devices; empty for
-	// the default.
+	// Environment is the variable that tells a container its devices; Parse
+	// leaves it empty for the default.
 	Environment string
 }
-
-// Variable returns the environment variable of a resource that is not the GPUs,
-// made of its name: FALLDIO_VISIBLE_RDMA of falldio.com/rdma.
-func (s *Spec) Variable() string {
-	if s.Environment != "" {
-		return s.Environment
-	}
-	return "FALLDIO_VISIBLE_" + notInVariables.ReplaceAllString(strings.ToUpper(s.ShortName()), "_")
-}
-
-// defaultGPUs is true for the GPUs with the default variable, which is not
-// Variable.
-func (s *Spec) defaultGPUs() bool { return s.GPUs && s.Environment == "" }
 
 // ShortName is the name without its domain: rdma of falldio.com/rdma.
 func (s *Spec) ShortName() string { return s.Name[strings.LastIndex(s.Name, "/")+1:] }
 
-var (
-	notInVariables = regexp.MustCompile(`[^A-Z0-9_]+`)
-	variables      = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-)
-
-// ParseAll reads specs and refuses a resource that is served twice.
-func ParseAll(texts []string) ([]Spec, error) {
+// ParseAll reads specs and gives each its variable; gpuVariable is the default of
+// the GPUs. It refuses a resource that is served twice, and GPUs under two names:
+// the kubelet would give each of them to two containers.
+func ParseAll(texts []string, gpuVariable string) ([]Spec, error) {
 	var specs []Spec
 	var problems []error
-	names, used := map[string]bool{}, map[string]string{}
+	names, gpus := map[string]bool{}, ""
 	for _, text := range texts {
 		spec, err := Parse(text)
 		switch {
@@ -73,15 +56,16 @@ func ParseAll(texts []string) ([]Spec, error) {
 			continue
 		case names[spec.Name]:
 			problems = append(problems, fmt.Errorf("%q: %s is served already", text, spec.Name))
-		case !spec.defaultGPUs() && used[spec.Variable()] != "":
-			problems = append(problems, fmt.Errorf("%q: the variable %s is that of %s already; add ,env=VARIABLE", text, spec.Variable(), used[spec.Variable()]))
+		case spec.GPUs && gpus != "":
+			problems = append(problems, fmt.Errorf("%q: the GPUs are served as %s already", text, gpus))
 		}
 		names[spec.Name] = true
-		if !spec.defaultGPUs() {
-			used[spec.Variable()] = spec.Name
+		if spec.GPUs {
+			gpus = spec.Name
 		}
 		specs = append(specs, spec)
 	}
+	problems = append(problems, setVariables(specs, gpuVariable))
 	return specs, errors.Join(problems...)
 }
 
@@ -103,7 +87,7 @@ func Parse(text string) (Spec, error) {
 	}
 	if more {
 		variable, found := strings.CutPrefix(options, "env=")
-		if !found || !variables.MatchString(variable) {
+		if !found || !IsVariable(variable) {
 			return Spec{}, fmt.Errorf("%q: %q: expected env= and the name of an environment variable", text, options)
 		}
 		spec.Environment = variable

@@ -13,19 +13,18 @@ import (
 func TestParse(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		text     string
-		want     Spec
-		variable string
+		text string
+		want Spec
 	}{
-		"the GPUs need no source":                {"falldio.com/gpu", Spec{Name: "falldio.com/gpu", GPUs: true}, "FALLDIO_VISIBLE_GPU"},
-		"everything else is simulated":           {"falldio.com/rdma", Spec{Name: "falldio.com/rdma", Count: 10}, "FALLDIO_VISIBLE_RDMA"},
-		"the GPUs under another name":            {"nvidia.com/gpu=gpus", Spec{Name: "nvidia.com/gpu", GPUs: true}, "FALLDIO_VISIBLE_GPU"},
-		"GPUs that only have names":              {"falldio.com/gpu=simulated:8", Spec{Name: "falldio.com/gpu", Count: 8}, "FALLDIO_VISIBLE_GPU"},
-		"a simulated resource without a count":   {"falldio.com/rdma=simulated", Spec{Name: "falldio.com/rdma", Count: 10}, "FALLDIO_VISIBLE_RDMA"},
-		"the highest count":                      {"falldio.com/rdma=simulated:10000", Spec{Name: "falldio.com/rdma", Count: 10000}, "FALLDIO_VISIBLE_RDMA"},
-		"a variable of one's own":                {"falldio.com/rdma=simulated:2,env=RDMA_1", Spec{Name: "falldio.com/rdma", Count: 2, Environment: "RDMA_1"}, "RDMA_1"},
-		"a variable for the GPUs":                {"falldio.com/gpu=gpus,env=_my_gpus", Spec{Name: "falldio.com/gpu", GPUs: true, Environment: "_my_gpus"}, "_my_gpus"},
-		"a name that no variable can have as is": {"example.com/a-b.c_d=simulated:1", Spec{Name: "example.com/a-b.c_d", Count: 1}, "FALLDIO_VISIBLE_A_B_C_D"},
+		"the GPUs need no source":                {"falldio.com/gpu", Spec{Name: "falldio.com/gpu", GPUs: true}},
+		"everything else is simulated":           {"falldio.com/rdma", Spec{Name: "falldio.com/rdma", Count: 10}},
+		"the GPUs under another name":            {"nvidia.com/gpu=gpus", Spec{Name: "nvidia.com/gpu", GPUs: true}},
+		"GPUs that only have names":              {"falldio.com/gpu=simulated:8", Spec{Name: "falldio.com/gpu", Count: 8}},
+		"a simulated resource without a count":   {"falldio.com/rdma=simulated", Spec{Name: "falldio.com/rdma", Count: 10}},
+		"the highest count":                      {"falldio.com/rdma=simulated:10000", Spec{Name: "falldio.com/rdma", Count: 10000}},
+		"a variable of one's own":                {"falldio.com/rdma=simulated:2,env=RDMA_1", Spec{Name: "falldio.com/rdma", Count: 2, Environment: "RDMA_1"}},
+		"a variable for the GPUs":                {"falldio.com/gpu=gpus,env=_my_gpus", Spec{Name: "falldio.com/gpu", GPUs: true, Environment: "_my_gpus"}},
+		"a name that no variable can have as is": {"example.com/a-b.c_d=simulated:1", Spec{Name: "example.com/a-b.c_d", Count: 1}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -36,9 +35,6 @@ func TestParse(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
-			}
-			if variable := got.Variable(); variable != test.variable {
-				t.Errorf("the variable is %s, want %s", variable, test.variable)
 			}
 		})
 	}
@@ -103,7 +99,7 @@ func TestParseAll(t *testing.T) {
 			[]string{"falldio.com/gpu", "falldio.com/gpu=simulated:2"}, nil, `"falldio.com/gpu=simulated:2": falldio.com/gpu is served already`,
 		},
 		"two resources with the same variable": {
-			[]string{"a.com/x", "b.com/x"}, nil, `"b.com/x": the variable FALLDIO_VISIBLE_X is that of a.com/x already; add ,env=VARIABLE`,
+			[]string{"a.com/x", "b.com/x"}, nil, `b.com/x: the variable FALLDIO_VISIBLE_X is that of a.com/x already; add ,env=VARIABLE`,
 		},
 		"two resources with variables of their own": {
 			[]string{"a.com/x", "b.com/x=simulated:1,env=B_X"}, []string{"a.com/x", "b.com/x"}, "",
@@ -117,6 +113,12 @@ func TestParseAll(t *testing.T) {
 		"the GPUs with the variable of another resource": {
 			[]string{"b.com/x", "falldio.com/gpu=gpus,env=FALLDIO_VISIBLE_X"}, nil, "the variable FALLDIO_VISIBLE_X is that of b.com/x already",
 		},
+		"the GPUs with the default variable of another resource": {
+			[]string{"b.com/x=simulated:1,env=MY_GPUS", "falldio.com/gpu"}, nil, "falldio.com/gpu: the variable MY_GPUS is that of b.com/x already",
+		},
+		"the GPUs under two names": {
+			[]string{"falldio.com/gpu", "nvidia.com/gpu=gpus,env=X"}, nil, `"nvidia.com/gpu=gpus,env=X": the GPUs are served as falldio.com/gpu already`,
+		},
 		"several problems at once": {
 			[]string{"gpu", "falldio.com/rdma=often"}, nil, "\n",
 		},
@@ -124,7 +126,7 @@ func TestParseAll(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			specs, err := ParseAll(test.texts)
+			specs, err := ParseAll(test.texts, "MY_GPUS")
 			if test.want != "" {
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("got error %v, want %q in it", err, test.want)
@@ -145,6 +147,21 @@ func TestParseAll(t *testing.T) {
 	}
 }
 
+func TestEveryResourceHasAVariable(t *testing.T) {
+	t.Parallel()
+	specs, err := ParseAll([]string{"falldio.com/gpu", "falldio.com/rdma", "example.com/a-b.c_d", "falldio.com/nic=simulated,env=NIC_1"}, "MY_GPUS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var variables []string
+	for _, spec := range specs {
+		variables = append(variables, spec.Environment)
+	}
+	if diff := cmp.Diff([]string{"MY_GPUS", "FALLDIO_VISIBLE_RDMA", "FALLDIO_VISIBLE_A_B_C_D", "NIC_1"}, variables); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"falldio.com/gpu", "falldio.com/rdma=simulated:7,env=RDMA", "a.b/c=gpus", "=,", "a/b=simulated:9223372036854775808"} {
 		f.Add(text)
@@ -160,11 +177,12 @@ func FuzzParse(f *testing.F) {
 		if spec.GPUs != (spec.Count == 0) || spec.Count < 0 || spec.Count > maxCount {
 			t.Errorf("%q: GPUs %v, count %d", text, spec.GPUs, spec.Count)
 		}
-		if !variables.MatchString(spec.Variable()) {
-			t.Errorf("%q: the variable is %q", text, spec.Variable())
+		again, err := ParseAll([]string{text}, "MY_GPUS")
+		if err != nil || len(again) != 1 {
+			t.Fatalf("%q: alone it is refused: %v", text, err)
 		}
-		if again, err := ParseAll([]string{text}); err != nil || len(again) != 1 {
-			t.Errorf("%q: alone it is refused: %v", text, err)
+		if !IsVariable(again[0].Environment) {
+			t.Errorf("%q: the variable is %q", text, again[0].Environment)
 		}
 	})
 }

@@ -103,12 +103,13 @@ func (s *scene) agentKubeconfig() string {
 }
 
 // checkAgentLog fails the test if the race detector found something, or if the
-// agent was refused something.
+// agent was refused something, since the scene began.
 func (s *scene) checkAgentLog() {
 	log, err := os.ReadFile(s.node.agent.log)
 	if err != nil {
 		s.Error(err)
 	}
+	log = log[min(s.agentLogBefore, len(log)):]
 	if strings.Contains(string(log), "DATA RACE") {
 		s.Error("the race detector found something: see the agent's log")
 	}

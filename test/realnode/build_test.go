@@ -18,7 +18,8 @@ const (
 	raceAgent = "nodeagent-race"
 )
 
-// Programs for containers, in the test's directory. They need no library.
+// Programs for containers: one of the test's, in its directory, and the agent as
+// it is shipped.
 const (
 	appProgram   = "app"
 	agentProgram = "nodeagent"
@@ -45,7 +46,6 @@ func build(dir string) error {
 		{"", []string{"make", "build"}},
 		{"", []string{"go", "build", "-race", "-o", binary(raceAgent), "./nodeagent"}},
 		{"CGO_ENABLED=0", []string{"go", "build", "-o", filepath.Join(dir, appProgram), "./test/realnode/app"}},
-		{"CGO_ENABLED=0", []string{"go", "build", "-o", filepath.Join(dir, agentProgram), "./nodeagent"}},
 	} {
 		command := exec.Command(step.args[0], step.args[1:]...)
 		command.Dir = root()

@@ -14,6 +14,9 @@ import (
 
 const insufficientGPUs = "Insufficient falldio.com/gpu"
 
+// recoveryLimit is the most that "within seconds" may mean on a busy machine.
+const recoveryLimit = 20 * time.Second
+
 // TestPodsRunOnThroughACrash kills the kubelet, the agent, and both at once
 // while a Pod runs. Its container must not notice, its devices must stay its
 // own, and all others must be on offer again within seconds.
@@ -63,6 +66,17 @@ func (s *scene) restart(programs ...*program) {
 	}
 	s.waitForReport(began, v1.ResourceGPU, gpus)
 	s.waitForReport(began, resourceRDMA, rdmas)
+	s.checkRecovery(began)
+}
+
+// checkRecovery fails the test if it took longer than promised.
+func (s *scene) checkRecovery(began time.Time) {
+	s.Helper()
+	took := time.Since(began)
+	s.Logf("all devices are on offer after %v", took.Round(time.Millisecond))
+	if took > recoveryLimit {
+		s.Errorf("that takes %v, at most %v is promised", took, recoveryLimit)
+	}
 }
 
 // restartAgent kills the agent and starts it again. While it is away, nothing
@@ -76,9 +90,11 @@ func (s *scene) restartAgent() {
 	s.waitForAllocatable(resourceRDMA, 0)
 	s.createGPUPod("patient", 1)
 	s.waitUntilUnschedulable("patient", insufficientGPUs)
+	began := time.Now()
 	s.startAgent()
 	s.waitForAllocatable(v1.ResourceGPU, gpus)
 	s.waitForAllocatable(resourceRDMA, rdmas)
+	s.checkRecovery(began)
 	s.devicesOf(s.waitForPod("patient"))
 	s.deletePod("patient")
 }

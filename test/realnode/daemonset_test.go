@@ -8,12 +8,15 @@ package realnode
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,6 +63,36 @@ func TestTheAgentRunsAsADaemonSet(t *testing.T) {
 	s.createGPUPod("again", gpus-6)
 	s.devicesOf(s.waitForPod("again"))
 	s.checkAgentPodLog(second)
+	s.checkAgentMemory()
+}
+
+// agentMemory is the most that an agent may have in memory, which it takes on
+// every node.
+const agentMemory = 40 << 20
+
+// checkAgentMemory asks the DaemonSet's agent for its size. The one that runs as
+// a process of the node has the race detector and is larger.
+func (s *scene) checkAgentMemory() {
+	s.Helper()
+	response, err := http.Get("http://" + agentAddress + "/metrics")
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	family := families["process_resident_memory_bytes"]
+	if family == nil {
+		s.Fatal("the agent does not tell its size")
+	}
+	size := family.GetMetric()[0].GetGauge().GetValue()
+	s.Logf("the agent has %.1f MiB in memory", size/(1<<20))
+	if size > agentMemory {
+		s.Errorf("the agent has %.0f bytes in memory, at most %d are promised", size, agentMemory)
+	}
 }
 
 // applyDaemonSet applies what we ship, with what this node makes necessary. It

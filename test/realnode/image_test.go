@@ -12,8 +12,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // The images of the node. There is no registry: they are made here.
@@ -38,14 +40,14 @@ type imageConfig struct {
 }
 
 // writeImage writes an archive as of "docker save": an image under some names
-// that has nothing but one program without libraries.
+// that has nothing but one program and this machine's libraries that it needs.
 func writeImage(archive, program string, names ...string) error {
-	data, err := os.ReadFile(program)
+	entrypoint := "/" + filepath.Base(program)
+	files, err := filesOf(program, entrypoint)
 	if err != nil {
 		return err
 	}
-	entrypoint := "/" + filepath.Base(program)
-	layer, err := tarOf(tarFile{name: entrypoint[1:], mode: 0o755, data: data})
+	layer, err := tarOf(files...)
 	if err != nil {
 		return err
 	}
@@ -71,6 +73,45 @@ func writeImage(archive, program string, names ...string) error {
 		return err
 	}
 	return os.WriteFile(archive, content, 0o600)
+}
+
+// filesOf returns the files of an image: the program and its libraries.
+func filesOf(program, entrypoint string) ([]tarFile, error) {
+	libraries, err := librariesOf(program)
+	if err != nil {
+		return nil, err
+	}
+	var files []tarFile
+	for _, path := range libraries {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, tarFile{name: path[1:], mode: 0o755, data: data})
+	}
+	data, err := os.ReadFile(program)
+	return append(files, tarFile{name: entrypoint[1:], mode: 0o755, data: data}), err
+}
+
+// librariesOf asks the dynamic linker for the paths of a program's libraries. A
+// static program has none.
+func librariesOf(program string) ([]string, error) {
+	output, err := exec.Command("ldd", program).CombinedOutput()
+	if strings.Contains(string(output), "not a dynamic executable") {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ldd %s: %w: %s", program, err, output)
+	}
+	var libraries []string
+	for line := range strings.Lines(string(output)) {
+		for field := range strings.FieldsSeq(line) {
+			if strings.HasPrefix(field, "/") {
+				libraries = append(libraries, field)
+			}
+		}
+	}
+	return libraries, nil
 }
 
 type tarFile struct {

@@ -61,12 +61,19 @@ func runTests(m *testing.M) int {
 
 // runOutside prepares what the namespaces need and runs the tests in them.
 func runOutside() int {
-	dir, err := os.MkdirTemp("", "realnode-")
+	if err := removeLeftovers(); err != nil {
+		return fail(err)
+	}
+	dir, release, err := makeDirectory()
 	if err != nil {
 		return fail(err)
 	}
+	defer release()
 	code := runIn(dir)
 	if code != 0 && os.Getenv(keepVariable) != "" {
+		if err := os.Remove(filepath.Join(dir, lockFile)); err != nil {
+			return fail(err)
+		}
 		fmt.Fprintf(os.Stderr, "realnode: the logs are kept in %s\n", dir)
 		return code
 	}

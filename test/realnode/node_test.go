@@ -90,11 +90,11 @@ func (n *realNode) startContainerd() error {
 		return err
 	}
 	for program, names := range map[string][]string{
-		appProgram:   {appImage, pauseImage},
-		agentProgram: {agentImage},
+		filepath.Join(n.dir, appProgram): {appImage, pauseImage},
+		binary(agentProgram):             {agentImage},
 	} {
-		archive := filepath.Join(n.dir, program+".tar")
-		if err := writeImage(archive, filepath.Join(n.dir, program), names...); err != nil {
+		archive := filepath.Join(n.dir, filepath.Base(program)+".tar")
+		if err := writeImage(archive, program, names...); err != nil {
 			return err
 		}
 		if err := importImage(archive); err != nil {

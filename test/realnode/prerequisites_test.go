@@ -15,7 +15,7 @@ import (
 
 // programs are what must be installed. Debian's packages containerd, runc and
 // iproute2 have them.
-var programs = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "ip"}
+var programs = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "ip", "ldd"}
 
 // completePath lets programs be found that some systems keep for administrators.
 // containerd looks for runc in the same places.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ type scene struct {
 	// simulated are the names of the simulated nodes that the test has added.
 	simulated []string
 	logsShown bool
+	// agentLogBefore is how long the agent's log was when the scene began.
+	agentLogBefore int
 }
 
 // newScene returns when the agent runs and nobody uses the node's devices. All
@@ -42,6 +45,11 @@ func newScene(t *testing.T) *scene {
 	}
 	s := &scene{T: t, node: shared}
 	t.Cleanup(s.showLogs)
+	if s.node.agent != nil {
+		if log, err := os.Stat(s.node.agent.log); err == nil {
+			s.agentLogBefore = int(log.Size())
+		}
+	}
 	namespaces := s.node.kube.CoreV1().Namespaces()
 	created, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "realnode-"}}, metav1.CreateOptions{})
 	if err != nil {

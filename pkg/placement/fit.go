@@ -1,0 +1,161 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+// Reason is why a node can't take a Pod.
+type Reason uint8
+
+// The reasons, those that no departure of a Pod changes first.
+const (
+	Fits Reason = iota
+	NodeClosed
+	OtherPool
+	OtherModel
+	TooLittleGPUMemory
+	TooFewGPUs // the node never has so many
+	NodeTooSmall
+	NoPodSlot
+	InsufficientCPU
+	InsufficientMemory
+	InsufficientGPUs
+	InsufficientShare // no card has so much left
+	reasons
+)
+
+var reasonTexts = [reasons]string{
+	Fits:               "fits",
+	NodeClosed:         "takes no Pods",
+	OtherPool:          "is in another node pool",
+	OtherModel:         "has another GPU model",
+	TooLittleGPUMemory: "has GPUs with less memory",
+	TooFewGPUs:         "has fewer GPUs",
+	NodeTooSmall:       "has less CPU or memory",
+	NoPodSlot:          "has no Pod slot left",
+	InsufficientCPU:    "has too little CPU left",
+	InsufficientMemory: "has too little memory left",
+	InsufficientGPUs:   "has too few GPUs left",
+	InsufficientShare:  "has no GPU with so much left",
+}
+
+// String completes the sentence "the node …".
+func (r Reason) String() string {
+	if r < reasons {
+		return reasonTexts[r]
+	}
+	return "unknown reason"
+}
+
+// Lasting is true for reasons that hold on an empty node as well.
+func (r Reason) Lasting() bool { return r > Fits && r <= NodeTooSmall }
+
+// fit returns why a State can't take a request, the first in the order of the
+// reasons.
+func (s *State) fit(r *Request) Reason {
+	if reason := s.kind.fit(r); reason != Fits {
+		return reason
+	}
+	switch {
+	case s.slots < 1:
+		return NoPodSlot
+	case s.cpu < r.CPU:
+		return InsufficientCPU
+	case s.memory < r.Memory:
+		return InsufficientMemory
+	case r.GPUs > 0 && s.wholeFor(r) < r.GPUs:
+		return InsufficientGPUs
+	case r.Share > 0 && !s.hasShare(r):
+		return InsufficientShare
+	}
+	return Fits
+}
+
+// fit returns why not even an empty node of the kind could take a request.
+func (k *kind) fit(r *Request) Reason {
+	switch {
+	case k.closed:
+		return NodeClosed
+	case r.Pool != "" && r.Pool != k.pool:
+		return OtherPool
+	case r.Percent() > 0 && !r.accepts(k.model):
+		return OtherModel
+	}
+	if wanted := max(r.GPUs, min(r.Share, 1)); wanted > 0 {
+		if k.gpus < wanted {
+			return TooFewGPUs
+		}
+		if r.GPUMemory > 0 && k.withMemory(r.GPUMemory) < wanted {
+			return TooLittleGPUMemory
+		}
+	}
+	if k.cpu < r.CPU || k.memory < r.Memory || k.slots < 1 {
+		return NodeTooSmall
+	}
+	return Fits
+}
+
+// withMemory counts the cards with at least so much memory.
+func (k *kind) withMemory(least int64) int {
+	count := 0
+	for _, memory := range k.memories {
+		if memory >= least {
+			count++
+		}
+	}
+	return count
+}
+
+// wholeFor counts the cards that a request for whole ones could get.
+func (s *State) wholeFor(r *Request) int {
+	if r.GPUMemory == 0 {
+		return s.whole
+	}
+	count := 0
+	for position, free := range s.free {
+		if free == Card && s.kind.memories[position] >= r.GPUMemory {
+			count++
+		}
+	}
+	return count
+}
+
+func (s *State) hasShare(r *Request) bool {
+	for position := range s.free {
+		if s.sharesAt(r, position) {
+			return true
+		}
+	}
+	return false
+}
+
+// sharesAt is true if the card at a position has room for the request's share.
+func (s *State) sharesAt(r *Request, position int) bool {
+	return int(s.free[position]) >= r.Share && s.kind.memories[position] >= r.GPUMemory
+}
+
+// often is how many Pods of a request a State could take.
+func (s *State) often(r *Request) int {
+	if s.fit(r) != Fits {
+		return 0
+	}
+	count := s.slots
+	if r.CPU > 0 {
+		count = min(count, int(s.cpu/r.CPU))
+	}
+	if r.Memory > 0 {
+		count = min(count, int(s.memory/r.Memory))
+	}
+	switch {
+	case r.GPUs > 0:
+		count = min(count, s.wholeFor(r)/r.GPUs)
+	case r.Share > 0:
+		shares := 0
+		for position := range s.free {
+			if s.kind.memories[position] >= r.GPUMemory {
+				shares += int(s.free[position]) / r.Share
+			}
+		}
+		count = min(count, shares)
+	}
+	return count
+}

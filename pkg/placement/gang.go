@@ -1,0 +1,106 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Gang is Pods that start together or not at all.
+type Gang struct {
+	Roles []Role
+	// Level is the level of domains that the gang should be in one of; 0 for
+	// none. 1 is the widest.
+	Level int
+	// Required makes that a condition. Else it is a preference: as few domains as
+	// possible.
+	Required bool
+	// Within confines the gang to a domain, by its name: where members are that
+	// run already. Empty means anywhere.
+	Within string
+}
+
+// Role is members of a gang that need the same.
+type Role struct {
+	Shape Shape
+	// Min members start together, or nobody does.
+	Min int
+	// Max is at least Min. Those above join if there is room.
+	Max int
+}
+
+// Validate returns what is wrong with a gang.
+func (g *Gang) Validate() error {
+	if len(g.Roles) == 0 {
+		return fmt.Errorf("roles: at least one is needed")
+	}
+	for i := range g.Roles {
+		role := &g.Roles[i]
+		if err := role.Shape.Validate(); err != nil {
+			return fmt.Errorf("roles[%d]: %w", i, err)
+		}
+		if role.Min < 0 || role.Max < role.Min || role.Max == 0 {
+			return fmt.Errorf("roles[%d]: needs 0 ≤ min ≤ max and 1 ≤ max, has min %d, max %d", i, role.Min, role.Max)
+		}
+	}
+	if g.Level < 0 {
+		return fmt.Errorf("level: must not be negative, is %d", g.Level)
+	}
+	return nil
+}
+
+// Member is where one Pod of a gang goes.
+type Member struct {
+	Role int
+	Place
+}
+
+// Plan is where a gang goes.
+type Plan struct {
+	// Members are in the order in which they were placed.
+	Members []Member
+	// Domains are the names of the domains of the gang's level that it is in.
+	Domains []string
+}
+
+// demand is what is still to be placed of a role.
+type demand struct {
+	role    int
+	request *Request
+	count   int
+}
+
+// demands returns the members of all roles that must start, the hardest first.
+func (c *Cluster) demands(g *Gang) []demand {
+	var list []demand
+	for i := range g.Roles {
+		if g.Roles[i].Min > 0 {
+			list = append(list, demand{role: i, request: c.Request(g.Roles[i].Shape), count: g.Roles[i].Min})
+		}
+	}
+	slices.SortStableFunc(list, harder)
+	return list
+}
+
+// harder orders by what is rarest: whole GPUs, the more the rarer, then shares,
+// then CPU and memory.
+func harder(a, b demand) int {
+	x, y := &a.request.Shape, &b.request.Shape
+	return cmp.Or(
+		-cmp.Compare(x.Percent(), y.Percent()),
+		cmp.Compare(accepted(x), accepted(y)),
+		-cmp.Compare(x.CPU, y.CPU),
+		-cmp.Compare(x.Memory, y.Memory),
+	)
+}
+
+// accepted is how many models will do; any is more than all.
+func accepted(s *Shape) int {
+	if len(s.Models) == 0 {
+		return int(^uint(0) >> 1)
+	}
+	return len(s.Models)
+}

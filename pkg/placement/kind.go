@@ -1,0 +1,128 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// kind is what nodes have in common that differ only in what runs on them.
+type kind struct {
+	id     int
+	cpu    int64
+	memory int64
+	slots  int
+	model  string
+	pool   string
+	closed bool
+	gpus   int
+	// cells are the NVLink groups, those of equal make beside each other; GPUs
+	// without a group are one cell. Positions count the cards of all cells.
+	cells []cell
+	// memories are the GPUs' memories by position, in MiB.
+	memories []int64
+	// whole is true if every card has the same memory and all are in one cell.
+	uniform bool
+}
+
+// cell is a range of positions.
+type cell struct {
+	from, to int
+	// alike is the number of cells of the same make from this one on.
+	alike int
+	// linked is true for an NVLink group.
+	linked bool
+}
+
+// layout is where a node's cards are: the kind, and the index of the card at
+// each position when all are free.
+type layout struct {
+	kind  *kind
+	cards []int
+}
+
+// kindOf returns the kind of a node.
+func (c *Cluster) layoutOf(node *Node) layout {
+	groups := groupsOf(node.GPUs)
+	k := kind{
+		cpu: node.CPU, memory: node.Memory, slots: node.Slots, model: node.Model, pool: node.Pool, closed: node.Closed,
+		gpus: len(node.GPUs),
+	}
+	var cards []int
+	for i, group := range groups {
+		k.cells = append(k.cells, cell{from: len(cards), to: len(cards) + len(group), alike: alike(node.GPUs, groups[i:]), linked: node.GPUs[group[0]].Group >= 0})
+		cards = append(cards, group...)
+	}
+	for _, card := range cards {
+		k.memories = append(k.memories, node.GPUs[card].Memory)
+	}
+	k.uniform = len(groups) <= 1 && (len(k.memories) == 0 || slices.Min(k.memories) == slices.Max(k.memories))
+	return layout{kind: c.internKind(&k), cards: cards}
+}
+
+// groupsOf returns the indices of the GPUs of each group, the largest groups
+// first, those of equal make beside each other, and GPUs of equal memory.
+func groupsOf(gpus []GPU) [][]int {
+	byGroup := map[int][]int{}
+	for index := range gpus {
+		group := max(gpus[index].Group, -1)
+		byGroup[group] = append(byGroup[group], index)
+	}
+	groups := make([][]int, 0, len(byGroup))
+	for _, group := range byGroup {
+		slices.SortFunc(group, func(a, b int) int { return cmp.Or(cmp.Compare(gpus[a].Memory, gpus[b].Memory), cmp.Compare(a, b)) })
+		groups = append(groups, group)
+	}
+	slices.SortFunc(groups, func(a, b []int) int { return cmp.Or(compareMake(gpus, a, b), cmp.Compare(a[0], b[0])) })
+	return groups
+}
+
+// compareMake orders groups by what they are made of.
+func compareMake(gpus []GPU, a, b []int) int {
+	linked := func(group []int) int { return min(gpus[group[0]].Group, 0) }
+	memory := func(x, y int) int { return cmp.Compare(gpus[x].Memory, gpus[y].Memory) }
+	return cmp.Or(-cmp.Compare(len(a), len(b)), cmp.Compare(linked(a), linked(b)), slices.CompareFunc(a, b, memory))
+}
+
+// alike counts the groups from the first on that are of its make.
+func alike(gpus []GPU, groups [][]int) int {
+	count := 1
+	for count < len(groups) && compareMake(gpus, groups[0], groups[count]) == 0 {
+		count++
+	}
+	return count
+}
+
+// internKind returns the one kind that is equal to k.
+func (c *Cluster) internKind(k *kind) *kind {
+	key := c.key[:0]
+	for _, number := range []int64{k.cpu, k.memory, int64(k.slots), int64(len(k.cells))} {
+		key = binary.AppendVarint(key, number)
+	}
+	for _, cell := range k.cells {
+		key = binary.AppendVarint(key, int64(cell.to))
+		key = appendBool(key, cell.linked)
+	}
+	for _, memory := range k.memories {
+		key = binary.AppendVarint(key, memory)
+	}
+	key = appendBool(key, k.closed)
+	key = append(append(append(key, k.model...), 0), k.pool...)
+	c.key = key
+	if known := c.kinds[string(key)]; known != nil {
+		return known
+	}
+	k.id = len(c.kinds)
+	c.kinds[string(key)] = k
+	return k
+}
+
+func appendBool(key []byte, value bool) []byte {
+	if value {
+		return append(key, 1)
+	}
+	return append(key, 0)
+}

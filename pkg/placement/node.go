@@ -1,0 +1,64 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"errors"
+	"fmt"
+)
+
+// GPU is one card of a node.
+type GPU struct {
+	Memory int64 // MiB
+	// Group is the index of the NVLink group, or -1.
+	Group int
+	// NUMA is the NUMA node, or -1.
+	NUMA int
+	// Broken GPUs are not given to anybody. Who has one keeps it.
+	Broken bool
+}
+
+// Node is what a node has when nothing runs on it.
+type Node struct {
+	Name   string
+	CPU    int64 // milli-cores
+	Memory int64 // MiB
+	Slots  int   // how many Pods may run
+	Model  string
+	Pool   string
+	// Domains is where the node is, from the widest level to the narrowest: its
+	// zone, its rack, its leaf. Names need to be unique within the domain above.
+	Domains []string
+	GPUs    []GPU
+	// Closed nodes take no further Pods.
+	Closed bool
+}
+
+func (n *Node) validate() error {
+	switch {
+	case n.Name == "":
+		return errors.New("a node needs a name")
+	case n.CPU < 0 || n.Memory < 0 || n.Slots < 0:
+		return fmt.Errorf("node %s: CPU, memory and slots must not be negative", n.Name)
+	}
+	return nil
+}
+
+// Use is what a Pod holds of its node.
+type Use struct {
+	CPU    int64
+	Memory int64
+	// GPUs are the indices of the cards.
+	GPUs []int
+	// Percent is how much of each of these cards.
+	Percent int
+}
+
+// Pod is what runs.
+type Pod struct {
+	// Name identifies the Pod in the cluster.
+	Name string
+	Node string
+	Use
+}

@@ -1,0 +1,99 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"math"
+	"slices"
+)
+
+// offer is what a State has for a request.
+type offer struct {
+	epoch    uint64
+	known    bool
+	reason   Reason
+	position int8 // of the card for a share; -1 if it is not about one
+	cost     float64
+}
+
+// offer returns what a State has for a request, from memory if prices have not
+// changed.
+func (c *Cluster) offer(s *State, r *Request) *offer {
+	if r.id >= len(s.offers) {
+		s.offers = slices.Grow(s.offers, r.id+1-len(s.offers))[:r.id+1]
+	}
+	known := &s.offers[r.id]
+	if epoch := c.policy.Epoch(); !known.known || known.epoch != epoch {
+		*known = c.price(s, r)
+		known.epoch, known.known = epoch, true
+		return &s.offers[r.id]
+	}
+	return known
+}
+
+// price finds the cheapest way to take a request.
+func (c *Cluster) price(s *State, r *Request) offer {
+	best := offer{reason: s.fit(r), position: -1, cost: math.Inf(1)}
+	if best.reason != Fits {
+		return best
+	}
+	if r.Share == 0 {
+		best.cost = c.policy.Price(Step{Request: r, Before: s, After: c.after(s, r, s.choose(r))})
+		return best
+	}
+	for position := range s.free {
+		if !s.sharesAt(r, position) || s.twin(position) {
+			continue
+		}
+		step := Step{Request: r, Before: s, After: c.after(s, r, []int{position}), CardFree: int(s.free[position])}
+		if cost := c.policy.Price(step); cost < best.cost {
+			best.cost, best.position = cost, int8(position) //nolint:gosec // nodes have few cards
+		}
+	}
+	return best
+}
+
+// twin is true if the card before is in the same cell, of the same memory and has
+// the same free.
+func (s *State) twin(position int) bool {
+	if position == 0 || s.free[position-1] != s.free[position] || s.kind.memories[position-1] != s.kind.memories[position] {
+		return false
+	}
+	for _, cell := range s.kind.cells {
+		if cell.from == position {
+			return false
+		}
+	}
+	return true
+}
+
+// after returns the State when a request has taken the cards at some positions.
+func (c *Cluster) after(s *State, r *Request, positions []int) *State {
+	taken := r.Share
+	if taken == 0 {
+		taken = Card
+	}
+	cards := len(s.free)
+	c.scratch = slices.Grow(c.scratch[:0], 2*cards)[:2*cards]
+	free, byPosition := c.scratch[:cards], c.scratch[cards:]
+	copy(free, s.free)
+	for _, position := range positions {
+		free[position] -= int8(taken) //nolint:gosec // at most Card
+	}
+	order := c.identity(cards)
+	s.kind.sortCards(order, free)
+	for position, card := range order {
+		byPosition[position] = free[card]
+	}
+	return c.state(s.kind, s.cpu-r.CPU, s.memory-r.Memory, s.slots-1, byPosition)
+}
+
+// identity returns 0, 1, 2, … in memory that the next call uses again.
+func (c *Cluster) identity(length int) []int {
+	c.order = c.order[:0]
+	for i := range length {
+		c.order = append(c.order, i)
+	}
+	return c.order
+}

@@ -1,0 +1,107 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import (
+	"math/rand/v2"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+const (
+	// futures is how many futures a node is tried with, futureLength how many
+	// Pods come in each.
+	futures      = 16
+	futureLength = 40
+)
+
+// futuresOf draws sequences of requests from the mix, the same for all nodes.
+func futuresOf(mix []Weighted, random *rand.Rand) [][]*placement.Request {
+	total := 0.0
+	for _, one := range mix {
+		total += one.Weight
+	}
+	sequences := make([][]*placement.Request, futures)
+	for i := range sequences {
+		for range futureLength {
+			point := random.Float64() * total
+			for _, one := range mix {
+				if point -= one.Weight; point < 0 {
+					if one.Request.Percent() > 0 {
+						sequences[i] = append(sequences[i], one.Request)
+					}
+					break
+				}
+			}
+		}
+	}
+	return sequences
+}
+
+// earnings is how many GPUs of a node the futures fill on average.
+func earnings(s *placement.State, sequences [][]*placement.Request) float64 {
+	if s.Percent() == 0 || len(sequences) == 0 {
+		return 0
+	}
+	filled := 0
+	var cards [64]int8
+	for _, sequence := range sequences {
+		n := copy(cards[:], s.Free())
+		filled += fillNode(s, cards[:n], sequence)
+	}
+	return float64(filled) / placement.Card / float64(len(sequences))
+}
+
+// fillNode places what fits of a sequence, shares on the fullest card, and
+// returns the percent that it filled.
+func fillNode(s *placement.State, free []int8, sequence []*placement.Request) int {
+	cpu, memory := s.CPU(), s.Memory()
+	filled, left := 0, s.Percent()
+	for _, r := range sequence {
+		if left == 0 {
+			break
+		}
+		if r.CPU > cpu || r.Memory > memory || r.Percent() > left || !s.Accepts(r) || !take(free, r) {
+			continue
+		}
+		cpu, memory = cpu-r.CPU, memory-r.Memory
+		left -= r.Percent()
+		filled += r.Percent()
+	}
+	return filled
+}
+
+// take takes the cards of a request; nothing if they do not suffice.
+func take(free []int8, r *placement.Request) bool {
+	if r.Share > 0 {
+		best := -1
+		for i, f := range free {
+			if int(f) >= r.Share && (best < 0 || f < free[best]) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return false
+		}
+		free[best] -= int8(r.Share) //nolint:gosec // less than a card
+		return true
+	}
+	whole := 0
+	for _, f := range free {
+		if f == placement.Card {
+			whole++
+		}
+	}
+	if whole < r.GPUs {
+		return false
+	}
+	missing := r.GPUs
+	for i := range free {
+		if missing > 0 && free[i] == placement.Card {
+			free[i] = 0
+			missing--
+		}
+	}
+	return true
+}

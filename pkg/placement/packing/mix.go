@@ -1,0 +1,77 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// Mix is what is asked for: how often each request was seen, lately more than
+// long ago.
+type Mix struct {
+	entries map[*placement.Request]*Weighted
+	order   []*Weighted // as first seen
+	// unit is the weight of the next request; it grows instead of all others
+	// getting smaller.
+	unit   float64
+	growth float64
+	seen   int
+}
+
+// Weighted is a request and how often it was seen.
+type Weighted struct {
+	Request *placement.Request
+	Weight  float64
+}
+
+// NewMix returns an empty Mix in which a request counts half after as many
+// others as halfLife.
+func NewMix(halfLife float64) *Mix {
+	return &Mix{entries: map[*placement.Request]*Weighted{}, unit: 1, growth: math.Exp2(1 / halfLife)}
+}
+
+// Add counts a request.
+func (m *Mix) Add(r *placement.Request) {
+	m.AddWeight(r, 1)
+	m.seen++
+	m.unit *= m.growth
+	if m.unit > 1e9 {
+		m.rescale()
+	}
+}
+
+// AddWeight counts a request as often as weight says: a prior.
+func (m *Mix) AddWeight(r *placement.Request, weight float64) {
+	entry := m.entries[r]
+	if entry == nil {
+		entry = &Weighted{Request: r}
+		m.entries[r] = entry
+		m.order = append(m.order, entry)
+	}
+	entry.Weight += weight * m.unit
+}
+
+func (m *Mix) rescale() {
+	for _, entry := range m.order {
+		entry.Weight /= m.unit
+	}
+	m.unit = 1
+}
+
+// Seen is how many requests were added.
+func (m *Mix) Seen() int { return m.seen }
+
+// Popular returns the requests, the most frequent first.
+func (m *Mix) Popular() []Weighted {
+	list := make([]Weighted, 0, len(m.order))
+	for _, entry := range m.order {
+		list = append(list, Weighted{Request: entry.Request, Weight: entry.Weight / m.unit})
+	}
+	slices.SortStableFunc(list, func(a, b Weighted) int { return -cmp.Compare(a.Weight, b.Weight) })
+	return list
+}

@@ -1,0 +1,68 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"math"
+	"slices"
+)
+
+// Place is where a Pod can run.
+type Place struct {
+	Node string
+	Use
+	// Cost is what the policy says.
+	Cost float64
+}
+
+// tie is how much costs may differ that count as equal: sums of the same numbers
+// in another order do.
+const tie = 1e-9
+
+// Root is the whole cluster.
+func (c *Cluster) Root() *Domain { return c.root }
+
+// Find returns the best place for a request within a domain; found is false if
+// it fits nowhere.
+func (c *Cluster) Find(r *Request, within *Domain) (place Place, found bool) {
+	best, cost := c.best(r, within)
+	if best == nil {
+		return Place{}, false
+	}
+	return c.placeOn(best.nodes[0], r, cost), true
+}
+
+// best returns the class of nodes with the lowest cost.
+func (c *Cluster) best(r *Request, within *Domain) (best *class, cost float64) {
+	c.policy.Begin(c, r)
+	cost = math.Inf(1)
+	for _, candidates := range within.classes {
+		offer := c.offer(candidates.state, r)
+		if offer.reason != Fits {
+			continue
+		}
+		its := offer.cost + c.policy.Surcharge(r, candidates.state)
+		if best == nil || its < cost-tie || (its < cost+tie && candidates.nodes[0].Name < best.nodes[0].Name) {
+			best, cost = candidates, its
+		}
+	}
+	return best, cost
+}
+
+// placeOn returns the cards that a request gets on a node.
+func (c *Cluster) placeOn(n *node, r *Request, cost float64) Place {
+	place := Place{Node: n.Name, Use: Use{CPU: r.CPU, Memory: r.Memory}, Cost: cost}
+	switch {
+	case r.Share > 0:
+		place.Percent = r.Share
+		place.GPUs = []int{n.order[c.offer(n.state, r).position]}
+	case r.GPUs > 0:
+		place.Percent = Card
+		for _, position := range n.state.choose(r) {
+			place.GPUs = append(place.GPUs, n.order[position])
+		}
+		slices.Sort(place.GPUs)
+	}
+	return place
+}

@@ -1,0 +1,192 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Plan finds places for a gang, all or nothing, and changes nothing. fits is
+// false if there is no way.
+func (c *Cluster) Plan(g *Gang) (plan *Plan, fits bool, err error) {
+	if err := g.Validate(); err != nil {
+		return nil, false, err
+	}
+	start := c.root
+	if g.Within != "" {
+		if start = c.domain(g.Within); start == nil {
+			return nil, false, fmt.Errorf("within: there is no domain %q", g.Within)
+		}
+	}
+	p := &planner{cluster: c, gang: g}
+	defer p.giveBack(0)
+	if !p.place(start, c.demands(g)) {
+		return nil, false, nil
+	}
+	p.extend(start)
+	return p.plan(), true, nil
+}
+
+// domain returns a domain by its name.
+func (c *Cluster) domain(name string) *Domain {
+	d := c.root
+	for d.Name != name {
+		next := d.descend(name)
+		if next == nil {
+			return nil
+		}
+		d = next
+	}
+	return d
+}
+
+// planner places the members of one gang. What it has placed is taken from the
+// nodes until it is given back.
+type planner struct {
+	cluster *Cluster
+	gang    *Gang
+	taken   []taken
+}
+
+type taken struct {
+	member Member
+	node   *node
+}
+
+// take places one member within a domain.
+func (p *planner) take(role int, r *Request, within *Domain) bool {
+	members, cost := p.cluster.best(r, within)
+	if members == nil {
+		return false
+	}
+	n := members.nodes[0]
+	t := taken{member: Member{Role: role, Place: p.cluster.placeOn(n, r, cost)}, node: n}
+	p.cluster.shift(n, &t.member.Use, 1)
+	p.taken = append(p.taken, t)
+	return true
+}
+
+// giveBack undoes all placements but the first ones.
+func (p *planner) giveBack(keep int) {
+	for _, t := range slices.Backward(p.taken[keep:]) {
+		p.cluster.shift(t.node, &t.member.Use, -1)
+	}
+	p.taken = p.taken[:keep]
+}
+
+// fill places as many members as it can within a domain and returns what is left.
+func (p *planner) fill(within *Domain, demands []demand) []demand {
+	var left []demand
+	for _, d := range demands {
+		for d.count > 0 && p.take(d.role, d.request, within) {
+			d.count--
+		}
+		if d.count > 0 {
+			left = append(left, d)
+		}
+	}
+	return left
+}
+
+// fillAll places all members within a domain or none.
+func (p *planner) fillAll(within *Domain, demands []demand) bool {
+	if !roomForEach(within, demands) {
+		return false
+	}
+	before := len(p.taken)
+	for _, order := range orders(demands) {
+		if len(p.fill(within, order)) == 0 {
+			return true
+		}
+		p.giveBack(before)
+	}
+	return false
+}
+
+// roomForEach is false if there is surely no room for all.
+func roomForEach(within *Domain, demands []demand) bool {
+	for _, d := range demands {
+		if within.Room(d.request) < d.count {
+			return false
+		}
+	}
+	return true
+}
+
+// orders are the orders in which roles are tried. With one role any order finds a
+// place if there is one: a member takes the room of one member. With several the
+// first may take what only a later one could use.
+func orders(demands []demand) [][]demand {
+	list := [][]demand{demands}
+	if len(demands) < 2 {
+		return list
+	}
+	for _, compare := range []func(a, b demand) int{
+		func(a, b demand) int { return int(b.request.CPU - a.request.CPU) },
+		func(a, b demand) int { return int(b.request.Memory - a.request.Memory) },
+		func(a, b demand) int { return accepted(&a.request.Shape) - accepted(&b.request.Shape) },
+	} {
+		order := slices.Clone(demands)
+		slices.SortStableFunc(order, compare)
+		list = append(list, order)
+	}
+	reversed := slices.Clone(demands)
+	slices.Reverse(reversed)
+	return append(list, reversed)
+}
+
+// extend places members above the minimum where there is room.
+func (p *planner) extend(start *Domain) {
+	within := start
+	if p.gang.Level > 0 && p.gang.Required && len(p.taken) > 0 {
+		within = p.taken[0].node.domain.above(p.gang.Level)
+	}
+	for i := range p.gang.Roles {
+		role := &p.gang.Roles[i]
+		request := p.cluster.Request(role.Shape)
+		for range role.Max - role.Min {
+			if !p.takeNear(i, request, within) {
+				break
+			}
+		}
+	}
+}
+
+// takeNear places a member beside others if it can.
+func (p *planner) takeNear(role int, r *Request, within *Domain) bool {
+	if p.gang.Level > 0 {
+		for _, near := range p.domains() {
+			if near.Room(r) > 0 && p.take(role, r, near) {
+				return true
+			}
+		}
+	}
+	return p.take(role, r, within)
+}
+
+// domains returns the domains of the gang's level that it is in, in the order in
+// which it came there.
+func (p *planner) domains() []*Domain {
+	var list []*Domain
+	for i := range p.taken {
+		if d := p.taken[i].node.domain.above(p.gang.Level); d != nil && !slices.Contains(list, d) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+func (p *planner) plan() *Plan {
+	plan := &Plan{Members: make([]Member, len(p.taken))}
+	for i := range p.taken {
+		plan.Members[i] = p.taken[i].member
+	}
+	if p.gang.Level > 0 {
+		for _, d := range p.domains() {
+			plan.Domains = append(plan.Domains, d.Name)
+		}
+	}
+	return plan
+}

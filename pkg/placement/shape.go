@@ -1,0 +1,118 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Card is how much of a GPU there is to give: percent.
+const Card = 100
+
+// Shape is what one Pod needs.
+type Shape struct {
+	CPU    int64 // milli-cores
+	Memory int64 // MiB
+	// GPUs is a number of whole GPUs, all on one node.
+	GPUs int
+	// Share is the percent of a single GPU, 1 to 99; only one of GPUs and Share
+	// may be set.
+	Share int
+	// Models are the models that will do; none means any.
+	Models []string
+	// GPUMemory is the least memory of each GPU, in MiB.
+	GPUMemory int64
+	// Pool is the node pool; empty means any.
+	Pool string
+}
+
+// Percent is the demand for GPUs, in percent of one.
+func (s *Shape) Percent() int {
+	return s.GPUs*Card + s.Share
+}
+
+// Validate returns what is wrong with a shape.
+func (s *Shape) Validate() error {
+	switch {
+	case s.CPU < 0:
+		return fmt.Errorf("CPU: must not be negative, is %d", s.CPU)
+	case s.Memory < 0:
+		return fmt.Errorf("memory: must not be negative, is %d", s.Memory)
+	case s.GPUs < 0:
+		return fmt.Errorf("GPUs: must not be negative, is %d", s.GPUs)
+	case s.Share < 0 || s.Share >= Card:
+		return fmt.Errorf("share: must be 0 to %d percent, is %d", Card-1, s.Share)
+	case s.GPUs > 0 && s.Share > 0:
+		return fmt.Errorf("GPUs: must be whole ones or a share of one, is %d and %d percent", s.GPUs, s.Share)
+	}
+	return nil
+}
+
+// String is for messages: "8 GPUs of h100-80gb-hbm3".
+func (s *Shape) String() string {
+	var parts []string
+	switch {
+	case s.GPUs == 1:
+		parts = append(parts, "1 GPU")
+	case s.GPUs > 1:
+		parts = append(parts, fmt.Sprintf("%d GPUs", s.GPUs))
+	case s.Share > 0:
+		parts = append(parts, fmt.Sprintf("%d%% of a GPU", s.Share))
+	}
+	if len(s.Models) > 0 {
+		parts = append(parts, "of "+strings.Join(s.Models, " or "))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("%dm CPU", s.CPU), fmt.Sprintf("%d MiB", s.Memory)), ", ")
+}
+
+// appendKey appends what identifies a shape.
+func (s *Shape) appendKey(key []byte) []byte {
+	for _, number := range []int64{s.CPU, s.Memory, int64(s.GPUs), int64(s.Share), s.GPUMemory, int64(len(s.Models))} {
+		key = binary.AppendVarint(key, number)
+	}
+	for _, name := range s.Models {
+		key = append(append(key, name...), 0)
+	}
+	return append(key, s.Pool...)
+}
+
+// Request is a Shape that a Cluster knows, with all that is the same for every
+// Pod of the shape.
+type Request struct {
+	Shape
+	// id counts the shapes of a cluster from 0.
+	id     int
+	models map[string]bool
+}
+
+// accepts is true if a model will do.
+func (r *Request) accepts(model string) bool {
+	return len(r.models) == 0 || r.models[model]
+}
+
+// Request returns the cluster's entry of a shape. The order and the number of its
+// models do not matter.
+func (c *Cluster) Request(shape Shape) *Request {
+	if len(shape.Models) > 0 {
+		shape.Models = slices.Clone(shape.Models)
+		slices.Sort(shape.Models)
+		shape.Models = slices.Compact(shape.Models)
+	}
+	c.key = shape.appendKey(c.key[:0])
+	if known := c.requests[string(c.key)]; known != nil {
+		return known
+	}
+	request := &Request{Shape: shape, id: len(c.requests)}
+	if len(shape.Models) > 0 {
+		request.models = make(map[string]bool, len(shape.Models))
+		for _, model := range shape.Models {
+			request.models[model] = true
+		}
+	}
+	c.requests[string(c.key)] = request
+	return request
+}

@@ -1,0 +1,173 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// State is what is free on a node. Nodes that have the same free are in the same
+// State, so that what is found out for one of them holds for all.
+type State struct {
+	kind   *kind
+	cpu    int64
+	memory int64
+	slots  int
+	// free is what is free of each card, in percent, by position: within a cell
+	// and a size of memory the fullest cards first, and of cells of the same make
+	// the fuller first. Nothing is free of a broken card.
+	free []int8
+	// percent is the sum of free, whole the number of cards of which all is free.
+	percent, whole int
+
+	// offers are what this State offers to each request, by its id.
+	offers []offer
+	// value is what a policy thinks of the State.
+	value Value
+	// users counts the domains that have nodes in this State.
+	users int
+}
+
+// Value caches a number that a policy derives from a State.
+type Value struct {
+	Epoch  uint64
+	Number float64
+}
+
+// Accepts is true if a request may run on the node's model.
+func (s *State) Accepts(r *Request) bool { return r.accepts(s.kind.model) }
+
+// CPU is what is free, in milli-cores.
+func (s *State) CPU() int64 { return s.cpu }
+
+// CPUCapacity is what the node has, in milli-cores.
+func (s *State) CPUCapacity() int64 { return s.kind.cpu }
+
+// Memory is what is free, in MiB.
+func (s *State) Memory() int64 { return s.memory }
+
+// Model is the model of the node's GPUs.
+func (s *State) Model() string { return s.kind.model }
+
+// Cards is how many GPUs the node has.
+func (s *State) Cards() int { return s.kind.gpus }
+
+// Free is what is free of each card, in percent. It is not to be changed.
+func (s *State) Free() []int8 { return s.free }
+
+// Percent is the sum of Free.
+func (s *State) Percent() int { return s.percent }
+
+// Whole is the number of cards that nobody uses.
+func (s *State) Whole() int { return s.whole }
+
+// Cached is for the policy's own use.
+func (s *State) Cached() *Value { return &s.value }
+
+// appendKey appends what identifies a State.
+func appendStateKey(key []byte, k *kind, cpu, memory int64, slots int, free []int8) []byte {
+	key = binary.AppendVarint(key, int64(k.id))
+	key = binary.AppendVarint(key, cpu)
+	key = binary.AppendVarint(key, memory)
+	key = binary.AppendVarint(key, int64(slots))
+	for _, percent := range free {
+		key = append(key, byte(percent))
+	}
+	return key
+}
+
+// state returns the one State with this content. free must be in order; it is
+// copied.
+func (c *Cluster) state(k *kind, cpu, memory int64, slots int, free []int8) *State {
+	c.key = appendStateKey(c.key[:0], k, cpu, memory, slots, free)
+	if known := c.states[string(c.key)]; known != nil {
+		return known
+	}
+	s := &State{kind: k, cpu: cpu, memory: memory, slots: slots, free: slices.Clone(free)}
+	for _, percent := range free {
+		s.percent += int(percent)
+		if percent == Card {
+			s.whole++
+		}
+	}
+	if len(c.states) >= c.sweepAt {
+		c.sweep()
+	}
+	c.states[string(c.key)] = s
+	return s
+}
+
+// sweep forgets States that no node is in. That most have nodes keeps sweeps
+// rare.
+func (c *Cluster) sweep() {
+	for key, s := range c.states {
+		if s.users == 0 {
+			delete(c.states, key)
+		}
+	}
+	c.sweepAt = max(minStates, 4*len(c.states))
+}
+
+// minStates is how many States are kept without a look at their use.
+const minStates = 1 << 14
+
+// sortCards brings cards into a State's order: order has the cards of a node by
+// position, free what is free of each card. It changes order.
+func (k *kind) sortCards(order []int, free []int8) {
+	for i := range k.cells {
+		k.sortCell(order, free, k.cells[i])
+	}
+	for i := 0; i < len(k.cells); i += k.cells[i].alike {
+		k.sortCells(order, free, k.cells[i:i+k.cells[i].alike])
+	}
+}
+
+// sortCell sorts cards of equal memory by what is free of them; cards that are
+// alike keep their order.
+func (k *kind) sortCell(order []int, free []int8, cell cell) {
+	for from := cell.from; from < cell.to; {
+		to := from + 1
+		for to < cell.to && k.memories[to] == k.memories[from] {
+			to++
+		}
+		insertionSort(order[from:to], free)
+		from = to
+	}
+}
+
+// insertionSort is stable and needs no memory; nodes have few cards.
+func insertionSort(order []int, free []int8) {
+	for i := 1; i < len(order); i++ {
+		for j := i; j > 0 && less(order[j], order[j-1], free); j-- {
+			order[j], order[j-1] = order[j-1], order[j]
+		}
+	}
+}
+
+func less(a, b int, free []int8) bool {
+	return free[a] < free[b] || (free[a] == free[b] && a < b)
+}
+
+// sortCells sorts cells of the same make by what is free of them.
+func (k *kind) sortCells(order []int, free []int8, cells []cell) {
+	size := cells[0].to - cells[0].from
+	at := func(i int) []int { return order[cells[i].from : cells[i].from+size] }
+	for i := 1; i < len(cells); i++ {
+		for j := i; j > 0 && compareCells(at(j), at(j-1), free) < 0; j-- {
+			for n := range size {
+				at(j)[n], at(j - 1)[n] = at(j - 1)[n], at(j)[n]
+			}
+		}
+	}
+}
+
+func compareCells(a, b []int, free []int8) int {
+	for i := range a {
+		if d := int(free[a[i]]) - int(free[b[i]]); d != 0 {
+			return d
+		}
+	}
+	return a[0] - b[0]
+}

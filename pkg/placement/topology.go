@@ -1,0 +1,149 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// place places all members within a domain as the gang's topology wants it, or
+// none.
+func (p *planner) place(start *Domain, demands []demand) bool {
+	switch {
+	case p.gang.Level <= start.Level:
+		return p.fillAll(start, demands)
+	case p.gang.Required:
+		return p.placeInOne(start, p.gang.Level, demands)
+	}
+	for level := p.gang.Level; level > start.Level; level-- {
+		if p.placeInOne(start, level, demands) {
+			return true
+		}
+	}
+	before := len(p.taken)
+	if roomForEach(start, demands) && len(p.spread(start, demands)) == 0 {
+		return true
+	}
+	p.giveBack(before)
+	return p.fillAll(start, demands)
+}
+
+// placeInOne places all members in one domain of a level, the tightest that
+// suffices.
+func (p *planner) placeInOne(start *Domain, level int, demands []demand) bool {
+	for _, d := range p.sufficient(start, level, demands) {
+		before := len(p.taken)
+		if d.Level >= p.gang.Level && p.fillAll(d, demands) {
+			return true
+		}
+		if d.Level < p.gang.Level && len(p.spread(d, demands)) == 0 {
+			return true
+		}
+		p.giveBack(before)
+	}
+	return false
+}
+
+// sufficient returns the domains of a level that have room for each role, the
+// tightest first.
+func (p *planner) sufficient(start *Domain, level int, demands []demand) []*Domain {
+	var list []*Domain
+	start.visit(level, func(d *Domain) {
+		if roomForEach(d, demands) {
+			list = append(list, d)
+		}
+	})
+	slices.SortFunc(list, func(a, b *Domain) int {
+		return cmp.Or(cmp.Compare(roomForAll(a, demands), roomForAll(b, demands)), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+// spread places members in as few domains of the gang's level as it can, and
+// returns what is left. Of the domains of the next level it fills the roomiest
+// first, so that few are needed, and for the rest takes the tightest that
+// suffices (Kueue's topology-aware scheduling does the same).
+func (p *planner) spread(d *Domain, demands []demand) []demand {
+	if d.Level >= p.gang.Level {
+		return p.fill(d, demands)
+	}
+	left := slices.Clone(demands)
+	used := map[*Domain]bool{}
+	for len(left) > 0 {
+		next := nextChild(d, left, used)
+		if next == nil {
+			return p.fill(d, left) // nodes that are in no domain of the next level
+		}
+		used[next] = true
+		left = p.spread(next, left)
+	}
+	return left
+}
+
+// nextChild returns the tightest child that has room for all, or else the
+// roomiest.
+func nextChild(d *Domain, demands []demand, used map[*Domain]bool) *Domain {
+	var best *Domain
+	bestRoom, bestSuffices := 0, false
+	for _, child := range d.Children {
+		if used[child] {
+			continue
+		}
+		room, suffices := roomForAll(child, demands), roomForEach(child, demands)
+		if room == 0 {
+			continue
+		}
+		better := best == nil || (suffices && !bestSuffices) ||
+			(suffices == bestSuffices && ((suffices && room < bestRoom) || (!suffices && room > bestRoom)))
+		if better {
+			best, bestRoom, bestSuffices = child, room, suffices
+		}
+	}
+	return best
+}
+
+// roomForAll measures the room of a domain for a gang: the sum over the roles of
+// how many members there is room for, each weighed by its GPUs.
+func roomForAll(d *Domain, demands []demand) int {
+	sum := 0
+	for _, one := range demands {
+		sum += d.Room(one.request) * max(1, one.request.Percent())
+	}
+	return sum
+}
+
+// visit calls do with all domains of a level below d, in the order of their
+// names.
+func (d *Domain) visit(level int, do func(*Domain)) {
+	if d.Level == level {
+		do(d)
+		return
+	}
+	for _, child := range d.Children {
+		child.visit(level, do)
+	}
+}
+
+// above returns the domain of a level that d is or is in; nil if there is none.
+func (d *Domain) above(level int) *Domain {
+	for d != nil && d.Level > level {
+		d = d.parent
+	}
+	if d == nil || d.Level < level {
+		return nil
+	}
+	return d
+}
+
+// descend returns the child that is, or contains, the domain of a name.
+func (d *Domain) descend(name string) *Domain {
+	for _, child := range d.Children {
+		if child.Name == name || strings.HasPrefix(name, child.Name+"/") {
+			return child
+		}
+	}
+	return nil
+}

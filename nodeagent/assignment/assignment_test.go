@@ -6,16 +6,20 @@ package assignment
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/nodeagent/podresources"
 	"falldio.github.io/gpu-controller/pkg/inventory"
@@ -76,8 +80,13 @@ func TestCorrections(t *testing.T) {
 		"what is right stays":                      {pod(right), ""},
 		"what is written otherwise stays":          {pod(` {"containers":{"c":{"falldio.com/gpu":["2","1","2"]},"d":{}},"version":"v1"}`), ""},
 		"what is missing is added":                 {pod(""), right},
-		"what can't be read is replaced":           {pod("{"), right},
-		"a version of the future is replaced":      {pod(`{"version":"v2"}`), right},
+		"what is no JSON is replaced":              {pod("{"), right},
+		"what is no object is replaced":            {pod(`["1"]`), right},
+		"what has no version is given one":         {pod(`{"containers":{"c":{"falldio.com/gpu":["1","2"]}}}`), right},
+		"a version of the future stays":            {pod(`{"version":"v2","devices":["1"]}`), ""},
+		"so does one that is no text":              {pod(`{"version":2}`), ""},
+		"devices that are no list are corrected":   {pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu":"1"}}}`), right},
+		"containers that are no map are corrected": {pod(`{"version":"v1","containers":[]}`), right},
 		"other devices are corrected":              {pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","3"]}}}`), right},
 		"another container is corrected":           {pod(`{"version":"v1","containers":{"d":{"falldio.com/gpu":["1","2"]}}}`), right},
 		"a Pod without devices is left alone":      {pod("{", otherName), ""},
@@ -86,9 +95,24 @@ func TestCorrections(t *testing.T) {
 			pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu-percent":["7"]}}}`),
 			`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"],"falldio.com/gpu-percent":["7"]}}}`,
 		},
-		"init containers stay": {
+		"what nobody knows yet stays": {
+			pod(`{"version":"v1","node":"<n>","containers":{"c":{"falldio.com/gpu":["1"],"slices":{"1":0.5}},"d":7},"chosen":{"by":1}}`),
+			`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"],"slices":{"1":0.5}},"d":7},"chosen":{"by":1},"node":"<n>"}`,
+		},
+		"a container that is no map is corrected": {pod(`{"version":"v1","containers":{"c":7}}`), right},
+		"init containers may have what their Pod has": {
 			pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1"]},"i":{"falldio.com/gpu":["1"]}}}`, withInit(nil)),
 			`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"]},"i":{"falldio.com/gpu":["1"]}}}`,
+		},
+		"init containers may have all that their Pod has, and more": {
+			pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"]},"i":{"falldio.com/gpu":["1","2","3"]}}}`, withInit(nil)), "",
+		},
+		"init containers can't have what their Pod did not get": {
+			pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu":["4","5"]},"i":{"falldio.com/gpu":["4","5"]}}}`, withInit(nil)), right,
+		},
+		"what init containers can't have goes alone": {
+			pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"]},"i":{"falldio.com/gpu":["1","5"],"other.com/nic":["n"]}}}`, withInit(nil)),
+			`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"]},"i":{"falldio.com/gpu":["1"],"other.com/nic":["n"]}}}`,
 		},
 		"sidecars are known to the kubelet": {
 			pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"]},"i":{"falldio.com/gpu":["3"]}}}`, withInit(new(corev1.ContainerRestartPolicyAlways))), right,
@@ -122,14 +146,19 @@ func TestCorrections(t *testing.T) {
 
 func TestCorrectFails(t *testing.T) {
 	t.Parallel()
-	pods := schema.GroupResource{Resource: "pods"}
+	pods, kind := schema.GroupResource{Resource: "pods"}, schema.GroupKind{Kind: "Pod"}
 	tests := map[string]struct {
 		api  error
 		want bool
 	}{
-		"if the API server doesn't answer":    {errors.New("down"), true},
-		"but not if the Pod has gone":         {apierrors.NewNotFound(pods, "p"), false},
-		"but not if it is another one by now": {apierrors.NewConflict(pods, "p", errors.New("UID")), false},
+		"if the API server doesn't answer": {errors.New("down"), true},
+		"but not if the Pod has gone":      {apierrors.NewNotFound(pods, "p"), false},
+		"but not if it is another one by now": {apierrors.NewInvalid(kind, "p", field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "uid"), "uid", "field is immutable"),
+		}), false},
+		"if the annotation is refused": {apierrors.NewInvalid(kind, "p", field.ErrorList{
+			field.TooLong(field.NewPath("metadata", "annotations"), "", 1),
+		}), true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -145,5 +174,25 @@ func TestCorrectFails(t *testing.T) {
 				t.Errorf("Correct() = %d, %v after %d calls", corrected, err, calls)
 			}
 		})
+	}
+}
+
+func TestAForeignAnnotationIsToldOnce(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	ctx := klog.NewContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+	pods := []*corev1.Pod{pod(`{"version":"v2"}`)}
+	corrector := NewCorrector(func() []*corev1.Pod { return pods }, nil, []string{gpu})
+	for range 3 {
+		if corrected, err := corrector.Correct(ctx, given()); err != nil || corrected != 0 {
+			t.Fatalf("Correct() = %d, %v", corrected, err)
+		}
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], `"version"="v2"`) {
+		t.Errorf("log = %q", lines)
+	}
+	pods[0].UID = "another"
+	if _, err := corrector.Correct(ctx, given()); err != nil || len(lines) != 2 {
+		t.Errorf("log after a new Pod = %q, %v", lines, err)
 	}
 }

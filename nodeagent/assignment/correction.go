@@ -3,6 +3,17 @@
 
 // Package assignment makes the annotation that says which devices a Pod has tell
 // the truth, which is what the kubelet did.
+//
+// The kubelet tells nothing of init containers that end before the others start.
+// It keeps their devices for the Pod and gives them to the containers after them
+// first, so either all that an init container has goes to others of its Pod, or
+// the containers of the Pod have nothing else. What an annotation says of an init
+// container stays while that can be true; else only those of its devices stay
+// that the Pod has.
+//
+// What is not ours stays: other resources, fields that this program does not
+// know, and annotations of a version that it does not know as a whole. What is no
+// JSON says nothing and is replaced.
 package assignment
 
 import (
@@ -19,18 +30,18 @@ import (
 type Correction struct {
 	Pod types.NamespacedName
 	UID types.UID
-	// Assignment is what the annotation should be.
-	Assignment inventory.Assignment
+	// Annotation is what the annotation should be; empty if it is of a Version
+	// that this program does not know, and must not be changed.
+	Annotation, Version string
 }
 
 // Corrections compares what Pods have of some resources with their annotations,
-// and returns those that differ, sorted by namespace and name.
+// and returns those that differ, or can't be compared, sorted by namespace and
+// name.
 //
 // Pods that have nothing of the resources are left alone, and so are Pods that
 // the kubelet has not begun with: a Pod of the same name may still be there,
-// and the truth would be that one's. Other resources in an annotation stay as
-// they are, and so does what is said of init containers, of which the kubelet
-// tells nothing.
+// and the truth would be that one's.
 func Corrections(truth map[types.NamespacedName]inventory.Assignment, pods []*corev1.Pod, resources []string) []Correction {
 	var corrections []Correction
 	for _, pod := range pods {
@@ -39,14 +50,12 @@ func Corrections(truth map[types.NamespacedName]inventory.Assignment, pods []*co
 		if !known || pod.Status.StartTime == nil {
 			continue
 		}
-		annotation := pod.Annotations[inventory.AssignmentAnnotation]
-		claimed, err := inventory.ParseAssignment(annotation)
-		if err != nil {
-			claimed = &inventory.Assignment{} // what can't be read is replaced
-		}
-		right := merge(claimed, has, resources, initContainers(pod))
-		if err != nil || !equal(claimed, &right) {
-			corrections = append(corrections, Correction{Pod: name, UID: pod.UID, Assignment: right})
+		claimed := parse(pod.Annotations[inventory.AssignmentAnnotation])
+		switch {
+		case claimed.foreign():
+			corrections = append(corrections, Correction{Pod: name, UID: pod.UID, Version: claimed.version})
+		case correct(claimed, pod, has, resources):
+			corrections = append(corrections, Correction{Pod: name, UID: pod.UID, Annotation: claimed.String()})
 		}
 	}
 	slices.SortFunc(corrections, func(a, b Correction) int {
@@ -55,23 +64,49 @@ func Corrections(truth map[types.NamespacedName]inventory.Assignment, pods []*co
 	return corrections
 }
 
-// merge returns the truth, and of what was claimed that which the truth doesn't
-// know.
-func merge(claimed *inventory.Assignment, truth inventory.Assignment, resources []string, unseen map[string]bool) inventory.Assignment {
-	right := inventory.Assignment{Version: inventory.Version}
-	for container, devices := range claimed.Containers {
-		for resource, ids := range devices {
-			if len(ids) > 0 && (unseen[container] || !slices.Contains(resources, resource)) {
-				right.Add(container, resource, ids...)
+// correct changes an annotation to the truth and returns whether it did.
+func correct(claimed *annotation, pod *corev1.Pod, has inventory.Assignment, resources []string) bool {
+	unseen := initContainers(pod)
+	names := map[string]bool{}
+	for name := range claimed.containers {
+		names[name] = true
+	}
+	for name := range has.Containers {
+		names[name] = true
+	}
+	changed := claimed.version != inventory.Version
+	for name := range names {
+		for _, resource := range resources {
+			right := has.Containers[name][resource]
+			if unseen[name] {
+				said, _ := claimed.get(name, resource)
+				right = believable(said, pod, has, resource)
 			}
+			changed = claimed.set(name, resource, right) || changed
 		}
 	}
-	for container, devices := range truth.Containers {
-		for resource, ids := range devices {
-			right.Add(container, resource, ids...)
+	return changed
+}
+
+// believable returns of the devices that an init container is said to have those
+// that it can have had.
+func believable(claimed []string, pod *corev1.Pod, has inventory.Assignment, resource string) []string {
+	given := map[string]bool{}
+	for _, devices := range has.Containers {
+		for _, id := range devices[resource] {
+			given[id] = true
 		}
 	}
-	return right
+	covers := true // all that its containers have, sidecars not counted
+	for i := range pod.Spec.Containers {
+		for _, id := range has.Containers[pod.Spec.Containers[i].Name][resource] {
+			covers = covers && slices.Contains(claimed, id)
+		}
+	}
+	if covers {
+		return claimed
+	}
+	return slices.DeleteFunc(claimed, func(id string) bool { return !given[id] })
 }
 
 // initContainers are those that run to their end before the others start.
@@ -84,26 +119,4 @@ func initContainers(pod *corev1.Pod) map[string]bool {
 		}
 	}
 	return names
-}
-
-// equal compares what two assignments say, not how they say it.
-func equal(a, b *inventory.Assignment) bool {
-	return slices.Equal(flatten(a), flatten(b))
-}
-
-type entry struct{ container, resource, id string }
-
-func flatten(a *inventory.Assignment) []entry {
-	var entries []entry
-	for container, devices := range a.Containers {
-		for resource, ids := range devices {
-			for _, id := range ids {
-				entries = append(entries, entry{container, resource, id})
-			}
-		}
-	}
-	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.container, b.container), cmp.Compare(a.resource, b.resource), cmp.Compare(a.id, b.id))
-	})
-	return slices.Compact(entries)
 }

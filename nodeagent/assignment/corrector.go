@@ -8,9 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -26,6 +29,10 @@ type Corrector struct {
 	pods      func() []*corev1.Pod
 	patch     Patch
 	resources []string
+
+	mu sync.Mutex
+	// told are the Pods whose annotations are known to be foreign.
+	told map[types.UID]bool
 }
 
 // NewCorrector returns a Corrector for some resources. The function returns the
@@ -40,7 +47,12 @@ func NewCorrector(pods func() []*corev1.Pod, patch Patch, resources []string) *C
 func (c *Corrector) Correct(ctx context.Context, allocations []podresources.Allocation) (corrected int, err error) {
 	var problems []error
 	truth := podresources.Assignments(allocations, c.resources)
-	for _, correction := range Corrections(truth, c.pods(), c.resources) {
+	corrections := Corrections(truth, c.pods(), c.resources)
+	c.tellOfForeign(ctx, corrections)
+	for _, correction := range corrections {
+		if correction.Annotation == "" {
+			continue
+		}
 		written, err := c.write(ctx, correction)
 		if err != nil {
 			problems = append(problems, err)
@@ -52,28 +64,56 @@ func (c *Corrector) Correct(ctx context.Context, allocations []podresources.Allo
 	return corrected, errors.Join(problems...)
 }
 
+// tellOfForeign logs once for each Pod that its annotation can't be corrected.
+func (c *Corrector) tellOfForeign(ctx context.Context, corrections []Correction) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	told := map[types.UID]bool{}
+	for _, correction := range corrections {
+		if correction.Annotation != "" {
+			continue
+		}
+		if !c.told[correction.UID] {
+			klog.FromContext(ctx).Error(errVersion, "Leaving an annotation alone: it may not say which devices the Pod has",
+				"pod", correction.Pod, "annotation", inventory.AssignmentAnnotation, "version", correction.Version)
+		}
+		told[correction.UID] = true
+	}
+	c.told = told
+}
+
+var errVersion = errors.New("the version of the assignment is unknown")
+
 // write returns false if the Pod has gone meanwhile, or has been replaced by one
 // of the same name.
 func (c *Corrector) write(ctx context.Context, correction Correction) (written bool, err error) {
-	value, err := correction.Assignment.String()
-	if err != nil {
-		return false, fmt.Errorf("correcting %s: %w", correction.Pod, err)
-	}
 	// The UID makes the API server refuse the patch for any other Pod.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         correction.UID,
-		"annotations": map[string]string{inventory.AssignmentAnnotation: value},
+		"annotations": map[string]string{inventory.AssignmentAnnotation: correction.Annotation},
 	}})
 	if err != nil {
 		return false, fmt.Errorf("correcting %s: %w", correction.Pod, err)
 	}
 	err = c.patch(ctx, correction.Pod, patch)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err), isReplaced(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("correcting %s: %w", correction.Pod, err)
 	}
-	klog.FromContext(ctx).Info("Corrected the devices of a Pod to what the kubelet gave it", "pod", correction.Pod, "assignment", value)
+	klog.FromContext(ctx).Info("Corrected the devices of a Pod to what the kubelet gave it", "pod", correction.Pod, "assignment", correction.Annotation)
 	return true, nil
+}
+
+// isReplaced is true if a patch was refused since the Pod has another UID, which
+// to the API server is a field that can't be changed.
+func isReplaced(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || !apierrors.IsInvalid(err) || status.ErrStatus.Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
+		return cause.Field == "metadata.uid"
+	})
 }

@@ -4,38 +4,46 @@
 package deviceplugin
 
 import (
-	"cmp"
-	"context"
 	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/nodeagent/podresources"
-	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// Claims knows what the scheduler has chosen for Pods that the kubelet has not
-// given their devices yet.
+// Claims knows the containers that the kubelet has not given their devices yet,
+// and what the scheduler has chosen for them.
 type Claims interface {
-	// Pending returns the claims to a resource, the oldest first.
-	Pending(ctx context.Context, resource string) []Claim
+	// Pending returns who waits for devices of a resource, the oldest first.
+	Pending(resource string) []Claim
 	// Taken is told which devices the kubelet has given to a container.
-	Taken(ctx context.Context, resource string, ids []string)
+	Taken(resource string, ids []string)
 }
 
-// Claim is the devices of one resource that were chosen for a container.
+// Claim is a container that waits for devices of one resource.
 type Claim struct {
 	Pod       types.NamespacedName
 	UID       types.UID
 	Container string
-	// IDs are sorted.
+	// Size is how many devices it waits for.
+	Size int
+	// IDs are the devices that were chosen for it, sorted; none if nothing was.
 	IDs []string
+	// Lends is true for an init container that ends before the others start: the
+	// kubelet gives its devices to them.
+	Lends bool
 }
 
-// PodClaims finds claims in the annotations of Pods.
+// PodClaims finds claims among the Pods of a node.
+//
+// The kubelet does not say for which Pod it asks, nor to which Pod it gives
+// devices. It serves Pods in the order in which they come, so it asks for the
+// oldest claim of that size, and whatever devices it then takes, they settle that
+// claim: else a claim that the kubelet did not honour would wait for ever, and be
+// given to the next Pod. If the order was another one, Pods of equal size have
+// swapped their devices, which harms nobody: the annotations are corrected.
 type PodClaims struct {
 	pods func() []*corev1.Pod
 
@@ -43,9 +51,19 @@ type PodClaims struct {
 	// taken are the claims that are settled. A Pod's status says so too, but
 	// later.
 	taken map[types.UID]map[claimKey]bool
+	// held is what containers had when the kubelet was last asked.
+	held map[place][]string
+	// early are allocations that no Pod is known for yet, the oldest first.
+	early []*early
 }
 
 type claimKey struct{ container, resource string }
+
+// place is where devices of a resource can be. Two Pods of a name are one place.
+type place struct {
+	pod types.NamespacedName
+	claimKey
+}
 
 var _ Claims = &PodClaims{}
 
@@ -55,66 +73,74 @@ func NewPodClaims(pods func() []*corev1.Pod) *PodClaims {
 	return &PodClaims{pods: pods, taken: map[types.UID]map[claimKey]bool{}}
 }
 
-// Pending implements Claims. The kubelet admits Pods in the order in which they
-// come to the node.
-func (c *PodClaims) Pending(ctx context.Context, resource string) []Claim {
-	var waiting []*corev1.Pod
-	for _, pod := range c.pods() {
-		if awaitsDevices(pod) {
-			waiting = append(waiting, pod)
-		}
-	}
-	slices.SortFunc(waiting, byBinding)
+// Pending implements Claims.
+func (c *PodClaims) Pending(resource string) []Claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.pending(resource)
+}
+
+// Taken implements Claims.
+func (c *PodClaims) Taken(resource string, ids []string) {
+	ids = slices.Sorted(slices.Values(ids))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgetOthers()
+	claims := c.pending(resource)
+	if number := settledBy(claims, ids); number >= 0 {
+		c.settle(&claims[number], resource)
+		return
+	}
+	c.remember(resource, ids)
+}
+
+// settledBy returns the number of the claim that devices settle: the one to just
+// these devices, or the oldest one of that size; -1 if there is none.
+func settledBy(claims []Claim, ids []string) int {
+	exactly := slices.IndexFunc(claims, func(claim Claim) bool { return slices.Equal(claim.IDs, ids) })
+	if exactly >= 0 {
+		return exactly
+	}
+	return slices.IndexFunc(claims, func(claim Claim) bool { return claim.Size == len(ids) })
+}
+
+// Observe learns from the kubelet which containers have devices already, for
+// example since before this process came. It does not learn that a claim is
+// settled with other devices: they may be those of an older Pod of the same name.
+// The status of the Pod tells soon.
+func (c *PodClaims) Observe(allocations []podresources.Allocation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = make(map[place][]string, len(allocations))
+	for i := range allocations {
+		c.held[placeOf(&allocations[i])] = allocations[i].DeviceIDs
+	}
+	c.attribute(allocations)
+}
+
+func placeOf(a *podresources.Allocation) place {
+	return place{types.NamespacedName{Namespace: a.Namespace, Name: a.Pod}, claimKey{a.Container, a.Resource}}
+}
+
+// pending returns the claims that nothing is known to have settled.
+func (c *PodClaims) pending(resource string) []Claim {
 	var claims []Claim
-	for _, pod := range waiting {
-		assignment, err := inventory.ParseAssignment(pod.Annotations[inventory.AssignmentAnnotation])
-		if err != nil {
-			klog.FromContext(ctx).V(2).Info("Ignored a Pod's assignment", "pod", klog.KObj(pod), "err", err)
-			continue
-		}
-		for _, claim := range claimsOf(pod, assignment, resource) {
-			if !c.taken[pod.UID][claimKey{claim.Container, resource}] {
+	for _, pod := range waitingPods(c.pods()) {
+		for _, claim := range claimsOf(pod, resource) {
+			key := claimKey{claim.Container, resource}
+			if !c.taken[pod.UID][key] && !claim.isHeld(c.held[place{claim.Pod, key}]) {
 				claims = append(claims, claim)
 			}
 		}
 	}
-	return claims
+	return c.settleEarly(claims, resource)
 }
 
-// Taken implements Claims.
-func (c *PodClaims) Taken(ctx context.Context, resource string, ids []string) {
-	c.forgetOthers()
-	for _, claim := range c.Pending(ctx, resource) {
-		if slices.Equal(claim.IDs, slices.Sorted(slices.Values(ids))) {
-			c.settle(claim.UID, claim.Container, resource)
-			return
-		}
+func (c *PodClaims) settle(claim *Claim, resource string) {
+	if c.taken[claim.UID] == nil {
+		c.taken[claim.UID] = map[claimKey]bool{}
 	}
-}
-
-// Observe settles the claims of containers that have devices already: those that
-// the kubelet gave them before this process came.
-func (c *PodClaims) Observe(allocations []podresources.Allocation) {
-	uids := map[types.NamespacedName]types.UID{}
-	for _, pod := range c.pods() {
-		uids[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = pod.UID
-	}
-	for _, a := range allocations {
-		if uid, known := uids[types.NamespacedName{Namespace: a.Namespace, Name: a.Pod}]; known {
-			c.settle(uid, a.Container, a.Resource)
-		}
-	}
-}
-
-func (c *PodClaims) settle(uid types.UID, container, resource string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.taken[uid] == nil {
-		c.taken[uid] = map[claimKey]bool{}
-	}
-	c.taken[uid][claimKey{container, resource}] = true
+	c.taken[claim.UID][claimKey{claim.Container, resource}] = true
 }
 
 // forgetOthers forgets Pods that are gone.
@@ -123,29 +149,9 @@ func (c *PodClaims) forgetOthers() {
 	for _, pod := range c.pods() {
 		there[pod.UID] = true
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for uid := range c.taken {
 		if !there[uid] {
 			delete(c.taken, uid)
 		}
 	}
-}
-
-// awaitsDevices is true for a Pod that the kubelet has not begun with: it sets
-// the start time right after it has handed out the devices.
-func awaitsDevices(pod *corev1.Pod) bool {
-	return pod.Annotations[inventory.AssignmentAnnotation] != "" &&
-		(pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "") &&
-		pod.Status.StartTime == nil && pod.DeletionTimestamp == nil
-}
-
-// byBinding sorts those Pods first that were bound first.
-func byBinding(a, b *corev1.Pod) int {
-	return cmp.Or(
-		boundAt(a).Compare(boundAt(b).Time),
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-		cmp.Compare(a.Namespace, b.Namespace),
-		cmp.Compare(a.Name, b.Name),
-	)
 }

@@ -15,27 +15,34 @@ import (
 // the caller is left with looking now and then.
 type folder struct {
 	dir     string
-	watcher *fsnotify.Watcher
+	watcher *fsnotify.Watcher // nil if there is none
+	add     func(dir string) error
 	events  chan fsnotify.Event
 	errors  chan error
+	// blind is true while the folder can't be watched.
+	blind bool
 }
 
 func newFolder(ctx context.Context, dir string) *folder {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "The folder can't be watched, changes are noticed later", "folder", dir)
-		return &folder{dir: dir}
+		return &folder{dir: dir, blind: true}
 	}
-	return &folder{dir: dir, watcher: watcher, events: watcher.Events, errors: watcher.Errors}
+	return &folder{dir: dir, watcher: watcher, add: watcher.Add, events: watcher.Events, errors: watcher.Errors}
 }
 
-// watch begins to watch. It does nothing if the folder is watched already, and
-// fails if there is no folder.
-func (f *folder) watch() error {
+// watch begins to watch, or to watch again. It does nothing if the folder is
+// watched already.
+func (f *folder) watch(ctx context.Context) {
 	if f.watcher == nil {
-		return nil
+		return
 	}
-	return f.watcher.Add(f.dir)
+	err := f.add(f.dir)
+	if err != nil && !f.blind {
+		klog.FromContext(ctx).Error(err, "The folder can't be watched, changes are noticed later", "folder", f.dir)
+	}
+	f.blind = err != nil
 }
 
 // concerns is true for events that mean something: the kubelet also writes its

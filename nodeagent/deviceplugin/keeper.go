@@ -6,13 +6,16 @@ package deviceplugin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 )
+
+// blindPoll is how often to look if the folder can't be watched. A look is a
+// handful of system calls.
+const blindPoll = time.Second
 
 var (
 	errNoKubelet = errors.New("there is no kubelet")
@@ -32,6 +35,8 @@ type keeper struct {
 	kubelet os.FileInfo
 	// others are the sockets of other plugins of the resource.
 	others map[string]bool
+	// obstacle is what was last told to be in the way of looking for them.
+	obstacle string
 	// problem is why to register again; nil if there is no reason.
 	problem error
 	// failures counts losses and failures in a row.
@@ -63,7 +68,7 @@ func (k *keeper) repair(ctx context.Context) time.Duration {
 	if err != nil {
 		k.report(ctx, errNoKubelet)
 		k.kubelet = nil
-		return k.config.Timing.Poll
+		return k.poll()
 	}
 	now := k.config.Clock.Now()
 	if k.kubelet == nil || !os.SameFile(k.kubelet, kubelet) || !k.kubelet.ModTime().Equal(kubelet.ModTime()) {
@@ -82,14 +87,23 @@ func (k *keeper) repair(ctx context.Context) time.Duration {
 	}
 }
 
-// prepare watches the folder and serves in it.
+// prepare watches the folder and serves in it. Only without a folder, or if the
+// server can't listen, there is nothing more to do.
 func (k *keeper) prepare(ctx context.Context) error {
-	if err := k.folder.watch(); err != nil {
-		return fmt.Errorf("watching %s: %w", k.config.Dir, err)
-	}
-	others, err := k.sockets.others(ctx, k.config.Clock.Now())
-	if err != nil {
+	if _, err := os.Stat(k.config.Dir); errors.Is(err, os.ErrNotExist) {
 		return err
+	}
+	k.folder.watch(ctx)
+	k.lookForOthers(ctx)
+	return k.server.ensure(ctx)
+}
+
+// lookForOthers notices that another plugin of the resource has left.
+func (k *keeper) lookForOthers(ctx context.Context) {
+	others, err := k.sockets.others(ctx, k.config.Clock.Now())
+	k.complain(ctx, err)
+	if others == nil {
+		return // they could not be seen
 	}
 	left := false
 	for name := range k.others {
@@ -99,7 +113,18 @@ func (k *keeper) prepare(ctx context.Context) error {
 	if left && k.kubelet != nil && k.problem == nil {
 		k.retryLater(ctx, errOtherLeft)
 	}
-	return k.server.ensure(ctx)
+}
+
+// complain logs once what does not keep the Plugin from being registered.
+func (k *keeper) complain(ctx context.Context, err error) {
+	if err == nil {
+		k.obstacle = ""
+		return
+	}
+	if k.obstacle != err.Error() {
+		k.obstacle = err.Error()
+		klog.FromContext(ctx).Error(err, "Other plugins of the resource can't be looked after")
+	}
 }
 
 // judge finds out whether the kubelet still listens.
@@ -139,7 +164,15 @@ func (k *keeper) register(ctx context.Context, kubelet os.FileInfo) time.Duratio
 // untilNextLook is the slow poll, or less if the kubelet is awaited.
 func (k *keeper) untilNextLook(now time.Time) time.Duration {
 	if begun, _ := k.streams.state(); !begun {
-		return min(k.config.Timing.Poll, max(0, k.since.Add(k.config.Timing.Stream).Sub(now)))
+		return min(k.poll(), max(0, k.since.Add(k.config.Timing.Stream).Sub(now)))
+	}
+	return k.poll()
+}
+
+// poll is how long nobody needs to look.
+func (k *keeper) poll() time.Duration {
+	if k.folder.blind {
+		return min(k.config.Timing.Poll, blindPoll)
 	}
 	return k.config.Timing.Poll
 }

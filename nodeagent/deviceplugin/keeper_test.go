@@ -11,10 +11,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"google.golang.org/grpc"
+	"k8s.io/klog/v2"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -165,6 +168,102 @@ func TestANewKubeletIsToldAtOnce(t *testing.T) {
 	b.look(t.Context())
 	if b.Status().Registrations != 1 || b.failures != 0 {
 		t.Errorf("Status() = %+v after %d failures", b.Status(), b.failures)
+	}
+}
+
+func TestAPluginServesWhateverIsInTheWayOfWatching(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		obstruct func(t *testing.T, b *bench)
+		// delay is when it looks again after the grace period.
+		delay time.Duration
+	}{
+		"the folder can't be watched": {func(_ *testing.T, b *bench) {
+			b.folder.add = func(string) error { return syscall.ENOSPC }
+		}, blindPoll},
+		"there is no watcher": {func(_ *testing.T, b *bench) {
+			b.folder.close()
+			b.folder.watcher, b.folder.blind = nil, true
+		}, blindPoll},
+		"the folder can't be read": {func(_ *testing.T, b *bench) {
+			b.sockets.readDir = func(string) ([]os.DirEntry, error) { return nil, syscall.EMFILE }
+		}, 10 * time.Second},
+		"a dead socket can't be deleted": {func(t *testing.T, b *bench) {
+			t.Helper()
+			if err := os.MkdirAll(filepath.Join(b.dir, "falldio.com_gpu-deadbeef.sock", "x"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, deathGrace},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			(&fakeKubelet{}).serve(t, b.dir)
+			test.obstruct(t, b)
+			var lines []string
+			ctx := klog.NewContext(t.Context(), funcr.New(func(_, line string) {
+				if strings.Contains(line, "error") {
+					lines = append(lines, line)
+				}
+			}, funcr.Options{}))
+			b.look(ctx)
+			b.streams.begin()
+			for range 3 {
+				b.clock.Step(deathGrace)
+				if got := b.look(ctx); got != test.delay {
+					t.Errorf("looks again in %v, want %v", got, test.delay)
+				}
+			}
+			if got := b.Status(); got.Registrations != 1 || !got.Registered {
+				t.Errorf("Status() = %+v", got)
+			}
+			if len(lines) > 1 {
+				t.Errorf("it is told more than once: %q", lines)
+			}
+		})
+	}
+}
+
+// TestOthersThatCannotBeSeenHaveNotLeft has another plugin of the resource and a
+// dead one whose socket can't be deleted, and then a folder that can't be read.
+func TestOthersThatCannotBeSeenHaveNotLeft(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	(&fakeKubelet{}).serve(t, b.dir)
+	other := filepath.Join(b.dir, "falldio.com_gpu-12345678.sock")
+	listener, err := net.Listen("unix", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(b.dir, "falldio.com_gpu-deadbeef.sock", "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.look(t.Context())
+	b.streams.begin()
+	b.clock.Step(deathGrace)
+	b.look(t.Context())
+	b.sockets.readDir = func(string) ([]os.DirEntry, error) { return nil, syscall.EMFILE }
+	b.look(t.Context())
+	if b.problem != nil {
+		t.Fatalf("without having seen the folder: %v", b.problem)
+	}
+	_ = listener.Close()
+	b.sockets.readDir = os.ReadDir
+	b.look(t.Context())
+	if !errors.Is(b.problem, errOtherLeft) {
+		t.Errorf("problem = %v, want %v", b.problem, errOtherLeft)
+	}
+}
+
+func TestWithoutAFolderThereIsNothingToDo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if err := os.Remove(b.dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.look(t.Context()); got != b.config.Timing.Retry || !errors.Is(b.Status().LastError, os.ErrNotExist) {
+		t.Errorf("looks again in %v, %+v", got, b.Status())
 	}
 }
 

@@ -4,6 +4,7 @@
 package deviceplugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,14 +59,12 @@ type Timing struct {
 }
 
 func (t Timing) withDefaults() Timing {
-	for field, value := range map[*time.Duration]time.Duration{
-		&t.Poll: 10 * time.Second, &t.Retry: 500 * time.Millisecond, &t.MaxRetry: 30 * time.Second, &t.Stream: 5 * time.Second,
-	} {
-		if *field == 0 {
-			*field = value
-		}
+	return Timing{
+		Poll:     cmp.Or(t.Poll, 10*time.Second),
+		Retry:    cmp.Or(t.Retry, 500*time.Millisecond),
+		MaxRetry: cmp.Or(t.MaxRetry, 30*time.Second),
+		Stream:   cmp.Or(t.Stream, 5*time.Second),
 	}
-	return t
 }
 
 // Plugin offers a resource to the kubelet.

@@ -83,7 +83,7 @@ func (l *listing) toKubelet() []*pluginapi.Device {
 }
 
 // Allocate says how the kubelet makes devices visible to a container.
-func (s *service) Allocate(ctx context.Context, request *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
+func (s *service) Allocate(_ context.Context, request *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	list, _ := s.pool.list()
 	response := &pluginapi.AllocateResponse{}
 	for _, container := range request.ContainerRequests {
@@ -97,7 +97,7 @@ func (s *service) Allocate(ctx context.Context, request *pluginapi.AllocateReque
 		s.logger.V(2).Info("Allocated", "devices", container.DevicesIds)
 		s.allocations.Add(1)
 		if s.claims != nil {
-			s.claims.Taken(klog.NewContext(ctx, s.logger), s.resource, container.DevicesIds)
+			s.claims.Taken(s.resource, container.DevicesIds)
 		}
 	}
 	if s.allocated != nil {

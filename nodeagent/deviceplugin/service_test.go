@@ -6,6 +6,7 @@ package deviceplugin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,7 +97,17 @@ func TestGetPreferredAllocation(t *testing.T) {
 		"a claim of another size is left alone":        {[]*corev1.Pod{claimant(t, "x", 1, "a", "b")}, all, nil, 1, []string{"c"}},
 		"a claim must have what the kubelet wants":     {[]*corev1.Pod{claimant(t, "x", 1, "a", "b")}, all, []string{"c"}, 2, []string{"c", "d"}},
 		"a claim may have what the kubelet wants":      {[]*corev1.Pod{claimant(t, "x", 1, "a", "c")}, all, []string{"c"}, 2, []string{"a", "c"}},
-		"a claim to what is taken is void":             {[]*corev1.Pod{claimant(t, "x", 1, "a", "c")}, all[1:], nil, 2, []string{"e", "f"}},
+		"a claim to what is taken is void":             {[]*corev1.Pod{claimant(t, "x", 1, "a", "c")}, all[1:], nil, 2, []string{"c", "d"}},
+		"then another Pod's claim is left to it":       {[]*corev1.Pod{claimant(t, "x", 1, "a", "b"), claimant(t, "y", 2, "c", "d")}, all[1:], nil, 2, []string{"e", "f"}},
+		"a Pod without a claim leaves those of others": {[]*corev1.Pod{without(claimant(t, "x", 1, "a", "b")), claimant(t, "y", 2, "a", "b")}, all, nil, 2, []string{"c", "d"}},
+		"what must be says who asks": {
+			[]*corev1.Pod{claimant(t, "x", 1, "a", "b"), claimant(t, "y", 2, "c", "e")}, all, []string{"c"}, 2, []string{"c", "e"}},
+		"an init container gets what is chosen for its Pod": {
+			[]*corev1.Pod{withInit(claimant(t, "x", 1, "c", "e"), 1, nil)}, all, nil, 1, []string{"c"}},
+		"an init container that wants more may have what is chosen for its Pod": {
+			[]*corev1.Pod{withInit(claimant(t, "x", 1, "a"), 2, nil)}, all, nil, 2, []string{"a", "b"}},
+		"a sidecar leaves what is chosen for its Pod": {
+			[]*corev1.Pod{withInit(claimant(t, "x", 1, "a", "b"), 1, new(corev1.ContainerRestartPolicyAlways))}, all, nil, 1, []string{"c"}},
 		"a claim that is settled is void":              {[]*corev1.Pod{with(claimant(t, "x", 1, "a", "c"), func(p *corev1.Pod) { p.Status.StartTime = &started })}, all, nil, 2, []string{"a", "b"}},
 		"what is promised is used before none is":      {[]*corev1.Pod{claimant(t, "x", 1, all[1:]...)}, all, nil, 2, []string{"a", "b"}},
 		"the impossible is left to the kubelet":        {nil, all, nil, 7, nil},
@@ -116,6 +127,114 @@ func TestGetPreferredAllocation(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, response.ContainerResponses[0].DeviceIDs); diff != "" {
 				t.Errorf("preferred devices (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWhatIsIllIsNotPreferred has a kubelet that has not heard of it yet: b is
+// ill, and z is gone.
+func TestWhatIsIllIsNotPreferred(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		pods            []*corev1.Pod
+		available, must []string
+		size            int
+		want            []string
+	}{
+		"a device that works is":                {nil, []string{"b", "c", "z"}, nil, 1, []string{"c"}},
+		"a claim to what is ill is void":        {[]*corev1.Pod{claimant(t, "x", 1, "a", "b")}, []string{"a", "b", "c", "d"}, nil, 2, []string{"c", "d"}},
+		"what must be must be":                  {nil, []string{"a", "b", "c"}, []string{"b"}, 2, []string{"a", "b"}},
+		"if too few work, the kubelet is right": {nil, []string{"a", "b"}, nil, 2, []string{"a", "b"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			devices := gpus("a", "b", "c", "d")
+			devices[1].Healthy = false
+			pool := poolOf(t, devices)
+			pool.Hold("z")
+			if diff := cmp.Diff(test.want, serviceOf(pool, test.pods...).prefer(test.available, test.must, test.size)); diff != "" {
+				t.Errorf("preferred devices (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// turn is a Pod's turn with a kubelet.
+type turn struct {
+	pod string
+	// forced is what the kubelet takes, whatever is preferred.
+	forced []string
+	want   []string
+}
+
+// TestPodsTakeTheirTurns has a kubelet serve Pods of size 2 one after another. The
+// Pods are a, b and c in this order; what is chosen for them is a1 and a2, b1 and
+// b2, and so on.
+func TestPodsTakeTheirTurns(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		// unknown is the Pod that becomes known only after its turn, unchosen one
+		// without a choice.
+		unknown, unchosen string
+		turns             []turn
+	}{
+		"each gets what was chosen for it": {"", "", []turn{
+			{"a", nil, []string{"a1", "a2"}}, {"b", nil, []string{"b1", "b2"}}, {"c", nil, []string{"c1", "c2"}},
+		}},
+		"the kubelet takes other devices": {"", "", []turn{
+			{"a", []string{"x1", "x2"}, []string{"x1", "x2"}}, {"b", nil, []string{"b1", "b2"}}, {"c", nil, []string{"c1", "c2"}},
+		}},
+		"a Pod becomes known too late": {"a", "", []turn{
+			{"a", nil, []string{"x1", "x2"}}, {"b", nil, []string{"b1", "b2"}}, {"c", nil, []string{"c1", "c2"}},
+		}},
+		"nothing is chosen for a Pod": {"", "a", []turn{
+			{"a", nil, []string{"x1", "x2"}}, {"b", nil, []string{"b1", "b2"}}, {"c", nil, []string{"c1", "c2"}},
+		}},
+		"two Pods swap their turns, and their devices": {"", "", []turn{
+			{"b", nil, []string{"a1", "a2"}}, {"a", nil, []string{"b1", "b2"}}, {"c", nil, []string{"c1", "c2"}},
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := []string{"x1", "x2", "a1", "a2", "b1", "b2", "c1", "c2"}
+			var known []*corev1.Pod
+			s := serviceOf(poolOf(t, gpus(all...)))
+			s.claims = NewPodClaims(func() []*corev1.Pod { return known })
+			come := func(name string) {
+				pod := claimant(t, name, int64(name[0]), name+"1", name+"2")
+				if name == test.unchosen {
+					pod = without(pod)
+				}
+				known = append(known, pod)
+			}
+			for _, name := range []string{"a", "b", "c"} {
+				// Nobody after the unknown Pod is known before its turn.
+				if test.unknown == "" {
+					come(name)
+				}
+			}
+			for _, turn := range test.turns {
+				if test.unknown != "" && turn.pod != test.unknown {
+					come(turn.pod)
+				}
+				got := turn.forced
+				if preferred := s.prefer(all, nil, 2); got == nil {
+					got = preferred
+				}
+				if diff := cmp.Diff(turn.want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", turn.pod, diff)
+				}
+				request := &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: got}}}
+				if _, err := s.Allocate(t.Context(), request); err != nil {
+					t.Fatal(err)
+				}
+				all = slices.DeleteFunc(all, func(id string) bool { return slices.Contains(got, id) })
+				if turn.pod == test.unknown {
+					come(turn.pod)
+				}
 			}
 		})
 	}

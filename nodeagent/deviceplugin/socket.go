@@ -35,6 +35,7 @@ const (
 type sockets struct {
 	dir, own string
 	pattern  *regexp.Regexp
+	readDir  func(dir string) ([]os.DirEntry, error)
 	// silent is when nobody was first found listening on a socket.
 	silent map[string]time.Time
 }
@@ -49,6 +50,7 @@ func newSockets(dir, resource string) *sockets {
 	return &sockets{
 		dir:     dir,
 		own:     prefix + "-" + rand.String(instanceLength) + socketSuffix,
+		readDir: os.ReadDir,
 		silent:  map[string]time.Time{},
 		pattern: regexp.MustCompile("^" + regexp.QuoteMeta(prefix) + "-[a-z0-9]{8}" + regexp.QuoteMeta(socketSuffix) + "$"),
 	}
@@ -57,15 +59,17 @@ func newSockets(dir, resource string) *sockets {
 func (s *sockets) path() string { return filepath.Join(s.dir, s.own) }
 
 // others returns the names of the sockets on which other processes serve the
-// resource. It deletes those of processes that have died; the caller should come
-// back after the grace period if there are silent ones.
+// resource, nil if they can't be known. It deletes those of processes that have
+// died; an error beside names says that one could not be deleted. The caller
+// should come back after the grace period if there are silent ones.
 func (s *sockets) others(ctx context.Context, now time.Time) (map[string]bool, error) {
-	entries, err := os.ReadDir(s.dir)
+	entries, err := s.readDir(s.dir)
 	if err != nil {
 		return nil, fmt.Errorf("looking for other plugins: %w", err)
 	}
 	others := map[string]bool{}
 	silent := map[string]time.Time{}
+	var problem error
 	for _, entry := range entries {
 		name := entry.Name()
 		if name == s.own || !s.pattern.MatchString(name) {
@@ -84,13 +88,14 @@ func (s *sockets) others(ctx context.Context, now time.Time) (map[string]bool, e
 			continue
 		}
 		if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("deleting the socket of a dead plugin: %w", err)
+			problem = fmt.Errorf("deleting the socket of a dead plugin: %w", err)
+			continue
 		}
 		delete(others, name)
 		delete(silent, name)
 	}
 	s.silent = silent
-	return others, nil
+	return others, problem
 }
 
 // nobodyListens is true if connecting to a socket is refused.

@@ -6,9 +6,6 @@ package podresources
 
 import "context"
 
-// DefaultSocket is where the kubelet answers.
-const DefaultSocket = "/var/lib/kubelet/pod-resources/kubelet.sock"
-
 // Allocation says that a container holds devices of one resource.
 type Allocation struct {
 	Namespace, Pod, Container string

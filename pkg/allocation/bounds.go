@@ -3,7 +3,11 @@
 
 package allocation
 
-import "slices"
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
 
 // bounds says what the classes from a certain one on can contribute at most.
 // Index i stands for the classes from i on.
@@ -11,11 +15,17 @@ type bounds struct {
 	// capacity counts all devices, unavoided those that are not to be avoided,
 	// required those that must be taken.
 	capacity, unavoided, required []int
-	// groups[i][n] is the smallest number of groups that have n+1 devices,
-	// counted at the beginning of a block.
+	// groups[i][n] is how many devices the n+1 largest groups have, counted at
+	// the beginning of a block.
 	groups [][]int
-	// maxLink is the highest number of links between two devices.
-	maxLink int
+	// first is the lowest index of a device.
+	first []int
+	// numa is the smallest number of NUMA nodes that have as many devices as are
+	// wanted.
+	numa int
+	// maxLink is the highest number of links between two devices, maxDegree that
+	// of one device to all others.
+	maxLink, maxDegree int
 }
 
 func newBounds(s *search) bounds {
@@ -25,12 +35,17 @@ func newBounds(s *search) bounds {
 		unavoided: make([]int, count+1),
 		required:  make([]int, count+1),
 		groups:    make([][]int, count),
+		first:     make([]int, count+1),
 	}
+	b.first[count] = math.MaxInt
+	onNUMA := make([]int, 64)
 	var sizes []int // of the groups from here on
 	inBlock := 0
 	for number := count - 1; number >= 0; number-- {
 		c := &s.classes[number]
 		members := len(c.members)
+		onNUMA[bits.TrailingZeros64(c.numa)] += members
+		b.first[number] = min(b.first[number+1], c.members[0])
 		b.capacity[number] = b.capacity[number+1] + members
 		b.unavoided[number] = b.unavoided[number+1]
 		b.required[number] = b.required[number+1]
@@ -43,11 +58,13 @@ func newBounds(s *search) bounds {
 		inBlock += members
 		if c.opens {
 			sizes = append(sizes, blockSizes(&s.blocks[c.block], inBlock)...)
-			b.groups[number] = fewestGroups(sizes)
+			b.groups[number] = largest(sizes)
 			inBlock = 0
 		}
 		b.maxLink = max(b.maxLink, c.inner, slices.Max(s.cross[number]))
+		b.maxDegree = max(b.maxDegree, s.degree(number, func(*class) bool { return true }))
 	}
+	b.numa = fewest(largest(onNUMA), s.size)
 	return b
 }
 
@@ -58,15 +75,26 @@ func blockSizes(group *block, available int) []int {
 	return []int{available}
 }
 
-// fewestGroups returns the smallest number of groups of these sizes that have
-// 1, 2, … devices.
-func fewestGroups(sizes []int) []int {
+// largest sorts sizes and returns how many devices the largest one has, the two
+// largest ones, and so on.
+func largest(sizes []int) []int {
 	slices.Sort(sizes)
-	var fewest []int
-	for i, size := range slices.Backward(sizes) {
-		fewest = append(fewest, slices.Repeat([]int{len(sizes) - i}, size)...)
+	devices := make([]int, 0, len(sizes))
+	sum := 0
+	for _, size := range slices.Backward(sizes) {
+		sum += size
+		devices = append(devices, sum)
 	}
-	return fewest
+	return devices
+}
+
+// fewest is how many of the largest it takes to have need devices.
+func fewest(largest []int, need int) int {
+	if need == 0 {
+		return 0
+	}
+	place, _ := slices.BinarySearch(largest, need)
+	return place + 1
 }
 
 // mustAvoided is the smallest number of devices to be avoided among need devices
@@ -81,9 +109,7 @@ func (b *bounds) hopeless(s *search, number, need int, at branch) bool {
 	at.avoided += b.mustAvoided(number, need)
 	c := &s.classes[number]
 	if c.opens {
-		if need > 0 {
-			at.groups += b.groups[number][need-1]
-		}
+		at.groups += fewest(b.groups[number], need)
 	} else if group := &s.blocks[c.block]; !group.single && at.taken > 0 {
 		at.left += max(0, group.free-at.takenFree-need)
 		if group.whole() && at.taken+need < group.size {
@@ -91,8 +117,11 @@ func (b *bounds) hopeless(s *search, number, need int, at branch) bool {
 		}
 	}
 	taken := s.size - need
-	most := at.links + b.maxLink*(need*taken+need*(need-1)/2)
-	least := cost{at.avoided, at.groups, at.broken, at.left, -most}
-	const compared = 5
-	return slices.Compare(least[:compared], s.cost[:compared]) > 0
+	more := min(b.maxLink*(need*taken+need*(need-1)/2), need*b.maxDegree)
+	least := cost{
+		at.avoided, at.groups, at.broken, at.left, -(at.links + more), max(bits.OnesCount64(at.numa), b.numa),
+		-at.restLinks, max(0, s.rest.onNodes(at.numa)-(s.size-at.avoided)),
+	}
+	order := slices.Compare(least[:], s.cost[:])
+	return order > 0 || order == 0 && !s.mayBeLower(number)
 }

@@ -149,7 +149,7 @@ func randomNode(t *testing.T, random *rand.Rand) (*Topology, string) {
 	t.Helper()
 	n := 1 + random.IntN(9)
 	some := func(most int) []int { return fill(n, func(int) int { return random.IntN(most+1) - 1 }) }
-	switch random.IntN(6) {
+	switch random.IntN(9) {
 	case 0:
 		return pairs(t, n), "pairs"
 	case 1:
@@ -160,6 +160,12 @@ func randomNode(t *testing.T, random *rand.Rand) (*Topology, string) {
 		return cubeMesh(t), "mesh"
 	case 4:
 		return node(t, some(3), some(2), matrix(n, func(int, int) int { return random.IntN(3) })), "random"
+	case 5:
+		return ring(t, n), "ring"
+	case 6:
+		return hypercube(t, n), "hypercube"
+	case 7:
+		return scattered(t, n), "scattered"
 	default:
 		groups := some(3)
 		return node(t, groups, some(3), matrix(n, func(a, b int) int {

@@ -38,23 +38,20 @@ func (b *block) whole() bool { return !b.single && b.free == b.size }
 // classify sorts the available devices into classes and these into blocks, in
 // the order of their first members.
 func classify(t *Topology, states []state) ([]class, []block) {
-	type key struct {
-		twins int
-		state state
-	}
-	numbers := map[key]int{}
+	// numbers are those of the classes, counted from 1, by twins and state.
+	numbers := make([][required + 1]int, len(t.devices))
 	var classes []class
 	for place, state := range states {
 		if state == unavailable {
 			continue
 		}
-		number, known := numbers[key{t.twins[place], state}]
-		if !known {
-			number = len(classes)
-			numbers[key{t.twins[place], state}] = number
+		number := &numbers[t.twins[place]][state]
+		if *number == 0 {
 			classes = append(classes, class{state: state, numa: 1 << t.numa[place]})
+			*number = len(classes)
 		}
-		classes[number].members = append(classes[number].members, place)
+		c := &classes[*number-1]
+		c.members = append(c.members, place)
 	}
 	return classes, groupClasses(t, classes)
 }

@@ -3,41 +3,67 @@
 
 package allocation
 
+import "math/bits"
+
 // cost is what a choice costs, the most important first; it is compared from the
-// left. The first costsOfTheChoice are those of the chosen devices, the others
-// those of the devices that are left.
+// left.
 type cost [8]int
 
-const (
-	costsOfTheChoice = 6
-	restLinks        = 6
-	numaLeft         = 7
-)
-
-// addCostsOfTheRest counts the links among the free devices that are left, and
-// those devices that are left on the chosen NUMA nodes.
-func (s *search) addCostsOfTheRest(c *cost, numa uint64) {
-	for a := range s.classes {
-		rest := s.rest(a)
-		if rest == 0 {
-			continue
-		}
-		if s.classes[a].numa&numa != 0 {
-			c[numaLeft] += rest
-		}
-		c[restLinks] -= s.classes[a].inner * rest * (rest - 1) / 2
-		for b, per := range s.cross[a][:a] {
-			if per > 0 {
-				c[restLinks] -= per * rest * s.rest(b)
-			}
-		}
+// costOf returns what a complete choice costs.
+func (s *search) costOf(b branch) cost {
+	return cost{
+		b.avoided, b.groups, b.broken, b.left, -b.links, bits.OnesCount64(b.numa),
+		-b.restLinks, s.rest.onNodes(b.numa) - (s.size - b.avoided),
 	}
 }
 
-// rest is the number of free devices of a class that are left.
-func (s *search) rest(number int) int {
-	if s.classes[number].state == avoided {
-		return 0
+// rest is what a search must know of the free devices to count what is left of
+// them without a look at each.
+type rest struct {
+	// links counts the links among all free devices.
+	links int
+	// degrees count the links of a member of each class to all free devices.
+	degrees []int
+	// numa counts the free devices of each NUMA node.
+	numa [64]int
+}
+
+func newRest(s *search) rest {
+	r := rest{degrees: make([]int, len(s.classes))}
+	for number := range s.classes {
+		c := &s.classes[number]
+		if c.state == avoided {
+			continue
+		}
+		r.degrees[number] = s.degree(number, func(other *class) bool { return other.state != avoided })
+		r.links += r.degrees[number] * len(c.members)
+		r.numa[bits.TrailingZeros64(c.numa)] += len(c.members)
 	}
-	return len(s.classes[number].members) - s.counts[number]
+	r.links /= 2 // each has two ends
+	return r
+}
+
+// degree counts the links of a member of a class to the members of some classes.
+func (s *search) degree(number int, counts func(*class) bool) int {
+	degree := 0
+	for other := range s.classes {
+		c := &s.classes[other]
+		switch {
+		case !counts(c):
+		case other == number:
+			degree += c.inner * (len(c.members) - 1)
+		default:
+			degree += s.cross[number][other] * len(c.members)
+		}
+	}
+	return degree
+}
+
+// onNodes counts the free devices of some NUMA nodes.
+func (r *rest) onNodes(mask uint64) int {
+	devices := 0
+	for ; mask != 0; mask &= mask - 1 {
+		devices += r.numa[bits.TrailingZeros64(mask)]
+	}
+	return devices
 }

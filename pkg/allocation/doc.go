@@ -25,9 +25,11 @@
 // their index are one class (twins: the same group, NUMA node, state and links
 // to everybody), and only the number of devices from each class is searched
 // for: GPUs behind a switch are a class for each NUMA node, however many they
-// are. The first four objectives and the links only grow along a branch, which
-// bounds it. The search is exhaustive, and the choice therefore optimal, up to a
-// fixed amount of work that no node with up to 16 devices takes; beyond that the
-// best choice so far is taken, so that the time is bounded for any number of
-// devices. No device is taken needlessly from those to be avoided even then.
+// are. Along a branch nothing gets better but the links, of which a device can
+// bring only so many; that bounds it. The search is exhaustive, and the choice
+// therefore optimal, up to a fixed amount of work, which no node with up to 16
+// devices has been found to take, without any symmetry or with nothing else;
+// beyond that the best choice so far is taken, so that the time is bounded for any
+// number of devices. No device is taken needlessly from those to be avoided even
+// then.
 package allocation

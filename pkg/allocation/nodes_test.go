@@ -4,6 +4,7 @@
 package allocation
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -92,6 +93,49 @@ func irregular(tb testing.TB, n int) *Topology {
 	random := rand.New(rand.NewPCG(1, 2))
 	return node(tb, make([]int, n), fill(n, func(int) int { return random.IntN(4) }),
 		matrix(n, func(int, int) int { return random.IntN(5) }))
+}
+
+// ring is a node where each device is linked to its two neighbours.
+func ring(tb testing.TB, n int) *Topology {
+	tb.Helper()
+	return node(tb, make([]int, n), halves(n), matrix(n, func(a, b int) int {
+		if b-a == 1 || b-a == n-1 {
+			return 2
+		}
+		return 0
+	}))
+}
+
+// torus is a square grid with 16 devices, the rows and columns of which are
+// rings.
+func torus(tb testing.TB) *Topology {
+	tb.Helper()
+	return node(tb, make([]int, 16), halves(16), matrix(16, func(a, b int) int {
+		neighbours := func(x, y int) bool { return y-x == 1 || x-y == 1 || x+y == 3 && x*y == 0 }
+		if a/4 == b/4 && neighbours(a%4, b%4) || a%4 == b%4 && neighbours(a/4, b/4) {
+			return 2
+		}
+		return 0
+	}))
+}
+
+// hypercube is a node where those devices are linked whose indexes differ in one
+// bit.
+func hypercube(tb testing.TB, n int) *Topology {
+	tb.Helper()
+	return node(tb, make([]int, n), halves(n), matrix(n, func(a, b int) int {
+		if bits.OnesCount(uint(a^b)) == 1 {
+			return 2
+		}
+		return 0
+	}))
+}
+
+// scattered is a node without NVLink where each device is on a NUMA node of its
+// own.
+func scattered(tb testing.TB, n int) *Topology {
+	tb.Helper()
+	return node(tb, fill(n, func(int) int { return Unknown }), fill(n, func(place int) int { return place }), nil)
 }
 
 func halves(n int) []int { return fill(n, func(place int) int { return 2 * place / n }) }

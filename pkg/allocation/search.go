@@ -3,14 +3,11 @@
 
 package allocation
 
-import (
-	"math/bits"
-	"slices"
-)
+import "slices"
 
 // maxWork bounds a search, to about a millisecond. It is counted in classes: a
-// step, which is a choice for some of the first classes, looks at each of them
-// at most once. With 16 devices there are fewer than 50,000 steps.
+// step, which is a choice for some of the first classes or for all of them, looks
+// at each of them at most once.
 const maxWork = 1 << 20
 
 // search looks for the best number of devices from each class.
@@ -19,6 +16,7 @@ type search struct {
 	blocks  []block
 	cross   [][]int
 	bounds  bounds
+	rest    rest
 	size    int
 	work    int
 
@@ -39,17 +37,19 @@ func newSearch(t *Topology, states []state, size int) *search {
 		best:    make([]int, len(classes)),
 	}
 	s.bounds = newBounds(s)
+	s.rest = newRest(s)
 	return s
 }
 
 func (s *search) run() []int {
-	s.descend(0, s.size, branch{})
+	s.descend(0, s.size, branch{restLinks: s.rest.links})
 	return places(s.classes, s.best)
 }
 
 // descend tries all numbers for a class and those after it, of which need
 // devices are still to be taken.
 func (s *search) descend(number, need int, b branch) {
+	s.work += len(s.classes)
 	if number == len(s.classes) {
 		s.consider(b)
 		return
@@ -60,7 +60,6 @@ func (s *search) descend(number, need int, b branch) {
 	if s.found && (s.work >= maxWork || s.bounds.hopeless(s, number, need, b)) {
 		return
 	}
-	s.work += len(s.classes)
 	c := &s.classes[number]
 	most := min(len(c.members), need-s.bounds.required[number+1])
 	least := max(0, need-s.bounds.capacity[number+1])
@@ -77,7 +76,9 @@ func (s *search) descend(number, need int, b branch) {
 // branch is what is known of a choice for some of the first classes.
 type branch struct {
 	avoided, groups, broken, left, links int
-	numa                                 uint64
+	// restLinks counts the links among the free devices that are left.
+	restLinks int
+	numa      uint64
 	// taken and takenFree count what is chosen from the current block, of it
 	// free or required.
 	taken, takenFree int
@@ -92,7 +93,12 @@ func (s *search) take(b branch, number, count int) branch {
 	}
 	if count > 0 {
 		b.numa |= c.numa
-		b.links += s.newLinks(number, count)
+		links, freeLinks := s.newLinks(number, count)
+		b.links += links
+		if c.state != avoided {
+			// Those among the chosen devices are in their degrees twice.
+			b.restLinks -= count*s.rest.degrees[number] - freeLinks
+		}
 		if group.single {
 			b.groups += count
 		} else if b.taken == 0 {
@@ -115,45 +121,48 @@ func (s *search) take(b branch, number, count int) branch {
 }
 
 // newLinks counts the links of devices of a class among each other and to those
-// that are chosen before them.
-func (s *search) newLinks(number, count int) int {
-	links := s.classes[number].inner * count * (count - 1) / 2
+// that are chosen before them; the second number leaves out those to devices that
+// are to be avoided.
+func (s *search) newLinks(number, count int) (links, free int) {
+	links = s.classes[number].inner * count * (count - 1) / 2
+	free = links
 	for before, per := range s.cross[number][:number] {
-		links += per * count * s.counts[before]
+		more := per * count * s.counts[before]
+		links += more
+		if s.classes[before].state != avoided {
+			free += more
+		}
 	}
-	return links
+	return links, free
 }
 
 // consider keeps the current choice if it is the best so far.
 func (s *search) consider(b branch) {
-	current := cost{b.avoided, b.groups, b.broken, b.left, -b.links, bits.OnesCount64(b.numa)}
+	current := s.costOf(b)
 	if s.found {
-		switch slices.Compare(current[:costsOfTheChoice], s.cost[:costsOfTheChoice]) {
-		case 1:
-			return
-		case -1:
-		default:
-			// What is left is looked at only if it matters: it costs most.
-			s.addCostsOfTheRest(&current, b.numa)
-			if order := slices.Compare(current[:], s.cost[:]); order > 0 || order == 0 && !s.lowerIndexes() {
-				return
-			}
-			s.keep(current)
+		order := slices.Compare(current[:], s.cost[:])
+		if order > 0 || order == 0 && !s.mayBeLower(len(s.classes)) {
 			return
 		}
 	}
-	s.addCostsOfTheRest(&current, b.numa)
-	s.keep(current)
-}
-
-func (s *search) keep(current cost) {
 	s.found = true
 	s.cost = current
 	copy(s.best, s.counts)
 }
 
-// lowerIndexes is true if the current choice has lower indexes than the best
-// one.
-func (s *search) lowerIndexes() bool {
-	return slices.Compare(places(s.classes, s.counts), places(s.classes, s.best)) < 0
+// mayBeLower is true if a choice that is as good as the best one, and made for
+// the classes before this number, can have lower indexes: the lowest index that
+// only one of them has must be its own.
+func (s *search) mayBeLower(number int) bool {
+	lowest, lower := s.bounds.first[number], true
+	for before := range number {
+		current, best := s.counts[before], s.best[before]
+		if current == best {
+			continue
+		}
+		if index := s.classes[before].members[min(current, best)]; index < lowest {
+			lowest, lower = index, current > best
+		}
+	}
+	return lower
 }

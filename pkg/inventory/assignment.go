@@ -10,7 +10,7 @@ import (
 
 // AssignmentAnnotation is the annotation of a Pod that holds its Assignment. The
 // scheduler writes it when it binds the Pod; the node agent corrects it if the
-// kubelet did otherwise.
+// kubelet did otherwise, unless it is of a version that the agent does not know.
 const AssignmentAnnotation = "falldio.com/gpu-assignment"
 
 // Assignment is the devices of a Pod.

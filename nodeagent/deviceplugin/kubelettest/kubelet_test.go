@@ -6,6 +6,7 @@ package kubelettest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,8 @@ type machine struct {
 
 	mu   sync.Mutex
 	pods []*corev1.Pod
+	// late are the Pods that the agent has not heard of yet.
+	late map[types.UID]bool
 }
 
 func newMachine(t *testing.T) *machine {
@@ -50,14 +53,50 @@ func newMachine(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return &machine{dir: dir}
+	t.Cleanup(func() { removeForGood(t, dir) })
+	return &machine{dir: dir, late: map[types.UID]bool{}}
+}
+
+// removeForGood deletes a folder until it stays away: a kubelet that has stopped
+// may be at a message of a plugin still, and makes the folder anew to write its
+// checkpoint.
+func removeForGood(t *testing.T, dir string) {
+	t.Helper()
+	const calm = 20
+	away := 0
+	// The test's own context ends before its cleanup.
+	err := wait.PollUntilContextTimeout(context.WithoutCancel(t.Context()), 5*time.Millisecond, limit, true, func(context.Context) (bool, error) {
+		if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
+			away++
+			return away >= calm, nil
+		}
+		away = 0
+		_ = os.RemoveAll(dir) // the next look tells
+		return false, nil
+	})
+	if err != nil {
+		t.Errorf("the folder %s does not stay away: %v", dir, err)
+	}
 }
 
 func (m *machine) activePods() []*corev1.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.pods)
+}
+
+// knownPods are those of which the agent has heard.
+func (m *machine) knownPods() []*corev1.Pod {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(m.pods), func(pod *corev1.Pod) bool { return m.late[pod.UID] })
+}
+
+// delay keeps the agent from hearing of a Pod.
+func (m *machine) delay(pod *corev1.Pod, late bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.late[pod.UID] = late
 }
 
 // bind brings a Pod to the node.
@@ -109,9 +148,11 @@ func (k *kubelet) stop() {
 
 // admit does what the kubelet does with a Pod that is new on the node.
 func (k *kubelet) admit(pod *corev1.Pod) error {
-	for i := range pod.Spec.Containers {
-		if err := k.Allocate(pod, &pod.Spec.Containers[i]); err != nil {
-			return err
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			if err := k.Allocate(pod, &containers[i]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -144,10 +185,15 @@ func (k *kubelet) awaitAmount(t *testing.T, resource string, want amount) {
 	}, func() any { return got })
 }
 
-// devices returns what a Pod's container has, sorted.
+// devices returns what a Pod's first container has, sorted.
 func (k *kubelet) devices(pod *corev1.Pod, resource string) []string {
+	return k.devicesOf(pod, pod.Spec.Containers[0].Name, resource)
+}
+
+// devicesOf returns what a Pod's container has, sorted.
+func (k *kubelet) devicesOf(pod *corev1.Pod, container, resource string) []string {
 	var ids []string
-	for id := range k.GetDevices(string(pod.UID), pod.Spec.Containers[0].Name)[resource] {
+	for id := range k.GetDevices(string(pod.UID), container)[resource] {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)

@@ -36,7 +36,7 @@ type instance struct {
 func (m *machine) start(t *testing.T, name string, pool *deviceplugin.Pool) *instance {
 	t.Helper()
 	plugin, err := deviceplugin.New(deviceplugin.Config{
-		Resource: name, Pool: pool, Claims: deviceplugin.NewPodClaims(m.activePods), EnvVar: envVar,
+		Resource: name, Pool: pool, Claims: deviceplugin.NewPodClaims(m.knownPods), EnvVar: envVar,
 		Dir: m.dir, Clock: clock.RealClock{},
 		Timing: deviceplugin.Timing{Poll: time.Second, Retry: 100 * time.Millisecond},
 	})
@@ -115,6 +115,14 @@ func newPod(name string, wants map[string]int64) *corev1.Pod {
 
 func gpuPod(name string, amount int64) *corev1.Pod {
 	return newPod(name, map[string]int64{gpus: amount})
+}
+
+// withInit gives a Pod an init container that wants so many GPUs.
+func withInit(pod *corev1.Pod, amount int64) *corev1.Pod {
+	init := gpuPod("", amount).Spec.Containers[0]
+	init.Name = "init"
+	pod.Spec.InitContainers = append(pod.Spec.InitContainers, init)
+	return pod
 }
 
 // claim writes the scheduler's choice of GPUs into a Pod.

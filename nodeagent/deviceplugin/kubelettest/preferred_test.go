@@ -67,6 +67,70 @@ func TestClaimsOfPodsThatWaitAreKept(t *testing.T) {
 	}
 }
 
+// TestAnInitContainerDoesNotTakeItsPodsClaimAway has the kubelet give the app what
+// the init container had: it must be part of what was chosen for the app.
+func TestAnInitContainerDoesNotTakeItsPodsClaimAway(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		init     int64
+		wantInit []string
+	}{
+		"with less": {1, gpuIDs(2)}, "with as much": {2, gpuIDs(2, 5)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			k := m.startKubelet(t)
+			m.start(t, gpus, pool(t, tenGPUs()))
+			k.awaitAmount(t, gpus, amount{10, 10})
+			pod := claim(t, withInit(gpuPod("app", 2), test.init), gpuIDs(2, 5)...)
+			next := claim(t, gpuPod("next", 2), gpuIDs(0, 9)...)
+			next.CreationTimestamp = metav1.Unix(1000, 0)
+			m.bind(next)
+			k.mustAdmit(t, pod)
+			if err := k.admit(next); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.wantInit, k.devicesOf(pod, "init", gpus)); diff != "" {
+				t.Errorf("devices of the init container (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(gpuIDs(2, 5), k.devices(pod, gpus)); diff != "" {
+				t.Errorf("devices of the app (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(gpuIDs(0, 9), k.devices(next, gpus)); diff != "" {
+				t.Errorf("devices of the next Pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAPodThatTheAgentDoesNotKnowYet must not shift what is chosen to the Pods
+// after it.
+func TestAPodThatTheAgentDoesNotKnowYet(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	k := m.startKubelet(t)
+	m.start(t, gpus, pool(t, tenGPUs()))
+	k.awaitAmount(t, gpus, amount{10, 10})
+	missed := claim(t, gpuPod("missed", 2), gpuIDs(0, 1)...)
+	m.delay(missed, true)
+	k.mustAdmit(t, missed)
+	if diff := cmp.Diff(gpuIDs(6, 7), k.devices(missed, gpus)); diff != "" {
+		t.Errorf("devices of the Pod that was missed (-want +got):\n%s", diff)
+	}
+	m.delay(missed, false)
+	for place, name := range []string{"second", "third"} {
+		want := gpuIDs(2+place, 4+place)
+		pod := claim(t, gpuPod(name, 2), want...)
+		pod.CreationTimestamp = metav1.Unix(int64(1000+place), 0)
+		k.mustAdmit(t, pod)
+		if diff := cmp.Diff(want, k.devices(pod, gpus)); diff != "" {
+			t.Errorf("devices of the %s Pod (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // TestTheKubeletsTopologyManagerHasTheFirstWord has the kubelet insist on a NUMA
 // node, so that the plugin chooses among its devices.
 func TestTheKubeletsTopologyManagerHasTheFirstWord(t *testing.T) {

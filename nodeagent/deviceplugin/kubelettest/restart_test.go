@@ -116,6 +116,29 @@ func TestTheSocketIsDeleted(t *testing.T) {
 	if got := plugin.Status(); !got.Registered || got.Registrations != 1 {
 		t.Errorf("the connection was lost: %+v", got)
 	}
+	// The kubelet goes on with its old connection; whoever connects now must be
+	// served as well.
+	for _, name := range m.sockets(t) {
+		if name != "kubelet.sock" {
+			askPlugin(t, filepath.Join(m.dir, name))
+		}
+	}
+}
+
+// askPlugin connects to a plugin and calls it.
+func askPlugin(t *testing.T, socket string) {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	options, err := pluginapi.NewDevicePluginClient(conn).GetDevicePluginOptions(ctx, &pluginapi.Empty{}, grpc.WaitForReady(true))
+	if err != nil || !options.GetPreferredAllocationAvailable {
+		t.Errorf("GetDevicePluginOptions() = %v, %v", options, err)
+	}
 }
 
 func TestPluginsOverlap(t *testing.T) {

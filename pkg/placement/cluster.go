@@ -147,6 +147,11 @@ func (c *Cluster) put(n *node, pod *Pod, sign int) {
 func (c *Cluster) shift(n *node, use *Use, sign int) {
 	before := n.state
 	n.take(use, sign)
+	c.resettle(n, before)
+}
+
+// resettle finds the State of a node anew, which is in another one so far.
+func (c *Cluster) resettle(n *node, before *State) {
 	c.settle(n)
 	if n.state != before {
 		n.domain.remove(n, before)

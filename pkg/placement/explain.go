@@ -1,0 +1,117 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Explanation says why a gang does not fit, and what would help.
+type Explanation struct {
+	// Nodes is the number of nodes that were looked at.
+	Nodes int
+	// Refusals count the nodes by why they take no member of the role that fits
+	// worst, the most frequent reason first.
+	Refusals []Refusal
+	// Never is true if not even an empty cluster had room.
+	Never bool
+	// Remedies are changes each of which alone lets the gang fit, the smallest
+	// first. There may be none.
+	Remedies []Remedy
+}
+
+// Refusal is how many nodes give a reason.
+type Refusal struct {
+	Reason Reason
+	Nodes  int
+}
+
+// String is one line for a user: what nodes say and what would help.
+func (e *Explanation) String() string {
+	parts := make([]string, 0, len(e.Refusals))
+	for _, refusal := range e.Refusals {
+		parts = append(parts, fmt.Sprintf("%d: %s", refusal.Nodes, refusal.Reason))
+	}
+	text := fmt.Sprintf("of %d nodes (%s)", e.Nodes, strings.Join(parts, "; "))
+	if e.Never {
+		text = "never fits: " + text
+	}
+	remedies := make([]string, 0, len(e.Remedies))
+	for i := range e.Remedies {
+		remedies = append(remedies, e.Remedies[i].Text)
+	}
+	if len(remedies) > 0 {
+		text += ". What would help: " + strings.Join(remedies, "; or ")
+	}
+	return text
+}
+
+// Explain says why Plan finds no places for a gang. For a gang that fits it
+// returns nil.
+func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
+	if _, fits, err := c.Plan(g); err != nil || fits {
+		return nil, err
+	}
+	within := c.root
+	if g.Within != "" {
+		within = c.domain(g.Within)
+	}
+	e := &Explanation{Nodes: within.nodes, Refusals: c.refusals(within, c.worst(within, g))}
+	empty := c.emptied()
+	_, fits, err := empty.Plan(g)
+	if err != nil {
+		return nil, err
+	}
+	e.Never = !fits
+	for _, remedy := range c.remedies(g, e.Never) {
+		if remedy != nil {
+			e.Remedies = append(e.Remedies, *remedy)
+		}
+	}
+	return e, nil
+}
+
+// worst returns the request of the role of which the smallest part fits.
+func (c *Cluster) worst(within *Domain, g *Gang) *Request {
+	demands := c.demands(g)
+	return slices.MinFunc(demands, func(a, b demand) int {
+		return cmp.Compare(float64(within.Room(a.request))/float64(a.count), float64(within.Room(b.request))/float64(b.count))
+	}).request
+}
+
+// refusals counts why nodes can't take one more Pod of a request.
+func (c *Cluster) refusals(within *Domain, r *Request) []Refusal {
+	var counts [reasons]int
+	for _, members := range within.classes {
+		counts[members.state.fit(r)] += len(members.nodes)
+	}
+	var list []Refusal
+	for reason, nodes := range counts {
+		if nodes > 0 {
+			list = append(list, Refusal{Reason: Reason(reason), Nodes: nodes}) //nolint:gosec // fewer than reasons
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Refusal) int { return -cmp.Compare(a.Nodes, b.Nodes) })
+	return list
+}
+
+// emptied returns a cluster of the same nodes on which nothing runs.
+func (c *Cluster) emptied() *Cluster {
+	empty := NewCluster(firstFit{})
+	for _, n := range c.nodes {
+		_ = empty.SetNode(n.Node) // it was valid before
+	}
+	return empty
+}
+
+// firstFit is the policy for questions of yes or no.
+type firstFit struct{}
+
+func (firstFit) Begin(*Cluster, *Request)           {}
+func (firstFit) Epoch() uint64                      { return 0 }
+func (firstFit) Price(Step) float64                 { return 0 }
+func (firstFit) Surcharge(*Request, *State) float64 { return 0 }

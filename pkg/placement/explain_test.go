@@ -1,0 +1,199 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func explained(t *testing.T, c *Cluster, g *Gang) *Explanation {
+	t.Helper()
+	e, err := c.Explain(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// racks returns a cluster of leaves with nodes of 8 GPUs, of which the first
+// ones are in use: used[leaf][node].
+func racks(t *testing.T, model string, used [][]int) *Cluster {
+	t.Helper()
+	c := NewCluster(firstFit{})
+	for leaf, nodes := range used {
+		for i, gpus := range nodes {
+			name := fmt.Sprintf("%s-%d-%d", model, leaf, i)
+			node := Node{Name: name, CPU: 64000, Memory: 1 << 20, Slots: 100, Model: model, Domains: []string{fmt.Sprintf("leaf-%d", leaf)}}
+			for range 8 {
+				node.GPUs = append(node.GPUs, GPU{Memory: 80000, Group: 0, NUMA: 0})
+			}
+			if err := c.SetNode(node); err != nil {
+				t.Fatal(err)
+			}
+			for gpu := range gpus {
+				pod := Pod{Name: fmt.Sprintf("%s/%d", name, gpu), Node: name, Use: Use{CPU: 1000, Memory: 1000, GPUs: []int{gpu}, Percent: Card}}
+				if err := c.Place(pod); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return c
+}
+
+func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
+	t.Parallel()
+	eight := Shape{CPU: 8000, Memory: 1000, GPUs: 8}
+	tests := map[string]struct {
+		used [][]int
+		gang Gang
+		want string
+	}{
+		"two GPUs are short in a leaf": {
+			[][]int{{2, 0}, {8, 1}}, Gang{Roles: []Role{{Shape: eight, Min: 2, Max: 2}}, Level: 1, Required: true},
+			"of 4 nodes (3: has too few GPUs left; 1: fits). What would help: 2 GPUs short in leaf-0; or 1 of 2 Pods fit; or fits with 6 GPUs for each Pod",
+		},
+		"it fits in two leaves": {
+			[][]int{{0, 8}, {0, 8}}, Gang{Roles: []Role{{Shape: eight, Min: 2, Max: 2}}, Level: 1, Required: true},
+			"of 4 nodes (2: fits; 2: has too few GPUs left). What would help: 8 GPUs short in leaf-0; " +
+				"or fits in 2 domains (leaf-0, leaf-1) if one is preferred, not required; or 1 of 2 Pods fit; or fits with 4 GPUs for each Pod",
+		},
+		"another model is free": {
+			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 8, Models: []string{"a100"}}, Min: 1, Max: 1}}},
+			"never fits: of 1 nodes (1: has another GPU model). What would help: fits on h100 as well: on 1 node",
+		},
+		"no node has so many": {
+			[][]int{{0, 0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 16}, Min: 1, Max: 1}}},
+			"never fits: of 2 nodes (2: has fewer GPUs). What would help: fits with 8 GPUs for each Pod",
+		},
+		"too much CPU": {
+			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{CPU: 80000, GPUs: 1}, Min: 1, Max: 1}}},
+			"never fits: of 1 nodes (1: has less CPU or memory). What would help: fits with 64000m CPU for each Pod",
+		},
+		"too much GPU memory": {
+			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 1, GPUMemory: 90000}, Min: 1, Max: 1}}},
+			"never fits: of 1 nodes (1: has GPUs with less memory). What would help: fits on GPUs with 80000 MiB",
+		},
+		"another pool": {
+			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 1, Pool: "mine"}, Min: 1, Max: 1}}},
+			"never fits: of 1 nodes (1: is in another node pool). What would help: fits in other node pools: on 1 node",
+		},
+		"a share": {
+			[][]int{{8}}, Gang{Roles: []Role{{Shape: Shape{Share: 50}, Min: 3, Max: 3}}},
+			"of 1 nodes (1: has no GPU with so much left). What would help: 2 GPUs short",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := explained(t, racks(t, "h100", test.used), &test.gang)
+			if e == nil || e.String() != test.want {
+				t.Errorf("got\n%v\nwant\n%s", e, test.want)
+			}
+		})
+	}
+}
+
+func TestWhatFitsNeedsNoExplanation(t *testing.T) {
+	t.Parallel()
+	g := &Gang{Roles: []Role{{Shape: Shape{GPUs: 8}, Min: 1, Max: 1}}}
+	if e := explained(t, racks(t, "h100", [][]int{{0}}), g); e != nil {
+		t.Errorf("it is explained: %v", e)
+	}
+}
+
+// TestRemediesHelp applies each remedy of random gangs that do not fit.
+func TestRemediesHelp(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(3, 4))
+	explanations, seen := 0, map[RemedyKind]int{}
+	for range 400 {
+		used := make([][]int, 1+random.IntN(3))
+		for leaf := range used {
+			for range 1 + random.IntN(3) {
+				used[leaf] = append(used[leaf], random.IntN(9))
+			}
+		}
+		c := racks(t, "h100", used)
+		g := randomGang(random)
+		before := fingerprint(c)
+		e := explained(t, c, g)
+		if after := fingerprint(c); after != before {
+			t.Fatalf("explaining changed the cluster:\n%s\n%s", before, after)
+		}
+		if e == nil {
+			continue
+		}
+		explanations++
+		for i := range e.Remedies {
+			remedy := &e.Remedies[i]
+			seen[remedy.Kind]++
+			if !applied(t, racks(t, "h100", used), g, remedy) {
+				t.Fatalf("%s: the gang %+v still does not fit", remedy.Text, *g)
+			}
+		}
+	}
+	t.Logf("%d explanations, remedies: %v", explanations, seen)
+	if explanations < 100 || len(seen) < 7 {
+		t.Errorf("only %d explanations with remedies %v: this proves little", explanations, seen)
+	}
+}
+
+func randomGang(random *rand.Rand) *Gang {
+	g := &Gang{Level: random.IntN(2), Required: random.IntN(2) == 0}
+	for range 1 + random.IntN(2) {
+		members := 1 + random.IntN(4)
+		role := Role{Min: members, Max: members, Shape: Shape{CPU: int64(random.IntN(40)) * 2000, Memory: int64(random.IntN(3)) << 18}}
+		switch random.IntN(4) {
+		case 0:
+			role.Shape.Share = 10 + random.IntN(80)
+		default:
+			role.Shape.GPUs = 1 + random.IntN(9)
+		}
+		if random.IntN(5) == 0 {
+			role.Shape.Models = []string{"a100"}
+		}
+		if random.IntN(6) == 0 {
+			role.Shape.GPUMemory = 90000
+		}
+		if random.IntN(6) == 0 {
+			role.Shape.Pool = "mine"
+		}
+		g.Roles = append(g.Roles, role)
+	}
+	return g
+}
+
+// applied is true if a gang fits with a remedy.
+func applied(t *testing.T, c *Cluster, g *Gang, remedy *Remedy) bool {
+	t.Helper()
+	for name, gpus := range remedy.Free {
+		for pod, holds := range c.nodes[name].pods {
+			if slices.Contains(gpus, holds.GPUs[0]) {
+				c.Remove(pod)
+			}
+		}
+	}
+	if remedy.Gang != nil {
+		g = remedy.Gang
+	}
+	_, fits, err := c.Plan(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fits
+}
+
+// fingerprint shows what is free everywhere.
+func fingerprint(c *Cluster) string {
+	var lines []string
+	for _, n := range c.nodes {
+		lines = append(lines, fmt.Sprintf("%s %d %d %d %v %v", n.Name, n.cpu, n.memory, n.slots, n.free, n.state.free))
+	}
+	slices.Sort(lines)
+	return fmt.Sprint(lines)
+}

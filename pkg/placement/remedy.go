@@ -1,0 +1,237 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// RemedyKind is what a remedy changes.
+type RemedyKind string
+
+// The kinds of remedies, in the order in which they are offered: what asks
+// nothing of the user first.
+const (
+	FreeGPUs        RemedyKind = "FreeGPUs" // wait, or make room
+	DropTopology    RemedyKind = "DropTopology"
+	AcceptModels    RemedyKind = "AcceptModels"
+	ReduceGPUMemory RemedyKind = "ReduceGPUMemory"
+	AcceptPools     RemedyKind = "AcceptPools"
+	ReduceCPU       RemedyKind = "ReduceCPU"
+	ReduceMemory    RemedyKind = "ReduceMemory"
+	FewerMembers    RemedyKind = "FewerMembers"
+	FewerGPUs       RemedyKind = "FewerGPUs"
+)
+
+// Remedy is a change that lets a gang fit.
+type Remedy struct {
+	Kind RemedyKind
+	// Text says it in words: "2 GPUs short in leaf-3".
+	Text string
+	// Gang is the gang with the change; nil for FreeGPUs.
+	Gang *Gang
+	// Free has the GPUs that would have to be free, by node; only for FreeGPUs.
+	Free map[string][]int
+}
+
+// remedies returns what would help. Each was tried.
+func (c *Cluster) remedies(g *Gang, never bool) []*Remedy {
+	list := []*Remedy{}
+	if !never {
+		list = append(list, c.shortage(g))
+	}
+	for _, try := range []func(*Gang) *Remedy{
+		c.withoutTopology, c.withModels, c.withGPUMemory, c.withPools, c.withCPU, c.withMemory, c.withFewer, c.withFewerGPUs,
+	} {
+		list = append(list, try(g))
+	}
+	return list
+}
+
+// changed returns a copy of a gang with its roles' shapes changed.
+func changed(g *Gang, change func(*Shape)) *Gang {
+	other := *g
+	other.Roles = slices.Clone(g.Roles)
+	for i := range other.Roles {
+		change(&other.Roles[i].Shape)
+	}
+	return &other
+}
+
+// helps is true if a changed gang fits.
+func (c *Cluster) helps(g *Gang) bool {
+	_, fits, err := c.Plan(g)
+	return err == nil && fits
+}
+
+func (c *Cluster) withoutTopology(g *Gang) *Remedy {
+	if !g.Required || g.Level == 0 {
+		return nil
+	}
+	other := *g
+	other.Required = false
+	if !c.helps(&other) {
+		return nil
+	}
+	plan, _, _ := c.Plan(&other)
+	return &Remedy{Kind: DropTopology, Gang: &other, Text: fmt.Sprintf("fits in %d domains (%s) if one is preferred, not required", len(plan.Domains), some(plan.Domains))}
+}
+
+// some shows the first few of a list.
+func some(names []string) string {
+	const shown = 3
+	if len(names) > shown {
+		return strings.Join(names[:shown], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}
+
+func (c *Cluster) withModels(g *Gang) *Remedy {
+	constrained := false
+	other := changed(g, func(s *Shape) { constrained, s.Models = constrained || len(s.Models) > 0, nil })
+	if !constrained || !c.helps(other) {
+		return nil
+	}
+	if model := c.oneMoreModel(g); model != "" {
+		other = changed(g, func(s *Shape) { s.Models = withOne(s.Models, model) })
+		return &Remedy{Kind: AcceptModels, Gang: other, Text: fmt.Sprintf("fits on %s as well: %s", model, c.onNodes(other))}
+	}
+	return &Remedy{Kind: AcceptModels, Gang: other, Text: "fits without the model constraint: " + c.onNodes(other)}
+}
+
+// oneMoreModel returns a model that makes the difference alone.
+func (c *Cluster) oneMoreModel(g *Gang) string {
+	models := map[string]bool{}
+	for _, members := range c.root.classes {
+		models[members.state.kind.model] = members.state.kind.model != ""
+	}
+	for _, model := range slices.Sorted(maps.Keys(models)) {
+		if models[model] && c.helps(changed(g, func(s *Shape) { s.Models = withOne(s.Models, model) })) {
+			return model
+		}
+	}
+	return ""
+}
+
+// withOne adds a model to a list that is not empty: that would accept all.
+func withOne(models []string, model string) []string {
+	if len(models) == 0 {
+		return nil
+	}
+	return append(slices.Clone(models), model)
+}
+
+// onNodes says on how many nodes a gang's plan is.
+func (c *Cluster) onNodes(g *Gang) string {
+	plan, fits, err := c.Plan(g)
+	if err != nil || !fits {
+		return "nowhere"
+	}
+	nodes := map[string]bool{}
+	for i := range plan.Members {
+		nodes[plan.Members[i].Node] = true
+	}
+	if len(nodes) == 1 {
+		return "on 1 node"
+	}
+	return fmt.Sprintf("on %d nodes", len(nodes))
+}
+
+func (c *Cluster) withPools(g *Gang) *Remedy {
+	constrained := false
+	other := changed(g, func(s *Shape) { constrained, s.Pool = constrained || s.Pool != "", "" })
+	if !constrained || !c.helps(other) {
+		return nil
+	}
+	return &Remedy{Kind: AcceptPools, Gang: other, Text: "fits in other node pools: " + c.onNodes(other)}
+}
+
+func (c *Cluster) withGPUMemory(g *Gang) *Remedy {
+	var sizes []int64
+	for _, members := range c.root.classes {
+		sizes = append(sizes, members.state.kind.memories...)
+	}
+	slices.Sort(sizes)
+	for _, size := range slices.Backward(slices.Compact(sizes)) {
+		reduced := false
+		other := changed(g, func(s *Shape) { reduced, s.GPUMemory = reduced || s.GPUMemory > size, min(s.GPUMemory, size) })
+		if reduced && c.helps(other) {
+			return &Remedy{Kind: ReduceGPUMemory, Gang: other, Text: fmt.Sprintf("fits on GPUs with %d MiB", size)}
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) withCPU(g *Gang) *Remedy {
+	cpu, other := c.most(g, func(s *Shape) *int64 { return &s.CPU })
+	if other == nil {
+		return nil
+	}
+	return &Remedy{Kind: ReduceCPU, Gang: other, Text: fmt.Sprintf("fits with %dm CPU for each Pod", cpu)}
+}
+
+func (c *Cluster) withMemory(g *Gang) *Remedy {
+	memory, other := c.most(g, func(s *Shape) *int64 { return &s.Memory })
+	if other == nil {
+		return nil
+	}
+	return &Remedy{Kind: ReduceMemory, Gang: other, Text: fmt.Sprintf("fits with %d MiB memory for each Pod", memory)}
+}
+
+// most finds how much of a resource each member may ask for at most, in
+// hundredths of what it asks for.
+func (c *Cluster) most(g *Gang, field func(*Shape) *int64) (amount int64, other *Gang) {
+	const steps = 100
+	most := int64(0)
+	for i := range g.Roles {
+		most = max(most, *field(&g.Roles[i].Shape))
+	}
+	limited := func(limit int64) *Gang {
+		return changed(g, func(s *Shape) { *field(s) = min(*field(s), limit) })
+	}
+	if most == 0 || !c.helps(limited(0)) {
+		return 0, nil
+	}
+	tooMuch := sort.Search(steps, func(step int) bool { return !c.helps(limited(most * int64(step) / steps)) })
+	amount = most * int64(tooMuch-1) / steps
+	if amount == 0 {
+		return 0, nil // "with no CPU at all" is no advice
+	}
+	return amount, limited(amount)
+}
+
+// withFewer finds how many members fit, of a gang with one role.
+func (c *Cluster) withFewer(g *Gang) *Remedy {
+	if len(g.Roles) != 1 || g.Roles[0].Min < 2 {
+		return nil
+	}
+	with := func(members int) *Gang {
+		other := changed(g, func(*Shape) {})
+		other.Roles[0].Min, other.Roles[0].Max = members, max(members, 1)
+		return other
+	}
+	members := sort.Search(g.Roles[0].Min, func(fewer int) bool { return !c.helps(with(fewer + 1)) })
+	if members == 0 {
+		return nil
+	}
+	return &Remedy{Kind: FewerMembers, Gang: with(members), Text: fmt.Sprintf("%d of %d Pods fit", members, g.Roles[0].Min)}
+}
+
+// withFewerGPUs finds how many GPUs each Pod could have, of a gang with one role.
+func (c *Cluster) withFewerGPUs(g *Gang) *Remedy {
+	if len(g.Roles) != 1 || g.Roles[0].Shape.GPUs < 2 {
+		return nil
+	}
+	for gpus := g.Roles[0].Shape.GPUs - 1; gpus > 0; gpus-- {
+		other := changed(g, func(s *Shape) { s.GPUs = gpus })
+		if c.helps(other) {
+			return &Remedy{Kind: FewerGPUs, Gang: other, Text: fmt.Sprintf("fits with %d GPUs for each Pod", gpus)}
+		}
+	}
+	return nil
+}

@@ -3,10 +3,7 @@
 
 package placement
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // Place is where a Pod can run.
 type Place struct {
@@ -59,10 +56,7 @@ func (c *Cluster) placeOn(n *node, r *Request, cost float64) Place {
 		place.GPUs = []int{n.order[c.offer(n.state, r).position]}
 	case r.GPUs > 0:
 		place.Percent = Card
-		for _, position := range n.state.choose(r) {
-			place.GPUs = append(place.GPUs, n.order[position])
-		}
-		slices.Sort(place.GPUs)
+		place.GPUs = n.cards(n.state.choose(r))
 	}
 	return place
 }

@@ -1,0 +1,27 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package packing is the policy that keeps nodes useful for what is asked for.
+//
+// Every State of a node has a potential, in GPUs: what the cluster loses by the
+// node being as it is. A placement costs the difference that it makes:
+//
+//		price = potential(after) - potential(before) + extras
+//		potential = - Earnings·earnings + Stranding·stranded - Worth·Σ worth(rest of a card)
+//
+//	  - earnings: how many of its GPUs the node can still fill, on average over
+//	    futures drawn from the mix of requests. It is the counterpart of the expected
+//	    fragmentation of FGD (Weng et al., "Beware of Fragmentation", USENIX ATC '23),
+//	    but lets several requests share the node.
+//	  - stranded: free GPUs without the CPU that GPUs usually need.
+//	  - worth: what the rest of a card can serve, the dual price of filling cards with
+//	    patterns of shares (Gilmore and Gomory's cutting stock problem). Nobody can use
+//	    the last 19 percent of a card if nobody asks for so little.
+//
+// The extras: models that others depend on cost more (scarcity), untouched nodes
+// are kept for requests of whole nodes (reserve), and of places that are otherwise
+// equal the tighter one is taken (CPUFit, ShareFit).
+//
+// All that is learned online from the requests that have arrived, the Mix; nothing
+// is known of the future. What each term is worth is in docs/benchmarks.md.
+package packing

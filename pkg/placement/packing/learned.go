@@ -1,0 +1,108 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import (
+	"math/rand/v2"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// learned is what follows from the mix and the nodes.
+type learned struct {
+	// cpuPerPercent is the CPU that requests for GPUs ask for, in milli-cores for
+	// each percent of a GPU.
+	cpuPerPercent float64
+	worth         *worth
+	futures       [][]*placement.Request
+	// scarcity is by model, for each GPU.
+	scarcity map[string]float64
+	// wholeNodes is the part of the demand for GPUs that wants all GPUs of the
+	// largest nodes, and wholeNodeCPU the CPU that it wants with them.
+	wholeNodes   float64
+	wholeNodeCPU int64
+	// cards is how many GPUs the largest nodes have.
+	cards int
+	// largestCPU is what the largest node has, in milli-cores.
+	largestCPU float64
+}
+
+// unlearned is what is assumed before anything is known: 11 cores for each GPU,
+// and that rests of cards are worth what they are.
+func unlearned() learned {
+	return learned{cpuPerPercent: 110, worth: proportional(), largestCPU: 128000}
+}
+
+// stock is what the nodes have.
+type stock struct {
+	// gpus is by model.
+	gpus       map[string]float64
+	total      float64
+	cards      int
+	largestCPU float64
+}
+
+func stockOf(cluster *placement.Cluster) stock {
+	has := stock{gpus: map[string]float64{}, largestCPU: 1}
+	cluster.Root().States(func(s *placement.State, nodes int) {
+		has.gpus[s.Model()] += float64(s.Cards() * nodes)
+		has.total += float64(s.Cards() * nodes)
+		has.cards = max(has.cards, s.Cards())
+		has.largestCPU = max(has.largestCPU, float64(s.CPUCapacity()))
+	})
+	return has
+}
+
+// learn derives everything from the mix.
+func learn(mix []Weighted, has stock, parameters Parameters) learned {
+	l := unlearned()
+	l.cards, l.largestCPU = has.cards, has.largestCPU
+	demand := demandOf(mix, has.cards)
+	if demand.percent == 0 {
+		return l
+	}
+	l.cpuPerPercent = demand.cpu / demand.percent
+	l.worth = newWorth(demand.bySize[:])
+	l.futures = futuresOf(mix, rand.New(rand.NewPCG(1, 2))) //nolint:gosec // the same futures every time
+	l.scarcity = scarcityOf(mix, has, parameters.Rarity)
+	l.wholeNodes = demand.wholePercent / demand.percent
+	if demand.whole > 0 {
+		l.wholeNodeCPU = int64(demand.wholeCPU / demand.whole)
+	}
+	return l
+}
+
+// demand sums up the requests for GPUs, weighted.
+type demand struct {
+	percent, cpu float64
+	// bySize is how often cards are asked for by how much of a card, in percent.
+	bySize [placement.Card + 1]float64
+	// whole is how often all cards of a largest node are asked for, with how many
+	// percent and how much CPU in all.
+	whole, wholePercent, wholeCPU float64
+}
+
+func demandOf(mix []Weighted, cards int) demand {
+	var d demand
+	for _, one := range mix {
+		r := one.Request
+		percent := one.Weight * float64(r.Percent())
+		if percent == 0 {
+			continue
+		}
+		d.percent += percent
+		d.cpu += one.Weight * float64(r.CPU)
+		if r.Share > 0 {
+			d.bySize[r.Share] += one.Weight
+		} else {
+			d.bySize[placement.Card] += one.Weight * float64(r.GPUs)
+		}
+		if r.GPUs == cards {
+			d.whole += one.Weight
+			d.wholePercent += percent
+			d.wholeCPU += one.Weight * float64(r.CPU)
+		}
+	}
+	return d
+}

@@ -1,0 +1,99 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import "falldio.github.io/gpu-controller/pkg/placement"
+
+const (
+	// firstRefresh is after how many requests the policy begins to know the mix;
+	// then it learns anew whenever that number has doubled, and at the latest
+	// after refreshEvery.
+	firstRefresh = 16
+	refreshEvery = 1024
+)
+
+// Policy is a placement.Policy that learns.
+type Policy struct {
+	parameters Parameters
+	mix        *Mix
+	learned    learned
+	// epoch counts what was learned; refreshAt is when it is learned anew.
+	epoch     uint64
+	refreshAt int
+	// reserve is the price of an untouched node at the current decision.
+	reserve float64
+}
+
+var _ placement.Policy = (*Policy)(nil)
+
+// New returns a Policy that has seen no requests.
+func New(parameters Parameters) *Policy {
+	return &Policy{parameters: parameters, mix: NewMix(parameters.HalfLife), learned: unlearned(), refreshAt: firstRefresh}
+}
+
+// Mix is what the policy has seen. A prior may be added to it.
+func (p *Policy) Mix() *Mix { return p.mix }
+
+// Learn counts a request that has arrived, and at times reconsiders all prices.
+func (p *Policy) Learn(cluster *placement.Cluster, r *placement.Request) {
+	p.mix.Add(r)
+	if p.mix.Seen() >= p.refreshAt {
+		p.Refresh(cluster)
+	}
+}
+
+// Refresh reconsiders all prices now: after a prior was added to the mix, or the
+// cluster has changed.
+func (p *Policy) Refresh(cluster *placement.Cluster) {
+	p.refreshAt = p.mix.Seen() + min(max(p.mix.Seen(), firstRefresh), refreshEvery)
+	p.learned = learn(p.mix.Popular(), stockOf(cluster), p.parameters)
+	p.epoch++
+}
+
+// Epoch implements placement.Policy.
+func (p *Policy) Epoch() uint64 { return p.epoch }
+
+// Begin implements placement.Policy.
+func (p *Policy) Begin(cluster *placement.Cluster, r *placement.Request) {
+	p.reserve = p.parameters.Reserve * p.shortOfUntouched(cluster, r)
+}
+
+// Surcharge implements placement.Policy.
+func (p *Policy) Surcharge(_ *placement.Request, before *placement.State) float64 {
+	if p.reserve > 0 && p.learned.untouched(before) {
+		return p.reserve
+	}
+	return 0
+}
+
+// Price implements placement.Policy.
+func (p *Policy) Price(step placement.Step) float64 {
+	price := p.potential(step.After) - p.potential(step.Before)
+	r := step.Request
+	if r.Percent() == 0 {
+		return price + p.parameters.CPUFit*float64(step.After.CPU())/p.learned.largestCPU
+	}
+	price += p.parameters.Scarcity * p.learned.scarcity[step.Before.Model()] * gpus(r.Percent())
+	if r.Share > 0 {
+		price += p.parameters.ShareFit * gpus(step.CardFree-r.Share)
+	}
+	return price
+}
+
+// potential is what the cluster loses by a node being in a State, in GPUs.
+func (p *Policy) potential(s *placement.State) float64 {
+	cached := s.Cached()
+	if cached.Epoch == p.epoch+1 { // 0 is a State that was never looked at
+		return cached.Number
+	}
+	value := p.parameters.Stranding*p.stranded(s) - p.parameters.Earnings*earnings(s, p.learned.futures)
+	for _, free := range s.Free() {
+		value -= p.parameters.Worth * p.learned.worth[free]
+	}
+	*cached = placement.Value{Epoch: p.epoch + 1, Number: value}
+	return value
+}
+
+// gpus converts percent of a GPU.
+func gpus(percent int) float64 { return float64(percent) / placement.Card }

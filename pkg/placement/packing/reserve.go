@@ -1,0 +1,40 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import "falldio.github.io/gpu-controller/pkg/placement"
+
+const (
+	// enough is the part of the untouched nodes that may be needed before they
+	// become expensive; from all on they cost the full price.
+	enough = 0.3
+	// oneMore is that one more request for a whole node may always come, in nodes.
+	oneMore = 0.5
+)
+
+// shortOfUntouched is how short untouched nodes are, from 0 to 1, for a request
+// that needs no whole node: the nodes that the free GPUs will be asked for as
+// whole nodes, by those that are left.
+func (p *Policy) shortOfUntouched(cluster *placement.Cluster, r *placement.Request) float64 {
+	if r.Percent() == 0 || r.GPUs >= p.learned.cards || p.learned.cards < 2 {
+		return 0
+	}
+	left, free := 0, 0
+	cluster.Root().States(func(s *placement.State, nodes int) {
+		free += s.Percent() * nodes
+		if p.learned.untouched(s) {
+			left += nodes
+		}
+	})
+	if left == 0 {
+		return 0
+	}
+	needed := p.learned.wholeNodes*gpus(free)/float64(p.learned.cards) + oneMore
+	return min(1, max(0, (needed/float64(left)-enough)/(1-enough)))
+}
+
+// untouched is true for a node that could take a request for a whole one.
+func (l *learned) untouched(s *placement.State) bool {
+	return s.Whole() == l.cards && s.CPU() >= l.wholeNodeCPU
+}

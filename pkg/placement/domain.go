@@ -21,7 +21,11 @@ type Domain struct {
 	// classes are the nodes by their State, in no order.
 	classes []*class
 	byState map[*State]*class
-	nodes   int
+	// idle are the classes of nodes with GPUs of which nobody uses any.
+	idle  []*class
+	nodes int
+	// percent is what is free of all GPUs.
+	percent int
 	// version counts changes; room is how many Pods of each request, by its id,
 	// there was room for at some version.
 	version uint64
@@ -36,9 +40,14 @@ type room struct {
 // class is the nodes of a domain that are in one State.
 type class struct {
 	state *State
-	index int // in Domain.classes
-	// nodes are in the order of their names.
+	// index is the place in Domain.classes, idle that in Domain.idle.
+	index, idle int
+	// nodes are in the order of their names. They are the part of all from head
+	// on: nodes are mostly taken from the front, and go back there when a trial
+	// is undone.
 	nodes []*node
+	all   []*node
+	head  int
 }
 
 func newDomain(name string, level int, parent *Domain) *Domain {
@@ -66,6 +75,7 @@ func (d *Domain) add(n *node) {
 	for ; d != nil; d = d.parent {
 		d.classOf(n.state).add(n)
 		d.nodes++
+		d.percent += n.state.percent
 		d.version++
 	}
 }
@@ -77,6 +87,7 @@ func (d *Domain) remove(n *node, state *State) {
 		members := d.byState[state]
 		members.remove(n)
 		d.nodes--
+		d.percent -= state.percent
 		d.version++
 		if len(members.nodes) == 0 {
 			d.drop(members)
@@ -88,9 +99,12 @@ func (d *Domain) classOf(state *State) *class {
 	if known := d.byState[state]; known != nil {
 		return known
 	}
-	made := &class{state: state, index: len(d.classes)}
+	made := &class{state: state, index: len(d.classes), idle: len(d.idle)}
 	d.byState[state] = made
 	d.classes = append(d.classes, made)
+	if state.idle() {
+		d.idle = append(d.idle, made)
+	}
 	state.users++
 	return made
 }
@@ -101,6 +115,12 @@ func (d *Domain) drop(gone *class) {
 	d.classes[gone.index].index = gone.index
 	d.classes[last] = nil
 	d.classes = d.classes[:last]
+	if gone.state.idle() {
+		last := len(d.idle) - 1
+		d.idle[gone.idle] = d.idle[last]
+		d.idle[gone.idle].idle = gone.idle
+		d.idle = d.idle[:last]
+	}
 	delete(d.byState, gone.state)
 	gone.state.users--
 }
@@ -128,6 +148,16 @@ func (d *Domain) States(do func(state *State, nodes int)) {
 	}
 }
 
+// Idle is States but for nodes with GPUs of which nobody uses any.
+func (d *Domain) Idle(do func(state *State, nodes int)) {
+	for _, members := range d.idle {
+		do(members.state, len(members.nodes))
+	}
+}
+
+// Percent is what is free of all GPUs, in percent of one.
+func (d *Domain) Percent() int { return d.percent }
+
 func (c *class) search(n *node) int {
 	return sort.Search(len(c.nodes), func(i int) bool { return c.nodes[i].Name >= n.Name })
 }
@@ -137,14 +167,32 @@ func (c *class) add(n *node) {
 	if at > 0 && c.nodes[at-1].Name > n.Name { // else it comes in order
 		at = c.search(n)
 	}
-	c.nodes = slices.Insert(c.nodes, at, n)
+	if c.head > 0 && at <= len(c.nodes)/2 {
+		c.head--
+		c.nodes = c.all[c.head:]
+		copy(c.nodes, c.nodes[1:at+1])
+		c.nodes[at] = n
+		return
+	}
+	if c.head > len(c.nodes) { // what was taken from the front never came back
+		c.all = slices.Delete(c.all, 0, c.head)
+		c.head = 0
+	}
+	c.all = slices.Insert(c.all, c.head+at, n)
+	c.nodes = c.all[c.head:]
 }
 
 func (c *class) remove(n *node) {
-	if c.nodes[0] == n { // the usual case costs no copy
-		c.nodes = c.nodes[1:]
-		return
+	at := 0
+	if c.nodes[0] != n {
+		at = c.search(n)
 	}
-	at := c.search(n)
-	c.nodes = slices.Delete(c.nodes, at, at+1)
+	if at <= len(c.nodes)/2 {
+		copy(c.nodes[1:at+1], c.nodes[:at])
+		c.nodes[0] = nil
+		c.head++
+	} else {
+		c.all = slices.Delete(c.all, c.head+at, c.head+at+1)
+	}
+	c.nodes = c.all[c.head:]
 }

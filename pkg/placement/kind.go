@@ -24,7 +24,7 @@ type kind struct {
 	cells []cell
 	// memories are the GPUs' memories by position, in MiB.
 	memories []int64
-	// whole is true if every card has the same memory and all are in one cell.
+	// uniform is true if every card has the same memory and all are in one cell.
 	uniform bool
 }
 

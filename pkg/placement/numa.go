@@ -46,30 +46,50 @@ func (n *node) twins(position int) []int {
 // onFewestNUMANodes chooses cards: from the NUMA node with the fewest free ones
 // that suffice, or else from those with the most.
 func (n *node) onFewestNUMANodes(positions []int, count int) []int {
-	byNode := map[int][]int{}
+	free := make([]int, 0, len(positions))
 	for _, position := range positions {
-		card := n.order[position]
-		byNode[n.GPUs[card].NUMA] = append(byNode[n.GPUs[card].NUMA], card)
+		free = append(free, n.order[position])
 	}
-	groups := make([][]int, 0, len(byNode))
-	for _, group := range byNode {
-		slices.Sort(group)
-		groups = append(groups, group)
+	slices.SortFunc(free, func(a, b int) int { return cmp.Or(cmp.Compare(n.GPUs[a].NUMA, n.GPUs[b].NUMA), cmp.Compare(a, b)) })
+	for chosen := 0; chosen < count; {
+		from, to := n.bestNUMANode(free[chosen:], count-chosen)
+		chosen += moveToFront(free[chosen:], from, min(to, from+count-chosen))
 	}
-	var cards []int
-	for len(cards) < count {
-		missing := count - len(cards)
-		best := slices.MinFunc(groups, func(a, b []int) int {
-			if (len(a) >= missing) != (len(b) >= missing) {
-				return -cmp.Compare(min(len(a), missing), min(len(b), missing))
-			}
-			if len(a) >= missing {
-				return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a[0], b[0]))
-			}
-			return cmp.Or(-cmp.Compare(len(a), len(b)), cmp.Compare(a[0], b[0]))
-		})
-		cards = append(cards, best[:min(missing, len(best))]...)
-		groups = slices.DeleteFunc(groups, func(group []int) bool { return group[0] == best[0] })
+	return free[:count]
+}
+
+// bestNUMANode returns the range of the cards of one NUMA node among cards that
+// are in the order of their NUMA nodes.
+func (n *node) bestNUMANode(cards []int, missing int) (from, to int) {
+	for begin := 0; begin < len(cards); {
+		end := begin + 1
+		for end < len(cards) && n.GPUs[cards[end]].NUMA == n.GPUs[cards[begin]].NUMA {
+			end++
+		}
+		if to == 0 || tighter(end-begin-missing, to-from-missing) {
+			from, to = begin, end
+		}
+		begin = end
 	}
-	return cards
+	return from, to
+}
+
+// moveToFront brings a range to the front and returns its length; the others keep
+// their order.
+func moveToFront(cards []int, from, to int) int {
+	for i := range to - from {
+		card := cards[from+i]
+		copy(cards[i+1:], cards[i:from+i])
+		cards[i] = card
+	}
+	return to - from
+}
+
+// tighter compares what would remain of two groups of cards, negative if they are
+// too few: the smallest rest, or else the most cards.
+func tighter(a, b int) bool {
+	if a >= 0 && b >= 0 {
+		return a < b
+	}
+	return a > b
 }

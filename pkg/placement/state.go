@@ -63,6 +63,9 @@ func (s *State) Percent() int { return s.percent }
 // Whole is the number of cards that nobody uses.
 func (s *State) Whole() int { return s.whole }
 
+// idle is true for a node with GPUs of which nobody uses any.
+func (s *State) idle() bool { return s.whole > 0 && s.whole == s.kind.gpus }
+
 // Cached is for the policy's own use.
 func (s *State) Cached() *Value { return &s.value }
 

@@ -20,9 +20,8 @@ func (p *Policy) shortOfUntouched(cluster *placement.Cluster, r *placement.Reque
 	if r.Percent() == 0 || r.GPUs >= p.learned.cards || p.learned.cards < 2 {
 		return 0
 	}
-	left, free := 0, 0
-	cluster.Root().States(func(s *placement.State, nodes int) {
-		free += s.Percent() * nodes
+	left := 0
+	cluster.Root().Idle(func(s *placement.State, nodes int) {
 		if p.learned.untouched(s) {
 			left += nodes
 		}
@@ -30,7 +29,7 @@ func (p *Policy) shortOfUntouched(cluster *placement.Cluster, r *placement.Reque
 	if left == 0 {
 		return 0
 	}
-	needed := p.learned.wholeNodes*gpus(free)/float64(p.learned.cards) + oneMore
+	needed := p.learned.wholeNodes*gpus(cluster.Root().Percent())/float64(p.learned.cards) + oneMore
 	return min(1, max(0, (needed/float64(left)-enough)/(1-enough)))
 }
 

@@ -43,6 +43,14 @@ test: build ## Run all tests, those on a real API server included
 bench-nodeagent: build ## Measure a poll and a labelling of the node agent
 	$(GO) run -ldflags "$(LAZY)" ./bench/nodeagent --localcluster=$(BIN)/localcluster
 
+.PHONY: bench-placement
+bench-placement: ## Measure how placing scales with the number of nodes
+	$(GO) test -run '^$$' -bench . ./bench/placement
+
+.PHONY: bench-openb
+bench-openb: ## Replay the openb traces in the folder DATA and rewrite docs/benchmarks.md
+	$(GO) run ./bench/openb --data=$(DATA) --report=docs
+
 .PHONY: verify
 verify: lint ## Check formatting, lint, generated code, manifests and go.mod
 	hack/verify-codegen.sh

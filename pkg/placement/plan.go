@@ -139,31 +139,31 @@ func orders(demands []demand) [][]demand {
 
 // extend places members above the minimum where there is room.
 func (p *planner) extend(start *Domain) {
-	within := start
-	if p.gang.Level > 0 && p.gang.Required && len(p.taken) > 0 {
-		within = p.taken[0].node.domain.above(p.gang.Level)
-	}
 	for i := range p.gang.Roles {
 		role := &p.gang.Roles[i]
-		request := p.cluster.Request(role.Shape)
+		one := demand{role: i, request: p.cluster.Request(role.Shape), count: 1}
 		for range role.Max - role.Min {
-			if !p.takeNear(i, request, within) {
+			if !p.join(one, start) {
 				break
 			}
 		}
 	}
 }
 
-// takeNear places a member beside others if it can.
-func (p *planner) takeNear(role int, r *Request, within *Domain) bool {
-	if p.gang.Level > 0 {
-		for _, near := range p.domains() {
-			if near.Room(r) > 0 && p.take(role, r, near) {
-				return true
-			}
+// join places one more member, beside others if it can.
+func (p *planner) join(one demand, start *Domain) bool {
+	if p.gang.Level <= start.Level {
+		return p.take(one.role, one.request, start)
+	}
+	for _, near := range p.domains() {
+		if near.Room(one.request) > 0 && p.take(one.role, one.request, near) {
+			return true
 		}
 	}
-	return p.take(role, r, within)
+	if p.gang.Required && len(p.taken) > 0 {
+		return false
+	}
+	return p.place(start, []demand{one})
 }
 
 // domains returns the domains of the gang's level that it is in, in the order in

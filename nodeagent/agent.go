@@ -65,10 +65,8 @@ func (a *agent) run(ctx context.Context, synced <-chan struct{}) error {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "node", a.node)
 	ctx = klog.NewContext(ctx, logger)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		a.monitor.Watch(ctx)
-		return nil
-	})
+	// It is not waited for: it may hang in the driver, as jobs may.
+	go a.monitor.Watch(ctx)
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():

@@ -11,8 +11,9 @@ type Snapshot struct {
 	// Taken is when the poll ended that this is the result of; zero before the
 	// first one.
 	Taken time.Time
-	// Problem is why there are no GPUs, if it is not because the node has none:
-	// it is ErrUnavailable, or whatever opening the Source returned.
+	// Problem is why nothing is known of the GPUs, if it is not because the node
+	// has none: it is ErrUnavailable, or whatever opening the Source returned, or
+	// that it does not return.
 	Problem error
 	Driver  Driver
 	// Devices are the GPUs in the order of their indexes.
@@ -27,7 +28,7 @@ type Device struct {
 	// NVLinkGroup is the same number for GPUs that reach each other over NVLink,
 	// or Unknown.
 	NVLinkGroup int
-	// Values is the last sample; nil if there is none.
+	// Values is what the last poll measured; nil if it could not.
 	Values Values
 	// Fault is why the GPU must not be used; nil if it is healthy.
 	Fault *Fault
@@ -51,4 +52,7 @@ type Fault struct {
 	// BootID is the machine's boot in which the fault was noticed: another boot
 	// has reset the GPU.
 	BootID string
+	// ResetCounters are the counters that a reset sets back, as they were when
+	// the need for a reset was noticed: a lower one shows that there was one.
+	ResetCounters Values
 }

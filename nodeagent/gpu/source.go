@@ -10,8 +10,9 @@ import (
 
 // Source is where GPUs come from: NVIDIA's library or a simulation.
 //
-// Calls block as long as the driver does; it can't be interrupted. Only Watch
-// may run at the same time as another call.
+// Calls block as long as the driver does; it can't be interrupted. Watch may run
+// at the same time as any other call, and Read at the same time for different
+// GPUs. No Read may be under way when Open or Close is called.
 type Source interface {
 	// Open connects to the driver and finds the GPUs. It fails with an error
 	// that is ErrUnavailable while there is no driver or no library; it may be
@@ -35,8 +36,8 @@ var (
 	ErrLost        = errors.New("the GPU is lost")
 	ErrStale       = errors.New("the connection to the GPU driver must be renewed")
 	// ErrRestart comes with ErrUnavailable if the library in this process's memory
-	// does not fit the driver, as after an upgrade. It can't be replaced: the
-	// process must end and be started again.
+	// does not fit the driver, as after an upgrade. It can't be replaced: if it
+	// did fit once, the process must end and be started again.
 	ErrRestart     = errors.New("this process must be restarted")
 	ErrUnsupported = errors.New("not supported")
 )

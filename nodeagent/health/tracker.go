@@ -19,6 +19,9 @@ const (
 	ReasonECC           = "ECC"
 	ReasonUnreadable    = "Unreadable"
 	ReasonResetRequired = "ResetRequired"
+	// ReasonNoDriver is that of GPUs that were there while there is no driver. It
+	// is not a fault of theirs, and no Tracker finds it.
+	ReasonNoDriver = "NoDriver"
 )
 
 // unreadableAfter is how many polls in a row may fail before a GPU counts as
@@ -42,10 +45,15 @@ type state struct {
 	silent bool
 	// failures counts failed polls since the last one that worked.
 	failures int
-	// counters are the last values of the counters that a reset sets back.
+	// counters are the last values of the counters that a reset sets back; nil
+	// before the first poll.
 	counters gpu.Values
-	xids     map[uint64]uint64
-	lastXID  uint64
+	// tells is true once the driver has told whether this GPU needs a reset.
+	tells bool
+	// undecided is true until the driver has told what an XID demands.
+	undecided bool
+	xids      map[uint64]uint64
+	lastXID   uint64
 }
 
 // NewTracker returns a Tracker that knows no GPU. bootID identifies the
@@ -71,13 +79,19 @@ func (t *Tracker) Known(uuids ...string) {
 }
 
 // Restore takes over a fault that an earlier life of the agent has found. The
-// recovery period begins anew.
+// recovery period begins anew. The GPU may have been reset in between: the agent
+// must be stopped for that. Its counters tell, those of the next poll or of the
+// last one.
 func (t *Tracker) Restore(uuid string, fault gpu.Fault, now time.Time) {
-	if fault.BootID != t.bootID && t.bootID != "" {
-		fault.NeedsReset, fault.BootID = false, "" // booting was one
-	}
 	known := t.state(uuid)
 	known.fault, known.lastTrouble = &fault, now
+	booted := fault.BootID != t.bootID && t.bootID != ""
+	switch {
+	case booted, wentBack(fault.ResetCounters, known.counters):
+		known.resetDone()
+	case known.counters == nil:
+		known.counters = fault.ResetCounters
+	}
 }
 
 // Report takes in an event.
@@ -103,7 +117,10 @@ func (t *Tracker) reportXID(known *state, xid uint64, now time.Time) {
 	if reaction == Ignore {
 		return
 	}
-	t.trouble(known, fmt.Sprintf("XID%d", xid), reaction == Reset, now)
+	// The next poll shows what a driver demands that tells it. To assume the worst
+	// until then would be to announce it, and to take it back.
+	known.undecided = known.undecided || reaction == Reset && known.tells
+	t.trouble(known, fmt.Sprintf("XID%d", xid), reaction == Reset && !known.tells, now)
 }
 
 // trouble makes a GPU unhealthy, or prolongs that it is. The first reason stays:
@@ -115,7 +132,7 @@ func (t *Tracker) trouble(known *state, reason string, needsReset bool, now time
 	}
 	if needsReset && !known.fault.NeedsReset {
 		changed := *known.fault
-		changed.NeedsReset, changed.BootID = true, t.bootID
+		changed.NeedsReset, changed.BootID, changed.ResetCounters = true, t.bootID, known.counters
 		known.fault = &changed
 	}
 }
@@ -146,19 +163,31 @@ func (t *Tracker) Observe(sample gpu.Sample, now time.Time) {
 	if known.wasReset(sample) {
 		known.settle(now)
 	}
-	if sample.Action == gpu.ActionNone && known.fault != nil {
-		known.resetDone() // the driver says that none is needed
-	}
-	if sample.Action == gpu.ActionReset {
-		t.trouble(known, ReasonResetRequired, true, now)
-	}
-	if before, counted := known.counters[gpu.ECCUncorrected]; counted && sample.Values[gpu.ECCUncorrected] > before {
+	before, counted := known.counters[gpu.ECCUncorrected]
+	known.remember(sample)
+	if counted && sample.Values[gpu.ECCUncorrected] > before {
 		t.trouble(known, ReasonECC, sample.Action != gpu.ActionNone, now)
 	}
-	known.remember(sample)
+	t.heed(known, sample.Action, now)
 	if known.fault != nil && !known.fault.NeedsReset && now.Sub(known.lastTrouble) >= t.policy.RecoveryPeriod {
 		known.fault = nil
 	}
+}
+
+// heed takes in what the driver wants to be done with a GPU.
+func (t *Tracker) heed(known *state, action gpu.Action, now time.Time) {
+	known.tells = known.tells || action != gpu.ActionUnknown
+	switch action {
+	case gpu.ActionNone:
+		known.resetDone()
+	case gpu.ActionReset:
+		t.trouble(known, ReasonResetRequired, true, now)
+	case gpu.ActionUnknown:
+		if known.undecided && known.fault != nil {
+			t.trouble(known, known.fault.Reason, true, now)
+		}
+	}
+	known.undecided = false
 }
 
 // resetCounters begin at zero after a reset of the GPU or a reload of its
@@ -169,13 +198,15 @@ var resetCounters = []gpu.Quantity{gpu.Energy, gpu.ECCCorrected, gpu.ECCUncorrec
 // fallen off the bus answers again only after that; else a counter that went
 // back tells.
 func (s *state) wasReset(sample gpu.Sample) bool {
-	if s.silent {
-		return true
-	}
+	return s.silent || wentBack(s.counters, sample.Values)
+}
+
+// wentBack is true if a counter that both have is lower afterwards.
+func wentBack(before, after gpu.Values) bool {
 	for _, counter := range resetCounters {
-		before, knownBefore := s.counters[counter]
-		after, knownAfter := sample.Values[counter]
-		if knownBefore && knownAfter && after < before {
+		old, knownBefore := before[counter]
+		now, knownAfter := after[counter]
+		if knownBefore && knownAfter && now < old {
 			return true
 		}
 	}
@@ -184,7 +215,7 @@ func (s *state) wasReset(sample gpu.Sample) bool {
 
 // settle begins the recovery period.
 func (s *state) settle(now time.Time) {
-	s.silent = false
+	s.silent, s.undecided = false, false
 	s.counters = nil
 	if s.fault != nil {
 		s.lastTrouble = now
@@ -192,14 +223,17 @@ func (s *state) settle(now time.Time) {
 	}
 }
 
+// resetDone ends the need for a reset, if there is one.
 func (s *state) resetDone() {
-	if s.fault.NeedsReset {
+	if s.fault != nil && s.fault.NeedsReset {
 		changed := *s.fault
-		changed.NeedsReset, changed.BootID = false, ""
+		changed.NeedsReset, changed.BootID, changed.ResetCounters = false, "", nil
 		s.fault = &changed
 	}
 }
 
+// remember keeps the counters of a sample. A need for a reset that was noticed
+// before any sample takes them over.
 func (s *state) remember(sample gpu.Sample) {
 	s.counters = gpu.Values{}
 	for _, counter := range resetCounters {
@@ -207,11 +241,33 @@ func (s *state) remember(sample gpu.Sample) {
 			s.counters[counter] = value
 		}
 	}
+	if s.fault != nil && s.fault.NeedsReset && s.fault.ResetCounters == nil {
+		changed := *s.fault
+		changed.ResetCounters = s.counters
+		s.fault = &changed
+	}
 }
 
 // Fault returns why a GPU must not be used, or nil. The result is not changed
 // later.
 func (t *Tracker) Fault(uuid string) *gpu.Fault { return t.state(uuid).fault }
+
+// Faults returns all faults by UUID.
+func (t *Tracker) Faults() map[string]*gpu.Fault {
+	faults := map[string]*gpu.Fault{}
+	for uuid, known := range t.gpus {
+		if known.fault != nil {
+			faults[uuid] = known.fault
+		}
+	}
+	return faults
+}
+
+// Silent is true if a GPU does not answer, and not only for a moment.
+func (t *Tracker) Silent(uuid string) bool {
+	known := t.state(uuid)
+	return known.silent || known.failures >= unreadableAfter
+}
 
 // XIDs returns how often each XID was reported, and the last one. The result is
 // not changed later.

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"falldio.github.io/gpu-controller/nodeagent/gpu"
 )
 
@@ -26,11 +28,22 @@ type story struct {
 
 func newStory(t *testing.T) *story {
 	t.Helper()
-	policy := DefaultPolicy()
-	policy.RecoveryPeriod = period
-	s := &story{T: t, tracker: NewTracker(policy, boot), now: time.Unix(1_000_000, 0)}
+	s := &story{T: t, tracker: newTracker(), now: time.Unix(1_000_000, 0)}
 	s.answers(gpu.Sample{})
 	return s
+}
+
+func newTracker() *Tracker {
+	policy := DefaultPolicy()
+	policy.RecoveryPeriod = period
+	return NewTracker(policy, boot)
+}
+
+// restarts begins another life of the agent, in the same boot.
+func (s *story) restarts() {
+	fault := *s.tracker.Fault(theGPU)
+	s.tracker = newTracker()
+	s.tracker.Restore(theGPU, fault, s.now)
 }
 
 func (s *story) answers(sample gpu.Sample) {
@@ -170,6 +183,85 @@ func TestTracker(t *testing.T) {
 			s.answers(energy(1))
 			s.expect("XID79, needs reset")
 		},
+		"a reset between two lives of the agent is recognised": func(s *story) {
+			s.answers(energy(1000))
+			s.xid(79)
+			s.answers(energy(1100))
+			s.restarts()
+			s.answers(energy(5))
+			s.expect("XID79")
+			s.passes(period)
+			s.answers(energy(6))
+			s.expect("")
+		},
+		"so is one if the first poll comes before what is known of the earlier life": func(s *story) {
+			s.answers(energy(1000))
+			s.xid(79)
+			fault := *s.tracker.Fault(theGPU)
+			s.tracker = newTracker()
+			s.answers(energy(5))
+			s.tracker.Restore(theGPU, fault, s.now)
+			s.expect("XID79")
+		},
+		"a restart of the agent alone is none": func(s *story) {
+			s.answers(energy(1000))
+			s.xid(79)
+			for range 3 {
+				s.restarts()
+				s.answers(energy(1200))
+				s.answers(energy(1300))
+				s.expect("XID79, needs reset")
+			}
+		},
+		"nor are counters that are unknown": func(s *story) {
+			s.answers(gpu.Sample{Values: gpu.Values{gpu.ECCCorrected: 3}})
+			s.xid(79)
+			s.restarts()
+			s.answers(energy(5))
+			s.expect("XID79, needs reset")
+		},
+		"a fault before the first poll takes its counters from that": func(s *story) {
+			s.tracker = newTracker()
+			s.xid(79)
+			s.answers(energy(1000))
+			s.answers(energy(1100))
+			if counters := s.tracker.Fault(theGPU).ResetCounters; counters[gpu.Energy] != 1000 {
+				s.Errorf("the counters are %v", counters)
+			}
+			s.restarts()
+			s.answers(energy(5))
+			s.expect("XID79")
+		},
+		"memory errors during the restart are not counted twice": func(s *story) {
+			errors := func(count float64) gpu.Sample {
+				return gpu.Sample{Values: gpu.Values{gpu.ECCUncorrected: count, gpu.Energy: 1000}}
+			}
+			s.answers(errors(3))
+			s.answers(errors(4))
+			s.expect("ECC, needs reset")
+			if counters := s.tracker.Fault(theGPU).ResetCounters; counters[gpu.ECCUncorrected] != 4 {
+				s.Errorf("the counters are %v", counters)
+			}
+		},
+		"a driver that tells whether a reset is needed decides it": func(s *story) {
+			s.answers(gpu.Sample{Action: gpu.ActionNone})
+			s.xid(94)
+			s.expect("XID94")
+			s.answers(gpu.Sample{Action: gpu.ActionNone})
+			s.expect("XID94")
+			s.xid(79)
+			s.expect("XID94")
+			s.answers(gpu.Sample{Action: gpu.ActionReset})
+			s.expect("XID94, needs reset")
+			s.answers(gpu.Sample{Action: gpu.ActionNone})
+			s.expect("XID94")
+		},
+		"a driver that no longer tells leaves the policy to decide": func(s *story) {
+			s.answers(gpu.Sample{Action: gpu.ActionNone})
+			s.xid(79)
+			s.answers(gpu.Sample{})
+			s.expect("XID79, needs reset")
+		},
 		"booting the machine resets its GPUs": func(s *story) {
 			s.tracker.Restore(theGPU, gpu.Fault{Reason: "XID79", NeedsReset: true, BootID: "boot-0"}, s.now)
 			s.expect("XID79")
@@ -183,6 +275,23 @@ func TestTracker(t *testing.T) {
 			t.Parallel()
 			tell(newStory(t))
 		})
+	}
+}
+
+// Else a GPU that needs a reset would be published with every poll.
+func TestAFaultDoesNotMoveWithTheCounters(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.answers(energy(100))
+	s.xid(79)
+	before := s.tracker.Fault(theGPU)
+	for joules := range 100 {
+		s.passes(time.Minute)
+		s.answers(energy(100 + float64(joules)))
+	}
+	s.xid(79)
+	if diff := cmp.Diff(before, s.tracker.Fault(theGPU)); diff != "" {
+		t.Errorf("the fault has changed (-before +after):\n%s", diff)
 	}
 }
 

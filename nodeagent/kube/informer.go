@@ -30,7 +30,7 @@ func NewInformer(client metadata.Interface, resource schema.GroupVersionResource
 		},
 	}
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(listWatch, client),
-		&metav1.PartialObjectMetadata{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		&metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
 	return informer, informer.SetTransform(strip)
 }
 

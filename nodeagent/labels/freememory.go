@@ -25,7 +25,7 @@ const (
 func freeMemory(devices []gpu.Device, before string) string {
 	free, all := 0.0, 0.0
 	for i := range devices {
-		if bytes, measured := devices[i].Values[gpu.MemoryFree]; measured {
+		if bytes, measured := devices[i].Values[gpu.MemoryFree]; measured && devices[i].MemoryBytes > 0 {
 			free += bytes
 			all += float64(devices[i].MemoryBytes)
 		}

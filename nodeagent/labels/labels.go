@@ -7,8 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"falldio.github.io/gpu-controller/nodeagent/gpu"
@@ -36,8 +36,9 @@ func (o Options) model(device *gpu.Device) string {
 // before are the labels that were made the last time: a value that is about to
 // change between two buckets stays as it was.
 //
-// What differs between a node's GPUs has no label: the scheduler would send
-// tasks to GPUs that they did not ask for.
+// A model or a compute capability that not all GPUs have has no label: the
+// scheduler would send tasks to GPUs that they did not ask for. Of memory, the
+// label says what each GPU has at least.
 func Labels(snapshot *gpu.Snapshot, before map[string]string, options Options) map[string]string {
 	devices := snapshot.Devices
 	if len(devices) == 0 {
@@ -62,12 +63,17 @@ func Labels(snapshot *gpu.Snapshot, before map[string]string, options Options) m
 }
 
 // Mixed is true if the GPUs are of several models, so that the node can't have
-// the label falldio.com/gpu.
+// the label falldio.com/gpu. A GPU that does not tell its model is none of them.
 func Mixed(snapshot *gpu.Snapshot, options Options) bool {
-	return len(snapshot.Devices) > 0 && same(snapshot.Devices, options.model) == ""
+	models := sets.New[string]()
+	for i := range snapshot.Devices {
+		models.Insert(options.model(&snapshot.Devices[i]))
+	}
+	return models.Delete("").Len() > 1
 }
 
-// same returns what all devices have in common, or "" if they differ.
+// same returns what all devices have in common, or "" if they differ or do not
+// tell.
 func same(devices []gpu.Device, what func(*gpu.Device) string) string {
 	first := what(&devices[0])
 	for i := range devices {
@@ -78,11 +84,15 @@ func same(devices []gpu.Device, what func(*gpu.Device) string) string {
 	return first
 }
 
-// smallestMemory is what every GPU of the node has at least, in MiB.
+// smallestMemory is what every GPU of the node has at least, in MiB; "" if that
+// is unknown of one.
 func smallestMemory(devices []gpu.Device) string {
 	smallest := devices[0].MemoryBytes
 	for i := range devices {
 		smallest = min(smallest, devices[i].MemoryBytes)
+	}
+	if smallest == 0 {
+		return ""
 	}
 	return strconv.FormatUint(smallest/bytesPerMiB, 10)
 }
@@ -148,16 +158,4 @@ func inventoryHealth(device *gpu.Device) string {
 		return inventory.Healthy
 	}
 	return inventory.Unhealthy
-}
-
-func inventoryFault(fault *gpu.Fault) *inventory.Fault {
-	if fault == nil {
-		return nil
-	}
-	return &inventory.Fault{
-		Reason:     fault.Reason,
-		Since:      fault.Since.UTC().Truncate(time.Second),
-		NeedsReset: fault.NeedsReset,
-		BootID:     fault.BootID,
-	}
 }

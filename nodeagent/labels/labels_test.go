@@ -35,7 +35,7 @@ func snapshot(devices ...gpu.Device) *gpu.Snapshot {
 }
 
 func broken(d *gpu.Device) {
-	d.Fault = &gpu.Fault{Reason: "XID79", Since: time.Unix(1000, 999), NeedsReset: true, BootID: "b"}
+	d.Fault = &gpu.Fault{Reason: "XID79", Since: time.Unix(1000, 999), NeedsReset: true, BootID: "b", ResetCounters: gpu.Values{gpu.Energy: 7}}
 }
 
 func TestLabels(t *testing.T) {
@@ -71,6 +71,17 @@ func TestLabels(t *testing.T) {
 		"what the driver does not tell has no label": {
 			&gpu.Snapshot{Devices: []gpu.Device{device(0, func(d *gpu.Device) { d.Values = nil }), device(1, func(d *gpu.Device) { d.Values = nil })}}, Options{},
 			map[string]string{"falldio.com/gpu-driver": "", "falldio.com/gpu-cuda": "", "falldio.com/gpu-free-memory": ""},
+		},
+		"several models are none, and an unknown one is not the same": {
+			snapshot(device(0, nil), device(1, func(d *gpu.Device) { d.Product = "" })), Options{}, map[string]string{"falldio.com/gpu": ""},
+		},
+		"memory that is unknown has no label": {
+			snapshot(device(0, nil), device(1, func(d *gpu.Device) { d.MemoryBytes, d.Values = 0, nil })), Options{},
+			map[string]string{"falldio.com/gpu-memory": ""},
+		},
+		"free memory of a GPU whose memory is unknown does not count": {
+			snapshot(device(0, nil), device(1, func(d *gpu.Device) { d.MemoryBytes, d.Values = 0, gpu.Values{gpu.MemoryFree: 20 * gib} })), Options{},
+			map[string]string{"falldio.com/gpu-memory": "", "falldio.com/gpu-free-memory": "75"},
 		},
 		"odd characters are replaced": {
 			&gpu.Snapshot{Driver: gpu.Driver{Version: "570 (beta)"}, Devices: []gpu.Device{device(0, nil), device(1, nil)}}, Options{},
@@ -111,6 +122,13 @@ func TestMixed(t *testing.T) {
 	if Mixed(snapshot(device(0, nil), other), Options{Model: "mine"}) {
 		t.Error("an override does not settle it")
 	}
+	unknown := func(d *gpu.Device) { d.Product = "" }
+	if Mixed(snapshot(device(0, unknown), device(1, unknown)), Options{}) || Mixed(snapshot(device(0, nil), device(1, unknown)), Options{}) {
+		t.Error("what is unknown is called another model")
+	}
+	if !Mixed(snapshot(device(0, unknown), device(1, nil), other), Options{}) {
+		t.Error("different GPUs beside an unknown one are not called mixed")
+	}
 }
 
 func TestFreeMemoryHasHysteresis(t *testing.T) {
@@ -141,6 +159,21 @@ func TestFreeMemoryHasHysteresis(t *testing.T) {
 	}
 }
 
+func TestFaultsSurviveTheAnnotation(t *testing.T) {
+	t.Parallel()
+	for _, want := range []gpu.Fault{
+		{Reason: "Lost", Since: time.Unix(1000, 0).UTC()},
+		{
+			Reason: "XID79", Since: time.Unix(1000, 0).UTC(), NeedsReset: true, BootID: "b",
+			ResetCounters: gpu.Values{gpu.Energy: 5e9 + 0.125, gpu.ECCCorrected: 3, gpu.ECCUncorrected: 0},
+		},
+	} {
+		if diff := cmp.Diff(want, Fault(inventoryFault(&want))); diff != "" {
+			t.Errorf("fault (-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestInventory(t *testing.T) {
 	t.Parallel()
 	loner := device(1, func(d *gpu.Device) { d.NVLinkGroup, d.NUMANode = gpu.Unknown, gpu.Unknown })
@@ -150,7 +183,9 @@ func TestInventory(t *testing.T) {
 		{Index: 0, UUID: "a", Model: "h100-80gb-hbm3", MemoryMiB: 81920, NVLinkGroup: new(0), NUMANode: new(0), Health: "Healthy"},
 		{
 			Index: 1, UUID: "b", Model: "h100-80gb-hbm3", MemoryMiB: 81920, Health: "Unhealthy",
-			Fault: &inventory.Fault{Reason: "XID79", Since: time.Unix(1000, 0).UTC(), NeedsReset: true, BootID: "b"},
+			Fault: &inventory.Fault{
+				Reason: "XID79", Since: time.Unix(1000, 0).UTC(), NeedsReset: true, BootID: "b", ResetCounters: map[string]float64{"energy": 7},
+			},
 		},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -24,7 +24,7 @@ func newAgentDescriptions() *agentDescriptions {
 	return &agentDescriptions{
 		up:         describe("nodeagent_driver_up", "1 if there is a GPU driver that answers, 0 if not.", node),
 		age:        describe("nodeagent_snapshot_age_seconds", "Time since all GPUs were polled the last time.", node),
-		hanging:    describe("nodeagent_call_hanging_seconds", "How long the call of the driver under way has been hanging; 0 if none is.", node),
+		hanging:    describe("nodeagent_call_hanging_seconds", "How long the oldest call of the driver has been hanging that has missed its deadline; 0 if none has.", node),
 		polls:      describe("nodeagent_polls_total", "Polls of all GPUs, by result (success, error).", []string{"hostname", "result"}),
 		duration:   describe("nodeagent_poll_duration_seconds", "Time that polls of all GPUs took.", node),
 		readErrors: describe("nodeagent_read_errors_total", "Polls of a single GPU that failed.", node),

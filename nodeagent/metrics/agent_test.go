@@ -20,7 +20,7 @@ func TestAgentShowsItsWork(t *testing.T) {
 		GPUs: &fakeGPUs{
 			snapshot: gpu.Snapshot{Taken: now.Add(-7 * time.Second)},
 			statistics: monitor.Statistics{
-				Polls: 10, FailedPolls: 2, FailedReads: 3, LastDuration: time.Second, TotalDuration: 2500 * time.Millisecond, Hanging: 12 * time.Second,
+				Polls: 10, FailedPolls: 2, FailedReads: 3, TotalDuration: 2500 * time.Millisecond, Hanging: 12 * time.Second,
 			},
 		},
 		Writes: func() (worked, failed uint64) { return 4, 5 },

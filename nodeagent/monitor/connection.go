@@ -26,13 +26,16 @@ const (
 type connection struct {
 	source gpu.Source
 	clock  clock.Clock
+	calls  *calls
 
 	// Poll's own.
-	inventory gpu.Inventory
-	openedAt  time.Time
-	retryAt   time.Time
-	delay     time.Duration
-	problem   error
+	found    *found
+	openedAt time.Time
+	retryAt  time.Time
+	delay    time.Duration
+	problem  error
+	// worked is true once there was a connection.
+	worked bool
 
 	mu sync.Mutex // guards what follows
 	// live ends when the connection is to be closed; nil while there is none.
@@ -43,26 +46,39 @@ type connection struct {
 	opened   chan struct{}
 }
 
-// open returns what the driver has found; fresh is true if the connection is a
-// new one. After a failure it waits for longer each time before it looks again,
-// and returns the last error in between.
-func (c *connection) open() (inventory gpu.Inventory, fresh bool, err error) {
+// found is what the driver has found when it was connected to.
+type found struct {
+	inventory gpu.Inventory
+	// groups are the NVLink groups of the GPUs.
+	groups []int
+}
+
+// open returns what the driver has found. After a failure it waits for longer
+// each time before it looks again, and returns the last error in between.
+func (c *connection) open() (*found, error) {
 	if c.isOpen() {
-		return c.inventory, false, nil
+		return c.found, nil
 	}
-	now := c.clock.Now()
-	if now.Before(c.retryAt) {
-		return gpu.Inventory{}, false, c.problem
+	if c.clock.Now().Before(c.retryAt) {
+		return nil, c.problem
 	}
-	c.inventory, c.problem = c.source.Open()
-	if c.problem != nil {
+	inventory, err := c.connect()
+	now := c.clock.Now() // it may have taken its time
+	if c.problem = err; err != nil {
 		c.delay = min(max(firstRetry, 2*c.delay), lastRetry)
 		c.retryAt = now.Add(c.delay)
-		return gpu.Inventory{}, false, c.problem
+		return nil, err
 	}
-	c.delay, c.openedAt = 0, now
+	c.found = &found{inventory, inventory.NVLinkGroups()}
+	c.delay, c.openedAt, c.worked = 0, now, true
 	c.announce()
-	return c.inventory, true, nil
+	return c.found, nil
+}
+
+func (c *connection) connect() (gpu.Inventory, error) {
+	c.calls.begin(connecting)
+	defer c.calls.end(connecting)
+	return c.source.Open()
 }
 
 // age is how long the connection has been open.
@@ -91,7 +107,8 @@ func (c *connection) waiting() chan struct{} {
 	return c.opened
 }
 
-// close disconnects, after those that use the connection have let go of it.
+// close disconnects, after those that use the connection have let go of it. No
+// call but Watch may use it any more.
 func (c *connection) close(ctx context.Context) {
 	c.mu.Lock()
 	if c.live == nil {
@@ -101,6 +118,8 @@ func (c *connection) close(ctx context.Context) {
 	c.end()
 	c.live = nil
 	c.mu.Unlock()
+	c.calls.begin(connecting)
+	defer c.calls.end(connecting)
 	c.watching.Wait()
 	if err := c.source.Close(); err != nil {
 		klog.FromContext(ctx).Error(err, "Disconnecting from the GPU driver failed")

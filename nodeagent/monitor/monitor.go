@@ -27,7 +27,8 @@ type Config struct {
 	// BootID identifies the machine's current boot; empty if unknown.
 	BootID string
 	// Deadline is how long a call about a GPU may take before the GPU counts as
-	// hung.
+	// hung. Connecting to the driver, or disconnecting, may take as long for each
+	// GPU; then all of them count as hung.
 	Deadline time.Duration
 }
 
@@ -35,13 +36,17 @@ type Config struct {
 // time, each of them once.
 type Monitor struct {
 	config     Config
+	calls      *calls
 	connection connection
 	statistics statistics
 	// broken has the error for which the process must end.
-	broken chan error
-	// calling is the call about a GPU that is under way, or nil.
-	calling  atomic.Pointer[call]
+	broken   chan error
 	snapshot atomic.Pointer[gpu.Snapshot]
+
+	// Poll's own: why the connection is to be renewed, or nil, and when that is
+	// worth it.
+	stale    error
+	renewals renewals
 
 	mu      sync.Mutex // guards what follows
 	tracker *health.Tracker
@@ -49,35 +54,24 @@ type Monitor struct {
 	changed chan struct{}
 }
 
-// call is a call of the Source about a GPU.
-type call struct {
-	uuid  string
-	since time.Time
-}
-
-// known is what the snapshots are made of.
+// known is what the snapshots are made of, beside the tracker.
 type known struct {
-	taken     time.Time
-	problem   error
-	since     time.Time // of problem
-	inventory gpu.Inventory
-	groups    []int
-	values    map[string]gpu.Values
+	taken   time.Time
+	problem error
+	since   time.Time // of problem
+	found   *found
+	values  map[string]gpu.Values
 }
-
-// renewAfter is how old the connection must be before it is renewed for the sake
-// of a GPU that does not answer. NVML never finds a GPU again that it has lost,
-// except from the start.
-const renewAfter = time.Minute
-
-var errSilent = errors.New("a GPU did not answer: it may have come back")
 
 // New returns a Monitor that has polled nothing yet.
 func New(config Config) *Monitor {
+	calls := newCalls(config.Clock)
 	m := &Monitor{
 		config:     config,
-		connection: connection{source: config.Source, clock: config.Clock},
+		calls:      calls,
+		connection: connection{source: config.Source, clock: config.Clock, calls: calls},
 		tracker:    health.NewTracker(config.Policy, config.BootID),
+		known:      known{found: &found{}},
 		changed:    make(chan struct{}),
 		broken:     make(chan error, 1),
 	}
@@ -96,87 +90,83 @@ func (m *Monitor) Changed() <-chan struct{} {
 	return m.changed
 }
 
-// Restore takes over the faults, by UUID, that an earlier life of the agent has
-// found. GPUs that already have one keep it.
-func (m *Monitor) Restore(faults map[string]gpu.Fault) {
-	m.update(func(*known) {
-		for uuid, fault := range faults {
-			if m.tracker.Fault(uuid) == nil {
-				m.tracker.Restore(uuid, fault, m.config.Clock.Now())
-			}
-		}
-	})
-}
-
 // Broken has an error, which is gpu.ErrRestart, when nothing helps but another
 // process.
 func (m *Monitor) Broken() <-chan error { return m.broken }
 
+// Restore takes over the faults, by UUID, that an earlier life of the agent has
+// found. GPUs that already have one keep it.
+func (m *Monitor) Restore(faults map[string]gpu.Fault) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for uuid, fault := range faults {
+		if m.tracker.Fault(uuid) == nil {
+			m.tracker.Restore(uuid, fault, m.config.Clock.Now())
+		}
+	}
+	m.publish()
+}
+
 // Poll reads all GPUs once, after it has connected to the driver if need be.
 func (m *Monitor) Poll(ctx context.Context) {
 	started := m.config.Clock.Now()
-	inventory, fresh, err := m.connection.open()
+	found, err := m.connect(ctx)
 	if err != nil {
 		m.statistics.failed()
 		m.lose(ctx, err)
 		return
 	}
-	if fresh {
-		m.find(ctx, inventory)
-	}
-	values, stale := m.read(ctx, inventory.GPUs)
-	if stale == nil && len(values) < len(inventory.GPUs) && m.connection.age() >= renewAfter {
-		stale = errSilent
-	}
-	if stale != nil {
+	results := m.read(found.inventory.GPUs)
+	if m.stale = results.stale(); m.stale != nil && m.calls.idle() {
 		m.statistics.failed()
-		klog.FromContext(ctx).Info("The connection to the GPU driver is renewed", "reason", stale)
-		m.connection.close(ctx)
+		m.judgeRest(ctx, results)
 		return
 	}
-	m.update(func(known *known) { known.taken, known.values = m.config.Clock.Now(), values })
+	m.take(ctx, found, results)
 	m.statistics.succeeded(m.config.Clock.Since(started))
 }
 
-// Close disconnects from the driver.
-func (m *Monitor) Close(ctx context.Context) { m.connection.close(ctx) }
+// connect returns what the driver has found. A connection that is to be renewed
+// is closed first, unless a call still uses it: then it must do for now.
+func (m *Monitor) connect(ctx context.Context) (*found, error) {
+	if m.stale != nil && m.calls.idle() {
+		klog.FromContext(ctx).Info("The connection to the GPU driver is renewed", "reason", m.stale)
+		m.stale = nil
+		m.connection.close(ctx)
+	}
+	return m.connection.open()
+}
 
 // lose takes in that there is no driver.
 func (m *Monitor) lose(ctx context.Context, problem error) {
-	if errors.Is(problem, gpu.ErrRestart) {
+	before := m.Snapshot().Problem
+	if before == nil || before.Error() != problem.Error() {
+		klog.FromContext(ctx).Error(problem, "There are no GPUs to watch; this is tried again")
+	}
+	m.mu.Lock()
+	m.known.lose(problem, m.config.Clock.Now())
+	m.publish()
+	m.mu.Unlock()
+	// A library that has never fitted, as after an upgrade before the boot, would
+	// be the same in another process.
+	if errors.Is(problem, gpu.ErrRestart) && m.connection.worked {
 		select {
 		case m.broken <- problem:
 		default: // somebody has been told already
 		}
 	}
-	before := m.Snapshot().Problem
-	if before == nil || before.Error() != problem.Error() {
-		klog.FromContext(ctx).Error(problem, "There are no GPUs to watch; this is tried again")
+}
+
+// lose notes why nothing is known of the GPUs.
+func (k *known) lose(problem error, now time.Time) {
+	if k.problem == nil {
+		k.since = now
 	}
-	m.update(func(known *known) {
-		if known.problem == nil {
-			known.since = m.config.Clock.Now()
-		}
-		known.problem, known.values = problem, nil
-	})
+	k.problem, k.values = problem, nil
 }
 
-// find takes in what GPUs there are.
-func (m *Monitor) find(ctx context.Context, inventory gpu.Inventory) {
-	klog.FromContext(ctx).Info("Found GPUs", "count", len(inventory.GPUs), "driver", inventory.Driver.Version, "cuda", inventory.Driver.CUDA)
-	m.update(func(known *known) {
-		known.problem, known.inventory, known.groups = nil, inventory, inventory.NVLinkGroups()
-		for _, info := range inventory.GPUs {
-			m.tracker.Known(info.UUID)
-		}
-	})
-}
-
-// update changes what is known and publishes a new snapshot.
-func (m *Monitor) update(change func(*known)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	change(&m.known)
+// publish publishes a new snapshot. The mutex must be held.
+func (m *Monitor) publish() {
 	m.snapshot.Store(m.assemble())
 	close(m.changed)
 	m.changed = make(chan struct{})
@@ -185,17 +175,18 @@ func (m *Monitor) update(change func(*known)) {
 // assemble makes a snapshot of what is known.
 func (m *Monitor) assemble() *gpu.Snapshot {
 	known := &m.known
+	inventory := &known.found.inventory
 	snapshot := &gpu.Snapshot{
 		Taken:   known.taken,
 		Problem: known.problem,
-		Driver:  known.inventory.Driver,
-		NVLinks: known.inventory.NVLinks,
-		Devices: make([]gpu.Device, 0, len(known.inventory.GPUs)),
+		Driver:  inventory.Driver,
+		NVLinks: inventory.NVLinks,
+		Devices: make([]gpu.Device, 0, len(inventory.GPUs)),
 	}
-	for i, info := range known.inventory.GPUs {
+	for i, info := range inventory.GPUs {
 		device := gpu.Device{
 			Info:        info,
-			NVLinkGroup: known.groups[i],
+			NVLinkGroup: known.found.groups[i],
 			Values:      known.values[info.UUID],
 			Fault:       m.fault(info.UUID),
 		}
@@ -205,13 +196,11 @@ func (m *Monitor) assemble() *gpu.Snapshot {
 	return snapshot
 }
 
-// reasonNoDriver is why GPUs that were there are unhealthy while there is no
-// driver.
-const reasonNoDriver = "NoDriver"
-
+// fault returns why a GPU must not be used. One that has no fault of its own
+// shares that of the driver.
 func (m *Monitor) fault(uuid string) *gpu.Fault {
 	if fault := m.tracker.Fault(uuid); fault != nil || m.known.problem == nil {
 		return fault
 	}
-	return &gpu.Fault{Reason: reasonNoDriver, Since: m.known.since}
+	return &gpu.Fault{Reason: health.ReasonNoDriver, Since: m.known.since}
 }

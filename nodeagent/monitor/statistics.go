@@ -14,10 +14,10 @@ type Statistics struct {
 	Polls, FailedPolls uint64
 	// FailedReads are polls of a single GPU.
 	FailedReads uint64
-	// LastDuration is how long the last poll took that worked, TotalDuration all
-	// of them.
-	LastDuration, TotalDuration time.Duration
-	// Hanging is how long the call under way has been hanging; 0 if none is.
+	// TotalDuration is how long the polls took that worked.
+	TotalDuration time.Duration
+	// Hanging is how long the oldest call has been under way that has missed its
+	// deadline; 0 if none has.
 	Hanging time.Duration
 }
 
@@ -33,21 +33,19 @@ func (s *statistics) change(change func(*Statistics)) {
 }
 
 func (s *statistics) succeeded(took time.Duration) {
-	s.change(func(v *Statistics) {
-		v.Polls++
-		v.LastDuration, v.Hanging = took, 0
-		v.TotalDuration += took
-	})
+	s.change(func(v *Statistics) { v.Polls++; v.TotalDuration += took })
 }
 
-func (s *statistics) failed()     { s.change(func(v *Statistics) { v.FailedPolls++; v.Hanging = 0 }) }
+func (s *statistics) failed()     { s.change(func(v *Statistics) { v.FailedPolls++ }) }
 func (s *statistics) readFailed() { s.change(func(v *Statistics) { v.FailedReads++ }) }
-
-func (s *statistics) hung(since time.Duration) { s.change(func(v *Statistics) { v.Hanging = since }) }
 
 // Statistics returns what the Monitor has done so far.
 func (m *Monitor) Statistics() Statistics {
 	m.statistics.mu.Lock()
 	defer m.statistics.mu.Unlock()
-	return m.statistics.values
+	values := m.statistics.values
+	for _, took := range m.calls.overdue(m.config.Deadline) {
+		values.Hanging = max(values.Hanging, took)
+	}
+	return values
 }

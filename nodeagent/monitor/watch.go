@@ -44,11 +44,8 @@ func (m *Monitor) pause(ctx context.Context) {
 
 func (m *Monitor) report(ctx context.Context, event gpu.Event) {
 	klog.FromContext(ctx).Info("A GPU reports an error", "uuid", event.UUID, "xid", event.XID)
-	m.update(func(known *known) {
-		for i := range known.inventory.GPUs {
-			info := &known.inventory.GPUs[i]
-			defer m.logHealth(ctx, info, m.tracker.Fault(info.UUID), nil)
-		}
-		m.tracker.Report(event, m.config.Clock.Now())
-	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.withHealthLogged(ctx, nil, func() { m.tracker.Report(event, m.config.Clock.Now()) })
+	m.publish()
 }

@@ -25,7 +25,7 @@ func (s *session) discover(known map[string]*device) (gpu.Inventory, error) {
 	s.count = count
 	problems := map[int]error{}
 	for index := range count {
-		device, err := s.find(index)
+		device, err := s.find(index, known)
 		if err != nil {
 			problems[index] = err
 			continue
@@ -87,8 +87,9 @@ func take(missing *[]*device, index int) *device {
 	return &device{info: found.info, address: found.address}
 }
 
-// find describes the GPU with an index.
-func (s *session) find(index int) (*device, error) {
+// find describes the GPU with an index. What is known of it and the driver fails
+// to tell this time stays known.
+func (s *session) find(index int, known map[string]*device) (*device, error) {
 	handle, ret := s.library.DeviceGetHandleByIndex(index)
 	if ret != nvml.SUCCESS {
 		return nil, callError(fmt.Sprintf("nvmlDeviceGetHandleByIndex(%d)", index), ret)
@@ -97,77 +98,38 @@ func (s *session) find(index int) (*device, error) {
 	if ret != nvml.SUCCESS {
 		return nil, callError(fmt.Sprintf("nvmlDeviceGetUUID of GPU %d", index), ret)
 	}
-	found := &device{handle: handle, info: gpu.Info{
-		Index:    index,
-		UUID:     uuid,
-		Minor:    gpu.Unknown,
-		NUMANode: gpu.Unknown,
-	}}
+	found := &device{handle: handle, info: gpu.Info{UUID: uuid, Minor: gpu.Unknown, NUMANode: gpu.Unknown}}
+	if before := known[uuid]; before != nil {
+		found.info, found.address = before.info, before.address
+	}
+	found.info.Index = index
 	if err := s.describe(found); err != nil {
 		return nil, err
 	}
 	return found, nil
 }
 
-// describe fills in what does not change. What the driver does not tell stays
-// empty, unless it is because the GPU is lost.
+// describe fills in what does not change. What the driver does not tell stays as
+// it is, unless it is because the GPU is lost.
 func (s *session) describe(d *device) error {
 	for _, fact := range facts() {
 		if !s.symbols.has(fact.call) {
 			continue
 		}
-		switch ret := fact.read(d); {
-		case fatal(ret):
+		ret := fact.read(d)
+		if fatal(ret) {
 			return callError(fact.call, ret)
-		case ret != nvml.SUCCESS:
+		}
+		if ret != nvml.SUCCESS {
 			s.Logger.Info("The driver does not tell all of a GPU", "gpu", d.info.UUID, "call", fact.call, "reason", ret.Error())
+			if !unsupported(ret) {
+				d.missing = append(d.missing, fact)
+			}
 		}
 	}
 	d.info.NUMANode = numaNode(s.SysFS, d.info.PCIBusID)
 	s.noteMIG(d)
 	return nil
-}
-
-// fact is something that does not change while the driver runs.
-type fact struct {
-	call string
-	read func(*device) nvml.Return
-}
-
-func facts() []fact {
-	return []fact{
-		{"nvmlDeviceGetName", func(d *device) (ret nvml.Return) {
-			d.info.Product, ret = d.handle.GetName()
-			return ret
-		}},
-		{"nvmlDeviceGetMemoryInfo", func(d *device) nvml.Return {
-			memory, ret := d.handle.GetMemoryInfo()
-			d.info.MemoryBytes = memory.Total
-			return ret
-		}},
-		{"nvmlDeviceGetPciInfo", func(d *device) nvml.Return {
-			pci, ret := d.handle.GetPciInfo()
-			if ret == nvml.SUCCESS {
-				d.address = addressOf(pci)
-				d.info.PCIBusID = busID(pci)
-			}
-			return ret
-		}},
-		{"nvmlDeviceGetMinorNumber", func(d *device) nvml.Return {
-			minor, ret := d.handle.GetMinorNumber()
-			if ret == nvml.SUCCESS {
-				d.info.Minor = minor
-			}
-			return ret
-		}},
-		{"nvmlDeviceGetCudaComputeCapability", func(d *device) nvml.Return {
-			major, minor, ret := d.handle.GetCudaComputeCapability()
-			if ret == nvml.SUCCESS {
-				d.info.ComputeCapability = fmt.Sprintf("%d.%d", major, minor)
-			}
-			return ret
-		}},
-	}
 }
 
 // noteMIG says that a GPU is cut into instances, which this agent does not hand

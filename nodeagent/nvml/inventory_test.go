@@ -196,3 +196,49 @@ func TestAGPUThatMustBeResetBeforeItCanBeOpened(t *testing.T) {
 		t.Errorf("unexpected error %v, sample (-want +got):\n%s", err, diff)
 	}
 }
+
+func TestAFactThatTheDriverTellsLaterIsFound(t *testing.T) {
+	node := newH100s(t, 2)
+	tellName := node.gpu(1).GetNameFunc
+	fail := func() (string, nvml.Return) { return "", nvml.ERROR_UNKNOWN }
+	node.gpu(1).GetNameFunc = fail
+	source := node.source(t)
+	if got := mustOpen(t, source).GPUs[1].Product; got != "" {
+		t.Errorf("the product is %q", got)
+	}
+	mustRead(t, source, "GPU-1")
+	node.gpu(1).GetNameFunc = tellName
+	if _, err := source.Read("GPU-1"); !errors.Is(err, gpu.ErrStale) {
+		t.Errorf("unexpected error %v", err)
+	}
+	node.gpu(1).GetNameFunc = fail // what was told once does not change
+	for range 2 {
+		if got := mustOpen(t, source).GPUs[1].Product; got != "NVIDIA H100 80GB HBM3" {
+			t.Errorf("the product is %q", got)
+		}
+	}
+	mustRead(t, source, "GPU-1")
+}
+
+func TestAFactThatTheDriverDoesNotKnowIsNotAskedForAgain(t *testing.T) {
+	node := newH100s(t, 1)
+	node.gpu(0).GetMinorNumberFunc = func() (int, nvml.Return) {
+		node.called("minor")
+		return 0, nvml.ERROR_NOT_SUPPORTED
+	}
+	source := node.source(t)
+	mustOpen(t, source)
+	for range 3 {
+		mustRead(t, source, "GPU-0")
+	}
+	if got := node.count("minor"); got != 1 {
+		t.Errorf("got %d calls, want 1", got)
+	}
+}
+
+func TestWithoutALoggerNothingIsDropped(t *testing.T) {
+	source := New(Options{})
+	if source.options.Logger.GetSink() == nil {
+		t.Error("what is logged is dropped")
+	}
+}

@@ -26,7 +26,8 @@ type Options struct {
 	SysFS fs.FS
 	// Clock is the real one if nil.
 	Clock clock.Clock
-	// Logger hears what the GPUs don't tell and which are left out. Optional.
+	// Logger hears what the GPUs don't tell and which are left out; klog's if it is
+	// not set.
 	Logger klog.Logger
 }
 

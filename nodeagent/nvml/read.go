@@ -44,8 +44,16 @@ func (s *session) read(uuid string) (gpu.Sample, error) {
 	if device.problem != nil {
 		return s.readLost(device)
 	}
-	sample := gpu.Sample{UUID: uuid, Values: gpu.Values{}}
-	var failure error
+	if err := device.learn(); err != nil {
+		return gpu.Sample{}, err
+	}
+	return s.sample(device)
+}
+
+// sample lets all readers of a GPU add to a sample.
+func (s *session) sample(device *device) (gpu.Sample, error) {
+	sample := gpu.Sample{UUID: device.info.UUID, Values: gpu.Values{}}
+	var failed failures
 	mustReset := false
 	for i := range s.readers {
 		reader := &s.readers[i]
@@ -55,24 +63,52 @@ func (s *session) read(uuid string) (gpu.Sample, error) {
 			return gpu.Sample{}, callError(reader.String(), ret)
 		case ret == nvml.ERROR_RESET_REQUIRED:
 			mustReset = true
-		case ret != nvml.SUCCESS && failure == nil:
-			failure = callError(reader.String(), ret)
+		case ret != nvml.SUCCESS:
+			failed.add(reader, ret)
 		}
 	}
 	if mustReset { // it answers, so it is not lost
 		sample.Action = gpu.ActionReset
 		return sample, nil
 	}
-	if len(sample.Values) == 0 && failure != nil {
-		return gpu.Sample{}, failure
+	if err := failed.concern(&sample); err != nil {
+		return gpu.Sample{}, err
 	}
 	return sample, nil
+}
+
+// failures are the first readers that failed, and the first vital one.
+type failures struct{ first, vital error }
+
+func (f *failures) add(reader *reader, ret nvml.Return) {
+	err := callError(reader.String(), ret)
+	if f.first == nil {
+		f.first = err
+	}
+	if f.vital == nil && reader.vital {
+		f.vital = err
+	}
+}
+
+// concern returns why a sample is none: nothing vital was read, although the GPU
+// supports some of it, or nothing at all.
+func (f *failures) concern(sample *gpu.Sample) error {
+	_, memory := sample.Values[gpu.MemoryUsed]
+	_, utilization := sample.Values[gpu.Utilization]
+	switch {
+	case f.vital != nil && !memory && !utilization:
+		return f.vital
+	case len(sample.Values) == 0:
+		return f.first
+	default:
+		return nil
+	}
 }
 
 // readLost reports a GPU that could not be asked when the Source was opened. If
 // it can be now, the Source must be opened again to use it.
 func (s *session) readLost(d *device) (gpu.Sample, error) {
-	found, err := s.find(d.info.Index)
+	found, err := s.find(d.info.Index, nil)
 	switch {
 	case err == nil:
 		return gpu.Sample{}, fmt.Errorf("%w: GPU %s answers again", gpu.ErrStale, found.info.UUID)

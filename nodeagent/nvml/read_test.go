@@ -8,10 +8,12 @@ package nvml
 import (
 	"errors"
 	"math"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -191,6 +193,64 @@ func TestReadFailsIfNothingCanBeRead(t *testing.T) {
 	mustOpen(t, source)
 	if _, err := source.Read("GPU-0"); !errors.Is(err, nvml.ERROR_UNKNOWN) {
 		t.Errorf("unexpected error %v", err)
+	}
+}
+
+func TestReadFailsIfWhatMattersCannotBeRead(t *testing.T) {
+	memory := func(ret nvml.Return) func(*server.Device) {
+		return func(d *server.Device) {
+			d.GetMemoryInfo_v2Func = func() (nvml.Memory_v2, nvml.Return) { return nvml.Memory_v2{}, ret }
+		}
+	}
+	utilization := func(ret nvml.Return) func(*server.Device) {
+		return func(d *server.Device) {
+			d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{}, ret }
+		}
+	}
+	tests := []struct {
+		name  string
+		spoil []func(*server.Device)
+		want  error
+	}{
+		{name: "neither memory nor utilization", want: nvml.ERROR_UNKNOWN,
+			spoil: []func(*server.Device){memory(nvml.ERROR_UNKNOWN), utilization(nvml.ERROR_TIMEOUT)}},
+		{name: "no memory, and utilization is not supported, as with MIG", want: nvml.ERROR_UNKNOWN,
+			spoil: []func(*server.Device){memory(nvml.ERROR_UNKNOWN), utilization(nvml.ERROR_NOT_SUPPORTED)}},
+		{name: "memory alone", spoil: []func(*server.Device){memory(nvml.ERROR_UNKNOWN)}},
+		{name: "utilization alone", spoil: []func(*server.Device){utilization(nvml.ERROR_UNKNOWN)}},
+		{name: "both are not supported", spoil: []func(*server.Device){memory(nvml.ERROR_NOT_SUPPORTED), utilization(nvml.ERROR_NOT_SUPPORTED)}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			node := newH100s(t, 1)
+			for _, spoil := range test.spoil {
+				spoil(node.gpu(0))
+			}
+			source := node.source(t)
+			mustOpen(t, source)
+			for range 3 { // what is not supported is remembered
+				if _, err := source.Read("GPU-0"); !errors.Is(err, test.want) {
+					t.Errorf("got error %v, want %v", err, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestGPUsAreReadAtTheSameTime(t *testing.T) {
+	node := newH100s(t, 8)
+	source := node.sourceWith(t, Options{PCIeInterval: time.Nanosecond})
+	inventory := mustOpen(t, source)
+	for range 20 {
+		var all sync.WaitGroup
+		for _, info := range inventory.GPUs {
+			all.Go(func() {
+				if _, err := source.Read(info.UUID); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 

@@ -24,6 +24,8 @@ type reader struct {
 	quantities []gpu.Quantity
 	// read adds to the sample if it returns SUCCESS.
 	read func(*device, *gpu.Sample) nvml.Return
+	// vital is true if a GPU is not read if all that is vital fails.
+	vital bool
 	// every is how long results are repeated instead of read anew.
 	every time.Duration
 }
@@ -88,7 +90,7 @@ const (
 
 func memoryReaders() []reader {
 	return []reader{
-		{call: "nvmlDeviceGetMemoryInfo_v2", quantities: []gpu.Quantity{gpu.MemoryUsed, gpu.MemoryFree, gpu.MemoryReserved},
+		{call: "nvmlDeviceGetMemoryInfo_v2", vital: true, quantities: []gpu.Quantity{gpu.MemoryUsed, gpu.MemoryFree, gpu.MemoryReserved},
 			read: func(d *device, sample *gpu.Sample) nvml.Return {
 				memory, ret := d.handle.GetMemoryInfo_v2()
 				if ret != nvml.SUCCESS {
@@ -103,7 +105,7 @@ func memoryReaders() []reader {
 				return ret
 			}},
 		// Before driver 510; "used" includes what is reserved.
-		{call: "nvmlDeviceGetMemoryInfo", quantities: []gpu.Quantity{gpu.MemoryUsed, gpu.MemoryFree},
+		{call: "nvmlDeviceGetMemoryInfo", vital: true, quantities: []gpu.Quantity{gpu.MemoryUsed, gpu.MemoryFree},
 			read: func(d *device, sample *gpu.Sample) nvml.Return {
 				memory, ret := d.handle.GetMemoryInfo()
 				if ret == nvml.SUCCESS {
@@ -117,7 +119,7 @@ func memoryReaders() []reader {
 
 func engineReaders() []reader {
 	return []reader{
-		{call: "nvmlDeviceGetUtilizationRates", quantities: []gpu.Quantity{gpu.Utilization, gpu.MemoryUtilization},
+		{call: "nvmlDeviceGetUtilizationRates", vital: true, quantities: []gpu.Quantity{gpu.Utilization, gpu.MemoryUtilization},
 			read: func(d *device, sample *gpu.Sample) nvml.Return {
 				rates, ret := d.handle.GetUtilizationRates()
 				if ret == nvml.SUCCESS {

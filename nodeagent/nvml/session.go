@@ -41,6 +41,8 @@ type device struct {
 	handle nvml.Device
 	// problem is why the GPU could not be asked when the Source was opened.
 	problem error
+	// missing is what the driver failed to tell of the GPU.
+	missing []fact
 	state   pollState
 }
 

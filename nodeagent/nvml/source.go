@@ -12,13 +12,14 @@ import (
 	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/nodeagent/gpu"
 )
 
-// Source reads the node's GPUs through NVIDIA's library. As gpu.Source says,
-// only Watch may run at the same time as another call.
+// Source reads the node's GPUs through NVIDIA's library. Which calls may run at
+// the same time says gpu.Source; Timings is one that may run alone.
 type Source struct {
 	options Options
 	library nvml.Interface
@@ -53,6 +54,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.Logger.GetSink() == nil {
+		o.Logger = klog.Background()
 	}
 }
 

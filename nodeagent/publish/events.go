@@ -84,6 +84,8 @@ func events(before, after *gpu.Snapshot, options labels.Options) []event {
 		case was == nil: // the first look
 		case was.Healthy() && !device.Healthy():
 			list = append(list, unhealthy(device))
+		case !was.Healthy() && !device.Healthy() && !was.Fault.NeedsReset && device.Fault.NeedsReset:
+			list = append(list, unhealthy(device)) // somebody must do something now
 		case !was.Healthy() && device.Healthy():
 			list = append(list, event{corev1.EventTypeNormal, ReasonHealthy, fmt.Sprintf("%s is healthy again (was %s)", describe(device), was.Fault.Reason)})
 		}

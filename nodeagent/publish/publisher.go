@@ -33,9 +33,11 @@ const (
 	// jitter is how much longer than the interval a write may wait, as a share
 	// of it: agents that start together must not write together for ever.
 	jitter = 0.2
-	// firstRetry and lastRetry bound the time before a failed write is repeated.
+	// firstRetry and lastRetry bound the time before a failed write is repeated,
+	// newsRetry is the most for news of the GPUs and their health.
 	firstRetry = time.Second
 	lastRetry  = 2 * time.Minute
+	newsRetry  = 5 * time.Second
 )
 
 // Patcher writes Nodes.
@@ -67,8 +69,7 @@ type Publisher struct {
 	started    time.Time
 	last       written
 	interval   time.Duration
-	backoff    *wait.Backoff
-	retryAt    time.Time
+	retries    retries
 	statistics Statistics
 }
 
@@ -82,7 +83,7 @@ func New(config Config) *Publisher {
 // plan draws the time until the next write that is not urgent.
 func (p *Publisher) plan() {
 	p.interval = wait.Jitter(p.config.Interval, jitter)
-	p.backoff = &wait.Backoff{Duration: firstRetry, Factor: 2, Steps: 100, Cap: lastRetry, Jitter: jitter}
+	p.retries = newRetries()
 }
 
 // Run publishes until ctx ends.
@@ -121,11 +122,19 @@ func (p *Publisher) Publish(ctx context.Context) time.Duration {
 	if want.equal(&have) || p.last.settled(node.UID, &want, &have) {
 		return idle
 	}
-	now := p.config.Clock.Now()
-	if delay := max(p.last.wait(now, node.UID, &want, p.interval), p.retryAt.Sub(now)); delay > 0 {
+	now, news := p.config.Clock.Now(), p.last.news(node.UID, &want, &have)
+	if delay := max(p.last.wait(now, node.UID, news, p.interval), p.retries.wait(now, news)); delay > 0 {
 		return delay
 	}
-	return p.write(ctx, node.UID, want)
+	if err := p.write(ctx, node.UID, want); err != nil {
+		p.statistics.failed()
+		now = p.config.Clock.Now()
+		p.retries.fail(now)
+		delay := p.retries.wait(now, news)
+		klog.FromContext(ctx).Error(err, "Labelling the node failed; this is tried again", "after", delay)
+		return delay
+	}
+	return idle
 }
 
 // want returns what the Node shall have. It is not known before the first poll,
@@ -139,7 +148,9 @@ func (p *Publisher) want(have Content) (content Content, known bool) {
 	}
 	content.Labels = labels.Labels(snapshot, have.Labels, p.config.Labels)
 	if len(snapshot.Devices) > 0 {
-		text, err := labels.Inventory(snapshot, p.config.Labels).String()
+		list := labels.Inventory(snapshot, p.config.Labels)
+		agree(&list, have.Inventory)
+		text, err := list.String()
 		if err != nil {
 			return Content{}, false // can't happen: it has only strings and numbers
 		}
@@ -148,27 +159,21 @@ func (p *Publisher) want(have Content) (content Content, known bool) {
 	return content, true
 }
 
-func (p *Publisher) write(ctx context.Context, uid types.UID, want Content) time.Duration {
+func (p *Publisher) write(ctx context.Context, uid types.UID, want Content) error {
 	result, err := p.apply(ctx, uid, want)
-	now := p.config.Clock.Now()
 	if err != nil {
-		p.statistics.failed()
-		delay := p.backoff.Step()
-		p.retryAt = now.Add(delay)
-		klog.FromContext(ctx).Error(err, "Labelling the node failed; this is tried again", "after", delay)
-		return delay
+		return err
 	}
-	p.statistics.wrote(now)
-	p.last = written{uid: uid, at: now, content: want, result: result}
-	p.retryAt = time.Time{}
+	p.statistics.wrote()
+	p.last = written{uid: uid, at: p.config.Clock.Now(), content: want, result: result}
 	p.plan()
 	klog.FromContext(ctx).V(2).Info("Labelled the node", "labels", want.Labels)
-	return idle
+	return nil
 }
 
 // apply writes the content with one request and returns what the Node has then:
-// labels of the same names that somebody else has put there stay. The UID keeps it from creating a
-// Node, or from writing to another one of the same name.
+// labels of the same names that somebody else has put there stay. The UID keeps
+// it from creating a Node, or from writing to another one of the same name.
 func (p *Publisher) apply(ctx context.Context, uid types.UID, content Content) (result Content, err error) {
 	patch, err := patchFor(p.config.Node, uid, content)
 	if err != nil {
@@ -184,7 +189,7 @@ func (p *Publisher) apply(ctx context.Context, uid types.UID, content Content) (
 	if err != nil {
 		return Content{}, err
 	}
-	p.config.Nodes.Wrote(&node.ObjectMeta)
+	p.config.Nodes.See(&node.ObjectMeta)
 	return contentOf(&node.ObjectMeta), nil
 }
 

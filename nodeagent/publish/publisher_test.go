@@ -5,13 +5,20 @@ package publish
 
 import (
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
+	"falldio.github.io/gpu-controller/nodeagent/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/health"
+	"falldio.github.io/gpu-controller/nodeagent/labels"
+	"falldio.github.io/gpu-controller/nodeagent/monitor"
 	"falldio.github.io/gpu-controller/nodeagent/simulation"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
@@ -146,6 +153,34 @@ func TestANewAgentWritesNothingIfNothingChanged(t *testing.T) {
 	f.expectWrites(1)
 }
 
+// whileReading is a Source during whose reads something is done.
+type whileReading struct {
+	gpu.Source
+	mu sync.Mutex
+	do func()
+}
+
+func (s *whileReading) Read(uuid string) (gpu.Sample, error) {
+	s.mu.Lock()
+	s.do()
+	s.mu.Unlock()
+	return s.Source.Read(uuid)
+}
+
+func TestARestartWritesNothingBeforeTheGPUsWereRead(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, moving)
+	f.polls(1)
+	f.monitor = monitor.New(monitor.Config{
+		Source: &whileReading{Source: f.source, do: func() { f.publisher.Publish(t.Context()) }},
+		Clock:  f.clock, Policy: health.DefaultPolicy(), Deadline: time.Second,
+	})
+	f.config.GPUs = f.monitor
+	f.publisher = New(f.config)
+	f.polls(3)
+	f.expectWrites(1)
+}
+
 func TestNothingIsPublishedBeforeThePoll(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, moving)
@@ -181,6 +216,152 @@ func TestFaultsSurviveInTheAnnotation(t *testing.T) {
 	if _, err := f.view.Faults(); err == nil {
 		t.Error("an annotation that can't be read is no error")
 	}
+}
+
+func TestThatThereIsNoDriverIsNoFaultOfAGPU(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, moving)
+	f.edit(func(node *metav1.PartialObjectMetadata) {
+		node.Annotations = map[string]string{inventory.Annotation: `{"version":"v1","gpus":[` +
+			`{"uuid":"GPU-a","health":"Unhealthy","fault":{"reason":"NoDriver","since":"2026-11-21T12:00:00Z"}},` +
+			`{"uuid":"GPU-b","health":"Unhealthy","fault":{"reason":"Lost","since":"2026-11-21T12:00:00Z"}}]}`}
+	})
+	faults, err := f.view.Faults()
+	if _, lost := faults["GPU-b"]; err != nil || len(faults) != 1 || !lost {
+		t.Errorf("the annotation tells of %v, error %v", faults, err)
+	}
+}
+
+func TestWithoutTheAnnotationThereAreNoFaults(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, moving)
+	f.inject(simulation.Fault{GPU: new(2), Fault: simulation.Lost})
+	f.polls(1)
+	f.edit(func(node *metav1.PartialObjectMetadata) { delete(node.Annotations, inventory.Annotation) })
+	if faults, err := f.view.Faults(); len(faults) != 0 || err != nil {
+		t.Errorf("the Node tells of %v, error %v", faults, err)
+	}
+}
+
+// restart begins another life of the agent.
+func (f *fixture) restart() {
+	f.Helper()
+	faults, err := f.view.Faults()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.monitor = monitor.New(monitor.Config{Source: f.source, Clock: f.clock, Policy: health.DefaultPolicy(), BootID: "boot", Deadline: time.Second})
+	f.monitor.Restore(faults)
+	f.config.GPUs = f.monitor
+	f.publisher = New(f.config)
+}
+
+func TestAResetBetweenTwoLivesIsRecognised(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, moving)
+	f.restart()
+	f.polls(1)
+	f.inject(simulation.Fault{GPU: new(2), Fault: simulation.ECC})
+	f.polls(100)
+	f.restart() // alone it is no reset
+	f.polls(100)
+	f.expectWrites(2)
+	if fault := f.monitor.Snapshot().Devices[2].Fault; fault == nil || !fault.NeedsReset {
+		t.Fatalf("the fault is %+v", fault)
+	}
+	f.inject(simulation.Fault{GPU: new(2), Fault: simulation.Recovered})
+	f.restart()
+	f.polls(1)
+	f.expectWrites(3)
+	if fault := f.monitor.Snapshot().Devices[2].Fault; fault == nil || fault.NeedsReset {
+		t.Errorf("the fault is %+v", fault)
+	}
+	f.polls(100)
+	f.expectLabel("falldio.com/gpu-health", "Healthy")
+}
+
+func TestAgreeOn(t *testing.T) {
+	t.Parallel()
+	early, late := time.Unix(1000, 0).UTC(), time.Unix(2000, 0).UTC()
+	fault := func(since time.Time, boot string, energy float64) inventory.Fault {
+		return inventory.Fault{Reason: "ECC", Since: since, NeedsReset: true, BootID: boot, ResetCounters: map[string]float64{"energy": energy}}
+	}
+	settled := inventory.Fault{Reason: "ECC", Since: late}
+	tests := map[string]struct{ ours, theirs, want inventory.Fault }{
+		"what was noticed first stays":                {fault(late, "b", 200), fault(early, "b", 100), fault(early, "b", 100)},
+		"and is not corrected by what came later":     {fault(early, "b", 100), fault(late, "b", 200), fault(early, "b", 100)},
+		"a need that another boot has ended is over":  {fault(late, "c", 10), fault(early, "b", 200), fault(early, "c", 10)},
+		"a reset that was seen is not forgotten":      {settled, fault(early, "b", 100), inventory.Fault{Reason: "ECC", Since: early}},
+		"a need for a reset that is new is published": {fault(late, "b", 100), settled, fault(late, "b", 100)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := test.ours
+			agreeOn(&got, &test.theirs)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("fault (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTwoAgentsAgreeOnAFault(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, moving)
+	other := monitor.New(monitor.Config{
+		Source: simulation.New(simulation.Default(), nodeName, f.clock),
+		Clock:  f.clock, Policy: health.DefaultPolicy(), Deadline: time.Second,
+	})
+	config := f.config
+	config.GPUs = lostGPU{other, 3}
+	second := New(config)
+	f.inject(simulation.Fault{GPU: new(3), Fault: simulation.Lost})
+	for range 240 { // twenty minutes
+		f.polls(1)
+		other.Poll(t.Context())
+		second.Publish(t.Context())
+	}
+	if f.api.writes > 2 {
+		t.Errorf("%d writes in twenty minutes in which nothing changed", f.api.writes)
+	}
+}
+
+// lostGPU is the GPUs of an agent that has noticed a loss a minute after the
+// other one.
+type lostGPU struct {
+	*monitor.Monitor
+	index int
+}
+
+func (l lostGPU) Snapshot() *gpu.Snapshot {
+	snapshot := *l.Monitor.Snapshot()
+	snapshot.Devices = slices.Clone(snapshot.Devices)
+	if len(snapshot.Devices) > l.index {
+		snapshot.Devices[l.index].Fault = &gpu.Fault{Reason: health.ReasonLost, Since: time.Unix(1_700_000_060, 0)}
+	}
+	return &snapshot
+}
+
+func TestNewsOfHealthWaitNotLongForAnAPIServerThatFailed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "load: {period: 2m, memory: {low: 0, high: 1}}")
+	f.polls(1)
+	f.api.fail = errors.New("overloaded")
+	f.polls(100)
+	for attempts := f.api.writes; f.api.writes == attempts; {
+		f.polls(1)
+	}
+	attempts := f.api.writes
+	f.polls(5)
+	if f.api.writes != attempts {
+		t.Fatal("there is no waiting time to cut short")
+	}
+	f.inject(simulation.Fault{GPU: new(3), Fault: simulation.Lost})
+	f.polls(3)
+	f.api.fail = nil
+	f.polls(2)
+	f.expectLabel("falldio.com/gpu-health", "Degraded")
 }
 
 func TestEventsTellOfHealth(t *testing.T) {
@@ -223,4 +404,19 @@ func TestEventsTellOfHealth(t *testing.T) {
 	f.polls(2)
 	events.Write()
 	expect(ReasonAdded)
+}
+
+func TestANeedForAResetThatShowsLaterIsAnEvent(t *testing.T) {
+	t.Parallel()
+	with := func(fault gpu.Fault) *gpu.Snapshot {
+		return &gpu.Snapshot{Devices: []gpu.Device{{Info: gpu.Info{UUID: "GPU-a"}, Fault: &fault}}}
+	}
+	before := with(gpu.Fault{Reason: "XID79"})
+	list := events(before, with(gpu.Fault{Reason: "XID79", NeedsReset: true}), labels.Options{})
+	if len(list) != 1 || list[0].reason != ReasonUnhealthy || !strings.Contains(list[0].message, "must be reset") {
+		t.Errorf("the Events are %v", list)
+	}
+	if list := events(before, before, labels.Options{}); len(list) != 0 {
+		t.Errorf("nothing changed, the Events are %v", list)
+	}
 }

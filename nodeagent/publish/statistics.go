@@ -3,23 +3,18 @@
 
 package publish
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
 // Statistics counts a Publisher's writes.
 type Statistics struct {
 	mu             sync.Mutex
 	writes, errors uint64
-	last           time.Time
 }
 
-func (s *Statistics) wrote(at time.Time) {
+func (s *Statistics) wrote() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes++
-	s.last = at
 }
 
 func (s *Statistics) failed() {

@@ -47,14 +47,10 @@ func (v *View) Changed() <-chan struct{} {
 	return v.changed
 }
 
-// See takes in what a watch shows; nil if the Node is gone. What is older than
-// what is known is ignored.
-func (v *View) See(node *metav1.ObjectMeta) { v.take(node) }
-
-// Wrote takes in what a write returned, which a watch may show only later.
-func (v *View) Wrote(node *metav1.ObjectMeta) { v.take(node) }
-
-func (v *View) take(node *metav1.ObjectMeta) {
+// See takes in what a watch shows, or what a write returned, which a watch may
+// show only later; nil if the Node is gone. What is older than what is known is
+// ignored.
+func (v *View) See(node *metav1.ObjectMeta) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.node != nil && node != nil && older(node, v.node) {

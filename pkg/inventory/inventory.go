@@ -11,6 +11,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -67,6 +69,9 @@ type Fault struct {
 	NeedsReset bool `json:"needsReset,omitempty"`
 	// BootID is the machine's boot in which it was noticed.
 	BootID string `json:"bootID,omitempty"`
+	// ResetCounters are counters that a reset sets back, by their names, as they
+	// were when the need for a reset was noticed. They do not move on.
+	ResetCounters map[string]float64 `json:"resetCounters,omitzero"`
 }
 
 // Parse reads the annotation's value. An error says what is wrong with it.
@@ -100,7 +105,22 @@ func (i *Inventory) validate() error {
 		case gpu.Health != Healthy && gpu.Health != Unhealthy:
 			return fmt.Errorf("gpus[%d].health is %q, must be %s or %s", place, gpu.Health, Healthy, Unhealthy)
 		}
+		if err := gpu.Fault.validate(); err != nil {
+			return fmt.Errorf("gpus[%d].fault.%w", place, err)
+		}
 		seen[gpu.UUID] = true
+	}
+	return nil
+}
+
+func (f *Fault) validate() error {
+	if f == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.ResetCounters)) {
+		if value := f.ResetCounters[name]; value < 0 {
+			return fmt.Errorf("resetCounters[%s] is %v, must not be negative", name, value)
+		}
 	}
 	return nil
 }

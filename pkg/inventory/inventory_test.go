@@ -18,7 +18,10 @@ func example() Inventory {
 		{Index: 0, UUID: "GPU-a", Model: "h100-80gb-hbm3", MemoryMiB: 81559, NVLinkGroup: new(0), NUMANode: new(0), Health: Healthy},
 		{
 			Index: 1, UUID: "GPU-b", Model: "h100-80gb-hbm3", MemoryMiB: 81559, Health: Unhealthy,
-			Fault: &Fault{Reason: "XID79", Since: since, NeedsReset: true, BootID: "6f0a"},
+			Fault: &Fault{
+				Reason: "XID79", Since: since, NeedsReset: true, BootID: "6f0a",
+				ResetCounters: map[string]float64{"energy": 5e9 + 0.125, "eccUncorrected": 1},
+			},
 		},
 	}}
 }
@@ -27,7 +30,7 @@ func example() Inventory {
 const exampleText = `{"version":"v1","gpus":[` +
 	`{"index":0,"uuid":"GPU-a","model":"h100-80gb-hbm3","memoryMiB":81559,"nvlinkGroup":0,"numaNode":0,"health":"Healthy"},` +
 	`{"index":1,"uuid":"GPU-b","model":"h100-80gb-hbm3","memoryMiB":81559,"health":"Unhealthy",` +
-	`"fault":{"reason":"XID79","since":"2026-11-21T12:00:00Z","needsReset":true,"bootID":"6f0a"}}]}`
+	`"fault":{"reason":"XID79","since":"2026-11-21T12:00:00Z","needsReset":true,"bootID":"6f0a","resetCounters":{"eccUncorrected":1,"energy":5000000000.125}}}]}`
 
 func TestInventoryIsWrittenAsPromised(t *testing.T) {
 	t.Parallel()
@@ -85,6 +88,7 @@ func TestParseRefuses(t *testing.T) {
 		"no health":                    {`{"version":"v1","gpus":[{"uuid":"GPU-a"}]}`, `gpus[0].health is "", must be Healthy or Unhealthy`},
 		"a health that does not exist": {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"healthy"}]}`, `gpus[0].health is "healthy", must be Healthy or Unhealthy`},
 		"a time that is none":          {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"Unhealthy","fault":{"since":"today"}}]}`, `annotation falldio.com/gpu-inventory: parsing time`},
+		"a negative counter":           {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"Unhealthy","fault":{"resetCounters":{"energy":-1}}}]}`, "gpus[0].fault.resetCounters[energy] is -1, must not be negative"},
 		"memory that is no number":     {`{"version":"v1","gpus":[{"uuid":"GPU-a","memoryMiB":"80Gi","health":"Healthy"}]}`, "cannot unmarshal string into Go struct field"},
 		"more than any annotation has": {strings.Repeat(" ", MaxBytes+1), "annotation falldio.com/gpu-inventory: has 262145 bytes, at most 262144 are read"},
 	}
@@ -105,6 +109,7 @@ func TestParseRefuses(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(exampleText)
 	f.Add(`{"version":"v1","gpus":null}`)
+	f.Add(`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"Unhealthy","fault":{"resetCounters":{}}}]}`)
 	f.Add(`{"version":"v1","gpus":[{"uuid":"\ud800<","health":"Healthy","fault":{"since":"0001-01-01T00:00:00+23:59"}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		parsed, err := Parse(text)

@@ -1,0 +1,109 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"falldio.github.io/gpu-controller/nodeagent/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/health"
+	"falldio.github.io/gpu-controller/nodeagent/monitor"
+	"falldio.github.io/gpu-controller/nodeagent/publish"
+	"falldio.github.io/gpu-controller/nodeagent/simulation"
+)
+
+// endlessWatch is a Source whose Watch does not end, as in a driver that hangs.
+type endlessWatch struct {
+	gpu.Source
+	begun, end chan struct{}
+}
+
+func (s *endlessWatch) Watch(context.Context, func(gpu.Event)) error {
+	close(s.begun)
+	<-s.end
+	return nil
+}
+
+// fitsOnce is a Source whose library fits the driver only the first time.
+type fitsOnce struct {
+	gpu.Source
+	opened bool
+}
+
+func (s *fitsOnce) Open() (gpu.Inventory, error) {
+	if s.opened {
+		return gpu.Inventory{}, errors.Join(gpu.ErrUnavailable, gpu.ErrRestart)
+	}
+	s.opened = true
+	return s.Source.Open()
+}
+
+func (s *fitsOnce) Read(string) (gpu.Sample, error) { return gpu.Sample{}, gpu.ErrStale }
+
+// newTestAgent returns an agent that publishes nothing: its Node is unknown.
+func newTestAgent(source gpu.Source, clock *clocktesting.FakeClock) *agent {
+	a := &agent{
+		node: "node-1", clock: clock, restored: make(chan struct{}), view: publish.NewView(),
+		monitor: monitor.New(monitor.Config{Source: source, Clock: clock, Policy: health.DefaultPolicy(), Deadline: time.Second}),
+	}
+	config := publish.Config{Node: a.node, GPUs: a.monitor, Nodes: a.view, Clock: clock}
+	a.publisher, a.events = publish.New(config), publish.NewEventWriter(config, record.NewFakeRecorder(1))
+	return a
+}
+
+func startAgent(ctx context.Context, a *agent) <-chan error {
+	synced := make(chan struct{})
+	close(synced)
+	ended := make(chan error, 1)
+	go func() { ended <- a.run(ctx, synced) }()
+	return ended
+}
+
+const limit = 10 * time.Second
+
+func await[T any](t *testing.T, what string, channel <-chan T) (value T) {
+	t.Helper()
+	select {
+	case value = <-channel:
+	case <-time.After(limit):
+		t.Fatalf("not within %v: %s", limit, what)
+	}
+	return value
+}
+
+func TestAWatchThatHangsDoesNotKeepTheAgentFromEnding(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+	source := &endlessWatch{
+		Source: simulation.New(simulation.Default(), "node-1", clock), begun: make(chan struct{}), end: make(chan struct{}),
+	}
+	defer close(source.end)
+	a := newTestAgent(source, clock)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := startAgent(ctx, a)
+	a.monitor.Poll(ctx)
+	await(t, "the watch begins", source.begun)
+	cancel()
+	if err := await(t, "the agent ends", ended); err != nil {
+		t.Errorf("unexpected error %v", err)
+	}
+}
+
+func TestALibraryThatNoLongerFitsEndsTheAgent(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+	a := newTestAgent(&fitsOnce{Source: simulation.New(simulation.Default(), "node-1", clock)}, clock)
+	ended := startAgent(t.Context(), a)
+	a.monitor.Poll(t.Context())
+	a.monitor.Poll(t.Context())
+	if err := await(t, "the agent ends", ended); !errors.Is(err, gpu.ErrRestart) {
+		t.Errorf("unexpected error %v", err)
+	}
+}

@@ -1,0 +1,103 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func limits(gpus string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Limits:   corev1.ResourceList{"falldio.com/gpu": resource.MustParse(gpus)},
+		Requests: corev1.ResourceList{"falldio.com/gpu": resource.MustParse(gpus), corev1.ResourceCPU: resource.MustParse("1")},
+	}
+}
+
+func TestStripPod(t *testing.T) {
+	t.Parallel()
+	always := corev1.ContainerRestartPolicyAlways
+	started := metav1.NewTime(time.Unix(1_700_000_000, 0))
+	meta := metav1.ObjectMeta{
+		Namespace: "research", Name: "train", UID: "uid-1", ResourceVersion: "7",
+		Labels: map[string]string{"team": "a"}, Annotations: map[string]string{"falldio.com/gpu-assignment": "{}"},
+		DeletionTimestamp: &started,
+	}
+	tests := map[string]struct{ pod, want corev1.Pod }{
+		"who it is, and what others have noted on it, stays": {
+			corev1.Pod{ObjectMeta: meta}, corev1.Pod{ObjectMeta: meta},
+		},
+		"managed fields go": {
+			corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "train", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}}},
+			corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "train"}},
+		},
+		"of containers stays what they ask for": {
+			corev1.Pod{Spec: corev1.PodSpec{NodeName: "node-1", ServiceAccountName: "default", Containers: []corev1.Container{
+				{Name: "main", Image: "cuda", Env: []corev1.EnvVar{{Name: "A", Value: "b"}}, Resources: limits("2")},
+				{Name: "sidecar", Image: "proxy"},
+			}}},
+			corev1.Pod{Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{
+				{Name: "main", Resources: limits("2")}, {Name: "sidecar"},
+			}}},
+		},
+		"of init containers stays whether they run on": {
+			corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{
+				{Name: "prepare", Image: "cuda", Resources: limits("4")},
+				{Name: "proxy", Image: "proxy", RestartPolicy: &always, Resources: limits("1")},
+			}}},
+			corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{
+				{Name: "prepare", Resources: limits("4")}, {Name: "proxy", RestartPolicy: &always, Resources: limits("1")},
+			}}},
+		},
+		"of the status stays what the Pod does": {
+			corev1.Pod{Status: corev1.PodStatus{
+				Phase: corev1.PodPending, StartTime: &started, HostIP: "10.0.0.1", Message: "waiting",
+				Conditions:        []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: started}},
+				ContainerStatuses: []corev1.ContainerStatus{{Name: "main", ImageID: "sha256:1"}},
+			}},
+			corev1.Pod{Status: corev1.PodStatus{
+				Phase: corev1.PodPending, StartTime: &started,
+				Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: started}},
+			}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := stripPod(&test.pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(&test.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("Pod (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStripping(t *testing.T) {
+	t.Parallel()
+	managed := []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	node := func(managed []metav1.ManagedFieldsEntry) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Name: "node-1", Labels: map[string]string{"falldio.com/gpu": "h100"}, ManagedFields: managed,
+		}}
+	}
+	got, err := strip(node(managed))
+	if diff := cmp.Diff(node(nil), got); diff != "" || err != nil {
+		t.Errorf("error %v, Node (-want +got):\n%s", err, diff)
+	}
+	// What informers pass on beside objects must survive.
+	for name, transform := range map[string]func(any) (any, error){"of Pods": stripPod, "of metadata": strip} {
+		if got, err := transform("tombstone"); got != "tombstone" || err != nil {
+			t.Errorf("%s: something else became %v, error %v", name, got, err)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package monitor
+
+import (
+	"context"
+	"maps"
+
+	"k8s.io/klog/v2"
+)
+
+// withHealthLogged makes a change that may concern the health of any GPU, and
+// tells of those that it does concern: with the error, if reading one has just
+// failed. It returns whether there are any. The mutex must be held.
+func (m *Monitor) withHealthLogged(ctx context.Context, read results, change func()) (changed bool) {
+	before := m.tracker.Faults()
+	change()
+	after := m.tracker.Faults()
+	for uuid, fault := range after {
+		if before[uuid] == nil {
+			m.loggerOf(ctx, uuid).Error(read[uuid].err, "The GPU is unhealthy", "reason", fault.Reason)
+		}
+	}
+	for uuid, fault := range before {
+		if after[uuid] == nil {
+			m.loggerOf(ctx, uuid).Info("The GPU is healthy again", "was", fault.Reason)
+		}
+	}
+	return !maps.Equal(before, after)
+}
+
+func (m *Monitor) loggerOf(ctx context.Context, uuid string) klog.Logger {
+	logger := klog.FromContext(ctx).WithValues("uuid", uuid)
+	for i := range m.known.found.inventory.GPUs {
+		if info := &m.known.found.inventory.GPUs[i]; info.UUID == uuid {
+			return logger.WithValues("gpu", info.Index)
+		}
+	}
+	return logger
+}

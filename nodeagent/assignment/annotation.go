@@ -110,7 +110,7 @@ func encode(value any) []byte {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value) // what has been parsed is JSON
+	_ = encoder.Encode(value) //nolint:errchkjson // what has been parsed is JSON
 	return bytes.TrimSpace(buffer.Bytes())
 }
 

@@ -16,7 +16,7 @@ func TestAHangingGPUDoesNotBlindThePoll(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.poll()
-	f.hang(5)
+	f.hang()
 	f.expect(5, health.ReasonHung)
 	f.expect(4, "")
 	f.expect(6, "")
@@ -37,7 +37,7 @@ func TestAHangingGPUDoesNotBlindThePoll(t *testing.T) {
 func TestAGPUThatHangsFromTheStartDoesNotHideTheOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.hang(5)
+	f.hang()
 	f.expect(5, health.ReasonHung)
 	f.expect(4, "")
 	if count := len(f.monitor.Snapshot().Devices); count != 8 {
@@ -49,7 +49,7 @@ func TestAGPUThatHangsNoLongerIsReadAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.poll()
-	f.hang(5)
+	f.hang()
 	f.inject(simulation.Fault{GPU: new(5), Fault: simulation.Recovered})
 	eventually(t, "the call returns", func() bool { return f.monitor.Statistics().Hanging == 0 })
 	f.poll()
@@ -90,7 +90,7 @@ func TestAHangingCallIsPublishedOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.poll()
-	f.hang(5)
+	f.hang()
 	changed := f.monitor.Changed()
 	for range 10 {
 		f.clock.Step(time.Second)
@@ -110,7 +110,7 @@ func TestTheConnectionIsKeptWhileACallHangs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.poll()
-	f.hang(5)
+	f.hang()
 	f.inject(simulation.Fault{GPU: new(6), Fault: simulation.Lost})
 	f.pollsFor(time.Hour)
 	f.inject(simulation.Fault{GPU: new(7), Fault: simulation.Removed}) // the connection is stale
@@ -134,7 +134,7 @@ func TestARenewalThatHadToWaitForACallComesAtOnceAfterwards(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.inject(simulation.Fault{GPU: new(6), Fault: simulation.Lost})
-	f.hang(5)
+	f.hang()
 	f.pollsFor(time.Hour)
 	f.expectOpened(1)
 	f.inject(simulation.Fault{GPU: new(5), Fault: simulation.Recovered})

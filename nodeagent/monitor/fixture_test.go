@@ -141,10 +141,10 @@ func (f *fixture) await(what string, happened <-chan struct{}) {
 	}
 }
 
-// hang polls while a GPU hangs, until the poll gives up on it.
-func (f *fixture) hang(index int) {
+// hang polls while GPU 5 hangs, until the poll gives up on it.
+func (f *fixture) hang() {
 	f.Helper()
-	f.inject(simulation.Fault{GPU: &index, Fault: simulation.Hung})
+	f.inject(simulation.Fault{GPU: new(5), Fault: simulation.Hung})
 	ended := f.pollApart()
 	eventually(f.T, "the poll waits for the GPU alone", func() bool {
 		all := make([]string, 8)

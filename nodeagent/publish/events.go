@@ -79,15 +79,10 @@ func events(before, after *gpu.Snapshot, options labels.Options) []event {
 		was := old[device.UUID]
 		delete(old, device.UUID)
 		switch {
-		case was == nil && len(before.Devices) > 0:
+		case was != nil:
+			list = append(list, changes(was, device)...)
+		case len(before.Devices) > 0: // not the first look
 			list = append(list, event{corev1.EventTypeNormal, ReasonAdded, describe(device) + " was added"})
-		case was == nil: // the first look
-		case was.Healthy() && !device.Healthy():
-			list = append(list, unhealthy(device))
-		case !was.Healthy() && !device.Healthy() && !was.Fault.NeedsReset && device.Fault.NeedsReset:
-			list = append(list, unhealthy(device)) // somebody must do something now
-		case !was.Healthy() && device.Healthy():
-			list = append(list, event{corev1.EventTypeNormal, ReasonHealthy, fmt.Sprintf("%s is healthy again (was %s)", describe(device), was.Fault.Reason)})
 		}
 	}
 	for i := range before.Devices {
@@ -100,6 +95,19 @@ func events(before, after *gpu.Snapshot, options labels.Options) []event {
 			"The node's GPUs are of several models: it gets no label falldio.com/gpu; set --gpu-model to give it one"})
 	}
 	return list
+}
+
+// changes are the events of one GPU.
+func changes(was, is *gpu.Device) []event {
+	switch {
+	case was.Healthy() && !is.Healthy():
+		return []event{unhealthy(is)}
+	case !was.Healthy() && is.Healthy():
+		return []event{{corev1.EventTypeNormal, ReasonHealthy, fmt.Sprintf("%s is healthy again (was %s)", describe(is), was.Fault.Reason)}}
+	case !was.Healthy() && !was.Fault.NeedsReset && is.Fault.NeedsReset:
+		return []event{unhealthy(is)} // somebody must do something now
+	}
+	return nil
 }
 
 func unhealthy(device *gpu.Device) event {

@@ -166,7 +166,7 @@ func (n *node) take(use *Use, sign int) {
 	n.slots -= sign
 	for _, gpu := range use.GPUs {
 		if gpu < len(n.free) { // the node may have lost GPUs since
-			n.free[gpu] -= int16(sign * use.Percent)
+			n.free[gpu] -= int16(sign * use.Percent) //nolint:gosec // at most Card
 		}
 	}
 }

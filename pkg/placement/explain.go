@@ -92,7 +92,7 @@ func (c *Cluster) refusals(within *Domain, r *Request) []Refusal {
 	var list []Refusal
 	for reason, nodes := range counts {
 		if nodes > 0 {
-			list = append(list, Refusal{Reason: Reason(reason), Nodes: nodes}) //nolint:gosec // fewer than reasons
+			list = append(list, Refusal{Reason: Reason(reason), Nodes: nodes})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Refusal) int { return -cmp.Compare(a.Nodes, b.Nodes) })

@@ -21,13 +21,13 @@ func explained(t *testing.T, c *Cluster, g *Gang) *Explanation {
 
 // racks returns a cluster of leaves with nodes of 8 GPUs, of which the first
 // ones are in use: used[leaf][node].
-func racks(t *testing.T, model string, used [][]int) *Cluster {
+func racks(t *testing.T, used [][]int) *Cluster {
 	t.Helper()
 	c := NewCluster(firstFit{})
 	for leaf, nodes := range used {
 		for i, gpus := range nodes {
-			name := fmt.Sprintf("%s-%d-%d", model, leaf, i)
-			node := Node{Name: name, CPU: 64000, Memory: 1 << 20, Slots: 100, Model: model, Domains: []string{fmt.Sprintf("leaf-%d", leaf)}}
+			name := fmt.Sprintf("node-%d-%d", leaf, i)
+			node := Node{Name: name, CPU: 64000, Memory: 1 << 20, Slots: 100, Model: "h100", Domains: []string{fmt.Sprintf("leaf-%d", leaf)}}
 			for range 8 {
 				node.GPUs = append(node.GPUs, GPU{Memory: 80000, Group: 0, NUMA: 0})
 			}
@@ -90,7 +90,7 @@ func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := explained(t, racks(t, "h100", test.used), &test.gang)
+			e := explained(t, racks(t, test.used), &test.gang)
 			if e == nil || e.String() != test.want {
 				t.Errorf("got\n%v\nwant\n%s", e, test.want)
 			}
@@ -101,7 +101,7 @@ func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
 func TestWhatFitsNeedsNoExplanation(t *testing.T) {
 	t.Parallel()
 	g := &Gang{Roles: []Role{{Shape: Shape{GPUs: 8}, Min: 1, Max: 1}}}
-	if e := explained(t, racks(t, "h100", [][]int{{0}}), g); e != nil {
+	if e := explained(t, racks(t, [][]int{{0}}), g); e != nil {
 		t.Errorf("it is explained: %v", e)
 	}
 }
@@ -118,7 +118,7 @@ func TestRemediesHelp(t *testing.T) {
 				used[leaf] = append(used[leaf], random.IntN(9))
 			}
 		}
-		c := racks(t, "h100", used)
+		c := racks(t, used)
 		g := randomGang(random)
 		before := fingerprint(c)
 		e := explained(t, c, g)
@@ -132,7 +132,7 @@ func TestRemediesHelp(t *testing.T) {
 		for i := range e.Remedies {
 			remedy := &e.Remedies[i]
 			seen[remedy.Kind]++
-			if !applied(t, racks(t, "h100", used), g, remedy) {
+			if !applied(t, racks(t, used), g, remedy) {
 				t.Fatalf("%s: the gang %+v still does not fit", remedy.Text, *g)
 			}
 		}

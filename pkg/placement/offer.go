@@ -48,7 +48,7 @@ func (c *Cluster) price(s *State, r *Request) offer {
 		}
 		step := Step{Request: r, Before: s, After: c.after(s, r, []int{position}), CardFree: int(s.free[position])}
 		if cost := c.policy.Price(step); cost < best.cost {
-			best.cost, best.position = cost, int8(position) //nolint:gosec // nodes have few cards
+			best.cost, best.position = cost, int8(position)
 		}
 	}
 	return best
@@ -79,7 +79,7 @@ func (c *Cluster) after(s *State, r *Request, positions []int) *State {
 	free, byPosition := c.scratch[:cards], c.scratch[cards:]
 	copy(free, s.free)
 	for _, position := range positions {
-		free[position] -= int8(taken) //nolint:gosec // at most Card
+		free[position] -= int8(taken)
 	}
 	order := c.identity(cards)
 	s.kind.sortCards(order, free)

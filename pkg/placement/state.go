@@ -76,7 +76,7 @@ func appendStateKey(key []byte, k *kind, cpu, memory int64, slots int, free []in
 	key = binary.AppendVarint(key, memory)
 	key = binary.AppendVarint(key, int64(slots))
 	for _, percent := range free {
-		key = append(key, byte(percent))
+		key = append(key, byte(percent)) //nolint:gosec // not negative
 	}
 	return key
 }

@@ -20,7 +20,7 @@ func (m *Monitor) CheckDeadline(ctx context.Context) {
 	defer m.mu.Unlock()
 	before := m.known.problem
 	changed := m.withHealthLogged(ctx, nil, m.hang)
-	if before == nil && m.known.problem != nil {
+	if errors.Is(m.known.problem, errHanging) && !errors.Is(before, errHanging) {
 		klog.FromContext(ctx).Error(m.known.problem, "Nothing is known of the GPUs until it returns")
 		changed = true
 	}

@@ -3,56 +3,83 @@
 
 package placement
 
+import "slices"
+
 // choose returns the positions of the cards that a request for whole GPUs gets.
-// The request must fit. NVLink groups stay whole: one group if one suffices, the
-// smallest rest, single cards from groups that are broken already.
+// The request must fit. NVLink groups stay whole: several cards come from one
+// group if one suffices, the one with the smallest rest; a single card has no use
+// for NVLink and comes from no group, or from one that is broken already.
 func (s *State) choose(r *Request) []int {
 	positions := make([]int, 0, r.GPUs)
+	if s.kind.uniform { // the free cards are the last ones
+		for position := len(s.free) - s.whole; len(positions) < r.GPUs; position++ {
+			positions = append(positions, position)
+		}
+		return positions
+	}
 	for len(positions) < r.GPUs {
-		missing := r.GPUs - len(positions)
-		cell, cards := s.bestCell(r, missing, positions)
-		if cell < 0 {
+		best := s.bestCell(r, r.GPUs-len(positions), positions)
+		if best.cards == 0 {
 			return positions // can't be: the request fits
 		}
-		positions = append(positions, cards[:min(missing, len(cards))]...)
+		for position := best.from; position < best.to && len(positions) < r.GPUs; position++ {
+			if s.canHave(r, position, positions) {
+				positions = append(positions, position)
+			}
+		}
 	}
 	return positions
 }
 
-// bestCell returns the cell to take cards from, and its cards that can be had.
-func (s *State) bestCell(r *Request, missing int, taken []int) (best int, cards []int) {
-	best = -1
-	for i, cell := range s.kind.cells {
-		var free []int
-		for position := cell.from; position < cell.to; position++ {
-			if s.free[position] == Card && s.kind.memories[position] >= r.GPUMemory && !contains(taken, position) {
-				free = append(free, position)
+// canHave is true if a request, which has taken some cards, can have another.
+func (s *State) canHave(r *Request, position int, taken []int) bool {
+	return s.free[position] == Card && s.kind.memories[position] >= r.GPUMemory && !slices.Contains(taken, position)
+}
+
+// source is a cell that cards may come from.
+type source struct {
+	cell
+	cards int // that can be had
+	rest  int // of these, when the request has taken what it misses; negative if they are too few
+	// splits is true if an NVLink group is all free, and would not be afterwards,
+	// nor all in use.
+	splits bool
+}
+
+// bestCell returns the cell to take cards from; one without cards if none has any.
+func (s *State) bestCell(r *Request, missing int, taken []int) source {
+	var best source
+	for _, one := range s.kind.cells {
+		next := source{cell: one}
+		free := 0
+		for position := one.from; position < one.to; position++ {
+			if s.free[position] == Card {
+				free++
+			}
+			if s.canHave(r, position, taken) {
+				next.cards++
 			}
 		}
-		if len(free) > 0 && (best < 0 || betterRest(len(free)-missing, len(cards)-missing)) {
-			best, cards = i, free
+		next.rest = next.cards - missing
+		next.splits = one.linked && free == one.to-one.from && missing < free
+		if next.cards > 0 && (best.cards == 0 || next.better(&best, missing)) {
+			best = next
 		}
 	}
-	return best, cards
+	return best
 }
 
-// betterRest compares what would remain of two cells, negative if a cell does not
-// suffice: the smallest rest that is not, else the largest cell.
-func betterRest(a, b int) bool {
-	if (a >= 0) != (b >= 0) {
-		return a >= 0
+// better is true if the missing cards should rather come from a than from b.
+func (a *source) better(b *source, missing int) bool {
+	switch {
+	case (a.rest >= 0) != (b.rest >= 0):
+		return a.rest >= 0
+	case missing > 1 && a.linked != b.linked:
+		return a.linked
+	case a.splits != b.splits:
+		return b.splits
+	case a.rest >= 0:
+		return a.rest < b.rest
 	}
-	if a >= 0 {
-		return a < b
-	}
-	return a > b
-}
-
-func contains(positions []int, position int) bool {
-	for _, one := range positions {
-		if one == position {
-			return true
-		}
-	}
-	return false
+	return a.rest > b.rest // the most cards, so that few cells are needed
 }

@@ -12,8 +12,8 @@ const (
 	NodeClosed
 	OtherPool
 	OtherModel
-	TooLittleGPUMemory
 	TooFewGPUs // the node never has so many
+	TooLittleGPUMemory
 	NodeTooSmall
 	NoPodSlot
 	InsufficientCPU
@@ -28,8 +28,8 @@ var reasonTexts = [reasons]string{
 	NodeClosed:         "takes no Pods",
 	OtherPool:          "is in another node pool",
 	OtherModel:         "has another GPU model",
-	TooLittleGPUMemory: "has GPUs with less memory",
 	TooFewGPUs:         "has fewer GPUs",
+	TooLittleGPUMemory: "has GPUs with less memory",
 	NodeTooSmall:       "has less CPU or memory",
 	NoPodSlot:          "has no Pod slot left",
 	InsufficientCPU:    "has too little CPU left",

@@ -44,7 +44,7 @@ type layout struct {
 	cards []int
 }
 
-// kindOf returns the kind of a node.
+// layoutOf returns where the cards of a node are.
 func (c *Cluster) layoutOf(node *Node) layout {
 	groups := groupsOf(node.GPUs)
 	k := kind{

@@ -35,12 +35,17 @@ type Node struct {
 	Closed bool
 }
 
+// MaxCards is how many GPUs a node may have.
+const MaxCards = 64
+
 func (n *Node) validate() error {
 	switch {
 	case n.Name == "":
 		return errors.New("a node needs a name")
 	case n.CPU < 0 || n.Memory < 0 || n.Slots < 0:
 		return fmt.Errorf("node %s: CPU, memory and slots must not be negative", n.Name)
+	case len(n.GPUs) > MaxCards:
+		return fmt.Errorf("node %s: has %d GPUs, at most %d are supported", n.Name, len(n.GPUs), MaxCards)
 	}
 	return nil
 }

@@ -48,25 +48,43 @@ func (s *Shape) Validate() error {
 		return fmt.Errorf("share: must be 0 to %d percent, is %d", Card-1, s.Share)
 	case s.GPUs > 0 && s.Share > 0:
 		return fmt.Errorf("GPUs: must be whole ones or a share of one, is %d and %d percent", s.GPUs, s.Share)
+	case s.GPUMemory < 0:
+		return fmt.Errorf("GPU memory: must not be negative, is %d", s.GPUMemory)
 	}
 	return nil
 }
 
-// String is for messages: "8 GPUs of h100-80gb-hbm3".
+// String is for messages: "8 GPUs of h100-80gb-hbm3, 96000m CPU, 1024 MiB".
 func (s *Shape) String() string {
 	var parts []string
+	if s.Percent() > 0 {
+		parts = append(parts, s.gpus())
+	}
+	parts = append(parts, fmt.Sprintf("%dm CPU", s.CPU), fmt.Sprintf("%d MiB", s.Memory))
+	if s.Pool != "" {
+		parts = append(parts, "in pool "+s.Pool)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// gpus tells which GPUs are needed.
+func (s *Shape) gpus() string {
+	var text string
 	switch {
-	case s.GPUs == 1:
-		parts = append(parts, "1 GPU")
-	case s.GPUs > 1:
-		parts = append(parts, fmt.Sprintf("%d GPUs", s.GPUs))
 	case s.Share > 0:
-		parts = append(parts, fmt.Sprintf("%d%% of a GPU", s.Share))
+		text = fmt.Sprintf("%d%% of a GPU", s.Share)
+	case s.GPUs == 1:
+		text = "1 GPU"
+	default:
+		text = fmt.Sprintf("%d GPUs", s.GPUs)
 	}
 	if len(s.Models) > 0 {
-		parts = append(parts, "of "+strings.Join(s.Models, " or "))
+		text += " of " + strings.Join(s.Models, " or ")
 	}
-	return strings.Join(append(parts, fmt.Sprintf("%dm CPU", s.CPU), fmt.Sprintf("%d MiB", s.Memory)), ", ")
+	if s.GPUMemory > 0 {
+		text += fmt.Sprintf(" with %d MiB or more", s.GPUMemory)
+	}
+	return text
 }
 
 // appendKey appends what identifies a shape.

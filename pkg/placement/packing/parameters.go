@@ -17,6 +17,8 @@ type Parameters struct {
 	// CPUFit makes Pods without GPUs go where the least CPU is left, ShareFit
 	// shares where the least of the card is left.
 	CPUFit, ShareFit float64
+	// NodeFit makes Pods go where the fewest GPUs are left.
+	NodeFit float64
 	// Tightness is how much of the average CPU per GPU a free GPU needs beside
 	// it, as a part of 1.
 	Tightness float64
@@ -31,7 +33,7 @@ type Parameters struct {
 // docs/benchmarks.md.
 func Default() Parameters {
 	return Parameters{
-		Earnings: 0.8, Stranding: 1.9, Worth: 12, Scarcity: 1.8, Rarity: 0.3, Reserve: 2.5, CPUFit: 1, ShareFit: 0.02,
+		Earnings: 0.8, Stranding: 1.9, Worth: 12, Scarcity: 1.8, Rarity: 0.3, Reserve: 2.5, CPUFit: 1, ShareFit: 0.02, NodeFit: 0.01,
 		Tightness: 0.33, Smoothing: 0.45, HalfLife: 1e5,
 	}
 }

@@ -75,11 +75,16 @@ func (p *Policy) Price(step placement.Step) float64 {
 		return price + p.parameters.CPUFit*float64(step.After.CPU())/p.learned.largestCPU
 	}
 	price += p.parameters.Scarcity * p.learned.scarcity[step.Before.Model()] * gpus(r.Percent())
+	nodeFit := p.parameters.NodeFit * gpus(step.After.Percent())
 	if r.Share > 0 {
-		price += p.parameters.ShareFit * gpus(step.CardFree-r.Share)
+		return price + p.parameters.ShareFit*gpus(step.CardFree-r.Share) + nodeFit/cardFirst
 	}
-	return price
+	return price + nodeFit
 }
+
+// cardFirst is how much less the rest of the node counts for a share than for
+// whole GPUs: the card comes first.
+const cardFirst = 50
 
 // potential is what the cluster loses by a node being in a State, in GPUs.
 func (p *Policy) potential(s *placement.State) float64 {

@@ -56,7 +56,7 @@ func newPlugins(a *agent, clients *clients, opts *options) (*plugins, error) {
 	if p.kubelet, err = podresources.NewClient(filepath.Join(opts.kubeletDirectory, podResourcesFolder, podResourcesSocket)); err != nil {
 		return nil, err
 	}
-	p.claims = deviceplugin.NewPodClaims(p.pods.List)
+	p.claims = deviceplugin.NewPodClaims(p.pods.List, p.clock)
 	p.holders = metrics.NewHolders(p.kubelet)
 	var names []string
 	for i := range opts.served {

@@ -4,11 +4,14 @@
 package deviceplugin
 
 import (
+	"context"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/nodeagent/podresources"
 )
@@ -16,6 +19,9 @@ import (
 // Claims knows the containers that the kubelet has not given their devices yet,
 // and what the scheduler has chosen for them.
 type Claims interface {
+	// Await returns when a container is known that waits for so many devices of a
+	// resource, or after a moment.
+	Await(ctx context.Context, resource string, size int)
 	// Pending returns who waits for devices of a resource, the oldest first.
 	Pending(resource string) []Claim
 	// Taken is told which devices the kubelet has given to a container.
@@ -45,7 +51,8 @@ type Claim struct {
 // given to the next Pod. If the order was another one, Pods of equal size have
 // swapped their devices, which harms nobody: the annotations are corrected.
 type PodClaims struct {
-	pods func() []*corev1.Pod
+	pods  func() []*corev1.Pod
+	clock clock.Clock
 
 	mu sync.Mutex
 	// taken are the claims that are settled. A Pod's status says so too, but
@@ -69,8 +76,31 @@ var _ Claims = &PodClaims{}
 
 // NewPodClaims returns the claims of the Pods that are bound to this node, which
 // the function returns from memory.
-func NewPodClaims(pods func() []*corev1.Pod) *PodClaims {
-	return &PodClaims{pods: pods, taken: map[types.UID]map[claimKey]bool{}}
+func NewPodClaims(pods func() []*corev1.Pod, c clock.Clock) *PodClaims {
+	return &PodClaims{pods: pods, clock: c, taken: map[types.UID]map[claimKey]bool{}}
+}
+
+const (
+	// patience is how long the kubelet waits for an answer about a Pod that we
+	// have not heard of. It hears of Pods from the API server as we do, but is
+	// sometimes faster. A static Pod is known to nobody else for a while.
+	patience  = 500 * time.Millisecond
+	lookEvery = 5 * time.Millisecond
+)
+
+// Await implements Claims.
+func (c *PodClaims) Await(ctx context.Context, resource string, size int) {
+	isOfSize := func(claim Claim) bool { return claim.Size == size }
+	deadline := c.clock.Now().Add(patience)
+	for !slices.ContainsFunc(c.Pending(resource), isOfSize) && c.clock.Now().Before(deadline) {
+		timer := c.clock.NewTimer(lookEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C():
+		}
+	}
 }
 
 // Pending implements Claims.

@@ -5,7 +5,9 @@ package deviceplugin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"falldio.github.io/gpu-controller/nodeagent/podresources"
 	"falldio.github.io/gpu-controller/pkg/inventory"
@@ -84,7 +88,77 @@ func withInit(pod *corev1.Pod, amount int64, policy *corev1.ContainerRestartPoli
 }
 
 func claimsOn(pods ...*corev1.Pod) *PodClaims {
-	return NewPodClaims(func() []*corev1.Pod { return pods })
+	return NewPodClaims(func() []*corev1.Pod { return pods }, clock.RealClock{})
+}
+
+func TestTheKubeletWaitsForAPodThatItHeardOfFirst(t *testing.T) {
+	t.Parallel()
+	fake := clocktesting.NewFakeClock(time.Unix(0, 0))
+	var mu sync.Mutex
+	var pods []*corev1.Pod
+	claims := NewPodClaims(func() []*corev1.Pod {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(pods)
+	}, fake)
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		claims.Await(t.Context(), gpuResource, 2)
+	}()
+	// step lets the next look happen.
+	step := func() {
+		for !fake.HasWaiters() {
+			select {
+			case <-answered:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+		fake.Step(lookEvery)
+	}
+	step()
+	select {
+	case <-answered:
+		t.Fatal("it does not wait")
+	default:
+	}
+	mu.Lock()
+	pods = append(pods, claimant(t, "late", 0, "GPU-0", "GPU-1"))
+	mu.Unlock()
+	step()
+	select {
+	case <-answered:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it does not end")
+	}
+	if waited := fake.Since(time.Unix(0, 0)); waited >= patience {
+		t.Errorf("it has waited for %v although the Pod is known", waited)
+	}
+}
+
+func TestNobodyWaitsForLongForAPodThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	fake := clocktesting.NewFakeClock(time.Unix(0, 0))
+	claims := NewPodClaims(func() []*corev1.Pod { return nil }, fake)
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		claims.Await(t.Context(), gpuResource, 2)
+	}()
+	for {
+		select {
+		case <-answered:
+			if waited := fake.Since(time.Unix(0, 0)); waited != patience {
+				t.Errorf("it has waited for %v, want %v", waited, patience)
+			}
+			return
+		case <-time.After(time.Millisecond):
+			if fake.HasWaiters() {
+				fake.Step(lookEvery)
+			}
+		}
+	}
 }
 
 func TestPending(t *testing.T) {
@@ -152,7 +226,7 @@ func TestPending(t *testing.T) {
 func TestClaimsAreSettled(t *testing.T) {
 	t.Parallel()
 	var pods []*corev1.Pod
-	claims := NewPodClaims(func() []*corev1.Pod { return pods })
+	claims := NewPodClaims(func() []*corev1.Pod { return pods }, clock.RealClock{})
 	bind := func(bound ...*corev1.Pod) func() { return func() { pods = bound } }
 	taken := func(ids ...string) func() { return func() { claims.Taken(gpuResource, ids) } }
 	start := func(pod int) func() {
@@ -226,7 +300,7 @@ func TestTheKubeletTellsWhoHasDevices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var pods []*corev1.Pod
-			claims := NewPodClaims(func() []*corev1.Pod { return pods })
+			claims := NewPodClaims(func() []*corev1.Pod { return pods }, clock.RealClock{})
 			if test.taken != nil {
 				claims.Taken(gpuResource, test.taken)
 			}
@@ -247,7 +321,7 @@ func TestTheKubeletTellsWhoHasDevices(t *testing.T) {
 func TestEarlyAllocationsAreForgotten(t *testing.T) {
 	t.Parallel()
 	var pods []*corev1.Pod
-	claims := NewPodClaims(func() []*corev1.Pod { return pods })
+	claims := NewPodClaims(func() []*corev1.Pod { return pods }, clock.RealClock{})
 	steps := []struct {
 		what string
 		do   func()

@@ -13,13 +13,13 @@ import (
 )
 
 // GetPreferredAllocation answers from memory: the kubelet asks while it admits a
-// Pod. It never fails, since the kubelet would refuse the Pod; an empty answer
+// Pod. Only for a Pod that we have not heard of it waits a moment. It never fails, since the kubelet would refuse the Pod; an empty answer
 // leaves the choice to the kubelet.
-func (s *service) GetPreferredAllocation(_ context.Context, request *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
+func (s *service) GetPreferredAllocation(ctx context.Context, request *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	response := &pluginapi.PreferredAllocationResponse{}
 	for _, container := range request.ContainerRequests {
 		response.ContainerResponses = append(response.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{
-			DeviceIDs: s.prefer(container.AvailableDeviceIDs, container.MustIncludeDeviceIDs, int(container.AllocationSize)),
+			DeviceIDs: s.prefer(ctx, container.AvailableDeviceIDs, container.MustIncludeDeviceIDs, int(container.AllocationSize)),
 		})
 	}
 	return response, nil
@@ -27,12 +27,13 @@ func (s *service) GetPreferredAllocation(_ context.Context, request *pluginapi.P
 
 // prefer takes the devices that the scheduler has chosen for the container that
 // asks, or else the best devices that are promised to nobody.
-func (s *service) prefer(available, must []string, size int) []string {
+func (s *service) prefer(ctx context.Context, available, must []string, size int) []string {
 	logger := s.logger.WithValues("size", size)
 	list, _ := s.pool.list()
 	available = list.usable(available, must, size)
 	var claims []Claim
 	if s.claims != nil {
+		s.claims.Await(ctx, s.resource, size)
 		claims = s.claims.Pending(s.resource)
 	}
 	asking, fits := asker(claims, available, must, size)

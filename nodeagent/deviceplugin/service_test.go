@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	"k8s.io/utils/clock"
 )
 
 func serviceOf(pool *Pool, pods ...*corev1.Pod) *service {
@@ -154,7 +155,7 @@ func TestWhatIsIllIsNotPreferred(t *testing.T) {
 			devices[1].Healthy = false
 			pool := poolOf(t, devices)
 			pool.Hold("z")
-			if diff := cmp.Diff(test.want, serviceOf(pool, test.pods...).prefer(test.available, test.must, test.size)); diff != "" {
+			if diff := cmp.Diff(test.want, serviceOf(pool, test.pods...).prefer(t.Context(), test.available, test.must, test.size)); diff != "" {
 				t.Errorf("preferred devices (-want +got):\n%s", diff)
 			}
 		})
@@ -202,7 +203,7 @@ func TestPodsTakeTheirTurns(t *testing.T) {
 			all := []string{"x1", "x2", "a1", "a2", "b1", "b2", "c1", "c2"}
 			var known []*corev1.Pod
 			s := serviceOf(poolOf(t, gpus(all...)))
-			s.claims = NewPodClaims(func() []*corev1.Pod { return known })
+			s.claims = NewPodClaims(func() []*corev1.Pod { return known }, clock.RealClock{})
 			come := func(name string) {
 				pod := claimant(t, name, int64(name[0]), name+"1", name+"2")
 				if name == test.unchosen {
@@ -221,7 +222,7 @@ func TestPodsTakeTheirTurns(t *testing.T) {
 					come(turn.pod)
 				}
 				got := turn.forced
-				if preferred := s.prefer(all, nil, 2); got == nil {
+				if preferred := s.prefer(t.Context(), all, nil, 2); got == nil {
 					got = preferred
 				}
 				if diff := cmp.Diff(turn.want, got); diff != "" {

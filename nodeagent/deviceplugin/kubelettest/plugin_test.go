@@ -36,7 +36,7 @@ type instance struct {
 func (m *machine) start(t *testing.T, name string, pool *deviceplugin.Pool) *instance {
 	t.Helper()
 	plugin, err := deviceplugin.New(deviceplugin.Config{
-		Resource: name, Pool: pool, Claims: deviceplugin.NewPodClaims(m.knownPods), EnvVar: envVar,
+		Resource: name, Pool: pool, Claims: deviceplugin.NewPodClaims(m.knownPods, clock.RealClock{}), EnvVar: envVar,
 		Dir: m.dir, Clock: clock.RealClock{},
 		Timing: deviceplugin.Timing{Poll: time.Second, Retry: 100 * time.Millisecond},
 	})

@@ -1,0 +1,114 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"slices"
+)
+
+// obstacles notes what the trial failed at, and gives back the places that were
+// found: those of the gang, and of some units. First is what found no place,
+// the hardest; if there were one but for the others, room may be made for them
+// elsewhere instead.
+func (s *searcher) obstacles(t *trial, p *planner, stuck []item, done []settled) {
+	for i := range p.taken {
+		t.touched[p.taken[i].node] = true
+	}
+	for _, one := range done {
+		for i := range one.places {
+			t.touched[s.cluster.nodes[one.places[i].Node]] = true
+		}
+	}
+	first := stuck[0]
+	for _, one := range stuck {
+		if one.within.Room(one.request) == 0 {
+			first = one
+			break
+		}
+	}
+	t.needs = append(t.needs, first)
+	s.nearby(t, first)
+	s.unsettle(done)
+	others := s.placed(t, p, done)
+	p.shiftAll(-1)
+	others = slices.DeleteFunc(others, func(one located) bool { return one.node.state.fit(first.request) != Fits })
+	p.shiftAll(1)
+	for _, one := range others {
+		like := func(n nearby) bool { return n.need.request == one.request && n.need.depth <= one.depth }
+		if one.unit != nil && len(t.set) <= maxRearranged && !slices.ContainsFunc(t.near, like) {
+			s.nearby(t, one.item)
+		}
+	}
+	p.giveBack(0)
+	s.nearby(t, first)
+	for _, one := range others {
+		if !slices.ContainsFunc(t.needs, func(n item) bool { return n.request == one.request && n.within == one.within }) {
+			t.needs = append(t.needs, one.item)
+		}
+	}
+}
+
+// shiftAll takes the places of all members again (sign 1), or gives them back for
+// a while (-1).
+func (p *planner) shiftAll(sign int) {
+	for i := range p.taken {
+		p.cluster.shift(p.taken[i].node, &p.taken[i].member.Use, sign)
+	}
+}
+
+// located is something that did find a place, and where.
+type located struct {
+	item
+	node *node
+}
+
+// placed returns what did find a place.
+func (s *searcher) placed(t *trial, p *planner, done []settled) []located {
+	var list []located
+	for i := range p.taken {
+		member := &p.taken[i].member
+		request := s.cluster.Request(s.gang.Roles[member.Role].Shape)
+		list = append(list, located{item{request: request, within: t.within, index: member.Role}, p.taken[i].node})
+	}
+	for _, one := range t.set {
+		at := slices.IndexFunc(done, func(d settled) bool { return d.unit == one.unit })
+		if at < 0 {
+			continue
+		}
+		for i, its := range itemsOf(one, s.cluster.root) {
+			list = append(list, located{its, s.cluster.nodes[done[at].places[i].Node]})
+		}
+	}
+	return list
+}
+
+// changed returns the nodes that the trial has changed, by name.
+func (t *trial) changed() []*node {
+	nodes := make([]*node, 0, len(t.touched))
+	for n := range t.touched {
+		nodes = append(nodes, n)
+	}
+	slices.SortFunc(nodes, func(a, b *node) int { return cmp.Compare(a.Name, b.Name) })
+	return nodes
+}
+
+// nearby finds the ways to make room on the nodes that the trial has changed, as
+// they are now.
+func (s *searcher) nearby(t *trial, n item) {
+	var list []eviction
+	for _, node := range t.changed() {
+		if n.within.Level > 0 && node.domain.above(n.within.Level) != n.within {
+			continue
+		}
+		list = append(list, s.evictions(node, n.request)...)
+	}
+	for i := range list {
+		list[i].estimate = list[i].cost
+	}
+	slices.SortStableFunc(list, func(a, b eviction) int { return compareEvictions(&a, &b) })
+	if len(list) > 0 {
+		t.near = append(t.near, nearby{need: n, list: list})
+	}
+}

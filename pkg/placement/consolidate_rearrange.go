@@ -1,0 +1,208 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import "slices"
+
+// The bounds of a rearrangement.
+const (
+	maxRearranged = 16  // Pods
+	maxSpots      = 8   // places tried for each
+	maxPlacements = 400 // in all
+)
+
+// rearranger places the gang and the units of a set together, and goes back when
+// one finds no place. It is for sets whose Pods are in each other's way when each
+// takes the place that the policy likes best.
+type rearranger struct {
+	*searcher
+	trial  *trial
+	items  []item
+	places []Place
+	left   int // placements that may still be tried
+}
+
+// rearrange looks for places for all Pods of a trial that failed for want of a
+// better arrangement.
+func (s *searcher) rearrange(t *trial) {
+	r := &rearranger{searcher: s, trial: t, left: maxPlacements}
+	for _, d := range s.cluster.demands(s.gang) {
+		for range d.count {
+			r.items = append(r.items, item{request: d.request, within: t.within, index: d.role})
+		}
+	}
+	for _, one := range t.set {
+		r.items = append(r.items, itemsOf(one, s.cluster.root)...)
+	}
+	if len(r.items) > maxRearranged {
+		return
+	}
+	for _, one := range r.items {
+		if one.within.Room(one.request) == 0 {
+			return // no arrangement helps
+		}
+	}
+	slices.SortStableFunc(r.items, harderItem)
+	r.places = make([]Place, len(r.items))
+	r.place(0)
+}
+
+// place places the items from one on; ok is true if all have a place and the
+// units can move there in some order.
+func (r *rearranger) place(index int) (ok bool) {
+	if index == len(r.items) {
+		return r.finish()
+	}
+	one := &r.items[index]
+	for _, spot := range r.cluster.spots(one.request, r.scope(index), maxSpots) {
+		if r.left--; r.left < 0 {
+			return false
+		}
+		n := spot.node
+		place := spot.place(one.request)
+		r.cluster.shift(n, &place.Use, 1)
+		r.places[index] = place
+		ok = r.place(index + 1)
+		r.cluster.shift(n, &place.Use, -1)
+		if ok {
+			return true
+		}
+	}
+	return false
+}
+
+// scope is the domain in which an item has to be: that of its gang's Pods before.
+func (r *rearranger) scope(index int) *Domain {
+	one := &r.items[index]
+	if one.unit == nil || one.unit.level == 0 {
+		return one.within
+	}
+	for i := range index {
+		if r.items[i].unit == one.unit {
+			if d := r.cluster.nodes[r.places[i].Node].domain.above(one.unit.level); d != nil {
+				return d
+			}
+		}
+	}
+	return one.within
+}
+
+// finish finds the order of the moves, and notes how all is done.
+func (r *rearranger) finish() bool {
+	targets := map[*unit][]Place{}
+	p := &planner{cluster: r.cluster, gang: r.gang}
+	for i, one := range r.items {
+		if one.unit == nil {
+			p.taken = append(p.taken, taken{member: Member{Role: one.index, Place: r.places[i]}, node: r.cluster.nodes[r.places[i].Node]})
+			continue
+		}
+		if targets[one.unit] == nil {
+			targets[one.unit] = make([]Place, len(one.unit.pods))
+		}
+		targets[one.unit][one.index] = r.places[i]
+	}
+	if !r.keepTogether(targets) {
+		return false
+	}
+	done, ok := r.order(targets)
+	if !ok {
+		return false
+	}
+	r.trial.done, r.trial.moves, r.trial.plan = true, movesOf(done), p.plan()
+	return true
+}
+
+// keepTogether is false if a gang that has to be in one domain is not.
+func (r *rearranger) keepTogether(targets map[*unit][]Place) bool {
+	for u, places := range targets {
+		if u.level == 0 {
+			continue
+		}
+		first := r.cluster.nodes[places[0].Node].domain.above(u.level)
+		for i := range places {
+			if d := r.cluster.nodes[places[i].Node].domain.above(u.level); d == nil || d != first {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// order finds an order in which units can move to their places. It matters: what
+// moves early may take the room through which another has to go, though all fit
+// in the end.
+func (r *rearranger) order(targets map[*unit][]Place) (done []settled, ok bool) {
+	// All are at their places now; so that the order can be found they go back.
+	for i := range r.items {
+		r.cluster.shift(r.cluster.nodes[r.places[i].Node], &r.places[i].Use, -1)
+	}
+	for _, one := range r.trial.set {
+		r.lift(one.unit, -1)
+	}
+	o := orderer{rearranger: r, targets: targets, dead: map[uint32]bool{}}
+	ok = o.next(0)
+	for _, one := range r.trial.set {
+		r.lift(one.unit, 1)
+	}
+	for i := range r.items {
+		r.cluster.shift(r.cluster.nodes[r.places[i].Node], &r.places[i].Use, 1)
+	}
+	return o.done, ok
+}
+
+// orderer looks for an order, depth first. What can still be done depends only on
+// which units have moved: dead has those sets of them, as bits, from which there
+// is no way on.
+type orderer struct {
+	*rearranger
+	targets map[*unit][]Place
+	dead    map[uint32]bool
+	done    []settled
+}
+
+// next moves the units that are not in a set. It leaves all where they were.
+func (o *orderer) next(gone uint32) bool {
+	set := o.trial.set
+	if len(o.done) == len(set) {
+		return true
+	}
+	if o.dead[gone] {
+		return false
+	}
+	for i := range set {
+		u := set[i].unit
+		if gone>>i&1 == 1 {
+			continue
+		}
+		o.lift(u, 1)
+		ok := o.occupy(o.targets[u])
+		if ok {
+			o.done = append(o.done, settled{unit: u, places: o.targets[u]})
+			ok = o.next(gone | 1<<i)
+			o.unsettle([]settled{{places: o.targets[u]}})
+			if !ok {
+				o.done = o.done[:len(o.done)-1]
+			}
+		}
+		o.lift(u, -1)
+		if ok {
+			return true
+		}
+	}
+	o.dead[gone] = true
+	return false
+}
+
+// occupy takes all places, or none if one is not free.
+func (r *rearranger) occupy(places []Place) bool {
+	for i := range places {
+		n := r.cluster.nodes[places[i].Node]
+		if !n.has(&places[i].Use) {
+			r.unsettle([]settled{{places: places[:i]}})
+			return false
+		}
+		r.cluster.shift(n, &places[i].Use, 1)
+	}
+	return true
+}

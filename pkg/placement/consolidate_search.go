@@ -1,0 +1,337 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"container/heap"
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+// The bounds of a search.
+const (
+	// maxChain is how long chains of Pods that make room for each other get: one
+	// that leaves for the gang is 1, one that leaves for that Pod is 2. Two would do
+	// for most; a third is looked at last, as it costs more.
+	maxChain = 3
+	// maxTrials is how many sets each pass looks at, minTrials how many at least
+	// if a pass is split among domains.
+	maxTrials = 400
+	minTrials = 50
+	// heavy is how many Pods to place make a trial count twice.
+	heavy = 16
+)
+
+// searcher looks for the cheapest set of units whose moves let a gang fit.
+//
+// A trial takes all units of a set away, places the gang, and then the units. If
+// something finds no place, the set grows: by each of the ways to make room for
+// it (menu). Passes go through the sets best first, each by its own mood, until
+// the first answer; the last counts only what a set surely needs, and ends when
+// nothing cheaper than the best answer can be left.
+type searcher struct {
+	*tenancy
+	cluster *Cluster
+	gang    *Gang
+	rules   *MoveRules
+	start   *Domain
+	menus   map[need]*menu
+	tried   map[string]*trial
+	// prices are what room for requests costs, by estimate; dearest is the price
+	// where none can be made: more than any unit costs.
+	prices  map[*Request]float64
+	dearest float64
+	best    *trial
+}
+
+// moved is a unit of a set; depth is its place in a chain, from 1.
+type moved struct {
+	unit  *unit
+	depth int
+}
+
+func (c *Cluster) searcher(g *Gang, rules *MoveRules) *searcher {
+	s := &searcher{
+		tenancy: c.tenants(rules), cluster: c, gang: g, rules: rules, start: c.root,
+		menus: map[need]*menu{}, tried: map[string]*trial{}, prices: map[*Request]float64{},
+	}
+	for _, u := range s.units {
+		s.dearest = max(s.dearest, u.cost)
+	}
+	if g.Within != "" {
+		s.start = c.domain(g.Within)
+	}
+	return s
+}
+
+// scopes are the domains in one of which the gang has to be.
+func (s *searcher) scopes() []*Domain {
+	if !s.gang.Required || s.gang.Level <= s.start.Level {
+		return []*Domain{s.start}
+	}
+	var scopes []*Domain
+	s.start.visit(s.gang.Level, func(d *Domain) { scopes = append(scopes, d) })
+	return scopes
+}
+
+// search returns the best trial that succeeds; nil if it finds none.
+func (s *searcher) search() *trial {
+	scopes := s.scopes()
+	s.pass(eager, scopes, maxTrials)
+	if s.best == nil {
+		for i := range scopes {
+			s.pass(greedy, scopes[i:i+1], max(minTrials, maxTrials/len(scopes)))
+		}
+	}
+	s.pass(exact, scopes, maxTrials)
+	return s.best
+}
+
+// mood is the order in which a pass looks at sets.
+type mood int
+
+const (
+	// exact: by the cost so far and what is surely needed besides.
+	exact mood = iota
+	// eager: by an estimate of what the whole will cost.
+	eager
+	// greedy: by how little is still without a place. It finds an answer where
+	// the others would first look at all that is cheaper and leads nowhere.
+	greedy
+)
+
+// branch is a trial and a list of evictions, one of which is to be added.
+type branch struct {
+	base  *trial
+	list  []eviction
+	index int
+	need  item
+	// near is true if the list is of nodes that the trial has changed already;
+	// the menu's entries for these do not hold.
+	near bool
+	// least is the lowest cost per Pod for which room is made.
+	least float64
+	// burden is what the trial's own moves need besides, by estimate.
+	burden float64
+	// promise is the cost that the set promises to have in the end.
+	promise float64
+	// open is how many will still be without a place.
+	open   int
+	moves  int
+	number int
+}
+
+// frontier is the branches not yet looked at, the best first.
+type frontier struct {
+	branches []branch
+	mood     mood
+	numbers  int
+}
+
+func (f *frontier) Len() int { return len(f.branches) }
+func (f *frontier) Less(i, j int) bool {
+	a, b := &f.branches[i], &f.branches[j]
+	if f.mood == greedy && a.open != b.open {
+		return a.open < b.open
+	}
+	if math.Abs(a.promise-b.promise) > tie {
+		return a.promise < b.promise
+	}
+	return cmp.Or(cmp.Compare(a.moves, b.moves), cmp.Compare(a.number, b.number)) < 0
+}
+func (f *frontier) Swap(i, j int) { f.branches[i], f.branches[j] = f.branches[j], f.branches[i] }
+func (f *frontier) Push(b any)    { f.branches = append(f.branches, b.(branch)) } //nolint:forcetypeassert // only branches are pushed
+func (f *frontier) Pop() any {
+	last := f.branches[len(f.branches)-1]
+	f.branches = f.branches[:len(f.branches)-1]
+	return last
+}
+
+// pass goes through the sets best first, until the first that succeeds.
+func (s *searcher) pass(m mood, scopes []*Domain, trials int) {
+	f := &frontier{mood: m}
+	members := 0
+	for i := range s.gang.Roles {
+		members += s.gang.Roles[i].Min
+	}
+	seen := map[string]bool{}
+	for _, scope := range scopes {
+		s.expand(f, s.try(nil, scope))
+	}
+	for trials > 0 && f.Len() > 0 {
+		one := heap.Pop(f).(branch) //nolint:forcetypeassert // only branches are pushed
+		if s.best != nil && one.promise >= s.best.cost-tie {
+			return
+		}
+		set, ok := one.set()
+		key := setKey(set, one.base.within)
+		if !ok || seen[key] {
+			s.push(f, one.next())
+			continue
+		}
+		seen[key] = true
+		trials -= 1 + (members+len(set))/heavy
+		result := s.tried[key]
+		if result == nil {
+			result = s.try(set, one.base.within)
+			s.tried[key] = result
+		}
+		next := one.next()
+		next.open = s.open(f, result) // its like will probably fare as it did
+		s.push(f, next)
+		if result.done {
+			if s.best == nil || result.cost < s.best.cost-tie {
+				s.best = result
+			}
+			if m != exact || one.promise >= s.best.cost-tie {
+				return
+			}
+			continue
+		}
+		s.expand(f, result)
+	}
+}
+
+// next is the branch with the next eviction of its list.
+func (b *branch) next() branch {
+	next := *b
+	next.index = following(b.list, b.index)
+	return next
+}
+
+// following returns the index of the next eviction that is not like the one
+// before: if that fails, its like does as well.
+func following(list []eviction, index int) int {
+	next := index + 1
+	for next < len(list) && list[index].alike(&list[next]) {
+		next++
+	}
+	return next
+}
+
+// alike is true if it makes no difference which of two evictions is chosen.
+func (e *eviction) alike(other *eviction) bool {
+	return e.node != other.node && e.node.state == other.node.state &&
+		slices.EqualFunc(e.units, other.units, func(a, b *unit) bool { return a.alike(b) })
+}
+
+// set returns the units of a branch; ok is false if its eviction has one that
+// the trial before has already.
+func (b *branch) set() (set []moved, ok bool) {
+	set = slices.Clone(b.base.set)
+	for _, u := range b.list[b.index].units {
+		set = append(set, moved{unit: u, depth: b.need.depth + 1})
+	}
+	slices.SortFunc(set, func(a, b moved) int { return cmp.Compare(a.unit.index, b.unit.index) })
+	for i := 1; i < len(set); i++ {
+		if set[i].unit == set[i-1].unit {
+			return nil, false
+		}
+	}
+	return set, true
+}
+
+func setKey(set []moved, within *Domain) string {
+	key := make([]byte, 0, 64)
+	for _, one := range set {
+		key = binary.AppendUvarint(key, uint64(one.unit.index)+1) //nolint:gosec // not negative
+	}
+	return string(append(append(key, 0), within.Name...))
+}
+
+// expand adds the ways in which a trial that failed may go on.
+func (s *searcher) expand(f *frontier, t *trial) {
+	for i, one := range t.needs {
+		if one.depth >= maxChain {
+			continue
+		}
+		whole := s.menu(need{one.request, one.within}, f.mood != exact)
+		base := branch{base: t, need: one, least: whole.least, burden: s.burdens(f, t, one)}
+		base.list = whole.byCost
+		if f.mood != exact {
+			base.list = whole.byEstimate
+		}
+		if base.open = s.open(f, t); i == 0 {
+			base.open--
+		}
+		s.push(f, base)
+	}
+	for _, one := range t.near {
+		if one.need.depth >= maxChain {
+			continue
+		}
+		least := math.Inf(1)
+		for i := range one.list {
+			least = min(least, one.list[i].cost/float64(max(1, one.list[i].room)))
+		}
+		s.push(f, branch{base: t, need: one.need, list: one.list, near: true, least: least, open: s.open(f, t) - 1, burden: s.burdens(f, t, one.need)})
+	}
+}
+
+// outlook estimates the cost of the eviction and of those that follow it until no
+// member of the gang is missing: probably the next ones of the list.
+func (b *branch) outlook() float64 {
+	sum, missing := 0.0, max(1, b.base.missing)
+	for i := b.index; i < len(b.list) && missing > 0; i++ {
+		if one := &b.list[i]; b.near || !b.base.touched[one.node] {
+			sum += one.estimate
+			missing -= max(1, one.room)
+		}
+	}
+	return sum
+}
+
+// open is how many of a trial found no place, or will not when the gang's missing
+// members have theirs.
+func (s *searcher) open(f *frontier, t *trial) int {
+	if f.mood != greedy || t.missing == 0 {
+		return len(t.stuck)
+	}
+	open := t.missing
+	for _, u := range t.stuck {
+		if s.burden(u) > 0 {
+			open++
+		}
+	}
+	return open
+}
+
+// burdens estimates what a trial's units still need, but for the one that room is
+// made for.
+func (s *searcher) burdens(f *frontier, t *trial, n item) float64 {
+	if f.mood == exact {
+		return 0
+	}
+	sum := 0.0
+	for _, u := range t.stuck {
+		if u != n.unit {
+			sum += s.burden(u)
+		}
+	}
+	return sum
+}
+
+// push adds a branch, from the first eviction on that is allowed.
+func (s *searcher) push(f *frontier, b branch) {
+	for b.index < len(b.list) {
+		one := &b.list[b.index]
+		cost := b.base.cost + one.cost
+		b.moves = b.base.count + one.moves
+		if !s.rules.allows(b.moves, cost) || (!b.near && b.base.touched[one.node]) {
+			b.index++
+			continue
+		}
+		if f.mood == exact {
+			b.promise = cost + b.least*float64(max(0, b.base.missing-one.room))
+		} else {
+			b.promise = b.base.cost + b.burden + b.outlook()
+		}
+		b.number = f.numbers
+		f.numbers++
+		heap.Push(f, b)
+		return
+	}
+}

@@ -1,0 +1,325 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import "slices"
+
+// trial is what comes of moving a set of units.
+type trial struct {
+	set    []moved
+	within *Domain
+	cost   float64
+	count  int // of Pods
+	// done is true if all found a place; moves and plan are how.
+	done  bool
+	moves []Move
+	plan  *Plan
+
+	// needs are what found no place, and what may stand in its way; missing is
+	// how many of the gang's members did.
+	needs   []item
+	missing int
+	// stuck are the units that found no place.
+	stuck []*unit
+	// touched are the nodes that the trial has changed, near the evictions there.
+	touched map[*node]bool
+	near    []nearby
+}
+
+// item is a Pod that needs a place.
+type item struct {
+	request *Request
+	within  *Domain
+	// unit is nil for members of the gang.
+	unit  *unit
+	index int // in unit.pods, or the role
+	depth int
+}
+
+// nearby is the ways to make room on the nodes that a trial has changed.
+type nearby struct {
+	need item
+	list []eviction
+}
+
+// try tries a set, and leaves the cluster as it was.
+func (s *searcher) try(set []moved, within *Domain) *trial {
+	t := &trial{set: set, within: within, touched: map[*node]bool{}}
+	for _, one := range set {
+		t.cost += one.unit.cost
+		t.count += len(one.unit.pods)
+		one.unit.out = true
+		s.lift(one.unit, 1)
+		for i := range one.unit.pods {
+			t.touched[one.unit.pods[i].node] = true
+		}
+	}
+	s.attempt(t)
+	for _, one := range set {
+		s.lift(one.unit, -1)
+		one.unit.out = false
+	}
+	return t
+}
+
+// lift takes a unit's Pods away from where they run (sign 1) or puts them back.
+func (s *searcher) lift(u *unit, sign int) {
+	for i := range u.pods {
+		s.cluster.shift(u.pods[i].node, &u.pods[i].pod.Use, -sign)
+	}
+}
+
+// attempt places the gang and all units of the trial, which are away.
+func (s *searcher) attempt(t *trial) {
+	p := &planner{cluster: s.cluster, gang: s.gang}
+	if left := s.placeGang(p, t.within); len(left) > 0 {
+		for _, d := range left {
+			t.missing += d.count
+		}
+		for _, one := range t.set {
+			t.stuck = append(t.stuck, one.unit)
+		}
+		s.obstacles(t, p, []item{{request: left[0].request, within: t.within, index: left[0].role}}, nil)
+		return
+	}
+	places, left := s.sequence(t, p)
+	if len(left) == 0 {
+		t.plan = p.plan()
+		p.giveBack(0)
+		t.done = true
+		return
+	}
+	together, without := s.together(left)
+	if len(without) > 0 { // else only the order is in the way
+		left = without
+	}
+	t.stuck = left
+	var stuck []item
+	for _, one := range t.set {
+		if slices.Contains(left, one.unit) {
+			stuck = append(stuck, itemsOf(one, s.cluster.root)...)
+		}
+	}
+	slices.SortStableFunc(stuck, harderItem)
+	s.obstacles(t, p, stuck, append(places, together...))
+	s.rearrange(t)
+}
+
+// together places units, which are away, as if they could all move at once.
+func (s *searcher) together(units []*unit) (done []settled, left []*unit) {
+	for _, u := range units {
+		if places, ok := s.placeUnit(u); ok {
+			done = append(done, settled{unit: u, places: places})
+		} else {
+			left = append(left, u)
+		}
+	}
+	return done, left
+}
+
+// placeGang places the gang's members within a domain, in the order of roles
+// that leaves the fewest without a place.
+func (s *searcher) placeGang(p *planner, within *Domain) (left []demand) {
+	list := orders(s.cluster.demands(s.gang))
+	best, fewest := 0, -1
+	for i, order := range list {
+		left = p.fill(within, order)
+		count := 0
+		for _, d := range left {
+			count += d.count
+		}
+		if count == 0 {
+			return nil
+		}
+		if fewest < 0 || count < fewest {
+			best, fewest = i, count
+		}
+		p.giveBack(0)
+	}
+	return p.fill(within, list[best])
+}
+
+// yield lets the gang, which comes last, have cards that units will leave, which
+// are away now, rather than such as are free already: those may be what the units
+// need first. Cards are only swapped for their like. It is true if any was.
+func (s *searcher) yield(units []*unit, p *planner) (swapped bool) {
+	for i := range p.taken {
+		use, n := &p.taken[i].member.Use, p.taken[i].node
+		if use.Percent < Card {
+			continue
+		}
+		s.cluster.shift(n, use, -1)
+		use.GPUs = slices.Clone(use.GPUs)
+		for at, gpu := range use.GPUs {
+			if n.heldBy(units, gpu) {
+				continue
+			}
+			other := slices.IndexFunc(n.order, func(other int) bool {
+				return !slices.Contains(use.GPUs, other) && n.alike(gpu, other) && n.heldBy(units, other)
+			})
+			if other >= 0 {
+				use.GPUs[at] = n.order[other]
+				swapped = true
+			}
+		}
+		slices.Sort(use.GPUs)
+		s.cluster.shift(n, use, 1)
+	}
+	return swapped
+}
+
+// alike is true if a free card is as good as another one.
+func (n *node) alike(gpu, free int) bool {
+	a, b := &n.GPUs[gpu], &n.GPUs[free]
+	return n.free[free] == Card && !b.Broken && a.Memory == b.Memory && a.Group == b.Group
+}
+
+// heldBy is true if one of the units has the card until it moves.
+func (n *node) heldBy(units []*unit, gpu int) bool {
+	return slices.ContainsFunc(units, func(u *unit) bool {
+		return slices.ContainsFunc(u.pods, func(r resident) bool { return r.node == n && slices.Contains(r.pod.GPUs, gpu) })
+	})
+}
+
+// settled is where a unit has been placed.
+type settled struct {
+	unit   *unit
+	places []Place
+}
+
+// sequence moves the trial's units one after the other, each to what is free by
+// then, with the gang's places kept. left are those that could not.
+func (s *searcher) sequence(t *trial, p *planner) (done []settled, left []*unit) {
+	for _, one := range t.set {
+		left = append(left, one.unit)
+	}
+	slices.SortStableFunc(left, func(a, b *unit) int { return b.percent() - a.percent() })
+	for again := true; again && len(left) > 0; {
+		s.yield(left, p)
+		var next []settled
+		next, left = s.advance(left)
+		done = append(done, next...)
+		again = len(next) > 0
+	}
+	if len(left) == 0 {
+		t.moves = movesOf(done)
+		s.unsettle(done)
+	}
+	return done, left
+}
+
+// advance moves those of the units, which are away, that can move while the
+// others are where they were. The hardest goes first: what it leaves may be what
+// the next needs.
+func (s *searcher) advance(units []*unit) (done []settled, left []*unit) {
+	left = slices.Clone(units)
+	for _, u := range left {
+		s.lift(u, -1)
+	}
+	for i := 0; i < len(left); {
+		u := left[i]
+		s.lift(u, 1)
+		places, ok := s.placeUnit(u)
+		if !ok {
+			s.lift(u, -1)
+			i++
+			continue
+		}
+		done = append(done, settled{unit: u, places: places})
+		left = slices.Delete(left, i, i+1)
+		i = 0
+	}
+	for _, u := range left {
+		s.lift(u, 1)
+	}
+	return done, left
+}
+
+// unsettle takes units away from where they have been placed.
+func (s *searcher) unsettle(done []settled) {
+	for _, one := range done {
+		for i := range one.places {
+			s.cluster.shift(s.cluster.nodes[one.places[i].Node], &one.places[i].Use, -1)
+		}
+	}
+}
+
+// placeUnit places all Pods of a unit where the policy wants them, or none.
+func (s *searcher) placeUnit(u *unit) (places []Place, ok bool) {
+	if u.level == 0 {
+		return s.placeWithin(u, s.cluster.root)
+	}
+	s.cluster.root.visit(u.level, func(d *Domain) {
+		if !ok {
+			places, ok = s.placeWithin(u, d)
+		}
+	})
+	return places, ok
+}
+
+func (s *searcher) placeWithin(u *unit, within *Domain) (places []Place, ok bool) {
+	for i := range u.pods {
+		place, found := s.away(u, i, within)
+		if !found {
+			s.unsettle([]settled{{unit: u, places: places}})
+			return nil, false
+		}
+		s.cluster.shift(s.cluster.nodes[place.Node], &place.Use, 1)
+		places = append(places, place)
+	}
+	return places, true
+}
+
+// away finds a place for a Pod of a unit. One that is alone does not come back to
+// where it was: it would not have to be in the set.
+func (s *searcher) away(u *unit, index int, within *Domain) (place Place, found bool) {
+	one := &u.pods[index]
+	place, found = s.cluster.Find(one.request, within)
+	if !found || u.group != "" || !place.is(one.pod) {
+		return place, found
+	}
+	for _, other := range s.cluster.spots(one.request, within, maxSpots) {
+		if place := other.place(one.request); !place.is(one.pod) {
+			return place, true
+		}
+	}
+	return Place{}, false
+}
+
+// is true if a place is where a Pod runs.
+func (p *Place) is(pod *Pod) bool { return p.Node == pod.Node && sameCards(&p.Use, &pod.Use) }
+
+// movesOf returns the moves that bring units to their places. A Pod that is
+// alone and comes back to where it was does not move.
+func movesOf(done []settled) []Move {
+	var moves []Move
+	for _, one := range done {
+		from := len(moves)
+		same := true
+		for i := range one.unit.pods {
+			pod := one.unit.pods[i].pod
+			to := one.places[i]
+			same = same && to.is(pod)
+			moves = append(moves, Move{
+				Pod: pod.Name, Group: one.unit.group, From: Place{Node: pod.Node, Use: pod.Use}, To: to, Cost: one.unit.pods[i].cost,
+			})
+		}
+		if same {
+			moves = moves[:from]
+		}
+	}
+	return moves
+}
+
+func itemsOf(one moved, within *Domain) []item {
+	items := make([]item, 0, len(one.unit.pods))
+	for i := range one.unit.pods {
+		items = append(items, item{request: one.unit.pods[i].request, within: within, unit: one.unit, index: i, depth: one.depth})
+	}
+	return items
+}
+
+func harderItem(a, b item) int {
+	return harder(demand{request: a.request}, demand{request: b.request})
+}

@@ -1,0 +1,127 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// dice decide what a random test does: a seeded generator, or the bytes of a
+// fuzzer.
+type dice interface {
+	// IntN returns a number from 0 to n-1.
+	IntN(n int) int
+}
+
+func seeded(seed uint64) dice { return rand.New(rand.NewPCG(seed, 7)) }
+
+// program is bytes: each decision takes one of them. When they are at an end all
+// decisions are 0.
+type program struct{ bytes []byte }
+
+func (p *program) IntN(n int) int {
+	if len(p.bytes) == 0 {
+		return 0
+	}
+	next := int(p.bytes[0])
+	p.bytes = p.bytes[1:]
+	return next % n
+}
+
+func (p *program) done() bool { return len(p.bytes) == 0 }
+
+// oneIn is true once in n times.
+func oneIn(d dice, n int) bool { return d.IntN(n) == n-1 }
+
+// pick returns one of a list.
+func pick[T any](d dice, list ...T) T { return list[d.IntN(len(list))] }
+
+// limits are how large random clusters are.
+type limits struct {
+	nodes, cards int
+	// levels is the depth of the tree of domains.
+	levels int
+	// alone gives each node a domain of its own, below the others.
+	alone bool
+}
+
+// randomNode has few different makes, so that nodes are alike now and then.
+func randomNode(d dice, name string, l limits) placement.Node {
+	n := placement.Node{
+		Name: name, CPU: int64(4000 * (1 + d.IntN(4))), Memory: int64(4000 * (1 + d.IntN(4))), Slots: 2 + d.IntN(8),
+		Model: pick(d, "a", "a", "b", "c"), Pool: pick(d, "", "", "p"), Closed: oneIn(d, 16),
+	}
+	cards, linked, mixed := d.IntN(l.cards+1), d.IntN(4), oneIn(d, 4)
+	for card := range cards {
+		gpu := placement.GPU{Memory: 40, Group: -1, NUMA: card % 2, Broken: oneIn(d, 24)}
+		switch linked {
+		case 1:
+			gpu.Group = card / 2
+		case 2:
+			gpu.Group = card % 2
+		case 3:
+			gpu.Group = d.IntN(4) - 1
+		}
+		if mixed {
+			gpu.Memory = pick(d, int64(40), 80)
+		}
+		n.GPUs = append(n.GPUs, gpu)
+	}
+	levels := l.levels
+	if levels > 0 && oneIn(d, 6) {
+		levels = d.IntN(levels) // it is in no domain of the narrowest level
+	}
+	for range levels {
+		n.Domains = append(n.Domains, pick(d, "x", "y", "z"))
+	}
+	if l.alone {
+		n.Domains = append(n.Domains, name)
+	}
+	return n
+}
+
+// randomShape fits on many random nodes.
+func randomShape(d dice, cards int) placement.Shape {
+	s := placement.Shape{CPU: int64(500 * d.IntN(5)), Memory: int64(500 * d.IntN(5))}
+	switch d.IntN(5) {
+	case 0:
+	case 1, 2:
+		s.Share = pick(d, 10, 25, 30, 50, 60, 80, 99)
+	default:
+		s.GPUs = 1 + d.IntN(max(1, cards))
+	}
+	if oneIn(d, 4) {
+		s.Models = pick(d, []string{"a"}, []string{"b"}, []string{"b", "a"})
+	}
+	if oneIn(d, 6) {
+		s.GPUMemory = pick(d, int64(40), 41)
+	}
+	if oneIn(d, 8) {
+		s.Pool = "p"
+	}
+	return s
+}
+
+// randomUse is what a Pod may hold of a node, whether or not there is so much.
+func randomUse(d dice, n *placement.Node) placement.Use {
+	u := placement.Use{CPU: int64(500 * d.IntN(5)), Memory: int64(500 * d.IntN(5))}
+	if d.IntN(4) == 0 {
+		return u
+	}
+	u.Percent = pick(d, 100, 100, 10, 25, 50, 70)
+	for card := range n.GPUs {
+		if d.IntN(3) == 0 && (u.Percent == 100 || len(u.GPUs) == 0) {
+			u.GPUs = append(u.GPUs, card)
+		}
+	}
+	if len(u.GPUs) == 0 {
+		u.Percent = 0
+	}
+	return u
+}
+
+func nodeName(i int) string { return fmt.Sprintf("n%d", i) }

@@ -1,0 +1,63 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"slices"
+)
+
+// spot is a node, and the card on it if it is about a share.
+type spot struct {
+	node     *node
+	position int
+	// rest is what would be left, the scarcest first.
+	rest [3]int64
+}
+
+// spots returns at most so many places for a request, the tightest first.
+func (c *Cluster) spots(request *Request, within *Domain, most int) []spot {
+	var list []spot
+	for _, members := range within.classes {
+		state := members.state
+		if state.fit(request) != Fits {
+			continue
+		}
+		// Nodes of a class differ in what leaves them, and when.
+		for _, n := range members.nodes[:min(2, len(members.nodes))] {
+			cpu := state.cpu - request.CPU
+			if request.Share == 0 {
+				list = append(list, spot{node: n, position: -1, rest: [3]int64{int64(state.whole - request.GPUs), int64(state.percent), cpu}})
+				continue
+			}
+			for position := range state.free {
+				if state.sharesAt(request, position) && !state.twin(position) {
+					rest := int64(state.free[position]) - int64(request.Share)
+					list = append(list, spot{node: n, position: position, rest: [3]int64{rest, int64(state.percent), cpu}})
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b spot) int {
+		return cmp.Or(slices.Compare(a.rest[:], b.rest[:]), cmp.Compare(a.node.Name, b.node.Name), cmp.Compare(a.position, b.position))
+	})
+	return list[:min(most, len(list))]
+}
+
+// place returns the cards that a request gets.
+func (s *spot) place(r *Request) Place {
+	place := Place{Node: s.node.Name, Use: Use{CPU: r.CPU, Memory: r.Memory}}
+	switch {
+	case r.Share > 0:
+		place.Percent = r.Share
+		place.GPUs = []int{s.node.order[s.position]}
+	case r.GPUs > 0:
+		place.Percent = Card
+		for _, position := range s.node.state.choose(r) {
+			place.GPUs = append(place.GPUs, s.node.order[position])
+		}
+		slices.Sort(place.GPUs)
+	}
+	return place
+}

@@ -1,0 +1,154 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// unit is what moves together: a gang, or a Pod that is alone.
+type unit struct {
+	// index is the unit's place in the order of names.
+	index int
+	group string
+	// pods are the hardest first.
+	pods    []resident
+	movable bool
+	// cost is that of moving all the Pods.
+	cost float64
+	// level is the level of domains that the unit has to be in one of.
+	level int
+	// out is true while a set of moves that has the unit is looked at.
+	out bool
+}
+
+// resident is a Pod that runs on a node.
+type resident struct {
+	pod     *Pod
+	node    *node
+	request *Request
+	cost    float64
+}
+
+// alike is true if it makes no difference which of two units is moved.
+func (u *unit) alike(other *unit) bool {
+	return u.group == "" && other.group == "" && u.pods[0].request == other.pods[0].request && u.cost == other.cost
+}
+
+// percent is how much of GPUs a unit holds.
+func (u *unit) percent() int {
+	sum := 0
+	for i := range u.pods {
+		sum += len(u.pods[i].pod.GPUs) * u.pods[i].pod.Percent
+	}
+	return sum
+}
+
+// tenant is what a unit has on one node.
+type tenant struct {
+	unit *unit
+	uses []*Use
+}
+
+// tenancy is who runs where.
+type tenancy struct {
+	units []*unit
+	// on are the tenants of each node, by unit.
+	on map[*node][]tenant
+	// nodes are in the order of their names.
+	nodes []*node
+}
+
+// tenants finds out who runs where, and what may be moved.
+func (c *Cluster) tenants(rules *MoveRules) *tenancy {
+	t := &tenancy{on: make(map[*node][]tenant, len(c.nodes))}
+	for _, n := range c.nodes {
+		t.nodes = append(t.nodes, n)
+	}
+	slices.SortFunc(t.nodes, func(a, b *node) int { return cmp.Compare(a.Name, b.Name) })
+	pods := make([]*Pod, 0, len(c.pods))
+	for _, pod := range c.pods {
+		pods = append(pods, pod)
+	}
+	slices.SortFunc(pods, func(a, b *Pod) int { return cmp.Compare(a.Name, b.Name) })
+	groups := map[string]*unit{}
+	for _, pod := range pods {
+		t.join(c, rules, groups, pod)
+	}
+	for _, u := range t.units {
+		t.settleIn(u)
+	}
+	return t
+}
+
+// join makes a Pod part of its unit.
+func (t *tenancy) join(c *Cluster, rules *MoveRules, groups map[string]*unit, pod *Pod) {
+	group := ""
+	if rules.Group != nil {
+		group = rules.Group(pod)
+	}
+	u := groups[group]
+	if group == "" || u == nil {
+		u = &unit{index: len(t.units), group: group, movable: true}
+		t.units = append(t.units, u)
+	}
+	if group != "" && groups[group] == nil {
+		groups[group] = u
+		if rules.Level != nil {
+			u.level = rules.Level(group)
+		}
+	}
+	one := resident{pod: pod, node: c.nodes[pod.Node], request: c.requestOf(rules, pod), cost: rules.PerMove}
+	if rules.Cost != nil {
+		cost, movable := rules.Cost(pod)
+		one.cost += max(cost, 0)
+		u.movable = u.movable && movable && !math.IsNaN(cost)
+	}
+	u.cost += one.cost
+	u.pods = append(u.pods, one)
+}
+
+// requestOf returns what a running Pod needs wherever it goes.
+func (c *Cluster) requestOf(rules *MoveRules, pod *Pod) *Request {
+	if rules.Shape != nil {
+		return c.Request(rules.Shape(pod))
+	}
+	n := c.nodes[pod.Node]
+	shape := Shape{CPU: pod.CPU, Memory: pod.Memory, Pool: n.Pool}
+	if len(pod.GPUs) == 0 {
+		return c.Request(shape)
+	}
+	shape.Models = []string{n.Model}
+	if pod.Percent < Card && len(pod.GPUs) == 1 {
+		shape.Share = pod.Percent
+	} else {
+		shape.GPUs = len(pod.GPUs)
+	}
+	shape.GPUMemory = math.MaxInt64
+	for _, gpu := range pod.GPUs {
+		if gpu < len(n.GPUs) {
+			shape.GPUMemory = min(shape.GPUMemory, n.GPUs[gpu].Memory)
+		}
+	}
+	return c.Request(shape)
+}
+
+// settleIn notes where a unit runs.
+func (t *tenancy) settleIn(u *unit) {
+	slices.SortStableFunc(u.pods, func(a, b resident) int {
+		return harder(demand{request: a.request}, demand{request: b.request})
+	})
+	for i := range u.pods {
+		n := u.pods[i].node
+		list := t.on[n]
+		if len(list) == 0 || list[len(list)-1].unit != u {
+			list = append(list, tenant{unit: u})
+		}
+		last := &list[len(list)-1]
+		last.uses = append(last.uses, &u.pods[i].pod.Use)
+		t.on[n] = list
+	}
+}

@@ -1,0 +1,124 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import (
+	"math"
+	"testing"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// requests are so many different ones.
+func requests(t *testing.T, count int) []*placement.Request {
+	t.Helper()
+	c := clusterOf(t, New(Default()))
+	list := make([]*placement.Request, count)
+	for i := range list {
+		list[i] = c.Request(whole(1, i+1))
+	}
+	return list
+}
+
+func weightOf(m *Mix, r *placement.Request) float64 {
+	for _, one := range m.Popular() {
+		if one.Request == r {
+			return one.Weight
+		}
+	}
+	return 0
+}
+
+func TestARequestCountsHalfAfterAHalfLife(t *testing.T) {
+	t.Parallel()
+	r := requests(t, 2)
+	m := NewMix(10)
+	m.Add(r[0])
+	before := weightOf(m, r[0])
+	for i, want := range []float64{before / 2, before / 4, before / 8} {
+		for range 10 {
+			m.Add(r[1])
+		}
+		if got := weightOf(m, r[0]); !near(got, want, 1e-9) {
+			t.Errorf("after %d half-lives it counts %v, want %v", i+1, got, want)
+		}
+	}
+}
+
+func TestThePopularRequestsComeFirst(t *testing.T) {
+	t.Parallel()
+	r := requests(t, 4)
+	m := NewMix(1e9)
+	for _, i := range []int{2, 0, 1, 1, 3, 3, 1, 2} {
+		m.Add(r[i])
+	}
+	want := []int{1, 3, 2, 0} // 3 and 2 are as frequent, but of 2 one is long ago
+	for at, one := range m.Popular() {
+		if one.Request != r[want[at]] {
+			t.Errorf("place %d has %s, want %s", at, one.Request.String(), r[want[at]].String())
+		}
+	}
+	if m.Seen() != 8 {
+		t.Errorf("%d were seen, want 8", m.Seen())
+	}
+}
+
+func TestOfEquallyPopularRequestsTheFirstSeenIsFirst(t *testing.T) {
+	t.Parallel()
+	r := requests(t, 5)
+	m := NewMix(100)
+	for _, i := range []int{3, 1, 4, 0, 2} {
+		m.AddWeight(r[i], 2)
+	}
+	for at, one := range m.Popular() {
+		if want := r[[]int{3, 1, 4, 0, 2}[at]]; one.Request != want {
+			t.Errorf("place %d has %s, want %s", at, one.Request.String(), want.String())
+		}
+	}
+}
+
+// TestWeightsStayRightForEver adds so many that the weights are rescaled many
+// times, and compares with the sum over all ages.
+func TestWeightsStayRightForEver(t *testing.T) {
+	t.Parallel()
+	const halfLife, many = 3.0, 2000
+	r := requests(t, 3)
+	m := NewMix(halfLife)
+	want := make([]float64, len(r))
+	for i := range many {
+		m.Add(r[i*i%3])
+		want[i*i%3] += math.Exp2(-float64(many-i) / halfLife)
+	}
+	for i := range r {
+		if got := weightOf(m, r[i]); !near(got, want[i], 1e-6) {
+			t.Errorf("request %d counts %v, want %v", i, got, want[i])
+		}
+	}
+	if m.unit > 1e9*m.growth {
+		t.Errorf("the unit has grown to %v", m.unit)
+	}
+}
+
+func TestAPriorCountsAsManyRequests(t *testing.T) {
+	t.Parallel()
+	r := requests(t, 2)
+	m := NewMix(20)
+	for range 300 {
+		m.Add(r[0])
+	}
+	m.AddWeight(r[1], 7)
+	if got := weightOf(m, r[1]); !near(got, 7, 1e-9) {
+		t.Errorf("the prior counts %v, want 7", got)
+	}
+	if m.Seen() != 300 {
+		t.Errorf("%d were seen, want 300: a prior was not", m.Seen())
+	}
+}
+
+func TestAnEmptyMixHasNothing(t *testing.T) {
+	t.Parallel()
+	if got := NewMix(1).Popular(); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+}

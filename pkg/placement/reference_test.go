@@ -1,0 +1,278 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// reference is a cluster that computes everything from what it was told, each time it
+// is asked. It shares no code with the engine.
+type reference struct {
+	nodes map[string]placement.Node
+	pods  map[string]placement.Pod
+}
+
+func newReference() *reference {
+	return &reference{nodes: map[string]placement.Node{}, pods: map[string]placement.Pod{}}
+}
+
+func (m *reference) clone() *reference {
+	return &reference{nodes: maps.Clone(m.nodes), pods: maps.Clone(m.pods)}
+}
+
+func (m *reference) removeNode(name string) {
+	delete(m.nodes, name)
+	maps.DeleteFunc(m.pods, func(_ string, p placement.Pod) bool { return p.Node == name })
+}
+
+// names are those of all nodes, in order.
+func (m *reference) names() []string { return slices.Sorted(maps.Keys(m.nodes)) }
+
+// rest is what is free of a node.
+type rest struct {
+	node        placement.Node
+	cpu, memory int64
+	slots       int
+	cards       []int // percent by index; 0 if it can't be had
+}
+
+func (m *reference) rest(name string) rest {
+	n := m.nodes[name]
+	left := rest{node: n, cpu: n.CPU, memory: n.Memory, slots: n.Slots, cards: make([]int, len(n.GPUs))}
+	for i := range left.cards {
+		left.cards[i] = 100
+	}
+	for _, p := range m.pods {
+		if p.Node == name {
+			left.take(p.Use)
+		}
+	}
+	for i := range left.cards {
+		if left.cards[i] < 0 || n.GPUs[i].Broken {
+			left.cards[i] = 0
+		}
+	}
+	return left
+}
+
+func (l *rest) take(u placement.Use) {
+	l.cpu -= u.CPU
+	l.memory -= u.Memory
+	l.slots--
+	for _, card := range u.GPUs {
+		if card < len(l.cards) {
+			l.cards[card] -= u.Percent
+		}
+	}
+}
+
+func (l *rest) clone() rest {
+	other := *l
+	other.cards = slices.Clone(l.cards)
+	return other
+}
+
+// usable are the cards that a shape could get, by index: whole ones, or one with
+// room for its share.
+func (l *rest) usable(s *placement.Shape) []int {
+	var list []int
+	for card, free := range l.cards {
+		if l.node.GPUs[card].Memory >= s.GPUMemory && ((s.GPUs > 0 && free == 100) || (s.Share > 0 && free >= s.Share)) {
+			list = append(list, card)
+		}
+	}
+	return list
+}
+
+func (l *rest) fits(s *placement.Shape) bool {
+	switch {
+	case l.node.Closed, s.Pool != "" && s.Pool != l.node.Pool, l.slots < 1, l.cpu < s.CPU, l.memory < s.Memory:
+		return false
+	case s.GPUs == 0 && s.Share == 0:
+		return true
+	case len(s.Models) > 0 && !slices.Contains(s.Models, l.node.Model):
+		return false
+	}
+	return len(l.usable(s)) >= max(1, s.GPUs)
+}
+
+// takeFirst takes the first cards that will do.
+func (l *rest) takeFirst(s *placement.Shape) {
+	u := placement.Use{CPU: s.CPU, Memory: s.Memory}
+	if s.GPUs > 0 {
+		u.GPUs, u.Percent = l.usable(s)[:s.GPUs], 100
+	} else if s.Share > 0 {
+		u.GPUs, u.Percent = l.usable(s)[:1], s.Share
+	}
+	l.take(u)
+}
+
+// often counts how many Pods of a shape fit, one by one.
+func (l rest) often(s *placement.Shape) int {
+	l = l.clone()
+	count := 0
+	for l.fits(s) {
+		l.takeFirst(s)
+		count++
+	}
+	return count
+}
+
+// signature is equal for nodes that offer the same.
+func (l *rest) signature() string {
+	groups := map[int][]string{}
+	for i, gpu := range l.node.GPUs {
+		group := max(gpu.Group, -1)
+		groups[group] = append(groups[group], fmt.Sprintf("%d of %d", l.cards[i], gpu.Memory))
+	}
+	var parts []string
+	for group, cards := range groups {
+		slices.Sort(cards)
+		parts = append(parts, fmt.Sprintf("%v %v", group < 0, cards))
+	}
+	slices.Sort(parts)
+	n := &l.node
+	return fmt.Sprintf("%d/%d %d/%d %d/%d %q %q %v %s", l.cpu, n.CPU, l.memory, n.Memory, l.slots, n.Slots, n.Model, n.Pool, n.Closed, strings.Join(parts, "; "))
+}
+
+// within are the nodes of a domain, by its name.
+func (m *reference) within(domain string) []string {
+	var list []string
+	for _, name := range m.names() {
+		path := strings.Join(m.nodes[name].Domains, "/")
+		if domain == "" || path == domain || strings.HasPrefix(path, domain+"/") {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// domains are the names of the domains of a level that have nodes, in order.
+func (m *reference) domains(level int) []string {
+	names := map[string]bool{}
+	for _, n := range m.nodes {
+		if len(n.Domains) >= level {
+			names[strings.Join(n.Domains[:level], "/")] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// room is how many Pods of a shape fit on some nodes.
+func (m *reference) room(nodes []string, s *placement.Shape) int {
+	sum := 0
+	for _, name := range nodes {
+		sum += m.rest(name).often(s)
+	}
+	return sum
+}
+
+// check compares a cluster with the reference in all that can be asked.
+func (m *reference) check(t *testing.T, c *placement.Cluster, shapes []placement.Shape) {
+	t.Helper()
+	states, signatures := map[string]*placement.State{}, map[*placement.State]string{}
+	for _, name := range m.names() {
+		left, s := m.rest(name), c.StateOf(name)
+		m.checkState(t, left, s)
+		signature := left.signature()
+		if known := states[signature]; known != nil && known != s {
+			t.Fatalf("node %s: another State than its equals: %s", name, signature)
+		}
+		if known, found := signatures[s]; found && known != signature {
+			t.Fatalf("node %s: one State for %s and %s", name, signature, known)
+		}
+		states[signature], signatures[s] = s, signature
+		for i := range shapes {
+			if got, want := s.Often(c.Request(shapes[i])), left.often(&shapes[i]); got != want {
+				t.Fatalf("node %s: takes %d of %s, want %d: %s", name, got, &shapes[i], want, signature)
+			}
+		}
+	}
+	m.checkDomain(t, c, c.Root(), states, shapes)
+}
+
+// checkState compares what a State tells with what is free of a node.
+func (m *reference) checkState(t *testing.T, left rest, s *placement.State) {
+	t.Helper()
+	var free []int
+	for _, percent := range s.Free() {
+		free = append(free, int(percent))
+	}
+	slices.Sort(free)
+	left = left.clone()
+	slices.Sort(left.cards)
+	sum, whole := 0, 0
+	for _, percent := range left.cards {
+		sum += percent
+		if percent == 100 {
+			whole++
+		}
+	}
+	got := fmt.Sprint(s.CPU(), s.Memory(), s.Model(), s.CPUCapacity(), s.Cards(), s.Percent(), s.Whole(), free)
+	want := fmt.Sprint(left.cpu, left.memory, left.node.Model, left.node.CPU, len(left.cards), sum, whole, left.cards)
+	if got != want {
+		t.Fatalf("node %s: State %s, want %s", left.node.Name, got, want)
+	}
+}
+
+// checkDomain compares a domain and those below.
+func (m *reference) checkDomain(t *testing.T, c *placement.Cluster, d *placement.Domain, states map[string]*placement.State, shapes []placement.Shape) {
+	t.Helper()
+	want, idle, percent := map[*placement.State]int{}, map[*placement.State]int{}, 0
+	for _, name := range m.within(d.Name) {
+		left := m.rest(name)
+		state := states[left.signature()]
+		want[state]++
+		if len(left.cards) > 0 && slices.Min(left.cards) == placement.Card {
+			idle[state]++
+		}
+		for _, free := range left.cards {
+			percent += free
+		}
+	}
+	if got := counted(t, d.States); !maps.Equal(want, got) {
+		t.Fatalf("domain %q: has nodes by State %v, want %v", d.Name, got, want)
+	}
+	if got := counted(t, d.Idle); !maps.Equal(idle, got) {
+		t.Fatalf("domain %q: has idle nodes by State %v, want %v", d.Name, got, idle)
+	}
+	if got := d.Percent(); got != percent {
+		t.Fatalf("domain %q: %d percent are free, want %d", d.Name, got, percent)
+	}
+	for i := range shapes {
+		if got, want := d.Room(c.Request(shapes[i])), m.room(m.within(d.Name), &shapes[i]); got != want {
+			t.Fatalf("domain %q: room for %d of %s, want %d", d.Name, got, &shapes[i], want)
+		}
+	}
+	if !slices.IsSortedFunc(d.Children, func(a, b *placement.Domain) int { return cmp.Compare(a.Name, b.Name) }) {
+		t.Fatalf("domain %q: its children are in no order", d.Name)
+	}
+	for _, child := range d.Children {
+		if child.Level != d.Level+1 {
+			t.Fatalf("domain %q: is of level %d below level %d", child.Name, child.Level, d.Level)
+		}
+		m.checkDomain(t, c, child, states, shapes)
+	}
+}
+
+// counted collects what States or Idle tell.
+func counted(t *testing.T, all func(do func(*placement.State, int))) map[*placement.State]int {
+	t.Helper()
+	got := map[*placement.State]int{}
+	all(func(s *placement.State, nodes int) {
+		if got[s] != 0 {
+			t.Fatal("a State is there twice")
+		}
+		got[s] = nodes
+	})
+	return got
+}

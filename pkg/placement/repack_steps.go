@@ -1,0 +1,306 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"math"
+	"slices"
+)
+
+// The bounds of a packing plan's search.
+const (
+	maxSwaps      = 16 // tried for each Pod
+	maxSwapLooked = 256
+)
+
+// packer builds a packing plan. What it has decided is taken from the nodes until
+// it is restored.
+type packer struct {
+	*searcher
+	options *PackingOptions
+	result  *Packing
+	// free and cards count the GPUs of a domain: those of idle nodes, and all.
+	free, cards map[*Domain]int
+	// known is what nodes had free when the last step was taken.
+	known map[*node]known
+	// done are the shifts to undo.
+	done []shift
+}
+
+// shift is what a unit has taken from a node (sign 1) or given back (-1).
+type shift struct {
+	node *node
+	use  Use
+	sign int
+}
+
+func (c *Cluster) packer(options *PackingOptions) *packer {
+	p := &packer{
+		searcher: c.searcher(&Gang{}, &options.MoveRules), options: options, result: &Packing{},
+		free: map[*Domain]int{}, cards: map[*Domain]int{}, known: map[*node]known{},
+	}
+	for _, n := range p.nodes {
+		p.known[n] = n.known()
+		for d := n.domain; d != nil && d.Level > 0; d = d.parent {
+			p.cards[d] += n.sound()
+			if n.idle() {
+				p.free[d] += n.sound()
+			}
+		}
+	}
+	return p
+}
+
+// shift changes what is free of a node, to be undone later.
+func (p *packer) shift(n *node, use *Use, sign int) {
+	p.cluster.shift(n, use, sign)
+	p.done = append(p.done, shift{node: n, use: *use, sign: sign})
+}
+
+// undo undoes all shifts from one on.
+func (p *packer) undo(begin int) {
+	for _, one := range slices.Backward(p.done[begin:]) {
+		p.cluster.shift(one.node, &one.use, -one.sign)
+	}
+	p.done = p.done[:begin]
+}
+
+// restore leaves the cluster as it was.
+func (p *packer) restore() { p.undo(0) }
+
+// everything is more than any node has.
+var everything = Use{CPU: math.MaxInt64 / 4}
+
+// empty moves all Pods with GPUs away from a node.
+func (p *packer) empty(n *node) bool {
+	if p.used(n) > p.options.Threshold {
+		return false
+	}
+	var units []*unit
+	for i := range p.on[n] {
+		if one := &p.on[n][i]; one.holdsGPUs() {
+			units = append(units, one.unit)
+		}
+	}
+	return p.step(units, func() func() {
+		p.cluster.shift(n, &everything, 1)
+		return func() { p.cluster.shift(n, &everything, -1) }
+	})
+}
+
+// emptyCards moves the shares away from each card of a node that is used little.
+func (p *packer) emptyCards(n *node) {
+	for gpu := range n.GPUs {
+		free := int(n.free[gpu])
+		if free <= 0 || free == Card || n.GPUs[gpu].Broken || 1-float64(free)/Card > p.options.Threshold {
+			continue
+		}
+		var units []*unit
+		for i := range p.on[n] {
+			if one := &p.on[n][i]; one.holds(gpu) {
+				units = append(units, one.unit)
+			}
+		}
+		rest := Use{GPUs: []int{gpu}, Percent: Card}
+		p.step(units, func() func() {
+			p.cluster.shift(n, &rest, 1)
+			return func() { p.cluster.shift(n, &rest, -1) }
+		})
+	}
+}
+
+// step moves units, one after the other, to the tightest places, with something
+// closed to them meanwhile, and keeps that if it pays.
+func (p *packer) step(units []*unit, closeDown func() (open func())) bool {
+	if len(units) == 0 || !p.mayMove(units) {
+		return false
+	}
+	begin := len(p.done)
+	open := closeDown()
+	moves, ok := p.scatter(units)
+	open()
+	if ok && p.pays(begin, moves) {
+		p.keep(units, moves)
+		return true
+	}
+	p.undo(begin)
+	return false
+}
+
+// mayMove is true if all units may still be moved and the limits allow it.
+func (p *packer) mayMove(units []*unit) bool {
+	count, cost := len(p.result.Moves), p.result.Cost
+	for _, u := range units {
+		if !u.movable || u.out {
+			return false
+		}
+		count += len(u.pods)
+		cost += u.cost
+	}
+	return p.rules.allows(count, cost)
+}
+
+// scatter moves units to the tightest places, the hardest first.
+func (p *packer) scatter(units []*unit) (done []settled, ok bool) {
+	units = slices.Clone(units)
+	slices.SortStableFunc(units, func(a, b *unit) int { return b.percent() - a.percent() })
+	for _, u := range units {
+		p.lift([]*unit{u}, 1)
+		places, ok := p.squeeze(u)
+		if !ok {
+			return nil, false
+		}
+		done = append(done, settled{unit: u, places: places})
+	}
+	return done, true
+}
+
+// lift takes units away from where they run (sign 1) or puts them back (-1), to be
+// undone later.
+func (p *packer) lift(units []*unit, sign int) {
+	for _, u := range units {
+		for i := range u.pods {
+			p.shift(u.pods[i].node, &u.pods[i].pod.Use, -sign)
+		}
+	}
+}
+
+// squeeze places a unit where the least is left.
+func (p *packer) squeeze(u *unit) (places []Place, ok bool) {
+	if u.level == 0 {
+		return p.squeezeInto(u, p.cluster.root)
+	}
+	p.cluster.root.visit(u.level, func(d *Domain) {
+		if !ok {
+			places, ok = p.squeezeInto(u, d)
+		}
+	})
+	return places, ok
+}
+
+func (p *packer) squeezeInto(u *unit, within *Domain) (places []Place, ok bool) {
+	begin := len(p.done)
+	for i := range u.pods {
+		request := u.pods[i].request
+		spots := p.cluster.spots(request, within, 1)
+		if len(spots) == 0 {
+			p.undo(begin)
+			return nil, false
+		}
+		place := spots[0].place(request)
+		p.shift(spots[0].node, &place.Use, 1)
+		places = append(places, place)
+	}
+	return places, true
+}
+
+// swap moves a Pod of a node that is used little to where it takes the place of
+// smaller ones, which go elsewhere, maybe to the node that it leaves.
+func (p *packer) swap(n *node) bool {
+	if p.used(n) > p.options.Threshold {
+		return false
+	}
+	for i := range p.on[n] {
+		one := &p.on[n][i]
+		if len(one.unit.pods) > 1 || !one.holdsGPUs() || !p.mayMove([]*unit{one.unit}) {
+			continue
+		}
+		if p.swapUnit(one.unit) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *packer) swapUnit(u *unit) bool {
+	r := u.pods[0].request
+	options := p.menu(need{r, p.cluster.root}, false).byCost
+	tried := 0
+	for i := range options[:min(maxSwapLooked, len(options))] {
+		one := &options[i]
+		if one.node == u.pods[0].node || size(one.units) >= u.percent() || one.node.state.fit(r) == Fits {
+			continue
+		}
+		if tried++; tried > maxSwaps {
+			return false
+		}
+		if p.swapFor(u, one) {
+			return true
+		}
+	}
+	return false
+}
+
+func size(units []*unit) int {
+	sum := 0
+	for _, u := range units {
+		sum += u.percent()
+	}
+	return sum
+}
+
+// swapFor moves those that stand in the way of a unit, and then the unit. Its
+// new place is kept for it while they move, and it still has its old one.
+func (p *packer) swapFor(u *unit, way *eviction) bool {
+	all := append(slices.Clone(way.units), u)
+	if slices.Contains(way.units, u) || !p.mayMove(all) {
+		return false
+	}
+	begin := len(p.done)
+	p.lift(way.units, 1)
+	r := u.pods[0].request
+	if way.node.state.fit(r) != Fits { // the node has changed since the menu was made
+		p.undo(begin)
+		return false
+	}
+	place := p.cluster.tightest(way.node, r)
+	p.shift(way.node, &place.Use, 1)
+	// Those in the way are put back, so that each moves while the others are
+	// still there.
+	p.lift(way.units, -1)
+	done, ok := p.scatter(way.units)
+	if ok {
+		p.lift([]*unit{u}, 1)
+		done = append(done, settled{unit: u, places: []Place{place}})
+	}
+	if ok && p.pays(begin, done) {
+		p.keep(all, done)
+		return true
+	}
+	p.undo(begin)
+	return false
+}
+
+// tightest returns the place for a request on a node, which must fit.
+func (c *Cluster) tightest(n *node, r *Request) Place {
+	best := spot{node: n, position: -1}
+	for position, free := range n.state.free {
+		if r.Share > 0 && n.state.sharesAt(r, position) && (best.position < 0 || free < n.state.free[best.position]) {
+			best.position = position
+		}
+	}
+	return best.place(r)
+}
+
+// keep makes a step part of the plan.
+func (p *packer) keep(units []*unit, done []settled) {
+	moves := movesOf(done)
+	for i := range moves {
+		p.result.Cost += moves[i].Cost
+	}
+	p.result.Moves = append(p.result.Moves, moves...)
+	for _, u := range units {
+		u.movable = false // no Pod moves twice
+		for i := range u.pods {
+			n := u.pods[i].node
+			p.on[n] = slices.DeleteFunc(p.on[n], func(one tenant) bool { return one.unit == u })
+		}
+	}
+	for _, one := range done {
+		for i := range one.places {
+			n := p.cluster.nodes[one.places[i].Node]
+			p.on[n] = append(p.on[n], tenant{unit: one.unit, uses: []*Use{&one.places[i].Use}})
+		}
+	}
+}

@@ -1,0 +1,131 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement_test
+
+import (
+	"strings"
+	"testing"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+func TestShapesAreValidated(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		shape placement.Shape
+		want  string // empty if it is valid
+	}{
+		"nothing at all is a shape":            {shapeOf{}, ""},
+		"whole GPUs are a shape":               {shapeOf{CPU: 1, Memory: 1, GPUs: 8}, ""},
+		"the smallest share is a shape":        {shapeOf{Share: 1}, ""},
+		"the largest share is a shape":         {shapeOf{Share: 99}, ""},
+		"CPU is not negative":                  {shapeOf{CPU: -1}, "CPU: must not be negative, is -1"},
+		"memory is not negative":               {shapeOf{Memory: -2}, "memory: must not be negative, is -2"},
+		"GPUs are not negative":                {shapeOf{GPUs: -3}, "GPUs: must not be negative, is -3"},
+		"a share is not negative":              {shapeOf{Share: -4}, "share: must be 0 to 99 percent, is -4"},
+		"a share is less than a card":          {shapeOf{Share: 100}, "share: must be 0 to 99 percent, is 100"},
+		"whole GPUs and a share exclude":       {shapeOf{GPUs: 2, Share: 30}, "is 2 and 30 percent"},
+		"the least GPU memory is not negative": {shapeOf{GPUs: 1, GPUMemory: -5}, "GPU memory: must not be negative, is -5"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := test.shape.Validate()
+			if (err == nil) != (test.want == "") {
+				t.Fatalf("got %v, want %q", err, test.want)
+			}
+			if err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %q, want %q in it", err, test.want)
+			}
+		})
+	}
+}
+
+func TestShapesAreReadable(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		shape placement.Shape
+		want  string
+	}{
+		"CPU and memory only":    {shapeOf{CPU: 500, Memory: 64}, "500m CPU, 64 MiB"},
+		"one GPU is singular":    {shapeOf{CPU: 1, Memory: 2, GPUs: 1}, "1 GPU, 1m CPU, 2 MiB"},
+		"several GPUs":           {shapeOf{GPUs: 8}, "8 GPUs, 0m CPU, 0 MiB"},
+		"a share":                {shapeOf{Share: 46}, "46% of a GPU, 0m CPU, 0 MiB"},
+		"one model":              {shapeOf{GPUs: 2, Models: []string{"a"}}, "2 GPUs of a, 0m CPU, 0 MiB"},
+		"one of several models":  {shapeOf{GPUs: 2, Models: []string{"a", "b"}}, "2 GPUs of a or b, 0m CPU, 0 MiB"},
+		"the least memory":       {shapeOf{GPUs: 2, GPUMemory: 40000}, "2 GPUs with 40000 MiB or more, 0m CPU, 0 MiB"},
+		"the pool comes last":    {shapeOf{GPUs: 1, Pool: "p"}, "1 GPU, 0m CPU, 0 MiB, in pool p"},
+		"models without GPUs":    {shapeOf{Models: []string{"a"}}, "0m CPU, 0 MiB"},
+		"GPU memory without GPU": {shapeOf{GPUMemory: 3}, "0m CPU, 0 MiB"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := test.shape.String(); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestPercentIsTheDemandForGPUs(t *testing.T) {
+	t.Parallel()
+	for want, shape := range map[int]placement.Shape{0: {CPU: 5}, 800: {GPUs: 8}, 46: {Share: 46}} {
+		if got := shape.Percent(); got != want {
+			t.Errorf("%s: got %d percent, want %d", &shape, got, want)
+		}
+	}
+}
+
+func TestEqualShapesAreOneRequest(t *testing.T) {
+	t.Parallel()
+	c := clusterOf(t)
+	base := shapeOf{CPU: 1, Memory: 2, GPUs: 3, Models: []string{"a", "b"}, GPUMemory: 4, Pool: "p"}
+	request := c.Request(base)
+	for name, models := range map[string][]string{
+		"again":            {"a", "b"},
+		"in another order": {"b", "a"},
+		"named twice":      {"a", "b", "a", "b", "b"},
+	} {
+		other := base
+		other.Models = models
+		if got := c.Request(other); got != request {
+			t.Errorf("models %s: another request", name)
+		}
+	}
+	for name, change := range map[string]func(*placement.Shape){
+		"CPU":          func(s *placement.Shape) { s.CPU = 9 },
+		"memory":       func(s *placement.Shape) { s.Memory = 9 },
+		"GPUs":         func(s *placement.Shape) { s.GPUs = 9 },
+		"share":        func(s *placement.Shape) { s.GPUs, s.Share = 0, 3 },
+		"GPU memory":   func(s *placement.Shape) { s.GPUMemory = 9 },
+		"pool":         func(s *placement.Shape) { s.Pool = "q" },
+		"no pool":      func(s *placement.Shape) { s.Pool = "" },
+		"fewer models": func(s *placement.Shape) { s.Models = []string{"a"} },
+		"other models": func(s *placement.Shape) { s.Models = []string{"a", "c"} },
+		"no models":    func(s *placement.Shape) { s.Models = nil },
+		"joint models": func(s *placement.Shape) { s.Models = []string{"ab"} },
+		"moved models": func(s *placement.Shape) { s.Models, s.Pool = []string{"a"}, "bp" },
+	} {
+		other := base
+		change(&other)
+		if c.Request(other) == request {
+			t.Errorf("%s: the same request", name)
+		}
+	}
+}
+
+func TestARequestLeavesTheShapeAsItIs(t *testing.T) {
+	t.Parallel()
+	c := clusterOf(t)
+	models := []string{"b", "a"}
+	r := c.Request(shapeOf{GPUs: 1, Models: models})
+	if models[0] != "b" {
+		t.Errorf("the caller's models were sorted: %v", models)
+	}
+	models[1] = "x"
+	if r.Models[0] != "a" {
+		t.Errorf("the request follows the caller's models: %v", r.Models)
+	}
+}

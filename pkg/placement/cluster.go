@@ -36,7 +36,7 @@ type node struct {
 	slots  int
 	// free is what is free of each card, in percent, by the card's index. What
 	// is free of a broken card is kept, but nobody gets it.
-	free []int16
+	free []int32
 	// order has the cards' indices by the State's positions.
 	order []int
 	pods  map[string]*Pod
@@ -69,7 +69,7 @@ func (c *Cluster) SetNode(described Node) error {
 	n.layout = c.layoutOf(&n.Node)
 	n.order = slices.Clone(n.layout.cards)
 	n.cpu, n.memory, n.slots = n.CPU, n.Memory, n.Slots
-	n.free = make([]int16, len(n.GPUs))
+	n.free = make([]int32, len(n.GPUs))
 	for i := range n.free {
 		n.free[i] = Card
 	}
@@ -109,14 +109,15 @@ func (c *Cluster) Place(pod Pod) error {
 	case c.pods[pod.Name] != nil:
 		return fmt.Errorf("Pod %s is placed already, on node %s", pod.Name, c.pods[pod.Name].Node)
 	}
-	for i, gpu := range pod.GPUs {
-		if gpu < 0 || gpu >= len(n.GPUs) || slices.Contains(pod.GPUs[:i], gpu) {
-			return fmt.Errorf("Pod %s: GPUs %v: node %s has the GPUs 0 to %d, each once", pod.Name, pod.GPUs, n.Name, len(n.GPUs)-1)
+	for i, gpu := range pod.GPUs { // the node may have lost some since
+		if gpu < 0 || gpu >= MaxCards || slices.Contains(pod.GPUs[:i], gpu) {
+			return fmt.Errorf("Pod %s: GPUs: must be from 0 to %d, each once, are %v", pod.Name, MaxCards-1, pod.GPUs)
 		}
 	}
 	if len(pod.GPUs) > 0 && (pod.Percent < 1 || pod.Percent > Card) {
 		return fmt.Errorf("Pod %s: percent: must be 1 to %d, is %d", pod.Name, Card, pod.Percent)
 	}
+	pod.GPUs = slices.Clone(pod.GPUs)
 	c.put(n, &pod, 1)
 	c.journal.note(&pod, true)
 	return nil
@@ -166,7 +167,7 @@ func (n *node) take(use *Use, sign int) {
 	n.slots -= sign
 	for _, gpu := range use.GPUs {
 		if gpu < len(n.free) { // the node may have lost GPUs since
-			n.free[gpu] -= int16(sign * use.Percent) //nolint:gosec // at most Card
+			n.free[gpu] -= int32(sign * use.Percent) //nolint:gosec // at most Card
 		}
 	}
 }

@@ -20,8 +20,8 @@ func TestPodsThatCanNotBeAreRefused(t *testing.T) {
 	}{
 		"on a node that is not there":     {placement.Pod{Name: "q", Node: "x"}, `there is no node "x"`},
 		"that is there already":           {placement.Pod{Name: "p", Node: "b"}, "Pod p is placed already, on node a"},
-		"with a GPU that is not there":    {placement.Pod{Name: "q", Node: "b", Use: use(100, 0, 2)}, "node b has the GPUs 0 to 1"},
-		"with a GPU of a negative number": {placement.Pod{Name: "q", Node: "b", Use: use(100, -1)}, "GPUs [-1]"},
+		"with a GPU that no node has":     {placement.Pod{Name: "q", Node: "b", Use: use(100, 0, 64)}, "GPUs: must be from 0 to 63, each once, are [0 64]"},
+		"with a GPU of a negative number": {placement.Pod{Name: "q", Node: "b", Use: use(100, -1)}, "are [-1]"},
 		"with a GPU twice":                {placement.Pod{Name: "q", Node: "b", Use: use(50, 1, 1)}, "each once"},
 		"with nothing of a GPU":           {placement.Pod{Name: "q", Node: "b", Use: use(0, 1)}, "percent: must be 1 to 100, is 0"},
 		"with more than all of a GPU":     {placement.Pod{Name: "q", Node: "b", Use: use(101, 1)}, "percent: must be 1 to 100, is 101"},
@@ -61,6 +61,51 @@ func TestARemovedPodGivesBackWhatItHeld(t *testing.T) {
 		t.Error("not as before the first Pod")
 	}
 	run(t, c, "p", "a", use(30, 1)) // its name is free again
+}
+
+// A scheduler that starts anew hears of the node first, and then of the Pod that
+// has a GPU which the node has lost.
+func TestAPodOnALostGPUCountsWhicheverIsKnownFirst(t *testing.T) {
+	t.Parallel()
+	lost := placement.Pod{Name: "p", Node: "n", Use: placement.Use{CPU: 5000, GPUs: []int{1, 2}, Percent: placement.Card}}
+	first := clusterOf(t, aNode("n", 3))
+	if err := first.Place(lost); err != nil {
+		t.Fatal(err)
+	}
+	set(t, first, aNode("n", 2))
+	second := clusterOf(t, aNode("n", 2))
+	if err := second.Place(lost); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]*placement.Cluster{"the Pod": first, "the node": second} {
+		if s := c.StateOf("n"); s.CPU() != 59000 || s.Percent() != placement.Card {
+			t.Errorf("if %s came first, %d CPU and %d percent are free", name, s.CPU(), s.Percent())
+		}
+	}
+}
+
+func TestAPlacedPodIsTheClustersOwn(t *testing.T) {
+	t.Parallel()
+	c := clusterOf(t, aNode("a", 2))
+	empty := c.StateOf("a")
+	gpus := []int{0}
+	run(t, c, "p", "a", use(100, gpus...))
+	gpus[0] = 1
+	c.Remove("p")
+	if c.StateOf("a") != empty {
+		t.Errorf("%v is free", c.StateOf("a").Free())
+	}
+}
+
+func TestNothingIsFreeOfACardThatWasGivenAwayAThousandTimes(t *testing.T) {
+	t.Parallel()
+	c := clusterOf(t, aNode("a", 1))
+	for i := range 1000 {
+		run(t, c, fmt.Sprint(i), "a", use(100, 0))
+	}
+	if free := c.StateOf("a").Free(); free[0] != 0 {
+		t.Errorf("%v is free", free)
+	}
 }
 
 func TestAChangedNodeKeepsItsPods(t *testing.T) {

@@ -26,16 +26,20 @@ type Domain struct {
 	nodes int
 	// percent is what is free of all GPUs.
 	percent int
-	// version counts changes; room is how many Pods of each request, by its id,
-	// there was room for at some version.
+	// version counts changes; rooms are how many Pods of a request there was room
+	// for at some version.
 	version uint64
-	room    []room
+	rooms   []room
 }
 
 type room struct {
+	request *Request
 	version uint64
 	pods    int
 }
+
+// maxRooms is for how many requests a domain remembers its room, as maxOffers.
+const maxRooms = 64
 
 // class is the nodes of a domain that are in one State.
 type class struct {
@@ -127,12 +131,13 @@ func (d *Domain) drop(gone *class) {
 
 // Room is how many Pods of a request the domain can take, if nothing else comes.
 func (d *Domain) Room(r *Request) int {
-	if r.id >= len(d.room) {
-		d.room = slices.Grow(d.room, r.id+1-len(d.room))[:r.id+1]
+	slot := r.id % maxRooms
+	if slot >= len(d.rooms) {
+		d.rooms = slices.Grow(d.rooms, slot+1-len(d.rooms))[:slot+1]
 	}
-	known := &d.room[r.id]
-	if known.version != d.version { // no domain with nodes has version 0
-		*known = room{version: d.version}
+	known := &d.rooms[slot]
+	if known.request != r || known.version != d.version {
+		*known = room{request: r, version: d.version}
 		for _, members := range d.classes {
 			known.pods += len(members.nodes) * members.state.often(r)
 		}

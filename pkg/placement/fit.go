@@ -8,7 +8,8 @@ type Reason uint8
 
 // The reasons, those that no departure of a Pod changes first.
 const (
-	Fits Reason = iota
+	Fits      Reason = iota
+	Senseless        // the request is
 	NodeClosed
 	OtherPool
 	OtherModel
@@ -25,6 +26,7 @@ const (
 
 var reasonTexts = [reasons]string{
 	Fits:               "fits",
+	Senseless:          "can't take what makes no sense",
 	NodeClosed:         "takes no Pods",
 	OtherPool:          "is in another node pool",
 	OtherModel:         "has another GPU model",
@@ -73,6 +75,8 @@ func (s *State) fit(r *Request) Reason {
 // fit returns why not even an empty node of the kind could take a request.
 func (k *kind) fit(r *Request) Reason {
 	switch {
+	case r.err != nil:
+		return Senseless
 	case k.closed:
 		return NodeClosed
 	case r.Pool != "" && r.Pool != k.pool:

@@ -44,6 +44,7 @@ func refusals() map[string]refusal {
 		"the last share fits exactly":               {placement.Fits, plain, []placement.Use{use(100, 0, 1, 2), use(30, 3)}, share(70)},
 		"enough GPUs have the memory":               {placement.Fits, mixed, []placement.Use{use(100, 0, 1)}, withMemory(whole(2), 80)},
 
+		"what is asked for makes no sense":      {placement.Senseless, plain, nil, shapeOf{Share: 150}},
 		"the node takes no Pods":                {placement.NodeClosed, changed(func(n *placement.Node) { n.Closed = true }), nil, shapeOf{}},
 		"the node is in another pool":           {placement.OtherPool, changed(func(n *placement.Node) { n.Pool = "p" }), nil, shapeOf{Pool: "q"}},
 		"the node is in no pool":                {placement.OtherPool, plain, nil, shapeOf{Pool: "q"}},

@@ -56,7 +56,7 @@ type bundle struct {
 type vacancy struct {
 	cpu, memory int64
 	slots       int
-	free        []int16
+	free        []int32
 }
 
 // evictions returns the cheapest minimal sets of units that make room for a
@@ -199,7 +199,7 @@ func (e *evictor) leave(i, sign int) {
 		e.room.slots += sign
 		for _, gpu := range use.GPUs {
 			if gpu < len(e.room.free) {
-				e.room.free[gpu] += int16(sign * use.Percent) //nolint:gosec // a percentage
+				e.room.free[gpu] += int32(sign * use.Percent) //nolint:gosec // a percentage
 			}
 		}
 	}

@@ -10,24 +10,29 @@ import (
 
 // offer is what a State has for a request.
 type offer struct {
+	// request is for whom it is; nil if for nobody.
+	request  *Request
 	epoch    uint64
-	known    bool
 	reason   Reason
 	position int8 // of the card for a share; -1 if it is not about one
 	cost     float64
 }
 
+// maxOffers is how many requests' offers a State remembers. Two requests of which
+// one pushes the other out cost time, not correctness.
+const maxOffers = 512
+
 // offer returns what a State has for a request, from memory if prices have not
 // changed.
 func (c *Cluster) offer(s *State, r *Request) *offer {
-	if r.id >= len(s.offers) {
-		s.offers = slices.Grow(s.offers, r.id+1-len(s.offers))[:r.id+1]
+	slot := r.id % maxOffers
+	if slot >= len(s.offers) {
+		s.offers = slices.Grow(s.offers, slot+1-len(s.offers))[:slot+1]
 	}
-	known := &s.offers[r.id]
-	if epoch := c.policy.Epoch(); !known.known || known.epoch != epoch {
+	known := &s.offers[slot]
+	if epoch := c.policy.Epoch(); known.request != r || known.epoch != epoch {
 		*known = c.price(s, r)
-		known.epoch, known.known = epoch, true
-		return &s.offers[r.id]
+		known.request, known.epoch = r, epoch
 	}
 	return known
 }

@@ -13,8 +13,9 @@ type Place struct {
 	Cost float64
 }
 
-// tie is how much costs may differ that count as equal: sums of the same numbers
-// in another order do.
+// tie is how exactly costs are compared: sums of the same numbers in another
+// order differ by less. Places are compared by costs that are rounded to it: which
+// are equal then does not depend on who is compared with whom first.
 const tie = 1e-9
 
 // Root is the whole cluster.
@@ -39,8 +40,8 @@ func (c *Cluster) best(r *Request, within *Domain) (best *class, cost float64) {
 		if offer.reason != Fits {
 			continue
 		}
-		its := offer.cost + c.policy.Surcharge(r, candidates.state)
-		if best == nil || its < cost-tie || (its < cost+tie && candidates.nodes[0].Name < best.nodes[0].Name) {
+		its := math.Round((offer.cost+c.policy.Surcharge(r, candidates.state))/tie) * tie
+		if best == nil || its < cost || (its == cost && candidates.nodes[0].Name < best.nodes[0].Name) {
 			best, cost = candidates, its
 		}
 	}

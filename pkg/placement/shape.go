@@ -105,7 +105,12 @@ type Request struct {
 	// id counts the shapes of a cluster from 0.
 	id     int
 	models map[string]bool
+	// err is what is wrong with the shape.
+	err error
 }
+
+// Err is what is wrong with the request's shape. It fits nowhere then.
+func (r *Request) Err() error { return r.err }
 
 // accepts is true if a model will do.
 func (r *Request) accepts(model string) bool {
@@ -124,7 +129,7 @@ func (c *Cluster) Request(shape Shape) *Request {
 	if known := c.requests[string(c.key)]; known != nil {
 		return known
 	}
-	request := &Request{Shape: shape, id: len(c.requests)}
+	request := &Request{Shape: shape, id: len(c.requests), err: shape.Validate()}
 	if len(shape.Models) > 0 {
 		request.models = make(map[string]bool, len(shape.Models))
 		for _, model := range shape.Models {

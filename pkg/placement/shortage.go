@@ -163,7 +163,7 @@ type freedCard struct {
 	node *node
 	card int
 	// percent is how much of the card was freed.
-	percent int16
+	percent int32
 }
 
 func (f *freedCards) add(n *node, card int) {
@@ -171,7 +171,7 @@ func (f *freedCards) add(n *node, card int) {
 	f.change(n, card, Card-n.free[card])
 }
 
-func (f *freedCards) change(n *node, card int, percent int16) {
+func (f *freedCards) change(n *node, card int, percent int32) {
 	before := n.state
 	n.free[card] += percent
 	f.cluster.resettle(n, before)

@@ -30,9 +30,13 @@ type Weighted struct {
 }
 
 // NewMix returns an empty Mix in which a request counts half after as many
-// others as halfLife.
+// others as halfLife; 0 for never.
 func NewMix(halfLife float64) *Mix {
-	return &Mix{entries: map[*placement.Request]*Weighted{}, unit: 1, growth: math.Exp2(1 / halfLife)}
+	growth := 1.0
+	if halfLife > 0 {
+		growth = math.Exp2(1 / halfLife)
+	}
+	return &Mix{entries: map[*placement.Request]*Weighted{}, unit: 1, growth: growth}
 }
 
 // Add counts a request.
@@ -61,6 +65,21 @@ func (m *Mix) rescale() {
 		entry.Weight /= m.unit
 	}
 	m.unit = 1
+}
+
+// forgotten is the weight below which a request is as good as never seen.
+const forgotten = 0.01
+
+// forget drops requests that were not seen for long, so that a cluster's life of
+// ever new ones fits into memory.
+func (m *Mix) forget() {
+	m.order = slices.DeleteFunc(m.order, func(entry *Weighted) bool {
+		if entry.Weight >= forgotten*m.unit {
+			return false
+		}
+		delete(m.entries, entry.Request)
+		return true
+	})
 }
 
 // Seen is how many requests were added.

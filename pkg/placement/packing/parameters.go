@@ -25,7 +25,8 @@ type Parameters struct {
 	// Smoothing is over how much CPU stranding sets in, in the average CPU of
 	// one GPU.
 	Smoothing float64
-	// HalfLife is after how many further requests a request counts half.
+	// HalfLife is after how many further requests a request counts half; 0 for
+	// never.
 	HalfLife float64
 }
 

@@ -37,6 +37,9 @@ func (p *Policy) Mix() *Mix { return p.mix }
 
 // Learn counts a request that has arrived, and at times reconsiders all prices.
 func (p *Policy) Learn(cluster *placement.Cluster, r *placement.Request) {
+	if r.Err() != nil {
+		return
+	}
 	p.mix.Add(r)
 	if p.mix.Seen() >= p.refreshAt {
 		p.Refresh(cluster)
@@ -46,6 +49,7 @@ func (p *Policy) Learn(cluster *placement.Cluster, r *placement.Request) {
 // Refresh reconsiders all prices now: after a prior was added to the mix, or the
 // cluster has changed.
 func (p *Policy) Refresh(cluster *placement.Cluster) {
+	p.mix.forget()
 	p.refreshAt = p.mix.Seen() + min(max(p.mix.Seen(), firstRefresh), refreshEvery)
 	p.learned = learn(p.mix.Popular(), stockOf(cluster), p.parameters)
 	p.epoch++

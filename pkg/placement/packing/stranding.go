@@ -26,8 +26,8 @@ func (p *Policy) stranded(s *placement.State) float64 {
 // softplus is max(0, x), rounded off over a width.
 func softplus(x, width float64) float64 {
 	const far = 30 // where the rounding is below the precision
-	if x > far*width {
-		return x
+	if x >= far*width {
+		return max(0, x)
 	}
 	return width * math.Log1p(math.Exp(x/width))
 }

@@ -23,6 +23,7 @@ type Domain struct {
 	byState map[*State]*class
 	// idle are the classes of nodes with GPUs of which nobody uses any.
 	idle  []*class
+	spare []*class
 	nodes int
 	// percent is what is free of all GPUs.
 	percent int
@@ -37,6 +38,9 @@ type room struct {
 	version uint64
 	pods    int
 }
+
+// maxSpare is how many dropped classes a domain keeps.
+const maxSpare = 8
 
 // maxRooms is for how many requests a domain remembers its room, as maxOffers.
 const maxRooms = 64
@@ -103,7 +107,8 @@ func (d *Domain) classOf(state *State) *class {
 	if known := d.byState[state]; known != nil {
 		return known
 	}
-	made := &class{state: state, index: len(d.classes), idle: len(d.idle)}
+	made := d.spareClass()
+	made.state, made.index, made.idle = state, len(d.classes), len(d.idle)
 	d.byState[state] = made
 	d.classes = append(d.classes, made)
 	if state.idle() {
@@ -127,6 +132,22 @@ func (d *Domain) drop(gone *class) {
 	}
 	delete(d.byState, gone.state)
 	gone.state.users--
+	if len(d.spare) < maxSpare {
+		*gone = class{all: gone.all[:0]}
+		d.spare = append(d.spare, gone)
+	}
+}
+
+// spareClass returns an empty class, one that was dropped if there is any: trials
+// make and drop many.
+func (d *Domain) spareClass() *class {
+	last := len(d.spare) - 1
+	if last < 0 {
+		return &class{}
+	}
+	spare := d.spare[last]
+	d.spare = d.spare[:last]
+	return spare
 }
 
 // Room is how many Pods of a request the domain can take, if nothing else comes.

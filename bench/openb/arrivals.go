@@ -12,27 +12,36 @@ import (
 // demandLimit is the demand up to which Pods arrive, in times the capacity.
 const demandLimit = 1.3
 
+// order is what a seed decides.
+type order struct {
+	pods []pod
+	// ranks are the places of the nodes, which are sorted by name, where ties are
+	// decided as published.
+	ranks []int
+}
+
 // arrivals returns the Pods in the order in which they arrive with a seed, as the
 // published simulator has it: shuffled, then drawn again until the demand would
-// exceed the limit. That check counts one GPU of Pods with several.
-func arrivals(pods []pod, seed int64, capacityMilli int) []pod {
+// exceed the limit. That check counts one GPU of Pods with several. The nodes are
+// ranked after that, with the same generator.
+func arrivals(pods []pod, seed int64, nodes, capacityMilli int) order {
 	sorted := slices.SortedFunc(slices.Values(pods), func(a, b pod) int { return cmp.Compare(a.name, b.name) })
 	random := rand.New(rand.NewSource(seed)) //nolint:gosec // the protocol names this generator
-	random.Int()
+	random.Int()                             // the simulator logs it
 	list := slices.Clone(sorted)
 	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	demand := 0
-	for _, one := range list {
-		demand += one.milli * gpusOf(one)
+	for i := range list {
+		demand += list[i].milli * gpusOf(&list[i])
 	}
 	for {
 		next := sorted[random.Intn(len(sorted))]
 		if float64(demand+next.milli) > demandLimit*float64(capacityMilli) {
-			return list
+			return order{pods: list, ranks: random.Perm(nodes)}
 		}
-		demand += next.milli * gpusOf(next)
+		demand += next.milli * gpusOf(&next)
 		list = append(list, next)
 	}
 }
 
-func gpusOf(p pod) int { return max(p.shape.GPUs, 1) }
+func gpusOf(p *pod) int { return max(p.shape.GPUs, 1) }

@@ -91,7 +91,7 @@ func (r *row) int(column string) int64 {
 
 func (r *row) fail(err error) {
 	if r.err == nil {
-		r.err = fmt.Errorf("%s: line %d: %w", r.path, r.number+2, err)
+		r.err = fmt.Errorf("%s:%d: %w", r.path, r.number+2, err)
 	}
 }
 

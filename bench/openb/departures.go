@@ -1,0 +1,93 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "slices"
+
+// load is what comes in a replay with departures.
+type load struct {
+	// asked is the part of the GPUs that is asked for on average.
+	asked float64
+	// timed are Pods to take durations from, for a trace that has none.
+	timed []pod
+	// jobs is how many come while it is measured; half as many come before.
+	jobs int
+}
+
+func (l *load) warmUp() int { return l.jobs / 2 }
+
+// steady is what a replay with departures found.
+type steady struct {
+	allocated float64 // percent of the GPUs, averaged over time
+	// meanWait and longWait are the mean and the 99th percentile of the waiting
+	// times, in seconds; those who still wait count with what they have waited.
+	meanWait, longWait float64
+	// waited is the part of the Pods that did not start at once, in percent.
+	waited  float64
+	waiting int // at the end
+}
+
+// departures replays a steady state: jobs that are there at a random moment, then
+// jobs that come and end.
+func (w *workload) departures(e *entrant, l *load, seed int64) (*steady, error) {
+	s, err := newStream(w.pods, l.timed, w.capacity, l.asked, seed)
+	if err != nil {
+		return nil, err
+	}
+	sys, err := w.newSystem(e, seed)
+	if err != nil {
+		return nil, err
+	}
+	if err := sys.fill(s, l.asked*float64(w.capacity)); err != nil {
+		return nil, err
+	}
+	begin := 0.0
+	for n := range l.warmUp() + l.jobs {
+		one := s.next(sys.now)
+		one.late = n >= l.warmUp()
+		if err := sys.arrive(one); err != nil {
+			return nil, err
+		}
+		if n == l.warmUp() {
+			sys.area, begin = 0, sys.now
+		}
+	}
+	return sys.result(begin, w.capacity), nil
+}
+
+func (sys *system) result(begin float64, capacity int) *steady {
+	for _, one := range sys.queue {
+		if one.late {
+			sys.waits = append(sys.waits, sys.now-one.arrived)
+		}
+	}
+	slices.Sort(sys.waits)
+	result := &steady{allocated: 100 * sys.area / (sys.now - begin) / float64(capacity), waiting: len(sys.queue)}
+	for _, wait := range sys.waits {
+		if wait > 0 {
+			result.waited += 100 / float64(len(sys.waits))
+		}
+		result.meanWait += wait / float64(len(sys.waits))
+	}
+	result.longWait = sys.waits[(len(sys.waits)-1)*99/100]
+	return result
+}
+
+// meanSteady replays several seeds.
+func (w *workload) meanSteady(e *entrant, l *load, seed int64, seeds int) (*steady, error) {
+	mean := &steady{}
+	for s := seed; s < seed+int64(seeds); s++ {
+		one, err := w.departures(e, l, s)
+		if err != nil {
+			return nil, err
+		}
+		mean.allocated += one.allocated / float64(seeds)
+		mean.meanWait += one.meanWait / float64(seeds)
+		mean.longWait += one.longWait / float64(seeds)
+		mean.waited += one.waited / float64(seeds)
+		mean.waiting += one.waiting
+	}
+	mean.waiting /= seeds
+	return mean, nil
+}

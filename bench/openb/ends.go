@@ -1,0 +1,25 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// end is when a job ends, and what it holds until then.
+type end struct {
+	at     float64
+	job    *job
+	record record
+}
+
+// ends are ordered by time; container/heap knows the methods.
+type ends []end
+
+func (e ends) Len() int           { return len(e) }
+func (e ends) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *ends) Push(one any)      { *e = append(*e, one.(end)) }
+func (e *ends) Pop() any {
+	last := len(*e) - 1
+	one := (*e)[last]
+	*e = (*e)[:last]
+	return one
+}

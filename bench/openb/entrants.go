@@ -1,0 +1,98 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"slices"
+
+	"falldio.github.io/gpu-controller/bench/openb/baselines"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/placement/packing"
+)
+
+// policy is a placement.Policy that may learn from arrivals.
+type policy interface {
+	placement.Policy
+	Learn(cluster *placement.Cluster, r *placement.Request)
+}
+
+// entrant says which policy replays, and how.
+type entrant struct {
+	policy  string
+	ties    string
+	mix     string
+	without string
+	// migrate is how many of the placed Pods may be moved, in percent.
+	migrate float64
+}
+
+// newPolicy returns a policy that has seen nothing yet.
+func (e *entrant) newPolicy(trace []pod, seed int64) policy {
+	var score baselines.Score
+	switch e.policy {
+	case ours:
+		return packing.New(parameters(e.without))
+	case random:
+		return baselines.NewRandom(seed)
+	case fgd:
+		score = newFGD(e.mix, trace)
+	case bestFit:
+		score = baselines.BestFit{}
+	case dotProd:
+		score = baselines.DotProd{}
+	}
+	if e.ties == byLot {
+		return baselines.ByLot(score, seed)
+	}
+	return baselines.ByName(score)
+}
+
+func newFGD(mix string, trace []pod) *baselines.FGD {
+	if mix == learned {
+		return baselines.NewLearningFGD()
+	}
+	shapes := make([]placement.Shape, len(trace))
+	for i := range trace {
+		shapes[i] = trace[i].shape
+	}
+	return baselines.NewFGD(shapes)
+}
+
+// teach shows ours the whole trace if it may know it, in any order: what ours
+// learns, it derives now and then, and traces have their largest Pods at the end.
+// FGD knows already.
+func (e *entrant) teach(p policy, cluster *placement.Cluster, trace []pod, seed int64) {
+	if e.policy != ours || e.mix != known {
+		return
+	}
+	order := rand.New(rand.NewPCG(uint64(seed), 3)).Perm(len(trace)) //nolint:gosec // a replay repeats
+	for _, i := range order {
+		p.Learn(cluster, cluster.Request(trace[i].shape))
+	}
+}
+
+// scales are the parameters of ours that weigh nothing: there is no "without".
+var scales = []string{"Smoothing", "HalfLife"}
+
+// weights are the names of the parameters of ours that can be left out.
+func weights() []string {
+	var names []string
+	for field := range reflect.TypeFor[packing.Parameters]().Fields() {
+		if field.Type.Kind() == reflect.Float64 && !slices.Contains(scales, field.Name) {
+			names = append(names, field.Name)
+		}
+	}
+	return names
+}
+
+// parameters are the default ones without one of them, which may be empty.
+func parameters(without string) packing.Parameters {
+	p := packing.Default()
+	if without != "" {
+		reflect.ValueOf(&p).Elem().FieldByName(without).SetFloat(0)
+	}
+	return p
+}

@@ -1,0 +1,111 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// job is a Pod that comes, waits, runs and ends. Times are in seconds.
+type job struct {
+	name     string
+	pod      *pod
+	request  *placement.Request
+	arrived  float64
+	duration float64
+	// late is true for jobs that come after the system has warmed up.
+	late bool
+}
+
+// stream makes jobs: Pods of a trace, in any order, at random times, so often that
+// a part of the GPUs is asked for on average.
+type stream struct {
+	random    *rand.Rand
+	pods      []pod
+	durations []float64 // of each Pod, or of those of another trace
+	paired    bool      // durations are those of the Pods
+	// longer sums up durations: the longer a Pod runs, the likelier it is there
+	// at some moment.
+	longer []float64
+	// interval is the mean time between two arrivals.
+	interval float64
+	made     int
+}
+
+var errNoDurations = errors.New("no Pod has a creation_time and a later deletion_time")
+
+// newStream makes a stream with a load, relative to the capacity in percent of a
+// GPU. Pods of a trace without times run as long as any one of another trace.
+func newStream(pods, timed []pod, capacity int, load float64, seed int64) (*stream, error) {
+	s := &stream{random: rand.New(rand.NewPCG(uint64(seed), 2)), pods: pods} //nolint:gosec // a replay repeats
+	s.durations, s.paired = durationsOf(pods)
+	if !s.paired {
+		var some bool
+		if s.durations, some = durationsOf(timed); !some {
+			return nil, errNoDurations
+		}
+	}
+	sum := 0.0
+	for _, duration := range s.durations {
+		sum += duration
+		s.longer = append(s.longer, sum)
+	}
+	s.interval = s.work() / (load * float64(capacity))
+	return s, nil
+}
+
+// work is what a job asks for on average, in seconds times percent of a GPU.
+func (s *stream) work() float64 {
+	paired, duration, percent := 0.0, 0.0, 0.0
+	for i := range s.pods {
+		percent += float64(s.pods[i].shape.Percent()) / float64(len(s.pods))
+	}
+	for i := range s.durations {
+		duration += s.durations[i] / float64(len(s.durations))
+		if s.paired {
+			paired += s.durations[i] * float64(s.pods[i].shape.Percent()) / float64(len(s.pods))
+		}
+	}
+	if s.paired {
+		return paired
+	}
+	return duration * percent
+}
+
+// durationsOf returns how long Pods were there; some is false if no one was.
+func durationsOf(pods []pod) (list []float64, some bool) {
+	list = make([]float64, len(pods))
+	for i := range pods {
+		list[i] = float64(max(0, pods[i].deleted-pods[i].created))
+		some = some || list[i] > 0
+	}
+	return list, some
+}
+
+// next returns the job that comes next.
+func (s *stream) next(now float64) *job {
+	i := s.random.IntN(len(s.durations))
+	return s.job(i, now+s.random.ExpFloat64()*s.interval, s.durations[i])
+}
+
+// running returns a job that is there already, as one finds it at a random moment.
+func (s *stream) running() *job {
+	at := s.random.Float64() * s.longer[len(s.longer)-1]
+	i := sort.SearchFloat64s(s.longer, at)
+	return s.job(i, 0, s.random.Float64()*s.durations[i])
+}
+
+// job returns a job with the duration at an index.
+func (s *stream) job(i int, arrived, duration float64) *job {
+	if !s.paired {
+		i = s.random.IntN(len(s.pods))
+	}
+	s.made++
+	return &job{name: fmt.Sprintf("%d/%s", s.made, s.pods[i].name), pod: &s.pods[i], arrived: arrived, duration: duration}
+}

@@ -1,0 +1,125 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// system is a cluster with a queue. Who comes first is tried first, but later Pods
+// may pass who doesn't fit.
+type system struct {
+	cluster *placement.Cluster
+	policy  policy
+	ledgers map[string]*ledger // checks what the policy does
+	learns  bool
+	queue   []*job
+	ends    ends
+	now     float64
+	used    int // percent of a GPU
+	// area is used over time since area was reset.
+	area  float64
+	waits []float64
+}
+
+func (w *workload) newSystem(e *entrant, seed int64) (*system, error) {
+	p := e.newPolicy(w.pods, seed)
+	names := e.names(w.arrivals(seed).ranks)
+	cluster, err := w.newCluster(p, names)
+	if err != nil {
+		return nil, err
+	}
+	e.teach(p, cluster, w.pods, seed)
+	sys := &system{cluster: cluster, policy: p, ledgers: map[string]*ledger{}, learns: e.mix == learned}
+	for i, prefix := range names {
+		sys.ledgers[prefix+w.nodes[i].Name] = newLedger(&w.nodes[i])
+	}
+	return sys, nil
+}
+
+// fill submits jobs that are there already, until so much is asked for.
+func (sys *system) fill(s *stream, demand float64) error {
+	for asked := 0; float64(asked) < demand; {
+		one := s.running()
+		asked += one.pod.shape.Percent()
+		if err := sys.submit(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrive lets time pass until a job comes.
+func (sys *system) arrive(one *job) error {
+	for len(sys.ends) > 0 && sys.ends[0].at <= one.arrived {
+		if err := sys.depart(heap.Pop(&sys.ends).(end)); err != nil {
+			return err
+		}
+	}
+	sys.pass(one.arrived)
+	return sys.submit(one)
+}
+
+func (sys *system) pass(until float64) {
+	sys.area += float64(sys.used) * (until - sys.now)
+	sys.now = until
+}
+
+// submit runs a job, or has it wait.
+func (sys *system) submit(one *job) error {
+	one.request = sys.cluster.Request(one.pod.shape)
+	if sys.learns {
+		sys.policy.Learn(sys.cluster, one.request)
+	}
+	started, err := sys.start(one)
+	if !started {
+		sys.queue = append(sys.queue, one)
+	}
+	return err
+}
+
+// start runs a job if it fits.
+func (sys *system) start(one *job) (started bool, err error) {
+	place, found := sys.cluster.Find(one.request, sys.cluster.Root())
+	if !found {
+		return false, nil
+	}
+	r := newRecord(one.pod, &place, func(name string) string { return name })
+	if err := sys.ledgers[place.Node].take(&one.pod.shape, &r); err != nil {
+		return false, fmt.Errorf("node %s: Pod %s: %w", place.Node, one.name, err)
+	}
+	if err := sys.cluster.Place(placement.Pod{Name: one.name, Node: place.Node, Use: place.Use}); err != nil {
+		return false, err
+	}
+	sys.used += one.request.Percent()
+	if one.late {
+		sys.waits = append(sys.waits, sys.now-one.arrived)
+	}
+	heap.Push(&sys.ends, end{at: sys.now + one.duration, job: one, record: r})
+	return true, nil
+}
+
+// depart ends a job and starts who fits now.
+func (sys *system) depart(e end) error {
+	sys.pass(e.at)
+	sys.cluster.Remove(e.job.name)
+	sys.ledgers[e.record.Node].giveBack(&e.job.pod.shape, &e.record)
+	sys.used -= e.job.request.Percent()
+	refused := map[*placement.Request]bool{}
+	var failed error
+	sys.queue = slices.DeleteFunc(sys.queue, func(one *job) bool {
+		if failed != nil || refused[one.request] {
+			return false
+		}
+		started, err := sys.start(one)
+		failed = err
+		refused[one.request] = !started
+		return started
+	})
+	return failed
+}

@@ -48,8 +48,8 @@ bench-placement: ## Measure how placing scales with the number of nodes
 	$(GO) test -run '^$$' -bench . ./bench/placement
 
 .PHONY: bench-openb
-bench-openb: ## Replay the openb traces in the folder DATA and rewrite docs/benchmarks.md
-	$(GO) run ./bench/openb --data=$(DATA) --report=docs
+bench-openb: ## Replay the openb traces in the folder DATA and rewrite docs/benchmarks.md (35 minutes)
+	$(GO) run ./bench/openb --report=docs --data=$(DATA) --seeds=10 $(if $(PARTS),--parts=$(PARTS))
 
 .PHONY: verify
 verify: lint ## Check formatting, lint, generated code, manifests and go.mod

@@ -124,7 +124,7 @@ func (w *workload) replay(e *entrant, seed int64) (*outcome, error) {
 func (w *workload) newCluster(p placement.Policy, names []string) (*placement.Cluster, error) {
 	cluster := placement.NewCluster(p)
 	for i, node := range w.nodes {
-		node.Name = names[i] + node.Name
+		node.Name = names[i] + node.Name //nolint:gosec // there is one for each
 		if err := cluster.SetNode(node); err != nil {
 			return nil, err
 		}

@@ -106,6 +106,19 @@ func TestWhatFitsNeedsNoExplanation(t *testing.T) {
 	}
 }
 
+func TestAGangOfExtrasAloneAlwaysFits(t *testing.T) {
+	t.Parallel()
+	g := &Gang{Level: 3, Required: true, Roles: []Role{{Shape: Shape{GPUs: 8}, Max: 2}}}
+	c := racks(t, [][]int{{0}})
+	plan, fits, err := c.Plan(g)
+	if err != nil || !fits || len(plan.Members) != 0 {
+		t.Errorf("the plan is %+v, %v, %v", plan, fits, err)
+	}
+	if e := explained(t, c, g); e != nil {
+		t.Errorf("it is explained: %v", e)
+	}
+}
+
 // TestRemediesHelp applies each remedy of random gangs that do not fit.
 func TestRemediesHelp(t *testing.T) {
 	t.Parallel()

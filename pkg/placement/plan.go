@@ -22,7 +22,7 @@ func (c *Cluster) Plan(g *Gang) (plan *Plan, fits bool, err error) {
 	}
 	p := &planner{cluster: c, gang: g}
 	defer p.giveBack(0)
-	if !p.place(start, c.demands(g)) {
+	if demands := c.demands(g); len(demands) > 0 && !p.place(start, demands) {
 		return nil, false, nil
 	}
 	p.extend(start)

@@ -76,6 +76,7 @@ func (c *Cluster) SetNode(described Node) error {
 	for _, pod := range pods {
 		n.take(&pod.Use, 1)
 	}
+	left := n.domain
 	n.domain = c.root
 	for _, name := range n.Domains {
 		n.domain = n.domain.child(name)
@@ -83,6 +84,9 @@ func (c *Cluster) SetNode(described Node) error {
 	c.nodes[n.Name] = n
 	c.settle(n)
 	n.domain.add(n)
+	if left != nil {
+		left.prune()
+	}
 	return nil
 }
 
@@ -93,6 +97,7 @@ func (c *Cluster) RemoveNode(name string) {
 		return
 	}
 	n.domain.remove(n, n.state)
+	n.domain.prune()
 	for pod := range n.pods {
 		delete(c.pods, pod)
 	}

@@ -103,6 +103,18 @@ func (d *Domain) remove(n *node, state *State) {
 	}
 }
 
+// prune takes d, and domains above, out of the tree if nothing is in them.
+func (d *Domain) prune() {
+	for ; d.parent != nil && d.nodes == 0 && len(d.Children) == 0; d = d.parent {
+		d.parent.Children = slices.DeleteFunc(d.parent.Children, func(child *Domain) bool { return child == d })
+		for name, child := range d.parent.byName {
+			if child == d {
+				delete(d.parent.byName, name)
+			}
+		}
+	}
+}
+
 func (d *Domain) classOf(state *State) *class {
 	if known := d.byState[state]; known != nil {
 		return known
@@ -174,7 +186,7 @@ func (d *Domain) States(do func(state *State, nodes int)) {
 	}
 }
 
-// Idle is States but for nodes with GPUs of which nobody uses any.
+// Idle is States for those nodes only that have GPUs of which nobody uses any.
 func (d *Domain) Idle(do func(state *State, nodes int)) {
 	for _, members := range d.idle {
 		do(members.state, len(members.nodes))

@@ -15,12 +15,13 @@ type Explanation struct {
 	// Nodes is the number of nodes that were looked at.
 	Nodes int
 	// Refusals count the nodes by why they take no member of the role that fits
-	// worst, the most frequent reason first.
+	// worst, the most frequent reason first; those that take one, but too few do,
+	// are counted under Fits.
 	Refusals []Refusal
 	// Never is true if not even an empty cluster had room.
 	Never bool
-	// Remedies are changes each of which alone lets the gang fit, the smallest
-	// first. There may be none.
+	// Remedies are changes each of which alone lets the gang fit, in the order of
+	// the kinds. There may be none.
 	Remedies []Remedy
 }
 

@@ -54,10 +54,7 @@ func (s *spot) place(r *Request) Place {
 		place.GPUs = []int{s.node.order[s.position]}
 	case r.GPUs > 0:
 		place.Percent = Card
-		for _, position := range s.node.state.choose(r) {
-			place.GPUs = append(place.GPUs, s.node.order[position])
-		}
-		slices.Sort(place.GPUs)
+		place.GPUs = s.node.cards(s.node.state.choose(r))
 	}
 	return place
 }

@@ -6,6 +6,7 @@ package placement
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // GPU is one card of a node.
@@ -35,6 +36,9 @@ type Node struct {
 	Closed bool
 }
 
+// maxSlots is far more Pods than a node can have, so that sums do not overflow.
+const maxSlots = 1 << 20
+
 // MaxCards is how many GPUs a node may have.
 const MaxCards = 64
 
@@ -44,6 +48,10 @@ func (n *Node) validate() error {
 		return errors.New("a node needs a name")
 	case n.CPU < 0 || n.Memory < 0 || n.Slots < 0:
 		return fmt.Errorf("node %s: CPU, memory and slots must not be negative", n.Name)
+	case n.Slots > maxSlots:
+		return fmt.Errorf("node %s: slots: must be at most %d, are %d", n.Name, maxSlots, n.Slots)
+	case slices.ContainsFunc(n.GPUs, func(gpu GPU) bool { return gpu.Memory < 0 }):
+		return fmt.Errorf("node %s: GPUs: their memory must not be negative", n.Name)
 	case len(n.GPUs) > MaxCards:
 		return fmt.Errorf("node %s: has %d GPUs, at most %d are supported", n.Name, len(n.GPUs), MaxCards)
 	}

@@ -56,14 +56,14 @@ func TestABadDescriptionLeavesTheNodeAsItWas(t *testing.T) {
 func TestANodeKeepsItsOwnCopyOfItsDescription(t *testing.T) {
 	t.Parallel()
 	n := aNode("n", 2).in("z", "r")
-	c := clusterOf(t, n)
+	c := clusterOf(t, n, aNode("other", 2).in("z", "r"))
 	n.GPUs[0].Broken, n.Domains[0] = true, "y"
 	run(t, c, "p", "n", use(100, 1)) // settles the node again
 	if got := c.StateOf("n").Whole(); got != 1 {
 		t.Errorf("%d GPUs are whole, want 1", got)
 	}
 	c.RemoveNode("n")
-	if got := domainOf(t, c, "z/r").Room(c.Request(whole(1))); got != 0 {
-		t.Errorf("room for %d in the domain the node has left", got)
+	if got := domainOf(t, c, "z/r").Room(c.Request(whole(1))); got != 2 {
+		t.Errorf("room for %d in the domain that the node has left, want that of the other one", got)
 	}
 }

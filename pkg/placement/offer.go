@@ -52,7 +52,7 @@ func (c *Cluster) price(s *State, r *Request) offer {
 			continue
 		}
 		step := Step{Request: r, Before: s, After: c.after(s, r, []int{position}), CardFree: int(s.free[position])}
-		if cost := c.policy.Price(step); cost < best.cost {
+		if cost := c.policy.Price(step); best.position < 0 || cost < best.cost {
 			best.cost, best.position = cost, int8(position)
 		}
 	}

@@ -40,7 +40,7 @@ func (c *Cluster) best(r *Request, within *Domain) (best *class, cost float64) {
 		if offer.reason != Fits {
 			continue
 		}
-		its := math.Round((offer.cost+c.policy.Surcharge(r, candidates.state))/tie) * tie
+		its := c.cost(offer, candidates.state, r)
 		if best == nil || its < cost || (its == cost && candidates.nodes[0].Name < best.nodes[0].Name) {
 			best, cost = candidates, its
 		}

@@ -44,6 +44,8 @@ func (s *Shape) Validate() error {
 		return fmt.Errorf("memory: must not be negative, is %d", s.Memory)
 	case s.GPUs < 0:
 		return fmt.Errorf("GPUs: must not be negative, is %d", s.GPUs)
+	case s.GPUs > MaxCards:
+		return fmt.Errorf("GPUs: must be at most %d on one node, are %d", MaxCards, s.GPUs)
 	case s.Share < 0 || s.Share >= Card:
 		return fmt.Errorf("share: must be 0 to %d percent, is %d", Card-1, s.Share)
 	case s.GPUs > 0 && s.Share > 0:

@@ -51,6 +51,9 @@ func (s *State) Memory() int64 { return s.memory }
 // Model is the model of the node's GPUs.
 func (s *State) Model() string { return s.kind.model }
 
+// Closed is true if the node takes no further Pods.
+func (s *State) Closed() bool { return s.kind.closed }
+
 // Cards is how many GPUs the node has.
 func (s *State) Cards() int { return s.kind.gpus }
 

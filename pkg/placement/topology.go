@@ -47,8 +47,9 @@ func (p *planner) placeInOne(start *Domain, level int, demands []demand) bool {
 	return false
 }
 
-// sufficient returns the domains of a level that have room for each role, the
-// tightest first.
+// sufficient returns the domains of a level that have room for each role: if the
+// gang must stay in one, those with the most room for its extras first, and then
+// the tightest.
 func (p *planner) sufficient(start *Domain, level int, demands []demand) []*Domain {
 	var list []*Domain
 	start.visit(level, func(d *Domain) {
@@ -57,9 +58,25 @@ func (p *planner) sufficient(start *Domain, level int, demands []demand) []*Doma
 		}
 	})
 	slices.SortFunc(list, func(a, b *Domain) int {
-		return cmp.Or(cmp.Compare(roomForAll(a, demands), roomForAll(b, demands)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(-cmp.Compare(p.extras(a), p.extras(b)), cmp.Compare(roomForAll(a, demands), roomForAll(b, demands)), cmp.Compare(a.Name, b.Name))
 	})
 	return list
+}
+
+// extras is how many members a domain has room for, up to what the gang wants, if
+// those above the minimum can be nowhere else.
+func (p *planner) extras(d *Domain) int {
+	sum := 0
+	if !p.gang.Required {
+		return sum
+	}
+	for i := range p.gang.Roles {
+		role := &p.gang.Roles[i]
+		if role.Max > role.Min {
+			sum += min(role.Max, d.Room(p.cluster.Request(role.Shape)))
+		}
+	}
+	return sum
 }
 
 // spread places members in as few domains of the gang's level as it can, and

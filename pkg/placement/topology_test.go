@@ -57,9 +57,10 @@ func TestAGangKeepsToItsTopology(t *testing.T) {
 		"a domain that is too small":                   {confined(gangOf(whole(1), 7, 7), "z/s"), "nowhere", nil},
 		"a rack of a zone":                             {confined(near(gangOf(whole(1), 4, 4), 2, required), "y"), "d", []string{"y/q"}},
 		"a rack, of which the zone is required":        {confined(near(gangOf(whole(1), 2, 2), 1, required), "z/r"), "a", []string{"z"}},
-		"extras do not leave the required rack":        {near(gangOf(whole(1), 2, 20), 2, required), "c b", []string{"z/s"}},
+		"extras do not leave the required rack":        {near(gangOf(whole(1), 2, 20), 2, required), "a", []string{"z/r"}},
+		"the tightest rack that has room for extras":   {near(gangOf(whole(1), 2, 6), 2, required), "c b", []string{"z/s"}},
 		"extras do not leave the domain":               {confined(near(gangOf(whole(1), 2, 20), 1, preferred), "z/s"), "c b", []string{"z"}},
-		"extras alone are in one required rack":        {near(gangOf(whole(1), 0, 20), 2, required), "c b", []string{"z/s"}},
+		"extras alone are in one required rack":        {near(gangOf(whole(1), 0, 20), 2, required), "a", []string{"z/r"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

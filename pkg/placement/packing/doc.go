@@ -20,7 +20,7 @@
 //
 // The extras: models that others depend on cost more (scarcity), untouched nodes
 // are kept for requests of whole nodes (reserve), and of places that are otherwise
-// equal the tighter one is taken (CPUFit, ShareFit).
+// equal the tighter one is taken (CPUFit, ShareFit, NodeFit).
 //
 // All that is learned online from the requests that have arrived, the Mix; nothing
 // is known of the future. What each term is worth is in docs/benchmarks.md.

@@ -4,7 +4,9 @@
 package packing
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
@@ -19,10 +21,10 @@ type learned struct {
 	// scarcity is by model, for each GPU.
 	scarcity map[string]float64
 	// wholeNodes is the part of the demand for GPUs that wants all GPUs of the
-	// largest nodes, and wholeNodeCPU the CPU that it wants with them.
+	// usual nodes, and wholeNodeCPU the CPU that it wants with them.
 	wholeNodes   float64
 	wholeNodeCPU int64
-	// cards is how many GPUs the largest nodes have.
+	// cards is how many GPUs the usual nodes have.
 	cards int
 	// largestCPU is what the largest node has, in milli-cores.
 	largestCPU float64
@@ -37,20 +39,30 @@ func unlearned() learned {
 // stock is what the nodes have.
 type stock struct {
 	// gpus is by model.
-	gpus       map[string]float64
-	total      float64
+	gpus  map[string]float64
+	total float64
+	// cards is how many GPUs those nodes have that have the most GPUs together.
 	cards      int
 	largestCPU float64
 }
 
 func stockOf(cluster *placement.Cluster) stock {
 	has := stock{gpus: map[string]float64{}, largestCPU: 1}
+	bySize := map[int]int{}
 	cluster.Root().States(func(s *placement.State, nodes int) {
+		if s.Closed() {
+			return
+		}
 		has.gpus[s.Model()] += float64(s.Cards() * nodes)
 		has.total += float64(s.Cards() * nodes)
-		has.cards = max(has.cards, s.Cards())
 		has.largestCPU = max(has.largestCPU, float64(s.CPUCapacity()))
+		bySize[s.Cards()] += s.Cards() * nodes
 	})
+	for _, size := range slices.Sorted(maps.Keys(bySize)) {
+		if has.cards == 0 || bySize[size] >= bySize[has.cards] {
+			has.cards = size
+		}
+	}
 	return has
 }
 
@@ -78,7 +90,7 @@ type demand struct {
 	percent, cpu float64
 	// bySize is how often cards are asked for by how much of a card, in percent.
 	bySize [placement.Card + 1]float64
-	// whole is how often all cards of a largest node are asked for, with how many
+	// whole is how often all cards of a usual node are asked for, with how many
 	// percent and how much CPU in all.
 	whole, wholePercent, wholeCPU float64
 }

@@ -37,8 +37,8 @@ func (p *Policy) Mix() *Mix { return p.mix }
 
 // Learn counts a request that has arrived, and at times reconsiders all prices.
 func (p *Policy) Learn(cluster *placement.Cluster, r *placement.Request) {
-	if r.Err() != nil {
-		return
+	if !cluster.Ever(r) {
+		return // who asks for the impossible says nothing about the demand
 	}
 	p.mix.Add(r)
 	if p.mix.Seen() >= p.refreshAt {

@@ -35,5 +35,5 @@ func (p *Policy) shortOfUntouched(cluster *placement.Cluster, r *placement.Reque
 
 // untouched is true for a node that could take a request for a whole one.
 func (l *learned) untouched(s *placement.State) bool {
-	return s.Whole() == l.cards && s.CPU() >= l.wholeNodeCPU
+	return s.Whole() == l.cards && !s.Closed() && s.CPU() >= l.wholeNodeCPU
 }

@@ -4,6 +4,7 @@
 package packing
 
 import (
+	"math"
 	"testing"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -73,6 +74,43 @@ func TestUntouchedNodesAreKept(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// One odd node says nothing about the others, and a closed one is no reserve.
+func TestTheUsualNodesAreKeptWhateverElseThereIs(t *testing.T) {
+	t.Parallel()
+	p, c := reserving(t)
+	if err := c.SetNode(node("odd", 64, 4)); err != nil {
+		t.Fatal(err)
+	}
+	closed := node("closed", 64, 2)
+	closed.Closed = true
+	if err := c.SetNode(closed); err != nil {
+		t.Fatal(err)
+	}
+	p.Refresh(c)
+	p.Begin(c, c.Request(whole(1, 1)))
+	c.Root().States(func(s *placement.State, _ int) {
+		kept := s.Cards() == 2 && !s.Closed()
+		if got := p.Surcharge(nil, s) > 0; got != kept {
+			t.Errorf("a node with %d GPUs, closed %v, is kept: %v", s.Cards(), s.Closed(), got)
+		}
+	})
+}
+
+// A cluster that begins without GPUs learns, too.
+func TestNodesWithoutGPUsDoNotSpoilThePrices(t *testing.T) {
+	t.Parallel()
+	p := New(Default())
+	c := clusterOf(t, p, node("cpu", 64, 0))
+	p.Mix().AddWeight(c.Request(share(1, 50)), 20)
+	p.Refresh(c)
+	if err := c.SetNode(node("new", 64, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if place, found := c.Find(c.Request(share(1, 50)), c.Root()); !found || place.Node != "new" || math.IsNaN(place.Cost) {
+		t.Errorf("found %v: %+v", found, place)
 	}
 }
 

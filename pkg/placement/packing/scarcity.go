@@ -16,6 +16,9 @@ func scarcityOf(mix []Weighted, has stock, rarity float64) map[string]float64 {
 	}
 	scarcity := map[string]float64{}
 	for model, gpus := range has.gpus {
+		if gpus == 0 {
+			continue // nodes without GPUs
+		}
 		scarcity[model] = rarity * (1 - gpus/has.total)
 	}
 	for _, one := range mix {

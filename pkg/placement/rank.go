@@ -1,0 +1,55 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Fit is why a node can't take one Pod of a request, or Fits.
+func (c *Cluster) Fit(node string, r *Request) (Reason, error) {
+	n := c.nodes[node]
+	if n == nil {
+		return Fits, fmt.Errorf("there is no node %q", node)
+	}
+	return n.state.fit(r), nil
+}
+
+// Ever is true if some node could take a request if it were empty.
+func (c *Cluster) Ever(r *Request) bool {
+	return slices.ContainsFunc(c.root.classes, func(members *class) bool { return members.state.kind.fit(r) == Fits })
+}
+
+// Ranked is a node and what a request costs there.
+type Ranked struct {
+	Node string
+	Cost float64
+}
+
+// Rank returns all nodes of a domain that can take a request, the best first. It
+// is a total order: equal costs are in the order of the names.
+func (c *Cluster) Rank(r *Request, within *Domain) []Ranked {
+	c.policy.Begin(c, r)
+	var list []Ranked
+	for _, members := range within.classes {
+		offer := c.offer(members.state, r)
+		if offer.reason != Fits {
+			continue
+		}
+		cost := c.cost(offer, members.state, r)
+		for _, n := range members.nodes {
+			list = append(list, Ranked{Node: n.Name, Cost: cost})
+		}
+	}
+	slices.SortFunc(list, func(a, b Ranked) int { return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(a.Node, b.Node)) })
+	return list
+}
+
+// cost is what an offer costs at this decision, rounded so that equal is equal.
+func (c *Cluster) cost(o *offer, s *State, r *Request) float64 {
+	return math.Round((o.cost+c.policy.Surcharge(r, s))/tie) * tie
+}

@@ -73,10 +73,7 @@ func (m *mover) shape(p *placement.Pod) placement.Shape { return m.pods[m.index(
 
 // verifyMoved proves that all Pods have room where they were in the end.
 func verifyMoved(nodes []placement.Node, pods []pod, records []record) error {
-	left := make(map[string]*ledger, len(nodes))
-	for i := range nodes {
-		left[nodes[i].Name] = newLedger(&nodes[i])
-	}
+	left := newLedgers(nodes)
 	for i := range records {
 		if records[i].Node == "" {
 			continue

@@ -17,10 +17,7 @@ func verify(nodes []placement.Node, pods []pod, records []record) error {
 	if len(records) != len(pods) {
 		return fmt.Errorf("the log has %d lines for %d Pods", len(records), len(pods))
 	}
-	left := make(map[string]*ledger, len(nodes))
-	for i := range nodes {
-		left[nodes[i].Name] = newLedger(&nodes[i])
-	}
+	left := newLedgers(nodes)
 	for i := range records {
 		if err := verifyRecord(left, &pods[i], &records[i]); err != nil {
 			return fmt.Errorf("line %d of the log: Pod %s: %w", i+1, pods[i].name, err)
@@ -57,6 +54,14 @@ type ledger struct {
 	slots       int
 	model       string
 	cards       []int // percent
+}
+
+func newLedgers(nodes []placement.Node) map[string]*ledger {
+	left := make(map[string]*ledger, len(nodes))
+	for i := range nodes {
+		left[nodes[i].Name] = newLedger(&nodes[i])
+	}
+	return left
 }
 
 func newLedger(n *placement.Node) *ledger {

@@ -5,6 +5,7 @@ package placement
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 )
@@ -107,11 +108,7 @@ func (d *Domain) remove(n *node, state *State) {
 func (d *Domain) prune() {
 	for ; d.parent != nil && d.nodes == 0 && len(d.Children) == 0; d = d.parent {
 		d.parent.Children = slices.DeleteFunc(d.parent.Children, func(child *Domain) bool { return child == d })
-		for name, child := range d.parent.byName {
-			if child == d {
-				delete(d.parent.byName, name)
-			}
-		}
+		maps.DeleteFunc(d.parent.byName, func(_ string, child *Domain) bool { return child == d })
 	}
 }
 

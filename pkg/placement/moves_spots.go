@@ -46,15 +46,4 @@ func (c *Cluster) spots(request *Request, within *Domain, most int) []spot {
 }
 
 // place returns the cards that a request gets.
-func (s *spot) place(r *Request) Place {
-	place := Place{Node: s.node.Name, Use: Use{CPU: r.CPU, Memory: r.Memory}}
-	switch {
-	case r.Share > 0:
-		place.Percent = r.Share
-		place.GPUs = []int{s.node.order[s.position]}
-	case r.GPUs > 0:
-		place.Percent = Card
-		place.GPUs = s.node.cards(s.node.state.choose(r))
-	}
-	return place
-}
+func (s *spot) place(r *Request) Place { return s.node.place(r, s.position) }

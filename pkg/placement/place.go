@@ -48,13 +48,21 @@ func (c *Cluster) best(r *Request, within *Domain) (best *class, cost float64) {
 	return best, cost
 }
 
-// placeOn returns the cards that a request gets on a node.
+// placeOn returns the place that a request gets on a node.
 func (c *Cluster) placeOn(n *node, r *Request, cost float64) Place {
-	place := Place{Node: n.Name, Use: Use{CPU: r.CPU, Memory: r.Memory}, Cost: cost}
+	place := n.place(r, int(c.offer(n.state, r).position))
+	place.Cost = cost
+	return place
+}
+
+// place returns the cards that a request gets on a node; position is that of the
+// card for a share.
+func (n *node) place(r *Request, position int) Place {
+	place := Place{Node: n.Name, Use: Use{CPU: r.CPU, Memory: r.Memory}}
 	switch {
 	case r.Share > 0:
 		place.Percent = r.Share
-		place.GPUs = []int{n.order[c.offer(n.state, r).position]}
+		place.GPUs = []int{n.order[position]}
 	case r.GPUs > 0:
 		place.Percent = Card
 		place.GPUs = n.cards(n.state.choose(r))

@@ -9,6 +9,11 @@ import corev1 "k8s.io/api/core/v1"
 // node agent's device plugin publishes it.
 const ResourceGPU corev1.ResourceName = GroupName + "/gpu"
 
+// ResourceGPUPercent is the extended resource for a share of one GPU: 46 is 46 %
+// of a card. A node has 100 of it for each GPU. Only gpu-scheduler knows that
+// both resources are the same cards.
+const ResourceGPUPercent corev1.ResourceName = GroupName + "/gpu-percent"
+
 // Labels and taints of Nodes.
 const (
 	// LabelGPUModel names the model of a node's GPUs, for example "rtx4090" or
@@ -63,6 +68,36 @@ const (
 	// LabelAttempt counts how often the Pod's place in the task was started
 	// anew after a failure, from 0.
 	LabelAttempt = GroupName + "/attempt"
+)
+
+// Labels and annotations with which Pods of any controller tell gpu-scheduler
+// that they belong together. The Pods of a GPUTask with several replicas have
+// them.
+const (
+	// LabelPodGroup names the gang of a Pod within its namespace. The members may
+	// differ in what they need.
+	LabelPodGroup = GroupName + "/pod-group"
+	// LabelMinAvailable is how many Pods of the gang start together or not at
+	// all, from 1. All members bear the same number.
+	LabelMinAvailable = GroupName + "/min-available"
+	// AnnotationTopologyLevel is the level of domains, "leaf", that the gang
+	// should be in one of. The levels are arguments of the scheduler.
+	AnnotationTopologyLevel = GroupName + "/topology-level"
+	// AnnotationTopologyMode is Required or Preferred, the default.
+	AnnotationTopologyMode = GroupName + "/topology-mode"
+	// AnnotationNetworkTarget is the address that the Pod wants to reach fast, as
+	// the node agents' prober takes it: "https://data.example.com". The profile
+	// for network speed looks at it.
+	AnnotationNetworkTarget = GroupName + "/network-target"
+	// AnnotationNetworkModule is the module of the node agents' prober that
+	// measures it, "http_2xx".
+	AnnotationNetworkModule = GroupName + "/network-module"
+)
+
+// The values of AnnotationTopologyMode.
+const (
+	TopologyRequired  = "Required"
+	TopologyPreferred = "Preferred"
 )
 
 // ContainerName is the container of a Pod that does the task's work and gets

@@ -23,11 +23,13 @@ help: ## Show what each target does
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build gpu-controller, nodeagent and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
+build: ## Build gpu-controller, gpu-scheduler, nodeagent and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
 	$(GO) build -o $(BIN)/gpu-controller \
 		-ldflags "-X main.version=$(VERSION)" .
 	$(GO) build -o $(BIN)/nodeagent \
 		-ldflags "$(LAZY) -X main.version=$(VERSION)" ./nodeagent
+	$(GO) build -o $(BIN)/gpu-scheduler \
+		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" ./scheduler
 	$(GO) build -o $(BIN)/localcluster \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" ./localcluster
 
@@ -50,6 +52,10 @@ bench-placement: ## Measure how placing scales with the number of nodes
 .PHONY: bench-openb
 bench-openb: ## Replay the openb traces in the folder DATA and rewrite docs/benchmarks.md (35 minutes)
 	$(GO) run ./bench/openb --report=docs --data=$(DATA) --seeds=10 $(if $(PARTS),--parts=$(PARTS))
+
+.PHONY: bench-pipeline
+bench-pipeline: build ## Measure from GPUTasks to running Pods on 1,000 simulated nodes (ARGS=--scale=0.1 for less)
+	$(GO) run ./bench/pipeline $(ARGS)
 
 .PHONY: verify
 verify: lint ## Check formatting, lint, generated code, manifests and go.mod

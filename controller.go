@@ -68,6 +68,7 @@ type Controller struct {
 	queue     workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	unseen    *unseenWrites
 	obstacles *obstacleMemory
+	held      *heldProgress
 	// rescheduler is nil if rescheduling is switched off.
 	rescheduler *rescheduler
 }
@@ -100,6 +101,7 @@ func newController(ctx context.Context, clients clients, clock clock.WithTicker,
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "gputasks", Clock: clock}),
 		unseen:    newUnseenWrites(clock),
 		obstacles: newObstacleMemory(),
+		held:      newHeldProgress(clock),
 	}
 	recorder, err := newRecorder(ctx, clients)
 	if err != nil {

@@ -25,7 +25,7 @@ type controllerMetrics struct {
 	registry *prometheus.Registry
 	// syncDuration has the label result: success, error.
 	syncDuration *prometheus.HistogramVec
-	// startDuration is the time from a task's creation to all its Pods running.
+	// startDuration is the time from a task's creation until it runs.
 	startDuration prometheus.Histogram
 	podsCreated   prometheus.Counter
 	podsDeleted   prometheus.Counter
@@ -43,7 +43,7 @@ func newMetrics(tasks tasklisters.GPUTaskLister) *controllerMetrics {
 		}, []string{"result"}),
 		startDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: metricsNamespace, Name: "task_start_duration_seconds",
-			Help:    "Time from the creation of a GPUTask until all its Pods ran for the first time.",
+			Help:    "Time from the creation of a GPUTask until it ran for the first time.",
 			Buckets: prometheus.ExponentialBuckets(0.5, 2, 16),
 		}),
 		podsCreated: prometheus.NewCounter(prometheus.CounterOpts{

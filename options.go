@@ -38,8 +38,8 @@ type options struct {
 func newOptions() *options {
 	return &options{
 		workers:            8,
-		qps:                500,
-		burst:              1000,
+		qps:                2000,
+		burst:              4000,
 		metricsBindAddress: "127.0.0.1:8080",
 		tasks: gputask.Config{
 			Pods:    gputask.PodDefaults{Image: "nvidia/cuda:12.8.1-base-ubuntu24.04"},

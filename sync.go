@@ -26,6 +26,7 @@ func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 	if apierrors.IsNotFound(err) {
 		c.unseen.forget(key)
 		c.obstacles.clear(key)
+		c.held.release(key)
 		return nil
 	}
 	if err != nil {
@@ -79,7 +80,7 @@ func (c *Controller) podsOf(task *v1.GPUTask) []*corev1.Pod {
 // apply carries out a plan, the status first: it records which failures are
 // counted, and its write fails if the plan was made from an outdated task.
 func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, plan gputask.Plan) error {
-	if exists, err := c.writeStatus(ctx, key, task, plan.Status); err != nil || !exists {
+	if exists, err := c.updateStatus(ctx, key, task, &plan); err != nil || !exists {
 		return err
 	}
 	if plan.DeleteTask {
@@ -98,15 +99,31 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 	return err
 }
 
-// writeStatus writes the status if it has changed. It returns false if the task
+// updateStatus writes the status if it has changed, at once or, if it tells
+// nothing but progress, when the Pods stand still. It returns false if the task
 // was deleted meanwhile.
-func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, status v1.GPUTaskStatus) (exists bool, err error) {
-	if equality.Semantic.DeepEqual(task.Status, status) {
-		return true, nil
+func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, plan *gputask.Plan) (exists bool, err error) {
+	if !equality.Semantic.DeepEqual(task.Status, plan.Status) {
+		if plan.OnlyProgress(&task.Status) {
+			if wait := c.held.hold(key, &plan.Status); wait > 0 {
+				c.queue.AddAfter(key, wait)
+				return true, nil
+			}
+		}
+		exists, err = c.writeStatus(ctx, key, task, &plan.Status)
+		if err != nil || !exists {
+			return exists, err
+		}
 	}
-	changed := task.DeepCopy()
-	changed.Status = status
-	written, err := c.clients.tasks.FalldioV1().GPUTasks(task.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+	c.held.release(key)
+	return true, nil
+}
+
+// writeStatus returns false if the task was deleted meanwhile.
+func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, status *v1.GPUTaskStatus) (exists bool, err error) {
+	changed := *task // shallow: the client only reads it
+	changed.Status = *status
+	written, err := c.clients.tasks.FalldioV1().GPUTasks(task.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil // its deletion is on its way to us
 	}
@@ -117,7 +134,7 @@ func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, task
 	if cached, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name); err == nil {
 		c.unseen.sawTask(key, cached.ResourceVersion) // its event may have come before the answer
 	}
-	c.announce(ctx, task, &status)
+	c.announce(ctx, task, status)
 	return true, nil
 }
 

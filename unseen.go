@@ -41,10 +41,7 @@ func newUnseenWrites(clock clock.PassiveClock) *unseenWrites {
 // createsPod is called before a Pod is created, since its event may arrive
 // before the request returns.
 func (u *unseenWrites) createsPod(task cache.ObjectName, pod string) {
-	u.update(task, func(w *taskWrites) {
-		w.pods[pod] = struct{}{}
-		w.since = u.clock.Now()
-	})
+	u.add(task, func(w *taskWrites) { w.pods[pod] = struct{}{} })
 }
 
 // sawPod is called for every event of a Pod, and when a creation failed.
@@ -55,10 +52,7 @@ func (u *unseenWrites) sawPod(task cache.ObjectName, pod string) {
 // wroteTask is called with the resource version that a write of the task's
 // status returned.
 func (u *unseenWrites) wroteTask(task cache.ObjectName, version string) {
-	u.update(task, func(w *taskWrites) {
-		w.taskVersion = version
-		w.since = u.clock.Now()
-	})
+	u.add(task, func(w *taskWrites) { w.taskVersion = version })
 }
 
 // sawTask is called for every event of a task with its resource version.
@@ -94,18 +88,30 @@ func (u *unseenWrites) waitFor(task cache.ObjectName) time.Duration {
 	return left
 }
 
-// update changes the writes of a task and drops them when all were seen.
+// update changes the writes of a task and drops them when all were seen. Most
+// events are about nothing that was written here.
 func (u *unseenWrites) update(task cache.ObjectName, change func(*taskWrites)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	writes := u.byTask[task]
 	if writes == nil {
-		writes = &taskWrites{pods: map[string]struct{}{}}
+		return
 	}
 	change(writes)
 	if len(writes.pods) == 0 && writes.taskVersion == "" {
 		delete(u.byTask, task)
-		return
 	}
-	u.byTask[task] = writes
+}
+
+// add is update for a new write.
+func (u *unseenWrites) add(task cache.ObjectName, change func(*taskWrites)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	writes := u.byTask[task]
+	if writes == nil {
+		writes = &taskWrites{pods: map[string]struct{}{}}
+		u.byTask[task] = writes
+	}
+	change(writes)
+	writes.since = u.clock.Now()
 }

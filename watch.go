@@ -18,8 +18,7 @@ import (
 )
 
 // podEventBatch is how long the changes of a task's Pods are gathered before
-// the task is looked at: the Pods of a gang start within moments of each
-// other, and each look may write the status.
+// the task is looked at: the Pods of a gang start within moments of each other.
 const podEventBatch = 100 * time.Millisecond
 
 // Names of the informers' indexes.

@@ -14,9 +14,11 @@ const (
 	Base = "base"
 	// Examples are GPUTasks to try.
 	Examples = "examples"
+	// SchedulerConfig is gpu-scheduler's configuration.
+	SchedulerConfig = "scheduler/config.yaml"
 )
 
 // Files are the manifests as they are in this folder.
 //
-//go:embed kustomization.yaml base controller crds examples nodeagent rbac
+//go:embed kustomization.yaml base controller crds examples nodeagent rbac scheduler
 var Files embed.FS

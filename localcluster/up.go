@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -29,21 +30,25 @@ const (
 	defaultStartTimeout = 3 * time.Minute
 	// none is the value of --controller and --nodeagent that runs none.
 	none = "none"
+	// stock is the value of --scheduler that runs Kubernetes' own.
+	stock = "stock"
 )
 
 // upFlags are the flags of "up" as they are given.
 type upFlags struct {
-	dir            string
-	profile        string
-	nodes          []string
-	podDuration    time.Duration
-	controller     string
-	controllerArgs []string
-	nodeAgent      string
-	startTimeout   time.Duration
-	keep           bool
-	examples       bool
-	once           bool
+	dir             string
+	profile         string
+	nodes           []string
+	podDuration     time.Duration
+	controller      string
+	controllerArgs  []string
+	scheduler       string
+	schedulerConfig string
+	nodeAgent       string
+	startTimeout    time.Duration
+	keep            bool
+	examples        bool
+	once            bool
 }
 
 func (f *upFlags) addTo(flags *pflag.FlagSet) {
@@ -53,6 +58,8 @@ func (f *upFlags) addTo(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.podDuration, "pod-duration", defaultPodDuration, "how long the Pods of GPUTasks run, unless annotated")
 	flags.StringVar(&f.controller, "controller", "", "the gpu-controller's program, or \"none\" (default: gpu-controller beside localcluster)")
 	flags.StringArrayVar(&f.controllerArgs, "controller-arg", nil, "one more argument for the gpu-controller; may be repeated")
+	flags.StringVar(&f.scheduler, "scheduler", "", "the scheduler's program, \"stock\" for Kubernetes' own, or \"none\" (default: gpu-scheduler beside localcluster)")
+	flags.StringVar(&f.schedulerConfig, "scheduler-config", "", "a KubeSchedulerConfiguration for gpu-scheduler (default: the one of artifacts/scheduler)")
 	flags.StringVar(&f.nodeAgent, "nodeagent", "", "the node agent's program, or \"none\" (default: nodeagent beside localcluster); without it the nodes have no labels about GPUs")
 	flags.DurationVar(&f.startTimeout, "start-timeout", defaultStartTimeout, "how long the cluster may take to become ready")
 	flags.BoolVar(&f.examples, "examples", false, "run the project's examples once the cluster is ready")
@@ -103,6 +110,10 @@ func (f *upFlags) options() (cluster.Options, error) {
 	if err != nil {
 		return cluster.Options{}, err
 	}
+	scheduler, schedulerConfig, err := f.gpuScheduler(executable)
+	if err != nil {
+		return cluster.Options{}, err
+	}
 	nodeAgent, err := programPath(f.nodeAgent, executable, names.NodeAgent)
 	if err != nil {
 		return cluster.Options{}, err
@@ -117,12 +128,35 @@ func (f *upFlags) options() (cluster.Options, error) {
 		ArtifactsPath:     artifacts.Base,
 		Controller:        controller,
 		ControllerArgs:    f.controllerArgs,
+		Scheduler:         scheduler,
+		SchedulerConfig:   schedulerConfig,
+		NoScheduler:       f.scheduler == none,
 		NodeAgent:         nodeAgent,
 		StartTimeout:      f.startTimeout,
 		Keep:              f.keep,
 		Clock:             clock.RealClock{},
 		AfterReady:        f.afterReady(executable),
 	}, nil
+}
+
+// gpuScheduler returns the program and the configuration of gpu-scheduler, or
+// neither if Kubernetes' own shall run.
+func (f *upFlags) gpuScheduler(executable string) (path string, config []byte, err error) {
+	if f.scheduler == stock || f.scheduler == none {
+		return "", nil, nil
+	}
+	if path, err = programPath(f.scheduler, executable, names.GPUScheduler); err != nil {
+		return "", nil, err
+	}
+	if f.schedulerConfig == "" {
+		config, err = artifacts.Files.ReadFile(artifacts.SchedulerConfig)
+	} else {
+		config, err = os.ReadFile(f.schedulerConfig)
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("reading the scheduler's configuration: %w", err)
+	}
+	return path, config, nil
 }
 
 // programPath returns where a program of ours is, or "" if none shall run.
@@ -140,6 +174,9 @@ func programPath(flag, executable, name string) (string, error) {
 func (f *upFlags) validate() error {
 	if f.once && !f.examples {
 		return errors.New("--once stops the cluster after the examples: it needs --examples")
+	}
+	if (f.scheduler == stock || f.scheduler == none) && f.schedulerConfig != "" {
+		return errors.New("--scheduler-config is for gpu-scheduler: leave out --scheduler=stock or none")
 	}
 	if f.examples && (f.controller == none || f.nodeAgent == none) {
 		return errors.New("--examples needs gpu-controller and nodeagent: leave out --controller=none and --nodeagent=none")

@@ -51,7 +51,7 @@ func newAgent(node string, source gpu.Source, labelOptions labels.Options, clien
 	}
 	config := publish.Config{
 		Node: node, GPUs: a.monitor, Nodes: a.view, Patcher: client.Resource(kube.Nodes), Clock: c,
-		Labels: labelOptions, Interval: opts.labelInterval,
+		Labels: labelOptions, ProbeURL: opts.probing.urlOf(node), Interval: opts.labelInterval,
 	}
 	a.publisher = publish.New(config)
 	a.events = publish.NewEventWriter(config, clients.recorder)

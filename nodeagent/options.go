@@ -48,12 +48,14 @@ type options struct {
 
 	bindAddress string
 	dcgmNames   bool
+	probing     probingOptions
 
 	devicePlugin     bool
 	resources        []string
 	kubeletDirectory string
 	visibleDevices   string
 	cdiKind          string
+	mpsPipeDirectory string
 
 	logging *logsapi.LoggingConfiguration
 
@@ -83,6 +85,7 @@ func newOptions() *options {
 		recoveryPeriod:   health.DefaultPolicy().RecoveryPeriod,
 		labelInterval:    time.Minute,
 		bindAddress:      "127.0.0.1:9836",
+		probing:          newProbingOptions(),
 		devicePlugin:     true,
 		resources:        []string{string(v1.ResourceGPU)},
 		kubeletDirectory: "/var/lib/kubelet",
@@ -102,6 +105,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.sourceFlags(flags)
 	o.publishFlags(flags)
 	o.pluginFlags(flags)
+	o.probing.addTo(flags)
 	logsapi.AddFlags(o.logging, flags)
 	flags.BoolVar(&o.printVersion, "version", o.printVersion, "print the version and exit")
 	return flags
@@ -128,18 +132,20 @@ func (o *options) publishFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.labels.Model, "gpu-model", o.labels.Model, "value of the label falldio.com/gpu; by default it is made of what the driver says")
 	flags.DurationVar(&o.labelInterval, "label-interval", o.labelInterval, "least time between two writes of the Node's labels; news of the GPUs' number and health do not wait")
 	flags.BoolVar(&o.cleanUpOnExit, "clean-up-on-exit", o.cleanUpOnExit, "take labels and annotation away from the Node at the end")
-	flags.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address of /metrics, /healthz and /readyz; 0 for none")
+	flags.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address of /metrics, /healthz, /readyz and /probe; 0 for none")
 	flags.BoolVar(&o.dcgmNames, "dcgm-names", o.dcgmNames, "export metrics under the names of NVIDIA's dcgm-exporter as well")
 }
 
 func (o *options) pluginFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.devicePlugin, "device-plugin", o.devicePlugin, "be the kubelet's device plugin")
 	flags.StringArrayVar(&o.resources, "resource", o.resources,
-		"resource to serve, NAME=SOURCE[,env=VARIABLE], repeated for several; the source is gpus or simulated:COUNT; by default the environment variable resourcename")
+		"resource to serve, NAME=SOURCE[,env=VARIABLE], repeated for several; the source is gpus, shares (of the GPUs), simulated:COUNT or none; by default the environment variable resourcename. falldio.com/gpu brings falldio.com/gpu-percent=shares along; falldio.com/gpu-percent=none prevents that")
 	flags.StringVar(&o.kubeletDirectory, "kubelet-directory", o.kubeletDirectory, "the kubelet's folder, with device-plugins and pod-resources")
 	flags.StringVar(&o.visibleDevices, "visible-devices-env", o.visibleDevices,
 		"environment variable that tells a container its GPUs; by default NVIDIA_VISIBLE_DEVICES, and FALLDIO_VISIBLE_DEVICES for simulated GPUs")
 	flags.StringVar(&o.cdiKind, "cdi-kind", o.cdiKind, "hand out GPUs by their CDI names of this kind as well, for example nvidia.com/gpu; empty for not")
+	flags.StringVar(&o.mpsPipeDirectory, "mps-pipe-directory", o.mpsPipeDirectory,
+		"folder of NVIDIA's MPS control daemon, for example /tmp/nvidia-mps, the same on the node and for the agent: while the daemon's pipe is in it, containers with a share of a GPU are made its clients, with limits; empty for not")
 }
 
 // complete checks the options and makes what they stand for.
@@ -167,6 +173,7 @@ func (o *options) complete(args []string) error {
 	require(o.source != sourceNVML || o.simulatedNodes == "", "--simulated-nodes: has no meaning with --source=nvml")
 	require(o.visibleDevices == "" || resource.IsVariable(o.visibleDevices), "--visible-devices-env=%s: must be the name of an environment variable", o.visibleDevices)
 	require(o.cdiKind == "" || cdiKinds.MatchString(o.cdiKind), "--cdi-kind=%s: must be a vendor and a class, for example nvidia.com/gpu", o.cdiKind)
+	require(o.mpsPipeDirectory == "" || filepath.IsAbs(o.mpsPipeDirectory), "--mps-pipe-directory=%s: must be an absolute path", o.mpsPipeDirectory)
 	require(filepath.IsAbs(o.kubeletDirectory), "--kubelet-directory=%s: must be an absolute path", o.kubeletDirectory)
 	require(o.labelInterval >= 0, "--label-interval=%v: must not be negative", o.labelInterval)
 	for _, problem := range validation.IsValidLabelValue(o.labels.Model) {
@@ -177,6 +184,7 @@ func (o *options) complete(args []string) error {
 	note("resource", o.completeResources())
 	note("simulation-profile", o.completeProfile())
 	note("simulated-nodes", o.completeFleet())
+	problems = append(problems, o.probing.complete(o.simulatedNodes != ""))
 	return errors.Join(problems...)
 }
 

@@ -58,7 +58,7 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--gpu-model=RTX 4090", "--gpu-model=RTX 4090: a valid label must be"},
 		{"--label-interval=-1m", "--label-interval=-1m0s: must not be negative"},
 		{"--resource=gpu", `--resource: "gpu": resource "gpu": must be a domain and a name`},
-		{"--resource=falldio.com/gpu=some", `--resource: "falldio.com/gpu=some": source "some": must be gpus or simulated:COUNT`},
+		{"--resource=falldio.com/gpu=some", `--resource: "falldio.com/gpu=some": source "some": must be gpus, shares, simulated:COUNT or none`},
 		{"--simulation-profile=/nowhere", "--simulation-profile: reading the simulation's profile: open /nowhere"},
 		{"--simulation-profile=" + broken, "--simulation-profile: " + broken + ": "},
 		{"--simulated-nodes=/nowhere", "--simulated-nodes: reading the simulated nodes: open /nowhere"},
@@ -69,6 +69,7 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--source=nvml --simulated-nodes=" + file(t, "[{name: n1}]"), "--simulated-nodes: has no meaning with --source=nvml"},
 		{"--visible-devices-env=A-B", "--visible-devices-env=A-B: must be the name of an environment variable"},
 		{"--cdi-kind=gpu", "--cdi-kind=gpu: must be a vendor and a class, for example nvidia.com/gpu"},
+		{"--mps-pipe-directory=nvidia-mps", "--mps-pipe-directory=nvidia-mps: must be an absolute path"},
 		{"--kubelet-directory=kubelet", "--kubelet-directory=kubelet: must be an absolute path"},
 		{"--resource=falldio.com/gpu=gpus --resource=nvidia.com/gpu=gpus", "--resource: \"nvidia.com/gpu=gpus\": the GPUs are served as falldio.com/gpu already"},
 		{"up", `unexpected arguments ["up"]`},
@@ -104,7 +105,11 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]resource.Spec{{Name: "falldio.com/gpu", GPUs: true, Environment: "NVIDIA_VISIBLE_DEVICES"}}, opts.served); diff != "" {
+	want := []resource.Spec{
+		{Name: "falldio.com/gpu", Kind: resource.GPUs, Environment: "NVIDIA_VISIBLE_DEVICES"},
+		{Name: "falldio.com/gpu-percent", Kind: resource.Shares, Environment: "NVIDIA_VISIBLE_DEVICES"},
+	}
+	if diff := cmp.Diff(want, opts.served); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(health.DefaultPolicy(), opts.policy); diff != "" {
@@ -127,9 +132,10 @@ func gapOf(opts *options) time.Duration {
 func TestEnvironmentOfTheFirstVersionIsRead(t *testing.T) {
 	t.Parallel()
 	type result struct {
-		Node, Resource string
-		Gap            time.Duration
+		Node, Resources string
+		Gap             time.Duration
 	}
+	const gpus = "falldio.com/gpu falldio.com/gpu-percent"
 	environment := map[string]string{
 		"NODE_NAME": "from-environment", "MONITOR_GPU_INTERVAL_PATTERN": "*/10 * * * * ?", "resourcename": "falldio.com/rdma",
 	}
@@ -139,17 +145,17 @@ func TestEnvironmentOfTheFirstVersionIsRead(t *testing.T) {
 		want        result
 	}{
 		"nothing but the node": {
-			map[string]string{"NODE_NAME": "n1"}, nil, result{"n1", "falldio.com/gpu", 5 * time.Second},
+			map[string]string{"NODE_NAME": "n1"}, nil, result{"n1", gpus, 5 * time.Second},
 		},
 		"the schedule of the first version's manifests": {
-			map[string]string{"NODE_NAME": "n1", "MONITOR_GPU_INTERVAL_PATTERN": "*/5 * * * * ?"}, nil, result{"n1", "falldio.com/gpu", 5 * time.Second},
+			map[string]string{"NODE_NAME": "n1", "MONITOR_GPU_INTERVAL_PATTERN": "*/5 * * * * ?"}, nil, result{"n1", gpus, 5 * time.Second},
 		},
 		"everything": {
 			environment, nil, result{"from-environment", "falldio.com/rdma", 10 * time.Second},
 		},
 		"variables that are empty are not there": {
 			map[string]string{"NODE_NAME": "", "MONITOR_GPU_INTERVAL_PATTERN": "", "resourcename": ""},
-			[]string{"--node-name=n1"}, result{"n1", "falldio.com/gpu", 5 * time.Second},
+			[]string{"--node-name=n1"}, result{"n1", gpus, 5 * time.Second},
 		},
 		"flags come first": {
 			environment, []string{"--node-name=n1", "--poll-schedule=@every 1m", "--resource=falldio.com/nic"},
@@ -157,7 +163,7 @@ func TestEnvironmentOfTheFirstVersionIsRead(t *testing.T) {
 		},
 		"flags that say the default come first, too": {
 			environment, []string{"--poll-schedule=*/5 * * * * *", "--resource=falldio.com/gpu"},
-			result{"from-environment", "falldio.com/gpu", 5 * time.Second},
+			result{"from-environment", gpus, 5 * time.Second},
 		},
 		"one flag does not hide the other variables": {
 			environment, []string{"--node-name=n1"}, result{"n1", "falldio.com/rdma", 10 * time.Second},
@@ -170,10 +176,8 @@ func TestEnvironmentOfTheFirstVersionIsRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(opts.served) != 1 {
-				t.Fatalf("resources %v", opts.served)
-			}
-			if diff := cmp.Diff(test.want, result{opts.nodeName, opts.served[0].Name, gapOf(opts)}); diff != "" {
+			_, names := namesOf(opts.served)
+			if diff := cmp.Diff(test.want, result{opts.nodeName, strings.Join(names, " "), gapOf(opts)}); diff != "" {
 				t.Errorf("options (-want +got):\n%s", diff)
 			}
 		})
@@ -235,7 +239,7 @@ func FuzzEnvironment(f *testing.F) {
 			}
 			return
 		}
-		if opts.nodeName != node || len(opts.served) != 1 || gapOf(opts) <= 0 {
+		if opts.nodeName != node || len(opts.served) > 2 || gapOf(opts) <= 0 {
 			t.Errorf("%q: node %q, resources %v, every %v", values, opts.nodeName, opts.served, gapOf(opts))
 		}
 	})

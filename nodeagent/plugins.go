@@ -23,6 +23,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/podresources"
 	"falldio.github.io/gpu-controller/nodeagent/publish"
 	"falldio.github.io/gpu-controller/nodeagent/resource"
+	"falldio.github.io/gpu-controller/nodeagent/share"
 )
 
 // The folders below --kubelet-directory, and the socket in the second one.
@@ -39,6 +40,7 @@ type plugins struct {
 	all       []*deviceplugin.Plugin
 	pods      *kube.PodInformer
 	claims    *deviceplugin.PodClaims
+	usage     *deviceplugin.Usage
 	kubelet   *podresources.Client
 	holders   *metrics.Holders
 	corrector *assignment.Corrector
@@ -56,14 +58,14 @@ func newPlugins(a *agent, clients *clients, opts *options) (*plugins, error) {
 	if p.kubelet, err = podresources.NewClient(filepath.Join(opts.kubeletDirectory, podResourcesFolder, podResourcesSocket)); err != nil {
 		return nil, err
 	}
-	p.claims = deviceplugin.NewPodClaims(p.pods.List, p.clock)
+	ofGPUs, names := namesOf(opts.served)
+	p.claims = deviceplugin.NewPodClaims(p.pods.List, p.clock, ofGPUs[resource.Shares])
+	p.usage = deviceplugin.NewUsage(p.kubelet, p.clock)
 	p.holders = metrics.NewHolders(p.kubelet)
-	var names []string
 	for i := range opts.served {
-		if err := p.add(&opts.served[i], opts); err != nil {
+		if err := p.add(&opts.served[i], ofGPUs, opts); err != nil {
 			return nil, err
 		}
-		names = append(names, opts.served[i].Name)
 	}
 	p.corrector = assignment.NewCorrector(p.pods.List, kube.PatchPod(a.client, publish.FieldManager), names)
 	a.metrics.Holders = p.holders
@@ -73,15 +75,32 @@ func newPlugins(a *agent, clients *clients, opts *options) (*plugins, error) {
 	return p, nil
 }
 
+// namesOf returns the names of all resources, and of those that are the GPUs and
+// shares of them; empty if there are none.
+func namesOf(served []resource.Spec) (ofGPUs map[resource.Kind]string, all []string) {
+	ofGPUs = map[resource.Kind]string{}
+	for i := range served {
+		all = append(all, served[i].Name)
+		ofGPUs[served[i].Kind] = served[i].Name
+	}
+	return ofGPUs, all
+}
+
 // add makes the plugin of a resource.
-func (p *plugins) add(spec *resource.Spec, opts *options) error {
+func (p *plugins) add(spec *resource.Spec, ofGPUs map[resource.Kind]string, opts *options) error {
 	config := deviceplugin.Config{
 		Resource: spec.Name, Claims: p.claims, EnvVar: spec.Environment, Allocated: p.noteAllocation,
 		Dir: filepath.Join(opts.kubeletDirectory, pluginFolder), Clock: p.clock,
 	}
-	if spec.GPUs {
+	switch spec.Kind {
+	case resource.GPUs:
 		config.Pool, config.CDIKind = p.gpus, opts.cdiKind
-	} else {
+		config.Counterpart, config.Usage = ofGPUs[resource.Shares], p.usage
+	case resource.Shares:
+		config.Pool, config.CDIKind = p.gpus, opts.cdiKind
+		config.Counterpart, config.Usage = ofGPUs[resource.GPUs], p.usage
+		config.Sharing = &deviceplugin.Sharing{MPSPipeDirectory: opts.mpsPipeDirectory}
+	case resource.Simulated, resource.None:
 		config.Pool = deviceplugin.NewPool()
 		if err := config.Pool.Set(deviceplugin.Counted(spec.ShortName(), spec.Count), nil); err != nil {
 			return err
@@ -175,7 +194,8 @@ func devices(snapshot *gpu.Snapshot) []deviceplugin.Device {
 	for i := range snapshot.Devices {
 		device := &snapshot.Devices[i]
 		list = append(list, deviceplugin.Device{
-			ID: device.UUID, Healthy: device.Healthy(), NVLinkGroup: device.NVLinkGroup, NUMANode: device.NUMANode,
+			ID: device.UUID, Healthy: device.Healthy(), MemoryMiB: int64(device.MemoryBytes >> 20),
+			NVLinkGroup: device.NVLinkGroup, NUMANode: device.NUMANode,
 		})
 	}
 	return list
@@ -219,14 +239,16 @@ const refreshEvery = 5 * time.Second
 // refresh asks the kubelet which containers have which devices, for the metrics,
 // the claims that are settled, and the Pods' annotations.
 func (p *plugins) refresh(ctx context.Context) {
+	asked := p.clock.Now()
 	allocations, err := p.holders.Refresh(ctx)
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("The kubelet does not tell which devices are in use", "err", err)
 		return
 	}
 	for _, plugin := range p.all {
-		plugin.Pool().Hold(podresources.DeviceIDs(allocations, plugin.Resource())...)
+		plugin.Pool().Hold(share.GPUs(podresources.DeviceIDs(allocations, plugin.Resource()))...)
 	}
+	p.usage.Observe(asked, allocations)
 	p.claims.Observe(allocations)
 	if _, err := p.corrector.Correct(ctx, allocations); err != nil {
 		klog.FromContext(ctx).Error(err, "Telling which devices Pods have failed; this is tried again")

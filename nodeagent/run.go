@@ -22,6 +22,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/nodeagent/metrics"
+	"falldio.github.io/gpu-controller/nodeagent/probe"
+	"falldio.github.io/gpu-controller/nodeagent/probe/simulated"
 	"falldio.github.io/gpu-controller/nodeagent/publish"
 	"falldio.github.io/gpu-controller/pkg/endpoints"
 	"falldio.github.io/gpu-controller/pkg/restconfig"
@@ -37,6 +39,9 @@ type process struct {
 	// beat is when the jobs last showed that they are run.
 	beat    atomic.Pointer[time.Time]
 	sources simulatedSources
+	// probes answers /probe, for simulated nodes by the simulated network.
+	probes  *probe.Handler
+	network *simulated.Network
 }
 
 // run connects to the API server and works until ctx ends.
@@ -54,6 +59,7 @@ func run(ctx context.Context, opts *options) error {
 	if err := p.makeAgents(clients); err != nil {
 		return err
 	}
+	p.probes = p.probing()
 	return p.work(ctx, clients)
 }
 
@@ -101,6 +107,7 @@ func (p *process) jobs(ctx context.Context) *jobs {
 			}
 		})
 	}
+	p.followNetwork(jobs)
 	return jobs
 }
 
@@ -115,8 +122,10 @@ func (p *process) server() *endpoints.Server {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		metrics.NewCollector(p.clock, p.opts.dcgmNames, nodes...),
+		p.probes.Collector(),
 	)
 	server := endpoints.New("bind-address", p.opts.bindAddress, promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}), p.alive, p.ready)
+	server.Handle("GET "+endpoints.ProbePath, p.probes)
 	if len(p.sources) > 0 {
 		server.Handle("POST /simulation/faults", endpoints.OnlyLoopback(p.sources.handler()))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"falldio.github.io/gpu-controller/localcluster/names"
 	"falldio.github.io/gpu-controller/localcluster/pki"
 )
 
@@ -15,8 +16,8 @@ const (
 	serviceRange = "10.0.0.0/24"
 
 	// Nothing on one machine needs to be held back.
-	clientQPS   = "1000"
-	clientBurst = "2000"
+	clientQPS   = "5000"
+	clientBurst = "10000"
 
 	nodeMonitorPeriod = 2 * time.Second
 
@@ -120,22 +121,28 @@ func schedulerArgs(l layout, p ports) []string {
 // componentArgs are common to what stems from Kubernetes.
 func componentArgs(l layout, port int, user string) []string {
 	kubeconfig := l.userKubeconfig(user)
+	return append(servingArgs(l, port, kubeconfig),
+		"--kubeconfig="+kubeconfig,
+		"--leader-elect=false",
+		"--kube-api-qps="+clientQPS,
+		"--kube-api-burst="+clientBurst,
+		"--profiling=false",
+	)
+}
+
+// servingArgs say how a component serves, and whom.
+func servingArgs(l layout, port int, kubeconfig string) []string {
 	return []string{
 		"--bind-address=" + loopback,
 		"--secure-port=" + strconv.Itoa(port),
 		"--tls-cert-file=" + l.pki(pkiServer) + ".crt",
 		"--tls-private-key-file=" + l.pki(pkiServer) + ".key",
-		"--kubeconfig=" + kubeconfig,
 		// Whom they trust is given here, not looked up: the place to look at holds
 		// nothing without an aggregation layer.
 		"--authentication-skip-lookup",
 		"--client-ca-file=" + l.pki(pkiClusterAuthority) + ".crt",
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
-		"--leader-elect=false",
-		"--kube-api-qps=" + clientQPS,
-		"--kube-api-burst=" + clientBurst,
-		"--profiling=false",
 	}
 }
 
@@ -147,12 +154,24 @@ func kwokArgs(l layout) []string {
 	}
 }
 
-func gpuControllerArgs(l layout, p ports, extra []string) []string {
-	return append([]string{
+// gpuSchedulerArgs leave to the configuration what can be said there.
+func gpuSchedulerArgs(l layout, p ports) []string {
+	return append(servingArgs(l, p.scheduler, l.userKubeconfig(userGPUScheduler)),
+		"--config="+l.schedulerConfig(),
+		"--feature-gates=NominatedNodeNameForExpectation=false",
+	)
+}
+
+func gpuControllerArgs(l layout, p ports, gpuScheduler bool, extra []string) []string {
+	args := []string{
 		"--kubeconfig=" + l.userKubeconfig(userGPUController),
 		"--leader-elect=false",
 		"--metrics-bind-address=" + address(p.gpuController),
-	}, extra...)
+	}
+	if gpuScheduler {
+		args = append(args, "--default-scheduler="+names.GPUScheduler)
+	}
+	return append(args, extra...)
 }
 
 // nodeAgentArgs make one process the agent of all nodes, each with the rights

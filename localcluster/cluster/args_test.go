@@ -47,7 +47,7 @@ func TestComponentsGetTheirArguments(t *testing.T) {
 			[]string{"--kubeconfig=/dir/kwok.kubeconfig", "--config=/dir/kwok/stages.yaml"},
 		},
 		"the gpu-controller is its service account and gets what the user adds": {
-			gpuControllerArgs(testLayout, testPorts, []string{"--workers=8"}),
+			gpuControllerArgs(testLayout, testPorts, false, []string{"--workers=8"}),
 			[]string{"--kubeconfig=/dir/gpu-controller.kubeconfig", "--leader-elect=false", "--metrics-bind-address=127.0.0.1:7", "--workers=8"},
 		},
 	}
@@ -74,7 +74,7 @@ var addressInArgument = regexp.MustCompile(`https?://[^,]+|\d+\.\d+\.\d+\.\d+(?:
 func TestNoArgumentLeadsBeyondLoopback(t *testing.T) {
 	all := [][]string{
 		etcdArgs(testLayout, testPorts), apiServerArgs(testLayout, testPorts), controllerManagerArgs(testLayout, testPorts, time.Second),
-		schedulerArgs(testLayout, testPorts), kwokArgs(testLayout), gpuControllerArgs(testLayout, testPorts, nil),
+		schedulerArgs(testLayout, testPorts), kwokArgs(testLayout), gpuSchedulerArgs(testLayout, testPorts), gpuControllerArgs(testLayout, testPorts, true, nil),
 	}
 	for _, args := range all {
 		for _, arg := range args {
@@ -126,7 +126,8 @@ func TestCredentialsAreWhereTheArgumentsSay(t *testing.T) {
 	args = append(args, apiServerArgs(l, testPorts)...)
 	args = append(args, controllerManagerArgs(l, testPorts, time.Second)...)
 	args = append(args, schedulerArgs(l, testPorts)...)
-	args = append(args, gpuControllerArgs(l, testPorts, nil)...)
+	args = append(args, gpuSchedulerArgs(l, testPorts)...)
+	args = append(args, gpuControllerArgs(l, testPorts, true, nil)...)
 	args = append(args, "--kubeconfig="+l.userKubeconfig(userKWOK), "--kubeconfig="+l.userKubeconfig(userAdmin))
 	checked := 0
 	for _, arg := range args {

@@ -78,6 +78,9 @@ func (c *cluster) start(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	if err := c.startGPUScheduler(ctx); err != nil {
+		return err
+	}
 	if err := c.startNodeAgent(ctx); err != nil {
 		return err
 	}
@@ -155,7 +158,11 @@ func (c *cluster) apiServerReadyz() string {
 	return "https://" + address(c.ports.apiServer) + "/readyz"
 }
 
+// startScheduler starts Kubernetes' own scheduler, if it is wanted.
 func (c *cluster) startScheduler(ctx context.Context) error {
+	if c.options.Scheduler != "" || c.options.NoScheduler {
+		return nil
+	}
 	if err := c.component(ctx, names.Scheduler, schedulerArgs(c.layout, c.ports)); err != nil {
 		return err
 	}
@@ -220,6 +227,31 @@ func (c *cluster) startNodeAgent(ctx context.Context) error {
 	return c.waitUntilHealthy(ctx, names.NodeAgent, http.DefaultClient, "http://"+address(c.ports.nodeAgent)+"/readyz")
 }
 
+// startGPUScheduler starts the project's scheduler. Its rights must have been
+// installed.
+func (c *cluster) startGPUScheduler(ctx context.Context) error {
+	if c.options.Scheduler == "" {
+		return nil
+	}
+	config, err := localSchedulerConfig(c.options.SchedulerConfig, c.layout.userKubeconfig(userGPUScheduler))
+	if err != nil {
+		return err
+	}
+	if err := pki.WriteFile(c.layout.schedulerConfig(), config); err != nil {
+		return err
+	}
+	err = c.supervise(ctx, process.Spec{
+		Name:    names.GPUScheduler,
+		Path:    c.options.Scheduler,
+		Args:    gpuSchedulerArgs(c.layout, c.ports),
+		LogPath: c.layout.log(names.GPUScheduler),
+	})
+	if err != nil {
+		return err
+	}
+	return c.waitUntilHealthy(ctx, names.GPUScheduler, c.https, "https://"+address(c.ports.scheduler)+"/readyz")
+}
+
 func (c *cluster) startGPUController(ctx context.Context) error {
 	if c.options.Controller == "" {
 		return nil
@@ -227,7 +259,7 @@ func (c *cluster) startGPUController(ctx context.Context) error {
 	err := c.supervise(ctx, process.Spec{
 		Name:    names.GPUController,
 		Path:    c.options.Controller,
-		Args:    gpuControllerArgs(c.layout, c.ports, c.options.ControllerArgs),
+		Args:    gpuControllerArgs(c.layout, c.ports, c.options.Scheduler != "", c.options.ControllerArgs),
 		LogPath: c.layout.log(names.GPUController),
 	})
 	if err != nil {

@@ -75,6 +75,7 @@ func writeKubeconfigs(l layout, p ports, authority *pki.Authority) error {
 		userScheduler:         pki.Scheduler,
 		userKWOK:              pki.KWOK,
 		userGPUController:     pki.GPUController,
+		userGPUScheduler:      pki.GPUScheduler,
 	}
 	for user, identity := range users {
 		keys, err := authority.Issue(identity)

@@ -27,6 +27,7 @@ func (l layout) etcdData() string            { return filepath.Join(l.dir, "etcd
 func (l layout) kwokHome() string            { return filepath.Join(l.dir, "kwok") }
 func (l layout) kwokConfig() string          { return filepath.Join(l.dir, "kwok", "stages.yaml") }
 func (l layout) agents() string              { return filepath.Join(l.dir, "nodeagent.yaml") }
+func (l layout) schedulerConfig() string     { return filepath.Join(l.dir, "scheduler.yaml") }
 func (l layout) artifacts() string           { return filepath.Join(l.dir, "artifacts") }
 
 func (l layout) kubectlCache() string { return KubectlCachePath(l.dir) }
@@ -52,4 +53,5 @@ const (
 	userScheduler         = "scheduler"
 	userKWOK              = "kwok"
 	userGPUController     = "gpu-controller"
+	userGPUScheduler      = "gpu-scheduler"
 )

@@ -40,6 +40,12 @@ type Options struct {
 	Controller string
 	// ControllerArgs are added to the gpu-controller's arguments.
 	ControllerArgs []string
+	// Scheduler is gpu-scheduler's program, and SchedulerConfig its configuration.
+	// Kubernetes' own scheduler runs if it is empty.
+	Scheduler       string
+	SchedulerConfig []byte
+	// NoScheduler runs none at all.
+	NoScheduler bool
 	// NodeAgent is the node agent's program. None runs if it is empty; the nodes
 	// have no labels about GPUs then.
 	NodeAgent string
@@ -71,6 +77,7 @@ var ErrStop = errors.New("stop the cluster")
 func (o *Options) validate() error {
 	return errors.Join(
 		validateProgram(names.GPUController, "controller", o.Controller),
+		validateProgram(names.GPUScheduler, "scheduler", o.Scheduler),
 		validateProgram(names.NodeAgent, "nodeagent", o.NodeAgent),
 	)
 }

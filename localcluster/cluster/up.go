@@ -31,7 +31,7 @@ var errJanitorDied = errors.New("the janitor process died")
 // stopOrder is the order in which the components end: first those that would
 // complain about the absence of others.
 var stopOrder = [][]string{
-	{names.GPUController, names.NodeAgent, names.KWOK, names.Scheduler, names.ControllerManager},
+	{names.GPUController, names.NodeAgent, names.KWOK, names.GPUScheduler, names.Scheduler, names.ControllerManager},
 	{names.APIServer},
 	{names.Etcd},
 }

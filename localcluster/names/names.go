@@ -22,5 +22,6 @@ const (
 // The project's own processes, binaries beside localcluster.
 const (
 	GPUController = "gpu-controller"
+	GPUScheduler  = "gpu-scheduler"
 	NodeAgent     = "nodeagent"
 )

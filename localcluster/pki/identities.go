@@ -16,6 +16,8 @@ var (
 	// GPUController is the service account that the controller runs as in a
 	// real cluster, so that a right missing from its role shows up here too.
 	GPUController = ServiceAccount("gpu-controller-system", "gpu-controller")
+	// GPUScheduler is the service account that gpu-scheduler runs as.
+	GPUScheduler = ServiceAccount("gpu-controller-system", "gpu-scheduler")
 	// NodeAgent is the service account that node agents run as.
 	NodeAgent = ServiceAccount("nodeagent-system", "nodeagent")
 )

@@ -127,6 +127,7 @@ func (g *NodeGroup) resources() corev1.ResourceList {
 	}
 	if g.GPUsPerNode > 0 {
 		resources[v1.ResourceGPU] = *resource.NewQuantity(int64(g.GPUsPerNode), resource.DecimalSI)
+		resources[v1.ResourceGPUPercent] = *resource.NewQuantity(int64(g.GPUsPerNode)*100, resource.DecimalSI)
 	}
 	return resources
 }

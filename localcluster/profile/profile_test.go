@@ -67,7 +67,7 @@ nodeGroups:
 	}
 	wantResources := corev1.ResourceList{
 		"cpu": resource.MustParse("64"), "memory": resource.MustParse("1Ti"),
-		"pods": resource.MustParse("110"), "falldio.com/gpu": resource.MustParse("4"),
+		"pods": resource.MustParse("110"), "falldio.com/gpu": resource.MustParse("4"), "falldio.com/gpu-percent": resource.MustParse("400"),
 	}
 	if diff := cmp.Diff(wantResources, node.Status.Allocatable); diff != "" {
 		t.Errorf("allocatable (-want +got):\n%s", diff)

@@ -60,6 +60,32 @@ func given() []podresources.Allocation {
 	}
 }
 
+func TestCorrectionsOfShares(t *testing.T) {
+	t.Parallel()
+	const right = `{"version":"v1","containers":{"c":{"falldio.com/gpu-percent":["GPU-a"]}}}`
+	has := []podresources.Allocation{{Namespace: "ns", Pod: "p", Container: "c", Resource: percent, DeviceIDs: []string{"GPU-a::0", "GPU-a::1", "GPU-a::9"}}}
+	tests := map[string]struct{ annotation, want string }{
+		"the GPU that was chosen stays":       {right, ""},
+		"another GPU is corrected":            {`{"version":"v1","containers":{"c":{"falldio.com/gpu-percent":["GPU-b"]}}}`, right},
+		"shares one by one are corrected":     {`{"version":"v1","containers":{"c":{"falldio.com/gpu-percent":["GPU-a::0","GPU-a::1"]}}}`, right},
+		"a whole GPU that was not given goes": {`{"version":"v1","containers":{"c":{"falldio.com/gpu":["GPU-b"],"falldio.com/gpu-percent":["GPU-a"]}}}`, right},
+		"what is missing is added":            {"", right},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			corrections := Corrections(podresources.Assignments(has, []string{gpu, percent}), []*corev1.Pod{pod(test.annotation)}, []string{gpu, percent})
+			if len(corrections) > 0 {
+				got = corrections[0].Annotation
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("annotation (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // patchWith has a client patch Pods.
 func patchWith(client kubernetes.Interface) Patch {
 	return func(ctx context.Context, pod types.NamespacedName, patch []byte) error {

@@ -35,7 +35,10 @@ type Claim struct {
 	Container string
 	// Size is how many devices it waits for.
 	Size int
-	// IDs are the devices that were chosen for it, sorted; none if nothing was.
+	// Share is true if the devices are shares of one GPU.
+	Share bool
+	// IDs are the devices that were chosen for it, sorted; none if nothing was. Of
+	// shares it is the GPU alone: they are all alike.
 	IDs []string
 	// Lends is true for an init container that ends before the others start: the
 	// kubelet gives its devices to them.
@@ -53,6 +56,8 @@ type Claim struct {
 type PodClaims struct {
 	pods  func() []*corev1.Pod
 	clock clock.Clock
+	// shares are the resources whose devices are shares of GPUs.
+	shares []string
 
 	mu sync.Mutex
 	// taken are the claims that are settled. A Pod's status says so too, but
@@ -75,9 +80,10 @@ type place struct {
 var _ Claims = &PodClaims{}
 
 // NewPodClaims returns the claims of the Pods that are bound to this node, which
-// the function returns from memory.
-func NewPodClaims(pods func() []*corev1.Pod, c clock.Clock) *PodClaims {
-	return &PodClaims{pods: pods, clock: c, taken: map[types.UID]map[claimKey]bool{}}
+// the function returns from memory. The devices of some resources are shares of
+// GPUs.
+func NewPodClaims(pods func() []*corev1.Pod, c clock.Clock, shares ...string) *PodClaims {
+	return &PodClaims{pods: pods, clock: c, shares: shares, taken: map[types.UID]map[claimKey]bool{}}
 }
 
 const (
@@ -127,7 +133,7 @@ func (c *PodClaims) Taken(resource string, ids []string) {
 // settledBy returns the number of the claim that devices settle: the one to just
 // these devices, or the oldest one of that size; -1 if there is none.
 func settledBy(claims []Claim, ids []string) int {
-	exactly := slices.IndexFunc(claims, func(claim Claim) bool { return slices.Equal(claim.IDs, ids) })
+	exactly := slices.IndexFunc(claims, func(claim Claim) bool { return claim.isHeld(ids) })
 	if exactly >= 0 {
 		return exactly
 	}
@@ -156,7 +162,7 @@ func placeOf(a *podresources.Allocation) place {
 func (c *PodClaims) pending(resource string) []Claim {
 	var claims []Claim
 	for _, pod := range waitingPods(c.pods()) {
-		for _, claim := range claimsOf(pod, resource) {
+		for _, claim := range claimsOf(pod, resource, slices.Contains(c.shares, resource)) {
 			key := claimKey{claim.Container, resource}
 			if !c.taken[pod.UID][key] && !claim.isHeld(c.held[place{claim.Pod, key}]) {
 				claims = append(claims, claim)

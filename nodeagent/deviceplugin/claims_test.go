@@ -25,6 +25,8 @@ import (
 
 const gpuResource = "falldio.com/gpu"
 
+const percentResource = "falldio.com/gpu-percent"
+
 // container wants so many GPUs.
 func container(name string, amount int64) corev1.Container {
 	return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{
@@ -88,7 +90,7 @@ func withInit(pod *corev1.Pod, amount int64, policy *corev1.ContainerRestartPoli
 }
 
 func claimsOn(pods ...*corev1.Pod) *PodClaims {
-	return NewPodClaims(func() []*corev1.Pod { return pods }, clock.RealClock{})
+	return NewPodClaims(func() []*corev1.Pod { return pods }, clock.RealClock{}, percentResource)
 }
 
 func TestTheKubeletWaitsForAPodThatItHeardOfFirst(t *testing.T) {

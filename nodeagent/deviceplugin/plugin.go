@@ -25,6 +25,12 @@ type Config struct {
 	Resource string
 	// Pool is its devices.
 	Pool *Pool
+	// Sharing has the resource hand out shares of the devices; nil for whole ones.
+	Sharing *Sharing
+	// Counterpart is the resource that hands out the same devices in the other
+	// way, and Usage what is in use in both ways. Optional.
+	Counterpart string
+	Usage       *Usage
 	// Claims is what the scheduler has chosen. Optional.
 	Claims Claims
 	// EnvVar is the environment variable that gives a container the IDs of its
@@ -96,10 +102,18 @@ func New(config Config) (*Plugin, error) {
 	config.Timing = config.Timing.withDefaults()
 	p := &Plugin{config: config, sockets: newSockets(config.Dir, config.Resource), streams: newStreams()}
 	p.service = &service{
-		resource: config.Resource, pool: config.Pool, claims: config.Claims, envVar: config.EnvVar,
-		cdiKind: config.CDIKind, allocated: config.Allocated, streams: p.streams,
+		resource: config.Resource, counterpart: config.Counterpart, offer: config.offer(), pool: config.Pool,
+		claims: config.Claims, usage: config.Usage, allocated: config.Allocated, streams: p.streams,
 	}
 	return p, nil
+}
+
+func (c *Config) offer() offer {
+	shown := visibility{envVar: c.EnvVar, cdiKind: c.CDIKind}
+	if c.Sharing != nil {
+		return &sharing{visibility: shown, mps: mps(c.Sharing.MPSPipeDirectory)}
+	}
+	return &whole{visibility: shown}
 }
 
 // Run offers the resource, as soon as there are devices, until ctx ends. It may

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"falldio.github.io/gpu-controller/nodeagent/share"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
@@ -55,8 +56,8 @@ func waitingPods(pods []*corev1.Pod) []*corev1.Pod {
 
 // claimsOf returns a Pod's claims to a resource, in the order in which the
 // kubelet serves its containers. A choice that doesn't match what a container
-// requests is none: it will never be asked for.
-func claimsOf(pod *corev1.Pod, resource string) []Claim {
+// requests is none: it will never be asked for. Shares are of one GPU.
+func claimsOf(pod *corev1.Pod, resource string, shares bool) []Claim {
 	assignment, err := inventory.ParseAssignment(pod.Annotations[inventory.AssignmentAnnotation])
 	if err != nil {
 		assignment = &inventory.Assignment{} // nothing that could be read was chosen
@@ -66,10 +67,10 @@ func claimsOf(pod *corev1.Pod, resource string) []Claim {
 		limit := container.Resources.Limits[corev1.ResourceName(resource)]
 		claim := Claim{
 			Pod: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, UID: pod.UID,
-			Container: container.Name, Size: int(limit.Value()), Lends: lends,
+			Container: container.Name, Size: int(limit.Value()), Share: shares, Lends: lends,
 		}
-		ids := slices.Compact(slices.Sorted(slices.Values(assignment.Containers[container.Name][resource])))
-		if len(ids) == claim.Size {
+		ids := share.GPUs(assignment.Containers[container.Name][resource])
+		if len(ids) == claim.chosen() {
 			claim.IDs = ids
 		}
 		if claim.Size > 0 {
@@ -87,6 +88,14 @@ func claimsOf(pod *corev1.Pod, resource string) []Claim {
 	return claims
 }
 
+// chosen is how many IDs a choice has.
+func (c *Claim) chosen() int {
+	if c.Share {
+		return min(c.Size, 1)
+	}
+	return c.Size
+}
+
 // borrow lets init containers for which nothing was chosen claim what was chosen
 // for the containers after them. Those get the devices of the init containers in
 // any case, so with others they could not get what was chosen for them.
@@ -102,27 +111,24 @@ func borrow(claims []Claim) {
 				chosen = append(chosen, later.IDs...)
 			}
 		}
-		if len(chosen) >= claim.Size {
-			claim.IDs = slices.Sorted(slices.Values(chosen[:claim.Size]))
+		if size := claim.chosen(); len(chosen) >= size {
+			claim.IDs = slices.Sorted(slices.Values(chosen[:size]))
 		}
 	}
 }
 
 // isHeld is true if what was chosen is what the container has.
-func (c *Claim) isHeld(ids []string) bool { return len(ids) > 0 && slices.Equal(c.IDs, ids) }
+func (c *Claim) isHeld(ids []string) bool {
+	return len(ids) > 0 && len(ids) == c.Size && slices.Equal(c.IDs, share.GPUs(ids))
+}
 
 // fits is true if what was chosen is among the available devices and has those
 // that must be in it.
-func (c *Claim) fits(available map[string]bool, must []string) bool {
-	for _, id := range c.IDs {
-		if !available[id] {
+func (c *Claim) fits(r *request) bool {
+	for _, id := range r.must {
+		if !slices.Contains(c.IDs, share.GPU(id)) {
 			return false
 		}
 	}
-	for _, id := range must {
-		if !slices.Contains(c.IDs, id) {
-			return false
-		}
-	}
-	return len(c.IDs) > 0
+	return len(c.IDs) > 0 && len(r.of(c.IDs)) >= c.Size
 }

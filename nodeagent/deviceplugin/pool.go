@@ -10,14 +10,18 @@ import (
 	"strconv"
 	"sync"
 
+	"falldio.github.io/gpu-controller/nodeagent/share"
 	"falldio.github.io/gpu-controller/pkg/allocation"
 )
 
 // Device is one device of a resource.
 type Device struct {
-	// ID is what the kubelet calls the device, at most 63 characters.
+	// ID is what the kubelet calls the device, at most 63 characters; of a GPU
+	// that can be shared at most 57, since those of its shares are longer.
 	ID      string
 	Healthy bool
+	// MemoryMiB is all of a GPU's memory; 0 if unknown.
+	MemoryMiB int64
 	// NVLinkGroup is the same number for GPUs that reach each other over NVLink,
 	// or allocation.Unknown.
 	NVLinkGroup int
@@ -160,7 +164,19 @@ func (p *Pool) Devices() []Device {
 	return slices.Clone(list.devices)
 }
 
-// sorted returns IDs in the order of their indexes.
+// device returns what there is by an ID, which may be that of a share of it.
+func (l *listing) device(id string) (device Device, known bool) {
+	place, known := l.places[share.GPU(id)]
+	if known {
+		device = l.devices[place]
+	}
+	return device, known
+}
+
+// sorted returns IDs in the order of their indexes, shares of a GPU in that of
+// their numbers.
 func (l *listing) sorted(ids []string) []string {
-	return slices.SortedFunc(slices.Values(ids), func(a, b string) int { return l.places[a] - l.places[b] })
+	return slices.SortedFunc(slices.Values(ids), func(a, b string) int {
+		return cmp.Or(l.places[share.GPU(a)]-l.places[share.GPU(b)], len(a)-len(b), cmp.Compare(a, b))
+	})
 }

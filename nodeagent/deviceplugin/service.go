@@ -5,7 +5,6 @@ package deviceplugin
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -14,21 +13,24 @@ import (
 	"k8s.io/klog/v2"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"falldio.github.io/gpu-controller/pkg/allocation"
+	"falldio.github.io/gpu-controller/nodeagent/share"
 )
 
 // service is what the kubelet calls.
 type service struct {
 	pluginapi.UnimplementedDevicePluginServer
 
-	resource  string
-	pool      *Pool
-	claims    Claims
-	envVar    string
-	cdiKind   string
-	allocated func()
-	logger    klog.Logger
-	streams   *streams
+	resource string
+	// counterpart is the resource that hands out the same devices in the other
+	// way; empty if there is none.
+	counterpart string
+	offer       offer
+	pool        *Pool
+	claims      Claims
+	usage       *Usage
+	allocated   func()
+	logger      klog.Logger
+	streams     *streams
 
 	allocations atomic.Int64
 }
@@ -55,7 +57,7 @@ func (s *service) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingSe
 	defer s.streams.end(registration)
 	for {
 		list, changed := s.pool.list()
-		if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: list.toKubelet()}); err != nil {
+		if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: s.offer.toKubelet(list)}); err != nil {
 			return err
 		}
 		select {
@@ -68,34 +70,23 @@ func (s *service) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingSe
 	}
 }
 
-func (l *listing) toKubelet() []*pluginapi.Device {
-	devices := make([]*pluginapi.Device, len(l.devices))
-	for place, device := range l.devices {
-		devices[place] = &pluginapi.Device{ID: device.ID, Health: pluginapi.Unhealthy}
-		if device.Healthy {
-			devices[place].Health = pluginapi.Healthy
-		}
-		if device.NUMANode != allocation.Unknown {
-			devices[place].Topology = &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: int64(device.NUMANode)}}}
-		}
-	}
-	return devices
-}
-
-// Allocate says how the kubelet makes devices visible to a container.
-func (s *service) Allocate(_ context.Context, request *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
+// Allocate says how the kubelet makes devices visible to a container. A refusal
+// makes the Pod fail, with the reason in its status.
+func (s *service) Allocate(ctx context.Context, request *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
+	ctx = klog.NewContext(ctx, s.logger)
 	list, _ := s.pool.list()
 	response := &pluginapi.AllocateResponse{}
 	for _, container := range request.ContainerRequests {
-		if err := s.check(list, container.DevicesIds); err != nil {
-			s.logger.Error(err, "Refused an allocation", "devices", container.DevicesIds)
+		if err := s.check(ctx, list, container.DevicesIds); err != nil {
+			s.logger.Error(err, "Refused an allocation", "size", len(container.DevicesIds), "devices", share.GPUs(container.DevicesIds))
 			return nil, err
 		}
-		response.ContainerResponses = append(response.ContainerResponses, s.present(list.sorted(container.DevicesIds)))
+		response.ContainerResponses = append(response.ContainerResponses, s.offer.present(list, list.sorted(container.DevicesIds)))
 	}
 	for _, container := range request.ContainerRequests {
-		s.logger.V(2).Info("Allocated", "devices", container.DevicesIds)
+		s.logger.V(2).Info("Allocated", "size", len(container.DevicesIds), "devices", share.GPUs(container.DevicesIds))
 		s.allocations.Add(1)
+		s.usage.given(container.DevicesIds)
 		if s.claims != nil {
 			s.claims.Taken(s.resource, container.DevicesIds)
 		}
@@ -108,28 +99,18 @@ func (s *service) Allocate(_ context.Context, request *pluginapi.AllocateRequest
 
 // check refuses devices that can't be used. The kubelet knows which are healthy,
 // but may learn it too late.
-func (s *service) check(list *listing, ids []string) error {
+func (s *service) check(ctx context.Context, list *listing, ids []string) error {
 	for _, id := range ids {
-		place, known := list.places[id]
+		device, known := list.device(id)
 		if !known {
 			return status.Errorf(codes.NotFound, "%s has no device %q", s.resource, id)
 		}
-		if !list.devices[place].Healthy {
+		if !device.Healthy {
 			return status.Errorf(codes.FailedPrecondition, "device %q of %s is unhealthy", id, s.resource)
 		}
 	}
-	return nil
-}
-
-func (s *service) present(ids []string) *pluginapi.ContainerAllocateResponse {
-	response := &pluginapi.ContainerAllocateResponse{}
-	if s.envVar != "" {
-		response.Envs = map[string]string{s.envVar: strings.Join(ids, ",")}
+	if err := s.offer.check(ids); err != nil {
+		return err
 	}
-	if s.cdiKind != "" {
-		for _, id := range ids {
-			response.CdiDevices = append(response.CdiDevices, &pluginapi.CDIDevice{Name: s.cdiKind + "=" + id})
-		}
-	}
-	return response
+	return s.usage.check(ctx, ids)
 }

@@ -21,7 +21,7 @@ import (
 
 func serviceOf(pool *Pool, pods ...*corev1.Pod) *service {
 	return &service{
-		resource: gpuResource, pool: pool, claims: claimsOn(pods...), envVar: "VISIBLE", cdiKind: "falldio.com/gpu",
+		resource: gpuResource, pool: pool, claims: claimsOn(pods...), offer: &whole{visibility{"VISIBLE", "falldio.com/gpu"}},
 		logger: klog.Background(), streams: newStreams(),
 	}
 }
@@ -44,7 +44,7 @@ func TestAllocate(t *testing.T) {
 	if diff := cmp.Diff([]string{"VISIBLE=d,c,a", "falldio.com/gpu=d", "falldio.com/gpu=c", "falldio.com/gpu=a"}, handed(got)); diff != "" {
 		t.Errorf("Allocate() (-want +got):\n%s", diff)
 	}
-	s.envVar, s.cdiKind = "", ""
+	s.offer = &whole{}
 	got, err = s.Allocate(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestWhatIsIllIsNotPreferred(t *testing.T) {
 			devices[1].Healthy = false
 			pool := poolOf(t, devices)
 			pool.Hold("z")
-			if diff := cmp.Diff(test.want, serviceOf(pool, test.pods...).prefer(t.Context(), test.available, test.must, test.size)); diff != "" {
+			if diff := cmp.Diff(test.want, serviceOf(pool, test.pods...).prefer(t.Context(), request{test.available, test.must, test.size})); diff != "" {
 				t.Errorf("preferred devices (-want +got):\n%s", diff)
 			}
 		})
@@ -222,7 +222,7 @@ func TestPodsTakeTheirTurns(t *testing.T) {
 					come(turn.pod)
 				}
 				got := turn.forced
-				if preferred := s.prefer(t.Context(), all, nil, 2); got == nil {
+				if preferred := s.prefer(t.Context(), request{all, nil, 2}); got == nil {
 					got = preferred
 				}
 				if diff := cmp.Diff(turn.want, got); diff != "" {

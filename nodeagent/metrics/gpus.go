@@ -23,8 +23,11 @@ type descriptions struct {
 	own, dcgm             []*prometheus.Desc // as in table; dcgm has nil where DCGM has no name
 	healthy, memory, info *prometheus.Desc
 	xids, dcgmXID         *prometheus.Desc
-	holder                *prometheus.Desc
+	holder, holderShare   *prometheus.Desc
 }
+
+// holderLabels are those of a container that holds a GPU.
+var holderLabels = []string{"gpu", "UUID", "hostname", "resource", "namespace", "pod", "container"}
 
 func newDescriptions() *descriptions {
 	d := &descriptions{
@@ -34,9 +37,9 @@ func newDescriptions() *descriptions {
 			append(gpuLabels[:len(gpuLabels):len(gpuLabels)], "driver_version", "cuda_version", "compute_capability", "numa_node", "nvlink_group")),
 		xids: describe("falldio_gpu_xid_errors_total", "XID errors since the agent started, by their number.",
 			append(gpuLabels[:len(gpuLabels):len(gpuLabels)], "xid")),
-		dcgmXID: describe(dcgmXID, "The last XID error.", gpuLabels),
-		holder: describe("falldio_gpu_holder", "Always 1; the labels tell which container holds the GPU.",
-			[]string{"gpu", "UUID", "hostname", "resource", "namespace", "pod", "container"}),
+		dcgmXID:     describe(dcgmXID, "The last XID error.", gpuLabels),
+		holder:      describe("falldio_gpu_holder", "Always 1; the labels tell which container holds the GPU, or a share of it.", holderLabels),
+		holderShare: describe("falldio_gpu_holder_share_ratio", "How much of the GPU the container was given: 1 for a whole GPU.", holderLabels),
 	}
 	for _, row := range table {
 		d.own = append(d.own, describe(row.name, row.help, gpuLabels))
@@ -95,8 +98,9 @@ func (d *descriptions) device(into chan<- prometheus.Metric, node *Node, device 
 			append(values[:len(values):len(values)], strconv.FormatUint(xid, 10))...)
 	}
 	for _, holder := range holders {
-		into <- constant(d.holder, prometheus.GaugeValue, 1,
-			strconv.Itoa(device.Index), device.UUID, node.Name, holder.Resource, holder.Namespace, holder.Pod, holder.Container)
+		labels := []string{strconv.Itoa(device.Index), device.UUID, node.Name, holder.Resource, holder.Namespace, holder.Pod, holder.Container}
+		into <- constant(d.holder, prometheus.GaugeValue, 1, labels...)
+		into <- constant(d.holderShare, prometheus.GaugeValue, float64(holder.Percent)/percentPerRatio, labels...)
 	}
 }
 

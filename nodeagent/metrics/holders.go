@@ -8,11 +8,14 @@ import (
 	"sync/atomic"
 
 	"falldio.github.io/gpu-controller/nodeagent/podresources"
+	"falldio.github.io/gpu-controller/nodeagent/share"
 )
 
 // Holder is a container that holds a GPU.
 type Holder struct {
 	Namespace, Pod, Container, Resource string
+	// Percent is how much of the GPU it holds: 100 unless it is a share.
+	Percent int
 }
 
 // Holders remembers which containers hold which devices.
@@ -30,14 +33,30 @@ func (h *Holders) Refresh(ctx context.Context) ([]podresources.Allocation, error
 	allocations, err := h.lister.List(ctx)
 	holders := map[string][]Holder{}
 	for _, allocation := range allocations {
-		for _, id := range allocation.DeviceIDs {
-			holders[id] = append(holders[id], Holder{
+		for gpu, percent := range percents(allocation.DeviceIDs) {
+			holders[gpu] = append(holders[gpu], Holder{
 				Namespace: allocation.Namespace, Pod: allocation.Pod, Container: allocation.Container, Resource: allocation.Resource,
+				Percent: percent,
 			})
 		}
 	}
 	h.current.Store(&holders)
 	return allocations, err
+}
+
+// percents returns how much of each device there is: many shares of a GPU are one
+// part of it.
+func percents(ids []string) map[string]int {
+	parts := make(map[string]int, 1)
+	for _, id := range ids {
+		device, isShare := share.Of(id)
+		if isShare {
+			parts[device]++
+		} else {
+			parts[device] += share.PerGPU
+		}
+	}
+	return parts
 }
 
 // Of returns the containers that hold a device.

@@ -14,6 +14,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/podresources"
+	"falldio.github.io/gpu-controller/nodeagent/share"
 )
 
 func TestMeasurementsNameTheContainerThatHoldsTheGPU(t *testing.T) {
@@ -57,12 +58,62 @@ func TestMeasurementsNameTheContainerThatHoldsTheGPU(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			node := held(t, newNode("n1", device(0, measuring(gpu.Power, 300))), test.allocations...)
-			if diff := cmp.Diff(test.holders, scrape(t, collectorOf(false, node), "falldio_gpu_holder")); diff != "" {
+			if diff := cmp.Diff(test.holders, scrape(t, collectorOf(false, node), "falldio_gpu_holder{")); diff != "" {
 				t.Errorf("holders (-want +got):\n%s", diff)
 			}
 			for _, line := range scrape(t, collectorOf(true, node), "falldio_gpu_power_watts", "DCGM_FI_DEV_POWER_USAGE", "falldio_gpu_healthy") {
 				got := fmt.Sprintf(" %s %s %s", label(line, "container"), label(line, "namespace"), label(line, "pod"))
 				if got != test.power {
+					t.Errorf("got %q in %s, want %q", got, line, test.power)
+				}
+			}
+		})
+	}
+}
+
+func TestAShareIsOneHold(t *testing.T) {
+	t.Parallel()
+	shared := func(pod, gpu string, from, to int) podresources.Allocation {
+		var ids []string
+		for number := from; number < to; number++ {
+			ids = append(ids, share.ID(gpu, number))
+		}
+		allocation := holds(pod, "gpu-task", ids...)
+		allocation.Resource = "falldio.com/gpu-percent"
+		return allocation
+	}
+	tests := map[string]struct {
+		allocations []podresources.Allocation
+		// power are the labels of the measurement.
+		power  string
+		shares []string
+	}{
+		"a container alone is named": {
+			[]podresources.Allocation{shared("train-0", "GPU-a", 0, 46)}, ` container="gpu-task" namespace="research" pod="train-0"`,
+			[]string{`falldio_gpu_holder_share_ratio{UUID="GPU-a",container="gpu-task",gpu="0",hostname="n1",namespace="research",pod="train-0",resource="falldio.com/gpu-percent"} 0.46`},
+		},
+		"of two none is, but each has its share": {
+			[]podresources.Allocation{shared("train-0", "GPU-a", 0, 46), shared("train-1", "GPU-a", 46, 100), shared("train-2", "GPU-b", 0, 1)},
+			` container="" namespace="" pod=""`,
+			[]string{
+				`falldio_gpu_holder_share_ratio{UUID="GPU-a",container="gpu-task",gpu="0",hostname="n1",namespace="research",pod="train-0",resource="falldio.com/gpu-percent"} 0.46`,
+				`falldio_gpu_holder_share_ratio{UUID="GPU-a",container="gpu-task",gpu="0",hostname="n1",namespace="research",pod="train-1",resource="falldio.com/gpu-percent"} 0.54`,
+			},
+		},
+		"a whole GPU is all of it": {
+			[]podresources.Allocation{holds("train-0", "gpu-task", "GPU-a")}, ` container="gpu-task" namespace="research" pod="train-0"`,
+			[]string{`falldio_gpu_holder_share_ratio{UUID="GPU-a",container="gpu-task",gpu="0",hostname="n1",namespace="research",pod="train-0",resource="falldio.com/gpu"} 1`},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := held(t, newNode("n1", device(0, measuring(gpu.Power, 300))), test.allocations...)
+			if diff := cmp.Diff(test.shares, scrape(t, collectorOf(false, node), "falldio_gpu_holder_share_ratio")); diff != "" {
+				t.Errorf("shares (-want +got):\n%s", diff)
+			}
+			for _, line := range scrape(t, collectorOf(false, node), "falldio_gpu_power_watts") {
+				if got := fmt.Sprintf(" %s %s %s", label(line, "container"), label(line, "namespace"), label(line, "pod")); got != test.power {
 					t.Errorf("got %q in %s, want %q", got, line, test.power)
 				}
 			}

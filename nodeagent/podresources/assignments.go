@@ -8,12 +8,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"falldio.github.io/gpu-controller/nodeagent/share"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
 // Assignments returns what each Pod has of some resources. Pods that have
 // nothing of them are not in it, nor are two Pods of the same name, one of which
-// is on its way out: the kubelet does not say which is which.
+// is on its way out: the kubelet does not say which is which. Of shares of a GPU
+// an Assignment has the GPU alone, once.
 func Assignments(allocations []Allocation, resources []string) map[types.NamespacedName]inventory.Assignment {
 	type place struct {
 		pod                 types.NamespacedName
@@ -32,7 +34,7 @@ func Assignments(allocations []Allocation, resources []string) map[types.Namespa
 		seen[here] = true
 		assignment := assignments[pod]
 		assignment.Version = inventory.Version
-		assignment.Add(a.Container, a.Resource, a.DeviceIDs...)
+		assignment.Add(a.Container, a.Resource, share.GPUs(a.DeviceIDs)...)
 		assignments[pod] = assignment
 	}
 	for pod, twice := range ambiguous {

@@ -12,7 +12,8 @@ type Allocation struct {
 	// Resource is the name of the extended resource, for example
 	// "falldio.com/gpu".
 	Resource string
-	// DeviceIDs are sorted; for GPUs they are UUIDs.
+	// DeviceIDs are sorted; for GPUs they are UUIDs, for shares of GPUs what
+	// package share says.
 	DeviceIDs []string
 }
 

@@ -101,6 +101,10 @@ func TestAssignments(t *testing.T) {
 			[]Allocation{allocation("p", "a", gpu, "1", "2"), allocation("p", "b", gpu, "3"), allocation("p", "a", rdma, "r")},
 			map[string]string{"ns/p": `{"version":"v1","containers":{"a":{"falldio.com/gpu":["1","2"],"falldio.com/rdma":["r"]},"b":{"falldio.com/gpu":["3"]}}}`},
 		},
+		"a share is its GPU, once": {
+			[]Allocation{allocation("p", "a", gpu, "GPU-x::0", "GPU-x::1", "GPU-x::10"), allocation("p", "b", gpu, "GPU-x::2")},
+			map[string]string{"ns/p": `{"version":"v1","containers":{"a":{"falldio.com/gpu":["GPU-x"]},"b":{"falldio.com/gpu":["GPU-x"]}}}`},
+		},
 		"other resources don't count":  {[]Allocation{allocation("p", "a", "nvidia.com/gpu", "1")}, map[string]string{}},
 		"no devices are no assignment": {[]Allocation{allocation("p", "a", gpu)}, map[string]string{}},
 		"two Pods of a name can't be told apart": {

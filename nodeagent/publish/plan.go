@@ -21,10 +21,13 @@ type Content struct {
 	Labels map[string]string
 	// Inventory is the value of the inventory annotation; empty for none.
 	Inventory string
+	// ProbeURL is the value of the annotation with the URL of the agent's /probe;
+	// empty for none.
+	ProbeURL string
 }
 
 func (c *Content) equal(other *Content) bool {
-	return c.Inventory == other.Inventory && maps.Equal(c.Labels, other.Labels)
+	return c.Inventory == other.Inventory && c.ProbeURL == other.ProbeURL && maps.Equal(c.Labels, other.Labels)
 }
 
 // urgent is true if the difference can't wait: the GPUs or their health are not

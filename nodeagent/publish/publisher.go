@@ -18,6 +18,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/labels"
+	"falldio.github.io/gpu-controller/pkg/endpoints"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
@@ -59,6 +60,8 @@ type Config struct {
 	Patcher Patcher
 	Clock   clock.Clock
 	Labels  labels.Options
+	// ProbeURL is where the agent's /probe is; empty if nobody needs to be told.
+	ProbeURL string
 	// Interval is the least time between two writes that are not urgent.
 	Interval time.Duration
 }
@@ -146,6 +149,7 @@ func (p *Publisher) want(have Content) (content Content, known bool) {
 			return Content{}, false
 		}
 	}
+	content.ProbeURL = p.config.ProbeURL
 	content.Labels = labels.Labels(snapshot, have.Labels, p.config.Labels)
 	if len(snapshot.Devices) > 0 {
 		list := labels.Inventory(snapshot, p.config.Labels)
@@ -198,8 +202,11 @@ func patchFor(name string, uid types.UID, content Content) ([]byte, error) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, Labels: content.Labels},
 	}
-	if content.Inventory != "" {
-		meta.Annotations = map[string]string{inventory.Annotation: content.Inventory}
+	meta.Annotations = map[string]string{}
+	for name, value := range map[string]string{inventory.Annotation: content.Inventory, endpoints.AnnotationProbeURL: content.ProbeURL} {
+		if value != "" {
+			meta.Annotations[name] = value
+		}
 	}
 	return json.Marshal(meta)
 }

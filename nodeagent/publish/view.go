@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/endpoints"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
@@ -83,7 +84,9 @@ func differ(a, b *metav1.ObjectMeta) bool {
 
 // contentOf returns what of ours is on a Node.
 func contentOf(node *metav1.ObjectMeta) Content {
-	content := Content{Labels: map[string]string{}, Inventory: node.Annotations[inventory.Annotation]}
+	content := Content{
+		Labels: map[string]string{}, Inventory: node.Annotations[inventory.Annotation], ProbeURL: node.Annotations[endpoints.AnnotationProbeURL],
+	}
 	maps.Copy(content.Labels, node.Labels)
 	maps.DeleteFunc(content.Labels, func(name, _ string) bool { return !slices.Contains(ownLabels, name) })
 	return content

@@ -7,6 +7,7 @@ package resource
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,20 +19,39 @@ import (
 
 const (
 	sourceGPUs      = "gpus"
+	sourceShares    = "shares"
 	sourceSimulated = "simulated"
+	sourceNone      = "none"
 	// defaultCount is the number of devices of a simulated resource that names
 	// none.
 	defaultCount = 10
 	maxCount     = 10000
 )
 
+// Kind is what the devices of a resource are.
+type Kind int
+
+const (
+	// Simulated devices only have a name.
+	Simulated Kind = iota
+	// GPUs are those of the node.
+	GPUs
+	// Shares are the node's GPUs in shares of one percent.
+	Shares
+	// None are there: the resource is not served.
+	None
+)
+
+// ofGPUs is true if the devices are GPUs, whole or in shares.
+func (k Kind) ofGPUs() bool { return k == GPUs || k == Shares }
+
 // Spec is one resource that the agent serves.
 type Spec struct {
 	// Name is the resource's name, for example "falldio.com/gpu".
 	Name string
-	// GPUs is true if the devices are the node's GPUs. Else they are Count
-	// devices that only have a name.
-	GPUs  bool
+	// Kind is what the devices are.
+	Kind Kind
+	// Count is how many devices there are that only have a name.
 	Count int
 	// Environment is the variable that tells a container its devices; Parse
 	// leaves it empty for the default.
@@ -42,12 +62,32 @@ type Spec struct {
 func (s *Spec) ShortName() string { return s.Name[strings.LastIndex(s.Name, "/")+1:] }
 
 // ParseAll reads specs and gives each its variable; gpuVariable is the default of
-// the GPUs. It refuses a resource that is served twice, and GPUs under two names:
-// the kubelet would give each of them to two containers.
+// the GPUs. Whoever serves falldio.com/gpu serves falldio.com/gpu-percent as well,
+// unless a spec says otherwise. It refuses a resource that is served twice, and
+// GPUs, or shares of them, under two names: the kubelet would give each of them to
+// two containers.
 func ParseAll(texts []string, gpuVariable string) ([]Spec, error) {
+	specs, err := parseEach(texts)
+	specs = withShares(specs)
+	specs = slices.DeleteFunc(specs, func(spec Spec) bool { return spec.Kind == None })
+	return specs, errors.Join(err, setVariables(specs, gpuVariable))
+}
+
+// withShares adds shares of the GPUs if there are GPUs and nothing is said of
+// shares.
+func withShares(specs []Spec) []Spec {
+	isGPUs := func(spec Spec) bool { return spec.Kind == GPUs && spec.Name == string(v1.ResourceGPU) }
+	isShares := func(spec Spec) bool { return spec.Kind == Shares || spec.Name == string(v1.ResourceGPUPercent) }
+	if !slices.ContainsFunc(specs, isGPUs) || slices.ContainsFunc(specs, isShares) {
+		return specs
+	}
+	return append(specs, Spec{Name: string(v1.ResourceGPUPercent), Kind: Shares})
+}
+
+func parseEach(texts []string) ([]Spec, error) {
 	var specs []Spec
 	var problems []error
-	names, gpus := map[string]bool{}, ""
+	names, ofGPUs := map[string]bool{}, map[Kind]string{}
 	for _, text := range texts {
 		spec, err := Parse(text)
 		switch {
@@ -56,22 +96,21 @@ func ParseAll(texts []string, gpuVariable string) ([]Spec, error) {
 			continue
 		case names[spec.Name]:
 			problems = append(problems, fmt.Errorf("%q: %s is served already", text, spec.Name))
-		case spec.GPUs && gpus != "":
-			problems = append(problems, fmt.Errorf("%q: the GPUs are served as %s already", text, gpus))
+		case spec.Kind.ofGPUs() && ofGPUs[spec.Kind] != "":
+			problems = append(problems, fmt.Errorf("%q: the %s are served as %s already", text, spec.Kind, ofGPUs[spec.Kind]))
 		}
 		names[spec.Name] = true
-		if spec.GPUs {
-			gpus = spec.Name
+		if spec.Kind.ofGPUs() {
+			ofGPUs[spec.Kind] = spec.Name
 		}
 		specs = append(specs, spec)
 	}
-	problems = append(problems, setVariables(specs, gpuVariable))
 	return specs, errors.Join(problems...)
 }
 
-// Parse reads NAME=SOURCE[,env=VARIABLE], with the source gpus or
-// simulated:COUNT. Without a source, falldio.com/gpu are the GPUs and everything
-// else is simulated.
+// Parse reads NAME=SOURCE[,env=VARIABLE], with the source gpus, shares,
+// simulated:COUNT or none. Without a source, falldio.com/gpu are the GPUs,
+// falldio.com/gpu-percent are shares of them, and everything else is simulated.
 func Parse(text string) (Spec, error) {
 	name, rest, given := strings.Cut(text, "=")
 	spec := Spec{Name: name}
@@ -112,17 +151,41 @@ func nameProblems(name string) []string {
 }
 
 func defaultSource(name string) string {
-	if name == string(v1.ResourceGPU) {
+	switch name {
+	case string(v1.ResourceGPU):
 		return sourceGPUs
+	case string(v1.ResourceGPUPercent):
+		return sourceShares
+	default:
+		return sourceSimulated
 	}
-	return sourceSimulated
+}
+
+// String is how messages call the devices.
+func (k Kind) String() string {
+	switch k {
+	case GPUs:
+		return "GPUs"
+	case Shares:
+		return "shares of the GPUs"
+	case None:
+		return "devices of none"
+	default:
+		return "simulated devices"
+	}
 }
 
 func (s *Spec) setSource(source string) error {
 	kind, count, counted := strings.Cut(source, ":")
 	switch {
 	case kind == sourceGPUs && !counted:
-		s.GPUs = true
+		s.Kind = GPUs
+		return nil
+	case kind == sourceShares && !counted:
+		s.Kind = Shares
+		return nil
+	case kind == sourceNone && !counted:
+		s.Kind = None
 		return nil
 	case kind == sourceSimulated && !counted:
 		s.Count = defaultCount
@@ -135,6 +198,6 @@ func (s *Spec) setSource(source string) error {
 		s.Count = number
 		return nil
 	default:
-		return fmt.Errorf("source %q: must be %s or %s:COUNT", source, sourceGPUs, sourceSimulated)
+		return fmt.Errorf("source %q: must be %s, %s, %s:COUNT or %s", source, sourceGPUs, sourceShares, sourceSimulated, sourceNone)
 	}
 }

@@ -16,14 +16,18 @@ func TestParse(t *testing.T) {
 		text string
 		want Spec
 	}{
-		"the GPUs need no source":                {"falldio.com/gpu", Spec{Name: "falldio.com/gpu", GPUs: true}},
+		"the GPUs need no source":                {"falldio.com/gpu", Spec{Name: "falldio.com/gpu", Kind: GPUs}},
 		"everything else is simulated":           {"falldio.com/rdma", Spec{Name: "falldio.com/rdma", Count: 10}},
-		"the GPUs under another name":            {"nvidia.com/gpu=gpus", Spec{Name: "nvidia.com/gpu", GPUs: true}},
+		"shares of the GPUs need no source":      {"falldio.com/gpu-percent", Spec{Name: "falldio.com/gpu-percent", Kind: Shares}},
+		"shares under another name":              {"nvidia.com/percent=shares,env=X", Spec{Name: "nvidia.com/percent", Kind: Shares, Environment: "X"}},
+		"shares that only have names":            {"falldio.com/gpu-percent=simulated:3", Spec{Name: "falldio.com/gpu-percent", Count: 3}},
+		"a resource that is not served":          {"falldio.com/gpu-percent=none", Spec{Name: "falldio.com/gpu-percent", Kind: None}},
+		"the GPUs under another name":            {"nvidia.com/gpu=gpus", Spec{Name: "nvidia.com/gpu", Kind: GPUs}},
 		"GPUs that only have names":              {"falldio.com/gpu=simulated:8", Spec{Name: "falldio.com/gpu", Count: 8}},
 		"a simulated resource without a count":   {"falldio.com/rdma=simulated", Spec{Name: "falldio.com/rdma", Count: 10}},
 		"the highest count":                      {"falldio.com/rdma=simulated:10000", Spec{Name: "falldio.com/rdma", Count: 10000}},
 		"a variable of one's own":                {"falldio.com/rdma=simulated:2,env=RDMA_1", Spec{Name: "falldio.com/rdma", Count: 2, Environment: "RDMA_1"}},
-		"a variable for the GPUs":                {"falldio.com/gpu=gpus,env=_my_gpus", Spec{Name: "falldio.com/gpu", GPUs: true, Environment: "_my_gpus"}},
+		"a variable for the GPUs":                {"falldio.com/gpu=gpus,env=_my_gpus", Spec{Name: "falldio.com/gpu", Kind: GPUs, Environment: "_my_gpus"}},
 		"a name that no variable can have as is": {"example.com/a-b.c_d=simulated:1", Spec{Name: "example.com/a-b.c_d", Count: 1}},
 	}
 	for name, test := range tests {
@@ -42,7 +46,7 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
-	const source = "must be gpus or simulated:COUNT"
+	const source = "must be gpus, shares, simulated:COUNT or none"
 	tests := map[string]struct{ text, want string }{
 		"nothing":                             {"", "must be a domain and a name, for example falldio.com/gpu"},
 		"a name without a domain":             {"gpu=gpus", `"gpu=gpus": resource "gpu": must be a domain and a name`},
@@ -56,6 +60,8 @@ func TestParseRefuses(t *testing.T) {
 		"no source after =":                   {"falldio.com/gpu=", `source "": ` + source},
 		"an unknown source":                   {"falldio.com/gpu=nvml", `source "nvml": ` + source},
 		"a number of the real GPUs":           {"falldio.com/gpu=gpus:4", `source "gpus:4": ` + source},
+		"a number of shares":                  {"falldio.com/gpu-percent=shares:50", `source "shares:50": ` + source},
+		"a number of nothing":                 {"falldio.com/gpu-percent=none:1", `source "none:1": ` + source},
 		"no devices":                          {"falldio.com/rdma=simulated:0", `source "simulated:0": the count must be a number from 1 to 10000`},
 		"fewer than no devices":               {"falldio.com/rdma=simulated:-1", "must be a number from 1 to 10000"},
 		"too many devices":                    {"falldio.com/rdma=simulated:10001", "must be a number from 1 to 10000"},
@@ -92,8 +98,30 @@ func TestParseAll(t *testing.T) {
 		want  string // an error
 	}{
 		"no resources": {nil, nil, ""},
-		"resources in the order of the flags": {
-			[]string{"falldio.com/rdma", "falldio.com/gpu"}, []string{"falldio.com/rdma", "falldio.com/gpu"}, "",
+		"resources in the order of the flags, and shares with the GPUs": {
+			[]string{"falldio.com/gpu", "falldio.com/rdma"}, []string{"falldio.com/gpu", "falldio.com/rdma", "falldio.com/gpu-percent"}, "",
+		},
+		"shares that are named": {
+			[]string{"falldio.com/gpu-percent", "falldio.com/gpu"}, []string{"falldio.com/gpu-percent", "falldio.com/gpu"}, "",
+		},
+		"shares that are switched off": {
+			[]string{"falldio.com/gpu", "falldio.com/gpu-percent=none"}, []string{"falldio.com/gpu"}, "",
+		},
+		"shares under another name are enough": {
+			[]string{"falldio.com/gpu", "nvidia.com/percent=shares"}, []string{"falldio.com/gpu", "nvidia.com/percent"}, "",
+		},
+		"shares alone": {[]string{"falldio.com/gpu-percent"}, []string{"falldio.com/gpu-percent"}, ""},
+		"GPUs under another name come without shares": {[]string{"nvidia.com/gpu=gpus"}, []string{"nvidia.com/gpu"}, ""},
+		"simulated devices come without shares":       {[]string{"falldio.com/gpu=simulated:8"}, []string{"falldio.com/gpu"}, ""},
+		"nothing at all":                              {[]string{"falldio.com/gpu=none"}, nil, ""},
+		"shares under two names": {
+			[]string{"falldio.com/gpu-percent", "b.com/x=shares"}, nil, `"b.com/x=shares": the shares of the GPUs are served as falldio.com/gpu-percent already`,
+		},
+		"shares are switched off and on": {
+			[]string{"falldio.com/gpu-percent=none", "falldio.com/gpu-percent"}, nil, `"falldio.com/gpu-percent": falldio.com/gpu-percent is served already`,
+		},
+		"shares with the variable of another resource": {
+			[]string{"b.com/x=simulated:1,env=MY_GPUS", "falldio.com/gpu-percent"}, nil, "falldio.com/gpu-percent: the variable MY_GPUS is that of b.com/x already",
 		},
 		"a resource twice": {
 			[]string{"falldio.com/gpu", "falldio.com/gpu=simulated:2"}, nil, `"falldio.com/gpu=simulated:2": falldio.com/gpu is served already`,
@@ -105,10 +133,10 @@ func TestParseAll(t *testing.T) {
 			[]string{"a.com/x", "b.com/x=simulated:1,env=B_X"}, []string{"a.com/x", "b.com/x"}, "",
 		},
 		"the GPUs have another variable": {
-			[]string{"falldio.com/gpu", "b.com/gpu=simulated:1"}, []string{"falldio.com/gpu", "b.com/gpu"}, "",
+			[]string{"falldio.com/gpu", "b.com/gpu=simulated:1"}, []string{"falldio.com/gpu", "b.com/gpu", "falldio.com/gpu-percent"}, "",
 		},
 		"the GPUs have another variable, in the other order": {
-			[]string{"b.com/gpu=simulated:1", "falldio.com/gpu"}, []string{"b.com/gpu", "falldio.com/gpu"}, "",
+			[]string{"b.com/gpu=simulated:1", "falldio.com/gpu"}, []string{"b.com/gpu", "falldio.com/gpu", "falldio.com/gpu-percent"}, "",
 		},
 		"the GPUs with the variable of another resource": {
 			[]string{"b.com/x", "falldio.com/gpu=gpus,env=FALLDIO_VISIBLE_X"}, nil, "the variable FALLDIO_VISIBLE_X is that of b.com/x already",
@@ -149,16 +177,31 @@ func TestParseAll(t *testing.T) {
 
 func TestEveryResourceHasAVariable(t *testing.T) {
 	t.Parallel()
-	specs, err := ParseAll([]string{"falldio.com/gpu", "falldio.com/rdma", "example.com/a-b.c_d", "falldio.com/nic=simulated,env=NIC_1"}, "MY_GPUS")
-	if err != nil {
-		t.Fatal(err)
+	tests := map[string]struct{ texts, want []string }{
+		"the defaults": {
+			[]string{"falldio.com/gpu", "falldio.com/rdma", "example.com/a-b.c_d", "falldio.com/nic=simulated,env=NIC_1"},
+			[]string{"MY_GPUS", "FALLDIO_VISIBLE_RDMA", "FALLDIO_VISIBLE_A_B_C_D", "NIC_1", "MY_GPUS"},
+		},
+		"shares are shown like the GPUs": {[]string{"falldio.com/gpu=gpus,env=X"}, []string{"X", "X"}},
+		"unless a spec says otherwise": {
+			[]string{"falldio.com/gpu-percent=shares,env=Y", "falldio.com/gpu"}, []string{"Y", "MY_GPUS"},
+		},
 	}
-	var variables []string
-	for _, spec := range specs {
-		variables = append(variables, spec.Environment)
-	}
-	if diff := cmp.Diff([]string{"MY_GPUS", "FALLDIO_VISIBLE_RDMA", "FALLDIO_VISIBLE_A_B_C_D", "NIC_1"}, variables); diff != "" {
-		t.Errorf("variables (-want +got):\n%s", diff)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			specs, err := ParseAll(test.texts, "MY_GPUS")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var variables []string
+			for _, spec := range specs {
+				variables = append(variables, spec.Environment)
+			}
+			if diff := cmp.Diff(test.want, variables); diff != "" {
+				t.Errorf("variables (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -174,15 +217,17 @@ func FuzzParse(f *testing.F) {
 		if spec.Name == "" || !strings.HasPrefix(text, spec.Name) {
 			t.Errorf("%q: the name is %q", text, spec.Name)
 		}
-		if spec.GPUs != (spec.Count == 0) || spec.Count < 0 || spec.Count > maxCount {
-			t.Errorf("%q: GPUs %v, count %d", text, spec.GPUs, spec.Count)
+		if (spec.Kind == Simulated) != (spec.Count > 0) || spec.Count < 0 || spec.Count > maxCount {
+			t.Errorf("%q: %v, count %d", text, spec.Kind, spec.Count)
 		}
 		again, err := ParseAll([]string{text}, "MY_GPUS")
-		if err != nil || len(again) != 1 {
+		if err != nil || (len(again) == 0) != (spec.Kind == None) {
 			t.Fatalf("%q: alone it is refused: %v", text, err)
 		}
-		if !IsVariable(again[0].Environment) {
-			t.Errorf("%q: the variable is %q", text, again[0].Environment)
+		for _, served := range again {
+			if !IsVariable(served.Environment) {
+				t.Errorf("%q: the variable of %s is %q", text, served.Name, served.Environment)
+			}
 		}
 	})
 }

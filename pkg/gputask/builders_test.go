@@ -36,6 +36,10 @@ func (b taskBuilder) replicas(n int32) taskBuilder {
 	return b.with(func(t *v1.GPUTask) { t.Spec.Replicas = &n })
 }
 
+func (b taskBuilder) minAvailable(n int32) taskBuilder {
+	return b.with(func(t *v1.GPUTask) { t.Spec.MinAvailable = &n })
+}
+
 func (b taskBuilder) policy(p v1.FailurePolicy) taskBuilder {
 	return b.with(func(t *v1.GPUTask) { t.Spec.FailurePolicy = p })
 }

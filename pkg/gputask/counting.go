@@ -47,7 +47,7 @@ func (d *decision) countFailures() {
 	if d.Task.Spec.FailurePolicy == v1.RestartPod {
 		failures = int32(len(failed)) //nolint:gosec // at most 4096 replicas
 	}
-	message := fmt.Sprintf("Pod %s: %s", failed[0].pod.Name, failureText(failed[0].pod))
+	message := failureOf(failed[0].pod)
 	limit := d.backoffLimit()
 	if d.status.Restarts+failures > limit {
 		d.setFailureTarget(v1.ReasonBackoffLimitExceeded,
@@ -56,8 +56,10 @@ func (d *decision) countFailures() {
 	}
 	d.status.Restarts += failures
 	d.status.LastFailureTime = d.lastEnd(failed)
-	d.setCondition(v1.ConditionRunning, metav1.ConditionFalse, reasonRestarting, message)
 	d.startAnew(failed)
+	if !d.areEnough(d.running()) {
+		d.setCondition(v1.ConditionRunning, metav1.ConditionFalse, reasonRestarting, message)
+	}
 }
 
 // startAnew raises the attempt of the members that restart: the failed ones or

@@ -64,6 +64,10 @@ type Plan struct {
 	DeleteTask bool
 	// LookAgainAfter is when time alone changes the decision; 0 for never.
 	LookAgainAfter time.Duration
+
+	// cause is the part of the status's message that says what holds the task
+	// up, beside what conditions say; "" if nothing does.
+	cause string
 }
 
 // Decide returns what has to be done for a task now. It returns an error only

@@ -63,7 +63,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a new gang gets numbered Pods": {
 			task: makeTask("train").replicas(3),
-			want: wanted{phase: v1.PhasePending, message: "3 of 3 Pods wait to start", create: []string{"train-0@0", "train-1@0", "train-2@0"}},
+			want: wanted{phase: v1.PhasePending, message: "all 3 Pods wait to start", create: []string{"train-0@0", "train-1@0", "train-2@0"}},
 		},
 		"a task with its Pod running is Running and says where": {
 			task: single(), pods: pods(single().pod(0, 0).running("node-1")),
@@ -84,6 +84,21 @@ func TestDecide(t *testing.T) {
 			pods: pods(single().pod(0, 0).unschedulable("0/7 nodes are available: 7 Insufficient falldio.com/gpu. no new claims to deallocate, preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.")),
 			want: wanted{phase: v1.PhasePending, message: "waiting for a node: 0/7 nodes are available: 7 Insufficient falldio.com/gpu"},
 		},
+		"in a gang every Pod without a node waits, however few the scheduler has come to": {
+			task: gang(),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0), gang().pod(2, 0).unschedulable("0/7 nodes are available: 7 Insufficient falldio.com/gpu.")),
+			want: wanted{phase: v1.PhasePending, message: "2 of 3 Pods wait for a node: 0/7 nodes are available: 7 Insufficient falldio.com/gpu"},
+		},
+		"a gang that is placed as a whole says at one Pod why all wait": {
+			task: gang(),
+			pods: pods(gang().pod(0, 0), gang().pod(1, 0).unschedulable("the gang needs 24 GPUs, 16 are free"), gang().pod(2, 0)),
+			want: wanted{phase: v1.PhasePending, message: "all 3 Pods wait for a node: the gang needs 24 GPUs, 16 are free"},
+		},
+		"the first Pod speaks for all": {
+			task: gang(),
+			pods: pods(gang().pod(2, 0).unschedulable("two"), gang().pod(1, 0).unschedulable("one"), gang().pod(0, 0)),
+			want: wanted{phase: v1.PhasePending, message: "all 3 Pods wait for a node: one"},
+		},
 		"a Pod that can't pull its image says so": {
 			task: single(),
 			pods: pods(single().pod(0, 0).with(func(p *corev1.Pod) {
@@ -101,6 +116,61 @@ func TestDecide(t *testing.T) {
 			task: gang().with(func(t *v1.GPUTask) { t.Status.CompletedIndexes = "0,2" }),
 			pods: pods(gang().pod(1, 0).running("b")),
 			want: wanted{phase: v1.PhaseRunning, message: "running on b", completed: "0,2"},
+		},
+
+		"with minAvailable a gang runs as soon as so many Pods run": {
+			task: gang().minAvailable(2),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b"), gang().pod(2, 0)),
+			want: wanted{phase: v1.PhaseRunning, message: "running on a, b; 1 of 3 Pods waits to start"},
+		},
+		"with minAvailable a running gang says what the rest waits for": {
+			task: gang().minAvailable(1),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0), gang().pod(2, 0).unschedulable("no node has 8 GPUs")),
+			want: wanted{phase: v1.PhaseRunning, message: "running on a; 2 of 3 Pods wait for a node: no node has 8 GPUs"},
+		},
+		"with minAvailable fewer are too few": {
+			task: gang().minAvailable(2),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0), gang().pod(2, 0)),
+			want: wanted{phase: v1.PhasePending, message: "2 of 3 Pods wait to start"},
+		},
+		"with minAvailable a gang of which too few are left is Pending again": {
+			task: gang().minAvailable(2).phase(v1.PhaseRunning),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b").deletedAgo(time.Second)),
+			want: wanted{phase: v1.PhasePending, message: "2 of 3 Pods wait to start", create: []string{"train-2@0"}},
+		},
+		"with minAvailable a lost Pod is replaced while the others run": {
+			task: gang().minAvailable(2).phase(v1.PhaseRunning),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b")),
+			want: wanted{phase: v1.PhaseRunning, message: "running on a, b; 1 of 3 Pods waits to start", create: []string{"train-2@0"}},
+		},
+		"with minAvailable Pods that have succeeded count as long as another runs": {
+			task: gang().minAvailable(2),
+			pods: pods(gang().pod(0, 0).succeeded(), gang().pod(1, 0).running("b"), gang().pod(2, 0)),
+			want: wanted{phase: v1.PhaseRunning, message: "running on b, node-1; 1 of 3 Pods waits to start", completed: "0"},
+		},
+		"with minAvailable a gang of which no Pod runs does not run": {
+			task: gang().minAvailable(2),
+			pods: pods(gang().pod(0, 0).succeeded(), gang().pod(1, 0).succeeded(), gang().pod(2, 0)),
+			want: wanted{phase: v1.PhasePending, message: "1 of 3 Pods waits to start", completed: "0,1"},
+		},
+		"with minAvailable a gang succeeds with all its Pods, too": {
+			task: gang().minAvailable(1),
+			pods: pods(gang().pod(0, 0).succeeded(), gang().pod(1, 0).succeeded(), gang().pod(2, 0).succeeded()),
+			want: wanted{phase: v1.PhaseSucceeded, message: "3 Pods succeeded", completed: "0-2"},
+		},
+		"with minAvailable a failure restarts the whole gang all the same": {
+			task: gang().minAvailable(1).phase(v1.PhaseRunning),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).failed(time.Second), gang().pod(2, 0).running("a")),
+			want: wanted{phase: v1.PhasePending, message: "Pod train-1", restarts: 1, remove: []string{"train-0@0", "train-2@0"}, again: 9 * time.Second},
+		},
+		"with minAvailable and RestartPod the others run while one starts anew": {
+			task: gang().minAvailable(2).policy(v1.RestartPod).phase(v1.PhaseRunning),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).failed(2*time.Second), gang().pod(2, 0).running("b")),
+			want: wanted{
+				phase:    v1.PhaseRunning,
+				message:  "running on a, b, node-1; Pod train-1: container gpu-task ended with exit code 1; restart 1 of 6 at 12:00:08 UTC",
+				restarts: 1, again: 8 * time.Second,
+			},
 		},
 
 		"a failure is counted and its Pod kept for its log until the restart": {

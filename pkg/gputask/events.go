@@ -27,11 +27,7 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 		events = append(events, Event{Type: kind, Reason: reason, Message: message})
 	}
 	if after.Restarts > before.Restarts {
-		message := after.Message
-		if running := findCondition(after.Conditions, v1.ConditionRunning); running != nil && running.Reason == reasonRestarting {
-			message = running.Message
-		}
-		add(corev1.EventTypeWarning, reasonRestarting, fmt.Sprintf("%s: restart %d", message, after.Restarts))
+		add(corev1.EventTypeWarning, reasonRestarting, restartEvent(after))
 	}
 	for _, kind := range []string{v1.ConditionDependenciesMet, v1.ConditionPodsCreated} {
 		if refused := newlyFalse(before, after, kind); refused != nil {
@@ -45,7 +41,13 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 		return events
 	}
 	switch after.Phase {
-	case v1.PhaseRunning, v1.PhaseSucceeded, v1.PhaseSuspended:
+	case v1.PhaseRunning:
+		// Of a task that just runs, the status says the same: at the first time
+		// an event would only be one more write for each task.
+		if !RunsForTheFirstTime(before, after) {
+			add(corev1.EventTypeNormal, string(after.Phase), after.Message)
+		}
+	case v1.PhaseSucceeded, v1.PhaseSuspended:
 		add(corev1.EventTypeNormal, string(after.Phase), after.Message)
 	case v1.PhaseFailed:
 		failed := findCondition(after.Conditions, v1.ConditionFailed)
@@ -53,6 +55,16 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 	case v1.PhaseWaiting, v1.PhasePending:
 	}
 	return events
+}
+
+// restartEvent says why there is a new start. While enough other Pods run, the
+// message says it.
+func restartEvent(after *v1.GPUTaskStatus) string {
+	running := findCondition(after.Conditions, v1.ConditionRunning)
+	if running == nil || running.Reason != reasonRestarting {
+		return after.Message
+	}
+	return fmt.Sprintf("%s: restart %d", running.Message, after.Restarts)
 }
 
 // newlyFalse returns the condition if it is False now and was not so for the

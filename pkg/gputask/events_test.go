@@ -19,9 +19,23 @@ func TestEvents(t *testing.T) {
 		before, after taskBuilder
 		want          []string
 	}{
-		"nothing has happened":        {status(v1.PhaseRunning), status(v1.PhaseRunning), nil},
-		"a new task tells nothing":    {status(""), status(v1.PhasePending), nil},
-		"a task starts to run":        {status(v1.PhasePending), status(v1.PhaseRunning), []string{"Normal Running"}},
+		"nothing has happened":     {status(v1.PhaseRunning), status(v1.PhaseRunning), nil},
+		"a new task tells nothing": {status(""), status(v1.PhasePending), nil},
+		"a task runs for the first time": {
+			status(v1.PhasePending),
+			status(v1.PhaseRunning).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning),
+			nil,
+		},
+		"a task runs again": {
+			status(v1.PhasePending).condition(v1.ConditionRunning, metav1.ConditionFalse, reasonTooFewRunning),
+			status(v1.PhaseRunning).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning),
+			[]string{"Normal Running"},
+		},
+		"a Pod of a gang that runs on starts anew": {
+			status(v1.PhaseRunning).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning),
+			status(v1.PhaseRunning).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonEnoughRunning).restarted(1, 0),
+			[]string{"Warning Restarting"},
+		},
 		"a task succeeds":             {status(v1.PhaseRunning), status(v1.PhaseSucceeded), []string{"Normal Succeeded"}},
 		"a task is suspended":         {status(v1.PhaseRunning), status(v1.PhaseSuspended), []string{"Normal Suspended"}},
 		"a running task loses a Pod":  {status(v1.PhaseRunning), status(v1.PhasePending), []string{"Warning PodLost"}},

@@ -48,6 +48,8 @@ type world struct {
 	succeeded map[string]bool
 	// troubles is how many Pods may still fail or get lost.
 	troubles int
+	// dead is true if the controller was killed before its last write.
+	dead bool
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -57,9 +59,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 	if random.IntN(2) == 0 {
 		policy = v1.RestartPod
 	}
+	replicas := int32(1 + random.IntN(4))
 	return &world{
 		t: t, random: random, now: now, pods: map[string]*corev1.Pod{}, succeeded: map[string]bool{},
-		task:     makeTask("train").replicas(int32(1 + random.IntN(4))).policy(policy).backoffLimit(int32(random.IntN(6))).GPUTask,
+		task: makeTask("train").replicas(replicas).minAvailable(1 + random.Int32N(replicas)).
+			policy(policy).backoffLimit(int32(random.IntN(6))).GPUTask,
 		troubles: random.IntN(12),
 	}
 }
@@ -88,7 +92,7 @@ func (w *world) decide() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if w.killed() {
+	if w.dead = w.killed(); w.dead {
 		return
 	}
 	if w.task.Spec.FailurePolicy == v1.RestartTask && plan.Status.Restarts > w.task.Status.Restarts {
@@ -248,6 +252,7 @@ func (w *world) check() {
 	if limit := *w.task.Spec.BackoffLimit; w.task.Status.Restarts > limit {
 		w.t.Errorf("%d restarts, the limit is %d", w.task.Status.Restarts, limit)
 	}
+	w.checkPhase()
 	attempts := map[int32]bool{}
 	for _, pod := range w.pods {
 		if outcomeOf(pod).isActive() {
@@ -256,6 +261,21 @@ func (w *world) check() {
 	}
 	if w.task.Spec.FailurePolicy == v1.RestartTask && len(attempts) > 1 {
 		w.t.Errorf("Pods of several attempts are active: %v (failing: %v)", attempts, failing)
+	}
+}
+
+// checkPhase holds the phase, which was just decided, against the Pods.
+func (w *world) checkPhase() {
+	running := 0
+	for _, pod := range w.pods {
+		if outcomeOf(pod) == podRunning && w.isCurrent(pod) {
+			running++
+		}
+	}
+	enough := running > 0 && running+int(w.task.Status.Succeeded) >= MinAvailable(w.task)
+	claimed := w.task.Status.Phase == v1.PhaseRunning
+	if failing := conditionIsTrue(w.task.Status.Conditions, v1.ConditionFailureTarget); enough != claimed && !failing && !w.dead {
+		w.t.Errorf("phase %s with %d Pods running and %d succeeded of at least %d", w.task.Status.Phase, running, w.task.Status.Succeeded, MinAvailable(w.task))
 	}
 }
 

@@ -30,6 +30,9 @@ type member struct {
 	stale bool
 }
 
+// runs reports whether the member's current attempt runs.
+func (m *member) runs() bool { return m.pod != nil && !m.stale && m.state == podRunning }
+
 // sortIntoMembers finds the Pod of each member. The Pod's name tells which
 // member it is, since labels can be edited. Pods that belong to no member are
 // returned apart.
@@ -61,10 +64,8 @@ func currentAttempt(task *v1.GPUTask, status *v1.GPUTaskStatus, index int) (atte
 	if task.Spec.FailurePolicy != v1.RestartPod {
 		return status.Restarts, status.LastFailureTime
 	}
-	for i := range status.PodRestarts {
-		if int(status.PodRestarts[i].Index) == index {
-			return status.PodRestarts[i].Count, &status.PodRestarts[i].LastFailureTime
-		}
+	if at, found := findRestarts(status, index); found {
+		return status.PodRestarts[at].Count, &status.PodRestarts[at].LastFailureTime
 	}
 	return 0, nil
 }
@@ -79,12 +80,18 @@ func podAttempt(pod *corev1.Pod) int32 {
 	return int32(attempt)
 }
 
+// findRestarts returns where a member's restarts are in the status, which is
+// sorted by index, or where they belong.
+func findRestarts(status *v1.GPUTaskStatus, index int) (at int, found bool) {
+	return slices.BinarySearchFunc(status.PodRestarts, index, func(r v1.PodRestarts, index int) int {
+		return cmp.Compare(int(r.Index), index)
+	})
+}
+
 // recordAttempt writes the attempt of a member that restarts by itself.
 func recordAttempt(status *v1.GPUTaskStatus, m *member) {
 	record := v1.PodRestarts{Index: int32(m.index), Count: m.attempt, LastFailureTime: *m.lastFailure} //nolint:gosec // at most 4096 replicas
-	at, found := slices.BinarySearchFunc(status.PodRestarts, record.Index, func(r v1.PodRestarts, index int32) int {
-		return cmp.Compare(r.Index, index)
-	})
+	at, found := findRestarts(status, m.index)
 	if found {
 		status.PodRestarts[at] = record
 		return

@@ -98,6 +98,11 @@ func endTime(pod *corev1.Pod) time.Time {
 	return last
 }
 
+// failureOf says which Pod failed and why.
+func failureOf(pod *corev1.Pod) string {
+	return fmt.Sprintf("Pod %s: %s", pod.Name, failureText(pod))
+}
+
 // failureText says in a few words why a Pod failed.
 func failureText(pod *corev1.Pod) string {
 	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)

@@ -37,7 +37,7 @@ func NewPod(task *v1.GPUTask, index int, attempt int32, defaults PodDefaults) (*
 			Name:            PodName(task, index),
 			Namespace:       task.Namespace,
 			Labels:          podLabels(task, template, index, attempt),
-			Annotations:     template.Annotations,
+			Annotations:     podAnnotations(task, template),
 			Finalizers:      template.Finalizers,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(task, v1.TaskKind())},
 		},
@@ -62,6 +62,7 @@ func podLabels(task *v1.GPUTask, template *corev1.PodTemplateSpec, index int, at
 	labels[v1.LabelTask] = task.Name
 	labels[v1.LabelIndex] = strconv.Itoa(index)
 	labels[v1.LabelAttempt] = strconv.Itoa(int(attempt))
+	labelGang(labels, task)
 	return labels
 }
 
@@ -96,17 +97,12 @@ func workContainer(spec *corev1.PodSpec) *corev1.Container {
 }
 
 func applyResources(container *corev1.Container, task *v1.GPUTask) error {
-	gpus := task.Spec.GPUAmount
-	if gpus == "" {
-		gpus = "1"
-	}
 	for _, wanted := range []struct {
 		field, amount string
 		resource      corev1.ResourceName
 	}{
 		{"cpu", task.Spec.CPU, corev1.ResourceCPU},
 		{"memory", task.Spec.Memory, corev1.ResourceMemory},
-		{"gpu-amount", gpus, v1.ResourceGPU},
 	} {
 		if wanted.amount == "" {
 			continue
@@ -117,6 +113,15 @@ func applyResources(container *corev1.Container, task *v1.GPUTask) error {
 		}
 		setResource(&container.Resources, wanted.resource, quantity)
 	}
+	name, quantity, err := gpuResource(task.Spec.GPUAmount)
+	if err != nil {
+		return fmt.Errorf("spec.gpu-amount %q: %w", task.Spec.GPUAmount, err)
+	}
+	for _, other := range []corev1.ResourceName{v1.ResourceGPU, v1.ResourceGPUPercent} {
+		delete(container.Resources.Limits, other) // the template's: a Pod has whole GPUs or a share
+		delete(container.Resources.Requests, other)
+	}
+	setResource(&container.Resources, name, quantity)
 	return nil
 }
 

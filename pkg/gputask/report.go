@@ -4,12 +4,6 @@
 package gputask
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -19,7 +13,8 @@ import (
 const (
 	reasonRestarting    = "Restarting"
 	reasonAllRunning    = "AllPodsRunning"
-	reasonNotAllRunning = "NotAllPodsRunning"
+	reasonEnoughRunning = "MinAvailablePodsRunning"
+	reasonTooFewRunning = "TooFewPodsRunning"
 	reasonScheduled     = "AllPodsScheduled"
 	reasonUnschedulable = "Unschedulable"
 	reasonCreated       = "AllPodsCreated"
@@ -40,6 +35,10 @@ func (d *decision) reportPods() {
 		case podSucceeded, podEnding:
 		}
 	}
+	if d.Obstacle == nil {
+		// They will be there in a moment: counted now, they need no other write.
+		d.status.Pending += int32(len(d.plan.Create)) //nolint:gosec // at most 4096 replicas
+	}
 	d.status.Nodes = nodesOf(d.Pods)
 	if d.status.Phase == v1.PhasePending && !d.isFailing() && !d.isSuspended() {
 		d.reportProgress()
@@ -52,16 +51,21 @@ func (d *decision) isSuspended() bool {
 
 func (d *decision) reportProgress() {
 	d.reportObstacle()
-	unscheduled := d.reportScheduling()
-	if d.allRunOrSucceeded() {
+	waiting := d.reportScheduling()
+	switch running := d.running(); {
+	case len(d.completed)+running == len(d.members):
 		d.status.Phase = v1.PhaseRunning
 		d.status.Message = "running on " + nodeText(d.status.Nodes)
 		d.setCondition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning, "")
-		return
-	}
-	d.status.Message = d.waitingFor(unscheduled)
-	if !d.isRestarting() {
-		d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, reasonNotAllRunning)
+	case d.areEnough(running):
+		d.status.Phase = v1.PhaseRunning
+		d.status.Message = "running on " + nodeText(d.status.Nodes) + "; " + d.waitingFor(waiting)
+		d.setCondition(v1.ConditionRunning, metav1.ConditionTrue, reasonEnoughRunning, "")
+	default:
+		d.status.Message = d.waitingFor(waiting)
+		if !d.isRestarting() {
+			d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, reasonTooFewRunning)
+		}
 	}
 }
 
@@ -75,9 +79,19 @@ func (d *decision) reportObstacle() {
 	}
 }
 
-// reportScheduling returns the Pods that the scheduler found no node for.
-func (d *decision) reportScheduling() []*corev1.Pod {
-	var unscheduled []*corev1.Pod
+// homelessPods are those that wait for a node.
+type homelessPods struct {
+	count int
+	// text is why the scheduler finds them no node, "" if it has not said.
+	text string
+}
+
+// reportScheduling returns the Pods without a node. Kube-scheduler explains
+// itself at each of them, one after the other; gpu-scheduler, which places a
+// gang as a whole, at one of them for all. Either way all of them wait, and the
+// first word is for all.
+func (d *decision) reportScheduling() homelessPods {
+	var homeless homelessPods
 	waiting := false
 	for i := range d.members {
 		m := &d.members[i]
@@ -86,145 +100,33 @@ func (d *decision) reportScheduling() []*corev1.Pod {
 			continue
 		}
 		waiting = true
-		condition := podCondition(m.pod, corev1.PodScheduled)
-		if condition != nil && condition.Status == corev1.ConditionFalse && condition.Message != "" {
-			unscheduled = append(unscheduled, m.pod)
+		homeless.count++
+		if homeless.text == "" {
+			homeless.text = schedulerText(m.pod)
 		}
 	}
 	switch {
-	case len(unscheduled) > 0:
-		d.setCondition(v1.ConditionScheduled, metav1.ConditionFalse, reasonUnschedulable, schedulerText(unscheduled[0]))
+	case homeless.text != "":
+		d.setCondition(v1.ConditionScheduled, metav1.ConditionFalse, reasonUnschedulable, homeless.text)
 	case !waiting:
 		d.setCondition(v1.ConditionScheduled, metav1.ConditionTrue, reasonScheduled, "")
 	}
-	return unscheduled
+	return homeless
 }
 
-func (d *decision) allRunOrSucceeded() bool {
+// running returns how many members run their current attempt.
+func (d *decision) running() int {
+	running := 0
 	for i := range d.members {
-		m := &d.members[i]
-		if d.completed.has(m.index) {
-			continue
-		}
-		if m.pod == nil || m.stale || m.state != podRunning {
-			return false
+		if m := &d.members[i]; m.runs() && !d.completed.has(m.index) {
+			running++
 		}
 	}
-	return true
+	return running
 }
 
-// waitingFor says in one sentence why the task does not run, the most telling
-// cause first.
-func (d *decision) waitingFor(unscheduled []*corev1.Pod) string {
-	if d.Obstacle != nil {
-		return d.Obstacle.Message
-	}
-	if d.isRestarting() {
-		return d.restartText()
-	}
-	if len(unscheduled) > 0 {
-		return d.of(len(unscheduled)) + "for a node: " + schedulerText(unscheduled[0])
-	}
-	for i := range d.members {
-		m := &d.members[i]
-		if m.pod == nil || m.state != podPending {
-			continue
-		}
-		if text := containerText(m.pod); text != "" {
-			return fmt.Sprintf("Pod %s: %s", m.pod.Name, text)
-		}
-	}
-	notRunning := len(d.members) - len(d.completed) - int(d.status.Running)
-	return d.of(notRunning) + "to start"
-}
-
-// isRestarting reports whether the task waits for a new start after a failure.
-func (d *decision) isRestarting() bool {
-	for i := range d.members {
-		if d.awaitsRestart(&d.members[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-// awaitsRestart reports whether a member's last attempt failed and the next one
-// has not begun. A member without a Pod whose time has come was lost since.
-func (d *decision) awaitsRestart(m *member) bool {
-	if m.attempt == 0 || d.completed.has(m.index) {
-		return false
-	}
-	if m.pod == nil {
-		return d.backoffLeft(m) > 0
-	}
-	return m.stale
-}
-
-// restartText says why there is a new start and, if it is not yet due, when.
-func (d *decision) restartText() string {
-	cause := "a Pod failed"
-	if running := findCondition(d.status.Conditions, v1.ConditionRunning); running != nil && running.Reason == reasonRestarting {
-		cause = running.Message
-	}
-	text := fmt.Sprintf("%s; restart %d of %d", cause, d.status.Restarts, d.backoffLimit())
-	var next time.Duration
-	for i := range d.members {
-		if m := &d.members[i]; d.awaitsRestart(m) {
-			if wait := d.backoffLeft(m); wait > 0 && (next == 0 || wait < next) {
-				next = wait
-			}
-		}
-	}
-	if next == 0 {
-		return text
-	}
-	return text + " at " + d.Now.Add(next).UTC().Format(time.TimeOnly) + " UTC"
-}
-
-// of begins a sentence about some of the task's Pods: "waiting " or, in a
-// gang, "2 of 3 Pods wait ".
-func (d *decision) of(some int) string {
-	if len(d.members) == 1 {
-		return "waiting "
-	}
-	if some == 1 {
-		return fmt.Sprintf("1 of %d Pods waits ", len(d.members))
-	}
-	return fmt.Sprintf("%d of %d Pods wait ", some, len(d.members))
-}
-
-// schedulerText shortens what kube-scheduler says to its first sentence: why
-// the Pod fits nowhere. What follows is about preemption and claims.
-func schedulerText(pod *corev1.Pod) string {
-	message := podCondition(pod, corev1.PodScheduled).Message
-	for _, rest := range []string{" preemption: ", " no new claims to deallocate"} {
-		message, _, _ = strings.Cut(message, rest)
-	}
-	return strings.TrimSuffix(strings.TrimSpace(message), ".")
-}
-
-// containerText says what a Pod's containers wait for, if it is worth saying.
-func containerText(pod *corev1.Pod) string {
-	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		waiting := status.State.Waiting
-		if waiting == nil || waiting.Reason == "" || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" {
-			continue
-		}
-		if waiting.Message == "" {
-			return waiting.Reason
-		}
-		return waiting.Reason + ": " + waiting.Message
-	}
-	return ""
-}
-
-func nodeText(nodes []string) string {
-	switch {
-	case len(nodes) == 1:
-		return nodes[0]
-	case len(nodes) <= 3:
-		return strings.Join(nodes, ", ")
-	default:
-		return fmt.Sprintf("%s and %d more nodes", nodes[0], len(nodes)-1)
-	}
+// areEnough reports whether the task runs with so many running members beside
+// those that have succeeded.
+func (d *decision) areEnough(running int) bool {
+	return running > 0 && len(d.completed)+running >= MinAvailable(d.Task)
 }

@@ -17,7 +17,9 @@ const AssignmentAnnotation = "falldio.com/gpu-assignment"
 type Assignment struct {
 	Version string `json:"version"`
 	// Containers are the devices' IDs by container and resource, sorted:
-	// {"gpu-task": {"falldio.com/gpu": ["GPU-…", "GPU-…"]}}.
+	// {"gpu-task": {"falldio.com/gpu": ["GPU-…", "GPU-…"]}}. Of a share of a GPU it
+	// is the UUID of the GPU, once; how much of it is what the container requests:
+	// {"gpu-task": {"falldio.com/gpu-percent": ["GPU-…"]}}.
 	Containers map[string]map[string][]string `json:"containers"`
 }
 

@@ -16,9 +16,15 @@ type Cluster struct {
 	pods     map[string]*Pod
 	requests map[string]*Request
 	kinds    map[string]*kind
-	states   map[string]*State
-	sweepAt  int
-	journal  journal
+	// selectors are by their key.
+	selectors map[string]*selector
+	states    map[string]*State
+	// sweepAt and sweepKindsAt are how many States and kinds there are when those
+	// without nodes are forgotten; kindIDs is how many kinds there ever were.
+	sweepAt      int
+	sweepKindsAt int
+	kindIDs      int
+	journal      journal
 	// key and scratch are memory to build keys and States in.
 	key     []byte
 	scratch []int8
@@ -40,13 +46,16 @@ type node struct {
 	// order has the cards' indices by the State's positions.
 	order []int
 	pods  map[string]*Pod
+	// out is true while the node is in no domain: see except.
+	out bool
 }
 
 // NewCluster returns an empty cluster whose places are chosen by a policy.
 func NewCluster(policy Policy) *Cluster {
 	return &Cluster{
 		policy: policy, root: newDomain("", 0, nil), nodes: map[string]*node{}, pods: map[string]*Pod{},
-		requests: map[string]*Request{}, kinds: map[string]*kind{}, states: map[string]*State{}, sweepAt: minStates,
+		requests: map[string]*Request{}, kinds: map[string]*kind{}, selectors: map[string]*selector{},
+		states: map[string]*State{}, sweepAt: minStates, sweepKindsAt: minKinds,
 	}
 }
 
@@ -159,7 +168,7 @@ func (c *Cluster) shift(n *node, use *Use, sign int) {
 // resettle finds the State of a node anew, which is in another one so far.
 func (c *Cluster) resettle(n *node, before *State) {
 	c.settle(n)
-	if n.state != before {
+	if n.state != before && !n.out {
 		n.domain.remove(n, before)
 		n.domain.add(n)
 	}

@@ -60,6 +60,9 @@ func (r *rearranger) place(index int) (ok bool) {
 			return false
 		}
 		n := spot.node
+		if one.unit == nil && slices.Contains(r.gang.Except, n.Name) {
+			continue
+		}
 		place := spot.place(one.request)
 		r.cluster.shift(n, &place.Use, 1)
 		r.places[index] = place

@@ -121,7 +121,8 @@ func (s *searcher) together(units []*unit) (done []settled, left []*unit) {
 // placeGang places the gang's members within a domain, in the order of roles
 // that leaves the fewest without a place.
 func (s *searcher) placeGang(p *planner, within *Domain) (left []demand) {
-	list := orders(s.cluster.demands(s.gang))
+	defer s.cluster.except(s.gang.Except)()
+	list := orders(s.cluster.demands(s.gang), within)
 	best, fewest := 0, -1
 	for i, order := range list {
 		left = p.fill(within, order)

@@ -54,6 +54,7 @@ func randomNode(d dice, name string, l limits) placement.Node {
 	n := placement.Node{
 		Name: name, CPU: int64(4000 * (1 + d.IntN(4))), Memory: int64(4000 * (1 + d.IntN(4))), Slots: 2 + d.IntN(8),
 		Model: pick(d, "a", "a", "b", "c"), Pool: pick(d, "", "", "p"), Closed: oneIn(d, 16),
+		Traits: pick(d, "", "", "a", "ab", "T"),
 	}
 	cards, linked, mixed := d.IntN(l.cards+1), d.IntN(4), oneIn(d, 4)
 	for card := range cards {
@@ -102,6 +103,9 @@ func randomShape(d dice, cards int) placement.Shape {
 	}
 	if oneIn(d, 8) {
 		s.Pool = "p"
+	}
+	if oneIn(d, 5) {
+		s.Selector = letters(pick(d, "", "", "T", "a", "b"))
 	}
 	return s
 }

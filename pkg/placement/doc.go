@@ -15,6 +15,10 @@
 // Real clusters have few States, because they run few shapes of Pods: 1,100 for
 // 100,000 nodes in bench/placement. Work grows with the States, not with the nodes.
 //
+// What else decides where a Pod may go, labels and taints, is the caller's: a Shape
+// has a Selector that looks at the Traits of nodes. It is asked once for all nodes
+// that are alike, so that they go on sharing States.
+//
 // Nodes are in a tree of Domains: the cluster, zones, racks, leaves. Each Domain
 // has its own index of nodes by State, which a placement updates along the path to
 // the root.
@@ -26,6 +30,7 @@
 //   - Plan puts a gang, all of it or nothing: into one domain if one suffices, the
 //     tightest, else into as few as possible.
 //   - Explain says why there is no plan and which smallest changes would give one.
+//   - Preempt says which running Pods have to leave so that a gang fits.
 //   - Try changes the cluster for a question and undoes it.
 //
 // Which cards of a node a Pod gets is part of the decision: see choose.go.

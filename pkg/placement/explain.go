@@ -61,9 +61,12 @@ func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
 	if g.Within != "" {
 		within = c.domain(g.Within)
 	}
-	e := &Explanation{Nodes: within.nodes, Refusals: c.refusals(within, c.worst(within, g))}
-	empty := c.emptied()
-	_, fits, err := empty.Plan(g)
+	nodes := within.nodes
+	defer c.except(g.Except)()
+	e := &Explanation{Nodes: nodes, Refusals: c.refusals(within, c.worst(within, g), nodes-within.nodes)}
+	anywhere := *g
+	anywhere.Except = nil // what rules a node out may not do so forever
+	_, fits, err := c.emptied().Plan(&anywhere)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +87,10 @@ func (c *Cluster) worst(within *Domain, g *Gang) *Request {
 	}).request
 }
 
-// refusals counts why nodes can't take one more Pod of a request.
-func (c *Cluster) refusals(within *Domain, r *Request) []Refusal {
-	var counts [reasons]int
+// refusals counts why nodes can't take one more Pod of a request. excepted is how
+// many nodes are out of the domain for now.
+func (c *Cluster) refusals(within *Domain, r *Request, excepted int) []Refusal {
+	counts := [reasons]int{Excepted: excepted}
 	for _, members := range within.classes {
 		counts[members.state.fit(r)] += len(members.nodes)
 	}
@@ -103,6 +107,8 @@ func (c *Cluster) refusals(within *Domain, r *Request) []Refusal {
 // emptied returns a cluster of the same nodes on which nothing runs.
 func (c *Cluster) emptied() *Cluster {
 	empty := NewCluster(firstFit{})
+	// They are the same kinds, to which selectors have said the same already.
+	empty.kinds, empty.selectors, empty.kindIDs, empty.sweepKindsAt = c.kinds, c.selectors, c.kindIDs, c.sweepKindsAt
 	for _, n := range c.nodes {
 		_ = empty.SetNode(n.Node) // it was valid before
 	}

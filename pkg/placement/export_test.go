@@ -12,6 +12,9 @@ func (c *Cluster) StateOf(node string) *State { return c.nodes[node].state }
 // Known is how many States the cluster keeps.
 func (c *Cluster) Known() int { return len(c.states) }
 
+// Kinds is how many kinds of nodes the cluster keeps.
+func (c *Cluster) Kinds() int { return len(c.kinds) }
+
 // SweepAt sets the number of States at which those without nodes are forgotten.
 func (c *Cluster) SweepAt(states int) { c.sweepAt = states }
 

@@ -12,6 +12,9 @@ const (
 	Senseless        // the request is
 	NodeClosed
 	OtherPool
+	OtherLabels // see Selector
+	Tainted     // see Selector
+	Excepted    // see Gang.Except
 	OtherModel
 	TooFewGPUs // the node never has so many
 	TooLittleGPUMemory
@@ -29,6 +32,9 @@ var reasonTexts = [reasons]string{
 	Senseless:          "can't take what makes no sense",
 	NodeClosed:         "takes no Pods",
 	OtherPool:          "is in another node pool",
+	OtherLabels:        "does not match the node selector or affinity",
+	Tainted:            "has a taint that is not tolerated",
+	Excepted:           "is kept for others or refused it",
 	OtherModel:         "has another GPU model",
 	TooFewGPUs:         "has fewer GPUs",
 	TooLittleGPUMemory: "has GPUs with less memory",
@@ -81,6 +87,8 @@ func (k *kind) fit(r *Request) Reason {
 		return NodeClosed
 	case r.Pool != "" && r.Pool != k.pool:
 		return OtherPool
+	case k.admits(r) != Fits:
+		return k.admits(r)
 	case r.Percent() > 0 && !r.accepts(k.model):
 		return OtherModel
 	}

@@ -37,6 +37,8 @@ func refusals() map[string]refusal {
 		"all that is needed and no more is there":   {placement.Fits, func() *nodeBuilder { return plain().size(1000, 1000, 1) }, nil, whole(4)},
 		"a Pod without GPUs fits beside full cards": {placement.Fits, plain, []placement.Use{use(100, 0, 1, 2, 3)}, shapeOf{CPU: 1}},
 		"a Pod without GPUs takes any model":        {placement.Fits, plain, nil, ofModel(shapeOf{CPU: 1}, "other")},
+		"the selector admits the node":              {placement.Fits, func() *nodeBuilder { return plain().traits("abT") }, nil, on(letters("bT"), whole(1))},
+		"without a selector any traits will do":     {placement.Fits, func() *nodeBuilder { return plain().traits("T") }, nil, whole(1)},
 		"a Pod without GPUs needs no GPU memory":    {placement.Fits, func() *nodeBuilder { return aNode("n", 0) }, nil, withMemory(shapeOf{CPU: 1}, 1)},
 		"the node's pool is asked for":              {placement.Fits, changed(func(n *placement.Node) { n.Pool = "p" }), nil, shapeOf{Pool: "p"}},
 		"a node of a pool takes Pods of any":        {placement.Fits, changed(func(n *placement.Node) { n.Pool = "p" }), nil, shapeOf{}},
@@ -48,6 +50,8 @@ func refusals() map[string]refusal {
 		"the node takes no Pods":                {placement.NodeClosed, changed(func(n *placement.Node) { n.Closed = true }), nil, shapeOf{}},
 		"the node is in another pool":           {placement.OtherPool, changed(func(n *placement.Node) { n.Pool = "p" }), nil, shapeOf{Pool: "q"}},
 		"the node is in no pool":                {placement.OtherPool, plain, nil, shapeOf{Pool: "q"}},
+		"the selector wants other labels":       {placement.OtherLabels, plain, nil, on(letters("a"), shapeOf{})},
+		"a taint is not tolerated":              {placement.Tainted, func() *nodeBuilder { return plain().traits("T") }, nil, on(letters(""), shapeOf{})},
 		"the GPUs are of another model":         {placement.OtherModel, plain, nil, ofModel(whole(1), "a", "b")},
 		"a share is of another model":           {placement.OtherModel, plain, nil, ofModel(share(1), "a")},
 		"the node never has so many GPUs":       {placement.TooFewGPUs, plain, nil, whole(5)},
@@ -77,7 +81,7 @@ func refusals() map[string]refusal {
 
 func TestARefusalHasItsReason(t *testing.T) {
 	t.Parallel()
-	seen := map[placement.Reason]bool{}
+	seen := map[placement.Reason]bool{placement.Excepted: true} // no node says so itself
 	for name, test := range refusals() {
 		seen[test.reason] = true
 		t.Run(name, func(t *testing.T) {
@@ -109,8 +113,8 @@ func TestARefusalHasItsReason(t *testing.T) {
 // holds, and takes one away after the other.
 func TestTheFirstReasonIsTold(t *testing.T) {
 	t.Parallel()
-	node := aNode("n", 2).memories(40, 40).but(func(n *placement.Node) { n.Closed, n.Pool = true, "p" }).size(5000, 5000, 1)
-	shape := shapeOf{CPU: 5001, Memory: 5001, GPUs: 3, GPUMemory: 41, Models: []string{"x"}, Pool: "q"}
+	node := aNode("n", 2).memories(40, 40).but(func(n *placement.Node) { n.Closed, n.Pool, n.Traits = true, "p", "T" }).size(5000, 5000, 1)
+	shape := shapeOf{CPU: 5001, Memory: 5001, GPUs: 3, GPUMemory: 41, Models: []string{"x"}, Pool: "q", Selector: letters("a")}
 	uses := []placement.Use{use(100, 0), use(100, 1)}
 	steps := []struct {
 		want  placement.Reason
@@ -118,6 +122,8 @@ func TestTheFirstReasonIsTold(t *testing.T) {
 	}{
 		{placement.NodeClosed, func() { node.Closed = false }},
 		{placement.OtherPool, func() { shape.Pool = "p" }},
+		{placement.OtherLabels, func() { shape.Selector = letters("") }},
+		{placement.Tainted, func() { shape.Selector = letters("T") }},
 		{placement.OtherModel, func() { shape.Models = nil }},
 		{placement.TooFewGPUs, func() { shape.GPUs = 2 }},
 		{placement.TooLittleGPUMemory, func() { shape.GPUMemory = 40 }},

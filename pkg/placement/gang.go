@@ -21,6 +21,9 @@ type Gang struct {
 	// Within confines the gang to a domain, by its name: where members are that
 	// run already. Empty means anywhere.
 	Within string
+	// Except are the names of nodes that no member may go to, for reasons of which
+	// this package knows nothing.
+	Except []string
 }
 
 // Role is members of a gang that need the same.
@@ -92,6 +95,7 @@ func harder(a, b demand) int {
 	return cmp.Or(
 		-cmp.Compare(x.Percent(), y.Percent()),
 		cmp.Compare(accepted(x), accepted(y)),
+		cmp.Compare(unselected(x), unselected(y)),
 		-cmp.Compare(x.CPU, y.CPU),
 		-cmp.Compare(x.Memory, y.Memory),
 	)
@@ -104,3 +108,6 @@ func accepted(s *Shape) int {
 	}
 	return len(s.Models)
 }
+
+// unselected is 1 if any node will do, else 0.
+func unselected(s *Shape) int { return oneIf(s.Selector == nil) }

@@ -27,6 +27,9 @@ func randomGang(d dice, roles, members int, l limits) *placement.Gang {
 	if l.levels > 0 && oneIn(d, 4) {
 		g.Within = strings.Join([]string{pick(d, "x", "y"), "z", "x"}[:1+d.IntN(l.levels)], "/")
 	}
+	for oneIn(d, 4) {
+		g.Except = append(g.Except, nodeName(d.IntN(l.nodes)))
+	}
 	return g
 }
 
@@ -72,6 +75,9 @@ func (p *plans) check(plan *placement.Plan) {
 	}
 	for _, m := range plan.Members {
 		path := p.path(m.Node)
+		if slices.Contains(p.gang.Except, m.Node) {
+			p.t.Fatalf("gang %+v: on an excepted node: %+v", p.gang, plan.Members)
+		}
 		if p.gang.Within != "" && !inside(path, p.gang.Within) {
 			p.t.Fatalf("gang %+v: node %s in %q is outside: %+v", p.gang, m.Node, path, plan.Members)
 		}
@@ -125,12 +131,17 @@ func (p *plans) checkCounts(plan *placement.Plan, left map[string]*rest) {
 		if counts[i] == role.Max || p.gang.Required && p.gang.Level > 0 && len(plan.Domains) == 0 {
 			continue
 		}
-		for _, name := range p.want.within(area) {
+		for _, name := range p.allowed(area) {
 			if left[name].fits(&role.Shape) {
 				p.t.Fatalf("gang %+v: role %d has %d members, but node %s has room for another: %s", p.gang, i, counts[i], name, left[name].signature())
 			}
 		}
 	}
+}
+
+// allowed are the nodes of a domain to which the gang may go.
+func (p *plans) allowed(domain string) []string {
+	return slices.DeleteFunc(p.want.within(domain), func(name string) bool { return slices.Contains(p.gang.Except, name) })
 }
 
 func (p *plans) path(node string) string { return strings.Join(p.want.nodes[node].Domains, "/") }
@@ -160,12 +171,12 @@ func inside(path, domain string) bool {
 func (p *plans) areas() map[string][]string {
 	g := p.gang
 	if !g.Required || g.Level == 0 || strings.Count(g.Within, "/")+1 >= g.Level && g.Within != "" {
-		return map[string][]string{g.Within: p.want.within(g.Within)}
+		return map[string][]string{g.Within: p.allowed(g.Within)}
 	}
 	areas := map[string][]string{}
 	for _, domain := range p.want.domains(g.Level) {
 		if inside(domain, g.Within) {
-			areas[domain] = p.want.within(domain)
+			areas[domain] = p.allowed(domain)
 		}
 	}
 	return areas

@@ -6,6 +6,7 @@ package placement
 import (
 	"cmp"
 	"encoding/binary"
+	"maps"
 	"slices"
 )
 
@@ -17,6 +18,7 @@ type kind struct {
 	slots  int
 	model  string
 	pool   string
+	traits string
 	closed bool
 	gpus   int
 	// cells are the NVLink groups, those of equal make beside each other; GPUs
@@ -26,6 +28,8 @@ type kind struct {
 	memories []int64
 	// uniform is true if every card has the same memory and all are in one cell.
 	uniform bool
+	// admissions are what selectors say, by their id.
+	admissions []admission
 }
 
 // cell is a range of positions.
@@ -48,8 +52,8 @@ type layout struct {
 func (c *Cluster) layoutOf(node *Node) layout {
 	groups := groupsOf(node.GPUs)
 	k := kind{
-		cpu: node.CPU, memory: node.Memory, slots: node.Slots, model: node.Model, pool: node.Pool, closed: node.Closed,
-		gpus: len(node.GPUs),
+		cpu: node.CPU, memory: node.Memory, slots: node.Slots, model: node.Model, pool: node.Pool, traits: node.Traits,
+		closed: node.Closed, gpus: len(node.GPUs),
 	}
 	var cards []int
 	for i, group := range groups {
@@ -110,14 +114,39 @@ func (c *Cluster) internKind(k *kind) *kind {
 		key = binary.AppendVarint(key, memory)
 	}
 	key = appendBool(key, k.closed)
-	key = append(append(append(key, k.model...), 0), k.pool...)
+	for _, text := range []string{k.model, k.pool, k.traits} {
+		key = appendText(key, text)
+	}
 	c.key = key
 	if known := c.kinds[string(key)]; known != nil {
 		return known
 	}
-	k.id = len(c.kinds)
+	if len(c.kinds) >= c.sweepKindsAt {
+		c.sweepKinds()
+	}
+	k.id = c.kindIDs
+	c.kindIDs++
 	c.kinds[string(key)] = k
 	return k
+}
+
+// minKinds is how many kinds are kept without a look at their use.
+const minKinds = 1 << 10
+
+// sweepKinds forgets kinds of which there are no nodes: traits may change for as
+// long as a cluster lives.
+func (c *Cluster) sweepKinds() {
+	used := make(map[*kind]bool, len(c.nodes))
+	for _, n := range c.nodes {
+		used[n.layout.kind] = true
+	}
+	maps.DeleteFunc(c.kinds, func(_ string, k *kind) bool { return !used[k] })
+	c.sweepKindsAt = max(minKinds, 2*len(c.kinds))
+}
+
+// appendText appends a text so that no other sequence of texts looks like it.
+func appendText(key []byte, text string) []byte {
+	return append(binary.AppendUvarint(key, uint64(len(text))), text...)
 }
 
 func appendBool(key []byte, value bool) []byte {

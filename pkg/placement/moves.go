@@ -29,7 +29,8 @@ type MoveRules struct {
 	// Pod that is alone. Without it every Pod is.
 	Group func(*Pod) string
 	// Shape is what a Pod asked for. Without it a Pod stays on the model, with the
-	// GPU memory and in the pool, if its node is in one, that it has.
+	// GPU memory and in the pool, if its node is in one, that it has, and on nodes
+	// of the same Traits.
 	Shape func(*Pod) Shape
 	// Level is the level of domains that a gang has to be in one of; 0 for none.
 	// Without it gangs may be spread.

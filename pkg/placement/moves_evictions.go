@@ -193,13 +193,18 @@ func (e *evictor) choose(index, sign int) {
 // leave gives the room of a tenant back (sign 1) or takes it again (-1).
 func (e *evictor) leave(i, sign int) {
 	e.cost += float64(sign) * e.tenants[i].unit.cost
-	for _, use := range e.tenants[i].uses {
-		e.room.cpu += int64(sign) * use.CPU
-		e.room.memory += int64(sign) * use.Memory
-		e.room.slots += sign
+	e.room.add(e.tenants[i].uses, sign)
+}
+
+// add gives back what Pods hold (sign 1) or takes it again (-1).
+func (v *vacancy) add(uses []*Use, sign int) {
+	for _, use := range uses {
+		v.cpu += int64(sign) * use.CPU
+		v.memory += int64(sign) * use.Memory
+		v.slots += sign
 		for _, gpu := range use.GPUs {
-			if gpu < len(e.room.free) {
-				e.room.free[gpu] += int32(sign * use.Percent) //nolint:gosec // a percentage
+			if gpu < len(v.free) {
+				v.free[gpu] += int32(sign * use.Percent) //nolint:gosec // a percentage
 			}
 		}
 	}

@@ -216,7 +216,7 @@ func (l *ledger) free(use *placement.Use) bool {
 
 // choices returns all sets of cards that a shape can have.
 func (l *ledger) choices(shape *placement.Shape) [][]int {
-	if l.cpu < shape.CPU || l.slots < 1 {
+	if l.node.Closed || l.cpu < shape.CPU || l.slots < 1 {
 		return nil
 	}
 	if shape.Percent() > 0 && len(shape.Models) > 0 && !slices.Contains(shape.Models, l.node.Model) {

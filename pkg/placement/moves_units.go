@@ -42,10 +42,13 @@ func (u *unit) alike(other *unit) bool {
 func (u *unit) percent() int {
 	sum := 0
 	for i := range u.pods {
-		sum += len(u.pods[i].pod.GPUs) * u.pods[i].pod.Percent
+		sum += percentOf(u.pods[i].pod)
 	}
 	return sum
 }
+
+// percentOf is how much of GPUs a Pod holds.
+func percentOf(pod *Pod) int { return len(pod.GPUs) * pod.Percent }
 
 // tenant is what a unit has on one node.
 type tenant struct {
@@ -69,19 +72,24 @@ func (c *Cluster) tenants(rules *MoveRules) *tenancy {
 		t.nodes = append(t.nodes, n)
 	}
 	slices.SortFunc(t.nodes, func(a, b *node) int { return cmp.Compare(a.Name, b.Name) })
-	pods := make([]*Pod, 0, len(c.pods))
-	for _, pod := range c.pods {
-		pods = append(pods, pod)
-	}
-	slices.SortFunc(pods, func(a, b *Pod) int { return cmp.Compare(a.Name, b.Name) })
 	groups := map[string]*unit{}
-	for _, pod := range pods {
+	for _, pod := range c.sortedPods() {
 		t.join(c, rules, groups, pod)
 	}
 	for _, u := range t.units {
 		t.settleIn(u)
 	}
 	return t
+}
+
+// sortedPods returns all Pods in the order of their names.
+func (c *Cluster) sortedPods() []*Pod {
+	pods := make([]*Pod, 0, len(c.pods))
+	for _, pod := range c.pods {
+		pods = append(pods, pod)
+	}
+	slices.SortFunc(pods, func(a, b *Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return pods
 }
 
 // join makes a Pod part of its unit.
@@ -117,7 +125,7 @@ func (c *Cluster) requestOf(rules *MoveRules, pod *Pod) *Request {
 		return c.Request(rules.Shape(pod))
 	}
 	n := c.nodes[pod.Node]
-	shape := Shape{CPU: pod.CPU, Memory: pod.Memory, Pool: n.Pool}
+	shape := Shape{CPU: pod.CPU, Memory: pod.Memory, Pool: n.Pool, Selector: sameTraits(n.Traits)}
 	if len(pod.GPUs) == 0 {
 		return c.Request(shape)
 	}

@@ -28,6 +28,10 @@ type Node struct {
 	Slots  int   // how many Pods may run
 	Model  string
 	Pool   string
+	// Traits is what else requests may look at, in any form that their Selectors
+	// understand: labels, taints. Nodes of equal traits share States, so they should
+	// have nothing that no Selector looks at, and no two forms of the same.
+	Traits string
 	// Domains is where the node is, from the widest level to the narrowest: its
 	// zone, its rack, its leaf. Names need to be unique within the domain above.
 	Domains []string

@@ -31,6 +31,21 @@ func (c *Cluster) Find(r *Request, within *Domain) (place Place, found bool) {
 	return c.placeOn(best.nodes[0], r, cost), true
 }
 
+// On returns the place that a request gets on one node; found is false if it does
+// not fit there.
+func (c *Cluster) On(node string, r *Request) (place Place, found bool) {
+	n := c.nodes[node]
+	if n == nil {
+		return Place{}, false
+	}
+	c.policy.Begin(c, r)
+	offer := c.offer(n.state, r)
+	if offer.reason != Fits {
+		return Place{}, false
+	}
+	return c.placeOn(n, r, c.cost(offer, n.state, r)), true
+}
+
 // best returns the class of nodes with the lowest cost.
 func (c *Cluster) best(r *Request, within *Domain) (best *class, cost float64) {
 	c.policy.Begin(c, r)

@@ -20,6 +20,7 @@ func (c *Cluster) Plan(g *Gang) (plan *Plan, fits bool, err error) {
 			return nil, false, fmt.Errorf("within: there is no domain %q", g.Within)
 		}
 	}
+	defer c.except(g.Except)()
 	p := &planner{cluster: c, gang: g}
 	defer p.giveBack(0)
 	if demands := c.demands(g); len(demands) > 0 && !p.place(start, demands) {
@@ -96,7 +97,7 @@ func (p *planner) fillAll(within *Domain, demands []demand) bool {
 		return false
 	}
 	before := len(p.taken)
-	for _, order := range orders(demands) {
+	for _, order := range orders(demands, within) {
 		if len(p.fill(within, order)) == 0 {
 			return true
 		}
@@ -118,7 +119,7 @@ func roomForEach(within *Domain, demands []demand) bool {
 // orders are the orders in which roles are tried. With one role any order finds a
 // place if there is one: a member takes the room of one member. With several the
 // first may take what only a later one could use.
-func orders(demands []demand) [][]demand {
+func orders(demands []demand, within *Domain) [][]demand {
 	list := [][]demand{demands}
 	if len(demands) < 2 {
 		return list
@@ -134,7 +135,14 @@ func orders(demands []demand) [][]demand {
 	}
 	reversed := slices.Clone(demands)
 	slices.Reverse(reversed)
-	return append(list, reversed)
+	list = append(list, reversed)
+	if slices.ContainsFunc(demands, func(d demand) bool { return d.request.selector != nil }) {
+		// How much a selector admits only the nodes tell.
+		order := slices.Clone(demands)
+		slices.SortStableFunc(order, func(a, b demand) int { return within.Room(a.request) - within.Room(b.request) })
+		list = append(list, order)
+	}
+	return list
 }
 
 // extend places members above the minimum where there is room.

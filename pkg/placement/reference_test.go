@@ -97,6 +97,8 @@ func (l *rest) fits(s *placement.Shape) bool {
 	switch {
 	case l.node.Closed, s.Pool != "" && s.Pool != l.node.Pool, l.slots < 1, l.cpu < s.CPU, l.memory < s.Memory:
 		return false
+	case s.Selector != nil && s.Selector.Admits(l.node.Traits) != placement.Fits:
+		return false
 	case s.GPUs == 0 && s.Share == 0:
 		return true
 	case len(s.Models) > 0 && !slices.Contains(s.Models, l.node.Model):
@@ -141,7 +143,7 @@ func (l *rest) signature() string {
 	}
 	slices.Sort(parts)
 	n := &l.node
-	return fmt.Sprintf("%d/%d %d/%d %d/%d %q %q %v %s", l.cpu, n.CPU, l.memory, n.Memory, l.slots, n.Slots, n.Model, n.Pool, n.Closed, strings.Join(parts, "; "))
+	return fmt.Sprintf("%d/%d %d/%d %d/%d %q %q %q %v %s", l.cpu, n.CPU, l.memory, n.Memory, l.slots, n.Slots, n.Model, n.Pool, n.Traits, n.Closed, strings.Join(parts, "; "))
 }
 
 // within are the nodes of a domain, by its name.

@@ -28,6 +28,8 @@ type Shape struct {
 	GPUMemory int64
 	// Pool is the node pool; empty means any.
 	Pool string
+	// Selector says which nodes will do by their Traits; nil means any.
+	Selector Selector
 }
 
 // Percent is the demand for GPUs, in percent of one.
@@ -62,9 +64,20 @@ func (s *Shape) String() string {
 	if s.Percent() > 0 {
 		parts = append(parts, s.gpus())
 	}
-	parts = append(parts, fmt.Sprintf("%dm CPU", s.CPU), fmt.Sprintf("%d MiB", s.Memory))
+	if s.CPU > 0 {
+		parts = append(parts, fmt.Sprintf("%dm CPU", s.CPU))
+	}
+	if s.Memory > 0 {
+		parts = append(parts, fmt.Sprintf("%d MiB", s.Memory))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "a Pod slot")
+	}
 	if s.Pool != "" {
 		parts = append(parts, "in pool "+s.Pool)
+	}
+	if selects, ok := s.Selector.(fmt.Stringer); ok && selects.String() != "" {
+		parts = append(parts, selects.String())
 	}
 	return strings.Join(parts, ", ")
 }
@@ -89,15 +102,22 @@ func (s *Shape) gpus() string {
 	return text
 }
 
+// Key identifies a shape: equal shapes have equal keys.
+func (s *Shape) Key() string { return string(s.appendKey(nil)) }
+
 // appendKey appends what identifies a shape.
 func (s *Shape) appendKey(key []byte) []byte {
 	for _, number := range []int64{s.CPU, s.Memory, int64(s.GPUs), int64(s.Share), s.GPUMemory, int64(len(s.Models))} {
 		key = binary.AppendVarint(key, number)
 	}
 	for _, name := range s.Models {
-		key = append(append(key, name...), 0)
+		key = appendText(key, name)
 	}
-	return append(key, s.Pool...)
+	key = appendText(key, s.Pool)
+	if s.Selector != nil {
+		key = append(appendBool(key, true), s.Selector.Key()...)
+	}
+	return key
 }
 
 // Request is a Shape that a Cluster knows, with all that is the same for every
@@ -105,8 +125,9 @@ func (s *Shape) appendKey(key []byte) []byte {
 type Request struct {
 	Shape
 	// id counts the shapes of a cluster from 0.
-	id     int
-	models map[string]bool
+	id       int
+	models   map[string]bool
+	selector *selector // nil for none
 	// err is what is wrong with the shape.
 	err error
 }
@@ -131,7 +152,7 @@ func (c *Cluster) Request(shape Shape) *Request {
 	if known := c.requests[string(c.key)]; known != nil {
 		return known
 	}
-	request := &Request{Shape: shape, id: len(c.requests), err: shape.Validate()}
+	request := &Request{Shape: shape, id: len(c.requests), selector: c.selector(shape.Selector), err: shape.Validate()}
 	if len(shape.Models) > 0 {
 		request.models = make(map[string]bool, len(shape.Models))
 		for _, model := range shape.Models {

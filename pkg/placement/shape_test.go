@@ -50,14 +50,14 @@ func TestShapesAreReadable(t *testing.T) {
 	}{
 		"CPU and memory only":    {shapeOf{CPU: 500, Memory: 64}, "500m CPU, 64 MiB"},
 		"one GPU is singular":    {shapeOf{CPU: 1, Memory: 2, GPUs: 1}, "1 GPU, 1m CPU, 2 MiB"},
-		"several GPUs":           {shapeOf{GPUs: 8}, "8 GPUs, 0m CPU, 0 MiB"},
-		"a share":                {shapeOf{Share: 46}, "46% of a GPU, 0m CPU, 0 MiB"},
-		"one model":              {shapeOf{GPUs: 2, Models: []string{"a"}}, "2 GPUs of a, 0m CPU, 0 MiB"},
-		"one of several models":  {shapeOf{GPUs: 2, Models: []string{"a", "b"}}, "2 GPUs of a or b, 0m CPU, 0 MiB"},
-		"the least memory":       {shapeOf{GPUs: 2, GPUMemory: 40000}, "2 GPUs with 40000 MiB or more, 0m CPU, 0 MiB"},
-		"the pool comes last":    {shapeOf{GPUs: 1, Pool: "p"}, "1 GPU, 0m CPU, 0 MiB, in pool p"},
-		"models without GPUs":    {shapeOf{Models: []string{"a"}}, "0m CPU, 0 MiB"},
-		"GPU memory without GPU": {shapeOf{GPUMemory: 3}, "0m CPU, 0 MiB"},
+		"several GPUs":           {shapeOf{GPUs: 8}, "8 GPUs"},
+		"a share":                {shapeOf{Share: 46}, "46% of a GPU"},
+		"one model":              {shapeOf{GPUs: 2, Models: []string{"a"}}, "2 GPUs of a"},
+		"one of several models":  {shapeOf{GPUs: 2, Models: []string{"a", "b"}}, "2 GPUs of a or b"},
+		"the least memory":       {shapeOf{GPUs: 2, GPUMemory: 40000}, "2 GPUs with 40000 MiB or more"},
+		"the pool comes last":    {shapeOf{GPUs: 1, Pool: "p"}, "1 GPU, in pool p"},
+		"models without GPUs":    {shapeOf{Models: []string{"a"}}, "a Pod slot"},
+		"GPU memory without GPU": {shapeOf{GPUMemory: 3}, "a Pod slot"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -36,8 +36,11 @@ type Value struct {
 	Number float64
 }
 
-// Accepts is true if a request may run on the node's model.
-func (s *State) Accepts(r *Request) bool { return r.accepts(s.kind.model) }
+// Accepts is true if a request may run on the node's model and its selector admits
+// the node.
+func (s *State) Accepts(r *Request) bool {
+	return r.accepts(s.kind.model) && s.kind.admits(r) == Fits
+}
 
 // CPU is what is free, in milli-cores.
 func (s *State) CPU() int64 { return s.cpu }

@@ -33,7 +33,6 @@ func TestATaskRunsAndSucceeds(t *testing.T) {
 	if done.Status.CompletionTime == nil || done.Status.Succeeded != 1 || done.Status.Restarts != 0 {
 		t.Errorf("unexpected status of a task that has succeeded: %+v", done.Status)
 	}
-	s.waitForEvent(task, "Running")
 	s.waitForEvent(task, "Succeeded")
 }
 

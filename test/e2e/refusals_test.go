@@ -24,7 +24,7 @@ func TestATaskThatFitsNowhereSaysWhy(t *testing.T) {
 	unknown := newTask("unknown", 2, "1s")
 	unknown.Spec.GPU = "gpu-of-tomorrow"
 	s.create(unknown)
-	s.waitForMessage("unknown", "2 of 2 Pods wait for a node: 0/")
+	s.waitForMessage("unknown", "all 2 Pods wait for a node: 0/")
 }
 
 func TestAMissingPriorityClassIsExplainedUntilItComes(t *testing.T) {

@@ -31,10 +31,10 @@ func TestPodsGetTheGPUsThatTheSchedulerChose(t *testing.T) {
 		"three": {all[1].UUID, all[5].UUID, all[9].UUID},
 	}
 	for name := range choices {
-		s.createUnscheduledPod(name, int64(len(choices[name])))
+		s.createUnscheduledPod(name, v1.ResourceGPU, int64(len(choices[name])))
 	}
 	for name, choice := range choices {
-		s.bind(name, choice)
+		s.bind(name, v1.ResourceGPU, choice...)
 	}
 	for name, choice := range choices {
 		slices.Sort(choice)
@@ -45,22 +45,23 @@ func TestPodsGetTheGPUsThatTheSchedulerChose(t *testing.T) {
 	}
 }
 
-// createUnscheduledPod makes a Pod with GPUs that no scheduler looks at.
-func (s *scene) createUnscheduledPod(name string, gpus int64) {
+// createUnscheduledPod makes a Pod with devices that no scheduler looks at.
+func (s *scene) createUnscheduledPod(name string, resourceName corev1.ResourceName, amount int64) {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appSpec()}
 	pod.Spec.SchedulerName = "none"
-	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{v1.ResourceGPU: *resource.NewQuantity(gpus, resource.DecimalSI)}
+	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{resourceName: *resource.NewQuantity(amount, resource.DecimalSI)}
 	if _, err := s.node.kube.CoreV1().Pods(s.namespace).Create(s.Context(), pod, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }
 
-// bind binds a Pod to the real node with a choice of GPUs.
-func (s *scene) bind(name string, gpus []string) {
+// bind binds a Pod to the real node with a choice of GPUs, for the resource that it
+// wants.
+func (s *scene) bind(name string, resourceName corev1.ResourceName, gpus ...string) {
 	s.Helper()
 	var choice inventory.Assignment
-	choice.Add(v1.ContainerName, string(v1.ResourceGPU), gpus...)
+	choice.Add(v1.ContainerName, string(resourceName), gpus...)
 	annotation, err := choice.String()
 	if err != nil {
 		s.Fatal(err)

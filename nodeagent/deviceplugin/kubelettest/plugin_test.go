@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	gpus   = "falldio.com/gpu"
-	rdma   = "falldio.com/rdma"
-	envVar = "FALLDIO_VISIBLE_DEVICES"
+	gpus    = "falldio.com/gpu"
+	percent = "falldio.com/gpu-percent"
+	rdma    = "falldio.com/rdma"
+	envVar  = "FALLDIO_VISIBLE_DEVICES"
 )
 
 // instance is a process with a device plugin.
@@ -35,11 +36,15 @@ type instance struct {
 // start runs a device plugin like an agent does.
 func (m *machine) start(t *testing.T, name string, pool *deviceplugin.Pool) *instance {
 	t.Helper()
-	plugin, err := deviceplugin.New(deviceplugin.Config{
-		Resource: name, Pool: pool, Claims: deviceplugin.NewPodClaims(m.knownPods, clock.RealClock{}), EnvVar: envVar,
-		Dir: m.dir, Clock: clock.RealClock{},
-		Timing: deviceplugin.Timing{Poll: time.Second, Retry: 100 * time.Millisecond},
-	})
+	return m.run(t, deviceplugin.Config{Resource: name, Pool: pool, Claims: deviceplugin.NewPodClaims(m.knownPods, clock.RealClock{})})
+}
+
+// run runs a device plugin of which the test says what it offers.
+func (m *machine) run(t *testing.T, config deviceplugin.Config) *instance {
+	t.Helper()
+	config.EnvVar, config.Dir, config.Clock = envVar, m.dir, clock.RealClock{}
+	config.Timing = deviceplugin.Timing{Poll: time.Second, Retry: 100 * time.Millisecond}
+	plugin, err := deviceplugin.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +133,14 @@ func withInit(pod *corev1.Pod, amount int64) *corev1.Pod {
 // claim writes the scheduler's choice of GPUs into a Pod.
 func claim(t *testing.T, pod *corev1.Pod, ids ...string) *corev1.Pod {
 	t.Helper()
+	return claimOf(t, gpus, pod, ids...)
+}
+
+// claimOf writes the scheduler's choice of a resource's devices into a Pod.
+func claimOf(t *testing.T, resource string, pod *corev1.Pod, ids ...string) *corev1.Pod {
+	t.Helper()
 	var assignment inventory.Assignment
-	assignment.Add(pod.Spec.Containers[0].Name, gpus, ids...)
+	assignment.Add(pod.Spec.Containers[0].Name, resource, ids...)
 	value, err := assignment.String()
 	if err != nil {
 		t.Fatal(err)

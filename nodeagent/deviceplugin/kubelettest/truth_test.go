@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,21 +67,19 @@ func containerDevices(devices devicemanager.ResourceDeviceInstances) []*podresou
 }
 
 // servePodResources answers like the kubelet does.
-func (k *kubelet) servePodResources(t *testing.T) (socket string) {
+func (k *kubelet) servePodResources(t *testing.T) {
 	t.Helper()
 	p := providers{k}
 	_, ctx := ktesting.NewTestContext(t)
 	server := grpc.NewServer()
 	podresourcesapi.RegisterPodResourcesListerServer(server, kubeletpodresources.NewV1PodResourcesServer(ctx,
 		kubeletpodresources.PodResourcesProviders{Pods: p, Devices: p, Cpus: p, Memory: p, DynamicResources: p}))
-	socket = filepath.Join(k.machine.dir, "pod-resources")
-	listener, err := net.Listen("unix", socket)
+	listener, err := net.Listen("unix", filepath.Join(k.machine.dir, "pod-resources"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	return socket
 }
 
 func TestTheTruthComesFromTheKubelet(t *testing.T) {
@@ -125,11 +124,12 @@ func TestTheTruthComesFromTheKubelet(t *testing.T) {
 		t.Fatalf("allocations (-want +got):\n%s", diff)
 	}
 
-	checkCorrections(t, got, pods, wrong)
+	checkCorrections(t, got, pods, wrong, `{"gpu-task":{"falldio.com/gpu":["GPU-0","GPU-1"]}}`)
 }
 
-// checkCorrections expects that the annotation of one Pod is corrected, once.
-func checkCorrections(t *testing.T, truth []podresources.Allocation, pods []*corev1.Pod, wrong *corev1.Pod) {
+// checkCorrections expects that the annotation of one Pod is corrected, once, to
+// what its containers have.
+func checkCorrections(t *testing.T, truth []podresources.Allocation, pods []*corev1.Pod, wrong *corev1.Pod, want string) {
 	t.Helper()
 	started := metav1.Now()
 	cached := make([]*corev1.Pod, 0, len(pods))
@@ -146,7 +146,7 @@ func checkCorrections(t *testing.T, truth []podresources.Allocation, pods []*cor
 		_, err := api.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}
-	corrector := assignment.NewCorrector(func() []*corev1.Pod { return cached }, patchPod, []string{gpus})
+	corrector := assignment.NewCorrector(func() []*corev1.Pod { return cached }, patchPod, []string{gpus, percent})
 	corrected, err := corrector.Correct(t.Context(), truth)
 	if err != nil || corrected != 1 {
 		t.Fatalf("Correct() = %d, %v", corrected, err)
@@ -156,8 +156,8 @@ func checkCorrections(t *testing.T, truth []podresources.Allocation, pods []*cor
 		t.Fatalf("writes = %+v", patches)
 	}
 	patch := patches[0].(clienttesting.PatchAction)
-	wantPatch := `{"metadata":{"annotations":{"falldio.com/gpu-assignment":` +
-		`"{\"version\":\"v1\",\"containers\":{\"gpu-task\":{\"falldio.com/gpu\":[\"GPU-0\",\"GPU-1\"]}}}"},"uid":"uid-of-wrong"}}`
+	wantPatch := `{"metadata":{"annotations":{"falldio.com/gpu-assignment":"` +
+		strings.ReplaceAll(`{"version":"v1","containers":`+want+`}`, `"`, `\"`) + `"},"uid":"uid-of-wrong"}}`
 	if diff := cmp.Diff(wantPatch, string(patch.GetPatch())); diff != "" || patch.GetName() != "wrong" {
 		t.Errorf("patch of %s (-want +got):\n%s", patch.GetName(), diff)
 	}

@@ -29,6 +29,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &gpucontrollerv1.GPUTaskStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodRestarts"):
 		return &gpucontrollerv1.PodRestartsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Topology"):
+		return &gpucontrollerv1.TopologyApplyConfiguration{}
 
 	}
 	return nil

@@ -14,9 +14,11 @@ type GPUTaskPhase string
 const (
 	// PhaseWaiting: dependencies are not met, no Pods exist.
 	PhaseWaiting GPUTaskPhase = "Waiting"
-	// PhasePending: not all Pods run yet, or run again yet.
+	// PhasePending: fewer Pods than spec.minAvailable (default: all) run or
+	// have succeeded, at first or again.
 	PhasePending GPUTaskPhase = "Pending"
-	// PhaseRunning: every Pod runs or has succeeded.
+	// PhaseRunning: at least spec.minAvailable Pods (default: all) run or have
+	// succeeded, and one runs.
 	PhaseRunning GPUTaskPhase = "Running"
 	// PhaseSucceeded: every Pod has succeeded.
 	PhaseSucceeded GPUTaskPhase = "Succeeded"
@@ -36,7 +38,7 @@ const (
 	// refuses a Pod of the task.
 	ConditionPodsCreated = "PodsCreated"
 	// ConditionScheduled is True while every active Pod has a node; otherwise
-	// it carries the scheduler's words.
+	// it carries the scheduler's words about the first that has none.
 	ConditionScheduled = "Scheduled"
 	// ConditionRunning is True while the phase is Running.
 	ConditionRunning = "Running"
@@ -66,7 +68,7 @@ type GPUTaskStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// phase is where the task is in its life: Waiting (for dependencies),
-	// Pending (not all Pods run), Running, Suspended, Succeeded or Failed.
+	// Pending (not enough Pods run), Running, Suspended, Succeeded or Failed.
 	// +optional
 	Phase GPUTaskPhase `json:"phase,omitempty"`
 
@@ -74,7 +76,9 @@ type GPUTaskStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// pending is the number of Pods that exist and do not run yet.
+	// pending is the number of Pods that do not run yet. All numbers and the
+	// nodes may be up to 10 seconds old while Pods come and go; the phase is
+	// not.
 	// +optional
 	Pending int32 `json:"pending,omitempty"`
 

@@ -19,7 +19,7 @@ import (
 // +kubebuilder:resource:path=gputasks,singular=gputask,shortName=gt,categories=all,scope=Namespaced
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Where the task is in its life"
 // +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.gpu`,description="GPU model that the task asks for"
-// +kubebuilder:printcolumn:name="GPUs/Pod",type=string,JSONPath=`.spec['gpu-amount']`,description="GPUs of each Pod"
+// +kubebuilder:printcolumn:name="GPUs/Pod",type=string,JSONPath=`.spec['gpu-amount']`,description="GPUs of each Pod, or its share of one"
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.spec.replicas`,description="Pods of the task"
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`,description="Pods that run now"
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.restarts`,description="Failures that led to a new start"
@@ -56,6 +56,9 @@ type GPUTask struct {
 // +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory)",fieldPath=".gpuMemory",message="is immutable: delete the task and create it anew"
 // +kubebuilder:validation:XValidation:rule="has(self.nodePool) == has(oldSelf.nodePool) && (!has(self.nodePool) || self.nodePool == oldSelf.nodePool)",fieldPath=".nodePool",message="is immutable: delete the task and create it anew"
 // +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.minAvailable) == has(oldSelf.minAvailable) && (!has(self.minAvailable) || self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.topology) == has(oldSelf.topology) && (!has(self.topology) || self.topology == oldSelf.topology)",fieldPath=".topology",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || self.minAvailable <= self.replicas",fieldPath=".minAvailable",message="must not be greater than spec.replicas, the number of Pods of the task"
 // +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)",fieldPath=".template",message="is immutable: delete the task and create it anew"
 // +kubebuilder:validation:XValidation:rule="has(self.dependsOn) == has(oldSelf.dependsOn) && (!has(self.dependsOn) || self.dependsOn == oldSelf.dependsOn)",fieldPath=".dependsOn",message="is immutable: delete the task and create it anew"
 // +kubebuilder:validation:XValidation:rule="self.failurePolicy == oldSelf.failurePolicy",fieldPath=".failurePolicy",message="is immutable: delete the task and create it anew"
@@ -88,13 +91,17 @@ type GPUTaskSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="must be a GPU model as in the node label falldio.com/gpu: letters, digits, '-', '_' and '.', beginning and ending with a letter or digit, for example \"rtx4090\""
 	GPU string `json:"gpu,omitempty"`
 
-	// gpu-amount is the number of GPUs of each Pod, a whole number from 1 to
-	// 9999 written as a string, for example "2". All GPUs of a Pod are on one
-	// node. Default: "1". Immutable.
+	// gpu-amount is what each Pod gets of GPUs, written as a string: a whole
+	// number of them from "1" to "9999", all on one node, or a share of one GPU
+	// from "0.01" to "0.99" in steps of 0.01, for example "0.5". Shares of one
+	// card never add up to more than the card; what a Pod really uses of it,
+	// nothing limits. Shares need gpu-scheduler: the stock kube-scheduler does
+	// not know that shares and whole GPUs are the same cards. Default: "1".
+	// Immutable.
 	// +optional
 	// +kubebuilder:default="1"
-	// +kubebuilder:validation:MaxLength=4
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]*$')",message="must be a whole number of GPUs of at least 1, for example \"2\"; parts of a GPU are not supported"
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]{0,3}|0[.](0[1-9]|[1-9][0-9]?))$')",message="must be a whole number of GPUs from \"1\" to \"9999\", or a share of one GPU from \"0.01\" to \"0.99\" with at most two decimals, for example \"2\" or \"0.5\""
 	GPUAmount string `json:"gpu-amount,omitempty"`
 
 	// priority is the name of the PriorityClass of the task's Pods, for example
@@ -124,15 +131,30 @@ type GPUTaskSpec struct {
 	NodePool string `json:"nodePool,omitempty"`
 
 	// replicas is the number of Pods of the task, 1 to 4096. A task of more
-	// than one Pod is a gang: it runs when all its Pods run, and succeeds when
-	// all have succeeded. One Pod bears the task's name; a gang's Pods are
-	// named <task>-<index>, with the index from 0 in the label
+	// than one Pod is a gang: it runs when minAvailable of its Pods run, and
+	// succeeds when all have succeeded. One Pod bears the task's name; a gang's
+	// Pods are named <task>-<index>, with the index from 0 in the label
 	// falldio.com/index. Default: 1. Immutable.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4096
 	Replicas *int32 `json:"replicas,omitempty"`
+
+	// minAvailable is how many Pods of a gang must start together, from 1 to
+	// replicas. The task runs while at least as many run; the others join when
+	// they find room. Starting together needs gpu-scheduler: the stock
+	// kube-scheduler binds Pods one by one. Default: all replicas. Immutable.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4096
+	MinAvailable *int32 `json:"minAvailable,omitempty"`
+
+	// topology asks for a gang whose Pods are near each other in the network.
+	// It needs gpu-scheduler, and has no effect on a task of one Pod. Default:
+	// anywhere. Immutable.
+	// +optional
+	Topology *Topology `json:"topology,omitempty"`
 
 	// template is the Pod that the task runs, as in a Job: image, command,
 	// environment, volumes, annotations and so on. Its container named
@@ -199,6 +221,31 @@ type GPUTaskSpec struct {
 	Suspend *bool `json:"suspend,omitempty"`
 }
 
+// Topology is how near each other the Pods of a gang should be.
+type Topology struct {
+	// level names a level of the cluster's topology, for example "leaf": the
+	// whole gang is placed in one domain of that level, such as the nodes of one
+	// leaf switch. The configuration of gpu-scheduler says which levels there
+	// are, and by which node label each is known.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be a level of gpu-scheduler's configuration: lower-case letters, digits and '-', beginning and ending with a letter or digit, for example \"leaf\""
+	Level string `json:"level"`
+
+	// mode says what happens when the gang fits into no single domain now:
+	// Required, it waits; Preferred, it is placed all the same.
+	// Default: Preferred.
+	// +optional
+	// +kubebuilder:default=Preferred
+	Mode TopologyMode `json:"mode,omitempty"`
+}
+
+// TopologyMode says whether a topology is a condition or a wish: the values are
+// TopologyRequired and TopologyPreferred.
+//
+// +kubebuilder:validation:Enum=Required;Preferred
+type TopologyMode string
+
 // Dependency is another task that a task waits for.
 type Dependency struct {
 	// name is the name of a GPUTask in the same namespace.
@@ -207,8 +254,8 @@ type Dependency struct {
 	// +kubebuilder:validation:MaxLength=58
 	Name string `json:"name"`
 
-	// condition is what to wait for: Running, all Pods of the other task run
-	// (or it has succeeded); Succeeded, it has succeeded; Finished, it has
+	// condition is what to wait for: Running, the other task runs (or has
+	// succeeded); Succeeded, it has succeeded; Finished, it has
 	// succeeded or failed. Default: Succeeded.
 	// +optional
 	// +kubebuilder:default=Succeeded

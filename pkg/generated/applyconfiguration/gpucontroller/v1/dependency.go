@@ -16,8 +16,8 @@ import (
 type DependencyApplyConfiguration struct {
 	// name is the name of a GPUTask in the same namespace.
 	Name *string `json:"name,omitempty"`
-	// condition is what to wait for: Running, all Pods of the other task run
-	// (or it has succeeded); Succeeded, it has succeeded; Finished, it has
+	// condition is what to wait for: Running, the other task runs (or has
+	// succeeded); Succeeded, it has succeeded; Finished, it has
 	// succeeded or failed. Default: Succeeded.
 	Condition *gpucontrollerv1.DependencyCondition `json:"condition,omitempty"`
 	// onFailure says what happens when the other task fails, so that the

@@ -33,9 +33,13 @@ type GPUTaskSpecApplyConfiguration struct {
 	// falldio.com/gpu" lists the models of a cluster. Default: any model.
 	// Immutable.
 	GPU *string `json:"gpu,omitempty"`
-	// gpu-amount is the number of GPUs of each Pod, a whole number from 1 to
-	// 9999 written as a string, for example "2". All GPUs of a Pod are on one
-	// node. Default: "1". Immutable.
+	// gpu-amount is what each Pod gets of GPUs, written as a string: a whole
+	// number of them from "1" to "9999", all on one node, or a share of one GPU
+	// from "0.01" to "0.99" in steps of 0.01, for example "0.5". Shares of one
+	// card never add up to more than the card; what a Pod really uses of it,
+	// nothing limits. Shares need gpu-scheduler: the stock kube-scheduler does
+	// not know that shares and whole GPUs are the same cards. Default: "1".
+	// Immutable.
 	GPUAmount *string `json:"gpu-amount,omitempty"`
 	// priority is the name of the PriorityClass of the task's Pods, for example
 	// "gpu-high-priority". When GPUs are short, Pods of a higher priority are
@@ -52,11 +56,20 @@ type GPUTaskSpecApplyConfiguration struct {
 	// label falldio.com/node-pool. Default: any node. Immutable.
 	NodePool *string `json:"nodePool,omitempty"`
 	// replicas is the number of Pods of the task, 1 to 4096. A task of more
-	// than one Pod is a gang: it runs when all its Pods run, and succeeds when
-	// all have succeeded. One Pod bears the task's name; a gang's Pods are
-	// named <task>-<index>, with the index from 0 in the label
+	// than one Pod is a gang: it runs when minAvailable of its Pods run, and
+	// succeeds when all have succeeded. One Pod bears the task's name; a gang's
+	// Pods are named <task>-<index>, with the index from 0 in the label
 	// falldio.com/index. Default: 1. Immutable.
 	Replicas *int32 `json:"replicas,omitempty"`
+	// minAvailable is how many Pods of a gang must start together, from 1 to
+	// replicas. The task runs while at least as many run; the others join when
+	// they find room. Starting together needs gpu-scheduler: the stock
+	// kube-scheduler binds Pods one by one. Default: all replicas. Immutable.
+	MinAvailable *int32 `json:"minAvailable,omitempty"`
+	// topology asks for a gang whose Pods are near each other in the network.
+	// It needs gpu-scheduler, and has no effect on a task of one Pod. Default:
+	// anywhere. Immutable.
+	Topology *TopologyApplyConfiguration `json:"topology,omitempty"`
 	// template is the Pod that the task runs, as in a Job: image, command,
 	// environment, volumes, annotations and so on. Its container named
 	// "gpu-task", or its only container, gets the GPUs, cpu and memory of this
@@ -163,6 +176,22 @@ func (b *GPUTaskSpecApplyConfiguration) WithNodePool(value string) *GPUTaskSpecA
 // If called multiple times, the Replicas field is set to the value of the last call.
 func (b *GPUTaskSpecApplyConfiguration) WithReplicas(value int32) *GPUTaskSpecApplyConfiguration {
 	b.Replicas = &value
+	return b
+}
+
+// WithMinAvailable sets the MinAvailable field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MinAvailable field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithMinAvailable(value int32) *GPUTaskSpecApplyConfiguration {
+	b.MinAvailable = &value
+	return b
+}
+
+// WithTopology sets the Topology field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Topology field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithTopology(value *TopologyApplyConfiguration) *GPUTaskSpecApplyConfiguration {
+	b.Topology = value
 	return b
 }
 

@@ -19,11 +19,13 @@ type GPUTaskStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that this status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// phase is where the task is in its life: Waiting (for dependencies),
-	// Pending (not all Pods run), Running, Suspended, Succeeded or Failed.
+	// Pending (not enough Pods run), Running, Suspended, Succeeded or Failed.
 	Phase *gpucontrollerv1.GPUTaskPhase `json:"phase,omitempty"`
 	// message says in one sentence what the task waits for or how it ended.
 	Message *string `json:"message,omitempty"`
-	// pending is the number of Pods that exist and do not run yet.
+	// pending is the number of Pods that do not run yet. Like the other numbers
+	// and nodes, it may be some seconds old while Pods come and go; phase and
+	// conditions are not.
 	Pending *int32 `json:"pending,omitempty"`
 	// running is the number of Pods that run.
 	Running *int32 `json:"running,omitempty"`

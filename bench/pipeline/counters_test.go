@@ -1,0 +1,78 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const apiMetrics = `# HELP apiserver_request_total Counter of requests
+# TYPE apiserver_request_total counter
+apiserver_request_total{code="201",resource="pods",subresource="",verb="POST"} 7
+apiserver_request_total{code="201",resource="pods",subresource="binding",verb="POST"} 6
+apiserver_request_total{code="409",resource="pods",subresource="binding",verb="POST"} 3
+apiserver_request_total{code="200",resource="pods",subresource="",verb="LIST"} 9
+apiserver_request_total{code="200",resource="leases",subresource="",verb="PUT"} 100
+apiserver_request_total{code="200",resource="nodes",subresource="status",verb="PATCH"} 11
+# TYPE apiserver_request_total_other counter
+apiserver_request_total_other{code="200",resource="pods",verb="POST"} 5
+`
+
+func TestSuccessfulWritesAreCountedByResource(t *testing.T) {
+	t.Parallel()
+	got, err := parseWrites([]byte(apiMetrics))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := counts{background: 111, writes: map[string]int{"pods POST": 7, "pods/binding POST": 6}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(counts{})); diff != "" {
+		t.Error(diff)
+	}
+	later := counts{puts: 30, background: 120, writes: map[string]int{"pods POST": 9, "pods/binding POST": 6}}
+	want = counts{puts: 30, background: 9, writes: map[string]int{"pods POST": 2}}
+	if diff := cmp.Diff(want, later.since(got), cmp.AllowUnexported(counts{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPutsAreRead(t *testing.T) {
+	t.Parallel()
+	got, err := parsePuts([]byte("# TYPE etcd_mvcc_put_total counter\netcd_mvcc_put_total 11398\n"))
+	if err != nil || got != 11398 {
+		t.Errorf("got %d, %v", got, err)
+	}
+	if _, err := parsePuts([]byte("other 1\n")); err == nil {
+		t.Error("a missing metric is no error")
+	}
+}
+
+func TestProcessorTimesAreRead(t *testing.T) {
+	t.Parallel()
+	got, err := parseStat("42 (a (b) c) S 1 42 42 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 9 0 100 1 1 1")
+	if err != nil || got != 2 {
+		t.Errorf("a process: got %v, %v", got, err)
+	}
+	got, err = parseMachine("cpu  100 0 50 9000 77 0 10 40 0 0\ncpu0 1\n")
+	if err != nil || got != 2 {
+		t.Errorf("the machine: got %v, %v", got, err)
+	}
+	if _, err := parseStat("nonsense"); err == nil {
+		t.Error("nonsense is no error")
+	}
+}
+
+func TestComponentsAreKnownByTheirCommandLine(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"etcd":           {"/x/localcluster", "component", "etcd", "--data-dir=/d"},
+		"":               {"/x/localcluster", "janitor", "/d"},
+		"gpu-controller": {"/x/gpu-controller", "--kubeconfig=/d/k"},
+	} {
+		if got := componentName(args); got != want {
+			t.Errorf("%v: got %q, want %q", args, got, want)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// quietStep is how long the machine is looked at at a time before a
+	// measurement, quietLimit how long a quiet moment is waited for.
+	quietStep, quietLimit = 5 * time.Second, 15 * time.Minute
+)
+
+// machineTime returns the CPU time that the whole machine has used, in seconds,
+// that which a hypervisor took from it included.
+func machineTime() (float64, error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	return parseMachine(string(text))
+}
+
+// parseMachine sums up what is not idle in the first line of /proc/stat.
+func parseMachine(text string) (float64, error) {
+	line, _, _ := strings.Cut(text, "\n")
+	fields := strings.Fields(line)
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return 0, fmt.Errorf("/proc/stat: unexpected line %q", line)
+	}
+	ticks := 0
+	for i, field := range fields[1:9] { // user nice system idle iowait irq softirq steal
+		if i == 3 || i == 4 {
+			continue
+		}
+		number, err := strconv.Atoi(field)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/stat: unexpected line %q: %w", line, err)
+		}
+		ticks += number
+	}
+	return float64(ticks) / ticksPerSecond, nil
+}
+
+// awaitQuiet waits until the machine uses less than so many cores; it goes on
+// after a while in any case, since each record says what others used.
+func awaitQuiet(ctx context.Context, cores float64) error {
+	for deadline := time.Now().Add(quietLimit); time.Now().Before(deadline); {
+		before, err := machineTime()
+		if err != nil {
+			return err
+		}
+		if err := sleep(ctx, quietStep); err != nil {
+			return err
+		}
+		after, err := machineTime()
+		if err != nil {
+			return err
+		}
+		if after-before < cores*quietStep.Seconds() {
+			return nil
+		}
+	}
+	return nil
+}

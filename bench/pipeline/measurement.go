@@ -1,0 +1,281 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/test/cluster"
+)
+
+const (
+	// nodeGroup begins the names of the nodes.
+	nodeGroup = "n"
+	// calm is how long a new cluster gets to itself, idle how long it is then
+	// watched doing nothing.
+	calm, idle = 2 * time.Second, 5 * time.Second
+	// tail is how long the processes have to finish what they do about Pods that
+	// already run, as writing Events and status, before their CPU time is taken.
+	tail = time.Second
+	// settleStep is how long nothing must be written at the end, settleLimit how
+	// long that may take.
+	settleStep, settleLimit = 1500 * time.Millisecond, time.Minute
+)
+
+// measurement is what is to be measured.
+type measurement struct {
+	system *system
+	// full is the kind at full scale, by which results are compared; kind is what
+	// is run.
+	full, kind kind
+	round      int
+	// rate is how many Pods are asked for per second, 0 for all at once.
+	rate float64
+}
+
+func (m *measurement) String() string {
+	text := fmt.Sprintf("%s %v round %d", m.system.name, m.kind, m.round)
+	if m.rate > 0 {
+		text += fmt.Sprintf(" at %.0f Pods/s", m.rate)
+	}
+	return text
+}
+
+// arena is a cluster in which one measurement is made.
+type arena struct {
+	options   *options
+	cluster   *cluster.Cluster
+	clients   *clients
+	counters  *counters
+	processes []process
+}
+
+// measure starts a cluster of its own for a measurement.
+func measure(ctx context.Context, o *options, m *measurement) (result *record, err error) {
+	dir, err := os.MkdirTemp("", "bench-pipeline-")
+	if err != nil {
+		return nil, err
+	}
+	var log bytes.Buffer
+	defer func() {
+		err = errors.Join(err, os.RemoveAll(dir))
+		if err != nil {
+			err = fmt.Errorf("%v: %w; localcluster said:\n%s", m, err, &log)
+		}
+	}()
+	c, err := cluster.Start(ctx, o.localcluster, filepath.Join(dir, "cluster"), &log, clusterArgs(o, m.system)...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	a, err := newArena(o, c)
+	if err != nil {
+		return nil, err
+	}
+	return a.run(ctx, m)
+}
+
+func clusterArgs(o *options, s *system) []string {
+	args := []string{
+		fmt.Sprintf("--nodes=name=%s,model=%s,count=%d,gpus=8", nodeGroup, gpuModel, o.nodes),
+		"--pod-duration=24h",
+	}
+	if s.scheduler != "" {
+		args = append(args, "--scheduler="+s.scheduler)
+	}
+	if s.controller {
+		args = append(args, "--controller="+o.controller, "--controller-arg=--kube-api-qps=5000",
+			"--controller-arg=--kube-api-burst=10000", "--controller-arg=--default-image="+image)
+		for _, arg := range o.controllerArgs {
+			args = append(args, "--controller-arg="+arg)
+		}
+	}
+	return args
+}
+
+func newArena(o *options, c *cluster.Cluster) (*arena, error) {
+	config, err := c.Config()
+	if err != nil {
+		return nil, err
+	}
+	a := &arena{options: o, cluster: c}
+	if a.clients, err = newClients(config, o.nodes); err != nil {
+		return nil, err
+	}
+	if a.processes, err = processes(c.Dir); err != nil {
+		return nil, err
+	}
+	for i := range a.processes {
+		if a.processes[i].name == "etcd" {
+			a.counters, err = newCounters(c.Dir, a.processes[i].flag("listen-client-urls"), a.clients.kube)
+			return a, err
+		}
+	}
+	return nil, errors.New("there is no process of etcd")
+}
+
+// run warms the cluster up, looks at it idle, and measures.
+func (a *arena) run(ctx context.Context, m *measurement) (*record, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	warm := []*gang{newGang("warm", a.options.warm, a.options.amount)}
+	if _, err := a.play(ctx, m.system, warm, []time.Duration{0}); err != nil {
+		return nil, fmt.Errorf("warming up: %w", err)
+	}
+	if err := sleep(ctx, calm); err != nil {
+		return nil, err
+	}
+	idling, err := a.idle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	spent, err := a.spend(ctx)
+	if err != nil {
+		return nil, err
+	}
+	profiled := a.profile(ctx, m)
+	result, err := a.play(ctx, m.system, gangsOf(m.kind, a.options.amount), arrivals(m.kind, m.rate, uint64(m.round))) //nolint:gosec // small
+	if err != nil {
+		return nil, err
+	}
+	result.System, result.Kind, result.Gangs, result.Size = m.system.name, m.full.String(), m.kind.gangs, m.kind.size
+	result.Round, result.Rate = m.round, m.rate
+	if err := profiled(); err != nil {
+		return nil, err
+	}
+	if err := spent(result); err != nil {
+		return nil, err
+	}
+	result.Idle = idling
+	return result, nil
+}
+
+// play asks for gangs and waits until all their Pods run.
+func (a *arena) play(ctx context.Context, s *system, gangs []*gang, at []time.Duration) (*record, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	list, err := a.clients.pods.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	t := newTimeline()
+	start := time.Now()
+	var due []time.Time
+	for i, delay := range at {
+		due = append(due, start.Add(delay))
+		t.expect(gangs[i].name(), gangs[i].size(), due[i])
+	}
+	go func() {
+		if err := follow(ctx, a.clients, list.ResourceVersion, t); err != nil {
+			cancel(err)
+		}
+	}()
+	go func() {
+		if err := play(ctx, gangs, due, func(g *gang) []job { return s.jobs(a.clients, g) }); err != nil {
+			cancel(err)
+		}
+	}()
+	if err := await(ctx, t, due[len(due)-1]); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		return nil, err
+	}
+	return &record{Seconds: t.last.Sub(start).Seconds(), outcome: t.outcome()}, nil
+}
+
+// idle returns how many seconds of CPU time per second each process uses when
+// nothing is asked for.
+func (a *arena) idle(ctx context.Context) (map[string]float64, error) {
+	before, err := cpuTimes(a.processes)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	if err := sleep(ctx, idle); err != nil {
+		return nil, err
+	}
+	after, err := cpuTimes(a.processes)
+	if err != nil {
+		return nil, err
+	}
+	rates := minus(after, before)
+	for name, seconds := range rates {
+		rates[name] = seconds / time.Since(start).Seconds()
+	}
+	return rates, nil
+}
+
+// spend begins to count what is spent; what it returns ends it, once nothing is
+// written any more.
+func (a *arena) spend(ctx context.Context) (func(*record) error, error) {
+	events, err := a.clients.events(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first, err := a.counters.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := machineTime()
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	before, err := cpuTimes(a.processes)
+	if err != nil {
+		return nil, err
+	}
+	return func(r *record) error {
+		if err := sleep(ctx, tail); err != nil {
+			return err
+		}
+		after, err := cpuTimes(a.processes)
+		if err != nil {
+			return err
+		}
+		busy, err := machineTime()
+		if err != nil {
+			return err
+		}
+		r.CPU = minus(after, before)
+		r.Others = busy - machine - sum(r.CPU)
+		r.Window = time.Since(start).Seconds()
+		last, err := a.settle(ctx)
+		if err != nil {
+			return err
+		}
+		written := last.since(first)
+		r.Background, r.Writes = written.background, written.writes
+		r.Puts = written.puts - written.background
+		all, err := a.clients.events(ctx)
+		r.Events = minus(all, events)
+		return err
+	}, nil
+}
+
+// settle waits until nothing but the background is written.
+func (a *arena) settle(ctx context.Context) (counts, error) {
+	deadline := time.Now().Add(settleLimit)
+	last, err := a.counters.read(ctx)
+	for err == nil && time.Now().Before(deadline) {
+		before := last
+		if err = sleep(ctx, settleStep); err != nil {
+			break
+		}
+		if last, err = a.counters.read(ctx); err == nil && maps.Equal(last.writes, before.writes) {
+			return last, nil
+		}
+	}
+	return last, errors.Join(err, fmt.Errorf("writes went on %v after all Pods ran", settleLimit))
+}

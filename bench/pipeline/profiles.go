@@ -1,0 +1,71 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+)
+
+// profiled is the process that serves profiles.
+const profiled = "gpu-scheduler"
+
+// profile begins to write a CPU profile of gpu-scheduler into a folder, where it
+// runs; what it returns waits for the end.
+func (a *arena) profile(ctx context.Context, m *measurement) func() error {
+	if a.options.profiles == "" {
+		return func() error { return nil }
+	}
+	for i := range a.processes {
+		if p := &a.processes[i]; p.name == profiled {
+			done := make(chan error, 1)
+			go func() { done <- a.fetchProfile(ctx, m, p) }()
+			return func() error { return <-done }
+		}
+	}
+	return func() error { return nil }
+}
+
+func (a *arena) fetchProfile(ctx context.Context, m *measurement, p *process) (err error) {
+	o := a.options
+	if err := sleep(ctx, o.profileAfter); err != nil {
+		return err
+	}
+	config, err := a.cluster.Config()
+	if err != nil {
+		return err
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return err
+	}
+	url := fmt.Sprintf("https://%s:%s/debug/pprof/profile?seconds=%d", p.flag("bind-address"), p.flag("secure-port"), int(o.profileFor.Seconds()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the profile of %s: %s", p.name, response.Status)
+	}
+	name := fmt.Sprintf("%s-%dx%d-%d.pprof", p.name, m.kind.gangs, m.kind.size, m.round)
+	file, err := os.Create(filepath.Join(o.profiles, name))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	_, err = io.Copy(file, response.Body)
+	return err
+}

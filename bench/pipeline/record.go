@@ -1,0 +1,105 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// record is one measurement. It is a line of the file of results.
+type record struct {
+	System string `json:"system"`
+	Kind   string `json:"kind"` // at full scale
+	Gangs  int    `json:"gangs"`
+	Size   int    `json:"size"`
+	Round  int    `json:"round"`
+	// Rate is the Pods that were asked for per second, 0 if all were at once.
+	Rate float64 `json:"rate,omitempty"`
+	// Seconds is from the first request until all Pods ran, Window the time in which
+	// CPU time was counted.
+	Seconds float64 `json:"seconds"`
+	Window  float64 `json:"window"`
+	outcome
+	usage
+}
+
+// outcome is what the watch saw. Times are in seconds.
+type outcome struct {
+	// Latencies are, for each gang, from its creation until all of it ran;
+	// BindLatencies until all of it was bound.
+	Latencies     []float64 `json:"latencies"`
+	BindLatencies []float64 `json:"bindLatencies"`
+	// Partial counts gangs that held GPUs in vain.
+	Partial int `json:"partial"`
+	// LongestPause is the longest time between two bindings of a gang,
+	// LongestSpread from its first to its last.
+	LongestPause  float64 `json:"longestPause"`
+	LongestSpread float64 `json:"longestSpread"`
+	// Lost counts Pods that were deleted.
+	Lost int `json:"lost"`
+}
+
+// usage is what the cluster spent on it.
+type usage struct {
+	// Puts is etcd's counter, without Background, the writes of leases and nodes
+	// that happen all the time.
+	Puts       int `json:"puts"`
+	Background int `json:"background"`
+	// Writes are the API server's successful writes by "resource verb".
+	Writes map[string]int `json:"writes"`
+	// Events are the Events that were written by the kind that they are about.
+	Events map[string]int `json:"events"`
+	// CPU is the CPU time in seconds by process over the window, Idle in seconds
+	// per second when nothing was asked for.
+	CPU  map[string]float64 `json:"cpu"`
+	Idle map[string]float64 `json:"idle"`
+	// Others is the CPU time in seconds that the rest of the machine used, or that
+	// was taken from the machine. It disturbs.
+	Others float64 `json:"others"`
+}
+
+func (r *record) pods() int { return r.Gangs * r.Size }
+
+// readRecords reads a file of results; one that is not there is empty.
+func readRecords(path string) ([]record, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var records []record
+	for number, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
+		if len(line) == 0 {
+			continue
+		}
+		var r record
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, number+1, err)
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}
+
+// appendRecord adds a line to a file of results.
+func appendRecord(path string, r *record) (err error) {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // anybody may read it
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	_, err = file.Write(append(line, '\n'))
+	return err
+}

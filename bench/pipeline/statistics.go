@@ -1,0 +1,45 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"math"
+	"slices"
+)
+
+// median returns the middle value, or the mean of the two in the middle.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// percentile returns the smallest value that so many percent of the values don't
+// exceed.
+func percentile(values []float64, percent float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	rank := int(math.Ceil(percent / 100 * float64(len(sorted))))
+	return sorted[max(rank, 1)-1]
+}
+
+// floorRate is the median of the Pods per second that raw clients reached, 0 if
+// that was not measured.
+func floorRate(records []record, k kind) float64 {
+	var rates []float64
+	for i := range records {
+		if r := &records[i]; r.System == floor && r.Kind == k.String() && r.Rate == 0 {
+			rates = append(rates, float64(r.pods())/r.Seconds)
+		}
+	}
+	return median(rates)
+}

@@ -1,0 +1,57 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"sigs.k8s.io/yaml"
+)
+
+// defaultScheduler is the schedulerName of Pods that name none.
+const defaultScheduler = "default-scheduler"
+
+// localSchedulerConfig makes the configuration of a scheduler in a cluster into
+// that of the only one of a local cluster: with a kubeconfig and without leader
+// election. Its first profile is also that of Pods that name no scheduler.
+func localSchedulerConfig(config []byte, kubeconfig string) ([]byte, error) {
+	var fields map[string]any
+	if err := yaml.Unmarshal(config, &fields); err != nil {
+		return nil, fmt.Errorf("the scheduler's configuration: %w", err)
+	}
+	client, _ := fields["clientConnection"].(map[string]any)
+	if client == nil {
+		client = map[string]any{}
+	}
+	client["kubeconfig"] = kubeconfig
+	fields["clientConnection"] = client
+	fields["leaderElection"] = map[string]any{"leaderElect": false}
+	profiles, err := withDefaultProfile(fields["profiles"])
+	if err != nil {
+		return nil, err
+	}
+	fields["profiles"] = profiles
+	return yaml.Marshal(fields)
+}
+
+func withDefaultProfile(value any) ([]any, error) {
+	profiles, _ := value.([]any)
+	for _, profile := range profiles {
+		if fields, ok := profile.(map[string]any); ok && fields["schedulerName"] == defaultScheduler {
+			return profiles, nil
+		}
+	}
+	if len(profiles) == 0 {
+		return nil, errors.New("the scheduler's configuration: profiles: at least one is needed")
+	}
+	first, ok := profiles[0].(map[string]any)
+	if !ok {
+		return nil, errors.New("the scheduler's configuration: profiles[0]: must be an object")
+	}
+	other := maps.Clone(first)
+	other["schedulerName"] = defaultScheduler
+	return append(profiles, other), nil
+}

@@ -1,0 +1,134 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package allow
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// List is what may be probed. An empty one permits nothing.
+type List struct {
+	entries []entry
+}
+
+// entry permits a URL, or ports of a host.
+type entry struct {
+	// exact is the URL; without it the following count.
+	exact string
+	// host is a name or an address; with suffix, what a name must end in after
+	// at least one more label.
+	host   string
+	suffix bool
+	// port is a number, "*" for all, or "" for the usual one.
+	port string
+}
+
+// anyPort permits all ports of a host.
+const anyPort = "*"
+
+// Load reads a list from a YAML file.
+func Load(path string) (*List, error) {
+	data, err := os.ReadFile(path) //nolint:gosec // the user chose it
+	if err != nil {
+		return nil, fmt.Errorf("reading the allowed targets: %w", err)
+	}
+	list, err := ParseList(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return list, nil
+}
+
+// ParseList reads a list from YAML: strings, each a URL or a host as
+// docs/network-speed.md has them.
+func ParseList(data []byte) (*List, error) {
+	var texts []string
+	if err := yaml.UnmarshalStrict(data, &texts); err != nil {
+		return nil, err
+	}
+	list := &List{}
+	for i, text := range texts {
+		one, err := parseEntry(text)
+		if err != nil {
+			return nil, fmt.Errorf("target %d, %q: %w", i+1, text, err)
+		}
+		list.entries = append(list.entries, one)
+	}
+	return list, nil
+}
+
+func parseEntry(text string) (entry, error) {
+	if strings.Contains(text, "://") {
+		target, err := parseURL(text)
+		return entry{exact: target.String()}, err
+	}
+	one := entry{}
+	text, one.port = cutPort(text)
+	if one.port != "" && one.port != anyPort {
+		if err := checkPort(one.port); err != nil {
+			return entry{}, err
+		}
+	}
+	if rest, found := strings.CutPrefix(text, "*."); found {
+		text, one.suffix = rest, true
+	}
+	if strings.Contains(text, "*") {
+		return entry{}, errors.New("a star stands for the first labels of a name, *.example.com, or for all ports, example.com:*")
+	}
+	var err error
+	one.host, err = parseHost(strings.Trim(text, "[]"))
+	return one, err
+}
+
+// cutPort takes the port off an entry. That of an IPv6 address follows brackets.
+func cutPort(text string) (host, port string) {
+	colon := strings.LastIndexByte(text, ':')
+	if colon < 0 || strings.Count(text, ":") > 1 && !strings.HasSuffix(text[:colon], "]") {
+		return text, ""
+	}
+	return text[:colon], text[colon+1:]
+}
+
+// Empty is true if the list permits nothing.
+func (l *List) Empty() bool { return len(l.entries) == 0 }
+
+// Allows is true if the target may be probed.
+func (l *List) Allows(target Target) bool {
+	for i := range l.entries {
+		if l.entries[i].allows(target) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *entry) allows(target Target) bool {
+	if e.exact != "" {
+		return target.kind == URL && e.exact == target.String()
+	}
+	return e.hasHost(target.host) && e.hasPort(target)
+}
+
+func (e *entry) hasHost(host string) bool {
+	if e.suffix {
+		return strings.HasSuffix(host, "."+e.host)
+	}
+	return host == e.host
+}
+
+func (e *entry) hasPort(target Target) bool {
+	switch e.port {
+	case anyPort:
+		return true
+	case "":
+		return target.port == target.usual
+	default:
+		return target.port == e.port
+	}
+}

@@ -1,0 +1,54 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package share names shares of GPUs, the devices of falldio.com/gpu-percent.
+//
+// A share's ID says which GPU it is of, in the form that NVIDIA's device plugin
+// has for replicas and dcgm-exporter understands: "<UUID>::<number>". So whoever
+// reads IDs can tell a share from a whole GPU, whose ID is its UUID alone,
+// without knowing the resource.
+package share
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// PerGPU is how many shares a GPU has. Each is one percent of it.
+const PerGPU = 100
+
+const separator = "::"
+
+// ID returns the ID of one of a GPU's shares, which are numbered from 0.
+func ID(uuid string, number int) string { return uuid + separator + strconv.Itoa(number) }
+
+// Of returns the GPU of a share, and true. Any other ID stands for itself.
+func Of(id string) (gpu string, isShare bool) {
+	gpu, number, found := strings.Cut(id, separator)
+	if !found || gpu == "" {
+		return id, false
+	}
+	if value, err := strconv.Atoi(number); err != nil || value < 0 || value >= PerGPU {
+		return id, false
+	}
+	return gpu, true
+}
+
+// GPU returns the GPU of a share. Any other ID stands for itself.
+func GPU(id string) string {
+	gpu, _ := Of(id)
+	return gpu
+}
+
+// GPUs returns the GPUs of shares, or whole GPUs, each once and sorted.
+func GPUs(ids []string) []string {
+	gpus := make([]string, 0, min(len(ids), 1))
+	for _, id := range ids {
+		if gpu := GPU(id); len(gpus) == 0 || gpus[len(gpus)-1] != gpu {
+			gpus = append(gpus, gpu) // shares of a GPU mostly follow each other
+		}
+	}
+	slices.Sort(gpus)
+	return slices.Compact(gpus)
+}

@@ -1,0 +1,47 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+var errGPUAmount = errors.New(`must be a whole number of GPUs of at least "1", or a share of one GPU from "0.01" to "0.99"`)
+
+// gpuResource returns what a Pod requests for a spec.gpu-amount: whole GPUs, or
+// the percentage of one for a share. Empty text means one GPU.
+func gpuResource(amount string) (corev1.ResourceName, resource.Quantity, error) {
+	if amount == "" {
+		amount = "1"
+	}
+	name := v1.ResourceGPU
+	if decimals, isShare := strings.CutPrefix(amount, "0."); isShare {
+		name, amount = v1.ResourceGPUPercent, percent(decimals)
+	}
+	count, err := strconv.ParseUint(amount, 10, 16)
+	if err != nil || count == 0 {
+		return "", resource.Quantity{}, errGPUAmount
+	}
+	return name, *resource.NewQuantity(int64(count), resource.DecimalSI), nil
+}
+
+// percent turns the decimals of a share into percent: "5" into "50". Text that
+// is no share stays no number or is 0.
+func percent(decimals string) string {
+	switch len(decimals) {
+	case 1:
+		return decimals + "0"
+	case 2:
+		return decimals
+	default:
+		return ""
+	}
+}

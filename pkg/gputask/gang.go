@@ -1,0 +1,52 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// MinAvailable returns how many Pods of a task must start together, from 1 to
+// all of them.
+func MinAvailable(task *v1.GPUTask) int {
+	replicas := Replicas(task)
+	if task.Spec.MinAvailable == nil || *task.Spec.MinAvailable < 1 {
+		return replicas
+	}
+	return min(int(*task.Spec.MinAvailable), replicas)
+}
+
+// labelGang tells gpu-scheduler which Pods belong together. A task of one Pod
+// leaves it to its template: there, several tasks may make one gang.
+func labelGang(labels map[string]string, task *v1.GPUTask) {
+	if Replicas(task) == 1 {
+		return
+	}
+	labels[v1.LabelPodGroup] = task.Name
+	labels[v1.LabelMinAvailable] = strconv.Itoa(MinAvailable(task))
+}
+
+// podAnnotations adds to the template's annotations where in the network the
+// gang wants to be.
+func podAnnotations(task *v1.GPUTask, template *corev1.PodTemplateSpec) map[string]string {
+	topology := task.Spec.Topology
+	if topology == nil || Replicas(task) == 1 {
+		return template.Annotations
+	}
+	annotations := maps.Clone(template.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[v1.AnnotationTopologyLevel] = topology.Level
+	annotations[v1.AnnotationTopologyMode] = string(topology.Mode)
+	if topology.Mode == "" {
+		annotations[v1.AnnotationTopologyMode] = v1.TopologyPreferred // the schema's default
+	}
+	return annotations
+}

@@ -1,0 +1,69 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// OnlyProgress reports whether a plan does nothing but write down, after the
+// given status, how far the task's Pods are: numbers, nodes, and the words that
+// follow from them. Such a write may wait for the next one without harm: what a
+// plan decides follows from the Pods themselves. A new phase, a failure and a
+// new cause for waiting may not.
+func (p *Plan) OnlyProgress(before *v1.GPUTaskStatus) bool {
+	if len(p.Create) > 0 || len(p.Delete) > 0 || p.DeleteTask {
+		return false
+	}
+	if p.cause != "" && !strings.Contains(before.Message, p.cause) {
+		return false
+	}
+	return onlyProgressInConditions(before.Conditions, p.Status.Conditions) &&
+		equality.Semantic.DeepEqual(withoutProgress(before), withoutProgress(&p.Status))
+}
+
+// withoutProgress returns a copy without the fields that may be late.
+func withoutProgress(status *v1.GPUTaskStatus) v1.GPUTaskStatus {
+	rest := *status
+	rest.Pending, rest.Running, rest.Succeeded, rest.Failed = 0, 0, 0, 0
+	rest.CompletedIndexes, rest.Nodes = "", nil
+	rest.Message, rest.Conditions = "", nil
+	return rest
+}
+
+func onlyProgressInConditions(before, after []metav1.Condition) bool {
+	if len(before) > len(after) {
+		return false
+	}
+	for i := range after {
+		if !isProgress(findCondition(before, after[i].Type), &after[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// isProgress reports whether a condition, nil for an absent one, tells nothing
+// by its change that must be known at once.
+func isProgress(before, after *metav1.Condition) bool {
+	if after.Type == v1.ConditionScheduled && after.Status == metav1.ConditionTrue {
+		return true // the Pods' containers start next
+	}
+	if before == nil || before.Status != after.Status {
+		return false
+	}
+	switch after.Type {
+	case v1.ConditionScheduled, v1.ConditionPodsCreated: // the same cause, in other words
+		return before.Reason == after.Reason
+	case v1.ConditionRunning: // with more Pods or fewer
+		return before.Status == metav1.ConditionTrue || before.Reason == after.Reason
+	default:
+		return before.Reason == after.Reason && before.Message == after.Message
+	}
+}

@@ -1,0 +1,168 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// waitingFor says in one sentence why Pods of the task don't run, the most
+// telling cause first.
+func (d *decision) waitingFor(homeless homelessPods) string {
+	if cause := d.cause(); cause != "" {
+		d.plan.cause = shorten(cause)
+		return cause
+	}
+	if homeless.text != "" {
+		return d.of(homeless.count) + "for a node: " + homeless.text
+	}
+	if text := d.containerTexts(); text != "" {
+		d.plan.cause = shorten(text)
+		return text
+	}
+	return d.of(len(d.members)-len(d.completed)-d.running()) + "to start"
+}
+
+// cause says what holds the task up before its Pods look for nodes.
+func (d *decision) cause() string {
+	switch {
+	case d.Obstacle != nil:
+		return d.Obstacle.Message
+	case d.isRestarting():
+		return d.restartText()
+	default:
+		return ""
+	}
+}
+
+// containerTexts says what the containers of the first Pod wait for of which
+// that is worth saying.
+func (d *decision) containerTexts() string {
+	for i := range d.members {
+		m := &d.members[i]
+		if m.pod == nil || m.state != podPending {
+			continue
+		}
+		if text := containerText(m.pod); text != "" {
+			return fmt.Sprintf("Pod %s: %s", m.pod.Name, text)
+		}
+	}
+	return ""
+}
+
+// isRestarting reports whether the task waits for a new start after a failure.
+func (d *decision) isRestarting() bool {
+	for i := range d.members {
+		if d.awaitsRestart(&d.members[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitsRestart reports whether a member's last attempt failed and the next one
+// has not begun. A member without a Pod whose time has come was lost since.
+func (d *decision) awaitsRestart(m *member) bool {
+	if m.attempt == 0 || d.completed.has(m.index) {
+		return false
+	}
+	if m.pod == nil {
+		return d.backoffLeft(m) > 0
+	}
+	return m.stale
+}
+
+// restartText says why there is a new start and, if it is not yet due, when.
+func (d *decision) restartText() string {
+	text := fmt.Sprintf("%s; restart %d of %d", d.restartCause(), d.status.Restarts, d.backoffLimit())
+	var next time.Duration
+	for i := range d.members {
+		if m := &d.members[i]; d.awaitsRestart(m) {
+			if wait := d.backoffLeft(m); wait > 0 && (next == 0 || wait < next) {
+				next = wait
+			}
+		}
+	}
+	if next == 0 {
+		return text
+	}
+	return text + " at " + d.Now.Add(next).UTC().Format(time.TimeOnly) + " UTC"
+}
+
+// restartCause says which failure a task starts anew after: as the condition
+// Running keeps it or, while enough other Pods run, as the failed Pod shows it.
+func (d *decision) restartCause() string {
+	if running := findCondition(d.status.Conditions, v1.ConditionRunning); running != nil && running.Reason == reasonRestarting {
+		return running.Message
+	}
+	for i := range d.members {
+		if m := &d.members[i]; m.pod != nil && m.stale && m.state == podFailed {
+			return failureOf(m.pod)
+		}
+	}
+	return "a Pod failed"
+}
+
+// of begins a sentence about some of the task's Pods: "waiting " or, in a
+// gang, "2 of 3 Pods wait ".
+func (d *decision) of(some int) string {
+	switch all := len(d.members); {
+	case all == 1:
+		return "waiting "
+	case some == all:
+		return fmt.Sprintf("all %d Pods wait ", all)
+	case some == 1:
+		return fmt.Sprintf("1 of %d Pods waits ", all)
+	default:
+		return fmt.Sprintf("%d of %d Pods wait ", some, all)
+	}
+}
+
+// schedulerText is why the scheduler finds a Pod no node, "" if it has not
+// said. Of kube-scheduler's words it is the first sentence: why the Pod fits
+// nowhere. What follows is about preemption and claims.
+func schedulerText(pod *corev1.Pod) string {
+	condition := podCondition(pod, corev1.PodScheduled)
+	if condition == nil || condition.Status != corev1.ConditionFalse {
+		return ""
+	}
+	message := condition.Message
+	for _, rest := range []string{" preemption: ", " no new claims to deallocate"} {
+		message, _, _ = strings.Cut(message, rest)
+	}
+	return strings.TrimSuffix(strings.TrimSpace(message), ".")
+}
+
+// containerText says what a Pod's containers wait for, if it is worth saying.
+func containerText(pod *corev1.Pod) string {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting := status.State.Waiting
+		if waiting == nil || waiting.Reason == "" || waiting.Reason == "ContainerCreating" || waiting.Reason == "PodInitializing" {
+			continue
+		}
+		if waiting.Message == "" {
+			return waiting.Reason
+		}
+		return waiting.Reason + ": " + waiting.Message
+	}
+	return ""
+}
+
+func nodeText(nodes []string) string {
+	switch {
+	case len(nodes) == 1:
+		return nodes[0]
+	case len(nodes) <= 3:
+		return strings.Join(nodes, ", ")
+	default:
+		return fmt.Sprintf("%s and %d more nodes", nodes[0], len(nodes)-1)
+	}
+}

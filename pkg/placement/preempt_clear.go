@@ -1,0 +1,240 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+)
+
+// clearing makes room for a gang in a scope: member by member, wherever that costs
+// the least for each member that there is room for then.
+type clearing struct {
+	*preemptor
+	pool  *pool
+	scope *Domain
+	// menus are the ways to make room on nodes that are as they were, by request.
+	menus map[*Request]map[*node][]eviction
+	// left is what the limits still allow.
+	left   []int
+	chosen []*unit
+	cost   float64
+	placed []shift
+	// blocked are units that may no longer leave within the limits.
+	blocked []*unit
+	// stamps count the changes of nodes.
+	stamps map[*node]int
+	ways   ways
+}
+
+// way is how room is made on a node: one of its evictions.
+type way struct {
+	node  *node
+	list  []eviction
+	stamp int
+	// each is the cost for each member that there is room for then.
+	each float64
+}
+
+// ways is a heap.
+type ways []way
+
+func (w ways) Len() int { return len(w) }
+func (w ways) Less(i, j int) bool {
+	a, b := &w[i], &w[j]
+	return cmp.Or(
+		cmp.Compare(a.each, b.each), cmp.Compare(a.list[0].cost, b.list[0].cost),
+		cmp.Compare(a.list[0].moves, b.list[0].moves), cmp.Compare(a.node.Name, b.node.Name),
+	) < 0
+}
+func (w ways) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
+func (w *ways) Push(one any) { *w = append(*w, one.(way)) } //nolint:forcetypeassert // only ways are pushed
+func (w *ways) Pop() any {
+	last := (*w)[len(*w)-1]
+	*w = (*w)[:len(*w)-1]
+	return last
+}
+
+// run chooses who leaves, and leaves the cluster as it was.
+func (w *clearing) run(order []demand) (ok bool) {
+	defer w.restore()
+	for _, d := range order {
+		if !w.makeRoom(d) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *clearing) restore() {
+	for _, one := range slices.Backward(w.placed) {
+		w.cluster.shift(one.node, &one.use, -1)
+	}
+	w.cluster.lift(residents(w.chosen), -1)
+	for _, u := range w.chosen {
+		u.out = false
+	}
+	for _, u := range w.blocked {
+		u.movable = true
+	}
+}
+
+// makeRoom finds places for all members of a role.
+func (w *clearing) makeRoom(d demand) bool {
+	nodes := w.nodesOf(w.scope)
+	for _, n := range nodes {
+		w.fill(n, &d)
+	}
+	w.ways = w.ways[:0]
+	if d.count == 0 {
+		return true
+	}
+	for _, n := range nodes {
+		w.push(n, w.menu(n, d.request), d.count)
+	}
+	for d.count > 0 {
+		if w.ways.Len() == 0 {
+			return false
+		}
+		next := heap.Pop(&w.ways).(way) //nolint:forcetypeassert // only ways are pushed
+		list := w.allowed(next.list)
+		switch {
+		case next.stamp != w.stamps[next.node]: // there is a newer one
+		case len(list) == 0:
+			w.push(next.node, w.evictions(next.node, d.request), d.count)
+		case len(list) < len(next.list) || next.each < each(&list[0], d.count):
+			w.push(next.node, list, d.count)
+		case !w.take(&list[0], &d):
+			return false
+		}
+	}
+	return true
+}
+
+// each is the cost of an eviction for each member for which it makes room.
+func each(one *eviction, members int) float64 {
+	return one.cost / float64(max(1, min(one.room, members)))
+}
+
+// push notes how room is made on a node.
+func (w *clearing) push(n *node, list []eviction, members int) {
+	if list = w.allowed(list); len(list) > 0 {
+		heap.Push(&w.ways, way{node: n, list: list, stamp: w.stamps[n], each: each(&list[0], members)})
+	}
+}
+
+// allowed returns the evictions from the first on that the limits allow.
+func (w *clearing) allowed(list []eviction) []eviction {
+	for i := range list {
+		if w.allows(&list[i]) {
+			return list[i:]
+		}
+	}
+	return nil
+}
+
+func (w *clearing) allows(one *eviction) bool {
+	if len(w.left) == 0 {
+		return true
+	}
+	left := slices.Clone(w.left)
+	for _, u := range one.units {
+		w.pool.use(u, left)
+	}
+	return len(left) == 0 || slices.Min(left) >= 0
+}
+
+// menu returns the ways to make room on a node.
+func (w *clearing) menu(n *node, r *Request) []eviction {
+	if w.stamps[n] > 0 || len(w.blocked) > 0 {
+		return w.evictions(n, r)
+	}
+	if w.menus[r] == nil {
+		w.menus[r] = map[*node][]eviction{}
+	}
+	list, known := w.menus[r][n]
+	if !known {
+		list = w.pool.evictions(n, r)
+		w.menus[r][n] = list
+	}
+	return list
+}
+
+// evictions finds the ways to make room on a node as it is now.
+func (w *clearing) evictions(n *node, r *Request) []eviction {
+	for i := range w.pool.on[n] {
+		u := w.pool.on[n][i].unit
+		if u.movable && !u.out && !w.pool.within(w.pool.about[u.index].claims, w.left) {
+			u.movable = false
+			w.blocked = append(w.blocked, u)
+		}
+	}
+	return w.pool.evictions(n, r)
+}
+
+// take lets units leave and places members where there is room then. It fails if
+// that costs more than the best way known.
+func (w *clearing) take(one *eviction, d *demand) bool {
+	for _, u := range one.units {
+		w.cost += w.pool.about[u.index].cost
+		w.pool.use(u, w.left)
+		u.out = true
+		w.chosen = append(w.chosen, u)
+	}
+	gone := residents(one.units)
+	w.cluster.lift(gone, 1)
+	if w.best != nil && w.cost > w.best.sum {
+		return false
+	}
+	var again []*node
+	for i := range gone {
+		if n := gone[i].node; !slices.Contains(again, n) {
+			again = append(again, n)
+		}
+	}
+	for _, n := range again {
+		if w.stamps[n]++; w.scope.has(n) && d.count > 0 {
+			w.fill(n, d)
+			w.push(n, w.evictions(n, d.request), d.count)
+		}
+	}
+	return true
+}
+
+// fill places as many members on a node as it can.
+func (w *clearing) fill(n *node, d *demand) {
+	for d.count > 0 && n.state.fit(d.request) == Fits {
+		place := w.cluster.tightest(n, d.request)
+		w.cluster.shift(n, &place.Use, 1)
+		w.placed = append(w.placed, shift{node: n, use: place.Use, sign: 1})
+		w.stamps[n]++
+		d.count--
+	}
+}
+
+// residents returns the Pods of units.
+func residents(units []*unit) []resident {
+	var list []resident
+	for _, u := range units {
+		list = append(list, u.pods...)
+	}
+	return list
+}
+
+// lift takes Pods away from where they run (sign 1) or puts them back (-1), node by
+// node: a node finds its State once.
+func (c *Cluster) lift(pods []resident, sign int) {
+	changed := make(map[*node]bool, min(len(pods), len(c.nodes)))
+	for i := range pods {
+		pods[i].node.take(&pods[i].pod.Use, -sign)
+		changed[pods[i].node] = true
+	}
+	for i := range pods {
+		if n := pods[i].node; changed[n] {
+			changed[n] = false
+			c.resettle(n, n.state)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+)
+
+// Cards are the names of a node's GPUs, by the index by which the engine knows
+// them. A node without a node agent has none.
+type Cards struct {
+	uuids   []string
+	indices map[string]int
+}
+
+func newCards(uuids []string) Cards {
+	cards := Cards{uuids: uuids, indices: make(map[string]int, len(uuids))}
+	for i, uuid := range uuids {
+		cards.indices[uuid] = i
+	}
+	return cards
+}
+
+// Assigned returns the indices of the cards that a Pod has by its annotation; known
+// is false if it does not say, or names a card that the node does not list.
+func (c Cards) Assigned(pod *corev1.Pod) (indices []int, known bool) {
+	text := pod.Annotations[inventory.AssignmentAnnotation]
+	if text == "" {
+		return nil, false
+	}
+	assignment, err := inventory.ParseAssignment(text)
+	if err != nil {
+		return nil, false
+	}
+	has := map[int]bool{}
+	for _, resources := range assignment.Containers {
+		for _, uuid := range append(resources[string(v1.ResourceGPU)], resources[string(v1.ResourceGPUPercent)]...) {
+			index, listed := c.indices[uuid]
+			if !listed {
+				return nil, false
+			}
+			if !has[index] {
+				has[index] = true
+				indices = append(indices, index)
+			}
+		}
+	}
+	return indices, len(indices) > 0
+}
+
+// Assignment returns the annotation that gives a Pod these cards; empty if the
+// node's cards have no names or the Pod wants none. Each container gets those
+// that it asks for, in order; a share comes from the first.
+func (c Cards) Assignment(pod *corev1.Pod, indices []int) (string, error) {
+	if len(indices) == 0 || len(c.uuids) == 0 {
+		return "", nil
+	}
+	assignment := inventory.Assignment{}
+	next := 0
+	for i := range pod.Spec.Containers {
+		next += c.give(&assignment, &pod.Spec.Containers[i], indices[min(next, len(indices)):], indices[0])
+	}
+	for i := range pod.Spec.InitContainers {
+		// The kubelet lets containers have what init containers had before them.
+		c.give(&assignment, &pod.Spec.InitContainers[i], indices, indices[0])
+	}
+	if assignment.Containers == nil {
+		return "", nil
+	}
+	return assignment.String()
+}
+
+// give assigns a container its cards and returns how many whole ones it took.
+func (c Cards) give(assignment *inventory.Assignment, container *corev1.Container, left []int, shared int) int {
+	if quantity(container.Resources.Requests, v1.ResourceGPUPercent) > 0 {
+		assignment.Add(container.Name, string(v1.ResourceGPUPercent), c.uuids[shared])
+		return 0
+	}
+	count := min(int(quantity(container.Resources.Requests, v1.ResourceGPU)), len(left))
+	for _, index := range left[:count] {
+		assignment.Add(container.Name, string(v1.ResourceGPU), c.uuids[index])
+	}
+	return count
+}

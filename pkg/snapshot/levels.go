@@ -1,0 +1,74 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// Level is a kind of domain that nodes are in, and the label of nodes that names
+// the domain.
+type Level struct {
+	Name      string
+	NodeLabel string
+}
+
+// Levels are ordered from the widest to the narrowest: zones, racks, leaves.
+type Levels []Level
+
+// DefaultLevels are those of a cluster of which nothing is known.
+func DefaultLevels() Levels {
+	return Levels{
+		{Name: "zone", NodeLabel: "topology.kubernetes.io/zone"},
+		{Name: "rack", NodeLabel: v1.GroupName + "/rack"},
+		{Name: "leaf", NodeLabel: v1.LabelLeaf},
+	}
+}
+
+// Number returns the level's number as package placement counts, from 1. An
+// error names the levels that there are.
+func (l Levels) Number(name string) (int, error) {
+	index := slices.IndexFunc(l, func(level Level) bool { return level.Name == name })
+	if index < 0 {
+		return 0, fmt.Errorf("there is no topology level %q, the levels are %s", name, l.names())
+	}
+	return index + 1, nil
+}
+
+func (l Levels) names() []string {
+	names := make([]string, len(l))
+	for i := range l {
+		names[i] = l[i].Name
+	}
+	return names
+}
+
+// unnamed is the domain of nodes that lack the label of a level but have that of
+// a narrower one: clusters of one zone need not label it.
+const unnamed = "-"
+
+// PlainDomains leaves the levels without a name out of the domains that a text
+// names: "rack-1/leaf-3", not "-/rack-1/leaf-3". No label ends in a hyphen.
+func PlainDomains(text string) string { return strings.ReplaceAll(text, unnamed+"/", "") }
+
+// path returns the domains that a node with these labels is in, from the widest.
+// It ends at the narrowest level that the node has a label of: a node of no leaf
+// is not in the same leaf as another one of none.
+func (l Levels) path(labels map[string]string) []string {
+	var path []string
+	for i, level := range l {
+		if labels[level.NodeLabel] == "" {
+			continue
+		}
+		for len(path) < i {
+			path = append(path, unnamed)
+		}
+		path = append(path, labels[level.NodeLabel])
+	}
+	return path
+}

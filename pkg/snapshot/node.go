@@ -1,0 +1,106 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+const bytesPerMiB = 1 << 20
+
+// NodeView says how Nodes are looked at.
+type NodeView struct {
+	Levels Levels
+	// Keys are the labels that selectors of Pods look at. See Selector.LabelKeys.
+	Keys map[string]bool
+}
+
+// Node returns what a Node is to the engine, and its cards. An inventory that
+// can't be read is an error; the node is then described without GPUs.
+func (v *NodeView) Node(node *corev1.Node) (placement.Node, Cards, error) {
+	described := placement.Node{
+		Name:    node.Name,
+		CPU:     node.Status.Allocatable.Cpu().MilliValue(),
+		Memory:  node.Status.Allocatable.Memory().Value() / bytesPerMiB,
+		Slots:   int(node.Status.Allocatable.Pods().Value()),
+		Model:   node.Labels[v1.LabelGPUModel],
+		Pool:    node.Labels[v1.LabelNodePool],
+		Domains: v.Levels.path(node.Labels),
+		Traits:  v.traits(node),
+		Closed:  node.Spec.Unschedulable,
+	}
+	gpus, cards, err := gpusOf(node)
+	if err != nil {
+		return described, Cards{}, fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	described.GPUs = gpus
+	return described, cards, nil
+}
+
+// gpusOf returns a node's GPUs as the agent lists them or, without an agent, as
+// many as the kubelet offers.
+func gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
+	text := node.Annotations[inventory.Annotation]
+	if text == "" {
+		return anonymous(node), Cards{}, nil
+	}
+	listed, err := inventory.Parse(text)
+	if err != nil {
+		return nil, Cards{}, err
+	}
+	offered := offers(node)
+	gpus := make([]placement.GPU, len(listed.GPUs))
+	uuids := make([]string, len(listed.GPUs))
+	for i := range listed.GPUs {
+		gpu := &listed.GPUs[i]
+		gpus[i] = placement.GPU{
+			Memory: gpu.MemoryMiB, Group: orNone(gpu.NVLinkGroup), NUMA: orNone(gpu.NUMANode),
+			Broken: gpu.Health != inventory.Healthy || !offered,
+		}
+		uuids[i] = gpu.UUID
+	}
+	return gpus, newCards(uuids), nil
+}
+
+// offers is true if the kubelet has GPUs to give: an agent that has listed them
+// may not have registered them yet, or no more.
+func offers(node *corev1.Node) bool {
+	return quantity(node.Status.Allocatable, v1.ResourceGPU) > 0 || quantity(node.Status.Allocatable, v1.ResourceGPUPercent) > 0
+}
+
+// anonymous returns the GPUs of a node that only says how many it has.
+func anonymous(node *corev1.Node) []placement.GPU {
+	count := min(quantity(node.Status.Allocatable, v1.ResourceGPU), placement.MaxCards)
+	memory, err := strconv.ParseInt(node.Labels[v1.LabelGPUMemory], 10, 64)
+	if err != nil || memory < 0 {
+		memory = 0 // unknown: only those who ask for no memory get it
+	}
+	gpus := make([]placement.GPU, count)
+	for i := range gpus {
+		gpus[i] = placement.GPU{Memory: memory, Group: -1, NUMA: -1}
+	}
+	return gpus
+}
+
+func orNone(index *int) int {
+	if index == nil {
+		return -1
+	}
+	return *index
+}
+
+func quantity(list corev1.ResourceList, name corev1.ResourceName) int64 {
+	amount := list[name]
+	return amount.Value()
+}
+
+// PoolLabel is the label of nodes that names their pool.
+const PoolLabel = v1.LabelNodePool

@@ -1,0 +1,112 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// Selector is a Pod's node selector, required node affinity and tolerations,
+// without what a placement.Shape says itself.
+type Selector struct {
+	key      string
+	keys     []string
+	affinity nodeaffinity.RequiredNodeAffinity
+	// tolerations are the Pod's.
+	tolerations []corev1.Toleration
+}
+
+var _ placement.Selector = (*Selector)(nil)
+
+// criteria is what identifies a Selector.
+type criteria struct {
+	NodeSelector map[string]string         `json:"nodeSelector,omitempty"`
+	Terms        []corev1.NodeSelectorTerm `json:"terms,omitempty"`
+	Tolerations  []corev1.Toleration       `json:"tolerations,omitempty"`
+}
+
+func newSelector(c criteria) (*Selector, error) {
+	key, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("node selector: %w", err)
+	}
+	s := &Selector{key: string(key), keys: c.labelKeys(), tolerations: c.Tolerations, affinity: nodeaffinity.GetRequiredNodeAffinity(c.pod())}
+	return s, nil
+}
+
+// pod returns a Pod that has just the criteria.
+func (c *criteria) pod() *corev1.Pod {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeSelector: c.NodeSelector}}
+	if len(c.Terms) > 0 {
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: c.Terms},
+		}}
+	}
+	return pod
+}
+
+func (c *criteria) labelKeys() []string {
+	keys := map[string]bool{}
+	for key := range c.NodeSelector {
+		keys[key] = true
+	}
+	for i := range c.Terms {
+		for _, expression := range c.Terms[i].MatchExpressions {
+			keys[expression.Key] = true
+		}
+		for _, field := range c.Terms[i].MatchFields {
+			keys[field.Key] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+// Key implements placement.Selector.
+func (s *Selector) Key() string { return s.key }
+
+// String is for messages; empty for a Pod that only has tolerations.
+func (s *Selector) String() string {
+	if len(s.keys) == 0 {
+		return ""
+	}
+	return "on nodes selected by " + strings.Join(s.keys, ", ")
+}
+
+// LabelKeys are the labels of nodes that it looks at, sorted; metadata.name
+// stands for the node's name. A NodeView needs to know them.
+func (s *Selector) LabelKeys() []string { return s.keys }
+
+// Admits implements placement.Selector.
+func (s *Selector) Admits(text string) placement.Reason {
+	var t traits
+	if text != "" {
+		if err := json.Unmarshal([]byte(text), &t); err != nil {
+			return placement.OtherLabels // not ours
+		}
+	}
+	node := t.node()
+	if matches, err := s.affinity.Match(node); err != nil || !matches {
+		return placement.OtherLabels
+	}
+	if _, untolerated := schedulingv1.FindMatchingUntoleratedTaint(klog.Background(), t.Taints, s.tolerations, nil, false); untolerated {
+		return placement.Tainted
+	}
+	return placement.Fits
+}
+
+func compareTolerations(a, b *corev1.Toleration) int {
+	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
+}

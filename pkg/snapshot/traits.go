@@ -1,0 +1,63 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// nodeNameKey stands for the node's name among the keys: node affinity may match
+// it as a field.
+const nodeNameKey = "metadata.name"
+
+// traits is what selectors look at, beside what the engine knows itself.
+type traits struct {
+	Name   string            `json:"name,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Taints []corev1.Taint    `json:"taints,omitempty"`
+}
+
+// traits returns the text of a node's traits. Nodes that selectors can't tell
+// apart have the same.
+func (v *NodeView) traits(node *corev1.Node) string {
+	t := traits{}
+	if v.Keys[nodeNameKey] {
+		t.Name = node.Name
+	}
+	for key := range v.Keys {
+		if value, labelled := node.Labels[key]; labelled {
+			if t.Labels == nil {
+				t.Labels = map[string]string{}
+			}
+			t.Labels[key] = value
+		}
+	}
+	for _, taint := range node.Spec.Taints {
+		if taint.Effect == corev1.TaintEffectPreferNoSchedule || isCordon(taint) {
+			continue
+		}
+		t.Taints = append(t.Taints, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
+	}
+	if t.Name == "" && t.Labels == nil && t.Taints == nil {
+		return ""
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return "" // strings can always be encoded
+	}
+	return string(text)
+}
+
+// isCordon is true for the taint that comes with spec.unschedulable, which the
+// engine knows as a closed node.
+func isCordon(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeUnschedulable }
+
+// node returns a Node that has just the traits.
+func (t *traits) node() *corev1.Node {
+	node := &corev1.Node{}
+	node.Name, node.Labels, node.Spec.Taints = t.Name, t.Labels, t.Taints
+	return node
+}

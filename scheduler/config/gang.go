@@ -1,0 +1,143 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// GangPlugin is the plugin that GangArgs are for.
+const GangPlugin = "GPUGang"
+
+// GangArgs are the arguments of plugin GPUGang. All profiles of a process have the
+// same.
+type GangArgs struct {
+	TypeMeta `json:",inline"`
+	// TopologyLevels map the levels that gangs name to labels of nodes, from the
+	// widest to the narrowest.
+	TopologyLevels []TopologyLevel `json:"topologyLevels,omitempty"`
+	// NodePools confine the scheduler to nodes of these pools (label
+	// falldio.com/node-pool). Several schedulers with different pools may run side
+	// by side. Without any it uses all nodes.
+	NodePools []string `json:"nodePools,omitempty"`
+	// PermitTimeoutSeconds is how long a member of a gang waits at the barrier for
+	// the others, at most. Usually that takes milliseconds.
+	PermitTimeoutSeconds int `json:"permitTimeoutSeconds,omitempty"`
+	// MaxRefusals is how many nodes on which there is room may refuse members of a
+	// gang in a row, before it has to wait.
+	MaxRefusals int `json:"maxRefusals,omitempty"`
+	// PartialGangTimeoutSeconds is after which time the Pods of a gang are evicted
+	// of which some have a node, but fewer than have to, and the others wait.
+	PartialGangTimeoutSeconds int `json:"partialGangTimeoutSeconds,omitempty"`
+	// StarvationSeconds is after which time of waiting the nodes on which a gang
+	// will fit are kept from younger Pods of no higher priority; one gang at a
+	// time. 0 is never.
+	StarvationSeconds int `json:"starvationSeconds,omitempty"`
+	// ClaimSeconds is for how long nodes are kept so, and nodes for which others
+	// were preempted.
+	ClaimSeconds int `json:"claimSeconds,omitempty"`
+	// ExplainPeriodSeconds is how often what a Pod waits for is written anew.
+	ExplainPeriodSeconds int `json:"explainPeriodSeconds,omitempty"`
+}
+
+// TopologyLevel is a level and its label.
+type TopologyLevel struct {
+	Name      string `json:"name"`
+	NodeLabel string `json:"nodeLabel"`
+}
+
+// DefaultGangArgs returns the defaults.
+func DefaultGangArgs() *GangArgs {
+	args := &GangArgs{
+		PermitTimeoutSeconds: 60, MaxRefusals: 5, PartialGangTimeoutSeconds: 600,
+		StarvationSeconds: 60, ClaimSeconds: 600, ExplainPeriodSeconds: 10,
+	}
+	for _, level := range snapshot.DefaultLevels() {
+		args.TopologyLevels = append(args.TopologyLevels, TopologyLevel(level))
+	}
+	return args
+}
+
+// DecodeGang reads the arguments of plugin GPUGang. Lists that are given replace
+// the default.
+func DecodeGang(object runtime.Object) (*GangArgs, error) {
+	defaults := DefaultGangArgs()
+	args := DefaultGangArgs()
+	args.TopologyLevels = nil
+	if err := Decode(GangPlugin, object, args); err != nil {
+		return nil, err
+	}
+	if args.TopologyLevels == nil {
+		args.TopologyLevels = defaults.TopologyLevels
+	}
+	if err := args.validate().ToAggregate(); err != nil {
+		return nil, fmt.Errorf("arguments of plugin %s: %w", GangPlugin, err)
+	}
+	return args, nil
+}
+
+func (a *GangArgs) validate() field.ErrorList {
+	var errs field.ErrorList
+	names := map[string]bool{}
+	for i, level := range a.TopologyLevels {
+		path := field.NewPath("topologyLevels").Index(i)
+		if names[level.Name] {
+			errs = append(errs, field.Duplicate(path.Child("name"), level.Name))
+		}
+		names[level.Name] = true
+		errs = append(errs, invalid(path.Child("name"), level.Name, validation.IsDNS1123Label(level.Name))...)
+		errs = append(errs, invalid(path.Child("nodeLabel"), level.NodeLabel, validation.IsQualifiedName(level.NodeLabel))...)
+	}
+	for i, pool := range a.NodePools {
+		path := field.NewPath("nodePools").Index(i)
+		if pool == "" {
+			errs = append(errs, field.Required(path, "the name of a node pool"))
+		}
+		errs = append(errs, invalid(path, pool, validation.IsValidLabelValue(pool))...)
+	}
+	for _, bound := range []struct {
+		name            string
+		value, from, to int
+	}{
+		// The framework lets nobody wait at Permit for longer than 15 minutes.
+		{"permitTimeoutSeconds", a.PermitTimeoutSeconds, 1, 900},
+		{"maxRefusals", a.MaxRefusals, 0, 1000},
+		{"partialGangTimeoutSeconds", a.PartialGangTimeoutSeconds, 1, 1 << 30},
+		{"starvationSeconds", a.StarvationSeconds, 0, 1 << 30},
+		{"claimSeconds", a.ClaimSeconds, 1, 1 << 30},
+		{"explainPeriodSeconds", a.ExplainPeriodSeconds, 0, 1 << 30},
+	} {
+		if bound.value < bound.from || bound.value > bound.to {
+			errs = append(errs, field.Invalid(field.NewPath(bound.name), bound.value, fmt.Sprintf("must be from %d to %d", bound.from, bound.to)))
+		}
+	}
+	return errs
+}
+
+func invalid(path *field.Path, value string, problems []string) field.ErrorList {
+	var errs field.ErrorList
+	for _, problem := range problems {
+		errs = append(errs, field.Invalid(path, value, problem))
+	}
+	return errs
+}
+
+// Levels are the levels of topology.
+func (a *GangArgs) Levels() snapshot.Levels {
+	levels := make(snapshot.Levels, len(a.TopologyLevels))
+	for i, level := range a.TopologyLevels {
+		levels[i] = snapshot.Level(level)
+	}
+	return levels
+}
+
+// Seconds converts.
+func Seconds(seconds int) time.Duration { return time.Duration(seconds) * time.Second }

@@ -1,0 +1,138 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package devices is the kube-scheduler plugin GPUDevices: it keeps Pods off nodes
+// and GPUs that are not for them, and binds each Pod with the names of its cards.
+package devices
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	resourcehelper "k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/planner"
+)
+
+// Name is the plugin's name.
+const Name = config.DevicesPlugin
+
+const bytesPerMiB = 1 << 20
+
+// Plugin is GPUDevices of one profile.
+type Plugin struct {
+	shared *planner.Shared
+	handle fwk.Handle
+}
+
+var (
+	_ fwk.PreFilterPlugin = (*Plugin)(nil)
+	_ fwk.FilterPlugin    = (*Plugin)(nil)
+	_ fwk.BindPlugin      = (*Plugin)(nil)
+	_ fwk.SignPlugin      = (*Plugin)(nil)
+)
+
+// Factory returns what makes the plugin for each profile.
+func Factory(shared *planner.Shared) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return func(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		args, err := config.DecodeDevices(object)
+		if err != nil {
+			return nil, err
+		}
+		shared.SetPlacement(handle.ProfileName(), args.Placement)
+		return &Plugin{shared: shared, handle: handle}, nil
+	}
+}
+
+// Name implements fwk.Plugin.
+func (p *Plugin) Name() string { return Name }
+
+// PreFilter implements fwk.PreFilterPlugin: most Pods without GPUs need no Filter.
+func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	plans := p.shared.Get()
+	if plans == nil || !gangs.Concerns(pod) && !plans.Confined() && !plans.HasClaims() {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return nil, nil
+}
+
+// PreFilterExtensions implements fwk.PreFilterPlugin.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter implements fwk.FilterPlugin. The framework may ask for nodes that PreFilter
+// has ruled out: nominated ones, and those of a batch.
+func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+	node := info.Node()
+	cycle := planner.CycleOf(state)
+	switch {
+	case cycle == nil:
+		return p.filterOther(pod, info)
+	case cycle.Node != "":
+		if cycle.Node != node.Name {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the Pod's seat is on another node")
+		}
+	default:
+		if _, fits := cycle.Order[node.Name]; !fits {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no room for the Pod's GPUs")
+		}
+	}
+	return nil
+}
+
+// filterOther keeps Pods that are not ours off what is not for them: nodes of
+// others' pools, and CPU and memory that seats hold.
+func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+	plans := p.shared.Get()
+	if !plans.Owns(info.Node()) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the node is in a pool of another scheduler")
+	}
+	claim := plans.Claims(info.Node().Name)
+	if claim == nil {
+		return nil
+	}
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	used, all := info.GetRequested(), info.GetAllocatable()
+	if used.GetMilliCPU()+claim.CPU+requests.Cpu().MilliValue() > all.GetMilliCPU() ||
+		used.GetMemory()+claim.Memory*bytesPerMiB+requests.Memory().Value() > all.GetMemory() ||
+		len(info.GetPods())+claim.Pods+1 > all.GetAllowedPodNumber() {
+		return fwk.NewStatus(fwk.Unschedulable, "what is free is held for a gang that starts just now")
+	}
+	return nil
+}
+
+// Bind implements fwk.BindPlugin: the API server writes the Binding's annotations
+// into the Pod, so that telling the node its cards costs no further write.
+func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if planner.CycleOf(state) == nil {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+	text, err := p.shared.Get().Assignment(pod)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if text != "" {
+		binding.Annotations = map[string]string{inventory.AssignmentAnnotation: text}
+	}
+	if err := p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return fwk.AsStatus(err)
+	}
+	return nil
+}
+
+// SignPod implements fwk.SignPlugin. Pods without GPUs are no different for it.
+func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if gangs.Concerns(pod) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "GPUs are given to each Pod by itself")
+	}
+	return nil, nil
+}

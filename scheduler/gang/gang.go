@@ -1,0 +1,163 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gang is the kube-scheduler plugin GPUGang: it decides when a Pod's turn
+// comes, plans its gang, steers each member to its seat, and binds all of them at
+// once.
+package gang
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/planner"
+)
+
+// Name is the plugin's name.
+const Name = config.GangPlugin
+
+// Plugin is GPUGang of one profile.
+type Plugin struct {
+	planner *planner.Planner
+	shared  *planner.Shared
+	profile string
+}
+
+var (
+	_ fwk.QueueSortPlugin   = (*Plugin)(nil)
+	_ fwk.PreEnqueuePlugin  = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
+	_ fwk.ReservePlugin     = (*Plugin)(nil)
+	_ fwk.PermitPlugin      = (*Plugin)(nil)
+	_ fwk.SignPlugin        = (*Plugin)(nil)
+)
+
+// Factory returns what makes the plugin for each profile.
+func Factory(shared *planner.Shared) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return func(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		args, err := config.DecodeGang(object)
+		if err != nil {
+			return nil, err
+		}
+		plans, err := shared.Planner(ctx, args, handle)
+		if err != nil {
+			return nil, err
+		}
+		return &Plugin{planner: plans, shared: shared, profile: handle.ProfileName()}, nil
+	}
+}
+
+// Name implements fwk.Plugin.
+func (p *Plugin) Name() string { return Name }
+
+// Less implements fwk.QueueSortPlugin: by priority, then by age of the gang, its
+// members beside each other. Other Pods are as old as their last attempt, as in
+// kube-scheduler.
+func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
+	return p.rank(a).Compare(p.rank(b)) < 0
+}
+
+func (p *Plugin) rank(queued fwk.QueuedPodInfo) gangs.Rank {
+	return p.planner.RankOf(queued.GetPodInfo().GetPod(), queued.GetTimestamp())
+}
+
+// PreEnqueue implements fwk.PreEnqueuePlugin.
+func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if why := p.planner.Gate(pod); why != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	return nil
+}
+
+// PreFilter implements fwk.PreFilterPlugin. In the leader's cycle it plans for the
+// whole gang; in those of the others it only tells them their node.
+func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if !gangs.Concerns(pod) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	decision := p.planner.Decide(pod, nodes, p.shared.Scored(p.profile))
+	(&planner.Cycle{Decision: decision}).Write(state)
+	switch {
+	case decision.Wrong != "" || decision.Waits != "":
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, decision.Wrong+decision.Waits)
+	case decision.Node != "":
+		return &fwk.PreFilterResult{NodeNames: sets.New(decision.Node)}, nil
+	}
+	return nil, nil
+}
+
+// PreFilterExtensions implements fwk.PreFilterPlugin.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// PostFilter implements fwk.PostFilterPlugin. DefaultPreemption, which looks at one
+// Pod at a time, is not asked for our Pods.
+func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	cycle := planner.CycleOf(state)
+	switch {
+	case cycle == nil:
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	case cycle.Node != "":
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.planner.Refuse(pod.UID, cycle.Node))
+	case cycle.Wrong != "" || cycle.Order != nil:
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	}
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+p.planner.Preempt(pod))
+}
+
+// Reserve implements fwk.ReservePlugin. A Pod whose node was scored takes its seat.
+func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	cycle := planner.CycleOf(state)
+	if cycle == nil || cycle.Order == nil {
+		return nil
+	}
+	if err := p.planner.Reserve(pod, node); err != nil {
+		return fwk.NewStatus(fwk.Unschedulable, err.Error())
+	}
+	return nil
+}
+
+// Unreserve implements fwk.ReservePlugin.
+func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ string) {
+	if planner.CycleOf(state) != nil {
+		p.planner.Withdraw(pod.UID)
+	}
+}
+
+// Permit implements fwk.PermitPlugin.
+func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
+	if planner.CycleOf(state) == nil {
+		return nil, 0
+	}
+	wait, err := p.planner.Barrier(pod.UID)
+	switch {
+	case err != nil:
+		return fwk.NewStatus(fwk.Unschedulable, err.Error()), 0
+	case wait:
+		return fwk.NewStatus(fwk.Wait), p.planner.PermitTimeout()
+	}
+	return nil, 0
+}
+
+// EventsToRegister implements fwk.EnqueueExtensions. The planner itself wakes those
+// that wait, one for each gang, without the queue's backoff.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return nil, nil
+}
+
+// SignPod implements fwk.SignPlugin: our Pods are not alike, each has its own seat.
+func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if gangs.Concerns(pod) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("plugin %s places each Pod by itself", Name))
+	}
+	return nil, nil
+}

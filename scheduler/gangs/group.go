@@ -1,0 +1,156 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// Group is a gang, or a Pod that is alone. Its exported fields never change.
+type Group struct {
+	// Key is the gang's name with its namespace, or the Pod's UID.
+	Key string
+	// Alone is true for a Pod that is in no gang.
+	Alone bool
+	// Since is when the oldest member was created that was there when the group
+	// became known. It is the group's place among those of equal priority.
+	Since time.Time
+
+	members map[types.UID]*Member
+	// saidBefore and wrong cache what the members say; see said.
+	saidBefore *snapshot.GangLabels
+	wrong      error
+	// bound counts the members that have a node.
+	bound  int
+	leader *Member
+	plan   *plan
+	// failedAt is when the last attempt began that found no place, firstFailure
+	// when the first one since the last success did.
+	failedAt, firstFailure time.Time
+	// retryAt is when the next attempt may be made. lookedAt is when the group was
+	// queued for one.
+	retryAt, lookedAt time.Time
+	// refused are nodes that took no member though there was room, and refusals
+	// how often that happened in a row.
+	refused  map[string]bool
+	refusals int
+	// partial is since when fewer than the minimum have a node, but some.
+	partial time.Time
+}
+
+// plan is a set of seats that has not been reached by all yet.
+type plan struct {
+	number  uint64
+	members []*Member
+	// missing is how many have not come to the barrier.
+	missing int
+}
+
+// said is what the gang's members say about it. They should agree; the smallest
+// minimum counts, as the last members of a gang whose others have ended can't wait
+// for those.
+func (g *Group) said() (*snapshot.GangLabels, error) {
+	if g.saidBefore == nil && g.wrong == nil {
+		g.saidBefore = &snapshot.GangLabels{Name: g.Key, Min: 1}
+		first := true
+		for _, m := range g.members {
+			g.hear(m, first)
+			first = false
+		}
+	}
+	return g.saidBefore, g.wrong
+}
+
+// hear adds what one more member says.
+func (g *Group) hear(m *Member, first bool) {
+	switch {
+	case g.wrong != nil || g.Alone:
+	case first:
+		said := *m.said
+		g.saidBefore = &said
+	case g.saidBefore.Level != m.said.Level || g.saidBefore.Required != m.said.Required:
+		g.wrong = fmt.Errorf("Pod %s: its topology annotations differ from those of others of its gang %s", m.Pod.Name, g.Key)
+	default:
+		g.saidBefore.Min = min(g.saidBefore.Min, m.said.Min)
+	}
+}
+
+// join adds a member.
+func (g *Group) join(m *Member) {
+	if g.saidBefore != nil {
+		g.hear(m, len(g.members) == 0)
+	}
+	g.members[m.UID()] = m
+	if m.bound() {
+		g.bound++
+	}
+}
+
+// drop removes a member.
+func (g *Group) drop(m *Member) {
+	g.saidBefore, g.wrong = nil, nil
+	delete(g.members, m.UID())
+	if m.bound() {
+		g.bound--
+	}
+}
+
+// complete is true if enough members exist. Those of a gang that runs already are
+// not counted: the others may have ended.
+func (g *Group) complete() bool {
+	said, err := g.said()
+	if err != nil {
+		return true // the leader's turn tells what is wrong
+	}
+	if len(g.members) < said.Min && g.bound == 0 {
+		return false // the usual case, at no cost
+	}
+	staying, waiting := g.count()
+	return staying > 0 || waiting >= said.Min
+}
+
+// count returns how many members have a node, or a seat, and stay, and how many
+// need one.
+func (g *Group) count() (staying, waiting int) {
+	for _, m := range g.members {
+		switch {
+		case m.stays() || m.seat != nil:
+			staying++
+		case m.waiting():
+			waiting++
+		}
+	}
+	return staying, waiting
+}
+
+// waitingMembers are those that need a seat, in order.
+func (g *Group) waitingMembers() []*Member {
+	var list []*Member
+	for _, m := range g.members {
+		if m.waiting() {
+			list = append(list, m)
+		}
+	}
+	slices.SortFunc(list, compareMembers)
+	return list
+}
+
+// elect finds the member that is queued for the gang.
+func (g *Group) elect() {
+	if g.leader != nil && g.leader.group == g && g.leader.waiting() {
+		return
+	}
+	g.leader = nil
+	for _, m := range g.members {
+		if m.waiting() && (g.leader == nil || compareMembers(m, g.leader) < 0) {
+			g.leader = m
+		}
+	}
+}

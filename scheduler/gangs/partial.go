@@ -1,0 +1,73 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Partial returns the Pods of gangs of which, for too long, some but too few have
+// a node while others wait: their places help nobody. Each gang is returned once,
+// and again if that did not help.
+func (r *Registry) Partial(now time.Time) []*corev1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var stuck []*corev1.Pod
+	for _, g := range r.groups {
+		if g.Alone || !g.isPartial() {
+			g.partial = time.Time{}
+			continue
+		}
+		if g.partial.IsZero() {
+			g.partial = now
+		}
+		if now.Sub(g.partial) < r.timing.Partial {
+			continue
+		}
+		g.partial = now
+		for _, m := range g.members {
+			if m.bound() && m.Pod.DeletionTimestamp == nil {
+				stuck = append(stuck, m.Pod)
+			}
+		}
+	}
+	return stuck
+}
+
+func (g *Group) isPartial() bool {
+	if g.bound == 0 || len(g.members) == g.bound {
+		return false // the usual cases, at no cost
+	}
+	said, err := g.said()
+	staying, waiting := g.count()
+	return err == nil && staying > 0 && waiting > 0 && staying < said.Min
+}
+
+// Counts are how many gangs, without Pods that are alone, are in which state.
+type Counts struct {
+	Gathering, Waiting, Planned, Running int
+}
+
+// Count returns how many gangs are in which state.
+func (r *Registry) Count() Counts {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	counts := Counts{}
+	for _, g := range r.groups {
+		switch {
+		case g.Alone:
+		case g.plan != nil:
+			counts.Planned++
+		case g.bound > 0:
+			counts.Running++
+		case g.complete():
+			counts.Waiting++
+		default:
+			counts.Gathering++
+		}
+	}
+	return counts
+}

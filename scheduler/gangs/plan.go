@@ -1,0 +1,235 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"cmp"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// Attempt is what is known of a gang when its turn comes.
+type Attempt struct {
+	Group  *Group
+	Labels *snapshot.GangLabels
+	// Err is what is wrong with the gang; it can't be placed then.
+	Err error
+	// Waiting are the members that need a place, the one whose turn it is first.
+	Waiting []*Member
+	// Need is how many of them have to get one, or nobody does.
+	Need int
+	// Placed are the Pods of the gang that have a node.
+	Placed []types.UID
+	// Refused are nodes that have turned members away.
+	Refused []string
+	// WaitsSince is when the gang failed to find a place for the first time since
+	// it last found one; zero if it has not.
+	WaitsSince time.Time
+	Priority   int32
+}
+
+// Member returns a Pod that the registry knows; nil for others.
+func (r *Registry) Member(uid types.UID) *Member {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.members[uid]
+}
+
+// SeatOf returns a Pod's seat; found is false if it has none.
+func (r *Registry) SeatOf(uid types.UID) (seat Seat, found bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if m := r.members[uid]; m != nil && m.seat != nil {
+		return *m.seat, true
+	}
+	return Seat{}, false
+}
+
+// Attempt returns what to plan when a Pod's turn has come that has no seat; nil if
+// there is nothing to plan for it now.
+func (r *Registry) Attempt(uid types.UID) *Attempt {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	m := r.members[uid]
+	if m == nil || !m.waiting() || m.group.plan != nil || !m.group.complete() {
+		return nil
+	}
+	g := m.group
+	attempt := &Attempt{Group: g, Priority: priorityOf(m.Pod), WaitsSince: g.firstFailure, Waiting: []*Member{m}}
+	attempt.Labels, attempt.Err = g.said()
+	for _, other := range g.waitingMembers() {
+		if other != m {
+			attempt.Waiting = append(attempt.Waiting, other)
+		}
+		attempt.Err = cmp.Or(attempt.Err, other.wrong, other.Err)
+	}
+	for node := range g.refused {
+		attempt.Refused = append(attempt.Refused, node)
+	}
+	for _, other := range g.members {
+		if other.stays() || other.seat != nil {
+			attempt.Placed = append(attempt.Placed, other.UID())
+		}
+	}
+	if attempt.Err == nil {
+		attempt.Need = min(len(attempt.Waiting), max(1, attempt.Labels.Min-len(attempt.Placed)))
+	}
+	return attempt
+}
+
+// Seat gives members their seats and returns the others to be queued. It returns
+// false, and gives none, if a member can no longer take its seat.
+func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, turn types.UID) (Actions, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range members {
+		if !m.waiting() || r.members[m.UID()] != m {
+			return Actions{}, false
+		}
+	}
+	r.plans++
+	g.plan = &plan{number: r.plans, members: members, missing: len(members)}
+	actions := Actions{}
+	for i, m := range members {
+		m.seat = &Seat{Place: places[i], Plan: r.plans}
+		if m.UID() != turn {
+			actions.Activate = append(actions.Activate, m.Pod)
+		}
+	}
+	return actions, true
+}
+
+// Barrier tells that a Pod has reserved its seat. open is true if it need not
+// wait; allow are those that need wait no longer. A Pod without a seat, because its
+// plan was aborted, is refused.
+func (r *Registry) Barrier(uid types.UID) (open, refused bool, allow []types.UID, actions Actions) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.members[uid]
+	if m == nil || m.seat == nil || m.group.plan == nil || m.group.plan.number != m.seat.Plan {
+		return false, true, nil, Actions{}
+	}
+	g := m.group
+	if !m.seat.reserved {
+		m.seat.reserved = true
+		g.plan.missing--
+	}
+	if g.plan.missing > 0 {
+		return false, false, nil, Actions{}
+	}
+	for _, other := range g.plan.members {
+		if other != m {
+			allow = append(allow, other.UID())
+		}
+	}
+	g.plan = nil // from here on each is on its own
+	r.succeed(g)
+	return true, false, allow, r.lead(g)
+}
+
+// Withdraw tells that a Pod does not go where its seat is: it was refused, or
+// could not be bound. Before the barrier has opened that aborts the plan.
+func (r *Registry) Withdraw(uid types.UID) Actions {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.members[uid]
+	if m == nil || m.seat == nil {
+		return Actions{}
+	}
+	return r.leave(m).and(r.lead(m.group))
+}
+
+// Refuse tells that a node takes no member of a gang though there was room for
+// it. again is true if another plan should be made at once.
+func (r *Registry) Refuse(uid types.UID, node string) (again bool, actions Actions) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.members[uid]
+	if m == nil {
+		return false, Actions{}
+	}
+	g := m.group
+	actions = r.abort(g)
+	if g.refusals++; g.refusals > r.timing.MaxRefusals {
+		g.refused, g.refusals = nil, 0
+		return false, actions
+	}
+	if g.refused == nil {
+		g.refused = map[string]bool{}
+	}
+	g.refused[node] = true
+	g.leader = m
+	return true, actions
+}
+
+// Fail tells that there was no place for a gang when an attempt began. It is not
+// tried again before a time.
+func (r *Registry) Fail(g *Group, began, retryAt time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if g.failedAt.IsZero() {
+		r.failing++
+		g.firstFailure = began
+	}
+	g.failedAt, g.retryAt = began, retryAt
+	g.refused, g.refusals = nil, 0
+}
+
+// Failing is how many gangs have found no place.
+func (r *Registry) Failing() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.failing
+}
+
+// GangOf is the gang of a Pod; empty for one that is alone or unknown.
+func (r *Registry) GangOf(uid types.UID) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if m := r.members[uid]; m != nil && !m.group.Alone {
+		return m.group.Key
+	}
+	return ""
+}
+
+// Spare is how many Pods of a gang that have a node may leave without the others
+// having to.
+func (r *Registry) Spare(gang string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g := r.groups[gang]
+	if g == nil {
+		return 0
+	}
+	said, err := g.said()
+	if err != nil {
+		return 0
+	}
+	staying, _ := g.count()
+	return max(0, staying-said.Min)
+}
+
+// Doom tells which Pods are about to be deleted: they no longer count for their
+// gangs, so that those that come in their stead wait for each other.
+func (r *Registry) Doom(uids []types.UID, doomed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, uid := range uids {
+		if m := r.members[uid]; m != nil {
+			m.doomed = doomed
+		}
+	}
+}
+
+// Waits is true if a group has a member without a node.
+func (r *Registry) Waits(group string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	g := r.groups[group]
+	return g != nil && g.bound < len(g.members)
+}

@@ -1,0 +1,135 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Gate returns why a Pod may not enter the scheduling queue, or "".
+func (r *Registry) Gate(pod *corev1.Pod, now time.Time) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.know(pod) // the queue may hear of it before we do
+	if m == nil || m.seat != nil {
+		return ""
+	}
+	g := m.group
+	if g.plan != nil {
+		return "the Pods of its gang that start first are being placed"
+	}
+	if now.Before(g.retryAt) {
+		return "its last attempt to find a place has just failed"
+	}
+	if g.Alone {
+		return ""
+	}
+	if !g.complete() {
+		return r.gathering(g)
+	}
+	g.elect()
+	if g.leader != m {
+		return "another Pod of its gang looks for a place for all"
+	}
+	return ""
+}
+
+func (r *Registry) gathering(g *Group) string {
+	labels, err := g.said()
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("its gang %s has %d of the %d Pods that start together", g.Key, len(g.members), labels.Min)
+}
+
+// Rank is a Pod's place in the queue. Ranks don't change while the Pod is queued.
+type Rank struct {
+	Priority int32
+	Since    time.Time
+	Group    string
+	Index    int
+	UID      types.UID
+}
+
+// RankOf returns the place of a Pod in the queue; queued is when it came there,
+// which counts for Pods that are not the registry's.
+func (r *Registry) RankOf(pod *corev1.Pod, queued time.Time) Rank {
+	rank := Rank{Priority: priorityOf(pod), Since: queued, UID: pod.UID}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if m := r.members[pod.UID]; m != nil {
+		rank.Since, rank.Group, rank.Index = m.group.Since, m.group.Key, m.index
+	}
+	return rank
+}
+
+// Compare orders ranks: who is first in the queue comes first. The members of a
+// gang are beside each other.
+func (a Rank) Compare(b Rank) int {
+	return cmp.Or(
+		-cmp.Compare(a.Priority, b.Priority),
+		a.Since.Compare(b.Since),
+		cmp.Compare(a.Group, b.Group),
+		cmp.Compare(a.Index, b.Index),
+		cmp.Compare(a.UID, b.UID),
+	)
+}
+
+// Wake tells that there may be more room than before.
+func (r *Registry) Wake(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wokenAt = now
+}
+
+// Due returns the Pods that are to be queued again by now, at most so many, the
+// first ones by rank: one for each gang that found no place, if there may be more
+// room since, or some time has passed.
+func (r *Registry) Due(now time.Time, most int) []*corev1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failing == 0 {
+		return nil
+	}
+	var due []*Group
+	for _, g := range r.groups {
+		if r.isDue(g, now) {
+			due = append(due, g)
+		}
+	}
+	slices.SortFunc(due, func(a, b *Group) int { return a.rank().Compare(b.rank()) })
+	pods := make([]*corev1.Pod, 0, min(len(due), most))
+	for _, g := range due[:min(len(due), most)] {
+		g.lookedAt = now
+		pods = append(pods, g.leader.Pod)
+	}
+	return pods
+}
+
+func (r *Registry) isDue(g *Group, now time.Time) bool {
+	if g.failedAt.IsZero() || g.plan != nil || now.Before(g.retryAt) {
+		return false
+	}
+	// Whoever was queued since then gets an answer, or is queued once more.
+	since := g.failedAt
+	if g.lookedAt.After(since) {
+		since = g.lookedAt
+	}
+	if r.wokenAt.Before(since) && now.Sub(since) < r.timing.Again {
+		return false
+	}
+	g.elect()
+	return g.leader != nil
+}
+
+// rank is that of the gang's leader.
+func (g *Group) rank() Rank {
+	return Rank{Priority: priorityOf(g.leader.Pod), Since: g.Since, Group: g.Key, Index: g.leader.index, UID: g.leader.UID()}
+}

@@ -1,0 +1,99 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// Hold keeps a place for a Pod until the snapshot shows it there, or Release.
+func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if old := m.pods[pod.UID]; old != nil { // of a plan that was given up
+		m.remove(pod.UID, old)
+	}
+	e := &entry{pod: pod, node: place.Node, use: place.Use, held: true}
+	m.place(pod.UID, e)
+	claim := m.claims[place.Node]
+	if claim == nil {
+		claim = &Claim{}
+		m.claims[place.Node] = claim
+	}
+	claim.CPU += e.use.CPU
+	claim.Memory += e.use.Memory
+	claim.Pods++
+}
+
+// unclaim ends the claim of a Pod that the snapshot shows, or that goes.
+func (m *Mirror) unclaim(e *entry) {
+	claim := m.claims[e.node]
+	if claim == nil {
+		return
+	}
+	claim.CPU -= e.use.CPU
+	claim.Memory -= e.use.Memory
+	if claim.Pods--; claim.Pods <= 0 {
+		delete(m.claims, e.node)
+	}
+}
+
+// Release gives places back. Those of Pods that the snapshot shows go with them.
+func (m *Mirror) Release(uids []types.UID) {
+	if len(uids) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, uid := range uids {
+		e := m.pods[uid]
+		if e == nil || !e.held {
+			continue
+		}
+		if !e.seen {
+			m.remove(uid, e)
+		}
+		e.held = false
+	}
+}
+
+// Assignment returns the annotation that tells a Pod's node which cards it has;
+// empty if it has none, or they have no names.
+func (m *Mirror) Assignment(pod *corev1.Pod) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.pods[pod.UID]
+	if e == nil {
+		return "", nil
+	}
+	n := m.nodes[e.node]
+	if n == nil {
+		return "", nil
+	}
+	return n.cards.Assignment(pod, e.use.GPUs)
+}
+
+// Intact is true if a Pod's place is still good: the node is there and takes Pods,
+// and its cards are not broken.
+func (m *Mirror) Intact(uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.pods[uid]
+	if e == nil {
+		return false
+	}
+	n := m.nodes[e.node]
+	if n == nil || !n.ours || n.described.Closed {
+		return false
+	}
+	for _, card := range e.use.GPUs {
+		if card >= len(n.described.GPUs) || n.described.GPUs[card].Broken {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,218 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/placement/packing"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// Mirror is the engine's view of the cluster. It is safe for concurrent use.
+type Mirror struct {
+	logger klog.Logger
+	pools  map[string]bool
+
+	mu      sync.Mutex
+	view    snapshot.NodeView
+	policy  *packing.Policy
+	cluster *placement.Cluster
+	nodes   map[string]*node
+	// order has the nodes in the order of the last snapshot.
+	order []*node
+	pods  map[types.UID]*entry
+	// claims is what seats hold of nodes whose Pods have not been assumed yet.
+	claims map[string]*Claim
+	// pass counts the snapshots.
+	pass uint64
+	// stale is true if nodes have to be described anew though they have not
+	// changed.
+	stale bool
+}
+
+// node is what is known of a node of the last snapshot.
+type node struct {
+	info       fwk.NodeInfo
+	generation int64
+	object     *corev1.Node
+	described  placement.Node
+	cards      snapshot.Cards
+	// ours is false for nodes of other schedulers' pools.
+	ours bool
+	// pods are those of the snapshot.
+	pods map[types.UID]*entry
+	pass uint64
+}
+
+// entry is a Pod that holds something of a node.
+type entry struct {
+	pod  *corev1.Pod
+	node string
+	use  placement.Use
+	// held is true while the Pod's seat is its own, seen once it is in the
+	// snapshot.
+	held, seen bool
+	pass       uint64
+}
+
+// Claim is what seats hold of a node whose Pods the snapshot does not show.
+type Claim struct {
+	CPU    int64 // milli-cores
+	Memory int64 // MiB
+	Pods   int
+}
+
+// New returns a Mirror of the nodes of some pools, or of all.
+func New(logger klog.Logger, levels snapshot.Levels, pools []string) *Mirror {
+	m := &Mirror{
+		logger: logger, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{}, claims: map[string]*Claim{},
+		view: snapshot.NodeView{Levels: levels, Keys: map[string]bool{}}, policy: packing.New(packing.Default()),
+	}
+	for _, pool := range pools {
+		m.pools[pool] = true
+	}
+	m.cluster = placement.NewCluster(m.policy)
+	return m
+}
+
+// With calls do with the engine's cluster, which do may not keep.
+func (m *Mirror) With(do func(*placement.Cluster)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	do(m.cluster)
+}
+
+// Owns is true if a node's pool is one of the scheduler's.
+func (m *Mirror) Owns(object *corev1.Node) bool {
+	return len(m.pools) == 0 || m.pools[object.Labels[snapshot.PoolLabel]]
+}
+
+// Learn tells the packing policy of a request, once for each Pod.
+func (m *Mirror) Learn(shape placement.Shape) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.policy.Learn(m.cluster, m.cluster.Request(shape))
+}
+
+// Watch makes the labels that a shape's selector looks at known to the engine.
+// It is to be called before the shape is used; the next Refresh carries it out.
+func (m *Mirror) Watch(shape *placement.Shape) (known bool) {
+	selector, ok := shape.Selector.(*snapshot.Selector)
+	if !ok {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known = true
+	for _, key := range selector.LabelKeys() {
+		if !m.view.Keys[key] {
+			m.view.Keys[key], m.stale, known = true, true, false
+		}
+	}
+	return known
+}
+
+// Holder is a Pod that holds something of a node.
+type Holder struct {
+	Pod  *corev1.Pod
+	Node string
+	// Arrived is false for Pods that have a seat or are being bound.
+	Arrived bool
+}
+
+// Holders returns all Pods that hold something, by the names by which the engine
+// knows them, for use within With.
+func (m *Mirror) Holders() func(name string) (Holder, bool) {
+	return func(name string) (Holder, bool) {
+		e := m.pods[types.UID(name)]
+		if e == nil {
+			return Holder{}, false
+		}
+		return Holder{Pod: e.pod, Node: e.node, Arrived: e.seen && !e.held || e.pod.Spec.NodeName != ""}, true
+	}
+}
+
+// On returns the names of the Pods that hold any of some cards of a node, for use
+// within With.
+func (m *Mirror) On(name string, cards []int) []string {
+	n := m.nodes[name]
+	if n == nil {
+		return nil
+	}
+	var names []string
+	for uid, e := range n.pods {
+		if slices.ContainsFunc(e.use.GPUs, func(card int) bool { return slices.Contains(cards, card) }) {
+			names = append(names, string(uid))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// DomainOf returns the domain of a level, counted from 1, that all of some Pods
+// are in; it is empty if they are not in one.
+func (m *Mirror) DomainOf(uids []types.UID, level int) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	domain := ""
+	for _, uid := range uids {
+		e := m.pods[uid]
+		if e == nil || m.nodes[e.node] == nil {
+			continue
+		}
+		path := m.nodes[e.node].described.Domains
+		if len(path) < level {
+			return ""
+		}
+		its := strings.Join(path[:level], "/")
+		if domain != "" && its != domain {
+			return ""
+		}
+		domain = its
+	}
+	return domain
+}
+
+// Claims returns what seats hold of a node; nil if nothing.
+func (m *Mirror) Claims(node string) *Claim {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.claims[node]
+}
+
+// HasClaims is true if any seat is held whose Pod the snapshot does not show.
+func (m *Mirror) HasClaims() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.claims) > 0
+}
+
+// Popular returns the shapes that are asked for the most, at most so many.
+func (m *Mirror) Popular(most int) []placement.Shape {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mix := m.policy.Mix().Popular()
+	shapes := make([]placement.Shape, 0, most)
+	for _, one := range mix[:min(most, len(mix))] {
+		shapes = append(shapes, one.Request.Shape)
+	}
+	return shapes
+}
+
+// View returns how nodes are looked at.
+func (m *Mirror) View() snapshot.NodeView {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return snapshot.NodeView{Levels: m.view.Levels, Keys: maps.Clone(m.view.Keys)}
+}

@@ -1,0 +1,203 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// Refresh makes the mirror equal to the snapshot, whose nodes these are.
+func (m *Mirror) Refresh(infos []fwk.NodeInfo) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pass++
+	if !m.sameNodes(infos) {
+		m.match(infos)
+	}
+	for i, info := range infos {
+		n := m.order[i]
+		if generation := info.GetGeneration(); n.generation != generation || m.stale {
+			n.generation = generation
+			m.follow(n, info)
+		}
+	}
+	m.stale = false
+}
+
+// sameNodes is true if the snapshot has the nodes of the last one, in its order.
+func (m *Mirror) sameNodes(infos []fwk.NodeInfo) bool {
+	if len(infos) != len(m.order) {
+		return false
+	}
+	for i, info := range infos {
+		if m.order[i].info != info {
+			return false
+		}
+	}
+	return true
+}
+
+// match finds the nodes of a snapshot by their names and removes those that are
+// not in it.
+func (m *Mirror) match(infos []fwk.NodeInfo) {
+	m.order = m.order[:0]
+	for _, info := range infos {
+		name := info.Node().Name
+		n := m.nodes[name]
+		if n == nil {
+			n = &node{pods: map[types.UID]*entry{}}
+			m.nodes[name] = n
+		}
+		if n.info != info {
+			n.info, n.generation = info, 0
+		}
+		n.pass = m.pass
+		m.order = append(m.order, n)
+	}
+	for name, n := range m.nodes {
+		if n.pass != m.pass {
+			m.disown(n)
+			delete(m.nodes, name)
+		}
+	}
+}
+
+// follow brings one node up to date.
+func (m *Mirror) follow(n *node, info fwk.NodeInfo) {
+	if object := info.Node(); n.object != object || m.stale {
+		n.object = object
+		m.describe(n)
+	}
+	if !n.ours {
+		return
+	}
+	for _, podInfo := range info.GetPods() {
+		m.see(n, podInfo.GetPod())
+	}
+	for uid, e := range n.pods {
+		if e.pass != m.pass {
+			delete(n.pods, uid)
+			m.remove(uid, e)
+		}
+	}
+}
+
+// describe tells the engine what a node is.
+func (m *Mirror) describe(n *node) {
+	if !m.Owns(n.object) {
+		m.disown(n)
+		return
+	}
+	described, cards, err := m.view.Node(n.object)
+	if err != nil {
+		m.logger.Error(err, "A node's inventory can't be read; it gets no Pods with GPUs", "node", n.object.Name)
+	}
+	n.cards = cards
+	if n.ours && sameNode(&described, &n.described) {
+		return
+	}
+	if err := m.cluster.SetNode(described); err != nil {
+		m.logger.Error(err, "A node can't be used", "node", n.object.Name)
+		m.disown(n)
+		return
+	}
+	n.described, n.ours = described, true
+}
+
+// sameNode is true if nothing has changed that the engine looks at.
+func sameNode(a, b *placement.Node) bool {
+	return a.CPU == b.CPU && a.Memory == b.Memory && a.Slots == b.Slots && a.Model == b.Model && a.Pool == b.Pool &&
+		a.Traits == b.Traits && a.Closed == b.Closed && slices.Equal(a.Domains, b.Domains) && slices.Equal(a.GPUs, b.GPUs)
+}
+
+// disown removes a node from the engine, with all that it has.
+func (m *Mirror) disown(n *node) {
+	if !n.ours {
+		return
+	}
+	name := n.described.Name
+	m.cluster.RemoveNode(name)
+	maps.DeleteFunc(m.pods, func(_ types.UID, e *entry) bool { return e.node == name })
+	clear(n.pods)
+	delete(m.claims, name)
+	n.ours = false
+}
+
+// see takes notice of a Pod of the snapshot.
+func (m *Mirror) see(n *node, pod *corev1.Pod) {
+	e := m.pods[pod.UID]
+	switch {
+	case e == nil:
+		e = &entry{pod: pod, node: n.described.Name}
+		e.use = m.useOf(n, e)
+		m.place(pod.UID, e)
+	case e.node != n.described.Name && e.held && !e.seen:
+		return // the snapshot shows a former attempt
+	case e.node != n.described.Name:
+		m.move(n, pod, e)
+	case e.pod != pod:
+		m.update(n, pod, e)
+	}
+	if !e.seen {
+		e.seen = true
+		if e.held {
+			m.unclaim(e)
+		}
+	}
+	e.pass = m.pass
+	n.pods[pod.UID] = e
+}
+
+// move follows a Pod that is on another node than it was seated on.
+func (m *Mirror) move(n *node, pod *corev1.Pod, e *entry) {
+	if old := m.nodes[e.node]; old != nil {
+		delete(old.pods, pod.UID)
+	}
+	m.remove(pod.UID, e)
+	*e = entry{pod: pod, node: n.described.Name}
+	e.use = m.useOf(n, e)
+	m.place(pod.UID, e)
+}
+
+// update follows a Pod that has changed: what is written in it is the truth.
+func (m *Mirror) update(n *node, pod *corev1.Pod, e *entry) {
+	e.pod = pod
+	use := m.useOf(n, e)
+	if sameUse(&use, &e.use) {
+		return
+	}
+	m.cluster.Remove(string(pod.UID))
+	e.use = use
+	m.place(pod.UID, e)
+}
+
+func sameUse(a, b *placement.Use) bool {
+	return a.CPU == b.CPU && a.Memory == b.Memory && a.Percent == b.Percent && slices.Equal(a.GPUs, b.GPUs)
+}
+
+func (m *Mirror) place(uid types.UID, e *entry) {
+	m.pods[uid] = e
+	if err := m.cluster.Place(placement.Pod{Name: string(uid), Node: e.node, Use: e.use}); err != nil {
+		m.logger.Error(err, "A Pod's place can't be counted", "pod", e.pod.Name, "node", e.node)
+	}
+}
+
+// remove takes a Pod off the engine, unless it has got another entry since.
+func (m *Mirror) remove(uid types.UID, e *entry) {
+	if m.pods[uid] != e {
+		return
+	}
+	m.cluster.Remove(string(uid))
+	delete(m.pods, uid)
+	if e.held && !e.seen {
+		m.unclaim(e)
+	}
+}

@@ -1,0 +1,15 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// useOf returns what a Pod holds of its node. What is written in the Pod counts
+// more than where it was seated: the node's agent corrects it.
+func (m *Mirror) useOf(n *node, e *entry) placement.Use {
+	return snapshot.Occupied(m.cluster, &n.described, n.cards, e.pod, e.use.GPUs)
+}

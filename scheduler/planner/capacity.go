@@ -1,0 +1,99 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/placement/packing"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// shownShapes is for how many shapes, those asked for the most, it is measured what
+// of the cluster they can use.
+const shownShapes = 8
+
+// measure writes into the metrics how much room there is. It looks at the cluster
+// itself, not at the mirror, which is as old as the last scheduling cycle.
+func (p *Planner) measure() {
+	counts := p.registry.Count()
+	for state, count := range map[string]int{
+		"Gathering": counts.Gathering, "Waiting": counts.Waiting, "Planned": counts.Planned, "Running": counts.Running,
+	} {
+		p.metrics.gangStates.WithLabelValues(state).Set(float64(count))
+	}
+	starving, preempting := p.claims.count()
+	p.metrics.claimed.WithLabelValues("Starving").Set(float64(starving))
+	p.metrics.claimed.WithLabelValues("Preempting").Set(float64(preempting))
+
+	cluster := p.present()
+	p.metrics.freeGPUs.Reset()
+	p.metrics.stranded.Reset()
+	p.metrics.largest.Reset()
+	for _, shape := range p.mirror.Popular(shownShapes) {
+		if shape.Percent() > 0 {
+			p.measureShape(cluster, shape)
+		}
+	}
+	whole := cluster.Request(placement.Shape{GPUs: 1})
+	eachDomain(cluster.Root(), func(domain *placement.Domain) {
+		if domain.Level > 0 && len(domain.Children) == 0 {
+			p.metrics.freeGPUs.WithLabelValues(snapshot.PlainDomains(domain.Name)).Set(float64(domain.Room(whole)))
+		}
+	})
+}
+
+// present is the cluster as the informers know it.
+func (p *Planner) present() *placement.Cluster {
+	core := p.handle.SharedInformerFactory().Core().V1()
+	nodes, _ := core.Nodes().Lister().List(labels.Everything()) // a cache knows no errors
+	pods, _ := core.Pods().Lister().List(labels.Everything())
+	ours := make([]*corev1.Node, 0, len(nodes))
+	for _, node := range nodes {
+		if p.Owns(node) {
+			ours = append(ours, node)
+		}
+	}
+	view := p.mirror.View()
+	cluster, _ := view.Cluster(packing.New(packing.Default()), ours, pods) // the mirror has logged what is wrong
+	return cluster
+}
+
+// measureShape writes what a shape can't use of what is free, and the largest gang
+// of it in one domain of each level.
+func (p *Planner) measureShape(cluster *placement.Cluster, shape placement.Shape) {
+	request := cluster.Request(shape)
+	free := 0
+	cluster.Root().States(func(state *placement.State, nodes int) {
+		if state.Accepts(request) && !state.Closed() {
+			free += nodes * state.Percent()
+		}
+	})
+	name := shape.String()
+	usable := cluster.Root().Room(request) * shape.Percent()
+	p.metrics.stranded.WithLabelValues(name).Set(float64(max(0, free-usable)) / placement.Card)
+	largest := make([]int, len(p.levels)+1)
+	eachDomain(cluster.Root(), func(domain *placement.Domain) {
+		largest[domain.Level] = max(largest[domain.Level], domain.Room(request))
+	})
+	for level, pods := range largest {
+		p.metrics.largest.WithLabelValues(p.levelName(level), name).Set(float64(pods))
+	}
+}
+
+func (p *Planner) levelName(level int) string {
+	if level == 0 {
+		return "cluster"
+	}
+	return p.levels[level-1].Name
+}
+
+func eachDomain(domain *placement.Domain, do func(*placement.Domain)) {
+	do(domain)
+	for _, child := range domain.Children {
+		eachDomain(child, do)
+	}
+}

@@ -1,0 +1,163 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+)
+
+// claims keep nodes for gangs that will fit there once others have left: those
+// that have waited for too long, and those that others were preempted for. Only
+// Pods that come before the gang in the queue, and Pods without GPUs, may go there
+// meanwhile.
+type claims struct {
+	mu   sync.Mutex
+	list map[string]*claim
+	// restUntil is until when gangs may not claim again that had their time.
+	restUntil map[string]time.Time
+}
+
+type claim struct {
+	rank     gangs.Rank
+	nodes    map[string]bool
+	until    time.Time
+	starving bool
+}
+
+func newClaims() *claims {
+	return &claims{list: map[string]*claim{}, restUntil: map[string]time.Time{}}
+}
+
+func rankOf(attempt *gangs.Attempt) gangs.Rank {
+	return gangs.Rank{Priority: attempt.Priority, Since: attempt.Group.Since, Group: attempt.Group.Key}
+}
+
+// except returns the nodes that are kept from a gang, in order.
+func (c *claims) except(attempt *gangs.Attempt) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.list) == 0 {
+		return nil
+	}
+	rank, nodes := rankOf(attempt), map[string]bool{}
+	for group, one := range c.list {
+		if group != attempt.Group.Key && one.rank.Compare(rank) < 0 {
+			maps.Copy(nodes, one.nodes)
+		}
+	}
+	return slices.Sorted(maps.Keys(nodes))
+}
+
+func (c *claims) set(attempt *gangs.Attempt, nodes map[string]bool, until time.Time, starving bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list[attempt.Group.Key] = &claim{rank: rankOf(attempt), nodes: nodes, until: until, starving: starving}
+}
+
+// free is true if a gang may claim: nobody else starves who comes first, and it has
+// not just had its time.
+func (c *claims) free(attempt *gangs.Attempt, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.list[attempt.Group.Key] != nil || now.Before(c.restUntil[attempt.Group.Key]) {
+		return false
+	}
+	rank := rankOf(attempt)
+	for _, one := range c.list {
+		if one.starving && one.rank.Compare(rank) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *claims) drop(group string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.list, group)
+}
+
+// sweep ends claims whose time is over, or whose gang is gone. Who had his time
+// lets others have theirs.
+func (c *claims) sweep(now time.Time, rest time.Duration, exists func(group string) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for group, one := range c.list {
+		switch {
+		case !exists(group):
+			delete(c.list, group)
+		case now.After(one.until):
+			delete(c.list, group)
+			c.restUntil[group] = now.Add(rest)
+		}
+	}
+	maps.DeleteFunc(c.restUntil, func(_ string, until time.Time) bool { return now.After(until) })
+}
+
+// starving returns how many nodes are kept for gangs that have waited too long,
+// and for others.
+func (c *claims) count() (starving, preempting int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.list {
+		if one.starving {
+			starving += len(one.nodes)
+		} else {
+			preempting += len(one.nodes)
+		}
+	}
+	return starving, preempting
+}
+
+// claimIfStarving keeps the nodes on which a gang will fit that has waited for too
+// long, given why it does not fit now.
+func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, explanation *placement.Explanation, now time.Time) {
+	patience := config.Seconds(p.args.StarvationSeconds)
+	if patience == 0 || attempt.WaitsSince.IsZero() || now.Sub(attempt.WaitsSince) < patience || !p.claims.free(attempt, now) {
+		return
+	}
+	nodes := p.nodesAfter(gang, explanation)
+	if len(nodes) == 0 {
+		return
+	}
+	p.logger.Info("A gang has waited for too long; nodes are kept for it", "gang", attempt.Group.Key, "nodes", len(nodes))
+	p.claims.set(attempt, nodes, now.Add(config.Seconds(p.args.ClaimSeconds)), true)
+}
+
+// nodesAfter returns the nodes that a gang goes to when the GPUs are free that an
+// explanation names.
+func (p *Planner) nodesAfter(gang *roles, explanation *placement.Explanation) map[string]bool {
+	index := slices.IndexFunc(explanation.Remedies, func(r placement.Remedy) bool { return r.Kind == placement.FreeGPUs })
+	if index < 0 {
+		return nil
+	}
+	nodes := map[string]bool{}
+	p.mirror.With(func(cluster *placement.Cluster) {
+		cluster.Try(func() bool {
+			for node, cards := range explanation.Remedies[index].Free {
+				for _, pod := range p.mirror.On(node, cards) {
+					cluster.Remove(pod)
+				}
+			}
+			if plan, fits, err := cluster.Plan(&gang.Gang); err == nil && fits {
+				for i := range plan.Members {
+					nodes[plan.Members[i].Node] = true
+				}
+			}
+			return false
+		})
+	})
+	return nodes
+}
+
+func podList(pods ...*corev1.Pod) []*corev1.Pod { return pods }

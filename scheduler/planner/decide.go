@@ -1,0 +1,234 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+)
+
+// Decision is what a scheduling cycle does with a Pod.
+type Decision struct {
+	// Node is where the Pod has its seat. Empty if it has none.
+	Node string
+	// Order has the nodes with room for a Pod that takes its seat when it has been
+	// scored, the best according to the engine first, by their names.
+	Order map[string]int
+	// Waits is why it gets none for now. Wrong is why it never will as it is.
+	Waits, Wrong string
+}
+
+// Decide decides on a Pod that Concerns, given the snapshot's nodes. Scored is true
+// if the profile chooses the nodes of Pods that are alone.
+func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Decision {
+	p.leading.Store(true)
+	p.mirror.Refresh(nodes)
+	if seat, seated := p.registry.SeatOf(pod.UID); seated {
+		if p.mirror.Intact(pod.UID) {
+			return Decision{Node: seat.Node}
+		}
+		p.do(p.registry.Withdraw(pod.UID))
+	}
+	attempt := p.registry.Attempt(pod.UID)
+	if attempt == nil {
+		return Decision{Waits: "waits for the other Pods of its gang"}
+	}
+	return p.try(attempt, nodes, scored)
+}
+
+func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool) Decision {
+	begin := p.clock.Now()
+	gang, err := p.gangOf(attempt)
+	if err != nil {
+		p.registry.Fail(attempt.Group, begin, begin.Add(again))
+		p.metrics.failed.WithLabelValues("Invalid").Inc()
+		return Decision{Wrong: err.Error()}
+	}
+	if !p.watchLabels(attempt) {
+		p.mirror.Refresh(nodes)
+	}
+	p.learn(attempt)
+	if scored && attempt.Group.Alone {
+		if order := p.rank(gang); len(order) > 0 {
+			return Decision{Order: order}
+		}
+		return p.fail(attempt, gang, begin)
+	}
+	plan := p.plan(attempt, gang)
+	p.metrics.plans.Observe(p.clock.Since(begin).Seconds())
+	if plan == nil {
+		return p.fail(attempt, gang, begin)
+	}
+	return p.seat(attempt, gang, plan)
+}
+
+// gangOf translates an attempt for the engine.
+func (p *Planner) gangOf(attempt *gangs.Attempt) (*roles, error) {
+	if attempt.Err != nil {
+		return nil, attempt.Err
+	}
+	gang := rolesOf(attempt.Waiting, attempt.Need)
+	gang.Except = append(p.claims.except(attempt), attempt.Refused...)
+	if attempt.Labels.Level == "" {
+		return gang, nil
+	}
+	level, err := p.levels.Number(attempt.Labels.Level)
+	if err != nil {
+		return nil, err
+	}
+	gang.Level, gang.Required = level, attempt.Labels.Required
+	gang.near = p.mirror.DomainOf(attempt.Placed, level)
+	return gang, nil
+}
+
+// watchLabels returns false if the nodes have to be looked at anew, as a Pod asks
+// for labels that nobody has asked for so far.
+func (p *Planner) watchLabels(attempt *gangs.Attempt) bool {
+	known := true
+	for _, m := range attempt.Waiting {
+		if !m.Learned {
+			known = p.mirror.Watch(&m.Shape) && known
+		}
+	}
+	return known
+}
+
+// learn counts the Pods as demand that have come since.
+func (p *Planner) learn(attempt *gangs.Attempt) {
+	for _, m := range attempt.Waiting {
+		if !m.Learned {
+			m.Learned = true
+			p.mirror.Learn(m.Shape)
+		}
+	}
+}
+
+// plan returns places for a gang, or nil. Members that come back go to where the
+// others are, if they can.
+func (p *Planner) plan(attempt *gangs.Attempt, gang *roles) *placement.Plan {
+	var found *placement.Plan
+	p.mirror.With(func(cluster *placement.Cluster) {
+		if gang.near != "" {
+			gang.Within = gang.near
+			if found = p.planIn(cluster, attempt, gang); found != nil || gang.Required {
+				return
+			}
+			gang.Within = ""
+		}
+		found = p.planIn(cluster, attempt, gang)
+	})
+	return found
+}
+
+func (p *Planner) planIn(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) *placement.Plan {
+	plan, fits, err := cluster.Plan(&gang.Gang)
+	if err != nil {
+		p.logger.Error(err, "A gang can't be planned", "gang", attempt.Group.Key)
+	}
+	if !fits {
+		return nil
+	}
+	return plan
+}
+
+// rank returns the order of the nodes that have room for a Pod.
+func (p *Planner) rank(gang *roles) map[string]int {
+	order := map[string]int{}
+	p.mirror.With(func(cluster *placement.Cluster) {
+		for i, ranked := range cluster.Rank(cluster.Request(gang.Roles[0].Shape), cluster.Root()) {
+			order[ranked.Node] = i
+		}
+	})
+	for _, node := range gang.Except {
+		delete(order, node)
+	}
+	return order
+}
+
+// seat carries a plan out.
+func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, plan *placement.Plan) Decision {
+	turn := attempt.Waiting[0].UID()
+	members, places := gang.assign(plan)
+	for i, m := range members {
+		p.mirror.Hold(m.Pod, places[i])
+	}
+	actions, done := p.registry.Seat(attempt.Group, members, places, turn)
+	if !done {
+		p.mirror.Release(uidsOf(members))
+		return Decision{Waits: "its gang has just changed"}
+	}
+	p.claims.drop(attempt.Group.Key)
+	p.metrics.started(attempt)
+	p.do(actions)
+	for i, m := range members {
+		if m.UID() == turn {
+			return Decision{Node: places[i].Node}
+		}
+	}
+	return Decision{Waits: "other Pods of its gang go first"}
+}
+
+func uidsOf(members []*gangs.Member) []types.UID {
+	uids := make([]types.UID, len(members))
+	for i, m := range members {
+		uids[i] = m.UID()
+	}
+	return uids
+}
+
+// fail says why a gang has no place, and when it is tried again.
+func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Decision {
+	text, reason := p.explain(attempt, gang)
+	p.metrics.failed.WithLabelValues(reason).Inc()
+	end := p.clock.Now()
+	p.registry.Fail(attempt.Group, begin, end.Add(pause(end.Sub(begin), p.registry.Failing())))
+	return Decision{Waits: text}
+}
+
+const (
+	// shortestPause and longestPause bound how long a gang that found no place is
+	// not tried again.
+	shortestPause = 100 * time.Millisecond
+	longestPause  = 20 * time.Second
+	// share is the part of the time that attempts may take that find no place: one
+	// in so many.
+	share = 10
+)
+
+// pause returns how long to wait with another attempt if this one took so long and
+// so many gangs are in that state.
+func pause(took time.Duration, failing int) time.Duration {
+	return min(max(share*took*time.Duration(max(failing, 1)), shortestPause), longestPause)
+}
+
+// Reserve seats a Pod on the node that its profile has chosen.
+func (p *Planner) Reserve(pod *corev1.Pod, node string) error {
+	attempt := p.registry.Attempt(pod.UID)
+	if attempt == nil {
+		return fmt.Errorf("the Pod is no longer waiting")
+	}
+	var place placement.Place
+	fits := false
+	p.mirror.With(func(cluster *placement.Cluster) {
+		place, fits = cluster.On(node, cluster.Request(attempt.Waiting[0].Shape))
+	})
+	if !fits {
+		return fmt.Errorf("node %s: its GPUs are no longer free", node)
+	}
+	p.mirror.Hold(pod, place)
+	if _, done := p.registry.Seat(attempt.Group, attempt.Waiting[:1], []placement.Place{place}, pod.UID); !done {
+		p.mirror.Release([]types.UID{pod.UID})
+		return fmt.Errorf("the Pod is no longer waiting")
+	}
+	p.claims.drop(attempt.Group.Key)
+	p.metrics.started(attempt)
+	return nil
+}

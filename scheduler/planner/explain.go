@@ -1,0 +1,123 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+)
+
+// explanations remembers what waiting gangs were told, so that Pods are not
+// written to whenever a number in it changes, and so that equal questions are
+// answered once.
+type explanations struct {
+	period  time.Duration
+	answers map[string]answer
+	sweepAt int
+}
+
+type answer struct {
+	text, reason string
+	at           time.Time
+}
+
+func newExplanations(period time.Duration) *explanations {
+	return &explanations{period: period, answers: map[string]answer{}, sweepAt: fewest}
+}
+
+// fewest is how many answers are kept before old ones are looked for.
+const fewest = 1024
+
+// recall returns an answer that is still good.
+func (e *explanations) recall(question string, now time.Time) (answer, bool) {
+	known, found := e.answers[question]
+	return known, found && now.Sub(known.at) < e.period
+}
+
+func (e *explanations) remember(question string, given answer) {
+	e.answers[question] = given
+	if len(e.answers) < e.sweepAt {
+		return
+	}
+	for other, old := range e.answers {
+		if given.at.Sub(old.at) >= e.period {
+			delete(e.answers, other)
+		}
+	}
+	e.sweepAt = max(fewest, 2*len(e.answers))
+}
+
+// explain says why there is no place, and in one word for metrics. It begins to
+// keep nodes for a gang that has waited for too long.
+func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (text, reason string) {
+	question, now := questionOf(attempt, gang), p.clock.Now()
+	if known, good := p.texts.recall(question, now); good {
+		return known.text, known.reason
+	}
+	var explanation *placement.Explanation
+	var err error
+	p.mirror.With(func(cluster *placement.Cluster) { explanation, err = cluster.Explain(&gang.Gang) })
+	given := answer{at: now, reason: "Unknown", text: asks(attempt, gang) + ": no place found"}
+	switch {
+	case err != nil:
+		given.text = asks(attempt, gang) + ": " + err.Error()
+	case explanation != nil:
+		given.text, given.reason = asks(attempt, gang)+": "+snapshot.PlainDomains(explanation.String()), reasonOf(explanation)
+		p.claimIfStarving(attempt, gang, explanation, now)
+	}
+	p.texts.remember(question, given)
+	return given.text, given.reason
+}
+
+// questionOf identifies what is asked for. Gangs are told by name, Pods that are
+// alone by what they need: there may be thousands of them.
+func questionOf(attempt *gangs.Attempt, gang *roles) string {
+	if !attempt.Group.Alone {
+		return attempt.Group.Key
+	}
+	return strings.Join(append([]string{gang.Roles[0].Shape.Key()}, gang.Except...), "\x00")
+}
+
+// asks says what a gang needs: "8 Pods that start together, each 1 GPU of …".
+func asks(attempt *gangs.Attempt, gang *roles) string {
+	var each []string
+	for i := range gang.Roles {
+		if role := &gang.Roles[i]; role.Min > 0 {
+			each = append(each, fmt.Sprintf("%d × %s", role.Min, role.Shape.String()))
+		}
+	}
+	if len(each) == 1 && attempt.Need == 1 {
+		return "needs " + gang.Roles[0].Shape.String()
+	}
+	text := "needs at once " + strings.Join(each, " and ")
+	if gang.Required {
+		text += " in one " + attempt.Labels.Level
+	}
+	return text
+}
+
+// reasonOf returns the most frequent reason in one word.
+func reasonOf(explanation *placement.Explanation) string {
+	if explanation.Never {
+		return "Never"
+	}
+	if len(explanation.Refusals) == 0 {
+		return "NoNodes"
+	}
+	switch explanation.Refusals[0].Reason {
+	case placement.Fits:
+		return "TooFewTogether"
+	case placement.InsufficientGPUs, placement.InsufficientShare:
+		return "GPUs"
+	case placement.InsufficientCPU, placement.InsufficientMemory, placement.NoPodSlot:
+		return "CPUOrMemory"
+	default:
+		return "Constraints"
+	}
+}

@@ -1,0 +1,82 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+)
+
+const subsystem = "gpu_scheduler"
+
+// instruments are what the planner counts.
+type instruments struct {
+	plans   *metrics.Histogram
+	gangs   *metrics.Counter
+	pods    *metrics.Counter
+	failed  *metrics.CounterVec
+	aborted *metrics.Counter
+	victims *metrics.Counter
+
+	gangStates, claimed, stranded, largest, freeGPUs *metrics.GaugeVec
+}
+
+func newInstruments() (*instruments, error) {
+	i := &instruments{
+		plans: metrics.NewHistogram(&metrics.HistogramOpts{
+			Subsystem: subsystem, Name: "plan_duration_seconds", StabilityLevel: metrics.ALPHA,
+			Help:    "How long it took to find places for a gang, or to find that there are none.",
+			Buckets: metrics.ExponentialBuckets(0.0001, 2, 16),
+		}),
+		gangs: metrics.NewCounter(&metrics.CounterOpts{
+			Subsystem: subsystem, Name: "gangs_started_total", StabilityLevel: metrics.ALPHA,
+			Help: "Gangs that got places for the Pods that start together.",
+		}),
+		pods: metrics.NewCounter(&metrics.CounterOpts{
+			Subsystem: subsystem, Name: "pods_started_total", StabilityLevel: metrics.ALPHA,
+			Help: "Pods that are in no gang and got a place.",
+		}),
+		failed: metrics.NewCounterVec(&metrics.CounterOpts{
+			Subsystem: subsystem, Name: "plans_failed_total", StabilityLevel: metrics.ALPHA,
+			Help: "Attempts to place a gang or a Pod that found no place, by the reason that most nodes gave.",
+		}, []string{"reason"}),
+		aborted: metrics.NewCounter(&metrics.CounterOpts{
+			Subsystem: subsystem, Name: "plans_aborted_total", StabilityLevel: metrics.ALPHA,
+			Help: "Plans of gangs that were given up while members were on their way to the barrier.",
+		}),
+		victims: metrics.NewCounter(&metrics.CounterOpts{
+			Subsystem: subsystem, Name: "preemption_victims_total", StabilityLevel: metrics.ALPHA,
+			Help: "Pods that were preempted.",
+		}),
+	}
+	i.gangStates = gauge("gangs", "Gangs by state, without Pods that are alone: Gathering, Waiting, Planned, Running.", "state")
+	i.claimed = gauge("claimed_nodes", "Nodes that are kept for a gang, by why: Starving, Preempting.", "why")
+	i.stranded = gauge("stranded_gpus", "Free GPUs that Pods of a shape can't use, for the shapes asked for the most.", "shape")
+	i.largest = gauge("largest_gang_pods", "Pods of a shape that one domain of a level has room for.", "level", "shape")
+	i.freeGPUs = gauge("domain_free_gpus", "Whole GPUs that are free in each of the narrowest domains.", "domain")
+	for _, one := range []metrics.Registerable{
+		i.plans, i.gangs, i.pods, i.failed, i.aborted, i.victims, i.gangStates, i.claimed, i.stranded, i.largest, i.freeGPUs,
+	} {
+		if err := legacyregistry.Register(one); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+	}
+	return i, nil
+}
+
+func gauge(name, help string, labels ...string) *metrics.GaugeVec {
+	return metrics.NewGaugeVec(&metrics.GaugeOpts{Subsystem: subsystem, Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
+}
+
+func (i *instruments) started(attempt *gangs.Attempt) {
+	if attempt.Group.Alone {
+		i.pods.Inc()
+		return
+	}
+	i.gangs.Inc()
+}

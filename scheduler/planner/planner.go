@@ -1,0 +1,136 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package planner is what all plugins of a gpu-scheduler share: it plans a gang
+// when its leader's turn comes, remembers for each Pod where it goes, and does
+// what follows. The plugins translate between it and kube-scheduler.
+//
+// Scheduling cycles come one after the other, so no two gangs are planned at the
+// same time, and a gang only ever holds what a complete plan gives it: there is no
+// hold and wait, hence no deadlock between gangs.
+package planner
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
+)
+
+// again is after how long a gang is tried again though nothing has happened that
+// would make it fit, as far as the scheduler knows.
+const again = 30 * time.Second
+
+// Planner plans. Decide, Preempt and Reserve are for the scheduling cycle; the
+// others may be called at any time.
+type Planner struct {
+	args     *config.GangArgs
+	levels   snapshot.Levels
+	logger   klog.Logger
+	clock    clock.WithTicker
+	handle   fwk.Handle
+	registry *gangs.Registry
+	mirror   *mirror.Mirror
+	claims   *claims
+	texts    *explanations
+	metrics  *instruments
+	// preemptions are the preemptors whose victims have not gone.
+	preemptions preemptions
+	// leading is true once Pods are scheduled: a standby only watches.
+	leading atomic.Bool
+}
+
+// New returns a Planner. It begins to watch Pods when the handle's informers start,
+// and works until ctx ends.
+func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, clock clock.WithTicker) (*Planner, error) {
+	logger := klog.FromContext(ctx)
+	p := &Planner{
+		args: args, levels: args.Levels(), logger: logger, clock: clock, handle: handle,
+		registry: gangs.NewRegistry(gangs.Timing{
+			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: again, MaxRefusals: args.MaxRefusals,
+		}),
+		mirror: mirror.New(logger, args.Levels(), args.NodePools),
+		claims: newClaims(),
+		texts:  newExplanations(config.Seconds(args.ExplainPeriodSeconds)),
+	}
+	var err error
+	if p.metrics, err = newInstruments(); err != nil {
+		return nil, err
+	}
+	if err = p.watch(); err != nil {
+		return nil, err
+	}
+	go p.run(ctx)
+	return p, nil
+}
+
+// Same returns an error if the arguments are others.
+func (p *Planner) Same(args *config.GangArgs) error {
+	if !reflect.DeepEqual(p.args, args) {
+		return fmt.Errorf("arguments of plugin %s: must be the same in all profiles", config.GangPlugin)
+	}
+	return nil
+}
+
+// do carries actions out. It must not be called from PreEnqueue or a queueing
+// hint, which hold the queue's lock.
+func (p *Planner) do(actions gangs.Actions) {
+	p.mirror.Release(actions.Release)
+	for _, uid := range actions.Reject {
+		if waiting := p.handle.GetWaitingPod(uid); waiting != nil {
+			waiting.Reject(config.GangPlugin, "another Pod of the gang could not take its place")
+		}
+	}
+	if len(actions.Reject) > 0 {
+		p.metrics.aborted.Inc()
+	}
+	p.activate(actions.Activate)
+}
+
+func (p *Planner) activate(pods []*corev1.Pod) {
+	if len(pods) == 0 {
+		return
+	}
+	named := make(map[string]*corev1.Pod, len(pods))
+	for _, pod := range pods {
+		named[pod.Namespace+"/"+pod.Name] = pod
+	}
+	p.handle.Activate(p.logger, named)
+}
+
+// Gate returns why a Pod may not be queued, or "".
+func (p *Planner) Gate(pod *corev1.Pod) string { return p.registry.Gate(pod, p.clock.Now()) }
+
+// RankOf returns a Pod's place in the queue.
+func (p *Planner) RankOf(pod *corev1.Pod, queued time.Time) gangs.Rank {
+	return p.registry.RankOf(pod, queued)
+}
+
+// Claims returns what seats hold of a node beside what the snapshot shows.
+func (p *Planner) Claims(node string) *mirror.Claim { return p.mirror.Claims(node) }
+
+// HasClaims is true if there are any.
+func (p *Planner) HasClaims() bool { return p.mirror.HasClaims() }
+
+// Owns is true if the scheduler may use a node.
+func (p *Planner) Owns(node *corev1.Node) bool { return p.mirror.Owns(node) }
+
+// Confined is true if it may not use all.
+func (p *Planner) Confined() bool { return len(p.args.NodePools) > 0 }
+
+// Assignment returns the annotation with a Pod's cards, or "".
+func (p *Planner) Assignment(pod *corev1.Pod) (string, error) { return p.mirror.Assignment(pod) }
+
+// PermitTimeout is how long a Pod waits at the barrier.
+func (p *Planner) PermitTimeout() time.Duration { return config.Seconds(p.args.PermitTimeoutSeconds) }

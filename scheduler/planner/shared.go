@@ -1,0 +1,64 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"context"
+	"sync"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/scheduler/config"
+)
+
+// Shared is the one Planner of a process, whose profiles each have their own
+// plugins.
+type Shared struct {
+	mu      sync.Mutex
+	planner *Planner
+	// scored are the profiles that choose the nodes of Pods in no gang.
+	scored map[string]bool
+}
+
+// SetPlacement tells who chooses the nodes of a profile's Pods in no gang.
+func (s *Shared) SetPlacement(profile string, placement config.Placement) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.scored == nil {
+		s.scored = map[string]bool{}
+	}
+	s.scored[profile] = placement == config.Scored
+}
+
+// Scored is true if the profile itself chooses them.
+func (s *Shared) Scored(profile string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.scored[profile]
+}
+
+// Planner returns the Planner. The first profile makes it; the others have to agree
+// with its arguments.
+func (s *Shared) Planner(ctx context.Context, args *config.GangArgs, handle fwk.Handle) (*Planner, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.planner != nil {
+		return s.planner, s.planner.Same(args)
+	}
+	made, err := New(ctx, args, handle, clock.RealClock{})
+	if err != nil {
+		return nil, err
+	}
+	s.planner = made
+	return made, nil
+}
+
+// Get returns the Planner; nil if no profile has made it, because none has plugin
+// GPUGang or its turn has not come.
+func (s *Shared) Get() *Planner {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.planner
+}

@@ -1,0 +1,100 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+)
+
+// TestPodsShareTheGPUThatTheSchedulerChose has two Pods fill a GPU, which is then
+// nobody's as a whole, until they are gone.
+func TestPodsShareTheGPUThatTheSchedulerChose(t *testing.T) {
+	s := newScene(t)
+	s.waitForAllocatable(v1.ResourceGPUPercent, 100*gpus)
+	chosen := s.inventoryOfNode().GPUs[7].UUID
+	shares := map[string]int64{"less": 46, "more": 54}
+	for name, percent := range shares {
+		s.createUnscheduledPod(name, v1.ResourceGPUPercent, percent)
+		s.bind(name, v1.ResourceGPUPercent, chosen)
+	}
+	for name, percent := range shares {
+		s.hasShare(s.waitForPod(name), percent, chosen)
+	}
+
+	s.createUnscheduledPod("whole", v1.ResourceGPU, 1)
+	s.bind("whole", v1.ResourceGPU, chosen)
+	s.waitUntilRefused("whole", "shares of GPU "+chosen+" are in use by")
+
+	for name := range shares {
+		s.deletePod(name)
+	}
+	s.createUnscheduledPod("whole-2", v1.ResourceGPU, 1)
+	s.bind("whole-2", v1.ResourceGPU, chosen)
+	if diff := cmp.Diff([]string{chosen}, s.devicesOf(s.waitForPod("whole-2"))[string(v1.ResourceGPU)]); diff != "" {
+		t.Errorf("GPUs of the Pod that wants a whole one (-chosen +got):\n%s", diff)
+	}
+	s.createUnscheduledPod("part", v1.ResourceGPUPercent, 1)
+	s.bind("part", v1.ResourceGPUPercent, chosen)
+	s.waitUntilRefused("part", "GPU "+chosen+" is in use as a whole by")
+}
+
+// hasShare fails the test unless a running Pod sees so much of a GPU, the kubelet
+// has noted as much, and the agent had nothing to correct.
+func (s *scene) hasShare(pod *corev1.Pod, percent int64, gpu string) {
+	s.Helper()
+	environment := s.environmentOf(pod)
+	if seen, share := environment[deviceVariables[v1.ResourceGPU]], environment["GPU_SHARE_PERCENT"]; seen != gpu || share != fmt.Sprint(percent) {
+		s.Errorf("Pod %s sees %s %% of %s, want %d %% of %s", pod.Name, share, seen, percent, gpu)
+	}
+	s.eventually("the kubelet's notes name the share of Pod "+pod.Name, func() (bool, string) {
+		noted, err := checkpointed(pod.UID)
+		if err != nil {
+			return false, err.Error()
+		}
+		ids := noted[string(v1.ResourceGPUPercent)]
+		for _, id := range ids {
+			if !strings.HasPrefix(id, gpu+"::") {
+				s.Errorf("Pod %s has %s", pod.Name, id)
+			}
+		}
+		return int64(len(ids)) == percent, fmt.Sprint(noted)
+	})
+	now := s.getPod(pod.Name)
+	assignment, err := inventory.ParseAssignment(now.Annotations[inventory.AssignmentAnnotation])
+	if err != nil {
+		s.Fatal(err)
+	}
+	want := map[string]map[string][]string{v1.ContainerName: {string(v1.ResourceGPUPercent): {gpu}}}
+	if diff := cmp.Diff(want, assignment.Containers); diff != "" {
+		s.Errorf("annotation of Pod %s (-want +got):\n%s", pod.Name, diff)
+	}
+	for _, entry := range now.ManagedFields {
+		if entry.Manager == "nodeagent" {
+			s.Errorf("the agent has written to Pod %s", pod.Name)
+		}
+	}
+}
+
+// waitUntilRefused waits until the kubelet has refused a Pod for the reason.
+func (s *scene) waitUntilRefused(name, reason string) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("Pod %s is refused: %s", name, reason), func() (bool, string) {
+		status := s.getPod(name).Status
+		if status.Phase == corev1.PodRunning {
+			s.Fatalf("Pod %s runs", name)
+		}
+		refused := status.Phase == corev1.PodFailed && status.Reason == "UnexpectedAdmissionError" && strings.Contains(status.Message, reason)
+		return refused, fmt.Sprintf("%s %s: %s", status.Phase, status.Reason, status.Message)
+	})
+}

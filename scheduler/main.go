@@ -17,6 +17,7 @@ import (
 
 	"falldio.github.io/gpu-controller/scheduler/devices"
 	"falldio.github.io/gpu-controller/scheduler/gang"
+	"falldio.github.io/gpu-controller/scheduler/network"
 	"falldio.github.io/gpu-controller/scheduler/packing"
 	"falldio.github.io/gpu-controller/scheduler/planner"
 )
@@ -29,5 +30,6 @@ func run() int {
 		app.WithPlugin(gang.Name, gang.Factory(shared)),
 		app.WithPlugin(devices.Name, devices.Factory(shared)),
 		app.WithPlugin(packing.Name, packing.New),
+		app.WithPlugin(network.Name, network.NewFactory()),
 	))
 }

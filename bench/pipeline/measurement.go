@@ -191,7 +191,7 @@ func (a *arena) play(ctx context.Context, s *system, gangs []*gang, at []time.Du
 		}
 		return nil, err
 	}
-	return &record{Seconds: t.last.Sub(start).Seconds(), outcome: t.outcome()}, nil
+	return &record{Seconds: t.last.Sub(start).Seconds(), Stages: t.stages(start), outcome: t.outcome()}, nil
 }
 
 // idle returns how many seconds of CPU time per second each process uses when

@@ -16,7 +16,10 @@ func printRecord(out io.Writer, m *measurement, r *record) {
 	fmt.Fprintf(out, "%v: %.2f s, %.0f Pods/s; gang to Running p50 %.2f p90 %.2f p99 %.2f max %.2f s; bound p99 %.2f; partial %d, pause %.2f s, spread %.2f s, lost %d\n",
 		m, r.Seconds, pods/r.Seconds, percentile(r.Latencies, 50), percentile(r.Latencies, 90), percentile(r.Latencies, 99),
 		percentile(r.Latencies, 100), percentile(r.BindLatencies, 99), r.Partial, r.LongestPause, r.LongestSpread, r.Lost)
-	fmt.Fprintf(out, "  writes: %.2f puts/Pod (%d, and %d in the background);", float64(r.Puts)/pods, r.Puts, r.Background)
+	for _, stage := range []string{"created", "bound", "running"} {
+		fmt.Fprintf(out, "  %s: half after %.2f s, all after %.2f s;", stage, r.Stages[stage][0], r.Stages[stage][1])
+	}
+	fmt.Fprintf(out, "\n  writes: %.2f puts/Pod (%d, and %d in the background);", float64(r.Puts)/pods, r.Puts, r.Background)
 	for _, name := range slices.Sorted(maps.Keys(r.Writes)) {
 		fmt.Fprintf(out, " %s %d", name, r.Writes[name])
 	}

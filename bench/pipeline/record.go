@@ -25,6 +25,9 @@ type record struct {
 	// CPU time was counted.
 	Seconds float64 `json:"seconds"`
 	Window  float64 `json:"window"`
+	// Stages are the seconds after the start when half of the Pods and all of them
+	// were created, bound and running.
+	Stages map[string][2]float64 `json:"stages"`
 	outcome
 	usage
 }

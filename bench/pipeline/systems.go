@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // system is a way from a wish to running Pods.
@@ -21,23 +22,42 @@ type system struct {
 	scheduler string
 	// controller is true if gpu-controller runs.
 	controller bool
-	// jobs are the requests that the benchmark itself makes for a gang.
-	jobs func(c *clients, g *gang) []job
+	// told is true if GPUTasks say in the end that they run.
+	told bool
+	// work is what the benchmark itself does for a gang.
+	work func(c *clients, g *gang) work
+}
+
+// job is what one of the benchmark's workers does at a time.
+type job func(context.Context) error
+
+// work is what the benchmark itself does for a gang: jobs to start it, and one
+// when all its Pods run, which may be nil.
+type work struct {
+	starts []job
+	last   job
 }
 
 // The names of systems.
 const (
 	floor = "floor"
+	least = "least"
 	bare  = "bare"
 	tasks = "tasks"
 	ours  = "ours"
 )
 
+const (
+	noScheduler    = "none"
+	stockScheduler = "stock"
+)
+
 var systems = []system{
-	{name: floor, title: "raw clients", scheduler: "none", jobs: rawJobs},
-	{name: bare, title: "kube-scheduler, bare Pods", scheduler: "stock", jobs: podJobs},
-	{name: tasks, title: "GPUTasks, kube-scheduler", scheduler: "stock", controller: true, jobs: taskJobs},
-	{name: ours, title: "GPUTasks, gpu-scheduler", controller: true, jobs: taskJobs},
+	{name: floor, title: "raw clients", scheduler: noScheduler, told: true, work: rawWork},
+	{name: least, title: "raw clients, no status", scheduler: noScheduler, work: leastWork},
+	{name: bare, title: "kube-scheduler, bare Pods", scheduler: stockScheduler, work: podWork},
+	{name: tasks, title: "GPUTasks, kube-scheduler", scheduler: stockScheduler, controller: true, told: true, work: taskWork},
+	{name: ours, title: "GPUTasks, gpu-scheduler", controller: true, told: true, work: taskWork},
 }
 
 func systemNamed(name string) (*system, error) {
@@ -51,39 +71,37 @@ func systemNamed(name string) (*system, error) {
 	return nil, fmt.Errorf("must be some of %s, is %q", strings.Join(names, ", "), name)
 }
 
-// job is what one of the benchmark's workers does at a time.
-type job func(context.Context) error
-
-// rawJobs makes the least writes that start a gang: its GPUTask, and each Pod and
-// its binding. Nobody chooses a node: Pods go to the nodes in turn.
-func rawJobs(c *clients, g *gang) []job {
-	task := newOnce(func(ctx context.Context) (gang, error) {
-		created, err := c.createTask(ctx, g)
-		return gang{task: created}, err
-	})
-	return eachPod(g, func(ctx context.Context, index int) error {
-		created, err := task.do(ctx)
-		if err != nil {
-			return err
-		}
-		pod, err := created.pod(index)
-		if err != nil {
-			return err
-		}
-		pod.Spec.SchedulerName = "none" // nobody else shall bind it
-		if _, err := c.pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-			return err
-		}
-		return c.pods.Bind(ctx, &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
-			Target:     corev1.ObjectReference{Kind: "Node", Name: c.node()},
-		}, metav1.CreateOptions{})
-	})
+// rawWork makes the least writes that a user of GPUTasks can do with: the GPUTask,
+// each Pod and its binding, and the status of the GPUTask once all its Pods run.
+// Nobody chooses a node: Pods go to the nodes in turn.
+func rawWork(c *clients, g *gang) work {
+	task := newOnce(func(ctx context.Context) (*v1.GPUTask, error) { return c.createTask(ctx, g) })
+	return work{
+		starts: eachPod(g, func(ctx context.Context, index int) error {
+			created, err := task.do(ctx)
+			if err != nil {
+				return err
+			}
+			return c.startPod(ctx, &gang{task: created}, index)
+		}),
+		last: func(ctx context.Context) error {
+			created, err := task.do(ctx)
+			if err != nil {
+				return err
+			}
+			return c.tellRunning(ctx, created)
+		},
+	}
 }
 
-// podJobs creates the Pods of a gang without their GPUTask.
-func podJobs(c *clients, g *gang) []job {
-	return eachPod(g, func(ctx context.Context, index int) error {
+// leastWork is rawWork without the status.
+func leastWork(c *clients, g *gang) work {
+	return work{starts: rawWork(c, g).starts}
+}
+
+// podWork creates the Pods of a gang without their GPUTask.
+func podWork(c *clients, g *gang) work {
+	return work{starts: eachPod(g, func(ctx context.Context, index int) error {
 		pod, err := g.pod(index)
 		if err != nil {
 			return err
@@ -91,15 +109,15 @@ func podJobs(c *clients, g *gang) []job {
 		pod.OwnerReferences = nil
 		_, err = c.pods.Create(ctx, pod, metav1.CreateOptions{})
 		return err
-	})
+	})}
 }
 
-// taskJobs creates the GPUTask.
-func taskJobs(c *clients, g *gang) []job {
-	return []job{func(ctx context.Context) error {
+// taskWork creates the GPUTask.
+func taskWork(c *clients, g *gang) work {
+	return work{starts: []job{func(ctx context.Context) error {
 		_, err := c.createTask(ctx, g)
 		return err
-	}}
+	}}}
 }
 
 func eachPod(g *gang, do func(ctx context.Context, index int) error) []job {

@@ -35,8 +35,8 @@ func (g *gangTimes) isPartial() bool {
 	return g.pause > maxPause || g.bound > 0 && g.bound < g.size
 }
 
-// podTimes says how far a Pod was seen.
-type podTimes struct{ bound, running bool }
+// podTimes says when a Pod was first seen at each stage, zero if it never was.
+type podTimes struct{ created, bound, ran time.Time }
 
 // timeline gathers what happens to the Pods of all gangs.
 type timeline struct {
@@ -82,13 +82,16 @@ func (t *timeline) see(event watch.Event, now time.Time) {
 		return
 	}
 	times := t.pods[pod.Name]
-	if pod.Spec.NodeName != "" && !times.bound {
-		times.bound = true
+	if times.created.IsZero() {
+		times.created = now
+	}
+	if pod.Spec.NodeName != "" && times.bound.IsZero() {
+		times.bound = now
 		gang.bind(now)
 		t.last = now
 	}
-	if pod.Status.Phase == corev1.PodRunning && !times.running {
-		times.running = true
+	if pod.Status.Phase == corev1.PodRunning && times.ran.IsZero() {
+		times.ran = now
 		gang.running, gang.ran = gang.running+1, now
 		t.last = now
 		if t.waiting--; t.waiting == 0 {
@@ -116,6 +119,24 @@ func (t *timeline) progress() (running, all int, last time.Time) {
 		all += gang.size
 	}
 	return all - t.waiting, all, t.last
+}
+
+// stages returns when, in seconds after a start, half of the Pods and all of them
+// had come to each stage.
+func (t *timeline) stages(start time.Time) map[string][2]float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	seconds := map[string][]float64{}
+	for _, times := range t.pods {
+		for stage, at := range map[string]time.Time{"created": times.created, "bound": times.bound, "running": times.ran} {
+			seconds[stage] = append(seconds[stage], at.Sub(start).Seconds())
+		}
+	}
+	result := map[string][2]float64{}
+	for stage, list := range seconds {
+		result[stage] = [2]float64{median(list), percentile(list, 100)}
+	}
+	return result
 }
 
 // outcome sums up what was seen.

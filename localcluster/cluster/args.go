@@ -182,6 +182,8 @@ func nodeAgentArgs(l layout, p ports) []string {
 		"--as=" + pki.NodeAgent.CommonName,
 		"--simulated-nodes=" + l.agents(),
 		"--simulation-faults=" + GPUFaultsPath(l.dir),
+		"--simulation-network=" + NetworkPath(l.dir),
+		"--probe-url=http://" + address(p.nodeAgent) + "/probe?node={node}",
 		"--bind-address=" + address(p.nodeAgent),
 		"--recovery-period=" + recoveryPeriod.String(),
 	}

@@ -16,6 +16,10 @@ func KubeconfigPath(dir string) string { return filepath.Join(dir, "kubeconfig")
 // simulated GPUs.
 func GPUFaultsPath(dir string) string { return filepath.Join(dir, "gpu-faults.yaml") }
 
+// NetworkPath returns where the cluster in a directory looks for how slow its
+// simulated network is.
+func NetworkPath(dir string) string { return filepath.Join(dir, "network.yaml") }
+
 func (l layout) kubeconfig() string { return KubeconfigPath(l.dir) }
 func (l layout) userKubeconfig(user string) string {
 	return filepath.Join(l.dir, user+".kubeconfig")

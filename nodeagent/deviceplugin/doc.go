@@ -9,6 +9,11 @@
 //     the list never shrinks: see Pool.
 //   - The kubelet doesn't say for which Pod it asks, so the choice of the
 //     scheduler is found among the Pods that wait for their devices: see Claims.
+//   - To the kubelet whole GPUs and shares of them are two resources that have
+//     nothing to do with each other, so a plugin refuses what is in use in the
+//     other way: see Usage.
+//   - A kubelet that finds too few devices among the preferred ones takes any, so a
+//     share may be put together of several GPUs, and is refused: see sharing.
 //   - A kubelet that starts deletes all sockets in the folder, so a plugin
 //     listens and registers again.
 //   - A kubelet doesn't tell a plugin that it has been dropped. Two plugins of

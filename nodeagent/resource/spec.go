@@ -63,14 +63,23 @@ func (s *Spec) ShortName() string { return s.Name[strings.LastIndex(s.Name, "/")
 
 // ParseAll reads specs and gives each its variable; gpuVariable is the default of
 // the GPUs. Whoever serves falldio.com/gpu serves falldio.com/gpu-percent as well,
-// unless a spec says otherwise. It refuses a resource that is served twice, and
-// GPUs, or shares of them, under two names: the kubelet would give each of them to
-// two containers.
+// unless a spec says otherwise; that alone leaves falldio.com/gpu. It refuses a
+// resource that is served twice, and GPUs, or shares of them, under two names: the
+// kubelet would give each of them to two containers.
 func ParseAll(texts []string, gpuVariable string) ([]Spec, error) {
 	specs, err := parseEach(texts)
-	specs = withShares(specs)
+	specs = withShares(withGPUs(specs))
 	specs = slices.DeleteFunc(specs, func(spec Spec) bool { return spec.Kind == None })
 	return specs, errors.Join(err, setVariables(specs, gpuVariable))
+}
+
+// withGPUs adds the GPUs if specs only say what is not served.
+func withGPUs(specs []Spec) []Spec {
+	saysMore := func(spec Spec) bool { return spec.Kind != None || spec.Name == string(v1.ResourceGPU) }
+	if len(specs) == 0 || slices.ContainsFunc(specs, saysMore) {
+		return specs
+	}
+	return append(specs, Spec{Name: string(v1.ResourceGPU), Kind: GPUs})
 }
 
 // withShares adds shares of the GPUs if there are GPUs and nothing is said of

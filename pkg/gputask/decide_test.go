@@ -84,6 +84,11 @@ func TestDecide(t *testing.T) {
 			pods: pods(single().pod(0, 0).unschedulable("0/7 nodes are available: 7 Insufficient falldio.com/gpu. no new claims to deallocate, preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.")),
 			want: wanted{phase: v1.PhasePending, message: "waiting for a node: 0/7 nodes are available: 7 Insufficient falldio.com/gpu"},
 		},
+		"of a sentence about all nodes their number is no part": {
+			task: single(),
+			pods: pods(single().pod(0, 0).unschedulable("0/7 nodes are available: needs 16 GPUs: never fits. preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.")),
+			want: wanted{phase: v1.PhasePending, message: "waiting for a node: needs 16 GPUs: never fits"},
+		},
 		"in a gang every Pod without a node waits, however few the scheduler has come to": {
 			task: gang(),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0), gang().pod(2, 0).unschedulable("0/7 nodes are available: 7 Insufficient falldio.com/gpu.")),

@@ -32,6 +32,15 @@ func labelGang(labels map[string]string, task *v1.GPUTask) {
 	labels[v1.LabelMinAvailable] = strconv.Itoa(MinAvailable(task))
 }
 
+// discountSucceeded lowers the number that a new Pod of a gang bears by the members
+// that have succeeded, which the scheduler no longer sees: the last ones can't wait
+// for those. The smallest number of a gang's Pods counts.
+func discountSucceeded(pod *corev1.Pod, task *v1.GPUTask, succeeded int) {
+	if succeeded > 0 && Replicas(task) > 1 {
+		pod.Labels[v1.LabelMinAvailable] = strconv.Itoa(max(1, MinAvailable(task)-succeeded))
+	}
+}
+
 // podAnnotations adds to the template's annotations where in the network the
 // gang wants to be.
 func podAnnotations(task *v1.GPUTask, template *corev1.PodTemplateSpec) map[string]string {

@@ -118,3 +118,31 @@ func TestTheNameOfAnyTaskIsAGangsLabel(t *testing.T) {
 		}
 	}
 }
+
+func TestANewPodOfAGangDoesNotWaitForMembersThatHaveSucceeded(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		task      *v1.GPUTask
+		succeeded int
+		want      string
+	}{
+		"none has":                        {makeTask("train").replicas(8).GPUTask, 0, "8"},
+		"five of eight have":              {makeTask("train").replicas(8).GPUTask, 5, "3"},
+		"more than have to start have":    {makeTask("train").replicas(8).with(func(t *v1.GPUTask) { t.Spec.MinAvailable = new(int32(4)) }).GPUTask, 5, "1"},
+		"all but the one that was lost":   {makeTask("train").replicas(8).GPUTask, 7, "1"},
+		"a task of one Pod has no number": {makeTask("train").GPUTask, 1, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod, err := NewPod(tc.task, 0, 0, PodDefaults{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			discountSucceeded(pod, tc.task, tc.succeeded)
+			if got := pod.Labels[v1.LabelMinAvailable]; got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

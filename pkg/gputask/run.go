@@ -95,6 +95,7 @@ func (d *decision) createMissing() {
 			d.stopAndFail()
 			return
 		}
+		discountSucceeded(pod, d.Task, len(d.completed))
 		d.plan.Create = append(d.plan.Create, pod)
 	}
 }

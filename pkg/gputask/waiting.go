@@ -138,7 +138,19 @@ func schedulerText(pod *corev1.Pod) string {
 	for _, rest := range []string{" preemption: ", " no new claims to deallocate"} {
 		message, _, _ = strings.Cut(message, rest)
 	}
+	message = withoutNodeCount(message)
 	return strings.TrimSuffix(strings.TrimSpace(message), ".")
+}
+
+// withoutNodeCount drops "0/7 nodes are available: " in front of a sentence,
+// such as gpu-scheduler's: kube-scheduler puts it there because a list of
+// numbers of nodes and what is wrong with them normally follows.
+func withoutNodeCount(message string) string {
+	_, sentence, found := strings.Cut(message, " nodes are available: ")
+	if !found || !strings.HasPrefix(message, "0/") || sentence == "" || (sentence[0] >= '0' && sentence[0] <= '9') {
+		return message
+	}
+	return sentence
 }
 
 // containerText says what a Pod's containers wait for, if it is worth saying.

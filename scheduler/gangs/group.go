@@ -23,6 +23,8 @@ type Group struct {
 	// became known. It is the group's place among those of equal priority.
 	Since time.Time
 
+	// foreign is true for the gang of another scheduler.
+	foreign bool
 	members map[types.UID]*Member
 	// saidBefore and wrong cache what the members say; see said.
 	saidBefore *snapshot.GangLabels

@@ -17,7 +17,7 @@ func (r *Registry) Partial(now time.Time) []*corev1.Pod {
 	defer r.mu.Unlock()
 	var stuck []*corev1.Pod
 	for _, g := range r.groups {
-		if g.Alone || !g.isPartial() {
+		if g.Alone || g.foreign || !g.isPartial() {
 			g.partial = time.Time{}
 			continue
 		}
@@ -58,7 +58,7 @@ func (r *Registry) Count() Counts {
 	counts := Counts{}
 	for _, g := range r.groups {
 		switch {
-		case g.Alone:
+		case g.Alone || g.foreign:
 		case g.plan != nil:
 			counts.Planned++
 		case g.bound > 0:

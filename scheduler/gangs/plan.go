@@ -197,6 +197,12 @@ func (r *Registry) GangOf(uid types.UID) string {
 	return ""
 }
 
+// Placing is true for a Pod that has a seat and is not bound yet.
+func (r *Registry) Placing(uid types.UID) bool {
+	_, seated := r.SeatOf(uid)
+	return seated
+}
+
 // Spare is how many Pods of a gang that have a node may leave without the others
 // having to.
 func (r *Registry) Spare(gang string) int {

@@ -82,11 +82,12 @@ func (a Rank) Compare(b Rank) int {
 	)
 }
 
-// Wake tells that there may be more room than before.
-func (r *Registry) Wake(now time.Time) {
+// Wake tells that there may be more room than before, for attempts that begin after
+// a time for sure.
+func (r *Registry) Wake(settled time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wokenAt = now
+	r.wokenAt = settled
 }
 
 // Due returns the Pods that are to be queued again by now, at most so many, the
@@ -117,12 +118,10 @@ func (r *Registry) isDue(g *Group, now time.Time) bool {
 	if g.failedAt.IsZero() || g.plan != nil || now.Before(g.retryAt) {
 		return false
 	}
-	// Whoever was queued since then gets an answer, or is queued once more.
-	since := g.failedAt
-	if g.lookedAt.After(since) {
-		since = g.lookedAt
+	if g.lookedAt.After(g.failedAt) && now.Sub(g.lookedAt) < r.timing.Again {
+		return false // is queued and will get an answer
 	}
-	if r.wokenAt.Before(since) && now.Sub(since) < r.timing.Again {
+	if r.wokenAt.Before(g.failedAt) && now.Sub(g.failedAt) < r.timing.Again {
 		return false
 	}
 	g.elect()

@@ -37,13 +37,23 @@ type Registry struct {
 	plans   uint64
 	// failing counts the groups whose last attempt failed.
 	failing int
+	// profiles are the names under which this process schedules.
+	profiles map[string]bool
 	// wokenAt is when there was more room for the last time.
 	wokenAt time.Time
 }
 
 // NewRegistry returns a Registry that knows no Pods.
 func NewRegistry(timing Timing) *Registry {
-	return &Registry{timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}}
+	return &Registry{timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, profiles: map[string]bool{}}
+}
+
+// Serve adds a name under which this process schedules. The gangs of others are only
+// known so that they are not torn apart.
+func (r *Registry) Serve(schedulerName string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.profiles[schedulerName] = true
 }
 
 // Actions are what has to be done after a change.
@@ -113,7 +123,10 @@ func (r *Registry) groupOf(m *Member) *Group {
 	}
 	g := r.groups[key]
 	if g == nil {
-		g = &Group{Key: key, Alone: alone, Since: m.Pod.CreationTimestamp.Time, members: map[types.UID]*Member{}}
+		g = &Group{
+			Key: key, Alone: alone, Since: m.Pod.CreationTimestamp.Time,
+			foreign: !r.profiles[m.Pod.Spec.SchedulerName], members: map[types.UID]*Member{},
+		}
 		r.groups[key] = g
 	}
 	return g
@@ -121,7 +134,7 @@ func (r *Registry) groupOf(m *Member) *Group {
 
 // lead returns the leader to be queued, if the gang is ready for that.
 func (r *Registry) lead(g *Group) Actions {
-	if g.Alone {
+	if g.Alone || g.foreign {
 		return Actions{} // is queued by itself
 	}
 	if g.elect(); g.leader == nil || g.plan != nil || !g.complete() {

@@ -4,6 +4,8 @@
 package mirror
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -62,18 +64,16 @@ func (m *Mirror) Release(uids []types.UID) {
 }
 
 // Assignment returns the annotation that tells a Pod's node which cards it has;
-// empty if it has none, or they have no names.
+// empty if it has none, or they have no names. A Pod whose place was lost, as its
+// node was away for a moment, gets an error.
 func (m *Mirror) Assignment(pod *corev1.Pod) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.pods[pod.UID]
-	if e == nil {
-		return "", nil
+	if e == nil || !e.held || m.nodes[e.node] == nil {
+		return "", fmt.Errorf("the place of Pod %s/%s was lost: its node has gone, or has changed", pod.Namespace, pod.Name)
 	}
 	n := m.nodes[e.node]
-	if n == nil {
-		return "", nil
-	}
 	return n.cards.Assignment(pod, e.use.GPUs)
 }
 
@@ -83,7 +83,7 @@ func (m *Mirror) Intact(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.pods[uid]
-	if e == nil {
+	if e == nil || !e.held { // one that is not held is a guess
 		return false
 	}
 	n := m.nodes[e.node]

@@ -127,8 +127,6 @@ func (m *Mirror) Watch(shape *placement.Shape) (known bool) {
 type Holder struct {
 	Pod  *corev1.Pod
 	Node string
-	// Arrived is false for Pods that have a seat or are being bound.
-	Arrived bool
 }
 
 // Holders returns all Pods that hold something, by the names by which the engine
@@ -139,7 +137,7 @@ func (m *Mirror) Holders() func(name string) (Holder, bool) {
 		if e == nil {
 			return Holder{}, false
 		}
-		return Holder{Pod: e.pod, Node: e.node, Arrived: e.seen && !e.held || e.pod.Spec.NodeName != ""}, true
+		return Holder{Pod: e.pod, Node: e.node}, true
 	}
 }
 

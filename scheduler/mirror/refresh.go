@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // Refresh makes the mirror equal to the snapshot, whose nodes these are.
@@ -79,8 +80,20 @@ func (m *Mirror) follow(n *node, info fwk.NodeInfo) {
 	if !n.ours {
 		return
 	}
+	// Those of which it is known what they have come before those that get what is
+	// left, by a guess.
+	guesses := false
 	for _, podInfo := range info.GetPods() {
-		m.see(n, podInfo.GetPod())
+		if pod := podInfo.GetPod(); m.pods[pod.UID] == nil && n.mustGuess(pod) {
+			guesses = true
+		} else {
+			m.see(n, pod)
+		}
+	}
+	if guesses {
+		for _, podInfo := range info.GetPods() {
+			m.see(n, podInfo.GetPod())
+		}
 	}
 	for uid, e := range n.pods {
 		if e.pass != m.pass {
@@ -88,6 +101,15 @@ func (m *Mirror) follow(n *node, info fwk.NodeInfo) {
 			m.remove(uid, e)
 		}
 	}
+}
+
+// mustGuess is true for a Pod that wants GPUs and does not say which it has.
+func (n *node) mustGuess(pod *corev1.Pod) bool {
+	if !snapshot.WantsGPUs(pod) {
+		return false
+	}
+	_, known := n.cards.Assigned(pod)
+	return !known
 }
 
 // describe tells the engine what a node is.

@@ -81,17 +81,21 @@ func (c *claims) free(attempt *gangs.Attempt, now time.Time) bool {
 	return true
 }
 
-func (c *claims) drop(group string) {
+// drop ends a group's claim. It returns true if there was one.
+func (c *claims) drop(group string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	_, had := c.list[group]
 	delete(c.list, group)
+	return had
 }
 
 // sweep ends claims whose time is over, or whose gang is gone. Who had his time
-// lets others have theirs.
-func (c *claims) sweep(now time.Time, rest time.Duration, exists func(group string) bool) {
+// lets others have theirs. It returns true if any ended.
+func (c *claims) sweep(now time.Time, rest time.Duration, exists func(group string) bool) (ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	before := len(c.list)
 	for group, one := range c.list {
 		switch {
 		case !exists(group):
@@ -102,6 +106,7 @@ func (c *claims) sweep(now time.Time, rest time.Duration, exists func(group stri
 		}
 	}
 	maps.DeleteFunc(c.restUntil, func(_ string, until time.Time) bool { return now.After(until) })
+	return len(c.list) < before
 }
 
 // starving returns how many nodes are kept for gangs that have waited too long,
@@ -120,10 +125,14 @@ func (c *claims) count() (starving, preempting int) {
 }
 
 // claimIfStarving keeps the nodes on which a gang will fit that has waited for too
-// long, given why it does not fit now.
-func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, explanation *placement.Explanation, now time.Time) {
+// long.
+func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.Time) {
 	patience := config.Seconds(p.args.StarvationSeconds)
 	if patience == 0 || attempt.WaitsSince.IsZero() || now.Sub(attempt.WaitsSince) < patience || !p.claims.free(attempt, now) {
+		return
+	}
+	explanation, err := p.why(gang)
+	if err != nil || explanation == nil {
 		return
 	}
 	nodes := p.nodesAfter(gang, explanation)

@@ -165,7 +165,9 @@ func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, plan *placement.Plan
 		p.mirror.Release(uidsOf(members))
 		return Decision{Waits: "its gang has just changed"}
 	}
-	p.claims.drop(attempt.Group.Key)
+	if p.claims.drop(attempt.Group.Key) {
+		p.wake()
+	}
 	p.metrics.started(attempt)
 	p.do(actions)
 	for i, m := range members {
@@ -187,6 +189,7 @@ func uidsOf(members []*gangs.Member) []types.UID {
 // fail says why a gang has no place, and when it is tried again.
 func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Decision {
 	text, reason := p.explain(attempt, gang)
+	p.claimIfStarving(attempt, gang, begin)
 	p.metrics.failed.WithLabelValues(reason).Inc()
 	end := p.clock.Now()
 	p.registry.Fail(attempt.Group, begin, end.Add(pause(end.Sub(begin), p.registry.Failing())))
@@ -228,7 +231,9 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) error {
 		p.mirror.Release([]types.UID{pod.UID})
 		return fmt.Errorf("the Pod is no longer waiting")
 	}
-	p.claims.drop(attempt.Group.Key)
+	if p.claims.drop(attempt.Group.Key) {
+		p.wake()
+	}
 	p.metrics.started(attempt)
 	return nil
 }

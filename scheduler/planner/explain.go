@@ -53,23 +53,25 @@ func (e *explanations) remember(question string, given answer) {
 	e.sweepAt = max(fewest, 2*len(e.answers))
 }
 
-// explain says why there is no place, and in one word for metrics. It begins to
-// keep nodes for a gang that has waited for too long.
+// why asks the engine why a gang does not fit.
+func (p *Planner) why(gang *roles) (explanation *placement.Explanation, err error) {
+	p.mirror.With(func(cluster *placement.Cluster) { explanation, err = cluster.Explain(&gang.Gang) })
+	return explanation, err
+}
+
+// explain says why there is no place, and in one word for metrics.
 func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (text, reason string) {
 	question, now := questionOf(attempt, gang), p.clock.Now()
 	if known, good := p.texts.recall(question, now); good {
 		return known.text, known.reason
 	}
-	var explanation *placement.Explanation
-	var err error
-	p.mirror.With(func(cluster *placement.Cluster) { explanation, err = cluster.Explain(&gang.Gang) })
+	explanation, err := p.why(gang)
 	given := answer{at: now, reason: "Unknown", text: asks(attempt, gang) + ": no place found"}
 	switch {
 	case err != nil:
 		given.text = asks(attempt, gang) + ": " + err.Error()
 	case explanation != nil:
 		given.text, given.reason = asks(attempt, gang)+": "+snapshot.PlainDomains(explanation.String()), reasonOf(explanation)
-		p.claimIfStarving(attempt, gang, explanation, now)
 	}
 	p.texts.remember(question, given)
 	return given.text, given.reason

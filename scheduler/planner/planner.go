@@ -86,7 +86,10 @@ func (p *Planner) Same(args *config.GangArgs) error {
 // do carries actions out. It must not be called from PreEnqueue or a queueing
 // hint, which hold the queue's lock.
 func (p *Planner) do(actions gangs.Actions) {
-	p.mirror.Release(actions.Release)
+	if len(actions.Release) > 0 {
+		p.mirror.Release(actions.Release)
+		p.wake() // what they held may be what others wait for
+	}
 	for _, uid := range actions.Reject {
 		if waiting := p.handle.GetWaitingPod(uid); waiting != nil {
 			waiting.Reject(config.GangPlugin, "another Pod of the gang could not take its place")

@@ -21,6 +21,9 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
+// nobodyLeaves is said if no preemption helps.
+const nobodyLeaves = "no Pods of a lower priority make room"
+
 // leaving is what is said while victims are on their way out.
 const leaving = "Pods are leaving that make room"
 
@@ -67,9 +70,14 @@ func (p *Planner) Preempt(pod *corev1.Pod) string {
 	if err != nil {
 		return ""
 	}
+	question, now := fmt.Sprintf("preempt\x00%d\x00%s", attempt.Priority, questionOf(attempt, gang)), p.clock.Now()
+	if known, good := p.texts.recall(question, now); good {
+		return known.text
+	}
 	victims, plan := p.victims(attempt, gang)
 	if plan == nil {
-		return "no Pods of a lower priority make room"
+		p.texts.remember(question, answer{text: nobodyLeaves, at: now})
+		return nobodyLeaves
 	}
 	nodes := map[string]bool{}
 	for i := range plan.Members {
@@ -99,7 +107,7 @@ func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) ([]*corev1.Pod, *
 		preemption, found, err := cluster.Preempt(&gang.Gang, placement.PreemptionRules{
 			Victim: func(pod *placement.Pod) (int32, bool) {
 				holder, known := holders(pod.Name)
-				if !known || !holder.Arrived {
+				if !known || p.registry.Placing(types.UID(pod.Name)) {
 					return 0, false
 				}
 				if holder.Pod.DeletionTimestamp != nil {

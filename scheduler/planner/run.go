@@ -47,6 +47,8 @@ func (p *Planner) care(ctx context.Context) {
 		return
 	}
 	now := p.clock.Now()
-	p.claims.sweep(now, time.Duration(p.args.ClaimSeconds)*time.Second, p.registry.Waits)
+	if p.claims.sweep(now, time.Duration(p.args.ClaimSeconds)*time.Second, p.registry.Waits) {
+		p.wake()
+	}
 	p.evictPartial(ctx, p.registry.Partial(now))
 }

@@ -44,15 +44,15 @@ func (s *Shared) Scored(profile string) bool {
 func (s *Shared) Planner(ctx context.Context, args *config.GangArgs, handle fwk.Handle) (*Planner, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.planner != nil {
-		return s.planner, s.planner.Same(args)
+	if s.planner == nil {
+		made, err := New(ctx, args, handle, clock.RealClock{})
+		if err != nil {
+			return nil, err
+		}
+		s.planner = made
 	}
-	made, err := New(ctx, args, handle, clock.RealClock{})
-	if err != nil {
-		return nil, err
-	}
-	s.planner = made
-	return made, nil
+	s.planner.registry.Serve(handle.ProfileName())
+	return s.planner, s.planner.Same(args)
 }
 
 // Get returns the Planner; nil if no profile has made it, because none has plugin

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -36,6 +37,14 @@ func (p *Planner) watch() error {
 	return nil
 }
 
+// settle is how long it may take until the scheduler's own cache shows what an
+// informer has told us: they hear of it independently of each other.
+const settle = 300 * time.Millisecond
+
+// wake tells that there may be more room than before. Who looks before the cache has
+// settled looks once more.
+func (p *Planner) wake() { p.registry.Wake(p.clock.Now().Add(settle)) }
+
 func (p *Planner) podThere(old, object any) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -43,7 +52,7 @@ func (p *Planner) podThere(old, object any) {
 	}
 	p.do(p.registry.Observe(pod))
 	if before, ok := old.(*corev1.Pod); ok && pod.Spec.NodeName != "" && holdsLess(before, pod) {
-		p.registry.Wake(p.clock.Now())
+		p.wake()
 	}
 }
 
@@ -64,7 +73,7 @@ func (p *Planner) podGone(object any) {
 	}
 	p.do(p.registry.Forget(pod.UID))
 	if pod.Spec.NodeName != "" {
-		p.registry.Wake(p.clock.Now())
+		p.wake()
 	}
 }
 
@@ -74,7 +83,7 @@ func (p *Planner) nodeThere(old, object any) {
 		return
 	}
 	if before, ok := old.(*corev1.Node); !ok || admitsOthers(before, node) {
-		p.registry.Wake(p.clock.Now())
+		p.wake()
 	}
 }
 

@@ -20,11 +20,11 @@ func TestATaskThatFitsNowhereSaysWhy(t *testing.T) {
 	task := newTask("big", 1, "1s")
 	task.Spec.GPUAmount = "16"
 	s.create(task)
-	s.waitForMessage("big", "Insufficient falldio.com/gpu")
+	s.waitForMessage("big", "needs 16 GPUs: never fits")
 	unknown := newTask("unknown", 2, "1s")
 	unknown.Spec.GPU = "gpu-of-tomorrow"
 	s.create(unknown)
-	s.waitForMessage("unknown", "all 2 Pods wait for a node: 0/")
+	s.waitForMessage("unknown", "all 2 Pods wait for a node: ")
 }
 
 func TestAMissingPriorityClassIsExplainedUntilItComes(t *testing.T) {

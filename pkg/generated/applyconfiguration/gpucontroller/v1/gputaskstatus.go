@@ -23,9 +23,9 @@ type GPUTaskStatusApplyConfiguration struct {
 	Phase *gpucontrollerv1.GPUTaskPhase `json:"phase,omitempty"`
 	// message says in one sentence what the task waits for or how it ended.
 	Message *string `json:"message,omitempty"`
-	// pending is the number of Pods that do not run yet. Like the other numbers
-	// and nodes, it may be some seconds old while Pods come and go; phase and
-	// conditions are not.
+	// pending is the number of Pods that do not run yet. All numbers and the
+	// nodes may be up to 10 seconds old while Pods come and go; the phase is
+	// not.
 	Pending *int32 `json:"pending,omitempty"`
 	// running is the number of Pods that run.
 	Running *int32 `json:"running,omitempty"`

@@ -1,0 +1,128 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// limit is how long a test waits for something that normally takes a second or
+	// two.
+	limit     = 90 * time.Second
+	pollEvery = 20 * time.Millisecond
+)
+
+// suite is a test's namespace in a cluster, with a ledger of its Pods.
+type suite struct {
+	*testing.T
+	*testCluster
+	namespace string
+	ledger    *ledger
+}
+
+// newSuite makes a namespace in the shared cluster. Whatever the test does in it,
+// the ledger must be clean at its end.
+func newSuite(t *testing.T) *suite {
+	t.Helper()
+	c, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newSuiteIn(t, c)
+}
+
+func newSuiteIn(t *testing.T, c *testCluster) *suite {
+	t.Helper()
+	namespace, err := c.kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "case-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &suite{T: t, testCluster: c, namespace: namespace.Name}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := c.kube.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}); err != nil {
+			t.Errorf("deleting the namespace: %v", err)
+		}
+	})
+	s.eventually("the namespace has a service account", func() (bool, string) {
+		_, err := c.kube.CoreV1().ServiceAccounts(s.namespace).Get(t.Context(), "default", metav1.GetOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+	s.ledger = s.openLedger()
+	t.Cleanup(func() {
+		s.ledger.check(t)
+		if t.Failed() {
+			s.showLog("gpu-scheduler")
+		}
+	})
+	return s
+}
+
+// model is the GPU model that only this test's nodes have.
+func (s *suite) model() string { return s.namespace }
+
+// eventually waits until a condition holds; its text says what is the case instead.
+func (s *suite) eventually(what string, holds func() (bool, string)) {
+	s.Helper()
+	s.within(limit, what, holds)
+}
+
+func (s *suite) within(limit time.Duration, what string, holds func() (bool, string)) {
+	s.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		ok, instead := holds()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("not within %v: %s; instead: %s", limit, what, instead)
+		}
+		time.Sleep(pollEvery)
+	}
+}
+
+// showLog shows the end of what a component of the cluster has logged.
+func (s *suite) showLog(component string) {
+	s.Helper()
+	const lines = 40
+	content, err := os.ReadFile(filepath.Join(s.Dir, "logs", component+".log"))
+	if err != nil {
+		s.Logf("no log of %s: %v", component, err)
+		return
+	}
+	all := strings.Split(string(content), "\n")
+	s.Logf("the end of the log of %s:\n%s", component, strings.Join(all[max(0, len(all)-lines):], "\n"))
+}
+
+// logBuffer keeps what a process prints.
+type logBuffer struct {
+	mu      sync.Mutex
+	content bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.content.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.content.String()
+}

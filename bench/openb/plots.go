@@ -6,19 +6,17 @@ package main
 import (
 	"fmt"
 	"image/color"
-	"math"
 	"path/filepath"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
+
+	"falldio.github.io/gpu-controller/bench/document"
 )
 
-// colors tell the policies apart, also for the color-blind (Okabe and Ito).
-var colors = map[string]color.Color{
-	ours: color.RGBA{R: 0, G: 114, B: 178, A: 255}, fgd: color.RGBA{R: 213, G: 94, B: 0, A: 255},
-	bestFit: color.RGBA{R: 0, G: 158, B: 115, A: 255}, random: color.RGBA{R: 120, G: 120, B: 120, A: 255},
-}
+// colors tell the policies apart.
+var colors = map[string]color.Color{ours: document.Blue, fgd: document.Orange, bestFit: document.Green, random: document.Gray}
 
 // The curves differ from the first demand on; at the last one they no longer rise.
 const (
@@ -45,8 +43,8 @@ func (r *report) plotDemand() error {
 	p.Y.Label.Text = "allocated, % of the GPUs"
 	p.Legend.XOffs = -vg.Points(10)
 	p.Legend.YOffs = vg.Points(10)
-	p.X.Tick.Marker = every(5)
-	p.Y.Tick.Marker = every(5)
+	p.X.Tick.Marker = document.Every(5)
+	p.Y.Tick.Marker = document.Every(5)
 	p.X.Padding = vg.Points(10)
 	p.Add(plotter.NewGrid())
 	for _, policy := range []string{ours, fgd, bestFit, random} {
@@ -95,39 +93,15 @@ func (r *report) plotGain() error {
 	p.Y.Label.Text = "percentage points"
 	p.Legend.Top, p.Legend.Left = true, true
 	width := vg.Points(14)
-	if err := addBars(p, "ours", gains, width, -width/2, colors[ours]); err != nil {
+	if err := document.AddBars(p, "ours", gains, width, -width/2, colors[ours]); err != nil {
 		return err
 	}
-	if err := addBars(p, "bound (accepts all, first seed)", limits, width, width/2, color.Gray{Y: 190}); err != nil {
+	if err := document.AddBars(p, "bound (accepts all, first seed)", limits, width, width/2, color.Gray{Y: 190}); err != nil {
 		return err
 	}
 	p.NominalX(r.traces...)
 	p.Y.Min, p.Y.Max = 0, p.Y.Max+0.5 // room for the legend
-	p.Y.Tick.Marker = every(0.5)
+	p.Y.Tick.Marker = document.Every(0.5)
 	p.X.Min, p.X.Max = p.X.Min-0.2, p.X.Max+0.5 // and for the last name
 	return p.Save(11*vg.Inch, 4*vg.Inch, filepath.Join(r.dir, gainPlot))
-}
-
-// every returns ticks at the multiples of a distance.
-func every(distance float64) plot.TickerFunc {
-	return func(from, to float64) []plot.Tick {
-		var ticks []plot.Tick
-		for n := math.Ceil(from / distance); n*distance <= to; n++ {
-			ticks = append(ticks, plot.Tick{Value: n * distance, Label: fmt.Sprint(n * distance)})
-		}
-		return ticks
-	}
-}
-
-func addBars(p *plot.Plot, name string, values plotter.Values, width, offset vg.Length, fill color.Color) error {
-	bars, err := plotter.NewBarChart(values, width)
-	if err != nil {
-		return err
-	}
-	bars.Offset = offset
-	bars.Color = fill
-	bars.LineStyle.Width = 0
-	p.Add(bars)
-	p.Legend.Add(name, bars)
-	return nil
 }

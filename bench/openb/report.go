@@ -11,13 +11,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"falldio.github.io/gpu-controller/bench/document"
 )
 
 // The files that a report reads and writes.
 const (
 	nodesFile  = "openb_node_list_gpu_node.csv"
 	traceFile  = "openb_pod_list_%s.csv"
-	document   = "benchmarks.md"
 	demandPlot = "openb-demand.svg"
 	gainPlot   = "openb-gain.svg"
 )
@@ -57,6 +58,9 @@ var parts = []part{
 	{"departures", (*report).departed},
 	{"plots", (*report).plots},
 }
+
+// marked is where a part stands in the document.
+func marked(name string) document.Part { return document.Part{Tool: "bench/openb", Name: name} }
 
 func partNames() []string {
 	names := make([]string, len(parts))
@@ -119,7 +123,7 @@ func (r *report) write(names []string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		if err := replaceInFile(filepath.Join(r.dir, document), p.name, text); err != nil {
+		if err := marked(p.name).ReplaceIn(filepath.Join(r.dir, document.Name), text); err != nil {
 			return fmt.Errorf("--report: %w", err)
 		}
 		fmt.Fprintf(r.out, "%s: written after %v\n", p.name, time.Since(begin).Round(time.Second))

@@ -6,14 +6,16 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"falldio.github.io/gpu-controller/bench/document"
 )
 
 // results compares everybody at each demand.
 func (r *report) results() (string, error) {
 	var b strings.Builder
 	for _, demand := range []int{100, 95, 130} {
-		table := markdown{header: append([]string{"trace"}, titlesOf([]string{random, dotProd, bestFit, fgd, ours})...)}
-		table.header = append(table.header, "ours − FGD")
+		table := document.Table{Header: append([]string{"trace"}, titlesOf([]string{random, dotProd, bestFit, fgd, ours})...)}
+		table.Header = append(table.Header, "ours − FGD")
 		for _, trace := range r.traces {
 			row := []string{trace}
 			all := map[string]float64{}
@@ -23,9 +25,9 @@ func (r *report) results() (string, error) {
 					return "", err
 				}
 				all[policy] = c.at(demand)
-				row = append(row, hundredths(c.at(demand)))
+				row = append(row, document.Hundredths(c.at(demand)))
 			}
-			table.add(append(row, signed(all[ours]-all[fgd]))...)
+			table.Add(append(row, document.Signed(all[ours]-all[fgd]))...)
 		}
 		fmt.Fprintf(&b, "Allocated GPUs in percent when %d %% were asked for, mean of %d seeds:\n\n%s\n", demand, r.seeds, &table)
 	}
@@ -36,9 +38,9 @@ func (r *report) results() (string, error) {
 // published.
 func (r *report) reproduction() (string, error) {
 	policies := []string{random, dotProd, bestFit, fgd}
-	table := markdown{header: []string{"trace"}}
+	table := document.Table{Header: []string{"trace"}}
 	for _, policy := range policies {
-		table.header = append(table.header, titles[policy]+" published", "here")
+		table.Header = append(table.Header, titles[policy]+" published", "here")
 	}
 	for _, trace := range r.traces {
 		row := []string{trace}
@@ -47,9 +49,9 @@ func (r *report) reproduction() (string, error) {
 			if err != nil {
 				return "", err
 			}
-			row = append(row, publishedCell(trace, policy), hundredths(c.at(100)))
+			row = append(row, publishedCell(trace, policy), document.Hundredths(c.at(100)))
 		}
-		table.add(row...)
+		table.Add(row...)
 	}
 	return table.String(), nil
 }
@@ -57,14 +59,14 @@ func (r *report) reproduction() (string, error) {
 // publishedCell is empty for what nobody published.
 func publishedCell(trace, policy string) string {
 	if number, known := published[trace][policy]; known {
-		return hundredths(number)
+		return document.Hundredths(number)
 	}
 	return ""
 }
 
 // ties compares the rules for equally good nodes.
 func (r *report) ties() (string, error) {
-	table := markdown{header: []string{"trace"}}
+	table := document.Table{Header: []string{"trace"}}
 	var entrants []entrant
 	for _, policy := range []string{bestFit, fgd, ours} {
 		for _, rule := range []string{byPublished, byName, byLot} {
@@ -74,7 +76,7 @@ func (r *report) ties() (string, error) {
 			e := usual(policy)
 			e.ties = rule
 			entrants = append(entrants, e)
-			table.header = append(table.header, titles[policy]+", "+rule)
+			table.Header = append(table.Header, titles[policy]+", "+rule)
 		}
 	}
 	return r.compare(&table, entrants)
@@ -82,21 +84,21 @@ func (r *report) ties() (string, error) {
 
 // mix compares learning with knowing what will be asked for.
 func (r *report) mix() (string, error) {
-	table := markdown{header: []string{"trace"}}
+	table := document.Table{Header: []string{"trace"}}
 	var entrants []entrant
 	for _, policy := range []string{fgd, ours} {
 		for _, mix := range []string{learned, known} {
 			e := usual(policy)
 			e.mix = mix
 			entrants = append(entrants, e)
-			table.header = append(table.header, titles[policy]+", "+mix)
+			table.Header = append(table.Header, titles[policy]+", "+mix)
 		}
 	}
 	return r.compare(&table, entrants)
 }
 
 // compare fills a table with everybody's allocation at 100 % demand.
-func (r *report) compare(table *markdown, entrants []entrant) (string, error) {
+func (r *report) compare(table *document.Table, entrants []entrant) (string, error) {
 	for _, trace := range r.traces {
 		row := []string{trace}
 		for _, e := range entrants {
@@ -104,32 +106,32 @@ func (r *report) compare(table *markdown, entrants []entrant) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			row = append(row, hundredths(c.at(100)))
+			row = append(row, document.Hundredths(c.at(100)))
 		}
-		table.add(row...)
+		table.Add(row...)
 	}
 	return table.String(), nil
 }
 
 // bounded compares ours with what nobody can exceed.
 func (r *report) bounded() (string, error) {
-	table := markdown{header: []string{"trace", "bound, may refuse", "bound, accepts all", "Pods that all fit", "FGD", "ours", "gap of FGD", "gap of ours"}}
+	table := document.Table{Header: []string{"trace", "bound, may refuse", "bound, accepts all", "Pods that all fit", "FGD", "ours", "gap of FGD", "gap of ours"}}
 	for _, trace := range r.traces {
 		limit, err := r.limit(trace)
 		if err != nil {
 			return "", err
 		}
-		row := []string{trace, hundredths(limit.refusing), hundredths(limit.accepting), fmt.Sprint(limit.first)}
+		row := []string{trace, document.Hundredths(limit.refusing), document.Hundredths(limit.accepting), fmt.Sprint(limit.first)}
 		var gaps []string
 		for _, policy := range []string{fgd, ours} {
 			c, err := r.replay(trace, usual(policy), 1)
 			if err != nil {
 				return "", err
 			}
-			row = append(row, hundredths(c.at(100)))
-			gaps = append(gaps, hundredths(limit.accepting-c.at(100)))
+			row = append(row, document.Hundredths(c.at(100)))
+			gaps = append(gaps, document.Hundredths(limit.accepting-c.at(100)))
 		}
-		table.add(append(row, gaps...)...)
+		table.Add(append(row, gaps...)...)
 	}
 	return table.String(), nil
 }
@@ -149,7 +151,7 @@ func (r *report) limit(trace string) (*bounds, error) {
 
 // ablation shows what each parameter of ours is worth.
 func (r *report) ablation() (string, error) {
-	table := markdown{header: append([]string{"without"}, r.examples...)}
+	table := document.Table{Header: append([]string{"without"}, r.examples...)}
 	for _, without := range append([]string{""}, weights()...) {
 		row := []string{without}
 		if without == "" {
@@ -162,9 +164,9 @@ func (r *report) ablation() (string, error) {
 			if err != nil {
 				return "", err
 			}
-			row = append(row, hundredths(c.at(100)))
+			row = append(row, document.Hundredths(c.at(100)))
 		}
-		table.add(row...)
+		table.Add(row...)
 	}
 	return table.String(), nil
 }
@@ -176,7 +178,7 @@ func (r *report) departed() (string, error) {
 		return "", err
 	}
 	r.load.timed = timed.pods
-	table := markdown{header: []string{"trace", "policy", "allocated %", "mean wait s", "p99 wait s", "waited %", "waiting at the end"}}
+	table := document.Table{Header: []string{"trace", "policy", "allocated %", "mean wait s", "p99 wait s", "waited %", "waiting at the end"}}
 	for _, trace := range r.examples {
 		w, err := r.workload(trace)
 		if err != nil {
@@ -188,8 +190,8 @@ func (r *report) departed() (string, error) {
 			if err != nil {
 				return "", err
 			}
-			table.add(trace, titles[policy], hundredths(mean.allocated), fmt.Sprintf("%.0f", mean.meanWait), fmt.Sprintf("%.0f", mean.longWait),
-				hundredths(mean.waited), fmt.Sprint(mean.waiting))
+			table.Add(trace, titles[policy], document.Hundredths(mean.allocated), fmt.Sprintf("%.0f", mean.meanWait), fmt.Sprintf("%.0f", mean.longWait),
+				document.Hundredths(mean.waited), fmt.Sprint(mean.waiting))
 		}
 	}
 	return table.String(), nil

@@ -38,7 +38,7 @@ func (b *bench) latencies(ctx context.Context) error {
 	o := b.options
 	for round := range o.latencyRounds {
 		for _, k := range o.kinds {
-			rate := floorRate(b.records, k) / 2
+			rate := floorRate(b.records, k, o.scale) / 2
 			if rate == 0 {
 				return fmt.Errorf("--latency-rounds: there is no measurement of the floor with %v", k)
 			}

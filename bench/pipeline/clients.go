@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -41,8 +42,41 @@ func newClients(config *rest.Config, nodes int) (*clients, error) {
 	return &clients{kube: kube, pods: kube.CoreV1().Pods(namespace), tasks: tasks, nodes: nodes}, nil
 }
 
+// version is the version of everything that is stored.
+func (c *clients) version(ctx context.Context) (string, error) {
+	list, err := c.pods.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return "", err
+	}
+	return list.ResourceVersion, nil
+}
+
 func (c *clients) createTask(ctx context.Context, g *gang) (*v1.GPUTask, error) {
 	return c.tasks.FalldioV1().GPUTasks(namespace).Create(ctx, g.task, metav1.CreateOptions{})
+}
+
+// startPod creates a Pod of a gang and binds it.
+func (c *clients) startPod(ctx context.Context, g *gang, index int) error {
+	pod, err := g.pod(index)
+	if err != nil {
+		return err
+	}
+	pod.Spec.SchedulerName = "none" // nobody else shall bind it
+	if _, err := c.pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return c.pods.Bind(ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: c.node()},
+	}, metav1.CreateOptions{})
+}
+
+// tellRunning writes the least status with which a GPUTask says that it runs.
+func (c *clients) tellRunning(ctx context.Context, task *v1.GPUTask) error {
+	told := task.DeepCopy()
+	told.Status.Phase, told.Status.Running = v1.PhaseRunning, *task.Spec.Replicas
+	_, err := c.tasks.FalldioV1().GPUTasks(namespace).UpdateStatus(ctx, told, metav1.UpdateOptions{})
+	return err
 }
 
 // node returns the names of all nodes in turn.

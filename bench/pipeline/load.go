@@ -11,8 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// workers is how many requests the benchmark makes at the same time.
-const workers = 32
+// workers is how many requests the benchmark makes at the same time to start
+// gangs, finishers how many more when gangs run: as many as gpu-controller.
+const (
+	workers   = 32
+	finishers = 8
+)
 
 // arrivals returns when each gang comes after the start: at random, so many Pods a
 // second on average; all at once if that is 0. Equal seeds give equal arrivals.
@@ -30,17 +34,18 @@ func arrivals(k kind, rate float64, seed uint64) []time.Duration {
 	return times
 }
 
-// play has the workers do the jobs of each gang when it is due, in this order.
-func play(ctx context.Context, gangs []*gang, due []time.Time, jobsOf func(*gang) []job) error {
-	group, ctx := errgroup.WithContext(ctx)
+// play has the workers do the jobs of each gang at its time after the start, in
+// this order.
+func play(ctx context.Context, works []work, start time.Time, at []time.Duration) error {
 	queue := make(chan job, workers)
+	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		defer close(queue)
-		for i, g := range gangs {
-			if err := sleepUntil(ctx, due[i]); err != nil {
+		for i := range works {
+			if err := sleep(ctx, time.Until(start.Add(at[i]))); err != nil {
 				return err
 			}
-			for _, next := range jobsOf(g) {
+			for _, next := range works[i].starts {
 				select {
 				case queue <- next:
 				case <-ctx.Done():
@@ -63,8 +68,30 @@ func play(ctx context.Context, gangs []*gang, due []time.Time, jobsOf func(*gang
 	return group.Wait()
 }
 
-func sleepUntil(ctx context.Context, moment time.Time) error {
-	return sleep(ctx, time.Until(moment))
+// finish has a few workers do the last job, if any, of each gang that is complete,
+// until all are.
+func finish(ctx context.Context, works []work, complete <-chan int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for range finishers {
+		group.Go(func() error {
+			for {
+				select {
+				case i, more := <-complete:
+					if !more {
+						return nil
+					}
+					if last := works[i].last; last != nil {
+						if err := last(ctx); err != nil {
+							return err
+						}
+					}
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		})
+	}
+	return group.Wait()
 }
 
 func sleep(ctx context.Context, duration time.Duration) error {

@@ -40,5 +40,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return fmt.Errorf("--results: %w", err)
 		}
 	}
-	return b.run(ctx)
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	if o.report == "" {
+		return nil
+	}
+	if err := writeReport(o.report, resultsOf(b.records, o.scale), o); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	return nil
 }

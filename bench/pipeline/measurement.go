@@ -13,8 +13,6 @@ import (
 	"path/filepath"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"falldio.github.io/gpu-controller/test/cluster"
 )
 
@@ -160,38 +158,44 @@ func (a *arena) run(ctx context.Context, m *measurement) (*record, error) {
 	return result, nil
 }
 
-// play asks for gangs and waits until all their Pods run.
+// play asks for gangs, each at a time after the start, and waits until all their
+// Pods run, and all their GPUTasks say so.
 func (a *arena) play(ctx context.Context, s *system, gangs []*gang, at []time.Duration) (*record, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	list, err := a.clients.pods.List(ctx, metav1.ListOptions{Limit: 1})
+	version, err := a.clients.version(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := newTimeline()
-	start := time.Now()
-	var due []time.Time
-	for i, delay := range at {
-		due = append(due, start.Add(delay))
-		t.expect(gangs[i].name(), gangs[i].size(), due[i])
+	works := make([]work, len(gangs))
+	for i, g := range gangs {
+		works[i] = s.work(a.clients, g)
 	}
-	go func() {
-		if err := follow(ctx, a.clients, list.ResourceVersion, t); err != nil {
-			cancel(err)
-		}
-	}()
-	go func() {
-		if err := play(ctx, gangs, due, func(g *gang) []job { return s.jobs(a.clients, g) }); err != nil {
-			cancel(err)
-		}
-	}()
-	if err := await(ctx, t, due[len(due)-1]); err != nil {
+	t := newTimeline(time.Now(), gangs, at, s.told)
+	begin := func(do func(context.Context) error) (ended <-chan struct{}) {
+		end := make(chan struct{})
+		go func() {
+			defer close(end)
+			if err := do(ctx); err != nil {
+				cancel(err)
+			}
+		}()
+		return end
+	}
+	begin(func(ctx context.Context) error { return follow(ctx, podsOf(a.clients, t), version) })
+	if s.told {
+		begin(func(ctx context.Context) error { return follow(ctx, tasksOf(a.clients, t), version) })
+	}
+	begin(func(ctx context.Context) error { return play(ctx, works, t.start, at) })
+	finished := begin(func(ctx context.Context) error { return finish(ctx, works, t.complete) })
+	if err := await(ctx, t, t.start.Add(at[len(at)-1])); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
 		return nil, err
 	}
-	return &record{Seconds: t.last.Sub(start).Seconds(), Stages: t.stages(start), outcome: t.outcome()}, nil
+	<-finished // it may still wait for an answer
+	return &record{outcome: t.outcome()}, nil
 }
 
 // idle returns how many seconds of CPU time per second each process uses when

@@ -60,27 +60,45 @@ func TestGangsArriveAtTheRateOnAverage(t *testing.T) {
 	}
 }
 
+// worksOf does the same for each Pod of all gangs, and something when a gang runs.
+func worksOf(k kind, do, last job) []work {
+	works := make([]work, k.gangs)
+	for i, g := range gangsOf(k, "1") {
+		works[i] = work{starts: eachPod(g, func(ctx context.Context, _ int) error { return do(ctx) }), last: last}
+	}
+	return works
+}
+
 func TestWorkersDoAllJobsOnce(t *testing.T) {
 	t.Parallel()
 	var done atomic.Int64
-	gangs := gangsOf(kind{gangs: 7, size: 11}, "1")
-	err := play(t.Context(), gangs, make([]time.Time, len(gangs)), func(g *gang) []job {
-		return eachPod(g, func(context.Context, int) error { done.Add(1); return nil })
-	})
-	if err != nil || done.Load() != 77 {
+	do := func(context.Context) error { done.Add(1); return nil }
+	works := worksOf(kind{gangs: 7, size: 11}, do, do)
+	if err := play(t.Context(), works, time.Now(), make([]time.Duration, 7)); err != nil || done.Load() != 77 {
 		t.Errorf("%d jobs were done, %v", done.Load(), err)
+	}
+	complete := make(chan int, 7)
+	for i := range works {
+		complete <- i
+	}
+	close(complete)
+	if err := finish(t.Context(), works, complete); err != nil || done.Load() != 84 {
+		t.Errorf("%d jobs were done in the end, %v", done.Load(), err)
 	}
 }
 
 func TestTheFirstFailureEndsTheLoad(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	gangs := gangsOf(kind{gangs: 2, size: 500}, "1")
-	err := play(t.Context(), gangs, make([]time.Time, len(gangs)), func(g *gang) []job {
-		return eachPod(g, func(context.Context, int) error { return broken })
-	})
-	if !errors.Is(err, broken) {
+	fail := func(context.Context) error { return broken }
+	works := worksOf(kind{gangs: 2, size: 500}, fail, fail)
+	if err := play(t.Context(), works, time.Now(), make([]time.Duration, 2)); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
+	}
+	complete := make(chan int, 2)
+	complete <- 1
+	if err := finish(t.Context(), works, complete); !errors.Is(err, broken) {
+		t.Errorf("in the end: got %v", err)
 	}
 }
 
@@ -88,7 +106,7 @@ func TestRecordsAreReadBack(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "results.jsonl")
 	want := []record{
-		{System: floor, Kind: "500×20", Gangs: 50, Size: 20, Seconds: 5, outcome: outcome{Latencies: []float64{1}}},
+		{System: floor, Kind: "500×20", Gangs: 50, Size: 20, outcome: outcome{Seconds: 5, Latencies: []float64{1}}},
 		{System: ours, Kind: "500×20", Round: 1, usage: usage{Puts: 7, CPU: map[string]float64{"etcd": 1}}},
 	}
 	for i := range want {
@@ -103,7 +121,7 @@ func TestRecordsAreReadBack(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(record{}, outcome{}, usage{})); diff != "" {
 		t.Error(diff)
 	}
-	if rate := floorRate(got, kind{500, 20}); rate != 200 {
+	if rate := floorRate(got, kind{500, 20}, 0.1); rate != 200 {
 		t.Errorf("the floor's rate is %v, want 200", rate)
 	}
 }

@@ -16,6 +16,9 @@ func printRecord(out io.Writer, m *measurement, r *record) {
 	fmt.Fprintf(out, "%v: %.2f s, %.0f Pods/s; gang to Running p50 %.2f p90 %.2f p99 %.2f max %.2f s; bound p99 %.2f; partial %d, pause %.2f s, spread %.2f s, lost %d\n",
 		m, r.Seconds, pods/r.Seconds, percentile(r.Latencies, 50), percentile(r.Latencies, 90), percentile(r.Latencies, 99),
 		percentile(r.Latencies, 100), percentile(r.BindLatencies, 99), r.Partial, r.LongestPause, r.LongestSpread, r.Lost)
+	if r.Told > 0 {
+		fmt.Fprintf(out, "  all GPUTasks say so after %.2f s;", r.Told)
+	}
 	for _, stage := range []string{"created", "bound", "running"} {
 		fmt.Fprintf(out, "  %s: half after %.2f s, all after %.2f s;", stage, r.Stages[stage][0], r.Stages[stage][1])
 	}

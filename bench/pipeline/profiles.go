@@ -12,28 +12,26 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 )
 
-// profiled is the process that serves profiles.
-const profiled = "gpu-scheduler"
-
-// profile begins to write a CPU profile of gpu-scheduler into a folder, where it
-// runs; what it returns waits for the end.
+// profile begins to write a CPU profile of each process that serves one into a
+// folder; what it returns waits for the end.
 func (a *arena) profile(ctx context.Context, m *measurement) func() error {
 	if a.options.profiles == "" {
 		return func() error { return nil }
 	}
+	group, ctx := errgroup.WithContext(ctx)
 	for i := range a.processes {
-		if p := &a.processes[i]; p.name == profiled {
-			done := make(chan error, 1)
-			go func() { done <- a.fetchProfile(ctx, m, p) }()
-			return func() error { return <-done }
+		if p := &a.processes[i]; p.flag("secure-port") != "" {
+			group.Go(func() error { return a.fetchProfile(ctx, m, p) })
 		}
 	}
-	return func() error { return nil }
+	return group.Wait
 }
 
+// fetchProfile writes the profile of a process, if it has any.
 func (a *arena) fetchProfile(ctx context.Context, m *measurement, p *process) (err error) {
 	o := a.options
 	if err := sleep(ctx, o.profileAfter); err != nil {
@@ -58,9 +56,9 @@ func (a *arena) fetchProfile(ctx context.Context, m *measurement, p *process) (e
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the profile of %s: %s", p.name, response.Status)
+		return nil
 	}
-	name := fmt.Sprintf("%s-%dx%d-%d.pprof", p.name, m.kind.gangs, m.kind.size, m.round)
+	name := fmt.Sprintf("%s-%s-%dx%d-%d.pprof", m.system.name, p.name, m.kind.gangs, m.kind.size, m.round)
 	file, err := os.Create(filepath.Join(o.profiles, name))
 	if err != nil {
 		return err

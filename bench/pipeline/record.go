@@ -21,19 +21,19 @@ type record struct {
 	Round  int    `json:"round"`
 	// Rate is the Pods that were asked for per second, 0 if all were at once.
 	Rate float64 `json:"rate,omitempty"`
-	// Seconds is from the first request until all Pods ran, Window the time in which
-	// CPU time was counted.
-	Seconds float64 `json:"seconds"`
-	Window  float64 `json:"window"`
-	// Stages are the seconds after the start when half of the Pods and all of them
-	// were created, bound and running.
-	Stages map[string][2]float64 `json:"stages"`
 	outcome
 	usage
 }
 
 // outcome is what the watch saw. Times are in seconds.
 type outcome struct {
+	// Seconds is from the first request until all Pods ran, Told until all GPUTasks
+	// said so; 0 without GPUTasks.
+	Seconds float64 `json:"seconds"`
+	Told    float64 `json:"told,omitempty"`
+	// Stages are when half of the Pods and all of them were created, bound and
+	// running.
+	Stages map[string][2]float64 `json:"stages"`
 	// Latencies are, for each gang, from its creation until all of it ran;
 	// BindLatencies until all of it was bound.
 	Latencies     []float64 `json:"latencies"`
@@ -50,6 +50,8 @@ type outcome struct {
 
 // usage is what the cluster spent on it.
 type usage struct {
+	// Window is the time in seconds in which CPU time was counted.
+	Window float64 `json:"window"`
 	// Puts is etcd's counter, without Background, the writes of leases and nodes
 	// that happen all the time.
 	Puts       int `json:"puts"`

@@ -34,12 +34,7 @@ func percentile(values []float64, percent float64) float64 {
 
 // floorRate is the median of the Pods per second that raw clients reached, 0 if
 // that was not measured.
-func floorRate(records []record, k kind) float64 {
-	var rates []float64
-	for i := range records {
-		if r := &records[i]; r.System == floor && r.Kind == k.String() && r.Rate == 0 {
-			rates = append(rates, float64(r.pods())/r.Seconds)
-		}
-	}
-	return median(rates)
+func floorRate(records []record, k kind, scale float64) float64 {
+	rate, _ := resultsOf(records, scale).median(floor, k, podRate)
+	return rate
 }

@@ -71,6 +71,15 @@ func systemNamed(name string) (*system, error) {
 	return nil, fmt.Errorf("must be some of %s, is %q", strings.Join(names, ", "), name)
 }
 
+// titleOf is what tables call a system.
+func titleOf(name string) string {
+	s, err := systemNamed(name)
+	if err != nil {
+		return name
+	}
+	return s.title
+}
+
 // rawWork makes the least writes that a user of GPUTasks can do with: the GPUTask,
 // each Pod and its binding, and the status of the GPUTask once all its Pods run.
 // Nobody chooses a node: Pods go to the nodes in turn.

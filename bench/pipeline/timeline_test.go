@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -17,35 +19,71 @@ import (
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
+// lineOf expects one gang "a" at once.
+func lineOf(size int, told bool) *timeline {
+	return newTimeline(start, []*gang{newGang("a", size, "1")}, []time.Duration{0}, told)
+}
+
 // happen tells a timeline what happens to the Pods of the gang "a", by second.
 func happen(t *timeline, at float64, kind watch.EventType, index int, node string, phase corev1.PodPhase) {
-	t.see(watch.Event{Type: kind, Object: &corev1.Pod{
+	t.seePod(watch.Event{Type: kind, Object: &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("a-%d", index), Labels: map[string]string{v1.LabelTask: "a"}},
 		Spec:       corev1.PodSpec{NodeName: node},
 		Status:     corev1.PodStatus{Phase: phase},
 	}}, start.Add(time.Duration(at*float64(time.Second))))
 }
 
+func isDone(t *timeline) bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+		return false
+	}
+}
+
 func TestATimelineEndsWhenAllPodsRun(t *testing.T) {
 	t.Parallel()
-	line := newTimeline()
-	line.expect("a", 2, start)
+	line := lineOf(2, false)
 	for index := range 2 {
 		happen(line, 0.1, watch.Added, index, "", corev1.PodPending)
 		happen(line, 0.2+0.5*float64(index), watch.Modified, index, "n", corev1.PodPending)
 		happen(line, 0.8, watch.Modified, index, "n", corev1.PodPending)
 	}
 	happen(line, 1, watch.Modified, 0, "n", corev1.PodRunning)
-	select {
-	case <-line.done:
+	if isDone(line) {
 		t.Fatal("it is done too early")
-	default:
 	}
 	happen(line, 1.5, watch.Modified, 1, "n", corev1.PodRunning)
 	happen(line, 1.6, watch.Modified, 1, "n", corev1.PodRunning)
-	<-line.done
-	o := line.outcome()
-	if o.Latencies[0] != 1.5 || o.BindLatencies[0] != 0.7 || o.Partial != 0 || o.LongestPause != 0.5 {
+	if !isDone(line) || <-line.complete != 0 {
+		t.Fatal("it is not done")
+	}
+	want := outcome{
+		Seconds: 1.5, Latencies: []float64{1.5}, BindLatencies: []float64{0.7}, LongestPause: 0.5, LongestSpread: 0.5,
+		Stages: map[string][2]float64{"created": {0.1, 0.1}, "bound": {0.45, 0.7}, "running": {1.25, 1.5}},
+	}
+	if diff := cmp.Diff(want, line.outcome(), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestATimelineWaitsForGPUTasksThatSayIt(t *testing.T) {
+	t.Parallel()
+	line := lineOf(1, true)
+	tell := func(name string, phase v1.GPUTaskPhase, at time.Duration) {
+		task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.GPUTaskStatus{Phase: phase}}
+		line.seeTask(watch.Event{Type: watch.Modified, Object: task}, start.Add(at))
+	}
+	happen(line, 1, watch.Modified, 0, "n", corev1.PodRunning)
+	tell("a", v1.PhasePending, time.Second)
+	tell("b", v1.PhaseRunning, time.Second)
+	if isDone(line) {
+		t.Fatal("it is done too early")
+	}
+	tell("a", v1.PhaseRunning, 2*time.Second)
+	tell("a", v1.PhaseRunning, 3*time.Second)
+	if o := line.outcome(); !isDone(line) || o.Seconds != 1 || o.Told != 2 {
 		t.Errorf("outcome %+v", o)
 	}
 }
@@ -64,8 +102,7 @@ func TestAGangIsPartial(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			line := newTimeline()
-			line.expect("a", 2, start)
+			line := lineOf(2, false)
 			for index, at := range test.binds {
 				happen(line, at, watch.Modified, index, "n", corev1.PodPending)
 			}
@@ -78,13 +115,12 @@ func TestAGangIsPartial(t *testing.T) {
 
 func TestOtherPodsDoNotCountAndDeletedOnesAreLost(t *testing.T) {
 	t.Parallel()
-	line := newTimeline()
-	line.expect("b", 1, start)
+	line := newTimeline(start, []*gang{newGang("b", 1, "1")}, []time.Duration{0}, false)
 	happen(line, 1, watch.Modified, 0, "n", corev1.PodRunning)
 	if running, all, _ := line.progress(); running != 0 || all != 1 {
 		t.Errorf("%d of %d run", running, all)
 	}
-	line.expect("a", 1, start)
+	line = lineOf(1, false)
 	happen(line, 2, watch.Deleted, 0, "n", corev1.PodRunning)
 	if o := line.outcome(); o.Lost != 1 {
 		t.Errorf("outcome %+v", o)

@@ -19,44 +19,61 @@ import (
 // stallLimit is how long nothing may happen before a measurement is given up.
 const stallLimit = 2 * time.Minute
 
-// follow notes what happens to the Pods until ctx ends. A watch that breaks off
+// source is a kind of objects to watch.
+type source struct {
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	see   func(watch.Event, time.Time)
+	// selector is a label selector, empty for all.
+	selector string
+}
+
+// follow tells of what happens to objects until ctx ends. A watch that breaks off
 // is resumed.
-func follow(ctx context.Context, c *clients, version string, into *timeline) error {
+func follow(ctx context.Context, s source, version string) error {
 	for {
-		watcher, err := c.pods.Watch(ctx, metav1.ListOptions{
-			LabelSelector: ofTasks(), ResourceVersion: version, AllowWatchBookmarks: true,
+		watcher, err := s.watch(ctx, metav1.ListOptions{
+			LabelSelector: s.selector, ResourceVersion: version, AllowWatchBookmarks: true,
 		})
 		if err != nil {
-			return fmt.Errorf("watching Pods: %w", err)
+			return fmt.Errorf("watching: %w", err)
 		}
-		version, err = drain(watcher, version, into)
+		version, err = drain(watcher, version, s.see)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// drain notes the events of one watch and returns the last version.
-func drain(watcher watch.Interface, version string, into *timeline) (string, error) {
+// drain tells of the events of one watch and returns the last version.
+func drain(watcher watch.Interface, version string, see func(watch.Event, time.Time)) (string, error) {
 	defer watcher.Stop()
 	for event := range watcher.ResultChan() {
 		now := time.Now()
 		if event.Type == watch.Error {
-			return "", fmt.Errorf("watching Pods: %v", event.Object)
+			return "", fmt.Errorf("watching: %v", event.Object)
 		}
 		described, ok := event.Object.(metav1.Object)
 		if !ok {
-			return "", fmt.Errorf("watching Pods: unexpected %T", event.Object)
+			return "", fmt.Errorf("watching: unexpected %T", event.Object)
 		}
 		version = described.GetResourceVersion()
-		into.see(event, now)
+		see(event, now)
 	}
 	return version, nil
 }
 
 func ofTasks() string { return labels.Set{v1.LabelApp: v1.LabelAppValue}.String() }
 
-// await returns when all expected Pods run.
+// podsOf and tasksOf are what a timeline watches.
+func podsOf(c *clients, t *timeline) source {
+	return source{watch: c.pods.Watch, see: t.seePod, selector: ofTasks()}
+}
+
+func tasksOf(c *clients, t *timeline) source {
+	return source{watch: c.tasks.FalldioV1().GPUTasks(namespace).Watch, see: t.seeTask}
+}
+
+// await returns when a timeline is done.
 func await(ctx context.Context, t *timeline, start time.Time) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()

@@ -4,6 +4,8 @@
 package snapshot
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -23,6 +25,27 @@ func newCards(uuids []string) Cards {
 		cards.indices[uuid] = i
 	}
 	return cards
+}
+
+// Same is true if the cards have the same names in the same order.
+func (c Cards) Same(other Cards) bool { return slices.Equal(c.uuids, other.uuids) }
+
+// Translate returns the indices of cards that were known by other indices before;
+// those that are gone are left out. Cards that had no names keep their indices.
+func (c Cards) Translate(before Cards, indices []int) []int {
+	if len(before.uuids) == 0 {
+		return indices
+	}
+	var translated []int
+	for _, index := range indices {
+		if index >= len(before.uuids) {
+			continue
+		}
+		if now, listed := c.indices[before.uuids[index]]; listed {
+			translated = append(translated, now)
+		}
+	}
+	return translated
 }
 
 // Assigned returns the indices of the cards that a Pod has by its annotation; known
@@ -65,8 +88,14 @@ func (c Cards) Assignment(pod *corev1.Pod, indices []int) (string, error) {
 		next += c.give(&assignment, &pod.Spec.Containers[i], indices[min(next, len(indices)):], indices[0])
 	}
 	for i := range pod.Spec.InitContainers {
+		container := &pod.Spec.InitContainers[i]
+		if restarts := container.RestartPolicy; restarts != nil && *restarts == corev1.ContainerRestartPolicyAlways {
+			// A sidecar keeps what it has beside the others.
+			next += c.give(&assignment, container, indices[min(next, len(indices)):], indices[0])
+			continue
+		}
 		// The kubelet lets containers have what init containers had before them.
-		c.give(&assignment, &pod.Spec.InitContainers[i], indices, indices[0])
+		c.give(&assignment, container, indices, indices[0])
 	}
 	if assignment.Containers == nil {
 		return "", nil

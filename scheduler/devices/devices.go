@@ -32,10 +32,11 @@ type Plugin struct {
 }
 
 var (
-	_ fwk.PreFilterPlugin = (*Plugin)(nil)
-	_ fwk.FilterPlugin    = (*Plugin)(nil)
-	_ fwk.BindPlugin      = (*Plugin)(nil)
-	_ fwk.SignPlugin      = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.BindPlugin        = (*Plugin)(nil)
+	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
 // Factory returns what makes the plugin for each profile.
@@ -54,9 +55,9 @@ func Factory(shared *planner.Shared) func(context.Context, runtime.Object, fwk.H
 func (p *Plugin) Name() string { return Name }
 
 // PreFilter implements fwk.PreFilterPlugin: most Pods without GPUs need no Filter.
-func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	plans := p.shared.Get()
-	if plans == nil || !gangs.Concerns(pod) && !plans.Confined() && !plans.HasClaims() {
+	if plans == nil || !gangs.Concerns(pod) && !plans.Confined() && !plans.HasClaims(nodes) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return nil, nil
@@ -93,7 +94,7 @@ func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the node is in a pool of another scheduler")
 	}
 	claim := plans.Claims(info.Node().Name)
-	if claim == nil {
+	if claim.Pods == 0 {
 		return nil
 	}
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
@@ -101,6 +102,7 @@ func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if used.GetMilliCPU()+claim.CPU+requests.Cpu().MilliValue() > all.GetMilliCPU() ||
 		used.GetMemory()+claim.Memory*bytesPerMiB+requests.Memory().Value() > all.GetMemory() ||
 		len(info.GetPods())+claim.Pods+1 > all.GetAllowedPodNumber() {
+		plans.TurnedAway(pod)
 		return fwk.NewStatus(fwk.Unschedulable, "what is free is held for a gang that starts just now")
 	}
 	return nil
@@ -127,6 +129,14 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		return fwk.AsStatus(err)
 	}
 	return nil
+}
+
+// EventsToRegister implements fwk.EnqueueExtensions. Pods that a claim has turned away
+// are queued again by the planner; for those of others' pools it takes another node.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}},
+	}, nil
 }
 
 // SignPod implements fwk.SignPlugin. Pods without GPUs are no different for it.

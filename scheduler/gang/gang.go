@@ -104,10 +104,13 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	cycle := planner.CycleOf(state)
 	switch {
-	case cycle == nil:
+	case cycle == nil && !gangs.Concerns(pod):
 		return nil, fwk.NewStatus(fwk.Unschedulable)
+	case cycle == nil: // the PreFilter of another plugin refused it
+		p.planner.Elsewhere(pod.UID)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	case cycle.Node != "":
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.planner.Refuse(pod.UID, cycle.Node))
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.planner.Refuse(pod.UID, cycle.Plan, cycle.Node))
 	case cycle.Wrong != "" || cycle.Order != nil:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
@@ -120,25 +123,28 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	if cycle == nil || cycle.Order == nil {
 		return nil
 	}
-	if err := p.planner.Reserve(pod, node); err != nil {
+	plan, err := p.planner.Reserve(pod, node)
+	if err != nil {
 		return fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}
+	(&planner.Cycle{Decision: planner.Decision{Node: node, Plan: plan}}).Write(state)
 	return nil
 }
 
 // Unreserve implements fwk.ReservePlugin.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ string) {
-	if planner.CycleOf(state) != nil {
-		p.planner.Withdraw(pod.UID)
+	if cycle := planner.CycleOf(state); cycle != nil && cycle.Plan != 0 {
+		p.planner.Withdraw(pod.UID, cycle.Plan)
 	}
 }
 
 // Permit implements fwk.PermitPlugin.
 func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
-	if planner.CycleOf(state) == nil {
+	cycle := planner.CycleOf(state)
+	if cycle == nil {
 		return nil, 0
 	}
-	wait, err := p.planner.Barrier(pod.UID)
+	wait, err := p.planner.Barrier(pod.UID, cycle.Plan)
 	switch {
 	case err != nil:
 		return fwk.NewStatus(fwk.Unschedulable, err.Error()), 0

@@ -23,8 +23,6 @@ type Group struct {
 	// became known. It is the group's place among those of equal priority.
 	Since time.Time
 
-	// foreign is true for the gang of another scheduler.
-	foreign bool
 	members map[types.UID]*Member
 	// saidBefore and wrong cache what the members say; see said.
 	saidBefore *snapshot.GangLabels
@@ -78,7 +76,7 @@ func (g *Group) hear(m *Member, first bool) {
 		said := *m.said
 		g.saidBefore = &said
 	case g.saidBefore.Level != m.said.Level || g.saidBefore.Required != m.said.Required:
-		g.wrong = fmt.Errorf("Pod %s: its topology annotations differ from those of others of its gang %s", m.Pod.Name, g.Key)
+		g.wrong = fmt.Errorf("Pod %s: its topology annotations differ from those of others of its gang %s", m.Pod().Name, g.Key)
 	default:
 		g.saidBefore.Min = min(g.saidBefore.Min, m.said.Min)
 	}
@@ -89,7 +87,7 @@ func (g *Group) join(m *Member) {
 	if g.saidBefore != nil {
 		g.hear(m, len(g.members) == 0)
 	}
-	g.members[m.UID()] = m
+	g.members[m.UID] = m
 	if m.bound() {
 		g.bound++
 	}
@@ -98,7 +96,7 @@ func (g *Group) join(m *Member) {
 // drop removes a member.
 func (g *Group) drop(m *Member) {
 	g.saidBefore, g.wrong = nil, nil
-	delete(g.members, m.UID())
+	delete(g.members, m.UID)
 	if m.bound() {
 		g.bound--
 	}
@@ -146,7 +144,7 @@ func (g *Group) waitingMembers() []*Member {
 
 // elect finds the member that is queued for the gang.
 func (g *Group) elect() {
-	if g.leader != nil && g.leader.group == g && g.leader.waiting() {
+	if g.leader != nil && g.members[g.leader.UID] == g.leader && g.leader.waiting() {
 		return
 	}
 	g.leader = nil

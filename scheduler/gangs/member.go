@@ -5,9 +5,12 @@ package gangs
 
 import (
 	"cmp"
+	"maps"
 	"strconv"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 
@@ -16,32 +19,34 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Member is a Pod that has not ended.
+// Member is a Pod that has not ended. Its exported fields never change: a Pod whose
+// needs change becomes another Member.
 type Member struct {
-	// Pod is its last known state. It is not to be changed.
-	Pod   *corev1.Pod
+	UID   types.UID
 	Shape placement.Shape
 	// Err is what is wrong with what the Pod asks for.
 	Err error
 	// Learned is for the planner: true once the Pod counts as demand.
 	Learned bool
 
+	pod   atomic.Pointer[corev1.Pod]
 	group *Group
 	index int
 	// said is what the Pod says about its gang; nil for a Pod that is alone, or if
 	// that is wrong.
 	said  *snapshot.GangLabels
 	wrong error
+	// ours is false for the Pods of other schedulers, which are only known so that
+	// their gangs are not torn apart.
+	ours bool
 	// doomed is true for a Pod with a node that is about to be deleted.
 	doomed bool
-	// announced is true once the informer has told of the Pod, not just the queue.
-	announced bool
 	// seat is where the Pod goes by the gang's plan; nil without one.
 	seat *Seat
 }
 
-// UID is the Pod's.
-func (m *Member) UID() types.UID { return m.Pod.UID }
+// Pod is the member's last known state. It is not to be changed.
+func (m *Member) Pod() *corev1.Pod { return m.pod.Load() }
 
 // Group is the gang that the Pod is in.
 func (m *Member) Group() *Group { return m.group }
@@ -55,8 +60,9 @@ type Seat struct {
 	reserved bool
 }
 
-func newMember(pod *corev1.Pod) *Member {
-	m := &Member{Pod: pod, index: indexOf(pod)}
+func newMember(pod *corev1.Pod, ours bool) *Member {
+	m := &Member{UID: pod.UID, index: indexOf(pod), ours: ours}
+	m.pod.Store(pod)
 	m.Shape, m.Err = snapshot.Shape(pod)
 	m.said, m.wrong = snapshot.Gang(pod)
 	return m
@@ -73,22 +79,43 @@ func indexOf(pod *corev1.Pod) int {
 	return int(^uint(0) >> 1)
 }
 
+// needsOthers is true if a Pod that has no node needs something else than before, or
+// is in another gang: whoever takes a scheduling gate off may change both.
+func needsOthers(before, after *corev1.Pod) bool {
+	if before.ResourceVersion == after.ResourceVersion {
+		return false
+	}
+	return !maps.Equal(before.Labels, after.Labels) ||
+		before.Annotations[v1.AnnotationTopologyLevel] != after.Annotations[v1.AnnotationTopologyLevel] ||
+		before.Annotations[v1.AnnotationTopologyMode] != after.Annotations[v1.AnnotationTopologyMode] ||
+		!equality.Semantic.DeepEqual(before.Spec.NodeSelector, after.Spec.NodeSelector) ||
+		!equality.Semantic.DeepEqual(before.Spec.Affinity, after.Spec.Affinity) ||
+		!equality.Semantic.DeepEqual(before.Spec.Tolerations, after.Spec.Tolerations)
+}
+
 // bound is true for a Pod that has a node, for good.
-func (m *Member) bound() bool { return m.Pod.Spec.NodeName != "" }
+func (m *Member) bound() bool { return m.Pod().Spec.NodeName != "" }
+
+// ending is true for a Pod whose deletion was asked for.
+func (m *Member) ending() bool { return m.Pod().DeletionTimestamp != nil }
 
 // stays is true for a Pod that has a node and is not on its way out.
-func (m *Member) stays() bool { return m.bound() && !m.doomed && m.Pod.DeletionTimestamp == nil }
+func (m *Member) stays() bool { return m.bound() && !m.doomed && !m.ending() }
 
-// waiting is true for a Pod that needs a seat.
-func (m *Member) waiting() bool { return !m.bound() && m.seat == nil && m.Pod.DeletionTimestamp == nil }
+// waiting is true for a Pod that needs a seat, and could take one.
+func (m *Member) waiting() bool {
+	return m.ours && !m.bound() && m.seat == nil && !m.ending() && len(m.Pod().Spec.SchedulingGates) == 0
+}
 
 // compareMembers orders a gang's members: by index, then by age.
 func compareMembers(a, b *Member) int {
+	if order := cmp.Compare(a.index, b.index); order != 0 {
+		return order
+	}
 	return cmp.Or(
-		cmp.Compare(a.index, b.index),
-		a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time),
-		cmp.Compare(a.Pod.Name, b.Pod.Name),
-		cmp.Compare(a.Pod.UID, b.Pod.UID),
+		a.Pod().CreationTimestamp.Compare(b.Pod().CreationTimestamp.Time),
+		cmp.Compare(a.Pod().Name, b.Pod().Name),
+		cmp.Compare(a.UID, b.UID),
 	)
 }
 

@@ -17,7 +17,7 @@ func (r *Registry) Partial(now time.Time) []*corev1.Pod {
 	defer r.mu.Unlock()
 	var stuck []*corev1.Pod
 	for _, g := range r.groups {
-		if g.Alone || g.foreign || !g.isPartial() {
+		if g.Alone || !g.isPartial() {
 			g.partial = time.Time{}
 			continue
 		}
@@ -29,8 +29,8 @@ func (r *Registry) Partial(now time.Time) []*corev1.Pod {
 		}
 		g.partial = now
 		for _, m := range g.members {
-			if m.bound() && m.Pod.DeletionTimestamp == nil {
-				stuck = append(stuck, m.Pod)
+			if m.stays() {
+				stuck = append(stuck, m.Pod())
 			}
 		}
 	}
@@ -46,6 +46,16 @@ func (g *Group) isPartial() bool {
 	return err == nil && staying > 0 && waiting > 0 && staying < said.Min
 }
 
+// ours is true if any member is scheduled by this process.
+func (g *Group) ours() bool {
+	for _, m := range g.members {
+		if m.ours {
+			return true
+		}
+	}
+	return false
+}
+
 // Counts are how many gangs, without Pods that are alone, are in which state.
 type Counts struct {
 	Gathering, Waiting, Planned, Running int
@@ -53,12 +63,12 @@ type Counts struct {
 
 // Count returns how many gangs are in which state.
 func (r *Registry) Count() Counts {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	counts := Counts{}
 	for _, g := range r.groups {
 		switch {
-		case g.Alone || g.foreign:
+		case g.Alone || !g.ours():
 		case g.plan != nil:
 			counts.Planned++
 		case g.bound > 0:

@@ -31,6 +31,9 @@ type Attempt struct {
 	// it last found one; zero if it has not.
 	WaitsSince time.Time
 	Priority   int32
+	// Extra is true if as many have a place as have to start together: these join
+	// if there is room, and nobody has to leave for them.
+	Extra bool
 }
 
 // Member returns a Pod that the registry knows; nil for others.
@@ -53,14 +56,14 @@ func (r *Registry) SeatOf(uid types.UID) (seat Seat, found bool) {
 // Attempt returns what to plan when a Pod's turn has come that has no seat; nil if
 // there is nothing to plan for it now.
 func (r *Registry) Attempt(uid types.UID) *Attempt {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	m := r.members[uid]
 	if m == nil || !m.waiting() || m.group.plan != nil || !m.group.complete() {
 		return nil
 	}
 	g := m.group
-	attempt := &Attempt{Group: g, Priority: priorityOf(m.Pod), WaitsSince: g.firstFailure, Waiting: []*Member{m}}
+	attempt := &Attempt{Group: g, Priority: priorityOf(m.Pod()), WaitsSince: g.firstFailure, Waiting: []*Member{m}}
 	attempt.Labels, attempt.Err = g.said()
 	for _, other := range g.waitingMembers() {
 		if other != m {
@@ -73,45 +76,45 @@ func (r *Registry) Attempt(uid types.UID) *Attempt {
 	}
 	for _, other := range g.members {
 		if other.stays() || other.seat != nil {
-			attempt.Placed = append(attempt.Placed, other.UID())
+			attempt.Placed = append(attempt.Placed, other.UID)
 		}
 	}
 	if attempt.Err == nil {
 		attempt.Need = min(len(attempt.Waiting), max(1, attempt.Labels.Min-len(attempt.Placed)))
+		attempt.Extra = len(attempt.Placed) >= attempt.Labels.Min
 	}
 	return attempt
 }
 
-// Seat gives members their seats and returns the others to be queued. It returns
-// false, and gives none, if a member can no longer take its seat.
-func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, turn types.UID) (Actions, bool) {
+// Seat gives members their seats, and returns the plan's number and the others to be
+// queued. It returns 0, and gives none, if a member can no longer take its seat.
+func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, turn types.UID) (number uint64, actions Actions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range members {
-		if !m.waiting() || r.members[m.UID()] != m {
-			return Actions{}, false
+		if !m.waiting() || r.members[m.UID] != m {
+			return 0, Actions{}
 		}
 	}
 	r.plans++
 	g.plan = &plan{number: r.plans, members: members, missing: len(members)}
-	actions := Actions{}
 	for i, m := range members {
 		m.seat = &Seat{Place: places[i], Plan: r.plans}
-		if m.UID() != turn {
-			actions.Activate = append(actions.Activate, m.Pod)
+		if m.UID != turn {
+			actions.Activate = append(actions.Activate, m.Pod())
 		}
 	}
-	return actions, true
+	return r.plans, actions
 }
 
-// Barrier tells that a Pod has reserved its seat. open is true if it need not
-// wait; allow are those that need wait no longer. A Pod without a seat, because its
-// plan was aborted, is refused.
-func (r *Registry) Barrier(uid types.UID) (open, refused bool, allow []types.UID, actions Actions) {
+// Barrier tells that a Pod has reserved its seat of a plan. open is true if it need
+// not wait; allow are those that need wait no longer. A Pod without that seat, because
+// the plan was aborted, is refused.
+func (r *Registry) Barrier(uid types.UID, number uint64) (open, refused bool, allow []types.UID, actions Actions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.members[uid]
-	if m == nil || m.seat == nil || m.group.plan == nil || m.group.plan.number != m.seat.Plan {
+	if m == nil || m.seat == nil || m.seat.Plan != number || m.group.plan == nil || m.group.plan.number != number {
 		return false, true, nil, Actions{}
 	}
 	g := m.group
@@ -124,7 +127,7 @@ func (r *Registry) Barrier(uid types.UID) (open, refused bool, allow []types.UID
 	}
 	for _, other := range g.plan.members {
 		if other != m {
-			allow = append(allow, other.UID())
+			allow = append(allow, other.UID)
 		}
 	}
 	g.plan = nil // from here on each is on its own
@@ -132,26 +135,31 @@ func (r *Registry) Barrier(uid types.UID) (open, refused bool, allow []types.UID
 	return true, false, allow, r.lead(g)
 }
 
-// Withdraw tells that a Pod does not go where its seat is: it was refused, or
-// could not be bound. Before the barrier has opened that aborts the plan.
-func (r *Registry) Withdraw(uid types.UID) Actions {
+// Withdraw tells that a Pod does not go where its seat of a plan is: it was refused,
+// or could not be bound. Before the barrier has opened that aborts the plan. Words
+// about a former plan have no effect.
+func (r *Registry) Withdraw(uid types.UID, number uint64) (aborted bool, actions Actions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.members[uid]
-	if m == nil || m.seat == nil {
-		return Actions{}
+	if m == nil || m.seat == nil || m.seat.Plan != number {
+		return false, Actions{}
 	}
-	return r.leave(m).and(r.lead(m.group))
+	aborted = m.group.plan != nil && m.group.plan.number == number
+	return aborted, r.leave(m).and(r.lead(m.group))
 }
 
-// Refuse tells that a node takes no member of a gang though there was room for
-// it. again is true if another plan should be made at once.
-func (r *Registry) Refuse(uid types.UID, node string) (again bool, actions Actions) {
+// Refuse tells that the node of a seat takes no member of the gang though there was
+// room for it. again is true if another plan should be made at once.
+func (r *Registry) Refuse(uid types.UID, number uint64, node string) (again bool, actions Actions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.members[uid]
 	if m == nil {
 		return false, Actions{}
+	}
+	if m.seat == nil || m.seat.Plan != number {
+		return true, Actions{} // of a plan that was given up
 	}
 	g := m.group
 	actions = r.abort(g)
@@ -172,11 +180,14 @@ func (r *Registry) Refuse(uid types.UID, node string) (again bool, actions Actio
 func (r *Registry) Fail(g *Group, began, retryAt time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.groups[g.Key] != g {
+		return // it has gone meanwhile
+	}
 	if g.failedAt.IsZero() {
 		r.failing++
 		g.firstFailure = began
 	}
-	g.failedAt, g.retryAt = began, retryAt
+	g.failedAt, g.retryAt, g.lookedAt = began, retryAt, time.Time{}
 	g.refused, g.refusals = nil, 0
 }
 

@@ -13,35 +13,38 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Gate returns why a Pod may not enter the scheduling queue, or "".
+// Gate returns why a Pod may not enter the scheduling queue, or "". A Pod that was
+// not observed yet has to wait for that: it is queued then.
 func (r *Registry) Gate(pod *corev1.Pod, now time.Time) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := r.know(pod) // the queue may hear of it before we do
-	if m == nil || m.seat != nil {
+	m := r.members[pod.UID]
+	switch {
+	case m == nil && !Concerns(pod):
+		return ""
+	case m == nil || !r.started:
+		return "it is new, or the scheduler is"
+	case m.seat != nil:
 		return ""
 	}
 	g := m.group
-	if g.plan != nil {
+	switch {
+	case g.plan != nil:
 		return "the Pods of its gang that start first are being placed"
-	}
-	if now.Before(g.retryAt) {
+	case now.Before(g.retryAt):
 		return "its last attempt to find a place has just failed"
-	}
-	if g.Alone {
+	case g.Alone:
 		return ""
+	case !g.complete():
+		return g.gathering()
 	}
-	if !g.complete() {
-		return r.gathering(g)
-	}
-	g.elect()
-	if g.leader != m {
+	if g.elect(); g.leader != m {
 		return "another Pod of its gang looks for a place for all"
 	}
 	return ""
 }
 
-func (r *Registry) gathering(g *Group) string {
+func (g *Group) gathering() string {
 	labels, err := g.said()
 	if err != nil {
 		return err.Error()
@@ -82,12 +85,12 @@ func (a Rank) Compare(b Rank) int {
 	)
 }
 
-// Wake tells that there may be more room than before, for attempts that begin after
-// a time for sure.
-func (r *Registry) Wake(settled time.Time) {
+// Wake tells that there may be more room than before. Attempts that begin right now
+// may not see it: the scheduler's own cache hears of it by another way.
+func (r *Registry) Wake(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wokenAt = settled
+	r.wokenAt = now
 }
 
 // Due returns the Pods that are to be queued again by now, at most so many, the
@@ -109,7 +112,7 @@ func (r *Registry) Due(now time.Time, most int) []*corev1.Pod {
 	pods := make([]*corev1.Pod, 0, min(len(due), most))
 	for _, g := range due[:min(len(due), most)] {
 		g.lookedAt = now
-		pods = append(pods, g.leader.Pod)
+		pods = append(pods, g.leader.Pod())
 	}
 	return pods
 }
@@ -118,10 +121,12 @@ func (r *Registry) isDue(g *Group, now time.Time) bool {
 	if g.failedAt.IsZero() || g.plan != nil || now.Before(g.retryAt) {
 		return false
 	}
-	if g.lookedAt.After(g.failedAt) && now.Sub(g.lookedAt) < r.timing.Again {
+	if now.Sub(g.lookedAt) < r.timing.Again {
 		return false // is queued and will get an answer
 	}
-	if r.wokenAt.Before(g.failedAt) && now.Sub(g.failedAt) < r.timing.Again {
+	settled := r.wokenAt.Add(r.timing.Settle)
+	woken := g.failedAt.Before(r.wokenAt) || g.failedAt.Before(settled) && !now.Before(settled)
+	if !woken && now.Sub(g.failedAt) < r.timing.Again {
 		return false
 	}
 	g.elect()
@@ -130,5 +135,5 @@ func (r *Registry) isDue(g *Group, now time.Time) bool {
 
 // rank is that of the gang's leader.
 func (g *Group) rank() Rank {
-	return Rank{Priority: priorityOf(g.leader.Pod), Since: g.Since, Group: g.Key, Index: g.leader.index, UID: g.leader.UID()}
+	return Rank{Priority: priorityOf(g.leader.Pod()), Since: g.Since, Group: g.Key, Index: g.leader.index, UID: g.leader.UID}
 }

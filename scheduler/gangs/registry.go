@@ -21,6 +21,8 @@ type Timing struct {
 	// Again is after how long a gang is tried again though nothing has happened
 	// that would make it fit.
 	Again time.Duration
+	// Settle is how long it takes at most until an attempt sees what Wake told of.
+	Settle time.Duration
 	// MaxRefusals is how many nodes may refuse members of a gang in a row before
 	// it has to wait like one that does not fit.
 	MaxRefusals int
@@ -39,6 +41,8 @@ type Registry struct {
 	failing int
 	// profiles are the names under which this process schedules.
 	profiles map[string]bool
+	// started is true once all Pods are known that there were at the start.
+	started bool
 	// wokenAt is when there was more room for the last time.
 	wokenAt time.Time
 }
@@ -48,8 +52,7 @@ func NewRegistry(timing Timing) *Registry {
 	return &Registry{timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, profiles: map[string]bool{}}
 }
 
-// Serve adds a name under which this process schedules. The gangs of others are only
-// known so that they are not torn apart.
+// Serve adds a name under which this process schedules, before any Pod is told.
 func (r *Registry) Serve(schedulerName string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,6 +69,15 @@ type Actions struct {
 	Release []types.UID
 }
 
+// and joins what has to be done.
+func (a Actions) and(b Actions) Actions {
+	return Actions{
+		Activate: append(a.Activate, b.Activate...),
+		Reject:   append(a.Reject, b.Reject...),
+		Release:  append(a.Release, b.Release...),
+	}
+}
+
 // Concerns is true if a Pod is scheduled by this package: it wants GPUs or is in
 // a gang.
 func Concerns(pod *corev1.Pod) bool {
@@ -75,58 +87,66 @@ func Concerns(pod *corev1.Pod) bool {
 	return snapshot.WantsGPUs(pod)
 }
 
+// Start tells that all Pods are known that there were at the start. Before, nobody
+// is queued: a gang that runs already would look like a new one.
+func (r *Registry) Start() Actions {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.started = true
+	actions := Actions{}
+	for _, g := range r.groups {
+		actions = actions.and(r.lead(g))
+	}
+	return actions
+}
+
 // Observe tells of a Pod that is there, or has changed.
 func (r *Registry) Observe(pod *corev1.Pod) Actions {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := r.know(pod)
+	m := r.members[pod.UID]
 	if m == nil {
-		return Actions{}
+		return r.add(pod)
 	}
-	if !m.announced {
-		m.announced = true
-		return r.lead(m.group)
-	}
-	wasBound, wasEnding := m.bound(), m.Pod.DeletionTimestamp != nil
+	before := m.Pod()
+	wasBound, wasEnding, wasGated := m.bound(), m.ending(), len(before.Spec.SchedulingGates) > 0
 	if wasBound && pod.Spec.NodeName == "" {
 		return Actions{} // older than what is known
 	}
-	m.Pod = pod
+	if !wasBound && pod.Spec.NodeName == "" && needsOthers(before, pod) {
+		return r.forget(m).and(r.add(pod))
+	}
+	m.pod.Store(pod)
 	switch {
 	case !wasBound && m.bound():
 		return r.arrived(m)
-	case !wasEnding && pod.DeletionTimestamp != nil && !m.bound():
+	case !wasEnding && m.ending() && !m.bound():
 		return r.leave(m).and(r.lead(m.group))
+	case wasGated && len(pod.Spec.SchedulingGates) == 0:
+		return r.lead(m.group)
 	}
 	return Actions{}
 }
 
-// know returns the member that a Pod is; nil if it does not concern the registry.
-func (r *Registry) know(pod *corev1.Pod) *Member {
-	if m := r.members[pod.UID]; m != nil {
-		return m
-	}
+func (r *Registry) add(pod *corev1.Pod) Actions {
 	if !Concerns(pod) {
-		return nil
+		return Actions{}
 	}
-	m := newMember(pod)
+	m := newMember(pod, r.profiles[pod.Spec.SchedulerName])
 	m.group = r.groupOf(m)
 	m.group.join(m)
 	r.members[pod.UID] = m
-	return m
+	return r.lead(m.group)
 }
 
 func (r *Registry) groupOf(m *Member) *Group {
-	key, alone := string(m.UID()), m.said == nil
+	key, alone := string(m.UID), m.said == nil
 	if !alone {
 		key = m.said.Name
 	}
 	g := r.groups[key]
 	if g == nil {
-		g = &Group{
-			Key: key, Alone: alone, Since: m.Pod.CreationTimestamp.Time,
-			foreign: !r.profiles[m.Pod.Spec.SchedulerName], members: map[types.UID]*Member{},
-		}
+		g = &Group{Key: key, Alone: alone, Since: m.Pod().CreationTimestamp.Time, members: map[types.UID]*Member{}}
 		r.groups[key] = g
 	}
 	return g
@@ -134,25 +154,30 @@ func (r *Registry) groupOf(m *Member) *Group {
 
 // lead returns the leader to be queued, if the gang is ready for that.
 func (r *Registry) lead(g *Group) Actions {
-	if g.Alone || g.foreign {
-		return Actions{} // is queued by itself
+	if !r.started {
+		return Actions{}
 	}
 	if g.elect(); g.leader == nil || g.plan != nil || !g.complete() {
 		return Actions{}
 	}
-	return Actions{Activate: []*corev1.Pod{g.leader.Pod}}
+	return Actions{Activate: []*corev1.Pod{g.leader.Pod()}}
 }
 
 // arrived is called when a Pod got its node.
 func (r *Registry) arrived(m *Member) Actions {
-	g := m.group
+	g, seat := m.group, m.seat
 	g.bound++
-	early := m.seat != nil && g.plan != nil && g.plan.number == m.seat.Plan
-	m.seat = nil
-	if !early {
+	if seat == nil {
 		return Actions{}
 	}
-	return r.abort(g).and(r.lead(g)) // somebody else has bound it
+	if g.plan != nil && g.plan.number == seat.Plan { // somebody else has bound it
+		return r.abort(g).and(r.lead(g))
+	}
+	m.seat = nil
+	if m.Pod().Spec.NodeName != seat.Node {
+		return Actions{Release: []types.UID{m.UID}}
+	}
+	return Actions{}
 }
 
 // Forget tells of a Pod that is gone or has ended.
@@ -163,18 +188,24 @@ func (r *Registry) Forget(uid types.UID) Actions {
 	if m == nil {
 		return Actions{}
 	}
+	return r.forget(m)
+}
+
+func (r *Registry) forget(m *Member) Actions {
 	actions := r.leave(m)
 	g := m.group
 	g.drop(m)
-	delete(r.members, uid)
-	if g.leader == m {
-		g.leader = nil
-	}
+	delete(r.members, m.UID)
 	if len(g.members) == 0 {
 		r.succeed(g)
 		delete(r.groups, g.Key)
+		return actions
 	}
-	return actions.and(r.lead(g))
+	actions = actions.and(r.lead(g))
+	if g.leader == nil {
+		r.succeed(g) // nobody is left who waits
+	}
+	return actions
 }
 
 // leave takes a Pod that is on its way out off its gang's plan.
@@ -187,7 +218,7 @@ func (r *Registry) leave(m *Member) Actions {
 		return r.abort(g)
 	default:
 		m.seat = nil
-		return Actions{Release: []types.UID{m.UID()}}
+		return Actions{Release: []types.UID{m.UID}}
 	}
 }
 
@@ -202,9 +233,9 @@ func (r *Registry) abort(g *Group) Actions {
 			continue
 		}
 		if m.seat.reserved {
-			actions.Reject = append(actions.Reject, m.UID())
+			actions.Reject = append(actions.Reject, m.UID)
 		}
-		actions.Release = append(actions.Release, m.UID())
+		actions.Release = append(actions.Release, m.UID)
 		m.seat = nil
 	}
 	g.plan = nil
@@ -218,13 +249,4 @@ func (r *Registry) succeed(g *Group) {
 	}
 	g.failedAt, g.firstFailure, g.retryAt, g.lookedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	g.refused, g.refusals = nil, 0
-}
-
-// and joins what has to be done.
-func (a Actions) and(b Actions) Actions {
-	return Actions{
-		Activate: append(a.Activate, b.Activate...),
-		Reject:   append(a.Reject, b.Reject...),
-		Release:  append(a.Release, b.Release...),
-	}
 }

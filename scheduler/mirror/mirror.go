@@ -182,11 +182,14 @@ func (m *Mirror) DomainOf(uids []types.UID, level int) string {
 	return domain
 }
 
-// Claims returns what seats hold of a node; nil if nothing.
-func (m *Mirror) Claims(node string) *Claim {
+// Claims returns what seats hold of a node.
+func (m *Mirror) Claims(node string) Claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.claims[node]
+	if claim := m.claims[node]; claim != nil {
+		return *claim
+	}
+	return Claim{}
 }
 
 // HasClaims is true if any seat is held whose Pod the snapshot does not show.

@@ -122,6 +122,7 @@ func (m *Mirror) describe(n *node) {
 	if err != nil {
 		m.logger.Error(err, "A node's inventory can't be read; it gets no Pods with GPUs", "node", n.object.Name)
 	}
+	before := n.cards
 	n.cards = cards
 	if n.ours && sameNode(&described, &n.described) {
 		return
@@ -131,7 +132,26 @@ func (m *Mirror) describe(n *node) {
 		m.disown(n)
 		return
 	}
+	wasOurs := n.ours
 	n.described, n.ours = described, true
+	if wasOurs && !cards.Same(before) {
+		m.renumber(n, before)
+	}
+}
+
+// renumber follows a change of the numbers by which a node's cards are known.
+func (m *Mirror) renumber(n *node, before snapshot.Cards) {
+	for uid, e := range m.pods {
+		if e.node != n.described.Name || len(e.use.GPUs) == 0 {
+			continue
+		}
+		m.cluster.Remove(string(uid))
+		e.use.GPUs = n.cards.Translate(before, e.use.GPUs)
+		if len(e.use.GPUs) == 0 {
+			e.use.Percent = 0
+		}
+		m.place(uid, e)
+	}
 }
 
 // sameNode is true if nothing has changed that the engine looks at.

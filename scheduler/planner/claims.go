@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
@@ -158,15 +156,18 @@ func (p *Planner) nodesAfter(gang *roles, explanation *placement.Explanation) ma
 					cluster.Remove(pod)
 				}
 			}
-			if plan, fits, err := cluster.Plan(&gang.Gang); err == nil && fits {
+			gang.tryNear(func() bool {
+				plan, fits, err := cluster.Plan(&gang.Gang)
+				if err != nil || !fits {
+					return false
+				}
 				for i := range plan.Members {
 					nodes[plan.Members[i].Node] = true
 				}
-			}
+				return true
+			})
 			return false
 		})
 	})
 	return nodes
 }
-
-func podList(pods ...*corev1.Pod) []*corev1.Pod { return pods }

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,8 +18,10 @@ import (
 
 // Decision is what a scheduling cycle does with a Pod.
 type Decision struct {
-	// Node is where the Pod has its seat. Empty if it has none.
+	// Node is where the Pod has its seat, and Plan the seat's plan. Empty if it has
+	// none.
 	Node string
+	Plan uint64
 	// Order has the nodes with room for a Pod that takes its seat when it has been
 	// scored, the best according to the engine first, by their names.
 	Order map[string]int
@@ -33,9 +36,10 @@ func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Dec
 	p.mirror.Refresh(nodes)
 	if seat, seated := p.registry.SeatOf(pod.UID); seated {
 		if p.mirror.Intact(pod.UID) {
-			return Decision{Node: seat.Node}
+			return Decision{Node: seat.Node, Plan: seat.Plan}
 		}
-		p.do(p.registry.Withdraw(pod.UID))
+		_, actions := p.registry.Withdraw(pod.UID, seat.Plan)
+		p.do(actions)
 	}
 	attempt := p.registry.Attempt(pod.UID)
 	if attempt == nil {
@@ -111,32 +115,21 @@ func (p *Planner) learn(attempt *gangs.Attempt) {
 	}
 }
 
-// plan returns places for a gang, or nil. Members that come back go to where the
-// others are, if they can.
-func (p *Planner) plan(attempt *gangs.Attempt, gang *roles) *placement.Plan {
-	var found *placement.Plan
+// plan returns places for a gang, or nil.
+func (p *Planner) plan(attempt *gangs.Attempt, gang *roles) (found *placement.Plan) {
 	p.mirror.With(func(cluster *placement.Cluster) {
-		if gang.near != "" {
-			gang.Within = gang.near
-			if found = p.planIn(cluster, attempt, gang); found != nil || gang.Required {
-				return
+		gang.tryNear(func() bool {
+			plan, fits, err := cluster.Plan(&gang.Gang)
+			if err != nil {
+				p.logger.Error(err, "A gang can't be planned", "gang", attempt.Group.Key)
 			}
-			gang.Within = ""
-		}
-		found = p.planIn(cluster, attempt, gang)
+			if fits {
+				found = plan
+			}
+			return fits
+		})
 	})
 	return found
-}
-
-func (p *Planner) planIn(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) *placement.Plan {
-	plan, fits, err := cluster.Plan(&gang.Gang)
-	if err != nil {
-		p.logger.Error(err, "A gang can't be planned", "gang", attempt.Group.Key)
-	}
-	if !fits {
-		return nil
-	}
-	return plan
 }
 
 // rank returns the order of the nodes that have room for a Pod.
@@ -155,33 +148,45 @@ func (p *Planner) rank(gang *roles) map[string]int {
 
 // seat carries a plan out.
 func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, plan *placement.Plan) Decision {
-	turn := attempt.Waiting[0].UID()
+	turn := attempt.Waiting[0].UID
 	members, places := gang.assign(plan)
-	for i, m := range members {
-		p.mirror.Hold(m.Pod, places[i])
-	}
-	actions, done := p.registry.Seat(attempt.Group, members, places, turn)
-	if !done {
-		p.mirror.Release(uidsOf(members))
+	number := p.take(attempt, members, places)
+	if number == 0 {
+		now := p.clock.Now()
+		p.registry.Fail(attempt.Group, now, now.Add(shortestPause))
 		return Decision{Waits: "its gang has just changed"}
+	}
+	for i, m := range members {
+		if m.UID == turn {
+			return Decision{Node: places[i].Node, Plan: number}
+		}
+	}
+	return Decision{Waits: "other Pods of its gang go first"}
+}
+
+// take gives members their seats, and returns the plan's number; 0 if they can no
+// longer take them.
+func (p *Planner) take(attempt *gangs.Attempt, members []*gangs.Member, places []placement.Place) uint64 {
+	for i, m := range members {
+		p.mirror.Hold(m.Pod(), places[i])
+	}
+	number, actions := p.registry.Seat(attempt.Group, members, places, attempt.Waiting[0].UID)
+	if number == 0 {
+		p.mirror.Release(uidsOf(members))
+		return 0
 	}
 	if p.claims.drop(attempt.Group.Key) {
 		p.wake()
 	}
 	p.metrics.started(attempt)
 	p.do(actions)
-	for i, m := range members {
-		if m.UID() == turn {
-			return Decision{Node: places[i].Node}
-		}
-	}
-	return Decision{Waits: "other Pods of its gang go first"}
+	return number
 }
 
 func uidsOf(members []*gangs.Member) []types.UID {
 	uids := make([]types.UID, len(members))
 	for i, m := range members {
-		uids[i] = m.UID()
+		uids[i] = m.UID
 	}
 	return uids
 }
@@ -189,7 +194,9 @@ func uidsOf(members []*gangs.Member) []types.UID {
 // fail says why a gang has no place, and when it is tried again.
 func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Decision {
 	text, reason := p.explain(attempt, gang)
-	p.claimIfStarving(attempt, gang, begin)
+	if !attempt.Extra {
+		p.claimIfStarving(attempt, gang, begin)
+	}
 	p.metrics.failed.WithLabelValues(reason).Inc()
 	end := p.clock.Now()
 	p.registry.Fail(attempt.Group, begin, end.Add(pause(end.Sub(begin), p.registry.Failing())))
@@ -212,11 +219,12 @@ func pause(took time.Duration, failing int) time.Duration {
 	return min(max(share*took*time.Duration(max(failing, 1)), shortestPause), longestPause)
 }
 
-// Reserve seats a Pod on the node that its profile has chosen.
-func (p *Planner) Reserve(pod *corev1.Pod, node string) error {
+// Reserve seats a Pod on the node that its profile has chosen, and returns the
+// number of its plan.
+func (p *Planner) Reserve(pod *corev1.Pod, node string) (uint64, error) {
 	attempt := p.registry.Attempt(pod.UID)
 	if attempt == nil {
-		return fmt.Errorf("the Pod is no longer waiting")
+		return 0, errors.New("the Pod is no longer waiting")
 	}
 	var place placement.Place
 	fits := false
@@ -224,16 +232,11 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) error {
 		place, fits = cluster.On(node, cluster.Request(attempt.Waiting[0].Shape))
 	})
 	if !fits {
-		return fmt.Errorf("node %s: its GPUs are no longer free", node)
+		return 0, fmt.Errorf("node %s: its GPUs are no longer free", node)
 	}
-	p.mirror.Hold(pod, place)
-	if _, done := p.registry.Seat(attempt.Group, attempt.Waiting[:1], []placement.Place{place}, pod.UID); !done {
-		p.mirror.Release([]types.UID{pod.UID})
-		return fmt.Errorf("the Pod is no longer waiting")
+	number := p.take(attempt, attempt.Waiting[:1], []placement.Place{place})
+	if number == 0 {
+		return 0, errors.New("the Pod is no longer waiting")
 	}
-	if p.claims.drop(attempt.Group.Key) {
-		p.wake()
-	}
-	p.metrics.started(attempt)
-	return nil
+	return number, nil
 }

@@ -29,7 +29,7 @@ func (p *Planner) evictVictims(group string, preemptor *corev1.Pod, victims []*c
 			// The rest stays; the next attempt decides anew.
 			p.registry.Doom(podUIDs(victims[i:]), false)
 			p.logger.Error(err, "Preempting a Pod failed", "pod", klog.KObj(victim), "for", klog.KObj(preemptor))
-			p.activate(podList(preemptor))
+			p.activate([]*corev1.Pod{preemptor})
 			return
 		}
 	}

@@ -55,6 +55,9 @@ func (e *explanations) remember(question string, given answer) {
 
 // why asks the engine why a gang does not fit.
 func (p *Planner) why(gang *roles) (explanation *placement.Explanation, err error) {
+	if gang.Required {
+		gang.Within = gang.near
+	}
 	p.mirror.With(func(cluster *placement.Cluster) { explanation, err = cluster.Explain(&gang.Gang) })
 	return explanation, err
 }

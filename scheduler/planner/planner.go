@@ -13,11 +13,16 @@ package planner
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -47,6 +52,13 @@ type Planner struct {
 	metrics  *instruments
 	// preemptions are the preemptors whose victims have not gone.
 	preemptions preemptions
+	// turnedAway are Pods that are not ours and that claims have turned away.
+	turnedAwayMu sync.Mutex
+	turnedAway   map[types.UID]*corev1.Pod
+	// evicting is true while Pods of incomplete gangs are being evicted.
+	evicting atomic.Bool
+	// synced tells that all Pods are known that there were at the start.
+	synced cache.InformerSynced
 	// leading is true once Pods are scheduled: a standby only watches.
 	leading atomic.Bool
 }
@@ -58,7 +70,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, clock cl
 	p := &Planner{
 		args: args, levels: args.Levels(), logger: logger, clock: clock, handle: handle,
 		registry: gangs.NewRegistry(gangs.Timing{
-			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: again, MaxRefusals: args.MaxRefusals,
+			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: again, Settle: settle, MaxRefusals: args.MaxRefusals,
 		}),
 		mirror: mirror.New(logger, args.Levels(), args.NodePools),
 		claims: newClaims(),
@@ -89,6 +101,7 @@ func (p *Planner) do(actions gangs.Actions) {
 	if len(actions.Release) > 0 {
 		p.mirror.Release(actions.Release)
 		p.wake() // what they held may be what others wait for
+		p.admitTurnedAway()
 	}
 	for _, uid := range actions.Reject {
 		if waiting := p.handle.GetWaitingPod(uid); waiting != nil {
@@ -121,10 +134,35 @@ func (p *Planner) RankOf(pod *corev1.Pod, queued time.Time) gangs.Rank {
 }
 
 // Claims returns what seats hold of a node beside what the snapshot shows.
-func (p *Planner) Claims(node string) *mirror.Claim { return p.mirror.Claims(node) }
+func (p *Planner) Claims(node string) mirror.Claim { return p.mirror.Claims(node) }
 
-// HasClaims is true if there are any.
-func (p *Planner) HasClaims() bool { return p.mirror.HasClaims() }
+// HasClaims is true if there are any, given the snapshot's nodes.
+func (p *Planner) HasClaims(nodes []fwk.NodeInfo) bool {
+	if !p.mirror.HasClaims() {
+		return false
+	}
+	p.mirror.Refresh(nodes) // those that were assumed since are no claims any more
+	return p.mirror.HasClaims()
+}
+
+// TurnedAway tells of a Pod that is not ours and that a claim has turned away. It is
+// queued again when seats are given back, and from time to time.
+func (p *Planner) TurnedAway(pod *corev1.Pod) {
+	p.turnedAwayMu.Lock()
+	defer p.turnedAwayMu.Unlock()
+	if p.turnedAway == nil {
+		p.turnedAway = map[types.UID]*corev1.Pod{}
+	}
+	p.turnedAway[pod.UID] = pod
+}
+
+func (p *Planner) admitTurnedAway() {
+	p.turnedAwayMu.Lock()
+	pods := p.turnedAway
+	p.turnedAway = nil
+	p.turnedAwayMu.Unlock()
+	p.activate(slices.Collect(maps.Values(pods)))
+}
 
 // Owns is true if the scheduler may use a node.
 func (p *Planner) Owns(node *corev1.Node) bool { return p.mirror.Owns(node) }

@@ -66,6 +66,9 @@ func (p *Planner) Preempt(pod *corev1.Pod) string {
 	if attempt == nil || attempt.Err != nil {
 		return ""
 	}
+	if attempt.Extra {
+		return "nobody has to leave for Pods above the gang's minimum"
+	}
 	gang, err := p.gangOf(attempt)
 	if err != nil {
 		return ""
@@ -104,7 +107,7 @@ func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) ([]*corev1.Pod, *
 	var plan *placement.Plan
 	p.mirror.With(func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
-		preemption, found, err := cluster.Preempt(&gang.Gang, placement.PreemptionRules{
+		rules := placement.PreemptionRules{
 			Victim: func(pod *placement.Pod) (int32, bool) {
 				holder, known := holders(pod.Name)
 				if !known || p.registry.Placing(types.UID(pod.Name)) {
@@ -120,16 +123,20 @@ func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) ([]*corev1.Pod, *
 			Spare:   p.registry.Spare,
 			Budgets: func(pod *placement.Pod) []string { return budgets.of(holders, pod.Name) },
 			Allowed: budgets.allowed,
-		})
-		if err != nil || !found {
-			return
 		}
-		plan = preemption.Plan
-		for _, name := range preemption.Victims {
-			if holder, known := holders(name); known && holder.Pod.DeletionTimestamp == nil {
-				victims = append(victims, holder.Pod)
+		gang.tryNear(func() bool {
+			preemption, found, err := cluster.Preempt(&gang.Gang, rules)
+			if err != nil || !found {
+				return false
 			}
-		}
+			plan = preemption.Plan
+			for _, name := range preemption.Victims {
+				if holder, known := holders(name); known && holder.Pod.DeletionTimestamp == nil {
+					victims = append(victims, holder.Pod)
+				}
+			}
+			return true
+		})
 	})
 	return victims, plan
 }

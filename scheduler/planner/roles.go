@@ -40,6 +40,20 @@ func rolesOf(waiting []*gangs.Member, need int) *roles {
 	return r
 }
 
+// tryNear calls try for the gang within the domain that its other members are in, to
+// which members go that come back, and, if that is only preferred, anywhere. It ends
+// with the first success.
+func (r *roles) tryNear(try func() bool) {
+	if r.near != "" {
+		r.Within = r.near
+		if try() || r.Required {
+			return
+		}
+		r.Within = ""
+	}
+	try()
+}
+
 // assign gives the places of a plan to members.
 func (r *roles) assign(plan *placement.Plan) ([]*gangs.Member, []placement.Place) {
 	members := make([]*gangs.Member, len(plan.Members))

@@ -6,6 +6,8 @@ package planner
 import (
 	"context"
 	"time"
+
+	"k8s.io/client-go/tools/cache"
 )
 
 const (
@@ -22,6 +24,10 @@ const (
 
 // run does what is due until ctx ends.
 func (p *Planner) run(ctx context.Context) {
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.synced) {
+		return
+	}
+	p.do(p.registry.Start())
 	look, care, measure := p.clock.NewTicker(lookPeriod), p.clock.NewTicker(carePeriod), p.clock.NewTicker(measurePeriod)
 	defer look.Stop()
 	defer care.Stop()
@@ -50,5 +56,11 @@ func (p *Planner) care(ctx context.Context) {
 	if p.claims.sweep(now, time.Duration(p.args.ClaimSeconds)*time.Second, p.registry.Waits) {
 		p.wake()
 	}
-	p.evictPartial(ctx, p.registry.Partial(now))
+	p.admitTurnedAway()
+	if stuck := p.registry.Partial(now); len(stuck) > 0 && p.evicting.CompareAndSwap(false, true) {
+		go func() {
+			defer p.evicting.Store(false)
+			p.evictPartial(ctx, stuck)
+		}()
+	}
 }

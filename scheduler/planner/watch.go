@@ -20,7 +20,7 @@ import (
 // more room.
 func (p *Planner) watch() error {
 	informers := p.handle.SharedInformerFactory().Core().V1()
-	_, errPods := informers.Pods().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
+	pods, errPods := informers.Pods().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { p.podThere(nil, object) },
 		UpdateFunc: p.podThere,
 		DeleteFunc: p.podGone,
@@ -32,6 +32,7 @@ func (p *Planner) watch() error {
 	if err := errors.Join(errPods, errNodes); err != nil {
 		return fmt.Errorf("watching Pods and Nodes: %w", err)
 	}
+	p.synced = pods.HasSynced
 	// Their Budgets are looked at when Pods are preempted.
 	p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Informer()
 	return nil
@@ -39,11 +40,10 @@ func (p *Planner) watch() error {
 
 // settle is how long it may take until the scheduler's own cache shows what an
 // informer has told us: they hear of it independently of each other.
-const settle = 300 * time.Millisecond
+const settle = time.Second
 
-// wake tells that there may be more room than before. Who looks before the cache has
-// settled looks once more.
-func (p *Planner) wake() { p.registry.Wake(p.clock.Now().Add(settle)) }
+// wake tells that there may be more room than before.
+func (p *Planner) wake() { p.registry.Wake(p.clock.Now()) }
 
 func (p *Planner) podThere(old, object any) {
 	pod, ok := object.(*corev1.Pod)

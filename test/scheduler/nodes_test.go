@@ -48,6 +48,7 @@ func (s *suite) addNodes(machines ...machine) {
 			if err != nil {
 				return err
 			}
+			s.ledger.node(node)
 			_, err = s.kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 			return err
 		})

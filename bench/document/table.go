@@ -1,0 +1,36 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Table is a table in Markdown.
+type Table struct {
+	Header []string
+	rows   [][]string
+}
+
+// Add adds a row.
+func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// String returns the table, its first column to the left, the others to the right.
+func (t *Table) String() string {
+	var b strings.Builder
+	line := func(cells []string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }
+	line(t.Header)
+	b.WriteString("|---|" + strings.Repeat("---:|", len(t.Header)-1) + "\n")
+	for _, row := range t.rows {
+		line(row)
+	}
+	return b.String()
+}
+
+// Hundredths writes a number for a table.
+func Hundredths(number float64) string { return fmt.Sprintf("%.2f", number) }
+
+// Signed writes a difference for a table.
+func Signed(number float64) string { return fmt.Sprintf("%+.2f", number) }

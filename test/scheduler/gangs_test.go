@@ -1,0 +1,343 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+const (
+	durationAnnotation = "simulation.falldio.com/duration"
+	// infeasibleLabel marks Pods that must never get a node.
+	infeasibleLabel = "test.falldio.com/infeasible"
+
+	gpuScheduler = "gpu-scheduler"
+	forever      = "forever"
+
+	low, medium, high = "gpu-low-priority", "gpu-medium-priority", "gpu-high-priority"
+)
+
+// gang is Pods to be created. What is left out is as usual: one Pod of one GPU that
+// runs for ever.
+type gang struct {
+	name string
+	pods int
+	// min is how many start together; 0 for all. A single Pod without it is in no
+	// gang.
+	min int
+	// gpus is the number of GPUs of each Pod, percent a share of one instead.
+	gpus, percent int
+	cpu           string
+	// model is another one than that of the test's nodes.
+	model      string
+	level      string
+	required   bool
+	priority   string
+	duration   string
+	pool       string
+	tenant     string
+	scheduler  string
+	labels     map[string]string
+	infeasible bool
+}
+
+func (g gang) withDefaults(s *suite) gang {
+	g.pods = max(g.pods, 1)
+	if g.min == 0 && g.pods > 1 {
+		g.min = g.pods
+	}
+	if g.gpus == 0 && g.percent == 0 {
+		g.gpus = 1
+	}
+	for field, usual := range map[*string]string{&g.model: s.model(), &g.duration: forever, &g.scheduler: gpuScheduler, &g.cpu: "1"} {
+		if *field == "" {
+			*field = usual
+		}
+	}
+	return g
+}
+
+func (g *gang) podLabels() map[string]string {
+	labels := maps.Clone(g.labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels["gang"] = g.name
+	if g.infeasible {
+		labels[infeasibleLabel] = "true"
+	}
+	return labels
+}
+
+func (g *gang) annotations() map[string]string {
+	annotations := map[string]string{durationAnnotation: g.duration}
+	if g.level != "" {
+		annotations[v1.AnnotationTopologyLevel] = g.level
+		annotations[v1.AnnotationTopologyMode] = string(g.mode())
+	}
+	return annotations
+}
+
+func (g *gang) mode() v1.TopologyMode {
+	if g.required {
+		return v1.TopologyRequired
+	}
+	return v1.TopologyPreferred
+}
+
+func (g *gang) tolerations() []corev1.Toleration {
+	if g.tenant == "" {
+		return nil
+	}
+	return []corev1.Toleration{{Key: tenantTaint, Value: g.tenant, Effect: corev1.TaintEffectNoSchedule}}
+}
+
+// template is the Pod of a gang that makes it a gang by labels.
+func (s *suite) template(g gang) corev1.PodTemplateSpec {
+	g = g.withDefaults(s)
+	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(g.cpu)}
+	switch {
+	case g.percent > 0:
+		requests[v1.ResourceGPUPercent] = *resource.NewQuantity(int64(g.percent), resource.DecimalSI)
+	case g.gpus > 0:
+		requests[v1.ResourceGPU] = *resource.NewQuantity(int64(g.gpus), resource.DecimalSI)
+	}
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: g.podLabels(), Annotations: g.annotations()},
+		Spec: corev1.PodSpec{
+			SchedulerName: g.scheduler, PriorityClassName: g.priority, RestartPolicy: corev1.RestartPolicyNever,
+			NodeSelector: map[string]string{v1.LabelGPUModel: g.model}, Tolerations: g.tolerations(),
+			TerminationGracePeriodSeconds: ptr.To[int64](1),
+			Containers: []corev1.Container{{
+				Name: "work", Image: "x", Resources: corev1.ResourceRequirements{Requests: requests, Limits: requests},
+			}},
+		},
+	}
+	if g.min > 0 {
+		template.Labels[v1.LabelPodGroup] = g.name
+		template.Labels[v1.LabelMinAvailable] = strconv.Itoa(g.min)
+	}
+	if g.pool != "" {
+		template.Spec.NodeSelector[v1.LabelNodePool] = s.pool(g.pool)
+	}
+	return template
+}
+
+// podOf returns one Pod of a gang.
+func (s *suite) podOf(g gang, index int) *corev1.Pod {
+	g = g.withDefaults(s)
+	template := s.template(g)
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Namespace, pod.Name = s.namespace, fmt.Sprintf("%s-%d", g.name, index)
+	return pod
+}
+
+// createPods creates gangs as plain Pods, in turn one of each.
+func (s *suite) createPods(gangs ...gang) {
+	s.Helper()
+	for index := 0; ; index++ {
+		more := false
+		for _, g := range gangs {
+			if index < g.withDefaults(s).pods {
+				more = true
+				s.createPod(s.podOf(g, index))
+			}
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+func (s *suite) createPod(pod *corev1.Pod) *corev1.Pod {
+	s.Helper()
+	created, err := s.kube.CoreV1().Pods(s.namespace).Create(s.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return created
+}
+
+// createAtOnce creates plain Pods side by side.
+func (s *suite) createAtOnce(g gang) {
+	s.Helper()
+	group, ctx := errgroup.WithContext(s.Context())
+	group.SetLimit(16)
+	for index := range g.withDefaults(s).pods {
+		group.Go(func() error {
+			_, err := s.kube.CoreV1().Pods(s.namespace).Create(ctx, s.podOf(g, index), metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// task returns a gang as a GPUTask.
+func (s *suite) task(g gang) *v1.GPUTask {
+	g = g.withDefaults(s)
+	task := &v1.GPUTask{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: g.name},
+		Spec: v1.GPUTaskSpec{
+			GPU: g.model, GPUAmount: strconv.Itoa(g.gpus), CPU: g.cpu, Priority: g.priority,
+			Replicas: ptr.To(int32(g.pods)), //nolint:gosec // small
+			Template: &corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: g.podLabels(), Annotations: map[string]string{durationAnnotation: g.duration}},
+				Spec: corev1.PodSpec{
+					SchedulerName: g.scheduler, Tolerations: g.tolerations(), TerminationGracePeriodSeconds: ptr.To[int64](1),
+					Containers: []corev1.Container{{Name: v1.ContainerName, Image: "x"}},
+				},
+			},
+		},
+	}
+	if g.percent > 0 {
+		task.Spec.GPUAmount = fmt.Sprintf("0.%02d", g.percent)
+	}
+	if g.pods > 1 {
+		task.Spec.MinAvailable = ptr.To(int32(g.min)) //nolint:gosec // small
+	}
+	if g.pool != "" {
+		task.Spec.NodePool = s.pool(g.pool)
+	}
+	if g.level != "" {
+		task.Spec.Topology = &v1.Topology{Level: g.level, Mode: g.mode()}
+	}
+	return task
+}
+
+func (s *suite) createTasks(gangs ...gang) {
+	s.Helper()
+	for _, g := range gangs {
+		if _, err := s.tasks.FalldioV1().GPUTasks(s.namespace).Create(s.Context(), s.task(g), metav1.CreateOptions{}); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+func (s *suite) getTask(name string) *v1.GPUTask {
+	s.Helper()
+	task, err := s.tasks.FalldioV1().GPUTasks(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return task
+}
+
+// waitForTask waits until a task is in a phase.
+func (s *suite) waitForTask(name string, phase v1.GPUTaskPhase) *v1.GPUTask {
+	s.Helper()
+	var task *v1.GPUTask
+	s.eventually(fmt.Sprintf("GPUTask %s is %s", name, phase), func() (bool, string) {
+		task = s.getTask(name)
+		return task.Status.Phase == phase, fmt.Sprintf("%s: %s", task.Status.Phase, task.Status.Message)
+	})
+	return task
+}
+
+// waitForBound waits until so many Pods of each gang have a node.
+func (s *suite) waitForBound(count int, gangs ...string) {
+	s.Helper()
+	for _, name := range gangs {
+		s.eventually(fmt.Sprintf("%d Pods of %s have nodes", count, name), func() (bool, string) {
+			pods := s.ledger.podsOf(name)
+			bound := countPods(pods, isHolding)
+			return bound == count, fmt.Sprintf("%d: %s", bound, describe(pods))
+		})
+	}
+}
+
+// waitForEnd waits until so many Pods of each gang have succeeded.
+func (s *suite) waitForEnd(count int, gangs ...string) {
+	s.Helper()
+	for _, name := range gangs {
+		s.eventually(fmt.Sprintf("%d Pods of %s have succeeded", count, name), func() (bool, string) {
+			pods := s.ledger.podsOf(name)
+			ended := countPods(pods, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
+			return ended == count, fmt.Sprintf("%d: %s", ended, describe(pods))
+		})
+	}
+}
+
+// waitForRefusal waits until a gang's Pods say why there is no place, and returns
+// it. Just one of them says it.
+func (s *suite) waitForRefusal(name, text string) string {
+	s.Helper()
+	message := ""
+	s.eventually(fmt.Sprintf("a Pod of %s says %q", name, text), func() (bool, string) {
+		var told []string
+		for _, pod := range s.ledger.podsOf(name) {
+			if refusal := refusalOf(pod); refusal != "" {
+				told = append(told, refusal)
+			}
+		}
+		if len(told) > 1 {
+			s.Fatalf("%d Pods of %s say why it waits: %q", len(told), name, told)
+		}
+		message = strings.Join(told, "")
+		return message != "" && strings.Contains(message, text), fmt.Sprintf("%q", message)
+	})
+	return message
+}
+
+// refusalOf is what the scheduler has written of why a Pod has no node.
+func refusalOf(pod *corev1.Pod) string {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return condition.Message
+		}
+	}
+	return ""
+}
+
+func countPods(pods []*corev1.Pod, is func(*corev1.Pod) bool) int {
+	count := 0
+	for _, pod := range pods {
+		if is(pod) {
+			count++
+		}
+	}
+	return count
+}
+
+// describe lists Pods for messages.
+func describe(pods []*corev1.Pod) string {
+	var texts []string
+	for _, pod := range pods {
+		text := fmt.Sprintf("%s %s on %q", pod.Name, pod.Status.Phase, pod.Spec.NodeName)
+		if pod.DeletionTimestamp != nil {
+			text += " ending"
+		}
+		if refusal := refusalOf(pod); refusal != "" {
+			text += ": " + refusal
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// nodesOf returns the nodes of the Pods of a gang that have one, sorted, without the
+// test's prefix.
+func (s *suite) nodesOf(gang string) []string {
+	var nodes []string
+	for _, pod := range s.ledger.podsOf(gang) {
+		if isHolding(pod) {
+			nodes = append(nodes, strings.TrimPrefix(pod.Spec.NodeName, s.namespace+"-"))
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}

@@ -1,0 +1,144 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// TestAGangPreemptsWholeGangs: the Pods of a gang that has lost one are of no use.
+// Those who left come back when there is room again.
+func TestAGangPreemptsWholeGangs(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(3, machine{name: "n", gpus: 4})...)
+	s.createTasks(gang{name: "low", pods: 3, gpus: 4, priority: low, duration: "2s"})
+	s.waitForBound(3, "low")
+	s.createTasks(gang{name: "high", pods: 2, gpus: 4, priority: high, duration: "2s"})
+	s.waitForBound(2, "high")
+	if bound := countPods(s.ledger.podsOf("low"), isHolding); bound != 0 {
+		t.Errorf("%d Pods of the preempted gang are left", bound)
+	}
+	s.waitForTask("high", v1.PhaseSucceeded)
+	if restarts := s.waitForTask("low", v1.PhaseSucceeded).Status.Restarts; restarts != 0 {
+		t.Errorf("the preemption was counted as %d restarts", restarts)
+	}
+}
+
+func TestOnlyTheSparePodsOfAGangArePreempted(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(4, machine{name: "n", gpus: 4})...)
+	s.createPods(gang{name: "elastic", pods: 4, min: 2, gpus: 4, priority: low})
+	s.waitForBound(4, "elastic")
+	s.createPods(gang{name: "high", pods: 2, gpus: 4, priority: high})
+	s.waitForBound(2, "high")
+	s.waitForBound(2, "elastic")
+}
+
+func TestNobodyIsPreemptedInVain(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(2, machine{name: "n", gpus: 4})...)
+	s.createPods(gang{name: "low", pods: 2, gpus: 2, priority: low}, gang{name: "equal", pods: 2, gpus: 2, priority: medium})
+	s.waitForBound(2, "low", "equal")
+	before := s.uids()
+	// Two more nodes would be needed even without the Pods of low priority; and
+	// those of equal priority stay.
+	s.createPods(gang{name: "wants", pods: 2, gpus: 4, priority: medium, infeasible: true})
+	s.waitForRefusal("wants", "no Pods of a lower priority make room")
+	never := s.podOf(gang{name: "never", gpus: 2, priority: high, infeasible: true}, 0)
+	never.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
+	if _, err := s.kube.CoreV1().Pods(s.namespace).Create(t.Context(), never, metav1.CreateOptions{}); err == nil {
+		s.waitForRefusal("never", "does not preempt")
+	} else {
+		t.Logf("the API server wants the PriorityClass's own preemption policy: %v", err)
+	}
+	for uid, name := range before {
+		if s.uids()[uid] == "" {
+			t.Errorf("Pod %s was preempted", name)
+		}
+	}
+}
+
+// uids are the names of the Pods that hold something and stay.
+func (s *suite) uids() map[types.UID]string {
+	names := map[types.UID]string{}
+	for _, pod := range s.ledger.podsWith(isHolding) {
+		if pod.DeletionTimestamp == nil {
+			names[pod.UID] = pod.Name
+		}
+	}
+	return names
+}
+
+func TestPreemptionHonoursDisruptionBudgets(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(2, machine{name: "n", gpus: 4})...)
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "guard"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"gang": "guarded"}},
+		},
+	}
+	budgets := s.kube.PolicyV1().PodDisruptionBudgets(s.namespace)
+	if _, err := budgets.Create(t.Context(), budget, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.createTasks(gang{name: "guarded", gpus: 4, priority: low})
+	s.waitForBound(1, "guarded")
+	s.createTasks(gang{name: "open", gpus: 4, priority: medium})
+	s.waitForBound(1, "open")
+	s.waitForTask("guarded", v1.PhaseRunning)
+	before := s.uids()
+	s.createTasks(gang{name: "high", gpus: 4, priority: high, duration: "1s"})
+	s.waitForEnd(1, "high")
+	for uid, name := range before {
+		if stays := s.uids()[uid] != ""; stays != (name == "guarded") {
+			t.Errorf("Pod %s stays: %v", name, stays)
+		}
+	}
+}
+
+// TestAPreemptorGetsTheRoomThatWasMadeForIt lets many small Pods of a lower priority
+// queue for every GPU that becomes free.
+func TestAPreemptorGetsTheRoomThatWasMadeForIt(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(2, machine{name: "n", gpus: 8})...)
+	s.createTasks(gang{name: "crowd", pods: 40, min: 1, priority: low})
+	s.waitForBound(16, "crowd")
+	s.createTasks(gang{name: "high", pods: 2, gpus: 6, priority: high})
+	s.waitForBound(2, "high")
+	s.waitForBound(4, "crowd")
+}
+
+// TestAGangPreemptsOneThatIsJustStarting has both come in the same moment.
+func TestAGangPreemptsOneThatIsJustStarting(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(4, machine{name: "n", gpus: 8})...)
+	for i := range 5 {
+		first, second := gang{name: fmt.Sprintf("low-%d", i), pods: 16, gpus: 2, priority: low}, gang{name: fmt.Sprintf("high-%d", i), pods: 2, gpus: 8, priority: high}
+		s.createAtOnce(first)
+		s.createPods(second)
+		begin := time.Now()
+		s.waitForBound(2, second.name)
+		t.Logf("the one of high priority started after %v", time.Since(begin).Round(time.Millisecond))
+		s.deleteGang(first.name)
+		s.deleteGang(second.name)
+	}
+}

@@ -1,0 +1,178 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/artifacts"
+)
+
+// arguments are those of plugin GPUGang that differ from the shipped ones.
+type arguments map[string]any
+
+// schedulerConfig returns the shipped configuration with other arguments.
+func schedulerConfig(change arguments) (map[string]any, error) {
+	text, err := artifacts.Files.ReadFile(artifacts.SchedulerConfig)
+	if err != nil {
+		return nil, err
+	}
+	config := map[string]any{}
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		return nil, err
+	}
+	for _, profile := range list(config["profiles"]) {
+		for _, plugin := range list(object(profile)["pluginConfig"]) {
+			if object(plugin)["name"] == "GPUGang" {
+				maps.Copy(object(object(plugin)["args"]), change)
+			}
+		}
+	}
+	return config, nil
+}
+
+func object(value any) map[string]any {
+	fields, _ := value.(map[string]any)
+	return fields
+}
+
+func list(value any) []any {
+	items, _ := value.([]any)
+	return items
+}
+
+// writeConfig writes a scheduler's configuration into a file of the test's and
+// returns its path.
+func (s *suite) writeConfig(config map[string]any) string {
+	s.Helper()
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		s.Fatal(err)
+	}
+	path := filepath.Join(s.TempDir(), "scheduler.yaml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		s.Fatal(err)
+	}
+	return path
+}
+
+// process is a scheduler that the test runs beside that of the cluster.
+type process struct {
+	s       *suite
+	command *exec.Cmd
+	log     *logBuffer
+}
+
+// startScheduler runs one more gpu-scheduler, with a name and a lease of its own
+// and one profile. It is stopped at the end of the test.
+func (s *suite) startScheduler(name string, change arguments) *process {
+	s.Helper()
+	config, err := schedulerConfig(change)
+	if err != nil {
+		s.Fatal(err)
+	}
+	profile := object(list(config["profiles"])[0])
+	profile["schedulerName"] = name
+	config["profiles"] = []any{profile}
+	object(config["clientConnection"])["kubeconfig"] = s.schedulerKubeconfig()
+	maps.Copy(object(config["leaderElection"]), map[string]any{
+		"resourceName": name, "leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "500ms",
+	})
+	return s.startProcess(binary("gpu-scheduler"), "--config="+s.writeConfig(config),
+		"--secure-port=0", "--feature-gates=NominatedNodeNameForExpectation=false")
+}
+
+// schedulerKubeconfig has the rights that artifacts/rbac gives gpu-scheduler.
+func (c *testCluster) schedulerKubeconfig() string {
+	return filepath.Join(c.Dir, "gpu-scheduler.kubeconfig")
+}
+
+func (s *suite) startProcess(path string, args ...string) *process {
+	s.Helper()
+	p := &process{s: s, command: exec.Command(path, args...), log: &logBuffer{}}
+	p.command.Stdout, p.command.Stderr = p.log, p.log
+	if err := p.command.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		if p.command.ProcessState == nil {
+			p.stop()
+		}
+		if s.Failed() {
+			lines := strings.Split(p.log.String(), "\n")
+			s.Logf("the end of the log of %s:\n%s", filepath.Base(path), strings.Join(lines[max(0, len(lines)-40):], "\n"))
+		}
+	})
+	return p
+}
+
+func (p *process) stop() {
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.s.Errorf("stopping a scheduler: %v", err)
+	}
+	hung := time.AfterFunc(limit, func() { _ = p.command.Process.Kill() })
+	defer hung.Stop()
+	_ = p.command.Wait() // who loses its lease ends with an error
+}
+
+// kill ends a scheduler with SIGKILL.
+func (p *process) kill() {
+	p.s.Helper()
+	p.s.ledger.killed(time.Now())
+	if err := p.command.Process.Kill(); err != nil {
+		p.s.Fatal(err)
+	}
+	_ = p.command.Wait() // its exit status is the signal's
+}
+
+// killScheduler ends the cluster's own scheduler with SIGKILL and returns when
+// localcluster has started another one.
+func (s *suite) killScheduler() {
+	s.Helper()
+	pid, err := s.schedulerProcess()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.ledger.killed(time.Now())
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually("another scheduler has been started", func() (bool, string) {
+		next, err := s.schedulerProcess()
+		return err == nil && next != pid, fmt.Sprint(next, err)
+	})
+}
+
+// schedulerProcess finds the process of the cluster's own scheduler.
+func (c *testCluster) schedulerProcess() (int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		if err != nil {
+			continue // it has ended
+		}
+		if strings.Contains(string(line), "--config="+filepath.Join(c.Dir, "scheduler.yaml")) {
+			return pid, nil
+		}
+	}
+	return 0, errors.New("no scheduler runs")
+}

@@ -1,0 +1,165 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// record is the life of a gang as the API server's events tell it.
+type record struct {
+	name string
+	min  int
+	// holding are the Pods that have a node, and ended the names of those that have
+	// succeeded.
+	holding map[types.UID]bool
+	ended   map[string]bool
+	// created is when its first Pod came, firstBind when the first one got a node,
+	// and whole when enough had one for the first time.
+	created, firstBind, whole time.Time
+	// partial is the window that is open now.
+	partial *window
+	// windows are those in which some, but too few had a node.
+	windows []window
+}
+
+// window is a time in which a gang ran in part.
+type window struct {
+	gang       string
+	begin, end time.Time
+	// growing is true if it began with the first bind, false if with a loss.
+	growing bool
+	// lost is true if Pods of the gang were deleted meanwhile, and killed if the
+	// scheduler was.
+	lost, killed bool
+	most, min    int
+}
+
+func (w *window) length() time.Duration { return w.end.Sub(w.begin) }
+
+func (w *window) String() string {
+	how := "losing Pods"
+	if w.growing {
+		how = "starting"
+	}
+	text := fmt.Sprintf("gang %s had at most %d of %d Pods for %v while %s", w.gang, w.most, w.min, w.length().Round(time.Millisecond), how)
+	if w.lost {
+		text += ", Pods were deleted"
+	}
+	if w.killed {
+		text += ", the scheduler was killed"
+	}
+	return text
+}
+
+// follow brings the record of a gang up to date. The caller holds the lock.
+func (l *ledger) follow(name string, event watch.EventType, before, pod *corev1.Pod, now time.Time) {
+	r := l.gangs[name]
+	if r == nil {
+		r = &record{name: name, min: minimum(pod), created: now, holding: map[types.UID]bool{}, ended: map[string]bool{}}
+		l.gangs[name] = r
+	}
+	if event != watch.Deleted && isHolding(pod) {
+		r.holding[pod.UID] = true
+	} else {
+		delete(r.holding, pod.UID)
+	}
+	if pod.Status.Phase == corev1.PodSucceeded {
+		r.ended[pod.Name] = true
+	}
+	lost := pod.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) ||
+		event == watch.Deleted && pod.Status.Phase != corev1.PodSucceeded
+	if len(r.holding) > 0 && r.firstBind.IsZero() {
+		r.firstBind = now
+	}
+	isWhole := len(r.holding)+len(r.ended) >= r.min
+	if isWhole && r.whole.IsZero() && len(r.holding) > 0 {
+		r.whole = now
+	}
+	l.window(r, len(r.holding) > 0 && !isWhole, lost, now)
+}
+
+// window opens, follows and closes the time in which a gang is partial.
+func (l *ledger) window(r *record, partial, lost bool, now time.Time) {
+	if partial && r.partial == nil {
+		r.partial = &window{gang: r.name, begin: now, growing: !lost && len(r.holding) == 1, min: r.min}
+	}
+	w := r.partial
+	if w == nil {
+		return
+	}
+	w.lost = w.lost || lost
+	if partial {
+		w.most = max(w.most, len(r.holding))
+		return
+	}
+	w.end = now
+	w.killed = slices.ContainsFunc(l.kills, func(kill time.Time) bool {
+		return kill.After(w.begin.Add(-killShadow)) && kill.Before(w.end)
+	})
+	r.windows, r.partial = append(r.windows, *w), nil
+}
+
+// killShadow is how much later than the death of the scheduler its last binds may
+// become known.
+const killShadow = time.Second
+
+// killed takes notice of the scheduler's death.
+func (l *ledger) killed(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kills = append(l.kills, now)
+}
+
+// partial returns all windows so far, those that are open included.
+func (l *ledger) partial(now time.Time) []window {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []window
+	for _, r := range l.gangs {
+		all = append(all, r.windows...)
+		if r.partial != nil {
+			open := *r.partial
+			open.end = now
+			all = append(all, open)
+		}
+	}
+	slices.SortFunc(all, func(a, b window) int { return b.end.Compare(a.end) })
+	return all
+}
+
+// record returns a copy of what is known of a gang.
+func (l *ledger) record(gang string) record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.gangs[gang]
+	if r == nil {
+		return record{name: gang}
+	}
+	known := *r
+	known.holding, known.ended = maps.Clone(r.holding), maps.Clone(r.ended)
+	return known
+}
+
+// reportWindows logs the longest partial window of a test.
+func (s *suite) reportWindows() {
+	s.Helper()
+	var longest *window
+	all := s.ledger.partial(time.Now())
+	for i := range all {
+		if longest == nil || all[i].length() > longest.length() {
+			longest = &all[i]
+		}
+	}
+	if longest != nil {
+		s.Logf("%d partial windows; the longest: %s", len(all), longest)
+	}
+}

@@ -1,0 +1,113 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestABigGangAmongSmallTasksGetsItsTurn keeps all GPUs busy with single Pods, more
+// of which always wait. A gang that needs all of two nodes at once would never find
+// them free.
+func TestABigGangAmongSmallTasksGetsItsTurn(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	name := s.namespace
+	s.startScheduler(name, arguments{"starvationSeconds": 3})
+	s.addNodes(machines(3, machine{name: "n", gpus: 4})...)
+	stop := s.keepBusy(gang{name: "small", scheduler: name, duration: "1500ms"}, 20)
+	s.waitForBound(12, "small")
+	s.createTasks(gang{name: "big", pods: 2, gpus: 4, scheduler: name, duration: "1s"})
+	begin := time.Now()
+	s.waitForBound(2, "big")
+	t.Logf("the big gang waited for %v", time.Since(begin).Round(time.Millisecond))
+	s.waitForEnd(2, "big")
+	s.waitForBound(12, "small")
+	if whole := stop(); whole < 20 {
+		t.Errorf("only %d small Pods came: this proves nothing", whole)
+	}
+}
+
+// keepBusy keeps so many Pods in the cluster that have not ended, until the function
+// that it returns is called, which tells how many there were.
+func (s *suite) keepBusy(like gang, alive int) (stop func() int) {
+	s.Helper()
+	ctx, cancel := context.WithCancel(s.Context())
+	count := 0
+	var busy sync.WaitGroup
+	busy.Go(func() {
+		for ctx.Err() == nil {
+			ended := s.ledger.podsWith(func(pod *corev1.Pod) bool {
+				return pod.Labels["gang"] == like.name && pod.Status.Phase == corev1.PodSucceeded
+			})
+			if count-len(ended) >= alive {
+				select {
+				case <-ctx.Done():
+				case <-time.After(pollEvery):
+				}
+				continue
+			}
+			_, err := s.kube.CoreV1().Pods(s.namespace).Create(ctx, s.podOf(like, count), metav1.CreateOptions{})
+			if err != nil && ctx.Err() == nil {
+				s.Errorf("creating a small Pod: %v", err)
+				return
+			}
+			count++
+		}
+	})
+	stop = sync.OnceValue(func() int {
+		cancel()
+		busy.Wait()
+		return count
+	})
+	s.Cleanup(func() { stop() })
+	return stop
+}
+
+// TestWhenAStarvingGangGoesOthersGoOn: nodes are kept for nobody.
+func TestWhenAStarvingGangGoesOthersGoOn(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	name := s.namespace
+	s.startScheduler(name, arguments{"starvationSeconds": 1, "explainPeriodSeconds": 1})
+	s.addNodes(machines(2, machine{name: "n", gpus: 4})...)
+	s.createPods(gang{name: "runs", gpus: 1, scheduler: name})
+	s.waitForBound(1, "runs")
+	s.createTasks(gang{name: "big", pods: 2, gpus: 4, scheduler: name})
+	s.waitForRefusal("big", "")
+	small := 0
+	s.eventually("nodes are kept for the big gang", func() (bool, string) {
+		// A probe that does not get a node shows it.
+		probe := gang{name: fmt.Sprintf("probe-%d", small), gpus: 3, scheduler: name, duration: "1ms"}
+		small++
+		s.createPods(probe)
+		refused := false
+		s.eventually("the probe has an answer", func() (bool, string) {
+			pods := s.ledger.podsOf(probe.name)
+			if len(pods) != 1 {
+				return false, "unknown"
+			}
+			refused = refusalOf(pods[0]) != ""
+			return refused || pods[0].Spec.NodeName != "", describe(pods)
+		})
+		return refused, "probes get nodes"
+	})
+	waiting := fmt.Sprintf("probe-%d", small-1)
+	if err := s.tasks.FalldioV1().GPUTasks(s.namespace).Delete(t.Context(), "big", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	s.within(15*time.Second, "the Pod that waited because of it starts", func() (bool, string) {
+		pods := s.ledger.podsOf(waiting)
+		return countPods(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }) == 1, describe(pods)
+	})
+	t.Logf("after %v", time.Since(begin).Round(time.Millisecond))
+}

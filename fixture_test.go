@@ -60,7 +60,7 @@ func newFixture(t *testing.T, change ...func(*options)) *fixture {
 
 func newTask(name string, replicas int32) *v1.GPUTask {
 	return &v1.GPUTask{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "uid-of-task", CreationTimestamp: metav1.NewTime(testTime)},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "uid-of-task", CreationTimestamp: metav1.NewTime(testTime.Add(-time.Minute))},
 		Spec:       v1.GPUTaskSpec{GPUAmount: "1", Replicas: &replicas, BackoffLimit: ptr.To[int32](6), FailurePolicy: v1.RestartTask},
 	}
 }

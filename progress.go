@@ -24,6 +24,9 @@ const (
 	// progressLimit bounds how late the numbers can be while Pods never stand
 	// still.
 	progressLimit = 10 * time.Second
+	// beginPause is how long it may take until a new task has a status: many that
+	// start at once need no other than that they run.
+	beginPause = time.Second
 )
 
 // heldProgress remembers statuses that tell nothing but progress and are not
@@ -46,8 +49,9 @@ func newHeldProgress(clock clock.PassiveClock) *heldProgress {
 }
 
 // hold returns how long to wait before this status of a task is written; 0 if
-// it is time to.
-func (h *heldProgress) hold(task cache.ObjectName, status *v1.GPUTaskStatus) time.Duration {
+// it is time to. It waits until nothing has changed for a pause, at most as long as
+// a limit.
+func (h *heldProgress) hold(task cache.ObjectName, status *v1.GPUTaskStatus, pause, limit time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.clock.Now()
@@ -59,9 +63,9 @@ func (h *heldProgress) hold(task cache.ObjectName, status *v1.GPUTaskStatus) tim
 	if held.changed.IsZero() || !equality.Semantic.DeepEqual(held.status, *status) {
 		held.status, held.changed = *status, now
 	}
-	due := held.changed.Add(progressPause)
-	if limit := held.since.Add(progressLimit); limit.Before(due) {
-		due = limit
+	due := held.changed.Add(pause)
+	if latest := held.since.Add(limit); latest.Before(due) {
+		due = latest
 	}
 	return max(due.Sub(now), 0)
 }

@@ -99,6 +99,49 @@ func TestATaskCostsTwoStatusesHoweverManyPodsItHas(t *testing.T) {
 	}
 }
 
+// youngTask is a task that has just been created.
+func youngTask(name string, replicas int32) *v1.GPUTask {
+	task := newTask(name, replicas)
+	task.CreationTimestamp = metav1.NewTime(testTime)
+	return task
+}
+
+func TestAYoungTaskWhosePodsStartAtOnceCostsOneStatus(t *testing.T) {
+	t.Parallel()
+	for _, replicas := range []int32{1, 20} {
+		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			task := f.store(youngTask("train", replicas))
+			written := f.recordStatuses()
+			f.startAll(task, 5*time.Millisecond)
+			if len(*written) != 1 || !strings.HasPrefix((*written)[0], "Running") {
+				t.Errorf("want one status, Running; written were:\n%s", strings.Join(*written, "\n"))
+			}
+			if f.stored(task).Status.StartTime == nil {
+				t.Error("the task has no start time")
+			}
+		})
+	}
+}
+
+func TestAYoungTaskThatWaitsSaysSoBeforeLong(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	task := f.store(youngTask("train", 2))
+	written := f.recordStatuses()
+	f.mustSync(task)
+	f.observe()
+	if len(*written) != 0 || len(f.podNames()) != 2 {
+		t.Errorf("want Pods and no status yet, got %v and %v", f.podNames(), *written)
+	}
+	f.clock.Step(beginPause)
+	f.mustSync(task)
+	if len(*written) != 1 || !strings.HasPrefix((*written)[0], "Pending") {
+		t.Errorf("want one status, Pending; written were:\n%s", strings.Join(*written, "\n"))
+	}
+}
+
 func TestASlowStartCostsAStatusNowAndThen(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -207,7 +250,7 @@ func TestHeldProgress(t *testing.T) {
 	var got []time.Duration
 	hold := func(running int32, after time.Duration) {
 		f.clock.Step(after)
-		got = append(got, held.hold(task, status(running)))
+		got = append(got, held.hold(task, status(running), progressPause, progressLimit))
 	}
 	hold(1, 0)
 	hold(1, time.Second)                 // nothing new: the pause goes on

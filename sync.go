@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -100,15 +101,13 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 }
 
 // updateStatus writes the status if it has changed, at once or, if it tells
-// nothing but progress, when the Pods stand still. It returns false if the task
+// nothing but progress or a beginning, when that is over. It returns false if the task
 // was deleted meanwhile.
 func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, plan *gputask.Plan) (exists bool, err error) {
 	if !equality.Semantic.DeepEqual(task.Status, plan.Status) {
-		if plan.OnlyProgress(&task.Status) {
-			if wait := c.held.hold(key, &plan.Status); wait > 0 {
-				c.queue.AddAfter(key, wait)
-				return true, nil
-			}
+		if wait := c.mayWait(key, task, plan); wait > 0 {
+			c.queue.AddAfter(key, wait)
+			return true, nil
 		}
 		exists, err = c.writeStatus(ctx, key, task, &plan.Status)
 		if err != nil || !exists {
@@ -117,6 +116,18 @@ func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, tas
 	}
 	c.held.release(key)
 	return true, nil
+}
+
+// mayWait returns how long the status of a plan need not be written.
+func (c *Controller) mayWait(key cache.ObjectName, task *v1.GPUTask, plan *gputask.Plan) time.Duration {
+	switch {
+	case plan.OnlyBegins(task, c.clock.Now()):
+		return c.held.hold(key, &plan.Status, beginPause, beginPause)
+	case plan.OnlyProgress(&task.Status):
+		return c.held.hold(key, &plan.Status, progressPause, progressLimit)
+	default:
+		return 0
+	}
 }
 
 // writeStatus returns false if the task was deleted meanwhile.

@@ -1,16 +1,51 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build schedulerperf
+//go:build ignore
 
+// This file links an API server, a scheduler and upstream's benchmark into one
+// program. "make bench-schedulerperf" names it, so that nothing else compiles it;
+// a tag of our own would put what upstream tests with into go.mod.
 package main
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
+
+	"falldio.github.io/gpu-controller/scheduler/devices"
+	"falldio.github.io/gpu-controller/scheduler/gang"
+	"falldio.github.io/gpu-controller/scheduler/packing"
+	"falldio.github.io/gpu-controller/scheduler/planner"
 )
 
+// Variables that say what to run.
+const (
+	schedulerVariable = "SCHEDULERPERF_SCHEDULER" // "ours" adds our plugins
+	configVariable    = "SCHEDULERPERF_CONFIG"    // the file with the workloads
+)
+
+func TestMain(m *testing.M) {
+	if err := perf.InitTests(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	m.Run()
+}
+
 func BenchmarkPerfScheduling(b *testing.B) {
-	perf.RunBenchmarkPerfScheduling(b, "", "stock", nil)
+	name := os.Getenv(schedulerVariable)
+	var registry frameworkruntime.Registry
+	if name == "ours" {
+		shared := &planner.Shared{}
+		registry = frameworkruntime.Registry{
+			gang.Name:    gang.Factory(shared),
+			devices.Name: devices.Factory(shared),
+			packing.Name: packing.New,
+		}
+	}
+	perf.RunBenchmarkPerfScheduling(b, os.Getenv(configVariable), name, registry)
 }

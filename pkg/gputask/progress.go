@@ -5,6 +5,7 @@ package gputask
 
 import (
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,25 @@ func (p *Plan) OnlyProgress(before *v1.GPUTaskStatus) bool {
 	}
 	return onlyProgressInConditions(before.Conditions, p.Status.Conditions) &&
 		equality.Semantic.DeepEqual(withoutProgress(before), withoutProgress(&p.Status))
+}
+
+// youth is how long a task is young. Nobody else has had the time to finish it and to
+// delete its Pods.
+const youth = 30 * time.Second
+
+// OnlyBegins reports whether a plan does nothing but create the first Pods of a task
+// of which nothing was written before, and nothing stands in the way. That it began
+// may be written together with what comes next: whoever finds the Pods without a
+// status decides the same. It is only so for young tasks: of an old one without a
+// status the view may be outdated, and the status's write would find that out.
+func (p *Plan) OnlyBegins(task *v1.GPUTask, now time.Time) bool {
+	if now.Sub(task.CreationTimestamp.Time) > youth {
+		return false
+	}
+	if task.Status.Phase != "" || len(task.Status.Conditions) > 0 || len(task.Spec.DependsOn) > 0 || task.Spec.ActiveDeadlineSeconds != nil {
+		return false
+	}
+	return p.Status.Phase == v1.PhasePending && p.cause == "" && len(p.Delete) == 0 && p.Status.Failed == 0 && p.Status.Restarts == 0
 }
 
 // withoutProgress returns a copy without the fields that may be late.

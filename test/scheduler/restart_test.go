@@ -68,9 +68,10 @@ func (s *suite) waitForLease(name string) {
 func TestKillingTheSchedulerChangesNothingThatRuns(t *testing.T) {
 	s := newSuite(t) // not side by side with others: they, too, would be without a scheduler
 	s.addNodes(machines(4, machine{name: "n", gpus: 8})...)
-	s.createPods(gang{name: "gang", pods: 6, gpus: 2}, gang{name: "shared", percent: 30}, gang{name: "waits", pods: 3, gpus: 8, infeasible: true})
+	s.createPods(gang{name: "gang", pods: 6, gpus: 2}, gang{name: "shared", percent: 30})
 	s.waitForBound(6, "gang")
 	s.waitForBound(1, "shared")
+	s.createPods(gang{name: "waits", pods: 3, gpus: 8, infeasible: true})
 	s.waitForRefusal("waits", "")
 	before := s.uids()
 	for i := range 3 {

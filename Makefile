@@ -54,8 +54,13 @@ bench-openb: ## Replay the openb traces in the folder DATA and rewrite docs/benc
 	$(GO) run ./bench/openb --report=docs --data=$(DATA) --seeds=10 $(if $(PARTS),--parts=$(PARTS))
 
 .PHONY: bench-pipeline
-bench-pipeline: build ## Measure from GPUTasks to running Pods on 1,000 simulated nodes (ARGS=--scale=0.1 for less)
-	$(GO) run ./bench/pipeline $(ARGS)
+bench-pipeline: build ## Measure from GPUTasks to running Pods on 1,000 simulated nodes and rewrite docs/benchmarks.md (ARGS=--scale=0.1 for less)
+	$(GO) run ./bench/pipeline --report=docs --results=$(BIN)/pipeline.jsonl $(ARGS)
+
+.PHONY: bench-schedulerperf
+bench-schedulerperf: build ## Run workloads of Kubernetes' scheduler_perf with our build of the scheduler and with its own, and rewrite docs/benchmarks.md
+	$(GO) test -c -o $(BIN)/schedulerperf.test bench/schedulerperf/perf_test.go
+	$(GO) run ./bench/schedulerperf --report=docs --kubernetes=$$($(GO) list -m -f '{{.Dir}}' k8s.io/kubernetes) $(ARGS)
 
 .PHONY: verify
 verify: lint ## Check formatting, lint, generated code, manifests and go.mod

@@ -10,9 +10,13 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
@@ -21,10 +25,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// The metrics that count writes.
+// The metrics that count writes and time them.
 const (
 	etcdPuts    = "etcd_mvcc_put_total"
 	apiRequests = "apiserver_request_total"
+	apiTimes    = "apiserver_request_duration_seconds_bucket"
 )
 
 // backgroundResources are written all the time: leases by the simulated kubelets,
@@ -47,6 +52,9 @@ type counts struct {
 	background int
 	// writes are by "resource verb", without those in the background.
 	writes map[string]int
+	// bindings count those of Pods by the most seconds that they may have taken:
+	// with a bound, all that took no longer.
+	bindings map[float64]int
 }
 
 // newCounters connects to etcd with the API server's certificate.
@@ -76,6 +84,9 @@ func (c *counters) read(ctx context.Context) (counts, error) {
 	}
 	result, err := parseWrites(text)
 	if err != nil {
+		return counts{}, fmt.Errorf("the API server's metrics: %w", err)
+	}
+	if result.bindings, err = parseBindings(text); err != nil {
 		return counts{}, fmt.Errorf("the API server's metrics: %w", err)
 	}
 	if text, err = c.etcdMetrics(ctx); err != nil {
@@ -137,10 +148,7 @@ func parseWrites(text []byte) (counts, error) {
 	}
 	result := counts{writes: map[string]int{}}
 	for _, metric := range family.GetMetric() {
-		labels := map[string]string{}
-		for _, label := range metric.GetLabel() {
-			labels[label.GetName()] = label.GetValue()
-		}
+		labels := labelsOf(metric)
 		if !writeVerbs[labels["verb"]] || !strings.HasPrefix(labels["code"], "2") {
 			continue
 		}
@@ -158,7 +166,51 @@ func parseWrites(text []byte) (counts, error) {
 	return result, nil
 }
 
+// parseBindings reads how long the bindings of Pods took.
+func parseBindings(text []byte) (map[float64]int, error) {
+	bindings := map[float64]int{}
+	family, err := linesOf(text, apiTimes)
+	if err != nil {
+		return nil, err
+	}
+	for _, metric := range family.GetMetric() {
+		labels := labelsOf(metric)
+		if labels["resource"] != "pods" || labels["subresource"] != "binding" {
+			continue
+		}
+		bound, err := strconv.ParseFloat(labels["le"], 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", apiTimes, err)
+		}
+		bindings[bound] += int(metric.GetUntyped().GetValue())
+	}
+	return bindings, nil
+}
+
+func labelsOf(metric *dto.Metric) map[string]string {
+	labels := map[string]string{}
+	for _, label := range metric.GetLabel() {
+		labels[label.GetName()] = label.GetValue()
+	}
+	return labels
+}
+
 // since returns what was written after an earlier reading.
 func (c counts) since(before counts) counts {
-	return counts{puts: c.puts - before.puts, background: c.background - before.background, writes: minus(c.writes, before.writes)}
+	return counts{
+		puts: c.puts - before.puts, background: c.background - before.background,
+		writes: minus(c.writes, before.writes), bindings: minus(c.bindings, before.bindings),
+	}
+}
+
+// slowestBinding returns the least number of seconds that no binding exceeded, as
+// precisely as the API server counts.
+func (c counts) slowestBinding() float64 {
+	all := c.bindings[math.Inf(1)]
+	for _, bound := range slices.Sorted(maps.Keys(c.bindings)) {
+		if c.bindings[bound] == all && !math.IsInf(bound, 1) {
+			return bound
+		}
+	}
+	return 0
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,7 +33,7 @@ func TestSuccessfulWritesAreCountedByResource(t *testing.T) {
 		t.Error(diff)
 	}
 	later := counts{puts: 30, background: 120, writes: map[string]int{"pods POST": 9, "pods/binding POST": 6}}
-	want = counts{puts: 30, background: 9, writes: map[string]int{"pods POST": 2}}
+	want = counts{puts: 30, background: 9, writes: map[string]int{"pods POST": 2}, bindings: map[float64]int{}}
 	if diff := cmp.Diff(want, later.since(got), cmp.AllowUnexported(counts{})); diff != "" {
 		t.Error(diff)
 	}
@@ -46,6 +47,29 @@ func TestPutsAreRead(t *testing.T) {
 	}
 	if _, err := parsePuts([]byte("other 1\n")); err == nil {
 		t.Error("a missing metric is no error")
+	}
+}
+
+func TestTheSlowestBindingIsFound(t *testing.T) {
+	t.Parallel()
+	text := `# TYPE apiserver_request_duration_seconds histogram
+apiserver_request_duration_seconds_bucket{resource="pods",subresource="binding",verb="POST",le="0.1"} 5
+apiserver_request_duration_seconds_bucket{resource="pods",subresource="binding",verb="POST",le="0.2"} 9
+apiserver_request_duration_seconds_bucket{resource="pods",subresource="binding",verb="POST",le="0.4"} 9
+apiserver_request_duration_seconds_bucket{resource="pods",subresource="binding",verb="POST",le="+Inf"} 9
+apiserver_request_duration_seconds_bucket{resource="pods",subresource="",verb="POST",le="0.1"} 1
+`
+	bindings, err := parseBindings([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := counts{bindings: bindings}
+	if got := now.slowestBinding(); got != 0.2 {
+		t.Errorf("got %v, want 0.2", got)
+	}
+	before := counts{bindings: map[float64]int{0.1: 4, 0.2: 8, 0.4: 8, math.Inf(1): 8}}
+	if got := now.since(before).slowestBinding(); got != 0.1 {
+		t.Errorf("since then: got %v, want 0.1", got)
 	}
 }
 

@@ -5,11 +5,6 @@ package main
 
 import "time"
 
-// maxPause is how long a gang may have some but not all of its Pods bound without
-// another one being bound. Writing all bindings of a large gang takes longer than
-// that in all; a gang that makes no progress holds GPUs in vain.
-const maxPause = time.Second
-
 // gangTimes are the moments of a gang, as the benchmark's own watch saw them.
 type gangTimes struct {
 	index, size int
@@ -22,11 +17,6 @@ type gangTimes struct {
 	told time.Time
 	// pause is the longest time between two bindings.
 	pause time.Duration
-}
-
-// isPartial reports whether the gang held GPUs in vain.
-func (g *gangTimes) isPartial() bool {
-	return g.pause > maxPause || g.bound > 0 && g.bound < g.size
 }
 
 func (g *gangTimes) bind(now time.Time) {

@@ -260,7 +260,7 @@ func (a *arena) spend(ctx context.Context) (func(*record) error, error) {
 			return err
 		}
 		written := last.since(first)
-		r.Background, r.Writes = written.background, written.writes
+		r.Background, r.Writes, r.SlowestBinding = written.background, written.writes, written.slowestBinding()
 		r.Puts = written.puts - written.background
 		all, err := a.clients.events(ctx)
 		r.Events = minus(all, events)

@@ -13,9 +13,9 @@ import (
 // printRecord tells people what was measured.
 func printRecord(out io.Writer, m *measurement, r *record) {
 	pods := float64(r.pods())
-	fmt.Fprintf(out, "%v: %.2f s, %.0f Pods/s; gang to Running p50 %.2f p90 %.2f p99 %.2f max %.2f s; bound p99 %.2f; partial %d, pause %.2f s, spread %.2f s, lost %d\n",
+	fmt.Fprintf(out, "%v: %.2f s, %.0f Pods/s; gang to Running p50 %.2f p90 %.2f p99 %.2f max %.2f s; bound p99 %.2f; partial %d, pause %.2f s, slowest binding %.2f s, spread %.2f s, lost %d\n",
 		m, r.Seconds, pods/r.Seconds, percentile(r.Latencies, 50), percentile(r.Latencies, 90), percentile(r.Latencies, 99),
-		percentile(r.Latencies, 100), percentile(r.BindLatencies, 99), r.Partial, r.LongestPause, r.LongestSpread, r.Lost)
+		percentile(r.Latencies, 100), percentile(r.BindLatencies, 99), r.partial(), percentile(r.Pauses, 100), r.SlowestBinding, r.LongestSpread, r.Lost)
 	if r.Told > 0 {
 		fmt.Fprintf(out, "  all GPUTasks say so after %.2f s;", r.Told)
 	}

@@ -117,8 +117,8 @@ func cutLast(text, separator string) (before, after string, found bool) {
 }
 
 // minus returns the differences of two maps.
-func minus[N int | float64](after, before map[string]N) map[string]N {
-	difference := map[string]N{}
+func minus[K comparable, N int | float64](after, before map[K]N) map[K]N {
+	difference := map[K]N{}
 	for name, value := range after {
 		if value != before[name] {
 			difference[name] = value - before[name]

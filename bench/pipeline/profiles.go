@@ -59,7 +59,7 @@ func (a *arena) fetchProfile(ctx context.Context, m *measurement, p *process) (e
 		return nil
 	}
 	name := fmt.Sprintf("%s-%s-%dx%d-%d.pprof", m.system.name, p.name, m.kind.gangs, m.kind.size, m.round)
-	file, err := os.Create(filepath.Join(o.profiles, name))
+	file, err := os.Create(filepath.Join(o.profiles, name)) //nolint:gosec // the user names the folder
 	if err != nil {
 		return err
 	}

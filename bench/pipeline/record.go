@@ -38,11 +38,9 @@ type outcome struct {
 	// BindLatencies until all of it was bound.
 	Latencies     []float64 `json:"latencies"`
 	BindLatencies []float64 `json:"bindLatencies"`
-	// Partial counts gangs that held GPUs in vain.
-	Partial int `json:"partial"`
-	// LongestPause is the longest time between two bindings of a gang,
-	// LongestSpread from its first to its last.
-	LongestPause  float64 `json:"longestPause"`
+	// Pauses are, for each gang, the longest time between two of its bindings.
+	Pauses []float64 `json:"pauses"`
+	// LongestSpread is the longest from the first to the last binding of a gang.
 	LongestSpread float64 `json:"longestSpread"`
 	// Lost counts Pods that were deleted.
 	Lost int `json:"lost"`
@@ -58,6 +56,8 @@ type usage struct {
 	Background int `json:"background"`
 	// Writes are the API server's successful writes by "resource verb".
 	Writes map[string]int `json:"writes"`
+	// SlowestBinding is how long, in seconds, the API server took at most for one.
+	SlowestBinding float64 `json:"slowestBinding"`
 	// Events are the Events that were written by the kind that they are about.
 	Events map[string]int `json:"events"`
 	// CPU is the CPU time in seconds by process over the window, Idle in seconds
@@ -70,6 +70,23 @@ type usage struct {
 }
 
 func (r *record) pods() int { return r.Gangs * r.Size }
+
+// patience is how long in seconds, beyond the slowest binding, a gang may have some
+// but not all of its Pods bound without another one being bound: for processes that
+// wait for the processor, and for watches.
+const patience = 1
+
+// partial counts the gangs that held GPUs in vain: with bindings that were not all
+// on their way together.
+func (r *record) partial() int {
+	number := 0
+	for _, pause := range r.Pauses {
+		if pause > r.SlowestBinding+patience {
+			number++
+		}
+	}
+	return number
+}
 
 // readRecords reads a file of results; one that is not there is empty.
 func readRecords(path string) ([]record, error) {

@@ -92,18 +92,19 @@ func (r *record) cpuOf(names []string) float64 {
 
 func gangsTable(r results, kinds []kind) *document.Table {
 	table := &document.Table{Header: []string{
-		"gangs × Pods, system", "gangs", "partial", "longest pause between two bindings, s", "longest from the first to the last binding, s",
+		"gangs × Pods, system", "gangs", "partial", "longest pause between two bindings, s", "slowest binding, s", "longest from the first to the last binding, s",
 	}}
 	for _, k := range kinds {
 		for _, name := range []string{bare, tasks, ours} {
 			var gangs, partial int
-			var pause, whole float64
+			var pause, slowest, whole float64
 			for _, m := range slices.Concat(r.of(name, k, false), r.of(name, k, true)) {
-				gangs, partial = gangs+m.Gangs, partial+m.Partial
-				pause, whole = max(pause, m.LongestPause), max(whole, m.LongestSpread)
+				gangs, partial = gangs+m.Gangs, partial+m.partial()
+				pause, slowest, whole = max(pause, percentile(m.Pauses, 100)), max(slowest, m.SlowestBinding), max(whole, m.LongestSpread)
 			}
 			if gangs > 0 && k.size > 1 {
-				table.Add(k.String()+", "+titleOf(name), fmt.Sprint(gangs), fmt.Sprint(partial), document.Hundredths(pause), document.Hundredths(whole))
+				table.Add(k.String()+", "+titleOf(name), fmt.Sprint(gangs), fmt.Sprint(partial),
+					document.Hundredths(pause), document.Hundredths(slowest), document.Hundredths(whole))
 			}
 		}
 	}

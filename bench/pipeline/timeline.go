@@ -145,11 +145,8 @@ func (t *timeline) outcome() outcome {
 	for _, gang := range t.gangs {
 		o.Latencies = append(o.Latencies, gang.ran.Sub(gang.due).Seconds())
 		o.BindLatencies = append(o.BindLatencies, gang.lastBound.Sub(gang.due).Seconds())
-		o.LongestPause = max(o.LongestPause, gang.pause.Seconds())
+		o.Pauses = append(o.Pauses, gang.pause.Seconds())
 		o.LongestSpread = max(o.LongestSpread, gang.lastBound.Sub(gang.firstBound).Seconds())
-		if gang.isPartial() {
-			o.Partial++
-		}
 	}
 	return o
 }

@@ -60,7 +60,7 @@ func TestATimelineEndsWhenAllPodsRun(t *testing.T) {
 		t.Fatal("it is not done")
 	}
 	want := outcome{
-		Seconds: 1.5, Latencies: []float64{1.5}, BindLatencies: []float64{0.7}, LongestPause: 0.5, LongestSpread: 0.5,
+		Seconds: 1.5, Latencies: []float64{1.5}, BindLatencies: []float64{0.7}, Pauses: []float64{0.5}, LongestSpread: 0.5,
 		Stages: map[string][2]float64{"created": {0.1, 0.1}, "bound": {0.45, 0.7}, "running": {1.25, 1.5}},
 	}
 	if diff := cmp.Diff(want, line.outcome(), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
@@ -88,25 +88,27 @@ func TestATimelineWaitsForGPUTasksThatSayIt(t *testing.T) {
 	}
 }
 
-func TestAGangIsPartial(t *testing.T) {
+func TestAGangIsPartialAfterAPauseThatNoBindingExplains(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		binds []float64
-		want  bool
+		binds   []float64
+		slowest float64
+		want    int
 	}{
-		"not before its first Pod is bound":       {nil, false},
-		"when its second Pod is never bound":      {[]float64{0}, true},
-		"not when both are bound soon":            {[]float64{0, 0.9}, false},
-		"when its second Pod is bound much later": {[]float64{0, 1.1}, true},
+		"not before its first Pod is bound":       {nil, 0.1, 0},
+		"not when all are bound soon":             {[]float64{0, 0.9, 1.8}, 0.1, 0},
+		"when its second Pod is bound much later": {[]float64{0, 1.2, 1.3}, 0.1, 1},
+		"not when bindings are that slow":         {[]float64{0, 1.2, 1.3}, 0.4, 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			line := lineOf(2, false)
+			line := lineOf(3, false)
 			for index, at := range test.binds {
 				happen(line, at, watch.Modified, index, "n", corev1.PodPending)
 			}
-			if got := line.outcome().Partial == 1; got != test.want {
+			r := record{outcome: line.outcome(), usage: usage{SlowestBinding: test.slowest}}
+			if got := r.partial(); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})

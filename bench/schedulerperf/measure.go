@@ -32,7 +32,7 @@ func measure(ctx context.Context, o *options, w *workload, scheduler string) (th
 	if err != nil {
 		return 0, err
 	}
-	command := exec.CommandContext(ctx, program, "-test.run=^$", "-test.bench=.", "-test.benchtime=1ns", "-data-items-dir="+dir, "-v=0")
+	command := exec.CommandContext(ctx, program, "-test.run=^$", "-test.bench=.", "-test.benchtime=1ns", "-data-items-dir="+dir, "-v=0") //nolint:gosec // the user names it
 	command.Dir = dir
 	command.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SCHEDULERPERF_SCHEDULER="+scheduler, "SCHEDULERPERF_CONFIG="+config)
 	var output bytes.Buffer
@@ -76,5 +76,5 @@ func writeConfig(o *options, w *workload, scheduler, dir string) (string, error)
 		return "", err
 	}
 	path := filepath.Join(dir, "workload.yaml")
-	return path, os.WriteFile(path, text, 0o600)
+	return path, os.WriteFile(path, text, 0o600) //nolint:gosec // a folder of ours
 }

@@ -48,8 +48,8 @@ func (c Cards) Translate(before Cards, indices []int) []int {
 	return translated
 }
 
-// Assigned returns the indices of the cards that a Pod has by its annotation; known
-// is false if it does not say, or names a card that the node does not list.
+// Assigned returns the indices of the cards that a Pod has by its annotation; those
+// that the node does not list are left out. known is false if it does not say.
 func (c Cards) Assigned(pod *corev1.Pod) (indices []int, known bool) {
 	text := pod.Annotations[inventory.AssignmentAnnotation]
 	if text == "" {
@@ -63,16 +63,14 @@ func (c Cards) Assigned(pod *corev1.Pod) (indices []int, known bool) {
 	for _, resources := range assignment.Containers {
 		for _, uuid := range append(resources[string(v1.ResourceGPU)], resources[string(v1.ResourceGPUPercent)]...) {
 			index, listed := c.indices[uuid]
-			if !listed {
-				return nil, false
-			}
-			if !has[index] {
+			known = true
+			if listed && !has[index] {
 				has[index] = true
 				indices = append(indices, index)
 			}
 		}
 	}
-	return indices, len(indices) > 0
+	return indices, known
 }
 
 // Assignment returns the annotation that gives a Pod these cards; empty if the

@@ -4,10 +4,12 @@
 package snapshot
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -54,6 +56,14 @@ func healthyFirst(gpus []placement.GPU, count int) []int {
 	return all[:min(count, len(all))]
 }
 
+// silence is 1 for a Pod that does not say which cards it has.
+func silence(pod *corev1.Pod) int {
+	if pod.Annotations[inventory.AssignmentAnnotation] == "" {
+		return 1
+	}
+	return 0
+}
+
 // Cluster returns what the engine makes of Nodes and of the Pods that have one and
 // have not ended. Problems are what could not be read; the rest counts all the same.
 func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods []*corev1.Pod) (cluster *placement.Cluster, problems []error) {
@@ -74,7 +84,11 @@ func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods [
 		}
 		described[node.Name] = &known{its, cards}
 	}
-	for _, pod := range pods {
+	// Those of which it is known what they have come before those that get what is
+	// left, by a guess.
+	byKnowledge := slices.Clone(pods)
+	slices.SortStableFunc(byKnowledge, func(a, b *corev1.Pod) int { return cmp.Compare(silence(a), silence(b)) })
+	for _, pod := range byKnowledge {
 		its := described[pod.Spec.NodeName]
 		if its == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue

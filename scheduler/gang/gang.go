@@ -101,7 +101,7 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // PostFilter implements fwk.PostFilterPlugin. DefaultPreemption, which looks at one
 // Pod at a time, is not asked for our Pods.
-func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	cycle := planner.CycleOf(state)
 	switch {
 	case cycle == nil && !gangs.Concerns(pod):
@@ -114,7 +114,7 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1
 	case cycle.Wrong != "" || cycle.Order != nil:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
-	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+p.planner.Preempt(pod))
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+p.planner.Preempt(ctx, pod))
 }
 
 // Reserve implements fwk.ReservePlugin. A Pod whose node was scored takes its seat.

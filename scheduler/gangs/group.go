@@ -41,6 +41,8 @@ type Group struct {
 	// how often that happened in a row.
 	refused  map[string]bool
 	refusals int
+	// aborts counts the plans that were given up since a barrier opened.
+	aborts int
 	// partial is since when fewer than the minimum have a node, but some.
 	partial time.Time
 }

@@ -5,7 +5,6 @@ package gangs
 
 import (
 	"cmp"
-	"maps"
 	"strconv"
 	"sync/atomic"
 
@@ -68,10 +67,15 @@ func newMember(pod *corev1.Pod, ours bool) *Member {
 	return m
 }
 
+// identity are the labels that say which gang a Pod is in, and which member it is.
+var identity = [...]string{v1.LabelPodGroup, v1.LabelMinAvailable, v1.LabelTask, v1.LabelIndex, jobIndex} //nolint:gochecknoglobals // a constant
+
+const jobIndex = "batch.kubernetes.io/job-completion-index"
+
 // indexOf returns the Pod's index in its task or Job; those without one come
 // last.
 func indexOf(pod *corev1.Pod) int {
-	for _, label := range []string{v1.LabelIndex, "batch.kubernetes.io/job-completion-index"} {
+	for _, label := range []string{v1.LabelIndex, jobIndex} {
 		if index, err := strconv.Atoi(pod.Labels[label]); err == nil {
 			return index
 		}
@@ -85,8 +89,12 @@ func needsOthers(before, after *corev1.Pod) bool {
 	if before.ResourceVersion == after.ResourceVersion {
 		return false
 	}
-	return !maps.Equal(before.Labels, after.Labels) ||
-		before.Annotations[v1.AnnotationTopologyLevel] != after.Annotations[v1.AnnotationTopologyLevel] ||
+	for _, label := range identity {
+		if before.Labels[label] != after.Labels[label] {
+			return true
+		}
+	}
+	return before.Annotations[v1.AnnotationTopologyLevel] != after.Annotations[v1.AnnotationTopologyLevel] ||
 		before.Annotations[v1.AnnotationTopologyMode] != after.Annotations[v1.AnnotationTopologyMode] ||
 		!equality.Semantic.DeepEqual(before.Spec.NodeSelector, after.Spec.NodeSelector) ||
 		!equality.Semantic.DeepEqual(before.Spec.Affinity, after.Spec.Affinity) ||

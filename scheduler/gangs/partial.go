@@ -29,7 +29,7 @@ func (r *Registry) Partial(now time.Time) []*corev1.Pod {
 		}
 		g.partial = now
 		for _, m := range g.members {
-			if m.stays() {
+			if m.ours && m.stays() {
 				stuck = append(stuck, m.Pod())
 			}
 		}

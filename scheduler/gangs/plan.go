@@ -137,16 +137,20 @@ func (r *Registry) Barrier(uid types.UID, number uint64) (open, refused bool, al
 
 // Withdraw tells that a Pod does not go where its seat of a plan is: it was refused,
 // or could not be bound. Before the barrier has opened that aborts the plan. Words
-// about a former plan have no effect.
-func (r *Registry) Withdraw(uid types.UID, number uint64) (aborted bool, actions Actions) {
+// about a former plan have no effect. aborts counts the plans of the gang that were
+// aborted since a barrier opened for it, if this one was.
+func (r *Registry) Withdraw(uid types.UID, number uint64) (aborts int, actions Actions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.members[uid]
 	if m == nil || m.seat == nil || m.seat.Plan != number {
-		return false, Actions{}
+		return 0, Actions{}
 	}
-	aborted = m.group.plan != nil && m.group.plan.number == number
-	return aborted, r.leave(m).and(r.lead(m.group))
+	if m.group.plan != nil && m.group.plan.number == number {
+		m.group.aborts++
+		aborts = m.group.aborts
+	}
+	return aborts, r.leave(m).and(r.lead(m.group))
 }
 
 // Refuse tells that the node of a seat takes no member of the gang though there was

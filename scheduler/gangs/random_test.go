@@ -108,7 +108,7 @@ func (s *simulation) comeBack(one *simulated) {
 
 func (s *simulation) do(actions Actions) {
 	for _, uid := range actions.Release {
-		if _, seated := s.seats[uid]; !seated {
+		if _, seated := s.seats[uid]; !seated && s.pods[uid] != nil && s.pods[uid].place != bound {
 			s.t.Fatalf("Pod %s gives a seat back that it does not have", uid)
 		}
 		delete(s.seats, uid)
@@ -235,11 +235,11 @@ func (s *simulation) closeAgain(last *simulated, others []types.UID) {
 // withdraw is Unreserve, which may come long after the plan was given up.
 func (s *simulation) withdraw(one *simulated) {
 	now, seated := s.seats[one.pod.UID]
-	aborted, actions := s.Withdraw(one.pod.UID, one.plan)
-	if seated && now != one.plan && (aborted || len(actions.Release) > 0) {
+	aborts, actions := s.Withdraw(one.pod.UID, one.plan)
+	if seated && now != one.plan && (aborts > 0 || len(actions.Release) > 0) {
 		s.t.Fatalf("Pod %s speaks of plan %d, and plan %d suffers", one.pod.UID, one.plan, now)
 	}
-	if aborted {
+	if aborts > 0 {
 		s.Fail(s.Member(one.pod.UID).Group(), s.now(), s.now().Add(time.Second))
 	}
 	s.do(actions)

@@ -167,17 +167,20 @@ func (r *Registry) lead(g *Group) Actions {
 func (r *Registry) arrived(m *Member) Actions {
 	g, seat := m.group, m.seat
 	g.bound++
-	if seat == nil {
-		return Actions{}
+	actions := Actions{}
+	switch {
+	case seat == nil: // somebody else has bound it
+	case g.plan != nil && g.plan.number == seat.Plan: // the same
+		actions = r.abort(g)
+	default:
+		m.seat = nil
+		if m.Pod().Spec.NodeName != seat.Node {
+			actions.Release = []types.UID{m.UID}
+		} else if g.bound > 1 {
+			return actions // nothing has changed for the others
+		}
 	}
-	if g.plan != nil && g.plan.number == seat.Plan { // somebody else has bound it
-		return r.abort(g).and(r.lead(g))
-	}
-	m.seat = nil
-	if m.Pod().Spec.NodeName != seat.Node {
-		return Actions{Release: []types.UID{m.UID}}
-	}
-	return Actions{}
+	return actions.and(r.lead(g))
 }
 
 // Forget tells of a Pod that is gone or has ended.
@@ -248,5 +251,5 @@ func (r *Registry) succeed(g *Group) {
 		r.failing--
 	}
 	g.failedAt, g.firstFailure, g.retryAt, g.lookedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	g.refused, g.refusals = nil, 0
+	g.refused, g.refusals, g.aborts = nil, 0, 0
 }

@@ -16,10 +16,13 @@ import (
 func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	e := &entry{pod: pod, node: place.Node, use: place.Use, held: true}
 	if old := m.pods[pod.UID]; old != nil { // of a plan that was given up
+		if old.seen {
+			e.former = old.pod
+		}
 		m.remove(pod.UID, old)
 	}
-	e := &entry{pod: pod, node: place.Node, use: place.Use, held: true}
 	m.place(pod.UID, e)
 	claim := m.claims[place.Node]
 	if claim == nil {
@@ -70,7 +73,7 @@ func (m *Mirror) Assignment(pod *corev1.Pod) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.pods[pod.UID]
-	if e == nil || !e.held || m.nodes[e.node] == nil {
+	if e == nil || !e.held || e.lost || m.nodes[e.node] == nil {
 		return "", fmt.Errorf("the place of Pod %s/%s was lost: its node has gone, or has changed", pod.Namespace, pod.Name)
 	}
 	n := m.nodes[e.node]
@@ -83,7 +86,7 @@ func (m *Mirror) Intact(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.pods[uid]
-	if e == nil || !e.held { // one that is not held is a guess
+	if e == nil || !e.held || e.lost { // one that is not held is a guess
 		return false
 	}
 	n := m.nodes[e.node]

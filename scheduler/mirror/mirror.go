@@ -63,7 +63,11 @@ type entry struct {
 	// held is true while the Pod's seat is its own, seen once it is in the
 	// snapshot.
 	held, seen bool
-	pass       uint64
+	// former is the Pod as the snapshot showed it in an attempt before this one.
+	former *corev1.Pod
+	// lost is true if a card of the seat has gone.
+	lost bool
+	pass uint64
 }
 
 // Claim is what seats hold of a node whose Pods the snapshot does not show.

@@ -124,13 +124,12 @@ func (m *Mirror) describe(n *node) {
 	}
 	before := n.cards
 	n.cards = cards
-	if n.ours && sameNode(&described, &n.described) {
-		return
-	}
-	if err := m.cluster.SetNode(described); err != nil {
-		m.logger.Error(err, "A node can't be used", "node", n.object.Name)
-		m.disown(n)
-		return
+	if !n.ours || !sameNode(&described, &n.described) {
+		if err := m.cluster.SetNode(described); err != nil {
+			m.logger.Error(err, "A node can't be used", "node", n.object.Name)
+			m.disown(n)
+			return
+		}
 	}
 	wasOurs := n.ours
 	n.described, n.ours = described, true
@@ -139,17 +138,22 @@ func (m *Mirror) describe(n *node) {
 	}
 }
 
-// renumber follows a change of the numbers by which a node's cards are known.
+// renumber follows a change of the numbers by which a node's cards are known. A Pod
+// with a seat that has lost a card has no place any more.
 func (m *Mirror) renumber(n *node, before snapshot.Cards) {
 	for uid, e := range m.pods {
-		if e.node != n.described.Name || len(e.use.GPUs) == 0 {
+		if e.node != n.described.Name || !snapshot.WantsGPUs(e.pod) {
 			continue
 		}
-		m.cluster.Remove(string(uid))
-		e.use.GPUs = n.cards.Translate(before, e.use.GPUs)
-		if len(e.use.GPUs) == 0 {
-			e.use.Percent = 0
+		use := e.use
+		if assigned, known := n.cards.Assigned(e.pod); known {
+			use = snapshot.Use(e.pod, assigned)
+		} else {
+			use = snapshot.Use(e.pod, n.cards.Translate(before, e.use.GPUs))
 		}
+		e.lost = e.lost || e.held && len(use.GPUs) < len(e.use.GPUs)
+		m.cluster.Remove(string(uid))
+		e.use = use
 		m.place(uid, e)
 	}
 }
@@ -181,7 +185,7 @@ func (m *Mirror) see(n *node, pod *corev1.Pod) {
 		e = &entry{pod: pod, node: n.described.Name}
 		e.use = m.useOf(n, e)
 		m.place(pod.UID, e)
-	case e.node != n.described.Name && e.held && !e.seen:
+	case e.held && !e.seen && (e.node != n.described.Name || e.former == pod):
 		return // the snapshot shows a former attempt
 	case e.node != n.described.Name:
 		m.move(n, pod, e)

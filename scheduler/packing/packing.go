@@ -68,11 +68,11 @@ func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.P
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(scores[a].Score, scores[b].Score) })
 	for place, i := range order {
 		if place == 0 {
-			scores[i].Score = fwk.MaxNodeScore
+			scores[i].Score = fwk.MaxScore
 			continue
 		}
 		rest := int64(len(order) - place) // of len(order)-1 places
-		scores[i].Score = (fwk.MaxNodeScore - 1) * rest / int64(len(order)-1)
+		scores[i].Score = (fwk.MaxScore - 1) * rest / int64(len(order)-1)
 	}
 	return nil
 }

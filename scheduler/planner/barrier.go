@@ -60,9 +60,9 @@ func (p *Planner) closeAgain(uids []types.UID, number uint64) error {
 // reason may be a lasting one that the engine does not know.
 func (p *Planner) Withdraw(uid types.UID, number uint64) {
 	member := p.registry.Member(uid)
-	aborted, actions := p.registry.Withdraw(uid, number)
-	if aborted {
-		p.failFor(member, abortPause)
+	aborts, actions := p.registry.Withdraw(uid, number)
+	if aborts > 0 {
+		p.failFor(member, min(abortPause<<min(aborts-1, 10), longestAbortPause))
 	}
 	p.do(actions)
 }
@@ -81,8 +81,13 @@ func (p *Planner) Elsewhere(uid types.UID) {
 	p.failFor(member, abortPause)
 }
 
-// abortPause is how long a gang whose plan was given up is not tried again.
-const abortPause = 2 * time.Second
+// abortPause is how long a gang whose plan was given up is not tried again; it
+// doubles each time up to longestAbortPause, as a plan that is never completed keeps
+// its places until the barrier's time is over.
+const (
+	abortPause        = 2 * time.Second
+	longestAbortPause = 5 * time.Minute
+)
 
 func (p *Planner) failFor(member *gangs.Member, pause time.Duration) {
 	if member == nil {

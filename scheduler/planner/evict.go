@@ -5,6 +5,7 @@ package planner
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -12,20 +13,19 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/api/v1/pod"
-	"k8s.io/kubernetes/pkg/scheduler/util"
 )
 
 // evictLimit bounds how long the API server may take for one Pod.
 const evictLimit = 30 * time.Second
 
 // evictVictims deletes Pods for the sake of another one.
-func (p *Planner) evictVictims(group string, preemptor *corev1.Pod, victims []*corev1.Pod) {
+func (p *Planner) evictVictims(ctx context.Context, group string, preemptor *corev1.Pod, victims []*corev1.Pod) {
 	defer p.preemptions.end(group)
 	for i, victim := range victims {
-		if err := p.evictVictim(preemptor, victim); err != nil {
+		if err := p.evictVictim(ctx, preemptor, victim); err != nil {
 			// The rest stays; the next attempt decides anew.
 			p.registry.Doom(podUIDs(victims[i:]), false)
 			p.logger.Error(err, "Preempting a Pod failed", "pod", klog.KObj(victim), "for", klog.KObj(preemptor))
@@ -35,21 +35,19 @@ func (p *Planner) evictVictims(group string, preemptor *corev1.Pod, victims []*c
 	}
 }
 
-func (p *Planner) evictVictim(preemptor, victim *corev1.Pod) error {
-	ctx, cancel := context.WithTimeout(context.Background(), evictLimit)
+func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, evictLimit)
 	defer cancel()
-	client := p.handle.ClientSet()
-	status := victim.Status.DeepCopy()
-	if pod.UpdatePodCondition(status, &corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
-		Message:            fmt.Sprintf("%s: preempting to accommodate a higher priority pod", preemptor.Spec.SchedulerName),
-		ObservedGeneration: pod.CalculatePodConditionObservedGeneration(&victim.Status, victim.Generation, corev1.DisruptionTarget),
-	}) {
-		if err := util.PatchPodStatus(ctx, client, victim.Name, victim.Namespace, &victim.Status, status); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("marking it: %w", err)
-		}
+	pods := p.handle.ClientSet().CoreV1().Pods(victim.Namespace)
+	patch, err := disruption(preemptor, p.clock.Now())
+	if err != nil {
+		return err
 	}
-	err := client.CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
+	_, err = pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("marking it: %w", err)
+	}
+	err = pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting it: %w", err)
 	}
@@ -58,20 +56,41 @@ func (p *Planner) evictVictim(preemptor, victim *corev1.Pod) error {
 	return nil
 }
 
+// disruption returns the patch of a victim's status that tells controllers that it
+// did not fail: the condition that kube-scheduler sets.
+func disruption(preemptor *corev1.Pod, now time.Time) ([]byte, error) {
+	return json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.PodCondition{{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
+		Message:            preemptor.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",
+		LastTransitionTime: metav1.NewTime(now),
+	}}}})
+}
+
 // evictPartial makes the Pods of incomplete gangs leave that keep places without
-// being of use. Budgets are respected.
+// being of use. None of them counts any more from the beginning: else those that wait
+// would take the places of the first ones, and the gang would stay incomplete.
+// Budgets are respected.
 func (p *Planner) evictPartial(ctx context.Context, stuck []*corev1.Pod) {
+	p.registry.Doom(podUIDs(stuck), true)
 	for _, one := range stuck {
 		p.handle.EventRecorder().WithLogger(p.logger).Eventf(one, nil, corev1.EventTypeWarning, "PartialGang", "Evicting",
 			"Other Pods of its gang have found no place for %s", time.Duration(p.args.PartialGangTimeoutSeconds)*time.Second)
-		limited, cancel := context.WithTimeout(ctx, evictLimit)
-		err := p.handle.ClientSet().CoreV1().Pods(one.Namespace).EvictV1(limited, &policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(one.UID))},
-		})
-		cancel()
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err := p.evict(ctx, one); err != nil {
+			p.registry.Doom([]types.UID{one.UID}, false)
 			p.logger.Info("A Pod of an incomplete gang stays for now", "pod", klog.KObj(one), "err", err)
 		}
 	}
+}
+
+func (p *Planner) evict(ctx context.Context, one *corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, evictLimit)
+	defer cancel()
+	err := p.handle.ClientSet().CoreV1().Pods(one.Namespace).EvictV1(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(one.UID))},
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }

@@ -84,7 +84,7 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (text, reason str
 // alone by what they need: there may be thousands of them.
 func questionOf(attempt *gangs.Attempt, gang *roles) string {
 	if !attempt.Group.Alone {
-		return attempt.Group.Key
+		return attempt.Group.Key + ": " + asks(attempt, gang)
 	}
 	return strings.Join(append([]string{gang.Roles[0].Shape.Key()}, gang.Except...), "\x00")
 }

@@ -59,6 +59,8 @@ type Planner struct {
 	evicting atomic.Bool
 	// synced tells that all Pods are known that there were at the start.
 	synced cache.InformerSynced
+	// awaitArrivals is true if a preemptor waits for Pods to be bound.
+	awaitArrivals atomic.Bool
 	// leading is true once Pods are scheduled: a standby only watches.
 	leading atomic.Bool
 }

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"sync"
@@ -58,7 +59,7 @@ func (p *preemptions) end(group string) {
 // Preempt makes room for a gang that has just found no place: Pods of a lower
 // priority leave, whole gangs of them, if and only if the gang then fits. It
 // returns what it does, in words.
-func (p *Planner) Preempt(pod *corev1.Pod) string {
+func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever {
 		return "it does not preempt others"
 	}
@@ -77,7 +78,11 @@ func (p *Planner) Preempt(pod *corev1.Pod) string {
 	if known, good := p.texts.recall(question, now); good {
 		return known.text
 	}
-	victims, plan := p.victims(attempt, gang)
+	victims, plan, arriving := p.victims(attempt, gang)
+	if plan == nil && arriving {
+		p.awaitArrivals.Store(true)
+		return "Pods of a lower priority are just being bound"
+	}
 	if plan == nil {
 		p.texts.remember(question, answer{text: nobodyLeaves, at: now})
 		return nobodyLeaves
@@ -95,22 +100,26 @@ func (p *Planner) Preempt(pod *corev1.Pod) string {
 	}
 	p.registry.Doom(podUIDs(victims), true)
 	p.metrics.victims.Add(float64(len(victims)))
-	go p.evictVictims(attempt.Group.Key, pod, victims)
+	// The scheduling cycle, whose context this is, ends before.
+	go p.evictVictims(context.WithoutCancel(ctx), attempt.Group.Key, pod, victims)
 	return fmt.Sprintf("%d Pods of a lower priority are preempted", len(victims))
 }
 
 // victims returns the Pods that have to leave, without those that leave already,
-// and where the gang goes then. The plan is nil if nothing helps.
-func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) ([]*corev1.Pod, *placement.Plan) {
+// and where the gang goes then. The plan is nil if nothing helps; arriving is true if
+// Pods that are being bound may help once they are.
+func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev1.Pod, plan *placement.Plan, arriving bool) {
 	budgets := p.budgets()
-	var victims []*corev1.Pod
-	var plan *placement.Plan
 	p.mirror.With(func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
 		rules := placement.PreemptionRules{
 			Victim: func(pod *placement.Pod) (int32, bool) {
 				holder, known := holders(pod.Name)
-				if !known || p.registry.Placing(types.UID(pod.Name)) {
+				if !known {
+					return 0, false
+				}
+				if p.registry.Placing(types.UID(pod.Name)) {
+					arriving = arriving || schedulingv1.PodPriority(holder.Pod) < attempt.Priority
 					return 0, false
 				}
 				if holder.Pod.DeletionTimestamp != nil {
@@ -138,7 +147,7 @@ func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) ([]*corev1.Pod, *
 			return true
 		})
 	})
-	return victims, plan
+	return victims, plan, arriving
 }
 
 func podUIDs(pods []*corev1.Pod) []types.UID {

@@ -51,7 +51,11 @@ func (p *Planner) podThere(old, object any) {
 		return
 	}
 	p.do(p.registry.Observe(pod))
-	if before, ok := old.(*corev1.Pod); ok && pod.Spec.NodeName != "" && holdsLess(before, pod) {
+	before, ok := old.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName == "" {
+		return
+	}
+	if holdsLess(before, pod) || before.Spec.NodeName == "" && p.awaitArrivals.CompareAndSwap(true, false) {
 		p.wake()
 	}
 }

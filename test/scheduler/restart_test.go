@@ -76,7 +76,7 @@ func TestKillingTheSchedulerChangesNothingThatRuns(t *testing.T) {
 	before := s.uids()
 	for i := range 3 {
 		s.killScheduler()
-		fill := gang{name: fmt.Sprintf("fill-%d", i), pods: 4, gpus: 1 + i}
+		fill := gang{name: fmt.Sprintf("fill-%d", i), pods: 4}
 		s.createPods(fill)
 		s.waitForBound(4, fill.name)
 	}

@@ -15,7 +15,7 @@ import (
 const (
 	// quietStep is how long the machine is looked at at a time before a
 	// measurement, quietLimit how long a quiet moment is waited for.
-	quietStep, quietLimit = 5 * time.Second, 15 * time.Minute
+	quietStep, quietLimit = 5 * time.Second, 30 * time.Second
 )
 
 // machineTime returns the CPU time that the whole machine has used, in seconds,

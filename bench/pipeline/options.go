@@ -50,7 +50,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.latencyRounds, "latency-rounds", 1, "how often each is measured with gangs that arrive at half the floor's rate; needs rounds of the floor")
 	flags.StringVar(&o.amount, "gpu-amount", "0.5", "the GPUs of each Pod")
 	flags.IntVar(&o.warm, "warm", 20, "the number of Pods that each cluster starts before it is measured")
-	flags.Float64Var(&o.quiet, "quiet", 0.3, "before each measurement, wait (at most 15 minutes) until the machine uses less than so many cores; 0 to go on at once")
+	flags.Float64Var(&o.quiet, "quiet", 0.3, "before each measurement, wait (at most half a minute) until the machine uses less than so many cores; 0 to go on at once")
 	flags.StringVar(&o.results, "results", "", "append each measurement to this file, and do not repeat those that it has")
 	flags.StringVar(&o.report, "report", "", "write tables and a plot to benchmarks.md in this folder")
 	flags.StringVar(&o.profiles, "profiles", "", "write CPU profiles of the processes that serve them, as gpu-scheduler does, into this folder; it slows what is measured")

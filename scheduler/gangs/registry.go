@@ -4,6 +4,7 @@
 package gangs
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -196,6 +197,11 @@ func (r *Registry) Forget(uid types.UID) Actions {
 
 func (r *Registry) forget(m *Member) Actions {
 	actions := r.leave(m)
+	if m.bound() && !slices.Contains(actions.Release, m.UID) {
+		// A Pod may be bound and gone before the scheduler ever looks at its node
+		// again: nobody else would give its seat back.
+		actions.Release = append(actions.Release, m.UID)
+	}
 	g := m.group
 	g.drop(m)
 	delete(r.members, m.UID)

@@ -172,3 +172,20 @@ func TestTheReplicasOfADeploymentAreAGangByLabel(t *testing.T) {
 	s.addNode(machine{name: "one", gpus: 1})
 	s.waitForBound(3, "serve")
 }
+
+// TestGPUsAreFreeAgainWhenTheirPodHasEnded runs one Pod after the other: nothing else
+// is scheduled between the start of one and its end.
+func TestGPUsAreFreeAgainWhenTheirPodHasEnded(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	name := s.namespace
+	s.startScheduler(name, nil) // that has nothing else to do
+	s.addNodes(machines(2, machine{name: "n", gpus: 4})...)
+	for i := range 4 {
+		one, two := gang{name: fmt.Sprintf("one-%d", i), gpus: 4, scheduler: name, duration: "1ms"}, gang{name: fmt.Sprintf("two-%d", i), pods: 2, gpus: 4, scheduler: name, duration: "1ms"}
+		s.createPods(one)
+		s.waitForEnd(1, one.name)
+		s.createPods(two)
+		s.waitForEnd(2, two.name)
+	}
+}

@@ -19,8 +19,8 @@ import (
 const (
 	// nodeGroup begins the names of the nodes.
 	nodeGroup = "n"
-	// calm is how long a new cluster gets to itself, idle how long it is then
-	// watched doing nothing.
+	// calm is how long a new cluster gets to itself, idle how long it is watched
+	// doing nothing in the end.
 	calm, idle = 2 * time.Second, 5 * time.Second
 	// tail is how long the processes have to finish what they do about Pods that
 	// already run, as writing Events and status, before their CPU time is taken.
@@ -122,7 +122,7 @@ func newArena(o *options, c *cluster.Cluster) (*arena, error) {
 	return nil, errors.New("there is no process of etcd")
 }
 
-// run warms the cluster up, looks at it idle, and measures.
+// run warms the cluster up, measures, and looks at it idle.
 func (a *arena) run(ctx context.Context, m *measurement) (*record, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -131,10 +131,6 @@ func (a *arena) run(ctx context.Context, m *measurement) (*record, error) {
 		return nil, fmt.Errorf("warming up: %w", err)
 	}
 	if err := sleep(ctx, calm); err != nil {
-		return nil, err
-	}
-	idling, err := a.idle(ctx)
-	if err != nil {
 		return nil, err
 	}
 	spent, err := a.spend(ctx)
@@ -154,8 +150,8 @@ func (a *arena) run(ctx context.Context, m *measurement) (*record, error) {
 	if err := spent(result); err != nil {
 		return nil, err
 	}
-	result.Idle = idling
-	return result, nil
+	result.Idle, err = a.idle(ctx)
+	return result, err
 }
 
 // play asks for gangs, each at a time after the start, and waits until all their

@@ -61,7 +61,7 @@ type usage struct {
 	// Events are the Events that were written by the kind that they are about.
 	Events map[string]int `json:"events"`
 	// CPU is the CPU time in seconds by process over the window, Idle in seconds
-	// per second when nothing was asked for.
+	// per second once all was done.
 	CPU  map[string]float64 `json:"cpu"`
 	Idle map[string]float64 `json:"idle"`
 	// Others is the CPU time in seconds that the rest of the machine used, or that

@@ -50,6 +50,18 @@ func TestRatiosAreOfTheSameRound(t *testing.T) {
 	}
 }
 
+func TestIdleWorkIsLeftOut(t *testing.T) {
+	t.Parallel()
+	r := measured(ours, 0, 10)
+	r.Idle = map[string]float64{"etcd": 0.5}
+	if got := cpuPerPod(&r); got != 20 {
+		t.Errorf("%v ms in all, want 20", got)
+	}
+	if got := busyPerPod(&r); got != 15 {
+		t.Errorf("%v ms without idle work, want 15", got)
+	}
+}
+
 func TestWritesAreThoseOfThePodsOrOfTheGPUTasks(t *testing.T) {
 	t.Parallel()
 	r := measured(ours, 0, 10)

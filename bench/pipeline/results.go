@@ -61,10 +61,17 @@ func (r results) ratios(above, below string, k kind, number func(*record) float6
 }
 
 // The numbers that are compared.
-func seconds(r *record) float64      { return r.Seconds }
-func told(r *record) float64         { return r.Told }
-func podRate(r *record) float64      { return float64(r.pods()) / r.Seconds }
-func cpuPerPod(r *record) float64    { return 1000 * sum(r.CPU) / float64(r.pods()) }
+func seconds(r *record) float64   { return r.Seconds }
+func told(r *record) float64      { return r.Told }
+func podRate(r *record) float64   { return float64(r.pods()) / r.Seconds }
+func cpuPerPod(r *record) float64 { return 1000 * sum(r.CPU) / float64(r.pods()) }
+
+// busyPerPod is the CPU time in ms per Pod beyond what the same cluster uses when
+// it is idle, most of which goes into the leases of the nodes.
+func busyPerPod(r *record) float64 {
+	return cpuPerPod(r) - 1000*r.Window*sum(r.Idle)/float64(r.pods())
+}
+
 func putsPerPod(r *record) float64   { return float64(r.Puts) / float64(r.pods()) }
 func eventsPerPod(r *record) float64 { return float64(r.Events["Pod"]) / float64(r.pods()) }
 func othersCores(r *record) float64  { return r.Others / r.Window }

@@ -18,7 +18,7 @@ func speedTable(r results, kinds []kind) *document.Table {
 	for _, k := range kinds {
 		table.Add(k.String(), r.cell(floor, k, podRate, "%.0f"), r.cell(bare, k, podRate, "%.0f"), r.cell(ours, k, podRate, "%.0f"),
 			spread(r.ratios(floor, ours, k, seconds)), spread(r.ratios(floor, ours, k, told)), spread(r.ratios(least, ours, k, seconds)),
-			spread(r.ratios(floor, ours, k, cpuPerPod)), spread(r.ratios(ours, bare, k, seconds)), spread(r.ratios(ours, bare, k, cpuPerPod)))
+			spread(r.ratios(floor, ours, k, busyPerPod)), spread(r.ratios(ours, bare, k, seconds)), spread(r.ratios(ours, bare, k, busyPerPod)))
 	}
 	return table
 }
@@ -64,7 +64,7 @@ func cpuTable(r results, kinds []kind) *document.Table {
 	for _, c := range columns {
 		table.Header = append(table.Header, c.title)
 	}
-	table.Header = append(table.Header, "all")
+	table.Header = append(table.Header, "all", "all, without idle work")
 	for _, k := range kinds {
 		for i := range systems {
 			s := &systems[i]
@@ -75,7 +75,7 @@ func cpuTable(r results, kinds []kind) *document.Table {
 			for _, c := range columns {
 				row = append(row, r.cell(s.name, k, func(m *record) float64 { return m.cpuOf(c.names) }, "%.2f"))
 			}
-			table.Add(append(row, r.cell(s.name, k, cpuPerPod, "%.2f"))...)
+			table.Add(append(row, r.cell(s.name, k, cpuPerPod, "%.2f"), r.cell(s.name, k, busyPerPod, "%.2f"))...)
 		}
 	}
 	return table

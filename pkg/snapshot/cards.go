@@ -70,6 +70,7 @@ func (c Cards) Assigned(pod *corev1.Pod) (indices []int, known bool) {
 			}
 		}
 	}
+	slices.Sort(indices) // maps have no order
 	return indices, known
 }
 

@@ -121,7 +121,7 @@ func takeGPUMemory(term corev1.NodeSelectorTerm) (least int64, left []corev1.Nod
 		least = max(least, more+1)
 	}
 	term.MatchExpressions = others
-	if len(others) == 0 && len(term.MatchFields) == 0 {
+	if least > 0 && len(others) == 0 && len(term.MatchFields) == 0 {
 		return least, nil
 	}
 	return least, []corev1.NodeSelectorTerm{term}

@@ -4,7 +4,9 @@
 package snapshot
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -41,6 +43,9 @@ func (v *NodeView) traits(node *corev1.Node) string {
 		}
 		t.Taints = append(t.Taints, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
 	}
+	slices.SortFunc(t.Taints, func(a, b corev1.Taint) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
+	})
 	if t.Name == "" && t.Labels == nil && t.Taints == nil {
 		return ""
 	}

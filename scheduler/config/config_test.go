@@ -95,7 +95,7 @@ func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {
 		"a negative period":           {gangHeader + "explainPeriodSeconds: -1", "explainPeriodSeconds: Invalid value: -1"},
 		"a pool without a name":       {gangHeader + "nodePools: [a, '']", "nodePools[1]: Required value"},
 		"a pool that can't be":        {gangHeader + "nodePools: [a b]", `nodePools[0]: Invalid value: "a b"`},
-		"a level twice":               {gangHeader + "topologyLevels: [{name: a, nodeLabel: x}, {name: a, nodeLabel: y}]", `topologyLevels[1].name: Duplicate value: "a"`},
+		"a level twice":               {gangHeader + "topologyLevels: [{name: a, nodeLabel: x}, {name: a, nodeLabel: yy}]", `topologyLevels[1].name: Duplicate value: "a"`},
 		"a label twice":               {gangHeader + "topologyLevels: [{name: a, nodeLabel: x}, {name: b, nodeLabel: x}]", `topologyLevels[1].nodeLabel: Duplicate value: "x"`},
 		"a level without a name":      {gangHeader + "topologyLevels: [{nodeLabel: x}]", "topologyLevels[0].name: Invalid value"},
 		"a level without a label":     {gangHeader + "topologyLevels: [{name: a}]", "topologyLevels[0].nodeLabel: Invalid value"},

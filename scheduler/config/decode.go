@@ -7,9 +7,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -40,7 +42,13 @@ func Decode(plugin string, object runtime.Object, into Arguments) error {
 	if !ok {
 		return fmt.Errorf("arguments of plugin %s: are of the unexpected type %T", plugin, object)
 	}
-	if err := yaml.UnmarshalStrict(unknown.Raw, into); err != nil {
+	// As the API machinery does it: names of fields with their case, none twice.
+	text, err := yaml.YAMLToJSONStrict(unknown.Raw)
+	if err != nil {
+		return fmt.Errorf("arguments of plugin %s: %w", plugin, err)
+	}
+	strict, err := json.UnmarshalStrict(text, into)
+	if err := errors.Join(append(strict, err)...); err != nil {
 		return fmt.Errorf("arguments of plugin %s: %w", plugin, err)
 	}
 	if got, want := *into.meta(), (TypeMeta{APIVersion: APIVersion, Kind: plugin + "Args"}); got != want {

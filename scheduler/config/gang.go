@@ -86,13 +86,16 @@ func DecodeGang(object runtime.Object) (*GangArgs, error) {
 
 func (a *GangArgs) validate() field.ErrorList {
 	var errs field.ErrorList
-	names := map[string]bool{}
+	names, labels := map[string]bool{}, map[string]bool{}
 	for i, level := range a.TopologyLevels {
 		path := field.NewPath("topologyLevels").Index(i)
 		if names[level.Name] {
 			errs = append(errs, field.Duplicate(path.Child("name"), level.Name))
 		}
-		names[level.Name] = true
+		if labels[level.NodeLabel] {
+			errs = append(errs, field.Duplicate(path.Child("nodeLabel"), level.NodeLabel))
+		}
+		names[level.Name], labels[level.NodeLabel] = true, true
 		errs = append(errs, invalid(path.Child("name"), level.Name, validation.IsDNS1123Label(level.Name))...)
 		errs = append(errs, invalid(path.Child("nodeLabel"), level.NodeLabel, validation.IsQualifiedName(level.NodeLabel))...)
 	}

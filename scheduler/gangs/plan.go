@@ -247,6 +247,14 @@ func (r *Registry) Doom(uids []types.UID, doomed bool) {
 	}
 }
 
+// Doomed is true for a Pod that is about to be deleted.
+func (r *Registry) Doomed(uid types.UID) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	m := r.members[uid]
+	return m != nil && m.doomed
+}
+
 // Waits is true if a group has a member without a node.
 func (r *Registry) Waits(group string) bool {
 	r.mu.RLock()

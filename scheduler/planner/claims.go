@@ -59,6 +59,9 @@ func (c *claims) except(attempt *gangs.Attempt) []string {
 func (c *claims) set(attempt *gangs.Attempt, nodes map[string]bool, until time.Time, starving bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if old := c.list[attempt.Group.Key]; old != nil && old.until.Before(until) {
+		until = old.until // a victim that never ends is no reason to keep them for ever
+	}
 	c.list[attempt.Group.Key] = &claim{rank: rankOf(attempt), nodes: nodes, until: until, starving: starving}
 }
 

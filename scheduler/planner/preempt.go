@@ -122,15 +122,20 @@ func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev
 					arriving = arriving || schedulingv1.PodPriority(holder.Pod) < attempt.Priority
 					return 0, false
 				}
-				if holder.Pod.DeletionTimestamp != nil {
+				if holder.Pod.DeletionTimestamp != nil || p.registry.Doomed(types.UID(pod.Name)) {
 					return leaves, true
 				}
 				priority := schedulingv1.PodPriority(holder.Pod)
 				return priority, priority < attempt.Priority
 			},
-			Group:   func(pod *placement.Pod) string { return p.registry.GangOf(types.UID(pod.Name)) },
-			Spare:   p.registry.Spare,
-			Budgets: func(pod *placement.Pod) []string { return budgets.of(holders, pod.Name) },
+			Group: func(pod *placement.Pod) string { return p.registry.GangOf(types.UID(pod.Name)) },
+			Spare: p.registry.Spare,
+			Budgets: func(pod *placement.Pod) []string {
+				if p.registry.Doomed(types.UID(pod.Name)) {
+					return nil
+				}
+				return budgets.of(holders, pod.Name)
+			},
 			Allowed: budgets.allowed,
 		}
 		gang.tryNear(func() bool {
@@ -140,7 +145,8 @@ func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev
 			}
 			plan = preemption.Plan
 			for _, name := range preemption.Victims {
-				if holder, known := holders(name); known && holder.Pod.DeletionTimestamp == nil {
+				holder, known := holders(name)
+				if known && holder.Pod.DeletionTimestamp == nil && !p.registry.Doomed(types.UID(name)) {
 					victims = append(victims, holder.Pod)
 				}
 			}

@@ -57,10 +57,10 @@ func (p *Planner) care(ctx context.Context) {
 		p.wake()
 	}
 	p.admitTurnedAway()
-	if stuck := p.registry.Partial(now); len(stuck) > 0 && p.evicting.CompareAndSwap(false, true) {
+	if p.evicting.CompareAndSwap(false, true) {
 		go func() {
 			defer p.evicting.Store(false)
-			p.evictPartial(ctx, stuck)
+			p.evictPartial(ctx, p.registry.Partial(now))
 		}()
 	}
 }

@@ -29,7 +29,11 @@ func TestTheExamplesComeToTheirEnds(t *testing.T) {
 	if err := command.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	for _, text := range []string{"bulk       Succeeded", "too-big    Pending", "Insufficient falldio.com/gpu", "Every example came to the end that it should."} {
+	for _, text := range []string{
+		"bulk       Succeeded", "too-big    Pending", "needs 16 GPUs of h100-80gb-hbm3: never fits",
+		"topology   Succeeded", "share-a    Succeeded", "share-b    Succeeded", "waiting    Pending", "needs at once 3 × 4 GPUs of a100-40gb",
+		"Every example came to the end that it should.",
+	} {
 		if !strings.Contains(output.String(), text) {
 			t.Errorf("%q is missing in:\n%s", text, output)
 		}
@@ -57,10 +61,12 @@ func TestALocalClusterHealsAndLeavesNothing(t *testing.T) {
 		}
 	})
 	s := &suite{T: t, cluster: cluster, namespace: "default"}
-	for _, component := range []string{"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok"} {
+	for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok"} {
 		s.killComponent(component)
 		s.waitUntilAPodCompletes("after-" + component)
 	}
+	s.killScheduler()
+	s.waitUntilAPodCompletes("after-gpu-scheduler")
 	s.killAgent()
 	s.checkTheAgentRepairs("rtx4090-0")
 	second := exec.CommandContext(t.Context(), binary("localcluster"), "up", "--controller=none", "--dir="+cluster.Dir)
@@ -105,6 +111,15 @@ func (s *suite) killComponent(name string) {
 	s.Helper()
 	s.killProcess(" component " + name + " ")
 }
+
+// killScheduler ends gpu-scheduler with SIGKILL.
+func (s *suite) killScheduler() {
+	s.Helper()
+	s.killProcess(schedulerProcess)
+}
+
+// schedulerProcess is in the command line of gpu-scheduler and in no other.
+const schedulerProcess = "/gpu-scheduler --"
 
 // killAgent ends the agent of the simulated nodes with SIGKILL.
 func (s *suite) killAgent() {

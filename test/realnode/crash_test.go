@@ -12,8 +12,6 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-const insufficientGPUs = "Insufficient falldio.com/gpu"
-
 // recoveryLimit is the most that "within seconds" may mean on a busy machine.
 const recoveryLimit = 20 * time.Second
 
@@ -37,7 +35,7 @@ func TestPodsRunOnThroughACrash(t *testing.T) {
 			s.livesOn(before, devices)
 
 			s.createGPUPod("too-large", gpus-6+1)
-			s.waitUntilUnschedulable("too-large", insufficientGPUs)
+			s.waitUntilItLacksGPUs("too-large", gpus-6+1)
 			s.createGPUPod("after", gpus-6)
 			after := s.devicesOf(s.waitForPod("after"))
 			s.haveNothingInCommon(devices[string(v1.ResourceGPU)], after[string(v1.ResourceGPU)])
@@ -89,7 +87,7 @@ func (s *scene) restartAgent() {
 	s.waitForAllocatable(v1.ResourceGPU, 0)
 	s.waitForAllocatable(resourceRDMA, 0)
 	s.createGPUPod("patient", 1)
-	s.waitUntilUnschedulable("patient", insufficientGPUs)
+	s.waitUntilItLacksGPUs("patient", 1)
 	began := time.Now()
 	s.startAgent()
 	s.waitForAllocatable(v1.ResourceGPU, gpus)

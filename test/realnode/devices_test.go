@@ -52,7 +52,7 @@ func TestTasksShareTheNode(t *testing.T) {
 	s.waitForTask("large", v1.PhaseRunning, "")
 
 	s.createTask("small", 3)
-	s.waitForTask("small", v1.PhasePending, "Insufficient falldio.com/gpu")
+	s.waitForTask("small", v1.PhasePending, "needs 3 GPUs of "+gpuModel)
 	s.addSimulatedNode("simulated-0", 4)
 	s.waitForTask("small", v1.PhaseRunning, "")
 	if node := s.getPod("small").Spec.NodeName; node != "simulated-0" {
@@ -109,10 +109,16 @@ func (s *scene) waitForLabel(label, want string) {
 // createTask submits a GPUTask for GPUs of the real node's model.
 func (s *scene) createTask(name string, gpus int) {
 	s.Helper()
+	s.createGang(name, 1, gpus)
+}
+
+// createGang submits a GPUTask of several Pods, which want so many GPUs each.
+func (s *scene) createGang(name string, replicas int32, gpus int) {
+	s.Helper()
 	task := &v1.GPUTask{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1.GPUTaskSpec{
-			GPU: gpuModel, GPUAmount: fmt.Sprint(gpus),
+			GPU: gpuModel, GPUAmount: fmt.Sprint(gpus), Replicas: &replicas,
 			Template: &corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"simulation.falldio.com/duration": "forever"}},
 				Spec:       appSpec(),

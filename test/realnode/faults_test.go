@@ -25,7 +25,7 @@ func TestALostGPUIsOnOfferAgainWhenItHasRecovered(t *testing.T) {
 	s.waitForAllocatable(v1.ResourceGPU, gpus-1)
 	s.waitForHealth(broken, inventory.Unhealthy)
 	s.createGPUPod("too-large", gpus-2)
-	s.waitUntilUnschedulable("too-large", insufficientGPUs)
+	s.waitUntilItLacksGPUs("too-large", gpus-2)
 
 	s.inject(broken, "Recovered")
 	s.waitForAllocatable(v1.ResourceGPU, gpus)

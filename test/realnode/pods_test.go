@@ -41,7 +41,13 @@ func appSpec() corev1.PodSpec {
 // createPod makes a Pod for the real node with as many devices as given.
 func (s *scene) createPod(name string, devices map[corev1.ResourceName]int64) {
 	s.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appSpec()}
+	s.createLabelledPod(name, nil, devices)
+}
+
+// createLabelledPod makes such a Pod with labels.
+func (s *scene) createLabelledPod(name string, labels map[string]string, devices map[corev1.ResourceName]int64) {
+	s.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: appSpec()}
 	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeName}
 	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{}
 	for resourceName, count := range devices {
@@ -97,15 +103,20 @@ func (s *scene) waitForPod(name string) *corev1.Pod {
 	return pod
 }
 
-// waitUntilUnschedulable waits until the scheduler has refused a Pod for the
-// reason.
-func (s *scene) waitUntilUnschedulable(name, reason string) {
+// waitUntilItLacksGPUs waits until the scheduler has refused a Pod because the
+// real node has too few GPUs for it.
+func (s *scene) waitUntilItLacksGPUs(name string, gpus int) {
 	s.Helper()
-	s.eventually(fmt.Sprintf("Pod %s waits: %s", name, reason), func() (bool, string) {
+	s.eventually(fmt.Sprintf("Pod %s waits for %d GPUs", name, gpus), func() (bool, string) {
 		pod := s.getPod(name)
+		if pod.Spec.NodeName != "" {
+			s.Fatalf("Pod %s has a node", name)
+		}
 		for _, condition := range pod.Status.Conditions {
 			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-				return strings.Contains(condition.Message, reason), condition.Message
+				explained := strings.Contains(condition.Message, fmt.Sprintf("needs %d GPU", gpus)) &&
+					strings.Contains(condition.Message, "1: has too few GPUs left")
+				return explained, condition.Message
 			}
 		}
 		return false, string(pod.Status.Phase)

@@ -70,18 +70,31 @@ func (s *scene) hasShare(pod *corev1.Pod, percent int64, gpu string) {
 		}
 		return int64(len(ids)) == percent, fmt.Sprint(noted)
 	})
-	now := s.getPod(pod.Name)
-	assignment, err := inventory.ParseAssignment(now.Annotations[inventory.AssignmentAnnotation])
+	want := map[string]map[string][]string{v1.ContainerName: {string(v1.ResourceGPUPercent): {gpu}}}
+	if diff := cmp.Diff(want, s.assignmentOf(pod.Name)); diff != "" {
+		s.Errorf("annotation of Pod %s (-want +got):\n%s", pod.Name, diff)
+	}
+	s.isUncorrected(pod.Name)
+}
+
+// assignmentOf returns the devices that a Pod's annotation names, by container and
+// resource.
+func (s *scene) assignmentOf(name string) map[string]map[string][]string {
+	s.Helper()
+	assignment, err := inventory.ParseAssignment(s.getPod(name).Annotations[inventory.AssignmentAnnotation])
 	if err != nil {
 		s.Fatal(err)
 	}
-	want := map[string]map[string][]string{v1.ContainerName: {string(v1.ResourceGPUPercent): {gpu}}}
-	if diff := cmp.Diff(want, assignment.Containers); diff != "" {
-		s.Errorf("annotation of Pod %s (-want +got):\n%s", pod.Name, diff)
-	}
-	for _, entry := range now.ManagedFields {
+	return assignment.Containers
+}
+
+// isUncorrected fails the test if the agent has written to a Pod: the kubelet did
+// as the scheduler said.
+func (s *scene) isUncorrected(name string) {
+	s.Helper()
+	for _, entry := range s.getPod(name).ManagedFields {
 		if entry.Manager == "nodeagent" {
-			s.Errorf("the agent has written to Pod %s", pod.Name)
+			s.Errorf("the agent has written to Pod %s", name)
 		}
 	}
 }

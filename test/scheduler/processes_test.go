@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -55,15 +56,15 @@ func list(value any) []any {
 
 // writeConfig writes a scheduler's configuration into a file of the test's and
 // returns its path.
-func (s *suite) writeConfig(config map[string]any) string {
-	s.Helper()
+func writeConfig(t *testing.T, config map[string]any) string {
+	t.Helper()
 	text, err := yaml.Marshal(config)
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
-	path := filepath.Join(s.TempDir(), "scheduler.yaml")
+	path := filepath.Join(t.TempDir(), "scheduler.yaml")
 	if err := os.WriteFile(path, text, 0o600); err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
 	return path
 }
@@ -90,7 +91,7 @@ func (s *suite) startScheduler(name string, change arguments) *process {
 	maps.Copy(object(config["leaderElection"]), map[string]any{
 		"resourceName": name, "leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "500ms",
 	})
-	return s.startProcess(binary("gpu-scheduler"), "--config="+s.writeConfig(config),
+	return s.startProcess(binary("gpu-scheduler"), "--config="+writeConfig(s.T, config),
 		"--secure-port=0", "--feature-gates=NominatedNodeNameForExpectation=false")
 }
 

@@ -1,0 +1,362 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// budget protects Pods with label app=name.
+func (f *fixture) budget(name string, allowed int32) {
+	f.t.Helper()
+	pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	pdb.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+	pdb.Status.DisruptionsAllowed = allowed
+	if err := f.handle.informers.Policy().V1().PodDisruptionBudgets().Informer().GetStore().Add(pdb); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func app(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels["app"] = name }
+}
+
+func leavingNow(p *corev1.Pod) {
+	now := metav1.NewTime(beginning)
+	p.DeletionTimestamp = &now
+}
+
+// wantVictims returns who has to leave for a Pod, and whether the gang fits then.
+func (f *fixture) wantVictims(preemptor *corev1.Pod) (names []string, fits bool) {
+	f.t.Helper()
+	f.mirror.Refresh(f.nodes())
+	attempt := f.registry.Attempt(preemptor.UID)
+	if attempt == nil {
+		f.t.Fatal("there is nothing to plan")
+	}
+	gang, err := f.gangOf(attempt)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	victims, plan, _ := f.victims(attempt, gang)
+	for _, victim := range victims {
+		names = append(names, victim.Name)
+	}
+	slices.Sort(names)
+	return names, plan != nil
+}
+
+func TestWhoHasToLeaveForAGang(t *testing.T) {
+	t.Parallel()
+	low, high := prioritized(1), prioritized(9)
+	two := gang("train", 2, 2, prioritized(5))
+	tests := map[string]struct {
+		// node a has three GPUs, node b one.
+		running []*corev1.Pod
+		budgets map[string]int32
+		waiting []*corev1.Pod
+		want    []string
+		fits    bool
+	}{
+		"one lower Pod for each member that lacks a place": {
+			running: []*corev1.Pod{at(pod("x", 1, low), "a", 0), at(pod("y", 1, low), "a", 1), at(pod("z", 1, low), "b", 0)},
+			waiting: two, want: []string{"x"}, fits: true,
+		},
+		"nobody, if it would not fit even then": {
+			running: []*corev1.Pod{at(pod("x", 3, high), "a", 0, 1, 2), at(pod("y", 1, low), "b", 0)}, waiting: two,
+		},
+		"nobody of the same priority": {
+			running: []*corev1.Pod{at(pod("x", 3, prioritized(5)), "a", 0, 1, 2), at(pod("y", 1, prioritized(5)), "b", 0)}, waiting: two,
+		},
+		"the lower ones first": {
+			running: []*corev1.Pod{at(pod("x", 2, prioritized(3)), "a", 0, 1), at(pod("y", 1, high), "a", 2), at(pod("z", 1, low), "b", 0)},
+			waiting: []*corev1.Pod{pod("one", 1, prioritized(5))}, want: []string{"z"}, fits: true,
+		},
+		"a gang leaves whole": {
+			running: []*corev1.Pod{
+				at(pod("g-0", 1, in("g", 2, 0), low), "a", 0), at(pod("g-1", 1, in("g", 2, 1), low), "b", 0), at(pod("x", 2, high), "a", 1, 2),
+			},
+			waiting: []*corev1.Pod{pod("one", 1, prioritized(5))}, want: []string{"g-0", "g-1"}, fits: true,
+		},
+		"one above a gang's minimum leaves alone": {
+			running: []*corev1.Pod{
+				at(pod("g-0", 1, in("g", 1, 0), low), "a", 0), at(pod("g-1", 1, in("g", 1, 1), low), "a", 1), at(pod("x", 1, high), "a", 2), at(pod("y", 1, high), "b", 0),
+			},
+			waiting: []*corev1.Pod{pod("one", 1, prioritized(5))}, want: []string{"g-1"}, fits: true,
+		},
+		"a gang of which one is higher stays": {
+			running: []*corev1.Pod{
+				at(pod("g-0", 1, in("g", 2, 0), low), "b", 0), at(pod("g-1", 3, in("g", 2, 1), high), "a", 0, 1, 2),
+			},
+			waiting: []*corev1.Pod{pod("one", 1, prioritized(5))},
+		},
+		"nobody whose budget is spent": {
+			running: []*corev1.Pod{at(pod("x", 3, low, app("web")), "a", 0, 1, 2), at(pod("y", 1, high), "b", 0)},
+			budgets: map[string]int32{"web": 0}, waiting: []*corev1.Pod{pod("one", 1, prioritized(5))},
+		},
+		"another one, whose budget is not spent": {
+			running: []*corev1.Pod{at(pod("x", 3, low, app("web")), "a", 0, 1, 2), at(pod("y", 1, prioritized(4), app("db")), "b", 0)},
+			budgets: map[string]int32{"web": 0, "db": 1}, waiting: []*corev1.Pod{pod("one", 1, prioritized(5))}, want: []string{"y"}, fits: true,
+		},
+		"not more than a budget allows": {
+			running: []*corev1.Pod{at(pod("x", 3, low, app("web")), "a", 0, 1, 2), at(pod("y", 1, low, app("web")), "b", 0)},
+			budgets: map[string]int32{"web": 1}, waiting: gang("train", 4, 4, prioritized(5)),
+		},
+		"nobody else, if enough leave already": {
+			running: []*corev1.Pod{at(pod("x", 3, high, leavingNow), "a", 0, 1, 2), at(pod("y", 1, low), "b", 0)},
+			waiting: two, fits: true,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("a", "l", 3)
+			f.addNode("b", "l", 1)
+			for name, allowed := range test.budgets {
+				f.budget(name, allowed)
+			}
+			f.comes(test.running...)
+			f.comes(test.waiting...)
+			got, fits := f.wantVictims(test.waiting[0])
+			if diff := cmp.Diff(test.want, got); diff != "" || fits != test.fits {
+				t.Errorf("it fits then %t, want %t; victims (-want +got):\n%s", fits, test.fits, diff)
+			}
+		})
+	}
+}
+
+// Evicting Pods of another leaf would not help a gang that has to be in one.
+func TestNobodyLeavesInALeafThatIsNotTheGangs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "near", 2)
+	f.addNode("b", "far", 2)
+	pods := gang("train", 2, 2, inOneLeaf, prioritized(5))
+	f.comes(at(pods[0], "a", 0), at(pod("x", 1, prioritized(9)), "a", 1), at(pod("y", 2, prioritized(1)), "b", 0, 1), pods[1])
+	if got, fits := f.wantVictims(pods[1]); fits || len(got) > 0 {
+		t.Errorf("it fits %t, victims are %v", fits, got)
+	}
+}
+
+// deletions returns a channel of the names of the Pods that are deleted. The API
+// server refuses those that fail names.
+func (f *fixture) deletions(fail string) <-chan string {
+	names := make(chan string, 100)
+	f.handle.client.PrependReactor("delete", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		name := action.(clienttesting.DeleteAction).GetName() //nolint:forcetypeassert // by the reactor's verb
+		names <- name
+		if name == fail {
+			return true, nil, apierrors.NewInternalError(errLater)
+		}
+		return false, nil, nil
+	})
+	return names
+}
+
+var errLater = errors.New("later")
+
+func TestVictimsAreMarkedAndDeleted(t *testing.T) {
+	t.Parallel()
+	x, y := at(pod("x", 1, prioritized(1)), "a", 0), at(pod("y", 1, prioritized(1)), "a", 1)
+	f := newFixture(t, x, y)
+	f.addNode("a", "l", 2)
+	pods := gang("train", 2, 2, prioritized(5))
+	f.comes(x, y)
+	f.comes(pods...)
+	deleted := f.deletions("")
+	if decision := f.decide(pods[0]); decision.Node != "" {
+		t.Fatalf("it fits: %+v", decision)
+	}
+	if got := f.Preempt(t.Context(), pods[0]); got != "2 Pods of a lower priority are preempted" {
+		t.Errorf("it says %q", got)
+	}
+	got := []string{<-deleted, <-deleted}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"x", "y"}, got); diff != "" {
+		t.Errorf("deleted (-want +got):\n%s", diff)
+	}
+	verbs := map[string]int{}
+	for _, action := range f.handle.client.Actions() {
+		verbs[action.GetVerb()+" "+action.GetSubresource()]++
+	}
+	if verbs["patch status"] != 2 {
+		t.Errorf("requests: %v, want two that say why", verbs)
+	}
+	// Until they have gone nobody else gets their place.
+	small := pod("small", 1)
+	f.goes(x)
+	f.comes(small)
+	if decision := f.decide(small); decision.Node != "" {
+		t.Errorf("a lower Pod takes the place: %+v", decision)
+	}
+	f.goes(y)
+	if decision := f.decide(pods[0]); decision.Node != "a" {
+		t.Errorf("the gang does not fit: %+v", decision)
+	}
+}
+
+func TestNobodyIsPreempted(t *testing.T) {
+	t.Parallel()
+	never := corev1.PreemptNever
+	tests := map[string]struct {
+		waiting []*corev1.Pod
+		want    string
+	}{
+		"by a Pod that does not want it":       {[]*corev1.Pod{pod("p", 1, prioritized(5), func(p *corev1.Pod) { p.Spec.PreemptionPolicy = &never })}, "it does not preempt others"},
+		"by Pods above their gang's minimum":   {[]*corev1.Pod{at(pod("g-0", 1, in("g", 1, 0), prioritized(5)), "b", 0), pod("g-1", 1, in("g", 1, 1), prioritized(5))}, "nobody has to leave for Pods above"},
+		"by a Pod that is larger than all":     {[]*corev1.Pod{pod("p", 8, prioritized(5))}, nobodyLeaves},
+		"by a Pod of the same priority":        {[]*corev1.Pod{pod("p", 1, prioritized(1))}, nobodyLeaves},
+		"by a gang of which too few are there": {[]*corev1.Pod{pod("g-0", 1, in("g", 2, 0), prioritized(5))}, ""},
+		"by a gang that makes no sense":        {[]*corev1.Pod{pod("g-0", 1, in("g", -2, 0), prioritized(5))}, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("a", "l", 1)
+			f.addNode("b", "l", 1)
+			f.comes(at(pod("x", 1, prioritized(1)), "a", 0))
+			f.comes(test.waiting...)
+			if len(test.waiting) == 1 {
+				f.comes(at(pod("y", 1, prioritized(1)), "b", 0))
+			}
+			f.mirror.Refresh(f.nodes())
+			last := test.waiting[len(test.waiting)-1]
+			if got := f.Preempt(t.Context(), last); !strings.Contains(got, test.want) || test.want == "" && got != "" {
+				t.Errorf("it says %q, want %q", got, test.want)
+			}
+			if len(f.handle.client.Actions()) > 0 {
+				t.Errorf("requests: %v", f.handle.client.Actions())
+			}
+		})
+	}
+}
+
+// Pods that wait at the barrier, or are being bound, are not deleted.
+func TestPodsOnTheirWayAreNoVictims(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 1)
+	low, high := pod("low", 1, prioritized(1)), pod("high", 1, prioritized(5))
+	f.comes(low)
+	if _, err := f.reserve(low, f.decide(low)); err != nil {
+		t.Fatal(err)
+	}
+	f.comes(high)
+	if decision := f.decide(high); decision.Node != "" {
+		t.Fatalf("it fits: %+v", decision)
+	}
+	if got := f.Preempt(t.Context(), high); !strings.Contains(got, "are just being bound") {
+		t.Errorf("it says %q", got)
+	}
+	f.podThere(low, at(low, "a", 0))
+	if got, fits := f.wantVictims(high); !fits || !cmp.Equal(got, []string{"low"}) {
+		t.Errorf("when it is bound: victims %v, fits %t", got, fits)
+	}
+}
+
+func TestThoseThatCouldNotBeDeletedCountAgain(t *testing.T) {
+	t.Parallel()
+	pods := gang("low", 2, 2, prioritized(1))
+	bound := []*corev1.Pod{at(pods[0], "a", 0), at(pods[1], "a", 1)}
+	f := newFixture(t, bound[0], bound[1])
+	f.addNode("a", "l", 2)
+	f.comes(bound...)
+	preemptor := pod("high", 2, prioritized(5))
+	f.comes(preemptor)
+	f.deletions("low-1")
+	f.handle.takeActivated()
+	f.registry.Doom(podUIDs(bound), true)
+	f.evictVictims(t.Context(), "group", preemptor, bound)
+	if diff := cmp.Diff([]string{"high"}, f.handle.takeActivated()); diff != "" {
+		t.Errorf("activated (-want +got):\n%s", diff)
+	}
+	// The one that stays counts for its gang: a Pod that comes joins it.
+	f.comes(pod("low-2", 1, in("low", 2, 2), prioritized(1)))
+	if attempt := f.registry.Attempt("low-2"); attempt == nil || attempt.Need != 1 {
+		t.Errorf("attempt %+v, want one that joins", attempt)
+	}
+}
+
+func TestAPartialGangIsEvictedWithRespectForBudgets(t *testing.T) {
+	t.Parallel()
+	pods := gang("train", 4, 4)
+	bound := []*corev1.Pod{at(pods[0], "a", 0), at(pods[1], "a", 1)}
+	f := newFixture(t, bound[0], bound[1])
+	f.addNode("a", "l", 2)
+	var evicted []string
+	f.handle.client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() != "eviction" {
+			return false, nil, nil
+		}
+		eviction := action.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction) //nolint:forcetypeassert // by the subresource
+		if uid := eviction.DeleteOptions.Preconditions.UID; uid == nil || string(*uid) != eviction.Name {
+			f.t.Errorf("Pod %s is evicted whatever its UID is", eviction.Name)
+		}
+		if eviction.Name == "train-1" {
+			return true, nil, apierrors.NewTooManyRequests("its budget", 1)
+		}
+		evicted = append(evicted, eviction.Name)
+		return true, nil, nil
+	})
+	f.comes(bound...)
+	f.comes(pods[2:]...)
+	f.evictPartial(t.Context(), bound)
+	if diff := cmp.Diff([]string{"train-0"}, evicted); diff != "" {
+		t.Errorf("evicted (-want +got):\n%s", diff)
+	}
+	if attempt := f.registry.Attempt("train-2"); attempt == nil || len(attempt.Placed) != 1 {
+		t.Errorf("attempt %+v, want one beside the Pod that stays", attempt)
+	}
+	if got := len(f.handle.recorder.Events); got != 2 {
+		t.Errorf("%d events, want one for each Pod", got)
+	}
+}
+
+func TestBudgetsOfAPod(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 4)
+	f.budget("web", 2)
+	f.budget("db", 0)
+	all := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "all"}}
+	all.Spec.Selector = &metav1.LabelSelector{} // every Pod of the namespace
+	all.Status.DisruptedPods = map[string]metav1.Time{"spent": metav1.NewTime(beginning)}
+	none := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "none"}}
+	elsewhere := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "web"}}
+	elsewhere.Spec.Selector = &metav1.LabelSelector{}
+	for _, pdb := range []*policyv1.PodDisruptionBudget{all, none, elsewhere} {
+		if err := f.handle.informers.Policy().V1().PodDisruptionBudgets().Informer().GetStore().Add(pdb); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.comes(at(pod("plain", 1), "a", 0), at(pod("web", 1, app("web")), "a", 1), at(pod("spent", 1), "a", 2), at(pod("leaving", 1, leavingNow), "a", 3))
+	f.mirror.Refresh(f.nodes())
+	b := f.budgets()
+	tests := map[string][]string{
+		"plain": {"default/all"}, "web": {"default/all", "default/web"}, "spent": nil, "leaving": nil, "unknown": nil,
+	}
+	for name, want := range tests {
+		got := b.of(f.mirror.Holders(), name)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("budgets of Pod %s (-want +got):\n%s", name, diff)
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"default/web": 2, "default/db": 0, "default/all": 0, "default/none": 0, "elsewhere/web": 0}, b.allowed); diff != "" {
+		t.Errorf("allowed (-want +got):\n%s", diff)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -98,6 +99,18 @@ func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 		}
 		c.metrics.podsDeleted.Inc()
 		klog.FromContext(ctx).V(2).Info("Deleted Pod", "pod", klog.KObj(pod))
+		return nil
+	})
+}
+
+// discountPods writes how many Pods of their gang have to start together now.
+func (c *Controller) discountPods(ctx context.Context, pods []*corev1.Pod, minAvailable string) error {
+	return inParallel(pods, func(pod *corev1.Pod) error {
+		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"labels":{%q:%q}}}`, pod.UID, v1.LabelMinAvailable, minAvailable)
+		_, err := c.clients.kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("changing the label %s of Pod %s: %w", v1.LabelMinAvailable, pod.Name, err)
+		}
 		return nil
 	})
 }

@@ -90,6 +90,7 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 	err := errors.Join(
 		c.deletePods(ctx, plan.Delete),
 		c.createPods(ctx, key, task, plan.Create),
+		c.discountPods(ctx, plan.Discount, plan.MinAvailable),
 	)
 	if err == nil && c.obstacles.clear(key) {
 		c.queue.AddAfter(key, podEventBatch) // so that the status forgets it too

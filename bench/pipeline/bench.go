@@ -38,9 +38,9 @@ func (b *bench) latencies(ctx context.Context) error {
 	o := b.options
 	for round := range o.latencyRounds {
 		for _, k := range o.kinds {
-			rate := floorRate(b.records, k, o.scale) / 2
+			rate := floorRate(b.counted(), k) / 2
 			if rate == 0 {
-				return fmt.Errorf("--latency-rounds: there is no measurement of the floor with %v", k)
+				return fmt.Errorf("--latency-rounds: there is no measurement of the floor with %v that others did not disturb", k)
 			}
 			for i := range o.systems {
 				m := measurement{system: o.systems[(i+round)%len(o.systems)], full: k, kind: k.scaled(o.scale), round: round, rate: rate}
@@ -53,11 +53,15 @@ func (b *bench) latencies(ctx context.Context) error {
 	return nil
 }
 
+// counted are the records that count.
+func (b *bench) counted() results {
+	return resultsOf(b.records, b.options.scale, b.options.others)
+}
+
 // measure makes a measurement, unless it has been made.
 func (b *bench) measure(ctx context.Context, m *measurement) error {
-	for i := range b.records {
-		if r := &b.records[i]; r.System == m.system.name && r.Kind == m.full.String() && r.Gangs == m.kind.gangs &&
-			r.Round == m.round && (r.Rate > 0) == (m.rate > 0) {
+	for _, r := range b.counted().of(m.system.name, m.full, m.rate > 0) {
+		if r.Round == m.round {
 			return nil
 		}
 	}

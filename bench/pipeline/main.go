@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if o.report == "" {
 		return nil
 	}
-	if err := writeReport(o.report, resultsOf(b.records, o.scale), o); err != nil {
+	if err := writeReport(o.report, b.counted(), o); err != nil {
 		return fmt.Errorf("--report: %w", err)
 	}
 	return nil

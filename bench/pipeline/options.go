@@ -22,7 +22,7 @@ type options struct {
 	rounds, latencyRounds    int
 	amount                   string
 	warm                     int
-	quiet                    float64
+	quiet, others            float64
 	results                  string
 	report                   string
 	profiles                 string
@@ -51,6 +51,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.amount, "gpu-amount", "0.5", "the GPUs of each Pod")
 	flags.IntVar(&o.warm, "warm", 20, "the number of Pods that each cluster starts before it is measured")
 	flags.Float64Var(&o.quiet, "quiet", 0.3, "before each measurement, wait (at most half a minute) until the machine uses less than so many cores; 0 to go on at once")
+	flags.Float64Var(&o.others, "others", 0.5, "do not count measurements during which others used more than so many cores; with --results the same command makes them again")
 	flags.StringVar(&o.results, "results", "", "append each measurement to this file, and do not repeat those that it has")
 	flags.StringVar(&o.report, "report", "", "write tables and a plot to benchmarks.md in this folder")
 	flags.StringVar(&o.profiles, "profiles", "", "write CPU profiles of the processes that serve them, as gpu-scheduler does, into this folder; it slows what is measured")

@@ -121,7 +121,7 @@ func TestRecordsAreReadBack(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(record{}, outcome{}, usage{})); diff != "" {
 		t.Error(diff)
 	}
-	if rate := floorRate(got, kind{500, 20}, 0.1); rate != 200 {
+	if rate := floorRate(got, kind{500, 20}); rate != 200 {
 		t.Errorf("the floor's rate is %v, want 200", rate)
 	}
 }

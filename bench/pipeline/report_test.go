@@ -73,12 +73,15 @@ func TestWritesAreThoseOfThePodsOrOfTheGPUTasks(t *testing.T) {
 	}
 }
 
-func TestOtherScalesDoNotCount(t *testing.T) {
+func TestOtherScalesAndDisturbedMeasurementsDoNotCount(t *testing.T) {
 	t.Parallel()
-	if got := resultsOf(twoRounds, 0.1); len(got) != 0 {
+	if got := resultsOf(twoRounds, 0.1, 0.5); len(got) != 0 {
 		t.Errorf("%d records of another scale count", len(got))
 	}
-	if got := resultsOf(twoRounds, 0.2); len(got) != len(twoRounds) {
+	if got := resultsOf(twoRounds, 0.2, 0.4); len(got) != 0 {
+		t.Errorf("%d disturbed records count", len(got))
+	}
+	if got := resultsOf(twoRounds, 0.2, 0.5); len(got) != len(twoRounds) {
 		t.Errorf("%d of %d records count", len(got), len(twoRounds))
 	}
 }

@@ -12,11 +12,13 @@ import (
 // results are measurements of the same scale.
 type results []record
 
-// resultsOf keeps the records that were made at a scale.
-func resultsOf(records []record, scale float64) results {
+// resultsOf keeps the records that count: those that were made at a scale, while
+// others used at most so many cores.
+func resultsOf(records []record, scale, others float64) results {
 	var kept results
 	for i := range records {
-		if k, err := named(records[i].Kind); err == nil && records[i].Gangs == k.scaled(scale).gangs {
+		k, err := named(records[i].Kind)
+		if err == nil && records[i].Gangs == k.scaled(scale).gangs && othersCores(&records[i]) <= others {
 			kept = append(kept, records[i])
 		}
 	}

@@ -34,7 +34,7 @@ func percentile(values []float64, percent float64) float64 {
 
 // floorRate is the median of the Pods per second that raw clients reached, 0 if
 // that was not measured.
-func floorRate(records []record, k kind, scale float64) float64 {
-	rate, _ := resultsOf(records, scale).median(floor, k, podRate)
+func floorRate(r results, k kind) float64 {
+	rate, _ := r.median(floor, k, podRate)
 	return rate
 }

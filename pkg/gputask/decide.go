@@ -60,6 +60,10 @@ type Plan struct {
 	Create []*corev1.Pod
 	// Delete are Pods that exist and are not being deleted yet.
 	Delete []*corev1.Pod
+	// Discount are Pods without a node whose label LabelMinAvailable is to become
+	// MinAvailable, since members of the gang have succeeded.
+	Discount     []*corev1.Pod
+	MinAvailable string
 	// DeleteTask asks for the deletion of the task itself.
 	DeleteTask bool
 	// LookAgainAfter is when time alone changes the decision; 0 for never.

@@ -32,12 +32,22 @@ func labelGang(labels map[string]string, task *v1.GPUTask) {
 	labels[v1.LabelMinAvailable] = strconv.Itoa(MinAvailable(task))
 }
 
-// discountSucceeded lowers the number that a new Pod of a gang bears by the members
-// that have succeeded, which the scheduler no longer sees: the last ones can't wait
-// for those. The smallest number of a gang's Pods counts.
-func discountSucceeded(pod *corev1.Pod, task *v1.GPUTask, succeeded int) {
-	if succeeded > 0 && Replicas(task) > 1 {
-		pod.Labels[v1.LabelMinAvailable] = strconv.Itoa(max(1, MinAvailable(task)-succeeded))
+// discount lowers the number that Pods without a node bear by the members that have
+// succeeded, which the scheduler no longer sees: the last ones can't wait for those.
+// The smallest number of a gang's Pods counts.
+func (d *decision) discount() {
+	if len(d.completed) == 0 || len(d.members) == 1 {
+		return
+	}
+	d.plan.MinAvailable = strconv.Itoa(max(1, MinAvailable(d.Task)-len(d.completed)))
+	for _, pod := range d.plan.Create {
+		pod.Labels[v1.LabelMinAvailable] = d.plan.MinAvailable
+	}
+	for i := range d.members {
+		m := &d.members[i]
+		if m.pod != nil && m.state == podPending && m.pod.Spec.NodeName == "" && m.pod.Labels[v1.LabelMinAvailable] != d.plan.MinAvailable {
+			d.plan.Discount = append(d.plan.Discount, m.pod)
+		}
 	}
 }
 

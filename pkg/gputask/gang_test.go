@@ -1,8 +1,10 @@
 package gputask
 
 import (
+	stdcmp "cmp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -119,29 +121,41 @@ func TestTheNameOfAnyTaskIsAGangsLabel(t *testing.T) {
 	}
 }
 
-func TestANewPodOfAGangDoesNotWaitForMembersThatHaveSucceeded(t *testing.T) {
+func TestPodsOfAGangDoNotWaitForMembersThatHaveSucceeded(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		task      *v1.GPUTask
-		succeeded int
-		want      string
+		minAvailable int32
+		completed    string
+		bound        bool
+		wantLabel    string
+		wantDiscount bool
 	}{
-		"none has":                        {makeTask("train").replicas(8).GPUTask, 0, "8"},
-		"five of eight have":              {makeTask("train").replicas(8).GPUTask, 5, "3"},
-		"more than have to start have":    {makeTask("train").replicas(8).with(func(t *v1.GPUTask) { t.Spec.MinAvailable = new(int32(4)) }).GPUTask, 5, "1"},
-		"all but the one that was lost":   {makeTask("train").replicas(8).GPUTask, 7, "1"},
-		"a task of one Pod has no number": {makeTask("train").GPUTask, 1, ""},
+		"none has succeeded":                {minAvailable: 4, wantLabel: ""},
+		"one has":                           {minAvailable: 4, completed: "0", wantLabel: "3", wantDiscount: true},
+		"more have than have to start":      {minAvailable: 2, completed: "0-1", wantLabel: "1", wantDiscount: true},
+		"the one that is left has its node": {minAvailable: 4, completed: "0-1", bound: true, wantLabel: "2"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pod, err := NewPod(tc.task, 0, 0, PodDefaults{})
+			task := makeTask("train").replicas(4).phase(v1.PhasePending).started(time.Minute).with(func(t *v1.GPUTask) {
+				t.Spec.MinAvailable, t.Status.CompletedIndexes = &tc.minAvailable, tc.completed
+			})
+			left := task.pod(3, 0)
+			if tc.bound {
+				left.Pod.Spec.NodeName = "a"
+			}
+			plan, err := Decide(Input{Task: task.GPUTask, Pods: []*corev1.Pod{left.Pod}, Now: now})
 			if err != nil {
 				t.Fatal(err)
 			}
-			discountSucceeded(pod, tc.task, tc.succeeded)
-			if got := pod.Labels[v1.LabelMinAvailable]; got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
+			if plan.MinAvailable != tc.wantLabel || (len(plan.Discount) > 0) != tc.wantDiscount {
+				t.Errorf("label %q for %d Pods, want %q, %t", plan.MinAvailable, len(plan.Discount), tc.wantLabel, tc.wantDiscount)
+			}
+			for _, pod := range plan.Create {
+				if want := stdcmp.Or(tc.wantLabel, "4"); pod.Labels[v1.LabelMinAvailable] != want {
+					t.Errorf("new Pod %s has label %q, want %q", pod.Name, pod.Labels[v1.LabelMinAvailable], want)
+				}
 			}
 		})
 	}

@@ -36,6 +36,7 @@ func (d *decision) run() {
 		return
 	}
 	d.createMissing()
+	d.discount()
 }
 
 // clearOldPods asks for the deletion of Pods that have to be replaced and
@@ -95,7 +96,6 @@ func (d *decision) createMissing() {
 			d.stopAndFail()
 			return
 		}
-		discountSucceeded(pod, d.Task, len(d.completed))
 		d.plan.Create = append(d.plan.Create, pod)
 	}
 }

@@ -37,7 +37,7 @@ func (e *Explanation) String() string {
 	for _, refusal := range e.Refusals {
 		parts = append(parts, fmt.Sprintf("%d: %s", refusal.Nodes, refusal.Reason))
 	}
-	text := fmt.Sprintf("of %d nodes (%s)", e.Nodes, strings.Join(parts, "; "))
+	text := fmt.Sprintf("of %s (%s)", plural(e.Nodes, "node"), strings.Join(parts, "; "))
 	if e.Never {
 		text = "never fits: " + text
 	}
@@ -122,3 +122,11 @@ func (firstFit) Begin(*Cluster, *Request)           {}
 func (firstFit) Epoch() uint64                      { return 0 }
 func (firstFit) Price(Step) float64                 { return 0 }
 func (firstFit) Surcharge(*Request, *State) float64 { return 0 }
+
+// plural is "1 node" or "2 nodes".
+func plural(count int, noun string) string {
+	if count == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", count, noun)
+}

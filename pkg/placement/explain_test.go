@@ -64,7 +64,7 @@ func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
 		},
 		"another model is free": {
 			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 8, Models: []string{"a100"}}, Min: 1, Max: 1}}},
-			"never fits: of 1 nodes (1: has another GPU model). What would help: fits on h100 as well: on 1 node",
+			"never fits: of 1 node (1: has another GPU model). What would help: fits on h100 as well: on 1 node",
 		},
 		"no node has so many": {
 			[][]int{{0, 0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 16}, Min: 1, Max: 1}}},
@@ -72,19 +72,19 @@ func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
 		},
 		"too much CPU": {
 			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{CPU: 80000, GPUs: 1}, Min: 1, Max: 1}}},
-			"never fits: of 1 nodes (1: has less CPU or memory). What would help: fits with 64000m CPU for each Pod",
+			"never fits: of 1 node (1: has less CPU or memory). What would help: fits with 64000m CPU for each Pod",
 		},
 		"too much GPU memory": {
 			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 1, GPUMemory: 90000}, Min: 1, Max: 1}}},
-			"never fits: of 1 nodes (1: has GPUs with less memory). What would help: fits on GPUs with 80000 MiB",
+			"never fits: of 1 node (1: has GPUs with less memory). What would help: fits on GPUs with 80000 MiB",
 		},
 		"another pool": {
 			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 1, Pool: "mine"}, Min: 1, Max: 1}}},
-			"never fits: of 1 nodes (1: is in another node pool). What would help: fits in other node pools: on 1 node",
+			"never fits: of 1 node (1: is in another node pool). What would help: fits in other node pools: on 1 node",
 		},
 		"a share": {
 			[][]int{{8}}, Gang{Roles: []Role{{Shape: Shape{Share: 50}, Min: 3, Max: 3}}},
-			"of 1 nodes (1: has no GPU with so much left). What would help: 2 GPUs short",
+			"of 1 node (1: has no GPU with so much left). What would help: 2 GPUs short",
 		},
 	}
 	for name, test := range tests {

@@ -230,7 +230,7 @@ func (c *Cluster) withFewerGPUs(g *Gang) *Remedy {
 	for gpus := g.Roles[0].Shape.GPUs - 1; gpus > 0; gpus-- {
 		other := changed(g, func(s *Shape) { s.GPUs = gpus })
 		if c.helps(other) {
-			return &Remedy{Kind: FewerGPUs, Gang: other, Text: fmt.Sprintf("fits with %d GPUs for each Pod", gpus)}
+			return &Remedy{Kind: FewerGPUs, Gang: other, Text: fmt.Sprintf("fits with %s for each Pod", plural(gpus, "GPU"))}
 		}
 	}
 	return nil

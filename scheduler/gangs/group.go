@@ -27,6 +27,12 @@ type Group struct {
 	// saidBefore and wrong cache what the members say; see said.
 	saidBefore *snapshot.GangLabels
 	wrong      error
+	// uneven is true if members name different minima.
+	uneven bool
+	// staying and waitingNow cache what count counts; counted is false after any
+	// change.
+	staying, waitingNow int
+	counted             bool
 	// bound counts the members that have a node.
 	bound  int
 	leader *Member
@@ -35,8 +41,8 @@ type Group struct {
 	// when the first one since the last success did.
 	failedAt, firstFailure time.Time
 	// retryAt is when the next attempt may be made. lookedAt is when the group was
-	// queued for one.
-	retryAt, lookedAt time.Time
+	// queued for one, latest when it is tried again though nothing has happened.
+	retryAt, lookedAt, latest time.Time
 	// refused are nodes that took no member though there was room, and refusals
 	// how often that happened in a row.
 	refused  map[string]bool
@@ -60,7 +66,7 @@ type plan struct {
 // for those.
 func (g *Group) said() (*snapshot.GangLabels, error) {
 	if g.saidBefore == nil && g.wrong == nil {
-		g.saidBefore = &snapshot.GangLabels{Name: g.Key, Min: 1}
+		g.saidBefore, g.uneven = &snapshot.GangLabels{Name: g.Key, Min: 1}, false
 		first := true
 		for _, m := range g.members {
 			g.hear(m, first)
@@ -80,6 +86,7 @@ func (g *Group) hear(m *Member, first bool) {
 	case g.saidBefore.Level != m.said.Level || g.saidBefore.Required != m.said.Required:
 		g.wrong = fmt.Errorf("Pod %s: its topology annotations differ from those of others of its gang %s", m.Pod().Name, g.Key)
 	default:
+		g.uneven = g.uneven || g.saidBefore.Min != m.said.Min
 		g.saidBefore.Min = min(g.saidBefore.Min, m.said.Min)
 	}
 }
@@ -90,6 +97,7 @@ func (g *Group) join(m *Member) {
 		g.hear(m, len(g.members) == 0)
 	}
 	g.members[m.UID] = m
+	g.counted = false
 	if m.bound() {
 		g.bound++
 	}
@@ -97,7 +105,10 @@ func (g *Group) join(m *Member) {
 
 // drop removes a member.
 func (g *Group) drop(m *Member) {
-	g.saidBefore, g.wrong = nil, nil
+	g.counted = false
+	if g.uneven || g.wrong != nil || len(g.members) == 1 {
+		g.saidBefore, g.wrong = nil, nil
+	}
 	delete(g.members, m.UID)
 	if m.bound() {
 		g.bound--
@@ -121,6 +132,9 @@ func (g *Group) complete() bool {
 // count returns how many members have a node, or a seat, and stay, and how many
 // need one.
 func (g *Group) count() (staying, waiting int) {
+	if g.counted {
+		return g.staying, g.waitingNow
+	}
 	for _, m := range g.members {
 		switch {
 		case m.stays() || m.seat != nil:
@@ -129,7 +143,14 @@ func (g *Group) count() (staying, waiting int) {
 			waiting++
 		}
 	}
+	g.staying, g.waitingNow, g.counted = staying, waiting, true
 	return staying, waiting
+}
+
+// sit gives a member a seat, or takes it away.
+func (g *Group) sit(m *Member, seat *Seat) {
+	m.seat = seat
+	g.counted = false
 }
 
 // waitingMembers are those that need a seat, in order.

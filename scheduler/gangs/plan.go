@@ -99,7 +99,7 @@ func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, t
 	r.plans++
 	g.plan = &plan{number: r.plans, members: members, missing: len(members)}
 	for i, m := range members {
-		m.seat = &Seat{Place: places[i], Plan: r.plans}
+		g.sit(m, &Seat{Place: places[i], Plan: r.plans})
 		if m.UID != turn {
 			actions.Activate = append(actions.Activate, m.Pod())
 		}
@@ -179,6 +179,15 @@ func (r *Registry) Refuse(uid types.UID, number uint64, node string) (again bool
 	return true, actions
 }
 
+// FailUntil is Fail for a gang that is to be tried again at a time at the latest,
+// whatever happens.
+func (r *Registry) FailUntil(g *Group, began, retryAt, latest time.Time) {
+	r.Fail(g, began, retryAt)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g.latest = latest
+}
+
 // Fail tells that there was no place for a gang when an attempt began. It is not
 // tried again before a time.
 func (r *Registry) Fail(g *Group, began, retryAt time.Time) {
@@ -191,7 +200,7 @@ func (r *Registry) Fail(g *Group, began, retryAt time.Time) {
 		r.failing++
 		g.firstFailure = began
 	}
-	g.failedAt, g.retryAt, g.lookedAt = began, retryAt, time.Time{}
+	g.failedAt, g.retryAt, g.lookedAt, g.latest = began, retryAt, time.Time{}, began.Add(r.timing.Again)
 	g.refused, g.refusals = nil, 0
 }
 
@@ -243,6 +252,7 @@ func (r *Registry) Doom(uids []types.UID, doomed bool) {
 	for _, uid := range uids {
 		if m := r.members[uid]; m != nil {
 			m.doomed = doomed
+			m.group.counted = false
 		}
 	}
 }
@@ -253,6 +263,13 @@ func (r *Registry) Doomed(uid types.UID) bool {
 	defer r.mu.RUnlock()
 	m := r.members[uid]
 	return m != nil && m.doomed
+}
+
+// Runs is true if a Pod of a group has a node.
+func (r *Registry) Runs(g *Group) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return g.bound > 0
 }
 
 // Waits is true if a group has a member without a node.

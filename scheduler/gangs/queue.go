@@ -102,19 +102,42 @@ func (r *Registry) Due(now time.Time, most int) []*corev1.Pod {
 	if r.failing == 0 {
 		return nil
 	}
-	var due []*Group
+	first := firstRanks{most: most}
 	for _, g := range r.groups {
 		if r.isDue(g, now) {
-			due = append(due, g)
+			first.add(g)
 		}
 	}
-	slices.SortFunc(due, func(a, b *Group) int { return a.rank().Compare(b.rank()) })
-	pods := make([]*corev1.Pod, 0, min(len(due), most))
-	for _, g := range due[:min(len(due), most)] {
-		g.lookedAt = now
-		pods = append(pods, g.leader.Pod())
+	pods := make([]*corev1.Pod, 0, len(first.groups))
+	for _, one := range first.groups {
+		one.group.lookedAt = now
+		pods = append(pods, one.group.leader.Pod())
 	}
 	return pods
+}
+
+// firstRanks keeps the groups that come first in the queue, in order, at most so
+// many.
+type firstRanks struct {
+	most   int
+	groups []ranked
+}
+
+type ranked struct {
+	rank  Rank
+	group *Group
+}
+
+func (f *firstRanks) add(g *Group) {
+	rank := g.rank()
+	if len(f.groups) == f.most {
+		if rank.Compare(f.groups[f.most-1].rank) > 0 {
+			return
+		}
+		f.groups = f.groups[:f.most-1]
+	}
+	at, _ := slices.BinarySearchFunc(f.groups, rank, func(one ranked, rank Rank) int { return one.rank.Compare(rank) })
+	f.groups = slices.Insert(f.groups, at, ranked{rank, g})
 }
 
 func (r *Registry) isDue(g *Group, now time.Time) bool {
@@ -126,7 +149,7 @@ func (r *Registry) isDue(g *Group, now time.Time) bool {
 	}
 	settled := r.wokenAt.Add(r.timing.Settle)
 	woken := g.failedAt.Before(r.wokenAt) || g.failedAt.Before(settled) && !now.Before(settled)
-	if !woken && now.Sub(g.failedAt) < r.timing.Again {
+	if !woken && now.Before(g.latest) {
 		return false
 	}
 	g.elect()

@@ -118,6 +118,7 @@ func (r *Registry) Observe(pod *corev1.Pod) Actions {
 		return r.forget(m).and(r.add(pod))
 	}
 	m.pod.Store(pod)
+	m.group.counted = false
 	switch {
 	case !wasBound && m.bound():
 		return r.arrived(m)
@@ -174,7 +175,7 @@ func (r *Registry) arrived(m *Member) Actions {
 	case g.plan != nil && g.plan.number == seat.Plan: // the same
 		actions = r.abort(g)
 	default:
-		m.seat = nil
+		g.sit(m, nil)
 		if m.Pod().Spec.NodeName != seat.Node {
 			actions.Release = []types.UID{m.UID}
 		} else if g.bound > 1 {
@@ -210,6 +211,9 @@ func (r *Registry) forget(m *Member) Actions {
 		delete(r.groups, g.Key)
 		return actions
 	}
+	if g.leader != nil && g.leader != m && len(actions.Release) == 0 {
+		return actions // nothing has changed for the others
+	}
 	actions = actions.and(r.lead(g))
 	if g.leader == nil {
 		r.succeed(g) // nobody is left who waits
@@ -226,7 +230,7 @@ func (r *Registry) leave(m *Member) Actions {
 	case g.plan != nil && g.plan.number == m.seat.Plan:
 		return r.abort(g)
 	default:
-		m.seat = nil
+		g.sit(m, nil)
 		return Actions{Release: []types.UID{m.UID}}
 	}
 }
@@ -245,7 +249,7 @@ func (r *Registry) abort(g *Group) Actions {
 			actions.Reject = append(actions.Reject, m.UID)
 		}
 		actions.Release = append(actions.Release, m.UID)
-		m.seat = nil
+		g.sit(m, nil)
 	}
 	g.plan = nil
 	return actions

@@ -34,8 +34,8 @@ type Mirror struct {
 	pods  map[types.UID]*entry
 	// claims is what seats hold of nodes whose Pods have not been assumed yet.
 	claims map[string]*Claim
-	// pass counts the snapshots.
-	pass uint64
+	// pass counts the snapshots, version the changes of nodes that they showed.
+	pass, version uint64
 	// stale is true if nodes have to be described anew though they have not
 	// changed.
 	stale bool
@@ -125,6 +125,13 @@ func (m *Mirror) Watch(shape *placement.Shape) (known bool) {
 		}
 	}
 	return known
+}
+
+// Version changes when any node has changed, or what runs there.
+func (m *Mirror) Version() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.version
 }
 
 // Holder is a Pod that holds something of a node.

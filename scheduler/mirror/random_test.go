@@ -76,8 +76,8 @@ func (r *run) nodeComes() {
 }
 
 func (r *run) nodeGoes() {
-	name, any := pickKey(r, r.gpus)
-	if !any || len(r.gpus) < 2 {
+	name, found := pickKey(r, r.gpus)
+	if !found || len(r.gpus) < 2 {
 		return
 	}
 	r.note("node %s goes", name)
@@ -100,8 +100,8 @@ func (r *run) nodeGoes() {
 }
 
 func (r *run) nodeChanges() {
-	name, any := pickKey(r, r.gpus)
-	if !any {
+	name, found := pickKey(r, r.gpus)
+	if !found {
 		return
 	}
 	node := r.infos[name].Node().DeepCopy()
@@ -131,8 +131,8 @@ func (r *run) nodeChanges() {
 
 // arrives adds a Pod that another scheduler has bound, or that ran before.
 func (r *run) arrives() {
-	name, any := pickKey(r, r.gpus)
-	if !any {
+	name, found := pickKey(r, r.gpus)
+	if !found {
 		return
 	}
 	r.next++
@@ -171,8 +171,8 @@ func (r *run) withAnyCards(pod *corev1.Pod, node string) *corev1.Pod {
 }
 
 func (r *run) corrected() {
-	name, any := pickKey(r, r.settled)
-	if !any {
+	name, found := pickKey(r, r.settled)
+	if !found {
 		return
 	}
 	before := r.settled[name]
@@ -183,8 +183,8 @@ func (r *run) corrected() {
 }
 
 func (r *run) leaves() {
-	name, any := pickKey(r, r.settled)
-	if !any {
+	name, found := pickKey(r, r.settled)
+	if !found {
 		return
 	}
 	r.note("Pod %s has gone", name)
@@ -196,8 +196,8 @@ func (r *run) leaves() {
 // seats a Pod, as the planner does at the beginning of a cycle.
 func (r *run) seated() {
 	r.m.Refresh(r.snapshot())
-	name, any := pickKey(r, r.gpus)
-	if !any {
+	name, found := pickKey(r, r.gpus)
+	if !found {
 		return
 	}
 	r.next++
@@ -213,8 +213,8 @@ func (r *run) seated() {
 
 // goesOn is what becomes of a Pod with a seat.
 func (r *run) goesOn() {
-	name, any := pickKey(r, r.seats)
-	if !any {
+	name, found := pickKey(r, r.seats)
+	if !found {
 		return
 	}
 	s := r.seats[name]

@@ -27,6 +27,7 @@ func (m *Mirror) Refresh(infos []fwk.NodeInfo) {
 		n := m.order[i]
 		if generation := info.GetGeneration(); n.generation != generation || m.stale {
 			n.generation = generation
+			m.version++
 			m.follow(n, info)
 		}
 	}

@@ -55,11 +55,11 @@ func TestScoresOfManyNodesAreInTheirRangeAndInOrder(t *testing.T) {
 		for i, place := range places {
 			byPlace[place] = scores[i].Score
 		}
-		if byPlace[0] != fwk.MaxNodeScore || byPlace[1] >= fwk.MaxNodeScore {
+		if byPlace[0] != fwk.MaxScore || byPlace[1] >= fwk.MaxScore {
 			t.Errorf("of %d nodes the best two have %d and %d", count, byPlace[0], byPlace[1])
 		}
 		for i := 1; i < count; i++ {
-			if byPlace[i] > byPlace[i-1] || byPlace[i] < fwk.MinNodeScore {
+			if byPlace[i] > byPlace[i-1] || byPlace[i] < fwk.MinScore {
 				t.Fatalf("of %d nodes number %d has %d, the one before %d", count, i, byPlace[i], byPlace[i-1])
 			}
 		}

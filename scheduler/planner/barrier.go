@@ -62,7 +62,11 @@ func (p *Planner) Withdraw(uid types.UID, number uint64) {
 	member := p.registry.Member(uid)
 	aborts, actions := p.registry.Withdraw(uid, number)
 	if aborts > 0 {
-		p.failFor(member, min(abortPause<<min(aborts-1, 10), longestAbortPause))
+		longest := longestAbortPause
+		if p.registry.Runs(member.Group()) {
+			longest = again // those that run wait for it
+		}
+		p.failFor(member, min(abortPause<<min(aborts-1, 10), longest))
 	}
 	p.do(actions)
 }

@@ -56,9 +56,13 @@ func (c *claims) except(attempt *gangs.Attempt) []string {
 	return slices.Sorted(maps.Keys(nodes))
 }
 
-func (c *claims) set(attempt *gangs.Attempt, nodes map[string]bool, until time.Time, starving bool) {
+// set keeps nodes for a gang, unless it has just had its time.
+func (c *claims) set(attempt *gangs.Attempt, nodes map[string]bool, now, until time.Time, starving bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if now.Before(c.restUntil[attempt.Group.Key]) {
+		return
+	}
 	if old := c.list[attempt.Group.Key]; old != nil && old.until.Before(until) {
 		until = old.until // a victim that never ends is no reason to keep them for ever
 	}
@@ -141,7 +145,7 @@ func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.
 		return
 	}
 	p.logger.Info("A gang has waited for too long; nodes are kept for it", "gang", attempt.Group.Key, "nodes", len(nodes))
-	p.claims.set(attempt, nodes, now.Add(config.Seconds(p.args.ClaimSeconds)), true)
+	p.claims.set(attempt, nodes, now, now.Add(config.Seconds(p.args.ClaimSeconds)), true)
 }
 
 // nodesAfter returns the nodes that a gang goes to when the GPUs are free that an

@@ -168,7 +168,7 @@ func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, plan *placement.Plan
 // longer take them.
 func (p *Planner) take(attempt *gangs.Attempt, members []*gangs.Member, places []placement.Place) uint64 {
 	for i, m := range members {
-		p.mirror.Hold(m.Pod(), places[i])
+		p.mirror.Hold(m.Pod(), places[i]) //nolint:gosec // as many as members
 	}
 	number, actions := p.registry.Seat(attempt.Group, members, places, attempt.Waiting[0].UID)
 	if number == 0 {
@@ -193,14 +193,19 @@ func uidsOf(members []*gangs.Member) []types.UID {
 
 // fail says why a gang has no place, and when it is tried again.
 func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Decision {
-	text, reason := p.explain(attempt, gang)
+	given, renew := p.explain(attempt, gang)
 	if !attempt.Extra {
 		p.claimIfStarving(attempt, gang, begin)
 	}
-	p.metrics.failed.WithLabelValues(reason).Inc()
+	p.metrics.failed.WithLabelValues(given.reason).Inc()
 	end := p.clock.Now()
-	p.registry.Fail(attempt.Group, begin, end.Add(pause(end.Sub(begin), p.registry.Failing())))
-	return Decision{Waits: text}
+	retryAt := end.Add(pause(end.Sub(begin), p.registry.Failing()))
+	if renew.IsZero() {
+		p.registry.Fail(attempt.Group, begin, retryAt)
+	} else {
+		p.registry.FailUntil(attempt.Group, begin, retryAt, renew)
+	}
+	return Decision{Waits: given.text}
 }
 
 const (

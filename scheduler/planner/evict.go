@@ -39,12 +39,12 @@ func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod
 	ctx, cancel := context.WithTimeout(ctx, evictLimit)
 	defer cancel()
 	pods := p.handle.ClientSet().CoreV1().Pods(victim.Namespace)
-	patch, err := disruption(preemptor, p.clock.Now())
+	patch, err := disruption(preemptor, victim, p.clock.Now())
 	if err != nil {
 		return err
 	}
 	_, err = pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("marking it: %w", err)
 	}
 	err = pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
@@ -57,9 +57,10 @@ func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod
 }
 
 // disruption returns the patch of a victim's status that tells controllers that it
-// did not fail: the condition that kube-scheduler sets.
-func disruption(preemptor *corev1.Pod, now time.Time) ([]byte, error) {
-	return json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.PodCondition{{
+// did not fail: the condition that kube-scheduler sets. It is for this Pod only, not for
+// another one of its name.
+func disruption(preemptor, victim *corev1.Pod, now time.Time) ([]byte, error) {
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": victim.UID}, "status": map[string]any{"conditions": []corev1.PodCondition{{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
 		Message:            preemptor.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",
 		LastTransitionTime: metav1.NewTime(now),

@@ -25,6 +25,8 @@ type explanations struct {
 type answer struct {
 	text, reason string
 	at           time.Time
+	// version is that of the cluster that it is about.
+	version uint64
 }
 
 func newExplanations(period time.Duration) *explanations {
@@ -62,14 +64,19 @@ func (p *Planner) why(gang *roles) (explanation *placement.Explanation, err erro
 	return explanation, err
 }
 
-// explain says why there is no place, and in one word for metrics.
-func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (text, reason string) {
-	question, now := questionOf(attempt, gang), p.clock.Now()
+// explain says why there is no place, and in one word for metrics. A remembered
+// answer about another cluster than there is now is outdated at a time at which it has
+// to be renewed; else that is zero.
+func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given answer, renew time.Time) {
+	question, now, version := questionOf(attempt, gang), p.clock.Now(), p.mirror.Version()
 	if known, good := p.texts.recall(question, now); good {
-		return known.text, known.reason
+		if known.version != version {
+			renew = known.at.Add(p.texts.period)
+		}
+		return known, renew
 	}
 	explanation, err := p.why(gang)
-	given := answer{at: now, reason: "Unknown", text: asks(attempt, gang) + ": no place found"}
+	given = answer{at: now, version: version, reason: "Unknown", text: asks(attempt, gang) + ": no place found"}
 	switch {
 	case err != nil:
 		given.text = asks(attempt, gang) + ": " + err.Error()
@@ -77,7 +84,7 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (text, reason str
 		given.text, given.reason = asks(attempt, gang)+": "+snapshot.PlainDomains(explanation.String()), reasonOf(explanation)
 	}
 	p.texts.remember(question, given)
-	return given.text, given.reason
+	return given, time.Time{}
 }
 
 // questionOf identifies what is asked for. Gangs are told by name, Pods that are

@@ -373,7 +373,7 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 	urgent.CreationTimestamp.Time = beginning.Add(time.Hour)
 	f.comes(old, young, urgent)
 	attempt := f.registry.Attempt("old")
-	f.claims.set(attempt, map[string]bool{"b": true, "a": true}, beginning.Add(time.Minute), true)
+	f.claims.set(attempt, map[string]bool{"b": true, "a": true}, f.clock.Now(), beginning.Add(time.Minute), true)
 	if diff := cmp.Diff([]string{"a", "b"}, f.claims.except(f.registry.Attempt("young"))); diff != "" {
 		t.Errorf("kept from a younger one (-want +got):\n%s", diff)
 	}
@@ -397,7 +397,7 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 	if f.claims.free(attempt, beginning.Add(2*time.Minute)) || !f.claims.free(attempt, beginning.Add(2*time.Hour)) {
 		t.Error("who had its time may claim again at once, or never")
 	}
-	f.claims.set(attempt, map[string]bool{"a": true}, beginning.Add(time.Hour), false)
+	f.claims.set(attempt, map[string]bool{"a": true}, beginning.Add(2*time.Hour), beginning.Add(3*time.Hour), false)
 	if starving, preempting := f.claims.count(); starving != 0 || preempting != 1 {
 		t.Errorf("%d nodes are kept for the starving, %d for others", starving, preempting)
 	}

@@ -91,7 +91,7 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	for i := range plan.Members {
 		nodes[plan.Members[i].Node] = true
 	}
-	p.claims.set(attempt, nodes, p.clock.Now().Add(config.Seconds(p.args.ClaimSeconds)), false)
+	p.claims.set(attempt, nodes, now, now.Add(config.Seconds(p.args.ClaimSeconds)), false)
 	if len(victims) == 0 {
 		return leaving
 	}

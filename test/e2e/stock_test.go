@@ -39,6 +39,7 @@ func TestTasksRunWithKubernetesOwnScheduler(t *testing.T) {
 		}
 	}
 
+	s.killComponent("kube-scheduler") // which comes back
 	large := newTask("large", 3, "forever")
 	large.Spec.GPUAmount = "4"
 	s.create(large)

@@ -26,6 +26,10 @@ func TestALostGPUIsOnOfferAgainWhenItHasRecovered(t *testing.T) {
 	s.waitForHealth(broken, inventory.Unhealthy)
 	s.createGPUPod("too-large", gpus-2)
 	s.waitUntilItLacksGPUs("too-large", gpus-2)
+	s.createGPUPod("rest", gpus-3)
+	rest := s.devicesOf(s.waitForPod("rest"))[string(v1.ResourceGPU)]
+	s.haveNothingInCommon(rest, append(devices[string(v1.ResourceGPU)], s.inventoryOfNode().GPUs[broken].UUID))
+	s.deletePod("rest")
 
 	s.inject(broken, "Recovered")
 	s.waitForAllocatable(v1.ResourceGPU, gpus)

@@ -53,8 +53,8 @@ func removeLeftovers() error {
 
 func removeLeftover(dir string) error {
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it begins just now, or was kept
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil // it begins just now, or was kept, or is no directory at all
 	}
 	if err != nil {
 		return err

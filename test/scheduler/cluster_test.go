@@ -23,6 +23,9 @@ import (
 // programs is the folder with the programs under test. By default they are built.
 var programs = flag.String("bin", "", "the folder of the programs to test; empty builds those of the checkout")
 
+// keepDirs leaves the directories of the clusters, with all logs.
+var keepDirs = flag.Bool("keep", false, "keep the directories of the clusters")
+
 // workDir is where clusters are. TestMain sets it.
 var workDir string
 
@@ -36,8 +39,12 @@ func runTests(m *testing.M) int {
 	if err != nil {
 		return fail(err)
 	}
-	defer os.RemoveAll(dir)
 	workDir = dir
+	if *keepDirs {
+		fmt.Fprintln(os.Stderr, "the clusters are in", dir)
+	} else {
+		defer os.RemoveAll(dir)
+	}
 	if err := build(); err != nil {
 		return fail(err)
 	}

@@ -90,7 +90,7 @@ func (l *ledger) pod(event watch.EventType, pod *corev1.Pod, now time.Time) {
 		l.release(pod)
 		l.take(pod)
 	}
-	if name := pod.Labels[v1.LabelPodGroup]; name != "" {
+	if name := pod.Labels["gang"]; name != "" {
 		l.follow(name, event, before, pod, now)
 	}
 }

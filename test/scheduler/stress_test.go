@@ -43,7 +43,7 @@ func TestGangsUnderStress(t *testing.T) {
 	args := []string{"--pod-duration=1s"}
 	for _, model := range models {
 		args = append(args, fmt.Sprintf("--nodes=name=%s,model=%s,count=%d,gpus=%d,gpu-memory=80000Mi,nodes-per-leaf=%d",
-			model.name, model.name, max(1, *stressNodes*model.share/100), model.gpus, nodesPerLeaf))
+			model.name, model.name, model.count(*stressNodes), model.gpus, nodesPerLeaf))
 	}
 	config, err := schedulerConfig(arguments{"partialGangTimeoutSeconds": partialTimeout.Seconds(), "starvationSeconds": 10})
 	if err != nil {
@@ -55,7 +55,7 @@ func TestGangsUnderStress(t *testing.T) {
 	}
 	s := newSuiteIn(t, c)
 	random := rand.New(rand.NewPCG(*stressSeed, 0))
-	w := &workload{suite: s, jobs: randomJobs(random, *stressGangs), bare: map[string]*job{}}
+	w := &workload{suite: s, jobs: randomJobs(random, *stressGangs, *stressNodes), bare: map[string]*job{}}
 	m := s.newMonkey(rand.New(rand.NewPCG(*stressSeed, 1)), s.killAnyScheduler)
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -74,8 +74,8 @@ func TestGangsUnderStress(t *testing.T) {
 	calm()
 	rage.Wait()
 	t.Logf("what happened: %s", m)
+	defer w.checkWindows()
 	w.waitForTheEnd(begin)
-	w.checkWindows()
 	w.fillTheCluster()
 	cancel()
 	busy.Wait()
@@ -98,9 +98,9 @@ func (s *suite) killAnyScheduler() error {
 // there, says why, and holds nothing.
 func (w *workload) waitForTheEnd(begin time.Time) {
 	w.Helper()
-	w.within(time.Duration(len(w.jobs))*time.Second+2*time.Minute, "all gangs that can run have ended", func() (bool, string) {
+	w.within(time.Duration(len(w.jobs))*time.Second+time.Minute, "all gangs that can run have ended", func() (bool, string) {
 		left := w.unfinished()
-		return len(left) == 0, fmt.Sprintf("%d have not: %s", len(left), strings.Join(left[:min(len(left), 20)], "; "))
+		return len(left) == 0, fmt.Sprintf("%d have not: %s", len(left), strings.Join(left[:min(len(left), 20)], "\n"))
 	})
 	w.Logf("all that could run have ended after %v; %d Pods were bound", time.Since(begin).Round(time.Second), w.ledger.bound())
 	w.eventually("no GPU is held", func() (bool, string) {
@@ -179,22 +179,9 @@ func (w *workload) fillTheCluster() {
 	w.Helper()
 	begin := time.Now()
 	for _, model := range models {
-		nodes := countNodes(w, model.name)
+		nodes := model.count(*stressNodes)
 		w.createAtOnce(gang{name: "all-" + model.name, pods: nodes, min: nodes, gpus: model.gpus, model: model.name, duration: "1s", priority: high})
 		w.waitForEnd(nodes, "all-"+model.name)
 	}
 	w.Logf("gangs that take all GPUs of the cluster ran within %v", time.Since(begin).Round(time.Millisecond))
-}
-
-func countNodes(w *workload, model string) int {
-	return max(1, *stressNodes*share(model)/100)
-}
-
-func share(model string) int {
-	for _, m := range models {
-		if m.name == model {
-			return m.share
-		}
-	}
-	return 0
 }

@@ -6,6 +6,7 @@ package scheduler
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -67,6 +69,7 @@ func newSuiteIn(t *testing.T, c *testCluster) *suite {
 		s.ledger.check(t)
 		if t.Failed() {
 			s.showLog("gpu-scheduler")
+			s.dump()
 		}
 	})
 	return s
@@ -107,6 +110,27 @@ func (s *suite) showLog(component string) {
 	}
 	all := strings.Split(string(content), "\n")
 	s.Logf("the end of the log of %s:\n%s", component, strings.Join(all[max(0, len(all)-lines):], "\n"))
+}
+
+// dump writes what is in the cluster beside its logs, if these are kept.
+func (s *suite) dump() {
+	s.Helper()
+	if !*keepDirs {
+		return
+	}
+	ctx := context.WithoutCancel(s.Context())
+	pods, errPods := s.kube.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
+	nodes, errNodes := s.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	tasks, errTasks := s.tasks.FalldioV1().GPUTasks(s.namespace).List(ctx, metav1.ListOptions{})
+	events, errEvents := s.kube.CoreV1().Events(s.namespace).List(ctx, metav1.ListOptions{})
+	text, err := yaml.Marshal(map[string]any{"pods": pods, "nodes": nodes, "tasks": tasks, "events": events})
+	if err := errors.Join(errPods, errNodes, errTasks, errEvents, err); err != nil {
+		s.Logf("dumping what is in the cluster: %v", err)
+		return
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, "logs", s.namespace+".yaml"), text, 0o600); err != nil {
+		s.Log(err)
+	}
 }
 
 // logBuffer keeps what a process prints.

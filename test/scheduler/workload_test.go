@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -28,25 +30,30 @@ type job struct {
 	cancelled bool
 }
 
-// models are the GPU models of the stress test's nodes: one in so many is of it.
-var models = []struct {
+// model is a GPU model: so many percent of the stress test's nodes have it.
+type model struct {
 	name        string
 	share, gpus int
-}{{"h100", 60, 8}, {"a100", 20, 8}, {"l4", 20, 4}}
+}
+
+var models = []model{{"h100", 60, 8}, {"a100", 20, 8}, {"l4", 20, 4}}
+
+// count is how many of some nodes are of the model.
+func (m *model) count(nodes int) int { return max(2, nodes*m.share/100) }
 
 // nodesPerLeaf is how many nodes a leaf of the stress test has.
 const nodesPerLeaf = 8
 
 // randomJobs returns gangs of all kinds. Each is the i-th one whatever the others are.
-func randomJobs(random *rand.Rand, count int) []job {
+func randomJobs(random *rand.Rand, count, nodes int) []job {
 	jobs := make([]job, count)
 	for i := range jobs {
-		jobs[i] = randomJob(random, i)
+		jobs[i] = randomJob(random, i, nodes)
 	}
 	return jobs
 }
 
-func randomJob(random *rand.Rand, i int) job {
+func randomJob(random *rand.Rand, i, nodes int) job {
 	model := models[0]
 	if dice := random.IntN(100); dice >= 60 {
 		model = models[1+dice/80]
@@ -65,8 +72,12 @@ func randomJob(random *rand.Rand, i int) job {
 	default:
 		j.gpus = model.gpus
 	}
-	if j.gpus*j.pods > 128 {
-		j.gpus = 1 // not all of the cluster at once
+	// A half of a model's GPUs at most: nodes will be missing.
+	for max(j.gpus, 1)*j.pods > model.count(nodes)*model.gpus/2 {
+		j.pods /= 2
+	}
+	if j.pods > 1 {
+		j.min = j.pods
 	}
 	if j.pods > 3 && random.IntN(4) == 0 {
 		j.min = j.pods/2 + random.IntN(j.pods/2)
@@ -89,8 +100,8 @@ func (j *job) makeInfeasible(random *rand.Rand) {
 	case 1:
 		j.model = "no-such-model"
 	default:
-		j.level, j.required, j.gpus, j.min = "leaf", true, 4, 0
-		j.pods = 64 // more than any leaf will ever have
+		j.level, j.required, j.gpus = "leaf", true, 4
+		j.pods, j.min = 64, 64 // more than any leaf will ever have
 	}
 }
 
@@ -175,26 +186,54 @@ func (w *workload) keepAlive(ctx context.Context) {
 		for _, j := range jobs {
 			w.complete(ctx, j)
 		}
+		w.prod(ctx)
 	}
 }
+
+// prod touches Pods that should have started or ended a while ago: KWOK forgets those
+// whose node was away, and looks at them again when they change.
+func (w *workload) prod(ctx context.Context) {
+	const late = 3 * time.Second
+	for _, pod := range w.ledger.podsWith(isHolding) {
+		due := pod.CreationTimestamp.Add(20 * time.Second)
+		if at, err := time.Parse(time.RFC3339Nano, pod.Annotations[finishAnnotation]); err == nil {
+			due = at
+		}
+		if last, err := time.Parse(time.RFC3339Nano, pod.Annotations[proddedAnnotation]); err == nil && last.After(due) {
+			due = last
+		}
+		if time.Since(due) < late {
+			continue
+		}
+		patch := fmt.Sprintf(`{"metadata": {"uid": %q, "annotations": {%q: %q}}}`, pod.UID, proddedAnnotation, time.Now().Format(time.RFC3339Nano))
+		_, err := w.kube.CoreV1().Pods(w.namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+			w.Errorf("touching Pod %s: %v", pod.Name, err)
+		}
+	}
+}
+
+// Annotations of localcluster's simulation.
+const (
+	finishAnnotation  = "simulation.falldio.com/finish-at"
+	proddedAnnotation = "simulation.falldio.com/prodded-at"
+)
 
 // complete creates what is missing of a gang. Those that have succeeded do not come
 // back, and nobody needs to wait for them.
 func (w *workload) complete(ctx context.Context, j *job) {
+	known := w.ledger.record(j.name).ended
+	pods, ended := w.ledger.podsOf(j.name), len(known)
 	there := map[string]bool{}
-	ended := 0
-	for _, pod := range w.ledger.podsOf(j.name) {
+	for _, pod := range pods {
 		there[pod.Name] = true
-		if pod.Status.Phase == corev1.PodSucceeded {
-			ended++
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && ended > 0 && minimum(pod) > max(1, j.min-ended) {
+			w.replace(ctx, pod)
 		}
-	}
-	if len(there) == max(j.pods, 1) {
-		return
 	}
 	for index := range j.pods {
 		pod := w.podOf(j.gang, index)
-		if there[pod.Name] {
+		if there[pod.Name] || known[pod.Name] { // who has ended may be gone with its node
 			continue
 		}
 		if minimum, grouped := pod.Labels[v1.LabelMinAvailable]; grouped && ended > 0 {
@@ -209,6 +248,15 @@ func (w *workload) complete(ctx context.Context, j *job) {
 	}
 }
 
+// replace deletes a Pod that waits for others that have ended, so that it is created
+// anew.
+func (w *workload) replace(ctx context.Context, pod *corev1.Pod) {
+	err := w.kube.CoreV1().Pods(w.namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+		w.Errorf("deleting Pod %s: %v", pod.Name, err)
+	}
+}
+
 // unfinished returns the jobs that have not come to their end, and how far they are.
 func (w *workload) unfinished() []string {
 	var left []string
@@ -217,9 +265,11 @@ func (w *workload) unfinished() []string {
 		if j.infeasible || j.cancelled {
 			continue
 		}
-		pods := w.ledger.podsOf(j.name)
-		if ended := countPods(pods, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }); ended < j.pods {
-			left = append(left, fmt.Sprintf("%s (%d of %d ended, %d have nodes)", j.name, ended, j.pods, countPods(pods, isHolding)))
+		pods, ended := w.ledger.podsOf(j.name), len(w.ledger.record(j.name).ended)
+		if ended < j.pods {
+			waiting := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+			left = append(left, fmt.Sprintf("%s (bare: %v, %d Pods, %d of %d ended, %d have nodes; %s)",
+				j.name, j.bare, len(pods), ended, j.pods, countPods(pods, isHolding), describe(waiting[:min(len(waiting), 2)])))
 		}
 	}
 	return left

@@ -17,6 +17,9 @@ type Table struct {
 // Add adds a row.
 func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
+// Empty reports whether there is no row.
+func (t *Table) Empty() bool { return len(t.rows) == 0 }
+
 // String returns the table, its first column to the left, the others to the right.
 func (t *Table) String() string {
 	var b strings.Builder

@@ -17,7 +17,7 @@ func plotRates(path string, r results, kinds []kind) error {
 	p := plot.New()
 	p.Title.Text = "From GPUTasks to running Pods"
 	p.Y.Label.Text = "Pods per second"
-	p.Legend.Top = true
+	p.Legend.Top, p.Legend.Left = true, true
 	const width = 26
 	bars := []struct {
 		system string

@@ -34,7 +34,9 @@ func writeReport(folder string, r results, o *options) error {
 		{"Gangs, over all rounds.", gangsTable(r, o.kinds)},
 		{"Latency in s from when a GPUTask is to be created until all its Pods run, at half the floor's rate.", latencyTable(r, o.kinds)},
 	} {
-		fmt.Fprintf(&b, "%s\n\n%s\n", t.title, t.table)
+		if !t.table.Empty() {
+			fmt.Fprintf(&b, "%s\n\n%s\n", t.title, t.table)
+		}
 	}
 	return reportPart.ReplaceIn(filepath.Join(folder, document.Name), b.String())
 }
@@ -52,6 +54,6 @@ func conditions(r results, o *options) string {
 		others = append(others, othersCores(&r[i]))
 	}
 	return fmt.Sprintf("%d nodes with 8 GPUs, Pods with %s GPU, %s gangs × Pods (scale %g), %d rounds. "+
-		"Others used %.2f of the machine's cores (median; at most %.2f).\n",
+		"Others used %.2f of the machine's cores (median; at most %.2f). A dash: not measured, or others disturbed it.\n",
 		o.nodes, o.amount, strings.Join(sizes, ", "), o.scale, rounds, median(others), percentile(others, 100))
 }

@@ -78,12 +78,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		for _, name := range o.only {
 			for i := range schedulers {
 				scheduler := schedulers[(i+round)%len(schedulers)]
-				throughput, err := measure(ctx, o, workloadNamed(name), scheduler)
+				m, err := measure(ctx, o, workloadNamed(name), scheduler)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", name, scheduler, err)
 				}
-				found.add(name, scheduler, throughput)
-				fmt.Fprintf(out, "round %d, %s, %s: %.1f Pods/s\n", round, name, scheduler, throughput)
+				found.add(name, scheduler, m)
+				fmt.Fprintf(out, "round %d, %s, %s: %.1f Pods/s, %.1f s of CPU time\n", round, name, scheduler, m.throughput, m.cpu)
 			}
 		}
 	}

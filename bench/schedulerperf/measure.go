@@ -13,24 +13,31 @@ import (
 	"path/filepath"
 )
 
-// measure runs a workload with a scheduler, on an etcd of its own, and returns the
-// Pods scheduled per second.
-func measure(ctx context.Context, o *options, w *workload, scheduler string) (throughput float64, err error) {
+// measurement is what came out once.
+type measurement struct {
+	// throughput is Pods scheduled per second.
+	throughput float64
+	// cpu is the CPU time in seconds of the whole program, from start to end.
+	cpu float64
+}
+
+// measure runs a workload with a scheduler, on an etcd of its own.
+func measure(ctx context.Context, o *options, w *workload, scheduler string) (m measurement, err error) {
 	dir, err := os.MkdirTemp("", "bench-schedulerperf-")
 	if err != nil {
-		return 0, err
+		return m, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	config, err := writeConfig(o, w, scheduler, dir)
 	if err != nil {
-		return 0, err
+		return m, err
 	}
 	if err := provideEtcd(o.localcluster, dir); err != nil {
-		return 0, err
+		return m, err
 	}
 	program, err := filepath.Abs(o.program)
 	if err != nil {
-		return 0, err
+		return m, err
 	}
 	command := exec.CommandContext(ctx, program, "-test.run=^$", "-test.bench=.", "-test.benchtime=1ns", "-data-items-dir="+dir, "-v=0") //nolint:gosec // the user names it
 	command.Dir = dir
@@ -38,17 +45,19 @@ func measure(ctx context.Context, o *options, w *workload, scheduler string) (th
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
 	if err := command.Run(); err != nil {
-		return 0, fmt.Errorf("%w:\n%s", err, lastBytes(output.Bytes(), 8000))
+		return m, fmt.Errorf("%w:\n%s", err, lastBytes(output.Bytes(), 8000))
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*_benchmark_*.json"))
 	if err != nil || len(files) != 1 {
-		return 0, fmt.Errorf("there are %d files of results: %w\n%s", len(files), err, lastBytes(output.Bytes(), 8000))
+		return m, fmt.Errorf("there are %d files of results: %w\n%s", len(files), err, lastBytes(output.Bytes(), 8000))
 	}
 	text, err := os.ReadFile(files[0])
 	if err != nil {
-		return 0, err
+		return m, err
 	}
-	return parseThroughput(text)
+	m.throughput, err = parseThroughput(text)
+	m.cpu = (command.ProcessState.UserTime() + command.ProcessState.SystemTime()).Seconds()
+	return m, err
 }
 
 func lastBytes(text []byte, number int) []byte { return text[max(0, len(text)-number):] }

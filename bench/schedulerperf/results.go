@@ -33,27 +33,30 @@ func parseThroughput(text []byte) (float64, error) {
 	return 0, errors.New("there is no SchedulingThroughput")
 }
 
-// results are the Pods per second by workload and scheduler, in the order of the
-// rounds.
-type results map[string]map[string][]float64
+// results are measurements by workload and scheduler, in the order of the rounds.
+type results map[string]map[string][]measurement
 
-func (r results) add(workload, scheduler string, throughput float64) {
+func (r results) add(workload, scheduler string, m measurement) {
 	if r[workload] == nil {
-		r[workload] = map[string][]float64{}
+		r[workload] = map[string][]measurement{}
 	}
-	r[workload][scheduler] = append(r[workload][scheduler], throughput)
+	r[workload][scheduler] = append(r[workload][scheduler], m)
 }
 
 // table compares the schedulers round by round.
 func (r results) table(workloads []string) *document.Table {
-	table := &document.Table{Header: []string{"workload", "stock, Pods/s", "ours, Pods/s", "ours ÷ stock", "least", "most"}}
+	table := &document.Table{Header: []string{
+		"workload", "stock, Pods/s", "ours, Pods/s", "ours ÷ stock", "least", "most", "CPU time, stock ÷ ours",
+	}}
 	for _, name := range workloads {
-		var ratios []float64
-		for round, throughput := range r[name][ours] {
-			ratios = append(ratios, throughput/r[name][stock][round])
+		var theirs, its, ratios, cpu []float64
+		for round, m := range r[name][ours] {
+			other := r[name][stock][round]
+			theirs, its = append(theirs, other.throughput), append(its, m.throughput)
+			ratios, cpu = append(ratios, m.throughput/other.throughput), append(cpu, other.cpu/m.cpu)
 		}
-		table.Add(name, fmt.Sprintf("%.0f", middle(r[name][stock])), fmt.Sprintf("%.0f", middle(r[name][ours])),
-			document.Hundredths(middle(ratios)), document.Hundredths(slices.Min(ratios)), document.Hundredths(slices.Max(ratios)))
+		table.Add(name, fmt.Sprintf("%.0f", middle(theirs)), fmt.Sprintf("%.0f", middle(its)), document.Hundredths(middle(ratios)),
+			document.Hundredths(slices.Min(ratios)), document.Hundredths(slices.Max(ratios)), document.Hundredths(middle(cpu)))
 	}
 	return table
 }

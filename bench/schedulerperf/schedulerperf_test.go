@@ -77,10 +77,10 @@ func TestTheTableComparesRoundByRound(t *testing.T) {
 	t.Parallel()
 	r := results{}
 	for _, pair := range [][2]float64{{100, 90}, {200, 210}, {300, 300}} {
-		r.add("x", stock, pair[0])
-		r.add("x", ours, pair[1])
+		r.add("x", stock, measurement{throughput: pair[0], cpu: 3})
+		r.add("x", ours, measurement{throughput: pair[1], cpu: 4})
 	}
-	if got, want := r.table([]string{"x"}).String(), "| x | 200 | 210 | 1.00 | 0.90 | 1.05 |\n"; !strings.HasSuffix(got, want) {
+	if got, want := r.table([]string{"x"}).String(), "| x | 200 | 210 | 1.00 | 0.90 | 1.05 | 0.75 |\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

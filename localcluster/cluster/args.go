@@ -93,6 +93,9 @@ func apiServerArgs(l layout, p ports) []string {
 		"--endpoint-reconciler-type=none",
 		"--profiling=false",
 		"--delete-collection-workers=8",
+		// Whoever has more requests on their way opens another connection, and the
+		// handshakes cost more than the requests.
+		"--http2-max-streams-per-connection=1000",
 		"--max-requests-inflight=3000",
 		"--max-mutating-requests-inflight=1000",
 	}

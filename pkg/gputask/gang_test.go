@@ -143,7 +143,7 @@ func TestPodsOfAGangDoNotWaitForMembersThatHaveSucceeded(t *testing.T) {
 			})
 			left := task.pod(3, 0)
 			if tc.bound {
-				left.Pod.Spec.NodeName = "a"
+				left.Spec.NodeName = "a"
 			}
 			plan, err := Decide(Input{Task: task.GPUTask, Pods: []*corev1.Pod{left.Pod}, Now: now})
 			if err != nil {

@@ -25,10 +25,17 @@ const Name = config.DevicesPlugin
 
 const bytesPerMiB = 1 << 20
 
+// bindings is how many Bindings are on their way at a time. An API server takes 100
+// requests at a time on one connection; for more of them client-go opens others, and
+// the handshakes of a large gang cost more than its bindings.
+const bindings = 64
+
 // Plugin is GPUDevices of one profile.
 type Plugin struct {
 	shared *planner.Shared
 	handle fwk.Handle
+	// lanes has room for those that bind.
+	lanes chan struct{}
 }
 
 var (
@@ -47,7 +54,7 @@ func Factory(shared *planner.Shared) func(context.Context, runtime.Object, fwk.H
 			return nil, err
 		}
 		shared.SetPlacement(handle.ProfileName(), args.Placement)
-		return &Plugin{shared: shared, handle: handle}, nil
+		return &Plugin{shared: shared, handle: handle, lanes: make(chan struct{}, bindings)}, nil
 	}
 }
 
@@ -124,6 +131,12 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	if text != "" {
 		binding.Annotations = map[string]string{inventory.AssignmentAnnotation: text}
+	}
+	select {
+	case p.lanes <- struct{}{}:
+		defer func() { <-p.lanes }()
+	case <-ctx.Done():
+		return fwk.AsStatus(ctx.Err())
 	}
 	if err := p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
 		return fwk.AsStatus(err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -35,6 +36,8 @@ type monkey struct {
 	disturbed map[string]bool
 	done      map[string]int
 	mending   sync.WaitGroup
+	// revived is when KWOK was last started anew.
+	revived time.Time
 }
 
 func (s *suite) newMonkey(random *rand.Rand, kill func() error) *monkey {
@@ -59,7 +62,7 @@ func (m *monkey) rage(ctx context.Context, pauses time.Duration) {
 	nextKill := time.Now().Add(2 * time.Second)
 	for pause(ctx, time.Duration(m.random.Int64N(int64(2*pauses)))) {
 		if time.Now().After(nextKill) {
-			nextKill = time.Now().Add(time.Duration(3000+m.random.IntN(4000)) * time.Millisecond)
+			nextKill = time.Now().Add(time.Duration(2000+m.random.IntN(3000)) * time.Millisecond)
 			m.count("schedulers killed", m.kill())
 			continue
 		}
@@ -74,6 +77,9 @@ func (m *monkey) rage(ctx context.Context, pauses time.Duration) {
 		m.mending.Go(func() { m.mendAfter(ctx, node.Name, after, mend) })
 	}
 	m.mending.Wait()
+	for i := range m.nodes {
+		m.revive(context.WithoutCancel(ctx), m.nodes[i].Name)
+	}
 }
 
 func (m *monkey) mendAfter(ctx context.Context, node string, after time.Duration, mend func(context.Context) error) {
@@ -144,7 +150,12 @@ func (m *monkey) reregister(ctx context.Context, node *corev1.Node) (mend func(c
 	if err := m.kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{}); err != nil {
 		return nil, ignoreEnd(ctx, err)
 	}
-	return nil, m.createAgain(context.WithoutCancel(ctx), node)
+	m.mending.Go(func() {
+		if err := m.createAgain(context.WithoutCancel(ctx), node); err != nil {
+			m.Errorf("creating node %s again: %v", node.Name, err)
+		}
+	})
+	return nil, nil
 }
 
 func (m *monkey) createAgain(ctx context.Context, node *corev1.Node) error {
@@ -153,10 +164,42 @@ func (m *monkey) createAgain(ctx context.Context, node *corev1.Node) error {
 	again.Status.Conditions = nil
 	again.Spec.Taints = nil
 	_, err := m.kube.CoreV1().Nodes().Create(ctx, again, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil // its agent was faster
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
 	}
-	return err
+	m.revive(ctx, node.Name)
+	return nil
+}
+
+// revive waits until a node is ready. KWOK sometimes does not play a node that it
+// has seen before; a new KWOK does.
+func (m *monkey) revive(ctx context.Context, name string) {
+	const patience = 8 * time.Second
+	for asked := time.Now(); ; pause(ctx, 200*time.Millisecond) {
+		node, err := m.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err == nil && isReady(node) {
+			return
+		}
+		m.mu.Lock()
+		if since := time.Since(asked); since > patience && time.Since(m.revived) > patience {
+			if pid, err := m.kwokProcess(); err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
+				m.revived, asked = time.Now(), time.Now()
+				m.done["KWOKs killed"]++
+			}
+		}
+		m.mu.Unlock()
+	}
+}
+
+func isReady(node *corev1.Node) bool {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable {
+			return false
+		}
+	}
+	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+	})
 }
 
 func (m *monkey) moveToAnotherLeaf(ctx context.Context, node *corev1.Node) (mend func(context.Context) error, err error) {

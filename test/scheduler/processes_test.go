@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -158,6 +159,16 @@ func (s *suite) killScheduler() {
 
 // schedulerProcess finds the process of the cluster's own scheduler.
 func (c *testCluster) schedulerProcess() (int, error) {
+	return processWith("--config=" + filepath.Join(c.Dir, "scheduler.yaml"))
+}
+
+// kwokProcess finds what plays the cluster's kubelets.
+func (c *testCluster) kwokProcess() (int, error) {
+	return processWith("--config=" + filepath.Join(c.Dir, "kwok", "stages.yaml"))
+}
+
+// processWith finds the process that has an argument.
+func processWith(argument string) (int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return 0, err
@@ -171,9 +182,9 @@ func (c *testCluster) schedulerProcess() (int, error) {
 		if err != nil {
 			continue // it has ended
 		}
-		if strings.Contains(string(line), "--config="+filepath.Join(c.Dir, "scheduler.yaml")) {
+		if slices.Contains(strings.Split(string(line), "\x00"), argument) {
 			return pid, nil
 		}
 	}
-	return 0, errors.New("no scheduler runs")
+	return 0, fmt.Errorf("no process has the argument %s", argument)
 }

@@ -18,8 +18,8 @@ import (
 type record struct {
 	name string
 	min  int
-	// holding are the Pods that have a node, and ended the names of those that have
-	// succeeded.
+	// holding are the Pods that have a node and stay there, and ended the names of
+	// those that have succeeded.
 	holding map[types.UID]bool
 	ended   map[string]bool
 	// created is when its first Pod came, firstBind when the first one got a node,
@@ -67,7 +67,7 @@ func (l *ledger) follow(name string, event watch.EventType, before, pod *corev1.
 		r = &record{name: name, min: minimum(pod), created: now, holding: map[types.UID]bool{}, ended: map[string]bool{}}
 		l.gangs[name] = r
 	}
-	if event != watch.Deleted && isHolding(pod) {
+	if event != watch.Deleted && stays(pod) {
 		r.holding[pod.UID] = true
 	} else {
 		delete(r.holding, pod.UID)

@@ -63,7 +63,7 @@ func randomJob(random *rand.Rand, i, nodes int) job {
 	j.pods = 1 << random.IntN(7)
 	j.pods -= random.IntN(max(1, j.pods/2)) // 1 to 64, small ones as often as big ones
 	j.priority = []string{low, low, medium, medium, high}[random.IntN(5)]
-	j.duration = fmt.Sprintf("%dms", 500+random.IntN(4500))
+	j.duration = fmt.Sprintf("%dms", 1000+random.IntN(7000))
 	switch dice := random.IntN(10); {
 	case dice < 2:
 		j.percent = 10 * (1 + random.IntN(9))

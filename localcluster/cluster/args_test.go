@@ -128,6 +128,9 @@ func TestCredentialsAreWhereTheArgumentsSay(t *testing.T) {
 	args = append(args, schedulerArgs(l, testPorts)...)
 	args = append(args, gpuSchedulerArgs(l, testPorts)...)
 	args = append(args, gpuControllerArgs(l, testPorts, true, nil)...)
+	if err := os.WriteFile(l.schedulerConfig(), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	args = append(args, "--kubeconfig="+l.userKubeconfig(userKWOK), "--kubeconfig="+l.userKubeconfig(userAdmin))
 	checked := 0
 	for _, arg := range args {

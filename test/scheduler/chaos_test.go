@@ -29,7 +29,7 @@ type monkey struct {
 	random *rand.Rand
 	nodes  []corev1.Node
 	// kill ends a scheduler with SIGKILL.
-	kill func() error
+	kill func()
 
 	mu sync.Mutex
 	// disturbed are the nodes that are not mended yet, done counts what was done.
@@ -40,7 +40,7 @@ type monkey struct {
 	revived time.Time
 }
 
-func (s *suite) newMonkey(random *rand.Rand, kill func() error) *monkey {
+func (s *suite) newMonkey(random *rand.Rand, kill func()) *monkey {
 	s.Helper()
 	nodes, err := s.kube.CoreV1().Nodes().List(s.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -63,7 +63,7 @@ func (m *monkey) rage(ctx context.Context, pauses time.Duration) {
 	for pause(ctx, time.Duration(m.random.Int64N(int64(2*pauses)))) {
 		if time.Now().After(nextKill) {
 			nextKill = time.Now().Add(time.Duration(2000+m.random.IntN(3000)) * time.Millisecond)
-			m.count("schedulers killed", m.kill())
+			m.kill()
 			continue
 		}
 		node := m.pick()
@@ -257,10 +257,10 @@ func (m *monkey) taint(ctx context.Context, node *corev1.Node) (mend func(contex
 
 // ignoreEnd leaves out errors that come from the end of the time.
 func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // String says what was done.

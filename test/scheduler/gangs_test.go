@@ -23,6 +23,9 @@ const (
 	durationAnnotation = "simulation.falldio.com/duration"
 	// infeasibleLabel marks Pods that must never get a node.
 	infeasibleLabel = "test.falldio.com/infeasible"
+	// poolLabel names the pool of the scheduler that a Pod is for. The names of the
+	// pool's nodes have it between hyphens.
+	poolLabel = "test.falldio.com/pool"
 
 	gpuScheduler = "gpu-scheduler"
 	forever      = "forever"
@@ -194,7 +197,7 @@ func (s *suite) task(g gang) *v1.GPUTask {
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: g.name},
 		Spec: v1.GPUTaskSpec{
 			GPU: g.model, GPUAmount: strconv.Itoa(g.gpus), CPU: g.cpu, Priority: g.priority,
-			Replicas: ptr.To(int32(g.pods)), //nolint:gosec // small
+			Replicas: new(int32(g.pods)),
 			Template: &corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: g.podLabels(), Annotations: map[string]string{durationAnnotation: g.duration}},
 				Spec: corev1.PodSpec{
@@ -208,7 +211,7 @@ func (s *suite) task(g gang) *v1.GPUTask {
 		task.Spec.GPUAmount = fmt.Sprintf("0.%02d", g.percent)
 	}
 	if g.pods > 1 {
-		task.Spec.MinAvailable = ptr.To(int32(g.min)) //nolint:gosec // small
+		task.Spec.MinAvailable = new(int32(g.min))
 	}
 	if g.pool != "" {
 		task.Spec.NodePool = s.pool(g.pool)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -98,6 +99,9 @@ func (l *ledger) pod(event watch.EventType, pod *corev1.Pod, now time.Time) {
 func (l *ledger) take(pod *corev1.Pod) {
 	if pod.Labels[infeasibleLabel] != "" {
 		l.problem("Pod %s: is infeasible and got node %s", pod.Name, pod.Spec.NodeName)
+	}
+	if pool := pod.Labels[poolLabel]; pool != "" && !strings.Contains(pod.Spec.NodeName, "-"+pool+"-") {
+		l.problem("Pod %s: is of the scheduler of pool %s and got node %s", pod.Name, pool, pod.Spec.NodeName)
 	}
 	whole, percent := wanted(pod, v1.ResourceGPU), wanted(pod, v1.ResourceGPUPercent)
 	if whole == 0 && percent == 0 || l.byHand[pod.Name] {
@@ -197,6 +201,13 @@ func (l *ledger) podsWith(is func(*corev1.Pod) bool) []*corev1.Pod {
 	pods := slices.DeleteFunc(slices.Collect(maps.Values(l.pods)), func(pod *corev1.Pod) bool { return !is(pod) })
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return pods
+}
+
+// bound is how many Pods got a node so far.
+func (l *ledger) bound() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.binds
 }
 
 // heldCards is how many GPUs anybody holds any of.

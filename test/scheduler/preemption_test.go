@@ -4,12 +4,14 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -59,18 +61,32 @@ func TestNobodyIsPreemptedInVain(t *testing.T) {
 	// those of equal priority stay.
 	s.createPods(gang{name: "wants", pods: 2, gpus: 4, priority: medium, infeasible: true})
 	s.waitForRefusal("wants", "no Pods of a lower priority make room")
-	never := s.podOf(gang{name: "never", gpus: 2, priority: high, infeasible: true}, 0)
-	never.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
-	if _, err := s.kube.CoreV1().Pods(s.namespace).Create(t.Context(), never, metav1.CreateOptions{}); err == nil {
-		s.waitForRefusal("never", "does not preempt")
-	} else {
-		t.Logf("the API server wants the PriorityClass's own preemption policy: %v", err)
-	}
+	s.createPods(gang{name: "never", gpus: 2, priority: s.politePriority(), infeasible: true})
+	s.waitForRefusal("never", "it does not preempt others")
 	for uid, name := range before {
 		if s.uids()[uid] == "" {
 			t.Errorf("Pod %s was preempted", name)
 		}
 	}
+}
+
+// politePriority makes a PriorityClass that is high but preempts nobody. It goes with
+// the test.
+func (s *suite) politePriority() string {
+	s.Helper()
+	classes := s.kube.SchedulingV1().PriorityClasses()
+	class := &schedulingv1.PriorityClass{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Value: 1000, PreemptionPolicy: ptr.To(corev1.PreemptNever),
+	}
+	if _, err := classes.Create(s.Context(), class, metav1.CreateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		if err := classes.Delete(context.WithoutCancel(s.Context()), s.namespace, metav1.DeleteOptions{}); err != nil {
+			s.Errorf("deleting the PriorityClass: %v", err)
+		}
+	})
+	return s.namespace
 }
 
 // uids are the names of the Pods that hold something and stay.
@@ -91,7 +107,7 @@ func TestPreemptionHonoursDisruptionBudgets(t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "guard"},
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"gang": "guarded"}},
+			MaxUnavailable: new(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"gang": "guarded"}},
 		},
 	}
 	budgets := s.kube.PolicyV1().PodDisruptionBudgets(s.namespace)
@@ -136,7 +152,10 @@ func TestAGangPreemptsOneThatIsJustStarting(t *testing.T) {
 		s.createAtOnce(first)
 		s.createPods(second)
 		begin := time.Now()
-		s.waitForBound(2, second.name)
+		s.within(15*time.Second, "the gang of high priority has its nodes", func() (bool, string) {
+			pods := s.ledger.podsOf(second.name)
+			return countPods(pods, isHolding) == 2, describe(pods)
+		})
 		t.Logf("the one of high priority started after %v", time.Since(begin).Round(time.Millisecond))
 		s.deleteGang(first.name)
 		s.deleteGang(second.name)

@@ -139,24 +139,6 @@ func (p *process) kill() {
 	_ = p.command.Wait() // its exit status is the signal's
 }
 
-// killScheduler ends the cluster's own scheduler with SIGKILL and returns when
-// localcluster has started another one.
-func (s *suite) killScheduler() {
-	s.Helper()
-	pid, err := s.schedulerProcess()
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.ledger.killed(time.Now())
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		s.Fatal(err)
-	}
-	s.eventually("another scheduler has been started", func() (bool, string) {
-		next, err := s.schedulerProcess()
-		return err == nil && next != pid, fmt.Sprint(next, err)
-	})
-}
-
 // schedulerProcess finds the process of the cluster's own scheduler.
 func (c *testCluster) schedulerProcess() (int, error) {
 	return processWith("--config=" + filepath.Join(c.Dir, "scheduler.yaml"))

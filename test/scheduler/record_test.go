@@ -101,11 +101,16 @@ func (l *ledger) window(r *record, partial, lost bool, now time.Time) {
 		w.most = max(w.most, len(r.holding))
 		return
 	}
+	r.windows, r.partial = append(r.windows, l.closed(*w, now)), nil
+}
+
+// closed returns a window that ends now.
+func (l *ledger) closed(w window, now time.Time) window {
 	w.end = now
 	w.killed = slices.ContainsFunc(l.kills, func(kill time.Time) bool {
 		return kill.After(w.begin.Add(-killShadow)) && kill.Before(w.end)
 	})
-	r.windows, r.partial = append(r.windows, *w), nil
+	return w
 }
 
 // killShadow is how much later than the death of the scheduler its last binds may
@@ -119,6 +124,13 @@ func (l *ledger) killed(now time.Time) {
 	l.kills = append(l.kills, now)
 }
 
+// countKills is how often the scheduler was killed.
+func (l *ledger) countKills() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.kills)
+}
+
 // partial returns all windows so far, those that are open included.
 func (l *ledger) partial(now time.Time) []window {
 	l.mu.Lock()
@@ -127,9 +139,7 @@ func (l *ledger) partial(now time.Time) []window {
 	for _, r := range l.gangs {
 		all = append(all, r.windows...)
 		if r.partial != nil {
-			open := *r.partial
-			open.end = now
-			all = append(all, open)
+			all = append(all, l.closed(*r.partial, now))
 		}
 	}
 	slices.SortFunc(all, func(a, b window) int { return b.end.Compare(a.end) })

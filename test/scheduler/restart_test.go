@@ -75,7 +75,15 @@ func TestKillingTheSchedulerChangesNothingThatRuns(t *testing.T) {
 	s.waitForRefusal("waits", "")
 	before := s.uids()
 	for i := range 3 {
+		pid, err := s.schedulerProcess()
+		if err != nil {
+			t.Fatal(err)
+		}
 		s.killScheduler()
+		s.eventually("localcluster has started another scheduler", func() (bool, string) {
+			next, err := s.schedulerProcess()
+			return err == nil && next != pid, fmt.Sprint(next, err)
+		})
 		fill := gang{name: fmt.Sprintf("fill-%d", i), pods: 4}
 		s.createPods(fill)
 		s.waitForBound(4, fill.name)

@@ -5,11 +5,11 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,17 +22,8 @@ var (
 	stressSeed  = flag.Uint64("stress.seed", 1, "what they are, and what happens to them")
 )
 
-const (
-	// partialTimeout is partialGangTimeoutSeconds in the stress test.
-	partialTimeout = 10 * time.Second
-	// bindLimit is how long the binds of one gang may take, at most 64, on a machine
-	// that does many other things at once.
-	bindLimit = 15 * time.Second
-	// recoverLimit is how long a gang may take to be whole again or gone after the
-	// scheduler was killed or it has lost Pods: the scheduler has to come back (5 s at
-	// most), the gang may have to wait for room and be evicted in the end.
-	recoverLimit = 2*partialTimeout + 2*bindLimit
-)
+// partialTimeout is partialGangTimeoutSeconds in the stress tests.
+const partialTimeout = 10 * time.Second
 
 // TestGangsUnderStress runs random gangs while nodes come and go and the scheduler
 // is killed again and again. The ledger sees to it that no GPU is given twice and
@@ -40,40 +31,50 @@ const (
 // its end, none may run in part for longer than its binds take or its loss explains,
 // and in the end every GPU must be free.
 func TestGangsUnderStress(t *testing.T) {
-	args := []string{"--pod-duration=1s"}
-	for _, model := range models {
-		args = append(args, fmt.Sprintf("--nodes=name=%s,model=%s,count=%d,gpus=%d,gpu-memory=80000Mi,nodes-per-leaf=%d",
-			model.name, model.name, model.count(*stressNodes), model.gpus, nodesPerLeaf))
-	}
-	config, err := schedulerConfig(arguments{"partialGangTimeoutSeconds": partialTimeout.Seconds(), "starvationSeconds": 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := startCluster("stress", append(args, "--scheduler-config="+writeConfig(t, config))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSuiteIn(t, c)
+	stress(t, "stress", *stressGangs, *stressNodes)
+}
+
+// TestTwoSchedulersUnderStress has two pools with a scheduler each. Either is killed.
+func TestTwoSchedulersUnderStress(t *testing.T) {
+	stress(t, "stress-pools", *stressGangs/2, *stressNodes/2, "a", "b")
+}
+
+// stress runs gangs on nodes, by one scheduler or by one for each pool.
+func stress(t *testing.T, name string, gangs, nodes int, pools ...string) {
+	t.Helper()
+	change := arguments{"partialGangTimeoutSeconds": partialTimeout.Seconds(), "starvationSeconds": 10}
+	s := newSuiteIn(t, startStressCluster(t, name, nodes, change, pools))
 	random := rand.New(rand.NewPCG(*stressSeed, 0))
-	w := &workload{suite: s, jobs: randomJobs(random, *stressGangs, *stressNodes), bare: map[string]*job{}}
-	m := s.newMonkey(rand.New(rand.NewPCG(*stressSeed, 1)), s.killAnyScheduler)
+	w := &workload{suite: s, perPool: nodes / max(1, len(pools)), pools: pools, bare: map[string]*job{}}
+	w.jobs = randomJobs(random, gangs, w.perPool)
+	for i := range w.jobs {
+		w.assign(&w.jobs[i].gang, i)
+	}
+	m := s.newMonkey(rand.New(rand.NewPCG(*stressSeed, 1)), s.killScheduler)
+	if len(pools) > 1 {
+		m.kill = s.runSecondScheduler(pools[1], change)
+	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	raging, calm := context.WithCancel(ctx)
-	var busy sync.WaitGroup
+	defer calm()
+	var busy, rage sync.WaitGroup
 	busy.Go(func() { w.keepAlive(ctx) })
-	var rage sync.WaitGroup
 	rage.Go(func() { m.rage(raging, 20*time.Second/time.Duration(len(m.nodes))) })
 	begin := time.Now()
-	if err := w.submit(ctx, random, time.Duration(*stressGangs)*150*time.Millisecond); err != nil {
+	if err := w.submit(ctx, random, max(15*time.Second, time.Duration(gangs)*150*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	w.cancels.Wait()
 	t.Logf("%d gangs came within %v", len(w.jobs), time.Since(begin).Round(time.Second))
 	calm()
 	rage.Wait()
-	t.Logf("what happened: %s", m)
+	kills := s.ledger.countKills()
+	t.Logf("what happened: the scheduler was killed %d times, %s", kills, m)
+	if kills < 2 {
+		t.Errorf("the scheduler was killed only %d times: this proves nothing", kills)
+	}
 	defer w.checkWindows()
 	w.waitForTheEnd(begin)
 	w.fillTheCluster()
@@ -81,107 +82,81 @@ func TestGangsUnderStress(t *testing.T) {
 	busy.Wait()
 }
 
-// killAnyScheduler kills the cluster's scheduler if it runs just now.
-func (s *suite) killAnyScheduler() error {
+// startStressCluster starts a cluster of all models, and of each in every pool. Its
+// scheduler is that of the first pool.
+func startStressCluster(t *testing.T, name string, nodes int, change arguments, pools []string) *testCluster {
+	t.Helper()
+	config, err := schedulerConfig(change.in(pools[:min(1, len(pools))]...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--scheduler-config=" + writeConfig(t, config)}
+	for _, model := range models {
+		group := fmt.Sprintf("model=%s,gpus=%d,gpu-memory=80000Mi,nodes-per-leaf=%d", model.name, model.gpus, nodesPerLeaf)
+		if len(pools) == 0 {
+			args = append(args, fmt.Sprintf("--nodes=name=%s,count=%d,%s", model.name, model.count(nodes), group))
+		}
+		for _, pool := range pools {
+			args = append(args, fmt.Sprintf("--nodes=name=%s-%s,pool=%s,count=%d,%s", model.name, pool, pool, model.count(nodes/len(pools)), group))
+		}
+	}
+	c, err := startCluster(name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// in adds node pools, if there are any.
+func (a arguments) in(pools ...string) arguments {
+	more := maps.Clone(a)
+	if len(pools) > 0 {
+		more["nodePools"] = pools
+	}
+	return more
+}
+
+// assign tells a gang of a test with several pools which scheduler is its own.
+func (w *workload) assign(g *gang, i int) {
+	if len(w.pools) == 0 {
+		return
+	}
+	pool := w.pools[i%len(w.pools)]
+	g.labels = map[string]string{poolLabel: pool}
+	if pool != w.pools[0] {
+		g.scheduler = secondScheduler
+	}
+}
+
+// secondScheduler is the name of the scheduler of the second pool.
+const secondScheduler = "gpu-scheduler-second"
+
+// runSecondScheduler starts the scheduler of the second pool and returns what kills
+// it or that of the cluster, in turn.
+func (s *suite) runSecondScheduler(pool string, change arguments) (kill func()) {
+	s.Helper()
+	running := s.startScheduler(secondScheduler, change.in(pool))
+	turn := 0
+	return func() {
+		if turn++; turn%2 == 0 {
+			s.killScheduler()
+			return
+		}
+		running.kill()
+		running = s.startScheduler(secondScheduler, change.in(pool))
+	}
+}
+
+// killScheduler ends the cluster's own scheduler with SIGKILL, if it runs just now;
+// localcluster starts another one.
+func (s *suite) killScheduler() {
+	s.Helper()
 	pid, err := s.schedulerProcess()
 	if err != nil {
-		return nil //nolint:nilerr // it is about to be started
+		return // it is about to be started
 	}
 	s.ledger.killed(time.Now())
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH { //nolint:errorlint // a number
-		return err
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		s.Errorf("killing the scheduler: %v", err)
 	}
-	return nil
-}
-
-// waitForTheEnd waits until all gangs that can run have ended. What can't is still
-// there, says why, and holds nothing.
-func (w *workload) waitForTheEnd(begin time.Time) {
-	w.Helper()
-	w.within(time.Duration(len(w.jobs))*time.Second+time.Minute, "all gangs that can run have ended", func() (bool, string) {
-		left := w.unfinished()
-		return len(left) == 0, fmt.Sprintf("%d have not: %s", len(left), strings.Join(left[:min(len(left), 20)], "\n"))
-	})
-	w.Logf("all that could run have ended after %v; %d Pods were bound", time.Since(begin).Round(time.Second), w.ledger.bound())
-	w.eventually("no GPU is held", func() (bool, string) {
-		return w.ledger.heldCards() == 0, fmt.Sprintf("%d are: %s", w.ledger.heldCards(), describe(w.ledger.podsWith(isHolding)))
-	})
-	infeasible := 0
-	for i := range w.jobs {
-		j := &w.jobs[i]
-		if !j.infeasible || j.cancelled {
-			continue
-		}
-		infeasible++
-		message := w.waitForRefusal(j.name, "")
-		if !j.bare {
-			w.eventually("GPUTask "+j.name+" says why it waits", func() (bool, string) {
-				told := w.getTask(j.name).Status.Message
-				return strings.Contains(told, "GPU"), fmt.Sprintf("%q, its Pod %q", told, message)
-			})
-		}
-	}
-	w.Logf("%d infeasible gangs say why they wait", infeasible)
-}
-
-// bound is how many Pods got a node so far.
-func (l *ledger) bound() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.binds
-}
-
-// checkWindows checks for how long gangs ran in part, and reports how long they
-// waited.
-func (w *workload) checkWindows() {
-	w.Helper()
-	longest := map[string]window{}
-	all := w.ledger.partial(time.Now())
-	for _, one := range all {
-		kind, limit := "starting undisturbed", bindLimit
-		if one.killed || one.lost || !one.growing {
-			kind, limit = "disturbed", recoverLimit
-		}
-		if one.length() > limit {
-			w.Errorf("%s, more than %v", &one, limit)
-		}
-		if known, found := longest[kind]; !found || one.length() > known.length() {
-			longest[kind] = one
-		}
-	}
-	for kind, one := range longest {
-		w.Logf("of %d partial windows the longest %s: %s", len(all), kind, &one)
-	}
-	var waits, binds []time.Duration
-	for i := range w.jobs {
-		if r := w.ledger.record(w.jobs[i].name); !r.whole.IsZero() {
-			waits, binds = append(waits, r.whole.Sub(r.created)), append(binds, r.whole.Sub(r.firstBind))
-		}
-	}
-	w.Logf("from its first Pod until a gang had its nodes: %s", quantiles(waits))
-	w.Logf("from its first bind until a gang had its nodes: %s", quantiles(binds))
-}
-
-func quantiles(list []time.Duration) string {
-	if len(list) == 0 {
-		return "none"
-	}
-	slices.Sort(list)
-	at := func(share float64) time.Duration {
-		return list[int(share*float64(len(list)-1))].Round(time.Millisecond)
-	}
-	return fmt.Sprintf("median %v, 95 %% %v, at most %v (%d gangs)", at(0.5), at(0.95), at(1), len(list))
-}
-
-// fillTheCluster starts a gang on each model that takes every GPU there is: nothing
-// may have been forgotten as in use.
-func (w *workload) fillTheCluster() {
-	w.Helper()
-	begin := time.Now()
-	for _, model := range models {
-		nodes := model.count(*stressNodes)
-		w.createAtOnce(gang{name: "all-" + model.name, pods: nodes, min: nodes, gpus: model.gpus, model: model.name, duration: "1s", priority: high})
-		w.waitForEnd(nodes, "all-"+model.name)
-	}
-	w.Logf("gangs that take all GPUs of the cluster ran within %v", time.Since(begin).Round(time.Millisecond))
 }

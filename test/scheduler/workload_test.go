@@ -44,7 +44,7 @@ func (m *model) count(nodes int) int { return max(2, nodes*m.share/100) }
 // nodesPerLeaf is how many nodes a leaf of the stress test has.
 const nodesPerLeaf = 8
 
-// randomJobs returns gangs of all kinds. Each is the i-th one whatever the others are.
+// randomJobs returns gangs of all kinds for so many nodes.
 func randomJobs(random *rand.Rand, count, nodes int) []job {
 	jobs := make([]job, count)
 	for i := range jobs {
@@ -141,6 +141,10 @@ type workload struct {
 	*suite
 	jobs    []job
 	cancels sync.WaitGroup
+	// pools are those that have a scheduler of their own, perPool is how many nodes
+	// each has; without pools it is all.
+	pools   []string
+	perPool int
 
 	mu sync.Mutex
 	// bare are the gangs of plain Pods that are to be kept alive.

@@ -36,8 +36,6 @@ type monkey struct {
 	disturbed map[string]bool
 	done      map[string]int
 	mending   sync.WaitGroup
-	// revived is when KWOK was last started anew.
-	revived time.Time
 }
 
 func (s *suite) newMonkey(random *rand.Rand, kill func()) *monkey {
@@ -77,9 +75,6 @@ func (m *monkey) rage(ctx context.Context, pauses time.Duration) {
 		m.mending.Go(func() { m.mendAfter(ctx, node.Name, after, mend) })
 	}
 	m.mending.Wait()
-	for i := range m.nodes {
-		m.revive(context.WithoutCancel(ctx), m.nodes[i].Name)
-	}
 }
 
 func (m *monkey) mendAfter(ctx context.Context, node string, after time.Duration, mend func(context.Context) error) {
@@ -150,12 +145,7 @@ func (m *monkey) reregister(ctx context.Context, node *corev1.Node) (mend func(c
 	if err := m.kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{}); err != nil {
 		return nil, ignoreEnd(ctx, err)
 	}
-	m.mending.Go(func() {
-		if err := m.createAgain(context.WithoutCancel(ctx), node); err != nil {
-			m.Errorf("creating node %s again: %v", node.Name, err)
-		}
-	})
-	return nil, nil
+	return nil, m.createAgain(context.WithoutCancel(ctx), node)
 }
 
 func (m *monkey) createAgain(ctx context.Context, node *corev1.Node) error {
@@ -164,31 +154,65 @@ func (m *monkey) createAgain(ctx context.Context, node *corev1.Node) error {
 	again.Status.Conditions = nil
 	again.Spec.Taints = nil
 	_, err := m.kube.CoreV1().Nodes().Create(ctx, again, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
+	if apierrors.IsAlreadyExists(err) {
+		return nil
 	}
-	m.revive(ctx, node.Name)
-	return nil
+	return err
 }
 
-// revive waits until a node is ready. KWOK sometimes does not play a node that it
-// has seen before; a new KWOK does.
-func (m *monkey) revive(ctx context.Context, name string) {
+// guard looks after the simulation until ctx ends: KWOK sometimes no longer plays a
+// node that it has seen before. A new KWOK does.
+func (m *monkey) guard(ctx context.Context) {
 	const patience = 8 * time.Second
-	for asked := time.Now(); ; pause(ctx, 200*time.Millisecond) {
-		node, err := m.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err == nil && isReady(node) {
-			return
-		}
-		m.mu.Lock()
-		if since := time.Since(asked); since > patience && time.Since(m.revived) > patience {
+	since := map[string]time.Time{}
+	for pause(ctx, 500*time.Millisecond) {
+		for name, ready := range m.readiness(ctx) {
+			if _, known := since[name]; ready || !known {
+				since[name] = time.Now()
+			}
+			if ready || time.Since(since[name]) < patience {
+				continue
+			}
 			if pid, err := m.kwokProcess(); err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
-				m.revived, asked = time.Now(), time.Now()
-				m.done["KWOKs killed"]++
+				m.count("KWOKs killed", nil)
+				clear(since)
+				break
 			}
 		}
-		m.mu.Unlock()
 	}
+}
+
+// readiness tells of each node that should be ready whether it is.
+func (m *monkey) readiness(ctx context.Context) map[string]bool {
+	list, err := m.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil
+	}
+	ready := map[string]bool{}
+	for i := range list.Items {
+		ready[list.Items[i].Name] = isReady(&list.Items[i])
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range m.disturbed {
+		delete(ready, name)
+	}
+	return ready
+}
+
+// waitUntilMended waits until all nodes are as they were.
+func (m *monkey) waitUntilMended() {
+	m.Helper()
+	m.eventually("all nodes are ready", func() (bool, string) {
+		all := m.readiness(m.Context())
+		var missing []string
+		for i := range m.nodes {
+			if !all[m.nodes[i].Name] {
+				missing = append(missing, m.nodes[i].Name)
+			}
+		}
+		return len(missing) == 0, fmt.Sprintf("%v are not", missing)
+	})
 }
 
 func isReady(node *corev1.Node) bool {

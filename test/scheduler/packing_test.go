@@ -129,23 +129,20 @@ func TestTwoProfilesOfOneSchedulerPackAndSpread(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	s.addNodes(machines(4, machine{name: "n", gpus: 8, cpu: "64"})...)
-	for i := range 4 {
-		spread := gang{name: fmt.Sprintf("spread-%d", i), scheduler: gpuScheduler + "-spreading", labels: map[string]string{"kind": "spread"}}
-		pack := gang{name: fmt.Sprintf("pack-%d", i), gpus: 2, labels: map[string]string{"kind": "pack"}}
-		s.createPods(spread)
-		s.waitForBound(1, spread.name)
-		s.createTasks(pack)
+	nodes := map[string]map[string]bool{"pack": {}, "spread": {}}
+	place := func(kind string, g gang) {
+		s.createPods(g)
+		s.waitForBound(1, g.name)
+		nodes[kind][s.nodesOf(g.name)[0]] = true
 	}
-	nodes := map[string]map[string]bool{"spread": {}, "pack": {}}
-	s.eventually("all have nodes", func() (bool, string) {
-		pods := s.ledger.podsWith(isHolding)
-		for _, pod := range pods {
-			nodes[pod.Labels["kind"]][pod.Spec.NodeName] = true
-		}
-		return len(pods) == 8, describe(pods)
-	})
-	if len(nodes["spread"]) != 4 || len(nodes["pack"]) > 2 {
-		t.Errorf("4 single GPUs are spread over %d nodes, want 4; 4 pairs are packed onto %d nodes, want 1 or 2", len(nodes["spread"]), len(nodes["pack"]))
+	for i := range 4 {
+		place("pack", gang{name: fmt.Sprintf("pack-%d", i), gpus: 2})
+	}
+	for i := range 3 {
+		place("spread", gang{name: fmt.Sprintf("spread-%d", i), scheduler: gpuScheduler + "-spreading"})
+	}
+	if len(nodes["pack"]) != 1 || len(nodes["spread"]) != 3 {
+		t.Errorf("4 pairs of GPUs are packed onto the nodes %v, want 1; 3 single ones are spread over %v, want 3", nodes["pack"], nodes["spread"])
 	}
 	// A gang of a spreading profile is a gang all the same.
 	s.createPods(gang{name: "gang", pods: 40, scheduler: gpuScheduler + "-spreading"})

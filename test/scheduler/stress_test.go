@@ -61,6 +61,7 @@ func stress(t *testing.T, name string, gangs, nodes int, pools ...string) {
 	defer calm()
 	var busy, rage sync.WaitGroup
 	busy.Go(func() { w.keepAlive(ctx) })
+	busy.Go(func() { m.guard(ctx) })
 	rage.Go(func() { m.rage(raging, 20*time.Second/time.Duration(len(m.nodes))) })
 	begin := time.Now()
 	if err := w.submit(ctx, random, max(15*time.Second, time.Duration(gangs)*150*time.Millisecond)); err != nil {
@@ -77,6 +78,7 @@ func stress(t *testing.T, name string, gangs, nodes int, pools ...string) {
 	}
 	defer w.checkWindows()
 	w.waitForTheEnd(begin)
+	m.waitUntilMended()
 	w.fillTheCluster()
 	cancel()
 	busy.Wait()

@@ -72,10 +72,17 @@ func (w *workload) checkWindows() {
 		w.Logf("of %d partial windows the longest %s: %s", len(all), kind, &one)
 	}
 	var waits, binds []time.Duration
+	var last *job
 	for i := range w.jobs {
 		if r := w.ledger.record(w.jobs[i].name); !r.whole.IsZero() {
 			waits, binds = append(waits, r.whole.Sub(r.created)), append(binds, r.whole.Sub(r.firstBind))
+			if waits[len(waits)-1] == slices.Max(waits) {
+				last = &w.jobs[i]
+			}
 		}
+	}
+	if last != nil {
+		w.Logf("the one that waited the longest: %+v", last.gang)
 	}
 	w.Logf("from its first Pod until a gang had its nodes: %s", quantiles(waits))
 	w.Logf("from its first bind until a gang had its nodes: %s", quantiles(binds))

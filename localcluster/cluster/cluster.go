@@ -215,13 +215,7 @@ func (c *cluster) startNodeAgent(ctx context.Context) error {
 	if err := pki.WriteFile(c.layout.agents(), nodes); err != nil {
 		return err
 	}
-	err = c.supervise(ctx, process.Spec{
-		Name:    names.NodeAgent,
-		Path:    c.options.NodeAgent,
-		Args:    nodeAgentArgs(c.layout, c.ports),
-		LogPath: c.layout.log(names.NodeAgent),
-	})
-	if err != nil {
+	if err := c.program(ctx, names.NodeAgent, c.options.NodeAgent, nodeAgentArgs(c.layout, c.ports)); err != nil {
 		return err
 	}
 	return c.waitUntilHealthy(ctx, names.NodeAgent, http.DefaultClient, "http://"+address(c.ports.nodeAgent)+"/readyz")
@@ -240,13 +234,7 @@ func (c *cluster) startGPUScheduler(ctx context.Context) error {
 	if err := pki.WriteFile(c.layout.schedulerConfig(), config); err != nil {
 		return err
 	}
-	err = c.supervise(ctx, process.Spec{
-		Name:    names.GPUScheduler,
-		Path:    c.options.Scheduler,
-		Args:    gpuSchedulerArgs(c.layout, c.ports),
-		LogPath: c.layout.log(names.GPUScheduler),
-	})
-	if err != nil {
+	if err := c.program(ctx, names.GPUScheduler, c.options.Scheduler, gpuSchedulerArgs(c.layout, c.ports)); err != nil {
 		return err
 	}
 	return c.waitUntilHealthy(ctx, names.GPUScheduler, c.https, "https://"+address(c.ports.scheduler)+"/readyz")
@@ -256,13 +244,8 @@ func (c *cluster) startGPUController(ctx context.Context) error {
 	if c.options.Controller == "" {
 		return nil
 	}
-	err := c.supervise(ctx, process.Spec{
-		Name:    names.GPUController,
-		Path:    c.options.Controller,
-		Args:    gpuControllerArgs(c.layout, c.ports, c.options.Scheduler != "", c.options.ControllerArgs),
-		LogPath: c.layout.log(names.GPUController),
-	})
-	if err != nil {
+	args := gpuControllerArgs(c.layout, c.ports, c.options.Scheduler != "", c.options.ControllerArgs)
+	if err := c.program(ctx, names.GPUController, c.options.Controller, args); err != nil {
 		return err
 	}
 	return c.waitUntilHealthy(ctx, names.GPUController, http.DefaultClient, "http://"+address(c.ports.gpuController)+"/readyz")
@@ -279,6 +262,11 @@ func (c *cluster) announce() error {
 		return err
 	}
 	return pki.WriteKubeconfig(c.layout.kubeconfig(), config)
+}
+
+// program starts one of the project's own programs.
+func (c *cluster) program(ctx context.Context, name, path string, args []string) error {
+	return c.supervise(ctx, process.Spec{Name: name, Path: path, Args: args, LogPath: c.layout.log(name)})
 }
 
 func (c *cluster) component(ctx context.Context, name string, args []string) error {

@@ -114,7 +114,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	case cycle.Wrong != "" || cycle.Order != nil:
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
-	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+p.planner.Preempt(ctx, pod))
+	if outcome := p.planner.Preempt(ctx, pod); outcome != "" {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+outcome)
+	}
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
 // Reserve implements fwk.ReservePlugin. A Pod whose node was scored takes its seat.

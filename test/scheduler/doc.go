@@ -9,5 +9,5 @@
 // Most tests share a cluster, in which each has nodes of a GPU model of its own. The
 // stress tests have clusters of their own; TestGangsUnderStress is heavier with
 //
-//	go test ./test/scheduler -run Stress -stress.gangs=300 -stress.nodes=200
+//	go test ./test/scheduler -run Stress -args -stress.gangs=300 -stress.nodes=200
 package scheduler

@@ -101,6 +101,3 @@ func quantity(list corev1.ResourceList, name corev1.ResourceName) int64 {
 	amount := list[name]
 	return amount.Value()
 }
-
-// PoolLabel is the label of nodes that names their pool.
-const PoolLabel = v1.LabelNodePool

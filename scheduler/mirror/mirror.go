@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -99,7 +100,7 @@ func (m *Mirror) With(do func(*placement.Cluster)) {
 
 // Owns is true if a node's pool is one of the scheduler's.
 func (m *Mirror) Owns(object *corev1.Node) bool {
-	return len(m.pools) == 0 || m.pools[object.Labels[snapshot.PoolLabel]]
+	return len(m.pools) == 0 || m.pools[object.Labels[v1.LabelNodePool]]
 }
 
 // Learn tells the packing policy of a request, once for each Pod.

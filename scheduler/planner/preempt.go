@@ -28,8 +28,8 @@ const nobodyLeaves = "no Pods of a lower priority make room"
 // leaving is what is said while victims are on their way out.
 const leaving = "Pods are leaving that make room"
 
-// leaves is the priority of victims that leave anyway: they cost nothing.
-const leaves = math.MinInt32
+// costless is the priority of victims that leave anyway.
+const costless = math.MinInt32
 
 // preemptions are the groups whose victims are being deleted.
 type preemptions struct {
@@ -122,16 +122,21 @@ func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev
 					arriving = arriving || schedulingv1.PodPriority(holder.Pod) < attempt.Priority
 					return 0, false
 				}
-				if holder.Pod.DeletionTimestamp != nil || p.registry.Doomed(types.UID(pod.Name)) {
-					return leaves, true
+				if p.leaves(holders, pod.Name) {
+					return costless, true
 				}
 				priority := schedulingv1.PodPriority(holder.Pod)
 				return priority, priority < attempt.Priority
 			},
-			Group: func(pod *placement.Pod) string { return p.registry.GangOf(types.UID(pod.Name)) },
+			Group: func(pod *placement.Pod) string {
+				if p.leaves(holders, pod.Name) {
+					return "" // it does not take the others of its gang with it
+				}
+				return p.registry.GangOf(types.UID(pod.Name))
+			},
 			Spare: p.registry.Spare,
 			Budgets: func(pod *placement.Pod) []string {
-				if p.registry.Doomed(types.UID(pod.Name)) {
+				if p.leaves(holders, pod.Name) {
 					return nil
 				}
 				return budgets.of(holders, pod.Name)
@@ -145,8 +150,7 @@ func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev
 			}
 			plan = preemption.Plan
 			for _, name := range preemption.Victims {
-				holder, known := holders(name)
-				if known && holder.Pod.DeletionTimestamp == nil && !p.registry.Doomed(types.UID(name)) {
+				if holder, known := holders(name); known && !p.leaves(holders, name) {
 					victims = append(victims, holder.Pod)
 				}
 			}
@@ -154,6 +158,12 @@ func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev
 		})
 	})
 	return victims, plan, arriving
+}
+
+// leaves is true for a Pod that is on its way out, or is about to be.
+func (p *Planner) leaves(holders func(string) (mirror.Holder, bool), name string) bool {
+	holder, known := holders(name)
+	return known && holder.Pod.DeletionTimestamp != nil || p.registry.Doomed(types.UID(name))
 }
 
 func podUIDs(pods []*corev1.Pod) []types.UID {

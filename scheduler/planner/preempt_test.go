@@ -118,6 +118,13 @@ func TestWhoHasToLeaveForAGang(t *testing.T) {
 			running: []*corev1.Pod{at(pod("x", 3, high, leavingNow), "a", 0, 1, 2), at(pod("y", 1, low), "b", 0)},
 			waiting: two, fits: true,
 		},
+		"nobody of a gang whose spare Pods leave already": {
+			running: []*corev1.Pod{
+				at(pod("g-0", 1, in("g", 2, 0), low, leavingNow), "a", 0), at(pod("g-1", 1, in("g", 2, 1), low), "a", 1),
+				at(pod("g-2", 1, in("g", 2, 2), low), "a", 2), at(pod("g-3", 1, in("g", 2, 3), low, leavingNow), "b", 0),
+			},
+			waiting: two, fits: true,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -64,25 +64,28 @@ func silence(pod *corev1.Pod) int {
 	return 0
 }
 
-// Cluster returns what the engine makes of Nodes and of the Pods that have one and
-// have not ended. Problems are what could not be read; the rest counts all the same.
-func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods []*corev1.Pod) (cluster *placement.Cluster, problems []error) {
-	cluster = placement.NewCluster(policy)
-	type known struct {
-		node  placement.Node
-		cards Cards
-	}
-	described := make(map[string]*known, len(nodes))
+// Picture is what the engine makes of Nodes and Pods.
+type Picture struct {
+	// Cluster knows Pods by their UIDs.
+	Cluster *placement.Cluster
+	// Cards are the GPUs of each node, by its name.
+	Cards map[string]Cards
+	// Problems are what could not be read; the rest counts all the same.
+	Problems []error
+}
+
+// Picture shows Nodes, and the Pods that have one and have not ended, to the engine.
+func (v *NodeView) Picture(policy placement.Policy, nodes []*corev1.Node, pods []*corev1.Pod) *Picture {
+	p := &Picture{Cluster: placement.NewCluster(policy), Cards: make(map[string]Cards, len(nodes))}
+	described := make(map[string]*placement.Node, len(nodes))
 	for _, node := range nodes {
 		its, cards, err := v.Node(node)
-		if err != nil {
-			problems = append(problems, err)
-		}
-		if err := cluster.SetNode(its); err != nil {
-			problems = append(problems, err)
+		p.note(err)
+		if err := p.Cluster.SetNode(its); err != nil {
+			p.note(err)
 			continue
 		}
-		described[node.Name] = &known{its, cards}
+		described[node.Name], p.Cards[node.Name] = &its, cards
 	}
 	// Those of which it is known what they have come before those that get what is
 	// left, by a guess.
@@ -93,10 +96,14 @@ func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods [
 		if its == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		use := Occupied(cluster, &its.node, its.cards, pod, nil)
-		if err := cluster.Place(placement.Pod{Name: string(pod.UID), Node: pod.Spec.NodeName, Use: use}); err != nil {
-			problems = append(problems, err)
-		}
+		use := Occupied(p.Cluster, its, p.Cards[its.Name], pod, nil)
+		p.note(p.Cluster.Place(placement.Pod{Name: string(pod.UID), Node: pod.Spec.NodeName, Use: use}))
 	}
-	return cluster, problems
+	return p
+}
+
+func (p *Picture) note(problem error) {
+	if problem != nil {
+		p.Problems = append(p.Problems, problem)
+	}
 }

@@ -58,8 +58,7 @@ func (p *Planner) present() *placement.Cluster {
 		}
 	}
 	view := p.mirror.View()
-	cluster, _ := view.Cluster(packing.New(packing.Default()), ours, pods) // the mirror has logged what is wrong
-	return cluster
+	return view.Picture(packing.New(packing.Default()), ours, pods).Cluster // the mirror has logged what is wrong
 }
 
 // measureShape writes what a shape can't use of what is free, and the largest gang

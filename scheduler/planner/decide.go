@@ -149,7 +149,7 @@ func (p *Planner) rank(gang *roles) map[string]int {
 // seat carries a plan out.
 func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, plan *placement.Plan) Decision {
 	turn := attempt.Waiting[0].UID
-	members, places := gang.assign(plan)
+	members, places := gang.Assign(plan)
 	number := p.take(attempt, members, places)
 	if number == 0 {
 		now := p.clock.Now()

@@ -313,7 +313,7 @@ func TestRolesGroupMembersByWhatTheyNeed(t *testing.T) {
 	for i := range plan.Members {
 		plan.Members[i].Node = string(rune('x' + i))
 	}
-	members, places := r.assign(plan)
+	members, places := r.Assign(plan)
 	var names []string
 	for i, m := range members {
 		names = append(names, string(m.UID)+" on "+places[i].Node)

@@ -27,8 +27,30 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &gpucontrollerv1.GPUTaskSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GPUTaskStatus"):
 		return &gpucontrollerv1.GPUTaskStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("LastMove"):
+		return &gpucontrollerv1.LastMoveApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Move"):
+		return &gpucontrollerv1.MoveApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("MoveGain"):
+		return &gpucontrollerv1.MoveGainApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("MovePlace"):
+		return &gpucontrollerv1.MovePlaceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("MovePlan"):
+		return &gpucontrollerv1.MovePlanApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("MovePlanSpec"):
+		return &gpucontrollerv1.MovePlanSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("MovePlanStatus"):
+		return &gpucontrollerv1.MovePlanStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("MoveStatus"):
+		return &gpucontrollerv1.MoveStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PodPlace"):
+		return &gpucontrollerv1.PodPlaceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodRestarts"):
 		return &gpucontrollerv1.PodRestartsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Rescheduling"):
+		return &gpucontrollerv1.ReschedulingApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("TaskReference"):
+		return &gpucontrollerv1.TaskReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Topology"):
 		return &gpucontrollerv1.TopologyApplyConfiguration{}
 

@@ -94,6 +94,11 @@ const (
 	AnnotationNetworkModule = GroupName + "/network-module"
 )
 
+// AnnotationLastCheckpoint is when a task last saved its work, RFC 3339:
+// "2026-11-21T12:00:00Z". It may be on the GPUTask or on the Pod; the later one
+// counts. The rescheduler takes only the work since then as lost by a move.
+const AnnotationLastCheckpoint = GroupName + "/last-checkpoint"
+
 // The values of AnnotationTopologyMode.
 const (
 	TopologyRequired  = "Required"

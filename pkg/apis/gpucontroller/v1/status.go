@@ -123,6 +123,15 @@ type GPUTaskStatus struct {
 	// +optional
 	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
 
+	// moves is how often the rescheduler has moved the task, or Pods of it, to
+	// other nodes.
+	// +optional
+	Moves int32 `json:"moves,omitempty"`
+
+	// lastMove is the last of these moves.
+	// +optional
+	LastMove *LastMove `json:"lastMove,omitempty"`
+
 	// startTime is when the controller first set out to create the Pods, after
 	// dependencies were met and, for a suspended task, after it was resumed.
 	// activeDeadlineSeconds counts from here.
@@ -141,6 +150,18 @@ type GPUTaskStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// LastMove is when and why a task was moved.
+type LastMove struct {
+	// time is when its Pods were evicted. The rescheduler's cooldown counts from
+	// here.
+	// +required
+	Time metav1.Time `json:"time"`
+
+	// plan is the name of the MovePlan.
+	// +required
+	Plan string `json:"plan"`
 }
 
 // PodRestarts counts the new starts of one Pod of a gang.

@@ -214,6 +214,11 @@ type GPUTaskSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
+	// rescheduling says whether and how often the rescheduler may move the task's
+	// Pods to other nodes. Default: it may.
+	// +optional
+	Rescheduling *Rescheduling `json:"rescheduling,omitempty"`
+
 	// suspend stops the task without finishing it: true deletes its running
 	// Pods, false creates them anew. Pods that have succeeded stay. Default:
 	// false.
@@ -245,6 +250,38 @@ type Topology struct {
 //
 // +kubebuilder:validation:Enum=Required;Preferred
 type TopologyMode string
+
+// Rescheduling says whether a task may be moved. A move stops the task's Pods and
+// starts them on other nodes: work since the last checkpoint is lost.
+type Rescheduling struct {
+	// policy is Allowed or Never. Default: Allowed.
+	// +optional
+	// +kubebuilder:default=Allowed
+	Policy ReschedulingPolicy `json:"policy,omitempty"`
+
+	// minRuntimeSeconds is how long the task's Pods must have run, since they
+	// started for the last time, before they may be moved. Default: 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MinRuntimeSeconds *int32 `json:"minRuntimeSeconds,omitempty"`
+
+	// maxMoves is how often the task may be moved in all. Default: no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MaxMoves *int32 `json:"maxMoves,omitempty"`
+}
+
+// ReschedulingPolicy says whether a task may be moved: the values are
+// ReschedulingAllowed and ReschedulingNever.
+//
+// +kubebuilder:validation:Enum=Allowed;Never
+type ReschedulingPolicy string
+
+// Whether a task may be moved.
+const (
+	ReschedulingAllowed ReschedulingPolicy = "Allowed"
+	ReschedulingNever   ReschedulingPolicy = "Never"
+)
 
 // Dependency is another task that a task waits for.
 type Dependency struct {

@@ -42,6 +42,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 	// Group=falldio.com, Version=v1
 	case v1.SchemeGroupVersion.WithResource("gputasks"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Falldio().V1().GPUTasks().Informer()}, nil
+	case v1.SchemeGroupVersion.WithResource("moveplans"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Falldio().V1().MovePlans().Informer()}, nil
 
 	}
 

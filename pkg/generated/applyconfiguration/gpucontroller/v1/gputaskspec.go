@@ -103,6 +103,9 @@ type GPUTaskSpecApplyConfiguration struct {
 	// another one still waits for is kept until that one has started. Default:
 	// a finished task is kept.
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+	// rescheduling says whether and how often the rescheduler may move the task's
+	// Pods to other nodes. Default: it may.
+	Rescheduling *ReschedulingApplyConfiguration `json:"rescheduling,omitempty"`
 	// suspend stops the task without finishing it: true deletes its running
 	// Pods, false creates them anew. Pods that have succeeded stay. Default:
 	// false.
@@ -245,6 +248,14 @@ func (b *GPUTaskSpecApplyConfiguration) WithActiveDeadlineSeconds(value int64) *
 // If called multiple times, the TTLSecondsAfterFinished field is set to the value of the last call.
 func (b *GPUTaskSpecApplyConfiguration) WithTTLSecondsAfterFinished(value int32) *GPUTaskSpecApplyConfiguration {
 	b.TTLSecondsAfterFinished = &value
+	return b
+}
+
+// WithRescheduling sets the Rescheduling field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rescheduling field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithRescheduling(value *ReschedulingApplyConfiguration) *GPUTaskSpecApplyConfiguration {
+	b.Rescheduling = value
 	return b
 }
 

@@ -47,6 +47,11 @@ type GPUTaskStatusApplyConfiguration struct {
 	// lastFailureTime is when the last Pod failed: the waiting time before the
 	// next start counts from here.
 	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
+	// moves is how often the rescheduler has moved the task, or Pods of it, to
+	// other nodes.
+	Moves *int32 `json:"moves,omitempty"`
+	// lastMove is the last of these moves.
+	LastMove *LastMoveApplyConfiguration `json:"lastMove,omitempty"`
 	// startTime is when the controller first set out to create the Pods, after
 	// dependencies were met and, for a suspended task, after it was resumed.
 	// activeDeadlineSeconds counts from here.
@@ -165,6 +170,22 @@ func (b *GPUTaskStatusApplyConfiguration) WithPodRestarts(values ...*PodRestarts
 // If called multiple times, the LastFailureTime field is set to the value of the last call.
 func (b *GPUTaskStatusApplyConfiguration) WithLastFailureTime(value metav1.Time) *GPUTaskStatusApplyConfiguration {
 	b.LastFailureTime = &value
+	return b
+}
+
+// WithMoves sets the Moves field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Moves field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithMoves(value int32) *GPUTaskStatusApplyConfiguration {
+	b.Moves = &value
+	return b
+}
+
+// WithLastMove sets the LastMove field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastMove field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithLastMove(value *LastMoveApplyConfiguration) *GPUTaskStatusApplyConfiguration {
+	b.LastMove = value
 	return b
 }
 

@@ -12,3 +12,7 @@ type GPUTaskListerExpansion interface{}
 // GPUTaskNamespaceListerExpansion allows custom methods to be added to
 // GPUTaskNamespaceLister.
 type GPUTaskNamespaceListerExpansion interface{}
+
+// MovePlanListerExpansion allows custom methods to be added to
+// MovePlanLister.
+type MovePlanListerExpansion interface{}

@@ -13,6 +13,8 @@ import (
 type Interface interface {
 	// GPUTasks returns a GPUTaskInformer.
 	GPUTasks() GPUTaskInformer
+	// MovePlans returns a MovePlanInformer.
+	MovePlans() MovePlanInformer
 }
 
 type version struct {
@@ -29,4 +31,9 @@ func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakList
 // GPUTasks returns a GPUTaskInformer.
 func (v *version) GPUTasks() GPUTaskInformer {
 	return &gPUTaskInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// MovePlans returns a MovePlanInformer.
+func (v *version) MovePlans() MovePlanInformer {
+	return &movePlanInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }

@@ -6,3 +6,5 @@
 package v1
 
 type GPUTaskExpansion interface{}
+
+type MovePlanExpansion interface{}

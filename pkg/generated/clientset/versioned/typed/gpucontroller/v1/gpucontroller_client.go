@@ -16,6 +16,7 @@ import (
 type FalldioV1Interface interface {
 	RESTClient() rest.Interface
 	GPUTasksGetter
+	MovePlansGetter
 }
 
 // FalldioV1Client is used to interact with features provided by the falldio.com group.
@@ -25,6 +26,10 @@ type FalldioV1Client struct {
 
 func (c *FalldioV1Client) GPUTasks(namespace string) GPUTaskInterface {
 	return newGPUTasks(c, namespace)
+}
+
+func (c *FalldioV1Client) MovePlans() MovePlanInterface {
+	return newMovePlans(c)
 }
 
 // NewForConfig creates a new FalldioV1Client for the given config.

@@ -19,6 +19,10 @@ func (c *FakeFalldioV1) GPUTasks(namespace string) v1.GPUTaskInterface {
 	return newFakeGPUTasks(c, namespace)
 }
 
+func (c *FakeFalldioV1) MovePlans() v1.MovePlanInterface {
+	return newFakeMovePlans(c)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeFalldioV1) RESTClient() rest.Interface {

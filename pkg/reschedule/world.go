@@ -1,0 +1,89 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reschedule
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// World is what is decided on. Nothing in it is changed.
+type World struct {
+	// Tasks are all GPUTasks with their Pods.
+	Tasks []Task
+	Nodes []*corev1.Node
+	// Pods are all that have a node and have not ended, whoever they belong to.
+	Pods    []*corev1.Pod
+	Budgets []*policyv1.PodDisruptionBudget
+	// Plans are all MovePlans there are, those that have ended included: what they
+	// cost counts against the budgets.
+	Plans  []*v1.MovePlan
+	Levels snapshot.Levels
+	Now    time.Time
+}
+
+// Mode says how tasks are placed anew.
+type Mode string
+
+// The modes.
+const (
+	// Consolidate moves as few Pods as possible to places that are known before.
+	Consolidate Mode = "consolidate"
+	// Recreate stops one task after the other and lets the scheduler place it anew.
+	Recreate Mode = "recreate"
+)
+
+// Options are what an administrator says about moves.
+type Options struct {
+	Mode Mode
+	// Namespace confines moves to tasks of one namespace; empty for all.
+	Namespace string
+	// Patience is how long a task must have waited before others move for it.
+	Patience time.Duration
+	// Threshold is the part of a node's GPUs, 0 to 1, that may be in use if Pods are
+	// to leave it to give it back.
+	Threshold float64
+	// MinGain is how many GPUs must be given back for each GPU-hour of cost.
+	MinGain float64
+	// ApproveCost is the cost, in GPU-seconds, up to which plans need no person.
+	ApproveCost int64
+	// MoveCost is added to the cost of each move, in GPU-seconds.
+	MoveCost int64
+	// MaxMoves is how many Pods a plan may move; 0 is no limit.
+	MaxMoves int
+	// MovesPerHour is how many Pods may be moved in an hour, GPUMinutesPerHour how
+	// much work of one namespace may be lost in an hour; 0 is no limit.
+	MovesPerHour      int
+	GPUMinutesPerHour int64
+	// Cooldown is how long a task that was moved stays where it is.
+	Cooldown time.Duration
+	// Backoff is how long nothing is proposed for the same purpose after a plan was
+	// aborted. It doubles with each such plan in a row, up to MaxBackoff.
+	Backoff time.Duration
+}
+
+// MaxBackoff bounds Options.Backoff.
+const MaxBackoff = time.Hour
+
+// DefaultOptions are those of the controller's flags.
+func DefaultOptions() Options {
+	return Options{
+		Mode:              Consolidate,
+		Patience:          30 * time.Second,
+		Threshold:         0.5,
+		MinGain:           1,
+		ApproveCost:       4 * 3600,
+		MoveCost:          60,
+		MaxMoves:          16,
+		MovesPerHour:      120,
+		GPUMinutesPerHour: 600,
+		Cooldown:          10 * time.Minute,
+		Backoff:           time.Minute,
+	}
+}

@@ -1,0 +1,51 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import "falldio.github.io/gpu-controller/pkg/placement"
+
+// Roles is a gang for the engine, and who is who in it. M is what the caller
+// knows a member by.
+type Roles[M any] struct {
+	placement.Gang
+	// members are those of each role, in the order in which they get places.
+	members [][]M
+}
+
+// NewRoles sorts the members of a gang that wait by what they need. The first need
+// of them must get a place, the others get one if there is room.
+func NewRoles[M any](waiting []M, shape func(M) placement.Shape, need int) *Roles[M] {
+	r := &Roles[M]{}
+	index := map[string]int{}
+	for i, m := range waiting {
+		its := shape(m)
+		key := its.Key()
+		role, known := index[key]
+		if !known {
+			role = len(r.Gang.Roles)
+			index[key] = role
+			r.Gang.Roles = append(r.Gang.Roles, placement.Role{Shape: its})
+			r.members = append(r.members, nil)
+		}
+		r.members[role] = append(r.members[role], m)
+		r.Gang.Roles[role].Max++
+		if i < need {
+			r.Gang.Roles[role].Min++
+		}
+	}
+	return r
+}
+
+// Assign gives the places of a plan to members.
+func (r *Roles[M]) Assign(plan *placement.Plan) ([]M, []placement.Place) {
+	members := make([]M, len(plan.Members))
+	places := make([]placement.Place, len(plan.Members))
+	next := make([]int, len(r.Gang.Roles))
+	for i := range plan.Members {
+		role := plan.Members[i].Role
+		members[i], places[i] = r.members[role][next[role]], plan.Members[i].Place
+		next[role]++
+	}
+	return members, places
+}

@@ -1,0 +1,43 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// Waiting returns what the engine has to place for Pods that have no node: those of
+// one gang, of which so many others have one, or a Pod that is alone. An error names
+// what is wrong with a Pod.
+func Waiting(levels Levels, pods []*corev1.Pod, placed int) (*Roles[*corev1.Pod], error) {
+	need := 1
+	shapes := make(map[*corev1.Pod]placement.Shape, len(pods))
+	var gang *GangLabels
+	for _, pod := range pods {
+		shape, err := Shape(pod)
+		if err != nil {
+			return nil, fmt.Errorf("Pod %s: %w", pod.Name, err)
+		}
+		shapes[pod] = shape
+		if gang, err = Gang(pod); err != nil {
+			return nil, fmt.Errorf("Pod %s: %w", pod.Name, err)
+		}
+		if gang != nil {
+			need = min(len(pods), max(1, gang.Min-placed))
+		}
+	}
+	roles := NewRoles(pods, func(pod *corev1.Pod) placement.Shape { return shapes[pod] }, need)
+	if gang != nil && gang.Level != "" {
+		level, err := levels.Number(gang.Level)
+		if err != nil {
+			return nil, err
+		}
+		roles.Level, roles.Required = level, gang.Required
+	}
+	return roles, nil
+}

@@ -14,7 +14,7 @@ import (
 // Waiting returns what the engine has to place for Pods that have no node: those of
 // one gang, of which so many others have one, or a Pod that is alone. An error names
 // what is wrong with a Pod.
-func Waiting(levels Levels, pods []*corev1.Pod, placed int) (*Roles[*corev1.Pod], error) {
+func Waiting(levels Levels, pods []*corev1.Pod, placed int) (*Members[*corev1.Pod], error) {
 	need := 1
 	shapes := make(map[*corev1.Pod]placement.Shape, len(pods))
 	var gang *GangLabels
@@ -31,13 +31,13 @@ func Waiting(levels Levels, pods []*corev1.Pod, placed int) (*Roles[*corev1.Pod]
 			need = min(len(pods), max(1, gang.Min-placed))
 		}
 	}
-	roles := NewRoles(pods, func(pod *corev1.Pod) placement.Shape { return shapes[pod] }, need)
+	members := NewMembers(pods, func(pod *corev1.Pod) placement.Shape { return shapes[pod] }, need)
 	if gang != nil && gang.Level != "" {
 		level, err := levels.Number(gang.Level)
 		if err != nil {
 			return nil, err
 		}
-		roles.Level, roles.Required = level, gang.Required
+		members.Level, members.Required = level, gang.Required
 	}
-	return roles, nil
+	return members, nil
 }

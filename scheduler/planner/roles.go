@@ -11,7 +11,7 @@ import (
 
 // roles is a gang for the engine, and who is who in it.
 type roles struct {
-	*snapshot.Roles[*gangs.Member]
+	*snapshot.Members[*gangs.Member]
 	// near is the domain in which the gang's other members are.
 	near string
 }
@@ -20,7 +20,7 @@ type roles struct {
 // others get one if there is room.
 func rolesOf(waiting []*gangs.Member, need int) *roles {
 	shape := func(m *gangs.Member) placement.Shape { return m.Shape }
-	return &roles{Roles: snapshot.NewRoles(waiting, shape, need)}
+	return &roles{Members: snapshot.NewMembers(waiting, shape, need)}
 }
 
 // tryNear calls try for the gang within the domain that its other members are in, to

@@ -5,18 +5,18 @@ package snapshot
 
 import "falldio.github.io/gpu-controller/pkg/placement"
 
-// Roles is a gang for the engine, and who is who in it. M is what the caller
+// Members is a gang for the engine, and who is who in it. M is what the caller
 // knows a member by.
-type Roles[M any] struct {
+type Members[M any] struct {
 	placement.Gang
 	// members are those of each role, in the order in which they get places.
 	members [][]M
 }
 
-// NewRoles sorts the members of a gang that wait by what they need. The first need
+// NewMembers sorts the members of a gang that wait by what they need. The first need
 // of them must get a place, the others get one if there is room.
-func NewRoles[M any](waiting []M, shape func(M) placement.Shape, need int) *Roles[M] {
-	r := &Roles[M]{}
+func NewMembers[M any](waiting []M, shape func(M) placement.Shape, need int) *Members[M] {
+	r := &Members[M]{}
 	index := map[string]int{}
 	for i, m := range waiting {
 		its := shape(m)
@@ -38,7 +38,7 @@ func NewRoles[M any](waiting []M, shape func(M) placement.Shape, need int) *Role
 }
 
 // Assign gives the places of a plan to members.
-func (r *Roles[M]) Assign(plan *placement.Plan) ([]M, []placement.Place) {
+func (r *Members[M]) Assign(plan *placement.Plan) ([]M, []placement.Place) {
 	members := make([]M, len(plan.Members))
 	places := make([]placement.Place, len(plan.Members))
 	next := make([]int, len(r.Gang.Roles))

@@ -46,7 +46,7 @@ type MovePlan struct {
 // MovePlanSpec is what is to be moved. Only approved and abort may be changed.
 //
 // +kubebuilder:validation:XValidation:rule="self.goal == oldSelf.goal && self.moves == oldSelf.moves && self.gain == oldSelf.gain && self.costGPUSeconds == oldSelf.costGPUSeconds && self.reason == oldSelf.reason",message="is immutable but for approved and abort: a plan that no longer suits is aborted, and another one is proposed"
-// +kubebuilder:validation:XValidation:rule="has(self.for) == has(oldSelf.for) && (!has(self.for) || self.for == oldSelf.for) && has(self.places) == has(oldSelf.places) && (!has(self.places) || self.places == oldSelf.places)",message="is immutable but for approved and abort: a plan that no longer suits is aborted, and another one is proposed"
+// +kubebuilder:validation:XValidation:rule="has(self.__for__) == has(oldSelf.__for__) && (!has(self.__for__) || self.__for__ == oldSelf.__for__) && has(self.places) == has(oldSelf.places) && (!has(self.places) || self.places == oldSelf.places)",message="is immutable but for approved and abort: a plan that no longer suits is aborted, and another one is proposed"
 // +kubebuilder:validation:XValidation:rule="self.approved || !oldSelf.approved",fieldPath=".approved",message="can't be taken back: set abort to stop the plan"
 // +kubebuilder:validation:XValidation:rule="self.abort || !oldSelf.abort",fieldPath=".abort",message="can't be taken back: the next plan is proposed by itself"
 type MovePlanSpec struct {
@@ -125,6 +125,7 @@ type TaskReference struct {
 	Name string `json:"name"`
 	// uid tells it from another one of the same name.
 	// +optional
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
 	UID types.UID `json:"uid,omitempty"`
 }
@@ -168,6 +169,7 @@ type Move struct {
 	Pod string `json:"pod"`
 	// podUID is the Pod that leaves.
 	// +required
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
 	PodUID types.UID `json:"podUID"`
 	// gpus is what the Pod has: a number of GPUs or a share of one, as the task's

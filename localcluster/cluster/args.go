@@ -170,6 +170,10 @@ func gpuControllerArgs(l layout, p ports, gpuScheduler bool, extra []string) []s
 		"--kubeconfig=" + l.userKubeconfig(userGPUController),
 		"--leader-elect=false",
 		"--metrics-bind-address=" + address(p.gpuController),
+		// Who tries it wants to see room being made, but no young task moved for tidiness.
+		"--reschedule-period=5s",
+		"--reschedule-patience=2s",
+		"--reschedule-threshold=0",
 	}
 	if gpuScheduler {
 		args = append(args, "--default-scheduler="+names.GPUScheduler)

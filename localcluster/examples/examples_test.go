@@ -88,6 +88,10 @@ func TestJudge(t *testing.T) {
 			map[string]string{AnnotationPhase: "Succeeded", AnnotationRestarts: "1"}, v1.GPUTaskStatus{Phase: v1.PhaseSucceeded, Restarts: 2},
 			verdict{final: true, problem: "was restarted 2 times, expected 1"},
 		},
+		"it was moved too often": {
+			map[string]string{AnnotationPhase: "Running", AnnotationMoves: "0"}, v1.GPUTaskStatus{Phase: v1.PhaseRunning, Moves: 1},
+			verdict{problem: "was moved 1 times, expected 0"},
+		},
 		"it ended in the right order": {
 			map[string]string{AnnotationPhase: "Succeeded", AnnotationAfter: "other"}, v1.GPUTaskStatus{Phase: v1.PhaseSucceeded, CompletionTime: at(5)},
 			verdict{reached: true, final: true},

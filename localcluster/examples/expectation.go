@@ -21,6 +21,8 @@ const (
 	AnnotationAfter = "examples.falldio.com/expect-after"
 	// AnnotationRestarts is the number of restarts at the end.
 	AnnotationRestarts = "examples.falldio.com/expect-restarts"
+	// AnnotationMoves is how often it was moved to another node by then.
+	AnnotationMoves = "examples.falldio.com/expect-moves"
 )
 
 // verdict is how far an example is.
@@ -47,6 +49,9 @@ func judge(task *v1.GPUTask, all map[string]*v1.GPUTask) verdict {
 	}
 	if restarts := task.Annotations[AnnotationRestarts]; restarts != "" && restarts != strconv.Itoa(int(task.Status.Restarts)) {
 		return verdict{final: ended, problem: fmt.Sprintf("was restarted %d times, expected %s", task.Status.Restarts, restarts)}
+	}
+	if moves := task.Annotations[AnnotationMoves]; moves != "" && moves != strconv.Itoa(int(task.Status.Moves)) {
+		return verdict{final: ended, problem: fmt.Sprintf("was moved %d times, expected %s", task.Status.Moves, moves)}
 	}
 	if problem := judgeOrder(task, all); problem != "" {
 		return verdict{final: ended, problem: problem}

@@ -23,11 +23,13 @@ help: ## Show what each target does
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build gpu-controller, gpu-scheduler, nodeagent and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
+build: ## Build gpu-controller, gpu-scheduler, nodeagent, kubectl-gputask and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
 	$(GO) build -o $(BIN)/gpu-controller \
 		-ldflags "-X main.version=$(VERSION)" .
 	$(GO) build -o $(BIN)/nodeagent \
 		-ldflags "$(LAZY) -X main.version=$(VERSION)" ./nodeagent
+	$(GO) build -o $(BIN)/kubectl-gputask \
+		-ldflags "-s -w -X main.version=$(VERSION)" ./kubectl-gputask
 	$(GO) build -o $(BIN)/gpu-scheduler \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" ./scheduler
 	$(GO) build -o $(BIN)/localcluster \
@@ -72,7 +74,7 @@ lint: ## Run the linters and check the formatting
 	hack/golangci-lint.sh run ./...
 
 .PHONY: generate
-generate: ## Generate deep copies, clients, informers, listers and the CRD from pkg/apis
+generate: ## Generate deep copies, clients, informers, listers and the CRDs from pkg/apis, and the reference of kubectl-gputask
 	hack/update-codegen.sh
 
 .PHONY: clean

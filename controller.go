@@ -112,8 +112,10 @@ func newController(ctx context.Context, clients clients, clock clock.WithTicker,
 	if err := errors.Join(c.watchTasks(ctx, tasks.Informer()), c.watchPods(ctx, pods.Informer())); err != nil {
 		return nil, err
 	}
-	if opts.reschedulePeriod > 0 {
-		c.rescheduler = newRescheduler(c, opts.reschedulePeriod)
+	if opts.rescheduling.period > 0 {
+		if c.rescheduler, err = newRescheduler(ctx, c, opts); err != nil {
+			return nil, err
+		}
 	}
 	return c, nil
 }

@@ -29,7 +29,7 @@ type options struct {
 	qps                float32
 	burst              int
 	metricsBindAddress string
-	reschedulePeriod   time.Duration
+	rescheduling       reschedulingOptions
 	tasks              gputask.Config
 	leaderElection     componentbaseconfig.LeaderElectionConfiguration
 	logging            *logsapi.LoggingConfiguration
@@ -45,6 +45,7 @@ func newOptions() *options {
 			Pods:    gputask.PodDefaults{Image: "nvidia/cuda:12.8.1-base-ubuntu24.04"},
 			Backoff: gputask.Backoff{Base: 10 * time.Second, Max: 10 * time.Minute},
 		},
+		rescheduling: newReschedulingOptions(),
 		leaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
 			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
@@ -70,8 +71,7 @@ func (o *options) flags() *pflag.FlagSet {
 	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "requests to the API server in a burst")
 	flags.StringVar(&o.metricsBindAddress, "metrics-bind-address", o.metricsBindAddress,
 		"address of /metrics, /healthz and /readyz; 0 for none")
-	flags.DurationVar(&o.reschedulePeriod, "reschedule-period", o.reschedulePeriod,
-		"how often to place anew what sits badly: Pods on nodes that are cordoned, not ready or no longer of the task's GPU model, and tasks whose Pods have all been pending for longer than this; 0 for never")
+	o.rescheduling.addFlags(flags)
 	flags.StringVar(&o.tasks.Pods.Image, "default-image", o.tasks.Pods.Image,
 		"image of the task's container where the GPUTask names none")
 	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
@@ -97,7 +97,7 @@ func (o *options) validate(args []string) error {
 	require(o.workers > 0, "--workers=%d: must be at least 1", o.workers)
 	require(o.qps > 0, "--kube-api-qps=%v: must be greater than 0", o.qps)
 	require(o.burst > 0, "--kube-api-burst=%d: must be at least 1", o.burst)
-	require(o.reschedulePeriod >= 0, "--reschedule-period=%v: must not be negative; 0 switches rescheduling off", o.reschedulePeriod)
+	o.rescheduling.validate(require)
 	require(o.tasks.Pods.Image != "", "--default-image: must not be empty")
 	require(o.tasks.Backoff.Base > 0, "--retry-backoff=%v: must be greater than 0", o.tasks.Backoff.Base)
 	require(o.tasks.Backoff.Max >= o.tasks.Backoff.Base, "--max-retry-backoff=%v: must not be less than --retry-backoff=%v", o.tasks.Backoff.Max, o.tasks.Backoff.Base)

@@ -15,6 +15,19 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--kube-api-qps=0", "--kube-api-qps=0: must be greater than 0"},
 		{"--kube-api-burst=-1", "--kube-api-burst=-1: must be at least 1"},
 		{"--reschedule-period=-5s", "--reschedule-period=-5s: must not be negative"},
+		{"--reschedule-mode=shuffle", "--reschedule-mode=shuffle: must be consolidate or recreate"},
+		{"--reschedule-patience=-1s", "--reschedule-patience=-1s: must not be negative"},
+		{"--reschedule-threshold=50", "--reschedule-threshold=50: must be from 0 to 1"},
+		{"--reschedule-min-gain=-1", "--reschedule-min-gain=-1: must not be negative"},
+		{"--reschedule-approve-cost=-1", "--reschedule-approve-cost=-1: must not be negative"},
+		{"--reschedule-move-cost=-1", "--reschedule-move-cost=-1: must not be negative"},
+		{"--reschedule-max-moves=-1", "--reschedule-max-moves=-1: must not be negative; 0 is no limit"},
+		{"--reschedule-moves-per-hour=-1", "--reschedule-moves-per-hour=-1: must not be negative; 0 is no limit"},
+		{"--reschedule-gpu-minutes-per-hour=-1", "--reschedule-gpu-minutes-per-hour=-1: must not be negative; 0 is no limit"},
+		{"--reschedule-cooldown=-1s", "--reschedule-cooldown=-1s: must not be negative"},
+		{"--reschedule-backoff=-1s", "--reschedule-backoff=-1s: must not be negative"},
+		{"--reschedule-move-timeout=0s", "--reschedule-move-timeout=0s: must be greater than 0"},
+		{"--reschedule-plan-history=10m", "--reschedule-plan-history=10m0s: must be at least 1h0m0s"},
 		{"--default-image=", "--default-image: must not be empty"},
 		{"--retry-backoff=0s", "--retry-backoff=0s: must be greater than 0"},
 		{"--max-retry-backoff=1s", "--max-retry-backoff=1s: must not be less than --retry-backoff=10s"},
@@ -32,5 +45,20 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	}
 	if err := newOptions().validate(nil); err != nil {
 		t.Errorf("the defaults: %v", err)
+	}
+}
+
+func TestTopologyLevelsThatCannotBeReadAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	opts := newOptions()
+	err := opts.flags().Parse([]string{"--topology-levels=leaf"})
+	if err == nil || !strings.Contains(err.Error(), `"--topology-levels" flag: "leaf": must be a level's name and a label of nodes`) {
+		t.Errorf("got error %v", err)
+	}
+	if err := opts.flags().Parse([]string{"--topology-levels=rack=example.com/rack"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := opts.rescheduling.levels.String(); got != "rack=example.com/rack" {
+		t.Errorf("levels %s", got)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-func rescheduling(opts *options) { opts.reschedulePeriod = time.Minute }
+func rescheduling(opts *options) { opts.rescheduling.period = time.Minute }
 
 func (f *fixture) showNode(node *corev1.Node) {
 	f.t.Helper()
@@ -65,7 +65,7 @@ func TestAMisplacedTaskIsEvictedIfThereIsRoom(t *testing.T) {
 	f := newFixture(t, rescheduling)
 	task := f.misplacedTask("train")
 	f.showNode(gpuNode("old", "a100"))
-	if err := f.rescheduler.moveAll(t.Context()); err != nil {
+	if err := f.rescheduler.repair(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.evictions(); got != 0 {
@@ -73,7 +73,7 @@ func TestAMisplacedTaskIsEvictedIfThereIsRoom(t *testing.T) {
 	}
 	f.showNode(gpuNode("new", "h100"))
 	failNext(&f.kube.Fake, "create", "pods", 1, apierrors.NewTooManyRequests("a PodDisruptionBudget", 10))
-	if err := f.rescheduler.moveAll(t.Context()); err != nil {
+	if err := f.rescheduler.repair(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(f.events.Events); got != 0 {
@@ -83,7 +83,7 @@ func TestAMisplacedTaskIsEvictedIfThereIsRoom(t *testing.T) {
 	task = task.DeepCopy()
 	task.Status.Phase = v1.PhaseSucceeded
 	f.kube.PrependReactor("create", "pods", f.whenEvicted(task))
-	if err := f.rescheduler.moveAll(t.Context()); err != nil {
+	if err := f.rescheduler.repair(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(`Normal Rescheduled placed anew: node old has the GPU model "a100" now, not "h100"`, <-f.events.Events); diff != "" {

@@ -87,6 +87,9 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 	if plan.DeleteTask {
 		return c.deleteTask(ctx, task)
 	}
+	if err := c.rescheduler.steer(plan.Create); err != nil {
+		return err
+	}
 	err := errors.Join(
 		c.deletePods(ctx, plan.Delete),
 		c.createPods(ctx, key, task, plan.Create),
@@ -160,6 +163,9 @@ func (c *Controller) announce(ctx context.Context, task *v1.GPUTask, status *v1.
 		c.metrics.observeStart(c.clock.Since(task.CreationTimestamp.Time))
 	}
 	for _, event := range gputask.Events(&task.Status, status) {
+		if event.Reason == gputask.ReasonPodLost && c.rescheduler.moves(task.UID) {
+			continue // the plan tells it better
+		}
 		c.recorder.Event(task, event.Type, event.Reason, event.Message)
 	}
 }

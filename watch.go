@@ -60,6 +60,7 @@ func (c *Controller) watchTasks(ctx context.Context, informer cache.SharedIndexI
 		AddFunc: func(object any, _ bool) {
 			if task, ok := object.(*v1.GPUTask); ok {
 				c.unseen.sawTask(cache.MetaObjectToName(task), task.ResourceVersion)
+				c.rescheduler.changed()
 				c.enqueue(cache.MetaObjectToName(task))
 				c.enqueueDependents(task, true)
 			}
@@ -83,6 +84,7 @@ func (c *Controller) watchTasks(ctx context.Context, informer cache.SharedIndexI
 func (c *Controller) taskChanged(before, after *v1.GPUTask) {
 	key := cache.MetaObjectToName(after)
 	c.unseen.sawTask(key, after.ResourceVersion)
+	c.rescheduler.changed()
 	c.enqueue(key)
 	if before.Status.Phase != after.Status.Phase {
 		c.enqueueDependents(after, false)
@@ -98,6 +100,7 @@ func (c *Controller) taskDeleted(ctx context.Context, object any) {
 		klog.FromContext(ctx).Info("Ignoring a deleted object of an unexpected type")
 		return
 	}
+	c.rescheduler.changed()
 	c.enqueue(cache.MetaObjectToName(task))
 	c.enqueueDependents(task, true)
 	c.enqueueDependencies(task)
@@ -191,6 +194,7 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 	}
 	key := cache.NewObjectName(pod.Namespace, owner.Name)
 	c.unseen.sawPod(key, pod.Name)
+	c.rescheduler.changed()
 	c.enqueueAfter(key, podEventBatch)
 }
 

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Writes all generated code: deep copies, registration, clientset, listers,
-# informers and apply configurations from pkg/apis, and the CRD in artifacts/.
-# Run it after every change of pkg/apis. hack/verify-codegen.sh checks the
-# result. Set OUTPUT to write the files into another copy of the tree.
+# informers and apply configurations from pkg/apis, the CRDs in artifacts/, and the
+# reference of kubectl-gputask in docs/. Run it after every change of pkg/apis or of
+# the command line. hack/verify-codegen.sh checks the result. Set OUTPUT to write the
+# files into another copy of the tree.
 
 set -o errexit -o nounset -o pipefail
 
@@ -36,3 +37,7 @@ go tool -modfile="${ROOT}/go.tools.mod" controller-gen \
   paths=./pkg/apis/... \
   output:crd:dir=artifacts/crds
 go run ./hack/crdschema artifacts/crds/falldio.com_gputasks.yaml
+
+echo "Generating the reference of kubectl-gputask"
+cd "${ROOT}"
+go run ./hack/clireference "${OUTPUT}/docs/reference/kubectl-gputask.md"

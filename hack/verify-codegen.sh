@@ -16,7 +16,8 @@ cp -r go.mod go.sum hack pkg artifacts "${COPY}/"
 OUTPUT="${COPY}" hack/update-codegen.sh
 
 if ! diff --recursive --unified "${ROOT}/pkg" "${COPY}/pkg" ||
-  ! diff --recursive --unified "${ROOT}/artifacts/crds" "${COPY}/artifacts/crds"; then
+  ! diff --recursive --unified "${ROOT}/artifacts/crds" "${COPY}/artifacts/crds" ||
+  ! diff --unified "${ROOT}/docs/reference/kubectl-gputask.md" "${COPY}/docs/reference/kubectl-gputask.md"; then
   echo "Generated files are out of date: run hack/update-codegen.sh and commit the result." >&2
   exit 1
 fi

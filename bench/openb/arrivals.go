@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"math/rand"
 	"slices"
+
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 )
 
 // demandLimit is the demand up to which Pods arrive, in times the capacity.
@@ -14,7 +16,7 @@ const demandLimit = 1.3
 
 // order is what a seed decides.
 type order struct {
-	pods []pod
+	pods []dataset.Pod
 	// ranks are the places of the nodes, which are sorted by name, where ties are
 	// decided as published.
 	ranks []int
@@ -24,24 +26,24 @@ type order struct {
 // published simulator has it: shuffled, then drawn again until the demand would
 // exceed the limit. That check counts one GPU of Pods with several. The nodes are
 // ranked after that, with the same generator.
-func arrivals(pods []pod, seed int64, nodes, capacityMilli int) order {
-	sorted := slices.SortedFunc(slices.Values(pods), func(a, b pod) int { return cmp.Compare(a.name, b.name) })
+func arrivals(pods []dataset.Pod, seed int64, nodes, capacityMilli int) order {
+	sorted := slices.SortedFunc(slices.Values(pods), func(a, b dataset.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	random := rand.New(rand.NewSource(seed)) //nolint:gosec // the protocol names this generator
 	random.Int()                             // the simulator logs it
 	list := slices.Clone(sorted)
 	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	demand := 0
 	for i := range list {
-		demand += list[i].milli * gpusOf(&list[i])
+		demand += list[i].Milli * gpusOf(&list[i])
 	}
 	for {
 		next := sorted[random.Intn(len(sorted))]
-		if float64(demand+next.milli) > demandLimit*float64(capacityMilli) {
+		if float64(demand+next.Milli) > demandLimit*float64(capacityMilli) {
 			return order{pods: list, ranks: random.Perm(nodes)}
 		}
-		demand += next.milli * gpusOf(&next)
+		demand += next.Milli * gpusOf(&next)
 		list = append(list, next)
 	}
 }
 
-func gpusOf(p *pod) int { return max(p.shape.GPUs, 1) }
+func gpusOf(p *dataset.Pod) int { return max(p.Shape.GPUs, 1) }

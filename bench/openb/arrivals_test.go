@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 )
 
 // The published series of allocations begin with these Pods: docs/benchmarks.md.
 func TestTheOrderIsThePublishedOne(t *testing.T) {
-	var pods []pod
+	var pods []dataset.Pod
 	for i := range 8152 {
 		pods = append(pods, whole(fmt.Sprintf("pod-%04d", i), 1))
 	}
@@ -21,7 +23,7 @@ func TestTheOrderIsThePublishedOne(t *testing.T) {
 	got := arrivals(pods, 42, 3, 0).pods
 	var names []string
 	for _, p := range got[:5] {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
 	if diff := cmp.Diff([]string{"pod-0255", "pod-1685", "pod-6784", "pod-4463", "pod-0602"}, names); diff != "" {
 		t.Errorf("first arrivals (-want +got):\n%s", diff)
@@ -32,10 +34,10 @@ func TestTheOrderIsThePublishedOne(t *testing.T) {
 }
 
 func TestPodsArriveAgainUntilTheDemandWouldExceedTheLimit(t *testing.T) {
-	pods := []pod{whole("a", 4)}
+	pods := []dataset.Pod{whole("a", 4)}
 	// The limit is 13 GPUs: after three Pods with 4 GPUs a fourth is counted with
 	// one GPU and still comes.
-	if got := len(arrivals(pods, 1, 1, 10*milliPerCard).pods); got != 4 {
+	if got := len(arrivals(pods, 1, 1, 10*dataset.MilliPerCard).pods); got != 4 {
 		t.Errorf("%d arrivals, want 4", got)
 	}
 }

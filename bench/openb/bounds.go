@@ -23,10 +23,10 @@ func (w *workload) bounds(seed int64) (*bounds, error) {
 	var shapes []placement.Shape
 	arrived := 0
 	for _, p := range w.arrivals(seed).pods {
-		if arrived += p.shape.Percent(); arrived > w.capacity {
+		if arrived += p.Shape.Percent(); arrived > w.capacity {
 			break
 		}
-		shapes = append(shapes, p.shape)
+		shapes = append(shapes, p.Shape)
 	}
 	cards := float64(w.capacity) / placement.Card
 	refusing, err := bound.Refusing(w.nodes, shapes)

@@ -3,14 +3,18 @@
 
 package main
 
-import "slices"
+import (
+	"slices"
+
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
+)
 
 // load is what comes in a replay with departures.
 type load struct {
 	// asked is the part of the GPUs that is asked for on average.
 	asked float64
 	// timed are Pods to take durations from, for a trace that has none.
-	timed []pod
+	timed []dataset.Pod
 	// jobs is how many come while it is measured; half as many come before.
 	jobs int
 }
@@ -31,7 +35,7 @@ type steady struct {
 // departures replays a steady state: jobs that are there at a random moment, then
 // jobs that come and end.
 func (w *workload) departures(e *entrant, l *load, seed int64) (*steady, error) {
-	s, err := newStream(w.pods, l.timed, w.capacity, l.asked, seed)
+	s, err := dataset.NewStream(w.pods, l.timed, w.capacity, l.asked, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +48,7 @@ func (w *workload) departures(e *entrant, l *load, seed int64) (*steady, error) 
 	}
 	begin := 0.0
 	for n := range l.warmUp() + l.jobs {
-		one := s.next(sys.now)
-		one.late = n >= l.warmUp()
+		one := &job{Job: s.Next(sys.now), late: n >= l.warmUp()}
 		if err := sys.arrive(one); err != nil {
 			return nil, err
 		}
@@ -59,7 +62,7 @@ func (w *workload) departures(e *entrant, l *load, seed int64) (*steady, error) 
 func (sys *system) result(begin float64, capacity int) *steady {
 	for _, one := range sys.queue {
 		if one.late {
-			sys.waits = append(sys.waits, sys.now-one.arrived)
+			sys.waits = append(sys.waits, sys.now-one.Arrived)
 		}
 	}
 	slices.Sort(sys.waits)

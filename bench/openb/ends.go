@@ -3,6 +3,19 @@
 
 package main
 
+import (
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// job is a Job that waits or runs.
+type job struct {
+	*dataset.Job
+	request *placement.Request
+	// late is true for jobs that come after the system has warmed up.
+	late bool
+}
+
 // end is when a job ends, and what it holds until then.
 type end struct {
 	at     float64

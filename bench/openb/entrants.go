@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"falldio.github.io/gpu-controller/bench/openb/baselines"
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
 )
@@ -30,7 +31,7 @@ type entrant struct {
 }
 
 // newPolicy returns a policy that has seen nothing yet.
-func (e *entrant) newPolicy(trace []pod, seed int64) policy {
+func (e *entrant) newPolicy(trace []dataset.Pod, seed int64) policy {
 	var score baselines.Score
 	switch e.policy {
 	case ours:
@@ -50,13 +51,13 @@ func (e *entrant) newPolicy(trace []pod, seed int64) policy {
 	return baselines.ByName(score)
 }
 
-func newFGD(mix string, trace []pod) *baselines.FGD {
+func newFGD(mix string, trace []dataset.Pod) *baselines.FGD {
 	if mix == learned {
 		return baselines.NewLearningFGD()
 	}
 	shapes := make([]placement.Shape, len(trace))
 	for i := range trace {
-		shapes[i] = trace[i].shape
+		shapes[i] = trace[i].Shape
 	}
 	return baselines.NewFGD(shapes)
 }
@@ -64,13 +65,13 @@ func newFGD(mix string, trace []pod) *baselines.FGD {
 // teach shows ours the whole trace if it may know it, in any order: what ours
 // learns, it derives now and then, and traces have their largest Pods at the end.
 // FGD knows already.
-func (e *entrant) teach(p policy, cluster *placement.Cluster, trace []pod, seed int64) {
+func (e *entrant) teach(p policy, cluster *placement.Cluster, trace []dataset.Pod, seed int64) {
 	if e.policy != ours || e.mix != known {
 		return
 	}
 	order := rand.New(rand.NewPCG(uint64(seed), 3)).Perm(len(trace)) //nolint:gosec // a replay repeats
 	for _, i := range order {
-		p.Learn(cluster, cluster.Request(trace[i].shape))
+		p.Learn(cluster, cluster.Request(trace[i].Shape))
 	}
 }
 

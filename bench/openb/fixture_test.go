@@ -7,12 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
 // tinyNodes and tinyTrace are a trace made by hand; the real one is not here.
 var (
-	tinyNodes = filepath.Join("testdata", nodesFile)
+	tinyNodes = filepath.Join("testdata", dataset.NodesFile)
 	tinyTrace = filepath.Join("testdata", "openb_pod_list_tiny.csv")
 	untimed   = filepath.Join("testdata", "openb_pod_list_untimed.csv")
 )
@@ -34,11 +35,11 @@ func oneNode(gpus int) []placement.Node {
 }
 
 // share is a Pod that asks for a share of a GPU, in percent.
-func share(name string, percent int) pod {
-	return pod{name: name, milli: percent * milliPerPercent, shape: placement.Shape{CPU: 1000, Share: percent}}
+func share(name string, percent int) dataset.Pod {
+	return dataset.Pod{Name: name, Milli: percent * dataset.MilliPerCard / placement.Card, Shape: placement.Shape{CPU: 1000, Share: percent}}
 }
 
 // whole is a Pod that asks for whole GPUs.
-func whole(name string, gpus int) pod {
-	return pod{name: name, milli: milliPerCard, shape: placement.Shape{CPU: 1000, GPUs: gpus}}
+func whole(name string, gpus int) dataset.Pod {
+	return dataset.Pod{Name: name, Milli: dataset.MilliPerCard, Shape: placement.Shape{CPU: 1000, GPUs: gpus}}
 }

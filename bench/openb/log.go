@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -24,8 +25,8 @@ type record struct {
 }
 
 // newRecord notes a place; the zero Place is none.
-func newRecord(p *pod, place *placement.Place, name func(string) string) record {
-	r := record{Pod: p.name, Node: name(place.Node), GPUs: place.GPUs, Percent: place.Percent}
+func newRecord(p *dataset.Pod, place *placement.Place, name func(string) string) record {
+	r := record{Pod: p.Name, Node: name(place.Node), GPUs: place.GPUs, Percent: place.Percent}
 	if r.GPUs == nil {
 		r.GPUs = []int{} // JSON has [], not null
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 )
 
 func main() {
@@ -67,7 +69,7 @@ func replaySeeds(w *workload, o *options, out io.Writer) (err error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "seed %d: %d arrivals from %s, in %v; allocated", seed, len(result.arrivals), result.arrivals[0].name,
+		fmt.Fprintf(out, "seed %d: %d arrivals from %s, in %v; allocated", seed, len(result.arrivals), result.arrivals[0].Name,
 			time.Since(begin).Round(time.Millisecond))
 		for i, demand := range demands {
 			sums[i] += result.at(demand)
@@ -110,7 +112,7 @@ func replaySteady(w *workload, o *options, out io.Writer) error {
 	l := &load{asked: o.load, jobs: o.jobs}
 	if o.durations != "" {
 		var err error
-		if l.timed, err = readPods(o.durations); err != nil {
+		if l.timed, err = dataset.ReadPods(o.durations); err != nil {
 			return fmt.Errorf("--durations: %w", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -36,7 +37,7 @@ func TestTheCommandPrintsEachSeedAndTheMeanAndWritesALog(t *testing.T) {
 
 func TestALogLineHasNameNodeGPUsAndPercent(t *testing.T) {
 	var out bytes.Buffer
-	dropped := newRecord(&pod{name: "b"}, &placement.Place{}, func(name string) string { return name })
+	dropped := newRecord(&dataset.Pod{Name: "b"}, &placement.Place{}, func(name string) string { return name })
 	if err := writeLog(&out, []record{{Pod: "a", Node: "n", GPUs: []int{1, 3}, Percent: 100}, dropped}); err != nil {
 		t.Fatal(err)
 	}

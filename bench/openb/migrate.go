@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -17,7 +18,7 @@ const maxMovesEach = 2
 // mover moves running Pods when one would be dropped, as far as a budget goes.
 type mover struct {
 	cluster *placement.Cluster
-	pods    []pod
+	pods    []dataset.Pod
 	records []record
 	// original is a node's name in the files.
 	original func(string) string
@@ -58,7 +59,7 @@ func (m *mover) makeRoom(request *placement.Request) (place placement.Place, fou
 }
 
 // podName names the Pod that arrives as number index; index tells it back.
-func podName(index int, p *pod) string { return fmt.Sprintf("%d/%s", index, p.name) }
+func podName(index int, p *dataset.Pod) string { return fmt.Sprintf("%d/%s", index, p.Name) }
 
 func (m *mover) index(name string) int {
 	number, _, _ := strings.Cut(name, "/")
@@ -69,17 +70,17 @@ func (m *mover) index(name string) int {
 	return index
 }
 
-func (m *mover) shape(p *placement.Pod) placement.Shape { return m.pods[m.index(p.Name)].shape }
+func (m *mover) shape(p *placement.Pod) placement.Shape { return m.pods[m.index(p.Name)].Shape }
 
 // verifyMoved proves that all Pods have room where they were in the end.
-func verifyMoved(nodes []placement.Node, pods []pod, records []record) error {
+func verifyMoved(nodes []placement.Node, pods []dataset.Pod, records []record) error {
 	left := newLedgers(nodes)
 	for i := range records {
 		if records[i].Node == "" {
 			continue
 		}
 		if err := verifyRecord(left, &pods[i], &records[i]); err != nil {
-			return fmt.Errorf("arrival %d, Pod %s: %w", i+1, pods[i].name, err)
+			return fmt.Errorf("arrival %d, Pod %s: %w", i+1, pods[i].Name, err)
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -15,7 +16,7 @@ import (
 func spread(t *testing.T, budget float64) (*mover, *placement.Request) {
 	t.Helper()
 	e := &entrant{policy: ours, ties: byName, mix: learned}
-	w := &workload{nodes: oneNode(2), pods: []pod{share("a", 50), share("b", 50), {name: "c", milli: milliPerCard, shape: placement.Shape{CPU: 1000, GPUs: 1}}}}
+	w := &workload{nodes: oneNode(2), pods: []dataset.Pod{share("a", 50), share("b", 50), {Name: "c", Milli: dataset.MilliPerCard, Shape: placement.Shape{CPU: 1000, GPUs: 1}}}}
 	cluster, err := w.newCluster(e.newPolicy(w.pods, 1), []string{""})
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +30,7 @@ func spread(t *testing.T, budget float64) (*mover, *placement.Request) {
 		m.records = append(m.records, newRecord(&w.pods[i], &place, e.original))
 		m.placed++
 	}
-	return m, cluster.Request(w.pods[2].shape)
+	return m, cluster.Request(w.pods[2].Shape)
 }
 
 func TestAPodIsMovedForOneThatWouldBeDropped(t *testing.T) {

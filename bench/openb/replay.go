@@ -9,27 +9,25 @@ import (
 	"math"
 	"slices"
 
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
 // workload is what the files say.
 type workload struct {
 	nodes []placement.Node // by name
-	pods  []pod
+	pods  []dataset.Pod
 	// capacity is the GPUs of all nodes, in percent of one.
 	capacity int
 }
 
-// milliPerCard: the trace counts shares in thousandths of a GPU.
-const milliPerCard = 1000
-
 func readWorkload(nodes, trace string) (*workload, error) {
 	w := &workload{}
 	var err error
-	if w.nodes, err = readNodes(nodes); err != nil {
+	if w.nodes, err = dataset.ReadNodes(nodes); err != nil {
 		return nil, fmt.Errorf("--nodes: %w", err)
 	}
-	if w.pods, err = readPods(trace); err != nil {
+	if w.pods, err = dataset.ReadPods(trace); err != nil {
 		return nil, fmt.Errorf("--trace: %w", err)
 	}
 	slices.SortFunc(w.nodes, func(a, b placement.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -39,19 +37,19 @@ func readWorkload(nodes, trace string) (*workload, error) {
 	if w.capacity == 0 {
 		return nil, fmt.Errorf("--nodes: %s: no node has a GPU", nodes)
 	}
-	if !slices.ContainsFunc(w.pods, func(p pod) bool { return p.milli > 0 }) {
+	if !slices.ContainsFunc(w.pods, func(p dataset.Pod) bool { return p.Milli > 0 }) {
 		return nil, fmt.Errorf("--trace: %s: no Pod asks for a GPU", trace)
 	}
 	return w, nil
 }
 
 func (w *workload) arrivals(seed int64) order {
-	return arrivals(w.pods, seed, len(w.nodes), w.capacity/placement.Card*milliPerCard)
+	return arrivals(w.pods, seed, len(w.nodes), w.capacity/placement.Card*dataset.MilliPerCard)
 }
 
 // outcome is what a replay found.
 type outcome struct {
-	arrivals []pod
+	arrivals []dataset.Pod
 	records  []record // one for each arrival
 	// sums and counts are the allocation in percent, by rounded demand in percent.
 	sums   map[int]float64
@@ -85,7 +83,7 @@ func (w *workload) replay(e *entrant, seed int64) (*outcome, error) {
 	m := &mover{cluster: cluster, pods: o.pods, percent: e.migrate, original: e.original, hopeless: map[*placement.Request]bool{}}
 	arrived, used := 0, 0
 	for i := range o.pods {
-		request := cluster.Request(o.pods[i].shape)
+		request := cluster.Request(o.pods[i].Shape)
 		if e.mix == learned {
 			p.Learn(cluster, request)
 		}

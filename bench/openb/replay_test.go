@@ -4,11 +4,15 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -45,14 +49,14 @@ func TestEverybodyReplaysTheTinyTrace(t *testing.T) {
 }
 
 func TestAPodThatFitsNowhereIsDropped(t *testing.T) {
-	w := &workload{nodes: oneNode(1), pods: []pod{share("a", 60), share("b", 60)}, capacity: placement.Card}
+	w := &workload{nodes: oneNode(1), pods: []dataset.Pod{share("a", 60), share("b", 60)}, capacity: placement.Card}
 	e := entrant{policy: bestFit, ties: byName}
 	result, err := w.replay(&e, 42)
 	if err != nil {
 		t.Fatal(err)
 	}
 	placed := slices.DeleteFunc(slices.Clone(result.records), func(r record) bool { return r.Node == "" })
-	if len(placed) != 1 || placed[0].Pod != result.arrivals[0].name {
+	if len(placed) != 1 || placed[0].Pod != result.arrivals[0].Name {
 		t.Errorf("placed %v, want the first arrival only", placed)
 	}
 }
@@ -77,4 +81,26 @@ func TestTiesByPublishedNamesLogTheNamesOfTheFile(t *testing.T) {
 			t.Fatalf("Pod %s is on node %q", r.Pod, r.Node)
 		}
 	}
+}
+
+func TestAWorkloadNeedsGPUs(t *testing.T) {
+	idle := write(t, podHeader+"a,1000,512,0,0,\n")
+	if _, err := readWorkload(tinyNodes, idle); err == nil || !strings.Contains(err.Error(), "--trace") {
+		t.Errorf("got %v, want that no Pod asks for a GPU", err)
+	}
+	bare := write(t, "sn,cpu_milli,memory_mib,gpu,model\na,1000,512,0,\n")
+	if _, err := readWorkload(bare, tinyTrace); err == nil || !strings.Contains(err.Error(), "--nodes") {
+		t.Errorf("got %v, want that no node has a GPU", err)
+	}
+}
+
+const podHeader = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file.csv")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -13,12 +13,11 @@ import (
 	"time"
 
 	"falldio.github.io/gpu-controller/bench/document"
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 )
 
 // The files that a report reads and writes.
 const (
-	nodesFile  = "openb_node_list_gpu_node.csv"
-	traceFile  = "openb_pod_list_%s.csv"
 	demandPlot = "openb-demand.svg"
 	gainPlot   = "openb-gain.svg"
 )
@@ -90,17 +89,17 @@ func newReport(o *options, out io.Writer) (*report, error) {
 
 // tracesIn returns the traces of a folder, the published ones first.
 func tracesIn(folder string) ([]string, error) {
-	files, err := filepath.Glob(filepath.Join(folder, fmt.Sprintf(traceFile, "*")))
+	files, err := filepath.Glob(filepath.Join(folder, fmt.Sprintf(dataset.PodsFile, "*")))
 	if err != nil {
 		return nil, err
 	}
-	head, tail, _ := strings.Cut(traceFile, "%s")
+	head, tail, _ := strings.Cut(dataset.PodsFile, "%s")
 	var found []string
 	for _, file := range files {
 		found = append(found, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), head), tail))
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s: there is no file %s", folder, fmt.Sprintf(traceFile, "*"))
+		return nil, fmt.Errorf("%s: there is no file %s", folder, fmt.Sprintf(dataset.PodsFile, "*"))
 	}
 	rank := func(trace string) int {
 		if at := slices.Index(publishedTraces, trace); at >= 0 {
@@ -136,7 +135,7 @@ func (r *report) workload(trace string) (*workload, error) {
 	if known := r.workloads[trace]; known != nil {
 		return known, nil
 	}
-	w, err := readWorkload(filepath.Join(r.data, nodesFile), filepath.Join(r.data, fmt.Sprintf(traceFile, trace)))
+	w, err := readWorkload(filepath.Join(r.data, dataset.NodesFile), filepath.Join(r.data, fmt.Sprintf(dataset.PodsFile, trace)))
 	if err != nil {
 		return nil, fmt.Errorf("--data: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"falldio.github.io/gpu-controller/bench/document"
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 )
 
 func TestAReportHasEveryPartAndKeepsTheRest(t *testing.T) {
@@ -58,7 +59,7 @@ func TestAReportHasEveryPartAndKeepsTheRest(t *testing.T) {
 func TestPublishedTracesComeFirst(t *testing.T) {
 	dir := t.TempDir()
 	for _, trace := range []string{"aaa", "cpu050", "default"} {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf(traceFile, trace)), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf(dataset.PodsFile, trace)), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -43,10 +44,10 @@ func (w *workload) newSystem(e *entrant, seed int64) (*system, error) {
 }
 
 // fill submits jobs that are there already, until so much is asked for.
-func (sys *system) fill(s *stream, demand float64) error {
+func (sys *system) fill(s *dataset.Stream, demand float64) error {
 	for asked := 0; float64(asked) < demand; {
-		one := s.running()
-		asked += one.pod.shape.Percent()
+		one := &job{Job: s.Running()}
+		asked += one.Pod.Shape.Percent()
 		if err := sys.submit(one); err != nil {
 			return err
 		}
@@ -56,12 +57,12 @@ func (sys *system) fill(s *stream, demand float64) error {
 
 // arrive lets time pass until a job comes.
 func (sys *system) arrive(one *job) error {
-	for len(sys.ends) > 0 && sys.ends[0].at <= one.arrived {
+	for len(sys.ends) > 0 && sys.ends[0].at <= one.Arrived {
 		if err := sys.depart(heap.Pop(&sys.ends).(end)); err != nil {
 			return err
 		}
 	}
-	sys.pass(one.arrived)
+	sys.pass(one.Arrived)
 	return sys.submit(one)
 }
 
@@ -72,7 +73,7 @@ func (sys *system) pass(until float64) {
 
 // submit runs a job, or has it wait.
 func (sys *system) submit(one *job) error {
-	one.request = sys.cluster.Request(one.pod.shape)
+	one.request = sys.cluster.Request(one.Pod.Shape)
 	if sys.learns {
 		sys.policy.Learn(sys.cluster, one.request)
 	}
@@ -89,26 +90,26 @@ func (sys *system) start(one *job) (started bool, err error) {
 	if !found {
 		return false, nil
 	}
-	r := newRecord(one.pod, &place, func(name string) string { return name })
-	if err := sys.ledgers[place.Node].take(&one.pod.shape, &r); err != nil {
-		return false, fmt.Errorf("node %s: Pod %s: %w", place.Node, one.name, err)
+	r := newRecord(one.Pod, &place, func(name string) string { return name })
+	if err := sys.ledgers[place.Node].take(&one.Pod.Shape, &r); err != nil {
+		return false, fmt.Errorf("node %s: Pod %s: %w", place.Node, one.Name, err)
 	}
-	if err := sys.cluster.Place(placement.Pod{Name: one.name, Node: place.Node, Use: place.Use}); err != nil {
+	if err := sys.cluster.Place(placement.Pod{Name: one.Name, Node: place.Node, Use: place.Use}); err != nil {
 		return false, err
 	}
 	sys.used += one.request.Percent()
 	if one.late {
-		sys.waits = append(sys.waits, sys.now-one.arrived)
+		sys.waits = append(sys.waits, sys.now-one.Arrived)
 	}
-	heap.Push(&sys.ends, end{at: sys.now + one.duration, job: one, record: r})
+	heap.Push(&sys.ends, end{at: sys.now + one.Duration, job: one, record: r})
 	return true, nil
 }
 
 // depart ends a job and starts who fits now.
 func (sys *system) depart(e end) error {
 	sys.pass(e.at)
-	sys.cluster.Remove(e.job.name)
-	sys.ledgers[e.record.Node].giveBack(&e.job.pod.shape, &e.record)
+	sys.cluster.Remove(e.job.Name)
+	sys.ledgers[e.record.Node].giveBack(&e.job.Pod.Shape, &e.record)
 	sys.used -= e.job.request.Percent()
 	refused := map[*placement.Request]bool{}
 	var failed error

@@ -7,32 +7,33 @@ import (
 	"fmt"
 	"slices"
 
+	"falldio.github.io/gpu-controller/bench/openb/dataset"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
 // verify proves a log against the files alone: every Pod is there, in order, on a
 // node and cards that have room for it, or else there is no room anywhere. It
 // shares no code with what placed the Pods.
-func verify(nodes []placement.Node, pods []pod, records []record) error {
+func verify(nodes []placement.Node, pods []dataset.Pod, records []record) error {
 	if len(records) != len(pods) {
 		return fmt.Errorf("the log has %d lines for %d Pods", len(records), len(pods))
 	}
 	left := newLedgers(nodes)
 	for i := range records {
 		if err := verifyRecord(left, &pods[i], &records[i]); err != nil {
-			return fmt.Errorf("line %d of the log: Pod %s: %w", i+1, pods[i].name, err)
+			return fmt.Errorf("line %d of the log: Pod %s: %w", i+1, pods[i].Name, err)
 		}
 	}
 	return nil
 }
 
-func verifyRecord(left map[string]*ledger, p *pod, r *record) error {
-	if r.Pod != p.name {
+func verifyRecord(left map[string]*ledger, p *dataset.Pod, r *record) error {
+	if r.Pod != p.Name {
 		return fmt.Errorf("the log has Pod %q instead", r.Pod)
 	}
 	if r.Node == "" {
 		for name, l := range left {
-			if l.hasRoom(&p.shape) {
+			if l.hasRoom(&p.Shape) {
 				return fmt.Errorf("was dropped, but fits on node %s", name)
 			}
 		}
@@ -42,7 +43,7 @@ func verifyRecord(left map[string]*ledger, p *pod, r *record) error {
 	if l == nil {
 		return fmt.Errorf("there is no node %q", r.Node)
 	}
-	if err := l.take(&p.shape, r); err != nil {
+	if err := l.take(&p.Shape, r); err != nil {
 		return fmt.Errorf("node %s: %w", r.Node, err)
 	}
 	return nil

@@ -35,7 +35,7 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 		}
 	}
 	if lostPods(before, after) {
-		add(corev1.EventTypeWarning, "PodLost", "a Pod was lost or deleted and is replaced: "+after.Message)
+		add(corev1.EventTypeWarning, ReasonPodLost, "a Pod was lost or deleted and is replaced: "+after.Message)
 	}
 	if after.Phase == before.Phase {
 		return events
@@ -80,6 +80,9 @@ func newlyFalse(before, after *v1.GPUTaskStatus, kind string) *metav1.Condition 
 	}
 	return now
 }
+
+// ReasonPodLost is the event of a task that ran and lost a Pod by no failure.
+const ReasonPodLost = "PodLost"
 
 // ReasonOldPodStops is the obstacle of a Pod whose name is still taken by a Pod
 // that is on its way out.

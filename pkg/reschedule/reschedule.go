@@ -1,17 +1,31 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reschedule decides which task to place anew next. It is pure: the
-// controller gathers tasks, Pods and nodes and carries out the moves through
-// the Eviction API.
+// Package reschedule decides what to move next. It is pure: the controller gathers
+// a World and carries out what is decided.
 //
-// Two kinds of tasks are placed anew. A task whose Pods have all been pending
-// for long holds nothing, so a new try costs nothing. A Pod that runs where it
-// should not (its node is not ready, is cordoned, or is no longer of the GPU
-// model that the task asks for) moves only if the cluster has room for it
-// elsewhere, since otherwise it would be worse off than before. A gang that
-// runs is not disturbed for a cordoned node: its Pods work, and "kubectl
-// drain" is there for an administrator who wants them gone.
+// # Plans
+//
+// Propose returns a MovePlan that makes room for a task that fits nowhere, or gives
+// back whole GPUs, nodes and domains; or, in the mode Recreate, one that stops task
+// after task and lets the scheduler place it anew. A Scene is a World as the engine
+// of package placement sees it: what may move, at which cost, who waits. Valid tells
+// before each turn of a plan whether the rest of it still suits.
+//
+// A Pod is moved only if it is of a GPUTask that runs, whole, and allows it, and if
+// limits and budgets permit; a gang moves as a whole. The cost of a move is the work
+// that is lost, in GPU-seconds since the start or the last checkpoint, times the
+// weight of the priority, and a constant.
+//
+// # Pods that sit badly
+//
+// Apart from plans, two kinds of tasks are placed anew (Candidates, Misplaced). A task
+// whose Pods have all been pending for long holds nothing, so a new try costs nothing:
+// that is for the mode Recreate. A Pod that runs where it should not (its node is not
+// ready, is cordoned, or is no longer of the GPU model that the task asks for) moves
+// only if the cluster has room for it elsewhere, since otherwise it would be worse off
+// than before. A gang that runs is not disturbed for a cordoned node: its Pods work,
+// and "kubectl drain" is there for an administrator who wants them gone.
 package reschedule
 
 import (
@@ -49,9 +63,22 @@ type Move struct {
 }
 
 // Candidates returns the tasks to place anew, the longest waiting first, then
-// those that sit badly in the order of their names. Pods that have been
-// pending for longer than patience are placed anew.
+// those that sit badly, the oldest first. Pods that have been pending for longer
+// than patience are placed anew.
 func Candidates(tasks []Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
+	moves := Misplaced(tasks, nodes, patience, now)
+	for _, task := range tasks {
+		if move := pendingMove(task, patience, now); move != nil && movable(task.GPUTask) {
+			moves = append(moves, *move)
+		}
+	}
+	sortMoves(moves)
+	return moves
+}
+
+// Misplaced returns the tasks with Pods that sit badly, the oldest first. A node
+// that is silent is bad for them after patience.
+func Misplaced(tasks []Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
 	byName := make(map[string]*corev1.Node, len(nodes))
 	for _, node := range nodes {
 		byName[node.Name] = node
@@ -61,12 +88,15 @@ func Candidates(tasks []Task, nodes []*corev1.Node, patience time.Duration, now 
 		if !movable(task.GPUTask) {
 			continue
 		}
-		if move := pendingMove(task, patience, now); move != nil {
-			moves = append(moves, *move)
-		} else if move := misplacedMove(task, byName, patience, now); move != nil {
+		if move := misplacedMove(task, byName, patience, now); move != nil {
 			moves = append(moves, *move)
 		}
 	}
+	sortMoves(moves)
+	return moves
+}
+
+func sortMoves(moves []Move) {
 	slices.SortStableFunc(moves, func(a, b Move) int {
 		return cmp.Or(
 			boolOrder(a.NeedsRoom, b.NeedsRoom),
@@ -75,7 +105,6 @@ func Candidates(tasks []Task, nodes []*corev1.Node, patience time.Duration, now 
 			cmp.Compare(a.Task.Name, b.Task.Name),
 		)
 	})
-	return moves
 }
 
 // boolOrder sorts false before true.
@@ -196,8 +225,8 @@ func podEnded(pod *corev1.Pod) bool {
 }
 
 // Settled reports whether a task that was moved has found its new place, or
-// needs none any more: none of the evicted Pods is left and every Pod of the
-// task has a node.
+// needs none any more: none of the evicted Pods is left and as many Pods of the task
+// run as have to start together. Others may wait for a node for ever.
 func Settled(task Task, evicted []*corev1.Pod) bool {
 	if !movable(task.GPUTask) {
 		return true
@@ -206,10 +235,15 @@ func Settled(task Task, evicted []*corev1.Pod) bool {
 	for _, pod := range evicted {
 		gone[pod.UID] = true
 	}
+	running := 0
 	for _, pod := range task.Pods {
-		if gone[pod.UID] || pod.Spec.NodeName == "" {
+		if gone[pod.UID] {
 			return false
 		}
+		if pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodRunning {
+			running++
+		}
 	}
-	return task.Status.Phase == v1.PhaseRunning
+	need := gputask.MinAvailable(task.GPUTask) - int(task.Status.Succeeded)
+	return task.Status.Phase == v1.PhaseRunning && running >= need
 }

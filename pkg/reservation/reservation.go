@@ -11,6 +11,7 @@ package reservation
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
 // Annotation of a Node has its Reservations, as a JSON list.
@@ -64,6 +66,34 @@ func PodKey(namespace, name string) string { return namespace + "/" + name }
 // Holds is true until the reservation ends by itself.
 func (r *Reservation) Holds(now time.Time) bool { return now.Before(r.Until) }
 
+// Count is how many cards are kept.
+func (r *Reservation) Count() int { return max(len(r.GPUs), r.Cards) }
+
+// PercentOfEach is how much of each card is kept: all of it unless Percent says less.
+func (r *Reservation) PercentOfEach() int {
+	if r.Percent == 0 {
+		return placement.Card
+	}
+	return r.Percent
+}
+
+// validate returns what is wrong with a reservation.
+func (r *Reservation) validate() error {
+	switch {
+	case r.Pod == "":
+		return errors.New("pod: is missing: whom the place is kept for")
+	case r.Kind != Move && r.Kind != Start:
+		return fmt.Errorf("kind: must be %s or %s, is %q", Move, Start, r.Kind)
+	case r.Percent < 0 || r.Percent > placement.Card:
+		return fmt.Errorf("percent: must be 0 to %d, is %d", placement.Card, r.Percent)
+	case r.Cards < 0 || r.Cards > placement.MaxCards:
+		return fmt.Errorf("cards: must be 0 to %d, is %d", placement.MaxCards, r.Cards)
+	case r.CPU < 0 || r.Memory < 0:
+		return fmt.Errorf("cpu and memory: must not be negative, are %d and %d", r.CPU, r.Memory)
+	}
+	return nil
+}
+
 // Of returns the reservations of a Node, those that have ended included. An error
 // says what can't be read; there are none then.
 func Of(node *corev1.Node) ([]Reservation, error) {
@@ -74,6 +104,11 @@ func Of(node *corev1.Node) ([]Reservation, error) {
 	var list []Reservation
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		return nil, fmt.Errorf("node %s: annotation %s: %w", node.Name, Annotation, err)
+	}
+	for i := range list {
+		if err := list[i].validate(); err != nil {
+			return nil, fmt.Errorf("node %s: annotation %s: [%d]: %w", node.Name, Annotation, i, err)
+		}
 	}
 	return list, nil
 }

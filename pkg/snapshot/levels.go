@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
@@ -28,6 +30,41 @@ func DefaultLevels() Levels {
 		{Name: "rack", NodeLabel: v1.GroupName + "/rack"},
 		{Name: "leaf", NodeLabel: v1.LabelLeaf},
 	}
+}
+
+// ParseLevels reads "zone=topology.kubernetes.io/zone,leaf=falldio.com/leaf": names
+// and labels, the widest first. An empty text is no levels.
+func ParseLevels(text string) (Levels, error) {
+	var levels Levels
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, label, found := strings.Cut(part, "=")
+		name, label = strings.TrimSpace(name), strings.TrimSpace(label)
+		switch {
+		case !found || name == "" || label == "":
+			return nil, fmt.Errorf("%q: must be a level's name and a label of nodes, as in leaf=%s", part, v1.LabelLeaf)
+		case seen[name]:
+			return nil, fmt.Errorf("%q: level %s is there twice", part, name)
+		}
+		if problems := validation.IsQualifiedName(label); len(problems) > 0 {
+			return nil, fmt.Errorf("%q: label %q: %s", part, label, strings.Join(problems, "; "))
+		}
+		seen[name] = true
+		levels = append(levels, Level{Name: name, NodeLabel: label})
+	}
+	return levels, nil
+}
+
+// String is what ParseLevels reads.
+func (l Levels) String() string {
+	parts := make([]string, len(l))
+	for i := range l {
+		parts[i] = l[i].Name + "=" + l[i].NodeLabel
+	}
+	return strings.Join(parts, ",")
 }
 
 // Number returns the level's number as package placement counts, from 1. An

@@ -94,13 +94,16 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 }
 
 // filterOther keeps Pods that are not ours off what is not for them: nodes of
-// others' pools, and CPU and memory that seats hold.
+// others' pools, and CPU and memory that seats hold, or reservations keep.
 func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	plans := p.shared.Get()
 	if !plans.Owns(info.Node()) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the node is in a pool of another scheduler")
 	}
-	claim := plans.Claims(info.Node().Name)
+	claim, why := plans.Claims(info.Node().Name), "what is free is held for a gang that starts just now"
+	if reserved := plans.Reserved(pod, info.Node().Name); reserved.Pods > 0 {
+		claim, why = claim.And(reserved), "what is free is reserved by a MovePlan for others"
+	}
 	if claim.Pods == 0 {
 		return nil
 	}
@@ -110,7 +113,7 @@ func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 		used.GetMemory()+claim.Memory*bytesPerMiB+requests.Memory().Value() > all.GetMemory() ||
 		len(info.GetPods())+claim.Pods+1 > all.GetAllowedPodNumber() {
 		plans.TurnedAway(pod)
-		return fwk.NewStatus(fwk.Unschedulable, "what is free is held for a gang that starts just now")
+		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	return nil
 }

@@ -7,17 +7,20 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
 // Partial returns the Pods of gangs of which, for too long, some but too few have
 // a node while others wait: their places help nobody. Each gang is returned once,
-// and again if that did not help.
-func (r *Registry) Partial(now time.Time) []*corev1.Pod {
+// and again if that did not help. Pods that are moved, by reservation.PodKey, are on
+// their way: they count as if they had arrived.
+func (r *Registry) Partial(now time.Time, moving map[string]bool) []*corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var stuck []*corev1.Pod
 	for _, g := range r.groups {
-		if g.Alone || !g.isPartial() {
+		if g.Alone || !g.isPartial(moving) {
 			g.partial = time.Time{}
 			continue
 		}
@@ -37,13 +40,31 @@ func (r *Registry) Partial(now time.Time) []*corev1.Pod {
 	return stuck
 }
 
-func (g *Group) isPartial() bool {
+func (g *Group) isPartial(moving map[string]bool) bool {
 	if g.bound == 0 || len(g.members) == g.bound {
 		return false // the usual cases, at no cost
 	}
 	said, err := g.said()
 	staying, waiting := g.count()
-	return err == nil && staying > 0 && waiting > 0 && staying < said.Min
+	if err != nil || staying == 0 || waiting == 0 {
+		return false
+	}
+	return staying < said.Min && staying+g.underWay(moving) < said.Min
+}
+
+// underWay counts the members that are moved and have not arrived. One that leaves and
+// its successor are the same.
+func (g *Group) underWay(moving map[string]bool) int {
+	if len(moving) == 0 {
+		return 0
+	}
+	pods := map[string]bool{}
+	for _, m := range g.members {
+		if key := reservation.PodKey(m.Pod().Namespace, m.Pod().Name); moving[key] && !m.stays() && m.seat == nil {
+			pods[key] = true
+		}
+	}
+	return len(pods)
 }
 
 // ours is true if any member is scheduled by this process.

@@ -32,24 +32,55 @@ func TestPodsThatAreOfNoUseAloneLeave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, test.pods...)
-			if got := f.Partial(f.now()); len(got) > 0 {
+			if got := f.Partial(f.now(), nil); len(got) > 0 {
 				t.Errorf("at once: %v", namesOf(got))
 			}
 			f.step(timing.Partial / 2)
 			if test.meanwhile != nil {
 				test.meanwhile(f)
 			}
-			if got := f.Partial(f.now()); len(got) > 0 {
+			if got := f.Partial(f.now(), nil); len(got) > 0 {
 				t.Errorf("half-way: %v", namesOf(got))
 			}
 			f.step(timing.Partial / 2)
-			got := namesOf(f.Partial(f.now()))
+			got := namesOf(f.Partial(f.now(), nil))
 			slices.Sort(got)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("in the end (-want +got):\n%s", diff)
 			}
-			if again := f.Partial(f.now().Add(time.Second)); len(again) > 0 {
+			if again := f.Partial(f.now().Add(time.Second), nil); len(again) > 0 {
 				t.Errorf("at once again: %v", namesOf(again))
+			}
+		})
+	}
+}
+
+func TestPodsThatAreMovedAreOnTheirWay(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		pods   []*corev1.Pod
+		moving []string
+		want   int
+	}{
+		"one waits for its new place":            {append(bindFirst(gangOf("train", 3, 3), 2), pod("other")), []string{"train-2"}, 0},
+		"another gang's Pods are moved":          {bindFirst(gangOf("train", 3, 3), 2), []string{"other-2"}, 2},
+		"one waits, another one leaves":          {append(bindFirst(gangOf("train", 3, 4), 2), ending(onNode(pod("z", in("train", 4, 3)), "a"))), []string{"train-2", "z"}, 0},
+		"too few are moved":                      {append(bindFirst(gangOf("train", 3, 4), 2), ending(onNode(pod("z", in("train", 4, 3)), "a"))), []string{"z"}, 2},
+		"those that have not left count once":    {bindFirst(gangOf("train", 3, 3), 1), []string{"train-0", "train-1"}, 1},
+		"those that are moved though they stay":  {bindFirst(gangOf("train", 3, 3), 2), []string{"train-0", "train-1"}, 2},
+		"the gang is large enough without those": {bindFirst(gangOf("train", 3, 2), 2), []string{"train-2"}, 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, moving := newFixture(t, test.pods...), map[string]bool{}
+			for _, name := range test.moving {
+				moving["default/"+name] = true
+			}
+			f.Partial(f.now(), moving)
+			f.step(timing.Partial)
+			if got := f.Partial(f.now(), moving); len(got) != test.want {
+				t.Errorf("evicted: %v, want %d", namesOf(got), test.want)
 			}
 		})
 	}
@@ -59,13 +90,13 @@ func TestATimeWithEnoughBeginsTheWaitAnew(t *testing.T) {
 	t.Parallel()
 	pods := bindFirst(gangOf("train", 3, 2), 1)
 	f := newFixture(t, pods...)
-	f.Partial(f.now())
+	f.Partial(f.now(), nil)
 	f.step(timing.Partial - time.Second)
 	f.Observe(onNode(pods[1], "a"))
-	f.Partial(f.now())
+	f.Partial(f.now(), nil)
 	f.Forget("train-1")
 	f.step(2 * time.Second)
-	if got := f.Partial(f.now()); len(got) > 0 {
+	if got := f.Partial(f.now(), nil); len(got) > 0 {
 		t.Errorf("evicted: %v", namesOf(got))
 	}
 }

@@ -298,7 +298,7 @@ func TestNothingIsLeftOfPodsThatAreGone(t *testing.T) {
 	}
 	f.fail(pods[0], time.Second)
 	f.fail(pods[4], time.Second)
-	f.Partial(f.now())
+	f.Partial(f.now(), nil)
 	for _, p := range pods {
 		f.Forget(p.UID)
 		f.Forget(p.UID) // twice is no harm
@@ -381,9 +381,9 @@ func TestTheGangsOfOtherSchedulersAreLeftAlone(t *testing.T) {
 			t.Errorf("actions (-want +got):\n%s", diff)
 		}
 	}
-	f.Partial(f.now())
+	f.Partial(f.now(), nil)
 	f.step(time.Hour)
-	if stuck := f.Partial(f.now()); len(stuck) > 0 {
+	if stuck := f.Partial(f.now(), nil); len(stuck) > 0 {
 		t.Errorf("these are evicted: %v", namesOf(stuck))
 	}
 	if diff := cmp.Diff(Counts{}, f.Count()); diff != "" {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,12 +17,17 @@ import (
 	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
+
+// beginning is what time it is.
+var beginning = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
 // card is a healthy GPU of the test's nodes.
 func card(uuid string) inventory.GPU {
@@ -160,7 +166,12 @@ func (w *world) snapshot() []fwk.NodeInfo {
 
 func newMirror(t *testing.T, pools ...string) *Mirror {
 	t.Helper()
-	return New(ktesting.NewLogger(t, ktesting.NewConfig()), snapshot.DefaultLevels(), pools)
+	return mirrorAt(t, clocktesting.NewFakePassiveClock(beginning), pools...)
+}
+
+func mirrorAt(t *testing.T, clock clock.PassiveClock, pools ...string) *Mirror {
+	t.Helper()
+	return New(ktesting.NewLogger(t, ktesting.NewConfig()), clock, snapshot.DefaultLevels(), pools)
 }
 
 // shapes are what tests ask room for.

@@ -22,16 +22,19 @@ func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
 			e.former = old.pod
 		}
 		m.remove(pod.UID, old)
+		m.keepAnew(old.node)
 	}
 	m.place(pod.UID, e)
 	claim := m.claims[place.Node]
 	if claim == nil {
-		claim = &Claim{}
+		claim = &claims{seats: map[*entry]bool{}}
 		m.claims[place.Node] = claim
 	}
 	claim.CPU += e.use.CPU
 	claim.Memory += e.use.Memory
 	claim.Pods++
+	claim.seats[e] = true
+	m.keepAnew(place.Node)
 }
 
 // unclaim ends the claim of a Pod that the snapshot shows, or that goes.
@@ -42,6 +45,7 @@ func (m *Mirror) unclaim(e *entry) {
 	}
 	claim.CPU -= e.use.CPU
 	claim.Memory -= e.use.Memory
+	delete(claim.seats, e)
 	if claim.Pods--; claim.Pods <= 0 {
 		delete(m.claims, e.node)
 	}
@@ -63,6 +67,7 @@ func (m *Mirror) Release(uids []types.UID) {
 			m.remove(uid, e)
 		}
 		e.held = false
+		m.keepAnew(e.node)
 	}
 }
 

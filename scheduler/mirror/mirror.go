@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -23,6 +25,7 @@ import (
 // Mirror is the engine's view of the cluster. It is safe for concurrent use.
 type Mirror struct {
 	logger klog.Logger
+	clock  clock.PassiveClock
 	pools  map[string]bool
 
 	mu      sync.Mutex
@@ -34,7 +37,12 @@ type Mirror struct {
 	order []*node
 	pods  map[types.UID]*entry
 	// claims is what seats hold of nodes whose Pods have not been assumed yet.
-	claims map[string]*Claim
+	claims map[string]*claims
+	// reserving are the nodes that have reservations, nextEnd is when the first of
+	// those ends, and ended is true if any has ended by itself that nobody asked for.
+	reserving map[string]*node
+	nextEnd   time.Time
+	ended     bool
 	// pass counts the snapshots, version the changes of nodes that they showed.
 	pass, version uint64
 	// stale is true if nodes have to be described anew though they have not
@@ -54,6 +62,9 @@ type node struct {
 	// pods are those of the snapshot.
 	pods map[types.UID]*entry
 	pass uint64
+	// reservations is the annotation that kept were read from.
+	reservations string
+	kept         []*kept
 }
 
 // entry is a Pod that holds something of a node.
@@ -78,10 +89,22 @@ type Claim struct {
 	Pods   int
 }
 
+// And adds what others hold.
+func (c Claim) And(other Claim) Claim {
+	return Claim{CPU: c.CPU + other.CPU, Memory: c.Memory + other.Memory, Pods: c.Pods + other.Pods}
+}
+
+// claims is the Claim on one node, and the seats that make it.
+type claims struct {
+	Claim
+	seats map[*entry]bool
+}
+
 // New returns a Mirror of the nodes of some pools, or of all.
-func New(logger klog.Logger, levels snapshot.Levels, pools []string) *Mirror {
+func New(logger klog.Logger, now clock.PassiveClock, levels snapshot.Levels, pools []string) *Mirror {
 	m := &Mirror{
-		logger: logger, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{}, claims: map[string]*Claim{},
+		logger: logger, clock: now, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{},
+		claims: map[string]*claims{}, reserving: map[string]*node{},
 		view: snapshot.NodeView{Levels: levels, Keys: map[string]bool{}}, policy: packing.New(packing.Default()),
 	}
 	for _, pool := range pools {
@@ -175,13 +198,24 @@ func (m *Mirror) On(name string, cards []int) []string {
 func (m *Mirror) DomainOf(uids []types.UID, level int) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	domain := ""
+	nodes := make([]string, 0, len(uids))
 	for _, uid := range uids {
-		e := m.pods[uid]
-		if e == nil || m.nodes[e.node] == nil {
+		if e := m.pods[uid]; e != nil {
+			nodes = append(nodes, e.node)
+		}
+	}
+	return m.DomainOfNodes(nodes, level)
+}
+
+// DomainOfNodes is DomainOf for nodes, for use within With or For.
+func (m *Mirror) DomainOfNodes(nodes []string, level int) string {
+	domain := ""
+	for _, name := range nodes {
+		n := m.nodes[name]
+		if n == nil {
 			continue
 		}
-		path := m.nodes[e.node].described.Domains
+		path := n.described.Domains
 		if len(path) < level {
 			return ""
 		}
@@ -199,7 +233,7 @@ func (m *Mirror) Claims(node string) Claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if claim := m.claims[node]; claim != nil {
-		return *claim
+		return claim.Claim
 	}
 	return Claim{}
 }

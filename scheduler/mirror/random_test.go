@@ -10,14 +10,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
 // run is a random sequence of what happens to a cluster, with a mirror that follows
@@ -33,6 +36,7 @@ type run struct {
 	settled map[string]*corev1.Pod
 	// seats are Pods that have a seat: assumed or not.
 	seats map[string]*seat
+	clock *clocktesting.FakePassiveClock
 }
 
 type seat struct {
@@ -44,8 +48,9 @@ type seat struct {
 
 func newRun(t *testing.T, seed uint64) *run {
 	t.Helper()
+	clock := clocktesting.NewFakePassiveClock(beginning)
 	r := &run{
-		world: newWorld(t), dice: rand.New(rand.NewPCG(seed, 2)), m: newMirror(t),
+		world: newWorld(t), dice: rand.New(rand.NewPCG(seed, 2)), m: mirrorAt(t, clock), clock: clock,
 		gpus: map[string][]inventory.GPU{}, settled: map[string]*corev1.Pod{}, seats: map[string]*seat{},
 	}
 	for range 3 {
@@ -127,6 +132,31 @@ func (r *run) nodeChanges() {
 		node.Labels["touched"] = fmt.Sprint(r.next)
 	}
 	r.set(node)
+}
+
+// reserves keeps places on a node, for Pods that there are, or were, or will be.
+func (r *run) reserves() {
+	name, found := pickKey(r, r.gpus)
+	if !found {
+		return
+	}
+	var list []reservation.Reservation
+	for range r.dice.IntN(4) {
+		one := moved(fmt.Sprintf("p%d", max(1, r.next-4+r.dice.IntN(8))))
+		for _, i := range r.dice.Perm(len(r.gpus[name]))[:r.dice.IntN(3)] {
+			one.GPUs = append(one.GPUs, r.gpus[name][i].UUID)
+		}
+		if r.dice.IntN(3) == 0 {
+			one.Percent = 10 + 10*r.dice.IntN(9)
+		}
+		if r.dice.IntN(3) == 0 {
+			one.Kind = reservation.Start
+		}
+		one.Until = r.clock.Now().Add(time.Duration(r.dice.IntN(20)) * time.Second)
+		list = append(list, one)
+	}
+	r.note("node %s keeps %+v", name, list)
+	r.set(keeping(r.t, r.infos[name].Node(), list...))
 }
 
 // arrives adds a Pod that another scheduler has bound, or that ran before.
@@ -247,7 +277,7 @@ func (r *run) goesOn() {
 }
 
 func (r *run) act() {
-	switch r.dice.IntN(12) {
+	switch r.dice.IntN(16) {
 	case 0:
 		r.nodeComes()
 	case 1:
@@ -262,6 +292,11 @@ func (r *run) act() {
 		r.leaves()
 	case 8, 9:
 		r.seated()
+	case 10, 11:
+		r.reserves()
+	case 12:
+		r.note("some time passes")
+		r.clock.SetTime(r.clock.Now().Add(5 * time.Second))
 	default:
 		r.goesOn()
 	}
@@ -271,7 +306,7 @@ func (r *run) act() {
 func (r *run) check() {
 	r.t.Helper()
 	r.m.Refresh(r.snapshot())
-	anew := newMirror(r.t)
+	anew := mirrorAt(r.t, r.clock)
 	w := newWorld(r.t)
 	for _, name := range r.names {
 		w.set(r.infos[name].Node())
@@ -297,6 +332,9 @@ func (r *run) check() {
 	anew.Refresh(w.snapshot())
 	if diff := cmp.Diff(room(anew), room(r.m)); diff != "" {
 		r.t.Fatalf("room (-anew +followed):\n%s", diff)
+	}
+	if diff := cmp.Diff(anew.Heeded(&Asker{}), r.m.Heeded(&Asker{})); diff != "" {
+		r.t.Fatalf("reservations that count (-anew +followed):\n%s", diff)
 	}
 	for _, name := range r.names {
 		if diff := cmp.Diff(anew.Claims(name), r.m.Claims(name)); diff != "" {

@@ -20,6 +20,7 @@ func (m *Mirror) Refresh(infos []fwk.NodeInfo) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pass++
+	m.expire()
 	if !m.sameNodes(infos) {
 		m.match(infos)
 	}
@@ -74,6 +75,7 @@ func (m *Mirror) match(infos []fwk.NodeInfo) {
 
 // follow brings one node up to date.
 func (m *Mirror) follow(n *node, info fwk.NodeInfo) {
+	m.lift(n) // the Pods come before what is reserved
 	if object := info.Node(); n.object != object || m.stale {
 		n.object = object
 		m.describe(n)
@@ -102,6 +104,7 @@ func (m *Mirror) follow(n *node, info fwk.NodeInfo) {
 			m.remove(uid, e)
 		}
 	}
+	m.keep(n)
 }
 
 // mustGuess is true for a Pod that wants GPUs and does not say which it has.
@@ -137,6 +140,7 @@ func (m *Mirror) describe(n *node) {
 	if wasOurs && !cards.Same(before) {
 		m.renumber(n, before)
 	}
+	m.readReservations(n)
 }
 
 // renumber follows a change of the numbers by which a node's cards are known. A Pod
@@ -175,6 +179,7 @@ func (m *Mirror) disown(n *node) {
 	maps.DeleteFunc(m.pods, func(_ types.UID, e *entry) bool { return e.node == name })
 	clear(n.pods)
 	delete(m.claims, name)
+	m.forgetReservations(n)
 	n.ours = false
 }
 

@@ -39,7 +39,7 @@ func (p *Planner) measure() {
 		}
 	}
 	whole := cluster.Request(placement.Shape{GPUs: 1})
-	eachDomain(cluster.Root(), func(domain *placement.Domain) {
+	cluster.Root().Each(func(domain *placement.Domain) {
 		if domain.Level > 0 && len(domain.Children) == 0 {
 			p.metrics.freeGPUs.WithLabelValues(snapshot.PlainDomains(domain.Name)).Set(float64(domain.Room(whole)))
 		}
@@ -64,22 +64,11 @@ func (p *Planner) present() *placement.Cluster {
 // measureShape writes what a shape can't use of what is free, and the largest gang
 // of it in one domain of each level.
 func (p *Planner) measureShape(cluster *placement.Cluster, shape placement.Shape) {
-	request := cluster.Request(shape)
-	free := 0
-	cluster.Root().States(func(state *placement.State, nodes int) {
-		if state.Accepts(request) && !state.Closed() {
-			free += nodes * state.Percent()
-		}
-	})
+	capacity := cluster.Capacity(shape, len(p.levels))
 	name := shape.String()
-	usable := cluster.Root().Room(request) * shape.Percent()
-	p.metrics.stranded.WithLabelValues(name).Set(float64(max(0, free-usable)) / placement.Card)
-	largest := make([]int, len(p.levels)+1)
-	eachDomain(cluster.Root(), func(domain *placement.Domain) {
-		largest[domain.Level] = max(largest[domain.Level], domain.Room(request))
-	})
-	for level, pods := range largest {
-		p.metrics.largest.WithLabelValues(p.levelName(level), name).Set(float64(pods))
+	p.metrics.stranded.WithLabelValues(name).Set(float64(capacity.Stranded) / placement.Card)
+	for level, largest := range capacity.Largest {
+		p.metrics.largest.WithLabelValues(p.levelName(level), name).Set(float64(largest.Pods))
 	}
 }
 
@@ -88,11 +77,4 @@ func (p *Planner) levelName(level int) string {
 		return "cluster"
 	}
 	return p.levels[level-1].Name
-}
-
-func eachDomain(domain *placement.Domain, do func(*placement.Domain)) {
-	do(domain)
-	for _, child := range domain.Children {
-		eachDomain(child, do)
-	}
 }

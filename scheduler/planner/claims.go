@@ -136,11 +136,11 @@ func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.
 	if patience == 0 || attempt.WaitsSince.IsZero() || now.Sub(attempt.WaitsSince) < patience || !p.claims.free(attempt, now) {
 		return
 	}
-	explanation, err := p.why(gang)
+	explanation, err := p.why(attempt, gang)
 	if err != nil || explanation == nil {
 		return
 	}
-	nodes := p.nodesAfter(gang, explanation)
+	nodes := p.nodesAfter(attempt, gang, explanation)
 	if len(nodes) == 0 {
 		return
 	}
@@ -150,13 +150,13 @@ func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.
 
 // nodesAfter returns the nodes that a gang goes to when the GPUs are free that an
 // explanation names.
-func (p *Planner) nodesAfter(gang *roles, explanation *placement.Explanation) map[string]bool {
+func (p *Planner) nodesAfter(attempt *gangs.Attempt, gang *roles, explanation *placement.Explanation) map[string]bool {
 	index := slices.IndexFunc(explanation.Remedies, func(r placement.Remedy) bool { return r.Kind == placement.FreeGPUs })
 	if index < 0 {
 		return nil
 	}
 	nodes := map[string]bool{}
-	p.mirror.With(func(cluster *placement.Cluster) {
+	p.mirror.For(p.askerOf(attempt), func(cluster *placement.Cluster) {
 		cluster.Try(func() bool {
 			for node, cards := range explanation.Remedies[index].Free {
 				for _, pod := range p.mirror.On(node, cards) {

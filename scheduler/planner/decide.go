@@ -6,6 +6,7 @@ package planner
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,17 +62,24 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	}
 	p.learn(attempt)
 	if scored && attempt.Group.Alone {
-		if order := p.rank(gang); len(order) > 0 {
+		order, late := p.rank(attempt, gang)
+		switch {
+		case late != nil:
+			return p.await(attempt, late, begin)
+		case len(order) > 0:
 			return Decision{Order: order}
 		}
 		return p.fail(attempt, gang, begin)
 	}
-	plan := p.plan(attempt, gang)
+	seated, late := p.plan(attempt, gang)
 	p.metrics.plans.Observe(p.clock.Since(begin).Seconds())
-	if plan == nil {
+	switch {
+	case late != nil:
+		return p.await(attempt, late, begin)
+	case seated == nil:
 		return p.fail(attempt, gang, begin)
 	}
-	return p.seat(attempt, gang, plan)
+	return p.seat(attempt, seated)
 }
 
 // gangOf translates an attempt for the engine.
@@ -80,7 +88,7 @@ func (p *Planner) gangOf(attempt *gangs.Attempt) (*roles, error) {
 		return nil, attempt.Err
 	}
 	gang := rolesOf(attempt.Waiting, attempt.Need)
-	gang.Except = append(p.claims.except(attempt), attempt.Refused...)
+	gang.Except = append(p.claimedByOthers(attempt), attempt.Refused...)
 	if attempt.Labels.Level == "" {
 		return gang, nil
 	}
@@ -91,6 +99,21 @@ func (p *Planner) gangOf(attempt *gangs.Attempt) (*roles, error) {
 	gang.Level, gang.Required = level, attempt.Labels.Required
 	gang.near = p.mirror.DomainOf(attempt.Placed, level)
 	return gang, nil
+}
+
+// claimedByOthers returns the nodes that are kept from a gang, but for those on which
+// places are reserved for it.
+func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
+	nodes := p.claims.except(attempt)
+	if len(nodes) == 0 {
+		return nil
+	}
+	asker := p.askerOf(attempt)
+	if asker.Pods == nil {
+		return nodes
+	}
+	its := p.mirror.NodesFor(asker.Pods)
+	return slices.DeleteFunc(nodes, func(node string) bool { return its[node] })
 }
 
 // watchLabels returns false if the nodes have to be looked at anew, as a Pod asks
@@ -115,27 +138,46 @@ func (p *Planner) learn(attempt *gangs.Attempt) {
 	}
 }
 
-// plan returns places for a gang, or nil.
-func (p *Planner) plan(attempt *gangs.Attempt, gang *roles) (found *placement.Plan) {
-	p.mirror.With(func(cluster *placement.Cluster) {
-		gang.tryNear(func() bool {
-			plan, fits, err := cluster.Plan(&gang.Gang)
-			if err != nil {
-				p.logger.Error(err, "A gang can't be planned", "gang", attempt.Group.Key)
-			}
-			if fits {
-				found = plan
-			}
-			return fits
-		})
-	})
-	return found
+// plan returns places for a gang, or nil. It is late if the gang has to wait for
+// places that are kept for it.
+func (p *Planner) plan(attempt *gangs.Attempt, gang *roles) (seated *seating, late *lateness) {
+	asker := p.askerOf(attempt)
+	if destinations := p.destinationsOf(attempt, asker); len(destinations) > 0 {
+		return p.planAround(attempt, gang, asker, destinations)
+	}
+	p.mirror.For(asker, func(cluster *placement.Cluster) { seated = p.planIn(cluster, attempt, gang) })
+	return seated, nil
 }
 
-// rank returns the order of the nodes that have room for a Pod.
-func (p *Planner) rank(gang *roles) map[string]int {
-	order := map[string]int{}
-	p.mirror.With(func(cluster *placement.Cluster) {
+// planIn returns places for a gang in the cluster as it is, or nil.
+func (p *Planner) planIn(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) (seated *seating) {
+	gang.tryNear(func() bool {
+		plan, fits, err := cluster.Plan(&gang.Gang)
+		if err != nil {
+			p.logger.Error(err, "A gang can't be planned", "gang", attempt.Group.Key)
+		}
+		if fits {
+			seated = &seating{}
+			seated.members, seated.places = gang.Assign(plan)
+		}
+		return fits
+	})
+	return seated
+}
+
+// rank returns the order of the nodes that have room for a Pod. One that is moved goes
+// to the place that is kept for it; if that is not free yet, it is late.
+func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]int, late *lateness) {
+	asker := p.askerOf(attempt)
+	there, late, _ := p.arrivals(attempt, p.destinationsOf(attempt, asker))
+	switch {
+	case late.pods > 0:
+		return nil, late
+	case len(there.places) > 0:
+		return map[string]int{there.places[0].Node: 0}, nil
+	}
+	order = map[string]int{}
+	p.mirror.For(asker, func(cluster *placement.Cluster) {
 		for i, ranked := range cluster.Rank(cluster.Request(gang.Roles[0].Shape), cluster.Root()) {
 			order[ranked.Node] = i
 		}
@@ -143,13 +185,13 @@ func (p *Planner) rank(gang *roles) map[string]int {
 	for _, node := range gang.Except {
 		delete(order, node)
 	}
-	return order
+	return order, nil
 }
 
 // seat carries a plan out.
-func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, plan *placement.Plan) Decision {
+func (p *Planner) seat(attempt *gangs.Attempt, seated *seating) Decision {
 	turn := attempt.Waiting[0].UID
-	members, places := gang.Assign(plan)
+	members, places := seated.members, seated.places
 	number := p.take(attempt, members, places)
 	if number == 0 {
 		now := p.clock.Now()
@@ -231,11 +273,7 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) (uint64, error) {
 	if attempt == nil {
 		return 0, errors.New("the Pod is no longer waiting")
 	}
-	var place placement.Place
-	fits := false
-	p.mirror.With(func(cluster *placement.Cluster) {
-		place, fits = cluster.On(node, cluster.Request(attempt.Waiting[0].Shape))
-	})
+	place, fits := p.placeOn(attempt, node)
 	if !fits {
 		return 0, fmt.Errorf("node %s: its GPUs are no longer free", node)
 	}
@@ -244,4 +282,18 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) (uint64, error) {
 		return 0, errors.New("the Pod is no longer waiting")
 	}
 	return number, nil
+}
+
+// placeOn returns the place that a Pod gets on a node: that which is kept for it if it
+// is moved there.
+func (p *Planner) placeOn(attempt *gangs.Attempt, node string) (place placement.Place, fits bool) {
+	asker := p.askerOf(attempt)
+	there, _, _ := p.arrivals(attempt, p.destinationsOf(attempt, asker))
+	if len(there.places) > 0 && there.places[0].Node == node {
+		return there.places[0], true
+	}
+	p.mirror.For(asker, func(cluster *placement.Cluster) {
+		place, fits = cluster.On(node, cluster.Request(attempt.Waiting[0].Shape))
+	})
+	return place, fits
 }

@@ -56,11 +56,11 @@ func (e *explanations) remember(question string, given answer) {
 }
 
 // why asks the engine why a gang does not fit.
-func (p *Planner) why(gang *roles) (explanation *placement.Explanation, err error) {
+func (p *Planner) why(attempt *gangs.Attempt, gang *roles) (explanation *placement.Explanation, err error) {
 	if gang.Required {
 		gang.Within = gang.near
 	}
-	p.mirror.With(func(cluster *placement.Cluster) { explanation, err = cluster.Explain(&gang.Gang) })
+	p.mirror.For(p.askerOf(attempt), func(cluster *placement.Cluster) { explanation, err = cluster.Explain(&gang.Gang) })
 	return explanation, err
 }
 
@@ -68,14 +68,14 @@ func (p *Planner) why(gang *roles) (explanation *placement.Explanation, err erro
 // answer about another cluster than there is now is outdated at a time at which it has
 // to be renewed; else that is zero.
 func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given answer, renew time.Time) {
-	question, now, version := questionOf(attempt, gang), p.clock.Now(), p.mirror.Version()
+	question, now, version := p.questionOf(attempt, gang), p.clock.Now(), p.mirror.Version()
 	if known, good := p.texts.recall(question, now); good {
 		if known.version != version {
 			renew = known.at.Add(p.texts.period)
 		}
 		return known, renew
 	}
-	explanation, err := p.why(gang)
+	explanation, err := p.why(attempt, gang)
 	given = answer{at: now, version: version, reason: "Unknown", text: asks(attempt, gang) + ": no place found"}
 	switch {
 	case err != nil:
@@ -83,17 +83,45 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given answer, re
 	case explanation != nil:
 		given.text, given.reason = asks(attempt, gang)+": "+snapshot.PlainDomains(explanation.String()), reasonOf(explanation)
 	}
+	if explanation != nil {
+		if note := p.reservedForOthers(attempt, gang); note != "" {
+			given.text, given.reason = given.text+note, "Reserved"
+		}
+	}
 	p.texts.remember(question, given)
 	return given, time.Time{}
 }
 
+// reservedForOthers says so if a gang would fit but for what is reserved.
+func (p *Planner) reservedForOthers(attempt *gangs.Attempt, gang *roles) string {
+	fits := false
+	gpus := p.mirror.Withheld(p.askerOf(attempt), func(cluster *placement.Cluster) {
+		fits = p.planIn(cluster, attempt, gang) != nil
+	})
+	switch {
+	case !fits:
+		return ""
+	case gpus == 0:
+		return " (it would fit, but places are reserved by MovePlans for others)"
+	}
+	are := fmt.Sprintf("%d GPUs are", gpus)
+	if gpus == 1 {
+		are = "1 GPU is"
+	}
+	return fmt.Sprintf(" (it would fit, but %s reserved by MovePlans for others)", are)
+}
+
 // questionOf identifies what is asked for. Gangs are told by name, Pods that are
 // alone by what they need: there may be thousands of them.
-func questionOf(attempt *gangs.Attempt, gang *roles) string {
+func (p *Planner) questionOf(attempt *gangs.Attempt, gang *roles) string {
 	if !attempt.Group.Alone {
 		return attempt.Group.Key + ": " + asks(attempt, gang)
 	}
-	return strings.Join(append([]string{gang.Roles[0].Shape.Key()}, gang.Except...), "\x00")
+	question := append([]string{gang.Roles[0].Shape.Key()}, gang.Except...)
+	if asker := p.askerOf(attempt); asker.Pods != nil {
+		question = append(question, p.mirror.Heeded(asker)) // those that heed others see another cluster
+	}
+	return strings.Join(question, "\x00")
 }
 
 // asks says what a gang needs: "8 Pods that start together, each 1 GPU of …".

@@ -138,7 +138,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 		registry: gangs.NewRegistry(gangs.Timing{
 			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: again, Settle: settle, MaxRefusals: args.MaxRefusals,
 		}),
-		mirror: mirror.New(logger, args.Levels(), args.NodePools), claims: newClaims(),
+		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools), claims: newClaims(),
 		texts: newExplanations(config.Seconds(args.ExplainPeriodSeconds)), metrics: metrics,
 	}}
 	f.registry.Serve(ours)

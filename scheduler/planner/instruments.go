@@ -23,6 +23,8 @@ type instruments struct {
 	aborted *metrics.Counter
 	victims *metrics.Counter
 
+	reserved *metrics.Gauge
+
 	gangStates, claimed, stranded, largest, freeGPUs *metrics.GaugeVec
 }
 
@@ -54,13 +56,17 @@ func newInstruments() (*instruments, error) {
 			Help: "Pods that were preempted.",
 		}),
 	}
+	i.reserved = metrics.NewGauge(&metrics.GaugeOpts{
+		Subsystem: subsystem, Name: "reserved_gpus", StabilityLevel: metrics.ALPHA,
+		Help: "GPUs that are kept for Pods that are moved, or that others are moved for.",
+	})
 	i.gangStates = gauge("gangs", "Gangs by state, without Pods that are alone: Gathering, Waiting, Planned, Running.", "state")
 	i.claimed = gauge("claimed_nodes", "Nodes that are kept for a gang, by why: Starving, Preempting.", "why")
 	i.stranded = gauge("stranded_gpus", "Free GPUs that Pods of a shape can't use, for the shapes asked for the most.", "shape")
 	i.largest = gauge("largest_gang_pods", "Pods of a shape that one domain of a level has room for.", "level", "shape")
 	i.freeGPUs = gauge("domain_free_gpus", "Whole GPUs that are free in each of the narrowest domains.", "domain")
 	for _, one := range []metrics.Registerable{
-		i.plans, i.gangs, i.pods, i.failed, i.aborted, i.victims, i.gangStates, i.claimed, i.stranded, i.largest, i.freeGPUs,
+		i.plans, i.gangs, i.pods, i.failed, i.aborted, i.victims, i.reserved, i.gangStates, i.claimed, i.stranded, i.largest, i.freeGPUs,
 	} {
 		if err := legacyregistry.Register(one); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)

@@ -55,6 +55,8 @@ type Planner struct {
 	// turnedAway are Pods that are not ours and that claims have turned away.
 	turnedAwayMu sync.Mutex
 	turnedAway   map[types.UID]*corev1.Pod
+	// reserving are the nodes with reservations.
+	reserving reserving
 	// evicting is true while Pods of incomplete gangs are being evicted.
 	evicting atomic.Bool
 	// synced tells that all Pods are known that there were at the start.
@@ -74,7 +76,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, clock cl
 		registry: gangs.NewRegistry(gangs.Timing{
 			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: again, Settle: settle, MaxRefusals: args.MaxRefusals,
 		}),
-		mirror: mirror.New(logger, args.Levels(), args.NodePools),
+		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools),
 		claims: newClaims(),
 		texts:  newExplanations(config.Seconds(args.ExplainPeriodSeconds)),
 	}
@@ -138,13 +140,13 @@ func (p *Planner) RankOf(pod *corev1.Pod, queued time.Time) gangs.Rank {
 // Claims returns what seats hold of a node beside what the snapshot shows.
 func (p *Planner) Claims(node string) mirror.Claim { return p.mirror.Claims(node) }
 
-// HasClaims is true if there are any, given the snapshot's nodes.
+// HasClaims is true if there are any, or reservations, given the snapshot's nodes.
 func (p *Planner) HasClaims(nodes []fwk.NodeInfo) bool {
-	if !p.mirror.HasClaims() {
+	if !p.mirror.HasClaims() && !p.mirror.HasReservations() && !p.reserving.any() {
 		return false
 	}
 	p.mirror.Refresh(nodes) // those that were assumed since are no claims any more
-	return p.mirror.HasClaims()
+	return p.mirror.HasClaims() || p.mirror.HasReservations()
 }
 
 // TurnedAway tells of a Pod that is not ours and that a claim has turned away. It is

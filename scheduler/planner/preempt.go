@@ -74,7 +74,10 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if err != nil {
 		return ""
 	}
-	question, now := fmt.Sprintf("preempt\x00%d\x00%s", attempt.Priority, questionOf(attempt, gang)), p.clock.Now()
+	if p.moving(attempt) {
+		return "" // its place is kept for it
+	}
+	question, now := fmt.Sprintf("preempt\x00%d\x00%s", attempt.Priority, p.questionOf(attempt, gang)), p.clock.Now()
 	if known, good := p.texts.recall(question, now); good {
 		return known.text
 	}
@@ -110,7 +113,7 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 // Pods that are being bound may help once they are.
 func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev1.Pod, plan *placement.Plan, arriving bool) {
 	budgets := p.budgets()
-	p.mirror.With(func(cluster *placement.Cluster) {
+	p.mirror.For(p.askerOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
 		rules := placement.PreemptionRules{
 			Victim: func(pod *placement.Pod) (int32, bool) {

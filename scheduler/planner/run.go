@@ -43,6 +43,7 @@ func (p *Planner) run(ctx context.Context) {
 		case <-measure.C():
 			if p.leading.Load() {
 				p.measure()
+				p.metrics.reserved.Set(p.mirror.ReservedGPUs())
 			}
 		}
 	}
@@ -53,14 +54,15 @@ func (p *Planner) care(ctx context.Context) {
 		return
 	}
 	now := p.clock.Now()
-	if p.claims.sweep(now, time.Duration(p.args.ClaimSeconds)*time.Second, p.registry.Waits) {
+	reservationsEnded := p.mirror.Sweep()
+	if p.claims.sweep(now, time.Duration(p.args.ClaimSeconds)*time.Second, p.registry.Waits) || reservationsEnded {
 		p.wake()
 	}
 	p.admitTurnedAway()
 	if p.evicting.CompareAndSwap(false, true) {
 		go func() {
 			defer p.evicting.Store(false)
-			p.evictPartial(ctx, p.registry.Partial(now))
+			p.evictPartial(ctx, p.registry.Partial(now, p.mirror.Moving()))
 		}()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
 // watch tells the registry of Pods, and wakes those that wait when there may be
@@ -28,6 +30,7 @@ func (p *Planner) watch() error {
 	_, errNodes := informers.Nodes().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { p.nodeThere(nil, object) },
 		UpdateFunc: p.nodeThere,
+		DeleteFunc: p.nodeGone,
 	}, cache.HandlerOptions{Logger: &p.logger})
 	if err := errors.Join(errPods, errNodes); err != nil {
 		return fmt.Errorf("watching Pods and Nodes: %w", err)
@@ -86,15 +89,54 @@ func (p *Planner) nodeThere(old, object any) {
 	if !ok || !p.mirror.Owns(node) {
 		return
 	}
+	p.reserving.set(node.Name, node.Annotations[reservation.Annotation] != "")
 	if before, ok := old.(*corev1.Node); !ok || admitsOthers(before, node) {
 		p.wake()
 	}
+}
+
+func (p *Planner) nodeGone(object any) {
+	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = unknown.Obj
+	}
+	if node, ok := object.(*corev1.Node); ok && p.reserving.set(node.Name, false) {
+		p.wake() // nobody needs to wait for a place there any more
+	}
+}
+
+// reserving are the nodes with reservations, by their names, as the informer tells.
+type reserving struct {
+	mu    sync.Mutex
+	nodes map[string]bool
+}
+
+// set tells whether a node has any, and returns whether it had.
+func (r *reserving) set(node string, has bool) (had bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	had = r.nodes[node]
+	switch {
+	case !has:
+		delete(r.nodes, node)
+	case r.nodes == nil:
+		r.nodes = map[string]bool{node: true}
+	default:
+		r.nodes[node] = true
+	}
+	return had
+}
+
+func (r *reserving) any() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.nodes) > 0
 }
 
 // admitsOthers is true if something has changed that decides who may go to a node.
 func admitsOthers(before, after *corev1.Node) bool {
 	return !maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[inventory.Annotation] != after.Annotations[inventory.Annotation] ||
+		before.Annotations[reservation.Annotation] != after.Annotations[reservation.Annotation] ||
 		before.Spec.Unschedulable != after.Spec.Unschedulable ||
 		!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
 		!equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable)

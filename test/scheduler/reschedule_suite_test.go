@@ -39,7 +39,7 @@ type rescheduling struct {
 // promptly are flags with which a test need not wait long.
 var promptly = []string{
 	"--reschedule-period=1s", "--reschedule-patience=1s", "--reschedule-cooldown=0s", "--reschedule-backoff=1s",
-	"--reschedule-approve-cost=1000000",
+	"--reschedule-approve-cost=1000000", "--reschedule-threshold=0",
 }
 
 func newRescheduling(t *testing.T, machines ...machine) *rescheduling {

@@ -1,33 +1,28 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package dataset
 
 import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sort"
-
-	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// job is a Pod that comes, waits, runs and ends. Times are in seconds.
-type job struct {
-	name     string
-	pod      *pod
-	request  *placement.Request
-	arrived  float64
-	duration float64
-	// late is true for jobs that come after the system has warmed up.
-	late bool
+// Job is a Pod that comes, waits, runs and ends. Times are in seconds.
+type Job struct {
+	Name     string
+	Pod      *Pod
+	Arrived  float64
+	Duration float64
 }
 
-// stream makes jobs: Pods of a trace, in any order, at random times, so often that
+// Stream makes jobs: Pods of a trace, in any order, at random times, so often that
 // a part of the GPUs is asked for on average.
-type stream struct {
+type Stream struct {
 	random    *rand.Rand
-	pods      []pod
+	pods      []Pod
 	durations []float64 // of each Pod, or of those of another trace
 	paired    bool      // durations are those of the Pods
 	// longer sums up durations: the longer a Pod runs, the likelier it is there
@@ -40,10 +35,10 @@ type stream struct {
 
 var errNoDurations = errors.New("no Pod has a creation_time and a later deletion_time")
 
-// newStream makes a stream with a load, relative to the capacity in percent of a
+// NewStream makes a stream with a load, relative to the capacity in percent of a
 // GPU. Pods of a trace without times run as long as any one of another trace.
-func newStream(pods, timed []pod, capacity int, load float64, seed int64) (*stream, error) {
-	s := &stream{random: rand.New(rand.NewPCG(uint64(seed), 2)), pods: pods} //nolint:gosec // a replay repeats
+func NewStream(pods, timed []Pod, capacity int, load float64, seed int64) (*Stream, error) {
+	s := &Stream{random: rand.New(rand.NewPCG(uint64(seed), 2)), pods: pods} //nolint:gosec // a replay repeats
 	s.durations, s.paired = durationsOf(pods)
 	if !s.paired {
 		var some bool
@@ -61,15 +56,15 @@ func newStream(pods, timed []pod, capacity int, load float64, seed int64) (*stre
 }
 
 // work is what a job asks for on average, in seconds times percent of a GPU.
-func (s *stream) work() float64 {
+func (s *Stream) work() float64 {
 	paired, duration, percent := 0.0, 0.0, 0.0
 	for i := range s.pods {
-		percent += float64(s.pods[i].shape.Percent()) / float64(len(s.pods))
+		percent += float64(s.pods[i].Shape.Percent()) / float64(len(s.pods))
 	}
 	for i := range s.durations {
 		duration += s.durations[i] / float64(len(s.durations))
 		if s.paired {
-			paired += s.durations[i] * float64(s.pods[i].shape.Percent()) / float64(len(s.pods))
+			paired += s.durations[i] * float64(s.pods[i].Shape.Percent()) / float64(len(s.pods))
 		}
 	}
 	if s.paired {
@@ -79,33 +74,33 @@ func (s *stream) work() float64 {
 }
 
 // durationsOf returns how long Pods were there; some is false if no one was.
-func durationsOf(pods []pod) (list []float64, some bool) {
+func durationsOf(pods []Pod) (list []float64, some bool) {
 	list = make([]float64, len(pods))
 	for i := range pods {
-		list[i] = float64(max(0, pods[i].deleted-pods[i].created))
+		list[i] = float64(max(0, pods[i].Deleted-pods[i].Created))
 		some = some || list[i] > 0
 	}
 	return list, some
 }
 
-// next returns the job that comes next.
-func (s *stream) next(now float64) *job {
+// Next returns the job that comes next.
+func (s *Stream) Next(now float64) *Job {
 	i := s.random.IntN(len(s.durations))
 	return s.job(i, now+s.random.ExpFloat64()*s.interval, s.durations[i])
 }
 
-// running returns a job that is there already, as one finds it at a random moment.
-func (s *stream) running() *job {
+// Running returns a job that is there already, as one finds it at a random moment.
+func (s *Stream) Running() *Job {
 	at := s.random.Float64() * s.longer[len(s.longer)-1]
 	i := sort.SearchFloat64s(s.longer, at)
 	return s.job(i, 0, s.random.Float64()*s.durations[i])
 }
 
 // job returns a job with the duration at an index.
-func (s *stream) job(i int, arrived, duration float64) *job {
+func (s *Stream) job(i int, arrived, duration float64) *Job {
 	if !s.paired {
 		i = s.random.IntN(len(s.pods))
 	}
 	s.made++
-	return &job{name: fmt.Sprintf("%d/%s", s.made, s.pods[i].name), pod: &s.pods[i], arrived: arrived, duration: duration}
+	return &Job{Name: fmt.Sprintf("%d/%s", s.made, s.pods[i].Name), Pod: &s.pods[i], Arrived: arrived, Duration: duration}
 }

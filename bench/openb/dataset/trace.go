@@ -1,7 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package dataset reads the openb trace: its nodes, its Pods, and streams of jobs made
+// of these. docs/benchmarks.md says where it comes from.
+package dataset
 
 import (
 	"encoding/csv"
@@ -16,17 +18,27 @@ import (
 // maxPods is how many Pods a node of the published simulator takes.
 const maxPods = 1001
 
-// milliPerPercent: the trace counts shares in thousandths of a GPU.
-const milliPerPercent = 10
+// The trace counts shares in thousandths of a GPU.
+const (
+	MilliPerCard    = 1000
+	milliPerPercent = MilliPerCard / placement.Card
+)
 
-// pod is a line of the trace.
-type pod struct {
-	name  string
-	shape placement.Shape
-	// created and deleted are when it was there, in seconds.
-	created, deleted int64
-	// milli is the column gpu_milli, which counts one GPU only.
-	milli int
+// NodesFile is the name of the file with the nodes; PodsFile, with the name of a
+// trace, that of one with Pods.
+const (
+	NodesFile = "openb_node_list_gpu_node.csv"
+	PodsFile  = "openb_pod_list_%s.csv"
+)
+
+// Pod is a line of the trace.
+type Pod struct {
+	Name  string
+	Shape placement.Shape
+	// Created and Deleted are when it was there, in seconds.
+	Created, Deleted int64
+	// Milli is the column gpu_milli, which counts one GPU only.
+	Milli int
 }
 
 // table is a CSV file with a header.
@@ -95,7 +107,8 @@ func (r *row) fail(err error) {
 	}
 }
 
-func readNodes(path string) ([]placement.Node, error) {
+// ReadNodes reads a file of nodes.
+func ReadNodes(path string) ([]placement.Node, error) {
 	t, err := readTable(path)
 	if err != nil {
 		return nil, err
@@ -117,28 +130,29 @@ func readNodes(path string) ([]placement.Node, error) {
 	return nodes, nil
 }
 
-func readPods(path string) ([]pod, error) {
+// ReadPods reads a file of Pods.
+func ReadPods(path string) ([]Pod, error) {
 	t, err := readTable(path)
 	if err != nil {
 		return nil, err
 	}
-	var pods []pod
+	var pods []Pod
 	for i := range t.rows {
 		r := &row{table: t, number: i}
-		one := pod{
-			name: r.text("name"), created: r.int("creation_time"), deleted: r.int("deletion_time"), milli: int(r.int("gpu_milli")),
-			shape: placement.Shape{CPU: r.int("cpu_milli"), Memory: r.int("memory_mib")},
+		one := Pod{
+			Name: r.text("name"), Created: r.int("creation_time"), Deleted: r.int("deletion_time"), Milli: int(r.int("gpu_milli")),
+			Shape: placement.Shape{CPU: r.int("cpu_milli"), Memory: r.int("memory_mib")},
 		}
 		if models := r.text("gpu_spec"); models != "" {
-			one.shape.Models = strings.Split(models, "|")
+			one.Shape.Models = strings.Split(models, "|")
 		}
 		switch gpus := int(r.int("num_gpu")); {
-		case gpus > 1 || one.milli == 1000:
-			one.shape.GPUs = gpus
+		case gpus > 1 || one.Milli == MilliPerCard:
+			one.Shape.GPUs = gpus
 		case gpus == 1:
-			one.shape.Share = one.milli / milliPerPercent
-			if one.milli%milliPerPercent != 0 {
-				r.fail(fmt.Errorf("column gpu_milli: %d is no whole number of percent", one.milli))
+			one.Shape.Share = one.Milli / milliPerPercent
+			if one.Milli%milliPerPercent != 0 {
+				r.fail(fmt.Errorf("column gpu_milli: %d is no whole number of percent", one.Milli))
 			}
 		}
 		if r.err != nil {

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package dataset
 
 import (
 	"os"
@@ -26,13 +26,13 @@ func write(t *testing.T, text string) string {
 }
 
 func TestPodsAskForWholeGPUsOrAShareOrNone(t *testing.T) {
-	pods, err := readPods(write(t, podHeader+"a,1000,512,1,1000,\nb,1000,512,1,460,A10|T4\nc,1000,512,4,1000,\nd,1000,512,0,0,\n"))
+	pods, err := ReadPods(write(t, podHeader+"a,1000,512,1,1000,\nb,1000,512,1,460,A10|T4\nc,1000,512,4,1000,\nd,1000,512,0,0,\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []placement.Shape
 	for _, p := range pods {
-		got = append(got, p.shape)
+		got = append(got, p.Shape)
 	}
 	want := []placement.Shape{
 		{CPU: 1000, Memory: 512, GPUs: 1},
@@ -53,21 +53,10 @@ func TestAnErrorInAFileNamesTheLine(t *testing.T) {
 		"a file without lines":      {podHeader, "there is no line after the header"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := readPods(write(t, test.text))
+			_, err := ReadPods(write(t, test.text))
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
-	}
-}
-
-func TestAWorkloadNeedsGPUs(t *testing.T) {
-	idle := write(t, podHeader+"a,1000,512,0,0,\n")
-	if _, err := readWorkload(tinyNodes, idle); err == nil || !strings.Contains(err.Error(), "--trace") {
-		t.Errorf("got %v, want that no Pod asks for a GPU", err)
-	}
-	bare := write(t, "sn,cpu_milli,memory_mib,gpu,model\na,1000,512,0,\n")
-	if _, err := readWorkload(bare, tinyTrace); err == nil || !strings.Contains(err.Error(), "--nodes") {
-		t.Errorf("got %v, want that no node has a GPU", err)
 	}
 }

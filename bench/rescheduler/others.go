@@ -1,0 +1,127 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// nothing waits until jobs end.
+type nothing struct{}
+
+func (nothing) act(*run) (float64, error) { return 0, nil }
+
+// recreateAll stops one task after the other, gangs as a whole, and lets the scheduler
+// place it anew: the documents' behaviour.
+type recreateAll struct {
+	done map[string]bool
+}
+
+func (a *recreateAll) act(r *run) (float64, error) {
+	for _, j := range r.sorted() {
+		if a.done[j.name] || !j.runs() || j.percent() == 0 || slices.Contains(r.waited, j) {
+			continue
+		}
+		a.done[j.name] = true
+		r.displaceAll(j)
+		return turnSeconds, nil
+	}
+	return 0, nil
+}
+
+// highNodeUtilization does what the descheduler's plugin of that name does: it evicts
+// the Pods of nodes that are used little, those used least first, for as long as the
+// other nodes together have something left, and hopes that the scheduler packs them
+// there. It knows neither gangs nor who waits.
+type highNodeUtilization struct {
+	// threshold is the part of a node's GPUs below which it is used little.
+	threshold float64
+}
+
+// cycleSeconds is how often the descheduler looks, by default.
+const cycleSeconds = 300
+
+func (h *highNodeUtilization) act(r *run) (float64, error) {
+	names, used := r.byUse()
+	little := map[string]bool{}
+	for _, name := range names {
+		little[name] = used[name] < h.threshold
+	}
+	left := r.freeOn(func(node string) bool { return !little[node] })
+	byNode := r.byNode()
+	for _, name := range names {
+		if !little[name] {
+			continue
+		}
+		for _, one := range byNode[name] {
+			shape := &one.job.shape
+			if left.gpus <= 0 || left.cpu <= 0 || left.memory <= 0 {
+				return cycleSeconds, nil
+			}
+			left.gpus -= shape.Percent()
+			left.cpu -= shape.CPU
+			left.memory -= shape.Memory
+			if len(one.job.here) > 1 && !slices.Contains(one.job.here, false) && !allOn(one.job, name) {
+				r.broken[one.job.name] = true
+			}
+			r.displace(one.job, one.index)
+		}
+	}
+	return cycleSeconds, nil
+}
+
+// allOn is true if all Pods of a job are on one node.
+func allOn(j *job, node string) bool {
+	return !slices.ContainsFunc(j.pods, func(place placement.Place) bool { return place.Node != node })
+}
+
+// tenant is a Pod of a job.
+type tenant struct {
+	job   *job
+	index int
+}
+
+// byNode returns the Pods with GPUs that run on each node, in the order of their
+// names.
+func (r *run) byNode() map[string][]tenant {
+	list := map[string][]tenant{}
+	for _, j := range r.sorted() {
+		for i, here := range j.here {
+			if here && j.shape.Percent() > 0 {
+				list[j.pods[i].Node] = append(list[j.pods[i].Node], tenant{j, i})
+			}
+		}
+	}
+	return list
+}
+
+// amounts is what nodes have together; gpus in percent of one.
+type amounts struct {
+	gpus        int
+	cpu, memory int64
+}
+
+// freeOn is what is free on some nodes.
+func (r *run) freeOn(is func(node string) bool) amounts {
+	var sum amounts
+	for i := range r.nodes {
+		if is(r.nodes[i].Name) {
+			sum.gpus += len(r.nodes[i].GPUs) * placement.Card
+			sum.cpu += r.nodes[i].CPU
+			sum.memory += r.nodes[i].Memory
+		}
+	}
+	for _, j := range r.jobs {
+		for i, here := range j.here {
+			if here && is(j.pods[i].Node) {
+				sum.gpus -= j.shape.Percent()
+				sum.cpu -= j.shape.CPU
+				sum.memory -= j.shape.Memory
+			}
+		}
+	}
+	return sum
+}

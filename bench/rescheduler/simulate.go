@@ -1,0 +1,221 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+const (
+	// turnSeconds is how long it takes until a Pod, or a gang, that was evicted runs
+	// again elsewhere.
+	turnSeconds = 60
+	// horizon is when a run ends at the latest.
+	horizon = 24 * 3600
+)
+
+// system is a way to reschedule.
+type system interface {
+	// act does what it does next, and returns for how many seconds that keeps it
+	// busy; 0 if there is nothing to do until something changes.
+	act(r *run) (seconds float64, err error)
+}
+
+// run is one system at work on one site.
+type run struct {
+	*site
+	system system
+	// frozen is true if nothing ends by itself.
+	frozen bool
+	// queue are the jobs that wait.
+	queue []*job
+	// holds is true while places are kept: nobody starts.
+	holds bool
+	// waited are the large tasks that did not fit at first.
+	waited []*job
+	// moved counts Pods that were evicted, lost the work that was lost by that.
+	moved int
+	lost  float64
+	// evicted are the distinct Pods that were.
+	evicted map[string]bool
+	// broken are gangs of which a part was evicted while the rest ran.
+	broken map[string]bool
+	// times are how long each decision took.
+	times []time.Duration
+}
+
+// simulate lets a system work until all large tasks run.
+func simulate(on *site, by system, frozen bool) (*run, error) {
+	s, err := on.copy()
+	if err != nil {
+		return nil, err
+	}
+	r := &run{site: s, system: by, frozen: frozen, queue: demand(), evicted: map[string]bool{}, broken: map[string]bool{}}
+	for _, j := range r.queue {
+		j.ends = math.Inf(1)
+		s.jobs[j.name] = j
+	}
+	if err := r.schedule(); err != nil {
+		return nil, err
+	}
+	r.waited = slices.Clone(r.queue)
+	for r.now < horizon && len(r.startedLater()) < len(r.waited) {
+		busy, err := by.act(r)
+		if err != nil {
+			return nil, err
+		}
+		if busy == 0 && frozen {
+			break
+		}
+		if busy == 0 {
+			busy = turnSeconds
+		}
+		if err := r.pass(r.now + busy); err != nil {
+			return nil, err
+		}
+		if err := r.schedule(); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// pass lets time pass, minute by minute: jobs end that run, others come, and who fits
+// starts.
+func (r *run) pass(until float64) error {
+	for r.now < until {
+		r.now = min(until, r.now+turnSeconds)
+		if r.frozen {
+			continue
+		}
+		r.endAll()
+		for len(r.coming) > 0 && r.coming[0].arrives <= r.now {
+			j := r.coming[0]
+			r.coming = r.coming[1:]
+			r.jobs[j.name] = j
+			r.queue = append(r.queue, j)
+		}
+		if err := r.schedule(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endAll removes the jobs whose time is over.
+func (r *run) endAll() {
+	for _, j := range r.sorted() {
+		if j.started && j.ends <= r.now && j.runs() {
+			r.end(j)
+		}
+	}
+}
+
+// schedule starts who fits, in the order of the queue: the large tasks wait for
+// longest.
+func (r *run) schedule() error {
+	if r.holds {
+		return nil
+	}
+	refused := map[string]bool{}
+	var failed error
+	r.queue = slices.DeleteFunc(r.queue, func(j *job) bool {
+		key := fmt.Sprint(j.shape.Key(), j.missing())
+		if failed != nil || refused[key] {
+			return false
+		}
+		started, err := r.start(j)
+		failed = err
+		refused[key] = !started
+		return started
+	})
+	return failed
+}
+
+// displace evicts a Pod, which waits behind the large tasks then.
+func (r *run) displace(j *job, index int) {
+	r.moved++
+	lost := r.unsaved(j)
+	r.lost += lost * float64(j.shape.Percent()) / placement.Card
+	r.evicted[j.podName(index)] = true
+	r.evict(j, index)
+	if !slices.Contains(r.queue, j) {
+		r.queue = append(r.queue, j)
+	}
+}
+
+// displaceAll evicts all Pods of a job.
+func (r *run) displaceAll(j *job) {
+	for i := range j.here {
+		if j.here[i] {
+			r.displace(j, i)
+		}
+	}
+}
+
+// homeless counts the Pods that were evicted and have no place.
+func (r *run) homeless() int {
+	count := 0
+	for _, j := range r.jobs {
+		for i, here := range j.here {
+			if !here && r.evicted[j.podName(i)] {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// startedLater returns those of the tasks that waited which run.
+func (r *run) startedLater() (list []*job) {
+	for _, j := range r.waited {
+		if j.started {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+// regained is how many GPUs the tasks got that did not fit at first.
+func (r *run) regained() int {
+	percent := 0
+	for _, j := range r.startedLater() {
+		percent += j.percent()
+	}
+	return percent / placement.Card
+}
+
+// byUse returns the nodes with GPUs, those used least first, and how much of the GPUs
+// of each is in use.
+func (r *run) byUse() (names []string, used map[string]float64) {
+	used = map[string]float64{}
+	for _, j := range r.jobs {
+		for i, here := range j.here {
+			if here {
+				used[j.pods[i].Node] += float64(j.shape.Percent())
+			}
+		}
+	}
+	for i := range r.nodes {
+		if gpus := len(r.nodes[i].GPUs); gpus > 0 {
+			used[r.nodes[i].Name] /= float64(gpus * placement.Card)
+			names = append(names, r.nodes[i].Name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(used[a], used[b]), cmp.Compare(a, b)) })
+	return names, used
+}
+
+// forget takes a job that runs from the queue.
+func (r *run) forget(j *job) {
+	if j.runs() {
+		r.queue = slices.DeleteFunc(r.queue, func(other *job) bool { return other == j })
+	}
+}

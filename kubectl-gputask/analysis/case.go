@@ -1,0 +1,262 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// Verdict is when Pods that wait find a place.
+type Verdict string
+
+// The verdicts; the first that is true counts.
+const (
+	// Now: there is room.
+	Now Verdict = "Now"
+	// AfterPreemption: Pods of a lower priority have to leave, which gpu-scheduler
+	// sees to.
+	AfterPreemption Verdict = "AfterPreemption"
+	// AfterMoves: running Pods have to move.
+	AfterMoves Verdict = "AfterMoves"
+	// WhenOthersEnd: when tasks with a deadline have ended, at the latest.
+	WhenOthersEnd Verdict = "WhenOthersEnd"
+	// Sometime: when others end, and nobody knows when.
+	Sometime Verdict = "Sometime"
+	// Never: not even if nothing ran.
+	Never Verdict = "Never"
+	// Invalid: nothing can be said, because something is wrong with what is asked for.
+	Invalid Verdict = "Invalid"
+)
+
+// Outlook is what becomes of Pods that wait.
+type Outlook struct {
+	Verdict Verdict `json:"verdict"`
+	// Problem is what is wrong with what is asked for; only for Invalid.
+	Problem string `json:"problem,omitempty"`
+	// Places are where the Pods go by this verdict.
+	Places []Place `json:"places,omitempty"`
+	// Victims are the tasks, and Pods of others, that have to leave.
+	Victims []string `json:"victims,omitempty"`
+	// Moves are what has to move, whatever the verdict is, and CostGPUSeconds what
+	// that costs.
+	Moves          []v1.Move `json:"moves,omitempty"`
+	CostGPUSeconds int64     `json:"costGPUSeconds,omitempty"`
+	// Immovable says of some tasks why they can't be moved, if no moves help.
+	Immovable []string `json:"immovable,omitempty"`
+	// At is when the tasks in Ends have ended at the latest.
+	At   *metav1.Time `json:"at,omitempty"`
+	Ends []string     `json:"ends,omitempty"`
+	// Nodes count why nodes take no Pod, Remedies are changes each of which alone
+	// would help.
+	Nodes    string   `json:"nodes,omitempty"`
+	Remedies []string `json:"remedies,omitempty"`
+	// Free is what is free where the Pods may run.
+	Free *Free `json:"free,omitempty"`
+}
+
+// Outlook says when and where Pods that wait find a place.
+func (v *View) Outlook(w *reschedule.Waiting) *Outlook {
+	if w.Err != nil {
+		return &Outlook{Verdict: Invalid, Problem: w.Err.Error()}
+	}
+	o := &Outlook{}
+	var err error
+	v.asSeenBy(w, func() { err = v.judge(o, w) })
+	if err == nil && o.Verdict != Now && o.Verdict != Never {
+		err = v.addMoves(o, w)
+	}
+	if err != nil {
+		return &Outlook{Verdict: Invalid, Problem: err.Error()}
+	}
+	return o
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// judge finds the verdict, but for moves: these are looked for as the rescheduler
+// does, which sees places kept for moves under way as free.
+func (v *View) judge(o *Outlook, w *reschedule.Waiting) error {
+	gang := w.Gang
+	o.Free = v.free(gang)
+	outlook, err := v.Cluster.WhatIf(&gang.Gang, v.ends())
+	if err != nil {
+		return err
+	}
+	o.Places = places(gang, outlook.Plan)
+	switch outlook.Verdict {
+	case placement.FitsNow:
+		o.Verdict = Now
+		return nil
+	case placement.FitsNever:
+		o.Verdict = Never
+	case placement.FitsAfter:
+		o.Verdict, o.Ends = WhenOthersEnd, v.owners(outlook.Pods)
+		o.At = new(metav1.NewTime(v.Now.Add(outlook.After).Truncate(time.Second)))
+	default:
+		o.Verdict = Sometime
+	}
+	if err := v.explain(o, gang); err != nil || o.Verdict == Never || !mayPreempt(w.Pods) {
+		return err
+	}
+	return v.preempt(o, w)
+}
+
+func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
+	explanation, err := v.Cluster.Explain(&gang.Gang)
+	if err != nil || explanation == nil {
+		return err
+	}
+	for i := range explanation.Remedies {
+		o.Remedies = append(o.Remedies, snapshot.PlainDomains(explanation.Remedies[i].Text))
+	}
+	explanation.Never, explanation.Remedies = false, nil // they are said elsewhere
+	o.Nodes = explanation.String()
+	return nil
+}
+
+// preempt asks whether Pods of a lower priority make room.
+func (v *View) preempt(o *Outlook, w *reschedule.Waiting) error {
+	result, found, err := v.Cluster.Preempt(&w.Gang.Gang, v.preemptionRules(w.Priority))
+	if err != nil || !found || len(result.Victims) == 0 {
+		return err
+	}
+	o.Verdict, o.Victims, o.Places = AfterPreemption, v.owners(result.Victims), places(w.Gang, result.Plan)
+	o.Ends, o.At = nil, nil
+	return nil
+}
+
+// mayPreempt is false for Pods that preempt nobody.
+func mayPreempt(pods []*corev1.Pod) bool {
+	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+	})
+}
+
+// preemptionRules are those of gpu-scheduler: lower priority, whole gangs, and
+// PodDisruptionBudgets hold.
+func (v *View) preemptionRules(priority int32) placement.PreemptionRules {
+	allowed := map[string]int{}
+	for _, budget := range v.Budgets {
+		allowed[budget.Namespace+"/"+budget.Name] = int(budget.Status.DisruptionsAllowed)
+	}
+	return placement.PreemptionRules{
+		Victim: func(pod *placement.Pod) (int32, bool) {
+			its := v.pods[pod.Name]
+			if its == nil || its.DeletionTimestamp != nil {
+				return 0, false
+			}
+			lower := int32(0)
+			if its.Spec.Priority != nil {
+				lower = *its.Spec.Priority
+			}
+			return lower, lower < priority
+		},
+		Group: func(pod *placement.Pod) string {
+			if its := v.pods[pod.Name]; its != nil {
+				if gang, err := snapshot.Gang(its); err == nil && gang != nil {
+					return gang.Name
+				}
+			}
+			return ""
+		},
+		Budgets: func(pod *placement.Pod) []string { return v.budgetsOf(v.pods[pod.Name]) },
+		Allowed: allowed,
+	}
+}
+
+func (v *View) budgetsOf(pod *corev1.Pod) []string {
+	var names []string
+	for _, budget := range v.Budgets {
+		if pod != nil && covers(budget, pod) {
+			names = append(names, budget.Namespace+"/"+budget.Name)
+		}
+	}
+	return names
+}
+
+func covers(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	if budget.Namespace != pod.Namespace {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	return err == nil && selector.Matches(labels.Set(pod.Labels))
+}
+
+// addMoves asks what would have to move.
+func (v *View) addMoves(o *Outlook, w *reschedule.Waiting) error {
+	result, found, err := v.MakeRoom(w.Gang, w.Priority)
+	if err != nil {
+		return err
+	}
+	if !found || len(result.Moves) == 0 {
+		o.Immovable = v.immovable(w)
+		return nil
+	}
+	o.Moves = v.MovesOf(result.Moves, nil)
+	for i := range o.Moves {
+		o.CostGPUSeconds += o.Moves[i].CostGPUSeconds
+	}
+	if o.Verdict != AfterPreemption {
+		o.Verdict, o.Places = AfterMoves, places(w.Gang, result.Plan)
+	}
+	return nil
+}
+
+// shownImmovable is of how many tasks it is said why they can't be moved.
+const shownImmovable = 3
+
+// immovable says of tasks on nodes that w could run on why they can't be moved.
+func (v *View) immovable(w *reschedule.Waiting) []string {
+	request := v.Cluster.Request(w.Gang.Roles[0].Shape)
+	var list []string
+	for i := range v.Tasks {
+		task := &v.Tasks[i]
+		if len(list) == shownImmovable {
+			break
+		}
+		here := slices.ContainsFunc(task.Pods, func(pod *corev1.Pod) bool {
+			return pod.Spec.NodeName != "" && !ended(pod) && v.meantFor(pod.Spec.NodeName, request)
+		})
+		if !here {
+			continue
+		}
+		if why := v.Immovable(task); why != "" {
+			list = append(list, task.Namespace+"/"+task.Name+": "+why)
+		}
+	}
+	return list
+}
+
+// ends are when the Pods of running tasks end at the latest.
+func (v *View) ends() []placement.End {
+	var list []placement.End
+	for i := range v.Tasks {
+		task := &v.Tasks[i]
+		deadline := task.Spec.ActiveDeadlineSeconds
+		if deadline == nil || task.Status.StartTime == nil || gputask.IsFinished(task.GPUTask) {
+			continue
+		}
+		at := task.Status.StartTime.Add(time.Duration(*deadline) * time.Second)
+		for _, pod := range task.Pods {
+			if pod.Spec.NodeName != "" && !ended(pod) {
+				list = append(list, placement.End{Pod: string(pod.UID), After: max(0, at.Sub(v.Now))})
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,193 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+)
+
+// Explanation is why a task is where it is in its life, and what would change that.
+type Explanation struct {
+	Task *v1.GPUTask `json:"task"`
+	// Since is when it came into its phase, as far as its conditions tell.
+	Since metav1.Time `json:"since"`
+	// WaitsFor are causes that have nothing to do with room: dependencies, a
+	// suspension, Pods that can't be created.
+	WaitsFor []string `json:"waitsFor,omitempty"`
+	// Waiting is how many Pods of it wait for a node, of Total.
+	Waiting int `json:"waiting"`
+	Total   int `json:"total"`
+	// Priority is that of its Pods.
+	Priority int32 `json:"priority"`
+	// Position counts from 1 among the Queue tasks that wait for nodes; 0 if it does
+	// not. Ahead are the ones before it, in their order.
+	Position int      `json:"position,omitempty"`
+	Queue    int      `json:"queue,omitempty"`
+	Ahead    []string `json:"ahead,omitempty"`
+	// Outlook is nil if it does not wait for room.
+	Outlook *Outlook `json:"outlook,omitempty"`
+	// Plans are the MovePlans for it that have not ended.
+	Plans []PlanState `json:"plans,omitempty"`
+	// Uses is what it holds.
+	Uses []Place `json:"uses,omitempty"`
+	// Immovable says of a running task why it is not moved; empty if it may be.
+	Immovable string `json:"immovable,omitempty"`
+	// Problems are what could not be read of the cluster.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// PlanState is a MovePlan in short.
+type PlanState struct {
+	Name     string           `json:"name"`
+	Phase    v1.MovePlanPhase `json:"phase"`
+	Approved bool             `json:"approved"`
+	Message  string           `json:"message,omitempty"`
+}
+
+// Explain says why a task is where it is. Found is false if there is no such task.
+func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
+	index := slices.IndexFunc(v.Tasks, func(task reschedule.Task) bool { return task.Namespace == namespace && task.Name == name })
+	if index < 0 {
+		return nil, false
+	}
+	task := &v.Tasks[index]
+	e = &Explanation{Task: task.GPUTask, Since: since(task.GPUTask), Total: gputask.Replicas(task.GPUTask), WaitsFor: v.causes(task)}
+	v.uses(e, task)
+	if task.Status.Phase == v1.PhaseRunning {
+		e.Immovable = v.Immovable(task)
+	}
+	v.queue(e, task)
+	v.plans(e, task)
+	for _, problem := range v.Problems {
+		e.Problems = append(e.Problems, problem.Error())
+	}
+	return e, true
+}
+
+// since is when the last of the conditions changed that a phase depends on.
+func since(task *v1.GPUTask) metav1.Time {
+	latest := task.CreationTimestamp
+	for _, kind := range []string{v1.ConditionRunning, v1.ConditionSuspended, v1.ConditionSucceeded, v1.ConditionFailed} {
+		if condition := apimeta.FindStatusCondition(task.Status.Conditions, kind); condition != nil && latest.Before(&condition.LastTransitionTime) {
+			latest = condition.LastTransitionTime
+		}
+	}
+	return latest
+}
+
+// causes says what a task waits for besides room.
+func (v *View) causes(task *reschedule.Task) []string {
+	if gputask.IsFinished(task.GPUTask) {
+		return nil
+	}
+	var list []string
+	if gputask.SuspensionRequested(task.GPUTask) {
+		list = append(list, "it is suspended: kubectl gputask resume "+task.Name)
+	}
+	if gputask.WaitsForDependencies(task.GPUTask) {
+		list = append(list, v.dependencies(task)...)
+	}
+	if refused := apimeta.FindStatusCondition(task.Status.Conditions, v1.ConditionPodsCreated); refused != nil && refused.Status == metav1.ConditionFalse {
+		list = append(list, fmt.Sprintf("Pods can't be created: %s", refused.Message))
+	}
+	if task.Status.Phase == v1.PhasePending && len(list) == 0 && len(task.Pods) == 0 && task.Status.Message != "" {
+		list = append(list, task.Status.Message)
+	}
+	if task.Status.Phase == "" {
+		list = append(list, "gpu-controller has not seen it yet: is it running?")
+	}
+	return list
+}
+
+func (v *View) dependencies(task *reschedule.Task) []string {
+	var list []string
+	for _, dependency := range task.Spec.DependsOn {
+		condition := dependency.Condition
+		if condition == "" {
+			condition = v1.DependencySucceeded
+		}
+		index := slices.IndexFunc(v.Tasks, func(other reschedule.Task) bool {
+			return other.Namespace == task.Namespace && other.Name == dependency.Name
+		})
+		if index < 0 {
+			list = append(list, fmt.Sprintf("task %s, which does not exist, to be %s", dependency.Name, condition))
+			continue
+		}
+		phase := v.Tasks[index].Status.Phase
+		if !met(condition, phase) {
+			list = append(list, fmt.Sprintf("task %s, which is %s, to be %s", dependency.Name, orNew(phase), condition))
+		}
+	}
+	return list
+}
+
+func met(condition v1.DependencyCondition, phase v1.GPUTaskPhase) bool {
+	switch condition {
+	case v1.DependencyRunning:
+		return phase == v1.PhaseRunning || phase == v1.PhaseSucceeded
+	case v1.DependencyFinished:
+		return phase == v1.PhaseSucceeded || phase == v1.PhaseFailed
+	default:
+		return phase == v1.PhaseSucceeded
+	}
+}
+
+func orNew(phase v1.GPUTaskPhase) string {
+	if phase == "" {
+		return "new"
+	}
+	return string(phase)
+}
+
+// uses tells which cards the Pods have.
+func (v *View) uses(e *Explanation, task *reschedule.Task) {
+	for _, pod := range task.Pods {
+		if pod.Spec.NodeName == "" || ended(pod) {
+			continue
+		}
+		if pod.Spec.Priority != nil {
+			e.Priority = *pod.Spec.Priority
+		}
+		running, _ := v.Cluster.Running(string(pod.UID))
+		e.Uses = append(e.Uses, Place{Pod: pod.Name, Node: pod.Spec.NodeName, GPUs: running.GPUs})
+	}
+	slices.SortFunc(e.Uses, func(a, b Place) int { return comparePodNames(a.Pod, b.Pod) })
+}
+
+// queue tells who is ahead of a task that waits for room, and what becomes of it.
+func (v *View) queue(e *Explanation, task *reschedule.Task) {
+	waiting := v.Waiting()
+	e.Queue = len(waiting)
+	for i := range waiting {
+		w := &waiting[i]
+		its := slices.ContainsFunc(task.Pods, func(pod *corev1.Pod) bool { return slices.Contains(w.Pods, pod) })
+		if !its {
+			e.Ahead = append(e.Ahead, w.Task.Namespace+"/"+w.Task.Name)
+			continue
+		}
+		e.Position, e.Waiting, e.Priority = i+1, len(w.Pods), w.Priority
+		e.Outlook = v.Outlook(w)
+		return
+	}
+	e.Ahead, e.Queue = nil, 0
+}
+
+// plans are the moves that are under way, or proposed, for a task.
+func (v *View) plans(e *Explanation, task *reschedule.Task) {
+	for _, plan := range v.Plans {
+		its := plan.Spec.For != nil && plan.Spec.For.Namespace == task.Namespace && plan.Spec.For.Name == task.Name
+		if its && plan.Status.Phase != v1.PlanDone && plan.Status.Phase != v1.PlanAborted {
+			e.Plans = append(e.Plans, PlanState{Name: plan.Name, Phase: plan.Status.Phase, Approved: plan.Spec.Approved, Message: plan.Status.Message})
+		}
+	}
+}

@@ -1,0 +1,125 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// Free is how the GPUs are used of nodes that a Pod may run on.
+type Free struct {
+	// Nodes is how many there are, Closed how many of them take no Pods now: they are
+	// cordoned or not ready. The GPUs of these count nowhere below.
+	Nodes  int `json:"nodes"`
+	Closed int `json:"closed,omitempty"`
+	// GPUs are all; Whole are those that nobody uses, Shared those of which a part is
+	// free.
+	GPUs      int `json:"gpus"`
+	Whole     int `json:"whole"`
+	Shared    int `json:"shared"`
+	Reserved  int `json:"reserved,omitempty"`
+	Unhealthy int `json:"unhealthy,omitempty"`
+	// LargestBlock is how many whole ones the node BlockOn has, the most of all.
+	LargestBlock int    `json:"largestBlock"`
+	BlockOn      string `json:"blockOn,omitempty"`
+}
+
+// free counts what the first role of a gang may use.
+func (v *View) free(gang *snapshot.Members[*corev1.Pod]) *Free {
+	f := &Free{}
+	if len(gang.Roles) == 0 {
+		return f
+	}
+	request := v.Cluster.Request(gang.Roles[0].Shape)
+	reserved := v.reservedCards()
+	for _, node := range v.Nodes {
+		cards := v.Cluster.CardStates(node.Name)
+		if !v.meantFor(node.Name, request) || (len(cards) == 0 && request.Percent() > 0) {
+			continue
+		}
+		f.Nodes++
+		if v.closed[node.Name] {
+			f.Closed++
+			continue
+		}
+		f.count(node.Name, cards, reserved[node.Name])
+	}
+	return f
+}
+
+// meantFor is true if a node is one of those on which a Pod may run if there is room.
+func (v *View) meantFor(name string, request *placement.Request) bool {
+	reason, err := v.Cluster.Fit(name, request)
+	if err != nil {
+		return false
+	}
+	switch reason {
+	case placement.OtherPool, placement.OtherLabels, placement.Tainted, placement.OtherModel, placement.TooLittleGPUMemory, placement.Senseless:
+		return false
+	case placement.NodeClosed: // is said before all else
+		node := v.byName[name]
+		pool, model := node.Labels[v1.LabelNodePool], node.Labels[v1.LabelGPUModel]
+		return (request.Pool == "" || request.Pool == pool) && (len(request.Models) == 0 || slices.Contains(request.Models, model))
+	default:
+		return true
+	}
+}
+
+func (f *Free) count(node string, cards []placement.CardState, reserved map[int]bool) {
+	whole := 0
+	for i, card := range cards {
+		f.GPUs++
+		switch {
+		case card.Broken:
+			f.Unhealthy++
+		case reserved[i]:
+			f.Reserved++
+		case card.Free == placement.Card:
+			whole++
+		case card.Free > 0:
+			f.Shared++
+		}
+	}
+	f.Whole += whole
+	if whole > f.LargestBlock {
+		f.LargestBlock, f.BlockOn = whole, node
+	}
+}
+
+// reservedCards are the indices of cards that are kept for Pods, by node. Of nodes
+// without an agent it is not known which they are: free ones from the end.
+func (v *View) reservedCards() map[string]map[int]bool {
+	reserved := map[string]map[int]bool{}
+	for i := range v.kept {
+		one := &v.kept[i]
+		cards := one.cards
+		if len(cards) == 0 {
+			cards = v.lastFree(one.node, one.Cards, reserved[one.node])
+		}
+		if reserved[one.node] == nil {
+			reserved[one.node] = map[int]bool{}
+		}
+		for _, card := range cards {
+			reserved[one.node][card] = true
+		}
+	}
+	return reserved
+}
+
+func (v *View) lastFree(node string, count int, taken map[int]bool) []int {
+	states := v.Cluster.CardStates(node)
+	var found []int
+	for i := len(states) - 1; i >= 0 && len(found) < count; i-- {
+		if states[i].Free == placement.Card && !states[i].Broken && !taken[i] {
+			found = append(found, i)
+		}
+	}
+	return found
+}

@@ -1,0 +1,332 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// Top is how the GPUs of a cluster are used.
+type Top struct {
+	// Leaves are the narrowest domains that nodes are in, in the order of their
+	// names, with their nodes.
+	Leaves []Leaf `json:"leaves"`
+	// Models are sums by model and pool.
+	Models []Model `json:"models"`
+	// Levels are the names of the levels of Largest in Shapes; the first is the
+	// cluster.
+	Levels []string `json:"levels"`
+	// Shapes are what there is room for.
+	Shapes []ShapeRoom `json:"shapes"`
+	// Metered is true if it is known how busy the GPUs are.
+	Metered bool `json:"metered"`
+	// Problems are what could not be read of the cluster.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// Leaf is a domain and its nodes.
+type Leaf struct {
+	Name  string    `json:"name"`
+	Nodes []NodeUse `json:"nodes"`
+	Sum   Sum       `json:"sum"`
+}
+
+// NodeUse is how the GPUs of a node are used.
+type NodeUse struct {
+	Name  string `json:"name"`
+	Model string `json:"model,omitempty"`
+	Pool  string `json:"pool,omitempty"`
+	// Notice is why it takes no Pods.
+	Notice string `json:"notice,omitempty"`
+	GPUs   []Card `json:"gpus"`
+	// Utilization is the mean of its GPUs that tell, 0 to 1.
+	Utilization *float64 `json:"utilization,omitempty"`
+}
+
+// CardUse is how a GPU is used.
+type CardUse string
+
+// How a GPU is used. The first that is true counts.
+const (
+	CardUnhealthy CardUse = "Unhealthy"
+	CardBusy      CardUse = "Busy"
+	CardShared    CardUse = "Shared"
+	CardReserved  CardUse = "Reserved"
+	CardClosed    CardUse = "Closed" // free, but its node takes no Pods
+	CardFree      CardUse = "Free"
+)
+
+// Card is one GPU.
+type Card struct {
+	Use CardUse `json:"use"`
+	// Percent is how much of it is given away.
+	Percent int `json:"percent,omitempty"`
+	// Utilization is how busy it is, 0 to 1.
+	Utilization *float64 `json:"utilization,omitempty"`
+}
+
+// Sum counts GPUs by their use.
+type Sum struct {
+	Nodes       int      `json:"nodes"`
+	GPUs        int      `json:"gpus"`
+	Free        int      `json:"free"`
+	Closed      int      `json:"closed,omitempty"`
+	Shared      int      `json:"shared,omitempty"`
+	Busy        int      `json:"busy"`
+	Reserved    int      `json:"reserved,omitempty"`
+	Unhealthy   int      `json:"unhealthy,omitempty"`
+	Utilization *float64 `json:"utilization,omitempty"`
+
+	metered int
+	load    float64
+}
+
+// Model is the GPUs of a model in a pool.
+type Model struct {
+	Model string `json:"model"`
+	Pool  string `json:"pool,omitempty"`
+	Sum
+}
+
+// ShapeRoom is what a shape of Pods can use.
+type ShapeRoom struct {
+	Shape string `json:"shape"`
+	// Tasks is how many tasks ask for it that have not ended.
+	Tasks int `json:"tasks,omitempty"`
+	// Pods is how many fit, Stranded how much of what is free they can't use, in
+	// percent of a GPU.
+	Pods     int `json:"pods"`
+	Stranded int `json:"strandedPercent"`
+	// Largest is, by level, the largest gang that one domain has room for.
+	Largest []Largest `json:"largest"`
+}
+
+// Largest is the largest gang that one domain has room for.
+type Largest struct {
+	Domain string `json:"domain,omitempty"`
+	Pods   int    `json:"pods"`
+}
+
+// Utilization is how busy GPUs are, 0 to 1, by their UUIDs.
+type Utilization map[string]float64
+
+// noLeaf is the domain of nodes without labels of a topology.
+const noLeaf = "(no leaf)"
+
+// Top says how full the cluster is.
+func (v *View) Top(load Utilization) *Top {
+	top := &Top{Levels: []string{"cluster"}, Metered: len(load) > 0}
+	for _, level := range v.Levels {
+		top.Levels = append(top.Levels, level.Name)
+	}
+	reserved := v.reservedCards()
+	leaves, models := map[string]*Leaf{}, map[[2]string]*Model{}
+	for _, node := range v.Nodes {
+		use := v.nodeUse(node, reserved[node.Name], load)
+		if len(use.GPUs) == 0 {
+			continue
+		}
+		name := v.leafOf(node)
+		if leaves[name] == nil {
+			leaves[name] = &Leaf{Name: name}
+		}
+		key := [2]string{use.Model, use.Pool}
+		if models[key] == nil {
+			models[key] = &Model{Model: use.Model, Pool: use.Pool}
+		}
+		leaves[name].Nodes = append(leaves[name].Nodes, use)
+		leaves[name].Sum.add(&use)
+		models[key].add(&use)
+	}
+	for _, leaf := range leaves {
+		slices.SortFunc(leaf.Nodes, func(a, b NodeUse) int { return compareNatural(a.Name, b.Name) })
+		top.Leaves = append(top.Leaves, *leaf)
+	}
+	slices.SortFunc(top.Leaves, func(a, b Leaf) int { return compareNatural(a.Name, b.Name) })
+	for _, model := range models {
+		top.Models = append(top.Models, *model)
+	}
+	slices.SortFunc(top.Models, func(a, b Model) int {
+		return cmp.Or(-cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Pool, b.Pool))
+	})
+	v.shapes(top)
+	for _, problem := range v.Problems {
+		top.Problems = append(top.Problems, problem.Error())
+	}
+	return top
+}
+
+// nodeUse looks at each GPU of a node.
+func (v *View) nodeUse(node *corev1.Node, reserved map[int]bool, load Utilization) NodeUse {
+	use := NodeUse{Name: node.Name, Model: node.Labels[v1.LabelGPUModel], Pool: node.Labels[v1.LabelNodePool], Notice: notice(node)}
+	sum, metered := 0.0, 0
+	for i, state := range v.Cluster.CardStates(node.Name) {
+		card := cardUse(state, reserved[i], use.Notice != "")
+		if names := v.Cards[node.Name].Names([]int{i}); len(names) == 1 {
+			if value, known := load[names[0]]; known {
+				card.Utilization = &value
+				sum, metered = sum+value, metered+1
+			}
+		}
+		use.GPUs = append(use.GPUs, card)
+	}
+	if metered > 0 {
+		use.Utilization = new(sum / float64(metered))
+	}
+	return use
+}
+
+func cardUse(state placement.CardState, reserved, closed bool) Card {
+	card := Card{Percent: max(0, placement.Card-state.Free)}
+	switch {
+	case state.Broken:
+		card.Use = CardUnhealthy
+	case state.Free <= 0:
+		card.Use = CardBusy
+	case state.Free < placement.Card:
+		card.Use = CardShared
+	case reserved:
+		card.Use = CardReserved
+	case closed:
+		card.Use = CardClosed
+	default:
+		card.Use = CardFree
+	}
+	return card
+}
+
+func (s *Sum) add(node *NodeUse) {
+	s.Nodes++
+	for _, card := range node.GPUs {
+		s.GPUs++
+		switch card.Use {
+		case CardUnhealthy:
+			s.Unhealthy++
+		case CardBusy:
+			s.Busy++
+		case CardShared:
+			s.Shared++
+		case CardReserved:
+			s.Reserved++
+		case CardClosed:
+			s.Closed++
+		case CardFree:
+			s.Free++
+		}
+		if card.Utilization != nil {
+			s.metered, s.load = s.metered+1, s.load+*card.Utilization
+		}
+	}
+	if s.metered > 0 {
+		s.Utilization = new(s.load / float64(s.metered))
+	}
+}
+
+// leafOf is the narrowest domain that a node is in.
+func (v *View) leafOf(node *corev1.Node) string {
+	var path []string
+	for _, level := range v.Levels {
+		if name := node.Labels[level.NodeLabel]; name != "" {
+			path = append(path, name)
+		}
+	}
+	if len(path) == 0 {
+		return noLeaf
+	}
+	return strings.Join(path, "/")
+}
+
+// commonSizes are for how many GPUs it is always said how much room there is.
+func commonSizes() []int { return []int{1, 2, 4, 8} }
+
+// shownShapes is how many shapes of tasks are shown, those asked for the most.
+const shownShapes = 6
+
+// shapes measures the room for shapes: those of tasks, and common ones.
+func (v *View) shapes(top *Top) {
+	type counted struct {
+		shape placement.Shape
+		tasks int
+	}
+	byKey := map[string]*counted{}
+	for i := range v.Tasks {
+		task := &v.Tasks[i]
+		shape, asks := shapeOf(task.GPUTask)
+		if !asks {
+			continue
+		}
+		if byKey[shape.Key()] == nil {
+			byKey[shape.Key()] = &counted{shape: shape}
+		}
+		byKey[shape.Key()].tasks++
+	}
+	var list []counted
+	for _, one := range byKey {
+		list = append(list, *one)
+	}
+	slices.SortFunc(list, func(a, b counted) int {
+		return cmp.Or(-cmp.Compare(a.tasks, b.tasks), -cmp.Compare(a.shape.Percent(), b.shape.Percent()), cmp.Compare(a.shape.Key(), b.shape.Key()))
+	})
+	list = list[:min(len(list), shownShapes)]
+	for _, size := range commonSizes() {
+		list = append(list, counted{shape: placement.Shape{GPUs: size}})
+	}
+	v.Cluster.Try(func() bool {
+		for i := range v.kept {
+			v.keep(&v.kept[i])
+		}
+		for _, one := range list {
+			room := v.Cluster.Capacity(one.shape, len(v.Levels))
+			shown := ShapeRoom{Shape: one.shape.String(), Tasks: one.tasks, Pods: room.Pods, Stranded: room.Stranded}
+			for _, largest := range room.Largest {
+				shown.Largest = append(shown.Largest, Largest{Domain: plain(largest.Domain), Pods: largest.Pods})
+			}
+			top.Shapes = append(top.Shapes, shown)
+		}
+		return false
+	})
+}
+
+// Unnamed is the domain of nodes that lack the label of its level, but have one of a
+// narrower level.
+const Unnamed = "no label"
+
+// plain is the name of a domain for people.
+func plain(domain string) string {
+	name := snapshot.PlainDomains(domain)
+	if name == "-" {
+		return Unnamed
+	}
+	return name
+}
+
+// shapeOf is what each Pod of a task asks for that has not ended.
+func shapeOf(task *v1.GPUTask) (placement.Shape, bool) {
+	if gputask.IsFinished(task) || task.DeletionTimestamp != nil {
+		return placement.Shape{}, false
+	}
+	pod, err := gputask.NewPod(task, 0, 0, gputask.PodDefaults{Image: "any"})
+	if err != nil {
+		return placement.Shape{}, false
+	}
+	shape, err := snapshot.Shape(pod)
+	return shape, err == nil && shape.Percent() > 0
+}
+
+// compareNatural sorts node-2 before node-10.
+func compareNatural(a, b string) int {
+	return cmp.Or(cmp.Compare(stem(a), stem(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
+
+// stem is a name without the digits at its end.
+func stem(name string) string { return strings.TrimRight(name, "0123456789") }

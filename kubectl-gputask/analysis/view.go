@@ -1,0 +1,195 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package analysis answers questions about a cluster: why a task waits, whether one
+// would fit, how full the cluster is. It is pure: what there is comes in, an answer
+// with all facts goes out, and package show writes it.
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/reservation"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// View is a cluster to ask questions about. It is for one goroutine.
+type View struct {
+	*reschedule.Scene
+	// kept are the reservations that hold and whose Pods have not come yet.
+	kept []kept
+	// tasks are those that the Pods belong to, by the Pods' UIDs.
+	tasks map[string]*reschedule.Task
+	pods  map[string]*corev1.Pod
+	// byName are the nodes; closed are those that take no Pods now.
+	byName map[string]*corev1.Node
+	closed map[string]bool
+}
+
+// kept is a place that is kept for a Pod.
+type kept struct {
+	reservation.Reservation
+	node string
+	// cards are the indices of its cards; of a node without an agent none.
+	cards []int
+}
+
+// NewView looks at a World.
+func NewView(world *reschedule.World, options *reschedule.Options) *View {
+	v := &View{
+		Scene: reschedule.NewScene(world, options), tasks: map[string]*reschedule.Task{}, pods: map[string]*corev1.Pod{},
+		byName: make(map[string]*corev1.Node, len(world.Nodes)), closed: map[string]bool{},
+	}
+	for _, node := range world.Nodes {
+		v.byName[node.Name], v.closed[node.Name] = node, notice(node) != ""
+	}
+	for _, pod := range world.Pods {
+		v.pods[string(pod.UID)] = pod
+	}
+	for i := range world.Tasks {
+		for _, pod := range world.Tasks[i].Pods {
+			v.tasks[string(pod.UID)], v.pods[string(pod.UID)] = &world.Tasks[i], pod
+		}
+	}
+	v.findKept()
+	return v
+}
+
+// findKept reads the reservations of all nodes.
+func (v *View) findKept() {
+	arrived := map[string]bool{}
+	for _, pod := range v.pods {
+		if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
+			arrived[pod.Spec.NodeName+" "+reservation.PodKey(pod.Namespace, pod.Name)] = true
+		}
+	}
+	for _, node := range v.Nodes {
+		list, err := reservation.Of(node)
+		if err != nil {
+			v.Problems = append(v.Problems, err)
+		}
+		for _, one := range list {
+			if one.Holds(v.Now) && !arrived[node.Name+" "+one.Pod] {
+				v.kept = append(v.kept, kept{Reservation: one, node: node.Name, cards: v.indices(node.Name, one.GPUs)})
+			}
+		}
+	}
+}
+
+// indices are those of cards of a node; what it does not list is left out.
+func (v *View) indices(node string, uuids []string) []int {
+	var found []int
+	for _, uuid := range uuids {
+		if index, listed := v.Cards[node].Indices([]string{uuid}); listed {
+			found = append(found, index...)
+		}
+	}
+	return found
+}
+
+// asSeenBy calls do with a cluster in which places are taken that are kept for others
+// than the Pods that wait, unless these have a higher priority.
+func (v *View) asSeenBy(w *reschedule.Waiting, do func()) {
+	own := map[string]bool{}
+	for _, pod := range w.Pods {
+		own[reservation.PodKey(pod.Namespace, pod.Name)] = true
+	}
+	v.Cluster.Try(func() bool {
+		for i := range v.kept {
+			if one := &v.kept[i]; !own[one.Pod] && one.Priority >= w.Priority {
+				v.keep(one)
+			}
+		}
+		do()
+		return false
+	})
+}
+
+// keep takes a place, as if the Pod that it is kept for had come.
+func (v *View) keep(one *kept) {
+	use := placement.Use{CPU: one.CPU, Memory: one.Memory, GPUs: one.cards, Percent: one.Percent}
+	if use.Percent == 0 {
+		use.Percent = placement.Card
+	}
+	if len(use.GPUs) == 0 && one.Cards > 0 {
+		shape := placement.Shape{GPUs: one.Cards}
+		if use.Percent < placement.Card {
+			shape = placement.Shape{Share: use.Percent}
+		}
+		if place, fits := v.Cluster.On(one.node, v.Cluster.Request(shape)); fits {
+			use.GPUs = place.GPUs
+		}
+	}
+	// The name is no UID of a Pod. A node that is gone keeps nothing.
+	_ = v.Cluster.Place(placement.Pod{Name: "kept " + one.Plan + " " + one.Pod, Node: one.node, Use: use})
+}
+
+// notice says why a node takes no Pods; it is empty for one that does.
+func notice(node *corev1.Node) string {
+	if node.Spec.Unschedulable {
+		return "cordoned"
+	}
+	for i := range node.Status.Conditions {
+		if condition := &node.Status.Conditions[i]; condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+			return ""
+		}
+	}
+	return "not ready"
+}
+
+// Place is where one Pod goes.
+type Place struct {
+	Pod  string `json:"pod"`
+	Node string `json:"node"`
+	// GPUs are the indices of the cards.
+	GPUs []int `json:"gpus,omitempty"`
+}
+
+// places names the Pods of a plan.
+func places(gang *snapshot.Members[*corev1.Pod], plan *placement.Plan) []Place {
+	if plan == nil {
+		return nil
+	}
+	pods, where := gang.Assign(plan)
+	list := make([]Place, len(pods))
+	for i, pod := range pods {
+		list[i] = Place{Pod: pod.Name, Node: where[i].Node, GPUs: where[i].GPUs}
+	}
+	slices.SortFunc(list, func(a, b Place) int { return comparePodNames(a.Pod, b.Pod) })
+	return list
+}
+
+// comparePodNames sorts train-2 before train-10.
+func comparePodNames(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	if a < b {
+		return -1
+	}
+	if a > b {
+		return 1
+	}
+	return 0
+}
+
+// owners names tasks, sorted, whose Pods these are; Pods of others are named
+// themselves.
+func (v *View) owners(uids []string) []string {
+	names := map[string]bool{}
+	for _, uid := range uids {
+		switch task, pod := v.tasks[uid], v.pods[uid]; {
+		case task != nil:
+			names[task.Namespace+"/"+task.Name] = true
+		case pod != nil:
+			names[fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}

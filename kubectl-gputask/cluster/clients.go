@@ -1,0 +1,53 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster asks the API server for what the commands look at.
+package cluster
+
+import (
+	"fmt"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
+)
+
+// Clients are the connections to a cluster.
+type Clients struct {
+	Kube  kubernetes.Interface
+	Tasks versioned.Interface
+	// Namespace is the one that the user means.
+	Namespace string
+}
+
+// A command asks for several lists at once; client-go's default would make it wait
+// for nothing.
+const (
+	queriesPerSecond = 100
+	burst            = 200
+)
+
+// Connect connects as kubectl does: by flags, KUBECONFIG or ~/.kube/config.
+func Connect(flags *genericclioptions.ConfigFlags) (*Clients, error) {
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no connection to a cluster: %w (set --kubeconfig or KUBECONFIG)", err)
+	}
+	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("reading the namespace of the kubeconfig: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = queriesPerSecond, burst
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	tasks, err := versioned.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	return &Clients{Kube: kube, Tasks: tasks, Namespace: namespace}, nil
+}

@@ -1,0 +1,172 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// Observation is what there is in a cluster at one time.
+type Observation struct {
+	reschedule.World
+	// Priorities are the PriorityClasses.
+	Priorities Priorities
+}
+
+// Observe lists all that decisions are made on. The lists are not of exactly the
+// same moment; no scheduler sees it better.
+func Observe(ctx context.Context, clients *Clients, levels snapshot.Levels, now time.Time) (*Observation, error) {
+	var (
+		nodes   *corev1.NodeList
+		pods    *corev1.PodList
+		tasks   *v1.GPUTaskList
+		plans   *v1.MovePlanList
+		budgets *policyv1.PodDisruptionBudgetList
+		classes *schedulingv1.PriorityClassList
+	)
+	all := metav1.ListOptions{}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		nodes, err = clients.Kube.CoreV1().Nodes().List(ctx, all)
+		return listing("nodes", err)
+	})
+	group.Go(func() (err error) {
+		pods, err = clients.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, all)
+		return listing("pods", err)
+	})
+	group.Go(func() (err error) {
+		tasks, err = clients.Tasks.FalldioV1().GPUTasks(metav1.NamespaceAll).List(ctx, all)
+		return listing("gputasks", err)
+	})
+	group.Go(func() (err error) {
+		plans, err = clients.Tasks.FalldioV1().MovePlans().List(ctx, all)
+		return listing("moveplans", err)
+	})
+	group.Go(func() (err error) {
+		budgets, err = clients.Kube.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll).List(ctx, all)
+		return listing("poddisruptionbudgets", err)
+	})
+	group.Go(func() (err error) {
+		classes, err = clients.Kube.SchedulingV1().PriorityClasses().List(ctx, all)
+		return listing("priorityclasses", err)
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	world := reschedule.World{
+		Tasks: withPods(tasks.Items, pods.Items), Nodes: pointers(nodes.Items), Pods: placed(pods.Items),
+		Budgets: pointers(budgets.Items), Plans: pointers(plans.Items), Levels: levels, Now: now,
+	}
+	return &Observation{World: world, Priorities: newPriorities(classes.Items)}, nil
+}
+
+// listing says what could not be listed, and what right it takes.
+func listing(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("listing %s: %w (this command looks at the whole cluster: it needs the right to list nodes, pods, gputasks, moveplans, poddisruptionbudgets and priorityclasses in all namespaces)", what, err)
+	}
+	return fmt.Errorf("listing %s: %w", what, err)
+}
+
+// withPods joins tasks and the Pods that they control.
+func withPods(tasks []v1.GPUTask, pods []corev1.Pod) []reschedule.Task {
+	byOwner := map[types.UID][]*corev1.Pod{}
+	for i := range pods {
+		if owner := metav1.GetControllerOfNoCopy(&pods[i]); owner != nil && owner.Kind == v1.TaskKind().Kind {
+			byOwner[owner.UID] = append(byOwner[owner.UID], &pods[i])
+		}
+	}
+	joined := make([]reschedule.Task, len(tasks))
+	for i := range tasks {
+		joined[i] = reschedule.Task{GPUTask: &tasks[i], Pods: byOwner[tasks[i].UID]}
+	}
+	return joined
+}
+
+// placed are the Pods that have a node and have not ended.
+func placed(pods []corev1.Pod) []*corev1.Pod {
+	var list []*corev1.Pod
+	for i := range pods {
+		ended := pods[i].Status.Phase == corev1.PodSucceeded || pods[i].Status.Phase == corev1.PodFailed
+		if pods[i].Spec.NodeName != "" && !ended {
+			list = append(list, &pods[i])
+		}
+	}
+	return list
+}
+
+func pointers[T any](items []T) []*T {
+	list := make([]*T, len(items))
+	for i := range items {
+		list[i] = &items[i]
+	}
+	return list
+}
+
+// Priorities are the PriorityClasses of a cluster.
+type Priorities struct {
+	values   map[string]int32
+	fallback int32
+}
+
+func newPriorities(classes []schedulingv1.PriorityClass) Priorities {
+	p := Priorities{values: make(map[string]int32, len(classes))}
+	for i := range classes {
+		p.values[classes[i].Name] = classes[i].Value
+		if classes[i].GlobalDefault {
+			p.fallback = classes[i].Value
+		}
+	}
+	return p
+}
+
+// Of returns the priority that a Pod has, or would get if it were created. An error
+// names a PriorityClass that does not exist.
+func (p Priorities) Of(pod *corev1.Pod) (int32, error) {
+	if pod.Spec.Priority != nil {
+		return *pod.Spec.Priority, nil
+	}
+	name := pod.Spec.PriorityClassName
+	if name == "" {
+		return p.fallback, nil
+	}
+	value, known := p.values[name]
+	if !known {
+		return 0, fmt.Errorf("spec.priority: there is no PriorityClass %q: `kubectl get priorityclasses` lists them", name)
+	}
+	return value, nil
+}
+
+// ControlledBy returns those Pods that a task controls, in the order of their indexes.
+func ControlledBy(pods []corev1.Pod, task *v1.GPUTask) []corev1.Pod {
+	var its []corev1.Pod
+	for i := range pods {
+		if metav1.IsControlledBy(&pods[i], task) {
+			its = append(its, pods[i])
+		}
+	}
+	slices.SortStableFunc(its, func(a, b corev1.Pod) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+	})
+	return its
+}

@@ -1,0 +1,335 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/goldentest"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/endpoints"
+	"falldio.github.io/gpu-controller/pkg/reservation"
+)
+
+const manifest = `apiVersion: falldio.com/v1
+kind: GPUTask
+metadata: {name: %s}
+spec: {%s}
+`
+
+func TestWhatIf(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, golden string
+		tasks        []string
+		make         func(*fixture)
+		args         string
+	}{
+		{"what fits now", "whatif-now", []string{`gpu: h100, gpu-amount: "4"`}, nil, ""},
+		{"what fits after moves", "whatif-moves", []string{`gpu: h100, gpu-amount: "8"`}, nil, ""},
+		{"what fits when a task with a deadline has ended", "whatif-ends", []string{`gpu: a100, gpu-amount: "4"`}, func(f *fixture) {
+			f.runs(newTask("bounded", "a100", "4", func(task *v1.GPUTask) { task.Spec.ActiveDeadlineSeconds = new(int64(5400)) }), "a100-0", 0, 1, 2, 3)
+		}, ""},
+		{"what fits when others end, but nobody knows when", "whatif-sometime", []string{`gpu: a100, gpu-amount: "4"`}, func(f *fixture) {
+			f.runs(newTask("endless", "a100", "1"), "a100-0", 0)
+		}, ""},
+		{"what never fits", "whatif-never", []string{`gpu: tpu`}, nil, ""},
+		{"what fits when others are preempted", "whatif-preempts", []string{`gpu: h100, gpu-amount: "8", priority: high`}, nil, ""},
+		{"what others are ahead of, and what it would wait for", "whatif-queue", []string{`gpu: h100, gpu-amount: "8", dependsOn: [{name: small-0}]`}, func(f *fixture) {
+			f.waits(newTask("older", "a100", "8"), 0)
+		}, ""},
+		{"what is wrong in itself", "whatif-invalid", []string{`gpu: h100, replicas: 2, topology: {level: galaxy}`}, nil, ""},
+		{"tasks after each other: the first takes the room", "whatif-several", []string{`gpu: a100, gpu-amount: "3"`, `gpu: a100, gpu-amount: "2"`, `gpu: a100, gpu-amount: "1"`}, nil, ""},
+		{"as JSON", "whatif-json", []string{`gpu: h100, gpu-amount: "4"`}, nil, "-o json"},
+		{"in colours", "whatif-colours", []string{`gpu: tpu`}, nil, "--color always"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := fragmented(t)
+			if test.make != nil {
+				test.make(f)
+			}
+			var documents []string
+			for i, spec := range test.tasks {
+				documents = append(documents, fmt.Sprintf(manifest, fmt.Sprintf("new-%d", i), spec))
+			}
+			f.env.In = strings.NewReader(strings.Join(documents, "---\n"))
+			f.golden(test.golden, append([]string{"whatif", "-f", "-"}, strings.Fields(test.args)...)...)
+			list, err := f.tasks.FalldioV1().GPUTasks("default").List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range list.Items {
+				if strings.HasPrefix(list.Items[i].Name, "new-") {
+					t.Errorf("task %s was created", list.Items[i].Name)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIfRefuses(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, args, in, want string }{
+		{"no file", "whatif", "", "--filename: must name a file with GPUTasks, or be - for the standard input"},
+		{"a file that is not there", "whatif -f /nowhere", "", "--filename: open /nowhere: no such file or directory"},
+		{"an empty file", "whatif -f -", "# nothing\n---\n", "reading -: there are no GPUTasks in it"},
+		{"another kind", "whatif -f -", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", `reading -: Pod "a": must be of apiVersion falldio.com/v1 and kind GPUTask`},
+		{"a priority that there is not", "whatif -f -", fmt.Sprintf(manifest, "a", "priority: urgent"), "task a: spec.priority: there is no PriorityClass \"urgent\": `kubectl get priorityclasses` lists them"},
+		{"levels without labels", "whatif -f - --topology-levels leaf", fmt.Sprintf(manifest, "a", ""), `--topology-levels=leaf: "leaf": must be a level's name and a label of nodes, as in leaf=falldio.com/leaf`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := fragmented(t)
+			f.env.In = strings.NewReader(test.in)
+			if got := errorText(f.run(strings.Fields(test.args)...)); got != test.want {
+				t.Errorf("error %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWhatIfRefusesFieldsThatThereAreNot(t *testing.T) {
+	t.Parallel()
+	f := fragmented(t)
+	f.env.In = strings.NewReader(fmt.Sprintf(manifest, "a", "gpus: 4"))
+	if got := errorText(f.run("whatif", "-f", "-")); !strings.Contains(got, `unknown field "gpus"`) {
+		t.Errorf("error %q", got)
+	}
+}
+
+func TestWhatIfWorksWithoutTheRightToCreate(t *testing.T) {
+	t.Parallel()
+	f := fragmented(t)
+	f.tasks.PrependReactor("create", "gputasks", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "gputasks"}, "a", nil)
+	})
+	f.env.In = strings.NewReader(fmt.Sprintf(manifest, "a", `gpu: h100`))
+	if err := f.run("whatif", "-f", "-"); err != nil || !strings.Contains(f.out.String(), "fits now") {
+		t.Errorf("%v\n%s", err, f.out.String())
+	}
+}
+
+// mixed is a cluster in which there is something of everything.
+func mixed(t *testing.T) *fixture {
+	t.Helper()
+	f := fragmented(t)
+	hour := testTime.Add(time.Hour)
+	f.add(
+		newNode("h100-4", "leaf-2", "h100", "training", 8, broken(7), reserves(
+			reservation.Reservation{Plan: "p", Pod: "default/coming", Kind: reservation.Move, GPUs: []string{uuidOf("h100-4", 5), uuidOf("h100-4", 6)}, Until: hour},
+			reservation.Reservation{Plan: "p", Pod: "default/half", Kind: reservation.Move, GPUs: []string{uuidOf("h100-4", 0)}, Percent: 46, Until: hour}, // it has come
+		)),
+		newNode("h100-10", "leaf-2", "h100", "training", 8, cordoned),
+	)
+	f.runs(newTask("half", "h100", "0.46"), "h100-4", 0)
+	f.runs(newTask("three", "h100", "3"), "h100-10", 0, 1, 2)
+	f.waits(newTask("big", "h100", "8", replicas(2)), 0)
+	return f
+}
+
+func TestTop(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, golden, args string }{
+		{"one character for each GPU", "top", "top --metrics=false"},
+		{"in colours", "top-colours", "top --metrics=false --color=always"},
+		{"as YAML", "top-yaml", "top --metrics=false -o yaml"},
+		{"with other levels", "top-levels", "top --metrics=false --topology-levels=pool=falldio.com/node-pool"},
+		{"without agents it says so", "top-no-agents", "top"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			mixed(t).golden(test.golden, strings.Fields(test.args)...)
+		})
+	}
+}
+
+func TestTopOfNoGPUsSaysWhoListsThem(t *testing.T) {
+	t.Parallel()
+	newFixture(t).golden("top-none", "top", "--metrics=false")
+}
+
+func TestTopOfManyNodesIsCompact(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for i := range 60 {
+		f.add(newNode(fmt.Sprintf("h100-%d", i), fmt.Sprintf("leaf-%d", i/20), "h100", "training", 8))
+	}
+	f.env.Width = 120
+	f.golden("top-many", "top", "--metrics=false")
+}
+
+// metricsOf is what an agent says of its GPUs.
+func metricsOf(values map[string]float64) string {
+	var text strings.Builder
+	text.WriteString("# TYPE falldio_gpu_utilization_ratio gauge\n")
+	for uuid, value := range values {
+		fmt.Fprintf(&text, "falldio_gpu_utilization_ratio{UUID=%q,gpu=\"0\"} %v\n", uuid, value)
+	}
+	return text.String()
+}
+
+func TestTopKnowsHowBusyGPUsAre(t *testing.T) {
+	t.Parallel()
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, metricsOf(map[string]float64{uuidOf("h100-0", 0): 0.9, uuidOf("h100-0", 1): 0.7, uuidOf("h100-2", 0): 0.333}))
+	}))
+	t.Cleanup(agent.Close)
+	t.Run("from the agents of this machine that nodes name", func(t *testing.T) {
+		t.Parallel()
+		f := fragmented(t)
+		node, err := f.kube.CoreV1().Nodes().Get(t.Context(), "h100-0", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node.Annotations[endpoints.AnnotationProbeURL] = agent.URL + "/probe?node=h100-0"
+		if _, err := f.kube.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		f.golden("top-utilisation", "top")
+	})
+	t.Run("from a URL", func(t *testing.T) {
+		t.Parallel()
+		f := fragmented(t)
+		if err := f.run("top", "--metrics-url", agent.URL+"/metrics"); err != nil || !strings.Contains(f.out.String(), "h100-2 ##...... 33%") {
+			t.Errorf("%v\n%s", err, f.out.String())
+		}
+	})
+	t.Run("with a note about one that does not answer", func(t *testing.T) {
+		t.Parallel()
+		f := fragmented(t)
+		if err := f.run("top", "--metrics-url", agent.URL+"/metrics", "--metrics-url", agent.URL+"/other"); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"80%", "Utilisation is not known of all GPUs: asking " + agent.URL + "/other: 404 Not Found"} {
+			if !strings.Contains(f.out.String(), want) {
+				t.Errorf("no %q in:\n%s", want, f.out.String())
+			}
+		}
+	})
+}
+
+func TestTopAsksNobodyElsewhere(t *testing.T) {
+	t.Parallel()
+	f := fragmented(t)
+	node, err := f.kube.CoreV1().Nodes().Get(t.Context(), "h100-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Annotations[endpoints.AnnotationProbeURL] = "http://192.0.2.1:80/probe"
+	if _, err := f.kube.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.env.HTTP = &http.Client{Transport: refusing{t}}
+	if err := f.run("top"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refusing is a network that nobody may use.
+type refusing struct{ t *testing.T }
+
+func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.t.Errorf("%s was asked, because a node said so", request.URL)
+	return nil, http.ErrNotSupported
+}
+
+func TestTopWatches(t *testing.T) {
+	t.Parallel()
+	f := fragmented(t)
+	f.env.Terminal = true
+	ctx, cancel := context.WithCancel(t.Context())
+	looks := 0
+	f.kube.PrependReactor("list", "priorityclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if looks++; looks == 2 {
+			cancel()
+		}
+		return false, nil, nil
+	})
+	// Whether the second look still comes to its end is a matter of luck.
+	_ = f.runWith(ctx, "top", "--watch", "--interval", "1s", "--metrics=false", "--color=never")
+	if got := f.out.String(); !strings.HasPrefix(got, "\x1b[H\x1b[J12:00:00 UTC\n") || !strings.Contains(got, "h100-0") {
+		t.Errorf("it shows:\n%q", got)
+	}
+	if looks < 2 {
+		t.Errorf("it looked %d times", looks)
+	}
+}
+
+func TestWhatLooksAtTheWholeClusterSaysWhichRightsItNeeds(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"explain big", "top", "plan --preview"} {
+		f := mixed(t)
+		f.kube.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
+		})
+		err := f.run(strings.Fields(args)...)
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "it needs the right to list nodes, pods, gputasks") {
+			t.Errorf("%s: error %v", args, err)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, args, want string }{
+		{"of names of tasks, with their phases", "__complete explain b", "big\tPending\n"},
+		{"of one name only, where there is one", "__complete explain big ", ""},
+		{"of what can be suspended, without what is named already", "__complete suspend small-0 s", "small-1\tRunning\nsmall-2\tRunning\nsmall-3\tRunning\n"},
+		{"of models", "__complete run x --gpu ", "a100\nh100\n"},
+		{"of pools", "__complete run x --node-pool ", "training\n"},
+		{"of PriorityClasses", "__complete run x --priority ", "high\nlow\n"},
+		{"of outputs", "__complete list -o ", "wide\njson\nyaml\nname\n"},
+		{"of plans that can be approved", "__complete plan approve ", "proposed\tProposed\n"},
+		{"of plans that can be aborted", "__complete plan abort e", "executing\tExecuting\n"},
+		{"of namespaces", "__complete list -n ", "team-a\n"},
+		{"of tasks to depend on", "__complete run x --depends-on b", "big\tPending\n"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := withPlans(t)
+			f.waits(newTask("big", "h100", "8"), 0)
+			f.add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}})
+			args := strings.Split(test.args, " ")
+			if err := f.run(args...); err != nil {
+				t.Fatal(err)
+			}
+			got, _, found := strings.Cut(f.out.String(), ":4\n")
+			if !found || got != test.want {
+				t.Errorf("completes to %q, want %q without files", f.out.String(), test.want)
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if err := f.run("help"); err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := strings.Cut(f.out.String(), "\nFlags:") // kubectl's, of which some name a home directory
+	goldentest.Compare(t, "help", text)
+}

@@ -1,0 +1,61 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
+)
+
+type explanation struct {
+	*session
+	output
+	observer
+}
+
+func newExplain(s *session) *cobra.Command {
+	e := &explanation{session: s}
+	command := &cobra.Command{
+		Use:   "explain NAME",
+		Short: "Say why a task waits, and what would let it start",
+		Long: `Say why a task waits, and what would let it start.
+
+What it asks for, what is free of that, who is ahead of it, the smallest changes that
+would let it start, moves of running tasks that would make room, and when others end
+that have a deadline. The options of the rescheduler are supposed to be the defaults.`,
+		GroupID:           groupCluster,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: s.completeTasks(1),
+		RunE:              func(command *cobra.Command, args []string) error { return e.run(command.Context(), args[0]) },
+	}
+	e.observer.addTo(command)
+	e.output.addTo(command, outputJSON, outputYAML)
+	return command
+}
+
+func (e *explanation) run(ctx context.Context, name string) error {
+	if err := e.validate(); err != nil {
+		return err
+	}
+	clients, observed, err := e.observe(ctx, &e.observer)
+	if err != nil {
+		return err
+	}
+	answer, found := analysis.NewView(&observed.World, nil).Explain(clients.Namespace, name)
+	if !found {
+		return fmt.Errorf("there is no task %q in namespace %s", name, clients.Namespace)
+	}
+	if !e.forPeople() {
+		answer.Task = answer.Task.DeepCopy()
+		answer.Task.ManagedFields = nil
+		return e.answer(e.Out, answer)
+	}
+	show.Explanation(e.page(), answer)
+	return nil
+}

@@ -1,0 +1,288 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+)
+
+type logs struct {
+	*session
+	container  string
+	follow     bool
+	tail       int64
+	since      time.Duration
+	timestamps bool
+	previous   bool
+	index      int32
+	prefix     bool
+
+	// page is shared by all members, whose lines come whole.
+	mu sync.Mutex
+}
+
+func newLogs(s *session) *cobra.Command {
+	l := &logs{session: s}
+	command := &cobra.Command{
+		Use:   "logs NAME",
+		Short: "Print what the Pods of a task write",
+		Long: `Print what the Pods of a task write, each line with the name of its Pod in front if
+there are several. With --follow, Pods that are replaced are followed on, and those
+that do not run yet are waited for, until the task is finished.`,
+		GroupID: groupTasks,
+		Example: `  kubectl gputask logs train --tail 20
+  kubectl gputask logs big --index 3 -f`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: s.completeTasks(1),
+		RunE:              func(command *cobra.Command, args []string) error { return l.run(command.Context(), args[0]) },
+	}
+	flags := command.Flags()
+	flags.StringVarP(&l.container, "container", "c", "", "container (default the one that has the GPUs)")
+	flags.BoolVarP(&l.follow, "follow", "f", false, "go on as more is written")
+	flags.Int64Var(&l.tail, "tail", -1, "only so many lines from the end of each Pod; -1 is all")
+	flags.DurationVar(&l.since, "since", 0, "only lines younger than this, for example 5m")
+	flags.BoolVar(&l.timestamps, "timestamps", false, "each line's time")
+	flags.BoolVarP(&l.previous, "previous", "p", false, "of the containers that ran before these")
+	flags.Int32Var(&l.index, "index", -1, "only the Pod with this index in the gang; -1 is all")
+	flags.BoolVar(&l.prefix, "prefix", false, "the Pod's name in front of each line, also of a single Pod")
+	return command
+}
+
+func (l *logs) run(ctx context.Context, name string) error {
+	clients, err := l.connect()
+	if err != nil {
+		return err
+	}
+	task, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	replicas := gputask.Replicas(task)
+	if int(l.index) >= replicas || l.index < -1 {
+		return fmt.Errorf("--index=%d: the task has the indexes 0 to %d", l.index, replicas-1)
+	}
+	members := l.members(clients, task)
+	if l.follow {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, m := range members {
+			group.Go(func() error { return m.followOn(ctx) })
+		}
+		return group.Wait()
+	}
+	missing := 0
+	for _, m := range members {
+		err := m.once(ctx)
+		if errors.Is(err, errNotBegun) {
+			missing++
+		} else if err != nil {
+			return err
+		}
+	}
+	if missing > 0 {
+		fmt.Fprintf(l.ErrOut, "%s not begun: %s\n", show.Count(missing, "Pod")+" "+haveHas(missing), orNothing(task.Status.Message))
+	}
+	return nil
+}
+
+// members are the logs of the Pods that are asked for.
+func (l *logs) members(clients *cluster.Clients, task *v1.GPUTask) []*memberLog {
+	replicas := gputask.Replicas(task)
+	width := len(gputask.PodName(task, replicas-1))
+	var list []*memberLog
+	for index := range replicas {
+		if l.index >= 0 && index != int(l.index) {
+			continue
+		}
+		m := &memberLog{logs: l, clients: clients, task: task, pod: gputask.PodName(task, index)}
+		if l.prefix || (replicas > 1 && l.index < 0) {
+			m.prefix = l.page().Paint(colourOf(index), fmt.Sprintf("%-*s |", width, m.pod)) + " "
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+func haveHas(count int) string {
+	if count == 1 {
+		return "has"
+	}
+	return "have"
+}
+
+func orNothing(message string) string {
+	if message == "" {
+		return "kubectl gputask explain says why"
+	}
+	return message
+}
+
+func colourOf(index int) show.Style {
+	styles := []show.Style{show.Green, show.Yellow, show.Blue, show.Purple, show.Red}
+	return styles[index%len(styles)]
+}
+
+// memberLog is the log of one of a task's Pods.
+type memberLog struct {
+	*logs
+	clients *cluster.Clients
+	task    *v1.GPUTask
+	pod     string
+	prefix  string
+}
+
+// errNotBegun is what a Pod has written that has not begun.
+var errNotBegun = errors.New("the container has not begun")
+
+// once prints what a Pod has written so far.
+func (m *memberLog) once(ctx context.Context) error {
+	_, err := m.print(ctx, "", false)
+	return err
+}
+
+// followOn prints what a Pod writes, and those after it of the same name, until the
+// task is finished or gone.
+func (m *memberLog) followOn(ctx context.Context) error {
+	var done types.UID
+	for {
+		uid, err := m.print(ctx, done, true)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			done = uid
+		case !errors.Is(err, errNotBegun):
+			return err
+		}
+		over, err := m.over(ctx, done)
+		if err != nil || over {
+			return err
+		}
+		if err := m.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// over is true if nothing more will come.
+func (m *memberLog) over(ctx context.Context, done types.UID) (bool, error) {
+	task, err := m.clients.Tasks.FalldioV1().GPUTasks(m.task.Namespace).Get(ctx, m.task.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if task.UID != m.task.UID || gputask.IsFinished(task) {
+		return true, nil
+	}
+	pod, err := m.clients.Kube.CoreV1().Pods(task.Namespace).Get(ctx, m.pod, metav1.GetOptions{})
+	if err != nil {
+		return false, ignoreNotFound(err)
+	}
+	return pod.UID == done && pod.Status.Phase == corev1.PodSucceeded, nil
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// print prints a Pod's log, unless it is the one that was printed before.
+func (m *memberLog) print(ctx context.Context, before types.UID, follow bool) (types.UID, error) {
+	pod, err := m.clients.Kube.CoreV1().Pods(m.task.Namespace).Get(ctx, m.pod, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || (err == nil && (pod.UID == before || !metav1.IsControlledBy(pod, m.task))) {
+		return "", errNotBegun
+	}
+	if err != nil {
+		return "", err
+	}
+	container := m.containerOf(pod)
+	if !m.previous && !begun(pod, container) {
+		return "", errNotBegun
+	}
+	stream, err := m.clients.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, m.options(container, follow)).Stream(ctx)
+	if err != nil {
+		return "", fmt.Errorf("reading the log of Pod %s: %w", pod.Name, err)
+	}
+	defer func() { _ = stream.Close() }()
+	return pod.UID, m.lines(stream)
+}
+
+func (m *memberLog) options(container string, follow bool) *corev1.PodLogOptions {
+	options := &corev1.PodLogOptions{Container: container, Follow: follow, Timestamps: m.timestamps, Previous: m.previous}
+	if m.tail >= 0 {
+		options.TailLines = &m.tail
+	}
+	if m.since > 0 {
+		options.SinceSeconds = new(int64(max(1, m.since/time.Second)))
+	}
+	return options
+}
+
+func (m *memberLog) containerOf(pod *corev1.Pod) string {
+	if m.container != "" {
+		return m.container
+	}
+	if slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == v1.ContainerName }) {
+		return v1.ContainerName
+	}
+	return pod.Spec.Containers[0].Name
+}
+
+// begun is true if a container runs or has run.
+func begun(pod *corev1.Pod, container string) bool {
+	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		if status.Name == container {
+			return status.State.Running != nil || status.State.Terminated != nil || status.LastTerminationState.Terminated != nil
+		}
+	}
+	return pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// lines copies whole lines, so that those of several Pods don't mix.
+func (m *memberLog) lines(stream io.Reader) error {
+	reader := bufio.NewReader(stream)
+	for {
+		line, err := reader.ReadString('\n')
+		if line != "" {
+			m.write(line)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the log of Pod %s: %w", m.pod, err)
+		}
+	}
+}
+
+func (m *memberLog) write(line string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if line[len(line)-1] != '\n' {
+		line += "\n"
+	}
+	fmt.Fprint(m.Out, m.prefix, line)
+}

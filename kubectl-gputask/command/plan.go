@@ -1,0 +1,274 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+)
+
+type planning struct {
+	*session
+	output
+	observer
+	preview bool
+	options reschedule.Options
+	mode    string
+}
+
+func newPlan(s *session) *cobra.Command {
+	p := &planning{session: s, options: reschedule.DefaultOptions()}
+	command := &cobra.Command{
+		Use:   "plan",
+		Short: "Show, approve and abort the rescheduler's plans",
+		Long: `Show, approve and abort the rescheduler's plans (MovePlans).
+
+Without a command it lists them. With --preview it computes the plan that the
+rescheduler would propose now, and creates nothing; the other flags are the
+rescheduler's, so that a plan can be tried before the controller's flags are changed.`,
+		GroupID: groupCluster,
+		Example: `  kubectl gputask plan
+  kubectl gputask plan --preview
+  kubectl gputask plan show make-room-big-x7k2p
+  kubectl gputask plan approve make-room-big-x7k2p`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: nothing,
+		RunE:              func(command *cobra.Command, _ []string) error { return p.run(command.Context()) },
+	}
+	p.addPreviewFlags(command)
+	p.output.addTo(command, outputWide, outputJSON, outputYAML, outputName)
+	command.AddCommand(newPlanList(s), newPlanShow(s), newPlanApprove(s), newPlanAbort(s))
+	return command
+}
+
+func (p *planning) addPreviewFlags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.BoolVar(&p.preview, "preview", false, "compute the plan that would be proposed now, and create nothing")
+	flags.StringVar(&p.mode, "mode", string(p.options.Mode), "with --preview: consolidate or recreate")
+	flags.DurationVar(&p.options.Patience, "patience", p.options.Patience, "with --preview: how long a task must have waited before others move for it")
+	flags.Float64Var(&p.options.Threshold, "threshold", p.options.Threshold, "with --preview: part of a node's GPUs, 0 to 1, that may be in use if Pods are to leave it")
+	flags.Float64Var(&p.options.MinGain, "min-gain", p.options.MinGain, "with --preview: how many GPUs must be given back for each GPU-hour of cost")
+	flags.IntVar(&p.options.MaxMoves, "max-moves", p.options.MaxMoves, "with --preview: how many Pods a plan may move; 0 is no limit")
+	flags.Int64Var(&p.options.MoveCost, "move-cost", p.options.MoveCost, "with --preview: what each move costs besides lost work, in GPU-seconds")
+	flags.DurationVar(&p.options.Cooldown, "cooldown", p.options.Cooldown, "with --preview: how long a task that was moved stays where it is")
+	complete(command, "mode", fixed(string(reschedule.Consolidate), string(reschedule.Recreate)))
+	p.observer.addTo(command)
+}
+
+func (p *planning) run(ctx context.Context) error {
+	if !p.preview {
+		return listPlans(ctx, p.session, &p.output)
+	}
+	if err := p.validate(); err != nil {
+		return err
+	}
+	_, observed, err := p.observe(ctx, &p.observer)
+	if err != nil {
+		return err
+	}
+	p.options.Mode = reschedule.Mode(p.mode)
+	// A preview is for what would be done, were there no other plan.
+	plan, report := reschedule.Propose(&observed.World, &p.options)
+	if plan != nil {
+		plan.APIVersion, plan.Kind = v1.GroupVersion.String(), "MovePlan"
+	}
+	switch {
+	case !p.forPeople() && plan == nil:
+		return fmt.Errorf("there is no plan: %s", report.Why)
+	case !p.forPeople():
+		return p.object(p.Out, plan)
+	}
+	show.Preview(p.page(), plan, report)
+	return nil
+}
+
+func (p *planning) validate() error {
+	if err := oneOf("--mode", p.mode, string(reschedule.Consolidate), string(reschedule.Recreate)); err != nil {
+		return err
+	}
+	switch o := &p.options; {
+	case o.Threshold < 0 || o.Threshold > 1:
+		return fmt.Errorf("--threshold=%v: must be from 0 to 1", o.Threshold)
+	case o.MinGain < 0:
+		return fmt.Errorf("--min-gain=%v: must not be negative", o.MinGain)
+	case o.MaxMoves < 0:
+		return fmt.Errorf("--max-moves=%d: must not be negative", o.MaxMoves)
+	case o.MoveCost < 0:
+		return fmt.Errorf("--move-cost=%d: must not be negative", o.MoveCost)
+	case o.Patience < 0:
+		return fmt.Errorf("--patience=%v: must not be negative", o.Patience)
+	case o.Cooldown < 0:
+		return fmt.Errorf("--cooldown=%v: must not be negative", o.Cooldown)
+	}
+	return p.output.validate()
+}
+
+func newPlanList(s *session) *cobra.Command {
+	o := &output{}
+	command := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls", "get"},
+		Short:   "List plans, the newest first",
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return listPlans(command.Context(), s, o) },
+	}
+	o.addTo(command, outputWide, outputJSON, outputYAML, outputName)
+	return command
+}
+
+func listPlans(ctx context.Context, s *session, o *output) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	clients, err := s.connect()
+	if err != nil {
+		return err
+	}
+	plans, err := clients.Tasks.FalldioV1().MovePlans().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing moveplans: %w", err)
+	}
+	slices.SortStableFunc(plans.Items, func(a, b v1.MovePlan) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	if !o.forPeople() {
+		return o.object(s.Out, plans)
+	}
+	if len(plans.Items) == 0 {
+		fmt.Fprintln(s.ErrOut, "There are no plans. The controller makes them with --reschedule-period; `kubectl gputask plan --preview` computes one.")
+		return nil
+	}
+	show.Plans(s.page(), plans.Items, o.format == outputWide)
+	return nil
+}
+
+func newPlanShow(s *session) *cobra.Command {
+	o := &output{}
+	watch := false
+	command := &cobra.Command{
+		Use:               "show NAME",
+		Aliases:           []string{"describe"},
+		Short:             "Show all of a plan: what moves where, at what cost, and how far it is",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: s.completePlans(func(*v1.MovePlan) bool { return true }),
+		RunE: func(command *cobra.Command, args []string) error {
+			return s.showPlan(command.Context(), args[0], o, watch)
+		},
+	}
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "show how it gets on, until it has ended")
+	o.addTo(command, outputJSON, outputYAML, outputName)
+	return command
+}
+
+func (s *session) showPlan(ctx context.Context, name string, o *output, watch bool) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	clients, err := s.connect()
+	if err != nil {
+		return err
+	}
+	plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if !o.forPeople() {
+		return o.object(s.Out, plan)
+	}
+	show.Plan(s.page(), plan)
+	begin, last := s.Clock.Now(), ""
+	for watch {
+		if line := show.PlanLine(s.page(), plan); line != last {
+			show.Progress(s.page(), s.Clock.Since(begin).Truncate(time.Second), line)
+			last = line
+		}
+		if reschedule.Finished(plan) {
+			return nil
+		}
+		if err := s.pause(ctx); err != nil {
+			return err
+		}
+		if plan, err = clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newPlanApprove(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "approve NAME...",
+		Short: "Let plans be carried out",
+		Args:  cobra.MinimumNArgs(1),
+		ValidArgsFunction: s.completePlans(func(plan *v1.MovePlan) bool {
+			return !reschedule.Finished(plan) && !plan.Spec.Approved && !plan.Spec.Abort
+		}),
+		RunE: func(command *cobra.Command, names []string) error {
+			return s.decide(command.Context(), names, "approved", func(plan *v1.MovePlan) (already bool, problem string) {
+				if plan.Spec.Abort {
+					return false, "it is being aborted"
+				}
+				return plan.Spec.Approved, ""
+			})
+		},
+	}
+}
+
+func newPlanAbort(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "abort NAME...",
+		Short: "Stop plans: nothing more is moved, what has been moved stays",
+		Args:  cobra.MinimumNArgs(1),
+		ValidArgsFunction: s.completePlans(func(plan *v1.MovePlan) bool {
+			return !reschedule.Finished(plan) && !plan.Spec.Abort
+		}),
+		RunE: func(command *cobra.Command, names []string) error {
+			return s.decide(command.Context(), names, "abort", func(plan *v1.MovePlan) (already bool, problem string) {
+				return plan.Spec.Abort, ""
+			})
+		},
+	}
+}
+
+// decide sets a field of plans, unless that can't be any more.
+func (s *session) decide(ctx context.Context, names []string, field string, look func(*v1.MovePlan) (already bool, problem string)) error {
+	clients, err := s.connect()
+	if err != nil {
+		return err
+	}
+	done := map[string]string{"approved": "approved", "abort": "aborted"}[field]
+	for _, name := range names {
+		plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		already, problem := look(plan)
+		if reschedule.Finished(plan) {
+			problem = "it is " + string(plan.Status.Phase) + " already"
+		}
+		if problem != "" {
+			return fmt.Errorf("plan %s can't be %s: %s", name, done, problem)
+		}
+		if already {
+			s.changed("moveplan", name, done+" already")
+			continue
+		}
+		// A plan of the same name that came meanwhile is another one.
+		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{%q:true}}`, plan.UID, field)
+		_, err = clients.Tasks.FalldioV1().MovePlans().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+		if err != nil {
+			return err
+		}
+		s.changed("moveplan", name, done)
+	}
+	return nil
+}

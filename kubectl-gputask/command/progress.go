@@ -1,0 +1,84 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+)
+
+// errTimeout is what waiting ends with that takes too long.
+var errTimeout = errors.New("timed out: it goes on without you, `kubectl gputask explain` says what it waits for")
+
+// withTimeout ends ctx after some time; 0 is never.
+func (s *session) withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if limit == 0 {
+		return ctx, func() { cancel(nil) }
+	}
+	timer := s.Clock.NewTimer(limit)
+	go func() {
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+			cancel(errTimeout)
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// follow writes a line whenever a task has got further, until it runs or is finished.
+// A task that fails is an error.
+func (s *session) follow(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, until string, limit time.Duration) error {
+	ctx, cancel := s.withTimeout(ctx, limit)
+	defer cancel()
+	begin, last := s.Clock.Now(), ""
+	for {
+		now, err := clients.Tasks.FalldioV1().GPUTasks(task.Namespace).Get(ctx, task.Name, metav1.GetOptions{})
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case apierrors.IsNotFound(err), err == nil && now.UID != task.UID:
+			return fmt.Errorf("task %s was deleted meanwhile", task.Name)
+		case err != nil:
+			return fmt.Errorf("looking at task %s: %w", task.Name, err)
+		}
+		page := s.page()
+		if line := show.ProgressLine(page, now); line != last {
+			show.Progress(page, s.Clock.Since(begin), line)
+			last = line
+		}
+		if done, err := reached(now, until); done {
+			return err
+		}
+		if err := s.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// reached is whether a task has come so far that nobody waits any longer.
+func reached(task *v1.GPUTask, until string) (done bool, err error) {
+	switch {
+	case task.Status.Phase == v1.PhaseFailed:
+		return true, fmt.Errorf("task %s failed: %s", task.Name, task.Status.Message)
+	case gputask.IsFinished(task):
+		return true, nil
+	case until == waitRunning:
+		return task.Status.Phase == v1.PhaseRunning, nil
+	default:
+		return false, nil
+	}
+}

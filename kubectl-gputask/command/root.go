@@ -1,0 +1,94 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+)
+
+// session is one run of the program: its environment and the flags of all commands.
+type session struct {
+	*Environment
+	config *genericclioptions.ConfigFlags
+	colour string
+}
+
+// New returns the program's root command.
+func New(environment *Environment) *cobra.Command {
+	s := &session{Environment: environment, config: genericclioptions.NewConfigFlags(true)}
+	root := &cobra.Command{
+		Use:   "kubectl-gputask",
+		Short: "Run GPUTasks, and find out why they wait",
+		Long: `Run GPUTasks, and find out why they wait.
+
+All that is shown is read from the API server; nothing else has to run. "explain",
+"whatif", "top" and "plan --preview" ask the same placement engine as gpu-scheduler
+and the rescheduler, so that they never disagree.`,
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl gputask"},
+		Version:           environment.Version,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		Args:              cobra.NoArgs,
+		DisableAutoGenTag: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return oneOf("--color", s.colour, "auto", "always", "never") },
+	}
+	root.SetIn(environment.In)
+	root.SetOut(environment.Out)
+	root.SetErr(environment.ErrOut)
+	s.config.AddFlags(root.PersistentFlags())
+	root.PersistentFlags().StringVar(&s.colour, "color", "auto", "colours in the output: auto, on a terminal unless NO_COLOR is set; always; or never")
+	complete(root, "color", fixed("auto", "always", "never"))
+	complete(root, "namespace", s.completeNamespaces)
+	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"}, &cobra.Group{ID: groupCluster, Title: "Cluster:"})
+	root.AddCommand(
+		newRun(s), newList(s), newDescribe(s), newLogs(s), newSuspend(s), newResume(s), newDelete(s),
+		newExplain(s), newWhatIf(s), newTop(s), newPlan(s),
+	)
+	root.SetHelpCommandGroupID(groupOther)
+	root.SetCompletionCommandGroupID(groupOther)
+	root.AddGroup(&cobra.Group{ID: groupOther, Title: "Other:"})
+	return root
+}
+
+const (
+	groupTasks   = "tasks"
+	groupCluster = "cluster"
+	groupOther   = "other"
+)
+
+// complete says how the values of a flag are completed. It only fails for a flag that
+// does not exist, which tests of completion notice.
+func complete(command *cobra.Command, flag string, how completion) {
+	_ = command.RegisterFlagCompletionFunc(flag, how)
+}
+
+// connect connects to the cluster.
+func (s *session) connect() (*cluster.Clients, error) { return s.Connect(s.config) }
+
+// oneOf checks the value of a flag.
+func oneOf(flag, value string, choices ...string) error {
+	if slices.Contains(choices, value) {
+		return nil
+	}
+	return fmt.Errorf("%s=%s: must be one of %v", flag, value, choices)
+}
+
+// pause waits for the next look at what is waited for, or for the end of ctx.
+func (s *session) pause(ctx context.Context) error {
+	timer := s.Clock.NewTimer(s.Poll)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C():
+		return nil
+	}
+}

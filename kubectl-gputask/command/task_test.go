@@ -1,0 +1,372 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// withTasks has tasks in several phases, and one in another namespace.
+func withTasks(t *testing.T) *fixture {
+	t.Helper()
+	f := fragmented(t)
+	f.waits(newTask("big", "h100", "8", replicas(2), func(task *v1.GPUTask) {
+		task.Spec.Priority, task.Labels = "high", map[string]string{"team": "vision"}
+		task.Status.Message = "all 2 Pods wait for a node: needs at once 2 × 8 GPUs of h100: of 5 nodes (4: has too few GPUs left; 1: has another GPU model)"
+	}), 100)
+	f.add(
+		newTask("broken", "", "0.5", func(task *v1.GPUTask) {
+			task.Status = v1.GPUTaskStatus{Phase: v1.PhaseFailed, Message: "7 failures: the last was exit code 1", Restarts: 6}
+		}),
+		newTask("elsewhere", "a100", "1", func(task *v1.GPUTask) {
+			task.Namespace, task.Spec.NodePool = "team-a", "research"
+			task.Status = v1.GPUTaskStatus{Phase: v1.PhaseSuspended, Message: "suspended"}
+		}),
+		newTask("fresh", "h100", "", func(task *v1.GPUTask) { task.Status = v1.GPUTaskStatus{} }),
+	)
+	return f
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, golden, args string }{
+		{"of the namespace", "list", "list"},
+		{"of all namespaces with all columns", "list-all-wide", "list -A -o wide"},
+		{"of some labels", "list-selector", "list -l team=vision"},
+		{"by name", "list-name", "list -o name"},
+		{"as YAML", "list-yaml", "list -o yaml -l team=vision"},
+		{"in colours", "list-colours", "list --color=always"},
+		{"of a namespace without tasks", "list-none", "list -n empty"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			withTasks(t).golden(test.golden, strings.Fields(test.args)...)
+		})
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	f := withTasks(t)
+	task := newTask("train", "h100", "2", func(task *v1.GPUTask) {
+		task.Spec.ActiveDeadlineSeconds, task.Spec.DependsOn = new(int64(7200)), []v1.Dependency{{Name: "prepare"}}
+		task.Spec.Rescheduling = &v1.Rescheduling{MinRuntimeSeconds: new(int32(600)), MaxMoves: new(int32(3))}
+		task.Labels = map[string]string{"team": "vision", "app": "x"}
+	})
+	task.Status.Moves, task.Status.LastMove = 1, &v1.LastMove{Time: ago(time.Minute), Plan: "make-room-x"}
+	f.runs(task, "h100-1", 4, 5)
+	f.add(
+		&corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"}, InvolvedObject: corev1.ObjectReference{UID: task.UID}, Type: "Normal", Reason: "Started",
+			Message: "all Pods run", LastTimestamp: ago(30 * time.Minute), Source: corev1.EventSource{Component: "gpu-controller"},
+		},
+		&corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}, InvolvedObject: corev1.ObjectReference{UID: task.UID}, Type: "Warning", Reason: "Unschedulable",
+			Message: "no room", LastTimestamp: ago(50 * time.Minute), ReportingController: "gpu-scheduler",
+		},
+	)
+	f.golden("describe", "describe", "train")
+	f.golden("describe-pending", "describe", "big")
+	f.golden("describe-yaml", "describe", "train", "-o", "yaml")
+}
+
+func TestRunWritesTheTaskThatFlagsDescribe(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, golden, args string }{
+		{"without flags it is left to the defaults", "run-plain", "run train --dry-run=client -o yaml"},
+		{"all flags", "run-all", "run train --gpu h100 --gpu-amount 2 --cpu 8 --memory 16Gi --gpu-memory 40G --priority high --node-pool training --replicas 4 " +
+			"--min-available 3 --topology leaf=Required --image example.com/a:v1 --env A=1 --env B=x=y --label team=vision --annotation a/b=c " +
+			"--depends-on prepare --depends-on data=Finished --failure-policy RestartPod --backoff-limit 0 --deadline 12h --ttl 90s --suspend --rescheduling Never " +
+			"--dry-run -o yaml -- python train.py --lr 0.1"},
+		{"a dry run of the server has its defaults", "run-server", "run train --dry-run=server -o yaml"},
+		{"without an output it says what it did", "run", "run train"},
+		{"a dry run says that it was one", "run-dry", "run train --dry-run=server"},
+		{"by name", "run-name", "run train -o name"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.golden(test.golden, strings.Fields(test.args)...)
+			list, err := f.tasks.FalldioV1().GPUTasks("default").List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if dry := strings.Contains(test.args, "dry-run"); dry != (len(list.Items) == 0) {
+				t.Errorf("there are %d tasks, dry run %t", len(list.Items), dry)
+			}
+		})
+	}
+}
+
+func TestRunRefusesWhatWouldGetLost(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, args, want string }{
+		{"no name", "run", "run needs one name, got 0: kubectl gputask run NAME [flags] [-- COMMAND]"},
+		{"two names", "run a b", "run needs one name, got 2: kubectl gputask run NAME [flags] [-- COMMAND]"},
+		{"only a command", "run -- sleep 1", "run needs one name, got 0: kubectl gputask run NAME [flags] [-- COMMAND]"},
+		{"a variable without a value", "run a --env A", "--env=A: must be NAME=VALUE"},
+		{"a label without a key", "run a --label =x", "--label==x: must be KEY=VALUE"},
+		{"half a second", "run a --deadline 1500ms", "--deadline=1.5s: must be a number of whole seconds, for example 90s or 12h"},
+		{"a time before", "run a --ttl -1s", "--ttl=-1s: must be a number of whole seconds, for example 90s or 12h"},
+		{"an unknown dry run", "run a --dry-run=maybe", "--dry-run=maybe: must be one of [none client server]"},
+		{"waiting for what is not created", "run a --dry-run --wait", "--wait: there is nothing to wait for with --dry-run=client"},
+		{"an unknown thing to wait for", "run a --wait=pending", "--wait=pending: must be one of [running finished]"},
+		{"an unknown output", "run a -o table", "--output=table: must be one of json, yaml, name"},
+		{"an unknown colour", "list --color=red", "--color=red: must be one of [auto always never]"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			if got := errorText(f.run(strings.Fields(test.args)...)); got != test.want {
+				t.Errorf("error %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// lives makes a task go through statuses, one at each look.
+func (f *fixture) lives(statuses ...v1.GPUTaskStatus) {
+	looks := 0
+	f.tasks.PrependReactor("get", "gputasks", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		object, err := f.tasks.Tracker().Get(action.GetResource(), action.GetNamespace(), action.(clienttesting.GetAction).GetName())
+		if err != nil {
+			return true, nil, err
+		}
+		task := object.DeepCopyObject().(*v1.GPUTask)
+		task.Status = statuses[min(looks, len(statuses)-1)]
+		looks++
+		return true, task, nil
+	})
+}
+
+func TestRunWaits(t *testing.T) {
+	t.Parallel()
+	statuses := []v1.GPUTaskStatus{
+		{},
+		{Phase: v1.PhasePending, Message: "all 2 Pods wait for a node"},
+		{Phase: v1.PhasePending, Message: "all 2 Pods wait for a node"},
+		{Phase: v1.PhaseRunning, Running: 2, Message: "running on h100-0"},
+	}
+	tests := []struct {
+		name, golden, wait string
+		last               v1.GPUTaskStatus
+		fails              string
+	}{
+		{"until it runs", "wait-running", "--wait=running", v1.GPUTaskStatus{Phase: v1.PhaseSucceeded}, ""},
+		{"until it has succeeded", "wait-succeeded", "--wait", v1.GPUTaskStatus{Phase: v1.PhaseSucceeded, Message: "all Pods succeeded"}, ""},
+		{"until it has failed", "wait-failed", "--wait", v1.GPUTaskStatus{Phase: v1.PhaseFailed, Message: "exit code 3"}, "task train failed: exit code 3"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.lives(append(statuses[:len(statuses):len(statuses)], test.last)...)
+			if test.fails == "" {
+				f.golden(test.golden, "run", "train", "--replicas", "2", test.wait)
+				return
+			}
+			if got := errorText(f.run("run", "train", "--replicas", "2", test.wait)); got != test.fails {
+				t.Errorf("error %q, want %q", got, test.fails)
+			}
+		})
+	}
+}
+
+func TestWaitingEnds(t *testing.T) {
+	t.Parallel()
+	pending := v1.GPUTaskStatus{Phase: v1.PhasePending}
+	t.Run("after the time limit, with what to do next", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t)
+		f.lives(pending)
+		err := f.run("run", "train", "--wait", "--timeout", "20s")
+		if err == nil || !strings.Contains(err.Error(), "timed out") || !strings.Contains(err.Error(), "kubectl gputask explain") {
+			t.Errorf("error: %v", err)
+		}
+	})
+	t.Run("when the task is deleted", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t)
+		f.tasks.PrependReactor("get", "gputasks", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewNotFound(schema.GroupResource{}, "train")
+		})
+		if got := errorText(f.run("run", "train", "--wait")); got != "task train was deleted meanwhile" {
+			t.Errorf("error %q", got)
+		}
+	})
+}
+
+func TestSuspendAndResume(t *testing.T) {
+	t.Parallel()
+	f := withTasks(t)
+	suspended := func(name string) bool {
+		t.Helper()
+		task, err := f.tasks.FalldioV1().GPUTasks("default").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return task.Spec.Suspend != nil && *task.Spec.Suspend
+	}
+	f.golden("suspend", "suspend", "big", "small-0")
+	if !suspended("big") || !suspended("small-0") || suspended("small-1") {
+		t.Error("not those are suspended that were named")
+	}
+	f.golden("suspend-again", "suspend", "big")
+	f.golden("resume", "resume", "big", "small-1")
+	if suspended("big") {
+		t.Error("big is suspended still")
+	}
+	if got := errorText(f.run("suspend", "broken")); got != "task broken can't be suspended: it has Failed" {
+		t.Errorf("error %q", got)
+	}
+	if err := f.run("resume", "nobody"); !apierrors.IsNotFound(err) {
+		t.Errorf("error of a task that does not exist: %v", err)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, golden, args string
+		left               []string
+	}{
+		{"by name", "delete", "delete big broken --wait=false", []string{"fresh", "small-0", "small-1", "small-2", "small-3"}},
+		{"by label", "delete-selector", "delete -l team=vision --wait=false", []string{"broken", "fresh", "small-0", "small-1", "small-2", "small-3"}},
+		{"all", "delete-all", "delete --all --wait=false", nil},
+		{"none that is not there", "delete-ignored", "delete nobody --ignore-not-found", []string{"big", "broken", "fresh", "small-0", "small-1", "small-2", "small-3"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := withTasks(t)
+			f.golden(test.golden, strings.Fields(test.args)...)
+			list, err := f.tasks.FalldioV1().GPUTasks("default").List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var left []string
+			for i := range list.Items {
+				left = append(left, list.Items[i].Name)
+			}
+			if strings.Join(left, " ") != strings.Join(test.left, " ") {
+				t.Errorf("left: %v, want %v", left, test.left)
+			}
+		})
+	}
+}
+
+func TestDeleteWaitsForThePods(t *testing.T) {
+	t.Parallel()
+	f := withTasks(t)
+	looks := 0
+	f.kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		looks++
+		if looks > 3 { // the garbage collector is through
+			return true, &corev1.PodList{}, nil
+		}
+		return false, nil, nil
+	})
+	if err := f.run("delete", "big"); err != nil {
+		t.Fatal(err)
+	}
+	if looks <= 3 {
+		t.Errorf("it returned after %d looks, while the Pods were there", looks)
+	}
+	err := withTasks(t).run("delete", "big", "--timeout", "20s") // here nobody deletes the Pods
+	if err == nil || !strings.Contains(err.Error(), "timed out") {
+		t.Errorf("error of Pods that stay: %v", err)
+	}
+}
+
+func TestDeleteNeedsToKnowWhat(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"delete", "delete big --all", "delete -l a=b --all", "delete big -l a=b"} {
+		if got := errorText(withTasks(t).run(strings.Fields(args)...)); got != "delete needs names, or -l SELECTOR, or --all, and only one of them" {
+			t.Errorf("%s: error %q", args, got)
+		}
+	}
+}
+
+// begun makes Pods look as if their containers ran.
+func (f *fixture) begun(names ...string) {
+	f.t.Helper()
+	for _, name := range names {
+		pod, err := f.kube.CoreV1().Pods("default").Get(f.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		pod.Status.Phase = corev1.PodRunning
+		if _, err := f.kube.CoreV1().Pods("default").UpdateStatus(f.t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+func TestLogs(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, golden, args string }{
+		{"of a single Pod have no prefix", "logs-single", "logs small-0"},
+		{"of a single Pod have one if asked for", "logs-prefix", "logs small-0 --prefix"},
+		{"of a gang name the Pods, and say how many have not begun", "logs-gang", "logs big"},
+		{"of one of a gang", "logs-index", "logs big --index 0 --tail 10 --since 5m --timestamps"},
+		{"in colours", "logs-colours", "logs crowd --color always"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := withTasks(t)
+			f.waits(newTask("crowd", "h100", "1", replicas(12)), 0)
+			f.begun("big-0", "crowd-2", "crowd-10")
+			f.golden(test.golden, strings.Fields(test.args)...)
+		})
+	}
+	if got := errorText(withTasks(t).run("logs", "big", "--index", "2")); got != "--index=2: the task has the indexes 0 to 1" {
+		t.Errorf("error of an index that there is not: %q", got)
+	}
+}
+
+func TestLogsAreFollowedUntilTheTaskIsFinished(t *testing.T) {
+	t.Parallel()
+	f := withTasks(t)
+	f.begun("big-0", "big-1")
+	running := v1.GPUTaskStatus{Phase: v1.PhaseRunning}
+	f.lives(running, running, running, running, v1.GPUTaskStatus{Phase: v1.PhaseSucceeded})
+	if err := f.run("logs", "big", "-f"); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"big-0 | fake logs\n", "big-1 | fake logs\n"} {
+		if got := strings.Count(f.out.String(), line); got != 1 {
+			t.Errorf("%q was printed %d times, want once:\n%s", line, got, f.out.String())
+		}
+	}
+}
+
+func TestFollowingLogsEndsWithCtrlC(t *testing.T) {
+	t.Parallel()
+	f := withTasks(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.kube.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		cancel()
+		return false, nil, nil
+	})
+	if err := f.runWith(ctx, "logs", "big", "-f"); !errors.Is(err, context.Canceled) {
+		t.Errorf("error: %v", err)
+	}
+}

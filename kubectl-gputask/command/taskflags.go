@@ -1,0 +1,201 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// taskFlags are the flags that describe a task.
+type taskFlags struct {
+	command *cobra.Command
+
+	spec         v1.GPUTaskSpec
+	replicas     int32
+	minAvailable int32
+	topology     string
+	image        string
+	env          []string
+	labels       []string
+	annotations  []string
+	dependsOn    []string
+	failure      string
+	backoffLimit int32
+	deadline     time.Duration
+	ttl          time.Duration
+	suspend      bool
+	rescheduling string
+}
+
+func (f *taskFlags) addTo(s *session, command *cobra.Command) {
+	f.command = command
+	flags := command.Flags()
+	flags.StringVar(&f.spec.GPU, "gpu", "", "GPU model, as the node label "+v1.LabelGPUModel+" names it; any by default")
+	flags.StringVar(&f.spec.GPUAmount, "gpu-amount", "", "GPUs of each Pod, or a share of one, for example 2 or 0.5 (default 1)")
+	flags.StringVar(&f.spec.CPU, "cpu", "", "CPU cores of each Pod, for example 8 or 500m")
+	flags.StringVar(&f.spec.Memory, "memory", "", "memory of each Pod, for example 16Gi")
+	flags.StringVar(&f.spec.GPUMemory, "gpu-memory", "", "least memory of each GPU, for example 40G")
+	flags.StringVar(&f.spec.Priority, "priority", "", "PriorityClass of the Pods")
+	flags.StringVar(&f.spec.NodePool, "node-pool", "", "node pool; any by default")
+	flags.Int32Var(&f.replicas, "replicas", 1, "Pods of the task; more than one are a gang, which starts together")
+	flags.Int32Var(&f.minAvailable, "min-available", 0, "how many Pods of a gang start together (default all)")
+	flags.StringVar(&f.topology, "topology", "", "level of the topology, for example leaf, that a gang should be in one domain of; leaf=Required makes it a condition")
+	flags.StringVar(&f.image, "image", "", "image of the container (default: the controller's --default-image)")
+	flags.StringArrayVar(&f.env, "env", nil, "environment variable NAME=VALUE of the container; may be repeated")
+	flags.StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE of the task and its Pods; may be repeated")
+	flags.StringArrayVar(&f.annotations, "annotation", nil, "annotation KEY=VALUE of the task's Pods; may be repeated")
+	flags.StringArrayVar(&f.dependsOn, "depends-on", nil, "task to wait for, NAME or NAME=Running, Succeeded or Finished; may be repeated")
+	flags.StringVar(&f.failure, "failure-policy", "", "what starts anew when a Pod of a gang fails: RestartTask or RestartPod (default RestartTask)")
+	flags.Int32Var(&f.backoffLimit, "backoff-limit", 0, "how many failures are followed by a new start (default 6)")
+	flags.DurationVar(&f.deadline, "deadline", 0, "when the task is stopped and fails, for example 12h, in whole seconds (default never)")
+	flags.DurationVar(&f.ttl, "ttl", 0, "how long the task is kept after its end, in whole seconds (default for ever)")
+	flags.BoolVar(&f.suspend, "suspend", false, "create it suspended: kubectl gputask resume starts it")
+	flags.StringVar(&f.rescheduling, "rescheduling", "", "whether the rescheduler may move it: Allowed or Never (default Allowed)")
+	complete(command, "gpu", s.completeNodeLabel(v1.LabelGPUModel))
+	complete(command, "node-pool", s.completeNodeLabel(v1.LabelNodePool))
+	complete(command, "priority", s.completePriorities)
+	complete(command, "depends-on", func(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return s.completeTasks(0)(command, nil, prefix)
+	})
+	complete(command, "failure-policy", fixed(string(v1.RestartTask), string(v1.RestartPod)))
+	complete(command, "rescheduling", fixed(string(v1.ReschedulingAllowed), string(v1.ReschedulingNever)))
+	for _, flag := range []string{"topology", "image", "gpu-amount"} {
+		complete(command, flag, nothing)
+	}
+}
+
+// task returns the task that the flags describe. What a field may be is for the API
+// server to say; here is only checked what would get lost on the way.
+func (f *taskFlags) task(name string, args []string) (*v1.GPUTask, error) {
+	task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *f.spec.DeepCopy()}
+	task.APIVersion, task.Kind = v1.TaskKind().ToAPIVersionAndKind()
+	spec := &task.Spec
+	f.setNumbers(spec)
+	spec.FailurePolicy = v1.FailurePolicy(f.failure)
+	if f.suspend {
+		spec.Suspend = new(true)
+	}
+	if f.rescheduling != "" {
+		spec.Rescheduling = &v1.Rescheduling{Policy: v1.ReschedulingPolicy(f.rescheduling)}
+	}
+	if f.topology != "" {
+		level, mode, _ := strings.Cut(f.topology, "=")
+		spec.Topology = &v1.Topology{Level: level, Mode: v1.TopologyMode(mode)}
+	}
+	for _, text := range f.dependsOn {
+		other, condition, _ := strings.Cut(text, "=")
+		spec.DependsOn = append(spec.DependsOn, v1.Dependency{Name: other, Condition: v1.DependencyCondition(condition)})
+	}
+	if err := f.setTimes(spec); err != nil {
+		return nil, err
+	}
+	return task, f.setTemplate(task, args)
+}
+
+// setNumbers sets those that were given; the others have defaults in the API server.
+func (f *taskFlags) setNumbers(spec *v1.GPUTaskSpec) {
+	flags := f.command.Flags()
+	if flags.Changed("replicas") {
+		spec.Replicas = &f.replicas
+	}
+	if flags.Changed("min-available") {
+		spec.MinAvailable = &f.minAvailable
+	}
+	if flags.Changed("backoff-limit") {
+		spec.BackoffLimit = &f.backoffLimit
+	}
+}
+
+func (f *taskFlags) setTimes(spec *v1.GPUTaskSpec) error {
+	flags := f.command.Flags()
+	if flags.Changed("deadline") {
+		seconds, err := wholeSeconds("deadline", f.deadline)
+		if err != nil {
+			return err
+		}
+		spec.ActiveDeadlineSeconds = new(int64(seconds))
+	}
+	if flags.Changed("ttl") {
+		seconds, err := wholeSeconds("ttl", f.ttl)
+		if err != nil {
+			return err
+		}
+		spec.TTLSecondsAfterFinished = &seconds
+	}
+	return nil
+}
+
+func wholeSeconds(flag string, length time.Duration) (int32, error) {
+	seconds := int64(length / time.Second)
+	if length%time.Second != 0 || seconds < 0 || seconds > math.MaxInt32 {
+		return 0, fmt.Errorf("--%s=%v: must be a number of whole seconds, for example 90s or 12h", flag, length)
+	}
+	return int32(seconds), nil
+}
+
+// setTemplate writes a Pod's template if there is something to say in it.
+func (f *taskFlags) setTemplate(task *v1.GPUTask, args []string) error {
+	labels, err := keysAndValues("label", f.labels)
+	if err != nil {
+		return err
+	}
+	annotations, err := keysAndValues("annotation", f.annotations)
+	if err != nil {
+		return err
+	}
+	task.Labels = labels
+	container, err := f.container(args)
+	if err != nil {
+		return err
+	}
+	if labels == nil && annotations == nil && container == nil {
+		return nil
+	}
+	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}}
+	if container != nil {
+		template.Spec.Containers = []corev1.Container{*container}
+	}
+	task.Spec.Template = template
+	return nil
+}
+
+// container returns nil if the controller's default will do.
+func (f *taskFlags) container(args []string) (*corev1.Container, error) {
+	if f.image == "" && len(f.env) == 0 && len(args) == 0 {
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	container := &corev1.Container{Name: v1.ContainerName, Image: f.image, Command: args}
+	for _, text := range f.env {
+		name, value, found := strings.Cut(text, "=")
+		if !found || name == "" {
+			return nil, fmt.Errorf("--env=%s: must be NAME=VALUE", text)
+		}
+		container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: value})
+	}
+	return container, nil
+}
+
+func keysAndValues(flag string, texts []string) (map[string]string, error) {
+	if len(texts) == 0 {
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	values := make(map[string]string, len(texts))
+	for _, text := range texts {
+		key, value, found := strings.Cut(text, "=")
+		if !found || key == "" {
+			return nil, fmt.Errorf("--%s=%s: must be KEY=VALUE", flag, text)
+		}
+		values[key] = value
+	}
+	return values, nil
+}

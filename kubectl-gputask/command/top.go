@@ -1,0 +1,121 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
+	"falldio.github.io/gpu-controller/kubectl-gputask/usage"
+)
+
+type top struct {
+	*session
+	output
+	observer
+	watch    bool
+	interval time.Duration
+	metrics  bool
+	urls     []string
+}
+
+func newTop(s *session) *cobra.Command {
+	t := &top{session: s}
+	command := &cobra.Command{
+		Use:   "top",
+		Short: "Show how the GPUs of all nodes are used, and what there is room for",
+		Long: `Show how the GPUs of all nodes are used, and what there is room for.
+
+One character for each GPU, nodes by leaf. Below, for the shapes of Pods that tasks ask
+for the most and for 1, 2, 4 and 8 GPUs: how many fit, how much of what is free they
+can't use (stranded), and the largest gang that one domain has room for.
+
+How busy the GPUs are is asked of the node agents, through the API server; that takes
+the right to get pods/proxy in the namespace nodeagent-system.`,
+		GroupID:           groupCluster,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: nothing,
+		RunE:              func(command *cobra.Command, _ []string) error { return t.run(command.Context()) },
+	}
+	flags := command.Flags()
+	flags.BoolVarP(&t.watch, "watch", "w", false, "show it again and again, until Ctrl-C")
+	flags.DurationVar(&t.interval, "interval", 2*time.Second, "how often, with --watch")
+	flags.BoolVar(&t.metrics, "metrics", true, "ask the node agents how busy the GPUs are")
+	flags.StringArrayVar(&t.urls, "metrics-url", nil, "where to ask for metrics instead, for example http://localhost:9836/metrics; may be repeated")
+	t.observer.addTo(command)
+	t.output.addTo(command, outputJSON, outputYAML)
+	return command
+}
+
+func (t *top) run(ctx context.Context) error {
+	if err := t.validate(); err != nil {
+		return err
+	}
+	if t.interval < time.Second {
+		return fmt.Errorf("--interval=%v: must be at least 1s", t.interval)
+	}
+	if !t.watch {
+		return t.once(ctx)
+	}
+	for {
+		if err := t.again(ctx); err != nil {
+			return err
+		}
+		timer := t.Clock.NewTimer(t.interval)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C():
+		}
+	}
+}
+
+// home moves the cursor of a terminal to its first line and clears what is below.
+const home = "\x1b[H\x1b[J"
+
+// again shows the next picture at once, so that it does not flicker.
+func (t *top) again(ctx context.Context) error {
+	var picture bytes.Buffer
+	drawing := *t
+	environment := *t.Environment
+	environment.Out = &picture
+	drawing.session = &session{Environment: &environment, config: t.config, colour: t.colour}
+	if err := drawing.once(ctx); err != nil {
+		return err
+	}
+	if t.Terminal {
+		fmt.Fprint(t.Out, home)
+	}
+	fmt.Fprintf(t.Out, "%s\n%s", t.Clock.Now().UTC().Format("15:04:05 UTC"), picture.String())
+	return nil
+}
+
+func (t *top) once(ctx context.Context) error {
+	clients, observed, err := t.observe(ctx, &t.observer)
+	if err != nil {
+		return err
+	}
+	var load analysis.Utilization
+	var note error
+	if t.metrics {
+		asker := &usage.Asker{Kube: clients.Kube, HTTP: t.HTTP, URLs: t.urls}
+		load, note = asker.Ask(ctx, observed.Nodes)
+	}
+	answer := analysis.NewView(&observed.World, nil).Top(load)
+	if !t.forPeople() {
+		return t.answer(t.Out, answer)
+	}
+	show.Top(t.page(), answer)
+	if note != nil {
+		fmt.Fprintf(t.Out, "\nUtilisation is not known of all GPUs: %v\n", note)
+	}
+	return nil
+}

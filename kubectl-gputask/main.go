@@ -1,0 +1,36 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command kubectl-gputask is the user's hands on GPUTasks: kubectl finds it as
+// `kubectl gputask`. See docs/kubectl-gputask.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/command"
+)
+
+// version is set by the linker: see the Makefile.
+var version = "unknown"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	err := command.New(command.Real(version)).ExecuteContext(ctx)
+	interrupted := ctx.Err() != nil
+	stop()
+	switch {
+	case err == nil:
+	case interrupted && errors.Is(err, context.Canceled):
+		os.Exit(130) // as shells say of a program that Ctrl-C ended
+	default:
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,236 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+)
+
+// Description is a task with what belongs to it.
+type Description struct {
+	Task   *v1.GPUTask
+	Pods   []corev1.Pod
+	Events []corev1.Event
+}
+
+// Describe writes all of a task.
+func Describe(p *Page, d *Description) {
+	task := d.Task
+	phase := Phase(task.Status.Phase)
+	var f pairs
+	f.add("Name", task.Name)
+	f.add("Namespace", task.Namespace)
+	f.add("Labels", orNone(mapText(task.Labels)))
+	f.add("Phase", p.Paint(phase.Style, phase.Text))
+	f.addIf("Message", oneLine(task.Status.Message))
+	f.add("Asks for", strings.Join(asks(task), "; "))
+	f.add("Priority", orNone(task.Spec.Priority))
+	f.addIf("Depends on", dependencies(task))
+	f.add("Rescheduling", reschedulingText(task))
+	f.add("Failures", failureText(task))
+	f.add("Created", timeText(p, &task.CreationTimestamp))
+	f.addIf("Started", timeText(p, task.Status.StartTime))
+	f.addIf("Ended", timeText(p, task.Status.CompletionTime))
+	if deadline := task.Spec.ActiveDeadlineSeconds; deadline != nil {
+		f.add("Deadline", deadlineText(task, time.Duration(*deadline)*time.Second))
+	}
+	f.addIf("Succeeded Pods", task.Status.CompletedIndexes)
+	f.write(p)
+	describePods(p, d.Pods)
+	describeConditions(p, task.Status.Conditions)
+	describeEvents(p, d.Events)
+}
+
+func mapText(values map[string]string) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		parts = append(parts, key+"="+values[key])
+	}
+	return strings.Join(parts, ", ")
+}
+
+func dependencies(task *v1.GPUTask) string {
+	var parts []string
+	for _, dependency := range task.Spec.DependsOn {
+		condition := dependency.Condition
+		if condition == "" {
+			condition = v1.DependencySucceeded
+		}
+		parts = append(parts, dependency.Name+" ("+string(condition)+")")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func reschedulingText(task *v1.GPUTask) string {
+	text := string(v1.ReschedulingAllowed)
+	if rules := task.Spec.Rescheduling; rules != nil {
+		text = orText(string(rules.Policy), text)
+		if rules.MinRuntimeSeconds != nil {
+			text += fmt.Sprintf(", not in the first %s", span(time.Duration(*rules.MinRuntimeSeconds)*time.Second))
+		}
+		if rules.MaxMoves != nil {
+			text += fmt.Sprintf(", at most %d times", *rules.MaxMoves)
+		}
+	}
+	if task.Status.Moves > 0 {
+		text += "; moved " + Count(int(task.Status.Moves), "time")
+	}
+	if last := task.Status.LastMove; last != nil {
+		text += fmt.Sprintf(", last at %s by MovePlan %s", last.Time.UTC().Format(time.DateTime), last.Plan)
+	}
+	return text
+}
+
+func failureText(task *v1.GPUTask) string {
+	limit := int32(6)
+	if task.Spec.BackoffLimit != nil {
+		limit = *task.Spec.BackoffLimit
+	}
+	return fmt.Sprintf("%d of %d, then the task fails (%s)", task.Status.Restarts, limit, orText(string(task.Spec.FailurePolicy), string(v1.RestartTask)))
+}
+
+func timeText(p *Page, at *metav1.Time) string {
+	if at == nil || at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.DateTime) + " UTC (" + p.Age(at.Time) + " ago)"
+}
+
+func deadlineText(task *v1.GPUTask, limit time.Duration) string {
+	text := span(limit) + " after its start"
+	if task.Status.StartTime != nil {
+		text += ", at " + task.Status.StartTime.Add(limit).UTC().Format(time.DateTime) + " UTC"
+	}
+	return text
+}
+
+func describePods(p *Page, pods []corev1.Pod) {
+	p.Title("Pods")
+	if len(pods) == 0 {
+		p.Printf("  <none>\n")
+		return
+	}
+	t := newTable("NAME", "PHASE", "NODE", "GPUS", "RESTARTS", "AGE", "MESSAGE")
+	t.indent = "  "
+	for i := range pods {
+		pod := &pods[i]
+		t.add(pod.Name, podPhase(pod), orNone(pod.Spec.NodeName), orNone(some(assigned(pod), 2)), fmt.Sprint(restarts(pod)),
+			p.Age(pod.CreationTimestamp.Time), podMessage(pod))
+	}
+	t.write(p)
+}
+
+func podPhase(pod *corev1.Pod) Cell {
+	styles := map[corev1.PodPhase]Style{
+		corev1.PodPending: Yellow, corev1.PodRunning: Green, corev1.PodSucceeded: Faint, corev1.PodFailed: Red,
+	}
+	if pod.DeletionTimestamp != nil {
+		return Cell{Text: "Terminating", Style: Purple}
+	}
+	return Cell{Text: string(pod.Status.Phase), Style: styles[pod.Status.Phase]}
+}
+
+// assigned are the GPUs that a Pod has.
+func assigned(pod *corev1.Pod) []string {
+	text := pod.Annotations[inventory.AssignmentAnnotation]
+	if text == "" {
+		return nil
+	}
+	assignment, err := inventory.ParseAssignment(text)
+	if err != nil {
+		return []string{"<unreadable>"}
+	}
+	var uuids []string
+	for _, resources := range assignment.Containers {
+		for _, ids := range resources {
+			uuids = append(uuids, ids...)
+		}
+	}
+	slices.Sort(uuids)
+	uuids = slices.Compact(uuids)
+	for i := range uuids {
+		uuids[i] = shortUUID(uuids[i])
+	}
+	return uuids
+}
+
+// shortUUID is as much of a GPU's UUID as tells it from the others.
+func shortUUID(uuid string) string {
+	const enough = len("GPU-01234567")
+	return uuid[:min(len(uuid), enough)]
+}
+
+func restarts(pod *corev1.Pod) int32 {
+	count := int32(0)
+	for i := range pod.Status.ContainerStatuses {
+		count += pod.Status.ContainerStatuses[i].RestartCount
+	}
+	return count
+}
+
+// podMessage is what a Pod, or the scheduler about it, has to say.
+func podMessage(pod *corev1.Pod) string {
+	if pod.Status.Message != "" {
+		return oneLine(pod.Status.Message)
+	}
+	for i := range pod.Status.Conditions {
+		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return cut(oneLine(condition.Message), messageLength)
+		}
+	}
+	return ""
+}
+
+func describeConditions(p *Page, conditions []metav1.Condition) {
+	if len(conditions) == 0 {
+		return
+	}
+	p.Title("Conditions")
+	t := newTable("TYPE", "STATUS", "SINCE", "REASON", "MESSAGE")
+	t.indent = "  "
+	for i := range conditions {
+		condition := &conditions[i]
+		t.add(condition.Type, string(condition.Status), p.Age(condition.LastTransitionTime.Time), condition.Reason, oneLine(condition.Message))
+	}
+	t.write(p)
+}
+
+// TimeOf is when an event happened last.
+func TimeOf(event *corev1.Event) time.Time {
+	switch {
+	case event.Series != nil:
+		return event.Series.LastObservedTime.Time
+	case !event.LastTimestamp.IsZero():
+		return event.LastTimestamp.Time
+	case !event.EventTime.IsZero():
+		return event.EventTime.Time
+	default:
+		return event.CreationTimestamp.Time
+	}
+}
+
+func describeEvents(p *Page, events []corev1.Event) {
+	p.Title("Events")
+	if len(events) == 0 {
+		p.Printf("  <none>\n")
+		return
+	}
+	t := newTable("AGE", "TYPE", "REASON", "FROM", "MESSAGE")
+	t.indent = "  "
+	for i := range events {
+		event := &events[i]
+		t.add(p.Age(TimeOf(event)), event.Type, event.Reason, orText(event.ReportingController, event.Source.Component), oneLine(event.Message))
+	}
+	t.write(p)
+}

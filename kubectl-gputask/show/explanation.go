@@ -1,0 +1,333 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+)
+
+// Explanation writes why a task is where it is, on one screen.
+func Explanation(p *Page, e *analysis.Explanation) {
+	task := e.Task
+	p.Printf("%s %s%s\n\n", p.Paint(Bold, task.Namespace+"/"+task.Name), stateText(p, e), headline(e))
+	var f pairs
+	f.add("Asks for", strings.Join(asks(task), "; "))
+	if e.Outlook != nil || task.Spec.Priority != "" {
+		f.add("Priority", fmt.Sprintf("%s (%d)", orDefault(task.Spec.Priority), e.Priority))
+	}
+	for _, cause := range e.WaitsFor {
+		f.add("Waits for", oneLine(cause))
+	}
+	for _, line := range usesText(e.Uses) {
+		f.add("Runs on", line)
+	}
+	if e.Outlook == nil && len(e.WaitsFor) == 0 && len(e.Uses) == 0 {
+		f.addIf("Message", oneLine(task.Status.Message))
+	}
+	if e.Position > 0 {
+		f.add("Position", position(e))
+	}
+	if e.Outlook != nil && e.Outlook.Free != nil {
+		f.add("Free", freeText(e.Outlook.Free))
+	}
+	if task.Status.Phase == v1.PhaseRunning {
+		f.add("May be moved", mayMove(e.Immovable))
+	}
+	for _, plan := range e.Plans {
+		f.add("Plan", planText(p, &plan))
+	}
+	f.write(p)
+	if e.Outlook != nil {
+		outlook(p, e.Outlook)
+	}
+	problems(p, e.Problems)
+}
+
+// stateText is what a task does, and since when.
+func stateText(p *Page, e *analysis.Explanation) string {
+	phase, age := Phase(e.Task.Status.Phase), p.Age(e.Since.Time)
+	word := p.Paint(phase.Style, strings.ToLower(phase.Text))
+	if gputask.IsFinished(e.Task) {
+		return word + " " + age + " ago"
+	}
+	return "is " + word + " for " + age
+}
+
+// headline is the short answer.
+func headline(e *analysis.Explanation) string {
+	switch {
+	case len(e.WaitsFor) > 0:
+		return ": it does not wait for GPUs"
+	case e.Outlook != nil:
+		return ": " + verdictText(e.Outlook)
+	default:
+		return ""
+	}
+}
+
+// verdictText says a verdict in words.
+func verdictText(o *analysis.Outlook) string {
+	switch o.Verdict {
+	case analysis.Now:
+		return "there is room for it now"
+	case analysis.AfterPreemption:
+		return "it fits when " + Count(len(o.Victims), "task") + " of lower priority " + leave(len(o.Victims))
+	case analysis.AfterMoves:
+		return "it fits after " + Count(len(o.Moves), "move")
+	case analysis.WhenOthersEnd:
+		return "it fits when " + some(o.Ends, 3) + " " + haveEnded(len(o.Ends)) + ", at the latest at " + clockTime(o.At)
+	case analysis.Sometime:
+		return "it waits until others end, and nobody knows when"
+	case analysis.Never:
+		return "it never fits on the nodes that there are"
+	default:
+		return o.Problem
+	}
+}
+
+func leave(count int) string {
+	if count == 1 {
+		return "leaves"
+	}
+	return "leave"
+}
+
+func orDefault(name string) string {
+	if name == "" {
+		return "default"
+	}
+	return name
+}
+
+// shownUses is how many Pods' places are shown.
+const shownUses = 4
+
+func usesText(uses []analysis.Place) []string {
+	var lines []string
+	for i, use := range uses {
+		if i == shownUses {
+			return append(lines, fmt.Sprintf("and %d more Pods", len(uses)-shownUses))
+		}
+		lines = append(lines, placeLine(&use))
+	}
+	return lines
+}
+
+// placeLine is "h100-0: GPU 3 (train-0)".
+func placeLine(place *analysis.Place) string {
+	line := place.Node
+	if len(place.GPUs) > 0 {
+		line += ": GPU " + numbers(place.GPUs)
+	}
+	return line + " (Pod " + place.Pod + ")"
+}
+
+// numbers are "0-3,5".
+func numbers(list []int) string {
+	sorted := slices.Sorted(slices.Values(list))
+	var parts []string
+	for from := 0; from < len(sorted); {
+		to := from
+		for to+1 < len(sorted) && sorted[to+1] == sorted[to]+1 {
+			to++
+		}
+		if to > from {
+			parts = append(parts, fmt.Sprintf("%d-%d", sorted[from], sorted[to]))
+		} else {
+			parts = append(parts, fmt.Sprint(sorted[from]))
+		}
+		from = to + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+func position(e *analysis.Explanation) string {
+	text := fmt.Sprintf("%d of %s", e.Position, Count(e.Queue, "task")+" that "+waits(e.Queue))
+	if len(e.Ahead) > 0 {
+		text += "; ahead of it: " + some(e.Ahead, 3)
+	}
+	return text
+}
+
+func waits(count int) string {
+	if count == 1 {
+		return "waits"
+	}
+	return "wait"
+}
+
+func freeText(f *analysis.Free) string {
+	if f.Nodes == 0 {
+		return "nothing: no node is meant for it"
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d of %s", f.Whole, Count(f.GPUs, "GPU")+" on "+Count(f.Nodes-f.Closed, "node"))
+	if f.LargestBlock > 0 {
+		fmt.Fprintf(&text, ", at most %d together (%s)", f.LargestBlock, f.BlockOn)
+	}
+	for _, rest := range []struct {
+		count int
+		name  string
+	}{{f.Shared, "partly free"}, {f.Reserved, "reserved"}, {f.Unhealthy, "unhealthy"}} {
+		if rest.count > 0 {
+			fmt.Fprintf(&text, "; %d %s", rest.count, rest.name)
+		}
+	}
+	if f.Closed > 0 {
+		text.WriteString("; " + Count(f.Closed, "node") + " cordoned or not ready")
+	}
+	return text.String()
+}
+
+func mayMove(why string) string {
+	if why == "" {
+		return "yes"
+	}
+	return "no: " + why
+}
+
+func planText(p *Page, plan *analysis.PlanState) string {
+	text := fmt.Sprintf("%s is %s", plan.Name, strings.ToLower(string(plan.Phase)))
+	if plan.Message != "" {
+		text += ": " + oneLine(plan.Message)
+	}
+	if !plan.Approved {
+		text += p.Paint(Bold, "  (kubectl gputask plan approve "+plan.Name+")")
+	}
+	return text
+}
+
+// outlook writes what becomes of Pods that wait, and what would help.
+func outlook(p *Page, o *analysis.Outlook) {
+	if o.Nodes != "" {
+		p.Title(whyTitle(o.Verdict))
+		p.Printf("  %s\n", o.Nodes)
+		for _, why := range o.Immovable {
+			p.Printf("  can't be moved: %s\n", why)
+		}
+	}
+	if len(o.Remedies) > 0 {
+		p.Title("What would help")
+		for _, remedy := range o.Remedies {
+			p.Printf("  - %s\n", remedy)
+		}
+	}
+	if len(o.Victims) > 0 {
+		p.Title("Lower priority, would be preempted")
+		p.Printf("  %s\n", some(o.Victims, 8))
+	}
+	if len(o.Moves) > 0 {
+		p.Title(fmt.Sprintf("%s would make room, at a cost of %s of GPU time", Count(len(o.Moves), "move"), gpuTime(o.CostGPUSeconds)))
+		moves(p, &v1.MovePlan{Spec: v1.MovePlanSpec{Moves: o.Moves}})
+	}
+	if o.At != nil {
+		p.Title("Others end")
+		p.Printf("  at %s at the latest, in %s: %s\n", o.At.UTC().Format("2006-01-02 15:04 UTC"), span(o.At.Sub(p.Now)), some(o.Ends, 8))
+	}
+	if len(o.Places) > 0 {
+		p.Title(placesTitle(o.Verdict))
+		for _, line := range usesText(o.Places) {
+			p.Printf("  %s\n", line)
+		}
+	}
+}
+
+func whyTitle(verdict analysis.Verdict) string {
+	if verdict == analysis.Never {
+		return "Why never"
+	}
+	return "Why not now"
+}
+
+func placesTitle(verdict analysis.Verdict) string {
+	if verdict == analysis.Now {
+		return "Goes to"
+	}
+	return "Goes to then"
+}
+
+func problems(p *Page, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	p.Printf("\n%s\n", p.Paint(Yellow, Count(len(list), "thing")+" in the cluster could not be read and "+areNot(len(list))+" counted:"))
+	const shown = 3
+	for i, problem := range list {
+		if i == shown {
+			p.Printf("  and %d more\n", len(list)-shown)
+			return
+		}
+		p.Printf("  %s\n", problem)
+	}
+}
+
+func areNot(count int) string {
+	if count == 1 {
+		return "is not"
+	}
+	return "are not"
+}
+
+// clockTime is a time of day.
+func clockTime(at *metav1.Time) string { return at.UTC().Format("15:04 UTC") }
+
+// WhatIf writes what would become of a task that does not exist.
+func WhatIf(p *Page, answer *analysis.WhatIf) {
+	o := answer.Outlook
+	style := Yellow
+	switch o.Verdict {
+	case analysis.Now:
+		style = Green
+	case analysis.Never, analysis.Invalid:
+		style = Red
+	default:
+	}
+	p.Printf("%s: %s\n", p.Paint(Bold, answer.Namespace+"/"+answer.Name), p.Paint(style, whatIfText(o)))
+	p.Printf("  asks for %s\n", strings.Join(asks(answer.Task), "; "))
+	if len(answer.DependsOn) > 0 {
+		p.Printf("  would first wait for %s\n", some(answer.DependsOn, 4))
+	}
+	if answer.Ahead > 0 && o.Verdict != analysis.Invalid {
+		p.Printf("  %s that %s already would be served before it\n", Count(answer.Ahead, "task"), waits(answer.Ahead))
+	}
+	if o.Free != nil {
+		p.Printf("  free: %s\n", freeText(o.Free))
+	}
+	outlook(p, o)
+}
+
+// whatIfText is a verdict about a task that does not exist.
+func whatIfText(o *analysis.Outlook) string {
+	switch o.Verdict {
+	case analysis.Now:
+		return "fits now"
+	case analysis.AfterPreemption:
+		return "fits now, and " + Count(len(o.Victims), "task") + " of lower priority " + leave(len(o.Victims)) + " for it"
+	case analysis.AfterMoves:
+		return "fits after " + Count(len(o.Moves), "move")
+	case analysis.WhenOthersEnd:
+		return "fits when " + some(o.Ends, 3) + " " + haveEnded(len(o.Ends)) + ", at the latest at " + clockTime(o.At)
+	case analysis.Sometime:
+		return "fits when others end, and nobody knows when"
+	case analysis.Never:
+		return "never fits on the nodes that there are"
+	default:
+		return o.Problem
+	}
+}
+
+func haveEnded(count int) string {
+	if count == 1 {
+		return "has ended"
+	}
+	return "have ended"
+}

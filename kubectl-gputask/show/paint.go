@@ -1,0 +1,107 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package show writes what the commands found out as text for a person. It is pure:
+// the same data gives the same text, so that golden files keep every output.
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// Style is how text looks on a terminal.
+type Style string
+
+// The styles, as ANSI escape sequences.
+const (
+	Plain  Style = ""
+	Bold   Style = "1"
+	Faint  Style = "2"
+	Red    Style = "31"
+	Green  Style = "32"
+	Yellow Style = "33"
+	Blue   Style = "34"
+	Purple Style = "35"
+)
+
+// Page is where text goes, and how.
+type Page struct {
+	io.Writer
+	// Colours is true on a terminal.
+	Colours bool
+	// Width is how many characters fit in a line; 0 if that is unknown.
+	Width int
+	// Now is the time that ages are counted to.
+	Now time.Time
+}
+
+// Paint returns text in a style.
+func (p *Page) Paint(style Style, text string) string {
+	if !p.Colours || style == Plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(style) + "m" + text + "\x1b[0m"
+}
+
+// Printf writes text.
+func (p *Page) Printf(format string, values ...any) { fmt.Fprintf(p, format, values...) }
+
+// Title writes the heading of a section.
+func (p *Page) Title(text string) { p.Printf("\n%s\n", p.Paint(Bold, text)) }
+
+// Age is how long ago a time was, as kubectl writes it.
+func (p *Page) Age(since time.Time) string {
+	if since.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(p.Now.Sub(since))
+}
+
+// span is a duration for a person.
+func span(length time.Duration) string { return duration.HumanDuration(length) }
+
+// Count is "1 Pod" or "2 Pods".
+func Count(number int, noun string) string {
+	if number == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", number, noun)
+}
+
+// gpus is a number of GPUs of which the parts are percents.
+func gpus(percent int) string {
+	if percent%100 == 0 {
+		return fmt.Sprint(percent / 100)
+	}
+	return fmt.Sprintf("%.2f", float64(percent)/100)
+}
+
+// some shows the first few of a list.
+func some(names []string, most int) string {
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// cut shortens text to a number of characters.
+func cut(text string, most int) string {
+	if most < 2 || utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + "…"
+}
+
+// orNone stands for what there is not.
+func orNone(text string) string {
+	if text == "" {
+		return "<none>"
+	}
+	return text
+}

@@ -1,0 +1,224 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// Plans writes a table of MovePlans.
+func Plans(p *Page, plans []v1.MovePlan, wide bool) {
+	heading := []string{"NAME", "PHASE", "GOAL", "TASK", "MOVED", "COST", "GAIN", "AGE"}
+	if wide {
+		heading = append(heading, "REASON")
+	}
+	t := newTable(append(heading, "MESSAGE")...)
+	for i := range plans {
+		plan := &plans[i]
+		row := []any{
+			plan.Name, planPhase(plan), string(plan.Spec.Goal), forTask(plan), fmt.Sprintf("%d/%d", plan.Status.Moved, len(plan.Spec.Moves)),
+			gpuTime(plan.Spec.CostGPUSeconds), gain(&plan.Spec.Gain), p.Age(plan.CreationTimestamp.Time),
+		}
+		if wide {
+			row = append(row, oneLine(plan.Spec.Reason), oneLine(plan.Status.Message))
+		} else {
+			row = append(row, cut(oneLine(plan.Status.Message), messageLength))
+		}
+		t.add(row...)
+	}
+	t.write(p)
+}
+
+// Plan writes all of a MovePlan. One without a name exists nowhere: it is what would
+// be proposed.
+func Plan(p *Page, plan *v1.MovePlan) {
+	var f pairs
+	f.addIf("Plan", plan.Name)
+	if plan.Name != "" {
+		phase := planPhase(plan)
+		f.add("Phase", p.Paint(phase.Style, phase.Text)+phaseSince(p, plan))
+	}
+	f.addIf("Message", oneLine(plan.Status.Message))
+	f.add("Goal", goalText(plan))
+	f.addIf("Reason", oneLine(plan.Spec.Reason))
+	f.add("Cost", gpuTime(plan.Spec.CostGPUSeconds)+" of GPU time, weighted; "+lost(plan)+" of work is done again")
+	f.add("Gain", gainText(&plan.Spec.Gain))
+	if plan.Status.Gain != nil {
+		f.add("Real gain", gainText(plan.Status.Gain))
+	}
+	f.add("Approved", approvalText(plan))
+	f.write(p)
+	p.Title(Count(len(plan.Spec.Moves), "move"))
+	moves(p, plan)
+	if len(plan.Spec.Places) > 0 {
+		p.Title("Kept for " + forTask(plan))
+		t := newTable("POD", "NODE", "GPUS")
+		t.indent = "  "
+		for i := range plan.Spec.Places {
+			place := &plan.Spec.Places[i]
+			t.add(place.Pod, place.Node, cards(place.GPUs))
+		}
+		t.write(p)
+	}
+	next(p, plan)
+}
+
+// moves writes what moves.
+func moves(p *Page, plan *v1.MovePlan) {
+	heading := []string{"TURN", "POD", "GPUS", "FROM", "TO", "COST"}
+	begun := len(plan.Status.Moves) == len(plan.Spec.Moves) && plan.Status.Phase != v1.PlanProposed
+	if begun {
+		heading = append(heading, "STATE", "NOW ON")
+	}
+	because := slices.ContainsFunc(plan.Spec.Moves, func(move v1.Move) bool { return move.Reason != "" })
+	if because {
+		heading = append(heading, "WHY")
+	}
+	t := newTable(heading...)
+	t.indent = "  "
+	for i := range plan.Spec.Moves {
+		move := &plan.Spec.Moves[i]
+		row := []any{
+			fmt.Sprint(move.Turn + 1), move.Task.Namespace + "/" + move.Pod, orNone(move.GPUs),
+			placeText(&move.From), placeText(&move.To), gpuTime(move.CostGPUSeconds),
+		}
+		if begun {
+			status := &plan.Status.Moves[i]
+			row = append(row, moveState(status.State), orNone(status.Node))
+		}
+		if because {
+			row = append(row, oneLine(move.Reason))
+		}
+		t.add(row...)
+	}
+	t.write(p)
+}
+
+// next says what a person can do now.
+func next(p *Page, plan *v1.MovePlan) {
+	switch {
+	case plan.Name == "":
+		p.Printf("\nNothing was created or moved. The controller proposes such plans by itself with --reschedule-period.\n")
+	case plan.Spec.Abort || final(plan):
+	case !plan.Spec.Approved:
+		p.Printf("\nApprove it:  kubectl gputask plan approve %[1]s\nDismiss it:  kubectl gputask plan abort %[1]s\n", plan.Name)
+	default:
+		p.Printf("\nStop it:  kubectl gputask plan abort %s\n", plan.Name)
+	}
+}
+
+func final(plan *v1.MovePlan) bool {
+	return plan.Status.Phase == v1.PlanDone || plan.Status.Phase == v1.PlanAborted
+}
+
+func planPhase(plan *v1.MovePlan) Cell {
+	styles := map[v1.MovePlanPhase]Style{
+		v1.PlanProposed: Yellow, v1.PlanApproved: Blue, v1.PlanExecuting: Green, v1.PlanDone: Faint, v1.PlanAborted: Red,
+	}
+	if plan.Status.Phase == "" {
+		return Cell{Text: "New"}
+	}
+	return Cell{Text: string(plan.Status.Phase), Style: styles[plan.Status.Phase]}
+}
+
+func phaseSince(p *Page, plan *v1.MovePlan) string {
+	since := &plan.CreationTimestamp
+	for _, later := range []*metav1.Time{plan.Status.StartTime, plan.Status.CompletionTime} {
+		if later != nil {
+			since = later
+		}
+	}
+	if since.IsZero() {
+		return ""
+	}
+	return " for " + p.Age(since.Time)
+}
+
+func moveState(state v1.MoveState) Cell {
+	styles := map[v1.MoveState]Style{
+		v1.MoveEvicted: Yellow, v1.MoveMoved: Green, v1.MoveElsewhere: Red, v1.MoveSkipped: Faint,
+	}
+	return Cell{Text: string(state), Style: styles[state]}
+}
+
+func goalText(plan *v1.MovePlan) string {
+	switch plan.Spec.Goal {
+	case v1.GoalPendingTask:
+		return "room for " + forTask(plan)
+	case v1.GoalCapacity:
+		return "whole GPUs, nodes and domains"
+	case v1.GoalRecreate:
+		return "a new place for everything, wherever the scheduler puts it"
+	default:
+		return string(plan.Spec.Goal)
+	}
+}
+
+func forTask(plan *v1.MovePlan) string {
+	if plan.Spec.For == nil {
+		return "<none>"
+	}
+	return plan.Spec.For.Namespace + "/" + plan.Spec.For.Name
+}
+
+func placeText(place *v1.MovePlace) string {
+	if place.Node == "" {
+		return "anywhere"
+	}
+	return place.Node
+}
+
+// cards is how many they are: their UUIDs say nothing to a person.
+func cards(uuids []string) string {
+	if len(uuids) == 0 {
+		return "any"
+	}
+	return fmt.Sprint(len(uuids))
+}
+
+// gain is in one word.
+func gain(g *v1.MoveGain) string { return Count(int(g.GPUs), "GPU") }
+
+func gainText(g *v1.MoveGain) string {
+	parts := []string{gain(g)}
+	if len(g.Nodes) > 0 {
+		parts = append(parts, Count(len(g.Nodes), "whole node")+" ("+some(g.Nodes, 3)+")")
+	}
+	if len(g.Domains) > 0 {
+		parts = append(parts, Count(len(g.Domains), "whole domain")+" ("+some(g.Domains, 3)+")")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func lost(plan *v1.MovePlan) string {
+	sum := int64(0)
+	for i := range plan.Spec.Moves {
+		sum += plan.Spec.Moves[i].LostGPUSeconds
+	}
+	return gpuTime(sum)
+}
+
+// gpuTime is a number of GPU-seconds for a person.
+func gpuTime(seconds int64) string { return span(time.Duration(seconds) * time.Second) }
+
+// approvalText says who approves a plan that exists nowhere, else whether it is.
+func approvalText(plan *v1.MovePlan) string {
+	switch {
+	case plan.Name == "" && plan.Spec.Approved:
+		return "would be by itself: the cost is within the limit"
+	case plan.Name == "":
+		return "would have to be by a person: the cost is above the limit"
+	case plan.Spec.Approved:
+		return "yes"
+	default:
+		return "no"
+	}
+}

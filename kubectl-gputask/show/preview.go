@@ -1,0 +1,55 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+)
+
+// Preview writes a plan that exists nowhere, or why there is none.
+func Preview(p *Page, plan *v1.MovePlan, report *reschedule.Report) {
+	if plan == nil {
+		p.Printf("Nothing would be moved: %s\n", orText(report.Why, "nothing is to be gained"))
+	} else {
+		Plan(p, plan)
+	}
+	if len(report.Waiting) > 0 {
+		p.Title("Tasks that wait")
+		t := newTable("TASK", "WHAT IS DONE FOR IT")
+		t.indent = "  "
+		for _, verdict := range report.Waiting {
+			t.add(verdict.Task.Namespace+"/"+verdict.Task.Name, oneLine(verdict.Message))
+		}
+		t.write(p)
+	}
+	for _, stale := range report.Stale {
+		p.Printf("\nMovePlan %s no longer suits: %s\n", stale.Plan.Name, stale.Why)
+	}
+	list := make([]string, 0, len(report.Problems))
+	for _, problem := range report.Problems {
+		list = append(list, problem.Error())
+	}
+	problems(p, list)
+}
+
+func orText(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// PlanLine says how far a plan is.
+func PlanLine(p *Page, plan *v1.MovePlan) string {
+	phase := planPhase(plan)
+	line := p.Paint(phase.Style, phase.Text) + blank(len("Executing")-len(phase.Text))
+	line += fmt.Sprintf("  %d/%d moved", plan.Status.Moved, len(plan.Spec.Moves))
+	if plan.Status.Message != "" {
+		line += "  " + oneLine(plan.Status.Message)
+	}
+	return line
+}

@@ -1,0 +1,30 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"time"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+)
+
+// ProgressLine says how far a task is.
+func ProgressLine(p *Page, task *v1.GPUTask) string {
+	phase := Phase(task.Status.Phase)
+	line := p.Paint(phase.Style, phase.Text) + blank(len("Succeeded")-len(phase.Text))
+	if replicas := gputask.Replicas(task); replicas > 1 {
+		line += fmt.Sprintf("  %d/%d running", task.Status.Running, replicas)
+	}
+	if task.Status.Message != "" {
+		line += "  " + oneLine(task.Status.Message)
+	}
+	return line
+}
+
+// Progress writes such a line, and after what time it was true.
+func Progress(p *Page, after time.Duration, line string) {
+	p.Printf("%6s  %s\n", span(after), line)
+}

@@ -1,0 +1,111 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// columnGap is the space between columns, as kubectl's.
+const columnGap = 3
+
+// Cell is one field of a table.
+type Cell struct {
+	Text  string
+	Style Style
+}
+
+// table is rows below a heading. Escape sequences don't count for the widths of its
+// columns.
+type table struct {
+	heading []string
+	rows    [][]Cell
+	// indent is in front of each line.
+	indent string
+}
+
+func newTable(heading ...string) *table { return &table{heading: heading} }
+
+// add appends a row: texts, or Cells where a style matters.
+func (t *table) add(fields ...any) {
+	row := make([]Cell, len(fields))
+	for i, field := range fields {
+		switch field := field.(type) {
+		case Cell:
+			row[i] = field
+		case string:
+			row[i] = Cell{Text: field}
+		}
+	}
+	t.rows = append(t.rows, row)
+}
+
+// write writes the table. The last column is cut where the page ends, if it is known
+// where that is.
+func (t *table) write(p *Page) {
+	widths := make([]int, len(t.heading))
+	for i, title := range t.heading {
+		widths[i] = utf8.RuneCountInString(title)
+		for _, row := range t.rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].Text))
+		}
+	}
+	heading := make([]Cell, len(t.heading))
+	for i, title := range t.heading {
+		heading[i] = Cell{Text: title}
+	}
+	t.line(p, heading, widths)
+	for _, row := range t.rows {
+		t.line(p, row, widths)
+	}
+}
+
+func (t *table) line(p *Page, row []Cell, widths []int) {
+	var line strings.Builder
+	line.WriteString(t.indent)
+	used := len(t.indent)
+	for i, cell := range row {
+		last := i == len(row)-1
+		text := cell.Text
+		if last && p.Width > used {
+			text = cut(text, p.Width-used)
+		}
+		line.WriteString(p.Paint(cell.Style, text))
+		if !last {
+			line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+columnGap))
+			used += widths[i] + columnGap
+		}
+	}
+	p.Printf("%s\n", strings.TrimRight(line.String(), " "))
+}
+
+// pairs are names and values below each other.
+type pairs struct {
+	names  []string
+	values []string
+}
+
+func (f *pairs) add(name, value string) {
+	f.names = append(f.names, name)
+	f.values = append(f.values, value)
+}
+
+// addIf leaves out what has no value.
+func (f *pairs) addIf(name, value string) {
+	if value != "" {
+		f.add(name, value)
+	}
+}
+
+func (f *pairs) write(p *Page) {
+	width := 0
+	for _, name := range f.names {
+		width = max(width, utf8.RuneCountInString(name))
+	}
+	for i, name := range f.names {
+		gap := strings.Repeat(" ", width-utf8.RuneCountInString(name)+2)
+		p.Printf("%s%s%s\n", p.Paint(Faint, name+":"), gap, f.values[i])
+	}
+}

@@ -1,0 +1,247 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+)
+
+// defaultWidth is how wide a heatmap is where nobody says how wide a line may be.
+const defaultWidth = 100
+
+// Top writes how full the cluster is: a heatmap with one character for each GPU, sums,
+// and what there is room for.
+func Top(p *Page, top *analysis.Top) {
+	if len(top.Models) == 0 {
+		p.Printf("No node has GPUs: nodeagent lists them, see docs/node-agent.md.\n")
+		problems(p, top.Problems)
+		return
+	}
+	for i := range top.Leaves {
+		leaf(p, &top.Leaves[i], top)
+	}
+	legend(p, top.Metered)
+	p.Title("GPUs")
+	models(p, top)
+	p.Title("Room")
+	rooms(p, top)
+	problems(p, top.Problems)
+}
+
+// cell is a node in the heatmap.
+type cell struct {
+	name   string
+	node   *analysis.NodeUse
+	suffix string
+}
+
+func leaf(p *Page, l *analysis.Leaf, top *analysis.Top) {
+	p.Printf("%s  %s\n", p.Paint(Bold, l.Name), p.Paint(Faint, sumText(&l.Sum)))
+	cells := make([]cell, len(l.Nodes))
+	names, gpus, suffixes := 0, 0, 0
+	for i := range l.Nodes {
+		cells[i] = cell{name: l.Nodes[i].Name, node: &l.Nodes[i], suffix: suffixOf(&l.Nodes[i])}
+		names = max(names, utf8.RuneCountInString(cells[i].name))
+		gpus = max(gpus, len(l.Nodes[i].GPUs))
+		suffixes = max(suffixes, utf8.RuneCountInString(cells[i].suffix))
+	}
+	gpus = max(gpus, widestNode(top))
+	width := p.Width
+	if width == 0 {
+		width = defaultWidth
+	}
+	each := 2 + names + 1 + gpus + 1 + suffixes
+	columns := max(1, width/each)
+	line := ""
+	for i, one := range cells {
+		line += "  " + one.name + blank(names-utf8.RuneCountInString(one.name)) + " " + heat(p, one.node) + blank(gpus-len(one.node.GPUs))
+		line += suffixed(p, one.suffix, suffixes)
+		if (i+1)%columns == 0 || i == len(cells)-1 {
+			p.Printf("%s\n", strings.TrimRight(line, " "))
+			line = ""
+		}
+	}
+}
+
+// widestNode aligns small leaves with each other, unless it is a waste of width.
+func widestNode(top *analysis.Top) int {
+	const most = 8
+	widest := 0
+	for i := range top.Leaves {
+		for j := range top.Leaves[i].Nodes {
+			widest = max(widest, len(top.Leaves[i].Nodes[j].GPUs))
+		}
+	}
+	return min(widest, most)
+}
+
+func blank(count int) string { return strings.Repeat(" ", max(0, count)) }
+
+func suffixed(p *Page, suffix string, width int) string {
+	if width == 0 {
+		return ""
+	}
+	return " " + p.Paint(Faint, suffix) + blank(width-utf8.RuneCountInString(suffix))
+}
+
+func suffixOf(node *analysis.NodeUse) string {
+	var parts []string
+	if node.Utilization != nil {
+		parts = append(parts, percent(*node.Utilization))
+	}
+	if node.Notice != "" {
+		parts = append(parts, node.Notice)
+	}
+	return strings.Join(parts, " ")
+}
+
+func percent(ratio float64) string { return fmt.Sprintf("%d%%", int(math.Round(100*ratio))) }
+
+// heat is one character for each GPU. Neighbours of one style share its escape
+// sequences.
+func heat(p *Page, node *analysis.NodeUse) string {
+	var text, run strings.Builder
+	before := Plain
+	for i := range node.GPUs {
+		sign, style := signOf(&node.GPUs[i])
+		if style != before {
+			text.WriteString(p.Paint(before, run.String()))
+			run.Reset()
+			before = style
+		}
+		run.WriteString(sign)
+	}
+	text.WriteString(p.Paint(before, run.String()))
+	return text.String()
+}
+
+func signOf(card *analysis.Card) (string, Style) {
+	switch card.Use {
+	case analysis.CardUnhealthy:
+		return "x", Red
+	case analysis.CardBusy:
+		return "#", Blue
+	case analysis.CardShared:
+		return fmt.Sprint(min(9, max(1, card.Percent/10))), Purple
+	case analysis.CardReserved:
+		return "r", Yellow
+	case analysis.CardClosed:
+		return "-", Faint
+	default:
+		return ".", Green
+	}
+}
+
+func legend(p *Page, metered bool) {
+	p.Printf("\n%s free  %s busy  %s shared (tenths)  %s reserved  %s free, but its node takes no Pods  %s unhealthy",
+		p.Paint(Green, "."), p.Paint(Blue, "#"), p.Paint(Purple, "1-9"), p.Paint(Yellow, "r"), p.Paint(Faint, "-"), p.Paint(Red, "x"))
+	if metered {
+		p.Printf("  %s", p.Paint(Faint, "42% utilisation"))
+	}
+	p.Printf("\n")
+}
+
+func sumText(s *analysis.Sum) string {
+	return fmt.Sprintf("%s, %d of %s free", Count(s.Nodes, "node"), s.Free, Count(s.GPUs, "GPU"))
+}
+
+func models(p *Page, top *analysis.Top) {
+	heading := []string{"MODEL", "POOL", "NODES", "GPUS", "FREE", "SHARED", "BUSY", "RESERVED", "CLOSED", "UNHEALTHY"}
+	if top.Metered {
+		heading = append(heading, "UTILISATION")
+	}
+	t := newTable(heading...)
+	t.indent = "  "
+	for i := range top.Models {
+		m := &top.Models[i]
+		row := []any{
+			orUnknown(m.Model), orNone(m.Pool), fmt.Sprint(m.Nodes), fmt.Sprint(m.GPUs), coloured(m.Free, Green), fmt.Sprint(m.Shared),
+			fmt.Sprint(m.Busy), coloured(m.Reserved, Yellow), fmt.Sprint(m.Closed), coloured(m.Unhealthy, Red),
+		}
+		if top.Metered {
+			row = append(row, utilization(m.Utilization))
+		}
+		t.add(row...)
+	}
+	t.write(p)
+}
+
+func utilization(ratio *float64) string {
+	if ratio == nil {
+		return "<unknown>"
+	}
+	return percent(*ratio)
+}
+
+func orUnknown(text string) string {
+	if text == "" {
+		return "<unknown>"
+	}
+	return text
+}
+
+func coloured(count int, style Style) Cell {
+	if count == 0 {
+		style = Plain
+	}
+	return Cell{Text: fmt.Sprint(count), Style: style}
+}
+
+// rooms writes what there is room for. Levels that no node has a label of are left
+// out; nodes without one are one domain for the engine.
+func rooms(p *Page, top *analysis.Top) {
+	levels := usedLevels(top)
+	heading := []string{"EACH POD", "TASKS", "PODS THAT FIT", "STRANDED GPUS"}
+	for _, level := range levels {
+		if level > 0 {
+			heading = append(heading, "LARGEST GANG IN A "+strings.ToUpper(top.Levels[level]))
+		}
+	}
+	t := newTable(heading...)
+	t.indent = "  "
+	for i := range top.Shapes {
+		shape := &top.Shapes[i]
+		row := []any{shape.Shape, orDash(shape.Tasks), fmt.Sprint(shape.Pods), gpus(shape.Stranded)}
+		for _, level := range levels {
+			if level > 0 {
+				row = append(row, gangText(&shape.Largest[level]))
+			}
+		}
+		t.add(row...)
+	}
+	t.write(p)
+}
+
+func usedLevels(top *analysis.Top) []int {
+	var levels []int
+	for level := range top.Levels {
+		for i := range top.Shapes {
+			largest := top.Shapes[i].Largest[level]
+			if largest.Pods > 0 && largest.Domain != analysis.Unnamed {
+				levels = append(levels, level)
+				break
+			}
+		}
+	}
+	return levels
+}
+
+func gangText(largest *analysis.Largest) string {
+	if largest.Pods == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d (%s)", largest.Pods, largest.Domain)
+}
+
+func orDash(count int) string {
+	if count == 0 {
+		return "-"
+	}
+	return fmt.Sprint(count)
+}

@@ -1,0 +1,204 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package usage asks node agents how busy the GPUs are.
+package usage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/pkg/endpoints"
+)
+
+const (
+	// utilization is the metric, labelUUID its label that says of which GPU.
+	utilization = "falldio_gpu_utilization_ratio"
+	labelUUID   = "UUID"
+	// namespace, selector and port are those of the agents' DaemonSet.
+	namespace = "nodeagent-system"
+	selector  = "app.kubernetes.io/name=nodeagent"
+	port      = "9836"
+	// atOnce is how many agents are asked at the same time.
+	atOnce = 32
+	// maxBytes is far more than the metrics of a node with 64 GPUs, and of a process
+	// that stands for many nodes.
+	maxBytes = 64 << 20
+)
+
+// Asker asks for metrics.
+type Asker struct {
+	Kube kubernetes.Interface
+	HTTP *http.Client
+	// URLs are asked instead of the agents that the cluster knows of.
+	URLs []string
+}
+
+// Ask returns how busy GPUs are, by their UUIDs. An error says what could not be
+// asked; what the others said is returned all the same.
+func (a *Asker) Ask(ctx context.Context, nodes []*corev1.Node) (analysis.Utilization, error) {
+	load := analysis.Utilization{}
+	var sources []source
+	var failed []error
+	if len(a.URLs) > 0 {
+		for _, address := range a.URLs {
+			sources = append(sources, a.direct(address))
+		}
+	} else {
+		found, err := a.discover(ctx, nodes)
+		sources = found
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	answers, errs := make([]analysis.Utilization, len(sources)), make([]error, len(sources))
+	group := errgroup.Group{}
+	group.SetLimit(atOnce)
+	for i, ask := range sources {
+		group.Go(func() error {
+			answers[i], errs[i] = ask(ctx)
+			return nil
+		})
+	}
+	_ = group.Wait() // each has kept its error
+	for i, answer := range answers {
+		if errs[i] != nil {
+			failed = append(failed, errs[i])
+		}
+		maps.Copy(load, answer)
+	}
+	if len(sources) == 0 && len(failed) == 0 {
+		failed = append(failed, errors.New("there are no Pods of nodeagent in namespace "+namespace+"; --metrics-url names others to ask"))
+	}
+	return load, inShort(failed)
+}
+
+// inShort is the first of some errors, and how many there are.
+func inShort(failed []error) error {
+	switch len(failed) {
+	case 0:
+		return nil
+	case 1:
+		return failed[0]
+	default:
+		return fmt.Errorf("%w, and %d more", failed[0], len(failed)-1)
+	}
+}
+
+// source is a node agent to ask.
+type source func(context.Context) (analysis.Utilization, error)
+
+// discover finds the agents: on this machine, as localcluster runs them, by the
+// annotation of nodes that says where they answer; else the Pods of the DaemonSet,
+// through the API server.
+func (a *Asker) discover(ctx context.Context, nodes []*corev1.Node) ([]source, error) {
+	var sources []source
+	for _, address := range localAgents(nodes) {
+		sources = append(sources, a.direct(address))
+	}
+	if len(sources) > 0 {
+		return sources, nil
+	}
+	pods, err := a.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("listing the Pods of nodeagent: %w", err)
+	}
+	for i := range pods.Items {
+		if pods.Items[i].Status.Phase == corev1.PodRunning {
+			sources = append(sources, a.proxied(pods.Items[i].Name))
+		}
+	}
+	return sources, nil
+}
+
+// localAgents are the URLs of metrics of agents on this machine. Others are not asked
+// directly: what a node says must not make a user's machine call anybody.
+func localAgents(nodes []*corev1.Node) []string {
+	var found []string
+	for _, node := range nodes {
+		parsed, err := url.Parse(node.Annotations[endpoints.AnnotationProbeURL])
+		if err != nil || parsed.Scheme != "http" {
+			continue
+		}
+		if address := net.ParseIP(parsed.Hostname()); address == nil || !address.IsLoopback() {
+			continue
+		}
+		found = append(found, "http://"+parsed.Host+"/metrics")
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func (a *Asker) direct(address string) source {
+	return func(ctx context.Context) (analysis.Utilization, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			return nil, fmt.Errorf("asking %s: %w", address, err)
+		}
+		response, err := a.HTTP.Do(request)
+		if err != nil {
+			return nil, fmt.Errorf("asking an agent: %w", err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		if response.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("asking %s: %s", address, response.Status)
+		}
+		load, err := read(io.LimitReader(response.Body, maxBytes))
+		if err != nil {
+			return nil, fmt.Errorf("reading the metrics of %s: %w", address, err)
+		}
+		return load, nil
+	}
+}
+
+func (a *Asker) proxied(pod string) source {
+	return func(ctx context.Context) (analysis.Utilization, error) {
+		text, err := a.Kube.CoreV1().Pods(namespace).ProxyGet("http", pod, port, "/metrics", nil).DoRaw(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("asking Pod %s: %w", pod, err)
+		}
+		load, err := read(bytes.NewReader(text))
+		if err != nil {
+			return nil, fmt.Errorf("reading the metrics of Pod %s: %w", pod, err)
+		}
+		return load, nil
+	}
+}
+
+// read finds the GPUs' utilisation among metrics.
+func read(text io.Reader) (analysis.Utilization, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(text)
+	if err != nil {
+		return nil, err
+	}
+	load := analysis.Utilization{}
+	family := families[utilization]
+	if family == nil {
+		return load, nil
+	}
+	for _, metric := range family.GetMetric() {
+		index := slices.IndexFunc(metric.GetLabel(), func(pair *dto.LabelPair) bool { return pair.GetName() == labelUUID })
+		if index >= 0 && metric.GetGauge() != nil {
+			load[metric.GetLabel()[index].GetValue()] = metric.GetGauge().GetValue()
+		}
+	}
+	return load, nil
+}

@@ -1,0 +1,151 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+)
+
+// moveMetrics are about plans. They are counted when a plan ends.
+type moveMetrics struct {
+	// moves has the labels goal and result: Moved, Elsewhere, Skipped, Evicted.
+	moves *prometheus.CounterVec
+	// plans has the labels goal and result: the plan's last phase.
+	plans *prometheus.CounterVec
+	// lost has the label namespace.
+	lost      *prometheus.CounterVec
+	regained  prometheus.Counter
+	planning  prometheus.Histogram
+	execution prometheus.Histogram
+	state     *planCollector
+}
+
+func newMoveMetrics(r *rescheduler) *moveMetrics {
+	m := &moveMetrics{
+		moves: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: metricsNamespace, Name: "moves_total",
+			Help: "Moves of MovePlans that have ended, by goal and result (Moved; Elsewhere, on another node than planned; Skipped, not carried out; Evicted, without a new node at the end).",
+		}, []string{"goal", "result"}),
+		plans: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: metricsNamespace, Name: "move_plans_ended_total",
+			Help: "MovePlans that have ended, by goal and result (Done, Aborted).",
+		}, []string{"goal", "result"}),
+		lost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: metricsNamespace, Name: "moves_lost_gpu_minutes_total",
+			Help: "Work that was lost to moves, in GPU-minutes, by namespace.",
+		}, []string{"namespace"}),
+		regained: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: metricsNamespace, Name: "moves_regained_gpus_total",
+			Help: "GPUs that moves have given to tasks that waited, or given back as a whole.",
+		}),
+		planning: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: metricsNamespace, Name: "move_planning_duration_seconds",
+			Help:    "Time to find the next MovePlan, or that there is none.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9),
+		}),
+		execution: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: metricsNamespace, Name: "move_plan_duration_seconds",
+			Help:    "Time from the beginning of a MovePlan's first turn until its end.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 13),
+		}),
+		state: &planCollector{rescheduler: r},
+	}
+	for _, goal := range []v1.MovePlanGoal{v1.GoalPendingTask, v1.GoalCapacity, v1.GoalRecreate} {
+		for _, result := range []v1.MovePlanPhase{v1.PlanDone, v1.PlanAborted} {
+			m.plans.WithLabelValues(string(goal), string(result)) // a series that appears late breaks alerts
+		}
+		for _, result := range []v1.MoveState{v1.MoveMoved, v1.MoveElsewhere, v1.MoveSkipped, v1.MoveEvicted} {
+			m.moves.WithLabelValues(string(goal), string(result))
+		}
+	}
+	return m
+}
+
+func (m *moveMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.moves, m.plans, m.lost, m.regained, m.planning, m.execution, m.state}
+}
+
+// observe counts a plan whose last status was written.
+func (m *moveMetrics) observe(plan *v1.MovePlan, status *v1.MovePlanStatus) {
+	if status.CompletionTime == nil || moveplan.IsFinal(plan) {
+		return
+	}
+	goal := string(plan.Spec.Goal)
+	m.plans.WithLabelValues(goal, string(status.Phase)).Inc()
+	for i := range status.Moves {
+		m.moves.WithLabelValues(goal, string(status.Moves[i].State)).Inc()
+		if lost := status.Moves[i].LostGPUSeconds; lost > 0 {
+			m.lost.WithLabelValues(plan.Spec.Moves[i].Task.Namespace).Add(float64(lost) / 60)
+		}
+	}
+	if status.Gain != nil {
+		m.regained.Add(float64(max(0, status.Gain.GPUs)))
+	}
+	if status.StartTime != nil {
+		m.execution.Observe(status.CompletionTime.Sub(status.StartTime.Time).Seconds())
+	}
+}
+
+var (
+	openPlansDesc = prometheus.NewDesc(metricsNamespace+"_move_plans",
+		"MovePlans that have not ended, by phase (Proposed, Approved, Executing).", []string{"phase"}, nil)
+	movesLeftDesc = prometheus.NewDesc(metricsNamespace+"_moves_left",
+		"Pods that may still be moved within the hour, if there is a limit.", nil, nil)
+	minutesLeftDesc = prometheus.NewDesc(metricsNamespace+"_moves_left_gpu_minutes",
+		"GPU-minutes of work that may still be lost to moves within the hour, of the namespaces that have lost some, if there is a limit.", []string{"namespace"}, nil)
+)
+
+// planCollector counts the plans and reads their ledger when it is asked.
+type planCollector struct {
+	rescheduler *rescheduler
+}
+
+var _ prometheus.Collector = &planCollector{}
+
+// Describe implements prometheus.Collector.
+func (c *planCollector) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- openPlansDesc
+	descriptions <- movesLeftDesc
+	descriptions <- minutesLeftDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c *planCollector) Collect(metrics chan<- prometheus.Metric) {
+	r := c.rescheduler
+	plans, err := r.ownPlans()
+	if err != nil {
+		metrics <- prometheus.NewInvalidMetric(openPlansDesc, err)
+		return
+	}
+	counts := map[v1.MovePlanPhase]int{v1.PlanProposed: 0, v1.PlanApproved: 0, v1.PlanExecuting: 0}
+	for _, plan := range plans {
+		if !moveplan.IsFinal(plan) {
+			counts[phaseOf(plan)]++
+		}
+	}
+	for phase, count := range counts {
+		metrics <- prometheus.MustNewConstMetric(openPlansDesc, prometheus.GaugeValue, float64(count), string(phase))
+	}
+	ledger := reschedule.NewLedger(plans, r.controller.clock.Now())
+	if left, limited := ledger.MovesLeft(&r.options); limited {
+		metrics <- prometheus.MustNewConstMetric(movesLeftDesc, prometheus.GaugeValue, float64(left))
+	}
+	for namespace := range ledger.LostGPUSeconds {
+		if left, limited := ledger.GPUSecondsLeft(&r.options, namespace); limited {
+			metrics <- prometheus.MustNewConstMetric(minutesLeftDesc, prometheus.GaugeValue, float64(left)/60, namespace)
+		}
+	}
+}
+
+// phaseOf returns a plan's phase; one without a status is a proposal.
+func phaseOf(plan *v1.MovePlan) v1.MovePlanPhase {
+	if plan.Status.Phase == "" {
+		return v1.PlanProposed
+	}
+	return plan.Status.Phase
+}

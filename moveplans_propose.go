@@ -1,0 +1,80 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+)
+
+// maxHistory is how many plans are kept that have ended, unless more are of the last
+// hour.
+const maxHistory = 100
+
+// propose creates the next plan if there is one, and aborts proposals that no longer
+// suit.
+func (r *rescheduler) propose(ctx context.Context) error {
+	if r.unseen.any() {
+		return nil // the caches don't show yet what was written: in the next period
+	}
+	world, err := r.gatherAll(ctx)
+	if err != nil {
+		return err
+	}
+	begin := r.controller.clock.Now()
+	plan, report := reschedule.Propose(world, &r.options)
+	r.metrics.planning.Observe(r.controller.clock.Since(begin).Seconds())
+	logger := klog.FromContext(ctx)
+	for _, problem := range report.Problems {
+		logger.V(2).Info("Not everything could be read", "err", problem)
+	}
+	for _, verdict := range report.Waiting {
+		logger.V(3).Info("A task waits", "gputask", klog.KRef(verdict.Task.Namespace, verdict.Task.Name), "rescheduling", verdict.Message)
+	}
+	var errs []error
+	for _, stale := range report.Stale {
+		_, err := r.step(ctx, world, stale.Plan, func(*v1.MovePlan) string { return stale.Why })
+		errs = append(errs, err)
+	}
+	if plan == nil {
+		logger.V(3).Info("Nothing is to be moved", "why", report.Why)
+		return errors.Join(errs...)
+	}
+	created, err := r.controller.clients.tasks.FalldioV1().MovePlans().Create(ctx, plan, metav1.CreateOptions{})
+	if err != nil {
+		return errors.Join(append(errs, fmt.Errorf("creating a MovePlan: %w", err))...)
+	}
+	r.unseen.wrote(created)
+	r.sawCached(created.Name)
+	logger.Info("Proposed a MovePlan", "moveplan", created.Name, "reason", created.Spec.Reason, "moves", len(created.Spec.Moves),
+		"costGPUSeconds", created.Spec.CostGPUSeconds, "approved", created.Spec.Approved)
+	return errors.Join(errs...)
+}
+
+// forget deletes plans that ended long ago.
+func (r *rescheduler) forget(ctx context.Context) error {
+	plans, err := r.ownPlans()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, plan := range moveplan.Outdated(plans, r.history, maxHistory, r.controller.clock.Now()) {
+		err := r.controller.clients.tasks.FalldioV1().MovePlans().Delete(ctx, plan.Name, metav1.DeleteOptions{
+			Preconditions: metav1.NewUIDPreconditions(string(plan.UID)),
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("deleting MovePlan %s: %w", plan.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

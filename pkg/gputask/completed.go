@@ -1,0 +1,21 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+// HasSucceeded is true if the work of the member with a Pod of that name is done: it
+// gets no other Pod.
+func HasSucceeded(task *v1.GPUTask, pod string) bool {
+	completed, err := parseIndexes(task.Status.CompletedIndexes)
+	if err != nil {
+		return false
+	}
+	for index := range completed {
+		if PodName(task, index) == pod {
+			return true
+		}
+	}
+	return false
+}

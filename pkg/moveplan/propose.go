@@ -1,0 +1,98 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package moveplan
+
+import (
+	"cmp"
+	"time"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// othersCheck is how often a plan looks whether it is its turn.
+const othersCheck = 5 * time.Second
+
+func (s *step) proposed() {
+	s.status.Phase = v1.PlanProposed
+	s.beginRecord()
+	switch {
+	case s.Plan.Spec.Abort:
+		s.end(v1.PlanAborted, ReasonAbortRequested, "aborted before any Pod was moved")
+	case s.Plan.Spec.Approved:
+		s.status.Phase = v1.PlanApproved
+		s.status.Message = "approved; begins as soon as no other plan is being carried out"
+	case s.Stale != nil:
+		if why := s.Stale(s.Plan); why != "" {
+			s.end(v1.PlanAborted, ReasonStale, why)
+			return
+		}
+		fallthrough
+	default:
+		s.status.Message = "waits for approval: kubectl gputask plan approve " + s.Plan.Name
+	}
+}
+
+// beginRecord makes room for the record of each move.
+func (s *step) beginRecord() {
+	s.status.Total = int32(len(s.Plan.Spec.Moves)) //nolint:gosec // at most 1024
+	if len(s.status.Moves) == len(s.Plan.Spec.Moves) {
+		return
+	}
+	s.status.Moves = make([]v1.MoveStatus, len(s.Plan.Spec.Moves))
+	for i := range s.status.Moves {
+		s.status.Moves[i].State = v1.MoveWaiting
+	}
+}
+
+func (s *step) approved() error {
+	s.beginRecord()
+	if s.Plan.Spec.Abort {
+		s.end(v1.PlanAborted, ReasonAbortRequested, "aborted before any Pod was moved")
+		return nil
+	}
+	if !s.isNext() {
+		s.lookAgainAfter(othersCheck)
+		return nil
+	}
+	if reason, message := s.needless(); reason != "" {
+		s.end(v1.PlanDone, reason, message)
+		return nil
+	}
+	drift, err := s.Drift(s.rest())
+	if err != nil {
+		return err
+	}
+	if drift != "" {
+		s.end(v1.PlanAborted, ReasonDrifted, drift)
+		return nil
+	}
+	s.status.Phase = v1.PlanExecuting
+	s.status.StartTime, s.status.TurnTime = s.time(), s.time()
+	s.status.Message = "keeps the places that are needed"
+	return nil
+}
+
+// isNext is true if no plan is being carried out and none was approved that is
+// older.
+func (s *step) isNext() bool {
+	for _, other := range s.World.Plans {
+		if other.UID == s.Plan.UID && other.Name == s.Plan.Name {
+			continue
+		}
+		switch other.Status.Phase {
+		case v1.PlanExecuting:
+			return false
+		case v1.PlanApproved:
+			if older(other, s.Plan) {
+				return false
+			}
+		case v1.PlanProposed, v1.PlanDone, v1.PlanAborted:
+		}
+	}
+	return true
+}
+
+func older(a, b *v1.MovePlan) bool {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+}

@@ -1,0 +1,245 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package moveplan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/reservation"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// NodeChange is a new value for the annotation reservation.Annotation of a Node; ""
+// removes it.
+type NodeChange struct {
+	Node  *corev1.Node
+	Value string
+}
+
+// Reservations returns the Nodes whose reservations are not those that the plans of
+// a world need: missing, about to end, or of plans that need them no more. Nodes
+// without anything to change cost next to nothing. Of a world that shows one namespace
+// only those for Pods of that one are looked at; empty for all.
+func Reservations(w *reschedule.World, namespace string, moveTimeout time.Duration) ([]NodeChange, error) {
+	wanted := map[string][]want{}
+	tasks := tasksByName(w.Tasks)
+	for _, plan := range w.Plans {
+		if plan.Status.Phase == v1.PlanExecuting && len(plan.Status.Moves) == len(plan.Spec.Moves) {
+			wants(wanted, tasks, plan, moveTimeout, w.Now)
+		}
+	}
+	var changes []NodeChange
+	for _, node := range w.Nodes {
+		if node.Annotations[reservation.Annotation] == "" && len(wanted[node.Name]) == 0 {
+			continue
+		}
+		value, err := reservation.Format(merge(node, wanted[node.Name], namespace, w.Now))
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", node.Name, err)
+		}
+		if value != node.Annotations[reservation.Annotation] {
+			changes = append(changes, NodeChange{Node: node, Value: value})
+		}
+	}
+	return changes, nil
+}
+
+// want is a reservation that a plan needs.
+type want struct {
+	reservation.Reservation
+	// pod says what is needed of the place; nil while there is none of that name.
+	pod *corev1.Pod
+	// until is how long it is needed at most, seen from now.
+	span time.Duration
+}
+
+// wants adds what a plan needs: the places that Pods are moved to, and those that they
+// leave for the task that room is made for. Where a plan lets the scheduler choose,
+// none are.
+func wants(wanted map[string][]want, tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration, now time.Time) {
+	add := func(kind reservation.Kind, task *reschedule.Task, namespace, name string, place v1.MovePlace) {
+		if place.Node == "" {
+			return
+		}
+		wanted[place.Node] = append(wanted[place.Node], want{
+			Reservation: reservation.Reservation{Plan: plan.Name, Pod: reservation.PodKey(namespace, name), Kind: kind, GPUs: place.GPUs},
+			pod:         podNamed(task, name),
+			span:        span(tasks, plan, timeout),
+		})
+	}
+	stopping := plan.Status.Reason != ""
+	for i := range plan.Spec.Moves {
+		move := &plan.Spec.Moves[i]
+		task := taskOf(tasks, &move.Task)
+		if stopped(task) {
+			continue
+		}
+		switch state := plan.Status.Moves[i].State; {
+		case state == v1.MoveWaiting && !stopping:
+			add(reservation.Move, task, move.Task.Namespace, move.Pod, move.To)
+		case state != v1.MoveEvicted:
+		case stopping && isOver(tasks, plan, move.Turn, timeout, now):
+			if move.To.Node != "" {
+				add(reservation.Start, task, move.Task.Namespace, move.Pod, move.From)
+			}
+		default:
+			add(reservation.Move, task, move.Task.Namespace, move.Pod, move.To)
+		}
+	}
+	if stopping || plan.Spec.For == nil {
+		return
+	}
+	task := taskOf(tasks, plan.Spec.For)
+	if stopped(task) {
+		return
+	}
+	for i := range plan.Spec.Places {
+		place := &plan.Spec.Places[i]
+		if pod := podNamed(task, place.Pod); pod == nil || pod.Spec.NodeName == "" {
+			add(reservation.Start, task, plan.Spec.For.Namespace, place.Pod, place.MovePlace)
+		}
+	}
+}
+
+// isOver is true if the time of a turn is over: its places turned out to be wrong.
+func isOver(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, turn int32, timeout time.Duration, now time.Time) bool {
+	begin := plan.Status.TurnTime
+	return begin != nil && !now.Before(begin.Add(turnLimit(tasks, plan, turn, timeout)))
+}
+
+func podNamed(task *reschedule.Task, name string) *corev1.Pod {
+	if task == nil {
+		return nil
+	}
+	var found *corev1.Pod
+	for _, pod := range task.Pods {
+		if pod.Name == name && (found == nil || found.DeletionTimestamp != nil) {
+			found = pod
+		}
+	}
+	return found
+}
+
+// merge returns the reservations that a node should have. Those that it has stay as
+// they are until half of their time is over, and those of other namespaces anyway.
+func merge(node *corev1.Node, wanted []want, namespace string, now time.Time) []reservation.Reservation {
+	existing, err := reservation.Of(node)
+	if err != nil {
+		existing = nil // written anew
+	}
+	byKey := map[string]reservation.Reservation{}
+	for i := range existing {
+		if namespace != "" && !strings.HasPrefix(existing[i].Pod, reservation.PodKey(namespace, "")) {
+			byKey[key(&existing[i])] = existing[i]
+		}
+	}
+	for i := range wanted {
+		w := &wanted[i]
+		found := slices.IndexFunc(existing, func(r reservation.Reservation) bool { return same(&r, &w.Reservation) })
+		if found >= 0 && existing[found].Until.Sub(now) >= w.span/2 {
+			byKey[key(&w.Reservation)] = existing[found]
+			continue
+		}
+		made, ok := w.make(now)
+		switch {
+		case ok:
+			byKey[key(&made)] = made
+		case found >= 0:
+			renewed := existing[found]
+			renewed.Until = w.until(now)
+			byKey[key(&renewed)] = renewed
+		}
+	}
+	return slices.SortedFunc(maps.Values(byKey), func(a, b reservation.Reservation) int {
+		return cmp.Or(strings.Compare(a.Plan, b.Plan), strings.Compare(a.Pod, b.Pod))
+	})
+}
+
+func key(r *reservation.Reservation) string { return r.Plan + " " + r.Pod }
+
+func same(a, b *reservation.Reservation) bool {
+	return a.Plan == b.Plan && a.Pod == b.Pod && a.Kind == b.Kind && slices.Equal(a.GPUs, b.GPUs)
+}
+
+func (w *want) until(now time.Time) time.Time { return now.Add(w.span).UTC().Truncate(time.Second) }
+
+// make returns the reservation with what the Pod needs. It is not ok while there is no
+// such Pod: for the moment between a Pod and its replacement the last one lives on.
+func (w *want) make(now time.Time) (made reservation.Reservation, ok bool) {
+	if w.pod == nil {
+		return reservation.Reservation{}, false
+	}
+	shape, err := snapshot.Shape(w.pod)
+	if err != nil {
+		return reservation.Reservation{}, false
+	}
+	made = w.Reservation
+	made.CPU, made.Memory, made.Until = shape.CPU, shape.Memory, w.until(now)
+	switch {
+	case shape.Share > 0:
+		made.Percent = shape.Share
+	case shape.GPUs > 0:
+		made.Percent = placement.Card
+	}
+	if len(made.GPUs) == 0 {
+		made.Cards = max(shape.GPUs, min(shape.Share, 1))
+	}
+	if w.pod.Spec.Priority != nil {
+		made.Priority = *w.pod.Spec.Priority
+	}
+	return made, true
+}
+
+// needed returns the reservations that the plan needs, by node, and the Nodes.
+func (s *step) needed() (wanted map[string][]want, nodes map[string]*corev1.Node) {
+	wanted = map[string][]want{}
+	wants(wanted, s.tasks, s.Plan, s.MoveTimeout, s.now)
+	nodes = make(map[string]*corev1.Node, len(s.World.Nodes))
+	for _, node := range s.World.Nodes {
+		nodes[node.Name] = node
+	}
+	return wanted, nodes
+}
+
+// goneNode returns the name of a node that the plan needs and that is gone.
+func (s *step) goneNode() string {
+	wanted, nodes := s.needed()
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if nodes[name] == nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// unreserved says which place is not kept yet that the plan needs; "" if all are.
+func (s *step) unreserved() string {
+	wanted, nodes := s.needed()
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		there, err := reservation.Of(nodes[name])
+		if err != nil {
+			return err.Error()
+		}
+		for i := range wanted[name] {
+			w := &wanted[name][i]
+			if w.pod == nil {
+				continue
+			}
+			if !slices.ContainsFunc(there, func(r reservation.Reservation) bool { return same(&r, &w.Reservation) && r.Holds(s.now) }) {
+				return fmt.Sprintf("the place of Pod %s on node %s is not kept yet", w.Pod, name)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,70 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package moveplan
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// destinationWeight is the greatest that there is.
+const destinationWeight = 100
+
+// Destination returns the node to which one of the plans moves a Pod; "" if none
+// does. Owner is the UID of its task.
+func Destination(plans []*v1.MovePlan, pod *corev1.Pod, owner *metav1.OwnerReference) string {
+	for _, plan := range plans {
+		if plan.Status.Phase != v1.PlanExecuting || len(plan.Status.Moves) != len(plan.Spec.Moves) {
+			continue
+		}
+		for i := range plan.Spec.Moves {
+			move := &plan.Spec.Moves[i]
+			if plan.Status.Moves[i].State == v1.MoveEvicted && move.Pod == pod.Name && move.Task.Namespace == pod.Namespace &&
+				(move.Task.UID == "" || owner == nil || move.Task.UID == owner.UID) {
+				return move.To.Node
+			}
+		}
+	}
+	return ""
+}
+
+// Steer makes a node the one that a Pod prefers. Only the stock scheduler needs that:
+// gpu-scheduler knows the reservation.
+func Steer(pod *corev1.Pod, node string) {
+	if node == "" {
+		return
+	}
+	affinity := &corev1.Affinity{}
+	if pod.Spec.Affinity != nil {
+		affinity = pod.Spec.Affinity.DeepCopy()
+	}
+	if affinity.NodeAffinity == nil {
+		affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = slices.Concat(
+		affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
+		[]corev1.PreferredSchedulingTerm{{Weight: destinationWeight, Preference: corev1.NodeSelectorTerm{
+			MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+		}}})
+	pod.Spec.Affinity = affinity
+}
+
+// Moves is true while a plan moves Pods of a task: they have been evicted and do not
+// run again yet.
+func Moves(plan *v1.MovePlan, task types.UID) bool {
+	if plan.Status.Phase != v1.PlanExecuting || len(plan.Status.Moves) != len(plan.Spec.Moves) {
+		return false
+	}
+	for i := range plan.Spec.Moves {
+		if plan.Spec.Moves[i].Task.UID == task && plan.Status.Moves[i].State == v1.MoveEvicted {
+			return true
+		}
+	}
+	return false
+}

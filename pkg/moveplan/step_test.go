@@ -1,0 +1,536 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package moveplan
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// The plan of the tables moves a gang of two Pods in turn 0 (gang-0 from n0 to n1,
+// gang-1 stays on n1) and a single Pod in turn 1 (from n0 to n1), so that a task of
+// four GPUs gets n0. The index of the last move is single.
+const single = 2
+
+func seconds(n int) *metav1.Time {
+	return &metav1.Time{Time: testTime.Add(time.Duration(n) * time.Second)}
+}
+
+// at makes the plan one that is in the given phase, with the states of its moves.
+func at(phase v1.MovePlanPhase, states ...v1.MoveState) func(*model) {
+	return func(m *model) {
+		m.plan.Status = v1.MovePlanStatus{Phase: phase, Total: 3, Message: "as before"}
+		for i, state := range states {
+			record := v1.MoveStatus{State: state}
+			if state == v1.MoveEvicted || state == v1.MoveMoved {
+				record.EvictedAt, record.LostGPUSeconds = seconds(0), 10
+			}
+			if state == v1.MoveMoved {
+				m.plan.Status.Moved++
+				record.Node = m.plan.Spec.Moves[i].To.Node
+			}
+			m.plan.Status.Moves = append(m.plan.Status.Moves, record)
+		}
+		if phase == v1.PlanExecuting {
+			m.plan.Status.StartTime, m.plan.Status.TurnTime = seconds(0), seconds(0)
+		}
+	}
+}
+
+func unapproved(m *model) { m.plan.Spec.Approved = false }
+func abort(m *model)      { m.plan.Spec.Abort = true }
+func placesKept(m *model) { m.reserve() }
+func later(n int) func(*model) {
+	return func(m *model) { m.now = m.now.Add(time.Duration(n) * time.Second) }
+}
+
+// reserve writes the reservations that the plan needs.
+func (m *model) reserve() {
+	in := m.input()
+	in.World.Now = m.now
+	changes, err := Reservations(in.World, "", moveTimeout)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, change := range changes {
+		m.annotate(change)
+	}
+}
+
+func leaving(name string) func(*model) {
+	return func(m *model) { m.pods[name].DeletionTimestamp = seconds(30) }
+}
+
+func gone(names ...string) func(*model) {
+	return func(m *model) {
+		for _, name := range names {
+			delete(m.pods, name)
+		}
+	}
+}
+
+// again is a replacement on a node, running or not; "" for a Pod without a node.
+func again(task string, index int, node string, phase corev1.PodPhase) func(*model) {
+	return func(m *model) {
+		pod := m.createPod(m.tasks[task], index)
+		pod.Spec.NodeName, pod.Status.Phase = node, phase
+	}
+}
+
+func replaced(m *model) {
+	gone("gang-0", "gang-1")(m)
+	again("gang", 0, "n1", corev1.PodRunning)(m)
+	again("gang", 1, "n1", corev1.PodRunning)(m)
+}
+
+func allReplaced(m *model) {
+	replaced(m)
+	gone("single")(m)
+	again("single", 0, "n1", corev1.PodRunning)(m)
+}
+
+func counted(tasks ...string) func(*model) {
+	return func(m *model) {
+		for _, name := range tasks {
+			m.tasks[name].Status.Moves, m.tasks[name].Status.LastMove = 1, &v1.LastMove{Plan: "plan", Time: *seconds(0)}
+		}
+	}
+}
+
+func succeeded(name string) func(*model) {
+	return func(m *model) { m.pods[name].Status.Phase = corev1.PodSucceeded }
+}
+
+func suspended(name string) func(*model) {
+	return func(m *model) { m.tasks[name].Spec.Suspend = new(true) }
+}
+
+func deleted(name string) func(*model) { return func(m *model) { delete(m.tasks, name) } }
+
+func startedPending(m *model) {
+	m.pods["pending"].Spec.NodeName, m.pods["pending"].Status.Phase = "n0", corev1.PodRunning
+}
+
+// budget is a PodDisruptionBudget of a task that allows so many disruptions now.
+func budget(name, task string, allowed int32) func(*model) {
+	return func(m *model) {
+		m.budgets[name] = &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				MaxUnavailable: new(intstr.FromInt32(allowed)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{v1.LabelTask: task}},
+			},
+			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed},
+		}
+	}
+}
+
+func tried(name string, try Try) func(*model) {
+	return func(m *model) { m.tries[m.pods[name].UID] = try }
+}
+
+func drifted(in *Input) {
+	in.Drift = func(*v1.MovePlan) (string, error) { return "node n1 has no room", nil }
+}
+
+func stale(in *Input) { in.Stale = func(*v1.MovePlan) string { return "it fits without it" } }
+
+const (
+	waiting   = v1.MoveWaiting
+	evicted   = v1.MoveEvicted
+	moved     = v1.MoveMoved
+	elsewhere = v1.MoveElsewhere
+	skipped   = v1.MoveSkipped
+)
+
+type stepTest struct {
+	given  []func(*model)
+	change func(*Input)
+	// phase is the new phase; empty if the status stays as it is.
+	phase           v1.MovePlanPhase
+	reason, message string
+	states          []v1.MoveState
+	evict, count    []string
+	again           bool
+}
+
+func stepTests() map[string]stepTest {
+	type list = []func(*model)
+	type states = []v1.MoveState
+	all := func(state v1.MoveState) states { return states{state, state, state} }
+	executing := func(s ...v1.MoveState) func(*model) { return at(v1.PlanExecuting, s...) }
+	late := later(int((moveTimeout + 40*time.Second) / time.Second))
+	return map[string]stepTest{
+		"a new plan is proposed":                   {given: list{unapproved}, phase: v1.PlanProposed, message: "waits for approval: kubectl gputask plan approve plan", states: all(waiting)},
+		"a proposal waits":                         {given: list{unapproved, at(v1.PlanProposed, waiting, waiting, waiting), func(m *model) { m.plan.Status.Message = "waits for approval: kubectl gputask plan approve plan" }}},
+		"a proposal that is approved":              {given: list{at(v1.PlanProposed, waiting, waiting, waiting)}, phase: v1.PlanApproved, states: all(waiting)},
+		"a proposal that is refused":               {given: list{unapproved, abort, at(v1.PlanProposed, waiting, waiting, waiting)}, phase: v1.PlanAborted, reason: ReasonAbortRequested, states: all(skipped)},
+		"a proposal that is stale":                 {given: list{unapproved, at(v1.PlanProposed, waiting, waiting, waiting)}, change: stale, phase: v1.PlanAborted, reason: ReasonStale, message: "it fits without it", states: all(skipped)},
+		"a plan without moves":                     {given: list{func(m *model) { m.plan.Spec.Moves = nil }}, phase: v1.PlanAborted, reason: ReasonInvalid, message: "spec.moves: is empty"},
+		"a plan for nobody":                        {given: list{func(m *model) { m.plan.Spec.For = nil }}, phase: v1.PlanAborted, reason: ReasonInvalid, message: "spec.for: is missing"},
+		"a plan whose turns are mixed":             {given: list{func(m *model) { m.plan.Spec.Moves[0].Turn = 5 }}, phase: v1.PlanAborted, reason: ReasonInvalid, message: "spec.moves[1].turn: is 0 after 5"},
+		"a plan that has ended":                    {given: list{at(v1.PlanDone, moved, moved, moved)}},
+		"an approved plan begins":                  {given: list{at(v1.PlanApproved, waiting, waiting, waiting)}, phase: v1.PlanExecuting, states: all(waiting)},
+		"an approved plan that has drifted":        {given: list{at(v1.PlanApproved, waiting, waiting, waiting)}, change: drifted, phase: v1.PlanAborted, reason: ReasonDrifted, message: "n1 has no room", states: all(skipped)},
+		"an approved plan that is aborted":         {given: list{abort, at(v1.PlanApproved, waiting, waiting, waiting)}, phase: v1.PlanAborted, reason: ReasonAbortRequested, states: all(skipped)},
+		"an approved plan for a task that runs":    {given: list{at(v1.PlanApproved, waiting, waiting, waiting), startedPending}, phase: v1.PlanDone, reason: ReasonStarted, states: all(skipped)},
+		"an approved plan for a task that is gone": {given: list{at(v1.PlanApproved, waiting, waiting, waiting), deleted("pending")}, phase: v1.PlanDone, reason: ReasonNotNeeded, states: all(skipped)},
+
+		"nothing is evicted before the places are kept":   {given: list{executing(waiting, waiting, waiting)}, again: true},
+		"places that nobody can keep":                     {given: list{executing(waiting, waiting, waiting), late}, phase: v1.PlanAborted, reason: ReasonTimedOut, states: all(skipped)},
+		"a node that is gone":                             {given: list{executing(waiting, waiting, waiting), func(m *model) { delete(m.nodes, "n1") }}, phase: v1.PlanAborted, reason: ReasonDrifted, message: "node n1 is gone", states: all(skipped)},
+		"the intent is written first":                     {given: list{executing(waiting, waiting, waiting), placesKept}, phase: v1.PlanExecuting, message: "turn 1 of 2: moving 2 Pods of GPUTask default/gang", states: states{evicted, evicted, waiting}},
+		"a turn does not begin when the cluster drifted":  {given: list{executing(waiting, waiting, waiting), placesKept}, change: drifted, phase: v1.PlanAborted, reason: ReasonDrifted, states: all(skipped)},
+		"a turn does not begin when the plan is aborted":  {given: list{executing(moved, moved, waiting), placesKept, replaced, counted("gang"), abort}, phase: v1.PlanAborted, reason: ReasonAbortRequested, message: "after 2 of 3 Pods", states: states{moved, moved, skipped}},
+		"a turn does not begin when the task has started": {given: list{executing(moved, moved, waiting), placesKept, replaced, counted("gang"), startedPending}, phase: v1.PlanDone, reason: ReasonStarted, states: states{moved, moved, skipped}},
+		"a budget that allows too little for a gang":      {given: list{executing(waiting, waiting, waiting), placesKept, budget("pdb", "gang", 1)}, phase: v1.PlanExecuting, message: "turn 1 of 2 waits: PodDisruptionBudget default/pdb allows 1 disruptions now, 2 are needed", states: all(waiting), again: true},
+		"a budget that allows all":                        {given: list{executing(waiting, waiting, waiting), placesKept, budget("pdb", "gang", 2)}, phase: v1.PlanExecuting, states: states{evicted, evicted, waiting}},
+		"a budget of others":                              {given: list{executing(waiting, waiting, waiting), placesKept, budget("pdb", "single", 0)}, phase: v1.PlanExecuting, states: states{evicted, evicted, waiting}},
+		"two budgets for one Pod":                         {given: list{executing(waiting, waiting, waiting), placesKept, budget("a", "gang", 2), budget("b", "gang", 2)}, phase: v1.PlanExecuting, message: "covered by two PodDisruptionBudgets, a and b", states: all(waiting), again: true},
+		"a budget that never allows enough":               {given: list{executing(waiting, waiting, waiting), placesKept, budget("pdb", "gang", 0), late}, phase: v1.PlanAborted, reason: ReasonForbidden, message: "PodDisruptionBudget default/pdb", states: all(skipped)},
+		"a Pod that ended before its turn is skipped":     {given: list{executing(waiting, waiting, waiting), placesKept, succeeded("single")}, phase: v1.PlanExecuting, states: states{waiting, waiting, skipped}},
+		"a gang that lost a Pod is left alone":            {given: list{executing(waiting, waiting, waiting), placesKept, leaving("gang-1")}, phase: v1.PlanExecuting, states: states{skipped, skipped, waiting}},
+		"a gang of which one Pod ended moves on":          {given: list{executing(waiting, waiting, waiting), placesKept, succeeded("gang-0")}, phase: v1.PlanExecuting, states: states{skipped, waiting, waiting}},
+		"a task that is suspended is skipped":             {given: list{executing(waiting, waiting, waiting), placesKept, suspended("gang")}, phase: v1.PlanExecuting, states: states{skipped, skipped, waiting}},
+
+		"a turn's Pods are evicted together":           {given: list{executing(evicted, evicted, waiting), placesKept}, evict: []string{"gang-0", "gang-1"}, again: true},
+		"a turn goes on where it stopped":              {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang")}, evict: []string{"gang-1"}, again: true},
+		"a move is counted when its Pod leaves":        {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0")}, evict: []string{"gang-1"}, count: []string{"gang"}, again: true},
+		"a refusal is asked again after a while":       {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), tried("gang-1", Try{At: testTime, Refusal: "no"})}, again: true},
+		"a refusal is asked again":                     {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), tried("gang-1", Try{At: testTime, Refusal: "no"}), later(2)}, evict: []string{"gang-1"}, again: true},
+		"an eviction that the caches do not show":      {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), tried("gang-1", Try{At: testTime, Granted: true}), later(2)}, again: true},
+		"an abort in a turn waits for its end":         {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), abort}, evict: []string{"gang-1"}, again: true},
+		"an abort before the first eviction":           {given: list{executing(evicted, evicted, waiting), placesKept, abort}, phase: v1.PlanAborted, reason: ReasonAbortRequested, states: all(skipped)},
+		"an abort when a part of a gang has arrived":   {given: list{executing(moved, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n1", corev1.PodRunning), counted("gang"), abort}, evict: []string{"gang-1"}, again: true},
+		"a task that starts before the eviction":       {given: list{executing(evicted, evicted, waiting), placesKept, startedPending}, phase: v1.PlanDone, reason: ReasonStarted, states: all(skipped)},
+		"a replacement without a node":                 {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "", corev1.PodPending), leaving("gang-1"), counted("gang")}, again: true},
+		"a replacement that does not run yet":          {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n1", corev1.PodPending), leaving("gang-1"), counted("gang")}, again: true},
+		"a replacement that runs":                      {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n1", corev1.PodRunning), leaving("gang-1"), counted("gang")}, phase: v1.PlanExecuting, states: states{moved, evicted, waiting}},
+		"the next turn comes when all run":             {given: list{executing(evicted, evicted, waiting), placesKept, replaced, counted("gang")}, phase: v1.PlanExecuting, message: "turn 2 of 2 is next", states: states{moved, moved, waiting}},
+		"a replacement elsewhere stops the plan":       {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n2", corev1.PodRunning), counted("gang")}, phase: v1.PlanAborted, reason: ReasonElsewhere, message: "Pod default/gang-0 came to be on node n2, not on n1", states: states{elsewhere, skipped, skipped}},
+		"a gang under way is waited for":               {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n2", corev1.PodRunning), leaving("gang-1"), counted("gang")}, phase: v1.PlanExecuting, reason: ReasonElsewhere, states: states{elsewhere, evicted, skipped}},
+		"a Pod that ended before it was evicted":       {given: list{executing(evicted, evicted, waiting), placesKept, succeeded("gang-0")}, phase: v1.PlanExecuting, states: states{skipped, evicted, waiting}},
+		"a member whose work is done comes no more":    {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), counted("gang"), func(m *model) { m.tasks["gang"].Status.CompletedIndexes = "0" }}, phase: v1.PlanExecuting, states: states{skipped, evicted, waiting}},
+		"a task that is deleted while it is moved":     {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0", "gang-1"), deleted("gang")}, phase: v1.PlanExecuting, states: states{skipped, skipped, waiting}},
+		"a Pod that can't be evicted in time":          {given: list{executing(evicted, evicted, waiting), placesKept, tried("gang-0", Try{At: testTime, Refusal: "the budget says no"}), late}, phase: v1.PlanAborted, reason: ReasonForbidden, message: "the budget says no", states: all(skipped)},
+		"a gang that is evicted halfway is waited for": {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang"), late}, phase: v1.PlanExecuting, reason: ReasonTimedOut, message: "found no node in time; waiting for the Pods", states: states{evicted, skipped, skipped}},
+		"a Pod that does not end":                      {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), leaving("gang-1"), counted("gang"), late}, phase: v1.PlanExecuting, reason: ReasonTimedOut, message: "did not end in time", states: states{evicted, evicted, skipped}},
+		"a Pod that has its node and does not start":   {given: list{executing(moved, moved, evicted), placesKept, replaced, gone("single"), again("single", 0, "n1", corev1.PodPending), counted("gang", "single"), late}, phase: v1.PlanAborted, reason: ReasonTimedOut, states: states{moved, moved, moved}},
+
+		"the end waits for the Pods on their way":         {given: list{executing(evicted, skipped, skipped), stopping, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang"), late}, again: true},
+		"the end comes when they have nodes":              {given: list{executing(evicted, skipped, skipped), stopping, gone("gang-0"), again("gang", 0, "n1", corev1.PodPending), counted("gang"), late}, phase: v1.PlanAborted, reason: ReasonTimedOut, message: "why", states: states{moved, skipped, skipped}},
+		"the end comes when they are back":                {given: list{executing(evicted, skipped, skipped), stopping, gone("gang-0"), again("gang", 0, "n0", corev1.PodPending), counted("gang"), late}, phase: v1.PlanAborted, reason: ReasonTimedOut, message: "why", states: states{elsewhere, skipped, skipped}},
+		"the end does not wait for ever":                  {given: list{executing(evicted, skipped, skipped), stopping, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang"), late, late}, phase: v1.PlanAborted, reason: ReasonTimedOut, states: states{evicted, skipped, skipped}},
+		"nothing is evicted when a plan comes to its end": {given: list{executing(evicted, evicted, skipped), stopping, leaving("gang-0"), counted("gang")}, again: true},
+
+		"the task is waited for when all are moved":    {given: list{executing(moved, moved, moved), allReplaced, counted("gang", "single")}, phase: v1.PlanExecuting, message: "3 Pods moved; waits for GPUTask default/pending to start", states: all(moved), again: true},
+		"the plan is done when the task has nodes":     {given: list{executing(moved, moved, moved), allReplaced, startedPending, counted("gang", "single")}, phase: v1.PlanDone, reason: ReasonStarted, states: all(moved)},
+		"the end comes after the counting":             {given: list{executing(moved, moved, moved), allReplaced, startedPending, counted("gang")}, count: []string{"single"}, again: true},
+		"a task that does not start":                   {given: list{executing(moved, moved, moved), allReplaced, counted("gang", "single"), later(121)}, phase: v1.PlanAborted, reason: ReasonNotStarted, message: "3 Pods moved, but GPUTask default/pending did not start within 2m0s", states: all(moved)},
+		"an abort while the task is waited for":        {given: list{executing(moved, moved, moved), allReplaced, counted("gang", "single"), abort}, phase: v1.PlanAborted, reason: ReasonAbortRequested, states: all(moved)},
+		"a plan for capacity is done with its moves":   {given: list{forCapacity, executing(moved, moved, moved), allReplaced, counted("gang", "single")}, phase: v1.PlanDone, reason: ReasonCompleted, message: "3 Pods moved", states: all(moved)},
+		"where the scheduler chooses any node will do": {given: list{recreating, executing(evicted, evicted, waiting), gone("gang-0"), again("gang", 0, "n2", corev1.PodRunning), leaving("gang-1"), counted("gang")}, phase: v1.PlanExecuting, states: states{moved, evicted, waiting}},
+	}
+}
+
+func stopping(m *model) {
+	m.plan.Status.Reason, m.plan.Status.Message = ReasonTimedOut, "why"+waitText
+}
+
+func forCapacity(m *model) {
+	m.plan.Spec.Goal, m.plan.Spec.For, m.plan.Spec.Places = v1.GoalCapacity, nil, nil
+}
+
+func recreating(m *model) {
+	forCapacity(m)
+	m.plan.Spec.Goal = v1.GoalRecreate
+	for i := range m.plan.Spec.Moves {
+		m.plan.Spec.Moves[i].To = v1.MovePlace{}
+	}
+}
+
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	for name, test := range stepTests() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newModel(t, 1)
+			m.documents()
+			for _, change := range test.given {
+				change(m)
+			}
+			in := m.input()
+			in.World.Now, in.Tries = m.now, m.tries
+			in.Drift = func(*v1.MovePlan) (string, error) { return "", nil }
+			if test.change != nil {
+				test.change(in)
+			}
+			before := in.Plan.DeepCopy()
+			out, err := Step(*in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, in.Plan); diff != "" {
+				t.Errorf("the input was changed (-before +after):\n%s", diff)
+			}
+			test.check(t, out)
+		})
+	}
+}
+
+func (test *stepTest) check(t *testing.T, out Output) {
+	t.Helper()
+	var evict, count []string
+	for _, pod := range out.Evict {
+		evict = append(evict, pod.Name)
+	}
+	for i := range out.Count {
+		count = append(count, out.Count[i].Name)
+	}
+	if diff := cmp.Diff(test.evict, evict); diff != "" {
+		t.Errorf("evictions (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(test.count, count); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
+	if test.again != (out.LookAgainAfter > 0) {
+		t.Errorf("look again after %v", out.LookAgainAfter)
+	}
+	if test.phase == "" {
+		if out.Status != nil {
+			t.Errorf("new status %+v", out.Status)
+		}
+		return
+	}
+	if out.Status == nil {
+		t.Fatal("the status stays as it is")
+	}
+	var states []v1.MoveState
+	for i := range out.Status.Moves {
+		states = append(states, out.Status.Moves[i].State)
+		if out.Status.Moves[i].State == waiting && out.Status.Moves[i].EvictedAt != nil {
+			t.Errorf("move %d waits and was evicted", i)
+		}
+	}
+	if diff := cmp.Diff(test.states, states); diff != "" {
+		t.Errorf("moves (-want +got):\n%s", diff)
+	}
+	if out.Status.Phase != test.phase || out.Status.Reason != test.reason || !strings.Contains(out.Status.Message, test.message) {
+		t.Errorf("%s, reason %q, message %q; want %s, %q, %q", out.Status.Phase, out.Status.Reason, out.Status.Message, test.phase, test.reason, test.message)
+	}
+	final := test.phase == v1.PlanDone || test.phase == v1.PlanAborted
+	if final != (out.Status.CompletionTime != nil) || (final && strings.Contains(out.Status.Message, waitText)) {
+		t.Errorf("completed at %v: %s", out.Status.CompletionTime, out.Status.Message)
+	}
+}
+
+func TestAPlanWaitsForOthers(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		phase v1.MovePlanPhase
+		age   time.Duration
+		waits bool
+	}{
+		"for one that is carried out":            {v1.PlanExecuting, -time.Hour, true},
+		"for one that was approved and is older": {v1.PlanApproved, time.Hour, true},
+		"not for a younger one":                  {v1.PlanApproved, -time.Hour, false},
+		"not for a proposal":                     {v1.PlanProposed, time.Hour, false},
+		"not for one that is done":               {v1.PlanDone, time.Hour, false},
+		"not for one that is aborted":            {v1.PlanAborted, time.Hour, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newModel(t, 1)
+			m.documents()
+			at(v1.PlanApproved, waiting, waiting, waiting)(m)
+			m.plan.CreationTimestamp = metav1.NewTime(testTime)
+			in := m.input()
+			in.World.Now, in.Drift = m.now, m.drift
+			other := &v1.MovePlan{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other", CreationTimestamp: metav1.NewTime(testTime.Add(-test.age))}}
+			other.Status.Phase = test.phase
+			in.World.Plans = append(in.World.Plans, other)
+			out, err := Step(*in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if waits := out.Status == nil; waits != test.waits || (waits && out.LookAgainAfter == 0) {
+				t.Errorf("it waits: %t, looks again after %v", waits, out.LookAgainAfter)
+			}
+		})
+	}
+}
+
+func TestNothingHappensWhileDriftIsUnknown(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, 1)
+	m.documents()
+	at(v1.PlanExecuting, waiting, waiting, waiting)(m)
+	m.reserve()
+	in := m.input()
+	in.World.Now = m.now
+	in.Drift = func(*v1.MovePlan) (string, error) { return "", errors.New("the API server is away") }
+	out, err := Step(*in)
+	if err == nil || !strings.Contains(err.Error(), "MovePlan plan: the API server is away") {
+		t.Errorf("error %v", err)
+	}
+	if out.Status != nil || len(out.Evict) > 0 {
+		t.Errorf("output %+v", out)
+	}
+}
+
+func TestTheRestOfAPlanIsLookedAt(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, 1)
+	m.documents()
+	at(v1.PlanExecuting, moved, moved, waiting)(m)
+	replaced(m)
+	counted("gang")(m)
+	m.reserve()
+	in := m.input()
+	in.World.Now = m.now
+	var looked []string
+	in.Drift = func(rest *v1.MovePlan) (string, error) {
+		for i := range rest.Spec.Moves {
+			looked = append(looked, rest.Spec.Moves[i].Pod)
+		}
+		return "", nil
+	}
+	in.Lost = func(_ *v1.GPUTask, pod *corev1.Pod) int64 { return int64(len(pod.Name)) }
+	out, err := Step(*in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"single"}, looked); diff != "" {
+		t.Errorf("moves that were looked at (-want +got):\n%s", diff)
+	}
+	if out.Status == nil || out.Status.Moves[single].LostGPUSeconds != int64(len("single")) {
+		t.Errorf("status %+v, want what is lost now", out.Status)
+	}
+}
+
+func TestALongGracePeriodMakesATurnLonger(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, 1)
+	m.documents()
+	m.tasks["gang"].Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(3600))}}
+	at(v1.PlanExecuting, evicted, evicted, waiting)(m)
+	leaving("gang-0")(m)
+	leaving("gang-1")(m)
+	counted("gang")(m)
+	for _, test := range []struct {
+		after time.Duration
+		late  bool
+	}{{time.Hour, false}, {time.Hour + moveTimeout + lostPodPause, true}} {
+		in := m.input()
+		in.World.Now, in.Drift = testTime.Add(test.after), m.drift
+		out, err := Step(*in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late := out.Status != nil; late != test.late {
+			t.Errorf("after %v it is late: %t", test.after, late)
+		}
+	}
+}
+
+func TestWhatAPlanTells(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, 1)
+	m.documents()
+	tell := func(phase v1.MovePlanPhase, change func(*v1.MovePlanStatus), states ...v1.MoveState) []string {
+		at(phase, states...)(m)
+		after := m.plan.Status.DeepCopy()
+		change(after)
+		var texts []string
+		for _, event := range events(m.plan, after) {
+			about := "plan"
+			if event.Task != nil {
+				about = event.Task.Name
+			}
+			if event.Warning {
+				about += "!"
+			}
+			texts = append(texts, about+" "+event.Reason+": "+event.Message)
+		}
+		return texts
+	}
+	tests := map[string]struct{ got, want []string }{
+		"an eviction": {
+			tell(v1.PlanExecuting, func(s *v1.MovePlanStatus) { s.Moves[single].State = evicted }, moved, moved, waiting),
+			[]string{"single Rescheduling: Pod single leaves node n0 for node n1: an example (MovePlan plan)"},
+		},
+		"an arrival": {
+			tell(v1.PlanExecuting, func(s *v1.MovePlanStatus) { s.Moves[single].State, s.Moves[single].Node = moved, "n1" }, moved, moved, evicted),
+			[]string{"single Rescheduled: Pod single went from node n0 to node n1 (MovePlan plan)", "plan Moved: Pod single went from node n0 to node n1"},
+		},
+		"an arrival elsewhere": {
+			tell(v1.PlanExecuting, func(s *v1.MovePlanStatus) { s.Moves[single].State, s.Moves[single].Node = elsewhere, "n2" }, moved, moved, evicted),
+			[]string{"single Rescheduled: Pod single went from node n0 to node n2 (MovePlan plan)", "plan! Moved: Pod single went from node n0 to node n2"},
+		},
+		"an end": {
+			tell(v1.PlanExecuting, func(s *v1.MovePlanStatus) { s.Phase, s.Message = v1.PlanAborted, "why" }, moved, moved, skipped),
+			[]string{"plan! Aborted: why"},
+		},
+		"a proposal": {
+			tell("", func(s *v1.MovePlanStatus) { s.Phase = v1.PlanProposed }),
+			[]string{"plan Proposed: an example (cost 0 GPU-seconds)"},
+		},
+		"a proposal that is approved at once": {
+			tell("", func(s *v1.MovePlanStatus) { s.Phase, s.Message = v1.PlanApproved, "approved" }),
+			[]string{"plan Proposed: an example (cost 0 GPU-seconds)", "plan Approved: approved"},
+		},
+		"nothing new": {tell(v1.PlanExecuting, func(*v1.MovePlanStatus) {}, moved, moved, waiting), nil},
+	}
+	for name, test := range tests {
+		if diff := cmp.Diff(test.want, test.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestWhatAPlanHasBrought(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		given []func(*model)
+		want  *v1.MoveGain
+	}{
+		"the GPUs of the task":           {[]func(*model){at(v1.PlanExecuting, moved, moved, moved), allReplaced, startedPending, counted("gang", "single")}, &v1.MoveGain{GPUs: 4}},
+		"nothing for a task that is out": {[]func(*model){at(v1.PlanExecuting, moved, moved, moved), allReplaced, counted("gang", "single"), later(200)}, &v1.MoveGain{}},
+		"what was foreseen":              {[]func(*model){forCapacity, at(v1.PlanExecuting, moved, moved, moved), allReplaced, counted("gang", "single")}, &v1.MoveGain{GPUs: 2, Nodes: []string{"n0"}}},
+		"a part of it":                   {[]func(*model){forCapacity, at(v1.PlanExecuting, moved, moved, waiting), replaced, counted("gang"), abort}, &v1.MoveGain{}},
+		"nothing without moves":          {[]func(*model){forCapacity, at(v1.PlanExecuting, waiting, waiting, waiting), abort}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newModel(t, 1)
+			m.documents()
+			for _, change := range test.given {
+				change(m)
+			}
+			in := m.input()
+			in.World.Now, in.Drift = m.now, m.drift
+			out, err := Step(*in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Status == nil || out.Status.CompletionTime == nil {
+				t.Fatalf("status %+v, want the end", out.Status)
+			}
+			if diff := cmp.Diff(test.want, out.Status.Gain); diff != "" {
+				t.Errorf("gain (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

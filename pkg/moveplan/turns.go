@@ -1,0 +1,128 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package moveplan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+)
+
+// lostPodPause is how long gpu-controller may wait before it creates a Pod anew that
+// was lost when it was young.
+const lostPodPause = 10 * time.Second
+
+// turnLimit is how long a turn may take: until its Pods have ended, were created
+// anew, and run.
+func turnLimit(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, turn int32, timeout time.Duration) time.Duration {
+	var longest time.Duration
+	for i := range plan.Spec.Moves {
+		if move := &plan.Spec.Moves[i]; move.Turn == turn {
+			longest = max(longest, grace(taskOf(tasks, &move.Task)))
+		}
+	}
+	return timeout + longest + lostPodPause
+}
+
+// span is how long the rest of a plan may take.
+func span(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration) time.Duration {
+	all := timeout // for the start of the task that room is made for
+	last := noTurn
+	for i := range plan.Spec.Moves {
+		turn := plan.Spec.Moves[i].Turn
+		if turn != last && i < len(plan.Status.Moves) && isOpen(plan.Status.Moves[i].State) {
+			all += turnLimit(tasks, plan, turn, timeout)
+			last = turn
+		}
+	}
+	return all
+}
+
+func turns(plan *v1.MovePlan) int32 { return plan.Spec.Moves[len(plan.Spec.Moves)-1].Turn + 1 }
+
+// rest returns the plan without the moves that are over.
+func (s *step) rest() *v1.MovePlan {
+	rest := *s.Plan // shallow: it is only read
+	rest.Spec.Moves, rest.Status.Moves = nil, nil
+	for i := range s.Plan.Spec.Moves {
+		if isOpen(s.status.Moves[i].State) {
+			rest.Spec.Moves = append(rest.Spec.Moves, s.Plan.Spec.Moves[i])
+			rest.Status.Moves = append(rest.Status.Moves, s.status.Moves[i])
+		}
+	}
+	return &rest
+}
+
+// needless says why the rest of a plan is not needed any more; a reason of "" means
+// that it is.
+func (s *step) needless() (reason, message string) {
+	if s.Plan.Spec.Goal != v1.GoalPendingTask {
+		return "", ""
+	}
+	ref := s.Plan.Spec.For
+	name := ref.Namespace + "/" + ref.Name
+	task := taskOf(s.tasks, ref)
+	switch {
+	case stopped(task):
+		return ReasonNotNeeded, "GPUTask " + name + " is gone, has ended or is suspended"
+	case started(task):
+		return ReasonStarted, "GPUTask " + name + " has its nodes"
+	default:
+		return "", ""
+	}
+}
+
+// started is true if enough of a task's Pods have nodes.
+func started(task *reschedule.Task) bool {
+	placed := 0
+	for _, pod := range task.Pods {
+		if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
+			placed++
+		}
+	}
+	return placed >= gputask.MinAvailable(task.GPUTask)
+}
+
+// progress says what a plan is about to do.
+func (s *step) progress(turn int32) string {
+	if turn == noTurn {
+		if s.Plan.Spec.Goal == v1.GoalPendingTask {
+			return fmt.Sprintf("%s moved; waits for GPUTask %s/%s to start", podCount(s.status.Moved), s.Plan.Spec.For.Namespace, s.Plan.Spec.For.Name)
+		}
+		return podCount(s.status.Moved) + " moved"
+	}
+	text := fmt.Sprintf("turn %d of %d", turn+1, turns(s.Plan))
+	if !s.begun(turn) {
+		return text + " is next"
+	}
+	indices := s.all(turn)
+	move := &s.Plan.Spec.Moves[indices[0]]
+	if len(indices) > 1 {
+		return fmt.Sprintf("%s: moving %d Pods of GPUTask %s/%s", text, len(indices), move.Task.Namespace, move.Task.Name)
+	}
+	return fmt.Sprintf("%s: moving Pod %s/%s from node %s%s", text, move.Task.Namespace, move.Pod, move.From.Node, toNode(move.To.Node))
+}
+
+func toNode(node string) string {
+	if node == "" {
+		return ""
+	}
+	return " to node " + node
+}
+
+const waitText = "; waiting for the Pods that are on their way"
+
+// trimWait drops what is no longer waited for.
+func trimWait(message string) string { return strings.TrimSuffix(message, waitText) }
+
+func podCount(n int32) string {
+	if n == 1 {
+		return "1 Pod"
+	}
+	return fmt.Sprintf("%d Pods", n)
+}

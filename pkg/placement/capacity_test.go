@@ -1,0 +1,104 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package placement_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/placement/packing"
+)
+
+// capacityCluster has two leaves: "l1" with a node of which 3 of 4 GPUs are free and
+// one of which 2 are, and "l2" with a node of which all 4 are, but one is broken, and
+// a closed one.
+func capacityCluster(t *testing.T) *placement.Cluster {
+	t.Helper()
+	cluster := placement.NewCluster(packing.New(packing.Default()))
+	for _, node := range []struct {
+		*nodeBuilder
+		leaf string
+		used []int
+	}{
+		{aNode("a", 4), "l1", []int{0}},
+		{aNode("b", 4), "l1", []int{1, 2}},
+		{aNode("c", 4).broken(3), "l2", nil},
+		{aNode("d", 4), "l2", nil},
+	} {
+		described := node.nodeOf
+		described.Domains = []string{node.leaf}
+		described.Closed = node.Name == "d"
+		if err := cluster.SetNode(described); err != nil {
+			t.Fatal(err)
+		}
+		if len(node.used) == 0 {
+			continue
+		}
+		use := placement.Use{GPUs: node.used, Percent: placement.Card}
+		if err := cluster.Place(placement.Pod{Name: "on-" + node.Name, Node: node.Name, Use: use}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cluster
+}
+
+func TestCapacity(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		shape placement.Shape
+		want  placement.Capacity
+	}{
+		{
+			"single GPUs can use all that is free and whole", placement.Shape{GPUs: 1},
+			placement.Capacity{Pods: 8, Largest: []placement.Roomiest{{Pods: 8}, {Domain: "l1", Pods: 5}}},
+		},
+		{
+			"Pods of two GPUs leave one on two nodes", placement.Shape{GPUs: 2},
+			placement.Capacity{Pods: 3, Stranded: 200, Largest: []placement.Roomiest{{Pods: 3}, {Domain: "l1", Pods: 2}}},
+		},
+		{
+			"Pods of three fit once in each leaf, of which the first is named", placement.Shape{GPUs: 3},
+			placement.Capacity{Pods: 2, Stranded: 200, Largest: []placement.Roomiest{{Pods: 2}, {Domain: "l1", Pods: 1}}},
+		},
+		{
+			"all is stranded for what fits nowhere", placement.Shape{GPUs: 4},
+			placement.Capacity{Stranded: 800, Largest: []placement.Roomiest{{}, {}}},
+		},
+		{
+			"nothing is stranded for another model: none of it is meant for it", placement.Shape{GPUs: 4, Models: []string{"a100"}},
+			placement.Capacity{Largest: []placement.Roomiest{{}, {}}},
+		},
+		{
+			"half a GPU fits twice on each", placement.Shape{Share: 50},
+			placement.Capacity{Pods: 16, Largest: []placement.Roomiest{{Pods: 16}, {Domain: "l1", Pods: 10}}},
+		},
+	}
+	cluster := capacityCluster(t)
+	for _, test := range tests { // one after the other: a cluster is for one user
+		if diff := cmp.Diff(test.want, cluster.Capacity(test.shape, 1)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+func TestCardStatesAreByIndex(t *testing.T) {
+	t.Parallel()
+	cluster := capacityCluster(t)
+	if err := cluster.Place(placement.Pod{Name: "share", Node: "b", Use: placement.Use{GPUs: []int{3}, Percent: 30}}); err != nil {
+		t.Fatal(err)
+	}
+	want := []placement.CardState{{Free: 100}, {Free: 0}, {Free: 0}, {Free: 70}}
+	if diff := cmp.Diff(want, cluster.CardStates("b")); diff != "" {
+		t.Errorf("node b (-want +got):\n%s", diff)
+	}
+	if got := cluster.CardStates("c"); !got[3].Broken || got[0].Broken {
+		t.Errorf("node c: %+v, want the last one broken", got)
+	}
+	if got := cluster.CardStates("nowhere"); got != nil {
+		t.Errorf("a node that is not there: %+v", got)
+	}
+}

@@ -1,0 +1,86 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reschedule
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+const secondsPerHour = 3600
+
+// pack returns a plan that gives back whole GPUs, nodes and domains.
+func (s *Scene) pack(report *Report) *v1.MovePlan {
+	if report.Why = s.holdsOff(v1.GoalCapacity, nil); report.Why != "" {
+		return nil
+	}
+	spared := map[*unit]bool{}
+	for range maxReplans {
+		packing, err := s.Cluster.Pack(placement.PackingOptions{
+			MoveRules: s.rules(Everybody, spared), Threshold: s.Options.Threshold, MinGain: s.Options.MinGain / secondsPerHour,
+		})
+		if err != nil {
+			report.Why = err.Error()
+			return nil
+		}
+		if len(packing.Moves) == 0 {
+			break
+		}
+		dearest := s.overspent(packing.Moves)
+		if dearest == nil {
+			return s.capacityPlan(packing)
+		}
+		spared[dearest] = true
+	}
+	report.Why = "no moves give back enough for what they cost"
+	return nil
+}
+
+func (s *Scene) capacityPlan(packing *placement.Packing) *v1.MovePlan {
+	gain := v1.MoveGain{GPUs: int32(packing.GPUs), Nodes: packing.Nodes} //nolint:gosec // far fewer
+	for _, domain := range packing.Domains {
+		gain.Domains = append(gain.Domains, snapshot.PlainDomains(domain))
+	}
+	moves := s.MovesOf(packing.Moves, func(move *placement.Move) string {
+		return fmt.Sprintf("leaves node %s, where it stands in the way of larger tasks", move.From.Node)
+	})
+	return s.finish(&v1.MovePlan{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "pack-"},
+		Spec: v1.MovePlanSpec{
+			Goal: v1.GoalCapacity, Moves: moves, Gain: gain,
+			Reason: fmt.Sprintf("%s: %s", gains(&gain), loses(moves)),
+		},
+	})
+}
+
+// gains tells what is given back.
+func gains(gain *v1.MoveGain) string {
+	var parts []string
+	if gain.GPUs > 0 {
+		parts = append(parts, gpuCount(int(gain.GPUs)))
+	}
+	if count := len(gain.Nodes); count > 0 {
+		parts = append(parts, counted(count, "node"))
+	}
+	if count := len(gain.Domains); count > 0 {
+		parts = append(parts, counted(count, "domain"))
+	}
+	if len(parts) == 0 {
+		return "larger blocks of free GPUs"
+	}
+	return strings.Join(parts, ", ") + " given back"
+}
+
+func counted(count int, what string) string {
+	if count == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", count, what)
+}

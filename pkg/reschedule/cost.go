@@ -1,0 +1,82 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reschedule
+
+import (
+	"math"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+const secondsPerMinute = 60
+
+// maxWeight bounds Weight: a task of the highest priority is not worth more than
+// all others.
+const maxWeight = 1000
+
+// Weight is how much dearer work of a priority is: 1 for 0 and below, then a tenth
+// more for each point, up to 1000. The PriorityClasses that are shipped have 1.1,
+// 2 and 11.
+func Weight(priority int32) float64 {
+	return min(1+float64(max(0, priority))/10, maxWeight)
+}
+
+// lost is the work that is lost by the move of a Pod, in GPU-seconds: what it has
+// done since its start or the last checkpoint, whichever is later.
+func (s *Scene) lost(m *member) int64 {
+	since := startOf(m.pod)
+	if saved, known := lastCheckpoint(m); known && saved.After(since) && !saved.After(s.Now) {
+		since = saved
+	}
+	seconds := max(0, s.Now.Sub(since).Seconds())
+	return int64(math.Round(seconds * float64(m.shape.Percent()) / 100))
+}
+
+func (s *Scene) lostBy(u *unit) int64 {
+	sum := int64(0)
+	for _, m := range u.members {
+		sum += s.lost(m)
+	}
+	return sum
+}
+
+// cost is lost, weighted. Without the constant for each move.
+func (s *Scene) cost(m *member) int64 {
+	return int64(math.Ceil(float64(s.lost(m)) * Weight(priorityOf(m.pod))))
+}
+
+// startOf is when a Pod began its present work: a container that was started anew
+// has lost all before.
+func startOf(pod *corev1.Pod) time.Time {
+	start := pod.CreationTimestamp.Time
+	if pod.Status.StartTime != nil {
+		start = pod.Status.StartTime.Time
+	}
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		works := status.Name == v1.ContainerName || len(pod.Status.ContainerStatuses) == 1
+		if works && status.State.Running != nil {
+			return status.State.Running.StartedAt.Time
+		}
+	}
+	return start
+}
+
+// lastCheckpoint is the later of the Pod's and its task's. Text that is no time says
+// nothing.
+func lastCheckpoint(m *member) (saved time.Time, known bool) {
+	texts := []string{m.pod.Annotations[v1.AnnotationLastCheckpoint]}
+	if m.task != nil {
+		texts = append(texts, m.task.Annotations[v1.AnnotationLastCheckpoint])
+	}
+	for _, text := range texts {
+		if at, err := time.Parse(time.RFC3339, text); err == nil && at.After(saved) {
+			saved, known = at, true
+		}
+	}
+	return saved, known
+}

@@ -1,0 +1,101 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reschedule
+
+import (
+	"slices"
+	"time"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// ledgerPeriod is what budgets are for.
+const ledgerPeriod = time.Hour
+
+// ReasonStale is status.reason of a plan that was aborted before anything was moved,
+// as it no longer suited. No backoff follows.
+const ReasonStale = "Stale"
+
+// Ledger is what moves have cost in the last hour.
+type Ledger struct {
+	// Moves is how many Pods were evicted.
+	Moves int
+	// LostGPUSeconds is the work that was lost, by namespace.
+	LostGPUSeconds map[string]int64
+
+	plans []*v1.MovePlan
+}
+
+// NewLedger reads from plans what moves have cost in the hour before now.
+func NewLedger(plans []*v1.MovePlan, now time.Time) *Ledger {
+	l := &Ledger{LostGPUSeconds: map[string]int64{}, plans: plans}
+	for _, plan := range plans {
+		for i := range plan.Status.Moves {
+			move := &plan.Status.Moves[i]
+			if move.EvictedAt == nil || now.Sub(move.EvictedAt.Time) >= ledgerPeriod || i >= len(plan.Spec.Moves) {
+				continue
+			}
+			l.Moves++
+			l.LostGPUSeconds[plan.Spec.Moves[i].Task.Namespace] += move.LostGPUSeconds
+		}
+	}
+	return l
+}
+
+// MovesLeft is how many Pods may still be moved in this hour; limited is false if
+// there is no limit.
+func (l *Ledger) MovesLeft(o *Options) (left int, limited bool) {
+	if o.MovesPerHour <= 0 {
+		return 0, false
+	}
+	return max(0, o.MovesPerHour-l.Moves), true
+}
+
+// GPUSecondsLeft is how much work of a namespace may still be lost in this hour;
+// limited is false if there is no limit.
+func (l *Ledger) GPUSecondsLeft(o *Options, namespace string) (left int64, limited bool) {
+	if o.GPUMinutesPerHour <= 0 {
+		return 0, false
+	}
+	return max(0, o.GPUMinutesPerHour*secondsPerMinute-l.LostGPUSeconds[namespace]), true
+}
+
+// NotBefore is when the next plan for the same purpose may be proposed: a goal and,
+// for GoalPendingTask, the task. It is the zero time if the last one was not aborted.
+func (l *Ledger) NotBefore(o *Options, goal v1.MovePlanGoal, task *v1.TaskReference) time.Time {
+	var ended []*v1.MovePlan
+	for _, plan := range l.plans {
+		if plan.Status.CompletionTime != nil && plan.Spec.Goal == goal && sameTask(plan.Spec.For, task) && plan.Status.Reason != ReasonStale {
+			ended = append(ended, plan)
+		}
+	}
+	slices.SortFunc(ended, func(a, b *v1.MovePlan) int {
+		return b.Status.CompletionTime.Compare(a.Status.CompletionTime.Time)
+	})
+	wait := o.Backoff
+	for i, plan := range ended {
+		if plan.Status.Phase != v1.PlanAborted {
+			break
+		}
+		if i > 0 {
+			wait = min(2*wait, MaxBackoff)
+		}
+	}
+	if len(ended) == 0 || ended[0].Status.Phase != v1.PlanAborted {
+		return time.Time{}
+	}
+	return ended[0].Status.CompletionTime.Add(wait)
+}
+
+func sameTask(a, b *v1.TaskReference) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Namespace == b.Namespace && a.Name == b.Name && (a.UID == b.UID || a.UID == "" || b.UID == "")
+}
+
+// Finished is true for a plan of which nothing more will be carried out.
+func Finished(plan *v1.MovePlan) bool {
+	return plan.Status.Phase == v1.PlanDone || plan.Status.Phase == v1.PlanAborted
+}

@@ -1,0 +1,218 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reschedule
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+)
+
+// annotationSafeToEvict is what cluster-autoscaler respects as well: "false" keeps a
+// Pod where it is.
+const annotationSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+// Immovable says why a task may not be moved now; it is empty if it may.
+func (s *Scene) Immovable(task *Task) string {
+	for _, u := range s.unitsOf(task) {
+		if why := s.fixed(u); why != "" {
+			return why
+		}
+	}
+	if len(s.unitsOf(task)) == 0 {
+		return "it has no Pods"
+	}
+	return ""
+}
+
+// unitsOf returns the units that a task has Pods in: one, if its labels are as the
+// controller wrote them.
+func (s *Scene) unitsOf(task *Task) []*unit {
+	var list []*unit
+	for _, u := range s.units {
+		for _, its := range u.tasks {
+			if its.Namespace == task.Namespace && its.Name == task.Name {
+				list = append(list, u)
+			}
+		}
+	}
+	return list
+}
+
+// fixed says why a unit may not be moved now.
+func (s *Scene) fixed(u *unit) string {
+	if !u.judged {
+		u.judged = true
+		if u.fixed = s.lasting(u); u.fixed == "" {
+			u.fixed = s.passing(u)
+		}
+	}
+	return u.fixed
+}
+
+// lasting says why a unit may not be moved at all, as it is. A plan that moves it all
+// the same has been overtaken.
+func (s *Scene) lasting(u *unit) string {
+	if u.err != nil {
+		return u.err.Error()
+	}
+	for _, m := range u.members {
+		if why := lastingOfPod(m); why != "" {
+			return why
+		}
+	}
+	for _, task := range u.tasks {
+		if why := s.lastingOfTask(task); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func lastingOfPod(m *member) string {
+	switch {
+	case m.task == nil:
+		return fmt.Sprintf("Pod %s is of no GPUTask", m.pod.Name)
+	case m.err != nil:
+		return fmt.Sprintf("Pod %s %v", m.pod.Name, m.err)
+	case !m.works():
+		return fmt.Sprintf("Pod %s does not run, or is leaving", m.pod.Name)
+	}
+	if what := obstacle(m.pod); what != "" {
+		return fmt.Sprintf("Pod %s %s", m.pod.Name, what)
+	}
+	return ""
+}
+
+// obstacle is what keeps a Pod where it is, or where it could go only by rules that
+// the engine does not know.
+func obstacle(pod *corev1.Pod) string {
+	switch {
+	case pod.Annotations[annotationSafeToEvict] == "false":
+		return "has the annotation " + annotationSafeToEvict + "=false"
+	case len(pod.Spec.ResourceClaims) > 0:
+		return "has claims of devices"
+	case hasHostPort(pod):
+		return "has a host port"
+	case choosesNeighbours(pod):
+		return "has conditions on what runs beside it"
+	}
+	return ""
+}
+
+func hasHostPort(pod *corev1.Pod) bool {
+	for i := range pod.Spec.Containers {
+		for _, port := range pod.Spec.Containers[i].Ports {
+			if port.HostPort > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func choosesNeighbours(pod *corev1.Pod) bool {
+	for _, spread := range pod.Spec.TopologySpreadConstraints {
+		if spread.WhenUnsatisfiable == corev1.DoNotSchedule {
+			return true
+		}
+	}
+	affinity := pod.Spec.Affinity
+	if affinity == nil {
+		return false
+	}
+	near, apart := affinity.PodAffinity, affinity.PodAntiAffinity
+	return (near != nil && len(near.RequiredDuringSchedulingIgnoredDuringExecution) > 0) ||
+		(apart != nil && len(apart.RequiredDuringSchedulingIgnoredDuringExecution) > 0)
+}
+
+func (s *Scene) lastingOfTask(task *Task) string {
+	switch {
+	case s.Options.Namespace != "" && task.Namespace != s.Options.Namespace:
+		return "only tasks of namespace " + s.Options.Namespace + " are moved"
+	case task.DeletionTimestamp != nil:
+		return "it is being deleted"
+	case gputask.SuspensionRequested(task.GPUTask):
+		return "it is suspended"
+	case task.Status.Phase != v1.PhaseRunning:
+		return "it does not run"
+	case task.Spec.Rescheduling != nil && task.Spec.Rescheduling.Policy == v1.ReschedulingNever:
+		return "spec.rescheduling.policy is Never"
+	case !complete(task):
+		return "not all of its Pods run"
+	}
+	return ""
+}
+
+// complete is true if no Pod of a task is missing but those that have succeeded.
+func complete(task *Task) bool {
+	active, succeeded := 0, 0
+	for _, pod := range task.Pods {
+		switch {
+		case pod.Status.Phase == corev1.PodSucceeded:
+			succeeded++
+		case !podEnded(pod):
+			active++
+		}
+	}
+	return active+max(succeeded, int(task.Status.Succeeded)) >= gputask.Replicas(task.GPUTask)
+}
+
+// passing says why a unit may not be moved at the moment.
+func (s *Scene) passing(u *unit) string {
+	for _, task := range u.tasks {
+		if why := s.passingOfTask(task); why != "" {
+			return why
+		}
+	}
+	if why := s.tooDear(u); why != "" {
+		return why
+	}
+	return s.disruption(u)
+}
+
+func (s *Scene) passingOfTask(task *Task) string {
+	if last := task.Status.LastMove; last != nil {
+		if left := s.Options.Cooldown - s.Now.Sub(last.Time.Time); left > 0 {
+			return fmt.Sprintf("it was moved at %s and stays for %v", last.Time.UTC().Format(time.RFC3339), s.Options.Cooldown)
+		}
+	}
+	rules := task.Spec.Rescheduling
+	if rules == nil {
+		return ""
+	}
+	if rules.MaxMoves != nil && task.Status.Moves >= *rules.MaxMoves {
+		return fmt.Sprintf("it was moved %d times, as often as spec.rescheduling.maxMoves allows", task.Status.Moves)
+	}
+	if rules.MinRuntimeSeconds != nil {
+		least := time.Duration(*rules.MinRuntimeSeconds) * time.Second
+		for _, pod := range task.Pods {
+			if !podEnded(pod) && s.Now.Sub(startOf(pod)) < least {
+				return fmt.Sprintf("it has run for less than spec.rescheduling.minRuntimeSeconds (%d)", *rules.MinRuntimeSeconds)
+			}
+		}
+	}
+	return ""
+}
+
+// tooDear says why a unit costs more than is left of its namespace's budget.
+func (s *Scene) tooDear(u *unit) string {
+	namespace := u.members[0].pod.Namespace
+	left, limited := s.Ledger.GPUSecondsLeft(&s.Options, namespace)
+	if !limited {
+		return ""
+	}
+	if lost := s.lostBy(u); lost > left {
+		return fmt.Sprintf("its move loses %d GPU-minutes, namespace %s has %d left of %d for this hour",
+			minutes(lost), namespace, left/secondsPerMinute, s.Options.GPUMinutesPerHour)
+	}
+	return ""
+}
+
+// minutes rounds up.
+func minutes(seconds int64) int64 { return (seconds + secondsPerMinute - 1) / secondsPerMinute }

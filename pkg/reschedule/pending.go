@@ -1,0 +1,153 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reschedule
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// maxSearches is for how many tasks that do not fit moves are looked for in one call:
+// each search takes milliseconds to a second.
+const maxSearches = 8
+
+// makeRoomForOne returns a plan for the first task in the queue that moves can help.
+// blocked is true if there is one that waits and could fit, so that nothing is to be
+// moved for other purposes.
+func (s *Scene) makeRoomForOne(report *Report) (plan *v1.MovePlan, blocked bool) {
+	searches := searches{hopeless: map[string]bool{}}
+	// Those that fit as it is will start soon: what they get is not free for others.
+	s.Cluster.Try(func() bool {
+		for _, w := range s.Waiting() {
+			if plan != nil {
+				report.tell(&w, "another task that waits comes first")
+				continue
+			}
+			its, message := s.helps(&w, &searches)
+			if its != nil {
+				plan = its
+			}
+			blocked = blocked || message.blocks
+			report.tell(&w, message.text)
+		}
+		return false
+	})
+	if plan == nil && blocked {
+		report.Why = "no moves help the tasks that wait"
+	}
+	return plan, blocked
+}
+
+// message is what is said of a task that waits; blocks is true if nothing else may be
+// moved while it waits.
+type message struct {
+	text   string
+	blocks bool
+}
+
+// helps returns a plan for a task that waits, or why there is none.
+func (s *Scene) helps(w *Waiting, searches *searches) (*v1.MovePlan, message) {
+	if w.Err != nil {
+		return nil, message{text: w.Err.Error()}
+	}
+	fit, fits, err := s.Cluster.Plan(&w.Gang.Gang)
+	if err != nil {
+		return nil, message{text: err.Error()}
+	}
+	if fits {
+		s.promise(w, fit)
+		return nil, message{text: "it fits as it is", blocks: w.Patient <= s.Options.Patience}
+	}
+	ref := refTo(w.Task.GPUTask)
+	switch why := s.holdsOff(v1.GoalPendingTask, &ref); {
+	case s.Options.Namespace != "" && w.Task.Namespace != s.Options.Namespace:
+		return nil, message{text: "only tasks of namespace " + s.Options.Namespace + " are looked after"}
+	case w.Patient <= s.Options.Patience:
+		return nil, message{text: fmt.Sprintf("it has waited for less than %v", s.Options.Patience), blocks: true}
+	case why != "":
+		return nil, message{text: why, blocks: true}
+	case searches.hopeless[w.kind()]:
+		return nil, message{text: noMoves, blocks: true}
+	case searches.count >= maxSearches:
+		return nil, message{text: "moves are looked for when fewer tasks wait before it", blocks: true}
+	case !s.possible(w):
+		return nil, message{text: "it would not fit if nothing else ran"}
+	}
+	searches.count++
+	plan, message := s.makeRoomFor(w)
+	searches.hopeless[w.kind()] = plan == nil
+	return plan, message
+}
+
+// searches are those of one call.
+type searches struct {
+	count int
+	// hopeless are kinds of tasks for which no moves were found. What others get
+	// meanwhile does not make it easier.
+	hopeless map[string]bool
+}
+
+// kind is the same for tasks that ask for the same.
+func (w *Waiting) kind() string {
+	g := &w.Gang.Gang
+	text := fmt.Sprint(w.Priority, g.Level, g.Required, g.Within)
+	for i := range g.Roles {
+		text += fmt.Sprintf(" %d %d %q", g.Roles[i].Min, g.Roles[i].Max, g.Roles[i].Shape.Key())
+	}
+	return text
+}
+
+const noMoves = "no moves within the limits make room for it"
+
+// possible is true if a gang fits when nothing runs.
+func (s *Scene) possible(w *Waiting) bool {
+	outlook, err := s.Cluster.WhatIf(&w.Gang.Gang, nil)
+	return err == nil && outlook.Verdict != placement.FitsNever
+}
+
+// promise counts what a task will get as taken.
+func (s *Scene) promise(w *Waiting, plan *placement.Plan) {
+	pods, places := w.Gang.Assign(plan)
+	for i, pod := range pods {
+		// It has just been found free.
+		_ = s.Cluster.Place(placement.Pod{Name: string(pod.UID), Node: places[i].Node, Use: places[i].Use})
+	}
+}
+
+func (s *Scene) makeRoomFor(w *Waiting) (*v1.MovePlan, message) {
+	result, found, err := s.MakeRoom(w.Gang, w.Priority)
+	if err != nil {
+		return nil, message{text: err.Error()}
+	}
+	if !found {
+		return nil, message{text: noMoves, blocks: true}
+	}
+	places, gpus := s.placesOf(w.Gang, result.Plan)
+	if len(places) > maxMoves {
+		return nil, message{text: fmt.Sprintf("it has more than %d Pods: a plan can't have as many places", maxMoves)}
+	}
+	ref := refTo(w.Task.GPUTask)
+	moves := s.MovesOf(result.Moves, func(move *placement.Move) string {
+		return fmt.Sprintf("makes room on node %s for GPUTask %s/%s", move.From.Node, ref.Namespace, ref.Name)
+	})
+	plan := s.finish(&v1.MovePlan{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "make-room-" + w.Task.Name + "-"},
+		Spec: v1.MovePlanSpec{
+			Goal: v1.GoalPendingTask, For: &ref, Places: places, Moves: moves, Gain: v1.MoveGain{GPUs: int32(gpus)}, //nolint:gosec // few
+			Reason: fmt.Sprintf("GPUTask %s/%s fits nowhere and gets %s: %s", ref.Namespace, ref.Name, gpuCount(gpus), loses(moves)),
+		},
+	})
+	return plan, message{text: plan.Spec.Reason, blocks: true}
+}
+
+func gpuCount(count int) string {
+	if count == 1 {
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", count)
+}

@@ -1,0 +1,89 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reschedule
+
+import (
+	"fmt"
+	"time"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// Propose returns the plan to be proposed next; nil if there is none, and the report
+// says why. The plan has no status and no name, only metadata.generateName.
+//
+// There is at most one plan at a time: none is proposed while another one waits for
+// its approval or is carried out. Of the goals, PendingTask comes before Capacity, and
+// nothing is moved for Capacity while tasks wait that could fit: the budgets are kept
+// for them.
+func Propose(w *World, o *Options) (*v1.MovePlan, *Report) {
+	report := &Report{}
+	s := NewScene(w, o)
+	report.Problems = s.Problems
+	if s.busy(report) {
+		return nil, report
+	}
+	if left, limited := s.Ledger.MovesLeft(&s.Options); limited && left == 0 {
+		report.Why = fmt.Sprintf("%d Pods were moved within an hour, no more than %d may be", s.Ledger.Moves, s.Options.MovesPerHour)
+		return nil, report
+	}
+	if s.Options.Mode == Recreate {
+		return s.recreate(report), report
+	}
+	plan, blocked := s.makeRoomForOne(report)
+	if plan == nil && !blocked {
+		plan = s.pack(report)
+	}
+	return plan, report
+}
+
+// busy is true while there is a plan that has not ended.
+func (s *Scene) busy(report *Report) bool {
+	for _, plan := range s.Plans {
+		if Finished(plan) {
+			continue
+		}
+		underway := plan.Spec.Approved || plan.Status.Phase == v1.PlanApproved || plan.Status.Phase == v1.PlanExecuting
+		report.Why = fmt.Sprintf("MovePlan %s is being carried out", plan.Name)
+		if !underway {
+			report.Why = fmt.Sprintf("MovePlan %s waits for its approval", plan.Name)
+			if why := Stale(s, plan); why != "" {
+				report.Stale = append(report.Stale, StalePlan{Plan: plan, Why: why})
+			}
+		}
+	}
+	return report.Why != ""
+}
+
+// holdsOff is why nothing is proposed for a purpose at the moment.
+func (s *Scene) holdsOff(goal v1.MovePlanGoal, task *v1.TaskReference) string {
+	until := s.Ledger.NotBefore(&s.Options, goal, task)
+	if !s.Now.Before(until) {
+		return ""
+	}
+	return "the last plan for it was aborted, the next try is at " + until.UTC().Format(time.RFC3339)
+}
+
+// finish fills in what follows from the moves.
+func (s *Scene) finish(plan *v1.MovePlan) *v1.MovePlan {
+	spec := &plan.Spec
+	for i := range spec.Moves {
+		spec.CostGPUSeconds += spec.Moves[i].CostGPUSeconds
+	}
+	spec.Approved = spec.CostGPUSeconds <= s.Options.ApproveCost
+	return plan
+}
+
+// loses tells what moves cost, for people.
+func loses(moves []v1.Move) string {
+	lost := int64(0)
+	for i := range moves {
+		lost += moves[i].LostGPUSeconds
+	}
+	pods := "1 Pod moves"
+	if len(moves) != 1 {
+		pods = fmt.Sprintf("%d Pods move", len(moves))
+	}
+	return fmt.Sprintf("%s, which loses %d GPU-minutes of work", pods, minutes(lost))
+}

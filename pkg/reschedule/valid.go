@@ -1,0 +1,169 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reschedule
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// Valid returns why the moves of a plan from an index on can no longer be carried out
+// as planned, or why the task that room is made for would not fit after them. It does
+// not look at budgets and at PodDisruptionBudgets, which pass.
+//
+// Places that the plan has reserved for itself must count as free in the Scene, as
+// they do.
+func Valid(s *Scene, plan *v1.MovePlan, from int) (err error) {
+	s.Cluster.Try(func() bool {
+		if err = s.carry(plan.Spec.Moves[min(max(0, from), len(plan.Spec.Moves)):]); err == nil && plan.Spec.For != nil {
+			err = s.start(plan)
+		}
+		return false
+	})
+	return err
+}
+
+// Stale says why a plan that was proposed should be aborted; it is empty if the plan
+// still suits.
+func Stale(s *Scene, plan *v1.MovePlan) string {
+	if err := Valid(s, plan, 0); err != nil {
+		return "the plan no longer suits: " + err.Error()
+	}
+	if plan.Spec.For == nil {
+		return ""
+	}
+	waiting := s.waitingFor(plan.Spec.For)
+	if _, fits, err := s.Cluster.Plan(&waiting.Gang.Gang); err == nil && fits {
+		return fmt.Sprintf("GPUTask %s/%s fits without it", plan.Spec.For.Namespace, plan.Spec.For.Name)
+	}
+	return ""
+}
+
+// carry carries moves out turn by turn.
+func (s *Scene) carry(moves []v1.Move) error {
+	for begin := 0; begin < len(moves); {
+		end := begin + 1
+		for end < len(moves) && moves[end].Turn == moves[begin].Turn {
+			end++
+		}
+		if err := s.carryTurn(moves[begin:end]); err != nil {
+			return err
+		}
+		begin = end
+	}
+	return nil
+}
+
+// carryTurn moves Pods together: all leave, then all arrive.
+func (s *Scene) carryTurn(turn []v1.Move) error {
+	moving := map[*unit]int{}
+	for i := range turn {
+		m, err := s.present(&turn[i])
+		if err != nil {
+			return err
+		}
+		moving[m.unit]++
+		if turn[i].To.Node != "" { // else it goes where the scheduler likes, and nothing depends on it
+			s.Cluster.Remove(string(turn[i].PodUID))
+		}
+	}
+	for u, count := range moving {
+		if count != len(u.members) {
+			return fmt.Errorf("gang %s has %d Pods and %d of them would be moved", u.key, len(u.members), count)
+		}
+	}
+	for i := range turn {
+		if move := &turn[i]; move.To.Node != "" {
+			if err := s.settle(s.members[string(move.PodUID)], &move.To); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// present returns the Pod of a move if it is where it was and may still be moved.
+func (s *Scene) present(move *v1.Move) (*member, error) {
+	m := s.members[string(move.PodUID)]
+	switch {
+	case m == nil || m.task == nil:
+		return nil, fmt.Errorf("move of Pod %s/%s: it has ended or was replaced", move.Task.Namespace, move.Pod)
+	case m.pod.Spec.NodeName != move.From.Node:
+		return nil, fmt.Errorf("move of Pod %s/%s: it is no longer on node %s", move.Task.Namespace, move.Pod, move.From.Node)
+	}
+	if why := s.lasting(m.unit); why != "" {
+		return nil, fmt.Errorf("GPUTask %s/%s may not be moved any more: %s", move.Task.Namespace, move.Task.Name, why)
+	}
+	return m, nil
+}
+
+// settle gives a Pod just that place.
+func (s *Scene) settle(m *member, to *v1.MovePlace) error {
+	place, fits := s.Cluster.On(to.Node, s.Cluster.Request(m.shape))
+	if !fits {
+		return fmt.Errorf("node %s no longer has room for Pod %s/%s", to.Node, m.pod.Namespace, m.pod.Name)
+	}
+	if len(to.GPUs) > 0 {
+		cards, all := s.Cards[to.Node].Indices(to.GPUs)
+		place.GPUs = cards
+		if !all || !s.Cluster.Has(to.Node, &place.Use) {
+			return fmt.Errorf("GPUs of node %s that Pod %s/%s was to get are no longer free", to.Node, m.pod.Namespace, m.pod.Name)
+		}
+	}
+	return s.Cluster.Place(placement.Pod{Name: string(m.pod.UID), Node: to.Node, Use: place.Use})
+}
+
+// start gives the Pods of the task for which room was made their places: as many as
+// have to start together.
+func (s *Scene) start(plan *v1.MovePlan) error {
+	waiting := s.waitingFor(plan.Spec.For)
+	if waiting == nil {
+		return fmt.Errorf("GPUTask %s/%s does not wait for a node", plan.Spec.For.Namespace, plan.Spec.For.Name)
+	}
+	if waiting.Err != nil {
+		return waiting.Err
+	}
+	byName := map[string]*member{}
+	for _, m := range waiting.unit.members {
+		byName[m.pod.Name] = m
+	}
+	need, have := 0, 0
+	for i := range waiting.Gang.Roles {
+		need += waiting.Gang.Roles[i].Min
+	}
+	var failed error
+	for i := range plan.Spec.Places {
+		place := &plan.Spec.Places[i]
+		m := byName[place.Pod]
+		if m == nil || !m.waits() {
+			continue
+		}
+		if err := s.settle(m, &place.MovePlace); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		have++
+	}
+	if have < need {
+		return errors.Join(fmt.Errorf("GPUTask %s/%s has places for %d of %d Pods", plan.Spec.For.Namespace, plan.Spec.For.Name, have, need), failed)
+	}
+	return nil
+}
+
+// waitingFor returns the entry of a task; nil if it does not wait.
+func (s *Scene) waitingFor(task *v1.TaskReference) *Waiting {
+	for _, u := range s.units {
+		for _, its := range u.tasks {
+			if its.Namespace == task.Namespace && its.Name == task.Name && (task.UID == "" || its.UID == task.UID) {
+				if w := s.waitingOf(u); w != nil {
+					return w
+				}
+			}
+		}
+	}
+	return nil
+}

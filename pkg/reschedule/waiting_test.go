@@ -1,0 +1,120 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reschedule
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+func TestWaiting(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		build func(*cluster)
+		// want are the tasks with how many Pods wait and how many are needed.
+		want []string
+	}{
+		"a task without a node waits":               {func(c *cluster) { c.wait("a", "1", 1) }, []string{"a 1/1"}},
+		"a task that runs does not":                 {func(c *cluster) { c.run("a", "1", "node") }, nil},
+		"a gang needs all of its Pods":              {func(c *cluster) { c.wait("a", "1", 3) }, []string{"a 3/3"}},
+		"a gang needs as many as start together":    {func(c *cluster) { minAvailable(c.wait("a", "1", 3), 2) }, []string{"a 3/2"}},
+		"a gang that lost a Pod needs one":          {func(c *cluster) { c.place(c.wait("a", "1", 3), 0, 1) }, []string{"a 1/1"}},
+		"a task that waits for another one is none": {func(c *cluster) { c.wait("a", "1", 1).Status.Phase = v1.PhaseWaiting }, nil},
+		"a suspended task is none":                  {func(c *cluster) { c.wait("a", "1", 1).Spec.Suspend = new(true) }, nil},
+		"a task that is being deleted is none":      {func(c *cluster) { c.wait("a", "1", 1).DeletionTimestamp = &metav1.Time{Time: now} }, nil},
+		"a gated Pod does not wait for a node": {func(c *cluster) {
+			c.wait("a", "1", 1).Pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}}
+		}, nil},
+		"a Pod that others are preempted for has a node soon": {func(c *cluster) {
+			c.wait("a", "1", 1).Pods[0].Status.NominatedNodeName = "node"
+		}, nil},
+		"a gang of several tasks is one": {func(c *cluster) {
+			for _, name := range []string{"a", "b"} {
+				pod := c.wait(name, "1", 1).Pods[0]
+				pod.Labels[v1.LabelPodGroup], pod.Labels[v1.LabelMinAvailable] = "both", "2"
+			}
+		}, []string{"a 2/2"}},
+		"priority comes before age": {func(c *cluster) {
+			c.wait("a", "1", 1)
+			c.wait("b", "1", 1).Pods[0].Spec.Priority = new(int32(1))
+		}, []string{"b 1/1", "a 1/1"}},
+		"the oldest is first": {func(c *cluster) {
+			c.wait("a", "1", 1)
+			c.wait("b", "1", 1).Pods[0].CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
+		}, []string{"b 1/1", "a 1/1"}},
+		"a gang that is not complete can't start": {func(c *cluster) {
+			task := c.wait("a", "1", 3)
+			task.Pods = task.Pods[:2]
+		}, []string{"a: its gang has 2 of the 3 Pods that start together"}},
+		"a level that there is not is an error": {func(c *cluster) {
+			for _, pod := range c.wait("a", "1", 2).Pods {
+				pod.Annotations = map[string]string{v1.AnnotationTopologyLevel: "row"}
+			}
+		}, []string{`a: there is no topology level "row"`}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			c.node("node", 8)
+			tc.build(c)
+			var got []string
+			for _, w := range NewScene(&c.World, &c.options).Waiting() {
+				if w.Err != nil {
+					text, _, _ := strings.Cut(w.Err.Error(), ",")
+					got = append(got, w.Task.Name+": "+text)
+					continue
+				}
+				got = append(got, fmt.Sprintf("%s %d/%d", w.Task.Name, len(w.Pods), w.Gang.Roles[0].Min))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("waiting (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func minAvailable(task *Task, number int32) {
+	task.Spec.MinAvailable = new(number)
+	for _, pod := range task.Pods {
+		pod.Labels[v1.LabelMinAvailable] = fmt.Sprint(number)
+	}
+}
+
+// place lets Pods of a task run on the first node.
+func (c *cluster) place(task *Task, indices ...int) {
+	c.Helper()
+	for _, i := range indices {
+		c.bind(task.Pods[i], c.Nodes[0].Name, c.cards(c.Nodes[0].Name, task.Spec.GPUAmount, ""))
+		task.Pods[i].Status.Phase = corev1.PodRunning
+	}
+}
+
+func TestAGangThatMustStayTogetherIsCompletedWhereItIs(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.node("a", 2, inLeaf("one"))
+	c.node("b", 2, inLeaf("two"))
+	task := c.wait("pair", "2", 2)
+	for _, pod := range task.Pods {
+		pod.Annotations = map[string]string{v1.AnnotationTopologyLevel: "leaf", v1.AnnotationTopologyMode: v1.TopologyRequired}
+	}
+	c.place(task, 0)
+	s := NewScene(&c.World, &c.options)
+	waiting := s.Waiting()
+	if len(waiting) != 1 || !strings.HasSuffix(waiting[0].Gang.Within, "/one") {
+		t.Fatalf("got %+v", waiting)
+	}
+	if _, fits, err := s.Cluster.Plan(&waiting[0].Gang.Gang); fits || err != nil {
+		t.Errorf("it fits in another leaf: %v", err)
+	}
+}

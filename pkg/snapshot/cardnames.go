@@ -1,0 +1,32 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+// Names returns the UUIDs of cards by their indices; nothing if the node's cards
+// have no names.
+func (c Cards) Names(indices []int) []string {
+	if len(c.uuids) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(indices))
+	for _, index := range indices {
+		if index >= 0 && index < len(c.uuids) {
+			names = append(names, c.uuids[index])
+		}
+	}
+	return names
+}
+
+// Indices returns the indices of cards by their UUIDs; all is false if the node
+// lacks one of them.
+func (c Cards) Indices(uuids []string) (indices []int, all bool) {
+	for _, uuid := range uuids {
+		index, listed := c.indices[uuid]
+		if !listed {
+			return nil, false
+		}
+		indices = append(indices, index)
+	}
+	return indices, true
+}

@@ -1,0 +1,147 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+)
+
+const (
+	// settleLimit is how long a moved task may take to run again before the
+	// rescheduler stops moving tasks until its next period: the cluster is not
+	// as it seemed.
+	settleLimit = 2 * time.Minute
+	settleCheck = 500 * time.Millisecond
+)
+
+// repair moves tasks that sit badly, one after the other, and stops at the first one
+// that does not come to run again in time. Each task is tried once, and looked at
+// afresh: much may have changed while the one before found its place. While a plan is
+// carried out it waits: one thing at a time.
+func (r *rescheduler) repair(ctx context.Context) error {
+	tried := sets.New[types.UID]()
+	var running []*corev1.Pod // listed when it is first needed, and again after a move
+	for ctx.Err() == nil {
+		world, err := r.gather()
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(world.Plans, isExecuting) {
+			return nil
+		}
+		candidates := r.candidates(world)
+		next := slices.IndexFunc(candidates, func(move reschedule.Move) bool { return !tried.Has(move.Task.UID) })
+		if next < 0 {
+			return nil
+		}
+		move := candidates[next]
+		tried.Insert(move.Task.UID)
+		logger := klog.LoggerWithValues(klog.FromContext(ctx), "gputask", klog.KObj(move.Task), "reason", move.Reason)
+		if move.NeedsRoom {
+			if running == nil {
+				if running, err = r.listRunning(ctx); err != nil {
+					return err
+				}
+			}
+			if !reschedule.HasRoom(move.Pods, world.Nodes, running) {
+				logger.V(2).Info("Not moved: no room elsewhere")
+				continue
+			}
+			running = nil
+		}
+		if err := r.move(klog.NewContext(ctx, logger), move); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// candidates are the tasks that sit badly and, if the scheduler is to choose anew,
+// those that have been waiting for long.
+func (r *rescheduler) candidates(w *reschedule.World) []reschedule.Move {
+	if r.options.Mode == reschedule.Recreate {
+		return reschedule.Candidates(w.Tasks, w.Nodes, r.period, w.Now)
+	}
+	return reschedule.Misplaced(w.Tasks, w.Nodes, r.period, w.Now)
+}
+
+func isExecuting(plan *v1.MovePlan) bool { return plan.Status.Phase == v1.PlanExecuting }
+
+func (r *rescheduler) move(ctx context.Context, move reschedule.Move) error {
+	logger := klog.FromContext(ctx)
+	evicted, err := r.evictAll(ctx, move.Pods)
+	if err != nil || evicted == 0 {
+		return err
+	}
+	logger.Info("Placed anew", "pods", evicted)
+	if !move.NeedsRoom {
+		return nil // it held nothing: there is nothing to tell and nobody to wait for
+	}
+	r.controller.recorder.Eventf(move.Task, corev1.EventTypeNormal, "Rescheduled", "placed anew: %s", move.Reason)
+	if move.Stuck {
+		return nil
+	}
+	return r.waitUntilSettled(ctx, move)
+}
+
+// evictAll evicts Pods until a PodDisruptionBudget forbids it, and returns how
+// many were evicted.
+func (r *rescheduler) evictAll(ctx context.Context, pods []*corev1.Pod) (evicted int, err error) {
+	results := r.controller.metrics.podsEvicted
+	for _, pod := range pods {
+		switch err := r.evict(ctx, pod); {
+		case apierrors.IsTooManyRequests(err):
+			klog.FromContext(ctx).Info("Not moved: a PodDisruptionBudget forbids it", "pod", klog.KObj(pod))
+			results.WithLabelValues("refused").Inc()
+			return evicted, nil
+		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+			continue // gone, or not as it was
+		case err != nil:
+			results.WithLabelValues("error").Inc()
+			return evicted, fmt.Errorf("evicting Pod %s: %w", klog.KObj(pod), err)
+		}
+		results.WithLabelValues("success").Inc()
+		evicted++
+	}
+	return evicted, nil
+}
+
+func (r *rescheduler) evict(ctx context.Context, pod *corev1.Pod) error {
+	return r.controller.clients.kube.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: exactly(pod)},
+	})
+}
+
+func (r *rescheduler) waitUntilSettled(ctx context.Context, move reschedule.Move) error {
+	err := wait.PollUntilContextTimeout(ctx, settleCheck, settleLimit, false, func(context.Context) (bool, error) {
+		task, err := r.controller.tasks.GPUTasks(move.Task.Namespace).Get(move.Task.Name)
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		return reschedule.Settled(reschedule.Task{GPUTask: task, Pods: r.controller.podsOf(task)}, move.Pods), nil
+	})
+	if err != nil {
+		return fmt.Errorf("GPUTask %s was placed anew and does not run again after %v: %w", klog.KObj(move.Task), settleLimit, err)
+	}
+	return nil
+}

@@ -1,0 +1,404 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/reservation"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// kept is a reservation that has not ended.
+type kept struct {
+	reservation.Reservation
+	// name is by which the engine knows it: as a Pod that has the place.
+	name string
+	// counted is true while the engine knows it; use is what it has then.
+	counted bool
+	use     placement.Use
+}
+
+// readReservations takes notice of a node's reservations if they have changed.
+func (m *Mirror) readReservations(n *node) {
+	text := n.object.Annotations[reservation.Annotation]
+	if text == n.reservations {
+		return
+	}
+	n.reservations, n.kept = text, nil
+	list, err := reservation.Of(n.object)
+	if err != nil {
+		m.logger.Error(err, "A node's reservations can't be read; nothing is kept there", "node", n.object.Name)
+	}
+	now := m.clock.Now()
+	for i := range list {
+		if one := &list[i]; one.Holds(now) {
+			name := strings.Join([]string{"reservation", n.object.Name, strconv.Itoa(i), one.Plan, one.Pod}, "/")
+			n.kept = append(n.kept, &kept{Reservation: *one, name: name})
+		}
+	}
+	m.file(n)
+}
+
+// file remembers which nodes have reservations, and when the next one ends.
+func (m *Mirror) file(n *node) {
+	name := n.object.Name
+	if len(n.kept) == 0 {
+		delete(m.reserving, name)
+	} else {
+		m.reserving[name] = n
+	}
+	m.nextEnd = time.Time{}
+	for _, its := range m.reserving {
+		for _, k := range its.kept {
+			if m.nextEnd.IsZero() || k.Until.Before(m.nextEnd) {
+				m.nextEnd = k.Until
+			}
+		}
+	}
+}
+
+// forgetReservations drops those of a node that is taken off the engine.
+func (m *Mirror) forgetReservations(n *node) {
+	if n.reservations == "" {
+		return
+	}
+	n.reservations, n.kept = "", nil
+	m.file(n)
+}
+
+// lift takes a node's reservations off the engine.
+func (m *Mirror) lift(n *node) {
+	for _, k := range n.kept {
+		if k.counted {
+			m.cluster.Remove(k.name)
+			k.counted = false
+		}
+	}
+}
+
+// keep lets those reservations of a node count that nobody has taken up.
+func (m *Mirror) keep(n *node) {
+	for _, k := range n.kept {
+		if m.takenUp(n, k) {
+			continue
+		}
+		k.use = m.useOfReservation(n, k)
+		if err := m.cluster.Place(placement.Pod{Name: k.name, Node: n.described.Name, Use: k.use}); err != nil {
+			m.logger.Error(err, "A reservation can't be counted", "node", n.described.Name, "plan", k.Plan, "pod", k.Pod)
+			continue
+		}
+		k.counted = true
+	}
+}
+
+// keepAnew lets a node's reservations count as they have to when others have come
+// to it or left it.
+func (m *Mirror) keepAnew(name string) {
+	if n := m.reserving[name]; n != nil {
+		m.lift(n)
+		m.keep(n)
+	}
+}
+
+// takenUp is true for a reservation whose Pod has its node, or a seat there: it would
+// count twice.
+func (m *Mirror) takenUp(n *node, k *kept) bool {
+	for _, e := range n.pods {
+		if m.takes(n, k, e) {
+			return true
+		}
+	}
+	if its := m.claims[n.described.Name]; its != nil {
+		for e := range its.seats {
+			if m.takes(n, k, e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// takes is true if a Pod is the one that a reservation is for. One that is moved from
+// some cards of a node to others of the same node is not: its successor is.
+func (m *Mirror) takes(n *node, k *kept, e *entry) bool {
+	if e.pod.DeletionTimestamp != nil || reservation.PodKey(e.pod.Namespace, e.pod.Name) != k.Pod {
+		return false
+	}
+	if k.Kind != reservation.Move {
+		return true
+	}
+	has, said := n.cards.Assigned(e.pod)
+	wanted := n.indices(k.GPUs)
+	return !said || len(wanted) == 0 || slices.Equal(has, wanted)
+}
+
+// useOfReservation returns what a reservation takes of its node. Cards without names
+// are free ones, if there are any.
+func (m *Mirror) useOfReservation(n *node, k *kept) placement.Use {
+	use := placement.Use{CPU: k.CPU, Memory: k.Memory}
+	if use.GPUs = n.indices(k.GPUs); len(use.GPUs) == 0 {
+		use.GPUs = m.anyCards(n, k)
+	}
+	if len(use.GPUs) > 0 {
+		use.Percent = k.PercentOfEach()
+	}
+	return use
+}
+
+// indices returns the indices of cards by their names, in order; those that the node
+// does not list are left out.
+func (n *node) indices(uuids []string) []int {
+	var indices []int
+	for i := range uuids {
+		if one, listed := n.cards.Indices(uuids[i : i+1]); listed {
+			indices = append(indices, one...)
+		}
+	}
+	slices.Sort(indices)
+	return slices.Compact(indices)
+}
+
+// anonymous is true for a node whose cards have no names, as it has no agent.
+func (n *node) anonymous() bool { return n.cards.Same(snapshot.Cards{}) }
+
+// anyCards returns cards of a node without an agent.
+func (m *Mirror) anyCards(n *node, k *kept) []int {
+	if !n.anonymous() || k.Count() == 0 {
+		return nil
+	}
+	shape := placement.Shape{GPUs: k.Count()}
+	if k.PercentOfEach() < placement.Card {
+		shape = placement.Shape{Share: k.PercentOfEach()}
+	}
+	if place, fits := m.cluster.On(n.described.Name, m.cluster.Request(shape)); fits {
+		return place.GPUs
+	}
+	all := make([]int, min(k.Count(), len(n.described.GPUs)))
+	for i := range all {
+		all[i] = i // they are in use: nobody else gets them when they are free
+	}
+	return all
+}
+
+// Sweep ends the reservations whose time is over. It returns true if any have ended
+// since it was called the last time.
+func (m *Mirror) Sweep() (ended bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expire()
+	ended, m.ended = m.ended, false
+	return ended
+}
+
+func (m *Mirror) expire() {
+	if m.nextEnd.IsZero() {
+		return
+	}
+	now := m.clock.Now()
+	if now.Before(m.nextEnd) {
+		return
+	}
+	for _, n := range m.reserving {
+		m.lift(n)
+		n.kept = slices.DeleteFunc(n.kept, func(k *kept) bool { return !k.Holds(now) })
+		m.keep(n)
+		m.file(n)
+	}
+	m.ended = true
+	m.version++
+}
+
+// Asker is for whom the engine is asked.
+type Asker struct {
+	// Pods are those that want a place, by reservation.PodKey.
+	Pods     map[string]bool
+	Priority int32
+	// All is true if no reservation stands in the way of who asks, whoever that is.
+	All bool
+}
+
+// heeds is true if a reservation stands in the way of who asks.
+func (a *Asker) heeds(k *kept) bool { return !a.All && !a.Pods[k.Pod] && k.Priority >= a.Priority }
+
+// HasReservations is true if anything is kept.
+func (m *Mirror) HasReservations() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.reserving) > 0
+}
+
+// For calls do with the engine's cluster as it is for who asks: without reservations
+// that do not stand in the way. What do changes is undone.
+func (m *Mirror) For(asker *Asker, do func(*placement.Cluster)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.reserving) == 0 {
+		do(m.cluster)
+		return
+	}
+	m.without(asker, do)
+}
+
+func (m *Mirror) without(asker *Asker, do func(*placement.Cluster)) {
+	m.cluster.Try(func() bool {
+		m.each(func(_ *node, k *kept) {
+			if k.counted && !asker.heeds(k) {
+				m.cluster.Remove(k.name)
+			}
+		})
+		do(m.cluster)
+		return false
+	})
+}
+
+func (m *Mirror) each(do func(*node, *kept)) {
+	for _, n := range m.reserving {
+		for _, k := range n.kept {
+			do(n, k)
+		}
+	}
+}
+
+// Withheld calls do with the engine's cluster without any reservations, if some stand
+// in the way of who asks, and returns how many GPUs those keep. What do changes is
+// undone.
+func (m *Mirror) Withheld(asker *Asker, do func(*placement.Cluster)) (gpus int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	others := false
+	m.each(func(_ *node, k *kept) {
+		if k.counted && asker.heeds(k) {
+			others = true
+			gpus += len(k.use.GPUs)
+		}
+	})
+	if others {
+		m.without(&Asker{All: true}, do)
+	}
+	return gpus
+}
+
+// Heeded identifies the reservations that stand in the way of who asks.
+func (m *Mirror) Heeded(asker *Asker) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var names []string
+	m.each(func(_ *node, k *kept) {
+		if k.counted && asker.heeds(k) {
+			names = append(names, k.name)
+		}
+	})
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// Destination is where a Pod is moved to.
+type Destination struct {
+	Node string
+	// Cards are the GPUs' indices; nil if it does not matter which, as the node has no
+	// agent.
+	Cards []int
+	// Gone is true if the node no longer lists some of the cards.
+	Gone  bool
+	Until time.Time
+}
+
+// Destinations returns where Pods are moved to, by reservation.PodKey.
+func (m *Mirror) Destinations(pods map[string]bool) map[string]Destination {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found map[string]Destination
+	m.each(func(n *node, k *kept) {
+		if k.Kind != reservation.Move || !pods[k.Pod] {
+			return
+		}
+		one := Destination{Node: n.described.Name, Cards: n.indices(k.GPUs), Until: k.Until}
+		one.Gone = len(one.Cards) < len(k.GPUs) && !n.anonymous()
+		if known, several := found[k.Pod]; several && !one.supersedes(&known) {
+			return
+		}
+		if found == nil {
+			found = map[string]Destination{}
+		}
+		found[k.Pod] = one
+	})
+	return found
+}
+
+// supersedes orders the destinations that several plans have for a Pod: the one that
+// is kept the longest is the latest.
+func (d *Destination) supersedes(other *Destination) bool {
+	if order := d.Until.Compare(other.Until); order != 0 {
+		return order > 0
+	}
+	return d.Node < other.Node
+}
+
+// Moving returns the Pods that are moved, by reservation.PodKey.
+func (m *Mirror) Moving() map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expire()
+	pods := map[string]bool{}
+	m.each(func(_ *node, k *kept) {
+		if k.Kind == reservation.Move {
+			pods[k.Pod] = true
+		}
+	})
+	return pods
+}
+
+// NodesFor returns the nodes on which something is kept for any of some Pods.
+func (m *Mirror) NodesFor(pods map[string]bool) map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	nodes := map[string]bool{}
+	m.each(func(n *node, k *kept) {
+		if pods[k.Pod] {
+			nodes[n.described.Name] = true
+		}
+	})
+	return nodes
+}
+
+// Reserved returns what reservations keep of a node from a Pod.
+func (m *Mirror) Reserved(name string, pod *corev1.Pod) Claim {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	claim := Claim{}
+	n := m.reserving[name]
+	if n == nil {
+		return claim
+	}
+	asker := Asker{Pods: map[string]bool{reservation.PodKey(pod.Namespace, pod.Name): true}, Priority: schedulingv1.PodPriority(pod)}
+	for _, k := range n.kept {
+		if k.counted && asker.heeds(k) {
+			claim.CPU += k.use.CPU
+			claim.Memory += k.use.Memory
+			claim.Pods++
+		}
+	}
+	return claim
+}
+
+// ReservedGPUs is how many GPUs are kept.
+func (m *Mirror) ReservedGPUs() float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	percent := 0
+	m.each(func(_ *node, k *kept) {
+		if k.counted {
+			percent += len(k.use.GPUs) * k.use.Percent
+		}
+	})
+	return float64(percent) / placement.Card
+}

@@ -17,9 +17,9 @@ import (
 // A dynamic program over the nodes chooses who goes where.
 //
 // It is the optimum of a problem with less in it. Pods that leave and have less than 4
-// GPUs need no place; those with 4 need one of 4 as the jobs do. Those with more do not
-// leave: whoever comes in their place could as well go where they would go. Gangs need
-// not stay whole, and models and memory do not count.
+// GPUs need no place; those with 4 need one, with as much CPU as the least of them.
+// Those with more do not leave: whoever comes in their place could as well go where
+// they would go. Gangs need not stay whole, and models and memory do not count.
 func bound(s *site, jobs []*job, cost func(*job) float64) float64 {
 	eights, fours := 0, 0
 	cores := int64(0) // of each GPU
@@ -32,18 +32,29 @@ func bound(s *site, jobs []*job, cost func(*job) float64) float64 {
 		}
 		cores = j.shape.CPU / int64(j.shape.GPUs)
 	}
+	uses := usesOf(cores*half, s.leastCPU())
 	tenants := (&run{site: s}).byNode()
 	cpu := s.freeCPU()
 	least := newGrid(eights, fours)
 	for i := range s.nodes {
 		node := &s.nodes[i]
-		if len(node.GPUs) < half {
-			continue
+		if len(node.GPUs) >= half {
+			v := vacating{node: node, tenants: tenants[node.Name], cost: cost, cpu: cpu[node.Name]}
+			least.add(v.ways(uses))
 		}
-		v := vacating{node: node, tenants: tenants[node.Name], cost: cost, cpu: cpu[node.Name], cores: cores}
-		least.add(append(v.ways(half), v.ways(2*half)...))
 	}
 	return least.at(eights, fours)
+}
+
+// leastCPU is what Pods with 4 GPUs need at least that run.
+func (s *site) leastCPU() int64 {
+	least := int64(math.MaxInt64 / 4)
+	for _, j := range s.jobs {
+		if j.started && j.shape.GPUs == half {
+			least = min(least, j.shape.CPU)
+		}
+	}
+	return least
 }
 
 // half is how many GPUs half of a large node has.
@@ -65,48 +76,74 @@ func (s *site) freeCPU() map[string]int64 {
 	return free
 }
 
-// way is a way to use a node: it takes so many more Pods of 8 and of 4 GPUs than
-// leave it, at a cost.
+// way is a way to use a node, at a cost: it takes Pods of 8 and of 4 GPUs of the jobs,
+// and so many more of the other Pods with 4 GPUs than leave it.
 type way struct {
-	eights, fours int
-	cost          float64
+	eights, fours, others int
+	cost                  float64
 }
 
-// mostOwed is how many more Pods of 4 GPUs may have left, in between, than places for
-// them were found.
+// use is for whom GPUs and CPU of a node get free.
+type use struct {
+	way
+	gpus int
+	cpu  int64
+}
+
+// usesOf are all uses of a node; four is what a job's Pod of 4 GPUs needs of CPU, other
+// what another one needs.
+func usesOf(four, other int64) []use {
+	return []use{
+		{way{fours: 1}, half, four},
+		{way{others: 1}, half, other},
+		{way{eights: 1}, 2 * half, 2 * four},
+		{way{fours: 2}, 2 * half, 2 * four},
+		{way{fours: 1, others: 1}, 2 * half, four + other},
+		{way{others: 2}, 2 * half, 2 * other},
+	}
+}
+
+// mostOwed is how many more of the other Pods with 4 GPUs may have left, in between,
+// than places for them were found.
 const mostOwed = 8
 
-// grid is what it costs to have room for so many Pods of 8 GPUs and so many of 4, which
-// may be less than none.
+// grid is what it costs to have room for so many Pods of 8 GPUs, so many of 4, and for
+// all others that leave but so many.
 type grid struct {
-	cost          [][]float64
 	eights, fours int
+	cost          []float64
 }
 
 func newGrid(eights, fours int) *grid {
 	g := &grid{eights: eights, fours: fours}
-	for range eights + 1 {
-		g.cost = append(g.cost, slices.Repeat([]float64{math.Inf(1)}, fours+mostOwed+1))
-	}
-	g.cost[0][mostOwed] = 0
+	g.cost = slices.Repeat([]float64{math.Inf(1)}, (eights+1)*(fours+1)*(mostOwed+1))
+	g.cost[g.index(0, 0, 0)] = 0
 	return g
 }
 
-func (g *grid) at(eights, fours int) float64 { return g.cost[eights][fours+mostOwed] }
+func (g *grid) index(eights, fours, owed int) int {
+	return (eights*(g.fours+1)+fours)*(mostOwed+1) + owed
+}
+
+func (g *grid) at(eights, fours int) float64 { return g.cost[g.index(eights, fours, 0)] }
 
 // add offers one more node, which can be used in one of some ways.
 func (g *grid) add(ways []way) {
-	before := make([][]float64, len(g.cost))
-	for i := range g.cost {
-		before[i] = slices.Clone(g.cost[i])
-	}
-	for _, one := range ways {
-		for a := range before {
-			for b, cost := range before[a] {
-				// More than is needed is as good as what is needed.
-				toA, toB := min(a+one.eights, g.eights), min(b+one.fours, g.fours+mostOwed)
-				if toB >= 0 {
-					g.cost[toA][toB] = min(g.cost[toA][toB], cost+one.cost)
+	before := slices.Clone(g.cost)
+	for eights := range g.eights + 1 {
+		for fours := range g.fours + 1 {
+			for owed := range mostOwed + 1 {
+				cost := before[g.index(eights, fours, owed)]
+				if math.IsInf(cost, 1) {
+					continue
+				}
+				for _, one := range ways {
+					// More than is needed is as good as what is needed. Places that
+					// nobody needs yet are owed to nobody: those who leave come first.
+					if left := owed - one.others; left <= mostOwed {
+						to := g.index(min(eights+one.eights, g.eights), min(fours+one.fours, g.fours), max(0, left))
+						g.cost[to] = min(g.cost[to], cost+one.cost)
+					}
 				}
 			}
 		}
@@ -118,28 +155,29 @@ type vacating struct {
 	node    *placement.Node
 	tenants []tenant
 	cost    func(*job) float64
-	// cpu is what is free, cores what each GPU needs, both in milli-cores.
-	cpu, cores int64
+	cpu     int64 // free, in milli-cores
 }
 
-// ways returns those in which so many GPUs can get free. All sets of GPUs are tried.
-func (v *vacating) ways(gpus int) []way {
-	cheapest := map[int]float64{} // by how many Pods of 4 GPUs leave
+// ways returns those in which the node can be used. All sets of GPUs are tried.
+func (v *vacating) ways(uses []use) []way {
+	cheapest := map[way]float64{}
 	for set := range 1 << len(v.node.GPUs) {
-		if bits.OnesCount(uint(set)) != gpus { //nolint:gosec // not negative
-			continue
-		}
-		fours, cost := v.leave(set, int64(gpus)*v.cores)
-		if known, seen := cheapest[fours]; !math.IsInf(cost, 1) && (!seen || cost < known) {
-			cheapest[fours] = cost
+		for _, one := range uses {
+			if bits.OnesCount(uint(set)) != one.gpus { //nolint:gosec // not negative
+				continue
+			}
+			others, cost := v.leave(set, one.cpu)
+			its := one.way
+			its.others -= others
+			if known, seen := cheapest[its]; !math.IsInf(cost, 1) && (!seen || cost < known) {
+				cheapest[its] = cost
+			}
 		}
 	}
-	var list []way
-	for fours, cost := range cheapest {
-		if gpus == 2*half {
-			list = append(list, way{eights: 1, fours: -fours, cost: cost})
-		}
-		list = append(list, way{fours: gpus/half - fours, cost: cost})
+	list := make([]way, 0, len(cheapest))
+	for its, cost := range cheapest {
+		its.cost = cost
+		list = append(list, its)
 	}
 	return list
 }

@@ -100,6 +100,9 @@ func (v *View) causes(task *reschedule.Task) []string {
 	if refused := apimeta.FindStatusCondition(task.Status.Conditions, v1.ConditionPodsCreated); refused != nil && refused.Status == metav1.ConditionFalse {
 		list = append(list, fmt.Sprintf("Pods can't be created: %s", refused.Message))
 	}
+	if homeless := withoutNode(task); task.Status.Phase == v1.PhaseRunning && homeless > 0 {
+		list = append(list, fmt.Sprintf("nodes for %d of %d Pods; it runs without them", homeless, gputask.Replicas(task.GPUTask)))
+	}
 	if task.Status.Phase == v1.PhasePending && len(list) == 0 && len(task.Pods) == 0 && task.Status.Message != "" {
 		list = append(list, task.Status.Message)
 	}
@@ -107,6 +110,17 @@ func (v *View) causes(task *reschedule.Task) []string {
 		list = append(list, "gpu-controller has not seen it yet: is it running?")
 	}
 	return list
+}
+
+// withoutNode is how many Pods of a task wait for a node.
+func withoutNode(task *reschedule.Task) int {
+	count := 0
+	for _, pod := range task.Pods {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !ended(pod) {
+			count++
+		}
+	}
+	return count
 }
 
 func (v *View) dependencies(task *reschedule.Task) []string {

@@ -65,7 +65,7 @@ func stateText(p *Page, e *analysis.Explanation) string {
 // headline is the short answer.
 func headline(e *analysis.Explanation) string {
 	switch {
-	case len(e.WaitsFor) > 0:
+	case len(e.WaitsFor) > 0 && e.Task.Status.Phase != v1.PhaseRunning:
 		return ": it does not wait for GPUs"
 	case e.Outlook != nil:
 		return ": " + verdictText(e.Outlook)

@@ -35,7 +35,11 @@ func (s *Scene) pack(report *Report) *v1.MovePlan {
 		}
 		dearest := s.overspent(packing.Moves)
 		if dearest == nil {
-			return s.capacityPlan(packing)
+			plan := s.capacityPlan(packing)
+			if report.Why = s.yields(plan); report.Why != "" {
+				return nil
+			}
+			return plan
 		}
 		spared[dearest] = true
 	}

@@ -142,6 +142,9 @@ func (s *Scene) makeRoomFor(w *Waiting) (*v1.MovePlan, message) {
 			Reason: fmt.Sprintf("GPUTask %s/%s fits nowhere and gets %s: %s", ref.Namespace, ref.Name, gpuCount(gpus), loses(moves)),
 		},
 	})
+	if why := s.yields(plan); why != "" {
+		return nil, message{text: why, blocks: true}
+	}
 	return plan, message{text: plan.Spec.Reason, blocks: true}
 }
 

@@ -13,8 +13,8 @@ import (
 // Propose returns the plan to be proposed next; nil if there is none, and the report
 // says why. The plan has no status and no name, only metadata.generateName.
 //
-// There is at most one plan at a time: none is proposed while another one waits for
-// its approval or is carried out. Of the goals, PendingTask comes before Capacity, and
+// None is proposed while another one is carried out, and only one at a time waits for
+// its approval, unless it is for less than a task that waits. Of the goals, PendingTask comes before Capacity, and
 // nothing is moved for Capacity while tasks wait that could fit: the budgets are kept
 // for them.
 func Propose(w *World, o *Options) (*v1.MovePlan, *Report) {
@@ -38,16 +38,16 @@ func Propose(w *World, o *Options) (*v1.MovePlan, *Report) {
 	return plan, report
 }
 
-// busy is true while there is a plan that has not ended.
+// busy is true while a plan is being carried out. Those that wait for their approval
+// are remembered.
 func (s *Scene) busy(report *Report) bool {
 	for _, plan := range s.Plans {
-		if Finished(plan) {
-			continue
-		}
-		underway := plan.Spec.Approved || plan.Status.Phase == v1.PlanApproved || plan.Status.Phase == v1.PlanExecuting
-		report.Why = fmt.Sprintf("MovePlan %s is being carried out", plan.Name)
-		if !underway {
-			report.Why = fmt.Sprintf("MovePlan %s waits for its approval", plan.Name)
+		switch {
+		case Finished(plan):
+		case plan.Spec.Approved || plan.Status.Phase == v1.PlanApproved || plan.Status.Phase == v1.PlanExecuting:
+			report.Why = fmt.Sprintf("MovePlan %s is being carried out", plan.Name)
+		default:
+			s.proposals = append(s.proposals, plan)
 			if why := Stale(s, plan); why != "" {
 				report.Stale = append(report.Stale, StalePlan{Plan: plan, Why: why})
 			}
@@ -58,11 +58,32 @@ func (s *Scene) busy(report *Report) bool {
 
 // holdsOff is why nothing is proposed for a purpose at the moment.
 func (s *Scene) holdsOff(goal v1.MovePlanGoal, task *v1.TaskReference) string {
+	for _, plan := range s.proposals {
+		if plan.Spec.Goal == goal && sameTask(plan.Spec.For, task) {
+			return waitsForApproval(plan)
+		}
+	}
 	until := s.Ledger.NotBefore(&s.Options, goal, task)
 	if !s.Now.Before(until) {
 		return ""
 	}
 	return "the last plan for it was aborted, the next try is at " + until.UTC().Format(time.RFC3339)
+}
+
+// yields is why a plan is not proposed while others wait for their approval: only what
+// needs none, and what is for a task that waits when the others are not, is worth more
+// than the patience of who approves.
+func (s *Scene) yields(plan *v1.MovePlan) string {
+	for _, other := range s.proposals {
+		if !plan.Spec.Approved && (plan.Spec.Goal != v1.GoalPendingTask || other.Spec.Goal == v1.GoalPendingTask) {
+			return waitsForApproval(other)
+		}
+	}
+	return ""
+}
+
+func waitsForApproval(plan *v1.MovePlan) string {
+	return fmt.Sprintf("MovePlan %s waits for its approval", plan.Name)
 }
 
 // finish fills in what follows from the moves.

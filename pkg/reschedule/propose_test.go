@@ -80,6 +80,11 @@ func TestTheExampleEndsWithAAndCOnNode1AndBOnNode2WhereASlotIsFree(t *testing.T)
 	}
 }
 
+func forAnother(plan *v1.MovePlan) *v1.MovePlan {
+	plan.Spec.For, plan.Spec.Approved = &v1.TaskReference{Namespace: "default", Name: "another"}, false
+	return plan
+}
+
 func TestPropose(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -110,6 +115,19 @@ func TestPropose(t *testing.T) {
 			c.options.ApproveCost = 0
 			c.Plans = append(c.Plans, c.proposal("first", v1.PlanProposed))
 		}, nil, "MovePlan first waits for its approval"},
+		"a plan for another task that waits for its approval keeps nobody else waiting": {func(c *cluster) {
+			c.Plans = append(c.Plans, forAnother(c.proposal("first", v1.PlanProposed)))
+		}, []string{"0 b: node1 -> node2"}, ""},
+		"but one at a time is enough to approve": {func(c *cluster) {
+			c.options.ApproveCost = 0
+			c.Plans = append(c.Plans, forAnother(c.proposal("first", v1.PlanProposed)))
+		}, nil, "MovePlan first waits for its approval"},
+		"a task that waits is worth more than capacity": {func(c *cluster) {
+			c.options.ApproveCost = 0
+			plan := c.proposal("first", v1.PlanProposed)
+			plan.Spec.Goal, plan.Spec.For, plan.Spec.Places = v1.GoalCapacity, nil, nil
+			c.Plans = append(c.Plans, plan)
+		}, []string{"0 b: node1 -> node2"}, ""},
 		"a plan that is being carried out is enough": {func(c *cluster) {
 			c.Plans = append(c.Plans, c.proposal("first", v1.PlanExecuting))
 		}, nil, "MovePlan first is being carried out"},

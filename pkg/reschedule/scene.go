@@ -36,6 +36,8 @@ type Scene struct {
 	// units are what moves together, in the order of their keys.
 	units []*unit
 	byKey map[string]*unit
+	// proposals are the plans that wait for their approval.
+	proposals []*v1.MovePlan
 }
 
 // NewScene shows a World to the engine. The Options are those of DefaultOptions if

@@ -74,10 +74,11 @@ func (v *View) Outlook(w *reschedule.Waiting) *Outlook {
 	}
 	o := &Outlook{}
 	var err error
-	v.asSeenBy(w, func() { err = v.judge(o, w) })
-	if err == nil && o.Verdict != Now && o.Verdict != Never {
-		err = v.addMoves(o, w)
-	}
+	v.asSeenBy(w, func() {
+		if err = v.judge(o, w); err == nil && o.Verdict != Now && o.Verdict != Never {
+			err = v.addMoves(o, w)
+		}
+	})
 	if err != nil {
 		return &Outlook{Verdict: Invalid, Problem: err.Error()}
 	}
@@ -88,8 +89,7 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// judge finds the verdict, but for moves: these are looked for as the rescheduler
-// does, which sees places kept for moves under way as free.
+// judge finds the verdict, but for moves.
 func (v *View) judge(o *Outlook, w *reschedule.Waiting) error {
 	gang := w.Gang
 	o.Free = v.free(gang)

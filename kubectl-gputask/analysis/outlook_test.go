@@ -1,0 +1,354 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package analysis_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/reservation"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+const cardsOfNode = 4
+
+func uuidOf(node, card int) string { return fmt.Sprintf("GPU-n%d-%d", node, card) }
+
+// card is one of all GPUs.
+type card struct{ node, index int }
+
+// model is a random cluster as the test knows it, by itself: who has which card.
+type model struct {
+	nodes  int
+	owner  map[card]string // of a card that is used, or kept
+	cards  map[string][]card
+	prio   map[string]int32
+	bound  map[string]bool // has a deadline
+	never  map[string]bool // must not be moved
+	world  reschedule.World
+	wanted *v1.GPUTask
+}
+
+const kept = "kept"
+
+func randomModel(dice *rand.Rand) *model {
+	m := &model{
+		nodes: 2 + dice.IntN(3), owner: map[card]string{}, cards: map[string][]card{}, prio: map[string]int32{}, bound: map[string]bool{}, never: map[string]bool{},
+		world: reschedule.World{Levels: snapshot.DefaultLevels(), Now: testTime},
+	}
+	for node := range m.nodes {
+		m.world.Nodes = append(m.world.Nodes, m.node(node))
+	}
+	for i := range dice.IntN(3 * m.nodes) {
+		m.addTask(dice, fmt.Sprintf("t%d", i))
+	}
+	if dice.IntN(3) == 0 {
+		m.keep(dice)
+	}
+	m.wanted = &v1.GPUTask{
+		ObjectMeta: metav1.ObjectMeta{Name: "wanted", Namespace: "default", UID: "wanted"},
+		Spec:       v1.GPUTaskSpec{GPUAmount: fmt.Sprint(1 + dice.IntN(cardsOfNode+1)), Replicas: new(int32(1 + dice.IntN(3)))},
+	}
+	m.prio["wanted"] = int32(dice.IntN(3))
+	return m
+}
+
+func (m *model) node(index int) *corev1.Node {
+	listed := inventory.Inventory{}
+	for i := range cardsOfNode {
+		listed.GPUs = append(listed.GPUs, inventory.GPU{Index: i, UUID: uuidOf(index, i), Model: "h100", MemoryMiB: 80000, Health: inventory.Healthy})
+	}
+	text, err := listed.String()
+	if err != nil {
+		panic(err) // the test is wrong
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", index), Annotations: map[string]string{inventory.Annotation: text}},
+		Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			Allocatable: corev1.ResourceList{
+				v1.ResourceGPU: *resource.NewQuantity(cardsOfNode, resource.DecimalSI), corev1.ResourcePods: resource.MustParse("100"), corev1.ResourceCPU: resource.MustParse("64"),
+			},
+		},
+	}
+}
+
+// free are the cards of a node that nobody has.
+func (m *model) free(node int) []card {
+	var list []card
+	for index := range cardsOfNode {
+		if at := (card{node, index}); m.owner[at] == "" {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// addTask lets a task of one Pod run on random free cards of a node, if there are any.
+func (m *model) addTask(dice *rand.Rand, name string) {
+	node := dice.IntN(m.nodes)
+	free := m.free(node)
+	if len(free) == 0 {
+		return
+	}
+	dice.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
+	its := free[:1+dice.IntN(min(2, len(free)))]
+	start := metav1.NewTime(testTime.Add(-time.Duration(1+dice.IntN(120)) * time.Minute))
+	task := &v1.GPUTask{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), CreationTimestamp: start},
+		Spec:       v1.GPUTaskSpec{GPUAmount: fmt.Sprint(len(its)), Replicas: new(int32(1))},
+		Status:     v1.GPUTaskStatus{Phase: v1.PhaseRunning, Running: 1, StartTime: &start},
+	}
+	if dice.IntN(3) == 0 {
+		task.Spec.ActiveDeadlineSeconds, m.bound[name] = new(int64(7200+dice.IntN(3600))), true
+	}
+	if dice.IntN(3) == 0 {
+		task.Spec.Rescheduling, m.never[name] = &v1.Rescheduling{Policy: v1.ReschedulingNever}, true
+	}
+	pod, err := gputask.NewPod(task, 0, 0, gputask.PodDefaults{Image: "any"})
+	if err != nil {
+		panic(err) // the test is wrong
+	}
+	given := inventory.Assignment{}
+	for _, at := range its {
+		given.Add(v1.ContainerName, string(v1.ResourceGPU), uuidOf(at.node, at.index))
+		m.owner[at] = name
+	}
+	text, err := given.String()
+	if err != nil {
+		panic(err) // the test is wrong
+	}
+	priority := int32(dice.IntN(3))
+	pod.Annotations = map[string]string{inventory.AssignmentAnnotation: text}
+	pod.Namespace, pod.UID, pod.Spec.NodeName, pod.Spec.Priority = "default", types.UID("pod "+name), fmt.Sprintf("n%d", node), &priority
+	pod.CreationTimestamp, pod.Status = start, corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &start}
+	m.cards[name], m.prio[name] = its, priority
+	m.world.Tasks = append(m.world.Tasks, reschedule.Task{GPUTask: task, Pods: []*corev1.Pod{pod}})
+	m.world.Pods = append(m.world.Pods, pod)
+}
+
+// keep reserves a free card for a Pod of a priority above all others.
+func (m *model) keep(dice *rand.Rand) {
+	node := dice.IntN(m.nodes)
+	free := m.free(node)
+	if len(free) == 0 {
+		return
+	}
+	text, err := reservation.Format([]reservation.Reservation{{
+		Plan: "p", Pod: "default/other", Kind: reservation.Move, GPUs: []string{uuidOf(node, free[0].index)}, Priority: 1000, Until: testTime.Add(time.Hour),
+	}})
+	if err != nil {
+		panic(err) // the test is wrong
+	}
+	m.world.Nodes[node].Annotations[reservation.Annotation] = text
+	m.owner[free[0]] = kept
+}
+
+// fits is true if the wanted gang fits, whatever is where, by counting.
+func (m *model) fits() bool {
+	each, room := 0, 0
+	fmt.Sscan(m.wanted.Spec.GPUAmount, &each)
+	for node := range m.nodes {
+		room += len(m.free(node)) / each
+	}
+	return room >= gputask.Replicas(m.wanted)
+}
+
+// leave takes tasks away.
+func (m *model) leave(names ...string) {
+	for at, owner := range m.owner {
+		if slices.Contains(names, owner) {
+			delete(m.owner, at)
+		}
+	}
+}
+
+// arrive puts a Pod on cards, which have to be free.
+func (m *model) arrive(name string, cards []card) error {
+	for _, at := range cards {
+		if m.owner[at] != "" {
+			return fmt.Errorf("%s comes to card %v, which %s has", name, at, m.owner[at])
+		}
+		m.owner[at] = name
+	}
+	return nil
+}
+
+func (m *model) placed(places []analysis.Place) error {
+	if len(places) != gputask.Replicas(m.wanted) {
+		return fmt.Errorf("%d Pods have places, want %d", len(places), gputask.Replicas(m.wanted))
+	}
+	for _, place := range places {
+		node := 0
+		if _, err := fmt.Sscanf(place.Node, "n%d", &node); err != nil {
+			return err
+		}
+		var cards []card
+		for _, index := range place.GPUs {
+			cards = append(cards, card{node, index})
+		}
+		if fmt.Sprint(len(cards)) != m.wanted.Spec.GPUAmount {
+			return fmt.Errorf("Pod %s gets %d GPUs", place.Pod, len(cards))
+		}
+		if err := m.arrive(place.Pod, cards); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// move carries moves out, turn by turn.
+func (m *model) move(moves []v1.Move) error {
+	for i := range moves {
+		move := &moves[i]
+		if m.never[move.Pod] || m.prio[move.Pod] > m.prio["wanted"] {
+			return fmt.Errorf("%s must not be moved", move.Pod)
+		}
+		m.leave(move.Pod)
+		var cards []card
+		for _, uuid := range move.To.GPUs {
+			at := card{}
+			if _, err := fmt.Sscanf(uuid, "GPU-n%d-%d", &at.node, &at.index); err != nil {
+				return err
+			}
+			cards = append(cards, at)
+		}
+		if len(cards) != len(m.cards[move.Pod]) {
+			return fmt.Errorf("%s gets %d GPUs, had %d", move.Pod, len(cards), len(m.cards[move.Pod]))
+		}
+		if err := m.arrive(move.Pod, cards); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check proves a verdict by doing what it says.
+func (m *model) check(o *analysis.Outlook) error {
+	fits := m.fits()
+	if fits != (o.Verdict == analysis.Now) {
+		return fmt.Errorf("there is room: %t", fits)
+	}
+	plain := func(names []string) []string {
+		list := make([]string, len(names))
+		for i, name := range names {
+			list[i] = name[len("default/"):]
+		}
+		return list
+	}
+	switch o.Verdict {
+	case analysis.Now:
+	case analysis.AfterPreemption:
+		for _, victim := range plain(o.Victims) {
+			if m.prio[victim] >= m.prio["wanted"] {
+				return fmt.Errorf("%s of priority %d is preempted for %d", victim, m.prio[victim], m.prio["wanted"])
+			}
+		}
+		m.leave(plain(o.Victims)...)
+	case analysis.AfterMoves:
+		if err := m.move(o.Moves); err != nil {
+			return err
+		}
+	case analysis.WhenOthersEnd:
+		for _, name := range plain(o.Ends) {
+			if !m.bound[name] {
+				return fmt.Errorf("%s has no deadline", name)
+			}
+		}
+		m.leave(plain(o.Ends)...)
+	case analysis.Sometime:
+		for name := range m.bound {
+			m.leave(name)
+		}
+		if m.fits() {
+			return fmt.Errorf("it fits when all have ended that have a deadline: %v", m.bound)
+		}
+		return nil
+	case analysis.Never:
+		for name := range m.cards {
+			m.leave(name)
+		}
+		if m.fits() {
+			return fmt.Errorf("it fits on an empty cluster")
+		}
+		return nil
+	default:
+		return fmt.Errorf("%s", o.Problem)
+	}
+	return m.placed(o.Places)
+}
+
+func TestVerdictsAreTrue(t *testing.T) {
+	t.Parallel()
+	const worlds = 1000
+	seen := map[analysis.Verdict]int{}
+	for seed := range uint64(worlds) {
+		m := randomModel(rand.New(rand.NewPCG(seed, 1)))
+		priority := func(*corev1.Pod) (int32, error) { return m.prio["wanted"], nil }
+		imagined, err := analysis.Imagine(m.wanted, priority, metav1.NewTime(testTime))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.world.Tasks = append(m.world.Tasks, *imagined)
+		answer := analysis.NewView(&m.world, nil).WhatIf(imagined)
+		seen[answer.Verdict]++
+		if err := m.check(answer.Outlook); err != nil {
+			t.Fatalf("seed %d: %s GPUs × %d, verdict %s: %v", seed, m.wanted.Spec.GPUAmount, gputask.Replicas(m.wanted), answer.Verdict, err)
+		}
+	}
+	for _, verdict := range []analysis.Verdict{analysis.Now, analysis.AfterPreemption, analysis.AfterMoves, analysis.WhenOthersEnd, analysis.Sometime, analysis.Never} {
+		if seen[verdict] < worlds/200 {
+			t.Errorf("verdict %s: seen %d times in %d worlds, which proves little", verdict, seen[verdict], worlds)
+		}
+	}
+	t.Logf("verdicts: %v", seen)
+}
+
+func TestSettledTasksTakeTheirPlaces(t *testing.T) {
+	t.Parallel()
+	m := randomModel(rand.New(rand.NewPCG(3, 3)))
+	m.world.Tasks, m.world.Pods = nil, nil
+	room := 0
+	for node := range m.nodes {
+		room += len(m.world.Nodes[node].Annotations[inventory.Annotation])
+		delete(m.world.Nodes[node].Annotations, reservation.Annotation)
+	}
+	if room == 0 {
+		t.Fatal("the nodes have no GPUs")
+	}
+	zero := func(*corev1.Pod) (int32, error) { return 0, nil }
+	for i := range m.nodes + 1 {
+		task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("all-%d", i), Namespace: "default"}, Spec: v1.GPUTaskSpec{GPUAmount: fmt.Sprint(cardsOfNode)}}
+		imagined, err := analysis.Imagine(task, zero, metav1.NewTime(testTime))
+		if err != nil {
+			t.Fatal(err)
+		}
+		world := m.world
+		world.Tasks = append(slices.Clone(world.Tasks), *imagined)
+		view := analysis.NewView(&world, nil)
+		answer := view.WhatIf(imagined)
+		if want := map[bool]analysis.Verdict{true: analysis.Now, false: analysis.Sometime}[i < m.nodes]; answer.Verdict != want {
+			t.Fatalf("task %d of %d: verdict %s, want %s", i, m.nodes, answer.Verdict, want)
+		}
+		if err := view.Settle(imagined, answer.Outlook); err != nil {
+			t.Fatal(err)
+		}
+		m.world.Tasks = world.Tasks
+	}
+}

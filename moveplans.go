@@ -88,10 +88,17 @@ func (r *rescheduler) drift(ctx context.Context, rest *v1.MovePlan) (string, err
 		return "", err
 	}
 	scene := reschedule.NewScene(world, &r.options)
-	if err := reschedule.Valid(scene, rest, 0); err != nil {
-		return err.Error(), nil
+	if text := textOf(reschedule.Valid(scene, rest, 0)); text != "" {
+		return text, nil
 	}
 	return r.overspent(scene.Ledger, rest), nil
+}
+
+func textOf(problem error) string {
+	if problem == nil {
+		return ""
+	}
+	return problem.Error()
 }
 
 // overspent says which budget a plan would exceed.

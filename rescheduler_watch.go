@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
@@ -21,6 +22,9 @@ func (r *rescheduler) watch(ctx context.Context, plans, nodes, budgets cache.Sha
 		r.onChange(ctx, plans, func(_, after any) {
 			if plan, ok := unwrapTombstone(after).(*v1.MovePlan); ok {
 				r.unseen.saw(plan)
+				if !moveplan.IsFinal(plan) {
+					r.active.Store(true)
+				}
 				r.poke()
 			}
 		}),

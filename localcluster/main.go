@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -69,15 +70,29 @@ func newKubectlCommand() *cobra.Command {
 			if _, err := os.Stat(kubeconfig); err != nil {
 				return fmt.Errorf("no cluster is ready in %s: start one with `localcluster up`, or name its directory in %s", dir, dirVariable)
 			}
-			if err := os.Setenv("KUBECONFIG", kubeconfig); err != nil {
-				return err
-			}
-			if err := os.Setenv("KUBECACHEDIR", cluster.KubectlCachePath(dir)); err != nil {
-				return err
+			for variable, value := range map[string]string{
+				"KUBECONFIG":   kubeconfig,
+				"KUBECACHEDIR": cluster.KubectlCachePath(dir),
+				"PATH":         pathWithPlugins(),
+			} {
+				if err := os.Setenv(variable, value); err != nil {
+					return err
+				}
 			}
 			return runComponent(names.Kubectl, args)
 		},
 	}
+}
+
+// pathWithPlugins is where kubectl looks for plugins: first where localcluster is,
+// which is built beside kubectl-gputask.
+func pathWithPlugins() string {
+	path := os.Getenv("PATH")
+	executable, err := os.Executable()
+	if err != nil {
+		return path
+	}
+	return filepath.Dir(executable) + string(os.PathListSeparator) + path
 }
 
 func newComponentCommand() *cobra.Command {

@@ -41,7 +41,7 @@ func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Ru
 		case err != nil:
 			fmt.Fprintf(running.Out, "\n! %v\n", err)
 		}
-		printNextSteps(running, f.dir, "describe gputask too-big")
+		printNextSteps(running, f.dir, "describe gputask left")
 		return nil
 	}
 }
@@ -61,10 +61,13 @@ func showExamples(ctx context.Context, running cluster.Running, executable strin
 		Out:       running.Out,
 		Clock:     clock.RealClock{},
 	})
-	fmt.Fprint(running.Out, "\n$ kubectl get gputasks\n")
-	kubectl := exec.CommandContext(ctx, executable, "component", names.Kubectl, "--kubeconfig", running.Kubeconfig, "get", "gputasks")
-	kubectl.Stdout, kubectl.Stderr = running.Out, running.Out
-	if err := errors.Join(err, kubectl.Run()); err != nil {
+	for _, resource := range []string{"gputasks", "moveplans"} {
+		fmt.Fprintf(running.Out, "\n$ kubectl get %s\n", resource)
+		kubectl := exec.CommandContext(ctx, executable, "component", names.Kubectl, "--kubeconfig", running.Kubeconfig, "get", resource)
+		kubectl.Stdout, kubectl.Stderr = running.Out, running.Out
+		err = errors.Join(err, kubectl.Run())
+	}
+	if err != nil {
 		return err
 	}
 	fmt.Fprintln(running.Out, "\nEvery example came to the end that it should.")
@@ -80,7 +83,8 @@ func printNextSteps(running cluster.Running, dir, firstCommand string) {
 The cluster stays up. Try it from another terminal, in this folder:
   %[1]s %[2]s
   %[1]s apply -f my-task.yaml
-  %[1]s explain gputask.spec
+  %[1]s gputask explain too-big
+  %[1]s gputask top
 or with your own kubectl:
   export KUBECONFIG=%[3]s
 Ctrl-C stops the cluster and deletes everything.

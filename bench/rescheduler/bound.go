@@ -19,7 +19,8 @@ import (
 // It is the optimum of a problem with less in it. Pods that leave and have less than 4
 // GPUs need no place; those with 4 need one, with as much CPU as the least of them.
 // Those with more do not leave: whoever comes in their place could as well go where
-// they would go. Gangs need not stay whole, and models and memory do not count.
+// they would go. Of a gang that is on several nodes each node is charged a part.
+// Models and memory do not count.
 func bound(s *site, jobs []*job, cost func(*job) float64) float64 {
 	eights, fours := 0, 0
 	cores := int64(0) // of each GPU
@@ -116,32 +117,39 @@ type grid struct {
 
 func newGrid(eights, fours int) *grid {
 	g := &grid{eights: eights, fours: fours}
-	g.cost = slices.Repeat([]float64{math.Inf(1)}, (eights+1)*(fours+1)*(mostOwed+1))
+	g.cost = slices.Repeat([]float64{math.Inf(1)}, (eights+1)*(fours+1)*(2*mostOwed+1))
 	g.cost[g.index(0, 0, 0)] = 0
 	return g
 }
 
+// index is where a cost is. Owed is less than 0 if there are places that nobody needs
+// yet.
 func (g *grid) index(eights, fours, owed int) int {
-	return (eights*(g.fours+1)+fours)*(mostOwed+1) + owed
+	return (eights*(g.fours+1)+fours)*(2*mostOwed+1) + owed + mostOwed
 }
 
-func (g *grid) at(eights, fours int) float64 { return g.cost[g.index(eights, fours, 0)] }
+func (g *grid) at(eights, fours int) float64 {
+	best := math.Inf(1)
+	for owed := -mostOwed; owed <= 0; owed++ {
+		best = min(best, g.cost[g.index(eights, fours, owed)])
+	}
+	return best
+}
 
 // add offers one more node, which can be used in one of some ways.
 func (g *grid) add(ways []way) {
 	before := slices.Clone(g.cost)
 	for eights := range g.eights + 1 {
 		for fours := range g.fours + 1 {
-			for owed := range mostOwed + 1 {
+			for owed := -mostOwed; owed <= mostOwed; owed++ {
 				cost := before[g.index(eights, fours, owed)]
 				if math.IsInf(cost, 1) {
 					continue
 				}
 				for _, one := range ways {
-					// More than is needed is as good as what is needed. Places that
-					// nobody needs yet are owed to nobody: those who leave come first.
+					// More than is needed is as good as what is needed.
 					if left := owed - one.others; left <= mostOwed {
-						to := g.index(min(eights+one.eights, g.eights), min(fours+one.fours, g.fours), max(0, left))
+						to := g.index(min(eights+one.eights, g.eights), min(fours+one.fours, g.fours), max(-mostOwed, left))
 						g.cost[to] = min(g.cost[to], cost+one.cost)
 					}
 				}
@@ -186,10 +194,11 @@ func (v *vacating) ways(uses []use) []way {
 // others if there is too little CPU; and how many of those have 4 GPUs.
 func (v *vacating) leave(set int, cpu int64) (fours int, cost float64) {
 	free, cheapest := v.cpu, math.Inf(1)
+	gone := map[*job]bool{}
 	for _, one := range v.tenants {
 		holds := slices.ContainsFunc(one.job.pods[one.index].GPUs, func(gpu int) bool { return set>>gpu&1 == 1 })
 		if !holds {
-			cheapest = min(cheapest, v.cost(one.job))
+			cheapest = min(cheapest, v.charge(one.job))
 			continue
 		}
 		if one.job.shape.GPUs > half {
@@ -198,11 +207,24 @@ func (v *vacating) leave(set int, cpu int64) (fours int, cost float64) {
 		if one.job.shape.GPUs == half {
 			fours++
 		}
-		cost += v.cost(one.job)
+		if !gone[one.job] {
+			gone[one.job] = true
+			cost += v.charge(one.job)
+		}
 		free += one.job.shape.CPU
 	}
 	if free < cpu {
 		cost += cheapest // at least one more
 	}
 	return fours, cost
+}
+
+// charge is what a node has to pay at least if a job leaves it: all Pods of a gang move
+// then.
+func (v *vacating) charge(j *job) float64 {
+	nodes := map[string]bool{}
+	for i := range j.pods {
+		nodes[j.pods[i].Node] = true
+	}
+	return v.cost(j) * float64(len(j.pods)) / float64(len(nodes))
 }

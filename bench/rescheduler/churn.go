@@ -17,8 +17,8 @@ const (
 	// full is how much of the GPUs is in use when the measurement begins, give or take
 	// nearly.
 	full, nearly = 0.95, 0.002
-	// gangPart is the part of the jobs with whole GPUs that are gangs of 2 to
-	// maxGang Pods.
+	// gangPart is the part of the jobs with one GPU that are gangs of 2 to maxGang
+	// Pods instead.
 	gangPart = 0.05
 	maxGang  = 4
 	// saveEvery is how often jobs save their work, in seconds.
@@ -109,7 +109,7 @@ func (c *churner) run(jobs int) error {
 // job makes a job of the trace a gang now and then.
 func (c *churner) job(one *dataset.Job) *job {
 	pods := 1
-	if one.Pod.Shape.GPUs > 0 && c.random.Float64() < gangPart {
+	if one.Pod.Shape.GPUs == 1 && c.random.Float64() < gangPart {
 		pods = 2 + c.random.IntN(maxGang-1)
 	}
 	c.made++

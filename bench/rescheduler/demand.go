@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
@@ -30,11 +31,18 @@ func demand() []*job {
 				continue
 			}
 			more = true
-			shape := placement.Shape{CPU: int64(kind.gpus) * coresPerGPU * 1000, Memory: int64(kind.gpus) * memoryPerGPU, GPUs: kind.gpus}
-			list = append(list, newJob(fmt.Sprintf("large-%dx%d-%d", kind.pods, kind.gpus, n), shape, kind.pods))
+			list = append(list, largeJob(n, kind.pods, kind.gpus))
 		}
 		if !more {
 			return list
 		}
 	}
+}
+
+// largeJob is a task that wants whole GPUs in so many Pods.
+func largeJob(number, pods, gpus int) *job {
+	shape := placement.Shape{CPU: int64(gpus) * coresPerGPU * 1000, Memory: int64(gpus) * memoryPerGPU, GPUs: gpus}
+	j := newJob(fmt.Sprintf("large-%dx%d-%d", pods, gpus, number), shape, pods)
+	j.ends = math.Inf(1)
+	return j
 }

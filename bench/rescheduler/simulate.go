@@ -6,7 +6,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -43,6 +42,8 @@ type run struct {
 	// moved counts Pods that were evicted, lost the work that was lost by that.
 	moved int
 	lost  float64
+	// lostFirst is the work that would be lost had all moved at the beginning.
+	lostFirst float64
 	// evicted are the distinct Pods that were.
 	evicted map[string]bool
 	// broken are gangs of which a part was evicted while the rest ran.
@@ -52,14 +53,13 @@ type run struct {
 }
 
 // simulate lets a system work until all large tasks run.
-func simulate(on *site, by system, frozen bool) (*run, error) {
+func simulate(on *site, large []*job, by system, frozen bool) (*run, error) {
 	s, err := on.copy()
 	if err != nil {
 		return nil, err
 	}
-	r := &run{site: s, system: by, frozen: frozen, queue: demand(), evicted: map[string]bool{}, broken: map[string]bool{}}
+	r := &run{site: s, system: by, frozen: frozen, queue: large, evicted: map[string]bool{}, broken: map[string]bool{}}
 	for _, j := range r.queue {
-		j.ends = math.Inf(1)
 		s.jobs[j.name] = j
 	}
 	if err := r.schedule(); err != nil {
@@ -144,6 +144,7 @@ func (r *run) displace(j *job, index int) {
 	r.moved++
 	lost := r.unsaved(j)
 	r.lost += lost * float64(j.shape.Percent()) / placement.Card
+	r.lostFirst -= j.saved * float64(j.shape.Percent()) / placement.Card
 	r.evicted[j.podName(index)] = true
 	r.evict(j, index)
 	if !slices.Contains(r.queue, j) {

@@ -39,8 +39,9 @@ type Environment struct {
 
 const (
 	pollPeriod = 500 * time.Millisecond
-	// agentTimeout is far more than an agent takes, which answers from memory.
-	agentTimeout = 3 * time.Second
+	// agentTimeout is far more than an agent takes, which answers from memory; that of
+	// localcluster stands for all nodes and needs seconds for 1,000 of them.
+	agentTimeout = 10 * time.Second
 )
 
 // Real is the world.

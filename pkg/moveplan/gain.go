@@ -35,7 +35,7 @@ func (s *step) gpusOfTask() int32 {
 			percent += shape.Percent()
 		}
 	}
-	return int32((percent + placement.Card - 1) / placement.Card) //nolint:gosec // a gang has not so many
+	return int32((percent + placement.Card - 1) / placement.Card)
 }
 
 // partialGain counts the nodes that all were moved from which were to be moved, and
@@ -43,18 +43,18 @@ func (s *step) gpusOfTask() int32 {
 func (s *step) partialGain() *v1.MoveGain {
 	gain := &v1.MoveGain{}
 	for _, node := range s.Plan.Spec.Gain.Nodes {
-		percent, whole := 0, true
+		gpus, whole := 0, true
 		for i := range s.Plan.Spec.Moves {
 			move := &s.Plan.Spec.Moves[i]
 			if move.From.Node != node {
 				continue
 			}
 			whole = whole && s.status.Moves[i].State == v1.MoveMoved
-			percent += len(move.From.GPUs)
+			gpus += len(move.From.GPUs)
 		}
 		if whole {
 			gain.Nodes = append(gain.Nodes, node)
-			gain.GPUs += int32(percent) //nolint:gosec // a node has 64 at most
+			gain.GPUs += int32(gpus)
 		}
 	}
 	gain.GPUs = min(gain.GPUs, s.Plan.Spec.Gain.GPUs)

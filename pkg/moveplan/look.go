@@ -100,9 +100,8 @@ func (s *step) watchWaiting(i int, seen sight) {
 	if !stopped(seen.task) && works(seen.before) {
 		return
 	}
-	turn, task := s.Plan.Spec.Moves[i].Turn, s.Plan.Spec.Moves[i].Task
-	for j := range s.Plan.Spec.Moves {
-		if other := &s.Plan.Spec.Moves[j]; other.Turn == turn && other.Task == task && s.status.Moves[j].State == v1.MoveWaiting {
+	for _, j := range s.all(s.Plan.Spec.Moves[i].Turn) {
+		if s.status.Moves[j].State == v1.MoveWaiting {
 			s.skip(j)
 		}
 	}

@@ -321,7 +321,7 @@ func (m *model) allow(budget *policyv1.PodDisruptionBudget) {
 			}
 		}
 	}
-	limit := int32(budget.Spec.MaxUnavailable.IntValue()) //nolint:gosec // small
+	limit := int32(budget.Spec.MaxUnavailable.IntValue())
 	budget.Status.DisruptionsAllowed = max(0, limit-(all-healthy))
 }
 
@@ -512,6 +512,11 @@ func (m *model) checkEviction(pod *corev1.Pod) {
 	if m.plan.Spec.Goal != v1.GoalRecreate && m.movesTo(pod) != move.To.Node && !m.nodes[move.To.Node].Spec.Unschedulable {
 		m.t.Errorf("Pod %s is evicted before its place is kept", pod.Name)
 	}
+	m.checkOthersArrived(pod, move)
+}
+
+// checkOthersArrived looks whether the Pods of all other turns run again.
+func (m *model) checkOthersArrived(pod *corev1.Pod, move *v1.Move) {
 	for uid, name := range m.evicted {
 		other := m.pods[name]
 		if other != nil && m.turnOf(uid) != move.Turn && !stopped(m.taskOf(other)) && !m.arrived[name] {

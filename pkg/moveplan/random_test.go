@@ -270,44 +270,48 @@ func (m *model) deletePod(pod *corev1.Pod) {
 
 // checkEnd looks at what a plan has left behind.
 func (m *model) checkEnd(trouble bool) {
-	t := m.t
-	status := &m.plan.Status
-	for i := range status.Moves {
-		move, record := &m.plan.Spec.Moves[i], &status.Moves[i]
-		_, wasEvicted := m.evicted[move.PodUID]
-		if record.State == v1.MoveWaiting {
-			t.Errorf("Pod %s still waits for its turn", move.Pod)
-		}
-		if task := m.tasks[move.Task.Name]; task != nil && wasEvicted && task.Status.Moves != 1 {
-			t.Errorf("GPUTask %s was moved once, %d moves were counted", task.Name, task.Status.Moves)
-		}
-		if wasEvicted != (record.EvictedAt != nil) && !trouble {
-			t.Errorf("Pod %s: evicted %t, on record %v", move.Pod, wasEvicted, record.EvictedAt)
-		}
-		if wasEvicted && record.EvictedAt == nil {
-			t.Errorf("Pod %s was evicted, and the record does not say so", move.Pod)
-		}
-	}
-	for name, task := range m.tasks {
-		// A Pod that goes by itself between the intent and the eviction counts as moved.
-		if task.Status.Moves > 1 || (len(m.evicted) == 0 && task.Status.Moves > 0 && !trouble) {
-			t.Errorf("GPUTask %s has %d moves, %d Pods were moved", name, task.Status.Moves, len(m.evicted))
-		}
-	}
-	if m.lame || t.Failed() {
+	m.checkRecord(trouble)
+	m.checkCounts(trouble)
+	if m.lame || m.t.Failed() {
 		return
 	}
 	m.settle()
 	for name, task := range m.tasks {
-		if stopped(&reschedule.Task{GPUTask: task}) {
+		if stopped(&reschedule.Task{GPUTask: task}) || task.Status.Phase == v1.PhaseRunning {
 			continue
 		}
-		if name != "pending" && task.Status.Phase != v1.PhaseRunning {
-			t.Errorf("GPUTask %s is %s after the moves", name, task.Status.Phase)
+		if name != "pending" {
+			m.t.Errorf("GPUTask %s is %s after the moves", name, task.Status.Phase)
+		} else if m.plan.Status.Phase == v1.PlanDone {
+			m.t.Errorf("the plan is done and the task is %s that it was for", task.Status.Phase)
 		}
 	}
-	if pending := m.tasks["pending"]; status.Phase == v1.PlanDone && pending != nil && !stopped(&reschedule.Task{GPUTask: pending}) && pending.Status.Phase != v1.PhaseRunning {
-		t.Errorf("the plan is done and the task is %s that it was for", pending.Status.Phase)
+}
+
+// checkRecord holds the record against the evictions that there were.
+func (m *model) checkRecord(trouble bool) {
+	for i := range m.plan.Status.Moves {
+		move, record := &m.plan.Spec.Moves[i], &m.plan.Status.Moves[i]
+		_, wasEvicted := m.evicted[move.PodUID]
+		if record.State == v1.MoveWaiting {
+			m.t.Errorf("Pod %s still waits for its turn", move.Pod)
+		}
+		if onRecord := record.EvictedAt != nil; wasEvicted && !onRecord || !wasEvicted && onRecord && !trouble {
+			m.t.Errorf("Pod %s: evicted %t, on record %v", move.Pod, wasEvicted, record.EvictedAt)
+		}
+		if task := m.tasks[move.Task.Name]; task != nil && wasEvicted && task.Status.Moves != 1 {
+			m.t.Errorf("GPUTask %s was moved once, %d moves were counted", task.Name, task.Status.Moves)
+		}
+	}
+}
+
+// checkCounts looks for moves that never were. A Pod that goes by itself between the
+// intent and the eviction counts as moved.
+func (m *model) checkCounts(trouble bool) {
+	for name, task := range m.tasks {
+		if task.Status.Moves > 1 || (len(m.evicted) == 0 && task.Status.Moves > 0 && !trouble) {
+			m.t.Errorf("GPUTask %s has %d moves, %d Pods were moved", name, task.Status.Moves, len(m.evicted))
+		}
 	}
 }
 

@@ -64,52 +64,65 @@ type want struct {
 	span time.Duration
 }
 
-// wants adds what a plan needs: the places that Pods are moved to, and those that they
-// leave for the task that room is made for. Where a plan lets the scheduler choose,
-// none are.
+// need is a place that a plan needs for a Pod.
+type need struct {
+	kind            reservation.Kind
+	task            *reschedule.Task
+	namespace, name string
+	place           v1.MovePlace
+}
+
+// wants adds what a plan needs.
 func wants(wanted map[string][]want, tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration, now time.Time) {
-	add := func(kind reservation.Kind, task *reschedule.Task, namespace, name string, place v1.MovePlace) {
-		if place.Node == "" {
-			return
+	rest := span(tasks, plan, timeout)
+	for _, n := range append(needsOfMoves(tasks, plan, timeout, now), needsOfTask(tasks, plan)...) {
+		if n.place.Node == "" {
+			continue // the scheduler chooses
 		}
-		wanted[place.Node] = append(wanted[place.Node], want{
-			Reservation: reservation.Reservation{Plan: plan.Name, Pod: reservation.PodKey(namespace, name), Kind: kind, GPUs: place.GPUs},
-			pod:         podNamed(task, name),
-			span:        span(tasks, plan, timeout),
+		wanted[n.place.Node] = append(wanted[n.place.Node], want{
+			Reservation: reservation.Reservation{Plan: plan.Name, Pod: reservation.PodKey(n.namespace, n.name), Kind: n.kind, GPUs: n.place.GPUs},
+			pod:         podNamed(n.task, n.name),
+			span:        rest,
 		})
 	}
+}
+
+// needsOfMoves are the places that Pods are moved to. Those whose time is over while
+// the plan comes to its end need the places that they have left.
+func needsOfMoves(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration, now time.Time) []need {
 	stopping := plan.Status.Reason != ""
+	var needs []need
 	for i := range plan.Spec.Moves {
-		move := &plan.Spec.Moves[i]
-		task := taskOf(tasks, &move.Task)
-		if stopped(task) {
+		move, state := &plan.Spec.Moves[i], plan.Status.Moves[i].State
+		n := need{kind: reservation.Move, task: taskOf(tasks, &move.Task), namespace: move.Task.Namespace, name: move.Pod, place: move.To}
+		if stopped(n.task) || !isOpen(state) || (stopping && state == v1.MoveWaiting) {
 			continue
 		}
-		switch state := plan.Status.Moves[i].State; {
-		case state == v1.MoveWaiting && !stopping:
-			add(reservation.Move, task, move.Task.Namespace, move.Pod, move.To)
-		case state != v1.MoveEvicted:
-		case stopping && isOver(tasks, plan, move.Turn, timeout, now):
-			if move.To.Node != "" {
-				add(reservation.Start, task, move.Task.Namespace, move.Pod, move.From)
-			}
-		default:
-			add(reservation.Move, task, move.Task.Namespace, move.Pod, move.To)
+		if stopping && isOver(tasks, plan, move.Turn, timeout, now) && move.To.Node != "" {
+			n.kind, n.place = reservation.Start, move.From
 		}
+		needs = append(needs, n)
 	}
-	if stopping || plan.Spec.For == nil {
-		return
+	return needs
+}
+
+// needsOfTask are the places of the task that room is made for.
+func needsOfTask(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan) []need {
+	if plan.Status.Reason != "" || plan.Spec.For == nil {
+		return nil
 	}
 	task := taskOf(tasks, plan.Spec.For)
 	if stopped(task) {
-		return
+		return nil
 	}
+	var needs []need
 	for i := range plan.Spec.Places {
 		place := &plan.Spec.Places[i]
 		if pod := podNamed(task, place.Pod); pod == nil || pod.Spec.NodeName == "" {
-			add(reservation.Start, task, plan.Spec.For.Namespace, place.Pod, place.MovePlace)
+			needs = append(needs, need{kind: reservation.Start, task: task, namespace: task.Namespace, name: place.Pod, place: place.MovePlace})
 		}
 	}
+	return needs
 }
 
 // isOver is true if the time of a turn is over: its places turned out to be wrong.

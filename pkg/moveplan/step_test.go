@@ -306,31 +306,31 @@ func (test *stepTest) check(t *testing.T, out Output) {
 	if test.again != (out.LookAgainAfter > 0) {
 		t.Errorf("look again after %v", out.LookAgainAfter)
 	}
-	if test.phase == "" {
-		if out.Status != nil {
-			t.Errorf("new status %+v", out.Status)
-		}
-		return
+	if changes := out.Status != nil; changes != (test.phase != "") {
+		t.Errorf("the status changes: %t, to %+v", changes, out.Status)
+	} else if changes {
+		test.checkStatus(t, out.Status)
 	}
-	if out.Status == nil {
-		t.Fatal("the status stays as it is")
-	}
+}
+
+func (test *stepTest) checkStatus(t *testing.T, status *v1.MovePlanStatus) {
+	t.Helper()
 	var states []v1.MoveState
-	for i := range out.Status.Moves {
-		states = append(states, out.Status.Moves[i].State)
-		if out.Status.Moves[i].State == waiting && out.Status.Moves[i].EvictedAt != nil {
+	for i := range status.Moves {
+		states = append(states, status.Moves[i].State)
+		if status.Moves[i].State == waiting && status.Moves[i].EvictedAt != nil {
 			t.Errorf("move %d waits and was evicted", i)
 		}
 	}
 	if diff := cmp.Diff(test.states, states); diff != "" {
 		t.Errorf("moves (-want +got):\n%s", diff)
 	}
-	if out.Status.Phase != test.phase || out.Status.Reason != test.reason || !strings.Contains(out.Status.Message, test.message) {
-		t.Errorf("%s, reason %q, message %q; want %s, %q, %q", out.Status.Phase, out.Status.Reason, out.Status.Message, test.phase, test.reason, test.message)
+	if status.Phase != test.phase || status.Reason != test.reason || !strings.Contains(status.Message, test.message) {
+		t.Errorf("%s, reason %q, message %q; want %s, %q, %q", status.Phase, status.Reason, status.Message, test.phase, test.reason, test.message)
 	}
 	final := test.phase == v1.PlanDone || test.phase == v1.PlanAborted
-	if final != (out.Status.CompletionTime != nil) || (final && strings.Contains(out.Status.Message, waitText)) {
-		t.Errorf("completed at %v: %s", out.Status.CompletionTime, out.Status.Message)
+	if final != (status.CompletionTime != nil) || (final && strings.Contains(status.Message, waitText)) {
+		t.Errorf("completed at %v: %s", status.CompletionTime, status.Message)
 	}
 }
 

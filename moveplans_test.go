@@ -450,18 +450,37 @@ func TestOldPlansAreForgotten(t *testing.T) {
 	}
 }
 
-func TestNothingIsRepairedWhileAPlanIsCarriedOut(t *testing.T) {
+func TestRepairsMakeWayForPlans(t *testing.T) {
 	t.Parallel()
-	f := newMovesFixture(t)
-	f.plan.Status.Phase = v1.PlanExecuting
-	f.create()
-	node := gpuNode("n1", "another-model")
-	f.showNode(node)
-	if err := f.rescheduler.repair(t.Context()); err != nil {
-		t.Fatal(err)
+	tests := map[string]struct {
+		phase    v1.MovePlanPhase
+		approved bool
+		repairs  bool
+	}{
+		"one that is carried out":   {v1.PlanExecuting, true, false},
+		"one that was approved":     {v1.PlanProposed, true, false},
+		"not one that waits":        {v1.PlanProposed, false, true},
+		"not one that has ended":    {v1.PlanDone, true, true},
+		"not one that was rejected": {v1.PlanAborted, false, true},
 	}
-	if writes := f.writes(); len(writes) > 0 {
-		t.Errorf("writes %v", writes)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newMovesFixture(t)
+			f.plan.Status.Phase, f.plan.Spec.Approved = test.phase, test.approved
+			f.create()
+			f.showNode(gpuNode("n1", "another-model"))
+			// The task ends meanwhile, so that nobody waits for its new place.
+			ended := f.stored(newTask("moves", 1))
+			ended.Status.Phase = v1.PhaseSucceeded
+			f.kube.PrependReactor("create", "pods", f.whenEvicted(ended))
+			if err := f.rescheduler.repair(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if evictions := f.fixture.evictions(); (evictions > 0) != test.repairs {
+				t.Errorf("%d evictions", evictions)
+			}
+		})
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
@@ -32,8 +33,8 @@ const (
 
 // repair moves tasks that sit badly, one after the other, and stops at the first one
 // that does not come to run again in time. Each task is tried once, and looked at
-// afresh: much may have changed while the one before found its place. While a plan is
-// carried out it waits: one thing at a time.
+// afresh: much may have changed while the one before found its place. It makes way for
+// a plan that is carried out or could be: one thing at a time.
 func (r *rescheduler) repair(ctx context.Context) error {
 	tried := sets.New[types.UID]()
 	var running []*corev1.Pod // listed when it is first needed, and again after a move
@@ -42,7 +43,7 @@ func (r *rescheduler) repair(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(world.Plans, isExecuting) {
+		if slices.ContainsFunc(world.Plans, isUnderWay) {
 			return nil
 		}
 		candidates := r.candidates(world)
@@ -81,7 +82,10 @@ func (r *rescheduler) candidates(w *reschedule.World) []reschedule.Move {
 	return reschedule.Misplaced(w.Tasks, w.Nodes, r.period, w.Now)
 }
 
-func isExecuting(plan *v1.MovePlan) bool { return plan.Status.Phase == v1.PlanExecuting }
+// isUnderWay is true for a plan that need not wait for a person.
+func isUnderWay(plan *v1.MovePlan) bool {
+	return !moveplan.IsFinal(plan) && (plan.Spec.Approved || plan.Status.Phase == v1.PlanExecuting)
+}
 
 func (r *rescheduler) move(ctx context.Context, move reschedule.Move) error {
 	logger := klog.FromContext(ctx)

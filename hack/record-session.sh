@@ -72,6 +72,7 @@ show plan show "${PLAN}"
 blank
 show plan approve "${PLAN}"
 show plan show "${PLAN}" --watch
+sleep 2 # the status of tasks may be a little late
 blank
 show list
 blank

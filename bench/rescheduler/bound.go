@@ -34,7 +34,7 @@ func bound(s *site, jobs []*job, cost func(*job) float64) float64 {
 		cores = j.shape.CPU / int64(j.shape.GPUs)
 	}
 	uses := usesOf(cores*half, s.leastCPU())
-	tenants := (&run{site: s}).byNode()
+	tenants := (&trial{site: s}).byNode()
 	cpu := s.freeCPU()
 	least := newGrid(eights, fours)
 	for i := range s.nodes {

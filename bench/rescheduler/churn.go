@@ -53,7 +53,7 @@ func churn(nodes []placement.Node, pods []dataset.Pod, jobs int, seed int64) (*s
 	if err := c.fill(capacity); err != nil {
 		return nil, err
 	}
-	if err := c.run(jobs); err != nil {
+	if err := c.churn(jobs); err != nil {
 		return nil, err
 	}
 	c.settle()
@@ -86,8 +86,8 @@ func (c *churner) fill(capacity int) error {
 	return nil
 }
 
-// run lets jobs come and end, and goes on until as much is in use as is wanted.
-func (c *churner) run(jobs int) error {
+// churn lets jobs come and end, and goes on until as much is in use as is wanted.
+func (c *churner) churn(jobs int) error {
 	for n := 0; n < jobs || c.used() < full-nearly || c.used() > full+nearly; n++ {
 		if n > 4*jobs {
 			return fmt.Errorf("%.1f %% of the GPUs are in use after %d jobs, want %.1f %%", 100*c.used(), n, 100*full)
@@ -131,10 +131,6 @@ func (c *churner) submit(one *dataset.Job) (*job, error) {
 	at, _ := slices.BinarySearchFunc(c.ends, j, func(a, b *job) int { return -cmp.Compare(a.ends, b.ends) })
 	c.ends = slices.Insert(c.ends, at, j)
 	return j, nil
-}
-
-func newJob(name string, shape placement.Shape, pods int) *job {
-	return &job{name: name, shape: shape, pods: make([]placement.Place, pods), here: make([]bool, pods)}
 }
 
 // settle lets time count from 0 and decides when each job saved its work.

@@ -10,10 +10,11 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// large are the tasks that wait, so often each: Pods × GPUs.
-var large = []struct{ tasks, pods, gpus int }{
-	{4, 1, 8}, {2, 2, 8}, {2, 4, 4},
-}
+// kind is tasks of so many Pods with so many GPUs each.
+type kind struct{ tasks, pods, gpus int }
+
+// usual are the large tasks that wait.
+func usual() []kind { return []kind{{4, 1, 8}, {1, 2, 8}, {1, 4, 4}} }
 
 // coresPerGPU and memoryPerGPU, in MiB, are what large tasks want besides.
 const (
@@ -21,12 +22,12 @@ const (
 	memoryPerGPU = 16 << 10
 )
 
-// demand returns the large tasks, by turns of each kind.
-func demand() []*job {
+// demand returns large tasks, by turns of each kind.
+func demand(kinds []kind) []*job {
 	var list []*job
 	for n := 0; ; n++ {
 		more := false
-		for _, kind := range large {
+		for _, kind := range kinds {
 			if n >= kind.tasks {
 				continue
 			}

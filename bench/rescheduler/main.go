@@ -1,43 +1,46 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command rescheduler compares ways to make room for large tasks on a cluster that is
+// 95 % full and fragmented: doing nothing, placing everything anew, the descheduler's
+// HighNodeUtilization, and ours. Run it with "make bench-rescheduler";
+// docs/benchmarks.md says what it does and what came out.
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"time"
 
-	"falldio.github.io/gpu-controller/bench/openb/dataset"
+	"github.com/spf13/pflag"
 )
 
 func main() {
-	d := os.Args[1]
-	nodes, _ := dataset.ReadNodes(d + "/" + dataset.NodesFile)
-	pods, _ := dataset.ReadPods(d + "/openb_pod_list_default.csv")
-	for seed := range int64(3) {
-		s, err := churn(nodes, pods, 20000, 42+seed)
-		if err != nil {
-			panic(err)
-		}
-		for _, fewest := range []bool{true, false} {
-			t := time.Now()
-			c, err := compareSmall(s, 100, fewest, 1)
-			fmt.Println("small", fewest, c, err, time.Since(t))
-		}
-		base, _ := simulate(s, demand(), nothing{}, true)
-		for _, fewest := range []bool{true, false} {
-			o, _ := newObjects(nodes)
-			t := time.Now()
-			r, err := simulate(s, demand(), &ours{objects: o, fewest: fewest}, true)
-			if err != nil {
-				panic(err)
-			}
-			cost := func(*job) float64 { return 1 }
-			our := float64(r.moved)
-			if !fewest {
-				cost = func(j *job) float64 { return 60 + base.unsaved(j)*float64(j.shape.Percent())/100 }
-				our = r.lostFirst + 60*float64(r.moved)
-			}
-			b := bound(base.site, r.startedLater(), cost)
-			fmt.Printf("seed %d fewest %v: waited %d started %d moved %d; ours %.0f bound %.0f = %.1f %%; took %v\n", seed, fewest, len(r.waited), len(r.startedLater()), r.moved, our, b, 100*b/our, time.Since(t))
-		}
+	if err := run(os.Args[1:], os.Stdout); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		fmt.Fprintf(os.Stderr, "bench/rescheduler: %v\n", err)
+		os.Exit(1)
 	}
+}
+
+func run(args []string, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	b, err := newBench(o, out)
+	if err != nil {
+		return err
+	}
+	if err := b.measure(); err != nil {
+		return err
+	}
+	fmt.Fprint(out, b.text())
+	if o.report == "" {
+		return nil
+	}
+	if err := b.write(); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,7 +82,7 @@ func mebibytes(count int64) resource.Quantity {
 
 // world is what the rescheduler sees of a run. With saved, all tasks have just saved
 // their work.
-func (o *objects) world(r *run, saved bool) (*reschedule.World, error) {
+func (o *objects) world(r *trial, saved bool) (*reschedule.World, error) {
 	w := &reschedule.World{Nodes: o.nodes, Now: at(r.now).Time}
 	for _, j := range r.sorted() {
 		if j.shape.Percent() == 0 { // of others: it never moves
@@ -119,7 +120,7 @@ func (o *objects) foreign(j *job, index int) *corev1.Pod {
 }
 
 // task is a job as a GPUTask with its Pods.
-func (o *objects) task(r *run, j *job, saved bool) (*reschedule.Task, error) {
+func (o *objects) task(r *trial, j *job, saved bool) (*reschedule.Task, error) {
 	task := o.tasks[j.name]
 	if task == nil {
 		task = taskObject(j)
@@ -132,12 +133,12 @@ func (o *objects) task(r *run, j *job, saved bool) (*reschedule.Task, error) {
 	if j.runs() {
 		task.Status.Phase = v1.PhaseRunning
 	}
-	if j.moved {
-		task.Status.LastMove = &v1.LastMove{Time: at(j.movedAt)}
+	if last := slices.Max(j.movedAt); last >= 0 {
+		task.Status.LastMove = &v1.LastMove{Time: at(last)}
 	}
 	since := r.now
 	if !saved {
-		since -= r.unsaved(j)
+		since -= r.unsaved(j, 0)
 	}
 	task.Annotations = map[string]string{v1.AnnotationLastCheckpoint: at(since).Format(time.RFC3339)}
 	full := &reschedule.Task{GPUTask: task}
@@ -181,8 +182,8 @@ func (o *objects) pod(task *v1.GPUTask, j *job, index int) (*corev1.Pod, error) 
 	}
 	pod.CreationTimestamp = at(-saveEvery)
 	pod.UID = types.UID(pod.Name)
-	if j.moved {
-		pod.UID = types.UID(fmt.Sprintf("%s-%g", pod.Name, j.movedAt))
+	if at := j.movedAt[index]; at >= 0 {
+		pod.UID = types.UID(fmt.Sprintf("%s-%g", pod.Name, at))
 	}
 	pod.Status.Phase = corev1.PodPending
 	if !j.here[index] {

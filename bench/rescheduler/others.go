@@ -12,7 +12,7 @@ import (
 // nothing waits until jobs end.
 type nothing struct{}
 
-func (nothing) act(*run) (float64, error) { return 0, nil }
+func (nothing) act(*trial) (float64, error) { return 0, nil }
 
 // recreateAll stops one task after the other, gangs as a whole, and lets the scheduler
 // place it anew: the documents' behaviour.
@@ -20,7 +20,7 @@ type recreateAll struct {
 	done map[string]bool
 }
 
-func (a *recreateAll) act(r *run) (float64, error) {
+func (a *recreateAll) act(r *trial) (float64, error) {
 	for _, j := range r.sorted() {
 		if a.done[j.name] || !j.runs() || j.percent() == 0 || slices.Contains(r.waited, j) {
 			continue
@@ -44,7 +44,7 @@ type highNodeUtilization struct {
 // cycleSeconds is how often the descheduler looks, by default.
 const cycleSeconds = 300
 
-func (h *highNodeUtilization) act(r *run) (float64, error) {
+func (h *highNodeUtilization) act(r *trial) (float64, error) {
 	names, used := r.byUse()
 	little := map[string]bool{}
 	for _, name := range names {
@@ -86,7 +86,7 @@ type tenant struct {
 
 // byNode returns the Pods with GPUs that run on each node, in the order of their
 // names.
-func (r *run) byNode() map[string][]tenant {
+func (r *trial) byNode() map[string][]tenant {
 	list := map[string][]tenant{}
 	for _, j := range r.sorted() {
 		for i, here := range j.here {
@@ -105,7 +105,7 @@ type amounts struct {
 }
 
 // freeOn is what is free on some nodes.
-func (r *run) freeOn(is func(node string) bool) amounts {
+func (r *trial) freeOn(is func(node string) bool) amounts {
 	var sum amounts
 	for i := range r.nodes {
 		if is(r.nodes[i].Name) {

@@ -39,7 +39,7 @@ func (o *ours) options() *reschedule.Options {
 	return &options
 }
 
-func (o *ours) act(r *run) (float64, error) {
+func (o *ours) act(r *trial) (float64, error) {
 	if o.plan == nil {
 		world, err := o.objects.world(r, o.fewest)
 		if err != nil {
@@ -70,7 +70,7 @@ func (o *ours) act(r *run) (float64, error) {
 }
 
 // turn moves the Pods of the next turn to their places.
-func (o *ours) turn(r *run) error {
+func (o *ours) turn(r *trial) error {
 	moves := o.plan.Spec.Moves
 	turn := moves[o.next].Turn
 	begin := o.next
@@ -94,7 +94,7 @@ func (o *ours) turn(r *run) error {
 }
 
 // finish starts the task that room was made for, where it was to go.
-func (o *ours) finish(r *run) error {
+func (o *ours) finish(r *trial) error {
 	for i := range o.plan.Spec.Places {
 		place := &o.plan.Spec.Places[i]
 		one := o.objects.pods[place.Pod]
@@ -107,7 +107,7 @@ func (o *ours) finish(r *run) error {
 }
 
 // put gives a Pod just the place that a plan says.
-func (o *ours) put(r *run, one tenant, to *v1.MovePlace) error {
+func (o *ours) put(r *trial, one tenant, to *v1.MovePlace) error {
 	use := placement.Use{CPU: one.job.shape.CPU, Memory: one.job.shape.Memory, Percent: placement.Card}
 	if one.job.shape.Share > 0 {
 		use.Percent = one.job.shape.Share
@@ -123,4 +123,9 @@ func (o *ours) put(r *run, one tenant, to *v1.MovePlace) error {
 		return fmt.Errorf("Pod %s: its place on node %s is not free", one.job.podName(one.index), to.Node)
 	}
 	return r.site.put(one.job, one.index, placement.Place{Node: to.Node, Use: use})
+}
+
+func newOurs(nodes []placement.Node, fewest bool) (*ours, error) {
+	o, err := newObjects(nodes)
+	return &ours{objects: o, fewest: fewest}, err
 }

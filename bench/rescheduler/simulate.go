@@ -24,14 +24,14 @@ const (
 type system interface {
 	// act does what it does next, and returns for how many seconds that keeps it
 	// busy; 0 if there is nothing to do until something changes.
-	act(r *run) (seconds float64, err error)
+	act(r *trial) (seconds float64, err error)
 }
 
-// run is one system at work on one site.
-type run struct {
+// trial is one system at work on one site.
+type trial struct {
 	*site
 	system system
-	// frozen is true if nothing ends by itself.
+	// frozen is true if time stands still.
 	frozen bool
 	// queue are the jobs that wait.
 	queue []*job
@@ -42,8 +42,6 @@ type run struct {
 	// moved counts Pods that were evicted, lost the work that was lost by that.
 	moved int
 	lost  float64
-	// lostFirst is the work that would be lost had all moved at the beginning.
-	lostFirst float64
 	// evicted are the distinct Pods that were.
 	evicted map[string]bool
 	// broken are gangs of which a part was evicted while the rest ran.
@@ -53,12 +51,12 @@ type run struct {
 }
 
 // simulate lets a system work until all large tasks run.
-func simulate(on *site, large []*job, by system, frozen bool) (*run, error) {
+func simulate(on *site, large []*job, by system, frozen bool) (*trial, error) {
 	s, err := on.copy()
 	if err != nil {
 		return nil, err
 	}
-	r := &run{site: s, system: by, frozen: frozen, queue: large, evicted: map[string]bool{}, broken: map[string]bool{}}
+	r := &trial{site: s, system: by, frozen: frozen, queue: large, evicted: map[string]bool{}, broken: map[string]bool{}}
 	for _, j := range r.queue {
 		s.jobs[j.name] = j
 	}
@@ -89,12 +87,9 @@ func simulate(on *site, large []*job, by system, frozen bool) (*run, error) {
 
 // pass lets time pass, minute by minute: jobs end that run, others come, and who fits
 // starts.
-func (r *run) pass(until float64) error {
-	for r.now < until {
+func (r *trial) pass(until float64) error {
+	for r.now < until && !r.frozen {
 		r.now = min(until, r.now+turnSeconds)
-		if r.frozen {
-			continue
-		}
 		r.endAll()
 		for len(r.coming) > 0 && r.coming[0].arrives <= r.now {
 			j := r.coming[0]
@@ -110,7 +105,7 @@ func (r *run) pass(until float64) error {
 }
 
 // endAll removes the jobs whose time is over.
-func (r *run) endAll() {
+func (r *trial) endAll() {
 	for _, j := range r.sorted() {
 		if j.started && j.ends <= r.now && j.runs() {
 			r.end(j)
@@ -120,7 +115,7 @@ func (r *run) endAll() {
 
 // schedule starts who fits, in the order of the queue: the large tasks wait for
 // longest.
-func (r *run) schedule() error {
+func (r *trial) schedule() error {
 	if r.holds {
 		return nil
 	}
@@ -140,11 +135,10 @@ func (r *run) schedule() error {
 }
 
 // displace evicts a Pod, which waits behind the large tasks then.
-func (r *run) displace(j *job, index int) {
+func (r *trial) displace(j *job, index int) {
 	r.moved++
-	lost := r.unsaved(j)
+	lost := r.unsaved(j, index)
 	r.lost += lost * float64(j.shape.Percent()) / placement.Card
-	r.lostFirst -= j.saved * float64(j.shape.Percent()) / placement.Card
 	r.evicted[j.podName(index)] = true
 	r.evict(j, index)
 	if !slices.Contains(r.queue, j) {
@@ -153,7 +147,7 @@ func (r *run) displace(j *job, index int) {
 }
 
 // displaceAll evicts all Pods of a job.
-func (r *run) displaceAll(j *job) {
+func (r *trial) displaceAll(j *job) {
 	for i := range j.here {
 		if j.here[i] {
 			r.displace(j, i)
@@ -162,7 +156,7 @@ func (r *run) displaceAll(j *job) {
 }
 
 // homeless counts the Pods that were evicted and have no place.
-func (r *run) homeless() int {
+func (r *trial) homeless() int {
 	count := 0
 	for _, j := range r.jobs {
 		for i, here := range j.here {
@@ -175,7 +169,7 @@ func (r *run) homeless() int {
 }
 
 // startedLater returns those of the tasks that waited which run.
-func (r *run) startedLater() (list []*job) {
+func (r *trial) startedLater() (list []*job) {
 	for _, j := range r.waited {
 		if j.started {
 			list = append(list, j)
@@ -185,7 +179,7 @@ func (r *run) startedLater() (list []*job) {
 }
 
 // regained is how many GPUs the tasks got that did not fit at first.
-func (r *run) regained() int {
+func (r *trial) regained() int {
 	percent := 0
 	for _, j := range r.startedLater() {
 		percent += j.percent()
@@ -195,7 +189,7 @@ func (r *run) regained() int {
 
 // byUse returns the nodes with GPUs, those used least first, and how much of the GPUs
 // of each is in use.
-func (r *run) byUse() (names []string, used map[string]float64) {
+func (r *trial) byUse() (names []string, used map[string]float64) {
 	used = map[string]float64{}
 	for _, j := range r.jobs {
 		for i, here := range j.here {
@@ -215,7 +209,7 @@ func (r *run) byUse() (names []string, used map[string]float64) {
 }
 
 // forget takes a job that runs from the queue.
-func (r *run) forget(j *job) {
+func (r *trial) forget(j *job) {
 	if j.runs() {
 		r.queue = slices.DeleteFunc(r.queue, func(other *job) bool { return other == j })
 	}

@@ -30,9 +30,8 @@ type job struct {
 	// starts is when it started to run, for one that waits at first.
 	starts  float64
 	started bool
-	// movedAt is when it was moved for the last time.
-	movedAt float64
-	moved   bool
+	// movedAt is when each Pod was moved for the last time; less than 0 if never.
+	movedAt []float64
 }
 
 func (j *job) podName(index int) string { return fmt.Sprintf("%s-%d", j.name, index) }
@@ -59,6 +58,17 @@ func (j *job) missing() int {
 
 // percent is how much of GPUs all of it gets.
 func (j *job) percent() int { return j.shape.Percent() * len(j.here) }
+
+func newJob(name string, shape placement.Shape, pods int) *job {
+	return &job{
+		name: name, shape: shape,
+		pods: make([]placement.Place, pods), here: make([]bool, pods), movedAt: slices.Repeat([]float64{-1}, pods),
+	}
+}
+
+func (j *job) cloneSlices() {
+	j.pods, j.here, j.movedAt = slices.Clone(j.pods), slices.Clone(j.here), slices.Clone(j.movedAt)
+}
 
 // site is a cluster with what runs on it.
 type site struct {
@@ -93,12 +103,12 @@ func (s *site) copy() (*site, error) {
 	c.now = s.now
 	for _, j := range s.coming {
 		its := *j
-		its.pods, its.here = slices.Clone(j.pods), slices.Clone(j.here)
+		its.cloneSlices()
 		c.coming = append(c.coming, &its)
 	}
 	for _, j := range s.sorted() {
 		its := *j
-		its.pods, its.here = slices.Clone(j.pods), slices.Clone(j.here)
+		its.cloneSlices()
 		c.jobs[j.name] = &its
 		c.policy.Mix().Add(c.cluster.Request(j.shape))
 		for i := range its.pods {
@@ -164,15 +174,15 @@ func (s *site) put(j *job, index int, place placement.Place) error {
 func (s *site) evict(j *job, index int) {
 	s.cluster.Remove(j.podName(index))
 	j.here[index] = false
-	j.ends += s.unsaved(j) / float64(len(j.here))
-	j.moved, j.movedAt = true, s.now
+	j.ends += s.unsaved(j, index) / float64(len(j.here))
+	j.movedAt[index] = s.now
 }
 
-// unsaved is for how long a job has not saved its work, in seconds.
-func (s *site) unsaved(j *job) float64 {
+// unsaved is for how long a Pod of a job has not saved its work, in seconds.
+func (s *site) unsaved(j *job, index int) float64 {
 	since := s.now - math.Mod(s.now-j.saved, saveEvery)
-	if j.moved {
-		since = max(since, j.movedAt)
+	if j.movedAt[index] >= 0 {
+		since = max(since, j.movedAt[index])
 	}
 	return s.now - since
 }

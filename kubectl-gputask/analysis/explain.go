@@ -40,7 +40,9 @@ type Explanation struct {
 	Plans []PlanState `json:"plans,omitempty"`
 	// Uses is what it holds.
 	Uses []Place `json:"uses,omitempty"`
-	// Immovable says of a running task why it is not moved; empty if it may be.
+	// Judged is true for a running task of which it was found out whether it may be
+	// moved; Immovable says why not and is empty if it may be.
+	Judged    bool   `json:"-"`
 	Immovable string `json:"immovable,omitempty"`
 	// Problems are what could not be read of the cluster.
 	Problems []string `json:"problems,omitempty"`
@@ -64,7 +66,7 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 	e = &Explanation{Task: task.GPUTask, Since: since(task.GPUTask), Total: gputask.Replicas(task.GPUTask), WaitsFor: v.causes(task)}
 	v.uses(e, task)
 	if task.Status.Phase == v1.PhaseRunning {
-		e.Immovable = v.Immovable(task)
+		e.Judged, e.Immovable = true, v.Immovable(task)
 	}
 	v.queue(e, task)
 	v.plans(e, task)
@@ -72,6 +74,18 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 		e.Problems = append(e.Problems, problem.Error())
 	}
 	return e, true
+}
+
+// Alone is what a task and its Pods say themselves, for who knows nothing of the rest
+// of the cluster.
+func Alone(task *v1.GPUTask, pods []corev1.Pod) *Explanation {
+	e := &Explanation{Task: task, Since: since(task), Total: gputask.Replicas(task)}
+	for i := range pods {
+		if pods[i].Spec.NodeName != "" && !ended(&pods[i]) {
+			e.Uses = append(e.Uses, Place{Pod: pods[i].Name, Node: pods[i].Spec.NodeName})
+		}
+	}
+	return e
 }
 
 // since is when the last of the conditions changed that a phase depends on.

@@ -23,8 +23,8 @@ type Top struct {
 	Leaves []Leaf `json:"leaves"`
 	// Models are sums by model and pool.
 	Models []Model `json:"models"`
-	// Levels are the names of the levels of Largest in Shapes; the first is the
-	// cluster.
+	// Levels are the names of the levels of Largest in Shapes: the cluster, and those
+	// that a node has a label of.
 	Levels []string `json:"levels"`
 	// Shapes are what there is room for.
 	Shapes []ShapeRoom `json:"shapes"`
@@ -125,10 +125,7 @@ const noLeaf = "(no leaf)"
 
 // Top says how full the cluster is.
 func (v *View) Top(load Utilization) *Top {
-	top := &Top{Levels: []string{"cluster"}, Metered: len(load) > 0}
-	for _, level := range v.Levels {
-		top.Levels = append(top.Levels, level.Name)
-	}
+	top := &Top{Metered: len(load) > 0}
 	reserved := v.reservedCards()
 	leaves, models := map[string]*Leaf{}, map[[2]string]*Model{}
 	for _, node := range v.Nodes {
@@ -278,6 +275,10 @@ func (v *View) shapes(top *Top) {
 		return cmp.Or(-cmp.Compare(a.tasks, b.tasks), -cmp.Compare(a.shape.Percent(), b.shape.Percent()), cmp.Compare(a.shape.Key(), b.shape.Key()))
 	})
 	list = list[:min(len(list), shownShapes)]
+	levels := v.labelled()
+	for _, level := range levels {
+		top.Levels = append(top.Levels, v.levelName(level))
+	}
 	for _, size := range commonSizes() {
 		list = append(list, counted{shape: placement.Shape{GPUs: size}})
 	}
@@ -288,13 +289,32 @@ func (v *View) shapes(top *Top) {
 		for _, one := range list {
 			room := v.Cluster.Capacity(one.shape, len(v.Levels))
 			shown := ShapeRoom{Shape: one.shape.String(), Tasks: one.tasks, Pods: room.Pods, Stranded: room.Stranded}
-			for _, largest := range room.Largest {
+			for _, level := range levels {
+				largest := room.Largest[level]
 				shown.Largest = append(shown.Largest, Largest{Domain: plain(largest.Domain), Pods: largest.Pods})
 			}
 			top.Shapes = append(top.Shapes, shown)
 		}
 		return false
 	})
+}
+
+// labelled are the levels that a node has a label of, and 0, the cluster.
+func (v *View) labelled() []int {
+	levels := []int{0}
+	for i, level := range v.Levels {
+		if slices.ContainsFunc(v.Nodes, func(node *corev1.Node) bool { return node.Labels[level.NodeLabel] != "" }) {
+			levels = append(levels, i+1)
+		}
+	}
+	return levels
+}
+
+func (v *View) levelName(level int) string {
+	if level == 0 {
+		return "cluster"
+	}
+	return v.Levels[level-1].Name
 }
 
 // Unnamed is the domain of nodes that lack the label of its level, but have one of a

@@ -48,12 +48,12 @@ func (v *View) WhatIf(task *reschedule.Task) *WhatIf {
 	return answer
 }
 
-// PriorityOf returns the priority that a Pod would get.
-type PriorityOf func(*corev1.Pod) (int32, error)
+// Admission fills in a new Pod's priority as the API server does.
+type Admission func(*corev1.Pod) error
 
 // Imagine returns a task with its Pods as they would be if it were created now and
 // its dependencies were met. It is in no cluster.
-func Imagine(task *v1.GPUTask, priority PriorityOf, now metav1.Time) (*reschedule.Task, error) {
+func Imagine(task *v1.GPUTask, admit Admission, now metav1.Time) (*reschedule.Task, error) {
 	imagined := &reschedule.Task{GPUTask: task.DeepCopy()}
 	imagined.UID = types.UID("imagined " + task.Namespace + "/" + task.Name)
 	imagined.CreationTimestamp, imagined.Status = now, v1.GPUTaskStatus{Phase: v1.PhasePending}
@@ -65,11 +65,9 @@ func Imagine(task *v1.GPUTask, priority PriorityOf, now metav1.Time) (*reschedul
 		}
 		pod.Namespace, pod.CreationTimestamp, pod.Status.Phase = task.Namespace, now, corev1.PodPending
 		pod.UID = types.UID(fmt.Sprintf("%s %d", imagined.UID, index))
-		value, err := priority(pod)
-		if err != nil {
+		if err := admit(pod); err != nil {
 			return nil, err
 		}
-		pod.Spec.Priority = &value
 		imagined.Pods = append(imagined.Pods, pod)
 	}
 	return imagined, nil

@@ -125,36 +125,36 @@ func pointers[T any](items []T) []*T {
 
 // Priorities are the PriorityClasses of a cluster.
 type Priorities struct {
-	values   map[string]int32
-	fallback int32
+	classes  map[string]*schedulingv1.PriorityClass
+	fallback *schedulingv1.PriorityClass
 }
 
 func newPriorities(classes []schedulingv1.PriorityClass) Priorities {
-	p := Priorities{values: make(map[string]int32, len(classes))}
+	p := Priorities{classes: make(map[string]*schedulingv1.PriorityClass, len(classes))}
 	for i := range classes {
-		p.values[classes[i].Name] = classes[i].Value
+		p.classes[classes[i].Name] = &classes[i]
 		if classes[i].GlobalDefault {
-			p.fallback = classes[i].Value
+			p.fallback = &classes[i]
 		}
 	}
 	return p
 }
 
-// Of returns the priority that a Pod has, or would get if it were created. An error
-// names a PriorityClass that does not exist.
-func (p Priorities) Of(pod *corev1.Pod) (int32, error) {
-	if pod.Spec.Priority != nil {
-		return *pod.Spec.Priority, nil
+// Admit fills in the priority that a Pod would get if it were created. An error names a
+// PriorityClass that does not exist.
+func (p Priorities) Admit(pod *corev1.Pod) error {
+	class := p.fallback
+	if name := pod.Spec.PriorityClassName; name != "" {
+		if class = p.classes[name]; class == nil {
+			return fmt.Errorf("spec.priority: there is no PriorityClass %q: `kubectl get priorityclasses` lists them", name)
+		}
 	}
-	name := pod.Spec.PriorityClassName
-	if name == "" {
-		return p.fallback, nil
+	if class == nil {
+		pod.Spec.Priority = new(int32(0))
+		return nil
 	}
-	value, known := p.values[name]
-	if !known {
-		return 0, fmt.Errorf("spec.priority: there is no PriorityClass %q: `kubectl get priorityclasses` lists them", name)
-	}
-	return value, nil
+	pod.Spec.Priority, pod.Spec.PreemptionPolicy = new(class.Value), class.PreemptionPolicy
+	return nil
 }
 
 // ControlledBy returns those Pods that a task controls, in the order of their indexes.

@@ -279,8 +279,9 @@ func TestTopWatches(t *testing.T) {
 
 func TestWhatLooksAtTheWholeClusterSaysWhichRightsItNeeds(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"explain big", "top", "plan --preview"} {
+	for _, args := range []string{"top", "plan --preview", "whatif -f -"} {
 		f := mixed(t)
+		f.env.In = strings.NewReader(fmt.Sprintf(manifest, "a", ""))
 		f.kube.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
 		})

@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
@@ -44,6 +46,9 @@ func (e *explanation) run(ctx context.Context, name string) error {
 		return err
 	}
 	clients, observed, err := e.observe(ctx, &e.observer)
+	if apierrors.IsForbidden(err) {
+		return e.alone(ctx, name, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -51,6 +56,31 @@ func (e *explanation) run(ctx context.Context, name string) error {
 	if !found {
 		return fmt.Errorf("there is no task %q in namespace %s", name, clients.Namespace)
 	}
+	return e.write(answer)
+}
+
+// alone tells what the task itself says to somebody who may not look at the cluster.
+func (e *explanation) alone(ctx context.Context, name string, forbidden error) error {
+	clients, err := e.connect()
+	if err != nil {
+		return err
+	}
+	task, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	pods, err := podsOf(ctx, clients, task)
+	if err != nil {
+		return err
+	}
+	if err := e.write(analysis.Alone(task, pods)); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.ErrOut, "\nThis is what the task itself says; more is not allowed: %v\n", forbidden)
+	return nil
+}
+
+func (e *explanation) write(answer *analysis.Explanation) error {
 	if !e.forPeople() {
 		answer.Task = answer.Task.DeepCopy()
 		answer.Task.ManagedFields = nil

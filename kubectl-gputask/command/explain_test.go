@@ -4,11 +4,16 @@
 package command_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/reservation"
@@ -117,6 +122,17 @@ func TestExplainNamesThePlanForTheTask(t *testing.T) {
 	f.waits(needy(), 0)
 	f.add(newPlan("make-room-big-1"))
 	f.golden("explain-plan", "explain", "big")
+}
+
+func TestExplainTellsWhatTheTaskSaysToWhoMayNotSeeTheCluster(t *testing.T) {
+	t.Parallel()
+	f := fragmented(t)
+	f.waits(needy(), 0)
+	f.kube.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("ask your administrator"))
+	})
+	f.golden("explain-forbidden", "explain", "big")
+	f.golden("explain-forbidden-running", "explain", "small-0")
 }
 
 func TestExplainOfNoTaskNamesTheNamespace(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
@@ -162,14 +161,14 @@ func (m *memberLog) once(ctx context.Context) error {
 // followOn prints what a Pod writes, and those after it of the same name, until the
 // task is finished or gone.
 func (m *memberLog) followOn(ctx context.Context) error {
-	var done types.UID
+	done := ""
 	for {
-		uid, err := m.print(ctx, done, true)
+		printed, err := m.print(ctx, done, true)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == nil:
-			done = uid
+			done = printed
 		case !errors.Is(err, errNotBegun):
 			return err
 		}
@@ -184,7 +183,7 @@ func (m *memberLog) followOn(ctx context.Context) error {
 }
 
 // over is true if nothing more will come.
-func (m *memberLog) over(ctx context.Context, done types.UID) (bool, error) {
+func (m *memberLog) over(ctx context.Context, done string) (bool, error) {
 	task, err := m.clients.Tasks.FalldioV1().GPUTasks(m.task.Namespace).Get(ctx, m.task.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return true, nil
@@ -199,7 +198,7 @@ func (m *memberLog) over(ctx context.Context, done types.UID) (bool, error) {
 	if err != nil {
 		return false, ignoreNotFound(err)
 	}
-	return pod.UID == done && pod.Status.Phase == corev1.PodSucceeded, nil
+	return instanceOf(pod, m.containerOf(pod)) == done && pod.Status.Phase == corev1.PodSucceeded, nil
 }
 
 func ignoreNotFound(err error) error {
@@ -209,17 +208,30 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// print prints a Pod's log, unless it is the one that was printed before.
-func (m *memberLog) print(ctx context.Context, before types.UID, follow bool) (types.UID, error) {
+// instanceOf names one start of a container: the kubelet may restart it in its Pod.
+func instanceOf(pod *corev1.Pod, container string) string {
+	restarts := int32(0)
+	for i := range pod.Status.ContainerStatuses {
+		if status := &pod.Status.ContainerStatuses[i]; status.Name == container {
+			restarts = status.RestartCount
+		}
+	}
+	return fmt.Sprintf("%s %d", pod.UID, restarts)
+}
+
+// print prints what a container writes and returns which start of it that was, unless
+// that was printed before.
+func (m *memberLog) print(ctx context.Context, before string, follow bool) (string, error) {
 	pod, err := m.clients.Kube.CoreV1().Pods(m.task.Namespace).Get(ctx, m.pod, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || (err == nil && (pod.UID == before || !metav1.IsControlledBy(pod, m.task))) {
+	if apierrors.IsNotFound(err) || (err == nil && !metav1.IsControlledBy(pod, m.task)) {
 		return "", errNotBegun
 	}
 	if err != nil {
 		return "", err
 	}
 	container := m.containerOf(pod)
-	if !m.previous && !begun(pod, container) {
+	instance := instanceOf(pod, container)
+	if instance == before || (!m.previous && !begun(pod, container)) {
 		return "", errNotBegun
 	}
 	stream, err := m.clients.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, m.options(container, follow)).Stream(ctx)
@@ -227,7 +239,7 @@ func (m *memberLog) print(ctx context.Context, before types.UID, follow bool) (t
 		return "", fmt.Errorf("reading the log of Pod %s: %w", pod.Name, err)
 	}
 	defer func() { _ = stream.Close() }()
-	return pod.UID, m.lines(stream)
+	return instance, m.lines(stream)
 }
 
 func (m *memberLog) options(container string, follow bool) *corev1.PodLogOptions {

@@ -358,6 +358,39 @@ func TestLogsAreFollowedUntilTheTaskIsFinished(t *testing.T) {
 	}
 }
 
+func TestLogsAreFollowedThroughRestartsAndReplacements(t *testing.T) {
+	t.Parallel()
+	f := withTasks(t)
+	running := v1.GPUTaskStatus{Phase: v1.PhaseRunning}
+	f.lives(running, running, running, running, running, running, v1.GPUTaskStatus{Phase: v1.PhaseSucceeded})
+	looks := 0
+	f.kube.PrependReactor("get", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() != "" {
+			return false, nil, nil
+		}
+		object, err := f.kube.Tracker().Get(action.GetResource(), action.GetNamespace(), action.(clienttesting.GetAction).GetName())
+		if err != nil {
+			return true, nil, err
+		}
+		pod := object.(*corev1.Pod).DeepCopy()
+		status := corev1.ContainerStatus{Name: v1.ContainerName, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+		switch looks++; {
+		case looks > 6:
+			pod.UID = "another"
+		case looks > 3:
+			status.RestartCount = 1
+		}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
+		return true, pod, nil
+	})
+	if err := f.run("logs", "small-0", "-f"); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.out.String(); got != "fake logs\nfake logs\nfake logs\n" {
+		t.Errorf("printed after %d looks, want the log of each start once:\n%s", looks, got)
+	}
+}
+
 func TestFollowingLogsEndsWithCtrlC(t *testing.T) {
 	t.Parallel()
 	f := withTasks(t)

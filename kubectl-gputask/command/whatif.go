@@ -98,7 +98,7 @@ func (w *whatIf) run(ctx context.Context) error {
 // imagine answers for one task, and leaves it in the world that the next one is asked
 // about.
 func imagine(observed *cluster.Observation, task *v1.GPUTask) (*analysis.WhatIf, error) {
-	imagined, err := analysis.Imagine(task, observed.Priorities.Of, metav1.NewTime(observed.Now))
+	imagined, err := analysis.Imagine(task, observed.Priorities.Admit, metav1.NewTime(observed.Now))
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func Explanation(p *Page, e *analysis.Explanation) {
 	if e.Outlook != nil && e.Outlook.Free != nil {
 		f.add("Free", freeText(e.Outlook.Free))
 	}
-	if task.Status.Phase == v1.PhaseRunning {
+	if task.Status.Phase == v1.PhaseRunning && e.Judged {
 		f.add("May be moved", mayMove(e.Immovable))
 	}
 	for _, plan := range e.Plans {
@@ -200,7 +200,7 @@ func planText(p *Page, plan *analysis.PlanState) string {
 	if plan.Message != "" {
 		text += ": " + oneLine(plan.Message)
 	}
-	if !plan.Approved {
+	if !plan.Approved && !strings.Contains(text, "plan approve") {
 		text += p.Paint(Bold, "  (kubectl gputask plan approve "+plan.Name+")")
 	}
 	return text

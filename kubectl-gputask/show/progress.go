@@ -5,6 +5,7 @@ package show
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -26,5 +27,5 @@ func ProgressLine(p *Page, task *v1.GPUTask) string {
 
 // Progress writes such a line, and after what time it was true.
 func Progress(p *Page, after time.Duration, line string) {
-	p.Printf("%6s  %s\n", span(after), line)
+	p.Printf("%6s  %s\n", span(after), strings.TrimRight(line, " "))
 }

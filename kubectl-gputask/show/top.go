@@ -193,43 +193,24 @@ func coloured(count int, style Style) Cell {
 	return Cell{Text: fmt.Sprint(count), Style: style}
 }
 
-// rooms writes what there is room for. Levels that no node has a label of are left
-// out; nodes without one are one domain for the engine.
+// rooms writes what there is room for. Nodes without a label of a level are one domain
+// for the engine.
 func rooms(p *Page, top *analysis.Top) {
-	levels := usedLevels(top)
 	heading := []string{"EACH POD", "TASKS", "PODS THAT FIT", "STRANDED GPUS"}
-	for _, level := range levels {
-		if level > 0 {
-			heading = append(heading, "LARGEST GANG IN A "+strings.ToUpper(top.Levels[level]))
-		}
+	for _, level := range top.Levels[1:] { // in the cluster it is as many as fit
+		heading = append(heading, "LARGEST GANG IN A "+strings.ToUpper(level))
 	}
 	t := newTable(heading...)
 	t.indent = "  "
 	for i := range top.Shapes {
 		shape := &top.Shapes[i]
 		row := []any{shape.Shape, orDash(shape.Tasks), fmt.Sprint(shape.Pods), gpus(shape.Stranded)}
-		for _, level := range levels {
-			if level > 0 {
-				row = append(row, gangText(&shape.Largest[level]))
-			}
+		for level := range top.Levels[1:] {
+			row = append(row, gangText(&shape.Largest[level+1]))
 		}
 		t.add(row...)
 	}
 	t.write(p)
-}
-
-func usedLevels(top *analysis.Top) []int {
-	var levels []int
-	for level := range top.Levels {
-		for i := range top.Shapes {
-			largest := top.Shapes[i].Largest[level]
-			if largest.Pods > 0 && largest.Domain != analysis.Unnamed {
-				levels = append(levels, level)
-				break
-			}
-		}
-	}
-	return levels
 }
 
 func gangText(largest *analysis.Largest) string {

@@ -184,6 +184,10 @@ func (s *step) carry(turn int32) {
 		s.stop(s.whyLate(indices))
 		return
 	}
+	if lost := s.lostPlace(indices); lost != "" {
+		s.stop(ReasonDrifted, lost)
+		return
+	}
 	for _, i := range indices {
 		move := &s.Plan.Spec.Moves[i]
 		seen := s.look(move)
@@ -198,6 +202,20 @@ func (s *step) carry(turn int32) {
 		s.lookAgainAfter(waitCheck)
 	}
 	s.lookAgainAfter(s.deadline(turn).Sub(s.now))
+}
+
+// lostPlace says which Pod of a turn can't come to where it was to go.
+func (s *step) lostPlace(indices []int) string {
+	for _, i := range indices {
+		move := &s.Plan.Spec.Moves[i]
+		if move.To.Node == "" {
+			continue
+		}
+		if why := unusable(s.World.Nodes, move.To.Node); why != "" {
+			return fmt.Sprintf("Pod %s/%s can't go where it was to go: %s", move.Task.Namespace, move.Pod, why)
+		}
+	}
+	return ""
 }
 
 // all returns the indices of a turn's moves.
@@ -339,7 +357,7 @@ func (s *step) skipOpen() {
 // end writes the last status. It comes after all moves have been counted, since
 // nobody looks at a plan that has ended.
 func (s *step) end(phase v1.MovePlanPhase, reason, message string) {
-	if false {
+	if len(s.out.Count) > 0 {
 		s.status = s.Plan.Status.DeepCopy()
 		s.lookAgainAfter(waitCheck)
 		return

@@ -55,6 +55,8 @@ type model struct {
 	// stuck are nodes on which nothing starts or ends; lame is true if nodes were lost.
 	stuck map[string]bool
 	lame  bool
+	// stock is true if the scheduler does not know where Pods are to go.
+	stock bool
 	// arrived are the Pods that were moved and ran again.
 	arrived map[string]bool
 	// evicted are the Pods that were evicted, by their UIDs.
@@ -255,7 +257,7 @@ func (m *model) moving(task *v1.GPUTask) bool {
 }
 
 func (m *model) place(pod *corev1.Pod) string {
-	if to := m.movesTo(pod); to != "" {
+	if to := m.movesTo(pod); to != "" && !m.stock {
 		if m.fits(pod, m.nodes[to]) {
 			return to
 		}

@@ -195,7 +195,7 @@ func (m *model) runWith(trouble bool) {
 		if trouble && m.chance(200) {
 			m.happen()
 		}
-		for range 1 + m.random.IntN(4) {
+		for range m.random.IntN(5) {
 			m.process()
 		}
 		if IsFinal(m.plan) && m.reserved() == 0 {
@@ -215,7 +215,7 @@ func (m *model) happen() {
 	if all := m.podsOf(task); len(all) > 0 {
 		pod = all[m.random.IntN(len(all))]
 	}
-	switch m.random.IntN(9) {
+	switch m.random.IntN(10) {
 	case 0:
 		m.plan.Spec.Abort = true
 		m.touch(m.plan)
@@ -241,6 +241,8 @@ func (m *model) happen() {
 		}
 	case 7:
 		m.stuck[m.any(slices.Sorted(maps.Keys(m.nodes)))], m.lame = true, true
+	case 8:
+		m.stock = true
 	default:
 		for _, budget := range m.budgets {
 			budget.Spec.MaxUnavailable = new(intstr.FromInt32(0))

@@ -36,7 +36,7 @@ func Reservations(w *reschedule.World, namespace string, moveTimeout time.Durati
 	tasks := tasksByName(w.Tasks)
 	for _, plan := range w.Plans {
 		if plan.Status.Phase == v1.PlanExecuting && len(plan.Status.Moves) == len(plan.Spec.Moves) {
-			wants(wanted, tasks, plan, moveTimeout, w.Now)
+			wants(wanted, w, tasks, plan, moveTimeout)
 		}
 	}
 	var changes []NodeChange
@@ -73,9 +73,9 @@ type need struct {
 }
 
 // wants adds what a plan needs.
-func wants(wanted map[string][]want, tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration, now time.Time) {
+func wants(wanted map[string][]want, w *reschedule.World, tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration) {
 	rest := span(tasks, plan, timeout)
-	for _, n := range append(needsOfMoves(tasks, plan, timeout, now), needsOfTask(tasks, plan)...) {
+	for _, n := range append(needsOfMoves(w, tasks, plan, timeout), needsOfTask(tasks, plan)...) {
 		if n.place.Node == "" {
 			continue // the scheduler chooses
 		}
@@ -87,9 +87,9 @@ func wants(wanted map[string][]want, tasks map[taskKey]*reschedule.Task, plan *v
 	}
 }
 
-// needsOfMoves are the places that Pods are moved to. Those whose time is over while
-// the plan comes to its end need the places that they have left.
-func needsOfMoves(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration, now time.Time) []need {
+// needsOfMoves are the places that Pods are moved to. Those of a plan that comes to its
+// end need the places that they have left if the others turned out to be wrong.
+func needsOfMoves(w *reschedule.World, tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration) []need {
 	stopping := plan.Status.Reason != ""
 	var needs []need
 	for i := range plan.Spec.Moves {
@@ -98,7 +98,7 @@ func needsOfMoves(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout
 		if stopped(n.task) || !isOpen(state) || (stopping && state == v1.MoveWaiting) {
 			continue
 		}
-		if stopping && isOver(tasks, plan, move.Turn, timeout, now) && move.To.Node != "" {
+		if stopping && move.To.Node != "" && (isOver(tasks, plan, move.Turn, timeout, w.Now) || unusable(w.Nodes, move.To.Node) != "") {
 			n.kind, n.place = reservation.Start, move.From
 		}
 		needs = append(needs, n)
@@ -123,6 +123,23 @@ func needsOfTask(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan) []need {
 		}
 	}
 	return needs
+}
+
+// unusable says why nothing can go to a node; "" if it can, as far as the Node tells.
+func unusable(nodes []*corev1.Node, name string) string {
+	at := slices.IndexFunc(nodes, func(node *corev1.Node) bool { return node.Name == name })
+	if at < 0 {
+		return "node " + name + " is gone"
+	}
+	if nodes[at].Spec.Unschedulable {
+		return "node " + name + " is cordoned"
+	}
+	for _, condition := range nodes[at].Status.Conditions {
+		if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
+			return "node " + name + " is not ready"
+		}
+	}
+	return ""
 }
 
 // isOver is true if the time of a turn is over: its places turned out to be wrong.
@@ -217,7 +234,7 @@ func (w *want) make(now time.Time) (made reservation.Reservation, ok bool) {
 // needed returns the reservations that the plan needs, by node, and the Nodes.
 func (s *step) needed() (wanted map[string][]want, nodes map[string]*corev1.Node) {
 	wanted = map[string][]want{}
-	wants(wanted, s.tasks, s.Plan, s.MoveTimeout, s.now)
+	wants(wanted, s.World, s.tasks, s.Plan, s.MoveTimeout)
 	nodes = make(map[string]*corev1.Node, len(s.World.Nodes))
 	for _, node := range s.World.Nodes {
 		nodes[node.Name] = node

@@ -112,6 +112,16 @@ func succeeded(name string) func(*model) {
 	return func(m *model) { m.pods[name].Status.Phase = corev1.PodSucceeded }
 }
 
+func cordoned(name string) func(*model) {
+	return func(m *model) { m.nodes[name].Spec.Unschedulable = true }
+}
+
+func silent(name string) func(*model) {
+	return func(m *model) {
+		m.nodes[name].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	}
+}
+
 func suspended(name string) func(*model) {
 	return func(m *model) { m.tasks[name].Spec.Suspend = new(true) }
 }
@@ -214,6 +224,9 @@ func stepTests() map[string]stepTest {
 		"an abort when a part of a gang has arrived":   {given: list{executing(moved, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n1", corev1.PodRunning), counted("gang"), abort}, evict: []string{"gang-1"}, again: true},
 		"a task that starts before the eviction":       {given: list{executing(evicted, evicted, waiting), placesKept, startedPending}, phase: v1.PlanDone, reason: ReasonStarted, states: all(skipped)},
 		"a replacement without a node":                 {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "", corev1.PodPending), leaving("gang-1"), counted("gang")}, again: true},
+		"a destination that is lost on the way":        {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang"), func(m *model) { delete(m.nodes, "n1") }}, phase: v1.PlanExecuting, reason: ReasonDrifted, message: "Pod default/gang-0 can't go where it was to go: node n1 is gone", states: states{evicted, skipped, skipped}},
+		"a destination that is cordoned":               {given: list{executing(evicted, evicted, waiting), placesKept, cordoned("n1")}, phase: v1.PlanAborted, reason: ReasonDrifted, message: "node n1 is cordoned", states: all(skipped)},
+		"a destination that falls silent":              {given: list{executing(evicted, evicted, waiting), placesKept, silent("n1")}, phase: v1.PlanAborted, reason: ReasonDrifted, message: "node n1 is not ready", states: all(skipped)},
 		"a replacement that does not run yet":          {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n1", corev1.PodPending), leaving("gang-1"), counted("gang")}, again: true},
 		"a replacement that runs":                      {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n1", corev1.PodRunning), leaving("gang-1"), counted("gang")}, phase: v1.PlanExecuting, states: states{moved, evicted, waiting}},
 		"the next turn comes when all run":             {given: list{executing(evicted, evicted, waiting), placesKept, replaced, counted("gang")}, phase: v1.PlanExecuting, message: "turn 2 of 2 is next", states: states{moved, moved, waiting}},

@@ -84,7 +84,7 @@ func (s *Scene) levelOf(group string) int {
 func (s *Scene) MakeRoom(gang *snapshot.Members[*corev1.Pod], priority int32) (result *placement.Consolidation, found bool, err error) {
 	spared := map[*unit]bool{}
 	for range maxReplans {
-		result, found, err = s.Cluster.Consolidate(&gang.Gang, s.rules(priority, spared))
+		result, found, err = s.consolidate(&gang.Gang, s.rules(priority, spared))
 		if err != nil || !found {
 			return nil, false, err
 		}
@@ -95,6 +95,32 @@ func (s *Scene) MakeRoom(gang *snapshot.Members[*corev1.Pod], priority int32) (r
 		spared[dearest] = true
 	}
 	return nil, false, nil
+}
+
+// consolidate looks for the cheapest moves and, if there are none within the limit of
+// their number, for the fewest.
+func (s *Scene) consolidate(gang *placement.Gang, rules placement.MoveRules) (result *placement.Consolidation, found bool, err error) {
+	result, found, err = s.Cluster.Consolidate(gang, rules)
+	if err != nil || found {
+		return result, found, err
+	}
+	real := rules.Cost
+	rules.Cost = func(pod *placement.Pod) (float64, bool) {
+		_, movable := real(pod)
+		return 0, movable
+	}
+	rules.PerMove = max(1, rules.PerMove)
+	result, found, err = s.Cluster.Consolidate(gang, rules)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	result.Cost = 0
+	for i := range result.Moves {
+		move := &result.Moves[i]
+		move.Cost = float64(s.cost(s.members[move.Pod]) + max(0, s.Options.MoveCost))
+		result.Cost += move.Cost
+	}
+	return result, true, nil
 }
 
 // overspent returns the unit that loses the most work of a namespace of which the

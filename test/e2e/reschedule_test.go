@@ -17,7 +17,7 @@ import (
 
 func TestATaskLeavesANodeThatIsNoLongerOfItsModel(t *testing.T) {
 	t.Parallel()
-	s := newSuiteWithController(t, "--reschedule-period=1s")
+	s := newSuiteWithController(t, "--reschedule-period=1s", "--reschedule-threshold=0")
 	node := s.addNode("changes", 4)
 	task := newTask("train", 1, "forever")
 	task.Spec.GPU = node.Labels[v1.LabelGPUModel]
@@ -41,7 +41,7 @@ func TestATaskLeavesANodeThatIsNoLongerOfItsModel(t *testing.T) {
 
 func TestACordonMovesSingleTasksButNoRunningGang(t *testing.T) {
 	t.Parallel()
-	s := newSuiteWithController(t, "--reschedule-period=1s")
+	s := newSuiteWithController(t, "--reschedule-period=1s", "--reschedule-threshold=0")
 	node := s.addNode("cordoned", 8)
 	for name, replicas := range map[string]int32{"single": 1, "gang": 2, "guarded": 1} {
 		task := newTask(name, replicas, "forever")
@@ -89,7 +89,7 @@ func TestACordonMovesSingleTasksButNoRunningGang(t *testing.T) {
 
 func TestATaskThatWaitsForLongIsPlacedAnew(t *testing.T) {
 	t.Parallel()
-	s := newSuiteWithController(t, "--reschedule-period=2s")
+	s := newSuiteWithController(t, "--reschedule-period=2s", "--reschedule-mode=recreate")
 	task := newTask("train", 2, "1s")
 	task.Spec.GPU = s.namespace // no node has it yet
 	s.create(task)

@@ -1,0 +1,116 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	taskfake "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/fake"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+func newPod(name, owner, node string, phase corev1.PodPhase) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)}}
+	if owner != "" {
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "GPUTask", Name: owner, UID: types.UID("uid-" + owner), Controller: new(true)}}
+	}
+	pod.Spec.NodeName, pod.Status.Phase = node, phase
+	return pod
+}
+
+func TestObserveJoinsTasksAndTheirPods(t *testing.T) {
+	t.Parallel()
+	task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default", UID: "uid-train"}}
+	foreign := newPod("train-x", "train", "n", corev1.PodRunning)
+	foreign.OwnerReferences[0].UID = "uid-of-an-earlier-train"
+	clients := &Clients{
+		Kube: kubefake.NewClientset(
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
+			newPod("train-0", "train", "n", corev1.PodRunning), newPod("train-1", "train", "", corev1.PodPending), newPod("train-2", "train", "n", corev1.PodSucceeded),
+			newPod("other", "", "n", corev1.PodRunning), foreign,
+		),
+		Tasks: taskfake.NewClientset(),
+	}
+	if err := clients.Tasks.(*taskfake.Clientset).Tracker().Add(task); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	got, err := Observe(t.Context(), clients, snapshot.DefaultLevels(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Tasks) != 1 || len(got.Tasks[0].Pods) != 3 {
+		t.Errorf("tasks: %+v, want one with 3 Pods", got.Tasks)
+	}
+	if len(got.Pods) != 3 { // train-0, other and the one of an earlier task
+		t.Errorf("%d Pods hold a place, want 3", len(got.Pods))
+	}
+	if !got.Now.Equal(now) || len(got.Nodes) != 1 {
+		t.Errorf("now %v, %d nodes", got.Now, len(got.Nodes))
+	}
+}
+
+func TestPriorities(t *testing.T) {
+	t.Parallel()
+	never := corev1.PreemptNever
+	high := schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 100, PreemptionPolicy: &never}
+	usual := schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "usual"}, Value: 7, GlobalDefault: true}
+	tests := []struct {
+		name, class string
+		classes     []schedulingv1.PriorityClass
+		want        int32
+		never       bool
+		fails       string
+	}{
+		{name: "of a PriorityClass, with its policy of preemption", class: "high", classes: []schedulingv1.PriorityClass{high, usual}, want: 100, never: true},
+		{name: "the cluster's default", classes: []schedulingv1.PriorityClass{high, usual}, want: 7},
+		{name: "none in a cluster without a default", classes: []schedulingv1.PriorityClass{high}},
+		{name: "one that there is not", class: "low", classes: []schedulingv1.PriorityClass{high}, fails: "spec.priority: there is no PriorityClass \"low\": `kubectl get priorityclasses` lists them"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{Spec: corev1.PodSpec{PriorityClassName: test.class}}
+			err := newPriorities(test.classes).Admit(pod)
+			if test.fails != "" {
+				if err == nil || err.Error() != test.fails {
+					t.Errorf("error %v, want %s", err, test.fails)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := *pod.Spec.Priority; got != test.want || (pod.Spec.PreemptionPolicy != nil) != test.never {
+				t.Errorf("priority %d, policy %v", got, pod.Spec.PreemptionPolicy)
+			}
+		})
+	}
+}
+
+func TestControlledByIsInTheOrderOfIndexes(t *testing.T) {
+	t.Parallel()
+	task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "train", UID: "uid-train"}}
+	var pods []corev1.Pod
+	for _, name := range []string{"train-10", "train-9", "train-0"} {
+		pods = append(pods, *newPod(name, "train", "n", corev1.PodRunning))
+	}
+	pods = append(pods, *newPod("train-1", "other", "n", corev1.PodRunning))
+	var got []string
+	for _, pod := range ControlledBy(pods, task) {
+		got = append(got, pod.Name)
+	}
+	if want := []string{"train-0", "train-9", "train-10"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,154 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+)
+
+var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func TestTablesAlignWhateverTheColours(t *testing.T) {
+	t.Parallel()
+	draw := func(colours bool) string {
+		var out strings.Builder
+		table := newTable("A", "LONG HEADING", "C")
+		table.add("ä", Cell{Text: "x", Style: Red}, "1")
+		table.add("longer", Cell{Text: "yy"}, "")
+		table.write(&Page{Writer: &out, Colours: colours})
+		return out.String()
+	}
+	want := "A        LONG HEADING   C\nä        x              1\nlonger   yy\n"
+	if got := draw(false); got != want {
+		t.Errorf("got\n%q, want\n%q", got, want)
+	}
+	if got := strings.NewReplacer("\x1b[31m", "", "\x1b[0m", "").Replace(draw(true)); got != want {
+		t.Errorf("in colours, without them:\n%q, want\n%q", got, want)
+	}
+}
+
+func TestTheLastColumnEndsWithTheTerminal(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	table := newTable("NAME", "MESSAGE")
+	table.add("train", "waiting for a node")
+	table.write(&Page{Writer: &out, Width: 16})
+	if want := "NAME    MESSAGE\ntrain   waiting…\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+func TestCut(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		text string
+		most int
+		want string
+	}{{"short", 5, "short"}, {"longer", 5, "long…"}, {"äöüäöü", 4, "äöü…"}, {"any", 0, "any"}} {
+		if got := cut(test.text, test.most); got != test.want {
+			t.Errorf("cut(%q, %d) = %q, want %q", test.text, test.most, got, test.want)
+		}
+	}
+}
+
+func TestNumbersAreShortened(t *testing.T) {
+	t.Parallel()
+	for want, list := range map[string][]int{"": nil, "3": {3}, "0-1": {1, 0}, "0-3,5,7-8": {0, 1, 2, 3, 5, 8, 7}} {
+		if got := numbers(list); got != want {
+			t.Errorf("numbers(%v) = %q, want %q", list, got, want)
+		}
+	}
+}
+
+func TestWhatATaskAsksForInWords(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		spec v1.GPUTaskSpec
+		want string
+	}{
+		{"nothing is one GPU", v1.GPUTaskSpec{}, "1 GPU"},
+		{"a share", v1.GPUTaskSpec{GPUAmount: "0.46", GPU: "rtx4090"}, "0.46 of a GPU of rtx4090"},
+		{"several GPUs with all else", v1.GPUTaskSpec{GPUAmount: "2", GPUMemory: "40G", CPU: "8", Memory: "16Gi", NodePool: "p"}, "2 GPUs with at least 40G of memory each, 8 CPU, 16Gi memory; in node pool p"},
+		{"a gang that may start with fewer", v1.GPUTaskSpec{Replicas: new(int32(4)), MinAvailable: new(int32(2))}, "4 Pods, each 1 GPU; at least 2 of them together"},
+		{"a topology that is a wish", v1.GPUTaskSpec{Replicas: new(int32(2)), Topology: &v1.Topology{Level: "rack"}}, "2 Pods, each 1 GPU; all of them together; if possible in one rack"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := strings.Join(asks(&v1.GPUTask{Spec: test.spec}), "; "); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSignsOfGPUs(t *testing.T) {
+	t.Parallel()
+	node := &analysis.NodeUse{GPUs: []analysis.Card{
+		{Use: analysis.CardFree},
+		{Use: analysis.CardBusy, Percent: 100},
+		{Use: analysis.CardShared, Percent: 5},
+		{Use: analysis.CardShared, Percent: 46},
+		{Use: analysis.CardShared, Percent: 99},
+		{Use: analysis.CardReserved},
+		{Use: analysis.CardClosed},
+		{Use: analysis.CardUnhealthy, Percent: 100},
+	}}
+	if got := heat(&Page{}, node); got != ".#149r-x" {
+		t.Errorf("got %q", got)
+	}
+	if got, want := heat(&Page{Colours: true}, node), "\x1b[32m.\x1b[0m\x1b[34m#\x1b[0m\x1b[35m149\x1b[0m\x1b[33mr\x1b[0m\x1b[2m-\x1b[0m\x1b[31mx\x1b[0m"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTimesOfEvents(t *testing.T) {
+	t.Parallel()
+	at := func(minutes int) time.Time { return testTime.Add(time.Duration(minutes) * time.Minute) }
+	tests := []struct {
+		name  string
+		event corev1.Event
+		want  time.Time
+	}{
+		{"of a series the last", corev1.Event{Series: &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(at(4))}, LastTimestamp: metav1.NewTime(at(3))}, at(4)},
+		{"of old events the last", corev1.Event{LastTimestamp: metav1.NewTime(at(3)), EventTime: metav1.NewMicroTime(at(2))}, at(3)},
+		{"of new events their time", corev1.Event{EventTime: metav1.NewMicroTime(at(2))}, at(2)},
+		{"without any, the object's", corev1.Event{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(at(1))}}, at(1)},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := TimeOf(&test.event); !got.Equal(test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAnAssignmentThatCannotBeReadIsNamed(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{inventory.AssignmentAnnotation: "{"}}}
+	if got := assigned(pod); len(got) != 1 || got[0] != "<unreadable>" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestOnlySomeProblemsAreShown(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	problems(&Page{Writer: &out}, []string{"a", "b", "c", "d", "e"})
+	if want := "\n5 things in the cluster could not be read and are not counted:\n  a\n  b\n  c\n  and 2 more\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}

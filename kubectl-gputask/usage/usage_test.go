@@ -1,0 +1,102 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package usage
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/pkg/endpoints"
+)
+
+const metrics = `# HELP falldio_gpu_utilization_ratio Share of the time in which a kernel ran.
+# TYPE falldio_gpu_utilization_ratio gauge
+falldio_gpu_utilization_ratio{UUID="GPU-a",gpu="0",hostname="n"} 0.25
+falldio_gpu_utilization_ratio{UUID="GPU-b",gpu="1",hostname="n"} 1
+falldio_gpu_utilization_ratio{gpu="2",hostname="n"} 0.5
+# TYPE falldio_gpu_healthy gauge
+falldio_gpu_healthy{UUID="GPU-a"} 1
+`
+
+func TestUtilisationIsReadByUUID(t *testing.T) {
+	t.Parallel()
+	got, err := read(strings.NewReader(metrics))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(analysis.Utilization{"GPU-a": 0.25, "GPU-b": 1}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := read(strings.NewReader("falldio_gpu_utilization_ratio{")); err == nil {
+		t.Error("what is no metrics is no error")
+	}
+	if got, err := read(strings.NewReader("")); err != nil || len(got) != 0 {
+		t.Errorf("of no metrics: %v, error %v", got, err)
+	}
+}
+
+// apiServer has two Pods of nodeagent, of which one runs and answers through the proxy.
+func apiServer(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/api/v1/namespaces/nodeagent-system/pods":
+			if got := r.URL.Query().Get("labelSelector"); got != "app.kubernetes.io/name=nodeagent" {
+				t.Errorf("Pods are selected by %q", got)
+			}
+			fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","items":[
+				{"metadata":{"name":"agent-1"},"status":{"phase":"Running"}},{"metadata":{"name":"agent-2"},"status":{"phase":"Pending"}}]}`)
+		case "/api/v1/namespaces/nodeagent-system/pods/http:agent-1:9836/proxy/metrics":
+			w.Header().Set("Content-Type", "text/plain")
+			fmt.Fprint(w, metrics)
+		default:
+			t.Errorf("%s was asked for", r.URL.Path)
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func TestAgentsAreAskedThroughTheAPIServer(t *testing.T) {
+	t.Parallel()
+	asker := &Asker{Kube: apiServer(t), HTTP: http.DefaultClient}
+	got, err := asker.Ask(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(analysis.Utilization{"GPU-a": 0.25, "GPU-b": 1}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyAgentsOfThisMachineAreAskedDirectly(t *testing.T) {
+	t.Parallel()
+	var nodes []*corev1.Node
+	for _, address := range []string{
+		"http://127.0.0.1:9836/probe?node=a", "http://127.0.0.1:9836/probe?node=b", "http://[::1]:1/probe",
+		"http://10.0.0.1:9836/probe", "https://127.0.0.1:2/probe", "http://localhost.example.com/probe", "::", "",
+	} {
+		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{endpoints.AnnotationProbeURL: address}}})
+	}
+	want := []string{"http://127.0.0.1:9836/metrics", "http://[::1]:1/metrics"}
+	if diff := cmp.Diff(want, localAgents(nodes)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

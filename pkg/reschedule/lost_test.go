@@ -16,7 +16,7 @@ func TestWhatAnEvictionLosesNow(t *testing.T) {
 	if got := Lost(its.GPUTask, its.Pods[0], now); got != 4*3600 {
 		t.Errorf("%d GPU-seconds since its start, want %d", got, 4*3600)
 	}
-	its.GPUTask.Annotations = map[string]string{v1.AnnotationLastCheckpoint: now.Add(-time.Minute).Format(time.RFC3339)}
+	its.Annotations = map[string]string{v1.AnnotationLastCheckpoint: now.Add(-time.Minute).Format(time.RFC3339)}
 	if got := Lost(its.GPUTask, its.Pods[0], now); got != 4*60 {
 		t.Errorf("%d GPU-seconds since the last checkpoint, want %d", got, 4*60)
 	}

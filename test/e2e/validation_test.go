@@ -120,6 +120,10 @@ func TestValidationOnCreate(t *testing.T) {
 		"deletion before the end":           {spec: `{ttlSecondsAfterFinished: -1}`, want: `spec.ttlSecondsAfterFinished: Invalid value: -1`},
 		"suspended from the start":          {spec: `{suspend: true}`},
 		"suspended in words":                {spec: `{suspend: "yes"}`, want: `spec.suspend: Invalid value: "string": spec.suspend in body must be of type boolean`},
+		"rescheduling":                      {spec: `{rescheduling: {policy: Never, minRuntimeSeconds: 0, maxMoves: 0}}`},
+		"rescheduling by a policy unknown":  {spec: `{rescheduling: {policy: Sometimes}}`, want: `spec.rescheduling.policy: Unsupported value: "Sometimes": supported values: "Allowed", "Never"`},
+		"a negative runtime":                {spec: `{rescheduling: {minRuntimeSeconds: -1}}`, want: `spec.rescheduling.minRuntimeSeconds: Invalid value: -1`},
+		"negative moves":                    {spec: `{rescheduling: {maxMoves: -1}}`, want: `spec.rescheduling.maxMoves: Invalid value: -1`},
 		"the longest name":                  {name: strings.Repeat("b", 58), spec: `{}`},
 		"a name that is too long":           {name: long, spec: `{}`, want: `metadata.name must have at most 58 characters`},
 	}
@@ -159,6 +163,7 @@ func TestValidationOnUpdate(t *testing.T) {
 		"the TTL may change":                 {`{"spec": {"ttlSecondsAfterFinished": 5}}`, ""},
 		"the deadline may change":            {`{"spec": {"activeDeadlineSeconds": 5}}`, ""},
 		"the backoff limit may change":       {`{"spec": {"backoffLimit": 5}}`, ""},
+		"rescheduling may change":            {`{"spec": {"rescheduling": {"policy": "Never"}}}`, ""},
 		"labels may change":                  {`{"metadata": {"labels": {"a": "b"}}}`, ""},
 		"gpu may not change":                 {`{"spec": {"gpu": "b"}}`, "spec.gpu: Invalid value: " + immutable},
 		"gpu may not be dropped":             {`{"spec": {"gpu": null}}`, "spec.gpu: Invalid value: " + immutable},

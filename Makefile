@@ -59,6 +59,10 @@ bench-openb: ## Replay the openb traces in the folder DATA and rewrite docs/benc
 bench-pipeline: build ## Measure from GPUTasks to running Pods on 1,000 simulated nodes and rewrite docs/benchmarks.md (ARGS=--scale=0.1 for less)
 	$(GO) run ./bench/pipeline --report=docs --results=$(BIN)/pipeline.jsonl $(ARGS)
 
+.PHONY: bench-rescheduler
+bench-rescheduler: ## Make room for large tasks on the openb cluster (its files are in the folder DATA) in several ways and rewrite docs/benchmarks.md (10 minutes)
+	$(GO) run ./bench/rescheduler --report=docs --data=$(DATA) --seeds=10 $(ARGS)
+
 .PHONY: bench-schedulerperf
 bench-schedulerperf: build ## Run workloads of Kubernetes' scheduler_perf with our build of the scheduler and with its own, and rewrite docs/benchmarks.md
 	$(GO) test -c -o $(BIN)/schedulerperf.test bench/schedulerperf/perf_test.go

@@ -99,7 +99,7 @@ func (b *bench) measureOn(s *site, seed int64) error {
 		if err != nil {
 			return err
 		}
-		r, err := simulate(s, demand(b.kinds), by, false)
+		r, err := simulate(s, demand(b.kinds), by, horizon)
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.title, err)
 		}
@@ -142,11 +142,11 @@ func (b *bench) compareAll(s *site) error {
 	if err != nil {
 		return err
 	}
-	r, err := simulate(s, demand(b.kinds), by, true)
+	r, err := simulate(s, demand(b.kinds), by, 0)
 	if err != nil {
 		return err
 	}
-	base, err := simulate(s, demand(b.kinds), nothing{}, true)
+	base, err := simulate(s, demand(b.kinds), nothing{}, 0)
 	if err != nil {
 		return err
 	}

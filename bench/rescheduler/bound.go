@@ -16,10 +16,10 @@ import (
 // the jobs go to, those have to leave that hold the GPUs and the CPU which these need.
 // A dynamic program over the nodes chooses who goes where.
 //
-// It is the optimum of a problem with less in it. Pods that leave and have less than 4
-// GPUs need no place; those with 4 need one, with as much CPU as the least of them.
-// Those with more do not leave: whoever comes in their place could as well go where
-// they would go. Of a gang that is on several nodes each node is charged a part.
+// It is the optimum of a problem with less in it. Pods that leave need no place but for
+// those with 4 GPUs, which need one with as much CPU as the least of them, and those with
+// 8, which do not leave: whoever comes in their place, and needs less CPU, could as well
+// go where they would go. Of a gang that is on several nodes each node is charged a part.
 // Models and memory do not count.
 func bound(s *site, jobs []*job, cost func(*job) float64) float64 {
 	eights, fours := 0, 0
@@ -171,7 +171,7 @@ func (v *vacating) ways(uses []use) []way {
 	cheapest := map[way]float64{}
 	for set := range 1 << len(v.node.GPUs) {
 		for _, one := range uses {
-			if bits.OnesCount(uint(set)) != one.gpus { //nolint:gosec // not negative
+			if bits.OnesCount(uint(set)) != one.gpus {
 				continue
 			}
 			others, cost := v.leave(set, one.cpu)
@@ -201,7 +201,7 @@ func (v *vacating) leave(set int, cpu int64) (fours int, cost float64) {
 			cheapest = min(cheapest, v.charge(one.job))
 			continue
 		}
-		if one.job.shape.GPUs > half {
+		if one.job.shape.GPUs >= 2*half {
 			return 0, math.Inf(1)
 		}
 		if one.job.shape.GPUs == half {

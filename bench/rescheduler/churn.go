@@ -56,7 +56,7 @@ func churn(nodes []placement.Node, pods []dataset.Pod, jobs int, seed int64) (*s
 	if err := c.churn(jobs); err != nil {
 		return nil, err
 	}
-	c.settle()
+	c.begin()
 	c.coming = c.arrivals()
 	return c.site, nil
 }
@@ -133,8 +133,8 @@ func (c *churner) submit(one *dataset.Job) (*job, error) {
 	return j, nil
 }
 
-// settle lets time count from 0 and decides when each job saved its work.
-func (c *churner) settle() {
+// begin lets time count from 0 and decides when each job saved its work.
+func (c *churner) begin() {
 	for _, j := range c.sorted() {
 		j.ends -= c.now
 		j.started, j.saved = true, -saveEvery*c.random.Float64()

@@ -8,10 +8,9 @@ import (
 	"math"
 	"time"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
-
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // lookAgain is after how many seconds ours looks again if there was nothing to move.
@@ -120,9 +119,9 @@ func (o *ours) put(r *trial, one tenant, to *v1.MovePlace) error {
 		use.GPUs = append(use.GPUs, card)
 	}
 	if !r.cluster.Has(to.Node, &use) {
-		return fmt.Errorf("Pod %s: its place on node %s is not free", one.job.podName(one.index), to.Node)
+		return fmt.Errorf("the place of Pod %s on node %s is not free", one.job.podName(one.index), to.Node)
 	}
-	return r.site.put(one.job, one.index, placement.Place{Node: to.Node, Use: use})
+	return r.settle(one.job, one.index, placement.Place{Node: to.Node, Use: use})
 }
 
 func newOurs(nodes []placement.Node, fewest bool) (*ours, error) {

@@ -55,7 +55,7 @@ func few() []kind { return []kind{{1, 1, 8}, {1, 2, 4}} }
 func TestOursHelpsMoreTasksWithFewerMovesAndLeavesNobodyBehind(t *testing.T) {
 	t.Parallel()
 	waited, started, moved, recreated := 0, 0, 0, 0
-	for seed := range int64(5) {
+	for seed := range int64(3) {
 		s := smallCluster(t, seed)
 		all := map[string]*trial{}
 		for _, e := range entrants() {
@@ -63,7 +63,7 @@ func TestOursHelpsMoreTasksWithFewerMovesAndLeavesNobodyBehind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if all[e.title], err = simulate(s, demand(few()), by, false); err != nil {
+			if all[e.title], err = simulate(s, demand(few()), by, 2*3600); err != nil {
 				t.Fatalf("seed %d: %s: %v", seed, e.title, err)
 			}
 		}
@@ -80,7 +80,7 @@ func TestOursHelpsMoreTasksWithFewerMovesAndLeavesNobodyBehind(t *testing.T) {
 		}
 	}
 	t.Logf("%d waited, %d started, with %d moves; recreating all takes %d", waited, started, moved, recreated)
-	if waited < 5 || started < waited*9/10 || moved == 0 || moved >= recreated {
+	if waited < 3 || started < waited*9/10 || moved == 0 || moved >= recreated {
 		t.Errorf("%d waited, %d started, with %d moves; recreating all takes %d", waited, started, moved, recreated)
 	}
 }
@@ -94,7 +94,7 @@ func TestARunRepeats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := simulate(s, demand(few()), by, false)
+		r, err := simulate(s, demand(few()), by, 2*3600)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,11 +114,11 @@ func TestNobodyMovesFewerThanTheBound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := simulate(s, demand(few()), by, true)
+		r, err := simulate(s, demand(few()), by, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		base, err := simulate(s, demand(few()), nothing{}, true)
+		base, err := simulate(s, demand(few()), nothing{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func twoNodes(t *testing.T) *site {
 		j := newJob(fmt.Sprint("job", i), placement.Shape{CPU: 1000, GPUs: len(one.gpus)}, 1)
 		s.jobs[j.name] = j
 		use := placement.Use{CPU: 1000, GPUs: one.gpus, Percent: placement.Card}
-		if err := s.put(j, 0, placement.Place{Node: s.nodes[one.node].Name, Use: use}); err != nil {
+		if err := s.settle(j, 0, placement.Place{Node: s.nodes[one.node].Name, Use: use}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,20 +174,20 @@ func twoNodes(t *testing.T) *site {
 func TestTheOracleAndTheBoundFindTheFewestMoves(t *testing.T) {
 	t.Parallel()
 	for gpus, want := range map[int]struct{ best, bound float64 }{
-		4: {0, 0},           // is free
-		8: {2*1 + 1, 2 + 1}, // three leave, of which the other node has room for just that many GPUs, less one
+		4: {0, 0}, // the GPUs are free
+		8: {1, 1}, // with one Pod less on the first node, the one of the second moves there
 	} {
 		s := twoNodes(t)
 		large := largeJob(0, 1, gpus)
 		one := func(*job) float64 { return 1 }
 		got, known := newOracle(s, large, one).least(10)
-		if gpus == 8 { // 4 GPUs would have to go where 3 are free
+		if gpus == 8 {
+			// 4 GPUs would have to go where 3 are free, or 5 where 4 are: it can't be.
 			if !known || got != 10 {
-				t.Errorf("8 GPUs: the oracle says %g, known %v, and it is not possible", got, known)
+				t.Errorf("8 GPUs: the oracle says %g, known %v, and there is no way", got, known)
 			}
 			s.end(s.jobs["job0"])
 			got, known = newOracle(s, large, one).least(10)
-			want.best, want.bound = 2, 2
 		}
 		if !known || got != want.best {
 			t.Errorf("%d GPUs: the oracle says %g, known %v; want %g", gpus, got, known, want.best)

@@ -16,7 +16,7 @@ const (
 	// turnSeconds is how long it takes until a Pod, or a gang, that was evicted runs
 	// again elsewhere.
 	turnSeconds = 60
-	// horizon is when a run ends at the latest.
+	// horizon is how long it is measured.
 	horizon = 24 * 3600
 )
 
@@ -50,13 +50,14 @@ type trial struct {
 	times []time.Duration
 }
 
-// simulate lets a system work until all large tasks run.
-func simulate(on *site, large []*job, by system, frozen bool) (*trial, error) {
+// simulate lets a system work until all large tasks run, or so many seconds are over. If
+// they are 0, time stands still, and it works until there is nothing left to do.
+func simulate(on *site, large []*job, by system, until float64) (*trial, error) {
 	s, err := on.copy()
 	if err != nil {
 		return nil, err
 	}
-	r := &trial{site: s, system: by, frozen: frozen, queue: large, evicted: map[string]bool{}, broken: map[string]bool{}}
+	r := &trial{site: s, system: by, frozen: until == 0, queue: large, evicted: map[string]bool{}, broken: map[string]bool{}}
 	for _, j := range r.queue {
 		s.jobs[j.name] = j
 	}
@@ -64,12 +65,12 @@ func simulate(on *site, large []*job, by system, frozen bool) (*trial, error) {
 		return nil, err
 	}
 	r.waited = slices.Clone(r.queue)
-	for r.now < horizon && len(r.startedLater()) < len(r.waited) {
+	for (r.frozen || r.now < until) && len(r.startedLater()) < len(r.waited) {
 		busy, err := by.act(r)
 		if err != nil {
 			return nil, err
 		}
-		if busy == 0 && frozen {
+		if busy == 0 && r.frozen {
 			break
 		}
 		if busy == 0 {

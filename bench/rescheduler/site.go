@@ -147,7 +147,7 @@ func (s *site) start(j *job) (started bool, err error) {
 		if j.here[i] {
 			continue
 		}
-		if err := s.put(j, i, plan.Members[next].Place); err != nil {
+		if err := s.settle(j, i, plan.Members[next].Place); err != nil {
 			return false, err
 		}
 		next++
@@ -155,8 +155,8 @@ func (s *site) start(j *job) (started bool, err error) {
 	return true, nil
 }
 
-// put gives a Pod of a job a place.
-func (s *site) put(j *job, index int, place placement.Place) error {
+// settle gives a Pod of a job a place.
+func (s *site) settle(j *job, index int, place placement.Place) error {
 	j.pods[index], j.here[index] = place, true
 	if err := s.cluster.Place(placement.Pod{Name: j.podName(index), Node: place.Node, Use: place.Use}); err != nil {
 		return err

@@ -131,7 +131,7 @@ func (c *comparison) add(small *site, large *job, fewest bool) error {
 	}
 	cost := func(j *job) float64 { return moveCost(small, j, fewest) }
 	oracle := newOracle(small, large, cost)
-	r, err := simulate(small, []*job{large}, by, true)
+	r, err := simulate(small, []*job{large}, by, 0)
 	if err != nil {
 		return err
 	}

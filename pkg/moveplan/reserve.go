@@ -87,10 +87,13 @@ func wants(wanted map[string][]want, w *reschedule.World, tasks map[taskKey]*res
 	}
 }
 
-// needsOfMoves are the places that Pods are moved to. Those of a plan that comes to its
-// end need the places that they have left if the others turned out to be wrong.
+// needsOfMoves are the places that Pods are moved to, and those that the Pods of the
+// present turn leave: a Pod whose destination is lost on its way must find its old place
+// free, and not in the hands of those who wait for it. A plan that comes to its end keeps
+// only the latter for Pods whose destinations turned out to be wrong.
 func needsOfMoves(w *reschedule.World, tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration) []need {
 	stopping := plan.Status.Reason != ""
+	turn := present(plan, plan.Status.Moves)
 	var needs []need
 	for i := range plan.Spec.Moves {
 		move, state := &plan.Spec.Moves[i], plan.Status.Moves[i].State
@@ -100,6 +103,10 @@ func needsOfMoves(w *reschedule.World, tasks map[taskKey]*reschedule.Task, plan 
 		}
 		if stopping && move.To.Node != "" && (isOver(tasks, plan, move.Turn, timeout, w.Now) || unusable(w.Nodes, move.To.Node) != "") {
 			n.kind, n.place = reservation.Start, move.From
+		} else if move.Turn == turn && move.To.Node != "" && move.To.Node != move.From.Node {
+			back := n
+			back.kind, back.place = reservation.Start, move.From
+			needs = append(needs, back)
 		}
 		needs = append(needs, n)
 	}

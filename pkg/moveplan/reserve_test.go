@@ -46,23 +46,23 @@ func TestWhatIsKept(t *testing.T) {
 	t.Parallel()
 	type list = []func(*model)
 	late := later(int((moveTimeout + 40*time.Second) / time.Second))
-	all := []string{"n0: Start default/pending", "n1: Move default/gang-0", "n1: Move default/gang-1", "n1: Move default/single"}
+	all := []string{"n0: Start default/gang-0", "n0: Start default/pending", "n1: Move default/gang-0", "n1: Move default/gang-1", "n1: Move default/single"}
 	tests := map[string]struct {
 		given list
 		want  []string
 	}{
 		"nothing for a proposal":                    {given: list{at(v1.PlanProposed, waiting, waiting, waiting)}},
 		"nothing before the plan is carried out":    {given: list{at(v1.PlanApproved, waiting, waiting, waiting)}},
-		"all places":                                {given: list{at(v1.PlanExecuting, waiting, waiting, waiting)}, want: all},
+		"all places, old ones, too":                 {given: list{at(v1.PlanExecuting, waiting, waiting, waiting)}, want: all},
 		"all places while Pods are on their way":    {given: list{at(v1.PlanExecuting, evicted, evicted, waiting)}, want: all},
-		"nothing for those that have arrived":       {given: list{at(v1.PlanExecuting, moved, moved, waiting), replaced}, want: []string{"n0: Start default/pending", "n1: Move default/single"}},
-		"nothing for a task that has its nodes":     {given: list{at(v1.PlanExecuting, moved, moved, waiting), replaced, startedPending}, want: []string{"n1: Move default/single"}},
+		"nothing for those that have arrived":       {given: list{at(v1.PlanExecuting, moved, moved, waiting), replaced}, want: []string{"n0: Start default/pending", "n0: Start default/single", "n1: Move default/single"}},
+		"nothing for a task that has its nodes":     {given: list{at(v1.PlanExecuting, moved, moved, waiting), replaced, startedPending}, want: []string{"n0: Start default/single", "n1: Move default/single"}},
 		"nothing for a task that is suspended":      {given: list{at(v1.PlanExecuting, waiting, waiting, waiting), suspended("gang"), deleted("pending")}, want: []string{"n1: Move default/single"}},
 		"nothing where the scheduler chooses":       {given: list{recreating, at(v1.PlanExecuting, evicted, evicted, waiting)}},
 		"nothing for a plan that has ended":         {given: list{at(v1.PlanExecuting, moved, moved, moved), placesKept, at(v1.PlanDone, moved, moved, moved)}},
 		"nothing of a plan that is gone":            {given: list{at(v1.PlanExecuting, waiting, waiting, waiting), stain("n1", ofAnother), stain("n2", ofAnother)}, want: all},
 		"what can't be read is written anew":        {given: list{at(v1.PlanExecuting, waiting, waiting, waiting), stain("n1", "{"), stain("n2", "{")}, want: all},
-		"those on their way when a plan stops":      {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping}, want: []string{"n1: Move default/gang-0"}},
+		"those on their way when a plan stops":      {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping}, want: []string{"n0: Start default/gang-0", "n1: Move default/gang-0"}},
 		"their old places when the others are lost": {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping, cordoned("n1")}, want: []string{"n0: Start default/gang-0"}},
 		"their old places when it is too late":      {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping, late}, want: []string{"n0: Start default/gang-0"}},
 	}

@@ -49,6 +49,15 @@ func (s *Scene) cost(m *member) int64 {
 	return int64(math.Ceil(float64(s.lost(m)) * Weight(priorityOf(m.pod))))
 }
 
+// costOf is what the move of a unit costs in all.
+func (s *Scene) costOf(u *unit) int64 {
+	sum := int64(0)
+	for _, m := range u.members {
+		sum += s.cost(m) + max(0, s.Options.MoveCost)
+	}
+	return sum
+}
+
 // startOf is when a Pod began its present work: a container that was started anew
 // has lost all before.
 func startOf(pod *corev1.Pod) time.Time {

@@ -208,8 +208,8 @@ func (s *Scene) tooDear(u *unit) string {
 		return ""
 	}
 	if lost := s.lostBy(u); lost > left {
-		return fmt.Sprintf("its move loses %d GPU-minutes, namespace %s has %d left of %d for this hour",
-			minutes(lost), namespace, left/secondsPerMinute, s.Options.GPUMinutesPerHour)
+		return fmt.Sprintf("its move loses %s, namespace %s has %d left of %d for this hour",
+			counted(int(minutes(lost)), "GPU-minute"), namespace, left/secondsPerMinute, s.Options.GPUMinutesPerHour)
 	}
 	return ""
 }

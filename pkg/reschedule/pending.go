@@ -5,6 +5,7 @@ package reschedule
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,7 +15,7 @@ import (
 
 // maxSearches is for how many tasks that do not fit moves are looked for in one call:
 // each search takes milliseconds to a second.
-const maxSearches = 8
+const maxSearches = 4
 
 // makeRoomForOne returns a plan for the first task in the queue that moves can help.
 // blocked is true if there is one that waits and could fit, so that nothing is to be
@@ -77,6 +78,8 @@ func (s *Scene) helps(w *Waiting, searches *searches) (*v1.MovePlan, message) {
 		return nil, message{text: "moves are looked for when fewer tasks wait before it", blocks: true}
 	case !s.possible(w):
 		return nil, message{text: "it would not fit if nothing else ran"}
+	case s.free() < percentOf(w):
+		return nil, message{text: "less is free of all GPUs together than it asks for: moves can't help", blocks: true}
 	}
 	searches.count++
 	plan, message := s.makeRoomFor(w)
@@ -95,11 +98,11 @@ type searches struct {
 // kind is the same for tasks that ask for the same.
 func (w *Waiting) kind() string {
 	g := &w.Gang.Gang
-	text := fmt.Sprint(w.Priority, g.Level, g.Required, g.Within)
+	text := []string{fmt.Sprint(w.Priority, g.Level, g.Required, g.Within)}
 	for i := range g.Roles {
-		text += fmt.Sprintf(" %d %d %q", g.Roles[i].Min, g.Roles[i].Max, g.Roles[i].Shape.Key())
+		text = append(text, fmt.Sprintf("%d %d %q", g.Roles[i].Min, g.Roles[i].Max, g.Roles[i].Shape.Key()))
 	}
-	return text
+	return strings.Join(text, " ")
 }
 
 const noMoves = "no moves within the limits make room for it"
@@ -108,6 +111,26 @@ const noMoves = "no moves within the limits make room for it"
 func (s *Scene) possible(w *Waiting) bool {
 	outlook, err := s.Cluster.WhatIf(&w.Gang.Gang, nil)
 	return err == nil && outlook.Verdict != placement.FitsNever
+}
+
+// free is what is free of all GPUs, in percent of one. Moves do not make it more.
+func (s *Scene) free() int {
+	sum := 0
+	s.Cluster.Root().States(func(state *placement.State, nodes int) {
+		if !state.Closed() {
+			sum += nodes * state.Percent()
+		}
+	})
+	return sum
+}
+
+// percentOf is what has to start together of a task, in percent of a GPU.
+func percentOf(w *Waiting) int {
+	sum := 0
+	for i := range w.Gang.Roles {
+		sum += w.Gang.Roles[i].Min * w.Gang.Roles[i].Shape.Percent()
+	}
+	return sum
 }
 
 // promise counts what a task will get as taken.

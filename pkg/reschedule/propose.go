@@ -106,5 +106,5 @@ func loses(moves []v1.Move) string {
 	if len(moves) != 1 {
 		pods = fmt.Sprintf("%d Pods move", len(moves))
 	}
-	return fmt.Sprintf("%s, which loses %d GPU-minutes of work", pods, minutes(lost))
+	return fmt.Sprintf("%s, which loses %s of work", pods, counted(int(minutes(lost)), "GPU-minute"))
 }

@@ -304,6 +304,7 @@ func TestRecreate(t *testing.T) {
 		"who may never be moved is left out": {func(c *cluster) {
 			rescheduling(func(r *v1.Rescheduling) { r.Policy = v1.ReschedulingNever })(c.task("pair"))
 		}, []string{"0 a: node1 -> ", "1 b: node1 -> "}},
+		"what a person would have to approve is a plan of its own": {func(c *cluster) { c.options.ApproveCost = 1 }, []string{"0 a: node1 -> "}},
 		"nothing is placed anew beyond the moves of an hour": {func(c *cluster) {
 			c.options.MovesPerHour = 1
 			c.Plans = append(c.Plans, spent(1, time.Minute, 0))

@@ -16,13 +16,15 @@ import (
 
 // recreate returns a plan that stops one task after the other and lets the scheduler
 // place it anew, those first that were not placed anew for the longest time. A gang
-// is one turn.
+// is one turn. A plan has as much as needs nobody's approval; a task that alone costs more
+// is a plan of its own.
 func (s *Scene) recreate(report *Report) *v1.MovePlan {
 	if report.Why = s.holdsOff(v1.GoalRecreate, nil); report.Why != "" {
 		return nil
 	}
 	limit := s.Rules(Everybody).MaxMoves
 	lost := map[string]int64{}
+	cost := int64(0)
 	var moves []v1.Move
 	turn := int32(0)
 	for _, u := range s.byLastMove() {
@@ -31,6 +33,9 @@ func (s *Scene) recreate(report *Report) *v1.MovePlan {
 		its := s.lostBy(u)
 		if len(moves)+len(u.members) > limit || (limited && lost[namespace]+its > left) {
 			continue
+		}
+		if cost += s.costOf(u); len(moves) > 0 && cost > s.Options.ApproveCost {
+			break
 		}
 		lost[namespace] += its
 		for _, m := range u.members {

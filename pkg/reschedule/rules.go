@@ -104,9 +104,9 @@ func (s *Scene) consolidate(gang *placement.Gang, rules placement.MoveRules) (re
 	if err != nil || found {
 		return result, found, err
 	}
-	real := rules.Cost
+	cost := rules.Cost
 	rules.Cost = func(pod *placement.Pod) (float64, bool) {
-		_, movable := real(pod)
+		_, movable := cost(pod)
 		return 0, movable
 	}
 	rules.PerMove = max(1, rules.PerMove)

@@ -88,11 +88,7 @@ func (b *bench) plot(path string) error {
 	p.Add(plotter.NewGrid())
 	colors := []color.Color{document.Gray, document.Orange, color.Gray{Y: 190}, document.Green, document.Blue}
 	for i := range b.totals {
-		var points plotter.XYs
-		for minute := 1; minute <= horizon/60; minute++ {
-			points = append(points, plotter.XY{X: float64(minute), Y: b.totals[i].startedBy(float64(minute) * 60)})
-		}
-		line, err := plotter.NewLine(points)
+		line, err := plotter.NewLine(b.totals[i].steps())
 		if err != nil {
 			return err
 		}
@@ -103,9 +99,21 @@ func (b *bench) plot(path string) error {
 	return p.Save(7*vg.Inch, 4*vg.Inch, path)
 }
 
+// steps are the points at which the line of those that have started turns.
+func (t *total) steps() plotter.XYs {
+	points := plotter.XYs{{X: 1, Y: t.startedBy(60)}}
+	for minute := 2; minute <= horizon/60; minute++ {
+		before, now := t.startedBy(float64(minute-1)*60), t.startedBy(float64(minute)*60)
+		if before != now || minute == horizon/60 {
+			points = append(points, plotter.XY{X: float64(minute), Y: before}, plotter.XY{X: float64(minute), Y: now})
+		}
+	}
+	return points
+}
+
 func minutes() plot.ConstantTicks {
 	var ticks plot.ConstantTicks
-	for _, minute := range []float64{1, 2, 5, 10, 20, 60, 120, 300, 600, 1440} {
+	for _, minute := range []float64{1, 2, 5, 10, 20, 60, 120, 300, 600, 1200} {
 		ticks = append(ticks, plot.Tick{Value: minute, Label: fmt.Sprint(minute)})
 	}
 	return ticks

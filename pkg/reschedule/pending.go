@@ -33,13 +33,16 @@ func (s *Scene) makeRoomForOne(report *Report) (plan *v1.MovePlan, blocked bool)
 			if its != nil {
 				plan = its
 			}
-			blocked = blocked || message.blocks
+			if message.blocks && !blocked {
+				blocked = true
+				report.Why = fmt.Sprintf("GPUTask %s/%s waits: %s", w.Task.Namespace, w.Task.Name, message.text)
+			}
 			report.tell(&w, message.text)
 		}
 		return false
 	})
-	if plan == nil && blocked {
-		report.Why = "no moves help the tasks that wait"
+	if plan != nil {
+		report.Why = ""
 	}
 	return plan, blocked
 }
@@ -158,10 +161,11 @@ func (s *Scene) makeRoomFor(w *Waiting) (*v1.MovePlan, message) {
 	moves := s.MovesOf(result.Moves, func(move *placement.Move) string {
 		return fmt.Sprintf("makes room on node %s for GPUTask %s/%s", move.From.Node, ref.Namespace, ref.Name)
 	})
+	gain := v1.MoveGain{GPUs: int32(gpus)} //nolint:gosec // few
 	plan := s.finish(&v1.MovePlan{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "make-room-" + w.Task.Name + "-"},
 		Spec: v1.MovePlanSpec{
-			Goal: v1.GoalPendingTask, For: &ref, Places: places, Moves: moves, Gain: v1.MoveGain{GPUs: int32(gpus)}, //nolint:gosec // few
+			Goal: v1.GoalPendingTask, For: &ref, Places: places, Moves: moves, Gain: gain,
 			Reason: fmt.Sprintf("GPUTask %s/%s fits nowhere and gets %s: %s", ref.Namespace, ref.Name, gpuCount(gpus), loses(moves)),
 		},
 	})

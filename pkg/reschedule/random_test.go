@@ -339,3 +339,31 @@ func (c *cluster) whole() int {
 	}
 	return sum
 }
+
+// What is gained by a plan for capacity is never given up by the next one, so that they
+// end some day, also without a cooldown.
+func TestPlansForCapacityComeToAnEnd(t *testing.T) {
+	t.Parallel()
+	plans := 0
+	for seed := range uint64(150) {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		c := randomCluster(t, rng, "0.30", "0.50", "1", "2", "3")
+		c.savedJustNow()
+		c.options.MinGain, c.options.MaxMoves, c.options.Cooldown = 0, 2, 0
+		for n := 0; ; n++ {
+			plan, _ := Propose(&c.World, &c.options)
+			if plan == nil {
+				break
+			}
+			if n == 20 {
+				t.Errorf("seed %d: there is always one more: %v", seed, told(plan))
+				break
+			}
+			c.carry(plan)
+			plans++
+		}
+	}
+	if plans < 50 {
+		t.Errorf("%d plans are too few", plans)
+	}
+}

@@ -23,15 +23,15 @@ func NewMembers[M any](waiting []M, shape func(M) placement.Shape, need int) *Me
 		key := its.Key()
 		role, known := index[key]
 		if !known {
-			role = len(r.Gang.Roles)
+			role = len(r.Roles)
 			index[key] = role
-			r.Gang.Roles = append(r.Gang.Roles, placement.Role{Shape: its})
+			r.Roles = append(r.Roles, placement.Role{Shape: its})
 			r.members = append(r.members, nil)
 		}
 		r.members[role] = append(r.members[role], m)
-		r.Gang.Roles[role].Max++
+		r.Roles[role].Max++
 		if i < need {
-			r.Gang.Roles[role].Min++
+			r.Roles[role].Min++
 		}
 	}
 	return r
@@ -41,7 +41,7 @@ func NewMembers[M any](waiting []M, shape func(M) placement.Shape, need int) *Me
 func (r *Members[M]) Assign(plan *placement.Plan) ([]M, []placement.Place) {
 	members := make([]M, len(plan.Members))
 	places := make([]placement.Place, len(plan.Members))
-	next := make([]int, len(r.Gang.Roles))
+	next := make([]int, len(r.Roles))
 	for i := range plan.Members {
 		role := plan.Members[i].Role
 		members[i], places[i] = r.members[role][next[role]], plan.Members[i].Place

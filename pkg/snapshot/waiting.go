@@ -21,11 +21,11 @@ func Waiting(levels Levels, pods []*corev1.Pod, placed int) (*Members[*corev1.Po
 	for _, pod := range pods {
 		shape, err := Shape(pod)
 		if err != nil {
-			return nil, fmt.Errorf("Pod %s: %w", pod.Name, err)
+			return nil, fmt.Errorf("of Pod %s: %w", pod.Name, err)
 		}
 		shapes[pod] = shape
 		if gang, err = Gang(pod); err != nil {
-			return nil, fmt.Errorf("Pod %s: %w", pod.Name, err)
+			return nil, fmt.Errorf("of Pod %s: %w", pod.Name, err)
 		}
 		if gang != nil {
 			need = min(len(pods), max(1, gang.Min-placed))

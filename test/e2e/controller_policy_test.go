@@ -39,7 +39,7 @@ func TestTheControllerMayChangeOneAnnotationOfNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := client.CoreV1().Nodes().Patch(t.Context(), "h100-0", types.MergePatchType, []byte(test.patch), dryRun())
-			expectRefusal(t, err, test.refusal)
+			checkRefusal(t, err, test.refusal)
 		})
 	}
 }

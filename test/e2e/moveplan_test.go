@@ -15,8 +15,9 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// movePlan is a plan as the rescheduler proposes it.
-const movePlan = `
+// movePlan is a plan as the rescheduler proposes it, and move its only one.
+const (
+	movePlan = `
 spec:
   goal: PendingTask
   reason: a test
@@ -24,9 +25,10 @@ spec:
   places: [{pod: big, node: node-1, gpus: [GPU-1]}]
   costGPUSeconds: 5
   gain: {gpus: 1}
-  moves:
-  - {turn: 0, task: {namespace: default, name: small}, pod: small, podUID: x, from: {node: node-1}, to: {node: node-2}, costGPUSeconds: 5, lostGPUSeconds: 3}
+  moves: [` + move + `]
 `
+	move = `{turn: 0, task: {namespace: default, name: small}, pod: small, podUID: x, from: {node: node-1}, to: {node: node-2}, costGPUSeconds: 5, lostGPUSeconds: 3}`
+)
 
 func (s *suite) createPlan(text string) (*v1.MovePlan, error) {
 	s.Helper()
@@ -56,7 +58,7 @@ func TestAMovePlanThatMakesNoSenseIsRefused(t *testing.T) {
 		"a negative cost":             {"costGPUSeconds: 5\n  gain", "costGPUSeconds: -5\n  gain", "spec.costGPUSeconds: Invalid value: -5"},
 		"a negative turn":             {"turn: 0", "turn: -1", "spec.moves[0].turn: Invalid value: -1"},
 		"a Pod's name without end":    {"pod: small,", "pod: " + strings.Repeat("x", 64) + ",", "spec.moves[0].pod: Too long"},
-		"no moves":                    {movePlan[strings.Index(movePlan, "  moves:"):], "  moves: []\n", "spec.moves: Invalid value: 0: spec.moves in body should have at least 1 items"},
+		"no moves":                    {move, "", "spec.moves: Invalid value: 0: spec.moves in body should have at least 1 items"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

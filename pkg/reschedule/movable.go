@@ -19,29 +19,16 @@ const annotationSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 // Immovable says why a task may not be moved now; it is empty if it may.
 func (s *Scene) Immovable(task *Task) string {
-	for _, u := range s.unitsOf(task) {
+	units := s.byTask[nameOf(task.GPUTask)]
+	if len(units) == 0 {
+		return "it has no Pods"
+	}
+	for _, u := range units {
 		if why := s.fixed(u); why != "" {
 			return why
 		}
 	}
-	if len(s.unitsOf(task)) == 0 {
-		return "it has no Pods"
-	}
 	return ""
-}
-
-// unitsOf returns the units that a task has Pods in: one, if its labels are as the
-// controller wrote them.
-func (s *Scene) unitsOf(task *Task) []*unit {
-	var list []*unit
-	for _, u := range s.units {
-		for _, its := range u.tasks {
-			if its.Namespace == task.Namespace && its.Name == task.Name {
-				list = append(list, u)
-			}
-		}
-	}
-	return list
 }
 
 // fixed says why a unit may not be moved now.

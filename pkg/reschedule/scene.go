@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -36,6 +37,9 @@ type Scene struct {
 	// units are what moves together, in the order of their keys.
 	units []*unit
 	byKey map[string]*unit
+	// byTask are the units that a task has Pods in: one, if its labels are as the
+	// controller wrote them.
+	byTask map[types.NamespacedName][]*unit
 	// proposals are the plans that wait for their approval.
 	proposals []*v1.MovePlan
 }
@@ -46,6 +50,7 @@ func NewScene(w *World, o *Options) *Scene {
 	s := &Scene{
 		World: w, Options: DefaultOptions(),
 		nodes: make(map[string]*corev1.Node, len(w.Nodes)), members: map[string]*member{}, byKey: map[string]*unit{},
+		byTask: map[types.NamespacedName][]*unit{},
 	}
 	if o != nil {
 		s.Options = *o
@@ -60,9 +65,17 @@ func NewScene(w *World, o *Options) *Scene {
 
 // gather finds all Pods that count, each once.
 func (s *Scene) gather() {
+	placed := make(map[types.UID]*corev1.Pod, len(s.Pods))
+	for _, pod := range s.Pods {
+		placed[pod.UID] = pod
+	}
 	for i := range s.Tasks {
 		task := &s.Tasks[i]
 		for _, pod := range task.Pods {
+			// Both lists may come from different caches: who has a node keeps it.
+			if newer := placed[pod.UID]; newer != nil && pod.Spec.NodeName == "" {
+				pod = newer
+			}
 			if !podEnded(pod) {
 				s.add(pod, task)
 			}

@@ -8,7 +8,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -65,6 +67,8 @@ func (s *Scene) group() {
 		u.members = append(u.members, m)
 		if m.task != nil && !slices.Contains(u.tasks, m.task) {
 			u.tasks = append(u.tasks, m.task)
+			name := nameOf(m.task.GPUTask)
+			s.byTask[name] = append(s.byTask[name], u)
 		}
 	}
 	for _, u := range s.units {
@@ -73,6 +77,10 @@ func (s *Scene) group() {
 		})
 	}
 	slices.SortFunc(s.units, func(a, b *unit) int { return cmp.Compare(a.key, b.key) })
+}
+
+func nameOf(task *v1.GPUTask) types.NamespacedName {
+	return types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
 }
 
 // unitKey names what a Pod moves with. The labels of a task's Pods can be changed by

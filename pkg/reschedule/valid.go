@@ -6,6 +6,9 @@ package reschedule
 import (
 	"errors"
 	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -156,13 +159,10 @@ func (s *Scene) start(plan *v1.MovePlan) error {
 
 // waitingFor returns the entry of a task; nil if it does not wait.
 func (s *Scene) waitingFor(task *v1.TaskReference) *Waiting {
-	for _, u := range s.units {
-		for _, its := range u.tasks {
-			if its.Namespace == task.Namespace && its.Name == task.Name && (task.UID == "" || its.UID == task.UID) {
-				if w := s.waitingOf(u); w != nil {
-					return w
-				}
-			}
+	for _, u := range s.byTask[types.NamespacedName{Namespace: task.Namespace, Name: task.Name}] {
+		same := slices.ContainsFunc(u.tasks, func(its *Task) bool { return its.Name == task.Name && (task.UID == "" || its.UID == task.UID) })
+		if w := s.waitingOf(u); same && w != nil {
+			return w
 		}
 	}
 	return nil

@@ -43,6 +43,11 @@ func TestWaiting(t *testing.T) {
 				pod.Labels[v1.LabelPodGroup], pod.Labels[v1.LabelMinAvailable] = "both", "2"
 			}
 		}, []string{"a 2/2"}},
+		"a Pod that has a node by the newer of two caches does not": {func(c *cluster) {
+			task := c.wait("a", "1", 1)
+			newer := task.Pods[0].DeepCopy()
+			c.bind(newer, "node", []int{0})
+		}, nil},
 		"priority comes before age": {func(c *cluster) {
 			c.wait("a", "1", 1)
 			c.wait("b", "1", 1).Pods[0].Spec.Priority = new(int32(1))

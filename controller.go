@@ -143,6 +143,9 @@ func (c *Controller) startInformers(ctx context.Context) bool {
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
 		return false
 	}
+	if c.rescheduler != nil {
+		c.rescheduler.hasCaches(ctx, c.rescheduler.patience) // it goes on waiting by itself
+	}
 	c.ready.Store(true)
 	return true
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -30,14 +32,16 @@ func (r *rescheduler) carryOut(ctx context.Context) (again time.Duration, err er
 		return 0, err
 	}
 	open := slices.DeleteFunc(slices.Clone(plans), moveplan.IsFinal)
-	r.active.Store(len(open) > 0)
-	if len(open) == 0 {
-		clear(r.tries)
-	}
+	r.active.Store(slices.ContainsFunc(open, isUnderWay))
+	r.forgetTries(open)
 	if r.unseen.any() {
 		return passRetry, nil // their events come sooner
 	}
-	world, err := r.gather()
+	tasks, err := r.tasksOf(open)
+	if err != nil {
+		return 0, err
+	}
+	world, err := r.gather(tasks)
 	if err != nil {
 		return 0, err
 	}
@@ -53,6 +57,26 @@ func (r *rescheduler) carryOut(ctx context.Context) (again time.Duration, err er
 		}
 	}
 	return again, errors.Join(errs...)
+}
+
+// forgetTries drops those of Pods that no plan moves any more.
+func (r *rescheduler) forgetTries(open []*v1.MovePlan) {
+	if len(r.tries) == 0 {
+		return
+	}
+	moved := podsMovedBy(open...)
+	maps.DeleteFunc(r.tries, func(pod types.UID, _ moveplan.Try) bool { return !moved.Has(pod) })
+}
+
+// podsMovedBy returns the UIDs of the Pods that plans move.
+func podsMovedBy(plans ...*v1.MovePlan) sets.Set[types.UID] {
+	moved := sets.New[types.UID]()
+	for _, plan := range plans {
+		for i := range plan.Spec.Moves {
+			moved.Insert(plan.Spec.Moves[i].PodUID)
+		}
+	}
+	return moved
 }
 
 // step applies one step of a plan.
@@ -91,7 +115,7 @@ func (r *rescheduler) drift(ctx context.Context, rest *v1.MovePlan) (string, err
 	if text := textOf(reschedule.Valid(scene, rest, 0)); text != "" {
 		return text, nil
 	}
-	return r.overspent(scene.Ledger, rest), nil
+	return r.overspent(world, scene.Ledger, rest), nil
 }
 
 func textOf(problem error) string {
@@ -101,14 +125,20 @@ func textOf(problem error) string {
 	return problem.Error()
 }
 
-// overspent says which budget a plan would exceed.
-func (r *rescheduler) overspent(ledger *reschedule.Ledger, rest *v1.MovePlan) string {
+// overspent says which budget a plan would exceed. What counts is the work that is lost
+// now: more than was foreseen if the plan has waited for its approval.
+func (r *rescheduler) overspent(world *reschedule.World, ledger *reschedule.Ledger, rest *v1.MovePlan) string {
 	if left, limited := ledger.MovesLeft(&r.options); limited && left < len(rest.Spec.Moves) {
 		return fmt.Sprintf("%d Pods are to be moved, %d of %d are left in this hour", len(rest.Spec.Moves), left, r.options.MovesPerHour)
 	}
+	moved := podsMovedBy(rest)
 	lost := map[string]int64{}
-	for i := range rest.Spec.Moves {
-		lost[rest.Spec.Moves[i].Task.Namespace] += rest.Spec.Moves[i].LostGPUSeconds
+	for i := range world.Tasks {
+		for _, pod := range world.Tasks[i].Pods {
+			if moved.Has(pod.UID) {
+				lost[pod.Namespace] += reschedule.Lost(world.Tasks[i].GPUTask, pod, world.Now)
+			}
+		}
 	}
 	for namespace, seconds := range lost {
 		if left, limited := ledger.GPUSecondsLeft(&r.options, namespace); limited && left < seconds {

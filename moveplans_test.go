@@ -375,6 +375,35 @@ func TestADriftAbortsThePlan(t *testing.T) {
 	}
 }
 
+// A plan may have waited long for its approval: what its Pods have done since is lost, too.
+func TestABudgetCountsWhatIsLostNow(t *testing.T) {
+	t.Parallel()
+	f := newMovesFixture(t, func(opts *options) { opts.rescheduling.plan.GPUMinutesPerHour = 1 })
+	f.plan.Spec.Moves[0].LostGPUSeconds = 10 // now it is 2 GPUs for a minute
+	f.create()
+	f.pass()
+	f.pass()
+	got := f.current().Status
+	if got.Phase != v1.PlanAborted || !strings.Contains(got.Message, "2 GPU-minutes of namespace default would be lost, 1 of 1 are left") {
+		t.Errorf("status %+v", got)
+	}
+}
+
+func TestEvictionsAreForgottenWithTheirPlan(t *testing.T) {
+	t.Parallel()
+	f := newMovesFixture(t)
+	f.plan.Spec.Approved = false
+	f.create()
+	for _, pod := range []types.UID{"pod-of-moves", "pod-of-another-plan"} {
+		f.rescheduler.tries[pod] = moveplan.Try{Granted: true}
+	}
+	f.pass()
+	want := map[types.UID]moveplan.Try{"pod-of-moves": {Granted: true}}
+	if diff := cmp.Diff(want, f.rescheduler.tries); diff != "" {
+		t.Errorf("tries while a proposal waits (-want +got):\n%s", diff)
+	}
+}
+
 func TestPlansOfOtherNamespacesAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	f := newMovesFixture(t, func(opts *options) { opts.namespace = "another" })
@@ -484,6 +513,32 @@ func TestRepairsMakeWayForPlans(t *testing.T) {
 	}
 }
 
+// A repair waits for minutes until its task runs again: a person who approves a plan must
+// not.
+func TestARepairDoesNotKeepAnApprovedPlanWaiting(t *testing.T) {
+	t.Parallel()
+	f := newMovesFixture(t)
+	f.plan.Spec.Approved = false
+	f.create()
+	f.showNode(gpuNode("n1", "another-model"))
+	approved := f.current()
+	approved.Spec.Approved = true
+	plans := f.taskInformers.Falldio().V1().MovePlans().Informer().GetIndexer()
+	f.kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() != "eviction" {
+			return false, nil, nil
+		}
+		return true, nil, plans.Update(approved) // and the task does not run again
+	})
+	begin := time.Now()
+	if err := f.rescheduler.repair(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if f.fixture.evictions() != 1 || time.Since(begin) > settleLimit/2 {
+		t.Errorf("%d evictions in %v", f.fixture.evictions(), time.Since(begin))
+	}
+}
+
 func TestTheLedgerIsShown(t *testing.T) {
 	t.Parallel()
 	f := newMovesFixture(t)
@@ -525,7 +580,18 @@ func TestWhatWakesTheRescheduler(t *testing.T) {
 	if f.podChanged(pod); woken() {
 		t.Error("a Pod wakes it although there is no plan")
 	}
+	f.plan.Spec.Approved = false
 	f.create()
+	f.pass()
+	if f.podChanged(pod); woken() {
+		t.Error("a Pod wakes it although the plan waits for its approval")
+	}
+	f.plan = f.current()
+	f.plan.Spec.Approved = true
+	if _, err := f.fake.FalldioV1().MovePlans().Update(t.Context(), f.plan, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.observe()
 	f.pass()
 	if f.podChanged(pod); !woken() {
 		t.Error("a Pod does not wake it although there is a plan")
@@ -536,6 +602,7 @@ func TestTheReschedulerRunsUntilItIsToldToStop(t *testing.T) {
 	t.Parallel()
 	f := newMovesFixture(t)
 	f.create()
+	f.rescheduler.caches = nil // the fixture fills them
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {

@@ -45,19 +45,24 @@ type rescheduler struct {
 	nodes     corelisters.NodeLister
 	budgets   policylisters.PodDisruptionBudgetLister
 	plans     tasklisters.MovePlanLister
-	metrics   *moveMetrics
+	// caches are what has to be filled before anything is moved. The controller works
+	// without them.
+	caches []namedCache
+	// patience is how long the controller waits for them before it begins.
+	patience time.Duration
+	metrics  *moveMetrics
 
 	// wake has a value when something has changed that plans wait for.
 	wake chan struct{}
-	// active is true while there are plans that have not ended.
+	// active is true while plans are carried out. A proposal, which may wait for days,
+	// does not depend on what happens meanwhile.
 	active atomic.Bool
 	unseen *unseenPlans
 	// tries are the evictions that this process asked for.
 	tries map[types.UID]moveplan.Try
 }
 
-// newRescheduler adds caches of nodes, PodDisruptionBudgets and MovePlans to what the
-// controller waits for.
+// newRescheduler begins to watch nodes, PodDisruptionBudgets and MovePlans.
 func newRescheduler(ctx context.Context, controller *Controller, opts *options) (*rescheduler, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(controller.clients.kube, 0,
 		informers.WithTransform(withoutManagedFields))
@@ -69,16 +74,21 @@ func newRescheduler(ctx context.Context, controller *Controller, opts *options) 
 		moveTimeout: opts.rescheduling.moveTimeout, history: opts.rescheduling.history,
 		informers: factory, nodes: nodes.Lister(), budgets: budgets.Lister(), plans: plans.Lister(),
 		wake: make(chan struct{}, 1), unseen: newUnseenPlans(controller.clock), tries: map[types.UID]moveplan.Try{},
+		patience: cachesPatience,
 	}
 	r.metrics = newMoveMetrics(r)
 	controller.metrics.registry.MustRegister(r.metrics.collectors()...)
-	controller.synced = append(controller.synced, budgets.Informer().HasSynced)
 	return r, r.watch(ctx, plans.Informer(), nodes.Informer(), budgets.Informer())
 }
 
 // run carries plans out until ctx ends, and looks once per period what should be
 // moved.
 func (r *rescheduler) run(ctx context.Context) {
+	for !r.hasCaches(ctx, cachesReport) {
+		if ctx.Err() != nil {
+			return
+		}
+	}
 	clock := r.controller.clock
 	ticker := clock.NewTicker(r.period)
 	defer ticker.Stop()

@@ -39,7 +39,7 @@ func (r *rescheduler) repair(ctx context.Context) error {
 	tried := sets.New[types.UID]()
 	var running []*corev1.Pod // listed when it is first needed, and again after a move
 	for ctx.Err() == nil {
-		world, err := r.gather()
+		world, err := r.gatherTasks()
 		if err != nil {
 			return err
 		}
@@ -135,6 +135,9 @@ func (r *rescheduler) evict(ctx context.Context, pod *corev1.Pod) error {
 
 func (r *rescheduler) waitUntilSettled(ctx context.Context, move reschedule.Move) error {
 	err := wait.PollUntilContextTimeout(ctx, settleCheck, settleLimit, false, func(context.Context) (bool, error) {
+		if plans, err := r.ownPlans(); err != nil || slices.ContainsFunc(plans, isUnderWay) {
+			return true, err // who has approved a plan is not kept waiting
+		}
 		task, err := r.controller.tasks.GPUTasks(move.Task.Namespace).Get(move.Task.Name)
 		if apierrors.IsNotFound(err) {
 			return true, nil

@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
@@ -19,27 +18,27 @@ import (
 // Pods are watched by the controller anyway: see changed.
 func (r *rescheduler) watch(ctx context.Context, plans, nodes, budgets cache.SharedIndexInformer) error {
 	return errors.Join(
-		r.onChange(ctx, plans, func(_, after any) {
+		r.onChange(ctx, "moveplans.falldio.com", plans, func(_, after any) {
 			if plan, ok := unwrapTombstone(after).(*v1.MovePlan); ok {
 				r.unseen.saw(plan)
-				if !moveplan.IsFinal(plan) {
+				if isUnderWay(plan) {
 					r.active.Store(true)
 				}
 				r.poke()
 			}
 		}),
-		r.onChange(ctx, nodes, func(before, after any) {
+		r.onChange(ctx, "nodes", nodes, func(before, after any) {
 			if annotation(before) != annotation(after) {
 				r.poke()
 				return
 			}
 			r.changed()
 		}),
-		r.onChange(ctx, budgets, func(_, _ any) { r.changed() }),
+		r.onChange(ctx, "poddisruptionbudgets.policy", budgets, func(_, _ any) { r.changed() }),
 	)
 }
 
-func (r *rescheduler) onChange(ctx context.Context, informer cache.SharedIndexInformer, changed func(before, after any)) error {
+func (r *rescheduler) onChange(ctx context.Context, resource string, informer cache.SharedIndexInformer, changed func(before, after any)) error {
 	registration, err := informer.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { changed(nil, object) },
 		UpdateFunc: changed,
@@ -48,7 +47,7 @@ func (r *rescheduler) onChange(ctx context.Context, informer cache.SharedIndexIn
 	if err != nil {
 		return err
 	}
-	r.controller.synced = append(r.controller.synced, registration.HasSynced)
+	r.caches = append(r.caches, namedCache{resource, registration.HasSynced})
 	return nil
 }
 

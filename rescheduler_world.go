@@ -8,9 +8,11 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
@@ -19,14 +21,11 @@ import (
 // runningPods selects the Pods that hold resources.
 const runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
-// gather returns what the caches show: all of a World but the Pods of others.
-func (r *rescheduler) gather() (*reschedule.World, error) {
-	list, err := r.controller.tasks.List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	w := &reschedule.World{Levels: r.levels, Now: r.controller.clock.Now(), Tasks: make([]reschedule.Task, 0, len(list))}
-	for _, task := range list {
+// gather returns what the caches show of some tasks and all around them: all of a World
+// but the Pods of others.
+func (r *rescheduler) gather(tasks []*v1.GPUTask) (w *reschedule.World, err error) {
+	w = &reschedule.World{Levels: r.levels, Now: r.controller.clock.Now(), Tasks: make([]reschedule.Task, 0, len(tasks))}
+	for _, task := range tasks {
 		w.Tasks = append(w.Tasks, reschedule.Task{GPUTask: task, Pods: r.controller.podsOf(task)})
 	}
 	if w.Nodes, err = r.nodes.List(labels.Everything()); err != nil {
@@ -37,6 +36,49 @@ func (r *rescheduler) gather() (*reschedule.World, error) {
 	}
 	w.Plans, err = r.ownPlans()
 	return w, err
+}
+
+// gatherTasks is gather with all tasks.
+func (r *rescheduler) gatherTasks() (*reschedule.World, error) {
+	tasks, err := r.controller.tasks.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	return r.gather(tasks)
+}
+
+// tasksOf returns the tasks that plans name. They are few: a plan that is carried out is
+// looked at with each change in the cluster, which may have thousands.
+func (r *rescheduler) tasksOf(plans []*v1.MovePlan) ([]*v1.GPUTask, error) {
+	var tasks []*v1.GPUTask
+	known := sets.New[types.NamespacedName]()
+	add := func(ref *v1.TaskReference) error {
+		name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+		if known.Has(name) {
+			return nil
+		}
+		known.Insert(name)
+		task, err := r.controller.tasks.GPUTasks(ref.Namespace).Get(ref.Name)
+		if err == nil {
+			tasks = append(tasks, task)
+		} else if !apierrors.IsNotFound(err) {
+			return err
+		}
+		return nil
+	}
+	for _, plan := range plans {
+		if plan.Spec.For != nil {
+			if err := add(plan.Spec.For); err != nil {
+				return nil, err
+			}
+		}
+		for i := range plan.Spec.Moves {
+			if err := add(&plan.Spec.Moves[i].Task); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return tasks, nil
 }
 
 // ownPlans returns the plans that are this rescheduler's business: those that move
@@ -67,10 +109,10 @@ func isWithin(plan *v1.MovePlan, namespace string) bool {
 	return true
 }
 
-// gatherAll is gather with all Pods that run. Those of other owners are in no cache
+// gatherAll is gatherTasks with all Pods that run. Those of other owners are in no cache
 // of ours, and plans are rarely made.
 func (r *rescheduler) gatherAll(ctx context.Context) (*reschedule.World, error) {
-	w, err := r.gather()
+	w, err := r.gatherTasks()
 	if err != nil {
 		return nil, err
 	}

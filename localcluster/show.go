@@ -27,7 +27,7 @@ const examplesTimeout = 3 * time.Minute
 func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Running) error {
 	return func(ctx context.Context, running cluster.Running) error {
 		if !f.examples {
-			printNextSteps(running, f.dir, "get nodes")
+			printNextSteps(running, f.dir, "get nodes", "gputask top")
 			return nil
 		}
 		err := showExamples(ctx, running, executable)
@@ -41,7 +41,7 @@ func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Ru
 		case err != nil:
 			fmt.Fprintf(running.Out, "\n! %v\n", err)
 		}
-		printNextSteps(running, f.dir, "describe gputask left")
+		printNextSteps(running, f.dir, "describe gputask left", "gputask explain too-big", "gputask top")
 		return nil
 	}
 }
@@ -74,19 +74,14 @@ func showExamples(ctx context.Context, running cluster.Running, executable strin
 	return nil
 }
 
-func printNextSteps(running cluster.Running, dir, firstCommand string) {
+func printNextSteps(running cluster.Running, dir string, commands ...string) {
 	kubectl := "bin/localcluster kubectl"
 	if dir != defaultDir {
 		kubectl = dirVariable + "=" + dir + " " + kubectl
 	}
-	fmt.Fprintf(running.Out, `
-The cluster stays up. Try it from another terminal, in this folder:
-  %[1]s %[2]s
-  %[1]s apply -f my-task.yaml
-  %[1]s gputask explain too-big
-  %[1]s gputask top
-or with your own kubectl:
-  export KUBECONFIG=%[3]s
-Ctrl-C stops the cluster and deletes everything.
-`, kubectl, firstCommand, running.Kubeconfig)
+	fmt.Fprint(running.Out, "\nThe cluster stays up. Try it from another terminal, in this folder:\n")
+	for _, command := range append(commands, "explain gputask.spec") {
+		fmt.Fprintf(running.Out, "  %s %s\n", kubectl, command)
+	}
+	fmt.Fprintf(running.Out, "or with your own kubectl:\n  export KUBECONFIG=%s\nCtrl-C stops the cluster and deletes everything.\n", running.Kubeconfig)
 }

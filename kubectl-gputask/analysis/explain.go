@@ -121,7 +121,7 @@ func (v *View) causes(task *reschedule.Task) []string {
 		list = append(list, task.Status.Message)
 	}
 	if task.Status.Phase == "" {
-		list = append(list, "gpu-controller has not seen it yet: is it running?")
+		list = append(list, "gpu-controller, which has not seen it yet (does it run?)")
 	}
 	return list
 }

@@ -42,7 +42,8 @@ func Observe(ctx context.Context, clients *Clients, levels snapshot.Levels, now 
 		classes *schedulingv1.PriorityClassList
 	)
 	all := metav1.ListOptions{}
-	group, ctx := errgroup.WithContext(ctx)
+	// One that fails does not cancel the others, of which the client would complain.
+	var group errgroup.Group
 	group.Go(func() (err error) {
 		nodes, err = clients.Kube.CoreV1().Nodes().List(ctx, all)
 		return listing("nodes", err)

@@ -114,6 +114,15 @@ func TestWhatIfRefusesFieldsThatThereAreNot(t *testing.T) {
 	}
 }
 
+func TestWhatIfRefusesANumberWhereTheAPIServerWantsText(t *testing.T) {
+	t.Parallel()
+	f := fragmented(t)
+	f.env.In = strings.NewReader(fmt.Sprintf(manifest, "a", "gpu-amount: 2"))
+	if got := errorText(f.run("whatif", "-f", "-")); !strings.Contains(got, "spec.gpu-amount of type string") {
+		t.Errorf("error %q", got)
+	}
+}
+
 func TestWhatIfWorksWithoutTheRightToCreate(t *testing.T) {
 	t.Parallel()
 	f := fragmented(t)
@@ -274,6 +283,23 @@ func TestTopWatches(t *testing.T) {
 	}
 	if looks < 2 {
 		t.Errorf("it looked %d times", looks)
+	}
+}
+
+func TestTopWritesNothingButJSONIfAskedTo(t *testing.T) {
+	t.Parallel()
+	f := fragmented(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	looks := 0
+	f.kube.PrependReactor("list", "priorityclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if looks++; looks == 2 {
+			cancel()
+		}
+		return false, nil, nil
+	})
+	_ = f.runWith(ctx, "top", "--watch", "--interval", "1s", "--metrics=false", "-o", "json")
+	if got := f.out.String(); !strings.HasPrefix(got, "{\n") {
+		t.Errorf("it shows:\n%q", got)
 	}
 }
 

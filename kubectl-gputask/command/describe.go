@@ -26,7 +26,7 @@ func newDescribe(s *session) *cobra.Command {
 		Aliases:           []string{"show"},
 		Short:             "Show all of a task: its Pods, their GPUs, its conditions and events",
 		GroupID:           groupTasks,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: s.completeTasks(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			return s.describe(command.Context(), args[0], o)

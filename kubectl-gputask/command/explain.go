@@ -32,7 +32,7 @@ What it asks for, what is free of that, who is ahead of it, the smallest changes
 would let it start, moves of running tasks that would make room, and when others end
 that have a deadline. The options of the rescheduler are supposed to be the defaults.`,
 		GroupID:           groupCluster,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: s.completeTasks(1),
 		RunE:              func(command *cobra.Command, args []string) error { return e.run(command.Context(), args[0]) },
 	}

@@ -124,6 +124,16 @@ func TestExplainNamesThePlanForTheTask(t *testing.T) {
 	f.golden("explain-plan", "explain", "big")
 }
 
+func TestExplainSaysThatAPlanMakesRoomThoughItsPlacesAreTaken(t *testing.T) {
+	t.Parallel()
+	f := fragmented(t)
+	f.waits(needy(), 0)
+	f.add(newPlan("make-room-big-1", executing))
+	if err := f.run("explain", "big"); err != nil || !strings.Contains(f.out.String(), ": MovePlan make-room-big-1 makes room for it\n") {
+		t.Errorf("%v\n%s", err, f.out.String())
+	}
+}
+
 func TestExplainTellsWhatTheTaskSaysToWhoMayNotSeeTheCluster(t *testing.T) {
 	t.Parallel()
 	f := fragmented(t)

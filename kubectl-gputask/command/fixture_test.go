@@ -91,6 +91,7 @@ func (f *fixture) create(action clienttesting.Action) (handled bool, result runt
 	if task.Name == "" {
 		task.Name = task.GenerateName + "abcde"
 	}
+	task.TypeMeta = metav1.TypeMeta{} // as clients do with what the server answers
 	f.created++
 	task.UID, task.CreationTimestamp = types.UID(fmt.Sprintf("created-%d", f.created)), ago(0)
 	if task.Spec.GPUAmount == "" {

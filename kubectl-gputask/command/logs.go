@@ -51,7 +51,7 @@ that do not run yet are waited for, until the task is finished.`,
 		GroupID: groupTasks,
 		Example: `  kubectl gputask logs train --tail 20
   kubectl gputask logs big --index 3 -f`,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: s.completeTasks(1),
 		RunE:              func(command *cobra.Command, args []string) error { return l.run(command.Context(), args[0]) },
 	}

@@ -44,7 +44,12 @@ rescheduler's, so that a plan can be tried before the controller's flags are cha
   kubectl gputask plan approve make-room-big-x7k2p`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: nothing,
-		RunE:              func(command *cobra.Command, _ []string) error { return p.run(command.Context()) },
+		RunE: func(command *cobra.Command, _ []string) error {
+			if !p.preview {
+				return p.list(command)
+			}
+			return p.run(command.Context())
+		},
 	}
 	p.addPreviewFlags(command)
 	p.output.addTo(command, outputWide, outputJSON, outputYAML, outputName)
@@ -66,10 +71,17 @@ func (p *planning) addPreviewFlags(command *cobra.Command) {
 	p.observer.addTo(command)
 }
 
-func (p *planning) run(ctx context.Context) error {
-	if !p.preview {
-		return listPlans(ctx, p.session, &p.output)
+// list refuses flags of --preview rather than to do nothing with them.
+func (p *planning) list(command *cobra.Command) error {
+	for _, flag := range []string{"mode", "patience", "threshold", "min-gain", "max-moves", "move-cost", "cooldown", "topology-levels"} {
+		if command.Flags().Changed(flag) {
+			return fmt.Errorf("--%s: is for --preview", flag)
+		}
 	}
+	return listPlans(command.Context(), p.session, &p.output)
+}
+
+func (p *planning) run(ctx context.Context) error {
 	if err := p.validate(); err != nil {
 		return err
 	}
@@ -78,7 +90,6 @@ func (p *planning) run(ctx context.Context) error {
 		return err
 	}
 	p.options.Mode = reschedule.Mode(p.mode)
-	// A preview is for what would be done, were there no other plan.
 	plan, report := reschedule.Propose(&observed.World, &p.options)
 	if plan != nil {
 		plan.APIVersion, plan.Kind = v1.GroupVersion.String(), "MovePlan"
@@ -158,7 +169,7 @@ func newPlanShow(s *session) *cobra.Command {
 		Use:               "show NAME",
 		Aliases:           []string{"describe"},
 		Short:             "Show all of a plan: what moves where, at what cost, and how far it is",
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: s.completePlans(func(*v1.MovePlan) bool { return true }),
 		RunE: func(command *cobra.Command, args []string) error {
 			return s.showPlan(command.Context(), args[0], o, watch)
@@ -208,7 +219,7 @@ func newPlanApprove(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "approve NAME...",
 		Short: "Let plans be carried out",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  someNames,
 		ValidArgsFunction: s.completePlans(func(plan *v1.MovePlan) bool {
 			return !reschedule.Finished(plan) && !plan.Spec.Approved && !plan.Spec.Abort
 		}),
@@ -227,7 +238,7 @@ func newPlanAbort(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "abort NAME...",
 		Short: "Stop plans: nothing more is moved, what has been moved stays",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  someNames,
 		ValidArgsFunction: s.completePlans(func(plan *v1.MovePlan) bool {
 			return !reschedule.Finished(plan) && !plan.Spec.Abort
 		}),

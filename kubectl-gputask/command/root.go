@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -36,7 +37,6 @@ and the rescheduler, so that they never disagree.`,
 		Version:           environment.Version,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
-		Args:              cobra.NoArgs,
 		DisableAutoGenTag: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return oneOf("--color", s.colour, "auto", "always", "never") },
 	}
@@ -78,7 +78,23 @@ func oneOf(flag, value string, choices ...string) error {
 	if slices.Contains(choices, value) {
 		return nil
 	}
-	return fmt.Errorf("%s=%s: must be one of %v", flag, value, choices)
+	return fmt.Errorf("%s=%s: must be one of %s", flag, value, strings.Join(choices, ", "))
+}
+
+// oneName wants the one name that a command is about.
+func oneName(command *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s needs one name, got %d: %s", command.Name(), len(args), command.UseLine())
+	}
+	return nil
+}
+
+// someNames wants one name at least.
+func someNames(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("%s needs a name: %s", command.Name(), command.UseLine())
+	}
+	return nil
 }
 
 // pause waits for the next look at what is waited for, or for the end of ctx.

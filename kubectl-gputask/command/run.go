@@ -145,5 +145,7 @@ func (r *running) created(task *v1.GPUTask, note string) error {
 		return fmt.Errorf("writing the task: %w", err)
 	}
 	delete(fields, "status")
-	return r.object(r.Out, &unstructured.Unstructured{Object: fields})
+	manifest := &unstructured.Unstructured{Object: fields}
+	manifest.SetGroupVersionKind(v1.TaskKind()) // clients leave it out of what the server answers
+	return r.object(r.Out, manifest)
 }

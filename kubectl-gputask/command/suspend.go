@@ -24,7 +24,7 @@ func newSuspend(s *session) *cobra.Command {
 Their running Pods are deleted, those that have succeeded stay. "resume" creates the
 others anew.`,
 		GroupID:           groupTasks,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              someNames,
 		ValidArgsFunction: s.completeTasks(0, v1.PhaseWaiting, v1.PhasePending, v1.PhaseRunning),
 		RunE: func(command *cobra.Command, names []string) error {
 			return s.setSuspend(command.Context(), names, true)
@@ -37,7 +37,7 @@ func newResume(s *session) *cobra.Command {
 		Use:               "resume NAME...",
 		Short:             "Let suspended tasks go on",
 		GroupID:           groupTasks,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              someNames,
 		ValidArgsFunction: s.completeTasks(0, v1.PhaseSuspended),
 		RunE: func(command *cobra.Command, names []string) error {
 			return s.setSuspend(command.Context(), names, false)

@@ -124,11 +124,17 @@ func TestRunRefusesWhatWouldGetLost(t *testing.T) {
 		{"a label without a key", "run a --label =x", "--label==x: must be KEY=VALUE"},
 		{"half a second", "run a --deadline 1500ms", "--deadline=1.5s: must be a number of whole seconds, for example 90s or 12h"},
 		{"a time before", "run a --ttl -1s", "--ttl=-1s: must be a number of whole seconds, for example 90s or 12h"},
-		{"an unknown dry run", "run a --dry-run=maybe", "--dry-run=maybe: must be one of [none client server]"},
+		{"an unknown dry run", "run a --dry-run=maybe", "--dry-run=maybe: must be one of none, client, server"},
 		{"waiting for what is not created", "run a --dry-run --wait", "--wait: there is nothing to wait for with --dry-run=client"},
-		{"an unknown thing to wait for", "run a --wait=pending", "--wait=pending: must be one of [running finished]"},
+		{"an unknown thing to wait for", "run a --wait=pending", "--wait=pending: must be one of running, finished"},
 		{"an unknown output", "run a -o table", "--output=table: must be one of json, yaml, name"},
-		{"an unknown colour", "list --color=red", "--color=red: must be one of [auto always never]"},
+		{"no name to explain", "explain", "explain needs one name, got 0: kubectl gputask explain NAME [flags]"},
+		{"nothing to suspend", "suspend", "suspend needs a name: kubectl gputask suspend NAME... [flags]"},
+		{"no plan to show", "plan show", "show needs one name, got 0: kubectl gputask plan show NAME [flags]"},
+		{"no plan to approve", "plan approve", "approve needs a name: kubectl gputask plan approve NAME... [flags]"},
+		{"an unknown command", "expect", `unknown command "expect" for "kubectl gputask"`},
+		{"options of a preview without one", "plan --max-moves 3", "--max-moves: is for --preview"},
+		{"an unknown colour", "list --color=red", "--color=red: must be one of auto, always, never"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -94,8 +94,11 @@ func (t *top) again(ctx context.Context) error {
 	if t.Terminal {
 		fmt.Fprint(t.Out, home)
 	}
-	fmt.Fprintf(t.Out, "%s\n%s", t.Clock.Now().UTC().Format("15:04:05 UTC"), picture.String())
-	return nil
+	if t.forPeople() {
+		fmt.Fprintln(t.Out, t.Clock.Now().UTC().Format("15:04:05 UTC"))
+	}
+	_, err := picture.WriteTo(t.Out)
+	return err
 }
 
 func (t *top) once(ctx context.Context) error {

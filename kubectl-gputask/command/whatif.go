@@ -5,7 +5,9 @@ package command
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -146,8 +148,8 @@ func parse(in io.Reader, name string) ([]*v1.GPUTask, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
-		task := &v1.GPUTask{}
-		if err := yaml.UnmarshalStrict(document, task); err != nil {
+		task, err := decode(document)
+		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
 		if task.Kind == "" && task.Name == "" {
@@ -162,6 +164,21 @@ func parse(in io.Reader, name string) ([]*v1.GPUTask, error) {
 		return nil, fmt.Errorf("reading %s: there are no GPUTasks in it", name)
 	}
 	return tasks, nil
+}
+
+// decode is as strict as the API server, for which the number 2 is not the text "2".
+func decode(document []byte) (*v1.GPUTask, error) {
+	text, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return nil, err
+	}
+	task := &v1.GPUTask{}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(task); err != nil {
+		return nil, err
+	}
+	return task, nil
 }
 
 func orWord(kind string) string {

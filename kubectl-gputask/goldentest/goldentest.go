@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package goldentest compares what tests get with files that keep what they should
-// get. `go test ./kubectl-gputask/... -update` writes the files anew.
+// get. `go test ./kubectl-gputask/command -update` writes the files anew.
 package goldentest
 
 import (

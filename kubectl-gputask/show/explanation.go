@@ -66,12 +66,19 @@ func stateText(p *Page, e *analysis.Explanation) string {
 func headline(e *analysis.Explanation) string {
 	switch {
 	case len(e.WaitsFor) > 0 && e.Task.Status.Phase != v1.PhaseRunning:
-		return ": it does not wait for GPUs"
-	case e.Outlook != nil:
-		return ": " + verdictText(e.Outlook)
-	default:
+		return ": it does not wait for GPUs yet"
+	case e.Outlook == nil:
 		return ""
+	case e.Outlook.Verdict == analysis.Now || e.Outlook.Verdict == analysis.AfterPreemption:
+		return ": " + verdictText(e.Outlook)
 	}
+	// The places that a plan keeps for it count as taken, so that it seems not to fit.
+	for _, plan := range e.Plans {
+		if plan.Phase == v1.PlanExecuting {
+			return ": MovePlan " + plan.Name + " makes room for it"
+		}
+	}
+	return ": " + verdictText(e.Outlook)
 }
 
 // verdictText says a verdict in words.

@@ -59,7 +59,7 @@ func Plan(p *Page, plan *v1.MovePlan) {
 	p.Title(Count(len(plan.Spec.Moves), "move"))
 	moves(p, plan)
 	if len(plan.Spec.Places) > 0 {
-		p.Title("Kept for " + forTask(plan))
+		p.Title(keptTitle(plan))
 		t := newTable("POD", "NODE", "GPUS")
 		t.indent = "  "
 		for i := range plan.Spec.Places {
@@ -69,6 +69,14 @@ func Plan(p *Page, plan *v1.MovePlan) {
 		t.write(p)
 	}
 	next(p, plan)
+}
+
+// keptTitle: nothing is kept any more for a plan that has ended.
+func keptTitle(plan *v1.MovePlan) string {
+	if final(plan) {
+		return "Was kept for " + forTask(plan)
+	}
+	return "Kept for " + forTask(plan)
 }
 
 // moves writes what moves.
@@ -184,16 +192,33 @@ func cards(uuids []string) string {
 	return fmt.Sprint(len(uuids))
 }
 
-// gain is in one word.
-func gain(g *v1.MoveGain) string { return Count(int(g.GPUs), "GPU") }
+// gain is the first that a plan brings: GPUs, else nodes or domains.
+func gain(g *v1.MoveGain) string {
+	switch {
+	case g.GPUs > 0:
+		return Count(int(g.GPUs), "GPU")
+	case len(g.Nodes) > 0:
+		return Count(len(g.Nodes), "node")
+	case len(g.Domains) > 0:
+		return Count(len(g.Domains), "domain")
+	default:
+		return "none"
+	}
+}
 
 func gainText(g *v1.MoveGain) string {
-	parts := []string{gain(g)}
+	var parts []string
+	if g.GPUs > 0 {
+		parts = append(parts, Count(int(g.GPUs), "GPU"))
+	}
 	if len(g.Nodes) > 0 {
 		parts = append(parts, Count(len(g.Nodes), "whole node")+" ("+some(g.Nodes, 3)+")")
 	}
 	if len(g.Domains) > 0 {
 		parts = append(parts, Count(len(g.Domains), "whole domain")+" ("+some(g.Domains, 3)+")")
+	}
+	if len(parts) == 0 {
+		return "none"
 	}
 	return strings.Join(parts, ", ")
 }

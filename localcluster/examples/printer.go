@@ -31,6 +31,9 @@ func newPrinter(out io.Writer, clock clock.PassiveClock, tasks []*v1.GPUTask) *p
 }
 
 func (p *printer) change(before, after *v1.GPUTask) {
+	if move := after.Status.LastMove; before != nil && move != nil && after.Status.Moves > before.Status.Moves {
+		p.line(after, "Moved", "MovePlan "+move.Plan+" makes it start on another node")
+	}
 	if before != nil && before.Status.Phase == after.Status.Phase && before.Status.Message == after.Status.Message {
 		return
 	}
@@ -38,5 +41,9 @@ func (p *printer) change(before, after *v1.GPUTask) {
 	if phase == "" {
 		phase, message = "Created", ""
 	}
-	fmt.Fprintf(p.out, "%6.1fs  %-*s  %-9s  %s\n", p.clock.Since(p.begin).Seconds(), p.width, after.Name, phase, message)
+	p.line(after, phase, message)
+}
+
+func (p *printer) line(task *v1.GPUTask, what, message string) {
+	fmt.Fprintf(p.out, "%6.1fs  %-*s  %-9s  %s\n", p.clock.Since(p.begin).Seconds(), p.width, task.Name, what, message)
 }

@@ -116,10 +116,13 @@ func (s *step) begin(turn int32) error {
 		return nil
 	}
 	drift, err := s.Drift(s.rest())
-	if err != nil {
+	switch {
+	case err != nil && s.isLate(turn):
+		s.stop(ReasonTimedOut, "could not find out whether the rest can be carried out: "+err.Error())
+		return nil
+	case err != nil:
 		return err
-	}
-	if drift != "" {
+	case drift != "":
 		s.stop(ReasonDrifted, drift)
 		return nil
 	}
@@ -184,7 +187,7 @@ func (s *step) carry(turn int32) {
 		s.stop(s.whyLate(indices))
 		return
 	}
-	if lost := s.lostPlace(indices); lost != "" {
+	if lost := lostPlace(s.World.Nodes, s.tasks, s.Plan, turn); lost != "" {
 		s.stop(ReasonDrifted, lost)
 		return
 	}
@@ -202,20 +205,6 @@ func (s *step) carry(turn int32) {
 		s.lookAgainAfter(waitCheck)
 	}
 	s.lookAgainAfter(s.deadline(turn).Sub(s.now))
-}
-
-// lostPlace says which Pod of a turn can't come to where it was to go.
-func (s *step) lostPlace(indices []int) string {
-	for _, i := range indices {
-		move := &s.Plan.Spec.Moves[i]
-		if move.To.Node == "" {
-			continue
-		}
-		if why := unusable(s.World.Nodes, move.To.Node); why != "" {
-			return fmt.Sprintf("Pod %s/%s can't go where it was to go: %s", move.Task.Namespace, move.Pod, why)
-		}
-	}
-	return ""
 }
 
 // all returns the indices of a turn's moves.

@@ -157,10 +157,11 @@ func (s *step) uncounted() []Count {
 	return counts
 }
 
-// IsDone is true if the task's status has counted the move already, or a later one.
+// IsDone is true if the task's status has counted the move already, or a later one. The
+// plan's name alone does not tell: one that is written by hand may be written again.
 func (c *Count) IsDone(task *v1.GPUTask) bool {
 	last := task.Status.LastMove
-	return last != nil && (last.Plan == c.Move.Plan || last.Time.After(c.Move.Time.Time))
+	return last != nil && (last.Time.After(c.Move.Time.Time) || (last.Plan == c.Move.Plan && last.Time.Equal(&c.Move.Time)))
 }
 
 // grace is how long a task's Pods may take to end.

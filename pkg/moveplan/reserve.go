@@ -90,10 +90,12 @@ func wants(wanted map[string][]want, w *reschedule.World, tasks map[taskKey]*res
 // needsOfMoves are the places that Pods are moved to, and those that the Pods of the
 // present turn leave: a Pod whose destination is lost on its way must find its old place
 // free, and not in the hands of those who wait for it. A plan that comes to its end keeps
-// only the latter for Pods whose destinations turned out to be wrong.
+// only the latter if the destinations turned out to be wrong: for all of the turn, since a
+// gang must not come to be half here and half there.
 func needsOfMoves(w *reschedule.World, tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration) []need {
 	stopping := plan.Status.Reason != ""
 	turn := present(plan, plan.Status.Moves)
+	goesBack := stopping && (isOver(tasks, plan, turn, timeout, w.Now) || lostPlace(w.Nodes, tasks, plan, turn) != "")
 	var needs []need
 	for i := range plan.Spec.Moves {
 		move, state := &plan.Spec.Moves[i], plan.Status.Moves[i].State
@@ -101,7 +103,7 @@ func needsOfMoves(w *reschedule.World, tasks map[taskKey]*reschedule.Task, plan 
 		if stopped(n.task) || !isOpen(state) || (stopping && state == v1.MoveWaiting) {
 			continue
 		}
-		if stopping && move.To.Node != "" && (isOver(tasks, plan, move.Turn, timeout, w.Now) || unusable(w.Nodes, move.To.Node) != "") {
+		if goesBack && move.To.Node != "" {
 			n.kind, n.place = reservation.Start, move.From
 		} else if move.Turn == turn && move.To.Node != "" && move.To.Node != move.From.Node {
 			back := n
@@ -132,13 +134,30 @@ func needsOfTask(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan) []need {
 	return needs
 }
 
-// unusable says why nothing can go to a node; "" if it can, as far as the Node tells.
-func unusable(nodes []*corev1.Node, name string) string {
+// lostPlace says which Pod of a turn can't come to where it was to go; "" if all can.
+func lostPlace(nodes []*corev1.Node, tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, turn int32) string {
+	for i := range plan.Spec.Moves {
+		move := &plan.Spec.Moves[i]
+		if move.Turn != turn || move.To.Node == "" || !isOpen(plan.Status.Moves[i].State) {
+			continue
+		}
+		after := look(tasks, move).after
+		isThere := after != nil && after.Spec.NodeName == move.To.Node
+		if why := unusable(nodes, move.To.Node, isThere); why != "" {
+			return fmt.Sprintf("Pod %s/%s can't go where it was to go: %s", move.Task.Namespace, move.Pod, why)
+		}
+	}
+	return ""
+}
+
+// unusable says why a Pod can't run on a node; "" if it can, as far as the Node tells. A
+// cordon is nothing to a Pod that is there already.
+func unusable(nodes []*corev1.Node, name string, isThere bool) string {
 	at := slices.IndexFunc(nodes, func(node *corev1.Node) bool { return node.Name == name })
 	if at < 0 {
 		return "node " + name + " is gone"
 	}
-	if nodes[at].Spec.Unschedulable {
+	if nodes[at].Spec.Unschedulable && !isThere {
 		return "node " + name + " is cordoned"
 	}
 	for _, condition := range nodes[at].Status.Conditions {

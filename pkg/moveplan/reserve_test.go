@@ -64,7 +64,11 @@ func TestWhatIsKept(t *testing.T) {
 		"what can't be read is written anew":        {given: list{at(v1.PlanExecuting, waiting, waiting, waiting), stain("n1", "{"), stain("n2", "{")}, want: all},
 		"those on their way when a plan stops":      {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping}, want: []string{"n0: Start default/gang-0", "n1: Move default/gang-0"}},
 		"their old places when the others are lost": {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping, cordoned("n1")}, want: []string{"n0: Start default/gang-0"}},
-		"their old places when it is too late":      {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping, late}, want: []string{"n0: Start default/gang-0"}},
+		"a gang does not come to be half here, half there": {
+			given: list{at(v1.PlanExecuting, evicted, evicted, skipped), toThird("gang-1"), stopping, cordoned("n1")},
+			want:  []string{"n0: Start default/gang-0", "n1: Start default/gang-1"},
+		},
+		"their old places when it is too late": {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping, late}, want: []string{"n0: Start default/gang-0"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +87,17 @@ func TestWhatIsKept(t *testing.T) {
 				t.Error("a second look writes again")
 			}
 		})
+	}
+}
+
+// toThird gives a move another destination.
+func toThird(pod string) func(*model) {
+	return func(m *model) {
+		for i := range m.plan.Spec.Moves {
+			if move := &m.plan.Spec.Moves[i]; move.Pod == pod {
+				move.To.Node = "n2"
+			}
+		}
 	}
 }
 

@@ -54,8 +54,8 @@ type Try struct {
 // Input is all that a step depends on. Nothing in it is changed.
 type Input struct {
 	Plan *v1.MovePlan
-	// World has at least tasks, nodes, PodDisruptionBudgets and plans. Its Now is the
-	// time of the decision.
+	// World has at least the tasks that the plan names, nodes, PodDisruptionBudgets and
+	// plans. Its Now is the time of the decision.
 	World *reschedule.World
 	// MoveTimeout is how long Pods may take from their end to their new start.
 	MoveTimeout time.Duration
@@ -124,9 +124,13 @@ func Step(in Input) (Output, error) {
 	if err := s.advance(); err != nil {
 		return Output{}, fmt.Errorf("MovePlan %s: %w", in.Plan.Name, err)
 	}
-	if s.changed() {
+	switch {
+	case s.changed():
 		s.out.Status = s.status
 		s.out.Events = events(in.Plan, s.status)
+	case in.Plan.Status.Phase == v1.PlanExecuting:
+		// Before the reservations end, which are renewed when half of their time is over.
+		s.lookAgainAfter(span(s.tasks, in.Plan, in.MoveTimeout) / 3)
 	}
 	return s.out, nil
 }
@@ -136,6 +140,7 @@ func (s *step) advance() error {
 		return nil
 	}
 	if err := readable(s.Plan); err != nil {
+		s.status.Moves, s.status.Moved = nil, 0 // they may be of other moves than these
 		s.end(v1.PlanAborted, ReasonInvalid, err.Error())
 		return nil
 	}
@@ -157,6 +162,9 @@ func readable(plan *v1.MovePlan) error {
 	}
 	if plan.Spec.Goal == v1.GoalPendingTask && plan.Spec.For == nil {
 		return fmt.Errorf("spec.for: is missing: it names the task that room is made for")
+	}
+	if has, needs := len(plan.Status.Moves), len(plan.Spec.Moves); has > 0 && has != needs {
+		return fmt.Errorf("status.moves: has %d entries for %d moves", has, needs)
 	}
 	for i := 1; i < len(plan.Spec.Moves); i++ {
 		if plan.Spec.Moves[i].Turn < plan.Spec.Moves[i-1].Turn {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
 // The plan of the tables moves a gang of two Pods in turn 0 (gang-0 from n0 to n1,
@@ -189,6 +190,7 @@ func stepTests() map[string]stepTest {
 		"a plan without moves":                     {given: list{func(m *model) { m.plan.Spec.Moves = nil }}, phase: v1.PlanAborted, reason: ReasonInvalid, message: "spec.moves: is empty"},
 		"a plan for nobody":                        {given: list{func(m *model) { m.plan.Spec.For = nil }}, phase: v1.PlanAborted, reason: ReasonInvalid, message: "spec.for: is missing"},
 		"a plan whose turns are mixed":             {given: list{func(m *model) { m.plan.Spec.Moves[0].Turn = 5 }}, phase: v1.PlanAborted, reason: ReasonInvalid, message: "spec.moves[1].turn: is 0 after 5"},
+		"a plan whose record is of another one":    {given: list{at(v1.PlanExecuting, evicted, waiting, waiting), func(m *model) { m.plan.Status.Moves = append(m.plan.Status.Moves, m.plan.Status.Moves...) }}, phase: v1.PlanAborted, reason: ReasonInvalid, message: "status.moves: has 6 entries for 3 moves"},
 		"a plan that has ended":                    {given: list{at(v1.PlanDone, moved, moved, moved)}},
 		"an approved plan begins":                  {given: list{at(v1.PlanApproved, waiting, waiting, waiting)}, phase: v1.PlanExecuting, states: all(waiting)},
 		"an approved plan that has drifted":        {given: list{at(v1.PlanApproved, waiting, waiting, waiting)}, change: drifted, phase: v1.PlanAborted, reason: ReasonDrifted, message: "n1 has no room", states: all(skipped)},
@@ -213,32 +215,35 @@ func stepTests() map[string]stepTest {
 		"a gang of which one Pod ended moves on":          {given: list{executing(waiting, waiting, waiting), placesKept, succeeded("gang-0")}, phase: v1.PlanExecuting, states: states{skipped, waiting, waiting}},
 		"a task that is suspended is skipped":             {given: list{executing(waiting, waiting, waiting), placesKept, suspended("gang")}, phase: v1.PlanExecuting, states: states{skipped, skipped, waiting}},
 
-		"a turn's Pods are evicted together":           {given: list{executing(evicted, evicted, waiting), placesKept}, evict: []string{"gang-0", "gang-1"}, again: true},
-		"a turn goes on where it stopped":              {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang")}, evict: []string{"gang-1"}, again: true},
-		"a move is counted when its Pod leaves":        {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0")}, evict: []string{"gang-1"}, count: []string{"gang"}, again: true},
-		"a refusal is asked again after a while":       {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), tried("gang-1", Try{At: testTime, Refusal: "no"})}, again: true},
-		"a refusal is asked again":                     {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), tried("gang-1", Try{At: testTime, Refusal: "no"}), later(2)}, evict: []string{"gang-1"}, again: true},
-		"an eviction that the caches do not show":      {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), tried("gang-1", Try{At: testTime, Granted: true}), later(2)}, again: true},
-		"an abort in a turn waits for its end":         {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), abort}, evict: []string{"gang-1"}, again: true},
-		"an abort before the first eviction":           {given: list{executing(evicted, evicted, waiting), placesKept, abort}, phase: v1.PlanAborted, reason: ReasonAbortRequested, states: all(skipped)},
-		"an abort when a part of a gang has arrived":   {given: list{executing(moved, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n1", corev1.PodRunning), counted("gang"), abort}, evict: []string{"gang-1"}, again: true},
-		"a task that starts before the eviction":       {given: list{executing(evicted, evicted, waiting), placesKept, startedPending}, phase: v1.PlanDone, reason: ReasonStarted, states: all(skipped)},
-		"a replacement without a node":                 {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "", corev1.PodPending), leaving("gang-1"), counted("gang")}, again: true},
-		"a destination that is lost on the way":        {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang"), func(m *model) { delete(m.nodes, "n1") }}, phase: v1.PlanExecuting, reason: ReasonDrifted, message: "Pod default/gang-0 can't go where it was to go: node n1 is gone", states: states{evicted, skipped, skipped}},
-		"a destination that is cordoned":               {given: list{executing(evicted, evicted, waiting), placesKept, cordoned("n1")}, phase: v1.PlanAborted, reason: ReasonDrifted, message: "node n1 is cordoned", states: all(skipped)},
-		"a destination that falls silent":              {given: list{executing(evicted, evicted, waiting), placesKept, silent("n1")}, phase: v1.PlanAborted, reason: ReasonDrifted, message: "node n1 is not ready", states: all(skipped)},
-		"a replacement that does not run yet":          {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n1", corev1.PodPending), leaving("gang-1"), counted("gang")}, again: true},
-		"a replacement that runs":                      {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n1", corev1.PodRunning), leaving("gang-1"), counted("gang")}, phase: v1.PlanExecuting, states: states{moved, evicted, waiting}},
-		"the next turn comes when all run":             {given: list{executing(evicted, evicted, waiting), placesKept, replaced, counted("gang")}, phase: v1.PlanExecuting, message: "turn 2 of 2 is next", states: states{moved, moved, waiting}},
-		"a replacement elsewhere stops the plan":       {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n2", corev1.PodRunning), counted("gang")}, phase: v1.PlanAborted, reason: ReasonElsewhere, message: "Pod default/gang-0 came to be on node n2, not on n1", states: states{elsewhere, skipped, skipped}},
-		"a gang under way is waited for":               {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n2", corev1.PodRunning), leaving("gang-1"), counted("gang")}, phase: v1.PlanExecuting, reason: ReasonElsewhere, states: states{elsewhere, evicted, skipped}},
-		"a Pod that ended before it was evicted":       {given: list{executing(evicted, evicted, waiting), placesKept, succeeded("gang-0")}, phase: v1.PlanExecuting, states: states{skipped, evicted, waiting}},
-		"a member whose work is done comes no more":    {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), counted("gang"), func(m *model) { m.tasks["gang"].Status.CompletedIndexes = "0" }}, phase: v1.PlanExecuting, states: states{skipped, evicted, waiting}},
-		"a task that is deleted while it is moved":     {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0", "gang-1"), deleted("gang")}, phase: v1.PlanExecuting, states: states{skipped, skipped, waiting}},
-		"a Pod that can't be evicted in time":          {given: list{executing(evicted, evicted, waiting), placesKept, tried("gang-0", Try{At: testTime, Refusal: "the budget says no"}), late}, phase: v1.PlanAborted, reason: ReasonForbidden, message: "the budget says no", states: all(skipped)},
-		"a gang that is evicted halfway is waited for": {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang"), late}, phase: v1.PlanExecuting, reason: ReasonTimedOut, message: "found no node in time; waiting for the Pods", states: states{evicted, skipped, skipped}},
-		"a Pod that does not end":                      {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), leaving("gang-1"), counted("gang"), late}, phase: v1.PlanExecuting, reason: ReasonTimedOut, message: "did not end in time", states: states{evicted, evicted, skipped}},
-		"a Pod that has its node and does not start":   {given: list{executing(moved, moved, evicted), placesKept, replaced, gone("single"), again("single", 0, "n1", corev1.PodPending), counted("gang", "single"), late}, phase: v1.PlanAborted, reason: ReasonTimedOut, states: states{moved, moved, moved}},
+		"a turn's Pods are evicted together":            {given: list{executing(evicted, evicted, waiting), placesKept}, evict: []string{"gang-0", "gang-1"}, again: true},
+		"a turn goes on where it stopped":               {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang")}, evict: []string{"gang-1"}, again: true},
+		"a plan of a name that was used before counts":  {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), func(m *model) { m.tasks["gang"].Status.LastMove.Time = *seconds(-3600) }}, evict: []string{"gang-1"}, count: []string{"gang"}, again: true},
+		"a move is counted when its Pod leaves":         {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0")}, evict: []string{"gang-1"}, count: []string{"gang"}, again: true},
+		"a refusal is asked again after a while":        {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), tried("gang-1", Try{At: testTime, Refusal: "no"})}, again: true},
+		"a refusal is asked again":                      {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), tried("gang-1", Try{At: testTime, Refusal: "no"}), later(2)}, evict: []string{"gang-1"}, again: true},
+		"an eviction that the caches do not show":       {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), tried("gang-1", Try{At: testTime, Granted: true}), later(2)}, again: true},
+		"an abort in a turn waits for its end":          {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), counted("gang"), abort}, evict: []string{"gang-1"}, again: true},
+		"an abort before the first eviction":            {given: list{executing(evicted, evicted, waiting), placesKept, abort}, phase: v1.PlanAborted, reason: ReasonAbortRequested, states: all(skipped)},
+		"an abort when a part of a gang has arrived":    {given: list{executing(moved, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n1", corev1.PodRunning), counted("gang"), abort}, evict: []string{"gang-1"}, again: true},
+		"a task that starts before the eviction":        {given: list{executing(evicted, evicted, waiting), placesKept, startedPending}, phase: v1.PlanDone, reason: ReasonStarted, states: all(skipped)},
+		"a replacement without a node":                  {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "", corev1.PodPending), leaving("gang-1"), counted("gang")}, again: true},
+		"a destination that is lost on the way":         {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang"), func(m *model) { delete(m.nodes, "n1") }}, phase: v1.PlanExecuting, reason: ReasonDrifted, message: "Pod default/gang-0 can't go where it was to go: node n1 is gone", states: states{evicted, skipped, skipped}},
+		"a destination that is cordoned":                {given: list{executing(evicted, evicted, waiting), placesKept, cordoned("n1")}, phase: v1.PlanAborted, reason: ReasonDrifted, message: "node n1 is cordoned", states: all(skipped)},
+		"a destination that is cordoned too late":       {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0", "gang-1"), again("gang", 0, "n1", corev1.PodPending), again("gang", 1, "n1", corev1.PodPending), counted("gang"), cordoned("n1")}, again: true},
+		"a destination that falls silent with its Pods": {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0", "gang-1"), again("gang", 0, "n1", corev1.PodPending), again("gang", 1, "n1", corev1.PodPending), counted("gang"), silent("n1")}, phase: v1.PlanExecuting, reason: ReasonDrifted, message: "node n1 is not ready", states: states{evicted, evicted, skipped}},
+		"a destination that falls silent":               {given: list{executing(evicted, evicted, waiting), placesKept, silent("n1")}, phase: v1.PlanAborted, reason: ReasonDrifted, message: "node n1 is not ready", states: all(skipped)},
+		"a replacement that does not run yet":           {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n1", corev1.PodPending), leaving("gang-1"), counted("gang")}, again: true},
+		"a replacement that runs":                       {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n1", corev1.PodRunning), leaving("gang-1"), counted("gang")}, phase: v1.PlanExecuting, states: states{moved, evicted, waiting}},
+		"the next turn comes when all run":              {given: list{executing(evicted, evicted, waiting), placesKept, replaced, counted("gang")}, phase: v1.PlanExecuting, message: "turn 2 of 2 is next", states: states{moved, moved, waiting}},
+		"a replacement elsewhere stops the plan":        {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n2", corev1.PodRunning), counted("gang")}, phase: v1.PlanAborted, reason: ReasonElsewhere, message: "Pod default/gang-0 came to be on node n2, not on n1", states: states{elsewhere, skipped, skipped}},
+		"a gang under way is waited for":                {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "n2", corev1.PodRunning), leaving("gang-1"), counted("gang")}, phase: v1.PlanExecuting, reason: ReasonElsewhere, states: states{elsewhere, evicted, skipped}},
+		"a Pod that ended before it was evicted":        {given: list{executing(evicted, evicted, waiting), placesKept, succeeded("gang-0")}, phase: v1.PlanExecuting, states: states{skipped, evicted, waiting}},
+		"a member whose work is done comes no more":     {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), counted("gang"), func(m *model) { m.tasks["gang"].Status.CompletedIndexes = "0" }}, phase: v1.PlanExecuting, states: states{skipped, evicted, waiting}},
+		"a task that is deleted while it is moved":      {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0", "gang-1"), deleted("gang")}, phase: v1.PlanExecuting, states: states{skipped, skipped, waiting}},
+		"a Pod that can't be evicted in time":           {given: list{executing(evicted, evicted, waiting), placesKept, tried("gang-0", Try{At: testTime, Refusal: "the budget says no"}), late}, phase: v1.PlanAborted, reason: ReasonForbidden, message: "the budget says no", states: all(skipped)},
+		"a gang that is evicted halfway is waited for":  {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang"), late}, phase: v1.PlanExecuting, reason: ReasonTimedOut, message: "found no node in time; waiting for the Pods", states: states{evicted, skipped, skipped}},
+		"a Pod that does not end":                       {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), leaving("gang-1"), counted("gang"), late}, phase: v1.PlanExecuting, reason: ReasonTimedOut, message: "did not end in time", states: states{evicted, evicted, skipped}},
+		"a Pod that has its node and does not start":    {given: list{executing(moved, moved, evicted), placesKept, replaced, gone("single"), again("single", 0, "n1", corev1.PodPending), counted("gang", "single"), late}, phase: v1.PlanAborted, reason: ReasonTimedOut, states: states{moved, moved, moved}},
 
 		"the end waits for the Pods on their way":         {given: list{executing(evicted, skipped, skipped), stopping, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang"), late}, again: true},
 		"the end comes when they have nodes":              {given: list{executing(evicted, skipped, skipped), stopping, gone("gang-0"), again("gang", 0, "n1", corev1.PodPending), counted("gang"), late}, phase: v1.PlanAborted, reason: ReasonTimedOut, message: "why", states: states{moved, skipped, skipped}},
@@ -399,6 +404,63 @@ func TestNothingHappensWhileDriftIsUnknown(t *testing.T) {
 	}
 	if out.Status != nil || len(out.Evict) > 0 {
 		t.Errorf("output %+v", out)
+	}
+}
+
+func TestAPlanEndsIfDriftIsNeverKnown(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, 1)
+	m.documents()
+	at(v1.PlanExecuting, waiting, waiting, waiting)(m)
+	later(int((moveTimeout + 40*time.Second) / time.Second))(m)
+	m.reserve()
+	in := m.input()
+	in.World.Now = m.now
+	in.Drift = func(*v1.MovePlan) (string, error) { return "", errors.New("no rights") }
+	out, err := Step(*in)
+	if err != nil || out.Status == nil || out.Status.Phase != v1.PlanAborted || out.Status.Reason != ReasonTimedOut || !strings.Contains(out.Status.Message, "no rights") {
+		t.Errorf("error %v, status %+v", err, out.Status)
+	}
+}
+
+func TestReservationsAreLookedAtBeforeTheyEnd(t *testing.T) {
+	t.Parallel()
+	states := map[string][]func(*model){
+		"while Pods are on their way": {at(v1.PlanExecuting, evicted, evicted, waiting), leaving("gang-0"), leaving("gang-1"), counted("gang")},
+		"while the task is waited for": {at(v1.PlanExecuting, moved, moved, moved), allReplaced, counted("gang", "single"), func(m *model) {
+			m.plan.Status.Message = "3 Pods moved; waits for GPUTask default/pending to start"
+		}},
+		"while a plan comes to its end": {at(v1.PlanExecuting, evicted, skipped, skipped), stopping, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang")},
+	}
+	for name, given := range states {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newModel(t, 1)
+			m.documents()
+			for _, change := range given {
+				change(m)
+			}
+			in := m.input()
+			in.World.Now, in.Tries = m.now, m.tries
+			in.Drift = func(*v1.MovePlan) (string, error) { return "", nil }
+			out, err := Step(*in)
+			if err != nil || out.Status != nil {
+				t.Fatalf("error %v, status %+v", err, out.Status)
+			}
+			m.reserve()
+			for _, node := range m.nodes {
+				list, err := reservation.Of(node)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range list {
+					// They stay as they are until half of their time is over.
+					if half := list[i].Until.Sub(m.now) / 2; out.LookAgainAfter == 0 || out.LookAgainAfter >= half {
+						t.Errorf("%s may have %v left, and is looked at after %v", list[i].Pod, half, out.LookAgainAfter)
+					}
+				}
+			}
+		})
 	}
 }
 

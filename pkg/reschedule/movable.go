@@ -128,12 +128,19 @@ func (s *Scene) lastingOfTask(task *Task) string {
 		return "it is suspended"
 	case task.Status.Phase != v1.PhaseRunning:
 		return "it does not run"
-	case task.Spec.Rescheduling != nil && task.Spec.Rescheduling.Policy == v1.ReschedulingNever:
+	case neverMoves(task.GPUTask):
 		return "spec.rescheduling.policy is Never"
 	case !complete(task):
 		return "not all of its Pods run"
 	}
+	if rules := task.Spec.Rescheduling; rules != nil && rules.MaxMoves != nil && task.Status.Moves >= *rules.MaxMoves {
+		return fmt.Sprintf("it was moved %d times, as often as spec.rescheduling.maxMoves allows", task.Status.Moves)
+	}
 	return ""
+}
+
+func neverMoves(task *v1.GPUTask) bool {
+	return task.Spec.Rescheduling != nil && task.Spec.Rescheduling.Policy == v1.ReschedulingNever
 }
 
 // complete is true if no Pod of a task is missing but those that have succeeded.
@@ -169,14 +176,7 @@ func (s *Scene) passingOfTask(task *Task) string {
 			return fmt.Sprintf("it was moved at %s and stays for %v", last.Time.UTC().Format(time.RFC3339), s.Options.Cooldown)
 		}
 	}
-	rules := task.Spec.Rescheduling
-	if rules == nil {
-		return ""
-	}
-	if rules.MaxMoves != nil && task.Status.Moves >= *rules.MaxMoves {
-		return fmt.Sprintf("it was moved %d times, as often as spec.rescheduling.maxMoves allows", task.Status.Moves)
-	}
-	if rules.MinRuntimeSeconds != nil {
+	if rules := task.Spec.Rescheduling; rules != nil && rules.MinRuntimeSeconds != nil {
 		least := time.Duration(*rules.MinRuntimeSeconds) * time.Second
 		for _, pod := range task.Pods {
 			if !podEnded(pod) && s.Now.Sub(startOf(pod)) < least {

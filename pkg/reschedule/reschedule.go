@@ -162,7 +162,7 @@ func misplacedMove(task Task, nodes map[string]*corev1.Node, patience time.Durat
 			continue
 		}
 		reason, urgent := misplaced(task.GPUTask, node, patience, now)
-		if reason == "" || (runningGang && !urgent) {
+		if reason == "" || (!urgent && (runningGang || wantsToStay(task.GPUTask, pod))) {
 			continue
 		}
 		if move.Reason == "" {
@@ -175,6 +175,11 @@ func misplacedMove(task Task, nodes map[string]*corev1.Node, patience time.Durat
 		return nil
 	}
 	return move
+}
+
+// wantsToStay is true for a Pod that works and that its owner wants to be left alone.
+func wantsToStay(task *v1.GPUTask, pod *corev1.Pod) bool {
+	return neverMoves(task) || pod.Annotations[annotationSafeToEvict] == "false"
 }
 
 // misplaced says what is wrong with a node for a task, nothing if it is all

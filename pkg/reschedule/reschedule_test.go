@@ -74,6 +74,8 @@ func tainted(n *corev1.Node) {
 
 func (t Task) with(change func(*Task)) Task { change(&t); return t }
 
+func never(t *Task) { t.Spec.Rescheduling = &v1.Rescheduling{Policy: v1.ReschedulingNever} }
+
 func TestCandidates(t *testing.T) {
 	t.Parallel()
 	nodes := []*corev1.Node{node("good"), node("cordoned", cordoned), node("silent", notReady), node("changed", otherModel),
@@ -90,6 +92,11 @@ func TestCandidates(t *testing.T) {
 		"a gang without any node is tried anew as a whole":   {[]Task{task("a", v1.PhasePending, time.Hour, "", "")}, []string{"a: a-0 a-1"}},
 		"a gang that lacks a Pod is being built":             {[]Task{task("a", v1.PhasePending, time.Hour, "", "").with(func(t *Task) { t.Pods = t.Pods[:1] })}, nil},
 		"a task on a cordoned node moves":                    {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned")}, []string{"a: a"}},
+		"a task that never moves stays on a cordoned node":   {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned").with(never)}, nil},
+		"a task that never moves leaves a silent node":       {[]Task{task("a", v1.PhaseRunning, time.Hour, "silent").with(never)}, []string{"a: a"}},
+		"a Pod that must not be evicted stays on a cordon": {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned").with(func(t *Task) {
+			metav1.SetMetaDataAnnotation(&t.Pods[0].ObjectMeta, annotationSafeToEvict, "false")
+		})}, nil},
 		"a running gang is not disturbed for a cordon":       {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned", "good")}, nil},
 		"a gang that doesn't run moves off a cordon":         {[]Task{task("a", v1.PhasePending, time.Hour, "cordoned", "")}, []string{"a: a-0"}},
 		"the Pod on a silent node moves, its gang stays":     {[]Task{task("a", v1.PhaseRunning, time.Hour, "silent", "good")}, []string{"a: a-0"}},

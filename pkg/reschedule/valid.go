@@ -112,6 +112,9 @@ func (s *Scene) settle(m *member, to *v1.MovePlace) error {
 	}
 	if len(to.GPUs) > 0 {
 		cards, all := s.Cards[to.Node].Indices(to.GPUs)
+		if len(cards) != len(place.GPUs) {
+			return fmt.Errorf("%d GPUs of node %s are planned for Pod %s/%s, which asks for %d", len(to.GPUs), to.Node, m.pod.Namespace, m.pod.Name, len(place.GPUs))
+		}
 		place.GPUs = cards
 		if !all || !s.Cluster.Has(to.Node, &place.Use) {
 			return fmt.Errorf("GPUs of node %s that Pod %s/%s was to get are no longer free", to.Node, m.pod.Namespace, m.pod.Name)

@@ -25,10 +25,14 @@ func TestValid(t *testing.T) {
 		"the Pod has moved":                  {func(c *cluster) { c.moveTo("b", "node3") }, "Pod default/b: it is no longer on node node1"},
 		"the Pod is leaving":                 {func(c *cluster) { c.task("b").Pods[0].DeletionTimestamp = &metav1.Time{Time: now} }, "does not run, or is leaving"},
 		"the task may not be moved any more": {func(c *cluster) { rescheduling(func(r *v1.Rescheduling) { r.Policy = "Never" })(c.task("b")) }, "policy is Never"},
-		"the destination is gone":            {func(c *cluster) { c.Nodes = c.Nodes[:1] }, "node node2 no longer has room for Pod default/b"},
-		"the destination is cordoned":        {func(c *cluster) { c.Nodes[1].Spec.Unschedulable = true }, "node node2 no longer has room"},
-		"the destination is silent":          {func(c *cluster) { notReady(c.Nodes[1]) }, "node node2 no longer has room"},
-		"the destination was taken":          {func(c *cluster) { c.run("new", "1", "node2") }, "node node2 no longer has room"},
+		"the task was moved often enough": {func(c *cluster) {
+			rescheduling(func(r *v1.Rescheduling) { r.MaxMoves = new(int32(2)) })(c.task("b"))
+			c.task("b").Status.Moves = 2
+		}, "as often as spec.rescheduling.maxMoves allows"},
+		"the destination is gone":     {func(c *cluster) { c.Nodes = c.Nodes[:1] }, "node node2 no longer has room for Pod default/b"},
+		"the destination is cordoned": {func(c *cluster) { c.Nodes[1].Spec.Unschedulable = true }, "node node2 no longer has room"},
+		"the destination is silent":   {func(c *cluster) { notReady(c.Nodes[1]) }, "node node2 no longer has room"},
+		"the destination was taken":   {func(c *cluster) { c.run("new", "1", "node2") }, "node node2 no longer has room"},
 		"a card of the destination was taken": {func(c *cluster) {
 			c.free["node2"] = append(c.free["node2"], 100)
 			c.grow("node2", 4)
@@ -66,6 +70,19 @@ func TestValid(t *testing.T) {
 				t.Errorf("the second time it says %v", again)
 			}
 		})
+	}
+}
+
+// Plans may be written by hand.
+func TestAPlaceMustBeWhatThePodAsksFor(t *testing.T) {
+	t.Parallel()
+	c := example(t, 3)
+	c.wait("c", "4", 1)
+	plan := c.proposal("plan", v1.PlanProposed)
+	plan.Spec.Places[0].GPUs = plan.Spec.Places[0].GPUs[1:]
+	err := Valid(NewScene(&c.World, &c.options), plan, 0)
+	if err == nil || !strings.Contains(err.Error(), "3 GPUs of node node1 are planned for Pod default/c, which asks for 4") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -77,15 +77,23 @@ type process struct {
 	log     *logBuffer
 }
 
+// The shipped configuration has these profiles.
+const packing, spreading = 0, 1
+
 // startScheduler runs one more gpu-scheduler, with a name and a lease of its own
 // and one profile. It is stopped at the end of the test.
 func (s *suite) startScheduler(name string, change arguments) *process {
+	s.Helper()
+	return s.startSchedulerAs(packing, name, change)
+}
+
+func (s *suite) startSchedulerAs(kind int, name string, change arguments) *process {
 	s.Helper()
 	config, err := schedulerConfig(change)
 	if err != nil {
 		s.Fatal(err)
 	}
-	profile := object(list(config["profiles"])[0])
+	profile := object(list(config["profiles"])[kind])
 	profile["schedulerName"] = name
 	config["profiles"] = []any{profile}
 	object(config["clientConnection"])["kubeconfig"] = s.schedulerKubeconfig()

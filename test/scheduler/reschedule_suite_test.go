@@ -13,8 +13,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/reservation"
@@ -31,7 +33,10 @@ var withoutController = sync.OnceValues(func() (*testCluster, error) {
 type rescheduling struct {
 	*suite
 	// args are the flags of the controller.
-	args       []string
+	args []string
+	// profile is that of the scheduler, change what it is told besides.
+	profile    int
+	change     arguments
 	controller *process
 	scheduler  *process
 }
@@ -44,13 +49,19 @@ var promptly = []string{
 
 func newRescheduling(t *testing.T, machines ...machine) *rescheduling {
 	t.Helper()
+	return newReschedulingWith(t, packing, nil, machines...)
+}
+
+// newReschedulingWith has a scheduler with a profile and other arguments than usual.
+func newReschedulingWith(t *testing.T, profile int, change arguments, machines ...machine) *rescheduling {
+	t.Helper()
 	c, err := withoutController()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rescheduling{suite: newSuiteIn(t, c)}
+	r := &rescheduling{suite: newSuiteIn(t, c), profile: profile, change: change}
 	r.addNodes(machines...)
-	r.scheduler = r.startScheduler(r.namespace, nil)
+	r.scheduler = r.startSchedulerAs(profile, r.namespace, change)
 	r.controller = r.startController()
 	return r
 }
@@ -84,7 +95,7 @@ func (r *rescheduling) killController() {
 func (r *rescheduling) killScheduler() {
 	r.Helper()
 	r.scheduler.kill()
-	r.scheduler = r.startScheduler(r.namespace, nil)
+	r.scheduler = r.startSchedulerAs(r.profile, r.namespace, r.change)
 }
 
 // run creates tasks on a node and waits until they run there.
@@ -251,4 +262,26 @@ func fragmented(t *testing.T) *rescheduling {
 	r.run("n-0", gang{name: "a", gpus: 4})
 	r.run("n-1", gang{name: "b", gpus: 4})
 	return r
+}
+
+// forbidEvictions protects all Pods that have a label from eviction, and waits until
+// that is in force.
+func (r *rescheduling) forbidEvictions(label string) {
+	r.Helper()
+	budgets := r.kube.PolicyV1().PodDisruptionBudgets(r.namespace)
+	_, err := budgets.Create(r.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "guard"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: new(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: label, Operator: metav1.LabelSelectorOpExists}},
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.eventually("the disruption budget is in force", func() (bool, string) {
+		budget, err := budgets.Get(r.Context(), "guard", metav1.GetOptions{})
+		return err == nil && budget.Status.ObservedGeneration > 0, fmt.Sprint(err)
+	})
 }

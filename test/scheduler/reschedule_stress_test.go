@@ -1,0 +1,230 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+var (
+	rescheduleSeconds = flag.Int("reschedule.seconds", 40, "how long tasks come and things happen to them in the stress test of rescheduling")
+	rescheduleSeed    = flag.Uint64("reschedule.seed", 1, "what they are, and what happens to them")
+)
+
+const (
+	stressedLeaves, stressedNodes, stressedGPUs = 3, 4, 8
+	// fullness is the part of the GPUs that small tasks ask for at any time: so few are
+	// free that a task of a whole node rarely fits, and so many that room can be made.
+	fullness = 0.7
+)
+
+// TestReschedulingUnderStress lets random tasks come and go, and now and then a big
+// one that fits only if others move, while the controller and the scheduler are killed
+// again and again, nodes are cordoned, fall silent or are lost, and plans are aborted.
+// Every task must come to its end, what must not move must never be moved, every move
+// be counted once, and nothing be left over of any plan.
+func TestReschedulingUnderStress(t *testing.T) {
+	w := newTurmoil(t)
+	begin := time.Now()
+	w.every(2000, 5000, w.killOne)
+	w.every(2000, 6000, w.disturb)
+	w.every(6000, 12000, w.abortOne)
+	w.every(1000, 2000, w.submitBig)
+	for end := begin.Add(time.Duration(*rescheduleSeconds) * time.Second); time.Now().Before(end); {
+		w.doWhatIsDue(time.Now())
+		w.fill()
+		w.letPass(100 * time.Millisecond)
+	}
+	w.calmDown()
+	t.Logf("%d tasks came; what happened: %s", len(w.all), w.happened())
+	w.checkEnds()
+	t.Logf("all have ended after %v", time.Since(begin).Round(time.Second))
+	w.checkSettled()
+	w.checkMoves()
+	w.checkPartial()
+	w.reportWindows()
+}
+
+// turmoil is the state of the stress test. All is done by the goroutine of the test.
+type turmoil struct {
+	*rescheduling
+	random *rand.Rand
+	all    []*wanderer
+	// big is the last one of whole nodes.
+	big *wanderer
+	// leaves are the leaves of all nodes there ever were, by their names in the test.
+	leaves map[string]string
+	// present are the nodes there are, disturbed those of them that are not as usual.
+	present   []string
+	disturbed map[string]bool
+	agenda    []deed
+	done      map[string]int
+	prodded   time.Time
+}
+
+// deed is something to do at a time. A lasting one is done even when the time of the
+// test is over.
+type deed struct {
+	at      time.Time
+	do      func()
+	lasting bool
+}
+
+func newTurmoil(t *testing.T) *turmoil {
+	t.Helper()
+	w := &turmoil{
+		random: rand.New(rand.NewPCG(*rescheduleSeed, 2)), leaves: map[string]string{}, disturbed: map[string]bool{}, done: map[string]int{},
+	}
+	var list []machine
+	for i := range stressedLeaves * stressedNodes {
+		m := machine{name: fmt.Sprintf("n-%02d", i), gpus: stressedGPUs, leaf: fmt.Sprintf("leaf-%d", i%stressedLeaves)}
+		list = append(list, m)
+		w.leaves[m.name] = m.leaf
+		w.present = append(w.present, m.name)
+	}
+	// Spreading makes it worse: there is more to move.
+	w.rescheduling = newReschedulingWith(t, spreading, arguments{"partialGangTimeoutSeconds": partialTimeout.Seconds()}, list...)
+	w.forbidEvictions(guardedLabel)
+	w.reschedule(w.flags()...)
+	return w
+}
+
+// flags are those of the next controller: each second one gives nodes back as well.
+func (w *turmoil) flags() []string {
+	threshold := "--reschedule-threshold=0"
+	if w.done["controllers killed"]%2 == 1 {
+		threshold = "--reschedule-threshold=0.5"
+	}
+	return []string{
+		threshold, "--reschedule-cooldown=4s", "--reschedule-move-timeout=20s",
+		"--reschedule-moves-per-hour=0", "--reschedule-gpu-minutes-per-hour=0",
+	}
+}
+
+// between returns a random duration of so many milliseconds.
+func (w *turmoil) between(least, most int) time.Duration {
+	return time.Duration(least+w.random.IntN(most-least+1)) * time.Millisecond
+}
+
+// every does something again and again, so many milliseconds apart.
+func (w *turmoil) every(least, most int, do func()) {
+	w.agenda = append(w.agenda, deed{at: time.Now().Add(w.between(least, most)), do: func() {
+		do()
+		w.every(least, most, do)
+	}})
+}
+
+// later does something once, even when the time of the test is over.
+func (w *turmoil) later(after time.Duration, do func()) {
+	w.agenda = append(w.agenda, deed{at: time.Now().Add(after), do: do, lasting: true})
+}
+
+func (w *turmoil) doWhatIsDue(now time.Time) {
+	w.Helper()
+	due := slices.DeleteFunc(slices.Clone(w.agenda), func(d deed) bool { return d.at.After(now) })
+	w.agenda = slices.DeleteFunc(w.agenda, func(d deed) bool { return !d.at.After(now) })
+	for _, d := range due {
+		d.do()
+	}
+	if now.Sub(w.prodded) > time.Second {
+		w.prodded = now
+		(&workload{suite: w.suite}).prod(w.Context())
+	}
+}
+
+// calmDown mends everything, and begins nothing any more: nodes are no longer given
+// back either, as that would go on until the last task has ended.
+func (w *turmoil) calmDown() {
+	w.Helper()
+	w.reschedule(append(w.flags(), "--reschedule-threshold=0")...)
+	w.agenda = slices.DeleteFunc(w.agenda, func(d deed) bool { return !d.lasting })
+	for len(w.agenda) > 0 {
+		w.doWhatIsDue(time.Now())
+		w.letPass(100 * time.Millisecond)
+	}
+}
+
+// killOne kills the controller or the scheduler.
+func (w *turmoil) killOne() {
+	w.Helper()
+	if w.random.IntN(3) == 0 {
+		w.done["schedulers killed"]++
+		w.killScheduler()
+		return
+	}
+	w.done["controllers killed"]++
+	w.args = slices.Concat(promptly, w.flags())
+	w.killController()
+}
+
+// disturb does something bad to a node that is as usual, if not too many are not.
+func (w *turmoil) disturb() {
+	w.Helper()
+	node := w.present[w.random.IntN(len(w.present))]
+	if w.disturbed[node] || len(w.disturbed) >= 2 {
+		return
+	}
+	switch w.random.IntN(5) {
+	case 0, 1:
+		w.change(node, "nodes cordoned", `{"spec": {"unschedulable": true}}`, `{"spec": {"unschedulable": null}}`)
+	case 2, 3:
+		w.change(node, "nodes silent", `{"metadata": {"annotations": {"simulation.falldio.com/not-ready": "true"}}}`,
+			`{"metadata": {"annotations": {"simulation.falldio.com/not-ready": null}}}`)
+	default:
+		w.replaceNode(node)
+	}
+}
+
+func (w *turmoil) change(node, what, patch, mend string) {
+	w.Helper()
+	w.done[what]++
+	w.disturbed[node] = true
+	w.patchNode(node, "%s", patch)
+	w.later(w.between(2000, 6000), func() {
+		w.patchNode(node, "%s", mend)
+		delete(w.disturbed, node)
+	})
+}
+
+// replaceNode loses a node; later another one comes in its place.
+func (w *turmoil) replaceNode(node string) {
+	w.Helper()
+	w.done["nodes lost"]++
+	w.loseNode(node)
+	w.present = slices.DeleteFunc(w.present, func(name string) bool { return name == node })
+	another := machine{name: fmt.Sprintf("m-%02d", w.done["nodes lost"]), gpus: stressedGPUs, leaf: w.leaves[node]}
+	w.later(w.between(2000, 5000), func() {
+		w.addNode(another)
+		w.leaves[another.name] = another.leaf
+		w.present = append(w.present, another.name)
+	})
+}
+
+// abortOne aborts a plan that is not at its end, if there is one.
+func (w *turmoil) abortOne() {
+	w.Helper()
+	plans := slices.DeleteFunc(w.plans(), func(plan v1.MovePlan) bool { return isFinal(&plan) })
+	if len(plans) > 0 {
+		w.done["plans aborted"]++
+		w.patchPlan(plans[w.random.IntN(len(plans))].Name, `{"spec": {"abort": true}}`)
+	}
+}
+
+// happened says what was done.
+func (w *turmoil) happened() string {
+	var texts []string
+	for _, what := range slices.Sorted(maps.Keys(w.done)) {
+		texts = append(texts, fmt.Sprintf("%d %s", w.done[what], what))
+	}
+	return strings.Join(texts, ", ")
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"falldio.github.io/gpu-controller/artifacts"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -108,5 +109,21 @@ func TestJudge(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestAMoveIsTold(t *testing.T) {
+	t.Parallel()
+	task := func(moves int32) *v1.GPUTask {
+		return &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Status: v1.GPUTaskStatus{
+			Phase: v1.PhaseRunning, Message: "running", Moves: moves, LastMove: &v1.LastMove{Plan: "pack-a"},
+		}}
+	}
+	var out strings.Builder
+	p := newPrinter(&out, testingclock.NewFakePassiveClock(time.Unix(0, 0)), []*v1.GPUTask{task(0)})
+	p.change(task(0), task(0))
+	p.change(task(0), task(1))
+	if want := "   0.0s  x  Moved      MovePlan pack-a makes it start on another node\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

@@ -31,7 +31,7 @@ func (r *rescheduler) carryOut(ctx context.Context) (again time.Duration, err er
 	if err != nil {
 		return 0, err
 	}
-	open := slices.DeleteFunc(slices.Clone(plans), moveplan.IsFinal)
+	open := slices.DeleteFunc(slices.Clone(plans), reschedule.Finished)
 	r.active.Store(slices.ContainsFunc(open, isUnderWay))
 	r.forgetTries(open)
 	if r.unseen.any() {

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
@@ -72,7 +71,7 @@ func (m *moveMetrics) collectors() []prometheus.Collector {
 
 // observe counts a plan whose last status was written.
 func (m *moveMetrics) observe(plan *v1.MovePlan, status *v1.MovePlanStatus) {
-	if status.CompletionTime == nil || moveplan.IsFinal(plan) {
+	if status.CompletionTime == nil || reschedule.Finished(plan) {
 		return
 	}
 	goal := string(plan.Spec.Goal)
@@ -124,7 +123,7 @@ func (c *planCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	counts := map[v1.MovePlanPhase]int{v1.PlanProposed: 0, v1.PlanApproved: 0, v1.PlanExecuting: 0}
 	for _, plan := range plans {
-		if !moveplan.IsFinal(plan) {
+		if !reschedule.Finished(plan) {
 			counts[phaseOf(plan)]++
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
@@ -84,7 +83,7 @@ func (r *rescheduler) candidates(w *reschedule.World) []reschedule.Move {
 
 // isUnderWay is true for a plan that need not wait for a person.
 func isUnderWay(plan *v1.MovePlan) bool {
-	return !moveplan.IsFinal(plan) && (plan.Spec.Approved || plan.Status.Phase == v1.PlanExecuting)
+	return !reschedule.Finished(plan) && (plan.Spec.Approved || plan.Status.Phase == v1.PlanExecuting)
 }
 
 func (r *rescheduler) move(ctx context.Context, move reschedule.Move) error {

@@ -34,7 +34,7 @@ func forbidden(budgets []*policyv1.PodDisruptionBudget, pods []*corev1.Pod) stri
 			needed++
 		}
 		if needed > budget.Status.DisruptionsAllowed {
-			return fmt.Sprintf("PodDisruptionBudget %s/%s allows %d disruptions now, %d are needed", budget.Namespace, budget.Name, budget.Status.DisruptionsAllowed, needed)
+			return fmt.Sprintf("PodDisruptionBudget %s/%s allows %d disruptions now, of the %d needed", budget.Namespace, budget.Name, budget.Status.DisruptionsAllowed, needed)
 		}
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
 // MinHistory is how long a plan that has ended is kept at least: what it cost counts
@@ -19,7 +20,7 @@ const MinHistory = time.Hour
 func Outdated(plans []*v1.MovePlan, keep time.Duration, limit int, now time.Time) []*v1.MovePlan {
 	var final []*v1.MovePlan
 	for _, plan := range plans {
-		if IsFinal(plan) && plan.Status.CompletionTime != nil {
+		if reschedule.Finished(plan) && plan.Status.CompletionTime != nil {
 			final = append(final, plan)
 		}
 	}

@@ -451,7 +451,7 @@ func (m *model) record(seen *v1.MovePlan, status *v1.MovePlanStatus) {
 	if m.plan.ResourceVersion != seen.ResourceVersion {
 		return // a conflict
 	}
-	if IsFinal(m.plan) {
+	if reschedule.Finished(m.plan) {
 		m.t.Errorf("a plan that has ended is changed: %+v", status)
 	}
 	m.plan.Status = *status.DeepCopy()
@@ -553,7 +553,7 @@ func (m *model) run() {
 		for range 1 + m.random.IntN(4) {
 			m.process()
 		}
-		if IsFinal(m.plan) && m.reserved() == 0 {
+		if reschedule.Finished(m.plan) && m.reserved() == 0 {
 			m.stale = 0
 			return
 		}

@@ -198,7 +198,7 @@ func (m *model) runWith(trouble bool) {
 		for range m.random.IntN(5) {
 			m.process()
 		}
-		if IsFinal(m.plan) && m.reserved() == 0 {
+		if reschedule.Finished(m.plan) && m.reserved() == 0 {
 			return
 		}
 	}

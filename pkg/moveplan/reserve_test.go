@@ -65,7 +65,7 @@ func TestWhatIsKept(t *testing.T) {
 		"those on their way when a plan stops":      {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping}, want: []string{"n0: Start default/gang-0", "n1: Move default/gang-0"}},
 		"their old places when the others are lost": {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping, cordoned("n1")}, want: []string{"n0: Start default/gang-0"}},
 		"a gang does not come to be half here, half there": {
-			given: list{at(v1.PlanExecuting, evicted, evicted, skipped), toThird("gang-1"), stopping, cordoned("n1")},
+			given: list{at(v1.PlanExecuting, evicted, evicted, skipped), toThird("gang-1"), stopping, cordoned("n2")},
 			want:  []string{"n0: Start default/gang-0", "n1: Start default/gang-1"},
 		},
 		"their old places when it is too late": {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping, late}, want: []string{"n0: Start default/gang-0"}},

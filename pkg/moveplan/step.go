@@ -27,7 +27,7 @@ const (
 	// ReasonAbortRequested: spec.abort was set.
 	ReasonAbortRequested = "AbortRequested"
 	// ReasonStale: the proposal no longer suits the cluster.
-	ReasonStale = "Stale"
+	ReasonStale = reschedule.ReasonStale
 	// ReasonDrifted: the cluster is no longer as it was when the plan was made.
 	ReasonDrifted = "Drifted"
 	// ReasonElsewhere: a Pod came to be on another node than planned.
@@ -101,11 +101,6 @@ type Output struct {
 	LookAgainAfter time.Duration
 }
 
-// IsFinal is true for a plan that has ended.
-func IsFinal(plan *v1.MovePlan) bool {
-	return plan.Status.Phase == v1.PlanDone || plan.Status.Phase == v1.PlanAborted
-}
-
 // step is the state of one call of Step.
 type step struct {
 	Input
@@ -136,7 +131,7 @@ func Step(in Input) (Output, error) {
 }
 
 func (s *step) advance() error {
-	if IsFinal(s.Plan) {
+	if reschedule.Finished(s.Plan) {
 		return nil
 	}
 	if err := readable(s.Plan); err != nil {

@@ -172,8 +172,8 @@ func (s *Scene) passing(u *unit) string {
 
 func (s *Scene) passingOfTask(task *Task) string {
 	if last := task.Status.LastMove; last != nil {
-		if left := s.Options.Cooldown - s.Now.Sub(last.Time.Time); left > 0 {
-			return fmt.Sprintf("it was moved at %s and stays for %v", last.Time.UTC().Format(time.RFC3339), s.Options.Cooldown)
+		if s.Now.Before(last.Time.Add(s.Options.Cooldown)) {
+			return "it was moved lately and stays until " + last.Time.Add(s.Options.Cooldown).UTC().Format(time.RFC3339)
 		}
 	}
 	if rules := task.Spec.Rescheduling; rules != nil && rules.MinRuntimeSeconds != nil {

@@ -40,7 +40,7 @@ func TestImmovable(t *testing.T) {
 		}, ""},
 		"a task that was moved lately": {func(c *cluster, task *Task) {
 			task.Status.LastMove = &v1.LastMove{Time: metav1.NewTime(now.Add(time.Second - c.options.Cooldown))}
-		}, "it was moved at"},
+		}, "it was moved lately and stays until 2026-11-21T12:00:01Z"},
 		"a task whose cooldown is over": {func(c *cluster, task *Task) {
 			task.Status.LastMove = &v1.LastMove{Time: metav1.NewTime(now.Add(-c.options.Cooldown))}
 		}, ""},

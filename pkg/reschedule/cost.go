@@ -49,11 +49,14 @@ func (s *Scene) cost(m *member) int64 {
 	return int64(math.Ceil(float64(s.lost(m)) * Weight(priorityOf(m.pod))))
 }
 
+// moveCost is cost with the constant.
+func (s *Scene) moveCost(m *member) int64 { return s.cost(m) + max(0, s.Options.MoveCost) }
+
 // costOf is what the move of a unit costs in all.
 func (s *Scene) costOf(u *unit) int64 {
 	sum := int64(0)
 	for _, m := range u.members {
-		sum += s.cost(m) + max(0, s.Options.MoveCost)
+		sum += s.moveCost(m)
 	}
 	return sum
 }

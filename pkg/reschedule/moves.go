@@ -36,7 +36,7 @@ func (s *Scene) moveOf(m *member, to v1.MovePlace) v1.Move {
 	return v1.Move{
 		Task: refTo(m.task.GPUTask), Pod: m.pod.Name, PodUID: m.pod.UID, GPUs: amount(m.shape.Percent()),
 		From: s.place(m.pod), To: to,
-		LostGPUSeconds: s.lost(m), CostGPUSeconds: s.cost(m) + max(0, s.Options.MoveCost),
+		LostGPUSeconds: s.lost(m), CostGPUSeconds: s.moveCost(m),
 	}
 }
 

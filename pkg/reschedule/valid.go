@@ -36,6 +36,9 @@ func Stale(s *Scene, plan *v1.MovePlan) string {
 	if err := Valid(s, plan, 0); err != nil {
 		return "the plan no longer suits: " + err.Error()
 	}
+	if now := s.costNow(plan); now > 2*plan.Spec.CostGPUSeconds && now-plan.Spec.CostGPUSeconds > secondsPerHour {
+		return fmt.Sprintf("its cost has grown from %d to %d GPU-seconds", plan.Spec.CostGPUSeconds, now)
+	}
 	if plan.Spec.For == nil {
 		return ""
 	}
@@ -44,6 +47,18 @@ func Stale(s *Scene, plan *v1.MovePlan) string {
 		return fmt.Sprintf("GPUTask %s/%s fits without it", plan.Spec.For.Namespace, plan.Spec.For.Name)
 	}
 	return ""
+}
+
+// costNow is what the moves of a plan would cost now: who approves a plan must not be
+// told what it cost yesterday.
+func (s *Scene) costNow(plan *v1.MovePlan) int64 {
+	sum := int64(0)
+	for i := range plan.Spec.Moves {
+		if m := s.members[string(plan.Spec.Moves[i].PodUID)]; m != nil {
+			sum += s.moveCost(m)
+		}
+	}
+	return sum
 }
 
 // carry carries moves out turn by turn.

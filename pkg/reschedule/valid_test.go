@@ -140,6 +140,31 @@ func TestAPlanStaysValidWhileItIsCarriedOut(t *testing.T) {
 	}
 }
 
+func TestAProposalIsStaleWhenItHasBecomeFarDearer(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		later time.Duration
+		want  string
+	}{
+		"at first":                      {0, ""},
+		"not when it costs little more": {9 * time.Minute, ""},
+		"when it costs twice as much":   {3 * time.Hour, "its cost has grown from"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := example(t, 3)
+			c.wait("c", "4", 1)
+			plan := c.proposal("plan", v1.PlanProposed)
+			c.Now = c.Now.Add(tc.later)
+			why := Stale(NewScene(&c.World, &c.options), plan)
+			if (why == "") != (tc.want == "") || !strings.Contains(why, tc.want) {
+				t.Errorf("got %q, want %q; it cost %d", why, tc.want, plan.Spec.CostGPUSeconds)
+			}
+		})
+	}
+}
+
 func TestAProposalIsStaleWhenTheTaskFitsWithoutIt(t *testing.T) {
 	t.Parallel()
 	c := example(t, 3)

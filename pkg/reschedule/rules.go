@@ -117,7 +117,7 @@ func (s *Scene) consolidate(gang *placement.Gang, rules placement.MoveRules) (re
 	result.Cost = 0
 	for i := range result.Moves {
 		move := &result.Moves[i]
-		move.Cost = float64(s.cost(s.members[move.Pod]) + max(0, s.Options.MoveCost))
+		move.Cost = float64(s.moveCost(s.members[move.Pod]))
 		result.Cost += move.Cost
 	}
 	return result, true, nil

@@ -58,7 +58,9 @@ func TestKubectlShowsWhatPeopleLookFor(t *testing.T) {
 func TestKubectlExplainsEveryField(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
-	for _, what := range []string{"gputask.spec", "gputask.spec.dependsOn", "gputask.status"} {
+	for _, what := range []string{"gputask.spec", "gputask.spec.dependsOn", "gputask.spec.rescheduling", "gputask.status", "gputask.status.lastMove",
+		"moveplan", "moveplan.spec", "moveplan.spec.for", "moveplan.spec.places", "moveplan.spec.moves", "moveplan.spec.moves.from", "moveplan.spec.gain",
+		"moveplan.status", "moveplan.status.moves"} {
 		output, err := s.cluster.kubectl(t.Context(), "explain", what)
 		if err != nil {
 			t.Fatal(err)
@@ -86,7 +88,11 @@ func TestTheControllerMayDoOnlyWhatItNeeds(t *testing.T) {
 		"change a Pod":           {"update", "", "pods", "", false},
 		"look into a Pod":        {"create", "", "pods", "exec", false},
 		"read secrets":           {"get", "", "secrets", "", false},
-		"change a node":          {"patch", "", "nodes", "", false},
+		"propose moves":          {"create", v1.GroupName, "moveplans", "", true},
+		"say how far they are":   {"update", v1.GroupName, "moveplans", "status", true},
+		"approve moves":          {"patch", v1.GroupName, "moveplans", "", false},
+		"annotate a node":        {"patch", "", "nodes", "", true}, // an admission policy confines it
+		"change a node":          {"update", "", "nodes", "", false},
 		"delete a node":          {"delete", "", "nodes", "", false},
 		"give itself more power": {"update", "rbac.authorization.k8s.io", "clusterroles", "", false},
 	}

@@ -30,8 +30,9 @@ func TestTheExamplesComeToTheirEnds(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	for _, text := range []string{
-		"bulk       Succeeded", "too-big    Pending", "needs 16 GPUs of h100-80gb-hbm3: never fits",
-		"topology   Succeeded", "share-a    Succeeded", "share-b    Succeeded", "waiting    Pending", "needs at once 3 × 4 GPUs of a100-40gb",
+		"bulk          Succeeded", "too-big       Pending", "needs 16 GPUs of h100-80gb-hbm3: never fits",
+		"topology      Succeeded", "share-a       Succeeded", "share-b       Succeeded", "waiting       Pending", "needs at once 3 × 4 GPUs of a100-40gb",
+		"left          Moved", "whole         Succeeded", "make-room-whole-",
 		"Every example came to the end that it should.",
 	} {
 		if !strings.Contains(output.String(), text) {

@@ -117,9 +117,11 @@ const (
 
 // TaskReference names a GPUTask.
 type TaskReference struct {
+	// namespace is the task's.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
+	// name is the task's.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
@@ -161,6 +163,7 @@ type Move struct {
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Turn int32 `json:"turn"`
+	// task is the GPUTask that the Pod belongs to.
 	// +required
 	Task TaskReference `json:"task"`
 	// pod is the Pod's name, which its replacement will have as well.
@@ -177,8 +180,10 @@ type Move struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	GPUs string `json:"gpus,omitempty"`
+	// from is where the Pod is.
 	// +required
 	From MovePlace `json:"from"`
+	// to is where its replacement will be.
 	// +required
 	To MovePlace `json:"to"`
 	// costGPUSeconds is lostGPUSeconds times the weight of the Pod's priority, and
@@ -238,6 +243,8 @@ const (
 
 // MovePlanStatus is how far a plan has been carried out.
 type MovePlanStatus struct {
+	// phase is where the plan is in its life: Proposed (waits for spec.approved),
+	// Approved, Executing, Done or Aborted.
 	// +optional
 	Phase MovePlanPhase `json:"phase,omitempty"`
 
@@ -249,9 +256,11 @@ type MovePlanStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// total is how many Pods are to be moved, moved how many have been.
+	// total is how many Pods are to be moved.
 	// +optional
 	Total int32 `json:"total,omitempty"`
+
+	// moved is how many have been moved.
 	// +optional
 	Moved int32 `json:"moved"`
 
@@ -300,6 +309,8 @@ const (
 
 // MoveStatus is how far one move is.
 type MoveStatus struct {
+	// state is Waiting (the Pod is where it was), Evicted (its replacement does not
+	// run yet), Moved, Elsewhere (it came to be on another node) or Skipped.
 	// +required
 	State MoveState `json:"state"`
 	// evictedAt is when the Pod was evicted.

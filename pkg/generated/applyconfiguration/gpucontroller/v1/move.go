@@ -16,7 +16,8 @@ import (
 type MoveApplyConfiguration struct {
 	// turn counts from 0. The moves of one turn are carried out together: those of
 	// a gang.
-	Turn *int32                           `json:"turn,omitempty"`
+	Turn *int32 `json:"turn,omitempty"`
+	// task is the GPUTask that the Pod belongs to.
 	Task *TaskReferenceApplyConfiguration `json:"task,omitempty"`
 	// pod is the Pod's name, which its replacement will have as well.
 	Pod *string `json:"pod,omitempty"`
@@ -24,9 +25,11 @@ type MoveApplyConfiguration struct {
 	PodUID *types.UID `json:"podUID,omitempty"`
 	// gpus is what the Pod has: a number of GPUs or a share of one, as the task's
 	// gpu-amount.
-	GPUs *string                      `json:"gpus,omitempty"`
+	GPUs *string `json:"gpus,omitempty"`
+	// from is where the Pod is.
 	From *MovePlaceApplyConfiguration `json:"from,omitempty"`
-	To   *MovePlaceApplyConfiguration `json:"to,omitempty"`
+	// to is where its replacement will be.
+	To *MovePlaceApplyConfiguration `json:"to,omitempty"`
 	// costGPUSeconds is lostGPUSeconds times the weight of the Pod's priority, and
 	// a constant for each move.
 	CostGPUSeconds *int64 `json:"costGPUSeconds,omitempty"`

@@ -15,13 +15,16 @@ import (
 //
 // MovePlanStatus is how far a plan has been carried out.
 type MovePlanStatusApplyConfiguration struct {
+	// phase is where the plan is in its life: Proposed (waits for spec.approved),
+	// Approved, Executing, Done or Aborted.
 	Phase *gpucontrollerv1.MovePlanPhase `json:"phase,omitempty"`
 	// reason is one word for why the plan ended as it did.
 	Reason *string `json:"reason,omitempty"`
 	// message says in one sentence what is being waited for, or how it ended.
 	Message *string `json:"message,omitempty"`
-	// total is how many Pods are to be moved, moved how many have been.
+	// total is how many Pods are to be moved.
 	Total *int32 `json:"total,omitempty"`
+	// moved is how many have been moved.
 	Moved *int32 `json:"moved,omitempty"`
 	// startTime is when the first Pod was about to be evicted.
 	StartTime *metav1.Time `json:"startTime,omitempty"`

@@ -15,6 +15,8 @@ import (
 //
 // MoveStatus is how far one move is.
 type MoveStatusApplyConfiguration struct {
+	// state is Waiting (the Pod is where it was), Evicted (its replacement does not
+	// run yet), Moved, Elsewhere (it came to be on another node) or Skipped.
 	State *gpucontrollerv1.MoveState `json:"state,omitempty"`
 	// evictedAt is when the Pod was evicted.
 	EvictedAt *metav1.Time `json:"evictedAt,omitempty"`

@@ -14,8 +14,10 @@ import (
 //
 // TaskReference names a GPUTask.
 type TaskReferenceApplyConfiguration struct {
+	// namespace is the task's.
 	Namespace *string `json:"namespace,omitempty"`
-	Name      *string `json:"name,omitempty"`
+	// name is the task's.
+	Name *string `json:"name,omitempty"`
 	// uid tells it from another one of the same name.
 	UID *types.UID `json:"uid,omitempty"`
 }

@@ -14,6 +14,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // Explanation is why a task is where it is in its life, and what would change that.
@@ -81,7 +82,7 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 func Alone(task *v1.GPUTask, pods []corev1.Pod) *Explanation {
 	e := &Explanation{Task: task, Since: since(task), Total: gputask.Replicas(task)}
 	for i := range pods {
-		if pods[i].Spec.NodeName != "" && !ended(&pods[i]) {
+		if pods[i].Spec.NodeName != "" && !snapshot.Ended(&pods[i]) {
 			e.Uses = append(e.Uses, Place{Pod: pods[i].Name, Node: pods[i].Spec.NodeName})
 		}
 	}
@@ -130,7 +131,7 @@ func (v *View) causes(task *reschedule.Task) []string {
 func withoutNode(task *reschedule.Task) int {
 	count := 0
 	for _, pod := range task.Pods {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !ended(pod) {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !snapshot.Ended(pod) {
 			count++
 		}
 	}
@@ -180,7 +181,7 @@ func orNew(phase v1.GPUTaskPhase) string {
 // uses tells which cards the Pods have.
 func (v *View) uses(e *Explanation, task *reschedule.Task) {
 	for _, pod := range task.Pods {
-		if pod.Spec.NodeName == "" || ended(pod) {
+		if pod.Spec.NodeName == "" || snapshot.Ended(pod) {
 			continue
 		}
 		if pod.Spec.Priority != nil {

@@ -85,10 +85,6 @@ func (v *View) Outlook(w *reschedule.Waiting) *Outlook {
 	return o
 }
 
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 // judge finds the verdict, but for moves.
 func (v *View) judge(o *Outlook, w *reschedule.Waiting) error {
 	gang := w.Gang
@@ -230,7 +226,7 @@ func (v *View) immovable(w *reschedule.Waiting) []string {
 			break
 		}
 		here := slices.ContainsFunc(task.Pods, func(pod *corev1.Pod) bool {
-			return pod.Spec.NodeName != "" && !ended(pod) && v.meantFor(pod.Spec.NodeName, request)
+			return pod.Spec.NodeName != "" && !snapshot.Ended(pod) && v.meantFor(pod.Spec.NodeName, request)
 		})
 		if !here {
 			continue
@@ -253,7 +249,7 @@ func (v *View) ends() []placement.End {
 		}
 		at := task.Status.StartTime.Add(time.Duration(*deadline) * time.Second)
 		for _, pod := range task.Pods {
-			if pod.Spec.NodeName != "" && !ended(pod) {
+			if pod.Spec.NodeName != "" && !snapshot.Ended(pod) {
 				list = append(list, placement.End{Pod: string(pod.UID), After: max(0, at.Sub(v.Now))})
 			}
 		}

@@ -108,8 +108,7 @@ func withPods(tasks []v1.GPUTask, pods []corev1.Pod) []reschedule.Task {
 func placed(pods []corev1.Pod) []*corev1.Pod {
 	var list []*corev1.Pod
 	for i := range pods {
-		ended := pods[i].Status.Phase == corev1.PodSucceeded || pods[i].Status.Phase == corev1.PodFailed
-		if pods[i].Spec.NodeName != "" && !ended {
+		if pods[i].Spec.NodeName != "" && !snapshot.Ended(&pods[i]) {
 			list = append(list, &pods[i])
 		}
 	}

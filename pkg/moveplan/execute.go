@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
 // noTurn is the present turn of a plan of which all Pods have been moved.
@@ -154,7 +155,7 @@ func (s *step) obstacle(indices []int) (what, reason string) {
 		seen := s.look(&s.Plan.Spec.Moves[i])
 		pods = append(pods, seen.before)
 	}
-	return forbidden(s.World.Budgets, pods), ReasonForbidden
+	return reschedule.Forbidden(s.World.Budgets, pods), ReasonForbidden
 }
 
 // mayEnd ends a plan between two turns if somebody wants that, or the rest is not

@@ -11,6 +11,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // sight is what is to be seen of a move.
@@ -67,10 +68,6 @@ func works(pod *corev1.Pod) bool {
 	return pod != nil && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning
 }
 
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 // watch brings the record of all moves up to date with what is to be seen.
 func (s *step) watch() {
 	for i := range s.status.Moves {
@@ -93,7 +90,7 @@ func (s *step) watch() {
 // watchWaiting notices Pods that others have ended before their turn. A gang that
 // misses one of its Pods has trouble enough: it is not moved.
 func (s *step) watchWaiting(i int, seen sight) {
-	if !stopped(seen.task) && seen.before != nil && ended(seen.before) {
+	if !stopped(seen.task) && seen.before != nil && snapshot.Ended(seen.before) {
 		s.skip(i)
 		return
 	}
@@ -119,7 +116,7 @@ func (s *step) watchEvicted(i int, seen sight) {
 	case stopped(seen.task):
 		s.skip(i)
 	case seen.before != nil:
-		if ended(seen.before) && !s.left(&seen, move) {
+		if snapshot.Ended(seen.before) && !s.left(&seen, move) {
 			s.skip(i)
 		}
 	case gputask.HasSucceeded(seen.task.GPUTask, move.Pod):
@@ -127,7 +124,7 @@ func (s *step) watchEvicted(i int, seen sight) {
 	case seen.after == nil || seen.after.Spec.NodeName == "":
 	case move.To.Node != "" && seen.after.Spec.NodeName != move.To.Node:
 		record.State, record.Node = v1.MoveElsewhere, seen.after.Spec.NodeName
-	case works(seen.after) || ended(seen.after):
+	case works(seen.after) || snapshot.Ended(seen.after):
 		record.State, record.Node = v1.MoveMoved, seen.after.Spec.NodeName
 	}
 }

@@ -164,7 +164,7 @@ func gpusOf(pod *corev1.Pod) int {
 func (m *model) used(node string) int {
 	used := 0
 	for _, pod := range m.pods {
-		if pod.Spec.NodeName == node && !ended(pod) {
+		if pod.Spec.NodeName == node && !snapshot.Ended(pod) {
 			used += gpusOf(pod)
 		}
 	}
@@ -497,7 +497,7 @@ func (m *model) evict(seen *corev1.Pod) {
 
 // checkEviction holds an eviction against what was promised.
 func (m *model) checkEviction(pod *corev1.Pod) {
-	if pod.DeletionTimestamp != nil || ended(pod) {
+	if pod.DeletionTimestamp != nil || snapshot.Ended(pod) {
 		m.t.Errorf("Pod %s is evicted although it ends by itself", pod.Name)
 	}
 	if m.plan.Status.Phase != v1.PlanExecuting || m.plan.Status.Reason != "" {

@@ -18,6 +18,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // TestRandomPlans carries many plans out on a model of a cluster. The process is
@@ -260,7 +261,7 @@ func (m *model) deletePods(task *v1.GPUTask) {
 }
 
 func (m *model) deletePod(pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" || ended(pod) {
+	if pod.Spec.NodeName == "" || snapshot.Ended(pod) {
 		delete(m.pods, pod.Name)
 		return
 	}

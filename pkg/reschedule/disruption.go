@@ -16,33 +16,37 @@ import (
 // together. Units move one after the other, each when the Pods of the one before run
 // again, so that a budget need not suffice for a whole plan.
 func (s *Scene) disruption(u *unit) string {
-	leaving := map[*policyv1.PodDisruptionBudget]int32{}
-	for _, m := range u.members {
-		budgets := s.budgetsOf(m.pod)
-		if len(budgets) > 1 {
-			return fmt.Sprintf("Pod %s has several PodDisruptionBudgets, with which nobody can evict it", m.pod.Name)
+	pods := make([]*corev1.Pod, len(u.members))
+	for i, m := range u.members {
+		pods[i] = m.pod
+	}
+	return Forbidden(s.Budgets, pods)
+}
+
+// Forbidden says which PodDisruptionBudget does not allow that all the Pods are evicted
+// now; "" if all do. The Eviction API has the last word: this only keeps a gang from
+// being evicted halfway.
+func Forbidden(budgets []*policyv1.PodDisruptionBudget, pods []*corev1.Pod) string {
+	covered := map[*corev1.Pod]string{}
+	for _, budget := range budgets {
+		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+		if err != nil {
+			continue // the API server has checked it
 		}
-		for _, budget := range budgets {
-			leaving[budget]++
-			if leaving[budget] > budget.Status.DisruptionsAllowed {
-				return fmt.Sprintf("PodDisruptionBudget %s allows %d disruptions", budget.Name, max(0, budget.Status.DisruptionsAllowed))
+		needed := int32(0)
+		for _, pod := range pods {
+			if pod == nil || pod.Namespace != budget.Namespace || !selector.Matches(labels.Set(pod.Labels)) {
+				continue
 			}
+			if other := covered[pod]; other != "" {
+				return fmt.Sprintf("Pod %s is covered by two PodDisruptionBudgets, %s and %s: the API server evicts no such Pod", pod.Name, other, budget.Name)
+			}
+			covered[pod] = budget.Name
+			needed++
+		}
+		if needed > budget.Status.DisruptionsAllowed {
+			return fmt.Sprintf("PodDisruptionBudget %s/%s allows %d disruptions now, of the %d needed", budget.Namespace, budget.Name, max(0, budget.Status.DisruptionsAllowed), needed)
 		}
 	}
 	return ""
-}
-
-// budgetsOf returns those that cover a Pod.
-func (s *Scene) budgetsOf(pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
-	var list []*policyv1.PodDisruptionBudget
-	for _, budget := range s.Budgets {
-		if budget.Namespace != pod.Namespace {
-			continue
-		}
-		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-		if err == nil && selector.Matches(labels.Set(pod.Labels)) {
-			list = append(list, budget)
-		}
-	}
-	return list
 }

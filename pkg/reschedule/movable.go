@@ -11,6 +11,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // annotationSafeToEvict is what cluster-autoscaler respects as well: "false" keeps a
@@ -150,7 +151,7 @@ func complete(task *Task) bool {
 		switch {
 		case pod.Status.Phase == corev1.PodSucceeded:
 			succeeded++
-		case !podEnded(pod):
+		case !snapshot.Ended(pod):
 			active++
 		}
 	}
@@ -179,7 +180,7 @@ func (s *Scene) passingOfTask(task *Task) string {
 	if rules := task.Spec.Rescheduling; rules != nil && rules.MinRuntimeSeconds != nil {
 		least := time.Duration(*rules.MinRuntimeSeconds) * time.Second
 		for _, pod := range task.Pods {
-			if !podEnded(pod) && s.Now.Sub(startOf(pod)) < least {
+			if !snapshot.Ended(pod) && s.Now.Sub(startOf(pod)) < least {
 				return fmt.Sprintf("it has run for less than spec.rescheduling.minRuntimeSeconds (%d)", *rules.MinRuntimeSeconds)
 			}
 		}

@@ -70,7 +70,7 @@ func TestImmovable(t *testing.T) {
 		}, "conditions on what runs beside it"},
 		"a gang that the PodDisruptionBudget lets only half of leave": {func(c *cluster, _ *Task) {
 			c.Budgets = append(c.Budgets, disruptionBudget(1, map[string]string{v1.LabelTask: "gang"}))
-		}, "PodDisruptionBudget budget allows 1 disruptions"},
+		}, "PodDisruptionBudget default/budget allows 1 disruptions"},
 		"a gang that the PodDisruptionBudget lets leave": {func(c *cluster, _ *Task) {
 			c.Budgets = append(c.Budgets, disruptionBudget(2, map[string]string{v1.LabelTask: "gang"}))
 		}, ""},
@@ -83,7 +83,7 @@ func TestImmovable(t *testing.T) {
 		}, ""},
 		"nobody can evict a Pod with two budgets": {func(c *cluster, _ *Task) {
 			c.Budgets = append(c.Budgets, disruptionBudget(9, nil), disruptionBudget(9, nil))
-		}, "several PodDisruptionBudgets"},
+		}, "covered by two PodDisruptionBudgets"},
 		"a gang that loses more than the namespace has left": {func(c *cluster, _ *Task) {
 			c.options.GPUMinutesPerHour = 39 // it has done 2 × 2 GPUs × 10 minutes
 		}, "its move loses 40 GPU-minutes, namespace default has 39 left of 39"},

@@ -39,6 +39,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // Task is a GPUTask with its Pods.
@@ -158,7 +159,7 @@ func misplacedMove(task Task, nodes map[string]*corev1.Node, patience time.Durat
 	runningGang := gputask.Replicas(task.GPUTask) > 1 && task.Status.Phase == v1.PhaseRunning
 	for _, pod := range task.Pods {
 		node := nodes[pod.Spec.NodeName]
-		if node == nil || pod.DeletionTimestamp != nil || podEnded(pod) {
+		if node == nil || pod.DeletionTimestamp != nil || snapshot.Ended(pod) {
 			continue
 		}
 		reason, urgent := misplaced(task.GPUTask, node, patience, now)
@@ -223,10 +224,6 @@ func readyCondition(node *corev1.Node) *corev1.NodeCondition {
 		}
 	}
 	return nil
-}
-
-func podEnded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // Settled reports whether a task that was moved has found its new place, or

@@ -76,13 +76,13 @@ func (s *Scene) gather() {
 			if newer := placed[pod.UID]; newer != nil && pod.Spec.NodeName == "" {
 				pod = newer
 			}
-			if !podEnded(pod) {
+			if !snapshot.Ended(pod) {
 				s.add(pod, task)
 			}
 		}
 	}
 	for _, pod := range s.Pods {
-		if s.members[string(pod.UID)] == nil && !podEnded(pod) {
+		if s.members[string(pod.UID)] == nil && !snapshot.Ended(pod) {
 			s.add(pod, nil)
 		}
 	}

@@ -64,6 +64,11 @@ func silence(pod *corev1.Pod) int {
 	return 0
 }
 
+// Ended is true for a Pod that has succeeded or failed: it holds nothing any more.
+func Ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
 // Picture is what the engine makes of Nodes and Pods.
 type Picture struct {
 	// Cluster knows Pods by their UIDs.
@@ -93,7 +98,7 @@ func (v *NodeView) Picture(policy placement.Policy, nodes []*corev1.Node, pods [
 	slices.SortStableFunc(byKnowledge, func(a, b *corev1.Pod) int { return cmp.Compare(silence(a), silence(b)) })
 	for _, pod := range byKnowledge {
 		its := described[pod.Spec.NodeName]
-		if its == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if its == nil || Ended(pod) {
 			continue
 		}
 		use := Occupied(p.Cluster, its, p.Cards[its.Name], pod, nil)

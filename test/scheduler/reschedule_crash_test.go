@@ -46,7 +46,7 @@ func TestKillingAProcessAtAnyStateOfAPlanLosesNothing(t *testing.T) {
 	}
 	for victim, kill := range victims {
 		for _, moment := range moments {
-			t.Run(fmt.Sprintf("%s is killed when %s", victim, moment.name), func(t *testing.T) {
+			t.Run(fmt.Sprintf("killing %s when %s", victim, moment.name), func(t *testing.T) {
 				t.Parallel()
 				r := newRescheduling(t, machines(3, machine{name: "n", gpus: 4})...)
 				r.run("n-0", gang{name: "gang", pods: 2})

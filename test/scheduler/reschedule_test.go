@@ -53,14 +53,14 @@ func TestTheDocumentsExampleOfRescheduling(t *testing.T) {
 	}
 }
 
-// TestABigTaskStartsAfterAsFewMovesAsPossible: of five nodes that are all used in
+// TestABigTaskStartsAfterAsFewMovesAsPossible: of four nodes that are all used in
 // part, one can be emptied by moving a single Pod.
 func TestABigTaskStartsAfterAsFewMovesAsPossible(t *testing.T) {
 	t.Parallel()
 	r := newRescheduling(t, machines(4, machine{name: "n", gpus: 8})...)
 	r.run("n-0", gang{name: "two", gpus: 2})
-	r.run("n-1", gang{name: "six-a", gpus: 3}, gang{name: "six-b", gpus: 3})
-	r.run("n-2", gang{name: "five-a", gpus: 1}, gang{name: "five-b", gpus: 4})
+	r.run("n-1", gang{name: "three-a", gpus: 3}, gang{name: "three-b", gpus: 3})
+	r.run("n-2", gang{name: "one", gpus: 1}, gang{name: "four", gpus: 4})
 	r.run("n-3", gang{name: "seven", gpus: 7})
 	r.reschedule()
 	r.submit(gang{name: "big", gpus: 8})
@@ -178,7 +178,7 @@ func (r *rescheduling) patchTasks(patch string, tasks ...string) {
 func TestAGangMovesWhole(t *testing.T) {
 	t.Parallel()
 	r := newRescheduling(t, machines(3, machine{name: "n", gpus: 8})...)
-	r.setPolicyOf("n-0", "n-1")
+	r.runApart("n-0", "n-1")
 	r.run("n-2", gang{name: "fixed", gpus: 6})
 	r.setPolicy(v1.ReschedulingNever, "fixed")
 	r.waitForRunning("gang")
@@ -202,8 +202,8 @@ func TestAGangMovesWhole(t *testing.T) {
 	r.reportWindows()
 }
 
-// setPolicyOf runs a gang of two Pods of one GPU each, on two nodes.
-func (r *rescheduling) setPolicyOf(first, second string) {
+// runApart runs a gang of two Pods of one GPU each, one on each of two nodes.
+func (r *rescheduling) runApart(first, second string) {
 	r.Helper()
 	// Seven of eight GPUs are taken for a moment, so that each node has room for one.
 	r.run(first, gang{name: "filler-a", gpus: 7})

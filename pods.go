@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podpatch"
 )
 
 const (
@@ -106,9 +107,14 @@ func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 // discountPods writes how many Pods of their gang have to start together now.
 func (c *Controller) discountPods(ctx context.Context, pods []*corev1.Pod, minAvailable string) error {
 	return inParallel(pods, func(pod *corev1.Pod) error {
-		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"labels":{%q:%q}}}`, pod.UID, v1.LabelMinAvailable, minAvailable)
-		_, err := c.clients.kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+		patch, err := podpatch.Patch{Metadata: podpatch.Metadata{
+			UID: pod.UID, Labels: map[string]string{v1.LabelMinAvailable: minAvailable},
+		}}.Bytes()
+		if err != nil {
+			return err
+		}
+		_, err = c.clients.kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil && !podpatch.IsGone(err) {
 			return fmt.Errorf("changing the label %s of Pod %s: %w", v1.LabelMinAvailable, pod.Name, err)
 		}
 		return nil

@@ -19,6 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/devices"
 	"falldio.github.io/gpu-controller/scheduler/gang"
 	"falldio.github.io/gpu-controller/scheduler/packing"
+	"falldio.github.io/gpu-controller/scheduler/leadership"
 	"falldio.github.io/gpu-controller/scheduler/planner"
 )
 
@@ -40,7 +41,7 @@ func BenchmarkPerfScheduling(b *testing.B) {
 	name := os.Getenv(schedulerVariable)
 	var registry frameworkruntime.Registry
 	if name == "ours" {
-		shared := &planner.Shared{}
+		shared := planner.NewShared(leadership.Always(), "bench")
 		registry = frameworkruntime.Registry{
 			gang.Name:    gang.Factory(shared),
 			devices.Name: devices.Factory(shared),

@@ -5,20 +5,18 @@ package assignment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/nodeagent/podresources"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/podpatch"
 )
 
 // Patch changes a Pod with a JSON merge patch.
@@ -88,32 +86,19 @@ var errVersion = errors.New("the version of the assignment is unknown")
 // of the same name.
 func (c *Corrector) write(ctx context.Context, correction Correction) (written bool, err error) {
 	// The UID makes the API server refuse the patch for any other Pod.
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":         correction.UID,
-		"annotations": map[string]string{inventory.AssignmentAnnotation: correction.Annotation},
-	}})
+	patch, err := podpatch.Patch{Metadata: podpatch.Metadata{
+		UID: correction.UID, Annotations: map[string]string{inventory.AssignmentAnnotation: correction.Annotation},
+	}}.Bytes()
 	if err != nil {
 		return false, fmt.Errorf("correcting %s: %w", correction.Pod, err)
 	}
 	err = c.patch(ctx, correction.Pod, patch)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err), isReplaced(err):
+	case podpatch.IsGone(err), apierrors.IsConflict(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("correcting %s: %w", correction.Pod, err)
 	}
 	klog.FromContext(ctx).Info("Corrected the devices of a Pod to what the kubelet gave it", "pod", correction.Pod, "assignment", correction.Annotation)
 	return true, nil
-}
-
-// isReplaced is true if a patch was refused since the Pod has another UID, which
-// to the API server is a field that can't be changed.
-func isReplaced(err error) bool {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok || !apierrors.IsInvalid(err) || status.ErrStatus.Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
-		return cause.Field == "metadata.uid"
-	})
 }

@@ -9,12 +9,10 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/planner"
@@ -25,17 +23,9 @@ const Name = config.DevicesPlugin
 
 const bytesPerMiB = 1 << 20
 
-// bindings is how many Bindings are on their way at a time. An API server takes 100
-// requests at a time on one connection; for more of them client-go opens others, and
-// the handshakes of a large gang cost more than its bindings.
-const bindings = 64
-
 // Plugin is GPUDevices of one profile.
 type Plugin struct {
 	shared *planner.Shared
-	handle fwk.Handle
-	// lanes has room for those that bind.
-	lanes chan struct{}
 }
 
 var (
@@ -54,7 +44,7 @@ func Factory(shared *planner.Shared) func(context.Context, runtime.Object, fwk.H
 			return nil, err
 		}
 		shared.SetPlacement(handle.ProfileName(), args.Placement)
-		return &Plugin{shared: shared, handle: handle, lanes: make(chan struct{}, bindings)}, nil
+		return &Plugin{shared: shared}, nil
 	}
 }
 
@@ -124,24 +114,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if planner.CycleOf(state) == nil {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	binding := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
-	}
-	text, err := p.shared.Get().Assignment(pod)
-	if err != nil {
-		return fwk.AsStatus(err)
-	}
-	if text != "" {
-		binding.Annotations = map[string]string{inventory.AssignmentAnnotation: text}
-	}
-	select {
-	case p.lanes <- struct{}{}:
-		defer func() { <-p.lanes }()
-	case <-ctx.Done():
-		return fwk.AsStatus(ctx.Err())
-	}
-	if err := p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
+	if err := p.shared.Get().Bind(ctx, pod, node); err != nil {
 		return fwk.AsStatus(err)
 	}
 	return nil

@@ -43,6 +43,19 @@ func (r *Registry) Member(uid types.UID) *Member {
 	return r.members[uid]
 }
 
+// Bound returns the nodes of all Pods that have one.
+func (r *Registry) Bound() map[types.UID]string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	nodes := map[types.UID]string{}
+	for uid, m := range r.members {
+		if m.bound() {
+			nodes[uid] = m.Pod().Spec.NodeName
+		}
+	}
+	return nodes
+}
+
 // SeatOf returns a Pod's seat; found is false if it has none.
 func (r *Registry) SeatOf(uid types.UID) (seat Seat, found bool) {
 	r.mu.RLock()

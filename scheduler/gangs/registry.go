@@ -60,6 +60,13 @@ func (r *Registry) Serve(schedulerName string) {
 	r.profiles[schedulerName] = true
 }
 
+// Serves reports whether this process schedules under a name.
+func (r *Registry) Serves(schedulerName string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.profiles[schedulerName]
+}
+
 // Actions are what has to be done after a change.
 type Actions struct {
 	// Activate are Pods to be moved into the scheduling queue now.

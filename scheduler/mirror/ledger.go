@@ -16,6 +16,7 @@ import (
 func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	delete(m.promised, pod.UID)
 	e := &entry{pod: pod, node: place.Node, use: place.Use, held: true}
 	if old := m.pods[pod.UID]; old != nil { // of a plan that was given up
 		if old.seen {
@@ -59,6 +60,7 @@ func (m *Mirror) Release(uids []types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, uid := range uids {
+		delete(m.promised, uid)
 		e := m.pods[uid]
 		if e == nil || !e.held {
 			continue
@@ -104,4 +106,15 @@ func (m *Mirror) Intact(uid types.UID) bool {
 		}
 	}
 	return true
+}
+
+// Shows reports whether the last snapshot had a Pod on a node, or did not have the node.
+func (m *Mirror) Shows(uid types.UID, node string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := m.nodes[node]; n == nil || !n.ours {
+		return true
+	}
+	e := m.pods[uid]
+	return e != nil && e.seen && e.node == node
 }

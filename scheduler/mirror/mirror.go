@@ -36,6 +36,8 @@ type Mirror struct {
 	// order has the nodes in the order of the last snapshot.
 	order []*node
 	pods  map[types.UID]*entry
+	// promised are the cards of Pods whose nodes went away while they had seats.
+	promised map[types.UID]promise
 	// claims is what seats hold of nodes whose Pods have not been assumed yet.
 	claims map[string]*claims
 	// reserving are the nodes that have reservations, nextEnd is when the first of
@@ -65,6 +67,14 @@ type node struct {
 	// reservations is the annotation that kept were read from.
 	reservations string
 	kept         []*kept
+}
+
+// promise is the cards that a Pod was seated on. Its Binding, which names them, may be on
+// its way when the node is deleted, and the node may come back before the Pod does.
+type promise struct {
+	node  string
+	cards snapshot.Cards
+	gpus  []int
 }
 
 // entry is a Pod that holds something of a node.
@@ -104,7 +114,7 @@ type claims struct {
 func New(logger klog.Logger, now clock.PassiveClock, levels snapshot.Levels, pools []string) *Mirror {
 	m := &Mirror{
 		logger: logger, clock: now, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{},
-		claims: map[string]*claims{}, reserving: map[string]*node{},
+		promised: map[types.UID]promise{}, claims: map[string]*claims{}, reserving: map[string]*node{},
 		view: snapshot.NodeView{Levels: levels, Keys: map[string]bool{}}, policy: packing.New(packing.Default()),
 	}
 	for _, pool := range pools {

@@ -431,3 +431,58 @@ func TestOnNamesThePodsThatHoldCards(t *testing.T) {
 		}
 	}
 }
+
+// TestASeatedPodKeepsItsCardsWhileItsNodeIsAway: its Binding may be on its way with the
+// names of the cards when the node is deleted and comes back.
+func TestASeatedPodKeepsItsCardsWhileItsNodeIsAway(t *testing.T) {
+	t.Parallel()
+	reordered := cards("a", 3)
+	slices.Reverse(reordered)
+	tests := map[string]struct {
+		back []inventory.GPU
+		// meanwhile happens while the node is away.
+		meanwhile func(m *Mirror)
+		// others are the cards that two other Pods get then.
+		others []string
+	}{
+		"the node is as it was":        {cards("a", 3), func(*Mirror) {}, []string{"a-0", "a-1"}},
+		"its cards have another order": {reordered, func(*Mirror) {}, []string{"a-0", "a-1"}},
+		"the place was given back":     {cards("a", 3), func(m *Mirror) { m.Release([]types.UID{"late"}) }, []string{"a-1", "a-2"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, aNode(t, "a", cards("a", 3)))
+			before := []*corev1.Pod{on(t, aPod("zero", 1, 0), "a", "a-0"), on(t, aPod("one", 1, 0), "a", "a-1")}
+			w.add(before...)
+			m, late := newMirror(t), aPod("late", 1, 0)
+			m.Refresh(w.snapshot())
+			if place := hold(t, m, late, "a"); !slices.Equal(place.Use.GPUs, []int{2}) {
+				t.Fatalf("the Pod got the cards %v, want the last one", place.Use.GPUs)
+			}
+			for _, pod := range before {
+				w.remove(pod) // a guess would be card 0 from now on
+			}
+			w.add(on(t, late, "a")) // assumed: without the annotation
+			info := w.infos["a"]
+			w.drop("a")
+			m.Refresh(w.snapshot())
+			test.meanwhile(m)
+			info.SetNode(aNode(t, "a", test.back))
+			w.infos["a"], w.names = info, []string{"a"}
+			m.Refresh(w.snapshot())
+			place, fits := placeFor(t, m, aPod("two", 2, 0), "a")
+			if !fits {
+				t.Fatal("two Pods have no room")
+			}
+			var got []string
+			for _, index := range place.GPUs {
+				got = append(got, test.back[index].UUID)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, test.others) {
+				t.Errorf("two others get %v, want %v", got, test.others)
+			}
+		})
+	}
+}

@@ -87,7 +87,7 @@ func (m *Mirror) follow(n *node, info fwk.NodeInfo) {
 	// left, by a guess.
 	guesses := false
 	for _, podInfo := range info.GetPods() {
-		if pod := podInfo.GetPod(); m.pods[pod.UID] == nil && n.mustGuess(pod) {
+		if pod := podInfo.GetPod(); m.mustGuess(n, pod) {
 			guesses = true
 		} else {
 			m.see(n, pod)
@@ -107,9 +107,9 @@ func (m *Mirror) follow(n *node, info fwk.NodeInfo) {
 	m.keep(n)
 }
 
-// mustGuess is true for a Pod that wants GPUs and does not say which it has.
-func (n *node) mustGuess(pod *corev1.Pod) bool {
-	if !snapshot.WantsGPUs(pod) {
+// mustGuess reports whether nothing says which GPUs a Pod has that wants some.
+func (m *Mirror) mustGuess(n *node, pod *corev1.Pod) bool {
+	if m.pods[pod.UID] != nil || m.promised[pod.UID].node == n.described.Name || !snapshot.WantsGPUs(pod) {
 		return false
 	}
 	_, known := n.cards.Assigned(pod)
@@ -176,7 +176,12 @@ func (m *Mirror) disown(n *node) {
 	}
 	name := n.described.Name
 	m.cluster.RemoveNode(name)
-	maps.DeleteFunc(m.pods, func(_ types.UID, e *entry) bool { return e.node == name })
+	maps.DeleteFunc(m.pods, func(uid types.UID, e *entry) bool {
+		if e.node == name && e.held && len(e.use.GPUs) > 0 {
+			m.promised[uid] = promise{node: name, cards: n.cards, gpus: e.use.GPUs}
+		}
+		return e.node == name
+	})
 	clear(n.pods)
 	delete(m.claims, name)
 	m.forgetReservations(n)
@@ -189,6 +194,9 @@ func (m *Mirror) see(n *node, pod *corev1.Pod) {
 	switch {
 	case e == nil:
 		e = &entry{pod: pod, node: n.described.Name}
+		if before := m.promised[pod.UID]; before.node == e.node {
+			e.use.GPUs = n.cards.Translate(before.cards, before.gpus)
+		}
 		e.use = m.useOf(n, e)
 		m.place(pod.UID, e)
 	case e.held && !e.seen && (e.node != n.described.Name || e.former == pod):

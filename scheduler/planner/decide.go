@@ -33,8 +33,10 @@ type Decision struct {
 // Decide decides on a Pod that Concerns, given the snapshot's nodes. Scored is true
 // if the profile chooses the nodes of Pods that are alone.
 func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Decision {
-	p.leading.Store(true)
 	p.mirror.Refresh(nodes)
+	if !p.isCurrent() {
+		return p.waitUntilCurrent(pod)
+	}
 	if seat, seated := p.registry.SeatOf(pod.UID); seated {
 		if p.mirror.Intact(pod.UID) {
 			return Decision{Node: seat.Node, Plan: seat.Plan}

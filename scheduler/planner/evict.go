@@ -5,7 +5,6 @@ package planner
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -16,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
+
+	"falldio.github.io/gpu-controller/pkg/podpatch"
 )
 
 // evictLimit bounds how long the API server may take for one Pod.
@@ -44,7 +45,7 @@ func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod
 		return err
 	}
 	_, err = pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !podpatch.IsGone(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("marking it: %w", err)
 	}
 	err = pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
@@ -60,11 +61,11 @@ func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod
 // did not fail: the condition that kube-scheduler sets. It is for this Pod only, not for
 // another one of its name.
 func disruption(preemptor, victim *corev1.Pod, now time.Time) ([]byte, error) {
-	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": victim.UID}, "status": map[string]any{"conditions": []corev1.PodCondition{{
+	return podpatch.Patch{Metadata: podpatch.Metadata{UID: victim.UID}, Status: &podpatch.Status{Conditions: []corev1.PodCondition{{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
 		Message:            preemptor.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",
 		LastTransitionTime: metav1.NewTime(now),
-	}}}})
+	}}}}.Bytes()
 }
 
 // evictPartial makes the Pods of incomplete gangs leave that keep places without

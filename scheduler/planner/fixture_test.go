@@ -28,8 +28,10 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/scheduler/binding"
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/leadership"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
@@ -141,8 +143,12 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools), claims: newClaims(),
 		texts: newExplanations(config.Seconds(args.ExplainPeriodSeconds)), metrics: metrics,
 	}}
+	f.leader = leadership.Always()
+	f.fencer = binding.NewFencer(client, clock, "this")
+	f.binder = binding.NewBinder(client, f.leader, f.fencer)
 	f.registry.Serve(ours)
 	f.registry.Start()
+	f.current.Store(true)
 	return f
 }
 

@@ -22,6 +22,7 @@ type instruments struct {
 	failed  *metrics.CounterVec
 	aborted *metrics.Counter
 	victims *metrics.Counter
+	foreign *metrics.Counter
 
 	reserved *metrics.Gauge
 
@@ -55,6 +56,10 @@ func newInstruments() (*instruments, error) {
 			Subsystem: subsystem, Name: "preemption_victims_total", StabilityLevel: metrics.ALPHA,
 			Help: "Pods that were preempted.",
 		}),
+		foreign: metrics.NewCounter(&metrics.CounterOpts{
+			Subsystem: subsystem, Name: "foreign_bindings_total", StabilityLevel: metrics.ALPHA,
+			Help: "Pods that another gpu-scheduler has bound while this one was the leader: both give out the same GPUs.",
+		}),
 	}
 	i.reserved = metrics.NewGauge(&metrics.GaugeOpts{
 		Subsystem: subsystem, Name: "reserved_gpus", StabilityLevel: metrics.ALPHA,
@@ -66,7 +71,7 @@ func newInstruments() (*instruments, error) {
 	i.largest = gauge("largest_gang_pods", "Pods of a shape that one domain of a level has room for.", "level", "shape")
 	i.freeGPUs = gauge("domain_free_gpus", "Whole GPUs that are free in each of the narrowest domains.", "domain")
 	for _, one := range []metrics.Registerable{
-		i.plans, i.gangs, i.pods, i.failed, i.aborted, i.victims, i.reserved, i.gangStates, i.claimed, i.stranded, i.largest, i.freeGPUs,
+		i.plans, i.gangs, i.pods, i.failed, i.aborted, i.victims, i.foreign, i.reserved, i.gangStates, i.claimed, i.stranded, i.largest, i.freeGPUs,
 	} {
 		if err := legacyregistry.Register(one); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)

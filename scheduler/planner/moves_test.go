@@ -176,7 +176,6 @@ func TestAPlaceThatIsLostIsNotWaitedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.leading.Store(true)
 			f.addNode("a", "l", 1)
 			f.addNode("b", "l", 1)
 			f.keep("a", moved("p", "a-0"))
@@ -669,7 +668,6 @@ func TestThoseWhoWaitAreTriedAgainWhenAReservationEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.leading.Store(true)
 			f.addNode("a", "l", 1)
 			short := moved("x", "a-0")
 			short.Until = beginning.Add(5 * time.Second)

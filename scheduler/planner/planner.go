@@ -28,6 +28,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/binding"
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
@@ -63,14 +64,23 @@ type Planner struct {
 	synced cache.InformerSynced
 	// awaitArrivals is true if a preemptor waits for Pods to be bound.
 	awaitArrivals atomic.Bool
-	// leading is true once Pods are scheduled: a standby only watches.
-	leading atomic.Bool
+	// leader knows whether this process may act, fencer ends what others have begun,
+	// binder binds Pods.
+	leader Leader
+	fencer *binding.Fencer
+	binder *binding.Binder
+	// current is true once this process has taken over and the snapshots show all
+	// Bindings from before that.
+	current atomic.Bool
+	// strangers are other processes that bind Pods.
+	strangers strangers
 }
 
 // New returns a Planner. It begins to watch Pods when the handle's informers start,
 // and works until ctx ends.
-func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, clock clock.WithTicker) (*Planner, error) {
+func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader Leader, instance string, clock clock.WithTicker) (*Planner, error) {
 	logger := klog.FromContext(ctx)
+	fencer := binding.NewFencer(handle.ClientSet(), clock, instance)
 	p := &Planner{
 		args: args, levels: args.Levels(), logger: logger, clock: clock, handle: handle,
 		registry: gangs.NewRegistry(gangs.Timing{
@@ -79,6 +89,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, clock cl
 		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools),
 		claims: newClaims(),
 		texts:  newExplanations(config.Seconds(args.ExplainPeriodSeconds)),
+		leader: leader, fencer: fencer, binder: binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
 	var err error
 	if p.metrics, err = newInstruments(); err != nil {
@@ -174,8 +185,14 @@ func (p *Planner) Owns(node *corev1.Node) bool { return p.mirror.Owns(node) }
 // Confined is true if it may not use all.
 func (p *Planner) Confined() bool { return len(p.args.NodePools) > 0 }
 
-// Assignment returns the annotation with a Pod's cards, or "".
-func (p *Planner) Assignment(pod *corev1.Pod) (string, error) { return p.mirror.Assignment(pod) }
+// Bind binds a Pod to the node of its seat, and tells the node which cards it has.
+// When it returns, it is certain what has come of it.
+func (p *Planner) Bind(ctx context.Context, pod *corev1.Pod, node string) error {
+	if member := p.registry.Member(pod.UID); member != nil {
+		pod = member.Pod() // the latest version
+	}
+	return p.binder.Bind(ctx, pod, node, func() (string, error) { return p.mirror.Assignment(pod) })
+}
 
 // PermitTimeout is how long a Pod waits at the barrier.
 func (p *Planner) PermitTimeout() time.Duration { return config.Seconds(p.args.PermitTimeoutSeconds) }

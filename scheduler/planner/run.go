@@ -27,7 +27,9 @@ func (p *Planner) run(ctx context.Context) {
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.synced) {
 		return
 	}
-	p.do(p.registry.Start())
+	if !p.takeOver(ctx) {
+		return
+	}
 	look, care, measure := p.clock.NewTicker(lookPeriod), p.clock.NewTicker(carePeriod), p.clock.NewTicker(measurePeriod)
 	defer look.Stop()
 	defer care.Stop()
@@ -41,7 +43,7 @@ func (p *Planner) run(ctx context.Context) {
 		case <-care.C():
 			p.care(ctx)
 		case <-measure.C():
-			if p.leading.Load() {
+			if p.current.Load() {
 				p.measure()
 				p.metrics.reserved.Set(p.mirror.ReservedGPUs())
 			}
@@ -50,7 +52,7 @@ func (p *Planner) run(ctx context.Context) {
 }
 
 func (p *Planner) care(ctx context.Context) {
-	if !p.leading.Load() {
+	if !p.current.Load() {
 		return
 	}
 	now := p.clock.Now()

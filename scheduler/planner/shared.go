@@ -16,10 +16,26 @@ import (
 // Shared is the one Planner of a process, whose profiles each have their own
 // plugins.
 type Shared struct {
+	leader   Leader
+	instance string
+
 	mu      sync.Mutex
 	planner *Planner
 	// scored are the profiles that choose the nodes of Pods in no gang.
 	scored map[string]bool
+}
+
+// Leader knows whether this process may act for the scheduler.
+type Leader interface {
+	// Acquired returns a channel that is closed when it becomes the leader.
+	Acquired() <-chan struct{}
+	// Leads reports whether it is the leader at this moment.
+	Leads() bool
+}
+
+// NewShared returns the Shared of a process, whose name no other process bears.
+func NewShared(leader Leader, instance string) *Shared {
+	return &Shared{leader: leader, instance: instance}
 }
 
 // SetPlacement tells who chooses the nodes of a profile's Pods in no gang.
@@ -45,7 +61,7 @@ func (s *Shared) Planner(ctx context.Context, args *config.GangArgs, handle fwk.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.planner == nil {
-		made, err := New(ctx, args, handle, clock.RealClock{})
+		made, err := New(ctx, args, handle, s.leader, s.instance, clock.RealClock{})
 		if err != nil {
 			return nil, err
 		}

@@ -58,6 +58,9 @@ func (p *Planner) podThere(old, object any) {
 	if !ok || pod.Spec.NodeName == "" {
 		return
 	}
+	if before.Spec.NodeName == "" {
+		p.arrived(pod)
+	}
 	if holdsLess(before, pod) || before.Spec.NodeName == "" && p.awaitArrivals.CompareAndSwap(true, false) {
 		p.wake()
 	}

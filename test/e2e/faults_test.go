@@ -4,22 +4,15 @@
 package e2e
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/test/proxy"
 )
 
 // TestAPIErrorsLoseAndDoubleNothing puts a proxy between the controller and
@@ -61,34 +54,14 @@ type faultyProxy struct {
 	faults     atomic.Int64
 }
 
-// newFaultyProxy listens on the loopback interface and speaks to the API server
-// with the rights of the given kubeconfig.
+// newFaultyProxy stands before the API server, with the rights of the given kubeconfig.
 func newFaultyProxy(t *testing.T, kubeconfig string) *faultyProxy {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reverse := httputil.NewSingleHostReverseProxy(target)
-	if reverse.Transport, err = rest.TransportFor(config); err != nil {
-		t.Fatal(err)
-	}
-	reverse.FlushInterval = -1 // watches
-	p := &faultyProxy{next: reverse, random: rand.New(rand.NewPCG(3, 4))}
-	server := httptest.NewServer(p)
-	t.Cleanup(server.CloseClientConnections)
-
-	p.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	content := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "x",
-		"contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-		"users": [{"name": "x", "user": {}}], "clusters": [{"name": "x", "cluster": {"server": %q}}]}`, server.URL)
-	if err := os.WriteFile(p.kubeconfig, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	p := &faultyProxy{random: rand.New(rand.NewPCG(3, 4))}
+	p.kubeconfig = proxy.Start(t, kubeconfig, func(next http.Handler) http.Handler {
+		p.next = next
+		return p
+	})
 	return p
 }
 
@@ -120,7 +93,5 @@ func (p *faultyProxy) dice(sides int) int {
 
 func (p *faultyProxy) fail(w http.ResponseWriter, code int, reason string) {
 	p.faults.Add(1)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d, "message": "injected"}`, reason, code)
+	proxy.Fail(w, code, reason)
 }

@@ -32,6 +32,8 @@ type ledger struct {
 	// holders are the Pods that hold a GPU and how much of it, in percent.
 	holders map[string]map[types.UID]int
 	pods    map[types.UID]*corev1.Pod
+	// boundAt is when the ledger learned that a Pod got its node.
+	boundAt map[types.UID]time.Time
 	gangs   map[string]*record
 	// binds counts the Pods that got a node, and kills are when the scheduler was
 	// killed.
@@ -44,7 +46,8 @@ type ledger struct {
 
 func newLedger() *ledger {
 	return &ledger{
-		nodes: map[string]string{}, holders: map[string]map[types.UID]int{}, pods: map[types.UID]*corev1.Pod{}, gangs: map[string]*record{}, byHand: map[string]bool{},
+		nodes: map[string]string{}, holders: map[string]map[types.UID]int{}, pods: map[types.UID]*corev1.Pod{}, boundAt: map[types.UID]time.Time{},
+		gangs: map[string]*record{}, byHand: map[string]bool{},
 	}
 }
 
@@ -83,6 +86,7 @@ func (l *ledger) pod(event watch.EventType, pod *corev1.Pod, now time.Time) {
 	switch {
 	case holds && !held:
 		l.binds++
+		l.boundAt[pod.UID] = now
 		l.take(pod)
 	case held && !holds:
 		l.release(pod)
@@ -135,12 +139,23 @@ func (l *ledger) checkCard(card string) {
 	var names []string
 	for uid, percent := range l.holders[card] {
 		sum += percent
-		names = append(names, fmt.Sprintf("%s (%d %%, bound to %s)", l.pods[uid].Name, percent, l.pods[uid].Spec.NodeName))
+		names = append(names, fmt.Sprintf("%s (%d %%, bound to %s at %s)", l.pods[uid].Name, percent, l.pods[uid].Spec.NodeName, l.boundAt[uid].Format(clockFormat)))
 	}
 	if sum > 100 {
 		slices.Sort(names)
-		l.problem("GPU %s is given twice: %v", card, names)
+		l.problem("GPU %s is given twice: %v; the scheduler was killed at %v", card, names, l.killTimes())
 	}
+}
+
+// clockFormat shows the order of events.
+const clockFormat = "15:04:05.000"
+
+func (l *ledger) killTimes() []string {
+	times := make([]string, len(l.kills))
+	for i, kill := range l.kills {
+		times[i] = kill.Format(clockFormat)
+	}
+	return times
 }
 
 func (l *ledger) release(pod *corev1.Pod) {

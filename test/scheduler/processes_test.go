@@ -89,6 +89,22 @@ func (s *suite) startScheduler(name string, change arguments) *process {
 
 func (s *suite) startSchedulerAs(kind int, name string, change arguments) *process {
 	s.Helper()
+	return s.startSchedulerWith(s.schedulerConfigOf(kind, name, change))
+}
+
+// startSchedulerThrough is startScheduler for one that reaches the API server by a
+// kubeconfig of its own.
+func (s *suite) startSchedulerThrough(kubeconfig, name string, change arguments) *process {
+	s.Helper()
+	config := s.schedulerConfigOf(packing, name, change)
+	object(config["clientConnection"])["kubeconfig"] = kubeconfig
+	return s.startSchedulerWith(config)
+}
+
+// schedulerConfigOf returns the configuration of a scheduler with a name and a lease of
+// its own and one profile.
+func (s *suite) schedulerConfigOf(kind int, name string, change arguments) map[string]any {
+	s.Helper()
 	config, err := schedulerConfig(change)
 	if err != nil {
 		s.Fatal(err)
@@ -100,6 +116,11 @@ func (s *suite) startSchedulerAs(kind int, name string, change arguments) *proce
 	maps.Copy(object(config["leaderElection"]), map[string]any{
 		"resourceName": name, "leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "500ms",
 	})
+	return config
+}
+
+func (s *suite) startSchedulerWith(config map[string]any) *process {
+	s.Helper()
 	return s.startProcess(binary("gpu-scheduler"), "--config="+writeConfig(s.T, config),
 		"--secure-port=0", "--feature-gates=NominatedNodeNameForExpectation=false")
 }
@@ -145,6 +166,25 @@ func (p *process) kill() {
 		p.s.Fatal(err)
 	}
 	_ = p.command.Wait() // its exit status is the signal's
+}
+
+// signal sends a signal.
+func (p *process) signal(signal syscall.Signal) {
+	p.s.Helper()
+	if err := p.command.Process.Signal(signal); err != nil {
+		p.s.Fatal(err)
+	}
+}
+
+// waitForEnd waits until a scheduler has ended by itself.
+func (p *process) waitForEnd() {
+	p.s.Helper()
+	hung := time.AfterFunc(limit, func() {
+		p.s.Errorf("a scheduler has not ended within %v", limit)
+		_ = p.command.Process.Kill()
+	})
+	defer hung.Stop()
+	_ = p.command.Wait() // how it ends the test says
 }
 
 // schedulerProcess finds the process of the cluster's own scheduler.

@@ -42,7 +42,7 @@ func (s *suite) waitForEnd(count int, gangs ...string) {
 	for _, name := range gangs {
 		s.eventually(fmt.Sprintf("%d Pods of %s have succeeded", count, name), func() (bool, string) {
 			pods := s.ledger.podsOf(name)
-			ended := countPods(pods, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
+			ended := countPods(pods, hasSucceeded)
 			return ended == count, fmt.Sprintf("%d: %s", ended, describe(pods))
 		})
 	}
@@ -117,3 +117,6 @@ func (s *suite) nodesOf(gang string) []string {
 	slices.Sort(nodes)
 	return nodes
 }
+
+// hasSucceeded reports whether a Pod has come to its end.
+func hasSucceeded(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }

@@ -211,7 +211,8 @@ func (w *workload) prod(ctx context.Context) {
 		}
 		patch := fmt.Sprintf(`{"metadata": {"uid": %q, "annotations": {%q: %q}}}`, pod.UID, proddedAnnotation, time.Now().Format(time.RFC3339Nano))
 		_, err := w.kube.CoreV1().Pods(w.namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+		// Invalid: another Pod of this name has come since.
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) && ctx.Err() == nil {
 			w.Errorf("touching Pod %s: %v", pod.Name, err)
 		}
 	}

@@ -99,6 +99,11 @@ const (
 // counts. The rescheduler takes only the work since then as lost by a move.
 const AnnotationLastCheckpoint = GroupName + "/last-checkpoint"
 
+// AnnotationSchedulerInstance names the gpu-scheduler process that has bound a Pod, or
+// has made sure that no Binding of a process before it can come true any more:
+// "gpu-scheduler-5d9f_0f6c…/17". The number makes each a change of the Pod.
+const AnnotationSchedulerInstance = GroupName + "/scheduler-instance"
+
 // The values of AnnotationTopologyMode.
 const (
 	TopologyRequired  = "Required"

@@ -1,0 +1,84 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"github.com/spf13/cobra"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/term"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/scheduler/devices"
+	"falldio.github.io/gpu-controller/scheduler/gang"
+	"falldio.github.io/gpu-controller/scheduler/leadership"
+	"falldio.github.io/gpu-controller/scheduler/network"
+	"falldio.github.io/gpu-controller/scheduler/packing"
+	"falldio.github.io/gpu-controller/scheduler/planner"
+)
+
+// newCommand returns kube-scheduler's command with our plugins. It is put together here
+// from kube-scheduler's parts, and not by app.NewSchedulerCommand, as the plugins have
+// to know whether this process leads, which takes the lock of its lease.
+func newCommand() *cobra.Command {
+	opts := options.NewOptions()
+	command := &cobra.Command{
+		Use:  "gpu-scheduler",
+		Long: "gpu-scheduler is kube-scheduler with plugins for GPUs: it places whole gangs on exact GPUs.",
+		Args: cobra.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return opts.ComponentGlobalsRegistry.Set() // the feature gates
+		},
+		RunE: func(command *cobra.Command, _ []string) error { return run(command, opts) },
+	}
+	verflag.AddFlags(opts.Flags.FlagSet("global"))
+	globalflag.AddGlobalFlags(opts.Flags.FlagSet("global"), command.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, flags := range opts.Flags.FlagSets {
+		command.Flags().AddFlagSet(flags)
+	}
+	columns, _, _ := term.TerminalSize(command.OutOrStdout())
+	cliflag.SetUsageAndHelpFunc(command, *opts.Flags, columns)
+	return command
+}
+
+func run(command *cobra.Command, opts *options.Options) error {
+	verflag.PrintAndExitIfRequested()
+	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
+		return err
+	}
+	cliflag.PrintFlags(command.Flags())
+	ctx := genericapiserver.SetupSignalContext()
+	identity, err := leadership.NewIdentity()
+	if err != nil {
+		return err
+	}
+	guard := leadership.NewGuard(clock.RealClock{})
+	shared := planner.NewShared(guard, identity)
+	config, scheduler, err := app.Setup(ctx, opts,
+		app.WithPlugin(gang.Name, gang.Factory(shared)),
+		app.WithPlugin(devices.Name, devices.Factory(shared)),
+		app.WithPlugin(packing.Name, packing.New),
+		app.WithPlugin(network.Name, network.NewFactory()),
+	)
+	if err != nil {
+		return err
+	}
+	if config.LeaderElection == nil {
+		config.LeaderElection, err = leadership.Enforced(config.KubeConfig, &config.ComponentConfig.LeaderElection, identity)
+		if err != nil {
+			return err
+		}
+	}
+	config.LeaderElection.Lock = guard.Watch(config.LeaderElection.Lock, config.LeaderElection.RenewDeadline)
+	opts.ComponentGlobalsRegistry.AddMetrics()
+	return app.Run(ctx, config, scheduler)
+}

@@ -1,0 +1,105 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package leadership knows, at any moment, whether this process may act as the leader.
+// kube-scheduler only knows that it was made the leader: one that hangs and wakes up
+// again acts for a moment beside its successor.
+package leadership
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+)
+
+// Guard follows the lease of this process through the lock that renews it. It is safe
+// for concurrent use.
+type Guard struct {
+	clock clock.PassiveClock
+
+	mu sync.Mutex
+	// until is when the term ends; unlimited is true if it never does.
+	until     time.Time
+	unlimited bool
+	// acquired is closed when the lease is held for the first time.
+	acquired chan struct{}
+	once     sync.Once
+}
+
+// NewGuard returns a Guard that does not lead yet.
+func NewGuard(clock clock.PassiveClock) *Guard {
+	return &Guard{clock: clock, acquired: make(chan struct{})}
+}
+
+// Always returns a Guard of a process that is known to be the only one.
+func Always() *Guard {
+	g := NewGuard(clock.RealClock{})
+	g.unlimited = true
+	close(g.acquired)
+	return g
+}
+
+// Acquired returns a channel that is closed once this process has become the leader.
+func (g *Guard) Acquired() <-chan struct{} { return g.acquired }
+
+// Leads reports whether this process is the leader at this moment: nobody else can
+// have been before the call.
+func (g *Guard) Leads() bool {
+	now := g.clock.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// Round strips the monotonic clock, which stands still while a virtual machine
+	// is paused; the wall clock may be set back. Either may end the term.
+	return g.unlimited || now.Before(g.until) && now.Round(0).Before(g.until.Round(0))
+}
+
+func (g *Guard) leadsUntil(end time.Time) {
+	g.mu.Lock()
+	g.until = end
+	g.mu.Unlock()
+	g.once.Do(func() { close(g.acquired) })
+}
+
+func (g *Guard) lost() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.until = time.Time{}
+}
+
+// Watch returns the lock of the lease, which tells the Guard of each renewal. A term
+// lasts for so long after the begin of the request that has acquired or renewed the
+// lease: less than others wait before they take it over, the renew deadline.
+func (g *Guard) Watch(lock resourcelock.Interface, term time.Duration) resourcelock.Interface {
+	return &watchedLock{Interface: lock, guard: g, term: term}
+}
+
+type watchedLock struct {
+	resourcelock.Interface
+	guard *Guard
+	term  time.Duration
+}
+
+// Create implements resourcelock.Interface.
+func (l *watchedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, record, l.Interface.Create)
+}
+
+// Update implements resourcelock.Interface.
+func (l *watchedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, record, l.Interface.Update)
+}
+
+func (l *watchedLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	begin, ours := l.guard.clock.Now(), record.HolderIdentity == l.Identity()
+	if !ours {
+		l.guard.lost() // it is being given back: whatever comes of the request
+	}
+	err := write(ctx, record)
+	if err == nil && ours {
+		l.guard.leadsUntil(begin.Add(l.term))
+	}
+	return err
+}

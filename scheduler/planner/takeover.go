@@ -1,0 +1,208 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/klog/v2"
+
+	"falldio.github.io/gpu-controller/scheduler/binding"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+)
+
+const (
+	// fencesAtOnce is how many Pods are fenced at a time.
+	fencesAtOnce = 64
+	// takeOverPeriod is how often it is looked whether the informers have caught up.
+	takeOverPeriod = 20 * time.Millisecond
+	// listAgain is after how long a list that failed is asked for again.
+	listAgain = time.Second
+)
+
+// takeOver waits until this process is the leader, and sees to it that nothing that its
+// predecessors have begun can come true any more behind its back. Only then are Pods
+// with GPUs queued. It returns false if ctx ends first.
+//
+// A predecessor may have been killed, or may hang, with Bindings on their way. So all
+// Pods without a node are fenced, in a list that is not older than the leadership: a
+// later version of a Pod no predecessor binds, as it asks whether it still leads after
+// it has read the version. When the informers show what became of each of them, they
+// show all Bindings that came true before.
+func (p *Planner) takeOver(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-p.leader.Acquired():
+	}
+	begin := p.clock.Now()
+	pods, err := p.pendingPods(ctx)
+	if err != nil {
+		return false
+	}
+	fenced := p.fence(ctx, pods)
+	if ctx.Err() != nil || p.awaitInformers(ctx, fenced) != nil {
+		return false
+	}
+	p.logger.Info("Took over from any scheduler before this one", "instance", p.fencer.Instance(), "pendingPods", len(pods), "after", p.clock.Since(begin))
+	p.do(p.registry.Start())
+	return true
+}
+
+// pendingPods returns the Pods that a predecessor may have sent Bindings for, as the
+// API server knows them now.
+func (p *Planner) pendingPods(ctx context.Context) ([]*corev1.Pod, error) {
+	for {
+		// Without a resource version the answer is as new as the request.
+		list, err := p.handle.ClientSet().CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("spec.nodeName", "").String(),
+		})
+		if err == nil {
+			return p.bindable(list.Items), nil
+		}
+		p.logger.Error(err, "Listing the Pods that wait failed; nothing is scheduled until that succeeds")
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-p.clock.After(listAgain):
+		}
+	}
+}
+
+// bindable returns those that this scheduler, and so its predecessors, would bind. What
+// is being deleted or has scheduling gates no Binding is accepted for.
+func (p *Planner) bindable(all []corev1.Pod) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for i := range all {
+		pod := &all[i]
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 &&
+			gangs.Concerns(pod) && p.registry.Serves(pod.Spec.SchedulerName) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// fence fences Pods and returns them, without those for which that was refused.
+func (p *Planner) fence(ctx context.Context, pods []*corev1.Pod) []*corev1.Pod {
+	var group errgroup.Group
+	group.SetLimit(fencesAtOnce)
+	refused := make([]bool, len(pods))
+	for i, pod := range pods {
+		group.Go(func() error {
+			_, err := p.fencer.Fence(ctx, pod)
+			if refused[i] = err != nil && !errors.Is(err, binding.ErrGone); refused[i] && ctx.Err() == nil {
+				p.logger.Error(err, "A Pod could not be fenced; Bindings of a scheduler before this one are taken to have ended by now", "pod", klog.KObj(pod))
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none returns an error
+	var fenced []*corev1.Pod
+	for i, pod := range pods {
+		if !refused[i] {
+			fenced = append(fenced, pod)
+		}
+	}
+	return fenced
+}
+
+// awaitInformers waits until the informers show what has become of fenced Pods.
+func (p *Planner) awaitInformers(ctx context.Context, pods []*corev1.Pod) error {
+	for _, pod := range pods {
+		for !p.isShown(ctx, pod) {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-p.clock.After(takeOverPeriod):
+			}
+		}
+	}
+	return nil
+}
+
+// isShown reports whether the registry has heard of a Pod since it was listed: it has
+// the mark of this process, or a node, or is gone.
+func (p *Planner) isShown(ctx context.Context, pod *corev1.Pod) bool {
+	member := p.registry.Member(pod.UID)
+	if member == nil {
+		_, err := p.fencer.Look(ctx, pod)
+		return err != nil // else the informer has not come to it yet
+	}
+	known := member.Pod()
+	return known.Spec.NodeName != "" || binding.InstanceOf(known) == p.fencer.Instance()
+}
+
+// isCurrent reports whether the snapshots of kube-scheduler's cache show all Bindings
+// from before this process took over. Its cache and our registry hear of Pods from one
+// informer, but independently of each other. The mirror has just been refreshed.
+func (p *Planner) isCurrent() bool {
+	if p.current.Load() {
+		return true
+	}
+	for uid, node := range p.registry.Bound() {
+		if !p.mirror.Shows(uid, node) {
+			return false
+		}
+	}
+	p.current.Store(true)
+	return true
+}
+
+// waitUntilCurrent has a Pod tried again in a moment.
+func (p *Planner) waitUntilCurrent(pod *corev1.Pod) Decision {
+	if member := p.registry.Member(pod.UID); member != nil {
+		now := p.clock.Now()
+		soon := now.Add(shortestPause)
+		p.registry.FailUntil(member.Group(), now, soon, soon)
+	}
+	return Decision{Waits: "the scheduler has just started and does not know yet what runs"}
+}
+
+// strangers are other processes that bind Pods beside this one, and when it was said.
+type strangers struct {
+	mu   sync.Mutex
+	told map[string]time.Time
+}
+
+// tellAgain is how often it is said that another process binds Pods.
+const tellAgain = time.Minute
+
+// mustTell reports whether it is to be said now that another process binds Pods.
+func (s *strangers) mustTell(instance string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last, told := s.told[instance]; told && now.Sub(last) < tellAgain {
+		return false
+	}
+	if s.told == nil {
+		s.told = map[string]time.Time{}
+	}
+	s.told[instance] = now
+	return true
+}
+
+// arrived looks who has bound a Pod that has just got its node: if it was another
+// gpu-scheduler, although this one leads, both give out the same GPUs.
+func (p *Planner) arrived(pod *corev1.Pod) {
+	instance := binding.InstanceOf(pod)
+	if instance == "" || instance == p.fencer.Instance() || !p.current.Load() || !p.leader.Leads() || p.registry.Member(pod.UID) == nil {
+		return
+	}
+	p.metrics.foreign.Inc()
+	if !p.strangers.mustTell(instance, p.clock.Now()) {
+		return
+	}
+	p.logger.Error(nil, "Another gpu-scheduler binds Pods beside this one: a GPU may be given twice, and the node refuses one of the Pods. Have them elect a leader with one lease, or give each node pools of its own",
+		"pod", klog.KObj(pod), "node", pod.Spec.NodeName, "instance", instance, "thisInstance", p.fencer.Instance())
+	p.handle.EventRecorder().WithLogger(p.logger).Eventf(pod, nil, corev1.EventTypeWarning, "SecondScheduler", "Binding",
+		"Bound by %s, which works beside %s: both give out the same GPUs", instance, p.fencer.Instance())
+}

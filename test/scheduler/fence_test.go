@@ -1,0 +1,213 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// only treats the Binding of one Pod in a way, all others are carried out.
+func only(pod string, how treatment) func(string) treatment {
+	return func(other string) treatment {
+		if other == pod {
+			return how
+		}
+		return forward
+	}
+}
+
+// nodeOfPod is the node that a Pod has now, by the API server's word.
+func (s *suite) nodeOfPod(name string) string {
+	s.Helper()
+	pod, err := s.kube.CoreV1().Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return pod.Spec.NodeName
+}
+
+// TestABindingOfAKilledSchedulerComesToNothing kills a scheduler while its Binding of
+// one Pod is on its way, and lets the API server have it when the next scheduler has
+// given the GPU to another Pod.
+func TestABindingOfAKilledSchedulerComesToNothing(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNode(machine{name: "n", gpus: 1})
+	name := s.namespace
+	b := s.keepBindings(only("late-0", hold))
+	first := s.startSchedulerThrough(b.kubeconfig, name, nil)
+	s.createPods(gang{name: "late", priority: low, scheduler: name})
+	b.waitFor("late-0")
+	first.kill()
+	s.createPods(gang{name: "urgent", priority: high, scheduler: name})
+	s.startScheduler(name, nil)
+	s.waitForBound(1, "urgent")
+	if accepted := b.release(); accepted > 0 {
+		t.Error("the Binding of the killed scheduler was accepted")
+	}
+	if node := s.nodeOfPod("late-0"); node != "" {
+		t.Errorf("the Pod of the killed scheduler got node %s, whose only GPU another Pod has", node)
+	}
+	s.deletePod("urgent-0")
+	s.waitForBound(1, "late")
+}
+
+// TestABindingThatTimedOutComesToNothing: the scheduler is told that a Binding has timed
+// out, and the API server gets it later.
+func TestABindingThatTimedOutComesToNothing(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNode(machine{name: "n", gpus: 1})
+	name := s.namespace
+	b := s.keepBindings(only("late-0", timeOut))
+	s.startSchedulerThrough(b.kubeconfig, name, nil)
+	s.createPods(gang{name: "late", priority: low, scheduler: name})
+	b.waitFor("late-0")
+	s.createPods(gang{name: "urgent", priority: high, scheduler: name})
+	s.waitForBound(1, "urgent")
+	if accepted := b.release(); accepted > 0 {
+		t.Error("the Binding that had timed out was accepted")
+	}
+	if node := s.nodeOfPod("late-0"); node != "" {
+		t.Errorf("the Pod got node %s, whose only GPU another Pod has", node)
+	}
+	s.deletePod("urgent-0")
+	s.waitForBound(1, "late")
+}
+
+// TestABindingWhoseAnswerWasLostCounts: the scheduler is told that a Binding has timed
+// out, but the Pod has its node.
+func TestABindingWhoseAnswerWasLostCounts(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNode(machine{name: "n", gpus: 2})
+	name := s.namespace
+	b := s.keepBindings(only("first-0", loseAnswer))
+	s.startSchedulerThrough(b.kubeconfig, name, nil)
+	s.createPods(gang{name: "first", scheduler: name})
+	b.waitFor("first-0")
+	s.createPods(gang{name: "second", scheduler: name})
+	s.waitForBound(1, "first", "second")
+}
+
+// TestALeaderThatHangsBeyondItsLease stops a leader while its Binding of one Pod is on
+// its way, has another scheduler take over, and lets the first one go on. Whatever it
+// still does then, no GPU is given twice, and it ends.
+func TestALeaderThatHangsBeyondItsLease(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(4, machine{name: "n", gpus: 2})...)
+	name := s.namespace
+	b := s.keepBindings(only("late-0", hold))
+	first := s.startSchedulerThrough(b.kubeconfig, name, nil)
+	s.createPods(gang{name: "fill", pods: 3, min: 1, gpus: 2, priority: high, scheduler: name})
+	s.waitForBound(3, "fill")
+	s.createPods(gang{name: "late", gpus: 2, priority: low, scheduler: name})
+	b.waitFor("late-0")
+	first.signal(syscall.SIGSTOP)
+	second := s.startScheduler(name, nil)
+	s.createPods(gang{name: "urgent", gpus: 2, priority: high, scheduler: name})
+	s.waitForBound(1, "urgent")
+	// These come to the one that hangs at the moment when it goes on.
+	s.createPods(gang{name: "small", pods: 8, min: 1, scheduler: name})
+	s.deleteGang("fill")
+	first.signal(syscall.SIGCONT)
+	if accepted := b.release(); accepted > 0 {
+		t.Error("the Binding of the scheduler that has hung was accepted")
+	}
+	first.waitForEnd()
+	if !strings.Contains(first.log.String(), "eaderelection lost") {
+		t.Error("the scheduler that has hung does not say that it has lost its lease")
+	}
+	s.eventually("the other scheduler has given all GPUs that are left", func() (bool, string) {
+		bound := countPods(s.ledger.podsOf("small"), isHolding) + 2*countPods(s.ledger.podsOf("late"), isHolding)
+		return bound == 6, fmt.Sprint(bound)
+	})
+	second.stop()
+}
+
+// TestTwoSchedulersByMistake starts the same scheduler twice, both without leader
+// election: one of them works, the other one waits until it is needed.
+func TestTwoSchedulersByMistake(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(4, machine{name: "n", gpus: 4})...)
+	name := s.namespace
+	start := func() *process {
+		config := s.schedulerConfigOf(packing, name, nil)
+		object(config["leaderElection"])["leaderElect"] = false
+		return s.startSchedulerWith(config)
+	}
+	first, second := start(), start()
+	for i := range 6 {
+		round := fmt.Sprintf("round-%d", i)
+		s.createAtOnce(gang{name: round, pods: 16, min: 1, scheduler: name})
+		s.waitForBound(16, round)
+		switch i {
+		case 2:
+			first.kill()
+			first = start()
+		case 4:
+			second.kill()
+		}
+		s.deleteGang(round)
+	}
+	first.stop()
+}
+
+// TestBindingsInAnyOrder lets small gangs come and go while Bindings are kept, sent
+// twice, answered wrongly and carried out at any later time, and the scheduler is killed
+// when it has done something.
+func TestBindingsInAnyOrder(t *testing.T) {
+	t.Parallel()
+	const gangs, atATime, kills = 50, 5, 5
+	s := newSuite(t)
+	s.addNodes(machines(4, machine{name: "n", gpus: 4})...)
+	name := s.namespace
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(*stressSeed, 5))
+	dice := func(sides int) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return random.IntN(sides)
+	}
+	b := s.keepBindings(func(string) treatment {
+		return []treatment{forward, forward, forward, hold, timeOut, loseAnswer, duplicate}[dice(7)]
+	})
+	b.carryOutLater(func() time.Duration { return time.Duration(dice(3000)) * time.Millisecond })
+	running := s.startSchedulerThrough(b.kubeconfig, name, nil)
+	names, sizes := []string{}, []int{}
+	endFirst := func() {
+		s.waitForBound(sizes[0], names[0])
+		s.deleteGang(names[0])
+		names, sizes = names[1:], sizes[1:]
+	}
+	for i := range gangs {
+		g := gang{name: fmt.Sprintf("g-%02d", i), pods: 1 + dice(4), scheduler: name}
+		if dice(3) == 0 {
+			g.percent = 10 * (1 + dice(9))
+		}
+		s.createPods(g)
+		names, sizes = append(names, g.name), append(sizes, g.pods)
+		if len(names) == atATime {
+			endFirst()
+		}
+		if i%(gangs/kills) == gangs/kills-1 {
+			running.kill()
+			running = s.startSchedulerThrough(b.kubeconfig, name, nil)
+		}
+	}
+	for len(names) > 0 {
+		endFirst()
+	}
+	running.stop()
+}

@@ -4,6 +4,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -13,7 +15,9 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
 	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/utils/clock"
 
@@ -72,13 +76,30 @@ func run(command *cobra.Command, opts *options.Options) error {
 	if err != nil {
 		return err
 	}
-	if config.LeaderElection == nil {
-		config.LeaderElection, err = leadership.Enforced(config.KubeConfig, &config.ComponentConfig.LeaderElection, identity)
-		if err != nil {
-			return err
-		}
+	if err := watchLease(ctx, config, guard, identity); err != nil {
+		return err
 	}
-	config.LeaderElection.Lock = guard.Watch(config.LeaderElection.Lock, config.LeaderElection.RenewDeadline)
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	return app.Run(ctx, config, scheduler)
+}
+
+// watchLease has the guard know whether this process leads. Without leader election,
+// Pods without GPUs are scheduled in any case, those with GPUs only by one process.
+func watchLease(ctx context.Context, config *schedulerconfig.CompletedConfig, guard *leadership.Guard, identity string) error {
+	if election := config.LeaderElection; election != nil {
+		election.Lock = guard.Watch(election.Lock, election.RenewDeadline)
+		return nil
+	}
+	lease, err := leadership.LeaseWithoutElection(config.KubeConfig, &config.ComponentConfig.LeaderElection, identity)
+	if err != nil {
+		return err
+	}
+	lease.Lock = guard.Watch(lease.Lock, lease.RenewDeadline)
+	go func() {
+		if err := guard.Hold(ctx, lease); err != nil {
+			klog.FromContext(ctx).Error(err, "Stopping", "lease", lease.Lock.Describe())
+			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
+		}
+	}()
+	return nil
 }

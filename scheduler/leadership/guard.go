@@ -24,14 +24,17 @@ type Guard struct {
 	// until is when the term ends; unlimited is true if it never does.
 	until     time.Time
 	unlimited bool
+	// transitions is the lease's count of leaders when this process became the leader.
+	transitions int
 	// acquired is closed when the lease is held for the first time.
 	acquired chan struct{}
-	once     sync.Once
+	// superseded ends when the lease is held again after somebody else has had it.
+	superseded chan struct{}
 }
 
 // NewGuard returns a Guard that does not lead yet.
 func NewGuard(clock clock.PassiveClock) *Guard {
-	return &Guard{clock: clock, acquired: make(chan struct{})}
+	return &Guard{clock: clock, acquired: make(chan struct{}), superseded: make(chan struct{})}
 }
 
 // Always returns a Guard of a process that is known to be the only one.
@@ -56,11 +59,30 @@ func (g *Guard) Leads() bool {
 	return g.unlimited || now.Before(g.until) && now.Round(0).Before(g.until.Round(0))
 }
 
-func (g *Guard) leadsUntil(end time.Time) {
+// held tells that the lease was acquired or renewed.
+func (g *Guard) held(transitions int, until time.Time) {
 	g.mu.Lock()
-	g.until = end
-	g.mu.Unlock()
-	g.once.Do(func() { close(g.acquired) })
+	defer g.mu.Unlock()
+	switch {
+	case isClosed(g.superseded):
+	case !isClosed(g.acquired):
+		g.transitions, g.until = transitions, until
+		close(g.acquired)
+	case transitions != g.transitions:
+		g.until = time.Time{}
+		close(g.superseded)
+	default:
+		g.until = until
+	}
+}
+
+func isClosed(channel <-chan struct{}) bool {
+	select {
+	case <-channel:
+		return true
+	default:
+		return false
+	}
 }
 
 func (g *Guard) lost() {
@@ -99,7 +121,7 @@ func (l *watchedLock) write(ctx context.Context, record resourcelock.LeaderElect
 	}
 	err := write(ctx, record)
 	if err == nil && ours {
-		l.guard.leadsUntil(begin.Add(l.term))
+		l.guard.held(record.LeaderTransitions, begin.Add(l.term))
 	}
 	return err
 }

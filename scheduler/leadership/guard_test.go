@@ -25,6 +25,8 @@ type lock struct {
 
 func (l *lock) Identity() string { return self }
 
+func (l *lock) Describe() string { return "the lease" }
+
 func (l *lock) Update(context.Context, resourcelock.LeaderElectionRecord) error {
 	l.clock.Step(l.takes)
 	return l.err
@@ -39,6 +41,11 @@ func TestGuard(t *testing.T) {
 		return func(l *lock, watched resourcelock.Interface) {
 			l.takes, l.err = takes, err
 			_ = watched.Update(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: holder})
+		}
+	}
+	asThe := func(leader int) func(*lock, resourcelock.Interface) {
+		return func(_ *lock, watched resourcelock.Interface) {
+			_ = watched.Update(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: self, LeaderTransitions: leader})
 		}
 	}
 	pass := func(d time.Duration) func(*lock, resourcelock.Interface) {
@@ -61,6 +68,9 @@ func TestGuard(t *testing.T) {
 		"who gives the lease back does not lead":           {deeds{update(self, 0, nil), update("", 0, nil)}, false, true},
 		"not even if the request to give it back is lost":  {deeds{update(self, 0, nil), update("", 0, errors.New("timeout"))}, false, true},
 		"who has given it back may get it again":           {deeds{update(self, 0, nil), update("", 0, nil), update(self, 0, nil)}, true, true},
+		"who was late with the renewal goes on":            {deeds{asThe(3), pass(time.Hour), asThe(3)}, true, true},
+		"who gets the lease after somebody else does not":  {deeds{asThe(3), pass(time.Hour), asThe(5)}, false, true},
+		"and never will":                                   {deeds{asThe(3), asThe(5), asThe(5)}, false, true},
 		"a term does not count while nobody holds a lease": {deeds{pass(time.Hour)}, false, false},
 	}
 	for name, test := range tests {

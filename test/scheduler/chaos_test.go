@@ -57,10 +57,11 @@ func (m *monkey) rage(ctx context.Context, pauses time.Duration) {
 		{"drained", m.drain}, {"deleted", m.deleteIt}, {"back at once", m.reregister}, {"in another leaf", m.moveToAnotherLeaf},
 		{"of another model", m.changeModel}, {"not ready", m.silence}, {"tainted", m.taint},
 	}
-	nextKill := time.Now().Add(2 * time.Second)
+	nextKill, bound := time.Now().Add(2*time.Second), 0
 	for pause(ctx, time.Duration(m.random.Int64N(int64(2*pauses)))) {
-		if time.Now().After(nextKill) {
-			nextKill = time.Now().Add(time.Duration(2000+m.random.IntN(3000)) * time.Millisecond)
+		// Who was not given the time to bind anything proves nothing by its death.
+		if now := m.ledger.bound(); time.Now().After(nextKill) && now > bound {
+			nextKill, bound = time.Now().Add(time.Duration(2000+m.random.IntN(3000))*time.Millisecond), now
 			m.kill()
 			continue
 		}

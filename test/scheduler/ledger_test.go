@@ -35,10 +35,10 @@ type ledger struct {
 	// boundAt is when the ledger learned that a Pod got its node.
 	boundAt map[types.UID]time.Time
 	gangs   map[string]*record
-	// binds counts the Pods that got a node, and kills are when the scheduler was
-	// killed.
-	binds int
-	kills []time.Time
+	// binds counts the Pods that got a node, bindsAndEnds those that came to their end as
+	// well, and kills are when the scheduler was killed.
+	binds, bindsAndEnds int
+	kills               []time.Time
 	// byHand are the names of Pods that no scheduler of ours binds.
 	byHand   map[string]bool
 	problems []string
@@ -86,9 +86,11 @@ func (l *ledger) pod(event watch.EventType, pod *corev1.Pod, now time.Time) {
 	switch {
 	case holds && !held:
 		l.binds++
+		l.bindsAndEnds++
 		l.boundAt[pod.UID] = now
 		l.take(pod)
 	case held && !holds:
+		l.bindsAndEnds++
 		l.release(pod)
 	case held && before.Annotations[inventory.AssignmentAnnotation] != pod.Annotations[inventory.AssignmentAnnotation]:
 		l.problem("Pod %s: its GPUs have changed since it was bound", pod.Name)
@@ -223,6 +225,13 @@ func (l *ledger) bound() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.binds
+}
+
+// progress is how many Pods got a node or came to their end so far.
+func (l *ledger) progress() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bindsAndEnds
 }
 
 // heldCards is how many GPUs anybody holds any of.

@@ -77,7 +77,9 @@ type turmoil struct {
 	disturbed map[string]bool
 	agenda    []deed
 	done      map[string]int
-	prodded   time.Time
+	// boundAtKill is how many Pods had been bound at the last kill of each kind.
+	boundAtKill map[string]int
+	prodded     time.Time
 }
 
 // deed is something to do at a time. A lasting one is done even when the time of the
@@ -91,7 +93,7 @@ type deed struct {
 func newTurmoil(t *testing.T) *turmoil {
 	t.Helper()
 	w := &turmoil{
-		random: rand.New(rand.NewPCG(*rescheduleSeed, 2)), leaves: map[string]string{}, disturbed: map[string]bool{}, done: map[string]int{},
+		random: rand.New(rand.NewPCG(*rescheduleSeed, 2)), leaves: map[string]string{}, disturbed: map[string]bool{}, done: map[string]int{}, boundAtKill: map[string]int{},
 	}
 	var list []machine
 	for i := range stressedLeaves * stressedNodes {
@@ -162,15 +164,24 @@ func (w *turmoil) calmDown() {
 	}
 }
 
-// killOne kills the controller or the scheduler.
+// killOne kills the controller or the scheduler, if Pods were bound since it did so the
+// last time: who was not given the time to do anything proves nothing by its death.
 func (w *turmoil) killOne() {
 	w.Helper()
+	victim := "controllers killed"
 	if w.random.IntN(3) == 0 {
-		w.done["schedulers killed"]++
+		victim = "schedulers killed"
+	}
+	bound := w.ledger.bound()
+	if bound == w.boundAtKill[victim] {
+		return
+	}
+	w.boundAtKill[victim] = bound
+	w.done[victim]++
+	if victim == "schedulers killed" {
 		w.killScheduler()
 		return
 	}
-	w.done["controllers killed"]++
 	w.args = slices.Concat(promptly, w.flags())
 	w.killController()
 }

@@ -24,7 +24,7 @@ const secondsPerPlan = 20
 // Pods, by no new try.
 func (w *turmoil) checkEnds() {
 	w.Helper()
-	w.within(3*time.Minute, "all tasks have succeeded", func() (bool, string) {
+	w.whileThereIsProgress("all tasks have succeeded", w.ledger.progress, func() (bool, string) {
 		w.doWhatIsDue(time.Now())
 		var left []string
 		for _, j := range w.all {

@@ -23,7 +23,9 @@ import (
 const (
 	// limit is how long a test waits for something that normally takes a second or
 	// two.
-	limit     = 90 * time.Second
+	limit = 90 * time.Second
+	// atMost is how long it waits for anything, whatever progress there is.
+	atMost    = 10 * time.Minute
 	pollEvery = 20 * time.Millisecond
 )
 
@@ -94,6 +96,27 @@ func (s *suite) within(limit time.Duration, what string, holds func() (bool, str
 		}
 		if time.Now().After(deadline) {
 			s.Fatalf("not within %v: %s; instead: %s", limit, what, instead)
+		}
+		time.Sleep(pollEvery)
+	}
+}
+
+// whileThereIsProgress waits until a condition holds for as long as a count goes on
+// rising: a slow machine takes longer, one on which nothing happens any more has failed.
+func (s *suite) whileThereIsProgress(what string, count func() int, holds func() (bool, string)) {
+	s.Helper()
+	last, since, begin := count(), time.Now(), time.Now()
+	for {
+		ok, instead := holds()
+		if ok {
+			return
+		}
+		if now := count(); now != last {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) > limit || time.Since(begin) > atMost {
+			s.Fatalf("not after %v, of which %v without any change: %s; instead: %s",
+				time.Since(begin).Round(time.Second), time.Since(since).Round(time.Second), what, instead)
 		}
 		time.Sleep(pollEvery)
 	}

@@ -24,7 +24,7 @@ const (
 // there, says why, and holds nothing.
 func (w *workload) waitForTheEnd(begin time.Time) {
 	w.Helper()
-	w.within(time.Duration(len(w.jobs))*time.Second+time.Minute, "all gangs that can run have ended", func() (bool, string) {
+	w.whileThereIsProgress("all gangs that can run have ended", w.ledger.progress, func() (bool, string) {
 		left := w.unfinished()
 		return len(left) == 0, fmt.Sprintf("%d have not: %s", len(left), strings.Join(left[:min(len(left), 20)], "\n"))
 	})

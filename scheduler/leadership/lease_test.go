@@ -1,0 +1,139 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leadership
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	componentbaseconfig "k8s.io/component-base/config"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+)
+
+// holder is a process that holds a lease of a fake API server.
+func holder(t *testing.T, client *fake.Clientset) (guard *Guard, config leaderelection.LeaderElectionConfig) {
+	t.Helper()
+	guard = NewGuard(clock.RealClock{})
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, "ns", "lease", client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: self})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guard, leaderelection.LeaderElectionConfig{
+		LeaseDuration: time.Second, RenewDeadline: 500 * time.Millisecond, RetryPeriod: 20 * time.Millisecond,
+		Lock:      guard.Watch(lock, 500*time.Millisecond),
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
+	}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not so: " + what)
+		}
+	}
+}
+
+func TestALeaseThatCouldNotBeRenewedIsHeldAgain(t *testing.T) {
+	client := fake.NewClientset()
+	away := make(chan struct{})
+	var back atomic.Bool
+	client.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return isClosed(away) && !back.Load(), nil, errors.New("the API server is away")
+	})
+	guard, config := holder(t, client)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- guard.Hold(ctx, config) }()
+	<-guard.Acquired()
+	close(away)
+	eventually(t, "it does not lead while it can't renew the lease", func() bool { return !guard.Leads() })
+	back.Store(true)
+	eventually(t, "it leads again", guard.Leads)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhoeverComesAfterAnotherLeaderStops(t *testing.T) {
+	client := fake.NewClientset()
+	// The fake knows no versions, so it is told what to refuse.
+	var taken atomic.Bool
+	var refused atomic.Int32
+	client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		lease := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
+		if taken.Load() && *lease.Spec.LeaseTransitions == 0 {
+			refused.Add(1)
+			return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "lease", errors.New("modified"))
+		}
+		return false, nil, nil
+	})
+	guard, config := holder(t, client)
+	ended := make(chan error, 1)
+	go func() { ended <- guard.Hold(t.Context(), config) }()
+	<-guard.Acquired()
+	// Another one takes the lease for a moment.
+	taken.Store(true)
+	eventually(t, "no renewal is on its way", func() bool { return refused.Load() > 0 })
+	now := metav1.NowMicro()
+	if err := client.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lease"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("other"), LeaseDurationSeconds: ptr.To[int32](1), LeaseTransitions: ptr.To[int32](1), AcquireTime: &now, RenewTime: &now,
+		},
+	}, "ns"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrSuperseded) {
+			t.Errorf("got %v, want %v", err, ErrSuperseded)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it does not stop")
+	}
+	if guard.Leads() {
+		t.Error("it leads although it does not know what the other one has done")
+	}
+}
+
+func TestTheLeaseWithoutElection(t *testing.T) {
+	tests := map[string]struct {
+		asked componentbaseconfig.LeaderElectionConfiguration
+		want  string
+	}{
+		"none is named":             {componentbaseconfig.LeaderElectionConfiguration{}, "gpu-controller-system/gpu-scheduler"},
+		"kube-scheduler's is named": {componentbaseconfig.LeaderElectionConfiguration{ResourceName: "kube-scheduler", ResourceNamespace: "kube-system"}, "gpu-controller-system/gpu-scheduler"},
+		"one of its own":            {componentbaseconfig.LeaderElectionConfiguration{ResourceName: "gpu-scheduler-blue", ResourceNamespace: "gpus"}, "gpus/gpu-scheduler-blue"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			config, err := LeaseWithoutElection(&rest.Config{Host: "localhost"}, &test.asked, self)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := config.Lock.Describe(); got != test.want {
+				t.Errorf("got the lease %s, want %s", got, test.want)
+			}
+			if _, err := leaderelection.NewLeaderElector(config); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

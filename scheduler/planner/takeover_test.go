@@ -1,0 +1,214 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/scheduler/binding"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+)
+
+// candidate is a leader that has not been elected yet.
+type candidate struct{ acquired chan struct{} }
+
+func (c candidate) Acquired() <-chan struct{} { return c.acquired }
+func (c candidate) Leads() bool               { return true }
+
+// standby makes the fixture one that has not taken over.
+func (f *fixture) standby() candidate {
+	c := candidate{make(chan struct{})}
+	f.leader = c
+	f.registry = gangs.NewRegistry(gangs.Timing{Partial: time.Minute, Again: again, Settle: settle, MaxRefusals: 5})
+	f.registry.Serve(ours)
+	f.current.Store(false)
+	return c
+}
+
+// takesOver runs takeOver while time passes, and tells the registry what becomes of the
+// Pods when they are looked at. It returns once taking over has ended.
+func (f *fixture) takesOver(ctx context.Context, informer func()) (took bool) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		took = f.takeOver(ctx)
+	}()
+	for {
+		select {
+		case <-done:
+			return took
+		case <-time.After(time.Millisecond):
+			informer()
+			f.clock.Step(takeOverPeriod)
+		}
+	}
+}
+
+// informs has the informer tell of Pods as they are now.
+func (f *fixture) informs(names ...string) {
+	for _, name := range names {
+		live, err := f.handle.client.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
+		if err == nil {
+			f.podThere(nil, live)
+		}
+	}
+}
+
+// fenced are the names of the Pods that bear the mark of this process.
+func (f *fixture) fenced(ctx context.Context) string {
+	f.t.Helper()
+	list, err := f.handle.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var names []string
+	for i := range list.Items {
+		if binding.InstanceOf(&list.Items[i]) == "this" {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func TestNobodyIsQueuedBeforeThisProcessLeads(t *testing.T) {
+	t.Parallel()
+	waits := pod("waits", 1)
+	f := newFixture(t, waits)
+	c := f.standby()
+	f.comes(waits)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if f.takeOver(ended) {
+		t.Error("a standby took over")
+	}
+	if f.Gate(waits) == "" || f.fenced(t.Context()) != "" {
+		t.Error("a standby has begun to work")
+	}
+	close(c.acquired)
+	if !f.takesOver(t.Context(), func() { f.informs("waits") }) {
+		t.Error("the leader did not take over")
+	}
+	if why := f.Gate(waits); why != "" {
+		t.Errorf("the leader does not queue the Pod: %s", why)
+	}
+}
+
+func TestTheNewLeaderFencesWhatItsPredecessorsMayHaveBound(t *testing.T) {
+	t.Parallel()
+	waits, runs, cpu, other, gated, leaves := pod("waits", 1), at(pod("runs", 1), "a"), pod("cpu", 0), pod("other", 1), pod("gated", 1), pod("leaves", 1)
+	cpu.Spec.Containers[0].Resources.Requests = nil
+	other.Spec.SchedulerName = "default-scheduler"
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}}
+	leaves.DeletionTimestamp, leaves.Finalizers = &metav1.Time{Time: beginning}, []string{"f"}
+	f := newFixture(t, waits, runs, cpu, other, gated, leaves)
+	c := f.standby()
+	close(c.acquired)
+	fails := 2
+	f.handle.client.PrependReactor("*", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		fails--
+		return fails >= 0, nil, errors.New("the API server is away")
+	})
+	// The fake knows no field selectors; the planner looks at what it gets.
+	if !f.takesOver(t.Context(), func() { f.clock.Step(listAgain); f.informs("waits", "runs") }) {
+		t.Fatal("it did not take over")
+	}
+	if got := f.fenced(t.Context()); got != "waits" {
+		t.Errorf("it fenced %q, want just the Pod that waits for this scheduler", got)
+	}
+}
+
+func TestTakingOverWaitsUntilTheInformerShowsWhatWasBoundBefore(t *testing.T) {
+	t.Parallel()
+	late, gone := pod("late", 1), pod("gone", 1)
+	f := newFixture(t, late, gone)
+	f.addNode("a", "l", 1)
+	c := f.standby()
+	f.comes(late, gone)
+	close(c.acquired)
+	f.handle.client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.(clienttesting.PatchAction).GetName() != "late" {
+			return false, nil, nil
+		}
+		// The Binding of a predecessor came first.
+		bound := at(late, "a", 0)
+		return true, bound, f.handle.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), bound, "default")
+	})
+	looks := 0
+	took := f.takesOver(t.Context(), func() {
+		switch looks++; {
+		case looks == 5: // the informer is slow
+			f.podGone(gone)
+			_ = f.handle.client.CoreV1().Pods("default").Delete(t.Context(), "gone", metav1.DeleteOptions{})
+		case looks > 10:
+			f.informs("late")
+		case f.Gate(late) == "":
+			t.Error("a Pod may be queued before the informer shows what was bound")
+		}
+	})
+	if !took {
+		t.Fatal("it did not take over")
+	}
+
+	urgent := pod("urgent", 1, prioritized(100))
+	f.comes(urgent)
+	if decision := f.decide(urgent); decision.Node != "" || !strings.Contains(decision.Waits, "just started") {
+		t.Errorf("got %+v while kube-scheduler's cache does not show what runs on the node", decision)
+	}
+	if done := f.Preempt(t.Context(), urgent); done != "" {
+		t.Errorf("it preempts although it does not know what runs: %s", done)
+	}
+	f.infos["a"].AddPod(at(late, "a", 0))
+	if decision := f.decide(urgent); decision.Node != "" || strings.Contains(decision.Waits, "just started") {
+		t.Errorf("got %+v, want that the only GPU is in use", decision)
+	}
+}
+
+func TestAnotherSchedulerThatBindsPodsIsReported(t *testing.T) {
+	t.Parallel()
+	bound := func(instance string) *corev1.Pod {
+		p := at(pod("p", 1), "a", 0)
+		p.Annotations[v1.AnnotationSchedulerInstance] = instance
+		return p
+	}
+	tests := map[string]struct {
+		pod     *corev1.Pod
+		standby bool
+		want    string
+	}{
+		"itself":                  {bound("this/1"), false, ""},
+		"one that leaves no mark": {at(pod("p", 1), "a", 0), false, ""},
+		"another one":             {bound("other/1"), false, "Warning SecondScheduler Bound by other, which works beside this: both give out the same GPUs"},
+		"the leader before it":    {bound("other/1"), true, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("a", "l", 1)
+			f.current.Store(!test.standby)
+			waits := pod("p", 1)
+			f.comes(waits)
+			f.podThere(waits, test.pod)
+			f.podThere(waits, test.pod) // it is not said twice in a minute
+			got := ""
+			select {
+			case got = <-f.handle.recorder.Events:
+			default:
+			}
+			if got != test.want || len(f.handle.recorder.Events) > 0 {
+				t.Errorf("got the Event %q and %d more, want %q", got, len(f.handle.recorder.Events), test.want)
+			}
+		})
+	}
+}

@@ -17,7 +17,9 @@ BOILERPLATE="${ROOT}/hack/boilerplate.go.txt"
 
 cd "${OUTPUT}"
 export GOBIN="${ROOT}/bin/codegen"
-CODEGEN="$(go list -modfile="${ROOT}/go.tools.mod" -m -f '{{.Dir}}' k8s.io/code-generator)"
+# The folder of a module is only known once it is downloaded, which naming a package of
+# it brings about, and naming the module does not.
+CODEGEN="$(go list -modfile="${ROOT}/go.tools.mod" -find -f '{{.Module.Dir}}' k8s.io/code-generator/cmd/client-gen)"
 # shellcheck source=/dev/null
 source "${CODEGEN}/kube_codegen.sh"
 

@@ -18,8 +18,8 @@ import (
 
 	"falldio.github.io/gpu-controller/scheduler/devices"
 	"falldio.github.io/gpu-controller/scheduler/gang"
-	"falldio.github.io/gpu-controller/scheduler/packing"
 	"falldio.github.io/gpu-controller/scheduler/leadership"
+	"falldio.github.io/gpu-controller/scheduler/packing"
 	"falldio.github.io/gpu-controller/scheduler/planner"
 )
 

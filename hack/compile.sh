@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Copyright The gpu-controller Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# compile.sh NAME WHAT ARGUMENTS... runs "go build" and says what it is doing, and for
+# how long, unless it is done in a moment. WHAT is said beside the program's name.
+
+set -o errexit -o nounset -o pipefail
+
+NAME="$1" WHAT="$2"
+shift 2
+
+say() { printf '%-16s %s\n' "${NAME}" "$*" >&2; }
+
+# took prints how long it has taken so far: "1m05s".
+took() { printf '%dm%02ds' $((SECONDS / 60)) $((SECONDS % 60)); }
+
+"${GO:-go}" build "$@" &
+BUILD=$!
+trap 'kill "${BUILD}" 2>/dev/null || true' INT TERM
+SAID=0
+while kill -0 "${BUILD}" 2>/dev/null; do
+  if ((SECONDS >= 2 && SAID == 0)); then
+    say "compiling${WHAT:+: ${WHAT}}"
+    SAID=1
+  elif ((SECONDS >= 30 * SAID && SAID > 0)); then
+    say "still compiling after $(took)"
+    SAID=$((SAID + 1))
+  fi
+  sleep 0.2
+done
+wait "${BUILD}" || { say "could not be built" && exit 1; }
+if ((SAID > 0)); then
+  say "built in $(took)"
+fi

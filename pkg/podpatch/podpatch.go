@@ -24,10 +24,10 @@ type Patch struct {
 
 // Metadata is what a patch changes of a Pod's metadata.
 type Metadata struct {
-	// UID is not changed: the API server refuses the patch for a Pod with another one.
-	UID         types.UID         `json:"uid"`
-	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	// UID is not changed: the API server refuses the patch for a Pod with another one.
+	UID types.UID `json:"uid"`
 }
 
 // Status is what a patch changes of a Pod's status.

@@ -46,11 +46,11 @@ func TestPatchHasOnlyWhatItChanges(t *testing.T) {
 	}{
 		"annotations": {
 			Patch{Metadata: Metadata{UID: "u", Annotations: map[string]string{"a": "b"}}},
-			`{"metadata":{"uid":"u","annotations":{"a":"b"}}}`,
+			`{"metadata":{"annotations":{"a":"b"},"uid":"u"}}`,
 		},
 		"labels": {
 			Patch{Metadata: Metadata{UID: "u", Labels: map[string]string{"a": "b"}}},
-			`{"metadata":{"uid":"u","labels":{"a":"b"}}}`,
+			`{"metadata":{"labels":{"a":"b"},"uid":"u"}}`,
 		},
 		"a condition": {
 			Patch{Metadata: Metadata{UID: "u"}, Status: &Status{Conditions: []corev1.PodCondition{{Type: "T", Status: "True"}}}},

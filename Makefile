@@ -35,17 +35,21 @@ NO_RACE := ./bench/... ./hack/... ./localcluster/stages ./nodeagent/deviceplugin
 # "make verify" runs all of vet.
 TEST := $(GO) test -vet=off -timeout 30m -ldflags "$(LAZY)"
 
+# compile PROGRAM,HINT builds a program with the arguments that follow; the hint is said
+# when there is none yet.
+compile = @hack/compile.sh $(1) "$(if $(wildcard $(BIN)/$(1)),,$(2))" -o $(BIN)/$(1)
+
 .PHONY: build
 build: ## Build gpu-controller, gpu-scheduler, nodeagent, kubectl-gputask and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
-	@hack/compile.sh gpu-controller "the first time downloads client-go" -o $(BIN)/gpu-controller \
+	$(call compile,gpu-controller,downloads and compiles client-go) \
 		-ldflags "-X main.version=$(VERSION)" .
-	@hack/compile.sh nodeagent "" -o $(BIN)/nodeagent \
+	$(call compile,nodeagent) \
 		-ldflags "$(LAZY) -X main.version=$(VERSION)" ./nodeagent
-	@hack/compile.sh kubectl-gputask "" -o $(BIN)/kubectl-gputask \
+	$(call compile,kubectl-gputask) \
 		-ldflags "-s -w -X main.version=$(VERSION)" ./kubectl-gputask
-	@hack/compile.sh gpu-scheduler "the first time downloads and compiles kube-scheduler, about 1 minute on 2 cores" -o $(BIN)/gpu-scheduler \
+	$(call compile,gpu-scheduler,downloads and compiles kube-scheduler) \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" ./scheduler
-	@hack/compile.sh localcluster "the first time compiles etcd and all of Kubernetes, about 5 minutes on 2 cores" -o $(BIN)/localcluster \
+	$(call compile,localcluster,downloads and compiles etcd and all of Kubernetes; about 5 minutes on 2 cores) \
 		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" ./localcluster
 
 .PHONY: run

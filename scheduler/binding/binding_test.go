@@ -62,7 +62,7 @@ func newServer(t *testing.T) *server {
 		}
 		return true, nil, s.bind(binding)
 	})
-	s.client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	s.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		s.sent = append(s.sent, "fence")
 		if err := next(&s.patches); err != nil {
 			return true, nil, err

@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	componentbaseconfig "k8s.io/component-base/config"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 )
 
 // holder is a process that holds a lease of a fake API server.
@@ -95,7 +94,7 @@ func TestWhoeverComesAfterAnotherLeaderStops(t *testing.T) {
 	if err := client.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lease"},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("other"), LeaseDurationSeconds: ptr.To[int32](1), LeaseTransitions: ptr.To[int32](1), AcquireTime: &now, RenewTime: &now,
+			HolderIdentity: new("other"), LeaseDurationSeconds: new(int32(1)), LeaseTransitions: new(int32(1)), AcquireTime: &now, RenewTime: &now,
 		},
 	}, "ns"); err != nil {
 		t.Fatal(err)

@@ -457,8 +457,8 @@ func TestASeatedPodKeepsItsCardsWhileItsNodeIsAway(t *testing.T) {
 			w.add(before...)
 			m, late := newMirror(t), aPod("late", 1, 0)
 			m.Refresh(w.snapshot())
-			if place := hold(t, m, late, "a"); !slices.Equal(place.Use.GPUs, []int{2}) {
-				t.Fatalf("the Pod got the cards %v, want the last one", place.Use.GPUs)
+			if place := hold(t, m, late, "a"); !slices.Equal(place.GPUs, []int{2}) {
+				t.Fatalf("the Pod got the cards %v, want the last one", place.GPUs)
 			}
 			for _, pod := range before {
 				w.remove(pod) // a guess would be card 0 from now on

@@ -64,7 +64,7 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 		return "it does not preempt others"
 	}
 	attempt := p.registry.Attempt(pod.UID)
-	if attempt == nil || attempt.Err != nil || !p.current.Load() || !p.leader.Leads() {
+	if attempt == nil || attempt.Err != nil || !p.mayAct() {
 		return ""
 	}
 	if attempt.Extra {

@@ -61,7 +61,7 @@ func (p *Planner) care(ctx context.Context) {
 		p.wake()
 	}
 	p.admitTurnedAway()
-	if p.leader.Leads() && p.evicting.CompareAndSwap(false, true) {
+	if p.mayAct() && p.evicting.CompareAndSwap(false, true) {
 		go func() {
 			defer p.evicting.Store(false)
 			p.evictPartial(ctx, p.registry.Partial(now, p.mirror.Moving()))

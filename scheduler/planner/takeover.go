@@ -157,6 +157,10 @@ func (p *Planner) isCurrent() bool {
 	return true
 }
 
+// mayAct reports whether this process may take Pods off their nodes: it leads, and knows
+// what runs.
+func (p *Planner) mayAct() bool { return p.current.Load() && p.leader.Leads() }
+
 // waitUntilCurrent has a Pod tried again in a moment.
 func (p *Planner) waitUntilCurrent(pod *corev1.Pod) Decision {
 	if member := p.registry.Member(pod.UID); member != nil {
@@ -194,7 +198,7 @@ func (s *strangers) mustTell(instance string, now time.Time) bool {
 // gpu-scheduler, although this one leads, both give out the same GPUs.
 func (p *Planner) arrived(pod *corev1.Pod) {
 	instance := binding.InstanceOf(pod)
-	if instance == "" || instance == p.fencer.Instance() || !p.current.Load() || !p.leader.Leads() || p.registry.Member(pod.UID) == nil {
+	if instance == "" || instance == p.fencer.Instance() || !p.mayAct() || p.registry.Member(pod.UID) == nil {
 		return
 	}
 	p.metrics.foreign.Inc()

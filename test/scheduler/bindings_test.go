@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -162,8 +163,8 @@ func (b *bindings) release() (accepted int) {
 	b.held = nil
 	b.treat = func(string) treatment { return forward }
 	b.mu.Unlock()
-	for i := len(held) - 1; i >= 0; i-- {
-		if b.carryOut(held[i]) {
+	for _, one := range slices.Backward(held) {
+		if b.carryOut(one) {
 			accepted++
 		}
 	}

@@ -44,7 +44,7 @@ func TestABindingOfAKilledSchedulerComesToNothing(t *testing.T) {
 	s.addNode(machine{name: "n", gpus: 1})
 	name := s.namespace
 	b := s.keepBindings(only("late-0", hold))
-	first := s.startSchedulerThrough(b.kubeconfig, name, nil)
+	first := s.startSchedulerThrough(b.kubeconfig, name)
 	s.createPods(gang{name: "late", priority: low, scheduler: name})
 	b.waitFor("late-0")
 	first.kill()
@@ -69,7 +69,7 @@ func TestABindingThatTimedOutComesToNothing(t *testing.T) {
 	s.addNode(machine{name: "n", gpus: 1})
 	name := s.namespace
 	b := s.keepBindings(only("late-0", timeOut))
-	s.startSchedulerThrough(b.kubeconfig, name, nil)
+	s.startSchedulerThrough(b.kubeconfig, name)
 	s.createPods(gang{name: "late", priority: low, scheduler: name})
 	b.waitFor("late-0")
 	s.createPods(gang{name: "urgent", priority: high, scheduler: name})
@@ -92,7 +92,7 @@ func TestABindingWhoseAnswerWasLostCounts(t *testing.T) {
 	s.addNode(machine{name: "n", gpus: 2})
 	name := s.namespace
 	b := s.keepBindings(only("first-0", loseAnswer))
-	s.startSchedulerThrough(b.kubeconfig, name, nil)
+	s.startSchedulerThrough(b.kubeconfig, name)
 	s.createPods(gang{name: "first", scheduler: name})
 	b.waitFor("first-0")
 	s.createPods(gang{name: "second", scheduler: name})
@@ -108,7 +108,7 @@ func TestALeaderThatHangsBeyondItsLease(t *testing.T) {
 	s.addNodes(machines(4, machine{name: "n", gpus: 2})...)
 	name := s.namespace
 	b := s.keepBindings(only("late-0", hold))
-	first := s.startSchedulerThrough(b.kubeconfig, name, nil)
+	first := s.startSchedulerThrough(b.kubeconfig, name)
 	s.createPods(gang{name: "fill", pods: 3, min: 1, gpus: 2, priority: high, scheduler: name})
 	s.waitForBound(3, "fill")
 	s.createPods(gang{name: "late", gpus: 2, priority: low, scheduler: name})
@@ -184,7 +184,7 @@ func TestBindingsInAnyOrder(t *testing.T) {
 		return []treatment{forward, forward, forward, hold, timeOut, loseAnswer, duplicate}[dice(7)]
 	})
 	b.carryOutLater(func() time.Duration { return time.Duration(dice(3000)) * time.Millisecond })
-	running := s.startSchedulerThrough(b.kubeconfig, name, nil)
+	running := s.startSchedulerThrough(b.kubeconfig, name)
 	names, sizes := []string{}, []int{}
 	endFirst := func() {
 		s.waitForBound(sizes[0], names[0])
@@ -203,7 +203,7 @@ func TestBindingsInAnyOrder(t *testing.T) {
 		}
 		if i%(gangs/kills) == gangs/kills-1 {
 			running.kill()
-			running = s.startSchedulerThrough(b.kubeconfig, name, nil)
+			running = s.startSchedulerThrough(b.kubeconfig, name)
 		}
 	}
 	for len(names) > 0 {

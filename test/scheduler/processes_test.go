@@ -94,9 +94,9 @@ func (s *suite) startSchedulerAs(kind int, name string, change arguments) *proce
 
 // startSchedulerThrough is startScheduler for one that reaches the API server by a
 // kubeconfig of its own.
-func (s *suite) startSchedulerThrough(kubeconfig, name string, change arguments) *process {
+func (s *suite) startSchedulerThrough(kubeconfig, name string) *process {
 	s.Helper()
-	config := s.schedulerConfigOf(packing, name, change)
+	config := s.schedulerConfigOf(packing, name, nil)
 	object(config["clientConnection"])["kubeconfig"] = kubeconfig
 	return s.startSchedulerWith(config)
 }

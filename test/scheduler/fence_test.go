@@ -35,6 +35,21 @@ func (s *suite) nodeOfPod(name string) string {
 	return pod.Spec.NodeName
 }
 
+// comeToNothing waits until Pod urgent has the only GPU, lets the API server have the
+// Binding of Pod late, and expects that it is refused: late waits for its turn.
+func (b *bindings) comeToNothing() {
+	b.Helper()
+	b.waitForBound(1, "urgent")
+	if accepted := b.release(); accepted > 0 {
+		b.Error("the Binding that was kept was accepted")
+	}
+	if node := b.nodeOfPod("late-0"); node != "" {
+		b.Errorf("the Pod got node %s, whose only GPU another Pod has", node)
+	}
+	b.deletePod("urgent-0")
+	b.waitForBound(1, "late")
+}
+
 // TestABindingOfAKilledSchedulerComesToNothing kills a scheduler while its Binding of
 // one Pod is on its way, and lets the API server have it when the next scheduler has
 // given the GPU to another Pod.
@@ -50,15 +65,7 @@ func TestABindingOfAKilledSchedulerComesToNothing(t *testing.T) {
 	first.kill()
 	s.createPods(gang{name: "urgent", priority: high, scheduler: name})
 	s.startScheduler(name, nil)
-	s.waitForBound(1, "urgent")
-	if accepted := b.release(); accepted > 0 {
-		t.Error("the Binding of the killed scheduler was accepted")
-	}
-	if node := s.nodeOfPod("late-0"); node != "" {
-		t.Errorf("the Pod of the killed scheduler got node %s, whose only GPU another Pod has", node)
-	}
-	s.deletePod("urgent-0")
-	s.waitForBound(1, "late")
+	b.comeToNothing()
 }
 
 // TestABindingThatTimedOutComesToNothing: the scheduler is told that a Binding has timed
@@ -73,15 +80,7 @@ func TestABindingThatTimedOutComesToNothing(t *testing.T) {
 	s.createPods(gang{name: "late", priority: low, scheduler: name})
 	b.waitFor("late-0")
 	s.createPods(gang{name: "urgent", priority: high, scheduler: name})
-	s.waitForBound(1, "urgent")
-	if accepted := b.release(); accepted > 0 {
-		t.Error("the Binding that had timed out was accepted")
-	}
-	if node := s.nodeOfPod("late-0"); node != "" {
-		t.Errorf("the Pod got node %s, whose only GPU another Pod has", node)
-	}
-	s.deletePod("urgent-0")
-	s.waitForBound(1, "late")
+	b.comeToNothing()
 }
 
 // TestABindingWhoseAnswerWasLostCounts: the scheduler is told that a Binding has timed

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -126,6 +127,7 @@ func startCluster(name string, args ...string) (*testCluster, error) {
 	return c, err
 }
 
+// stopClusters stops those that no test has stopped.
 func stopClusters() error {
 	started.Lock()
 	defer started.Unlock()
@@ -133,7 +135,22 @@ func stopClusters() error {
 	for _, c := range started.clusters {
 		errs = append(errs, c.Stop())
 	}
+	started.clusters = nil
 	return errors.Join(errs...)
+}
+
+// stopAfter stops the cluster with a test that nobody shares it with: even an idle one
+// keeps a small machine busy.
+func (c *testCluster) stopAfter(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		started.Lock()
+		defer started.Unlock()
+		started.clusters = slices.DeleteFunc(started.clusters, func(other *testCluster) bool { return other == c })
+		if err := c.Stop(); err != nil {
+			t.Errorf("stopping the cluster: %v", err)
+		}
+	})
 }
 
 // shared is the cluster that most tests use. Its own node is nobody's.

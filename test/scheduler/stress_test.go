@@ -106,6 +106,7 @@ func startStressCluster(t *testing.T, name string, nodes int, change arguments, 
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.stopAfter(t)
 	return c
 }
 

@@ -111,10 +111,11 @@ func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 // Bind implements fwk.BindPlugin: the API server writes the Binding's annotations
 // into the Pod, so that telling the node its cards costs no further write.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if planner.CycleOf(state) == nil {
+	cycle := planner.CycleOf(state)
+	if cycle == nil {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	if err := p.shared.Get().Bind(ctx, pod, node); err != nil {
+	if err := p.shared.Get().Bind(ctx, pod, node, cycle.Plan); err != nil {
 		return fwk.AsStatus(err)
 	}
 	return nil

@@ -118,3 +118,11 @@ func (m *Mirror) Shows(uid types.UID, node string) bool {
 	e := m.pods[uid]
 	return e != nil && e.seen && e.node == node
 }
+
+// Has reports whether a node of the last snapshot is in one of the scheduler's pools.
+func (m *Mirror) Has(node string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.nodes[node]
+	return n != nil && n.ours
+}

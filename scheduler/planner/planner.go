@@ -185,13 +185,20 @@ func (p *Planner) Owns(node *corev1.Node) bool { return p.mirror.Owns(node) }
 // Confined is true if it may not use all.
 func (p *Planner) Confined() bool { return len(p.args.NodePools) > 0 }
 
-// Bind binds a Pod to the node of its seat, and tells the node which cards it has.
-// When it returns, it is certain what has come of it.
-func (p *Planner) Bind(ctx context.Context, pod *corev1.Pod, node string) error {
+// Bind binds a Pod to the node of its seat of a plan, and tells the node which cards it
+// has. When it returns, it is certain what has come of it. The seat may be taken away at
+// any time, and the Pod may even have another one before its Binding is sent again: the
+// plan's number tells them apart.
+func (p *Planner) Bind(ctx context.Context, pod *corev1.Pod, node string, plan uint64) error {
 	if member := p.registry.Member(pod.UID); member != nil {
 		pod = member.Pod() // the latest version
 	}
-	return p.binder.Bind(ctx, pod, node, func() (string, error) { return p.mirror.Assignment(pod) })
+	return p.binder.Bind(ctx, pod, node, func() (string, error) {
+		if seat, seated := p.registry.SeatOf(pod.UID); !seated || seat.Plan != plan || seat.Node != node {
+			return "", fmt.Errorf("the Pod has no longer its place on node %s", node)
+		}
+		return p.mirror.Assignment(pod)
+	})
 }
 
 // PermitTimeout is how long a Pod waits at the barrier.

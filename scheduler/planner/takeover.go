@@ -198,7 +198,7 @@ func (s *strangers) mustTell(instance string, now time.Time) bool {
 // gpu-scheduler, although this one leads, both give out the same GPUs.
 func (p *Planner) arrived(pod *corev1.Pod) {
 	instance := binding.InstanceOf(pod)
-	if instance == "" || instance == p.fencer.Instance() || !p.mayAct() || p.registry.Member(pod.UID) == nil {
+	if instance == "" || instance == p.fencer.Instance() || !p.mayAct() || !p.mirror.Has(pod.Spec.NodeName) {
 		return
 	}
 	p.metrics.foreign.Inc()

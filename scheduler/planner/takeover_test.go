@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -190,12 +191,14 @@ func TestAnotherSchedulerThatBindsPodsIsReported(t *testing.T) {
 		"one that leaves no mark": {at(pod("p", 1), "a", 0), false, ""},
 		"another one":             {bound("other/1"), false, "Warning SecondScheduler Bound by other, which works beside this: both give out the same GPUs"},
 		"the leader before it":    {bound("other/1"), true, ""},
+		"one of other nodes":      {at(bound("other/1"), "elsewhere"), false, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.addNode("a", "l", 1)
+			f.mirror.Refresh(f.nodes())
 			f.current.Store(!test.standby)
 			waits := pod("p", 1)
 			f.comes(waits)
@@ -210,5 +213,45 @@ func TestAnotherSchedulerThatBindsPodsIsReported(t *testing.T) {
 				t.Errorf("got the Event %q and %d more, want %q", got, len(f.handle.recorder.Events), test.want)
 			}
 		})
+	}
+}
+
+// TestABindingIsForTheSeatThatItWasSentFor: the Pod's gang changes while its Binding is on
+// its way, which takes its seat away and gives it another one, on another node.
+func TestABindingIsForTheSeatThatItWasSentFor(t *testing.T) {
+	t.Parallel()
+	p := pod("p", 1)
+	f := newFixture(t, p)
+	f.addNode("a", "l", 1)
+	f.addNode("b", "l", 1)
+	f.comes(p)
+	decision := f.decide(p)
+	first := decision.Node
+	if first == "" {
+		t.Fatalf("it has no seat: %+v", decision)
+	}
+	if wait, err := f.reserve(p, decision); wait || err != nil {
+		t.Fatalf("it does not pass the barrier: %t, %v", wait, err)
+	}
+	sent := 0
+	f.handle.client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if sent++; sent > 1 {
+			t.Error("a Binding was sent for a seat that the Pod has no more")
+			return true, nil, nil
+		}
+		changed := p.DeepCopy()
+		changed.ResourceVersion = "2"
+		changed.Labels[v1.LabelTask] = "other"
+		f.podThere(p, changed)
+		f.infos[first].Node().Spec.Unschedulable = true
+		closed := f.infos[first].Node().DeepCopy()
+		f.infos[first].SetNode(closed)
+		if next := f.decide(changed); next.Node == "" || next.Node == first {
+			t.Errorf("it should get a seat on the other node: %+v", next)
+		}
+		return true, nil, apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("modified"))
+	})
+	if err := f.Bind(t.Context(), p, first, decision.Plan); err == nil {
+		t.Error("the Binding succeeded")
 	}
 }

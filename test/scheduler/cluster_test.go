@@ -19,6 +19,7 @@ import (
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/test/cluster"
+	"falldio.github.io/gpu-controller/test/pace"
 )
 
 // programs is the folder with the programs under test. By default they are built.
@@ -26,6 +27,9 @@ var programs = flag.String("bin", "", "the folder of the programs to test; empty
 
 // keepDirs leaves the directories of the clusters, with all logs.
 var keepDirs = flag.Bool("keep", false, "keep the directories of the clusters")
+
+// clock is what limits are measured with: it goes slower on a busy machine.
+var clock = pace.Start()
 
 // workDir is where clusters are. TestMain sets it.
 var workDir string

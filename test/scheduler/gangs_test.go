@@ -43,12 +43,14 @@ type gang struct {
 	gpus, percent int
 	cpu           string
 	// model is another one than that of the test's nodes.
-	model      string
-	level      string
-	required   bool
-	priority   string
-	duration   string
-	pool       string
+	model    string
+	level    string
+	required bool
+	priority string
+	duration string
+	pool     string
+	// node is the only one that it may run on.
+	node       string
 	tenant     string
 	scheduler  string
 	labels     map[string]string
@@ -188,6 +190,14 @@ func (s *suite) createAtOnce(g gang) {
 	}
 }
 
+// nodeSelector selects the node of a task that may run on one only.
+func (s *suite) nodeSelector(g gang) map[string]string {
+	if g.node == "" {
+		return nil
+	}
+	return map[string]string{corev1.LabelHostname: s.node(g.node)}
+}
+
 // task returns a gang as a GPUTask.
 func (s *suite) task(g gang) *v1.GPUTask {
 	g = g.withDefaults(s)
@@ -199,7 +209,7 @@ func (s *suite) task(g gang) *v1.GPUTask {
 			Template: &corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: g.podLabels(), Annotations: map[string]string{durationAnnotation: g.duration}},
 				Spec: corev1.PodSpec{
-					SchedulerName: g.scheduler, Tolerations: g.tolerations(), TerminationGracePeriodSeconds: ptr.To[int64](1),
+					SchedulerName: g.scheduler, NodeSelector: s.nodeSelector(g), Tolerations: g.tolerations(), TerminationGracePeriodSeconds: ptr.To[int64](1),
 					Containers: []corev1.Container{{Name: v1.ContainerName, Image: "x"}},
 				},
 			},

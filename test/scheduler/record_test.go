@@ -41,6 +41,9 @@ type window struct {
 	// scheduler was.
 	lost, killed bool
 	most, min    int
+	// beginElapsed and elapsed are its begin and its length by the clock that goes slower
+	// on a busy machine, by which it is judged.
+	beginElapsed, elapsed time.Duration
 }
 
 func (w *window) length() time.Duration { return w.end.Sub(w.begin) }
@@ -90,7 +93,7 @@ func (l *ledger) follow(name string, event watch.EventType, before, pod *corev1.
 // window opens, follows and closes the time in which a gang is partial.
 func (l *ledger) window(r *record, partial, lost bool, now time.Time) {
 	if partial && r.partial == nil {
-		r.partial = &window{gang: r.name, begin: now, growing: !lost && len(r.holding) == 1, min: r.min}
+		r.partial = &window{gang: r.name, begin: now, growing: !lost && len(r.holding) == 1, min: r.min, beginElapsed: clock.Elapsed()}
 	}
 	w := r.partial
 	if w == nil {
@@ -106,7 +109,7 @@ func (l *ledger) window(r *record, partial, lost bool, now time.Time) {
 
 // closed returns a window that ends now.
 func (l *ledger) closed(w window, now time.Time) window {
-	w.end = now
+	w.end, w.elapsed = now, clock.Elapsed()-w.beginElapsed
 	w.killed = slices.ContainsFunc(l.kills, func(kill time.Time) bool {
 		return kill.After(w.begin.Add(-killShadow)) && kill.Before(w.end)
 	})

@@ -181,7 +181,7 @@ func (w *turmoil) checkPartial() {
 		if all[i].killed || all[i].lost || !all[i].growing {
 			limit = recoverLimit
 		}
-		if all[i].length() > limit {
+		if all[i].elapsed > limit {
 			w.Errorf("%s, more than %v", &all[i], limit)
 		}
 	}

@@ -255,7 +255,9 @@ func TestATaskThatWasMovedIsLeftInPeaceForAWhile(t *testing.T) {
 	// Now n-0 is free, and n-1 full: to have another node free, a would have to move
 	// back.
 	r.addNode(machine{name: "more", gpus: 4})
-	r.run("n-0", gang{name: "stays", gpus: 1})
+	// Not by cordoning the others: a would be moved off its node.
+	r.submit(gang{name: "stays", gpus: 1, node: "n-0"})
+	r.waitForRunning("stays")
 	r.setPolicy(v1.ReschedulingNever, "stays")
 	before := r.identities("a")
 	r.submit(gang{name: "other", gpus: 4, min: 2, pods: 2})

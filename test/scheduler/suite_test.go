@@ -88,14 +88,14 @@ func (s *suite) eventually(what string, holds func() (bool, string)) {
 
 func (s *suite) within(limit time.Duration, what string, holds func() (bool, string)) {
 	s.Helper()
-	deadline := time.Now().Add(limit)
+	begin, real := clock.Elapsed(), time.Now()
 	for {
 		ok, instead := holds()
 		if ok {
 			return
 		}
-		if time.Now().After(deadline) {
-			s.Fatalf("not within %v: %s; instead: %s", limit, what, instead)
+		if clock.Elapsed()-begin > limit {
+			s.Fatalf("not within %v (%v on this machine): %s; instead: %s", limit, time.Since(real).Round(time.Second), what, instead)
 		}
 		time.Sleep(pollEvery)
 	}
@@ -105,18 +105,18 @@ func (s *suite) within(limit time.Duration, what string, holds func() (bool, str
 // rising: a slow machine takes longer, one on which nothing happens any more has failed.
 func (s *suite) whileThereIsProgress(what string, count func() int, holds func() (bool, string)) {
 	s.Helper()
-	last, since, begin := count(), time.Now(), time.Now()
+	last, since, begin := count(), clock.Elapsed(), time.Now()
 	for {
 		ok, instead := holds()
 		if ok {
 			return
 		}
 		if now := count(); now != last {
-			last, since = now, time.Now()
+			last, since = now, clock.Elapsed()
 		}
-		if time.Since(since) > limit || time.Since(begin) > atMost {
+		if idle := clock.Elapsed() - since; idle > limit || time.Since(begin) > atMost {
 			s.Fatalf("not after %v, of which %v without any change: %s; instead: %s",
-				time.Since(begin).Round(time.Second), time.Since(since).Round(time.Second), what, instead)
+				time.Since(begin).Round(time.Second), idle.Round(time.Second), what, instead)
 		}
 		time.Sleep(pollEvery)
 	}

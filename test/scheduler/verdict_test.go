@@ -61,7 +61,7 @@ func (w *workload) checkWindows() {
 		if one.killed || one.lost || !one.growing {
 			kind, limit = "disturbed", recoverLimit
 		}
-		if one.length() > limit {
+		if one.elapsed > limit {
 			w.Errorf("%s, more than %v", &one, limit)
 		}
 		if known, found := longest[kind]; !found || one.length() > known.length() {

@@ -63,8 +63,11 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever {
 		return "it does not preempt others"
 	}
+	if !p.mayAct() {
+		return ""
+	}
 	attempt := p.registry.Attempt(pod.UID)
-	if attempt == nil || attempt.Err != nil || !p.mayAct() {
+	if attempt == nil || attempt.Err != nil {
 		return ""
 	}
 	if attempt.Extra {
@@ -90,7 +93,12 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 		p.texts.remember(question, answer{text: nobodyLeaves, at: now})
 		return nobodyLeaves
 	}
-	nodes := map[string]bool{}
+	return p.makeRoom(ctx, pod, attempt, plan, victims)
+}
+
+// makeRoom keeps the nodes of a plan for a gang and has the victims leave.
+func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, plan *placement.Plan, victims []*corev1.Pod) string {
+	nodes, now := map[string]bool{}, p.clock.Now()
 	for i := range plan.Members {
 		nodes[plan.Members[i].Node] = true
 	}

@@ -7,23 +7,20 @@ package pace
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 func TestTheClockGoesSlowerOnABusyMachine(t *testing.T) {
 	clock := Start()
-	stop := make(chan struct{})
-	defer close(stop)
+	var stop atomic.Bool
+	defer stop.Store(true)
 	for range 8 * runtime.GOMAXPROCS(0) {
 		go func() {
 			runtime.LockOSThread()
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for !stop.Load() {
+				continue
 			}
 		}()
 	}

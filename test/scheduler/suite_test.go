@@ -88,14 +88,14 @@ func (s *suite) eventually(what string, holds func() (bool, string)) {
 
 func (s *suite) within(limit time.Duration, what string, holds func() (bool, string)) {
 	s.Helper()
-	begin, real := clock.Elapsed(), time.Now()
+	begin, began := clock.Elapsed(), time.Now()
 	for {
 		ok, instead := holds()
 		if ok {
 			return
 		}
 		if clock.Elapsed()-begin > limit {
-			s.Fatalf("not within %v (%v on this machine): %s; instead: %s", limit, time.Since(real).Round(time.Second), what, instead)
+			s.Fatalf("not within %v (%v on this machine): %s; instead: %s", limit, time.Since(began).Round(time.Second), what, instead)
 		}
 		time.Sleep(pollEvery)
 	}

@@ -31,6 +31,8 @@ export GO
 # Kubernetes' own programs, and the tests with clusters: these run programs that are
 # built with it.
 RACE := . ./kubectl-gputask/... ./localcluster/... ./nodeagent/... ./scheduler/...
+# "go test" compiles packages without tests, too: one of them is all of Kubernetes.
+WITH_TESTS := -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 NO_RACE := ./bench/... ./hack/... ./localcluster/stages ./nodeagent/deviceplugin/kubelettest ./pkg/... ./test/...
 # "make verify" runs all of vet.
 TEST := $(GO) test -vet=off -timeout 30m -ldflags "$(LAZY)"
@@ -58,7 +60,7 @@ run: build ## Start a local Kubernetes with simulated GPUs and run the examples 
 
 .PHONY: test
 test: build ## Run all tests, those on a real API server included
-	$(TEST) -race $$($(GO) list $(RACE) | grep --invert-match --line-regexp --fixed-strings "$$($(GO) list $(NO_RACE))")
+	$(TEST) -race $$($(GO) list $(WITH_TESTS) $(RACE) | grep --invert-match --line-regexp --fixed-strings "$$($(GO) list $(NO_RACE))")
 	$(TEST) $(NO_RACE)
 
 .PHONY: bench-nodeagent

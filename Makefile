@@ -33,7 +33,8 @@ export GO
 RACE := . ./kubectl-gputask/... ./localcluster/... ./nodeagent/... ./scheduler/...
 # "go test" compiles packages without tests, too: one of them is all of Kubernetes.
 WITH_TESTS := -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
-NO_RACE := ./bench/... ./hack/... ./localcluster/stages ./nodeagent/deviceplugin/kubelettest ./pkg/... ./test/...
+# The test that takes longest starts first; the others run beside it.
+NO_RACE := ./test/scheduler ./test/... ./bench/... ./hack/... ./localcluster/stages ./nodeagent/deviceplugin/kubelettest ./pkg/...
 # "make verify" runs all of vet.
 TEST := $(GO) test -vet=off -timeout 30m -ldflags "$(LAZY)"
 

@@ -90,7 +90,8 @@ bench-schedulerperf: build ## Run workloads of Kubernetes' scheduler_perf with o
 	$(GO) run ./bench/schedulerperf --report=docs --kubernetes=$$($(GO) list -find -f '{{.Module.Dir}}' k8s.io/kubernetes/cmd/kube-scheduler/app) $(ARGS)
 
 .PHONY: verify
-verify: lint ## Check formatting, lint, generated code, manifests and go.mod
+verify: lint ## Check formatting, lint, import rules, generated code, manifests and go.mod
+	hack/verify-import-rules.sh
 	hack/verify-codegen.sh
 	hack/verify-mod.sh
 

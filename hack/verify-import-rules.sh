@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Copyright The gpu-controller Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Proves that the linter refuses what the import rules of .golangci.yml forbid: one
+# violation of each rule, in a copy of the tree.
+
+set -o errexit -o nounset -o pipefail
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+MODULE=falldio.github.io/gpu-controller
+cd "${ROOT}"
+hack/golangci-lint.sh version
+COPY="$(mktemp -d)"
+trap 'rm -rf "${COPY}"' EXIT
+git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --target-directory="${COPY}"
+cd "${COPY}"
+
+EXPECTED=()
+PACKAGES=()
+
+# violation RULE FOLDER IMPORT adds a file to FOLDER that breaks RULE.
+violation() {
+  local rule="$1" folder="$2" import="$3"
+  mkdir -p "${folder}"
+  printf 'package %s\n\nimport _ "%s"\n' "${4:-violation}" "${import}" >"${folder}/violation_${rule}.go"
+  EXPECTED+=("${folder}/violation_${rule}.go:3:8: import '${import}' is not allowed from list '${rule}'")
+  PACKAGES+=("./${folder}")
+}
+
+# In a package of its own the violation closes no circle, which go would refuse first.
+violation apis pkg/apis/violation "${MODULE}/pkg/placement"
+for engine in pkg/allocation pkg/inventory pkg/placement; do
+  violation engine "${engine}/violation" k8s.io/api/core/v1
+done
+for pure in kubectl-gputask/analysis kubectl-gputask/show pkg/gputask pkg/moveplan pkg/reschedule pkg/reservation \
+  pkg/snapshot scheduler/gangs; do
+  violation pure "${pure}/violation" k8s.io/client-go/rest
+done
+violation kubernetes pkg/endpoints/violation k8s.io/kubernetes/pkg/apis/core
+violation packages pkg/restconfig/violation "${MODULE}/nodeagent/gpu"
+violation controller . "${MODULE}/scheduler/gangs" main
+violation kubectl kubectl-gputask/violation "${MODULE}/scheduler/gangs"
+violation localcluster localcluster/violation "${MODULE}/nodeagent/gpu"
+violation nodeagent nodeagent/violation "${MODULE}/scheduler/gangs"
+violation scheduler scheduler/violation "${MODULE}/kubectl-gputask/analysis"
+violation agent-memory nodeagent/kube/violation k8s.io/client-go/kubernetes
+violation nvml nodeagent/gpu/violation github.com/NVIDIA/go-nvml/pkg/nvml
+violation controller-runtime kubectl-gputask/usage/violation sigs.k8s.io/controller-runtime
+
+FOUND="$(GOLANGCI_LINT_CACHE="${COPY}/cache" "${ROOT}/bin/golangci-lint" run \
+  --enable-only=depguard --max-issues-per-linter=0 --max-same-issues=0 "${PACKAGES[@]}" || true)"
+FAILED=0
+for expected in "${EXPECTED[@]}"; do
+  if ! grep --quiet --fixed-strings "${expected#./}" <<<"${FOUND}"; then
+    echo "The linter does not refuse ${expected}" >&2
+    FAILED=1
+  fi
+done
+for rule in $(awk '/^    depguard:/ {on = 1; next} on && /^    [^ ]/ {on = 0} on && /^        [a-z-]+:$/ {sub(":", ""); print $1}' .golangci.yml); do
+  if ! printf '%s\n' "${EXPECTED[@]}" | grep --quiet "'${rule}'"; then
+    echo "The import rule ${rule} has no violation in ${BASH_SOURCE[0]}" >&2
+    FAILED=1
+  fi
+done
+if ((FAILED > 0)); then
+  exit 1
+fi
+echo "The linter refuses ${#EXPECTED[@]} violations of the import rules."

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/expectations"
 )
 
 var (
@@ -69,7 +70,7 @@ func TestNothingIsDoneBeforeTheCacheShowsTheLastWrites(t *testing.T) {
 	if actions := f.kube.Actions(); len(actions) != 0 {
 		t.Errorf("unexpected requests: %v", actions)
 	}
-	f.clock.Step(unseenTimeout)
+	f.clock.Step(expectations.Timeout)
 	if err := f.sync(task); err == nil {
 		t.Error("after the time limit the controller did not try again")
 	}
@@ -218,9 +219,9 @@ func TestATaskThatIsGoneIsForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	task := newTask("train", 1)
-	f.unseen.wroteTask(keyOf(task), "7")
+	f.expectations.ExpectVersion(keyOf(task), "7")
 	f.mustSync(task)
-	if wait := f.unseen.waitFor(keyOf(task)); wait != 0 {
+	if wait := f.expectations.Pending(keyOf(task)); wait != 0 {
 		t.Errorf("still waiting %v for writes of a task that is gone", wait)
 	}
 }

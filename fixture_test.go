@@ -25,13 +25,14 @@ import (
 
 var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// fixture is a controller on fake clients. Its informers don't run: tests put
+// fixture is a process on fake clients. Its informers don't run: tests put
 // objects into the caches themselves, so that they say what the controller
 // sees and when.
 type fixture struct {
 	*Controller
-	t      *testing.T
-	clock  *clocktesting.FakeClock
+	process *process
+	t       *testing.T
+	clock   *clocktesting.FakeClock
 	kube   *kubefake.Clientset
 	fake   *taskfake.Clientset
 	events *record.FakeRecorder
@@ -47,14 +48,14 @@ func newFixture(t *testing.T, change ...func(*options)) *fixture {
 		t: t, clock: clocktesting.NewFakeClock(testTime),
 		kube: kubefake.NewClientset(), fake: taskfake.NewClientset(), events: record.NewFakeRecorder(100),
 	}
-	controller, err := newController(t.Context(), clients{kube: f.kube, tasks: f.fake}, f.clock, opts)
+	var err error
+	f.process, err = newProcess(t.Context(), clients{kube: f.kube, tasks: f.fake}, f.events, f.clock, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	controller.recorder = f.events
-	controller.working.Store(true)
-	f.Controller = controller
-	t.Cleanup(controller.queue.ShutDown)
+	f.Controller = f.process.controller
+	f.working.Store(true)
+	t.Cleanup(f.queue.ShutDown)
 	return f
 }
 
@@ -100,7 +101,7 @@ func (f *fixture) observe() {
 	}
 	for i := range tasks.Items {
 		f.show(&tasks.Items[i])
-		f.unseen.sawTask(cache.MetaObjectToName(&tasks.Items[i]), tasks.Items[i].ResourceVersion)
+		f.expectations.ObserveVersion(cache.MetaObjectToName(&tasks.Items[i]), tasks.Items[i].ResourceVersion)
 	}
 	pods, err := f.kube.CoreV1().Pods("").List(f.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -205,14 +206,4 @@ func (f *fixture) storePod(pod *corev1.Pod) *corev1.Pod {
 	}
 	f.show(pod)
 	return pod
-}
-
-// whenEvicted shows the task in the cache as soon as a Pod is evicted.
-func (f *fixture) whenEvicted(task *v1.GPUTask) clienttesting.ReactionFunc {
-	return func(action clienttesting.Action) (bool, runtime.Object, error) {
-		if action.GetSubresource() == "eviction" {
-			f.show(task)
-		}
-		return false, nil, nil
-	}
 }

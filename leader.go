@@ -7,18 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	componentbaseconfig "k8s.io/component-base/config"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/pkg/identity"
 )
 
 const (
@@ -35,12 +35,12 @@ const (
 // the lease given back, so that there are never two controllers at work; a
 // lease that was lost is not given back at all, but left to expire.
 func lead(ctx context.Context, client kubernetes.Interface, settings componentbaseconfig.LeaderElectionConfiguration, health *leaderelection.HealthzAdaptor, work func(context.Context)) error {
-	identity, err := leaderIdentity()
+	name, err := identity.New()
 	if err != nil {
 		return err
 	}
 	lock, err := resourcelock.New(settings.ResourceLock, settings.ResourceNamespace, settings.ResourceName,
-		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity})
+		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: name})
 	if err != nil {
 		return fmt.Errorf("leader election: %w", err)
 	}
@@ -106,14 +106,4 @@ func release(ctx context.Context, lock resourcelock.Interface, clock clock.Passi
 	if err != nil {
 		klog.FromContext(ctx).Info("The lease could not be given back and will expire", "lease", lock.Describe(), "err", err)
 	}
-}
-
-// leaderIdentity names this process among the candidates, and no process before
-// or after it.
-func leaderIdentity() (string, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("leader election needs a host name: %w", err)
-	}
-	return host + "_" + string(uuid.NewUUID()), nil
 }

@@ -29,8 +29,6 @@ type controllerMetrics struct {
 	startDuration prometheus.Histogram
 	podsCreated   prometheus.Counter
 	podsDeleted   prometheus.Counter
-	// podsEvicted has the label result: success, refused, error.
-	podsEvicted *prometheus.CounterVec
 }
 
 func newMetrics(tasks tasklisters.GPUTaskLister) *controllerMetrics {
@@ -52,16 +50,8 @@ func newMetrics(tasks tasklisters.GPUTaskLister) *controllerMetrics {
 		podsDeleted: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: metricsNamespace, Name: "pods_deleted_total", Help: "Pods of GPUTasks deleted by the controller.",
 		}),
-		podsEvicted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: metricsNamespace, Name: "pods_evicted_total",
-			Help: "Evictions asked for by rescheduling, by result (success, refused by a PodDisruptionBudget, error).",
-		}, []string{"result"}),
 	}
-	for _, result := range []string{"success", "refused", "error"} {
-		m.podsEvicted.WithLabelValues(result) // a series that appears late breaks alerts
-	}
-	m.registry.MustRegister(m.syncDuration, m.startDuration, m.podsCreated, m.podsDeleted, m.podsEvicted,
-		&taskCollector{tasks: tasks})
+	m.registry.MustRegister(m.syncDuration, m.startDuration, m.podsCreated, m.podsDeleted, &taskCollector{tasks: tasks})
 	return m
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"falldio.github.io/gpu-controller/pkg/apierror"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
@@ -34,9 +35,9 @@ const (
 // task's user. It returns nil for errors that say nothing about the task, such
 // as an API server that can't be reached or is overloaded.
 func obstacleFrom(err error, pod *corev1.Pod) *gputask.Obstacle {
-	text := statusMessage(err)
+	text := apierror.Message(err)
 	switch {
-	case isTransient(err):
+	case apierror.IsTransient(err):
 		return nil
 	case apierrors.IsInvalid(err):
 		return invalidPod(err, text)
@@ -50,15 +51,6 @@ func obstacleFrom(err error, pod *corev1.Pod) *gputask.Obstacle {
 	default: // an admission webhook that refuses, or that can't be reached
 		return &gputask.Obstacle{Reason: reasonPodRefused, Message: "the API server refuses the Pod: " + text}
 	}
-}
-
-// isTransient reports whether an error is about the API server, not about the
-// request.
-func isTransient(err error) bool {
-	status := apierrors.APIStatus(nil)
-	return !errors.As(err, &status) ||
-		apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
-		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
 }
 
 // invalidPod is permanent if fields of the Pod are wrong, since the template
@@ -107,13 +99,6 @@ func nameClash(task *v1.GPUTask, pod *corev1.Pod) *gputask.Obstacle {
 		message = fmt.Sprintf("a Pod named %q exists already and does not belong to this task: delete that Pod, or create the task anew under another name", pod.Name)
 	}
 	return &gputask.Obstacle{Reason: reasonPodNameTaken, Message: message}
-}
-
-func statusMessage(err error) string {
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		return status.Status().Message
-	}
-	return err.Error()
 }
 
 // afterColon drops the API server's preamble `pods "x" is forbidden: `.

@@ -18,6 +18,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/restconfig"
+	"falldio.github.io/gpu-controller/rescheduler"
 )
 
 // options are the controller's flags.
@@ -29,7 +30,7 @@ type options struct {
 	qps                float32
 	burst              int
 	metricsBindAddress string
-	rescheduling       reschedulingOptions
+	rescheduling       rescheduler.Options
 	tasks              gputask.Config
 	leaderElection     componentbaseconfig.LeaderElectionConfiguration
 	logging            *logsapi.LoggingConfiguration
@@ -45,7 +46,7 @@ func newOptions() *options {
 			Pods:    gputask.PodDefaults{Image: "nvidia/cuda:12.8.1-base-ubuntu24.04"},
 			Backoff: gputask.Backoff{Base: 10 * time.Second, Max: 10 * time.Minute},
 		},
-		rescheduling: newReschedulingOptions(),
+		rescheduling: rescheduler.DefaultOptions(),
 		leaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
 			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
@@ -71,7 +72,7 @@ func (o *options) flags() *pflag.FlagSet {
 	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "requests to the API server in a burst")
 	flags.StringVar(&o.metricsBindAddress, "metrics-bind-address", o.metricsBindAddress,
 		"address of /metrics, /healthz and /readyz; 0 for none")
-	o.rescheduling.addFlags(flags)
+	o.rescheduling.AddFlags(flags)
 	flags.StringVar(&o.tasks.Pods.Image, "default-image", o.tasks.Pods.Image,
 		"image of the task's container where the GPUTask names none")
 	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
@@ -97,7 +98,7 @@ func (o *options) validate(args []string) error {
 	require(o.workers > 0, "--workers=%d: must be at least 1", o.workers)
 	require(o.qps > 0, "--kube-api-qps=%v: must be greater than 0", o.qps)
 	require(o.burst > 0, "--kube-api-burst=%d: must be at least 1", o.burst)
-	o.rescheduling.validate(require)
+	o.rescheduling.Validate(require)
 	require(o.tasks.Pods.Image != "", "--default-image: must not be empty")
 	require(o.tasks.Backoff.Base > 0, "--retry-backoff=%v: must be greater than 0", o.tasks.Backoff.Base)
 	require(o.tasks.Backoff.Max >= o.tasks.Backoff.Base, "--max-retry-backoff=%v: must not be less than --retry-backoff=%v", o.tasks.Backoff.Max, o.tasks.Backoff.Base)

@@ -58,7 +58,7 @@ func TestTopologyLevelsThatCannotBeReadAreRefusedByName(t *testing.T) {
 	if err := opts.flags().Parse([]string{"--topology-levels=rack=example.com/rack"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := opts.rescheduling.levels.String(); got != "rack=example.com/rack" {
+	if got := opts.rescheduling.Levels.String(); got != "rack=example.com/rack" {
 		t.Errorf("levels %s", got)
 	}
 }

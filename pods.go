@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/podpatch"
+	"falldio.github.io/gpu-controller/pkg/podwrite"
 )
 
 const (
@@ -45,14 +45,14 @@ func (c *Controller) createPods(ctx context.Context, key cache.ObjectName, task 
 }
 
 func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pod *corev1.Pod) error {
-	c.unseen.createsPod(key, pod.Name)
+	c.expectations.ExpectCreation(key, pod.Name)
 	_, err := c.clients.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err == nil {
 		c.metrics.podsCreated.Inc()
 		klog.FromContext(ctx).V(2).Info("Created Pod", "pod", klog.KObj(pod))
 		return nil
 	}
-	c.unseen.sawPod(key, pod.Name)
+	c.expectations.ObserveCreation(key, pod.Name)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil // the task goes with its namespace
 	}
@@ -90,7 +90,7 @@ func (c *Controller) explainNameClash(ctx context.Context, key cache.ObjectName,
 func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 	return inParallel(pods, func(pod *corev1.Pod) error {
 		err := c.clients.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-			Preconditions: exactly(pod),
+			Preconditions: podwrite.SameVersion(pod),
 		})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -104,26 +104,21 @@ func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 	})
 }
 
-// discountPods writes how many Pods of their gang have to start together now.
-func (c *Controller) discountPods(ctx context.Context, pods []*corev1.Pod, minAvailable string) error {
+// patchMinAvailable writes how many Pods of their gang have to start together now.
+func (c *Controller) patchMinAvailable(ctx context.Context, pods []*corev1.Pod, minAvailable string) error {
 	return inParallel(pods, func(pod *corev1.Pod) error {
-		patch, err := podpatch.Patch{Metadata: podpatch.Metadata{
+		patch, err := podwrite.Patch{Metadata: podwrite.Metadata{
 			UID: pod.UID, Labels: map[string]string{v1.LabelMinAvailable: minAvailable},
 		}}.Bytes()
 		if err != nil {
 			return err
 		}
 		_, err = c.clients.kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		if err != nil && !podpatch.IsGone(err) {
+		if err != nil && !podwrite.IsGone(err) {
 			return fmt.Errorf("changing the label %s of Pod %s: %w", v1.LabelMinAvailable, pod.Name, err)
 		}
 		return nil
 	})
-}
-
-// exactly confines a deletion to the version of the Pod that was decided on.
-func exactly(pod *corev1.Pod) *metav1.Preconditions {
-	return &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
 }
 
 // inParallel calls do for every item, a bounded number at a time, and returns

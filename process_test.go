@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -20,20 +22,67 @@ import (
 // what matters.
 func TestTheControllerWorksWhereMovePlansAreNotServed(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, rescheduling)
-	f.rescheduler.patience = 10 * time.Millisecond
+	f := newFixture(t, func(opts *options) { opts.rescheduling.Period = time.Minute })
 	f.fake.PrependReactor("list", "moveplans", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewNotFound(schema.GroupResource{Group: v1.GroupName, Resource: "moveplans"}, "")
 	})
-	if !f.startInformers(t.Context()) || !f.ready.Load() {
+	if !f.process.startInformers(t.Context(), 10*time.Millisecond) || !f.process.ready.Load() {
 		t.Fatal("the controller does not begin")
-	}
-	if missing := f.rescheduler.missing(); !slices.Contains(missing, "moveplans.falldio.com") {
-		t.Errorf("missing: %v", missing)
 	}
 	task := f.store(newTask("train", 1))
 	f.mustSync(task)
 	if got := f.podNames(); !slices.Equal(got, []string{"train-0"}) && !slices.Equal(got, []string{"train"}) {
 		t.Errorf("Pods %v", got)
+	}
+}
+
+// recordedRescheduling records what the controller tells the rescheduler.
+type recordedRescheduling struct {
+	steered, changes int
+	// moving is the task that is being moved.
+	moving types.UID
+}
+
+func (r *recordedRescheduling) Steer(pods []*corev1.Pod) error { r.steered += len(pods); return nil }
+
+func (r *recordedRescheduling) Moves(task types.UID) bool { return task == r.moving }
+
+func (r *recordedRescheduling) Changed() { r.changes++ }
+
+func TestTheReschedulerHearsOfChangesAndSteersNewPods(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	recorded := &recordedRescheduling{}
+	f.rescheduling = recorded
+	task := f.store(newTask("train", 2))
+	f.mustSync(task)
+	if recorded.steered != 2 {
+		t.Errorf("%d Pods were steered, want 2", recorded.steered)
+	}
+	f.taskChanged(task, task)
+	f.podChanged(f.podOf(task))
+	f.taskDeleted(t.Context(), task)
+	if recorded.changes != 3 {
+		t.Errorf("%d changes were passed on, want 3", recorded.changes)
+	}
+}
+
+func TestAPodThatIsMovedIsNotReportedAsLost(t *testing.T) {
+	t.Parallel()
+	for name, moving := range map[string]types.UID{"moved": "uid-of-task", "lost": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.rescheduling = &recordedRescheduling{moving: moving}
+			task := newTask("train", 1)
+			f.store(task)
+			task.Status.Phase = v1.PhaseRunning
+			after := task.Status.DeepCopy()
+			after.Phase = v1.PhasePending
+			f.announce(t.Context(), task, after)
+			if reported := len(f.events.Events) > 0; reported != (moving == "") {
+				t.Errorf("reported as lost: %v", reported)
+			}
+		})
 	}
 }

@@ -29,7 +29,7 @@ func (f *fixture) recordStatuses() *[]string {
 			if task, ok := update.GetObject().(*v1.GPUTask); ok {
 				*written = append(*written, string(task.Status.Phase)+": "+task.Status.Message)
 				f.show(task.DeepCopy())
-				f.unseen.sawTask(keyOf(task), task.ResourceVersion)
+				f.expectations.ObserveVersion(keyOf(task), task.ResourceVersion)
 			}
 		}
 		return false, nil, nil

@@ -30,24 +30,28 @@ func run(ctx context.Context, opts *options) error {
 	if err != nil {
 		return err
 	}
-	controller, err := newController(ctx, clients, clock.RealClock{}, opts)
+	recorder, err := newRecorder(ctx, clients)
+	if err != nil {
+		return err
+	}
+	process, err := newProcess(ctx, clients, recorder, clock.RealClock{}, opts)
 	if err != nil {
 		return err
 	}
 	leaderHealth := leaderelection.NewLeaderHealthzAdaptor(leaderTimeout)
-	server := newServer(opts.metricsBindAddress, controller.metrics, controller.ready, leaderHealth.Check)
+	server := newServer(opts.metricsBindAddress, process.metrics, &process.ready, leaderHealth.Check)
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(ctx) })
 	group.Go(func() error {
-		if !controller.startInformers(ctx) {
+		if !process.startInformers(ctx, reschedulerPatience) {
 			return nil // told to stop
 		}
 		if !opts.leaderElection.LeaderElect {
-			controller.work(ctx)
+			process.work(ctx)
 			return nil
 		}
-		return lead(ctx, clients.lease, opts.leaderElection, leaderHealth, controller.work)
+		return lead(ctx, clients.lease, opts.leaderElection, leaderHealth, process.work)
 	})
 	return group.Wait()
 }

@@ -22,7 +22,7 @@ func TestServer(t *testing.T) {
 	f.metrics.podsCreated.Add(3)
 
 	var unhealthy error
-	server := newServer("", f.metrics, f.ready, func(*http.Request) error { return unhealthy })
+	server := newServer("", f.metrics, &f.process.ready, func(*http.Request) error { return unhealthy })
 	get := func(path string) (int, string) {
 		answer := httptest.NewRecorder()
 		server.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
@@ -39,7 +39,7 @@ func TestServer(t *testing.T) {
 	if code, _ := get("/readyz"); code != http.StatusServiceUnavailable {
 		t.Errorf("/readyz answers %d before the caches are filled", code)
 	}
-	f.ready.Store(true)
+	f.process.ready.Store(true)
 	if code, _ := get("/readyz"); code != http.StatusOK {
 		t.Errorf("/readyz answers %d after the caches are filled", code)
 	}

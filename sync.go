@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +24,7 @@ import (
 func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 	task, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		c.unseen.forget(key)
+		c.expectations.Forget(key)
 		c.obstacles.clear(key)
 		c.held.release(key)
 		return nil
@@ -33,7 +32,7 @@ func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 	if err != nil {
 		return err
 	}
-	if wait := c.unseen.waitFor(key); wait > 0 {
+	if wait := c.expectations.Pending(key); wait > 0 {
 		// The caches don't show yet what the last sync wrote; the change itself
 		// brings the task back into the queue, the delay is for a lost one.
 		c.queue.AddAfter(key, wait)
@@ -64,20 +63,6 @@ func (c *Controller) gather(key cache.ObjectName, task *v1.GPUTask) gputask.Inpu
 	}
 }
 
-func (c *Controller) podsOf(task *v1.GPUTask) []*corev1.Pod {
-	objects, err := c.podIndex.ByIndex(byTaskUID, string(task.UID))
-	if err != nil {
-		return nil // the index exists
-	}
-	pods := make([]*corev1.Pod, 0, len(objects))
-	for _, object := range objects {
-		if pod, ok := object.(*corev1.Pod); ok {
-			pods = append(pods, pod)
-		}
-	}
-	return pods
-}
-
 // apply carries out a plan, the status first: it records which failures are
 // counted, and its write fails if the plan was made from an outdated task.
 func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, plan gputask.Plan) error {
@@ -87,13 +72,13 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 	if plan.DeleteTask {
 		return c.deleteTask(ctx, task)
 	}
-	if err := c.rescheduler.steer(plan.Create); err != nil {
+	if err := c.rescheduling.Steer(plan.Create); err != nil {
 		return err
 	}
 	err := errors.Join(
 		c.deletePods(ctx, plan.Delete),
 		c.createPods(ctx, key, task, plan.Create),
-		c.discountPods(ctx, plan.Discount, plan.MinAvailable),
+		c.patchMinAvailable(ctx, plan.Discount, plan.MinAvailable),
 	)
 	if err == nil && c.obstacles.clear(key) {
 		c.queue.AddAfter(key, podEventBatch) // so that the status forgets it too
@@ -145,9 +130,9 @@ func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, task
 	if err != nil {
 		return false, fmt.Errorf("writing the status: %w", err)
 	}
-	c.unseen.wroteTask(key, written.ResourceVersion)
+	c.expectations.ExpectVersion(key, written.ResourceVersion)
 	if cached, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name); err == nil {
-		c.unseen.sawTask(key, cached.ResourceVersion) // its event may have come before the answer
+		c.expectations.ObserveVersion(key, cached.ResourceVersion) // its event may have come before the answer
 	}
 	c.announce(ctx, task, status)
 	return true, nil
@@ -163,7 +148,7 @@ func (c *Controller) announce(ctx context.Context, task *v1.GPUTask, status *v1.
 		c.metrics.observeStart(c.clock.Since(task.CreationTimestamp.Time))
 	}
 	for _, event := range gputask.Events(&task.Status, status) {
-		if event.Reason == gputask.ReasonPodLost && c.rescheduler.moves(task.UID) {
+		if event.Reason == gputask.ReasonPodLost && c.rescheduling.Moves(task.UID) {
 			continue // the plan tells it better
 		}
 		c.recorder.Event(task, event.Type, event.Reason, event.Message)

@@ -8,26 +8,17 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/informer"
 )
 
 // podEventBatch is how long the changes of a task's Pods are gathered before
 // the task is looked at: the Pods of a gang start within moments of each other.
 const podEventBatch = 100 * time.Millisecond
-
-// Names of the informers' indexes.
-const (
-	// byDependency finds the tasks that name a task in spec.dependsOn.
-	byDependency = "dependency"
-	// byTaskUID finds the Pods of a task.
-	byTaskUID = "taskUID"
-)
 
 func (c *Controller) enqueue(task cache.ObjectName) {
 	if c.working.Load() {
@@ -41,26 +32,12 @@ func (c *Controller) enqueueAfter(task cache.ObjectName, delay time.Duration) {
 	}
 }
 
-func (c *Controller) watchTasks(ctx context.Context, informer cache.SharedIndexInformer) error {
-	err := informer.AddIndexers(cache.Indexers{byDependency: func(object any) ([]string, error) {
-		task, ok := object.(*v1.GPUTask)
-		if !ok {
-			return nil, nil
-		}
-		keys := make([]string, 0, len(task.Spec.DependsOn))
-		for i := range task.Spec.DependsOn {
-			keys = append(keys, task.Namespace+"/"+task.Spec.DependsOn[i].Name)
-		}
-		return keys, nil
-	}})
-	if err != nil {
-		return err
-	}
-	registration, err := informer.AddEventHandlerWithOptions(cache.ResourceEventHandlerDetailedFuncs{
+func (c *Controller) watchTasks(ctx context.Context) error {
+	synced, err := informer.Handle(ctx, c.taskInformers.Falldio().V1().GPUTasks().Informer(), cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(object any, _ bool) {
 			if task, ok := object.(*v1.GPUTask); ok {
-				c.unseen.sawTask(cache.MetaObjectToName(task), task.ResourceVersion)
-				c.rescheduler.changed()
+				c.expectations.ObserveVersion(cache.MetaObjectToName(task), task.ResourceVersion)
+				c.rescheduling.Changed()
 				c.enqueue(cache.MetaObjectToName(task))
 				c.enqueueDependents(task, true)
 			}
@@ -73,18 +50,18 @@ func (c *Controller) watchTasks(ctx context.Context, informer cache.SharedIndexI
 			}
 		},
 		DeleteFunc: func(object any) { c.taskDeleted(ctx, object) },
-	}, cache.HandlerOptions{Logger: loggerOf(ctx)})
+	})
 	if err != nil {
 		return err
 	}
-	c.synced = append(c.synced, registration.HasSynced)
+	c.synced = append(c.synced, synced)
 	return nil
 }
 
 func (c *Controller) taskChanged(before, after *v1.GPUTask) {
 	key := cache.MetaObjectToName(after)
-	c.unseen.sawTask(key, after.ResourceVersion)
-	c.rescheduler.changed()
+	c.expectations.ObserveVersion(key, after.ResourceVersion)
+	c.rescheduling.Changed()
 	c.enqueue(key)
 	if before.Status.Phase != after.Status.Phase {
 		c.enqueueDependents(after, false)
@@ -95,12 +72,12 @@ func (c *Controller) taskChanged(before, after *v1.GPUTask) {
 }
 
 func (c *Controller) taskDeleted(ctx context.Context, object any) {
-	task, ok := unwrapTombstone(object).(*v1.GPUTask)
+	task, ok := informer.LastKnown(object).(*v1.GPUTask)
 	if !ok {
 		klog.FromContext(ctx).Info("Ignoring a deleted object of an unexpected type")
 		return
 	}
-	c.rescheduler.changed()
+	c.rescheduling.Changed()
 	c.enqueue(cache.MetaObjectToName(task))
 	c.enqueueDependents(task, true)
 	c.enqueueDependencies(task)
@@ -137,53 +114,24 @@ func (c *Controller) enqueueDependencies(task *v1.GPUTask) {
 	}
 }
 
-// waitingDependents returns the tasks that wait for the one with the given
-// key.
-func (c *Controller) waitingDependents(key cache.ObjectName) []*v1.GPUTask {
-	objects, err := c.taskIndex.ByIndex(byDependency, key.String())
-	if err != nil {
-		return nil // the index exists
-	}
-	var waiting []*v1.GPUTask
-	for _, object := range objects {
-		if task, ok := object.(*v1.GPUTask); ok && gputask.WaitsForDependencies(task) {
-			waiting = append(waiting, task)
-		}
-	}
-	return waiting
-}
-
-func (c *Controller) watchPods(ctx context.Context, informer cache.SharedIndexInformer) error {
-	err := informer.AddIndexers(cache.Indexers{byTaskUID: func(object any) ([]string, error) {
-		pod, ok := object.(*corev1.Pod)
-		if !ok {
-			return nil, nil
-		}
-		if owner := owningTask(pod); owner != nil {
-			return []string{string(owner.UID)}, nil
-		}
-		return nil, nil
-	}})
-	if err != nil {
-		return err
-	}
+func (c *Controller) watchPods(ctx context.Context) error {
 	changed := func(object any) {
-		pod, ok := unwrapTombstone(object).(*corev1.Pod)
+		pod, ok := informer.LastKnown(object).(*corev1.Pod)
 		if !ok {
 			klog.FromContext(ctx).Info("Ignoring a changed object of an unexpected type")
 			return
 		}
 		c.podChanged(pod)
 	}
-	registration, err := informer.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
+	synced, err := informer.Handle(ctx, c.coreInformers.Core().V1().Pods().Informer(), cache.ResourceEventHandlerFuncs{
 		AddFunc:    changed,
 		UpdateFunc: func(_, object any) { changed(object) },
 		DeleteFunc: changed,
-	}, cache.HandlerOptions{Logger: loggerOf(ctx)})
+	})
 	if err != nil {
 		return err
 	}
-	c.synced = append(c.synced, registration.HasSynced)
+	c.synced = append(c.synced, synced)
 	return nil
 }
 
@@ -193,40 +141,7 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 		return
 	}
 	key := cache.NewObjectName(pod.Namespace, owner.Name)
-	c.unseen.sawPod(key, pod.Name)
-	c.rescheduler.changed()
+	c.expectations.ObserveCreation(key, pod.Name)
+	c.rescheduling.Changed()
 	c.enqueueAfter(key, podEventBatch)
-}
-
-// owningTask returns the reference to the GPUTask that controls a Pod, nil if
-// the Pod is not ours.
-func owningTask(pod *corev1.Pod) *metav1.OwnerReference {
-	owner := metav1.GetControllerOf(pod)
-	if owner == nil || owner.Kind != v1.TaskKind().Kind || owner.APIVersion != v1.TaskKind().GroupVersion().String() {
-		return nil
-	}
-	return owner
-}
-
-// unwrapTombstone returns the last known state of an object whose deletion the
-// informer missed.
-func unwrapTombstone(object any) any {
-	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		return tombstone.Obj
-	}
-	return object
-}
-
-func loggerOf(ctx context.Context) *klog.Logger {
-	logger := klog.FromContext(ctx)
-	return &logger
-}
-
-// withoutManagedFields saves the memory that the caches would spend on who
-// changed which field.
-func withoutManagedFields(object any) (any, error) {
-	if described, err := meta.Accessor(object); err == nil {
-		described.SetManagedFields(nil)
-	}
-	return object, nil
 }

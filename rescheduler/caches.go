@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rescheduler
 
 import (
 	"context"
@@ -14,13 +14,9 @@ import (
 )
 
 const (
-	// cachesCheck is how often it is looked whether the caches are filled.
+	// cachesCheck is how often it is checked whether the caches are filled.
 	cachesCheck = 50 * time.Millisecond
-	// cachesPatience is how long the controller waits for them: the first Pods that it
-	// replaces may be those of a plan. If MovePlans are not served, as the CRD of
-	// an older version is installed, or the rights are missing, it would be for ever.
-	cachesPatience = 10 * time.Second
-	// cachesReport is how often it is said that they are missing.
+	// cachesReport is how often it is logged that they are not.
 	cachesReport = time.Minute
 )
 
@@ -32,19 +28,23 @@ type namedCache struct {
 
 var errNoCaches = errors.New("the API server has not answered with all that rescheduling needs: apply artifacts/crds and artifacts/rbac of this version, or set --reschedule-period=0")
 
-// hasCaches waits until all caches are filled. If they are not in time, it says which.
-func (r *rescheduler) hasCaches(ctx context.Context, patience time.Duration) bool {
+// StartInformers begins to fill the caches of nodes and PodDisruptionBudgets.
+func (r *Rescheduler) StartInformers(ctx context.Context) { r.informers.StartWithContext(ctx) }
+
+// WaitForCaches waits until all caches are filled and reports whether they are. If they
+// are not in time, it logs which.
+func (r *Rescheduler) WaitForCaches(ctx context.Context, patience time.Duration) bool {
 	err := wait.PollUntilContextTimeout(ctx, cachesCheck, patience, true, func(context.Context) (bool, error) {
-		return len(r.missing()) == 0, nil
+		return len(r.unfilled()) == 0, nil
 	})
 	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(errNoCaches, "Nothing is rescheduled; GPUTasks are handled all the same", "missing", r.missing())
+		klog.FromContext(ctx).Error(errNoCaches, "Nothing is rescheduled; GPUTasks are handled all the same", "missing", r.unfilled())
 	}
 	return err == nil
 }
 
-// missing returns what the caches do not show yet.
-func (r *rescheduler) missing() []string {
+// unfilled returns the resources that the caches don't show yet.
+func (r *Rescheduler) unfilled() []string {
 	var resources []string
 	for _, one := range r.caches {
 		if !one.synced() {

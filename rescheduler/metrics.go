@@ -1,17 +1,23 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rescheduler
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
-// moveMetrics are about plans. They are counted when a plan ends.
-type moveMetrics struct {
+const metricsNamespace = "gpu_controller"
+
+// metrics are about evictions and plans. Those of plans are counted when a plan ends.
+type metrics struct {
+	// evictions has the label result: success, refused, error.
+	evictions *prometheus.CounterVec
 	// moves has the labels goal and result: Moved, Elsewhere, Skipped, Evicted.
 	moves *prometheus.CounterVec
 	// plans has the labels goal and result: the plan's last phase.
@@ -24,8 +30,12 @@ type moveMetrics struct {
 	state     *planCollector
 }
 
-func newMoveMetrics(r *rescheduler) *moveMetrics {
-	m := &moveMetrics{
+func newMetrics(r *Rescheduler) *metrics {
+	m := &metrics{
+		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: metricsNamespace, Name: "pods_evicted_total",
+			Help: "Evictions asked for by rescheduling, by result (success, refused by a PodDisruptionBudget, error).",
+		}, []string{"result"}),
 		moves: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: metricsNamespace, Name: "moves_total",
 			Help: "Moves of MovePlans that have ended, by goal and result (Moved; Elsewhere, on another node than planned; Skipped, not carried out; Evicted, without a new node at the end).",
@@ -54,6 +64,9 @@ func newMoveMetrics(r *rescheduler) *moveMetrics {
 		}),
 		state: &planCollector{rescheduler: r},
 	}
+	for _, result := range []string{"success", "refused", "error"} {
+		m.evictions.WithLabelValues(result) // a series that appears late breaks alerts
+	}
 	for _, goal := range []v1.MovePlanGoal{v1.GoalPendingTask, v1.GoalCapacity, v1.GoalRecreate} {
 		for _, result := range []v1.MovePlanPhase{v1.PlanDone, v1.PlanAborted} {
 			m.plans.WithLabelValues(string(goal), string(result)) // a series that appears late breaks alerts
@@ -65,12 +78,16 @@ func newMoveMetrics(r *rescheduler) *moveMetrics {
 	return m
 }
 
-func (m *moveMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.moves, m.plans, m.lost, m.regained, m.planning, m.execution, m.state}
+func (m *metrics) register(registerer prometheus.Registerer) error {
+	var errs []error
+	for _, collector := range []prometheus.Collector{m.evictions, m.moves, m.plans, m.lost, m.regained, m.planning, m.execution, m.state} {
+		errs = append(errs, registerer.Register(collector))
+	}
+	return errors.Join(errs...)
 }
 
 // observe counts a plan whose last status was written.
-func (m *moveMetrics) observe(plan *v1.MovePlan, status *v1.MovePlanStatus) {
+func (m *metrics) observe(plan *v1.MovePlan, status *v1.MovePlanStatus) {
 	if status.CompletionTime == nil || reschedule.Finished(plan) {
 		return
 	}
@@ -101,7 +118,7 @@ var (
 
 // planCollector counts the plans and reads their ledger when it is asked.
 type planCollector struct {
-	rescheduler *rescheduler
+	rescheduler *Rescheduler
 }
 
 var _ prometheus.Collector = &planCollector{}
@@ -130,12 +147,12 @@ func (c *planCollector) Collect(metrics chan<- prometheus.Metric) {
 	for phase, count := range counts {
 		metrics <- prometheus.MustNewConstMetric(openPlansDesc, prometheus.GaugeValue, float64(count), string(phase))
 	}
-	ledger := reschedule.NewLedger(plans, r.controller.clock.Now())
-	if left, limited := ledger.MovesLeft(&r.options); limited {
+	ledger := reschedule.NewLedger(plans, r.deps.Clock.Now())
+	if left, limited := ledger.MovesLeft(&r.options.Planner); limited {
 		metrics <- prometheus.MustNewConstMetric(movesLeftDesc, prometheus.GaugeValue, float64(left))
 	}
 	for namespace := range ledger.LostGPUSeconds {
-		if left, limited := ledger.GPUSecondsLeft(&r.options, namespace); limited {
+		if left, limited := ledger.GPUSecondsLeft(&r.options.Planner, namespace); limited {
 			metrics <- prometheus.MustNewConstMetric(minutesLeftDesc, prometheus.GaugeValue, float64(left)/60, namespace)
 		}
 	}

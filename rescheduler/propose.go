@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rescheduler
 
 import (
 	"context"
@@ -23,17 +23,17 @@ const maxHistory = 100
 
 // propose creates the next plan if there is one, and aborts proposals that no longer
 // suit.
-func (r *rescheduler) propose(ctx context.Context) error {
-	if r.unseen.any() {
+func (r *Rescheduler) propose(ctx context.Context) error {
+	if r.expectations.AnyPending() {
 		return nil // the caches don't show yet what was written: in the next period
 	}
 	world, err := r.gatherAll(ctx)
 	if err != nil {
 		return err
 	}
-	begin := r.controller.clock.Now()
-	plan, report := reschedule.Propose(world, &r.options)
-	r.metrics.planning.Observe(r.controller.clock.Since(begin).Seconds())
+	begin := r.deps.Clock.Now()
+	plan, report := reschedule.Propose(world, &r.options.Planner)
+	r.metrics.planning.Observe(r.deps.Clock.Since(begin).Seconds())
 	logger := klog.FromContext(ctx)
 	for _, problem := range report.Problems {
 		logger.V(2).Info("Not everything could be read", "err", problem)
@@ -50,26 +50,25 @@ func (r *rescheduler) propose(ctx context.Context) error {
 		logger.V(3).Info("Nothing is to be moved", "why", report.Why)
 		return errors.Join(errs...)
 	}
-	created, err := r.controller.clients.tasks.FalldioV1().MovePlans().Create(ctx, plan, metav1.CreateOptions{})
+	created, err := r.deps.Client.FalldioV1().MovePlans().Create(ctx, plan, metav1.CreateOptions{})
 	if err != nil {
 		return errors.Join(append(errs, fmt.Errorf("creating a MovePlan: %w", err))...)
 	}
-	r.unseen.wrote(created)
-	r.sawCached(created.Name)
+	r.expectShown(created)
 	logger.Info("Proposed a MovePlan", "moveplan", created.Name, "reason", created.Spec.Reason, "moves", len(created.Spec.Moves),
 		"costGPUSeconds", created.Spec.CostGPUSeconds, "approved", created.Spec.Approved)
 	return errors.Join(errs...)
 }
 
-// forget deletes plans that ended long ago.
-func (r *rescheduler) forget(ctx context.Context) error {
+// deleteOldPlans deletes plans that ended long ago.
+func (r *Rescheduler) deleteOldPlans(ctx context.Context) error {
 	plans, err := r.ownPlans()
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, plan := range moveplan.Outdated(plans, r.history, maxHistory, r.controller.clock.Now()) {
-		err := r.controller.clients.tasks.FalldioV1().MovePlans().Delete(ctx, plan.Name, metav1.DeleteOptions{
+	for _, plan := range moveplan.Outdated(plans, r.options.History, maxHistory, r.deps.Clock.Now()) {
+		err := r.deps.Client.FalldioV1().MovePlans().Delete(ctx, plan.Name, metav1.DeleteOptions{
 			Preconditions: metav1.NewUIDPreconditions(string(plan.UID)),
 		})
 		if err != nil && !apierrors.IsNotFound(err) {

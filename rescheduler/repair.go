@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rescheduler
 
 import (
 	"context"
@@ -10,9 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -34,7 +32,7 @@ const (
 // that does not come to run again in time. Each task is tried once, and looked at
 // afresh: much may have changed while the one before found its place. It makes way for
 // a plan that is carried out or could be: one thing at a time.
-func (r *rescheduler) repair(ctx context.Context) error {
+func (r *Rescheduler) repair(ctx context.Context) error {
 	tried := sets.New[types.UID]()
 	var running []*corev1.Pod // listed when it is first needed, and again after a move
 	for ctx.Err() == nil {
@@ -74,11 +72,11 @@ func (r *rescheduler) repair(ctx context.Context) error {
 
 // candidates are the tasks that sit badly and, if the scheduler is to choose anew,
 // those that have been waiting for long.
-func (r *rescheduler) candidates(w *reschedule.World) []reschedule.Move {
-	if r.options.Mode == reschedule.Recreate {
-		return reschedule.Candidates(w.Tasks, w.Nodes, r.period, w.Now)
+func (r *Rescheduler) candidates(w *reschedule.World) []reschedule.Move {
+	if r.options.Planner.Mode == reschedule.Recreate {
+		return reschedule.Candidates(w.Tasks, w.Nodes, r.options.Period, w.Now)
 	}
-	return reschedule.Misplaced(w.Tasks, w.Nodes, r.period, w.Now)
+	return reschedule.Misplaced(w.Tasks, w.Nodes, r.options.Period, w.Now)
 }
 
 // isUnderWay is true for a plan that need not wait for a person.
@@ -86,7 +84,7 @@ func isUnderWay(plan *v1.MovePlan) bool {
 	return !reschedule.Finished(plan) && (plan.Spec.Approved || plan.Status.Phase == v1.PlanExecuting)
 }
 
-func (r *rescheduler) move(ctx context.Context, move reschedule.Move) error {
+func (r *Rescheduler) move(ctx context.Context, move reschedule.Move) error {
 	logger := klog.FromContext(ctx)
 	evicted, err := r.evictAll(ctx, move.Pods)
 	if err != nil || evicted == 0 {
@@ -96,55 +94,26 @@ func (r *rescheduler) move(ctx context.Context, move reschedule.Move) error {
 	if !move.NeedsRoom {
 		return nil // it held nothing: there is nothing to tell and nobody to wait for
 	}
-	r.controller.recorder.Eventf(move.Task, corev1.EventTypeNormal, "Rescheduled", "placed anew: %s", move.Reason)
+	r.deps.Recorder.Eventf(move.Task, corev1.EventTypeNormal, "Rescheduled", "placed anew: %s", move.Reason)
 	if move.Stuck {
 		return nil
 	}
 	return r.waitUntilSettled(ctx, move)
 }
 
-// evictAll evicts Pods until a PodDisruptionBudget forbids it, and returns how
-// many were evicted.
-func (r *rescheduler) evictAll(ctx context.Context, pods []*corev1.Pod) (evicted int, err error) {
-	results := r.controller.metrics.podsEvicted
-	for _, pod := range pods {
-		switch err := r.evict(ctx, pod); {
-		case apierrors.IsTooManyRequests(err):
-			klog.FromContext(ctx).Info("Not moved: a PodDisruptionBudget forbids it", "pod", klog.KObj(pod))
-			results.WithLabelValues("refused").Inc()
-			return evicted, nil
-		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-			continue // gone, or not as it was
-		case err != nil:
-			results.WithLabelValues("error").Inc()
-			return evicted, fmt.Errorf("evicting Pod %s: %w", klog.KObj(pod), err)
-		}
-		results.WithLabelValues("success").Inc()
-		evicted++
-	}
-	return evicted, nil
-}
-
-func (r *rescheduler) evict(ctx context.Context, pod *corev1.Pod) error {
-	return r.controller.clients.kube.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: exactly(pod)},
-	})
-}
-
-func (r *rescheduler) waitUntilSettled(ctx context.Context, move reschedule.Move) error {
+func (r *Rescheduler) waitUntilSettled(ctx context.Context, move reschedule.Move) error {
 	err := wait.PollUntilContextTimeout(ctx, settleCheck, settleLimit, false, func(context.Context) (bool, error) {
 		if plans, err := r.ownPlans(); err != nil || slices.ContainsFunc(plans, isUnderWay) {
 			return true, err // who has approved a plan is not kept waiting
 		}
-		task, err := r.controller.tasks.GPUTasks(move.Task.Namespace).Get(move.Task.Name)
+		task, err := r.deps.GPUTasks.GPUTasks(move.Task.Namespace).Get(move.Task.Name)
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		return reschedule.Settled(reschedule.Task{GPUTask: task, Pods: r.controller.podsOf(task)}, move.Pods), nil
+		return reschedule.Settled(reschedule.Task{GPUTask: task, Pods: r.deps.PodsOf(task)}, move.Pods), nil
 	})
 	if err != nil {
 		return fmt.Errorf("GPUTask %s was placed anew and does not run again after %v: %w", klog.KObj(move.Task), settleLimit, err)

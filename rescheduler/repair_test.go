@@ -1,79 +1,36 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rescheduler
 
 import (
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-func rescheduling(opts *options) { opts.rescheduling.period = time.Minute }
-
-func (f *fixture) showNode(node *corev1.Node) {
-	f.t.Helper()
-	if err := f.rescheduler.informers.Core().V1().Nodes().Informer().GetIndexer().Add(node); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-func gpuNode(name, model string) *corev1.Node {
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelGPUModel: model}},
-		Status: corev1.NodeStatus{
-			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-			Allocatable: corev1.ResourceList{v1.ResourceGPU: resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("110")},
-		},
-	}
-}
-
-// misplacedTask stores a task that runs on a node which is now of another
-// model.
-func (f *fixture) misplacedTask(name string) *v1.GPUTask {
-	f.t.Helper()
-	task := newTask(name, 1)
-	task.UID = "uid-of-" + task.UID
-	task.Spec.GPU = "h100"
-	task.Status.Phase = v1.PhaseRunning
-	f.store(task)
-	pod := f.podOf(task)
-	pod.Spec.NodeName, pod.Status.Phase = "old", corev1.PodRunning
-	f.storePod(pod)
-	return task
-}
-
-func (f *fixture) evictions() int {
-	count := 0
-	for _, write := range f.writes() {
-		if write == "create pods/eviction" {
-			count++
-		}
-	}
-	return count
-}
-
 func TestAMisplacedTaskIsEvictedIfThereIsRoom(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, rescheduling)
-	task := f.misplacedTask("train")
-	f.showNode(gpuNode("old", "a100"))
-	if err := f.rescheduler.repair(t.Context()); err != nil {
+	f := newFixture(t)
+	task := f.addTask("train", "1", "old")
+	f.observe()
+	f.must(f.nodeCache.Add(gpuNode("old", "a100", "8"))) // it had another model when the task began
+	if err := f.repair(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.evictions(); got != 0 {
 		t.Fatalf("%d evictions without room elsewhere", got)
 	}
-	f.showNode(gpuNode("new", "h100"))
-	failNext(&f.kube.Fake, "create", "pods", 1, apierrors.NewTooManyRequests("a PodDisruptionBudget", 10))
-	if err := f.rescheduler.repair(t.Context()); err != nil {
+	f.must(f.nodeCache.Add(gpuNode("new", "h100", "8")))
+	failNext(&f.kube.Fake, "create", "pods", apierrors.NewTooManyRequests("a PodDisruptionBudget", 10))
+	if err := f.repair(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(f.events.Events); got != 0 {
@@ -83,10 +40,71 @@ func TestAMisplacedTaskIsEvictedIfThereIsRoom(t *testing.T) {
 	task = task.DeepCopy()
 	task.Status.Phase = v1.PhaseSucceeded
 	f.kube.PrependReactor("create", "pods", f.whenEvicted(task))
-	if err := f.rescheduler.repair(t.Context()); err != nil {
+	if err := f.repair(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(`Normal Rescheduled placed anew: node old has the GPU model "a100" now, not "h100"`, <-f.events.Events); diff != "" {
 		t.Errorf("event (-want +got):\n%s", diff)
 	}
 }
+
+func TestRepairsMakeWayForPlans(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		phase    v1.MovePlanPhase
+		approved bool
+		repairs  bool
+	}{
+		"one that is carried out":   {v1.PlanExecuting, true, false},
+		"one that was approved":     {v1.PlanProposed, true, false},
+		"not one that waits":        {v1.PlanProposed, false, true},
+		"not one that has ended":    {v1.PlanDone, true, true},
+		"not one that was rejected": {v1.PlanAborted, false, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newPlanFixture(t)
+			f.plan.Status.Phase, f.plan.Spec.Approved = test.phase, test.approved
+			f.create()
+			f.must(f.nodeCache.Update(gpuNode("n1", "another-model", "8")))
+			// The task ends meanwhile, so that nobody waits for its new place.
+			ended, err := f.fake.FalldioV1().GPUTasks("default").Get(t.Context(), "moves", metav1.GetOptions{})
+			f.must(err)
+			ended.Status.Phase = v1.PhaseSucceeded
+			f.kube.PrependReactor("create", "pods", f.whenEvicted(ended))
+			if err := f.repair(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if evictions := f.evictions(); (evictions > 0) != test.repairs {
+				t.Errorf("%d evictions", evictions)
+			}
+		})
+	}
+}
+
+// A repair waits for minutes until its task runs again: a person who approves a plan must
+// not.
+func TestARepairDoesNotKeepAnApprovedPlanWaiting(t *testing.T) {
+	t.Parallel()
+	f := newPlanFixture(t)
+	f.plan.Spec.Approved = false
+	f.create()
+	f.must(f.nodeCache.Update(gpuNode("n1", "another-model", "8")))
+	approved := f.current()
+	approved.Spec.Approved = true
+	f.kube.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() != "eviction" {
+			return false, nil, nil
+		}
+		return true, nil, f.planCache.Update(approved) // and the task does not run again
+	})
+	begin := time.Now()
+	if err := f.repair(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if f.evictions() != 1 || time.Since(begin) > settleLimit/2 {
+		t.Errorf("%d evictions in %v", f.evictions(), time.Since(begin))
+	}
+}
+

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rescheduler
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 )
 
 // reserve writes the reservations that plans need, and removes those that none does.
-func (r *rescheduler) reserve(ctx context.Context, world *reschedule.World) error {
-	changes, err := moveplan.Reservations(world, r.namespace, r.moveTimeout)
+func (r *Rescheduler) reserve(ctx context.Context, world *reschedule.World) error {
+	changes, err := moveplan.Reservations(world, r.deps.Namespace, r.options.MoveTimeout)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (r *rescheduler) reserve(ctx context.Context, world *reschedule.World) erro
 }
 
 // annotate writes the reservations of one node if the node is as it was seen.
-func (r *rescheduler) annotate(ctx context.Context, change *moveplan.NodeChange) error {
+func (r *Rescheduler) annotate(ctx context.Context, change *moveplan.NodeChange) error {
 	value := &change.Value
 	if change.Value == "" {
 		value = nil
@@ -45,7 +45,7 @@ func (r *rescheduler) annotate(ctx context.Context, change *moveplan.NodeChange)
 	if err != nil {
 		return fmt.Errorf("reservations of node %s: %w", change.Node.Name, err)
 	}
-	_, err = r.controller.clients.kube.CoreV1().Nodes().Patch(ctx, change.Node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = r.deps.Kube.CoreV1().Nodes().Patch(ctx, change.Node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the reservations of node %s: %w", change.Node.Name, err)
 	}

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rescheduler
 
 import (
 	"context"
@@ -11,59 +11,52 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
-// watch makes changes of what plans depend on wake the rescheduler. Tasks and their
-// Pods are watched by the controller anyway: see changed.
-func (r *rescheduler) watch(ctx context.Context, plans, nodes, budgets cache.SharedIndexInformer) error {
+// watch makes changes of what plans depend on trigger a pass. Tasks and their Pods are
+// watched by the controller, which calls Changed.
+func (r *Rescheduler) watch(ctx context.Context, plans, nodes, budgets cache.SharedIndexInformer) error {
 	return errors.Join(
 		r.onChange(ctx, "moveplans.falldio.com", plans, func(_, after any) {
-			if plan, ok := unwrapTombstone(after).(*v1.MovePlan); ok {
-				r.unseen.saw(plan)
+			if plan, ok := informer.LastKnown(after).(*v1.MovePlan); ok {
+				r.expectations.ObserveVersion(plan.Name, plan.ResourceVersion)
 				if isUnderWay(plan) {
-					r.active.Store(true)
+					r.executing.Store(true)
 				}
-				r.poke()
+				r.trigger()
 			}
 		}),
 		r.onChange(ctx, "nodes", nodes, func(before, after any) {
-			if annotation(before) != annotation(after) {
-				r.poke()
+			if reservationsOf(before) != reservationsOf(after) {
+				r.trigger()
 				return
 			}
-			r.changed()
+			r.Changed()
 		}),
-		r.onChange(ctx, "poddisruptionbudgets.policy", budgets, func(_, _ any) { r.changed() }),
+		r.onChange(ctx, "poddisruptionbudgets.policy", budgets, func(_, _ any) { r.Changed() }),
 	)
 }
 
-func (r *rescheduler) onChange(ctx context.Context, resource string, informer cache.SharedIndexInformer, changed func(before, after any)) error {
-	registration, err := informer.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
+func (r *Rescheduler) onChange(ctx context.Context, resource string, watched cache.SharedIndexInformer, changed func(before, after any)) error {
+	synced, err := informer.Handle(ctx, watched, cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { changed(nil, object) },
 		UpdateFunc: changed,
 		DeleteFunc: func(object any) { changed(nil, object) },
-	}, cache.HandlerOptions{Logger: loggerOf(ctx)})
+	})
 	if err != nil {
 		return err
 	}
-	r.caches = append(r.caches, namedCache{resource, registration.HasSynced})
+	r.caches = append(r.caches, namedCache{resource, synced})
 	return nil
 }
 
-// annotation returns what is reserved on a node, as text.
-func annotation(object any) string {
-	node, ok := unwrapTombstone(object).(*corev1.Node)
+// reservationsOf returns what is reserved on a node, as text.
+func reservationsOf(object any) string {
+	node, ok := informer.LastKnown(object).(*corev1.Node)
 	if !ok {
 		return ""
 	}
 	return node.Annotations[reservation.Annotation]
-}
-
-// changed is called for every change of a task, a Pod, a node or a budget. Most of
-// them are nothing to the rescheduler.
-func (r *rescheduler) changed() {
-	if r != nil && r.active.Load() {
-		r.poke()
-	}
 }

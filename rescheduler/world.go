@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rescheduler
 
 import (
 	"context"
@@ -23,10 +23,10 @@ const runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Faile
 
 // gather returns what the caches show of some tasks and all around them: all of a World
 // but the Pods of others.
-func (r *rescheduler) gather(tasks []*v1.GPUTask) (w *reschedule.World, err error) {
-	w = &reschedule.World{Levels: r.levels, Now: r.controller.clock.Now(), Tasks: make([]reschedule.Task, 0, len(tasks))}
+func (r *Rescheduler) gather(tasks []*v1.GPUTask) (w *reschedule.World, err error) {
+	w = &reschedule.World{Levels: r.options.Levels, Now: r.deps.Clock.Now(), Tasks: make([]reschedule.Task, 0, len(tasks))}
 	for _, task := range tasks {
-		w.Tasks = append(w.Tasks, reschedule.Task{GPUTask: task, Pods: r.controller.podsOf(task)})
+		w.Tasks = append(w.Tasks, reschedule.Task{GPUTask: task, Pods: r.deps.PodsOf(task)})
 	}
 	if w.Nodes, err = r.nodes.List(labels.Everything()); err != nil {
 		return nil, err
@@ -39,8 +39,8 @@ func (r *rescheduler) gather(tasks []*v1.GPUTask) (w *reschedule.World, err erro
 }
 
 // gatherTasks is gather with all tasks.
-func (r *rescheduler) gatherTasks() (*reschedule.World, error) {
-	tasks, err := r.controller.tasks.List(labels.Everything())
+func (r *Rescheduler) gatherTasks() (*reschedule.World, error) {
+	tasks, err := r.deps.GPUTasks.List(labels.Everything())
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (r *rescheduler) gatherTasks() (*reschedule.World, error) {
 
 // tasksOf returns the tasks that plans name. They are few: a plan that is carried out is
 // looked at with each change in the cluster, which may have thousands.
-func (r *rescheduler) tasksOf(plans []*v1.MovePlan) ([]*v1.GPUTask, error) {
+func (r *Rescheduler) tasksOf(plans []*v1.MovePlan) ([]*v1.GPUTask, error) {
 	var tasks []*v1.GPUTask
 	known := sets.New[types.NamespacedName]()
 	add := func(ref *v1.TaskReference) error {
@@ -58,7 +58,7 @@ func (r *rescheduler) tasksOf(plans []*v1.MovePlan) ([]*v1.GPUTask, error) {
 			return nil
 		}
 		known.Insert(name)
-		task, err := r.controller.tasks.GPUTasks(ref.Namespace).Get(ref.Name)
+		task, err := r.deps.GPUTasks.GPUTasks(ref.Namespace).Get(ref.Name)
 		if err == nil {
 			tasks = append(tasks, task)
 		} else if !apierrors.IsNotFound(err) {
@@ -83,14 +83,14 @@ func (r *rescheduler) tasksOf(plans []*v1.MovePlan) ([]*v1.GPUTask, error) {
 
 // ownPlans returns the plans that are this rescheduler's business: those that move
 // nothing outside its namespace.
-func (r *rescheduler) ownPlans() ([]*v1.MovePlan, error) {
+func (r *Rescheduler) ownPlans() ([]*v1.MovePlan, error) {
 	all, err := r.plans.List(labels.Everything())
-	if err != nil || r.namespace == "" {
+	if err != nil || r.deps.Namespace == "" {
 		return all, err
 	}
 	var own []*v1.MovePlan
 	for _, plan := range all {
-		if isWithin(plan, r.namespace) {
+		if isWithin(plan, r.deps.Namespace) {
 			own = append(own, plan)
 		}
 	}
@@ -111,7 +111,7 @@ func isWithin(plan *v1.MovePlan, namespace string) bool {
 
 // gatherAll is gatherTasks with all Pods that run. Those of other owners are in no cache
 // of ours, and plans are rarely made.
-func (r *rescheduler) gatherAll(ctx context.Context) (*reschedule.World, error) {
+func (r *Rescheduler) gatherAll(ctx context.Context) (*reschedule.World, error) {
 	w, err := r.gatherTasks()
 	if err != nil {
 		return nil, err
@@ -140,8 +140,8 @@ func useNewest(w *reschedule.World) {
 }
 
 // listRunning asks the API server for all Pods that run.
-func (r *rescheduler) listRunning(ctx context.Context) ([]*corev1.Pod, error) {
-	list, err := r.controller.clients.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
+func (r *Rescheduler) listRunning(ctx context.Context) ([]*corev1.Pod, error) {
+	list, err := r.deps.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{FieldSelector: runningPods, ResourceVersion: "0"})
 	if err != nil {
 		return nil, fmt.Errorf("listing the Pods that run: %w", err)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/utils/clock"
 
+	"falldio.github.io/gpu-controller/pkg/identity"
 	"falldio.github.io/gpu-controller/scheduler/devices"
 	"falldio.github.io/gpu-controller/scheduler/gang"
 	"falldio.github.io/gpu-controller/scheduler/leadership"
@@ -61,12 +62,12 @@ func run(command *cobra.Command, opts *options.Options) error {
 	}
 	cliflag.PrintFlags(command.Flags())
 	ctx := genericapiserver.SetupSignalContext()
-	identity, err := leadership.NewIdentity()
+	instance, err := identity.New()
 	if err != nil {
 		return err
 	}
 	guard := leadership.NewGuard(clock.RealClock{})
-	shared := planner.NewShared(guard, identity)
+	shared := planner.NewShared(guard, instance)
 	config, scheduler, err := app.Setup(ctx, opts,
 		app.WithPlugin(gang.Name, gang.Factory(shared)),
 		app.WithPlugin(devices.Name, devices.Factory(shared)),
@@ -76,7 +77,7 @@ func run(command *cobra.Command, opts *options.Options) error {
 	if err != nil {
 		return err
 	}
-	if err := watchLease(ctx, config, guard, identity); err != nil {
+	if err := watchLease(ctx, config, guard, instance); err != nil {
 		return err
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
@@ -85,12 +86,12 @@ func run(command *cobra.Command, opts *options.Options) error {
 
 // watchLease has the guard know whether this process leads. Without leader election,
 // Pods without GPUs are scheduled in any case, those with GPUs only by one process.
-func watchLease(ctx context.Context, config *schedulerconfig.CompletedConfig, guard *leadership.Guard, identity string) error {
+func watchLease(ctx context.Context, config *schedulerconfig.CompletedConfig, guard *leadership.Guard, instance string) error {
 	if election := config.LeaderElection; election != nil {
 		election.Lock = guard.Watch(election.Lock, election.RenewDeadline)
 		return nil
 	}
-	lease, err := leadership.LeaseWithoutElection(config.KubeConfig, &config.ComponentConfig.LeaderElection, identity)
+	lease, err := leadership.LeaseWithoutElection(config.KubeConfig, &config.ComponentConfig.LeaderElection, instance)
 	if err != nil {
 		return err
 	}

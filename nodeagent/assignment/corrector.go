@@ -16,7 +16,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/podresources"
 	"falldio.github.io/gpu-controller/pkg/inventory"
-	"falldio.github.io/gpu-controller/pkg/podpatch"
+	"falldio.github.io/gpu-controller/pkg/podwrite"
 )
 
 // Patch changes a Pod with a JSON merge patch.
@@ -86,7 +86,7 @@ var errVersion = errors.New("the version of the assignment is unknown")
 // of the same name.
 func (c *Corrector) write(ctx context.Context, correction Correction) (written bool, err error) {
 	// The UID makes the API server refuse the patch for any other Pod.
-	patch, err := podpatch.Patch{Metadata: podpatch.Metadata{
+	patch, err := podwrite.Patch{Metadata: podwrite.Metadata{
 		UID: correction.UID, Annotations: map[string]string{inventory.AssignmentAnnotation: correction.Annotation},
 	}}.Bytes()
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *Corrector) write(ctx context.Context, correction Correction) (written b
 	}
 	err = c.patch(ctx, correction.Pod, patch)
 	switch {
-	case podpatch.IsGone(err), apierrors.IsConflict(err):
+	case podwrite.IsGone(err), apierrors.IsConflict(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("correcting %s: %w", correction.Pod, err)

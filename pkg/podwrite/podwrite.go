@@ -1,9 +1,10 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podpatch makes merge patches that are for one Pod only, not for another one
-// that has taken its name since, and reads the API server's refusals of them.
-package podpatch
+// Package podwrite confines writes to one Pod: none may reach another one that has taken
+// its name since. It makes merge patches and preconditions, and reads the API server's
+// refusals of them.
+package podwrite
 
 import (
 	"encoding/json"
@@ -53,4 +54,9 @@ func IsGone(err error) bool {
 	return slices.ContainsFunc(status.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
 		return cause.Field == "metadata.uid"
 	})
+}
+
+// SameVersion confines a deletion to the version of the Pod that was decided on.
+func SameVersion(pod *corev1.Pod) *metav1.Preconditions {
+	return &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
 }

@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/clock"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/podpatch"
+	"falldio.github.io/gpu-controller/pkg/podwrite"
 )
 
 // ErrGone is returned for a Pod that is gone, or whose name another one has.
@@ -70,7 +70,7 @@ func (f *Fencer) Fence(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error
 }
 
 func (f *Fencer) change(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-	patch, err := podpatch.Patch{Metadata: podpatch.Metadata{
+	patch, err := podwrite.Patch{Metadata: podwrite.Metadata{
 		UID: pod.UID, Annotations: map[string]string{v1.AnnotationSchedulerInstance: f.mark()},
 	}}.Bytes()
 	if err != nil {
@@ -78,7 +78,7 @@ func (f *Fencer) change(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, erro
 	}
 	// Any change will do, and this subresource a scheduler may change in any case.
 	live, err := f.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if podpatch.IsGone(err) {
+	if podwrite.IsGone(err) {
 		return nil, ErrGone
 	}
 	return live, err

@@ -8,10 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -80,13 +78,4 @@ func (g *Guard) hold(ctx context.Context, elector *leaderelection.LeaderElector)
 		}
 	}()
 	elector.Run(ctx)
-}
-
-// NewIdentity returns a name for this process that none bears before or after it.
-func NewIdentity() (string, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("leader election needs a host name: %w", err)
-	}
-	return host + "_" + string(uuid.NewUUID()), nil
 }

@@ -16,7 +16,7 @@ import (
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 
-	"falldio.github.io/gpu-controller/pkg/podpatch"
+	"falldio.github.io/gpu-controller/pkg/podwrite"
 )
 
 // evictLimit bounds how long the API server may take for one Pod.
@@ -45,7 +45,7 @@ func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod
 		return err
 	}
 	_, err = pods.Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !podpatch.IsGone(err) && !apierrors.IsConflict(err) {
+	if err != nil && !podwrite.IsGone(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("marking it: %w", err)
 	}
 	err = pods.Delete(ctx, victim.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))})
@@ -61,7 +61,7 @@ func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod
 // did not fail: the condition that kube-scheduler sets. It is for this Pod only, not for
 // another one of its name.
 func disruption(preemptor, victim *corev1.Pod, now time.Time) ([]byte, error) {
-	return podpatch.Patch{Metadata: podpatch.Metadata{UID: victim.UID}, Status: &podpatch.Status{Conditions: []corev1.PodCondition{{
+	return podwrite.Patch{Metadata: podwrite.Metadata{UID: victim.UID}, Status: &podwrite.Status{Conditions: []corev1.PodCondition{{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
 		Message:            preemptor.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",
 		LastTransitionTime: metav1.NewTime(now),

@@ -1,0 +1,126 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	taskinformers "falldio.github.io/gpu-controller/pkg/generated/informers/externalversions"
+	tasklisters "falldio.github.io/gpu-controller/pkg/generated/listers/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/informer"
+)
+
+// resyncPeriod is how often every task is looked at without a cause.
+const resyncPeriod = 10 * time.Minute
+
+// Names of the informers' indexes.
+const (
+	// byDependency finds the tasks that name a task in spec.dependsOn.
+	byDependency = "dependency"
+	// byTaskUID finds the Pods of a task.
+	byTaskUID = "taskUID"
+)
+
+// caches show GPUTasks and their Pods. They may be late.
+type caches struct {
+	taskInformers taskinformers.SharedInformerFactory
+	coreInformers informers.SharedInformerFactory
+	tasks         tasklisters.GPUTaskLister
+	taskIndex     cache.Indexer
+	podIndex      cache.Indexer
+}
+
+// newCaches returns the caches of one namespace, or of all if it is empty. They fill when
+// the informers are started.
+func newCaches(clients clients, namespace string) (*caches, error) {
+	taskInformers := taskinformers.NewSharedInformerFactoryWithOptions(clients.tasks, resyncPeriod,
+		taskinformers.WithNamespace(namespace), taskinformers.WithTransform(informer.WithoutManagedFields))
+	coreInformers := informers.NewSharedInformerFactoryWithOptions(clients.kube, 0,
+		informers.WithNamespace(namespace), informers.WithTransform(informer.WithoutManagedFields),
+		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
+			list.LabelSelector = labels.Set{v1.LabelApp: v1.LabelAppValue}.String()
+		}))
+	tasks, pods := taskInformers.Falldio().V1().GPUTasks(), coreInformers.Core().V1().Pods().Informer()
+	return &caches{
+			taskInformers: taskInformers, coreInformers: coreInformers,
+			tasks: tasks.Lister(), taskIndex: tasks.Informer().GetIndexer(), podIndex: pods.GetIndexer(),
+		}, errors.Join(
+			tasks.Informer().AddIndexers(cache.Indexers{byDependency: dependenciesOf}),
+			pods.AddIndexers(cache.Indexers{byTaskUID: taskUIDOf}),
+		)
+}
+
+// dependenciesOf returns the keys of the tasks that a task depends on.
+func dependenciesOf(object any) ([]string, error) {
+	task, ok := object.(*v1.GPUTask)
+	if !ok {
+		return nil, nil
+	}
+	keys := make([]string, 0, len(task.Spec.DependsOn))
+	for i := range task.Spec.DependsOn {
+		keys = append(keys, task.Namespace+"/"+task.Spec.DependsOn[i].Name)
+	}
+	return keys, nil
+}
+
+// taskUIDOf returns the UID of the task that a Pod belongs to.
+func taskUIDOf(object any) ([]string, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return nil, nil
+	}
+	if owner := owningTask(pod); owner != nil {
+		return []string{string(owner.UID)}, nil
+	}
+	return nil, nil
+}
+
+// owningTask returns the reference to the GPUTask that controls a Pod, nil if the Pod is
+// not ours.
+func owningTask(pod *corev1.Pod) *metav1.OwnerReference {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil || owner.Kind != v1.TaskKind().Kind || owner.APIVersion != v1.TaskKind().GroupVersion().String() {
+		return nil
+	}
+	return owner
+}
+
+// podsOf returns the Pods of a task.
+func (c *caches) podsOf(task *v1.GPUTask) []*corev1.Pod {
+	objects, err := c.podIndex.ByIndex(byTaskUID, string(task.UID))
+	if err != nil {
+		return nil // the index exists
+	}
+	pods := make([]*corev1.Pod, 0, len(objects))
+	for _, object := range objects {
+		if pod, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// waitingDependents returns the tasks that wait for the one with the given key.
+func (c *caches) waitingDependents(key cache.ObjectName) []*v1.GPUTask {
+	objects, err := c.taskIndex.ByIndex(byDependency, key.String())
+	if err != nil {
+		return nil // the index exists
+	}
+	var waiting []*v1.GPUTask
+	for _, object := range objects {
+		if task, ok := object.(*v1.GPUTask); ok && gputask.WaitsForDependencies(task) {
+			waiting = append(waiting, task)
+		}
+	}
+	return waiting
+}

@@ -1,0 +1,37 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apierror reads the API server's errors.
+package apierror
+
+import (
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// IsTransient reports whether an error is about the API server, not about the request.
+func IsTransient(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return !errors.As(err, &status) ||
+		apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
+}
+
+// Message returns the API server's own words, without what client-go and callers have
+// wrapped around them.
+func Message(err error) string {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return status.Status().Message
+	}
+	return err.Error()
+}
+
+// LogLevel returns the verbosity at which to log an error after which the same is tried
+// again. Conflicts are normal.
+func LogLevel(err error) int {
+	if apierrors.IsConflict(err) {
+		return 4
+	}
+	return 0
+}

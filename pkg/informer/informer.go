@@ -1,0 +1,42 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package informer has what all informers of ours need.
+package informer
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// WithoutManagedFields is a transform that saves the memory that a cache would spend on
+// who changed which field.
+func WithoutManagedFields(object any) (any, error) {
+	if described, err := meta.Accessor(object); err == nil {
+		described.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// LastKnown returns the object that a handler was called with, or the last known state of
+// one whose deletion the informer missed.
+func LastKnown(object any) any {
+	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		return tombstone.Obj
+	}
+	return object
+}
+
+// Handle adds a handler that logs with the logger of ctx. What it returns tells whether
+// the handler has been called for all that there was in the beginning.
+func Handle(ctx context.Context, informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) (cache.InformerSynced, error) {
+	logger := klog.FromContext(ctx)
+	registration, err := informer.AddEventHandlerWithOptions(handler, cache.HandlerOptions{Logger: &logger})
+	if err != nil {
+		return nil, err
+	}
+	return registration.HasSynced, nil
+}

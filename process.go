@@ -1,0 +1,105 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+
+	taskscheme "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/scheme"
+	"falldio.github.io/gpu-controller/rescheduler"
+)
+
+// reschedulerPatience is how long the controller waits for the rescheduler's caches: the
+// first Pods that it replaces may be those of a plan. If MovePlans are not served, as the
+// CRD of an older version is installed, or the rights are missing, it would be for ever.
+const reschedulerPatience = 10 * time.Second
+
+// process is what runs in gpu-controller: the controller and, unless it is switched off,
+// the rescheduler, which read the same caches.
+type process struct {
+	*caches
+	controller *Controller
+	// rescheduler is nil if it is switched off.
+	rescheduler *rescheduler.Rescheduler
+	metrics     *controllerMetrics
+	// ready is true when the caches are filled.
+	ready atomic.Bool
+}
+
+func newProcess(ctx context.Context, clients clients, recorder record.EventRecorder, clock clock.WithTicker, opts *options) (*process, error) {
+	caches, err := newCaches(clients, opts.namespace)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{caches: caches, metrics: newMetrics(caches.tasks)}
+	with := dependencies{
+		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{}, clock: clock,
+	}
+	if opts.rescheduling.Period > 0 {
+		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
+			Kube: clients.kube, Client: clients.tasks, GPUTasks: caches.tasks, PodsOf: caches.podsOf,
+			MovePlans: caches.taskInformers.Falldio().V1().MovePlans(), Recorder: recorder, Metrics: p.metrics.registry,
+			Clock: clock, Namespace: opts.namespace,
+		}, opts.rescheduling)
+		if err != nil {
+			return nil, err
+		}
+		with.rescheduling = p.rescheduler
+	}
+	p.controller, err = newController(ctx, with, opts)
+	return p, err
+}
+
+// startInformers fills the caches. It returns false if ctx ends first. The controller
+// works without those of the rescheduler, which goes on waiting for them by itself.
+func (p *process) startInformers(ctx context.Context, reschedulerPatience time.Duration) bool {
+	p.taskInformers.StartWithContext(ctx)
+	p.coreInformers.StartWithContext(ctx)
+	if p.rescheduler != nil {
+		p.rescheduler.StartInformers(ctx)
+	}
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.controller.synced...) {
+		return false
+	}
+	if p.rescheduler != nil {
+		p.rescheduler.WaitForCaches(ctx, reschedulerPatience)
+	}
+	p.ready.Store(true)
+	return true
+}
+
+// work handles tasks and moves Pods until ctx ends and all work in hand is done.
+func (p *process) work(ctx context.Context) {
+	var working sync.WaitGroup
+	working.Go(func() { p.controller.work(ctx) })
+	if p.rescheduler != nil {
+		working.Go(func() { p.rescheduler.Run(ctx) })
+	}
+	working.Wait()
+}
+
+// newRecorder records events also while the controller stops, since the last
+// tasks are still being handled then.
+func newRecorder(ctx context.Context, clients clients) (record.EventRecorder, error) {
+	types := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(types), taskscheme.AddToScheme(types)); err != nil {
+		return nil, err
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
+	broadcaster.StartStructuredLogging(4)
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.kube.CoreV1().Events("")})
+	return broadcaster.NewRecorder(types, corev1.EventSource{Component: "gpu-controller"}), nil
+}

@@ -1,0 +1,56 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rescheduler
+
+import (
+	"context"
+	"fmt"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
+)
+
+// drift says why the rest of a plan can't be carried out any more as it was planned.
+func (r *Rescheduler) drift(ctx context.Context, rest *v1.MovePlan) (string, error) {
+	world, err := r.gatherAll(ctx)
+	if err != nil {
+		return "", err
+	}
+	scene := reschedule.NewScene(world, &r.options.Planner)
+	if text := textOf(reschedule.Valid(scene, rest, 0)); text != "" {
+		return text, nil
+	}
+	return r.overspent(world, scene.Ledger, rest), nil
+}
+
+func textOf(problem error) string {
+	if problem == nil {
+		return ""
+	}
+	return problem.Error()
+}
+
+// overspent says which budget a plan would exceed. What counts is the work that is lost
+// now: more than was foreseen if the plan has waited for its approval.
+func (r *Rescheduler) overspent(world *reschedule.World, ledger *reschedule.Ledger, rest *v1.MovePlan) string {
+	if left, limited := ledger.MovesLeft(&r.options.Planner); limited && left < len(rest.Spec.Moves) {
+		return fmt.Sprintf("%d Pods are to be moved, %d of %d are left in this hour", len(rest.Spec.Moves), left, r.options.Planner.MovesPerHour)
+	}
+	moved := podsMovedBy(rest)
+	lost := map[string]int64{}
+	for i := range world.Tasks {
+		for _, pod := range world.Tasks[i].Pods {
+			if moved.Has(pod.UID) {
+				lost[pod.Namespace] += reschedule.Lost(world.Tasks[i].GPUTask, pod, world.Now)
+			}
+		}
+	}
+	for namespace, seconds := range lost {
+		if left, limited := ledger.GPUSecondsLeft(&r.options.Planner, namespace); limited && left < seconds {
+			return fmt.Sprintf("%d GPU-minutes of namespace %s would be lost, %d of %d are left in this hour",
+				seconds/60, namespace, left/60, r.options.Planner.GPUMinutesPerHour)
+		}
+	}
+	return ""
+}

@@ -109,8 +109,9 @@ func TestBrokenGPUsAreNotGiven(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	s.addNode(machine{name: "n", gpus: 4, broken: []int{0, 2}})
-	s.createPods(gang{name: "ok", gpus: 2}, gang{name: "waits"})
+	s.createPods(gang{name: "ok", gpus: 2})
 	s.waitForBound(1, "ok")
+	s.createPods(gang{name: "waits"})
 	if got := s.indicesOf("ok"); !slices.Equal(got, []int{1, 3}) {
 		t.Errorf("has GPUs %v, want the healthy ones, 1 and 3", got)
 	}

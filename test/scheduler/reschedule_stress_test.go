@@ -34,6 +34,7 @@ const (
 // Every task must come to its end, what must not move must never be moved, every move
 // be counted once, and nothing be left over of any plan.
 func TestReschedulingUnderStress(t *testing.T) {
+	t.Parallel()
 	w := newTurmoil(t)
 	begin := time.Now()
 	w.every(2000, 5000, w.killOne)

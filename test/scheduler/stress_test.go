@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	stressGangs = flag.Int("stress.gangs", 100, "how many gangs the stress test runs")
-	stressNodes = flag.Int("stress.nodes", 100, "on how many nodes")
+	stressGangs = flag.Int("stress.gangs", 60, "how many gangs the stress test runs")
+	stressNodes = flag.Int("stress.nodes", 60, "on how many nodes")
 	stressSeed  = flag.Uint64("stress.seed", 1, "what they are, and what happens to them")
 )
 

@@ -8,27 +8,21 @@ import (
 	"fmt"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
-// drift says why the rest of a plan can't be carried out any more as it was planned.
-func (r *Rescheduler) drift(ctx context.Context, rest *v1.MovePlan) (string, error) {
+// drift checks whether the rest of a plan can still be carried out as it was planned.
+func (r *Rescheduler) drift(ctx context.Context, rest *v1.MovePlan) *moveplan.Drift {
 	world, err := r.gatherAll(ctx)
 	if err != nil {
-		return "", err
+		return &moveplan.Drift{Err: err}
 	}
 	scene := reschedule.NewScene(world, &r.options.Planner)
-	if text := textOf(reschedule.Valid(scene, rest, 0)); text != "" {
-		return text, nil
+	if err := reschedule.Valid(scene, rest, 0); err != nil {
+		return &moveplan.Drift{Why: err.Error()}
 	}
-	return r.overspent(world, scene.Ledger, rest), nil
-}
-
-func textOf(problem error) string {
-	if problem == nil {
-		return ""
-	}
-	return problem.Error()
+	return &moveplan.Drift{Why: r.overspent(world, scene.Ledger, rest)}
 }
 
 // overspent says which budget a plan would exceed. What counts is the work that is lost

@@ -50,7 +50,7 @@ func (r *Rescheduler) executePlans(ctx context.Context) (again time.Duration, er
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	for _, plan := range open {
-		wait, err := r.step(ctx, world, plan, nil)
+		wait, err := r.step(ctx, world, plan, "")
 		errs = append(errs, err)
 		if wait > 0 && (again == 0 || wait < again) {
 			again = wait
@@ -80,13 +80,17 @@ func podsMovedBy(plans ...*v1.MovePlan) sets.Set[types.UID] {
 }
 
 // step applies one step of a plan.
-func (r *Rescheduler) step(ctx context.Context, world *reschedule.World, plan *v1.MovePlan, stale func(*v1.MovePlan) string) (again time.Duration, err error) {
+func (r *Rescheduler) step(ctx context.Context, world *reschedule.World, plan *v1.MovePlan, stale string) (again time.Duration, err error) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "moveplan", plan.Name))
-	out, err := moveplan.Step(moveplan.Input{
+	in := moveplan.Input{
 		Plan: plan, World: world, MoveTimeout: r.options.MoveTimeout, Stale: stale, Tries: r.tries,
-		Drift: func(rest *v1.MovePlan) (string, error) { return r.drift(ctx, rest) },
-		Lost:  func(task *v1.GPUTask, pod *corev1.Pod) int64 { return reschedule.Lost(task, pod, world.Now) },
-	})
+		Lost: func(task *v1.GPUTask, pod *corev1.Pod) int64 { return reschedule.Lost(task, pod, world.Now) },
+	}
+	out, err := moveplan.Step(in)
+	if err == nil && out.CheckDrift != nil {
+		in.Drift = r.drift(ctx, out.CheckDrift)
+		out, err = moveplan.Step(in)
+	}
 	if err != nil {
 		return 0, err
 	}

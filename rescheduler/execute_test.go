@@ -243,4 +243,3 @@ func TestPlansOfOtherNamespacesAreLeftAlone(t *testing.T) {
 		t.Errorf("writes %v", writes)
 	}
 }
-

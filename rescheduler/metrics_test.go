@@ -37,4 +37,3 @@ gpu_controller_moves_left_gpu_minutes{namespace="default"} 590
 		t.Error(err)
 	}
 }
-

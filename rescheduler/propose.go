@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
@@ -43,7 +42,7 @@ func (r *Rescheduler) propose(ctx context.Context) error {
 	}
 	var errs []error
 	for _, stale := range report.Stale {
-		_, err := r.step(ctx, world, stale.Plan, func(*v1.MovePlan) string { return stale.Why })
+		_, err := r.step(ctx, world, stale.Plan, stale.Why)
 		errs = append(errs, err)
 	}
 	if plan == nil {

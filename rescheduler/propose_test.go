@@ -76,4 +76,3 @@ func TestOldPlansAreForgotten(t *testing.T) {
 		}
 	}
 }
-

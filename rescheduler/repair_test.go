@@ -107,4 +107,3 @@ func TestARepairDoesNotKeepAnApprovedPlanWaiting(t *testing.T) {
 		t.Errorf("%d evictions in %v", f.evictions(), time.Since(begin))
 	}
 }
-

@@ -152,23 +152,11 @@ func (v *View) dependencies(task *reschedule.Task) []string {
 			list = append(list, fmt.Sprintf("task %s, which does not exist, to be %s", dependency.Name, condition))
 			continue
 		}
-		phase := v.Tasks[index].Status.Phase
-		if !met(condition, phase) {
-			list = append(list, fmt.Sprintf("task %s, which is %s, to be %s", dependency.Name, orNew(phase), condition))
+		if other := v.Tasks[index].GPUTask; !gputask.DependencyMet(&dependency, other) {
+			list = append(list, fmt.Sprintf("task %s, which is %s, to be %s", dependency.Name, orNew(other.Status.Phase), condition))
 		}
 	}
 	return list
-}
-
-func met(condition v1.DependencyCondition, phase v1.GPUTaskPhase) bool {
-	switch condition {
-	case v1.DependencyRunning:
-		return phase == v1.PhaseRunning || phase == v1.PhaseSucceeded
-	case v1.DependencyFinished:
-		return phase == v1.PhaseSucceeded || phase == v1.PhaseFailed
-	default:
-		return phase == v1.PhaseSucceeded
-	}
 }
 
 func orNew(phase v1.GPUTaskPhase) string {

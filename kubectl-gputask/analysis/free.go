@@ -99,7 +99,7 @@ func (v *View) reservedCards() map[string]map[int]bool {
 	reserved := map[string]map[int]bool{}
 	for i := range v.kept {
 		one := &v.kept[i]
-		cards := one.cards
+		cards := one.Indices(v.Cards[one.node])
 		if len(cards) == 0 {
 			cards = v.lastFree(one.node, one.Cards, reserved[one.node])
 		}

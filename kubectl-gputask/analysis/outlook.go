@@ -4,17 +4,18 @@
 package analysis
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/preemption"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -106,7 +107,7 @@ func (v *View) judge(o *Outlook, w *reschedule.Waiting) error {
 	default:
 		o.Verdict = Sometime
 	}
-	if err := v.explain(o, gang); err != nil || o.Verdict == Never || !mayPreempt(w.Pods) {
+	if err := v.explain(o, gang); err != nil || o.Verdict == Never || !preemption.Preempts(w.Pods[0]) {
 		return err
 	}
 	return v.preempt(o, w)
@@ -127,70 +128,35 @@ func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
 
 // preempt asks whether Pods of a lower priority make room.
 func (v *View) preempt(o *Outlook, w *reschedule.Waiting) error {
-	result, found, err := v.Cluster.Preempt(&w.Gang.Gang, v.preemptionRules(w.Priority))
-	if err != nil || !found || len(result.Victims) == 0 {
+	rules := preemption.Cluster{Holder: v.holder, Spare: v.Spare, Budgets: v.Disruptions}
+	result, found, err := v.Cluster.Preempt(&w.Gang.Gang, rules.Rules(w.Priority))
+	if err != nil || !found {
 		return err
 	}
-	o.Verdict, o.Victims, o.Places = AfterPreemption, v.owners(result.Victims), places(w.Gang, result.Plan)
+	victims := rules.Victims(result)
+	if len(victims) == 0 {
+		return nil // room is being made already
+	}
+	o.Verdict, o.Victims, o.Places = AfterPreemption, v.owners(uidsOf(victims)), places(w.Gang, result.Plan)
 	o.Ends, o.At = nil, nil
 	return nil
 }
 
-// mayPreempt is false for Pods that preempt nobody.
-func mayPreempt(pods []*corev1.Pod) bool {
-	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
-	})
+// holder returns what preemption has to know of a Pod that holds a place.
+func (v *View) holder(uid string) (preemption.Holder, bool) {
+	pod := v.pods[uid]
+	if pod == nil {
+		return preemption.Holder{}, false
+	}
+	return preemption.Holder{Pod: pod, Gang: v.GangOf(uid), Leaving: pod.DeletionTimestamp != nil}, true
 }
 
-// preemptionRules are those of gpu-scheduler: lower priority, whole gangs, and
-// PodDisruptionBudgets hold.
-func (v *View) preemptionRules(priority int32) placement.PreemptionRules {
-	allowed := map[string]int{}
-	for _, budget := range v.Budgets {
-		allowed[budget.Namespace+"/"+budget.Name] = int(budget.Status.DisruptionsAllowed)
+func uidsOf(pods []*corev1.Pod) []string {
+	uids := make([]string, len(pods))
+	for i, pod := range pods {
+		uids[i] = string(pod.UID)
 	}
-	return placement.PreemptionRules{
-		Victim: func(pod *placement.Pod) (int32, bool) {
-			its := v.pods[pod.Name]
-			if its == nil || its.DeletionTimestamp != nil {
-				return 0, false
-			}
-			lower := int32(0)
-			if its.Spec.Priority != nil {
-				lower = *its.Spec.Priority
-			}
-			return lower, lower < priority
-		},
-		Group: func(pod *placement.Pod) string {
-			if its := v.pods[pod.Name]; its != nil {
-				if gang, err := snapshot.Gang(its); err == nil && gang != nil {
-					return gang.Name
-				}
-			}
-			return ""
-		},
-		Budgets: func(pod *placement.Pod) []string { return v.budgetsOf(v.pods[pod.Name]) },
-		Allowed: allowed,
-	}
-}
-
-func (v *View) budgetsOf(pod *corev1.Pod) []string {
-	var names []string
-	for _, budget := range v.Budgets {
-		if pod != nil && covers(budget, pod) {
-			names = append(names, budget.Namespace+"/"+budget.Name)
-		}
-	}
-	return names
-}
-
-func covers(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
-	if budget.Namespace != pod.Namespace {
-		return false
-	}
-	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-	return err == nil && selector.Matches(labels.Set(pod.Labels))
+	return uids
 }
 
 // addMoves asks what would have to move.
@@ -238,21 +204,31 @@ func (v *View) immovable(w *reschedule.Waiting) []string {
 	return list
 }
 
-// ends are when the Pods of running tasks end at the latest.
+// ends are when running Pods end at the latest, as far as that is known: those of tasks
+// with a deadline, and those that are leaving, after their grace period.
 func (v *View) ends() []placement.End {
-	var list []placement.End
+	latest := map[types.UID]time.Time{}
 	for i := range v.Tasks {
 		task := &v.Tasks[i]
 		deadline := task.Spec.ActiveDeadlineSeconds
 		if deadline == nil || task.Status.StartTime == nil || gputask.IsFinished(task.GPUTask) {
 			continue
 		}
-		at := task.Status.StartTime.Add(time.Duration(*deadline) * time.Second)
 		for _, pod := range task.Pods {
-			if pod.Spec.NodeName != "" && !snapshot.Ended(pod) {
-				list = append(list, placement.End{Pod: string(pod.UID), After: max(0, at.Sub(v.Now))})
-			}
+			latest[pod.UID] = task.Status.StartTime.Add(time.Duration(*deadline) * time.Second)
 		}
 	}
+	var list []placement.End
+	for _, pod := range v.pods {
+		at, known := latest[pod.UID]
+		// When the grace period is over and the Pod is still there, nobody knows.
+		if gone := pod.DeletionTimestamp; gone != nil && gone.After(v.Now) && (!known || gone.Time.Before(at)) {
+			at, known = gone.Time, true
+		}
+		if known && pod.Spec.NodeName != "" && !snapshot.Ended(pod) {
+			list = append(list, placement.End{Pod: string(pod.UID), After: max(0, at.Sub(v.Now))})
+		}
+	}
+	slices.SortFunc(list, func(a, b placement.End) int { return cmp.Compare(a.Pod, b.Pod) })
 	return list
 }

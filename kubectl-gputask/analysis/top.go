@@ -165,7 +165,7 @@ func (v *View) Top(load Utilization) *Top {
 
 // nodeUse looks at each GPU of a node.
 func (v *View) nodeUse(node *corev1.Node, reserved map[int]bool, load Utilization) NodeUse {
-	use := NodeUse{Name: node.Name, Model: node.Labels[v1.LabelGPUModel], Pool: node.Labels[v1.LabelNodePool], Notice: notice(node)}
+	use := NodeUse{Name: node.Name, Model: node.Labels[v1.LabelGPUModel], Pool: node.Labels[v1.LabelNodePool], Notice: snapshot.Closed(node)}
 	sum, metered := 0.0, 0
 	for i, state := range v.Cluster.CardStates(node.Name) {
 		card := cardUse(state, reserved[i], use.Notice != "")

@@ -36,8 +36,6 @@ type View struct {
 type kept struct {
 	reservation.Reservation
 	node string
-	// cards are the indices of its cards; of a node without an agent none.
-	cards []int
 }
 
 // NewView looks at a World.
@@ -47,7 +45,7 @@ func NewView(world *reschedule.World, options *reschedule.Options) *View {
 		byName: make(map[string]*corev1.Node, len(world.Nodes)), closed: map[string]bool{},
 	}
 	for _, node := range world.Nodes {
-		v.byName[node.Name], v.closed[node.Name] = node, notice(node) != ""
+		v.byName[node.Name], v.closed[node.Name] = node, snapshot.Closed(node) != ""
 	}
 	for _, pod := range world.Pods {
 		v.pods[string(pod.UID)] = pod
@@ -63,34 +61,23 @@ func NewView(world *reschedule.World, options *reschedule.Options) *View {
 
 // findKept reads the reservations of all nodes.
 func (v *View) findKept() {
-	arrived := map[string]bool{}
+	onNode := map[string][]*corev1.Pod{}
 	for _, pod := range v.pods {
-		if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
-			arrived[pod.Spec.NodeName+" "+reservation.PodKey(pod.Namespace, pod.Name)] = true
-		}
+		onNode[pod.Spec.NodeName] = append(onNode[pod.Spec.NodeName], pod)
 	}
 	for _, node := range v.Nodes {
 		list, err := reservation.Of(node)
 		if err != nil {
 			v.Problems = append(v.Problems, err)
 		}
-		for _, one := range list {
-			if one.Holds(v.Now) && !arrived[node.Name+" "+one.Pod] {
-				v.kept = append(v.kept, kept{Reservation: one, node: node.Name, cards: v.indices(node.Name, one.GPUs)})
+		for i := range list {
+			one := &list[i]
+			taken := func(pod *corev1.Pod) bool { return one.TakenUpBy(pod, v.Cards[node.Name]) }
+			if one.Holds(v.Now) && !slices.ContainsFunc(onNode[node.Name], taken) {
+				v.kept = append(v.kept, kept{Reservation: *one, node: node.Name})
 			}
 		}
 	}
-}
-
-// indices are those of cards of a node; what it does not list is left out.
-func (v *View) indices(node string, uuids []string) []int {
-	var found []int
-	for _, uuid := range uuids {
-		if index, listed := v.Cards[node].Indices([]string{uuid}); listed {
-			found = append(found, index...)
-		}
-	}
-	return found
 }
 
 // asSeenBy calls do with a cluster in which places are taken that are kept for others
@@ -102,7 +89,7 @@ func (v *View) asSeenBy(w *reschedule.Waiting, do func()) {
 	}
 	v.Cluster.Try(func() bool {
 		for i := range v.kept {
-			if one := &v.kept[i]; !own[one.Pod] && one.Priority >= w.Priority {
+			if one := &v.kept[i]; one.Blocks(own, w.Priority) {
 				v.keep(one)
 			}
 		}
@@ -113,34 +100,9 @@ func (v *View) asSeenBy(w *reschedule.Waiting, do func()) {
 
 // keep takes a place, as if the Pod that it is kept for had come.
 func (v *View) keep(one *kept) {
-	use := placement.Use{CPU: one.CPU, Memory: one.Memory, GPUs: one.cards, Percent: one.Percent}
-	if use.Percent == 0 {
-		use.Percent = placement.Card
-	}
-	if len(use.GPUs) == 0 && one.Cards > 0 {
-		shape := placement.Shape{GPUs: one.Cards}
-		if use.Percent < placement.Card {
-			shape = placement.Shape{Share: use.Percent}
-		}
-		if place, fits := v.Cluster.On(one.node, v.Cluster.Request(shape)); fits {
-			use.GPUs = place.GPUs
-		}
-	}
+	use := one.Use(one.node, v.Cards[one.node], v.Cluster)
 	// The name is no UID of a Pod. A node that is gone keeps nothing.
 	_ = v.Cluster.Place(placement.Pod{Name: "kept " + one.Plan + " " + one.Pod, Node: one.node, Use: use})
-}
-
-// notice says why a node takes no Pods; it is empty for one that does.
-func notice(node *corev1.Node) string {
-	if node.Spec.Unschedulable {
-		return "cordoned"
-	}
-	for i := range node.Status.Conditions {
-		if condition := &node.Status.Conditions[i]; condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
-			return ""
-		}
-	}
-	return "not ready"
 }
 
 // Place is where one Pod goes.

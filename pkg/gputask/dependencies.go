@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -64,29 +65,37 @@ func judgeDependency(dependency *v1.Dependency, lookup Lookup) dependencyVerdict
 			message: fmt.Sprintf("waiting for GPUTask %q, which does not exist in this namespace", dependency.Name),
 		}
 	}
-	waiting := dependencyVerdict{reason: reasonWaitingForTask}
-	switch dependency.Condition {
-	case v1.DependencyFinished:
-		waiting.met = IsFinished(other)
-		waiting.message = fmt.Sprintf("waiting for GPUTask %q to finish", dependency.Name)
-	case v1.DependencyRunning:
-		waiting.met = other.Status.Phase == v1.PhaseRunning || other.Status.Phase == v1.PhaseSucceeded
-		waiting.message = fmt.Sprintf("waiting for GPUTask %q to run", dependency.Name)
-	default: // v1.DependencySucceeded is the schema's default
-		waiting.met = other.Status.Phase == v1.PhaseSucceeded
-		waiting.message = fmt.Sprintf("waiting for GPUTask %q to succeed", dependency.Name)
-	}
-	if !waiting.met && other.Status.Phase == v1.PhaseFailed {
-		if dependency.OnFailure == v1.DependencyIgnore {
-			return dependencyVerdict{met: true}
-		}
+	switch {
+	case DependencyMet(dependency, other):
+		return dependencyVerdict{met: true}
+	case other.Status.Phase == v1.PhaseFailed: // it can't be met any more
 		return dependencyVerdict{
 			failed:  true,
 			reason:  v1.ReasonDependencyFailed,
 			message: fmt.Sprintf("GPUTask %q, which this task depends on, failed", dependency.Name),
 		}
 	}
-	return waiting
+	what := map[v1.DependencyCondition]string{v1.DependencyFinished: "finish", v1.DependencyRunning: "run"}[dependency.Condition]
+	return dependencyVerdict{
+		reason:  reasonWaitingForTask,
+		message: fmt.Sprintf("waiting for GPUTask %q to %s", dependency.Name, cmp.Or(what, "succeed")),
+	}
+}
+
+// DependencyMet reports whether a task is as a dependency on it demands.
+func DependencyMet(dependency *v1.Dependency, other *v1.GPUTask) bool {
+	phase := other.Status.Phase
+	if phase == v1.PhaseFailed && dependency.OnFailure == v1.DependencyIgnore {
+		return true
+	}
+	switch dependency.Condition {
+	case v1.DependencyFinished:
+		return IsFinished(other)
+	case v1.DependencyRunning:
+		return phase == v1.PhaseRunning || phase == v1.PhaseSucceeded
+	default: // v1.DependencySucceeded is the schema's default
+		return phase == v1.PhaseSucceeded
+	}
 }
 
 // findCycle returns the names of the tasks on a cycle of dependencies through

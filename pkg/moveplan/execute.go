@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/disruption"
 )
 
 // noTurn is the present turn of a plan of which all Pods have been moved.
@@ -116,15 +116,17 @@ func (s *step) begin(turn int32) error {
 		s.lookAgainAfter(waitCheck)
 		return nil
 	}
-	drift, err := s.Drift(s.rest())
 	switch {
-	case err != nil && s.isLate(turn):
-		s.stop(ReasonTimedOut, "could not find out whether the rest can be carried out: "+err.Error())
+	case s.Drift == nil:
+		s.out.CheckDrift = s.rest()
 		return nil
-	case err != nil:
-		return err
-	case drift != "":
-		s.stop(ReasonDrifted, drift)
+	case s.Drift.Err != nil && s.isLate(turn):
+		s.stop(ReasonTimedOut, "could not find out whether the rest can be carried out: "+s.Drift.Err.Error())
+		return nil
+	case s.Drift.Err != nil:
+		return s.Drift.Err
+	case s.Drift.Why != "":
+		s.stop(ReasonDrifted, s.Drift.Why)
 		return nil
 	}
 	for _, i := range indices {
@@ -155,7 +157,7 @@ func (s *step) obstacle(indices []int) (what, reason string) {
 		seen := s.look(&s.Plan.Spec.Moves[i])
 		pods = append(pods, seen.before)
 	}
-	return reschedule.Forbidden(s.World.Budgets, pods), ReasonForbidden
+	return disruption.NewBudgets(s.World.Budgets).Forbids(pods), ReasonForbidden
 }
 
 // mayEnd ends a plan between two turns if somebody wants that, or the rest is not

@@ -352,9 +352,20 @@ func (m *model) input() *Input {
 	return m.seen
 }
 
+// step takes a step, and checks the rest of the plan if it depends on that.
+func (m *model) step(in *Input) (Output, error) {
+	out, err := Step(*in)
+	if err != nil || out.CheckDrift == nil {
+		return out, err
+	}
+	checked := *in
+	checked.Drift = &Drift{Why: m.drift(out.CheckDrift)}
+	return Step(checked)
+}
+
 // drift is what the planner says to the rest of a plan: each Pod is where it was and
 // finds room when its turn comes.
-func (m *model) drift(rest *v1.MovePlan) (string, error) {
+func (m *model) drift(rest *v1.MovePlan) string {
 	free := map[string]int{}
 	for name, node := range m.nodes {
 		if free[name] = cardsPerNode - m.used(name); node.Spec.Unschedulable {
@@ -367,7 +378,7 @@ func (m *model) drift(rest *v1.MovePlan) (string, error) {
 		for ; to < len(moves) && moves[to].Turn == moves[from].Turn; to++ {
 			pod := m.pods[moves[to].Pod]
 			if pod == nil || pod.UID != moves[to].PodUID || pod.Spec.NodeName != moves[to].From.Node {
-				return "Pod " + moves[to].Pod + " is not where it was", nil
+				return "Pod " + moves[to].Pod + " is not where it was"
 			}
 			free[moves[to].From.Node] += gpusOf(pod)
 		}
@@ -377,11 +388,11 @@ func (m *model) drift(rest *v1.MovePlan) (string, error) {
 				continue
 			}
 			if free[target] -= gpusOf(m.pods[moves[from].Pod]); free[target] < 0 || m.nodes[target].Spec.Unschedulable {
-				return "node " + target + " has no room", nil
+				return "node " + target + " has no room"
 			}
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // killed throws the dice for the process's death before its next request.
@@ -397,7 +408,7 @@ func (m *model) killed() bool {
 // process lets the rescheduler make one pass.
 func (m *model) process() {
 	in := m.input()
-	in.World.Now, in.Tries, in.Drift = m.now, m.tries, m.drift
+	in.World.Now, in.Tries = m.now, m.tries
 	changes, err := Reservations(in.World, "", moveTimeout)
 	if err != nil {
 		m.t.Fatal(err)
@@ -408,7 +419,7 @@ func (m *model) process() {
 		}
 		m.annotate(change)
 	}
-	out, err := Step(*in)
+	out, err := m.step(in)
 	if err != nil {
 		m.t.Fatal(err)
 	}

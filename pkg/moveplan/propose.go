@@ -22,12 +22,8 @@ func (s *step) proposed() {
 	case s.Plan.Spec.Approved:
 		s.status.Phase = v1.PlanApproved
 		s.status.Message = "approved; begins as soon as no other plan is being carried out"
-	case s.Stale != nil:
-		if why := s.Stale(s.Plan); why != "" {
-			s.end(v1.PlanAborted, ReasonStale, why)
-			return
-		}
-		fallthrough
+	case s.Stale != "":
+		s.end(v1.PlanAborted, ReasonStale, s.Stale)
 	default:
 		s.status.Message = "waits for approval: kubectl gputask plan approve " + s.Plan.Name
 	}
@@ -59,12 +55,14 @@ func (s *step) approved() error {
 		s.end(v1.PlanDone, reason, message)
 		return nil
 	}
-	drift, err := s.Drift(s.rest())
-	if err != nil {
-		return err
-	}
-	if drift != "" {
-		s.end(v1.PlanAborted, ReasonDrifted, drift)
+	switch {
+	case s.Drift == nil:
+		s.out.CheckDrift = s.rest()
+		return nil
+	case s.Drift.Err != nil:
+		return s.Drift.Err
+	case s.Drift.Why != "":
+		s.end(v1.PlanAborted, ReasonDrifted, s.Drift.Why)
 		return nil
 	}
 	s.status.Phase = v1.PlanExecuting

@@ -333,7 +333,10 @@ func makeTask(name string, gpus, replicas int) *v1.GPUTask {
 }
 
 func makeNode(name string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
 }
 
 func reference(task *v1.GPUTask) *v1.TaskReference {

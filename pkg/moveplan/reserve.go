@@ -160,10 +160,8 @@ func unusable(nodes []*corev1.Node, name string, isThere bool) string {
 	if nodes[at].Spec.Unschedulable && !isThere {
 		return "node " + name + " is cordoned"
 	}
-	for _, condition := range nodes[at].Status.Conditions {
-		if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
-			return "node " + name + " is not ready"
-		}
+	if !snapshot.Ready(nodes[at]) {
+		return "node " + name + " is not ready"
 	}
 	return ""
 }

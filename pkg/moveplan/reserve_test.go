@@ -305,3 +305,31 @@ func TestSteeringAddsAPreference(t *testing.T) {
 		t.Error("a Pod without an affinity was not steered")
 	}
 }
+
+func TestUnusable(t *testing.T) {
+	t.Parallel()
+	ready := func(status corev1.ConditionStatus) []corev1.NodeCondition {
+		return []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+	}
+	tests := map[string]struct {
+		conditions []corev1.NodeCondition
+		cordoned   bool
+		isThere    bool
+		want       string
+	}{
+		"a ready node":                      {ready(corev1.ConditionTrue), false, false, ""},
+		"a node that is not ready":          {ready(corev1.ConditionFalse), false, false, "node n is not ready"},
+		"a node that has said nothing":      {nil, false, false, "node n is not ready"},
+		"a cordoned node":                   {ready(corev1.ConditionTrue), true, false, "node n is cordoned"},
+		"a cordoned node with the Pod here": {ready(corev1.ConditionTrue), true, true, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Unschedulable: test.cordoned}, Status: corev1.NodeStatus{Conditions: test.conditions}}
+			if got := unusable([]*corev1.Node{node}, "n", test.isThere); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

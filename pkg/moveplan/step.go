@@ -59,16 +59,25 @@ type Input struct {
 	World *reschedule.World
 	// MoveTimeout is how long Pods may take from their end to their new start.
 	MoveTimeout time.Duration
-	// Drift says why the rest of a plan can't be carried out as planned any more; ""
-	// if it can. An error means that this is not known now.
-	Drift func(rest *v1.MovePlan) (string, error)
-	// Stale says why a proposal no longer suits; "" if it does. It may be nil.
-	Stale func(plan *v1.MovePlan) string
+	// Drift is whether the rest of the plan can still be carried out as planned; nil if
+	// that was not checked. To find it out takes all Pods of the cluster, and most steps
+	// don't depend on it: see Output.CheckDrift.
+	Drift *Drift
+	// Stale is why a proposal no longer suits; empty if it does.
+	Stale string
 	// Lost is the work, in GPU-seconds, that a Pod loses if it is evicted now. Without
 	// it what the plan foresaw counts.
 	Lost func(task *v1.GPUTask, pod *corev1.Pod) int64
 	// Tries are the evictions that this process asked for, by the UIDs of the Pods.
 	Tries map[types.UID]Try
+}
+
+// Drift is what a check of the rest of a plan has found.
+type Drift struct {
+	// Why says why the rest can't be carried out as planned; empty if it can.
+	Why string
+	// Err is why that could not be found out.
+	Err error
 }
 
 // Count says that the moves of a task are to be counted in its status.
@@ -89,6 +98,10 @@ type Event struct {
 
 // Output is what a step asks for.
 type Output struct {
+	// CheckDrift is the rest of the plan if the step depends on Input.Drift and that was
+	// not given. Then nothing else is asked for: the caller checks the rest and calls
+	// Step again.
+	CheckDrift *v1.MovePlan
 	// Status is to be written; nil if it stays as it is. Nothing but Events, which are
 	// told when it is written, and Count comes with it.
 	Status *v1.MovePlanStatus
@@ -118,6 +131,9 @@ func Step(in Input) (Output, error) {
 	s := &step{Input: in, now: in.World.Now, status: in.Plan.Status.DeepCopy(), tasks: tasksByName(in.World.Tasks)}
 	if err := s.advance(); err != nil {
 		return Output{}, fmt.Errorf("MovePlan %s: %w", in.Plan.Name, err)
+	}
+	if s.out.CheckDrift != nil {
+		return Output{CheckDrift: s.out.CheckDrift}, nil
 	}
 	switch {
 	case s.changed():

@@ -151,10 +151,10 @@ func tried(name string, try Try) func(*model) {
 }
 
 func drifted(in *Input) {
-	in.Drift = func(*v1.MovePlan) (string, error) { return "node n1 has no room", nil }
+	in.Drift = &Drift{Why: "node n1 has no room"}
 }
 
-func stale(in *Input) { in.Stale = func(*v1.MovePlan) string { return "it fits without it" } }
+func stale(in *Input) { in.Stale = "it fits without it" }
 
 const (
 	waiting   = v1.MoveWaiting
@@ -208,7 +208,7 @@ func stepTests() map[string]stepTest {
 		"a budget that allows too little for a gang":      {given: list{executing(waiting, waiting, waiting), placesKept, budget("pdb", "gang", 1)}, phase: v1.PlanExecuting, message: "turn 1 of 2 waits: PodDisruptionBudget default/pdb allows 1 disruptions now, of the 2 needed", states: all(waiting), again: true},
 		"a budget that allows all":                        {given: list{executing(waiting, waiting, waiting), placesKept, budget("pdb", "gang", 2)}, phase: v1.PlanExecuting, states: states{evicted, evicted, waiting}},
 		"a budget of others":                              {given: list{executing(waiting, waiting, waiting), placesKept, budget("pdb", "single", 0)}, phase: v1.PlanExecuting, states: states{evicted, evicted, waiting}},
-		"two budgets for one Pod":                         {given: list{executing(waiting, waiting, waiting), placesKept, budget("a", "gang", 2), budget("b", "gang", 2)}, phase: v1.PlanExecuting, message: "covered by two PodDisruptionBudgets, a and b", states: all(waiting), again: true},
+		"two budgets for one Pod":                         {given: list{executing(waiting, waiting, waiting), placesKept, budget("a", "gang", 2), budget("b", "gang", 2)}, phase: v1.PlanExecuting, message: "covered by two PodDisruptionBudgets, default/a and default/b", states: all(waiting), again: true},
 		"a budget that never allows enough":               {given: list{executing(waiting, waiting, waiting), placesKept, budget("pdb", "gang", 0), late}, phase: v1.PlanAborted, reason: ReasonForbidden, message: "PodDisruptionBudget default/pdb", states: all(skipped)},
 		"a Pod that ended before its turn is skipped":     {given: list{executing(waiting, waiting, waiting), placesKept, succeeded("single")}, phase: v1.PlanExecuting, states: states{waiting, waiting, skipped}},
 		"a gang that lost a Pod is left alone":            {given: list{executing(waiting, waiting, waiting), placesKept, leaving("gang-1")}, phase: v1.PlanExecuting, states: states{skipped, skipped, waiting}},
@@ -289,7 +289,7 @@ func TestSteps(t *testing.T) {
 			}
 			in := m.input()
 			in.World.Now, in.Tries = m.now, m.tries
-			in.Drift = func(*v1.MovePlan) (string, error) { return "", nil }
+			in.Drift = &Drift{}
 			if test.change != nil {
 				test.change(in)
 			}
@@ -374,11 +374,11 @@ func TestAPlanWaitsForOthers(t *testing.T) {
 			at(v1.PlanApproved, waiting, waiting, waiting)(m)
 			m.plan.CreationTimestamp = metav1.NewTime(testTime)
 			in := m.input()
-			in.World.Now, in.Drift = m.now, m.drift
+			in.World.Now = m.now
 			other := &v1.MovePlan{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other", CreationTimestamp: metav1.NewTime(testTime.Add(-test.age))}}
 			other.Status.Phase = test.phase
 			in.World.Plans = append(in.World.Plans, other)
-			out, err := Step(*in)
+			out, err := m.step(in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -397,8 +397,8 @@ func TestNothingHappensWhileDriftIsUnknown(t *testing.T) {
 	m.reserve()
 	in := m.input()
 	in.World.Now = m.now
-	in.Drift = func(*v1.MovePlan) (string, error) { return "", errors.New("the API server is away") }
-	out, err := Step(*in)
+	in.Drift = &Drift{Err: errors.New("the API server is away")}
+	out, err := m.step(in)
 	if err == nil || !strings.Contains(err.Error(), "MovePlan plan: the API server is away") {
 		t.Errorf("error %v", err)
 	}
@@ -416,8 +416,8 @@ func TestAPlanEndsIfDriftIsNeverKnown(t *testing.T) {
 	m.reserve()
 	in := m.input()
 	in.World.Now = m.now
-	in.Drift = func(*v1.MovePlan) (string, error) { return "", errors.New("no rights") }
-	out, err := Step(*in)
+	in.Drift = &Drift{Err: errors.New("no rights")}
+	out, err := m.step(in)
 	if err != nil || out.Status == nil || out.Status.Phase != v1.PlanAborted || out.Status.Reason != ReasonTimedOut || !strings.Contains(out.Status.Message, "no rights") {
 		t.Errorf("error %v, status %+v", err, out.Status)
 	}
@@ -442,8 +442,8 @@ func TestReservationsAreLookedAtBeforeTheyEnd(t *testing.T) {
 			}
 			in := m.input()
 			in.World.Now, in.Tries = m.now, m.tries
-			in.Drift = func(*v1.MovePlan) (string, error) { return "", nil }
-			out, err := Step(*in)
+			in.Drift = &Drift{}
+			out, err := m.step(in)
 			if err != nil || out.Status != nil {
 				t.Fatalf("error %v, status %+v", err, out.Status)
 			}
@@ -464,7 +464,7 @@ func TestReservationsAreLookedAtBeforeTheyEnd(t *testing.T) {
 	}
 }
 
-func TestTheRestOfAPlanIsLookedAt(t *testing.T) {
+func TestTheRestOfAPlanIsChecked(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 1)
 	m.documents()
@@ -474,20 +474,21 @@ func TestTheRestOfAPlanIsLookedAt(t *testing.T) {
 	m.reserve()
 	in := m.input()
 	in.World.Now = m.now
-	var looked []string
-	in.Drift = func(rest *v1.MovePlan) (string, error) {
-		for i := range rest.Spec.Moves {
-			looked = append(looked, rest.Spec.Moves[i].Pod)
-		}
-		return "", nil
+	first, err := Step(*in)
+	if err != nil || first.CheckDrift == nil || first.Status != nil {
+		t.Fatalf("error %v, output %+v; want the check of the rest", err, first)
+	}
+	var checked []string
+	for i := range first.CheckDrift.Spec.Moves {
+		checked = append(checked, first.CheckDrift.Spec.Moves[i].Pod)
 	}
 	in.Lost = func(_ *v1.GPUTask, pod *corev1.Pod) int64 { return int64(len(pod.Name)) }
-	out, err := Step(*in)
+	out, err := m.step(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"single"}, looked); diff != "" {
-		t.Errorf("moves that were looked at (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"single"}, checked); diff != "" {
+		t.Errorf("moves that are to be checked (-want +got):\n%s", diff)
 	}
 	if out.Status == nil || out.Status.Moves[single].LostGPUSeconds != int64(len("single")) {
 		t.Errorf("status %+v, want what is lost now", out.Status)
@@ -508,8 +509,8 @@ func TestALongGracePeriodMakesATurnLonger(t *testing.T) {
 		late  bool
 	}{{time.Hour, false}, {time.Hour + moveTimeout + lostPodPause, true}} {
 		in := m.input()
-		in.World.Now, in.Drift = testTime.Add(test.after), m.drift
-		out, err := Step(*in)
+		in.World.Now = testTime.Add(test.after)
+		out, err := m.step(in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -595,8 +596,8 @@ func TestWhatAPlanHasBrought(t *testing.T) {
 				change(m)
 			}
 			in := m.input()
-			in.World.Now, in.Drift = m.now, m.drift
-			out, err := Step(*in)
+			in.World.Now = m.now
+			out, err := m.step(in)
 			if err != nil {
 				t.Fatal(err)
 			}

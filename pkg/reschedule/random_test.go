@@ -241,7 +241,9 @@ func (c *cluster) disturb(rng *rand.Rand) {
 		case 0:
 			rescheduling(func(r *v1.Rescheduling) { r.Policy = v1.ReschedulingNever })(task)
 		case 1:
-			c.Budgets = append(c.Budgets, disruptionBudget(int32(rng.IntN(3)), map[string]string{v1.LabelTask: task.Name}))
+			budget := disruptionBudget(int32(rng.IntN(3)), map[string]string{v1.LabelTask: task.Name})
+			budget.Name = task.Name
+			c.Budgets = append(c.Budgets, budget)
 		case 2:
 			task.Pods[0].Spec.Priority = new(int32(rng.IntN(30)))
 		default:

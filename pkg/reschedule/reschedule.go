@@ -169,7 +169,7 @@ func misplacedMove(task Task, nodes map[string]*corev1.Node, patience time.Durat
 		if move.Reason == "" {
 			move.Reason = reason
 		}
-		move.Stuck = move.Stuck || !nodeReady(node)
+		move.Stuck = move.Stuck || !snapshot.Ready(node)
 		move.Pods = append(move.Pods, pod)
 	}
 	if len(move.Pods) == 0 {
@@ -190,8 +190,8 @@ func wantsToStay(task *v1.GPUTask, pod *corev1.Pod) bool {
 func misplaced(task *v1.GPUTask, node *corev1.Node, patience time.Duration, now time.Time) (reason string, urgent bool) {
 	model := node.Labels[v1.LabelGPUModel]
 	switch {
-	case !nodeReady(node):
-		if now.Sub(readySince(node)) <= patience {
+	case !snapshot.Ready(node):
+		if now.Sub(snapshot.ReadySince(node)) <= patience {
 			return "", false
 		}
 		return fmt.Sprintf("node %s is not ready for longer than %v", node.Name, patience), true
@@ -202,28 +202,6 @@ func misplaced(task *v1.GPUTask, node *corev1.Node, patience time.Duration, now 
 	default:
 		return "", false
 	}
-}
-
-func nodeReady(node *corev1.Node) bool {
-	condition := readyCondition(node)
-	return condition != nil && condition.Status == corev1.ConditionTrue
-}
-
-// readySince returns when a node became as ready or unready as it is.
-func readySince(node *corev1.Node) time.Time {
-	if condition := readyCondition(node); condition != nil {
-		return condition.LastTransitionTime.Time
-	}
-	return node.CreationTimestamp.Time
-}
-
-func readyCondition(node *corev1.Node) *corev1.NodeCondition {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			return &node.Status.Conditions[i]
-		}
-	}
-	return nil
 }
 
 // Settled reports whether a task that was moved has found its new place, or

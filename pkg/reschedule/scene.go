@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/disruption"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -29,6 +30,8 @@ type Scene struct {
 	Problems []error
 	// Ledger is what moves have cost lately.
 	Ledger *Ledger
+	// Disruptions are the World's Budgets.
+	Disruptions *disruption.Budgets
 
 	view  snapshot.NodeView
 	nodes map[string]*corev1.Node
@@ -55,7 +58,7 @@ func NewScene(w *World, o *Options) *Scene {
 	if o != nil {
 		s.Options = *o
 	}
-	s.Ledger = NewLedger(w.Plans, w.Now)
+	s.Ledger, s.Disruptions = NewLedger(w.Plans, w.Now), disruption.NewBudgets(w.Budgets)
 	s.view = snapshot.NodeView{Levels: w.Levels, Keys: map[string]bool{}}
 	s.gather()
 	s.group()
@@ -131,7 +134,7 @@ func (s *Scene) paint() {
 // closedUnlessReady keeps Pods off nodes that are silent: the taint that says so
 // comes later than the condition.
 func closedUnlessReady(node *corev1.Node) *corev1.Node {
-	if nodeReady(node) || node.Spec.Unschedulable {
+	if snapshot.Ready(node) || node.Spec.Unschedulable {
 		return node
 	}
 	closed := *node

@@ -5,6 +5,7 @@ package reschedule
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,6 +103,36 @@ func (u *unit) together() string {
 		return ""
 	}
 	return u.key
+}
+
+// GangOf returns the gang that a Pod, given by its UID, leaves with; empty for one that is
+// alone or unknown.
+func (s *Scene) GangOf(uid string) string {
+	if m := s.members[uid]; m != nil && m.unit.gang != nil {
+		return m.unit.key
+	}
+	return ""
+}
+
+// Spare returns how many Pods of a gang that have a node may leave while the others stay:
+// those above the smallest minimum that its Pods name.
+func (s *Scene) Spare(gang string) int {
+	u := s.byKey[gang]
+	if u == nil {
+		return 0
+	}
+	staying, minimum := 0, math.MaxInt
+	for _, m := range u.members {
+		labels, err := snapshot.Gang(m.pod)
+		if err != nil || labels == nil {
+			return 0
+		}
+		minimum = min(minimum, labels.Min)
+		if m.pod.Spec.NodeName != "" && m.pod.DeletionTimestamp == nil {
+			staying++
+		}
+	}
+	return max(0, staying-minimum)
 }
 
 // priority is the highest of the Pods'.

@@ -30,6 +30,9 @@ func newCards(uuids []string) Cards {
 // Same is true if the cards have the same names in the same order.
 func (c Cards) Same(other Cards) bool { return slices.Equal(c.uuids, other.uuids) }
 
+// Anonymous reports whether the cards have no names, as their node has no agent.
+func (c Cards) Anonymous() bool { return len(c.uuids) == 0 }
+
 // Translate returns the indices of cards that were known by other indices before;
 // those that are gone are left out. Cards that had no names keep their indices.
 func (c Cards) Translate(before Cards, indices []int) []int {

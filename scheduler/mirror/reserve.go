@@ -14,7 +14,6 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/reservation"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // kept is a reservation that has not ended.
@@ -91,7 +90,7 @@ func (m *Mirror) keep(n *node) {
 		if m.takenUp(n, k) {
 			continue
 		}
-		k.use = m.useOfReservation(n, k)
+		k.use = k.Use(n.described.Name, n.cards, m.cluster)
 		if err := m.cluster.Place(placement.Pod{Name: k.name, Node: n.described.Name, Use: k.use}); err != nil {
 			m.logger.Error(err, "A reservation can't be counted", "node", n.described.Name, "plan", k.Plan, "pod", k.Pod)
 			continue
@@ -113,80 +112,18 @@ func (m *Mirror) keepAnew(name string) {
 // count twice.
 func (m *Mirror) takenUp(n *node, k *kept) bool {
 	for _, e := range n.pods {
-		if m.takes(n, k, e) {
+		if k.TakenUpBy(e.pod, n.cards) {
 			return true
 		}
 	}
 	if its := m.claims[n.described.Name]; its != nil {
 		for e := range its.seats {
-			if m.takes(n, k, e) {
+			if k.TakenUpBy(e.pod, n.cards) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// takes is true if a Pod is the one that a reservation is for. One that is moved from
-// some cards of a node to others of the same node is not: its successor is.
-func (m *Mirror) takes(n *node, k *kept, e *entry) bool {
-	if e.pod.DeletionTimestamp != nil || reservation.PodKey(e.pod.Namespace, e.pod.Name) != k.Pod {
-		return false
-	}
-	if k.Kind != reservation.Move {
-		return true
-	}
-	has, said := n.cards.Assigned(e.pod)
-	wanted := n.indices(k.GPUs)
-	return !said || len(wanted) == 0 || slices.Equal(has, wanted)
-}
-
-// useOfReservation returns what a reservation takes of its node. Cards without names
-// are free ones, if there are any.
-func (m *Mirror) useOfReservation(n *node, k *kept) placement.Use {
-	use := placement.Use{CPU: k.CPU, Memory: k.Memory}
-	if use.GPUs = n.indices(k.GPUs); len(use.GPUs) == 0 {
-		use.GPUs = m.anyCards(n, k)
-	}
-	if len(use.GPUs) > 0 {
-		use.Percent = k.PercentOfEach()
-	}
-	return use
-}
-
-// indices returns the indices of cards by their names, in order; those that the node
-// does not list are left out.
-func (n *node) indices(uuids []string) []int {
-	var indices []int
-	for i := range uuids {
-		if one, listed := n.cards.Indices(uuids[i : i+1]); listed {
-			indices = append(indices, one...)
-		}
-	}
-	slices.Sort(indices)
-	return slices.Compact(indices)
-}
-
-// anonymous is true for a node whose cards have no names, as it has no agent.
-func (n *node) anonymous() bool { return n.cards.Same(snapshot.Cards{}) }
-
-// anyCards returns cards of a node without an agent.
-func (m *Mirror) anyCards(n *node, k *kept) []int {
-	if !n.anonymous() || k.Count() == 0 {
-		return nil
-	}
-	shape := placement.Shape{GPUs: k.Count()}
-	if k.PercentOfEach() < placement.Card {
-		shape = placement.Shape{Share: k.PercentOfEach()}
-	}
-	if place, fits := m.cluster.On(n.described.Name, m.cluster.Request(shape)); fits {
-		return place.GPUs
-	}
-	all := make([]int, min(k.Count(), len(n.described.GPUs)))
-	for i := range all {
-		all[i] = i // they are in use: nobody else gets them when they are free
-	}
-	return all
 }
 
 // Sweep ends the reservations whose time is over. It returns true if any have ended
@@ -226,8 +163,8 @@ type Asker struct {
 	All bool
 }
 
-// heeds is true if a reservation stands in the way of who asks.
-func (a *Asker) heeds(k *kept) bool { return !a.All && !a.Pods[k.Pod] && k.Priority >= a.Priority }
+// blockedBy reports whether a reservation keeps its place from who asks.
+func (a *Asker) blockedBy(k *kept) bool { return !a.All && k.Blocks(a.Pods, a.Priority) }
 
 // HasReservations is true if anything is kept.
 func (m *Mirror) HasReservations() bool {
@@ -251,7 +188,7 @@ func (m *Mirror) For(asker *Asker, do func(*placement.Cluster)) {
 func (m *Mirror) without(asker *Asker, do func(*placement.Cluster)) {
 	m.cluster.Try(func() bool {
 		m.each(func(_ *node, k *kept) {
-			if k.counted && !asker.heeds(k) {
+			if k.counted && !asker.blockedBy(k) {
 				m.cluster.Remove(k.name)
 			}
 		})
@@ -276,7 +213,7 @@ func (m *Mirror) Withheld(asker *Asker, do func(*placement.Cluster)) (gpus int) 
 	defer m.mu.Unlock()
 	others := false
 	m.each(func(_ *node, k *kept) {
-		if k.counted && asker.heeds(k) {
+		if k.counted && asker.blockedBy(k) {
 			others = true
 			gpus += len(k.use.GPUs)
 		}
@@ -293,7 +230,7 @@ func (m *Mirror) Heeded(asker *Asker) string {
 	defer m.mu.Unlock()
 	var names []string
 	m.each(func(_ *node, k *kept) {
-		if k.counted && asker.heeds(k) {
+		if k.counted && asker.blockedBy(k) {
 			names = append(names, k.name)
 		}
 	})
@@ -321,8 +258,8 @@ func (m *Mirror) Destinations(pods map[string]bool) map[string]Destination {
 		if k.Kind != reservation.Move || !pods[k.Pod] {
 			return
 		}
-		one := Destination{Node: n.described.Name, Cards: n.indices(k.GPUs), Until: k.Until}
-		one.Gone = len(one.Cards) < len(k.GPUs) && !n.anonymous()
+		one := Destination{Node: n.described.Name, Cards: k.Indices(n.cards), Until: k.Until}
+		one.Gone = len(one.Cards) < len(k.GPUs) && !n.cards.Anonymous()
 		if known, several := found[k.Pod]; several && !one.supersedes(&known) {
 			return
 		}
@@ -381,7 +318,7 @@ func (m *Mirror) Reserved(name string, pod *corev1.Pod) Claim {
 	}
 	asker := Asker{Pods: map[string]bool{reservation.PodKey(pod.Namespace, pod.Name): true}, Priority: schedulingv1.PodPriority(pod)}
 	for _, k := range n.kept {
-		if k.counted && asker.heeds(k) {
+		if k.counted && asker.blockedBy(k) {
 			claim.CPU += k.use.CPU
 			claim.Memory += k.use.Memory
 			claim.Pods++

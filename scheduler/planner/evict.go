@@ -40,7 +40,7 @@ func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod
 	ctx, cancel := context.WithTimeout(ctx, evictLimit)
 	defer cancel()
 	pods := p.handle.ClientSet().CoreV1().Pods(victim.Namespace)
-	patch, err := disruption(preemptor, victim, p.clock.Now())
+	patch, err := disruptionPatch(preemptor, victim, p.clock.Now())
 	if err != nil {
 		return err
 	}
@@ -57,10 +57,10 @@ func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod
 	return nil
 }
 
-// disruption returns the patch of a victim's status that tells controllers that it
+// disruptionPatch returns the patch of a victim's status that tells controllers that it
 // did not fail: the condition that kube-scheduler sets. It is for this Pod only, not for
 // another one of its name.
-func disruption(preemptor, victim *corev1.Pod, now time.Time) ([]byte, error) {
+func disruptionPatch(preemptor, victim *corev1.Pod, now time.Time) ([]byte, error) {
 	return podwrite.Patch{Metadata: podwrite.Metadata{UID: victim.UID}, Status: &podwrite.Status{Conditions: []corev1.PodCondition{{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
 		Message:            preemptor.Spec.SchedulerName + ": preempting to accommodate a higher priority pod",

@@ -6,17 +6,16 @@ package planner
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 
+	"falldio.github.io/gpu-controller/pkg/disruption"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/preemption"
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
@@ -27,9 +26,6 @@ const nobodyLeaves = "no Pods of a lower priority make room"
 
 // leaving is what is said while victims are on their way out.
 const leaving = "Pods are leaving that make room"
-
-// costless is the priority of victims that leave anyway.
-const costless = math.MinInt32
 
 // preemptions are the groups whose victims are being deleted.
 type preemptions struct {
@@ -60,7 +56,7 @@ func (p *preemptions) end(group string) {
 // priority leave, whole gangs of them, if and only if the gang then fits. It
 // returns what it does, in words.
 func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
-	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever {
+	if !preemption.Preempts(pod) {
 		return "it does not preempt others"
 	}
 	if !p.mayAct() {
@@ -123,58 +119,47 @@ func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev
 	budgets := p.budgets()
 	p.mirror.For(p.askerOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
-		rules := placement.PreemptionRules{
-			Victim: func(pod *placement.Pod) (int32, bool) {
-				holder, known := holders(pod.Name)
-				if !known {
-					return 0, false
-				}
-				if p.registry.Placing(types.UID(pod.Name)) {
-					arriving = arriving || schedulingv1.PodPriority(holder.Pod) < attempt.Priority
-					return 0, false
-				}
-				if p.leaves(holders, pod.Name) {
-					return costless, true
-				}
-				priority := schedulingv1.PodPriority(holder.Pod)
-				return priority, priority < attempt.Priority
+		rules := preemption.Cluster{
+			Holder: func(name string) (preemption.Holder, bool) {
+				holder, known := p.holder(holders, name)
+				// One that is being bound can't be deleted without a trace before it is.
+				arriving = arriving || holder.Protected && schedulingv1.PodPriority(holder.Pod) < attempt.Priority
+				return holder, known
 			},
-			Group: func(pod *placement.Pod) string {
-				if p.leaves(holders, pod.Name) {
-					return "" // it does not take the others of its gang with it
-				}
-				return p.registry.GangOf(types.UID(pod.Name))
-			},
-			Spare: p.registry.Spare,
-			Budgets: func(pod *placement.Pod) []string {
-				if p.leaves(holders, pod.Name) {
-					return nil
-				}
-				return budgets.of(holders, pod.Name)
-			},
-			Allowed: budgets.allowed,
+			Spare: p.registry.Spare, Budgets: budgets,
 		}
 		gang.tryNear(func() bool {
-			preemption, found, err := cluster.Preempt(&gang.Gang, rules)
-			if err != nil || !found {
+			found, fits, err := cluster.Preempt(&gang.Gang, rules.Rules(attempt.Priority))
+			if err != nil || !fits {
 				return false
 			}
-			plan = preemption.Plan
-			for _, name := range preemption.Victims {
-				if holder, known := holders(name); known && !p.leaves(holders, name) {
-					victims = append(victims, holder.Pod)
-				}
-			}
+			plan, victims = found.Plan, rules.Victims(found)
 			return true
 		})
 	})
 	return victims, plan, arriving
 }
 
-// leaves is true for a Pod that is on its way out, or is about to be.
-func (p *Planner) leaves(holders func(string) (mirror.Holder, bool), name string) bool {
+// holder returns what preemption has to know of a Pod that holds a place.
+func (p *Planner) holder(holders func(string) (mirror.Holder, bool), name string) (preemption.Holder, bool) {
 	holder, known := holders(name)
-	return known && holder.Pod.DeletionTimestamp != nil || p.registry.Doomed(types.UID(name))
+	if !known {
+		return preemption.Holder{}, false
+	}
+	uid := types.UID(name)
+	return preemption.Holder{
+		Pod: holder.Pod, Gang: p.registry.GangOf(uid), Protected: p.registry.Placing(uid),
+		Leaving: holder.Pod.DeletionTimestamp != nil || p.registry.Doomed(uid),
+	}, true
+}
+
+// budgets returns the PodDisruptionBudgets there are.
+func (p *Planner) budgets() *disruption.Budgets {
+	list, err := p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
+	if err != nil {
+		list = nil // a lister of a cache knows no errors
+	}
+	return disruption.NewBudgets(list)
 }
 
 func podUIDs(pods []*corev1.Pod) []types.UID {
@@ -183,54 +168,4 @@ func podUIDs(pods []*corev1.Pod) []types.UID {
 		uids[i] = pod.UID
 	}
 	return uids
-}
-
-// budgets are the PodDisruptionBudgets there are.
-type budgets struct {
-	allowed map[string]int
-	byName  map[string][]budget
-}
-
-type budget struct {
-	name     string
-	selector labels.Selector
-	// spent are Pods that its controller counts as gone already.
-	spent map[string]metav1.Time
-}
-
-func (p *Planner) budgets() *budgets {
-	b := &budgets{allowed: map[string]int{}, byName: map[string][]budget{}}
-	list, err := p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
-	if err != nil {
-		return b // a lister of a cache knows no errors
-	}
-	for _, pdb := range list {
-		b.add(pdb)
-	}
-	return b
-}
-
-func (b *budgets) add(pdb *policyv1.PodDisruptionBudget) {
-	selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
-	if err != nil || selector.Empty() && pdb.Spec.Selector == nil {
-		return
-	}
-	name := pdb.Namespace + "/" + pdb.Name
-	b.allowed[name] = int(pdb.Status.DisruptionsAllowed)
-	b.byName[pdb.Namespace] = append(b.byName[pdb.Namespace], budget{name: name, selector: selector, spent: pdb.Status.DisruptedPods})
-}
-
-// of returns the budgets that a Pod's disruption counts against.
-func (b *budgets) of(holders func(string) (mirror.Holder, bool), name string) []string {
-	holder, known := holders(name)
-	if !known || holder.Pod.DeletionTimestamp != nil {
-		return nil
-	}
-	var names []string
-	for _, one := range b.byName[holder.Pod.Namespace] {
-		if _, spent := one.spent[holder.Pod.Name]; !spent && one.selector.Matches(labels.Set(holder.Pod.Labels)) {
-			names = append(names, one.name)
-		}
-	}
-	return names
 }

@@ -332,38 +332,3 @@ func TestAPartialGangIsEvictedWithRespectForBudgets(t *testing.T) {
 		t.Errorf("%d events, want one for each Pod", got)
 	}
 }
-
-func TestBudgetsOfAPod(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.addNode("a", "l", 4)
-	f.budget("web", 2)
-	f.budget("db", 0)
-	all := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "all"}}
-	all.Spec.Selector = &metav1.LabelSelector{} // every Pod of the namespace
-	all.Status.DisruptedPods = map[string]metav1.Time{"spent": metav1.NewTime(beginning)}
-	none := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "none"}}
-	elsewhere := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "web"}}
-	elsewhere.Spec.Selector = &metav1.LabelSelector{}
-	for _, pdb := range []*policyv1.PodDisruptionBudget{all, none, elsewhere} {
-		if err := f.handle.informers.Policy().V1().PodDisruptionBudgets().Informer().GetStore().Add(pdb); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f.comes(at(pod("plain", 1), "a", 0), at(pod("web", 1, app("web")), "a", 1), at(pod("spent", 1), "a", 2), at(pod("leaving", 1, leavingNow), "a", 3))
-	f.mirror.Refresh(f.nodes())
-	b := f.budgets()
-	tests := map[string][]string{
-		"plain": {"default/all"}, "web": {"default/all", "default/web"}, "spent": nil, "leaving": nil, "unknown": nil,
-	}
-	for name, want := range tests {
-		got := b.of(f.mirror.Holders(), name)
-		slices.Sort(got)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("budgets of Pod %s (-want +got):\n%s", name, diff)
-		}
-	}
-	if diff := cmp.Diff(map[string]int{"default/web": 2, "default/db": 0, "default/all": 0, "default/none": 0, "elsewhere/web": 0}, b.allowed); diff != "" {
-		t.Errorf("allowed (-want +got):\n%s", diff)
-	}
-}

@@ -1,0 +1,88 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package disruption says which PodDisruptionBudgets cover a Pod, and how many Pods they
+// let go. The API server has the last word: this keeps others from asking it in vain, and
+// a gang from being evicted halfway.
+package disruption
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Budgets are the PodDisruptionBudgets of a cluster.
+type Budgets struct {
+	byNamespace map[string][]budget
+	allowed     map[string]int
+}
+
+type budget struct {
+	// name is the namespace and name: "default/train".
+	name     string
+	selector labels.Selector
+	// disrupted are the names of Pods that the budget counts as gone already.
+	disrupted map[string]metav1.Time
+}
+
+// NewBudgets returns the budgets of a list.
+func NewBudgets(list []*policyv1.PodDisruptionBudget) *Budgets {
+	b := &Budgets{byNamespace: map[string][]budget{}, allowed: map[string]int{}}
+	for _, one := range list {
+		selector, err := metav1.LabelSelectorAsSelector(one.Spec.Selector) // no selector selects nothing
+		if err != nil {
+			continue // the API server has checked it
+		}
+		name := one.Namespace + "/" + one.Name
+		b.allowed[name] = int(max(0, one.Status.DisruptionsAllowed))
+		b.byNamespace[one.Namespace] = append(b.byNamespace[one.Namespace], budget{name: name, selector: selector, disrupted: one.Status.DisruptedPods})
+	}
+	return b
+}
+
+// Allowed returns how many more Pods each budget lets go, by the budgets' namespaces and
+// names.
+func (b *Budgets) Allowed() map[string]int { return b.allowed }
+
+// Covering returns the namespaces and names of the budgets that the disruption of a Pod
+// counts against: none for a Pod that is leaving already.
+func (b *Budgets) Covering(pod *corev1.Pod) []string {
+	if pod == nil || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	var names []string
+	for i := range b.byNamespace[pod.Namespace] {
+		one := &b.byNamespace[pod.Namespace][i]
+		if _, counted := one.disrupted[pod.Name]; !counted && one.selector.Matches(labels.Set(pod.Labels)) {
+			names = append(names, one.name)
+		}
+	}
+	return names
+}
+
+// Forbids says which budget does not let all the Pods go now; it is empty if all do.
+func (b *Budgets) Forbids(pods []*corev1.Pod) string {
+	needed, order := map[string]int{}, []string(nil)
+	for _, pod := range pods {
+		names := b.Covering(pod)
+		if len(names) > 1 {
+			return fmt.Sprintf("Pod %s is covered by two PodDisruptionBudgets, %s and %s: the API server evicts no such Pod", pod.Name, names[0], names[1])
+		}
+		for _, name := range names {
+			if needed[name] == 0 {
+				order = append(order, name)
+			}
+			needed[name]++
+		}
+	}
+	for _, name := range order {
+		if needed[name] > b.allowed[name] {
+			return fmt.Sprintf("PodDisruptionBudget %s allows %d disruptions now, of the %d needed", name, b.allowed[name], needed[name])
+		}
+	}
+	return ""
+}

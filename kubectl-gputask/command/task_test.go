@@ -26,7 +26,7 @@ func withTasks(t *testing.T) *fixture {
 	f := fragmented(t)
 	f.waits(newTask("big", "h100", "8", replicas(2), func(task *v1.GPUTask) {
 		task.Spec.Priority, task.Labels = "high", map[string]string{"team": "vision"}
-		task.Status.Message = "all 2 Pods wait for a node: needs at once 2 × 8 GPUs of h100: of 5 nodes (4: has too few GPUs left; 1: has another GPU model)"
+		task.Status.Message = "all 2 Pods wait for a node: needs at once 2 × 8 GPUs of h100; 4 nodes have too few free GPUs, 1 has another GPU model"
 	}), 100)
 	f.add(
 		newTask("broken", "", "0.5", func(task *v1.GPUTask) {

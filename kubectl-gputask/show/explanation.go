@@ -223,7 +223,7 @@ func outlook(p *Page, o *analysis.Outlook) {
 		}
 	}
 	if len(o.Remedies) > 0 {
-		p.Title("What would help")
+		p.Title("It would start")
 		for _, remedy := range o.Remedies {
 			p.Printf("  - %s\n", remedy)
 		}

@@ -86,8 +86,8 @@ func TestDecide(t *testing.T) {
 		},
 		"of a sentence about all nodes their number is no part": {
 			task: single(),
-			pods: pods(single().pod(0, 0).unschedulable("0/7 nodes are available: needs 16 GPUs: never fits. preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.")),
-			want: wanted{phase: v1.PhasePending, message: "waiting for a node: needs 16 GPUs: never fits"},
+			pods: pods(single().pod(0, 0).unschedulable("0/7 nodes are available: needs 16 GPUs; 7 nodes have too few GPUs. preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.")),
+			want: wanted{phase: v1.PhasePending, message: "waiting for a node: needs 16 GPUs; 7 nodes have too few GPUs"},
 		},
 		"in a gang every Pod without a node waits, however few the scheduler has come to": {
 			task: gang(),

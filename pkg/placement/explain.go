@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -31,24 +32,37 @@ type Refusal struct {
 	Nodes  int
 }
 
-// String is one line for a user: what nodes say and what would help.
+// String is one line for a user, such as "5 nodes have another GPU model, 2 have too few
+// free GPUs; it would start with one more free GPU, or on h100 (1 node)".
 func (e *Explanation) String() string {
-	parts := make([]string, 0, len(e.Refusals))
-	for _, refusal := range e.Refusals {
-		parts = append(parts, fmt.Sprintf("%d: %s", refusal.Nodes, refusal.Reason))
-	}
-	text := fmt.Sprintf("of %s (%s)", plural(e.Nodes, "node"), strings.Join(parts, "; "))
+	text := e.refusals()
 	if e.Never {
-		text = "never fits: " + text
+		text = "it would not fit even if nothing else ran; " + text
 	}
 	remedies := make([]string, 0, len(e.Remedies))
 	for i := range e.Remedies {
 		remedies = append(remedies, e.Remedies[i].Text)
 	}
 	if len(remedies) > 0 {
-		text += ". What would help: " + strings.Join(remedies, "; or ")
+		text += "; it would start " + strings.Join(remedies, ", or ")
 	}
 	return text
+}
+
+// refusals says how many nodes refuse for which reason.
+func (e *Explanation) refusals() string {
+	if len(e.Refusals) == 0 {
+		return "there are no nodes"
+	}
+	parts := make([]string, 0, len(e.Refusals))
+	for i, refusal := range e.Refusals {
+		count := strconv.Itoa(refusal.Nodes)
+		if i == 0 {
+			count = plural(refusal.Nodes, "node")
+		}
+		parts = append(parts, count+" "+refusal.Reason.text(refusal.Nodes))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Explain says why Plan finds no places for a gang. For a gang that fits it

@@ -55,36 +55,36 @@ func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
 	}{
 		"two GPUs are short in a leaf": {
 			[][]int{{2, 0}, {8, 1}}, Gang{Roles: []Role{{Shape: eight, Min: 2, Max: 2}}, Level: 1, Required: true},
-			"of 4 nodes (3: has too few GPUs left; 1: fits). What would help: 2 GPUs short in leaf-0; or 1 of 2 Pods fit; or fits with 6 GPUs for each Pod",
+			"3 nodes have too few free GPUs, 1 has room for a part of it; it would start with 2 more free GPUs in leaf-0, or with 1 of its 2 Pods, or with 6 GPUs for each Pod",
 		},
 		"it fits in two leaves": {
 			[][]int{{0, 8}, {0, 8}}, Gang{Roles: []Role{{Shape: eight, Min: 2, Max: 2}}, Level: 1, Required: true},
-			"of 4 nodes (2: fits; 2: has too few GPUs left). What would help: 8 GPUs short in leaf-0; " +
-				"or fits in 2 domains (leaf-0, leaf-1) if one is preferred, not required; or 1 of 2 Pods fit; or fits with 4 GPUs for each Pod",
+			"2 nodes have room for a part of it, 2 have too few free GPUs; it would start with 8 more free GPUs in leaf-0, " +
+				"or in 2 domains (leaf-0, leaf-1) if one were preferred, not required, or with 1 of its 2 Pods, or with 4 GPUs for each Pod",
 		},
 		"another model is free": {
 			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 8, Models: []string{"a100"}}, Min: 1, Max: 1}}},
-			"never fits: of 1 node (1: has another GPU model). What would help: fits on h100 as well: on 1 node",
+			"it would not fit even if nothing else ran; 1 node has another GPU model; it would start on h100 (1 node)",
 		},
 		"no node has so many": {
 			[][]int{{0, 0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 16}, Min: 1, Max: 1}}},
-			"never fits: of 2 nodes (2: has fewer GPUs). What would help: fits with 8 GPUs for each Pod",
+			"it would not fit even if nothing else ran; 2 nodes have too few GPUs; it would start with 8 GPUs for each Pod",
 		},
 		"too much CPU": {
 			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{CPU: 80000, GPUs: 1}, Min: 1, Max: 1}}},
-			"never fits: of 1 node (1: has less CPU or memory). What would help: fits with 64000m CPU for each Pod",
+			"it would not fit even if nothing else ran; 1 node is too small in CPU or memory; it would start with 64000m CPU for each Pod",
 		},
 		"too much GPU memory": {
 			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 1, GPUMemory: 90000}, Min: 1, Max: 1}}},
-			"never fits: of 1 node (1: has GPUs with less memory). What would help: fits on GPUs with 80000 MiB",
+			"it would not fit even if nothing else ran; 1 node has GPUs with less memory; it would start on GPUs with 80000 MiB",
 		},
 		"another pool": {
 			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 1, Pool: "mine"}, Min: 1, Max: 1}}},
-			"never fits: of 1 node (1: is in another node pool). What would help: fits in other node pools: on 1 node",
+			"it would not fit even if nothing else ran; 1 node is in another node pool; it would start in other node pools (1 node)",
 		},
 		"a share": {
 			[][]int{{8}}, Gang{Roles: []Role{{Shape: Shape{Share: 50}, Min: 3, Max: 3}}},
-			"of 1 node (1: has no GPU with so much left). What would help: 2 GPUs short",
+			"1 node has no GPU with that much free; it would start with 2 more free GPUs",
 		},
 	}
 	for name, test := range tests {

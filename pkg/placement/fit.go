@@ -27,31 +27,39 @@ const (
 	reasons
 )
 
-var reasonTexts = [reasons]string{
-	Fits:               "fits",
-	Senseless:          "can't take what makes no sense",
-	NodeClosed:         "takes no Pods",
-	OtherPool:          "is in another node pool",
-	OtherLabels:        "does not match the node selector or affinity",
-	Tainted:            "has a taint that is not tolerated",
-	Excepted:           "is kept for others or refused it",
-	OtherModel:         "has another GPU model",
-	TooFewGPUs:         "has fewer GPUs",
-	TooLittleGPUMemory: "has GPUs with less memory",
-	NodeTooSmall:       "has less CPU or memory",
-	NoPodSlot:          "has no Pod slot left",
-	InsufficientCPU:    "has too little CPU left",
-	InsufficientMemory: "has too little memory left",
-	InsufficientGPUs:   "has too few GPUs left",
-	InsufficientShare:  "has no GPU with so much left",
+// reasonTexts complete the sentences "the node …" and "the nodes …".
+var reasonTexts = [reasons]struct{ one, several string }{
+	Fits:               {"has room for a part of it", "have room for a part of it"},
+	Senseless:          {"can't take a request that makes no sense", "can't take a request that makes no sense"},
+	NodeClosed:         {"takes no Pods", "take no Pods"},
+	OtherPool:          {"is in another node pool", "are in another node pool"},
+	OtherLabels:        {"does not match the node selector or affinity", "do not match the node selector or affinity"},
+	Tainted:            {"has a taint that is not tolerated", "have taints that are not tolerated"},
+	Excepted:           {"is kept for others or has refused it", "are kept for others or have refused it"},
+	OtherModel:         {"has another GPU model", "have another GPU model"},
+	TooFewGPUs:         {"has too few GPUs", "have too few GPUs"},
+	TooLittleGPUMemory: {"has GPUs with less memory", "have GPUs with less memory"},
+	NodeTooSmall:       {"is too small in CPU or memory", "are too small in CPU or memory"},
+	NoPodSlot:          {"runs as many Pods as it can", "run as many Pods as they can"},
+	InsufficientCPU:    {"has too little free CPU", "have too little free CPU"},
+	InsufficientMemory: {"has too little free memory", "have too little free memory"},
+	InsufficientGPUs:   {"has too few free GPUs", "have too few free GPUs"},
+	InsufficientShare:  {"has no GPU with that much free", "have no GPU with that much free"},
 }
 
 // String completes the sentence "the node …".
-func (r Reason) String() string {
-	if r < reasons {
-		return reasonTexts[r]
+func (r Reason) String() string { return r.text(1) }
+
+// text completes a sentence about so many nodes.
+func (r Reason) text(nodes int) string {
+	switch {
+	case r >= reasons:
+		return "unknown reason"
+	case nodes == 1:
+		return reasonTexts[r].one
+	default:
+		return reasonTexts[r].several
 	}
-	return "unknown reason"
 }
 
 // Lasting is true for reasons that hold on an empty node as well.

@@ -31,7 +31,7 @@ const (
 // Remedy is a change that lets a gang fit.
 type Remedy struct {
 	Kind RemedyKind
-	// Text says it in words: "2 GPUs short in leaf-3".
+	// Text completes the sentence "it would start …": "with 2 more free GPUs in leaf-3".
 	Text string
 	// Gang is the gang with the change; nil for FreeGPUs.
 	Gang *Gang
@@ -79,7 +79,7 @@ func (c *Cluster) withoutTopology(g *Gang) *Remedy {
 		return nil
 	}
 	plan, _, _ := c.Plan(&other)
-	return &Remedy{Kind: DropTopology, Gang: &other, Text: fmt.Sprintf("fits in %d domains (%s) if one is preferred, not required", len(plan.Domains), some(plan.Domains))}
+	return &Remedy{Kind: DropTopology, Gang: &other, Text: fmt.Sprintf("in %d domains (%s) if one were preferred, not required", len(plan.Domains), some(plan.Domains))}
 }
 
 // some shows the first few of a list.
@@ -99,9 +99,9 @@ func (c *Cluster) withModels(g *Gang) *Remedy {
 	}
 	if model := c.oneMoreModel(g); model != "" {
 		other = changed(g, func(s *Shape) { s.Models = withOne(s.Models, model) })
-		return &Remedy{Kind: AcceptModels, Gang: other, Text: fmt.Sprintf("fits on %s as well: %s", model, c.onNodes(other))}
+		return &Remedy{Kind: AcceptModels, Gang: other, Text: fmt.Sprintf("on %s (%s)", model, c.nodesFor(other))}
 	}
-	return &Remedy{Kind: AcceptModels, Gang: other, Text: "fits without the model constraint: " + c.onNodes(other)}
+	return &Remedy{Kind: AcceptModels, Gang: other, Text: "with any GPU model (" + c.nodesFor(other) + ")"}
 }
 
 // oneMoreModel returns a model that makes the difference alone.
@@ -126,20 +126,17 @@ func withOne(models []string, model string) []string {
 	return append(slices.Clone(models), model)
 }
 
-// onNodes says on how many nodes a gang's plan is.
-func (c *Cluster) onNodes(g *Gang) string {
+// nodesFor counts the nodes of a gang's plan: "1 node".
+func (c *Cluster) nodesFor(g *Gang) string {
 	plan, fits, err := c.Plan(g)
 	if err != nil || !fits {
-		return "nowhere"
+		return "no nodes"
 	}
 	nodes := map[string]bool{}
 	for i := range plan.Members {
 		nodes[plan.Members[i].Node] = true
 	}
-	if len(nodes) == 1 {
-		return "on 1 node"
-	}
-	return fmt.Sprintf("on %d nodes", len(nodes))
+	return plural(len(nodes), "node")
 }
 
 func (c *Cluster) withPools(g *Gang) *Remedy {
@@ -148,7 +145,7 @@ func (c *Cluster) withPools(g *Gang) *Remedy {
 	if !constrained || !c.helps(other) {
 		return nil
 	}
-	return &Remedy{Kind: AcceptPools, Gang: other, Text: "fits in other node pools: " + c.onNodes(other)}
+	return &Remedy{Kind: AcceptPools, Gang: other, Text: "in other node pools (" + c.nodesFor(other) + ")"}
 }
 
 func (c *Cluster) withGPUMemory(g *Gang) *Remedy {
@@ -161,7 +158,7 @@ func (c *Cluster) withGPUMemory(g *Gang) *Remedy {
 		reduced := false
 		other := changed(g, func(s *Shape) { reduced, s.GPUMemory = reduced || s.GPUMemory > size, min(s.GPUMemory, size) })
 		if reduced && c.helps(other) {
-			return &Remedy{Kind: ReduceGPUMemory, Gang: other, Text: fmt.Sprintf("fits on GPUs with %d MiB", size)}
+			return &Remedy{Kind: ReduceGPUMemory, Gang: other, Text: fmt.Sprintf("on GPUs with %d MiB", size)}
 		}
 	}
 	return nil
@@ -172,7 +169,7 @@ func (c *Cluster) withCPU(g *Gang) *Remedy {
 	if other == nil {
 		return nil
 	}
-	return &Remedy{Kind: ReduceCPU, Gang: other, Text: fmt.Sprintf("fits with %dm CPU for each Pod", cpu)}
+	return &Remedy{Kind: ReduceCPU, Gang: other, Text: fmt.Sprintf("with %dm CPU for each Pod", cpu)}
 }
 
 func (c *Cluster) withMemory(g *Gang) *Remedy {
@@ -180,7 +177,7 @@ func (c *Cluster) withMemory(g *Gang) *Remedy {
 	if other == nil {
 		return nil
 	}
-	return &Remedy{Kind: ReduceMemory, Gang: other, Text: fmt.Sprintf("fits with %d MiB memory for each Pod", memory)}
+	return &Remedy{Kind: ReduceMemory, Gang: other, Text: fmt.Sprintf("with %d MiB memory for each Pod", memory)}
 }
 
 // most finds how much of a resource each member may ask for at most, in
@@ -219,7 +216,7 @@ func (c *Cluster) withFewer(g *Gang) *Remedy {
 	if members == 0 {
 		return nil
 	}
-	return &Remedy{Kind: FewerMembers, Gang: with(members), Text: fmt.Sprintf("%d of %d Pods fit", members, g.Roles[0].Min)}
+	return &Remedy{Kind: FewerMembers, Gang: with(members), Text: fmt.Sprintf("with %d of its %d Pods", members, g.Roles[0].Min)}
 }
 
 // withFewerGPUs finds how many GPUs each Pod could have, of a gang with one role.
@@ -230,7 +227,7 @@ func (c *Cluster) withFewerGPUs(g *Gang) *Remedy {
 	for gpus := g.Roles[0].Shape.GPUs - 1; gpus > 0; gpus-- {
 		other := changed(g, func(s *Shape) { s.GPUs = gpus })
 		if c.helps(other) {
-			return &Remedy{Kind: FewerGPUs, Gang: other, Text: fmt.Sprintf("fits with %s for each Pod", plural(gpus, "GPU"))}
+			return &Remedy{Kind: FewerGPUs, Gang: other, Text: fmt.Sprintf("with %s for each Pod", plural(gpus, "GPU"))}
 		}
 	}
 	return nil

@@ -31,9 +31,9 @@ func (c *Cluster) shortage(g *Gang) *Remedy {
 }
 
 func shortText(count int, d *Domain) string {
-	text := fmt.Sprintf("%d GPUs short", count)
+	text := fmt.Sprintf("with %d more free GPUs", count)
 	if count == 1 {
-		text = "1 GPU short"
+		text = "with one more free GPU"
 	}
 	if d.Name != "" {
 		text += " in " + d.Name

@@ -176,7 +176,7 @@ func TestLevelsHaveNumbers(t *testing.T) {
 func TestLevelsWithoutANameAreLeftOutOfTexts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"2 GPUs short in -/rack-1/leaf-3": "2 GPUs short in rack-1/leaf-3",
+		"with 2 more free GPUs in -/rack-1/leaf-3": "with 2 more free GPUs in rack-1/leaf-3",
 		"in -/-/leaf-3 and z/-/leaf-4":    "in leaf-3 and z/leaf-4",
 		"a well-known/other text":         "a well-known/other text",
 	} {

@@ -76,12 +76,12 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given answer, re
 		return known, renew
 	}
 	explanation, err := p.why(attempt, gang)
-	given = answer{at: now, version: version, reason: "Unknown", text: asks(attempt, gang) + ": no place found"}
+	given = answer{at: now, version: version, reason: "Unknown", text: asks(attempt, gang) + "; no place was found"}
 	switch {
 	case err != nil:
-		given.text = asks(attempt, gang) + ": " + err.Error()
+		given.text = asks(attempt, gang) + "; " + err.Error()
 	case explanation != nil:
-		given.text, given.reason = asks(attempt, gang)+": "+snapshot.PlainDomains(explanation.String()), reasonOf(explanation)
+		given.text, given.reason = asks(attempt, gang)+"; "+snapshot.PlainDomains(explanation.String()), reasonOf(explanation)
 	}
 	if explanation != nil {
 		if note := p.reservedForOthers(attempt, gang); note != "" {
@@ -102,13 +102,12 @@ func (p *Planner) reservedForOthers(attempt *gangs.Attempt, gang *roles) string 
 	case !fits:
 		return ""
 	case gpus == 0:
-		return " (it would fit, but places are reserved by MovePlans for others)"
+		return "; it would fit, but places are reserved by MovePlans for others"
+	case gpus == 1:
+		return "; it would fit, but 1 GPU is reserved by MovePlans for others"
+	default:
+		return fmt.Sprintf("; it would fit, but %d GPUs are reserved by MovePlans for others", gpus)
 	}
-	are := fmt.Sprintf("%d GPUs are", gpus)
-	if gpus == 1 {
-		are = "1 GPU is"
-	}
-	return fmt.Sprintf(" (it would fit, but %s reserved by MovePlans for others)", are)
 }
 
 // questionOf identifies what is asked for. Gangs are told by name, Pods that are

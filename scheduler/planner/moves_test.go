@@ -420,7 +420,7 @@ func TestAPodIsNotToldThatWhatIsKeptForItIsMissing(t *testing.T) {
 	f.keep("a", kept)
 	p := pod("p", 1)
 	f.comes(at(pod("user", 1), "a", 0), p)
-	if got := f.decide(p).Waits; !strings.Contains(got, "too few GPUs left") || strings.Contains(got, "CPU left") {
+	if got := f.decide(p).Waits; !strings.Contains(got, "too few free GPUs") || strings.Contains(got, "free CPU") {
 		t.Errorf("it says %q", got)
 	}
 }
@@ -554,10 +554,10 @@ func TestAReservationIsNamedIfItIsTheReason(t *testing.T) {
 		want int32
 		says string
 	}{
-		"two of the cards are reserved":      {[]reservation.Reservation{moved("x", "a-0", "a-1")}, 3, "(it would fit, but 2 GPUs are reserved by MovePlans for others)"},
+		"two of the cards are reserved":      {[]reservation.Reservation{moved("x", "a-0", "a-1")}, 3, "; it would fit, but 2 GPUs are reserved by MovePlans for others"},
 		"it would not fit anyway":            {[]reservation.Reservation{moved("x", "a-0", "a-1")}, 5, ""},
 		"its own cards and one of others'":   {[]reservation.Reservation{moved("x", "a-0"), toStart("p", "a-1")}, 4, "but 1 GPU is reserved"},
-		"CPU is reserved":                    {[]reservation.Reservation{{Plan: "q", Pod: "default/x", Kind: reservation.Move, CPU: 64000, Until: beginning.Add(time.Hour)}}, 1, "(it would fit, but places are reserved by MovePlans for others)"},
+		"CPU is reserved":                    {[]reservation.Reservation{{Plan: "q", Pod: "default/x", Kind: reservation.Move, CPU: 64000, Until: beginning.Add(time.Hour)}}, 1, "; it would fit, but places are reserved by MovePlans for others"},
 		"what is reserved does not matter":   {[]reservation.Reservation{important(-1, moved("x", "a-0"))}, 5, ""},
 		"nothing is reserved, it is too big": {nil, 5, ""},
 	}

@@ -98,7 +98,7 @@ func TestAGangThatCannotStartBlocksNobody(t *testing.T) {
 		gang{name: "wide", gpus: 5, priority: high, infeasible: true},
 		gang{name: "nowhere", pods: 2, model: "no-such-model", priority: high, infeasible: true},
 	)
-	for name, text := range map[string]string{"big": "2 of 3 Pods fit", "wide": "has fewer GPUs", "nowhere": "1 GPU of no-such-model"} {
+	for name, text := range map[string]string{"big": "with 2 of its 3 Pods", "wide": "too few GPUs", "nowhere": "1 GPU of no-such-model"} {
 		s.waitForRefusal(name, text)
 	}
 	var names []string

@@ -33,9 +33,9 @@ type fixture struct {
 	process *process
 	t       *testing.T
 	clock   *clocktesting.FakeClock
-	kube   *kubefake.Clientset
-	fake   *taskfake.Clientset
-	events *record.FakeRecorder
+	kube    *kubefake.Clientset
+	fake    *taskfake.Clientset
+	events  *record.FakeRecorder
 }
 
 func newFixture(t *testing.T, change ...func(*options)) *fixture {

@@ -30,7 +30,7 @@ violation() {
 
 # In a package of its own the violation closes no circle, which go would refuse first.
 violation apis pkg/apis/violation "${MODULE}/pkg/placement"
-for engine in pkg/allocation pkg/inventory pkg/placement; do
+for engine in nodeagent/kubelet/allocation pkg/inventory pkg/placement; do
   violation engine "${engine}/violation" k8s.io/api/core/v1
 done
 for pure in kubectl-gputask/analysis kubectl-gputask/show pkg/gputask pkg/moveplan pkg/reschedule pkg/reservation \
@@ -38,18 +38,18 @@ for pure in kubectl-gputask/analysis kubectl-gputask/show pkg/gputask pkg/movepl
   violation pure "${pure}/violation" k8s.io/client-go/rest
 done
 violation kubernetes pkg/endpoints/violation k8s.io/kubernetes/pkg/apis/core
-violation packages pkg/restconfig/violation "${MODULE}/nodeagent/gpu"
+violation packages pkg/restconfig/violation "${MODULE}/nodeagent/hardware/gpu"
 violation controller . "${MODULE}/scheduler/gangs" main
 violation kubectl kubectl-gputask/violation "${MODULE}/scheduler/gangs"
-violation localcluster localcluster/violation "${MODULE}/nodeagent/gpu"
+violation localcluster localcluster/violation "${MODULE}/nodeagent/hardware/gpu"
 violation nodeagent nodeagent/violation "${MODULE}/scheduler/gangs"
 violation scheduler scheduler/violation "${MODULE}/kubectl-gputask/analysis"
-violation agent-memory nodeagent/kube/violation k8s.io/client-go/kubernetes
-violation nvml nodeagent/gpu/violation github.com/NVIDIA/go-nvml/pkg/nvml
+violation agent-memory nodeagent/node/kube/violation k8s.io/client-go/kubernetes
+violation nvml nodeagent/hardware/gpu/violation github.com/NVIDIA/go-nvml/pkg/nvml
 violation controller-runtime kubectl-gputask/usage/violation sigs.k8s.io/controller-runtime
 
 FOUND="$(GOLANGCI_LINT_CACHE="${COPY}/cache" "${ROOT}/bin/golangci-lint" run \
-  --enable-only=depguard --max-issues-per-linter=0 --max-same-issues=0 "${PACKAGES[@]}" || true)"
+  --enable-only=depguard --allow-parallel-runners --max-issues-per-linter=0 --max-same-issues=0 "${PACKAGES[@]}" || true)"
 FAILED=0
 for expected in "${EXPECTED[@]}"; do
   if ! grep --quiet --fixed-strings "${expected#./}" <<<"${FOUND}"; then

@@ -13,12 +13,12 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"falldio.github.io/gpu-controller/nodeagent/gpu"
-	"falldio.github.io/gpu-controller/nodeagent/kube"
-	"falldio.github.io/gpu-controller/nodeagent/labels"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
 	"falldio.github.io/gpu-controller/nodeagent/metrics"
-	"falldio.github.io/gpu-controller/nodeagent/monitor"
-	"falldio.github.io/gpu-controller/nodeagent/publish"
+	"falldio.github.io/gpu-controller/nodeagent/node/kube"
+	"falldio.github.io/gpu-controller/nodeagent/node/labels"
+	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 )
 
 // agent watches the GPUs of one node.

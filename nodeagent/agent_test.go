@@ -12,11 +12,11 @@ import (
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"falldio.github.io/gpu-controller/nodeagent/gpu"
-	"falldio.github.io/gpu-controller/nodeagent/health"
-	"falldio.github.io/gpu-controller/nodeagent/monitor"
-	"falldio.github.io/gpu-controller/nodeagent/publish"
-	"falldio.github.io/gpu-controller/nodeagent/simulation"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
+	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 )
 
 // endlessWatch is a Source whose Watch does not end, as in a driver that hangs.

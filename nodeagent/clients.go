@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
-	"falldio.github.io/gpu-controller/nodeagent/kube"
+	"falldio.github.io/gpu-controller/nodeagent/node/kube"
 )
 
 // nodeNameExtra is what the API server knows about the bearer of a token that is

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
-	"falldio.github.io/gpu-controller/nodeagent/health"
-	"falldio.github.io/gpu-controller/nodeagent/labels"
-	"falldio.github.io/gpu-controller/nodeagent/resource"
-	"falldio.github.io/gpu-controller/nodeagent/simulation"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/resource"
+	"falldio.github.io/gpu-controller/nodeagent/node/labels"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 

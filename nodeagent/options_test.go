@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"falldio.github.io/gpu-controller/nodeagent/health"
-	"falldio.github.io/gpu-controller/nodeagent/resource"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/resource"
 )
 
 // parse reads flags and environment as main does.

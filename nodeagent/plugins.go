@@ -14,16 +14,16 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"falldio.github.io/gpu-controller/nodeagent/assignment"
-	"falldio.github.io/gpu-controller/nodeagent/deviceplugin"
-	"falldio.github.io/gpu-controller/nodeagent/gpu"
-	"falldio.github.io/gpu-controller/nodeagent/kube"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/deviceplugin"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/resource"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 	"falldio.github.io/gpu-controller/nodeagent/metrics"
-	"falldio.github.io/gpu-controller/nodeagent/monitor"
-	"falldio.github.io/gpu-controller/nodeagent/podresources"
-	"falldio.github.io/gpu-controller/nodeagent/publish"
-	"falldio.github.io/gpu-controller/nodeagent/resource"
-	"falldio.github.io/gpu-controller/nodeagent/share"
+	"falldio.github.io/gpu-controller/nodeagent/node/assignment"
+	"falldio.github.io/gpu-controller/nodeagent/node/kube"
+	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 )
 
 // The folders below --kubelet-directory, and the socket in the second one.

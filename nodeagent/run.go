@@ -22,9 +22,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/nodeagent/metrics"
+	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 	"falldio.github.io/gpu-controller/nodeagent/probe"
 	"falldio.github.io/gpu-controller/nodeagent/probe/simulated"
-	"falldio.github.io/gpu-controller/nodeagent/publish"
 	"falldio.github.io/gpu-controller/pkg/endpoints"
 	"falldio.github.io/gpu-controller/pkg/restconfig"
 )

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"falldio.github.io/gpu-controller/nodeagent/gpu"
-	"falldio.github.io/gpu-controller/nodeagent/labels"
-	"falldio.github.io/gpu-controller/nodeagent/nvml"
-	"falldio.github.io/gpu-controller/nodeagent/simulation"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/nvml"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
+	"falldio.github.io/gpu-controller/nodeagent/node/labels"
 )
 
 // makeAgents makes the agent of this node, or those of all simulated nodes.

@@ -22,12 +22,12 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/identity"
-	"falldio.github.io/gpu-controller/scheduler/devices"
-	"falldio.github.io/gpu-controller/scheduler/gang"
 	"falldio.github.io/gpu-controller/scheduler/leadership"
-	"falldio.github.io/gpu-controller/scheduler/network"
-	"falldio.github.io/gpu-controller/scheduler/packing"
 	"falldio.github.io/gpu-controller/scheduler/planner"
+	"falldio.github.io/gpu-controller/scheduler/plugins/devices"
+	"falldio.github.io/gpu-controller/scheduler/plugins/gang"
+	"falldio.github.io/gpu-controller/scheduler/plugins/network"
+	"falldio.github.io/gpu-controller/scheduler/plugins/packing"
 )
 
 // newCommand returns kube-scheduler's command with our plugins. It is put together here

@@ -16,13 +16,13 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/bench/measure"
-	"falldio.github.io/gpu-controller/nodeagent/gpu"
-	"falldio.github.io/gpu-controller/nodeagent/health"
-	"falldio.github.io/gpu-controller/nodeagent/kube"
-	"falldio.github.io/gpu-controller/nodeagent/labels"
-	"falldio.github.io/gpu-controller/nodeagent/monitor"
-	"falldio.github.io/gpu-controller/nodeagent/publish"
-	"falldio.github.io/gpu-controller/nodeagent/simulation"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
+	"falldio.github.io/gpu-controller/nodeagent/node/kube"
+	"falldio.github.io/gpu-controller/nodeagent/node/labels"
+	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 )
 
 // labelling compares the agent's server-side apply, after the health of a GPU

@@ -11,9 +11,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/bench/measure"
-	"falldio.github.io/gpu-controller/nodeagent/health"
-	"falldio.github.io/gpu-controller/nodeagent/monitor"
-	"falldio.github.io/gpu-controller/nodeagent/simulation"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
 )
 
 // polling compares a poll of eight simulated GPUs with the least that an agent

@@ -16,11 +16,11 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
 
-	"falldio.github.io/gpu-controller/scheduler/devices"
-	"falldio.github.io/gpu-controller/scheduler/gang"
 	"falldio.github.io/gpu-controller/scheduler/leadership"
-	"falldio.github.io/gpu-controller/scheduler/packing"
 	"falldio.github.io/gpu-controller/scheduler/planner"
+	"falldio.github.io/gpu-controller/scheduler/plugins/devices"
+	"falldio.github.io/gpu-controller/scheduler/plugins/gang"
+	"falldio.github.io/gpu-controller/scheduler/plugins/packing"
 )
 
 // Variables that say what to run.

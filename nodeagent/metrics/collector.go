@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
-	"falldio.github.io/gpu-controller/nodeagent/gpu"
-	"falldio.github.io/gpu-controller/nodeagent/monitor"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
 )
 
 // Node is where the metrics of one node come from.

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"falldio.github.io/gpu-controller/nodeagent/gpu"
-	"falldio.github.io/gpu-controller/nodeagent/podresources"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
 )
 
 // everything returns a node that has each series at least once.

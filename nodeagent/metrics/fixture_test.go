@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"falldio.github.io/gpu-controller/nodeagent/gpu"
-	"falldio.github.io/gpu-controller/nodeagent/monitor"
-	"falldio.github.io/gpu-controller/nodeagent/podresources"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"falldio.github.io/gpu-controller/nodeagent/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
 // gpuLabels are the names that dcgm-exporter gives its labels, so that queries

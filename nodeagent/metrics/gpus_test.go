@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
 
-	"falldio.github.io/gpu-controller/nodeagent/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
 // quantities is what every quantity looks like on /metrics, written out here a

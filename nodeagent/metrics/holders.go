@@ -7,8 +7,8 @@ import (
 	"context"
 	"sync/atomic"
 
-	"falldio.github.io/gpu-controller/nodeagent/podresources"
-	"falldio.github.io/gpu-controller/nodeagent/share"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
 // Holder is a container that holds a GPU.

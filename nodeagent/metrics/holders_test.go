@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"falldio.github.io/gpu-controller/nodeagent/gpu"
-	"falldio.github.io/gpu-controller/nodeagent/podresources"
-	"falldio.github.io/gpu-controller/nodeagent/share"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
 func TestMeasurementsNameTheContainerThatHoldsTheGPU(t *testing.T) {

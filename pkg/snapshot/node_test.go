@@ -177,8 +177,8 @@ func TestLevelsWithoutANameAreLeftOutOfTexts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"with 2 more free GPUs in -/rack-1/leaf-3": "with 2 more free GPUs in rack-1/leaf-3",
-		"in -/-/leaf-3 and z/-/leaf-4":    "in leaf-3 and z/leaf-4",
-		"a well-known/other text":         "a well-known/other text",
+		"in -/-/leaf-3 and z/-/leaf-4":             "in leaf-3 and z/leaf-4",
+		"a well-known/other text":                  "a well-known/other text",
 	} {
 		if got := PlainDomains(text); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)

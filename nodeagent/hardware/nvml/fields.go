@@ -1,0 +1,134 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo
+
+package nvml
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+)
+
+// field is a value that is read by its number, many in one call.
+type field struct {
+	id  uint32
+	add func(*gpu.Sample, float64)
+}
+
+func fields() []field {
+	return []field{
+		{nvml.FI_DEV_MEMORY_TEMP, addMemoryTemperature},
+		{nvml.FI_DEV_TOTAL_ENERGY_CONSUMPTION, adder(gpu.Energy, milli)},
+		{nvml.FI_DEV_PCIE_REPLAY_COUNTER, adder(gpu.PCIeReplays, 1)},
+		{nvml.FI_DEV_ECC_SBE_VOL_TOTAL, adder(gpu.ECCCorrected, 1)},
+		{nvml.FI_DEV_ECC_DBE_VOL_TOTAL, adder(gpu.ECCUncorrected, 1)},
+		{nvml.FI_DEV_REMAPPED_UNC, adder(gpu.RemappedRows, 1)},
+		{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, addAction},
+	}
+}
+
+func fieldQuantities() []gpu.Quantity {
+	return []gpu.Quantity{gpu.MemoryTemperature, gpu.Energy, gpu.PCIeReplays, gpu.ECCCorrected, gpu.ECCUncorrected, gpu.RemappedRows}
+}
+
+func adder(quantity gpu.Quantity, unit float64) func(*gpu.Sample, float64) {
+	return func(sample *gpu.Sample, value float64) { sample.Values[quantity] = value * unit }
+}
+
+// addMemoryTemperature leaves out 0 degrees: that is what some GPUs report whose
+// memory has no sensor.
+func addMemoryTemperature(sample *gpu.Sample, value float64) {
+	if value > 0 {
+		sample.Values[gpu.MemoryTemperature] = value
+	}
+}
+
+// addAction makes three of the driver's actions: NVML's others reset the GPU, its
+// bus, its fabric or the machine, or drain it, which ends when the driver says
+// that nothing is left to do.
+func addAction(sample *gpu.Sample, value float64) {
+	sample.Action = gpu.ActionReset
+	if nvml.DeviceGpuRecoveryAction(value) == nvml.GPU_RECOVERY_ACTION_NONE {
+		sample.Action = gpu.ActionNone
+	}
+}
+
+// readFields reads those of the fields that the GPU has not refused yet. It
+// succeeds if one of them is read, and otherwise returns the status of one.
+func readFields(d *device, sample *gpu.Sample) nvml.Return {
+	state := &d.state
+	if state.fields == nil {
+		state.fields = fields()
+	}
+	if len(state.fields) == 0 {
+		return nvml.ERROR_NOT_SUPPORTED
+	}
+	values := make([]nvml.FieldValue, len(state.fields))
+	for i, field := range state.fields {
+		values[i].FieldId = field.id
+	}
+	if ret := d.handle.GetFieldValues(values); ret != nvml.SUCCESS {
+		return ret
+	}
+	kept := make([]field, 0, len(state.fields))
+	result := nvml.ERROR_NOT_SUPPORTED
+	for i, field := range state.fields {
+		ret := nvml.Return(values[i].NvmlReturn) //nolint:gosec // the same enum of C, with a sign
+		if !unsupported(ret) {
+			kept = append(kept, field)
+			result = worse(result, ret)
+		}
+		if ret == nvml.SUCCESS {
+			field.add(sample, fieldValue(values[i]))
+		}
+	}
+	state.fields = kept
+	return result
+}
+
+// worse returns the status that says more of the GPU: that it is lost or needs a
+// reset, then that something was read, then any other problem.
+func worse(a, b nvml.Return) nvml.Return {
+	rank := func(ret nvml.Return) int {
+		switch {
+		case fatal(ret):
+			return 4
+		case ret == nvml.ERROR_RESET_REQUIRED:
+			return 3
+		case ret == nvml.SUCCESS:
+			return 2
+		case !unsupported(ret):
+			return 1
+		default:
+			return 0
+		}
+	}
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+// fieldValue decodes C's union of numbers.
+func fieldValue(value nvml.FieldValue) float64 {
+	order := binary.NativeEndian
+	switch nvml.ValueType(value.ValueType) { //nolint:gosec // the same enum of C, with a sign
+	case nvml.VALUE_TYPE_DOUBLE:
+		return math.Float64frombits(order.Uint64(value.Value[:]))
+	case nvml.VALUE_TYPE_UNSIGNED_INT:
+		return float64(order.Uint32(value.Value[:]))
+	case nvml.VALUE_TYPE_SIGNED_INT:
+		return float64(int32(order.Uint32(value.Value[:]))) //nolint:gosec // the bits are those of an int
+	case nvml.VALUE_TYPE_SIGNED_LONG_LONG:
+		return float64(int64(order.Uint64(value.Value[:]))) //nolint:gosec // the bits are those of a long long
+	case nvml.VALUE_TYPE_UNSIGNED_SHORT:
+		return float64(order.Uint16(value.Value[:]))
+	default: // unsigned long and unsigned long long
+		return float64(order.Uint64(value.Value[:]))
+	}
+}

@@ -1,0 +1,45 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !cgo
+
+package nvml
+
+import (
+	"context"
+	"fmt"
+
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+)
+
+// Source stands for the GPUs in a build that can't talk to NVIDIA's library.
+type Source struct{}
+
+// New returns a Source that never opens.
+func New(Options) *Source { return &Source{} }
+
+// Open fails.
+func (*Source) Open() (gpu.Inventory, error) {
+	return gpu.Inventory{}, fmt.Errorf("%w: this program was built without NVML, rebuild it with CGO_ENABLED=1", gpu.ErrUnavailable)
+}
+
+// Read fails.
+func (s *Source) Read(string) (gpu.Sample, error) {
+	_, err := s.Open()
+	return gpu.Sample{}, err
+}
+
+// Watch fails.
+func (s *Source) Watch(context.Context, func(gpu.Event)) error {
+	_, err := s.Open()
+	return err
+}
+
+// Timings fails.
+func (s *Source) Timings() ([]Timing, error) {
+	_, err := s.Open()
+	return nil, err
+}
+
+// Close does nothing.
+func (*Source) Close() error { return nil }

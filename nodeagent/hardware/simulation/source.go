@@ -1,0 +1,200 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+)
+
+// Source simulates the GPUs of one node.
+type Source struct {
+	profile *Profile
+	node    string
+	clock   clock.Clock
+	events  chan gpu.Event
+
+	mu     sync.Mutex
+	gpus   []*simulated
+	byUUID map[string]*simulated
+	// opened is closed when the connection is; nil while there is none.
+	opened chan struct{}
+	// stale is true if the GPUs are not those that Open found.
+	stale bool
+}
+
+var _ gpu.Source = (*Source)(nil)
+
+// simulated is one GPU and what ails it.
+type simulated struct {
+	info           gpu.Info
+	reset          time.Time
+	eccUncorrected float64
+	lost, removed  bool
+	delay          time.Duration
+	// hung is closed when the GPU answers again; nil if it does.
+	hung chan struct{}
+}
+
+// eventsKept is how many events wait for somebody who watches.
+const eventsKept = 256
+
+// uptime is how long ago GPUs were reset when the simulation begins. Without it
+// the energy counter of a GPU that is reset at once would not be seen to fall.
+const uptime = 24 * time.Hour
+
+// New returns the GPUs of a node. The profile must be complete.
+func New(profile *Profile, node string, c clock.Clock) *Source {
+	s := &Source{profile: profile, node: node, clock: c, events: make(chan gpu.Event, eventsKept), byUUID: map[string]*simulated{}}
+	for index := range *profile.Count {
+		one := &simulated{info: profile.info(node, index), reset: c.Now().Add(-uptime)}
+		s.gpus = append(s.gpus, one)
+		s.byUUID[one.info.UUID] = one
+	}
+	return s
+}
+
+// Open finds the GPUs that are not removed.
+func (s *Source) Open() (gpu.Inventory, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened == nil {
+		s.opened = make(chan struct{})
+	}
+	s.stale = false
+	inventory := gpu.Inventory{Driver: gpu.Driver{Version: s.profile.Driver, CUDA: s.profile.CUDA}}
+	var indexes []int
+	for index, one := range s.gpus {
+		if !one.removed {
+			inventory.GPUs = append(inventory.GPUs, one.info)
+			indexes = append(indexes, index)
+		}
+	}
+	inventory.NVLinks = s.profile.matrix(indexes)
+	return inventory, nil
+}
+
+// Read returns the GPU's measurements now, after whatever delay its faults cause.
+func (s *Source) Read(uuid string) (gpu.Sample, error) {
+	if err := s.obstacle(uuid); err != nil {
+		return gpu.Sample{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.byUUID[uuid]
+	if one.lost {
+		return gpu.Sample{}, fmt.Errorf("simulated GPU %d: %w", one.info.Index, gpu.ErrLost)
+	}
+	return gpu.Sample{
+		UUID:   uuid,
+		Values: s.profile.values(&one.info, s.clock.Now(), one.reset, one.eccUncorrected),
+	}, nil
+}
+
+// obstacle waits as long as the GPU's faults demand.
+func (s *Source) obstacle(uuid string) error {
+	s.mu.Lock()
+	one, closed, stale := s.byUUID[uuid], s.opened, s.stale
+	if one == nil || one.removed || closed == nil || stale {
+		s.mu.Unlock()
+		return fmt.Errorf("simulated GPU %s: %w", uuid, gpu.ErrStale)
+	}
+	hung, delay := one.hung, one.delay
+	s.mu.Unlock()
+	if delay > 0 {
+		<-s.clock.After(delay)
+	}
+	if hung == nil {
+		return nil
+	}
+	select {
+	case <-hung:
+		return nil
+	case <-closed:
+		return fmt.Errorf("simulated GPU %s: %w", uuid, gpu.ErrStale)
+	}
+}
+
+// Watch reports the XIDs that are injected.
+func (s *Source) Watch(ctx context.Context, report func(gpu.Event)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case event := <-s.events:
+			report(event)
+		}
+	}
+}
+
+// Close makes hanging calls return.
+func (s *Source) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened != nil {
+		close(s.opened)
+		s.opened = nil
+	}
+	return nil
+}
+
+// Inject makes a fault happen. An error names the field that is wrong.
+func (s *Source) Inject(fault Fault) error {
+	if err := fault.validate(len(s.gpus)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.gpus {
+		if fault.GPU == nil || *fault.GPU == one.info.Index {
+			if err := s.apply(one, fault); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Source) apply(one *simulated, fault Fault) error {
+	switch fault.Fault {
+	case XID:
+		select {
+		case s.events <- gpu.Event{UUID: one.info.UUID, XID: fault.XID}:
+		default:
+			return fmt.Errorf("%d events are waiting already: nobody watches", eventsKept)
+		}
+	case ECC:
+		one.eccUncorrected++
+	case Lost:
+		one.lost = true
+	case Hung:
+		if one.hung == nil {
+			one.hung = make(chan struct{})
+		}
+	case Slow:
+		one.delay = fault.Delay.Duration
+	case Removed:
+		s.stale = s.stale || !one.removed
+		one.removed = true
+	case Recovered:
+		s.recover(one)
+	}
+	return nil
+}
+
+func (s *Source) recover(one *simulated) {
+	if one.hung != nil {
+		close(one.hung)
+	}
+	s.stale = s.stale || one.removed
+	one.hung, one.delay = nil, 0
+	one.lost, one.removed = false, false
+	one.eccUncorrected, one.reset = 0, s.clock.Now()
+}

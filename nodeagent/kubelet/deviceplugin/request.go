@@ -1,0 +1,67 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceplugin
+
+import (
+	"slices"
+
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
+)
+
+// request is what the kubelet asks for a container.
+type request struct {
+	// available are the devices that it may have, must those of them that it has
+	// already: its Pod's init containers had them.
+	available, must []string
+	// size is how many it needs.
+	size int
+}
+
+// of returns the available devices that are these, or shares of them.
+func (r *request) of(gpus []string) []string {
+	wanted := make(map[string]bool, len(gpus))
+	for _, gpu := range gpus {
+		wanted[gpu] = true
+	}
+	var ids []string
+	for _, id := range r.available {
+		if wanted[share.GPU(id)] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// take returns as many of some devices as the request needs, those first that it
+// must have, then in their order.
+func (r *request) take(list *listing, ids []string) []string {
+	taken := slices.Clone(r.must)
+	must := toSet(r.must)
+	for _, id := range list.sorted(ids) {
+		if len(taken) < r.size && !must[id] {
+			taken = append(taken, id)
+		}
+	}
+	return list.sorted(taken)
+}
+
+// without returns the request without some devices, or as it is if too few would
+// be left.
+func (r *request) without(unwanted func(id string) bool) request {
+	must := toSet(r.must)
+	fewer := *r
+	fewer.available = slices.DeleteFunc(slices.Clone(r.available), func(id string) bool { return !must[id] && unwanted(id) })
+	if len(fewer.available) < r.size {
+		return *r
+	}
+	return fewer
+}
+
+func toSet(ids []string) map[string]bool {
+	set := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
+}

@@ -1,0 +1,161 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package labels
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+)
+
+const bytesPerMiB = 1 << 20
+
+// Options are the user's wishes.
+type Options struct {
+	// Model is used instead of what the driver says; empty to use that.
+	Model string
+}
+
+// model is the value of the label falldio.com/gpu for a GPU.
+func (o Options) model(device *gpu.Device) string {
+	if o.Model != "" {
+		return o.Model
+	}
+	return Model(device.Product)
+}
+
+// Labels returns the labels of a node with these GPUs; none if it has no GPUs.
+// before are the labels that were made the last time: a value that is about to
+// change between two buckets stays as it was.
+//
+// A model or a compute capability that not all GPUs have has no label: the
+// scheduler would send tasks to GPUs that they did not ask for. Of memory, the
+// label says what each GPU has at least.
+func Labels(snapshot *gpu.Snapshot, before map[string]string, options Options) map[string]string {
+	devices := snapshot.Devices
+	if len(devices) == 0 {
+		return map[string]string{}
+	}
+	labels := map[string]string{
+		v1.LabelGPUCount:             strconv.Itoa(len(devices)),
+		v1.LabelGPUHealth:            health(devices),
+		v1.LabelGPUModel:             same(devices, options.model),
+		v1.LabelGPUMemory:            smallestMemory(devices),
+		v1.LabelGPUComputeCapability: same(devices, func(d *gpu.Device) string { return value(d.ComputeCapability) }),
+		v1.LabelGPUDriver:            value(snapshot.Driver.Version),
+		v1.LabelGPUCUDA:              value(snapshot.Driver.CUDA),
+		v1.LabelGPUFreeMemory:        freeMemory(devices, before[v1.LabelGPUFreeMemory]),
+	}
+	for name, text := range labels {
+		if text == "" {
+			delete(labels, name)
+		}
+	}
+	return labels
+}
+
+// Mixed is true if the GPUs are of several models, so that the node can't have
+// the label falldio.com/gpu. A GPU that does not tell its model is none of them.
+func Mixed(snapshot *gpu.Snapshot, options Options) bool {
+	models := sets.New[string]()
+	for i := range snapshot.Devices {
+		models.Insert(options.model(&snapshot.Devices[i]))
+	}
+	return models.Delete("").Len() > 1
+}
+
+// same returns what all devices have in common, or "" if they differ or do not
+// tell.
+func same(devices []gpu.Device, what func(*gpu.Device) string) string {
+	first := what(&devices[0])
+	for i := range devices {
+		if what(&devices[i]) != first {
+			return ""
+		}
+	}
+	return first
+}
+
+// smallestMemory is what every GPU of the node has at least, in MiB; "" if that
+// is unknown of one.
+func smallestMemory(devices []gpu.Device) string {
+	smallest := devices[0].MemoryBytes
+	for i := range devices {
+		smallest = min(smallest, devices[i].MemoryBytes)
+	}
+	if smallest == 0 {
+		return ""
+	}
+	return strconv.FormatUint(smallest/bytesPerMiB, 10)
+}
+
+func health(devices []gpu.Device) string {
+	healthy := 0
+	for i := range devices {
+		if devices[i].Healthy() {
+			healthy++
+		}
+	}
+	switch healthy {
+	case len(devices):
+		return v1.GPUsHealthy
+	case 0:
+		return v1.GPUsUnhealthy
+	default:
+		return v1.GPUsDegraded
+	}
+}
+
+// notInValues is what a label's value can't contain.
+var notInValues = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// value makes a label's value of a text that the driver gave.
+func value(text string) string {
+	text = notInValues.ReplaceAllString(text, "-")
+	if len(text) > validation.LabelValueMaxLength {
+		text = text[:validation.LabelValueMaxLength]
+	}
+	return strings.Trim(text, "._-")
+}
+
+// Inventory returns the inventory annotation's content for a node with these
+// GPUs.
+func Inventory(snapshot *gpu.Snapshot, options Options) inventory.Inventory {
+	list := inventory.Inventory{GPUs: make([]inventory.GPU, 0, len(snapshot.Devices))}
+	for i := range snapshot.Devices {
+		device := &snapshot.Devices[i]
+		list.GPUs = append(list.GPUs, inventory.GPU{
+			Index:       device.Index,
+			UUID:        device.UUID,
+			Model:       options.model(device),
+			MemoryMiB:   int64(device.MemoryBytes / bytesPerMiB), //nolint:gosec // no GPU has 2^63 bytes
+			NVLinkGroup: known(device.NVLinkGroup),
+			NUMANode:    known(device.NUMANode),
+			Health:      inventoryHealth(device),
+			Fault:       inventoryFault(device.Fault),
+		})
+	}
+	return list
+}
+
+func known(number int) *int {
+	if number == gpu.Unknown {
+		return nil
+	}
+	return &number
+}
+
+func inventoryHealth(device *gpu.Device) string {
+	if device.Healthy() {
+		return inventory.Healthy
+	}
+	return inventory.Unhealthy
+}

@@ -43,7 +43,7 @@ func obstacleFrom(err error, pod *corev1.Pod) *gputask.Obstacle {
 		return invalidPod(err, text)
 	case strings.Contains(text, "no PriorityClass with name"):
 		return &gputask.Obstacle{Reason: reasonPriorityClassNotFound,
-			Message: fmt.Sprintf("there is no PriorityClass %q: create it, or create the task anew with another spec.priority", pod.Spec.PriorityClassName)}
+			Message: fmt.Sprintf("there is no PriorityClass %q: create it, or recreate the task with another spec.priority", pod.Spec.PriorityClassName)}
 	case strings.Contains(text, "exceeded quota"):
 		return &gputask.Obstacle{Reason: reasonQuotaExceeded, Message: afterColon(text)}
 	case apierrors.IsForbidden(err):
@@ -94,9 +94,9 @@ func nameClash(task *v1.GPUTask, pod *corev1.Pod) *gputask.Obstacle {
 	case pod.DeletionTimestamp != nil, owningTask(pod) != nil && owner.Name == task.Name:
 		return &gputask.Obstacle{Reason: reasonOldPodStops, Message: fmt.Sprintf("waiting for the Pod %q of a former task to stop", pod.Name)}
 	case owner != nil:
-		message = fmt.Sprintf("a Pod named %q exists already and belongs to %s %q: create this task anew under another name", pod.Name, owner.Kind, owner.Name)
+		message = fmt.Sprintf("a Pod named %q exists already and belongs to %s %q: recreate this task under another name", pod.Name, owner.Kind, owner.Name)
 	default:
-		message = fmt.Sprintf("a Pod named %q exists already and does not belong to this task: delete that Pod, or create the task anew under another name", pod.Name)
+		message = fmt.Sprintf("a Pod named %q exists already and does not belong to this task: delete that Pod, or recreate the task under another name", pod.Name)
 	}
 	return &gputask.Obstacle{Reason: reasonPodNameTaken, Message: message}
 }
@@ -132,7 +132,7 @@ func (m *obstacleMemory) remember(key cache.ObjectName, task types.UID, obstacle
 }
 
 // of returns the obstacle of a task, nil for none. A task of the same name
-// that was created anew starts without.
+// that was recreated starts without.
 func (m *obstacleMemory) of(key cache.ObjectName, task types.UID) *gputask.Obstacle {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -42,7 +42,7 @@ func TestWhatTheAPIServerRefusesIsExplained(t *testing.T) {
 	}{
 		"a missing PriorityClass": {
 			apierrors.NewForbidden(podResource, "train", errors.New("no PriorityClass with name urgent was found")),
-			v1.PhasePending, `there is no PriorityClass "urgent": create it, or create the task anew with another spec.priority`, "Warning PriorityClassNotFound",
+			v1.PhasePending, `there is no PriorityClass "urgent": create it, or recreate the task with another spec.priority`, "Warning PriorityClassNotFound",
 		},
 		"an exceeded quota": {
 			apierrors.NewForbidden(podResource, "train", errors.New("exceeded quota: gpus, requested: requests.falldio.com/gpu=1, used: 4, limited: 4")),
@@ -118,7 +118,7 @@ func TestAForeignPodIsReportedAndNeverTouched(t *testing.T) {
 		t.Fatal("a name that is taken has to be tried again")
 	}
 	status := f.stored(task).Status
-	if want := `a Pod named "train" exists already and does not belong to this task: delete that Pod, or create the task anew under another name`; status.Message != want {
+	if want := `a Pod named "train" exists already and does not belong to this task: delete that Pod, or recreate the task under another name`; status.Message != want {
 		t.Errorf("got %q\nwant %q", status.Message, want)
 	}
 	for _, write := range f.writes() {
@@ -157,7 +157,7 @@ func TestAPodInTheWayIsExplainedByItsOwner(t *testing.T) {
 			`waiting for the Pod "train" of a former task to stop`,
 		},
 		"a Pod of another task": {
-			pod(other), `a Pod named "train" exists already and belongs to GPUTask "other": create this task anew under another name`,
+			pod(other), `a Pod named "train" exists already and belongs to GPUTask "other": recreate this task under another name`,
 		},
 	} {
 		got := ""

@@ -254,7 +254,7 @@ func TestHeldProgress(t *testing.T) {
 	}
 	hold(1, 0)
 	hold(1, time.Second)                 // nothing new: the pause goes on
-	hold(2, time.Second/2)               // it begins anew
+	hold(2, time.Second/2)               // it starts over
 	hold(3, 7*time.Second+time.Second/2) // up to the limit
 	hold(4, time.Second)
 	held.release(task)

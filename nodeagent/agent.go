@@ -102,7 +102,7 @@ func (a *agent) restore(ctx context.Context, synced <-chan struct{}) bool {
 	}
 	faults, err := a.view.Faults()
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "What was known of the GPUs is lost; it is found out anew")
+		klog.FromContext(ctx).Error(err, "What was known of the GPUs is lost; it is found out again")
 	}
 	a.monitor.Restore(faults)
 	close(a.restored)

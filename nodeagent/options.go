@@ -257,7 +257,7 @@ func (o *options) completeFleet() (err error) {
 	return err
 }
 
-// simulated is true if the GPUs are.
+// simulated reports whether the GPUs are.
 func (o *options) simulated() bool {
 	return o.source == sourceSimulated || o.simulatedNodes != "" || (o.source == sourceAuto && o.simulationProfile != "")
 }

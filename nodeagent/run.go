@@ -133,7 +133,7 @@ func (p *process) server() *endpoints.Server {
 }
 
 // deadAfter is how long the jobs may be silent before the kubelet should start
-// the agent anew. A hanging driver does not silence them: a new agent would hang
+// the agent again. A hanging driver does not silence them: a new agent would hang
 // as well, and meanwhile the device plugin would be gone.
 const deadAfter = time.Minute
 

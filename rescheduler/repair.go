@@ -28,7 +28,7 @@ const (
 	settleCheck = 500 * time.Millisecond
 )
 
-// repair moves tasks that sit badly, one after the other, and stops at the first one
+// repair moves misplaced tasks, one after the other, and stops at the first one
 // that does not come to run again in time. Each task is tried once, and looked at
 // afresh: much may have changed while the one before found its place. It makes way for
 // a plan that is carried out or could be: one thing at a time.
@@ -70,7 +70,7 @@ func (r *Rescheduler) repair(ctx context.Context) error {
 	return nil
 }
 
-// candidates are the tasks that sit badly and, if the scheduler is to choose anew,
+// candidates are the misplaced tasks and, if the scheduler is to choose again,
 // those that have been waiting for long.
 func (r *Rescheduler) candidates(w *reschedule.World) []reschedule.Move {
 	if r.options.Planner.Mode == reschedule.Recreate {
@@ -79,7 +79,7 @@ func (r *Rescheduler) candidates(w *reschedule.World) []reschedule.Move {
 	return reschedule.Misplaced(w.Tasks, w.Nodes, r.options.Period, w.Now)
 }
 
-// isUnderWay is true for a plan that need not wait for a person.
+// isUnderWay reports whether a plan need not wait for a person.
 func isUnderWay(plan *v1.MovePlan) bool {
 	return !reschedule.Finished(plan) && (plan.Spec.Approved || plan.Status.Phase == v1.PlanExecuting)
 }
@@ -90,11 +90,11 @@ func (r *Rescheduler) move(ctx context.Context, move reschedule.Move) error {
 	if err != nil || evicted == 0 {
 		return err
 	}
-	logger.Info("Placed anew", "pods", evicted)
+	logger.Info("Rescheduled", "pods", evicted)
 	if !move.NeedsRoom {
 		return nil // it held nothing: there is nothing to tell and nobody to wait for
 	}
-	r.deps.Recorder.Eventf(move.Task, corev1.EventTypeNormal, "Rescheduled", "placed anew: %s", move.Reason)
+	r.deps.Recorder.Eventf(move.Task, corev1.EventTypeNormal, "Rescheduled", "moves to another node: %s", move.Reason)
 	if move.Stuck {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (r *Rescheduler) waitUntilSettled(ctx context.Context, move reschedule.Move
 		return reschedule.Settled(reschedule.Task{GPUTask: task, Pods: r.deps.PodsOf(task)}, move.Pods), nil
 	})
 	if err != nil {
-		return fmt.Errorf("GPUTask %s was placed anew and does not run again after %v: %w", klog.KObj(move.Task), settleLimit, err)
+		return fmt.Errorf("GPUTask %s was rescheduled and does not run again after %v: %w", klog.KObj(move.Task), settleLimit, err)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func TestAMisplacedTaskIsEvictedIfThereIsRoom(t *testing.T) {
 	if err := f.repair(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(`Normal Rescheduled placed anew: node old has the GPU model "a100" now, not "h100"`, <-f.events.Events); diff != "" {
+	if diff := cmp.Diff(`Normal Rescheduled moves to another node: node old has the GPU model "a100" now, not "h100"`, <-f.events.Events); diff != "" {
 		t.Errorf("event (-want +got):\n%s", diff)
 	}
 }

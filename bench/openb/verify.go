@@ -73,7 +73,7 @@ func newLedger(n *placement.Node) *ledger {
 	return l
 }
 
-// allows is true but for the cards.
+// allows reports whether all but the cards allows it.
 func (l *ledger) allows(s *placement.Shape) bool {
 	model := s.Percent() == 0 || len(s.Models) == 0 || slices.Contains(s.Models, l.model)
 	return model && l.cpu >= s.CPU && l.memory >= s.Memory && l.slots > 0

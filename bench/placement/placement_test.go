@@ -73,7 +73,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate describes one node anew, as a snapshot does for each node that
+// BenchmarkUpdate describes one node again, as a snapshot does for each node that
 // has changed.
 func BenchmarkUpdate(b *testing.B) {
 	for _, nodes := range sizes {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command rescheduler compares ways to make room for large tasks on a cluster that is
-// 95 % full and fragmented: doing nothing, placing everything anew, the descheduler's
+// 95 % full and fragmented: doing nothing, rescheduling everything, the descheduler's
 // HighNodeUtilization, and ours. Run it with "make bench-rescheduler";
 // docs/benchmarks.md says what it does and what came out.
 package main

@@ -15,7 +15,7 @@ type nothing struct{}
 func (nothing) act(*trial) (float64, error) { return 0, nil }
 
 // recreateAll stops one task after the other, gangs as a whole, and lets the scheduler
-// place it anew: the documents' behaviour.
+// reschedule it: the documents' behaviour.
 type recreateAll struct {
 	done map[string]bool
 }
@@ -73,7 +73,7 @@ func (h *highNodeUtilization) act(r *trial) (float64, error) {
 	return cycleSeconds, nil
 }
 
-// allOn is true if all Pods of a job are on one node.
+// allOn reports whether all Pods of a job are on one node.
 func allOn(j *job, node string) bool {
 	return !slices.ContainsFunc(j.pods, func(place placement.Place) bool { return place.Node != node })
 }

@@ -36,7 +36,7 @@ type job struct {
 
 func (j *job) podName(index int) string { return fmt.Sprintf("%s-%d", j.name, index) }
 
-// runs is true if all its Pods have a place.
+// runs reports whether all its Pods have a place.
 func (j *job) runs() bool { return !slices.Contains(j.here, false) }
 
 // gang is what the engine places.

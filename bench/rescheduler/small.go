@@ -247,7 +247,7 @@ func (o *oracle) least(limit float64) (cost float64, known bool) {
 	return best, o.steps <= maxOracleSteps
 }
 
-// possible is true if the task alone fits when some jobs are away: a quick test.
+// possible reports whether the task alone fits when some jobs are away: a quick test.
 func (o *oracle) possible(moved []bool) bool {
 	o.steps++
 	b := o.bins(moved)
@@ -288,7 +288,7 @@ func (o *oracle) bins(moved []bool) []bin {
 	return bins
 }
 
-// fits is true if there is a place for all that move and for the task.
+// fits reports whether there is a place for all that move and for the task.
 func (o *oracle) fits(moved []bool) bool {
 	var items []*placement.Shape
 	for range o.large.here {

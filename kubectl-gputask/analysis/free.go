@@ -54,7 +54,7 @@ func (v *View) free(gang *snapshot.Members[*corev1.Pod]) *Free {
 	return f
 }
 
-// meantFor is true if a node is one of those on which a Pod may run if there is room.
+// meantFor reports whether a node is one of those on which a Pod may run if there is room.
 func (v *View) meantFor(name string, request *placement.Request) bool {
 	reason, err := v.Cluster.Fit(name, request)
 	if err != nil {

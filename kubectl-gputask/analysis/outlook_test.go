@@ -164,7 +164,7 @@ func (m *model) keep(dice *rand.Rand) {
 	m.owner[free[0]] = kept
 }
 
-// fits is true if the wanted gang fits, whatever is where, by counting.
+// fits reports whether the wanted gang fits, whatever is where, by counting.
 func (m *model) fits() bool {
 	each, err := strconv.Atoi(m.wanted.Spec.GPUAmount)
 	if err != nil {

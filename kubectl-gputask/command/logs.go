@@ -182,7 +182,7 @@ func (m *memberLog) followOn(ctx context.Context) error {
 	}
 }
 
-// over is true if nothing more will come.
+// over reports whether nothing more will come.
 func (m *memberLog) over(ctx context.Context, done string) (bool, error) {
 	task, err := m.clients.Tasks.FalldioV1().GPUTasks(m.task.Namespace).Get(ctx, m.task.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -263,7 +263,7 @@ func (m *memberLog) containerOf(pod *corev1.Pod) string {
 	return pod.Spec.Containers[0].Name
 }
 
-// begun is true if a container runs or has run.
+// begun reports whether a container runs or has run.
 func begun(pod *corev1.Pod, container string) bool {
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		if status.Name == container {

@@ -47,7 +47,7 @@ func (o *output) validate() error {
 	return fmt.Errorf("--output=%s: must be one of %s", o.format, strings.Join(o.formats, ", "))
 }
 
-// forPeople is true if text is asked for.
+// forPeople reports whether text is asked for.
 func (o *output) forPeople() bool { return o.format == outputText || o.format == outputWide }
 
 // object writes an object of the API.

@@ -106,7 +106,7 @@ func TestPreview(t *testing.T) {
 		{"above the limit of cost", "preview-gang", func(f *fixture) { f.waits(needy(replicas(2)), 0) }, "plan --preview"},
 		{"for capacity", "preview-capacity", func(*fixture) {}, "plan --preview --min-gain 0.01 --cooldown 0s"},
 		{"with nothing to gain", "preview-nothing", func(*fixture) {}, "plan --preview --min-gain 1000"},
-		{"all anew, in mode recreate", "preview-recreate", func(*fixture) {}, "plan --preview --mode recreate"},
+		{"all again, in mode recreate", "preview-recreate", func(*fixture) {}, "plan --preview --mode recreate"},
 		{"as YAML", "preview-yaml", func(f *fixture) { f.waits(needy(), 0) }, "plan --preview -o yaml"},
 	}
 	for _, test := range tests {

@@ -22,7 +22,7 @@ func newSuspend(s *session) *cobra.Command {
 		Long: `Stop tasks without finishing them.
 
 Their running Pods are deleted, those that have succeeded stay. "resume" creates the
-others anew.`,
+others again.`,
 		GroupID:           groupTasks,
 		Args:              someNames,
 		ValidArgsFunction: s.completeTasks(0, v1.PhaseWaiting, v1.PhasePending, v1.PhaseRunning),

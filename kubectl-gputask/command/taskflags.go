@@ -55,7 +55,7 @@ func (f *taskFlags) addTo(s *session, command *cobra.Command) {
 	flags.StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE of the task and its Pods; may be repeated")
 	flags.StringArrayVar(&f.annotations, "annotation", nil, "annotation KEY=VALUE of the task's Pods; may be repeated")
 	flags.StringArrayVar(&f.dependsOn, "depends-on", nil, "task to wait for, NAME or NAME=Running, Succeeded or Finished; may be repeated")
-	flags.StringVar(&f.failure, "failure-policy", "", "what starts anew when a Pod of a gang fails: RestartTask or RestartPod (default RestartTask)")
+	flags.StringVar(&f.failure, "failure-policy", "", "what restarts when a Pod of a gang fails: RestartTask or RestartPod (default RestartTask)")
 	flags.Int32Var(&f.backoffLimit, "backoff-limit", 0, "how many failures are followed by a new start (default 6)")
 	flags.DurationVar(&f.deadline, "deadline", 0, "when the task is stopped and fails, for example 12h, in whole seconds (default never)")
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the task is kept after its end, in whole seconds (default for ever)")

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package goldentest compares what tests get with files that keep what they should
-// get. `go test ./kubectl-gputask/command -update` writes the files anew.
+// get. `go test ./kubectl-gputask/command -update` rewrites the files.
 package goldentest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // Compare compares with testdata/NAME.golden.
 func Compare(t *testing.T, name, got string) {

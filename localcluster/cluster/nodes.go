@@ -85,7 +85,7 @@ func isLabelled(node *corev1.Node) bool {
 	return !hasGPUs || node.Labels[v1.LabelGPUCount] != ""
 }
 
-// isTaintedNotReady is true for new nodes until the controller manager has
+// isTaintedNotReady reports whether a node has the taint of new nodes, which it has until the controller manager has
 // noticed that they are ready; the scheduler avoids them until then.
 func isTaintedNotReady(node *corev1.Node) bool {
 	for _, taint := range node.Spec.Taints {

@@ -33,7 +33,7 @@ type Exit struct {
 	// Reason is what the operating system says, for example "signal: killed",
 	// or Restart's caller.
 	Reason string
-	// Delay is how long the supervisor waits before it starts the process anew,
+	// Delay is how long the supervisor waits before it starts the process again,
 	// which is not at all after Restart.
 	Delay time.Duration
 }

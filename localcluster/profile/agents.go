@@ -53,7 +53,7 @@ func (p *Profile) Agents() ([]byte, error) {
 	return yaml.Marshal(nodes)
 }
 
-// HasGPUs is true if any node has GPUs.
+// HasGPUs reports whether any node has GPUs.
 func (p *Profile) HasGPUs() bool {
 	return slices.ContainsFunc(p.NodeGroups, func(group NodeGroup) bool { return group.GPUsPerNode > 0 })
 }

@@ -39,7 +39,7 @@ var ownLabels = sets.New(
 	v1.LabelNodePool, v1.LabelLeaf,
 )
 
-// isAgentLabel is true for the labels that the node agent writes.
+// isAgentLabel reports whether the node agent writes a label.
 func isAgentLabel(key string) bool {
 	return key == v1.LabelGPUModel || strings.HasPrefix(key, v1.LabelGPUModel+"-")
 }

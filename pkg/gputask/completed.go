@@ -5,7 +5,7 @@ package gputask
 
 import v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 
-// HasSucceeded is true if the work of the member with a Pod of that name is done: it
+// HasSucceeded reports whether the work of the member with a Pod of that name is done: it
 // gets no other Pod.
 func HasSucceeded(task *v1.GPUTask, pod string) bool {
 	completed, err := parseIndexes(task.Status.CompletedIndexes)

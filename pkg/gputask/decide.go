@@ -15,7 +15,7 @@ import (
 
 // lostPodPause is the least time between the creation of a Pod and its
 // replacement after it was lost, so that a Pod that its node refuses at once
-// is not created anew in a tight loop.
+// is not recreated in a tight loop.
 const lostPodPause = 10 * time.Second
 
 // Config is what the controller's flags say about all tasks.

@@ -168,7 +168,7 @@ func TestDecide(t *testing.T) {
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).failed(time.Second), gang().pod(2, 0).running("a")),
 			want: wanted{phase: v1.PhasePending, message: "Pod train-1", restarts: 1, remove: []string{"train-0@0", "train-2@0"}, again: 9 * time.Second},
 		},
-		"with minAvailable and RestartPod the others run while one starts anew": {
+		"with minAvailable and RestartPod the others run while one restarts": {
 			task: gang().minAvailable(2).policy(v1.RestartPod).phase(v1.PhaseRunning),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).failed(2*time.Second), gang().pod(2, 0).running("b")),
 			want: wanted{
@@ -231,7 +231,7 @@ func TestDecide(t *testing.T) {
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).failed(time.Second), gang().pod(2, 0).succeeded()),
 			want: wanted{phase: v1.PhasePending, message: "waiting for 1 Pod to stop", remove: []string{"train-0@0"}, completed: "2", failing: v1.ReasonBackoffLimitExceeded},
 		},
-		"with RestartPod only the failed member is started anew": {
+		"with RestartPod only the failed member is restarted": {
 			task: gang().policy(v1.RestartPod),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).failed(10*time.Second), gang().pod(2, 0).succeeded()),
 			want: wanted{phase: v1.PhasePending, message: "Pod train-1", restarts: 1, remove: []string{"train-1@0"}, completed: "2"},

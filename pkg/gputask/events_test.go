@@ -31,7 +31,7 @@ func TestEvents(t *testing.T) {
 			status(v1.PhaseRunning).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning),
 			[]string{"Normal Running"},
 		},
-		"a Pod of a gang that runs on starts anew": {
+		"a Pod of a gang that runs on restarts": {
 			status(v1.PhaseRunning).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning),
 			status(v1.PhaseRunning).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonEnoughRunning).restarted(1, 0),
 			[]string{"Warning Restarting"},

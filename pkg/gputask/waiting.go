@@ -97,7 +97,7 @@ func (d *decision) restartText() string {
 	return text + " at " + d.Now.Add(next).UTC().Format(time.TimeOnly) + " UTC"
 }
 
-// restartCause says which failure a task starts anew after: as the condition
+// restartCause says which failure a task restarts after: as the condition
 // Running keeps it or, while enough other Pods run, as the failed Pod shows it.
 func (d *decision) restartCause() string {
 	if running := findCondition(d.status.Conditions, v1.ConditionRunning); running != nil && running.Reason == reasonRestarting {

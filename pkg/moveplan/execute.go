@@ -85,7 +85,7 @@ func (s *step) open(turn int32) []int {
 	return indices
 }
 
-// begun is true if the intent to evict was written.
+// begun reports whether the intent to evict was written.
 func (s *step) begun(turn int32) bool {
 	for i := range s.Plan.Spec.Moves {
 		if s.Plan.Spec.Moves[i].Turn == turn && s.status.Moves[i].EvictedAt != nil {
@@ -140,7 +140,7 @@ func (s *step) begin(turn int32) error {
 }
 
 func (s *step) lost(move *v1.Move) int64 {
-	seen := s.look(move)
+	seen := s.observe(move)
 	if s.Lost == nil || seen.task == nil || seen.before == nil {
 		return move.LostGPUSeconds
 	}
@@ -154,7 +154,7 @@ func (s *step) obstacle(indices []int) (what, reason string) {
 	}
 	var pods []*corev1.Pod
 	for _, i := range indices {
-		seen := s.look(&s.Plan.Spec.Moves[i])
+		seen := s.observe(&s.Plan.Spec.Moves[i])
 		pods = append(pods, seen.before)
 	}
 	return disruption.NewBudgets(s.World.Budgets).Forbids(pods), ReasonForbidden
@@ -180,7 +180,7 @@ func (s *step) carry(turn int32) {
 	indices := s.open(turn)
 	none := true
 	for _, i := range indices {
-		seen := s.look(&s.Plan.Spec.Moves[i])
+		seen := s.observe(&s.Plan.Spec.Moves[i])
 		none = none && !s.left(&seen, &s.Plan.Spec.Moves[i])
 	}
 	if none && len(indices) == len(s.all(turn)) && s.mayEnd() {
@@ -196,7 +196,7 @@ func (s *step) carry(turn int32) {
 	}
 	for _, i := range indices {
 		move := &s.Plan.Spec.Moves[i]
-		seen := s.look(move)
+		seen := s.observe(move)
 		if s.left(&seen, move) {
 			continue
 		}
@@ -236,7 +236,7 @@ func (s *step) retryAfter(move *v1.Move) time.Duration {
 func (s *step) whyLate(indices []int) (reason, message string) {
 	for _, i := range indices {
 		move := &s.Plan.Spec.Moves[i]
-		seen := s.look(move)
+		seen := s.observe(move)
 		pod := move.Task.Namespace + "/" + move.Pod
 		switch {
 		case !s.left(&seen, move) && s.Tries[move.PodUID].Refusal != "":
@@ -246,7 +246,7 @@ func (s *step) whyLate(indices []int) (reason, message string) {
 		case seen.before != nil:
 			return ReasonTimedOut, fmt.Sprintf("Pod %s was evicted and did not end in time", pod)
 		case seen.after == nil:
-			return ReasonTimedOut, fmt.Sprintf("Pod %s was evicted and was not created anew in time", pod)
+			return ReasonTimedOut, fmt.Sprintf("Pod %s was evicted and was not recreated in time", pod)
 		case seen.after.Spec.NodeName == "":
 			return ReasonTimedOut, fmt.Sprintf("Pod %s was evicted and found no node in time", pod)
 		}
@@ -260,7 +260,7 @@ func (s *step) stop(reason, message string) {
 	late := s.isLate(present(s.Plan, s.status.Moves))
 	for i := range s.status.Moves {
 		move, record := &s.Plan.Spec.Moves[i], &s.status.Moves[i]
-		seen := s.look(move)
+		seen := s.observe(move)
 		switch {
 		case record.State == v1.MoveWaiting, record.State == v1.MoveEvicted && !s.left(&seen, move):
 			s.skip(i)
@@ -276,7 +276,7 @@ func (s *step) stop(reason, message string) {
 }
 
 // settle takes a Pod as arrived that has its node, whether it runs there or not.
-func (s *step) settle(i int, seen *sight) {
+func (s *step) settle(i int, seen *observedMove) {
 	if seen.before == nil && seen.after != nil && seen.after.Spec.NodeName != "" {
 		s.status.Moves[i].State, s.status.Moves[i].Node = v1.MoveMoved, seen.after.Spec.NodeName
 		s.status.Moved++
@@ -301,7 +301,7 @@ func (s *step) windDown() {
 		return
 	}
 	for _, i := range s.open(turn) {
-		seen := s.look(&s.Plan.Spec.Moves[i])
+		seen := s.observe(&s.Plan.Spec.Moves[i])
 		s.settle(i, &seen)
 	}
 	last := s.deadline(turn).Add(s.limit(turn))
@@ -365,7 +365,7 @@ func (s *step) end(phase v1.MovePlanPhase, reason, message string) {
 	s.status.Gain = s.gain()
 }
 
-// isLate is true if a turn's time is over.
+// isLate reports whether a turn's time is over.
 func (s *step) isLate(turn int32) bool { return !s.now.Before(s.deadline(turn)) }
 
 func (s *step) deadline(turn int32) time.Time { return s.turnTime().Add(s.limit(turn)) }

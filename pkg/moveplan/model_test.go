@@ -30,7 +30,7 @@ const (
 )
 
 // model is a cluster: an API server that checks preconditions, gpu-controller, which
-// creates Pods anew, a scheduler that honours reservations, and kubelets. All Pods
+// recreates Pods, a scheduler that honours reservations, and kubelets. All Pods
 // are in the namespace default.
 type model struct {
 	t       *testing.T
@@ -179,7 +179,7 @@ func (m *model) reservations(node *corev1.Node) []reservation.Reservation {
 	return slices.DeleteFunc(list, func(r reservation.Reservation) bool { return !r.Holds(m.now) })
 }
 
-// fits is true if a Pod may go to a node beside what is there and reserved for
+// fits reports whether a Pod may go to a node beside what is there and reserved for
 // others.
 func (m *model) fits(pod *corev1.Pod, node *corev1.Node) bool {
 	taken := m.used(node.Name)

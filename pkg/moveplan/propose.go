@@ -71,7 +71,7 @@ func (s *step) approved() error {
 	return nil
 }
 
-// isNext is true if no plan is being carried out and none was approved that is
+// isNext reports whether no plan is being carried out and none was approved that is
 // older.
 func (s *step) isNext() bool {
 	for _, other := range s.World.Plans {

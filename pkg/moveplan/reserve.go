@@ -141,7 +141,7 @@ func lostPlace(nodes []*corev1.Node, tasks map[taskKey]*reschedule.Task, plan *v
 		if move.Turn != turn || move.To.Node == "" || !isOpen(plan.Status.Moves[i].State) {
 			continue
 		}
-		after := look(tasks, move).after
+		after := observe(tasks, move).after
 		isThere := after != nil && after.Spec.NodeName == move.To.Node
 		if why := unusable(nodes, move.To.Node, isThere); why != "" {
 			return fmt.Sprintf("Pod %s/%s can't go where it was to go: %s", move.Task.Namespace, move.Pod, why)
@@ -166,7 +166,7 @@ func unusable(nodes []*corev1.Node, name string, isThere bool) string {
 	return ""
 }
 
-// isOver is true if the time of a turn is over: its places turned out to be wrong.
+// isOver reports whether the time of a turn is over: its places turned out to be wrong.
 func isOver(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, turn int32, timeout time.Duration, now time.Time) bool {
 	begin := plan.Status.TurnTime
 	return begin != nil && !now.Before(begin.Add(turnLimit(tasks, plan, turn, timeout)))
@@ -190,7 +190,7 @@ func podNamed(task *reschedule.Task, name string) *corev1.Pod {
 func merge(node *corev1.Node, wanted []want, namespace string, now time.Time) []reservation.Reservation {
 	existing, err := reservation.Of(node)
 	if err != nil {
-		existing = nil // written anew
+		existing = nil // rewritten
 	}
 	byKey := map[string]reservation.Reservation{}
 	for i := range existing {

@@ -61,7 +61,7 @@ func TestWhatIsKept(t *testing.T) {
 		"nothing where the scheduler chooses":       {given: list{recreating, at(v1.PlanExecuting, evicted, evicted, waiting)}},
 		"nothing for a plan that has ended":         {given: list{at(v1.PlanExecuting, moved, moved, moved), placesKept, at(v1.PlanDone, moved, moved, moved)}},
 		"nothing of a plan that is gone":            {given: list{at(v1.PlanExecuting, waiting, waiting, waiting), stain("n1", ofAnother), stain("n2", ofAnother)}, want: all},
-		"what can't be read is written anew":        {given: list{at(v1.PlanExecuting, waiting, waiting, waiting), stain("n1", "{"), stain("n2", "{")}, want: all},
+		"what can't be read is rewritten":           {given: list{at(v1.PlanExecuting, waiting, waiting, waiting), stain("n1", "{"), stain("n2", "{")}, want: all},
 		"those on their way when a plan stops":      {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping}, want: []string{"n0: Start default/gang-0", "n1: Move default/gang-0"}},
 		"their old places when the others are lost": {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping, cordoned("n1")}, want: []string{"n0: Start default/gang-0"}},
 		"a gang does not come to be half here, half there": {

@@ -55,7 +55,7 @@ func Steer(pod *corev1.Pod, node string) {
 	pod.Spec.Affinity = affinity
 }
 
-// Moves is true while a plan moves Pods of a task: they have been evicted and do not
+// Moves reports whether a plan moves Pods of a task: they have been evicted and do not
 // run again yet.
 func Moves(plan *v1.MovePlan, task types.UID) bool {
 	if plan.Status.Phase != v1.PlanExecuting || len(plan.Status.Moves) != len(plan.Spec.Moves) {

@@ -13,12 +13,12 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
-// lostPodPause is how long gpu-controller may wait before it creates a Pod anew that
+// lostPodPause is how long gpu-controller may wait before it recreates a Pod that
 // was lost when it was young.
 const lostPodPause = 10 * time.Second
 
 // turnLimit is how long a turn may take: until its Pods have ended, were created
-// anew, and run.
+// again, and run.
 func turnLimit(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, turn int32, timeout time.Duration) time.Duration {
 	var longest time.Duration
 	for i := range plan.Spec.Moves {
@@ -77,7 +77,7 @@ func (s *step) needless() (reason, message string) {
 	}
 }
 
-// started is true if enough of a task's Pods have nodes.
+// started reports whether enough of a task's Pods have nodes.
 func started(task *reschedule.Task) bool {
 	placed := 0
 	for _, pod := range task.Pods {

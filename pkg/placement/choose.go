@@ -31,7 +31,7 @@ func (s *State) choose(r *Request) []int {
 	return positions
 }
 
-// canHave is true if a request, which has taken some cards, can have another.
+// canHave reports whether a request, which has taken some cards, can have another.
 func (s *State) canHave(r *Request, position int, taken []int) bool {
 	return s.free[position] == Card && s.kind.memories[position] >= r.GPUMemory && !slices.Contains(taken, position)
 }
@@ -69,7 +69,7 @@ func (s *State) bestCell(r *Request, missing int, taken []int) source {
 	return best
 }
 
-// better is true if the missing cards should rather come from a than from b.
+// better reports whether the missing cards should rather come from a than from b.
 func (a *source) better(b *source, missing int) bool {
 	switch {
 	case (a.rest >= 0) != (b.rest >= 0):

@@ -165,7 +165,7 @@ func (c *Cluster) shift(n *node, use *Use, sign int) {
 	c.resettle(n, before)
 }
 
-// resettle finds the State of a node anew, which is in another one so far.
+// resettle finds the State of a node again, which is in another one so far.
 func (c *Cluster) resettle(n *node, before *State) {
 	c.settle(n)
 	if n.state != before && !n.out {

@@ -63,7 +63,7 @@ func TestARemovedPodGivesBackWhatItHeld(t *testing.T) {
 	run(t, c, "p", "a", use(30, 1)) // its name is free again
 }
 
-// A scheduler that starts anew hears of the node first, and then of the Pod that
+// A scheduler that restarts hears of the node first, and then of the Pod that
 // has a GPU which the node has lost.
 func TestAPodOnALostGPUCountsWhicheverIsKnownFirst(t *testing.T) {
 	t.Parallel()

@@ -105,7 +105,7 @@ func (s *searcher) price(r *Request) float64 {
 	return price
 }
 
-// contested is true if the gang can use the places of a request.
+// contested reports whether the gang can use the places of a request.
 func (s *searcher) contested(r *Request) bool {
 	return slices.ContainsFunc(s.gang.Roles, func(role Role) bool {
 		return role.Shape.Percent() > 0 && r.Percent() >= role.Shape.Percent()

@@ -84,7 +84,7 @@ next:
 	return math.Inf(1)
 }
 
-// possible is true if the gang fits when a set of units moves.
+// possible reports whether the gang fits when a set of units moves.
 func (o *moveOracle) possible(bits int) bool {
 	var items []moveOracleItem
 	for _, role := range o.gang.Roles {
@@ -154,7 +154,7 @@ func (o *moveOracle) allowed(before []moveOracleItem, one *moveOracleItem, node 
 	return true
 }
 
-// ordered is true if the units can move one after the other. All are at their
+// ordered reports whether the units can move one after the other. All are at their
 // places now.
 func (o *moveOracle) ordered(items []moveOracleItem) bool {
 	for i := range items {
@@ -175,7 +175,7 @@ func (o *moveOracle) ordered(items []moveOracleItem) bool {
 	return ok
 }
 
-// inSomeOrder is true if the waiting units can move; dead are sets that can't.
+// inSomeOrder reports whether the waiting units can move; dead are sets that can't.
 func (o *moveOracle) inSomeOrder(items []moveOracleItem, waiting int, dead map[int]bool) bool {
 	if waiting == 0 || dead[waiting] {
 		return waiting == 0

@@ -116,7 +116,7 @@ func (r *rearranger) finish() bool {
 	return true
 }
 
-// keepTogether is false if a gang that has to be in one domain is not.
+// keepTogether reports whether all gangs that have to be in one domain are.
 func (r *rearranger) keepTogether(targets map[*unit][]Place) bool {
 	for u, places := range targets {
 		if u.level == 0 {

@@ -29,7 +29,7 @@ const (
 //
 // A trial takes all units of a set away, places the gang, and then the units. If
 // something finds no place, the set grows: by each of the ways to make room for
-// it (menu). Passes go through the sets best first, each by its own mood, until
+// it (menu). Passes go through the sets best first, each with its own strategy, until
 // the first answer; the last counts only what a set surely needs, and ends when
 // nothing cheaper than the best answer can be left.
 type searcher struct {
@@ -90,12 +90,12 @@ func (s *searcher) search() *trial {
 	return s.best
 }
 
-// mood is the order in which a pass looks at sets.
-type mood int
+// strategy is the order in which a pass looks at sets.
+type strategy int
 
 const (
 	// exact: by the cost so far and what is surely needed besides.
-	exact mood = iota
+	exact strategy = iota
 	// eager: by an estimate of what the whole will cost.
 	eager
 	// greedy: by how little is still without a place. It finds an answer where
@@ -127,14 +127,14 @@ type branch struct {
 // frontier is the branches not yet looked at, the best first.
 type frontier struct {
 	branches []branch
-	mood     mood
+	strategy strategy
 	numbers  int
 }
 
 func (f *frontier) Len() int { return len(f.branches) }
 func (f *frontier) Less(i, j int) bool {
 	a, b := &f.branches[i], &f.branches[j]
-	if f.mood == greedy && a.open != b.open {
+	if f.strategy == greedy && a.open != b.open {
 		return a.open < b.open
 	}
 	if math.Abs(a.promise-b.promise) > tie {
@@ -151,8 +151,8 @@ func (f *frontier) Pop() any {
 }
 
 // pass goes through the sets best first, until the first that succeeds.
-func (s *searcher) pass(m mood, scopes []*Domain, trials int) {
-	f := &frontier{mood: m}
+func (s *searcher) pass(by strategy, scopes []*Domain, trials int) {
+	f := &frontier{strategy: by}
 	members := 0
 	for i := range s.gang.Roles {
 		members += s.gang.Roles[i].Min
@@ -186,7 +186,7 @@ func (s *searcher) pass(m mood, scopes []*Domain, trials int) {
 			if s.best == nil || result.cost < s.best.cost-tie {
 				s.best = result
 			}
-			if m != exact || one.promise >= s.best.cost-tie {
+			if by != exact || one.promise >= s.best.cost-tie {
 				return
 			}
 			continue
@@ -212,7 +212,7 @@ func following(list []eviction, index int) int {
 	return next
 }
 
-// alike is true if it makes no difference which of two evictions is chosen.
+// alike reports whether it makes no difference which of two evictions is chosen.
 func (e *eviction) alike(other *eviction) bool {
 	return e.node != other.node && e.node.state == other.node.state &&
 		slices.EqualFunc(e.units, other.units, func(a, b *unit) bool { return a.alike(b) })
@@ -248,10 +248,10 @@ func (s *searcher) expand(f *frontier, t *trial) {
 		if one.depth >= maxChain {
 			continue
 		}
-		whole := s.menu(need{one.request, one.within}, f.mood != exact)
+		whole := s.menu(need{one.request, one.within}, f.strategy != exact)
 		base := branch{base: t, need: one, least: whole.least, burden: s.burdens(f, t, one)}
 		base.list = whole.byCost
-		if f.mood != exact {
+		if f.strategy != exact {
 			base.list = whole.byEstimate
 		}
 		if base.open = s.open(f, t); i == 0 {
@@ -287,7 +287,7 @@ func (b *branch) outlook() float64 {
 // open is how many of a trial found no place, or will not when the gang's missing
 // members have theirs.
 func (s *searcher) open(f *frontier, t *trial) int {
-	if f.mood != greedy || t.missing == 0 {
+	if f.strategy != greedy || t.missing == 0 {
 		return len(t.stuck)
 	}
 	open := t.missing
@@ -302,7 +302,7 @@ func (s *searcher) open(f *frontier, t *trial) int {
 // burdens estimates what a trial's units still need, but for the one that room is
 // made for.
 func (s *searcher) burdens(f *frontier, t *trial, n item) float64 {
-	if f.mood == exact {
+	if f.strategy == exact {
 		return 0
 	}
 	sum := 0.0
@@ -324,7 +324,7 @@ func (s *searcher) push(f *frontier, b branch) {
 			b.index++
 			continue
 		}
-		if f.mood == exact {
+		if f.strategy == exact {
 			b.promise = cost + b.least*float64(max(0, b.base.missing-one.room))
 		} else {
 			b.promise = b.base.cost + b.burden + b.outlook()

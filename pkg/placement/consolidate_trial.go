@@ -170,13 +170,13 @@ func (s *searcher) yield(units []*unit, p *planner) (swapped bool) {
 	return swapped
 }
 
-// alike is true if a free card is as good as another one.
+// alike reports whether a free card is as good as another one.
 func (n *node) alike(gpu, free int) bool {
 	a, b := &n.GPUs[gpu], &n.GPUs[free]
 	return n.free[free] == Card && !b.Broken && a.Memory == b.Memory && a.Group == b.Group
 }
 
-// heldBy is true if one of the units has the card until it moves.
+// heldBy reports whether one of the units has the card until it moves.
 func (n *node) heldBy(units []*unit, gpu int) bool {
 	return slices.ContainsFunc(units, func(u *unit) bool {
 		return slices.ContainsFunc(u.pods, func(r resident) bool { return r.node == n && slices.Contains(r.pod.GPUs, gpu) })

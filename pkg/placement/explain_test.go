@@ -181,7 +181,7 @@ func randomGang(random *rand.Rand) *Gang {
 	return g
 }
 
-// applied is true if a gang fits with a remedy.
+// applied reports whether a gang fits with a remedy.
 func applied(t *testing.T, c *Cluster, g *Gang, remedy *Remedy) bool {
 	t.Helper()
 	for name, gpus := range remedy.Free {

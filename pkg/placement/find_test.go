@@ -148,7 +148,7 @@ type group struct {
 	taken  int
 }
 
-// splits is true if so many cards split a group that is all free.
+// splits reports whether so many cards split a group that is all free.
 func (g *group) splits(left *rest, cards int) bool {
 	free := 0
 	for _, card := range g.cards {

@@ -62,7 +62,7 @@ func (r Reason) text(nodes int) string {
 	}
 }
 
-// Lasting is true for reasons that hold on an empty node as well.
+// Lasting reports whether reasons hold on an empty node as well.
 func (r Reason) Lasting() bool { return r > Fits && r <= NodeTooSmall }
 
 // fit returns why a State can't take a request, the first in the order of the
@@ -148,7 +148,7 @@ func (s *State) hasShare(r *Request) bool {
 	return false
 }
 
-// sharesAt is true if the card at a position has room for the request's share.
+// sharesAt reports whether the card at a position has room for the request's share.
 func (s *State) sharesAt(r *Request, position int) bool {
 	return int(s.free[position]) >= r.Share && s.kind.memories[position] >= r.GPUMemory
 }

@@ -161,7 +161,7 @@ func (p *plans) domainsOf(plan *placement.Plan) []string {
 	return list
 }
 
-// inside is true if a path is that of a domain or below it.
+// inside reports whether a path is that of a domain or below it.
 func inside(path, domain string) bool {
 	return domain == "" || path == domain || strings.HasPrefix(path, domain+"/")
 }

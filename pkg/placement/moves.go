@@ -43,7 +43,7 @@ type MoveRules struct {
 	PerMove float64
 }
 
-// allows is true if so many moves at such a cost are within the limits.
+// allows reports whether so many moves at such a cost are within the limits.
 func (r *MoveRules) allows(moves int, cost float64) bool {
 	return (r.MaxMoves <= 0 || moves <= r.MaxMoves) && (r.MaxCost <= 0 || cost <= r.MaxCost+tie)
 }
@@ -115,7 +115,7 @@ func sameCards(a, b *Use) bool {
 	return a.Percent == b.Percent && slices.Equal(a.GPUs, b.GPUs)
 }
 
-// has is true if a node has just these cards, and the rest, free.
+// has reports whether a node has just these cards, and the rest, free.
 func (n *node) has(use *Use) bool {
 	if n.Closed || n.slots < 1 || n.cpu < use.CPU || n.memory < use.Memory {
 		return false

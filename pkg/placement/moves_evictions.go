@@ -160,14 +160,14 @@ func (e *evictor) search(from int, skipped bool) {
 	}
 }
 
-// alike is true if it makes no difference which of two bundles leaves.
+// alike reports whether it makes no difference which of two bundles leaves.
 func (e *evictor) alike(a, b int) bool {
 	x, y := e.bundles[a].tenants, e.bundles[b].tenants
 	return e.node.layout.kind.uniform && len(x) == 1 && len(y) == 1 &&
 		e.tenants[x[0]].unit.alike(e.tenants[y[0]].unit) && e.tenants[x[0]].unit.pods[0].request.Share == 0
 }
 
-// possible is true if there is room when all bundles from one on leave.
+// possible reports whether there is room when all bundles from one on leave.
 func (e *evictor) possible(from int) bool {
 	for i := from; i < len(e.bundles); i++ {
 		e.choose(i, 1)
@@ -264,7 +264,7 @@ func (e *evictor) worst() *eviction {
 	return &e.found[worst]
 }
 
-// fits is true if there is room for a request, whose kind of node it is.
+// fits reports whether there is room for a request, whose kind of node it is.
 func (v *vacancy) fits(n *node, r *Request) bool {
 	return v.slots >= 1 && v.cpu >= r.CPU && v.memory >= r.Memory && v.often(n, r) > 0
 }

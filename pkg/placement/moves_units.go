@@ -33,7 +33,7 @@ type resident struct {
 	cost    float64
 }
 
-// alike is true if it makes no difference which of two units is moved.
+// alike reports whether it makes no difference which of two units is moved.
 func (u *unit) alike(other *unit) bool {
 	return u.group == "" && other.group == "" && u.pods[0].request == other.pods[0].request && u.cost == other.cost
 }

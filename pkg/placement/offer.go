@@ -59,7 +59,7 @@ func (c *Cluster) price(s *State, r *Request) offer {
 	return best
 }
 
-// twin is true if the card before is in the same cell, of the same memory and has
+// twin reports whether the card before is in the same cell, of the same memory and has
 // the same free.
 func (s *State) twin(position int) bool {
 	if position == 0 || s.free[position-1] != s.free[position] || s.kind.memories[position-1] != s.kind.memories[position] {

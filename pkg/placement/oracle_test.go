@@ -21,7 +21,7 @@ type exhaustive struct {
 	failed  map[string]bool
 }
 
-// possible is true if there is a way on some nodes.
+// possible reports whether there is a way on some nodes.
 func (p *plans) possible(nodes []string) bool {
 	e := exhaustive{failed: map[string]bool{}}
 	for _, name := range nodes {
@@ -35,7 +35,7 @@ func (p *plans) possible(nodes []string) bool {
 	return e.search(0)
 }
 
-// possibleAnywhere is true if there is a way that keeps to the gang's topology.
+// possibleAnywhere reports whether there is a way that keeps to the gang's topology.
 func (p *plans) possibleAnywhere() bool {
 	for _, nodes := range p.areas() {
 		if p.possible(nodes) {

@@ -106,7 +106,7 @@ func (p *planner) fillAll(within *Domain, demands []demand) bool {
 	return false
 }
 
-// roomForEach is false if there is surely no room for all.
+// roomForEach reports whether there may be room for all.
 func roomForEach(within *Domain, demands []demand) bool {
 	for _, d := range demands {
 		if within.Room(d.request) < d.count {

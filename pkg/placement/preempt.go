@@ -143,12 +143,12 @@ func (p *preemptor) levels(l *pool) (first int, levels []int32) {
 	return low, levels
 }
 
-// mayFit is true if some scope has room for each role when all leave that may.
+// mayFit reports whether some scope has room for each role when all leave that may.
 func (p *preemptor) mayFit(l *pool) bool {
 	return slices.ContainsFunc(p.scopes(), func(scope *Domain) bool { return p.roomy(l, scope) })
 }
 
-// roomy is true if a scope has room for each role when all leave that may.
+// roomy reports whether a scope has room for each role when all leave that may.
 func (p *preemptor) roomy(l *pool, scope *Domain) bool {
 	for _, d := range p.demands {
 		room := 0
@@ -190,7 +190,7 @@ func (p *preemptor) nodesOf(scope *Domain) []*node {
 	return nodes
 }
 
-// has is true if a node is in a domain, and not out for now.
+// has reports whether a node is in a domain, and not out for now.
 func (d *Domain) has(n *node) bool {
 	return !n.out && n.domain.above(d.Level) == d
 }

@@ -86,7 +86,7 @@ func (r *claimed) rules() placement.PreemptionRules {
 	}
 }
 
-// permitted is true if Pods may leave together.
+// permitted reports whether Pods may leave together.
 func (r *claimed) permitted(pods []string) bool {
 	leaving, members, used := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, pod := range r.pods {
@@ -169,7 +169,7 @@ func (r *claimed) cheapestVictims(gang *placement.Gang) (victims []string, found
 	return sets[at], true
 }
 
-// reducible is true if some of the victims may stay and the gang fits nevertheless.
+// reducible reports whether some of the victims may stay and the gang fits nevertheless.
 func (r *claimed) reducible(victims []string, gang *placement.Gang) bool {
 	for bits := range 1<<len(victims) - 1 {
 		if set := subset(victims, bits); r.permitted(set) && r.without(set...).fits(gang) {

@@ -50,12 +50,12 @@ type pooling struct {
 	// sparing is true if groups with spare members do not leave whole.
 	sparing  bool
 	limitOf  map[string]int
-	requests map[demeanour]*Request
+	requests map[equivalenceClass]*Request
 }
 
-// demeanour is equal for Pods of which it makes no difference which one leaves,
+// equivalenceClass is the same for Pods of which it makes no difference which one leaves,
 // but for their priority.
-type demeanour struct {
+type equivalenceClass struct {
 	cpu, memory   int64
 	gpus, percent int
 	budgets       string
@@ -76,7 +76,7 @@ func (p *preemptor) pool(sparing bool) *pool {
 	c := p.cluster
 	b := pooling{
 		pool: &pool{tenancy: &tenancy{on: make(map[*node][]tenant, len(c.nodes))}}, preemptor: p,
-		sparing: sparing, limitOf: map[string]int{}, requests: map[demeanour]*Request{},
+		sparing: sparing, limitOf: map[string]int{}, requests: map[equivalenceClass]*Request{},
 	}
 	var groups [][]candidate
 	at := map[string]int{}
@@ -159,7 +159,7 @@ func (b *pooling) claim(to *about, budgets []string) {
 	}
 }
 
-// within is true if limits allow some claims.
+// within reports whether limits allow some claims.
 func (l *pool) within(claims []claim, left []int) bool {
 	return !slices.ContainsFunc(claims, func(one claim) bool { return left[one.limit] < one.pods })
 }
@@ -186,7 +186,7 @@ func (b *pooling) addUnit(pods []candidate, its *about) {
 // does not need to know it.
 func (b *pooling) request(one *candidate) *Request {
 	use := &one.pod.Use
-	key := demeanour{use.CPU, use.Memory, len(use.GPUs), use.Percent, strings.Join(one.budgets, "\x00")}
+	key := equivalenceClass{use.CPU, use.Memory, len(use.GPUs), use.Percent, strings.Join(one.budgets, "\x00")}
 	known := b.requests[key]
 	if known == nil {
 		known = &Request{Shape: Shape{CPU: use.CPU, Memory: use.Memory, GPUs: len(use.GPUs)}}

@@ -66,7 +66,7 @@ func (p *preemptor) propose(l *pool, units []*unit, narrow bool) (ok bool) {
 	return true
 }
 
-// fits is true if the gang fits as the cluster is now. For one role the room tells,
+// fits reports whether the gang fits as the cluster is now. For one role the room tells,
 // as a member takes the room of one member.
 func (p *preemptor) fits() bool {
 	if len(p.demands) > 1 {

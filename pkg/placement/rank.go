@@ -19,7 +19,7 @@ func (c *Cluster) Fit(node string, r *Request) (Reason, error) {
 	return n.state.fit(r), nil
 }
 
-// Ever is true if some node could take a request if it were empty.
+// Ever reports whether some node could take a request if it were empty.
 func (c *Cluster) Ever(r *Request) bool {
 	return slices.ContainsFunc(c.root.classes, func(members *class) bool { return members.state.kind.fit(r) == Fits })
 }

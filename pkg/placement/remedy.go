@@ -63,7 +63,7 @@ func changed(g *Gang, change func(*Shape)) *Gang {
 	return &other
 }
 
-// helps is true if a changed gang fits.
+// helps reports whether a changed gang fits.
 func (c *Cluster) helps(g *Gang) bool {
 	_, fits, err := c.Plan(g)
 	return err == nil && fits

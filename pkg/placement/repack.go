@@ -102,7 +102,7 @@ func (n *node) sound() int {
 	return count
 }
 
-// idle is true if nobody uses the GPUs of a node that has some. Other than for a
+// idle reports whether nobody uses the GPUs of a node that has some. Other than for a
 // State, broken ones do not count: they can't be given back, nor be in the way.
 func (n *node) idle() bool {
 	return n.state.whole > 0 && n.state.whole == n.sound()

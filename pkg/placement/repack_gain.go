@@ -24,7 +24,7 @@ func (k known) worth(cards int) float64 {
 
 func square(count int) float64 { return float64(count) * float64(count) }
 
-// pays is true if the shifts from one on gain enough for what the moves cost, and
+// pays reports whether the shifts from one on gain enough for what the moves cost, and
 // nothing gets worse by them. It then counts the gain.
 func (p *packer) pays(begin int, done []settled) bool {
 	cost := 0.0

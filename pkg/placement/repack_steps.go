@@ -128,7 +128,7 @@ func (p *packer) step(units []*unit, closeDown func() (open func())) bool {
 	return false
 }
 
-// mayMove is true if all units may still be moved and the limits allow it.
+// mayMove reports whether all units may still be moved and the limits allow it.
 func (p *packer) mayMove(units []*unit) bool {
 	count, cost := len(p.result.Moves), p.result.Cost
 	for _, u := range units {

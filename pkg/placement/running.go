@@ -16,7 +16,7 @@ func (c *Cluster) Running(name string) (pod Pod, runs bool) {
 	return pod, true
 }
 
-// Has is true if a node has just these cards, and the rest, free.
+// Has reports whether a node has just these cards, and the rest, free.
 func (c *Cluster) Has(node string, use *Use) bool {
 	n := c.nodes[node]
 	return n != nil && n.has(use)

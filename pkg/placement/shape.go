@@ -135,7 +135,7 @@ type Request struct {
 // Err is what is wrong with the request's shape. It fits nowhere then.
 func (r *Request) Err() error { return r.err }
 
-// accepts is true if a model will do.
+// accepts reports whether a model will do.
 func (r *Request) accepts(model string) bool {
 	return len(r.models) == 0 || r.models[model]
 }

@@ -193,7 +193,7 @@ func (f *freedCards) byNode() map[string][]int {
 	return cards
 }
 
-// helpsIfFree is true if a gang fits when cards are free.
+// helpsIfFree reports whether a gang fits when cards are free.
 func (c *Cluster) helpsIfFree(g *Gang, free map[string][]int) bool {
 	freed := freedCards{cluster: c}
 	defer freed.restore()

@@ -36,7 +36,7 @@ type Value struct {
 	Number float64
 }
 
-// Accepts is true if a request may run on the node's model and its selector admits
+// Accepts reports whether a request may run on the node's model and its selector admits
 // the node.
 func (s *State) Accepts(r *Request) bool {
 	return r.accepts(s.kind.model) && s.kind.admits(r) == Fits
@@ -54,7 +54,7 @@ func (s *State) Memory() int64 { return s.memory }
 // Model is the model of the node's GPUs.
 func (s *State) Model() string { return s.kind.model }
 
-// Closed is true if the node takes no further Pods.
+// Closed reports whether the node takes no further Pods.
 func (s *State) Closed() bool { return s.kind.closed }
 
 // Cards is how many GPUs the node has.
@@ -69,7 +69,7 @@ func (s *State) Percent() int { return s.percent }
 // Whole is the number of cards that nobody uses.
 func (s *State) Whole() int { return s.whole }
 
-// idle is true for a node with GPUs of which nobody uses any.
+// idle reports whether a node has GPUs and nobody uses any.
 func (s *State) idle() bool { return s.whole > 0 && s.whole == s.kind.gpus }
 
 // Cached is for the policy's own use.

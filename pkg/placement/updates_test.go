@@ -195,7 +195,7 @@ func TestTheOrderOfUpdatesDoesNotMatter(t *testing.T) {
 	}
 }
 
-// again builds the cluster anew, in a random order.
+// again builds the cluster again, in a random order.
 func (u *updates) again() *placement.Cluster {
 	u.t.Helper()
 	c := placement.NewCluster(&whimsical{epoch: u.policy.epoch})

@@ -150,7 +150,7 @@ func (c *Cluster) needed(g *Gang, ends []End) (needed []End, plan *Plan) {
 	return needed, plan
 }
 
-// uses is true if a member is on a node.
+// uses reports whether a member is on a node.
 func (p *Plan) uses(node string) bool {
 	return slices.ContainsFunc(p.Members, func(m Member) bool { return m.Node == node })
 }

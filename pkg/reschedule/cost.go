@@ -61,7 +61,7 @@ func (s *Scene) costOf(u *unit) int64 {
 	return sum
 }
 
-// startOf is when a Pod began its present work: a container that was started anew
+// startOf is when a Pod began its present work: a container that was restarted
 // has lost all before.
 func startOf(pod *corev1.Pod) time.Time {
 	start := pod.CreationTimestamp.Time

@@ -95,7 +95,7 @@ func sameTask(a, b *v1.TaskReference) bool {
 	return a.Namespace == b.Namespace && a.Name == b.Name && (a.UID == b.UID || a.UID == "" || b.UID == "")
 }
 
-// Finished is true for a plan of which nothing more will be carried out.
+// Finished reports whether nothing more of a plan will be carried out.
 func Finished(plan *v1.MovePlan) bool {
 	return plan.Status.Phase == v1.PlanDone || plan.Status.Phase == v1.PlanAborted
 }

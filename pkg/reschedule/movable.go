@@ -144,7 +144,7 @@ func neverMoves(task *v1.GPUTask) bool {
 	return task.Spec.Rescheduling != nil && task.Spec.Rescheduling.Policy == v1.ReschedulingNever
 }
 
-// complete is true if no Pod of a task is missing but those that have succeeded.
+// complete reports whether no Pod of a task is missing but those that have succeeded.
 func complete(task *Task) bool {
 	active, succeeded := 0, 0
 	for _, pod := range task.Pods {

@@ -145,7 +145,7 @@ func TestWhatAMoveCosts(t *testing.T) {
 		"a checkpoint that is no time does not count": {"2", func(task *Task) {
 			task.Annotations = map[string]string{v1.AnnotationLastCheckpoint: "yesterday"}
 		}, 2 * 600, 2*600 + 60},
-		"a container that was started anew has lost the rest already": {"2", func(task *Task) {
+		"a container that was restarted has lost the rest already": {"2", func(task *Task) {
 			task.Pods[0].Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(now.Add(-time.Second))
 		}, 2, 62},
 		"without a container's start that of the Pod counts": {"2", func(task *Task) {

@@ -18,7 +18,7 @@ import (
 const maxSearches = 4
 
 // makeRoomForOne returns a plan for the first task in the queue that moves can help.
-// blocked is true if there is one that waits and could fit, so that nothing is to be
+// blocked reports whether there is one that waits and could fit, so that nothing is to be
 // moved for other purposes.
 func (s *Scene) makeRoomForOne(report *Report) (plan *v1.MovePlan, blocked bool) {
 	searches := searches{hopeless: map[string]bool{}}
@@ -110,7 +110,7 @@ func (w *Waiting) kind() string {
 
 const noMoves = "no moves within the limits make room for it"
 
-// possible is true if a gang fits when nothing runs.
+// possible reports whether a gang fits when nothing runs.
 func (s *Scene) possible(w *Waiting) bool {
 	outlook, err := s.Cluster.WhatIf(&w.Gang.Gang, nil)
 	return err == nil && outlook.Verdict != placement.FitsNever

@@ -38,7 +38,7 @@ func Propose(w *World, o *Options) (*v1.MovePlan, *Report) {
 	return plan, report
 }
 
-// busy is true while a plan is being carried out. Those that wait for their approval
+// busy reports whether a plan is being carried out. Those that wait for their approval
 // are remembered.
 func (s *Scene) busy(report *Report) bool {
 	for _, plan := range s.Plans {

@@ -287,7 +287,7 @@ func TestRecreate(t *testing.T) {
 		change func(*cluster)
 		want   []string
 	}{
-		"all are placed anew, task by task, a gang in one turn": {func(*cluster) {}, []string{
+		"all are rescheduled, task by task, a gang in one turn": {func(*cluster) {}, []string{
 			"0 a: node1 -> ", "1 b: node1 -> ", "2 pair-0: node2 -> ", "2 pair-1: node2 -> ",
 		}},
 		"who was moved longest ago is first": {func(c *cluster) {
@@ -305,7 +305,7 @@ func TestRecreate(t *testing.T) {
 			rescheduling(func(r *v1.Rescheduling) { r.Policy = v1.ReschedulingNever })(c.task("pair"))
 		}, []string{"0 a: node1 -> ", "1 b: node1 -> "}},
 		"what a person would have to approve is a plan of its own": {func(c *cluster) { c.options.ApproveCost = 1 }, []string{"0 a: node1 -> "}},
-		"nothing is placed anew beyond the moves of an hour": {func(c *cluster) {
+		"nothing is rescheduled beyond the moves of an hour": {func(c *cluster) {
 			c.options.MovesPerHour = 1
 			c.Plans = append(c.Plans, spent(1, time.Minute, 0))
 		}, nil},

@@ -15,7 +15,7 @@ import (
 )
 
 // recreate returns a plan that stops one task after the other and lets the scheduler
-// place it anew, those first that were not placed anew for the longest time. A gang
+// reschedule it, those first that were not rescheduled for the longest time. A gang
 // is one turn. A plan has as much as needs nobody's approval; a task that alone costs more
 // is a plan of its own.
 func (s *Scene) recreate(report *Report) *v1.MovePlan {
@@ -40,20 +40,20 @@ func (s *Scene) recreate(report *Report) *v1.MovePlan {
 		lost[namespace] += its
 		for _, m := range u.members {
 			move := s.moveOf(m, v1.MovePlace{})
-			move.Turn, move.Reason = turn, "is placed anew wherever there is room"
+			move.Turn, move.Reason = turn, "is rescheduled wherever there is room"
 			moves = append(moves, move)
 		}
 		turn++
 	}
 	if len(moves) == 0 {
-		report.Why = "no task may be placed anew now"
+		report.Why = "no task may be rescheduled now"
 		return nil
 	}
 	return s.finish(&v1.MovePlan{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "recreate-"},
 		Spec: v1.MovePlanSpec{
 			Goal: v1.GoalRecreate, Moves: moves,
-			Reason: fmt.Sprintf("%s placed anew, one after the other: %s", counted(int(turn), "task"), loses(moves)),
+			Reason: fmt.Sprintf("%s rescheduled, one after the other: %s", counted(int(turn), "task"), loses(moves)),
 		},
 	})
 }

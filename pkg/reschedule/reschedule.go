@@ -8,7 +8,7 @@
 //
 // Propose returns a MovePlan that makes room for a task that fits nowhere, or gives
 // back whole GPUs, nodes and domains; or, in the mode Recreate, one that stops task
-// after task and lets the scheduler place it anew. A Scene is a World as the engine
+// after task and lets the scheduler reschedule it. A Scene is a World as the engine
 // of package placement sees it: what may move, at which cost, who waits. Valid tells
 // before each turn of a plan whether the rest of it still suits.
 //
@@ -17,9 +17,9 @@
 // that is lost, in GPU-seconds since the start or the last checkpoint, times the
 // weight of the priority, and a constant.
 //
-// # Pods that sit badly
+// # misplaced Pods
 //
-// Apart from plans, two kinds of tasks are placed anew (Candidates, Misplaced). A task
+// Apart from plans, two kinds of tasks are rescheduled (Candidates, Misplaced). A task
 // whose Pods have all been pending for long holds nothing, so a new try costs nothing:
 // that is for the mode Recreate. A Pod that runs where it should not (its node is not
 // ready, is cordoned, or is no longer of the GPU model that the task asks for) moves
@@ -48,7 +48,7 @@ type Task struct {
 	Pods []*corev1.Pod
 }
 
-// Move is a task to place anew.
+// Move is a task to reschedule.
 type Move struct {
 	Task *v1.GPUTask
 	// Pods are the task's Pods to evict.
@@ -63,9 +63,9 @@ type Move struct {
 	Stuck bool
 }
 
-// Candidates returns the tasks to place anew, the longest waiting first, then
-// those that sit badly, the oldest first. Pods that have been pending for longer
-// than patience are placed anew.
+// Candidates returns the tasks to reschedule, the longest waiting first, then
+// those that are misplaced, the oldest first. Pods that have been pending for longer
+// than patience are rescheduled.
 func Candidates(tasks []Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
 	moves := Misplaced(tasks, nodes, patience, now)
 	for _, task := range tasks {
@@ -77,7 +77,7 @@ func Candidates(tasks []Task, nodes []*corev1.Node, patience time.Duration, now 
 	return moves
 }
 
-// Misplaced returns the tasks with Pods that sit badly, the oldest first. A node
+// Misplaced returns the tasks with misplaced Pods, the oldest first. A node
 // that is silent is bad for them after patience.
 func Misplaced(tasks []Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
 	byName := make(map[string]*corev1.Node, len(nodes))
@@ -128,7 +128,7 @@ func movable(task *v1.GPUTask) bool {
 		!gputask.SuspensionRequested(task)
 }
 
-// pendingMove places a task anew if none of its Pods found a node in time.
+// pendingMove reschedules a task if none of its Pods found a node in time.
 func pendingMove(task Task, patience time.Duration, now time.Time) *Move {
 	if len(task.Pods) == 0 || len(task.Pods) != gputask.Replicas(task.GPUTask) {
 		return nil
@@ -153,7 +153,7 @@ func waitsForScheduler(pod *corev1.Pod) bool {
 		pod.Status.NominatedNodeName == "" && len(pod.Spec.SchedulingGates) == 0
 }
 
-// misplacedMove places those Pods of a task anew that sit on a wrong node.
+// misplacedMove reschedules those Pods of a task that sit on a wrong node.
 func misplacedMove(task Task, nodes map[string]*corev1.Node, patience time.Duration, now time.Time) *Move {
 	move := &Move{Task: task.GPUTask, NeedsRoom: true}
 	runningGang := gputask.Replicas(task.GPUTask) > 1 && task.Status.Phase == v1.PhaseRunning
@@ -178,7 +178,7 @@ func misplacedMove(task Task, nodes map[string]*corev1.Node, patience time.Durat
 	return move
 }
 
-// wantsToStay is true for a Pod that works and that its owner wants to be left alone.
+// wantsToStay reports whether a Pod works and that its owner wants to be left alone.
 func wantsToStay(task *v1.GPUTask, pod *corev1.Pod) bool {
 	return neverMoves(task) || pod.Annotations[annotationSafeToEvict] == "false"
 }

@@ -85,15 +85,15 @@ func TestCandidates(t *testing.T) {
 		// want are the tasks and the Pods to evict.
 		want []string
 	}{
-		"a task that runs well stays":                        {[]Task{task("a", v1.PhaseRunning, time.Hour, "good", "good")}, nil},
-		"a task that has just come has time":                 {[]Task{task("a", v1.PhasePending, patience, "")}, nil},
-		"a task that waits for long is tried anew":           {[]Task{task("a", v1.PhasePending, patience+1, "")}, []string{"a: a"}},
-		"a gang is tried anew only if none of it has a node": {[]Task{task("a", v1.PhasePending, time.Hour, "", "good")}, nil},
-		"a gang without any node is tried anew as a whole":   {[]Task{task("a", v1.PhasePending, time.Hour, "", "")}, []string{"a: a-0 a-1"}},
-		"a gang that lacks a Pod is being built":             {[]Task{task("a", v1.PhasePending, time.Hour, "", "").with(func(t *Task) { t.Pods = t.Pods[:1] })}, nil},
-		"a task on a cordoned node moves":                    {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned")}, []string{"a: a"}},
-		"a task that never moves stays on a cordoned node":   {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned").with(never)}, nil},
-		"a task that never moves leaves a silent node":       {[]Task{task("a", v1.PhaseRunning, time.Hour, "silent").with(never)}, []string{"a: a"}},
+		"a task that runs well stays":                         {[]Task{task("a", v1.PhaseRunning, time.Hour, "good", "good")}, nil},
+		"a task that has just come has time":                  {[]Task{task("a", v1.PhasePending, patience, "")}, nil},
+		"a task that waits for long is tried again":           {[]Task{task("a", v1.PhasePending, patience+1, "")}, []string{"a: a"}},
+		"a gang is tried again only if none of it has a node": {[]Task{task("a", v1.PhasePending, time.Hour, "", "good")}, nil},
+		"a gang without any node is tried again as a whole":   {[]Task{task("a", v1.PhasePending, time.Hour, "", "")}, []string{"a: a-0 a-1"}},
+		"a gang that lacks a Pod is being built":              {[]Task{task("a", v1.PhasePending, time.Hour, "", "").with(func(t *Task) { t.Pods = t.Pods[:1] })}, nil},
+		"a task on a cordoned node moves":                     {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned")}, []string{"a: a"}},
+		"a task that never moves stays on a cordoned node":    {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned").with(never)}, nil},
+		"a task that never moves leaves a silent node":        {[]Task{task("a", v1.PhaseRunning, time.Hour, "silent").with(never)}, []string{"a: a"}},
 		"a Pod that must not be evicted stays on a cordon": {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned").with(func(t *Task) {
 			metav1.SetMetaDataAnnotation(&t.Pods[0].ObjectMeta, annotationSafeToEvict, "false")
 		})}, nil},

@@ -18,7 +18,7 @@ const (
 	Everybody int32 = math.MaxInt32
 	// maxMoves is how many moves, and places, a MovePlan can have.
 	maxMoves = 1024
-	// maxReplans is how often a plan that breaks a budget is made anew.
+	// maxReplans is how often a plan that breaks a budget is recreated.
 	maxReplans = 8
 )
 

@@ -62,7 +62,7 @@ func NewScene(w *World, o *Options) *Scene {
 	s.view = snapshot.NodeView{Levels: w.Levels, Keys: map[string]bool{}}
 	s.gather()
 	s.group()
-	s.paint()
+	s.buildCluster()
 	return s
 }
 
@@ -105,9 +105,9 @@ func (s *Scene) add(pod *corev1.Pod, task *Task) {
 	s.members[string(pod.UID)] = m
 }
 
-// paint gives the engine the nodes and the Pods that have one, in an order that does
+// buildCluster gives the engine the nodes and the Pods that have one, in an order that does
 // not depend on where they come from.
-func (s *Scene) paint() {
+func (s *Scene) buildCluster() {
 	nodes := make([]*corev1.Node, 0, len(s.Nodes))
 	for _, node := range s.Nodes {
 		s.nodes[node.Name] = node

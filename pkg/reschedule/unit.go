@@ -28,10 +28,10 @@ type member struct {
 	err error
 }
 
-// waits is true for a Pod that looks for a node.
+// waits reports whether a Pod looks for a node.
 func (m *member) waits() bool { return waitsForScheduler(m.pod) }
 
-// works is true for a Pod that runs and stays.
+// works reports whether a Pod runs and stays.
 func (m *member) works() bool {
 	return m.pod.Spec.NodeName != "" && m.pod.DeletionTimestamp == nil && m.pod.Status.Phase == corev1.PodRunning
 }

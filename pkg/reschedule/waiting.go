@@ -70,7 +70,7 @@ func (s *Scene) waitingOf(u *unit) *Waiting {
 	return w
 }
 
-// wantsToStart is true for a task that too few Pods of run.
+// wantsToStart reports whether a task too few Pods of run.
 func wantsToStart(task *v1.GPUTask) bool {
 	return task.DeletionTimestamp == nil && task.Status.Phase == v1.PhasePending && !gputask.SuspensionRequested(task)
 }

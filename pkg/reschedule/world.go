@@ -28,14 +28,14 @@ type World struct {
 	Now    time.Time
 }
 
-// Mode says how tasks are placed anew.
+// Mode says how tasks are rescheduled.
 type Mode string
 
 // The modes.
 const (
 	// Consolidate moves as few Pods as possible to places that are known before.
 	Consolidate Mode = "consolidate"
-	// Recreate stops one task after the other and lets the scheduler place it anew.
+	// Recreate stops one task after the other and lets the scheduler reschedule it.
 	Recreate Mode = "recreate"
 )
 

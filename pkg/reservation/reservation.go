@@ -63,7 +63,7 @@ type Reservation struct {
 // PodKey is what Reservation.Pod is for a Pod.
 func PodKey(namespace, name string) string { return namespace + "/" + name }
 
-// Holds is true until the reservation ends by itself.
+// Holds reports whether the reservation has not ended by itself yet.
 func (r *Reservation) Holds(now time.Time) bool { return now.Before(r.Until) }
 
 // Count is how many cards are kept.

@@ -27,7 +27,7 @@ func newCards(uuids []string) Cards {
 	return cards
 }
 
-// Same is true if the cards have the same names in the same order.
+// Same reports whether the cards have the same names in the same order.
 func (c Cards) Same(other Cards) bool { return slices.Equal(c.uuids, other.uuids) }
 
 // Anonymous reports whether the cards have no names, as their node has no agent.

@@ -70,7 +70,7 @@ func gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 	return gpus, newCards(uuids), nil
 }
 
-// offers is true if the kubelet has GPUs to give: an agent that has listed them
+// offers reports whether the kubelet has GPUs to give: an agent that has listed them
 // may not have registered them yet, or no more.
 func offers(node *corev1.Node) bool {
 	return quantity(node.Status.Allocatable, v1.ResourceGPU) > 0 || quantity(node.Status.Allocatable, v1.ResourceGPUPercent) > 0

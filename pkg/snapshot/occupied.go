@@ -64,7 +64,7 @@ func silence(pod *corev1.Pod) int {
 	return 0
 }
 
-// Ended is true for a Pod that has succeeded or failed: it holds nothing any more.
+// Ended reports whether a Pod has succeeded or failed: it holds nothing any more.
 func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -17,7 +17,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// WantsGPUs is true if a Pod asks for GPUs or a share of one.
+// WantsGPUs reports whether a Pod asks for GPUs or a share of one.
 func WantsGPUs(pod *corev1.Pod) bool {
 	return anyContainer(pod, func(container *corev1.Container) bool {
 		return quantity(container.Resources.Requests, v1.ResourceGPU) > 0 || quantity(container.Resources.Requests, v1.ResourceGPUPercent) > 0

@@ -56,7 +56,7 @@ func (v *NodeView) traits(node *corev1.Node) string {
 	return string(text)
 }
 
-// isCordon is true for the taint that comes with spec.unschedulable, which the
+// isCordon reports whether the taint comes with spec.unschedulable, which the
 // engine knows as a closed node.
 func isCordon(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeUnschedulable }
 

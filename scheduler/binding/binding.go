@@ -31,7 +31,7 @@ const (
 	// requests at a time on one connection; for more of them client-go opens others,
 	// and the handshakes of a large gang cost more than its Bindings.
 	atATime = 64
-	// tries is how often a Pod is bound anew that changes all the time.
+	// tries is how often a Pod is bound again that changes all the time.
 	tries = 10
 )
 

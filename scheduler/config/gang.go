@@ -44,7 +44,7 @@ type GangArgs struct {
 	// ClaimSeconds is for how long nodes are kept so, and nodes for which others
 	// were preempted.
 	ClaimSeconds int `json:"claimSeconds,omitempty"`
-	// ExplainPeriodSeconds is how often what a Pod waits for is written anew.
+	// ExplainPeriodSeconds is how often what a Pod waits for is rewritten.
 	ExplainPeriodSeconds int `json:"explainPeriodSeconds,omitempty"`
 }
 

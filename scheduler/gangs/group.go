@@ -24,9 +24,9 @@ type Group struct {
 	Since time.Time
 
 	members map[types.UID]*Member
-	// saidBefore and wrong cache what the members say; see said.
-	saidBefore *snapshot.GangLabels
-	wrong      error
+	// merged and wrong cache what the members say; see spec.
+	merged *snapshot.GangLabels
+	wrong  error
 	// uneven is true if members name different minima.
 	uneven bool
 	// staying and waitingNow cache what count counts; counted is false after any
@@ -61,40 +61,40 @@ type plan struct {
 	missing int
 }
 
-// said is what the gang's members say about it. They should agree; the smallest
+// spec is what the gang's members say about it. They should agree; the smallest
 // minimum counts, as the last members of a gang whose others have ended can't wait
 // for those.
-func (g *Group) said() (*snapshot.GangLabels, error) {
-	if g.saidBefore == nil && g.wrong == nil {
-		g.saidBefore, g.uneven = &snapshot.GangLabels{Name: g.Key, Min: 1}, false
+func (g *Group) spec() (*snapshot.GangLabels, error) {
+	if g.merged == nil && g.wrong == nil {
+		g.merged, g.uneven = &snapshot.GangLabels{Name: g.Key, Min: 1}, false
 		first := true
 		for _, m := range g.members {
-			g.hear(m, first)
+			g.merge(m, first)
 			first = false
 		}
 	}
-	return g.saidBefore, g.wrong
+	return g.merged, g.wrong
 }
 
-// hear adds what one more member says.
-func (g *Group) hear(m *Member, first bool) {
+// merge adds what one more member says.
+func (g *Group) merge(m *Member, first bool) {
 	switch {
 	case g.wrong != nil || g.Alone:
 	case first:
-		said := *m.said
-		g.saidBefore = &said
-	case g.saidBefore.Level != m.said.Level || g.saidBefore.Required != m.said.Required:
+		first := *m.labels
+		g.merged = &first
+	case g.merged.Level != m.labels.Level || g.merged.Required != m.labels.Required:
 		g.wrong = fmt.Errorf("Pod %s: its topology annotations differ from those of others of its gang %s", m.Pod().Name, g.Key)
 	default:
-		g.uneven = g.uneven || g.saidBefore.Min != m.said.Min
-		g.saidBefore.Min = min(g.saidBefore.Min, m.said.Min)
+		g.uneven = g.uneven || g.merged.Min != m.labels.Min
+		g.merged.Min = min(g.merged.Min, m.labels.Min)
 	}
 }
 
 // join adds a member.
 func (g *Group) join(m *Member) {
-	if g.saidBefore != nil {
-		g.hear(m, len(g.members) == 0)
+	if g.merged != nil {
+		g.merge(m, len(g.members) == 0)
 	}
 	g.members[m.UID] = m
 	g.counted = false
@@ -107,7 +107,7 @@ func (g *Group) join(m *Member) {
 func (g *Group) drop(m *Member) {
 	g.counted = false
 	if g.uneven || g.wrong != nil || len(g.members) == 1 {
-		g.saidBefore, g.wrong = nil, nil
+		g.merged, g.wrong = nil, nil
 	}
 	delete(g.members, m.UID)
 	if m.bound() {
@@ -115,18 +115,18 @@ func (g *Group) drop(m *Member) {
 	}
 }
 
-// complete is true if enough members exist. Those of a gang that runs already are
+// complete reports whether enough members exist. Those of a gang that runs already are
 // not counted: the others may have ended.
 func (g *Group) complete() bool {
-	said, err := g.said()
+	spec, err := g.spec()
 	if err != nil {
 		return true // the leader's turn tells what is wrong
 	}
-	if len(g.members) < said.Min && g.bound == 0 {
+	if len(g.members) < spec.Min && g.bound == 0 {
 		return false // the usual case, at no cost
 	}
 	staying, waiting := g.count()
-	return staying > 0 || waiting >= said.Min
+	return staying > 0 || waiting >= spec.Min
 }
 
 // count returns how many members have a node, or a seat, and stay, and how many

@@ -31,15 +31,15 @@ type Member struct {
 	pod   atomic.Pointer[corev1.Pod]
 	group *Group
 	index int
-	// said is what the Pod says about its gang; nil for a Pod that is alone, or if
+	// spec is what the Pod says about its gang; nil for a Pod that is alone, or if
 	// that is wrong.
-	said  *snapshot.GangLabels
-	wrong error
+	labels *snapshot.GangLabels
+	wrong  error
 	// ours is false for the Pods of other schedulers, which are only known so that
 	// their gangs are not torn apart.
 	ours bool
-	// doomed is true for a Pod with a node that is about to be deleted.
-	doomed bool
+	// terminating is true for a Pod with a node that is about to be deleted.
+	terminating bool
 	// seat is where the Pod goes by the gang's plan; nil without one.
 	seat *Seat
 }
@@ -63,7 +63,7 @@ func newMember(pod *corev1.Pod, ours bool) *Member {
 	m := &Member{UID: pod.UID, index: indexOf(pod), ours: ours}
 	m.pod.Store(pod)
 	m.Shape, m.Err = snapshot.Shape(pod)
-	m.said, m.wrong = snapshot.Gang(pod)
+	m.labels, m.wrong = snapshot.Gang(pod)
 	return m
 }
 
@@ -83,7 +83,7 @@ func indexOf(pod *corev1.Pod) int {
 	return int(^uint(0) >> 1)
 }
 
-// needsOthers is true if a Pod that has no node needs something else than before, or
+// needsOthers reports whether a Pod that has no node needs something else than before, or
 // is in another gang: whoever takes a scheduling gate off may change both.
 func needsOthers(before, after *corev1.Pod) bool {
 	if before.ResourceVersion == after.ResourceVersion {
@@ -101,16 +101,16 @@ func needsOthers(before, after *corev1.Pod) bool {
 		!equality.Semantic.DeepEqual(before.Spec.Tolerations, after.Spec.Tolerations)
 }
 
-// bound is true for a Pod that has a node, for good.
+// bound reports whether a Pod has a node, for good.
 func (m *Member) bound() bool { return m.Pod().Spec.NodeName != "" }
 
-// ending is true for a Pod whose deletion was asked for.
+// ending reports whether the Pod is being deleted.
 func (m *Member) ending() bool { return m.Pod().DeletionTimestamp != nil }
 
-// stays is true for a Pod that has a node and is not on its way out.
-func (m *Member) stays() bool { return m.bound() && !m.doomed && !m.ending() }
+// stays reports whether a Pod has a node and is not on its way out.
+func (m *Member) stays() bool { return m.bound() && !m.terminating && !m.ending() }
 
-// waiting is true for a Pod that needs a seat, and could take one.
+// waiting reports whether a Pod needs a seat, and could take one.
 func (m *Member) waiting() bool {
 	return m.ours && !m.bound() && m.seat == nil && !m.ending() && len(m.Pod().Spec.SchedulingGates) == 0
 }

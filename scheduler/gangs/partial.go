@@ -44,12 +44,12 @@ func (g *Group) isPartial(moving map[string]bool) bool {
 	if g.bound == 0 || len(g.members) == g.bound {
 		return false // the usual cases, at no cost
 	}
-	said, err := g.said()
+	spec, err := g.spec()
 	staying, waiting := g.count()
 	if err != nil || staying == 0 || waiting == 0 {
 		return false
 	}
-	return staying < said.Min && staying+g.underWay(moving) < said.Min
+	return staying < spec.Min && staying+g.underWay(moving) < spec.Min
 }
 
 // underWay counts the members that are moved and have not arrived. One that leaves and
@@ -67,7 +67,7 @@ func (g *Group) underWay(moving map[string]bool) int {
 	return len(pods)
 }
 
-// ours is true if any member is scheduled by this process.
+// ours reports whether any member is scheduled by this process.
 func (g *Group) ours() bool {
 	for _, m := range g.members {
 		if m.ours {

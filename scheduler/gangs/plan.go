@@ -77,7 +77,7 @@ func (r *Registry) Attempt(uid types.UID) *Attempt {
 	}
 	g := m.group
 	attempt := &Attempt{Group: g, Priority: priorityOf(m.Pod()), WaitsSince: g.firstFailure, Waiting: []*Member{m}}
-	attempt.Labels, attempt.Err = g.said()
+	attempt.Labels, attempt.Err = g.spec()
 	for _, other := range g.waitingMembers() {
 		if other != m {
 			attempt.Waiting = append(attempt.Waiting, other)
@@ -234,7 +234,7 @@ func (r *Registry) GangOf(uid types.UID) string {
 	return ""
 }
 
-// Placing is true for a Pod that has a seat and is not bound yet.
+// Placing reports whether a Pod has a seat and is not bound yet.
 func (r *Registry) Placing(uid types.UID) bool {
 	_, seated := r.SeatOf(uid)
 	return seated
@@ -249,43 +249,43 @@ func (r *Registry) Spare(gang string) int {
 	if g == nil {
 		return 0
 	}
-	said, err := g.said()
+	spec, err := g.spec()
 	if err != nil {
 		return 0
 	}
 	staying, _ := g.count()
-	return max(0, staying-said.Min)
+	return max(0, staying-spec.Min)
 }
 
-// Doom tells which Pods are about to be deleted: they no longer count for their
+// MarkTerminating tells which Pods are about to be deleted: they no longer count for their
 // gangs, so that those that come in their stead wait for each other.
-func (r *Registry) Doom(uids []types.UID, doomed bool) {
+func (r *Registry) MarkTerminating(uids []types.UID, terminating bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, uid := range uids {
 		if m := r.members[uid]; m != nil {
-			m.doomed = doomed
+			m.terminating = terminating
 			m.group.counted = false
 		}
 	}
 }
 
-// Doomed is true for a Pod that is about to be deleted.
-func (r *Registry) Doomed(uid types.UID) bool {
+// Terminating reports whether a Pod is about to be deleted.
+func (r *Registry) Terminating(uid types.UID) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	m := r.members[uid]
-	return m != nil && m.doomed
+	return m != nil && m.terminating
 }
 
-// Runs is true if a Pod of a group has a node.
+// Runs reports whether a Pod of a group has a node.
 func (r *Registry) Runs(g *Group) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return g.bound > 0
 }
 
-// Waits is true if a group has a member without a node.
+// Waits reports whether a group has a member without a node.
 func (r *Registry) Waits(group string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

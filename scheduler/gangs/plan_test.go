@@ -339,11 +339,11 @@ func TestSpareIsWhatRunsAboveTheMinimum(t *testing.T) {
 	if got := f.Spare("default/train"); got != 2 {
 		t.Errorf("spare are %d, want 2", got)
 	}
-	f.Doom([]types.UID{"train-0", "unknown"}, true)
+	f.MarkTerminating([]types.UID{"train-0", "unknown"}, true)
 	if got := f.Spare("default/train"); got != 1 {
 		t.Errorf("with one that is about to go %d, want 1", got)
 	}
-	f.Doom([]types.UID{"train-0"}, false)
+	f.MarkTerminating([]types.UID{"train-0"}, false)
 	if got := f.Spare("default/train"); got != 2 {
 		t.Errorf("when it stays after all %d, want 2", got)
 	}
@@ -352,10 +352,10 @@ func TestSpareIsWhatRunsAboveTheMinimum(t *testing.T) {
 	}
 }
 
-func TestThoseThatComeForDoomedOnesWaitForEachOther(t *testing.T) {
+func TestThoseThatComeForTerminatingOnesWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, bindFirst(gangOf("train", 3, 2), 2)...)
-	f.Doom([]types.UID{"train-0", "train-1"}, true)
+	f.MarkTerminating([]types.UID{"train-0", "train-1"}, true)
 	if f.Attempt("train-2") != nil {
 		t.Error("it is placed alone, while its gang is about to go")
 	}

@@ -45,7 +45,7 @@ func (r *Registry) Gate(pod *corev1.Pod, now time.Time) string {
 }
 
 func (g *Group) gathering() string {
-	labels, err := g.said()
+	labels, err := g.spec()
 	if err != nil {
 		return err.Error()
 	}

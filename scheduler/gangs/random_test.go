@@ -465,9 +465,9 @@ func (s *simulation) checkCounts(g *Group) {
 	if bound != g.bound {
 		s.t.Fatalf("of gang %s %d are bound, it counts %d", g.Key, bound, g.bound)
 	}
-	before, wrongBefore := g.said()
-	g.saidBefore, g.wrong = nil, nil
-	if after, wrong := g.said(); *before != *after || (wrong == nil) != (wrongBefore == nil) {
+	before, wrongBefore := g.spec()
+	g.merged, g.wrong = nil, nil
+	if after, wrong := g.spec(); *before != *after || (wrong == nil) != (wrongBefore == nil) {
 		s.t.Fatalf("gang %s says %+v, but remembers %+v", g.Key, after, before)
 	}
 }

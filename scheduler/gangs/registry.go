@@ -86,7 +86,7 @@ func (a Actions) and(b Actions) Actions {
 	}
 }
 
-// Concerns is true if a Pod is scheduled by this package: it wants GPUs or is in
+// Concerns reports whether a Pod is scheduled by this package: it wants GPUs or is in
 // a gang.
 func Concerns(pod *corev1.Pod) bool {
 	if labels, err := snapshot.Gang(pod); labels != nil || err != nil {
@@ -149,9 +149,9 @@ func (r *Registry) add(pod *corev1.Pod) Actions {
 }
 
 func (r *Registry) groupOf(m *Member) *Group {
-	key, alone := string(m.UID), m.said == nil
+	key, alone := string(m.UID), m.labels == nil
 	if !alone {
-		key = m.said.Name
+		key = m.labels.Name
 	}
 	g := r.groups[key]
 	if g == nil {

@@ -23,7 +23,7 @@ func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
 			e.former = old.pod
 		}
 		m.remove(pod.UID, old)
-		m.keepAnew(old.node)
+		m.recount(old.node)
 	}
 	m.place(pod.UID, e)
 	claim := m.claims[place.Node]
@@ -35,7 +35,7 @@ func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
 	claim.Memory += e.use.Memory
 	claim.Pods++
 	claim.seats[e] = true
-	m.keepAnew(place.Node)
+	m.recount(place.Node)
 }
 
 // unclaim ends the claim of a Pod that the snapshot shows, or that goes.
@@ -69,7 +69,7 @@ func (m *Mirror) Release(uids []types.UID) {
 			m.remove(uid, e)
 		}
 		e.held = false
-		m.keepAnew(e.node)
+		m.recount(e.node)
 	}
 }
 
@@ -87,7 +87,7 @@ func (m *Mirror) Assignment(pod *corev1.Pod) (string, error) {
 	return n.cards.Assignment(pod, e.use.GPUs)
 }
 
-// Intact is true if a Pod's place is still good: the node is there and takes Pods,
+// Intact reports whether a Pod's place is still good: the node is there and takes Pods,
 // and its cards are not broken.
 func (m *Mirror) Intact(uid types.UID) bool {
 	m.mu.Lock()

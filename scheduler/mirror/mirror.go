@@ -47,7 +47,7 @@ type Mirror struct {
 	ended     bool
 	// pass counts the snapshots, version the changes of nodes that they showed.
 	pass, version uint64
-	// stale is true if nodes have to be described anew though they have not
+	// stale is true if nodes have to be described again though they have not
 	// changed.
 	stale bool
 }
@@ -131,7 +131,7 @@ func (m *Mirror) With(do func(*placement.Cluster)) {
 	do(m.cluster)
 }
 
-// Owns is true if a node's pool is one of the scheduler's.
+// Owns reports whether a node's pool is one of the scheduler's.
 func (m *Mirror) Owns(object *corev1.Node) bool {
 	return len(m.pools) == 0 || m.pools[object.Labels[v1.LabelNodePool]]
 }
@@ -248,7 +248,7 @@ func (m *Mirror) Claims(node string) Claim {
 	return Claim{}
 }
 
-// HasClaims is true if any seat is held whose Pod the snapshot does not show.
+// HasClaims reports whether any seat is held whose Pod the snapshot does not show.
 func (m *Mirror) HasClaims() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -324,7 +324,7 @@ func TestANewSeatCountsWhileTheSnapshotShowsTheFormerOne(t *testing.T) {
 			w.add(on(t, pod, node))
 			m.Refresh(w.snapshot())
 			if got := free(m); got != 5 || m.HasClaims() {
-				t.Errorf("when it is assumed anew %d GPUs are free, claims %t", got, m.HasClaims())
+				t.Errorf("when it is assumed again %d GPUs are free, claims %t", got, m.HasClaims())
 			}
 		})
 	}
@@ -346,7 +346,7 @@ func TestAPlaceIsGoodAsLongAsTheNodeIs(t *testing.T) {
 			w.set(n)
 		}, false},
 		"the node goes":      {func(_ *testing.T, w *world) { w.drop("a") }, false},
-		"the node came anew": {func(t *testing.T, w *world) { t.Helper(); w.drop("a"); w.set(aNode(t, "a", gpus)) }, true},
+		"the node came back": {func(t *testing.T, w *world) { t.Helper(); w.drop("a"); w.set(aNode(t, "a", gpus)) }, true},
 		"a card breaks": {func(t *testing.T, w *world) {
 			t.Helper()
 			bad := cards("a", 2)

@@ -24,7 +24,7 @@ import (
 )
 
 // run is a random sequence of what happens to a cluster, with a mirror that follows
-// it. At the end of each step the mirror has to be equal to one that is made anew.
+// it. At the end of each step the mirror has to be equal to one that is recreated.
 type run struct {
 	*world
 	dice *rand.Rand
@@ -306,7 +306,7 @@ func (r *run) act() {
 func (r *run) check() {
 	r.t.Helper()
 	r.m.Refresh(r.snapshot())
-	anew := mirrorAt(r.t, r.clock)
+	rebuilt := mirrorAt(r.t, r.clock)
 	w := newWorld(r.t)
 	for _, name := range r.names {
 		w.set(r.infos[name].Node())
@@ -314,7 +314,7 @@ func (r *run) check() {
 	for _, name := range slices.Sorted(maps.Keys(r.settled)) {
 		w.add(r.settled[name])
 	}
-	anew.Refresh(w.snapshot())
+	rebuilt.Refresh(w.snapshot())
 	claimed := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(r.seats)) {
 		s := r.seats[name]
@@ -322,23 +322,23 @@ func (r *run) check() {
 		if e == nil {
 			r.t.Fatalf("the seat of Pod %s is lost", name)
 		}
-		anew.Hold(s.pod, placement.Place{Node: e.node, Use: e.use}) // its cards may have changed places
+		rebuilt.Hold(s.pod, placement.Place{Node: e.node, Use: e.use}) // its cards may have changed places
 		if s.assumed == nil {
 			claimed[s.place.Node]++
 		} else {
 			w.add(s.assumed)
 		}
 	}
-	anew.Refresh(w.snapshot())
-	if diff := cmp.Diff(room(anew), room(r.m)); diff != "" {
-		r.t.Fatalf("room (-anew +followed):\n%s", diff)
+	rebuilt.Refresh(w.snapshot())
+	if diff := cmp.Diff(room(rebuilt), room(r.m)); diff != "" {
+		r.t.Fatalf("room (-rebuilt +followed):\n%s", diff)
 	}
-	if diff := cmp.Diff(anew.Heeded(&Asker{}), r.m.Heeded(&Asker{})); diff != "" {
-		r.t.Fatalf("reservations that count (-anew +followed):\n%s", diff)
+	if diff := cmp.Diff(rebuilt.Heeded(&Requester{}), r.m.Heeded(&Requester{})); diff != "" {
+		r.t.Fatalf("reservations that count (-rebuilt +followed):\n%s", diff)
 	}
 	for _, name := range r.names {
-		if diff := cmp.Diff(anew.Claims(name), r.m.Claims(name)); diff != "" {
-			r.t.Fatalf("claims of node %s (-anew +followed):\n%s", name, diff)
+		if diff := cmp.Diff(rebuilt.Claims(name), r.m.Claims(name)); diff != "" {
+			r.t.Fatalf("claims of node %s (-rebuilt +followed):\n%s", name, diff)
 		}
 		if got := r.m.Claims(name).Pods; got != claimed[name] {
 			r.t.Fatalf("%d seats of node %s are claimed, want %d", got, name, claimed[name])

@@ -35,7 +35,7 @@ func (m *Mirror) Refresh(infos []fwk.NodeInfo) {
 	m.stale = false
 }
 
-// sameNodes is true if the snapshot has the nodes of the last one, in its order.
+// sameNodes reports whether the snapshot has the nodes of the last one, in its order.
 func (m *Mirror) sameNodes(infos []fwk.NodeInfo) bool {
 	if len(infos) != len(m.order) {
 		return false
@@ -163,7 +163,7 @@ func (m *Mirror) renumber(n *node, before snapshot.Cards) {
 	}
 }
 
-// sameNode is true if nothing has changed that the engine looks at.
+// sameNode reports whether nothing has changed that the engine looks at.
 func sameNode(a, b *placement.Node) bool {
 	return a.CPU == b.CPU && a.Memory == b.Memory && a.Slots == b.Slots && a.Model == b.Model && a.Pool == b.Pool &&
 		a.Traits == b.Traits && a.Closed == b.Closed && slices.Equal(a.Domains, b.Domains) && slices.Equal(a.GPUs, b.GPUs)

@@ -99,16 +99,16 @@ func (m *Mirror) keep(n *node) {
 	}
 }
 
-// keepAnew lets a node's reservations count as they have to when others have come
+// recount lets a node's reservations count as they have to when others have come
 // to it or left it.
-func (m *Mirror) keepAnew(name string) {
+func (m *Mirror) recount(name string) {
 	if n := m.reserving[name]; n != nil {
 		m.lift(n)
 		m.keep(n)
 	}
 }
 
-// takenUp is true for a reservation whose Pod has its node, or a seat there: it would
+// takenUp reports whether a reservation's Pod has its node, or a seat there: it would
 // count twice.
 func (m *Mirror) takenUp(n *node, k *kept) bool {
 	for _, e := range n.pods {
@@ -154,41 +154,41 @@ func (m *Mirror) expire() {
 	m.version++
 }
 
-// Asker is for whom the engine is asked.
-type Asker struct {
+// Requester is a gang, or a Pod, that wants a place.
+type Requester struct {
 	// Pods are those that want a place, by reservation.PodKey.
 	Pods     map[string]bool
 	Priority int32
-	// All is true if no reservation stands in the way of who asks, whoever that is.
+	// All is true if no reservation blocks the requester.
 	All bool
 }
 
-// blockedBy reports whether a reservation keeps its place from who asks.
-func (a *Asker) blockedBy(k *kept) bool { return !a.All && k.Blocks(a.Pods, a.Priority) }
+// blockedBy reports whether a reservation blocks the requester.
+func (a *Requester) blockedBy(k *kept) bool { return !a.All && k.Blocks(a.Pods, a.Priority) }
 
-// HasReservations is true if anything is kept.
+// HasReservations reports whether anything is kept.
 func (m *Mirror) HasReservations() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.reserving) > 0
 }
 
-// For calls do with the engine's cluster as it is for who asks: without reservations
+// For calls do with the engine's cluster as it is for a requester: without the reservations
 // that do not stand in the way. What do changes is undone.
-func (m *Mirror) For(asker *Asker, do func(*placement.Cluster)) {
+func (m *Mirror) For(requester *Requester, do func(*placement.Cluster)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.reserving) == 0 {
 		do(m.cluster)
 		return
 	}
-	m.without(asker, do)
+	m.without(requester, do)
 }
 
-func (m *Mirror) without(asker *Asker, do func(*placement.Cluster)) {
+func (m *Mirror) without(requester *Requester, do func(*placement.Cluster)) {
 	m.cluster.Try(func() bool {
 		m.each(func(_ *node, k *kept) {
-			if k.counted && !asker.blockedBy(k) {
+			if k.counted && !requester.blockedBy(k) {
 				m.cluster.Remove(k.name)
 			}
 		})
@@ -206,31 +206,31 @@ func (m *Mirror) each(do func(*node, *kept)) {
 }
 
 // Withheld calls do with the engine's cluster without any reservations, if some stand
-// in the way of who asks, and returns how many GPUs those keep. What do changes is
+// in the way of the requester, and returns how many GPUs those keep. What do changes is
 // undone.
-func (m *Mirror) Withheld(asker *Asker, do func(*placement.Cluster)) (gpus int) {
+func (m *Mirror) Withheld(requester *Requester, do func(*placement.Cluster)) (gpus int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	others := false
 	m.each(func(_ *node, k *kept) {
-		if k.counted && asker.blockedBy(k) {
+		if k.counted && requester.blockedBy(k) {
 			others = true
 			gpus += len(k.use.GPUs)
 		}
 	})
 	if others {
-		m.without(&Asker{All: true}, do)
+		m.without(&Requester{All: true}, do)
 	}
 	return gpus
 }
 
-// Heeded identifies the reservations that stand in the way of who asks.
-func (m *Mirror) Heeded(asker *Asker) string {
+// Heeded identifies the reservations that block the requester.
+func (m *Mirror) Heeded(requester *Requester) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var names []string
 	m.each(func(_ *node, k *kept) {
-		if k.counted && asker.blockedBy(k) {
+		if k.counted && requester.blockedBy(k) {
 			names = append(names, k.name)
 		}
 	})
@@ -316,9 +316,9 @@ func (m *Mirror) Reserved(name string, pod *corev1.Pod) Claim {
 	if n == nil {
 		return claim
 	}
-	asker := Asker{Pods: map[string]bool{reservation.PodKey(pod.Namespace, pod.Name): true}, Priority: schedulingv1.PodPriority(pod)}
+	requester := Requester{Pods: map[string]bool{reservation.PodKey(pod.Namespace, pod.Name): true}, Priority: schedulingv1.PodPriority(pod)}
 	for _, k := range n.kept {
-		if k.counted && asker.blockedBy(k) {
+		if k.counted && requester.blockedBy(k) {
 			claim.CPU += k.use.CPU
 			claim.Memory += k.use.Memory
 			claim.Pods++

@@ -193,7 +193,7 @@ func TestASeatTakesUpAReservation(t *testing.T) {
 		m.Refresh(w.snapshot())
 		pod := aPod("x", 1, 0)
 		var place placement.Place
-		m.For(&Asker{Pods: map[string]bool{"default/x": true}}, func(cluster *placement.Cluster) {
+		m.For(&Requester{Pods: map[string]bool{"default/x": true}}, func(cluster *placement.Cluster) {
 			place, _ = cluster.On("a", cluster.Request(placement.Shape{GPUs: 1}))
 		})
 		m.Hold(pod, place)
@@ -309,26 +309,26 @@ func TestWhoseWayAReservationIsIn(t *testing.T) {
 	w, m := newWorld(t, keeping(t, aNode(t, "a", cards("a", 4)), kept)), newMirror(t)
 	m.Refresh(w.snapshot())
 	tests := map[string]struct {
-		asker Asker
-		want  int
+		requester Requester
+		want      int
 	}{
-		"others of the same priority": {Asker{Priority: 5}, 2},
-		"others of a lower one":       {Asker{Priority: 4}, 2},
-		"others of a higher one":      {Asker{Priority: 6}, 4},
-		"its own Pod":                 {Asker{Pods: map[string]bool{"default/x": true}}, 4},
-		"another Pod":                 {Asker{Pods: map[string]bool{"default/y": true}}, 2},
-		"nobody's":                    {Asker{All: true}, 4},
+		"others of the same priority": {Requester{Priority: 5}, 2},
+		"others of a lower one":       {Requester{Priority: 4}, 2},
+		"others of a higher one":      {Requester{Priority: 6}, 4},
+		"its own Pod":                 {Requester{Pods: map[string]bool{"default/x": true}}, 4},
+		"another Pod":                 {Requester{Pods: map[string]bool{"default/y": true}}, 2},
+		"nobody's":                    {Requester{All: true}, 4},
 	}
 	for name, test := range tests {
 		got := 0
-		m.For(&test.asker, func(cluster *placement.Cluster) {
+		m.For(&test.requester, func(cluster *placement.Cluster) {
 			got = cluster.Root().Room(cluster.Request(placement.Shape{GPUs: 1}))
 		})
 		if got != test.want {
 			t.Errorf("for %s %d GPUs are free, want %d", name, got, test.want)
 		}
 		all := 0
-		gpus := m.Withheld(&test.asker, func(cluster *placement.Cluster) {
+		gpus := m.Withheld(&test.requester, func(cluster *placement.Cluster) {
 			all = cluster.Root().Room(cluster.Request(placement.Shape{GPUs: 1}))
 		})
 		if test.want == 4 && (gpus > 0 || all > 0) || test.want == 2 && (gpus != 2 || all != 4) {

@@ -71,9 +71,9 @@ func (p *Planner) Withdraw(uid types.UID, number uint64) {
 	p.do(actions)
 }
 
-// Elsewhere tells that another plugin has refused a Pod before its turn to be placed
+// RejectedByOtherPlugin tells that another plugin has refused a Pod before its turn to be placed
 // came. Its gang does not wait for it at the barrier.
-func (p *Planner) Elsewhere(uid types.UID) {
+func (p *Planner) RejectedByOtherPlugin(uid types.UID) {
 	member := p.registry.Member(uid)
 	if member == nil {
 		return

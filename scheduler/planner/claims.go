@@ -69,7 +69,7 @@ func (c *claims) set(attempt *gangs.Attempt, nodes map[string]bool, now, until t
 	c.list[attempt.Group.Key] = &claim{rank: rankOf(attempt), nodes: nodes, until: until, starving: starving}
 }
 
-// free is true if a gang may claim: nobody else starves who comes first, and it has
+// free reports whether a gang may claim: nobody else starves who comes first, and it has
 // not just had its time.
 func (c *claims) free(attempt *gangs.Attempt, now time.Time) bool {
 	c.mu.Lock()
@@ -156,7 +156,7 @@ func (p *Planner) nodesAfter(attempt *gangs.Attempt, gang *roles, explanation *p
 		return nil
 	}
 	nodes := map[string]bool{}
-	p.mirror.For(p.askerOf(attempt), func(cluster *placement.Cluster) {
+	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
 		cluster.Try(func() bool {
 			for node, cards := range explanation.Remedies[index].Free {
 				for _, pod := range p.mirror.On(node, cards) {

@@ -110,15 +110,15 @@ func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
 	if len(nodes) == 0 {
 		return nil
 	}
-	asker := p.askerOf(attempt)
-	if asker.Pods == nil {
+	requester := p.requesterOf(attempt)
+	if requester.Pods == nil {
 		return nodes
 	}
-	its := p.mirror.NodesFor(asker.Pods)
+	its := p.mirror.NodesFor(requester.Pods)
 	return slices.DeleteFunc(nodes, func(node string) bool { return its[node] })
 }
 
-// watchLabels returns false if the nodes have to be looked at anew, as a Pod asks
+// watchLabels returns false if the nodes have to be looked at again, as a Pod asks
 // for labels that nobody has asked for so far.
 func (p *Planner) watchLabels(attempt *gangs.Attempt) bool {
 	known := true
@@ -143,11 +143,11 @@ func (p *Planner) learn(attempt *gangs.Attempt) {
 // plan returns places for a gang, or nil. It is late if the gang has to wait for
 // places that are kept for it.
 func (p *Planner) plan(attempt *gangs.Attempt, gang *roles) (seated *seating, late *lateness) {
-	asker := p.askerOf(attempt)
-	if destinations := p.destinationsOf(attempt, asker); len(destinations) > 0 {
-		return p.planAround(attempt, gang, asker, destinations)
+	requester := p.requesterOf(attempt)
+	if destinations := p.destinationsOf(attempt, requester); len(destinations) > 0 {
+		return p.planAround(attempt, gang, requester, destinations)
 	}
-	p.mirror.For(asker, func(cluster *placement.Cluster) { seated = p.planIn(cluster, attempt, gang) })
+	p.mirror.For(requester, func(cluster *placement.Cluster) { seated = p.planIn(cluster, attempt, gang) })
 	return seated, nil
 }
 
@@ -170,8 +170,8 @@ func (p *Planner) planIn(cluster *placement.Cluster, attempt *gangs.Attempt, gan
 // rank returns the order of the nodes that have room for a Pod. One that is moved goes
 // to the place that is kept for it; if that is not free yet, it is late.
 func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]int, late *lateness) {
-	asker := p.askerOf(attempt)
-	there, late, _ := p.arrivals(attempt, p.destinationsOf(attempt, asker))
+	requester := p.requesterOf(attempt)
+	there, late, _ := p.arrivals(attempt, p.destinationsOf(attempt, requester))
 	switch {
 	case late.pods > 0:
 		return nil, late
@@ -179,7 +179,7 @@ func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]in
 		return map[string]int{there.places[0].Node: 0}, nil
 	}
 	order = map[string]int{}
-	p.mirror.For(asker, func(cluster *placement.Cluster) {
+	p.mirror.For(requester, func(cluster *placement.Cluster) {
 		for i, ranked := range cluster.Rank(cluster.Request(gang.Roles[0].Shape), cluster.Root()) {
 			order[ranked.Node] = i
 		}
@@ -289,12 +289,12 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) (uint64, error) {
 // placeOn returns the place that a Pod gets on a node: that which is kept for it if it
 // is moved there.
 func (p *Planner) placeOn(attempt *gangs.Attempt, node string) (place placement.Place, fits bool) {
-	asker := p.askerOf(attempt)
-	there, _, _ := p.arrivals(attempt, p.destinationsOf(attempt, asker))
+	requester := p.requesterOf(attempt)
+	there, _, _ := p.arrivals(attempt, p.destinationsOf(attempt, requester))
 	if len(there.places) > 0 && there.places[0].Node == node {
 		return there.places[0], true
 	}
-	p.mirror.For(asker, func(cluster *placement.Cluster) {
+	p.mirror.For(requester, func(cluster *placement.Cluster) {
 		place, fits = cluster.On(node, cluster.Request(attempt.Waiting[0].Shape))
 	})
 	return place, fits

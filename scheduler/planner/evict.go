@@ -27,8 +27,8 @@ func (p *Planner) evictVictims(ctx context.Context, group string, preemptor *cor
 	defer p.preemptions.end(group)
 	for i, victim := range victims {
 		if err := p.evictVictim(ctx, preemptor, victim); err != nil {
-			// The rest stays; the next attempt decides anew.
-			p.registry.Doom(podUIDs(victims[i:]), false)
+			// The rest stays; the next attempt decides again.
+			p.registry.MarkTerminating(podUIDs(victims[i:]), false)
 			p.logger.Error(err, "Preempting a Pod failed", "pod", klog.KObj(victim), "for", klog.KObj(preemptor))
 			p.activate([]*corev1.Pod{preemptor})
 			return
@@ -73,12 +73,12 @@ func disruptionPatch(preemptor, victim *corev1.Pod, now time.Time) ([]byte, erro
 // would take the places of the first ones, and the gang would stay incomplete.
 // Budgets are respected.
 func (p *Planner) evictPartial(ctx context.Context, stuck []*corev1.Pod) {
-	p.registry.Doom(podUIDs(stuck), true)
+	p.registry.MarkTerminating(podUIDs(stuck), true)
 	for _, one := range stuck {
 		p.handle.EventRecorder().WithLogger(p.logger).Eventf(one, nil, corev1.EventTypeWarning, "PartialGang", "Evicting",
 			"Other Pods of its gang have found no place for %s", time.Duration(p.args.PartialGangTimeoutSeconds)*time.Second)
 		if err := p.evict(ctx, one); err != nil {
-			p.registry.Doom([]types.UID{one.UID}, false)
+			p.registry.MarkTerminating([]types.UID{one.UID}, false)
 			p.logger.Info("A Pod of an incomplete gang stays for now", "pod", klog.KObj(one), "err", err)
 		}
 	}

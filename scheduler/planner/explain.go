@@ -60,7 +60,7 @@ func (p *Planner) why(attempt *gangs.Attempt, gang *roles) (explanation *placeme
 	if gang.Required {
 		gang.Within = gang.near
 	}
-	p.mirror.For(p.askerOf(attempt), func(cluster *placement.Cluster) { explanation, err = cluster.Explain(&gang.Gang) })
+	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) { explanation, err = cluster.Explain(&gang.Gang) })
 	return explanation, err
 }
 
@@ -95,7 +95,7 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given answer, re
 // reservedForOthers says so if a gang would fit but for what is reserved.
 func (p *Planner) reservedForOthers(attempt *gangs.Attempt, gang *roles) string {
 	fits := false
-	gpus := p.mirror.Withheld(p.askerOf(attempt), func(cluster *placement.Cluster) {
+	gpus := p.mirror.Withheld(p.requesterOf(attempt), func(cluster *placement.Cluster) {
 		fits = p.planIn(cluster, attempt, gang) != nil
 	})
 	switch {
@@ -117,8 +117,8 @@ func (p *Planner) questionOf(attempt *gangs.Attempt, gang *roles) string {
 		return attempt.Group.Key + ": " + asks(attempt, gang)
 	}
 	question := append([]string{gang.Roles[0].Shape.Key()}, gang.Except...)
-	if asker := p.askerOf(attempt); asker.Pods != nil {
-		question = append(question, p.mirror.Heeded(asker)) // those that heed others see another cluster
+	if requester := p.requesterOf(attempt); requester.Pods != nil {
+		question = append(question, p.mirror.Heeded(requester)) // those that heed others see another cluster
 	}
 	return strings.Join(question, "\x00")
 }

@@ -56,17 +56,17 @@ func (l *lateness) String() string {
 	return fmt.Sprintf("%d Pods of its gang are being moved: their places on %s are kept for them and not free yet", l.pods, where)
 }
 
-// askerOf tells the mirror for whom it is asked.
-func (p *Planner) askerOf(attempt *gangs.Attempt) *mirror.Asker {
-	asker := &mirror.Asker{Priority: attempt.Priority}
+// requesterOf tells the mirror for whom it is asked.
+func (p *Planner) requesterOf(attempt *gangs.Attempt) *mirror.Requester {
+	requester := &mirror.Requester{Priority: attempt.Priority}
 	if !p.mirror.HasReservations() {
-		return asker
+		return requester
 	}
-	asker.Pods = make(map[string]bool, len(attempt.Waiting))
+	requester.Pods = make(map[string]bool, len(attempt.Waiting))
 	for _, m := range attempt.Waiting {
-		asker.Pods[keyOf(m)] = true
+		requester.Pods[keyOf(m)] = true
 	}
-	return asker
+	return requester
 }
 
 func keyOf(m *gangs.Member) string {
@@ -76,11 +76,11 @@ func keyOf(m *gangs.Member) string {
 
 // destinationsOf returns where members of an attempt are moved to, by keyOf. Nodes
 // that refused a member don't count.
-func (p *Planner) destinationsOf(attempt *gangs.Attempt, asker *mirror.Asker) map[string]mirror.Destination {
-	if asker.Pods == nil {
+func (p *Planner) destinationsOf(attempt *gangs.Attempt, requester *mirror.Requester) map[string]mirror.Destination {
+	if requester.Pods == nil {
 		return nil
 	}
-	destinations := p.mirror.Destinations(asker.Pods)
+	destinations := p.mirror.Destinations(requester.Pods)
 	for pod, one := range destinations {
 		if slices.Contains(attempt.Refused, one.Node) {
 			delete(destinations, pod)
@@ -139,7 +139,7 @@ func (p *Planner) arrivals(attempt *gangs.Attempt, destinations map[string]mirro
 	if len(destinations) == 0 {
 		return there, late, attempt.Waiting
 	}
-	p.mirror.For(&mirror.Asker{All: true}, func(cluster *placement.Cluster) {
+	p.mirror.For(&mirror.Requester{All: true}, func(cluster *placement.Cluster) {
 		cluster.Try(func() bool {
 			for _, m := range attempt.Waiting {
 				to, moved := destinations[keyOf(m)]
@@ -174,13 +174,13 @@ func (p *Planner) count(cluster *placement.Cluster, m *gangs.Member, place place
 // that are kept for them; the others are planned around them. If any of those places is
 // not free yet, a gang that has to start waits; one that runs already takes those that
 // are.
-func (p *Planner) planAround(attempt *gangs.Attempt, gang *roles, asker *mirror.Asker, destinations map[string]mirror.Destination) (*seating, *lateness) {
+func (p *Planner) planAround(attempt *gangs.Attempt, gang *roles, requester *mirror.Requester, destinations map[string]mirror.Destination) (*seating, *lateness) {
 	there, late, rest := p.arrivals(attempt, destinations)
 	need := attempt.Need - len(there.members)
 	if late.pods > 0 && len(attempt.Placed) == 0 && need > 0 {
 		return nil, late
 	}
-	if len(rest) > 0 && !p.planRest(attempt, gang, asker, there, rest, max(0, need-late.pods)) {
+	if len(rest) > 0 && !p.planRest(attempt, gang, requester, there, rest, max(0, need-late.pods)) {
 		return nil, nil
 	}
 	if len(there.members) == 0 && late.pods > 0 {
@@ -191,10 +191,10 @@ func (p *Planner) planAround(attempt *gangs.Attempt, gang *roles, asker *mirror.
 
 // planRest adds the places of the members that are not moved. It returns false if there
 // are none for as many as need them.
-func (p *Planner) planRest(attempt *gangs.Attempt, gang *roles, asker *mirror.Asker, there *seating, rest []*gangs.Member, need int) (fits bool) {
+func (p *Planner) planRest(attempt *gangs.Attempt, gang *roles, requester *mirror.Requester, there *seating, rest []*gangs.Member, need int) (fits bool) {
 	others := rolesOf(rest, need)
 	others.Level, others.Required, others.Except, others.near = gang.Level, gang.Required, gang.Except, gang.near
-	p.mirror.For(asker, func(cluster *placement.Cluster) {
+	p.mirror.For(requester, func(cluster *placement.Cluster) {
 		if near := p.domainOf(there, gang.Level); near != "" {
 			others.near = near
 		}
@@ -232,9 +232,9 @@ func (p *Planner) await(attempt *gangs.Attempt, late *lateness, begin time.Time)
 	return Decision{Waits: late.String()}
 }
 
-// moving is true if any of a gang waits for a place that is kept for it.
+// moving reports whether any of a gang waits for a place that is kept for it.
 func (p *Planner) moving(attempt *gangs.Attempt) bool {
-	destinations := p.destinationsOf(attempt, p.askerOf(attempt))
+	destinations := p.destinationsOf(attempt, p.requesterOf(attempt))
 	there, late, _ := p.arrivals(attempt, destinations)
 	return len(there.members)+late.pods > 0
 }

@@ -532,8 +532,8 @@ func TestPreemptionAndReservations(t *testing.T) {
 			}
 			said := f.Preempt(t.Context(), p)
 			if test.want == nil {
-				if strings.Contains(said, "preempted") || f.registry.Doomed("low") {
-					t.Errorf("it says %q, the Pod is doomed %t", said, f.registry.Doomed("low"))
+				if strings.Contains(said, "preempted") || f.registry.Terminating("low") {
+					t.Errorf("it says %q, the Pod is terminating %t", said, f.registry.Terminating("low"))
 				}
 				return
 			}
@@ -788,7 +788,7 @@ func (s *scene) room(p *corev1.Pod) int {
 	return most
 }
 
-// keptFrom is true if a card is kept for another Pod that counts at least as much.
+// keptFrom reports whether a card is kept for another Pod that counts at least as much.
 func (s *scene) keptFrom(uuid string, p *corev1.Pod) bool {
 	kept, is := s.kept[uuid]
 	return is && kept.Pod != "default/"+p.Name && kept.Priority >= *p.Spec.Priority

@@ -151,7 +151,7 @@ func (p *Planner) RankOf(pod *corev1.Pod, queued time.Time) gangs.Rank {
 // Claims returns what seats hold of a node beside what the snapshot shows.
 func (p *Planner) Claims(node string) mirror.Claim { return p.mirror.Claims(node) }
 
-// HasClaims is true if there are any, or reservations, given the snapshot's nodes.
+// HasClaims reports whether there are any, or reservations, given the snapshot's nodes.
 func (p *Planner) HasClaims(nodes []fwk.NodeInfo) bool {
 	if !p.mirror.HasClaims() && !p.mirror.HasReservations() && !p.reserving.any() {
 		return false
@@ -179,10 +179,10 @@ func (p *Planner) admitTurnedAway() {
 	p.activate(slices.Collect(maps.Values(pods)))
 }
 
-// Owns is true if the scheduler may use a node.
+// Owns reports whether the scheduler may use a node.
 func (p *Planner) Owns(node *corev1.Node) bool { return p.mirror.Owns(node) }
 
-// Confined is true if it may not use all.
+// Confined reports whether it may not use all.
 func (p *Planner) Confined() bool { return len(p.args.NodePools) > 0 }
 
 // Bind binds a Pod to the node of its seat of a plan, and tells the node which cards it

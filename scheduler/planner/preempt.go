@@ -105,7 +105,7 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.
 	if !p.preemptions.begin(attempt.Group.Key) {
 		return leaving
 	}
-	p.registry.Doom(podUIDs(victims), true)
+	p.registry.MarkTerminating(podUIDs(victims), true)
 	p.metrics.victims.Add(float64(len(victims)))
 	// The scheduling cycle, whose context this is, ends before.
 	go p.evictVictims(context.WithoutCancel(ctx), attempt.Group.Key, pod, victims)
@@ -117,7 +117,7 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.
 // Pods that are being bound may help once they are.
 func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev1.Pod, plan *placement.Plan, arriving bool) {
 	budgets := p.budgets()
-	p.mirror.For(p.askerOf(attempt), func(cluster *placement.Cluster) {
+	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
 		rules := preemption.Cluster{
 			Holder: func(name string) (preemption.Holder, bool) {
@@ -149,7 +149,7 @@ func (p *Planner) holder(holders func(string) (mirror.Holder, bool), name string
 	uid := types.UID(name)
 	return preemption.Holder{
 		Pod: holder.Pod, Gang: p.registry.GangOf(uid), Protected: p.registry.Placing(uid),
-		Leaving: holder.Pod.DeletionTimestamp != nil || p.registry.Doomed(uid),
+		Leaving: holder.Pod.DeletionTimestamp != nil || p.registry.Terminating(uid),
 	}, true
 }
 

@@ -286,7 +286,7 @@ func TestThoseThatCouldNotBeDeletedCountAgain(t *testing.T) {
 	f.comes(preemptor)
 	f.deletions("low-1")
 	f.handle.takeActivated()
-	f.registry.Doom(podUIDs(bound), true)
+	f.registry.MarkTerminating(podUIDs(bound), true)
 	f.evictVictims(t.Context(), "group", preemptor, bound)
 	if diff := cmp.Diff([]string{"high"}, f.handle.takeActivated()); diff != "" {
 		t.Errorf("activated (-want +got):\n%s", diff)

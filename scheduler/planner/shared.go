@@ -48,7 +48,7 @@ func (s *Shared) SetPlacement(profile string, placement config.Placement) {
 	s.scored[profile] = placement == config.Scored
 }
 
-// Scored is true if the profile itself chooses them.
+// Scored reports whether the profile itself chooses them.
 func (s *Shared) Scored(profile string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

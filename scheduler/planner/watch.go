@@ -66,7 +66,7 @@ func (p *Planner) podThere(old, object any) {
 	}
 }
 
-// holdsLess is true if a Pod may hold something else of its node than before: it
+// holdsLess reports whether a Pod may hold something else of its node than before: it
 // was resized, or its cards are others than was thought.
 func holdsLess(before, after *corev1.Pod) bool {
 	return before.Spec.NodeName != "" && before.Annotations[inventory.AssignmentAnnotation] != after.Annotations[inventory.AssignmentAnnotation] ||
@@ -113,7 +113,7 @@ type reserving struct {
 	nodes map[string]bool
 }
 
-// set tells whether a node has any, and returns whether it had.
+// set reports whether a node has any, and returns whether it had.
 func (r *reserving) set(node string, has bool) (had bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +135,7 @@ func (r *reserving) any() bool {
 	return len(r.nodes) > 0
 }
 
-// admitsOthers is true if something has changed that decides who may go to a node.
+// admitsOthers reports whether something has changed that decides who may go to a node.
 func admitsOthers(before, after *corev1.Node) bool {
 	return !maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[inventory.Annotation] != after.Annotations[inventory.Annotation] ||

@@ -93,7 +93,7 @@ func TestAFaultInTheFileIsSeenOnTheNode(t *testing.T) {
 	})
 }
 
-// checkTheAgentRepairs has a node that is made anew, as autoscalers do under the
+// checkTheAgentRepairs has a node that is recreated, as autoscalers do under the
 // same name, and expects its labels and its inventory back.
 func (s *suite) checkTheAgentRepairs(name string) {
 	s.Helper()
@@ -116,7 +116,7 @@ func (s *suite) checkTheAgentRepairs(name string) {
 	}
 	after := s.waitForNode(name, "it is labelled again", complete)
 	if before.UID == after.UID {
-		s.Error("the node was not made anew")
+		s.Error("the node was not recreated")
 	}
 	if was, is := before.Annotations[inventory.Annotation], after.Annotations[inventory.Annotation]; was != is {
 		s.Errorf("the inventory was %s and is %s", was, is)

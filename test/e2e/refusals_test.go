@@ -34,7 +34,7 @@ func TestAMissingPriorityClassIsExplainedUntilItComes(t *testing.T) {
 	task := newTask("train", 1, "1s")
 	task.Spec.Priority = class
 	created := s.create(task)
-	s.waitForMessage("train", `there is no PriorityClass "`+class+`": create it, or create the task anew with another spec.priority`)
+	s.waitForMessage("train", `there is no PriorityClass "`+class+`": create it, or recreate the task with another spec.priority`)
 	s.waitForEvent(created, "PriorityClassNotFound")
 	classes := s.cluster.kube.SchedulingV1().PriorityClasses()
 	if _, err := classes.Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Value: 5}, metav1.CreateOptions{}); err != nil {

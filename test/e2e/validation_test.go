@@ -151,7 +151,7 @@ func TestValidationOnCreate(t *testing.T) {
 func TestValidationOnUpdate(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
-	const immutable = "is immutable: delete the task and create it anew"
+	const immutable = "is immutable: delete the task and recreate it"
 	original := `{"spec": {"gpu": "a", "cpu": "1", "memory": "1Gi", "priority": "p", "gpuMemory": "1G", "nodePool": "x",
 		"replicas": 3, "minAvailable": 2, "topology": {"level": "leaf"},
 		"dependsOn": [{"name": "other"}], "template": {"metadata": {"annotations": {"a": "b"}}}}}`

@@ -39,7 +39,7 @@ func TestTheAgentRunsAsADaemonSet(t *testing.T) {
 		t.Error(err)
 	}
 	s.waitForAllocatable(v1.ResourceGPU, 0)
-	// The DaemonSet's agent has to write it anew.
+	// The DaemonSet's agent has to rewrite it.
 	s.patchNode(fmt.Sprintf(`{"metadata": {"labels": {%q: null}}}`, v1.LabelGPUCount))
 
 	s.applyDaemonSet()

@@ -45,7 +45,7 @@ func (s *scene) waitForAllocatable(name corev1.ResourceName, count int64) {
 	s.waitForReport(time.Time{}, name, count)
 }
 
-// waitForReport waits until the kubelet has reported anew since then that the
+// waitForReport waits until the kubelet has reported again since then that the
 // node is ready and offers exactly this much of a resource. What it reported
 // before it was killed would else look as if it were back.
 func (s *scene) waitForReport(since time.Time, name corev1.ResourceName, count int64) {

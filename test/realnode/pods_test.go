@@ -194,7 +194,7 @@ func (s *scene) environmentOf(pod *corev1.Pod) map[string]string {
 	return environment
 }
 
-// life is what changes about a Pod's container when it ends or starts anew.
+// life is what changes about a Pod's container when it ends or restarts.
 type life struct {
 	Phase       corev1.PodPhase
 	ContainerID string

@@ -51,7 +51,7 @@ func newLedger() *ledger {
 	}
 }
 
-// isHolding is true for a Pod that holds what it asked for: from its bind until it
+// isHolding reports whether a Pod holds what it asked for: from its bind until it
 // has ended or is gone.
 func isHolding(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
@@ -266,5 +266,5 @@ func minimum(pod *corev1.Pod) int {
 	return number
 }
 
-// stays is true for a Pod that holds what it asked for and is not on its way out.
+// stays reports whether a Pod holds what it asked for and is not on its way out.
 func stays(pod *corev1.Pod) bool { return isHolding(pod) && pod.DeletionTimestamp == nil }

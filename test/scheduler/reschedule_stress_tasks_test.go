@@ -26,7 +26,7 @@ type wanderer struct {
 	cancelled bool
 }
 
-// neverMoves is true for a task that no plan may move.
+// neverMoves reports whether no plan may move a task.
 func (j *wanderer) neverMoves() bool { return j.never || j.guarded }
 
 // isBig is true for a task of whole nodes.
@@ -44,7 +44,7 @@ func (w *turmoil) submitBig() {
 	w.big = j
 }
 
-// isOver is true for a task that has ended, or rests.
+// isOver reports whether a task has ended, or rests.
 func isOver(task *v1.GPUTask) bool {
 	phase := task.Status.Phase
 	return phase == v1.PhaseSucceeded || phase == v1.PhaseFailed || phase == v1.PhaseSuspended

@@ -207,7 +207,7 @@ func (r *rescheduling) waitForPhase(phase v1.MovePlanPhase) *v1.MovePlan {
 	return r.waitForPlan("is "+string(phase), func(plan *v1.MovePlan) bool { return plan.Status.Phase == phase })
 }
 
-// isFinal is true for a plan that has come to its end.
+// isFinal reports whether a plan has come to its end.
 func isFinal(plan *v1.MovePlan) bool {
 	return plan.Status.Phase == v1.PlanDone || plan.Status.Phase == v1.PlanAborted
 }

@@ -278,7 +278,7 @@ func TestAPlanThatCostsTooMuchWaitsForAPerson(t *testing.T) {
 	r.waitForBound(0, "big")
 	r.patchPlan(first.Name, `{"spec": {"abort": true}}`)
 	r.waitForPlan("is aborted", func(plan *v1.MovePlan) bool { return plan.Name == first.Name && plan.Status.Phase == v1.PlanAborted })
-	second := r.waitForPlan("is proposed anew", func(plan *v1.MovePlan) bool { return plan.Name != first.Name && plan.Status.Phase == v1.PlanProposed })
+	second := r.waitForPlan("is proposed again", func(plan *v1.MovePlan) bool { return plan.Name != first.Name && plan.Status.Phase == v1.PlanProposed })
 	r.patchPlan(second.Name, `{"spec": {"approved": true}}`)
 	r.waitForRunning("big")
 	r.waitForPlan("is done", func(plan *v1.MovePlan) bool { return plan.Name == second.Name && plan.Status.Phase == v1.PlanDone })

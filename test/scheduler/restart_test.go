@@ -44,7 +44,7 @@ func TestAStandbyFinishesWhatTheLeaderBegan(t *testing.T) {
 	s.reportWindows()
 }
 
-// contains is true if all of some entries are in a map.
+// contains reports whether all of some entries are in a map.
 func contains[K, V comparable](all, some map[K]V) bool {
 	for key, value := range some {
 		if all[key] != value {

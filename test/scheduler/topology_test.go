@@ -66,7 +66,7 @@ func TestWhereAGangGoesAmongLeaves(t *testing.T) {
 	}
 }
 
-// sameSize is true if a leaf of the same size has so many nodes of the gang: equal
+// sameSize reports whether a leaf of the same size has so many nodes of the gang: equal
 // leaves are equally good.
 func sameSize(leaves map[string]int, leaf string, got map[string]int, nodes int) bool {
 	for other, size := range leaves {

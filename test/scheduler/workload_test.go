@@ -254,7 +254,7 @@ func (w *workload) complete(ctx context.Context, j *job) {
 }
 
 // replace deletes a Pod that waits for others that have ended, so that it is created
-// anew.
+// again.
 func (w *workload) replace(ctx context.Context, pod *corev1.Pod) {
 	err := w.kube.CoreV1().Pods(w.namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {

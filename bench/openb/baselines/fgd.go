@@ -16,7 +16,7 @@ type FGD struct {
 	seen   *workload
 	target []typical
 	epoch  uint64
-	// refreshAt is at how many arrivals the target is derived anew; 0 is never.
+	// refreshAt is at how many arrivals the target is derived again; 0 is never.
 	refreshAt int
 }
 

@@ -23,7 +23,7 @@ type typical struct {
 	part   float64
 }
 
-// accepts is true if a model will do.
+// accepts reports whether a model will do.
 func (t *typical) accepts(model string) bool {
 	return t.models == "" || slices.Contains(strings.Split(t.models, "|"), model)
 }

@@ -46,7 +46,7 @@ func Accepting(nodes []placement.Node, pods []placement.Shape) (allocated float6
 // bonus is a value that nobody gives up for GPUs elsewhere.
 func bonus(s *placement.Shape) float64 { return 10 + 2*gpus(s) }
 
-// fit is true if the first n Pods fit together, as far as a bound can tell.
+// fit reports whether the first n Pods fit together, as far as a bound can tell.
 func fit(classes []class, s *shapes, n int) (bool, error) {
 	p := &problem{classes: classes}
 	p.add(s, 0, n, func(s *placement.Shape) float64 { return 1 + gpus(s) })

@@ -36,7 +36,7 @@ func classesOf(nodes []placement.Node) []class {
 	return classes
 }
 
-// accepts is true if an empty node of the class could take a Pod of a shape.
+// accepts reports whether an empty node of the class could take a Pod of a shape.
 func (c *class) accepts(s *placement.Shape) bool {
 	cards := s.GPUs
 	if s.Share > 0 {

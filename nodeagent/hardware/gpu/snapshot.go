@@ -38,7 +38,7 @@ type Device struct {
 	LastXID uint64
 }
 
-// Healthy is true if the GPU can be used.
+// Healthy reports whether the GPU can be used.
 func (d *Device) Healthy() bool { return d.Fault == nil }
 
 // Fault is why a GPU must not be used.

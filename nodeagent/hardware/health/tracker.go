@@ -79,7 +79,7 @@ func (t *Tracker) Known(uuids ...string) {
 }
 
 // Restore takes over a fault that an earlier life of the agent has found. The
-// recovery period begins anew. The GPU may have been reset in between: the agent
+// recovery period starts over. The GPU may have been reset in between: the agent
 // must be stopped for that. Its counters tell, those of the next poll or of the
 // last one.
 func (t *Tracker) Restore(uuid string, fault gpu.Fault, now time.Time) {
@@ -194,14 +194,14 @@ func (t *Tracker) heed(known *state, action gpu.Action, now time.Time) {
 // driver.
 var resetCounters = []gpu.Quantity{gpu.Energy, gpu.ECCCorrected, gpu.ECCUncorrected}
 
-// wasReset is true if the GPU was reset since the last sample. A GPU that had
+// wasReset reports whether the GPU was reset since the last sample. A GPU that had
 // fallen off the bus answers again only after that; else a counter that went
 // back tells.
 func (s *state) wasReset(sample gpu.Sample) bool {
 	return s.silent || wentBack(s.counters, sample.Values)
 }
 
-// wentBack is true if a counter that both have is lower afterwards.
+// wentBack reports whether a counter that both have is lower afterwards.
 func wentBack(before, after gpu.Values) bool {
 	for _, counter := range resetCounters {
 		old, knownBefore := before[counter]
@@ -263,7 +263,7 @@ func (t *Tracker) Faults() map[string]*gpu.Fault {
 	return faults
 }
 
-// Silent is true if a GPU does not answer, and not only for a moment.
+// Silent reports whether a GPU does not answer, and not only for a moment.
 func (t *Tracker) Silent(uuid string) bool {
 	known := t.state(uuid)
 	return known.silent || known.failures >= unreadableAfter

@@ -116,7 +116,7 @@ func TestTracker(t *testing.T) {
 			s.answers(gpu.Sample{Action: gpu.ActionNone})
 			s.expect("")
 		},
-		"trouble during the recovery period begins it anew": func(s *story) {
+		"trouble during the recovery period starts it over": func(s *story) {
 			s.tracker.Hang(theGPU, s.now)
 			s.passes(period - time.Second)
 			s.answers(gpu.Sample{})

@@ -59,7 +59,7 @@ func (c *calls) under(abouts []string) int {
 	return count
 }
 
-// idle is true if all calls have returned.
+// idle reports whether all calls have returned.
 func (c *calls) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

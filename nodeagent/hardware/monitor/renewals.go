@@ -25,8 +25,8 @@ type renewals struct {
 	delay  time.Duration
 }
 
-// due is true if a connection of this age is to be renewed for the sake of so
-// many GPUs. With each change of their number the attempts begin anew.
+// due reports whether a connection of this age is to be renewed for the sake of so
+// many GPUs. With each change of their number the attempts start over.
 func (r *renewals) due(silent int, age time.Duration) bool {
 	if silent != r.silent {
 		r.silent, r.delay = silent, renewAfter

@@ -52,7 +52,7 @@ func callError(call string, ret nvml.Return) error {
 	}
 }
 
-// fatal is true if no other call for this GPU is worth trying.
+// fatal reports whether no other call for this GPU is worth trying.
 func fatal(ret nvml.Return) bool {
 	switch ret {
 	case nvml.ERROR_GPU_IS_LOST, nvml.ERROR_UNINITIALIZED, nvml.ERROR_DRIVER_NOT_LOADED, nvml.ERROR_LIB_RM_VERSION_MISMATCH:
@@ -62,7 +62,7 @@ func fatal(ret nvml.Return) bool {
 	}
 }
 
-// unsupported is true if the answer won't change while the connection lasts.
+// unsupported reports whether the answer won't change while the connection lasts.
 func unsupported(ret nvml.Return) bool {
 	switch ret {
 	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_FUNCTION_NOT_FOUND,

@@ -122,7 +122,7 @@ func (s *session) readLost(d *device) (gpu.Sample, error) {
 }
 
 // checkCount notices that GPUs were added or taken away: the driver numbers them
-// anew then.
+// again then.
 func (s *session) checkCount() error {
 	count, ret := s.library.DeviceGetCount()
 	if ret != nvml.SUCCESS {

@@ -26,7 +26,7 @@ type reader struct {
 	read func(*device, *gpu.Sample) nvml.Return
 	// vital is true if a GPU is not read if all that is vital fails.
 	vital bool
-	// every is how long results are repeated instead of read anew.
+	// every is how long results are repeated instead of read again.
 	every time.Duration
 }
 

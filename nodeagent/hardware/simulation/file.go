@@ -65,7 +65,7 @@ func (f *FaultFile) change(before, after []Fault) error {
 	return errors.Join(problems...)
 }
 
-// meets is true if both faults may be about the same GPU.
+// meets reports whether both faults may be about the same GPU.
 func (f Fault) meets(other Fault) bool {
 	sameNode := f.Node == other.Node || f.Node == "" || other.Node == ""
 	return sameNode && (f.GPU == nil || other.GPU == nil || *f.GPU == *other.GPU)

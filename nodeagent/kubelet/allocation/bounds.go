@@ -103,7 +103,7 @@ func (b *bounds) mustAvoided(number, need int) int {
 	return max(0, need-b.unavoided[number])
 }
 
-// hopeless is true if no choice on the branch can be better than the best so
+// hopeless reports whether no choice on the branch can be better than the best so
 // far. need devices are to be taken from the class of this number on.
 func (b *bounds) hopeless(s *search, number, need int, at branch) bool {
 	at.avoided += b.mustAvoided(number, need)

@@ -32,7 +32,7 @@ type block struct {
 	size, free int
 }
 
-// whole is true if the group is unbroken.
+// whole reports whether the group is unbroken.
 func (b *block) whole() bool { return !b.single && b.free == b.size }
 
 // classify sorts the available devices into classes and these into blocks, in

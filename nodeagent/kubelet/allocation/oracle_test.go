@@ -75,7 +75,7 @@ func (o *oracle) cost(set map[int]bool) []int {
 	return []int{avoided, groups, broken, left, -inside, len(numa), -outside, numaLeft}
 }
 
-// left is true for a free device that is not in the set.
+// left reports whether a free device is not in the set.
 func (o *oracle) left(set map[int]bool, place int) bool { return o.free(place) && !set[place] }
 
 // groups counts the groups that a set uses, those that it breaks, and what it

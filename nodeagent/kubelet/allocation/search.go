@@ -150,7 +150,7 @@ func (s *search) consider(b branch) {
 	copy(s.best, s.counts)
 }
 
-// mayBeLower is true if a choice that is as good as the best one, and made for
+// mayBeLower reports whether a choice that is as good as the best one, and made for
 // the classes before this number, can have lower indexes: the lowest index that
 // only one of them has must be its own.
 func (s *search) mayBeLower(number int) bool {

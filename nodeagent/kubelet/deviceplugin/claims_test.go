@@ -249,7 +249,7 @@ func TestClaimsAreSettled(t *testing.T) {
 		{"their Pod comes, and another one after it", func() {
 			pods = append(pods, claimant(t, "f", 6, "7", "8"), claimant(t, "e", 5, "6", "7"))
 		}, "d/c:5 f/c:7,8"},
-		{"a Pod that comes anew claims anew", func() { pods[0].UID = "another" }, "a/c:1,2 d/c:5 f/c:7,8"},
+		{"a Pod that comes back claims again", func() { pods[0].UID = "another" }, "a/c:1,2 d/c:5 f/c:7,8"},
 		{"a Pod that has started does not wait", start(0), "d/c:5 f/c:7,8"},
 		{"Pods that nothing is chosen for wait as well", bind(without(claimant(t, "g", 7, "1")), claimant(t, "h", 8, "2")), "g/c:1? h/c:2"},
 		{"and are settled", taken("9"), "h/c:2"},

@@ -45,7 +45,7 @@ func (f *folder) watch(ctx context.Context) {
 	f.blind = err != nil
 }
 
-// concerns is true for events that mean something: the kubelet also writes its
+// concerns reports whether events mean something: the kubelet also writes its
 // checkpoint into the folder.
 func concerns(event fsnotify.Event) bool {
 	return strings.HasSuffix(event.Name, socketSuffix)

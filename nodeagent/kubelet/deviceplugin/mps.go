@@ -27,7 +27,7 @@ const (
 // mps is the folder of the MPS control daemon; empty if there is none.
 type mps string
 
-// runs is true if the control daemon has made its pipe. A program would run
+// runs reports whether the control daemon has made its pipe. A program would run
 // without MPS if it found no daemon, and without limits.
 func (m mps) runs() bool {
 	if m == "" {

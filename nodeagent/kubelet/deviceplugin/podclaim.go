@@ -25,7 +25,7 @@ func boundAt(pod *corev1.Pod) metav1.Time {
 	return pod.CreationTimestamp
 }
 
-// awaitsDevices is true for a Pod that the kubelet has not begun with: it sets
+// awaitsDevices reports whether the kubelet has not begun with a Pod yet: it sets
 // the start time right after it has handed out the devices.
 func awaitsDevices(pod *corev1.Pod) bool {
 	return (pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "") &&
@@ -117,12 +117,12 @@ func borrow(claims []Claim) {
 	}
 }
 
-// isHeld is true if what was chosen is what the container has.
+// isHeld reports whether what was chosen is what the container has.
 func (c *Claim) isHeld(ids []string) bool {
 	return len(ids) > 0 && len(ids) == c.Size && slices.Equal(c.IDs, share.GPUs(ids))
 }
 
-// fits is true if what was chosen is among the available devices and has those
+// fits reports whether what was chosen is among the available devices and has those
 // that must be in it.
 func (c *Claim) fits(r *request) bool {
 	for _, id := range r.must {

@@ -101,7 +101,7 @@ func (s *server) stop(clock clock.Clock) {
 	}
 }
 
-// isFile is true if there is this very file at the path.
+// isFile reports whether there is this very file at the path.
 func isFile(path string, file os.FileInfo) bool {
 	now, err := os.Lstat(path)
 	return err == nil && file != nil && os.SameFile(now, file) && now.ModTime().Equal(file.ModTime())

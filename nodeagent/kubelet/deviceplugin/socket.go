@@ -98,7 +98,7 @@ func (s *sockets) others(ctx context.Context, now time.Time) (map[string]bool, e
 	return others, problem
 }
 
-// nobodyListens is true if connecting to a socket is refused.
+// nobodyListens reports whether connecting to a socket is refused.
 func nobodyListens(ctx context.Context, path string) bool {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", path)
 	if err != nil {

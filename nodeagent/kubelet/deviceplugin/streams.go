@@ -60,7 +60,7 @@ func (s *streams) notify() {
 	}
 }
 
-// state says whether a stream of the latest registration has begun, and whether
+// state reports whether a stream of the latest registration has begun, and whether
 // one is open.
 func (s *streams) state() (begun, open bool) {
 	s.mu.Lock()

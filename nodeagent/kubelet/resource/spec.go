@@ -42,7 +42,7 @@ const (
 	None
 )
 
-// ofGPUs is true if the devices are GPUs, whole or in shares.
+// ofGPUs reports whether the devices are GPUs, whole or in shares.
 func (k Kind) ofGPUs() bool { return k == GPUs || k == Shares }
 
 // Spec is one resource that the agent serves.

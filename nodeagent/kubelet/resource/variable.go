@@ -15,7 +15,7 @@ var (
 	variables      = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// IsVariable is true for the name of an environment variable.
+// IsVariable reports whether a text is the name of an environment variable.
 func IsVariable(name string) bool { return variables.MatchString(name) }
 
 // setVariables gives each spec without a variable its default: GPUs the one that

@@ -48,7 +48,7 @@ func parse(value string) *annotation {
 	return a
 }
 
-// foreign is true for an annotation of a version that this program does not
+// foreign reports whether an annotation is of a version that this program does not
 // know: it can neither say whether it is right nor correct it.
 func (a *annotation) foreign() bool { return a.version != "" && a.version != inventory.Version }
 

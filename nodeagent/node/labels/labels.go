@@ -62,7 +62,7 @@ func Labels(snapshot *gpu.Snapshot, before map[string]string, options Options) m
 	return labels
 }
 
-// Mixed is true if the GPUs are of several models, so that the node can't have
+// Mixed reports whether the GPUs are of several models, so that the node can't have
 // the label falldio.com/gpu. A GPU that does not tell its model is none of them.
 func Mixed(snapshot *gpu.Snapshot, options Options) bool {
 	models := sets.New[string]()

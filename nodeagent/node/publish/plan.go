@@ -30,7 +30,7 @@ func (c *Content) equal(other *Content) bool {
 	return c.Inventory == other.Inventory && c.ProbeURL == other.ProbeURL && maps.Equal(c.Labels, other.Labels)
 }
 
-// urgent is true if the difference can't wait: the GPUs or their health are not
+// urgent reports whether the difference can't wait: the GPUs or their health are not
 // what others believe.
 func (c *Content) urgent(other *Content) bool {
 	return c.Inventory != other.Inventory || c.Labels[v1.LabelGPUHealth] != other.Labels[v1.LabelGPUHealth]
@@ -44,13 +44,13 @@ type written struct {
 	result  Content
 }
 
-// settled is true if the last write has not led to the wanted content and
+// settled reports whether the last write has not led to the wanted content and
 // repeating it won't either.
 func (w *written) settled(uid types.UID, want, have *Content) bool {
 	return w.uid == uid && want.equal(&w.content) && have.equal(&w.result)
 }
 
-// news is true if the wanted content tells of the GPUs or their health what has
+// news reports whether the wanted content tells of the GPUs or their health what has
 // not been written to this Node yet. A change that somebody else made to our
 // content is no news.
 func (w *written) news(uid types.UID, want, have *Content) bool {

@@ -65,7 +65,7 @@ func (v *View) See(node *metav1.ObjectMeta) {
 	}
 }
 
-// older is true if a comes before b in the life of the same Node.
+// older reports whether a comes before b in the life of the same Node.
 func older(a, b *metav1.ObjectMeta) bool {
 	if a.UID != b.UID {
 		return false

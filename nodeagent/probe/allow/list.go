@@ -95,10 +95,10 @@ func cutPort(text string) (host, port string) {
 	return text[:colon], text[colon+1:]
 }
 
-// Empty is true if the list permits nothing.
+// Empty reports whether the list permits nothing.
 func (l *List) Empty() bool { return len(l.entries) == 0 }
 
-// Allows is true if the target may be probed.
+// Allows reports whether the target may be probed.
 func (l *List) Allows(target Target) bool {
 	for i := range l.entries {
 		if l.entries[i].allows(target) {

@@ -83,7 +83,7 @@ func confine(module config.Module) config.Module {
 	return module
 }
 
-// Has is true if there is a module of that name.
+// Has reports whether there is a module of that name.
 func (m *Modules) Has(name string) bool {
 	_, known := m.byName[name]
 	return known

@@ -76,7 +76,7 @@ func vary(duration time.Duration, node, target string) time.Duration {
 	return time.Duration(float64(duration) * (1 + variation*position))
 }
 
-// matches is true if a text is like a pattern; an empty pattern is like all.
+// matches reports whether a text is like a pattern; an empty pattern is like all.
 func matches(pattern, text string) bool {
 	if pattern == "" {
 		return true

@@ -66,6 +66,6 @@ func share(cores, percent int) placement.Shape {
 	return placement.Shape{CPU: int64(cores) * 1000, Memory: 1 << 10, Share: percent}
 }
 
-// near is true for numbers that differ by less than a tolerance. NaN is near
+// near reports whether numbers differ by less than a tolerance. NaN is near
 // nothing.
 func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }

@@ -7,7 +7,7 @@ import "falldio.github.io/gpu-controller/pkg/placement"
 
 const (
 	// firstRefresh is after how many requests the policy begins to know the mix;
-	// then it learns anew whenever that number has doubled, and at the latest
+	// then it learns again whenever that number has doubled, and at the latest
 	// after refreshEvery.
 	firstRefresh = 16
 	refreshEvery = 1024
@@ -18,7 +18,7 @@ type Policy struct {
 	parameters Parameters
 	mix        *Mix
 	learned    learned
-	// epoch counts what was learned; refreshAt is when it is learned anew.
+	// epoch counts what was learned; refreshAt is when it is learned again.
 	epoch     uint64
 	refreshAt int
 	// reserve is the price of an untouched node at the current decision.

@@ -33,7 +33,7 @@ func (p *Policy) shortOfUntouched(cluster *placement.Cluster, r *placement.Reque
 	return min(1, max(0, (needed/float64(left)-enough)/(1-enough)))
 }
 
-// untouched is true for a node that could take a request for a whole one.
+// untouched reports whether a node could take a request for a whole one.
 func (l *learned) untouched(s *placement.State) bool {
 	return s.Whole() == l.cards && !s.Closed() && s.CPU() >= l.wholeNodeCPU
 }

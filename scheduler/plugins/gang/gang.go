@@ -107,7 +107,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	case cycle == nil && !gangs.Concerns(pod):
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	case cycle == nil: // the PreFilter of another plugin refused it
-		p.planner.Elsewhere(pod.UID)
+		p.planner.RejectedByOtherPlugin(pod.UID)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	case cycle.Node != "":
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.planner.Refuse(pod.UID, cycle.Plan, cycle.Node))

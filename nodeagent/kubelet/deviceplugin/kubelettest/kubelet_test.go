@@ -58,7 +58,7 @@ func newMachine(t *testing.T) *machine {
 }
 
 // removeForGood deletes a folder until it stays away: a kubelet that has stopped
-// may be at a message of a plugin still, and makes the folder anew to write its
+// may be at a message of a plugin still, and recreates the folder to write its
 // checkpoint.
 func removeForGood(t *testing.T, dir string) {
 	t.Helper()

@@ -66,7 +66,7 @@ const (
 	// LabelIndex is the Pod's index among its task's replicas, from 0.
 	LabelIndex = GroupName + "/index"
 	// LabelAttempt counts how often the Pod's place in the task was started
-	// anew after a failure, from 0.
+	// again after a failure, from 0.
 	LabelAttempt = GroupName + "/attempt"
 )
 

@@ -111,7 +111,7 @@ const (
 	GoalPendingTask MovePlanGoal = "PendingTask"
 	// GoalCapacity gives back whole GPUs, nodes and domains.
 	GoalCapacity MovePlanGoal = "Capacity"
-	// GoalRecreate places all anew, task by task, wherever the scheduler puts them.
+	// GoalRecreate reschedules all, task by task, wherever the scheduler puts them.
 	GoalRecreate MovePlanGoal = "Recreate"
 )
 

@@ -111,7 +111,7 @@ type GPUTaskStatus struct {
 	Restarts int32 `json:"restarts,omitempty"`
 
 	// podRestarts says, with the failure policy RestartPod, which Pods were
-	// started anew how often.
+	// restarted how often.
 	// +optional
 	// +listType=map
 	// +listMapKey=index
@@ -171,7 +171,7 @@ type PodRestarts struct {
 	// +kubebuilder:validation:Minimum=0
 	Index int32 `json:"index"`
 
-	// count is how often the Pod failed and was started anew.
+	// count is how often the Pod failed and was restarted.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Count int32 `json:"count"`

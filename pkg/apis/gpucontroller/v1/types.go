@@ -45,23 +45,23 @@ type GPUTask struct {
 }
 
 // GPUTaskSpec is what a task asks for. What it needs to run (GPUs, CPU,
-// memory, Pods, dependencies) is immutable: delete the task and create it anew
+// memory, Pods, dependencies) is immutable: delete the task and recreate it
 // to change it.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || self.memory == oldSelf.memory)",fieldPath=".memory",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu)",fieldPath=".cpu",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="has(self.gpu) == has(oldSelf.gpu) && (!has(self.gpu) || self.gpu == oldSelf.gpu)",fieldPath=".gpu",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.gpu__dash__amount == oldSelf.gpu__dash__amount",fieldPath="['gpu-amount']",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority)",fieldPath=".priority",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory)",fieldPath=".gpuMemory",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="has(self.nodePool) == has(oldSelf.nodePool) && (!has(self.nodePool) || self.nodePool == oldSelf.nodePool)",fieldPath=".nodePool",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="has(self.minAvailable) == has(oldSelf.minAvailable) && (!has(self.minAvailable) || self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="has(self.topology) == has(oldSelf.topology) && (!has(self.topology) || self.topology == oldSelf.topology)",fieldPath=".topology",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || self.memory == oldSelf.memory)",fieldPath=".memory",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu)",fieldPath=".cpu",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.gpu) == has(oldSelf.gpu) && (!has(self.gpu) || self.gpu == oldSelf.gpu)",fieldPath=".gpu",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="self.gpu__dash__amount == oldSelf.gpu__dash__amount",fieldPath="['gpu-amount']",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority)",fieldPath=".priority",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory)",fieldPath=".gpuMemory",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.nodePool) == has(oldSelf.nodePool) && (!has(self.nodePool) || self.nodePool == oldSelf.nodePool)",fieldPath=".nodePool",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.minAvailable) == has(oldSelf.minAvailable) && (!has(self.minAvailable) || self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.topology) == has(oldSelf.topology) && (!has(self.topology) || self.topology == oldSelf.topology)",fieldPath=".topology",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || self.minAvailable <= self.replicas",fieldPath=".minAvailable",message="must not be greater than spec.replicas, the number of Pods of the task"
-// +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)",fieldPath=".template",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="has(self.dependsOn) == has(oldSelf.dependsOn) && (!has(self.dependsOn) || self.dependsOn == oldSelf.dependsOn)",fieldPath=".dependsOn",message="is immutable: delete the task and create it anew"
-// +kubebuilder:validation:XValidation:rule="self.failurePolicy == oldSelf.failurePolicy",fieldPath=".failurePolicy",message="is immutable: delete the task and create it anew"
+// +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)",fieldPath=".template",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.dependsOn) == has(oldSelf.dependsOn) && (!has(self.dependsOn) || self.dependsOn == oldSelf.dependsOn)",fieldPath=".dependsOn",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="self.failurePolicy == oldSelf.failurePolicy",fieldPath=".failurePolicy",message="is immutable: delete the task and recreate it"
 type GPUTaskSpec struct {
 	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
 	// with its unit, for example "16Gi", from 4Mi to 1Pi. It is both request and
@@ -180,7 +180,7 @@ type GPUTaskSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
 
-	// failurePolicy says what is started anew when a Pod of a gang fails:
+	// failurePolicy says what is restarted when a Pod of a gang fails:
 	// RestartTask, all Pods of the task, or RestartPod, the failed Pod only. A
 	// Pod that is lost with its node, preempted or evicted is no failure: it is
 	// replaced alone in either case. Default: RestartTask. Immutable.
@@ -220,7 +220,7 @@ type GPUTaskSpec struct {
 	Rescheduling *Rescheduling `json:"rescheduling,omitempty"`
 
 	// suspend stops the task without finishing it: true deletes its running
-	// Pods, false creates them anew. Pods that have succeeded stay. Default:
+	// Pods, false recreates them. Pods that have succeeded stay. Default:
 	// false.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
@@ -330,12 +330,12 @@ const (
 	DependencyIgnore DependencyFailureAction = "Ignore"
 )
 
-// FailurePolicy is what is started anew after a failure.
+// FailurePolicy is what is restarted after a failure.
 //
 // +kubebuilder:validation:Enum=RestartTask;RestartPod
 type FailurePolicy string
 
-// What is started anew after a failure.
+// What is restarted after a failure.
 const (
 	RestartTask FailurePolicy = "RestartTask"
 	RestartPod  FailurePolicy = "RestartPod"

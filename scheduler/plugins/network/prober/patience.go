@@ -30,7 +30,7 @@ func newPatience(period time.Duration) *patience {
 	return &patience{period: period, silent: map[string]*silence{}}
 }
 
-// mayAsk is true unless the node's agent is to be left alone.
+// mayAsk reports whether the node's agent may be asked now.
 func (p *patience) mayAsk(node string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // with apply.
 //
 // GPUTaskSpec is what a task asks for. What it needs to run (GPUs, CPU,
-// memory, Pods, dependencies) is immutable: delete the task and create it anew
+// memory, Pods, dependencies) is immutable: delete the task and recreate it
 // to change it.
 type GPUTaskSpecApplyConfiguration struct {
 	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
@@ -84,7 +84,7 @@ type GPUTaskSpecApplyConfiguration struct {
 	// for. Once started, a task no longer looks at its dependencies. Default:
 	// none. Immutable.
 	DependsOn []DependencyApplyConfiguration `json:"dependsOn,omitempty"`
-	// failurePolicy says what is started anew when a Pod of a gang fails:
+	// failurePolicy says what is restarted when a Pod of a gang fails:
 	// RestartTask, all Pods of the task, or RestartPod, the failed Pod only. A
 	// Pod that is lost with its node, preempted or evicted is no failure: it is
 	// replaced alone in either case. Default: RestartTask. Immutable.
@@ -107,7 +107,7 @@ type GPUTaskSpecApplyConfiguration struct {
 	// Pods to other nodes. Default: it may.
 	Rescheduling *ReschedulingApplyConfiguration `json:"rescheduling,omitempty"`
 	// suspend stops the task without finishing it: true deletes its running
-	// Pods, false creates them anew. Pods that have succeeded stay. Default:
+	// Pods, false recreates them. Pods that have succeeded stay. Default:
 	// false.
 	Suspend *bool `json:"suspend,omitempty"`
 }

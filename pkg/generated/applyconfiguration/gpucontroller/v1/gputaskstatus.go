@@ -42,7 +42,7 @@ type GPUTaskStatusApplyConfiguration struct {
 	// restarts is the number of failures that were followed by a new start.
 	Restarts *int32 `json:"restarts,omitempty"`
 	// podRestarts says, with the failure policy RestartPod, which Pods were
-	// started anew how often.
+	// restarted how often.
 	PodRestarts []PodRestartsApplyConfiguration `json:"podRestarts,omitempty"`
 	// lastFailureTime is when the last Pod failed: the waiting time before the
 	// next start counts from here.

@@ -16,7 +16,7 @@ import (
 type PodRestartsApplyConfiguration struct {
 	// index is the Pod's index in the gang, from 0.
 	Index *int32 `json:"index,omitempty"`
-	// count is how often the Pod failed and was started anew.
+	// count is how often the Pod failed and was restarted.
 	Count *int32 `json:"count,omitempty"`
 	// lastFailureTime is when the Pod failed last: the waiting time before its
 	// next start counts from here.

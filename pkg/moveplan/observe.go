@@ -14,8 +14,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// sight is what is to be seen of a move.
-type sight struct {
+// observedMove is what the Pods show of a move.
+type observedMove struct {
 	// task is nil if it is gone.
 	task *reschedule.Task
 	// before is the Pod that leaves, nil once it is gone; after another one of its
@@ -23,10 +23,10 @@ type sight struct {
 	before, after *corev1.Pod
 }
 
-func (s *step) look(move *v1.Move) sight { return look(s.tasks, move) }
+func (s *step) observe(move *v1.Move) observedMove { return observe(s.tasks, move) }
 
-func look(tasks map[taskKey]*reschedule.Task, move *v1.Move) sight {
-	var seen sight
+func observe(tasks map[taskKey]*reschedule.Task, move *v1.Move) observedMove {
+	var seen observedMove
 	seen.task = taskOf(tasks, &move.Task)
 	if seen.task == nil {
 		return seen
@@ -53,17 +53,17 @@ func taskOf(tasks map[taskKey]*reschedule.Task, ref *v1.TaskReference) *reschedu
 	return task
 }
 
-// stopped is true if the task is not meant to run any more.
+// stopped reports whether the task is not meant to run any more.
 func stopped(task *reschedule.Task) bool {
 	return task == nil || task.DeletionTimestamp != nil || gputask.IsFinished(task.GPUTask) || gputask.SuspensionRequested(task.GPUTask)
 }
 
-// left is true if the Pod has been told to end or is gone.
-func (s *step) left(seen *sight, move *v1.Move) bool {
+// left reports whether the Pod has been told to end or is gone.
+func (s *step) left(seen *observedMove, move *v1.Move) bool {
 	return seen.before == nil || seen.before.DeletionTimestamp != nil || s.Tries[move.PodUID].Granted
 }
 
-// works is true for a Pod that runs and is not about to end.
+// works reports whether a Pod runs and is not about to end.
 func works(pod *corev1.Pod) bool {
 	return pod != nil && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning
 }
@@ -73,9 +73,9 @@ func (s *step) watch() {
 	for i := range s.status.Moves {
 		switch move := &s.Plan.Spec.Moves[i]; s.status.Moves[i].State {
 		case v1.MoveWaiting:
-			s.watchWaiting(i, s.look(move))
+			s.watchWaiting(i, s.observe(move))
 		case v1.MoveEvicted:
-			s.watchEvicted(i, s.look(move))
+			s.watchEvicted(i, s.observe(move))
 		case v1.MoveMoved, v1.MoveElsewhere, v1.MoveSkipped:
 		}
 	}
@@ -89,7 +89,7 @@ func (s *step) watch() {
 
 // watchWaiting notices Pods that others have ended before their turn. A gang that
 // misses one of its Pods has trouble enough: it is not moved.
-func (s *step) watchWaiting(i int, seen sight) {
+func (s *step) watchWaiting(i int, seen observedMove) {
 	if !stopped(seen.task) && seen.before != nil && snapshot.Ended(seen.before) {
 		s.skip(i)
 		return
@@ -108,7 +108,7 @@ func (s *step) skip(i int) {
 	s.status.Moves[i] = v1.MoveStatus{State: v1.MoveSkipped}
 }
 
-func (s *step) watchEvicted(i int, seen sight) {
+func (s *step) watchEvicted(i int, seen observedMove) {
 	move, record := &s.Plan.Spec.Moves[i], &s.status.Moves[i]
 	switch {
 	case stopped(seen.task) && s.left(&seen, move):
@@ -136,7 +136,7 @@ func (s *step) uncounted() []Count {
 	listed := map[taskKey]bool{}
 	for i := range s.Plan.Status.Moves {
 		move, record := &s.Plan.Spec.Moves[i], &s.Plan.Status.Moves[i]
-		seen := s.look(move)
+		seen := s.observe(move)
 		key := taskKey{move.Task.Namespace, move.Task.Name}
 		if record.EvictedAt == nil || listed[key] || seen.task == nil || !s.left(&seen, move) {
 			continue
@@ -154,7 +154,7 @@ func (s *step) uncounted() []Count {
 	return counts
 }
 
-// IsDone is true if the task's status has counted the move already, or a later one. The
+// IsDone reports whether the task's status has counted the move already, or a later one. The
 // plan's name alone does not tell: one that is written by hand may be written again.
 func (c *Count) IsDone(task *v1.GPUTask) bool {
 	last := task.Status.LastMove

@@ -70,7 +70,7 @@ func (l *lot) newTask(name string, pods, minimum, gpus int, priority int32, requ
 	created := metav1.NewTime(beginning.Add(-time.Hour))
 	task := &v1.GPUTask{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), CreationTimestamp: created},
-		Spec:       v1.GPUTaskSpec{GPUAmount: fmt.Sprint(gpus), Replicas: new(int32(pods)), MinAvailable: new(int32(minimum))}, //nolint:gosec // few
+		Spec:       v1.GPUTaskSpec{GPUAmount: fmt.Sprint(gpus), Replicas: new(int32(pods)), MinAvailable: new(int32(minimum))},
 		Status:     v1.GPUTaskStatus{Phase: v1.PhasePending},
 	}
 	if required {
@@ -94,7 +94,7 @@ func (l *lot) newTask(name string, pods, minimum, gpus int, priority int32, requ
 func (l *lot) addRunning(name string) {
 	l.t.Helper()
 	pods, gpus := 1+l.random.IntN(3), 1+l.random.IntN(2)
-	task := l.newTask(name, pods, 1+l.random.IntN(pods), gpus, int32(l.random.IntN(4)), false) //nolint:gosec // few
+	task := l.newTask(name, pods, 1+l.random.IntN(pods), gpus, int32(l.random.IntN(4)), false)
 	task.Status.Phase = v1.PhaseRunning
 	var running []*corev1.Pod
 	for _, pod := range task.Pods {
@@ -129,7 +129,7 @@ func (l *lot) reserve(node string) {
 	}
 	kept := reservation.Reservation{
 		Plan: "plan", Pod: "default/other", Kind: reservation.Move, GPUs: []string{fmt.Sprintf("%s-%d", node, l.free[node][0])},
-		Priority: int32(l.random.IntN(4)), Until: beginning.Add(time.Hour), //nolint:gosec // few
+		Priority: int32(l.random.IntN(4)), Until: beginning.Add(time.Hour),
 	}
 	for _, pod := range l.world.Pods {
 		if pod.Spec.NodeName == node {
@@ -214,7 +214,7 @@ func TestTheCommandLineForetellsTheScheduler(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		l := newLot(t, random)
 		pods := 1 + random.IntN(3)
-		task := l.newTask("wants", pods, 1+random.IntN(pods), 1+random.IntN(cardsPerNode), int32(random.IntN(5)), random.IntN(3) == 0) //nolint:gosec // few
+		task := l.newTask("wants", pods, 1+random.IntN(pods), 1+random.IntN(cardsPerNode), int32(random.IntN(5)), random.IntN(3) == 0)
 		foretold, leaving := l.foretold(&task)
 		verdict, victims := l.scheduled(&task)
 		kind, _, _ := strings.Cut(verdict, ":")

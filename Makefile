@@ -67,6 +67,10 @@ test: build ## Run all tests, those on a real API server included
 	$(TEST) -race $$($(GO) list $(WITH_TESTS) $(RACE) | grep --invert-match --line-regexp --fixed-strings "$$($(GO) list $(NO_RACE))")
 	$(TEST) $(NO_RACE)
 
+.PHONY: test-unit
+test-unit: ## Run the tests that need no cluster, for the inner loop (under a minute when all is compiled)
+	$(TEST) $$($(GO) list $(WITH_TESTS) ./... | grep --invert-match /test/)
+
 .PHONY: bench-nodeagent
 bench-nodeagent: build ## Measure a poll and a labelling of the node agent
 	$(GO) run -ldflags "$(LAZY)" ./bench/nodeagent --localcluster=$(BIN)/localcluster

@@ -4,21 +4,14 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"falldio.github.io/gpu-controller/pkg/apierror"
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/expectations"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
@@ -28,9 +21,6 @@ const (
 	// which doubles from one try to the next.
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = time.Minute
-	// syncTimeout bounds the handling of one task. A gang that needs longer to
-	// be created goes on in its next turn.
-	syncTimeout = time.Minute
 )
 
 // Controller turns GPUTasks into Pods. It gathers what gputask.Decide needs
@@ -62,8 +52,9 @@ type dependencies struct {
 	clock        clock.WithTicker
 }
 
-func newController(ctx context.Context, with dependencies, opts *options) (*Controller, error) {
-	c := &Controller{
+// newController returns a controller that knows nothing until it watches.
+func newController(with dependencies, opts *options) *Controller {
+	return &Controller{
 		dependencies: with,
 		config:       opts.tasks,
 		workers:      opts.workers,
@@ -75,64 +66,16 @@ func newController(ctx context.Context, with dependencies, opts *options) (*Cont
 		obstacles:    newObstacleMemory(),
 		held:         newHeldProgress(with.clock),
 	}
-	return c, errors.Join(c.watchTasks(ctx), c.watchPods(ctx))
 }
 
-// work handles tasks until ctx ends and every task in hand is done.
-func (c *Controller) work(ctx context.Context) {
-	logger := klog.FromContext(ctx)
-	logger.Info("Working", "workers", c.workers)
-	c.takeOver()
-	var workers sync.WaitGroup
-	for range c.workers {
-		workers.Go(func() { wait.UntilWithContext(ctx, c.handleTasks, time.Second) })
-	}
-	<-ctx.Done()
-	c.queue.ShutDown()
-	workers.Wait()
-	logger.Info("Stopped working")
-}
-
-// takeOver begins to listen to changes and queues every task: what happened
-// before is only in the caches.
-func (c *Controller) takeOver() {
-	c.working.Store(true)
-	for _, object := range c.taskIndex.List() {
-		if task, ok := object.(*v1.GPUTask); ok {
-			c.enqueue(cache.MetaObjectToName(task))
-		}
+func (c *Controller) enqueue(task cache.ObjectName) {
+	if c.working.Load() {
+		c.queue.Add(task)
 	}
 }
 
-func (c *Controller) handleTasks(ctx context.Context) {
-	for c.handleNextTask(ctx) {
+func (c *Controller) enqueueAfter(task cache.ObjectName, delay time.Duration) {
+	if c.working.Load() {
+		c.queue.AddAfter(task, delay)
 	}
-}
-
-// handleNextTask waits for a task and handles it. It returns false when the
-// controller has to stop.
-func (c *Controller) handleNextTask(ctx context.Context) bool {
-	key, shutdown := c.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer c.queue.Done(key)
-	if ctx.Err() != nil {
-		return false // the queue hands out the rest even now; the next leader finds it again
-	}
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "gputask", key.String())
-	// A task that has been begun is finished even if the controller is told to
-	// stop, but not for ever.
-	working, cancel := context.WithTimeout(klog.NewContext(context.WithoutCancel(ctx), logger), syncTimeout)
-	defer cancel()
-	begin := c.clock.Now()
-	err := c.syncTask(working, key)
-	c.metrics.observeSync(c.clock.Since(begin), err)
-	if err != nil {
-		logger.V(apierror.LogLevel(err)).Info("Trying again later", "err", err)
-		c.queue.AddRateLimited(key)
-		return true
-	}
-	c.queue.Forget(key)
-	return true
 }

@@ -20,9 +20,6 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// version is set by the linker: see the Makefile.
-var version = "unknown"
-
 func main() {
 	err := start(os.Args[1:])
 	logs.FlushLogs()

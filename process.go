@@ -59,8 +59,8 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 		}
 		with.rescheduling = p.rescheduler
 	}
-	p.controller, err = newController(ctx, with, opts)
-	return p, err
+	p.controller = newController(with, opts)
+	return p, p.controller.watch(ctx)
 }
 
 // startInformers fills the caches. It returns false if ctx ends first. The controller

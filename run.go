@@ -7,15 +7,13 @@ import (
 	"context"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-
-	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 )
+
+// version is set by the linker: see the Makefile.
+var version = "unknown"
 
 // run connects to the API server and serves until ctx ends. The HTTP server
 // and the informers run in every replica, so that a standby takes over with a
@@ -54,28 +52,4 @@ func run(ctx context.Context, opts *options) error {
 		return lead(ctx, clients.lease, opts.leaderElection, leaderHealth, process.work)
 	})
 	return group.Wait()
-}
-
-// clients are the connections to the API server.
-type clients struct {
-	kube  kubernetes.Interface
-	tasks clientset.Interface
-	// lease has a rate limit of its own: a leader that has much to write must
-	// not be late with its lease.
-	lease kubernetes.Interface
-}
-
-func newClients(config *rest.Config) (clients, error) {
-	tasks, err := clientset.NewForConfig(config)
-	if err != nil {
-		return clients{}, err
-	}
-	binary := rest.CopyConfig(config)
-	binary.ContentType = runtime.ContentTypeProtobuf // built-in types only
-	kube, err := kubernetes.NewForConfig(binary)
-	if err != nil {
-		return clients{}, err
-	}
-	lease, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(binary), "leader-election"))
-	return clients{kube: kube, tasks: tasks, lease: lease}, err
 }

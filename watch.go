@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,16 +21,9 @@ import (
 // the task is looked at: the Pods of a gang start within moments of each other.
 const podEventBatch = 100 * time.Millisecond
 
-func (c *Controller) enqueue(task cache.ObjectName) {
-	if c.working.Load() {
-		c.queue.Add(task)
-	}
-}
-
-func (c *Controller) enqueueAfter(task cache.ObjectName, delay time.Duration) {
-	if c.working.Load() {
-		c.queue.AddAfter(task, delay)
-	}
+// watch has the controller hear of all changes of tasks and their Pods.
+func (c *Controller) watch(ctx context.Context) error {
+	return errors.Join(c.watchTasks(ctx), c.watchPods(ctx))
 }
 
 func (c *Controller) watchTasks(ctx context.Context) error {

@@ -1,0 +1,36 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
+)
+
+// clients are the connections to the API server.
+type clients struct {
+	kube  kubernetes.Interface
+	tasks clientset.Interface
+	// lease has a rate limit of its own: a leader that has much to write must
+	// not be late with its lease.
+	lease kubernetes.Interface
+}
+
+func newClients(config *rest.Config) (clients, error) {
+	tasks, err := clientset.NewForConfig(config)
+	if err != nil {
+		return clients{}, err
+	}
+	binary := rest.CopyConfig(config)
+	binary.ContentType = runtime.ContentTypeProtobuf // built-in types only
+	kube, err := kubernetes.NewForConfig(binary)
+	if err != nil {
+		return clients{}, err
+	}
+	lease, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(binary), "leader-election"))
+	return clients{kube: kube, tasks: tasks, lease: lease}, err
+}

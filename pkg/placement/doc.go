@@ -25,13 +25,39 @@
 //
 // # Decisions
 //
+// Placing changes nothing that runs:
+//
 //   - Find puts one Pod where a Policy says that it costs the least; package packing
-//     has the policy. Ties go to the smallest name: the order is total.
+//     has the policy. Ties go to the smallest name: the order is total. Rank has all
+//     nodes for a Pod in that order, Fit says why one of them can't take it.
 //   - Plan puts a gang, all of it or nothing: into one domain if one suffices, the
 //     tightest, else into as few as possible.
 //   - Explain says why there is no plan and which smallest changes would give one.
-//   - Preempt says which running Pods have to leave so that a gang fits.
-//   - Try changes the cluster for a question and undoes it.
+//   - WhatIf says when there will be one, as Pods come to their ends.
+//   - Capacity says how many Pods of a shape would fit.
 //
-// Which cards of a node a Pod gets is part of the decision: see choose.go.
+// Making room decides on Pods that run:
+//
+//   - Preempt says which of them have to leave so that a gang fits.
+//   - Consolidate says which have to move, and where to, so that a gang fits.
+//   - Pack says which have to move so that whole nodes and GPUs are given back.
+//   - Carry carries moves out, turn by turn.
+//
+// Try changes the cluster for a question and undoes it. Which cards of a node a Pod
+// gets is part of the decision.
+//
+// # A map of the files
+//
+// The cluster: cluster.go node.go shape.go selector.go domain.go, and what makes it
+// fast: state.go (what is free), kind.go (what nodes have in common), offer.go (what a
+// State has for a request), journal.go (Try).
+//
+// Placing: place.go rank.go (one Pod), gang.go plan.go topology.go (gangs), fit.go
+// (reasons), choose.go numa.go (cards), policy.go (prices), except.go (nodes that are
+// out for now); explain.go remedy.go shortage.go (explanations), whatif.go, capacity.go,
+// running.go.
+//
+// Making room: preempt*.go; consolidate*.go; repack*.go (Pack); moves*.go, which these
+// two share. They stand in this package since they try changes on a Cluster's States and
+// indexes in place, thousands of them for one question.
 package placement

@@ -89,10 +89,3 @@ func (p *packer) settle(nodes []*node) {
 		}
 	}
 }
-
-func oneIf(holds bool) int {
-	if holds {
-		return 1
-	}
-	return 0
-}

@@ -180,3 +180,10 @@ func compareCells(a, b []int, free []int8) int {
 	}
 	return a[0] - b[0]
 }
+
+func oneIf(holds bool) int {
+	if holds {
+		return 1
+	}
+	return 0
+}

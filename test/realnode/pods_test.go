@@ -115,7 +115,7 @@ func (s *scene) waitUntilItLacksGPUs(name string, gpus int) {
 		for _, condition := range pod.Status.Conditions {
 			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
 				explained := strings.Contains(condition.Message, fmt.Sprintf("needs %d GPU", gpus)) &&
-					strings.Contains(condition.Message, "1 node has too few free GPUs")
+					strings.Contains(condition.Message, "has too few free GPUs")
 				return explained, condition.Message
 			}
 		}

@@ -15,6 +15,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	tasklisters "falldio.github.io/gpu-controller/pkg/generated/listers/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/rescheduler"
 )
 
 const metricsNamespace = "gpu_controller"
@@ -29,6 +30,8 @@ type controllerMetrics struct {
 	startDuration prometheus.Histogram
 	podsCreated   prometheus.Counter
 	podsDeleted   prometheus.Counter
+	// podsEvicted are the rescheduler's evictions.
+	podsEvicted *prometheus.CounterVec
 }
 
 func newMetrics(tasks tasklisters.GPUTaskLister) *controllerMetrics {
@@ -50,8 +53,9 @@ func newMetrics(tasks tasklisters.GPUTaskLister) *controllerMetrics {
 		podsDeleted: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: metricsNamespace, Name: "pods_deleted_total", Help: "Pods of GPUTasks deleted by the controller.",
 		}),
+		podsEvicted: rescheduler.NewEvictions(),
 	}
-	m.registry.MustRegister(m.syncDuration, m.startDuration, m.podsCreated, m.podsDeleted, &taskCollector{tasks: tasks})
+	m.registry.MustRegister(m.syncDuration, m.startDuration, m.podsCreated, m.podsDeleted, m.podsEvicted, &taskCollector{tasks: tasks})
 	return m
 }
 

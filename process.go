@@ -51,7 +51,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	if opts.rescheduling.Period > 0 {
 		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
 			Kube: clients.kube, Client: clients.tasks, GPUTasks: caches.tasks, PodsOf: caches.podsOf,
-			MovePlans: caches.taskInformers.Falldio().V1().MovePlans(), Recorder: recorder, Metrics: p.metrics.registry,
+			MovePlans: caches.taskInformers.Falldio().V1().MovePlans(), Recorder: recorder, Metrics: p.metrics.registry, Evictions: p.metrics.podsEvicted,
 			Clock: clock, Namespace: opts.namespace,
 		}, opts.rescheduling)
 		if err != nil {
@@ -65,7 +65,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 
 // startInformers fills the caches. It returns false if ctx ends first. The controller
 // works without those of the rescheduler, which goes on waiting for them by itself.
-func (p *process) startInformers(ctx context.Context, reschedulerPatience time.Duration) bool {
+func (p *process) startInformers(ctx context.Context, patience time.Duration) bool {
 	p.taskInformers.StartWithContext(ctx)
 	p.coreInformers.StartWithContext(ctx)
 	if p.rescheduler != nil {
@@ -75,7 +75,7 @@ func (p *process) startInformers(ctx context.Context, reschedulerPatience time.D
 		return false
 	}
 	if p.rescheduler != nil {
-		p.rescheduler.WaitForCaches(ctx, reschedulerPatience)
+		p.rescheduler.WaitForCaches(ctx, patience)
 	}
 	p.ready.Store(true)
 	return true

@@ -50,6 +50,7 @@ func TestServer(t *testing.T) {
 		`gpu_controller_tasks{phase="Pending"} 1`,
 		`gpu_controller_tasks{phase="Failed"} 0`,
 		`gpu_controller_pods_created_total 3`,
+		`gpu_controller_pods_evicted_total{result="refused"} 0`,
 		`workqueue_depth{name="gputasks"`,
 	} {
 		if !strings.Contains(metrics, line) {

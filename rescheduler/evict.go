@@ -20,7 +20,7 @@ import (
 // evictAll evicts Pods until a PodDisruptionBudget forbids it, and returns how
 // many were evicted.
 func (r *Rescheduler) evictAll(ctx context.Context, pods []*corev1.Pod) (evicted int, err error) {
-	results := r.metrics.evictions
+	results := r.deps.Evictions
 	for _, pod := range pods {
 		switch err := r.evict(ctx, pod); {
 		case apierrors.IsTooManyRequests(err):
@@ -49,7 +49,7 @@ func (r *Rescheduler) evict(ctx context.Context, pod *corev1.Pod) error {
 // tryEvict evicts a Pod and remembers the answer.
 func (r *Rescheduler) tryEvict(ctx context.Context, pod *corev1.Pod) error {
 	try := moveplan.Try{At: r.deps.Clock.Now()}
-	results := r.metrics.evictions
+	results := r.deps.Evictions
 	err := r.evict(ctx, pod)
 	switch {
 	case err == nil:

@@ -180,7 +180,7 @@ func TestARefusedEvictionIsAskedForAgain(t *testing.T) {
 	if writes := f.pass(); len(writes) != 1 || writes[0] != "create pods/eviction" {
 		t.Fatalf("writes %v a while after the refusal", writes)
 	}
-	if refused := testutil.ToFloat64(f.metrics.evictions.WithLabelValues("refused")); refused != 1 {
+	if refused := testutil.ToFloat64(f.deps.Evictions.WithLabelValues("refused")); refused != 1 {
 		t.Errorf("%v refusals were counted", refused)
 	}
 }

@@ -63,7 +63,7 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 	with := settings{
 		Dependencies{
 			Kube: f.kube, Client: f.fake, GPUTasks: falldio.GPUTasks().Lister(), PodsOf: f.podsOf, MovePlans: falldio.MovePlans(),
-			Recorder: f.events, Metrics: prometheus.NewRegistry(), Clock: f.clock,
+			Recorder: f.events, Metrics: prometheus.NewRegistry(), Evictions: NewEvictions(), Clock: f.clock,
 		},
 		DefaultOptions(),
 	}

@@ -14,10 +14,8 @@ import (
 
 const metricsNamespace = "gpu_controller"
 
-// metrics are about evictions and plans. Those of plans are counted when a plan ends.
+// metrics are about plans. They are counted when a plan ends.
 type metrics struct {
-	// evictions has the label result: success, refused, error.
-	evictions *prometheus.CounterVec
 	// moves has the labels goal and result: Moved, Elsewhere, Skipped, Evicted.
 	moves *prometheus.CounterVec
 	// plans has the labels goal and result: the plan's last phase.
@@ -30,12 +28,21 @@ type metrics struct {
 	state     *planCollector
 }
 
+// NewEvictions counts evictions. It is there while nothing is rescheduled, too: a series
+// that appears late breaks alerts.
+func NewEvictions() *prometheus.CounterVec {
+	evictions := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: metricsNamespace, Name: "pods_evicted_total",
+		Help: "Evictions asked for by rescheduling, by result (success, refused by a PodDisruptionBudget, error).",
+	}, []string{"result"})
+	for _, result := range []string{"success", "refused", "error"} {
+		evictions.WithLabelValues(result)
+	}
+	return evictions
+}
+
 func newMetrics(r *Rescheduler) *metrics {
 	m := &metrics{
-		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: metricsNamespace, Name: "pods_evicted_total",
-			Help: "Evictions asked for by rescheduling, by result (success, refused by a PodDisruptionBudget, error).",
-		}, []string{"result"}),
 		moves: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: metricsNamespace, Name: "moves_total",
 			Help: "Moves of MovePlans that have ended, by goal and result (Moved; Elsewhere, on another node than planned; Skipped, not carried out; Evicted, without a new node at the end).",
@@ -64,9 +71,6 @@ func newMetrics(r *Rescheduler) *metrics {
 		}),
 		state: &planCollector{rescheduler: r},
 	}
-	for _, result := range []string{"success", "refused", "error"} {
-		m.evictions.WithLabelValues(result) // a series that appears late breaks alerts
-	}
 	for _, goal := range []v1.MovePlanGoal{v1.GoalPendingTask, v1.GoalCapacity, v1.GoalRecreate} {
 		for _, result := range []v1.MovePlanPhase{v1.PlanDone, v1.PlanAborted} {
 			m.plans.WithLabelValues(string(goal), string(result)) // a series that appears late breaks alerts
@@ -80,7 +84,7 @@ func newMetrics(r *Rescheduler) *metrics {
 
 func (m *metrics) register(registerer prometheus.Registerer) error {
 	var errs []error
-	for _, collector := range []prometheus.Collector{m.evictions, m.moves, m.plans, m.lost, m.regained, m.planning, m.execution, m.state} {
+	for _, collector := range []prometheus.Collector{m.moves, m.plans, m.lost, m.regained, m.planning, m.execution, m.state} {
 		errs = append(errs, registerer.Register(collector))
 	}
 	return errors.Join(errs...)

@@ -56,6 +56,8 @@ type Dependencies struct {
 	MovePlans taskinformers.MovePlanInformer
 	Recorder  record.EventRecorder
 	Metrics   prometheus.Registerer
+	// Evictions are those of NewEvictions, which somebody else registers.
+	Evictions *prometheus.CounterVec
 	Clock     clock.WithTicker
 	// Namespace confines what is moved; empty for all namespaces.
 	Namespace string

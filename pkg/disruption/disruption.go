@@ -81,7 +81,7 @@ func (b *Budgets) Forbids(pods []*corev1.Pod) string {
 	}
 	for _, name := range order {
 		if needed[name] > b.allowed[name] {
-			return fmt.Sprintf("PodDisruptionBudget %s allows %d disruptions now, of the %d needed", name, b.allowed[name], needed[name])
+			return fmt.Sprintf("PodDisruptionBudget %s lets %d of the %d Pods go now", name, b.allowed[name], needed[name])
 		}
 	}
 	return ""

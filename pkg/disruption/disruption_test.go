@@ -72,7 +72,7 @@ func TestForbids(t *testing.T) {
 		"a budget that lets both go": {[]*policyv1.PodDisruptionBudget{newBudget("b", 2, app("train"))}, ""},
 		"a budget that lets one go": {
 			[]*policyv1.PodDisruptionBudget{newBudget("b", 1, app("train"))},
-			"PodDisruptionBudget default/b allows 1 disruptions now, of the 2 needed",
+			"PodDisruptionBudget default/b lets 1 of the 2 Pods go now",
 		},
 		"a budget that counts one of them already": {[]*policyv1.PodDisruptionBudget{newBudget("b", 1, app("train"), "a")}, ""},
 		"two budgets for one Pod": {

@@ -70,7 +70,7 @@ func TestImmovable(t *testing.T) {
 		}, "conditions on what runs beside it"},
 		"a gang that the PodDisruptionBudget lets only half of leave": {func(c *cluster, _ *Task) {
 			c.Budgets = append(c.Budgets, disruptionBudget(1, map[string]string{v1.LabelTask: "gang"}))
-		}, "PodDisruptionBudget default/budget allows 1 disruptions"},
+		}, "PodDisruptionBudget default/budget lets 1 of the 2 Pods go"},
 		"a gang that the PodDisruptionBudget lets leave": {func(c *cluster, _ *Task) {
 			c.Budgets = append(c.Budgets, disruptionBudget(2, map[string]string{v1.LabelTask: "gang"}))
 		}, ""},

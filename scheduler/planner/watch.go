@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/cache"
 
+	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
@@ -74,10 +75,7 @@ func holdsLess(before, after *corev1.Pod) bool {
 }
 
 func (p *Planner) podGone(object any) {
-	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = unknown.Obj
-	}
-	pod, ok := object.(*corev1.Pod)
+	pod, ok := informer.LastKnown(object).(*corev1.Pod)
 	if !ok {
 		return
 	}
@@ -99,10 +97,7 @@ func (p *Planner) nodeThere(old, object any) {
 }
 
 func (p *Planner) nodeGone(object any) {
-	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = unknown.Obj
-	}
-	if node, ok := object.(*corev1.Node); ok && p.reserving.set(node.Name, false) {
+	if node, ok := informer.LastKnown(object).(*corev1.Node); ok && p.reserving.set(node.Name, false) {
 		p.wake() // nobody needs to wait for a place there any more
 	}
 }

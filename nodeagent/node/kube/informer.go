@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+
+	"falldio.github.io/gpu-controller/pkg/informer"
 )
 
 // NewInformer returns an informer of the metadata of all objects of a resource
@@ -29,15 +31,7 @@ func NewInformer(client metadata.Interface, resource schema.GroupVersionResource
 			return objects.Watch(ctx, options)
 		},
 	}
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(listWatch, client),
+	objectInformer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(listWatch, client),
 		&metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
-	return informer, informer.SetTransform(strip)
-}
-
-// strip drops what nobody reads.
-func strip(object any) (any, error) {
-	if meta, ok := object.(*metav1.PartialObjectMetadata); ok {
-		meta.ManagedFields = nil
-	}
-	return object, nil
+	return objectInformer, objectInformer.SetTransform(informer.WithoutManagedFields)
 }

@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/scheduler/plugins/network/estimate"
 	"falldio.github.io/gpu-controller/scheduler/plugins/network/prober"
 	"falldio.github.io/gpu-controller/scheduler/plugins/network/wanted"
@@ -74,10 +75,7 @@ func (m *measuring) podHandler() cache.ResourceEventHandler {
 		AddFunc:    see,
 		UpdateFunc: func(_, object any) { see(object) },
 		DeleteFunc: func(object any) {
-			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-				object = tombstone.Obj
-			}
-			if pod, ok := object.(*corev1.Pod); ok {
+			if pod, ok := informer.LastKnown(object).(*corev1.Pod); ok {
 				m.wanted.Gone(pod.UID)
 			}
 		},

@@ -33,8 +33,8 @@ violation apis pkg/apis/violation "${MODULE}/pkg/placement"
 for engine in nodeagent/kubelet/allocation pkg/inventory pkg/placement; do
   violation engine "${engine}/violation" k8s.io/api/core/v1
 done
-for pure in kubectl-gputask/analysis kubectl-gputask/show pkg/gputask pkg/moveplan pkg/reschedule pkg/reservation \
-  pkg/snapshot scheduler/gangs; do
+for pure in kubectl-gputask/analysis kubectl-gputask/show pkg/clusterview pkg/disruption pkg/gputask pkg/moveplan \
+  pkg/preemption pkg/reschedule pkg/reservation pkg/snapshot scheduler/gangs; do
   violation pure "${pure}/violation" k8s.io/client-go/rest
 done
 violation kubernetes pkg/endpoints/violation k8s.io/kubernetes/pkg/apis/core
@@ -43,6 +43,7 @@ violation controller . "${MODULE}/scheduler/gangs" main
 violation kubectl kubectl-gputask/violation "${MODULE}/scheduler/gangs"
 violation localcluster localcluster/violation "${MODULE}/nodeagent/hardware/gpu"
 violation nodeagent nodeagent/violation "${MODULE}/scheduler/gangs"
+violation rescheduler rescheduler/violation "${MODULE}/scheduler/gangs"
 violation scheduler scheduler/violation "${MODULE}/kubectl-gputask/analysis"
 violation agent-memory nodeagent/node/kube/violation k8s.io/client-go/kubernetes
 violation nvml nodeagent/hardware/gpu/violation github.com/NVIDIA/go-nvml/pkg/nvml

@@ -8,35 +8,36 @@ import (
 	"fmt"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
 // drift checks whether the rest of a plan can still be carried out as it was planned.
 func (r *Rescheduler) drift(ctx context.Context, rest *v1.MovePlan) *moveplan.Drift {
-	world, err := r.gatherAll(ctx)
+	objects, err := r.gatherAll(ctx)
 	if err != nil {
 		return &moveplan.Drift{Err: err}
 	}
-	scene := reschedule.NewScene(world, &r.options.Planner)
-	if err := reschedule.Valid(scene, rest, 0); err != nil {
+	planner := reschedule.NewPlanner(clusterview.New(objects), &r.options.Planner)
+	if err := reschedule.Valid(planner, rest, 0); err != nil {
 		return &moveplan.Drift{Why: err.Error()}
 	}
-	return &moveplan.Drift{Why: r.overspent(world, scene.Ledger, rest)}
+	return &moveplan.Drift{Why: r.overspent(objects, planner.Ledger, rest)}
 }
 
 // overspent says which budget a plan would exceed. What counts is the work that is lost
 // now: more than was foreseen if the plan has waited for its approval.
-func (r *Rescheduler) overspent(world *reschedule.World, ledger *reschedule.Ledger, rest *v1.MovePlan) string {
+func (r *Rescheduler) overspent(objects *clusterview.Objects, ledger *reschedule.Ledger, rest *v1.MovePlan) string {
 	if left, limited := ledger.MovesLeft(&r.options.Planner); limited && left < len(rest.Spec.Moves) {
 		return fmt.Sprintf("%d Pods are to be moved, %d of %d are left in this hour", len(rest.Spec.Moves), left, r.options.Planner.MovesPerHour)
 	}
 	moved := podsMovedBy(rest)
 	lost := map[string]int64{}
-	for i := range world.Tasks {
-		for _, pod := range world.Tasks[i].Pods {
+	for i := range objects.Tasks {
+		for _, pod := range objects.Tasks[i].Pods {
 			if moved.Has(pod.UID) {
-				lost[pod.Namespace] += reschedule.Lost(world.Tasks[i].GPUTask, pod, world.Now)
+				lost[pod.Namespace] += reschedule.Lost(objects.Tasks[i].GPUTask, pod, objects.Now)
 			}
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
@@ -31,7 +32,7 @@ func (r *Rescheduler) executePlans(ctx context.Context) (again time.Duration, er
 	if err != nil {
 		return 0, err
 	}
-	open := slices.DeleteFunc(slices.Clone(plans), reschedule.Finished)
+	open := slices.DeleteFunc(slices.Clone(plans), moveplan.Finished)
 	r.executing.Store(slices.ContainsFunc(open, isUnderWay))
 	r.forgetTries(open)
 	if r.expectations.AnyPending() {
@@ -41,16 +42,16 @@ func (r *Rescheduler) executePlans(ctx context.Context) (again time.Duration, er
 	if err != nil {
 		return 0, err
 	}
-	world, err := r.gather(tasks)
+	objects, err := r.gather(tasks)
 	if err != nil {
 		return 0, err
 	}
-	errs := []error{r.reserve(ctx, world)}
+	errs := []error{r.reserve(ctx, objects)}
 	slices.SortFunc(open, func(a, b *v1.MovePlan) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	for _, plan := range open {
-		wait, err := r.step(ctx, world, plan, "")
+		wait, err := r.step(ctx, objects, plan, "")
 		errs = append(errs, err)
 		if wait > 0 && (again == 0 || wait < again) {
 			again = wait
@@ -80,11 +81,11 @@ func podsMovedBy(plans ...*v1.MovePlan) sets.Set[types.UID] {
 }
 
 // step applies one step of a plan.
-func (r *Rescheduler) step(ctx context.Context, world *reschedule.World, plan *v1.MovePlan, stale string) (again time.Duration, err error) {
+func (r *Rescheduler) step(ctx context.Context, objects *clusterview.Objects, plan *v1.MovePlan, stale string) (again time.Duration, err error) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "moveplan", plan.Name))
 	in := moveplan.Input{
-		Plan: plan, World: world, MoveTimeout: r.options.MoveTimeout, Stale: stale, Tries: r.tries,
-		Lost: func(task *v1.GPUTask, pod *corev1.Pod) int64 { return reschedule.Lost(task, pod, world.Now) },
+		Plan: plan, Objects: objects, MoveTimeout: r.options.MoveTimeout, Stale: stale, Tries: r.tries,
+		Lost: func(task *v1.GPUTask, pod *corev1.Pod) int64 { return reschedule.Lost(task, pod, objects.Now) },
 	}
 	out, err := moveplan.Step(in)
 	if err == nil && out.CheckDrift != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
@@ -92,7 +93,7 @@ func (m *metrics) register(registerer prometheus.Registerer) error {
 
 // observe counts a plan whose last status was written.
 func (m *metrics) observe(plan *v1.MovePlan, status *v1.MovePlanStatus) {
-	if status.CompletionTime == nil || reschedule.Finished(plan) {
+	if status.CompletionTime == nil || moveplan.Finished(plan) {
 		return
 	}
 	goal := string(plan.Spec.Goal)
@@ -144,7 +145,7 @@ func (c *planCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	counts := map[v1.MovePlanPhase]int{v1.PlanProposed: 0, v1.PlanApproved: 0, v1.PlanExecuting: 0}
 	for _, plan := range plans {
-		if !reschedule.Finished(plan) {
+		if !moveplan.Finished(plan) {
 			counts[phaseOf(plan)]++
 		}
 	}

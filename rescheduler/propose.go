@@ -26,12 +26,12 @@ func (r *Rescheduler) propose(ctx context.Context) error {
 	if r.expectations.AnyPending() {
 		return nil // the caches don't show yet what was written: in the next period
 	}
-	world, err := r.gatherAll(ctx)
+	objects, err := r.gatherAll(ctx)
 	if err != nil {
 		return err
 	}
 	begin := r.deps.Clock.Now()
-	plan, report := reschedule.Propose(world, &r.options.Planner)
+	plan, report := reschedule.Propose(objects, &r.options.Planner)
 	r.metrics.planning.Observe(r.deps.Clock.Since(begin).Seconds())
 	logger := klog.FromContext(ctx)
 	for _, problem := range report.Problems {
@@ -42,7 +42,7 @@ func (r *Rescheduler) propose(ctx context.Context) error {
 	}
 	var errs []error
 	for _, stale := range report.Stale {
-		_, err := r.step(ctx, world, stale.Plan, stale.Why)
+		_, err := r.step(ctx, objects, stale.Plan, stale.Why)
 		errs = append(errs, err)
 	}
 	if plan == nil {

@@ -17,6 +17,8 @@ import (
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
@@ -36,14 +38,14 @@ func (r *Rescheduler) repair(ctx context.Context) error {
 	tried := sets.New[types.UID]()
 	var running []*corev1.Pod // listed when it is first needed, and again after a move
 	for ctx.Err() == nil {
-		world, err := r.gatherTasks()
+		objects, err := r.gatherTasks()
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(world.Plans, isUnderWay) {
+		if slices.ContainsFunc(objects.Plans, isUnderWay) {
 			return nil
 		}
-		candidates := r.candidates(world)
+		candidates := r.candidates(objects)
 		next := slices.IndexFunc(candidates, func(move reschedule.Move) bool { return !tried.Has(move.Task.UID) })
 		if next < 0 {
 			return nil
@@ -57,7 +59,7 @@ func (r *Rescheduler) repair(ctx context.Context) error {
 					return err
 				}
 			}
-			if !reschedule.HasRoom(move.Pods, world.Nodes, running) {
+			if !reschedule.HasRoom(move.Pods, objects.Nodes, running) {
 				logger.V(2).Info("Not moved: no room elsewhere")
 				continue
 			}
@@ -72,16 +74,16 @@ func (r *Rescheduler) repair(ctx context.Context) error {
 
 // candidates are the misplaced tasks and, if the scheduler is to choose again,
 // those that have been waiting for long.
-func (r *Rescheduler) candidates(w *reschedule.World) []reschedule.Move {
+func (r *Rescheduler) candidates(objects *clusterview.Objects) []reschedule.Move {
 	if r.options.Planner.Mode == reschedule.Recreate {
-		return reschedule.Candidates(w.Tasks, w.Nodes, r.options.Period, w.Now)
+		return reschedule.Candidates(objects.Tasks, objects.Nodes, r.options.Period, objects.Now)
 	}
-	return reschedule.Misplaced(w.Tasks, w.Nodes, r.options.Period, w.Now)
+	return reschedule.Misplaced(objects.Tasks, objects.Nodes, r.options.Period, objects.Now)
 }
 
 // isUnderWay reports whether a plan need not wait for a person.
 func isUnderWay(plan *v1.MovePlan) bool {
-	return !reschedule.Finished(plan) && (plan.Spec.Approved || plan.Status.Phase == v1.PlanExecuting)
+	return !moveplan.Finished(plan) && (plan.Spec.Approved || plan.Status.Phase == v1.PlanExecuting)
 }
 
 func (r *Rescheduler) move(ctx context.Context, move reschedule.Move) error {
@@ -113,7 +115,7 @@ func (r *Rescheduler) waitUntilSettled(ctx context.Context, move reschedule.Move
 		if err != nil {
 			return false, err
 		}
-		return reschedule.Settled(reschedule.Task{GPUTask: task, Pods: r.deps.PodsOf(task)}, move.Pods), nil
+		return reschedule.Settled(clusterview.Task{GPUTask: task, Pods: r.deps.PodsOf(task)}, move.Pods), nil
 	})
 	if err != nil {
 		return fmt.Errorf("GPUTask %s was rescheduled and does not run again after %v: %w", klog.KObj(move.Task), settleLimit, err)

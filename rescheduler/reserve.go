@@ -14,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/moveplan"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
 // reserve writes the reservations that plans need, and removes those that none does.
-func (r *Rescheduler) reserve(ctx context.Context, world *reschedule.World) error {
-	changes, err := moveplan.Reservations(world, r.deps.Namespace, r.options.MoveTimeout)
+func (r *Rescheduler) reserve(ctx context.Context, objects *clusterview.Objects) error {
+	changes, err := moveplan.Reservations(objects, r.deps.Namespace, r.options.MoveTimeout)
 	if err != nil {
 		return err
 	}

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
 // namespace is where all tasks are.
@@ -82,8 +82,8 @@ func mebibytes(count int64) resource.Quantity {
 
 // world is what the rescheduler sees of a run. With saved, all tasks have just saved
 // their work.
-func (o *objects) world(r *trial, saved bool) (*reschedule.World, error) {
-	w := &reschedule.World{Nodes: o.nodes, Now: at(r.now).Time}
+func (o *objects) world(r *trial, saved bool) (*clusterview.Objects, error) {
+	w := &clusterview.Objects{Nodes: o.nodes, Now: at(r.now).Time}
 	for _, j := range r.sorted() {
 		if j.shape.Percent() == 0 { // of others: it never moves
 			for i := range j.here {
@@ -120,7 +120,7 @@ func (o *objects) foreign(j *job, index int) *corev1.Pod {
 }
 
 // task is a job as a GPUTask with its Pods.
-func (o *objects) task(r *trial, j *job, saved bool) (*reschedule.Task, error) {
+func (o *objects) task(r *trial, j *job, saved bool) (*clusterview.Task, error) {
 	task := o.tasks[j.name]
 	if task == nil {
 		task = taskObject(j)
@@ -141,7 +141,7 @@ func (o *objects) task(r *trial, j *job, saved bool) (*reschedule.Task, error) {
 		since -= r.unsaved(j, 0)
 	}
 	task.Annotations = map[string]string{v1.AnnotationLastCheckpoint: at(since).Format(time.RFC3339)}
-	full := &reschedule.Task{GPUTask: task}
+	full := &clusterview.Task{GPUTask: task}
 	for i := range j.here {
 		pod, err := o.pod(task, j, i)
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -59,7 +59,7 @@ type PlanState struct {
 
 // Explain says why a task is where it is. Found is false if there is no such task.
 func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
-	index := slices.IndexFunc(v.Tasks, func(task reschedule.Task) bool { return task.Namespace == namespace && task.Name == name })
+	index := slices.IndexFunc(v.Tasks, func(task clusterview.Task) bool { return task.Namespace == namespace && task.Name == name })
 	if index < 0 {
 		return nil, false
 	}
@@ -101,7 +101,7 @@ func since(task *v1.GPUTask) metav1.Time {
 }
 
 // causes says what a task waits for besides room.
-func (v *View) causes(task *reschedule.Task) []string {
+func (v *View) causes(task *clusterview.Task) []string {
 	if gputask.IsFinished(task.GPUTask) {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (v *View) causes(task *reschedule.Task) []string {
 }
 
 // withoutNode is how many Pods of a task wait for a node.
-func withoutNode(task *reschedule.Task) int {
+func withoutNode(task *clusterview.Task) int {
 	count := 0
 	for _, pod := range task.Pods {
 		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !snapshot.Ended(pod) {
@@ -138,14 +138,14 @@ func withoutNode(task *reschedule.Task) int {
 	return count
 }
 
-func (v *View) dependencies(task *reschedule.Task) []string {
+func (v *View) dependencies(task *clusterview.Task) []string {
 	var list []string
 	for _, dependency := range task.Spec.DependsOn {
 		condition := dependency.Condition
 		if condition == "" {
 			condition = v1.DependencySucceeded
 		}
-		index := slices.IndexFunc(v.Tasks, func(other reschedule.Task) bool {
+		index := slices.IndexFunc(v.Tasks, func(other clusterview.Task) bool {
 			return other.Namespace == task.Namespace && other.Name == dependency.Name
 		})
 		if index < 0 {
@@ -167,7 +167,7 @@ func orNew(phase v1.GPUTaskPhase) string {
 }
 
 // uses tells which cards the Pods have.
-func (v *View) uses(e *Explanation, task *reschedule.Task) {
+func (v *View) uses(e *Explanation, task *clusterview.Task) {
 	for _, pod := range task.Pods {
 		if pod.Spec.NodeName == "" || snapshot.Ended(pod) {
 			continue
@@ -182,7 +182,7 @@ func (v *View) uses(e *Explanation, task *reschedule.Task) {
 }
 
 // queue tells who is ahead of a task that waits for room, and what becomes of it.
-func (v *View) queue(e *Explanation, task *reschedule.Task) {
+func (v *View) queue(e *Explanation, task *clusterview.Task) {
 	waiting := v.Waiting()
 	e.Queue = len(waiting)
 	for i := range waiting {
@@ -200,7 +200,7 @@ func (v *View) queue(e *Explanation, task *reschedule.Task) {
 }
 
 // plans are the moves that are under way, or proposed, for a task.
-func (v *View) plans(e *Explanation, task *reschedule.Task) {
+func (v *View) plans(e *Explanation, task *clusterview.Task) {
 	for _, plan := range v.Plans {
 		its := plan.Spec.For != nil && plan.Spec.For.Namespace == task.Namespace && plan.Spec.For.Name == task.Name
 		if its && plan.Status.Phase != v1.PlanDone && plan.Status.Phase != v1.PlanAborted {

@@ -45,7 +45,7 @@ func (v *View) free(gang *snapshot.Members[*corev1.Pod]) *Free {
 			continue
 		}
 		f.Nodes++
-		if v.closed[node.Name] {
+		if snapshot.Closed(node) != "" {
 			f.Closed++
 			continue
 		}
@@ -64,7 +64,7 @@ func (v *View) meantFor(name string, request *placement.Request) bool {
 	case placement.OtherPool, placement.OtherLabels, placement.Tainted, placement.OtherModel, placement.TooLittleGPUMemory, placement.Senseless:
 		return false
 	case placement.NodeClosed: // is said before all else
-		node := v.byName[name]
+		node := v.Node(name)
 		pool, model := node.Labels[v1.LabelNodePool], node.Labels[v1.LabelGPUModel]
 		return (request.Pool == "" || request.Pool == pool) && (len(request.Models) == 0 || slices.Contains(request.Models, model))
 	default:

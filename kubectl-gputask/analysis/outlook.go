@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/preemption"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -69,7 +69,7 @@ type Outlook struct {
 }
 
 // Outlook says when and where Pods that wait find a place.
-func (v *View) Outlook(w *reschedule.Waiting) *Outlook {
+func (v *View) Outlook(w *clusterview.Waiting) *Outlook {
 	if w.Err != nil {
 		return &Outlook{Verdict: Invalid, Problem: w.Err.Error()}
 	}
@@ -87,7 +87,7 @@ func (v *View) Outlook(w *reschedule.Waiting) *Outlook {
 }
 
 // judge finds the verdict, but for moves.
-func (v *View) judge(o *Outlook, w *reschedule.Waiting) error {
+func (v *View) judge(o *Outlook, w *clusterview.Waiting) error {
 	gang := w.Gang
 	o.Free = v.free(gang)
 	outlook, err := v.Cluster.WhatIf(&gang.Gang, v.ends())
@@ -127,7 +127,7 @@ func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
 }
 
 // preempt asks whether Pods of a lower priority make room.
-func (v *View) preempt(o *Outlook, w *reschedule.Waiting) error {
+func (v *View) preempt(o *Outlook, w *clusterview.Waiting) error {
 	rules := preemption.Cluster{Holder: v.holder, Spare: v.Spare, Budgets: v.Disruptions}
 	result, found, err := v.Cluster.Preempt(&w.Gang.Gang, rules.Rules(w.Priority))
 	if err != nil || !found {
@@ -144,11 +144,11 @@ func (v *View) preempt(o *Outlook, w *reschedule.Waiting) error {
 
 // holder returns what preemption has to know of a Pod that holds a place.
 func (v *View) holder(uid string) (preemption.Holder, bool) {
-	pod := v.pods[uid]
-	if pod == nil {
+	m := v.Member(uid)
+	if m == nil {
 		return preemption.Holder{}, false
 	}
-	return preemption.Holder{Pod: pod, Gang: v.GangOf(uid), Leaving: pod.DeletionTimestamp != nil}, true
+	return preemption.Holder{Pod: m.Pod, Gang: v.GangOf(uid), Leaving: m.Pod.DeletionTimestamp != nil}, true
 }
 
 func uidsOf(pods []*corev1.Pod) []string {
@@ -160,7 +160,7 @@ func uidsOf(pods []*corev1.Pod) []string {
 }
 
 // addMoves asks what would have to move.
-func (v *View) addMoves(o *Outlook, w *reschedule.Waiting) error {
+func (v *View) addMoves(o *Outlook, w *clusterview.Waiting) error {
 	result, found, err := v.MakeRoom(w.Gang, w.Priority)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (v *View) addMoves(o *Outlook, w *reschedule.Waiting) error {
 const shownImmovable = 3
 
 // immovable says of tasks on nodes that w could run on why they can't be moved.
-func (v *View) immovable(w *reschedule.Waiting) []string {
+func (v *View) immovable(w *clusterview.Waiting) []string {
 	request := v.Cluster.Request(w.Gang.Roles[0].Shape)
 	var list []string
 	for i := range v.Tasks {
@@ -219,13 +219,13 @@ func (v *View) ends() []placement.End {
 		}
 	}
 	var list []placement.End
-	for _, pod := range v.pods {
+	for pod := range v.Placed() {
 		at, known := latest[pod.UID]
 		// When the grace period is over and the Pod is still there, nobody knows.
 		if gone := pod.DeletionTimestamp; gone != nil && gone.After(v.Now) && (!known || gone.Time.Before(at)) {
 			at, known = gone.Time, true
 		}
-		if known && pod.Spec.NodeName != "" && !snapshot.Ended(pod) {
+		if known {
 			list = append(list, placement.End{Pod: string(pod.UID), After: max(0, at.Sub(v.Now))})
 		}
 	}

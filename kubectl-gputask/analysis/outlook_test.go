@@ -21,9 +21,9 @@ import (
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -45,7 +45,7 @@ type model struct {
 	prio   map[string]int32
 	bound  map[string]bool // has a deadline
 	never  map[string]bool // must not be moved
-	world  reschedule.World
+	world  clusterview.Objects
 	wanted *v1.GPUTask
 }
 
@@ -54,7 +54,7 @@ const kept = "kept"
 func randomModel(dice *rand.Rand) *model {
 	m := &model{
 		nodes: 2 + dice.IntN(3), owner: map[card]string{}, cards: map[string][]card{}, prio: map[string]int32{}, bound: map[string]bool{}, never: map[string]bool{},
-		world: reschedule.World{Levels: snapshot.DefaultLevels(), Now: testTime},
+		world: clusterview.Objects{Levels: snapshot.DefaultLevels(), Now: testTime},
 	}
 	for node := range m.nodes {
 		m.world.Nodes = append(m.world.Nodes, m.node(node))
@@ -143,7 +143,7 @@ func (m *model) addTask(dice *rand.Rand, name string) {
 	pod.Namespace, pod.UID, pod.Spec.NodeName, pod.Spec.Priority = "default", types.UID("pod "+name), fmt.Sprintf("n%d", node), &priority
 	pod.CreationTimestamp, pod.Status = start, corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &start}
 	m.cards[name], m.prio[name] = its, priority
-	m.world.Tasks = append(m.world.Tasks, reschedule.Task{GPUTask: task, Pods: []*corev1.Pod{pod}})
+	m.world.Tasks = append(m.world.Tasks, clusterview.Task{GPUTask: task, Pods: []*corev1.Pod{pod}})
 	m.world.Pods = append(m.world.Pods, pod)
 }
 

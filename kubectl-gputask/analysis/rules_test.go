@@ -15,9 +15,9 @@ import (
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
@@ -31,7 +31,7 @@ type ruled struct {
 func newRuled(t *testing.T) *ruled {
 	t.Helper()
 	r := &ruled{T: t}
-	r.nodes, r.world = 1, reschedule.World{Now: testTime, Nodes: []*corev1.Node{r.node(0)}}
+	r.nodes, r.world = 1, clusterview.Objects{Now: testTime, Nodes: []*corev1.Node{r.node(0)}}
 	return r
 }
 
@@ -59,7 +59,7 @@ func (r *ruled) add(name string, gpus int, priority int32, cards ...[]int) []*co
 		}
 		pods = append(pods, pod)
 	}
-	r.world.Tasks = append(r.world.Tasks, reschedule.Task{GPUTask: task, Pods: pods})
+	r.world.Tasks = append(r.world.Tasks, clusterview.Task{GPUTask: task, Pods: pods})
 	return pods
 }
 

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/reservation"
@@ -21,15 +22,9 @@ import (
 
 // View is a cluster to ask questions about. It is for one goroutine.
 type View struct {
-	*reschedule.Scene
+	*reschedule.Planner
 	// kept are the reservations that hold and whose Pods have not come yet.
 	kept []kept
-	// tasks are those that the Pods belong to, by the Pods' UIDs.
-	tasks map[string]*reschedule.Task
-	pods  map[string]*corev1.Pod
-	// byName are the nodes; closed are those that take no Pods now.
-	byName map[string]*corev1.Node
-	closed map[string]bool
 }
 
 // kept is a place that is kept for a Pod.
@@ -38,23 +33,10 @@ type kept struct {
 	node string
 }
 
-// NewView looks at a World.
-func NewView(world *reschedule.World, options *reschedule.Options) *View {
-	v := &View{
-		Scene: reschedule.NewScene(world, options), tasks: map[string]*reschedule.Task{}, pods: map[string]*corev1.Pod{},
-		byName: make(map[string]*corev1.Node, len(world.Nodes)), closed: map[string]bool{},
-	}
-	for _, node := range world.Nodes {
-		v.byName[node.Name], v.closed[node.Name] = node, snapshot.Closed(node) != ""
-	}
-	for _, pod := range world.Pods {
-		v.pods[string(pod.UID)] = pod
-	}
-	for i := range world.Tasks {
-		for _, pod := range world.Tasks[i].Pods {
-			v.tasks[string(pod.UID)], v.pods[string(pod.UID)] = &world.Tasks[i], pod
-		}
-	}
+// NewView returns a view of the Objects of a cluster. What may be moved follows from the
+// options; nil for the default ones.
+func NewView(objects *clusterview.Objects, options *reschedule.Options) *View {
+	v := &View{Planner: reschedule.NewPlanner(clusterview.New(objects), options)}
 	v.findKept()
 	return v
 }
@@ -62,8 +44,13 @@ func NewView(world *reschedule.World, options *reschedule.Options) *View {
 // findKept reads the reservations of all nodes.
 func (v *View) findKept() {
 	onNode := map[string][]*corev1.Pod{}
-	for _, pod := range v.pods {
+	for _, pod := range v.Pods {
 		onNode[pod.Spec.NodeName] = append(onNode[pod.Spec.NodeName], pod)
+	}
+	for i := range v.Tasks {
+		for _, pod := range v.Tasks[i].Pods {
+			onNode[pod.Spec.NodeName] = append(onNode[pod.Spec.NodeName], pod)
+		}
 	}
 	for _, node := range v.Nodes {
 		list, err := reservation.Of(node)
@@ -82,7 +69,7 @@ func (v *View) findKept() {
 
 // asSeenBy calls do with a cluster in which places are taken that are kept for others
 // than the Pods that wait, unless these have a higher priority.
-func (v *View) asSeenBy(w *reschedule.Waiting, do func()) {
+func (v *View) asSeenBy(w *clusterview.Waiting, do func()) {
 	own := map[string]bool{}
 	for _, pod := range w.Pods {
 		own[reservation.PodKey(pod.Namespace, pod.Name)] = true
@@ -146,11 +133,12 @@ func comparePodNames(a, b string) int {
 func (v *View) owners(uids []string) []string {
 	names := map[string]bool{}
 	for _, uid := range uids {
-		switch task, pod := v.tasks[uid], v.pods[uid]; {
-		case task != nil:
-			names[task.Namespace+"/"+task.Name] = true
-		case pod != nil:
-			names[fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name)] = true
+		switch m := v.Member(uid); {
+		case m == nil:
+		case m.Task != nil:
+			names[m.Task.Namespace+"/"+m.Task.Name] = true
+		default:
+			names[fmt.Sprintf("Pod %s/%s", m.Pod.Namespace, m.Pod.Name)] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(names))

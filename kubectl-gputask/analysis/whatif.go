@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
 // WhatIf is what would become of a task that does not exist.
@@ -30,9 +30,9 @@ type WhatIf struct {
 	Task *v1.GPUTask `json:"-"`
 }
 
-// WhatIf tells what would become of Pods of a task that is in the World but in no
+// WhatIf tells what would become of Pods of a task that is among the Objects but in no
 // cluster.
-func (v *View) WhatIf(task *reschedule.Task) *WhatIf {
+func (v *View) WhatIf(task *clusterview.Task) *WhatIf {
 	answer := &WhatIf{Name: task.Name, Namespace: task.Namespace, Task: task.GPUTask}
 	for _, dependency := range task.Spec.DependsOn {
 		answer.DependsOn = append(answer.DependsOn, dependency.Name)
@@ -53,8 +53,8 @@ type Admission func(*corev1.Pod) error
 
 // Imagine returns a task with its Pods as they would be if it were created now and
 // its dependencies were met. It is in no cluster.
-func Imagine(task *v1.GPUTask, admit Admission, now metav1.Time) (*reschedule.Task, error) {
-	imagined := &reschedule.Task{GPUTask: task.DeepCopy()}
+func Imagine(task *v1.GPUTask, admit Admission, now metav1.Time) (*clusterview.Task, error) {
+	imagined := &clusterview.Task{GPUTask: task.DeepCopy()}
 	imagined.UID = types.UID("imagined " + task.Namespace + "/" + task.Name)
 	imagined.CreationTimestamp, imagined.Status = now, v1.GPUTaskStatus{Phase: v1.PhasePending}
 	imagined.Spec.Suspend, imagined.DeletionTimestamp = nil, nil
@@ -75,7 +75,7 @@ func Imagine(task *v1.GPUTask, admit Admission, now metav1.Time) (*reschedule.Ta
 
 // Settle puts the imagined Pods of a task that fits now where they would go, so that
 // the next question finds them there.
-func (v *View) Settle(task *reschedule.Task, outlook *Outlook) error {
+func (v *View) Settle(task *clusterview.Task, outlook *Outlook) error {
 	if outlook.Verdict != Now {
 		return nil
 	}

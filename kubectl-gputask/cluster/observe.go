@@ -19,13 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // Observation is what there is in a cluster at one time.
 type Observation struct {
-	reschedule.World
+	clusterview.Objects
 	// Priorities are the PriorityClasses.
 	Priorities Priorities
 }
@@ -71,11 +71,11 @@ func Observe(ctx context.Context, clients *Clients, levels snapshot.Levels, now 
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	world := reschedule.World{
+	objects := clusterview.Objects{
 		Tasks: withPods(tasks.Items, pods.Items), Nodes: pointers(nodes.Items), Pods: placed(pods.Items),
 		Budgets: pointers(budgets.Items), Plans: pointers(plans.Items), Levels: levels, Now: now,
 	}
-	return &Observation{World: world, Priorities: newPriorities(classes.Items)}, nil
+	return &Observation{Objects: objects, Priorities: newPriorities(classes.Items)}, nil
 }
 
 // listing says what could not be listed, and what right it takes.
@@ -90,16 +90,16 @@ func listing(what string, err error) error {
 }
 
 // withPods joins tasks and the Pods that they control.
-func withPods(tasks []v1.GPUTask, pods []corev1.Pod) []reschedule.Task {
+func withPods(tasks []v1.GPUTask, pods []corev1.Pod) []clusterview.Task {
 	byOwner := map[types.UID][]*corev1.Pod{}
 	for i := range pods {
 		if owner := metav1.GetControllerOfNoCopy(&pods[i]); owner != nil && owner.Kind == v1.TaskKind().Kind {
 			byOwner[owner.UID] = append(byOwner[owner.UID], &pods[i])
 		}
 	}
-	joined := make([]reschedule.Task, len(tasks))
+	joined := make([]clusterview.Task, len(tasks))
 	for i := range tasks {
-		joined[i] = reschedule.Task{GPUTask: &tasks[i], Pods: byOwner[tasks[i].UID]}
+		joined[i] = clusterview.Task{GPUTask: &tasks[i], Pods: byOwner[tasks[i].UID]}
 	}
 	return joined
 }

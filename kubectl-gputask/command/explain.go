@@ -52,7 +52,7 @@ func (e *explanation) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	answer, found := analysis.NewView(&observed.World, nil).Explain(clients.Namespace, name)
+	answer, found := analysis.NewView(&observed.Objects, nil).Explain(clients.Namespace, name)
 	if !found {
 		return fmt.Errorf("there is no task %q in namespace %s", name, clients.Namespace)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
@@ -90,7 +91,7 @@ func (p *planning) run(ctx context.Context) error {
 		return err
 	}
 	p.options.Mode = reschedule.Mode(p.mode)
-	plan, report := reschedule.Propose(&observed.World, &p.options)
+	plan, report := reschedule.Propose(&observed.Objects, &p.options)
 	if plan != nil {
 		plan.APIVersion, plan.Kind = v1.GroupVersion.String(), "MovePlan"
 	}
@@ -202,7 +203,7 @@ func (s *session) showPlan(ctx context.Context, name string, o *output, watch bo
 			show.Progress(s.page(), s.Clock.Since(begin).Truncate(time.Second), line)
 			last = line
 		}
-		if reschedule.Finished(plan) {
+		if moveplan.Finished(plan) {
 			return nil
 		}
 		if err := s.pause(ctx); err != nil {
@@ -221,7 +222,7 @@ func newPlanApprove(s *session) *cobra.Command {
 		Short: "Let plans be carried out",
 		Args:  someNames,
 		ValidArgsFunction: s.completePlans(func(plan *v1.MovePlan) bool {
-			return !reschedule.Finished(plan) && !plan.Spec.Approved && !plan.Spec.Abort
+			return !moveplan.Finished(plan) && !plan.Spec.Approved && !plan.Spec.Abort
 		}),
 		RunE: func(command *cobra.Command, names []string) error {
 			return s.decide(command.Context(), names, "approved", func(plan *v1.MovePlan) (already bool, problem string) {
@@ -240,7 +241,7 @@ func newPlanAbort(s *session) *cobra.Command {
 		Short: "Stop plans: nothing more is moved, what has been moved stays",
 		Args:  someNames,
 		ValidArgsFunction: s.completePlans(func(plan *v1.MovePlan) bool {
-			return !reschedule.Finished(plan) && !plan.Spec.Abort
+			return !moveplan.Finished(plan) && !plan.Spec.Abort
 		}),
 		RunE: func(command *cobra.Command, names []string) error {
 			return s.decide(command.Context(), names, "abort", func(plan *v1.MovePlan) (already bool, problem string) {
@@ -263,7 +264,7 @@ func (s *session) decide(ctx context.Context, names []string, field string, look
 			return err
 		}
 		already, problem := look(plan)
-		if reschedule.Finished(plan) {
+		if moveplan.Finished(plan) {
 			problem = "it is " + string(plan.Status.Phase) + " already"
 		}
 		if problem != "" {

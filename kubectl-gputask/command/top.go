@@ -112,7 +112,7 @@ func (t *top) once(ctx context.Context) error {
 		asker := &usage.Asker{Kube: clients.Kube, HTTP: t.HTTP, URLs: t.urls}
 		load, note = asker.Ask(ctx, observed.Nodes)
 	}
-	answer := analysis.NewView(&observed.World, nil).Top(load)
+	answer := analysis.NewView(&observed.Objects, nil).Top(load)
 	if !t.forPeople() {
 		return t.answer(t.Out, answer)
 	}

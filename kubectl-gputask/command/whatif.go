@@ -24,7 +24,7 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
 type whatIf struct {
@@ -105,8 +105,8 @@ func imagine(observed *cluster.Observation, task *v1.GPUTask) (*analysis.WhatIf,
 		return nil, err
 	}
 	before := observed.Tasks
-	observed.Tasks = slices.Concat(before, []reschedule.Task{*imagined})
-	view := analysis.NewView(&observed.World, nil)
+	observed.Tasks = slices.Concat(before, []clusterview.Task{*imagined})
+	view := analysis.NewView(&observed.Objects, nil)
 	answer := view.WhatIf(imagined)
 	if answer.Verdict != analysis.Now {
 		observed.Tasks = before

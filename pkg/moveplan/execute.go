@@ -157,7 +157,7 @@ func (s *step) obstacle(indices []int) (what, reason string) {
 		seen := s.observe(&s.Plan.Spec.Moves[i])
 		pods = append(pods, seen.before)
 	}
-	return disruption.NewBudgets(s.World.Budgets).Forbids(pods), ReasonForbidden
+	return disruption.NewBudgets(s.Objects.Budgets).Forbids(pods), ReasonForbidden
 }
 
 // mayEnd ends a plan between two turns if somebody wants that, or the rest is not
@@ -190,7 +190,7 @@ func (s *step) carry(turn int32) {
 		s.stop(s.whyLate(indices))
 		return
 	}
-	if lost := lostPlace(s.World.Nodes, s.tasks, s.Plan, turn); lost != "" {
+	if lost := lostPlace(s.Objects.Nodes, s.tasks, s.Plan, turn); lost != "" {
 		s.stop(ReasonDrifted, lost)
 		return
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
 // MinHistory is how long a plan that has ended is kept at least: what it cost counts
@@ -20,7 +19,7 @@ const MinHistory = time.Hour
 func Outdated(plans []*v1.MovePlan, keep time.Duration, limit int, now time.Time) []*v1.MovePlan {
 	var final []*v1.MovePlan
 	for _, plan := range plans {
-		if reschedule.Finished(plan) && plan.Status.CompletionTime != nil {
+		if Finished(plan) && plan.Status.CompletionTime != nil {
 			final = append(final, plan)
 		}
 	}
@@ -34,4 +33,9 @@ func Outdated(plans []*v1.MovePlan, keep time.Duration, limit int, now time.Time
 		}
 	}
 	return outdated
+}
+
+// Finished reports whether nothing more of a plan will be carried out.
+func Finished(plan *v1.MovePlan) bool {
+	return plan.Status.Phase == v1.PlanDone || plan.Status.Phase == v1.PlanAborted
 }

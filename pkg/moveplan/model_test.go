@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -332,9 +332,9 @@ func (m *model) input() *Input {
 	if m.seen != nil && m.chance(m.stale) {
 		return m.seen
 	}
-	w := &reschedule.World{}
+	w := &clusterview.Objects{}
 	for _, name := range slices.Sorted(maps.Keys(m.tasks)) {
-		task := reschedule.Task{GPUTask: m.tasks[name].DeepCopy()}
+		task := clusterview.Task{GPUTask: m.tasks[name].DeepCopy()}
 		for _, pod := range m.podsOf(task.GPUTask) {
 			task.Pods = append(task.Pods, pod.DeepCopy())
 		}
@@ -348,7 +348,7 @@ func (m *model) input() *Input {
 	}
 	plan := m.plan.DeepCopy()
 	w.Plans = []*v1.MovePlan{plan}
-	m.seen = &Input{Plan: plan, World: w, MoveTimeout: moveTimeout}
+	m.seen = &Input{Plan: plan, Objects: w, MoveTimeout: moveTimeout}
 	return m.seen
 }
 
@@ -408,8 +408,8 @@ func (m *model) killed() bool {
 // process lets the rescheduler make one pass.
 func (m *model) process() {
 	in := m.input()
-	in.World.Now, in.Tries = m.now, m.tries
-	changes, err := Reservations(in.World, "", moveTimeout)
+	in.Objects.Now, in.Tries = m.now, m.tries
+	changes, err := Reservations(in.Objects, "", moveTimeout)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -462,7 +462,7 @@ func (m *model) record(seen *v1.MovePlan, status *v1.MovePlanStatus) {
 	if m.plan.ResourceVersion != seen.ResourceVersion {
 		return // a conflict
 	}
-	if reschedule.Finished(m.plan) {
+	if Finished(m.plan) {
 		m.t.Errorf("a plan that has ended is changed: %+v", status)
 	}
 	m.plan.Status = *status.DeepCopy()
@@ -538,12 +538,12 @@ func (m *model) checkOthersArrived(pod *corev1.Pod, move *v1.Move) {
 	}
 }
 
-func (m *model) taskOf(pod *corev1.Pod) *reschedule.Task {
+func (m *model) taskOf(pod *corev1.Pod) *clusterview.Task {
 	task := m.tasks[pod.Labels[v1.LabelTask]]
 	if task == nil {
 		return nil
 	}
-	return &reschedule.Task{GPUTask: task}
+	return &clusterview.Task{GPUTask: task}
 }
 
 func (m *model) turnOf(uid types.UID) int32 {
@@ -564,7 +564,7 @@ func (m *model) run() {
 		for range 1 + m.random.IntN(4) {
 			m.process()
 		}
-		if reschedule.Finished(m.plan) && m.reserved() == 0 {
+		if Finished(m.plan) && m.reserved() == 0 {
 			m.stale = 0
 			return
 		}

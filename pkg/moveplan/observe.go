@@ -9,15 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // observedMove is what the Pods show of a move.
 type observedMove struct {
 	// task is nil if it is gone.
-	task *reschedule.Task
+	task *clusterview.Task
 	// before is the Pod that leaves, nil once it is gone; after another one of its
 	// name.
 	before, after *corev1.Pod
@@ -25,7 +25,7 @@ type observedMove struct {
 
 func (s *step) observe(move *v1.Move) observedMove { return observe(s.tasks, move) }
 
-func observe(tasks map[taskKey]*reschedule.Task, move *v1.Move) observedMove {
+func observe(tasks map[taskKey]*clusterview.Task, move *v1.Move) observedMove {
 	var seen observedMove
 	seen.task = taskOf(tasks, &move.Task)
 	if seen.task == nil {
@@ -45,7 +45,7 @@ func observe(tasks map[taskKey]*reschedule.Task, move *v1.Move) observedMove {
 
 // taskOf returns the task that is meant, nil if it is gone. Another one of the same
 // name is another task.
-func taskOf(tasks map[taskKey]*reschedule.Task, ref *v1.TaskReference) *reschedule.Task {
+func taskOf(tasks map[taskKey]*clusterview.Task, ref *v1.TaskReference) *clusterview.Task {
 	task := tasks[taskKey{ref.Namespace, ref.Name}]
 	if task == nil || (ref.UID != "" && task.UID != ref.UID) {
 		return nil
@@ -54,7 +54,7 @@ func taskOf(tasks map[taskKey]*reschedule.Task, ref *v1.TaskReference) *reschedu
 }
 
 // stopped reports whether the task is not meant to run any more.
-func stopped(task *reschedule.Task) bool {
+func stopped(task *clusterview.Task) bool {
 	return task == nil || task.DeletionTimestamp != nil || gputask.IsFinished(task.GPUTask) || gputask.SuspensionRequested(task.GPUTask)
 }
 
@@ -162,7 +162,7 @@ func (c *Count) IsDone(task *v1.GPUTask) bool {
 }
 
 // grace is how long a task's Pods may take to end.
-func grace(task *reschedule.Task) time.Duration {
+func grace(task *clusterview.Task) time.Duration {
 	const standard = 30 * time.Second
 	if task == nil || task.Spec.Template == nil || task.Spec.Template.Spec.TerminationGracePeriodSeconds == nil {
 		return standard

@@ -74,7 +74,7 @@ func (s *step) approved() error {
 // isNext reports whether no plan is being carried out and none was approved that is
 // older.
 func (s *step) isNext() bool {
-	for _, other := range s.World.Plans {
+	for _, other := range s.Objects.Plans {
 		if other.UID == s.Plan.UID && other.Name == s.Plan.Name {
 			continue
 		}

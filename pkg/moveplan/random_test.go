@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -199,7 +199,7 @@ func (m *model) runWith(trouble bool) {
 		for range m.random.IntN(5) {
 			m.process()
 		}
-		if reschedule.Finished(m.plan) && m.reserved() == 0 {
+		if Finished(m.plan) && m.reserved() == 0 {
 			return
 		}
 	}
@@ -280,7 +280,7 @@ func (m *model) checkEnd(trouble bool) {
 	}
 	m.settle()
 	for name, task := range m.tasks {
-		if stopped(&reschedule.Task{GPUTask: task}) || task.Status.Phase == v1.PhaseRunning {
+		if stopped(&clusterview.Task{GPUTask: task}) || task.Status.Phase == v1.PhaseRunning {
 			continue
 		}
 		if name != "pending" {

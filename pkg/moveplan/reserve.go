@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/placement"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -28,23 +28,23 @@ type NodeChange struct {
 }
 
 // Reservations returns the Nodes whose reservations are not those that the plans of
-// a world need: missing, about to end, or of plans that need them no more. Nodes
-// without anything to change cost next to nothing. Of a world that shows one namespace
+// a cluster need: missing, about to end, or of plans that need them no more. Nodes
+// without anything to change cost next to nothing. Of one that shows one namespace
 // only those for Pods of that one are looked at; empty for all.
-func Reservations(w *reschedule.World, namespace string, moveTimeout time.Duration) ([]NodeChange, error) {
+func Reservations(objects *clusterview.Objects, namespace string, moveTimeout time.Duration) ([]NodeChange, error) {
 	wanted := map[string][]want{}
-	tasks := tasksByName(w.Tasks)
-	for _, plan := range w.Plans {
+	tasks := tasksByName(objects.Tasks)
+	for _, plan := range objects.Plans {
 		if plan.Status.Phase == v1.PlanExecuting && len(plan.Status.Moves) == len(plan.Spec.Moves) {
-			wants(wanted, w, tasks, plan, moveTimeout)
+			wants(wanted, objects, tasks, plan, moveTimeout)
 		}
 	}
 	var changes []NodeChange
-	for _, node := range w.Nodes {
+	for _, node := range objects.Nodes {
 		if node.Annotations[reservation.Annotation] == "" && len(wanted[node.Name]) == 0 {
 			continue
 		}
-		value, err := reservation.Format(merge(node, wanted[node.Name], namespace, w.Now))
+		value, err := reservation.Format(merge(node, wanted[node.Name], namespace, objects.Now))
 		if err != nil {
 			return nil, fmt.Errorf("node %s: %w", node.Name, err)
 		}
@@ -67,15 +67,15 @@ type want struct {
 // need is a place that a plan needs for a Pod.
 type need struct {
 	kind            reservation.Kind
-	task            *reschedule.Task
+	task            *clusterview.Task
 	namespace, name string
 	place           v1.MovePlace
 }
 
 // wants adds what a plan needs.
-func wants(wanted map[string][]want, w *reschedule.World, tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration) {
+func wants(wanted map[string][]want, objects *clusterview.Objects, tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, timeout time.Duration) {
 	rest := span(tasks, plan, timeout)
-	for _, n := range append(needsOfMoves(w, tasks, plan, timeout), needsOfTask(tasks, plan)...) {
+	for _, n := range append(needsOfMoves(objects, tasks, plan, timeout), needsOfTask(tasks, plan)...) {
 		if n.place.Node == "" {
 			continue // the scheduler chooses
 		}
@@ -92,10 +92,10 @@ func wants(wanted map[string][]want, w *reschedule.World, tasks map[taskKey]*res
 // free, and not in the hands of those who wait for it. A plan that comes to its end keeps
 // only the latter if the destinations turned out to be wrong: for all of the turn, since a
 // gang must not come to be half here and half there.
-func needsOfMoves(w *reschedule.World, tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration) []need {
+func needsOfMoves(objects *clusterview.Objects, tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, timeout time.Duration) []need {
 	stopping := plan.Status.Reason != ""
 	turn := present(plan, plan.Status.Moves)
-	goesBack := stopping && (isOver(tasks, plan, turn, timeout, w.Now) || lostPlace(w.Nodes, tasks, plan, turn) != "")
+	goesBack := stopping && (isOver(tasks, plan, turn, timeout, objects.Now) || lostPlace(objects.Nodes, tasks, plan, turn) != "")
 	var needs []need
 	for i := range plan.Spec.Moves {
 		move, state := &plan.Spec.Moves[i], plan.Status.Moves[i].State
@@ -116,7 +116,7 @@ func needsOfMoves(w *reschedule.World, tasks map[taskKey]*reschedule.Task, plan 
 }
 
 // needsOfTask are the places of the task that room is made for.
-func needsOfTask(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan) []need {
+func needsOfTask(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan) []need {
 	if plan.Status.Reason != "" || plan.Spec.For == nil {
 		return nil
 	}
@@ -135,7 +135,7 @@ func needsOfTask(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan) []need {
 }
 
 // lostPlace says which Pod of a turn can't come to where it was to go; "" if all can.
-func lostPlace(nodes []*corev1.Node, tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, turn int32) string {
+func lostPlace(nodes []*corev1.Node, tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, turn int32) string {
 	for i := range plan.Spec.Moves {
 		move := &plan.Spec.Moves[i]
 		if move.Turn != turn || move.To.Node == "" || !isOpen(plan.Status.Moves[i].State) {
@@ -167,12 +167,12 @@ func unusable(nodes []*corev1.Node, name string, isThere bool) string {
 }
 
 // isOver reports whether the time of a turn is over: its places turned out to be wrong.
-func isOver(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, turn int32, timeout time.Duration, now time.Time) bool {
+func isOver(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, turn int32, timeout time.Duration, now time.Time) bool {
 	begin := plan.Status.TurnTime
 	return begin != nil && !now.Before(begin.Add(turnLimit(tasks, plan, turn, timeout)))
 }
 
-func podNamed(task *reschedule.Task, name string) *corev1.Pod {
+func podNamed(task *clusterview.Task, name string) *corev1.Pod {
 	if task == nil {
 		return nil
 	}
@@ -258,9 +258,9 @@ func (w *want) make(now time.Time) (made reservation.Reservation, ok bool) {
 // needed returns the reservations that the plan needs, by node, and the Nodes.
 func (s *step) needed() (wanted map[string][]want, nodes map[string]*corev1.Node) {
 	wanted = map[string][]want{}
-	wants(wanted, s.World, s.tasks, s.Plan, s.MoveTimeout)
-	nodes = make(map[string]*corev1.Node, len(s.World.Nodes))
-	for _, node := range s.World.Nodes {
+	wants(wanted, s.Objects, s.tasks, s.Plan, s.MoveTimeout)
+	nodes = make(map[string]*corev1.Node, len(s.Objects.Nodes))
+	for _, node := range s.Objects.Nodes {
 		nodes[node.Name] = node
 	}
 	return wanted, nodes

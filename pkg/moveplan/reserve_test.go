@@ -109,11 +109,11 @@ func TestReservationsOfOtherNamespacesAreLeftAlone(t *testing.T) {
 	const others = `[{"plan":"p","pod":"default/x","kind":"Move","until":"2026-11-21T13:00:00Z"},{"plan":"q","pod":"default2/x","kind":"Move","until":"2026-11-21T13:00:00Z"}]`
 	stain("n0", others)(m)
 	in := m.input()
-	in.World.Now = m.now
+	in.Objects.Now = m.now
 	for namespace, want := range map[string]string{
 		"default": `[{"plan":"q","pod":"default2/x","kind":"Move","until":"2026-11-21T13:00:00Z"}]`, "": "", "third": "unchanged",
 	} {
-		changes, err := Reservations(in.World, namespace, moveTimeout)
+		changes, err := Reservations(in.Objects, namespace, moveTimeout)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
 // Reasons of plans that have ended, or are about to.
@@ -26,8 +26,8 @@ const (
 	ReasonNotNeeded = "NotNeeded"
 	// ReasonAbortRequested: spec.abort was set.
 	ReasonAbortRequested = "AbortRequested"
-	// ReasonStale: the proposal no longer suits the cluster.
-	ReasonStale = reschedule.ReasonStale
+	// ReasonStale: the proposal no longer suits the cluster. No backoff follows.
+	ReasonStale = "Stale"
 	// ReasonDrifted: the cluster is no longer as it was when the plan was made.
 	ReasonDrifted = "Drifted"
 	// ReasonElsewhere: a Pod came to be on another node than planned.
@@ -54,9 +54,9 @@ type Try struct {
 // Input is all that a step depends on. Nothing in it is changed.
 type Input struct {
 	Plan *v1.MovePlan
-	// World has at least the tasks that the plan names, nodes, PodDisruptionBudgets and
+	// Objects has at least the tasks that the plan names, nodes, PodDisruptionBudgets and
 	// plans. Its Now is the time of the decision.
-	World *reschedule.World
+	Objects *clusterview.Objects
 	// MoveTimeout is how long Pods may take from their end to their new start.
 	MoveTimeout time.Duration
 	// Drift is whether the rest of the plan can still be carried out as planned; nil if
@@ -119,7 +119,7 @@ type step struct {
 	Input
 	now    time.Time
 	status *v1.MovePlanStatus
-	tasks  map[taskKey]*reschedule.Task
+	tasks  map[taskKey]*clusterview.Task
 	out    Output
 }
 
@@ -128,7 +128,7 @@ type taskKey struct{ namespace, name string }
 // Step returns what is to be done next for a plan. An error means that it is to be
 // tried again.
 func Step(in Input) (Output, error) {
-	s := &step{Input: in, now: in.World.Now, status: in.Plan.Status.DeepCopy(), tasks: tasksByName(in.World.Tasks)}
+	s := &step{Input: in, now: in.Objects.Now, status: in.Plan.Status.DeepCopy(), tasks: tasksByName(in.Objects.Tasks)}
 	if err := s.advance(); err != nil {
 		return Output{}, fmt.Errorf("MovePlan %s: %w", in.Plan.Name, err)
 	}
@@ -147,7 +147,7 @@ func Step(in Input) (Output, error) {
 }
 
 func (s *step) advance() error {
-	if reschedule.Finished(s.Plan) {
+	if Finished(s.Plan) {
 		return nil
 	}
 	if err := readable(s.Plan); err != nil {
@@ -202,8 +202,8 @@ func (s *step) time() *metav1.Time {
 	return &now
 }
 
-func tasksByName(tasks []reschedule.Task) map[taskKey]*reschedule.Task {
-	byName := make(map[taskKey]*reschedule.Task, len(tasks))
+func tasksByName(tasks []clusterview.Task) map[taskKey]*clusterview.Task {
+	byName := make(map[taskKey]*clusterview.Task, len(tasks))
 	for i := range tasks {
 		byName[taskKey{tasks[i].Namespace, tasks[i].Name}] = &tasks[i]
 	}

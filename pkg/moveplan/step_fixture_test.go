@@ -54,8 +54,8 @@ func later(n int) func(*model) {
 // reserve writes the reservations that the plan needs.
 func (m *model) reserve() {
 	in := m.input()
-	in.World.Now = m.now
-	changes, err := Reservations(in.World, "", moveTimeout)
+	in.Objects.Now = m.now
+	changes, err := Reservations(in.Objects, "", moveTimeout)
 	if err != nil {
 		m.t.Fatal(err)
 	}

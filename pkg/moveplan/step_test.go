@@ -28,7 +28,7 @@ func TestSteps(t *testing.T) {
 				change(m)
 			}
 			in := m.input()
-			in.World.Now, in.Tries = m.now, m.tries
+			in.Objects.Now, in.Tries = m.now, m.tries
 			in.Drift = &Drift{}
 			if test.change != nil {
 				test.change(in)
@@ -114,10 +114,10 @@ func TestAPlanWaitsForOthers(t *testing.T) {
 			at(v1.PlanApproved, waiting, waiting, waiting)(m)
 			m.plan.CreationTimestamp = metav1.NewTime(testTime)
 			in := m.input()
-			in.World.Now = m.now
+			in.Objects.Now = m.now
 			other := &v1.MovePlan{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other", CreationTimestamp: metav1.NewTime(testTime.Add(-test.age))}}
 			other.Status.Phase = test.phase
-			in.World.Plans = append(in.World.Plans, other)
+			in.Objects.Plans = append(in.Objects.Plans, other)
 			out, err := m.step(in)
 			if err != nil {
 				t.Fatal(err)
@@ -136,7 +136,7 @@ func TestNothingHappensWhileDriftIsUnknown(t *testing.T) {
 	at(v1.PlanExecuting, waiting, waiting, waiting)(m)
 	m.reserve()
 	in := m.input()
-	in.World.Now = m.now
+	in.Objects.Now = m.now
 	in.Drift = &Drift{Err: errors.New("the API server is away")}
 	out, err := m.step(in)
 	if err == nil || !strings.Contains(err.Error(), "MovePlan plan: the API server is away") {
@@ -155,7 +155,7 @@ func TestAPlanEndsIfDriftIsNeverKnown(t *testing.T) {
 	later(int((moveTimeout + 40*time.Second) / time.Second))(m)
 	m.reserve()
 	in := m.input()
-	in.World.Now = m.now
+	in.Objects.Now = m.now
 	in.Drift = &Drift{Err: errors.New("no rights")}
 	out, err := m.step(in)
 	if err != nil || out.Status == nil || out.Status.Phase != v1.PlanAborted || out.Status.Reason != ReasonTimedOut || !strings.Contains(out.Status.Message, "no rights") {
@@ -181,7 +181,7 @@ func TestReservationsAreLookedAtBeforeTheyEnd(t *testing.T) {
 				change(m)
 			}
 			in := m.input()
-			in.World.Now, in.Tries = m.now, m.tries
+			in.Objects.Now, in.Tries = m.now, m.tries
 			in.Drift = &Drift{}
 			out, err := m.step(in)
 			if err != nil || out.Status != nil {
@@ -213,7 +213,7 @@ func TestTheRestOfAPlanIsChecked(t *testing.T) {
 	counted("gang")(m)
 	m.reserve()
 	in := m.input()
-	in.World.Now = m.now
+	in.Objects.Now = m.now
 	first, err := Step(*in)
 	if err != nil || first.CheckDrift == nil || first.Status != nil {
 		t.Fatalf("error %v, output %+v; want the check of the rest", err, first)
@@ -249,7 +249,7 @@ func TestALongGracePeriodMakesATurnLonger(t *testing.T) {
 		late  bool
 	}{{time.Hour, false}, {time.Hour + moveTimeout + lostPodPause, true}} {
 		in := m.input()
-		in.World.Now = testTime.Add(test.after)
+		in.Objects.Now = testTime.Add(test.after)
 		out, err := m.step(in)
 		if err != nil {
 			t.Fatal(err)
@@ -336,7 +336,7 @@ func TestWhatAPlanHasBrought(t *testing.T) {
 				change(m)
 			}
 			in := m.input()
-			in.World.Now = m.now
+			in.Objects.Now = m.now
 			out, err := m.step(in)
 			if err != nil {
 				t.Fatal(err)

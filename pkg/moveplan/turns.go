@@ -9,8 +9,8 @@ import (
 	"time"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
 // lostPodPause is how long gpu-controller may wait before it recreates a Pod that
@@ -19,7 +19,7 @@ const lostPodPause = 10 * time.Second
 
 // turnLimit is how long a turn may take: until its Pods have ended, were created
 // again, and run.
-func turnLimit(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, turn int32, timeout time.Duration) time.Duration {
+func turnLimit(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, turn int32, timeout time.Duration) time.Duration {
 	var longest time.Duration
 	for i := range plan.Spec.Moves {
 		if move := &plan.Spec.Moves[i]; move.Turn == turn {
@@ -30,7 +30,7 @@ func turnLimit(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, turn int32
 }
 
 // span is how long the rest of a plan may take.
-func span(tasks map[taskKey]*reschedule.Task, plan *v1.MovePlan, timeout time.Duration) time.Duration {
+func span(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, timeout time.Duration) time.Duration {
 	all := timeout // for the start of the task that room is made for
 	last := noTurn
 	for i := range plan.Spec.Moves {
@@ -78,7 +78,7 @@ func (s *step) needless() (reason, message string) {
 }
 
 // started reports whether enough of a task's Pods have nodes.
-func started(task *reschedule.Task) bool {
+func started(task *clusterview.Task) bool {
 	placed := 0
 	for _, pod := range task.Pods {
 		if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -17,14 +18,14 @@ import (
 const secondsPerHour = 3600
 
 // pack returns a plan that gives back whole GPUs, nodes and domains.
-func (s *Scene) pack(report *Report) *v1.MovePlan {
-	if report.Why = s.holdsOff(v1.GoalCapacity, nil); report.Why != "" {
+func (p *Planner) pack(report *Report) *v1.MovePlan {
+	if report.Why = p.holdsOff(v1.GoalCapacity, nil); report.Why != "" {
 		return nil
 	}
-	spared := map[*unit]bool{}
+	spared := map[*clusterview.Unit]bool{}
 	for range maxReplans {
-		packing, err := s.Cluster.Pack(placement.PackingOptions{
-			MoveRules: s.rules(Everybody, spared), Threshold: s.Options.Threshold, MinGain: s.Options.MinGain / secondsPerHour,
+		packing, err := p.Cluster.Pack(placement.PackingOptions{
+			MoveRules: p.rules(Everybody, spared), Threshold: p.Options.Threshold, MinGain: p.Options.MinGain / secondsPerHour,
 		})
 		if err != nil {
 			report.Why = err.Error()
@@ -33,10 +34,10 @@ func (s *Scene) pack(report *Report) *v1.MovePlan {
 		if len(packing.Moves) == 0 {
 			break
 		}
-		dearest := s.overspent(packing.Moves)
+		dearest := p.overspent(packing.Moves)
 		if dearest == nil {
-			plan := s.capacityPlan(packing)
-			if report.Why = s.yields(plan); report.Why != "" {
+			plan := p.capacityPlan(packing)
+			if report.Why = p.yields(plan); report.Why != "" {
 				return nil
 			}
 			return plan
@@ -47,15 +48,15 @@ func (s *Scene) pack(report *Report) *v1.MovePlan {
 	return nil
 }
 
-func (s *Scene) capacityPlan(packing *placement.Packing) *v1.MovePlan {
+func (p *Planner) capacityPlan(packing *placement.Packing) *v1.MovePlan {
 	gain := v1.MoveGain{GPUs: int32(packing.GPUs), Nodes: packing.Nodes} //nolint:gosec // far fewer
 	for _, domain := range packing.Domains {
 		gain.Domains = append(gain.Domains, snapshot.PlainDomains(domain))
 	}
-	moves := s.MovesOf(packing.Moves, func(move *placement.Move) string {
+	moves := p.MovesOf(packing.Moves, func(move *placement.Move) string {
 		return fmt.Sprintf("leaves node %s, where it stands in the way of larger tasks", move.From.Node)
 	})
-	return s.finish(&v1.MovePlan{
+	return p.finish(&v1.MovePlan{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pack-"},
 		Spec: v1.MovePlanSpec{
 			Goal: v1.GoalCapacity, Moves: moves, Gain: gain,

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
 const secondsPerMinute = 60
@@ -27,36 +29,38 @@ func Weight(priority int32) float64 {
 
 // lost is the work that is lost by the move of a Pod, in GPU-seconds: what it has
 // done since its start or the last checkpoint, whichever is later.
-func (s *Scene) lost(m *member) int64 {
-	since := startOf(m.pod)
-	if saved, known := lastCheckpoint(m); known && saved.After(since) && !saved.After(s.Now) {
+func lost(m *clusterview.Member, now time.Time) int64 {
+	since := startOf(m.Pod)
+	if saved, known := lastCheckpoint(m); known && saved.After(since) && !saved.After(now) {
 		since = saved
 	}
-	seconds := max(0, s.Now.Sub(since).Seconds())
-	return int64(math.Round(seconds * float64(m.shape.Percent()) / 100))
+	seconds := max(0, now.Sub(since).Seconds())
+	return int64(math.Round(seconds * float64(m.Shape.Percent()) / 100))
 }
 
-func (s *Scene) lostBy(u *unit) int64 {
+func (p *Planner) lostBy(u *clusterview.Unit) int64 {
 	sum := int64(0)
-	for _, m := range u.members {
-		sum += s.lost(m)
+	for _, m := range u.Members {
+		sum += lost(m, p.Now)
 	}
 	return sum
 }
 
 // cost is lost, weighted. Without the constant for each move.
-func (s *Scene) cost(m *member) int64 {
-	return int64(math.Ceil(float64(s.lost(m)) * Weight(priorityOf(m.pod))))
+func (p *Planner) cost(m *clusterview.Member) int64 {
+	return int64(math.Ceil(float64(lost(m, p.Now)) * Weight(schedulingv1.PodPriority(m.Pod))))
 }
 
 // moveCost is cost with the constant.
-func (s *Scene) moveCost(m *member) int64 { return s.cost(m) + max(0, s.Options.MoveCost) }
+func (p *Planner) moveCost(m *clusterview.Member) int64 {
+	return p.cost(m) + max(0, p.Options.MoveCost)
+}
 
 // costOf is what the move of a unit costs in all.
-func (s *Scene) costOf(u *unit) int64 {
+func (p *Planner) costOf(u *clusterview.Unit) int64 {
 	sum := int64(0)
-	for _, m := range u.members {
-		sum += s.moveCost(m)
+	for _, m := range u.Members {
+		sum += p.moveCost(m)
 	}
 	return sum
 }
@@ -80,10 +84,10 @@ func startOf(pod *corev1.Pod) time.Time {
 
 // lastCheckpoint is the later of the Pod's and its task's. Text that is no time says
 // nothing.
-func lastCheckpoint(m *member) (saved time.Time, known bool) {
-	texts := []string{m.pod.Annotations[v1.AnnotationLastCheckpoint]}
-	if m.task != nil {
-		texts = append(texts, m.task.Annotations[v1.AnnotationLastCheckpoint])
+func lastCheckpoint(m *clusterview.Member) (saved time.Time, known bool) {
+	texts := []string{m.Pod.Annotations[v1.AnnotationLastCheckpoint]}
+	if m.Task != nil {
+		texts = append(texts, m.Task.Annotations[v1.AnnotationLastCheckpoint])
 	}
 	for _, text := range texts {
 		if at, err := time.Parse(time.RFC3339, text); err == nil && at.After(saved) {

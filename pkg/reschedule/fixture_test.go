@@ -18,16 +18,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// cluster is a World that tests build.
+// cluster is a cluster that tests build.
 type cluster struct {
 	testing.TB
-	World
+	clusterview.Objects
 	options Options
 	// free is what is free of each card of a node, in percent.
 	free map[string][]int
@@ -36,7 +37,12 @@ type cluster struct {
 
 func newCluster(tb testing.TB) *cluster {
 	tb.Helper()
-	return &cluster{TB: tb, World: World{Now: now, Levels: snapshot.DefaultLevels()}, options: DefaultOptions(), free: map[string][]int{}}
+	return &cluster{TB: tb, Objects: clusterview.Objects{Now: now, Levels: snapshot.DefaultLevels()}, options: DefaultOptions(), free: map[string][]int{}}
+}
+
+// planner returns one that sees the cluster as it is now.
+func (c *cluster) planner() *Planner {
+	return NewPlanner(clusterview.New(&c.Objects), &c.options)
 }
 
 // node adds one with so many GPUs that an agent has listed.
@@ -72,7 +78,7 @@ func inLeaf(name string) func(*corev1.Node) {
 
 // run adds a task that has run for ten minutes: a Pod for each place, "node1" or, with
 // the cards that it has, "node1:4,5".
-func (c *cluster) run(name, amount string, places ...string) *Task {
+func (c *cluster) run(name, amount string, places ...string) *clusterview.Task {
 	c.Helper()
 	task := c.add(name, amount, v1.PhaseRunning, len(places))
 	for i, pod := range task.Pods {
@@ -88,15 +94,15 @@ func (c *cluster) run(name, amount string, places ...string) *Task {
 }
 
 // wait adds a task whose Pods have waited for a node for ten minutes.
-func (c *cluster) wait(name, amount string, replicas int) *Task {
+func (c *cluster) wait(name, amount string, replicas int) *clusterview.Task {
 	c.Helper()
 	return c.add(name, amount, v1.PhasePending, replicas)
 }
 
-func (c *cluster) add(name, amount string, phase v1.GPUTaskPhase, replicas int) *Task {
+func (c *cluster) add(name, amount string, phase v1.GPUTaskPhase, replicas int) *clusterview.Task {
 	c.Helper()
 	created := metav1.NewTime(now.Add(-10 * time.Minute))
-	task := Task{GPUTask: &v1.GPUTask{
+	task := clusterview.Task{GPUTask: &v1.GPUTask{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("task-" + name), CreationTimestamp: created},
 		Spec:       v1.GPUTaskSpec{GPU: "h100", GPUAmount: amount, Replicas: new(int32(replicas))},
 		Status:     v1.GPUTaskStatus{Phase: phase},
@@ -264,7 +270,7 @@ func (c *cluster) podByUID(uid types.UID) *corev1.Pod {
 	return nil
 }
 
-func (c *cluster) task(name string) *Task {
+func (c *cluster) task(name string) *clusterview.Task {
 	c.Helper()
 	for i := range c.Tasks {
 		if c.Tasks[i].Name == name {
@@ -299,8 +305,8 @@ func told(plan *v1.MovePlan) []string {
 	return list
 }
 
-func rescheduling(change func(*v1.Rescheduling)) func(*Task) {
-	return func(task *Task) {
+func rescheduling(change func(*v1.Rescheduling)) func(*clusterview.Task) {
+	return func(task *clusterview.Task) {
 		task.Spec.Rescheduling = &v1.Rescheduling{Policy: v1.ReschedulingAllowed}
 		change(task.Spec.Rescheduling)
 	}

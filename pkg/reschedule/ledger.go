@@ -8,14 +8,11 @@ import (
 	"time"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
 )
 
 // ledgerPeriod is what budgets are for.
 const ledgerPeriod = time.Hour
-
-// ReasonStale is status.reason of a plan that was aborted before anything was moved,
-// as it no longer suited. No backoff follows.
-const ReasonStale = "Stale"
 
 // Ledger is what moves have cost in the last hour.
 type Ledger struct {
@@ -66,7 +63,7 @@ func (l *Ledger) GPUSecondsLeft(o *Options, namespace string) (left int64, limit
 func (l *Ledger) NotBefore(o *Options, goal v1.MovePlanGoal, task *v1.TaskReference) time.Time {
 	var ended []*v1.MovePlan
 	for _, plan := range l.plans {
-		if plan.Status.CompletionTime != nil && plan.Spec.Goal == goal && sameTask(plan.Spec.For, task) && plan.Status.Reason != ReasonStale {
+		if plan.Status.CompletionTime != nil && plan.Spec.Goal == goal && sameTask(plan.Spec.For, task) && plan.Status.Reason != moveplan.ReasonStale {
 			ended = append(ended, plan)
 		}
 	}
@@ -93,9 +90,4 @@ func sameTask(a, b *v1.TaskReference) bool {
 		return a == b
 	}
 	return a.Namespace == b.Namespace && a.Name == b.Name && (a.UID == b.UID || a.UID == "" || b.UID == "")
-}
-
-// Finished reports whether nothing more of a plan will be carried out.
-func Finished(plan *v1.MovePlan) bool {
-	return plan.Status.Phase == v1.PlanDone || plan.Status.Phase == v1.PlanAborted
 }

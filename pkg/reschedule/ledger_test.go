@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
 )
 
 func TestTheLedgerCountsTheMovesOfOneHour(t *testing.T) {
@@ -70,7 +71,7 @@ func TestNotBefore(t *testing.T) {
 		"it does not double for ever": {many, MaxBackoff},
 		"another task's plan":         {[]*v1.MovePlan{end(v1.PlanAborted, 0, ofAnother)}, -1},
 		"a plan that was stale is no failure": {
-			[]*v1.MovePlan{end(v1.PlanAborted, 0, func(p *v1.MovePlan) { p.Status.Reason = ReasonStale })}, -1,
+			[]*v1.MovePlan{end(v1.PlanAborted, 0, func(p *v1.MovePlan) { p.Status.Reason = moveplan.ReasonStale })}, -1,
 		},
 	}
 	for name, tc := range tests {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -19,60 +20,61 @@ import (
 const annotationSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 // Immovable says why a task may not be moved now; it is empty if it may.
-func (s *Scene) Immovable(task *Task) string {
-	units := s.byTask[nameOf(task.GPUTask)]
+func (p *Planner) Immovable(task *clusterview.Task) string {
+	units := p.UnitsOf(clusterview.NameOf(task.GPUTask))
 	if len(units) == 0 {
 		return "it has no Pods"
 	}
 	for _, u := range units {
-		if why := s.fixed(u); why != "" {
+		if why := p.reasonToStay(u); why != "" {
 			return why
 		}
 	}
 	return ""
 }
 
-// fixed says why a unit may not be moved now.
-func (s *Scene) fixed(u *unit) string {
-	if !u.judged {
-		u.judged = true
-		if u.fixed = s.lasting(u); u.fixed == "" {
-			u.fixed = s.passing(u)
+// reasonToStay says why a unit may not be moved now; it is empty if it may.
+func (p *Planner) reasonToStay(u *clusterview.Unit) string {
+	why, known := p.toStay[u]
+	if !known {
+		if why = p.lasting(u); why == "" {
+			why = p.passing(u)
 		}
+		p.toStay[u] = why
 	}
-	return u.fixed
+	return why
 }
 
 // lasting says why a unit may not be moved at all, as it is. A plan that moves it all
 // the same has been overtaken.
-func (s *Scene) lasting(u *unit) string {
-	if u.err != nil {
-		return u.err.Error()
+func (p *Planner) lasting(u *clusterview.Unit) string {
+	if u.Err != nil {
+		return u.Err.Error()
 	}
-	for _, m := range u.members {
+	for _, m := range u.Members {
 		if why := lastingOfPod(m); why != "" {
 			return why
 		}
 	}
-	for _, task := range u.tasks {
-		if why := s.lastingOfTask(task); why != "" {
+	for _, task := range u.Tasks {
+		if why := p.lastingOfTask(task); why != "" {
 			return why
 		}
 	}
 	return ""
 }
 
-func lastingOfPod(m *member) string {
+func lastingOfPod(m *clusterview.Member) string {
 	switch {
-	case m.task == nil:
-		return fmt.Sprintf("Pod %s is of no GPUTask", m.pod.Name)
-	case m.err != nil:
-		return fmt.Sprintf("Pod %s %v", m.pod.Name, m.err)
-	case !m.works():
-		return fmt.Sprintf("Pod %s does not run, or is leaving", m.pod.Name)
+	case m.Task == nil:
+		return fmt.Sprintf("Pod %s is of no GPUTask", m.Pod.Name)
+	case m.Err != nil:
+		return fmt.Sprintf("Pod %s %v", m.Pod.Name, m.Err)
+	case !m.Runs():
+		return fmt.Sprintf("Pod %s does not run, or is leaving", m.Pod.Name)
 	}
-	if what := obstacle(m.pod); what != "" {
-		return fmt.Sprintf("Pod %s %s", m.pod.Name, what)
+	if what := obstacle(m.Pod); what != "" {
+		return fmt.Sprintf("Pod %s %s", m.Pod.Name, what)
 	}
 	return ""
 }
@@ -119,10 +121,10 @@ func choosesNeighbours(pod *corev1.Pod) bool {
 		(apart != nil && len(apart.RequiredDuringSchedulingIgnoredDuringExecution) > 0)
 }
 
-func (s *Scene) lastingOfTask(task *Task) string {
+func (p *Planner) lastingOfTask(task *clusterview.Task) string {
 	switch {
-	case s.Options.Namespace != "" && task.Namespace != s.Options.Namespace:
-		return "only tasks of namespace " + s.Options.Namespace + " are moved"
+	case p.Options.Namespace != "" && task.Namespace != p.Options.Namespace:
+		return "only tasks of namespace " + p.Options.Namespace + " are moved"
 	case task.DeletionTimestamp != nil:
 		return "it is being deleted"
 	case gputask.SuspensionRequested(task.GPUTask):
@@ -145,7 +147,7 @@ func neverMoves(task *v1.GPUTask) bool {
 }
 
 // complete reports whether no Pod of a task is missing but those that have succeeded.
-func complete(task *Task) bool {
+func complete(task *clusterview.Task) bool {
 	active, succeeded := 0, 0
 	for _, pod := range task.Pods {
 		switch {
@@ -159,28 +161,28 @@ func complete(task *Task) bool {
 }
 
 // passing says why a unit may not be moved at the moment.
-func (s *Scene) passing(u *unit) string {
-	for _, task := range u.tasks {
-		if why := s.passingOfTask(task); why != "" {
+func (p *Planner) passing(u *clusterview.Unit) string {
+	for _, task := range u.Tasks {
+		if why := p.passingOfTask(task); why != "" {
 			return why
 		}
 	}
-	if why := s.tooDear(u); why != "" {
+	if why := p.tooDear(u); why != "" {
 		return why
 	}
-	return s.disruption(u)
+	return p.disruption(u)
 }
 
-func (s *Scene) passingOfTask(task *Task) string {
+func (p *Planner) passingOfTask(task *clusterview.Task) string {
 	if last := task.Status.LastMove; last != nil {
-		if s.Now.Before(last.Time.Add(s.Options.Cooldown)) {
-			return "it was moved lately and stays until " + last.Time.Add(s.Options.Cooldown).UTC().Format(time.RFC3339)
+		if p.Now.Before(last.Time.Add(p.Options.Cooldown)) {
+			return "it was moved lately and stays until " + last.Time.Add(p.Options.Cooldown).UTC().Format(time.RFC3339)
 		}
 	}
 	if rules := task.Spec.Rescheduling; rules != nil && rules.MinRuntimeSeconds != nil {
 		least := time.Duration(*rules.MinRuntimeSeconds) * time.Second
 		for _, pod := range task.Pods {
-			if !snapshot.Ended(pod) && s.Now.Sub(startOf(pod)) < least {
+			if !snapshot.Ended(pod) && p.Now.Sub(startOf(pod)) < least {
 				return fmt.Sprintf("it has run for less than spec.rescheduling.minRuntimeSeconds (%d)", *rules.MinRuntimeSeconds)
 			}
 		}
@@ -189,18 +191,29 @@ func (s *Scene) passingOfTask(task *Task) string {
 }
 
 // tooDear says why a unit costs more than is left of its namespace's budget.
-func (s *Scene) tooDear(u *unit) string {
-	namespace := u.members[0].pod.Namespace
-	left, limited := s.Ledger.GPUSecondsLeft(&s.Options, namespace)
+func (p *Planner) tooDear(u *clusterview.Unit) string {
+	namespace := u.Members[0].Pod.Namespace
+	left, limited := p.Ledger.GPUSecondsLeft(&p.Options, namespace)
 	if !limited {
 		return ""
 	}
-	if lost := s.lostBy(u); lost > left {
+	if lost := p.lostBy(u); lost > left {
 		return fmt.Sprintf("its move loses %s, namespace %s has %d left of %d for this hour",
-			counted(int(minutes(lost)), "GPU-minute"), namespace, left/secondsPerMinute, s.Options.GPUMinutesPerHour)
+			counted(int(minutes(lost)), "GPU-minute"), namespace, left/secondsPerMinute, p.Options.GPUMinutesPerHour)
 	}
 	return ""
 }
 
 // minutes rounds up.
 func minutes(seconds int64) int64 { return (seconds + secondsPerMinute - 1) / secondsPerMinute }
+
+// disruption says which PodDisruptionBudget forbids that the Pods of a unit leave
+// together. Units move one after the other, each when the Pods of the one before run
+// again, so that a budget need not suffice for a whole plan.
+func (p *Planner) disruption(u *clusterview.Unit) string {
+	pods := make([]*corev1.Pod, len(u.Members))
+	for i, m := range u.Members {
+		pods[i] = m.Pod
+	}
+	return p.Disruptions.Forbids(pods)
+}

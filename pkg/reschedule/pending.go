@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -20,16 +21,16 @@ const maxSearches = 4
 // makeRoomForOne returns a plan for the first task in the queue that moves can help.
 // blocked reports whether there is one that waits and could fit, so that nothing is to be
 // moved for other purposes.
-func (s *Scene) makeRoomForOne(report *Report) (plan *v1.MovePlan, blocked bool) {
+func (p *Planner) makeRoomForOne(report *Report) (plan *v1.MovePlan, blocked bool) {
 	searches := searches{hopeless: map[string]bool{}}
 	// Those that fit as it is will start soon: what they get is not free for others.
-	s.Cluster.Try(func() bool {
-		for _, w := range s.Waiting() {
+	p.Cluster.Try(func() bool {
+		for _, w := range p.Waiting() {
 			if plan != nil {
 				report.tell(&w, "another task that waits comes first")
 				continue
 			}
-			its, message := s.helps(&w, &searches)
+			its, message := p.helps(&w, &searches)
 			if its != nil {
 				plan = its
 			}
@@ -55,38 +56,38 @@ type message struct {
 }
 
 // helps returns a plan for a task that waits, or why there is none.
-func (s *Scene) helps(w *Waiting, searches *searches) (*v1.MovePlan, message) {
+func (p *Planner) helps(w *clusterview.Waiting, searches *searches) (*v1.MovePlan, message) {
 	if w.Err != nil {
 		return nil, message{text: w.Err.Error()}
 	}
-	fit, fits, err := s.Cluster.Plan(&w.Gang.Gang)
+	fit, fits, err := p.Cluster.Plan(&w.Gang.Gang)
 	if err != nil {
 		return nil, message{text: err.Error()}
 	}
 	if fits {
-		s.promise(w, fit)
-		return nil, message{text: "it fits as it is", blocks: w.Patient <= s.Options.Patience}
+		p.promise(w, fit)
+		return nil, message{text: "it fits as it is", blocks: w.Patient <= p.Options.Patience}
 	}
 	ref := refTo(w.Task.GPUTask)
-	switch why := s.holdsOff(v1.GoalPendingTask, &ref); {
-	case s.Options.Namespace != "" && w.Task.Namespace != s.Options.Namespace:
-		return nil, message{text: "only tasks of namespace " + s.Options.Namespace + " are looked after"}
-	case w.Patient <= s.Options.Patience:
-		return nil, message{text: fmt.Sprintf("it has waited for less than %v", s.Options.Patience), blocks: true}
+	switch why := p.holdsOff(v1.GoalPendingTask, &ref); {
+	case p.Options.Namespace != "" && w.Task.Namespace != p.Options.Namespace:
+		return nil, message{text: "only tasks of namespace " + p.Options.Namespace + " are looked after"}
+	case w.Patient <= p.Options.Patience:
+		return nil, message{text: fmt.Sprintf("it has waited for less than %v", p.Options.Patience), blocks: true}
 	case why != "":
 		return nil, message{text: why, blocks: true}
-	case searches.hopeless[w.kind()]:
+	case searches.hopeless[kindOf(w)]:
 		return nil, message{text: noMoves, blocks: true}
 	case searches.count >= maxSearches:
 		return nil, message{text: "moves are looked for when fewer tasks wait before it", blocks: true}
-	case !s.possible(w):
+	case !p.possible(w):
 		return nil, message{text: "it would not fit if nothing else ran"}
-	case s.free() < percentOf(w):
+	case p.free() < percentOf(w):
 		return nil, message{text: "less is free of all GPUs together than it asks for: moves can't help", blocks: true}
 	}
 	searches.count++
-	plan, message := s.makeRoomFor(w)
-	searches.hopeless[w.kind()] = plan == nil
+	plan, message := p.makeRoomFor(w)
+	searches.hopeless[kindOf(w)] = plan == nil
 	return plan, message
 }
 
@@ -98,8 +99,8 @@ type searches struct {
 	hopeless map[string]bool
 }
 
-// kind is the same for tasks that ask for the same.
-func (w *Waiting) kind() string {
+// kindOf is the same for tasks that ask for the same.
+func kindOf(w *clusterview.Waiting) string {
 	g := &w.Gang.Gang
 	text := []string{fmt.Sprint(w.Priority, g.Level, g.Required, g.Within)}
 	for i := range g.Roles {
@@ -111,15 +112,15 @@ func (w *Waiting) kind() string {
 const noMoves = "no moves within the limits make room for it"
 
 // possible reports whether a gang fits when nothing runs.
-func (s *Scene) possible(w *Waiting) bool {
-	outlook, err := s.Cluster.WhatIf(&w.Gang.Gang, nil)
+func (p *Planner) possible(w *clusterview.Waiting) bool {
+	outlook, err := p.Cluster.WhatIf(&w.Gang.Gang, nil)
 	return err == nil && outlook.Verdict != placement.FitsNever
 }
 
 // free is what is free of all GPUs, in percent of one. Moves do not make it more.
-func (s *Scene) free() int {
+func (p *Planner) free() int {
 	sum := 0
-	s.Cluster.Root().States(func(state *placement.State, nodes int) {
+	p.Cluster.Root().States(func(state *placement.State, nodes int) {
 		if !state.Closed() {
 			sum += nodes * state.Percent()
 		}
@@ -128,7 +129,7 @@ func (s *Scene) free() int {
 }
 
 // percentOf is what has to start together of a task, in percent of a GPU.
-func percentOf(w *Waiting) int {
+func percentOf(w *clusterview.Waiting) int {
 	sum := 0
 	for i := range w.Gang.Roles {
 		sum += w.Gang.Roles[i].Min * w.Gang.Roles[i].Shape.Percent()
@@ -137,39 +138,39 @@ func percentOf(w *Waiting) int {
 }
 
 // promise counts what a task will get as taken.
-func (s *Scene) promise(w *Waiting, plan *placement.Plan) {
+func (p *Planner) promise(w *clusterview.Waiting, plan *placement.Plan) {
 	pods, places := w.Gang.Assign(plan)
 	for i, pod := range pods {
 		// It has just been found free.
-		_ = s.Cluster.Place(placement.Pod{Name: string(pod.UID), Node: places[i].Node, Use: places[i].Use})
+		_ = p.Cluster.Place(placement.Pod{Name: string(pod.UID), Node: places[i].Node, Use: places[i].Use})
 	}
 }
 
-func (s *Scene) makeRoomFor(w *Waiting) (*v1.MovePlan, message) {
-	result, found, err := s.MakeRoom(w.Gang, w.Priority)
+func (p *Planner) makeRoomFor(w *clusterview.Waiting) (*v1.MovePlan, message) {
+	result, found, err := p.MakeRoom(w.Gang, w.Priority)
 	if err != nil {
 		return nil, message{text: err.Error()}
 	}
 	if !found {
 		return nil, message{text: noMoves, blocks: true}
 	}
-	places, gpus := s.placesOf(w.Gang, result.Plan)
+	places, gpus := p.placesOf(w.Gang, result.Plan)
 	if len(places) > maxMoves {
 		return nil, message{text: fmt.Sprintf("it has more than %d Pods: a plan can't have as many places", maxMoves)}
 	}
 	ref := refTo(w.Task.GPUTask)
-	moves := s.MovesOf(result.Moves, func(move *placement.Move) string {
+	moves := p.MovesOf(result.Moves, func(move *placement.Move) string {
 		return fmt.Sprintf("makes room on node %s for GPUTask %s/%s", move.From.Node, ref.Namespace, ref.Name)
 	})
 	gain := v1.MoveGain{GPUs: int32(gpus)} //nolint:gosec // few
-	plan := s.finish(&v1.MovePlan{
+	plan := p.finish(&v1.MovePlan{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "make-room-" + w.Task.Name + "-"},
 		Spec: v1.MovePlanSpec{
 			Goal: v1.GoalPendingTask, For: &ref, Places: places, Moves: moves, Gain: gain,
 			Reason: fmt.Sprintf("GPUTask %s/%s fits nowhere and gets %s: %s", ref.Namespace, ref.Name, gpuCount(gpus), loses(moves)),
 		},
 	})
-	if why := s.yields(plan); why != "" {
+	if why := p.yields(plan); why != "" {
 		return nil, message{text: why, blocks: true}
 	}
 	return plan, message{text: plan.Spec.Reason, blocks: true}

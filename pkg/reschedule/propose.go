@@ -8,6 +8,8 @@ import (
 	"time"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
 )
 
 // Propose returns the plan to be proposed next; nil if there is none, and the report
@@ -17,38 +19,38 @@ import (
 // its approval, unless it is for less than a task that waits. Of the goals, PendingTask comes before Capacity, and
 // nothing is moved for Capacity while tasks wait that could fit: the budgets are kept
 // for them.
-func Propose(w *World, o *Options) (*v1.MovePlan, *Report) {
+func Propose(objects *clusterview.Objects, o *Options) (*v1.MovePlan, *Report) {
 	report := &Report{}
-	s := NewScene(w, o)
-	report.Problems = s.Problems
-	if s.busy(report) {
+	p := NewPlanner(clusterview.New(objects), o)
+	report.Problems = p.Problems
+	if p.busy(report) {
 		return nil, report
 	}
-	if left, limited := s.Ledger.MovesLeft(&s.Options); limited && left == 0 {
-		report.Why = fmt.Sprintf("%d Pods were moved within an hour, no more than %d may be", s.Ledger.Moves, s.Options.MovesPerHour)
+	if left, limited := p.Ledger.MovesLeft(&p.Options); limited && left == 0 {
+		report.Why = fmt.Sprintf("%d Pods were moved within an hour, no more than %d may be", p.Ledger.Moves, p.Options.MovesPerHour)
 		return nil, report
 	}
-	if s.Options.Mode == Recreate {
-		return s.recreate(report), report
+	if p.Options.Mode == Recreate {
+		return p.recreate(report), report
 	}
-	plan, blocked := s.makeRoomForOne(report)
+	plan, blocked := p.makeRoomForOne(report)
 	if plan == nil && !blocked {
-		plan = s.pack(report)
+		plan = p.pack(report)
 	}
 	return plan, report
 }
 
 // busy reports whether a plan is being carried out. Those that wait for their approval
 // are remembered.
-func (s *Scene) busy(report *Report) bool {
-	for _, plan := range s.Plans {
+func (p *Planner) busy(report *Report) bool {
+	for _, plan := range p.Plans {
 		switch {
-		case Finished(plan):
+		case moveplan.Finished(plan):
 		case plan.Spec.Approved || plan.Status.Phase == v1.PlanApproved || plan.Status.Phase == v1.PlanExecuting:
 			report.Why = fmt.Sprintf("MovePlan %s is being carried out", plan.Name)
 		default:
-			s.proposals = append(s.proposals, plan)
-			if why := Stale(s, plan); why != "" {
+			p.proposals = append(p.proposals, plan)
+			if why := Stale(p, plan); why != "" {
 				report.Stale = append(report.Stale, StalePlan{Plan: plan, Why: why})
 			}
 		}
@@ -57,14 +59,14 @@ func (s *Scene) busy(report *Report) bool {
 }
 
 // holdsOff is why nothing is proposed for a purpose at the moment.
-func (s *Scene) holdsOff(goal v1.MovePlanGoal, task *v1.TaskReference) string {
-	for _, plan := range s.proposals {
+func (p *Planner) holdsOff(goal v1.MovePlanGoal, task *v1.TaskReference) string {
+	for _, plan := range p.proposals {
 		if plan.Spec.Goal == goal && sameTask(plan.Spec.For, task) {
 			return waitsForApproval(plan)
 		}
 	}
-	until := s.Ledger.NotBefore(&s.Options, goal, task)
-	if !s.Now.Before(until) {
+	until := p.Ledger.NotBefore(&p.Options, goal, task)
+	if !p.Now.Before(until) {
 		return ""
 	}
 	return "the last plan for it was aborted, the next try is at " + until.UTC().Format(time.RFC3339)
@@ -73,8 +75,8 @@ func (s *Scene) holdsOff(goal v1.MovePlanGoal, task *v1.TaskReference) string {
 // yields is why a plan is not proposed while others wait for their approval: only what
 // needs none, and what is for a task that waits when the others are not, is worth more
 // than the patience of who approves.
-func (s *Scene) yields(plan *v1.MovePlan) string {
-	for _, other := range s.proposals {
+func (p *Planner) yields(plan *v1.MovePlan) string {
+	for _, other := range p.proposals {
 		if !plan.Spec.Approved && (plan.Spec.Goal != v1.GoalPendingTask || other.Spec.Goal == v1.GoalPendingTask) {
 			return waitsForApproval(other)
 		}
@@ -87,12 +89,12 @@ func waitsForApproval(plan *v1.MovePlan) string {
 }
 
 // finish fills in what follows from the moves.
-func (s *Scene) finish(plan *v1.MovePlan) *v1.MovePlan {
+func (p *Planner) finish(plan *v1.MovePlan) *v1.MovePlan {
 	spec := &plan.Spec
 	for i := range spec.Moves {
 		spec.CostGPUSeconds += spec.Moves[i].CostGPUSeconds
 	}
-	spec.Approved = spec.CostGPUSeconds <= s.Options.ApproveCost
+	spec.Approved = spec.CostGPUSeconds <= p.Options.ApproveCost
 	return plan
 }
 

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/moveplan"
 )
 
 // example is the documents': node1 runs A (4 GPUs) and B (3) and has 8.
@@ -38,7 +40,7 @@ func TestTheExampleEndsWithAAndCOnNode1AndBOnNode2WhereNoSlotIsFree(t *testing.T
 	t.Parallel()
 	c := example(t, 3) // enough for B, not for C
 	c.wait("c", "4", 1)
-	plan, report := Propose(&c.World, &c.options)
+	plan, report := Propose(&c.Objects, &c.options)
 	if plan == nil {
 		t.Fatalf("no plan: %+v", report)
 	}
@@ -58,14 +60,14 @@ func TestTheExampleEndsWithAAndCOnNode1AndBOnNode2WhereASlotIsFree(t *testing.T)
 	t.Parallel()
 	c := example(t, 8)
 	task := c.wait("c", "4", 1)
-	plan, report := Propose(&c.World, &c.options)
+	plan, report := Propose(&c.Objects, &c.options)
 	if plan != nil {
 		t.Fatalf("C has room and others are moved: %v, %+v", told(plan), report)
 	}
 	c.bind(task.Pods[0], "node2", []int{0, 1, 2, 3}) // the scheduler finds the slot
 	task.Pods[0].Status.Phase, task.Status.Phase = corev1.PodRunning, v1.PhaseRunning
 	c.savedJustNow()
-	if plan, report = Propose(&c.World, &c.options); plan == nil {
+	if plan, report = Propose(&c.Objects, &c.options); plan == nil {
 		t.Fatalf("no plan: %+v", report)
 	}
 	if plan.Spec.Goal != v1.GoalCapacity || plan.Spec.For != nil || len(plan.Spec.Places) > 0 {
@@ -75,7 +77,7 @@ func TestTheExampleEndsWithAAndCOnNode1AndBOnNode2WhereASlotIsFree(t *testing.T)
 	if diff := cmp.Diff(map[string]string{"a": "node1", "b": "node2", "c": "node1"}, c.at()); diff != "" {
 		t.Errorf("places (-want +got):\n%s", diff)
 	}
-	if plan, _ = Propose(&c.World, &c.options); plan != nil {
+	if plan, _ = Propose(&c.Objects, &c.options); plan != nil {
 		t.Errorf("it does not come to rest: %v", told(plan))
 	}
 }
@@ -142,7 +144,7 @@ func TestPropose(t *testing.T) {
 		}, []string{"0 b: node1 -> node2"}, ""},
 		"a plan that was stale is tried again at once": {func(c *cluster) {
 			plan := aborted(c.proposal("first", v1.PlanAborted), time.Second)
-			plan.Status.Reason = ReasonStale
+			plan.Status.Reason = moveplan.ReasonStale
 			c.Plans = append(c.Plans, plan)
 		}, []string{"0 b: node1 -> node2"}, ""},
 		"the moves of an hour are limited": {func(c *cluster) {
@@ -182,7 +184,7 @@ func TestPropose(t *testing.T) {
 			c := example(t, 3)
 			c.wait("c", "4", 1)
 			tc.change(c)
-			plan, report := Propose(&c.World, &c.options)
+			plan, report := Propose(&c.Objects, &c.options)
 			if diff := cmp.Diff(tc.want, told(plan)); diff != "" {
 				t.Errorf("moves (-want +got):\n%s", diff)
 			}
@@ -196,7 +198,7 @@ func TestPropose(t *testing.T) {
 // proposal is the plan that Propose finds first.
 func (c *cluster) proposal(name string, phase v1.MovePlanPhase) *v1.MovePlan {
 	c.Helper()
-	plan, report := Propose(&World{Tasks: c.Tasks, Nodes: c.Nodes, Pods: c.Pods, Levels: c.Levels, Now: c.Now}, &c.options)
+	plan, report := Propose(&clusterview.Objects{Tasks: c.Tasks, Nodes: c.Nodes, Pods: c.Pods, Levels: c.Levels, Now: c.Now}, &c.options)
 	if plan == nil {
 		c.Fatalf("no plan: %+v", report)
 		return nil
@@ -317,7 +319,7 @@ func TestRecreate(t *testing.T) {
 			c.run("pair", "1", "node2", "node2")
 			c.options.Mode = Recreate
 			tc.change(c)
-			plan, report := Propose(&c.World, &c.options)
+			plan, report := Propose(&c.Objects, &c.options)
 			if diff := cmp.Diff(tc.want, told(plan)); diff != "" {
 				t.Errorf("moves (-want +got):\n%s%+v", diff, report)
 			}

@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
+
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
 // randomCluster returns a crowded cluster, and one to three tasks that wait.
@@ -74,7 +77,7 @@ func TestNoFewerMovesWouldDo(t *testing.T) {
 			c.Tasks[i].Annotations = map[string]string{v1.AnnotationLastCheckpoint: now.Format(time.RFC3339)}
 		}
 		fewest := newBruteForce(c).fewest()
-		plan, _ := Propose(&c.World, &c.options)
+		plan, _ := Propose(&c.Objects, &c.options)
 		if plan != nil && plan.Spec.Goal != v1.GoalPendingTask {
 			plan = nil
 		}
@@ -205,7 +208,7 @@ func TestWhateverIsProposedCanBeCarriedOutAndKeepsAllLimits(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		c := randomCluster(t, rng, "0.30", "0.50", "1", "1", "2", "3")
 		c.disturb(rng)
-		plan, report := Propose(&c.World, &c.options)
+		plan, report := Propose(&c.Objects, &c.options)
 		if plan == nil {
 			if report.Why == "" {
 				t.Errorf("seed %d: nothing is proposed, and nobody says why", seed)
@@ -218,7 +221,7 @@ func TestWhateverIsProposedCanBeCarriedOutAndKeepsAllLimits(t *testing.T) {
 		if plan.Spec.Goal == v1.GoalRecreate {
 			continue
 		}
-		if err := Valid(NewScene(&c.World, &c.options), plan, 0); err != nil {
+		if err := Valid(c.planner(), plan, 0); err != nil {
 			t.Errorf("%s: not valid: %v", name, err)
 		}
 		before := c.whole()
@@ -299,14 +302,14 @@ func (c *cluster) priorityOf(plan *v1.MovePlan) int32 {
 	}
 	priority := int32(0)
 	for _, pod := range c.task(plan.Spec.For.Name).Pods {
-		priority = max(priority, priorityOf(pod))
+		priority = max(priority, schedulingv1.PodPriority(pod))
 	}
 	return priority
 }
 
 // checkTask checks that a task may be moved for somebody of a priority, and moves as
 // a whole.
-func (c *cluster) checkTask(name string, task *Task, moves []v1.Move, priority int32) {
+func (c *cluster) checkTask(name string, task *clusterview.Task, moves []v1.Move, priority int32) {
 	c.Helper()
 	if task.Spec.Rescheduling != nil || task.Status.Phase != v1.PhaseRunning {
 		c.Errorf("%s: %s may not be moved", name, task.Name)
@@ -320,7 +323,7 @@ func (c *cluster) checkTask(name string, task *Task, moves []v1.Move, priority i
 		}
 	}
 	for _, pod := range task.Pods {
-		if priorityOf(pod) > priority {
+		if schedulingv1.PodPriority(pod) > priority {
 			c.Errorf("%s: %s has a higher priority", name, task.Name)
 		}
 	}
@@ -353,7 +356,7 @@ func TestPlansForCapacityComeToAnEnd(t *testing.T) {
 		c.savedJustNow()
 		c.options.MinGain, c.options.MaxMoves, c.options.Cooldown = 0, 2, 0
 		for n := 0; ; n++ {
-			plan, _ := Propose(&c.World, &c.options)
+			plan, _ := Propose(&c.Objects, &c.options)
 			if plan == nil {
 				break
 			}

@@ -3,7 +3,10 @@
 
 package reschedule
 
-import v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+import (
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
+)
 
 // Report says how it came to a proposal, or why there is none.
 type Report struct {
@@ -30,6 +33,6 @@ type StalePlan struct {
 	Why  string
 }
 
-func (r *Report) tell(w *Waiting, message string) {
+func (r *Report) tell(w *clusterview.Waiting, message string) {
 	r.Waiting = append(r.Waiting, Verdict{Task: refTo(w.Task.GPUTask), Message: message})
 }

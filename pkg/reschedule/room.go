@@ -34,11 +34,11 @@ func HasRoom(pods []*corev1.Pod, nodes []*corev1.Node, running []*corev1.Pod) bo
 	}
 	open := make([]*corev1.Node, len(nodes))
 	for i, node := range nodes {
-		open[i] = closedUnlessReady(node)
+		open[i] = snapshot.ClosedUnlessReady(node)
 	}
-	picture := view.Picture(packing.New(packing.Default()), open, running)
+	cluster := view.Cluster(packing.New(packing.Default()), open, running)
 	gang := snapshot.NewMembers(pods, func(pod *corev1.Pod) placement.Shape { return shapes[pod] }, len(pods))
 	gang.Except = left
-	_, fits, err := picture.Cluster.Plan(&gang.Gang)
+	_, fits, err := cluster.Plan(&gang.Gang)
 	return err == nil && fits
 }

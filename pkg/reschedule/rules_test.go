@@ -13,11 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
 // inNamespace puts a task and its Pods into another namespace.
-func inNamespace(task *Task, namespace string) {
+func inNamespace(task *clusterview.Task, namespace string) {
 	task.Namespace = namespace
 	for _, pod := range task.Pods {
 		pod.Namespace = namespace
@@ -54,7 +55,7 @@ func TestAPlanThatBreaksANamespacesBudgetIsMadeAnew(t *testing.T) {
 		t.Fatalf("moves (-want +got):\n%s", diff)
 	}
 	c.options.GPUMinutesPerHour = 19 // one may move of each namespace
-	if plan, report := Propose(&c.World, &c.options); plan != nil {
+	if plan, report := Propose(&c.Objects, &c.options); plan != nil {
 		t.Errorf("moves %v: %+v", told(plan), report)
 	}
 	inNamespace(c.task("w"), "third")
@@ -110,7 +111,7 @@ func TestAGangThatIsInOneLeafStaysInOne(t *testing.T) {
 	}
 	c.run("full", "2", "b") // now it can't
 	c.run("more", "2", "a")
-	if plan, _ := Propose(&c.World, &c.options); plan != nil {
+	if plan, _ := Propose(&c.Objects, &c.options); plan != nil {
 		for i := range plan.Spec.Moves {
 			if plan.Spec.Moves[i].Task.Name == "pair" {
 				t.Errorf("moves %v", told(plan))
@@ -127,7 +128,7 @@ func TestNothingIsLookedForWhereLessIsFreeThanIsAskedFor(t *testing.T) {
 	c.run("x", "3", "a")
 	c.run("y", "2", "b")
 	c.wait("large", "4", 1)
-	plan, report := Propose(&c.World, &c.options)
+	plan, report := Propose(&c.Objects, &c.options)
 	if plan != nil || len(report.Waiting) != 1 || !strings.Contains(report.Waiting[0].Message, "less is free of all GPUs together") {
 		t.Errorf("moves %v: %+v", told(plan), report)
 	}
@@ -150,7 +151,7 @@ func TestNodesWithoutAnAgentHaveNoUUIDsAndTakePart(t *testing.T) {
 	if gpus := plan.Spec.Moves[0].To.GPUs; len(gpus) > 0 {
 		t.Errorf("GPUs %v", gpus)
 	}
-	if err := Valid(NewScene(&c.World, &c.options), plan, 0); err != nil {
+	if err := Valid(c.planner(), plan, 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -165,7 +166,7 @@ func TestPodsOfOthersNeverMove(t *testing.T) {
 			break
 		}
 	}
-	if plan, _ := Propose(&c.World, &c.options); plan != nil {
+	if plan, _ := Propose(&c.Objects, &c.options); plan != nil {
 		t.Errorf("moves %v", told(plan))
 	}
 }
@@ -187,7 +188,7 @@ func TestProposeChangesNothing(t *testing.T) {
 		tasks = append(tasks, c.Tasks[i].DeepCopy())
 	}
 	begin := time.Now()
-	if plan, _ := Propose(&c.World, &c.options); plan == nil {
+	if plan, _ := Propose(&c.Objects, &c.options); plan == nil {
 		t.Fatal("no plan")
 	}
 	t.Logf("in %v", time.Since(begin))

@@ -6,11 +6,9 @@ package reschedule
 import (
 	"errors"
 	"fmt"
-	"slices"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -18,12 +16,12 @@ import (
 // as planned, or why the task that room is made for would not fit after them. It does
 // not look at budgets and at PodDisruptionBudgets, which pass.
 //
-// Places that the plan has reserved for itself must count as free in the Scene, as
+// Places that the plan has reserved for itself must count as free in the view, as
 // they do.
-func Valid(s *Scene, plan *v1.MovePlan, from int) (err error) {
-	s.Cluster.Try(func() bool {
-		if err = s.carry(plan.Spec.Moves[min(max(0, from), len(plan.Spec.Moves)):]); err == nil && plan.Spec.For != nil {
-			err = s.start(plan)
+func Valid(p *Planner, plan *v1.MovePlan, from int) (err error) {
+	p.Cluster.Try(func() bool {
+		if err = p.carry(plan.Spec.Moves[min(max(0, from), len(plan.Spec.Moves)):]); err == nil && plan.Spec.For != nil {
+			err = p.start(plan)
 		}
 		return false
 	})
@@ -32,18 +30,18 @@ func Valid(s *Scene, plan *v1.MovePlan, from int) (err error) {
 
 // Stale says why a plan that was proposed should be aborted; it is empty if the plan
 // still suits.
-func Stale(s *Scene, plan *v1.MovePlan) string {
-	if err := Valid(s, plan, 0); err != nil {
+func Stale(p *Planner, plan *v1.MovePlan) string {
+	if err := Valid(p, plan, 0); err != nil {
 		return "the plan no longer suits: " + err.Error()
 	}
-	if now := s.costNow(plan); now > 2*plan.Spec.CostGPUSeconds && now-plan.Spec.CostGPUSeconds > secondsPerHour {
+	if now := p.costNow(plan); now > 2*plan.Spec.CostGPUSeconds && now-plan.Spec.CostGPUSeconds > secondsPerHour {
 		return fmt.Sprintf("its cost has grown from %d to %d GPU-seconds", plan.Spec.CostGPUSeconds, now)
 	}
 	if plan.Spec.For == nil {
 		return ""
 	}
-	waiting := s.waitingFor(plan.Spec.For)
-	if _, fits, err := s.Cluster.Plan(&waiting.Gang.Gang); err == nil && fits {
+	waiting := p.WaitingFor(plan.Spec.For)
+	if _, fits, err := p.Cluster.Plan(&waiting.Gang.Gang); err == nil && fits {
 		return fmt.Sprintf("GPUTask %s/%s fits without it", plan.Spec.For.Namespace, plan.Spec.For.Name)
 	}
 	return ""
@@ -51,24 +49,24 @@ func Stale(s *Scene, plan *v1.MovePlan) string {
 
 // costNow is what the moves of a plan would cost now: who approves a plan must not be
 // told what it cost yesterday.
-func (s *Scene) costNow(plan *v1.MovePlan) int64 {
+func (p *Planner) costNow(plan *v1.MovePlan) int64 {
 	sum := int64(0)
 	for i := range plan.Spec.Moves {
-		if m := s.members[string(plan.Spec.Moves[i].PodUID)]; m != nil {
-			sum += s.moveCost(m)
+		if m := p.Member(string(plan.Spec.Moves[i].PodUID)); m != nil {
+			sum += p.moveCost(m)
 		}
 	}
 	return sum
 }
 
 // carry carries moves out turn by turn.
-func (s *Scene) carry(moves []v1.Move) error {
+func (p *Planner) carry(moves []v1.Move) error {
 	for begin := 0; begin < len(moves); {
 		end := begin + 1
 		for end < len(moves) && moves[end].Turn == moves[begin].Turn {
 			end++
 		}
-		if err := s.carryTurn(moves[begin:end]); err != nil {
+		if err := p.carryTurn(moves[begin:end]); err != nil {
 			return err
 		}
 		begin = end
@@ -77,26 +75,26 @@ func (s *Scene) carry(moves []v1.Move) error {
 }
 
 // carryTurn moves Pods together: all leave, then all arrive.
-func (s *Scene) carryTurn(turn []v1.Move) error {
-	moving := map[*unit]int{}
+func (p *Planner) carryTurn(turn []v1.Move) error {
+	moving := map[*clusterview.Unit]int{}
 	for i := range turn {
-		m, err := s.present(&turn[i])
+		m, err := p.present(&turn[i])
 		if err != nil {
 			return err
 		}
-		moving[m.unit]++
+		moving[m.Unit]++
 		if turn[i].To.Node != "" { // else it goes where the scheduler likes, and nothing depends on it
-			s.Cluster.Remove(string(turn[i].PodUID))
+			p.Cluster.Remove(string(turn[i].PodUID))
 		}
 	}
 	for u, count := range moving {
-		if count != len(u.members) {
-			return fmt.Errorf("gang %s has %d Pods and %d of them would be moved", u.key, len(u.members), count)
+		if count != len(u.Members) {
+			return fmt.Errorf("gang %s has %d Pods and %d of them would be moved", u.Key, len(u.Members), count)
 		}
 	}
 	for i := range turn {
 		if move := &turn[i]; move.To.Node != "" {
-			if err := s.settle(s.members[string(move.PodUID)], &move.To); err != nil {
+			if err := p.settle(p.Member(string(move.PodUID)), &move.To); err != nil {
 				return err
 			}
 		}
@@ -105,52 +103,52 @@ func (s *Scene) carryTurn(turn []v1.Move) error {
 }
 
 // present returns the Pod of a move if it is where it was and may still be moved.
-func (s *Scene) present(move *v1.Move) (*member, error) {
-	m := s.members[string(move.PodUID)]
+func (p *Planner) present(move *v1.Move) (*clusterview.Member, error) {
+	m := p.Member(string(move.PodUID))
 	switch {
-	case m == nil || m.task == nil:
+	case m == nil || m.Task == nil:
 		return nil, fmt.Errorf("move of Pod %s/%s: it has ended or was replaced", move.Task.Namespace, move.Pod)
-	case m.pod.Spec.NodeName != move.From.Node:
+	case m.Pod.Spec.NodeName != move.From.Node:
 		return nil, fmt.Errorf("move of Pod %s/%s: it is no longer on node %s", move.Task.Namespace, move.Pod, move.From.Node)
 	}
-	if why := s.lasting(m.unit); why != "" {
+	if why := p.lasting(m.Unit); why != "" {
 		return nil, fmt.Errorf("GPUTask %s/%s may not be moved any more: %s", move.Task.Namespace, move.Task.Name, why)
 	}
 	return m, nil
 }
 
 // settle gives a Pod just that place.
-func (s *Scene) settle(m *member, to *v1.MovePlace) error {
-	place, fits := s.Cluster.On(to.Node, s.Cluster.Request(m.shape))
+func (p *Planner) settle(m *clusterview.Member, to *v1.MovePlace) error {
+	place, fits := p.Cluster.On(to.Node, p.Cluster.Request(m.Shape))
 	if !fits {
-		return fmt.Errorf("node %s no longer has room for Pod %s/%s", to.Node, m.pod.Namespace, m.pod.Name)
+		return fmt.Errorf("node %s no longer has room for Pod %s/%s", to.Node, m.Pod.Namespace, m.Pod.Name)
 	}
 	if len(to.GPUs) > 0 {
-		cards, all := s.Cards[to.Node].Indices(to.GPUs)
+		cards, all := p.Cards[to.Node].Indices(to.GPUs)
 		if len(cards) != len(place.GPUs) {
-			return fmt.Errorf("%d GPUs of node %s are planned for Pod %s/%s, which asks for %d", len(to.GPUs), to.Node, m.pod.Namespace, m.pod.Name, len(place.GPUs))
+			return fmt.Errorf("%d GPUs of node %s are planned for Pod %s/%s, which asks for %d", len(to.GPUs), to.Node, m.Pod.Namespace, m.Pod.Name, len(place.GPUs))
 		}
 		place.GPUs = cards
-		if !all || !s.Cluster.Has(to.Node, &place.Use) {
-			return fmt.Errorf("GPUs of node %s that Pod %s/%s was to get are no longer free", to.Node, m.pod.Namespace, m.pod.Name)
+		if !all || !p.Cluster.Has(to.Node, &place.Use) {
+			return fmt.Errorf("GPUs of node %s that Pod %s/%s was to get are no longer free", to.Node, m.Pod.Namespace, m.Pod.Name)
 		}
 	}
-	return s.Cluster.Place(placement.Pod{Name: string(m.pod.UID), Node: to.Node, Use: place.Use})
+	return p.Cluster.Place(placement.Pod{Name: string(m.Pod.UID), Node: to.Node, Use: place.Use})
 }
 
 // start gives the Pods of the task for which room was made their places: as many as
 // have to start together.
-func (s *Scene) start(plan *v1.MovePlan) error {
-	waiting := s.waitingFor(plan.Spec.For)
+func (p *Planner) start(plan *v1.MovePlan) error {
+	waiting := p.WaitingFor(plan.Spec.For)
 	if waiting == nil {
 		return fmt.Errorf("GPUTask %s/%s does not wait for a node", plan.Spec.For.Namespace, plan.Spec.For.Name)
 	}
 	if waiting.Err != nil {
 		return waiting.Err
 	}
-	byName := map[string]*member{}
-	for _, m := range waiting.unit.members {
-		byName[m.pod.Name] = m
+	byName := map[string]*clusterview.Member{}
+	for _, m := range waiting.Unit.Members {
+		byName[m.Pod.Name] = m
 	}
 	need, have := 0, 0
 	for i := range waiting.Gang.Roles {
@@ -160,10 +158,10 @@ func (s *Scene) start(plan *v1.MovePlan) error {
 	for i := range plan.Spec.Places {
 		place := &plan.Spec.Places[i]
 		m := byName[place.Pod]
-		if m == nil || !m.waits() {
+		if m == nil || !m.Waits() {
 			continue
 		}
-		if err := s.settle(m, &place.MovePlace); err != nil {
+		if err := p.settle(m, &place.MovePlace); err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
@@ -171,17 +169,6 @@ func (s *Scene) start(plan *v1.MovePlan) error {
 	}
 	if have < need {
 		return errors.Join(fmt.Errorf("GPUTask %s/%s has places for %d of %d Pods", plan.Spec.For.Namespace, plan.Spec.For.Name, have, need), failed)
-	}
-	return nil
-}
-
-// waitingFor returns the entry of a task; nil if it does not wait.
-func (s *Scene) waitingFor(task *v1.TaskReference) *Waiting {
-	for _, u := range s.byTask[types.NamespacedName{Namespace: task.Namespace, Name: task.Name}] {
-		same := slices.ContainsFunc(u.tasks, func(its *Task) bool { return its.Name == task.Name && (task.UID == "" || its.UID == task.UID) })
-		if w := s.waitingOf(u); same && w != nil {
-			return w
-		}
 	}
 	return nil
 }

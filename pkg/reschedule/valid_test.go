@@ -54,7 +54,7 @@ func TestValid(t *testing.T) {
 			plan := c.proposal("plan", v1.PlanProposed)
 			c.node("node3", 3)
 			tc.change(c)
-			s := NewScene(&c.World, &c.options)
+			s := c.planner()
 			err := Valid(s, plan, 0)
 			if tc.want == "" {
 				if err != nil {
@@ -80,7 +80,7 @@ func TestAPlaceMustBeWhatThePodAsksFor(t *testing.T) {
 	c.wait("c", "4", 1)
 	plan := c.proposal("plan", v1.PlanProposed)
 	plan.Spec.Places[0].GPUs = plan.Spec.Places[0].GPUs[1:]
-	err := Valid(NewScene(&c.World, &c.options), plan, 0)
+	err := Valid(c.planner(), plan, 0)
 	if err == nil || !strings.Contains(err.Error(), "3 GPUs of node node1 are planned for Pod default/c, which asks for 4") {
 		t.Errorf("got %v", err)
 	}
@@ -125,7 +125,7 @@ func TestAPlanStaysValidWhileItIsCarriedOut(t *testing.T) {
 	first := plan.DeepCopy()
 	first.Spec.Moves, first.Spec.Places = first.Spec.Moves[:1], nil
 	c.carry(first)
-	s := NewScene(&c.World, &c.options)
+	s := c.planner()
 	if err := Valid(s, plan, 1); err != nil {
 		t.Errorf("after the first move: %v", err)
 	}
@@ -135,7 +135,7 @@ func TestAPlanStaysValidWhileItIsCarriedOut(t *testing.T) {
 	second := plan.DeepCopy()
 	second.Spec.Moves, second.Spec.Places = second.Spec.Moves[1:], nil
 	c.carry(second)
-	if err := Valid(NewScene(&c.World, &c.options), plan, 2); err != nil {
+	if err := Valid(c.planner(), plan, 2); err != nil {
 		t.Errorf("after all moves: %v", err)
 	}
 }
@@ -157,7 +157,7 @@ func TestAProposalIsStaleWhenItHasBecomeFarDearer(t *testing.T) {
 			c.wait("c", "4", 1)
 			plan := c.proposal("plan", v1.PlanProposed)
 			c.Now = c.Now.Add(tc.later)
-			why := Stale(NewScene(&c.World, &c.options), plan)
+			why := Stale(c.planner(), plan)
 			if (why == "") != (tc.want == "") || !strings.Contains(why, tc.want) {
 				t.Errorf("got %q, want %q; it cost %d", why, tc.want, plan.Spec.CostGPUSeconds)
 			}
@@ -171,13 +171,13 @@ func TestAProposalIsStaleWhenTheTaskFitsWithoutIt(t *testing.T) {
 	c.wait("c", "4", 1)
 	plan := c.proposal("plan", v1.PlanProposed)
 	c.node("node3", 4)
-	if why := Stale(NewScene(&c.World, &c.options), plan); why != "GPUTask default/c fits without it" {
+	if why := Stale(c.planner(), plan); why != "GPUTask default/c fits without it" {
 		t.Errorf("got %q", why)
 	}
 	c.Plans = append(c.Plans, plan)
 	c.options.ApproveCost = 0
 	plan.Spec.Approved = false
-	if next, report := Propose(&c.World, &c.options); next != nil || len(report.Stale) != 1 {
+	if next, report := Propose(&c.Objects, &c.options); next != nil || len(report.Stale) != 1 {
 		t.Errorf("got %v, report %+v", told(next), report)
 	}
 }

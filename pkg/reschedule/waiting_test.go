@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
 func TestWaiting(t *testing.T) {
@@ -73,7 +74,7 @@ func TestWaiting(t *testing.T) {
 			c.node("node", 8)
 			tc.build(c)
 			var got []string
-			for _, w := range NewScene(&c.World, &c.options).Waiting() {
+			for _, w := range c.planner().Waiting() {
 				if w.Err != nil {
 					text, _, _ := strings.Cut(w.Err.Error(), ",")
 					got = append(got, w.Task.Name+": "+text)
@@ -88,7 +89,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-func minAvailable(task *Task, number int32) {
+func minAvailable(task *clusterview.Task, number int32) {
 	task.Spec.MinAvailable = new(number)
 	for _, pod := range task.Pods {
 		pod.Labels[v1.LabelMinAvailable] = fmt.Sprint(number)
@@ -96,7 +97,7 @@ func minAvailable(task *Task, number int32) {
 }
 
 // place lets Pods of a task run on the first node.
-func (c *cluster) place(task *Task, indices ...int) {
+func (c *cluster) place(task *clusterview.Task, indices ...int) {
 	c.Helper()
 	for _, i := range indices {
 		c.bind(task.Pods[i], c.Nodes[0].Name, c.cards(c.Nodes[0].Name, task.Spec.GPUAmount, ""))
@@ -114,7 +115,7 @@ func TestAGangThatMustStayTogetherIsCompletedWhereItIs(t *testing.T) {
 		pod.Annotations = map[string]string{v1.AnnotationTopologyLevel: "leaf", v1.AnnotationTopologyMode: v1.TopologyRequired}
 	}
 	c.place(task, 0)
-	s := NewScene(&c.World, &c.options)
+	s := c.planner()
 	waiting := s.Waiting()
 	if len(waiting) != 1 || !strings.HasSuffix(waiting[0].Gang.Within, "/one") {
 		t.Fatalf("got %+v", waiting)

@@ -4,7 +4,6 @@
 package snapshot
 
 import (
-	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,48 +66,4 @@ func silence(pod *corev1.Pod) int {
 // Ended reports whether a Pod has succeeded or failed: it holds nothing any more.
 func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
-// Picture is what the engine makes of Nodes and Pods.
-type Picture struct {
-	// Cluster knows Pods by their UIDs.
-	Cluster *placement.Cluster
-	// Cards are the GPUs of each node, by its name.
-	Cards map[string]Cards
-	// Problems are what could not be read; the rest counts all the same.
-	Problems []error
-}
-
-// Picture shows Nodes, and the Pods that have one and have not ended, to the engine.
-func (v *NodeView) Picture(policy placement.Policy, nodes []*corev1.Node, pods []*corev1.Pod) *Picture {
-	p := &Picture{Cluster: placement.NewCluster(policy), Cards: make(map[string]Cards, len(nodes))}
-	described := make(map[string]*placement.Node, len(nodes))
-	for _, node := range nodes {
-		its, cards, err := v.Node(node)
-		p.note(err)
-		if err := p.Cluster.SetNode(its); err != nil {
-			p.note(err)
-			continue
-		}
-		described[node.Name], p.Cards[node.Name] = &its, cards
-	}
-	// Those of which it is known what they have come before those that get what is
-	// left, by a guess.
-	byKnowledge := slices.Clone(pods)
-	slices.SortStableFunc(byKnowledge, func(a, b *corev1.Pod) int { return cmp.Compare(silence(a), silence(b)) })
-	for _, pod := range byKnowledge {
-		its := described[pod.Spec.NodeName]
-		if its == nil || Ended(pod) {
-			continue
-		}
-		use := Occupied(p.Cluster, its, p.Cards[its.Name], pod, nil)
-		p.note(p.Cluster.Place(placement.Pod{Name: string(pod.UID), Node: pod.Spec.NodeName, Use: use}))
-	}
-	return p
-}
-
-func (p *Picture) note(problem error) {
-	if problem != nil {
-		p.Problems = append(p.Problems, problem)
-	}
 }

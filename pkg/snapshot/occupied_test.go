@@ -64,8 +64,8 @@ func TestWhatPodsHoldOfANode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			view := NodeView{Levels: DefaultLevels()}
-			picture := view.Picture(packing.New(packing.Default()), []*corev1.Node{node(listing(threeCards))}, test.pods)
-			cluster, problems := picture.Cluster, picture.Problems
+			cluster := view.Cluster(packing.New(packing.Default()), []*corev1.Node{node(listing(threeCards))}, test.pods)
+			problems := cluster.Problems
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
@@ -80,8 +80,8 @@ func TestWhatCannotBeReadIsReported(t *testing.T) {
 	t.Parallel()
 	broken, twice := node(listing("{")), running("a", pod("cpu=1"), "")
 	view := NodeView{}
-	picture := view.Picture(packing.New(packing.Default()), []*corev1.Node{broken, {}}, []*corev1.Pod{twice, twice})
-	cluster, problems := picture.Cluster, picture.Problems
+	cluster := view.Cluster(packing.New(packing.Default()), []*corev1.Node{broken, {}}, []*corev1.Pod{twice, twice})
+	problems := cluster.Problems
 	var texts []string
 	for _, problem := range problems {
 		texts = append(texts, problem.Error())

@@ -37,6 +37,17 @@ func Closed(node *corev1.Node) string {
 	}
 }
 
+// ClosedUnlessReady returns a node as one that takes no Pods if it is not ready: the taint
+// that keeps Pods off comes later than the condition.
+func ClosedUnlessReady(node *corev1.Node) *corev1.Node {
+	if Ready(node) || node.Spec.Unschedulable {
+		return node
+	}
+	closed := *node
+	closed.Spec.Unschedulable = true
+	return &closed
+}
+
 func readyCondition(node *corev1.Node) *corev1.NodeCondition {
 	for i := range node.Status.Conditions {
 		if node.Status.Conditions[i].Type == corev1.NodeReady {

@@ -58,7 +58,7 @@ func (p *Planner) present() *placement.Cluster {
 		}
 	}
 	view := p.mirror.View()
-	return view.Picture(packing.New(packing.Default()), ours, pods).Cluster // the mirror has logged what is wrong
+	return view.Cluster(packing.New(packing.Default()), ours, pods).Cluster // the mirror has logged what is wrong
 }
 
 // measureShape writes what a shape can't use of what is free, and the largest gang

@@ -20,8 +20,8 @@ import (
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -31,7 +31,7 @@ type lot struct {
 	t      *testing.T
 	random *rand.Rand
 	*fixture
-	world reschedule.World
+	world clusterview.Objects
 	// free are the cards of each node that nobody has.
 	free map[string][]int
 }
@@ -43,7 +43,7 @@ const cardsPerNode = 4
 func newLot(t *testing.T, random *rand.Rand) *lot {
 	t.Helper()
 	l := &lot{t: t, random: random, fixture: newFixture(t), free: map[string][]int{}}
-	l.world = reschedule.World{Levels: snapshot.DefaultLevels(), Now: beginning}
+	l.world = clusterview.Objects{Levels: snapshot.DefaultLevels(), Now: beginning}
 	for i := range 2 + random.IntN(3) {
 		name := fmt.Sprintf("node-%d", i)
 		l.addNode(name, fmt.Sprintf("leaf-%d", i%2), cardsPerNode)
@@ -65,7 +65,7 @@ func newLot(t *testing.T, random *rand.Rand) *lot {
 }
 
 // newTask returns a task of so many Pods, and its Pods.
-func (l *lot) newTask(name string, pods, minimum, gpus int, priority int32, required bool) reschedule.Task {
+func (l *lot) newTask(name string, pods, minimum, gpus int, priority int32, required bool) clusterview.Task {
 	l.t.Helper()
 	created := metav1.NewTime(beginning.Add(-time.Hour))
 	task := &v1.GPUTask{
@@ -76,7 +76,7 @@ func (l *lot) newTask(name string, pods, minimum, gpus int, priority int32, requ
 	if required {
 		task.Spec.Topology = &v1.Topology{Level: "leaf", Mode: v1.TopologyRequired}
 	}
-	its := reschedule.Task{GPUTask: task}
+	its := clusterview.Task{GPUTask: task}
 	for index := range pods {
 		pod, err := gputask.NewPod(task, index, 0, gputask.PodDefaults{Image: "any"})
 		if err != nil {
@@ -156,7 +156,7 @@ func (l *lot) protect(allowed int32) {
 }
 
 // scheduled returns what the scheduler does for a task, and who has to leave for it.
-func (l *lot) scheduled(task *reschedule.Task) (verdict string, victims []string) {
+func (l *lot) scheduled(task *clusterview.Task) (verdict string, victims []string) {
 	l.t.Helper()
 	l.comes(task.Pods...)
 	decision := l.decide(task.Pods[0])
@@ -185,7 +185,7 @@ func (l *lot) tasksOf(pods []string) []string {
 }
 
 // foretold returns what the command line says of a task.
-func (l *lot) foretold(task *reschedule.Task) (verdict string, victims []string) {
+func (l *lot) foretold(task *clusterview.Task) (verdict string, victims []string) {
 	l.t.Helper()
 	world := l.world
 	world.Tasks = append(slices.Clone(world.Tasks), *task)

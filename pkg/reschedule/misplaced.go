@@ -1,31 +1,6 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reschedule decides what to move next. It is pure: the controller gathers
-// a World and carries out what is decided.
-//
-// # Plans
-//
-// Propose returns a MovePlan that makes room for a task that fits nowhere, or gives
-// back whole GPUs, nodes and domains; or, in the mode Recreate, one that stops task
-// after task and lets the scheduler reschedule it. A Scene is a World as the engine
-// of package placement sees it: what may move, at which cost, who waits. Valid tells
-// before each turn of a plan whether the rest of it still suits.
-//
-// A Pod is moved only if it is of a GPUTask that runs, whole, and allows it, and if
-// limits and budgets permit; a gang moves as a whole. The cost of a move is the work
-// that is lost, in GPU-seconds since the start or the last checkpoint, times the
-// weight of the priority, and a constant.
-//
-// # misplaced Pods
-//
-// Apart from plans, two kinds of tasks are rescheduled (Candidates, Misplaced). A task
-// whose Pods have all been pending for long holds nothing, so a new try costs nothing:
-// that is for the mode Recreate. A Pod that runs where it should not (its node is not
-// ready, is cordoned, or is no longer of the GPU model that the task asks for) moves
-// only if the cluster has room for it elsewhere, since otherwise it would be worse off
-// than before. A gang that runs is not disturbed for a cordoned node: its Pods work,
-// and "kubectl drain" is there for an administrator who wants them gone.
 package reschedule
 
 import (
@@ -38,15 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
-
-// Task is a GPUTask with its Pods.
-type Task struct {
-	*v1.GPUTask
-	Pods []*corev1.Pod
-}
 
 // Move is a task to reschedule.
 type Move struct {
@@ -66,7 +36,7 @@ type Move struct {
 // Candidates returns the tasks to reschedule, the longest waiting first, then
 // those that are misplaced, the oldest first. Pods that have been pending for longer
 // than patience are rescheduled.
-func Candidates(tasks []Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
+func Candidates(tasks []clusterview.Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
 	moves := Misplaced(tasks, nodes, patience, now)
 	for _, task := range tasks {
 		if move := pendingMove(task, patience, now); move != nil && movable(task.GPUTask) {
@@ -79,7 +49,7 @@ func Candidates(tasks []Task, nodes []*corev1.Node, patience time.Duration, now 
 
 // Misplaced returns the tasks with misplaced Pods, the oldest first. A node
 // that is silent is bad for them after patience.
-func Misplaced(tasks []Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
+func Misplaced(tasks []clusterview.Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
 	byName := make(map[string]*corev1.Node, len(nodes))
 	for _, node := range nodes {
 		byName[node.Name] = node
@@ -129,12 +99,12 @@ func movable(task *v1.GPUTask) bool {
 }
 
 // pendingMove reschedules a task if none of its Pods found a node in time.
-func pendingMove(task Task, patience time.Duration, now time.Time) *Move {
+func pendingMove(task clusterview.Task, patience time.Duration, now time.Time) *Move {
 	if len(task.Pods) == 0 || len(task.Pods) != gputask.Replicas(task.GPUTask) {
 		return nil
 	}
 	for _, pod := range task.Pods {
-		if now.Sub(pod.CreationTimestamp.Time) <= patience || !waitsForScheduler(pod) {
+		if now.Sub(pod.CreationTimestamp.Time) <= patience || !clusterview.WaitsForScheduler(pod) {
 			return nil
 		}
 	}
@@ -145,16 +115,8 @@ func pendingMove(task Task, patience time.Duration, now time.Time) *Move {
 	}
 }
 
-// waitsForScheduler reports whether a Pod has no node and no prospect of one: a
-// Pod that others are being preempted for has, and a gated one waits for
-// somebody else.
-func waitsForScheduler(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil &&
-		pod.Status.NominatedNodeName == "" && len(pod.Spec.SchedulingGates) == 0
-}
-
 // misplacedMove reschedules those Pods of a task that sit on a wrong node.
-func misplacedMove(task Task, nodes map[string]*corev1.Node, patience time.Duration, now time.Time) *Move {
+func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node, patience time.Duration, now time.Time) *Move {
 	move := &Move{Task: task.GPUTask, NeedsRoom: true}
 	runningGang := gputask.Replicas(task.GPUTask) > 1 && task.Status.Phase == v1.PhaseRunning
 	for _, pod := range task.Pods {
@@ -178,7 +140,7 @@ func misplacedMove(task Task, nodes map[string]*corev1.Node, patience time.Durat
 	return move
 }
 
-// wantsToStay reports whether a Pod works and that its owner wants to be left alone.
+// wantsToStay reports whether a Pod is to be left alone by the wish of its owner.
 func wantsToStay(task *v1.GPUTask, pod *corev1.Pod) bool {
 	return neverMoves(task) || pod.Annotations[annotationSafeToEvict] == "false"
 }
@@ -207,7 +169,7 @@ func misplaced(task *v1.GPUTask, node *corev1.Node, patience time.Duration, now 
 // Settled reports whether a task that was moved has found its new place, or
 // needs none any more: none of the evicted Pods is left and as many Pods of the task
 // run as have to start together. Others may wait for a node for ever.
-func Settled(task Task, evicted []*corev1.Pod) bool {
+func Settled(task clusterview.Task, evicted []*corev1.Pod) bool {
 	if !movable(task.GPUTask) {
 		return true
 	}

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package reschedule
+package clusterview
 
 import (
 	"cmp"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
@@ -34,39 +36,51 @@ type Waiting struct {
 	// what there is not.
 	Err error
 
-	unit *unit
+	// Unit is what the Pods are of.
+	Unit *Unit
 }
 
 // Waiting returns the tasks whose Pods wait for a node, in the scheduler's order: by
 // priority, then by age.
-func (s *Scene) Waiting() []Waiting {
+func (v *View) Waiting() []Waiting {
 	var list []Waiting
-	for _, u := range s.units {
-		if w := s.waitingOf(u); w != nil {
+	for _, u := range v.Units {
+		if w := v.waitingOf(u); w != nil {
 			list = append(list, *w)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Waiting) int {
-		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), a.Since.Compare(b.Since), cmp.Compare(a.unit.key, b.unit.key))
+		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), a.Since.Compare(b.Since), cmp.Compare(a.Unit.Key, b.Unit.Key))
 	})
 	return list
 }
 
-func (s *Scene) waitingOf(u *unit) *Waiting {
-	w := &Waiting{unit: u}
+// WaitingFor returns the entry of a task; nil if it does not wait.
+func (v *View) WaitingFor(task *v1.TaskReference) *Waiting {
+	for _, u := range v.byTask[types.NamespacedName{Namespace: task.Namespace, Name: task.Name}] {
+		same := slices.ContainsFunc(u.Tasks, func(its *Task) bool { return its.Name == task.Name && (task.UID == "" || its.UID == task.UID) })
+		if w := v.waitingOf(u); same && w != nil {
+			return w
+		}
+	}
+	return nil
+}
+
+func (v *View) waitingOf(u *Unit) *Waiting {
+	w := &Waiting{Unit: u}
 	placed := 0
-	for _, m := range u.members {
+	for _, m := range u.Members {
 		switch {
-		case m.waits() && m.task != nil && wantsToStart(m.task.GPUTask):
-			w.add(m, s.Now)
-		case m.pod.Spec.NodeName != "" && m.pod.DeletionTimestamp == nil:
+		case m.Waits() && m.Task != nil && wantsToStart(m.Task.GPUTask):
+			w.add(m, v.Now)
+		case m.Pod.Spec.NodeName != "" && m.Pod.DeletionTimestamp == nil:
 			placed++
 		}
 	}
 	if len(w.Pods) == 0 {
 		return nil
 	}
-	w.Gang, w.Err = s.gangOf(u, w.Pods, placed)
+	w.Gang, w.Err = v.gangOf(u, w.Pods, placed)
 	return w
 }
 
@@ -75,8 +89,8 @@ func wantsToStart(task *v1.GPUTask) bool {
 	return task.DeletionTimestamp == nil && task.Status.Phase == v1.PhasePending && !gputask.SuspensionRequested(task)
 }
 
-func (w *Waiting) add(m *member, now time.Time) {
-	created := m.pod.CreationTimestamp.Time
+func (w *Waiting) add(m *Member, now time.Time) {
+	created := m.Pod.CreationTimestamp.Time
 	first := len(w.Pods) == 0
 	if first || created.Before(w.Since) {
 		w.Since = created
@@ -85,41 +99,41 @@ func (w *Waiting) add(m *member, now time.Time) {
 		w.Patient = waited
 	}
 	if first {
-		w.Priority = priorityOf(m.pod)
-		w.Task = *m.unit.tasks[0]
+		w.Priority = schedulingv1.PodPriority(m.Pod)
+		w.Task = *m.Unit.Tasks[0]
 	}
-	w.Priority = max(w.Priority, priorityOf(m.pod))
-	w.Pods = append(w.Pods, m.pod)
+	w.Priority = max(w.Priority, schedulingv1.PodPriority(m.Pod))
+	w.Pods = append(w.Pods, m.Pod)
 }
 
 // gangOf returns what the engine has to place.
-func (s *Scene) gangOf(u *unit, pods []*corev1.Pod, placed int) (*snapshot.Members[*corev1.Pod], error) {
-	if u.err != nil {
-		return nil, u.err
+func (v *View) gangOf(u *Unit, pods []*corev1.Pod, placed int) (*snapshot.Members[*corev1.Pod], error) {
+	if u.Err != nil {
+		return nil, u.Err
 	}
-	if u.gang != nil && len(pods)+placed < u.gang.Min {
-		return nil, fmt.Errorf("its gang has %d of the %d Pods that start together", len(pods)+placed, u.gang.Min)
+	if u.Gang != nil && len(pods)+placed < u.Gang.Min {
+		return nil, fmt.Errorf("its gang has %d of the %d Pods that start together", len(pods)+placed, u.Gang.Min)
 	}
-	gang, err := snapshot.Waiting(s.Levels, pods, placed)
+	gang, err := snapshot.Waiting(v.Levels, pods, placed)
 	if err != nil {
 		return nil, err
 	}
 	if gang.Required && placed > 0 {
-		gang.Within = s.domainOf(u, gang.Level)
+		gang.Within = v.DomainOf(u, gang.Level)
 	}
 	return gang, nil
 }
 
-// domainOf is the one domain of a level that a unit's Pods are in; empty if they are
+// DomainOf is the one domain of a level that a unit's Pods are in; empty if they are
 // in several or none.
-func (s *Scene) domainOf(u *unit, level int) string {
+func (v *View) DomainOf(u *Unit, level int) string {
 	name := ""
-	for _, m := range u.members {
-		node := s.nodes[m.pod.Spec.NodeName]
+	for _, m := range u.Members {
+		node := v.nodes[m.Pod.Spec.NodeName]
 		if node == nil {
 			continue
 		}
-		described, _, _ := s.view.Node(node) // its domains are told in any case
+		described, _, _ := v.nodeView.Node(node) // its domains are told in any case
 		if len(described.Domains) < level {
 			return ""
 		}

@@ -15,31 +15,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/reschedule"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
 // runningPods selects the Pods that hold resources.
 const runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
-// gather returns what the caches show of some tasks and all around them: all of a World
+// gather returns what the caches show of some tasks and all around them: all Objects
 // but the Pods of others.
-func (r *Rescheduler) gather(tasks []*v1.GPUTask) (w *reschedule.World, err error) {
-	w = &reschedule.World{Levels: r.options.Levels, Now: r.deps.Clock.Now(), Tasks: make([]reschedule.Task, 0, len(tasks))}
+func (r *Rescheduler) gather(tasks []*v1.GPUTask) (objects *clusterview.Objects, err error) {
+	objects = &clusterview.Objects{Levels: r.options.Levels, Now: r.deps.Clock.Now(), Tasks: make([]clusterview.Task, 0, len(tasks))}
 	for _, task := range tasks {
-		w.Tasks = append(w.Tasks, reschedule.Task{GPUTask: task, Pods: r.deps.PodsOf(task)})
+		objects.Tasks = append(objects.Tasks, clusterview.Task{GPUTask: task, Pods: r.deps.PodsOf(task)})
 	}
-	if w.Nodes, err = r.nodes.List(labels.Everything()); err != nil {
+	if objects.Nodes, err = r.nodes.List(labels.Everything()); err != nil {
 		return nil, err
 	}
-	if w.Budgets, err = r.budgets.List(labels.Everything()); err != nil {
+	if objects.Budgets, err = r.budgets.List(labels.Everything()); err != nil {
 		return nil, err
 	}
-	w.Plans, err = r.ownPlans()
-	return w, err
+	objects.Plans, err = r.ownPlans()
+	return objects, err
 }
 
 // gatherTasks is gather with all tasks.
-func (r *Rescheduler) gatherTasks() (*reschedule.World, error) {
+func (r *Rescheduler) gatherTasks() (*clusterview.Objects, error) {
 	tasks, err := r.deps.GPUTasks.List(labels.Everything())
 	if err != nil {
 		return nil, err
@@ -111,29 +111,29 @@ func isWithin(plan *v1.MovePlan, namespace string) bool {
 
 // gatherAll is gatherTasks with all Pods that run. Those of other owners are in no cache
 // of ours, and plans are rarely made.
-func (r *Rescheduler) gatherAll(ctx context.Context) (*reschedule.World, error) {
-	w, err := r.gatherTasks()
+func (r *Rescheduler) gatherAll(ctx context.Context) (*clusterview.Objects, error) {
+	objects, err := r.gatherTasks()
 	if err != nil {
 		return nil, err
 	}
-	if w.Pods, err = r.listRunning(ctx); err != nil {
+	if objects.Pods, err = r.listRunning(ctx); err != nil {
 		return nil, err
 	}
-	useNewest(w)
-	return w, nil
+	useNewest(objects)
+	return objects, nil
 }
 
 // useNewest shows the Pods of tasks as they were listed: a cache may not show yet that
 // they got a node.
-func useNewest(w *reschedule.World) {
-	listed := make(map[types.UID]*corev1.Pod, len(w.Pods))
-	for _, pod := range w.Pods {
+func useNewest(objects *clusterview.Objects) {
+	listed := make(map[types.UID]*corev1.Pod, len(objects.Pods))
+	for _, pod := range objects.Pods {
 		listed[pod.UID] = pod
 	}
-	for i := range w.Tasks {
-		for j, pod := range w.Tasks[i].Pods {
+	for i := range objects.Tasks {
+		for j, pod := range objects.Tasks[i].Pods {
 			if newer := listed[pod.UID]; newer != nil && pod.Spec.NodeName == "" {
-				w.Tasks[i].Pods[j] = newer
+				objects.Tasks[i].Pods[j] = newer
 			}
 		}
 	}

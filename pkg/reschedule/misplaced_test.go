@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
@@ -24,8 +25,8 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 const patience = 5 * time.Minute
 
 // task returns a task with a Pod on each of the nodes; "" is no node.
-func task(name string, phase v1.GPUTaskPhase, age time.Duration, nodes ...string) Task {
-	t := Task{GPUTask: &v1.GPUTask{
+func task(name string, phase v1.GPUTaskPhase, age time.Duration, nodes ...string) clusterview.Task {
+	t := clusterview.Task{GPUTask: &v1.GPUTask{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", CreationTimestamp: metav1.NewTime(now.Add(-age))},
 		Spec:       v1.GPUTaskSpec{GPU: "h100", GPUAmount: "4", Replicas: new(int32(len(nodes)))},
 		Status:     v1.GPUTaskStatus{Phase: phase},
@@ -72,62 +73,65 @@ func tainted(n *corev1.Node) {
 	n.Spec.Taints = []corev1.Taint{{Key: "tenant", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
 }
 
-func (t Task) with(change func(*Task)) Task { change(&t); return t }
+func with(task clusterview.Task, change func(*clusterview.Task)) clusterview.Task {
+	change(&task)
+	return task
+}
 
-func never(t *Task) { t.Spec.Rescheduling = &v1.Rescheduling{Policy: v1.ReschedulingNever} }
+func never(t *clusterview.Task) { t.Spec.Rescheduling = &v1.Rescheduling{Policy: v1.ReschedulingNever} }
 
 func TestCandidates(t *testing.T) {
 	t.Parallel()
 	nodes := []*corev1.Node{node("good"), node("cordoned", cordoned), node("silent", notReady), node("changed", otherModel),
 		node("just-silent", justNotReady), node("unlabelled", withoutModel)}
 	tests := map[string]struct {
-		tasks []Task
+		tasks []clusterview.Task
 		// want are the tasks and the Pods to evict.
 		want []string
 	}{
-		"a task that runs well stays":                         {[]Task{task("a", v1.PhaseRunning, time.Hour, "good", "good")}, nil},
-		"a task that has just come has time":                  {[]Task{task("a", v1.PhasePending, patience, "")}, nil},
-		"a task that waits for long is tried again":           {[]Task{task("a", v1.PhasePending, patience+1, "")}, []string{"a: a"}},
-		"a gang is tried again only if none of it has a node": {[]Task{task("a", v1.PhasePending, time.Hour, "", "good")}, nil},
-		"a gang without any node is tried again as a whole":   {[]Task{task("a", v1.PhasePending, time.Hour, "", "")}, []string{"a: a-0 a-1"}},
-		"a gang that lacks a Pod is being built":              {[]Task{task("a", v1.PhasePending, time.Hour, "", "").with(func(t *Task) { t.Pods = t.Pods[:1] })}, nil},
-		"a task on a cordoned node moves":                     {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned")}, []string{"a: a"}},
-		"a task that never moves stays on a cordoned node":    {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned").with(never)}, nil},
-		"a task that never moves leaves a silent node":        {[]Task{task("a", v1.PhaseRunning, time.Hour, "silent").with(never)}, []string{"a: a"}},
-		"a Pod that must not be evicted stays on a cordon": {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned").with(func(t *Task) {
+		"a task that runs well stays":                         {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "good", "good")}, nil},
+		"a task that has just come has time":                  {[]clusterview.Task{task("a", v1.PhasePending, patience, "")}, nil},
+		"a task that waits for long is tried again":           {[]clusterview.Task{task("a", v1.PhasePending, patience+1, "")}, []string{"a: a"}},
+		"a gang is tried again only if none of it has a node": {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "", "good")}, nil},
+		"a gang without any node is tried again as a whole":   {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "", "")}, []string{"a: a-0 a-1"}},
+		"a gang that lacks a Pod is being built":              {[]clusterview.Task{with(task("a", v1.PhasePending, time.Hour, "", ""), func(t *clusterview.Task) { t.Pods = t.Pods[:1] })}, nil},
+		"a task on a cordoned node moves":                     {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "cordoned")}, []string{"a: a"}},
+		"a task that never moves stays on a cordoned node":    {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "cordoned"), never)}, nil},
+		"a task that never moves leaves a silent node":        {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), never)}, []string{"a: a"}},
+		"a Pod that must not be evicted stays on a cordon": {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "cordoned"), func(t *clusterview.Task) {
 			metav1.SetMetaDataAnnotation(&t.Pods[0].ObjectMeta, annotationSafeToEvict, "false")
 		})}, nil},
-		"a running gang is not disturbed for a cordon":       {[]Task{task("a", v1.PhaseRunning, time.Hour, "cordoned", "good")}, nil},
-		"a gang that doesn't run moves off a cordon":         {[]Task{task("a", v1.PhasePending, time.Hour, "cordoned", "")}, []string{"a: a-0"}},
-		"the Pod on a silent node moves, its gang stays":     {[]Task{task("a", v1.PhaseRunning, time.Hour, "silent", "good")}, []string{"a: a-0"}},
-		"a node that has just fallen silent may come back":   {[]Task{task("a", v1.PhaseRunning, time.Hour, "just-silent")}, nil},
-		"a node whose label is away is not of another model": {[]Task{task("a", v1.PhaseRunning, time.Hour, "unlabelled")}, nil},
+		"a running gang is not disturbed for a cordon":       {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "cordoned", "good")}, nil},
+		"a gang that doesn't run moves off a cordon":         {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "cordoned", "")}, []string{"a: a-0"}},
+		"the Pod on a silent node moves, its gang stays":     {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "silent", "good")}, []string{"a: a-0"}},
+		"a node that has just fallen silent may come back":   {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "just-silent")}, nil},
+		"a node whose label is away is not of another model": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "unlabelled")}, nil},
 		"a Pod that others are preempted for keeps its place": {
-			[]Task{task("a", v1.PhasePending, time.Hour, "").with(func(t *Task) { t.Pods[0].Status.NominatedNodeName = "good" })}, nil,
+			[]clusterview.Task{with(task("a", v1.PhasePending, time.Hour, ""), func(t *clusterview.Task) { t.Pods[0].Status.NominatedNodeName = "good" })}, nil,
 		},
 		"a gated Pod waits for somebody else": {
-			[]Task{task("a", v1.PhasePending, time.Hour, "").with(func(t *Task) { t.Pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}} })}, nil,
+			[]clusterview.Task{with(task("a", v1.PhasePending, time.Hour, ""), func(t *clusterview.Task) { t.Pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}} })}, nil,
 		},
-		"a node of another model is left": {[]Task{task("a", v1.PhaseRunning, time.Hour, "changed", "good")}, []string{"a: a-0"}},
+		"a node of another model is left": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "changed", "good")}, []string{"a: a-0"}},
 		"any model is good for a task that names none": {
-			[]Task{task("a", v1.PhaseRunning, time.Hour, "changed").with(func(t *Task) { t.Spec.GPU = "" })}, nil,
+			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "changed"), func(t *clusterview.Task) { t.Spec.GPU = "" })}, nil,
 		},
 		"a Pod that is going already is left alone": {
-			[]Task{task("a", v1.PhaseRunning, time.Hour, "silent").with(func(t *Task) { t.Pods[0].DeletionTimestamp = &metav1.Time{Time: now} })}, nil,
+			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), func(t *clusterview.Task) { t.Pods[0].DeletionTimestamp = &metav1.Time{Time: now} })}, nil,
 		},
 		"a Pod that has ended is left alone": {
-			[]Task{task("a", v1.PhaseRunning, time.Hour, "silent").with(func(t *Task) { t.Pods[0].Status.Phase = corev1.PodSucceeded })}, nil,
+			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), func(t *clusterview.Task) { t.Pods[0].Status.Phase = corev1.PodSucceeded })}, nil,
 		},
-		"a node that is gone is the garbage collector's": {[]Task{task("a", v1.PhaseRunning, time.Hour, "gone")}, nil},
-		"a finished task stays":                          {[]Task{task("a", v1.PhaseSucceeded, time.Hour, "silent")}, nil},
+		"a node that is gone is the garbage collector's": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "gone")}, nil},
+		"a finished task stays":                          {[]clusterview.Task{task("a", v1.PhaseSucceeded, time.Hour, "silent")}, nil},
 		"a task that is being suspended stays": {
-			[]Task{task("a", v1.PhaseRunning, time.Hour, "silent").with(func(t *Task) { t.Spec.Suspend = new(true) })}, nil,
+			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), func(t *clusterview.Task) { t.Spec.Suspend = new(true) })}, nil,
 		},
 		"a task that is being deleted stays": {
-			[]Task{task("a", v1.PhaseRunning, time.Hour, "silent").with(func(t *Task) { t.DeletionTimestamp = &metav1.Time{Time: now} })}, nil,
+			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), func(t *clusterview.Task) { t.DeletionTimestamp = &metav1.Time{Time: now} })}, nil,
 		},
 		"who waits goes first, the oldest before the others": {
-			[]Task{
+			[]clusterview.Task{
 				task("c", v1.PhaseRunning, 3*time.Hour, "silent"), task("b", v1.PhasePending, time.Hour, ""),
 				task("a", v1.PhasePending, 2*time.Hour, ""), task("d", v1.PhaseRunning, 4*time.Hour, "changed"),
 			},
@@ -160,7 +164,7 @@ func TestHasRoom(t *testing.T) {
 		return task("other", v1.PhaseRunning, time.Hour, names...).Pods
 	}
 	tests := map[string]struct {
-		task    Task
+		task    clusterview.Task
 		nodes   []*corev1.Node
 		running []*corev1.Pod
 		want    bool
@@ -200,17 +204,17 @@ func ended(pods []*corev1.Pod) []*corev1.Pod {
 func TestSettled(t *testing.T) {
 	t.Parallel()
 	before := task("a", v1.PhaseRunning, time.Hour, "old")
-	moved := task("a", v1.PhaseRunning, time.Hour, "new").with(func(t *Task) { t.Pods[0].UID = "new" })
+	moved := with(task("a", v1.PhaseRunning, time.Hour, "new"), func(t *clusterview.Task) { t.Pods[0].UID = "new" })
 	tests := map[string]struct {
-		task Task
+		task clusterview.Task
 		want bool
 	}{
 		"the evicted Pod is still there":      {before, false},
-		"the new Pod has no node":             {task("a", v1.PhasePending, time.Hour, "").with(func(t *Task) { t.Pods[0].UID = "new" }), false},
-		"the new Pod has not started":         {moved.with(func(t *Task) { t.GPUTask = t.DeepCopy(); t.Status.Phase = v1.PhasePending }), false},
+		"the new Pod has no node":             {with(task("a", v1.PhasePending, time.Hour, ""), func(t *clusterview.Task) { t.Pods[0].UID = "new" }), false},
+		"the new Pod has not started":         {with(moved, func(t *clusterview.Task) { t.GPUTask = t.DeepCopy(); t.Status.Phase = v1.PhasePending }), false},
 		"the new Pod runs":                    {moved, true},
 		"the task has succeeded meanwhile":    {task("a", v1.PhaseSucceeded, time.Hour), true},
-		"the task is being deleted meanwhile": {before.with(func(t *Task) { t.GPUTask = t.DeepCopy(); t.DeletionTimestamp = &metav1.Time{Time: now} }), true},
+		"the task is being deleted meanwhile": {with(before, func(t *clusterview.Task) { t.GPUTask = t.DeepCopy(); t.DeletionTimestamp = &metav1.Time{Time: now} }), true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -3,30 +3,7 @@
 
 package reschedule
 
-import (
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
-)
-
-// World is what is decided on. Nothing in it is changed.
-type World struct {
-	// Tasks are all GPUTasks with their Pods.
-	Tasks []Task
-	Nodes []*corev1.Node
-	// Pods are all that have a node and have not ended, whoever they belong to.
-	Pods    []*corev1.Pod
-	Budgets []*policyv1.PodDisruptionBudget
-	// Plans are all MovePlans there are, those that have ended included: what they
-	// cost counts against the budgets.
-	Plans  []*v1.MovePlan
-	Levels snapshot.Levels
-	Now    time.Time
-}
+import "time"
 
 // Mode says how tasks are rescheduled.
 type Mode string

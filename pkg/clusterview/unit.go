@@ -1,0 +1,152 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterview
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// Member is a Pod that holds a place or waits for one.
+type Member struct {
+	Pod *corev1.Pod
+	// Task is nil for the Pods of others.
+	Task  *Task
+	Unit  *Unit
+	Shape placement.Shape
+	// Err is what is wrong with what the Pod asks for.
+	Err error
+}
+
+// Waits reports whether a Pod looks for a node.
+func (m *Member) Waits() bool { return WaitsForScheduler(m.Pod) }
+
+// Runs reports whether a Pod runs and stays.
+func (m *Member) Runs() bool {
+	return m.Pod.Spec.NodeName != "" && m.Pod.DeletionTimestamp == nil && m.Pod.Status.Phase == corev1.PodRunning
+}
+
+// WaitsForScheduler reports whether a Pod has no node and no prospect of one: a
+// Pod that others are being preempted for has, and a gated one waits for
+// somebody else.
+func WaitsForScheduler(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil &&
+		pod.Status.NominatedNodeName == "" && len(pod.Spec.SchedulingGates) == 0
+}
+
+// Unit is what moves together: a gang, which several tasks of one Pod may make, or
+// a Pod that is alone.
+type Unit struct {
+	// Key is the gang's name with its namespace, or the Pod's UID.
+	Key string
+	// Gang is what the Pods say about it; nil for a Pod that is alone.
+	Gang    *snapshot.GangLabels
+	Members []*Member
+	// Tasks are those that the Members belong to, the oldest first.
+	Tasks []*Task
+	// Err is what is wrong with the gang's labels.
+	Err error
+}
+
+// group finds out which Pods belong together.
+func (v *View) group() {
+	for _, m := range v.sorted() {
+		gang, err := snapshot.Gang(m.Pod)
+		key := unitKey(m, gang)
+		u := v.byKey[key]
+		if u == nil {
+			u = &Unit{Key: key, Gang: gang, Err: err}
+			v.byKey[key] = u
+			v.Units = append(v.Units, u)
+		}
+		m.Unit = u
+		u.Members = append(u.Members, m)
+		if m.Task != nil && !slices.Contains(u.Tasks, m.Task) {
+			u.Tasks = append(u.Tasks, m.Task)
+			name := NameOf(m.Task.GPUTask)
+			v.byTask[name] = append(v.byTask[name], u)
+		}
+	}
+	for _, u := range v.Units {
+		slices.SortStableFunc(u.Tasks, func(a, b *Task) int {
+			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		})
+	}
+	slices.SortFunc(v.Units, func(a, b *Unit) int { return cmp.Compare(a.Key, b.Key) })
+}
+
+// NameOf returns the namespace and name of a task.
+func NameOf(task *v1.GPUTask) types.NamespacedName {
+	return types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
+}
+
+// unitKey names what a Pod moves with. The labels of a task's Pods can be changed by
+// anybody; its Pods belong together all the same.
+func unitKey(m *Member, gang *snapshot.GangLabels) string {
+	switch {
+	case m.Task != nil && gputask.Replicas(m.Task.GPUTask) > 1:
+		return m.Task.Namespace + "/" + m.Task.Name
+	case gang != nil:
+		return gang.Name
+	default:
+		return "Pod " + string(m.Pod.UID)
+	}
+}
+
+// Group is the name of the gang for the engine; empty for a Pod that is alone.
+func (u *Unit) Group() string {
+	if u.Gang == nil && len(u.Members) == 1 {
+		return ""
+	}
+	return u.Key
+}
+
+// GangOf returns the gang that a Pod, given by its UID, leaves with; empty for one that is
+// alone or unknown.
+func (v *View) GangOf(uid string) string {
+	if m := v.members[uid]; m != nil && m.Unit.Gang != nil {
+		return m.Unit.Key
+	}
+	return ""
+}
+
+// Spare returns how many Pods of a gang that have a node may leave while the others stay:
+// those above the smallest minimum that its Pods name.
+func (v *View) Spare(gang string) int {
+	u := v.byKey[gang]
+	if u == nil {
+		return 0
+	}
+	staying, minimum := 0, math.MaxInt
+	for _, m := range u.Members {
+		labels, err := snapshot.Gang(m.Pod)
+		if err != nil || labels == nil {
+			return 0
+		}
+		minimum = min(minimum, labels.Min)
+		if m.Pod.Spec.NodeName != "" && m.Pod.DeletionTimestamp == nil {
+			staying++
+		}
+	}
+	return max(0, staying-minimum)
+}
+
+// Priority is the highest of the Pods'.
+func (u *Unit) Priority() int32 {
+	highest := schedulingv1.PodPriority(u.Members[0].Pod)
+	for _, m := range u.Members {
+		highest = max(highest, schedulingv1.PodPriority(m.Pod))
+	}
+	return highest
+}

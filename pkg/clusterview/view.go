@@ -1,0 +1,173 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterview
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/disruption"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/placement/packing"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// View is the Objects of a cluster as the engine sees them. It is for one goroutine.
+// Places that are reserved for moves under way count as free in it.
+type View struct {
+	*Objects
+	// Cluster knows Pods by their UIDs.
+	Cluster *placement.Cluster
+	// Cards are the GPUs of each node, by its name.
+	Cards map[string]snapshot.Cards
+	// Problems are what could not be read; the rest counts all the same.
+	Problems []error
+	// Disruptions are the Objects' Budgets.
+	Disruptions *disruption.Budgets
+	// Units are what starts and moves together, in the order of their keys.
+	Units []*Unit
+
+	nodeView snapshot.NodeView
+	nodes    map[string]*corev1.Node
+	// members are the Pods that hold a place or wait for one, by UID.
+	members map[string]*Member
+	byKey   map[string]*Unit
+	byTask  map[types.NamespacedName][]*Unit
+}
+
+// New shows the Objects of a cluster to the engine.
+func New(objects *Objects) *View {
+	v := &View{
+		Objects: objects, Disruptions: disruption.NewBudgets(objects.Budgets),
+		nodeView: snapshot.NodeView{Levels: objects.Levels, Keys: map[string]bool{}},
+		nodes:    make(map[string]*corev1.Node, len(objects.Nodes)), members: map[string]*Member{},
+		byKey: map[string]*Unit{}, byTask: map[types.NamespacedName][]*Unit{},
+	}
+	v.gather()
+	v.group()
+	v.buildCluster()
+	return v
+}
+
+// Node returns a node by its name; nil if there is none.
+func (v *View) Node(name string) *corev1.Node { return v.nodes[name] }
+
+// Member returns a Pod that holds a place or waits for one, by its UID; nil if there is
+// none.
+func (v *View) Member(uid string) *Member { return v.members[uid] }
+
+// Unit returns what moves together by its key; nil if there is none.
+func (v *View) Unit(key string) *Unit { return v.byKey[key] }
+
+// UnitsOf returns the units that a task has Pods in: one, if its Pods' labels are as the
+// controller wrote them; none, if it has no Pods.
+func (v *View) UnitsOf(task types.NamespacedName) []*Unit { return v.byTask[task] }
+
+// gather finds all Pods that count, each once.
+func (v *View) gather() {
+	placed := make(map[types.UID]*corev1.Pod, len(v.Pods))
+	for _, pod := range v.Pods {
+		placed[pod.UID] = pod
+	}
+	for i := range v.Tasks {
+		task := &v.Tasks[i]
+		for _, pod := range task.Pods {
+			// Both lists may come from different caches: who has a node keeps it.
+			if newer := placed[pod.UID]; newer != nil && pod.Spec.NodeName == "" {
+				pod = newer
+			}
+			if !snapshot.Ended(pod) {
+				v.add(pod, task)
+			}
+		}
+	}
+	for _, pod := range v.Pods {
+		if v.members[string(pod.UID)] == nil && !snapshot.Ended(pod) {
+			v.add(pod, nil)
+		}
+	}
+}
+
+func (v *View) add(pod *corev1.Pod, task *Task) {
+	m := &Member{Pod: pod, Task: task}
+	m.Shape, m.Err = snapshot.Shape(pod)
+	if task == nil || m.Err != nil {
+		m.Shape.Selector = nil // it never moves, and its labels need not be known
+	}
+	if selector, ours := m.Shape.Selector.(*snapshot.Selector); ours {
+		for _, key := range selector.LabelKeys() {
+			v.nodeView.Keys[key] = true
+		}
+	}
+	v.members[string(pod.UID)] = m
+}
+
+// buildCluster gives the engine the nodes and the Pods that have one, in an order that does
+// not depend on where they come from.
+func (v *View) buildCluster() {
+	nodes := make([]*corev1.Node, 0, len(v.Nodes))
+	for _, node := range v.Nodes {
+		v.nodes[node.Name] = node
+		nodes = append(nodes, snapshot.ClosedUnlessReady(node))
+	}
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	var placed []*corev1.Pod
+	for _, m := range v.sorted() {
+		if m.Pod.Spec.NodeName != "" {
+			placed = append(placed, m.Pod)
+		}
+	}
+	policy := packing.New(packing.Default())
+	built := v.nodeView.Cluster(policy, nodes, placed)
+	v.Cluster, v.Cards, v.Problems = built.Cluster, built.Cards, append(v.Problems, built.Problems...)
+	for _, m := range v.sorted() {
+		if m.Task != nil && m.Err == nil {
+			policy.Mix().Add(v.Cluster.Request(m.Shape))
+		}
+	}
+	policy.Refresh(v.Cluster)
+}
+
+// sorted returns all members in the order of their names.
+func (v *View) sorted() []*Member {
+	list := make([]*Member, 0, len(v.members))
+	for _, m := range v.members {
+		list = append(list, m)
+	}
+	slices.SortFunc(list, compareMembers)
+	return list
+}
+
+func compareMembers(a, b *Member) int {
+	return cmp.Or(
+		cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Pod.UID, b.Pod.UID),
+	)
+}
+
+// Placed returns the Pods that have a node and have not ended, in no order.
+func (v *View) Placed() iter.Seq[*corev1.Pod] {
+	return func(yield func(*corev1.Pod) bool) {
+		for _, m := range v.members {
+			if m.Pod.Spec.NodeName != "" && !yield(m.Pod) {
+				return
+			}
+		}
+	}
+}
+
+// Place returns where a Pod is.
+func (v *View) Place(pod *corev1.Pod) v1.MovePlace {
+	running, _ := v.Cluster.Running(string(pod.UID))
+	return v.MovePlace(pod.Spec.NodeName, running.GPUs)
+}
+
+// MovePlace returns a place as a MovePlan has it.
+func (v *View) MovePlace(node string, gpus []int) v1.MovePlace {
+	return v1.MovePlace{Node: node, GPUs: v.Cards[node].Names(gpus)}
+}

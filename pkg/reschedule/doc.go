@@ -1,0 +1,30 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reschedule decides what to move next. It is pure: the caller gathers the
+// Objects of a cluster, and carries out what is decided.
+//
+// # Plans
+//
+// Propose returns a MovePlan that makes room for a task that fits nowhere, or gives
+// back whole GPUs, nodes and domains; or, in the mode Recreate, one that stops task
+// after task and lets the scheduler reschedule it. A Planner looks at a cluster through a
+// clusterview.View and knows what may move, and at which cost. Valid says before each
+// turn of a plan whether the rest of it can still be carried out. How a plan is carried
+// out is in package moveplan.
+//
+// A Pod is moved only if it is of a GPUTask that runs, whole, and allows it, and if
+// limits and budgets permit; a gang moves as a whole. The cost of a move is the work
+// that is lost, in GPU-seconds since the start or the last checkpoint, times the
+// weight of the priority, and a constant.
+//
+// # Misplaced Pods
+//
+// Apart from plans, two kinds of tasks are rescheduled (Candidates, Misplaced). A task
+// whose Pods have all been pending for long holds nothing, so a new try costs nothing:
+// that is for the mode Recreate. A Pod that runs where it should not (its node is not
+// ready, is cordoned, or is no longer of the GPU model that the task asks for) moves
+// only if the cluster has room for it elsewhere, since otherwise it would be worse off
+// than before. A gang that runs is not disturbed for a cordoned node: its Pods work,
+// and "kubectl drain" is there for an administrator who wants them gone.
+package reschedule

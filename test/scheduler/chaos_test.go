@@ -133,7 +133,7 @@ func (m *monkey) drain(ctx context.Context, node *corev1.Node) (mend func(contex
 func (m *monkey) deleteIt(ctx context.Context, node *corev1.Node) (mend func(context.Context) error, err error) {
 	mend = func(ctx context.Context) error { return m.createAgain(ctx, node) }
 	if err := m.kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{}); err != nil {
-		return nil, ignoreEnd(ctx, err)
+		return mend, ignoreEnd(ctx, err) // the node may be gone all the same
 	}
 	if m.random.IntN(2) == 0 {
 		err = m.loseNow(ctx, node.Name)
@@ -143,8 +143,9 @@ func (m *monkey) deleteIt(ctx context.Context, node *corev1.Node) (mend func(con
 
 // reregister deletes a node that is back at once, with its Pods still running.
 func (m *monkey) reregister(ctx context.Context, node *corev1.Node) (mend func(context.Context) error, err error) {
+	mend = func(ctx context.Context) error { return m.createAgain(ctx, node) }
 	if err := m.kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{}); err != nil {
-		return nil, ignoreEnd(ctx, err)
+		return mend, ignoreEnd(ctx, err) // the node may be gone all the same
 	}
 	return nil, m.createAgain(context.WithoutCancel(ctx), node)
 }

@@ -20,7 +20,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/informer"
 )
 
-// resyncPeriod is how often every task is looked at without a cause.
+// resyncPeriod is how often every task is reconciled even if nothing has changed.
 const resyncPeriod = 10 * time.Minute
 
 // Names of the informers' indexes.
@@ -31,7 +31,7 @@ const (
 	byTaskUID = "taskUID"
 )
 
-// caches show GPUTasks and their Pods. They may be late.
+// caches hold GPUTasks and their Pods. They may be stale.
 type caches struct {
 	taskInformers taskinformers.SharedInformerFactory
 	coreInformers informers.SharedInformerFactory
@@ -40,8 +40,8 @@ type caches struct {
 	podIndex      cache.Indexer
 }
 
-// newCaches returns the caches of one namespace, or of all if it is empty. They fill when
-// the informers are started.
+// newCaches returns the caches for one namespace, or for all if it is empty. They are
+// filled once the informers are started.
 func newCaches(clients clients, namespace string) (*caches, error) {
 	taskInformers := taskinformers.NewSharedInformerFactoryWithOptions(clients.tasks, resyncPeriod,
 		taskinformers.WithNamespace(namespace), taskinformers.WithTransform(informer.WithoutManagedFields))
@@ -85,8 +85,7 @@ func taskUIDOf(object any) ([]string, error) {
 	return nil, nil
 }
 
-// owningTask returns the reference to the GPUTask that controls a Pod, nil if the Pod is
-// not ours.
+// owningTask returns the reference to the GPUTask that controls a Pod, nil if none does.
 func owningTask(pod *corev1.Pod) *metav1.OwnerReference {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != v1.TaskKind().Kind || owner.APIVersion != v1.TaskKind().GroupVersion().String() {
@@ -99,7 +98,7 @@ func owningTask(pod *corev1.Pod) *metav1.OwnerReference {
 func (c *caches) podsOf(task *v1.GPUTask) []*corev1.Pod {
 	objects, err := c.podIndex.ByIndex(byTaskUID, string(task.UID))
 	if err != nil {
-		return nil // the index exists
+		return nil // can't happen: the index exists
 	}
 	pods := make([]*corev1.Pod, 0, len(objects))
 	for _, object := range objects {
@@ -114,7 +113,7 @@ func (c *caches) podsOf(task *v1.GPUTask) []*corev1.Pod {
 func (c *caches) waitingDependents(key cache.ObjectName) []*v1.GPUTask {
 	objects, err := c.taskIndex.ByIndex(byDependency, key.String())
 	if err != nil {
-		return nil // the index exists
+		return nil // can't happen: the index exists
 	}
 	var waiting []*v1.GPUTask
 	for _, object := range objects {

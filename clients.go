@@ -15,8 +15,7 @@ import (
 type clients struct {
 	kube  kubernetes.Interface
 	tasks clientset.Interface
-	// lease has a rate limit of its own: a leader that has much to write must
-	// not be late with its lease.
+	// lease has a rate limit of its own: a busy leader must still renew its lease in time.
 	lease kubernetes.Interface
 }
 

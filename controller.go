@@ -17,32 +17,32 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound the waiting time after an API error,
-	// which doubles from one try to the next.
-	firstRetry = 5 * time.Millisecond
-	lastRetry  = time.Minute
+	// minRetryDelay and maxRetryDelay bound the backoff after an API error, which doubles
+	// with every retry.
+	minRetryDelay = 5 * time.Millisecond
+	maxRetryDelay = time.Minute
 )
 
-// Controller turns GPUTasks into Pods. It gathers what gputask.Decide needs
-// and applies what it decides; the decisions themselves are all in there.
+// Controller turns GPUTasks into Pods. It gathers the input of gputask.Decide and applies
+// the plan that it returns; all decisions are made there.
 type Controller struct {
 	dependencies
 	config  gputask.Config
 	workers int
 
-	// synced report whether the controller knows all that is in the caches.
+	// synced report whether the event handlers have processed the initial lists.
 	synced []cache.InformerSynced
-	// working is true while the workers run. Without them nobody empties the
-	// queue, so that a standby must not fill it.
+	// working is true while the workers run. Nothing drains the queue of a standby, so a
+	// standby must not fill it.
 	working *atomic.Bool
 	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	// expectations are about the tasks and their Pods, by the tasks.
+	// expectations track the writes to tasks and their Pods, by task.
 	expectations *expectations.Expectations[cache.ObjectName]
-	obstacles    *obstacleMemory
-	held         *heldProgress
+	obstacles    *obstacleCache
+	debouncer    *statusDebouncer
 }
 
-// dependencies are what the controller works with.
+// dependencies are what the controller needs.
 type dependencies struct {
 	*caches
 	clients      clients
@@ -52,7 +52,7 @@ type dependencies struct {
 	clock        clock.WithTicker
 }
 
-// newController returns a controller that knows nothing until it watches.
+// newController returns a controller without event handlers: see watch.
 func newController(with dependencies, opts *options) *Controller {
 	return &Controller{
 		dependencies: with,
@@ -60,11 +60,11 @@ func newController(with dependencies, opts *options) *Controller {
 		workers:      opts.workers,
 		working:      &atomic.Bool{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](firstRetry, lastRetry),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](minRetryDelay, maxRetryDelay),
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "gputasks", Clock: with.clock}),
 		expectations: expectations.New[cache.ObjectName](with.clock),
-		obstacles:    newObstacleMemory(),
-		held:         newHeldProgress(with.clock),
+		obstacles:    newObstacleCache(),
+		debouncer:    newStatusDebouncer(with.clock),
 	}
 }
 

@@ -25,9 +25,8 @@ import (
 
 var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// fixture is a process on fake clients. Its informers don't run: tests put
-// objects into the caches themselves, so that they say what the controller
-// sees and when.
+// fixture is a process with fake clients. Its informers don't run: tests put objects into
+// the caches themselves, and so control what the controller sees and when.
 type fixture struct {
 	*Controller
 	process *process
@@ -91,8 +90,8 @@ func (f *fixture) show(objects ...runtime.Object) {
 	}
 }
 
-// observe copies what the API server has into the caches and tells the
-// controller about it, as the informers would.
+// observe copies the objects in the API server into the caches and calls the event
+// handlers, as the informers would.
 func (f *fixture) observe() {
 	f.t.Helper()
 	tasks, err := f.fake.FalldioV1().GPUTasks("").List(f.t.Context(), metav1.ListOptions{})
@@ -126,7 +125,7 @@ func (f *fixture) sync(task *v1.GPUTask) error {
 	return f.syncTask(context.WithoutCancel(f.t.Context()), keyOf(task))
 }
 
-// mustSync handles a task once, which has to go well.
+// mustSync handles a task once and fails the test on an error.
 func (f *fixture) mustSync(task *v1.GPUTask) {
 	f.t.Helper()
 	if err := f.sync(task); err != nil {
@@ -134,7 +133,7 @@ func (f *fixture) mustSync(task *v1.GPUTask) {
 	}
 }
 
-// stored returns the task as the API server has it.
+// stored returns the task from the API server.
 func (f *fixture) stored(task *v1.GPUTask) *v1.GPUTask {
 	f.t.Helper()
 	got, err := f.fake.FalldioV1().GPUTasks(task.Namespace).Get(f.t.Context(), task.Name, metav1.GetOptions{})

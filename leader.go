@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	// leaderTimeout is how long a leader may fail to renew its lease beyond the
-	// lease's end before /healthz says so.
+	// leaderTimeout is how long after the lease has expired /healthz begins to fail for a
+	// leader that could not renew it.
 	leaderTimeout = 20 * time.Second
-	// releaseTimeout bounds giving the lease back: whoever waits for it gets it
-	// anyway when it has expired.
+	// releaseTimeout bounds the release of the lease: if it fails, another candidate
+	// acquires the lease once it has expired.
 	releaseTimeout = 5 * time.Second
 )
 
-// lead waits until this process is the leader and then works until ctx ends or
-// the lease is lost. It returns after the last worker has stopped. Only then is
-// the lease given back, so that there are never two controllers at work; a
-// lease that was lost is not given back at all, but left to expire.
+// lead waits until this process is the leader and then works until ctx ends or the lease is
+// lost. It returns after the last worker has stopped. Only then is the lease released, so
+// that two controllers never work at the same time; a lost lease is not released but left
+// to expire.
 func lead(ctx context.Context, client kubernetes.Interface, settings componentbaseconfig.LeaderElectionConfiguration, health *leaderelection.HealthzAdaptor, work func(context.Context)) error {
 	name, err := identity.New()
 	if err != nil {
@@ -47,9 +47,9 @@ func lead(ctx context.Context, client kubernetes.Interface, settings componentba
 	// electing outlives ctx until the workers are done.
 	electing, stopElecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopElecting()
-	waiting := context.AfterFunc(ctx, stopElecting)
-	worked := make(chan struct{})
-	var began atomic.Bool
+	keepElecting := context.AfterFunc(ctx, stopElecting)
+	workDone := make(chan struct{})
+	var started atomic.Bool
 
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:          lock,
@@ -60,10 +60,10 @@ func lead(ctx context.Context, client kubernetes.Interface, settings componentba
 		Name:          settings.ResourceName,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {
-				began.Store(true)
-				defer close(worked)
-				if !waiting() || leading.Err() != nil {
-					return // told to stop in the same moment
+				started.Store(true)
+				defer close(workDone)
+				if !keepElecting() || leading.Err() != nil {
+					return // ctx ended at the same moment
 				}
 				defer stopElecting()
 				working, stop := context.WithCancel(leading)
@@ -79,9 +79,9 @@ func lead(ctx context.Context, client kubernetes.Interface, settings componentba
 	}
 	health.SetLeaderElection(elector)
 	elector.Run(electing)
-	// If leading begins only now, its context has ended and nothing is done.
-	if began.Load() {
-		<-worked
+	// If OnStartedLeading is called only now, its context has ended and no work begins.
+	if started.Load() {
+		<-workDone
 	}
 	if ctx.Err() == nil {
 		return errors.New("lost the leader's lease: another gpu-controller has taken over, or the API server can't be reached")
@@ -90,20 +90,20 @@ func lead(ctx context.Context, client kubernetes.Interface, settings componentba
 	return nil
 }
 
-// release gives the lease back if this process holds it. The elector's own way
-// to do so would also give back a lease that was lost while workers still run.
+// release releases the lease if this process holds it. The elector's ReleaseOnCancel would
+// also release a lost lease while workers are still running.
 func release(ctx context.Context, lock resourcelock.Interface, clock clock.PassiveClock) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	record, _, err := lock.Get(ctx)
 	if err != nil || record.HolderIdentity != lock.Identity() {
-		return // nothing to give back, or nobody to give it to: it expires
+		return // nothing to release, or the API server does not answer: the lease expires
 	}
 	now := metav1.NewTime(clock.Now())
 	err = lock.Update(ctx, resourcelock.LeaderElectionRecord{
 		LeaderTransitions: record.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
 	})
 	if err != nil {
-		klog.FromContext(ctx).Info("The lease could not be given back and will expire", "lease", lock.Describe(), "err", err)
+		klog.FromContext(ctx).Info("Could not release the lease, it will expire", "lease", lock.Describe(), "err", err)
 	}
 }

@@ -23,8 +23,8 @@ type leadership struct {
 	t      *testing.T
 	client *kubefake.Clientset
 	stop   context.CancelFunc
-	// working is closed when the work begins, toldToStop when it shall end;
-	// it ends when the test closes mayEnd.
+	// working is closed when the work begins, toldToStop when its context ends; the work
+	// ends when the test closes mayEnd.
 	working, toldToStop, mayEnd chan struct{}
 	result                      chan error
 	// away makes every renewal of the lease fail.
@@ -70,7 +70,7 @@ func (l *leadership) waitFor(event <-chan struct{}, what string) {
 	}
 }
 
-// isHeld reports whether somebody holds the lease.
+// isHeld reports whether the lease has a holder.
 func (l *leadership) isHeld() bool {
 	l.t.Helper()
 	settings := newOptions().leaderElection

@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gpu-controller turns GPUTask objects into Pods and keeps their
-// status. See docs/architecture.md for its place among the other processes.
+// Command gpu-controller turns GPUTask objects into Pods and keeps their status up to date.
+// See docs/architecture.md for its place among the other processes.
 package main
 
 import (
@@ -29,8 +29,8 @@ func main() {
 	}
 }
 
-// start reads the flags and runs the controller until it is told to stop by
-// SIGINT or SIGTERM. A second signal ends the process at once.
+// start parses the flags and runs the controller until SIGINT or SIGTERM. A second signal
+// terminates the process at once.
 func start(args []string) error {
 	opts := newOptions()
 	flags := opts.flags()

@@ -76,8 +76,8 @@ func (m *controllerMetrics) handler() http.Handler {
 	return promhttp.HandlerFor(prometheus.Gatherers{legacyregistry.DefaultGatherer, m.registry}, promhttp.HandlerOpts{})
 }
 
-// tasksDesc counts the tasks when it is asked: counters that follow events
-// drift, and a scrape is rare.
+// tasksDesc describes a gauge that is computed on every scrape: counters that follow events
+// drift, and scrapes are rare.
 var tasksDesc = prometheus.NewDesc(metricsNamespace+"_tasks",
 	"GPUTasks by phase (Waiting, Pending, Running, Succeeded, Failed, Suspended).", []string{"phase"}, nil)
 

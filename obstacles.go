@@ -20,8 +20,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
-// Reasons why the API server refuses a Pod, as the condition PodsCreated gives
-// them.
+// Reasons why the API server rejects a Pod, as in the condition PodsCreated.
 const (
 	reasonPriorityClassNotFound = "PriorityClassNotFound"
 	reasonQuotaExceeded         = "QuotaExceeded"
@@ -31,9 +30,9 @@ const (
 	reasonOldPodStops           = gputask.ReasonOldPodStops
 )
 
-// obstacleFrom turns the API server's refusal of a Pod into words for the
-// task's user. It returns nil for errors that say nothing about the task, such
-// as an API server that can't be reached or is overloaded.
+// obstacleFrom explains to the task's user why the API server rejected a Pod. It returns
+// nil for errors that are not about the task, such as an API server that can't be reached
+// or is overloaded.
 func obstacleFrom(err error, pod *corev1.Pod) *gputask.Obstacle {
 	text := apierror.Message(err)
 	switch {
@@ -48,13 +47,13 @@ func obstacleFrom(err error, pod *corev1.Pod) *gputask.Obstacle {
 		return &gputask.Obstacle{Reason: reasonQuotaExceeded, Message: afterColon(text)}
 	case apierrors.IsForbidden(err):
 		return &gputask.Obstacle{Reason: reasonForbidden, Message: afterColon(text)}
-	default: // an admission webhook that refuses, or that can't be reached
+	default: // an admission webhook rejects the Pod, or can't be reached
 		return &gputask.Obstacle{Reason: reasonPodRefused, Message: "the API server refuses the Pod: " + text}
 	}
 }
 
-// invalidPod is permanent if fields of the Pod are wrong, since the template
-// can't change. An admission policy names no field, and may change.
+// invalidPod returns a permanent obstacle if fields of the Pod are invalid, since the
+// template is immutable. An admission policy names no field, and may change.
 func invalidPod(err error, text string) *gputask.Obstacle {
 	fields := invalidFields(err)
 	if len(fields) == 0 {
@@ -64,8 +63,8 @@ func invalidPod(err error, text string) *gputask.Obstacle {
 		Message: "the Pod from spec.template is not valid: " + strings.Join(fields, "; ")}
 }
 
-// invalidFields returns the fields that are wrong and why, or nothing if one of
-// the causes is not about a field.
+// invalidFields returns the invalid fields and why they are, or nothing if one of the
+// causes is not about a field.
 func invalidFields(err error) []string {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -81,9 +80,9 @@ func invalidFields(err error) []string {
 	return fields
 }
 
-// nameClash says what to do about a Pod that stands where a task's Pod should
-// be. It returns nil if the Pod is the task's own.
-func nameClash(task *v1.GPUTask, pod *corev1.Pod) *gputask.Obstacle {
+// nameConflict returns what to do about an existing Pod that has the name of a task's Pod.
+// It returns nil if the Pod is the task's own.
+func nameConflict(task *v1.GPUTask, pod *corev1.Pod) *gputask.Obstacle {
 	owner := metav1.GetControllerOf(pod)
 	var message string
 	switch {
@@ -92,7 +91,7 @@ func nameClash(task *v1.GPUTask, pod *corev1.Pod) *gputask.Obstacle {
 	case metav1.IsControlledBy(pod, task):
 		message = fmt.Sprintf("Pod %q has lost its label %s=%s: restore the label or delete the Pod", pod.Name, v1.LabelApp, v1.LabelAppValue)
 	case pod.DeletionTimestamp != nil, owningTask(pod) != nil && owner.Name == task.Name:
-		return &gputask.Obstacle{Reason: reasonOldPodStops, Message: fmt.Sprintf("waiting for the Pod %q of a former task to stop", pod.Name)}
+		return &gputask.Obstacle{Reason: reasonOldPodStops, Message: fmt.Sprintf("waiting for the Pod %q of a previous task to stop", pod.Name)}
 	case owner != nil:
 		message = fmt.Sprintf("a Pod named %q exists already and belongs to %s %q: recreate this task under another name", pod.Name, owner.Kind, owner.Name)
 	default:
@@ -109,42 +108,42 @@ func afterColon(text string) string {
 	return text
 }
 
-// obstacleMemory keeps what stood in the way of each task's Pods at the last
-// try. It need not outlive the process: the next try finds out again.
-type obstacleMemory struct {
+// obstacleCache holds the obstacle to creating each task's Pods, as of the last attempt. It
+// need not survive the process: the next attempt finds out again.
+type obstacleCache struct {
 	mu     sync.Mutex
-	byTask map[cache.ObjectName]rememberedObstacle
+	byTask map[cache.ObjectName]cachedObstacle
 }
 
-type rememberedObstacle struct {
+type cachedObstacle struct {
 	task     types.UID
 	obstacle gputask.Obstacle
 }
 
-func newObstacleMemory() *obstacleMemory {
-	return &obstacleMemory{byTask: map[cache.ObjectName]rememberedObstacle{}}
+func newObstacleCache() *obstacleCache {
+	return &obstacleCache{byTask: map[cache.ObjectName]cachedObstacle{}}
 }
 
-func (m *obstacleMemory) remember(key cache.ObjectName, task types.UID, obstacle gputask.Obstacle) {
+func (m *obstacleCache) set(key cache.ObjectName, task types.UID, obstacle gputask.Obstacle) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.byTask[key] = rememberedObstacle{task: task, obstacle: obstacle}
+	m.byTask[key] = cachedObstacle{task: task, obstacle: obstacle}
 }
 
-// of returns the obstacle of a task, nil for none. A task of the same name
-// that was recreated starts without.
-func (m *obstacleMemory) of(key cache.ObjectName, task types.UID) *gputask.Obstacle {
+// get returns the obstacle of a task, nil if there is none. A task that was recreated under
+// the same name starts without one.
+func (m *obstacleCache) get(key cache.ObjectName, task types.UID) *gputask.Obstacle {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	remembered, found := m.byTask[key]
-	if !found || remembered.task != task {
+	cached, found := m.byTask[key]
+	if !found || cached.task != task {
 		return nil
 	}
-	return &remembered.obstacle
+	return &cached.obstacle
 }
 
-// clear forgets a task's obstacle and reports whether there was one.
-func (m *obstacleMemory) clear(key cache.ObjectName) bool {
+// clear removes a task's obstacle and reports whether there was one.
+func (m *obstacleCache) clear(key cache.ObjectName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, found := m.byTask[key]

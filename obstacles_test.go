@@ -151,17 +151,17 @@ func TestAPodInTheWayIsExplainedByItsOwner(t *testing.T) {
 			pod(task, func(p *corev1.Pod) { delete(p.Labels, v1.LabelApp) }),
 			`Pod "train" has lost its label app=gpu-task: restore the label or delete the Pod`,
 		},
-		"a Pod of a former task of this name": {pod(former), `waiting for the Pod "train" of a former task to stop`},
+		"a Pod of a former task of this name": {pod(former), `waiting for the Pod "train" of a previous task to stop`},
 		"a Pod that is on its way out": {
 			pod(other, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: testTime} }),
-			`waiting for the Pod "train" of a former task to stop`,
+			`waiting for the Pod "train" of a previous task to stop`,
 		},
 		"a Pod of another task": {
 			pod(other), `a Pod named "train" exists already and belongs to GPUTask "other": recreate this task under another name`,
 		},
 	} {
 		got := ""
-		if obstacle := nameClash(task, tc.pod); obstacle != nil {
+		if obstacle := nameConflict(task, tc.pod); obstacle != nil {
 			got = obstacle.Message
 		}
 		if got != tc.want {

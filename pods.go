@@ -21,17 +21,16 @@ import (
 )
 
 const (
-	// firstCreateBatch is how many Pods are created before the rest: if the API
-	// server refuses one, it would refuse them all.
+	// firstCreateBatch is how many Pods are created before the rest: if the API server
+	// rejects one, it would reject them all.
 	firstCreateBatch = 1
-	// parallelWrites bounds the requests for one task at a time. An API server
-	// whose store commits in groups is faster with many at once.
+	// parallelWrites bounds the concurrent requests for one task. An API server whose store
+	// batches its commits is faster with many at once.
 	parallelWrites = 64
 )
 
-// createPods creates the Pods in batches that double in size, and stops at the
-// first batch with an error. What stood in the way is remembered for the
-// task's status.
+// createPods creates the Pods in batches that double in size, and stops at the first batch
+// with an error. An obstacle is cached for the task's status.
 func (c *Controller) createPods(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pods []*corev1.Pod) error {
 	for size, rest := firstCreateBatch, pods; len(rest) > 0; size *= 2 {
 		batch := rest[:min(size, len(rest))]
@@ -54,39 +53,37 @@ func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *
 	}
 	c.expectations.ObserveCreation(key, pod.Name)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil // the task goes with its namespace
+		return nil // the task is deleted with its namespace
 	}
 	if apierrors.IsAlreadyExists(err) {
-		return c.explainNameClash(ctx, key, task, pod.Name)
+		return c.explainNameConflict(ctx, key, task, pod.Name)
 	}
 	if obstacle := obstacleFrom(err, pod); obstacle != nil {
-		c.obstacles.remember(key, task.UID, *obstacle)
+		c.obstacles.set(key, task.UID, *obstacle)
 	}
 	return fmt.Errorf("creating Pod %s: %w", pod.Name, err)
 }
 
-// explainNameClash is called when a Pod exists that the cache doesn't show: a
-// Pod of our own that the cache is late with, or one that is not ours, which
-// is never touched.
-func (c *Controller) explainNameClash(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, name string) error {
+// explainNameConflict handles a Pod that exists but is not in the cache: either one of our
+// own, if the cache is stale, or somebody else's, which is never touched.
+func (c *Controller) explainNameConflict(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, name string) error {
 	existing, err := c.clients.kube.CoreV1().Pods(task.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("creating Pod %s: it was there a moment ago", name)
+		return fmt.Errorf("creating Pod %s: it existed a moment ago", name)
 	}
 	if err != nil {
-		return fmt.Errorf("looking at Pod %s: %w", name, err)
+		return fmt.Errorf("getting Pod %s: %w", name, err)
 	}
-	obstacle := nameClash(task, existing)
+	obstacle := nameConflict(task, existing)
 	if obstacle == nil {
-		return fmt.Errorf("creating Pod %s: it is there, the cache does not show it yet", name)
+		return fmt.Errorf("creating Pod %s: it exists, the cache does not show it yet", name)
 	}
-	c.obstacles.remember(key, task.UID, *obstacle)
+	c.obstacles.set(key, task.UID, *obstacle)
 	return errors.New(obstacle.Message)
 }
 
-// deletePods deletes the Pods that the plan is about, if they still are as the
-// plan saw them: neither others that have taken their names since, nor Pods that
-// have succeeded meanwhile.
+// deletePods deletes the Pods of a plan if they are unchanged since the decision: neither
+// later Pods of the same names, nor Pods that have succeeded in the meantime.
 func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 	return inParallel(pods, func(pod *corev1.Pod) error {
 		err := c.clients.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -95,7 +92,7 @@ func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		if err != nil { // a conflict, too: the Pod is not as it was, look again
+		if err != nil { // a conflict, too: the Pod has changed, decide again
 			return fmt.Errorf("deleting Pod %s: %w", pod.Name, err)
 		}
 		c.metrics.podsDeleted.Inc()
@@ -104,7 +101,7 @@ func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 	})
 }
 
-// patchMinAvailable writes how many Pods of their gang have to start together now.
+// patchMinAvailable updates how many Pods of their gang must start together.
 func (c *Controller) patchMinAvailable(ctx context.Context, pods []*corev1.Pod, minAvailable string) error {
 	return inParallel(pods, func(pod *corev1.Pod) error {
 		patch, err := podwrite.Patch{Metadata: podwrite.Metadata{
@@ -121,7 +118,7 @@ func (c *Controller) patchMinAvailable(ctx context.Context, pods []*corev1.Pod, 
 	})
 }
 
-// inParallel calls do for every item, a bounded number at a time, and returns
+// inParallel calls do forevery item, a bounded number at a time, and returns
 // all errors.
 func inParallel[T any](items []T, do func(T) error) error {
 	var group errgroup.Group

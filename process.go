@@ -22,20 +22,20 @@ import (
 	"falldio.github.io/gpu-controller/rescheduler"
 )
 
-// reschedulerPatience is how long the controller waits for the rescheduler's caches: the
-// first Pods that it replaces may be those of a plan. If MovePlans are not served, as the
-// CRD of an older version is installed, or the rights are missing, it would be for ever.
-const reschedulerPatience = 10 * time.Second
+// reschedulerSyncTimeout is how long the controller waits for the rescheduler's caches: the
+// first Pods that it replaces may be those of a MovePlan. If the CRD is of a version
+// without MovePlans, or permissions are missing, these caches never sync.
+const reschedulerSyncTimeout = 10 * time.Second
 
-// process is what runs in gpu-controller: the controller and, unless it is switched off,
-// the rescheduler, which read the same caches.
+// process holds the parts of gpu-controller: the controller and, unless it is disabled, the
+// rescheduler, which share caches.
 type process struct {
 	*caches
 	controller *Controller
-	// rescheduler is nil if it is switched off.
+	// rescheduler is nil if it is disabled.
 	rescheduler *rescheduler.Rescheduler
 	metrics     *controllerMetrics
-	// ready is true when the caches are filled.
+	// ready is true once the caches are synced.
 	ready atomic.Bool
 }
 
@@ -63,9 +63,10 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	return p, p.controller.watch(ctx)
 }
 
-// startInformers fills the caches. It returns false if ctx ends first. The controller
-// works without those of the rescheduler, which goes on waiting for them by itself.
-func (p *process) startInformers(ctx context.Context, patience time.Duration) bool {
+// startInformers starts the informers and waits for their caches. It returns false if ctx
+// ends first. The controller works without the rescheduler's caches, for which the
+// rescheduler keeps waiting itself.
+func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Duration) bool {
 	p.taskInformers.StartWithContext(ctx)
 	p.coreInformers.StartWithContext(ctx)
 	if p.rescheduler != nil {
@@ -75,13 +76,13 @@ func (p *process) startInformers(ctx context.Context, patience time.Duration) bo
 		return false
 	}
 	if p.rescheduler != nil {
-		p.rescheduler.WaitForCaches(ctx, patience)
+		p.rescheduler.WaitForCaches(ctx, reschedulerTimeout)
 	}
 	p.ready.Store(true)
 	return true
 }
 
-// work handles tasks and moves Pods until ctx ends and all work in hand is done.
+// work handles tasks and moves Pods until ctx ends and all work in progress is done.
 func (p *process) work(ctx context.Context) {
 	var working sync.WaitGroup
 	working.Go(func() { p.controller.work(ctx) })
@@ -91,8 +92,8 @@ func (p *process) work(ctx context.Context) {
 	working.Wait()
 }
 
-// newRecorder records events also while the controller stops, since the last
-// tasks are still being handled then.
+// newRecorder returns a recorder that keeps working while the controller shuts down, since
+// the last tasks are still being handled then.
 func newRecorder(ctx context.Context, clients clients) (record.EventRecorder, error) {
 	types := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(types), taskscheme.AddToScheme(types)); err != nil {

@@ -18,8 +18,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// After an upgrade the CRD or the rights may be those of the version before. Tasks are
-// what matters.
+// After an upgrade the CRDs or the RBAC rules may still be those of the version before.
+// Tasks must be handled all the same.
 func TestTheControllerWorksWhereMovePlansAreNotServed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(opts *options) { opts.rescheduling.Period = time.Minute })
@@ -36,7 +36,7 @@ func TestTheControllerWorksWhereMovePlansAreNotServed(t *testing.T) {
 	}
 }
 
-// recordedRescheduling records what the controller tells the rescheduler.
+// recordedRescheduling records the calls of the controller.
 type recordedRescheduling struct {
 	steered, changes int
 	// moving is the task that is being moved.
@@ -79,7 +79,7 @@ func TestAPodThatIsMovedIsNotReportedAsLost(t *testing.T) {
 			task.Status.Phase = v1.PhaseRunning
 			after := task.Status.DeepCopy()
 			after.Phase = v1.PhasePending
-			f.announce(t.Context(), task, after)
+			f.reportChange(t.Context(), task, after)
 			if reported := len(f.events.Events) > 0; reported != (moving == "") {
 				t.Errorf("reported as lost: %v", reported)
 			}

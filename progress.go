@@ -15,65 +15,62 @@ import (
 )
 
 const (
-	// progressPause is how long a task's Pods must have stood still before their
-	// numbers are written, unless something else has to be: the Pods of a gang
-	// start one after the other, and all but the last would cost a write each. It
-	// is longer than a Pod takes from its node to its start when the image is
-	// there.
-	progressPause = 2 * time.Second
-	// progressLimit bounds how late the numbers can be while Pods never stand
-	// still.
-	progressLimit = 10 * time.Second
-	// beginPause is how long it may take until a new task has a status: many that
-	// start at once need no other than that they run.
-	beginPause = time.Second
+	// progressDelay is how long a task's Pods must be unchanged before their counts are
+	// written, unless the status must be written for another reason: the Pods of a gang
+	// start one after the other, and all but the last would cost a write each. It is longer
+	// than a Pod takes from binding to start if its image is present.
+	progressDelay = 2 * time.Second
+	// maxProgressDelay bounds how stale the counts can be while Pods keep changing.
+	maxProgressDelay = 10 * time.Second
+	// firstStatusDelay is how long a new task may be without a status: many tasks that
+	// start at once then need only one write, that they run.
+	firstStatusDelay = time.Second
 )
 
-// heldProgress remembers statuses that tell nothing but progress and are not
-// written yet. It need not outlive the process: the next one finds out again.
-type heldProgress struct {
+// statusDebouncer holds back statuses that report nothing but progress. It need not survive
+// the process: the next one computes them again.
+type statusDebouncer struct {
 	clock  clock.PassiveClock
 	mu     sync.Mutex
-	byTask map[cache.ObjectName]*heldStatus
+	byTask map[cache.ObjectName]*pendingStatus
 }
 
-type heldStatus struct {
+type pendingStatus struct {
 	status v1.GPUTaskStatus
-	// since is when the written status began to be late, changed when the held
-	// one changed last.
+	// since is when the written status became stale, changed when the pending one last
+	// changed.
 	since, changed time.Time
 }
 
-func newHeldProgress(clock clock.PassiveClock) *heldProgress {
-	return &heldProgress{clock: clock, byTask: map[cache.ObjectName]*heldStatus{}}
+func newStatusDebouncer(clock clock.PassiveClock) *statusDebouncer {
+	return &statusDebouncer{clock: clock, byTask: map[cache.ObjectName]*pendingStatus{}}
 }
 
-// hold returns how long to wait before this status of a task is written; 0 if
-// it is time to. It waits until nothing has changed for a pause, at most as long as
-// a limit.
-func (h *heldProgress) hold(task cache.ObjectName, status *v1.GPUTaskStatus, pause, limit time.Duration) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.clock.Now()
-	held := h.byTask[task]
-	if held == nil {
-		held = &heldStatus{since: now}
-		h.byTask[task] = held
+// delay returns how long to wait before this status of a task is written, 0 if it is due:
+// when it has been unchanged for a pause, and after the limit at the latest.
+func (d *statusDebouncer) delay(task cache.ObjectName, status *v1.GPUTaskStatus, pause, limit time.Duration) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.clock.Now()
+	pending := d.byTask[task]
+	if pending == nil {
+		pending = &pendingStatus{since: now}
+		d.byTask[task] = pending
 	}
-	if held.changed.IsZero() || !equality.Semantic.DeepEqual(held.status, *status) {
-		held.status, held.changed = *status, now
+	if pending.changed.IsZero() || !equality.Semantic.DeepEqual(pending.status, *status) {
+		pending.status, pending.changed = *status, now
 	}
-	due := held.changed.Add(pause)
-	if latest := held.since.Add(limit); latest.Before(due) {
+	due := pending.changed.Add(pause)
+	if latest := pending.since.Add(limit); latest.Before(due) {
 		due = latest
 	}
 	return max(due.Sub(now), 0)
 }
 
-// release forgets the held status of a task: another was written, or the
-// written one is right again.
-func (h *heldProgress) release(task cache.ObjectName) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.byTask, task)
+// forget drops the pending status of a task: another one was written, or the written one is
+// right again.
+func (d *statusDebouncer) forget(task cache.ObjectName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.byTask, task)
 }

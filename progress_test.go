@@ -20,8 +20,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// recordStatuses notes the phase and message of every status that is written,
-// and shows it to the controller as a watch would.
+// recordStatuses records the phase and message of every status that is written, and shows
+// it to the controller as a watch would.
 func (f *fixture) recordStatuses() *[]string {
 	written := &[]string{}
 	f.fake.PrependReactor("update", "gputasks", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -37,8 +37,7 @@ func (f *fixture) recordStatuses() *[]string {
 	return written
 }
 
-// change lets something happen to a Pod and handles the task after the time
-// that Pod events are gathered.
+// change changes a Pod and handles the task once the batched Pod events are due.
 func (f *fixture) change(task *v1.GPUTask, pod *corev1.Pod, change func(*corev1.Pod)) {
 	f.t.Helper()
 	changed := pod.DeepCopy()
@@ -57,8 +56,8 @@ func (f *fixture) cachedPods(task *v1.GPUTask) []*corev1.Pod {
 func bindPod(pod *corev1.Pod)  { pod.Spec.NodeName = "node-" + pod.Name }
 func startPod(pod *corev1.Pod) { pod.Status.Phase = corev1.PodRunning }
 
-// startAll creates a task's Pods, lets all find their nodes and then start, one
-// after the other, and waits until nothing can be late any more.
+// startAll creates a task's Pods, binds all of them and then starts them, one after the
+// other, and waits until every delay is over.
 func (f *fixture) startAll(task *v1.GPUTask, gap time.Duration) {
 	f.t.Helper()
 	f.mustSync(task)
@@ -71,7 +70,7 @@ func (f *fixture) startAll(task *v1.GPUTask, gap time.Duration) {
 		}
 	}
 	for range 3 {
-		f.clock.Step(progressLimit)
+		f.clock.Step(maxProgressDelay)
 		f.mustSync(task)
 	}
 }
@@ -135,7 +134,7 @@ func TestAYoungTaskThatWaitsSaysSoBeforeLong(t *testing.T) {
 	if len(*written) != 0 || len(f.podNames()) != 2 {
 		t.Errorf("want Pods and no status yet, got %v and %v", f.podNames(), *written)
 	}
-	f.clock.Step(beginPause)
+	f.clock.Step(firstStatusDelay)
 	f.mustSync(task)
 	if len(*written) != 1 || !strings.HasPrefix((*written)[0], "Pending") {
 		t.Errorf("want one status, Pending; written were:\n%s", strings.Join(*written, "\n"))
@@ -147,7 +146,7 @@ func TestASlowStartCostsAStatusNowAndThen(t *testing.T) {
 	f := newFixture(t)
 	task := f.store(newTask("train", 100))
 	written := f.recordStatuses()
-	f.startAll(task, time.Second) // 200 s, never still for progressPause
+	f.startAll(task, time.Second) // 200 s, never unchanged for progressDelay
 	const most = 2 + 200/10
 	if len(*written) < 10 || len(*written) > most {
 		t.Errorf("%d statuses were written, want at most %d:\n%s", len(*written), most, strings.Join(*written, "\n"))
@@ -195,14 +194,14 @@ func TestWhatMayBeLate(t *testing.T) {
 			f.mustSync(task)
 			f.observe()
 			f.change(task, f.cachedPods(task)[0], tc.before)
-			f.clock.Step(progressPause)
+			f.clock.Step(progressDelay)
 			f.mustSync(task)
 			*written = nil
 			f.change(task, f.cachedPods(task)[0], tc.after)
 			if now := len(*written) > 0; now != tc.now {
 				t.Errorf("written at once: %v, want %v", now, tc.now)
 			}
-			f.clock.Step(progressPause)
+			f.clock.Step(progressDelay)
 			f.mustSync(task)
 			if len(*written) != 1 {
 				t.Errorf("%d statuses were written, want 1", len(*written))
@@ -221,15 +220,15 @@ func TestALateStatusBringsItsTaskBack(t *testing.T) {
 	f.clock.Step(podEventBatch)
 	f.handleUntilQuiet()
 	f.change(task, f.cachedPods(task)[0], bindPod)
-	f.clock.Step(progressPause)
+	f.clock.Step(progressDelay)
 	f.handleUntilQuiet()
 	if nodes := f.stored(task).Status.Nodes; len(nodes) != 1 {
 		t.Errorf("the status still has the nodes %v", nodes)
 	}
 }
 
-// handleUntilQuiet handles what the queue hands out, at least one task. Time
-// does not pass meanwhile.
+// handleUntilQuiet handles all tasks in the queue, at least one. Time does not pass in the
+// meantime.
 func (f *fixture) handleUntilQuiet() {
 	f.t.Helper()
 	for {
@@ -240,26 +239,26 @@ func (f *fixture) handleUntilQuiet() {
 	}
 }
 
-func TestHeldProgress(t *testing.T) {
+func TestStatusDebouncer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	held, task := f.held, cache.NewObjectName("default", "train")
+	debouncer, task := f.debouncer, cache.NewObjectName("default", "train")
 	status := func(running int32) *v1.GPUTaskStatus {
 		return &v1.GPUTaskStatus{Running: running, StartTime: new(metav1.NewTime(testTime))}
 	}
 	var got []time.Duration
 	hold := func(running int32, after time.Duration) {
 		f.clock.Step(after)
-		got = append(got, held.hold(task, status(running), progressPause, progressLimit))
+		got = append(got, debouncer.delay(task, status(running), progressDelay, maxProgressDelay))
 	}
 	hold(1, 0)
-	hold(1, time.Second)                 // nothing new: the pause goes on
+	hold(1, time.Second)                 // unchanged: the delay continues
 	hold(2, time.Second/2)               // it starts over
 	hold(3, 7*time.Second+time.Second/2) // up to the limit
 	hold(4, time.Second)
-	held.release(task)
+	debouncer.forget(task)
 	hold(5, time.Second)
-	want := []time.Duration{progressPause, time.Second, progressPause, time.Second, 0, progressPause}
+	want := []time.Duration{progressDelay, time.Second, progressDelay, time.Second, 0, progressDelay}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("waiting times (-want +got):\n%s", diff)
 	}

@@ -8,18 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// rescheduling is what the controller knows of the rescheduler.
+// rescheduling is the controller's view of the rescheduler.
 type rescheduling interface {
-	// Steer makes Pods that are moved prefer the nodes that they are moved to.
+	// Steer makes Pods that are moved prefer their destinations.
 	Steer(pods []*corev1.Pod) error
-	// Moves reports whether Pods of the task are being moved: their loss is then no
-	// surprise.
+	// Moves reports whether Pods of the task are being moved: that they are lost is then
+	// expected.
 	Moves(task types.UID) bool
-	// Changed is called for every change of a task or one of its Pods.
+	// Changed is called forevery change of a task or one of its Pods.
 	Changed()
 }
 
-// noRescheduling is for controllers that move nothing.
+// noRescheduling is used if rescheduling is disabled.
 type noRescheduling struct{}
 
 var _ rescheduling = noRescheduling{}

@@ -15,9 +15,9 @@ import (
 // version is set by the linker: see the Makefile.
 var version = "unknown"
 
-// run connects to the API server and serves until ctx ends. The HTTP server
-// and the informers run in every replica, so that a standby takes over with a
-// warm cache; only the leader's workers change anything.
+// run connects to the API server and serves until ctx ends. The HTTP server and the
+// informers run in every replica, so that a standby takes over with warm caches; only the
+// leader's workers write.
 func run(ctx context.Context, opts *options) error {
 	klog.FromContext(ctx).Info("Starting gpu-controller", "version", version)
 	config, err := opts.restConfig()
@@ -42,8 +42,8 @@ func run(ctx context.Context, opts *options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(ctx) })
 	group.Go(func() error {
-		if !process.startInformers(ctx, reschedulerPatience) {
-			return nil // told to stop
+		if !process.startInformers(ctx, reschedulerSyncTimeout) {
+			return nil // ctx ended
 		}
 		if !opts.leaderElection.LeaderElect {
 			process.work(ctx)

@@ -16,7 +16,7 @@ import (
 func newServer(address string, metrics *controllerMetrics, ready *atomic.Bool, alive endpoints.Check) *endpoints.Server {
 	return endpoints.New("metrics-bind-address", address, metrics.handler(), alive, func(*http.Request) error {
 		if !ready.Load() {
-			return errors.New("the caches are not filled yet")
+			return errors.New("the caches have not synced yet")
 		}
 		return nil
 	})

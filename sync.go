@@ -19,22 +19,21 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
-// syncTask brings one task a step forward: gather, decide, apply. An error
-// means that the same has to be tried again.
+// syncTask reconciles one task: gather, decide, apply. After an error it is to be retried.
 func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 	task, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.expectations.Forget(key)
 		c.obstacles.clear(key)
-		c.held.release(key)
+		c.debouncer.forget(key)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if wait := c.expectations.Pending(key); wait > 0 {
-		// The caches don't show yet what the last sync wrote; the change itself
-		// brings the task back into the queue, the delay is for a lost one.
+		// The caches don't show the writes of the last sync yet. Their events requeue the
+		// task; the delay is in case one is lost.
 		c.queue.AddAfter(key, wait)
 		return nil
 	}
@@ -52,19 +51,19 @@ func (c *Controller) gather(key cache.ObjectName, task *v1.GPUTask) gputask.Inpu
 		Lookup: func(name string) *v1.GPUTask {
 			other, err := c.tasks.GPUTasks(key.Namespace).Get(name)
 			if err != nil {
-				return nil // the cache knows only one error: not found
+				return nil // a lister's only error is not found
 			}
 			return other
 		},
-		Awaited:  len(c.waitingDependents(key)) > 0,
-		Obstacle: c.obstacles.of(key, task.UID),
-		Now:      c.clock.Now(),
-		Config:   c.config,
+		HasWaitingDependents: len(c.waitingDependents(key)) > 0,
+		Obstacle:             c.obstacles.get(key, task.UID),
+		Now:                  c.clock.Now(),
+		Config:               c.config,
 	}
 }
 
-// apply carries out a plan, the status first: it records which failures are
-// counted, and its write fails if the plan was made from an outdated task.
+// apply carries out a plan, the status first: it records which failures are counted, and
+// its write fails if the plan was made from a stale task.
 func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, plan gputask.Plan) error {
 	if exists, err := c.updateStatus(ctx, key, task, &plan); err != nil || !exists {
 		return err
@@ -81,20 +80,20 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 		c.patchMinAvailable(ctx, plan.Discount, plan.MinAvailable),
 	)
 	if err == nil && c.obstacles.clear(key) {
-		c.queue.AddAfter(key, podEventBatch) // so that the status forgets it too
+		c.queue.AddAfter(key, podEventBatch) // so that the status drops it too
 	}
-	if err == nil && plan.LookAgainAfter > 0 {
-		c.queue.AddAfter(key, plan.LookAgainAfter)
+	if err == nil && plan.RequeueAfter > 0 {
+		c.queue.AddAfter(key, plan.RequeueAfter)
 	}
 	return err
 }
 
-// updateStatus writes the status if it has changed, at once or, if it tells
-// nothing but progress or a beginning, when that is over. It returns false if the task
-// was deleted meanwhile.
+// updateStatus writes the status if it has changed. The write may be delayed if it reports
+// only progress or the creation of the first Pods. It returns false if the task was deleted
+// in the meantime.
 func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, plan *gputask.Plan) (exists bool, err error) {
 	if !equality.Semantic.DeepEqual(task.Status, plan.Status) {
-		if wait := c.mayWait(key, task, plan); wait > 0 {
+		if wait := c.statusDelay(key, task, plan); wait > 0 {
 			c.queue.AddAfter(key, wait)
 			return true, nil
 		}
@@ -103,43 +102,43 @@ func (c *Controller) updateStatus(ctx context.Context, key cache.ObjectName, tas
 			return exists, err
 		}
 	}
-	c.held.release(key)
+	c.debouncer.forget(key)
 	return true, nil
 }
 
-// mayWait returns how long the status of a plan need not be written.
-func (c *Controller) mayWait(key cache.ObjectName, task *v1.GPUTask, plan *gputask.Plan) time.Duration {
+// statusDelay returns how long the write of a plan's status may be delayed.
+func (c *Controller) statusDelay(key cache.ObjectName, task *v1.GPUTask, plan *gputask.Plan) time.Duration {
 	switch {
-	case plan.OnlyBegins(task, c.clock.Now()):
-		return c.held.hold(key, &plan.Status, beginPause, beginPause)
+	case plan.OnlyCreatesFirstPods(task, c.clock.Now()):
+		return c.debouncer.delay(key, &plan.Status, firstStatusDelay, firstStatusDelay)
 	case plan.OnlyProgress(&task.Status):
-		return c.held.hold(key, &plan.Status, progressPause, progressLimit)
+		return c.debouncer.delay(key, &plan.Status, progressDelay, maxProgressDelay)
 	default:
 		return 0
 	}
 }
 
-// writeStatus returns false if the task was deleted meanwhile.
+// writeStatus returns false if the task was deleted in the meantime.
 func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, status *v1.GPUTaskStatus) (exists bool, err error) {
 	changed := *task // shallow: the client only reads it
 	changed.Status = *status
 	written, err := c.clients.tasks.FalldioV1().GPUTasks(task.Namespace).UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, nil // its deletion is on its way to us
+		return false, nil // the event of its deletion is still to come
 	}
 	if err != nil {
 		return false, fmt.Errorf("writing the status: %w", err)
 	}
 	c.expectations.ExpectVersion(key, written.ResourceVersion)
 	if cached, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name); err == nil {
-		c.expectations.ObserveVersion(key, cached.ResourceVersion) // its event may have come before the answer
+		c.expectations.ObserveVersion(key, cached.ResourceVersion) // its event may have arrived before the response
 	}
-	c.announce(ctx, task, status)
+	c.reportChange(ctx, task, status)
 	return true, nil
 }
 
-// announce tells the user and the metrics what has changed.
-func (c *Controller) announce(ctx context.Context, task *v1.GPUTask, status *v1.GPUTaskStatus) {
+// reportChange reports a change of status in the log, in metrics and in Events.
+func (c *Controller) reportChange(ctx context.Context, task *v1.GPUTask, status *v1.GPUTaskStatus) {
 	logger := klog.FromContext(ctx)
 	if status.Phase != task.Status.Phase {
 		logger.Info("Phase changed", "from", task.Status.Phase, "to", status.Phase, "message", status.Message)
@@ -149,7 +148,7 @@ func (c *Controller) announce(ctx context.Context, task *v1.GPUTask, status *v1.
 	}
 	for _, event := range gputask.Events(&task.Status, status) {
 		if event.Reason == gputask.ReasonPodLost && c.rescheduling.Moves(task.UID) {
-			continue // the plan tells it better
+			continue // the MovePlan's Event explains it better
 		}
 		c.recorder.Event(task, event.Type, event.Reason, event.Message)
 	}

@@ -17,11 +17,11 @@ import (
 	"falldio.github.io/gpu-controller/pkg/informer"
 )
 
-// podEventBatch is how long the changes of a task's Pods are gathered before
-// the task is looked at: the Pods of a gang start within moments of each other.
+// podEventBatch is how long changes of a task's Pods are batched before the task is
+// reconciled: the Pods of a gang start within moments of each other.
 const podEventBatch = 100 * time.Millisecond
 
-// watch has the controller hear of all changes of tasks and their Pods.
+// watch adds the event handlers for tasks and their Pods.
 func (c *Controller) watch(ctx context.Context) error {
 	return errors.Join(c.watchTasks(ctx), c.watchPods(ctx))
 }
@@ -77,9 +77,8 @@ func (c *Controller) taskDeleted(ctx context.Context, object any) {
 	c.enqueueDependencies(task)
 }
 
-// enqueueDependents looks again at the tasks that wait for the given one. When
-// a task comes or goes, cycles may close or open for all that wait for it
-// through others, too.
+// enqueueDependents enqueues the tasks that wait for the given one. When a task is created
+// or deleted, dependency cycles may close or open for its transitive dependents, too.
 func (c *Controller) enqueueDependents(task *v1.GPUTask, transitively bool) {
 	seen := map[cache.ObjectName]bool{}
 	next := []cache.ObjectName{cache.MetaObjectToName(task)}
@@ -100,8 +99,8 @@ func (c *Controller) enqueueDependents(task *v1.GPUTask, transitively bool) {
 	}
 }
 
-// enqueueDependencies looks again at the tasks that the given one no longer
-// waits for: they may be due for deletion.
+// enqueueDependencies enqueues the tasks that the given one no longer waits for: they may
+// be due for deletion.
 func (c *Controller) enqueueDependencies(task *v1.GPUTask) {
 	for i := range task.Spec.DependsOn {
 		c.enqueue(cache.NewObjectName(task.Namespace, task.Spec.DependsOn[i].Name))

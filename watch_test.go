@@ -39,7 +39,7 @@ func TestDependentsAreLookedAtWhenATaskChanges(t *testing.T) {
 		happens func(*fixture, *v1.GPUTask)
 		want    []string
 	}{
-		"a new task concerns all that wait for it, through others too": {
+		"a new task requeues its dependents, transitive ones too": {
 			func(f *fixture, task *v1.GPUTask) { f.enqueueDependents(task, true) }, []string{"b", "c"},
 		},
 		"a deleted task concerns itself and all that wait for it": {
@@ -52,7 +52,7 @@ func TestDependentsAreLookedAtWhenATaskChanges(t *testing.T) {
 				f.taskChanged(task, after)
 			}, []string{"a", "b"},
 		},
-		"a change without a new phase concerns nobody else": {
+		"a change without a new phase requeues only the task": {
 			func(f *fixture, task *v1.GPUTask) { f.taskChanged(task, task) }, []string{"a"},
 		},
 	}

@@ -16,14 +16,14 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// syncTimeout bounds the handling of one task. A gang that needs longer to be created
-// goes on in its next turn.
+// syncTimeout bounds one sync of a task. A gang whose creation takes longer continues in
+// the next one.
 const syncTimeout = time.Minute
 
-// work handles tasks until ctx ends and every task in hand is done.
+// work handles tasks until ctx ends and every task in progress is done.
 func (c *Controller) work(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	logger.Info("Working", "workers", c.workers)
+	logger.Info("Starting workers", "workers", c.workers)
 	c.takeOver()
 	var workers sync.WaitGroup
 	for range c.workers {
@@ -32,11 +32,10 @@ func (c *Controller) work(ctx context.Context) {
 	<-ctx.Done()
 	c.queue.ShutDown()
 	workers.Wait()
-	logger.Info("Stopped working")
+	logger.Info("All workers have stopped")
 }
 
-// takeOver begins to listen to changes and queues every task: what happened
-// before is only in the caches.
+// takeOver begins to accept events and enqueues every task: earlier events were dropped.
 func (c *Controller) takeOver() {
 	c.working.Store(true)
 	for _, object := range c.taskIndex.List() {
@@ -51,8 +50,8 @@ func (c *Controller) handleTasks(ctx context.Context) {
 	}
 }
 
-// handleNextTask waits for a task and handles it. It returns false when the
-// controller has to stop.
+// handleNextTask handles the next task in the queue. It returns false when the controller
+// must stop.
 func (c *Controller) handleNextTask(ctx context.Context) bool {
 	key, shutdown := c.queue.Get()
 	if shutdown {
@@ -60,11 +59,10 @@ func (c *Controller) handleNextTask(ctx context.Context) bool {
 	}
 	defer c.queue.Done(key)
 	if ctx.Err() != nil {
-		return false // the queue hands out the rest even now; the next leader finds it again
+		return false // a queue that shuts down still returns its items; the next leader enqueues them again
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "gputask", key.String())
-	// A task that has been begun is finished even if the controller is told to
-	// stop, but not for ever.
+	// A sync in progress is completed even if ctx ends, within a timeout.
 	working, cancel := context.WithTimeout(klog.NewContext(context.WithoutCancel(ctx), logger), syncTimeout)
 	defer cancel()
 	begin := c.clock.Now()

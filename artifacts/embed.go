@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package artifacts carries the manifests of this folder inside the binaries
-// that install them.
+// Package artifacts embeds the manifests of this folder in the binaries that install
+// them.
 package artifacts
 
 import "embed"

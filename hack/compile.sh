@@ -2,8 +2,8 @@
 # Copyright The gpu-controller Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# compile.sh NAME WHAT ARGUMENTS... runs "go build" and says what it is doing, and for
-# how long, unless it is done in a moment. WHAT is said beside the program's name.
+# compile.sh NAME WHAT ARGUMENTS... runs "go build" and reports what it is building, and
+# for how long, unless it is done in a moment. WHAT is printed beside the program's NAME.
 
 set -o errexit -o nounset -o pipefail
 
@@ -12,7 +12,7 @@ shift 2
 
 say() { printf '%-16s %s\n' "${NAME}" "$*" >&2; }
 
-# took prints how long it has taken so far: "1m05s".
+# took prints the elapsed time: "1m05s".
 took() { printf '%dm%02ds' $((SECONDS / 60)) $((SECONDS % 60)); }
 
 "${GO:-go}" build "$@" &

@@ -8,7 +8,7 @@ set -o errexit -o nounset -o pipefail
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "${ROOT}"
-# Without paths of this machine, so that it is compiled once for all module caches.
+# Without local paths, so that one build serves all module caches.
 go build -modfile=go.tools.mod -trimpath -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 # A cache of its own: findings are cached with the paths of the checkout that
 # they were found in, and a shared cache mixes checkouts up.

@@ -2,7 +2,7 @@
 # Copyright The gpu-controller Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Records the session in docs/kubectl-gputask.md anew: on a localcluster of its own, with
+# Records the session in docs/kubectl-gputask.md again: on a localcluster of its own, with
 # the programs in bin/ (make build).
 
 set -o errexit -o nounset -o pipefail
@@ -26,7 +26,7 @@ done
 
 gputask() { "${BIN}/kubectl-gputask" "$@"; }
 
-# show runs a command and records it with what it prints.
+# show runs a command and records it with its output.
 show() {
   {
     echo "\$ kubectl gputask $*"
@@ -36,7 +36,7 @@ show() {
 note() { echo "$@" | tee -a "${SESSION}"; }
 blank() { note ""; }
 
-# Two tasks on each node, of which one of each leaves again.
+# Two tasks on each node, one of which is deleted again.
 LOOP="for i in 1 2 3 4 5 6 7 8; do kubectl gputask run job-\$i --gpu h100-80gb-hbm3 --gpu-amount 4 -o name; done"
 note "\$ ${LOOP}"
 for i in 1 2 3 4 5 6 7 8; do
@@ -72,7 +72,7 @@ show plan show "${PLAN}"
 blank
 show plan approve "${PLAN}"
 show plan show "${PLAN}" --watch
-sleep 2 # the status of tasks may be a little late
+sleep 2 # the status of tasks may lag behind a little
 blank
 show list
 blank

@@ -17,8 +17,8 @@ BOILERPLATE="${ROOT}/hack/boilerplate.go.txt"
 
 cd "${OUTPUT}"
 export GOBIN="${ROOT}/bin/codegen"
-# The folder of a module is only known once it is downloaded, which naming a package of
-# it brings about, and naming the module does not.
+# go list only knows the folder of a module once it is downloaded, which happens when a
+# package of it is listed, but not when the module is.
 CODEGEN="$(go list -modfile="${ROOT}/go.tools.mod" -find -f '{{.Module.Dir}}' k8s.io/code-generator/cmd/client-gen)"
 # shellcheck source=/dev/null
 source "${CODEGEN}/kube_codegen.sh"

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Proves that the controller, the generators and the tools build on a machine that has
-# downloaded nothing so far: in a module cache of their own, which is empty. What the
-# machine's own module cache has is copied from there instead of being downloaded.
+# downloaded nothing so far: with a separate, empty module cache. Modules that are in the
+# machine's own module cache are copied from there instead of being downloaded.
 
 set -o errexit -o nounset -o pipefail
 
@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 DOWNLOADED="$(go env GOMODCACHE)/cache/download"
 GOPROXY="file://${DOWNLOADED},$(go env GOPROXY)"
 GOMODCACHE="$(mktemp -d)"
-# Else the files of a module cache can't be deleted.
+# Otherwise the files of a module cache can't be deleted.
 GOFLAGS="-modcacherw $(go env GOFLAGS)"
 export GOPROXY GOMODCACHE GOFLAGS
 trap 'rm -rf "${GOMODCACHE}"' EXIT

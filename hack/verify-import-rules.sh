@@ -28,7 +28,7 @@ violation() {
   PACKAGES+=("./${folder}")
 }
 
-# In a package of its own the violation closes no circle, which go would refuse first.
+# In a package of its own the violation creates no import cycle, which go would report first.
 violation apis pkg/apis/violation "${MODULE}/pkg/placement"
 for engine in nodeagent/kubelet/allocation pkg/inventory pkg/placement; do
   violation engine "${engine}/violation" k8s.io/api/core/v1

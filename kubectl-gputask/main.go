@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-gputask is the user's hands on GPUTasks: kubectl finds it as
+// Command kubectl-gputask manages GPUTasks from the command line: kubectl finds it as
 // `kubectl gputask`. See docs/kubectl-gputask.md.
 package main
 
@@ -28,7 +28,7 @@ func main() {
 	switch {
 	case err == nil:
 	case interrupted && errors.Is(err, context.Canceled):
-		os.Exit(130) // as shells say of a program that Ctrl-C ended
+		os.Exit(130) // the exit code that shells report after Ctrl-C
 	default:
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command localcluster runs a real Kubernetes with simulated GPU nodes on the
-// loopback interface. One binary holds all its components and starts itself
-// once for each of them.
+// loopback interface. One binary contains all components and starts itself once
+// for each of them.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// dirVariable names the cluster's directory for all commands.
+	// dirVariable is the environment variable with the cluster's directory.
 	dirVariable = "LOCALCLUSTER_DIR"
 	defaultDir  = ".localcluster"
 )
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// exitError is the code of a component that has said itself what went wrong.
+// exitError is the exit code of a component that has printed its error itself.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
@@ -53,7 +53,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	// Kubernetes gives each program that links it this flag; ours is a command.
+	// Kubernetes adds this flag to each program that links it; ours is a command.
 	_ = pflag.CommandLine.MarkHidden("version")
 	command.AddCommand(newUpCommand(), newKubectlCommand(), newComponentCommand(), newJanitorCommand(), newVersionCommand())
 	return command
@@ -68,7 +68,7 @@ func newKubectlCommand() *cobra.Command {
 			dir := dirFromEnvironment()
 			kubeconfig := cluster.KubeconfigPath(dir)
 			if _, err := os.Stat(kubeconfig); err != nil {
-				return fmt.Errorf("no cluster is ready in %s: start one with `localcluster up`, or name its directory in %s", dir, dirVariable)
+				return fmt.Errorf("no cluster is ready in %s: start one with `localcluster up`, or set its directory in %s", dir, dirVariable)
 			}
 			for variable, value := range map[string]string{
 				"KUBECONFIG":   kubeconfig,
@@ -84,8 +84,8 @@ func newKubectlCommand() *cobra.Command {
 	}
 }
 
-// pathWithPlugins is where kubectl looks for plugins: first where localcluster is,
-// which is built beside kubectl-gputask.
+// pathWithPlugins returns the PATH in which kubectl looks for plugins: first the
+// directory of localcluster, which is built beside kubectl-gputask.
 func pathWithPlugins() string {
 	path := os.Getenv("PATH")
 	executable, err := os.Executable()
@@ -103,7 +103,7 @@ func newComponentCommand() *cobra.Command {
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return fmt.Errorf("which component? One of %v", components.Names())
+				return fmt.Errorf("missing component: expected one of %v", components.Names())
 			}
 			return runComponent(args[0], args[1:])
 		},

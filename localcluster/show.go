@@ -19,11 +19,11 @@ import (
 	"falldio.github.io/gpu-controller/localcluster/names"
 )
 
-// examplesTimeout is several times what the examples take on a slow machine.
+// examplesTimeout is several times longer than the examples take on a slow machine.
 const examplesTimeout = 3 * time.Minute
 
-// afterReady returns what happens in a cluster that has become ready: the
-// examples if they are asked for, and some words about what to do next.
+// afterReady returns the function to be called when the cluster is ready: it runs
+// the examples if requested, and prints what to do next.
 func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Running) error {
 	return func(ctx context.Context, running cluster.Running) error {
 		if !f.examples {
@@ -46,7 +46,7 @@ func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Ru
 	}
 }
 
-// showExamples runs the examples and ends with what kubectl shows of them.
+// showExamples runs the examples and then lists them with kubectl.
 func showExamples(ctx context.Context, running cluster.Running, executable string) error {
 	tasks, err := examples.Load(artifacts.Files, artifacts.Examples)
 	if err != nil {
@@ -70,7 +70,7 @@ func showExamples(ctx context.Context, running cluster.Running, executable strin
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(running.Out, "\nEvery example came to the end that it should.")
+	fmt.Fprintln(running.Out, "\nEvery example ended as expected.")
 	return nil
 }
 

@@ -28,13 +28,13 @@ import (
 const (
 	defaultPodDuration  = 10 * time.Second
 	defaultStartTimeout = 3 * time.Minute
-	// none is the value of --controller and --nodeagent that runs none.
+	// none is the value of --controller, --scheduler and --nodeagent that runs none.
 	none = "none"
-	// stock is the value of --scheduler that runs Kubernetes' own.
+	// stock is the value of --scheduler that runs kube-scheduler.
 	stock = "stock"
 )
 
-// upFlags are the flags of "up" as they are given.
+// upFlags are the flags of "up" as given.
 type upFlags struct {
 	dir             string
 	profile         string
@@ -63,7 +63,7 @@ func (f *upFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.nodeAgent, "nodeagent", "", "the node agent's program, or \"none\" (default: nodeagent beside localcluster); without it the nodes have no labels about GPUs")
 	flags.DurationVar(&f.startTimeout, "start-timeout", defaultStartTimeout, "how long the cluster may take to become ready")
 	flags.BoolVar(&f.examples, "examples", false, "run the project's examples once the cluster is ready")
-	flags.BoolVar(&f.once, "once", false, "stop after the examples, with exit status 0 only if each came to the end that it should")
+	flags.BoolVar(&f.once, "once", false, "stop after the examples, with exit status 0 only if each ended as expected")
 	flags.BoolVar(&f.keep, "keep", false, "keep the directory with its logs when the cluster stops")
 }
 
@@ -140,7 +140,7 @@ func (f *upFlags) options() (cluster.Options, error) {
 }
 
 // gpuScheduler returns the program and the configuration of gpu-scheduler, or
-// neither if Kubernetes' own shall run.
+// neither if another scheduler or none is to run.
 func (f *upFlags) gpuScheduler(executable string) (path string, config []byte, err error) {
 	if f.scheduler == stock || f.scheduler == none {
 		return "", nil, nil
@@ -159,7 +159,7 @@ func (f *upFlags) gpuScheduler(executable string) (path string, config []byte, e
 	return path, config, nil
 }
 
-// programPath returns where a program of ours is, or "" if none shall run.
+// programPath returns the path of one of our programs, or "" if it is not to run.
 func programPath(flag, executable, name string) (string, error) {
 	switch flag {
 	case none:

@@ -21,7 +21,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 )
 
-// agent watches the GPUs of one node.
+// agent is the agent of one node.
 type agent struct {
 	node      string
 	client    metadata.Interface
@@ -33,12 +33,12 @@ type agent struct {
 	plugins   *plugins // nil without device plugins
 	clock     clock.Clock
 	cleanUp   bool
-	// restored is closed when what an earlier life has found is known.
+	// restored is closed once the faults that a previous run found are restored.
 	restored chan struct{}
 }
 
 func newAgent(node string, source gpu.Source, labelOptions labels.Options, clients *clients, opts *options, bootID string, c clock.Clock) (*agent, error) {
-	client, err := clients.ofNode(node)
+	client, err := clients.forNode(node)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func newAgent(node string, source gpu.Source, labelOptions labels.Options, clien
 	}
 	config := publish.Config{
 		Node: node, GPUs: a.monitor, Nodes: a.view, Patcher: client.Resource(kube.Nodes), Clock: c,
-		Labels: labelOptions, ProbeURL: opts.probing.urlOf(node), Interval: opts.labelInterval,
+		Labels: labelOptions, ProbeURL: opts.probing.urlFor(node), Interval: opts.labelInterval,
 	}
 	a.publisher = publish.New(config)
 	a.events = publish.NewEventWriter(config, clients.recorder)
@@ -59,13 +59,13 @@ func newAgent(node string, source gpu.Source, labelOptions labels.Options, clien
 	return a, nil
 }
 
-// run works until ctx ends. synced ends when the Node has been seen, if there is
-// one.
+// run runs the agent until ctx ends. synced is closed once the Node has been seen, if it
+// exists.
 func (a *agent) run(ctx context.Context, synced <-chan struct{}) error {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "node", a.node)
 	ctx = klog.NewContext(ctx, logger)
 	group, ctx := errgroup.WithContext(ctx)
-	// It is not waited for: it may hang in the driver, as jobs may.
+	// Not in the group, since it may hang in the driver, like jobs.
 	go a.monitor.Watch(ctx)
 	group.Go(func() error {
 		select {
@@ -84,7 +84,7 @@ func (a *agent) run(ctx context.Context, synced <-chan struct{}) error {
 			return nil
 		})
 		a.publisher.Run(ctx)
-		return a.leave(ctx)
+		return a.cleanUpOnExit(ctx)
 	})
 	if a.plugins != nil {
 		group.Go(func() error { return a.plugins.run(ctx, a.monitor, a.restored) })
@@ -92,8 +92,8 @@ func (a *agent) run(ctx context.Context, synced <-chan struct{}) error {
 	return group.Wait()
 }
 
-// restore takes over what an earlier life has found, before anything is
-// published. It returns false if ctx ends before the Node has been seen.
+// restore restores the faults that a previous run found, before anything is published. It
+// returns false if ctx ends before the Node has been seen.
 func (a *agent) restore(ctx context.Context, synced <-chan struct{}) bool {
 	select {
 	case <-ctx.Done():
@@ -102,7 +102,7 @@ func (a *agent) restore(ctx context.Context, synced <-chan struct{}) bool {
 	}
 	faults, err := a.view.Faults()
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "What was known of the GPUs is lost; it is found out again")
+		klog.FromContext(ctx).Error(err, "Can't restore the GPUs' faults; they will be detected again")
 	}
 	a.monitor.Restore(faults)
 	close(a.restored)
@@ -111,9 +111,9 @@ func (a *agent) restore(ctx context.Context, synced <-chan struct{}) bool {
 
 const cleanUpTimeout = 5 * time.Second
 
-// leave cleans up, if that is wanted. Without it Pods keep finding the node while
-// the agent is replaced.
-func (a *agent) leave(ctx context.Context) error {
+// cleanUpOnExit cleans up, if configured. Without it Pods can still be scheduled to the node
+// while the agent is replaced.
+func (a *agent) cleanUpOnExit(ctx context.Context) error {
 	if !a.cleanUp {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (a *agent) leave(ctx context.Context) error {
 	return a.publisher.CleanUp(ctx)
 }
 
-// ready returns what the agent still waits for.
+// ready returns why the agent is not ready, or nil.
 func (a *agent) ready() error {
 	snapshot := a.monitor.Snapshot()
 	switch {

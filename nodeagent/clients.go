@@ -13,11 +13,11 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/node/kube"
 )
 
-// nodeNameExtra is what the API server knows about the bearer of a token that is
-// bound to a Node, or to a Pod on a Node.
+// nodeNameExtra is the user info's extra key with the node name of a token that is bound to a
+// Node, or to a Pod on a Node.
 const nodeNameExtra = "authentication.kubernetes.io/node-name"
 
-// clients are the connections to the API server.
+// clients are the clients of the API server.
 type clients struct {
 	config      *rest.Config
 	impersonate string
@@ -28,7 +28,7 @@ type clients struct {
 func newClients(ctx context.Context, config *rest.Config, impersonate string) (*clients, error) {
 	c := &clients{config: config, impersonate: impersonate}
 	c.config.Impersonate.UserName = impersonate
-	// Writes are rare, and those of many nodes in one process are no one's burst.
+	// Writes are rare, and a process with many nodes must not be throttled.
 	c.config.QPS = -1
 	var err error
 	if c.metadata, err = kube.Metadata(c.config); err != nil {
@@ -38,9 +38,9 @@ func newClients(ctx context.Context, config *rest.Config, impersonate string) (*
 	return c, err
 }
 
-// ofNode returns the client that writes for a node's agent. If another user is
-// impersonated, then as if with a token that is bound to the Node.
-func (c *clients) ofNode(node string) (metadata.Interface, error) {
+// forNode returns the client that writes for a node's agent. It impersonates the user, if one
+// is set, as if with a token that is bound to the Node.
+func (c *clients) forNode(node string) (metadata.Interface, error) {
 	if c.impersonate == "" {
 		return c.metadata, nil
 	}

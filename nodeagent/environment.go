@@ -5,14 +5,14 @@ package main
 
 import "github.com/spf13/pflag"
 
-// The environment of the agent's first version and of its device plugin.
+// The environment variables of the agent's first version and of its device plugin.
 const (
 	environmentNodeName = "NODE_NAME"
 	environmentSchedule = "MONITOR_GPU_INTERVAL_PATTERN"
 	environmentResource = "resourcename"
 )
 
-// readEnvironment takes from the environment what no flag says.
+// readEnvironment applies environment variables whose flags are not set.
 func (o *options) readEnvironment(flags *pflag.FlagSet, getenv func(string) string) {
 	take := func(flag, variable string, into func(string)) {
 		if value := getenv(variable); value != "" && !flags.Changed(flag) {
@@ -25,9 +25,9 @@ func (o *options) readEnvironment(flags *pflag.FlagSet, getenv func(string) stri
 	take("resource", environmentResource, func(value string) { o.resources = []string{value} })
 }
 
-// settingOf names where a flag's value comes from, for messages: the flag, or the
-// environment variable in its place.
-func (o *options) settingOf(flag string) string {
+// settingName names the source of a flag's value, for messages: the flag, or the environment
+// variable that replaces it.
+func (o *options) settingName(flag string) string {
 	if variable := o.variables[flag]; variable != "" {
 		return variable
 	}

@@ -11,9 +11,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// jobs runs what is to be done again and again. A job that still runs when its
-// time has come is not started twice; one that panics does not end the others and
-// is run again.
+// jobs runs periodic jobs. A job that is still running when it is due is skipped; a panic does
+// not affect the other jobs or later runs.
 type jobs struct {
 	ctx   context.Context //nolint:containedctx // cron's jobs take no context
 	cron  *cron.Cron
@@ -26,21 +25,21 @@ func newJobs(ctx context.Context) *jobs {
 	return &jobs{
 		ctx:  ctx,
 		cron: cron.New(cron.WithLogger(logger)),
-		// In this order: a panic that passed SkipIfStillRunning would leave its
-		// job marked as running for ever.
+		// In this order, since a panic through SkipIfStillRunning would leave the job
+		// marked as running forever.
 		chain: cron.NewChain(cron.SkipIfStillRunning(logger), cron.Recover(logger)),
 	}
 }
 
-// add adds a job before the jobs are started.
+// add adds a job. It must not be called after run.
 func (j *jobs) add(schedule cron.Schedule, do func(context.Context)) {
 	job := j.chain.Then(cron.FuncJob(func() { do(j.ctx) }))
 	j.cron.Schedule(schedule, job)
 	j.all = append(j.all, job)
 }
 
-// run runs each job once and then by its schedule, until ctx ends. It does not
-// wait for jobs: one may hang in a driver.
+// run runs each job at once and then on its schedule, until ctx ends. It does not wait for
+// running jobs: one may hang in a driver.
 func (j *jobs) run() {
 	for _, job := range j.all {
 		go job.Run()
@@ -50,8 +49,7 @@ func (j *jobs) run() {
 	j.cron.Stop()
 }
 
-// cronLogger passes on what cron has to say. That a job is started is not worth a
-// line.
+// cronLogger logs cron's messages. Starts of jobs are logged at a high verbosity only.
 type cronLogger struct{ logr.Logger }
 
 // Info implements cron.Logger.

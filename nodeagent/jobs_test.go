@@ -33,7 +33,7 @@ func TestAJobThatStillRunsIsNotStartedTwice(t *testing.T) {
 	all := newJobs(t.Context())
 	started, end := make(chan struct{}), make(chan struct{})
 	all.add(cron.Every(time.Hour), func(context.Context) {
-		started <- struct{}{} // a second run would wait here for ever
+		started <- struct{}{} // a second run would wait here forever
 		<-end
 	})
 	var first sync.WaitGroup

@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command nodeagent watches the GPUs of a node: it labels the Node, exports
-// metrics, and is the kubelet's device plugin. See docs/node-agent.md.
+// Command nodeagent monitors the GPUs of a node: it labels the Node, exports metrics, and is a
+// device plugin of the kubelet. See docs/node-agent.md.
 package main
 
 import (
@@ -32,8 +32,8 @@ func main() {
 	}
 }
 
-// start reads flags and environment and runs the agent until it is told to stop
-// by SIGINT or SIGTERM. A second signal ends the process at once.
+// start reads flags and environment and runs the agent until SIGINT or SIGTERM. A second
+// signal ends the process at once.
 func start(args []string) error {
 	opts := newOptions()
 	flags := opts.flags()

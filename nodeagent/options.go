@@ -59,9 +59,9 @@ type options struct {
 
 	logging *logsapi.LoggingConfiguration
 
-	// Made of the above by complete.
+	// Derived from the above by complete.
 	policy health.Policy
-	// variables are the environment variables that stand in for flags.
+	// variables are the environment variables that replace flags.
 	variables map[string]string
 
 	schedule cron.Schedule
@@ -125,13 +125,13 @@ func (o *options) sourceFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.pollDeadline, "poll-deadline", o.pollDeadline, "how long a call about a GPU may take before the GPU counts as hung")
 	flags.StringVar(&o.xidPolicy, "xid-policy", o.xidPolicy,
 		"what XID errors do, where it differs from the default, for example 94=quiet,31=reset,default=quiet: ignore, quiet (unhealthy for the recovery period) or reset (and until the GPU was reset); by default 13, 31, 43, 45, 68 and 109 are ignored and all others need a reset")
-	flags.DurationVar(&o.recoveryPeriod, "recovery-period", o.recoveryPeriod, "how long a GPU must be without trouble before it is healthy again")
+	flags.DurationVar(&o.recoveryPeriod, "recovery-period", o.recoveryPeriod, "how long a GPU must be without errors before it is healthy again")
 }
 
 func (o *options) publishFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.labels.Model, "gpu-model", o.labels.Model, "value of the label falldio.com/gpu; by default it is made of what the driver says")
-	flags.DurationVar(&o.labelInterval, "label-interval", o.labelInterval, "least time between two writes of the Node's labels; news of the GPUs' number and health do not wait")
-	flags.BoolVar(&o.cleanUpOnExit, "clean-up-on-exit", o.cleanUpOnExit, "take labels and annotation away from the Node at the end")
+	flags.DurationVar(&o.labelInterval, "label-interval", o.labelInterval, "minimum time between two writes of the Node's labels; changes of the GPUs' number and health do not wait")
+	flags.BoolVar(&o.cleanUpOnExit, "clean-up-on-exit", o.cleanUpOnExit, "remove labels and annotation from the Node on exit")
 	flags.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address of /metrics, /healthz, /readyz and /probe; 0 for none")
 	flags.BoolVar(&o.dcgmNames, "dcgm-names", o.dcgmNames, "export metrics under the names of NVIDIA's dcgm-exporter as well")
 }
@@ -142,13 +142,13 @@ func (o *options) pluginFlags(flags *pflag.FlagSet) {
 		"resource to serve, NAME=SOURCE[,env=VARIABLE], repeated for several; the source is gpus, shares (of the GPUs), simulated:COUNT or none; by default the environment variable resourcename. falldio.com/gpu brings falldio.com/gpu-percent=shares along; falldio.com/gpu-percent=none prevents that")
 	flags.StringVar(&o.kubeletDirectory, "kubelet-directory", o.kubeletDirectory, "the kubelet's folder, with device-plugins and pod-resources")
 	flags.StringVar(&o.visibleDevices, "visible-devices-env", o.visibleDevices,
-		"environment variable that tells a container its GPUs; by default NVIDIA_VISIBLE_DEVICES, and FALLDIO_VISIBLE_DEVICES for simulated GPUs")
-	flags.StringVar(&o.cdiKind, "cdi-kind", o.cdiKind, "hand out GPUs by their CDI names of this kind as well, for example nvidia.com/gpu; empty for not")
+		"environment variable that lists a container's GPUs; by default NVIDIA_VISIBLE_DEVICES, and FALLDIO_VISIBLE_DEVICES for simulated GPUs")
+	flags.StringVar(&o.cdiKind, "cdi-kind", o.cdiKind, "hand out GPUs by their CDI names of this kind as well, for example nvidia.com/gpu; empty to disable")
 	flags.StringVar(&o.mpsPipeDirectory, "mps-pipe-directory", o.mpsPipeDirectory,
-		"folder of NVIDIA's MPS control daemon, for example /tmp/nvidia-mps, the same on the node and for the agent: while the daemon's pipe is in it, containers with a share of a GPU are made its clients, with limits; empty for not")
+		"folder of NVIDIA's MPS control daemon, for example /tmp/nvidia-mps, the same on the node and for the agent: while the daemon's pipe is in it, containers with a share of a GPU are made its clients, with limits; empty to disable")
 }
 
-// complete checks the options and makes what they stand for.
+// complete validates the options and derives the others from them.
 func (o *options) complete(args []string) error {
 	var problems []error
 	require := func(holds bool, format string, values ...any) {
@@ -158,7 +158,7 @@ func (o *options) complete(args []string) error {
 	}
 	note := func(flag string, err error) {
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", o.settingOf(flag), err))
+			problems = append(problems, fmt.Errorf("%s: %w", o.settingName(flag), err))
 		}
 	}
 	require(len(args) == 0, "unexpected arguments %q: all settings are flags", args)
@@ -188,8 +188,8 @@ func (o *options) complete(args []string) error {
 	return errors.Join(problems...)
 }
 
-// scheduleParser reads the specs of the agent's first version, "*/5 * * * * ?",
-// and the short ones, "@every 5s".
+// scheduleParser parses the specs of the agent's first version, "*/5 * * * * ?", and
+// descriptors, "@every 5s".
 var scheduleParser = cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 func (o *options) completeSchedule() (err error) {
@@ -199,7 +199,7 @@ func (o *options) completeSchedule() (err error) {
 	}
 	o.schedule, err = scheduleParser.Parse(o.pollSchedule)
 	if err == nil && o.schedule.Next(time.Unix(0, 0)).IsZero() {
-		return fmt.Errorf("%q: that time never comes", o.pollSchedule)
+		return fmt.Errorf("%q: the schedule never fires", o.pollSchedule)
 	}
 	return err
 }
@@ -215,8 +215,8 @@ func (o *options) completeResources() (err error) {
 	return err
 }
 
-// Variables that tell a container its GPUs. NVIDIA's would make NVIDIA's runtime
-// look for simulated GPUs, and fail.
+// The environment variables for a container's GPUs. With NVIDIA's, NVIDIA's runtime would look
+// for simulated GPUs, and fail.
 const (
 	nvidiaVariable    = "NVIDIA_VISIBLE_DEVICES"
 	simulatedVariable = "FALLDIO_VISIBLE_DEVICES"
@@ -233,7 +233,7 @@ func (o *options) gpuVariable() string {
 	}
 }
 
-// cdiKinds are the kinds of devices that CDI allows:
+// cdiKinds matches the kinds of devices that CDI allows:
 // https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
 var cdiKinds = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?$`)
 
@@ -257,7 +257,7 @@ func (o *options) completeFleet() (err error) {
 	return err
 }
 
-// simulated reports whether the GPUs are.
+// simulated reports whether the GPUs are simulated.
 func (o *options) simulated() bool {
 	return o.source == sourceSimulated || o.simulatedNodes != "" || (o.source == sourceAuto && o.simulationProfile != "")
 }

@@ -49,7 +49,7 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--poll-schedule=TZ=UTC", `--poll-schedule: "TZ=UTC": there is only a time zone`},
 		{"--poll-schedule=CRON_TZ=", `--poll-schedule: "CRON_TZ=": there is only a time zone`},
 		{"--poll-schedule=TZ=Moon/Base * * * * * *", "--poll-schedule: provided bad location Moon/Base"},
-		{"--poll-schedule=0 0 0 31 2 *", `--poll-schedule: "0 0 0 31 2 *": that time never comes`},
+		{"--poll-schedule=0 0 0 31 2 *", `--poll-schedule: "0 0 0 31 2 *": the schedule never fires`},
 		{"--poll-deadline=0s", "--poll-deadline=0s: must be greater than 0"},
 		{"--pcie-interval=-1s", "--pcie-interval=-1s: must not be negative"},
 		{"--xid-policy=94=maybe", `--xid-policy: "94=maybe": expected XID=REACTION`},

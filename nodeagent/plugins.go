@@ -26,29 +26,29 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 )
 
-// The folders below --kubelet-directory, and the socket in the second one.
+// The directories below --kubelet-directory, and the socket in the second one.
 const (
 	pluginFolder       = "device-plugins"
 	podResourcesFolder = "pod-resources"
 	podResourcesSocket = "kubelet.sock"
 )
 
-// plugins are the node's device plugins and what belongs to them.
+// plugins has the node's device plugins and what they share.
 type plugins struct {
 	clock     clock.Clock
 	gpus      *deviceplugin.Pool
 	all       []*deviceplugin.Plugin
 	pods      *kube.PodInformer
-	claims    *deviceplugin.PodClaims
+	tracker   *deviceplugin.PodAllocationTracker
 	usage     *deviceplugin.Usage
 	kubelet   *podresources.Client
 	holders   *metrics.Holders
 	corrector *assignment.Corrector
-	// allocated has an entry when a container has got devices.
+	// allocated receives a value after an allocation.
 	allocated chan struct{}
 }
 
-// newPlugins makes the device plugins of an agent and shows them in its metrics.
+// newPlugins creates the device plugins of an agent and adds them to its metrics.
 func newPlugins(a *agent, clients *clients, opts *options) (*plugins, error) {
 	p := &plugins{clock: a.clock, gpus: deviceplugin.NewPool(), allocated: make(chan struct{}, 1)}
 	var err error
@@ -59,7 +59,7 @@ func newPlugins(a *agent, clients *clients, opts *options) (*plugins, error) {
 		return nil, err
 	}
 	ofGPUs, names := namesOf(opts.served)
-	p.claims = deviceplugin.NewPodClaims(p.pods.List, p.clock, ofGPUs[resource.Shares])
+	p.tracker = deviceplugin.NewPodAllocationTracker(p.pods.List, p.clock, ofGPUs[resource.Shares])
 	p.usage = deviceplugin.NewUsage(p.kubelet, p.clock)
 	p.holders = metrics.NewHolders(p.kubelet)
 	for i := range opts.served {
@@ -75,7 +75,7 @@ func newPlugins(a *agent, clients *clients, opts *options) (*plugins, error) {
 	return p, nil
 }
 
-// namesOf returns the names of all resources, and of those that are the GPUs and
+// namesOf returns the names of all resources, and by kind the names of those that are GPUs and
 // shares of them; empty if there are none.
 func namesOf(served []resource.Spec) (ofGPUs map[resource.Kind]string, all []string) {
 	ofGPUs = map[resource.Kind]string{}
@@ -86,10 +86,10 @@ func namesOf(served []resource.Spec) (ofGPUs map[resource.Kind]string, all []str
 	return ofGPUs, all
 }
 
-// add makes the plugin of a resource.
+// add adds the plugin of a resource.
 func (p *plugins) add(spec *resource.Spec, ofGPUs map[resource.Kind]string, opts *options) error {
 	config := deviceplugin.Config{
-		Resource: spec.Name, Claims: p.claims, EnvVar: spec.Environment, Allocated: p.noteAllocation,
+		Resource: spec.Name, Tracker: p.tracker, EnvVar: spec.Environment, Allocated: p.notifyAllocated,
 		Dir: filepath.Join(opts.kubeletDirectory, pluginFolder), Clock: p.clock,
 	}
 	switch spec.Kind {
@@ -111,7 +111,7 @@ func (p *plugins) add(spec *resource.Spec, ofGPUs map[resource.Kind]string, opts
 	return err
 }
 
-// run serves the kubelet until ctx ends.
+// run runs the plugins until ctx ends.
 func (p *plugins) run(ctx context.Context, gpus *monitor.Monitor, restored <-chan struct{}) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -119,7 +119,7 @@ func (p *plugins) run(ctx context.Context, gpus *monitor.Monitor, restored <-cha
 		return nil
 	})
 	p.await(ctx, restored, p.pods.Synced())
-	p.hold(ctx)
+	p.holdDevices(ctx)
 	for _, plugin := range p.all {
 		group.Go(func() error {
 			plugin.Run(ctx)
@@ -131,16 +131,15 @@ func (p *plugins) run(ctx context.Context, gpus *monitor.Monitor, restored <-cha
 		return nil
 	})
 	group.Go(func() error {
-		p.follow(ctx, gpus)
+		p.updateDevices(ctx, gpus)
 		return nil
 	})
 	err := group.Wait()
 	return errors.Join(err, p.kubelet.Close())
 }
 
-// restoreTimeout is how long GPUs may wait for the API server to tell of their
-// faults and of the Pods that they were chosen for. Containers must get their
-// devices without it, too.
+// restoreTimeout bounds how long the plugins wait for the API server to return the GPUs'
+// faults and the Pods. Containers must get devices without it, too.
 const restoreTimeout = 5 * time.Second
 
 func (p *plugins) await(ctx context.Context, all ...<-chan struct{}) {
@@ -152,30 +151,29 @@ func (p *plugins) await(ctx context.Context, all ...<-chan struct{}) {
 			return
 		case <-one:
 		case <-timer.C():
-			klog.FromContext(ctx).Info("The API server does not answer: faults of an earlier life and the scheduler's choices are not known yet")
+			klog.FromContext(ctx).Info("The API server does not answer: the GPUs' previous faults and the scheduler's choices are not known yet")
 			return
 		}
 	}
 }
 
-// holdTimeout is how long a kubelet may take to say what is in use.
+// holdTimeout bounds how long to wait for the kubelet to list the devices in use.
 const holdTimeout = 2 * time.Second
 
-// hold keeps devices in the lists that containers have although they are gone. A
-// kubelet that does not run yet tells it later, to refresh.
-func (p *plugins) hold(ctx context.Context) {
+// holdDevices keeps absent devices that containers still have in the plugins' lists. If the
+// kubelet is not running yet, refresh does so later.
+func (p *plugins) holdDevices(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, holdTimeout)
 	defer cancel()
 	p.refresh(ctx)
 }
 
-// follow tells the kubelet of the GPUs and their health.
-func (p *plugins) follow(ctx context.Context, gpus *monitor.Monitor) {
+// updateDevices keeps the pool up to date with the GPUs and their health.
+func (p *plugins) updateDevices(ctx context.Context, gpus *monitor.Monitor) {
 	for {
 		changed := gpus.Changed()
 		snapshot := gpus.Snapshot()
-		// Without a poll there may be GPUs; that there are none is worse than not
-		// to know.
+		// Before a successful poll an empty snapshot does not mean that there are no GPUs.
 		if len(snapshot.Devices) > 0 || (!snapshot.Taken.IsZero() && snapshot.Problem == nil) {
 			if err := p.gpus.Set(devices(snapshot), snapshot.NVLinks); err != nil {
 				klog.FromContext(ctx).Error(err, "The GPUs can't be offered to the kubelet")
@@ -201,19 +199,18 @@ func devices(snapshot *gpu.Snapshot) []deviceplugin.Device {
 	return list
 }
 
-func (p *plugins) noteAllocation() {
+func (p *plugins) notifyAllocated() {
 	select {
 	case p.allocated <- struct{}{}:
-	default: // somebody is on the way
+	default: // a notification is pending already
 	}
 }
 
-// settleTime is how long the kubelet needs after an allocation until it tells of
-// it.
-const settleTime = 500 * time.Millisecond
+// listDelay is how long after an allocation the kubelet takes to list it.
+const listDelay = 500 * time.Millisecond
 
-// correctAfterAllocations looks soon at what the kubelet has done; refresh looks
-// again later.
+// correctAfterAllocations refreshes soon after each allocation; the periodic refresh follows
+// later.
 func (p *plugins) correctAfterAllocations(ctx context.Context) {
 	for {
 		select {
@@ -221,7 +218,7 @@ func (p *plugins) correctAfterAllocations(ctx context.Context) {
 			return
 		case <-p.allocated:
 		}
-		timer := p.clock.NewTimer(settleTime)
+		timer := p.clock.NewTimer(listDelay)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -232,35 +229,35 @@ func (p *plugins) correctAfterAllocations(ctx context.Context) {
 	}
 }
 
-// refreshEvery is how often the kubelet is asked in any case: it answers from
-// memory, and a metric must not show for long who no longer has a GPU.
+// refreshEvery is how often refresh runs in any case: the kubelet answers from memory, and
+// metrics must not show for long a container that no longer has a GPU.
 const refreshEvery = 5 * time.Second
 
-// refresh asks the kubelet which containers have which devices, for the metrics,
-// the claims that are settled, and the Pods' annotations.
+// refresh lists the kubelet's allocations, for the metrics, the device plugins and the Pods'
+// annotations.
 func (p *plugins) refresh(ctx context.Context) {
 	asked := p.clock.Now()
 	allocations, err := p.holders.Refresh(ctx)
 	if err != nil {
-		klog.FromContext(ctx).V(2).Info("The kubelet does not tell which devices are in use", "err", err)
+		klog.FromContext(ctx).V(2).Info("The kubelet does not list the devices in use", "err", err)
 		return
 	}
 	for _, plugin := range p.all {
 		plugin.Pool().Hold(share.GPUs(podresources.DeviceIDs(allocations, plugin.Resource()))...)
 	}
 	p.usage.Observe(asked, allocations)
-	p.claims.Observe(allocations)
+	p.tracker.Observe(allocations)
 	if _, err := p.corrector.Correct(ctx, allocations); err != nil {
-		klog.FromContext(ctx).Error(err, "Telling which devices Pods have failed; this is tried again")
+		klog.FromContext(ctx).Error(err, "Correcting the Pods' annotations failed; will retry")
 	}
 }
 
-// ready returns which plugin the kubelet does not listen to.
+// ready returns an error if a plugin is not registered with the kubelet.
 func (p *plugins) ready() error {
 	for _, plugin := range p.all {
 		status := plugin.Status()
-		// A resource without devices is not registered: a kubelet that is told of
-		// none forgets what it knew.
+		// A resource without devices is not registered: a kubelet that receives an empty
+		// list forgets its allocations.
 		if !status.Registered && len(plugin.Pool().Devices()) > 0 {
 			return fmt.Errorf("the device plugin of %s is not registered with the kubelet: %w", plugin.Resource(),
 				errors.Join(status.LastError, errNotRegistered))
@@ -271,7 +268,7 @@ func (p *plugins) ready() error {
 
 var errNotRegistered = errors.New("the kubelet has not been reached yet")
 
-// pluginMetrics is what the metrics show of a plugin.
+// pluginMetrics adapts a plugin to metrics.Plugin.
 type pluginMetrics struct{ *deviceplugin.Plugin }
 
 // Registered implements metrics.Plugin.

@@ -30,7 +30,7 @@ type probingOptions struct {
 	timeout     time.Duration
 	url         string
 
-	// Made of the above by complete.
+	// Derived from the above by complete.
 	targets *allow.List // nil if /probe is off
 	modules *blackbox.Modules
 }
@@ -41,19 +41,19 @@ func newProbingOptions() probingOptions {
 
 func (o *probingOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.targetsFile, "probe-targets", o.targetsFile,
-		"YAML file with the targets that /probe may reach; without it /probe is off, but for simulated nodes")
+		"YAML file with the targets that /probe may reach; without it /probe is off, except for simulated nodes")
 	flags.StringVar(&o.modulesFile, "probe-modules", o.modulesFile,
 		"YAML file with the modules of /probe, as blackbox_exporter has them; by default http_2xx, tcp_connect and icmp")
 	flags.IntVar(&o.limit, "probe-limit", o.limit, "how many probes may run at once, for each node")
-	flags.DurationVar(&o.timeout, "probe-timeout", o.timeout, "the most that a probe may take")
+	flags.DurationVar(&o.timeout, "probe-timeout", o.timeout, "maximum duration of a probe")
 	flags.StringVar(&o.url, "probe-url", o.url,
 		"URL of this agent's /probe, written to the Node as annotation for the scheduler, {node} stands for the node's name; without it the scheduler uses the Node's internal address")
 	flags.StringVar(&o.networkFile, "simulation-network", o.networkFile,
 		"YAML file that says how fast simulated nodes reach targets, read again when it changes")
 }
 
-// complete checks the options and makes what they stand for. simulatedNodes is
-// true if the process is the agent of many nodes.
+// complete validates the options and derives the others from them. simulatedNodes is true if
+// the process is the agent of many nodes.
 func (o *probingOptions) complete(simulatedNodes bool) error {
 	switch {
 	case o.modulesFile != "" && o.targetsFile == "" && !simulatedNodes:
@@ -82,7 +82,7 @@ func (o *probingOptions) complete(simulatedNodes bool) error {
 	if err != nil {
 		problems = append(problems, fmt.Errorf("--probe-modules: %w", err))
 	}
-	if err := checkProbeURL(o.urlOf("node")); err != nil {
+	if err := checkProbeURL(o.urlFor("node")); err != nil {
 		problems = append(problems, fmt.Errorf("--probe-url=%s: %w", o.url, err))
 	}
 	return errors.Join(problems...)
@@ -99,12 +99,12 @@ func checkProbeURL(text string) error {
 	return nil
 }
 
-// urlOf is the value of the annotation of a Node; empty for none.
-func (o *probingOptions) urlOf(node string) string {
+// urlFor returns the value of a Node's annotation; empty for none.
+func (o *probingOptions) urlFor(node string) string {
 	return strings.ReplaceAll(o.url, "{node}", node)
 }
 
-// probing makes what answers /probe, and adds the job that reads what it says.
+// probing returns the handler of /probe.
 func (p *process) probing() *probe.Handler {
 	options := &p.opts.probing
 	config := probe.Config{Clock: p.clock, Limit: options.limit, Timeout: options.timeout}
@@ -129,8 +129,8 @@ func (p *process) nodes() []string {
 	return names
 }
 
-// followNetwork adds the job that reads how fast the simulated nodes are.
-func (p *process) followNetwork(jobs *jobs) {
+// addNetworkJob adds the job that reads the file of the simulated network.
+func (p *process) addNetworkJob(jobs *jobs) {
 	if p.network == nil || p.opts.probing.networkFile == "" {
 		return
 	}

@@ -49,10 +49,10 @@ func TestProbing(t *testing.T) {
 		"without flags it is off":            {"--node-name=n1", "target=" + address, http.StatusForbidden, "this agent probes nothing: it was started without --probe-targets"},
 		"with targets it is on":              {"--node-name=n1 --probe-targets=" + file(t, `["`+address+`"]`), "module=tcp_connect&target=" + address, http.StatusOK, "probe_success 1"},
 		"with targets it refuses others":     {"--node-name=n1 --probe-targets=" + file(t, `["`+address+`"]`), "module=tcp_connect&target=127.0.0.1:1", http.StatusForbidden, "is not allowed"},
-		"with modules it has no others":      {"--node-name=n1 --probe-targets=" + file(t, "[]") + " --probe-modules=" + file(t, "modules: {ping: {prober: icmp}}"), "target=x", http.StatusBadRequest, `module: "http_2xx" is none of ping`},
+		"with modules it has no others":      {"--node-name=n1 --probe-targets=" + file(t, "[]") + " --probe-modules=" + file(t, "modules: {ping: {prober: icmp}}"), "target=x", http.StatusBadRequest, `module: "http_2xx" is not one of ping`},
 		"simulated GPUs have a real network": {"--node-name=n1 --source=simulated", "target=" + address, http.StatusForbidden, "this agent probes nothing"},
 		"simulated nodes have no network":    {fleet, "node=n2&target=https://x", http.StatusOK, "probe_success 1"},
-		"simulated nodes are told apart":     {fleet, "node=n3&target=https://x", http.StatusNotFound, `node: "n3" is none of n1, n2`},
+		"simulated nodes are distinguished":  {fleet, "node=n3&target=https://x", http.StatusNotFound, `node: "n3" is not one of n1, n2`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestTheShippedFilesAreRead(t *testing.T) {
 func TestProbeURLHasTheNodesName(t *testing.T) {
 	t.Parallel()
 	options := probingOptions{url: "http://127.0.0.1:9836/probe?node={node}"}
-	if got, want := options.urlOf("n1"), "http://127.0.0.1:9836/probe?node=n1"; got != want {
+	if got, want := options.urlFor("n1"), "http://127.0.0.1:9836/probe?node=n1"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -29,22 +29,22 @@ import (
 	"falldio.github.io/gpu-controller/pkg/restconfig"
 )
 
-// process is the agents of this process, one but for simulations of many nodes.
+// process has the agents of this process: one, except in simulations of many nodes.
 type process struct {
 	opts   *options
 	clock  clock.Clock
 	agents []*agent
-	// synced is closed when the Nodes have been seen.
+	// synced is closed once the Nodes have been seen.
 	synced chan struct{}
-	// beat is when the jobs last showed that they are run.
-	beat    atomic.Pointer[time.Time]
-	sources simulatedSources
-	// probes answers /probe, for simulated nodes by the simulated network.
+	// heartbeat is when the jobs last ran.
+	heartbeat atomic.Pointer[time.Time]
+	sources   simulatedSources
+	// probes serves /probe, for simulated nodes with the simulated network.
 	probes  *probe.Handler
 	network *simulated.Network
 }
 
-// run connects to the API server and works until ctx ends.
+// run connects to the API server and runs the agents until ctx ends.
 func run(ctx context.Context, opts *options) error {
 	klog.FromContext(ctx).Info("Starting nodeagent", "version", version, "node", opts.nodeName)
 	config, err := restconfig.Load(opts.kubeconfig, "nodeagent")
@@ -87,11 +87,11 @@ func (p *process) views() map[string]*publish.View {
 	return views
 }
 
-// jobs are what is done by the clock.
+// jobs returns the periodic jobs.
 func (p *process) jobs(ctx context.Context) *jobs {
 	jobs := newJobs(ctx)
 	everySecond := cron.Every(time.Second)
-	jobs.add(everySecond, func(context.Context) { p.beat.Store(new(p.clock.Now())) })
+	jobs.add(everySecond, func(context.Context) { p.heartbeat.Store(new(p.clock.Now())) })
 	for _, agent := range p.agents {
 		jobs.add(p.opts.schedule, agent.monitor.Poll)
 		jobs.add(everySecond, agent.monitor.CheckDeadline)
@@ -107,11 +107,11 @@ func (p *process) jobs(ctx context.Context) *jobs {
 			}
 		})
 	}
-	p.followNetwork(jobs)
+	p.addNetworkJob(jobs)
 	return jobs
 }
 
-// server shows metrics and health. Faults are injected only from this machine.
+// server serves metrics and health. It accepts faults only from this machine.
 func (p *process) server() *endpoints.Server {
 	registry := prometheus.NewRegistry()
 	nodes := make([]*metrics.Node, 0, len(p.agents))
@@ -132,14 +132,14 @@ func (p *process) server() *endpoints.Server {
 	return server
 }
 
-// deadAfter is how long the jobs may be silent before the kubelet should start
-// the agent again. A hanging driver does not silence them: a new agent would hang
-// as well, and meanwhile the device plugin would be gone.
-const deadAfter = time.Minute
+// livenessTimeout is how long no job may run before the kubelet should restart the agent. A
+// hanging driver does not stop them: a new agent would hang as well, and the device plugin
+// would be gone meanwhile.
+const livenessTimeout = time.Minute
 
 func (p *process) alive(*http.Request) error {
-	if beat := p.beat.Load(); beat != nil && p.clock.Since(*beat) > deadAfter {
-		return fmt.Errorf("no job was run for %v", p.clock.Since(*beat).Round(time.Second))
+	if heartbeat := p.heartbeat.Load(); heartbeat != nil && p.clock.Since(*heartbeat) > livenessTimeout {
+		return fmt.Errorf("no job was run for %v", p.clock.Since(*heartbeat).Round(time.Second))
 	}
 	return nil
 }
@@ -152,10 +152,10 @@ func (p *process) ready(*http.Request) error {
 	return errors.Join(problems...)
 }
 
-// bootIDFile has a random number for each boot of the machine.
+// bootIDFile has a random ID for each boot of the machine.
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
-// bootID identifies the machine's current boot; empty if it can't be told.
+// bootID returns an ID of the machine's current boot; empty if unknown.
 func bootID() string {
 	data, err := os.ReadFile(bootIDFile)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/node/labels"
 )
 
-// makeAgents makes the agent of this node, or those of all simulated nodes.
+// makeAgents creates the agent of this node, or the agents of all simulated nodes.
 func (p *process) makeAgents(clients *clients) error {
 	boot := bootID()
 	add := func(node string, source gpu.Source, options labels.Options) (*agent, error) {
@@ -41,7 +41,7 @@ func (p *process) makeAgents(clients *clients) error {
 	return err
 }
 
-// source is where this node's GPUs come from.
+// source returns the source of this node's GPUs.
 func (p *process) source() gpu.Source {
 	if p.opts.simulated() {
 		return p.simulate(p.opts.nodeName, p.opts.profile)
@@ -58,7 +58,7 @@ func (p *process) simulate(node string, profile *simulation.Profile) gpu.Source 
 // simulatedSources are the simulated GPUs by node.
 type simulatedSources map[string]*simulation.Source
 
-// find returns the GPUs of a node; without a name those of the only one.
+// find returns the GPUs of a node; without a name, those of the only one.
 func (s simulatedSources) find(node string) (*simulation.Source, error) {
 	if node == "" && len(s) == 1 {
 		for _, source := range s {
@@ -74,7 +74,7 @@ func (s simulatedSources) find(node string) (*simulation.Source, error) {
 	if len(names) > shown {
 		names, more = names[:shown], ", …"
 	}
-	return nil, fmt.Errorf("node: %q is none of %s%s", node, strings.Join(names, ", "), more)
+	return nil, fmt.Errorf("node: %q is not one of %s%s", node, strings.Join(names, ", "), more)
 }
 
 func (s simulatedSources) handler() http.Handler { return simulation.Handler(s.find) }

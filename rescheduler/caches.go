@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// cachesCheck is how often it is checked whether the caches are filled.
+	// cachesCheck is how often to check whether the caches have synced.
 	cachesCheck = 50 * time.Millisecond
-	// cachesReport is how often it is logged that they are not.
+	// cachesReport is how often to log that they have not.
 	cachesReport = time.Minute
 )
 
-// namedCache is a cache that is being filled.
+// namedCache is a cache that must sync.
 type namedCache struct {
 	resource string
 	synced   cache.InformerSynced
@@ -28,23 +28,23 @@ type namedCache struct {
 
 var errNoCaches = errors.New("the API server has not answered with all that rescheduling needs: apply artifacts/crds and artifacts/rbac of this version, or set --reschedule-period=0")
 
-// StartInformers begins to fill the caches of nodes and PodDisruptionBudgets.
+// StartInformers starts the informers of nodes and PodDisruptionBudgets.
 func (r *Rescheduler) StartInformers(ctx context.Context) { r.informers.StartWithContext(ctx) }
 
-// WaitForCaches waits until all caches are filled and reports whether they are. If they
-// are not in time, it logs which.
-func (r *Rescheduler) WaitForCaches(ctx context.Context, patience time.Duration) bool {
-	err := wait.PollUntilContextTimeout(ctx, cachesCheck, patience, true, func(context.Context) (bool, error) {
-		return len(r.unfilled()) == 0, nil
+// WaitForCaches waits until all caches have synced and reports whether they have. After the
+// timeout it logs which ones are missing.
+func (r *Rescheduler) WaitForCaches(ctx context.Context, timeout time.Duration) bool {
+	err := wait.PollUntilContextTimeout(ctx, cachesCheck, timeout, true, func(context.Context) (bool, error) {
+		return len(r.unsynced()) == 0, nil
 	})
 	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(errNoCaches, "Nothing is rescheduled; GPUTasks are handled all the same", "missing", r.unfilled())
+		klog.FromContext(ctx).Error(errNoCaches, "Nothing is rescheduled; GPUTasks are still handled", "missing", r.unsynced())
 	}
 	return err == nil
 }
 
-// unfilled returns the resources that the caches don't show yet.
-func (r *Rescheduler) unfilled() []string {
+// unsynced returns the resources whose caches have not synced yet.
+func (r *Rescheduler) unsynced() []string {
 	var resources []string
 	for _, one := range r.caches {
 		if !one.synced() {

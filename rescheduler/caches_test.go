@@ -26,7 +26,7 @@ func TestCachesThatDoNotFillAreNamed(t *testing.T) {
 	if f.WaitForCaches(t.Context(), 10*time.Millisecond) {
 		t.Error("the caches are filled although MovePlans are not served")
 	}
-	if missing := f.unfilled(); !slices.Contains(missing, "moveplans.falldio.com") {
+	if missing := f.unsynced(); !slices.Contains(missing, "moveplans.falldio.com") {
 		t.Errorf("missing: %v", missing)
 	}
 }

@@ -23,12 +23,12 @@ func (r *Rescheduler) drift(ctx context.Context, rest *v1.MovePlan) *moveplan.Dr
 	if err := reschedule.Valid(planner, rest, 0); err != nil {
 		return &moveplan.Drift{Why: err.Error()}
 	}
-	return &moveplan.Drift{Why: r.overspent(objects, planner.Ledger, rest)}
+	return &moveplan.Drift{Why: r.exceededBudget(objects, planner.Ledger, rest)}
 }
 
-// overspent says which budget a plan would exceed. What counts is the work that is lost
-// now: more than was foreseen if the plan has waited for its approval.
-func (r *Rescheduler) overspent(objects *clusterview.Objects, ledger *reschedule.Ledger, rest *v1.MovePlan) string {
+// exceededBudget returns which budget a plan would exceed. It counts the work that would be
+// lost now: more than was planned if the plan has waited for approval.
+func (r *Rescheduler) exceededBudget(objects *clusterview.Objects, ledger *reschedule.Ledger, rest *v1.MovePlan) string {
 	if left, limited := ledger.MovesLeft(&r.options.Planner); limited && left < len(rest.Spec.Moves) {
 		return fmt.Sprintf("%d Pods are to be moved, %d of %d are left in this hour", len(rest.Spec.Moves), left, r.options.Planner.MovesPerHour)
 	}

@@ -28,7 +28,7 @@ func (r *Rescheduler) evictAll(ctx context.Context, pods []*corev1.Pod) (evicted
 			results.WithLabelValues("refused").Inc()
 			return evicted, nil
 		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-			continue // gone, or not as it was
+			continue // gone or changed
 		case err != nil:
 			results.WithLabelValues("error").Inc()
 			return evicted, fmt.Errorf("evicting Pod %s: %w", klog.KObj(pod), err)
@@ -46,7 +46,7 @@ func (r *Rescheduler) evict(ctx context.Context, pod *corev1.Pod) error {
 	})
 }
 
-// tryEvict evicts a Pod and remembers the answer.
+// tryEvict evicts a Pod and records the result.
 func (r *Rescheduler) tryEvict(ctx context.Context, pod *corev1.Pod) error {
 	try := moveplan.Try{At: r.deps.Clock.Now()}
 	results := r.deps.Evictions
@@ -57,7 +57,7 @@ func (r *Rescheduler) tryEvict(ctx context.Context, pod *corev1.Pod) error {
 		klog.FromContext(ctx).Info("Evicted Pod", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 		try.Granted = true
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // gone, or not as it was: the cache shows it in a moment
+		return nil // gone or changed: the cache will show it soon
 	case apierrors.IsTooManyRequests(err):
 		results.WithLabelValues("refused").Inc()
 		try.Refusal = err.Error()

@@ -25,8 +25,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
-// executePlans brings all plans a step further: it applies what pkg/moveplan decides. It
-// returns when time alone makes another pass due, 0 for never.
+// executePlans advances all plans by one step: it applies what pkg/moveplan decides. It
+// returns after what time another pass is due even if nothing changes, 0 for never.
 func (r *Rescheduler) executePlans(ctx context.Context) (again time.Duration, err error) {
 	plans, err := r.ownPlans()
 	if err != nil {
@@ -36,7 +36,7 @@ func (r *Rescheduler) executePlans(ctx context.Context) (again time.Duration, er
 	r.executing.Store(slices.ContainsFunc(open, isUnderWay))
 	r.forgetTries(open)
 	if r.expectations.AnyPending() {
-		return passRetry, nil // their events come sooner
+		return passRetry, nil // the events trigger a pass earlier
 	}
 	tasks, err := r.tasksOf(open)
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *Rescheduler) executePlans(ctx context.Context) (again time.Duration, er
 	return again, errors.Join(errs...)
 }
 
-// forgetTries drops those of Pods that no plan moves any more.
+// forgetTries drops the evictions of Pods that no plan moves any more.
 func (r *Rescheduler) forgetTries(open []*v1.MovePlan) {
 	if len(r.tries) == 0 {
 		return
@@ -80,7 +80,7 @@ func podsMovedBy(plans ...*v1.MovePlan) sets.Set[types.UID] {
 	return moved
 }
 
-// step applies one step of a plan.
+// step performs one step of a plan.
 func (r *Rescheduler) step(ctx context.Context, objects *clusterview.Objects, plan *v1.MovePlan, stale string) (again time.Duration, err error) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "moveplan", plan.Name))
 	in := moveplan.Input{
@@ -107,21 +107,21 @@ func (r *Rescheduler) step(ctx context.Context, objects *clusterview.Objects, pl
 	for _, pod := range out.Evict {
 		errs = append(errs, r.tryEvict(ctx, pod))
 	}
-	return out.LookAgainAfter, errors.Join(errs...)
+	return out.RequeueAfter, errors.Join(errs...)
 }
 
-// writeStatus writes a plan's new status, then Events, log and metrics.
+// writeStatus writes a plan's new status, then updates Events, log and metrics.
 func (r *Rescheduler) writeStatus(ctx context.Context, plan *v1.MovePlan, out *moveplan.Output) error {
 	changed := *plan // shallow: the client only reads it
 	changed.Status = *out.Status
 	written, err := r.deps.Client.FalldioV1().MovePlans().UpdateStatus(ctx, &changed, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // somebody deleted it: what it has reserved is removed
+		return nil // deleted in the meantime: the next pass removes its reservations
 	}
 	if err != nil {
 		return fmt.Errorf("writing the status of MovePlan %s: %w", plan.Name, err)
 	}
-	r.expectShown(written)
+	r.expectWrite(written)
 	if plan.Status.Phase != out.Status.Phase {
 		klog.FromContext(ctx).Info("MovePlan changed", "from", plan.Status.Phase, "to", out.Status.Phase, "reason", out.Status.Reason, "message", out.Status.Message)
 	}
@@ -130,16 +130,16 @@ func (r *Rescheduler) writeStatus(ctx context.Context, plan *v1.MovePlan, out *m
 	return nil
 }
 
-// expectShown expects the caches to show a plan as a write returned it, unless they do so
-// already: the event may have come before the answer.
-func (r *Rescheduler) expectShown(written *v1.MovePlan) {
+// expectWrite expects the cache to show a plan as it was written, unless it already does:
+// the event may have arrived before the response.
+func (r *Rescheduler) expectWrite(written *v1.MovePlan) {
 	r.expectations.ExpectVersion(written.Name, written.ResourceVersion)
 	if cached, err := r.plans.Get(written.Name); err == nil {
 		r.expectations.ObserveVersion(cached.Name, cached.ResourceVersion)
 	}
 }
 
-// recordEvents records events of the plan and of tasks.
+// recordEvents records Events for the plan and for tasks.
 func (r *Rescheduler) recordEvents(plan *v1.MovePlan, events []moveplan.Event) {
 	for i := range events {
 		event := &events[i]
@@ -155,8 +155,8 @@ func (r *Rescheduler) recordEvents(plan *v1.MovePlan, events []moveplan.Event) {
 	}
 }
 
-// count writes into a task's status that it was moved. A conflict is tried again when
-// the cache shows why.
+// count records in a task's status that it was moved. After a conflict, a later pass
+// retries with the updated cache.
 func (r *Rescheduler) count(ctx context.Context, count *moveplan.Count) error {
 	task, err := r.deps.GPUTasks.GPUTasks(count.Namespace).Get(count.Name)
 	if apierrors.IsNotFound(err) {

@@ -66,8 +66,8 @@ func TestAPlanIsCarriedOut(t *testing.T) {
 	f.checkReported(t)
 }
 
-// checkSteered replaces the Pod that was evicted, and checks that its successor prefers
-// its destination.
+// checkSteered replaces the evicted Pod, and checks that the replacement prefers its
+// destination.
 func (f *fixture) checkSteered(t *testing.T) {
 	t.Helper()
 	pod := f.replace("moves")
@@ -103,7 +103,7 @@ func (f *fixture) checkReported(t *testing.T) {
 	}
 }
 
-// Between any two requests the process may die: the next one begins without memory.
+// The process may die between any two requests: the next one begins without memory.
 func TestAPlanSurvivesTheProcess(t *testing.T) {
 	t.Parallel()
 	f := newPlanFixture(t)
@@ -200,7 +200,8 @@ func TestADriftAbortsThePlan(t *testing.T) {
 	}
 }
 
-// A plan may have waited long for its approval: what its Pods have done since is lost, too.
+// A plan may have waited long for approval: the work that its Pods have done since is lost,
+// too.
 func TestABudgetCountsWhatIsLostNow(t *testing.T) {
 	t.Parallel()
 	f := newPlanFixture(t, func(with *settings) { with.Planner.GPUMinutesPerHour = 1 })

@@ -30,8 +30,8 @@ import (
 
 var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// fixture is a rescheduler on fake clients. Its informers don't run: tests put objects
-// into the caches themselves, so that they say what it sees and when.
+// fixture is a rescheduler with fake clients. Its informers don't run: tests put objects
+// into the caches themselves, and so control what it sees and when.
 type fixture struct {
 	*Rescheduler
 	t      *testing.T
@@ -140,8 +140,8 @@ func (f *fixture) addTask(name, gpus, node string) *v1.GPUTask {
 	return task
 }
 
-// observe copies what the API server has into the caches and tells the rescheduler about
-// the plans, as the informers would.
+// observe copies the objects in the API server into the caches and calls the event handlers
+// for the plans, as the informers would.
 func (f *fixture) observe() {
 	f.t.Helper()
 	ctx, options := f.t.Context(), metav1.ListOptions{}
@@ -197,7 +197,7 @@ func (f *fixture) writes() []string {
 	return verbs
 }
 
-// evictions returns how many Pods were asked to be evicted.
+// evictions returns how many evictions were requested.
 func (f *fixture) evictions() int {
 	count := 0
 	for _, write := range f.writes() {
@@ -230,8 +230,8 @@ func (f *fixture) whenEvicted(task *v1.GPUTask) clienttesting.ReactionFunc {
 	}
 }
 
-// newPlanFixture is a cluster of two nodes of four GPUs, each with a task of two, and a
-// task of four that waits; and the plan to move one of them.
+// newPlanFixture returns a cluster of two nodes of four GPUs, each with a task of two, and
+// a pending task of four; and the plan to move one of the others.
 func newPlanFixture(t *testing.T, change ...func(*settings)) *fixture {
 	t.Helper()
 	f := newFixture(t, change...)
@@ -297,7 +297,7 @@ func (f *fixture) replace(task string) *corev1.Pod {
 	return pod
 }
 
-// current returns the plan as the API server has it.
+// current returns the plan from the API server.
 func (f *fixture) current() *v1.MovePlan {
 	f.t.Helper()
 	plan, err := f.fake.FalldioV1().MovePlans().Get(f.t.Context(), f.plan.Name, metav1.GetOptions{})
@@ -332,7 +332,7 @@ func (f *fixture) reserved(nodes ...string) string {
 	return all.String()
 }
 
-// drain returns the events since the last time.
+// drain returns the Events since the last call.
 func (f *fixture) drain() []string {
 	var texts []string
 	for len(f.events.Events) > 0 {

@@ -21,8 +21,8 @@ import (
 // runningPods selects the Pods that hold resources.
 const runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
-// gather returns what the caches show of some tasks and all around them: all Objects
-// but the Pods of others.
+// gather returns the given tasks with their Pods, and all nodes, budgets and plans, from
+// the caches: all Objects but the Pods.
 func (r *Rescheduler) gather(tasks []*v1.GPUTask) (objects *clusterview.Objects, err error) {
 	objects = &clusterview.Objects{Levels: r.options.Levels, Now: r.deps.Clock.Now(), Tasks: make([]clusterview.Task, 0, len(tasks))}
 	for _, task := range tasks {
@@ -47,8 +47,8 @@ func (r *Rescheduler) gatherTasks() (*clusterview.Objects, error) {
 	return r.gather(tasks)
 }
 
-// tasksOf returns the tasks that plans name. They are few: a plan that is carried out is
-// looked at with each change in the cluster, which may have thousands.
+// tasksOf returns the tasks that plans name. It does not list all tasks: a plan that is
+// being carried out is checked after every change in the cluster, which may have thousands.
 func (r *Rescheduler) tasksOf(plans []*v1.MovePlan) ([]*v1.GPUTask, error) {
 	var tasks []*v1.GPUTask
 	known := sets.New[types.NamespacedName]()
@@ -81,8 +81,8 @@ func (r *Rescheduler) tasksOf(plans []*v1.MovePlan) ([]*v1.GPUTask, error) {
 	return tasks, nil
 }
 
-// ownPlans returns the plans that are this rescheduler's business: those that move
-// nothing outside its namespace.
+// ownPlans returns the plans that this rescheduler handles: those that move nothing outside
+// its namespace.
 func (r *Rescheduler) ownPlans() ([]*v1.MovePlan, error) {
 	all, err := r.plans.List(labels.Everything())
 	if err != nil || r.deps.Namespace == "" {
@@ -109,8 +109,8 @@ func isWithin(plan *v1.MovePlan, namespace string) bool {
 	return true
 }
 
-// gatherAll is gatherTasks with all Pods that run. Those of other owners are in no cache
-// of ours, and plans are rarely made.
+// gatherAll is gatherTasks with all running Pods. Pods of other owners are not cached, and
+// plans are rarely made.
 func (r *Rescheduler) gatherAll(ctx context.Context) (*clusterview.Objects, error) {
 	objects, err := r.gatherTasks()
 	if err != nil {
@@ -123,8 +123,8 @@ func (r *Rescheduler) gatherAll(ctx context.Context) (*clusterview.Objects, erro
 	return objects, nil
 }
 
-// useNewest shows the Pods of tasks as they were listed: a cache may not show yet that
-// they got a node.
+// useNewest replaces Pods of tasks by those that were listed: the cache may not show yet
+// that they were bound.
 func useNewest(objects *clusterview.Objects) {
 	listed := make(map[types.UID]*corev1.Pod, len(objects.Pods))
 	for _, pod := range objects.Pods {
@@ -139,7 +139,7 @@ func useNewest(objects *clusterview.Objects) {
 	}
 }
 
-// listRunning asks the API server for all Pods that run.
+// listRunning lists all running Pods from the API server.
 func (r *Rescheduler) listRunning(ctx context.Context) ([]*corev1.Pod, error) {
 	list, err := r.deps.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{FieldSelector: runningPods, ResourceVersion: "0"})

@@ -15,7 +15,7 @@ import (
 
 const metricsNamespace = "gpu_controller"
 
-// metrics are about plans. They are counted when a plan ends.
+// metrics are about plans. The counters are updated when a plan ends.
 type metrics struct {
 	// moves has the labels goal and result: Moved, Elsewhere, Skipped, Evicted.
 	moves *prometheus.CounterVec
@@ -29,8 +29,8 @@ type metrics struct {
 	state     *planCollector
 }
 
-// NewEvictions counts evictions. It is there while nothing is rescheduled, too: a series
-// that appears late breaks alerts.
+// NewEvictions returns the counter of evictions. It exists even if rescheduling is
+// disabled: a series that appears late breaks alerts.
 func NewEvictions() *prometheus.CounterVec {
 	evictions := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metricsNamespace, Name: "pods_evicted_total",
@@ -58,11 +58,11 @@ func newMetrics(r *Rescheduler) *metrics {
 		}, []string{"namespace"}),
 		regained: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: metricsNamespace, Name: "moves_regained_gpus_total",
-			Help: "GPUs that moves have given to tasks that waited, or given back as a whole.",
+			Help: "GPUs that moves have freed for waiting tasks or as whole GPUs.",
 		}),
 		planning: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: metricsNamespace, Name: "move_planning_duration_seconds",
-			Help:    "Time to find the next MovePlan, or that there is none.",
+			Help:    "Time to plan the next MovePlan, also when there is none.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9),
 		}),
 		execution: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -91,7 +91,7 @@ func (m *metrics) register(registerer prometheus.Registerer) error {
 	return errors.Join(errs...)
 }
 
-// observe counts a plan whose last status was written.
+// observe counts a plan when its final status was written.
 func (m *metrics) observe(plan *v1.MovePlan, status *v1.MovePlanStatus) {
 	if status.CompletionTime == nil || moveplan.Finished(plan) {
 		return
@@ -121,7 +121,7 @@ var (
 		"GPU-minutes of work that may still be lost to moves within the hour, of the namespaces that have lost some, if there is a limit.", []string{"namespace"}, nil)
 )
 
-// planCollector counts the plans and reads their ledger when it is asked.
+// planCollector counts the plans and reads their ledger on every scrape.
 type planCollector struct {
 	rescheduler *Rescheduler
 }
@@ -163,7 +163,7 @@ func (c *planCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// phaseOf returns a plan's phase; one without a status is a proposal.
+// phaseOf returns a plan's phase, Proposed if it has no status yet.
 func phaseOf(plan *v1.MovePlan) v1.MovePlanPhase {
 	if plan.Status.Phase == "" {
 		return v1.PlanProposed

@@ -15,18 +15,18 @@ import (
 
 // Options are the flags about rescheduling.
 type Options struct {
-	// Period is how often it is planned what to move; 0 switches rescheduling off.
+	// Period is how often moves are planned; 0 disables rescheduling.
 	Period time.Duration
-	// Planner has all settings of the planner but its namespace.
+	// Planner has the settings of the planner; its namespace is set by New.
 	Planner reschedule.Options
 	// MoveTimeout is how long the Pods of a turn may take to run again.
 	MoveTimeout time.Duration
-	// History is how long plans are kept that have ended.
+	// History is how long finished plans are kept.
 	History time.Duration
 	Levels  snapshot.Levels
 }
 
-// DefaultOptions returns the flags' defaults: nothing is rescheduled.
+// DefaultOptions returns the flags' defaults: rescheduling is disabled.
 func DefaultOptions() Options {
 	return Options{
 		Planner: reschedule.DefaultOptions(), MoveTimeout: 2 * time.Minute, History: 24 * time.Hour, Levels: snapshot.DefaultLevels(),
@@ -40,7 +40,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar((*string)(&o.Planner.Mode), "reschedule-mode", string(o.Planner.Mode),
 		"consolidate moves as few Pods as possible to places that are planned and reserved; recreate stops one task after the other and lets the scheduler reschedule it")
 	flags.DurationVar(&o.Planner.Patience, "reschedule-patience", o.Planner.Patience,
-		"how long a task must have waited for a node before others are moved for it")
+		"how long a task must have waited for a node before other Pods are moved for it")
 	flags.Float64Var(&o.Planner.Threshold, "reschedule-threshold", o.Planner.Threshold,
 		"part of a node's GPUs, 0 to 1, that may be in use if Pods are to leave it to give it back; 0 gives no nodes back")
 	flags.Float64Var(&o.Planner.MinGain, "reschedule-min-gain", o.Planner.MinGain,
@@ -67,7 +67,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"levels of the network's topology and the labels of nodes that name their domains, the widest first, as gpu-scheduler is configured")
 }
 
-// Validate calls require for every flag with what it requires.
+// Validate checks all flags: it calls require with each condition and the error if it does
+// not hold.
 func (o *Options) Validate(require func(holds bool, format string, values ...any)) {
 	require(o.Period >= 0, "--reschedule-period=%v: must not be negative; 0 switches rescheduling off", o.Period)
 	require(o.Planner.Mode == reschedule.Consolidate || o.Planner.Mode == reschedule.Recreate,

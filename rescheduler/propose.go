@@ -16,15 +16,13 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
-// maxHistory is how many plans are kept that have ended, unless more are of the last
-// hour.
+// maxHistory is how many finished plans are kept, unless more ended within the last hour.
 const maxHistory = 100
 
-// propose creates the next plan if there is one, and aborts proposals that no longer
-// suit.
+// propose creates the next plan if there is one, and aborts stale proposals.
 func (r *Rescheduler) propose(ctx context.Context) error {
 	if r.expectations.AnyPending() {
-		return nil // the caches don't show yet what was written: in the next period
+		return nil // the caches are stale: propose in the next period
 	}
 	objects, err := r.gatherAll(ctx)
 	if err != nil {
@@ -35,10 +33,10 @@ func (r *Rescheduler) propose(ctx context.Context) error {
 	r.metrics.planning.Observe(r.deps.Clock.Since(begin).Seconds())
 	logger := klog.FromContext(ctx)
 	for _, problem := range report.Problems {
-		logger.V(2).Info("Not everything could be read", "err", problem)
+		logger.V(2).Info("Some objects could not be read", "err", problem)
 	}
 	for _, verdict := range report.Waiting {
-		logger.V(3).Info("A task waits", "gputask", klog.KRef(verdict.Task.Namespace, verdict.Task.Name), "rescheduling", verdict.Message)
+		logger.V(3).Info("Task is waiting", "gputask", klog.KRef(verdict.Task.Namespace, verdict.Task.Name), "rescheduling", verdict.Message)
 	}
 	var errs []error
 	for _, stale := range report.Stale {
@@ -46,14 +44,14 @@ func (r *Rescheduler) propose(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	if plan == nil {
-		logger.V(3).Info("Nothing is to be moved", "why", report.Why)
+		logger.V(3).Info("Nothing to move", "why", report.Why)
 		return errors.Join(errs...)
 	}
 	created, err := r.deps.Client.FalldioV1().MovePlans().Create(ctx, plan, metav1.CreateOptions{})
 	if err != nil {
 		return errors.Join(append(errs, fmt.Errorf("creating a MovePlan: %w", err))...)
 	}
-	r.expectShown(created)
+	r.expectWrite(created)
 	logger.Info("Proposed a MovePlan", "moveplan", created.Name, "reason", created.Spec.Reason, "moves", len(created.Spec.Moves),
 		"costGPUSeconds", created.Spec.CostGPUSeconds, "approved", created.Spec.Approved)
 	return errors.Join(errs...)

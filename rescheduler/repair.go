@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	// settleLimit is how long a moved task may take to run again before the
-	// rescheduler stops moving tasks until its next period: the cluster is not
-	// as it seemed.
+	// settleLimit is how long a moved task may take to run again before the rescheduler
+	// stops moving tasks until its next period: the cluster is not in the state that was
+	// assumed.
 	settleLimit = 2 * time.Minute
 	settleCheck = 500 * time.Millisecond
 )
 
-// repair moves misplaced tasks, one after the other, and stops at the first one
-// that does not come to run again in time. Each task is tried once, and looked at
-// afresh: much may have changed while the one before found its place. It makes way for
-// a plan that is carried out or could be: one thing at a time.
+// repair moves misplaced tasks, one after the other, and stops at the first one that does
+// not run again in time. Each task is tried once, on fresh data: much may have changed
+// while the previous one settled. It yields to a plan that is or could be carried out: one
+// thing at a time.
 func (r *Rescheduler) repair(ctx context.Context) error {
 	tried := sets.New[types.UID]()
 	var running []*corev1.Pod // listed when it is first needed, and again after a move
@@ -72,8 +72,8 @@ func (r *Rescheduler) repair(ctx context.Context) error {
 	return nil
 }
 
-// candidates are the misplaced tasks and, if the scheduler is to choose again,
-// those that have been waiting for long.
+// candidates returns the misplaced tasks and, in mode Recreate, those that have been
+// pending for long.
 func (r *Rescheduler) candidates(objects *clusterview.Objects) []reschedule.Move {
 	if r.options.Planner.Mode == reschedule.Recreate {
 		return reschedule.Candidates(objects.Tasks, objects.Nodes, r.options.Period, objects.Now)
@@ -81,7 +81,7 @@ func (r *Rescheduler) candidates(objects *clusterview.Objects) []reschedule.Move
 	return reschedule.Misplaced(objects.Tasks, objects.Nodes, r.options.Period, objects.Now)
 }
 
-// isUnderWay reports whether a plan need not wait for a person.
+// isUnderWay reports whether a plan is being carried out or is approved.
 func isUnderWay(plan *v1.MovePlan) bool {
 	return !moveplan.Finished(plan) && (plan.Spec.Approved || plan.Status.Phase == v1.PlanExecuting)
 }
@@ -94,7 +94,7 @@ func (r *Rescheduler) move(ctx context.Context, move reschedule.Move) error {
 	}
 	logger.Info("Rescheduled", "pods", evicted)
 	if !move.NeedsRoom {
-		return nil // it held nothing: there is nothing to tell and nobody to wait for
+		return nil // it held nothing: no Event, and nothing to wait for
 	}
 	r.deps.Recorder.Eventf(move.Task, corev1.EventTypeNormal, "Rescheduled", "moves to another node: %s", move.Reason)
 	if move.Stuck {
@@ -106,7 +106,7 @@ func (r *Rescheduler) move(ctx context.Context, move reschedule.Move) error {
 func (r *Rescheduler) waitUntilSettled(ctx context.Context, move reschedule.Move) error {
 	err := wait.PollUntilContextTimeout(ctx, settleCheck, settleLimit, false, func(context.Context) (bool, error) {
 		if plans, err := r.ownPlans(); err != nil || slices.ContainsFunc(plans, isUnderWay) {
-			return true, err // who has approved a plan is not kept waiting
+			return true, err // an approved plan must not wait
 		}
 		task, err := r.deps.GPUTasks.GPUTasks(move.Task.Namespace).Get(move.Task.Name)
 		if apierrors.IsNotFound(err) {

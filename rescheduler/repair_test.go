@@ -68,7 +68,7 @@ func TestRepairsMakeWayForPlans(t *testing.T) {
 			f.plan.Status.Phase, f.plan.Spec.Approved = test.phase, test.approved
 			f.create()
 			f.must(f.nodeCache.Update(gpuNode("n1", "another-model", "8")))
-			// The task ends meanwhile, so that nobody waits for its new place.
+			// The task ends in the meantime, so that repair need not wait for its new place.
 			ended, err := f.fake.FalldioV1().GPUTasks("default").Get(t.Context(), "moves", metav1.GetOptions{})
 			f.must(err)
 			ended.Status.Phase = v1.PhaseSucceeded
@@ -83,8 +83,7 @@ func TestRepairsMakeWayForPlans(t *testing.T) {
 	}
 }
 
-// A repair waits for minutes until its task runs again: a person who approves a plan must
-// not.
+// A repair waits for minutes until its task runs again; an approved plan must not.
 func TestARepairDoesNotKeepAnApprovedPlanWaiting(t *testing.T) {
 	t.Parallel()
 	f := newPlanFixture(t)

@@ -34,36 +34,36 @@ import (
 )
 
 const (
-	// passPause is the least time between two passes over the plans: changes come in
+	// passPause is the minimum time between two passes over the plans: changes come in
 	// bursts.
 	passPause = 50 * time.Millisecond
-	// passRetry is how soon a pass is tried again after an error, and how long it is
-	// waited at most until the caches show what was written.
+	// passRetry is the delay before a pass is retried after an error, and the longest wait
+	// for the caches to show what was written.
 	passRetry = time.Second
-	// idle is how long nothing needs to be looked at if nothing changes.
+	// idle is the delay before the next pass if nothing changes.
 	idle = time.Hour
 )
 
-// Dependencies are what the rescheduler works with.
+// Dependencies are what the rescheduler needs.
 type Dependencies struct {
 	Kube   kubernetes.Interface
 	Client clientset.Interface
-	// GPUTasks and PodsOf read the caches of tasks and their Pods, which are full when
+	// GPUTasks and PodsOf read the caches of tasks and their Pods, which have synced when
 	// Run is called.
 	GPUTasks tasklisters.GPUTaskLister
 	PodsOf   func(*v1.GPUTask) []*corev1.Pod
-	// MovePlans is an informer that somebody else starts.
+	// MovePlans is an informer that the caller starts.
 	MovePlans taskinformers.MovePlanInformer
 	Recorder  record.EventRecorder
 	Metrics   prometheus.Registerer
-	// Evictions are those of NewEvictions, which somebody else registers.
+	// Evictions is the counter from NewEvictions, which the caller registers.
 	Evictions *prometheus.CounterVec
 	Clock     clock.WithTicker
-	// Namespace confines what is moved; empty for all namespaces.
+	// Namespace restricts what is moved; empty for all namespaces.
 	Namespace string
 }
 
-// Rescheduler moves Pods. All it does is done by one goroutine, that of Run.
+// Rescheduler moves Pods. A single goroutine, that of Run, does all the work.
 type Rescheduler struct {
 	deps    Dependencies
 	options Options
@@ -72,19 +72,19 @@ type Rescheduler struct {
 	nodes     corelisters.NodeLister
 	budgets   policylisters.PodDisruptionBudgetLister
 	plans     tasklisters.MovePlanLister
-	// caches are what has to be filled before anything is moved.
+	// caches must have synced before anything is moved.
 	caches  []namedCache
 	metrics *metrics
 
-	// wake has a value when something has changed that plans wait for.
+	// wake triggers a pass: something has changed that plans may wait for.
 	wake chan struct{}
-	// executing is true while plans are carried out. A proposal, which may wait for
-	// days, does not depend on what happens meanwhile.
+	// executing is true while plans are being carried out. Changes in the cluster don't
+	// matter to a proposal, which may wait for days.
 	executing atomic.Bool
-	// expectations are about the MovePlans: a second plan for the same purpose would be
-	// made, or the same step be taken again.
+	// expectations track the writes to MovePlans: with stale caches, a plan would be
+	// proposed twice or a step repeated.
 	expectations *expectations.Expectations[string]
-	// tries are the evictions that this process asked for, by the Pods' UIDs.
+	// tries are the evictions that this process has requested, by Pod UID.
 	tries map[types.UID]moveplan.Try
 }
 
@@ -107,7 +107,7 @@ func New(ctx context.Context, with Dependencies, options Options) (*Rescheduler,
 	return r, r.watch(ctx, with.MovePlans.Informer(), nodes.Informer(), budgets.Informer())
 }
 
-// Run carries plans out until ctx ends, and looks once per period what should be moved.
+// Run carries out plans until ctx ends, and plans once per period what to move.
 func (r *Rescheduler) Run(ctx context.Context) {
 	for !r.WaitForCaches(ctx, cachesReport) {
 		if ctx.Err() != nil {
@@ -116,7 +116,7 @@ func (r *Rescheduler) Run(ctx context.Context) {
 	}
 	ticker := r.deps.Clock.NewTicker(r.options.Period)
 	defer ticker.Stop()
-	again := r.deps.Clock.NewTimer(0) // at first: what the last process has left
+	again := r.deps.Clock.NewTimer(0) // at once: continue what the previous process began
 	defer again.Stop()
 	for {
 		select {
@@ -137,14 +137,14 @@ func (r *Rescheduler) Run(ctx context.Context) {
 	}
 }
 
-// pass brings all plans a step further and returns when the next pass is due.
+// pass advances all plans by one step and returns the delay before the next pass.
 func (r *Rescheduler) pass(ctx context.Context) time.Duration {
 	again, err := r.executePlans(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return idle
 	case err != nil:
-		klog.FromContext(ctx).V(apierror.LogLevel(err)).Info("Trying to carry out the MovePlans again later", "err", err)
+		klog.FromContext(ctx).V(apierror.LogLevel(err)).Info("Carrying out MovePlans failed, retrying", "err", err)
 		return passRetry
 	case again == 0:
 		return idle
@@ -156,24 +156,24 @@ func (r *Rescheduler) pass(ctx context.Context) time.Duration {
 // runCycle repairs what is misplaced, proposes the next plan and deletes old ones.
 func (r *Rescheduler) runCycle(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	for _, do := range []struct {
-		what string
-		do   func(context.Context) error
+	for _, job := range []struct {
+		failure string
+		run     func(context.Context) error
 	}{
 		{"Moving misplaced Pods stopped until the next period", r.repair},
 		{"Planning moves failed until the next period", r.propose},
 		{"Deleting old MovePlans failed until the next period", r.deleteOldPlans},
 	} {
-		if err := do.do(ctx); err != nil && ctx.Err() == nil {
-			logger.Error(err, do.what)
+		if err := job.run(ctx); err != nil && ctx.Err() == nil {
+			logger.Error(err, job.failure)
 		}
 	}
 }
 
-// trigger makes the next pass come soon.
+// trigger requests a pass.
 func (r *Rescheduler) trigger() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // it comes anyway
+	default: // already requested
 	}
 }

@@ -29,7 +29,7 @@ func TestWhatWakesTheRescheduler(t *testing.T) {
 	f.create()
 	f.pass()
 	if f.Changed(); woken() {
-		t.Error("a Pod wakes it although the plan waits for its approval")
+		t.Error("a Pod wakes it although the plan waits for approval")
 	}
 	f.plan = f.current()
 	f.plan.Spec.Approved = true

@@ -19,7 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
-// reserve writes the reservations that plans need, and removes those that none does.
+// reserve writes the reservations that plans need, and removes those that no plan needs.
 func (r *Rescheduler) reserve(ctx context.Context, objects *clusterview.Objects) error {
 	changes, err := moveplan.Reservations(objects, r.deps.Namespace, r.options.MoveTimeout)
 	if err != nil {
@@ -32,7 +32,7 @@ func (r *Rescheduler) reserve(ctx context.Context, objects *clusterview.Objects)
 	return errors.Join(errs...)
 }
 
-// annotate writes the reservations of one node if the node is as it was seen.
+// annotate writes the reservations of one node if the node is unchanged.
 func (r *Rescheduler) annotate(ctx context.Context, change *moveplan.NodeChange) error {
 	value := &change.Value
 	if change.Value == "" {

@@ -14,7 +14,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/moveplan"
 )
 
-// Steer makes Pods that a plan moves prefer the nodes that they are moved to.
+// Steer makes Pods that a plan moves prefer their destinations.
 func (r *Rescheduler) Steer(pods []*corev1.Pod) error {
 	if !r.executing.Load() || len(pods) == 0 {
 		return nil
@@ -29,8 +29,8 @@ func (r *Rescheduler) Steer(pods []*corev1.Pod) error {
 	return nil
 }
 
-// Moves reports whether a plan is moving Pods of the task: that they are lost is then no
-// surprise.
+// Moves reports whether a plan is moving Pods of the task: that they are lost is then
+// expected.
 func (r *Rescheduler) Moves(task types.UID) bool {
 	if !r.executing.Load() {
 		return false
@@ -39,7 +39,7 @@ func (r *Rescheduler) Moves(task types.UID) bool {
 	return err == nil && slices.ContainsFunc(plans, func(plan *v1.MovePlan) bool { return moveplan.Moves(plan, task) })
 }
 
-// Changed is called for every change of a task, a Pod, a node or a budget. Most of them
+// Changed is called forevery change of a task, a Pod, a node or a budget. Most of them
 // don't concern any plan.
 func (r *Rescheduler) Changed() {
 	if r.executing.Load() {

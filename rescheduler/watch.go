@@ -15,8 +15,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
-// watch makes changes of what plans depend on trigger a pass. Tasks and their Pods are
-// watched by the controller, which calls Changed.
+// watch adds event handlers that trigger a pass when something changes that plans depend
+// on. Tasks and their Pods are watched by the controller, which calls Changed.
 func (r *Rescheduler) watch(ctx context.Context, plans, nodes, budgets cache.SharedIndexInformer) error {
 	return errors.Join(
 		r.onChange(ctx, "moveplans.falldio.com", plans, func(_, after any) {
@@ -52,7 +52,7 @@ func (r *Rescheduler) onChange(ctx context.Context, resource string, watched cac
 	return nil
 }
 
-// reservationsOf returns what is reserved on a node, as text.
+// reservationsOf returns the value of a node's reservations annotation.
 func reservationsOf(object any) string {
 	node, ok := informer.LastKnown(object).(*corev1.Node)
 	if !ok {

@@ -30,9 +30,9 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/plugins/packing"
 )
 
-// newCommand returns kube-scheduler's command with our plugins. It is put together here
-// from kube-scheduler's parts, and not by app.NewSchedulerCommand, as the plugins have
-// to know whether this process leads, which takes the lock of its lease.
+// newCommand returns kube-scheduler's command with our plugins. It is assembled here from
+// kube-scheduler's parts instead of by app.NewSchedulerCommand: the plugins need to know
+// whether this process leads, and that takes the lock of its lease.
 func newCommand() *cobra.Command {
 	opts := options.NewOptions()
 	command := &cobra.Command{
@@ -84,8 +84,9 @@ func run(command *cobra.Command, opts *options.Options) error {
 	return app.Run(ctx, config, scheduler)
 }
 
-// watchLease has the guard know whether this process leads. Without leader election,
-// Pods without GPUs are scheduled in any case, those with GPUs only by one process.
+// watchLease lets the guard track whether this process leads. Without leader election,
+// every process schedules Pods without GPUs, but only one of them schedules Pods with
+// GPUs.
 func watchLease(ctx context.Context, config *schedulerconfig.CompletedConfig, guard *leadership.Guard, instance string) error {
 	if election := config.LeaderElection; election != nil {
 		election.Lock = guard.Watch(election.Lock, election.RenewDeadline)

@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Colors that tell things apart, also for the color-blind (Okabe and Ito).
+// Colors that color-blind people can distinguish as well (Okabe and Ito).
 var (
 	Blue   = color.RGBA{R: 0, G: 114, B: 178, A: 255}
 	Orange = color.RGBA{R: 213, G: 94, B: 0, A: 255}
@@ -32,7 +32,7 @@ func Every(distance float64) plot.TickerFunc {
 	}
 }
 
-// AddBars adds bars of a width, so far beside the ticks.
+// AddBars adds bars of a width, offset from the ticks.
 func AddBars(p *plot.Plot, name string, values []float64, width, offset vg.Length, fill color.Color) error {
 	bars, err := plotter.NewBarChart(plotter.Values(values), width)
 	if err != nil {

@@ -17,10 +17,11 @@ type Table struct {
 // Add adds a row.
 func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
-// Empty reports whether there is no row.
+// Empty reports whether there are no rows.
 func (t *Table) Empty() bool { return len(t.rows) == 0 }
 
-// String returns the table, its first column to the left, the others to the right.
+// String returns the table in Markdown, the first column left-aligned, the others
+// right-aligned.
 func (t *Table) String() string {
 	var b strings.Builder
 	line := func(cells []string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }
@@ -32,8 +33,8 @@ func (t *Table) String() string {
 	return b.String()
 }
 
-// Hundredths writes a number for a table.
+// Hundredths formats a number for a table.
 func Hundredths(number float64) string { return fmt.Sprintf("%.2f", number) }
 
-// Signed writes a difference for a table.
+// Signed formats a difference for a table.
 func Signed(number float64) string { return fmt.Sprintf("%+.2f", number) }

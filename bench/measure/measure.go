@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package measure times what is ours beside a baseline, in turn, so that both see
-// the same machine.
+// Package measure times ours and a baseline in turn, so that both run under the same
+// conditions.
 package measure
 
 import (
@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Contest is something of ours and what it is compared with.
+// Contest is an operation of ours and the baseline that it is compared with.
 type Contest struct {
 	Name     string
 	Ours     func() error
 	Baseline func() error
-	// Than says what the baseline is.
+	// Than describes the baseline.
 	Than   string
 	Rounds int
 }
@@ -29,7 +29,7 @@ type Result struct {
 	ours, baseline []time.Duration
 }
 
-// Run times all rounds, after one of each that does not count.
+// Run times all rounds, after a first one that does not count.
 func (c Contest) Run() (*Result, error) {
 	result := &Result{Contest: c}
 	for round := range c.Rounds + 1 {
@@ -50,13 +50,13 @@ func (c Contest) Run() (*Result, error) {
 	return result, nil
 }
 
-func timed(do func() error) (time.Duration, error) {
+func timed(operation func() error) (time.Duration, error) {
 	begin := time.Now()
-	err := do()
+	err := operation()
 	return time.Since(begin), err
 }
 
-// Ratio is the median of ours by the baseline's; less than 1 is better.
+// Ratio returns the median of ours divided by the baseline's; less than 1 is better.
 func (r *Result) Ratio() float64 {
 	return float64(quantile(r.ours, 50)) / float64(quantile(r.baseline, 50))
 }

@@ -25,9 +25,9 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 )
 
-// labelling compares the agent's server-side apply, after the health of a GPU
-// has changed, with what is often written: read the Node, change it, write all of
-// it back.
+// labelling compares the agent's server-side apply, after the health of a GPU has
+// changed, with the common alternative: read the Node, change it, and write all of it
+// back.
 func labelling(ctx context.Context, config *rest.Config, node string, rounds int) (measure.Contest, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -72,7 +72,7 @@ func newLabeller(ctx context.Context, config *rest.Config, nodes typedcorev1.Nod
 	return l, nil
 }
 
-// Snapshot implements publish.GPUs: the monitor's, with or without a fault.
+// Snapshot implements publish.GPUs: it returns the monitor's, with or without a fault.
 func (l *labeller) Snapshot() *gpu.Snapshot {
 	snapshot := *l.monitor.Snapshot()
 	if l.broken {
@@ -95,7 +95,8 @@ func (l *labeller) label(ctx context.Context) error {
 	return nil
 }
 
-// readAndUpdate returns what changes one label the old way.
+// readAndUpdate returns a function that changes one label by reading and updating the
+// Node.
 func readAndUpdate(ctx context.Context, nodes typedcorev1.NodeInterface, name string) func() error {
 	round := 0
 	return func() error {

@@ -16,9 +16,9 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
 )
 
-// polling compares a poll of eight simulated GPUs with the least that an agent
-// pays that asks a command line tool: the start of a process that does nothing.
-// nvidia-smi itself takes longer by what it does.
+// polling compares a poll of eight simulated GPUs with the minimum cost of an agent that
+// runs a command line tool: starting a process that does nothing. nvidia-smi itself takes
+// longer.
 func polling(ctx context.Context, rounds int) measure.Contest {
 	wall := clock.RealClock{}
 	m := monitor.New(monitor.Config{

@@ -11,21 +11,21 @@ import (
 	"falldio.github.io/gpu-controller/bench/openb/dataset"
 )
 
-// demandLimit is the demand up to which Pods arrive, in times the capacity.
+// demandLimit is the demand up to which Pods arrive, as a multiple of the capacity.
 const demandLimit = 1.3
 
-// order is what a seed decides.
+// order is what depends on the seed.
 type order struct {
 	pods []dataset.Pod
-	// ranks are the places of the nodes, which are sorted by name, where ties are
+	// ranks are the ranks of the nodes, which are sorted by name, for ties that are
 	// decided as published.
 	ranks []int
 }
 
-// arrivals returns the Pods in the order in which they arrive with a seed, as the
-// published simulator has it: shuffled, then drawn again until the demand would
-// exceed the limit. That check counts one GPU of Pods with several. The nodes are
-// ranked after that, with the same generator.
+// arrivals returns the Pods in the order in which they arrive with a seed, as in the
+// published simulator: shuffled, then drawn again until the demand would exceed the
+// limit. That check counts one GPU for Pods with several. Then the nodes are ranked with
+// the same generator.
 func arrivals(pods []dataset.Pod, seed int64, nodes, capacityMilli int) order {
 	sorted := slices.SortedFunc(slices.Values(pods), func(a, b dataset.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	random := rand.New(rand.NewSource(seed)) //nolint:gosec // the protocol names this generator

@@ -42,7 +42,7 @@ func TestPodsArriveAgainUntilTheDemandWouldExceedTheLimit(t *testing.T) {
 	}
 }
 
-func TestNodesAreRankedAnewWithEachSeed(t *testing.T) {
+func TestNodesAreRankedAgainWithEachSeed(t *testing.T) {
 	w := tiny(t)
 	first, again, other := w.arrivals(1), w.arrivals(1), w.arrivals(2)
 	if !slices.Equal(first.ranks, again.ranks) || slices.Equal(first.ranks, other.ranks) {

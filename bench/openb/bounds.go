@@ -8,13 +8,12 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// bounds are what nobody can exceed when everything was asked for once, in percent
-// of the capacity.
+// bounds are upper bounds of the allocation at 100 % demand, in percent of the capacity.
 type bounds struct {
-	// refusing is for who may refuse Pods, accepting for who takes all while
-	// everything fits.
+	// refusing is for schedulers that may refuse any Pod, accepting for those that accept
+	// all Pods as long as everything fits.
 	refusing, accepting float64
-	// first is after how many Pods not everything fits.
+	// first is how many Pods arrive before not everything fits.
 	first int
 }
 

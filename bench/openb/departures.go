@@ -9,31 +9,31 @@ import (
 	"falldio.github.io/gpu-controller/bench/openb/dataset"
 )
 
-// load is what comes in a replay with departures.
+// load is the arrivals of a replay with departures.
 type load struct {
-	// asked is the part of the GPUs that is asked for on average.
+	// asked is the average demand, as a fraction of the GPUs.
 	asked float64
-	// timed are Pods to take durations from, for a trace that has none.
+	// timed are Pods to take durations from, for a trace without times.
 	timed []dataset.Pod
-	// jobs is how many come while it is measured; half as many come before.
+	// jobs is how many arrive during the measurement; half as many arrive before.
 	jobs int
 }
 
 func (l *load) warmUp() int { return l.jobs / 2 }
 
-// steady is what a replay with departures found.
+// steady is the result of a replay with departures.
 type steady struct {
 	allocated float64 // percent of the GPUs, averaged over time
-	// meanWait and longWait are the mean and the 99th percentile of the waiting
-	// times, in seconds; those who still wait count with what they have waited.
+	// meanWait and longWait are the mean and the 99th percentile of the waiting times, in
+	// seconds; Pods that still wait count with their time so far.
 	meanWait, longWait float64
-	// waited is the part of the Pods that did not start at once, in percent.
+	// waited is the fraction of the Pods that did not start at once, in percent.
 	waited  float64
 	waiting int // at the end
 }
 
-// departures replays a steady state: jobs that are there at a random moment, then
-// jobs that come and end.
+// departures replays a steady state: jobs that run at a random moment, then jobs that
+// arrive and end.
 func (w *workload) departures(e *entrant, l *load, seed int64) (*steady, error) {
 	s, err := dataset.NewStream(w.pods, l.timed, w.capacity, l.asked, seed)
 	if err != nil {
@@ -77,7 +77,7 @@ func (sys *system) result(begin float64, capacity int) *steady {
 	return result
 }
 
-// meanSteady replays several seeds.
+// meanSteady returns the mean result of several seeds.
 func (w *workload) meanSteady(e *entrant, l *load, seed int64, seeds int) (*steady, error) {
 	mean := &steady{}
 	for s := seed; s < seed+int64(seeds); s++ {

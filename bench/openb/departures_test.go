@@ -16,7 +16,7 @@ func timed(p dataset.Pod, seconds int64) dataset.Pod {
 	return p
 }
 
-func TestNobodyWaitsWhereThereIsRoom(t *testing.T) {
+func TestNoPodWaitsIfThereIsRoom(t *testing.T) {
 	w := tiny(t)
 	s, err := w.departures(&entrant{policy: bestFit, ties: byName}, &load{asked: 0.02, jobs: 1000}, 1)
 	if err != nil {
@@ -28,7 +28,7 @@ func TestNobodyWaitsWhereThereIsRoom(t *testing.T) {
 }
 
 // One GPU, Pods of one second that take all of it, twice as many as it can serve:
-// it is always in use, and the queue grows by half of those who come.
+// it is always in use, and the queue grows by half of the arrivals.
 func TestTheQueueGrowsUnderOverload(t *testing.T) {
 	w := &workload{nodes: oneNode(1), pods: []dataset.Pod{timed(whole("a", 1), 1)}, capacity: placement.Card}
 	s, err := w.departures(&entrant{policy: bestFit, ties: byName}, &load{asked: 2, jobs: 1000}, 1)
@@ -46,7 +46,7 @@ func TestTheQueueGrowsUnderOverload(t *testing.T) {
 	}
 }
 
-func TestASmallPodPassesALargeOneThatDoesNotFit(t *testing.T) {
+func TestASmallPodOvertakesALargeOneThatDoesNotFit(t *testing.T) {
 	large, small, first := timed(whole("large", 2), 10), timed(whole("small", 1), 10), timed(whole("first", 1), 10)
 	w := &workload{nodes: oneNode(2), pods: []dataset.Pod{large, small, first}, capacity: 2 * placement.Card}
 	sys, err := w.newSystem(&entrant{policy: bestFit, ties: byName}, 1)

@@ -12,7 +12,7 @@ import (
 type job struct {
 	*dataset.Job
 	request *placement.Request
-	// late is true for jobs that come after the system has warmed up.
+	// late is true for jobs that arrive after the warm-up.
 	late bool
 }
 
@@ -23,7 +23,7 @@ type end struct {
 	record record
 }
 
-// ends are ordered by time; container/heap knows the methods.
+// ends implements heap.Interface, ordered by time.
 type ends []end
 
 func (e ends) Len() int           { return len(e) }

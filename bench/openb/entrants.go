@@ -20,7 +20,7 @@ type policy interface {
 	Learn(cluster *placement.Cluster, r *placement.Request)
 }
 
-// entrant says which policy replays, and how.
+// entrant is a policy and the settings of its replay.
 type entrant struct {
 	policy  string
 	ties    string
@@ -30,7 +30,7 @@ type entrant struct {
 	migrate float64
 }
 
-// newPolicy returns a policy that has seen nothing yet.
+// newPolicy returns a policy that has not seen any request.
 func (e *entrant) newPolicy(trace []dataset.Pod, seed int64) policy {
 	var score baselines.Score
 	switch e.policy {
@@ -62,9 +62,9 @@ func newFGD(mix string, trace []dataset.Pod) *baselines.FGD {
 	return baselines.NewFGD(shapes)
 }
 
-// teach shows ours the whole trace if it may know it, in any order: what ours
-// learns, it derives now and then, and traces have their largest Pods at the end.
-// FGD knows already.
+// teach shows ours the whole trace, if it may know it, in random order: ours updates what
+// it has learned only now and then, and traces have their largest Pods at the end. FGD
+// gets the trace when it is created.
 func (e *entrant) teach(p policy, cluster *placement.Cluster, trace []dataset.Pod, seed int64) {
 	if e.policy != ours || e.mix != known {
 		return
@@ -75,10 +75,10 @@ func (e *entrant) teach(p policy, cluster *placement.Cluster, trace []dataset.Po
 	}
 }
 
-// scales are the parameters of ours that weigh nothing: there is no "without".
+// scales are the parameters of ours that are not weights: there is no "without".
 var scales = []string{"Smoothing", "HalfLife"}
 
-// weights are the names of the parameters of ours that can be left out.
+// weights returns the names of the parameters of ours that can be left out.
 func weights() []string {
 	var names []string
 	for field := range reflect.TypeFor[packing.Parameters]().Fields() {
@@ -89,7 +89,7 @@ func weights() []string {
 	return names
 }
 
-// parameters are the default ones without one of them, which may be empty.
+// parameters returns the default ones without one of them, which may be empty.
 func parameters(without string) packing.Parameters {
 	p := packing.Default()
 	if without != "" {

@@ -11,7 +11,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// tinyNodes and tinyTrace are a trace made by hand; the real one is not here.
+// tinyNodes and tinyTrace are a trace made by hand; the real one is not in the repository.
 var (
 	tinyNodes = filepath.Join("testdata", dataset.NodesFile)
 	tinyTrace = filepath.Join("testdata", "openb_pod_list_tiny.csv")
@@ -27,19 +27,19 @@ func tiny(t *testing.T) *workload {
 	return w
 }
 
-// oneNode has one node with some GPUs.
+// oneNode returns one node with some GPUs.
 func oneNode(gpus int) []placement.Node {
 	return []placement.Node{{
 		Name: "node", CPU: 10_000, Memory: 1024, Slots: 10, Model: "T4", GPUs: make([]placement.GPU, gpus),
 	}}
 }
 
-// share is a Pod that asks for a share of a GPU, in percent.
+// share returns a Pod that requests a share of a GPU, in percent.
 func share(name string, percent int) dataset.Pod {
 	return dataset.Pod{Name: name, Milli: percent * dataset.MilliPerCard / placement.Card, Shape: placement.Shape{CPU: 1000, Share: percent}}
 }
 
-// whole is a Pod that asks for whole GPUs.
+// whole returns a Pod that requests whole GPUs.
 func whole(name string, gpus int) dataset.Pod {
 	return dataset.Pod{Name: name, Milli: dataset.MilliPerCard, Shape: placement.Shape{CPU: 1000, GPUs: gpus}}
 }

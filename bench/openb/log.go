@@ -24,7 +24,7 @@ type record struct {
 	Percent int `json:"percent"`
 }
 
-// newRecord notes a place; the zero Place is none.
+// newRecord returns the record of a place; the zero Place is none.
 func newRecord(p *dataset.Pod, place *placement.Place, name func(string) string) record {
 	r := record{Pod: p.Name, Node: name(place.Node), GPUs: place.GPUs, Percent: place.Percent}
 	if r.GPUs == nil {
@@ -45,7 +45,8 @@ func writeLog(into io.Writer, records []record) error {
 	return buffered.Flush()
 }
 
-// openLog returns a file to write to, or what discards everything for no path.
+// openLog returns a file to write to, or a writer that discards everything if there is no
+// path.
 func openLog(path string) (io.WriteCloser, error) {
 	if path == "" {
 		return nopCloser{io.Discard}, nil
@@ -57,5 +58,5 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// closing joins the error of closing to the one of writing.
+// closing joins the error of closing a file to that of writing it.
 func closing(file io.Closer, err *error) { *err = errors.Join(*err, file.Close()) }

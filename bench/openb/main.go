@@ -3,7 +3,7 @@
 
 // Command openb replays a production trace of single-Pod tasks on 1,213 nodes and
 // prints how much of the GPUs is allocated when 95, 100 and 130 % of them were
-// asked for. docs/benchmarks.md says where the trace comes from and what came out.
+// asked for. docs/benchmarks.md has the source of the trace and the results.
 package main
 
 import (
@@ -51,7 +51,7 @@ func run(args []string, out io.Writer) error {
 	return replaySeeds(w, o, out)
 }
 
-// demands are where the allocation is printed, in percent of the capacity.
+// demands are the demands at which the allocation is printed, in percent of the capacity.
 var demands = []int{95, 100, 130}
 
 // replaySeeds prints the allocation with each seed, and the mean of several.
@@ -96,7 +96,7 @@ func replaySeeds(w *workload, o *options, out io.Writer) (err error) {
 	return nil
 }
 
-// printBounds prints what nobody can exceed at 100 % demand, and the gap to it.
+// printBounds prints the bounds at 100 % demand, and the gap to them.
 func printBounds(w *workload, seed int64, result *outcome, out io.Writer) error {
 	limit, err := w.bounds(seed)
 	if err != nil {
@@ -107,7 +107,7 @@ func printBounds(w *workload, seed int64, result *outcome, out io.Writer) error 
 	return nil
 }
 
-// replaySteady prints what a replay with departures finds, with each seed.
+// replaySteady prints the results of replays with departures, for each seed.
 func replaySteady(w *workload, o *options, out io.Writer) error {
 	l := &load{asked: o.load, jobs: o.jobs}
 	if o.durations != "" {

@@ -12,27 +12,27 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// maxMovesEach is how many Pods may be moved for one that would be dropped.
+// maxMovesEach is how many Pods may be moved for one that would otherwise be dropped.
 const maxMovesEach = 2
 
-// mover moves running Pods when one would be dropped, as far as a budget goes.
+// mover moves running Pods when one would be dropped, within a budget.
 type mover struct {
 	cluster *placement.Cluster
 	pods    []dataset.Pod
 	records []record
 	// original is a node's name in the files.
 	original func(string) string
-	// percent is how many of the placed Pods may be moved.
+	// percent is the budget, in percent of the placed Pods.
 	percent float64
 	placed  int
 	moved   int
-	// hopeless are requests that moves did not help: nothing ends in this replay,
-	// so they never will.
+	// hopeless are requests for which no moves were found: nothing ends in this replay,
+	// so there never will be any.
 	hopeless map[*placement.Request]bool
 }
 
-// makeRoom moves Pods so that a request fits, and returns its place. found is
-// false if that is not possible within the budget.
+// makeRoom moves Pods so that a request fits, and returns its place. found is false if
+// that is impossible within the budget.
 func (m *mover) makeRoom(request *placement.Request) (place placement.Place, found bool, err error) {
 	budget := int(m.percent*float64(m.placed)/100) - m.moved
 	if budget < 1 || request.Percent() == 0 || m.hopeless[request] {
@@ -58,21 +58,21 @@ func (m *mover) makeRoom(request *placement.Request) (place placement.Place, fou
 	return plan.Plan.Members[0].Place, true, nil
 }
 
-// podName names the Pod that arrives as number index; index tells it back.
+// podName names the Pod that arrives as number index; mover.index parses it.
 func podName(index int, p *dataset.Pod) string { return fmt.Sprintf("%d/%s", index, p.Name) }
 
 func (m *mover) index(name string) int {
 	number, _, _ := strings.Cut(name, "/")
 	index, err := strconv.Atoi(number)
 	if err != nil {
-		return 0 // can't be: podName has made it
+		return 0 // can't happen: the name comes from podName
 	}
 	return index
 }
 
 func (m *mover) shape(p *placement.Pod) placement.Shape { return m.pods[m.index(p.Name)].Shape }
 
-// verifyMoved proves that all Pods have room where they were in the end.
+// verifyMoved verifies that all Pods have room at their final places.
 func verifyMoved(nodes []placement.Node, pods []dataset.Pod, records []record) error {
 	left := newLedgers(nodes)
 	for i := range records {

@@ -11,8 +11,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// spread places shares that fill two cards half, so that a whole one fits only
-// after a move.
+// spread places shares that fill two cards half, so that a whole one fits only after a
+// move.
 func spread(t *testing.T, budget float64) (*mover, *placement.Request) {
 	t.Helper()
 	e := &entrant{policy: ours, ties: byName, mix: learned}
@@ -49,7 +49,7 @@ func TestAPodIsMovedForOneThatWouldBeDropped(t *testing.T) {
 	}
 }
 
-func TestNobodyIsMovedWithoutABudget(t *testing.T) {
+func TestNoPodIsMovedWithoutABudget(t *testing.T) {
 	t.Parallel()
 	m, request := spread(t, 49)
 	if _, found, err := m.makeRoom(request); err != nil || found || m.moved > 0 {

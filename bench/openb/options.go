@@ -86,7 +86,7 @@ func parse(args []string) (*options, error) {
 
 func policies() []string { return []string{ours, fgd, bestFit, dotProd, random} }
 
-// fill sets what depends on the policy.
+// fill sets the defaults that depend on the policy.
 func (o *options) fill() {
 	if o.ties == "" {
 		o.ties = byPublished
@@ -146,7 +146,7 @@ func (o *options) consistent() error {
 	return nil
 }
 
-// checkNumbers checks what is a number.
+// checkNumbers checks the numeric flags.
 func (o *options) checkNumbers() error {
 	switch {
 	case o.seeds < 1:
@@ -161,7 +161,7 @@ func (o *options) checkNumbers() error {
 	return nil
 }
 
-// entrant is who replays.
+// entrant returns the entrant that the flags describe.
 func (o *options) entrant() entrant {
 	return entrant{policy: o.policy, ties: o.ties, mix: o.mix, without: o.without, migrate: o.migrate}
 }

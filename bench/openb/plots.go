@@ -18,13 +18,14 @@ import (
 // colors tell the policies apart.
 var colors = map[string]color.Color{ours: document.Blue, fgd: document.Orange, bestFit: document.Green, random: document.Gray}
 
-// The curves differ from the first demand on; at the last one they no longer rise.
+// The range of demands to plot: the curves begin to differ at the first one, and no
+// longer rise at the last one.
 const (
 	shownFrom = 75
 	shownTo   = 129 // the label of 130 would not fit
 )
 
-// plots writes the plots and returns what shows them.
+// plots writes the plots and returns the Markdown that shows them.
 func (r *report) plots() (string, error) {
 	if err := r.plotDemand(); err != nil {
 		return "", err
@@ -68,8 +69,7 @@ func (r *report) plotDemand() error {
 	return p.Save(7*vg.Inch, 4*vg.Inch, filepath.Join(r.dir, demandPlot))
 }
 
-// plotGain draws, for each trace, what ours gains over FGD and what the bound
-// leaves to gain.
+// plotGain draws, for each trace, the gain of ours over FGD, and that of the bound.
 func (r *report) plotGain() error {
 	var gains, limits plotter.Values
 	for _, trace := range r.traces {
@@ -81,11 +81,11 @@ func (r *report) plotGain() error {
 		if err != nil {
 			return err
 		}
-		its, err := r.replay(trace, usual(ours), r.seeds)
+		ourCurve, err := r.replay(trace, usual(ours), r.seeds)
 		if err != nil {
 			return err
 		}
-		gains = append(gains, its.at(100)-theirs.at(100))
+		gains = append(gains, ourCurve.at(100)-theirs.at(100))
 		limits = append(limits, limit.accepting-theirs.at(100))
 	}
 	p := plot.New()

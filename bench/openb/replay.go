@@ -13,7 +13,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// workload is what the files say.
+// workload is the contents of the files.
 type workload struct {
 	nodes []placement.Node // by name
 	pods  []dataset.Pod
@@ -47,7 +47,7 @@ func (w *workload) arrivals(seed int64) order {
 	return arrivals(w.pods, seed, len(w.nodes), w.capacity/placement.Card*dataset.MilliPerCard)
 }
 
-// outcome is what a replay found.
+// outcome is the result of a replay.
 type outcome struct {
 	arrivals []dataset.Pod
 	records  []record // one for each arrival
@@ -58,8 +58,8 @@ type outcome struct {
 	moved int
 }
 
-// at is the allocation in percent, averaged over the arrivals at a demand. Small
-// traces jump over demands: the last one before counts.
+// at returns the allocation in percent, averaged over the arrivals at a demand. Small
+// traces skip demands: the last one before counts.
 func (o *outcome) at(percent int) float64 {
 	for ; percent >= 0; percent-- {
 		if count := o.counts[percent]; count > 0 {
@@ -118,7 +118,7 @@ func (w *workload) replay(e *entrant, seed int64) (*outcome, error) {
 	return result, nil
 }
 
-// newCluster returns the empty cluster, its nodes under other names.
+// newCluster returns the empty cluster, with prefixes before the names of its nodes.
 func (w *workload) newCluster(p placement.Policy, names []string) (*placement.Cluster, error) {
 	cluster := placement.NewCluster(p)
 	for i, node := range w.nodes {
@@ -130,10 +130,10 @@ func (w *workload) newCluster(p placement.Policy, names []string) (*placement.Cl
 	return cluster, nil
 }
 
-// rankDigits is the length of what the published simulator writes before a name.
+// rankDigits is the length of the prefix that the published simulator puts before a name.
 const rankDigits = len("0000-")
 
-// names are what to write before the names of the nodes.
+// names returns the prefixes of the names of the nodes.
 func (e *entrant) names(ranks []int) []string {
 	names := make([]string, len(ranks))
 	if e.ties == byPublished {
@@ -144,7 +144,7 @@ func (e *entrant) names(ranks []int) []string {
 	return names
 }
 
-// original is a node's name in the files.
+// original returns a node's name in the files.
 func (e *entrant) original(name string) string {
 	if e.ties == byPublished && name != "" {
 		return name[rankDigits:]

@@ -17,7 +17,7 @@ import (
 )
 
 // replay verifies its own log, so that these replays check all placements.
-func TestEverybodyReplaysTheTinyTrace(t *testing.T) {
+func TestAllPoliciesReplayTheTinyTrace(t *testing.T) {
 	w := tiny(t)
 	for _, e := range []entrant{
 		{policy: ours, ties: byName, mix: learned},

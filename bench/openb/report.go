@@ -27,13 +27,13 @@ type report struct {
 	dir, data string
 	seed      int64
 	seeds     int
-	// few is how many seeds do for what takes long.
+	// few is the number of seeds for what takes long.
 	few  int
 	out  io.Writer
 	load load
-	// traces are those in data.
+	// traces are those in the folder data.
 	traces []string
-	// examples are those of them that show what takes long.
+	// examples are the traces used for what takes long.
 	examples []string
 
 	workloads map[string]*workload
@@ -58,7 +58,7 @@ var parts = []part{
 	{"plots", (*report).plots},
 }
 
-// marked is where a part stands in the document.
+// marked returns a part of the document.
 func marked(name string) document.Part { return document.Part{Tool: "bench/openb", Name: name} }
 
 func partNames() []string {
@@ -130,7 +130,7 @@ func (r *report) write(names []string) error {
 	return nil
 }
 
-// workload returns a trace, read once.
+// workload returns a trace, which is read only once.
 func (r *report) workload(trace string) (*workload, error) {
 	if known := r.workloads[trace]; known != nil {
 		return known, nil
@@ -149,7 +149,7 @@ type curve []float64
 // at is the allocation at a demand.
 func (c curve) at(percent int) float64 { return c[percent] }
 
-// replay returns the mean curve of some seeds, replayed once.
+// replay returns the mean curve of some seeds, which are replayed only once.
 func (r *report) replay(trace string, e entrant, seeds int) (curve, error) {
 	key := fmt.Sprint(trace, e, seeds)
 	if known := r.curves[key]; known != nil {
@@ -173,8 +173,8 @@ func (r *report) replay(trace string, e entrant, seeds int) (curve, error) {
 	return mean, nil
 }
 
-// usual are the policies as they are compared: ours learns the mix, FGD knows it,
-// and the published ones decide ties as published.
+// usual returns the policies as they are compared: ours learns the mix, FGD knows it, and
+// the published ones decide ties as published.
 func usual(policy string) entrant {
 	o := options{policy: policy}
 	o.fill()
@@ -192,7 +192,7 @@ func titlesOf(policies []string) []string {
 	return list
 }
 
-// chosenParts are the parts of a list of names, or all of them.
+// chosenParts parses a list of parts; empty is all of them.
 func chosenParts(list string) ([]string, error) {
 	if list == "" {
 		return partNames(), nil

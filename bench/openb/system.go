@@ -12,18 +12,18 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// system is a cluster with a queue. Who comes first is tried first, but later Pods
-// may pass who doesn't fit.
+// system is a cluster with a queue. Pods are tried in the order of their arrival; later
+// ones may overtake Pods that do not fit.
 type system struct {
 	cluster *placement.Cluster
 	policy  policy
-	ledgers map[string]*ledger // checks what the policy does
+	ledgers map[string]*ledger // verify the placements
 	learns  bool
 	queue   []*job
 	ends    ends
 	now     float64
 	used    int // percent of a GPU
-	// area is used over time since area was reset.
+	// area is the integral of used over time since area was last reset.
 	area  float64
 	waits []float64
 }
@@ -43,7 +43,7 @@ func (w *workload) newSystem(e *entrant, seed int64) (*system, error) {
 	return sys, nil
 }
 
-// fill submits jobs that are there already, until so much is asked for.
+// fill submits jobs that are already running, up to a demand.
 func (sys *system) fill(s *dataset.Stream, demand float64) error {
 	for asked := 0; float64(asked) < demand; {
 		one := &job{Job: s.Running()}
@@ -55,7 +55,7 @@ func (sys *system) fill(s *dataset.Stream, demand float64) error {
 	return nil
 }
 
-// arrive lets time pass until a job comes.
+// arrive advances the time to the arrival of a job and submits it.
 func (sys *system) arrive(one *job) error {
 	for len(sys.ends) > 0 && sys.ends[0].at <= one.Arrived {
 		if err := sys.depart(heap.Pop(&sys.ends).(end)); err != nil {
@@ -71,7 +71,7 @@ func (sys *system) pass(until float64) {
 	sys.now = until
 }
 
-// submit runs a job, or has it wait.
+// submit runs a job, or queues it.
 func (sys *system) submit(one *job) error {
 	one.request = sys.cluster.Request(one.Pod.Shape)
 	if sys.learns {
@@ -105,7 +105,7 @@ func (sys *system) start(one *job) (started bool, err error) {
 	return true, nil
 }
 
-// depart ends a job and starts who fits now.
+// depart ends a job and starts those that fit now.
 func (sys *system) depart(e end) error {
 	sys.pass(e.at)
 	sys.cluster.Remove(e.job.Name)

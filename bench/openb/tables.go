@@ -10,7 +10,7 @@ import (
 	"falldio.github.io/gpu-controller/bench/document"
 )
 
-// results compares everybody at each demand.
+// results compares all policies at each demand.
 func (r *report) results() (string, error) {
 	var b strings.Builder
 	for _, demand := range []int{100, 95, 130} {
@@ -34,8 +34,7 @@ func (r *report) results() (string, error) {
 	return b.String(), nil
 }
 
-// reproduction compares our replay of the published policies with what was
-// published.
+// reproduction compares our replay of the published policies with the published results.
 func (r *report) reproduction() (string, error) {
 	policies := []string{random, dotProd, bestFit, fgd}
 	table := document.Table{Header: []string{"trace"}}
@@ -56,7 +55,7 @@ func (r *report) reproduction() (string, error) {
 	return table.String(), nil
 }
 
-// publishedCell is empty for what nobody published.
+// publishedCell is empty for results that were not published.
 func publishedCell(trace, policy string) string {
 	if number, known := published[trace][policy]; known {
 		return document.Hundredths(number)
@@ -82,7 +81,7 @@ func (r *report) ties() (string, error) {
 	return r.compare(&table, entrants)
 }
 
-// mix compares learning with knowing what will be asked for.
+// mix compares learning the demand with knowing it in advance.
 func (r *report) mix() (string, error) {
 	table := document.Table{Header: []string{"trace"}}
 	var entrants []entrant
@@ -97,7 +96,7 @@ func (r *report) mix() (string, error) {
 	return r.compare(&table, entrants)
 }
 
-// compare fills a table with everybody's allocation at 100 % demand.
+// compare fills a table with the allocation of all entrants at 100 % demand.
 func (r *report) compare(table *document.Table, entrants []entrant) (string, error) {
 	for _, trace := range r.traces {
 		row := []string{trace}
@@ -113,7 +112,7 @@ func (r *report) compare(table *document.Table, entrants []entrant) (string, err
 	return table.String(), nil
 }
 
-// bounded compares ours with what nobody can exceed.
+// bounded compares ours with the bounds.
 func (r *report) bounded() (string, error) {
 	table := document.Table{Header: []string{"trace", "bound, may refuse", "bound, accepts all", "Pods that all fit", "FGD", "ours", "gap of FGD", "gap of ours"}}
 	for _, trace := range r.traces {
@@ -136,7 +135,7 @@ func (r *report) bounded() (string, error) {
 	return table.String(), nil
 }
 
-// limit returns the bounds of a trace with the first seed, found once.
+// limit returns the bounds of a trace with the first seed, which are computed only once.
 func (r *report) limit(trace string) (*bounds, error) {
 	if known := r.limits[trace]; known != nil {
 		return known, nil
@@ -149,7 +148,7 @@ func (r *report) limit(trace string) (*bounds, error) {
 	return r.limits[trace], err
 }
 
-// ablation shows what each parameter of ours is worth.
+// ablation shows the contribution of each parameter of ours.
 func (r *report) ablation() (string, error) {
 	table := document.Table{Header: append([]string{"without"}, r.examples...)}
 	for _, without := range append([]string{""}, weights()...) {
@@ -171,7 +170,7 @@ func (r *report) ablation() (string, error) {
 	return table.String(), nil
 }
 
-// departed compares everybody in a steady state.
+// departed compares all policies in a steady state.
 func (r *report) departed() (string, error) {
 	timed, err := r.workload(r.traces[0])
 	if err != nil {

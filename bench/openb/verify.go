@@ -11,9 +11,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// verify proves a log against the files alone: every Pod is there, in order, on a
-// node and cards that have room for it, or else there is no room anywhere. It
-// shares no code with what placed the Pods.
+// verify checks a log against the files alone: every Pod is in it, in order, on a node
+// and cards that have room for it, or there is no room anywhere. It shares no code with
+// the placement.
 func verify(nodes []placement.Node, pods []dataset.Pod, records []record) error {
 	if len(records) != len(pods) {
 		return fmt.Errorf("the log has %d lines for %d Pods", len(records), len(pods))
@@ -49,7 +49,7 @@ func verifyRecord(left map[string]*ledger, p *dataset.Pod, r *record) error {
 	return nil
 }
 
-// ledger is what is left of a node.
+// ledger is the free resources of a node.
 type ledger struct {
 	cpu, memory int64
 	slots       int
@@ -73,7 +73,7 @@ func newLedger(n *placement.Node) *ledger {
 	return l
 }
 
-// allows reports whether all but the cards allows it.
+// allows reports whether everything but the cards suffices.
 func (l *ledger) allows(s *placement.Shape) bool {
 	model := s.Percent() == 0 || len(s.Models) == 0 || slices.Contains(s.Models, l.model)
 	return model && l.cpu >= s.CPU && l.memory >= s.Memory && l.slots > 0
@@ -92,7 +92,7 @@ func (l *ledger) hasRoom(s *placement.Shape) bool {
 	return cards <= 0
 }
 
-// wanted is how many cards a shape needs and how much of each.
+// wanted returns how many cards a shape needs and how much of each.
 func wanted(s *placement.Shape) (cards, percent int) {
 	switch {
 	case s.Share > 0:
@@ -103,7 +103,7 @@ func wanted(s *placement.Shape) (cards, percent int) {
 	return 0, 0
 }
 
-// take takes what a record says, if it is what the shape needs and is left.
+// take allocates what a record has, if it is what the shape needs and is free.
 func (l *ledger) take(s *placement.Shape, r *record) error {
 	cards, percent := wanted(s)
 	switch {

@@ -53,12 +53,12 @@ func (b *bench) latencies(ctx context.Context) error {
 	return nil
 }
 
-// counted are the records that count.
+// counted returns the records that count.
 func (b *bench) counted() results {
 	return resultsOf(b.records, b.options.scale, b.options.others)
 }
 
-// measure makes a measurement, unless it has been made.
+// measure makes a measurement, unless it is in the records already.
 func (b *bench) measure(ctx context.Context, m *measurement) error {
 	for _, r := range b.counted().of(m.system.name, m.full, m.rate > 0) {
 		if r.Round == m.round {

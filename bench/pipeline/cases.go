@@ -25,7 +25,7 @@ func (k kind) scaled(scale float64) kind {
 	return kind{gangs: max(1, int(math.Round(float64(k.gangs)*scale))), size: k.size}
 }
 
-// named returns the kind of kinds with a name.
+// named returns the one of kinds with a name.
 func named(name string) (kind, error) {
 	for _, k := range kinds {
 		if k.String() == name {

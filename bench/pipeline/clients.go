@@ -19,7 +19,7 @@ import (
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 )
 
-// clients are how the benchmark itself writes, without a limit of its own.
+// clients are the benchmark's own clients, which are not rate-limited.
 type clients struct {
 	kube  kubernetes.Interface
 	pods  typedcorev1.PodInterface
@@ -42,7 +42,7 @@ func newClients(config *rest.Config, nodes int) (*clients, error) {
 	return &clients{kube: kube, pods: kube.CoreV1().Pods(namespace), tasks: tasks, nodes: nodes}, nil
 }
 
-// version is the version of everything that is stored.
+// version returns the current resource version of the store.
 func (c *clients) version(ctx context.Context) (string, error) {
 	list, err := c.pods.List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *clients) startPod(ctx context.Context, g *gang, index int) error {
 	if err != nil {
 		return err
 	}
-	pod.Spec.SchedulerName = "none" // nobody else shall bind it
+	pod.Spec.SchedulerName = "none" // no other scheduler may bind it
 	if _, err := c.pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return err
 	}
@@ -71,20 +71,20 @@ func (c *clients) startPod(ctx context.Context, g *gang, index int) error {
 	}, metav1.CreateOptions{})
 }
 
-// tellRunning writes the least status with which a GPUTask says that it runs.
-func (c *clients) tellRunning(ctx context.Context, task *v1.GPUTask) error {
-	told := task.DeepCopy()
-	told.Status.Phase, told.Status.Running = v1.PhaseRunning, *task.Spec.Replicas
-	_, err := c.tasks.FalldioV1().GPUTasks(namespace).UpdateStatus(ctx, told, metav1.UpdateOptions{})
+// markRunning writes the minimal status of a running GPUTask.
+func (c *clients) markRunning(ctx context.Context, task *v1.GPUTask) error {
+	updated := task.DeepCopy()
+	updated.Status.Phase, updated.Status.Running = v1.PhaseRunning, *task.Spec.Replicas
+	_, err := c.tasks.FalldioV1().GPUTasks(namespace).UpdateStatus(ctx, updated, metav1.UpdateOptions{})
 	return err
 }
 
-// node returns the names of all nodes in turn.
+// node returns the names of all nodes, round-robin.
 func (c *clients) node() string {
 	return fmt.Sprintf("%s-%d", nodeGroup, c.next.Add(1)%int64(c.nodes))
 }
 
-// events counts the Events that were written by the kind that they are about.
+// events counts the Events written, by the kind of the object that they regard.
 func (c *clients) events(ctx context.Context) (map[string]int, error) {
 	list, err := c.kube.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {

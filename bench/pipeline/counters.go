@@ -33,13 +33,13 @@ const (
 )
 
 // backgroundResources are written all the time: leases by the simulated kubelets,
-// nodes by their heartbeats. No Pod's start writes them.
+// nodes by their heartbeats. Starting Pods does not write them.
 var backgroundResources = map[string]bool{"leases": true, "nodes": true, "nodes/status": true}
 
 // writeVerbs are the API server's verbs that change what is stored.
 var writeVerbs = map[string]bool{"POST": true, "PUT": true, "PATCH": true, "APPLY": true, "DELETE": true, "DELETECOLLECTION": true}
 
-// counters are where writes are counted.
+// counters read how much is written.
 type counters struct {
 	etcd    *http.Client
 	etcdURL string
@@ -50,10 +50,10 @@ type counters struct {
 type counts struct {
 	puts       int
 	background int
-	// writes are by "resource verb", without those in the background.
+	// writes are by "resource verb", without the background.
 	writes map[string]int
-	// bindings count those of Pods by the most seconds that they may have taken:
-	// with a bound, all that took no longer.
+	// bindings is a histogram of the durations of Pod bindings: how many took at most
+	// that many seconds, by upper bound.
 	bindings map[float64]int
 }
 
@@ -76,7 +76,7 @@ func newCounters(dir, etcdURL string, kube kubernetes.Interface) (*counters, err
 }
 
 // read returns both counters. The API server's is read first: a write between the
-// two is one of etcd's alone.
+// two only counts for etcd.
 func (c *counters) read(ctx context.Context) (counts, error) {
 	text, err := c.kube.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *counters) etcdMetrics(ctx context.Context) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// linesOf keeps the lines of one metric: the rest is large.
+// linesOf parses the lines of one metric only: the rest is large.
 func linesOf(text []byte, metric string) (*dto.MetricFamily, error) {
 	var lines bytes.Buffer
 	for line := range bytes.Lines(text) {
@@ -203,8 +203,8 @@ func (c counts) since(before counts) counts {
 	}
 }
 
-// slowestBinding returns the least number of seconds that no binding exceeded, as
-// precisely as the API server counts.
+// slowestBinding returns an upper bound, in seconds, of the durations of all bindings, as
+// precise as the buckets of the API server.
 func (c counts) slowestBinding() float64 {
 	all := c.bindings[math.Inf(1)]
 	for _, bound := range slices.Sorted(maps.Keys(c.bindings)) {

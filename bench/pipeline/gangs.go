@@ -17,7 +17,7 @@ import (
 
 const (
 	namespace = "default"
-	// gpuModel is that of all GPUs.
+	// gpuModel is the model of all GPUs.
 	gpuModel = "h100-80gb-hbm3"
 	image    = "bench.example.com/train:v1"
 )
@@ -52,17 +52,18 @@ func (g *gang) pod(index int) (*corev1.Pod, error) {
 	return gputask.NewPod(g.task, index, 0, gputask.PodDefaults{Image: image})
 }
 
-// once calls a function for whoever asks first, and gives all others its answer.
+// once calls a function once, on the first call of do, and returns its result to all
+// callers.
 type once[T any] struct {
 	once   sync.Once
 	call   func(context.Context) (T, error)
-	answer T
+	result T
 	err    error
 }
 
 func newOnce[T any](call func(context.Context) (T, error)) *once[T] { return &once[T]{call: call} }
 
 func (o *once[T]) do(ctx context.Context) (T, error) {
-	o.once.Do(func() { o.answer, o.err = o.call(ctx) })
-	return o.answer, o.err
+	o.once.Do(func() { o.result, o.err = o.call(ctx) })
+	return o.result, o.err
 }

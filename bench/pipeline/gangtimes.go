@@ -5,7 +5,7 @@ package main
 
 import "time"
 
-// gangTimes are the moments of a gang, as the benchmark's own watch saw them.
+// gangTimes are the times of a gang's events, as seen by the benchmark's own watch.
 type gangTimes struct {
 	index, size int
 	// due is when it was to be created.
@@ -13,8 +13,8 @@ type gangTimes struct {
 	// bound and running count Pods; the times are those of the last one.
 	bound, running             int
 	firstBound, lastBound, ran time.Time
-	// told is when its GPUTask said that it runs.
-	told time.Time
+	// reported is when its GPUTask reported that it runs.
+	reported time.Time
 	// pause is the longest time between two bindings.
 	pause time.Duration
 }

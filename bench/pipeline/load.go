@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// workers is how many requests the benchmark makes at the same time to start
-// gangs, finishers how many more when gangs run: as many as gpu-controller.
+// workers is the number of concurrent requests that the benchmark makes to start gangs,
+// finishers the number of additional ones once gangs run: as many as gpu-controller.
 const (
 	workers   = 32
 	finishers = 8
 )
 
-// arrivals returns when each gang comes after the start: at random, so many Pods a
-// second on average; all at once if that is 0. Equal seeds give equal arrivals.
+// arrivals returns when each gang arrives after the start: at random, with an average
+// rate of Pods per second; all at once if the rate is 0. Equal seeds give equal arrivals.
 func arrivals(k kind, rate float64, seed uint64) []time.Duration {
 	times := make([]time.Duration, k.gangs)
 	if rate == 0 {
@@ -34,8 +34,7 @@ func arrivals(k kind, rate float64, seed uint64) []time.Duration {
 	return times
 }
 
-// play has the workers do the jobs of each gang at its time after the start, in
-// this order.
+// play has the workers run the jobs of each gang in order, at its time after the start.
 func play(ctx context.Context, works []work, start time.Time, at []time.Duration) error {
 	queue := make(chan job, workers)
 	group, ctx := errgroup.WithContext(ctx)
@@ -68,8 +67,8 @@ func play(ctx context.Context, works []work, start time.Time, at []time.Duration
 	return group.Wait()
 }
 
-// finish has a few workers do the last job, if any, of each gang that is complete,
-// until all are.
+// finish has the finishers run the last job, if any, of each gang that is complete, until
+// all are.
 func finish(ctx context.Context, works []work, complete <-chan int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for range finishers {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// quietStep is how long the machine is looked at at a time before a
-	// measurement, quietLimit how long a quiet moment is waited for.
+	// quietStep is the interval over which the machine is observed before a measurement,
+	// quietLimit the longest wait for a quiet interval.
 	quietStep, quietLimit = 5 * time.Second, 30 * time.Second
 )
 
-// machineTime returns the CPU time that the whole machine has used, in seconds,
-// that which a hypervisor took from it included.
+// machineTime returns the CPU time that the whole machine has used, in seconds, including
+// time stolen by the hypervisor.
 func machineTime() (float64, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -28,7 +28,7 @@ func machineTime() (float64, error) {
 	return parseMachine(string(text))
 }
 
-// parseMachine sums up what is not idle in the first line of /proc/stat.
+// parseMachine sums up the time that is not idle in the first line of /proc/stat.
 func parseMachine(text string) (float64, error) {
 	line, _, _ := strings.Cut(text, "\n")
 	fields := strings.Fields(line)
@@ -49,8 +49,8 @@ func parseMachine(text string) (float64, error) {
 	return float64(ticks) / ticksPerSecond, nil
 }
 
-// awaitQuiet waits until the machine uses less than so many cores; it goes on
-// after a while in any case, since each record says what others used.
+// awaitQuiet waits until the machine uses fewer than that many cores, at most quietLimit:
+// each record has what others used.
 func awaitQuiet(ctx context.Context, cores float64) error {
 	for deadline := time.Now().Add(quietLimit); time.Now().Before(deadline); {
 		before, err := machineTime()

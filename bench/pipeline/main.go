@@ -1,10 +1,10 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pipeline measures how fast gangs of Pods come to run on a local cluster
+// Command pipeline measures how fast gangs of Pods start on a local cluster
 // with 1,000 simulated nodes: with raw clients that make the least writes, with the
 // stock kube-scheduler and bare Pods, and with GPUTasks. Run it with
-// "make bench-pipeline"; docs/benchmarks.md says what it does and what came out.
+// "make bench-pipeline"; docs/benchmarks.md has the method and the results.
 package main
 
 import (

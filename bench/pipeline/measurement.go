@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// nodeGroup begins the names of the nodes.
+	// nodeGroup is the prefix of the names of the nodes.
 	nodeGroup = "n"
-	// calm is how long a new cluster gets to itself, idle how long it is watched
-	// doing nothing in the end.
+	// calm is the pause after a cluster was warmed up, idle how long the idle cluster is
+	// observed at the end.
 	calm, idle = 2 * time.Second, 5 * time.Second
-	// tail is how long the processes have to finish what they do about Pods that
-	// already run, as writing Events and status, before their CPU time is taken.
+	// tail is how long the processes may finish work on Pods that already run, such as
+	// writing Events and status, before their CPU time is read.
 	tail = time.Second
-	// settleStep is how long nothing must be written at the end, settleLimit how
-	// long that may take.
+	// settleStep is how long nothing may be written at the end, settleLimit the longest
+	// wait for that.
 	settleStep, settleLimit = 1500 * time.Millisecond, time.Minute
 )
 
-// measurement is what is to be measured.
+// measurement describes what to measure.
 type measurement struct {
 	system *system
-	// full is the kind at full scale, by which results are compared; kind is what
+	// full is the kind at full scale, by which results are compared; kind is the one that
 	// is run.
 	full, kind kind
 	round      int
-	// rate is how many Pods are asked for per second, 0 for all at once.
+	// rate is how many Pods are requested per second, 0 for all at once.
 	rate float64
 }
 
@@ -49,7 +49,7 @@ func (m *measurement) String() string {
 	return text
 }
 
-// arena is a cluster in which one measurement is made.
+// arena is the cluster of one measurement.
 type arena struct {
 	options   *options
 	cluster   *cluster.Cluster
@@ -58,7 +58,7 @@ type arena struct {
 	processes []process
 }
 
-// measure starts a cluster of its own for a measurement.
+// measure makes a measurement on a cluster of its own.
 func measure(ctx context.Context, o *options, m *measurement) (result *record, err error) {
 	dir, err := os.MkdirTemp("", "bench-pipeline-")
 	if err != nil {
@@ -122,7 +122,7 @@ func newArena(o *options, c *cluster.Cluster) (*arena, error) {
 	return nil, errors.New("there is no process of etcd")
 }
 
-// run warms the cluster up, measures, and looks at it idle.
+// run warms the cluster up, measures, and then observes it idle.
 func (a *arena) run(ctx context.Context, m *measurement) (*record, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -133,29 +133,29 @@ func (a *arena) run(ctx context.Context, m *measurement) (*record, error) {
 	if err := sleep(ctx, calm); err != nil {
 		return nil, err
 	}
-	spent, err := a.spend(ctx)
+	stop, err := a.measureUsage(ctx)
 	if err != nil {
 		return nil, err
 	}
-	profiled := a.profile(ctx, m)
+	waitForProfiles := a.profile(ctx, m)
 	result, err := a.play(ctx, m.system, gangsOf(m.kind, a.options.amount), arrivals(m.kind, m.rate, uint64(m.round))) //nolint:gosec // small
 	if err != nil {
 		return nil, err
 	}
 	result.System, result.Kind, result.Gangs, result.Size = m.system.name, m.full.String(), m.kind.gangs, m.kind.size
 	result.Round, result.Rate = m.round, m.rate
-	if err := profiled(); err != nil {
+	if err := waitForProfiles(); err != nil {
 		return nil, err
 	}
-	if err := spent(result); err != nil {
+	if err := stop(result); err != nil {
 		return nil, err
 	}
 	result.Idle, err = a.idle(ctx)
 	return result, err
 }
 
-// play asks for gangs, each at a time after the start, and waits until all their
-// Pods run, and all their GPUTasks say so.
+// play creates gangs, each at a time after the start, and waits until all their Pods run
+// and their GPUTasks report it.
 func (a *arena) play(ctx context.Context, s *system, gangs []*gang, at []time.Duration) (*record, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -167,7 +167,7 @@ func (a *arena) play(ctx context.Context, s *system, gangs []*gang, at []time.Du
 	for i, g := range gangs {
 		works[i] = s.work(a.clients, g)
 	}
-	t := newTimeline(time.Now(), gangs, at, s.told)
+	t := newTimeline(time.Now(), gangs, at, s.reportsRunning)
 	begin := func(do func(context.Context) error) (ended <-chan struct{}) {
 		end := make(chan struct{})
 		go func() {
@@ -179,7 +179,7 @@ func (a *arena) play(ctx context.Context, s *system, gangs []*gang, at []time.Du
 		return end
 	}
 	begin(func(ctx context.Context) error { return follow(ctx, podsOf(a.clients, t), version) })
-	if s.told {
+	if s.reportsRunning {
 		begin(func(ctx context.Context) error { return follow(ctx, tasksOf(a.clients, t), version) })
 	}
 	begin(func(ctx context.Context) error { return play(ctx, works, t.start, at) })
@@ -190,12 +190,12 @@ func (a *arena) play(ctx context.Context, s *system, gangs []*gang, at []time.Du
 		}
 		return nil, err
 	}
-	<-finished // it may still wait for an answer
+	<-finished // it may still wait for a response
 	return &record{outcome: t.outcome()}, nil
 }
 
-// idle returns how many seconds of CPU time per second each process uses when
-// nothing is asked for.
+// idle returns how many seconds of CPU time per second each process uses when there is
+// nothing to do.
 func (a *arena) idle(ctx context.Context) (map[string]float64, error) {
 	before, err := cpuTimes(a.processes)
 	if err != nil {
@@ -216,9 +216,9 @@ func (a *arena) idle(ctx context.Context) (map[string]float64, error) {
 	return rates, nil
 }
 
-// spend begins to count what is spent; what it returns ends it, once nothing is
-// written any more.
-func (a *arena) spend(ctx context.Context) (func(*record) error, error) {
+// measureUsage starts to measure what is used; the function that it returns stops, once
+// nothing is written any more, and stores the result.
+func (a *arena) measureUsage(ctx context.Context) (func(*record) error, error) {
 	events, err := a.clients.events(ctx)
 	if err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func (a *arena) spend(ctx context.Context) (func(*record) error, error) {
 	}, nil
 }
 
-// settle waits until nothing but the background is written.
+// settle waits until only the background writes.
 func (a *arena) settle(ctx context.Context) (counts, error) {
 	deadline := time.Now().Add(settleLimit)
 	last, err := a.counters.read(ctx)

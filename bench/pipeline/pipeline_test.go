@@ -60,7 +60,7 @@ func TestGangsArriveAtTheRateOnAverage(t *testing.T) {
 	}
 }
 
-// worksOf does the same for each Pod of all gangs, and something when a gang runs.
+// worksOf runs the same job for each Pod of all gangs, and another one when a gang runs.
 func worksOf(k kind, do, last job) []work {
 	works := make([]work, k.gangs)
 	for i, g := range gangsOf(k, "1") {

@@ -12,7 +12,7 @@ import (
 	"falldio.github.io/gpu-controller/bench/document"
 )
 
-// plotRates draws how many Pods a second each system starts, by kind.
+// plotRates draws how many Pods per second each system starts, by kind.
 func plotRates(path string, r results, kinds []kind) error {
 	p := plot.New()
 	p.Title.Text = "From GPUTasks to running Pods"

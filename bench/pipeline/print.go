@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// printRecord tells people what was measured.
+// printRecord prints a measurement for people.
 func printRecord(out io.Writer, m *measurement, r *record) {
 	pods := float64(r.pods())
 	fmt.Fprintf(out, "%v: %.2f s, %.0f Pods/s; gang to Running p50 %.2f p90 %.2f p99 %.2f max %.2f s; bound p99 %.2f; partial %d, pause %.2f s, slowest binding %.2f s, spread %.2f s, lost %d\n",

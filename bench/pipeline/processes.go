@@ -26,7 +26,7 @@ type process struct {
 }
 
 // processes returns those of the cluster in a directory, and this one. They are
-// known by their arguments, which name the directory.
+// identified by their arguments, which contain the directory.
 func processes(dir string) ([]process, error) {
 	found := []process{{pid: os.Getpid(), name: self}}
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -50,7 +50,7 @@ func processes(dir string) ([]process, error) {
 	return found, nil
 }
 
-// componentName is the name of a component by its command line, "" for helpers.
+// componentName returns the name of a component by its command line, "" for helpers.
 func componentName(args []string) string {
 	switch {
 	case len(args) > 2 && args[1] == "component":

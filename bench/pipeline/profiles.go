@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// profile begins to write a CPU profile of each process that serves one into a
-// folder; what it returns waits for the end.
+// profile starts to write a CPU profile of each process that serves one into a folder;
+// the function that it returns waits for the end.
 func (a *arena) profile(ctx context.Context, m *measurement) func() error {
 	if a.options.profiles == "" {
 		return func() error { return nil }
@@ -31,7 +31,7 @@ func (a *arena) profile(ctx context.Context, m *measurement) func() error {
 	return group.Wait
 }
 
-// fetchProfile writes the profile of a process, if it has any.
+// fetchProfile writes the profile of a process, if it serves any.
 func (a *arena) fetchProfile(ctx context.Context, m *measurement, p *process) (err error) {
 	o := a.options
 	if err := sleep(ctx, o.profileAfter); err != nil {

@@ -12,14 +12,14 @@ import (
 	"os"
 )
 
-// record is one measurement. It is a line of the file of results.
+// record is one measurement, and a line of the results file.
 type record struct {
 	System string `json:"system"`
 	Kind   string `json:"kind"` // at full scale
 	Gangs  int    `json:"gangs"`
 	Size   int    `json:"size"`
 	Round  int    `json:"round"`
-	// Rate is the Pods that were asked for per second, 0 if all were at once.
+	// Rate is how many Pods were requested per second, 0 if all at once.
 	Rate float64 `json:"rate,omitempty"`
 	outcome
 	usage
@@ -28,7 +28,7 @@ type record struct {
 // outcome is what the watch saw. Times are in seconds.
 type outcome struct {
 	// Seconds is from the first request until all Pods ran, Told until all GPUTasks
-	// said so; 0 without GPUTasks.
+	// reported it; 0 without GPUTasks.
 	Seconds float64 `json:"seconds"`
 	Told    float64 `json:"told,omitempty"`
 	// Stages are when half of the Pods and all of them were created, bound and
@@ -46,38 +46,37 @@ type outcome struct {
 	Lost int `json:"lost"`
 }
 
-// usage is what the cluster spent on it.
+// usage is what the cluster used for it.
 type usage struct {
-	// Window is the time in seconds in which CPU time was counted.
+	// Window is the time in seconds over which CPU time was measured.
 	Window float64 `json:"window"`
-	// Puts is etcd's counter, without Background, the writes of leases and nodes
-	// that happen all the time.
+	// Puts is etcd's counter, less Background, the continuous writes of leases and nodes.
 	Puts       int `json:"puts"`
 	Background int `json:"background"`
 	// Writes are the API server's successful writes by "resource verb".
 	Writes map[string]int `json:"writes"`
-	// SlowestBinding is how long, in seconds, the API server took at most for one.
+	// SlowestBinding is the most seconds that the API server took for one.
 	SlowestBinding float64 `json:"slowestBinding"`
-	// Events are the Events that were written by the kind that they are about.
+	// Events are the Events written, by the kind of the object that they regard.
 	Events map[string]int `json:"events"`
-	// CPU is the CPU time in seconds by process over the window, Idle in seconds
-	// per second once all was done.
+	// CPU is the CPU time in seconds by process over the window, Idle in seconds per
+	// second once everything was done.
 	CPU  map[string]float64 `json:"cpu"`
 	Idle map[string]float64 `json:"idle"`
-	// Others is the CPU time in seconds that the rest of the machine used, or that
-	// was taken from the machine. It disturbs.
+	// Others is the CPU time in seconds that the rest of the machine used, or that was
+	// stolen from the machine. It is a disturbance.
 	Others float64 `json:"others"`
 }
 
 func (r *record) pods() int { return r.Gangs * r.Size }
 
-// patience is how long in seconds, beyond the slowest binding, a gang may have some
-// but not all of its Pods bound without another one being bound: for processes that
-// wait for the processor, and for watches.
+// patience is how many seconds, beyond the slowest binding, a gang may have some but not
+// all of its Pods bound without another binding: an allowance for processes that wait for
+// the CPU, and for watches.
 const patience = 1
 
-// partial counts the gangs that held GPUs in vain: with bindings that were not all
-// on their way together.
+// partial counts the gangs that held GPUs in vain: whose bindings were not all in
+// progress together.
 func (r *record) partial() int {
 	number := 0
 	for _, pause := range r.Pauses {
@@ -88,7 +87,7 @@ func (r *record) partial() int {
 	return number
 }
 
-// readRecords reads a file of results; one that is not there is empty.
+// readRecords reads a results file; a missing one is empty.
 func readRecords(path string) ([]record, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +110,7 @@ func readRecords(path string) ([]record, error) {
 	return records, nil
 }
 
-// appendRecord adds a line to a file of results.
+// appendRecord appends a line to a results file.
 func appendRecord(path string, r *record) (err error) {
 	line, err := json.Marshal(r)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 // plotFile is the plot's name in the document's folder.
 const plotFile = "pipeline.svg"
 
-// reportPart is where the report stands in the document.
+// reportPart is the report's part of the document.
 var reportPart = document.Part{Tool: "bench/pipeline", Name: "results"}
 
-// writeReport writes what was measured at one scale into a folder.
+// writeReport writes the measurements at one scale into a folder.
 func writeReport(folder string, r results, o *options) error {
 	if err := plotRates(filepath.Join(folder, plotFile), r, o.kinds); err != nil {
 		return err
@@ -41,7 +41,7 @@ func writeReport(folder string, r results, o *options) error {
 	return reportPart.ReplaceIn(filepath.Join(folder, document.Name), b.String())
 }
 
-// conditions says under which conditions it was measured.
+// conditions describes the conditions of the measurements.
 func conditions(r results, o *options) string {
 	var sizes []string
 	for _, k := range o.kinds {

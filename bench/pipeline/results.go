@@ -12,8 +12,8 @@ import (
 // results are measurements of the same scale.
 type results []record
 
-// resultsOf keeps the records that count: those that were made at a scale, while
-// others used at most so many cores.
+// resultsOf keeps the records that count: those at a scale, during which others used at
+// most that many cores.
 func resultsOf(records []record, scale, others float64) results {
 	var kept results
 	for i := range records {
@@ -38,7 +38,7 @@ func (r results) of(system string, k kind, atRate bool) []*record {
 	return found
 }
 
-// median returns the median of a number of a system's measurements, and false if
+// median returns the median of a number over the measurements of a system, and false if
 // there are none.
 func (r results) median(system string, k kind, number func(*record) float64) (float64, bool) {
 	var values []float64
@@ -48,8 +48,8 @@ func (r results) median(system string, k kind, number func(*record) float64) (fl
 	return median(values), len(values) > 0
 }
 
-// ratios returns, for each round that has both, a number of one system by that of
-// another one.
+// ratios returns, for each round with both, the number of one system divided by that of
+// another.
 func (r results) ratios(above, below string, k kind, number func(*record) float64) []float64 {
 	var ratios []float64
 	for _, a := range r.of(above, k, false) {
@@ -64,12 +64,12 @@ func (r results) ratios(above, below string, k kind, number func(*record) float6
 
 // The numbers that are compared.
 func seconds(r *record) float64   { return r.Seconds }
-func told(r *record) float64      { return r.Told }
+func reported(r *record) float64  { return r.Told }
 func podRate(r *record) float64   { return float64(r.pods()) / r.Seconds }
 func cpuPerPod(r *record) float64 { return 1000 * sum(r.CPU) / float64(r.pods()) }
 
-// busyPerPod is the CPU time in ms per Pod beyond what the same cluster uses when
-// it is idle, most of which goes into the leases of the nodes.
+// busyPerPod is the CPU time in ms per Pod in excess of that of the idle cluster, most of
+// which is for the leases of the nodes.
 func busyPerPod(r *record) float64 {
 	return cpuPerPod(r) - 1000*r.Window*sum(r.Idle)/float64(r.pods())
 }
@@ -94,7 +94,7 @@ func writesPerPod(r *record) float64 {
 	return putsPerPod(r) - writesPerTask(r)*float64(r.Gangs)/float64(r.pods())
 }
 
-// spread writes a median and from where to where the values go.
+// spread formats the median and the range of values.
 func spread(values []float64) string {
 	switch len(values) {
 	case 0:

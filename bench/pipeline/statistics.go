@@ -21,8 +21,8 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// percentile returns the smallest value that so many percent of the values don't
-// exceed.
+// percentile returns the smallest value that is not exceeded by that percentage of the
+// values.
 func percentile(values []float64, percent float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -32,8 +32,8 @@ func percentile(values []float64, percent float64) float64 {
 	return sorted[max(rank, 1)-1]
 }
 
-// floorRate is the median of the Pods per second that raw clients reached, 0 if
-// that was not measured.
+// floorRate returns the median of the Pods per second that raw clients reached, 0 if
+// there is no measurement.
 func floorRate(r results, k kind) float64 {
 	rate, _ := r.median(floor, k, podRate)
 	return rate

@@ -13,17 +13,17 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// system is a way from a wish to running Pods.
+// system is a way to get from a request to running Pods.
 type system struct {
 	name string
-	// title is what tables call it.
+	// title is its name in tables.
 	title string
 	// scheduler is localcluster's --scheduler, empty for gpu-scheduler.
 	scheduler string
 	// controller is true if gpu-controller runs.
 	controller bool
-	// told is true if GPUTasks say in the end that they run.
-	told bool
+	// reportsRunning is true if GPUTasks finally report that they run.
+	reportsRunning bool
 	// work is what the benchmark itself does for a gang.
 	work func(c *clients, g *gang) work
 }
@@ -53,11 +53,11 @@ const (
 )
 
 var systems = []system{
-	{name: floor, title: "raw clients", scheduler: noScheduler, told: true, work: rawWork},
+	{name: floor, title: "raw clients", scheduler: noScheduler, reportsRunning: true, work: rawWork},
 	{name: least, title: "raw clients, no status", scheduler: noScheduler, work: leastWork},
 	{name: bare, title: "kube-scheduler, bare Pods", scheduler: stockScheduler, work: podWork},
-	{name: tasks, title: "GPUTasks, kube-scheduler", scheduler: stockScheduler, controller: true, told: true, work: taskWork},
-	{name: ours, title: "GPUTasks, gpu-scheduler", controller: true, told: true, work: taskWork},
+	{name: tasks, title: "GPUTasks, kube-scheduler", scheduler: stockScheduler, controller: true, reportsRunning: true, work: taskWork},
+	{name: ours, title: "GPUTasks, gpu-scheduler", controller: true, reportsRunning: true, work: taskWork},
 }
 
 func systemNamed(name string) (*system, error) {
@@ -71,7 +71,7 @@ func systemNamed(name string) (*system, error) {
 	return nil, fmt.Errorf("must be some of %s, is %q", strings.Join(names, ", "), name)
 }
 
-// titleOf is what tables call a system.
+// titleOf returns a system's name in tables.
 func titleOf(name string) string {
 	s, err := systemNamed(name)
 	if err != nil {
@@ -80,9 +80,9 @@ func titleOf(name string) string {
 	return s.title
 }
 
-// rawWork makes the least writes that a user of GPUTasks can do with: the GPUTask,
-// each Pod and its binding, and the status of the GPUTask once all its Pods run.
-// Nobody chooses a node: Pods go to the nodes in turn.
+// rawWork makes the minimum of writes with which a user of GPUTasks can get by: the
+// GPUTask, each Pod and its binding, and the status of the GPUTask once all its Pods run.
+// No node is chosen: Pods go to the nodes round-robin.
 func rawWork(c *clients, g *gang) work {
 	task := newOnce(func(ctx context.Context) (*v1.GPUTask, error) { return c.createTask(ctx, g) })
 	return work{
@@ -98,7 +98,7 @@ func rawWork(c *clients, g *gang) work {
 			if err != nil {
 				return err
 			}
-			return c.tellRunning(ctx, created)
+			return c.markRunning(ctx, created)
 		},
 	}
 }

@@ -17,13 +17,13 @@ func speedTable(r results, kinds []kind) *document.Table {
 	}}
 	for _, k := range kinds {
 		table.Add(k.String(), r.cell(floor, k, podRate, "%.0f"), r.cell(bare, k, podRate, "%.0f"), r.cell(ours, k, podRate, "%.0f"),
-			spread(r.ratios(floor, ours, k, seconds)), spread(r.ratios(floor, ours, k, told)), spread(r.ratios(least, ours, k, seconds)),
+			spread(r.ratios(floor, ours, k, seconds)), spread(r.ratios(floor, ours, k, reported)), spread(r.ratios(least, ours, k, seconds)),
 			spread(r.ratios(floor, ours, k, busyPerPod)), spread(r.ratios(ours, bare, k, seconds)), spread(r.ratios(ours, bare, k, busyPerPod)))
 	}
 	return table
 }
 
-// cell writes the median of a number, or a dash.
+// cell formats the median of a number, or a dash.
 func (r results) cell(system string, k kind, number func(*record) float64, format string) string {
 	value, found := r.median(system, k, number)
 	if !found {

@@ -13,34 +13,35 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// podTimes says when a Pod was first seen at each stage, zero if it never was.
+// podTimes are when a Pod was first seen at each stage, zero if it never was.
 type podTimes struct{ created, bound, ran time.Time }
 
-// timeline gathers what happens to all gangs.
+// timeline records what happens to all gangs.
 type timeline struct {
 	start time.Time
 	// complete receives the index of each gang when all its Pods run, and is closed
 	// after the last one.
 	complete chan int
-	// done is closed when all Pods run and all GPUTasks that shall say so do.
+	// done is closed when all Pods run and all GPUTasks that are expected to report it
+	// have.
 	done chan struct{}
 
 	mu    sync.Mutex
 	gangs map[string]*gangTimes
 	pods  map[string]podTimes
-	// waiting is how many Pods do not run yet, untold how many GPUTasks do not say
-	// yet that they run.
-	waiting, untold int
+	// waiting is how many Pods do not run yet, unreported how many GPUTasks have not
+	// reported yet that they run.
+	waiting, unreported int
 	// lost counts Pods that were deleted.
 	lost int
-	// last is when anything happened last; ran is when the last Pod came to run, and
-	// told when the last GPUTask said it.
-	last, ran, told time.Time
+	// last is when anything last happened; ran is when the last Pod started to run, and
+	// reported when the last GPUTask reported it.
+	last, ran, reported time.Time
 }
 
-// newTimeline expects gangs to be created at certain times after the start. told
-// is true if their GPUTasks will say that they run.
-func newTimeline(start time.Time, gangs []*gang, at []time.Duration, told bool) *timeline {
+// newTimeline expects gangs to be created at certain times after the start.
+// reportsRunning is true if their GPUTasks will report that they run.
+func newTimeline(start time.Time, gangs []*gang, at []time.Duration, reportsRunning bool) *timeline {
 	t := &timeline{
 		start: start, complete: make(chan int, len(gangs)), done: make(chan struct{}),
 		gangs: map[string]*gangTimes{}, pods: map[string]podTimes{},
@@ -49,14 +50,14 @@ func newTimeline(start time.Time, gangs []*gang, at []time.Duration, told bool) 
 		t.gangs[g.name()] = &gangTimes{index: i, size: g.size(), due: start.Add(at[i])}
 		t.waiting += g.size()
 	}
-	if told {
-		t.untold = len(gangs)
+	if reportsRunning {
+		t.unreported = len(gangs)
 	}
 	return t
 }
 
-// seePod notes an event about a Pod. Those of other gangs are passed over.
-func (t *timeline) seePod(event watch.Event, now time.Time) {
+// handlePod records an event of a Pod. Pods of other gangs are ignored.
+func (t *timeline) handlePod(event watch.Event, now time.Time) {
 	pod, ok := event.Object.(*corev1.Pod)
 	if !ok {
 		return
@@ -86,7 +87,7 @@ func (t *timeline) seePod(event watch.Event, now time.Time) {
 	t.pods[pod.Name] = times
 }
 
-// run notes that one more Pod of a gang runs.
+// run records that one more Pod of a gang runs.
 func (t *timeline) run(g *gangTimes, now time.Time) {
 	g.running, g.ran = g.running+1, now
 	t.ran = now
@@ -100,8 +101,8 @@ func (t *timeline) run(g *gangTimes, now time.Time) {
 	}
 }
 
-// seeTask notes an event about a GPUTask. Others are passed over.
-func (t *timeline) seeTask(event watch.Event, now time.Time) {
+// handleTask records an event of a GPUTask. Other GPUTasks are ignored.
+func (t *timeline) handleTask(event watch.Event, now time.Time) {
 	task, ok := event.Object.(*v1.GPUTask)
 	if !ok || task.Status.Phase != v1.PhaseRunning {
 		return
@@ -109,22 +110,21 @@ func (t *timeline) seeTask(event watch.Event, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	gang := t.gangs[task.Name]
-	if gang == nil || !gang.told.IsZero() {
+	if gang == nil || !gang.reported.IsZero() {
 		return
 	}
-	gang.told, t.last, t.told = now, now, now
-	t.untold--
+	gang.reported, t.last, t.reported = now, now, now
+	t.unreported--
 	t.end()
 }
 
 func (t *timeline) end() {
-	if t.waiting == 0 && t.untold == 0 {
+	if t.waiting == 0 && t.unreported == 0 {
 		close(t.done)
 	}
 }
 
-// progress returns how many Pods run, of how many, and when anything happened
-// last.
+// progress returns how many Pods run, of how many, and when anything last happened.
 func (t *timeline) progress() (running, all int, last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,8 +139,8 @@ func (t *timeline) outcome() outcome {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := outcome{Seconds: t.ran.Sub(t.start).Seconds(), Lost: t.lost, Stages: t.stages()}
-	if !t.told.IsZero() {
-		o.Told = t.told.Sub(t.start).Seconds()
+	if !t.reported.IsZero() {
+		o.Told = t.reported.Sub(t.start).Seconds()
 	}
 	for _, gang := range t.gangs {
 		o.Latencies = append(o.Latencies, gang.ran.Sub(gang.due).Seconds())
@@ -151,7 +151,7 @@ func (t *timeline) outcome() outcome {
 	return o
 }
 
-// stages returns when half of the Pods and all of them had come to each stage.
+// stages returns when half of the Pods and all of them had reached each stage.
 func (t *timeline) stages() map[string][2]float64 {
 	seconds := map[string][]float64{}
 	for _, times := range t.pods {

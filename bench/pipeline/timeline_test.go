@@ -20,13 +20,13 @@ import (
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // lineOf expects one gang "a" at once.
-func lineOf(size int, told bool) *timeline {
-	return newTimeline(start, []*gang{newGang("a", size, "1")}, []time.Duration{0}, told)
+func lineOf(size int, reportsRunning bool) *timeline {
+	return newTimeline(start, []*gang{newGang("a", size, "1")}, []time.Duration{0}, reportsRunning)
 }
 
-// happen tells a timeline what happens to the Pods of the gang "a", by second.
+// happen passes an event of a Pod of the gang "a" to a timeline, at a time in seconds.
 func happen(t *timeline, at float64, kind watch.EventType, index int, node string, phase corev1.PodPhase) {
-	t.seePod(watch.Event{Type: kind, Object: &corev1.Pod{
+	t.handlePod(watch.Event{Type: kind, Object: &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("a-%d", index), Labels: map[string]string{v1.LabelTask: "a"}},
 		Spec:       corev1.PodSpec{NodeName: node},
 		Status:     corev1.PodStatus{Phase: phase},
@@ -68,21 +68,21 @@ func TestATimelineEndsWhenAllPodsRun(t *testing.T) {
 	}
 }
 
-func TestATimelineWaitsForGPUTasksThatSayIt(t *testing.T) {
+func TestATimelineWaitsForGPUTasksToReportRunning(t *testing.T) {
 	t.Parallel()
 	line := lineOf(1, true)
-	tell := func(name string, phase v1.GPUTaskPhase, at time.Duration) {
+	update := func(name string, phase v1.GPUTaskPhase, at time.Duration) {
 		task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.GPUTaskStatus{Phase: phase}}
-		line.seeTask(watch.Event{Type: watch.Modified, Object: task}, start.Add(at))
+		line.handleTask(watch.Event{Type: watch.Modified, Object: task}, start.Add(at))
 	}
 	happen(line, 1, watch.Modified, 0, "n", corev1.PodRunning)
-	tell("a", v1.PhasePending, time.Second)
-	tell("b", v1.PhaseRunning, time.Second)
+	update("a", v1.PhasePending, time.Second)
+	update("b", v1.PhaseRunning, time.Second)
 	if isDone(line) {
 		t.Fatal("it is done too early")
 	}
-	tell("a", v1.PhaseRunning, 2*time.Second)
-	tell("a", v1.PhaseRunning, 3*time.Second)
+	update("a", v1.PhaseRunning, 2*time.Second)
+	update("a", v1.PhaseRunning, 3*time.Second)
 	if o := line.outcome(); !isDone(line) || o.Seconds != 1 || o.Told != 2 {
 		t.Errorf("outcome %+v", o)
 	}

@@ -16,19 +16,19 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// stallLimit is how long nothing may happen before a measurement is given up.
+// stallLimit is how long nothing may happen before a measurement is aborted.
 const stallLimit = 2 * time.Minute
 
-// source is a kind of objects to watch.
+// source is a kind of objects to watch, and the handler of their events.
 type source struct {
-	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	see   func(watch.Event, time.Time)
+	watch  func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	handle func(watch.Event, time.Time)
 	// selector is a label selector, empty for all.
 	selector string
 }
 
-// follow tells of what happens to objects until ctx ends. A watch that breaks off
-// is resumed.
+// follow passes the events of a source to its handler until ctx ends. A watch that breaks
+// off is resumed.
 func follow(ctx context.Context, s source, version string) error {
 	for {
 		watcher, err := s.watch(ctx, metav1.ListOptions{
@@ -37,15 +37,15 @@ func follow(ctx context.Context, s source, version string) error {
 		if err != nil {
 			return fmt.Errorf("watching: %w", err)
 		}
-		version, err = drain(watcher, version, s.see)
+		version, err = drain(watcher, version, s.handle)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// drain tells of the events of one watch and returns the last version.
-func drain(watcher watch.Interface, version string, see func(watch.Event, time.Time)) (string, error) {
+// drain passes the events of one watch to a handler and returns the last version.
+func drain(watcher watch.Interface, version string, handle func(watch.Event, time.Time)) (string, error) {
 	defer watcher.Stop()
 	for event := range watcher.ResultChan() {
 		now := time.Now()
@@ -57,7 +57,7 @@ func drain(watcher watch.Interface, version string, see func(watch.Event, time.T
 			return "", fmt.Errorf("watching: unexpected %T", event.Object)
 		}
 		version = described.GetResourceVersion()
-		see(event, now)
+		handle(event, now)
 	}
 	return version, nil
 }
@@ -66,14 +66,14 @@ func ofTasks() string { return labels.Set{v1.LabelApp: v1.LabelAppValue}.String(
 
 // podsOf and tasksOf are what a timeline watches.
 func podsOf(c *clients, t *timeline) source {
-	return source{watch: c.pods.Watch, see: t.seePod, selector: ofTasks()}
+	return source{watch: c.pods.Watch, handle: t.handlePod, selector: ofTasks()}
 }
 
 func tasksOf(c *clients, t *timeline) source {
-	return source{watch: c.tasks.FalldioV1().GPUTasks(namespace).Watch, see: t.seeTask}
+	return source{watch: c.tasks.FalldioV1().GPUTasks(namespace).Watch, handle: t.handleTask}
 }
 
-// await returns when a timeline is done.
+// await waits until a timeline is done.
 func await(ctx context.Context, t *timeline, start time.Time) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()

@@ -14,7 +14,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
 )
 
-// What a cluster is made of: nodes of 8 GPUs in leaves of 32 nodes, racks of 8
+// The structure of a cluster: nodes of 8 GPUs in leaves of 32 nodes, racks of 8
 // leaves and zones of 16 racks.
 const (
 	gpusPerNode   = 8
@@ -24,7 +24,7 @@ const (
 	leafLevel     = 3
 )
 
-// shapes are what runs: whole GPUs with 12 cores each, and shares.
+// shapes are those of the running Pods: whole GPUs with 12 cores each, and shares.
 var shapes = []placement.Shape{
 	{CPU: 12000, Memory: 98304, GPUs: 1}, {CPU: 24000, Memory: 196608, GPUs: 2}, {CPU: 48000, Memory: 393216, GPUs: 4},
 	{CPU: 96000, Memory: 786432, GPUs: 8}, {CPU: 6000, Memory: 32768, Share: 50}, {CPU: 4000, Memory: 16384, Share: 25},
@@ -45,7 +45,7 @@ func node(number int) placement.Node {
 	return n
 }
 
-// varied are shapes as people ask for them: the same GPUs with other CPU.
+// varied returns shapes as users request them: the same GPUs with other CPU.
 func varied() []placement.Shape {
 	var list []placement.Shape
 	for _, shape := range shapes {
@@ -58,8 +58,8 @@ func varied() []placement.Shape {
 	return list
 }
 
-// halfFull returns a cluster in which about half of the GPUs are in use, a third
-// of the nodes being empty, and a policy that has seen what runs.
+// halfFull returns a cluster in which about half of the GPUs are in use and a third of
+// the nodes are empty, and a policy that has seen the running shapes.
 func halfFull(tb testing.TB, nodes int) (*placement.Cluster, *packing.Policy) {
 	tb.Helper()
 	policy := packing.New(packing.Default())
@@ -80,7 +80,7 @@ func halfFull(tb testing.TB, nodes int) (*placement.Cluster, *packing.Policy) {
 	return c, policy
 }
 
-// fillNode puts Pods on an empty node until about three quarters of it are used.
+// fillNode puts Pods on an empty node until about three quarters of it are in use.
 func fillNode(tb testing.TB, c *placement.Cluster, n *placement.Node, random *rand.Rand) {
 	tb.Helper()
 	next, share := 0, 0

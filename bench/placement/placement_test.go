@@ -46,8 +46,8 @@ func BenchmarkPlanOfWholeNodes(b *testing.B) {
 	}
 }
 
-// BenchmarkFind learns from and places single Pods of many shapes, and removes
-// each again later.
+// BenchmarkFind learns from and places single Pods of many shapes, and removes each of
+// them later.
 func BenchmarkFind(b *testing.B) {
 	for _, nodes := range sizes {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
@@ -73,8 +73,8 @@ func BenchmarkFind(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate describes one node again, as a snapshot does for each node that
-// has changed.
+// BenchmarkUpdate sets one node again, as happens for each node that has changed in a
+// snapshot.
 func BenchmarkUpdate(b *testing.B) {
 	for _, nodes := range sizes {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
@@ -92,8 +92,8 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// measure runs do b.N times, after once that does not count, and reports the 99th
-// percentile beside the mean.
+// measure runs do b.N times, after a first time that does not count, and reports the 99th
+// percentile besides the mean.
 func measure(b *testing.B, do func()) {
 	b.Helper()
 	do()

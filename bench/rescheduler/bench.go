@@ -20,7 +20,7 @@ type entrant struct {
 	make  func(nodes []placement.Node) (system, error)
 }
 
-// entrants are what is compared.
+// entrants returns the systems that are compared.
 func entrants() []entrant {
 	return []entrant{
 		{"nothing", func([]placement.Node) (system, error) { return nothing{}, nil }},
@@ -31,7 +31,7 @@ func entrants() []entrant {
 	}
 }
 
-// bench is all that is measured.
+// bench is all measurements.
 type bench struct {
 	*options
 	out   io.Writer
@@ -39,24 +39,24 @@ type bench struct {
 	pods  []dataset.Pod
 	// totals are in the order of entrants.
 	totals []total
-	// running is how many Pods run when it begins, over all seeds.
+	// running is how many Pods run at the beginning, over all seeds.
 	running int
 	// byMoves and byCost compare small cases.
 	byMoves, byCost comparison
-	// moves are what ours makes when time stands still and only their number counts,
-	// least is what nobody can do with fewer than.
+	// moves is how many moves ours makes when time stands still and only their number
+	// counts, least a lower bound of that number for any system.
 	moves, least float64
 }
 
 // total is what a system did over all seeds.
 type total struct {
-	title                 string
-	waited                int
-	starts                []float64 // seconds
-	moved, evicted        int
-	gpus, broken, without int
-	lost                  float64 // GPU-hours
-	times                 []time.Duration
+	title                  string
+	waited                 int
+	starts                 []float64 // seconds
+	moved, evicted         int
+	gpus, broken, unplaced int
+	lost                   float64 // GPU-hours
+	times                  []time.Duration
 }
 
 func newBench(o *options, out io.Writer) (*bench, error) {
@@ -92,7 +92,7 @@ func (b *bench) measure() error {
 
 func (b *bench) measureOn(s *site, seed int64) error {
 	for _, j := range s.jobs {
-		b.running += len(j.here)
+		b.running += len(j.placed)
 	}
 	for i, e := range entrants() {
 		by, err := e.make(b.nodes)
@@ -130,13 +130,13 @@ func (t *total) add(r *trial) {
 	t.evicted += len(r.evicted)
 	t.gpus += r.regained()
 	t.broken += len(r.broken)
-	t.without += r.homeless()
+	t.unplaced += r.unplaced()
 	t.lost += r.lost / 3600
 	t.times = append(t.times, r.times...)
 }
 
-// compareAll compares the moves that ours makes on the whole cluster with what nobody
-// can do without.
+// compareAll compares the moves that ours makes on the whole cluster with the lower
+// bound.
 func (b *bench) compareAll(s *site) error {
 	by, err := newOurs(b.nodes, true)
 	if err != nil {
@@ -155,7 +155,7 @@ func (b *bench) compareAll(s *site) error {
 	return nil
 }
 
-// startedBy is how many tasks started within so many seconds, in percent.
+// startedBy returns how many tasks started within some seconds, in percent.
 func (t *total) startedBy(seconds float64) float64 {
 	count := 0
 	for _, start := range t.starts {
@@ -166,8 +166,8 @@ func (t *total) startedBy(seconds float64) float64 {
 	return 100 * float64(count) / float64(max(1, t.waited))
 }
 
-// meanStart is the mean time to the start in minutes; who did not start counts as if at
-// the end.
+// meanStart returns the mean time to the start in minutes; a task that did not start
+// counts as if it had at the end.
 func (t *total) meanStart() float64 {
 	sum := float64(t.waited-len(t.starts)) * horizon
 	for _, start := range t.starts {
@@ -176,7 +176,7 @@ func (t *total) meanStart() float64 {
 	return sum / float64(max(1, t.waited)) / 60
 }
 
-// quantile is a quantile of the times of decisions, in percent.
+// quantile returns a quantile, in percent, of the times that decisions took.
 func (t *total) quantile(percent int) time.Duration {
 	if len(t.times) == 0 {
 		return 0

@@ -11,25 +11,25 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// bound is what the moves cost at least that let the Pods of some jobs start, which
-// need 8 or 4 GPUs each, whoever moves whatever wherever to. On each node that Pods of
-// the jobs go to, those have to leave that hold the GPUs and the CPU which these need.
-// A dynamic program over the nodes chooses who goes where.
+// bound returns a lower bound of the cost of moves that let the Pods of some jobs start,
+// which need 8 or 4 GPUs each, whatever moves wherever to. On each node that Pods of the
+// jobs go to, the Pods that hold the GPUs and the CPU that these need have to leave. A
+// dynamic program over the nodes chooses which Pods go where.
 //
-// It is the optimum of a problem with less in it. Pods that leave need no place but for
-// those with 4 GPUs, which need one with as much CPU as the least of them, and those with
-// 8, which do not leave: whoever comes in their place, and needs less CPU, could as well
-// go where they would go. Of a gang that is on several nodes each node is charged a part.
-// Models and memory do not count.
+// It is the optimum of a relaxed problem. Pods that leave need no place, except those
+// with 4 GPUs, which need one with as much CPU as the smallest of them, and those with 8,
+// which do not leave: whatever takes their place, and needs less CPU, could as well go
+// where they would go. Each node of a gang that is on several nodes is charged a part of
+// its cost. Models and memory are ignored.
 func bound(s *site, jobs []*job, cost func(*job) float64) float64 {
 	eights, fours := 0, 0
 	cores := int64(0) // of each GPU
 	for _, j := range jobs {
 		switch j.shape.GPUs {
 		case 2 * half:
-			eights += len(j.here)
+			eights += len(j.placed)
 		case half:
-			fours += len(j.here)
+			fours += len(j.placed)
 		}
 		cores = j.shape.CPU / int64(j.shape.GPUs)
 	}
@@ -47,7 +47,7 @@ func bound(s *site, jobs []*job, cost func(*job) float64) float64 {
 	return least.at(eights, fours)
 }
 
-// leastCPU is what Pods with 4 GPUs need at least that run.
+// leastCPU returns the minimum CPU of the running Pods with 4 GPUs.
 func (s *site) leastCPU() int64 {
 	least := int64(math.MaxInt64 / 4)
 	for _, j := range s.jobs {
@@ -58,18 +58,18 @@ func (s *site) leastCPU() int64 {
 	return least
 }
 
-// half is how many GPUs half of a large node has.
+// half is the number of GPUs of half a large node.
 const half = 4
 
-// freeCPU is what is free of each node.
+// freeCPU returns the free CPU of each node.
 func (s *site) freeCPU() map[string]int64 {
 	free := map[string]int64{}
 	for i := range s.nodes {
 		free[s.nodes[i].Name] = s.nodes[i].CPU
 	}
 	for _, j := range s.jobs {
-		for i, here := range j.here {
-			if here {
+		for i, placed := range j.placed {
+			if placed {
 				free[j.pods[i].Node] -= j.shape.CPU
 			}
 		}
@@ -77,22 +77,23 @@ func (s *site) freeCPU() map[string]int64 {
 	return free
 }
 
-// way is a way to use a node, at a cost: it takes Pods of 8 and of 4 GPUs of the jobs,
-// and so many more of the other Pods with 4 GPUs than leave it.
+// way is a way to use a node, and its cost: it takes Pods of 8 and of 4 GPUs of the jobs,
+// and others, which is how many more of the other Pods with 4 GPUs it takes than leave
+// it.
 type way struct {
 	eights, fours, others int
 	cost                  float64
 }
 
-// use is for whom GPUs and CPU of a node get free.
+// use is which Pods go to a node, and the GPUs and the CPU that must be free for them.
 type use struct {
 	way
 	gpus int
 	cpu  int64
 }
 
-// usesOf are all uses of a node; four is what a job's Pod of 4 GPUs needs of CPU, other
-// what another one needs.
+// usesOf returns all uses of a node; four is the CPU of a job's Pod of 4 GPUs, other that
+// of other ones.
 func usesOf(four, other int64) []use {
 	return []use{
 		{way{fours: 1}, half, four},
@@ -104,12 +105,12 @@ func usesOf(four, other int64) []use {
 	}
 }
 
-// mostOwed is how many more of the other Pods with 4 GPUs may have left, in between,
-// than places for them were found.
+// mostOwed is how many more of the other Pods with 4 GPUs may temporarily have left than
+// places for them were found.
 const mostOwed = 8
 
-// grid is what it costs to have room for so many Pods of 8 GPUs, so many of 4, and for
-// all others that leave but so many.
+// grid is the cost of having room for a number of Pods of 8 GPUs, of Pods of 4, and for
+// all but a number of the others that leave.
 type grid struct {
 	eights, fours int
 	cost          []float64
@@ -122,8 +123,8 @@ func newGrid(eights, fours int) *grid {
 	return g
 }
 
-// index is where a cost is. Owed is less than 0 if there are places that nobody needs
-// yet.
+// index returns the index of a cost. owed is negative if there are places that are not
+// needed yet.
 func (g *grid) index(eights, fours, owed int) int {
 	return (eights*(g.fours+1)+fours)*(2*mostOwed+1) + owed + mostOwed
 }
@@ -136,7 +137,7 @@ func (g *grid) at(eights, fours int) float64 {
 	return best
 }
 
-// add offers one more node, which can be used in one of some ways.
+// add adds a node, which can be used in one of some ways.
 func (g *grid) add(ways []way) {
 	before := slices.Clone(g.cost)
 	for eights := range g.eights + 1 {
@@ -158,7 +159,7 @@ func (g *grid) add(ways []way) {
 	}
 }
 
-// vacating finds out who has to leave a node.
+// vacating finds out which Pods have to leave a node.
 type vacating struct {
 	node    *placement.Node
 	tenants []tenant
@@ -166,7 +167,7 @@ type vacating struct {
 	cpu     int64 // free, in milli-cores
 }
 
-// ways returns those in which the node can be used. All sets of GPUs are tried.
+// ways returns the ways in which the node can be used. All sets of GPUs are tried.
 func (v *vacating) ways(uses []use) []way {
 	cheapest := map[way]float64{}
 	for set := range 1 << len(v.node.GPUs) {
@@ -175,23 +176,23 @@ func (v *vacating) ways(uses []use) []way {
 				continue
 			}
 			others, cost := v.leave(set, one.cpu)
-			its := one.way
-			its.others -= others
-			if known, seen := cheapest[its]; !math.IsInf(cost, 1) && (!seen || cost < known) {
-				cheapest[its] = cost
+			w := one.way
+			w.others -= others
+			if known, seen := cheapest[w]; !math.IsInf(cost, 1) && (!seen || cost < known) {
+				cheapest[w] = cost
 			}
 		}
 	}
 	list := make([]way, 0, len(cheapest))
-	for its, cost := range cheapest {
-		its.cost = cost
-		list = append(list, its)
+	for w, cost := range cheapest {
+		w.cost = cost
+		list = append(list, w)
 	}
 	return list
 }
 
-// leave is what it costs at least if all leave that hold one of a set of GPUs, and
-// others if there is too little CPU; and how many of those have 4 GPUs.
+// leave returns a lower bound of the cost if all Pods leave that hold one of a set of
+// GPUs, and others if there is too little CPU; and how many of the former have 4 GPUs.
 func (v *vacating) leave(set int, cpu int64) (fours int, cost float64) {
 	free, cheapest := v.cpu, math.Inf(1)
 	gone := map[*job]bool{}
@@ -219,8 +220,7 @@ func (v *vacating) leave(set int, cpu int64) (fours int, cost float64) {
 	return fours, cost
 }
 
-// charge is what a node has to pay at least if a job leaves it: all Pods of a gang move
-// then.
+// charge returns a node's part of the cost of moving a job: all Pods of a gang move.
 func (v *vacating) charge(j *job) float64 {
 	nodes := map[string]bool{}
 	for i := range j.pods {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// full is how much of the GPUs is in use when the measurement begins, give or take
-	// nearly.
+	// full is the utilization of the GPUs when the measurement begins, with a tolerance
+	// of nearly.
 	full, nearly = 0.95, 0.002
-	// gangPart is the part of the jobs with one GPU that are gangs of 2 to maxGang
+	// gangPart is the fraction of the jobs with one GPU that become gangs of 2 to maxGang
 	// Pods instead.
 	gangPart = 0.05
 	maxGang  = 4
@@ -25,7 +25,7 @@ const (
 	saveEvery = 1800
 )
 
-// churner lets jobs come and end until the cluster is as it is after a while.
+// churner starts and ends jobs until the cluster is in a steady state.
 type churner struct {
 	*site
 	stream *dataset.Stream
@@ -34,8 +34,7 @@ type churner struct {
 	made   int
 }
 
-// churn returns a cluster on which jobs of the trace have come and ended, so many of
-// them.
+// churn returns a cluster on which a number of jobs of the trace have come and ended.
 func churn(nodes []placement.Node, pods []dataset.Pod, jobs int, seed int64) (*site, error) {
 	s, err := newSite(nodes)
 	if err != nil {
@@ -57,11 +56,11 @@ func churn(nodes []placement.Node, pods []dataset.Pod, jobs int, seed int64) (*s
 		return nil, err
 	}
 	c.begin()
-	c.coming = c.arrivals()
+	c.upcoming = c.arrivals()
 	return c.site, nil
 }
 
-// arrivals are the jobs that come while the measurement lasts.
+// arrivals returns the jobs that arrive during the measurement.
 func (c *churner) arrivals() []*job {
 	var list []*job
 	for now := 0.0; now < horizon; {
@@ -72,7 +71,7 @@ func (c *churner) arrivals() []*job {
 	return list
 }
 
-// fill starts jobs that are there already.
+// fill starts jobs as if they were running already.
 func (c *churner) fill(capacity int) error {
 	for used := 0; float64(used) < full*float64(capacity); {
 		j, err := c.submit(c.stream.Running())
@@ -86,7 +85,7 @@ func (c *churner) fill(capacity int) error {
 	return nil
 }
 
-// churn lets jobs come and end, and goes on until as much is in use as is wanted.
+// churn starts and ends jobs, and goes on until the utilization is as wanted.
 func (c *churner) churn(jobs int) error {
 	for n := 0; n < jobs || c.used() < full-nearly || c.used() > full+nearly; n++ {
 		if n > 4*jobs {
@@ -106,7 +105,7 @@ func (c *churner) churn(jobs int) error {
 	return nil
 }
 
-// job makes a job of the trace a gang now and then.
+// job makes a job of a line of the trace, now and then a gang.
 func (c *churner) job(one *dataset.Job) *job {
 	pods := 1
 	if one.Pod.Shape.GPUs == 1 && c.random.Float64() < gangPart {
@@ -118,7 +117,7 @@ func (c *churner) job(one *dataset.Job) *job {
 	return j
 }
 
-// submit starts a job. Who does not fit is dropped.
+// submit starts a job. One that does not fit is dropped.
 func (c *churner) submit(one *dataset.Job) (*job, error) {
 	j := c.job(one)
 	j.ends = c.now + j.runsFor
@@ -133,7 +132,7 @@ func (c *churner) submit(one *dataset.Job) (*job, error) {
 	return j, nil
 }
 
-// begin lets time count from 0 and decides when each job saved its work.
+// begin resets the time to 0 and decides when each job last saved its work.
 func (c *churner) begin() {
 	for _, j := range c.sorted() {
 		j.ends -= c.now

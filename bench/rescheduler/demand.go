@@ -10,19 +10,19 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// kind is tasks of so many Pods with so many GPUs each.
+// kind is a number of tasks with the same number of Pods and GPUs per Pod.
 type kind struct{ tasks, pods, gpus int }
 
-// usual are the large tasks that wait.
+// usual returns the large tasks that wait.
 func usual() []kind { return []kind{{4, 1, 8}, {1, 2, 8}, {1, 4, 4}} }
 
-// coresPerGPU and memoryPerGPU, in MiB, are what large tasks want besides.
+// coresPerGPU and memoryPerGPU, in MiB, are what large tasks request besides GPUs.
 const (
 	coresPerGPU  = 4
 	memoryPerGPU = 16 << 10
 )
 
-// demand returns large tasks, by turns of each kind.
+// demand returns large tasks, one of each kind in turn.
 func demand(kinds []kind) []*job {
 	var list []*job
 	for n := 0; ; n++ {
@@ -40,7 +40,7 @@ func demand(kinds []kind) []*job {
 	}
 }
 
-// largeJob is a task that wants whole GPUs in so many Pods.
+// largeJob returns a task that needs whole GPUs in a number of Pods.
 func largeJob(number, pods, gpus int) *job {
 	shape := placement.Shape{CPU: int64(gpus) * coresPerGPU * 1000, Memory: int64(gpus) * memoryPerGPU, GPUs: gpus}
 	j := newJob(fmt.Sprintf("large-%dx%d-%d", pods, gpus, number), shape, pods)

@@ -4,7 +4,7 @@
 // Command rescheduler compares ways to make room for large tasks on a cluster that is
 // 95 % full and fragmented: doing nothing, rescheduling everything, the descheduler's
 // HighNodeUtilization, and ours. Run it with "make bench-rescheduler";
-// docs/benchmarks.md says what it does and what came out.
+// docs/benchmarks.md has the method and the results.
 package main
 
 import (

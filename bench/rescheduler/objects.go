@@ -23,7 +23,7 @@ import (
 // namespace is where all tasks are.
 const namespace = "default"
 
-// begin is the time at which seconds count from.
+// begin is the time from which seconds are counted.
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func at(seconds float64) metav1.Time {
@@ -80,13 +80,13 @@ func mebibytes(count int64) resource.Quantity {
 	return *resource.NewQuantity(count<<20, resource.BinarySI)
 }
 
-// world is what the rescheduler sees of a run. With saved, all tasks have just saved
+// world returns what the rescheduler sees of a run. With saved, all tasks have just saved
 // their work.
 func (o *objects) world(r *trial, saved bool) (*clusterview.Objects, error) {
 	w := &clusterview.Objects{Nodes: o.nodes, Now: at(r.now).Time}
 	for _, j := range r.sorted() {
-		if j.shape.Percent() == 0 { // of others: it never moves
-			for i := range j.here {
+		if j.shape.Percent() == 0 { // not managed by a GPUTask: it never moves
+			for i := range j.placed {
 				w.Pods = append(w.Pods, o.foreign(j, i))
 			}
 			continue
@@ -97,7 +97,7 @@ func (o *objects) world(r *trial, saved bool) (*clusterview.Objects, error) {
 		}
 		w.Tasks = append(w.Tasks, *task)
 		for i, pod := range task.Pods {
-			if j.here[i] {
+			if j.placed[i] {
 				w.Pods = append(w.Pods, pod)
 			}
 		}
@@ -105,7 +105,7 @@ func (o *objects) world(r *trial, saved bool) (*clusterview.Objects, error) {
 	return w, nil
 }
 
-// foreign is a Pod that no GPUTask has.
+// foreign returns a Pod that belongs to no GPUTask.
 func (o *objects) foreign(j *job, index int) *corev1.Pod {
 	name := j.podName(index)
 	return &corev1.Pod{
@@ -119,13 +119,13 @@ func (o *objects) foreign(j *job, index int) *corev1.Pod {
 	}
 }
 
-// task is a job as a GPUTask with its Pods.
+// task returns a job as a GPUTask with its Pods.
 func (o *objects) task(r *trial, j *job, saved bool) (*clusterview.Task, error) {
 	task := o.tasks[j.name]
 	if task == nil {
 		task = taskObject(j)
 		o.tasks[j.name] = task
-		for i := range j.here {
+		for i := range j.placed {
 			o.pods[gputask.PodName(task, i)] = tenant{j, i}
 		}
 	}
@@ -142,7 +142,7 @@ func (o *objects) task(r *trial, j *job, saved bool) (*clusterview.Task, error) 
 	}
 	task.Annotations = map[string]string{v1.AnnotationLastCheckpoint: at(since).Format(time.RFC3339)}
 	full := &clusterview.Task{GPUTask: task}
-	for i := range j.here {
+	for i := range j.placed {
 		pod, err := o.pod(task, j, i)
 		if err != nil {
 			return nil, err
@@ -161,7 +161,7 @@ func taskObject(j *job) *v1.GPUTask {
 		ObjectMeta: metav1.ObjectMeta{Name: j.name, Namespace: namespace, UID: types.UID(j.name), CreationTimestamp: at(-saveEvery)},
 		Spec: v1.GPUTaskSpec{
 			CPU: fmt.Sprintf("%dm", j.shape.CPU), Memory: fmt.Sprintf("%dMi", j.shape.Memory), GPUAmount: amount,
-			Replicas: new(int32(len(j.here))), //nolint:gosec // few
+			Replicas: new(int32(len(j.placed))), //nolint:gosec // few
 		},
 	}
 	if len(j.shape.Models) > 0 {
@@ -174,7 +174,7 @@ func taskObject(j *job) *v1.GPUTask {
 	return task
 }
 
-// pod is a Pod of a task, where it is.
+// pod returns a Pod of a task, on its node.
 func (o *objects) pod(task *v1.GPUTask, j *job, index int) (*corev1.Pod, error) {
 	pod, err := gputask.NewPod(task, index, 0, gputask.PodDefaults{})
 	if err != nil {
@@ -186,7 +186,7 @@ func (o *objects) pod(task *v1.GPUTask, j *job, index int) (*corev1.Pod, error) 
 		pod.UID = types.UID(fmt.Sprintf("%s-%g", pod.Name, at))
 	}
 	pod.Status.Phase = corev1.PodPending
-	if !j.here[index] {
+	if !j.placed[index] {
 		return pod, nil
 	}
 	pod.Status.Phase, pod.Spec.NodeName = corev1.PodRunning, j.pods[index].Node

@@ -9,7 +9,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// nothing waits until jobs end.
+// nothing waits for jobs to end.
 type nothing struct{}
 
 func (nothing) act(*trial) (float64, error) { return 0, nil }
@@ -32,28 +32,28 @@ func (a *recreateAll) act(r *trial) (float64, error) {
 	return 0, nil
 }
 
-// highNodeUtilization does what the descheduler's plugin of that name does: it evicts
-// the Pods of nodes that are used little, those used least first, for as long as the
-// other nodes together have something left, and hopes that the scheduler packs them
-// there. It knows neither gangs nor who waits.
+// highNodeUtilization does what the descheduler's plugin of that name does: it evicts the
+// Pods of underutilized nodes, least utilized first, as long as the other nodes together
+// have free resources, and leaves it to the scheduler to pack them there. It is aware
+// neither of gangs nor of waiting tasks.
 type highNodeUtilization struct {
-	// threshold is the part of a node's GPUs below which it is used little.
+	// threshold is the utilization of a node's GPUs below which it is underutilized.
 	threshold float64
 }
 
-// cycleSeconds is how often the descheduler looks, by default.
+// cycleSeconds is how often the descheduler runs, by default.
 const cycleSeconds = 300
 
 func (h *highNodeUtilization) act(r *trial) (float64, error) {
 	names, used := r.byUse()
-	little := map[string]bool{}
+	underutilized := map[string]bool{}
 	for _, name := range names {
-		little[name] = used[name] < h.threshold
+		underutilized[name] = used[name] < h.threshold
 	}
-	left := r.freeOn(func(node string) bool { return !little[node] })
+	left := r.freeOn(func(node string) bool { return !underutilized[node] })
 	byNode := r.byNode()
 	for _, name := range names {
-		if !little[name] {
+		if !underutilized[name] {
 			continue
 		}
 		for _, one := range byNode[name] {
@@ -64,7 +64,7 @@ func (h *highNodeUtilization) act(r *trial) (float64, error) {
 			left.gpus -= shape.Percent()
 			left.cpu -= shape.CPU
 			left.memory -= shape.Memory
-			if len(one.job.here) > 1 && !slices.Contains(one.job.here, false) && !allOn(one.job, name) {
+			if len(one.job.placed) > 1 && !slices.Contains(one.job.placed, false) && !allOn(one.job, name) {
 				r.broken[one.job.name] = true
 			}
 			r.displace(one.job, one.index)
@@ -84,13 +84,12 @@ type tenant struct {
 	index int
 }
 
-// byNode returns the Pods with GPUs that run on each node, in the order of their
-// names.
+// byNode returns the Pods with GPUs that run on each node, sorted by name.
 func (r *trial) byNode() map[string][]tenant {
 	list := map[string][]tenant{}
 	for _, j := range r.sorted() {
-		for i, here := range j.here {
-			if here && j.shape.Percent() > 0 {
+		for i, placed := range j.placed {
+			if placed && j.shape.Percent() > 0 {
 				list[j.pods[i].Node] = append(list[j.pods[i].Node], tenant{j, i})
 			}
 		}
@@ -98,13 +97,13 @@ func (r *trial) byNode() map[string][]tenant {
 	return list
 }
 
-// amounts is what nodes have together; gpus in percent of one.
+// amounts are the resources of nodes in total; gpus in percent of one.
 type amounts struct {
 	gpus        int
 	cpu, memory int64
 }
 
-// freeOn is what is free on some nodes.
+// freeOn returns what is free on some nodes.
 func (r *trial) freeOn(is func(node string) bool) amounts {
 	var sum amounts
 	for i := range r.nodes {
@@ -115,8 +114,8 @@ func (r *trial) freeOn(is func(node string) bool) amounts {
 		}
 	}
 	for _, j := range r.jobs {
-		for i, here := range j.here {
-			if here && is(j.pods[i].Node) {
+		for i, placed := range j.placed {
+			if placed && is(j.pods[i].Node) {
 				sum.gpus -= j.shape.Percent()
 				sum.cpu -= j.shape.CPU
 				sum.memory -= j.shape.Memory

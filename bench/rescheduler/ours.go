@@ -13,8 +13,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
-// lookAgain is after how many seconds ours looks again if there was nothing to move.
-const lookAgain = 600
+// idleSeconds is how long ours waits until it plans again if there was nothing to move.
+const idleSeconds = 600
 
 // ours is the rescheduler of gpu-controller: its plans are those of package
 // reschedule, made from Nodes, Pods and GPUTasks.
@@ -22,17 +22,17 @@ type ours struct {
 	objects *objects
 	// fewest is true if no work is ever lost, so that only the number of moves counts.
 	fewest bool
-	// plan is what is being carried out, from a turn on.
+	// plan is being carried out, and next is the index of its next move.
 	plan *v1.MovePlan
 	next int
 }
 
-// options are the defaults, but that there is no person and no budget: the trace knows
-// none.
+// options returns the defaults, but without approvals and budgets, of which the trace
+// has none.
 func (o *ours) options() *reschedule.Options {
 	options := reschedule.DefaultOptions()
 	options.Patience = -1
-	options.Threshold = 0 // only who waits counts here
+	options.Threshold = 0 // only waiting tasks count here
 	options.ApproveCost = math.MaxInt64
 	options.MovesPerHour, options.GPUMinutesPerHour = 0, 0
 	return &options
@@ -53,7 +53,7 @@ func (o *ours) act(r *trial) (float64, error) {
 		if r.frozen {
 			return 0, nil
 		}
-		return lookAgain, nil
+		return idleSeconds, nil
 	}
 	if err := o.turn(r); err != nil {
 		return 0, err
@@ -74,8 +74,8 @@ func (o *ours) turn(r *trial) error {
 	turn := moves[o.next].Turn
 	begin := o.next
 	for ; o.next < len(moves) && moves[o.next].Turn == turn; o.next++ {
-		one, here := o.objects.pods[moves[o.next].Pod]
-		if here && r.jobs[one.job.name] == one.job {
+		one, known := o.objects.pods[moves[o.next].Pod]
+		if known && r.jobs[one.job.name] == one.job {
 			r.displace(one.job, one.index)
 		}
 	}
@@ -87,12 +87,12 @@ func (o *ours) turn(r *trial) error {
 		if err := o.put(r, one, &moves[i].To); err != nil {
 			return err
 		}
-		r.forget(one.job)
+		r.dequeue(one.job)
 	}
 	return nil
 }
 
-// finish starts the task that room was made for, where it was to go.
+// finish starts the task that room was made for, at its planned places.
 func (o *ours) finish(r *trial) error {
 	for i := range o.plan.Spec.Places {
 		place := &o.plan.Spec.Places[i]
@@ -100,12 +100,12 @@ func (o *ours) finish(r *trial) error {
 		if err := o.put(r, one, &place.MovePlace); err != nil {
 			return err
 		}
-		r.forget(one.job)
+		r.dequeue(one.job)
 	}
 	return nil
 }
 
-// put gives a Pod just the place that a plan says.
+// put binds a Pod to the exact place that a plan has for it.
 func (o *ours) put(r *trial, one tenant, to *v1.MovePlace) error {
 	use := placement.Use{CPU: one.job.shape.CPU, Memory: one.job.shape.Memory, Percent: placement.Card}
 	if one.job.shape.Share > 0 {
@@ -121,7 +121,7 @@ func (o *ours) put(r *trial, one tenant, to *v1.MovePlace) error {
 	if !r.cluster.Has(to.Node, &use) {
 		return fmt.Errorf("the place of Pod %s on node %s is not free", one.job.podName(one.index), to.Node)
 	}
-	return r.settle(one.job, one.index, placement.Place{Node: to.Node, Use: use})
+	return r.bind(one.job, one.index, placement.Place{Node: to.Node, Use: use})
 }
 
 func newOurs(nodes []placement.Node, fewest bool) (*ours, error) {

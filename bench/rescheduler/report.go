@@ -20,7 +20,7 @@ import (
 // plotFile is the plot's name in the document's folder.
 const plotFile = "rescheduler.svg"
 
-// reportPart is where the report stands in the document.
+// reportPart is the report's part of the document.
 var reportPart = document.Part{Tool: "bench/rescheduler", Name: "results"}
 
 // write writes the report into a folder.
@@ -32,7 +32,7 @@ func (b *bench) write() error {
 	return reportPart.ReplaceIn(filepath.Join(b.report, document.Name), text)
 }
 
-// text is what was found, as Markdown.
+// text returns the results as Markdown.
 func (b *bench) text() string {
 	var t strings.Builder
 	ours := &b.totals[len(b.totals)-1]
@@ -44,7 +44,7 @@ func (b *bench) text() string {
 	return t.String()
 }
 
-// systems compares everybody.
+// systems compares all systems.
 func (b *bench) systems() *document.Table {
 	table := &document.Table{Header: []string{
 		"", "started in 1 h", "in 24 h", "mean time to start, min", "moves", "Pods moved", "GPUs per move", "work lost, GPU-h", "gangs broken", "Pods left without a place",
@@ -57,12 +57,12 @@ func (b *bench) systems() *document.Table {
 		}
 		table.Add(t.title, fmt.Sprintf("%.0f %%", t.startedBy(3600)), fmt.Sprintf("%.0f %%", t.startedBy(horizon)), fmt.Sprintf("%.0f", t.meanStart()),
 			fmt.Sprint(t.moved), fmt.Sprintf("%.2f %%", 100*float64(t.evicted)/float64(b.running)), perMove,
-			fmt.Sprintf("%.1f", t.lost), fmt.Sprint(t.broken), fmt.Sprint(t.without))
+			fmt.Sprintf("%.1f", t.lost), fmt.Sprint(t.broken), fmt.Sprint(t.unplaced))
 	}
 	return table
 }
 
-// optimum compares ours with the best there is.
+// optimum compares ours with the optimum, or a bound of it.
 func (b *bench) optimum() *document.Table {
 	table := &document.Table{Header: []string{"", "cases", "no moves found", "as good as the best", "best ÷ ours"}}
 	for _, one := range []struct {
@@ -75,7 +75,7 @@ func (b *bench) optimum() *document.Table {
 	return table
 }
 
-// plot draws how many large tasks have started by when.
+// plot draws how many large tasks have started over time.
 func (b *bench) plot(path string) error {
 	p := plot.New()
 	p.Title.Text = "Large tasks that have started, of those that did not fit at first"
@@ -99,7 +99,7 @@ func (b *bench) plot(path string) error {
 	return p.Save(7*vg.Inch, 4*vg.Inch, path)
 }
 
-// steps are the points at which the line of those that have started turns.
+// steps returns the corners of the line of started tasks.
 func (t *total) steps() plotter.XYs {
 	points := plotter.XYs{{X: 1, Y: t.startedBy(60)}}
 	for minute := 2; minute <= horizon/60; minute++ {

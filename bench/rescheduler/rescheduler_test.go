@@ -15,7 +15,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// smallCluster is a made-up cluster of 24 nodes, churned.
+// smallCluster returns a made-up cluster of 24 nodes after some churn.
 func smallCluster(t *testing.T, seed int64) *site {
 	t.Helper()
 	s, err := churn(madeUpNodes(24), madeUpPods(), 600, seed)
@@ -49,7 +49,7 @@ func madeUpPods() []dataset.Pod {
 	return pods
 }
 
-// few are the large tasks of the small cluster.
+// few returns the large tasks of the small cluster.
 func few() []kind { return []kind{{1, 1, 8}, {1, 2, 4}} }
 
 func TestOursHelpsMoreTasksWithFewerMovesAndLeavesNobodyBehind(t *testing.T) {
@@ -72,8 +72,8 @@ func TestOursHelpsMoreTasksWithFewerMovesAndLeavesNobodyBehind(t *testing.T) {
 		started += len(r.startedLater())
 		moved += r.moved
 		recreated += all["recreate all"].moved
-		if len(r.broken) > 0 || r.homeless() > 0 {
-			t.Errorf("seed %d: %d gangs are broken, %d Pods have no place", seed, len(r.broken), r.homeless())
+		if len(r.broken) > 0 || r.unplaced() > 0 {
+			t.Errorf("seed %d: %d gangs are broken, %d Pods have no place", seed, len(r.broken), r.unplaced())
 		}
 		if len(all["nothing"].evicted) > 0 {
 			t.Errorf("seed %d: doing nothing evicts %v", seed, all["nothing"].evicted)
@@ -105,7 +105,7 @@ func TestARunRepeats(t *testing.T) {
 	}
 }
 
-func TestNobodyMovesFewerThanTheBound(t *testing.T) {
+func TestOursMovesAtLeastTheBound(t *testing.T) {
 	t.Parallel()
 	least, moved := 0.0, 0.0
 	for seed := range int64(4) {
@@ -122,11 +122,11 @@ func TestNobodyMovesFewerThanTheBound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		its := bound(base.site, r.startedLater(), func(*job) float64 { return 1 })
-		if its > float64(r.moved) {
-			t.Errorf("seed %d: ours moves %d, the bound is %g", seed, r.moved, its)
+		limit := bound(base.site, r.startedLater(), func(*job) float64 { return 1 })
+		if limit > float64(r.moved) {
+			t.Errorf("seed %d: ours moves %d, the bound is %g", seed, r.moved, limit)
 		}
-		least += its
+		least += limit
 		moved += float64(r.moved)
 	}
 	t.Logf("bound %g, ours %g", least, moved)
@@ -164,7 +164,7 @@ func twoNodes(t *testing.T) *site {
 		j := newJob(fmt.Sprint("job", i), placement.Shape{CPU: 1000, GPUs: len(one.gpus)}, 1)
 		s.jobs[j.name] = j
 		use := placement.Use{CPU: 1000, GPUs: one.gpus, Percent: placement.Card}
-		if err := s.settle(j, 0, placement.Place{Node: s.nodes[one.node].Name, Use: use}); err != nil {
+		if err := s.bind(j, 0, placement.Place{Node: s.nodes[one.node].Name, Use: use}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestTheOracleAndTheBoundFindTheFewestMoves(t *testing.T) {
 		one := func(*job) float64 { return 1 }
 		got, known := newOracle(s, large, one).least(10)
 		if gpus == 8 {
-			// 4 GPUs would have to go where 3 are free, or 5 where 4 are: it can't be.
+			// Infeasible: 4 GPUs would have to go where 3 are free, or 5 where 4 are.
 			if !known || got != 10 {
 				t.Errorf("8 GPUs: the oracle says %g, known %v, and there is no way", got, known)
 			}

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// turnSeconds is how long it takes until a Pod, or a gang, that was evicted runs
-	// again elsewhere.
+	// turnSeconds is how long it takes until an evicted Pod, or gang, runs again
+	// elsewhere.
 	turnSeconds = 60
-	// horizon is how long it is measured.
+	// horizon is the length of the measurement.
 	horizon = 24 * 3600
 )
 
 // system is a way to reschedule.
 type system interface {
-	// act does what it does next, and returns for how many seconds that keeps it
+	// act takes the next action, and returns for how many seconds that keeps the system
 	// busy; 0 if there is nothing to do until something changes.
 	act(r *trial) (seconds float64, err error)
 }
@@ -33,16 +33,16 @@ type trial struct {
 	system system
 	// frozen is true if time stands still.
 	frozen bool
-	// queue are the jobs that wait.
+	// queue are the waiting jobs.
 	queue []*job
-	// holds is true while places are kept: nobody starts.
+	// holds is true while places are reserved: no job starts.
 	holds bool
 	// waited are the large tasks that did not fit at first.
 	waited []*job
-	// moved counts Pods that were evicted, lost the work that was lost by that.
+	// moved counts evictions of Pods, lost the work that these lost.
 	moved int
 	lost  float64
-	// evicted are the distinct Pods that were.
+	// evicted are the distinct Pods that were evicted.
 	evicted map[string]bool
 	// broken are gangs of which a part was evicted while the rest ran.
 	broken map[string]bool
@@ -50,8 +50,8 @@ type trial struct {
 	times []time.Duration
 }
 
-// simulate lets a system work until all large tasks run, or so many seconds are over. If
-// they are 0, time stands still, and it works until there is nothing left to do.
+// simulate runs a system until all large tasks run, or the time is over. With a time of
+// 0, time stands still, and the system runs until there is nothing left to do.
 func simulate(on *site, large []*job, by system, until float64) (*trial, error) {
 	s, err := on.copy()
 	if err != nil {
@@ -86,15 +86,15 @@ func simulate(on *site, large []*job, by system, until float64) (*trial, error) 
 	return r, nil
 }
 
-// pass lets time pass, minute by minute: jobs end that run, others come, and who fits
-// starts.
+// pass advances the time, minute by minute: running jobs end, others arrive, and those
+// that fit start.
 func (r *trial) pass(until float64) error {
 	for r.now < until && !r.frozen {
 		r.now = min(until, r.now+turnSeconds)
 		r.endAll()
-		for len(r.coming) > 0 && r.coming[0].arrives <= r.now {
-			j := r.coming[0]
-			r.coming = r.coming[1:]
+		for len(r.upcoming) > 0 && r.upcoming[0].arrives <= r.now {
+			j := r.upcoming[0]
+			r.upcoming = r.upcoming[1:]
 			r.jobs[j.name] = j
 			r.queue = append(r.queue, j)
 		}
@@ -114,8 +114,8 @@ func (r *trial) endAll() {
 	}
 }
 
-// schedule starts who fits, in the order of the queue: the large tasks wait for
-// longest.
+// schedule starts the jobs that fit, in the order of the queue: the large tasks have
+// waited longest.
 func (r *trial) schedule() error {
 	if r.holds {
 		return nil
@@ -135,7 +135,7 @@ func (r *trial) schedule() error {
 	return failed
 }
 
-// displace evicts a Pod, which waits behind the large tasks then.
+// displace evicts a Pod, which then queues behind the large tasks.
 func (r *trial) displace(j *job, index int) {
 	r.moved++
 	lost := r.unsaved(j, index)
@@ -149,19 +149,19 @@ func (r *trial) displace(j *job, index int) {
 
 // displaceAll evicts all Pods of a job.
 func (r *trial) displaceAll(j *job) {
-	for i := range j.here {
-		if j.here[i] {
+	for i := range j.placed {
+		if j.placed[i] {
 			r.displace(j, i)
 		}
 	}
 }
 
-// homeless counts the Pods that were evicted and have no place.
-func (r *trial) homeless() int {
+// unplaced counts the evicted Pods that have no place.
+func (r *trial) unplaced() int {
 	count := 0
 	for _, j := range r.jobs {
-		for i, here := range j.here {
-			if !here && r.evicted[j.podName(i)] {
+		for i, placed := range j.placed {
+			if !placed && r.evicted[j.podName(i)] {
 				count++
 			}
 		}
@@ -169,7 +169,7 @@ func (r *trial) homeless() int {
 	return count
 }
 
-// startedLater returns those of the tasks that waited which run.
+// startedLater returns those of the tasks that did not fit at first which have started.
 func (r *trial) startedLater() (list []*job) {
 	for _, j := range r.waited {
 		if j.started {
@@ -179,7 +179,7 @@ func (r *trial) startedLater() (list []*job) {
 	return list
 }
 
-// regained is how many GPUs the tasks got that did not fit at first.
+// regained returns how many GPUs these tasks got.
 func (r *trial) regained() int {
 	percent := 0
 	for _, j := range r.startedLater() {
@@ -188,13 +188,13 @@ func (r *trial) regained() int {
 	return percent / placement.Card
 }
 
-// byUse returns the nodes with GPUs, those used least first, and how much of the GPUs
-// of each is in use.
+// byUse returns the nodes with GPUs, least utilized first, and the utilization of the
+// GPUs of each.
 func (r *trial) byUse() (names []string, used map[string]float64) {
 	used = map[string]float64{}
 	for _, j := range r.jobs {
-		for i, here := range j.here {
-			if here {
+		for i, placed := range j.placed {
+			if placed {
 				used[j.pods[i].Node] += float64(j.shape.Percent())
 			}
 		}
@@ -209,8 +209,8 @@ func (r *trial) byUse() (names []string, used map[string]float64) {
 	return names, used
 }
 
-// forget takes a job that runs from the queue.
-func (r *trial) forget(j *job) {
+// dequeue removes a job from the queue if it runs.
+func (r *trial) dequeue(j *job) {
 	if j.runs() {
 		r.queue = slices.DeleteFunc(r.queue, func(other *job) bool { return other == j })
 	}

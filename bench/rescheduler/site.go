@@ -18,68 +18,68 @@ import (
 type job struct {
 	name  string
 	shape placement.Shape
-	// pods are where its Pods are; nobody knows while it waits.
+	// pods are the places of its Pods; undefined while they wait.
 	pods []placement.Place
-	// here is true for each Pod that has a place.
-	here []bool
-	// arrives is when it comes, runsFor how long it runs.
+	// placed is true for each Pod that has a place.
+	placed []bool
+	// arrives is when it arrives, runsFor how long it runs.
 	arrives, runsFor float64
-	// ends is when it ends by itself, saved when it saved its work for the last time;
-	// it is negative.
+	// ends is when it ends by itself, saved a time at which it saved its work: before the
+	// measurement, and so negative, or at its start.
 	ends, saved float64
 	// starts is when it started to run, for one that waits at first.
 	starts  float64
 	started bool
-	// movedAt is when each Pod was moved for the last time; less than 0 if never.
+	// movedAt is when each Pod was last moved; negative if never.
 	movedAt []float64
 }
 
 func (j *job) podName(index int) string { return fmt.Sprintf("%s-%d", j.name, index) }
 
 // runs reports whether all its Pods have a place.
-func (j *job) runs() bool { return !slices.Contains(j.here, false) }
+func (j *job) runs() bool { return !slices.Contains(j.placed, false) }
 
-// gang is what the engine places.
+// gang returns the Pods without a place, as the engine places them.
 func (j *job) gang() *placement.Gang {
 	missing := j.missing()
 	return &placement.Gang{Roles: []placement.Role{{Shape: j.shape, Min: missing, Max: missing}}}
 }
 
-// missing is how many of its Pods have no place.
+// missing returns how many of its Pods have no place.
 func (j *job) missing() int {
 	count := 0
-	for _, here := range j.here {
-		if !here {
+	for _, placed := range j.placed {
+		if !placed {
 			count++
 		}
 	}
 	return count
 }
 
-// percent is how much of GPUs all of it gets.
-func (j *job) percent() int { return j.shape.Percent() * len(j.here) }
+// percent returns the GPU capacity of all its Pods, in percent of one GPU.
+func (j *job) percent() int { return j.shape.Percent() * len(j.placed) }
 
 func newJob(name string, shape placement.Shape, pods int) *job {
 	return &job{
 		name: name, shape: shape,
-		pods: make([]placement.Place, pods), here: make([]bool, pods), movedAt: slices.Repeat([]float64{-1}, pods),
+		pods: make([]placement.Place, pods), placed: make([]bool, pods), movedAt: slices.Repeat([]float64{-1}, pods),
 	}
 }
 
 func (j *job) cloneSlices() {
-	j.pods, j.here, j.movedAt = slices.Clone(j.pods), slices.Clone(j.here), slices.Clone(j.movedAt)
+	j.pods, j.placed, j.movedAt = slices.Clone(j.pods), slices.Clone(j.placed), slices.Clone(j.movedAt)
 }
 
-// site is a cluster with what runs on it.
+// site is a cluster and what runs on it.
 type site struct {
 	nodes   []placement.Node // by name
 	cluster *placement.Cluster
 	policy  *packing.Policy
 	// jobs are those that run or ran, by name.
 	jobs map[string]*job
-	// coming are the jobs that will come, the first one first.
-	coming []*job
-	now    float64
+	// upcoming are the jobs that have not arrived yet, in the order of their arrival.
+	upcoming []*job
+	now      float64
 }
 
 // newSite returns an empty cluster.
@@ -94,26 +94,26 @@ func newSite(nodes []placement.Node) (*site, error) {
 	return s, nil
 }
 
-// copy returns the same site, for another system to change.
+// copy returns a copy of the site, for another system to change.
 func (s *site) copy() (*site, error) {
 	c, err := newSite(s.nodes)
 	if err != nil {
 		return nil, err
 	}
 	c.now = s.now
-	for _, j := range s.coming {
-		its := *j
-		its.cloneSlices()
-		c.coming = append(c.coming, &its)
+	for _, j := range s.upcoming {
+		clone := *j
+		clone.cloneSlices()
+		c.upcoming = append(c.upcoming, &clone)
 	}
 	for _, j := range s.sorted() {
-		its := *j
-		its.cloneSlices()
-		c.jobs[j.name] = &its
+		clone := *j
+		clone.cloneSlices()
+		c.jobs[j.name] = &clone
 		c.policy.Mix().Add(c.cluster.Request(j.shape))
-		for i := range its.pods {
-			if its.here[i] {
-				if err := c.cluster.Place(placement.Pod{Name: its.podName(i), Node: its.pods[i].Node, Use: its.pods[i].Use}); err != nil {
+		for i := range clone.pods {
+			if clone.placed[i] {
+				if err := c.cluster.Place(placement.Pod{Name: clone.podName(i), Node: clone.pods[i].Node, Use: clone.pods[i].Use}); err != nil {
 					return nil, err
 				}
 			}
@@ -123,7 +123,7 @@ func (s *site) copy() (*site, error) {
 	return c, nil
 }
 
-// sorted returns all jobs in the order of their names.
+// sorted returns all jobs, sorted by name.
 func (s *site) sorted() []*job {
 	list := make([]*job, 0, len(s.jobs))
 	for _, j := range s.jobs {
@@ -133,7 +133,7 @@ func (s *site) sorted() []*job {
 	return list
 }
 
-// start places what is missing of a job, all or nothing.
+// start places the Pods of a job that have no place, all or nothing.
 func (s *site) start(j *job) (started bool, err error) {
 	if j.runs() {
 		return true, nil
@@ -143,11 +143,11 @@ func (s *site) start(j *job) (started bool, err error) {
 		return false, err
 	}
 	next := 0
-	for i := range j.here {
-		if j.here[i] {
+	for i := range j.placed {
+		if j.placed[i] {
 			continue
 		}
-		if err := s.settle(j, i, plan.Members[next].Place); err != nil {
+		if err := s.bind(j, i, plan.Members[next].Place); err != nil {
 			return false, err
 		}
 		next++
@@ -155,9 +155,9 @@ func (s *site) start(j *job) (started bool, err error) {
 	return true, nil
 }
 
-// settle gives a Pod of a job a place.
-func (s *site) settle(j *job, index int, place placement.Place) error {
-	j.pods[index], j.here[index] = place, true
+// bind gives a Pod of a job a place.
+func (s *site) bind(j *job, index int, place placement.Place) error {
+	j.pods[index], j.placed[index] = place, true
 	if err := s.cluster.Place(placement.Pod{Name: j.podName(index), Node: place.Node, Use: place.Use}); err != nil {
 		return err
 	}
@@ -173,12 +173,12 @@ func (s *site) settle(j *job, index int, place placement.Place) error {
 // evict takes a Pod of a job from its node.
 func (s *site) evict(j *job, index int) {
 	s.cluster.Remove(j.podName(index))
-	j.here[index] = false
-	j.ends += s.unsaved(j, index) / float64(len(j.here))
+	j.placed[index] = false
+	j.ends += s.unsaved(j, index) / float64(len(j.placed))
 	j.movedAt[index] = s.now
 }
 
-// unsaved is for how long a Pod of a job has not saved its work, in seconds.
+// unsaved returns for how many seconds a Pod of a job has not saved its work.
 func (s *site) unsaved(j *job, index int) float64 {
 	since := s.now - math.Mod(s.now-j.saved, saveEvery)
 	if j.movedAt[index] >= 0 {
@@ -189,21 +189,21 @@ func (s *site) unsaved(j *job, index int) float64 {
 
 // end removes a job.
 func (s *site) end(j *job) {
-	for i := range j.here {
+	for i := range j.placed {
 		s.cluster.Remove(j.podName(i))
 	}
 	delete(s.jobs, j.name)
 }
 
-// used is how much of the GPUs is in use, from 0 to 1.
+// used returns the utilization of the GPUs, from 0 to 1.
 func (s *site) used() float64 {
 	used, all := 0, 0
 	for i := range s.nodes {
 		all += len(s.nodes[i].GPUs) * placement.Card
 	}
 	for _, j := range s.jobs {
-		for _, here := range j.here {
-			if here {
+		for _, placed := range j.placed {
+			if placed {
 				used += j.shape.Percent()
 			}
 		}

@@ -15,23 +15,23 @@ import (
 const (
 	// smallNodes is how many nodes of the cluster a small case has.
 	smallNodes = 4
-	// slack is how much more of GPUs is free in a small case than the task needs.
+	// slack is the ratio of free GPUs in a small case to the GPUs that the task needs.
 	slack = 1.25
 )
 
-// comparison is what small cases cost ours, and what they cost at least.
+// comparison is the cost of small cases for ours, and the least cost possible.
 type comparison struct {
 	cases, missed, unknown int
 	// ours and least are sums over the cases that ours solved.
 	ours, least float64
-	// equal is how many of them cost ours no more than the least.
+	// equal is in how many of them ours costs no more than the least.
 	equal int
 }
 
-// compareSmall takes some nodes out of a cluster again and again, with what runs there,
-// lets jobs end until a large task would fit if all that is free were in one place,
-// and compares the moves of ours with the best there are. fewest counts moves, else
-// the work that is lost counts as well.
+// compareSmall repeatedly takes some nodes out of a cluster, with what runs there, ends
+// jobs until a large task would fit if all that is free were in one place, and compares
+// the moves of ours with the best ones. With fewest only the number of moves counts, else
+// also the lost work.
 func compareSmall(s *site, cases int, fewest bool, seed int64) (*comparison, error) {
 	random := rand.New(rand.NewPCG(uint64(seed), 11)) //nolint:gosec // a run repeats
 	result := &comparison{}
@@ -81,7 +81,7 @@ func smallCase(s *site, random *rand.Rand) (*site, *job, error) {
 	return small, large, nil
 }
 
-// chosenNodes are a few that have GPUs enough for large tasks.
+// chosenNodes returns a few nodes that have enough GPUs for large tasks.
 func chosenNodes(s *site, random *rand.Rand) []placement.Node {
 	var fitting, chosen []placement.Node
 	for i := range s.nodes {
@@ -95,7 +95,7 @@ func chosenNodes(s *site, random *rand.Rand) []placement.Node {
 	return chosen
 }
 
-// takeOver runs what another site runs on the same nodes; of gangs those that are
+// takeOver runs what another site runs on the same nodes; of gangs, the members that run
 // there.
 func (s *site) takeOver(from *site) error {
 	known := map[string]bool{}
@@ -103,19 +103,19 @@ func (s *site) takeOver(from *site) error {
 		known[s.nodes[i].Name] = true
 	}
 	for _, j := range from.sorted() {
-		its := newJob(j.name, j.shape, 0)
-		its.ends, its.saved, its.started = j.ends, j.saved, true
+		clone := newJob(j.name, j.shape, 0)
+		clone.ends, clone.saved, clone.started = j.ends, j.saved, true
 		for i := range j.pods {
 			if known[j.pods[i].Node] {
-				its.pods, its.here, its.movedAt = append(its.pods, j.pods[i]), append(its.here, true), append(its.movedAt, -1)
+				clone.pods, clone.placed, clone.movedAt = append(clone.pods, j.pods[i]), append(clone.placed, true), append(clone.movedAt, -1)
 			}
 		}
-		if len(its.pods) == 0 {
+		if len(clone.pods) == 0 {
 			continue
 		}
-		s.jobs[its.name] = its
-		for i := range its.pods {
-			if err := s.cluster.Place(placement.Pod{Name: its.podName(i), Node: its.pods[i].Node, Use: its.pods[i].Use}); err != nil {
+		s.jobs[clone.name] = clone
+		for i := range clone.pods {
+			if err := s.cluster.Place(placement.Pod{Name: clone.podName(i), Node: clone.pods[i].Node, Use: clone.pods[i].Use}); err != nil {
 				return err
 			}
 		}
@@ -123,7 +123,7 @@ func (s *site) takeOver(from *site) error {
 	return nil
 }
 
-// add solves a case both ways.
+// add solves a case with ours and with the oracle.
 func (c *comparison) add(small *site, large *job, fewest bool) error {
 	by, err := newOurs(small.nodes, fewest)
 	if err != nil {
@@ -143,14 +143,14 @@ func (c *comparison) add(small *site, large *job, fewest bool) error {
 			limit = r.lost + float64(r.moved)*perMove
 		}
 	}
-	// It has to find what ours has found, or better.
+	// It has to find the solution of ours, or a better one.
 	least, known := oracle.least(limit * (1 + 1e-6))
 	switch {
 	case !known:
 		c.unknown++
 		return nil
 	case math.IsInf(least, 1):
-		return nil // nobody can help it
+		return nil // it is infeasible
 	case !solved:
 		c.cases++
 		c.missed++
@@ -171,7 +171,7 @@ func (c *comparison) add(small *site, large *job, fewest bool) error {
 // perMove is the constant cost of a move, in GPU-seconds.
 const perMove = 60
 
-// moveCost is what it costs to move a Pod of a job.
+// moveCost returns the cost of moving a Pod of a job.
 func moveCost(s *site, j *job, fewest bool) float64 {
 	if fewest {
 		return 1
@@ -179,9 +179,9 @@ func moveCost(s *site, j *job, fewest bool) float64 {
 	return perMove + s.unsaved(j, 0)*float64(j.shape.Percent())/placement.Card
 }
 
-// oracle finds the cheapest set of jobs whose moves let a task fit, by trying sets in
-// the order of their cost. It does not ask for an order of the moves, so that the best
-// may cost more than it says, never less.
+// oracle finds the cheapest set of jobs whose moves let a task fit, by trying sets in the
+// order of their cost. It does not check that the moves have an order, so that the
+// optimum may cost more than it returns, never less.
 type oracle struct {
 	site  *site
 	large *job
@@ -195,7 +195,7 @@ const maxOracleSteps = 3_000_000
 
 func newOracle(s *site, large *job, cost func(*job) float64) *oracle {
 	o := &oracle{site: s, large: large}
-	price := func(j *job) float64 { return cost(j) * float64(len(j.here)) }
+	price := func(j *job) float64 { return cost(j) * float64(len(j.placed)) }
 	for _, j := range s.sorted() {
 		if j.shape.Percent() > 0 {
 			o.jobs = append(o.jobs, j)
@@ -216,12 +216,12 @@ func newOracle(s *site, large *job, cost func(*job) float64) *oracle {
 	return o
 }
 
-// least is the lowest cost below a limit; infinite if there is none at any cost. known
-// is false if it takes too long to find out.
+// least returns the lowest cost below a limit; infinite if there is none at any cost.
+// known is false if it takes too long to find out.
 func (o *oracle) least(limit float64) (cost float64, known bool) {
 	best := limit
 	moved := make([]bool, len(o.jobs))
-	if math.IsInf(limit, 1) { // is there one at all? if all move, all can be anywhere
+	if math.IsInf(limit, 1) { // is it feasible at all? if all jobs move, they can go anywhere
 		for i := range moved {
 			moved[i] = true
 		}
@@ -247,21 +247,21 @@ func (o *oracle) least(limit float64) (cost float64, known bool) {
 	return best, o.steps <= maxOracleSteps
 }
 
-// possible reports whether the task alone fits when some jobs are away: a quick test.
+// possible reports whether the task alone fits without some jobs: a quick check.
 func (o *oracle) possible(moved []bool) bool {
 	o.steps++
 	b := o.bins(moved)
 	room := 0
 	for i := range b {
-		its := b[i]
-		for its.take(&o.large.shape, -1) {
+		left := b[i]
+		for left.take(&o.large.shape, -1) {
 			room++
 		}
 	}
-	return room >= len(o.large.here)
+	return room >= len(o.large.placed)
 }
 
-// bins are what is free when some jobs are away.
+// bins returns what is free without some jobs.
 func (o *oracle) bins(moved []bool) []bin {
 	bins := make([]bin, len(o.site.nodes))
 	index := map[string]int{}
@@ -288,15 +288,15 @@ func (o *oracle) bins(moved []bool) []bin {
 	return bins
 }
 
-// fits reports whether there is a place for all that move and for the task.
+// fits reports whether there is a place for all moved jobs and for the task.
 func (o *oracle) fits(moved []bool) bool {
 	var items []*placement.Shape
-	for range o.large.here {
+	for range o.large.placed {
 		items = append(items, &o.large.shape)
 	}
 	for i, is := range moved {
 		if is {
-			for range o.jobs[i].here {
+			for range o.jobs[i].placed {
 				items = append(items, &o.jobs[i].shape)
 			}
 		}
@@ -305,7 +305,7 @@ func (o *oracle) fits(moved []bool) bool {
 	return o.arrange(o.bins(moved), items)
 }
 
-// arrange places items, the largest first, in all ways.
+// arrange places items, largest first, trying all ways.
 func (o *oracle) arrange(bins []bin, items []*placement.Shape) bool {
 	if len(items) == 0 {
 		return true
@@ -340,7 +340,7 @@ type bin struct {
 	free        [placement.MaxCards]int
 }
 
-// hold takes what a Pod has.
+// hold subtracts what a Pod holds.
 func (b *bin) hold(use *placement.Use) {
 	b.cpu -= use.CPU
 	b.memory -= use.Memory
@@ -349,7 +349,7 @@ func (b *bin) hold(use *placement.Use) {
 	}
 }
 
-// choices are the cards for a share, or -1 for whole GPUs, of which all are alike.
+// choices returns the cards for a share, or -1 for whole GPUs, which are all alike.
 func (b *bin) choices(shape *placement.Shape) []int {
 	if shape.Share == 0 {
 		return []int{-1}
@@ -363,7 +363,7 @@ func (b *bin) choices(shape *placement.Shape) []int {
 	return list
 }
 
-// take takes what a shape needs, a share from a card; it is false if that is not there.
+// take takes what a shape needs, a share from a card; it is false if that is not free.
 func (b *bin) take(shape *placement.Shape, card int) bool {
 	if b.cpu < shape.CPU || b.memory < shape.Memory || (len(shape.Models) > 0 && !slices.Contains(shape.Models, b.model)) {
 		return false
@@ -383,7 +383,7 @@ func (b *bin) take(shape *placement.Shape, card int) bool {
 	return left == 0
 }
 
-// join adds what another comparison found.
+// join adds the results of another comparison.
 func (c *comparison) join(other *comparison) {
 	c.cases += other.cases
 	c.missed += other.missed
@@ -393,5 +393,5 @@ func (c *comparison) join(other *comparison) {
 	c.least += other.least
 }
 
-// percent is the least cost in percent of ours.
+// percent returns the least cost in percent of ours.
 func (c *comparison) percent() float64 { return 100 * c.least / c.ours }

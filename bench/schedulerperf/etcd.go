@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// provideEtcd puts a program "etcd" into a folder, which is localcluster's.
-// scheduler_perf looks for one in PATH and starts it for each workload.
+// provideEtcd puts a program "etcd" into a folder, which runs that of localcluster.
+// scheduler_perf looks for it in PATH and starts it for each workload.
 func provideEtcd(localcluster, folder string) error {
 	path, err := filepath.Abs(localcluster)
 	if err != nil {

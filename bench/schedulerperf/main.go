@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command schedulerperf runs workloads of Kubernetes' own scheduler_perf, which
-// have no GPUs, with our build of the scheduler and with the stock one. Run it with
-// "make bench-schedulerperf"; docs/benchmarks.md says what came out.
+// use no GPUs, with our build of the scheduler and with the stock one. Run it with
+// "make bench-schedulerperf"; docs/benchmarks.md has the results.
 package main
 
 import (

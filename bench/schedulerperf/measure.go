@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 )
 
-// measurement is what came out once.
+// measurement is the result of one run.
 type measurement struct {
 	// throughput is Pods scheduled per second.
 	throughput float64
@@ -62,7 +62,7 @@ func measure(ctx context.Context, o *options, w *workload, scheduler string) (m 
 
 func lastBytes(text []byte, number int) []byte { return text[max(0, len(text)-number):] }
 
-// writeConfig writes what scheduler_perf reads and returns its path.
+// writeConfig writes the configuration of scheduler_perf and returns its path.
 func writeConfig(o *options, w *workload, scheduler, dir string) (string, error) {
 	config := ""
 	if scheduler == ours {

@@ -4,8 +4,8 @@
 //go:build ignore
 
 // This file links an API server, a scheduler and upstream's benchmark into one
-// program. "make bench-schedulerperf" names it, so that nothing else compiles it;
-// a tag of our own would put what upstream tests with into go.mod.
+// program. Only "make bench-schedulerperf" compiles it, by naming it; a build tag of our
+// own would put the dependencies of upstream's tests into go.mod.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/plugins/packing"
 )
 
-// Variables that say what to run.
+// Environment variables that select what to run.
 const (
 	schedulerVariable = "SCHEDULERPERF_SCHEDULER" // "ours" adds our plugins
 	configVariable    = "SCHEDULERPERF_CONFIG"    // the file with the workloads

@@ -13,7 +13,7 @@ import (
 	"falldio.github.io/gpu-controller/bench/document"
 )
 
-// parseThroughput reads the Pods scheduled per second from what scheduler_perf
+// parseThroughput reads the Pods scheduled per second from the file that scheduler_perf
 // writes for its dashboard.
 func parseThroughput(text []byte) (float64, error) {
 	var items struct {
@@ -49,13 +49,13 @@ func (r results) table(workloads []string) *document.Table {
 		"workload", "stock, Pods/s", "ours, Pods/s", "ours ÷ stock", "least", "most", "CPU time, stock ÷ ours",
 	}}
 	for _, name := range workloads {
-		var theirs, its, ratios, cpu []float64
+		var theirs, own, ratios, cpu []float64
 		for round, m := range r[name][ours] {
 			other := r[name][stock][round]
-			theirs, its = append(theirs, other.throughput), append(its, m.throughput)
+			theirs, own = append(theirs, other.throughput), append(own, m.throughput)
 			ratios, cpu = append(ratios, m.throughput/other.throughput), append(cpu, other.cpu/m.cpu)
 		}
-		table.Add(name, fmt.Sprintf("%.0f", middle(theirs)), fmt.Sprintf("%.0f", middle(its)), document.Hundredths(middle(ratios)),
+		table.Add(name, fmt.Sprintf("%.0f", middle(theirs)), fmt.Sprintf("%.0f", middle(own)), document.Hundredths(middle(ratios)),
 			document.Hundredths(slices.Min(ratios)), document.Hundredths(slices.Max(ratios)), document.Hundredths(middle(cpu)))
 	}
 	return table

@@ -52,9 +52,9 @@ func workloadNamed(name string) *workload {
 	return nil
 }
 
-// testCase returns a file for scheduler_perf with one of upstream's test cases, in
-// our size. The files that it names are in a folder of upstream's. config is the
-// path of the scheduler's configuration, empty for the default.
+// testCase returns a file for scheduler_perf with one of upstream's test cases, in our
+// size. The files that it refers to are in a folder of upstream's. config is the path of
+// the scheduler's configuration, empty for the default.
 func (w *workload) testCase(upstream []byte, folder, config string) ([]byte, error) {
 	var cases []map[string]any
 	if err := yaml.Unmarshal(upstream, &cases); err != nil {
@@ -94,8 +94,8 @@ func withPaths(value any, folder string) any {
 	return value
 }
 
-// schedulerConfig returns our configuration with its first profile for Pods that
-// name no scheduler.
+// schedulerConfig returns our configuration with its first profile applied to Pods that
+// do not name a scheduler.
 func schedulerConfig() ([]byte, error) {
 	text, err := artifacts.Files.ReadFile(artifacts.SchedulerConfig)
 	if err != nil {

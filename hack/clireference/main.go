@@ -36,13 +36,13 @@ func write(path string) error {
 	text.WriteString("# kubectl gputask: reference\n\n<!-- Written by hack/update-codegen.sh from the commands themselves. -->\n\n")
 	text.WriteString("What the commands are for is in [kubectl-gputask.md](../kubectl-gputask.md).\n")
 	describe(&text, root)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // documentation for everybody to read
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // documentation foreverybody to read
 		return err
 	}
-	return os.WriteFile(path, []byte(text.String()), 0o644) //nolint:gosec // documentation for everybody to read
+	return os.WriteFile(path, []byte(text.String()), 0o644) //nolint:gosec // documentation foreverybody to read
 }
 
-// describe writes a command and those below it.
+// describe writes a command and its subcommands.
 func describe(text *strings.Builder, c *cobra.Command) {
 	long := c.Long
 	if long == "" {
@@ -57,7 +57,7 @@ func describe(text *strings.Builder, c *cobra.Command) {
 	}
 	flags(text, c)
 	if c.Name() == "completion" {
-		return // its commands are cobra's, one for each shell
+		return // its subcommands are cobra's, one for each shell
 	}
 	for _, child := range c.Commands() {
 		if child.IsAvailableCommand() && child.Name() != "help" {
@@ -74,8 +74,8 @@ func unindented(example string) string {
 	return strings.Join(lines, "\n")
 }
 
-// flags writes a table of a command's own flags. Those of the connection are kubectl's
-// and are only named.
+// flags writes a table of a command's own flags. kubectl's connection flags are only
+// listed by name.
 func flags(text *strings.Builder, c *cobra.Command) {
 	connection := pflag.NewFlagSet("", pflag.ContinueOnError)
 	genericclioptions.NewConfigFlags(true).AddFlags(connection)
@@ -105,8 +105,7 @@ func name(flag *pflag.Flag) string {
 	return text
 }
 
-// value is a flag's default, if there is something to say about it that its usage does
-// not say.
+// value returns a flag's default, unless it is empty or its usage already mentions it.
 func value(flag *pflag.Flag) string {
 	if flag.DefValue == "" || flag.DefValue == "[]" || strings.Contains(flag.Usage, "(default ") {
 		return ""

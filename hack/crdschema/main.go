@@ -1,18 +1,18 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command crdschema finishes the CRD that controller-gen wrote, in place. It
-// changes only the embedded Pod template, whose Go type is Kubernetes' own and
-// takes no markers of ours:
+// Command crdschema post-processes the CRD written by controller-gen, in place. It
+// changes only the embedded Pod template, whose Go type is Kubernetes' own and can't
+// have our markers:
 //
 //   - descriptions are dropped: with them the CRD is too large for
 //     "kubectl apply", which keeps a copy of the object in an annotation of at
 //     most 256 KiB;
 //   - the list of containers and their names get bounds, without which the API
-//     server refuses validation rules over them as too expensive;
-//   - the list of containers may be absent, since the controller has a default.
-//     Go clients could not leave it out otherwise: they always send the Pod's
-//     spec, if only an empty one.
+//     server rejects validation rules over them as too expensive;
+//   - the list of containers becomes optional, since the controller has a default.
+//     Otherwise Go clients could not leave it out: they always send the Pod's spec,
+//     even if it is empty.
 package main
 
 import (
@@ -63,7 +63,7 @@ func rewrite(path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, content, 0o644) //nolint:gosec // a manifest for everybody to read
+	return os.WriteFile(path, content, 0o644) //nolint:gosec // a manifest foreverybody to read
 }
 
 // finishTemplate changes the schema at spec.template of the given root schema.
@@ -113,7 +113,7 @@ func boundContainers(template *apiextensionsv1.JSONSchemaProps) error {
 	return nil
 }
 
-// marshalWithoutStatus leaves out the status, which belongs to the API server.
+// marshalWithoutStatus omits the status, which belongs to the API server.
 func marshalWithoutStatus(crd *apiextensionsv1.CustomResourceDefinition) ([]byte, error) {
 	full, err := yaml.Marshal(crd)
 	if err != nil {

@@ -17,39 +17,39 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Explanation is why a task is where it is in its life, and what would change that.
+// Explanation is why a task is in its current state, and what would change that.
 type Explanation struct {
 	Task *v1.GPUTask `json:"task"`
-	// Since is when it came into its phase, as far as its conditions tell.
+	// Since is when it entered its phase, as far as its conditions show.
 	Since metav1.Time `json:"since"`
-	// WaitsFor are causes that have nothing to do with room: dependencies, a
+	// WaitsFor are reasons for waiting other than missing room: dependencies, a
 	// suspension, Pods that can't be created.
 	WaitsFor []string `json:"waitsFor,omitempty"`
-	// Waiting is how many Pods of it wait for a node, of Total.
+	// Waiting is how many of its Total Pods wait for a node.
 	Waiting int `json:"waiting"`
 	Total   int `json:"total"`
-	// Priority is that of its Pods.
+	// Priority is the priority of its Pods.
 	Priority int32 `json:"priority"`
-	// Position counts from 1 among the Queue tasks that wait for nodes; 0 if it does
-	// not. Ahead are the ones before it, in their order.
+	// Position is its position, from 1, among the Queue tasks that wait for nodes; 0 if
+	// it does not wait. Ahead are the tasks before it, in order.
 	Position int      `json:"position,omitempty"`
 	Queue    int      `json:"queue,omitempty"`
 	Ahead    []string `json:"ahead,omitempty"`
 	// Outlook is nil if it does not wait for room.
 	Outlook *Outlook `json:"outlook,omitempty"`
-	// Plans are the MovePlans for it that have not ended.
+	// Plans are the MovePlans for it that have not finished.
 	Plans []PlanState `json:"plans,omitempty"`
-	// Uses is what it holds.
+	// Uses are the nodes and GPUs that its Pods hold.
 	Uses []Place `json:"uses,omitempty"`
-	// Judged is true for a running task of which it was found out whether it may be
-	// moved; Immovable says why not and is empty if it may be.
+	// Judged is true for a running task for which it is known whether it may be moved;
+	// Immovable is the reason why not, and empty if it may be.
 	Judged    bool   `json:"-"`
 	Immovable string `json:"immovable,omitempty"`
-	// Problems are what could not be read of the cluster.
+	// Problems are objects of the cluster that could not be parsed.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// PlanState is a MovePlan in short.
+// PlanState summarizes a MovePlan.
 type PlanState struct {
 	Name     string           `json:"name"`
 	Phase    v1.MovePlanPhase `json:"phase"`
@@ -57,28 +57,29 @@ type PlanState struct {
 	Message  string           `json:"message,omitempty"`
 }
 
-// Explain says why a task is where it is. Found is false if there is no such task.
+// Explain returns why a task is in its current state. found is false if there is no such
+// task.
 func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 	index := slices.IndexFunc(v.Tasks, func(task clusterview.Task) bool { return task.Namespace == namespace && task.Name == name })
 	if index < 0 {
 		return nil, false
 	}
 	task := &v.Tasks[index]
-	e = &Explanation{Task: task.GPUTask, Since: since(task.GPUTask), Total: gputask.Replicas(task.GPUTask), WaitsFor: v.causes(task)}
-	v.uses(e, task)
+	e = &Explanation{Task: task.GPUTask, Since: since(task.GPUTask), Total: gputask.Replicas(task.GPUTask), WaitsFor: v.otherReasons(task)}
+	v.addUses(e, task)
 	if task.Status.Phase == v1.PhaseRunning {
 		e.Judged, e.Immovable = true, v.Immovable(task)
 	}
-	v.queue(e, task)
-	v.plans(e, task)
+	v.addQueue(e, task)
+	v.addPlans(e, task)
 	for _, problem := range v.Problems {
 		e.Problems = append(e.Problems, problem.Error())
 	}
 	return e, true
 }
 
-// Alone is what a task and its Pods say themselves, for who knows nothing of the rest
-// of the cluster.
+// Alone explains a task by its own status and Pods only, for users who may not list the
+// rest of the cluster.
 func Alone(task *v1.GPUTask, pods []corev1.Pod) *Explanation {
 	e := &Explanation{Task: task, Since: since(task), Total: gputask.Replicas(task)}
 	for i := range pods {
@@ -89,7 +90,7 @@ func Alone(task *v1.GPUTask, pods []corev1.Pod) *Explanation {
 	return e
 }
 
-// since is when the last of the conditions changed that a phase depends on.
+// since returns when the conditions that determine the phase last changed.
 func since(task *v1.GPUTask) metav1.Time {
 	latest := task.CreationTimestamp
 	for _, kind := range []string{v1.ConditionRunning, v1.ConditionSuspended, v1.ConditionSucceeded, v1.ConditionFailed} {
@@ -100,8 +101,8 @@ func since(task *v1.GPUTask) metav1.Time {
 	return latest
 }
 
-// causes says what a task waits for besides room.
-func (v *View) causes(task *clusterview.Task) []string {
+// otherReasons returns what a task waits for besides room.
+func (v *View) otherReasons(task *clusterview.Task) []string {
 	if gputask.IsFinished(task.GPUTask) {
 		return nil
 	}
@@ -115,20 +116,20 @@ func (v *View) causes(task *clusterview.Task) []string {
 	if refused := apimeta.FindStatusCondition(task.Status.Conditions, v1.ConditionPodsCreated); refused != nil && refused.Status == metav1.ConditionFalse {
 		list = append(list, fmt.Sprintf("Pods can't be created: %s", refused.Message))
 	}
-	if homeless := withoutNode(task); task.Status.Phase == v1.PhaseRunning && homeless > 0 {
-		list = append(list, fmt.Sprintf("nodes for %d of %d Pods; it runs without them", homeless, gputask.Replicas(task.GPUTask)))
+	if unscheduled := countUnscheduled(task); task.Status.Phase == v1.PhaseRunning && unscheduled > 0 {
+		list = append(list, fmt.Sprintf("nodes for %d of %d Pods; it runs without them", unscheduled, gputask.Replicas(task.GPUTask)))
 	}
 	if task.Status.Phase == v1.PhasePending && len(list) == 0 && len(task.Pods) == 0 && task.Status.Message != "" {
 		list = append(list, task.Status.Message)
 	}
 	if task.Status.Phase == "" {
-		list = append(list, "gpu-controller, which has not seen it yet (does it run?)")
+		list = append(list, "gpu-controller, which has not processed it yet (is it running?)")
 	}
 	return list
 }
 
-// withoutNode is how many Pods of a task wait for a node.
-func withoutNode(task *clusterview.Task) int {
+// countUnscheduled returns how many Pods of a task wait for a node.
+func countUnscheduled(task *clusterview.Task) int {
 	count := 0
 	for _, pod := range task.Pods {
 		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !snapshot.Ended(pod) {
@@ -166,8 +167,8 @@ func orNew(phase v1.GPUTaskPhase) string {
 	return string(phase)
 }
 
-// uses tells which cards the Pods have.
-func (v *View) uses(e *Explanation, task *clusterview.Task) {
+// addUses adds which cards the Pods have.
+func (v *View) addUses(e *Explanation, task *clusterview.Task) {
 	for _, pod := range task.Pods {
 		if pod.Spec.NodeName == "" || snapshot.Ended(pod) {
 			continue
@@ -181,14 +182,14 @@ func (v *View) uses(e *Explanation, task *clusterview.Task) {
 	slices.SortFunc(e.Uses, func(a, b Place) int { return comparePodNames(a.Pod, b.Pod) })
 }
 
-// queue tells who is ahead of a task that waits for room, and what becomes of it.
-func (v *View) queue(e *Explanation, task *clusterview.Task) {
+// addQueue adds the position of a task that waits for room, and its outlook.
+func (v *View) addQueue(e *Explanation, task *clusterview.Task) {
 	waiting := v.Waiting()
 	e.Queue = len(waiting)
 	for i := range waiting {
 		w := &waiting[i]
-		its := slices.ContainsFunc(task.Pods, func(pod *corev1.Pod) bool { return slices.Contains(w.Pods, pod) })
-		if !its {
+		isTask := slices.ContainsFunc(task.Pods, func(pod *corev1.Pod) bool { return slices.Contains(w.Pods, pod) })
+		if !isTask {
 			e.Ahead = append(e.Ahead, w.Task.Namespace+"/"+w.Task.Name)
 			continue
 		}
@@ -199,11 +200,11 @@ func (v *View) queue(e *Explanation, task *clusterview.Task) {
 	e.Ahead, e.Queue = nil, 0
 }
 
-// plans are the moves that are under way, or proposed, for a task.
-func (v *View) plans(e *Explanation, task *clusterview.Task) {
+// addPlans adds the unfinished MovePlans for a task.
+func (v *View) addPlans(e *Explanation, task *clusterview.Task) {
 	for _, plan := range v.Plans {
-		its := plan.Spec.For != nil && plan.Spec.For.Namespace == task.Namespace && plan.Spec.For.Name == task.Name
-		if its && plan.Status.Phase != v1.PlanDone && plan.Status.Phase != v1.PlanAborted {
+		isForTask := plan.Spec.For != nil && plan.Spec.For.Namespace == task.Namespace && plan.Spec.For.Name == task.Name
+		if isForTask && plan.Status.Phase != v1.PlanDone && plan.Status.Phase != v1.PlanAborted {
 			e.Plans = append(e.Plans, PlanState{Name: plan.Name, Phase: plan.Status.Phase, Approved: plan.Spec.Approved, Message: plan.Status.Message})
 		}
 	}

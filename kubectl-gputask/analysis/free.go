@@ -13,25 +13,24 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Free is how the GPUs are used of nodes that a Pod may run on.
+// Free is how the GPUs of the nodes that a Pod may run on are used.
 type Free struct {
-	// Nodes is how many there are, Closed how many of them take no Pods now: they are
-	// cordoned or not ready. The GPUs of these count nowhere below.
+	// Nodes is the number of these nodes, Closed how many of them take no Pods now since
+	// they are cordoned or not ready. The GPUs of closed nodes are not counted below.
 	Nodes  int `json:"nodes"`
 	Closed int `json:"closed,omitempty"`
-	// GPUs are all; Whole are those that nobody uses, Shared those of which a part is
-	// free.
+	// GPUs is the total; Whole counts the unused ones, Shared the partly free ones.
 	GPUs      int `json:"gpus"`
 	Whole     int `json:"whole"`
 	Shared    int `json:"shared"`
 	Reserved  int `json:"reserved,omitempty"`
 	Unhealthy int `json:"unhealthy,omitempty"`
-	// LargestBlock is how many whole ones the node BlockOn has, the most of all.
+	// LargestBlock is the largest number of whole GPUs on one node, BlockOn that node.
 	LargestBlock int    `json:"largestBlock"`
 	BlockOn      string `json:"blockOn,omitempty"`
 }
 
-// free counts what the first role of a gang may use.
+// free counts the GPUs that the first role of a gang may use.
 func (v *View) free(gang *snapshot.Members[*corev1.Pod]) *Free {
 	f := &Free{}
 	if len(gang.Roles) == 0 {
@@ -41,7 +40,7 @@ func (v *View) free(gang *snapshot.Members[*corev1.Pod]) *Free {
 	reserved := v.reservedCards()
 	for _, node := range v.Nodes {
 		cards := v.Cluster.CardStates(node.Name)
-		if !v.meantFor(node.Name, request) || (len(cards) == 0 && request.Percent() > 0) {
+		if !v.isEligible(node.Name, request) || (len(cards) == 0 && request.Percent() > 0) {
 			continue
 		}
 		f.Nodes++
@@ -54,16 +53,16 @@ func (v *View) free(gang *snapshot.Members[*corev1.Pod]) *Free {
 	return f
 }
 
-// meantFor reports whether a node is one of those on which a Pod may run if there is room.
-func (v *View) meantFor(name string, request *placement.Request) bool {
+// isEligible reports whether a Pod may run on a node, given enough room.
+func (v *View) isEligible(name string, request *placement.Request) bool {
 	reason, err := v.Cluster.Fit(name, request)
 	if err != nil {
 		return false
 	}
 	switch reason {
-	case placement.OtherPool, placement.OtherLabels, placement.Tainted, placement.OtherModel, placement.TooLittleGPUMemory, placement.Senseless:
+	case placement.OtherPool, placement.OtherLabels, placement.Tainted, placement.OtherModel, placement.TooLittleGPUMemory, placement.InvalidRequest:
 		return false
-	case placement.NodeClosed: // is said before all else
+	case placement.NodeClosed: // is reported before any other reason
 		node := v.Node(name)
 		pool, model := node.Labels[v1.LabelNodePool], node.Labels[v1.LabelGPUModel]
 		return (request.Pool == "" || request.Pool == pool) && (len(request.Models) == 0 || slices.Contains(request.Models, model))
@@ -93,12 +92,12 @@ func (f *Free) count(node string, cards []placement.CardState, reserved map[int]
 	}
 }
 
-// reservedCards are the indices of cards that are kept for Pods, by node. Of nodes
-// without an agent it is not known which they are: free ones from the end.
+// reservedCards returns the indices of reserved cards by node. On nodes without an agent
+// the exact cards are unknown: the last free ones are taken.
 func (v *View) reservedCards() map[string]map[int]bool {
 	reserved := map[string]map[int]bool{}
-	for i := range v.kept {
-		one := &v.kept[i]
+	for i := range v.pending {
+		one := &v.pending[i]
 		cards := one.Indices(v.Cards[one.node])
 		if len(cards) == 0 {
 			cards = v.lastFree(one.node, one.Cards, reserved[one.node])

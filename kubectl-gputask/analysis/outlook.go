@@ -20,62 +20,61 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Verdict is when Pods that wait find a place.
+// Verdict is when waiting Pods can be scheduled.
 type Verdict string
 
-// The verdicts; the first that is true counts.
+// The verdicts; the first that applies counts.
 const (
 	// Now: there is room.
 	Now Verdict = "Now"
-	// AfterPreemption: Pods of a lower priority have to leave, which gpu-scheduler
-	// sees to.
+	// AfterPreemption: after gpu-scheduler has preempted Pods of a lower priority.
 	AfterPreemption Verdict = "AfterPreemption"
-	// AfterMoves: running Pods have to move.
+	// AfterMoves: after running Pods have been moved.
 	AfterMoves Verdict = "AfterMoves"
-	// WhenOthersEnd: when tasks with a deadline have ended, at the latest.
+	// WhenOthersEnd: at the latest when tasks with a deadline have ended.
 	WhenOthersEnd Verdict = "WhenOthersEnd"
-	// Sometime: when others end, and nobody knows when.
+	// Sometime: when other tasks end, at an unknown time.
 	Sometime Verdict = "Sometime"
 	// Never: not even if nothing ran.
 	Never Verdict = "Never"
-	// Invalid: nothing can be said, because something is wrong with what is asked for.
+	// Invalid: there is no verdict, because the request is invalid.
 	Invalid Verdict = "Invalid"
 )
 
-// Outlook is what becomes of Pods that wait.
+// Outlook is when and where waiting Pods can be scheduled.
 type Outlook struct {
 	Verdict Verdict `json:"verdict"`
-	// Problem is what is wrong with what is asked for; only for Invalid.
+	// Problem is what is wrong with the request; only for Invalid.
 	Problem string `json:"problem,omitempty"`
-	// Places are where the Pods go by this verdict.
+	// Places are where the Pods go according to the verdict.
 	Places []Place `json:"places,omitempty"`
-	// Victims are the tasks, and Pods of others, that have to leave.
+	// Victims are the tasks, and Pods without a task, that would be preempted.
 	Victims []string `json:"victims,omitempty"`
-	// Moves are what has to move, whatever the verdict is, and CostGPUSeconds what
-	// that costs.
+	// Moves are the moves that would make room, whatever the verdict is, and
+	// CostGPUSeconds is their cost.
 	Moves          []v1.Move `json:"moves,omitempty"`
 	CostGPUSeconds int64     `json:"costGPUSeconds,omitempty"`
-	// Immovable says of some tasks why they can't be moved, if no moves help.
+	// Immovable is why some tasks can't be moved, if no moves help.
 	Immovable []string `json:"immovable,omitempty"`
-	// At is when the tasks in Ends have ended at the latest.
+	// At is the time by which the tasks in Ends will have ended.
 	At   *metav1.Time `json:"at,omitempty"`
 	Ends []string     `json:"ends,omitempty"`
-	// Nodes count why nodes take no Pod, Remedies are changes each of which alone
-	// would help.
+	// Nodes counts the reasons why nodes are infeasible; each of the Remedies alone would
+	// let the Pods be scheduled.
 	Nodes    string   `json:"nodes,omitempty"`
 	Remedies []string `json:"remedies,omitempty"`
-	// Free is what is free where the Pods may run.
+	// Free counts the GPUs of the nodes that the Pods may run on.
 	Free *Free `json:"free,omitempty"`
 }
 
-// Outlook says when and where Pods that wait find a place.
+// Outlook returns when and where waiting Pods can be scheduled.
 func (v *View) Outlook(w *clusterview.Waiting) *Outlook {
 	if w.Err != nil {
 		return &Outlook{Verdict: Invalid, Problem: w.Err.Error()}
 	}
 	o := &Outlook{}
 	var err error
-	v.asSeenBy(w, func() {
+	v.withReservations(w, func() {
 		if err = v.judge(o, w); err == nil && o.Verdict != Now && o.Verdict != Never {
 			err = v.addMoves(o, w)
 		}
@@ -86,7 +85,7 @@ func (v *View) Outlook(w *clusterview.Waiting) *Outlook {
 	return o
 }
 
-// judge finds the verdict, but for moves.
+// judge sets the verdict, except for AfterMoves.
 func (v *View) judge(o *Outlook, w *clusterview.Waiting) error {
 	gang := w.Gang
 	o.Free = v.free(gang)
@@ -121,12 +120,12 @@ func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
 	for i := range explanation.Remedies {
 		o.Remedies = append(o.Remedies, snapshot.PlainDomains(explanation.Remedies[i].Text))
 	}
-	explanation.Never, explanation.Remedies = false, nil // they are said elsewhere
+	explanation.Never, explanation.Remedies = false, nil // they are reported separately
 	o.Nodes = explanation.String()
 	return nil
 }
 
-// preempt asks whether Pods of a lower priority make room.
+// preempt changes the verdict if preempting Pods of a lower priority makes room.
 func (v *View) preempt(o *Outlook, w *clusterview.Waiting) error {
 	rules := preemption.Cluster{Holder: v.holder, Spare: v.Spare, Budgets: v.Disruptions}
 	result, found, err := v.Cluster.Preempt(&w.Gang.Gang, rules.Rules(w.Priority))
@@ -135,14 +134,14 @@ func (v *View) preempt(o *Outlook, w *clusterview.Waiting) error {
 	}
 	victims := rules.Victims(result)
 	if len(victims) == 0 {
-		return nil // room is being made already
+		return nil // the preempted Pods are terminating already
 	}
 	o.Verdict, o.Victims, o.Places = AfterPreemption, v.owners(uidsOf(victims)), places(w.Gang, result.Plan)
 	o.Ends, o.At = nil, nil
 	return nil
 }
 
-// holder returns what preemption has to know of a Pod that holds a place.
+// holder returns what preemption needs to know about a Pod that holds a place.
 func (v *View) holder(uid string) (preemption.Holder, bool) {
 	m := v.Member(uid)
 	if m == nil {
@@ -159,7 +158,7 @@ func uidsOf(pods []*corev1.Pod) []string {
 	return uids
 }
 
-// addMoves asks what would have to move.
+// addMoves adds the moves that would make room.
 func (v *View) addMoves(o *Outlook, w *clusterview.Waiting) error {
 	result, found, err := v.MakeRoom(w.Gang, w.Priority)
 	if err != nil {
@@ -179,10 +178,10 @@ func (v *View) addMoves(o *Outlook, w *clusterview.Waiting) error {
 	return nil
 }
 
-// shownImmovable is of how many tasks it is said why they can't be moved.
+// shownImmovable limits for how many tasks it is explained why they can't be moved.
 const shownImmovable = 3
 
-// immovable says of tasks on nodes that w could run on why they can't be moved.
+// immovable returns why the tasks on nodes that w could run on can't be moved.
 func (v *View) immovable(w *clusterview.Waiting) []string {
 	request := v.Cluster.Request(w.Gang.Roles[0].Shape)
 	var list []string
@@ -191,10 +190,10 @@ func (v *View) immovable(w *clusterview.Waiting) []string {
 		if len(list) == shownImmovable {
 			break
 		}
-		here := slices.ContainsFunc(task.Pods, func(pod *corev1.Pod) bool {
-			return pod.Spec.NodeName != "" && !snapshot.Ended(pod) && v.meantFor(pod.Spec.NodeName, request)
+		eligible := slices.ContainsFunc(task.Pods, func(pod *corev1.Pod) bool {
+			return pod.Spec.NodeName != "" && !snapshot.Ended(pod) && v.isEligible(pod.Spec.NodeName, request)
 		})
-		if !here {
+		if !eligible {
 			continue
 		}
 		if why := v.Immovable(task); why != "" {
@@ -204,8 +203,8 @@ func (v *View) immovable(w *clusterview.Waiting) []string {
 	return list
 }
 
-// ends are when running Pods end at the latest, as far as that is known: those of tasks
-// with a deadline, and those that are leaving, after their grace period.
+// ends returns when running Pods will have ended, as far as that is known: those of tasks
+// with a deadline, and terminating ones after their grace period.
 func (v *View) ends() []placement.End {
 	latest := map[types.UID]time.Time{}
 	for i := range v.Tasks {
@@ -221,7 +220,7 @@ func (v *View) ends() []placement.End {
 	var list []placement.End
 	for pod := range v.Placed() {
 		at, known := latest[pod.UID]
-		// When the grace period is over and the Pod is still there, nobody knows.
+		// If the Pod still exists after its grace period, its end is unknown.
 		if gone := pod.DeletionTimestamp; gone != nil && gone.After(v.Now) && (!known || gone.Time.Before(at)) {
 			at, known = gone.Time, true
 		}

@@ -34,13 +34,13 @@ const cardsOfNode = 4
 
 func uuidOf(node, card int) string { return fmt.Sprintf("GPU-n%d-%d", node, card) }
 
-// card is one of all GPUs.
+// card identifies a GPU.
 type card struct{ node, index int }
 
-// model is a random cluster as the test knows it, by itself: who has which card.
+// model is the test's own model of a random cluster: which task has which card.
 type model struct {
 	nodes  int
-	owner  map[card]string // of a card that is used, or kept
+	owner  map[card]string // of the cards that are used or reserved
 	cards  map[string][]card
 	prio   map[string]int32
 	bound  map[string]bool // has a deadline
@@ -93,7 +93,7 @@ func (m *model) node(index int) *corev1.Node {
 	}
 }
 
-// free are the cards of a node that nobody has.
+// free returns the unused cards of a node.
 func (m *model) free(node int) []card {
 	var list []card
 	for index := range cardsOfNode {
@@ -104,7 +104,7 @@ func (m *model) free(node int) []card {
 	return list
 }
 
-// addTask lets a task of one Pod run on random free cards of a node, if there are any.
+// addTask adds a task of one Pod that runs on random free cards of a node, if any.
 func (m *model) addTask(dice *rand.Rand, name string) {
 	node := dice.IntN(m.nodes)
 	free := m.free(node)
@@ -164,7 +164,7 @@ func (m *model) keep(dice *rand.Rand) {
 	m.owner[free[0]] = kept
 }
 
-// fits reports whether the wanted gang fits, whatever is where, by counting.
+// fits reports whether the wanted gang fits, by counting free cards.
 func (m *model) fits() bool {
 	each, err := strconv.Atoi(m.wanted.Spec.GPUAmount)
 	if err != nil {
@@ -177,7 +177,7 @@ func (m *model) fits() bool {
 	return room >= gputask.Replicas(m.wanted)
 }
 
-// leave takes tasks away.
+// leave removes tasks.
 func (m *model) leave(names ...string) {
 	for at, owner := range m.owner {
 		if slices.Contains(names, owner) {
@@ -186,11 +186,11 @@ func (m *model) leave(names ...string) {
 	}
 }
 
-// arrive puts a Pod on cards, which have to be free.
+// arrive puts a Pod on cards, which must be free.
 func (m *model) arrive(name string, cards []card) error {
 	for _, at := range cards {
 		if m.owner[at] != "" {
-			return fmt.Errorf("%s comes to card %v, which %s has", name, at, m.owner[at])
+			return fmt.Errorf("%s is placed on card %v, which %s has", name, at, m.owner[at])
 		}
 		m.owner[at] = name
 	}
@@ -220,7 +220,7 @@ func (m *model) placed(places []analysis.Place) error {
 	return nil
 }
 
-// move carries moves out, turn by turn.
+// move carries out moves, turn by turn.
 func (m *model) move(moves []v1.Move) error {
 	for i := range moves {
 		move := &moves[i]
@@ -246,7 +246,7 @@ func (m *model) move(moves []v1.Move) error {
 	return nil
 }
 
-// check proves a verdict by doing what it says.
+// check verifies a verdict by carrying it out.
 func (m *model) check(o *analysis.Outlook) error {
 	fits := m.fits()
 	if fits != (o.Verdict == analysis.Now) {
@@ -278,7 +278,7 @@ func (m *model) check(o *analysis.Outlook) error {
 	return m.placed(o.Places)
 }
 
-// checkNever proves the verdicts that name no places.
+// checkNever verifies the verdicts without places.
 func (m *model) checkNever(o *analysis.Outlook) error {
 	switch o.Verdict {
 	case analysis.Sometime:
@@ -289,12 +289,12 @@ func (m *model) checkNever(o *analysis.Outlook) error {
 		return errors.New(o.Problem)
 	}
 	if m.fits() {
-		return errors.New("it fits when they have left that it does not wait for")
+		return errors.New("it fits although the verdict denies it")
 	}
 	return nil
 }
 
-// plain leaves the namespace out.
+// plain removes the namespace from names.
 func plain(names []string) []string {
 	list := make([]string, len(names))
 	for i, name := range names {
@@ -313,7 +313,7 @@ func TestVerdictsAreTrue(t *testing.T) {
 			pod.Spec.Priority = new(m.prio["wanted"])
 			return nil
 		}
-		imagined, err := analysis.Imagine(m.wanted, admit, metav1.NewTime(testTime))
+		imagined, err := analysis.NewHypothetical(m.wanted, admit, metav1.NewTime(testTime))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +346,7 @@ func TestSettledTasksTakeTheirPlaces(t *testing.T) {
 	}
 	for i := range m.nodes + 1 {
 		task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("all-%d", i), Namespace: "default"}, Spec: v1.GPUTaskSpec{GPUAmount: fmt.Sprint(cardsOfNode)}}
-		imagined, err := analysis.Imagine(task, func(*corev1.Pod) error { return nil }, metav1.NewTime(testTime))
+		imagined, err := analysis.NewHypothetical(task, func(*corev1.Pod) error { return nil }, metav1.NewTime(testTime))
 		if err != nil {
 			t.Fatal(err)
 		}

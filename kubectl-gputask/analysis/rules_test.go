@@ -21,8 +21,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
-// ruled is a cluster of one node of four GPUs, which the command line has to judge by the
-// rules that controller and scheduler go by.
+// ruled is a cluster of one node with four GPUs, which the command line must judge by the
+// same rules as the controller and the scheduler.
 type ruled struct {
 	*testing.T
 	model
@@ -35,7 +35,8 @@ func newRuled(t *testing.T) *ruled {
 	return r
 }
 
-// add stores a task of GPUs for each Pod. Pods get the cards given, those without wait.
+// add adds a task whose Pods request GPUs. Each Pod runs on the given cards, or waits if
+// it is given none.
 func (r *ruled) add(name string, gpus int, priority int32, cards ...[]int) []*corev1.Pod {
 	r.Helper()
 	created := metav1.NewTime(testTime.Add(-time.Hour))

@@ -18,19 +18,18 @@ import (
 
 // Top is how the GPUs of a cluster are used.
 type Top struct {
-	// Leaves are the narrowest domains that nodes are in, in the order of their
-	// names, with their nodes.
+	// Leaves are the narrowest domains of the nodes, sorted by name, with their nodes.
 	Leaves []Leaf `json:"leaves"`
-	// Models are sums by model and pool.
+	// Models are totals by model and pool.
 	Models []Model `json:"models"`
-	// Levels are the names of the levels of Largest in Shapes: the cluster, and those
-	// that a node has a label of.
+	// Levels are the names of the levels of Largest in Shapes: the cluster, and those for
+	// which any node has the label.
 	Levels []string `json:"levels"`
-	// Shapes are what there is room for.
+	// Shapes is how many Pods of which shape there is room for.
 	Shapes []ShapeRoom `json:"shapes"`
-	// Metered is true if it is known how busy the GPUs are.
+	// Metered is true if the utilisation of GPUs is known.
 	Metered bool `json:"metered"`
-	// Problems are what could not be read of the cluster.
+	// Problems are objects of the cluster that could not be parsed.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -46,17 +45,17 @@ type NodeUse struct {
 	Name  string `json:"name"`
 	Model string `json:"model,omitempty"`
 	Pool  string `json:"pool,omitempty"`
-	// Notice is why it takes no Pods.
+	// Notice is why the node takes no Pods; empty if it does.
 	Notice string `json:"notice,omitempty"`
 	GPUs   []Card `json:"gpus"`
-	// Utilization is the mean of its GPUs that tell, 0 to 1.
+	// Utilization is the mean of those of its GPUs for which it is known, 0 to 1.
 	Utilization *float64 `json:"utilization,omitempty"`
 }
 
 // CardUse is how a GPU is used.
 type CardUse string
 
-// How a GPU is used. The first that is true counts.
+// How a GPU is used. The first that applies counts.
 const (
 	CardUnhealthy CardUse = "Unhealthy"
 	CardBusy      CardUse = "Busy"
@@ -69,7 +68,7 @@ const (
 // Card is one GPU.
 type Card struct {
 	Use CardUse `json:"use"`
-	// Percent is how much of it is given away.
+	// Percent is how much of it is allocated.
 	Percent int `json:"percent,omitempty"`
 	// Utilization is how busy it is, 0 to 1.
 	Utilization *float64 `json:"utilization,omitempty"`
@@ -91,20 +90,20 @@ type Sum struct {
 	load    float64
 }
 
-// Model is the GPUs of a model in a pool.
+// Model is how the GPUs of a model in a pool are used.
 type Model struct {
 	Model string `json:"model"`
 	Pool  string `json:"pool,omitempty"`
 	Sum
 }
 
-// ShapeRoom is what a shape of Pods can use.
+// ShapeRoom is how much room there is for Pods of a shape.
 type ShapeRoom struct {
 	Shape string `json:"shape"`
-	// Tasks is how many tasks ask for it that have not ended.
+	// Tasks is how many unfinished tasks have Pods of this shape.
 	Tasks int `json:"tasks,omitempty"`
-	// Pods is how many fit, Stranded how much of what is free they can't use, in
-	// percent of a GPU.
+	// Pods is how many of them fit, Stranded how much of the free GPUs they can't use,
+	// in percent of a GPU.
 	Pods     int `json:"pods"`
 	Stranded int `json:"strandedPercent"`
 	// Largest is, by level, the largest gang that one domain has room for.
@@ -120,10 +119,10 @@ type Largest struct {
 // Utilization is how busy GPUs are, 0 to 1, by their UUIDs.
 type Utilization map[string]float64
 
-// noLeaf is the domain of nodes without labels of a topology.
+// noLeaf is the domain of nodes without topology labels.
 const noLeaf = "(no leaf)"
 
-// Top says how full the cluster is.
+// Top returns how the GPUs of the cluster are used.
 func (v *View) Top(load Utilization) *Top {
 	top := &Top{Metered: len(load) > 0}
 	reserved := v.reservedCards()
@@ -156,14 +155,14 @@ func (v *View) Top(load Utilization) *Top {
 	slices.SortFunc(top.Models, func(a, b Model) int {
 		return cmp.Or(-cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Pool, b.Pool))
 	})
-	v.shapes(top)
+	v.addShapes(top)
 	for _, problem := range v.Problems {
 		top.Problems = append(top.Problems, problem.Error())
 	}
 	return top
 }
 
-// nodeUse looks at each GPU of a node.
+// nodeUse returns how each GPU of a node is used.
 func (v *View) nodeUse(node *corev1.Node, reserved map[int]bool, load Utilization) NodeUse {
 	use := NodeUse{Name: node.Name, Model: node.Labels[v1.LabelGPUModel], Pool: node.Labels[v1.LabelNodePool], Notice: snapshot.Closed(node)}
 	sum, metered := 0.0, 0
@@ -229,7 +228,7 @@ func (s *Sum) add(node *NodeUse) {
 	}
 }
 
-// leafOf is the narrowest domain that a node is in.
+// leafOf returns the narrowest domain that a node is in, with the wider ones before it.
 func (v *View) leafOf(node *corev1.Node) string {
 	var path []string
 	for _, level := range v.Levels {
@@ -243,14 +242,14 @@ func (v *View) leafOf(node *corev1.Node) string {
 	return strings.Join(path, "/")
 }
 
-// commonSizes are for how many GPUs it is always said how much room there is.
+// commonSizes returns the numbers of GPUs for which the room is always measured.
 func commonSizes() []int { return []int{1, 2, 4, 8} }
 
-// shownShapes is how many shapes of tasks are shown, those asked for the most.
+// shownShapes limits the shapes of tasks to the most frequent ones.
 const shownShapes = 6
 
-// shapes measures the room for shapes: those of tasks, and common ones.
-func (v *View) shapes(top *Top) {
+// addShapes measures the room for shapes: those of tasks, and common ones.
+func (v *View) addShapes(top *Top) {
 	type counted struct {
 		shape placement.Shape
 		tasks int
@@ -258,8 +257,8 @@ func (v *View) shapes(top *Top) {
 	byKey := map[string]*counted{}
 	for i := range v.Tasks {
 		task := &v.Tasks[i]
-		shape, asks := shapeOf(task.GPUTask)
-		if !asks {
+		shape, ok := shapeOf(task.GPUTask)
+		if !ok {
 			continue
 		}
 		if byKey[shape.Key()] == nil {
@@ -275,7 +274,7 @@ func (v *View) shapes(top *Top) {
 		return cmp.Or(-cmp.Compare(a.tasks, b.tasks), -cmp.Compare(a.shape.Percent(), b.shape.Percent()), cmp.Compare(a.shape.Key(), b.shape.Key()))
 	})
 	list = list[:min(len(list), shownShapes)]
-	levels := v.labelled()
+	levels := v.labelledLevels()
 	for _, level := range levels {
 		top.Levels = append(top.Levels, v.levelName(level))
 	}
@@ -283,15 +282,15 @@ func (v *View) shapes(top *Top) {
 		list = append(list, counted{shape: placement.Shape{GPUs: size}})
 	}
 	v.Cluster.Try(func() bool {
-		for i := range v.kept {
-			v.keep(&v.kept[i])
+		for i := range v.pending {
+			v.occupy(&v.pending[i])
 		}
 		for _, one := range list {
 			room := v.Cluster.Capacity(one.shape, len(v.Levels))
 			shown := ShapeRoom{Shape: one.shape.String(), Tasks: one.tasks, Pods: room.Pods, Stranded: room.Stranded}
 			for _, level := range levels {
 				largest := room.Largest[level]
-				shown.Largest = append(shown.Largest, Largest{Domain: plain(largest.Domain), Pods: largest.Pods})
+				shown.Largest = append(shown.Largest, Largest{Domain: domainName(largest.Domain), Pods: largest.Pods})
 			}
 			top.Shapes = append(top.Shapes, shown)
 		}
@@ -299,8 +298,8 @@ func (v *View) shapes(top *Top) {
 	})
 }
 
-// labelled are the levels that a node has a label of, and 0, the cluster.
-func (v *View) labelled() []int {
+// labelledLevels returns 0, the cluster, and the levels for which any node has the label.
+func (v *View) labelledLevels() []int {
 	levels := []int{0}
 	for i, level := range v.Levels {
 		if slices.ContainsFunc(v.Nodes, func(node *corev1.Node) bool { return node.Labels[level.NodeLabel] != "" }) {
@@ -317,12 +316,12 @@ func (v *View) levelName(level int) string {
 	return v.Levels[level-1].Name
 }
 
-// Unnamed is the domain of nodes that lack the label of its level, but have one of a
-// narrower level.
+// Unnamed is the name of the domain of nodes that have the label of a narrower level but
+// not of this one.
 const Unnamed = "no label"
 
-// plain is the name of a domain for people.
-func plain(domain string) string {
+// domainName returns the name of a domain as users know it.
+func domainName(domain string) string {
 	name := snapshot.PlainDomains(domain)
 	if name == "-" {
 		return Unnamed
@@ -330,7 +329,7 @@ func plain(domain string) string {
 	return name
 }
 
-// shapeOf is what each Pod of a task asks for that has not ended.
+// shapeOf returns the shape of the Pods of an unfinished task; false if they need no GPU.
 func shapeOf(task *v1.GPUTask) (placement.Shape, bool) {
 	if gputask.IsFinished(task) || task.DeletionTimestamp != nil {
 		return placement.Shape{}, false
@@ -348,5 +347,5 @@ func compareNatural(a, b string) int {
 	return cmp.Or(cmp.Compare(stem(a), stem(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// stem is a name without the digits at its end.
+// stem returns a name without its trailing digits.
 func stem(name string) string { return strings.TrimRight(name, "0123456789") }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package analysis answers questions about a cluster: why a task waits, whether one
-// would fit, how full the cluster is. It is pure: what there is comes in, an answer
-// with all facts goes out, and package show writes it.
+// would fit, how the GPUs are used. It is pure: a snapshot of the cluster goes in, an
+// answer with all facts comes out, and package show writes it.
 package analysis
 
 import (
@@ -20,29 +20,29 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// View is a cluster to ask questions about. It is for one goroutine.
+// View answers questions about a cluster. It is not safe for concurrent use.
 type View struct {
 	*reschedule.Planner
-	// kept are the reservations that hold and whose Pods have not come yet.
-	kept []kept
+	// pending are the valid reservations that no Pod has taken up yet.
+	pending []nodeReservation
 }
 
-// kept is a place that is kept for a Pod.
-type kept struct {
+// nodeReservation is a reservation with its node.
+type nodeReservation struct {
 	reservation.Reservation
 	node string
 }
 
-// NewView returns a view of the Objects of a cluster. What may be moved follows from the
-// options; nil for the default ones.
+// NewView returns a view of the objects of a cluster. The options decide what may be
+// moved; nil stands for the defaults.
 func NewView(objects *clusterview.Objects, options *reschedule.Options) *View {
 	v := &View{Planner: reschedule.NewPlanner(clusterview.New(objects), options)}
-	v.findKept()
+	v.findPending()
 	return v
 }
 
-// findKept reads the reservations of all nodes.
-func (v *View) findKept() {
+// findPending collects the pending reservations of all nodes.
+func (v *View) findPending() {
 	onNode := map[string][]*corev1.Pod{}
 	for _, pod := range v.Pods {
 		onNode[pod.Spec.NodeName] = append(onNode[pod.Spec.NodeName], pod)
@@ -61,23 +61,24 @@ func (v *View) findKept() {
 			one := &list[i]
 			taken := func(pod *corev1.Pod) bool { return one.TakenUpBy(pod, v.Cards[node.Name]) }
 			if one.Holds(v.Now) && !slices.ContainsFunc(onNode[node.Name], taken) {
-				v.kept = append(v.kept, kept{Reservation: *one, node: node.Name})
+				v.pending = append(v.pending, nodeReservation{Reservation: *one, node: node.Name})
 			}
 		}
 	}
 }
 
-// asSeenBy calls do with a cluster in which places are taken that are kept for others
-// than the Pods that wait, unless these have a higher priority.
-func (v *View) asSeenBy(w *clusterview.Waiting, do func()) {
+// withReservations calls do with a cluster in which the reservations that block the
+// waiting Pods are occupied: those for other Pods, unless the waiting ones have a higher
+// priority.
+func (v *View) withReservations(w *clusterview.Waiting, do func()) {
 	own := map[string]bool{}
 	for _, pod := range w.Pods {
 		own[reservation.PodKey(pod.Namespace, pod.Name)] = true
 	}
 	v.Cluster.Try(func() bool {
-		for i := range v.kept {
-			if one := &v.kept[i]; one.Blocks(own, w.Priority) {
-				v.keep(one)
+		for i := range v.pending {
+			if one := &v.pending[i]; one.Blocks(own, w.Priority) {
+				v.occupy(one)
 			}
 		}
 		do()
@@ -85,10 +86,10 @@ func (v *View) asSeenBy(w *clusterview.Waiting, do func()) {
 	})
 }
 
-// keep takes a place, as if the Pod that it is kept for had come.
-func (v *View) keep(one *kept) {
+// occupy takes a reserved place, as if its Pod had been bound.
+func (v *View) occupy(one *nodeReservation) {
 	use := one.Use(one.node, v.Cards[one.node], v.Cluster)
-	// The name is no UID of a Pod. A node that is gone keeps nothing.
+	// The name is not the UID of any Pod. A node that is gone reserves nothing.
 	_ = v.Cluster.Place(placement.Pod{Name: "kept " + one.Plan + " " + one.Pod, Node: one.node, Use: use})
 }
 
@@ -100,7 +101,7 @@ type Place struct {
 	GPUs []int `json:"gpus,omitempty"`
 }
 
-// places names the Pods of a plan.
+// places returns where the Pods of a gang go in a plan.
 func places(gang *snapshot.Members[*corev1.Pod], plan *placement.Plan) []Place {
 	if plan == nil {
 		return nil
@@ -128,8 +129,8 @@ func comparePodNames(a, b string) int {
 	return 0
 }
 
-// owners names tasks, sorted, whose Pods these are; Pods of others are named
-// themselves.
+// owners returns the names of the tasks that own the Pods, sorted; Pods without a task
+// are named themselves.
 func (v *View) owners(uids []string) []string {
 	names := map[string]bool{}
 	for _, uid := range uids {

@@ -17,21 +17,21 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// WhatIf is what would become of a task that does not exist.
+// WhatIf is whether and when a hypothetical task would fit.
 type WhatIf struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	*Outlook  `json:",inline"`
-	// Ahead is how many tasks that wait already would be served before it.
+	// Ahead is how many tasks that wait already would be scheduled before it.
 	Ahead int `json:"ahead"`
-	// DependsOn are tasks that it would wait for first, which is not looked at.
+	// DependsOn are tasks that it would wait for first; the outlook ignores them.
 	DependsOn []string `json:"dependsOn,omitempty"`
-	// Task and Pods are what was asked about.
+	// Task is the hypothetical task.
 	Task *v1.GPUTask `json:"-"`
 }
 
-// WhatIf tells what would become of Pods of a task that is among the Objects but in no
-// cluster.
+// WhatIf returns whether and when a hypothetical task would fit. It must be among the
+// view's objects.
 func (v *View) WhatIf(task *clusterview.Task) *WhatIf {
 	answer := &WhatIf{Name: task.Name, Namespace: task.Namespace, Task: task.GPUTask}
 	for _, dependency := range task.Spec.DependsOn {
@@ -44,16 +44,16 @@ func (v *View) WhatIf(task *clusterview.Task) *WhatIf {
 			return answer
 		}
 	}
-	answer.Outlook = &Outlook{Verdict: Invalid, Problem: "its Pods are not among those that wait"}
+	answer.Outlook = &Outlook{Verdict: Invalid, Problem: "its Pods are not waiting"}
 	return answer
 }
 
 // Admission fills in a new Pod's priority as the API server does.
 type Admission func(*corev1.Pod) error
 
-// Imagine returns a task with its Pods as they would be if it were created now and
-// its dependencies were met. It is in no cluster.
-func Imagine(task *v1.GPUTask, admit Admission, now metav1.Time) (*clusterview.Task, error) {
+// NewHypothetical returns a hypothetical task with its Pods, as if it were created now and its
+// dependencies were met.
+func NewHypothetical(task *v1.GPUTask, admit Admission, now metav1.Time) (*clusterview.Task, error) {
 	imagined := &clusterview.Task{GPUTask: task.DeepCopy()}
 	imagined.UID = types.UID("imagined " + task.Namespace + "/" + task.Name)
 	imagined.CreationTimestamp, imagined.Status = now, v1.GPUTaskStatus{Phase: v1.PhasePending}
@@ -73,8 +73,8 @@ func Imagine(task *v1.GPUTask, admit Admission, now metav1.Time) (*clusterview.T
 	return imagined, nil
 }
 
-// Settle puts the imagined Pods of a task that fits now where they would go, so that
-// the next question finds them there.
+// Settle binds the imagined Pods of a task that fits now to their places, so that later
+// questions take them into account.
 func (v *View) Settle(task *clusterview.Task, outlook *Outlook) error {
 	if outlook.Verdict != Now {
 		return nil
@@ -91,15 +91,15 @@ func (v *View) Settle(task *clusterview.Task, outlook *Outlook) error {
 			return fmt.Errorf("giving Pod %s its GPUs: %w", pod.Name, err)
 		}
 		if text != "" {
-			pod.Annotations = withOne(pod.Annotations, inventory.AssignmentAnnotation, text)
+			pod.Annotations = withValue(pod.Annotations, inventory.AssignmentAnnotation, text)
 		}
 		pod.Spec.NodeName, pod.Status.Phase = place.Node, corev1.PodRunning
 	}
 	return nil
 }
 
-// withOne adds to a map that may be nil.
-func withOne(values map[string]string, key, value string) map[string]string {
+// withValue adds to a map that may be nil.
+func withValue(values map[string]string, key, value string) map[string]string {
 	if values == nil {
 		values = map[string]string{}
 	}

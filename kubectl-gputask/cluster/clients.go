@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster asks the API server for what the commands look at.
+// Package cluster reads from the API server what the commands need.
 package cluster
 
 import (
@@ -14,22 +14,22 @@ import (
 	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 )
 
-// Clients are the connections to a cluster.
+// Clients are the clients of a cluster.
 type Clients struct {
 	Kube  kubernetes.Interface
 	Tasks versioned.Interface
-	// Namespace is the one that the user means.
+	// Namespace is the namespace selected by the flags or the kubeconfig.
 	Namespace string
 }
 
-// A command asks for several lists at once; client-go's default would make it wait
-// for nothing.
+// A command lists several resources at once; client-go's default limits would slow it
+// down needlessly.
 const (
 	queriesPerSecond = 100
 	burst            = 200
 )
 
-// Connect connects as kubectl does: by flags, KUBECONFIG or ~/.kube/config.
+// Connect connects as kubectl does: with flags, KUBECONFIG or ~/.kube/config.
 func Connect(flags *genericclioptions.ConfigFlags) (*Clients, error) {
 	config, err := flags.ToRESTConfig()
 	if err != nil {

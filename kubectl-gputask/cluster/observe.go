@@ -23,15 +23,15 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Observation is what there is in a cluster at one time.
+// Observation is a snapshot of a cluster.
 type Observation struct {
 	clusterview.Objects
 	// Priorities are the PriorityClasses.
 	Priorities Priorities
 }
 
-// Observe lists all that decisions are made on. The lists are not of exactly the
-// same moment; no scheduler sees it better.
+// Observe lists everything that decisions depend on. The lists are not taken at exactly
+// the same moment, but neither are a scheduler's caches.
 func Observe(ctx context.Context, clients *Clients, levels snapshot.Levels, now time.Time) (*Observation, error) {
 	var (
 		nodes   *corev1.NodeList
@@ -42,31 +42,31 @@ func Observe(ctx context.Context, clients *Clients, levels snapshot.Levels, now 
 		classes *schedulingv1.PriorityClassList
 	)
 	all := metav1.ListOptions{}
-	// One that fails does not cancel the others, of which the client would complain.
+	// A failed list does not cancel the others: the client would log their cancellation.
 	var group errgroup.Group
 	group.Go(func() (err error) {
 		nodes, err = clients.Kube.CoreV1().Nodes().List(ctx, all)
-		return listing("nodes", err)
+		return listError("nodes", err)
 	})
 	group.Go(func() (err error) {
 		pods, err = clients.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, all)
-		return listing("pods", err)
+		return listError("pods", err)
 	})
 	group.Go(func() (err error) {
 		tasks, err = clients.Tasks.FalldioV1().GPUTasks(metav1.NamespaceAll).List(ctx, all)
-		return listing("gputasks", err)
+		return listError("gputasks", err)
 	})
 	group.Go(func() (err error) {
 		plans, err = clients.Tasks.FalldioV1().MovePlans().List(ctx, all)
-		return listing("moveplans", err)
+		return listError("moveplans", err)
 	})
 	group.Go(func() (err error) {
 		budgets, err = clients.Kube.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll).List(ctx, all)
-		return listing("poddisruptionbudgets", err)
+		return listError("poddisruptionbudgets", err)
 	})
 	group.Go(func() (err error) {
 		classes, err = clients.Kube.SchedulingV1().PriorityClasses().List(ctx, all)
-		return listing("priorityclasses", err)
+		return listError("priorityclasses", err)
 	})
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -78,8 +78,9 @@ func Observe(ctx context.Context, clients *Clients, levels snapshot.Levels, now 
 	return &Observation{Objects: objects, Priorities: newPriorities(classes.Items)}, nil
 }
 
-// listing says what could not be listed, and what right it takes.
-func listing(what string, err error) error {
+// listError returns an error that names the resource and, if the user may not list it,
+// the rights that are needed.
+func listError(what string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -104,7 +105,7 @@ func withPods(tasks []v1.GPUTask, pods []corev1.Pod) []clusterview.Task {
 	return joined
 }
 
-// placed are the Pods that have a node and have not ended.
+// placed returns the Pods that are bound to a node and have not ended.
 func placed(pods []corev1.Pod) []*corev1.Pod {
 	var list []*corev1.Pod
 	for i := range pods {
@@ -140,8 +141,8 @@ func newPriorities(classes []schedulingv1.PriorityClass) Priorities {
 	return p
 }
 
-// Admit fills in the priority that a Pod would get if it were created. An error names a
-// PriorityClass that does not exist.
+// Admit sets the priority that a Pod would get if it were created. It fails if the
+// PriorityClass does not exist.
 func (p Priorities) Admit(pod *corev1.Pod) error {
 	class := p.fallback
 	if name := pod.Spec.PriorityClassName; name != "" {
@@ -157,16 +158,16 @@ func (p Priorities) Admit(pod *corev1.Pod) error {
 	return nil
 }
 
-// ControlledBy returns those Pods that a task controls, in the order of their indexes.
+// ControlledBy returns the Pods that a task controls, ordered by index.
 func ControlledBy(pods []corev1.Pod, task *v1.GPUTask) []corev1.Pod {
-	var its []corev1.Pod
+	var controlled []corev1.Pod
 	for i := range pods {
 		if metav1.IsControlledBy(&pods[i], task) {
-			its = append(its, pods[i])
+			controlled = append(controlled, pods[i])
 		}
 	}
-	slices.SortStableFunc(its, func(a, b corev1.Pod) int {
+	slices.SortStableFunc(controlled, func(a, b corev1.Pod) int {
 		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
-	return its
+	return controlled
 }

@@ -13,32 +13,32 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// observer is what commands have in common that look at the whole cluster.
-type observer struct {
+// clusterFlags are the flags of the commands that look at the whole cluster.
+type clusterFlags struct {
 	levels string
 }
 
-func (o *observer) addTo(command *cobra.Command) {
-	command.Flags().StringVar(&o.levels, "topology-levels", "",
+func (f *clusterFlags) addTo(command *cobra.Command) {
+	command.Flags().StringVar(&f.levels, "topology-levels", "",
 		"levels of the topology and the node labels that name their domains, widest first, as gpu-scheduler has them: rack=example.com/rack,leaf=example.com/leaf (default zone, rack and leaf)")
-	complete(command, "topology-levels", nothing)
+	complete(command, "topology-levels", noCompletion)
 }
 
 // parse returns the default levels if none were given.
-func (o *observer) parse() (snapshot.Levels, error) {
-	if o.levels == "" {
+func (f *clusterFlags) parse() (snapshot.Levels, error) {
+	if f.levels == "" {
 		return snapshot.DefaultLevels(), nil
 	}
-	levels, err := snapshot.ParseLevels(o.levels)
+	levels, err := snapshot.ParseLevels(f.levels)
 	if err != nil {
-		return nil, fmt.Errorf("--topology-levels=%s: %w", o.levels, err)
+		return nil, fmt.Errorf("--topology-levels=%s: %w", f.levels, err)
 	}
 	return levels, nil
 }
 
-// observe looks at the whole cluster.
-func (s *session) observe(ctx context.Context, o *observer) (*cluster.Clients, *cluster.Observation, error) {
-	levels, err := o.parse()
+// observe connects to the cluster and lists everything that decisions depend on.
+func (s *session) observe(ctx context.Context, f *clusterFlags) (*cluster.Clients, *cluster.Observation, error) {
+	levels, err := f.parse()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -39,21 +39,21 @@ func TestWhatIf(t *testing.T) {
 		make         func(*fixture)
 		args         string
 	}{
-		{"what fits now", "whatif-now", []string{`gpu: h100, gpu-amount: "4"`}, nil, ""},
-		{"what fits after moves", "whatif-moves", []string{`gpu: h100, gpu-amount: "8"`}, nil, ""},
-		{"what fits when a task with a deadline has ended", "whatif-ends", []string{`gpu: a100, gpu-amount: "4"`}, func(f *fixture) {
+		{"a task that fits now", "whatif-now", []string{`gpu: h100, gpu-amount: "4"`}, nil, ""},
+		{"a task that fits after moves", "whatif-moves", []string{`gpu: h100, gpu-amount: "8"`}, nil, ""},
+		{"a task that fits when one with a deadline has ended", "whatif-ends", []string{`gpu: a100, gpu-amount: "4"`}, func(f *fixture) {
 			f.runs(newTask("bounded", "a100", "4", func(task *v1.GPUTask) { task.Spec.ActiveDeadlineSeconds = new(int64(5400)) }), "a100-0", 0, 1, 2, 3)
 		}, ""},
-		{"what fits when others end, but nobody knows when", "whatif-sometime", []string{`gpu: a100, gpu-amount: "4"`}, func(f *fixture) {
+		{"a task that fits when others end, at an unknown time", "whatif-sometime", []string{`gpu: a100, gpu-amount: "4"`}, func(f *fixture) {
 			f.runs(newTask("endless", "a100", "1"), "a100-0", 0)
 		}, ""},
-		{"what never fits", "whatif-never", []string{`gpu: tpu`}, nil, ""},
-		{"what fits when others are preempted", "whatif-preempts", []string{`gpu: h100, gpu-amount: "8", priority: high`}, nil, ""},
-		{"what others are ahead of, and what it would wait for", "whatif-queue", []string{`gpu: h100, gpu-amount: "8", dependsOn: [{name: small-0}]`}, func(f *fixture) {
+		{"a task that never fits", "whatif-never", []string{`gpu: tpu`}, nil, ""},
+		{"a task that fits after preemption", "whatif-preempts", []string{`gpu: h100, gpu-amount: "8", priority: high`}, nil, ""},
+		{"a task behind others and with a dependency", "whatif-queue", []string{`gpu: h100, gpu-amount: "8", dependsOn: [{name: small-0}]`}, func(f *fixture) {
 			f.waits(newTask("older", "a100", "8"), 0)
 		}, ""},
-		{"what is wrong in itself", "whatif-invalid", []string{`gpu: h100, replicas: 2, topology: {level: galaxy}`}, nil, ""},
-		{"tasks after each other: the first takes the room", "whatif-several", []string{`gpu: a100, gpu-amount: "3"`, `gpu: a100, gpu-amount: "2"`, `gpu: a100, gpu-amount: "1"`}, nil, ""},
+		{"an invalid task", "whatif-invalid", []string{`gpu: h100, replicas: 2, topology: {level: galaxy}`}, nil, ""},
+		{"several tasks: the first takes the room", "whatif-several", []string{`gpu: a100, gpu-amount: "3"`, `gpu: a100, gpu-amount: "2"`, `gpu: a100, gpu-amount: "1"`}, nil, ""},
 		{"as JSON", "whatif-json", []string{`gpu: h100, gpu-amount: "4"`}, nil, "-o json"},
 		{"in colours", "whatif-colours", []string{`gpu: tpu`}, nil, "--color always"},
 	}
@@ -87,10 +87,10 @@ func TestWhatIfRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, args, in, want string }{
 		{"no file", "whatif", "", "--filename: must name a file with GPUTasks, or be - for the standard input"},
-		{"a file that is not there", "whatif -f /nowhere", "", "--filename: open /nowhere: no such file or directory"},
+		{"a missing file", "whatif -f /nowhere", "", "--filename: open /nowhere: no such file or directory"},
 		{"an empty file", "whatif -f -", "# nothing\n---\n", "reading -: there are no GPUTasks in it"},
 		{"another kind", "whatif -f -", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", `reading -: Pod "a": must be of apiVersion falldio.com/v1 and kind GPUTask`},
-		{"a priority that there is not", "whatif -f -", fmt.Sprintf(manifest, "a", "priority: urgent"), "task a: spec.priority: there is no PriorityClass \"urgent\": `kubectl get priorityclasses` lists them"},
+		{"an unknown priority", "whatif -f -", fmt.Sprintf(manifest, "a", "priority: urgent"), "task a: spec.priority: there is no PriorityClass \"urgent\": `kubectl get priorityclasses` lists them"},
 		{"levels without labels", "whatif -f - --topology-levels leaf", fmt.Sprintf(manifest, "a", ""), `--topology-levels=leaf: "leaf": must be a level's name and a label of nodes, as in leaf=falldio.com/leaf`},
 	}
 	for _, test := range tests {
@@ -135,7 +135,7 @@ func TestWhatIfWorksWithoutTheRightToCreate(t *testing.T) {
 	}
 }
 
-// mixed is a cluster in which there is something of everything.
+// mixed returns a cluster with GPUs in every state.
 func mixed(t *testing.T) *fixture {
 	t.Helper()
 	f := fragmented(t)
@@ -143,7 +143,7 @@ func mixed(t *testing.T) *fixture {
 	f.add(
 		newNode("h100-4", "leaf-2", "h100", "training", 8, broken(7), reserves(
 			reservation.Reservation{Plan: "p", Pod: "default/coming", Kind: reservation.Move, GPUs: []string{uuidOf("h100-4", 5), uuidOf("h100-4", 6)}, Until: hour},
-			reservation.Reservation{Plan: "p", Pod: "default/half", Kind: reservation.Move, GPUs: []string{uuidOf("h100-4", 0)}, Percent: 46, Until: hour}, // it has come
+			reservation.Reservation{Plan: "p", Pod: "default/half", Kind: reservation.Move, GPUs: []string{uuidOf("h100-4", 0)}, Percent: 46, Until: hour}, // taken up
 		)),
 		newNode("h100-10", "leaf-2", "h100", "training", 8, cordoned),
 	)
@@ -160,7 +160,7 @@ func TestTop(t *testing.T) {
 		{"in colours", "top-colours", "top --metrics=false --color=always"},
 		{"as YAML", "top-yaml", "top --metrics=false -o yaml"},
 		{"with other levels", "top-levels", "top --metrics=false --topology-levels=pool=falldio.com/node-pool"},
-		{"without agents it says so", "top-no-agents", "top"},
+		{"without agents", "top-no-agents", "top"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestTopOfManyNodesIsCompact(t *testing.T) {
 	f.golden("top-many", "top", "--metrics=false")
 }
 
-// metricsOf is what an agent says of its GPUs.
+// metricsOf returns an agent's metrics, given the utilisation by UUID.
 func metricsOf(values map[string]float64) string {
 	var text strings.Builder
 	text.WriteString("# TYPE falldio_gpu_utilization_ratio gauge\n")
@@ -205,7 +205,7 @@ func TestTopKnowsHowBusyGPUsAre(t *testing.T) {
 		fmt.Fprint(w, metricsOf(map[string]float64{uuidOf("h100-0", 0): 0.9, uuidOf("h100-0", 1): 0.7, uuidOf("h100-2", 0): 0.333}))
 	}))
 	t.Cleanup(agent.Close)
-	t.Run("from the agents of this machine that nodes name", func(t *testing.T) {
+	t.Run("from the local agents in the nodes' annotations", func(t *testing.T) {
 		t.Parallel()
 		f := fragmented(t)
 		node, err := f.kube.CoreV1().Nodes().Get(t.Context(), "h100-0", metav1.GetOptions{})
@@ -225,13 +225,13 @@ func TestTopKnowsHowBusyGPUsAre(t *testing.T) {
 			t.Errorf("%v\n%s", err, f.out.String())
 		}
 	})
-	t.Run("with a note about one that does not answer", func(t *testing.T) {
+	t.Run("with a note about an agent that does not answer", func(t *testing.T) {
 		t.Parallel()
 		f := fragmented(t)
 		if err := f.run("top", "--metrics-url", agent.URL+"/metrics", "--metrics-url", agent.URL+"/other"); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"80%", "Utilisation is not known of all GPUs: asking " + agent.URL + "/other: 404 Not Found"} {
+		for _, want := range []string{"80%", "Utilisation is not known for all GPUs: asking " + agent.URL + "/other: 404 Not Found"} {
 			if !strings.Contains(f.out.String(), want) {
 				t.Errorf("no %q in:\n%s", want, f.out.String())
 			}
@@ -256,11 +256,11 @@ func TestTopAsksNobodyElsewhere(t *testing.T) {
 	}
 }
 
-// refusing is a network that nobody may use.
+// refusing is a transport that fails the test on every request.
 type refusing struct{ t *testing.T }
 
 func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
-	r.t.Errorf("%s was asked, because a node said so", request.URL)
+	r.t.Errorf("%s was requested because of a Node's annotation", request.URL)
 	return nil, http.ErrNotSupported
 }
 
@@ -276,13 +276,13 @@ func TestTopWatches(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	// Whether the second look still comes to its end is a matter of luck.
+	// Whether the second refresh still completes is a race.
 	_ = f.runWith(ctx, "top", "--watch", "--interval", "1s", "--metrics=false", "--color=never")
 	if got := f.out.String(); !strings.HasPrefix(got, "\x1b[H\x1b[J12:00:00 UTC\n") || !strings.Contains(got, "h100-0") {
 		t.Errorf("it shows:\n%q", got)
 	}
 	if looks < 2 {
-		t.Errorf("it looked %d times", looks)
+		t.Errorf("it refreshed %d times", looks)
 	}
 }
 
@@ -321,9 +321,9 @@ func TestWhatLooksAtTheWholeClusterSaysWhichRightsItNeeds(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, args, want string }{
-		{"of names of tasks, with their phases", "__complete explain b", "big\tPending\n"},
-		{"of one name only, where there is one", "__complete explain big ", ""},
-		{"of what can be suspended, without what is named already", "__complete suspend small-0 s", "small-1\tRunning\nsmall-2\tRunning\nsmall-3\tRunning\n"},
+		{"of task names, with their phases", "__complete explain b", "big\tPending\n"},
+		{"of one name only, if the command takes one", "__complete explain big ", ""},
+		{"of tasks that can be suspended, except those given", "__complete suspend small-0 s", "small-1\tRunning\nsmall-2\tRunning\nsmall-3\tRunning\n"},
 		{"of models", "__complete run x --gpu ", "a100\nh100\n"},
 		{"of pools", "__complete run x --node-pool ", "training\n"},
 		{"of PriorityClasses", "__complete run x --priority ", "high\nlow\n"},
@@ -357,6 +357,6 @@ func TestHelp(t *testing.T) {
 	if err := f.run("help"); err != nil {
 		t.Fatal(err)
 	}
-	text, _, _ := strings.Cut(f.out.String(), "\nFlags:") // kubectl's, of which some name a home directory
+	text, _, _ := strings.Cut(f.out.String(), "\nFlags:") // some of kubectl's have a home directory in their defaults
 	goldentest.Compare(t, "help", text)
 }

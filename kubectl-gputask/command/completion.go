@@ -17,23 +17,23 @@ import (
 
 type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// fixed completes to some words.
+// fixed offers the given words.
 func fixed(words ...string) completion {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// nothing completes to nothing, not even files.
-func nothing(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+// noCompletion offers nothing, not even files.
+func noCompletion(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// dynamic completes to what the cluster has; words are not offered twice. Where there
-// is no cluster there is nothing to complete to, and nobody to tell.
-func (s *session) dynamic(most int, words func(context.Context) ([]string, error)) completion {
+// dynamic offers words from the cluster, except those already given, up to limit
+// arguments; 0 is no limit. Without a cluster nothing is offered, and no error is shown.
+func (s *session) dynamic(limit int, words func(context.Context) ([]string, error)) completion {
 	return func(command *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		if most > 0 && len(given) >= most {
+		if limit > 0 && len(given) >= limit {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		all, err := words(command.Context())
@@ -47,10 +47,10 @@ func (s *session) dynamic(most int, words func(context.Context) ([]string, error
 	}
 }
 
-// completeTasks completes to at most so many names of tasks; 0 is no limit. Only those
-// in some phases are offered, if phases are named.
-func (s *session) completeTasks(most int, phases ...v1.GPUTaskPhase) completion {
-	return s.dynamic(most, func(ctx context.Context) ([]string, error) {
+// completeTasks offers names of tasks for up to limit arguments; 0 is no limit. If phases
+// are given, only tasks in these phases are offered.
+func (s *session) completeTasks(limit int, phases ...v1.GPUTaskPhase) completion {
+	return s.dynamic(limit, func(ctx context.Context) ([]string, error) {
 		clients, err := s.connect()
 		if err != nil {
 			return nil, err
@@ -62,14 +62,14 @@ func (s *session) completeTasks(most int, phases ...v1.GPUTaskPhase) completion 
 		var names []string
 		for i := range tasks.Items {
 			if phase := tasks.Items[i].Status.Phase; len(phases) == 0 || slices.Contains(phases, phase) {
-				names = append(names, described(tasks.Items[i].Name, string(phase)))
+				names = append(names, withDescription(tasks.Items[i].Name, string(phase)))
 			}
 		}
 		return names, nil
 	})
 }
 
-// completePlans completes to the names of MovePlans.
+// completePlans offers the names of MovePlans.
 func (s *session) completePlans(wanted func(*v1.MovePlan) bool) completion {
 	return s.dynamic(0, func(ctx context.Context) ([]string, error) {
 		clients, err := s.connect()
@@ -83,14 +83,14 @@ func (s *session) completePlans(wanted func(*v1.MovePlan) bool) completion {
 		var names []string
 		for i := range plans.Items {
 			if wanted(&plans.Items[i]) {
-				names = append(names, described(plans.Items[i].Name, string(plans.Items[i].Status.Phase)))
+				names = append(names, withDescription(plans.Items[i].Name, string(plans.Items[i].Status.Phase)))
 			}
 		}
 		return names, nil
 	})
 }
 
-// completeNamespaces completes to the names of namespaces.
+// completeNamespaces offers the names of namespaces.
 func (s *session) completeNamespaces(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return s.dynamic(0, func(ctx context.Context) ([]string, error) {
 		clients, err := s.connect()
@@ -105,7 +105,7 @@ func (s *session) completeNamespaces(command *cobra.Command, _ []string, prefix 
 	})(command, nil, prefix)
 }
 
-// completeNodeLabel completes to the values of a label of nodes: models, pools.
+// completeNodeLabel offers the values of a node label, such as models or pools.
 func (s *session) completeNodeLabel(label string) completion {
 	return func(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return s.dynamic(0, func(ctx context.Context) ([]string, error) {
@@ -124,7 +124,7 @@ func (s *session) completeNodeLabel(label string) completion {
 	}
 }
 
-// completePriorities completes to the names of PriorityClasses.
+// completePriorities offers the names of PriorityClasses.
 func (s *session) completePriorities(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return s.dynamic(0, func(ctx context.Context) ([]string, error) {
 		clients, err := s.connect()
@@ -151,8 +151,8 @@ func namesOf[T any](items []T, name func(*T) string) []string {
 	return names
 }
 
-// described adds what shells show beside a word.
-func described(word, description string) string {
+// withDescription adds the description that shells show beside a word.
+func withDescription(word, description string) string {
 	if description == "" {
 		return word
 	}

@@ -45,18 +45,18 @@ By default it returns when the Pods are gone as well, so that their GPUs are fre
 	flags.BoolVar(&d.all, "all", false, "all tasks of the namespace")
 	flags.BoolVar(&d.ignore, "ignore-not-found", false, "a task that does not exist is no error")
 	flags.BoolVar(&d.wait, "wait", true, "wait until the tasks and their Pods are gone")
-	flags.DurationVar(&d.timeout, "timeout", 0, "how long to wait at most; 0 is for ever")
+	flags.DurationVar(&d.timeout, "timeout", 0, "maximum time to wait; 0 means no limit")
 	return command
 }
 
 func (d *deletion) run(ctx context.Context, names []string) error {
-	ways := 0
-	for _, way := range []bool{len(names) > 0, d.selector != "", d.all} {
-		if way {
-			ways++
+	selections := 0
+	for _, given := range []bool{len(names) > 0, d.selector != "", d.all} {
+		if given {
+			selections++
 		}
 	}
-	if ways != 1 {
+	if selections != 1 {
 		return errors.New("delete needs names, or -l SELECTOR, or --all, and only one of them")
 	}
 	clients, err := d.connect()
@@ -76,7 +76,7 @@ func (d *deletion) run(ctx context.Context, names []string) error {
 		if err := api.Delete(ctx, tasks[i].Name, options); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		d.changed("gputask", tasks[i].Name, "deleted")
+		d.printChange("gputask", tasks[i].Name, "deleted")
 	}
 	if !d.wait || len(tasks) == 0 {
 		return nil
@@ -112,45 +112,45 @@ func (d *deletion) find(ctx context.Context, clients *cluster.Clients, names []s
 	return tasks, nil
 }
 
-// waitUntilGone waits for the tasks and for the Pods that they control.
+// waitUntilGone waits until the tasks and the Pods that they control are gone.
 func (d *deletion) waitUntilGone(ctx context.Context, clients *cluster.Clients, tasks []v1.GPUTask) error {
-	said := -1
+	reported := -1
 	for {
-		left, err := leftOf(ctx, clients, tasks)
+		remaining, err := countRemaining(ctx, clients, tasks)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
 			return err
-		case left == 0:
+		case remaining == 0:
 			return nil
 		}
-		if left != said && said >= 0 {
-			fmt.Fprintf(d.ErrOut, "waiting until %s gone\n", show.Count(left, "object")+" "+isAre(left))
+		if remaining != reported && reported >= 0 {
+			fmt.Fprintf(d.ErrOut, "waiting until %s gone\n", show.Count(remaining, "object")+" "+isAre(remaining))
 		}
-		said = left
+		reported = remaining
 		if err := d.pause(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// leftOf counts the tasks that exist and their Pods.
-func leftOf(ctx context.Context, clients *cluster.Clients, tasks []v1.GPUTask) (left int, err error) {
+// countRemaining counts the tasks that still exist and their Pods.
+func countRemaining(ctx context.Context, clients *cluster.Clients, tasks []v1.GPUTask) (remaining int, err error) {
 	for i := range tasks {
 		pods, err := podsOf(ctx, clients, &tasks[i])
 		if err != nil {
 			return 0, err
 		}
-		left += len(pods)
+		remaining += len(pods)
 		task, err := clients.Tasks.FalldioV1().GPUTasks(tasks[i].Namespace).Get(ctx, tasks[i].Name, metav1.GetOptions{})
 		if err == nil && task.UID == tasks[i].UID {
-			left++
+			remaining++
 		} else if ignoreNotFound(err) != nil {
 			return 0, err
 		}
 	}
-	return left, nil
+	return remaining, nil
 }
 
 func isAre(count int) string {
@@ -160,7 +160,7 @@ func isAre(count int) string {
 	return "are"
 }
 
-// podsOf returns the Pods that a task controls, in the order of their indexes.
+// podsOf returns the Pods that a task controls, ordered by index.
 func podsOf(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) ([]corev1.Pod, error) {
 	list, err := clients.Kube.CoreV1().Pods(task.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1.LabelTask + "=" + task.Name})
 	if err != nil {

@@ -48,8 +48,8 @@ func (s *session) describe(ctx context.Context, name string, o *output) error {
 	if err != nil {
 		return err
 	}
-	if !o.forPeople() {
-		return o.object(s.Out, task)
+	if !o.isText() {
+		return o.printObject(s.Out, task)
 	}
 	pods, err := podsOf(ctx, clients, task)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command has the commands of kubectl-gputask, one file for each.
+// Package command implements the commands of kubectl-gputask, one file for each.
 package command
 
 import (
@@ -18,33 +18,33 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 )
 
-// Environment is what commands need of the world around them.
+// Environment holds the external dependencies of the commands.
 type Environment struct {
 	genericiooptions.IOStreams
 	Version string
 	Clock   clock.Clock
-	// Connect connects to the cluster that the flags name.
+	// Connect connects to the cluster selected by the flags.
 	Connect func(*genericclioptions.ConfigFlags) (*cluster.Clients, error)
-	// Terminal is true if a person reads the output as it is written, Width how many
-	// characters fit in a line then.
+	// Terminal is true if the output goes to a terminal; Width is then its width in
+	// characters.
 	Terminal bool
 	Width    int
-	// NoColour is what the variable NO_COLOR says.
+	// NoColour is true if NO_COLOR is set or the terminal is dumb.
 	NoColour bool
-	// Poll is how often is looked whether something has changed that is waited for.
+	// Poll is the interval at which the commands that wait poll the API server.
 	Poll time.Duration
-	// HTTP asks node agents on this machine for their metrics.
+	// HTTP is the client for the metrics of node agents on this machine.
 	HTTP *http.Client
 }
 
 const (
 	pollPeriod = 500 * time.Millisecond
-	// agentTimeout is far more than an agent takes, which answers from memory; that of
-	// localcluster stands for all nodes and needs seconds for 1,000 of them.
+	// agentTimeout is far more than an agent needs, which answers from memory; that of
+	// localcluster simulates all nodes and needs seconds for 1,000 of them.
 	agentTimeout = 10 * time.Second
 )
 
-// Real is the world.
+// Real returns the environment of the real program.
 func Real(version string) *Environment {
 	e := &Environment{
 		IOStreams: genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
@@ -64,7 +64,7 @@ func Real(version string) *Environment {
 	return e
 }
 
-// page is where output for a person goes.
+// page returns the page that human-readable output is written to.
 func (s *session) page() *show.Page {
 	return &show.Page{Writer: s.Out, Colours: s.coloured(), Width: s.Width, Now: s.Clock.Now()}
 }

@@ -18,25 +18,25 @@ import (
 type explanation struct {
 	*session
 	output
-	observer
+	clusterFlags
 }
 
 func newExplain(s *session) *cobra.Command {
 	e := &explanation{session: s}
 	command := &cobra.Command{
 		Use:   "explain NAME",
-		Short: "Say why a task waits, and what would let it start",
-		Long: `Say why a task waits, and what would let it start.
+		Short: "Explain why a task waits, and what would let it start",
+		Long: `Explain why a task waits, and what would let it start.
 
 What it asks for, what is free of that, who is ahead of it, the smallest changes that
 would let it start, moves of running tasks that would make room, and when others end
-that have a deadline. The options of the rescheduler are supposed to be the defaults.`,
+that have a deadline. The rescheduler is assumed to run with its default options.`,
 		GroupID:           groupCluster,
 		Args:              oneName,
 		ValidArgsFunction: s.completeTasks(1),
 		RunE:              func(command *cobra.Command, args []string) error { return e.run(command.Context(), args[0]) },
 	}
-	e.observer.addTo(command)
+	e.clusterFlags.addTo(command)
 	e.output.addTo(command, outputJSON, outputYAML)
 	return command
 }
@@ -45,9 +45,9 @@ func (e *explanation) run(ctx context.Context, name string) error {
 	if err := e.validate(); err != nil {
 		return err
 	}
-	clients, observed, err := e.observe(ctx, &e.observer)
+	clients, observed, err := e.observe(ctx, &e.clusterFlags)
 	if apierrors.IsForbidden(err) {
-		return e.alone(ctx, name, err)
+		return e.taskOnly(ctx, name, err)
 	}
 	if err != nil {
 		return err
@@ -59,8 +59,9 @@ func (e *explanation) run(ctx context.Context, name string) error {
 	return e.write(answer)
 }
 
-// alone tells what the task itself says to somebody who may not look at the cluster.
-func (e *explanation) alone(ctx context.Context, name string, forbidden error) error {
+// taskOnly explains a task by its own status and Pods, for users without the rights to
+// list the whole cluster.
+func (e *explanation) taskOnly(ctx context.Context, name string, forbidden error) error {
 	clients, err := e.connect()
 	if err != nil {
 		return err
@@ -76,15 +77,15 @@ func (e *explanation) alone(ctx context.Context, name string, forbidden error) e
 	if err := e.write(analysis.Alone(task, pods)); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.ErrOut, "\nThis is what the task itself says; more is not allowed: %v\n", forbidden)
+	fmt.Fprintf(e.ErrOut, "\nOnly the task's own status is shown, more is not allowed: %v\n", forbidden)
 	return nil
 }
 
 func (e *explanation) write(answer *analysis.Explanation) error {
-	if !e.forPeople() {
+	if !e.isText() {
 		answer.Task = answer.Task.DeepCopy()
 		answer.Task.ManagedFields = nil
-		return e.answer(e.Out, answer)
+		return e.printValue(e.Out, answer)
 	}
 	show.Explanation(e.page(), answer)
 	return nil

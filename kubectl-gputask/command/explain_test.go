@@ -19,7 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
-// needy is what every test of explain asks about.
+// needy returns the task that the explain tests ask about.
 func needy(change ...func(*v1.GPUTask)) *v1.GPUTask { return newTask("big", "h100", "8", change...) }
 
 func TestExplain(t *testing.T) {
@@ -45,8 +45,8 @@ func TestExplain(t *testing.T) {
 		{"a task that would preempt others", "explain-preempts", func(f *fixture) {
 			f.waits(needy(func(task *v1.GPUTask) { task.Spec.Priority = "high" }), 100)
 		}, nil},
-		{"a task that fits nowhere ever", "explain-never", func(f *fixture) { f.waits(newTask("big", "h100", "16"), 0) }, nil},
-		{"a task that there is room for", "explain-now", func(f *fixture) { f.waits(newTask("big", "h100", "4"), 0) }, nil},
+		{"a task that never fits", "explain-never", func(f *fixture) { f.waits(newTask("big", "h100", "16"), 0) }, nil},
+		{"a task that fits now", "explain-now", func(f *fixture) { f.waits(newTask("big", "h100", "4"), 0) }, nil},
 		{"a task that waits for others", "explain-dependencies", func(f *fixture) {
 			f.add(newTask("prepare", "h100", "1"), needy(func(task *v1.GPUTask) {
 				task.Status = v1.GPUTaskStatus{Phase: v1.PhaseWaiting, Message: `waiting for GPUTask "prepare" to succeed`}
@@ -109,7 +109,7 @@ func TestExplainCountsWhatIsReserved(t *testing.T) {
 	)))
 	f.waits(newTask("big", "h100", "4"), 0)
 	f.golden("explain-reserved", "explain", "big")
-	// The place is its own.
+	// The reservation is for the task itself.
 	f.waits(newTask("other", "h100", "4"), 0)
 	if err := f.run("explain", "other"); err != nil || !strings.Contains(f.out.String(), "there is room for it now") {
 		t.Errorf("other: %v\n%s", err, f.out.String())

@@ -36,10 +36,10 @@ import (
 
 var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// ago is a time before the test's.
+// ago returns a time before the test's.
 func ago(length time.Duration) metav1.Time { return metav1.NewTime(testTime.Add(-length)) }
 
-// fixture is the commands on fake clients.
+// fixture runs the commands with fake clients.
 type fixture struct {
 	t       *testing.T
 	kube    *kubefake.Clientset
@@ -50,7 +50,7 @@ type fixture struct {
 	created int
 }
 
-// frozen stands still, but its timers run out, and soon.
+// frozen is a clock that stands still, but whose timers expire, and soon.
 type frozen struct{ clock.RealClock }
 
 func (f frozen) NewTimer(d time.Duration) clock.Timer { return f.RealClock.NewTimer(d / 1000) }
@@ -83,7 +83,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// create does what the API server does with a new task and the fake does not:
+// create does what the API server, unlike the fake client, does with a new task:
 // defaults, generated names, dry runs.
 func (f *fixture) create(action clienttesting.Action) (handled bool, result runtime.Object, err error) {
 	creation := action.(clienttesting.CreateActionImpl)
@@ -91,7 +91,7 @@ func (f *fixture) create(action clienttesting.Action) (handled bool, result runt
 	if task.Name == "" {
 		task.Name = task.GenerateName + "abcde"
 	}
-	task.TypeMeta = metav1.TypeMeta{} // as clients do with what the server answers
+	task.TypeMeta = metav1.TypeMeta{} // as clients do with the server's response
 	f.created++
 	task.UID, task.CreationTimestamp = types.UID(fmt.Sprintf("created-%d", f.created)), ago(0)
 	if task.Spec.GPUAmount == "" {
@@ -106,7 +106,7 @@ func (f *fixture) create(action clienttesting.Action) (handled bool, result runt
 	return true, task, f.tasks.Tracker().Add(task)
 }
 
-// add puts objects into the API server.
+// add stores objects in the fake API server.
 func (f *fixture) add(objects ...runtime.Object) {
 	f.t.Helper()
 	for _, object := range objects {
@@ -138,7 +138,7 @@ func (f *fixture) runWith(ctx context.Context, args ...string) error {
 	return program.ExecuteContext(ctx)
 }
 
-// golden runs the program, which has to go well, and compares what it writes.
+// golden runs the program, which must succeed, and compares its output.
 func (f *fixture) golden(name string, args ...string) {
 	f.t.Helper()
 	if err := f.run(args...); err != nil {
@@ -147,7 +147,7 @@ func (f *fixture) golden(name string, args ...string) {
 	goldentest.Compare(f.t, name, f.transcript(args...))
 }
 
-// transcript is what a terminal shows.
+// transcript returns the command line and its output, as on a terminal.
 func (f *fixture) transcript(args ...string) string {
 	return "$ kubectl gputask " + strings.Join(args, " ") + "\n" + f.out.String() + f.errOut.String()
 }
@@ -156,7 +156,7 @@ func uuidOf(node string, index int) string { return fmt.Sprintf("GPU-%s-%d", nod
 
 type nodeOption func(*corev1.Node, *inventory.Inventory)
 
-// newNode is a node with GPUs that is ready.
+// newNode returns a ready node with GPUs.
 func newNode(name, leaf, model, pool string, gpus int, options ...nodeOption) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{
 		v1.LabelGPUModel: model, v1.LabelNodePool: pool, v1.LabelLeaf: leaf, v1.LabelGPUMemory: "81559",
@@ -197,7 +197,7 @@ func reserves(list ...reservation.Reservation) nodeOption {
 	}
 }
 
-// newTask is a task that asks for GPUs, created an hour ago.
+// newTask returns a task that requests GPUs, created an hour ago.
 func newTask(name, gpu, amount string, change ...func(*v1.GPUTask)) *v1.GPUTask {
 	task := &v1.GPUTask{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name), CreationTimestamp: ago(time.Hour)},
@@ -216,7 +216,7 @@ func replicas(count int32) func(*v1.GPUTask) {
 	return func(task *v1.GPUTask) { task.Spec.Replicas = &count }
 }
 
-// podOf is a Pod of a task that waits for a node.
+// podOf returns a Pod of a task that waits for a node.
 func podOf(task *v1.GPUTask, index int, priority int32) *corev1.Pod {
 	pod, err := gputask.NewPod(task, index, 0, gputask.PodDefaults{Image: "any"})
 	if err != nil {
@@ -228,7 +228,7 @@ func podOf(task *v1.GPUTask, index int, priority int32) *corev1.Pod {
 	return pod
 }
 
-// waits adds a task all of whose Pods wait.
+// waits adds a task all of whose Pods are pending.
 func (f *fixture) waits(task *v1.GPUTask, priority int32) {
 	f.t.Helper()
 	f.add(task)
@@ -237,7 +237,7 @@ func (f *fixture) waits(task *v1.GPUTask, priority int32) {
 	}
 }
 
-// runs adds a task of one Pod that runs on some cards of a node since its start.
+// runs adds a task of one Pod that has been running on some cards of a node.
 func (f *fixture) runs(task *v1.GPUTask, node string, cards ...int) {
 	f.t.Helper()
 	task.Status = v1.GPUTaskStatus{
@@ -267,8 +267,8 @@ func (f *fixture) runs(task *v1.GPUTask, node string, cards ...int) {
 	f.add(task, pod)
 }
 
-// fragmented is a cluster of four nodes with 8 GPUs, of which two are used on each,
-// and another model.
+// fragmented returns a cluster of four nodes with 8 GPUs, two of which are used on each,
+// and a node of another model.
 func fragmented(t *testing.T) *fixture {
 	t.Helper()
 	f := newFixture(t)

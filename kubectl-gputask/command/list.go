@@ -61,8 +61,8 @@ func (l *listing) run(ctx context.Context) error {
 	slices.SortStableFunc(tasks.Items, func(a, b v1.GPUTask) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	if !l.forPeople() {
-		return l.object(l.Out, tasks)
+	if !l.isText() {
+		return l.printObject(l.Out, tasks)
 	}
 	if len(tasks.Items) == 0 {
 		where := "in namespace " + namespace

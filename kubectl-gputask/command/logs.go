@@ -36,7 +36,7 @@ type logs struct {
 	index      int32
 	prefix     bool
 
-	// page is shared by all members, whose lines come whole.
+	// mu guards Out, which all members write to, line by line.
 	mu sync.Mutex
 }
 
@@ -57,11 +57,11 @@ that do not run yet are waited for, until the task is finished.`,
 	}
 	flags := command.Flags()
 	flags.StringVarP(&l.container, "container", "c", "", "container (default the one that has the GPUs)")
-	flags.BoolVarP(&l.follow, "follow", "f", false, "go on as more is written")
+	flags.BoolVarP(&l.follow, "follow", "f", false, "stream the logs")
 	flags.Int64Var(&l.tail, "tail", -1, "only so many lines from the end of each Pod; -1 is all")
-	flags.DurationVar(&l.since, "since", 0, "only lines younger than this, for example 5m")
-	flags.BoolVar(&l.timestamps, "timestamps", false, "each line's time")
-	flags.BoolVarP(&l.previous, "previous", "p", false, "of the containers that ran before these")
+	flags.DurationVar(&l.since, "since", 0, "only lines newer than this, for example 5m")
+	flags.BoolVar(&l.timestamps, "timestamps", false, "prefix each line with its timestamp")
+	flags.BoolVarP(&l.previous, "previous", "p", false, "logs of the previous instances of the containers")
 	flags.Int32Var(&l.index, "index", -1, "only the Pod with this index in the gang; -1 is all")
 	flags.BoolVar(&l.prefix, "prefix", false, "the Pod's name in front of each line, also of a single Pod")
 	return command
@@ -84,26 +84,26 @@ func (l *logs) run(ctx context.Context, name string) error {
 	if l.follow {
 		group, ctx := errgroup.WithContext(ctx)
 		for _, m := range members {
-			group.Go(func() error { return m.followOn(ctx) })
+			group.Go(func() error { return m.followPod(ctx) })
 		}
 		return group.Wait()
 	}
 	missing := 0
 	for _, m := range members {
 		err := m.once(ctx)
-		if errors.Is(err, errNotBegun) {
+		if errors.Is(err, errNotStarted) {
 			missing++
 		} else if err != nil {
 			return err
 		}
 	}
 	if missing > 0 {
-		fmt.Fprintf(l.ErrOut, "%s not begun: %s\n", show.Count(missing, "Pod")+" "+haveHas(missing), orNothing(task.Status.Message))
+		fmt.Fprintf(l.ErrOut, "%s not begun: %s\n", show.Count(missing, "Pod")+" "+haveHas(missing), orHint(task.Status.Message))
 	}
 	return nil
 }
 
-// members are the logs of the Pods that are asked for.
+// members returns the logs of the requested Pods.
 func (l *logs) members(clients *cluster.Clients, task *v1.GPUTask) []*memberLog {
 	replicas := gputask.Replicas(task)
 	width := len(gputask.PodName(task, replicas-1))
@@ -128,7 +128,8 @@ func haveHas(count int) string {
 	return "have"
 }
 
-func orNothing(message string) string {
+// orHint returns a hint at "explain" for a task without a message.
+func orHint(message string) string {
 	if message == "" {
 		return "kubectl gputask explain says why"
 	}
@@ -149,8 +150,8 @@ type memberLog struct {
 	prefix  string
 }
 
-// errNotBegun is what a Pod has written that has not begun.
-var errNotBegun = errors.New("the container has not begun")
+// errNotStarted is returned for a container that has no log yet.
+var errNotStarted = errors.New("the container has not begun")
 
 // once prints what a Pod has written so far.
 func (m *memberLog) once(ctx context.Context) error {
@@ -158,9 +159,9 @@ func (m *memberLog) once(ctx context.Context) error {
 	return err
 }
 
-// followOn prints what a Pod writes, and those after it of the same name, until the
-// task is finished or gone.
-func (m *memberLog) followOn(ctx context.Context) error {
+// followPod prints the log of a Pod, and of its replacements, until the task is finished
+// or gone.
+func (m *memberLog) followPod(ctx context.Context) error {
 	done := ""
 	for {
 		printed, err := m.print(ctx, done, true)
@@ -169,11 +170,11 @@ func (m *memberLog) followOn(ctx context.Context) error {
 			return context.Cause(ctx)
 		case err == nil:
 			done = printed
-		case !errors.Is(err, errNotBegun):
+		case !errors.Is(err, errNotStarted):
 			return err
 		}
-		over, err := m.over(ctx, done)
-		if err != nil || over {
+		finished, err := m.isComplete(ctx, done)
+		if err != nil || finished {
 			return err
 		}
 		if err := m.pause(ctx); err != nil {
@@ -182,8 +183,8 @@ func (m *memberLog) followOn(ctx context.Context) error {
 	}
 }
 
-// over reports whether nothing more will come.
-func (m *memberLog) over(ctx context.Context, done string) (bool, error) {
+// isComplete reports whether the log will get no further lines.
+func (m *memberLog) isComplete(ctx context.Context, done string) (bool, error) {
 	task, err := m.clients.Tasks.FalldioV1().GPUTasks(m.task.Namespace).Get(ctx, m.task.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return true, nil
@@ -208,7 +209,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// instanceOf names one start of a container: the kubelet may restart it in its Pod.
+// instanceOf identifies one start of a container: the kubelet may restart it in its Pod.
 func instanceOf(pod *corev1.Pod, container string) string {
 	restarts := int32(0)
 	for i := range pod.Status.ContainerStatuses {
@@ -219,27 +220,27 @@ func instanceOf(pod *corev1.Pod, container string) string {
 	return fmt.Sprintf("%s %d", pod.UID, restarts)
 }
 
-// print prints what a container writes and returns which start of it that was, unless
-// that was printed before.
+// print prints the log of a container and returns the instance that wrote it, unless that
+// is the instance printed before.
 func (m *memberLog) print(ctx context.Context, before string, follow bool) (string, error) {
 	pod, err := m.clients.Kube.CoreV1().Pods(m.task.Namespace).Get(ctx, m.pod, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || (err == nil && !metav1.IsControlledBy(pod, m.task)) {
-		return "", errNotBegun
+		return "", errNotStarted
 	}
 	if err != nil {
 		return "", err
 	}
 	container := m.containerOf(pod)
 	instance := instanceOf(pod, container)
-	if instance == before || (!m.previous && !begun(pod, container)) {
-		return "", errNotBegun
+	if instance == before || (!m.previous && !hasStarted(pod, container)) {
+		return "", errNotStarted
 	}
 	stream, err := m.clients.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, m.options(container, follow)).Stream(ctx)
 	if err != nil {
 		return "", fmt.Errorf("reading the log of Pod %s: %w", pod.Name, err)
 	}
 	defer func() { _ = stream.Close() }()
-	return instance, m.lines(stream)
+	return instance, m.copyLines(stream)
 }
 
 func (m *memberLog) options(container string, follow bool) *corev1.PodLogOptions {
@@ -263,8 +264,8 @@ func (m *memberLog) containerOf(pod *corev1.Pod) string {
 	return pod.Spec.Containers[0].Name
 }
 
-// begun reports whether a container runs or has run.
-func begun(pod *corev1.Pod, container string) bool {
+// hasStarted reports whether a container runs or has run.
+func hasStarted(pod *corev1.Pod, container string) bool {
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		if status.Name == container {
 			return status.State.Running != nil || status.State.Terminated != nil || status.LastTerminationState.Terminated != nil
@@ -273,8 +274,8 @@ func begun(pod *corev1.Pod, container string) bool {
 	return pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// lines copies whole lines, so that those of several Pods don't mix.
-func (m *memberLog) lines(stream io.Reader) error {
+// copyLines copies whole lines, so that those of several Pods are not interleaved.
+func (m *memberLog) copyLines(stream io.Reader) error {
 	reader := bufio.NewReader(stream)
 	for {
 		line, err := reader.ReadString('\n')

@@ -33,7 +33,7 @@ type output struct {
 	formats []string
 }
 
-// addTo adds the flag with the formats that a command has besides its text.
+// addTo adds the flag with the formats that a command supports besides text.
 func (o *output) addTo(command *cobra.Command, formats ...string) {
 	o.formats = formats
 	command.Flags().StringVarP(&o.format, "output", "o", outputText, "output format: "+strings.Join(formats, ", "))
@@ -47,11 +47,11 @@ func (o *output) validate() error {
 	return fmt.Errorf("--output=%s: must be one of %s", o.format, strings.Join(o.formats, ", "))
 }
 
-// forPeople reports whether text is asked for.
-func (o *output) forPeople() bool { return o.format == outputText || o.format == outputWide }
+// isText reports whether human-readable text was requested.
+func (o *output) isText() bool { return o.format == outputText || o.format == outputWide }
 
-// object writes an object of the API.
-func (o *output) object(out io.Writer, object runtime.Object) error {
+// printObject writes an API object.
+func (o *output) printObject(out io.Writer, object runtime.Object) error {
 	var printer printers.ResourcePrinter
 	switch o.format {
 	case outputJSON:
@@ -59,20 +59,20 @@ func (o *output) object(out io.Writer, object runtime.Object) error {
 	case outputYAML:
 		printer = &printers.YAMLPrinter{}
 	case outputName:
-		return o.names(out, object)
+		return o.printNames(out, object)
 	default:
 		return fmt.Errorf("--output=%s: must be one of %s", o.format, strings.Join(o.formats, ", "))
 	}
-	known := runtime.NewScheme() // so that what is printed says what it is
-	if err := v1.Install(known); err != nil {
+	scheme := runtime.NewScheme() // to set apiVersion and kind
+	if err := v1.Install(scheme); err != nil {
 		return fmt.Errorf("writing the object: %w", err)
 	}
-	nameKinds(object)
-	return printers.NewTypeSetter(known).ToPrinter(&printers.OmitManagedFieldsPrinter{Delegate: printer}).PrintObj(object, out)
+	setKinds(object)
+	return printers.NewTypeSetter(scheme).ToPrinter(&printers.OmitManagedFieldsPrinter{Delegate: printer}).PrintObj(object, out)
 }
 
-// nameKinds says of each object of a list what it is, so that kubectl takes it.
-func nameKinds(object runtime.Object) {
+// setKinds sets apiVersion and kind of each object of a list, so that kubectl accepts it.
+func setKinds(object runtime.Object) {
 	switch list := object.(type) {
 	case *v1.GPUTaskList:
 		for i := range list.Items {
@@ -85,8 +85,8 @@ func nameKinds(object runtime.Object) {
 	}
 }
 
-// names writes "gputask.falldio.com/train" for an object, or for each of a list.
-func (o *output) names(out io.Writer, object runtime.Object) error {
+// printNames writes "gputask.falldio.com/train" for an object, or for each item of a list.
+func (o *output) printNames(out io.Writer, object runtime.Object) error {
 	switch list := object.(type) {
 	case *v1.GPUTaskList:
 		for i := range list.Items {
@@ -106,8 +106,8 @@ func (o *output) names(out io.Writer, object runtime.Object) error {
 	return nil
 }
 
-// answer writes what is no object of the API.
-func (o *output) answer(out io.Writer, value any) error {
+// printValue writes a value that is not an API object.
+func (o *output) printValue(out io.Writer, value any) error {
 	text, err := json.MarshalIndent(value, "", "    ")
 	if err != nil {
 		return fmt.Errorf("writing the answer: %w", err)
@@ -123,8 +123,8 @@ func (o *output) answer(out io.Writer, value any) error {
 	return err
 }
 
-// changed says what was done to a task, as kubectl does: "gputask.falldio.com/train
-// deleted".
-func (s *session) changed(kind, name, what string) {
+// printChange reports what was done to an object, as kubectl does:
+// "gputask.falldio.com/train deleted".
+func (s *session) printChange(kind, name, what string) {
 	fmt.Fprintf(s.Out, "%s.%s/%s %s\n", kind, v1.GroupName, name, what)
 }

@@ -22,7 +22,7 @@ import (
 type planning struct {
 	*session
 	output
-	observer
+	clusterFlags
 	preview bool
 	options reschedule.Options
 	mode    string
@@ -44,7 +44,7 @@ rescheduler's, so that a plan can be tried before the controller's flags are cha
   kubectl gputask plan show make-room-big-x7k2p
   kubectl gputask plan approve make-room-big-x7k2p`,
 		Args:              cobra.NoArgs,
-		ValidArgsFunction: nothing,
+		ValidArgsFunction: noCompletion,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if !p.preview {
 				return p.list(command)
@@ -69,10 +69,10 @@ func (p *planning) addPreviewFlags(command *cobra.Command) {
 	flags.Int64Var(&p.options.MoveCost, "move-cost", p.options.MoveCost, "with --preview: what each move costs besides lost work, in GPU-seconds")
 	flags.DurationVar(&p.options.Cooldown, "cooldown", p.options.Cooldown, "with --preview: how long a task that was moved stays where it is")
 	complete(command, "mode", fixed(string(reschedule.Consolidate), string(reschedule.Recreate)))
-	p.observer.addTo(command)
+	p.clusterFlags.addTo(command)
 }
 
-// list refuses flags of --preview rather than to do nothing with them.
+// list rejects the flags of --preview instead of ignoring them.
 func (p *planning) list(command *cobra.Command) error {
 	for _, flag := range []string{"mode", "patience", "threshold", "min-gain", "max-moves", "move-cost", "cooldown", "topology-levels"} {
 		if command.Flags().Changed(flag) {
@@ -86,7 +86,7 @@ func (p *planning) run(ctx context.Context) error {
 	if err := p.validate(); err != nil {
 		return err
 	}
-	_, observed, err := p.observe(ctx, &p.observer)
+	_, observed, err := p.observe(ctx, &p.clusterFlags)
 	if err != nil {
 		return err
 	}
@@ -96,10 +96,10 @@ func (p *planning) run(ctx context.Context) error {
 		plan.APIVersion, plan.Kind = v1.GroupVersion.String(), "MovePlan"
 	}
 	switch {
-	case !p.forPeople() && plan == nil:
+	case !p.isText() && plan == nil:
 		return fmt.Errorf("there is no plan: %s", report.Why)
-	case !p.forPeople():
-		return p.object(p.Out, plan)
+	case !p.isText():
+		return p.printObject(p.Out, plan)
 	}
 	show.Preview(p.page(), plan, report)
 	return nil
@@ -152,8 +152,8 @@ func listPlans(ctx context.Context, s *session, o *output) error {
 		return fmt.Errorf("listing moveplans: %w", err)
 	}
 	slices.SortStableFunc(plans.Items, func(a, b v1.MovePlan) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
-	if !o.forPeople() {
-		return o.object(s.Out, plans)
+	if !o.isText() {
+		return o.printObject(s.Out, plans)
 	}
 	if len(plans.Items) == 0 {
 		fmt.Fprintln(s.ErrOut, "There are no plans. The controller makes them with --reschedule-period; `kubectl gputask plan --preview` computes one.")
@@ -176,7 +176,7 @@ func newPlanShow(s *session) *cobra.Command {
 			return s.showPlan(command.Context(), args[0], o, watch)
 		},
 	}
-	command.Flags().BoolVarP(&watch, "watch", "w", false, "show how it gets on, until it has ended")
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "show its progress until it has ended")
 	o.addTo(command, outputJSON, outputYAML, outputName)
 	return command
 }
@@ -193,8 +193,8 @@ func (s *session) showPlan(ctx context.Context, name string, o *output, watch bo
 	if err != nil {
 		return err
 	}
-	if !o.forPeople() {
-		return o.object(s.Out, plan)
+	if !o.isText() {
+		return o.printObject(s.Out, plan)
 	}
 	show.Plan(s.page(), plan)
 	begin, last := s.Clock.Now(), ""
@@ -219,13 +219,13 @@ func (s *session) showPlan(ctx context.Context, name string, o *output, watch bo
 func newPlanApprove(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "approve NAME...",
-		Short: "Let plans be carried out",
+		Short: "Approve plans",
 		Args:  someNames,
 		ValidArgsFunction: s.completePlans(func(plan *v1.MovePlan) bool {
 			return !moveplan.Finished(plan) && !plan.Spec.Approved && !plan.Spec.Abort
 		}),
 		RunE: func(command *cobra.Command, names []string) error {
-			return s.decide(command.Context(), names, "approved", func(plan *v1.MovePlan) (already bool, problem string) {
+			return s.setField(command.Context(), names, "approved", func(plan *v1.MovePlan) (already bool, problem string) {
 				if plan.Spec.Abort {
 					return false, "it is being aborted"
 				}
@@ -244,15 +244,16 @@ func newPlanAbort(s *session) *cobra.Command {
 			return !moveplan.Finished(plan) && !plan.Spec.Abort
 		}),
 		RunE: func(command *cobra.Command, names []string) error {
-			return s.decide(command.Context(), names, "abort", func(plan *v1.MovePlan) (already bool, problem string) {
+			return s.setField(command.Context(), names, "abort", func(plan *v1.MovePlan) (already bool, problem string) {
 				return plan.Spec.Abort, ""
 			})
 		},
 	}
 }
 
-// decide sets a field of plans, unless that can't be any more.
-func (s *session) decide(ctx context.Context, names []string, field string, look func(*v1.MovePlan) (already bool, problem string)) error {
+// setField sets a boolean field of the spec of plans that have not finished. check
+// reports whether it is already set, or the problem that forbids it.
+func (s *session) setField(ctx context.Context, names []string, field string, check func(*v1.MovePlan) (already bool, problem string)) error {
 	clients, err := s.connect()
 	if err != nil {
 		return err
@@ -263,7 +264,7 @@ func (s *session) decide(ctx context.Context, names []string, field string, look
 		if err != nil {
 			return err
 		}
-		already, problem := look(plan)
+		already, problem := check(plan)
 		if moveplan.Finished(plan) {
 			problem = "it is " + string(plan.Status.Phase) + " already"
 		}
@@ -271,16 +272,16 @@ func (s *session) decide(ctx context.Context, names []string, field string, look
 			return fmt.Errorf("plan %s can't be %s: %s", name, done, problem)
 		}
 		if already {
-			s.changed("moveplan", name, done+" already")
+			s.printChange("moveplan", name, done+" already")
 			continue
 		}
-		// A plan of the same name that came meanwhile is another one.
+		// The UID keeps a new plan of the same name unchanged.
 		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{%q:true}}`, plan.UID, field)
 		_, err = clients.Tasks.FalldioV1().MovePlans().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 		if err != nil {
 			return err
 		}
-		s.changed("moveplan", name, done)
+		s.printChange("moveplan", name, done)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// newPlan makes room for "big" with two moves.
+// newPlan returns a plan that makes room for "big" with two moves.
 func newPlan(name string, change ...func(*v1.MovePlan)) *v1.MovePlan {
 	move := func(turn int32, pod, from, to string) v1.Move {
 		return v1.Move{
@@ -31,7 +31,7 @@ func newPlan(name string, change ...func(*v1.MovePlan)) *v1.MovePlan {
 			Places:         []v1.PodPlace{{Pod: "big-0", MovePlace: v1.MovePlace{Node: "h100-0", GPUs: []string{"a", "b", "c", "d", "e", "f", "g", "h"}}}, {Pod: "big-1", MovePlace: v1.MovePlace{Node: "h100-2"}}},
 			CostGPUSeconds: 14520, Gain: v1.MoveGain{GPUs: 16, Nodes: []string{"h100-0", "h100-2"}},
 		},
-		Status: v1.MovePlanStatus{Phase: v1.PlanProposed, Total: 2, Message: "waits for its approval"},
+		Status: v1.MovePlanStatus{Phase: v1.PlanProposed, Total: 2, Message: "waits for approval"},
 	}
 	for _, apply := range change {
 		apply(plan)
@@ -74,13 +74,13 @@ func TestPlans(t *testing.T) {
 		{"without a command they are listed", "plan-list", "plan"},
 		{"with the reason in the wide list", "plan-list-wide", "plan list -o wide"},
 		{"by name", "plan-list-name", "plan list -o name"},
-		{"one that waits for approval says how to approve it", "plan-show-proposed", "plan show proposed"},
-		{"one under way says how far each move is", "plan-show-executing", "plan show executing"},
-		{"one that is done says what it brought", "plan-show-done", "plan show done"},
+		{"one that waits for approval shows how to approve it", "plan-show-proposed", "plan show proposed"},
+		{"one in progress shows the state of each move", "plan-show-executing", "plan show executing"},
+		{"one that is done shows its gain", "plan-show-done", "plan show done"},
 		{"one that was aborted", "plan-show-aborted", "plan show aborted"},
 		{"in colours", "plan-show-colours", "plan show executing --color always"},
 		{"as YAML", "plan-show-yaml", "plan show proposed -o yaml"},
-		{"watching one that has ended ends", "plan-show-watch", "plan show done --watch"},
+		{"watching stops when the plan has ended", "plan-show-watch", "plan show done --watch"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestApproveAndAbort(t *testing.T) {
 		approved, abort         bool
 	}{
 		{name: "a proposed plan is approved", args: "approve proposed", says: "moveplan.falldio.com/proposed approved\n", approved: true},
-		{name: "one that is approved already stays so", args: "approve executing", says: "moveplan.falldio.com/executing approved already\n", approved: true},
+		{name: "one that is already approved stays so", args: "approve executing", says: "moveplan.falldio.com/executing approved already\n", approved: true},
 		{name: "one under way is aborted", args: "abort executing", says: "moveplan.falldio.com/executing aborted\n", approved: true, abort: true},
 		{name: "one that is done can't be approved", args: "approve done", fails: "plan done can't be approved: it is Done already", approved: true},
 		{name: "one that is done can't be aborted", args: "abort done", fails: "plan done can't be aborted: it is Done already", approved: true},

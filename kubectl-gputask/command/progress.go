@@ -18,10 +18,10 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
-// errTimeout is what waiting ends with that takes too long.
-var errTimeout = errors.New("timed out: it goes on without you, `kubectl gputask explain` says what it waits for")
+// errTimeout is the cause of a context whose time limit has expired.
+var errTimeout = errors.New("timed out; the task continues, `kubectl gputask explain` says what it waits for")
 
-// withTimeout ends ctx after some time; 0 is never.
+// withTimeout cancels ctx after the limit; 0 is no limit.
 func (s *session) withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if limit == 0 {
@@ -39,8 +39,8 @@ func (s *session) withTimeout(ctx context.Context, limit time.Duration) (context
 	return ctx, func() { cancel(nil) }
 }
 
-// follow writes a line whenever a task has got further, until it runs or is finished.
-// A task that fails is an error.
+// follow writes a line for each progress of a task, until it runs or is finished. A task
+// that fails is an error.
 func (s *session) follow(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, until string, limit time.Duration) error {
 	ctx, cancel := s.withTimeout(ctx, limit)
 	defer cancel()
@@ -51,7 +51,7 @@ func (s *session) follow(ctx context.Context, clients *cluster.Clients, task *v1
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case apierrors.IsNotFound(err), err == nil && now.UID != task.UID:
-			return fmt.Errorf("task %s was deleted meanwhile", task.Name)
+			return fmt.Errorf("task %s was deleted in the meantime", task.Name)
 		case err != nil:
 			return fmt.Errorf("looking at task %s: %w", task.Name, err)
 		}
@@ -69,7 +69,7 @@ func (s *session) follow(ctx context.Context, clients *cluster.Clients, task *v1
 	}
 }
 
-// reached is whether a task has come so far that nobody waits any longer.
+// reached reports whether a task has reached the state that is waited for.
 func reached(task *v1.GPUTask, until string) (done bool, err error) {
 	switch {
 	case task.Status.Phase == v1.PhaseFailed:

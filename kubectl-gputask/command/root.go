@@ -30,7 +30,7 @@ func New(environment *Environment) *cobra.Command {
 		Short: "Run GPUTasks, and find out why they wait",
 		Long: `Run GPUTasks, and find out why they wait.
 
-All that is shown is read from the API server; nothing else has to run. "explain",
+All data comes from the API server; no other component is needed. "explain",
 "whatif", "top" and "plan --preview" ask the same placement engine as gpu-scheduler
 and the rescheduler, so that they never disagree.`,
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl gputask"},
@@ -64,8 +64,8 @@ const (
 	groupOther   = "other"
 )
 
-// complete says how the values of a flag are completed. It only fails for a flag that
-// does not exist, which tests of completion notice.
+// complete sets the completion of a flag's values. It fails only for a flag that does not
+// exist, which the completion tests detect.
 func complete(command *cobra.Command, flag string, how completion) {
 	_ = command.RegisterFlagCompletionFunc(flag, how)
 }
@@ -73,7 +73,7 @@ func complete(command *cobra.Command, flag string, how completion) {
 // connect connects to the cluster.
 func (s *session) connect() (*cluster.Clients, error) { return s.Connect(s.config) }
 
-// oneOf checks the value of a flag.
+// oneOf returns an error unless the flag's value is one of the choices.
 func oneOf(flag, value string, choices ...string) error {
 	if slices.Contains(choices, value) {
 		return nil
@@ -81,7 +81,7 @@ func oneOf(flag, value string, choices ...string) error {
 	return fmt.Errorf("%s=%s: must be one of %s", flag, value, strings.Join(choices, ", "))
 }
 
-// oneName wants the one name that a command is about.
+// oneName requires exactly one name.
 func oneName(command *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s needs one name, got %d: %s", command.Name(), len(args), command.UseLine())
@@ -89,7 +89,7 @@ func oneName(command *cobra.Command, args []string) error {
 	return nil
 }
 
-// someNames wants one name at least.
+// someNames requires at least one name.
 func someNames(command *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("%s needs a name: %s", command.Name(), command.UseLine())
@@ -97,7 +97,7 @@ func someNames(command *cobra.Command, args []string) error {
 	return nil
 }
 
-// pause waits for the next look at what is waited for, or for the end of ctx.
+// pause waits until the next poll is due or ctx is done.
 func (s *session) pause(ctx context.Context) error {
 	timer := s.Clock.NewTimer(s.Poll)
 	defer timer.Stop()

@@ -21,7 +21,7 @@ const (
 	dryRunNone   = "none"
 	dryRunClient = "client"
 	dryRunServer = "server"
-	waitNot      = ""
+	waitNone     = ""
 	waitRunning  = "running"
 	waitFinished = "finished"
 )
@@ -63,16 +63,16 @@ written as a manifest: "run ... --dry-run=client -o yaml" is a good start of one
 			}
 			return nil
 		},
-		ValidArgsFunction: nothing,
+		ValidArgsFunction: noCompletion,
 		RunE:              func(command *cobra.Command, args []string) error { return r.run(command.Context(), args) },
 	}
 	r.taskFlags.addTo(s, command)
 	flags := command.Flags()
 	flags.StringVar(&r.dryRun, "dry-run", dryRunNone, "create nothing: client only writes the task, server has the API server check it and fill in defaults")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
-	flags.StringVar(&r.wait, "wait", waitNot, "show the task's progress until it is finished, or running; the exit code is 1 if it fails")
+	flags.StringVar(&r.wait, "wait", waitNone, "show the task's progress until it is finished, or running; the exit code is 1 if it fails")
 	flags.Lookup("wait").NoOptDefVal = waitFinished
-	flags.DurationVar(&r.timeout, "timeout", 0, "how long to wait at most; 0 is for ever")
+	flags.DurationVar(&r.timeout, "timeout", 0, "maximum time to wait; 0 means no limit")
 	complete(command, "dry-run", fixed(dryRunNone, dryRunClient, dryRunServer))
 	complete(command, "wait", fixed(waitRunning, waitFinished))
 	r.output.addTo(command, outputJSON, outputYAML, outputName)
@@ -104,20 +104,20 @@ func (r *running) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("creating the task: %w", err)
 	}
-	if err := r.created(created, note); err != nil || r.dryRun != dryRunNone || r.wait == waitNot {
+	if err := r.created(created, note); err != nil || r.dryRun != dryRunNone || r.wait == waitNone {
 		return err
 	}
 	return r.follow(ctx, clients, created, r.wait, r.timeout)
 }
 
-// fieldManager is who the API server notes down as the author of fields.
+// fieldManager is the manager that the API server records for the fields set here.
 const fieldManager = "kubectl-gputask"
 
 func (r *running) validate() error {
 	if err := oneOf("--dry-run", r.dryRun, dryRunNone, dryRunClient, dryRunServer); err != nil {
 		return err
 	}
-	if r.wait != waitNot {
+	if r.wait != waitNone {
 		if err := oneOf("--wait", r.wait, waitRunning, waitFinished); err != nil {
 			return err
 		}
@@ -134,18 +134,18 @@ func (r *running) validate() error {
 func (r *running) created(task *v1.GPUTask, note string) error {
 	switch {
 	case r.format == outputText:
-		r.changed("gputask", task.Name, "created"+note)
+		r.printChange("gputask", task.Name, "created"+note)
 		return nil
 	case r.dryRun == dryRunNone || r.format == outputName:
-		return r.object(r.Out, task)
+		return r.printObject(r.Out, task)
 	}
-	// A manifest to go on from: it has no status yet.
+	// The output is a manifest to build on, so it has no status.
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(task)
 	if err != nil {
 		return fmt.Errorf("writing the task: %w", err)
 	}
 	delete(fields, "status")
 	manifest := &unstructured.Unstructured{Object: fields}
-	manifest.SetGroupVersionKind(v1.TaskKind()) // clients leave it out of what the server answers
-	return r.object(r.Out, manifest)
+	manifest.SetGroupVersionKind(v1.TaskKind()) // clients drop it from the server's response
+	return r.printObject(r.Out, manifest)
 }

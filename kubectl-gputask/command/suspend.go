@@ -35,7 +35,7 @@ others again.`,
 func newResume(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use:               "resume NAME...",
-		Short:             "Let suspended tasks go on",
+		Short:             "Resume suspended tasks",
 		GroupID:           groupTasks,
 		Args:              someNames,
 		ValidArgsFunction: s.completeTasks(0, v1.PhaseSuspended),
@@ -45,7 +45,7 @@ func newResume(s *session) *cobra.Command {
 	}
 }
 
-// setSuspend changes spec.suspend of each task, in the order in which they are named.
+// setSuspend sets spec.suspend of each task, in the given order.
 func (s *session) setSuspend(ctx context.Context, names []string, suspend bool) error {
 	clients, err := s.connect()
 	if err != nil {
@@ -66,13 +66,13 @@ func (s *session) setSuspend(ctx context.Context, names []string, suspend bool) 
 		case gputask.IsFinished(task):
 			return fmt.Errorf("task %s can't be %s: it has %s", name, done, task.Status.Phase)
 		case gputask.SuspensionRequested(task) == suspend:
-			s.changed("gputask", name, already)
+			s.printChange("gputask", name, already)
 			continue
 		}
 		if _, err := api.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
 			return err
 		}
-		s.changed("gputask", name, done)
+		s.printChange("gputask", name, done)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// withTasks has tasks in several phases, and one in another namespace.
+// withTasks returns a fixture with tasks in several phases, and one in another namespace.
 func withTasks(t *testing.T) *fixture {
 	t.Helper()
 	f := fragmented(t)
@@ -88,14 +88,14 @@ func TestDescribe(t *testing.T) {
 func TestRunWritesTheTaskThatFlagsDescribe(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, golden, args string }{
-		{"without flags it is left to the defaults", "run-plain", "run train --dry-run=client -o yaml"},
+		{"without flags everything is defaulted", "run-plain", "run train --dry-run=client -o yaml"},
 		{"all flags", "run-all", "run train --gpu h100 --gpu-amount 2 --cpu 8 --memory 16Gi --gpu-memory 40G --priority high --node-pool training --replicas 4 " +
 			"--min-available 3 --topology leaf=Required --image example.com/a:v1 --env A=1 --env B=x=y --label team=vision --annotation a/b=c " +
 			"--depends-on prepare --depends-on data=Finished --failure-policy RestartPod --backoff-limit 0 --deadline 12h --ttl 90s --suspend --rescheduling Never " +
 			"--dry-run -o yaml -- python train.py --lr 0.1"},
-		{"a dry run of the server has its defaults", "run-server", "run train --dry-run=server -o yaml"},
-		{"without an output it says what it did", "run", "run train"},
-		{"a dry run says that it was one", "run-dry", "run train --dry-run=server"},
+		{"a server dry run has the defaults", "run-server", "run train --dry-run=server -o yaml"},
+		{"without an output format it reports what it did", "run", "run train"},
+		{"a dry run is reported as such", "run-dry", "run train --dry-run=server"},
 		{"by name", "run-name", "run train -o name"},
 	}
 	for _, test := range tests {
@@ -123,9 +123,9 @@ func TestRunRefusesWhatWouldGetLost(t *testing.T) {
 		{"a variable without a value", "run a --env A", "--env=A: must be NAME=VALUE"},
 		{"a label without a key", "run a --label =x", "--label==x: must be KEY=VALUE"},
 		{"half a second", "run a --deadline 1500ms", "--deadline=1.5s: must be a number of whole seconds, for example 90s or 12h"},
-		{"a time before", "run a --ttl -1s", "--ttl=-1s: must be a number of whole seconds, for example 90s or 12h"},
+		{"a negative time", "run a --ttl -1s", "--ttl=-1s: must be a number of whole seconds, for example 90s or 12h"},
 		{"an unknown dry run", "run a --dry-run=maybe", "--dry-run=maybe: must be one of none, client, server"},
-		{"waiting for what is not created", "run a --dry-run --wait", "--wait: there is nothing to wait for with --dry-run=client"},
+		{"waiting with a dry run", "run a --dry-run --wait", "--wait: there is nothing to wait for with --dry-run=client"},
 		{"an unknown thing to wait for", "run a --wait=pending", "--wait=pending: must be one of running, finished"},
 		{"an unknown output", "run a -o table", "--output=table: must be one of json, yaml, name"},
 		{"no name to explain", "explain", "explain needs one name, got 0: kubectl gputask explain NAME [flags]"},
@@ -147,7 +147,7 @@ func TestRunRefusesWhatWouldGetLost(t *testing.T) {
 	}
 }
 
-// lives makes a task go through statuses, one at each look.
+// lives makes a task go through statuses, one at each get.
 func (f *fixture) lives(statuses ...v1.GPUTaskStatus) {
 	looks := 0
 	f.tasks.PrependReactor("get", "gputasks", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -213,7 +213,7 @@ func TestWaitingEnds(t *testing.T) {
 		f.tasks.PrependReactor("get", "gputasks", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewNotFound(schema.GroupResource{}, "train")
 		})
-		if got := errorText(f.run("run", "train", "--wait")); got != "task train was deleted meanwhile" {
+		if got := errorText(f.run("run", "train", "--wait")); got != "task train was deleted in the meantime" {
 			t.Errorf("error %q", got)
 		}
 	})
@@ -232,12 +232,12 @@ func TestSuspendAndResume(t *testing.T) {
 	}
 	f.golden("suspend", "suspend", "big", "small-0")
 	if !suspended("big") || !suspended("small-0") || suspended("small-1") {
-		t.Error("not those are suspended that were named")
+		t.Error("the named tasks, and only these, should be suspended")
 	}
 	f.golden("suspend-again", "suspend", "big")
 	f.golden("resume", "resume", "big", "small-1")
 	if suspended("big") {
-		t.Error("big is suspended still")
+		t.Error("big is still suspended")
 	}
 	if got := errorText(f.run("suspend", "broken")); got != "task broken can't be suspended: it has Failed" {
 		t.Errorf("error %q", got)
@@ -256,7 +256,7 @@ func TestDelete(t *testing.T) {
 		{"by name", "delete", "delete big broken --wait=false", []string{"fresh", "small-0", "small-1", "small-2", "small-3"}},
 		{"by label", "delete-selector", "delete -l team=vision --wait=false", []string{"broken", "fresh", "small-0", "small-1", "small-2", "small-3"}},
 		{"all", "delete-all", "delete --all --wait=false", nil},
-		{"none that is not there", "delete-ignored", "delete nobody --ignore-not-found", []string{"big", "broken", "fresh", "small-0", "small-1", "small-2", "small-3"}},
+		{"a missing one is ignored", "delete-ignored", "delete nobody --ignore-not-found", []string{"big", "broken", "fresh", "small-0", "small-1", "small-2", "small-3"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestDeleteWaitsForThePods(t *testing.T) {
 	looks := 0
 	f.kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		looks++
-		if looks > 3 { // the garbage collector is through
+		if looks > 3 { // the garbage collector is done
 			return true, &corev1.PodList{}, nil
 		}
 		return false, nil, nil
@@ -295,7 +295,7 @@ func TestDeleteWaitsForThePods(t *testing.T) {
 	if looks <= 3 {
 		t.Errorf("it returned after %d looks, while the Pods were there", looks)
 	}
-	err := withTasks(t).run("delete", "big", "--timeout", "20s") // here nobody deletes the Pods
+	err := withTasks(t).run("delete", "big", "--timeout", "20s") // nothing deletes the Pods here
 	if err == nil || !strings.Contains(err.Error(), "timed out") {
 		t.Errorf("error of Pods that stay: %v", err)
 	}
@@ -310,8 +310,8 @@ func TestDeleteNeedsToKnowWhat(t *testing.T) {
 	}
 }
 
-// begun makes Pods look as if their containers ran.
-func (f *fixture) begun(names ...string) {
+// started sets Pods to Running.
+func (f *fixture) started(names ...string) {
 	f.t.Helper()
 	for _, name := range names {
 		pod, err := f.kube.CoreV1().Pods("default").Get(f.t.Context(), name, metav1.GetOptions{})
@@ -329,9 +329,9 @@ func TestLogs(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, golden, args string }{
 		{"of a single Pod have no prefix", "logs-single", "logs small-0"},
-		{"of a single Pod have one if asked for", "logs-prefix", "logs small-0 --prefix"},
-		{"of a gang name the Pods, and say how many have not begun", "logs-gang", "logs big"},
-		{"of one of a gang", "logs-index", "logs big --index 0 --tail 10 --since 5m --timestamps"},
+		{"of a single Pod have one if requested", "logs-prefix", "logs small-0 --prefix"},
+		{"of a gang name the Pods, and count those not started", "logs-gang", "logs big"},
+		{"of one member of a gang", "logs-index", "logs big --index 0 --tail 10 --since 5m --timestamps"},
 		{"in colours", "logs-colours", "logs crowd --color always"},
 	}
 	for _, test := range tests {
@@ -339,19 +339,19 @@ func TestLogs(t *testing.T) {
 			t.Parallel()
 			f := withTasks(t)
 			f.waits(newTask("crowd", "h100", "1", replicas(12)), 0)
-			f.begun("big-0", "crowd-2", "crowd-10")
+			f.started("big-0", "crowd-2", "crowd-10")
 			f.golden(test.golden, strings.Fields(test.args)...)
 		})
 	}
 	if got := errorText(withTasks(t).run("logs", "big", "--index", "2")); got != "--index=2: the task has the indexes 0 to 1" {
-		t.Errorf("error of an index that there is not: %q", got)
+		t.Errorf("error for an index out of range: %q", got)
 	}
 }
 
 func TestLogsAreFollowedUntilTheTaskIsFinished(t *testing.T) {
 	t.Parallel()
 	f := withTasks(t)
-	f.begun("big-0", "big-1")
+	f.started("big-0", "big-1")
 	running := v1.GPUTaskStatus{Phase: v1.PhaseRunning}
 	f.lives(running, running, running, running, v1.GPUTaskStatus{Phase: v1.PhaseSucceeded})
 	if err := f.run("logs", "big", "-f"); err != nil {

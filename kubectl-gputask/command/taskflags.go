@@ -56,9 +56,9 @@ func (f *taskFlags) addTo(s *session, command *cobra.Command) {
 	flags.StringArrayVar(&f.annotations, "annotation", nil, "annotation KEY=VALUE of the task's Pods; may be repeated")
 	flags.StringArrayVar(&f.dependsOn, "depends-on", nil, "task to wait for, NAME or NAME=Running, Succeeded or Finished; may be repeated")
 	flags.StringVar(&f.failure, "failure-policy", "", "what restarts when a Pod of a gang fails: RestartTask or RestartPod (default RestartTask)")
-	flags.Int32Var(&f.backoffLimit, "backoff-limit", 0, "how many failures are followed by a new start (default 6)")
+	flags.Int32Var(&f.backoffLimit, "backoff-limit", 0, "how many failures are retried (default 6)")
 	flags.DurationVar(&f.deadline, "deadline", 0, "when the task is stopped and fails, for example 12h, in whole seconds (default never)")
-	flags.DurationVar(&f.ttl, "ttl", 0, "how long the task is kept after its end, in whole seconds (default for ever)")
+	flags.DurationVar(&f.ttl, "ttl", 0, "how long the task is kept after its end, in whole seconds (default forever)")
 	flags.BoolVar(&f.suspend, "suspend", false, "create it suspended: kubectl gputask resume starts it")
 	flags.StringVar(&f.rescheduling, "rescheduling", "", "whether the rescheduler may move it: Allowed or Never (default Allowed)")
 	complete(command, "gpu", s.completeNodeLabel(v1.LabelGPUModel))
@@ -70,12 +70,12 @@ func (f *taskFlags) addTo(s *session, command *cobra.Command) {
 	complete(command, "failure-policy", fixed(string(v1.RestartTask), string(v1.RestartPod)))
 	complete(command, "rescheduling", fixed(string(v1.ReschedulingAllowed), string(v1.ReschedulingNever)))
 	for _, flag := range []string{"topology", "image", "gpu-amount"} {
-		complete(command, flag, nothing)
+		complete(command, flag, noCompletion)
 	}
 }
 
-// task returns the task that the flags describe. What a field may be is for the API
-// server to say; here is only checked what would get lost on the way.
+// task returns the task that the flags describe. Fields are validated by the API server;
+// only what would get lost in the conversion is checked here.
 func (f *taskFlags) task(name string, args []string) (*v1.GPUTask, error) {
 	task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *f.spec.DeepCopy()}
 	task.APIVersion, task.Kind = v1.TaskKind().ToAPIVersionAndKind()
@@ -102,7 +102,7 @@ func (f *taskFlags) task(name string, args []string) (*v1.GPUTask, error) {
 	return task, f.setTemplate(task, args)
 }
 
-// setNumbers sets those that were given; the others have defaults in the API server.
+// setNumbers sets the numbers that were given; the API server defaults the others.
 func (f *taskFlags) setNumbers(spec *v1.GPUTaskSpec) {
 	flags := f.command.Flags()
 	if flags.Changed("replicas") {
@@ -143,7 +143,7 @@ func wholeSeconds(flag string, length time.Duration) (int32, error) {
 	return int32(seconds), nil
 }
 
-// setTemplate writes a Pod's template if there is something to say in it.
+// setTemplate sets the Pod template if any of its fields were given.
 func (f *taskFlags) setTemplate(task *v1.GPUTask, args []string) error {
 	labels, err := keysAndValues("label", f.labels)
 	if err != nil {
@@ -169,10 +169,10 @@ func (f *taskFlags) setTemplate(task *v1.GPUTask, args []string) error {
 	return nil
 }
 
-// container returns nil if the controller's default will do.
+// container returns nil if the controller's default container is to be used.
 func (f *taskFlags) container(args []string) (*corev1.Container, error) {
 	if f.image == "" && len(f.env) == 0 && len(args) == 0 {
-		return nil, nil //nolint:nilnil // none is no error
+		return nil, nil //nolint:nilnil // having none is not an error
 	}
 	container := &corev1.Container{Name: v1.ContainerName, Image: f.image, Command: args}
 	for _, text := range f.env {
@@ -187,7 +187,7 @@ func (f *taskFlags) container(args []string) (*corev1.Container, error) {
 
 func keysAndValues(flag string, texts []string) (map[string]string, error) {
 	if len(texts) == 0 {
-		return nil, nil //nolint:nilnil // none is no error
+		return nil, nil //nolint:nilnil // having none is not an error
 	}
 	values := make(map[string]string, len(texts))
 	for _, text := range texts {

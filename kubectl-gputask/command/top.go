@@ -19,7 +19,7 @@ import (
 type top struct {
 	*session
 	output
-	observer
+	clusterFlags
 	watch    bool
 	interval time.Duration
 	metrics  bool
@@ -41,15 +41,15 @@ How busy the GPUs are is asked of the node agents, through the API server; that 
 the right to get pods/proxy in the namespace nodeagent-system.`,
 		GroupID:           groupCluster,
 		Args:              cobra.NoArgs,
-		ValidArgsFunction: nothing,
+		ValidArgsFunction: noCompletion,
 		RunE:              func(command *cobra.Command, _ []string) error { return t.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.BoolVarP(&t.watch, "watch", "w", false, "show it again and again, until Ctrl-C")
-	flags.DurationVar(&t.interval, "interval", 2*time.Second, "how often, with --watch")
+	flags.BoolVarP(&t.watch, "watch", "w", false, "refresh until Ctrl-C")
+	flags.DurationVar(&t.interval, "interval", 2*time.Second, "refresh interval with --watch")
 	flags.BoolVar(&t.metrics, "metrics", true, "ask the node agents how busy the GPUs are")
 	flags.StringArrayVar(&t.urls, "metrics-url", nil, "where to ask for metrics instead, for example http://localhost:9836/metrics; may be repeated")
-	t.observer.addTo(command)
+	t.clusterFlags.addTo(command)
 	t.output.addTo(command, outputJSON, outputYAML)
 	return command
 }
@@ -65,7 +65,7 @@ func (t *top) run(ctx context.Context) error {
 		return t.once(ctx)
 	}
 	for {
-		if err := t.again(ctx); err != nil {
+		if err := t.refresh(ctx); err != nil {
 			return err
 		}
 		timer := t.Clock.NewTimer(t.interval)
@@ -78,31 +78,31 @@ func (t *top) run(ctx context.Context) error {
 	}
 }
 
-// home moves the cursor of a terminal to its first line and clears what is below.
-const home = "\x1b[H\x1b[J"
+// clearScreen moves the cursor of a terminal to its first line and clears what is below.
+const clearScreen = "\x1b[H\x1b[J"
 
-// again shows the next picture at once, so that it does not flicker.
-func (t *top) again(ctx context.Context) error {
-	var picture bytes.Buffer
-	drawing := *t
+// refresh writes the next output in one go, so that the terminal does not flicker.
+func (t *top) refresh(ctx context.Context) error {
+	var buffer bytes.Buffer
+	buffered := *t
 	environment := *t.Environment
-	environment.Out = &picture
-	drawing.session = &session{Environment: &environment, config: t.config, colour: t.colour}
-	if err := drawing.once(ctx); err != nil {
+	environment.Out = &buffer
+	buffered.session = &session{Environment: &environment, config: t.config, colour: t.colour}
+	if err := buffered.once(ctx); err != nil {
 		return err
 	}
 	if t.Terminal {
-		fmt.Fprint(t.Out, home)
+		fmt.Fprint(t.Out, clearScreen)
 	}
-	if t.forPeople() {
+	if t.isText() {
 		fmt.Fprintln(t.Out, t.Clock.Now().UTC().Format("15:04:05 UTC"))
 	}
-	_, err := picture.WriteTo(t.Out)
+	_, err := buffer.WriteTo(t.Out)
 	return err
 }
 
 func (t *top) once(ctx context.Context) error {
-	clients, observed, err := t.observe(ctx, &t.observer)
+	clients, observed, err := t.observe(ctx, &t.clusterFlags)
 	if err != nil {
 		return err
 	}
@@ -113,12 +113,12 @@ func (t *top) once(ctx context.Context) error {
 		load, note = asker.Ask(ctx, observed.Nodes)
 	}
 	answer := analysis.NewView(&observed.Objects, nil).Top(load)
-	if !t.forPeople() {
-		return t.answer(t.Out, answer)
+	if !t.isText() {
+		return t.printValue(t.Out, answer)
 	}
 	show.Top(t.page(), answer)
 	if note != nil {
-		fmt.Fprintf(t.Out, "\nUtilisation is not known of all GPUs: %v\n", note)
+		fmt.Fprintf(t.Out, "\nUtilisation is not known for all GPUs: %v\n", note)
 	}
 	return nil
 }

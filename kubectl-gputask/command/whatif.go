@@ -30,7 +30,7 @@ import (
 type whatIf struct {
 	*session
 	output
-	observer
+	clusterFlags
 	file string
 }
 
@@ -49,11 +49,11 @@ were there already. The API server checks the tasks as "kubectl apply
 		Example: `  kubectl gputask whatif -f task.yaml
   kubectl gputask run big --gpu-amount 8 --replicas 4 --dry-run -o yaml | kubectl gputask whatif -f -`,
 		Args:              cobra.NoArgs,
-		ValidArgsFunction: nothing,
+		ValidArgsFunction: noCompletion,
 		RunE:              func(command *cobra.Command, _ []string) error { return w.run(command.Context()) },
 	}
 	command.Flags().StringVarP(&w.file, "filename", "f", "", "file with GPUTasks, or - for the standard input")
-	w.observer.addTo(command)
+	w.clusterFlags.addTo(command)
 	w.output.addTo(command, outputJSON, outputYAML)
 	return command
 }
@@ -66,7 +66,7 @@ func (w *whatIf) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	clients, observed, err := w.observe(ctx, &w.observer)
+	clients, observed, err := w.observe(ctx, &w.clusterFlags)
 	if err != nil {
 		return err
 	}
@@ -75,18 +75,18 @@ func (w *whatIf) run(ctx context.Context) error {
 		if task.Namespace == "" {
 			task.Namespace = clients.Namespace
 		}
-		checked, problem := defaulted(ctx, clients, task)
+		checked, problem := dryRunCreate(ctx, clients, task)
 		if problem != nil {
 			return fmt.Errorf("task %s: %w", task.Name, problem)
 		}
-		answer, err := imagine(observed, checked)
+		answer, err := simulate(observed, checked)
 		if err != nil {
 			return fmt.Errorf("task %s: %w", task.Name, err)
 		}
 		answers = append(answers, answer)
 	}
-	if !w.forPeople() {
-		return w.answer(w.Out, answers)
+	if !w.isText() {
+		return w.printValue(w.Out, answers)
 	}
 	for i, answer := range answers {
 		if i > 0 {
@@ -97,10 +97,10 @@ func (w *whatIf) run(ctx context.Context) error {
 	return nil
 }
 
-// imagine answers for one task, and leaves it in the world that the next one is asked
-// about.
-func imagine(observed *cluster.Observation, task *v1.GPUTask) (*analysis.WhatIf, error) {
-	imagined, err := analysis.Imagine(task, observed.Priorities.Admit, metav1.NewTime(observed.Now))
+// simulate answers for one task. If it fits now, it stays in the observation, with its
+// Pods placed, for the tasks after it.
+func simulate(observed *cluster.Observation, task *v1.GPUTask) (*analysis.WhatIf, error) {
+	imagined, err := analysis.NewHypothetical(task, observed.Priorities.Admit, metav1.NewTime(observed.Now))
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func imagine(observed *cluster.Observation, task *v1.GPUTask) (*analysis.WhatIf,
 	return answer, nil
 }
 
-// read reads the tasks of the file.
+// read reads the tasks from the file.
 func (w *whatIf) read() (tasks []*v1.GPUTask, err error) {
 	if w.file == "" {
 		return nil, errors.New("--filename: must name a file with GPUTasks, or be - for the standard input")
@@ -153,10 +153,10 @@ func parse(in io.Reader, name string) ([]*v1.GPUTask, error) {
 			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
 		if task.Kind == "" && task.Name == "" {
-			continue // nothing but comments
+			continue // a document with only comments
 		}
 		if task.GroupVersionKind() != v1.TaskKind() {
-			return nil, fmt.Errorf("reading %s: %s %q: must be of apiVersion %s and kind %s", name, orWord(task.Kind), task.Name, v1.GroupVersion, v1.TaskKind().Kind)
+			return nil, fmt.Errorf("reading %s: %s %q: must be of apiVersion %s and kind %s", name, orObject(task.Kind), task.Name, v1.GroupVersion, v1.TaskKind().Kind)
 		}
 		tasks = append(tasks, task)
 	}
@@ -181,19 +181,19 @@ func decode(document []byte) (*v1.GPUTask, error) {
 	return task, nil
 }
 
-func orWord(kind string) string {
+func orObject(kind string) string {
 	if kind == "" {
 		return "object"
 	}
 	return kind
 }
 
-// defaulted has the API server check a task and fill in its defaults. Who may not
-// create tasks gets an answer about the task as it is.
-func defaulted(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) (*v1.GPUTask, error) {
+// dryRunCreate has the API server validate and default a task. For users without the
+// right to create tasks, it returns the task unchanged.
+func dryRunCreate(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) (*v1.GPUTask, error) {
 	trial := task.DeepCopy()
 	trial.ResourceVersion, trial.UID = "", ""
-	// There may be one of that name.
+	// A task of that name may exist.
 	if task.Name == "" {
 		task.Name = "whatif"
 	}
@@ -201,7 +201,7 @@ func defaulted(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) 
 	options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager}
 	checked, err := clients.Tasks.FalldioV1().GPUTasks(task.Namespace).Create(ctx, trial, options)
 	if apierrors.IsForbidden(err) {
-		return task, nil // it was not to be created anyway
+		return task, nil // the dry run is optional
 	}
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func defaulted(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) 
 	return checked, nil
 }
 
-// namePrefix leaves room for what the API server appends to a name.
+// namePrefix truncates a name so that the API server can append its random suffix.
 func namePrefix(name string) string {
 	const room = 58 - 5
 	return name[:min(len(name), room)]

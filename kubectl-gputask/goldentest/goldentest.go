@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package goldentest compares what tests get with files that keep what they should
-// get. `go test ./kubectl-gputask/command -update` rewrites the files.
+// Package goldentest compares test output with golden files.
+// `go test ./kubectl-gputask/command -update` rewrites the files.
 package goldentest
 
 import (
@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Compare compares with testdata/NAME.golden.
+// Compare fails the test if got differs from testdata/NAME.golden.
 func Compare(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")

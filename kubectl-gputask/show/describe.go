@@ -17,14 +17,14 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// Description is a task with what belongs to it.
+// Description is a task with its Pods and Events.
 type Description struct {
 	Task   *v1.GPUTask
 	Pods   []corev1.Pod
 	Events []corev1.Event
 }
 
-// Describe writes all of a task.
+// Describe writes all details of a task.
 func Describe(p *Page, d *Description) {
 	task := d.Task
 	phase := Phase(task.Status.Phase)
@@ -34,7 +34,7 @@ func Describe(p *Page, d *Description) {
 	f.add("Labels", orNone(mapText(task.Labels)))
 	f.add("Phase", p.Paint(phase.Style, phase.Text))
 	f.addIf("Message", oneLine(task.Status.Message))
-	f.add("Asks for", strings.Join(asks(task), "; "))
+	f.add("Asks for", strings.Join(requestText(task), "; "))
 	f.add("Priority", orNone(task.Spec.Priority))
 	f.addIf("Depends on", dependencies(task))
 	f.add("Rescheduling", reschedulingText(task))
@@ -125,7 +125,7 @@ func describePods(p *Page, pods []corev1.Pod) {
 	t.indent = "  "
 	for i := range pods {
 		pod := &pods[i]
-		t.add(pod.Name, podPhase(pod), orNone(pod.Spec.NodeName), orNone(some(assigned(pod), 2)), fmt.Sprint(restarts(pod)),
+		t.add(pod.Name, podPhase(pod), orNone(pod.Spec.NodeName), orNone(abbreviate(assignedGPUs(pod), 2)), fmt.Sprint(restarts(pod)),
 			p.Age(pod.CreationTimestamp.Time), podMessage(pod))
 	}
 	t.write(p)
@@ -141,8 +141,8 @@ func podPhase(pod *corev1.Pod) Cell {
 	return Cell{Text: string(pod.Status.Phase), Style: styles[pod.Status.Phase]}
 }
 
-// assigned are the GPUs that a Pod has.
-func assigned(pod *corev1.Pod) []string {
+// assignedGPUs returns the shortened UUIDs of a Pod's GPUs.
+func assignedGPUs(pod *corev1.Pod) []string {
 	text := pod.Annotations[inventory.AssignmentAnnotation]
 	if text == "" {
 		return nil
@@ -165,7 +165,7 @@ func assigned(pod *corev1.Pod) []string {
 	return uuids
 }
 
-// shortUUID is as much of a GPU's UUID as tells it from the others.
+// shortUUID returns as much of a GPU's UUID as identifies it in practice.
 func shortUUID(uuid string) string {
 	const enough = len("GPU-01234567")
 	return uuid[:min(len(uuid), enough)]
@@ -179,14 +179,14 @@ func restarts(pod *corev1.Pod) int32 {
 	return count
 }
 
-// podMessage is what a Pod, or the scheduler about it, has to say.
+// podMessage returns a Pod's status message, or why the scheduler has not placed it.
 func podMessage(pod *corev1.Pod) string {
 	if pod.Status.Message != "" {
 		return oneLine(pod.Status.Message)
 	}
 	for i := range pod.Status.Conditions {
 		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			return cut(oneLine(condition.Message), messageLength)
+			return truncate(oneLine(condition.Message), messageLength)
 		}
 	}
 	return ""
@@ -206,7 +206,7 @@ func describeConditions(p *Page, conditions []metav1.Condition) {
 	t.write(p)
 }
 
-// TimeOf is when an event happened last.
+// TimeOf returns when an Event last occurred.
 func TimeOf(event *corev1.Event) time.Time {
 	switch {
 	case event.Series != nil:

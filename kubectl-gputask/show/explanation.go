@@ -15,12 +15,12 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
-// Explanation writes why a task is where it is, on one screen.
+// Explanation writes why a task is in its current state, on one screen.
 func Explanation(p *Page, e *analysis.Explanation) {
 	task := e.Task
 	p.Printf("%s %s%s\n\n", p.Paint(Bold, task.Namespace+"/"+task.Name), stateText(p, e), headline(e))
 	var f pairs
-	f.add("Asks for", strings.Join(asks(task), "; "))
+	f.add("Asks for", strings.Join(requestText(task), "; "))
 	if e.Outlook != nil || task.Spec.Priority != "" {
 		f.add("Priority", fmt.Sprintf("%s (%d)", orDefault(task.Spec.Priority), e.Priority))
 	}
@@ -52,7 +52,7 @@ func Explanation(p *Page, e *analysis.Explanation) {
 	problems(p, e.Problems)
 }
 
-// stateText is what a task does, and since when.
+// stateText returns a task's phase and for how long it has been in it.
 func stateText(p *Page, e *analysis.Explanation) string {
 	phase, age := Phase(e.Task.Status.Phase), p.Age(e.Since.Time)
 	word := p.Paint(phase.Style, strings.ToLower(phase.Text))
@@ -62,17 +62,17 @@ func stateText(p *Page, e *analysis.Explanation) string {
 	return "is " + word + " for " + age
 }
 
-// headline is the short answer.
+// headline returns the explanation in one sentence.
 func headline(e *analysis.Explanation) string {
 	switch {
 	case len(e.WaitsFor) > 0 && e.Task.Status.Phase != v1.PhaseRunning:
-		return ": it does not wait for GPUs yet"
+		return ": it is not waiting for GPUs yet"
 	case e.Outlook == nil:
 		return ""
 	case e.Outlook.Verdict == analysis.Now || e.Outlook.Verdict == analysis.AfterPreemption:
 		return ": " + verdictText(e.Outlook)
 	}
-	// The places that a plan keeps for it count as taken, so that it seems not to fit.
+	// The places that a plan reserves for it count as taken, so it does not seem to fit.
 	for _, plan := range e.Plans {
 		if plan.Phase == v1.PlanExecuting {
 			return ": MovePlan " + plan.Name + " makes room for it"
@@ -81,7 +81,7 @@ func headline(e *analysis.Explanation) string {
 	return ": " + verdictText(e.Outlook)
 }
 
-// verdictText says a verdict in words.
+// verdictText describes a verdict.
 func verdictText(o *analysis.Outlook) string {
 	switch o.Verdict {
 	case analysis.Now:
@@ -91,11 +91,11 @@ func verdictText(o *analysis.Outlook) string {
 	case analysis.AfterMoves:
 		return "it fits after " + Count(len(o.Moves), "move")
 	case analysis.WhenOthersEnd:
-		return "it fits when " + some(o.Ends, 3) + " " + haveEnded(len(o.Ends)) + ", at the latest at " + clockTime(o.At)
+		return "it fits when " + abbreviate(o.Ends, 3) + " " + haveEnded(len(o.Ends)) + ", at the latest at " + clockTime(o.At)
 	case analysis.Sometime:
-		return "it waits until others end, and nobody knows when"
+		return "it waits until other tasks end, at an unknown time"
 	case analysis.Never:
-		return "it never fits on the nodes that there are"
+		return "it fits on no node of this cluster"
 	default:
 		return o.Problem
 	}
@@ -115,7 +115,7 @@ func orDefault(name string) string {
 	return name
 }
 
-// shownUses is how many Pods' places are shown.
+// shownUses limits how many Pods' places are shown.
 const shownUses = 4
 
 func usesText(uses []analysis.Place) []string {
@@ -129,7 +129,7 @@ func usesText(uses []analysis.Place) []string {
 	return lines
 }
 
-// placeLine is "h100-0: GPU 3 (train-0)".
+// placeLine returns text such as "h100-0: GPU 3 (Pod train-0)".
 func placeLine(place *analysis.Place) string {
 	line := place.Node
 	if len(place.GPUs) > 0 {
@@ -138,7 +138,7 @@ func placeLine(place *analysis.Place) string {
 	return line + " (Pod " + place.Pod + ")"
 }
 
-// numbers are "0-3,5".
+// numbers formats a list with its ranges shortened: "0-3,5".
 func numbers(list []int) string {
 	sorted := slices.Sorted(slices.Values(list))
 	var parts []string
@@ -160,7 +160,7 @@ func numbers(list []int) string {
 func position(e *analysis.Explanation) string {
 	text := fmt.Sprintf("%d of %s", e.Position, Count(e.Queue, "task")+" that "+waits(e.Queue))
 	if len(e.Ahead) > 0 {
-		text += "; ahead of it: " + some(e.Ahead, 3)
+		text += "; ahead of it: " + abbreviate(e.Ahead, 3)
 	}
 	return text
 }
@@ -174,7 +174,7 @@ func waits(count int) string {
 
 func freeText(f *analysis.Free) string {
 	if f.Nodes == 0 {
-		return "nothing: no node is meant for it"
+		return "nothing: no node is eligible"
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d of %s", f.Whole, Count(f.GPUs, "GPU")+" on "+Count(f.Nodes-f.Closed, "node"))
@@ -213,7 +213,7 @@ func planText(p *Page, plan *analysis.PlanState) string {
 	return text
 }
 
-// outlook writes what becomes of Pods that wait, and what would help.
+// outlook writes why Pods wait, and what would let them start.
 func outlook(p *Page, o *analysis.Outlook) {
 	if o.Nodes != "" {
 		p.Title(whyTitle(o.Verdict))
@@ -230,7 +230,7 @@ func outlook(p *Page, o *analysis.Outlook) {
 	}
 	if len(o.Victims) > 0 {
 		p.Title("Lower priority, would be preempted")
-		p.Printf("  %s\n", some(o.Victims, 8))
+		p.Printf("  %s\n", abbreviate(o.Victims, 8))
 	}
 	if len(o.Moves) > 0 {
 		p.Title(fmt.Sprintf("%s would make room, at a cost of %s of GPU time", Count(len(o.Moves), "move"), gpuTime(o.CostGPUSeconds)))
@@ -238,7 +238,7 @@ func outlook(p *Page, o *analysis.Outlook) {
 	}
 	if o.At != nil {
 		p.Title("Others end")
-		p.Printf("  at %s at the latest, in %s: %s\n", o.At.UTC().Format("2006-01-02 15:04 UTC"), span(o.At.Sub(p.Now)), some(o.Ends, 8))
+		p.Printf("  at %s at the latest, in %s: %s\n", o.At.UTC().Format("2006-01-02 15:04 UTC"), span(o.At.Sub(p.Now)), abbreviate(o.Ends, 8))
 	}
 	if len(o.Places) > 0 {
 		p.Title(placesTitle(o.Verdict))
@@ -259,7 +259,7 @@ func placesTitle(verdict analysis.Verdict) string {
 	if verdict == analysis.Now {
 		return "Goes to"
 	}
-	return "Goes to then"
+	return "Would go to"
 }
 
 func problems(p *Page, list []string) {
@@ -284,10 +284,10 @@ func areNot(count int) string {
 	return "are not"
 }
 
-// clockTime is a time of day.
+// clockTime formats a time of day.
 func clockTime(at *metav1.Time) string { return at.UTC().Format("15:04 UTC") }
 
-// WhatIf writes what would become of a task that does not exist.
+// WhatIf writes whether and when a hypothetical task would fit.
 func WhatIf(p *Page, answer *analysis.WhatIf) {
 	o := answer.Outlook
 	style := Yellow
@@ -299,9 +299,9 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 	default:
 	}
 	p.Printf("%s: %s\n", p.Paint(Bold, answer.Namespace+"/"+answer.Name), p.Paint(style, whatIfText(o)))
-	p.Printf("  asks for %s\n", strings.Join(asks(answer.Task), "; "))
+	p.Printf("  asks for %s\n", strings.Join(requestText(answer.Task), "; "))
 	if len(answer.DependsOn) > 0 {
-		p.Printf("  would first wait for %s\n", some(answer.DependsOn, 4))
+		p.Printf("  would first wait for %s\n", abbreviate(answer.DependsOn, 4))
 	}
 	if answer.Ahead > 0 && o.Verdict != analysis.Invalid {
 		p.Printf("  %s that %s already would be served before it\n", Count(answer.Ahead, "task"), waits(answer.Ahead))
@@ -312,7 +312,7 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 	outlook(p, o)
 }
 
-// whatIfText is a verdict about a task that does not exist.
+// whatIfText describes a verdict on a hypothetical task.
 func whatIfText(o *analysis.Outlook) string {
 	switch o.Verdict {
 	case analysis.Now:
@@ -322,11 +322,11 @@ func whatIfText(o *analysis.Outlook) string {
 	case analysis.AfterMoves:
 		return "fits after " + Count(len(o.Moves), "move")
 	case analysis.WhenOthersEnd:
-		return "fits when " + some(o.Ends, 3) + " " + haveEnded(len(o.Ends)) + ", at the latest at " + clockTime(o.At)
+		return "fits when " + abbreviate(o.Ends, 3) + " " + haveEnded(len(o.Ends)) + ", at the latest at " + clockTime(o.At)
 	case analysis.Sometime:
-		return "fits when others end, and nobody knows when"
+		return "fits when other tasks end, at an unknown time"
 	case analysis.Never:
-		return "never fits on the nodes that there are"
+		return "fits on no node of this cluster"
 	default:
 		return o.Problem
 	}

@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package show writes what the commands found out as text for a person. It is pure:
-// the same data gives the same text, so that golden files keep every output.
+// Package show writes the results of the commands as human-readable text. It is pure:
+// the same data gives the same text, so that golden files can test every output.
 package show
 
 import (
@@ -30,14 +30,14 @@ const (
 	Purple Style = "35"
 )
 
-// Page is where text goes, and how.
+// Page is a writer with its formatting options.
 type Page struct {
 	io.Writer
 	// Colours is true on a terminal.
 	Colours bool
 	// Width is how many characters fit in a line; 0 if that is unknown.
 	Width int
-	// Now is the time that ages are counted to.
+	// Now is the time relative to which ages are shown.
 	Now time.Time
 }
 
@@ -55,7 +55,7 @@ func (p *Page) Printf(format string, values ...any) { fmt.Fprintf(p, format, val
 // Title writes the heading of a section.
 func (p *Page) Title(text string) { p.Printf("\n%s\n", p.Paint(Bold, text)) }
 
-// Age is how long ago a time was, as kubectl writes it.
+// Age returns how long ago a time was, formatted as kubectl does.
 func (p *Page) Age(since time.Time) string {
 	if since.IsZero() {
 		return "<unknown>"
@@ -63,10 +63,10 @@ func (p *Page) Age(since time.Time) string {
 	return duration.HumanDuration(p.Now.Sub(since))
 }
 
-// span is a duration for a person.
+// span formats a duration as kubectl does.
 func span(length time.Duration) string { return duration.HumanDuration(length) }
 
-// Count is "1 Pod" or "2 Pods".
+// Count returns "1 Pod" or "2 Pods".
 func Count(number int, noun string) string {
 	if number == 1 {
 		return "1 " + noun
@@ -74,7 +74,7 @@ func Count(number int, noun string) string {
 	return fmt.Sprintf("%d %ss", number, noun)
 }
 
-// gpus is a number of GPUs of which the parts are percents.
+// gpus formats an amount of GPUs, given in percent of one.
 func gpus(percent int) string {
 	if percent%100 == 0 {
 		return fmt.Sprint(percent / 100)
@@ -82,23 +82,23 @@ func gpus(percent int) string {
 	return fmt.Sprintf("%.2f", float64(percent)/100)
 }
 
-// some shows the first few of a list.
-func some(names []string, most int) string {
+// abbreviate joins the first few names and counts the others.
+func abbreviate(names []string, most int) string {
 	if len(names) > most {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return strings.Join(names, ", ")
 }
 
-// cut shortens text to a number of characters.
-func cut(text string, most int) string {
+// truncate shortens text to a number of characters.
+func truncate(text string, most int) string {
 	if most < 2 || utf8.RuneCountInString(text) <= most {
 		return text
 	}
 	return string([]rune(text)[:most-1]) + "…"
 }
 
-// orNone stands for what there is not.
+// orNone returns "<none>" for an empty text.
 func orNone(text string) string {
 	if text == "" {
 		return "<none>"

@@ -30,15 +30,15 @@ func Plans(p *Page, plans []v1.MovePlan, wide bool) {
 		if wide {
 			row = append(row, oneLine(plan.Spec.Reason), oneLine(plan.Status.Message))
 		} else {
-			row = append(row, cut(oneLine(plan.Status.Message), messageLength))
+			row = append(row, truncate(oneLine(plan.Status.Message), messageLength))
 		}
 		t.add(row...)
 	}
 	t.write(p)
 }
 
-// Plan writes all of a MovePlan. One without a name exists nowhere: it is what would
-// be proposed.
+// Plan writes all details of a MovePlan. One without a name does not exist in the
+// cluster: it is a preview.
 func Plan(p *Page, plan *v1.MovePlan) {
 	var f pairs
 	f.addIf("Plan", plan.Name)
@@ -49,7 +49,7 @@ func Plan(p *Page, plan *v1.MovePlan) {
 	f.addIf("Message", oneLine(plan.Status.Message))
 	f.add("Goal", goalText(plan))
 	f.addIf("Reason", oneLine(plan.Spec.Reason))
-	f.add("Cost", gpuTime(plan.Spec.CostGPUSeconds)+" of GPU time, weighted; "+lost(plan)+" of work is done again")
+	f.add("Cost", gpuTime(plan.Spec.CostGPUSeconds)+" of GPU time, weighted; "+lost(plan)+" of work is repeated")
 	f.add("Gain", gainText(&plan.Spec.Gain))
 	if plan.Status.Gain != nil {
 		f.add("Real gain", gainText(plan.Status.Gain))
@@ -59,35 +59,36 @@ func Plan(p *Page, plan *v1.MovePlan) {
 	p.Title(Count(len(plan.Spec.Moves), "move"))
 	moves(p, plan)
 	if len(plan.Spec.Places) > 0 {
-		p.Title(keptTitle(plan))
+		p.Title(reservedTitle(plan))
 		t := newTable("POD", "NODE", "GPUS")
 		t.indent = "  "
 		for i := range plan.Spec.Places {
 			place := &plan.Spec.Places[i]
-			t.add(place.Pod, place.Node, cards(place.GPUs))
+			t.add(place.Pod, place.Node, cardCount(place.GPUs))
 		}
 		t.write(p)
 	}
-	next(p, plan)
+	nextSteps(p, plan)
 }
 
-// keptTitle: nothing is kept any more for a plan that has ended.
-func keptTitle(plan *v1.MovePlan) string {
+// reservedTitle returns the title of the reserved places. A plan that has ended reserves
+// nothing any more.
+func reservedTitle(plan *v1.MovePlan) string {
 	if final(plan) {
 		return "Was kept for " + forTask(plan)
 	}
 	return "Kept for " + forTask(plan)
 }
 
-// moves writes what moves.
+// moves writes a table of the moves of a plan.
 func moves(p *Page, plan *v1.MovePlan) {
 	heading := []string{"TURN", "POD", "GPUS", "FROM", "TO", "COST"}
-	begun := len(plan.Status.Moves) == len(plan.Spec.Moves) && plan.Status.Phase != v1.PlanProposed
-	if begun {
+	started := len(plan.Status.Moves) == len(plan.Spec.Moves) && plan.Status.Phase != v1.PlanProposed
+	if started {
 		heading = append(heading, "STATE", "NOW ON")
 	}
-	because := slices.ContainsFunc(plan.Spec.Moves, func(move v1.Move) bool { return move.Reason != "" })
-	if because {
+	reasons := slices.ContainsFunc(plan.Spec.Moves, func(move v1.Move) bool { return move.Reason != "" })
+	if reasons {
 		heading = append(heading, "WHY")
 	}
 	t := newTable(heading...)
@@ -98,11 +99,11 @@ func moves(p *Page, plan *v1.MovePlan) {
 			fmt.Sprint(move.Turn + 1), move.Task.Namespace + "/" + move.Pod, orNone(move.GPUs),
 			placeText(&move.From), placeText(&move.To), gpuTime(move.CostGPUSeconds),
 		}
-		if begun {
+		if started {
 			status := &plan.Status.Moves[i]
 			row = append(row, moveState(status.State), orNone(status.Node))
 		}
-		if because {
+		if reasons {
 			row = append(row, oneLine(move.Reason))
 		}
 		t.add(row...)
@@ -110,8 +111,8 @@ func moves(p *Page, plan *v1.MovePlan) {
 	t.write(p)
 }
 
-// next says what a person can do now.
-func next(p *Page, plan *v1.MovePlan) {
+// nextSteps writes the commands that apply to the plan now.
+func nextSteps(p *Page, plan *v1.MovePlan) {
 	switch {
 	case plan.Name == "":
 		p.Printf("\nNothing was created or moved. The controller proposes such plans by itself with --reschedule-period.\n")
@@ -164,7 +165,7 @@ func goalText(plan *v1.MovePlan) string {
 	case v1.GoalCapacity:
 		return "whole GPUs, nodes and domains"
 	case v1.GoalRecreate:
-		return "a new place for everything, wherever the scheduler puts it"
+		return "a new place foreverything, wherever the scheduler puts it"
 	default:
 		return string(plan.Spec.Goal)
 	}
@@ -184,15 +185,15 @@ func placeText(place *v1.MovePlace) string {
 	return place.Node
 }
 
-// cards is how many they are: their UUIDs say nothing to a person.
-func cards(uuids []string) string {
+// cardCount returns the number of cards: their UUIDs mean nothing to users.
+func cardCount(uuids []string) string {
 	if len(uuids) == 0 {
 		return "any"
 	}
 	return fmt.Sprint(len(uuids))
 }
 
-// gain is the first that a plan brings: GPUs, else nodes or domains.
+// gain returns the main gain of a plan: GPUs, otherwise nodes or domains.
 func gain(g *v1.MoveGain) string {
 	switch {
 	case g.GPUs > 0:
@@ -212,10 +213,10 @@ func gainText(g *v1.MoveGain) string {
 		parts = append(parts, Count(int(g.GPUs), "GPU"))
 	}
 	if len(g.Nodes) > 0 {
-		parts = append(parts, Count(len(g.Nodes), "whole node")+" ("+some(g.Nodes, 3)+")")
+		parts = append(parts, Count(len(g.Nodes), "whole node")+" ("+abbreviate(g.Nodes, 3)+")")
 	}
 	if len(g.Domains) > 0 {
-		parts = append(parts, Count(len(g.Domains), "whole domain")+" ("+some(g.Domains, 3)+")")
+		parts = append(parts, Count(len(g.Domains), "whole domain")+" ("+abbreviate(g.Domains, 3)+")")
 	}
 	if len(parts) == 0 {
 		return "none"
@@ -231,10 +232,10 @@ func lost(plan *v1.MovePlan) string {
 	return gpuTime(sum)
 }
 
-// gpuTime is a number of GPU-seconds for a person.
+// gpuTime formats a number of GPU-seconds.
 func gpuTime(seconds int64) string { return span(time.Duration(seconds) * time.Second) }
 
-// approvalText says who approves a plan that exists nowhere, else whether it is.
+// approvalText returns whether a plan is approved, and for a preview how it would be.
 func approvalText(plan *v1.MovePlan) string {
 	switch {
 	case plan.Name == "" && plan.Spec.Approved:

@@ -10,16 +10,16 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
-// Preview writes a plan that exists nowhere, or why there is none.
+// Preview writes the plan that would be proposed, or why there is none.
 func Preview(p *Page, plan *v1.MovePlan, report *reschedule.Report) {
 	if plan == nil {
-		p.Printf("Nothing would be moved: %s\n", orText(report.Why, "nothing is to be gained"))
+		p.Printf("Nothing would be moved: %s\n", orText(report.Why, "there is nothing to gain"))
 	} else {
 		Plan(p, plan)
 	}
 	if len(report.Waiting) > 0 {
 		p.Title("Tasks that wait")
-		t := newTable("TASK", "WHAT IS DONE FOR IT")
+		t := newTable("TASK", "ACTION")
 		t.indent = "  "
 		for _, verdict := range report.Waiting {
 			t.add(verdict.Task.Namespace+"/"+verdict.Task.Name, oneLine(verdict.Message))
@@ -27,7 +27,7 @@ func Preview(p *Page, plan *v1.MovePlan, report *reschedule.Report) {
 		t.write(p)
 	}
 	for _, stale := range report.Stale {
-		p.Printf("\nMovePlan %s no longer suits: %s\n", stale.Plan.Name, stale.Why)
+		p.Printf("\nMovePlan %s no longer applies: %s\n", stale.Plan.Name, stale.Why)
 	}
 	list := make([]string, 0, len(report.Problems))
 	for _, problem := range report.Problems {
@@ -43,10 +43,10 @@ func orText(text, other string) string {
 	return text
 }
 
-// PlanLine says how far a plan is.
+// PlanLine returns the progress of a plan in one line.
 func PlanLine(p *Page, plan *v1.MovePlan) string {
 	phase := planPhase(plan)
-	line := p.Paint(phase.Style, phase.Text) + blank(len("Executing")-len(phase.Text))
+	line := p.Paint(phase.Style, phase.Text) + spaces(len("Executing")-len(phase.Text))
 	line += fmt.Sprintf("  %d/%d moved", plan.Status.Moved, len(plan.Spec.Moves))
 	if plan.Status.Message != "" {
 		line += "  " + oneLine(plan.Status.Message)

@@ -12,10 +12,10 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
-// ProgressLine says how far a task is.
+// ProgressLine returns the progress of a task in one line.
 func ProgressLine(p *Page, task *v1.GPUTask) string {
 	phase := Phase(task.Status.Phase)
-	line := p.Paint(phase.Style, phase.Text) + blank(len("Succeeded")-len(phase.Text))
+	line := p.Paint(phase.Style, phase.Text) + spaces(len("Succeeded")-len(phase.Text))
 	if replicas := gputask.Replicas(task); replicas > 1 {
 		line += fmt.Sprintf("  %d/%d running", task.Status.Running, replicas)
 	}
@@ -25,7 +25,7 @@ func ProgressLine(p *Page, task *v1.GPUTask) string {
 	return line
 }
 
-// Progress writes such a line, and after what time it was true.
+// Progress writes such a line after the time that has passed.
 func Progress(p *Page, after time.Duration, line string) {
 	p.Printf("%6s  %s\n", span(after), strings.TrimRight(line, " "))
 }

@@ -55,8 +55,8 @@ func TestCut(t *testing.T) {
 		most int
 		want string
 	}{{"short", 5, "short"}, {"longer", 5, "long…"}, {"äöüäöü", 4, "äöü…"}, {"any", 0, "any"}} {
-		if got := cut(test.text, test.most); got != test.want {
-			t.Errorf("cut(%q, %d) = %q, want %q", test.text, test.most, got, test.want)
+		if got := truncate(test.text, test.most); got != test.want {
+			t.Errorf("truncate(%q, %d) = %q, want %q", test.text, test.most, got, test.want)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestWhatATaskAsksForInWords(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if got := strings.Join(asks(&v1.GPUTask{Spec: test.spec}), "; "); got != test.want {
+			if got := strings.Join(requestText(&v1.GPUTask{Spec: test.spec}), "; "); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -105,10 +105,10 @@ func TestSignsOfGPUs(t *testing.T) {
 		{Use: analysis.CardClosed},
 		{Use: analysis.CardUnhealthy, Percent: 100},
 	}}
-	if got := heat(&Page{}, node); got != ".#149r-x" {
+	if got := heatmap(&Page{}, node); got != ".#149r-x" {
 		t.Errorf("got %q", got)
 	}
-	if got, want := heat(&Page{Colours: true}, node), "\x1b[32m.\x1b[0m\x1b[34m#\x1b[0m\x1b[35m149\x1b[0m\x1b[33mr\x1b[0m\x1b[2m-\x1b[0m\x1b[31mx\x1b[0m"; got != want {
+	if got, want := heatmap(&Page{Colours: true}, node), "\x1b[32m.\x1b[0m\x1b[34m#\x1b[0m\x1b[35m149\x1b[0m\x1b[33mr\x1b[0m\x1b[2m-\x1b[0m\x1b[31mx\x1b[0m"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -139,7 +139,7 @@ func TestTimesOfEvents(t *testing.T) {
 func TestAnAssignmentThatCannotBeReadIsNamed(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{inventory.AssignmentAnnotation: "{"}}}
-	if got := assigned(pod); len(got) != 1 || got[0] != "<unreadable>" {
+	if got := assignedGPUs(pod); len(got) != 1 || got[0] != "<unreadable>" {
 		t.Errorf("got %v", got)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// columnGap is the space between columns, as kubectl's.
+// columnGap is the space between columns, as in kubectl.
 const columnGap = 3
 
 // Cell is one field of a table.
@@ -17,18 +17,18 @@ type Cell struct {
 	Style Style
 }
 
-// table is rows below a heading. Escape sequences don't count for the widths of its
+// table is a heading with rows. Escape sequences don't count towards the widths of its
 // columns.
 type table struct {
 	heading []string
 	rows    [][]Cell
-	// indent is in front of each line.
+	// indent precedes each line.
 	indent string
 }
 
 func newTable(heading ...string) *table { return &table{heading: heading} }
 
-// add appends a row: texts, or Cells where a style matters.
+// add appends a row of strings, or Cells for styled text.
 func (t *table) add(fields ...any) {
 	row := make([]Cell, len(fields))
 	for i, field := range fields {
@@ -42,8 +42,8 @@ func (t *table) add(fields ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// write writes the table. The last column is cut where the page ends, if it is known
-// where that is.
+// write writes the table. The last column is truncated to the page's width, if that is
+// known.
 func (t *table) write(p *Page) {
 	widths := make([]int, len(t.heading))
 	for i, title := range t.heading {
@@ -70,7 +70,7 @@ func (t *table) line(p *Page, row []Cell, widths []int) {
 		last := i == len(row)-1
 		text := cell.Text
 		if last && p.Width > used {
-			text = cut(text, p.Width-used)
+			text = truncate(text, p.Width-used)
 		}
 		line.WriteString(p.Paint(cell.Style, text))
 		if !last {
@@ -81,7 +81,7 @@ func (t *table) line(p *Page, row []Cell, widths []int) {
 	p.Printf("%s\n", strings.TrimRight(line.String(), " "))
 }
 
-// pairs are names and values below each other.
+// pairs is a list of names and values, written one per line.
 type pairs struct {
 	names  []string
 	values []string
@@ -92,7 +92,7 @@ func (f *pairs) add(name, value string) {
 	f.values = append(f.values, value)
 }
 
-// addIf leaves out what has no value.
+// addIf adds a pair unless its value is empty.
 func (f *pairs) addIf(name, value string) {
 	if value != "" {
 		f.add(name, value)

@@ -11,15 +11,15 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
-// TaskColumns say what a list of tasks shows.
+// TaskColumns selects what a list of tasks shows.
 type TaskColumns struct {
-	// Namespaces are shown if tasks are of several.
+	// Namespaces adds the tasks' namespaces.
 	Namespaces bool
-	// Wide shows all there is, and messages uncut.
+	// Wide adds all other columns, and shows messages in full.
 	Wide bool
 }
 
-// messageLength is where messages are cut in a list.
+// messageLength is the length to which messages are truncated in a list.
 const messageLength = 72
 
 // Tasks writes a table of tasks.
@@ -48,12 +48,12 @@ func taskRow(p *Page, task *v1.GPUTask, columns TaskColumns) []any {
 	}
 	message := oneLine(task.Status.Message)
 	if columns.Wide {
-		return append(row, orAny(task.Spec.NodePool), fmt.Sprint(task.Status.Restarts), fmt.Sprint(task.Status.Moves), orNone(some(task.Status.Nodes, 3)), message)
+		return append(row, orAny(task.Spec.NodePool), fmt.Sprint(task.Status.Restarts), fmt.Sprint(task.Status.Moves), orNone(abbreviate(task.Status.Nodes, 3)), message)
 	}
-	return append(row, cut(message, messageLength))
+	return append(row, truncate(message, messageLength))
 }
 
-// Phase is a phase in its colour.
+// Phase returns a phase in its colour.
 func Phase(phase v1.GPUTaskPhase) Cell {
 	styles := map[v1.GPUTaskPhase]Style{
 		v1.PhaseWaiting: Blue, v1.PhasePending: Yellow, v1.PhaseRunning: Green, v1.PhaseSucceeded: Faint,
@@ -72,7 +72,7 @@ func orAny(text string) string {
 	return text
 }
 
-// amount is what each Pod asks for.
+// amount returns how many GPUs each Pod requests.
 func amount(task *v1.GPUTask) string {
 	if task.Spec.GPUAmount == "" {
 		return "1"
@@ -82,8 +82,8 @@ func amount(task *v1.GPUTask) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// asks says in words what a task asks for.
-func asks(task *v1.GPUTask) []string {
+// requestText describes what a task requests.
+func requestText(task *v1.GPUTask) []string {
 	each := amount(task) + " GPU"
 	if each != "1 GPU" && !strings.HasPrefix(each, "0.") {
 		each += "s"

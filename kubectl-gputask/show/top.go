@@ -12,11 +12,11 @@ import (
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 )
 
-// defaultWidth is how wide a heatmap is where nobody says how wide a line may be.
+// defaultWidth is the width of a heatmap if that of the page is unknown.
 const defaultWidth = 100
 
-// Top writes how full the cluster is: a heatmap with one character for each GPU, sums,
-// and what there is room for.
+// Top writes how the cluster's GPUs are used: a heatmap with one character for each GPU,
+// totals, and what there is room for.
 func Top(p *Page, top *analysis.Top) {
 	if len(top.Models) == 0 {
 		p.Printf("No node has GPUs: nodeagent lists them, see docs/node-agent.md.\n")
@@ -60,7 +60,7 @@ func leaf(p *Page, l *analysis.Leaf, top *analysis.Top) {
 	columns := max(1, width/each)
 	line := ""
 	for i, one := range cells {
-		line += "  " + one.name + blank(names-utf8.RuneCountInString(one.name)) + " " + heat(p, one.node) + blank(gpus-len(one.node.GPUs))
+		line += "  " + one.name + spaces(names-utf8.RuneCountInString(one.name)) + " " + heatmap(p, one.node) + spaces(gpus-len(one.node.GPUs))
 		line += suffixed(p, one.suffix, suffixes)
 		if (i+1)%columns == 0 || i == len(cells)-1 {
 			p.Printf("%s\n", strings.TrimRight(line, " "))
@@ -69,7 +69,7 @@ func leaf(p *Page, l *analysis.Leaf, top *analysis.Top) {
 	}
 }
 
-// widestNode aligns small leaves with each other, unless it is a waste of width.
+// widestNode returns the column width that aligns leaves with each other, at most 8 GPUs.
 func widestNode(top *analysis.Top) int {
 	const most = 8
 	widest := 0
@@ -81,13 +81,13 @@ func widestNode(top *analysis.Top) int {
 	return min(widest, most)
 }
 
-func blank(count int) string { return strings.Repeat(" ", max(0, count)) }
+func spaces(count int) string { return strings.Repeat(" ", max(0, count)) }
 
 func suffixed(p *Page, suffix string, width int) string {
 	if width == 0 {
 		return ""
 	}
-	return " " + p.Paint(Faint, suffix) + blank(width-utf8.RuneCountInString(suffix))
+	return " " + p.Paint(Faint, suffix) + spaces(width-utf8.RuneCountInString(suffix))
 }
 
 func suffixOf(node *analysis.NodeUse) string {
@@ -103,9 +103,9 @@ func suffixOf(node *analysis.NodeUse) string {
 
 func percent(ratio float64) string { return fmt.Sprintf("%d%%", int(math.Round(100*ratio))) }
 
-// heat is one character for each GPU. Neighbours of one style share its escape
-// sequences.
-func heat(p *Page, node *analysis.NodeUse) string {
+// heatmap returns one character for each GPU. Neighbours of the same style share its
+// escape sequences.
+func heatmap(p *Page, node *analysis.NodeUse) string {
 	var text, run strings.Builder
 	before := Plain
 	for i := range node.GPUs {
@@ -193,11 +193,11 @@ func coloured(count int, style Style) Cell {
 	return Cell{Text: fmt.Sprint(count), Style: style}
 }
 
-// rooms writes what there is room for. Nodes without a label of a level are one domain
-// for the engine.
+// rooms writes what there is room for. For the engine, the nodes without a level's label
+// are one domain.
 func rooms(p *Page, top *analysis.Top) {
 	heading := []string{"EACH POD", "TASKS", "PODS THAT FIT", "STRANDED GPUS"}
-	for _, level := range top.Levels[1:] { // in the cluster it is as many as fit
+	for _, level := range top.Levels[1:] { // for the cluster it equals the Pods that fit
 		heading = append(heading, "LARGEST GANG IN A "+strings.ToUpper(level))
 	}
 	t := newTable(heading...)

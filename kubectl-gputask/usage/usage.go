@@ -29,30 +29,30 @@ import (
 )
 
 const (
-	// utilization is the metric, labelUUID its label that says of which GPU.
+	// utilization is the metric, labelUUID its label with the GPU's UUID.
 	utilization = "falldio_gpu_utilization_ratio"
 	labelUUID   = "UUID"
-	// namespace, selector and port are those of the agents' DaemonSet.
+	// namespace, selector and port identify the Pods of the agents' DaemonSet.
 	namespace = "nodeagent-system"
 	selector  = "app.kubernetes.io/name=nodeagent"
 	port      = "9836"
-	// atOnce is how many agents are asked at the same time.
-	atOnce = 32
-	// maxBytes is far more than the metrics of a node with 64 GPUs, and of a process
-	// that stands for many nodes.
+	// maxConcurrent limits how many agents are queried at the same time.
+	maxConcurrent = 32
+	// maxBytes is far more than the metrics of a node with 64 GPUs, or of a process
+	// that simulates many nodes.
 	maxBytes = 64 << 20
 )
 
-// Asker asks for metrics.
+// Asker collects metrics from node agents.
 type Asker struct {
 	Kube kubernetes.Interface
 	HTTP *http.Client
-	// URLs are asked instead of the agents that the cluster knows of.
+	// URLs are queried instead of the agents discovered in the cluster.
 	URLs []string
 }
 
-// Ask returns how busy GPUs are, by their UUIDs. An error says what could not be
-// asked; what the others said is returned all the same.
+// Ask returns the utilisation of GPUs by UUID. An error names the agents that could not
+// be queried; the answers of the others are returned all the same.
 func (a *Asker) Ask(ctx context.Context, nodes []*corev1.Node) (analysis.Utilization, error) {
 	load := analysis.Utilization{}
 	var sources []source
@@ -70,14 +70,14 @@ func (a *Asker) Ask(ctx context.Context, nodes []*corev1.Node) (analysis.Utiliza
 	}
 	answers, errs := make([]analysis.Utilization, len(sources)), make([]error, len(sources))
 	group := errgroup.Group{}
-	group.SetLimit(atOnce)
+	group.SetLimit(maxConcurrent)
 	for i, ask := range sources {
 		group.Go(func() error {
 			answers[i], errs[i] = ask(ctx)
 			return nil
 		})
 	}
-	_ = group.Wait() // each has kept its error
+	_ = group.Wait() // the errors are in errs
 	for i, answer := range answers {
 		if errs[i] != nil {
 			failed = append(failed, errs[i])
@@ -85,13 +85,13 @@ func (a *Asker) Ask(ctx context.Context, nodes []*corev1.Node) (analysis.Utiliza
 		maps.Copy(load, answer)
 	}
 	if len(sources) == 0 && len(failed) == 0 {
-		failed = append(failed, errors.New("there are no Pods of nodeagent in namespace "+namespace+"; --metrics-url names others to ask"))
+		failed = append(failed, errors.New("there are no Pods of nodeagent in namespace "+namespace+"; --metrics-url names others to query"))
 	}
-	return load, inShort(failed)
+	return load, summarize(failed)
 }
 
-// inShort is the first of some errors, and how many there are.
-func inShort(failed []error) error {
+// summarize returns the first error together with the number of further ones.
+func summarize(failed []error) error {
 	switch len(failed) {
 	case 0:
 		return nil
@@ -102,12 +102,12 @@ func inShort(failed []error) error {
 	}
 }
 
-// source is a node agent to ask.
+// source queries one node agent.
 type source func(context.Context) (analysis.Utilization, error)
 
-// discover finds the agents: on this machine, as localcluster runs them, by the
-// annotation of nodes that says where they answer; else the Pods of the DaemonSet,
-// through the API server.
+// discover finds the agents: those on this machine, as localcluster runs them, by the
+// Nodes' annotation with the agent's URL; otherwise the Pods of the DaemonSet, through
+// the API server's proxy.
 func (a *Asker) discover(ctx context.Context, nodes []*corev1.Node) ([]source, error) {
 	var sources []source
 	for _, address := range localAgents(nodes) {
@@ -128,8 +128,9 @@ func (a *Asker) discover(ctx context.Context, nodes []*corev1.Node) ([]source, e
 	return sources, nil
 }
 
-// localAgents are the URLs of metrics of agents on this machine. Others are not asked
-// directly: what a node says must not make a user's machine call anybody.
+// localAgents returns the metrics URLs of agents on this machine. Other URLs are not
+// queried directly: a Node's annotation must not make a user's machine call arbitrary
+// hosts.
 func localAgents(nodes []*corev1.Node) []string {
 	var found []string
 	for _, node := range nodes {
@@ -182,7 +183,7 @@ func (a *Asker) proxied(pod string) source {
 	}
 }
 
-// read finds the GPUs' utilisation among metrics.
+// read extracts the GPUs' utilisation from metrics.
 func read(text io.Reader) (analysis.Utilization, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(text)

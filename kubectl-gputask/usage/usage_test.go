@@ -39,14 +39,14 @@ func TestUtilisationIsReadByUUID(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if _, err := read(strings.NewReader("falldio_gpu_utilization_ratio{")); err == nil {
-		t.Error("what is no metrics is no error")
+		t.Error("invalid metrics are accepted")
 	}
 	if got, err := read(strings.NewReader("")); err != nil || len(got) != 0 {
-		t.Errorf("of no metrics: %v, error %v", got, err)
+		t.Errorf("without metrics: %v, error %v", got, err)
 	}
 }
 
-// apiServer has two Pods of nodeagent, of which one runs and answers through the proxy.
+// apiServer has two Pods of nodeagent, one of which runs and answers through the proxy.
 func apiServer(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,7 @@ func apiServer(t *testing.T) kubernetes.Interface {
 			w.Header().Set("Content-Type", "text/plain")
 			fmt.Fprint(w, metrics)
 		default:
-			t.Errorf("%s was asked for", r.URL.Path)
+			t.Errorf("unexpected request for %s", r.URL.Path)
 			http.NotFound(w, r)
 		}
 	}))

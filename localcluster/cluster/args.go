@@ -15,18 +15,18 @@ import (
 const (
 	serviceRange = "10.0.0.0/24"
 
-	// Nothing on one machine needs to be held back.
+	// On one machine no client needs to be throttled.
 	clientQPS   = "5000"
 	clientBurst = "10000"
 
 	nodeMonitorPeriod = 2 * time.Second
 
-	// recoveryPeriod is short: people watch simulated GPUs recover.
+	// recoveryPeriod is short because users watch simulated GPUs recover.
 	recoveryPeriod = 10 * time.Second
 )
 
-// controllers are those of kube-controller-manager that a cluster without
-// storage, network and cloud needs.
+// controllers are the controllers of kube-controller-manager that a cluster
+// without storage, network and cloud needs.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"daemonset-controller",
@@ -93,7 +93,7 @@ func apiServerArgs(l layout, p ports) []string {
 		"--endpoint-reconciler-type=none",
 		"--profiling=false",
 		"--delete-collection-workers=8",
-		// Whoever has more requests on their way opens another connection, and the
+		// Clients with more concurrent requests open further connections, whose
 		// handshakes cost more than the requests.
 		"--http2-max-streams-per-connection=1000",
 		"--max-requests-inflight=3000",
@@ -109,7 +109,7 @@ func controllerManagerArgs(l layout, p ports, grace time.Duration) []string {
 		"--root-ca-file="+l.pki(pkiClusterAuthority)+".crt",
 		"--node-monitor-period="+nodeMonitorPeriod.String(),
 		"--node-monitor-grace-period="+grace.String(),
-		// Losing many nodes at once is a test here, no fault of the network.
+		// Losing many nodes at once is a test here, not a network failure.
 		"--large-cluster-size-threshold=100000",
 		"--node-eviction-rate=100",
 		"--secondary-node-eviction-rate=100",
@@ -121,7 +121,7 @@ func schedulerArgs(l layout, p ports) []string {
 	return componentArgs(l, p.scheduler, userScheduler)
 }
 
-// componentArgs are common to what stems from Kubernetes.
+// componentArgs returns the arguments common to the Kubernetes components.
 func componentArgs(l layout, port int, user string) []string {
 	kubeconfig := l.userKubeconfig(user)
 	return append(servingArgs(l, port, kubeconfig),
@@ -133,15 +133,15 @@ func componentArgs(l layout, port int, user string) []string {
 	)
 }
 
-// servingArgs say how a component serves, and whom.
+// servingArgs returns the arguments for serving and authentication.
 func servingArgs(l layout, port int, kubeconfig string) []string {
 	return []string{
 		"--bind-address=" + loopback,
 		"--secure-port=" + strconv.Itoa(port),
 		"--tls-cert-file=" + l.pki(pkiServer) + ".crt",
 		"--tls-private-key-file=" + l.pki(pkiServer) + ".key",
-		// Whom they trust is given here, not looked up: the place to look at holds
-		// nothing without an aggregation layer.
+		// The trusted CA is given here: the ConfigMap in which it would be looked up
+		// is empty without an aggregation layer.
 		"--authentication-skip-lookup",
 		"--client-ca-file=" + l.pki(pkiClusterAuthority) + ".crt",
 		"--authentication-kubeconfig=" + kubeconfig,
@@ -153,11 +153,11 @@ func kwokArgs(l layout) []string {
 	return []string{
 		"--kubeconfig=" + l.userKubeconfig(userKWOK),
 		"--config=" + l.kwokConfig(),
-		"--v=WARN", // else it tells of each lease that it renews
+		"--v=WARN", // otherwise it logs each lease renewal
 	}
 }
 
-// gpuSchedulerArgs leave to the configuration what can be said there.
+// gpuSchedulerArgs returns the arguments for what the configuration can't express.
 func gpuSchedulerArgs(l layout, p ports) []string {
 	return append(servingArgs(l, p.scheduler, l.userKubeconfig(userGPUScheduler)),
 		"--config="+l.schedulerConfig(),
@@ -170,7 +170,7 @@ func gpuControllerArgs(l layout, p ports, gpuScheduler bool, extra []string) []s
 		"--kubeconfig=" + l.userKubeconfig(userGPUController),
 		"--leader-elect=false",
 		"--metrics-bind-address=" + address(p.gpuController),
-		// Who tries it wants to see room being made, but no young task moved for tidiness.
+		// Users want to see room being made soon, but no young task moved to tidy up.
 		"--reschedule-period=5s",
 		"--reschedule-patience=2s",
 		"--reschedule-threshold=0",
@@ -181,8 +181,8 @@ func gpuControllerArgs(l layout, p ports, gpuScheduler bool, extra []string) []s
 	return append(args, extra...)
 }
 
-// nodeAgentArgs make one process the agent of all nodes, each with the rights
-// that the agent's service account has on that node.
+// nodeAgentArgs returns the arguments that make one process the agent of all
+// nodes, each with the rights that the agent's service account has on that node.
 func nodeAgentArgs(l layout, p ports) []string {
 	return []string{
 		"--kubeconfig=" + l.userKubeconfig(userAdmin),

@@ -22,7 +22,7 @@ import (
 	"falldio.github.io/gpu-controller/localcluster/stages"
 )
 
-// cluster is a cluster that starts, runs, or stops.
+// cluster is a local cluster.
 type cluster struct {
 	options    Options
 	layout     layout
@@ -31,15 +31,15 @@ type cluster struct {
 	supervisor *process.Supervisor
 	console    *console
 
-	// Known once the credentials exist.
+	// Set once the credentials exist.
 	config  *rest.Config
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
-	https   *http.Client // trusts the cluster's servers and is the administrator
+	https   *http.Client // trusts the cluster's servers and has the administrator's certificate
 
-	// storageLost has an entry when the API server or etcd ended.
+	// storageLost receives a value when the API server or etcd has exited.
 	storageLost chan struct{}
-	// nodesLost has an entry when KWOK ended.
+	// nodesLost receives a value when KWOK has exited.
 	nodesLost chan struct{}
 }
 
@@ -118,7 +118,7 @@ func (c *cluster) prepare() error {
 	return c.connect()
 }
 
-// connect makes the clients. They connect when they are used.
+// connect makes the clients. They connect on first use.
 func (c *cluster) connect() error {
 	config, err := clientcmd.BuildConfigFromFlags("", c.layout.userKubeconfig(userAdmin))
 	if err != nil {
@@ -158,7 +158,7 @@ func (c *cluster) apiServerReadyz() string {
 	return "https://" + address(c.ports.apiServer) + "/readyz"
 }
 
-// startScheduler starts Kubernetes' own scheduler, if it is wanted.
+// startScheduler starts kube-scheduler, unless gpu-scheduler or none is to run.
 func (c *cluster) startScheduler(ctx context.Context) error {
 	if c.options.Scheduler != "" || c.options.NoScheduler {
 		return nil
@@ -169,10 +169,10 @@ func (c *cluster) startScheduler(ctx context.Context) error {
 	return c.waitUntilHealthy(ctx, names.Scheduler, c.https, "https://"+address(c.ports.scheduler)+"/readyz")
 }
 
-// startNodes starts what plays the kubelets, and gives it nodes to play.
+// startNodes starts KWOK, which simulates the kubelets, and creates its nodes.
 func (c *cluster) startNodes(ctx context.Context) error {
 	spec := c.componentSpec(names.KWOK, kwokArgs(c.layout))
-	// KWOK would read a configuration of the user's own as well.
+	// Otherwise KWOK would also read the user's own configuration.
 	spec.Env = []string{"KWOK_WORKDIR=" + c.layout.kwokHome()}
 	spec.BeforeRestart = c.releaseNodes
 	if err := c.supervise(ctx, spec); err != nil {
@@ -187,7 +187,7 @@ func (c *cluster) startNodes(ctx context.Context) error {
 }
 
 // startControllers installs our resources before it starts the controllers: the
-// garbage collector looks for new resources only every 30 seconds.
+// garbage collector discovers new resources only every 30 seconds.
 func (c *cluster) startControllers(ctx context.Context) error {
 	if err := c.install(ctx); err != nil {
 		return err
@@ -202,7 +202,7 @@ func (c *cluster) startControllers(ctx context.Context) error {
 	return c.waitForServiceAccount(ctx)
 }
 
-// startNodeAgent starts the agent of all nodes. Its rights must have been
+// startNodeAgent starts the agent of all nodes. Its RBAC rules must have been
 // installed.
 func (c *cluster) startNodeAgent(ctx context.Context) error {
 	if c.options.NodeAgent == "" || !c.options.Profile.HasGPUs() {
@@ -221,8 +221,7 @@ func (c *cluster) startNodeAgent(ctx context.Context) error {
 	return c.waitUntilHealthy(ctx, names.NodeAgent, http.DefaultClient, "http://"+address(c.ports.nodeAgent)+"/readyz")
 }
 
-// startGPUScheduler starts the project's scheduler. Its rights must have been
-// installed.
+// startGPUScheduler starts gpu-scheduler. Its RBAC rules must have been installed.
 func (c *cluster) startGPUScheduler(ctx context.Context) error {
 	if c.options.Scheduler == "" {
 		return nil
@@ -251,7 +250,7 @@ func (c *cluster) startGPUController(ctx context.Context) error {
 	return c.waitUntilHealthy(ctx, names.GPUController, http.DefaultClient, "http://"+address(c.ports.gpuController)+"/readyz")
 }
 
-// announce makes the kubeconfig appear: from then on the cluster is ready.
+// announce writes the kubeconfig, which marks the cluster as ready.
 func (c *cluster) announce() error {
 	data, err := os.ReadFile(c.layout.userKubeconfig(userAdmin))
 	if err != nil {
@@ -283,7 +282,7 @@ func (c *cluster) componentSpec(name string, args []string) process.Spec {
 }
 
 func (c *cluster) supervise(ctx context.Context, spec process.Spec) error {
-	// A process's life does not end with its start's time limit.
+	// The process must outlive the time limit of the start.
 	if err := c.supervisor.Start(context.WithoutCancel(ctx), spec); err != nil {
 		return &startError{component: spec.Name, log: spec.LogPath, err: err}
 	}

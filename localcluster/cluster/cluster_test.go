@@ -151,7 +151,7 @@ func TestAFailureToStartShowsTheEndOfTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	testCluster(&out).explain(errors.Join(errors.New("other"), &startError{component: "etcd", log: log, err: errors.New("it ended")}))
+	testCluster(&out).printFailureLog(errors.Join(errors.New("other"), &startError{component: "etcd", log: log, err: errors.New("it ended")}))
 	if got := strings.Count(out.String(), "early"); got != tailLines-1 {
 		t.Errorf("%d lines before the last one, want %d", got, tailLines-1)
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// console tells people what happens. Whoever closes it is not worth an error.
+// console prints progress for users. Write errors are ignored.
 type console struct {
 	mu    sync.Mutex
 	out   io.Writer

@@ -16,8 +16,8 @@ var firstServiceIP = net.IPv4(10, 0, 0, 1)
 
 // writeCredentials makes all keys, certificates and kubeconfigs.
 func writeCredentials(l layout, p ports, now time.Time) error {
-	// etcd has an authority of its own: else every user of the cluster could
-	// pass by the API server and its rules.
+	// etcd has an authority of its own: otherwise every user of the cluster could
+	// bypass the API server.
 	etcdAuthority, err := pki.NewAuthority("localcluster-etcd", now)
 	if err != nil {
 		return err

@@ -17,32 +17,31 @@ import (
 // storageTimeout is how long one read may take.
 const storageTimeout = 2 * time.Second
 
-// onExit hears of each end of a process that shall run. It must not block.
+// onExit handles the exit of a supervised process. It must not block.
 func (c *cluster) onExit(exit process.Exit) {
 	if exit.Delay == 0 {
-		c.console.trouble("%s: starting it again, because %s", exit.Name, exit.Reason)
+		c.console.trouble("%s: restarting it because %s", exit.Name, exit.Reason)
 	} else {
-		c.console.trouble("%s: %s; starting it again in %.1fs", exit.Name, exit.Reason, exit.Delay.Seconds())
+		c.console.trouble("%s: %s; restarting it in %.1fs", exit.Name, exit.Reason, exit.Delay.Seconds())
 	}
 	switch exit.Name {
 	case names.APIServer, names.Etcd:
-		remember(c.storageLost)
+		trigger(c.storageLost)
 	case names.KWOK:
-		remember(c.nodesLost)
+		trigger(c.nodesLost)
 	}
 }
 
-// remember leaves a word for whoever heals, unless there is one already.
-func remember(lost chan<- struct{}) {
+// trigger wakes up the receiver, unless a wake-up is pending already.
+func trigger(lost chan<- struct{}) {
 	select {
 	case lost <- struct{}{}:
 	default:
 	}
 }
 
-// heal repairs what a restart of the API server or of etcd leaves broken in
-// other components: KWOK forgets what it was about to write just then, and such
-// a Pod would never start or never end.
+// heal restarts KWOK after a restart of the API server or of etcd: KWOK drops the
+// writes that were in flight, and the Pods concerned would never start or end.
 func (c *cluster) heal(ctx context.Context) {
 	for {
 		select {
@@ -53,14 +52,13 @@ func (c *cluster) heal(ctx context.Context) {
 		if err := c.waitForStorage(ctx); err != nil {
 			return // only if ctx is done
 		}
-		c.supervisor.Restart(names.KWOK, "the API server was away")
+		c.supervisor.Restart(names.KWOK, "the API server was unavailable")
 	}
 }
 
-// waitForStorage returns when the API server can read from etcd again. It reads
-// an object, which the API server fetches from etcd: /readyz asks etcd only
-// once a second and repeats the last answer in between, so that it still says
-// yes just after etcd was lost.
+// waitForStorage returns when the API server can read from etcd again. It gets an
+// object, which the API server reads from etcd: /readyz checks etcd only once a
+// second and caches the result, so it still succeeds just after etcd was lost.
 func (c *cluster) waitForStorage(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, nodeInterval, false, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, storageTimeout)

@@ -26,7 +26,7 @@ const installLog = "install"
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// install applies the artifacts and waits until the API server knows their
+// install applies the artifacts and waits until the API server serves their
 // resources.
 func (c *cluster) install(ctx context.Context) error {
 	if c.options.Artifacts == nil {
@@ -58,7 +58,7 @@ func (c *cluster) apply(ctx context.Context, kustomization string) error {
 	return command.Run()
 }
 
-// waitForResources returns when all CustomResourceDefinitions can be used.
+// waitForResources returns when all CustomResourceDefinitions are established.
 func (c *cluster) waitForResources(ctx context.Context) error {
 	var last error
 	err := wait.PollUntilContextCancel(ctx, installInterval, true, func(ctx context.Context) (bool, error) {
@@ -76,8 +76,8 @@ func (c *cluster) waitForResources(ctx context.Context) error {
 	return nil
 }
 
-// firstUnestablished returns an error for the first definition that cannot be
-// used yet.
+// firstUnestablished returns an error for the first definition that is not
+// established yet.
 func firstUnestablished(definitions []unstructured.Unstructured) error {
 	for i := range definitions {
 		if !isEstablished(&definitions[i]) {

@@ -5,19 +5,19 @@ package cluster
 
 import "path/filepath"
 
-// layout knows where everything is in the cluster's directory.
+// layout returns the paths in the cluster's directory.
 type layout struct{ dir string }
 
-// KubeconfigPath returns where the cluster in a directory has its kubeconfig.
+// KubeconfigPath returns the path of the kubeconfig of the cluster in a directory.
 // The file exists exactly while the cluster is ready.
 func KubeconfigPath(dir string) string { return filepath.Join(dir, "kubeconfig") }
 
-// GPUFaultsPath returns where the cluster in a directory looks for faults of its
-// simulated GPUs.
+// GPUFaultsPath returns the path of the file with the faults of the simulated GPUs
+// of the cluster in a directory.
 func GPUFaultsPath(dir string) string { return filepath.Join(dir, "gpu-faults.yaml") }
 
-// NetworkPath returns where the cluster in a directory looks for how slow its
-// simulated network is.
+// NetworkPath returns the path of the file with the delays of the simulated network
+// of the cluster in a directory.
 func NetworkPath(dir string) string { return filepath.Join(dir, "network.yaml") }
 
 func (l layout) kubeconfig() string { return KubeconfigPath(l.dir) }
@@ -36,8 +36,8 @@ func (l layout) artifacts() string           { return filepath.Join(l.dir, "arti
 
 func (l layout) kubectlCache() string { return KubectlCachePath(l.dir) }
 
-// KubectlCachePath returns where kubectl keeps what it learned of the cluster
-// in a directory. Its usual place goes by addresses, which clusters share.
+// KubectlCachePath returns the path of kubectl's discovery cache for the cluster in
+// a directory. The default one is keyed by address, which clusters share.
 func KubectlCachePath(dir string) string { return filepath.Join(dir, "kubectl-cache") }
 
 // The key pairs and key files under pki, without .crt and .key.
@@ -50,7 +50,7 @@ const (
 	pkiServiceAccountKeys = "service-accounts"
 )
 
-// The users with a kubeconfig of their own; the file bears the user's name.
+// The users with a kubeconfig of their own; the file has the user's name.
 const (
 	userAdmin             = "admin"
 	userControllerManager = "controller-manager"

@@ -39,7 +39,7 @@ func createNodes(ctx context.Context, client typedcorev1.NodeInterface, nodes []
 	return group.Wait()
 }
 
-// waitForNodes returns when all nodes would take Pods.
+// waitForNodes returns when all nodes are schedulable.
 func (c *cluster) waitForNodes(ctx context.Context) error {
 	want := c.options.Profile.Count()
 	ready := 0
@@ -59,8 +59,8 @@ func (c *cluster) waitForNodes(ctx context.Context) error {
 	return nil
 }
 
-// countReady counts the nodes that would take Pods. With an agent, those with
-// GPUs have its labels as well.
+// countReady counts the schedulable nodes. With an agent, those with GPUs must
+// also have its labels.
 func countReady(nodes []corev1.Node, agent bool) int {
 	count := 0
 	for i := range nodes {
@@ -85,8 +85,9 @@ func isLabelled(node *corev1.Node) bool {
 	return !hasGPUs || node.Labels[v1.LabelGPUCount] != ""
 }
 
-// isTaintedNotReady reports whether a node has the taint of new nodes, which it has until the controller manager has
-// noticed that they are ready; the scheduler avoids them until then.
+// isTaintedNotReady reports whether a node has the taint of new nodes. The
+// controller manager removes it when it observes that they are ready; the scheduler
+// avoids them until then.
 func isTaintedNotReady(node *corev1.Node) bool {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {
@@ -96,8 +97,8 @@ func isTaintedNotReady(node *corev1.Node) bool {
 	return false
 }
 
-// releaseNodes deletes the leases of all nodes. A new KWOK would otherwise wait
-// until those that its predecessor held have expired.
+// releaseNodes deletes the leases of all nodes. A restarted KWOK would otherwise
+// wait until those held by its predecessor have expired.
 func (c *cluster) releaseNodes(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/localcluster/profile"
 )
 
-// Options say what cluster to run.
+// Options configure the cluster.
 type Options struct {
 	// Dir is the cluster's directory, as an absolute path.
 	Dir string
@@ -28,9 +28,9 @@ type Options struct {
 	Executable string
 	// Profile are the simulated nodes.
 	Profile *profile.Profile
-	// KubernetesVersion is what the nodes claim to run.
+	// KubernetesVersion is the version that the nodes report.
 	KubernetesVersion string
-	// PodDuration is how long the Pods of GPUTasks run that do not say it.
+	// PodDuration is how long Pods of GPUTasks run without an annotation.
 	PodDuration time.Duration
 	// Artifacts holds a kustomization in the folder ArtifactsPath, to be applied
 	// before anything but the API server runs. Without it nothing is applied.
@@ -41,21 +41,21 @@ type Options struct {
 	// ControllerArgs are added to the gpu-controller's arguments.
 	ControllerArgs []string
 	// Scheduler is gpu-scheduler's program, and SchedulerConfig its configuration.
-	// Kubernetes' own scheduler runs if it is empty.
+	// kube-scheduler runs if it is empty.
 	Scheduler       string
 	SchedulerConfig []byte
-	// NoScheduler runs none at all.
+	// NoScheduler runs no scheduler at all.
 	NoScheduler bool
 	// NodeAgent is the node agent's program. None runs if it is empty; the nodes
 	// have no labels about GPUs then.
 	NodeAgent string
 	// StartTimeout is how long the cluster may take to become ready.
 	StartTimeout time.Duration
-	// Keep spares the directory at the end.
+	// Keep keeps the directory at the end.
 	Keep bool
 	// Out receives the progress.
 	Out io.Writer
-	// Clock is the real one, but for tests.
+	// Clock is the real one, except in tests.
 	Clock clock.Clock
 	// AfterReady runs once the cluster is ready. If it returns an error, the
 	// cluster stops and Up returns that error, or nil for ErrStop. Optional.
@@ -82,7 +82,7 @@ func (o *Options) validate() error {
 	)
 }
 
-// validateProgram checks that a program of ours can be run; none is fine.
+// validateProgram checks that one of our programs is executable; an empty path is valid.
 func validateProgram(name, flag, path string) error {
 	if path == "" {
 		return nil

@@ -14,9 +14,8 @@ import (
 
 const loopback = "127.0.0.1"
 
-// Ports come from below the range from which systems take the local ports of
-// outgoing connections: while a component restarts, no client's connection
-// (least of all one to that very component) can take its port.
+// Ports are chosen below the ephemeral range: while a component restarts, no
+// client's connection (least of all one to that very component) can take its port.
 const (
 	firstPort    = 20000
 	portCount    = 10000

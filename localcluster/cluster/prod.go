@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// prodInterval and prodTime say how often and how long Pods are prodded
-	// after a restart of KWOK: until it certainly holds all nodes again.
+	// prodInterval and prodTime are how often and for how long Pods are prodded
+	// after a restart of KWOK: until it certainly manages all nodes again.
 	prodInterval = 2 * time.Second
 	prodTime     = time.Minute
 	// overdueAfter is much longer than the simulation takes to act.
 	overdueAfter = 2 * time.Second
 )
 
-// prodPods changes Pods that a new KWOK has overlooked. KWOK drops the events of
-// Pods whose node it does not hold yet, and a Pod that is bound in just that
+// prodPods updates Pods that a restarted KWOK has missed. KWOK drops the events of
+// Pods whose node it does not manage yet, and a Pod that is bound at just that
 // moment would never start.
 func (c *cluster) prodPods(ctx context.Context) {
 	for {
@@ -35,7 +35,7 @@ func (c *cluster) prodPods(ctx context.Context) {
 			return
 		case <-c.nodesLost:
 		}
-		// The error is that of the time, which is over.
+		// The only error is the timeout.
 		_ = wait.PollUntilContextTimeout(ctx, prodInterval, prodTime, false, func(ctx context.Context) (bool, error) {
 			if err := c.prodOverdue(ctx); err != nil {
 				c.console.trouble("looking for Pods that kwok has overlooked: %v", err)

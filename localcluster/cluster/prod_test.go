@@ -38,7 +38,7 @@ func TestIsOverdue(t *testing.T) {
 		"a Pod that runs and has time":                {running("2026-11-21T12:00:01.5Z"), false},
 		"a Pod that has just come to its end":         {running("2026-11-21T11:59:59Z"), false},
 		"a Pod that should have ended":                {running("2026-11-21T11:59:57.5Z"), true},
-		"a Pod that runs for ever":                    {running(""), false},
+		"a Pod that runs forever":                     {running(""), false},
 		"a Pod that has ended":                        {&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}, false},
 		"a Pod that is being deleted and still there": {deleted, true},
 	}

@@ -20,14 +20,14 @@ import (
 const (
 	probeInterval = 50 * time.Millisecond
 	probeTimeout  = 2 * time.Second
-	// startAttempts is how often a component may end before it has become
-	// healthy for the first time.
+	// startAttempts is how often a component may exit before it is healthy for the
+	// first time.
 	startAttempts = 3
-	// reasonSize bounds how much of a server's refusal is shown.
+	// reasonSize limits how much of a failed response is shown.
 	reasonSize = 1 << 10
 )
 
-// startError is the failure of one component to start.
+// startError reports that one component failed to start.
 type startError struct {
 	component string
 	log       string
@@ -37,12 +37,12 @@ type startError struct {
 func (e *startError) Error() string { return fmt.Sprintf("%s: %v", e.component, e.err) }
 func (e *startError) Unwrap() error { return e.err }
 
-// waitUntilHealthy returns when the component answers its health check well.
+// waitUntilHealthy returns when the component's health check succeeds.
 func (c *cluster) waitUntilHealthy(ctx context.Context, component string, client *http.Client, url string) error {
 	var last error
 	err := wait.PollUntilContextCancel(ctx, probeInterval, true, func(ctx context.Context) (bool, error) {
 		if c.supervisor.Exits(component) >= startAttempts {
-			return false, errors.New("it ended again and again")
+			return false, errors.New("it kept exiting")
 		}
 		last = probe(ctx, client, url)
 		return last == nil, nil
@@ -57,7 +57,7 @@ func (c *cluster) waitUntilHealthy(ctx context.Context, component string, client
 	return nil
 }
 
-// probe returns nil if the server says that it is well.
+// probe returns nil if the server's health check succeeds.
 func probe(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

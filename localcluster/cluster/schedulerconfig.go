@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// defaultScheduler is the schedulerName of Pods that name none.
+// defaultScheduler is the schedulerName of Pods that do not set one.
 const defaultScheduler = "default-scheduler"
 
-// localSchedulerConfig makes the configuration of a scheduler in a cluster into
-// that of the only one of a local cluster: with a kubeconfig and without leader
-// election. Its first profile is also that of Pods that name no scheduler.
+// localSchedulerConfig adapts the configuration of an in-cluster scheduler to the
+// only scheduler of a local cluster: with a kubeconfig and without leader election.
+// Its first profile also serves Pods that do not set a scheduler.
 func localSchedulerConfig(config []byte, kubeconfig string) ([]byte, error) {
 	var fields map[string]any
 	if err := yaml.Unmarshal(config, &fields); err != nil {

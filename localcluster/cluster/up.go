@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cluster runs a whole Kubernetes on the loopback interface, one process
-// per component, and takes it away again without a trace.
+// per component, and removes it again without a trace.
 package cluster
 
 import (
@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// stopLimit is how long components may take to end by themselves. Their
-	// data are deleted anyway.
+	// stopLimit is how long components may take to shut down. Their data is
+	// deleted anyway.
 	stopLimit = time.Second
 	// tailLines is how much of a failed component's log is shown.
 	tailLines = 30
 )
 
-// errJanitorDied stops the cluster: it could not be cleaned up after a SIGKILL.
+// errJanitorDied stops the cluster, which could no longer be cleaned up after a SIGKILL.
 var errJanitorDied = errors.New("the janitor process died")
 
-// stopOrder is the order in which the components end: first those that would
-// complain about the absence of others.
+// stopOrder is the order in which the components stop: clients before the servers
+// whose absence they would log.
 var stopOrder = [][]string{
 	{names.GPUController, names.NodeAgent, names.KWOK, names.GPUScheduler, names.Scheduler, names.ControllerManager},
 	{names.APIServer},
@@ -37,7 +37,7 @@ var stopOrder = [][]string{
 }
 
 // Up runs a cluster until ctx is done. It returns nil if the cluster had become
-// ready until then.
+// ready by then.
 func Up(ctx context.Context, options Options) error {
 	if err := options.validate(); err != nil {
 		return err
@@ -68,7 +68,7 @@ func startGroup(options Options, lock *os.File) (*process.Group, error) {
 	})
 }
 
-// run starts the cluster, keeps it, and stops it.
+// run starts the cluster, keeps it running, and stops it.
 func (c *cluster) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -81,11 +81,12 @@ func (c *cluster) run(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errJanitorDied) {
 		err = errJanitorDied
 	}
-	c.explain(err)
+	c.printFailureLog(err)
 	return errors.Join(err, c.stop())
 }
 
-// keep returns nil if the cluster became ready and shall stop.
+// keep runs the cluster until it is to stop. It returns nil if the cluster had
+// become ready.
 func (c *cluster) keep(ctx context.Context) error {
 	if err := c.start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -107,8 +108,8 @@ func (c *cluster) keep(ctx context.Context) error {
 	return nil
 }
 
-// explain shows the end of the log of the component that an error is about.
-func (c *cluster) explain(err error) {
+// printFailureLog prints the end of the log of the component that failed to start.
+func (c *cluster) printFailureLog(err error) {
 	var failure *startError
 	if !errors.As(err, &failure) {
 		return
@@ -121,14 +122,14 @@ func (c *cluster) explain(err error) {
 	c.console.printf("! %s failed. The end of its log:\n%s\n", failure.component, tail)
 }
 
-// stop ends all processes and, unless it is to be kept, deletes the directory.
+// stop stops all processes and, unless it is to be kept, deletes the directory.
 func (c *cluster) stop() error {
 	c.console.printf("Stopping\n")
 	for _, tier := range stopOrder {
 		c.supervisor.Stop(stopLimit, tier...)
 	}
 	select {
-	case <-c.group.Done(): // dead, so its work is ours
+	case <-c.group.Done(): // the janitor is dead, so clean up here
 		if c.options.Keep {
 			return nil
 		}

@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package components holds the Kubernetes programs that localcluster carries
-// inside its own binary. It is the only package that links all of Kubernetes;
+// Package components holds the Kubernetes programs that are built into
+// localcluster. It is the only package that links all of Kubernetes;
 // keeping it apart keeps every other package (and its tests) quick to build.
 //
 // Each component installs its own signal handler and reads global flags, so
@@ -102,7 +102,7 @@ func runKWOK() int {
 		return 1
 	}
 	command := kwok.NewCommand(ctx)
-	command.Version = "" // its flag would clash with the one that Kubernetes gives every program
+	command.Version = "" // its flag would clash with the one that Kubernetes adds to every program
 	command.PersistentFlags().AddFlagSet(flags)
 	if err := command.ExecuteContext(ctx); err != nil {
 		logger.Error("KWOK stopped", "err", err)

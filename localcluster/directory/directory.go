@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package directory owns the directory of a local cluster: at most one live
-// cluster uses it, nothing else's files are ever deleted in it, and it
-// disappears with the cluster.
+// Package directory manages the directory of a local cluster: at most one running
+// cluster uses it, files of other origin are never deleted, and it is removed with
+// the cluster.
 package directory
 
 import (
@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// lockName is the file that marks a directory as ours and whose lock says
-	// whether its cluster lives.
+	// lockName is the file that marks a directory as ours. It is locked while the
+	// cluster runs.
 	lockName = "localcluster.lock"
 	lockText = "This directory belongs to localcluster, which deletes it when the cluster stops.\n"
 
-	// A cluster that was just killed needs a moment to clean up after itself.
-	lockPatience = time.Second
+	// A cluster that was just killed needs a moment to clean up.
+	lockTimeout  = time.Second
 	lockInterval = 50 * time.Millisecond
 )
 
-// ErrInUse says that a live cluster owns the directory.
+// ErrInUse is returned for a directory that a running cluster uses.
 var ErrInUse = errors.New("a cluster is running there: stop it, or choose another directory with --dir")
 
 // Claim makes dir an empty directory of ours and returns its lock file. The
-// lock is held for as long as any process has the returned file open, so
-// handing it to a child makes the claim outlive this process.
+// lock is held for as long as any process has the returned file open, so passing
+// it to a child makes the lock outlive this process.
 func Claim(ctx context.Context, dir string) (*os.File, error) {
 	if err := refuseForeign(dir); err != nil {
 		return nil, err
@@ -53,9 +53,9 @@ func Claim(ctx context.Context, dir string) (*os.File, error) {
 	return lock, nil
 }
 
-// Remove deletes a directory that its caller has claimed. The lock file goes
-// last: until then nobody else can claim the directory, and afterwards only an
-// empty directory is deleted, so a newcomer's files are safe.
+// Remove deletes a directory that its caller has claimed. The lock file is deleted
+// last: until then no other cluster can claim the directory, and afterwards only an
+// empty directory is deleted, so another cluster's files are safe.
 func Remove(dir string) error {
 	if err := removeContents(dir); err != nil {
 		return err
@@ -65,12 +65,12 @@ func Remove(dir string) error {
 	}
 	err := os.Remove(dir)
 	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
-		return nil // somebody claimed it in the meantime
+		return nil // another cluster claimed it in the meantime
 	}
 	return ignoreMissing(err)
 }
 
-// refuseForeign fails for a directory with files that no cluster put there.
+// refuseForeign returns an error for a directory with files that are not ours.
 func refuseForeign(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -89,7 +89,7 @@ func refuseForeign(dir string) error {
 
 func acquire(ctx context.Context, path string) (*os.File, error) {
 	var lock *os.File
-	err := wait.PollUntilContextTimeout(ctx, lockInterval, lockPatience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, lockInterval, lockTimeout, true, func(context.Context) (bool, error) {
 		var err error
 		lock, err = tryAcquire(path)
 		return lock != nil, err
@@ -100,7 +100,7 @@ func acquire(ctx context.Context, path string) (*os.File, error) {
 	return lock, err
 }
 
-// tryAcquire returns nil without an error while somebody else has the lock.
+// tryAcquire returns nil without an error while another process holds the lock.
 func tryAcquire(path string) (*os.File, error) {
 	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the user chose it
 	if errors.Is(err, fs.ErrNotExist) {
@@ -112,8 +112,8 @@ func tryAcquire(path string) (*os.File, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(ignoreBusy(err), lock.Close())
 	}
-	// The last owner may have deleted the file between our opening and locking
-	// it; such a lock keeps nobody out.
+	// The last owner may have deleted the file after we opened and before we locked
+	// it; such a lock excludes no one.
 	opened, err := lock.Stat()
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())

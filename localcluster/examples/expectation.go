@@ -11,33 +11,32 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// Annotations of an example that say what its end should be.
+// Annotations of an example with its expected end.
 const (
 	// AnnotationPhase is the phase that the example ends in. Required.
 	AnnotationPhase = "examples.falldio.com/expect-phase"
 	// AnnotationMessage is part of the message at the end.
 	AnnotationMessage = "examples.falldio.com/expect-message"
-	// AnnotationAfter names another example that ends no later than this one.
+	// AnnotationAfter is the name of another example that ends no later than this one.
 	AnnotationAfter = "examples.falldio.com/expect-after"
 	// AnnotationRestarts is the number of restarts at the end.
 	AnnotationRestarts = "examples.falldio.com/expect-restarts"
-	// AnnotationMoves is how often it was moved to another node by then.
+	// AnnotationMoves is the number of moves to another node at the end.
 	AnnotationMoves = "examples.falldio.com/expect-moves"
 )
 
-// verdict is how far an example is.
+// verdict is how an example compares to its expectations.
 type verdict struct {
-	// reached is true at the end that the example should come to.
+	// reached is true if the example has ended as expected.
 	reached bool
-	// problem says what is wrong if the end can't be reached any more, or what
-	// is still missing.
+	// problem is what is wrong or still missing if reached is false.
 	problem string
-	// final is true if nothing can change the verdict any more.
+	// final is true if the verdict can no longer change.
 	final bool
 }
 
-// judge holds an example against its expectations. all are the examples by
-// name as they are now.
+// judge compares an example with its expectations. all are the current examples
+// by name.
 func judge(task *v1.GPUTask, all map[string]*v1.GPUTask) verdict {
 	phase := v1.GPUTaskPhase(task.Annotations[AnnotationPhase])
 	ended := task.Status.Phase == v1.PhaseSucceeded || task.Status.Phase == v1.PhaseFailed

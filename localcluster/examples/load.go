@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package examples submits example GPUTasks to a cluster, shows how they fare
-// and checks that each comes to the end that its manifest says it should.
+// Package examples submits example GPUTasks to a cluster, shows their progress
+// and checks that each ends as its manifest expects.
 package examples
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 // Load reads the GPUTasks of all YAML files of a folder, in the order of the
-// files' names. Fields that a GPUTask does not have are errors.
+// files' names. Unknown fields are errors.
 func Load(files fs.FS, folder string) ([]*v1.GPUTask, error) {
 	names, err := fs.Glob(files, path.Join(folder, "*.yaml"))
 	if err != nil {

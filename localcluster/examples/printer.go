@@ -13,8 +13,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// printer writes one line for each change of an example that a person would
-// want to see.
+// printer writes one line for each change of an example that matters to users.
 type printer struct {
 	out   io.Writer
 	clock clock.PassiveClock

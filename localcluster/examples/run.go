@@ -20,21 +20,21 @@ import (
 	informers "falldio.github.io/gpu-controller/pkg/generated/informers/externalversions"
 )
 
-// Config says what to run and where.
+// Config configures Run.
 type Config struct {
-	// Cluster is the connection to the cluster.
+	// Cluster is the client configuration of the cluster.
 	Cluster *rest.Config
-	// Namespace gets the examples.
+	// Namespace is where the examples are created.
 	Namespace string
 	Tasks     []*v1.GPUTask
-	// Timeout is how long the examples may take to their ends.
+	// Timeout is how long the examples may take.
 	Timeout time.Duration
 	// Out receives a line for each change of an example.
 	Out   io.Writer
 	Clock clock.PassiveClock
 }
 
-// run is one call of Run.
+// run is the state of one call of Run.
 type run struct {
 	Config
 	client  clientset.Interface
@@ -42,15 +42,15 @@ type run struct {
 	printer *printer
 }
 
-// Run submits the examples and returns when all have reached their ends. The
-// error names every example that did not.
+// Run submits the examples and returns when all have ended as expected. The error
+// names every example that did not.
 func Run(ctx context.Context, config Config) error {
 	client, err := clientset.NewForConfig(config.Cluster)
 	if err != nil {
 		return err
 	}
 	r := &run{Config: config, client: client, seen: map[string]*v1.GPUTask{}, printer: newPrinter(config.Out, config.Clock, config.Tasks)}
-	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, fmt.Errorf("not at their ends after %v", config.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, fmt.Errorf("not finished after %v", config.Timeout))
 	defer cancel()
 	changes, err := r.watch(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func Run(ctx context.Context, config Config) error {
 	return r.follow(ctx, changes)
 }
 
-// watch delivers the examples as they change.
+// watch returns a channel that receives the examples as they change.
 func (r *run) watch(ctx context.Context) (<-chan *v1.GPUTask, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(r.client, 0, informers.WithNamespace(r.Namespace))
 	informer := factory.Falldio().V1().GPUTasks().Informer()
@@ -98,8 +98,8 @@ func (r *run) submit(ctx context.Context) error {
 	return nil
 }
 
-// follow prints every change until all examples have ended well or one can no
-// longer do so.
+// follow prints every change until all examples have ended as expected, or one no
+// longer can.
 func (r *run) follow(ctx context.Context, changes <-chan *v1.GPUTask) error {
 	for {
 		select {
@@ -150,7 +150,7 @@ func (r *run) judge(name string) verdict {
 	return judge(task, r.seen)
 }
 
-// problems returns an error for every example that is not at its end.
+// problems returns an error forevery example that has not ended as expected.
 func (r *run) problems() error {
 	var problems []error
 	for _, example := range r.Tasks {

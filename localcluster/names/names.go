@@ -2,19 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package names holds the names of the processes of a local cluster. It is
-// apart from package components so that knowing a name does not link all of
+// separate from package components so that using a name does not link all of
 // Kubernetes.
 package names
 
-// The components that localcluster carries inside its own binary.
+// The components that are built into localcluster.
 const (
 	Etcd              = "etcd"
 	APIServer         = "kube-apiserver"
 	ControllerManager = "kube-controller-manager"
 	Scheduler         = "kube-scheduler"
 	Kubectl           = "kubectl"
-	// Kubelet is no part of a local cluster, whose nodes are simulated. It is
-	// there to add a real one: see test/realnode.
+	// Kubelet is not part of a local cluster, whose nodes are simulated. It serves
+	// to add a real one: see test/realnode.
 	Kubelet = "kubelet"
 	KWOK    = "kwok"
 )

@@ -34,7 +34,7 @@ type Authority struct {
 	now         time.Time
 }
 
-// Identity says whom a certificate is for. One with addresses is a server's.
+// Identity is the subject of a certificate. One with addresses is a server's.
 type Identity struct {
 	CommonName    string
 	Organizations []string
@@ -47,7 +47,7 @@ type KeyPair struct {
 	Certificate, Key []byte
 }
 
-// NewAuthority makes a self-signed authority whose certificates begin at now.
+// NewAuthority makes a self-signed authority whose certificates are valid from now.
 func NewAuthority(name string, now time.Time) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

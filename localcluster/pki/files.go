@@ -36,8 +36,8 @@ func WriteFile(path string, data []byte) error {
 	return os.WriteFile(path, data, privateFile)
 }
 
-// Kubeconfig returns the access of one user to one API server. It holds the
-// certificates themselves, so the file can be copied.
+// Kubeconfig returns the kubeconfig of one user for one API server. It embeds the
+// certificates, so the file can be copied.
 func Kubeconfig(server string, authority *Authority, user string, pair KeyPair) *clientcmdapi.Config {
 	config := clientcmdapi.NewConfig()
 	config.Clusters[contextName] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: authority.PEM()}
@@ -47,7 +47,7 @@ func Kubeconfig(server string, authority *Authority, user string, pair KeyPair) 
 	return config
 }
 
-// WriteKubeconfig writes the file at once: whoever sees it sees all of it.
+// WriteKubeconfig writes the file atomically: readers never see a part of it.
 func WriteKubeconfig(path string, config *clientcmdapi.Config) error {
 	data, err := clientcmd.Write(*config)
 	if err != nil {

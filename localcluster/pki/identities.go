@@ -5,13 +5,13 @@ package pki
 
 import "net"
 
-// The users of the cluster. RBAC knows the system: names by itself.
+// The users of the cluster. Kubernetes has built-in RBAC for the system: names.
 var (
 	Admin             = Identity{CommonName: "localcluster-admin", Organizations: []string{"system:masters"}}
 	ControllerManager = Identity{CommonName: "system:kube-controller-manager"}
 	Scheduler         = Identity{CommonName: "system:kube-scheduler"}
-	// KWOK plays all kubelets at once. No role fits that, and nobody's rights
-	// are tested with it.
+	// KWOK simulates all kubelets at once. No role fits that, and its rights are
+	// not under test.
 	KWOK = Identity{CommonName: "kwok", Organizations: []string{"system:masters"}}
 	// GPUController is the service account that the controller runs as in a
 	// real cluster, so that a right missing from its role shows up here too.
@@ -22,8 +22,8 @@ var (
 	NodeAgent = ServiceAccount("nodeagent-system", "nodeagent")
 )
 
-// ServiceAccount returns the identity that the API server gives to the bearers
-// of a service account's token.
+// ServiceAccount returns the identity of the bearers of a service account's
+// token.
 func ServiceAccount(namespace, name string) Identity {
 	return Identity{
 		CommonName:    "system:serviceaccount:" + namespace + ":" + name,
@@ -31,7 +31,7 @@ func ServiceAccount(namespace, name string) Identity {
 	}
 }
 
-// LoopbackServer returns the identity of a server that only this machine sees.
+// LoopbackServer returns the identity of a server on the loopback interface.
 func LoopbackServer(name string, extra ...net.IP) Identity {
 	return Identity{
 		CommonName: name,

@@ -8,13 +8,13 @@ import "time"
 const (
 	firstDelay = 200 * time.Millisecond
 	maxDelay   = 5 * time.Second
-	// healthyAfter is how long a process must have run for its failures before
-	// that to be forgotten.
+	// healthyAfter is how long a process must have run for the backoff to be
+	// reset.
 	healthyAfter = 30 * time.Second
 )
 
-// nextDelay returns how long to wait before a process is started again that
-// ran for this long and had waited for previous before (0 for its first start).
+// nextDelay returns the backoff before a process is restarted, given its
+// previous backoff (0 for its first start) and for how long it ran.
 func nextDelay(previous, ran time.Duration) time.Duration {
 	if previous == 0 || ran >= healthyAfter {
 		return firstDelay

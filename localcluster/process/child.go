@@ -16,21 +16,21 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// child is one supervised process through all its lives.
+// child is one supervised process across all its restarts.
 type child struct {
 	spec   Spec
 	group  *Group
 	clock  clock.Clock
 	onExit func(Exit)
 
-	stopping chan struct{} // closed when the process shall not run any more
+	stopping chan struct{} // closed when the process is to stop
 	stopOnce sync.Once
-	stopped  chan struct{} // closed when it does not
+	stopped  chan struct{} // closed when it has stopped for good
 
-	mu      sync.Mutex
-	command *exec.Cmd // nil between two lives
-	exits   int
-	excuse  string // why restart ended the process, if it did
+	mu            sync.Mutex
+	command       *exec.Cmd // nil between two runs
+	exits         int
+	restartReason string // set if restart killed the process
 }
 
 func newChild(spec Spec, group *Group, clock clock.Clock, onExit func(Exit)) *child {
@@ -40,7 +40,7 @@ func newChild(spec Spec, group *Group, clock clock.Clock, onExit func(Exit)) *ch
 	}
 }
 
-// start begins a life of the process.
+// start starts the process.
 func (c *child) start() error {
 	log, err := os.OpenFile(c.spec.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // the caller chose it
 	if err != nil {
@@ -61,16 +61,16 @@ func (c *child) start() error {
 	return nil
 }
 
-// supervise starts the process again whenever it ends, until stop.
+// supervise restarts the process whenever it ends, until stop.
 func (c *child) supervise(ctx context.Context) {
 	defer close(c.stopped)
 	var delay time.Duration
-	born := c.clock.Now()
+	startedAt := c.clock.Now()
 	end := c.wait()
 	for !c.isStopping() {
 		exit := Exit{Name: c.spec.Name, Reason: end.reason}
-		if !end.wanted {
-			delay = nextDelay(delay, c.clock.Since(born))
+		if !end.requested {
+			delay = nextDelay(delay, c.clock.Since(startedAt))
 			exit.Delay = delay
 			c.countExit()
 		}
@@ -81,26 +81,26 @@ func (c *child) supervise(ctx context.Context) {
 		if c.spec.BeforeRestart != nil {
 			c.spec.BeforeRestart(ctx)
 		}
-		born = c.clock.Now()
-		end = c.live()
+		startedAt = c.clock.Now()
+		end = c.runAgain()
 	}
 }
 
-// ending is how one life of the process ended.
+// ending is how one run of the process ended.
 type ending struct {
-	reason string
-	wanted bool // by restart
+	reason    string
+	requested bool // by restart
 }
 
-// live is one life of the process after its first.
-func (c *child) live() ending {
+// runAgain runs the process once more, after its first run.
+func (c *child) runAgain() ending {
 	if c.isStopping() {
 		return ending{}
 	}
 	if err := c.start(); err != nil {
 		return ending{reason: err.Error()}
 	}
-	if c.isStopping() { // stop may have looked for the process before it was there
+	if c.isStopping() { // stop may have signalled before the process was started
 		c.kill()
 	}
 	return c.wait()
@@ -117,14 +117,14 @@ func (c *child) wait() ending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.command = nil
-	if c.excuse != "" {
-		end = ending{reason: c.excuse, wanted: true}
-		c.excuse = ""
+	if c.restartReason != "" {
+		end = ending{reason: c.restartReason, requested: true}
+		c.restartReason = ""
 	}
 	return end
 }
 
-// pause returns false if the process is to stop.
+// pause waits for the delay, and returns false if the process is to stop.
 func (c *child) pause(delay time.Duration) bool {
 	if delay == 0 {
 		return true
@@ -157,7 +157,7 @@ func (c *child) restart(reason string) {
 	c.mu.Lock()
 	running := c.command != nil
 	if running {
-		c.excuse = reason
+		c.restartReason = reason
 	}
 	c.mu.Unlock()
 	if running {
@@ -174,8 +174,8 @@ func (c *child) signal(signal syscall.Signal) {
 		return
 	}
 	if err := c.command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		// Only a process that changed its user could refuse; the janitor is
-		// told the same, so there is nothing better to do.
+		// Only a process that changed its user could refuse the signal; the
+		// janitor could not kill it either, so there is nothing to be done.
 		return
 	}
 }

@@ -18,21 +18,21 @@ type Group struct {
 	done    chan struct{}
 }
 
-// GroupConfig says how to start the janitor.
+// GroupConfig configures the janitor.
 type GroupConfig struct {
 	// Path and Args are a program that calls RunJanitor with its standard input.
 	Path string
 	Args []string
-	// Lock is a file that the janitor keeps open, so that whatever lock is on
-	// it lasts until the clean-up is done. Optional.
+	// Lock is a file that the janitor keeps open, so that a lock on it is held
+	// until the cleanup is done. Optional.
 	Lock *os.File
-	// Keep spares the files that the janitor would delete at the end.
+	// Keep keeps the files that the janitor would delete at the end.
 	Keep bool
-	// Log receives what the janitor has to say. Optional.
+	// Log receives the janitor's standard error. Optional.
 	Log io.Writer
 }
 
-// StartGroup starts the janitor and with it an otherwise empty group.
+// StartGroup starts the janitor, the first member of a new group.
 func StartGroup(config GroupConfig) (*Group, error) {
 	janitor := exec.Command(config.Path, config.Args...) //nolint:noctx // it outlives every context
 	janitor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -50,28 +50,28 @@ func StartGroup(config GroupConfig) (*Group, error) {
 	group := &Group{janitor: janitor, pipe: pipe, done: make(chan struct{})}
 	go func() {
 		defer close(group.done)
-		_ = janitor.Wait() // it always ends by a signal
+		_ = janitor.Wait() // a signal always ends it
 	}()
 	if config.Keep {
-		if _, err := io.WriteString(pipe, keepOrder); err != nil {
+		if _, err := io.WriteString(pipe, keepMessage); err != nil {
 			return nil, fmt.Errorf("janitor: %w", err)
 		}
 	}
 	return group, nil
 }
 
-// Adopt makes a command start as a member of the group.
+// Adopt configures a command to start as a member of the group.
 func (g *Group) Adopt(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: g.janitor.Process.Pid}
 }
 
-// Done is closed when the janitor has ended. If nobody called Close, children
-// that are started from then on could outlive this process.
+// Done is closed when the janitor has ended. Unless Close was called, children
+// started from then on could outlive this process.
 func (g *Group) Done() <-chan struct{} { return g.done }
 
-// Close has the janitor clean up and kill what is left of the group, and waits
-// for that.
+// Close makes the janitor clean up and kill the rest of the group, and waits
+// until it has.
 func (g *Group) Close() {
-	_ = g.pipe.Close() // an error says that the janitor is gone already
+	_ = g.pipe.Close() // an error means that the janitor is gone already
 	<-g.done
 }

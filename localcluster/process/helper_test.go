@@ -17,13 +17,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// roleVariable makes the test binary play another program.
+// roleVariable makes the test binary act as another program.
 const roleVariable = "LOCALCLUSTER_TEST_ROLE"
 
-// readyLine is what a program says when it runs.
+// readyLine is what a program prints when it runs.
 const readyLine = "ready"
 
-// limit is how long a test waits for what takes milliseconds.
+// limit is how long a test waits for something that takes milliseconds.
 const limit = 20 * time.Second
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// announce says that the program runs, and then runs until a signal ends it.
+// announce prints readyLine, and then runs until a signal ends it.
 func announce() {
 	fmt.Println(readyLine)
 	time.Sleep(time.Hour)
@@ -81,7 +81,7 @@ func spec(role, logPath string) Spec {
 	return Spec{Name: role, Path: os.Args[0], Env: []string{roleVariable + "=" + role}, LogPath: logPath}
 }
 
-// fifo is a log that ends when the last process that writes to it has ended.
+// fifo is a log that reaches EOF when the last process that writes to it has ended.
 type fifo struct {
 	path  string
 	lines chan string
@@ -114,7 +114,7 @@ func newFIFO(t *testing.T) *fifo {
 	return log
 }
 
-// expectReady waits until a number of processes has announced itself.
+// expectReady waits until a number of processes have printed readyLine.
 func (f *fifo) expectReady(t *testing.T, times int) {
 	t.Helper()
 	for range times {

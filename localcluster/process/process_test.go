@@ -47,7 +47,7 @@ func TestSupervisorRestartsAKilledProcess(t *testing.T) {
 	if err := supervisor.Start(t.Context(), polite); err != nil {
 		t.Fatal(err)
 	}
-	hold := openWriter(t, log.path) // keeps the log open between two lives
+	hold := openWriter(t, log.path) // keeps the log open between two runs
 	defer func() { _ = hold.Close() }()
 	log.expectReady(t, 1)
 
@@ -279,7 +279,7 @@ func receive(t *testing.T, exits <-chan Exit) Exit {
 	}
 }
 
-// step moves the clock once somebody waits for it.
+// step advances the clock once it has a waiter.
 func step(t *testing.T, clock *clocktesting.FakeClock, duration time.Duration) {
 	t.Helper()
 	deadline := time.Now().Add(limit)

@@ -13,9 +13,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Spec describes a process that shall run for as long as the cluster lives.
+// Spec describes a process that runs for as long as the cluster does.
 type Spec struct {
-	// Name identifies the process among the supervisor's.
+	// Name identifies the process within the supervisor.
 	Name string
 	Path string
 	Args []string
@@ -27,14 +27,14 @@ type Spec struct {
 	BeforeRestart func(context.Context)
 }
 
-// Exit is the end of a process that shall still run.
+// Exit describes the exit of a process that will be restarted.
 type Exit struct {
 	Name string
-	// Reason is what the operating system says, for example "signal: killed",
-	// or Restart's caller.
+	// Reason is the operating system's, for example "signal: killed", or that
+	// given to Restart.
 	Reason string
-	// Delay is how long the supervisor waits before it starts the process again,
-	// which is not at all after Restart.
+	// Delay is how long the supervisor waits before it restarts the process; 0
+	// after Restart.
 	Delay time.Duration
 }
 
@@ -49,7 +49,7 @@ type Supervisor struct {
 }
 
 // NewSupervisor returns a supervisor that starts its processes in the group and
-// tells onExit about each unexpected end. onExit must not block.
+// calls onExit for each exit before a restart. onExit must not block.
 func NewSupervisor(group *Group, clock clock.Clock, onExit func(Exit)) *Supervisor {
 	return &Supervisor{group: group, clock: clock, onExit: onExit, children: map[string]*child{}}
 }
@@ -70,7 +70,7 @@ func (s *Supervisor) Start(ctx context.Context, spec Spec) error {
 	return nil
 }
 
-// Exits tells how often a process has ended without being told to.
+// Exits returns how often a process has exited on its own.
 func (s *Supervisor) Exits(name string) int {
 	if child := s.child(name); child != nil {
 		return child.exitCount()
@@ -78,16 +78,15 @@ func (s *Supervisor) Exits(name string) int {
 	return 0
 }
 
-// Restart ends a process so that it is started again. The reason is what onExit
-// gets to hear.
+// Restart kills a process so that it is started again. onExit gets the reason.
 func (s *Supervisor) Restart(name, reason string) {
 	if child := s.child(name); child != nil {
 		child.restart(reason)
 	}
 }
 
-// Stop ends the named processes together: politely at first, and with SIGKILL
-// after the limit. Unknown names are ignored.
+// Stop stops the named processes concurrently: with SIGTERM at first, and with
+// SIGKILL after the limit. Unknown names are ignored.
 func (s *Supervisor) Stop(limit time.Duration, names ...string) {
 	var stopping sync.WaitGroup
 	for _, name := range names {
@@ -98,7 +97,7 @@ func (s *Supervisor) Stop(limit time.Duration, names ...string) {
 	stopping.Wait()
 }
 
-// ErrNotRunning says that a supervised process was between two starts.
+// ErrNotRunning is returned while a supervised process is between two runs.
 var ErrNotRunning = errors.New("the process is not running")
 
 // PID returns the id of a process that is running.

@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// tailWindow is how much of a log's end Tail looks at.
+// tailWindow limits how much of a log's end Tail reads.
 const tailWindow = 64 << 10
 
 // Tail returns the last lines of a log.

@@ -29,8 +29,8 @@ type simulatedLinks struct {
 	GroupSize int `json:"groupSize"`
 }
 
-// Agents returns what nodeagent has to know to be the agent of every node with
-// GPUs, as YAML.
+// Agents returns the YAML file with which nodeagent is the agent of every node
+// with GPUs.
 func (p *Profile) Agents() ([]byte, error) {
 	nodes := []simulatedNode{}
 	for _, group := range p.NodeGroups {

@@ -16,8 +16,8 @@ const (
 	mebibytes     = 1024
 )
 
-// gigabytesInModel finds the memory that most models bear in their name, as in
-// "h100-80gb-hbm3".
+// gigabytesInModel matches the memory size that most models have in their name,
+// as in "h100-80gb-hbm3".
 var gigabytesInModel = regexp.MustCompile(`(?:^|-)(\d+)gb(?:-|$)`)
 
 func setDefaults(group *NodeGroup) {
@@ -35,7 +35,7 @@ func setDefaults(group *NodeGroup) {
 	}
 }
 
-// memoryOfModel returns "" for a model that does not tell its memory.
+// memoryOfModel returns "" for a model without its memory size in the name.
 func memoryOfModel(model string) string {
 	match := gigabytesInModel.FindStringSubmatch(model)
 	if match == nil {

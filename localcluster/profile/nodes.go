@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// LabelType with the value TypeKWOK hands a node to KWOK. Taking the label
-	// away silences the node as if its kubelet had died.
+	// LabelType with the value TypeKWOK makes KWOK simulate a node. Without the
+	// label the node stops reporting, as if its kubelet had died.
 	LabelType = "type"
 	// TypeKWOK is LabelType's value.
 	TypeKWOK = "kwok"
@@ -44,12 +44,12 @@ func isAgentLabel(key string) bool {
 	return key == v1.LabelGPUModel || strings.HasPrefix(key, v1.LabelGPUModel+"-")
 }
 
-// firstAddress is where the nodes' addresses begin. They exist nowhere, and
-// overlap neither Services nor Pods.
+// firstAddress is the first of the nodes' addresses. They are fictitious, and
+// overlap with neither Services nor Pods.
 var firstAddress = netip.AddrFrom4([4]byte{10, 128, 0, 1})
 
 // Nodes returns the Nodes of a valid profile, with the capacity that a device
-// plugin would give them; their labels about GPUs are the node agent's. Equal
+// plugin would give them; the node agent adds the labels about GPUs. Equal
 // profiles give equal Nodes.
 func (p *Profile) Nodes(kubeletVersion string) []*corev1.Node {
 	var nodes []*corev1.Node
@@ -132,7 +132,7 @@ func (g *NodeGroup) resources() corev1.ResourceList {
 	return resources
 }
 
-// quantity parses what validate has accepted; anything else is 0.
+// quantity parses a quantity that validate has accepted; any other is 0.
 func quantity(text string) resource.Quantity {
 	parsed, err := resource.ParseQuantity(text)
 	if err != nil {
@@ -141,7 +141,7 @@ func quantity(text string) resource.Quantity {
 	return parsed
 }
 
-// Count is the number of nodes.
+// Count returns the number of nodes.
 func (p *Profile) Count() int {
 	count := 0
 	for _, group := range p.NodeGroups {

@@ -18,9 +18,9 @@ type Profile struct {
 	NodeGroups []NodeGroup `json:"nodeGroups"`
 }
 
-// NodeGroup is a number of equal nodes.
+// NodeGroup is a number of identical nodes.
 type NodeGroup struct {
-	// Name begins the names of the nodes: "h100" makes h100-0, h100-1 and so on.
+	// Name is the prefix of the nodes' names: "h100" makes h100-0, h100-1 and so on.
 	Name string `json:"name"`
 	// Count is the number of nodes.
 	Count int `json:"count"`
@@ -39,13 +39,13 @@ type NodeGroup struct {
 	CPU string `json:"cpu,omitempty"`
 	// Memory of each node, "2Ti" by default.
 	Memory string `json:"memory,omitempty"`
-	// Pods is the most Pods that a node runs, 110 by default.
+	// Pods is the maximum number of Pods on a node, 110 by default.
 	Pods int `json:"pods,omitempty"`
 	// Pool is the node pool of the nodes. By default they are in none.
 	Pool string `json:"pool,omitempty"`
-	// NodesPerLeaf spreads the nodes over leaf switches, in order. Leaves are
-	// named leaf-0, leaf-1 and so on over the whole profile: groups share none.
-	// By default the nodes name no leaf.
+	// NodesPerLeaf assigns the nodes to leaf switches, in order. Leaves are
+	// numbered leaf-0, leaf-1 and so on across the whole profile: no two groups
+	// share one. By default the nodes have no leaf.
 	NodesPerLeaf int `json:"nodesPerLeaf,omitempty"`
 	// Labels and Taints are added to each node.
 	Labels map[string]string `json:"labels,omitempty"`
@@ -69,8 +69,8 @@ func Load(path string) (*Profile, error) {
 	return parse(path, data)
 }
 
-// Select returns the profile that the flags ask for: the file's node groups, if
-// there is a file, and the quick ones. With neither it is the built-in profile.
+// Select returns the profile selected by the flags: the file's node groups, if
+// any, followed by the quick ones. With neither it is the built-in profile.
 func Select(path string, quick []string) (*Profile, error) {
 	if path == "" && len(quick) == 0 {
 		return Default()

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// quickTexts and quickNumbers say which keys --nodes knows, and what they set.
+// quickTexts and quickNumbers map the keys of --nodes to the fields that they set.
 var (
 	quickTexts = map[string]func(*NodeGroup) *string{
 		"name":       func(g *NodeGroup) *string { return &g.Name },

@@ -57,7 +57,7 @@ func validateGroup(path *field.Path, group *NodeGroup) field.ErrorList {
 
 func validateName(path *field.Path, name string) field.ErrorList {
 	if name == "" {
-		return field.ErrorList{field.Required(path, "it begins the names of the group's nodes, for example h100")}
+		return field.ErrorList{field.Required(path, "it is the prefix of the nodes' names, for example h100")}
 	}
 	if len(name) > maxGroupName {
 		return field.ErrorList{field.TooLong(path, name, maxGroupName)}
@@ -81,7 +81,7 @@ func validateGPUs(path *field.Path, group *NodeGroup) field.ErrorList {
 	}
 	errs := validateLabelValue(path.Child("model"), group.Model)
 	if group.GPUMemory == "" {
-		return append(errs, field.Required(path.Child("gpuMemory"), "the model does not tell it: set it, for example 24564Mi"))
+		return append(errs, field.Required(path.Child("gpuMemory"), "it does not follow from the model: set it, for example 24564Mi"))
 	}
 	return append(errs, validateQuantity(path.Child("gpuMemory"), group.GPUMemory)...)
 }
@@ -116,7 +116,7 @@ func validateLabels(path *field.Path, labels map[string]string) field.ErrorList 
 	errs := metav1validation.ValidateLabels(labels, path)
 	for key := range labels {
 		if ownLabels.Has(key) || isAgentLabel(key) {
-			errs = append(errs, field.Forbidden(path.Key(key), "this label is made of the group's other fields"))
+			errs = append(errs, field.Forbidden(path.Key(key), "this label follows from the group's other fields"))
 		}
 	}
 	return errs

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stages tells KWOK how simulated nodes and Pods behave.
+// Package stages configures how KWOK simulates nodes and Pods.
 package stages
 
 // Annotations of Pods.
@@ -20,18 +20,18 @@ const (
 	AnnotationExitCode = "simulation.falldio.com/exit-code"
 	// AnnotationFailAttempts is how many attempts fail, counted by the Pod's
 	// label falldio.com/attempt (0 without it): with "2" the attempts 0 and 1
-	// fail, and attempt 2 succeeds. Without it the exit code counts always.
+	// fail, and attempt 2 succeeds. Without it the exit code applies to every attempt.
 	AnnotationFailAttempts = "simulation.falldio.com/fail-attempts"
 	// AnnotationFinishAt is written by the simulation when a Pod starts: the
 	// moment at which the Pod will end. It outlives a restart of KWOK. Changing
 	// it changes the end.
 	AnnotationFinishAt = "simulation.falldio.com/finish-at"
-	// AnnotationProddedAt is written after a restart of KWOK to Pods that it has
-	// overlooked: a change makes it look at them.
+	// AnnotationProddedAt is set on Pods that KWOK has missed after a restart: any
+	// change makes it process them.
 	AnnotationProddedAt = "simulation.falldio.com/prodded-at"
 )
 
-// AnnotationNotReady with the value "true" makes a Node's kubelet say that the
+// AnnotationNotReady with the value "true" makes a Node's kubelet report that the
 // node is not ready; anything else makes it ready again. To simulate a kubelet
-// that has fallen silent, take away the Node's label type=kwok.
+// that stops reporting, remove the Node's label type=kwok.
 const AnnotationNotReady = "simulation.falldio.com/not-ready"

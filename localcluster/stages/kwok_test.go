@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// stage is what the tests need of KWOK's Stage. Its package would link much of
+// stage is the part of KWOK's Stage that the tests need. Its package would link much of
 // Kubernetes.
 type stage struct {
 	APIVersion string `json:"apiVersion"`
@@ -48,7 +48,7 @@ type stage struct {
 	} `json:"spec"`
 }
 
-// simulation plays stages the way KWOK does.
+// simulation applies stages the way KWOK does.
 type simulation struct {
 	stages []stage
 	clock  string
@@ -73,7 +73,7 @@ func newSimulation(t *testing.T) *simulation {
 	return s
 }
 
-// match returns the names of the stages that an object would play.
+// match returns the names of the stages that KWOK would apply to an object.
 func (s *simulation) match(t *testing.T, kind string, object any) []string {
 	t.Helper()
 	var names []string
@@ -109,7 +109,7 @@ func matches(t *testing.T, stage *stage, object any) bool {
 	return true
 }
 
-// query returns what KWOK sees: an error is nothing, and so is null.
+// query returns the values that KWOK gets: none for an error or null.
 func query(t *testing.T, expression string, object any) []string {
 	t.Helper()
 	parsed, err := gojq.Parse(expression)
@@ -143,7 +143,7 @@ func overlap(some, others []string) bool {
 	return false
 }
 
-// play returns the Pod after its only stage.
+// play returns the Pod after the only stage that matches it.
 func (s *simulation) play(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	names := s.match(t, "Pod", pod)

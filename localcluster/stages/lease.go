@@ -13,13 +13,13 @@ const (
 	nodesPerLeaseSecond = 25
 )
 
-// LeaseDuration returns how long a node's lease lasts. Short leases make a
-// silent node known soon, but each node has to renew its own.
+// LeaseDuration returns the duration of a node's lease. With short leases a
+// silent node is detected soon, but they have to be renewed often.
 func LeaseDuration(nodes int) time.Duration {
 	wanted := time.Duration(nodes/nodesPerLeaseSecond) * time.Second
 	return min(max(wanted, shortestLease), longestLease)
 }
 
 // GracePeriod returns how long a node may be silent before it counts as lost.
-// A lease is renewed after a quarter of its duration, so that is three chances.
+// A lease is renewed after a quarter of its duration, which leaves three retries.
 func GracePeriod(nodes int) time.Duration { return LeaseDuration(nodes) + LeaseDuration(nodes)/4 }

@@ -16,13 +16,13 @@ import (
 
 // Config is what the stages and KWOK's own configuration depend on.
 type Config struct {
-	// PodDuration is how long the Pods of GPUTasks run that do not say it.
+	// PodDuration is how long Pods of GPUTasks run without AnnotationDuration.
 	PodDuration time.Duration
-	// Nodes is how many nodes KWOK plays.
+	// Nodes is how many nodes KWOK simulates.
 	Nodes int
-	// ServerAddress is where KWOK answers health checks.
+	// ServerAddress is the address of KWOK's health checks.
 	ServerAddress string
-	// NodeSelector selects the nodes that KWOK plays by their labels.
+	// NodeSelector is the label selector of the nodes that KWOK simulates.
 	NodeSelector string
 }
 
@@ -63,7 +63,7 @@ func render(out *bytes.Buffer, name string, values values) error {
 	return parsed.Execute(out, values)
 }
 
-// values are what the templates know.
+// values is the data that the templates are executed with.
 type values struct {
 	Config
 	LeaseSeconds int

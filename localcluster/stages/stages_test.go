@@ -156,7 +156,7 @@ func TestAPodsStatusIsLikeTheKubelets(t *testing.T) {
 	if container.Ready || container.State.Running != nil || container.State.Terminated == nil {
 		t.Fatalf("container %+v", container)
 	}
-	// Times lose their fractions on their way through JSON.
+	// Times lose their fractions of a second in JSON.
 	if got, want := container.State.Terminated.StartedAt.Time, running.Status.StartTime.Truncate(time.Second); !got.Equal(want) {
 		t.Errorf("started at %v, want %v", got, want)
 	}

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// The forms of the annotations' values. They bound the numbers so that nothing
-// that KWOK computes with them overflows.
+// The valid forms of the annotations' values. They bound the numbers so that
+// nothing that KWOK computes from them overflows.
 const (
 	durationForm = "^(" + DurationForever + "|([0-9]{1,6}([.][0-9]{1,9})?(ns|us|ms|s|m|h)){1,6})$"
 	exitCodeForm = "^([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$"
 	numberForm   = "^(0|[1-9][0-9]{0,8})$"
 )
 
-// wellFormed is a jq expression that tells whether a Pod's annotations make
-// sense. Annotations that are missing do.
+// wellFormed returns a jq expression for whether a Pod's annotations are valid.
+// Missing annotations are.
 func wellFormed() string {
 	forms := []struct{ annotation, form string }{
 		{AnnotationDuration, durationForm},

@@ -11,7 +11,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// agentDescriptions are the descriptors of the series about the agent's work.
+// agentDescriptions are the descriptors of the metrics about the agent itself.
 type agentDescriptions struct {
 	up, age, hanging                   *prometheus.Desc
 	polls, duration, readErrors        *prometheus.Desc
@@ -44,7 +44,7 @@ func (a *agentDescriptions) collect(into chan<- prometheus.Metric, node *Node, s
 		into <- constant(desc, prometheus.CounterValue, float64(value), append([]string{node.Name}, labels...)...)
 	}
 	statistics := node.GPUs.Statistics()
-	gauge(a.up, truth(snapshot.Problem == nil && !snapshot.Taken.IsZero()))
+	gauge(a.up, boolToFloat(snapshot.Problem == nil && !snapshot.Taken.IsZero()))
 	if !snapshot.Taken.IsZero() {
 		gauge(a.age, now.Sub(snapshot.Taken).Seconds())
 	}
@@ -61,14 +61,14 @@ func (a *agentDescriptions) collect(into chan<- prometheus.Metric, node *Node, s
 		counter(a.writes, failed, "error")
 	}
 	for _, plugin := range node.Plugins {
-		gauge(a.registered, truth(plugin.Registered()), plugin.Resource())
+		gauge(a.registered, boolToFloat(plugin.Registered()), plugin.Resource())
 		counter(a.registrations, plugin.Registrations(), plugin.Resource())
 		counter(a.granted, plugin.Allocations(), plugin.Resource())
 	}
 }
 
-func truth(holds bool) float64 {
-	if holds {
+func boolToFloat(b bool) float64 {
+	if b {
 		return 1
 	}
 	return 0

@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics shows the GPUs and the agent's own work to Prometheus. It
-// reads what others have found; a scrape asks neither driver nor kubelet.
+// Package metrics exports Prometheus metrics of the GPUs and of the agent itself. A scrape
+// reads cached state and calls neither driver nor kubelet.
 package metrics
 
 import (
@@ -13,7 +13,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
 )
 
-// Node is where the metrics of one node come from.
+// Node is the source of one node's metrics.
 type Node struct {
 	Name string
 	// GPUs is the monitor.
@@ -21,8 +21,7 @@ type Node struct {
 		Snapshot() *gpu.Snapshot
 		Statistics() monitor.Statistics
 	}
-	// Writes counts the Node's labellings, those that worked and those that
-	// failed.
+	// Writes returns the numbers of successful and failed writes of the Node's labels.
 	Writes func() (worked, failed uint64)
 	// Holders may be nil.
 	Holders *Holders
@@ -32,12 +31,12 @@ type Node struct {
 
 // Plugin is a device plugin.
 type Plugin interface {
-	// Resource is the name of its resource.
+	// Resource returns the name of its resource.
 	Resource() string
-	// Registered is true while the kubelet talks to it.
+	// Registered reports whether the kubelet uses it.
 	Registered() bool
-	// Registrations counts how often it has registered, Allocations how many
-	// containers it has given devices.
+	// Registrations returns how often it has registered, Allocations how many containers
+	// were given devices.
 	Registrations() uint64
 	Allocations() uint64
 }
@@ -60,14 +59,14 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// NewCollector returns a Collector; dcgm adds the names of NVIDIA's
+// NewCollector returns a Collector; dcgm adds metrics with the names of NVIDIA's
 // dcgm-exporter.
 func NewCollector(c clock.PassiveClock, dcgm bool, nodes ...*Node) *Collector {
 	return &Collector{nodes: nodes, clock: c, dcgm: dcgm, gpus: newDescriptions(), agent: newAgentDescriptions()}
 }
 
-// Describe implements prometheus.Collector. It describes nothing: what a GPU
-// measures depends on the GPU.
+// Describe implements prometheus.Collector. It describes nothing, which makes the collector
+// unchecked: the metrics depend on the GPU.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

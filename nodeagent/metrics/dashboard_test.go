@@ -102,7 +102,7 @@ func checkTargets(t *testing.T, p *panel) {
 	refs := map[string]bool{}
 	for _, target := range p.Targets {
 		if refs[target.RefID] || target.Expr == "" {
-			t.Errorf("panel %q: target %q is there twice or empty", p.Title, target.RefID)
+			t.Errorf("panel %q: target %q is listed twice or empty", p.Title, target.RefID)
 		}
 		refs[target.RefID] = true
 	}

@@ -11,14 +11,14 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// gpuLabels are the names that dcgm-exporter gives its labels, so that queries
-// and relabelling rules work with both.
+// gpuLabels are named like the labels of dcgm-exporter, so that queries and relabelling rules
+// work with both.
 var gpuLabels = []string{"gpu", "UUID", "pci_bus_id", "device", "modelName", "hostname", "namespace", "pod", "container"}
 
-// dcgmXID is DCGM's name of the last XID, which is no quantity.
+// dcgmXID is DCGM's name for the last XID, which is not in the table.
 const dcgmXID = "DCGM_FI_DEV_XID_ERRORS"
 
-// descriptions are the descriptors of all series about GPUs.
+// descriptions are the descriptors of all metrics of GPUs.
 type descriptions struct {
 	own, dcgm             []*prometheus.Desc // as in table; dcgm has nil where DCGM has no name
 	healthy, memory, info *prometheus.Desc
@@ -26,7 +26,7 @@ type descriptions struct {
 	holder, holderShare   *prometheus.Desc
 }
 
-// holderLabels are those of a container that holds a GPU.
+// holderLabels are the labels of a container that holds a GPU.
 var holderLabels = []string{"gpu", "UUID", "hostname", "resource", "namespace", "pod", "container"}
 
 func newDescriptions() *descriptions {
@@ -55,9 +55,8 @@ func describe(name, help string, labels []string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
 
-// constant is a metric whose value is known now. What can't be one, for example
-// because the driver gave a name that is no text, appears as an error of the
-// scrape.
+// constant returns a constant metric. An invalid one, for example because the driver returned
+// a name that is not valid UTF-8, becomes an error of the scrape.
 func constant(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) prometheus.Metric {
 	metric, err := prometheus.NewConstMetric(desc, kind, value, labels...)
 	if err != nil {
@@ -66,7 +65,7 @@ func constant(desc *prometheus.Desc, kind prometheus.ValueType, value float64, l
 	return metric
 }
 
-// device collects what is known of one GPU.
+// device collects the metrics of one GPU.
 func (d *descriptions) device(into chan<- prometheus.Metric, node *Node, device *gpu.Device, driver gpu.Driver, dcgm bool) {
 	holders := node.holders(device.UUID)
 	values := labelValues(node.Name, device, holders)
@@ -104,8 +103,8 @@ func (d *descriptions) device(into chan<- prometheus.Metric, node *Node, device 
 	}
 }
 
-// labelValues are in the order of gpuLabels. A GPU that several containers share
-// names none of them: its values are not theirs alone.
+// labelValues returns values in the order of gpuLabels. A GPU that several containers share
+// names none of them: its values belong to no single one.
 func labelValues(node string, device *gpu.Device, holders []Holder) []string {
 	var holder Holder
 	if len(holders) == 1 {

@@ -18,17 +18,17 @@ type Holder struct {
 	Percent int
 }
 
-// Holders remembers which containers hold which devices.
+// Holders caches which containers hold which devices.
 type Holders struct {
 	lister  podresources.Lister
 	current atomic.Pointer[map[string][]Holder]
 }
 
-// NewHolders returns Holders that know of none.
+// NewHolders returns Holders with an empty cache.
 func NewHolders(lister podresources.Lister) *Holders { return &Holders{lister: lister} }
 
-// Refresh asks the kubelet and returns what it says. If that fails, what was
-// known is forgotten: metrics of a Pod that is gone would be worse than none.
+// Refresh lists the kubelet's allocations and returns them. On failure it clears the cache:
+// metrics of a deleted Pod would be worse than none.
 func (h *Holders) Refresh(ctx context.Context) ([]podresources.Allocation, error) {
 	allocations, err := h.lister.List(ctx)
 	holders := map[string][]Holder{}
@@ -44,8 +44,7 @@ func (h *Holders) Refresh(ctx context.Context) ([]podresources.Allocation, error
 	return allocations, err
 }
 
-// percents returns how much of each device there is: many shares of a GPU are one
-// part of it.
+// percents returns the percentage of each device, which adds up the shares of a GPU.
 func percents(ids []string) map[string]int {
 	parts := make(map[string]int, 1)
 	for _, id := range ids {

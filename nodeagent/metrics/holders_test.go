@@ -26,7 +26,7 @@ func TestMeasurementsNameTheContainerThatHoldsTheGPU(t *testing.T) {
 		power   string
 		holders []string
 	}{
-		"nobody holds it": {
+		"not held": {
 			nil, ` container="" namespace="" pod=""`, nil,
 		},
 		"another GPU is held": {

@@ -16,19 +16,19 @@ const (
 	millijoules       = 1000
 )
 
-// series is how a quantity appears on /metrics.
+// series is the metric of a quantity.
 type series struct {
 	quantity gpu.Quantity
 	kind     prometheus.ValueType
 	name     string
 	help     string
-	// dcgm is the name that NVIDIA's dcgm-exporter has for it, if any, and scale
-	// what the value is multiplied with to get DCGM's unit.
+	// dcgm is its name in NVIDIA's dcgm-exporter, if any, and scale converts the value to
+	// DCGM's unit.
 	dcgm  string
 	scale float64
 }
 
-// table has every quantity that is measured.
+// table has all quantities.
 var table = []series{
 	{gpu.Utilization, prometheus.GaugeValue, "falldio_gpu_utilization_ratio", "Share of the time in which a kernel ran.", "DCGM_FI_DEV_GPU_UTIL", percentPerRatio},
 	{gpu.MemoryUtilization, prometheus.GaugeValue, "falldio_gpu_memory_utilization_ratio", "Share of the time in which memory was read or written.", "DCGM_FI_DEV_MEM_COPY_UTIL", percentPerRatio},

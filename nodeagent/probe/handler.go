@@ -14,30 +14,30 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Config says how a Handler works.
+// Config configures a Handler.
 type Config struct {
 	Prober Prober
 	Clock  clock.PassiveClock
-	// Limit is how many probes run at once; more are refused.
+	// Limit is how many probes may run concurrently; more are refused.
 	Limit int
-	// Timeout is the most that a probe may take.
+	// Timeout is the maximum duration of a probe.
 	Timeout time.Duration
 }
 
 // Handler serves /probe.
 type Handler struct {
 	config Config
-	// running has an entry for each probe that runs.
+	// running has an element for each running probe.
 	running chan struct{}
 	probes  *prometheus.CounterVec
 }
 
 // The values of the label result of nodeagent_probes_total.
 const (
-	resultSuccess = "success" // the target was reached as it should be
+	resultSuccess = "success" // the target was reached as expected
 	resultFailure = "failure" // it was not, or not in time
 	resultRefused = "refused" // the request was wrong or not allowed
-	resultBusy    = "busy"    // too many probes ran already
+	resultBusy    = "busy"    // too many probes were running
 )
 
 // New returns a Handler.
@@ -51,7 +51,7 @@ func New(config Config) *Handler {
 	}
 }
 
-// Collector is the Handler's metrics.
+// Collector returns the Handler's metrics.
 func (h *Handler) Collector() prometheus.Collector { return h.probes }
 
 // ServeHTTP implements http.Handler.
@@ -73,8 +73,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, err.Error(), status)
 }
 
-// probe answers a request with metrics, or an error, and says which result that
-// is.
+// probe returns the metrics for a request, or an error, and the value of the label result.
 func (h *Handler) probe(r *http.Request) (*prometheus.Registry, string, error) {
 	question, err := parseQuestion(r.URL.Query())
 	if err != nil {
@@ -103,7 +102,7 @@ func (h *Handler) probe(r *http.Request) (*prometheus.Registry, string, error) {
 	return registry, resultSuccess, nil
 }
 
-// run probes and adds what blackbox_exporter says of every probe.
+// run probes and adds the metrics that blackbox_exporter has forevery probe.
 func (h *Handler) run(ctx context.Context, job *Job) (*prometheus.Registry, bool) {
 	success := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "probe_success", Help: "Displays whether or not the probe was a success",

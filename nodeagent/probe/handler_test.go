@@ -81,18 +81,18 @@ func TestTimeout(t *testing.T) {
 		want   time.Duration
 		refuse bool
 	}{
-		"without wishes it is the most":               {want: 10 * time.Second},
-		"a module wants less":                         {module: time.Second, want: time.Second},
-		"a module wants more than the most":           {module: time.Minute, want: 10 * time.Second},
-		"who asks has less patience":                  {header: "5", want: 4500 * time.Millisecond},
-		"who asks has little patience":                {header: "1", want: 750 * time.Millisecond},
-		"who asks has more patience than the module":  {module: time.Second, header: "5", want: time.Second},
-		"who asks has endless patience":               {header: "1e300", want: 10 * time.Second},
-		"who asks has hardly any":                     {header: "1e-9", want: time.Millisecond},
-		"patience that is no number is refused":       {header: "soon", refuse: true},
-		"patience that is not a number is refused":    {header: "NaN", refuse: true},
-		"patience that is negative is refused":        {header: "-1", refuse: true},
-		"patience without end is the most of a probe": {header: "Inf", want: 10 * time.Second},
+		"without wishes it is the most":                  {want: 10 * time.Second},
+		"a module wants less":                            {module: time.Second, want: time.Second},
+		"a module wants more than the most":              {module: time.Minute, want: 10 * time.Second},
+		"a client with a shorter timeout":                {header: "5", want: 4500 * time.Millisecond},
+		"a client with a short timeout":                  {header: "1", want: 750 * time.Millisecond},
+		"a client with a longer timeout than the module": {module: time.Second, header: "5", want: time.Second},
+		"a client with a huge timeout":                   {header: "1e300", want: 10 * time.Second},
+		"a client with a tiny timeout":                   {header: "1e-9", want: time.Millisecond},
+		"a timeout that can't be parsed is refused":      {header: "soon", refuse: true},
+		"a timeout of NaN is refused":                    {header: "NaN", refuse: true},
+		"a negative timeout is refused":                  {header: "-1", refuse: true},
+		"an infinite timeout is the probe's maximum":     {header: "Inf", want: 10 * time.Second},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

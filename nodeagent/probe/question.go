@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe answers how fast a node reaches a target, in the words of
-// Prometheus' blackbox_exporter: GET /probe?target=TARGET&module=MODULE.
+// Package probe serves how fast a node reaches a target, with the API of Prometheus'
+// blackbox_exporter: GET /probe?target=TARGET&module=MODULE.
 package probe
 
 import (
@@ -15,47 +15,47 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultModule is meant when a request names none, as by blackbox_exporter.
+// DefaultModule is the module of a request without one, as in blackbox_exporter.
 const DefaultModule = "http_2xx"
 
-// Question is what is asked.
+// Question is a request to probe a target.
 type Question struct {
-	// Node is who shall answer; empty for the only node of the process.
+	// Node is the node to probe from; empty for the only node of the process.
 	Node string
-	// Target is what to reach.
+	// Target is the target to reach.
 	Target string
-	// Module is how.
+	// Module is the way to probe it.
 	Module string
 }
 
-// Job is a probe that may be run.
+// Job is an accepted probe.
 type Job struct {
-	// Timeout is what the module wants; 0 for no wish.
+	// Timeout is the module's timeout; 0 for none.
 	Timeout time.Duration
-	// Run probes until it knows or ctx ends, and adds metrics to the registry.
+	// Run probes until there is a result or ctx ends, and adds metrics to the registry.
 	Run func(ctx context.Context, registry *prometheus.Registry) Result
 }
 
-// Result is what came out of a probe.
+// Result is the result of a probe.
 type Result struct {
-	// Reached is true if the target was reached as it should be.
+	// Reached is true if the target was reached as expected.
 	Reached bool
-	// Duration is how long it took, if it is not to be measured: that of a
-	// simulation must not depend on how busy the machine is.
+	// Duration is how long it took; 0 to measure it. A simulation sets it, so that it does
+	// not depend on how busy the machine is.
 	Duration time.Duration
 }
 
-// Prober knows what may be probed and how.
+// Prober prepares probes.
 type Prober interface {
-	// Prepare checks a question. An error is a *RefusalError.
+	// Prepare checks a request. An error is a *RefusalError.
 	Prepare(question Question) (*Job, error)
 }
 
-// RefusalError says why a question is not answered.
+// RefusalError is why a request is refused.
 type RefusalError struct {
 	// Status is the HTTP status.
 	Status int
-	// Reason is for the one who asks.
+	// Reason is the message for the client.
 	Reason string
 }
 
@@ -73,7 +73,7 @@ func parseQuestion(values url.Values) (Question, error) {
 		return question, Refuse(http.StatusBadRequest, "the parameter target is missing")
 	}
 	if values.Has("hostname") {
-		// It would reach other sites behind an address that is allowed.
+		// It would reach other sites at an allowed address.
 		return question, Refuse(http.StatusBadRequest, "the parameter hostname of blackbox_exporter is not supported")
 	}
 	if question.Module == "" {
@@ -82,9 +82,9 @@ func parseQuestion(values url.Values) (Question, error) {
 	return question, nil
 }
 
-// Off refuses everything.
+// Off is a Prober that refuses all requests.
 type Off struct {
-	// Reason is why.
+	// Reason is the reason for it.
 	Reason string
 }
 

@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// timeoutHeader is how long the one who asks waits for the answer, in seconds.
+// timeoutHeader is the header with the client's timeout, in seconds.
 const timeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
 
-// A probe ends before the one who asks gives up: by a quarter of that time, but
-// not by more than margin.
+// A probe ends before the client's timeout: by a quarter of it, but at most by margin.
 const (
 	margin      = 500 * time.Millisecond
 	marginShare = 4
@@ -31,11 +30,11 @@ func (h *Handler) timeout(job *Job, header http.Header) (time.Duration, error) {
 	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(seconds > 0) { // NaN is not greater than anything
-		return 0, Refuse(http.StatusBadRequest, "%s: %q is no number of seconds", timeoutHeader, text)
+		return 0, Refuse(http.StatusBadRequest, "%s: %q is not a number of seconds", timeoutHeader, text)
 	}
 	if seconds > h.config.Timeout.Seconds()*2 { // more than a Duration can hold, maybe
 		return timeout, nil
 	}
-	patience := time.Duration(seconds * float64(time.Second))
-	return max(min(timeout, patience-min(margin, patience/marginShare)), time.Millisecond), nil
+	clientTimeout := time.Duration(seconds * float64(time.Second))
+	return max(min(timeout, clientTimeout-min(margin, clientTimeout/marginShare)), time.Millisecond), nil
 }

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apierror reads the API server's errors.
+// Package apierror interprets errors of the API server.
 package apierror
 
 import (
@@ -10,7 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// IsTransient reports whether an error is about the API server, not about the request.
+// IsTransient reports whether an error is due to the API server or to a conflict, not to
+// the content of the request.
 func IsTransient(err error) bool {
 	status := apierrors.APIStatus(nil)
 	return !errors.As(err, &status) ||
@@ -18,8 +19,8 @@ func IsTransient(err error) bool {
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
 }
 
-// Message returns the API server's own words, without what client-go and callers have
-// wrapped around them.
+// Message returns the API server's own message, without what client-go and callers have
+// wrapped around it.
 func Message(err error) string {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return status.Status().Message
@@ -27,8 +28,8 @@ func Message(err error) string {
 	return err.Error()
 }
 
-// LogLevel returns the verbosity at which to log an error after which the same is tried
-// again. Conflicts are normal.
+// LogLevel returns the verbosity at which to log an error that is retried. Conflicts are
+// normal.
 func LogLevel(err error) int {
 	if apierrors.IsConflict(err) {
 		return 4

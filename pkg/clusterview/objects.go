@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package clusterview is the one view of a cluster that the rescheduler, the execution of
-// MovePlans and the command line share: the GPUTasks with their Pods, what starts and
-// moves together, who waits for a node and in which order, and the cluster as the engine
+// MovePlans and the command line share: the GPUTasks with their Pods, what starts and moves
+// together, which tasks wait for a node and in which order, and the cluster as the engine
 // of package placement sees it. It is pure: the caller reads the Objects.
 //
-// It decides nothing. What may be moved and what a move costs is in package reschedule,
-// who may be preempted in package preemption, which PodDisruptionBudget covers a Pod in
-// package disruption, and what a reservation keeps from whom in package reservation.
+// It makes no decisions. What may be moved and what a move costs is in package reschedule,
+// which Pods may be preempted in package preemption, which PodDisruptionBudget covers a Pod
+// in package disruption, and which Pods a reservation blocks in package reservation.
 package clusterview
 
 import (
@@ -21,16 +21,16 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Objects are those that decisions are made on. Nothing in them is changed.
+// Objects are the objects that decisions are based on. They are not modified.
 type Objects struct {
 	// Tasks are all GPUTasks with their Pods.
 	Tasks []Task
 	Nodes []*corev1.Node
-	// Pods are all that have a node and have not ended, whoever they belong to.
+	// Pods are all Pods that have a node and have not ended, whatever their owner.
 	Pods    []*corev1.Pod
 	Budgets []*policyv1.PodDisruptionBudget
-	// Plans are all MovePlans there are, those that have ended included: what they
-	// cost counts against the budgets.
+	// Plans are all MovePlans, including finished ones: what they cost counts against the
+	// budgets.
 	Plans  []*v1.MovePlan
 	Levels snapshot.Levels
 	Now    time.Time

@@ -21,45 +21,44 @@ import (
 // Member is a Pod that holds a place or waits for one.
 type Member struct {
 	Pod *corev1.Pod
-	// Task is nil for the Pods of others.
+	// Task is nil for Pods of other owners.
 	Task  *Task
 	Unit  *Unit
 	Shape placement.Shape
-	// Err is what is wrong with what the Pod asks for.
+	// Err is what is wrong with the requests of the Pod.
 	Err error
 }
 
-// Waits reports whether a Pod looks for a node.
+// Waits reports whether a Pod waits for a node.
 func (m *Member) Waits() bool { return WaitsForScheduler(m.Pod) }
 
-// Runs reports whether a Pod runs and stays.
+// Runs reports whether a Pod runs and is not being deleted.
 func (m *Member) Runs() bool {
 	return m.Pod.Spec.NodeName != "" && m.Pod.DeletionTimestamp == nil && m.Pod.Status.Phase == corev1.PodRunning
 }
 
-// WaitsForScheduler reports whether a Pod has no node and no prospect of one: a
-// Pod that others are being preempted for has, and a gated one waits for
-// somebody else.
+// WaitsForScheduler reports whether a Pod has no node and no prospect of one: a Pod with a
+// nominated node has one, and a gated Pod does not wait for the scheduler.
 func WaitsForScheduler(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil &&
 		pod.Status.NominatedNodeName == "" && len(pod.Spec.SchedulingGates) == 0
 }
 
-// Unit is what moves together: a gang, which several tasks of one Pod may make, or
-// a Pod that is alone.
+// Unit is what moves together: a gang, which may consist of several tasks of one Pod, or a
+// single Pod.
 type Unit struct {
 	// Key is the gang's name with its namespace, or the Pod's UID.
 	Key string
-	// Gang is what the Pods say about it; nil for a Pod that is alone.
+	// Gang is what the labels of the Pods specify; nil for a single Pod.
 	Gang    *snapshot.GangLabels
 	Members []*Member
-	// Tasks are those that the Members belong to, the oldest first.
+	// Tasks are the tasks of the Members, the oldest first.
 	Tasks []*Task
 	// Err is what is wrong with the gang's labels.
 	Err error
 }
 
-// group finds out which Pods belong together.
+// group groups the members into units.
 func (v *View) group() {
 	for _, m := range v.sorted() {
 		gang, err := snapshot.Gang(m.Pod)
@@ -91,8 +90,8 @@ func NameOf(task *v1.GPUTask) types.NamespacedName {
 	return types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
 }
 
-// unitKey names what a Pod moves with. The labels of a task's Pods can be changed by
-// anybody; its Pods belong together all the same.
+// unitKey returns the key of a Pod's unit. Anybody can change the labels of a task's Pods;
+// they belong together all the same.
 func unitKey(m *Member, gang *snapshot.GangLabels) string {
 	switch {
 	case m.Task != nil && gputask.Replicas(m.Task.GPUTask) > 1:
@@ -104,7 +103,7 @@ func unitKey(m *Member, gang *snapshot.GangLabels) string {
 	}
 }
 
-// Group is the name of the gang for the engine; empty for a Pod that is alone.
+// Group returns the name of the gang for the engine; empty for a single Pod.
 func (u *Unit) Group() string {
 	if u.Gang == nil && len(u.Members) == 1 {
 		return ""
@@ -112,8 +111,8 @@ func (u *Unit) Group() string {
 	return u.Key
 }
 
-// GangOf returns the gang that a Pod, given by its UID, leaves with; empty for one that is
-// alone or unknown.
+// GangOf returns the gang that a Pod, given by its UID, belongs to; empty for a single or
+// unknown Pod.
 func (v *View) GangOf(uid string) string {
 	if m := v.members[uid]; m != nil && m.Unit.Gang != nil {
 		return m.Unit.Key
@@ -121,8 +120,8 @@ func (v *View) GangOf(uid string) string {
 	return ""
 }
 
-// Spare returns how many Pods of a gang that have a node may leave while the others stay:
-// those above the smallest minimum that its Pods name.
+// Spare returns how many bound Pods of a gang may leave while the others stay: those above
+// the lowest minimum in the labels of its Pods.
 func (v *View) Spare(gang string) int {
 	u := v.byKey[gang]
 	if u == nil {
@@ -142,7 +141,7 @@ func (v *View) Spare(gang string) int {
 	return max(0, staying-minimum)
 }
 
-// Priority is the highest of the Pods'.
+// Priority returns the highest priority of the Pods.
 func (u *Unit) Priority() int32 {
 	highest := schedulingv1.PodPriority(u.Members[0].Pod)
 	for _, m := range u.Members {

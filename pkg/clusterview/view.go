@@ -18,19 +18,19 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// View is the Objects of a cluster as the engine sees them. It is for one goroutine.
-// Places that are reserved for moves under way count as free in it.
+// View is the Objects of a cluster as the engine sees them. It is not safe for concurrent
+// use. Places that are reserved for moves in progress count as free.
 type View struct {
 	*Objects
-	// Cluster knows Pods by their UIDs.
+	// Cluster identifies Pods by their UIDs.
 	Cluster *placement.Cluster
-	// Cards are the GPUs of each node, by its name.
+	// Cards are the GPUs of each node, by node name.
 	Cards map[string]snapshot.Cards
-	// Problems are what could not be read; the rest counts all the same.
+	// Problems are what could not be read; everything else is included.
 	Problems []error
 	// Disruptions are the Objects' Budgets.
 	Disruptions *disruption.Budgets
-	// Units are what starts and moves together, in the order of their keys.
+	// Units are the groups of Pods that start and move together, sorted by key.
 	Units []*Unit
 
 	nodeView snapshot.NodeView
@@ -41,7 +41,7 @@ type View struct {
 	byTask  map[types.NamespacedName][]*Unit
 }
 
-// New shows the Objects of a cluster to the engine.
+// New returns a view of the Objects.
 func New(objects *Objects) *View {
 	v := &View{
 		Objects: objects, Disruptions: disruption.NewBudgets(objects.Budgets),
@@ -62,14 +62,14 @@ func (v *View) Node(name string) *corev1.Node { return v.nodes[name] }
 // none.
 func (v *View) Member(uid string) *Member { return v.members[uid] }
 
-// Unit returns what moves together by its key; nil if there is none.
+// Unit returns a unit by its key; nil if there is none.
 func (v *View) Unit(key string) *Unit { return v.byKey[key] }
 
-// UnitsOf returns the units that a task has Pods in: one, if its Pods' labels are as the
-// controller wrote them; none, if it has no Pods.
+// UnitsOf returns the units that a task has Pods in: one, if the labels of its Pods are as
+// the controller wrote them; none, if it has no Pods.
 func (v *View) UnitsOf(task types.NamespacedName) []*Unit { return v.byTask[task] }
 
-// gather finds all Pods that count, each once.
+// gather adds all Pods that have not ended, each once.
 func (v *View) gather() {
 	placed := make(map[types.UID]*corev1.Pod, len(v.Pods))
 	for _, pod := range v.Pods {
@@ -78,7 +78,8 @@ func (v *View) gather() {
 	for i := range v.Tasks {
 		task := &v.Tasks[i]
 		for _, pod := range task.Pods {
-			// Both lists may come from different caches: who has a node keeps it.
+			// The two lists may come from different caches: a Pod that is bound stays
+			// bound.
 			if newer := placed[pod.UID]; newer != nil && pod.Spec.NodeName == "" {
 				pod = newer
 			}
@@ -98,7 +99,7 @@ func (v *View) add(pod *corev1.Pod, task *Task) {
 	m := &Member{Pod: pod, Task: task}
 	m.Shape, m.Err = snapshot.Shape(pod)
 	if task == nil || m.Err != nil {
-		m.Shape.Selector = nil // it never moves, and its labels need not be known
+		m.Shape.Selector = nil // it never moves, so its labels are not needed
 	}
 	if selector, ours := m.Shape.Selector.(*snapshot.Selector); ours {
 		for _, key := range selector.LabelKeys() {
@@ -108,13 +109,12 @@ func (v *View) add(pod *corev1.Pod, task *Task) {
 	v.members[string(pod.UID)] = m
 }
 
-// buildCluster gives the engine the nodes and the Pods that have one, in an order that does
-// not depend on where they come from.
+// buildCluster passes the nodes and the bound Pods to the engine, in a canonical order.
 func (v *View) buildCluster() {
 	nodes := make([]*corev1.Node, 0, len(v.Nodes))
 	for _, node := range v.Nodes {
 		v.nodes[node.Name] = node
-		nodes = append(nodes, snapshot.ClosedUnlessReady(node))
+		nodes = append(nodes, snapshot.CordonUnlessReady(node))
 	}
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	var placed []*corev1.Pod
@@ -134,7 +134,7 @@ func (v *View) buildCluster() {
 	policy.Refresh(v.Cluster)
 }
 
-// sorted returns all members in the order of their names.
+// sorted returns all members, sorted by name.
 func (v *View) sorted() []*Member {
 	list := make([]*Member, 0, len(v.members))
 	for _, m := range v.members {
@@ -167,7 +167,7 @@ func (v *View) Place(pod *corev1.Pod) v1.MovePlace {
 	return v.MovePlace(pod.Spec.NodeName, running.GPUs)
 }
 
-// MovePlace returns a place as a MovePlan has it.
+// MovePlace returns a place in the form of a MovePlan.
 func (v *View) MovePlace(node string, gpus []int) v1.MovePlace {
 	return v1.MovePlace{Node: node, GPUs: v.Cards[node].Names(gpus)}
 }

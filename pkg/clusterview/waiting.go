@@ -21,22 +21,22 @@ import (
 
 // Waiting is a task whose Pods wait for a node.
 type Waiting struct {
-	// Task is the first of those that make up the gang; mostly there is one.
+	// Task is the oldest task of the gang; mostly there is only one.
 	Task Task
-	// Pods are those without a node, whichever of the gang's tasks they are of.
+	// Pods are those without a node, of all tasks of the gang.
 	Pods []*corev1.Pod
 	// Gang is what has to be placed; nil if there is an Err.
 	Gang     *snapshot.Members[*corev1.Pod]
 	Priority int32
 	// Since is when the oldest of the Pods was created: the order of the queue.
 	Since time.Time
-	// Patient is how long all of the Pods have waited.
+	// Patient is how long all of the Pods have waited: the waiting time of the newest.
 	Patient time.Duration
-	// Err is why it can't be placed at all: the gang is not complete, or asks for
-	// what there is not.
+	// Err is why it can't be placed at all: the gang is incomplete, or its requests are
+	// invalid.
 	Err error
 
-	// Unit is what the Pods are of.
+	// Unit is the unit of the Pods.
 	Unit *Unit
 }
 
@@ -58,7 +58,7 @@ func (v *View) Waiting() []Waiting {
 // WaitingFor returns the entry of a task; nil if it does not wait.
 func (v *View) WaitingFor(task *v1.TaskReference) *Waiting {
 	for _, u := range v.byTask[types.NamespacedName{Namespace: task.Namespace, Name: task.Name}] {
-		same := slices.ContainsFunc(u.Tasks, func(its *Task) bool { return its.Name == task.Name && (task.UID == "" || its.UID == task.UID) })
+		same := slices.ContainsFunc(u.Tasks, func(t *Task) bool { return t.Name == task.Name && (task.UID == "" || t.UID == task.UID) })
 		if w := v.waitingOf(u); same && w != nil {
 			return w
 		}
@@ -84,7 +84,7 @@ func (v *View) waitingOf(u *Unit) *Waiting {
 	return w
 }
 
-// wantsToStart reports whether a task too few Pods of run.
+// wantsToStart reports whether a task should run but does not have enough running Pods.
 func wantsToStart(task *v1.GPUTask) bool {
 	return task.DeletionTimestamp == nil && task.Status.Phase == v1.PhasePending && !gputask.SuspensionRequested(task)
 }
@@ -124,8 +124,8 @@ func (v *View) gangOf(u *Unit, pods []*corev1.Pod, placed int) (*snapshot.Member
 	return gang, nil
 }
 
-// DomainOf is the one domain of a level that a unit's Pods are in; empty if they are
-// in several or none.
+// DomainOf returns the single domain of a level that a unit's Pods are in; empty if they
+// are in several or none.
 func (v *View) DomainOf(u *Unit, level int) string {
 	name := ""
 	for _, m := range u.Members {
@@ -133,15 +133,15 @@ func (v *View) DomainOf(u *Unit, level int) string {
 		if node == nil {
 			continue
 		}
-		described, _, _ := v.nodeView.Node(node) // its domains are told in any case
+		described, _, _ := v.nodeView.Node(node) // the domains are valid even after an error
 		if len(described.Domains) < level {
 			return ""
 		}
-		its := strings.Join(described.Domains[:level], "/")
-		if name != "" && its != name {
+		domain := strings.Join(described.Domains[:level], "/")
+		if name != "" && domain != name {
 			return ""
 		}
-		name = its
+		name = domain
 	}
 	return name
 }

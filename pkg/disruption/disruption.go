@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package disruption says which PodDisruptionBudgets cover a Pod, and how many Pods they
-// let go. The API server has the last word: this keeps others from asking it in vain, and
-// a gang from being evicted halfway.
+// Package disruption returns which PodDisruptionBudgets cover a Pod, and how many evictions
+// they allow. The API server has the last word: this avoids requests that would be
+// rejected, and gangs that are evicted only partly.
 package disruption
 
 import (
@@ -25,11 +25,11 @@ type budget struct {
 	// name is the namespace and name: "default/train".
 	name     string
 	selector labels.Selector
-	// disrupted are the names of Pods that the budget counts as gone already.
+	// disrupted are the names of Pods that the budget already counts as gone.
 	disrupted map[string]metav1.Time
 }
 
-// NewBudgets returns the budgets of a list.
+// NewBudgets returns the given budgets.
 func NewBudgets(list []*policyv1.PodDisruptionBudget) *Budgets {
 	b := &Budgets{byNamespace: map[string][]budget{}, allowed: map[string]int{}}
 	for _, one := range list {
@@ -44,12 +44,12 @@ func NewBudgets(list []*policyv1.PodDisruptionBudget) *Budgets {
 	return b
 }
 
-// Allowed returns how many more Pods each budget lets go, by the budgets' namespaces and
-// names.
+// Allowed returns how many more evictions each budget allows, by the budget's namespace and
+// name.
 func (b *Budgets) Allowed() map[string]int { return b.allowed }
 
-// Covering returns the namespaces and names of the budgets that the disruption of a Pod
-// counts against: none for a Pod that is leaving already.
+// Covering returns the namespaces and names of the budgets that the eviction of a Pod
+// counts against: none for a Pod that is already terminating.
 func (b *Budgets) Covering(pod *corev1.Pod) []string {
 	if pod == nil || pod.DeletionTimestamp != nil {
 		return nil
@@ -64,13 +64,14 @@ func (b *Budgets) Covering(pod *corev1.Pod) []string {
 	return names
 }
 
-// Forbids says which budget does not let all the Pods go now; it is empty if all do.
+// Forbids returns which budget does not allow the eviction of all the Pods now; it is empty
+// if all do.
 func (b *Budgets) Forbids(pods []*corev1.Pod) string {
 	needed, order := map[string]int{}, []string(nil)
 	for _, pod := range pods {
 		names := b.Covering(pod)
 		if len(names) > 1 {
-			return fmt.Sprintf("Pod %s is covered by two PodDisruptionBudgets, %s and %s: the API server evicts no such Pod", pod.Name, names[0], names[1])
+			return fmt.Sprintf("Pod %s is covered by two PodDisruptionBudgets, %s and %s: the API server never evicts such a Pod", pod.Name, names[0], names[1])
 		}
 		for _, name := range names {
 			if needed[name] == 0 {

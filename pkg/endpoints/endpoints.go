@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package endpoints serves what every process of ours shows of itself over HTTP:
-// /metrics for Prometheus, /healthz and /readyz for the kubelet.
+// Package endpoints serves the HTTP endpoints that all our processes have: /metrics for
+// Prometheus, /healthz and /readyz for the kubelet.
 package endpoints
 
 import (
@@ -22,7 +22,7 @@ const (
 	serverStopTimeout = 5 * time.Second
 )
 
-// Check returns an error that says what is wrong, or nil.
+// Check returns an error if something is wrong.
 type Check func(*http.Request) error
 
 // Server answers Prometheus and the kubelet's probes.
@@ -32,8 +32,8 @@ type Server struct {
 	mux     *http.ServeMux
 }
 
-// New returns a Server at an address, or nowhere if that is "0" or empty. flag
-// is the name of the flag that the address is from.
+// New returns a Server for an address; it does not listen if that is "0" or empty. flag is
+// the name of the flag with the address.
 func New(flag, address string, metrics http.Handler, alive, ready Check) *Server {
 	s := &Server{flag: flag, address: address, mux: http.NewServeMux()}
 	s.Handle("GET /metrics", metrics)
@@ -42,7 +42,7 @@ func New(flag, address string, metrics http.Handler, alive, ready Check) *Server
 	return s
 }
 
-// Handle adds a handler before the Server serves.
+// Handle adds a handler. It must be called before Serve.
 func (s *Server) Handle(pattern string, handler http.Handler) { s.mux.Handle(pattern, handler) }
 
 // ServeHTTP answers one request.
@@ -60,7 +60,7 @@ func answer(w http.ResponseWriter, problem error) {
 	fmt.Fprintln(w, "ok")
 }
 
-// Serve returns when ctx ends and the last request is answered.
+// Serve serves until ctx ends and the last request is answered.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.address == "" || s.address == "0" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// OnlyLoopback answers requests from this machine and refuses all others.
+// OnlyLoopback serves requests from this machine and rejects all others.
 func OnlyLoopback(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from, err := netip.ParseAddrPort(r.RemoteAddr)

@@ -1,12 +1,11 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expectations remembers what a process has written and its caches don't show
-// yet. A decision made before they do would repeat work, or start from a status that no
-// longer holds.
+// Package expectations tracks what a process has written and its caches don't show yet. A
+// decision made before they do would repeat work, or start from a stale status.
 //
-// Nothing depends on it for correctness, since it dies with the process: creations are
-// fenced by names that are fixed, updates by resource versions.
+// Correctness does not depend on it, since it is lost with the process: creations are
+// protected by fixed names, updates by resource versions.
 package expectations
 
 import (
@@ -17,11 +16,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Timeout is how long a write is expected to show up: much longer than watches are late,
+// Timeout is how long a write is expected to show up: much longer than watches lag behind,
 // and short enough that a lost event does no harm.
 const Timeout = 30 * time.Second
 
-// Expectations are the writes that are expected to show up, by the keys of the objects
+// Expectations are the writes that caches are expected to show, by the keys of the objects
 // that they were made for.
 type Expectations[K comparable] struct {
 	clock clock.PassiveClock
@@ -29,17 +28,17 @@ type Expectations[K comparable] struct {
 	byKey map[K]*writes
 }
 
-// writes are those for one key.
+// writes are the expected writes for one key.
 type writes struct {
 	// creations are the names of objects that were created.
 	creations map[string]struct{}
-	// version is the resource version after the last update, empty if it was seen.
+	// version is the resource version after the last update, empty once it was observed.
 	version string
 	// since is the time of the last write.
 	since time.Time
 }
 
-// New returns no expectations.
+// New returns empty expectations.
 func New[K comparable](clock clock.PassiveClock) *Expectations[K] {
 	return &Expectations[K]{clock: clock, byKey: map[K]*writes{}}
 }
@@ -50,7 +49,7 @@ func (e *Expectations[K]) ExpectCreation(key K, name string) {
 	e.expect(key, func(w *writes) { w.creations[name] = struct{}{} })
 }
 
-// ObserveCreation is called for every event of a created object, and when its creation
+// ObserveCreation is called forevery event of a created object, and when its creation
 // failed.
 func (e *Expectations[K]) ObserveCreation(key K, name string) {
 	e.observe(key, func(w *writes) { delete(w.creations, name) })
@@ -98,7 +97,7 @@ func (e *Expectations[K]) AnyPending() bool {
 	return false
 }
 
-// pending forgets what has been waited for long enough.
+// pending drops a key whose timeout has passed.
 func (e *Expectations[K]) pending(key K) time.Duration {
 	expected := e.byKey[key]
 	if expected == nil {
@@ -124,8 +123,8 @@ func (e *Expectations[K]) expect(key K, change func(*writes)) {
 	expected.since = e.clock.Now()
 }
 
-// observe drops a key when all its writes were seen. Most events are about nothing that
-// was written here.
+// observe drops a key once all its writes were observed. Most events are not about writes
+// of this process.
 func (e *Expectations[K]) observe(key K, change func(*writes)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

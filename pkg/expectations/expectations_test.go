@@ -61,7 +61,7 @@ func TestPending(t *testing.T) {
 				e.ObserveVersion(task, "9")
 			}, Timeout,
 		},
-		"what was written for another key was not seen": {
+		"a write for another key is not pending": {
 			func(e *Expectations[string], _ *clocktesting.FakeClock) { e.ExpectCreation("default/other", "a") }, 0,
 		},
 		"all is forgotten": {

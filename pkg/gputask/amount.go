@@ -33,8 +33,8 @@ func gpuResource(amount string) (corev1.ResourceName, resource.Quantity, error) 
 	return name, *resource.NewQuantity(int64(count), resource.DecimalSI), nil
 }
 
-// percent turns the decimals of a share into percent: "5" into "50". Text that
-// is no share stays no number or is 0.
+// percent converts the decimals of a share into percent: "5" into "50". For other text it
+// returns 0 or no number.
 func percent(decimals string) string {
 	switch len(decimals) {
 	case 1:

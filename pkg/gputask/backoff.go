@@ -5,17 +5,16 @@ package gputask
 
 import "time"
 
-// Backoff is the waiting time before a new start after a failure. It doubles
-// with every failure, as the Job controller's does.
+// Backoff is the delay before a restart. It doubles with every failure, as the Job
+// controller's does.
 type Backoff struct {
-	// Base is the waiting time after the first failure.
+	// Base is the delay after the first failure.
 	Base time.Duration
-	// Max bounds the waiting time.
+	// Max bounds the delay.
 	Max time.Duration
 }
 
-// After returns the waiting time after the given number of failures; 0 for
-// none.
+// After returns the delay after the given number of failures; 0 for none.
 func (b Backoff) After(failures int32) time.Duration {
 	if failures <= 0 {
 		return 0

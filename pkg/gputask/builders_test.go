@@ -140,7 +140,7 @@ func pods(builders ...podBuilder) []*corev1.Pod {
 	return list
 }
 
-// podIDs names Pods with their attempts, for comparison.
+// podIDs returns the names of Pods with their attempts, for comparison.
 func podIDs(pods []*corev1.Pod) []string {
 	var ids []string
 	for _, pod := range pods {

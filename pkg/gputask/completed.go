@@ -5,8 +5,8 @@ package gputask
 
 import v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 
-// HasSucceeded reports whether the work of the member with a Pod of that name is done: it
-// gets no other Pod.
+// HasSucceeded reports whether the member whose Pod has that name has succeeded: it gets no
+// other Pod.
 func HasSucceeded(task *v1.GPUTask, pod string) bool {
 	completed, err := parseIndexes(task.Status.CompletedIndexes)
 	if err != nil {

@@ -31,8 +31,8 @@ func (d *decision) setCondition(kind string, status metav1.ConditionStatus, reas
 	})
 }
 
-// maxMessage is far below the API's limit of 32768 bytes and more than anybody
-// reads. A template may be wrong in very many places.
+// maxMessage is far below the API's limit of 32768 bytes and more than anybody reads. A
+// template may have very many errors.
 const maxMessage = 1024
 
 func shorten(message string) string {
@@ -42,15 +42,15 @@ func shorten(message string) string {
 	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
 }
 
-// setConditionIfPresent changes a condition that was set before: most tasks
-// are never suspended or refused and need no word about it.
+// setConditionIfPresent updates a condition only if it was set before: most tasks are never
+// suspended or rejected and don't need it.
 func (d *decision) setConditionIfPresent(kind string, status metav1.ConditionStatus, reason string) {
 	if findCondition(d.status.Conditions, kind) != nil {
 		d.setCondition(kind, status, reason, "")
 	}
 }
 
-// setFailureTarget decides that the task fails. The first reason stays.
+// setFailureTarget decides that the task fails. The first reason is kept.
 func (d *decision) setFailureTarget(reason, message string) {
 	if !d.isFailing() {
 		d.setCondition(v1.ConditionFailureTarget, metav1.ConditionTrue, reason, message)

@@ -12,8 +12,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// countSuccesses records the members whose work is done, so that they are not
-// run again should their Pods be deleted.
+// countSuccesses records the members that have succeeded, so that they are not run again if
+// their Pods are deleted.
 func (d *decision) countSuccesses() {
 	for i := range d.members {
 		m := &d.members[i]
@@ -25,10 +25,10 @@ func (d *decision) countSuccesses() {
 	d.status.Succeeded = int32(len(d.completed)) //nolint:gosec // at most 4096 replicas
 }
 
-// countFailures counts the failures of the current attempts, each exactly
-// once: raising the attempt makes the failed Pods stale in the same write of
-// the status. Members that fail together restart together and so are one
-// failure, unless each Pod restarts for itself.
+// countFailures counts the failures of the current attempts, each exactly once: raising the
+// attempt makes the failed Pods stale in the same write of the status. Members that fail
+// together restart together and so count as one failure, unless each Pod restarts by
+// itself.
 func (d *decision) countFailures() {
 	if d.isFailing() {
 		return
@@ -51,20 +51,19 @@ func (d *decision) countFailures() {
 	limit := d.backoffLimit()
 	if d.status.Restarts+failures > limit {
 		d.setFailureTarget(v1.ReasonBackoffLimitExceeded,
-			fmt.Sprintf("%s; no restart is left (spec.backoffLimit is %d)", message, limit))
+			fmt.Sprintf("%s; no restarts are left (spec.backoffLimit is %d)", message, limit))
 		return
 	}
 	d.status.Restarts += failures
 	d.status.LastFailureTime = d.lastEnd(failed)
-	d.startAnew(failed)
+	d.restartMembers(failed)
 	if !d.areEnough(d.running()) {
 		d.setCondition(v1.ConditionRunning, metav1.ConditionFalse, reasonRestarting, message)
 	}
 }
 
-// startAnew raises the attempt of the members that restart: the failed ones or
-// all.
-func (d *decision) startAnew(failed []*member) {
+// restartMembers raises the attempt of the members that restart: the failed ones or all.
+func (d *decision) restartMembers(failed []*member) {
 	if d.Task.Spec.FailurePolicy == v1.RestartPod {
 		for _, m := range failed {
 			m.attempt++
@@ -104,7 +103,7 @@ func (d *decision) checkDeadline() {
 	}
 	left := d.status.StartTime.Add(time.Duration(*seconds) * time.Second).Sub(d.Now)
 	if left > 0 {
-		d.lookAgainAfter(left)
+		d.requeueAfter(left)
 		return
 	}
 	d.setFailureTarget(v1.ReasonDeadlineExceeded,
@@ -121,16 +120,16 @@ func (d *decision) backoffLimit() int32 {
 // defaultBackoffLimit is the default of the CRD's schema.
 const defaultBackoffLimit = 6
 
-// applyTTL asks for the deletion of a finished task whose time is over. A task
-// that others wait for stays until they have seen how it ended.
+// applyTTL requests the deletion of a finished task whose TTL has expired. A task that
+// others wait for is kept until they have seen how it ended.
 func (d *decision) applyTTL() {
 	ttl := d.Task.Spec.TTLSecondsAfterFinished
-	if ttl == nil || d.status.CompletionTime == nil || d.Awaited {
+	if ttl == nil || d.status.CompletionTime == nil || d.HasWaitingDependents {
 		return
 	}
 	left := d.status.CompletionTime.Add(time.Duration(*ttl) * time.Second).Sub(d.Now)
 	if left > 0 {
-		d.lookAgainAfter(left)
+		d.requeueAfter(left)
 		return
 	}
 	d.plan.DeleteTask = true

@@ -13,64 +13,64 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// lostPodPause is the least time between the creation of a Pod and its
-// replacement after it was lost, so that a Pod that its node refuses at once
-// is not recreated in a tight loop.
+// lostPodPause is the minimum time between the creation of a Pod and its replacement after
+// it was lost, so that a Pod that its node rejects at once is not recreated in a tight
+// loop.
 const lostPodPause = 10 * time.Second
 
-// Config is what the controller's flags say about all tasks.
+// Config holds the settings that apply to all tasks, from the controller's flags.
 type Config struct {
-	// Pods are the defaults of Pods.
+	// Pods are the defaults for Pods.
 	Pods PodDefaults
-	// Backoff is the waiting time before a new start after a failure.
+	// Backoff is the delay before a restart after a failure.
 	Backoff Backoff
 }
 
-// Obstacle is the API server's refusal to create a Pod of a task.
+// Obstacle is why the API server rejected a task's Pod.
 type Obstacle struct {
 	// Reason is a CamelCase word, Message a sentence for the user.
 	Reason, Message string
-	// Permanent is true if trying again can't help.
+	// Permanent is true if retrying can't help.
 	Permanent bool
 }
 
-// Input is all that a decision depends on. Nothing in it is changed.
+// Input is everything that a decision depends on. It is not modified.
 type Input struct {
 	Task *v1.GPUTask
 	// Pods are all Pods that have the task as their controller.
 	Pods []*corev1.Pod
 	// Lookup finds the tasks that this one depends on.
 	Lookup Lookup
-	// Awaited is true while another task waits for this one.
-	Awaited bool
-	// Obstacle is what stood in the way of the last creation of a Pod, nil if
-	// nothing did.
+	// HasWaitingDependents is true while another task waits for this one.
+	HasWaitingDependents bool
+	// Obstacle is why the last creation of a Pod failed, nil if it did not.
 	Obstacle *Obstacle
 	// Now is the time of the decision.
 	Now    time.Time
 	Config Config
 }
 
-// Plan is what a decision asks for. The status has to be written before
-// anything else is done: it records which Pods were counted as failures.
+// Plan is the result of a decision. The status must be written before anything else is
+// done: it records which Pods were counted as failures.
 type Plan struct {
 	// Status is the task's new status.
 	Status v1.GPUTaskStatus
-	// Create are Pods that don't exist.
+	// Create are the Pods to create.
 	Create []*corev1.Pod
-	// Delete are Pods that exist and are not being deleted yet.
+	// Delete are the Pods to delete. None of them is being deleted yet.
 	Delete []*corev1.Pod
-	// Discount are Pods without a node whose label LabelMinAvailable is to become
+	// Discount are unbound Pods whose label LabelMinAvailable is to be lowered to
 	// MinAvailable, since members of the gang have succeeded.
 	Discount     []*corev1.Pod
 	MinAvailable string
-	// DeleteTask asks for the deletion of the task itself.
+	// DeleteTask requests the deletion of the task itself.
 	DeleteTask bool
-	// LookAgainAfter is when time alone changes the decision; 0 for never.
-	LookAgainAfter time.Duration
+	// RequeueAfter is after what time the decision changes without any other cause; 0 for
+	// never.
+	RequeueAfter time.Duration
 
-	// cause is the part of the status's message that says what holds the task
-	// up, beside what conditions say; "" if nothing does.
+	// cause is the part of the status's message that says what delays the task, apart from
+	// conditions; "" if nothing does.
 	cause string
 }
 
@@ -117,11 +117,11 @@ func newDecision(in Input) (*decision, error) {
 	d := &decision{Input: in, completed: completed}
 	d.plan.Status = *in.Task.Status.DeepCopy()
 	d.status = &d.plan.Status
-	d.members, d.stray = sortIntoMembers(in.Task, in.Pods)
+	d.members, d.stray = matchMembers(in.Task, in.Pods)
 	return d, nil
 }
 
-// advance brings the task one step further towards what its spec asks for.
+// advance brings the task one step closer to its spec.
 func (d *decision) advance() {
 	switch {
 	case d.isFailing():
@@ -144,8 +144,8 @@ func (d *decision) succeed() {
 		podCount(len(d.members))+" succeeded")
 }
 
-// stopAndFail waits until no Pod runs before it calls the task failed, so that
-// a failed task holds no GPU.
+// stopAndFail waits until no Pod runs before it marks the task as failed, so that a failed
+// task holds no GPU.
 func (d *decision) stopAndFail() {
 	target := findCondition(d.status.Conditions, v1.ConditionFailureTarget)
 	if active := d.deleteActive(); active > 0 {
@@ -192,25 +192,24 @@ func (d *decision) dependenciesAllow() bool {
 	if len(d.Task.Spec.DependsOn) == 0 || hasStarted(d.Task) {
 		return true
 	}
-	verdict := judgeDependencies(d.Task, d.Lookup)
+	dependencies := checkDependencies(d.Task, d.Lookup)
 	switch {
-	case verdict.met:
+	case dependencies.met:
 		d.setCondition(v1.ConditionDependenciesMet, metav1.ConditionTrue, reasonDependenciesMet, "")
 		return true
-	case verdict.failed:
-		d.setFailureTarget(verdict.reason, verdict.message)
+	case dependencies.failed:
+		d.setFailureTarget(dependencies.reason, dependencies.message)
 		d.stopAndFail()
 	default:
-		d.setCondition(v1.ConditionDependenciesMet, metav1.ConditionFalse, verdict.reason, verdict.message)
+		d.setCondition(v1.ConditionDependenciesMet, metav1.ConditionFalse, dependencies.reason, dependencies.message)
 		d.status.Phase = v1.PhaseWaiting
-		d.status.Message = verdict.message
+		d.status.Message = dependencies.message
 	}
 	return false
 }
 
-// deleteActive asks for the deletion of every Pod that holds or may come to
-// hold a node, and returns how many of them there are, including those that
-// are being deleted already.
+// deleteActive requests the deletion of every active Pod, and returns how many there are,
+// including those that are being deleted already.
 func (d *decision) deleteActive() int {
 	active := 0
 	for _, pod := range d.Pods {
@@ -219,16 +218,16 @@ func (d *decision) deleteActive() int {
 			continue
 		}
 		active++
-		if state != podEnding {
+		if state != podTerminating {
 			d.plan.Delete = append(d.plan.Delete, pod)
 		}
 	}
 	return active
 }
 
-func (d *decision) lookAgainAfter(delay time.Duration) {
-	if d.plan.LookAgainAfter == 0 || delay < d.plan.LookAgainAfter {
-		d.plan.LookAgainAfter = max(delay, time.Millisecond)
+func (d *decision) requeueAfter(delay time.Duration) {
+	if d.plan.RequeueAfter == 0 || delay < d.plan.RequeueAfter {
+		d.plan.RequeueAfter = max(delay, time.Millisecond)
 	}
 }
 

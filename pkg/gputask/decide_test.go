@@ -34,7 +34,7 @@ func summary(plan Plan) wanted {
 	got := wanted{
 		phase: plan.Status.Phase, create: podIDs(plan.Create), remove: podIDs(plan.Delete),
 		restarts: plan.Status.Restarts, completed: plan.Status.CompletedIndexes,
-		again: plan.LookAgainAfter, deleteTask: plan.DeleteTask,
+		again: plan.RequeueAfter, deleteTask: plan.DeleteTask,
 	}
 	if target := findCondition(plan.Status.Conditions, v1.ConditionFailureTarget); target != nil {
 		got.failing = target.Reason
@@ -65,7 +65,7 @@ func TestDecide(t *testing.T) {
 			task: makeTask("train").replicas(3),
 			want: wanted{phase: v1.PhasePending, message: "all 3 Pods wait to start", create: []string{"train-0@0", "train-1@0", "train-2@0"}},
 		},
-		"a task with its Pod running is Running and says where": {
+		"a task with its Pod running is Running and reports the node": {
 			task: single(), pods: pods(single().pod(0, 0).running("node-1")),
 			want: wanted{phase: v1.PhaseRunning, message: "running on node-1"},
 		},
@@ -84,17 +84,17 @@ func TestDecide(t *testing.T) {
 			pods: pods(single().pod(0, 0).unschedulable("0/7 nodes are available: 7 Insufficient falldio.com/gpu. no new claims to deallocate, preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.")),
 			want: wanted{phase: v1.PhasePending, message: "waiting for a node: 0/7 nodes are available: 7 Insufficient falldio.com/gpu"},
 		},
-		"of a sentence about all nodes their number is no part": {
+		"a count of nodes before a sentence is removed": {
 			task: single(),
 			pods: pods(single().pod(0, 0).unschedulable("0/7 nodes are available: needs 16 GPUs; 7 nodes have too few GPUs. preemption: 0/7 nodes are available: 7 Preemption is not helpful for scheduling.")),
 			want: wanted{phase: v1.PhasePending, message: "waiting for a node: needs 16 GPUs; 7 nodes have too few GPUs"},
 		},
-		"in a gang every Pod without a node waits, however few the scheduler has come to": {
+		"in a gang every Pod without a node waits, however few the scheduler has tried": {
 			task: gang(),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0), gang().pod(2, 0).unschedulable("0/7 nodes are available: 7 Insufficient falldio.com/gpu.")),
 			want: wanted{phase: v1.PhasePending, message: "2 of 3 Pods wait for a node: 0/7 nodes are available: 7 Insufficient falldio.com/gpu"},
 		},
-		"a gang that is placed as a whole says at one Pod why all wait": {
+		"a gang that is placed as a whole has the reason for all in one Pod": {
 			task: gang(),
 			pods: pods(gang().pod(0, 0), gang().pod(1, 0).unschedulable("the gang needs 24 GPUs, 16 are free"), gang().pod(2, 0)),
 			want: wanted{phase: v1.PhasePending, message: "all 3 Pods wait for a node: the gang needs 24 GPUs, 16 are free"},
@@ -104,7 +104,7 @@ func TestDecide(t *testing.T) {
 			pods: pods(gang().pod(2, 0).unschedulable("two"), gang().pod(1, 0).unschedulable("one"), gang().pod(0, 0)),
 			want: wanted{phase: v1.PhasePending, message: "all 3 Pods wait for a node: one"},
 		},
-		"a Pod that can't pull its image says so": {
+		"a Pod that can't pull its image is reported": {
 			task: single(),
 			pods: pods(single().pod(0, 0).with(func(p *corev1.Pod) {
 				p.Spec.NodeName = "node-1"
@@ -128,7 +128,7 @@ func TestDecide(t *testing.T) {
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b"), gang().pod(2, 0)),
 			want: wanted{phase: v1.PhaseRunning, message: "running on a, b; 1 of 3 Pods waits to start"},
 		},
-		"with minAvailable a running gang says what the rest waits for": {
+		"with minAvailable a running gang reports what the rest waits for": {
 			task: gang().minAvailable(1),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0), gang().pod(2, 0).unschedulable("no node has 8 GPUs")),
 			want: wanted{phase: v1.PhaseRunning, message: "running on a; 2 of 3 Pods wait for a node: no node has 8 GPUs"},
@@ -138,7 +138,7 @@ func TestDecide(t *testing.T) {
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0), gang().pod(2, 0)),
 			want: wanted{phase: v1.PhasePending, message: "2 of 3 Pods wait to start"},
 		},
-		"with minAvailable a gang of which too few are left is Pending again": {
+		"with minAvailable a gang with too few Pods left is Pending again": {
 			task: gang().minAvailable(2).phase(v1.PhaseRunning),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b").deletedAgo(time.Second)),
 			want: wanted{phase: v1.PhasePending, message: "2 of 3 Pods wait to start", create: []string{"train-2@0"}},
@@ -153,7 +153,7 @@ func TestDecide(t *testing.T) {
 			pods: pods(gang().pod(0, 0).succeeded(), gang().pod(1, 0).running("b"), gang().pod(2, 0)),
 			want: wanted{phase: v1.PhaseRunning, message: "running on b, node-1; 1 of 3 Pods waits to start", completed: "0"},
 		},
-		"with minAvailable a gang of which no Pod runs does not run": {
+		"with minAvailable a gang without running Pods does not run": {
 			task: gang().minAvailable(2),
 			pods: pods(gang().pod(0, 0).succeeded(), gang().pod(1, 0).succeeded(), gang().pod(2, 0)),
 			want: wanted{phase: v1.PhasePending, message: "1 of 3 Pods waits to start", completed: "0,1"},
@@ -204,11 +204,11 @@ func TestDecide(t *testing.T) {
 		},
 		"one failure more than the limit fails the task and keeps the Pod": {
 			task: single().backoffLimit(1).restarted(1, time.Minute), pods: pods(single().pod(0, 1).failed(time.Second)),
-			want: wanted{phase: v1.PhaseFailed, message: "exit code 1; no restart is left (spec.backoffLimit is 1)", restarts: 1, failing: v1.ReasonBackoffLimitExceeded},
+			want: wanted{phase: v1.PhaseFailed, message: "exit code 1; no restarts are left (spec.backoffLimit is 1)", restarts: 1, failing: v1.ReasonBackoffLimitExceeded},
 		},
 		"with a limit of 0 the first failure is final": {
 			task: single().backoffLimit(0), pods: pods(single().pod(0, 0).failed(time.Second)),
-			want: wanted{phase: v1.PhaseFailed, message: "no restart is left (spec.backoffLimit is 0)", failing: v1.ReasonBackoffLimitExceeded},
+			want: wanted{phase: v1.PhaseFailed, message: "no restarts are left (spec.backoffLimit is 0)", failing: v1.ReasonBackoffLimitExceeded},
 		},
 
 		"a gang restarts whole: members that run are stopped at once": {
@@ -294,7 +294,7 @@ func TestDecide(t *testing.T) {
 			task: single(), pods: pods(single().pod(0, 0).failed(time.Second).deletedAgo(5 * time.Second)),
 			want: wanted{phase: v1.PhasePending, message: "waiting to start"},
 		},
-		"exit code 0 on SIGTERM is no success": {
+		"exit code 0 on SIGTERM is not a success": {
 			task: single(), pods: pods(single().pod(0, 0).succeeded().deletedAgo(5 * time.Second)),
 			want: wanted{phase: v1.PhasePending, message: "waiting to start"},
 		},
@@ -312,7 +312,7 @@ func TestDecide(t *testing.T) {
 			want: wanted{phase: v1.PhasePending, message: "to start", remove: []string{"train@"}},
 		},
 
-		"a deadline in the future is looked at again when it comes": {
+		"a deadline in the future requeues the task": {
 			task: single().with(func(t *v1.GPUTask) { t.Spec.ActiveDeadlineSeconds = ptr.To[int64](90) }),
 			pods: pods(single().pod(0, 0).running("a")),
 			want: wanted{phase: v1.PhaseRunning, message: "running on a", again: 30 * time.Second},
@@ -367,7 +367,7 @@ func TestDecide(t *testing.T) {
 			task: single().phase(v1.PhaseSucceeded).with(func(t *v1.GPUTask) {
 				t.Status.CompletionTime, t.Spec.TTLSecondsAfterFinished = ago(time.Minute), ptr.To[int32](0)
 			}),
-			change: func(in *Input) { in.Awaited = true },
+			change: func(in *Input) { in.HasWaitingDependents = true },
 			want:   wanted{phase: v1.PhaseSucceeded},
 		},
 		"a task that is being deleted gets no new Pods": {

@@ -24,65 +24,65 @@ const (
 	dependencyCycleMessageFmt = "dependency cycle %s: delete one of these tasks"
 )
 
-// dependencyVerdict is what a task's dependencies mean for it. With neither met
-// nor failed it waits.
-type dependencyVerdict struct {
+// dependencyState is the state of a task's dependencies. If they are neither met nor
+// failed, the task waits.
+type dependencyState struct {
 	met    bool
 	failed bool
-	// reason and message say why the task waits or fails.
+	// reason and message explain why the task waits or fails.
 	reason  string
 	message string
 }
 
-// judgeDependencies looks at all dependencies of a task. A failed one decides;
-// otherwise the first unmet one is what the task waits for.
-func judgeDependencies(task *v1.GPUTask, lookup Lookup) dependencyVerdict {
-	verdict := dependencyVerdict{met: true}
+// checkDependencies checks all dependencies of a task. A failed one takes precedence;
+// otherwise the task waits for the first unmet one.
+func checkDependencies(task *v1.GPUTask, lookup Lookup) dependencyState {
+	state := dependencyState{met: true}
 	for i := range task.Spec.DependsOn {
-		one := judgeDependency(&task.Spec.DependsOn[i], lookup)
+		one := checkDependency(&task.Spec.DependsOn[i], lookup)
 		if one.failed {
 			return one
 		}
-		if verdict.met && !one.met {
-			verdict = one
+		if state.met && !one.met {
+			state = one
 		}
 	}
-	if verdict.met {
-		return verdict
+	if state.met {
+		return state
 	}
 	if cycle := findCycle(task, lookup); cycle != nil {
-		verdict.reason = reasonDependencyCycle
-		verdict.message = fmt.Sprintf(dependencyCycleMessageFmt, strings.Join(cycle, " → "))
+		state.reason = reasonDependencyCycle
+		state.message = fmt.Sprintf(dependencyCycleMessageFmt, strings.Join(cycle, " → "))
 	}
-	return verdict
+	return state
 }
 
-func judgeDependency(dependency *v1.Dependency, lookup Lookup) dependencyVerdict {
+func checkDependency(dependency *v1.Dependency, lookup Lookup) dependencyState {
 	other := lookup(dependency.Name)
 	if other == nil {
-		return dependencyVerdict{
+		return dependencyState{
 			reason:  reasonDependencyNotFound,
 			message: fmt.Sprintf("waiting for GPUTask %q, which does not exist in this namespace", dependency.Name),
 		}
 	}
 	switch {
 	case DependencyMet(dependency, other):
-		return dependencyVerdict{met: true}
-	case other.Status.Phase == v1.PhaseFailed: // it can't be met any more
-		return dependencyVerdict{
+		return dependencyState{met: true}
+	case other.Status.Phase == v1.PhaseFailed: // it can no longer be met
+		return dependencyState{
 			failed:  true,
 			reason:  v1.ReasonDependencyFailed,
 			message: fmt.Sprintf("GPUTask %q, which this task depends on, failed", dependency.Name),
 		}
 	}
 	what := map[v1.DependencyCondition]string{v1.DependencyFinished: "finish", v1.DependencyRunning: "run"}[dependency.Condition]
-	return dependencyVerdict{
+	return dependencyState{
 		reason:  reasonWaitingForTask,
 		message: fmt.Sprintf("waiting for GPUTask %q to %s", dependency.Name, cmp.Or(what, "succeed")),
 	}
 }
 
-// DependencyMet reports whether a task is as a dependency on it demands.
+// DependencyMet reports whether a task satisfies a dependency on it.
 func DependencyMet(dependency *v1.Dependency, other *v1.GPUTask) bool {
 	phase := other.Status.Phase
 	if phase == v1.PhaseFailed && dependency.OnFailure == v1.DependencyIgnore {
@@ -98,9 +98,9 @@ func DependencyMet(dependency *v1.Dependency, other *v1.GPUTask) bool {
 	}
 }
 
-// findCycle returns the names of the tasks on a cycle of dependencies through
-// the given task, which comes first and last, or nil. Tasks that have started
-// no longer look at their dependencies and so are on no cycle.
+// findCycle returns the names of the tasks on a cycle of dependencies through the given
+// task, which comes first and last, or nil. Tasks that have started ignore their
+// dependencies and so are on no cycle.
 func findCycle(task *v1.GPUTask, lookup Lookup) []string {
 	visited := map[string]bool{}
 	var visit func(current *v1.GPUTask, path []string) []string
@@ -130,8 +130,8 @@ func IsFinished(task *v1.GPUTask) bool {
 	return task.Status.Phase == v1.PhaseSucceeded || task.Status.Phase == v1.PhaseFailed
 }
 
-// WaitsForDependencies reports whether a task still looks at the tasks it
-// depends on.
+// WaitsForDependencies reports whether a task still depends on others: it has dependencies,
+// and has neither started nor finished.
 func WaitsForDependencies(task *v1.GPUTask) bool {
 	return len(task.Spec.DependsOn) > 0 && !hasStarted(task) && !IsFinished(task)
 }

@@ -37,7 +37,7 @@ func TestDependencies(t *testing.T) {
 			task: task(succeeded("prepare")), others: []taskBuilder{in(v1.PhaseRunning)},
 			phase: v1.PhaseWaiting, reason: reasonWaitingForTask, message: `waiting for GPUTask "prepare" to succeed`,
 		},
-		"success is what most tasks wait for": {
+		"most tasks wait for success": {
 			task: task(v1.Dependency{Name: "prepare"}), others: []taskBuilder{in(v1.PhaseSucceeded)},
 			phase: v1.PhasePending, reason: reasonDependenciesMet, message: "to start",
 		},
@@ -82,7 +82,7 @@ func TestDependencies(t *testing.T) {
 			phase: v1.PhaseWaiting, reason: reasonDependencyCycle,
 			message: "dependency cycle train → prepare → fetch → train: delete one of these tasks",
 		},
-		"a cycle of others is theirs to explain": {
+		"a cycle of other tasks is reported by them": {
 			task: task(succeeded("prepare")),
 			others: []taskBuilder{
 				makeTask("prepare").dependsOn(succeeded("fetch")),

@@ -12,15 +12,15 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// Event is something that a user must know of a task.
+// Event is a Kubernetes Event about a task.
 type Event struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type            string
 	Reason, Message string
 }
 
-// Events returns what happened between two statuses of a task. Each event is
-// tied to one change, so it is told once however often a task is looked at.
+// Events returns the Events for a change from one status of a task to the next. Each Event
+// is tied to one change, so it is recorded once however often the task is reconciled.
 func Events(before, after *v1.GPUTaskStatus) []Event {
 	var events []Event
 	add := func(kind, reason, message string) {
@@ -42,8 +42,8 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 	}
 	switch after.Phase {
 	case v1.PhaseRunning:
-		// Of a task that just runs, the status says the same: at the first time
-		// an event would only be one more write for each task.
+		// When a task runs for the first time, its status is enough: an Event would only be
+		// one more write for each task.
 		if !RunsForTheFirstTime(before, after) {
 			add(corev1.EventTypeNormal, string(after.Phase), after.Message)
 		}
@@ -57,8 +57,8 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 	return events
 }
 
-// restartEvent says why there is a new start. While enough other Pods run, the
-// message says it.
+// restartEvent returns why the task restarts: from the condition Running or, while enough
+// other Pods run, from the message.
 func restartEvent(after *v1.GPUTaskStatus) string {
 	running := findCondition(after.Conditions, v1.ConditionRunning)
 	if running == nil || running.Reason != reasonRestarting {
@@ -67,8 +67,8 @@ func restartEvent(after *v1.GPUTaskStatus) string {
 	return fmt.Sprintf("%s: restart %d", running.Message, after.Restarts)
 }
 
-// newlyFalse returns the condition if it is False now and was not so for the
-// same reason before.
+// newlyFalse returns the condition if it has become False, or is now False for another
+// reason; nil otherwise.
 func newlyFalse(before, after *v1.GPUTaskStatus, kind string) *metav1.Condition {
 	now := findCondition(after.Conditions, kind)
 	if now == nil || now.Status != metav1.ConditionFalse {
@@ -81,15 +81,15 @@ func newlyFalse(before, after *v1.GPUTaskStatus, kind string) *metav1.Condition 
 	return now
 }
 
-// ReasonPodLost is the event of a task that ran and lost a Pod by no failure.
+// ReasonPodLost is the Event of a task that was running and lost a Pod without a failure.
 const ReasonPodLost = "PodLost"
 
-// ReasonOldPodStops is the obstacle of a Pod whose name is still taken by a Pod
-// that is on its way out.
+// ReasonOldPodStops is the obstacle of a Pod whose name is still taken by a terminating
+// Pod.
 const ReasonOldPodStops = "WaitingForOldPod"
 
-// eventType makes waiting for another task normal and everything else that
-// holds a task up a warning.
+// eventType returns Normal for waiting for another task or for an old Pod, and Warning for
+// everything else that delays a task.
 func eventType(reason string) string {
 	if reason == reasonWaitingForTask || reason == ReasonOldPodStops {
 		return corev1.EventTypeNormal
@@ -97,7 +97,7 @@ func eventType(reason string) string {
 	return corev1.EventTypeWarning
 }
 
-// lostPods reports whether a task that ran lost Pods without a failure.
+// lostPods reports whether a running task has lost Pods without a failure.
 func lostPods(before, after *v1.GPUTaskStatus) bool {
 	return before.Phase == v1.PhaseRunning && after.Phase == v1.PhasePending &&
 		after.Restarts == before.Restarts &&

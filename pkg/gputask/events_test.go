@@ -20,7 +20,7 @@ func TestEvents(t *testing.T) {
 		want          []string
 	}{
 		"nothing has happened":     {status(v1.PhaseRunning), status(v1.PhaseRunning), nil},
-		"a new task tells nothing": {status(""), status(v1.PhasePending), nil},
+		"a new task has no Events": {status(""), status(v1.PhasePending), nil},
 		"a task runs for the first time": {
 			status(v1.PhasePending),
 			status(v1.PhaseRunning).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning),
@@ -36,12 +36,12 @@ func TestEvents(t *testing.T) {
 			status(v1.PhaseRunning).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonEnoughRunning).restarted(1, 0),
 			[]string{"Warning Restarting"},
 		},
-		"a task succeeds":             {status(v1.PhaseRunning), status(v1.PhaseSucceeded), []string{"Normal Succeeded"}},
-		"a task is suspended":         {status(v1.PhaseRunning), status(v1.PhaseSuspended), []string{"Normal Suspended"}},
-		"a running task loses a Pod":  {status(v1.PhaseRunning), status(v1.PhasePending), []string{"Warning PodLost"}},
-		"a failure is no lost Pod":    {status(v1.PhaseRunning), status(v1.PhasePending).restarted(1, 0), []string{"Warning Restarting"}},
-		"suspension is no lost Pod":   {status(v1.PhaseRunning), status(v1.PhasePending).condition(v1.ConditionSuspended, metav1.ConditionTrue, "x"), nil},
-		"a failing task loses no Pod": {status(v1.PhaseRunning), status(v1.PhasePending).condition(v1.ConditionFailureTarget, metav1.ConditionTrue, "x"), nil},
+		"a task succeeds":              {status(v1.PhaseRunning), status(v1.PhaseSucceeded), []string{"Normal Succeeded"}},
+		"a task is suspended":          {status(v1.PhaseRunning), status(v1.PhaseSuspended), []string{"Normal Suspended"}},
+		"a running task loses a Pod":   {status(v1.PhaseRunning), status(v1.PhasePending), []string{"Warning PodLost"}},
+		"a failure is not a lost Pod":  {status(v1.PhaseRunning), status(v1.PhasePending).restarted(1, 0), []string{"Warning Restarting"}},
+		"suspension is not a lost Pod": {status(v1.PhaseRunning), status(v1.PhasePending).condition(v1.ConditionSuspended, metav1.ConditionTrue, "x"), nil},
+		"a failing task loses no Pod":  {status(v1.PhaseRunning), status(v1.PhasePending).condition(v1.ConditionFailureTarget, metav1.ConditionTrue, "x"), nil},
 		"a task fails with its reason": {
 			status(v1.PhaseRunning),
 			status(v1.PhaseFailed).condition(v1.ConditionFailed, metav1.ConditionTrue, v1.ReasonDeadlineExceeded),
@@ -57,7 +57,7 @@ func TestEvents(t *testing.T) {
 			status(v1.PhaseWaiting).condition(v1.ConditionDependenciesMet, metav1.ConditionFalse, reasonWaitingForTask),
 			[]string{"Normal WaitingForDependency"},
 		},
-		"what was told is not told again": {
+		"an Event is not repeated": {
 			status(v1.PhaseWaiting).condition(v1.ConditionDependenciesMet, metav1.ConditionFalse, reasonDependencyCycle),
 			status(v1.PhaseWaiting).condition(v1.ConditionDependenciesMet, metav1.ConditionFalse, reasonDependencyCycle),
 			nil,

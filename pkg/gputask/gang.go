@@ -22,8 +22,8 @@ func MinAvailable(task *v1.GPUTask) int {
 	return min(int(*task.Spec.MinAvailable), replicas)
 }
 
-// labelGang tells gpu-scheduler which Pods belong together. A task of one Pod
-// leaves it to its template: there, several tasks may make one gang.
+// labelGang sets the labels by which gpu-scheduler recognizes a gang. A task of one Pod
+// leaves them to its template: that way, several tasks may form one gang.
 func labelGang(labels map[string]string, task *v1.GPUTask) {
 	if Replicas(task) == 1 {
 		return
@@ -32,10 +32,10 @@ func labelGang(labels map[string]string, task *v1.GPUTask) {
 	labels[v1.LabelMinAvailable] = strconv.Itoa(MinAvailable(task))
 }
 
-// discount lowers the number that Pods without a node bear by the members that have
-// succeeded, which the scheduler no longer sees: the last ones can't wait for those.
-// The smallest number of a gang's Pods counts.
-func (d *decision) discount() {
+// lowerMinAvailable lowers the label LabelMinAvailable of unbound Pods by the number of
+// members that have succeeded, which the scheduler no longer sees: the remaining Pods can't
+// wait for those. The lowest value among a gang's Pods counts.
+func (d *decision) lowerMinAvailable() {
 	if len(d.completed) == 0 || len(d.members) == 1 {
 		return
 	}
@@ -51,8 +51,7 @@ func (d *decision) discount() {
 	}
 }
 
-// podAnnotations adds to the template's annotations where in the network the
-// gang wants to be.
+// podAnnotations returns the template's annotations with the gang's topology added.
 func podAnnotations(task *v1.GPUTask, template *corev1.PodTemplateSpec) map[string]string {
 	topology := task.Spec.Topology
 	if topology == nil || Replicas(task) == 1 {

@@ -33,7 +33,7 @@ func TestGangsTellTheScheduler(t *testing.T) {
 		labels      map[string]string // beside those that every Pod has
 		annotations map[string]string
 	}{
-		"a task of one Pod is no gang": {task: makeTask("train")},
+		"a task of one Pod is not a gang": {task: makeTask("train")},
 		"a task of one Pod is near itself": {
 			task: makeTask("train").with(near(v1.TopologyRequired)),
 		},
@@ -69,7 +69,7 @@ func TestGangsTellTheScheduler(t *testing.T) {
 			labels:      map[string]string{"team": "vision", group: "train", least: "2"},
 			annotations: map[string]string{"note": "x", level: "leaf", mode: "Preferred"},
 		},
-		"what the fields don't say the template may": {
+		"the template may set what the fields don't": {
 			task:        makeTask("train").replicas(2).with(template),
 			labels:      map[string]string{"team": "vision", group: "train", least: "2"},
 			annotations: map[string]string{"note": "x", level: "rack"},

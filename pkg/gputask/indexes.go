@@ -14,8 +14,8 @@ import (
 // status.completedIndexes: "0,2-4".
 type indexSet map[int]struct{}
 
-// parseIndexes reads the text form. It returns an error for text that
-// String did not write.
+// parseIndexes parses the text form. It returns an error for text that String did not
+// write.
 func parseIndexes(text string) (indexSet, error) {
 	set := indexSet{}
 	if text == "" {
@@ -44,7 +44,7 @@ func parseIndexes(text string) (indexSet, error) {
 func (s indexSet) add(index int)      { s[index] = struct{}{} }
 func (s indexSet) has(index int) bool { _, found := s[index]; return found }
 
-// String writes the set in ascending order, runs of three and more as ranges.
+// String returns the text form in ascending order, with runs of three or more as ranges.
 func (s indexSet) String() string {
 	sorted := make([]int, 0, len(s))
 	for index := range s {

@@ -18,11 +18,11 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// TestRandomLives plays the lives of many tasks on a model of a cluster: Pods
-// run, succeed, fail, vanish and are deleted at random, and the controller is
-// killed between its writes at random. Whatever happens, no failure may be
-// counted twice or missed, no two attempts of a gang may run together, no
-// member that succeeded may run again, and every task must come to its end.
+// TestRandomLives simulates the lives of many tasks in a model of a cluster: Pods run,
+// succeed, fail, vanish and are deleted at random, and the controller is killed between its
+// writes at random. Whatever happens, no failure may be counted twice or missed, no two
+// attempts of a gang may run together, no member that succeeded may run again, and every
+// task must end.
 func TestRandomLives(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3000) {
@@ -34,7 +34,7 @@ func TestRandomLives(t *testing.T) {
 	}
 }
 
-// world is one task, its Pods and what the test knows to be true about them.
+// world is one task, its Pods and what must be true about them.
 type world struct {
 	t      *testing.T
 	random *rand.Rand
@@ -113,7 +113,7 @@ func (w *world) decide() {
 	}
 }
 
-// killed throws the dice for the controller's death at this moment.
+// killed decides at random whether the controller is killed now.
 func (w *world) killed() bool { return w.random.IntN(8) == 0 }
 
 func (w *world) createPod(pod *corev1.Pod) {
@@ -142,13 +142,13 @@ func (w *world) deletePod(name string) {
 	pod.DeletionTimestamp = &metav1.Time{Time: w.now.Add(30 * time.Second)}
 }
 
-// changePods lets the cluster do something to each Pod, or nothing.
+// changePods changes each Pod at random, or leaves it as it is.
 func (w *world) changePods() {
 	for _, name := range slices.Sorted(maps.Keys(w.pods)) { // in order, so that a seed repeats
 		pod := w.pods[name]
 		state := outcomeOf(pod)
 		switch {
-		case state == podEnding && w.random.IntN(2) == 0:
+		case state == podTerminating && w.random.IntN(2) == 0:
 			delete(w.pods, name)
 		case state == podPending && w.random.IntN(2) == 0:
 			pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
@@ -191,8 +191,8 @@ func (w *world) changeRunning(name string, pod *corev1.Pod) {
 	}
 }
 
-// fail ends a Pod by its own fault. It must be counted unless the task has
-// failed already, or this failure is part of one that is not counted yet.
+// fail ends a Pod by its own fault. The failure must be counted unless the task has failed
+// already, or it is part of one that is not counted yet.
 func (w *world) fail(pod *corev1.Pod) {
 	if w.task.Spec.FailurePolicy == v1.RestartTask && w.hasUncountedFailure() {
 		w.end(pod, corev1.PodFailed, 1)
@@ -204,8 +204,7 @@ func (w *world) fail(pod *corev1.Pod) {
 	}
 }
 
-// isCurrent reports whether the end of a Pod matters: it is not of an earlier
-// attempt.
+// isCurrent reports whether the end of a Pod matters: it belongs to the current attempt.
 func (w *world) isCurrent(pod *corev1.Pod) bool {
 	for i := range Replicas(w.task) {
 		if PodName(w.task, i) == pod.Name {
@@ -264,7 +263,7 @@ func (w *world) check() {
 	}
 }
 
-// checkPhase holds the phase, which was just decided, against the Pods.
+// checkPhase compares the phase, which was just decided, with the Pods.
 func (w *world) checkPhase() {
 	running := 0
 	for _, pod := range w.pods {

@@ -18,9 +18,9 @@ import (
 // member is one of a task's replicas.
 type member struct {
 	index int
-	// attempt is the start of the member that counts now.
+	// attempt is the current attempt of the member.
 	attempt int32
-	// lastFailure is when the attempt before failed, nil if there was none.
+	// lastFailure is when the previous attempt failed, nil if there was none.
 	lastFailure *metav1.Time
 	// pod is the member's Pod, nil if it has none.
 	pod *corev1.Pod
@@ -33,10 +33,9 @@ type member struct {
 // runs reports whether the member's current attempt runs.
 func (m *member) runs() bool { return m.pod != nil && !m.stale && m.state == podRunning }
 
-// sortIntoMembers finds the Pod of each member. The Pod's name tells which
-// member it is, since labels can be edited. Pods that belong to no member are
-// returned apart.
-func sortIntoMembers(task *v1.GPUTask, pods []*corev1.Pod) (members []member, stray []*corev1.Pod) {
+// matchMembers finds the Pod of each member by its name, since labels can be edited. Pods
+// that belong to no member are returned as stray.
+func matchMembers(task *v1.GPUTask, pods []*corev1.Pod) (members []member, stray []*corev1.Pod) {
 	members = make([]member, Replicas(task))
 	byName := make(map[string]*member, len(members))
 	for i := range members {
@@ -57,9 +56,8 @@ func sortIntoMembers(task *v1.GPUTask, pods []*corev1.Pod) (members []member, st
 	return members, stray
 }
 
-// currentAttempt returns the attempt of a member that counts and when the one
-// before failed: those of the task when the whole task restarts, else the
-// member's own.
+// currentAttempt returns a member's current attempt and when the previous one failed: the
+// task's if the whole task restarts, otherwise the member's own.
 func currentAttempt(task *v1.GPUTask, status *v1.GPUTaskStatus, index int) (attempt int32, lastFailure *metav1.Time) {
 	if task.Spec.FailurePolicy != v1.RestartPod {
 		return status.Restarts, status.LastFailureTime
@@ -70,8 +68,8 @@ func currentAttempt(task *v1.GPUTask, status *v1.GPUTaskStatus, index int) (atte
 	return 0, nil
 }
 
-// podAttempt returns the attempt that a Pod was created for, or -1 if its
-// label can't be read.
+// podAttempt returns the attempt that a Pod was created for, or -1 if its label can't be
+// parsed.
 func podAttempt(pod *corev1.Pod) int32 {
 	attempt, err := strconv.ParseInt(pod.Labels[v1.LabelAttempt], 10, 32)
 	if err != nil {
@@ -80,8 +78,8 @@ func podAttempt(pod *corev1.Pod) int32 {
 	return int32(attempt)
 }
 
-// findRestarts returns where a member's restarts are in the status, which is
-// sorted by index, or where they belong.
+// findRestarts returns the position of a member's restarts in the status, which is sorted
+// by index, or where to insert them.
 func findRestarts(status *v1.GPUTaskStatus, index int) (at int, found bool) {
 	return slices.BinarySearchFunc(status.PodRestarts, index, func(r v1.PodRestarts, index int) int {
 		return cmp.Compare(int(r.Index), index)

@@ -25,26 +25,25 @@ const (
 	podFailed
 	// podLost: the Pod ended by no fault of its own and has to be replaced.
 	podLost
-	// podEnding: the Pod is being deleted; its name is free when it is gone.
-	podEnding
+	// podTerminating: the Pod is being deleted; its name is free once it is gone.
+	podTerminating
 )
 
-// lostReasons are the values of pod.status.reason by which a kubelet says that
-// it never started the Pod, for a cause outside the Pod; it adds the reasons
-// "OutOf<resource>". A Pod that was ended for such a cause has the condition
-// DisruptionTarget. "Evicted" is not among them: without that condition it
-// means that the Pod exceeded a limit of its own.
+// lostReasons are the values of pod.status.reason with which a kubelet reports that it
+// never started the Pod, for a cause outside the Pod, in addition to "OutOf<resource>". A
+// Pod that was terminated for such a cause has the condition DisruptionTarget. "Evicted" is
+// not among them: without that condition it means that the Pod exceeded a limit of its own.
 var lostReasons = []string{"NodeAffinity", "NodeLost", "NodeShutdown", "TopologyAffinityError", "UnexpectedAdmissionError"}
 
 const lostReasonOutOf = "OutOf"
 
-// outcomeOf says what a Pod's status means. A Pod that is being deleted counts
-// as ended by itself only if it ended before the deletion was asked for: what
-// it does on SIGTERM, exit code 0 included, says nothing about its work.
+// outcomeOf returns what a Pod's status means to its task. A Pod that is being deleted
+// counts as ended by itself only if it ended before its deletion was requested: what it
+// does on SIGTERM, exit code 0 included, says nothing about its work.
 func outcomeOf(pod *corev1.Pod) outcome {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	if pod.DeletionTimestamp != nil && (!ended || !endedBeforeDeletion(pod)) {
-		return podEnding
+		return podTerminating
 	}
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
@@ -63,7 +62,7 @@ func outcomeOf(pod *corev1.Pod) outcome {
 
 // isActive reports whether the Pod holds, or may come to hold, a node.
 func (o outcome) isActive() bool {
-	return o == podPending || o == podRunning || o == podEnding
+	return o == podPending || o == podRunning || o == podTerminating
 }
 
 func wasLost(pod *corev1.Pod) bool {
@@ -80,9 +79,9 @@ func endedBeforeDeletion(pod *corev1.Pod) bool {
 	if pod.DeletionGracePeriodSeconds != nil {
 		grace = time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
 	}
-	asked := pod.DeletionTimestamp.Add(-grace)
+	requested := pod.DeletionTimestamp.Add(-grace)
 	end := endTime(pod)
-	return !end.IsZero() && end.Before(asked)
+	return !end.IsZero() && end.Before(requested)
 }
 
 // endTime returns when the last container of a Pod ended, or the zero time if
@@ -98,12 +97,12 @@ func endTime(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// failureOf says which Pod failed and why.
+// failureOf returns which Pod failed and why.
 func failureOf(pod *corev1.Pod) string {
 	return fmt.Sprintf("Pod %s: %s", pod.Name, failureText(pod))
 }
 
-// failureText says in a few words why a Pod failed.
+// failureText returns in a few words why a Pod failed.
 func failureText(pod *corev1.Pod) string {
 	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	for i := range statuses {

@@ -16,7 +16,7 @@ import (
 
 const bytesPerMiB = 1 << 20
 
-// applyPlacement confines the Pod to the nodes that the task asks for.
+// applyPlacement restricts the Pod to the nodes that the task asks for.
 func applyPlacement(spec *corev1.PodSpec, task *v1.GPUTask) error {
 	selectNode(spec, v1.LabelGPUModel, task.Spec.GPU)
 	selectNode(spec, v1.LabelNodePool, task.Spec.NodePool)

@@ -15,7 +15,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// PodDefaults are used where a task says nothing.
+// PodDefaults apply where a task specifies nothing.
 type PodDefaults struct {
 	// Image is the image of the task's container.
 	Image string
@@ -24,9 +24,9 @@ type PodDefaults struct {
 	SchedulerName string
 }
 
-// NewPod returns the Pod of a task's member: the task's template with what the
-// fields of the spec ask for on top. An error names the field that can't be
-// read, which validation in the API server normally prevents.
+// NewPod returns the Pod of a task's member: the task's template, overridden by the fields
+// of the spec. An error names the field that can't be parsed, which validation in the API
+// server normally prevents.
 func NewPod(task *v1.GPUTask, index int, attempt int32, defaults PodDefaults) (*corev1.Pod, error) {
 	template := &corev1.PodTemplateSpec{}
 	if task.Spec.Template != nil {

@@ -13,11 +13,10 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// OnlyProgress reports whether a plan does nothing but write down, after the
-// given status, how far the task's Pods are: numbers, nodes, and the words that
-// follow from them. Such a write may wait for the next one without harm: what a
-// plan decides follows from the Pods themselves. A new phase, a failure and a
-// new cause for waiting may not.
+// OnlyProgress reports whether a plan only updates how far the task's Pods are, compared
+// with the given status: counts, nodes, and the messages derived from them. Such a write
+// may be delayed until the next one without harm: what a plan decides follows from the Pods
+// themselves. A new phase, a failure and a new cause for waiting may not.
 func (p *Plan) OnlyProgress(before *v1.GPUTaskStatus) bool {
 	if len(p.Create) > 0 || len(p.Delete) > 0 || p.DeleteTask {
 		return false
@@ -29,17 +28,17 @@ func (p *Plan) OnlyProgress(before *v1.GPUTaskStatus) bool {
 		equality.Semantic.DeepEqual(withoutProgress(before), withoutProgress(&p.Status))
 }
 
-// youth is how long a task is young. Nobody else has had the time to finish it and to
-// delete its Pods.
-const youth = 30 * time.Second
+// maxYoungAge is up to what age a task is young: nobody else has had the time to finish it
+// and to delete its Pods.
+const maxYoungAge = 30 * time.Second
 
-// OnlyBegins reports whether a plan does nothing but create the first Pods of a task
-// of which nothing was written before, and nothing stands in the way. That it began
-// may be written together with what comes next: whoever finds the Pods without a
-// status decides the same. It is only so for young tasks: of an old one without a
-// status the view may be outdated, and the status's write would find that out.
-func (p *Plan) OnlyBegins(task *v1.GPUTask, now time.Time) bool {
-	if now.Sub(task.CreationTimestamp.Time) > youth {
+// OnlyCreatesFirstPods reports whether a plan only creates the first Pods of a task that has no
+// status yet, and no obstacle is in the way. This status may be written together with the
+// next one: a controller that finds the Pods without a status makes the same decision. It
+// holds only for young tasks: an old task without a status may come from a stale cache,
+// which writing the status would detect.
+func (p *Plan) OnlyCreatesFirstPods(task *v1.GPUTask, now time.Time) bool {
+	if now.Sub(task.CreationTimestamp.Time) > maxYoungAge {
 		return false
 	}
 	if task.Status.Phase != "" || len(task.Status.Conditions) > 0 || len(task.Spec.DependsOn) > 0 || task.Spec.ActiveDeadlineSeconds != nil {
@@ -48,7 +47,7 @@ func (p *Plan) OnlyBegins(task *v1.GPUTask, now time.Time) bool {
 	return p.Status.Phase == v1.PhasePending && p.cause == "" && len(p.Delete) == 0 && p.Status.Failed == 0 && p.Status.Restarts == 0
 }
 
-// withoutProgress returns a copy without the fields that may be late.
+// withoutProgress returns a copy without the fields that may be stale.
 func withoutProgress(status *v1.GPUTaskStatus) v1.GPUTaskStatus {
 	rest := *status
 	rest.Pending, rest.Running, rest.Succeeded, rest.Failed = 0, 0, 0, 0
@@ -69,8 +68,8 @@ func onlyProgressInConditions(before, after []metav1.Condition) bool {
 	return true
 }
 
-// isProgress reports whether a condition, nil for an absent one, tells nothing
-// by its change that must be known at once.
+// isProgress reports whether the change of a condition, nil if it was absent, need not be
+// reported at once.
 func isProgress(before, after *metav1.Condition) bool {
 	if after.Type == v1.ConditionScheduled && after.Status == metav1.ConditionTrue {
 		return true // the Pods' containers start next
@@ -79,9 +78,9 @@ func isProgress(before, after *metav1.Condition) bool {
 		return false
 	}
 	switch after.Type {
-	case v1.ConditionScheduled, v1.ConditionPodsCreated: // the same cause, in other words
+	case v1.ConditionScheduled, v1.ConditionPodsCreated: // the same cause with another message
 		return before.Reason == after.Reason
-	case v1.ConditionRunning: // with more Pods or fewer
+	case v1.ConditionRunning: // more or fewer Pods
 		return before.Status == metav1.ConditionTrue || before.Reason == after.Reason
 	default:
 		return before.Reason == after.Reason && before.Message == after.Message

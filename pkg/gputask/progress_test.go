@@ -18,7 +18,7 @@ func TestOnlyProgress(t *testing.T) {
 	base := func() taskBuilder {
 		return makeTask("train").phase(v1.PhasePending).started(time.Minute).with(func(t *v1.GPUTask) { t.Status.Message = "all 3 Pods wait to start" })
 	}
-	homeless := func(reason string) taskBuilder {
+	unscheduled := func(reason string) taskBuilder {
 		return base().condition(v1.ConditionScheduled, metav1.ConditionFalse, reason)
 	}
 	scheduled := func() taskBuilder {
@@ -47,13 +47,13 @@ func TestOnlyProgress(t *testing.T) {
 		"the start of the deadline":         {before: makeTask("train"), after: makeTask("train").started(0)},
 		"a seen change of the spec":         {before: base(), after: base().with(func(t *v1.GPUTask) { t.Status.ObservedGeneration = 2 })},
 		"a new cause":                       {before: base(), after: base(), plan: Plan{cause: "Pod train-1: ImagePullBackOff"}},
-		"a cause that was told":             {before: base().with(func(t *v1.GPUTask) { t.Status.Message = "x; no image" }), after: base(), plan: Plan{cause: "no image"}, want: true},
-		"no node fits":                      {before: base(), after: homeless(reasonUnschedulable)},
-		"no node fits any more":             {before: scheduled(), after: homeless(reasonUnschedulable)},
-		"no node fits, for another why":     {before: homeless(reasonUnschedulable), after: worded(homeless(reasonUnschedulable), "4 Insufficient cpu"), want: true},
-		"no node fits, once resumed":        {before: homeless("Suspended"), after: homeless(reasonUnschedulable)},
+		"a cause that was reported":         {before: base().with(func(t *v1.GPUTask) { t.Status.Message = "x; no image" }), after: base(), plan: Plan{cause: "no image"}, want: true},
+		"no node fits":                      {before: base(), after: unscheduled(reasonUnschedulable)},
+		"no node fits any more":             {before: scheduled(), after: unscheduled(reasonUnschedulable)},
+		"no node fits, for another why":     {before: unscheduled(reasonUnschedulable), after: worded(unscheduled(reasonUnschedulable), "4 Insufficient cpu"), want: true},
+		"no node fits, once resumed":        {before: unscheduled("Suspended"), after: unscheduled(reasonUnschedulable)},
 		"all Pods have nodes":               {before: base(), after: scheduled(), want: true},
-		"all Pods have nodes at last":       {before: homeless(reasonUnschedulable), after: scheduled(), want: true},
+		"all Pods have nodes at last":       {before: unscheduled(reasonUnschedulable), after: scheduled(), want: true},
 		"a condition that is gone":          {before: scheduled(), after: base()},
 		"more Pods run than must":           {before: running(reasonEnoughRunning), after: running(reasonAllRunning), want: true},
 		"the task runs":                     {before: base(), after: running(reasonAllRunning)},

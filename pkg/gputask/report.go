@@ -9,7 +9,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// Reasons of conditions that say how far a task's Pods are.
+// Reasons of conditions that report how far a task's Pods are.
 const (
 	reasonRestarting    = "Restarting"
 	reasonAllRunning    = "AllPodsRunning"
@@ -20,8 +20,7 @@ const (
 	reasonCreated       = "AllPodsCreated"
 )
 
-// reportPods writes the counts of Pods, and, for a task that is meant to run,
-// how far it is.
+// reportPods updates the counts of Pods and, for a task that should run, its progress.
 func (d *decision) reportPods() {
 	d.status.Pending, d.status.Running, d.status.Failed = 0, 0, 0
 	for _, pod := range d.Pods {
@@ -32,11 +31,11 @@ func (d *decision) reportPods() {
 			d.status.Running++
 		case podFailed, podLost:
 			d.status.Failed++
-		case podSucceeded, podEnding:
+		case podSucceeded, podTerminating:
 		}
 	}
 	if d.Obstacle == nil {
-		// They will be there in a moment: counted now, they need no other write.
+		// They will exist in a moment: counting them now saves a write.
 		d.status.Pending += int32(len(d.plan.Create)) //nolint:gosec // at most 4096 replicas
 	}
 	d.status.Nodes = nodesOf(d.Pods)
@@ -79,19 +78,19 @@ func (d *decision) reportObstacle() {
 	}
 }
 
-// homelessPods are those that wait for a node.
-type homelessPods struct {
+// unscheduledPods are the Pods that wait for a node.
+type unscheduledPods struct {
 	count int
-	// text is why the scheduler finds them no node, "" if it has not said.
+	// text is the scheduler's explanation, "" if there is none yet.
 	text string
 }
 
-// reportScheduling returns the Pods without a node. Kube-scheduler explains
-// itself at each of them, one after the other; gpu-scheduler, which places a
-// gang as a whole, at one of them for all. Either way all of them wait, and the
-// first word is for all.
-func (d *decision) reportScheduling() homelessPods {
-	var homeless homelessPods
+// reportScheduling sets the condition Scheduled and returns the Pods without a node.
+// Kube-scheduler explains each of them, one after the other; gpu-scheduler, which places a
+// gang as a whole, explains one of them for all. Either way all of them wait, and the first
+// explanation is reported.
+func (d *decision) reportScheduling() unscheduledPods {
+	var unscheduled unscheduledPods
 	waiting := false
 	for i := range d.members {
 		m := &d.members[i]
@@ -100,18 +99,18 @@ func (d *decision) reportScheduling() homelessPods {
 			continue
 		}
 		waiting = true
-		homeless.count++
-		if homeless.text == "" {
-			homeless.text = schedulerText(m.pod)
+		unscheduled.count++
+		if unscheduled.text == "" {
+			unscheduled.text = schedulerText(m.pod)
 		}
 	}
 	switch {
-	case homeless.text != "":
-		d.setCondition(v1.ConditionScheduled, metav1.ConditionFalse, reasonUnschedulable, homeless.text)
+	case unscheduled.text != "":
+		d.setCondition(v1.ConditionScheduled, metav1.ConditionFalse, reasonUnschedulable, unscheduled.text)
 	case !waiting:
 		d.setCondition(v1.ConditionScheduled, metav1.ConditionTrue, reasonScheduled, "")
 	}
-	return homeless
+	return unscheduled
 }
 
 // running returns how many members run their current attempt.
@@ -125,8 +124,8 @@ func (d *decision) running() int {
 	return running
 }
 
-// areEnough reports whether the task runs with so many running members beside
-// those that have succeeded.
+// areEnough reports whether the task counts as running with this many running members
+// besides those that have succeeded.
 func (d *decision) areEnough(running int) bool {
 	return running > 0 && len(d.completed)+running >= MinAvailable(d.Task)
 }

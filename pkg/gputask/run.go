@@ -9,8 +9,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// run sees to it that every member that has not succeeded has a Pod of its
-// current attempt.
+// run ensures that every member that has not succeeded has a Pod of its current attempt.
 func (d *decision) run() {
 	if d.Obstacle != nil && d.Obstacle.Permanent {
 		d.setFailureTarget(v1.ReasonInvalidPod, d.Obstacle.Message)
@@ -20,7 +19,7 @@ func (d *decision) run() {
 	if d.status.StartTime == nil {
 		d.status.StartTime = d.now()
 		if seconds := d.Task.Spec.ActiveDeadlineSeconds; seconds != nil {
-			d.lookAgainAfter(time.Duration(*seconds) * time.Second)
+			d.requeueAfter(time.Duration(*seconds) * time.Second)
 		}
 	}
 	d.status.Phase = v1.PhasePending
@@ -30,17 +29,17 @@ func (d *decision) run() {
 		}
 	}
 	oldPodsGone := d.clearOldPods()
-	// A task that restarts whole starts only when nothing of the last attempt
-	// runs any more: members of two attempts would wait for each other.
+	// A task that restarts as a whole starts only when no Pod of the last attempt is left:
+	// members of two attempts would wait for each other.
 	if !oldPodsGone && d.Task.Spec.FailurePolicy != v1.RestartPod {
 		return
 	}
 	d.createMissing()
-	d.discount()
+	d.lowerMinAvailable()
 }
 
-// clearOldPods asks for the deletion of Pods that have to be replaced and
-// reports whether all Pods of earlier attempts are gone.
+// clearOldPods requests the deletion of Pods that have to be replaced and reports whether
+// all Pods of earlier attempts are gone.
 func (d *decision) clearOldPods() bool {
 	gone := true
 	for i := range d.members {
@@ -55,7 +54,7 @@ func (d *decision) clearOldPods() bool {
 		if wait, replace := d.replaceAfter(m); !replace {
 			continue
 		} else if wait > 0 {
-			d.lookAgainAfter(wait)
+			d.requeueAfter(wait)
 			continue
 		}
 		d.plan.Delete = append(d.plan.Delete, m.pod)
@@ -63,9 +62,9 @@ func (d *decision) clearOldPods() bool {
 	return gone
 }
 
-// replaceAfter reports whether a member's Pod has to go, and after what time.
-// A failed Pod stays until its successor may start, so that its log can be
-// read; a lost one until the pause is over.
+// replaceAfter reports whether a member's Pod has to be replaced, and after what delay. A
+// failed Pod is kept until its replacement may start, so that its log can be read; a lost
+// one for lostPodPause.
 func (d *decision) replaceAfter(m *member) (wait time.Duration, replace bool) {
 	switch {
 	case m.stale && m.state == podFailed:
@@ -86,7 +85,7 @@ func (d *decision) createMissing() {
 			continue
 		}
 		if wait := d.backoffLeft(m); wait > 0 {
-			d.lookAgainAfter(wait)
+			d.requeueAfter(wait)
 			continue
 		}
 		pod, err := NewPod(d.Task, m.index, m.attempt, d.Config.Pods)
@@ -100,8 +99,7 @@ func (d *decision) createMissing() {
 	}
 }
 
-// backoffLeft returns how long a member that failed must still wait for its
-// new start.
+// backoffLeft returns how long a failed member must still wait before its restart.
 func (d *decision) backoffLeft(m *member) time.Duration {
 	if m.attempt == 0 || m.lastFailure == nil {
 		return 0

@@ -14,24 +14,24 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// waitingFor says in one sentence why Pods of the task don't run, the most
-// telling cause first.
-func (d *decision) waitingFor(homeless homelessPods) string {
+// waitingFor returns one sentence on why Pods of the task don't run, for the most
+// informative cause.
+func (d *decision) waitingFor(unscheduled unscheduledPods) string {
 	if cause := d.cause(); cause != "" {
 		d.plan.cause = shorten(cause)
 		return cause
 	}
-	if homeless.text != "" {
-		return d.of(homeless.count) + "for a node: " + homeless.text
+	if unscheduled.text != "" {
+		return d.podsWait(unscheduled.count) + "for a node: " + unscheduled.text
 	}
 	if text := d.containerTexts(); text != "" {
 		d.plan.cause = shorten(text)
 		return text
 	}
-	return d.of(len(d.members)-len(d.completed)-d.running()) + "to start"
+	return d.podsWait(len(d.members)-len(d.completed)-d.running()) + "to start"
 }
 
-// cause says what holds the task up before its Pods look for nodes.
+// cause returns what delays the task before its Pods wait for nodes.
 func (d *decision) cause() string {
 	switch {
 	case d.Obstacle != nil:
@@ -43,8 +43,8 @@ func (d *decision) cause() string {
 	}
 }
 
-// containerTexts says what the containers of the first Pod wait for of which
-// that is worth saying.
+// containerTexts returns what the containers of a Pod wait for: of the first Pod for which
+// that is worth reporting.
 func (d *decision) containerTexts() string {
 	for i := range d.members {
 		m := &d.members[i]
@@ -58,7 +58,7 @@ func (d *decision) containerTexts() string {
 	return ""
 }
 
-// isRestarting reports whether the task waits for a new start after a failure.
+// isRestarting reports whether the task waits for a restart after a failure.
 func (d *decision) isRestarting() bool {
 	for i := range d.members {
 		if d.awaitsRestart(&d.members[i]) {
@@ -68,8 +68,8 @@ func (d *decision) isRestarting() bool {
 	return false
 }
 
-// awaitsRestart reports whether a member's last attempt failed and the next one
-// has not begun. A member without a Pod whose time has come was lost since.
+// awaitsRestart reports whether a member's last attempt failed and the next one has not
+// begun. A member without a Pod whose backoff is over has lost it since.
 func (d *decision) awaitsRestart(m *member) bool {
 	if m.attempt == 0 || d.completed.has(m.index) {
 		return false
@@ -80,7 +80,7 @@ func (d *decision) awaitsRestart(m *member) bool {
 	return m.stale
 }
 
-// restartText says why there is a new start and, if it is not yet due, when.
+// restartText returns why the task restarts and, if the restart is not due yet, when.
 func (d *decision) restartText() string {
 	text := fmt.Sprintf("%s; restart %d of %d", d.restartCause(), d.status.Restarts, d.backoffLimit())
 	var next time.Duration
@@ -97,8 +97,8 @@ func (d *decision) restartText() string {
 	return text + " at " + d.Now.Add(next).UTC().Format(time.TimeOnly) + " UTC"
 }
 
-// restartCause says which failure a task restarts after: as the condition
-// Running keeps it or, while enough other Pods run, as the failed Pod shows it.
+// restartCause returns the failure that a task restarts after: from the condition Running
+// or, while enough other Pods run, from the failed Pod.
 func (d *decision) restartCause() string {
 	if running := findCondition(d.status.Conditions, v1.ConditionRunning); running != nil && running.Reason == reasonRestarting {
 		return running.Message
@@ -111,9 +111,9 @@ func (d *decision) restartCause() string {
 	return "a Pod failed"
 }
 
-// of begins a sentence about some of the task's Pods: "waiting " or, in a
-// gang, "2 of 3 Pods wait ".
-func (d *decision) of(some int) string {
+// podsWait begins a sentence about some of the task's Pods: "waiting " or, in a gang, "2 of
+// 3 Pods wait ".
+func (d *decision) podsWait(some int) string {
 	switch all := len(d.members); {
 	case all == 1:
 		return "waiting "
@@ -126,9 +126,9 @@ func (d *decision) of(some int) string {
 	}
 }
 
-// schedulerText is why the scheduler finds a Pod no node, "" if it has not
-// said. Of kube-scheduler's words it is the first sentence: why the Pod fits
-// nowhere. What follows is about preemption and claims.
+// schedulerText returns why the scheduler finds no node for a Pod, "" if it has not
+// reported it. Of kube-scheduler's message it is the first sentence; the rest is about
+// preemption and resource claims.
 func schedulerText(pod *corev1.Pod) string {
 	condition := podCondition(pod, corev1.PodScheduled)
 	if condition == nil || condition.Status != corev1.ConditionFalse {
@@ -142,9 +142,9 @@ func schedulerText(pod *corev1.Pod) string {
 	return strings.TrimSuffix(strings.TrimSpace(message), ".")
 }
 
-// withoutNodeCount drops "0/7 nodes are available: " in front of a sentence,
-// such as gpu-scheduler's: kube-scheduler puts it there because a list of
-// numbers of nodes and what is wrong with them normally follows.
+// withoutNodeCount removes the prefix "0/7 nodes are available: " from a message that is a
+// sentence, such as gpu-scheduler's: kube-scheduler adds it because numbers of nodes with
+// their reasons normally follow.
 func withoutNodeCount(message string) string {
 	_, sentence, found := strings.Cut(message, " nodes are available: ")
 	if !found || !strings.HasPrefix(message, "0/") || sentence == "" || (sentence[0] >= '0' && sentence[0] <= '9') {
@@ -153,7 +153,7 @@ func withoutNodeCount(message string) string {
 	return sentence
 }
 
-// containerText says what a Pod's containers wait for, if it is worth saying.
+// containerText returns what a Pod's containers wait for, if it is worth reporting.
 func containerText(pod *corev1.Pod) string {
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		waiting := status.State.Waiting

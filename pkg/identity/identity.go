@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identity names a process among the candidates of a leader election.
+// Package identity names a process in a leader election.
 package identity
 
 import (
@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// New returns a name that no process has before or after this one. It starts with the
-// host's name, for people who read leases.
+// New returns a name that no other process ever has. It starts with the host's name, for
+// people who read leases.
 func New() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {

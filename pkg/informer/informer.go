@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package informer has what all informers of ours need.
+// Package informer has what all our informers have in common.
 package informer
 
 import (
@@ -12,17 +12,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// WithoutManagedFields is a transform that saves the memory that a cache would spend on
-// who changed which field.
+// WithoutManagedFields is a transform that drops managed fields to save memory in caches.
 func WithoutManagedFields(object any) (any, error) {
-	if described, err := meta.Accessor(object); err == nil {
-		described.SetManagedFields(nil)
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
 	}
 	return object, nil
 }
 
-// LastKnown returns the object that a handler was called with, or the last known state of
-// one whose deletion the informer missed.
+// LastKnown returns the object passed to a handler, or the last known state of one whose
+// deletion the informer missed.
 func LastKnown(object any) any {
 	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		return tombstone.Obj
@@ -30,8 +29,8 @@ func LastKnown(object any) any {
 	return object
 }
 
-// Handle adds a handler that logs with the logger of ctx. What it returns tells whether
-// the handler has been called for all that there was in the beginning.
+// Handle adds a handler that logs with the logger of ctx. The returned function reports
+// whether the handler has processed the initial list.
 func Handle(ctx context.Context, informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) (cache.InformerSynced, error) {
 	logger := klog.FromContext(ctx)
 	registration, err := informer.AddEventHandlerWithOptions(handler, cache.HandlerOptions{Logger: &logger})

@@ -23,7 +23,7 @@ func TestWithoutManagedFields(t *testing.T) {
 	if diff := cmp.Diff(node(), got); diff != "" || err != nil {
 		t.Errorf("error %v, Node (-want +got):\n%s", err, diff)
 	}
-	// What informers pass on beside objects must survive.
+	// Values other than objects that informers pass on must survive.
 	if got, err := WithoutManagedFields("tombstone"); got != "tombstone" || err != nil {
 		t.Errorf("something else became %v, error %v", got, err)
 	}

@@ -8,23 +8,22 @@ import (
 	"slices"
 )
 
-// AssignmentAnnotation is the annotation of a Pod that holds its Assignment. The
-// scheduler writes it when it binds the Pod; the node agent corrects it if the
-// kubelet did otherwise, unless it is of a version that the agent does not know.
+// AssignmentAnnotation is the annotation of a Pod that holds its Assignment. The scheduler
+// writes it when it binds the Pod; the node agent corrects it if the kubelet has allocated
+// other devices, unless the agent does not know its version.
 const AssignmentAnnotation = "falldio.com/gpu-assignment"
 
-// Assignment is the devices of a Pod.
+// Assignment is the devices assigned to a Pod.
 type Assignment struct {
 	Version string `json:"version"`
-	// Containers are the devices' IDs by container and resource, sorted:
-	// {"gpu-task": {"falldio.com/gpu": ["GPU-…", "GPU-…"]}}. Of a share of a GPU it
-	// is the UUID of the GPU, once; how much of it is what the container requests:
-	// {"gpu-task": {"falldio.com/gpu-percent": ["GPU-…"]}}.
+	// Containers are the devices' IDs by container and resource, sorted: {"gpu-task":
+	// {"falldio.com/gpu": ["GPU-…", "GPU-…"]}}. For a share of a GPU, the ID is the UUID of
+	// the GPU, once; the container requests how much of it: {"gpu-task":
+	// {"falldio.com/gpu-percent": ["GPU-…"]}}.
 	Containers map[string]map[string][]string `json:"containers"`
 }
 
-// ParseAssignment reads the annotation's value. An error says what is wrong with
-// it.
+// ParseAssignment parses the annotation's value.
 func ParseAssignment(text string) (*Assignment, error) {
 	assignment := &Assignment{}
 	if err := decode(AssignmentAnnotation, text, assignment); err != nil {
@@ -36,7 +35,7 @@ func ParseAssignment(text string) (*Assignment, error) {
 	return assignment, nil
 }
 
-// Add gives devices of a resource to a container.
+// Add assigns devices of a resource to a container.
 func (a *Assignment) Add(container, resource string, ids ...string) {
 	if a.Containers == nil {
 		a.Containers = map[string]map[string][]string{}

@@ -86,7 +86,7 @@ func FuzzParseAssignment(f *testing.F) {
 			t.Fatalf("%q: %v", text, err)
 		}
 		if len(again) > MaxBytes {
-			return // escaped, it is longer than what may be read
+			return // escaping makes it longer than the limit
 		}
 		reparsed, err := ParseAssignment(again)
 		if err != nil {

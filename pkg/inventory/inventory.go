@@ -1,10 +1,10 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inventory is what node agent and scheduler tell each other: the GPUs
-// of a node, in an annotation of the Node, and the GPUs of a Pod, in an
-// annotation of the Pod. Both are versioned JSON; a reader refuses a version
-// that it does not know and ignores fields that it does not know.
+// Package inventory defines what node agent and scheduler exchange: the GPUs of a node, in
+// an annotation of the Node, and the GPUs of a Pod, in an annotation of the Pod. Both are
+// versioned JSON; a reader rejects a version that it does not know and ignores unknown
+// fields.
 package inventory
 
 import (
@@ -40,7 +40,7 @@ const (
 
 // GPU is one of a node's GPUs.
 type GPU struct {
-	// Index counts the node's GPUs from 0.
+	// Index numbers the node's GPUs from 0.
 	Index int `json:"index"`
 	// UUID is the GPU's identity, and the ID of its device in the kubelet.
 	UUID string `json:"uuid"`
@@ -51,11 +51,11 @@ type GPU struct {
 	// NVLinkGroup is the same number for GPUs that reach each other over NVLink;
 	// nil without NVLink.
 	NVLinkGroup *int `json:"nvlinkGroup,omitempty"`
-	// NUMANode is the NUMA node that the GPU hangs on; nil if unknown.
+	// NUMANode is the NUMA node that the GPU is attached to; nil if unknown.
 	NUMANode *int `json:"numaNode,omitempty"`
 	// Health is Healthy or Unhealthy.
 	Health string `json:"health"`
-	// Fault says more about an unhealthy GPU.
+	// Fault describes the problem of an unhealthy GPU.
 	Fault *Fault `json:"fault,omitempty"`
 }
 
@@ -63,18 +63,18 @@ type GPU struct {
 type Fault struct {
 	// Reason is one word: XID79, Lost, ECC or Hung.
 	Reason string `json:"reason"`
-	// Since is when it was noticed, to the second.
+	// Since is when it was detected, to the second.
 	Since time.Time `json:"since"`
-	// NeedsReset is true until the GPU has been seen to be reset.
+	// NeedsReset is true until a reset of the GPU has been observed.
 	NeedsReset bool `json:"needsReset,omitempty"`
-	// BootID is the machine's boot in which it was noticed.
+	// BootID is the machine's boot during which it was detected.
 	BootID string `json:"bootID,omitempty"`
-	// ResetCounters are counters that a reset sets back, by their names, as they
-	// were when the need for a reset was noticed. They do not move on.
+	// ResetCounters are counters that a reset sets back, by name, with their values when
+	// the need for a reset was detected. They are not updated.
 	ResetCounters map[string]float64 `json:"resetCounters,omitzero"`
 }
 
-// Parse reads the annotation's value. An error says what is wrong with it.
+// Parse parses the annotation's value.
 func Parse(text string) (*Inventory, error) {
 	inventory := &Inventory{}
 	if err := decode(Annotation, text, inventory); err != nil {
@@ -97,7 +97,7 @@ func (i *Inventory) validate() error {
 		case gpu.UUID == "":
 			return fmt.Errorf("gpus[%d].uuid is missing", place)
 		case seen[gpu.UUID]:
-			return fmt.Errorf("gpus[%d].uuid %q is there twice", place, gpu.UUID)
+			return fmt.Errorf("gpus[%d].uuid %q is listed twice", place, gpu.UUID)
 		case gpu.Index < 0:
 			return fmt.Errorf("gpus[%d].index is %d, must not be negative", place, gpu.Index)
 		case gpu.MemoryMiB < 0:

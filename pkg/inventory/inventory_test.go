@@ -26,7 +26,7 @@ func example() Inventory {
 	}}
 }
 
-// exampleText is a promise to schedulers and agents of other versions.
+// exampleText must not change: schedulers and agents of other versions rely on it.
 const exampleText = `{"version":"v1","gpus":[` +
 	`{"index":0,"uuid":"GPU-a","model":"h100-80gb-hbm3","memoryMiB":81559,"nvlinkGroup":0,"numaNode":0,"health":"Healthy"},` +
 	`{"index":1,"uuid":"GPU-b","model":"h100-80gb-hbm3","memoryMiB":81559,"health":"Unhealthy",` +
@@ -75,21 +75,21 @@ func TestParseRefuses(t *testing.T) {
 	const gpu = `{"uuid":"GPU-a","health":"Healthy"}`
 	tests := map[string]struct{ text, want string }{
 		"nothing":                      {"", "annotation falldio.com/gpu-inventory: is empty"},
-		"text that is no JSON":         {"eight H100", "annotation falldio.com/gpu-inventory: invalid character 'e'"},
+		"text that is not JSON":        {"eight H100", "annotation falldio.com/gpu-inventory: invalid character 'e'"},
 		"something after the JSON":     {`{"version":"v1"} {}`, "annotation falldio.com/gpu-inventory: invalid character '{' after top-level value"},
 		"a list instead of an object":  {"[]", "annotation falldio.com/gpu-inventory: json: cannot unmarshal array"},
 		"no version":                   {`{"gpus":[]}`, `annotation falldio.com/gpu-inventory: version is "", this program knows "v1"`},
 		"null":                         {"null", `annotation falldio.com/gpu-inventory: version is "", this program knows "v1"`},
 		"a version of the future":      {`{"version":"v2","gpus":[` + gpu + `]}`, `annotation falldio.com/gpu-inventory: version is "v2", this program knows "v1"`},
 		"a GPU without a UUID":         {`{"version":"v1","gpus":[` + gpu + `,{"health":"Healthy"}]}`, "annotation falldio.com/gpu-inventory: gpus[1].uuid is missing"},
-		"a GPU that is there twice":    {`{"version":"v1","gpus":[` + gpu + `,` + gpu + `]}`, `gpus[1].uuid "GPU-a" is there twice`},
+		"a GPU that is listed twice":   {`{"version":"v1","gpus":[` + gpu + `,` + gpu + `]}`, `gpus[1].uuid "GPU-a" is listed twice`},
 		"a negative index":             {`{"version":"v1","gpus":[{"uuid":"GPU-a","index":-1,"health":"Healthy"}]}`, "gpus[0].index is -1, must not be negative"},
 		"negative memory":              {`{"version":"v1","gpus":[{"uuid":"GPU-a","memoryMiB":-1,"health":"Healthy"}]}`, "gpus[0].memoryMiB is -1, must not be negative"},
 		"no health":                    {`{"version":"v1","gpus":[{"uuid":"GPU-a"}]}`, `gpus[0].health is "", must be Healthy or Unhealthy`},
 		"a health that does not exist": {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"healthy"}]}`, `gpus[0].health is "healthy", must be Healthy or Unhealthy`},
 		"a time that is none":          {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"Unhealthy","fault":{"since":"today"}}]}`, `annotation falldio.com/gpu-inventory: parsing time`},
 		"a negative counter":           {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"Unhealthy","fault":{"resetCounters":{"energy":-1}}}]}`, "gpus[0].fault.resetCounters[energy] is -1, must not be negative"},
-		"memory that is no number":     {`{"version":"v1","gpus":[{"uuid":"GPU-a","memoryMiB":"80Gi","health":"Healthy"}]}`, "cannot unmarshal string into Go struct field"},
+		"memory that is not a number":  {`{"version":"v1","gpus":[{"uuid":"GPU-a","memoryMiB":"80Gi","health":"Healthy"}]}`, "cannot unmarshal string into Go struct field"},
 		"more than any annotation has": {strings.Repeat(" ", MaxBytes+1), "annotation falldio.com/gpu-inventory: has 262145 bytes, at most 262144 are read"},
 	}
 	for name, test := range tests {
@@ -121,7 +121,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q: %v", text, err)
 		}
 		if len(again) > MaxBytes {
-			return // escaped, it is longer than what may be read
+			return // escaping makes it longer than the limit
 		}
 		reparsed, err := Parse(again)
 		if err != nil {

@@ -2,34 +2,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package moveplan decides how a MovePlan is carried out. It is pure: the controller
-// gathers what is to be seen, and applies what Step returns.
+// gathers the state of the cluster, and applies what Step returns.
 //
 //	Proposed ──approved──▶ Approved ──no other executes──▶ Executing ──▶ Done
 //	    │                     │                               │
 //	    └──────── stale, abort, drift, time limit ────────────┴──────▶ Aborted
 //
-// # One thing at a time
+// # Status first
 //
-// A Step either returns a new status, which says what has happened or what is
-// intended, or what follows from the status that is stored: Pods to evict, tasks
-// whose moves are to be counted. Never both: what is done was written down before. So
-// the process can be killed between any two requests, and the next one goes on
-// from what it finds. What has happened is read from the Pods: a Pod has left when the
-// one of its UID is gone, and has arrived when another one of its name runs.
+// A Step returns either a new status, which records what has happened or what is intended,
+// or the actions that follow from the stored status: Pods to evict, tasks whose moves are
+// to be counted. Never both: every action is recorded before it is taken. So the process
+// can be killed between any two requests, and the next one continues from what it finds.
+// Progress is read from the Pods: a Pod has left when the one with its UID is gone, and has
+// arrived when another one of its name runs.
 //
 // # Turns
 //
-// The moves of a turn are those of one Pod or of one gang. Before a turn begins,
-// all places that the plan needs are kept (see Reservations), the
-// PodDisruptionBudgets allow all its evictions, and the rest of the plan can still be
-// carried out as it was planned. Then the intent is written, then the Pods are
-// evicted, and when all their replacements run where they should, the next turn
-// begins.
+// The moves of a turn are those of one Pod or of one gang. Before a turn begins, all places
+// that the plan needs are reserved (see Reservations), the PodDisruptionBudgets allow all
+// its evictions, and the rest of the plan can still be carried out as planned. Then the
+// intent is recorded, then the Pods are evicted, and when all their replacements run at
+// their destinations, the next turn begins.
 //
-// # Ends before the end
+// # Stopping early
 //
-// A plan that can't go on does not end in the middle of a turn: status.reason says
-// why it will end, nothing more is evicted, and it is Executing until the Pods that
-// have left have nodes again, wherever that is. The places that they left are kept
-// for them if those that they should go to turned out to be wrong.
+// A plan that can't continue does not end in the middle of a turn: status.reason says why
+// it will end, no more Pods are evicted, and it stays Executing until the evicted Pods have
+// nodes again, wherever these are. The places that they left are reserved for them if their
+// destinations turned out to be wrong.
 package moveplan

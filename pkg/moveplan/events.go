@@ -9,14 +9,14 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// Reasons of events of tasks.
+// Reasons of Events of tasks.
 const (
 	eventRescheduling = "Rescheduling"
 	eventRescheduled  = "Rescheduled"
 	eventMoved        = "Moved"
 )
 
-// events returns what happened between a plan's status and the next one.
+// events returns the Events for a change from a plan's status to the next one.
 func events(plan *v1.MovePlan, after *v1.MovePlanStatus) []Event {
 	var list []Event
 	if plan.Status.Phase == "" && after.Phase != v1.PlanProposed {

@@ -13,17 +13,17 @@ import (
 	"falldio.github.io/gpu-controller/pkg/disruption"
 )
 
-// noTurn is the present turn of a plan of which all Pods have been moved.
+// noTurn is the current turn of a plan all of whose moves are over.
 const noTurn = int32(-1)
 
-// waitCheck is how often it is looked whether a turn may begin.
+// waitCheck is how often to check whether a turn may begin.
 const waitCheck = time.Second
 
 func (s *step) execute() error {
-	s.beginRecord()
+	s.initMoves()
 	s.out.Count = s.uncounted()
-	before := present(s.Plan, s.Plan.Status.Moves)
-	s.watch()
+	before := currentTurn(s.Plan, s.Plan.Status.Moves)
+	s.updateMoves()
 	if s.status.Reason != "" {
 		s.windDown()
 		return nil
@@ -32,7 +32,7 @@ func (s *step) execute() error {
 		s.stop(ReasonElsewhere, elsewhere)
 		return nil
 	}
-	turn := present(s.Plan, s.status.Moves)
+	turn := currentTurn(s.Plan, s.status.Moves)
 	if turn != before {
 		s.status.TurnTime = s.time()
 	}
@@ -44,16 +44,16 @@ func (s *step) execute() error {
 	case turn == noTurn:
 		s.finish()
 		return nil
-	case s.begun(turn):
-		s.carry(turn)
+	case s.hasBegun(turn):
+		s.continueTurn(turn)
 		return nil
 	default:
-		return s.begin(turn)
+		return s.beginTurn(turn)
 	}
 }
 
-// present returns the first turn that is not over, noTurn if all are.
-func present(plan *v1.MovePlan, records []v1.MoveStatus) int32 {
+// currentTurn returns the first turn with a move that is not over, noTurn if there is none.
+func currentTurn(plan *v1.MovePlan, records []v1.MoveStatus) int32 {
 	for i := range records {
 		if isOpen(records[i].State) {
 			return plan.Spec.Moves[i].Turn
@@ -68,14 +68,14 @@ func (s *step) newlyElsewhere() string {
 	for i := range s.status.Moves {
 		if s.status.Moves[i].State == v1.MoveElsewhere {
 			move := &s.Plan.Spec.Moves[i]
-			return fmt.Sprintf("Pod %s/%s came to be on node %s, not on %s", move.Task.Namespace, move.Pod, s.status.Moves[i].Node, move.To.Node)
+			return fmt.Sprintf("Pod %s/%s ended up on node %s instead of %s", move.Task.Namespace, move.Pod, s.status.Moves[i].Node, move.To.Node)
 		}
 	}
 	return ""
 }
 
-// open returns the indices of a turn's moves that are not over.
-func (s *step) open(turn int32) []int {
+// openMoves returns the indices of a turn's moves that are not over.
+func (s *step) openMoves(turn int32) []int {
 	var indices []int
 	for i := range s.Plan.Spec.Moves {
 		if s.Plan.Spec.Moves[i].Turn == turn && isOpen(s.status.Moves[i].State) {
@@ -85,8 +85,8 @@ func (s *step) open(turn int32) []int {
 	return indices
 }
 
-// begun reports whether the intent to evict was written.
-func (s *step) begun(turn int32) bool {
+// hasBegun reports whether the intent to evict the Pods of a turn was recorded.
+func (s *step) hasBegun(turn int32) bool {
 	for i := range s.Plan.Spec.Moves {
 		if s.Plan.Spec.Moves[i].Turn == turn && s.status.Moves[i].EvictedAt != nil {
 			return true
@@ -95,25 +95,25 @@ func (s *step) begun(turn int32) bool {
 	return false
 }
 
-// begin writes the intent to carry out a turn if nothing speaks against it.
-func (s *step) begin(turn int32) error {
-	if s.mayEnd() {
+// beginTurn records the intent to carry out a turn unless something prevents it.
+func (s *step) beginTurn(turn int32) error {
+	if s.endEarly() {
 		return nil
 	}
-	if node := s.goneNode(); node != "" {
+	if node := s.missingNode(); node != "" {
 		s.stop(ReasonDrifted, "node "+node+" is gone")
 		return nil
 	}
-	indices := s.open(turn)
+	indices := s.openMoves(turn)
 	if wait, reason := s.obstacle(indices); wait != "" {
 		if s.isLate(turn) {
 			s.stop(reason, wait)
 			return nil
 		}
-		if reason == ReasonForbidden { // the rest is a matter of moments
+		if reason == ReasonForbidden { // other obstacles last only moments
 			s.status.Message = fmt.Sprintf("turn %d of %d waits: %s", turn+1, turns(s.Plan), wait)
 		}
-		s.lookAgainAfter(waitCheck)
+		s.requeueAfter(waitCheck)
 		return nil
 	}
 	switch {
@@ -147,7 +147,7 @@ func (s *step) lost(move *v1.Move) int64 {
 	return s.Lost(seen.task.GPUTask, seen.before)
 }
 
-// obstacle says what a turn has to wait for before it begins; "" if nothing.
+// obstacle returns what a turn must wait for before it begins; "" if nothing.
 func (s *step) obstacle(indices []int) (what, reason string) {
 	if missing := s.unreserved(); missing != "" {
 		return missing, ReasonTimedOut
@@ -160,14 +160,14 @@ func (s *step) obstacle(indices []int) (what, reason string) {
 	return disruption.NewBudgets(s.Objects.Budgets).Forbids(pods), ReasonForbidden
 }
 
-// mayEnd ends a plan between two turns if somebody wants that, or the rest is not
-// needed any more.
-func (s *step) mayEnd() bool {
+// endEarly ends a plan between two turns if that was requested, or the rest is no longer
+// needed.
+func (s *step) endEarly() bool {
 	if s.Plan.Spec.Abort {
 		s.stop(ReasonAbortRequested, fmt.Sprintf("aborted after %d of %d Pods were moved", s.status.Moved, s.status.Total))
 		return true
 	}
-	if reason, message := s.needless(); reason != "" {
+	if reason, message := s.unneeded(); reason != "" {
 		s.skipOpen()
 		s.end(v1.PlanDone, reason, message)
 		return true
@@ -175,19 +175,19 @@ func (s *step) mayEnd() bool {
 	return false
 }
 
-// carry evicts the Pods of a turn that has begun and waits for their arrival.
-func (s *step) carry(turn int32) {
-	indices := s.open(turn)
-	none := true
+// continueTurn evicts the Pods of a turn that has begun and waits until they have arrived.
+func (s *step) continueTurn(turn int32) {
+	indices := s.openMoves(turn)
+	noneLeft := true
 	for _, i := range indices {
 		seen := s.observe(&s.Plan.Spec.Moves[i])
-		none = none && !s.left(&seen, &s.Plan.Spec.Moves[i])
+		noneLeft = noneLeft && !s.hasLeft(&seen, &s.Plan.Spec.Moves[i])
 	}
-	if none && len(indices) == len(s.all(turn)) && s.mayEnd() {
+	if noneLeft && len(indices) == len(s.movesOf(turn)) && s.endEarly() {
 		return
 	}
 	if s.isLate(turn) {
-		s.stop(s.whyLate(indices))
+		s.stop(s.timeoutReason(indices))
 		return
 	}
 	if lost := lostPlace(s.Objects.Nodes, s.tasks, s.Plan, turn); lost != "" {
@@ -197,21 +197,21 @@ func (s *step) carry(turn int32) {
 	for _, i := range indices {
 		move := &s.Plan.Spec.Moves[i]
 		seen := s.observe(move)
-		if s.left(&seen, move) {
+		if s.hasLeft(&seen, move) {
 			continue
 		}
 		if wait := s.retryAfter(move); wait > 0 {
-			s.lookAgainAfter(wait)
+			s.requeueAfter(wait)
 			continue
 		}
 		s.out.Evict = append(s.out.Evict, seen.before)
-		s.lookAgainAfter(waitCheck)
+		s.requeueAfter(waitCheck)
 	}
-	s.lookAgainAfter(s.deadline(turn).Sub(s.now))
+	s.requeueAfter(s.deadline(turn).Sub(s.now))
 }
 
-// all returns the indices of a turn's moves.
-func (s *step) all(turn int32) []int {
+// movesOf returns the indices of a turn's moves.
+func (s *step) movesOf(turn int32) []int {
 	var indices []int
 	for i := range s.Plan.Spec.Moves {
 		if s.Plan.Spec.Moves[i].Turn == turn {
@@ -221,8 +221,8 @@ func (s *step) all(turn int32) []int {
 	return indices
 }
 
-// retryAfter returns how long to wait before an eviction that was refused is asked for
-// again: the longer the turn has lasted, the longer.
+// retryAfter returns the backoff before a rejected eviction is retried: the longer the turn
+// has lasted, the longer.
 func (s *step) retryAfter(move *v1.Move) time.Duration {
 	try, tried := s.Tries[move.PodUID]
 	if !tried {
@@ -232,19 +232,19 @@ func (s *step) retryAfter(move *v1.Move) time.Duration {
 	return max(try.At.Add(pause).Sub(s.now), 0)
 }
 
-// whyLate says what a turn waited for in vain.
-func (s *step) whyLate(indices []int) (reason, message string) {
+// timeoutReason returns what a turn has waited for in vain.
+func (s *step) timeoutReason(indices []int) (reason, message string) {
 	for _, i := range indices {
 		move := &s.Plan.Spec.Moves[i]
 		seen := s.observe(move)
 		pod := move.Task.Namespace + "/" + move.Pod
 		switch {
-		case !s.left(&seen, move) && s.Tries[move.PodUID].Refusal != "":
+		case !s.hasLeft(&seen, move) && s.Tries[move.PodUID].Refusal != "":
 			return ReasonForbidden, fmt.Sprintf("Pod %s could not be evicted in time: %s", pod, s.Tries[move.PodUID].Refusal)
-		case !s.left(&seen, move):
+		case !s.hasLeft(&seen, move):
 			return ReasonForbidden, fmt.Sprintf("Pod %s could not be evicted in time", pod)
 		case seen.before != nil:
-			return ReasonTimedOut, fmt.Sprintf("Pod %s was evicted and did not end in time", pod)
+			return ReasonTimedOut, fmt.Sprintf("Pod %s was evicted and did not terminate in time", pod)
 		case seen.after == nil:
 			return ReasonTimedOut, fmt.Sprintf("Pod %s was evicted and was not recreated in time", pod)
 		case seen.after.Spec.NodeName == "":
@@ -254,15 +254,14 @@ func (s *step) whyLate(indices []int) (reason, message string) {
 	return ReasonTimedOut, "the Pods that were evicted did not run again in time"
 }
 
-// stop begins the end of a plan in which something is wrong. It ends at once if no
-// Pod is on its way.
+// stop begins to end a plan that can't continue. It ends at once if no Pod is being moved.
 func (s *step) stop(reason, message string) {
-	late := s.isLate(present(s.Plan, s.status.Moves))
+	late := s.isLate(currentTurn(s.Plan, s.status.Moves))
 	for i := range s.status.Moves {
 		move, record := &s.Plan.Spec.Moves[i], &s.status.Moves[i]
 		seen := s.observe(move)
 		switch {
-		case record.State == v1.MoveWaiting, record.State == v1.MoveEvicted && !s.left(&seen, move):
+		case record.State == v1.MoveWaiting, record.State == v1.MoveEvicted && !s.hasLeft(&seen, move):
 			s.skip(i)
 		case record.State == v1.MoveEvicted && late:
 			s.settle(i, &seen)
@@ -275,7 +274,8 @@ func (s *step) stop(reason, message string) {
 	s.status.Reason, s.status.Message = reason, message+waitText
 }
 
-// settle takes a Pod as arrived that has its node, whether it runs there or not.
+// settle records a Pod as moved if its replacement has a node, whether it runs there or
+// not.
 func (s *step) settle(i int, seen *observedMove) {
 	if seen.before == nil && seen.after != nil && seen.after.Spec.NodeName != "" {
 		s.status.Moves[i].State, s.status.Moves[i].Node = v1.MoveMoved, seen.after.Spec.NodeName
@@ -292,15 +292,15 @@ func (s *step) underWay() bool {
 	return false
 }
 
-// windDown waits until the Pods that have left have nodes again, as long again as
-// their turn might take.
+// windDown waits until the evicted Pods have nodes again, for at most twice the time limit
+// of their turn.
 func (s *step) windDown() {
-	turn := present(s.Plan, s.status.Moves)
+	turn := currentTurn(s.Plan, s.status.Moves)
 	if turn == noTurn {
 		s.end(v1.PlanAborted, s.status.Reason, s.status.Message)
 		return
 	}
-	for _, i := range s.open(turn) {
+	for _, i := range s.openMoves(turn) {
 		seen := s.observe(&s.Plan.Spec.Moves[i])
 		s.settle(i, &seen)
 	}
@@ -309,17 +309,17 @@ func (s *step) windDown() {
 		s.end(v1.PlanAborted, s.status.Reason, s.status.Message)
 		return
 	}
-	s.lookAgainAfter(last.Sub(s.now))
+	s.requeueAfter(last.Sub(s.now))
 }
 
-// finish ends a plan all of whose Pods have been moved, when the task that room was
-// made for has its nodes.
+// finish ends a plan all of whose moves are over, once the task that room was made for has
+// its nodes.
 func (s *step) finish() {
 	if s.Plan.Spec.Goal != v1.GoalPendingTask {
 		s.end(v1.PlanDone, ReasonCompleted, fmt.Sprintf("%s moved", podCount(s.status.Moved)))
 		return
 	}
-	if reason, message := s.needless(); reason != "" {
+	if reason, message := s.unneeded(); reason != "" {
 		s.end(v1.PlanDone, reason, message)
 		return
 	}
@@ -334,10 +334,10 @@ func (s *step) finish() {
 		return
 	}
 	s.status.Message = s.progress(noTurn)
-	s.lookAgainAfter(last.Sub(s.now))
+	s.requeueAfter(last.Sub(s.now))
 }
 
-// skipOpen is for the moment when no Pod is on its way.
+// skipOpen skips all open moves. It must not be called while a Pod is being moved.
 func (s *step) skipOpen() {
 	for i := range s.status.Moves {
 		if isOpen(s.status.Moves[i].State) {
@@ -346,12 +346,12 @@ func (s *step) skipOpen() {
 	}
 }
 
-// end writes the last status. It comes after all moves have been counted, since
-// nobody looks at a plan that has ended.
+// end sets the final status. That waits until all moves have been counted, since plans that
+// have ended are ignored.
 func (s *step) end(phase v1.MovePlanPhase, reason, message string) {
 	if len(s.out.Count) > 0 {
 		s.status = s.Plan.Status.DeepCopy()
-		s.lookAgainAfter(waitCheck)
+		s.requeueAfter(waitCheck)
 		return
 	}
 	for i := range s.status.Moves {
@@ -365,7 +365,7 @@ func (s *step) end(phase v1.MovePlanPhase, reason, message string) {
 	s.status.Gain = s.gain()
 }
 
-// isLate reports whether a turn's time is over.
+// isLate reports whether a turn's time limit has passed.
 func (s *step) isLate(turn int32) bool { return !s.now.Before(s.deadline(turn)) }
 
 func (s *step) deadline(turn int32) time.Time { return s.turnTime().Add(s.limit(turn)) }

@@ -9,7 +9,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// gain returns what a plan that ends has brought; nothing if it moved nothing.
+// gain returns what a plan that ends has achieved; nil if it moved nothing.
 func (s *step) gain() *v1.MoveGain {
 	if s.status.Moved == 0 {
 		return nil
@@ -23,7 +23,7 @@ func (s *step) gain() *v1.MoveGain {
 	return s.partialGain()
 }
 
-// gpusOfTask returns how many GPUs the task has got that room was made for.
+// gpusOfTask returns how many GPUs the task that room was made for has now.
 func (s *step) gpusOfTask() int32 {
 	task := taskOf(s.tasks, s.Plan.Spec.For)
 	if stopped(task) || !started(task) {
@@ -38,8 +38,7 @@ func (s *step) gpusOfTask() int32 {
 	return int32((percent + placement.Card - 1) / placement.Card)
 }
 
-// partialGain counts the nodes that all were moved from which were to be moved, and
-// their GPUs.
+// partialGain counts the nodes from which all planned moves succeeded, and their GPUs.
 func (s *step) partialGain() *v1.MoveGain {
 	gain := &v1.MoveGain{}
 	for _, node := range s.Plan.Spec.Gain.Nodes {

@@ -10,12 +10,12 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// MinHistory is how long a plan that has ended is kept at least: what it cost counts
-// against the budgets of an hour.
+// MinHistory is the minimum time for which a finished plan is kept: what it cost counts
+// against the hourly budgets.
 const MinHistory = time.Hour
 
-// Outdated returns the plans that have ended and are no longer kept: those older
-// than keep, and the oldest of more than limit, but none of the last hour.
+// Outdated returns the finished plans that are no longer kept: those older than keep, and
+// the oldest of more than limit, but none of the last hour.
 func Outdated(plans []*v1.MovePlan, keep time.Duration, limit int, now time.Time) []*v1.MovePlan {
 	var final []*v1.MovePlan
 	for _, plan := range plans {
@@ -35,7 +35,7 @@ func Outdated(plans []*v1.MovePlan, keep time.Duration, limit int, now time.Time
 	return outdated
 }
 
-// Finished reports whether nothing more of a plan will be carried out.
+// Finished reports whether a plan has ended: it is done or aborted.
 func Finished(plan *v1.MovePlan) bool {
 	return plan.Status.Phase == v1.PlanDone || plan.Status.Phase == v1.PlanAborted
 }

@@ -42,15 +42,15 @@ type model struct {
 	pods    map[string]*corev1.Pod
 	budgets map[string]*policyv1.PodDisruptionBudget
 	plan    *v1.MovePlan
-	// seen is what the process's caches show.
+	// seen is the contents of the process's caches.
 	seen *Input
-	// tries is the process's memory: it dies with it.
+	// tries is the process's memory, which is lost when it dies.
 	tries map[types.UID]Try
 	// writes counts the requests that change something; the process is killed before
 	// the request with the number killAt.
 	writes, killAt int
 	// kills is how often per thousand the process is killed before a request, stale how
-	// often its caches are late.
+	// often its caches are stale.
 	kills, stale int
 	// stuck are nodes on which nothing starts or ends; lame is true if nodes were lost.
 	stuck map[string]bool
@@ -106,7 +106,7 @@ func (m *model) createPod(task *v1.GPUTask, index int) *corev1.Pod {
 		m.t.Fatal(err)
 	}
 	if m.pods[pod.Name] != nil {
-		m.t.Fatalf("Pod %s is there twice", pod.Name)
+		m.t.Fatalf("Pod %s is listed twice", pod.Name)
 	}
 	m.touch(pod)
 	pod.UID = types.UID(pod.Name + "@" + pod.ResourceVersion)
@@ -126,12 +126,12 @@ func (m *model) podsOf(task *v1.GPUTask) []*corev1.Pod {
 	return list
 }
 
-// report is the controller's writing of a task's status.
+// report updates a task's status, as the controller does.
 func (m *model) report(task *v1.GPUTask) {
 	running, succeeded, all := 0, 0, m.podsOf(task)
 	for _, pod := range all {
 		switch {
-		case works(pod):
+		case runs(pod):
 			running++
 		case pod.Status.Phase == corev1.PodSucceeded:
 			succeeded++
@@ -160,7 +160,7 @@ func gpusOf(pod *corev1.Pod) int {
 	return shape.GPUs
 }
 
-// used is how many cards of a node are in use.
+// used returns how many cards of a node are in use.
 func (m *model) used(node string) int {
 	used := 0
 	for _, pod := range m.pods {
@@ -197,8 +197,7 @@ func (m *model) fits(pod *corev1.Pod, node *corev1.Node) bool {
 	return !node.Spec.Unschedulable && taken+gpusOf(pod) <= cardsPerNode
 }
 
-// stillLeaves is true for a Pod whose place is reserved and that is there before its
-// move.
+// stillLeaves reports whether a Pod that the plan moves has not been moved yet.
 func (m *model) stillLeaves(pod *corev1.Pod) bool {
 	for i := range m.plan.Spec.Moves {
 		if m.plan.Spec.Moves[i].PodUID == pod.UID {
@@ -208,7 +207,7 @@ func (m *model) stillLeaves(pod *corev1.Pod) bool {
 	return false
 }
 
-// movesTo returns the node that a Pod must go to by a reservation that can hold.
+// movesTo returns the usable node to which a reservation binds a Pod.
 func (m *model) movesTo(pod *corev1.Pod) string {
 	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
 		for _, r := range m.reservations(m.nodes[name]) {
@@ -271,7 +270,7 @@ func (m *model) place(pod *corev1.Pod) string {
 	return ""
 }
 
-// live lets everybody but the rescheduler do their work for a while.
+// live simulates everything but the rescheduler for a while.
 func (m *model) live() {
 	m.now = m.now.Add(time.Duration(1+m.random.IntN(10)) * time.Second)
 	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
@@ -308,7 +307,7 @@ func (m *model) replace(task *v1.GPUTask) {
 	}
 }
 
-// allow is the disruption controller.
+// allow simulates the disruption controller.
 func (m *model) allow(budget *policyv1.PodDisruptionBudget) {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	if err != nil {
@@ -318,7 +317,7 @@ func (m *model) allow(budget *policyv1.PodDisruptionBudget) {
 	for _, pod := range m.pods {
 		if selector.Matches(labels.Set(pod.Labels)) {
 			all++
-			if works(pod) {
+			if runs(pod) {
 				healthy++
 			}
 		}
@@ -327,7 +326,7 @@ func (m *model) allow(budget *policyv1.PodDisruptionBudget) {
 	budget.Status.DisruptionsAllowed = max(0, limit-(all-healthy))
 }
 
-// input is what the process sees.
+// input returns what the process observes.
 func (m *model) input() *Input {
 	if m.seen != nil && m.chance(m.stale) {
 		return m.seen
@@ -363,8 +362,8 @@ func (m *model) step(in *Input) (Output, error) {
 	return Step(checked)
 }
 
-// drift is what the planner says to the rest of a plan: each Pod is where it was and
-// finds room when its turn comes.
+// drift checks the rest of a plan as the planner does: each Pod is where it was and finds
+// room when its turn comes.
 func (m *model) drift(rest *v1.MovePlan) string {
 	free := map[string]int{}
 	for name, node := range m.nodes {
@@ -395,7 +394,7 @@ func (m *model) drift(rest *v1.MovePlan) string {
 	return ""
 }
 
-// killed throws the dice for the process's death before its next request.
+// killed decides at random whether the process dies before its next request.
 func (m *model) killed() bool {
 	m.writes++
 	if m.writes-1 == m.killAt || m.chance(m.kills) {
@@ -405,7 +404,7 @@ func (m *model) killed() bool {
 	return false
 }
 
-// process lets the rescheduler make one pass.
+// process makes one pass of the rescheduler.
 func (m *model) process() {
 	in := m.input()
 	in.Objects.Now, in.Tries = m.now, m.tries
@@ -479,7 +478,7 @@ func (m *model) count(count *Count) {
 	m.touch(task)
 }
 
-// evict is the Eviction API.
+// evict simulates the Eviction API.
 func (m *model) evict(seen *corev1.Pod) {
 	pod := m.pods[seen.Name]
 	if pod == nil || pod.UID != seen.UID || pod.ResourceVersion != seen.ResourceVersion {
@@ -506,7 +505,7 @@ func (m *model) evict(seen *corev1.Pod) {
 	m.touch(pod)
 }
 
-// checkEviction holds an eviction against what was promised.
+// checkEviction checks an eviction against the guarantees.
 func (m *model) checkEviction(pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil || snapshot.Ended(pod) {
 		m.t.Errorf("Pod %s is evicted although it ends by itself", pod.Name)
@@ -528,7 +527,7 @@ func (m *model) checkEviction(pod *corev1.Pod) {
 	m.checkOthersArrived(pod, move)
 }
 
-// checkOthersArrived looks whether the Pods of all other turns run again.
+// checkOthersArrived checks that the Pods of all other turns run again.
 func (m *model) checkOthersArrived(pod *corev1.Pod, move *v1.Move) {
 	for uid, name := range m.evicted {
 		other := m.pods[name]

@@ -14,12 +14,11 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// observedMove is what the Pods show of a move.
+// observedMove is the observed state of a move.
 type observedMove struct {
 	// task is nil if it is gone.
 	task *clusterview.Task
-	// before is the Pod that leaves, nil once it is gone; after another one of its
-	// name.
+	// before is the Pod to move, nil once it is gone; after is another Pod of its name.
 	before, after *corev1.Pod
 }
 
@@ -43,8 +42,8 @@ func observe(tasks map[taskKey]*clusterview.Task, move *v1.Move) observedMove {
 	return seen
 }
 
-// taskOf returns the task that is meant, nil if it is gone. Another one of the same
-// name is another task.
+// taskOf returns the referenced task, nil if it is gone. A later task of the same name does
+// not count.
 func taskOf(tasks map[taskKey]*clusterview.Task, ref *v1.TaskReference) *clusterview.Task {
 	task := tasks[taskKey{ref.Namespace, ref.Name}]
 	if task == nil || (ref.UID != "" && task.UID != ref.UID) {
@@ -53,29 +52,29 @@ func taskOf(tasks map[taskKey]*clusterview.Task, ref *v1.TaskReference) *cluster
 	return task
 }
 
-// stopped reports whether the task is not meant to run any more.
+// stopped reports whether the task should no longer run.
 func stopped(task *clusterview.Task) bool {
 	return task == nil || task.DeletionTimestamp != nil || gputask.IsFinished(task.GPUTask) || gputask.SuspensionRequested(task.GPUTask)
 }
 
-// left reports whether the Pod has been told to end or is gone.
-func (s *step) left(seen *observedMove, move *v1.Move) bool {
+// hasLeft reports whether the Pod was evicted, is terminating or is gone.
+func (s *step) hasLeft(seen *observedMove, move *v1.Move) bool {
 	return seen.before == nil || seen.before.DeletionTimestamp != nil || s.Tries[move.PodUID].Granted
 }
 
-// works reports whether a Pod runs and is not about to end.
-func works(pod *corev1.Pod) bool {
+// runs reports whether a Pod runs and is not terminating.
+func runs(pod *corev1.Pod) bool {
 	return pod != nil && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning
 }
 
-// watch brings the record of all moves up to date with what is to be seen.
-func (s *step) watch() {
+// updateMoves updates the status of all moves to what is observed.
+func (s *step) updateMoves() {
 	for i := range s.status.Moves {
 		switch move := &s.Plan.Spec.Moves[i]; s.status.Moves[i].State {
 		case v1.MoveWaiting:
-			s.watchWaiting(i, s.observe(move))
+			s.updateWaiting(i, s.observe(move))
 		case v1.MoveEvicted:
-			s.watchEvicted(i, s.observe(move))
+			s.updateEvicted(i, s.observe(move))
 		case v1.MoveMoved, v1.MoveElsewhere, v1.MoveSkipped:
 		}
 	}
@@ -87,17 +86,17 @@ func (s *step) watch() {
 	}
 }
 
-// watchWaiting notices Pods that others have ended before their turn. A gang that
-// misses one of its Pods has trouble enough: it is not moved.
-func (s *step) watchWaiting(i int, seen observedMove) {
+// updateWaiting skips the moves of Pods that have ended before their turn. A gang that has
+// lost one of its Pods is not moved at all: it has trouble enough.
+func (s *step) updateWaiting(i int, seen observedMove) {
 	if !stopped(seen.task) && seen.before != nil && snapshot.Ended(seen.before) {
 		s.skip(i)
 		return
 	}
-	if !stopped(seen.task) && works(seen.before) {
+	if !stopped(seen.task) && runs(seen.before) {
 		return
 	}
-	for _, j := range s.all(s.Plan.Spec.Moves[i].Turn) {
+	for _, j := range s.movesOf(s.Plan.Spec.Moves[i].Turn) {
 		if s.status.Moves[j].State == v1.MoveWaiting {
 			s.skip(j)
 		}
@@ -108,15 +107,15 @@ func (s *step) skip(i int) {
 	s.status.Moves[i] = v1.MoveStatus{State: v1.MoveSkipped}
 }
 
-func (s *step) watchEvicted(i int, seen observedMove) {
+func (s *step) updateEvicted(i int, seen observedMove) {
 	move, record := &s.Plan.Spec.Moves[i], &s.status.Moves[i]
 	switch {
-	case stopped(seen.task) && s.left(&seen, move):
-		record.State = v1.MoveSkipped // what it lost stays on record
+	case stopped(seen.task) && s.hasLeft(&seen, move):
+		record.State = v1.MoveSkipped // keeps what it lost
 	case stopped(seen.task):
 		s.skip(i)
 	case seen.before != nil:
-		if snapshot.Ended(seen.before) && !s.left(&seen, move) {
+		if snapshot.Ended(seen.before) && !s.hasLeft(&seen, move) {
 			s.skip(i)
 		}
 	case gputask.HasSucceeded(seen.task.GPUTask, move.Pod):
@@ -124,13 +123,13 @@ func (s *step) watchEvicted(i int, seen observedMove) {
 	case seen.after == nil || seen.after.Spec.NodeName == "":
 	case move.To.Node != "" && seen.after.Spec.NodeName != move.To.Node:
 		record.State, record.Node = v1.MoveElsewhere, seen.after.Spec.NodeName
-	case works(seen.after) || snapshot.Ended(seen.after):
+	case runs(seen.after) || snapshot.Ended(seen.after):
 		record.State, record.Node = v1.MoveMoved, seen.after.Spec.NodeName
 	}
 }
 
-// uncounted returns the tasks whose Pods this plan has moved, which their own
-// status does not say yet.
+// uncounted returns the tasks whose Pods this plan has moved and whose own status does not
+// count that yet.
 func (s *step) uncounted() []Count {
 	var counts []Count
 	listed := map[taskKey]bool{}
@@ -138,7 +137,7 @@ func (s *step) uncounted() []Count {
 		move, record := &s.Plan.Spec.Moves[i], &s.Plan.Status.Moves[i]
 		seen := s.observe(move)
 		key := taskKey{move.Task.Namespace, move.Task.Name}
-		if record.EvictedAt == nil || listed[key] || seen.task == nil || !s.left(&seen, move) {
+		if record.EvictedAt == nil || listed[key] || seen.task == nil || !s.hasLeft(&seen, move) {
 			continue
 		}
 		count := Count{
@@ -154,14 +153,14 @@ func (s *step) uncounted() []Count {
 	return counts
 }
 
-// IsDone reports whether the task's status has counted the move already, or a later one. The
-// plan's name alone does not tell: one that is written by hand may be written again.
+// IsDone reports whether the task's status has counted the move already, or a later one.
+// The plan's name alone is not enough: a plan written by hand may be created again.
 func (c *Count) IsDone(task *v1.GPUTask) bool {
 	last := task.Status.LastMove
 	return last != nil && (last.Time.After(c.Move.Time.Time) || (last.Plan == c.Move.Plan && last.Time.Equal(&c.Move.Time)))
 }
 
-// grace is how long a task's Pods may take to end.
+// grace is how long the Pods of a task may take to terminate.
 func grace(task *clusterview.Task) time.Duration {
 	const standard = 30 * time.Second
 	if task == nil || task.Spec.Template == nil || task.Spec.Template.Spec.TerminationGracePeriodSeconds == nil {

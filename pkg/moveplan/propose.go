@@ -10,12 +10,12 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// othersCheck is how often a plan looks whether it is its turn.
-const othersCheck = 5 * time.Second
+// queueCheck is how often an approved plan checks whether it is next.
+const queueCheck = 5 * time.Second
 
 func (s *step) proposed() {
 	s.status.Phase = v1.PlanProposed
-	s.beginRecord()
+	s.initMoves()
 	switch {
 	case s.Plan.Spec.Abort:
 		s.end(v1.PlanAborted, ReasonAbortRequested, "aborted before any Pod was moved")
@@ -29,8 +29,8 @@ func (s *step) proposed() {
 	}
 }
 
-// beginRecord makes room for the record of each move.
-func (s *step) beginRecord() {
+// initMoves initializes the status of each move.
+func (s *step) initMoves() {
 	s.status.Total = int32(len(s.Plan.Spec.Moves)) //nolint:gosec // at most 1024
 	if len(s.status.Moves) == len(s.Plan.Spec.Moves) {
 		return
@@ -42,16 +42,16 @@ func (s *step) beginRecord() {
 }
 
 func (s *step) approved() error {
-	s.beginRecord()
+	s.initMoves()
 	if s.Plan.Spec.Abort {
 		s.end(v1.PlanAborted, ReasonAbortRequested, "aborted before any Pod was moved")
 		return nil
 	}
 	if !s.isNext() {
-		s.lookAgainAfter(othersCheck)
+		s.requeueAfter(queueCheck)
 		return nil
 	}
-	if reason, message := s.needless(); reason != "" {
+	if reason, message := s.unneeded(); reason != "" {
 		s.end(v1.PlanDone, reason, message)
 		return nil
 	}
@@ -67,12 +67,11 @@ func (s *step) approved() error {
 	}
 	s.status.Phase = v1.PlanExecuting
 	s.status.StartTime, s.status.TurnTime = s.time(), s.time()
-	s.status.Message = "keeps the places that are needed"
+	s.status.Message = "reserving the places that are needed"
 	return nil
 }
 
-// isNext reports whether no plan is being carried out and none was approved that is
-// older.
+// isNext reports whether no plan is being carried out and no older one is approved.
 func (s *step) isNext() bool {
 	for _, other := range s.Objects.Plans {
 		if other.UID == s.Plan.UID && other.Name == s.Plan.Name {

@@ -21,11 +21,11 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// TestRandomPlans carries many plans out on a model of a cluster. The process is
-// killed between its writes, its caches are late, Pods end, nodes are cordoned, tasks
-// are suspended, PodDisruptionBudgets shrink, people abort. Whatever happens, the plan
-// comes to its end, keeps nothing reserved, has disturbed one task at a time, and no
-// Pod that was moved is left without a node that had one.
+// TestRandomPlans carries out many plans in a model of a cluster. The process is killed
+// between its writes, its caches are stale, Pods end, nodes are cordoned, tasks are
+// suspended, PodDisruptionBudgets shrink, people abort. Whatever happens, the plan ends,
+// leaves no reservations behind, has disturbed one task at a time, and no Pod that had a
+// node and was moved is left without one.
 func TestRandomPlans(t *testing.T) {
 	t.Parallel()
 	ends := map[string]int{}
@@ -188,7 +188,7 @@ func roomIn(free map[string]int, gpus int) string {
 	return ""
 }
 
-// runWith is run with what may go wrong in a cluster.
+// runWith is run in a cluster where the given things may go wrong.
 func (m *model) runWith(trouble bool) {
 	const enough = 3000
 	for range enough {
@@ -206,7 +206,7 @@ func (m *model) runWith(trouble bool) {
 	m.t.Errorf("the plan has not ended: %+v", m.plan.Status)
 }
 
-// happen lets something go wrong.
+// happen makes something go wrong at random.
 func (m *model) happen() {
 	if len(m.tasks) == 0 {
 		return
@@ -232,7 +232,7 @@ func (m *model) happen() {
 		m.deletePods(task)
 		delete(m.tasks, task.Name)
 	case 4, 5:
-		if pod != nil && works(pod) {
+		if pod != nil && runs(pod) {
 			pod.Status.Phase = corev1.PodSucceeded
 			m.touch(pod)
 		}
@@ -271,7 +271,7 @@ func (m *model) deletePod(pod *corev1.Pod) {
 	}
 }
 
-// checkEnd looks at what a plan has left behind.
+// checkEnd checks what a plan has left behind.
 func (m *model) checkEnd(trouble bool) {
 	m.checkRecord(trouble)
 	m.checkCounts(trouble)
@@ -291,7 +291,7 @@ func (m *model) checkEnd(trouble bool) {
 	}
 }
 
-// checkRecord holds the record against the evictions that there were.
+// checkRecord compares the recorded moves with the actual evictions.
 func (m *model) checkRecord(trouble bool) {
 	for i := range m.plan.Status.Moves {
 		move, record := &m.plan.Spec.Moves[i], &m.plan.Status.Moves[i]
@@ -308,8 +308,8 @@ func (m *model) checkRecord(trouble bool) {
 	}
 }
 
-// checkCounts looks for moves that never were. A Pod that goes by itself between the
-// intent and the eviction counts as moved.
+// checkCounts checks that no move was counted that did not happen. A Pod that ends by
+// itself between the intent and the eviction counts as moved.
 func (m *model) checkCounts(trouble bool) {
 	for name, task := range m.tasks {
 		if task.Status.Moves > 1 || (len(m.evicted) == 0 && task.Status.Moves > 0 && !trouble) {
@@ -318,7 +318,7 @@ func (m *model) checkCounts(trouble bool) {
 	}
 }
 
-// settle lets everybody come to rest.
+// settle lets the cluster come to rest.
 func (m *model) settle() {
 	for range 50 {
 		m.live()

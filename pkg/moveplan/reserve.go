@@ -20,23 +20,22 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// NodeChange is a new value for the annotation reservation.Annotation of a Node; ""
-// removes it.
+// NodeChange is a new value for the reservations annotation of a Node; "" removes it.
 type NodeChange struct {
 	Node  *corev1.Node
 	Value string
 }
 
-// Reservations returns the Nodes whose reservations are not those that the plans of
-// a cluster need: missing, about to end, or of plans that need them no more. Nodes
-// without anything to change cost next to nothing. Of one that shows one namespace
-// only those for Pods of that one are looked at; empty for all.
+// Reservations returns the Nodes whose reservations differ from those that the plans of a
+// cluster need: missing, about to expire, or of plans that no longer need them. Nodes
+// without changes cost next to nothing. If namespace is not empty, only reservations for
+// Pods of that namespace are changed.
 func Reservations(objects *clusterview.Objects, namespace string, moveTimeout time.Duration) ([]NodeChange, error) {
 	wanted := map[string][]want{}
 	tasks := tasksByName(objects.Tasks)
 	for _, plan := range objects.Plans {
 		if plan.Status.Phase == v1.PlanExecuting && len(plan.Status.Moves) == len(plan.Spec.Moves) {
-			wants(wanted, objects, tasks, plan, moveTimeout)
+			addWanted(wanted, objects, tasks, plan, moveTimeout)
 		}
 	}
 	var changes []NodeChange
@@ -58,9 +57,9 @@ func Reservations(objects *clusterview.Objects, namespace string, moveTimeout ti
 // want is a reservation that a plan needs.
 type want struct {
 	reservation.Reservation
-	// pod says what is needed of the place; nil while there is none of that name.
+	// pod determines the size of the reservation; nil while there is no Pod of that name.
 	pod *corev1.Pod
-	// until is how long it is needed at most, seen from now.
+	// span is for how long from now it is needed at most.
 	span time.Duration
 }
 
@@ -72,8 +71,8 @@ type need struct {
 	place           v1.MovePlace
 }
 
-// wants adds what a plan needs.
-func wants(wanted map[string][]want, objects *clusterview.Objects, tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, timeout time.Duration) {
+// addWanted adds the reservations that a plan needs.
+func addWanted(wanted map[string][]want, objects *clusterview.Objects, tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, timeout time.Duration) {
 	rest := span(tasks, plan, timeout)
 	for _, n := range append(needsOfMoves(objects, tasks, plan, timeout), needsOfTask(tasks, plan)...) {
 		if n.place.Node == "" {
@@ -87,14 +86,14 @@ func wants(wanted map[string][]want, objects *clusterview.Objects, tasks map[tas
 	}
 }
 
-// needsOfMoves are the places that Pods are moved to, and those that the Pods of the
-// present turn leave: a Pod whose destination is lost on its way must find its old place
-// free, and not in the hands of those who wait for it. A plan that comes to its end keeps
-// only the latter if the destinations turned out to be wrong: for all of the turn, since a
-// gang must not come to be half here and half there.
+// needsOfMoves returns the places that Pods are moved to, and those that the Pods of the
+// current turn leave: if a destination is lost in the meantime, the old place must still be
+// free, not taken by Pods that are waiting. A plan that is being stopped keeps only the
+// latter if the destinations turned out to be wrong: for the whole turn, since a gang must
+// not be split between old and new places.
 func needsOfMoves(objects *clusterview.Objects, tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, timeout time.Duration) []need {
 	stopping := plan.Status.Reason != ""
-	turn := present(plan, plan.Status.Moves)
+	turn := currentTurn(plan, plan.Status.Moves)
 	goesBack := stopping && (isOver(tasks, plan, turn, timeout, objects.Now) || lostPlace(objects.Nodes, tasks, plan, turn) != "")
 	var needs []need
 	for i := range plan.Spec.Moves {
@@ -115,7 +114,7 @@ func needsOfMoves(objects *clusterview.Objects, tasks map[taskKey]*clusterview.T
 	return needs
 }
 
-// needsOfTask are the places of the task that room is made for.
+// needsOfTask returns the places of the task that room is made for.
 func needsOfTask(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan) []need {
 	if plan.Status.Reason != "" || plan.Spec.For == nil {
 		return nil
@@ -134,7 +133,7 @@ func needsOfTask(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan) []need 
 	return needs
 }
 
-// lostPlace says which Pod of a turn can't come to where it was to go; "" if all can.
+// lostPlace returns which Pod of a turn can't reach its destination; "" if all can.
 func lostPlace(nodes []*corev1.Node, tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, turn int32) string {
 	for i := range plan.Spec.Moves {
 		move := &plan.Spec.Moves[i]
@@ -144,14 +143,14 @@ func lostPlace(nodes []*corev1.Node, tasks map[taskKey]*clusterview.Task, plan *
 		after := observe(tasks, move).after
 		isThere := after != nil && after.Spec.NodeName == move.To.Node
 		if why := unusable(nodes, move.To.Node, isThere); why != "" {
-			return fmt.Sprintf("Pod %s/%s can't go where it was to go: %s", move.Task.Namespace, move.Pod, why)
+			return fmt.Sprintf("Pod %s/%s can't reach its destination: %s", move.Task.Namespace, move.Pod, why)
 		}
 	}
 	return ""
 }
 
-// unusable says why a Pod can't run on a node; "" if it can, as far as the Node tells. A
-// cordon is nothing to a Pod that is there already.
+// unusable returns why a Pod can't run on a node; "" if it can, judging by the Node alone.
+// A cordon does not affect a Pod that is already there.
 func unusable(nodes []*corev1.Node, name string, isThere bool) string {
 	at := slices.IndexFunc(nodes, func(node *corev1.Node) bool { return node.Name == name })
 	if at < 0 {
@@ -166,7 +165,8 @@ func unusable(nodes []*corev1.Node, name string, isThere bool) string {
 	return ""
 }
 
-// isOver reports whether the time of a turn is over: its places turned out to be wrong.
+// isOver reports whether the time limit of a turn has passed: its places turned out to be
+// wrong.
 func isOver(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, turn int32, timeout time.Duration, now time.Time) bool {
 	begin := plan.Status.TurnTime
 	return begin != nil && !now.Before(begin.Add(turnLimit(tasks, plan, turn, timeout)))
@@ -185,8 +185,8 @@ func podNamed(task *clusterview.Task, name string) *corev1.Pod {
 	return found
 }
 
-// merge returns the reservations that a node should have. Those that it has stay as
-// they are until half of their time is over, and those of other namespaces anyway.
+// merge returns the reservations that a node should have. Existing ones are kept until half
+// of their time has passed; those of other namespaces are always kept.
 func merge(node *corev1.Node, wanted []want, namespace string, now time.Time) []reservation.Reservation {
 	existing, err := reservation.Of(node)
 	if err != nil {
@@ -205,10 +205,10 @@ func merge(node *corev1.Node, wanted []want, namespace string, now time.Time) []
 			byKey[key(&w.Reservation)] = existing[found]
 			continue
 		}
-		made, ok := w.make(now)
+		built, ok := w.build(now)
 		switch {
 		case ok:
-			byKey[key(&made)] = made
+			byKey[key(&built)] = built
 		case found >= 0:
 			renewed := existing[found]
 			renewed.Until = w.until(now)
@@ -228,9 +228,9 @@ func same(a, b *reservation.Reservation) bool {
 
 func (w *want) until(now time.Time) time.Time { return now.Add(w.span).UTC().Truncate(time.Second) }
 
-// make returns the reservation with what the Pod needs. It is not ok while there is no
-// such Pod: for the moment between a Pod and its replacement the last one lives on.
-func (w *want) make(now time.Time) (made reservation.Reservation, ok bool) {
+// build returns the reservation with what the Pod needs. ok is false while there is no such
+// Pod: between a Pod and its replacement, the last reservation is kept.
+func (w *want) build(now time.Time) (built reservation.Reservation, ok bool) {
 	if w.pod == nil {
 		return reservation.Reservation{}, false
 	}
@@ -238,27 +238,27 @@ func (w *want) make(now time.Time) (made reservation.Reservation, ok bool) {
 	if err != nil {
 		return reservation.Reservation{}, false
 	}
-	made = w.Reservation
-	made.CPU, made.Memory, made.Until = shape.CPU, shape.Memory, w.until(now)
+	built = w.Reservation
+	built.CPU, built.Memory, built.Until = shape.CPU, shape.Memory, w.until(now)
 	switch {
 	case shape.Share > 0:
-		made.Percent = shape.Share
+		built.Percent = shape.Share
 	case shape.GPUs > 0:
-		made.Percent = placement.Card
+		built.Percent = placement.Card
 	}
-	if len(made.GPUs) == 0 {
-		made.Cards = max(shape.GPUs, min(shape.Share, 1))
+	if len(built.GPUs) == 0 {
+		built.Cards = max(shape.GPUs, min(shape.Share, 1))
 	}
 	if w.pod.Spec.Priority != nil {
-		made.Priority = *w.pod.Spec.Priority
+		built.Priority = *w.pod.Spec.Priority
 	}
-	return made, true
+	return built, true
 }
 
-// needed returns the reservations that the plan needs, by node, and the Nodes.
+// needed returns the reservations that the plan needs, by node, and the Nodes by name.
 func (s *step) needed() (wanted map[string][]want, nodes map[string]*corev1.Node) {
 	wanted = map[string][]want{}
-	wants(wanted, s.Objects, s.tasks, s.Plan, s.MoveTimeout)
+	addWanted(wanted, s.Objects, s.tasks, s.Plan, s.MoveTimeout)
 	nodes = make(map[string]*corev1.Node, len(s.Objects.Nodes))
 	for _, node := range s.Objects.Nodes {
 		nodes[node.Name] = node
@@ -266,8 +266,8 @@ func (s *step) needed() (wanted map[string][]want, nodes map[string]*corev1.Node
 	return wanted, nodes
 }
 
-// goneNode returns the name of a node that the plan needs and that is gone.
-func (s *step) goneNode() string {
+// missingNode returns the name of a node that the plan needs and that is gone.
+func (s *step) missingNode() string {
 	wanted, nodes := s.needed()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if nodes[name] == nil {
@@ -277,7 +277,7 @@ func (s *step) goneNode() string {
 	return ""
 }
 
-// unreserved says which place is not kept yet that the plan needs; "" if all are.
+// unreserved returns which place that the plan needs is not reserved yet; "" if all are.
 func (s *step) unreserved() string {
 	wanted, nodes := s.needed()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -291,7 +291,7 @@ func (s *step) unreserved() string {
 				continue
 			}
 			if !slices.ContainsFunc(there, func(r reservation.Reservation) bool { return same(&r, &w.Reservation) && r.Holds(s.now) }) {
-				return fmt.Sprintf("the place of Pod %s on node %s is not kept yet", w.Pod, name)
+				return fmt.Sprintf("the place of Pod %s on node %s is not reserved yet", w.Pod, name)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
-// kept returns what is reserved on all nodes, in words.
+// kept returns the reservations on all nodes, as text.
 func (m *model) kept() []string {
 	var texts []string
 	for name, node := range m.nodes {
@@ -35,7 +35,7 @@ func (m *model) kept() []string {
 	return texts
 }
 
-// stain writes what a plan that is gone has left behind.
+// stain writes the reservations that a deleted plan has left behind.
 func stain(node, value string) func(*model) {
 	return func(m *model) { m.nodes[node].Annotations[reservation.Annotation] = value }
 }
@@ -61,10 +61,10 @@ func TestWhatIsKept(t *testing.T) {
 		"nothing where the scheduler chooses":       {given: list{recreating, at(v1.PlanExecuting, evicted, evicted, waiting)}},
 		"nothing for a plan that has ended":         {given: list{at(v1.PlanExecuting, moved, moved, moved), placesKept, at(v1.PlanDone, moved, moved, moved)}},
 		"nothing of a plan that is gone":            {given: list{at(v1.PlanExecuting, waiting, waiting, waiting), stain("n1", ofAnother), stain("n2", ofAnother)}, want: all},
-		"what can't be read is rewritten":           {given: list{at(v1.PlanExecuting, waiting, waiting, waiting), stain("n1", "{"), stain("n2", "{")}, want: all},
+		"an invalid annotation is rewritten":        {given: list{at(v1.PlanExecuting, waiting, waiting, waiting), stain("n1", "{"), stain("n2", "{")}, want: all},
 		"those on their way when a plan stops":      {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping}, want: []string{"n0: Start default/gang-0", "n1: Move default/gang-0"}},
 		"their old places when the others are lost": {given: list{at(v1.PlanExecuting, evicted, skipped, skipped), stopping, cordoned("n1")}, want: []string{"n0: Start default/gang-0"}},
-		"a gang does not come to be half here, half there": {
+		"a gang is not split": {
 			given: list{at(v1.PlanExecuting, evicted, evicted, skipped), toThird("gang-1"), stopping, cordoned("n2")},
 			want:  []string{"n0: Start default/gang-0", "n1: Start default/gang-1"},
 		},

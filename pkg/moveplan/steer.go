@@ -13,11 +13,11 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// destinationWeight is the greatest that there is.
+// destinationWeight is the maximum weight.
 const destinationWeight = 100
 
-// Destination returns the node to which one of the plans moves a Pod; "" if none
-// does. Owner is the UID of its task.
+// Destination returns the node to which one of the plans moves a Pod; "" if none does.
+// owner is the reference to the Pod's task.
 func Destination(plans []*v1.MovePlan, pod *corev1.Pod, owner *metav1.OwnerReference) string {
 	for _, plan := range plans {
 		if plan.Status.Phase != v1.PlanExecuting || len(plan.Status.Moves) != len(plan.Spec.Moves) {
@@ -34,8 +34,8 @@ func Destination(plans []*v1.MovePlan, pod *corev1.Pod, owner *metav1.OwnerRefer
 	return ""
 }
 
-// Steer makes a node the one that a Pod prefers. Only the stock scheduler needs that:
-// gpu-scheduler knows the reservation.
+// Steer makes a Pod prefer a node. Only the stock scheduler needs this: gpu-scheduler knows
+// the reservation.
 func Steer(pod *corev1.Pod, node string) {
 	if node == "" {
 		return
@@ -55,7 +55,7 @@ func Steer(pod *corev1.Pod, node string) {
 	pod.Spec.Affinity = affinity
 }
 
-// Moves reports whether a plan moves Pods of a task: they have been evicted and do not
+// Moves reports whether a plan is moving Pods of a task: they have been evicted and do not
 // run again yet.
 func Moves(plan *v1.MovePlan, task types.UID) bool {
 	if plan.Status.Phase != v1.PlanExecuting || len(plan.Status.Moves) != len(plan.Spec.Moves) {

@@ -18,7 +18,7 @@ import (
 
 // Reasons of plans that have ended, or are about to.
 const (
-	// ReasonCompleted: every Pod was moved that was still there to be moved.
+	// ReasonCompleted: every Pod that still existed was moved.
 	ReasonCompleted = "Completed"
 	// ReasonStarted: the task that room was made for has nodes.
 	ReasonStarted = "TaskStarted"
@@ -26,92 +26,92 @@ const (
 	ReasonNotNeeded = "NotNeeded"
 	// ReasonAbortRequested: spec.abort was set.
 	ReasonAbortRequested = "AbortRequested"
-	// ReasonStale: the proposal no longer suits the cluster. No backoff follows.
+	// ReasonStale: the proposal is outdated. No backoff follows.
 	ReasonStale = "Stale"
 	// ReasonDrifted: the cluster is no longer as it was when the plan was made.
 	ReasonDrifted = "Drifted"
-	// ReasonElsewhere: a Pod came to be on another node than planned.
+	// ReasonElsewhere: a Pod ended up on another node than planned.
 	ReasonElsewhere = "Elsewhere"
 	// ReasonForbidden: a PodDisruptionBudget did not allow the evictions in time.
 	ReasonForbidden = "Forbidden"
 	// ReasonTimedOut: the Pods of a turn did not arrive in time.
 	ReasonTimedOut = "TimedOut"
-	// ReasonNotStarted: all was moved, but the task did not start in time.
+	// ReasonNotStarted: all Pods were moved, but the task did not start in time.
 	ReasonNotStarted = "TaskDidNotStart"
-	// ReasonInvalid: the plan can't be read.
+	// ReasonInvalid: the plan is invalid.
 	ReasonInvalid = "Invalid"
 )
 
-// Try is what the process remembers of an eviction that it asked for.
+// Try is the last attempt of this process to evict a Pod.
 type Try struct {
 	At time.Time
 	// Granted is true if the API server evicted the Pod.
 	Granted bool
-	// Refusal is the API server's answer if not.
+	// Refusal is the error otherwise.
 	Refusal string
 }
 
-// Input is all that a step depends on. Nothing in it is changed.
+// Input is everything that a step depends on. It is not modified.
 type Input struct {
 	Plan *v1.MovePlan
 	// Objects has at least the tasks that the plan names, nodes, PodDisruptionBudgets and
 	// plans. Its Now is the time of the decision.
 	Objects *clusterview.Objects
-	// MoveTimeout is how long Pods may take from their end to their new start.
+	// MoveTimeout is how long Pods may take from their end until they run again.
 	MoveTimeout time.Duration
-	// Drift is whether the rest of the plan can still be carried out as planned; nil if
-	// that was not checked. To find it out takes all Pods of the cluster, and most steps
-	// don't depend on it: see Output.CheckDrift.
+	// Drift is the result of checking whether the rest of the plan can still be carried out
+	// as planned; nil if that was not checked. The check takes all Pods of the cluster, and
+	// most steps don't depend on it: see Output.CheckDrift.
 	Drift *Drift
-	// Stale is why a proposal no longer suits; empty if it does.
+	// Stale is why a proposal is outdated; empty if it is not.
 	Stale string
-	// Lost is the work, in GPU-seconds, that a Pod loses if it is evicted now. Without
-	// it what the plan foresaw counts.
+	// Lost returns the work, in GPU-seconds, that is lost if a Pod is evicted now. If it is
+	// nil, the plan's estimate counts.
 	Lost func(task *v1.GPUTask, pod *corev1.Pod) int64
-	// Tries are the evictions that this process asked for, by the UIDs of the Pods.
+	// Tries are the evictions that this process has requested, by Pod UID.
 	Tries map[types.UID]Try
 }
 
-// Drift is what a check of the rest of a plan has found.
+// Drift is the result of checking the rest of a plan.
 type Drift struct {
-	// Why says why the rest can't be carried out as planned; empty if it can.
+	// Why is the reason why the rest can't be carried out as planned; empty if it can.
 	Why string
-	// Err is why that could not be found out.
+	// Err is why the check failed.
 	Err error
 }
 
-// Count says that the moves of a task are to be counted in its status.
+// Count asks for a move to be counted in a task's status.
 type Count struct {
 	Namespace, Name string
 	UID             types.UID
 	Move            v1.LastMove
 }
 
-// Event is something that people must know of a plan or a task.
+// Event is a Kubernetes Event about a plan or a task.
 type Event struct {
 	// Task is nil for an event of the plan.
 	Task *v1.TaskReference
-	// Warning is true if somebody should look.
+	// Warning is true if somebody should take a look.
 	Warning         bool
 	Reason, Message string
 }
 
-// Output is what a step asks for.
+// Output is the result of a step.
 type Output struct {
-	// CheckDrift is the rest of the plan if the step depends on Input.Drift and that was
-	// not given. Then nothing else is asked for: the caller checks the rest and calls
-	// Step again.
+	// CheckDrift is the rest of the plan if the step depends on Input.Drift and it is nil.
+	// Then all other fields are empty: the caller checks the rest and calls Step again.
 	CheckDrift *v1.MovePlan
-	// Status is to be written; nil if it stays as it is. Nothing but Events, which are
-	// told when it is written, and Count comes with it.
+	// Status is the status to write; nil if it is unchanged. Only Events, to be recorded
+	// once it is written, and Count come with it.
 	Status *v1.MovePlanStatus
 	Events []Event
 	// Evict are Pods to evict now.
 	Evict []*corev1.Pod
 	// Count are tasks whose moves have not been counted yet.
 	Count []Count
-	// LookAgainAfter is when time alone changes the decision; 0 for never.
-	LookAgainAfter time.Duration
+	// RequeueAfter is after what time the decision changes without any other cause; 0 for
+	// never.
+	RequeueAfter time.Duration
 }
 
 // step is the state of one call of Step.
@@ -125,8 +125,7 @@ type step struct {
 
 type taskKey struct{ namespace, name string }
 
-// Step returns what is to be done next for a plan. An error means that it is to be
-// tried again.
+// Step returns what to do next for a plan. After an error it is to be retried.
 func Step(in Input) (Output, error) {
 	s := &step{Input: in, now: in.Objects.Now, status: in.Plan.Status.DeepCopy(), tasks: tasksByName(in.Objects.Tasks)}
 	if err := s.advance(); err != nil {
@@ -140,8 +139,9 @@ func Step(in Input) (Output, error) {
 		s.out.Status = s.status
 		s.out.Events = events(in.Plan, s.status)
 	case in.Plan.Status.Phase == v1.PlanExecuting:
-		// Before the reservations end, which are renewed when half of their time is over.
-		s.lookAgainAfter(span(s.tasks, in.Plan, in.MoveTimeout) / 3)
+		// Before the reservations expire, which are renewed when half of their time has
+		// passed.
+		s.requeueAfter(span(s.tasks, in.Plan, in.MoveTimeout) / 3)
 	}
 	return s.out, nil
 }
@@ -150,8 +150,8 @@ func (s *step) advance() error {
 	if Finished(s.Plan) {
 		return nil
 	}
-	if err := readable(s.Plan); err != nil {
-		s.status.Moves, s.status.Moved = nil, 0 // they may be of other moves than these
+	if err := validate(s.Plan); err != nil {
+		s.status.Moves, s.status.Moved = nil, 0 // they may belong to other moves
 		s.end(v1.PlanAborted, ReasonInvalid, err.Error())
 		return nil
 	}
@@ -166,8 +166,8 @@ func (s *step) advance() error {
 	}
 }
 
-// readable says what is wrong with a plan that somebody wrote by hand.
-func readable(plan *v1.MovePlan) error {
+// validate returns what is wrong with a plan, which may have been written by hand.
+func validate(plan *v1.MovePlan) error {
 	if len(plan.Spec.Moves) == 0 {
 		return fmt.Errorf("spec.moves: is empty: there is nothing to move")
 	}
@@ -179,7 +179,7 @@ func readable(plan *v1.MovePlan) error {
 	}
 	for i := 1; i < len(plan.Spec.Moves); i++ {
 		if plan.Spec.Moves[i].Turn < plan.Spec.Moves[i-1].Turn {
-			return fmt.Errorf("spec.moves[%d].turn: is %d after %d: moves stand in the order of their turns", i, plan.Spec.Moves[i].Turn, plan.Spec.Moves[i-1].Turn)
+			return fmt.Errorf("spec.moves[%d].turn: is %d after %d: moves must be in the order of their turns", i, plan.Spec.Moves[i].Turn, plan.Spec.Moves[i-1].Turn)
 		}
 	}
 	return nil
@@ -189,10 +189,10 @@ func (s *step) changed() bool {
 	return !equality.Semantic.DeepEqual(&s.Plan.Status, s.status)
 }
 
-func (s *step) lookAgainAfter(delay time.Duration) {
+func (s *step) requeueAfter(delay time.Duration) {
 	delay = max(delay, 100*time.Millisecond)
-	if s.out.LookAgainAfter == 0 || delay < s.out.LookAgainAfter {
-		s.out.LookAgainAfter = delay
+	if s.out.RequeueAfter == 0 || delay < s.out.RequeueAfter {
+		s.out.RequeueAfter = delay
 	}
 }
 

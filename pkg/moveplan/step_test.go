@@ -61,8 +61,8 @@ func (test *stepTest) check(t *testing.T, out Output) {
 	if diff := cmp.Diff(test.count, count); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
-	if test.again != (out.LookAgainAfter > 0) {
-		t.Errorf("look again after %v", out.LookAgainAfter)
+	if test.again != (out.RequeueAfter > 0) {
+		t.Errorf("look again after %v", out.RequeueAfter)
 	}
 	if changes := out.Status != nil; changes != (test.phase != "") {
 		t.Errorf("the status changes: %t, to %+v", changes, out.Status)
@@ -122,8 +122,8 @@ func TestAPlanWaitsForOthers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if waits := out.Status == nil; waits != test.waits || (waits && out.LookAgainAfter == 0) {
-				t.Errorf("it waits: %t, looks again after %v", waits, out.LookAgainAfter)
+			if waits := out.Status == nil; waits != test.waits || (waits && out.RequeueAfter == 0) {
+				t.Errorf("it waits: %t, looks again after %v", waits, out.RequeueAfter)
 			}
 		})
 	}
@@ -170,7 +170,7 @@ func TestReservationsAreLookedAtBeforeTheyEnd(t *testing.T) {
 		"while the task is waited for": {at(v1.PlanExecuting, moved, moved, moved), allReplaced, counted("gang", "single"), func(m *model) {
 			m.plan.Status.Message = "3 Pods moved; waits for GPUTask default/pending to start"
 		}},
-		"while a plan comes to its end": {at(v1.PlanExecuting, evicted, skipped, skipped), stopping, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang")},
+		"while a plan is stopping": {at(v1.PlanExecuting, evicted, skipped, skipped), stopping, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang")},
 	}
 	for name, given := range states {
 		t.Run(name, func(t *testing.T) {
@@ -194,9 +194,9 @@ func TestReservationsAreLookedAtBeforeTheyEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i := range list {
-					// They stay as they are until half of their time is over.
-					if half := list[i].Until.Sub(m.now) / 2; out.LookAgainAfter == 0 || out.LookAgainAfter >= half {
-						t.Errorf("%s may have %v left, and is looked at after %v", list[i].Pod, half, out.LookAgainAfter)
+					// They are unchanged until half of their time has passed.
+					if half := list[i].Until.Sub(m.now) / 2; out.RequeueAfter == 0 || out.RequeueAfter >= half {
+						t.Errorf("%s may have %v left, and is looked at after %v", list[i].Pod, half, out.RequeueAfter)
 					}
 				}
 			}
@@ -323,7 +323,7 @@ func TestWhatAPlanHasBrought(t *testing.T) {
 	}{
 		"the GPUs of the task":           {[]func(*model){at(v1.PlanExecuting, moved, moved, moved), allReplaced, startedPending, counted("gang", "single")}, &v1.MoveGain{GPUs: 4}},
 		"nothing for a task that is out": {[]func(*model){at(v1.PlanExecuting, moved, moved, moved), allReplaced, counted("gang", "single"), later(200)}, &v1.MoveGain{}},
-		"what was foreseen":              {[]func(*model){forCapacity, at(v1.PlanExecuting, moved, moved, moved), allReplaced, counted("gang", "single")}, &v1.MoveGain{GPUs: 2, Nodes: []string{"n0"}}},
+		"the plan's estimate":            {[]func(*model){forCapacity, at(v1.PlanExecuting, moved, moved, moved), allReplaced, counted("gang", "single")}, &v1.MoveGain{GPUs: 2, Nodes: []string{"n0"}}},
 		"a part of it":                   {[]func(*model){forCapacity, at(v1.PlanExecuting, moved, moved, waiting), replaced, counted("gang"), abort}, &v1.MoveGain{}},
 		"nothing without moves":          {[]func(*model){forCapacity, at(v1.PlanExecuting, waiting, waiting, waiting), abort}, nil},
 	}

@@ -13,12 +13,12 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
-// lostPodPause is how long gpu-controller may wait before it recreates a Pod that
-// was lost when it was young.
+// lostPodPause is how long gpu-controller may wait before it recreates a Pod that was lost
+// soon after its creation.
 const lostPodPause = 10 * time.Second
 
-// turnLimit is how long a turn may take: until its Pods have ended, were created
-// again, and run.
+// turnLimit is how long a turn may take: until its Pods have terminated, have been
+// recreated, and run.
 func turnLimit(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, turn int32, timeout time.Duration) time.Duration {
 	var longest time.Duration
 	for i := range plan.Spec.Moves {
@@ -58,9 +58,8 @@ func (s *step) rest() *v1.MovePlan {
 	return &rest
 }
 
-// needless says why the rest of a plan is not needed any more; a reason of "" means
-// that it is.
-func (s *step) needless() (reason, message string) {
+// unneeded returns why the rest of a plan is no longer needed; "" if it is.
+func (s *step) unneeded() (reason, message string) {
 	if s.Plan.Spec.Goal != v1.GoalPendingTask {
 		return "", ""
 	}
@@ -88,7 +87,7 @@ func started(task *clusterview.Task) bool {
 	return placed >= gputask.MinAvailable(task.GPUTask)
 }
 
-// progress says what a plan is about to do.
+// progress describes what a plan is doing.
 func (s *step) progress(turn int32) string {
 	if turn == noTurn {
 		if s.Plan.Spec.Goal == v1.GoalPendingTask {
@@ -97,10 +96,10 @@ func (s *step) progress(turn int32) string {
 		return podCount(s.status.Moved) + " moved"
 	}
 	text := fmt.Sprintf("turn %d of %d", turn+1, turns(s.Plan))
-	if !s.begun(turn) {
+	if !s.hasBegun(turn) {
 		return text + " is next"
 	}
-	indices := s.all(turn)
+	indices := s.movesOf(turn)
 	move := &s.Plan.Spec.Moves[indices[0]]
 	if len(indices) > 1 {
 		return fmt.Sprintf("%s: moving %d Pods of GPUTask %s/%s", text, len(indices), move.Task.Namespace, move.Task.Name)
@@ -115,9 +114,9 @@ func toNode(node string) string {
 	return " to node " + node
 }
 
-const waitText = "; waiting for the Pods that are on their way"
+const waitText = "; waiting for the evicted Pods to be placed"
 
-// trimWait drops what is no longer waited for.
+// trimWait removes waitText from a message.
 func trimWait(message string) string { return strings.TrimSuffix(message, waitText) }
 
 func podCount(n int32) string {

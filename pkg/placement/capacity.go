@@ -3,27 +3,27 @@
 
 package placement
 
-// Capacity is what Pods of a shape can use of what is free.
+// Capacity is how much of the free capacity Pods of a shape can use.
 type Capacity struct {
-	// Pods is how many of them there is room for, if nothing else comes.
+	// Pods is how many of them fit, if nothing else is placed.
 	Pods int
-	// Stranded is what is free of GPUs on nodes that such Pods may run on and they
-	// can't use all the same, in percent of one GPU.
+	// Stranded is the free GPU capacity on nodes that such Pods may run on but that they
+	// nevertheless can't use, in percent of one GPU.
 	Stranded int
-	// Largest is, for each level from 0, the cluster, the domain with the most room.
-	Largest []Roomiest
+	// Largest is the domain with the most room for each level, from 0, the cluster.
+	Largest []LargestDomain
 }
 
-// Roomiest is the domain of a level with room for the most Pods of a shape.
-type Roomiest struct {
-	// Domain is its name; of several the first.
+// LargestDomain is the domain of a level with room for the most Pods of a shape.
+type LargestDomain struct {
+	// Domain is its name; the first among equals.
 	Domain string
-	// Pods is how many there is room for: the largest gang.
+	// Pods is how many fit: the size of the largest gang.
 	Pods int
 }
 
-// Capacity measures what a shape can use of what is free, in the cluster and in the
-// domains of so many levels.
+// Capacity measures how much of the free capacity a shape can use, in the cluster and in
+// the domains down to a level.
 func (c *Cluster) Capacity(shape Shape, levels int) Capacity {
 	request := c.Request(shape)
 	free := 0
@@ -32,7 +32,7 @@ func (c *Cluster) Capacity(shape Shape, levels int) Capacity {
 			free += nodes * state.Percent()
 		}
 	})
-	measured := Capacity{Pods: c.root.Room(request), Largest: make([]Roomiest, levels+1)}
+	measured := Capacity{Pods: c.root.Room(request), Largest: make([]LargestDomain, levels+1)}
 	measured.Stranded = max(0, free-measured.Pods*shape.Percent())
 	c.root.Each(func(domain *Domain) {
 		if domain.Level > levels {
@@ -40,13 +40,13 @@ func (c *Cluster) Capacity(shape Shape, levels int) Capacity {
 		}
 		largest := &measured.Largest[domain.Level]
 		if pods := domain.Room(request); pods > largest.Pods {
-			*largest = Roomiest{Domain: domain.Name, Pods: pods}
+			*largest = LargestDomain{Domain: domain.Name, Pods: pods}
 		}
 	})
 	return measured
 }
 
-// Each calls do with a domain and all domains within it, the wider ones first.
+// Each calls do with d and all domains within it, parents first.
 func (d *Domain) Each(do func(*Domain)) {
 	do(d)
 	for _, child := range d.Children {
@@ -56,15 +56,14 @@ func (d *Domain) Each(do func(*Domain)) {
 
 // CardState is how a GPU of a node is used.
 type CardState struct {
-	// Free is what is free of it, in percent; less than 0 if more is used than there
-	// is.
+	// Free is its free percentage; negative if it is overcommitted.
 	Free int
-	// Broken GPUs are not given to anybody, whatever is free of them.
+	// Broken GPUs are not allocated, however much of them is free.
 	Broken bool
 }
 
-// CardStates returns how the GPUs of a node are used, by their index; nothing for a
-// node that is not there.
+// CardStates returns how the GPUs of a node are used, by their index; nil for an unknown
+// node.
 func (c *Cluster) CardStates(name string) []CardState {
 	n := c.nodes[name]
 	if n == nil {

@@ -12,9 +12,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
 )
 
-// capacityCluster has two leaves: "l1" with a node of which 3 of 4 GPUs are free and
-// one of which 2 are, and "l2" with a node of which all 4 are, but one is broken, and
-// a closed one.
+// capacityCluster has two leaves: "l1" with one node with 3 of 4 GPUs free and one with
+// 2; "l2" with one node with 4 free GPUs, one of them broken, and a closed one.
 func capacityCluster(t *testing.T) *placement.Cluster {
 	t.Helper()
 	cluster := placement.NewCluster(packing.New(packing.Default()))
@@ -54,31 +53,31 @@ func TestCapacity(t *testing.T) {
 	}{
 		{
 			"single GPUs can use all that is free and whole", placement.Shape{GPUs: 1},
-			placement.Capacity{Pods: 8, Largest: []placement.Roomiest{{Pods: 8}, {Domain: "l1", Pods: 5}}},
+			placement.Capacity{Pods: 8, Largest: []placement.LargestDomain{{Pods: 8}, {Domain: "l1", Pods: 5}}},
 		},
 		{
 			"Pods of two GPUs leave one on two nodes", placement.Shape{GPUs: 2},
-			placement.Capacity{Pods: 3, Stranded: 200, Largest: []placement.Roomiest{{Pods: 3}, {Domain: "l1", Pods: 2}}},
+			placement.Capacity{Pods: 3, Stranded: 200, Largest: []placement.LargestDomain{{Pods: 3}, {Domain: "l1", Pods: 2}}},
 		},
 		{
 			"Pods of three fit once in each leaf, of which the first is named", placement.Shape{GPUs: 3},
-			placement.Capacity{Pods: 2, Stranded: 200, Largest: []placement.Roomiest{{Pods: 2}, {Domain: "l1", Pods: 1}}},
+			placement.Capacity{Pods: 2, Stranded: 200, Largest: []placement.LargestDomain{{Pods: 2}, {Domain: "l1", Pods: 1}}},
 		},
 		{
 			"all is stranded for what fits nowhere", placement.Shape{GPUs: 4},
-			placement.Capacity{Stranded: 800, Largest: []placement.Roomiest{{}, {}}},
+			placement.Capacity{Stranded: 800, Largest: []placement.LargestDomain{{}, {}}},
 		},
 		{
 			"nothing is stranded for another model: none of it is meant for it", placement.Shape{GPUs: 4, Models: []string{"a100"}},
-			placement.Capacity{Largest: []placement.Roomiest{{}, {}}},
+			placement.Capacity{Largest: []placement.LargestDomain{{}, {}}},
 		},
 		{
 			"half a GPU fits twice on each", placement.Shape{Share: 50},
-			placement.Capacity{Pods: 16, Largest: []placement.Roomiest{{Pods: 16}, {Domain: "l1", Pods: 10}}},
+			placement.Capacity{Pods: 16, Largest: []placement.LargestDomain{{Pods: 16}, {Domain: "l1", Pods: 10}}},
 		},
 	}
 	cluster := capacityCluster(t)
-	for _, test := range tests { // one after the other: a cluster is for one user
+	for _, test := range tests { // one after the other: a cluster is not safe for concurrent use
 		if diff := cmp.Diff(test.want, cluster.Capacity(test.shape, 1)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}

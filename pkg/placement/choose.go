@@ -5,10 +5,10 @@ package placement
 
 import "slices"
 
-// choose returns the positions of the cards that a request for whole GPUs gets.
-// The request must fit. NVLink groups stay whole: several cards come from one
-// group if one suffices, the one with the smallest rest; a single card has no use
-// for NVLink and comes from no group, or from one that is broken already.
+// choose returns the positions of the cards that a request for whole GPUs gets. The
+// request must fit. NVLink groups stay whole: several cards come from one group if one
+// suffices, the one with the smallest remainder; a single card has no use for NVLink and
+// comes from no group, or from one that is already split.
 func (s *State) choose(r *Request) []int {
 	positions := make([]int, 0, r.GPUs)
 	if s.kind.uniform { // the free cards are the last ones
@@ -20,7 +20,7 @@ func (s *State) choose(r *Request) []int {
 	for len(positions) < r.GPUs {
 		best := s.bestCell(r, r.GPUs-len(positions), positions)
 		if best.cards == 0 {
-			return positions // can't be: the request fits
+			return positions // can't happen: the request fits
 		}
 		for position := best.from; position < best.to && len(positions) < r.GPUs; position++ {
 			if s.canHave(r, position, positions) {
@@ -31,7 +31,7 @@ func (s *State) choose(r *Request) []int {
 	return positions
 }
 
-// canHave reports whether a request, which has taken some cards, can have another.
+// canHave reports whether a request that has taken some cards can have another one.
 func (s *State) canHave(r *Request, position int, taken []int) bool {
 	return s.free[position] == Card && s.kind.memories[position] >= r.GPUMemory && !slices.Contains(taken, position)
 }
@@ -39,14 +39,14 @@ func (s *State) canHave(r *Request, position int, taken []int) bool {
 // source is a cell that cards may come from.
 type source struct {
 	cell
-	cards int // that can be had
-	rest  int // of these, when the request has taken what it misses; negative if they are too few
-	// splits is true if an NVLink group is all free, and would not be afterwards,
-	// nor all in use.
+	cards int // available
+	rest  int // of these, after the request has taken what is missing; negative if too few
+	// splits is true if an NVLink group is completely free now, and would be partly in
+	// use afterwards.
 	splits bool
 }
 
-// bestCell returns the cell to take cards from; one without cards if none has any.
+// bestCell returns the cell to take cards from; a source without cards if there is none.
 func (s *State) bestCell(r *Request, missing int, taken []int) source {
 	var best source
 	for _, one := range s.kind.cells {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Cluster is all nodes and what runs on them. It is not safe for concurrent use.
+// Cluster is all nodes and the Pods that run on them. It is not safe for concurrent use.
 type Cluster struct {
 	policy   Policy
 	root     *Domain
@@ -16,22 +16,22 @@ type Cluster struct {
 	pods     map[string]*Pod
 	requests map[string]*Request
 	kinds    map[string]*kind
-	// selectors are by their key.
+	// selectors are keyed by Selector.Key.
 	selectors map[string]*selector
 	states    map[string]*State
-	// sweepAt and sweepKindsAt are how many States and kinds there are when those
-	// without nodes are forgotten; kindIDs is how many kinds there ever were.
+	// sweepAt and sweepKindsAt are the numbers of States and kinds at which those without
+	// nodes are dropped; kindIDs counts all kinds ever created.
 	sweepAt      int
 	sweepKindsAt int
 	kindIDs      int
 	journal      journal
-	// key and scratch are memory to build keys and States in.
+	// key, scratch and order are buffers for building keys and States.
 	key     []byte
 	scratch []int8
 	order   []int
 }
 
-// node is a Node and what is free of it.
+// node is a Node and its free capacity.
 type node struct {
 	Node
 	layout layout
@@ -40,17 +40,17 @@ type node struct {
 	cpu    int64
 	memory int64
 	slots  int
-	// free is what is free of each card, in percent, by the card's index. What
-	// is free of a broken card is kept, but nobody gets it.
+	// free is the free percentage of each card, by the card's index. It is tracked for a
+	// broken card as well, but never offered.
 	free []int32
-	// order has the cards' indices by the State's positions.
+	// order maps the State's positions to the indices of cards.
 	order []int
 	pods  map[string]*Pod
-	// out is true while the node is in no domain: see except.
+	// out is true while the node is excluded from all domains: see except.
 	out bool
 }
 
-// NewCluster returns an empty cluster whose places are chosen by a policy.
+// NewCluster returns an empty cluster that places Pods according to a policy.
 func NewCluster(policy Policy) *Cluster {
 	return &Cluster{
 		policy: policy, root: newDomain("", 0, nil), nodes: map[string]*node{}, pods: map[string]*Pod{},
@@ -59,7 +59,7 @@ func NewCluster(policy Policy) *Cluster {
 	}
 }
 
-// SetNode adds a node, or changes one. What runs on it stays.
+// SetNode adds or updates a node. Its Pods stay.
 func (c *Cluster) SetNode(described Node) error {
 	if err := described.validate(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (c *Cluster) SetNode(described Node) error {
 		n.domain = n.domain.child(name)
 	}
 	c.nodes[n.Name] = n
-	c.settle(n)
+	c.updateState(n)
 	n.domain.add(n)
 	if left != nil {
 		left.prune()
@@ -99,7 +99,7 @@ func (c *Cluster) SetNode(described Node) error {
 	return nil
 }
 
-// RemoveNode removes a node and what runs on it.
+// RemoveNode removes a node and its Pods.
 func (c *Cluster) RemoveNode(name string) {
 	n := c.nodes[name]
 	if n == nil {
@@ -113,8 +113,8 @@ func (c *Cluster) RemoveNode(name string) {
 	delete(c.nodes, name)
 }
 
-// Place puts a Pod on its node. More than there is may be taken, as reality may
-// be: the node then offers nothing.
+// Place puts a Pod on its node. It may overcommit the node, as happens in real clusters;
+// nothing is then free of the overcommitted resource.
 func (c *Cluster) Place(pod Pod) error {
 	n := c.nodes[pod.Node]
 	switch {
@@ -133,18 +133,18 @@ func (c *Cluster) Place(pod Pod) error {
 	}
 	pod.GPUs = slices.Clone(pod.GPUs)
 	c.put(n, &pod, 1)
-	c.journal.note(&pod, true)
+	c.journal.record(&pod, true)
 	return nil
 }
 
-// Remove takes a Pod away. One that is not there is no error.
+// Remove removes a Pod. An unknown Pod is not an error.
 func (c *Cluster) Remove(name string) {
 	pod := c.pods[name]
 	if pod == nil {
 		return
 	}
 	c.put(c.nodes[pod.Node], pod, -1)
-	c.journal.note(pod, false)
+	c.journal.record(pod, false)
 }
 
 // put places a Pod (sign 1) or removes it (-1).
@@ -158,23 +158,24 @@ func (c *Cluster) put(n *node, pod *Pod, sign int) {
 	c.shift(n, &pod.Use, sign)
 }
 
-// shift takes what a Pod holds from a node (sign 1) or gives it back (-1).
+// shift allocates a Pod's resources on a node (sign 1) or releases them (-1).
 func (c *Cluster) shift(n *node, use *Use, sign int) {
 	before := n.state
 	n.take(use, sign)
-	c.resettle(n, before)
+	c.reindex(n, before)
 }
 
-// resettle finds the State of a node again, which is in another one so far.
-func (c *Cluster) resettle(n *node, before *State) {
-	c.settle(n)
+// reindex updates the State of a node whose free resources have changed, and the indexes
+// of its domains.
+func (c *Cluster) reindex(n *node, before *State) {
+	c.updateState(n)
 	if n.state != before && !n.out {
 		n.domain.remove(n, before)
 		n.domain.add(n)
 	}
 }
 
-// take changes what is free by what a Pod holds, times sign.
+// take subtracts a Pod's resources, times sign, from what is free.
 func (n *node) take(use *Use, sign int) {
 	n.cpu -= int64(sign) * use.CPU
 	n.memory -= int64(sign) * use.Memory
@@ -186,8 +187,8 @@ func (n *node) take(use *Use, sign int) {
 	}
 }
 
-// settle finds the State of a node.
-func (c *Cluster) settle(n *node) {
+// updateState sets the State of a node to that of its free resources.
+func (c *Cluster) updateState(n *node) {
 	cards := len(n.free)
 	c.scratch = slices.Grow(c.scratch[:0], 2*cards)[:2*cards]
 	offered, byPosition := c.scratch[:cards], c.scratch[cards:]

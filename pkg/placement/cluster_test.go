@@ -12,7 +12,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-func TestPodsThatCanNotBeAreRefused(t *testing.T) {
+func TestInvalidPodsAreRejected(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		pod  placement.Pod
@@ -63,9 +63,9 @@ func TestARemovedPodGivesBackWhatItHeld(t *testing.T) {
 	run(t, c, "p", "a", use(30, 1)) // its name is free again
 }
 
-// A scheduler that restarts hears of the node first, and then of the Pod that
-// has a GPU which the node has lost.
-func TestAPodOnALostGPUCountsWhicheverIsKnownFirst(t *testing.T) {
+// A scheduler that restarts sees the node first, and then the Pod that holds a GPU which
+// the node has lost.
+func TestAPodOnALostGPUCountsInWhicheverOrderTheyAreSeen(t *testing.T) {
 	t.Parallel()
 	lost := placement.Pod{Name: "p", Node: "n", Use: placement.Use{CPU: 5000, GPUs: []int{1, 2}, Percent: placement.Card}}
 	first := clusterOf(t, aNode("n", 3))
@@ -207,7 +207,7 @@ func TestAClosedNodeKeepsWhatRuns(t *testing.T) {
 	if _, found := c.Find(c.Request(shapeOf{}), c.Root()); found {
 		t.Error("a closed node takes a Pod")
 	}
-	run(t, c, "p", "a", use(100, 0)) // as reality may be
+	run(t, c, "p", "a", use(100, 0)) // as can happen in a real cluster
 	set(t, c, node)
 	if got := c.StateOf("a").Percent(); got != 100 {
 		t.Errorf("%d percent are free, want 100", got)
@@ -216,7 +216,7 @@ func TestAClosedNodeKeepsWhatRuns(t *testing.T) {
 
 func TestATieGoesToTheSmallestName(t *testing.T) {
 	t.Parallel()
-	// All but one differ in what the policy does not look at.
+	// All but one differ in what the policy ignores.
 	c := clusterOf(t, aNode("d", 2), aNode("c", 2).groups(0, 0), aNode("e", 2).groups(0, 0), aNode("b", 2).size(50000, 50000, 9), aNode("a", 3))
 	for _, want := range []string{"b", "c", "d", "e", "a"} {
 		got := find(t, c, whole(1))
@@ -238,7 +238,7 @@ func TestTheFirstOfManyNodesIsTaken(t *testing.T) {
 			set(t, c, aNode(names[i], 1).in(pick(d, "x", "y")))
 		}
 		taken := map[string]bool{}
-		front := d.IntN(3) // how often the first one is taken, rather than any
+		front := d.IntN(3) // how often the first one is taken instead of any
 		for range 400 {
 			name := names[d.IntN(len(names))]
 			if free := free(names, taken); len(free) > 0 && d.IntN(3) < front {

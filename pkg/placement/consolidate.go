@@ -8,27 +8,26 @@ import (
 	"slices"
 )
 
-// Consolidation is what makes room for a gang that fits nowhere.
+// Consolidation is the moves that make room for a gang that fits nowhere.
 type Consolidation struct {
 	// Moves are in an order in which each can be carried out when its turn comes
 	// (see Turns). None are needed if the gang fits as it is.
 	Moves []Move
-	// Cost is that of all moves.
+	// Cost is the sum of the costs of all moves.
 	Cost float64
 	// Plan is where the gang goes after that.
 	Plan *Plan
 }
 
-// Consolidate finds a cheap set of moves of running Pods that lets a gang fit,
-// and changes nothing. found is false if it knows no set within the limits of
-// the rules.
+// Consolidate finds a cheap set of moves of running Pods that lets a gang fit, without
+// changing the cluster. found is false if it finds none within the limits of the rules.
 //
-// For the gang's members that do not fit it enumerates exactly, node by node,
-// the minimal sets of Pods whose leaving makes room, as nodes run few GPU Pods.
-// Those that leave need a place themselves, which may need Pods to leave in
-// turn. Sets are combined best first by their cost (A*, Hart, Nilsson and
-// Raphael 1968), and a set counts only if its moves have an order in which every
-// Pod moves to what is free by then. See searcher.
+// For gang members that do not fit it enumerates exactly, node by node, the minimal sets
+// of Pods to move away to make room, as nodes run few GPU Pods. The moved Pods need a
+// place themselves, for which further Pods may have to move. Sets are combined best first
+// by their cost (A*, Hart, Nilsson and Raphael 1968), and a set counts only if its moves
+// have an order in which every Pod moves to resources that are free by then. See
+// searcher.
 func (c *Cluster) Consolidate(g *Gang, rules MoveRules) (result *Consolidation, found bool, err error) {
 	plan, fits, err := c.Plan(g)
 	if err != nil {
@@ -46,8 +45,8 @@ func (c *Cluster) Consolidate(g *Gang, rules MoveRules) (result *Consolidation, 
 	return s.consolidation(best), true, nil
 }
 
-// consolidation tells what was found. The gang's plan is the planner's own if it
-// finds one, so that nobody has another opinion of it afterwards.
+// consolidation returns the result of a trial. The gang's plan is the one that Plan finds
+// after the moves, if any, so that later planning agrees with it.
 func (s *searcher) consolidation(best *trial) *Consolidation {
 	result := &Consolidation{Moves: best.moves}
 	for i := range best.moves {
@@ -55,7 +54,7 @@ func (s *searcher) consolidation(best *trial) *Consolidation {
 	}
 	s.cluster.Try(func() bool {
 		if err := s.cluster.Carry(best.moves); err != nil {
-			return false // can't be: every turn was tried
+			return false // can't happen: every turn was tried
 		}
 		if plan, fits, err := s.cluster.Plan(s.gang); err == nil && fits {
 			best.plan = plan
@@ -66,7 +65,7 @@ func (s *searcher) consolidation(best *trial) *Consolidation {
 	return result
 }
 
-// prune leaves out units that turn out not to be needed, the costliest first.
+// prune leaves out units that turn out not to be needed, most costly first.
 func (s *searcher) prune(best *trial) *trial {
 	byCost := slices.Clone(best.set)
 	slices.SortStableFunc(byCost, func(a, b moved) int { return cmp.Compare(b.unit.cost, a.unit.cost) })

@@ -13,8 +13,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement/packing"
 )
 
-// fragmented is a cluster of nodes of 8 GPUs of which about 5 % are free, here
-// one, there another, after Pods of all sizes have come and some have left.
+// fragmented returns a cluster of nodes of 8 GPUs of which about 5 % are free, scattered
+// over the nodes, after Pods of all sizes have come and some have left.
 func fragmented(tb testing.TB, nodes int) (*placement.Cluster, placement.MoveRules) {
 	tb.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -73,8 +73,8 @@ func benchShape(rng *rand.Rand) placement.Shape {
 	return shape
 }
 
-// leave removes Pods, but none that has a node to itself, until so many percent of
-// a GPU are free in addition.
+// leave removes Pods, but none that has a node to itself, until that many more percent of
+// a GPU are free.
 func (w *world) leave(rng *rand.Rand, percent int) {
 	rng.Shuffle(len(w.pods), func(i, j int) { w.pods[i], w.pods[j] = w.pods[j], w.pods[i] })
 	w.pods = slices.DeleteFunc(w.pods, func(pod placement.Pod) bool {

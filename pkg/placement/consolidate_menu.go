@@ -9,13 +9,13 @@ import (
 	"slices"
 )
 
-// need is what room is made for.
+// need is what room has to be made for.
 type need struct {
 	request *Request
 	within  *Domain
 }
 
-// menu is all ways to make room for something, with nothing moved so far.
+// menu is all candidate evictions for a need, before anything is moved.
 type menu struct {
 	// byCost is ordered by cost, byEstimate by the estimated cost.
 	byCost, byEstimate []eviction
@@ -23,8 +23,8 @@ type menu struct {
 	least float64
 }
 
-// menu returns all ways to make room for something. The cluster must be as it
-// was at first.
+// menu returns the candidate evictions for a need, from a cache. The cluster must be in
+// its initial state.
 func (s *searcher) menu(n need, eager bool) *menu {
 	m := s.menus[n]
 	if m == nil {
@@ -61,7 +61,8 @@ func (s *searcher) menu(n need, eager bool) *menu {
 	return m
 }
 
-// compareEvictions brings those with like units beside each other.
+// compareEvictions orders by cost, and puts evictions of equivalent units next to each
+// other.
 func compareEvictions(a, b *eviction) int {
 	byRequest := func(x, y *unit) int {
 		return cmp.Or(cmp.Compare(x.pods[0].request.id, y.pods[0].request.id), cmp.Compare(x.cost, y.cost))
@@ -71,8 +72,8 @@ func compareEvictions(a, b *eviction) int {
 	)
 }
 
-// burden estimates what a unit's move needs besides: nothing if there is room
-// for its Pods already, else the cheapest way to make some.
+// burden estimates the additional cost of placing a unit: nothing if there is room for
+// its Pods already, else that of the cheapest way to make some.
 func (s *searcher) burden(u *unit) float64 {
 	sum := 0.0
 	for i := range u.pods {
@@ -81,8 +82,9 @@ func (s *searcher) burden(u *unit) float64 {
 	return sum
 }
 
-// price estimates what room for a request costs. Room that the gang can use will
-// be used by the gang, and to make room by moving what is as large leads nowhere.
+// price estimates the cost of room for a request. Room that the gang can use does not
+// count, as the gang will use it; nor does making room by moving units of the same size
+// or larger, which leads nowhere.
 func (s *searcher) price(r *Request) float64 {
 	if price, known := s.prices[r]; known {
 		return price
@@ -99,7 +101,7 @@ func (s *searcher) price(r *Request) float64 {
 		}
 	}
 	if math.IsInf(price, 1) {
-		price = s.dearest
+		price = s.costliest
 	}
 	s.prices[r] = price
 	return price

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// obstacles notes what the trial failed at, and gives back the places that were
-// found: those of the gang, and of some units. First is what found no place,
-// the hardest; if there were one but for the others, room may be made for them
-// elsewhere instead.
-func (s *searcher) obstacles(t *trial, p *planner, stuck []item, done []settled) {
+// obstacles records what the trial failed at, and releases the places that were found:
+// those of the gang and of some units. The first obstacle is the hardest item without a
+// place. If other items are in its way, making room for these elsewhere is an
+// alternative.
+func (s *searcher) obstacles(t *trial, p *planner, stuck []item, done []placedUnit) {
 	for i := range p.taken {
 		t.touched[p.taken[i].node] = true
 	}
@@ -30,7 +30,7 @@ func (s *searcher) obstacles(t *trial, p *planner, stuck []item, done []settled)
 	}
 	t.needs = append(t.needs, first)
 	s.nearby(t, first)
-	s.unsettle(done)
+	s.unplace(done)
 	others := s.placed(t, p, done)
 	p.shiftAll(-1)
 	others = slices.DeleteFunc(others, func(one located) bool { return one.node.state.fit(first.request) != Fits })
@@ -50,22 +50,22 @@ func (s *searcher) obstacles(t *trial, p *planner, stuck []item, done []settled)
 	}
 }
 
-// shiftAll takes the places of all members again (sign 1), or gives them back for
-// a while (-1).
+// shiftAll allocates the places of all members again (sign 1) or releases them
+// temporarily (-1).
 func (p *planner) shiftAll(sign int) {
 	for i := range p.taken {
 		p.cluster.shift(p.taken[i].node, &p.taken[i].member.Use, sign)
 	}
 }
 
-// located is something that did find a place, and where.
+// located is an item that found a place, and its node.
 type located struct {
 	item
 	node *node
 }
 
-// placed returns what did find a place.
-func (s *searcher) placed(t *trial, p *planner, done []settled) []located {
+// placed returns the items that found a place.
+func (s *searcher) placed(t *trial, p *planner, done []placedUnit) []located {
 	var list []located
 	for i := range p.taken {
 		member := &p.taken[i].member
@@ -73,12 +73,12 @@ func (s *searcher) placed(t *trial, p *planner, done []settled) []located {
 		list = append(list, located{item{request: request, within: t.within, index: member.Role}, p.taken[i].node})
 	}
 	for _, one := range t.set {
-		at := slices.IndexFunc(done, func(d settled) bool { return d.unit == one.unit })
+		at := slices.IndexFunc(done, func(d placedUnit) bool { return d.unit == one.unit })
 		if at < 0 {
 			continue
 		}
-		for i, its := range itemsOf(one, s.cluster.root) {
-			list = append(list, located{its, s.cluster.nodes[done[at].places[i].Node]})
+		for i, placed := range itemsOf(one, s.cluster.root) {
+			list = append(list, located{placed, s.cluster.nodes[done[at].places[i].Node]})
 		}
 	}
 	return list
@@ -94,8 +94,8 @@ func (t *trial) changed() []*node {
 	return nodes
 }
 
-// nearby finds the ways to make room on the nodes that the trial has changed, as
-// they are now.
+// nearby adds the candidate evictions on the nodes that the trial has changed, in their
+// current state.
 func (s *searcher) nearby(t *trial, n item) {
 	var list []eviction
 	for _, node := range t.changed() {

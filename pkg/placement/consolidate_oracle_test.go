@@ -154,7 +154,7 @@ func (o *moveOracle) allowed(before []moveOracleItem, one *moveOracleItem, node 
 	return true
 }
 
-// ordered reports whether the units can move one after the other. All are at their
+// ordered reports whether the units can move one after the other. All are at their new
 // places now.
 func (o *moveOracle) ordered(items []moveOracleItem) bool {
 	for i := range items {
@@ -175,7 +175,8 @@ func (o *moveOracle) ordered(items []moveOracleItem) bool {
 	return ok
 }
 
-// inSomeOrder reports whether the waiting units can move; dead are sets that can't.
+// inSomeOrder reports whether the waiting units can move in some order; dead has the
+// sets that can't.
 func (o *moveOracle) inSomeOrder(items []moveOracleItem, waiting int, dead map[int]bool) bool {
 	if waiting == 0 || dead[waiting] {
 		return waiting == 0

@@ -12,9 +12,9 @@ const (
 	maxPlacements = 400 // in all
 )
 
-// rearranger places the gang and the units of a set together, and goes back when
-// one finds no place. It is for sets whose Pods are in each other's way when each
-// takes the place that the policy likes best.
+// rearranger places the gang and the units of a set together, with backtracking. It is
+// for sets whose Pods are in each other's way if each takes the place that the policy
+// prefers.
 type rearranger struct {
 	*searcher
 	trial  *trial
@@ -23,8 +23,7 @@ type rearranger struct {
 	left   int // placements that may still be tried
 }
 
-// rearrange looks for places for all Pods of a trial that failed for want of a
-// better arrangement.
+// rearrange looks for a better arrangement of all Pods of a failed trial.
 func (s *searcher) rearrange(t *trial) {
 	r := &rearranger{searcher: s, trial: t, left: maxPlacements}
 	for _, d := range s.cluster.demands(s.gang) {
@@ -48,8 +47,8 @@ func (s *searcher) rearrange(t *trial) {
 	r.place(0)
 }
 
-// place places the items from one on; ok is true if all have a place and the
-// units can move there in some order.
+// place places the items from index on; ok is true if all have a place and the units can
+// move there in some order.
 func (r *rearranger) place(index int) (ok bool) {
 	if index == len(r.items) {
 		return r.finish()
@@ -75,7 +74,7 @@ func (r *rearranger) place(index int) (ok bool) {
 	return false
 }
 
-// scope is the domain in which an item has to be: that of its gang's Pods before.
+// scope returns the domain in which an item has to be: that of its gang's preceding Pods.
 func (r *rearranger) scope(index int) *Domain {
 	one := &r.items[index]
 	if one.unit == nil || one.unit.level == 0 {
@@ -91,7 +90,7 @@ func (r *rearranger) scope(index int) *Domain {
 	return one.within
 }
 
-// finish finds the order of the moves, and notes how all is done.
+// finish finds an order of the moves, and stores the result in the trial.
 func (r *rearranger) finish() bool {
 	targets := map[*unit][]Place{}
 	p := &planner{cluster: r.cluster, gang: r.gang}
@@ -132,11 +131,10 @@ func (r *rearranger) keepTogether(targets map[*unit][]Place) bool {
 	return true
 }
 
-// order finds an order in which units can move to their places. It matters: what
-// moves early may take the room through which another has to go, though all fit
-// in the end.
-func (r *rearranger) order(targets map[*unit][]Place) (done []settled, ok bool) {
-	// All are at their places now; so that the order can be found they go back.
+// order finds an order in which units can move to their places. It matters: an early move
+// may take room that another one still needs, though all fit in the end.
+func (r *rearranger) order(targets map[*unit][]Place) (done []placedUnit, ok bool) {
+	// All are at their new places; put them back to find the order.
 	for i := range r.items {
 		r.cluster.shift(r.cluster.nodes[r.places[i].Node], &r.places[i].Use, -1)
 	}
@@ -154,17 +152,16 @@ func (r *rearranger) order(targets map[*unit][]Place) (done []settled, ok bool) 
 	return o.done, ok
 }
 
-// orderer looks for an order, depth first. What can still be done depends only on
-// which units have moved: dead has those sets of them, as bits, from which there
-// is no way on.
+// orderer looks for an order, depth first. What can still be done depends only on which
+// units have moved: dead has the sets of these, as bits, that are dead ends.
 type orderer struct {
 	*rearranger
 	targets map[*unit][]Place
 	dead    map[uint32]bool
-	done    []settled
+	done    []placedUnit
 }
 
-// next moves the units that are not in a set. It leaves all where they were.
+// next moves the units that are not in a set, and then puts all of them back.
 func (o *orderer) next(gone uint32) bool {
 	set := o.trial.set
 	if len(o.done) == len(set) {
@@ -181,9 +178,9 @@ func (o *orderer) next(gone uint32) bool {
 		o.lift(u, 1)
 		ok := o.occupy(o.targets[u])
 		if ok {
-			o.done = append(o.done, settled{unit: u, places: o.targets[u]})
+			o.done = append(o.done, placedUnit{unit: u, places: o.targets[u]})
 			ok = o.next(gone | 1<<i)
-			o.unsettle([]settled{{places: o.targets[u]}})
+			o.unplace([]placedUnit{{places: o.targets[u]}})
 			if !ok {
 				o.done = o.done[:len(o.done)-1]
 			}
@@ -197,12 +194,12 @@ func (o *orderer) next(gone uint32) bool {
 	return false
 }
 
-// occupy takes all places, or none if one is not free.
+// occupy allocates all places, or none if one is not free.
 func (r *rearranger) occupy(places []Place) bool {
 	for i := range places {
 		n := r.cluster.nodes[places[i].Node]
 		if !n.has(&places[i].Use) {
-			r.unsettle([]settled{{places: places[:i]}})
+			r.unplace([]placedUnit{{places: places[:i]}})
 			return false
 		}
 		r.cluster.shift(n, &places[i].Use, 1)

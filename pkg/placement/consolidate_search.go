@@ -13,12 +13,12 @@ import (
 
 // The bounds of a search.
 const (
-	// maxChain is how long chains of Pods that make room for each other get: one
-	// that leaves for the gang is 1, one that leaves for that Pod is 2. Two would do
-	// for most; a third is looked at last, as it costs more.
+	// maxChain is the maximum length of a chain of Pods that make room for each other: a
+	// Pod that moves for the gang has depth 1, one that moves for that Pod depth 2. Two
+	// would mostly do; a third is tried last, as it costs more.
 	maxChain = 3
-	// maxTrials is how many sets each pass looks at, minTrials how many at least
-	// if a pass is split among domains.
+	// maxTrials is how many sets each pass tries, minTrials the minimum if a pass is
+	// split among domains.
 	maxTrials = 400
 	minTrials = 50
 	// heavy is how many Pods to place make a trial count twice.
@@ -27,11 +27,11 @@ const (
 
 // searcher looks for the cheapest set of units whose moves let a gang fit.
 //
-// A trial takes all units of a set away, places the gang, and then the units. If
-// something finds no place, the set grows: by each of the ways to make room for
-// it (menu). Passes go through the sets best first, each with its own strategy, until
-// the first answer; the last counts only what a set surely needs, and ends when
-// nothing cheaper than the best answer can be left.
+// A trial lifts all units of a set, places the gang, and then the units. If something
+// finds no place, the set grows by each of the candidate evictions for it (menu). Passes
+// try the sets best first, each with its own strategy, until the first solution; the last
+// pass uses a lower bound of a set's cost, and ends when nothing cheaper than the best
+// solution can be left.
 type searcher struct {
 	*tenancy
 	cluster *Cluster
@@ -40,11 +40,11 @@ type searcher struct {
 	start   *Domain
 	menus   map[need]*menu
 	tried   map[string]*trial
-	// prices are what room for requests costs, by estimate; dearest is the price
-	// where none can be made: more than any unit costs.
-	prices  map[*Request]float64
-	dearest float64
-	best    *trial
+	// prices caches the estimated cost of room for requests; costliest is the price if
+	// none can be made: that of the most costly unit.
+	prices    map[*Request]float64
+	costliest float64
+	best      *trial
 }
 
 // moved is a unit of a set; depth is its place in a chain, from 1.
@@ -59,7 +59,7 @@ func (c *Cluster) searcher(g *Gang, rules *MoveRules) *searcher {
 		menus: map[need]*menu{}, tried: map[string]*trial{}, prices: map[*Request]float64{},
 	}
 	for _, u := range s.units {
-		s.dearest = max(s.dearest, u.cost)
+		s.costliest = max(s.costliest, u.cost)
 	}
 	if g.Within != "" {
 		s.start = c.domain(g.Within)
@@ -67,7 +67,7 @@ func (c *Cluster) searcher(g *Gang, rules *MoveRules) *searcher {
 	return s
 }
 
-// scopes are the domains in one of which the gang has to be.
+// scopes returns the domains in one of which the gang has to be.
 func (s *searcher) scopes() []*Domain {
 	if !s.gang.Required || s.gang.Level <= s.start.Level {
 		return []*Domain{s.start}
@@ -77,7 +77,7 @@ func (s *searcher) scopes() []*Domain {
 	return scopes
 }
 
-// search returns the best trial that succeeds; nil if it finds none.
+// search returns the best successful trial; nil if it finds none.
 func (s *searcher) search() *trial {
 	scopes := s.scopes()
 	s.pass(eager, scopes, maxTrials)
@@ -90,41 +90,41 @@ func (s *searcher) search() *trial {
 	return s.best
 }
 
-// strategy is the order in which a pass looks at sets.
+// strategy is the order in which a pass tries sets.
 type strategy int
 
 const (
-	// exact: by the cost so far and what is surely needed besides.
+	// exact: by the cost so far and a lower bound of the remaining cost.
 	exact strategy = iota
-	// eager: by an estimate of what the whole will cost.
+	// eager: by an estimate of the total cost.
 	eager
-	// greedy: by how little is still without a place. It finds an answer where
-	// the others would first look at all that is cheaper and leads nowhere.
+	// greedy: by how little is still without a place. It finds a solution where
+	// the others would first try all cheaper sets that lead nowhere.
 	greedy
 )
 
-// branch is a trial and a list of evictions, one of which is to be added.
+// branch is a trial and a list of evictions, one of which is added next.
 type branch struct {
 	base  *trial
 	list  []eviction
 	index int
 	need  item
-	// near is true if the list is of nodes that the trial has changed already;
-	// the menu's entries for these do not hold.
+	// near is true if the list is of nodes that the trial has already changed, for which
+	// the menu's entries are stale.
 	near bool
 	// least is the lowest cost per Pod for which room is made.
 	least float64
-	// burden is what the trial's own moves need besides, by estimate.
+	// burden estimates the additional cost of the trial's own moves.
 	burden float64
-	// promise is the cost that the set promises to have in the end.
-	promise float64
-	// open is how many will still be without a place.
-	open   int
-	moves  int
-	number int
+	// expected is the expected total cost of the set in the end.
+	expected float64
+	// unplaced is how many will still be without a place.
+	unplaced int
+	moves    int
+	number   int
 }
 
-// frontier is the branches not yet looked at, the best first.
+// frontier is the branches not yet tried, best first.
 type frontier struct {
 	branches []branch
 	strategy strategy
@@ -134,11 +134,11 @@ type frontier struct {
 func (f *frontier) Len() int { return len(f.branches) }
 func (f *frontier) Less(i, j int) bool {
 	a, b := &f.branches[i], &f.branches[j]
-	if f.strategy == greedy && a.open != b.open {
-		return a.open < b.open
+	if f.strategy == greedy && a.unplaced != b.unplaced {
+		return a.unplaced < b.unplaced
 	}
-	if math.Abs(a.promise-b.promise) > tie {
-		return a.promise < b.promise
+	if math.Abs(a.expected-b.expected) > tie {
+		return a.expected < b.expected
 	}
 	return cmp.Or(cmp.Compare(a.moves, b.moves), cmp.Compare(a.number, b.number)) < 0
 }
@@ -150,7 +150,7 @@ func (f *frontier) Pop() any {
 	return last
 }
 
-// pass goes through the sets best first, until the first that succeeds.
+// pass tries the sets, best first, until one succeeds.
 func (s *searcher) pass(by strategy, scopes []*Domain, trials int) {
 	f := &frontier{strategy: by}
 	members := 0
@@ -163,7 +163,7 @@ func (s *searcher) pass(by strategy, scopes []*Domain, trials int) {
 	}
 	for trials > 0 && f.Len() > 0 {
 		one := heap.Pop(f).(branch) //nolint:forcetypeassert // only branches are pushed
-		if s.best != nil && one.promise >= s.best.cost-tie {
+		if s.best != nil && one.expected >= s.best.cost-tie {
 			return
 		}
 		set, ok := one.set()
@@ -180,13 +180,13 @@ func (s *searcher) pass(by strategy, scopes []*Domain, trials int) {
 			s.tried[key] = result
 		}
 		next := one.next()
-		next.open = s.open(f, result) // its like will probably fare as it did
+		next.unplaced = s.unplaced(f, result) // similar ones will probably get as far
 		s.push(f, next)
 		if result.done {
 			if s.best == nil || result.cost < s.best.cost-tie {
 				s.best = result
 			}
-			if by != exact || one.promise >= s.best.cost-tie {
+			if by != exact || one.expected >= s.best.cost-tie {
 				return
 			}
 			continue
@@ -202,8 +202,8 @@ func (b *branch) next() branch {
 	return next
 }
 
-// following returns the index of the next eviction that is not like the one
-// before: if that fails, its like does as well.
+// following returns the index of the next eviction that is not equivalent to the one
+// before: if that fails, its equivalents fail as well.
 func following(list []eviction, index int) int {
 	next := index + 1
 	for next < len(list) && list[index].alike(&list[next]) {
@@ -218,8 +218,8 @@ func (e *eviction) alike(other *eviction) bool {
 		slices.EqualFunc(e.units, other.units, func(a, b *unit) bool { return a.alike(b) })
 }
 
-// set returns the units of a branch; ok is false if its eviction has one that
-// the trial before has already.
+// set returns the units of a branch; ok is false if its eviction has a unit that is in
+// the base trial already.
 func (b *branch) set() (set []moved, ok bool) {
 	set = slices.Clone(b.base.set)
 	for _, u := range b.list[b.index].units {
@@ -242,7 +242,7 @@ func setKey(set []moved, within *Domain) string {
 	return string(append(append(key, 0), within.Name...))
 }
 
-// expand adds the ways in which a trial that failed may go on.
+// expand adds the branches of a failed trial.
 func (s *searcher) expand(f *frontier, t *trial) {
 	for i, one := range t.needs {
 		if one.depth >= maxChain {
@@ -254,8 +254,8 @@ func (s *searcher) expand(f *frontier, t *trial) {
 		if f.strategy != exact {
 			base.list = whole.byEstimate
 		}
-		if base.open = s.open(f, t); i == 0 {
-			base.open--
+		if base.unplaced = s.unplaced(f, t); i == 0 {
+			base.unplaced--
 		}
 		s.push(f, base)
 	}
@@ -267,12 +267,12 @@ func (s *searcher) expand(f *frontier, t *trial) {
 		for i := range one.list {
 			least = min(least, one.list[i].cost/float64(max(1, one.list[i].room)))
 		}
-		s.push(f, branch{base: t, need: one.need, list: one.list, near: true, least: least, open: s.open(f, t) - 1, burden: s.burdens(f, t, one.need)})
+		s.push(f, branch{base: t, need: one.need, list: one.list, near: true, least: least, unplaced: s.unplaced(f, t) - 1, burden: s.burdens(f, t, one.need)})
 	}
 }
 
-// outlook estimates the cost of the eviction and of those that follow it until no
-// member of the gang is missing: probably the next ones of the list.
+// outlook estimates the cost of the eviction and of those needed after it, probably the
+// next ones of the list, until no member of the gang is missing.
 func (b *branch) outlook() float64 {
 	sum, missing := 0.0, max(1, b.base.missing)
 	for i := b.index; i < len(b.list) && missing > 0; i++ {
@@ -284,22 +284,22 @@ func (b *branch) outlook() float64 {
 	return sum
 }
 
-// open is how many of a trial found no place, or will not when the gang's missing
-// members have theirs.
-func (s *searcher) open(f *frontier, t *trial) int {
+// unplaced returns how many units of a trial found no place, or will not once the gang's
+// missing members have theirs.
+func (s *searcher) unplaced(f *frontier, t *trial) int {
 	if f.strategy != greedy || t.missing == 0 {
 		return len(t.stuck)
 	}
-	open := t.missing
+	count := t.missing
 	for _, u := range t.stuck {
 		if s.burden(u) > 0 {
-			open++
+			count++
 		}
 	}
-	return open
+	return count
 }
 
-// burdens estimates what a trial's units still need, but for the one that room is
+// burdens estimates the additional cost of a trial's units, except the one that room is
 // made for.
 func (s *searcher) burdens(f *frontier, t *trial, n item) float64 {
 	if f.strategy == exact {
@@ -314,7 +314,7 @@ func (s *searcher) burdens(f *frontier, t *trial, n item) float64 {
 	return sum
 }
 
-// push adds a branch, from the first eviction on that is allowed.
+// push adds a branch, starting with its first allowed eviction.
 func (s *searcher) push(f *frontier, b branch) {
 	for b.index < len(b.list) {
 		one := &b.list[b.index]
@@ -325,9 +325,9 @@ func (s *searcher) push(f *frontier, b branch) {
 			continue
 		}
 		if f.strategy == exact {
-			b.promise = cost + b.least*float64(max(0, b.base.missing-one.room))
+			b.expected = cost + b.least*float64(max(0, b.base.missing-one.room))
 		} else {
-			b.promise = b.base.cost + b.burden + b.outlook()
+			b.expected = b.base.cost + b.burden + b.outlook()
 		}
 		b.number = f.numbers
 		f.numbers++

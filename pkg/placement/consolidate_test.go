@@ -11,8 +11,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// checkConsolidation carries a consolidation out in a ledger of the test's own, step by step,
-// and fails if anything overlaps, or a rule is broken.
+// checkConsolidation applies a consolidation to the test's own ledger, step by step, and
+// fails if anything overlaps, or a rule is broken.
 func checkConsolidation(t *testing.T, w *world, gang *placement.Gang, result *placement.Consolidation) {
 	t.Helper()
 	ledgers := carryOut(t, w, result.Moves)
@@ -37,7 +37,7 @@ func checkConsolidation(t *testing.T, w *world, gang *placement.Gang, result *pl
 	}
 }
 
-// carryOut carries moves out and returns what is free then.
+// carryOut applies moves and returns what is free then.
 func carryOut(t *testing.T, w *world, moves []placement.Move) map[string]*ledger {
 	t.Helper()
 	ledgers := map[string]*ledger{}
@@ -76,7 +76,7 @@ func carryOut(t *testing.T, w *world, moves []placement.Move) map[string]*ledger
 	return ledgers
 }
 
-// checkGroups fails if some of a gang move and others do not.
+// checkGroups fails if only part of a gang moves.
 func (w *world) checkGroups(t *testing.T, moved map[string]bool) {
 	t.Helper()
 	for name, group := range w.groups {
@@ -155,7 +155,7 @@ func TestConsolidationKeepsItsBudget(t *testing.T) {
 		rules := w.rules()
 		rules.MaxMoves, rules.MaxCost = len(free.Moves), free.Cost
 		if same, found, _ := w.cluster(t).Consolidate(gang, rules); !found || same.Cost > free.Cost+1e-9 {
-			missed++ // found before by a detour that this budget does not allow
+			missed++ // the one found before needs more moves than this budget allows
 		} else {
 			kept++
 		}

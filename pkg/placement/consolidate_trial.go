@@ -5,19 +5,19 @@ package placement
 
 import "slices"
 
-// trial is what comes of moving a set of units.
+// trial is the result of moving a set of units.
 type trial struct {
 	set    []moved
 	within *Domain
 	cost   float64
 	count  int // of Pods
-	// done is true if all found a place; moves and plan are how.
+	// done is true if all found a place; moves and plan are the solution.
 	done  bool
 	moves []Move
 	plan  *Plan
 
-	// needs are what found no place, and what may stand in its way; missing is
-	// how many of the gang's members did.
+	// needs are items that found no place, and items that may be in their way;
+	// missing is how many of the gang's members found none.
 	needs   []item
 	missing int
 	// stuck are the units that found no place.
@@ -37,13 +37,13 @@ type item struct {
 	depth int
 }
 
-// nearby is the ways to make room on the nodes that a trial has changed.
+// nearby is the candidate evictions on the nodes that a trial has changed.
 type nearby struct {
 	need item
 	list []eviction
 }
 
-// try tries a set, and leaves the cluster as it was.
+// try tries a set, and restores the cluster.
 func (s *searcher) try(set []moved, within *Domain) *trial {
 	t := &trial{set: set, within: within, touched: map[*node]bool{}}
 	for _, one := range set {
@@ -63,14 +63,14 @@ func (s *searcher) try(set []moved, within *Domain) *trial {
 	return t
 }
 
-// lift takes a unit's Pods away from where they run (sign 1) or puts them back.
+// lift removes a unit's Pods from their nodes (sign 1) or puts them back (-1).
 func (s *searcher) lift(u *unit, sign int) {
 	for i := range u.pods {
 		s.cluster.shift(u.pods[i].node, &u.pods[i].pod.Use, -sign)
 	}
 }
 
-// attempt places the gang and all units of the trial, which are away.
+// attempt places the gang and all units of the trial, which are lifted.
 func (s *searcher) attempt(t *trial) {
 	p := &planner{cluster: s.cluster, gang: s.gang}
 	if left := s.placeGang(p, t.within); len(left) > 0 {
@@ -91,7 +91,7 @@ func (s *searcher) attempt(t *trial) {
 		return
 	}
 	together, without := s.together(left)
-	if len(without) > 0 { // else only the order is in the way
+	if len(without) > 0 { // else only the order is the problem
 		left = without
 	}
 	t.stuck = left
@@ -106,11 +106,11 @@ func (s *searcher) attempt(t *trial) {
 	s.rearrange(t)
 }
 
-// together places units, which are away, as if they could all move at once.
-func (s *searcher) together(units []*unit) (done []settled, left []*unit) {
+// together places lifted units as if they could all move at once.
+func (s *searcher) together(units []*unit) (done []placedUnit, left []*unit) {
 	for _, u := range units {
 		if places, ok := s.placeUnit(u); ok {
-			done = append(done, settled{unit: u, places: places})
+			done = append(done, placedUnit{unit: u, places: places})
 		} else {
 			left = append(left, u)
 		}
@@ -141,10 +141,10 @@ func (s *searcher) placeGang(p *planner, within *Domain) (left []demand) {
 	return p.fill(within, list[best])
 }
 
-// yield lets the gang, which comes last, have cards that units will leave, which
-// are away now, rather than such as are free already: those may be what the units
-// need first. Cards are only swapped for their like. It is true if any was.
-func (s *searcher) yield(units []*unit, p *planner) (swapped bool) {
+// swapCards gives the gang, which comes last, cards that lifted units will leave in
+// exchange for cards that are free already: the units may need those first. Cards are
+// only swapped for equivalent ones. It reports whether any was.
+func (s *searcher) swapCards(units []*unit, p *planner) (swapped bool) {
 	for i := range p.taken {
 		use, n := &p.taken[i].member.Use, p.taken[i].node
 		if use.Percent < Card {
@@ -170,50 +170,49 @@ func (s *searcher) yield(units []*unit, p *planner) (swapped bool) {
 	return swapped
 }
 
-// alike reports whether a free card is as good as another one.
+// alike reports whether a free card is equivalent to another one.
 func (n *node) alike(gpu, free int) bool {
 	a, b := &n.GPUs[gpu], &n.GPUs[free]
 	return n.free[free] == Card && !b.Broken && a.Memory == b.Memory && a.Group == b.Group
 }
 
-// heldBy reports whether one of the units has the card until it moves.
+// heldBy reports whether one of the units holds the card until it moves.
 func (n *node) heldBy(units []*unit, gpu int) bool {
 	return slices.ContainsFunc(units, func(u *unit) bool {
 		return slices.ContainsFunc(u.pods, func(r resident) bool { return r.node == n && slices.Contains(r.pod.GPUs, gpu) })
 	})
 }
 
-// settled is where a unit has been placed.
-type settled struct {
+// placedUnit is a unit and the places of its Pods.
+type placedUnit struct {
 	unit   *unit
 	places []Place
 }
 
-// sequence moves the trial's units one after the other, each to what is free by
-// then, with the gang's places kept. left are those that could not.
-func (s *searcher) sequence(t *trial, p *planner) (done []settled, left []*unit) {
+// sequence moves the trial's units one after the other, each to what is free by then,
+// while the gang keeps its places. left are the units that could not move.
+func (s *searcher) sequence(t *trial, p *planner) (done []placedUnit, left []*unit) {
 	for _, one := range t.set {
 		left = append(left, one.unit)
 	}
 	slices.SortStableFunc(left, func(a, b *unit) int { return b.percent() - a.percent() })
 	for again := true; again && len(left) > 0; {
-		s.yield(left, p)
-		var next []settled
+		s.swapCards(left, p)
+		var next []placedUnit
 		next, left = s.advance(left)
 		done = append(done, next...)
 		again = len(next) > 0
 	}
 	if len(left) == 0 {
 		t.moves = movesOf(done)
-		s.unsettle(done)
+		s.unplace(done)
 	}
 	return done, left
 }
 
-// advance moves those of the units, which are away, that can move while the
-// others are where they were. The hardest goes first: what it leaves may be what
-// the next needs.
-func (s *searcher) advance(units []*unit) (done []settled, left []*unit) {
+// advance moves those of the lifted units that can move while the others are at their old
+// places. The hardest goes first: what it leaves may be what the next one needs.
+func (s *searcher) advance(units []*unit) (done []placedUnit, left []*unit) {
 	left = slices.Clone(units)
 	for _, u := range left {
 		s.lift(u, -1)
@@ -227,7 +226,7 @@ func (s *searcher) advance(units []*unit) (done []settled, left []*unit) {
 			i++
 			continue
 		}
-		done = append(done, settled{unit: u, places: places})
+		done = append(done, placedUnit{unit: u, places: places})
 		left = slices.Delete(left, i, i+1)
 		i = 0
 	}
@@ -237,8 +236,8 @@ func (s *searcher) advance(units []*unit) (done []settled, left []*unit) {
 	return done, left
 }
 
-// unsettle takes units away from where they have been placed.
-func (s *searcher) unsettle(done []settled) {
+// unplace releases the places of units.
+func (s *searcher) unplace(done []placedUnit) {
 	for _, one := range done {
 		for i := range one.places {
 			s.cluster.shift(s.cluster.nodes[one.places[i].Node], &one.places[i].Use, -1)
@@ -246,7 +245,7 @@ func (s *searcher) unsettle(done []settled) {
 	}
 }
 
-// placeUnit places all Pods of a unit where the policy wants them, or none.
+// placeUnit places all Pods of a unit where the policy prefers, or none.
 func (s *searcher) placeUnit(u *unit) (places []Place, ok bool) {
 	if u.level == 0 {
 		return s.placeWithin(u, s.cluster.root)
@@ -263,7 +262,7 @@ func (s *searcher) placeWithin(u *unit, within *Domain) (places []Place, ok bool
 	for i := range u.pods {
 		place, found := s.away(u, i, within)
 		if !found {
-			s.unsettle([]settled{{unit: u, places: places}})
+			s.unplace([]placedUnit{{unit: u, places: places}})
 			return nil, false
 		}
 		s.cluster.shift(s.cluster.nodes[place.Node], &place.Use, 1)
@@ -272,8 +271,8 @@ func (s *searcher) placeWithin(u *unit, within *Domain) (places []Place, ok bool
 	return places, true
 }
 
-// away finds a place for a Pod of a unit. One that is alone does not come back to
-// where it was: it would not have to be in the set.
+// away finds a new place for a Pod of a unit. A Pod without a gang may not return to its
+// old place: it would not have to be in the set.
 func (s *searcher) away(u *unit, index int, within *Domain) (place Place, found bool) {
 	one := &u.pods[index]
 	place, found = s.cluster.Find(one.request, within)
@@ -288,12 +287,12 @@ func (s *searcher) away(u *unit, index int, within *Domain) (place Place, found 
 	return Place{}, false
 }
 
-// is true if a place is where a Pod runs.
+// is reports whether a place is where a Pod runs.
 func (p *Place) is(pod *Pod) bool { return p.Node == pod.Node && sameCards(&p.Use, &pod.Use) }
 
-// movesOf returns the moves that bring units to their places. A Pod that is
-// alone and comes back to where it was does not move.
-func movesOf(done []settled) []Move {
+// movesOf returns the moves that bring units to their places. A unit all of whose Pods
+// return to their old places does not move.
+func movesOf(done []placedUnit) []Move {
 	var moves []Move
 	for _, one := range done {
 		from := len(moves)

@@ -19,7 +19,7 @@ type dice interface {
 
 func seeded(seed uint64) dice { return rand.New(rand.NewPCG(seed, 7)) }
 
-// program is bytes: each decision takes one of them. When they are at an end all
+// program is bytes: each decision consumes one of them. When they are used up, all
 // decisions are 0.
 type program struct{ bytes []byte }
 
@@ -34,10 +34,10 @@ func (p *program) IntN(n int) int {
 
 func (p *program) done() bool { return len(p.bytes) == 0 }
 
-// oneIn is true once in n times.
+// oneIn is true with probability 1/n.
 func oneIn(d dice, n int) bool { return d.IntN(n) == n-1 }
 
-// pick returns one of a list.
+// pick returns an element of a list.
 func pick[T any](d dice, list ...T) T { return list[d.IntN(len(list))] }
 
 // limits are how large random clusters are.
@@ -45,11 +45,11 @@ type limits struct {
 	nodes, cards int
 	// levels is the depth of the tree of domains.
 	levels int
-	// alone gives each node a domain of its own, below the others.
+	// alone puts each node into a domain of its own, below the others.
 	alone bool
 }
 
-// randomNode has few different makes, so that nodes are alike now and then.
+// randomNode returns nodes of few different makes, so that some are alike.
 func randomNode(d dice, name string, l limits) placement.Node {
 	n := placement.Node{
 		Name: name, CPU: int64(4000 * (1 + d.IntN(4))), Memory: int64(4000 * (1 + d.IntN(4))), Slots: 2 + d.IntN(8),
@@ -74,7 +74,7 @@ func randomNode(d dice, name string, l limits) placement.Node {
 	}
 	levels := l.levels
 	if levels > 0 && oneIn(d, 6) {
-		levels = d.IntN(levels) // it is in no domain of the narrowest level
+		levels = d.IntN(levels) // the node is in no domain of the narrowest level
 	}
 	for range levels {
 		n.Domains = append(n.Domains, pick(d, "x", "y", "z"))
@@ -85,7 +85,7 @@ func randomNode(d dice, name string, l limits) placement.Node {
 	return n
 }
 
-// randomShape fits on many random nodes.
+// randomShape returns shapes that fit on many random nodes.
 func randomShape(d dice, cards int) placement.Shape {
 	s := placement.Shape{CPU: int64(500 * d.IntN(5)), Memory: int64(500 * d.IntN(5))}
 	switch d.IntN(5) {
@@ -110,7 +110,7 @@ func randomShape(d dice, cards int) placement.Shape {
 	return s
 }
 
-// randomUse is what a Pod may hold of a node, whether or not there is so much.
+// randomUse returns what a Pod may hold on a node, whether or not the node has that much.
 func randomUse(d dice, n *placement.Node) placement.Use {
 	u := placement.Use{CPU: int64(500 * d.IntN(5)), Memory: int64(500 * d.IntN(5))}
 	if d.IntN(4) == 0 {

@@ -3,21 +3,21 @@
 
 // Package placement decides where GPU work goes: snapshot in, plan out. The
 // scheduler, the rescheduler, the command line and the benchmarks share it, so that
-// admitting, placing, moving and explaining never disagree. It knows no API server
-// and no clock; the same input gives the same output.
+// admitting, placing, moving and explaining never disagree. It has no client and no
+// clock; the same input gives the same output.
 //
 // # Model
 //
 // A Cluster has Nodes with CPU, memory, Pod slots and GPUs, and the Pods that run
-// there. What is free on a node is its State. States are interned: nodes that have
-// the same free, whichever of their equal cards that is on, share one State, and
-// what is found out for it (does a request fit, at which price) is found out once.
-// Real clusters have few States, because they run few shapes of Pods: 1,100 for
-// 100,000 nodes in bench/placement. Work grows with the States, not with the nodes.
+// there. A node's free capacity is its State. States are interned: nodes with equal
+// free capacity, whichever of their equal cards it is on, share one State, and results
+// for it (whether a request fits, at what price) are computed once. Real clusters have
+// few States, because they run few shapes of Pods: 1,100 for 100,000 nodes in
+// bench/placement. Work grows with the number of States, not of nodes.
 //
-// What else decides where a Pod may go, labels and taints, is the caller's: a Shape
-// has a Selector that looks at the Traits of nodes. It is asked once for all nodes
-// that are alike, so that they go on sharing States.
+// Other constraints, such as labels and taints, are up to the caller: a Shape has a
+// Selector that is evaluated on the Traits of nodes, once for all nodes of a kind, so
+// that these still share States.
 //
 // Nodes are in a tree of Domains: the cluster, zones, racks, leaves. Each Domain
 // has its own index of nodes by State, which a placement updates along the path to
@@ -25,39 +25,39 @@
 //
 // # Decisions
 //
-// Placing changes nothing that runs:
+// Placing leaves running Pods alone:
 //
-//   - Find puts one Pod where a Policy says that it costs the least; package packing
-//     has the policy. Ties go to the smallest name: the order is total. Rank has all
-//     nodes for a Pod in that order, Fit says why one of them can't take it.
-//   - Plan puts a gang, all of it or nothing: into one domain if one suffices, the
-//     tightest, else into as few as possible.
-//   - Explain says why there is no plan and which smallest changes would give one.
-//   - WhatIf says when there will be one, as Pods come to their ends.
-//   - Capacity says how many Pods of a shape would fit.
+//   - Find places one Pod where a Policy makes it cheapest; package packing has the
+//     policy. Ties go to the smallest name: the order is total. Rank lists all nodes
+//     that can take a Pod in that order, Fit returns why a node can't take it.
+//   - Plan places a gang, all or nothing: in the tightest domain that suffices, or else
+//     in as few as possible.
+//   - Explain returns why there is no plan, and the smallest changes that would yield one.
+//   - WhatIf predicts when there will be one, given when Pods are expected to end.
+//   - Capacity returns how many Pods of a shape would fit.
 //
-// Making room decides on Pods that run:
+// Making room decides about running Pods:
 //
-//   - Preempt says which of them have to leave so that a gang fits.
-//   - Consolidate says which have to move, and where to, so that a gang fits.
-//   - Pack says which have to move so that whole nodes and GPUs are given back.
-//   - Carry carries moves out, turn by turn.
+//   - Preempt selects the Pods to evict so that a gang fits.
+//   - Consolidate selects the Pods to move, and where to, so that a gang fits.
+//   - Pack selects the Pods to move so that whole nodes and GPUs become free.
+//   - Carry applies moves, turn by turn.
 //
-// Try changes the cluster for a question and undoes it. Which cards of a node a Pod
-// gets is part of the decision.
+// Try applies changes tentatively and rolls them back. Which cards of a node a Pod gets
+// is part of the decision.
 //
 // # A map of the files
 //
 // The cluster: cluster.go node.go shape.go selector.go domain.go, and what makes it
-// fast: state.go (what is free), kind.go (what nodes have in common), offer.go (what a
-// State has for a request), journal.go (Try).
+// fast: state.go (free capacity), kind.go (what nodes have in common), offer.go (cached
+// fit and price of a request on a State), journal.go (Try).
 //
 // Placing: place.go rank.go (one Pod), gang.go plan.go topology.go (gangs), fit.go
-// (reasons), choose.go numa.go (cards), policy.go (prices), except.go (nodes that are
-// out for now); explain.go remedy.go shortage.go (explanations), whatif.go, capacity.go,
-// running.go.
+// (reasons), choose.go numa.go (cards), policy.go (prices), except.go (temporarily
+// excluded nodes); explain.go remedy.go shortage.go (explanations), whatif.go,
+// capacity.go, running.go.
 //
-// Making room: preempt*.go; consolidate*.go; repack*.go (Pack); moves*.go, which these
-// two share. They stand in this package since they try changes on a Cluster's States and
-// indexes in place, thousands of them for one question.
+// Making room: preempt*.go; consolidate*.go; repack*.go (Pack); moves*.go, which the last
+// two share. They are in this package because a single call tries thousands of changes
+// in place, on a Cluster's States and indexes: see "Decisions" in docs/architecture.md.
 package placement

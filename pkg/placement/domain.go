@@ -22,14 +22,14 @@ type Domain struct {
 	// classes are the nodes by their State, in no order.
 	classes []*class
 	byState map[*State]*class
-	// idle are the classes of nodes with GPUs of which nobody uses any.
+	// idle are the classes of nodes with GPUs that are all free.
 	idle  []*class
 	spare []*class
 	nodes int
-	// percent is what is free of all GPUs.
+	// percent is the sum of the free percentages of all GPUs.
 	percent int
-	// version counts changes; rooms are how many Pods of a request there was room
-	// for at some version.
+	// version counts changes; rooms caches how many Pods of a request fit at some
+	// version.
 	version uint64
 	rooms   []room
 }
@@ -40,20 +40,19 @@ type room struct {
 	pods    int
 }
 
-// maxSpare is how many dropped classes a domain keeps.
+// maxSpare is how many dropped classes a domain keeps for reuse.
 const maxSpare = 8
 
-// maxRooms is for how many requests a domain remembers its room, as maxOffers.
+// maxRooms is the number of requests for which a domain caches its room, like maxOffers.
 const maxRooms = 64
 
 // class is the nodes of a domain that are in one State.
 type class struct {
 	state *State
-	// index is the place in Domain.classes, idle that in Domain.idle.
+	// index is the position in Domain.classes, idle that in Domain.idle.
 	index, idle int
-	// nodes are in the order of their names. They are the part of all from head
-	// on: nodes are mostly taken from the front, and go back there when a trial
-	// is undone.
+	// nodes are sorted by name. They are all[head:]: nodes are mostly removed at the
+	// front, and added back there when a trial is undone.
 	nodes []*node
 	all   []*node
 	head  int
@@ -63,7 +62,7 @@ func newDomain(name string, level int, parent *Domain) *Domain {
 	return &Domain{Name: name, Level: level, parent: parent, byName: map[string]*Domain{}, byState: map[*State]*class{}}
 }
 
-// child returns the domain of a name below d.
+// child returns the child with a name, which it creates if needed.
 func (d *Domain) child(name string) *Domain {
 	if known := d.byName[name]; known != nil {
 		return known
@@ -79,7 +78,7 @@ func (d *Domain) child(name string) *Domain {
 	return made
 }
 
-// add takes a node into d and all domains above.
+// add adds a node to d and its ancestors.
 func (d *Domain) add(n *node) {
 	for ; d != nil; d = d.parent {
 		d.classOf(n.state).add(n)
@@ -89,8 +88,8 @@ func (d *Domain) add(n *node) {
 	}
 }
 
-// remove takes a node, which is in the given State, out of d and all domains
-// above.
+// remove removes a node, which is indexed under the given State, from d and its
+// ancestors.
 func (d *Domain) remove(n *node, state *State) {
 	for ; d != nil; d = d.parent {
 		members := d.byState[state]
@@ -104,7 +103,7 @@ func (d *Domain) remove(n *node, state *State) {
 	}
 }
 
-// prune takes d, and domains above, out of the tree if nothing is in them.
+// prune removes d and its ancestors from the tree as long as they are empty.
 func (d *Domain) prune() {
 	for ; d.parent != nil && d.nodes == 0 && len(d.Children) == 0; d = d.parent {
 		d.parent.Children = slices.DeleteFunc(d.parent.Children, func(child *Domain) bool { return child == d })
@@ -147,8 +146,8 @@ func (d *Domain) drop(gone *class) {
 	}
 }
 
-// spareClass returns an empty class, one that was dropped if there is any: trials
-// make and drop many.
+// spareClass returns an empty class, a dropped one if possible: trials create and drop
+// many.
 func (d *Domain) spareClass() *class {
 	last := len(d.spare) - 1
 	if last < 0 {
@@ -159,7 +158,7 @@ func (d *Domain) spareClass() *class {
 	return spare
 }
 
-// Room is how many Pods of a request the domain can take, if nothing else comes.
+// Room returns how many Pods of a request fit in the domain, if nothing else is placed.
 func (d *Domain) Room(r *Request) int {
 	slot := r.id % maxRooms
 	if slot >= len(d.rooms) {
@@ -169,28 +168,28 @@ func (d *Domain) Room(r *Request) int {
 	if known.request != r || known.version != d.version {
 		*known = room{request: r, version: d.version}
 		for _, members := range d.classes {
-			known.pods += len(members.nodes) * members.state.often(r)
+			known.pods += len(members.nodes) * members.state.capacity(r)
 		}
 	}
 	return known.pods
 }
 
-// States calls do with each State of the domain's nodes and how many nodes are in
-// it, in no order.
+// States calls do with each State of the domain's nodes and the number of nodes in it, in
+// no particular order.
 func (d *Domain) States(do func(state *State, nodes int)) {
 	for _, members := range d.classes {
 		do(members.state, len(members.nodes))
 	}
 }
 
-// Idle is States for those nodes only that have GPUs of which nobody uses any.
+// Idle is like States, but only for nodes with GPUs that are all free.
 func (d *Domain) Idle(do func(state *State, nodes int)) {
 	for _, members := range d.idle {
 		do(members.state, len(members.nodes))
 	}
 }
 
-// Percent is what is free of all GPUs, in percent of one.
+// Percent returns the free GPU capacity, in percent of one GPU.
 func (d *Domain) Percent() int { return d.percent }
 
 func (c *class) search(n *node) int {
@@ -199,7 +198,7 @@ func (c *class) search(n *node) int {
 
 func (c *class) add(n *node) {
 	at := len(c.nodes)
-	if at > 0 && c.nodes[at-1].Name > n.Name { // else it comes in order
+	if at > 0 && c.nodes[at-1].Name > n.Name { // else it is the last one
 		at = c.search(n)
 	}
 	if c.head > 0 && at <= len(c.nodes)/2 {
@@ -209,7 +208,7 @@ func (c *class) add(n *node) {
 		c.nodes[at] = n
 		return
 	}
-	if c.head > len(c.nodes) { // what was taken from the front never came back
+	if c.head > len(c.nodes) { // nodes removed at the front were not added back
 		c.all = slices.Delete(c.all, 0, c.head)
 		c.head = 0
 	}

@@ -3,9 +3,9 @@
 
 package placement
 
-// except takes nodes out of all domains, so that nothing is placed there, until
-// restore is called. Unknown names, and nodes that are out already, are ignored.
-// What runs on the nodes may change meanwhile, the nodes may not.
+// except removes nodes from all domains, so that nothing is placed there, until restore
+// is called. Nodes that are unknown or removed already are ignored. Pods on the nodes may
+// change meanwhile, the nodes themselves may not.
 func (c *Cluster) except(names []string) (restore func()) {
 	if len(names) == 0 {
 		return func() {}
@@ -23,7 +23,7 @@ func (c *Cluster) except(names []string) (restore func()) {
 	return func() {
 		for _, n := range out {
 			n.out = false
-			c.settle(n) // its State may have been forgotten
+			c.updateState(n) // its State may have been swept
 			n.domain.add(n)
 		}
 	}

@@ -11,29 +11,29 @@ import (
 	"strings"
 )
 
-// Explanation says why a gang does not fit, and what would help.
+// Explanation is why a gang does not fit, and what would help.
 type Explanation struct {
-	// Nodes is the number of nodes that were looked at.
+	// Nodes is the number of nodes that were considered.
 	Nodes int
-	// Refusals count the nodes by why they take no member of the role that fits
-	// worst, the most frequent reason first; those that take one, but too few do,
-	// are counted under Fits.
+	// Refusals count the nodes by the reason why they can't take another member of the
+	// role that fits worst, the most frequent reason first. Nodes that can take one, when
+	// there are too few of them, are counted under Fits.
 	Refusals []Refusal
-	// Never is true if not even an empty cluster had room.
+	// Never is true if not even an empty cluster would have room.
 	Never bool
 	// Remedies are changes each of which alone lets the gang fit, in the order of
 	// the kinds. There may be none.
 	Remedies []Remedy
 }
 
-// Refusal is how many nodes give a reason.
+// Refusal is how many nodes refuse a Pod for a reason.
 type Refusal struct {
 	Reason Reason
 	Nodes  int
 }
 
-// String is one line for a user, such as "5 nodes have another GPU model, 2 have too few
-// free GPUs; it would start with one more free GPU, or on h100 (1 node)".
+// String returns one line for a user, such as "5 nodes have another GPU model, 2 have too
+// few free GPUs; it would start with one more free GPU, or on h100 (1 node)".
 func (e *Explanation) String() string {
 	text := e.refusals()
 	if e.Never {
@@ -49,7 +49,7 @@ func (e *Explanation) String() string {
 	return text
 }
 
-// refusals says how many nodes refuse for which reason.
+// refusals describes how many nodes refuse for which reason.
 func (e *Explanation) refusals() string {
 	if len(e.Refusals) == 0 {
 		return "there are no nodes"
@@ -65,8 +65,7 @@ func (e *Explanation) refusals() string {
 	return strings.Join(parts, ", ")
 }
 
-// Explain says why Plan finds no places for a gang. For a gang that fits it
-// returns nil.
+// Explain returns why Plan finds no places for a gang, and nil for a gang that fits.
 func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
 	if _, fits, err := c.Plan(g); err != nil || fits {
 		return nil, err
@@ -79,7 +78,7 @@ func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
 	defer c.except(g.Except)()
 	e := &Explanation{Nodes: nodes, Refusals: c.refusals(within, c.worst(within, g), nodes-within.nodes)}
 	anywhere := *g
-	anywhere.Except = nil // what rules a node out may not do so forever
+	anywhere.Except = nil // nodes may be excepted only temporarily
 	_, fits, err := c.emptied().Plan(&anywhere)
 	if err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
 	return e, nil
 }
 
-// worst returns the request of the role of which the smallest part fits.
+// worst returns the request of the role of which the smallest fraction fits.
 func (c *Cluster) worst(within *Domain, g *Gang) *Request {
 	demands := c.demands(g)
 	return slices.MinFunc(demands, func(a, b demand) int {
@@ -101,10 +100,10 @@ func (c *Cluster) worst(within *Domain, g *Gang) *Request {
 	}).request
 }
 
-// refusals counts why nodes can't take one more Pod of a request. excepted is how
-// many nodes are out of the domain for now.
+// refusals counts why nodes can't take one more Pod of a request. excepted is the number
+// of nodes that are temporarily excluded from the domain.
 func (c *Cluster) refusals(within *Domain, r *Request, excepted int) []Refusal {
-	counts := [reasons]int{Excepted: excepted}
+	counts := [reasons]int{Excluded: excepted}
 	for _, members := range within.classes {
 		counts[members.state.fit(r)] += len(members.nodes)
 	}
@@ -121,7 +120,7 @@ func (c *Cluster) refusals(within *Domain, r *Request, excepted int) []Refusal {
 // emptied returns a cluster of the same nodes on which nothing runs.
 func (c *Cluster) emptied() *Cluster {
 	empty := NewCluster(firstFit{})
-	// They are the same kinds, to which selectors have said the same already.
+	// The kinds are the same, and so are the cached results of selectors.
 	empty.kinds, empty.selectors, empty.kindIDs, empty.sweepKindsAt = c.kinds, c.selectors, c.kindIDs, c.sweepKindsAt
 	for _, n := range c.nodes {
 		_ = empty.SetNode(n.Node) // it was valid before
@@ -129,7 +128,7 @@ func (c *Cluster) emptied() *Cluster {
 	return empty
 }
 
-// firstFit is the policy for questions of yes or no.
+// firstFit is the policy for yes-or-no questions.
 type firstFit struct{}
 
 func (firstFit) Begin(*Cluster, *Request)           {}
@@ -137,7 +136,7 @@ func (firstFit) Epoch() uint64                      { return 0 }
 func (firstFit) Price(Step) float64                 { return 0 }
 func (firstFit) Surcharge(*Request, *State) float64 { return 0 }
 
-// plural is "1 node" or "2 nodes".
+// plural returns "1 node" or "2 nodes".
 func plural(count int, noun string) string {
 	if count == 1 {
 		return "1 " + noun

@@ -19,8 +19,8 @@ func explained(t *testing.T, c *Cluster, g *Gang) *Explanation {
 	return e
 }
 
-// racks returns a cluster of leaves with nodes of 8 GPUs, of which the first
-// ones are in use: used[leaf][node].
+// racks returns a cluster of leaves with nodes of 8 GPUs, the first of which are in use:
+// used[leaf][node].
 func racks(t *testing.T, used [][]int) *Cluster {
 	t.Helper()
 	c := NewCluster(firstFit{})
@@ -55,11 +55,11 @@ func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
 	}{
 		"two GPUs are short in a leaf": {
 			[][]int{{2, 0}, {8, 1}}, Gang{Roles: []Role{{Shape: eight, Min: 2, Max: 2}}, Level: 1, Required: true},
-			"3 nodes have too few free GPUs, 1 has room for a part of it; it would start with 2 more free GPUs in leaf-0, or with 1 of its 2 Pods, or with 6 GPUs for each Pod",
+			"3 nodes have too few free GPUs, 1 has room for part of it; it would start with 2 more free GPUs in leaf-0, or with 1 of its 2 Pods, or with 6 GPUs for each Pod",
 		},
 		"it fits in two leaves": {
 			[][]int{{0, 8}, {0, 8}}, Gang{Roles: []Role{{Shape: eight, Min: 2, Max: 2}}, Level: 1, Required: true},
-			"2 nodes have room for a part of it, 2 have too few free GPUs; it would start with 8 more free GPUs in leaf-0, " +
+			"2 nodes have room for part of it, 2 have too few free GPUs; it would start with 8 more free GPUs in leaf-0, " +
 				"or in 2 domains (leaf-0, leaf-1) if one were preferred, not required, or with 1 of its 2 Pods, or with 4 GPUs for each Pod",
 		},
 		"another model is free": {
@@ -98,7 +98,7 @@ func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
 	}
 }
 
-func TestWhatFitsNeedsNoExplanation(t *testing.T) {
+func TestAFittingGangNeedsNoExplanation(t *testing.T) {
 	t.Parallel()
 	g := &Gang{Roles: []Role{{Shape: Shape{GPUs: 8}, Min: 1, Max: 1}}}
 	if e := explained(t, racks(t, [][]int{{0}}), g); e != nil {
@@ -201,7 +201,7 @@ func applied(t *testing.T, c *Cluster, g *Gang, remedy *Remedy) bool {
 	return fits
 }
 
-// fingerprint shows what is free everywhere.
+// fingerprint returns what is free everywhere.
 func fingerprint(c *Cluster) string {
 	var lines []string
 	for _, n := range c.nodes {

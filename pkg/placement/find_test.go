@@ -12,14 +12,14 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// oracle looks for places by trying all.
+// oracle finds places by trying all.
 type oracle struct {
 	*updates
 	request *placement.Request
 }
 
-// cost is what the policy says of some cards of a node. What is before and after
-// is seen by doing it.
+// cost returns the policy's price of some cards of a node. The States before and after
+// come from actually placing a Pod.
 func (o *oracle) cost(node string, cards []int) float64 {
 	o.t.Helper()
 	step := placement.Step{Request: o.request, Before: o.cluster.StateOf(node)}
@@ -51,7 +51,7 @@ func (o *oracle) cheapest(node string) float64 {
 		}
 		return lowest
 	case o.request.GPUs > 0:
-		// Which whole cards is no matter of the policy: see TestNVLinkGroups….
+		// The policy does not choose whole cards: see TestNVLinkGroups….
 		place, found := o.cluster.Find(o.request, domainOf(o.t, o.cluster, strings.Join(left.node.Domains, "/")))
 		if !found || place.Node != node {
 			o.t.Fatalf("%s goes to %q, found is %v, but fits on %s", &o.request.Shape, place.Node, found, node)
@@ -61,8 +61,8 @@ func (o *oracle) cheapest(node string) float64 {
 	return o.cost(node, nil)
 }
 
-// best returns the node with the lowest cost within a domain, of equal ones the
-// first; empty if the request fits nowhere.
+// best returns the node with the lowest cost within a domain, the first among equals;
+// empty if the request fits nowhere.
 func (o *oracle) best(domain string) (node string, cost float64) {
 	o.t.Helper()
 	for _, name := range o.want.within(domain) {
@@ -76,7 +76,7 @@ func (o *oracle) best(domain string) (node string, cost float64) {
 	return node, cost
 }
 
-// checkPlace checks that a place can be had.
+// checkPlace checks that a place is available.
 func (o *oracle) checkPlace(place placement.Place) {
 	o.t.Helper()
 	left, s := o.want.rest(place.Node), &o.request.Shape
@@ -127,7 +127,7 @@ func TestTheCheapestPlaceIsFound(t *testing.T) {
 	}
 }
 
-func TestEachDecisionIsAnnounced(t *testing.T) {
+func TestBeginIsCalledForEachDecision(t *testing.T) {
 	t.Parallel()
 	policy := &whimsical{}
 	c := placement.NewCluster(policy)
@@ -139,16 +139,16 @@ func TestEachDecisionIsAnnounced(t *testing.T) {
 	}
 }
 
-// group is an NVLink group of a node; the one without a link has the cards that
-// are in none.
+// group is an NVLink group of a node; the one that is not linked has the cards without a
+// group.
 type group struct {
 	linked bool
 	cards  []int // all of them
-	had    []int // those that can be had
+	usable []int // those that are available
 	taken  int
 }
 
-// splits reports whether so many cards split a group that is all free.
+// splits reports whether taking that many cards splits a completely free group.
 func (g *group) splits(left *rest, cards int) bool {
 	free := 0
 	for _, card := range g.cards {
@@ -172,7 +172,7 @@ func groupsOf(left *rest, s *placement.Shape, taken []int) []*group {
 		g := byID[id]
 		g.cards = append(g.cards, card)
 		if slices.Contains(usable, card) {
-			g.had = append(g.had, card)
+			g.usable = append(g.usable, card)
 		}
 		if slices.Contains(taken, card) {
 			g.taken++
@@ -181,11 +181,11 @@ func groupsOf(left *rest, s *placement.Shape, taken []int) []*group {
 	return list
 }
 
-// fewest is how few groups so many cards can come from.
+// fewest returns the smallest number of groups that have enough cards.
 func fewest(groups []*group, cards int) int {
 	var sizes []int
 	for _, g := range groups {
-		sizes = append(sizes, len(g.had))
+		sizes = append(sizes, len(g.usable))
 	}
 	slices.Sort(sizes)
 	count := 0
@@ -216,7 +216,7 @@ func TestNVLinkGroupsStayWhole(t *testing.T) {
 	}
 }
 
-// checkGroups checks the cards that were taken against all other ways.
+// checkGroups checks the cards that were taken against all alternatives.
 func checkGroups(t *testing.T, left *rest, s *placement.Shape, taken []int) {
 	t.Helper()
 	groups := groupsOf(left, s, taken)
@@ -237,7 +237,7 @@ func checkGroups(t *testing.T, left *rest, s *placement.Shape, taken []int) {
 		return
 	}
 	for _, g := range groups {
-		if len(g.had) >= s.GPUs {
+		if len(g.usable) >= s.GPUs {
 			if what := from.worse(g, left, s.GPUs); what != "" {
 				t.Errorf("%s: %v of %s", what, taken, left.signature())
 			}
@@ -245,7 +245,7 @@ func checkGroups(t *testing.T, left *rest, s *placement.Shape, taken []int) {
 	}
 }
 
-// worse tells why another group would have been better for so many cards.
+// worse returns why another group would have been better for that many cards.
 func (g *group) worse(other *group, left *rest, cards int) string {
 	switch {
 	case cards > 1 && g.linked != other.linked:
@@ -256,7 +256,7 @@ func (g *group) worse(other *group, left *rest, cards int) string {
 		if g.splits(left, cards) {
 			return "a group was split without need"
 		}
-	case len(other.had) < len(g.had):
+	case len(other.usable) < len(g.usable):
 		return "a smaller rest was possible"
 	}
 	return ""

@@ -6,36 +6,36 @@ package placement
 // Reason is why a node can't take a Pod.
 type Reason uint8
 
-// The reasons, those that no departure of a Pod changes first.
+// The reasons. Those that hold on an empty node as well come first.
 const (
-	Fits      Reason = iota
-	Senseless        // the request is
+	Fits           Reason = iota
+	InvalidRequest        // the request is invalid
 	NodeClosed
 	OtherPool
 	OtherLabels // see Selector
 	Tainted     // see Selector
-	Excepted    // see Gang.Except
+	Excluded    // see Gang.Except
 	OtherModel
-	TooFewGPUs // the node never has so many
+	TooFewGPUs // even if all were free
 	TooLittleGPUMemory
 	NodeTooSmall
 	NoPodSlot
 	InsufficientCPU
 	InsufficientMemory
 	InsufficientGPUs
-	InsufficientShare // no card has so much left
+	InsufficientShare // no card has that much free
 	reasons
 )
 
 // reasonTexts complete the sentences "the node …" and "the nodes …".
 var reasonTexts = [reasons]struct{ one, several string }{
-	Fits:               {"has room for a part of it", "have room for a part of it"},
-	Senseless:          {"can't take a request that makes no sense", "can't take a request that makes no sense"},
+	Fits:               {"has room for part of it", "have room for part of it"},
+	InvalidRequest:     {"can't take an invalid request", "can't take an invalid request"},
 	NodeClosed:         {"takes no Pods", "take no Pods"},
 	OtherPool:          {"is in another node pool", "are in another node pool"},
 	OtherLabels:        {"does not match the node selector or affinity", "do not match the node selector or affinity"},
 	Tainted:            {"has a taint that is not tolerated", "have taints that are not tolerated"},
-	Excepted:           {"is kept for others or has refused it", "are kept for others or have refused it"},
+	Excluded:           {"is reserved for others or has refused it", "are reserved for others or have refused it"},
 	OtherModel:         {"has another GPU model", "have another GPU model"},
 	TooFewGPUs:         {"has too few GPUs", "have too few GPUs"},
 	TooLittleGPUMemory: {"has GPUs with less memory", "have GPUs with less memory"},
@@ -50,7 +50,7 @@ var reasonTexts = [reasons]struct{ one, several string }{
 // String completes the sentence "the node …".
 func (r Reason) String() string { return r.text(1) }
 
-// text completes a sentence about so many nodes.
+// text completes a sentence about a number of nodes.
 func (r Reason) text(nodes int) string {
 	switch {
 	case r >= reasons:
@@ -62,11 +62,11 @@ func (r Reason) text(nodes int) string {
 	}
 }
 
-// Lasting reports whether reasons hold on an empty node as well.
+// Lasting reports whether a reason holds on an empty node as well.
 func (r Reason) Lasting() bool { return r > Fits && r <= NodeTooSmall }
 
-// fit returns why a State can't take a request, the first in the order of the
-// reasons.
+// fit returns the first reason, in the reasons' order, why a State can't take a request,
+// or Fits.
 func (s *State) fit(r *Request) Reason {
 	if reason := s.kind.fit(r); reason != Fits {
 		return reason
@@ -86,11 +86,11 @@ func (s *State) fit(r *Request) Reason {
 	return Fits
 }
 
-// fit returns why not even an empty node of the kind could take a request.
+// fit returns why even an empty node of the kind couldn't take a request, or Fits.
 func (k *kind) fit(r *Request) Reason {
 	switch {
 	case r.err != nil:
-		return Senseless
+		return InvalidRequest
 	case k.closed:
 		return NodeClosed
 	case r.Pool != "" && r.Pool != k.pool:
@@ -114,7 +114,7 @@ func (k *kind) fit(r *Request) Reason {
 	return Fits
 }
 
-// withMemory counts the cards with at least so much memory.
+// withMemory counts the cards with a minimum of memory.
 func (k *kind) withMemory(least int64) int {
 	count := 0
 	for _, memory := range k.memories {
@@ -125,7 +125,7 @@ func (k *kind) withMemory(least int64) int {
 	return count
 }
 
-// wholeFor counts the cards that a request for whole ones could get.
+// wholeFor counts the cards that a request for whole GPUs could get.
 func (s *State) wholeFor(r *Request) int {
 	if r.GPUMemory == 0 {
 		return s.whole
@@ -153,8 +153,8 @@ func (s *State) sharesAt(r *Request, position int) bool {
 	return int(s.free[position]) >= r.Share && s.kind.memories[position] >= r.GPUMemory
 }
 
-// often is how many Pods of a request a State could take.
-func (s *State) often(r *Request) int {
+// capacity returns how many Pods of a request a State could take.
+func (s *State) capacity(r *Request) int {
 	if s.fit(r) != Fits {
 		return 0
 	}

@@ -9,7 +9,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// refusal is a node that refuses a Pod for one reason.
+// refusal is a node that rejects a Pod for one reason.
 type refusal struct {
 	reason placement.Reason
 	node   func() *nodeBuilder
@@ -17,7 +17,7 @@ type refusal struct {
 	shape  placement.Shape
 }
 
-// refusals has each reason once or more.
+// refusals returns each reason at least once.
 func refusals() map[string]refusal {
 	plain := func() *nodeBuilder { return aNode("n", 4) }
 	changed := func(change func(*placement.Node)) func() *nodeBuilder {
@@ -46,7 +46,7 @@ func refusals() map[string]refusal {
 		"the last share fits exactly":               {placement.Fits, plain, []placement.Use{use(100, 0, 1, 2), use(30, 3)}, share(70)},
 		"enough GPUs have the memory":               {placement.Fits, mixed, []placement.Use{use(100, 0, 1)}, withMemory(whole(2), 80)},
 
-		"what is asked for makes no sense":      {placement.Senseless, plain, nil, shapeOf{Share: 150}},
+		"what is asked for makes no sense":      {placement.InvalidRequest, plain, nil, shapeOf{Share: 150}},
 		"the node takes no Pods":                {placement.NodeClosed, changed(func(n *placement.Node) { n.Closed = true }), nil, shapeOf{}},
 		"the node is in another pool":           {placement.OtherPool, changed(func(n *placement.Node) { n.Pool = "p" }), nil, shapeOf{Pool: "q"}},
 		"the node is in no pool":                {placement.OtherPool, plain, nil, shapeOf{Pool: "q"}},
@@ -81,7 +81,7 @@ func refusals() map[string]refusal {
 
 func TestARefusalHasItsReason(t *testing.T) {
 	t.Parallel()
-	seen := map[placement.Reason]bool{placement.Excepted: true} // no node says so itself
+	seen := map[placement.Reason]bool{placement.Excluded: true} // not a property of a node
 	for name, test := range refusals() {
 		seen[test.reason] = true
 		t.Run(name, func(t *testing.T) {
@@ -94,8 +94,8 @@ func TestARefusalHasItsReason(t *testing.T) {
 			if got := s.Fit(r); got != test.reason {
 				t.Errorf("the node %s, want: it %s", got, test.reason)
 			}
-			if got := s.Often(r) > 0; got != (test.reason == placement.Fits) {
-				t.Errorf("it takes %d Pods, but %s", s.Often(r), test.reason)
+			if got := s.Capacity(r) > 0; got != (test.reason == placement.Fits) {
+				t.Errorf("it takes %d Pods, but %s", s.Capacity(r), test.reason)
 			}
 			if _, found := c.Find(r, c.Root()); found != (test.reason == placement.Fits) {
 				t.Errorf("a place is found: %v, but the node %s", found, test.reason)
@@ -109,9 +109,9 @@ func TestARefusalHasItsReason(t *testing.T) {
 	}
 }
 
-// TestTheFirstReasonIsTold begins with a node and a shape for which every reason
-// holds, and takes one away after the other.
-func TestTheFirstReasonIsTold(t *testing.T) {
+// TestTheFirstReasonIsReturned begins with a node and a shape for which
+// every reason holds, and removes one after the other.
+func TestTheFirstReasonIsReturned(t *testing.T) {
 	t.Parallel()
 	node := aNode("n", 2).memories(40, 40).but(func(n *placement.Node) { n.Closed, n.Pool, n.Traits = true, "p", "T" }).size(5000, 5000, 1)
 	shape := shapeOf{CPU: 5001, Memory: 5001, GPUs: 3, GPUMemory: 41, Models: []string{"x"}, Pool: "q", Selector: letters("a")}
@@ -152,7 +152,7 @@ func TestTheFirstReasonIsTold(t *testing.T) {
 	}
 }
 
-// TestLastingReasonsHoldOnAnEmptyNode tells what departures can change.
+// TestLastingReasonsHoldOnAnEmptyNode checks which reasons departures can remove.
 func TestLastingReasonsHoldOnAnEmptyNode(t *testing.T) {
 	t.Parallel()
 	for name, test := range refusals() {
@@ -191,7 +191,7 @@ func TestReasonsCompleteASentence(t *testing.T) {
 	}
 }
 
-func TestOftenIsHowManyPodsFit(t *testing.T) {
+func TestCapacityIsHowManyPodsFit(t *testing.T) {
 	t.Parallel()
 	memory := func(shape placement.Shape, least int64) placement.Shape {
 		shape.GPUMemory = least
@@ -222,7 +222,7 @@ func TestOftenIsHowManyPodsFit(t *testing.T) {
 			for i, holds := range test.uses {
 				run(t, c, string(rune('a'+i)), "n", holds)
 			}
-			if got := c.StateOf("n").Often(c.Request(test.shape)); got != test.want {
+			if got := c.StateOf("n").Capacity(c.Request(test.shape)); got != test.want {
 				t.Errorf("%d times, want %d", got, test.want)
 			}
 			if got := c.Root().Room(c.Request(test.shape)); got != test.want {

@@ -21,10 +21,10 @@ const (
 	gpuMemory = 80000
 )
 
-// nodeBuilder describes a node. Its capacity is ample unless a test says so.
+// nodeBuilder describes a node. Its capacity is ample unless a test sets it.
 type nodeBuilder struct{ nodeOf }
 
-// aNode is a node with GPUs without NVLink.
+// aNode returns a node with GPUs without NVLink.
 func aNode(name string, gpus int) *nodeBuilder {
 	b := &nodeBuilder{nodeOf{Name: name, CPU: 64000, Memory: 512000, Slots: 100, Model: model}}
 	for range gpus {
@@ -66,7 +66,7 @@ func (b *nodeBuilder) in(domains ...string) *nodeBuilder {
 	return b
 }
 
-// but is another node with something changed.
+// but returns another node with something changed.
 func (b *nodeBuilder) but(change func(*placement.Node)) *nodeBuilder {
 	other := *b
 	other.GPUs = slices.Clone(b.GPUs)
@@ -74,7 +74,7 @@ func (b *nodeBuilder) but(change func(*placement.Node)) *nodeBuilder {
 	return &other
 }
 
-// clusterOf is a cluster of nodes whose policy is tightest.
+// clusterOf returns a cluster of nodes with the policy tightest.
 func clusterOf(t *testing.T, nodes ...*nodeBuilder) *placement.Cluster {
 	t.Helper()
 	c := placement.NewCluster(tightest{})
@@ -91,7 +91,7 @@ func set(t *testing.T, c *placement.Cluster, n *nodeBuilder) {
 	}
 }
 
-// use is what a Pod with some percent of each of some GPUs holds.
+// use returns what a Pod with some percent of each of some GPUs holds.
 func use(percent int, gpus ...int) placement.Use {
 	return placement.Use{CPU: 1000, Memory: 1000, GPUs: gpus, Percent: percent}
 }
@@ -137,7 +137,7 @@ func search(d *placement.Domain, name string) *placement.Domain {
 	return nil
 }
 
-// tightest is a policy that takes the node, and the card, with the least left.
+// tightest is a policy that prefers the node, and the card, with the least left.
 type tightest struct{}
 
 func (tightest) Begin(*placement.Cluster, *placement.Request) {}
@@ -150,8 +150,8 @@ func (tightest) Price(step placement.Step) float64 {
 	return float64(step.After.Percent()) + float64(step.CardFree)/1000
 }
 
-// whimsical is a policy whose prices are arbitrary but few, so that many are
-// equal. They change with the epoch.
+// whimsical is a policy whose prices are arbitrary but few, so that there are many ties.
+// They change with the epoch.
 type whimsical struct {
 	epoch uint64
 	// begun counts the decisions.
@@ -169,7 +169,7 @@ func (w *whimsical) Surcharge(r *placement.Request, before *placement.State) flo
 	return float64(w.hash(r, before, before, 0)%2) / 2
 }
 
-// hash mixes what a policy can see.
+// hash hashes what a policy can see.
 func (w *whimsical) hash(r *placement.Request, before, after *placement.State, extra int) uint64 {
 	sum := w.epoch + 14695981039346656037
 	add := func(number int) { sum = (sum ^ uint64(number)) * 1099511628211 }

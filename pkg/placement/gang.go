@@ -9,33 +9,33 @@ import (
 	"slices"
 )
 
-// Gang is Pods that start together or not at all.
+// Gang is a set of Pods that start together or not at all.
 type Gang struct {
 	Roles []Role
-	// Level is the level of domains that the gang should be in one of; 0 for
-	// none. 1 is the widest.
+	// Level is the level at which the gang should be in a single domain; 0 for none. 1 is
+	// the widest.
 	Level int
-	// Required makes that a condition. Else it is a preference: as few domains as
+	// Required makes Level a condition. Otherwise it is a preference: as few domains as
 	// possible.
 	Required bool
-	// Within confines the gang to a domain, by its name: where members are that
-	// run already. Empty means anywhere.
+	// Within confines the gang to a domain, by its name: that of members that already
+	// run. Empty means anywhere.
 	Within string
-	// Except are the names of nodes that no member may go to, for reasons of which
-	// this package knows nothing.
+	// Except are the names of nodes that no member may use, for reasons unknown to this
+	// package.
 	Except []string
 }
 
-// Role is members of a gang that need the same.
+// Role is members of a gang with the same shape.
 type Role struct {
 	Shape Shape
-	// Min members start together, or nobody does.
+	// Min members start together, or none does.
 	Min int
-	// Max is at least Min. Those above join if there is room.
+	// Max is at least Min. Members above Min join if there is room.
 	Max int
 }
 
-// Validate returns what is wrong with a gang.
+// Validate returns an error if the gang is invalid.
 func (g *Gang) Validate() error {
 	if len(g.Roles) == 0 {
 		return fmt.Errorf("roles: at least one is needed")
@@ -69,14 +69,14 @@ type Plan struct {
 	Domains []string
 }
 
-// demand is what is still to be placed of a role.
+// demand is the members of a role that are yet to be placed.
 type demand struct {
 	role    int
 	request *Request
 	count   int
 }
 
-// demands returns the members of all roles that must start, the hardest first.
+// demands returns the members of all roles that must start, hardest to place first.
 func (c *Cluster) demands(g *Gang) []demand {
 	var list []demand
 	for i := range g.Roles {
@@ -88,8 +88,8 @@ func (c *Cluster) demands(g *Gang) []demand {
 	return list
 }
 
-// harder orders by what is rarest: whole GPUs, the more the rarer, then shares,
-// then CPU and memory.
+// harder orders by difficulty of placement: the most GPUs first, then the fewest models,
+// then those with a selector, then the most CPU and memory.
 func harder(a, b demand) int {
 	x, y := &a.request.Shape, &b.request.Shape
 	return cmp.Or(
@@ -101,7 +101,7 @@ func harder(a, b demand) int {
 	)
 }
 
-// accepted is how many models will do; any is more than all.
+// accepted returns how many models a shape accepts; any counts as more than all.
 func accepted(s *Shape) int {
 	if len(s.Models) == 0 {
 		return int(^uint(0) >> 1)
@@ -109,5 +109,5 @@ func accepted(s *Shape) int {
 	return len(s.Models)
 }
 
-// unselected is 1 if any node will do, else 0.
+// unselected returns 1 if the shape has no selector, else 0.
 func unselected(s *Shape) int { return oneIf(s.Selector == nil) }

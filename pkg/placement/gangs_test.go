@@ -10,7 +10,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// randomGang has few members. Half of the gangs ask for a topology.
+// randomGang returns gangs of few members. Half of them have a topology.
 func randomGang(d dice, roles, members int, l limits) *placement.Gang {
 	g := &placement.Gang{}
 	for range 1 + d.IntN(roles) {
@@ -39,7 +39,7 @@ type plans struct {
 	gang *placement.Gang
 }
 
-// make makes a plan and checks all that every plan must be; nil if the gang does
+// make makes a plan and checks everything that holds for any plan; nil if the gang does
 // not fit.
 func (p *plans) make() *placement.Plan {
 	p.t.Helper()
@@ -87,8 +87,8 @@ func (p *plans) check(plan *placement.Plan) {
 	}
 }
 
-// checkFeasible takes what the members get from the nodes, one after the other,
-// and returns what is left.
+// checkFeasible allocates what the members get, one after the other, and returns what is
+// left of the nodes.
 func (p *plans) checkFeasible(plan *placement.Plan) map[string]*rest {
 	p.t.Helper()
 	nodes := map[string]*rest{}
@@ -112,8 +112,8 @@ func (p *plans) checkFeasible(plan *placement.Plan) map[string]*rest {
 	return nodes
 }
 
-// checkCounts checks that all members are there that must be, and of those that
-// may be as many as there is room for.
+// checkCounts checks that all required members are placed, and as many optional ones as
+// there is room for.
 func (p *plans) checkCounts(plan *placement.Plan, left map[string]*rest) {
 	p.t.Helper()
 	counts := make([]int, len(p.gang.Roles))
@@ -139,14 +139,14 @@ func (p *plans) checkCounts(plan *placement.Plan, left map[string]*rest) {
 	}
 }
 
-// allowed are the nodes of a domain to which the gang may go.
+// allowed returns the nodes of a domain to which the gang may go.
 func (p *plans) allowed(domain string) []string {
 	return slices.DeleteFunc(p.want.within(domain), func(name string) bool { return slices.Contains(p.gang.Except, name) })
 }
 
 func (p *plans) path(node string) string { return strings.Join(p.want.nodes[node].Domains, "/") }
 
-// domainsOf are the domains of the gang's level, as members come to them.
+// domainsOf returns the domains of the gang's level, in the order of the members.
 func (p *plans) domainsOf(plan *placement.Plan) []string {
 	var list []string
 	for _, m := range plan.Members {
@@ -161,12 +161,12 @@ func (p *plans) domainsOf(plan *placement.Plan) []string {
 	return list
 }
 
-// inside reports whether a path is that of a domain or below it.
+// inside reports whether a path is a domain or below it.
 func inside(path, domain string) bool {
 	return domain == "" || path == domain || strings.HasPrefix(path, domain+"/")
 }
 
-// areas are the nodes among which all members must be: a choice of several if one
+// areas returns the sets of nodes in one of which all members must be: several if one
 // domain is required.
 func (p *plans) areas() map[string][]string {
 	g := p.gang

@@ -3,10 +3,10 @@
 
 package placement
 
-// journal notes what was placed and removed, so that it can be undone.
+// journal records placements and removals, so that they can be undone.
 type journal struct {
 	entries []entry
-	// depth counts the trials under way.
+	// depth is the number of nested trials in progress.
 	depth int
 }
 
@@ -15,14 +15,14 @@ type entry struct {
 	placed bool
 }
 
-func (j *journal) note(pod *Pod, placed bool) {
+func (j *journal) record(pod *Pod, placed bool) {
 	if j.depth > 0 {
 		j.entries = append(j.entries, entry{pod: pod, placed: placed})
 	}
 }
 
-// Try calls do, which may place and remove Pods, and then undoes all that unless
-// do returns true. Trials may be nested. Nodes must not change meanwhile.
+// Try calls do, which may place and remove Pods, and undoes its changes unless it returns
+// true. Trials may be nested. Nodes must not change meanwhile.
 func (c *Cluster) Try(do func() (keep bool)) {
 	begin := len(c.journal.entries)
 	c.journal.depth++
@@ -36,7 +36,7 @@ func (c *Cluster) Try(do func() (keep bool)) {
 	}
 }
 
-// undo undoes all entries from a place on, the last first.
+// undo undoes all entries from begin on, last first.
 func (c *Cluster) undo(begin int) {
 	for i := len(c.journal.entries) - 1; i >= begin; i-- {
 		one := c.journal.entries[i]

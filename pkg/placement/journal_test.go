@@ -10,7 +10,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// tried is a cluster of one node with four GPUs and Pods "a" and "b" on the first
+// tried returns a cluster of one node with four GPUs and Pods "a" and "b" on the first
 // two.
 func tried(t *testing.T) *placement.Cluster {
 	t.Helper()
@@ -20,7 +20,7 @@ func tried(t *testing.T) *placement.Cluster {
 	return c
 }
 
-// here are the Pods of the names a to f that are in the cluster.
+// here returns which of the Pods a to f are in the cluster.
 func here(t *testing.T, c *placement.Cluster) string {
 	t.Helper()
 	var names []byte
@@ -34,13 +34,13 @@ func here(t *testing.T, c *placement.Cluster) string {
 	return string(names)
 }
 
-// actor lets Pods come.
+// actor places Pods.
 type actor struct {
 	*placement.Cluster
 	t *testing.T
 }
 
-func (a actor) come(name string, percent int, gpus ...int) {
+func (a actor) place(name string, percent int, gpus ...int) {
 	a.t.Helper()
 	run(a.t, a.Cluster, name, "n", use(percent, gpus...))
 }
@@ -57,22 +57,22 @@ func TestATrialIsUndoneUnlessItIsKept(t *testing.T) {
 			func(c actor) { c.Try(func() bool { return undo }) }, "ab", []int8{0, 60, 100, 100}},
 		"a Pod came": {
 			func(c actor) {
-				c.Try(func() bool { c.come("c", 30, 1); return undo })
+				c.Try(func() bool { c.place("c", 30, 1); return undo })
 			}, "ab", []int8{0, 60, 100, 100}},
 		"a Pod came and stays": {
 			func(c actor) {
-				c.Try(func() bool { c.come("c", 30, 1); return keep })
+				c.Try(func() bool { c.place("c", 30, 1); return keep })
 			}, "abc", []int8{0, 30, 100, 100}},
 		"a Pod went": {
 			func(c actor) { c.Try(func() bool { c.Remove("a"); return undo }) },
 			"ab", []int8{0, 60, 100, 100}},
 		"a Pod moved": {
 			func(c actor) {
-				c.Try(func() bool { c.Remove("b"); c.come("b", 70, 3); return undo })
+				c.Try(func() bool { c.Remove("b"); c.place("b", 70, 3); return undo })
 			}, "ab", []int8{0, 60, 100, 100}},
 		"a Pod came and went": {
 			func(c actor) {
-				c.Try(func() bool { c.come("c", 30, 1); c.Remove("c"); return undo })
+				c.Try(func() bool { c.place("c", 30, 1); c.Remove("c"); return undo })
 			}, "ab", []int8{0, 60, 100, 100}},
 		"what was refused leaves nothing to undo": {
 			func(c actor) {
@@ -81,16 +81,16 @@ func TestATrialIsUndoneUnlessItIsKept(t *testing.T) {
 		"only the inner trial is undone": {
 			func(c actor) {
 				c.Try(func() bool {
-					c.come("c", 100, 2)
-					c.Try(func() bool { c.Remove("c"); c.come("d", 10, 2); return undo })
+					c.place("c", 100, 2)
+					c.Try(func() bool { c.Remove("c"); c.place("d", 10, 2); return undo })
 					return keep
 				})
 			}, "abc", []int8{0, 0, 60, 100}},
 		"what the inner trial kept is undone with the outer": {
 			func(c actor) {
 				c.Try(func() bool {
-					c.come("c", 100, 2)
-					c.Try(func() bool { c.Remove("a"); c.come("d", 10, 3); return keep })
+					c.place("c", 100, 2)
+					c.Try(func() bool { c.Remove("a"); c.place("d", 10, 3); return keep })
 					c.Remove("b")
 					return undo
 				})
@@ -100,14 +100,14 @@ func TestATrialIsUndoneUnlessItIsKept(t *testing.T) {
 				c.Try(func() bool {
 					c.Try(func() bool { c.Remove("a"); return keep })
 					c.Try(func() bool { c.Remove("b"); return undo })
-					c.come("c", 20, 1)
+					c.place("c", 20, 1)
 					return keep
 				})
 			}, "bc", []int8{40, 100, 100, 100}},
 		"what came before the trial is not undone": {
 			func(c actor) {
 				c.Remove("a")
-				c.Try(func() bool { c.come("a", 100, 3); return keep })
+				c.Try(func() bool { c.place("a", 100, 3); return keep })
 				c.Try(func() bool { c.Remove("a"); return undo })
 			}, "ab", []int8{0, 60, 100, 100}},
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// kind is what nodes have in common that differ only in what runs on them.
+// kind is what nodes have in common that differ only in the Pods that they run.
 type kind struct {
 	id     int
 	cpu    int64
@@ -21,14 +21,14 @@ type kind struct {
 	traits string
 	closed bool
 	gpus   int
-	// cells are the NVLink groups, those of equal make beside each other; GPUs
-	// without a group are one cell. Positions count the cards of all cells.
+	// cells are the NVLink groups, those of equal make next to each other; GPUs without a
+	// group are one cell. Positions number the cards of all cells.
 	cells []cell
 	// memories are the GPUs' memories by position, in MiB.
 	memories []int64
 	// uniform is true if every card has the same memory and all are in one cell.
 	uniform bool
-	// admissions are what selectors say, by their id.
+	// admissions caches the results of selectors, by their id.
 	admissions []admission
 }
 
@@ -41,14 +41,14 @@ type cell struct {
 	linked bool
 }
 
-// layout is where a node's cards are: the kind, and the index of the card at
-// each position when all are free.
+// layout maps a node's cards to positions: the kind, and the index of the card at each
+// position when all are free.
 type layout struct {
 	kind  *kind
 	cards []int
 }
 
-// layoutOf returns where the cards of a node are.
+// layoutOf returns the layout of a node.
 func (c *Cluster) layoutOf(node *Node) layout {
 	groups := groupsOf(node.GPUs)
 	k := kind{
@@ -67,8 +67,8 @@ func (c *Cluster) layoutOf(node *Node) layout {
 	return layout{kind: c.internKind(&k), cards: cards}
 }
 
-// groupsOf returns the indices of the GPUs of each group, the largest groups
-// first, those of equal make beside each other, and GPUs of equal memory.
+// groupsOf returns the indices of the GPUs of each group, the largest groups first, with
+// groups of equal make, and GPUs of equal memory, next to each other.
 func groupsOf(gpus []GPU) [][]int {
 	byGroup := map[int][]int{}
 	for index := range gpus {
@@ -84,14 +84,14 @@ func groupsOf(gpus []GPU) [][]int {
 	return groups
 }
 
-// compareMake orders groups by what they are made of.
+// compareMake orders groups by their make: number of GPUs, NVLink, and memories.
 func compareMake(gpus []GPU, a, b []int) int {
 	linked := func(group []int) int { return min(gpus[group[0]].Group, 0) }
 	memory := func(x, y int) int { return cmp.Compare(gpus[x].Memory, gpus[y].Memory) }
 	return cmp.Or(-cmp.Compare(len(a), len(b)), cmp.Compare(linked(a), linked(b)), slices.CompareFunc(a, b, memory))
 }
 
-// alike counts the groups from the first on that are of its make.
+// alike counts the leading groups that are of the same make as the first.
 func alike(gpus []GPU, groups [][]int) int {
 	count := 1
 	for count < len(groups) && compareMake(gpus, groups[0], groups[count]) == 0 {
@@ -130,11 +130,11 @@ func (c *Cluster) internKind(k *kind) *kind {
 	return k
 }
 
-// minKinds is how many kinds are kept without a look at their use.
+// minKinds is the least number of kinds at which there is a sweep.
 const minKinds = 1 << 10
 
-// sweepKinds forgets kinds of which there are no nodes: traits may change for as
-// long as a cluster lives.
+// sweepKinds drops kinds without nodes: traits may keep changing as long as a cluster
+// lives.
 func (c *Cluster) sweepKinds() {
 	used := make(map[*kind]bool, len(c.nodes))
 	for _, n := range c.nodes {
@@ -144,7 +144,7 @@ func (c *Cluster) sweepKinds() {
 	c.sweepKindsAt = max(minKinds, 2*len(c.kinds))
 }
 
-// appendText appends a text so that no other sequence of texts looks like it.
+// appendText appends a text with its length, so that different sequences of texts differ.
 func appendText(key []byte, text string) []byte {
 	return append(binary.AppendUvarint(key, uint64(len(text))), text...)
 }

@@ -9,7 +9,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// held is what is in use of a node's GPUs, by their index.
+// held is the percentages in use of a node's GPUs, by their index.
 type held []int
 
 // stateOf returns the State of a node with some percent of its GPUs in use.
@@ -22,7 +22,7 @@ func stateOf(t *testing.T, c *placement.Cluster, n *nodeBuilder, used held) *pla
 			run(t, c, n.Name+string(rune('0'+gpu)), n.Name, placement.Use{GPUs: []int{gpu}, Percent: percent})
 		}
 	}
-	// Slots are counted too: fill up to the same number of Pods.
+	// Slots count as well: fill up to the same number of Pods.
 	for i := range n.Slots {
 		if c.StateOf(n.Name).Fit(c.Request(shapeOf{})) != placement.Fits {
 			break

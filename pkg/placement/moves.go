@@ -11,45 +11,43 @@ import (
 // Move takes a running Pod from one place to another.
 type Move struct {
 	Pod string
-	// Group is the Pod's gang; empty if it is alone. The moves of a gang stand
-	// beside each other and are one turn: all its Pods leave, then all arrive,
-	// some maybe where they were.
+	// Group is the Pod's gang; empty if it has none. The moves of a gang are consecutive
+	// and form one turn: all its Pods leave, then all arrive, some maybe at their old
+	// places.
 	Group    string
 	From, To Place
-	// Cost is what the Pod's move costs, the constant for each move included.
+	// Cost is the cost of the Pod's move, including the constant for each move.
 	Cost float64
 }
 
-// MoveRules say what may be moved and at what cost.
+// MoveRules determine what may be moved and at what cost.
 type MoveRules struct {
-	// Cost is what it costs to move a Pod, in the caller's unit, at least 0, and
-	// whether it may be moved at all. Without it every Pod may, for nothing.
+	// Cost returns the cost of moving a Pod, in the caller's unit, at least 0, and
+	// whether it may be moved at all. If it is nil, every Pod may be moved at no cost.
 	Cost func(*Pod) (cost float64, movable bool)
-	// Group is the gang of a Pod, which moves whole or not at all; empty for a
-	// Pod that is alone. Without it every Pod is.
+	// Group returns the gang of a Pod, which moves as a whole or not at all; empty for a
+	// Pod without a gang. If it is nil, no Pod has one.
 	Group func(*Pod) string
-	// Shape is what a Pod asked for. Without it a Pod stays on the model, with the
-	// GPU memory and in the pool, if its node is in one, that it has, and on nodes
-	// of the same Traits.
+	// Shape returns what a Pod requested. If it is nil, a Pod keeps its GPU model, its
+	// GPU memory and its node's pool, if any, and stays on nodes with the same Traits.
 	Shape func(*Pod) Shape
-	// Level is the level of domains that a gang has to be in one of; 0 for none.
-	// Without it gangs may be spread.
+	// Level returns the level at which a gang has to be in a single domain; 0 for none.
+	// If it is nil, gangs may be spread.
 	Level func(group string) int
-	// MaxMoves is how many Pods may be moved, MaxCost what that may cost; 0 is
-	// no limit.
+	// MaxMoves limits how many Pods are moved, MaxCost their total cost; 0 is no limit.
 	MaxMoves int
 	MaxCost  float64
 	// PerMove is added to the cost of each Pod that is moved.
 	PerMove float64
 }
 
-// allows reports whether so many moves at such a cost are within the limits.
+// allows reports whether a number of moves and their cost are within the limits.
 func (r *MoveRules) allows(moves int, cost float64) bool {
 	return (r.MaxMoves <= 0 || moves <= r.MaxMoves) && (r.MaxCost <= 0 || cost <= r.MaxCost+tie)
 }
 
-// Turns splits moves into those that are carried out together: those of a gang,
-// and each of the others by itself.
+// Turns splits moves into those that are carried out together: those of a gang, and each
+// of the others by itself.
 func Turns(moves []Move) [][]Move {
 	var turns [][]Move
 	for from := 0; from < len(moves); {
@@ -63,9 +61,9 @@ func Turns(moves []Move) [][]Move {
 	return turns
 }
 
-// Carry carries moves out, turn by turn. A Pod only moves to what is free when
-// its turn comes; if it is not, or the Pod is no longer where it was, Carry stops
-// with an error, and the moves before that are done.
+// Carry applies moves, turn by turn. A Pod only moves to resources that are free when its
+// turn comes; if they are not, or the Pod is no longer at its old place, Carry stops with
+// an error, and the turns before stay applied.
 func (c *Cluster) Carry(moves []Move) error {
 	for _, turn := range Turns(moves) {
 		if err := c.carry(turn); err != nil {
@@ -75,10 +73,10 @@ func (c *Cluster) Carry(moves []Move) error {
 	return nil
 }
 
-// carry carries one turn out, or nothing of it.
+// carry applies one turn, all or nothing.
 func (c *Cluster) carry(turn []Move) (err error) {
 	for i := range turn {
-		if err := c.isAt(&turn[i]); err != nil {
+		if err := c.checkOrigin(&turn[i]); err != nil {
 			return err
 		}
 	}
@@ -102,8 +100,8 @@ func (c *Cluster) carry(turn []Move) (err error) {
 	return err
 }
 
-// isAt is an error if a Pod is not where a move takes it from.
-func (c *Cluster) isAt(move *Move) error {
+// checkOrigin returns an error if a Pod is not where a move takes it from.
+func (c *Cluster) checkOrigin(move *Move) error {
 	pod := c.pods[move.Pod]
 	if pod == nil || pod.Node != move.From.Node || !sameCards(&pod.Use, &move.From.Use) {
 		return fmt.Errorf("Pod %s is no longer on node %s as planned", move.Pod, move.From.Node)
@@ -115,7 +113,7 @@ func sameCards(a, b *Use) bool {
 	return a.Percent == b.Percent && slices.Equal(a.GPUs, b.GPUs)
 }
 
-// has reports whether a node has just these cards, and the rest, free.
+// has reports whether a node has exactly these cards, and the other resources, free.
 func (n *node) has(use *Use) bool {
 	if n.Closed || n.slots < 1 || n.cpu < use.CPU || n.memory < use.Memory {
 		return false

@@ -8,34 +8,33 @@ import (
 	"slices"
 )
 
-// eviction is a way to make room on a node: which units have to leave.
+// eviction is a way to make room on a node: the units to evict.
 type eviction struct {
 	node *node
-	// units are all needed: with one less there is no room.
+	// units are all needed: without any one of them there is no room.
 	units []*unit
 	cost  float64
 	moves int
-	// room is how many Pods of the request there is room for afterwards.
+	// room is how many Pods of the request fit afterwards.
 	room int
-	// estimate is the cost, and that of the moves that the units' own moves
-	// surely need.
+	// estimate is the cost plus the estimated cost of placing the units elsewhere.
 	estimate float64
 }
 
-// The bounds of the enumeration of one node. A node has few GPU Pods, so that
-// they are rarely met.
+// The bounds of the enumeration for one node. They are rarely reached, as a node has
+// few GPU Pods.
 const (
 	maxEvictions     = 24   // sets kept, the cheapest
-	maxEvictionSteps = 4000 // sets looked at
+	maxEvictionSteps = 4000 // steps of the search
 )
 
-// evictor enumerates the minimal sets of tenants of a node whose leaving makes
-// room for a request, branch and bound by cost.
+// evictor enumerates the minimal sets of tenants of a node whose eviction makes room for
+// a request, with branch and bound by cost.
 type evictor struct {
 	node    *node
 	request *Request
 	tenants []tenant
-	// bundles are the tenants that leave together.
+	// bundles are the tenants that are evicted together.
 	bundles []bundle
 	room    vacancy
 	// held counts the chosen bundles that each tenant is in.
@@ -45,22 +44,21 @@ type evictor struct {
 	found []eviction
 }
 
-// bundle is tenants that only help together: those of a card of which all is
-// wanted.
+// bundle is tenants that only make room together: those of a card that is needed whole.
 type bundle struct {
 	tenants []int
 	cost    float64
 }
 
-// vacancy is what would be free of a node.
+// vacancy is what would be free on a node.
 type vacancy struct {
 	cpu, memory int64
 	slots       int
 	free        []int32
 }
 
-// evictions returns the cheapest minimal sets of units that make room for a
-// request on a node, the cheapest first; none if there is room or can't be.
+// evictions returns the cheapest minimal sets of units to evict from a node to make room
+// for a request, cheapest first; none if there is room already, or no way to make it.
 func (t *tenancy) evictions(n *node, r *Request) []eviction {
 	if n.layout.kind.fit(r) != Fits || n.state.fit(r) == Fits {
 		return nil
@@ -83,7 +81,7 @@ func (t *tenancy) evictions(n *node, r *Request) []eviction {
 	return e.found
 }
 
-// bundle finds what to choose from, the cheapest first.
+// bundle collects the bundles to choose from, cheapest first.
 func (e *evictor) bundle(t *tenancy) {
 	if e.request.GPUs > 0 {
 		for gpu := range e.node.GPUs {
@@ -99,7 +97,7 @@ func (e *evictor) bundle(t *tenancy) {
 	slices.SortStableFunc(e.bundles, func(a, b bundle) int { return cmp.Compare(a.cost, b.cost) })
 }
 
-// of returns the tenants of a card; none if one of them can't leave.
+// of returns the tenants of a card; none if one of them can't be evicted.
 func (e *evictor) of(t *tenancy, gpu int) (tenants []int) {
 	for _, one := range t.on[e.node] {
 		if one.unit.out || !one.holds(gpu) {
@@ -133,8 +131,8 @@ func (t *tenant) holdsGPUs() bool {
 	return slices.ContainsFunc(t.uses, func(use *Use) bool { return len(use.GPUs) > 0 })
 }
 
-// search chooses from the bundles from one on. skipped is true if the bundle
-// before was not chosen.
+// search chooses from the bundles from an index on. skipped is true if the bundle before
+// was not chosen.
 func (e *evictor) search(from int, skipped bool) {
 	e.steps++
 	if e.steps > maxEvictionSteps {
@@ -144,13 +142,13 @@ func (e *evictor) search(from int, skipped bool) {
 		return
 	}
 	if e.room.fits(e.node, e.request) {
-		e.note()
+		e.record()
 		return
 	}
 	if from == len(e.bundles) {
 		return
 	}
-	if !skipped || from == 0 || !e.alike(from-1, from) { // else the same set with the one before
+	if !skipped || from == 0 || !e.alike(from-1, from) { // else it is equivalent to the set with the one before
 		e.choose(from, 1)
 		e.search(from+1, false)
 		e.choose(from, -1)
@@ -160,14 +158,14 @@ func (e *evictor) search(from int, skipped bool) {
 	}
 }
 
-// alike reports whether it makes no difference which of two bundles leaves.
+// alike reports whether it makes no difference which of two bundles is evicted.
 func (e *evictor) alike(a, b int) bool {
 	x, y := e.bundles[a].tenants, e.bundles[b].tenants
 	return e.node.layout.kind.uniform && len(x) == 1 && len(y) == 1 &&
 		e.tenants[x[0]].unit.alike(e.tenants[y[0]].unit) && e.tenants[x[0]].unit.pods[0].request.Share == 0
 }
 
-// possible reports whether there is room when all bundles from one on leave.
+// possible reports whether there is room if all bundles from an index on are evicted.
 func (e *evictor) possible(from int) bool {
 	for i := from; i < len(e.bundles); i++ {
 		e.choose(i, 1)
@@ -179,7 +177,7 @@ func (e *evictor) possible(from int) bool {
 	return fits
 }
 
-// choose lets a bundle leave (sign 1) or takes that back (-1).
+// choose evicts a bundle (sign 1) or undoes that (-1).
 func (e *evictor) choose(index, sign int) {
 	for _, i := range e.bundles[index].tenants {
 		before := e.held[i]
@@ -190,13 +188,13 @@ func (e *evictor) choose(index, sign int) {
 	}
 }
 
-// leave gives the room of a tenant back (sign 1) or takes it again (-1).
+// leave releases the resources of a tenant (sign 1) or allocates them again (-1).
 func (e *evictor) leave(i, sign int) {
 	e.cost += float64(sign) * e.tenants[i].unit.cost
 	e.room.add(e.tenants[i].uses, sign)
 }
 
-// add gives back what Pods hold (sign 1) or takes it again (-1).
+// add adds the resources of Pods (sign 1) or subtracts them (-1).
 func (v *vacancy) add(uses []*Use, sign int) {
 	for _, use := range uses {
 		v.cpu += int64(sign) * use.CPU
@@ -210,8 +208,8 @@ func (v *vacancy) add(uses []*Use, sign int) {
 	}
 }
 
-// note keeps the set that is chosen, without those that need not leave.
-func (e *evictor) note() {
+// record keeps the chosen set, without the tenants that can stay.
+func (e *evictor) record() {
 	var kept []int // stay after all
 	chosen := make([]int, 0, len(e.held))
 	for i := range e.held {
@@ -232,7 +230,7 @@ func (e *evictor) note() {
 		one.moves += len(e.tenants[i].unit.pods)
 		one.cost += e.tenants[i].unit.cost
 	}
-	one.room = e.room.often(e.node, e.request)
+	one.room = e.room.capacity(e.node, e.request)
 	for _, i := range kept {
 		e.leave(i, 1)
 	}
@@ -264,14 +262,13 @@ func (e *evictor) worst() *eviction {
 	return &e.found[worst]
 }
 
-// fits reports whether there is room for a request, whose kind of node it is.
+// fits reports whether there is room for a request that fits the kind of node.
 func (v *vacancy) fits(n *node, r *Request) bool {
-	return v.slots >= 1 && v.cpu >= r.CPU && v.memory >= r.Memory && v.often(n, r) > 0
+	return v.slots >= 1 && v.cpu >= r.CPU && v.memory >= r.Memory && v.capacity(n, r) > 0
 }
 
-// often is how many Pods of a request there is room for on the GPUs and in the
-// Pod slots.
-func (v *vacancy) often(n *node, r *Request) int {
+// capacity returns how many Pods of a request fit on the GPUs and in the Pod slots.
+func (v *vacancy) capacity(n *node, r *Request) int {
 	if r.Percent() == 0 {
 		return v.slots
 	}

@@ -12,7 +12,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// snug is a policy for tests: the node where the least is left.
+// snug is a policy for tests: it prefers the node where the least is left.
 type snug struct{}
 
 func (snug) Begin(*placement.Cluster, *placement.Request) {}
@@ -22,7 +22,7 @@ func (snug) Price(step placement.Step) float64 {
 }
 func (snug) Surcharge(*placement.Request, *placement.State) float64 { return 0 }
 
-// world is a small cluster, and all that the oracle has to know of it.
+// world is a small cluster, and all that the oracle needs to know about it.
 type world struct {
 	nodes  []placement.Node
 	pods   []placement.Pod
@@ -214,7 +214,7 @@ func (l *ledger) free(use *placement.Use) bool {
 	return true
 }
 
-// choices returns all sets of cards that a shape can have.
+// choices returns all sets of cards that a shape can get.
 func (l *ledger) choices(shape *placement.Shape) [][]int {
 	if l.node.Closed || l.cpu < shape.CPU || l.slots < 1 {
 		return nil

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// spot is a node, and the card on it if it is about a share.
+// spot is a possible place: a node and, for a share, the position of the card.
 type spot struct {
 	node     *node
 	position int
-	// rest is what would be left, the scarcest first.
+	// rest is what would remain, the scarcest resource first.
 	rest [3]int64
 }
 
-// spots returns at most so many places for a request, the tightest first.
+// spots returns up to most places for a request, tightest first.
 func (c *Cluster) spots(request *Request, within *Domain, most int) []spot {
 	var list []spot
 	for _, members := range within.classes {
@@ -24,7 +24,7 @@ func (c *Cluster) spots(request *Request, within *Domain, most int) []spot {
 		if state.fit(request) != Fits {
 			continue
 		}
-		// Nodes of a class differ in what leaves them, and when.
+		// Nodes of a class differ in which units will leave them, and when.
 		for _, n := range members.nodes[:min(2, len(members.nodes))] {
 			cpu := state.cpu - request.CPU
 			if request.Share == 0 {
@@ -45,5 +45,5 @@ func (c *Cluster) spots(request *Request, within *Domain, most int) []spot {
 	return list[:min(most, len(list))]
 }
 
-// place returns the cards that a request gets.
+// place returns the place of a request on the spot.
 func (s *spot) place(r *Request) Place { return s.node.place(r, s.position) }

@@ -9,19 +9,19 @@ import (
 	"slices"
 )
 
-// unit is what moves together: a gang, or a Pod that is alone.
+// unit is what moves together: a gang, or a Pod without one.
 type unit struct {
-	// index is the unit's place in the order of names.
+	// index is the unit's position in the order of names.
 	index int
 	group string
-	// pods are the hardest first.
+	// pods are sorted, hardest to place first.
 	pods    []resident
 	movable bool
-	// cost is that of moving all the Pods.
+	// cost is that of moving all its Pods.
 	cost float64
-	// level is the level of domains that the unit has to be in one of.
+	// level is the level at which the unit has to be in a single domain; 0 for none.
 	level int
-	// out is true while a set of moves that has the unit is looked at.
+	// out is true while the unit is part of a set of moves that is being tried.
 	out bool
 }
 
@@ -38,7 +38,7 @@ func (u *unit) alike(other *unit) bool {
 	return u.group == "" && other.group == "" && u.pods[0].request == other.pods[0].request && u.cost == other.cost
 }
 
-// percent is how much of GPUs a unit holds.
+// percent returns the GPU capacity that a unit holds, in percent of one GPU.
 func (u *unit) percent() int {
 	sum := 0
 	for i := range u.pods {
@@ -47,16 +47,16 @@ func (u *unit) percent() int {
 	return sum
 }
 
-// percentOf is how much of GPUs a Pod holds.
+// percentOf returns the GPU capacity that a Pod holds, in percent of one GPU.
 func percentOf(pod *Pod) int { return len(pod.GPUs) * pod.Percent }
 
-// tenant is what a unit has on one node.
+// tenant is the Pods of a unit on one node.
 type tenant struct {
 	unit *unit
 	uses []*Use
 }
 
-// tenancy is who runs where.
+// tenancy indexes the units by the nodes that they run on.
 type tenancy struct {
 	units []*unit
 	// on are the tenants of each node, by unit.
@@ -65,7 +65,7 @@ type tenancy struct {
 	nodes []*node
 }
 
-// tenants finds out who runs where, and what may be moved.
+// tenants builds the index of all units, and determines which may be moved.
 func (c *Cluster) tenants(rules *MoveRules) *tenancy {
 	t := &tenancy{on: make(map[*node][]tenant, len(c.nodes))}
 	for _, n := range c.nodes {
@@ -77,7 +77,7 @@ func (c *Cluster) tenants(rules *MoveRules) *tenancy {
 		t.join(c, rules, groups, pod)
 	}
 	for _, u := range t.units {
-		t.settleIn(u)
+		t.addToNodes(u)
 	}
 	return t
 }
@@ -92,7 +92,7 @@ func (c *Cluster) sortedPods() []*Pod {
 	return pods
 }
 
-// join makes a Pod part of its unit.
+// join adds a Pod to its unit.
 func (t *tenancy) join(c *Cluster, rules *MoveRules, groups map[string]*unit, pod *Pod) {
 	group := ""
 	if rules.Group != nil {
@@ -119,7 +119,7 @@ func (t *tenancy) join(c *Cluster, rules *MoveRules, groups map[string]*unit, po
 	u.pods = append(u.pods, one)
 }
 
-// requestOf returns what a running Pod needs wherever it goes.
+// requestOf returns what a running Pod needs on any node.
 func (c *Cluster) requestOf(rules *MoveRules, pod *Pod) *Request {
 	if rules.Shape != nil {
 		return c.Request(rules.Shape(pod))
@@ -144,8 +144,8 @@ func (c *Cluster) requestOf(rules *MoveRules, pod *Pod) *Request {
 	return c.Request(shape)
 }
 
-// settleIn notes where a unit runs.
-func (t *tenancy) settleIn(u *unit) {
+// addToNodes adds a unit to the index of its nodes.
+func (t *tenancy) addToNodes(u *unit) {
 	slices.SortStableFunc(u.pods, func(a, b resident) int {
 		return harder(demand{request: a.request}, demand{request: b.request})
 	})

@@ -16,11 +16,11 @@ type GPU struct {
 	Group int
 	// NUMA is the NUMA node, or -1.
 	NUMA int
-	// Broken GPUs are not given to anybody. Who has one keeps it.
+	// Broken GPUs are not allocated. A Pod that holds one keeps it.
 	Broken bool
 }
 
-// Node is what a node has when nothing runs on it.
+// Node describes a node and its capacity, regardless of what runs on it.
 type Node struct {
 	Name   string
 	CPU    int64 // milli-cores
@@ -28,12 +28,12 @@ type Node struct {
 	Slots  int   // how many Pods may run
 	Model  string
 	Pool   string
-	// Traits is what else requests may look at, in any form that their Selectors
-	// understand: labels, taints. Nodes of equal traits share States, so they should
-	// have nothing that no Selector looks at, and no two forms of the same.
+	// Traits are further properties, such as labels and taints, in any form that
+	// Selectors understand. Only nodes with equal traits share States, so traits should
+	// leave out what no Selector uses, and have one canonical form.
 	Traits string
 	// Domains is where the node is, from the widest level to the narrowest: its
-	// zone, its rack, its leaf. Names need to be unique within the domain above.
+	// zone, its rack, its leaf. Names must be unique within the domain above.
 	Domains []string
 	GPUs    []GPU
 	// Closed nodes take no further Pods.
@@ -62,17 +62,17 @@ func (n *Node) validate() error {
 	return nil
 }
 
-// Use is what a Pod holds of its node.
+// Use is the resources that a Pod holds on its node.
 type Use struct {
 	CPU    int64
 	Memory int64
 	// GPUs are the indices of the cards.
 	GPUs []int
-	// Percent is how much of each of these cards.
+	// Percent is how much it holds of each of these cards.
 	Percent int
 }
 
-// Pod is what runs.
+// Pod is a running Pod.
 type Pod struct {
 	// Name identifies the Pod in the cluster.
 	Name string

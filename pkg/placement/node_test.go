@@ -58,7 +58,7 @@ func TestANodeKeepsItsOwnCopyOfItsDescription(t *testing.T) {
 	n := aNode("n", 2).in("z", "r")
 	c := clusterOf(t, n, aNode("other", 2).in("z", "r"))
 	n.GPUs[0].Broken, n.Domains[0] = true, "y"
-	run(t, c, "p", "n", use(100, 1)) // settles the node again
+	run(t, c, "p", "n", use(100, 1)) // updates the State of the node
 	if got := c.StateOf("n").Whole(); got != 1 {
 		t.Errorf("%d GPUs are whole, want 1", got)
 	}

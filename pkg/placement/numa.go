@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// cards turns positions of whole cards into the cards of a node. Free cards of the
-// same cell and memory are all the same to a State; of them those are taken that
-// are on the fewest NUMA nodes.
+// cards maps positions of whole cards to cards of a node. A State does not distinguish
+// free cards of the same cell and memory; among these it chooses cards on the fewest NUMA
+// nodes.
 func (n *node) cards(positions []int) []int {
 	var cards []int
 	for len(positions) > 0 {
@@ -26,8 +26,8 @@ func (n *node) cards(positions []int) []int {
 	return cards
 }
 
-// twins returns the positions of the free cards that are no different from the
-// one at a position.
+// twins returns the positions of the free cards that are equivalent to the one at a
+// position.
 func (n *node) twins(position int) []int {
 	var list []int
 	for _, cell := range n.layout.kind.cells {
@@ -43,8 +43,8 @@ func (n *node) twins(position int) []int {
 	return list
 }
 
-// onFewestNUMANodes chooses cards: from the NUMA node with the fewest free ones
-// that suffice, or else from those with the most.
+// onFewestNUMANodes chooses cards: from the NUMA node with the fewest free cards that
+// suffice, or else from those with the most.
 func (n *node) onFewestNUMANodes(positions []int, count int) []int {
 	free := make([]int, 0, len(positions))
 	for _, position := range positions {
@@ -58,8 +58,8 @@ func (n *node) onFewestNUMANodes(positions []int, count int) []int {
 	return free[:count]
 }
 
-// bestNUMANode returns the range of the cards of one NUMA node among cards that
-// are in the order of their NUMA nodes.
+// bestNUMANode returns the range of the cards of one NUMA node, in a list of cards that
+// is sorted by NUMA node.
 func (n *node) bestNUMANode(cards []int, missing int) (from, to int) {
 	for begin := 0; begin < len(cards); {
 		end := begin + 1
@@ -74,8 +74,8 @@ func (n *node) bestNUMANode(cards []int, missing int) (from, to int) {
 	return from, to
 }
 
-// moveToFront brings a range to the front and returns its length; the others keep
-// their order.
+// moveToFront moves a range to the front and returns its length; the others keep their
+// order.
 func moveToFront(cards []int, from, to int) int {
 	for i := range to - from {
 		card := cards[from+i]
@@ -85,8 +85,9 @@ func moveToFront(cards []int, from, to int) int {
 	return to - from
 }
 
-// tighter compares what would remain of two groups of cards, negative if they are
-// too few: the smallest rest, or else the most cards.
+// tighter reports whether a remainder of cards is better than another one; they are
+// negative if there are too few cards. The smallest remainder is best, or else the most
+// cards.
 func tighter(a, b int) bool {
 	if a >= 0 && b >= 0 {
 		return a < b

@@ -8,22 +8,21 @@ import (
 	"slices"
 )
 
-// offer is what a State has for a request.
+// offer is whether and at what price a State can take a request.
 type offer struct {
-	// request is for whom it is; nil if for nobody.
+	// request is the one that the offer is for; nil if the slot is empty.
 	request  *Request
 	epoch    uint64
 	reason   Reason
-	position int8 // of the card for a share; -1 if it is not about one
+	position int8 // of the card for a share; else -1
 	cost     float64
 }
 
-// maxOffers is how many requests' offers a State remembers. Two requests of which
-// one pushes the other out cost time, not correctness.
+// maxOffers is the number of requests for which a State caches an offer. Requests that
+// evict each other cost time, not correctness.
 const maxOffers = 512
 
-// offer returns what a State has for a request, from memory if prices have not
-// changed.
+// offer returns a State's offer for a request, cached as long as prices do not change.
 func (c *Cluster) offer(s *State, r *Request) *offer {
 	slot := r.id % maxOffers
 	if slot >= len(s.offers) {
@@ -37,7 +36,7 @@ func (c *Cluster) offer(s *State, r *Request) *offer {
 	return known
 }
 
-// price finds the cheapest way to take a request.
+// price finds the cheapest way for a State to take a request.
 func (c *Cluster) price(s *State, r *Request) offer {
 	best := offer{reason: s.fit(r), position: -1, cost: math.Inf(1)}
 	if best.reason != Fits {
@@ -59,8 +58,8 @@ func (c *Cluster) price(s *State, r *Request) offer {
 	return best
 }
 
-// twin reports whether the card before is in the same cell, of the same memory and has
-// the same free.
+// twin reports whether the card before is in the same cell, of the same memory and as
+// free.
 func (s *State) twin(position int) bool {
 	if position == 0 || s.free[position-1] != s.free[position] || s.kind.memories[position-1] != s.kind.memories[position] {
 		return false
@@ -73,7 +72,7 @@ func (s *State) twin(position int) bool {
 	return true
 }
 
-// after returns the State when a request has taken the cards at some positions.
+// after returns the State after a request has taken the cards at some positions.
 func (c *Cluster) after(s *State, r *Request, positions []int) *State {
 	taken := r.Share
 	if taken == 0 {
@@ -94,7 +93,7 @@ func (c *Cluster) after(s *State, r *Request, positions []int) *State {
 	return c.state(s.kind, s.cpu-r.CPU, s.memory-r.Memory, s.slots-1, byPosition)
 }
 
-// identity returns 0, 1, 2, … in memory that the next call uses again.
+// identity returns 0, 1, 2, … in a buffer that the next call reuses.
 func (c *Cluster) identity(length int) []int {
 	c.order = c.order[:0]
 	for i := range length {

@@ -16,12 +16,12 @@ import (
 // exhaustive tries all ways to place the members of a gang.
 type exhaustive struct {
 	nodes []rest
-	// members has the shape of each, those of one role beside each other.
+	// members has the shape of each, those of one role next to each other.
 	members []*placement.Shape
 	failed  map[string]bool
 }
 
-// possible reports whether there is a way on some nodes.
+// possible reports whether the gang fits on some nodes.
 func (p *plans) possible(nodes []string) bool {
 	e := exhaustive{failed: map[string]bool{}}
 	for _, name := range nodes {
@@ -35,7 +35,7 @@ func (p *plans) possible(nodes []string) bool {
 	return e.search(0)
 }
 
-// possibleAnywhere reports whether there is a way that keeps to the gang's topology.
+// possibleAnywhere reports whether the gang fits within its topology.
 func (p *plans) possibleAnywhere() bool {
 	for _, nodes := range p.areas() {
 		if p.possible(nodes) {
@@ -72,7 +72,7 @@ func (e *exhaustive) search(member int) bool {
 	return false
 }
 
-// key is the same if what is left is the same.
+// key is equal if the remaining resources are.
 func (e *exhaustive) key(member int) string {
 	parts := make([]string, len(e.nodes))
 	for i := range e.nodes {
@@ -82,7 +82,7 @@ func (e *exhaustive) key(member int) string {
 	return fmt.Sprint(member, parts)
 }
 
-// uses are all choices of cards for a shape that fits.
+// uses returns all choices of cards for a shape that fits.
 func uses(left *rest, s *placement.Shape) []placement.Use {
 	base := placement.Use{CPU: s.CPU, Memory: s.Memory, Percent: min(placement.Card, s.Percent())}
 	if s.Percent() == 0 {
@@ -105,8 +105,8 @@ func uses(left *rest, s *placement.Shape) []placement.Use {
 	return list
 }
 
-// planted is a small cluster and a gang of several roles that fits, because its
-// members were there. Little else is left.
+// planted returns a small and nearly full cluster, and a gang of several roles that fits
+// because its members were there.
 func planted(t *testing.T, d dice, policy placement.Policy) *plans {
 	t.Helper()
 	l := limits{nodes: 3, cards: 4, levels: 1}
@@ -151,7 +151,7 @@ func addMember(g *placement.Gang, s *placement.Shape) {
 	g.Roles = append(g.Roles, placement.Role{Shape: *s, Min: 1, Max: 1})
 }
 
-// waste uses up most of what is left of a node, and keeps room for the gang.
+// waste uses up most of what is left of a node, but keeps room for the gang.
 func (u *updates) waste(left *rest) {
 	put := func(holds placement.Use) {
 		u.pods++
@@ -173,7 +173,7 @@ type misses struct {
 	first            string
 }
 
-func (m *misses) note(p *plans, found bool) {
+func (m *misses) count(p *plans, found bool) {
 	m.feasible++
 	if found {
 		return
@@ -191,11 +191,11 @@ func (m *misses) note(p *plans, found bool) {
 
 func (m *misses) share() float64 { return float64(m.missed) / float64(max(1, m.feasible)) }
 
-// mostMissed is the share of feasible gangs of several roles for which there may
-// be no plan: which of the roles takes what is a guess.
+// mostMissed is the share of feasible gangs of several roles for which finding no plan is
+// accepted: which role gets what is a heuristic.
 const mostMissed = 0.01
 
-// policies are those that gangs are planned with; nil is the tests' own.
+// policies returns the policies that gangs are planned with; nil is the tests' own.
 func policies() map[string]func() placement.Policy {
 	return map[string]func() placement.Policy{
 		"whimsical": func() placement.Policy { return nil },
@@ -226,7 +226,7 @@ func TestFewGangsOfSeveralRolesAreMissed(t *testing.T) {
 					continue
 				}
 				if found := p.make() != nil; found || p.members() <= 5 && p.possibleAnywhere() {
-					m.note(p, found)
+					m.count(p, found)
 				}
 			}
 			t.Logf("no plan for %d of %d gangs that fit: %.2f %%", m.missed, m.feasible, 100*m.share())
@@ -246,7 +246,7 @@ func TestFewGangsThatJustFitAreMissed(t *testing.T) {
 			for seed := range uint64(1500) {
 				p := planted(t, seeded(seed), policy())
 				if len(p.gang.Roles) > 1 {
-					m.note(p, p.make() != nil)
+					m.count(p, p.make() != nil)
 				}
 			}
 			t.Logf("no plan for %d of %d gangs that fit: %.2f %%", m.missed, m.feasible, 100*m.share())

@@ -9,16 +9,16 @@ import "math"
 type Place struct {
 	Node string
 	Use
-	// Cost is what the policy says.
+	// Cost is the policy's cost.
 	Cost float64
 }
 
-// tie is how exactly costs are compared: sums of the same numbers in another
-// order differ by less. Places are compared by costs that are rounded to it: which
-// are equal then does not depend on who is compared with whom first.
+// tie is the precision of costs: sums of the same numbers in another order differ by
+// less. Costs are rounded to it before they are compared, so that which ones are equal
+// does not depend on the order of comparisons.
 const tie = 1e-9
 
-// Root is the whole cluster.
+// Root returns the domain of the whole cluster.
 func (c *Cluster) Root() *Domain { return c.root }
 
 // Find returns the best place for a request within a domain; found is false if
@@ -55,9 +55,9 @@ func (c *Cluster) best(r *Request, within *Domain) (best *class, cost float64) {
 		if offer.reason != Fits {
 			continue
 		}
-		its := c.cost(offer, candidates.state, r)
-		if best == nil || its < cost || (its == cost && candidates.nodes[0].Name < best.nodes[0].Name) {
-			best, cost = candidates, its
+		next := c.cost(offer, candidates.state, r)
+		if best == nil || next < cost || (next == cost && candidates.nodes[0].Name < best.nodes[0].Name) {
+			best, cost = candidates, next
 		}
 	}
 	return best, cost
@@ -70,8 +70,8 @@ func (c *Cluster) placeOn(n *node, r *Request, cost float64) Place {
 	return place
 }
 
-// place returns the cards that a request gets on a node; position is that of the
-// card for a share.
+// place returns the place of a request on a node; position is that of the card for a
+// share.
 func (n *node) place(r *Request, position int) Place {
 	place := Place{Node: n.Name, Use: Use{CPU: r.CPU, Memory: r.Memory}}
 	switch {

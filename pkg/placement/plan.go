@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Plan finds places for a gang, all or nothing, and changes nothing. fits is
-// false if there is no way.
+// Plan finds places for a gang, all or nothing, without changing the cluster. fits is
+// false if it finds none.
 func (c *Cluster) Plan(g *Gang) (plan *Plan, fits bool, err error) {
 	if err := g.Validate(); err != nil {
 		return nil, false, err
@@ -43,8 +43,8 @@ func (c *Cluster) domain(name string) *Domain {
 	return d
 }
 
-// planner places the members of one gang. What it has placed is taken from the
-// nodes until it is given back.
+// planner places the members of one gang. Their resources stay allocated until they are
+// given back.
 type planner struct {
 	cluster *Cluster
 	gang    *Gang
@@ -69,7 +69,7 @@ func (p *planner) take(role int, r *Request, within *Domain) bool {
 	return true
 }
 
-// giveBack undoes all placements but the first ones.
+// giveBack undoes all placements but the first keep ones.
 func (p *planner) giveBack(keep int) {
 	for _, t := range slices.Backward(p.taken[keep:]) {
 		p.cluster.shift(t.node, &t.member.Use, -1)
@@ -77,7 +77,8 @@ func (p *planner) giveBack(keep int) {
 	p.taken = p.taken[:keep]
 }
 
-// fill places as many members as it can within a domain and returns what is left.
+// fill places as many members as it can within a domain and returns the remaining
+// demands.
 func (p *planner) fill(within *Domain, demands []demand) []demand {
 	var left []demand
 	for _, d := range demands {
@@ -106,7 +107,7 @@ func (p *planner) fillAll(within *Domain, demands []demand) bool {
 	return false
 }
 
-// roomForEach reports whether there may be room for all.
+// roomForEach reports whether a domain has room for each role by itself.
 func roomForEach(within *Domain, demands []demand) bool {
 	for _, d := range demands {
 		if within.Room(d.request) < d.count {
@@ -116,9 +117,9 @@ func roomForEach(within *Domain, demands []demand) bool {
 	return true
 }
 
-// orders are the orders in which roles are tried. With one role any order finds a
-// place if there is one: a member takes the room of one member. With several the
-// first may take what only a later one could use.
+// orders returns the orders in which roles are tried. With one role any order finds a
+// place if there is one: a member takes the room of one member. With several, an earlier
+// role may take what only a later one could use.
 func orders(demands []demand, within *Domain) [][]demand {
 	list := [][]demand{demands}
 	if len(demands) < 2 {
@@ -137,7 +138,7 @@ func orders(demands []demand, within *Domain) [][]demand {
 	slices.Reverse(reversed)
 	list = append(list, reversed)
 	if slices.ContainsFunc(demands, func(d demand) bool { return d.request.selector != nil }) {
-		// How much a selector admits only the nodes tell.
+		// How restrictive a selector is only shows in the room that the nodes have.
 		order := slices.Clone(demands)
 		slices.SortStableFunc(order, func(a, b demand) int { return within.Room(a.request) - within.Room(b.request) })
 		list = append(list, order)
@@ -158,7 +159,7 @@ func (p *planner) extend(start *Domain) {
 	}
 }
 
-// join places one more member, beside others if it can.
+// join places one more member, if possible in a domain that the gang already uses.
 func (p *planner) join(one demand, start *Domain) bool {
 	if p.gang.Level <= start.Level {
 		return p.take(one.role, one.request, start)
@@ -174,8 +175,8 @@ func (p *planner) join(one demand, start *Domain) bool {
 	return p.place(start, []demand{one})
 }
 
-// domains returns the domains of the gang's level that it is in, in the order in
-// which it came there.
+// domains returns the domains of the gang's level that have members, in the order in
+// which they were first used.
 func (p *planner) domains() []*Domain {
 	var list []*Domain
 	for i := range p.taken {

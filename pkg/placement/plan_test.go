@@ -37,7 +37,7 @@ func TestGangsAreValidated(t *testing.T) {
 	}
 }
 
-// places tells where a gang goes: "n:0,1 n:2 m" for nodes and their GPUs.
+// places returns where a gang goes: "n:0,1 n:2 m" for nodes and their GPUs.
 func places(t *testing.T, c *placement.Cluster, g *placement.Gang) string {
 	t.Helper()
 	plan, fits, err := c.Plan(g)
@@ -58,7 +58,7 @@ func places(t *testing.T, c *placement.Cluster, g *placement.Gang) string {
 	return strings.Join(parts, " ")
 }
 
-// gangOf is a gang of one role.
+// gangOf returns a gang of one role.
 func gangOf(shape placement.Shape, least, most int) *placement.Gang {
 	return &placement.Gang{Roles: []placement.Role{{Shape: shape, Min: least, Max: most}}}
 }
@@ -106,7 +106,7 @@ func TestAGangIsPlacedWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// randomCluster is a cluster in the middle of its life.
+// randomCluster returns a cluster after a number of random changes.
 func randomCluster(t *testing.T, d dice, l limits, steps int) *updates {
 	t.Helper()
 	u := newUpdates(t, d, l)
@@ -123,7 +123,7 @@ func randomCluster(t *testing.T, d dice, l limits, steps int) *updates {
 	return u
 }
 
-func TestPlansCanBeAndChangeNothing(t *testing.T) {
+func TestPlansAreFeasibleAndChangeNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(150) {
 		u := randomCluster(t, seeded(seed), limits{nodes: 8, cards: 6, levels: 2}, 5)

@@ -3,26 +3,26 @@
 
 package placement
 
-// Policy says what placements cost. The lowest cost wins; among equal ones the
-// node with the smallest name.
+// Policy determines what placements cost. The lowest cost wins; ties go to the node with
+// the smallest name.
 type Policy interface {
-	// Begin is told of each decision before it is made.
+	// Begin is called before each decision.
 	Begin(cluster *Cluster, request *Request)
-	// Epoch changes when prices change. Prices of the same epoch are asked for
-	// once.
+	// Epoch changes when prices change. Prices are cached within an epoch.
 	Epoch() uint64
-	// Price is what a step costs, whatever the rest of the cluster looks like.
+	// Price returns what a step costs, independently of the rest of the cluster.
 	Price(step Step) float64
-	// Surcharge is what depends on the rest of the cluster at this decision.
+	// Surcharge returns the part of the cost that depends on the rest of the cluster at
+	// this decision.
 	Surcharge(request *Request, before *State) float64
 }
 
-// Step is a placement that may be made.
+// Step is a candidate placement.
 type Step struct {
 	Request *Request
 	Before  *State
 	After   *State
-	// CardFree is what is free before, in percent, of the card of which a share
-	// is taken.
+	// CardFree is the free percentage, before the step, of the card that a share is taken
+	// from.
 	CardFree int
 }

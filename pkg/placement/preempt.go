@@ -8,57 +8,56 @@ import (
 	"slices"
 )
 
-// PreemptionRules say who may be made to leave for a gang.
+// PreemptionRules determine which Pods may be preempted for a gang.
 type PreemptionRules struct {
-	// Victim says what the priority of a running Pod is and whether it may be
-	// preempted at all: that its priority is lower than the gang's, and that nothing
-	// protects it. Without it nobody may.
-	Victim func(pod *Pod) (priority int32, may bool)
-	// Group is the gang of a Pod, whose members leave together: if one of them may
-	// not, none may. Empty for a Pod that is alone; without it every Pod is.
+	// Victim returns the priority of a running Pod, and whether it may be preempted at
+	// all: whether its priority is lower than the gang's and nothing protects it. If it
+	// is nil, no Pod may be preempted.
+	Victim func(pod *Pod) (priority int32, preemptible bool)
+	// Group returns the gang of a Pod, whose members are preempted together: if one of
+	// them may not be, none may. Empty for a Pod without a gang; if it is nil, no Pod has
+	// one.
 	Group func(pod *Pod) string
-	// Spare is how many members of a group may leave while the others stay: those
-	// that run above its minimum. Any may, even if others of the group may not be
-	// preempted. Without it none may.
+	// Spare returns how many members of a group may be preempted while the others stay:
+	// those that run above its minimum. Any of them may be, even if others of the group
+	// may not. If it is nil, no group has spare members.
 	Spare func(group string) int
-	// Budgets are the names of the disruption budgets that a Pod counts against.
-	// Without it there are none.
+	// Budgets returns the names of the disruption budgets that cover a Pod. If it is nil,
+	// there are none.
 	Budgets func(pod *Pod) []string
-	// Allowed is how many disruptions each budget still allows; one that is not in
-	// it allows none. Budgets are never exceeded.
+	// Allowed is how many disruptions each budget still allows; none if it is missing.
+	// Budgets are never exceeded.
 	Allowed map[string]int
 }
 
-// Preemption is what lets a gang fit that otherwise does not.
+// Preemption is which Pods to preempt so that a gang fits.
 type Preemption struct {
-	// Victims are the names of the Pods that have to leave, sorted; none if the
-	// gang fits as it is.
+	// Victims are the names of the Pods to preempt, sorted; none if the gang fits as it
+	// is.
 	Victims []string
 	// Plan is where the gang goes then.
 	Plan *Plan
 }
 
-// maxLevels is how many priorities are looked at above the lowest one that may
-// suffice. Only budgets, spare members and gangs of several roles need more than
-// one; after so many all priorities are allowed at once.
+// maxLevels is how many priorities are tried, from the lowest one that may suffice on.
+// Only budgets, spare members and gangs of several roles need more than one; after that
+// many, all priorities are allowed at once.
 const maxLevels = 8
 
-// Preempt finds running Pods whose leaving lets a gang fit, all of its members that
-// must start, and changes nothing. found is false if it knows none.
+// Preempt finds running Pods to evict so that all members of a gang that must start fit,
+// without changing the cluster. found is false if it finds none.
 //
-// None of the victims can stay: with one Pod less, or one group less, the gang does
-// not fit. Which they are follows kube-scheduler's preferences
-// (pkg/scheduler/framework/preemption, pickOneNodeForPreemption): the priority of
-// the highest victim is as low as possible; then the sum of the priorities, each
-// counted from the lowest there can be, so that few Pods are better than many; and
-// budgets are never violated.
+// The set of victims is minimal: with one Pod, or one group, fewer the gang does not fit.
+// The choice follows kube-scheduler's preferences (pkg/scheduler/framework/preemption,
+// pickOneNodeForPreemption): the priority of the highest victim is as low as possible;
+// then the sum of the priorities, each counted from the lowest possible one, so that few
+// Pods are better than many; and budgets are never violated.
 //
-// The lowest such priority is found by counting what would be free on each node,
-// exactly for a gang of one role. Up to that priority the gang's members are given
-// places one by one where room costs the least, of which the sets are enumerated
-// node by node as in Consolidate; see clearing. Of several ways the best is taken,
-// after all were put back that can stay (a deletion filter, Chinneck and Dravnieks
-// 1991).
+// The lowest such priority is found by counting what would be free on each node, which is
+// exact for a gang of one role. Up to that priority, members are placed one by one where
+// making room costs the least; candidate sets are enumerated node by node as in
+// Consolidate; see clearing. The best of several proposals wins, each after all Pods that
+// can stay were put back (a deletion filter, Chinneck and Dravnieks 1991).
 func (c *Cluster) Preempt(g *Gang, rules PreemptionRules) (result *Preemption, found bool, err error) {
 	plan, fits, err := c.Plan(g)
 	switch {
@@ -92,22 +91,21 @@ type preemptor struct {
 	best    *proposal
 }
 
-// search goes through the priorities that may suffice, the lowest first, until one
-// does.
+// search tries the priorities that may suffice, lowest first, until one does.
 func (p *preemptor) search() {
 	whole := p.pool(false)
 	pools := []*pool{whole}
-	if whole.spared {
+	if whole.splittable {
 		pools = append(pools, p.pool(true))
 	}
-	// Where every spare member counts by itself the most may leave.
+	// Most Pods can be evicted where every spare member is a unit of its own.
 	first, levels := p.levels(pools[len(pools)-1])
 	for i, priority := range levels[first:] {
 		if i == maxLevels {
 			priority = levels[len(levels)-1]
 		}
 		for _, l := range pools {
-			l.open(priority)
+			l.allowUpTo(priority)
 			p.explore(l)
 		}
 		for _, l := range pools {
@@ -119,13 +117,13 @@ func (p *preemptor) search() {
 	}
 }
 
-// levels returns the priorities of all that may leave, the lowest first, and from
-// which one on there may be room. There is more room the more may leave, so that
-// bisection finds it.
+// levels returns the priorities of all evictable units, lowest first, and the index of
+// the first one that may make enough room. More evictions make more room, so bisection
+// finds it.
 func (p *preemptor) levels(l *pool) (first int, levels []int32) {
-	for i := range l.about {
-		if l.about[i].allowed {
-			levels = append(levels, l.about[i].priority)
+	for i := range l.info {
+		if l.info[i].allowed {
+			levels = append(levels, l.info[i].priority)
 		}
 	}
 	slices.Sort(levels)
@@ -133,7 +131,7 @@ func (p *preemptor) levels(l *pool) (first int, levels []int32) {
 	low, high := 0, len(levels)
 	for low < high {
 		middle := (low + high) / 2
-		l.open(levels[middle])
+		l.allowUpTo(levels[middle])
 		if p.mayFit(l) {
 			high = middle
 		} else {
@@ -143,12 +141,13 @@ func (p *preemptor) levels(l *pool) (first int, levels []int32) {
 	return low, levels
 }
 
-// mayFit reports whether some scope has room for each role when all leave that may.
+// mayFit reports whether some scope has room for each role if all movable units are
+// evicted.
 func (p *preemptor) mayFit(l *pool) bool {
 	return slices.ContainsFunc(p.scopes(), func(scope *Domain) bool { return p.roomy(l, scope) })
 }
 
-// roomy reports whether a scope has room for each role when all leave that may.
+// roomy reports whether a scope has room for each role if all movable units are evicted.
 func (p *preemptor) roomy(l *pool, scope *Domain) bool {
 	for _, d := range p.demands {
 		room := 0
@@ -164,8 +163,8 @@ func (p *preemptor) roomy(l *pool, scope *Domain) bool {
 	return true
 }
 
-// scopes are the domains in each of which a place for the gang is looked for: if
-// it prefers one domain of its level, those, and all together.
+// scopes returns the domains that are searched one by one: those of the gang's level, if
+// it has one, and the whole unless it requires one of these.
 func (p *preemptor) scopes() (scopes []*Domain) {
 	if p.gang.Level > p.start.Level {
 		p.start.visit(p.gang.Level, func(d *Domain) { scopes = append(scopes, d) })
@@ -176,8 +175,7 @@ func (p *preemptor) scopes() (scopes []*Domain) {
 	return append(scopes, p.start)
 }
 
-// nodesOf returns the nodes of a scope in the order of their names, without those
-// that are out.
+// nodesOf returns the nodes of a scope, sorted by name, without the excluded ones.
 func (p *preemptor) nodesOf(scope *Domain) []*node {
 	nodes, known := p.nodes[scope]
 	if !known {
@@ -190,16 +188,16 @@ func (p *preemptor) nodesOf(scope *Domain) []*node {
 	return nodes
 }
 
-// has reports whether a node is in a domain, and not out for now.
+// has reports whether a node is in a domain and not excluded.
 func (d *Domain) has(n *node) bool {
 	return !n.out && n.domain.above(d.Level) == d
 }
 
-// explore looks for victims among those who may leave now.
+// explore looks for victims among the movable units.
 func (p *preemptor) explore(l *pool) {
 	scopes := slices.DeleteFunc(p.scopes(), func(scope *Domain) bool { return !p.roomy(l, scope) })
 	for _, price := range []pricing{exactly, shared, thrifty} {
-		if (price == shared && (!l.spread || p.members() == 1)) || (price == thrifty && (p.best != nil || len(l.limits) == 0)) {
+		if (price == shared && (!l.multiNode || p.members() == 1)) || (price == thrifty && (p.best != nil || len(l.limits) == 0)) {
 			continue
 		}
 		l.price(price)
@@ -210,8 +208,9 @@ func (p *preemptor) explore(l *pool) {
 	}
 }
 
-// exploreAtOnce lets all leave that may, and puts back whom it can. It is for what
-// may not be found member by member: gangs of several roles, and scarce limits.
+// exploreAtOnce evicts all movable units and puts back as many as it can. It finds what
+// the search member by member may miss: for gangs of several roles, and with tight
+// limits.
 func (p *preemptor) exploreAtOnce(l *pool) {
 	if p.best != nil || (len(p.demands) == 1 && len(l.limits) == 0) {
 		return
@@ -223,7 +222,7 @@ func (p *preemptor) exploreAtOnce(l *pool) {
 	}
 }
 
-// clear looks for victims in a scope, with the roles in one order after the other.
+// clear looks for victims in a scope, trying several orders of the roles.
 func (p *preemptor) clear(l *pool, scope *Domain, menus map[*Request]map[*node][]eviction) {
 	for _, order := range orders(p.demands, scope) {
 		w := &clearing{preemptor: p, pool: l, scope: scope, menus: menus, left: slices.Clone(l.limits), stamps: map[*node]int{}}
@@ -233,7 +232,7 @@ func (p *preemptor) clear(l *pool, scope *Domain, menus map[*Request]map[*node][
 	}
 }
 
-// members is how many must start.
+// members returns how many members must start.
 func (p *preemptor) members() int {
 	sum := 0
 	for _, d := range p.demands {

@@ -9,43 +9,43 @@ import (
 	"slices"
 )
 
-// clearing makes room for a gang in a scope: member by member, wherever that costs
-// the least for each member that there is room for then.
+// clearing makes room for a gang in a scope, member by member, always where the cost per
+// additional member is lowest.
 type clearing struct {
 	*preemptor
 	pool  *pool
 	scope *Domain
-	// menus are the ways to make room on nodes that are as they were, by request.
+	// menus caches the evictions on nodes that have not changed, by request.
 	menus map[*Request]map[*node][]eviction
 	// left is what the limits still allow.
 	left   []int
 	chosen []*unit
 	cost   float64
 	placed []shift
-	// blocked are units that may no longer leave within the limits.
+	// blocked are units that the limits no longer allow to evict.
 	blocked []*unit
-	// stamps count the changes of nodes.
+	// stamps count the changes of each node.
 	stamps map[*node]int
 	ways   ways
 }
 
-// way is how room is made on a node: one of its evictions.
+// way is a node with its candidate evictions, the best first.
 type way struct {
 	node  *node
 	list  []eviction
 	stamp int
-	// each is the cost for each member that there is room for then.
-	each float64
+	// perMember is the cost of the first eviction for each member that fits then.
+	perMember float64
 }
 
-// ways is a heap.
+// ways is a heap, cheapest way first.
 type ways []way
 
 func (w ways) Len() int { return len(w) }
 func (w ways) Less(i, j int) bool {
 	a, b := &w[i], &w[j]
 	return cmp.Or(
-		cmp.Compare(a.each, b.each), cmp.Compare(a.list[0].cost, b.list[0].cost),
+		cmp.Compare(a.perMember, b.perMember), cmp.Compare(a.list[0].cost, b.list[0].cost),
 		cmp.Compare(a.list[0].moves, b.list[0].moves), cmp.Compare(a.node.Name, b.node.Name),
 	) < 0
 }
@@ -57,7 +57,7 @@ func (w *ways) Pop() any {
 	return last
 }
 
-// run chooses who leaves, and leaves the cluster as it was.
+// run chooses the units to evict, and restores the cluster.
 func (w *clearing) run(order []demand) (ok bool) {
 	defer w.restore()
 	for _, d := range order {
@@ -101,10 +101,10 @@ func (w *clearing) makeRoom(d demand) bool {
 		next := heap.Pop(&w.ways).(way) //nolint:forcetypeassert // only ways are pushed
 		list := w.allowed(next.list)
 		switch {
-		case next.stamp != w.stamps[next.node]: // there is a newer one
+		case next.stamp != w.stamps[next.node]: // stale: there is a newer one
 		case len(list) == 0:
 			w.push(next.node, w.evictions(next.node, d.request), d.count)
-		case len(list) < len(next.list) || next.each < each(&list[0], d.count):
+		case len(list) < len(next.list) || next.perMember < perMember(&list[0], d.count):
 			w.push(next.node, list, d.count)
 		case !w.take(&list[0], &d):
 			return false
@@ -113,15 +113,15 @@ func (w *clearing) makeRoom(d demand) bool {
 	return true
 }
 
-// each is the cost of an eviction for each member for which it makes room.
-func each(one *eviction, members int) float64 {
+// perMember returns the cost of an eviction for each member that it makes room for.
+func perMember(one *eviction, members int) float64 {
 	return one.cost / float64(max(1, min(one.room, members)))
 }
 
-// push notes how room is made on a node.
+// push adds a way to make room on a node.
 func (w *clearing) push(n *node, list []eviction, members int) {
 	if list = w.allowed(list); len(list) > 0 {
-		heap.Push(&w.ways, way{node: n, list: list, stamp: w.stamps[n], each: each(&list[0], members)})
+		heap.Push(&w.ways, way{node: n, list: list, stamp: w.stamps[n], perMember: perMember(&list[0], members)})
 	}
 }
 
@@ -141,12 +141,13 @@ func (w *clearing) allows(one *eviction) bool {
 	}
 	left := slices.Clone(w.left)
 	for _, u := range one.units {
-		w.pool.use(u, left)
+		w.pool.deduct(u, left)
 	}
 	return len(left) == 0 || slices.Min(left) >= 0
 }
 
-// menu returns the ways to make room on a node.
+// menu returns the candidate evictions on a node, from the cache if the node has not
+// changed.
 func (w *clearing) menu(n *node, r *Request) []eviction {
 	if w.stamps[n] > 0 || len(w.blocked) > 0 {
 		return w.evictions(n, r)
@@ -162,11 +163,11 @@ func (w *clearing) menu(n *node, r *Request) []eviction {
 	return list
 }
 
-// evictions finds the ways to make room on a node as it is now.
+// evictions finds the candidate evictions on a node in its current state.
 func (w *clearing) evictions(n *node, r *Request) []eviction {
 	for i := range w.pool.on[n] {
 		u := w.pool.on[n][i].unit
-		if u.movable && !u.out && !w.pool.within(w.pool.about[u.index].claims, w.left) {
+		if u.movable && !u.out && !w.pool.withinLimits(w.pool.info[u.index].charges, w.left) {
 			u.movable = false
 			w.blocked = append(w.blocked, u)
 		}
@@ -174,12 +175,12 @@ func (w *clearing) evictions(n *node, r *Request) []eviction {
 	return w.pool.evictions(n, r)
 }
 
-// take lets units leave and places members where there is room then. It fails if
-// that costs more than the best way known.
+// take evicts units and places members in the room that this makes. It fails if that
+// costs more than the best proposal so far.
 func (w *clearing) take(one *eviction, d *demand) bool {
 	for _, u := range one.units {
-		w.cost += w.pool.about[u.index].cost
-		w.pool.use(u, w.left)
+		w.cost += w.pool.info[u.index].cost
+		w.pool.deduct(u, w.left)
 		u.out = true
 		w.chosen = append(w.chosen, u)
 	}
@@ -223,8 +224,8 @@ func residents(units []*unit) []resident {
 	return list
 }
 
-// lift takes Pods away from where they run (sign 1) or puts them back (-1), node by
-// node: a node finds its State once.
+// lift removes Pods from their nodes (sign 1) or puts them back (-1). It updates the
+// State of each node only once.
 func (c *Cluster) lift(pods []resident, sign int) {
 	changed := make(map[*node]bool, min(len(pods), len(c.nodes)))
 	for i := range pods {
@@ -234,7 +235,7 @@ func (c *Cluster) lift(pods []resident, sign int) {
 	for i := range pods {
 		if n := pods[i].node; changed[n] {
 			changed[n] = false
-			c.resettle(n, n.state)
+			c.reindex(n, n.state)
 		}
 	}
 }

@@ -43,8 +43,8 @@ func crowdedWorld(seed uint64) (*world, *placement.Gang) {
 	return w, g
 }
 
-// claimed is a world with the rules of who may be preempted.
-type claimed struct {
+// ruledWorld is a world with preemption rules.
+type ruledWorld struct {
 	*world
 	priority map[string]int32
 	budgets  map[string][]string
@@ -52,11 +52,11 @@ type claimed struct {
 	spare    map[string]int
 }
 
-// randomClaims makes rules for a world. Without budgets removing all that may leave
-// tells whether there is a way.
-func randomClaims(w *world, seed uint64, budgets bool) *claimed {
+// randomRules makes rules for a world. Without budgets, removing all preemptible Pods
+// shows whether preemption is possible.
+func randomRules(w *world, seed uint64, budgets bool) *ruledWorld {
 	rng := rand.New(rand.NewPCG(seed, 23))
-	r := &claimed{world: w, priority: map[string]int32{}, budgets: map[string][]string{}, allowed: map[string]int{}, spare: map[string]int{}}
+	r := &ruledWorld{world: w, priority: map[string]int32{}, budgets: map[string][]string{}, allowed: map[string]int{}, spare: map[string]int{}}
 	for _, pod := range w.pods {
 		r.priority[pod.Name] = int32(rng.IntN(4)*100 - 100)
 		if rng.IntN(3) == 0 {
@@ -76,7 +76,7 @@ func randomClaims(w *world, seed uint64, budgets bool) *claimed {
 	return r
 }
 
-func (r *claimed) rules() placement.PreemptionRules {
+func (r *ruledWorld) rules() placement.PreemptionRules {
 	return placement.PreemptionRules{
 		Victim:  func(p *placement.Pod) (int32, bool) { return r.priority[p.Name], !r.fixed[p.Name] },
 		Group:   func(p *placement.Pod) string { return r.groups[p.Name] },
@@ -86,8 +86,8 @@ func (r *claimed) rules() placement.PreemptionRules {
 	}
 }
 
-// permitted reports whether Pods may leave together.
-func (r *claimed) permitted(pods []string) bool {
+// permitted reports whether Pods may be preempted together.
+func (r *ruledWorld) permitted(pods []string) bool {
 	leaving, members, used := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, pod := range r.pods {
 		members[r.groups[pod.Name]]++
@@ -114,14 +114,14 @@ func (r *claimed) permitted(pods []string) bool {
 	return true
 }
 
-// merit is what makes victims the better ones: see placement.Preempt.
+// merit is what victims are compared by: see placement.Preempt.
 type merit struct {
 	highest int32
 	sum     float64
 	pods    int
 }
 
-func (r *claimed) merit(pods []string) merit {
+func (r *ruledWorld) merit(pods []string) merit {
 	m := merit{highest: math.MinInt32, pods: len(pods)}
 	for _, name := range pods {
 		m.highest = max(m.highest, r.priority[name])
@@ -145,7 +145,7 @@ func subset(names []string, bits int) (list []string) {
 }
 
 // cheapestVictims tries all sets of Pods, the best first.
-func (r *claimed) cheapestVictims(gang *placement.Gang) (victims []string, found bool) {
+func (r *ruledWorld) cheapestVictims(gang *placement.Gang) (victims []string, found bool) {
 	var movable []string
 	for _, pod := range r.pods {
 		if !r.fixed[pod.Name] {
@@ -170,7 +170,7 @@ func (r *claimed) cheapestVictims(gang *placement.Gang) (victims []string, found
 }
 
 // reducible reports whether some of the victims may stay and the gang fits nevertheless.
-func (r *claimed) reducible(victims []string, gang *placement.Gang) bool {
+func (r *ruledWorld) reducible(victims []string, gang *placement.Gang) bool {
 	for bits := range 1<<len(victims) - 1 {
 		if set := subset(victims, bits); r.permitted(set) && r.without(set...).fits(gang) {
 			return true

@@ -10,73 +10,75 @@ import (
 	"strings"
 )
 
-// pool is who runs where and may leave.
+// pool is the running units and which of them may be evicted.
 type pool struct {
 	*tenancy
-	about []about // by unit.index
-	// limits are how many Pods may leave in all, by limit: those of budgets, and of
-	// groups of which some members are spare.
+	info []unitInfo // by unit.index
+	// limits are how many Pods may be evicted in all, by limit: there is one for each
+	// budget, and one for each group that is split because it has spare members.
 	limits []int
-	// spared is true if there are groups that may leave whole, but need not.
-	spared bool
-	// spread is true if there are groups on several nodes.
-	spread bool
+	// splittable is true if there are groups that may be evicted as a whole, but need not
+	// be.
+	splittable bool
+	// multiNode is true if there are groups on several nodes.
+	multiNode bool
 }
 
-// about is what is known of a unit.
-type about struct {
+// unitInfo is what the rules determine about a unit.
+type unitInfo struct {
 	// priority is that of the unit's highest Pod.
 	priority int32
-	// allowed is true if the unit may leave by itself.
+	// allowed is true if the unit may be evicted by itself.
 	allowed bool
 	// cost is the sum of what the Pods cost: see costOf.
-	cost   float64
-	claims []claim
-	// spare is how many of a whole group may leave while the others stay.
+	cost    float64
+	charges []charge
+	// spare is how many members of a whole group may be evicted while the others stay.
 	spare int
 }
 
-// claim is how much of a limit a unit needs.
-type claim struct{ limit, pods int }
+// charge is how many Pods a unit counts against a limit.
+type charge struct{ limit, pods int }
 
-// costOf is a priority counted from the lowest there can be, plus 1, so that every
+// costOf returns a priority counted from the lowest possible one, plus 1, so that every
 // Pod costs something. Sums of it are exact.
 func costOf(priority int32) float64 { return float64(priority) - math.MinInt32 + 1 }
 
-// pooling builds a pool.
-type pooling struct {
+// poolBuilder builds a pool.
+type poolBuilder struct {
 	*pool
 	*preemptor
-	// sparing is true if groups with spare members do not leave whole.
-	sparing  bool
-	limitOf  map[string]int
-	requests map[equivalenceClass]*Request
+	// splitGroups is true if groups with spare members are split into their members.
+	splitGroups bool
+	limitOf     map[string]int
+	requests    map[equivalenceClass]*Request
 }
 
-// equivalenceClass is the same for Pods of which it makes no difference which one leaves,
-// but for their priority.
+// equivalenceClass is equal for Pods that are interchangeable as victims, but for their
+// priority.
 type equivalenceClass struct {
 	cpu, memory   int64
 	gpus, percent int
 	budgets       string
 }
 
-// candidate is a Pod and what the rules say of it.
+// candidate is a Pod and what the rules return for it.
 type candidate struct {
-	pod      *Pod
-	group    string
-	priority int32
-	may      bool
-	budgets  []string
+	pod         *Pod
+	group       string
+	priority    int32
+	preemptible bool
+	budgets     []string
 }
 
-// pool finds out who runs where and may leave. Groups leave whole, but for their
-// spare members if some may not leave, or if sparing.
-func (p *preemptor) pool(sparing bool) *pool {
+// pool finds out what runs where and may be evicted. Groups are evicted as a whole, but a
+// group with spare members is split into its members if some of them may not be evicted,
+// or with splitGroups.
+func (p *preemptor) pool(splitGroups bool) *pool {
 	c := p.cluster
-	b := pooling{
+	b := poolBuilder{
 		pool: &pool{tenancy: &tenancy{on: make(map[*node][]tenant, len(c.nodes))}}, preemptor: p,
-		sparing: sparing, limitOf: map[string]int{}, requests: map[equivalenceClass]*Request{},
+		splitGroups: splitGroups, limitOf: map[string]int{}, requests: map[equivalenceClass]*Request{},
 	}
 	var groups [][]candidate
 	at := map[string]int{}
@@ -95,52 +97,52 @@ func (p *preemptor) pool(sparing bool) *pool {
 	return b.pool
 }
 
-func (b *pooling) candidate(pod *Pod) candidate {
+func (b *poolBuilder) candidate(pod *Pod) candidate {
 	one := candidate{pod: pod}
-	one.priority, one.may = b.rules.Victim(pod)
+	one.priority, one.preemptible = b.rules.Victim(pod)
 	if b.rules.Group != nil {
 		one.group = b.rules.Group(pod)
 	}
-	if one.may && b.rules.Budgets != nil {
+	if one.preemptible && b.rules.Budgets != nil {
 		one.budgets = b.rules.Budgets(pod)
 	}
 	return one
 }
 
-// addGroup makes units of a group, or of a Pod that is alone.
-func (b *pooling) addGroup(group []candidate) {
+// addGroup adds the units of a group, or of a Pod without one.
+func (b *poolBuilder) addGroup(group []candidate) {
 	spare := 0
 	if name := group[0].group; name != "" && b.rules.Spare != nil {
 		spare = b.rules.Spare(name)
 	}
-	whole := about{allowed: true, spare: max(0, spare)}
+	whole := unitInfo{allowed: true, spare: max(0, spare)}
 	for i := range group {
-		whole.allowed = whole.allowed && group[i].may
-		b.claim(&whole, group[i].budgets)
+		whole.allowed = whole.allowed && group[i].preemptible
+		b.charge(&whole, group[i].budgets)
 	}
-	whole.allowed = whole.allowed && b.within(whole.claims, b.limits)
-	if spare <= 0 || len(group) == 1 || (whole.allowed && !b.sparing) {
-		b.spared = b.spared || (spare > 0 && len(group) > 1)
+	whole.allowed = whole.allowed && b.withinLimits(whole.charges, b.limits)
+	if spare <= 0 || len(group) == 1 || (whole.allowed && !b.splitGroups) {
+		b.splittable = b.splittable || (spare > 0 && len(group) > 1)
 		b.addUnit(group, &whole)
 		return
 	}
 	limit := b.limit(spare)
 	for i := range group {
-		single := about{allowed: group[i].may, claims: []claim{{limit, 1}}}
-		b.claim(&single, group[i].budgets)
-		single.allowed = single.allowed && b.within(single.claims, b.limits)
+		single := unitInfo{allowed: group[i].preemptible, charges: []charge{{limit, 1}}}
+		b.charge(&single, group[i].budgets)
+		single.allowed = single.allowed && b.withinLimits(single.charges, b.limits)
 		b.addUnit(group[i:i+1], &single)
 	}
 }
 
-// limit makes a limit.
-func (b *pooling) limit(pods int) int {
+// limit adds a limit and returns its index.
+func (b *poolBuilder) limit(pods int) int {
 	b.limits = append(b.limits, pods)
 	return len(b.limits) - 1
 }
 
-// claim adds what a Pod's budgets are needed for.
-func (b *pooling) claim(to *about, budgets []string) {
+// charge adds a Pod to the charges of its budgets.
+func (b *poolBuilder) charge(to *unitInfo, budgets []string) {
 	for i, name := range budgets {
 		if slices.Contains(budgets[:i], name) {
 			continue
@@ -150,41 +152,41 @@ func (b *pooling) claim(to *about, budgets []string) {
 			limit = b.limit(max(0, b.rules.Allowed[name]))
 			b.limitOf[name] = limit
 		}
-		at := slices.IndexFunc(to.claims, func(one claim) bool { return one.limit == limit })
+		at := slices.IndexFunc(to.charges, func(one charge) bool { return one.limit == limit })
 		if at < 0 {
-			at = len(to.claims)
-			to.claims = append(to.claims, claim{limit: limit})
+			at = len(to.charges)
+			to.charges = append(to.charges, charge{limit: limit})
 		}
-		to.claims[at].pods++
+		to.charges[at].pods++
 	}
 }
 
-// within reports whether limits allow some claims.
-func (l *pool) within(claims []claim, left []int) bool {
-	return !slices.ContainsFunc(claims, func(one claim) bool { return left[one.limit] < one.pods })
+// withinLimits reports whether charges are within what is left of the limits.
+func (l *pool) withinLimits(charges []charge, left []int) bool {
+	return !slices.ContainsFunc(charges, func(one charge) bool { return left[one.limit] < one.pods })
 }
 
-// addUnit makes a unit of Pods.
-func (b *pooling) addUnit(pods []candidate, its *about) {
+// addUnit adds a unit of Pods.
+func (b *poolBuilder) addUnit(pods []candidate, info *unitInfo) {
 	u := &unit{index: len(b.units), group: pods[0].group}
-	its.priority = math.MinInt32
+	info.priority = math.MinInt32
 	for i := range pods {
 		one := &pods[i]
 		n := b.cluster.nodes[one.pod.Node]
 		r := resident{pod: one.pod, node: n, request: b.request(one), cost: costOf(one.priority)}
-		b.spread = b.spread || (its.allowed && n != b.cluster.nodes[pods[0].pod.Node])
-		its.priority = max(its.priority, one.priority)
-		its.cost += r.cost
+		b.multiNode = b.multiNode || (info.allowed && n != b.cluster.nodes[pods[0].pod.Node])
+		info.priority = max(info.priority, one.priority)
+		info.cost += r.cost
 		u.pods = append(u.pods, r)
 	}
 	b.units = append(b.units, u)
-	b.about = append(b.about, *its)
-	b.settleIn(u)
+	b.info = append(b.info, *info)
+	b.addToNodes(u)
 }
 
-// request returns a request that is the same for Pods that are alike. The cluster
-// does not need to know it.
-func (b *pooling) request(one *candidate) *Request {
+// request returns the same request for equivalent Pods. It is not interned in the
+// cluster.
+func (b *poolBuilder) request(one *candidate) *Request {
 	use := &one.pod.Use
 	key := equivalenceClass{use.CPU, use.Memory, len(use.GPUs), use.Percent, strings.Join(one.budgets, "\x00")}
 	known := b.requests[key]
@@ -198,31 +200,31 @@ func (b *pooling) request(one *candidate) *Request {
 	return known
 }
 
-// open lets all leave up to a priority.
-func (l *pool) open(priority int32) {
+// allowUpTo makes the evictable units up to a priority movable, and no others.
+func (l *pool) allowUpTo(priority int32) {
 	for i, u := range l.units {
-		u.movable = l.about[i].allowed && l.about[i].priority <= priority
+		u.movable = l.info[i].allowed && l.info[i].priority <= priority
 	}
 }
 
-// pricing is what units are taken to cost when ways to make room are compared.
+// pricing is how units are priced when evictions are compared.
 type pricing int
 
 const (
-	// exactly is what they cost.
+	// exactly is their cost.
 	exactly pricing = iota
-	// shared is that for each of a unit's nodes: if it leaves, there is room on all
+	// shared is their cost divided by their nodes: evicting a unit makes room on all
 	// of them.
 	shared
-	// thrifty is what they need of limits, for want of which there may be no way
-	// otherwise.
+	// thrifty adds a high price for what they need of limits, which could otherwise
+	// be used up before there is room.
 	thrifty
 )
 
-// price sets what units cost.
+// price sets the costs of units.
 func (l *pool) price(p pricing) {
 	for i, u := range l.units {
-		u.cost = l.about[i].cost
+		u.cost = l.info[i].cost
 		switch {
 		case p == shared && len(u.pods) > 1:
 			nodes := map[*node]bool{}
@@ -231,15 +233,15 @@ func (l *pool) price(p pricing) {
 			}
 			u.cost /= float64(len(nodes))
 		case p == thrifty:
-			for _, one := range l.about[i].claims {
+			for _, one := range l.info[i].charges {
 				u.cost += math.MaxUint32 * float64(len(l.units)) * float64(one.pods) / float64(l.limits[one.limit])
 			}
 		}
 	}
 }
 
-// capacity is how many Pods of a request a node has room for when all leave that
-// may.
+// capacity returns how many Pods of a request fit on a node if all movable units are
+// evicted.
 func (l *pool) capacity(n *node, r *Request) int {
 	if n.layout.kind.fit(r) != Fits {
 		return 0
@@ -251,7 +253,7 @@ func (l *pool) capacity(n *node, r *Request) int {
 			v.add(one.uses, 1)
 		}
 	}
-	count := max(0, v.often(n, r))
+	count := max(0, v.capacity(n, r))
 	if r.CPU > 0 {
 		count = min(count, int(max(0, v.cpu)/r.CPU))
 	}
@@ -261,11 +263,11 @@ func (l *pool) capacity(n *node, r *Request) int {
 	return count
 }
 
-// affordable returns units of a scope that may leave together, the lowest
-// priorities first, then those that give the most for what they cost.
+// affordable returns movable units of a scope that the limits allow to evict together:
+// the lowest priorities first, then those that free the most GPUs for their cost.
 func (l *pool) affordable(scope *Domain) (units []*unit) {
 	left := slices.Clone(l.limits)
-	density := func(u *unit) float64 { return l.about[u.index].cost / float64(u.percent()+1) }
+	density := func(u *unit) float64 { return l.info[u.index].cost / float64(u.percent()+1) }
 	var order []*unit
 	for _, u := range l.units {
 		if u.movable && slices.ContainsFunc(u.pods, func(r resident) bool { return scope.has(r.node) }) {
@@ -273,20 +275,20 @@ func (l *pool) affordable(scope *Domain) (units []*unit) {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b *unit) int {
-		return cmp.Or(cmp.Compare(l.about[a.index].priority, l.about[b.index].priority), cmp.Compare(density(a), density(b)))
+		return cmp.Or(cmp.Compare(l.info[a.index].priority, l.info[b.index].priority), cmp.Compare(density(a), density(b)))
 	})
 	for _, u := range order {
-		if l.within(l.about[u.index].claims, left) {
-			l.use(u, left)
+		if l.withinLimits(l.info[u.index].charges, left) {
+			l.deduct(u, left)
 			units = append(units, u)
 		}
 	}
 	return units
 }
 
-// use takes a unit's claims from what limits leave.
-func (l *pool) use(u *unit, left []int) {
-	for _, one := range l.about[u.index].claims {
+// deduct subtracts a unit's charges from what is left of the limits.
+func (l *pool) deduct(u *unit, left []int) {
+	for _, one := range l.info[u.index].charges {
 		left[one.limit] -= one.pods
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// proposal is victims that let the gang fit, of whom none can stay.
+// proposal is a minimal set of victims that lets the gang fit.
 type proposal struct {
 	pods []resident
 	plan *Plan
-	// highest is what the highest of them costs, sum what all do: see costOf.
+	// highest is the cost of the most costly victim, sum that of all: see costOf.
 	highest, sum float64
 }
 
@@ -32,9 +32,9 @@ func (p *proposal) preemption() *Preemption {
 	return result
 }
 
-// propose tries units as victims, without those that can stay, and keeps them if
-// they are the best. With narrow most of them surely can stay. ok is false if the
-// gang does not fit.
+// propose tries units as victims, without those that can stay, and keeps the proposal if
+// it is the best. narrow is set if most of them can surely stay. ok is false if the gang
+// does not fit.
 func (p *preemptor) propose(l *pool, units []*unit, narrow bool) (ok bool) {
 	p.cluster.lift(residents(units), 1)
 	if !p.fits() {
@@ -45,7 +45,7 @@ func (p *preemptor) propose(l *pool, units []*unit, narrow bool) (ok bool) {
 		units = p.narrow(units)
 	}
 	units = p.filter(l, units)
-	pods := p.spare(l, units)
+	pods := p.keepSpare(l, units)
 	defer p.cluster.lift(pods, -1)
 	next := &proposal{pods: pods}
 	for i := range pods {
@@ -57,7 +57,7 @@ func (p *preemptor) propose(l *pool, units []*unit, narrow bool) (ok bool) {
 	}
 	plan, fits, err := p.cluster.Plan(p.gang)
 	if err != nil || !fits {
-		return false // can't be: it was tried
+		return false // can't happen: it was tried
 	}
 	next.plan = plan
 	if p.best == nil || next.compare(p.best) < 0 {
@@ -66,8 +66,8 @@ func (p *preemptor) propose(l *pool, units []*unit, narrow bool) (ok bool) {
 	return true
 }
 
-// fits reports whether the gang fits as the cluster is now. For one role the room tells,
-// as a member takes the room of one member.
+// fits reports whether the gang fits as the cluster is now. For one role it suffices to
+// count the room, as a member takes the room of one member.
 func (p *preemptor) fits() bool {
 	if len(p.demands) > 1 {
 		try := planner{cluster: p.cluster, gang: p.gang}
@@ -80,8 +80,8 @@ func (p *preemptor) fits() bool {
 	return slices.ContainsFunc(p.scopes(), func(scope *Domain) bool { return roomForEach(scope, p.demands) })
 }
 
-// narrow puts those back that are not on the nodes of the gang's plan, if it still
-// fits then.
+// narrow puts back the units that are not on the nodes of the gang's plan, if the gang
+// still fits then.
 func (p *preemptor) narrow(units []*unit) []*unit {
 	plan, fits, err := p.cluster.Plan(p.gang)
 	if err != nil || !fits {
@@ -107,11 +107,12 @@ func (p *preemptor) narrow(units []*unit) []*unit {
 	return units
 }
 
-// filter puts those back that can stay, the highest first.
+// filter puts back the units that can stay, highest priority first, and returns the
+// others.
 func (p *preemptor) filter(l *pool, units []*unit) (needed []*unit) {
 	order := slices.Clone(units)
 	slices.SortStableFunc(order, func(a, b *unit) int {
-		x, y := &l.about[a.index], &l.about[b.index]
+		x, y := &l.info[a.index], &l.info[b.index]
 		return cmp.Or(-cmp.Compare(x.priority, y.priority), -cmp.Compare(x.cost, y.cost), cmp.Compare(a.index, b.index))
 	})
 	for _, u := range order {
@@ -124,21 +125,22 @@ func (p *preemptor) filter(l *pool, units []*unit) (needed []*unit) {
 	return needed
 }
 
-// spare lets members of groups stay where those that have to leave are not more
-// than the group can spare, and returns who leaves.
-func (p *preemptor) spare(l *pool, units []*unit) (pods []resident) {
+// keepSpare lets members of a group stay if no more have to leave than the group can
+// spare, and returns the Pods to evict.
+func (p *preemptor) keepSpare(l *pool, units []*unit) (pods []resident) {
 	for _, u := range units {
-		its := u.pods
-		if spare := l.about[u.index].spare; spare > 0 && len(u.pods) > 1 {
-			its = p.fewer(u, spare)
+		victims := u.pods
+		if spare := l.info[u.index].spare; spare > 0 && len(u.pods) > 1 {
+			victims = p.fewer(u, spare)
 		}
-		pods = append(pods, its...)
+		pods = append(pods, victims...)
 	}
 	return pods
 }
 
-// fewer returns which members of a group, which are away, have to leave, if at most
-// so many do, else all. Small ones are put back first, so that few have to.
+// fewer returns the members of a group, which is lifted, that have to be evicted if there
+// are at most that many, else all of them. Small ones are put back first, so that few are
+// evicted.
 func (p *preemptor) fewer(u *unit, most int) (leave []resident) {
 	order := slices.Clone(u.pods)
 	slices.SortStableFunc(order, func(a, b resident) int {

@@ -13,10 +13,11 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// figures are what came of random preemptions.
+// figures are the results of random preemptions.
 type figures struct {
-	// possible are those for which there are victims, found those for which any
-	// were; reducible, higher and dearer those with too many, too high, or too dear.
+	// possible counts those for which victims exist, found those for which some were
+	// found; reducible, higher and dearer those with more, higher or more costly
+	// victims than necessary.
 	possible, found, reducible, higher, dearer int
 }
 
@@ -33,7 +34,7 @@ func preemptions(t *testing.T, worlds int, of func(seed uint64) (*world, *placem
 		if oneRole {
 			gang.Roles = gang.Roles[:1]
 		}
-		r := randomClaims(w, seed, budgets)
+		r := randomRules(w, seed, budgets)
 		if seed%8 == 0 {
 			gang.Except = []string{w.nodes[0].Name}
 		}
@@ -75,8 +76,8 @@ func preemptions(t *testing.T, worlds int, of func(seed uint64) (*world, *placem
 	return f
 }
 
-// checkAfter lets the victims leave.
-func checkAfter(t *testing.T, r *claimed, gang *placement.Gang, result *placement.Preemption) {
+// checkAfter evicts the victims and checks the result.
+func checkAfter(t *testing.T, r *ruledWorld, gang *placement.Gang, result *placement.Preemption) {
 	t.Helper()
 	c := r.cluster(t)
 	again, _, _ := c.Preempt(gang, r.rules())
@@ -95,7 +96,7 @@ func checkAfter(t *testing.T, r *claimed, gang *placement.Gang, result *placemen
 	}
 }
 
-// closing is the world when a node takes nobody any more.
+// closing returns the world with a closed node.
 func (w *world) closing(node string) *world {
 	other := *w
 	other.nodes = slices.Clone(w.nodes)
@@ -105,8 +106,8 @@ func (w *world) closing(node string) *world {
 	return &other
 }
 
-// TestVictimsAreTheFewestAndLowest compares with all sets of Pods there are. How
-// much may be missed, in percent, is known from larger runs.
+// TestVictimsAreTheFewestAndLowest compares with all sets of Pods. The accepted error
+// rates, in percent, come from larger runs.
 func TestVictimsAreTheFewestAndLowest(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -140,7 +141,7 @@ func TestVictimsAreTheFewestAndLowest(t *testing.T) {
 	}
 }
 
-// party is Pods of one GPU each on a node, or more.
+// party is Pods of one GPU or more each on a node.
 type party struct {
 	node     string
 	gpus     int
@@ -274,7 +275,7 @@ func partyRules(t *testing.T, c *placement.Cluster, pods []party) placement.Pree
 	}
 }
 
-func TestWhoFitsNeedsNoVictims(t *testing.T) {
+func TestAFittingGangNeedsNoVictims(t *testing.T) {
 	t.Parallel()
 	c := clusterOf(t, aNode("a", 4))
 	rules := partyRules(t, c, []party{{node: "a", gpus: 2}})
@@ -287,8 +288,8 @@ func TestWhoFitsNeedsNoVictims(t *testing.T) {
 	}
 }
 
-// TestALargeGroupThatIsWorthItLeaves has a group whose leaving is dearer than any
-// single Pod's, but frees all nodes at once.
+// TestALargeGroupThatIsWorthItLeaves has a group that costs more to evict than any
+// single Pod, but frees all nodes at once.
 func TestALargeGroupThatIsWorthItLeaves(t *testing.T) {
 	t.Parallel()
 	var nodes []*nodeBuilder
@@ -308,8 +309,8 @@ func TestALargeGroupThatIsWorthItLeaves(t *testing.T) {
 	}
 }
 
-// TestAskingForVictimsChangesNothing asks on clusters of all sorts.
-func TestAskingForVictimsChangesNothing(t *testing.T) {
+// TestPreemptChangesNothing uses clusters of all sorts.
+func TestPreemptChangesNothing(t *testing.T) {
 	t.Parallel()
 	found := 0
 	for seed := range uint64(1000) {

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Fit is why a node can't take one Pod of a request, or Fits.
+// Fit returns why a node can't take one Pod of a request, or Fits.
 func (c *Cluster) Fit(node string, r *Request) (Reason, error) {
 	n := c.nodes[node]
 	if n == nil {
@@ -24,14 +24,14 @@ func (c *Cluster) Ever(r *Request) bool {
 	return slices.ContainsFunc(c.root.classes, func(members *class) bool { return members.state.kind.fit(r) == Fits })
 }
 
-// Ranked is a node and what a request costs there.
+// Ranked is a node and the cost of a request there.
 type Ranked struct {
 	Node string
 	Cost float64
 }
 
-// Rank returns all nodes of a domain that can take a request, the best first. It
-// is a total order: equal costs are in the order of the names.
+// Rank returns all nodes of a domain that can take a request, the best first. The order
+// is total: ties are sorted by name.
 func (c *Cluster) Rank(r *Request, within *Domain) []Ranked {
 	c.policy.Begin(c, r)
 	var list []Ranked
@@ -49,7 +49,7 @@ func (c *Cluster) Rank(r *Request, within *Domain) []Ranked {
 	return list
 }
 
-// cost is what an offer costs at this decision, rounded so that equal is equal.
+// cost returns what an offer costs at this decision, rounded so that ties are exact.
 func (c *Cluster) cost(o *offer, s *State, r *Request) float64 {
 	return math.Round((o.cost+c.policy.Surcharge(r, s))/tie) * tie
 }

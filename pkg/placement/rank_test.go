@@ -34,7 +34,7 @@ func TestNodesAreRankedAsFindChooses(t *testing.T) {
 	}
 }
 
-func TestANodeSaysWhyItDoesNotFit(t *testing.T) {
+func TestFitReturnsWhyANodeDoesNotFit(t *testing.T) {
 	t.Parallel()
 	c := clusterOf(t, aNode("a", 4), aNode("b", 2))
 	run(t, c, "p", "a", use(100, 0))

@@ -14,8 +14,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// reference is a cluster that computes everything from what it was told, each time it
-// is asked. It shares no code with the engine.
+// reference is a cluster that recomputes everything from its inputs for each query. It
+// shares no code with the engine.
 type reference struct {
 	nodes map[string]placement.Node
 	pods  map[string]placement.Pod
@@ -34,7 +34,7 @@ func (m *reference) removeNode(name string) {
 	maps.DeleteFunc(m.pods, func(_ string, p placement.Pod) bool { return p.Node == name })
 }
 
-// names are those of all nodes, in order.
+// names returns those of all nodes, sorted.
 func (m *reference) names() []string { return slices.Sorted(maps.Keys(m.nodes)) }
 
 // rest is what is free of a node.
@@ -42,7 +42,7 @@ type rest struct {
 	node        placement.Node
 	cpu, memory int64
 	slots       int
-	cards       []int // percent by index; 0 if it can't be had
+	cards       []int // percent by index; 0 if it is not available
 }
 
 func (m *reference) rest(name string) rest {
@@ -81,7 +81,7 @@ func (l *rest) clone() rest {
 	return other
 }
 
-// usable are the cards that a shape could get, by index: whole ones, or one with
+// usable returns the cards that a shape could get, by index: whole ones, or those with
 // room for its share.
 func (l *rest) usable(s *placement.Shape) []int {
 	var list []int
@@ -107,7 +107,7 @@ func (l *rest) fits(s *placement.Shape) bool {
 	return len(l.usable(s)) >= max(1, s.GPUs)
 }
 
-// takeFirst takes the first cards that will do.
+// takeFirst takes the first suitable cards.
 func (l *rest) takeFirst(s *placement.Shape) {
 	u := placement.Use{CPU: s.CPU, Memory: s.Memory}
 	if s.GPUs > 0 {
@@ -118,8 +118,8 @@ func (l *rest) takeFirst(s *placement.Shape) {
 	l.take(u)
 }
 
-// often counts how many Pods of a shape fit, one by one.
-func (l rest) often(s *placement.Shape) int {
+// capacity counts how many Pods of a shape fit, one by one.
+func (l rest) capacity(s *placement.Shape) int {
 	l = l.clone()
 	count := 0
 	for l.fits(s) {
@@ -146,7 +146,7 @@ func (l *rest) signature() string {
 	return fmt.Sprintf("%d/%d %d/%d %d/%d %q %q %q %v %s", l.cpu, n.CPU, l.memory, n.Memory, l.slots, n.Slots, n.Model, n.Pool, n.Traits, n.Closed, strings.Join(parts, "; "))
 }
 
-// within are the nodes of a domain, by its name.
+// within returns the nodes of a domain, by its name.
 func (m *reference) within(domain string) []string {
 	var list []string
 	for _, name := range m.names() {
@@ -158,7 +158,7 @@ func (m *reference) within(domain string) []string {
 	return list
 }
 
-// domains are the names of the domains of a level that have nodes, in order.
+// domains returns the names of the domains of a level that have nodes, sorted.
 func (m *reference) domains(level int) []string {
 	names := map[string]bool{}
 	for _, n := range m.nodes {
@@ -169,16 +169,16 @@ func (m *reference) domains(level int) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// room is how many Pods of a shape fit on some nodes.
+// room returns how many Pods of a shape fit on some nodes.
 func (m *reference) room(nodes []string, s *placement.Shape) int {
 	sum := 0
 	for _, name := range nodes {
-		sum += m.rest(name).often(s)
+		sum += m.rest(name).capacity(s)
 	}
 	return sum
 }
 
-// check compares a cluster with the reference in all that can be asked.
+// check compares all queries of a cluster with the reference.
 func (m *reference) check(t *testing.T, c *placement.Cluster, shapes []placement.Shape) {
 	t.Helper()
 	states, signatures := map[string]*placement.State{}, map[*placement.State]string{}
@@ -194,7 +194,7 @@ func (m *reference) check(t *testing.T, c *placement.Cluster, shapes []placement
 		}
 		states[signature], signatures[s] = s, signature
 		for i := range shapes {
-			if got, want := s.Often(c.Request(shapes[i])), left.often(&shapes[i]); got != want {
+			if got, want := s.Capacity(c.Request(shapes[i])), left.capacity(&shapes[i]); got != want {
 				t.Fatalf("node %s: takes %d of %s, want %d: %s", name, got, &shapes[i], want, signature)
 			}
 		}
@@ -202,7 +202,7 @@ func (m *reference) check(t *testing.T, c *placement.Cluster, shapes []placement
 	m.checkDomain(t, c, c.Root(), states, shapes)
 }
 
-// checkState compares what a State tells with what is free of a node.
+// checkState compares a State with what is free on a node.
 func (m *reference) checkState(t *testing.T, left rest, s *placement.State) {
 	t.Helper()
 	var free []int
@@ -266,13 +266,13 @@ func (m *reference) checkDomain(t *testing.T, c *placement.Cluster, d *placement
 	}
 }
 
-// counted collects what States or Idle tell.
+// counted collects what States or Idle pass to their callback.
 func counted(t *testing.T, all func(do func(*placement.State, int))) map[*placement.State]int {
 	t.Helper()
 	got := map[*placement.State]int{}
 	all(func(s *placement.State, nodes int) {
 		if got[s] != 0 {
-			t.Fatal("a State is there twice")
+			t.Fatal("a State is listed twice")
 		}
 		got[s] = nodes
 	})

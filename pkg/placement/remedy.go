@@ -14,8 +14,8 @@ import (
 // RemedyKind is what a remedy changes.
 type RemedyKind string
 
-// The kinds of remedies, in the order in which they are offered: what asks
-// nothing of the user first.
+// The kinds of remedies, in the order in which they are offered: first the one that
+// requires nothing of the user.
 const (
 	FreeGPUs        RemedyKind = "FreeGPUs" // wait, or make room
 	DropTopology    RemedyKind = "DropTopology"
@@ -35,11 +35,11 @@ type Remedy struct {
 	Text string
 	// Gang is the gang with the change; nil for FreeGPUs.
 	Gang *Gang
-	// Free has the GPUs that would have to be free, by node; only for FreeGPUs.
+	// Free lists the GPUs that would have to be free, by node; only for FreeGPUs.
 	Free map[string][]int
 }
 
-// remedies returns what would help. Each was tried.
+// remedies returns the remedies that help, each of them verified. Some may be nil.
 func (c *Cluster) remedies(g *Gang, never bool) []*Remedy {
 	list := []*Remedy{}
 	if !never {
@@ -82,7 +82,7 @@ func (c *Cluster) withoutTopology(g *Gang) *Remedy {
 	return &Remedy{Kind: DropTopology, Gang: &other, Text: fmt.Sprintf("in %d domains (%s) if one were preferred, not required", len(plan.Domains), some(plan.Domains))}
 }
 
-// some shows the first few of a list.
+// some joins the first few names of a list.
 func some(names []string) string {
 	const shown = 3
 	if len(names) > shown {
@@ -104,7 +104,7 @@ func (c *Cluster) withModels(g *Gang) *Remedy {
 	return &Remedy{Kind: AcceptModels, Gang: other, Text: "with any GPU model (" + c.nodesFor(other) + ")"}
 }
 
-// oneMoreModel returns a model that makes the difference alone.
+// oneMoreModel returns a model that suffices if it is accepted in addition.
 func (c *Cluster) oneMoreModel(g *Gang) string {
 	models := map[string]bool{}
 	for _, members := range c.root.classes {
@@ -118,7 +118,7 @@ func (c *Cluster) oneMoreModel(g *Gang) string {
 	return ""
 }
 
-// withOne adds a model to a list that is not empty: that would accept all.
+// withOne adds a model to a list. An empty list stays empty: it accepts all.
 func withOne(models []string, model string) []string {
 	if len(models) == 0 {
 		return nil
@@ -180,8 +180,8 @@ func (c *Cluster) withMemory(g *Gang) *Remedy {
 	return &Remedy{Kind: ReduceMemory, Gang: other, Text: fmt.Sprintf("with %d MiB memory for each Pod", memory)}
 }
 
-// most finds how much of a resource each member may ask for at most, in
-// hundredths of what it asks for.
+// most finds the most of a resource that each member can request for the gang to fit, in
+// hundredths of what it requests.
 func (c *Cluster) most(g *Gang, field func(*Shape) *int64) (amount int64, other *Gang) {
 	const steps = 100
 	most := int64(0)
@@ -202,7 +202,7 @@ func (c *Cluster) most(g *Gang, field func(*Shape) *int64) (amount int64, other 
 	return amount, limited(amount)
 }
 
-// withFewer finds how many members fit, of a gang with one role.
+// withFewer finds how many members fit, for a gang with one role.
 func (c *Cluster) withFewer(g *Gang) *Remedy {
 	if len(g.Roles) != 1 || g.Roles[0].Min < 2 {
 		return nil
@@ -219,7 +219,7 @@ func (c *Cluster) withFewer(g *Gang) *Remedy {
 	return &Remedy{Kind: FewerMembers, Gang: with(members), Text: fmt.Sprintf("with %d of its %d Pods", members, g.Roles[0].Min)}
 }
 
-// withFewerGPUs finds how many GPUs each Pod could have, of a gang with one role.
+// withFewerGPUs finds how many GPUs each Pod could have, for a gang with one role.
 func (c *Cluster) withFewerGPUs(g *Gang) *Remedy {
 	if len(g.Roles) != 1 || g.Roles[0].Shape.GPUs < 2 {
 		return nil

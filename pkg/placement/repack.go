@@ -9,45 +9,44 @@ import (
 	"slices"
 )
 
-// PackingOptions say how far a packing plan goes.
+// PackingOptions limit a packing plan.
 type PackingOptions struct {
 	MoveRules
-	// Threshold is the part of a node's GPUs, and of a card, 0 to 1, that may be
-	// in use if Pods are to leave it. What is used more stays as it is.
+	// Threshold is the utilization of a node's GPUs, or of a card, from 0 to 1, above
+	// which Pods are not moved away from it.
 	Threshold float64
-	// MinGain is what a step has to gain for each unit of cost: see Packing.Gain.
+	// MinGain is the minimum gain of a step per unit of cost: see Packing.Gain.
 	MinGain float64
 }
 
-// Packing is a set of moves after which less is fragmented.
+// Packing is a set of moves that reduces fragmentation.
 type Packing struct {
 	// Moves are in an order in which each can be carried out when its turn comes
 	// (see Turns).
 	Moves []Move
 	Cost  float64
-	// Gain is what the moves are worth, in GPUs. A GPU of which all is free
-	// counts as one, and again as the part of its node that is free with it, and
-	// again, if nobody uses the node's GPUs, as the part of each of the node's
-	// domains that is as free. So a GPU is worth the more the larger the tasks
-	// that may have it.
+	// Gain is what the moves are worth, in GPUs. A completely free GPU counts as one,
+	// plus the fraction of its node's GPUs that are completely free, plus, if all of them
+	// are, the fraction of such nodes' GPUs in each of the node's domains. So a GPU is
+	// worth more the larger the tasks that can use it.
 	Gain float64
-	// GPUs is how many more are free as a whole.
+	// GPUs is how many more are completely free.
 	GPUs int
-	// Nodes and Domains are the names of those whose GPUs nobody uses any more.
+	// Nodes and Domains are the names of those whose GPUs have all become free.
 	Nodes   []string
 	Domains []string
 }
 
-// maxPackingPasses bounds how often all nodes are looked at. Moves of one pass may
-// be what another node waited for.
+// maxPackingPasses bounds the passes over all nodes. Moves of one pass may make those of
+// another node possible.
 const maxPackingPasses = 3
 
-// Pack finds moves that give back whole GPUs, nodes and domains, and changes
-// nothing. It is greedy: it empties cards and nodes that are used little, those
-// used least first, and swaps Pods where a node is filled better by a larger one.
-// Each step is tried on the cluster's real states and only taken if it gains
-// enough for its cost, keeps the limits, and leaves neither fewer whole GPUs nor
-// fewer unused nodes or domains than before. No Pod moves twice.
+// Pack finds moves that free whole GPUs, nodes and domains, without changing the cluster.
+// It is greedy: it empties little-used cards and nodes, least used first, and swaps Pods
+// where a larger one fills a node better. Each step is tried on the cluster's real States
+// and only taken if it gains enough for its cost, stays within the limits, and leaves no
+// fewer whole GPUs, and no fewer unused nodes or domains, than before. No Pod moves
+// twice.
 func (c *Cluster) Pack(options PackingOptions) (*Packing, error) {
 	if options.Threshold < 0 || options.Threshold > 1 {
 		return nil, fmt.Errorf("threshold: must be 0 to 1, is %g", options.Threshold)
@@ -66,11 +65,11 @@ func (c *Cluster) Pack(options PackingOptions) (*Packing, error) {
 			break
 		}
 	}
-	p.tell(before)
+	p.summarize(before)
 	return p.result, nil
 }
 
-// donors are the nodes that are used, but not too much, those used least first.
+// donors returns the nodes whose GPUs are in use, least used first.
 func (p *packer) donors() []*node {
 	var list []*node
 	for _, n := range p.nodes {
@@ -82,17 +81,17 @@ func (p *packer) donors() []*node {
 	return list
 }
 
-// used is the part of a node's GPUs that is in use.
+// used returns the utilization of a node's GPUs, from 0 to 1.
 func (p *packer) used(n *node) float64 {
-	cards := n.sound()
+	cards := n.healthyGPUs()
 	if cards == 0 {
 		return 0
 	}
 	return 1 - float64(n.state.percent)/float64(cards*Card)
 }
 
-// sound counts the GPUs that are not broken.
-func (n *node) sound() int {
+// healthyGPUs counts the GPUs that are not broken.
+func (n *node) healthyGPUs() int {
 	count := 0
 	for i := range n.GPUs {
 		if !n.GPUs[i].Broken {
@@ -102,13 +101,13 @@ func (n *node) sound() int {
 	return count
 }
 
-// idle reports whether nobody uses the GPUs of a node that has some. Other than for a
-// State, broken ones do not count: they can't be given back, nor be in the way.
+// idle reports whether a node has GPUs and all of them are free. Unlike State.idle it
+// ignores broken ones: they can neither be freed nor be in the way.
 func (n *node) idle() bool {
-	return n.state.whole > 0 && n.state.whole == n.sound()
+	return n.state.whole > 0 && n.state.whole == n.healthyGPUs()
 }
 
-// unused is what nobody uses: how many whole GPUs, which nodes and domains.
+// unused is what is not in use: how many whole GPUs, and which nodes and domains.
 type unused struct {
 	gpus    int
 	nodes   map[*node]bool
@@ -131,8 +130,8 @@ func (p *packer) unused() unused {
 	return u
 }
 
-// tell says what has been given back.
-func (p *packer) tell(before unused) {
+// summarize reports what has become free.
+func (p *packer) summarize(before unused) {
 	after := p.unused()
 	p.result.GPUs = after.gpus - before.gpus
 	for n := range after.nodes {

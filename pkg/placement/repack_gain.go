@@ -5,28 +5,27 @@ package placement
 
 import "slices"
 
-// known is what a node had free when the last step was taken.
-type known struct {
+// freeGPUs is how many whole GPUs of a node are free, and whether all of its GPUs are.
+type freeGPUs struct {
 	whole int
 	idle  bool
 }
 
-func (n *node) known() known { return known{whole: n.state.whole, idle: n.idle()} }
+func (n *node) freeGPUs() freeGPUs { return freeGPUs{whole: n.state.whole, idle: n.idle()} }
 
-// worth is what the free GPUs of a node are worth by themselves: see
-// Packing.Gain.
-func (k known) worth(cards int) float64 {
+// worth returns what the free GPUs of a node are worth by themselves: see Packing.Gain.
+func (f freeGPUs) worth(cards int) float64 {
 	if cards == 0 {
 		return 0
 	}
-	return float64(k.whole) + square(k.whole)/float64(cards)
+	return float64(f.whole) + square(f.whole)/float64(cards)
 }
 
 func square(count int) float64 { return float64(count) * float64(count) }
 
-// pays reports whether the shifts from one on gain enough for what the moves cost, and
-// nothing gets worse by them. It then counts the gain.
-func (p *packer) pays(begin int, done []settled) bool {
+// pays reports whether the shifts from begin on gain enough for the cost of the moves and
+// make nothing worse. If so, it adds their gain to the result.
+func (p *packer) pays(begin int, done []placedUnit) bool {
 	cost := 0.0
 	for _, one := range done {
 		cost += one.unit.cost
@@ -39,10 +38,10 @@ func (p *packer) pays(begin int, done []settled) bool {
 	}
 	gpus, idle, gain := 0, 0, 0.0
 	for _, n := range nodes {
-		was, is := p.known[n], n.known()
+		was, is := p.last[n], n.freeGPUs()
 		gpus += is.whole - was.whole
 		idle += oneIf(is.idle) - oneIf(was.idle)
-		gain += is.worth(n.sound()) - was.worth(n.sound())
+		gain += is.worth(n.healthyGPUs()) - was.worth(n.healthyGPUs())
 	}
 	domains, more := p.domainGain(nodes)
 	gain += more
@@ -50,17 +49,17 @@ func (p *packer) pays(begin int, done []settled) bool {
 		return false
 	}
 	p.result.Gain += gain
-	p.settle(nodes)
+	p.remember(nodes)
 	return true
 }
 
-// domainGain is how many domains more nobody uses, and what the change is worth
-// by which parts of domains nobody does.
+// domainGain returns how many more domains are completely unused, and what the change of
+// the unused parts of domains is worth.
 func (p *packer) domainGain(nodes []*node) (idle int, gain float64) {
 	var domains []*Domain
 	changes := map[*Domain]int{}
 	for _, n := range nodes {
-		change := oneIf(n.idle()) - oneIf(p.known[n].idle)
+		change := oneIf(n.idle()) - oneIf(p.last[n].idle)
 		if change == 0 {
 			continue
 		}
@@ -68,7 +67,7 @@ func (p *packer) domainGain(nodes []*node) (idle int, gain float64) {
 			if !slices.Contains(domains, d) {
 				domains = append(domains, d)
 			}
-			changes[d] += change * n.sound()
+			changes[d] += change * n.healthyGPUs()
 		}
 	}
 	for _, d := range domains {
@@ -79,11 +78,11 @@ func (p *packer) domainGain(nodes []*node) (idle int, gain float64) {
 	return idle, gain
 }
 
-// settle notes what is free of nodes now.
-func (p *packer) settle(nodes []*node) {
+// remember stores what is free on nodes now.
+func (p *packer) remember(nodes []*node) {
 	for _, n := range nodes {
-		change := (oneIf(n.idle()) - oneIf(p.known[n].idle)) * n.sound()
-		p.known[n] = n.known()
+		change := (oneIf(n.idle()) - oneIf(p.last[n].idle)) * n.healthyGPUs()
+		p.last[n] = n.freeGPUs()
 		for d := n.domain; d != nil && d.Level > 0; d = d.parent {
 			p.free[d] += change
 		}

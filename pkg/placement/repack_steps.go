@@ -14,21 +14,21 @@ const (
 	maxSwapLooked = 256
 )
 
-// packer builds a packing plan. What it has decided is taken from the nodes until
-// it is restored.
+// packer builds a packing plan. Its decisions are applied to the nodes until it is
+// restored.
 type packer struct {
 	*searcher
 	options *PackingOptions
 	result  *Packing
 	// free and cards count the GPUs of a domain: those of idle nodes, and all.
 	free, cards map[*Domain]int
-	// known is what nodes had free when the last step was taken.
-	known map[*node]known
+	// last is what nodes had free after the last accepted step.
+	last map[*node]freeGPUs
 	// done are the shifts to undo.
 	done []shift
 }
 
-// shift is what a unit has taken from a node (sign 1) or given back (-1).
+// shift is an allocation on a node (sign 1) or its release (-1).
 type shift struct {
 	node *node
 	use  Use
@@ -38,27 +38,27 @@ type shift struct {
 func (c *Cluster) packer(options *PackingOptions) *packer {
 	p := &packer{
 		searcher: c.searcher(&Gang{}, &options.MoveRules), options: options, result: &Packing{},
-		free: map[*Domain]int{}, cards: map[*Domain]int{}, known: map[*node]known{},
+		free: map[*Domain]int{}, cards: map[*Domain]int{}, last: map[*node]freeGPUs{},
 	}
 	for _, n := range p.nodes {
-		p.known[n] = n.known()
+		p.last[n] = n.freeGPUs()
 		for d := n.domain; d != nil && d.Level > 0; d = d.parent {
-			p.cards[d] += n.sound()
+			p.cards[d] += n.healthyGPUs()
 			if n.idle() {
-				p.free[d] += n.sound()
+				p.free[d] += n.healthyGPUs()
 			}
 		}
 	}
 	return p
 }
 
-// shift changes what is free of a node, to be undone later.
+// shift applies a shift, to be undone later.
 func (p *packer) shift(n *node, use *Use, sign int) {
 	p.cluster.shift(n, use, sign)
 	p.done = append(p.done, shift{node: n, use: *use, sign: sign})
 }
 
-// undo undoes all shifts from one on.
+// undo undoes all shifts from begin on.
 func (p *packer) undo(begin int) {
 	for _, one := range slices.Backward(p.done[begin:]) {
 		p.cluster.shift(one.node, &one.use, -one.sign)
@@ -89,7 +89,7 @@ func (p *packer) empty(n *node) bool {
 	})
 }
 
-// emptyCards moves the shares away from each card of a node that is used little.
+// emptyCards moves the shares away from each little-used card of a node.
 func (p *packer) emptyCards(n *node) {
 	for gpu := range n.GPUs {
 		free := int(n.free[gpu])
@@ -110,8 +110,8 @@ func (p *packer) emptyCards(n *node) {
 	}
 }
 
-// step moves units, one after the other, to the tightest places, with something
-// closed to them meanwhile, and keeps that if it pays.
+// step moves units, one after the other, to the tightest places, and keeps the moves if
+// they pay. closeDown blocks something for the units meanwhile.
 func (p *packer) step(units []*unit, closeDown func() (open func())) bool {
 	if len(units) == 0 || !p.mayMove(units) {
 		return false
@@ -142,7 +142,7 @@ func (p *packer) mayMove(units []*unit) bool {
 }
 
 // scatter moves units to the tightest places, the hardest first.
-func (p *packer) scatter(units []*unit) (done []settled, ok bool) {
+func (p *packer) scatter(units []*unit) (done []placedUnit, ok bool) {
 	units = slices.Clone(units)
 	slices.SortStableFunc(units, func(a, b *unit) int { return b.percent() - a.percent() })
 	for _, u := range units {
@@ -151,13 +151,13 @@ func (p *packer) scatter(units []*unit) (done []settled, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		done = append(done, settled{unit: u, places: places})
+		done = append(done, placedUnit{unit: u, places: places})
 	}
 	return done, true
 }
 
-// lift takes units away from where they run (sign 1) or puts them back (-1), to be
-// undone later.
+// lift removes units from their nodes (sign 1) or puts them back (-1), to be undone
+// later.
 func (p *packer) lift(units []*unit, sign int) {
 	for _, u := range units {
 		for i := range u.pods {
@@ -166,7 +166,7 @@ func (p *packer) lift(units []*unit, sign int) {
 	}
 }
 
-// squeeze places a unit where the least is left.
+// squeeze places a unit in the tightest places.
 func (p *packer) squeeze(u *unit) (places []Place, ok bool) {
 	if u.level == 0 {
 		return p.squeezeInto(u, p.cluster.root)
@@ -195,8 +195,8 @@ func (p *packer) squeezeInto(u *unit, within *Domain) (places []Place, ok bool) 
 	return places, true
 }
 
-// swap moves a Pod of a node that is used little to where it takes the place of
-// smaller ones, which go elsewhere, maybe to the node that it leaves.
+// swap moves a Pod of a little-used node to the place of smaller ones, which move
+// elsewhere, maybe to the node that it leaves.
 func (p *packer) swap(n *node) bool {
 	if p.used(n) > p.options.Threshold {
 		return false
@@ -240,8 +240,8 @@ func size(units []*unit) int {
 	return sum
 }
 
-// swapFor moves those that stand in the way of a unit, and then the unit. Its
-// new place is kept for it while they move, and it still has its old one.
+// swapFor moves the units in the way of a unit, and then the unit. While they move, the
+// unit holds both its new and its old place.
 func (p *packer) swapFor(u *unit, way *eviction) bool {
 	all := append(slices.Clone(way.units), u)
 	if slices.Contains(way.units, u) || !p.mayMove(all) {
@@ -262,7 +262,7 @@ func (p *packer) swapFor(u *unit, way *eviction) bool {
 	done, ok := p.scatter(way.units)
 	if ok {
 		p.lift([]*unit{u}, 1)
-		done = append(done, settled{unit: u, places: []Place{place}})
+		done = append(done, placedUnit{unit: u, places: []Place{place}})
 	}
 	if ok && p.pays(begin, done) {
 		p.keep(all, done)
@@ -284,7 +284,7 @@ func (c *Cluster) tightest(n *node, r *Request) Place {
 }
 
 // keep makes a step part of the plan.
-func (p *packer) keep(units []*unit, done []settled) {
+func (p *packer) keep(units []*unit, done []placedUnit) {
 	moves := movesOf(done)
 	for i := range moves {
 		p.result.Cost += moves[i].Cost

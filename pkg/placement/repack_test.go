@@ -11,7 +11,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// example is the documents': node1 runs A (4 GPUs) and B (3) and has 8.
+// example is the one of the documents: node1 runs A (4 GPUs) and B (3) and has 8.
 func example(gpusOfNode2 int) *world {
 	w := newWorld()
 	w.node("node1", 8, 100)
@@ -121,8 +121,7 @@ func TestPackingLeavesWhatIsUsedMoreOrCostsMoreThanItGains(t *testing.T) {
 	}
 }
 
-// checkPacking carries a packing plan out, step by step, and counts what it gives
-// back.
+// checkPacking applies a packing plan, step by step, and counts what it frees.
 func checkPacking(t *testing.T, w *world, packing *placement.Packing) {
 	t.Helper()
 	before, after := w.freed(carryOut(t, w, nil)), w.freed(carryOut(t, w, packing.Moves))

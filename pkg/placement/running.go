@@ -5,18 +5,18 @@ package placement
 
 import "slices"
 
-// Running returns a Pod that is placed, by its name.
+// Running returns a placed Pod by its name.
 func (c *Cluster) Running(name string) (pod Pod, runs bool) {
-	its := c.pods[name]
-	if its == nil {
+	placed := c.pods[name]
+	if placed == nil {
 		return Pod{}, false
 	}
-	pod = *its
-	pod.GPUs = slices.Clone(its.GPUs)
+	pod = *placed
+	pod.GPUs = slices.Clone(placed.GPUs)
 	return pod, true
 }
 
-// Has reports whether a node has just these cards, and the rest, free.
+// Has reports whether a node has exactly these cards, and the other resources, free.
 func (c *Cluster) Has(node string, use *Use) bool {
 	n := c.nodes[node]
 	return n != nil && n.has(use)

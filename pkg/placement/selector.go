@@ -3,34 +3,34 @@
 
 package placement
 
-// Selector says which nodes will do, by their Traits: labels and taints of which
-// this package knows nothing.
+// Selector decides which nodes are suitable by their Traits: labels and taints, which are
+// opaque to this package.
 type Selector interface {
-	// Key identifies the selector: two with equal keys admit the same.
+	// Key identifies the selector: two with equal keys admit the same nodes.
 	Key() string
-	// Admits is whether nodes of some traits will do: Fits, OtherLabels or Tainted.
-	// The answer must always be the same; it is remembered.
+	// Admits returns whether nodes with some traits are suitable: Fits, OtherLabels or
+	// Tainted. The result must always be the same; it is cached.
 	Admits(traits string) Reason
 }
 
-// selector is a Selector that a Cluster knows.
+// selector is a Selector interned by a Cluster.
 type selector struct {
 	Selector
-	// id counts the selectors of a cluster from 0.
+	// id numbers the selectors of a cluster from 0.
 	id int
 }
 
-// admission is what a selector says to nodes of a kind.
+// admission is the cached result of a selector for nodes of a kind.
 type admission struct {
-	selector *selector // nil if none was asked
+	selector *selector // nil if the slot is empty
 	reason   Reason
 }
 
-// maxAdmissions is for how many selectors a kind remembers the answer, as
+// maxAdmissions is the number of selectors for which a kind caches the result, like
 // maxOffers.
 const maxAdmissions = 512
 
-// admits is what a request's selector says to nodes of the kind.
+// admits returns the result of a request's selector for nodes of the kind.
 func (k *kind) admits(r *Request) Reason {
 	if r.selector == nil {
 		return Fits
@@ -43,13 +43,13 @@ func (k *kind) admits(r *Request) Reason {
 	}
 	known := &k.admissions[slot]
 	if known.selector != r.selector {
-		*known = admission{selector: r.selector, reason: r.selector.ask(k.traits)}
+		*known = admission{selector: r.selector, reason: r.selector.evaluate(k.traits)}
 	}
 	return known.reason
 }
 
-// ask makes one of the allowed answers of whatever a selector says.
-func (s *selector) ask(traits string) Reason {
+// evaluate returns a selector's result; an invalid one counts as OtherLabels.
+func (s *selector) evaluate(traits string) Reason {
 	switch reason := s.Admits(traits); reason {
 	case Fits, Tainted:
 		return reason
@@ -58,7 +58,7 @@ func (s *selector) ask(traits string) Reason {
 	}
 }
 
-// selector returns the cluster's entry of a selector; nil for none.
+// selector returns the interned selector; nil for none.
 func (c *Cluster) selector(s Selector) *selector {
 	if s == nil {
 		return nil
@@ -72,8 +72,8 @@ func (c *Cluster) selector(s Selector) *selector {
 	return made
 }
 
-// sameTraits admits nodes of the same traits only: a Pod of which is not known
-// what it selects and tolerates is safe on these.
+// sameTraits admits only nodes with equal traits: they are safe for a Pod whose node
+// selector and tolerations are unknown.
 type sameTraits string
 
 func (s sameTraits) Key() string { return "falldio.com/same-traits:" + string(s) }

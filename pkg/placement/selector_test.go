@@ -13,7 +13,7 @@ import (
 )
 
 // letters is a Selector that admits nodes whose traits have all its letters. An
-// upper-case letter of a node is a taint, which a selector tolerates that has it.
+// upper-case letter of a node is a taint, which is tolerated by a selector that has it.
 type letters string
 
 func (l letters) Key() string { return string(l) }
@@ -32,7 +32,7 @@ func (l letters) Admits(traits string) placement.Reason {
 	return placement.Fits
 }
 
-// counting counts the questions.
+// counting counts the calls.
 type counting struct {
 	placement.Selector
 	asked *int
@@ -43,7 +43,7 @@ func (c counting) Admits(traits string) placement.Reason {
 	return c.Selector.Admits(traits)
 }
 
-// odd gives answers that are not allowed.
+// odd returns invalid results.
 type odd struct{ placement.Reason }
 
 func (odd) Key() string                      { return "odd" }
@@ -59,7 +59,7 @@ func on(s placement.Selector, shape shapeOf) shapeOf {
 	return shape
 }
 
-func TestASelectorIsAskedOncePerKindOfNodes(t *testing.T) {
+func TestASelectorIsEvaluatedOncePerKindOfNodes(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	shape := on(counting{letters("a"), &asked}, whole(1))
@@ -98,7 +98,7 @@ func TestSelectorsOfOneKeyAreOne(t *testing.T) {
 	}
 }
 
-func TestAStateAcceptsOnlyWhomTheSelectorAdmits(t *testing.T) {
+func TestAStateAcceptsOnlyRequestsWhoseSelectorAdmitsIt(t *testing.T) {
 	t.Parallel()
 	c := clusterOf(t, aNode("n", 1).traits("a"), aNode("tainted", 1).traits("aT"))
 	for selector, want := range map[letters]string{"": "n", "a": "n", "b": "", "T": "n tainted", "aT": "n tainted"} {
@@ -114,7 +114,7 @@ func TestAStateAcceptsOnlyWhomTheSelectorAdmits(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNotAllowedIsARefusal(t *testing.T) {
+func TestAnInvalidResultIsARejection(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []placement.Reason{placement.NodeClosed, placement.InsufficientGPUs, 200} {
 		c := clusterOf(t, aNode("n", 1))
@@ -124,7 +124,7 @@ func TestAnAnswerThatIsNotAllowedIsARefusal(t *testing.T) {
 	}
 }
 
-func TestAnExplanationCountsWhomTheSelectorDoesNotAdmit(t *testing.T) {
+func TestAnExplanationCountsNodesThatTheSelectorRejects(t *testing.T) {
 	t.Parallel()
 	c := clusterOf(t, aNode("a", 4).traits("a"), aNode("b", 4).traits("b"), aNode("c", 4).traits("b"), aNode("t", 4).traits("aT"))
 	run(t, c, "p", "a", use(100, 0))
@@ -142,7 +142,7 @@ func TestAnExplanationCountsWhomTheSelectorDoesNotAdmit(t *testing.T) {
 	}
 }
 
-// TestAPodOfUnknownShapeMovesAmongNodesOfItsTraits tells nothing but what runs.
+// TestAPodOfUnknownShapeMovesAmongNodesOfItsTraits sets no MoveRules.Shape.
 func TestAPodOfUnknownShapeMovesAmongNodesOfItsTraits(t *testing.T) {
 	t.Parallel()
 	for traits, want := range map[string]bool{"a": true, "b": false} {

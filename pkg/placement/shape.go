@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Card is how much of a GPU there is to give: percent.
+// Card is a whole GPU, in percent.
 const Card = 100
 
 // Shape is what one Pod needs.
@@ -22,22 +22,22 @@ type Shape struct {
 	// Share is the percent of a single GPU, 1 to 99; only one of GPUs and Share
 	// may be set.
 	Share int
-	// Models are the models that will do; none means any.
+	// Models are the accepted GPU models; empty means any.
 	Models []string
-	// GPUMemory is the least memory of each GPU, in MiB.
+	// GPUMemory is the minimum memory of each GPU, in MiB.
 	GPUMemory int64
 	// Pool is the node pool; empty means any.
 	Pool string
-	// Selector says which nodes will do by their Traits; nil means any.
+	// Selector decides which nodes are suitable by their Traits; nil means any.
 	Selector Selector
 }
 
-// Percent is the demand for GPUs, in percent of one.
+// Percent returns the requested GPU capacity, in percent of one GPU.
 func (s *Shape) Percent() int {
 	return s.GPUs*Card + s.Share
 }
 
-// Validate returns what is wrong with a shape.
+// Validate returns an error if the shape is invalid.
 func (s *Shape) Validate() error {
 	switch {
 	case s.CPU < 0:
@@ -58,7 +58,8 @@ func (s *Shape) Validate() error {
 	return nil
 }
 
-// String is for messages: "8 GPUs of h100-80gb-hbm3, 96000m CPU, 1024 MiB".
+// String describes the shape for messages: "8 GPUs of h100-80gb-hbm3, 96000m CPU, 1024
+// MiB".
 func (s *Shape) String() string {
 	var parts []string
 	if s.Percent() > 0 {
@@ -82,7 +83,7 @@ func (s *Shape) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// gpus tells which GPUs are needed.
+// gpus describes the requested GPUs.
 func (s *Shape) gpus() string {
 	var text string
 	switch {
@@ -105,7 +106,7 @@ func (s *Shape) gpus() string {
 // Key identifies a shape: equal shapes have equal keys.
 func (s *Shape) Key() string { return string(s.appendKey(nil)) }
 
-// appendKey appends what identifies a shape.
+// appendKey appends the key of a shape.
 func (s *Shape) appendKey(key []byte) []byte {
 	for _, number := range []int64{s.CPU, s.Memory, int64(s.GPUs), int64(s.Share), s.GPUMemory, int64(len(s.Models))} {
 		key = binary.AppendVarint(key, number)
@@ -120,28 +121,28 @@ func (s *Shape) appendKey(key []byte) []byte {
 	return key
 }
 
-// Request is a Shape that a Cluster knows, with all that is the same for every
-// Pod of the shape.
+// Request is a Shape interned by a Cluster, with all that is the same forevery Pod of
+// the shape.
 type Request struct {
 	Shape
-	// id counts the shapes of a cluster from 0.
+	// id numbers the shapes of a cluster from 0.
 	id       int
 	models   map[string]bool
 	selector *selector // nil for none
-	// err is what is wrong with the shape.
+	// err is the shape's validation error.
 	err error
 }
 
-// Err is what is wrong with the request's shape. It fits nowhere then.
+// Err returns the validation error of the request's shape, which then fits nowhere.
 func (r *Request) Err() error { return r.err }
 
-// accepts reports whether a model will do.
+// accepts reports whether the request accepts a model.
 func (r *Request) accepts(model string) bool {
 	return len(r.models) == 0 || r.models[model]
 }
 
-// Request returns the cluster's entry of a shape. The order and the number of its
-// models do not matter.
+// Request returns the interned request of a shape. The order of its models, and
+// duplicates, do not matter.
 func (c *Cluster) Request(shape Shape) *Request {
 	if len(shape.Models) > 0 {
 		shape.Models = slices.Clone(shape.Models)

@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// shortageDomains is for how many domains it is worked out what they lack. More
-// would rarely say something else.
+// shortageDomains is for how many domains the shortage is computed. More would rarely
+// change the result.
 const shortageDomains = 16
 
-// shortage finds the fewest GPUs that would have to be free for a gang to fit:
-// greedily, member by member where the least is missing.
+// shortage finds the fewest GPUs that would have to be free for a gang to fit: greedily,
+// placing each member where the fewest are missing.
 func (c *Cluster) shortage(g *Gang) *Remedy {
 	var best *Remedy
 	fewest := 0
@@ -41,8 +41,7 @@ func shortText(count int, d *Domain) string {
 	return text
 }
 
-// roomiest returns the domains in which a gang may be, those with the most room
-// first.
+// roomiest returns the domains in which a gang may be, roomiest first.
 func (c *Cluster) roomiest(g *Gang) []*Domain {
 	start := c.root
 	if g.Within != "" {
@@ -58,8 +57,8 @@ func (c *Cluster) roomiest(g *Gang) []*Domain {
 	return list[:min(len(list), shortageDomains)]
 }
 
-// missing returns which GPUs of a domain would have to be free, by node. ok is
-// false if GPUs are not all that is missing.
+// missing returns which GPUs of a domain would have to be free, by node. ok is false if
+// more than GPUs is missing.
 func (c *Cluster) missing(g *Gang, d *Domain) (free map[string][]int, ok bool) {
 	p := &planner{cluster: c, gang: g}
 	freed := freedCards{cluster: c}
@@ -68,7 +67,7 @@ func (c *Cluster) missing(g *Gang, d *Domain) (free map[string][]int, ok bool) {
 	for _, left := range p.fill(d, c.demands(g)) {
 		for range left.count {
 			if p.take(left.role, left.request, d) {
-				continue // in what was freed for another
+				continue // on cards freed for another member
 			}
 			n, cards := p.nearest(d, left.request)
 			if n == nil {
@@ -96,8 +95,8 @@ func (p *planner) takeOn(n *node, role int, r *Request) bool {
 	return true
 }
 
-// nearest returns the node that lacks the fewest GPUs and nothing else for one
-// more member, and the cards to free.
+// nearest returns the node that lacks the fewest GPUs, and nothing else, for one more
+// member, and the cards to free.
 func (p *planner) nearest(d *Domain, r *Request) (best *node, cards []int) {
 	own := p.ownCards()
 	for _, members := range d.classes {
@@ -117,7 +116,7 @@ func (p *planner) nearest(d *Domain, r *Request) (best *node, cards []int) {
 	return best, cards
 }
 
-// ownCards are the cards that members of the gang hold, by node.
+// ownCards returns the cards that members of the gang hold, by node.
 func (p *planner) ownCards() map[*node][]int {
 	own := map[*node][]int{}
 	for i := range p.taken {
@@ -126,8 +125,7 @@ func (p *planner) ownCards() map[*node][]int {
 	return own
 }
 
-// freeable returns up to count cards that could be freed, those first of which
-// the least is used.
+// freeable returns up to count cards that could be freed, least used first.
 func (n *node) freeable(r *Request, count int, own []int) []int {
 	var cards []int
 	for _, card := range slices.Backward(n.order) {
@@ -141,8 +139,8 @@ func (n *node) freeable(r *Request, count int, own []int) []int {
 	return cards
 }
 
-// lacks is how many more cards would have to be free; ok is false if that does
-// not suffice.
+// lacks returns how many more cards would have to be free; ok is false if that does not
+// suffice.
 func (s *State) lacks(r *Request) (cards int, ok bool) {
 	if s.kind.fit(r) != Fits || s.slots < 1 || s.cpu < r.CPU || s.memory < r.Memory || r.Percent() == 0 {
 		return 0, false
@@ -153,7 +151,7 @@ func (s *State) lacks(r *Request) (cards int, ok bool) {
 	return max(0, r.GPUs-s.wholeFor(r)), true
 }
 
-// freedCards are cards that are taken to be free.
+// freedCards are cards that are assumed to be free.
 type freedCards struct {
 	cluster *Cluster
 	all     []freedCard
@@ -174,10 +172,10 @@ func (f *freedCards) add(n *node, card int) {
 func (f *freedCards) change(n *node, card int, percent int32) {
 	before := n.state
 	n.free[card] += percent
-	f.cluster.resettle(n, before)
+	f.cluster.reindex(n, before)
 }
 
-// restore takes back that cards are free.
+// restore undoes the assumption.
 func (f *freedCards) restore() {
 	for _, one := range f.all {
 		f.change(one.node, one.card, -one.percent)

@@ -8,23 +8,23 @@ import (
 	"slices"
 )
 
-// State is what is free on a node. Nodes that have the same free are in the same
-// State, so that what is found out for one of them holds for all.
+// State is the free capacity of a node. Nodes of the same kind with the same free
+// capacity share a State, so that a result for one of them holds for all.
 type State struct {
 	kind   *kind
 	cpu    int64
 	memory int64
 	slots  int
-	// free is what is free of each card, in percent, by position: within a cell
-	// and a size of memory the fullest cards first, and of cells of the same make
-	// the fuller first. Nothing is free of a broken card.
+	// free is the free percentage of each card, by position: within a cell and a memory
+	// size the fullest cards first, and among cells of the same make the fuller first. It
+	// is 0 for a broken card.
 	free []int8
-	// percent is the sum of free, whole the number of cards of which all is free.
+	// percent is the sum of free, whole the number of completely free cards.
 	percent, whole int
 
-	// offers are what this State offers to each request, by its id.
+	// offers caches this State's offer for each request, by the request's id.
 	offers []offer
-	// value is what a policy thinks of the State.
+	// value is cached here by the policy.
 	value Value
 	// users counts the domains that have nodes in this State.
 	users int
@@ -42,40 +42,40 @@ func (s *State) Accepts(r *Request) bool {
 	return r.accepts(s.kind.model) && s.kind.admits(r) == Fits
 }
 
-// CPU is what is free, in milli-cores.
+// CPU returns the free CPU, in milli-cores.
 func (s *State) CPU() int64 { return s.cpu }
 
-// CPUCapacity is what the node has, in milli-cores.
+// CPUCapacity returns the CPU of the empty node, in milli-cores.
 func (s *State) CPUCapacity() int64 { return s.kind.cpu }
 
-// Memory is what is free, in MiB.
+// Memory returns the free memory, in MiB.
 func (s *State) Memory() int64 { return s.memory }
 
-// Model is the model of the node's GPUs.
+// Model returns the model of the node's GPUs.
 func (s *State) Model() string { return s.kind.model }
 
 // Closed reports whether the node takes no further Pods.
 func (s *State) Closed() bool { return s.kind.closed }
 
-// Cards is how many GPUs the node has.
+// Cards returns the number of GPUs of the node.
 func (s *State) Cards() int { return s.kind.gpus }
 
-// Free is what is free of each card, in percent. It is not to be changed.
+// Free returns the free percentage of each card. It must not be modified.
 func (s *State) Free() []int8 { return s.free }
 
-// Percent is the sum of Free.
+// Percent returns the sum of Free.
 func (s *State) Percent() int { return s.percent }
 
-// Whole is the number of cards that nobody uses.
+// Whole returns the number of completely free cards.
 func (s *State) Whole() int { return s.whole }
 
-// idle reports whether a node has GPUs and nobody uses any.
+// idle reports whether a node has GPUs and all of them are free.
 func (s *State) idle() bool { return s.whole > 0 && s.whole == s.kind.gpus }
 
-// Cached is for the policy's own use.
+// Cached returns a value for the policy's own use.
 func (s *State) Cached() *Value { return &s.value }
 
-// appendKey appends what identifies a State.
+// appendStateKey appends the key that identifies a State.
 func appendStateKey(key []byte, k *kind, cpu, memory int64, slots int, free []int8) []byte {
 	key = binary.AppendVarint(key, int64(k.id))
 	key = binary.AppendVarint(key, cpu)
@@ -87,8 +87,7 @@ func appendStateKey(key []byte, k *kind, cpu, memory int64, slots int, free []in
 	return key
 }
 
-// state returns the one State with this content. free must be in order; it is
-// copied.
+// state returns the one State with this content. free must be sorted; it is copied.
 func (c *Cluster) state(k *kind, cpu, memory int64, slots int, free []int8) *State {
 	c.key = appendStateKey(c.key[:0], k, cpu, memory, slots, free)
 	if known := c.states[string(c.key)]; known != nil {
@@ -108,8 +107,8 @@ func (c *Cluster) state(k *kind, cpu, memory int64, slots int, free []int8) *Sta
 	return s
 }
 
-// sweep forgets States that no node is in. That most have nodes keeps sweeps
-// rare.
+// sweep drops States without nodes. As the threshold grows with the States in use, sweeps
+// are rare.
 func (c *Cluster) sweep() {
 	for key, s := range c.states {
 		if s.users == 0 {
@@ -119,11 +118,11 @@ func (c *Cluster) sweep() {
 	c.sweepAt = max(minStates, 4*len(c.states))
 }
 
-// minStates is how many States are kept without a look at their use.
+// minStates is the least number of States at which there is a sweep.
 const minStates = 1 << 14
 
-// sortCards brings cards into a State's order: order has the cards of a node by
-// position, free what is free of each card. It changes order.
+// sortCards sorts cards into a State's order. order has the cards of a node by position
+// and is sorted in place; free is the free percentage of each card.
 func (k *kind) sortCards(order []int, free []int8) {
 	for i := range k.cells {
 		k.sortCell(order, free, k.cells[i])
@@ -133,8 +132,8 @@ func (k *kind) sortCards(order []int, free []int8) {
 	}
 }
 
-// sortCell sorts cards of equal memory by what is free of them; cards that are
-// alike keep their order.
+// sortCell sorts the cards of equal memory in a cell by their free percentage, and equal
+// ones by index.
 func (k *kind) sortCell(order []int, free []int8, cell cell) {
 	for from := cell.from; from < cell.to; {
 		to := from + 1
@@ -146,7 +145,7 @@ func (k *kind) sortCell(order []int, free []int8, cell cell) {
 	}
 }
 
-// insertionSort is stable and needs no memory; nodes have few cards.
+// insertionSort is stable and does not allocate; nodes have few cards.
 func insertionSort(order []int, free []int8) {
 	for i := 1; i < len(order); i++ {
 		for j := i; j > 0 && less(order[j], order[j-1], free); j-- {
@@ -159,7 +158,7 @@ func less(a, b int, free []int8) bool {
 	return free[a] < free[b] || (free[a] == free[b] && a < b)
 }
 
-// sortCells sorts cells of the same make by what is free of them.
+// sortCells sorts cells of the same make by the free percentages of their cards.
 func (k *kind) sortCells(order []int, free []int8, cells []cell) {
 	size := cells[0].to - cells[0].from
 	at := func(i int) []int { return order[cells[i].from : cells[i].from+size] }

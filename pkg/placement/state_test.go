@@ -12,7 +12,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// readings are all that a State tells.
+// readings are all values that a State reports.
 type readings struct {
 	CPU, CPUCapacity, Memory int64
 	Model                    string
@@ -27,7 +27,7 @@ func read(s *placement.State) readings {
 	}
 }
 
-func TestAStateTellsWhatIsFree(t *testing.T) {
+func TestAStateReportsWhatIsFree(t *testing.T) {
 	t.Parallel()
 	node := func() *nodeBuilder { return aNode("n", 4).size(8000, 9000, 10) }
 	tests := map[string]struct {

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// place places all members within a domain as the gang's topology wants it, or
-// none.
+// place places all members within a domain according to the gang's topology, or none.
 func (p *planner) place(start *Domain, demands []demand) bool {
 	switch {
 	case p.gang.Level <= start.Level:
@@ -47,9 +46,8 @@ func (p *planner) placeInOne(start *Domain, level int, demands []demand) bool {
 	return false
 }
 
-// sufficient returns the domains of a level that have room for each role: if the
-// gang must stay in one, those with the most room for its extras first, and then
-// the tightest.
+// sufficient returns the domains of a level that have room for each role, the tightest
+// first; if the gang must stay in one, those with more room for its extras come before.
 func (p *planner) sufficient(start *Domain, level int, demands []demand) []*Domain {
 	var list []*Domain
 	start.visit(level, func(d *Domain) {
@@ -63,8 +61,8 @@ func (p *planner) sufficient(start *Domain, level int, demands []demand) []*Doma
 	return list
 }
 
-// extras is how many members a domain has room for, up to what the gang wants, if
-// those above the minimum can be nowhere else.
+// extras returns how many members a domain has room for, up to the maximum, if members
+// above the minimum can go nowhere else.
 func (p *planner) extras(d *Domain) int {
 	sum := 0
 	if !p.gang.Required {
@@ -79,10 +77,10 @@ func (p *planner) extras(d *Domain) int {
 	return sum
 }
 
-// spread places members in as few domains of the gang's level as it can, and
-// returns what is left. Of the domains of the next level it fills the roomiest
-// first, so that few are needed, and for the rest takes the tightest that
-// suffices (Kueue's topology-aware scheduling does the same).
+// spread places members in as few domains of the gang's level as it can, and returns the
+// remaining demands. Among the domains of the next level it fills the roomiest first, so
+// that few are needed, and puts the rest into the tightest that suffices (as Kueue's
+// topology-aware scheduling does).
 func (p *planner) spread(d *Domain, demands []demand) []demand {
 	if d.Level >= p.gang.Level {
 		return p.fill(d, demands)
@@ -155,7 +153,7 @@ func (d *Domain) above(level int) *Domain {
 	return d
 }
 
-// descend returns the child that is, or contains, the domain of a name.
+// descend returns the child that is, or contains, the domain with a name.
 func (d *Domain) descend(name string) *Domain {
 	for _, child := range d.Children {
 		if child.Name == name || strings.HasPrefix(name, child.Name+"/") {

@@ -12,7 +12,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// near asks for a level of domains.
+// near makes a gang ask for a level of domains.
 func near(g *placement.Gang, level int, required bool) *placement.Gang {
 	g.Level, g.Required = level, required
 	return g
@@ -26,8 +26,8 @@ func confined(g *placement.Gang, within string) *placement.Gang {
 func TestAGangKeepsToItsTopology(t *testing.T) {
 	t.Parallel()
 	const preferred, required = false, true
-	// Zone z has the racks r (8 GPUs) and s (4 and 2 GPUs), zone y a rack of 7;
-	// a node is in no zone, one in zone y is in no rack.
+	// Zone z has the racks r (8 GPUs) and s (4 and 2 GPUs), zone y has a rack of 7;
+	// one node is in no zone, one in zone y is in no rack.
 	tree := func() []*nodeBuilder {
 		return []*nodeBuilder{
 			aNode("a", 8).in("z", "r"), aNode("b", 4).in("z", "s"), aNode("c", 2).in("z", "s"),
@@ -99,7 +99,7 @@ func TestTheRestOfAGangGoesWhereItFitsBest(t *testing.T) {
 	}
 }
 
-// nodesOf are the nodes of a plan, each once, as members come to them.
+// nodesOf returns the nodes of a plan, each once, in the order of the members.
 func nodesOf(plan *placement.Plan) string {
 	var list []string
 	for _, m := range plan.Members {
@@ -111,8 +111,8 @@ func nodesOf(plan *placement.Plan) string {
 	return text[1 : len(text)-1]
 }
 
-// roomiest are the rooms of the domains of a level within another, the largest
-// first, and the tightest that suffices for some members.
+// roomiest returns the rooms of the domains of a level within another, largest first, and
+// the tightest domain that suffices for some members.
 func (p *plans) roomiest(level int, within string) (rooms []int, tightest string) {
 	role, least := &p.gang.Roles[0], 0
 	for _, name := range p.want.domains(level) {
@@ -129,8 +129,8 @@ func (p *plans) roomiest(level int, within string) (rooms []int, tightest string
 	return rooms, tightest
 }
 
-// fewestDomains is how few of some domains have room for all; ok is false if not
-// even all have.
+// fewestDomains returns how few domains have room for all members; ok is false if not
+// even all domains do.
 func fewestDomains(rooms []int, members int) (count int, ok bool) {
 	for count < len(rooms) && members > 0 {
 		members -= rooms[count]
@@ -139,7 +139,7 @@ func fewestDomains(rooms []int, members int) (count int, ok bool) {
 	return count, members <= 0
 }
 
-// randomTopology is a cluster and a gang of one role that wants to be near.
+// randomTopology returns a cluster and a gang of one role with a topology.
 func randomTopology(t *testing.T, seed uint64, levels int) *plans {
 	t.Helper()
 	u := randomCluster(t, seeded(seed), limits{nodes: 10, cards: 4, levels: levels}, 8)
@@ -252,7 +252,7 @@ func TestTheNarrowestLevelThatSufficesIsOne(t *testing.T) {
 	}
 }
 
-// FuzzPlan plans a gang in a cluster of which both are made of bytes.
+// FuzzPlan plans a gang in a cluster, both of which are derived from bytes.
 func FuzzPlan(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a cluster of some nodes, and a gang that may or may not fit there"))

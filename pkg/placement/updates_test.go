@@ -17,7 +17,7 @@ type updates struct {
 	cluster *placement.Cluster
 	want    *reference
 	limits  limits
-	// pods counts those that were ever there.
+	// pods counts all Pods ever placed.
 	pods   int
 	policy *whimsical
 }
@@ -74,7 +74,7 @@ func (u *updates) setNode() {
 	u.want.nodes[n.Name] = n
 }
 
-// place puts a Pod where it fits, or anywhere, as reality may.
+// place puts a Pod where it fits, or anywhere, as can happen in a real cluster.
 func (u *updates) place() {
 	u.pods++
 	pod := placement.Pod{Name: fmt.Sprintf("p%d", u.pods), Node: u.node()}
@@ -143,8 +143,8 @@ func (u *updates) thereAndBack() {
 	u.mustBe(states, "Pods came and went")
 }
 
-// states returns the State of each node. There will be no sweep for a while, so
-// that a State that a node leaves and comes back to is the same.
+// states returns the State of each node. It rules out a sweep for a while, so that a node
+// that returns to a State gets the same one.
 func (u *updates) states() map[string]*placement.State {
 	u.cluster.SweepAt(1 << 14)
 	states := map[string]*placement.State{}
@@ -154,7 +154,7 @@ func (u *updates) states() map[string]*placement.State {
 	return states
 }
 
-// mustBe checks that each node is in the State that it was in.
+// mustBe checks that each node is in the same State as before.
 func (u *updates) mustBe(states map[string]*placement.State, after string) {
 	u.t.Helper()
 	for name, state := range states {
@@ -164,7 +164,7 @@ func (u *updates) mustBe(states map[string]*placement.State, after string) {
 	}
 }
 
-func TestAClusterIsWhatItsUpdatesSay(t *testing.T) {
+func TestAClusterMatchesItsUpdates(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
 		u := newUpdates(t, seeded(seed), limits{nodes: 8, cards: 6, levels: 2})
@@ -183,7 +183,7 @@ func TestTheOrderOfUpdatesDoesNotMatter(t *testing.T) {
 		for range 60 {
 			u.step()
 		}
-		again := u.again()
+		again := u.rebuilt()
 		for range 20 {
 			shape := randomShape(u, 6)
 			a, foundA := u.cluster.Find(u.cluster.Request(shape), u.cluster.Root())
@@ -195,8 +195,8 @@ func TestTheOrderOfUpdatesDoesNotMatter(t *testing.T) {
 	}
 }
 
-// again builds the cluster again, in a random order.
-func (u *updates) again() *placement.Cluster {
+// rebuilt builds the cluster again, in a random order.
+func (u *updates) rebuilt() *placement.Cluster {
 	u.t.Helper()
 	c := placement.NewCluster(&whimsical{epoch: u.policy.epoch})
 	set := func(n placement.Node) {

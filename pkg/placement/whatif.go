@@ -15,32 +15,32 @@ type End struct {
 	After time.Duration
 }
 
-// Verdict is when a gang fits.
+// Verdict is whether and how a gang will fit.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// FitsNow means that nothing needs to end.
+	// FitsNow means that no Pod has to end.
 	FitsNow Verdict = iota
-	// FitsAfter means that it does when some of the Pods have ended whose end is
-	// expected.
+	// FitsAfter means that it fits once some of the Pods whose end is expected have
+	// ended.
 	FitsAfter
-	// FitsSometime means that their ends do not suffice: others have to end, and
-	// nobody knows when.
-	FitsSometime
+	// FitsEventually means that these ends do not suffice: Pods whose end is unknown have
+	// to end as well.
+	FitsEventually
 	// FitsNever means that it would not even fit if nothing ran.
 	FitsNever
 )
 
-// String is for messages.
+// String describes a verdict for messages.
 func (v Verdict) String() string {
 	switch v {
 	case FitsNow:
 		return "fits now"
 	case FitsAfter:
 		return "fits when Pods have ended"
-	case FitsSometime:
-		return "fits, but it is not known when"
+	case FitsEventually:
+		return "will fit, but the time is unknown"
 	case FitsNever:
 		return "never fits"
 	}
@@ -52,20 +52,20 @@ type Outlook struct {
 	Verdict Verdict
 	// After is the earliest time at which it fits.
 	After time.Duration
-	// Pods are those that it waits for until then, in the order of their ends.
-	// With one of them less it would not fit; of several such sets this is one.
+	// Pods are those that have to end until then, in the order of their ends. None of
+	// them can be left out; there may be other such sets.
 	Pods []string
-	// Plan is where the gang goes then; nil if it never fits, or only when others
-	// end.
+	// Plan is where the gang goes then; nil if it never fits, or only after unexpected
+	// ends.
 	Plan *Plan
 }
 
-// WhatIf tells when a gang fits if nothing new comes and Pods end as expected,
-// and changes nothing. Pods that do not run are ignored.
+// WhatIf predicts when a gang fits if no new Pods arrive and Pods end as expected,
+// without changing the cluster. Ends of Pods that do not run are ignored.
 //
-// More room never hurts, so the earliest time is found by bisection, and the Pods
-// that matter by putting back, one at a time, those without which it fits as well
-// (a deletion filter, Chinneck and Dravnieks 1991).
+// More room never hurts, so bisection finds the earliest time. A deletion filter
+// (Chinneck and Dravnieks 1991) then finds the Pods that matter: it puts Pods back, one
+// at a time, if the gang still fits.
 func (c *Cluster) WhatIf(g *Gang, ends []End) (outlook *Outlook, err error) {
 	plan, fits, err := c.Plan(g)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *Cluster) WhatIf(g *Gang, ends []End) (outlook *Outlook, err error) {
 	ends = c.running(ends)
 	first, fits := c.firstThatFits(g, ends)
 	if !fits {
-		return &Outlook{Verdict: c.ever(g)}, nil
+		return &Outlook{Verdict: c.verdictIfEmpty(g)}, nil
 	}
 	needed, plan := c.needed(g, ends[:first])
 	outlook = &Outlook{Verdict: FitsAfter, After: needed[len(needed)-1].After, Plan: plan}
@@ -110,7 +110,7 @@ func (c *Cluster) planWithout(g *Gang, ends []End) (plan *Plan) {
 		for _, end := range ends {
 			c.Remove(end.Pod)
 		}
-		plan, _, _ = c.Plan(g) // the gang is valid, else the first plan had failed
+		plan, _, _ = c.Plan(g) // the gang is valid, else the first plan would have failed
 		return false
 	})
 	return plan
@@ -133,8 +133,8 @@ func (c *Cluster) firstThatFits(g *Gang, ends []End) (first int, fits bool) {
 	return high, true
 }
 
-// needed leaves out the ends that do not matter. Without those elsewhere than on
-// the nodes of the plan it is still valid, which saves most trials.
+// needed leaves out the ends that do not matter. It first tries to leave out all those on
+// nodes that the plan does not use, which saves most trials.
 func (c *Cluster) needed(g *Gang, ends []End) (needed []End, plan *Plan) {
 	needed, plan = slices.Clone(ends), c.planWithout(g, ends)
 	onNodes := slices.DeleteFunc(slices.Clone(ends), func(end End) bool { return !plan.uses(c.pods[end.Pod].Node) })
@@ -143,8 +143,8 @@ func (c *Cluster) needed(g *Gang, ends []End) (needed []End, plan *Plan) {
 	}
 	for _, end := range slices.Backward(slices.Clone(needed)) {
 		fewer := slices.DeleteFunc(slices.Clone(needed), func(other End) bool { return other == end })
-		if its := c.planWithout(g, fewer); its != nil {
-			needed, plan = fewer, its
+		if other := c.planWithout(g, fewer); other != nil {
+			needed, plan = fewer, other
 		}
 	}
 	return needed, plan
@@ -155,14 +155,14 @@ func (p *Plan) uses(node string) bool {
 	return slices.ContainsFunc(p.Members, func(m Member) bool { return m.Node == node })
 }
 
-// ever is whether a gang fits when nothing runs.
-func (c *Cluster) ever(g *Gang) Verdict {
+// verdictIfEmpty returns whether a gang fits when nothing runs.
+func (c *Cluster) verdictIfEmpty(g *Gang) Verdict {
 	all := make([]End, 0, len(c.pods))
 	for name := range c.pods {
 		all = append(all, End{Pod: name})
 	}
 	if c.planWithout(g, c.running(all)) != nil {
-		return FitsSometime
+		return FitsEventually
 	}
 	return FitsNever
 }

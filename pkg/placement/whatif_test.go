@@ -13,14 +13,14 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// without is the world when some Pods have ended.
+// without returns the world after some Pods have ended.
 func (w *world) without(pods ...string) *world {
 	other := *w
 	other.pods = slices.DeleteFunc(slices.Clone(w.pods), func(p placement.Pod) bool { return slices.Contains(pods, p.Name) })
 	return &other
 }
 
-// fits is what the oracle says.
+// fits reports whether a gang fits, according to the oracle.
 func (w *world) fits(gang *placement.Gang) bool { return newMoveOracle(w, gang).possible(0) }
 
 func TestWhatIfNamesTheEarliestEndsThatMakeRoomAndNoOthers(t *testing.T) {
@@ -58,8 +58,8 @@ func TestWhatIfNamesTheEarliestEndsThatMakeRoomAndNoOthers(t *testing.T) {
 	t.Logf("verdicts: %v", verdicts)
 }
 
-// wantedVerdict asks the oracle. Before the time at which it is said to fit it
-// must not fit.
+// wantedVerdict returns the verdict of the oracle, according to which the gang must not
+// fit before the predicted time.
 func wantedVerdict(w *world, gang *placement.Gang, ends []placement.End, after time.Duration) placement.Verdict {
 	var earlier, all, running []string
 	for _, end := range ends {
@@ -77,7 +77,7 @@ func wantedVerdict(w *world, gang *placement.Gang, ends []placement.End, after t
 	case w.without(all...).fits(gang):
 		return placement.FitsAfter
 	case w.without(running...).fits(gang):
-		return placement.FitsSometime
+		return placement.FitsEventually
 	}
 	return placement.FitsNever
 }

@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podwrite confines writes to one Pod: none may reach another one that has taken
-// its name since. It makes merge patches and preconditions, and reads the API server's
-// refusals of them.
+// Package podwrite restricts writes to one particular Pod: none may hit a later Pod of the
+// same name. It builds merge patches and preconditions, and recognizes when the API server
+// rejects them.
 package podwrite
 
 import (
@@ -23,26 +23,26 @@ type Patch struct {
 	Status   *Status  `json:"status,omitempty"`
 }
 
-// Metadata is what a patch changes of a Pod's metadata.
+// Metadata is the part of a Pod's metadata that a patch changes.
 type Metadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
-	// UID is not changed: the API server refuses the patch for a Pod with another one.
+	// UID is not changed: the API server rejects the patch for a Pod with another one.
 	UID types.UID `json:"uid"`
 }
 
-// Status is what a patch changes of a Pod's status.
+// Status is the part of a Pod's status that a patch changes.
 type Status struct {
-	// Conditions are merged by their types in a strategic merge patch, and replace
-	// all others in any other.
+	// Conditions are merged by type in a strategic merge patch, and replace all others in
+	// any other patch.
 	Conditions []corev1.PodCondition `json:"conditions,omitempty"`
 }
 
-// Bytes returns the patch as it is sent.
+// Bytes returns the encoded patch.
 func (p Patch) Bytes() ([]byte, error) { return json.Marshal(p) }
 
-// IsGone reports whether a patch was refused because its Pod is gone, or another one
-// has its name now: to the API server the UID is then a field that can't be changed.
+// IsGone reports whether a patch was rejected because its Pod is gone, or another one has
+// its name now: the API server then reports the UID as an immutable field.
 func IsGone(err error) bool {
 	if apierrors.IsNotFound(err) {
 		return true
@@ -56,7 +56,8 @@ func IsGone(err error) bool {
 	})
 }
 
-// SameVersion confines a deletion to the version of the Pod that was decided on.
+// SameVersion restricts a deletion to the version of the Pod that the decision was based
+// on.
 func SameVersion(pod *corev1.Pod) *metav1.Preconditions {
 	return &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
 }

@@ -19,13 +19,13 @@ const secondsPerHour = 3600
 
 // pack returns a plan that gives back whole GPUs, nodes and domains.
 func (p *Planner) pack(report *Report) *v1.MovePlan {
-	if report.Why = p.holdsOff(v1.GoalCapacity, nil); report.Why != "" {
+	if report.Why = p.backoffReason(v1.GoalCapacity, nil); report.Why != "" {
 		return nil
 	}
-	spared := map[*clusterview.Unit]bool{}
+	excluded := map[*clusterview.Unit]bool{}
 	for range maxReplans {
 		packing, err := p.Cluster.Pack(placement.PackingOptions{
-			MoveRules: p.rules(Everybody, spared), Threshold: p.Options.Threshold, MinGain: p.Options.MinGain / secondsPerHour,
+			MoveRules: p.rules(AnyPriority, excluded), Threshold: p.Options.Threshold, MinGain: p.Options.MinGain / secondsPerHour,
 		})
 		if err != nil {
 			report.Why = err.Error()
@@ -34,15 +34,15 @@ func (p *Planner) pack(report *Report) *v1.MovePlan {
 		if len(packing.Moves) == 0 {
 			break
 		}
-		dearest := p.overspent(packing.Moves)
-		if dearest == nil {
+		costliest := p.costliestOverBudget(packing.Moves)
+		if costliest == nil {
 			plan := p.capacityPlan(packing)
-			if report.Why = p.yields(plan); report.Why != "" {
+			if report.Why = p.yieldReason(plan); report.Why != "" {
 				return nil
 			}
 			return plan
 		}
-		spared[dearest] = true
+		excluded[costliest] = true
 	}
 	report.Why = "no moves give back enough for what they cost"
 	return nil
@@ -54,28 +54,28 @@ func (p *Planner) capacityPlan(packing *placement.Packing) *v1.MovePlan {
 		gain.Domains = append(gain.Domains, snapshot.PlainDomains(domain))
 	}
 	moves := p.MovesOf(packing.Moves, func(move *placement.Move) string {
-		return fmt.Sprintf("leaves node %s, where it stands in the way of larger tasks", move.From.Node)
+		return fmt.Sprintf("leaves node %s, where it blocks larger tasks", move.From.Node)
 	})
 	return p.finish(&v1.MovePlan{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pack-"},
 		Spec: v1.MovePlanSpec{
 			Goal: v1.GoalCapacity, Moves: moves, Gain: gain,
-			Reason: fmt.Sprintf("%s: %s", gains(&gain), loses(moves)),
+			Reason: fmt.Sprintf("%s: %s", gainText(&gain), costText(moves)),
 		},
 	})
 }
 
-// gains tells what is given back.
-func gains(gain *v1.MoveGain) string {
+// gainText describes what is given back.
+func gainText(gain *v1.MoveGain) string {
 	var parts []string
 	if gain.GPUs > 0 {
 		parts = append(parts, gpuCount(int(gain.GPUs)))
 	}
 	if count := len(gain.Nodes); count > 0 {
-		parts = append(parts, counted(count, "node"))
+		parts = append(parts, plural(count, "node"))
 	}
 	if count := len(gain.Domains); count > 0 {
-		parts = append(parts, counted(count, "domain"))
+		parts = append(parts, plural(count, "domain"))
 	}
 	if len(parts) == 0 {
 		return "larger blocks of free GPUs"
@@ -83,7 +83,7 @@ func gains(gain *v1.MoveGain) string {
 	return strings.Join(parts, ", ") + " given back"
 }
 
-func counted(count int, what string) string {
+func plural(count int, what string) string {
 	if count == 1 {
 		return "1 " + what
 	}

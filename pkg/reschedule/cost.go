@@ -20,15 +20,15 @@ const secondsPerMinute = 60
 // all others.
 const maxWeight = 1000
 
-// Weight is how much dearer work of a priority is: 1 for 0 and below, then a tenth
-// more for each point, up to 1000. The PriorityClasses that are shipped have 1.1,
-// 2 and 11.
+// Weight returns the factor for the cost of work of a priority: 1 for 0 and below, then a
+// tenth more for each point, up to 1000. The PriorityClasses that are shipped have 1.1, 2
+// and 11.
 func Weight(priority int32) float64 {
 	return min(1+float64(max(0, priority))/10, maxWeight)
 }
 
-// lost is the work that is lost by the move of a Pod, in GPU-seconds: what it has
-// done since its start or the last checkpoint, whichever is later.
+// lost returns the work that is lost if a Pod is moved, in GPU-seconds: what it has done
+// since its start or the last checkpoint, whichever is later.
 func lost(m *clusterview.Member, now time.Time) int64 {
 	since := startOf(m.Pod)
 	if saved, known := lastCheckpoint(m); known && saved.After(since) && !saved.After(now) {
@@ -46,17 +46,17 @@ func (p *Planner) lostBy(u *clusterview.Unit) int64 {
 	return sum
 }
 
-// cost is lost, weighted. Without the constant for each move.
+// cost returns lost, weighted, without the constant for each move.
 func (p *Planner) cost(m *clusterview.Member) int64 {
 	return int64(math.Ceil(float64(lost(m, p.Now)) * Weight(schedulingv1.PodPriority(m.Pod))))
 }
 
-// moveCost is cost with the constant.
+// moveCost returns cost with the constant.
 func (p *Planner) moveCost(m *clusterview.Member) int64 {
 	return p.cost(m) + max(0, p.Options.MoveCost)
 }
 
-// costOf is what the move of a unit costs in all.
+// costOf returns the total cost of moving a unit.
 func (p *Planner) costOf(u *clusterview.Unit) int64 {
 	sum := int64(0)
 	for _, m := range u.Members {
@@ -65,8 +65,8 @@ func (p *Planner) costOf(u *clusterview.Unit) int64 {
 	return sum
 }
 
-// startOf is when a Pod began its present work: a container that was restarted
-// has lost all before.
+// startOf returns when a Pod began its current work: a container that was restarted has
+// lost everything before.
 func startOf(pod *corev1.Pod) time.Time {
 	start := pod.CreationTimestamp.Time
 	if pod.Status.StartTime != nil {
@@ -82,8 +82,8 @@ func startOf(pod *corev1.Pod) time.Time {
 	return start
 }
 
-// lastCheckpoint is the later of the Pod's and its task's. Text that is no time says
-// nothing.
+// lastCheckpoint returns the later one of the Pod's and its task's. Text that is not a time
+// is ignored.
 func lastCheckpoint(m *clusterview.Member) (saved time.Time, known bool) {
 	texts := []string{m.Pod.Annotations[v1.AnnotationLastCheckpoint]}
 	if m.Task != nil {

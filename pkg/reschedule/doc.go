@@ -6,25 +6,25 @@
 //
 // # Plans
 //
-// Propose returns a MovePlan that makes room for a task that fits nowhere, or gives
-// back whole GPUs, nodes and domains; or, in the mode Recreate, one that stops task
-// after task and lets the scheduler reschedule it. A Planner looks at a cluster through a
-// clusterview.View and knows what may move, and at which cost. Valid says before each
-// turn of a plan whether the rest of it can still be carried out. How a plan is carried
-// out is in package moveplan.
+// Propose returns a MovePlan that makes room for a task that fits nowhere, or gives back
+// whole GPUs, nodes and domains; or, in the mode Recreate, one that stops task after task
+// and lets the scheduler reschedule it. A Planner views a cluster through a
+// clusterview.View and knows what may be moved, and at which cost. Valid checks before each
+// turn of a plan whether the rest of it can still be carried out. How a plan is carried out
+// is in package moveplan.
 //
-// A Pod is moved only if it is of a GPUTask that runs, whole, and allows it, and if
-// limits and budgets permit; a gang moves as a whole. The cost of a move is the work
-// that is lost, in GPU-seconds since the start or the last checkpoint, times the
-// weight of the priority, and a constant.
+// A Pod is moved only if it belongs to a GPUTask that runs with all of its Pods and allows
+// it, and if limits and budgets permit; a gang moves as a whole. The cost of a move is the
+// work that is lost, in GPU-seconds since the start or the last checkpoint, times the
+// weight of the priority, plus a constant.
 //
 // # Misplaced Pods
 //
 // Apart from plans, two kinds of tasks are rescheduled (Candidates, Misplaced). A task
-// whose Pods have all been pending for long holds nothing, so a new try costs nothing:
-// that is for the mode Recreate. A Pod that runs where it should not (its node is not
-// ready, is cordoned, or is no longer of the GPU model that the task asks for) moves
-// only if the cluster has room for it elsewhere, since otherwise it would be worse off
-// than before. A gang that runs is not disturbed for a cordoned node: its Pods work,
-// and "kubectl drain" is there for an administrator who wants them gone.
+// whose Pods have all been pending for long holds nothing, so rescheduling it costs
+// nothing: that is for the mode Recreate. A Pod that runs where it should not (its node is
+// not ready, is cordoned, or no longer has the GPU model that the task asks for) moves only
+// if the cluster has room for it elsewhere, since otherwise it would be worse off than
+// before. A running gang is not disturbed for a cordoned node: its Pods work, and an
+// administrator who wants them gone can use "kubectl drain".
 package reschedule

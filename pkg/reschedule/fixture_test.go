@@ -25,12 +25,12 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// cluster is a cluster that tests build.
+// cluster is a cluster for tests.
 type cluster struct {
 	testing.TB
 	clusterview.Objects
 	options Options
-	// free is what is free of each card of a node, in percent.
+	// free is how much of each card of a node is free, in percent.
 	free map[string][]int
 	uids int
 }
@@ -40,12 +40,12 @@ func newCluster(tb testing.TB) *cluster {
 	return &cluster{TB: tb, Objects: clusterview.Objects{Now: now, Levels: snapshot.DefaultLevels()}, options: DefaultOptions(), free: map[string][]int{}}
 }
 
-// planner returns one that sees the cluster as it is now.
+// planner returns a planner for the current state of the cluster.
 func (c *cluster) planner() *Planner {
 	return NewPlanner(clusterview.New(&c.Objects), &c.options)
 }
 
-// node adds one with so many GPUs that an agent has listed.
+// node adds a node with this number of GPUs, listed by an agent.
 func (c *cluster) node(name string, gpus int, change ...func(*corev1.Node)) {
 	c.Helper()
 	list := inventory.Inventory{Version: inventory.Version}
@@ -76,8 +76,8 @@ func inLeaf(name string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Labels[v1.LabelLeaf] = name }
 }
 
-// run adds a task that has run for ten minutes: a Pod for each place, "node1" or, with
-// the cards that it has, "node1:4,5".
+// run adds a task that has run for ten minutes: a Pod for each place, "node1" or, with its
+// cards, "node1:4,5".
 func (c *cluster) run(name, amount string, places ...string) *clusterview.Task {
 	c.Helper()
 	task := c.add(name, amount, v1.PhaseRunning, len(places))
@@ -121,7 +121,7 @@ func (c *cluster) add(name, amount string, phase v1.GPUTaskPhase, replicas int) 
 	return &c.Tasks[len(c.Tasks)-1]
 }
 
-// cards reads a list of cards; without one they are the first that are free enough.
+// cards parses a list of cards; without one they are the first that are free enough.
 func (c *cluster) cards(node, amount, text string) []int {
 	c.Helper()
 	var cards []int
@@ -147,7 +147,7 @@ func (c *cluster) cards(node, amount, text string) []int {
 	return cards
 }
 
-// count is how many cards an amount is, and how much of each.
+// count returns how many cards an amount is, and how much of each.
 func count(tb testing.TB, amount string) (cards, percent int) {
 	tb.Helper()
 	number, err := strconv.ParseFloat(amount, 64)
@@ -216,9 +216,9 @@ func cardOf(tb testing.TB, uuid string) int {
 	return card
 }
 
-// carry carries a plan out, turn by turn, as the controller and the scheduler would,
-// and fails the test where a Pod is not as planned, or its place not free. It then
-// starts the task that room was made for.
+// carry carries out a plan, turn by turn, as the controller and the scheduler would, and
+// fails the test if a Pod is not as planned, or its place not free. It then starts the task
+// that room was made for.
 func (c *cluster) carry(plan *v1.MovePlan) {
 	c.Helper()
 	for begin := 0; begin < len(plan.Spec.Moves); {
@@ -292,8 +292,8 @@ func (c *cluster) at() map[string]string {
 	return places
 }
 
-// told returns the moves of a plan as text: "B: node1 -> node2".
-func told(plan *v1.MovePlan) []string {
+// movesText returns the moves of a plan as text: "B: node1 -> node2".
+func movesText(plan *v1.MovePlan) []string {
 	if plan == nil {
 		return nil
 	}

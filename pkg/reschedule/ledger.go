@@ -11,10 +11,10 @@ import (
 	"falldio.github.io/gpu-controller/pkg/moveplan"
 )
 
-// ledgerPeriod is what budgets are for.
+// ledgerPeriod is the period of the budgets.
 const ledgerPeriod = time.Hour
 
-// Ledger is what moves have cost in the last hour.
+// Ledger records what moves have cost in the last hour.
 type Ledger struct {
 	// Moves is how many Pods were evicted.
 	Moves int
@@ -24,7 +24,7 @@ type Ledger struct {
 	plans []*v1.MovePlan
 }
 
-// NewLedger reads from plans what moves have cost in the hour before now.
+// NewLedger returns the ledger for the hour before now, computed from plans.
 func NewLedger(plans []*v1.MovePlan, now time.Time) *Ledger {
 	l := &Ledger{LostGPUSeconds: map[string]int64{}, plans: plans}
 	for _, plan := range plans {
@@ -40,7 +40,7 @@ func NewLedger(plans []*v1.MovePlan, now time.Time) *Ledger {
 	return l
 }
 
-// MovesLeft is how many Pods may still be moved in this hour; limited is false if
+// MovesLeft returns how many Pods may still be moved in this hour; limited is false if
 // there is no limit.
 func (l *Ledger) MovesLeft(o *Options) (left int, limited bool) {
 	if o.MovesPerHour <= 0 {
@@ -49,7 +49,7 @@ func (l *Ledger) MovesLeft(o *Options) (left int, limited bool) {
 	return max(0, o.MovesPerHour-l.Moves), true
 }
 
-// GPUSecondsLeft is how much work of a namespace may still be lost in this hour;
+// GPUSecondsLeft returns how much work of a namespace may still be lost in this hour;
 // limited is false if there is no limit.
 func (l *Ledger) GPUSecondsLeft(o *Options, namespace string) (left int64, limited bool) {
 	if o.GPUMinutesPerHour <= 0 {
@@ -58,8 +58,9 @@ func (l *Ledger) GPUSecondsLeft(o *Options, namespace string) (left int64, limit
 	return max(0, o.GPUMinutesPerHour*secondsPerMinute-l.LostGPUSeconds[namespace]), true
 }
 
-// NotBefore is when the next plan for the same purpose may be proposed: a goal and,
-// for GoalPendingTask, the task. It is the zero time if the last one was not aborted.
+// NotBefore returns when the next plan for the same purpose may be proposed: for the same
+// goal and, with GoalPendingTask, the same task. It is the zero time if the last one was
+// not aborted.
 func (l *Ledger) NotBefore(o *Options, goal v1.MovePlanGoal, task *v1.TaskReference) time.Time {
 	var ended []*v1.MovePlan
 	for _, plan := range l.plans {

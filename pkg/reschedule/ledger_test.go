@@ -68,9 +68,9 @@ func TestNotBefore(t *testing.T) {
 		"one that was done in between ends the row": {
 			[]*v1.MovePlan{end(v1.PlanAborted, 2*time.Hour), end(v1.PlanAborted, 0), end(v1.PlanDone, time.Hour)}, time.Minute,
 		},
-		"it does not double for ever": {many, MaxBackoff},
-		"another task's plan":         {[]*v1.MovePlan{end(v1.PlanAborted, 0, ofAnother)}, -1},
-		"a plan that was stale is no failure": {
+		"it does not double forever": {many, MaxBackoff},
+		"another task's plan":        {[]*v1.MovePlan{end(v1.PlanAborted, 0, ofAnother)}, -1},
+		"a stale plan is not a failure": {
 			[]*v1.MovePlan{end(v1.PlanAborted, 0, func(p *v1.MovePlan) { p.Status.Reason = moveplan.ReasonStale })}, -1,
 		},
 	}

@@ -13,7 +13,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Lost is the work, in GPU-seconds, that is lost if a task's Pod is evicted now.
+// Lost returns the work, in GPU-seconds, that is lost if a task's Pod is evicted now.
 func Lost(task *v1.GPUTask, pod *corev1.Pod, now time.Time) int64 {
 	m := &clusterview.Member{Pod: pod, Task: &clusterview.Task{GPUTask: task}}
 	m.Shape, m.Err = snapshot.Shape(pod)

@@ -12,12 +12,12 @@ import (
 
 func TestWhatAnEvictionLosesNow(t *testing.T) {
 	t.Parallel()
-	its := task("train", v1.PhaseRunning, time.Hour, "n1") // four GPUs
-	if got := Lost(its.GPUTask, its.Pods[0], now); got != 4*3600 {
+	train := task("train", v1.PhaseRunning, time.Hour, "n1") // four GPUs
+	if got := Lost(train.GPUTask, train.Pods[0], now); got != 4*3600 {
 		t.Errorf("%d GPU-seconds since its start, want %d", got, 4*3600)
 	}
-	its.Annotations = map[string]string{v1.AnnotationLastCheckpoint: now.Add(-time.Minute).Format(time.RFC3339)}
-	if got := Lost(its.GPUTask, its.Pods[0], now); got != 4*60 {
+	train.Annotations = map[string]string{v1.AnnotationLastCheckpoint: now.Add(-time.Minute).Format(time.RFC3339)}
+	if got := Lost(train.GPUTask, train.Pods[0], now); got != 4*60 {
 		t.Errorf("%d GPU-seconds since the last checkpoint, want %d", got, 4*60)
 	}
 }

@@ -23,19 +23,18 @@ type Move struct {
 	Task *v1.GPUTask
 	// Pods are the task's Pods to evict.
 	Pods []*corev1.Pod
-	// Reason says why, for the user.
+	// Reason is why, for the user.
 	Reason string
 	// NeedsRoom is true if the Pods run, so that they must fit elsewhere before
 	// they are evicted.
 	NeedsRoom bool
-	// Stuck is true if a Pod is on a node that is silent: nobody confirms its
-	// end there, so that its successor may be long in coming.
+	// Stuck is true if a Pod is on a node that is not ready: nobody confirms its end there,
+	// so that its replacement may take long.
 	Stuck bool
 }
 
-// Candidates returns the tasks to reschedule, the longest waiting first, then
-// those that are misplaced, the oldest first. Pods that have been pending for longer
-// than patience are rescheduled.
+// Candidates returns the tasks to reschedule: those whose Pods have been pending for longer
+// than patience, then those that are misplaced, the oldest first.
 func Candidates(tasks []clusterview.Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
 	moves := Misplaced(tasks, nodes, patience, now)
 	for _, task := range tasks {
@@ -47,8 +46,8 @@ func Candidates(tasks []clusterview.Task, nodes []*corev1.Node, patience time.Du
 	return moves
 }
 
-// Misplaced returns the tasks with misplaced Pods, the oldest first. A node
-// that is silent is bad for them after patience.
+// Misplaced returns the tasks with misplaced Pods, the oldest first. A node that is not
+// ready counts only after patience.
 func Misplaced(tasks []clusterview.Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
 	byName := make(map[string]*corev1.Node, len(nodes))
 	for _, node := range nodes {
@@ -90,15 +89,16 @@ func boolOrder(a, b bool) int {
 	}
 }
 
-// movable reports whether a task is one that runs or wants to: its Pods are
-// not being stopped for another cause.
+// movable reports whether a task runs or should run: its Pods are not being stopped for
+// another reason.
 func movable(task *v1.GPUTask) bool {
 	return task.DeletionTimestamp == nil &&
 		(task.Status.Phase == v1.PhasePending || task.Status.Phase == v1.PhaseRunning) &&
 		!gputask.SuspensionRequested(task)
 }
 
-// pendingMove reschedules a task if none of its Pods found a node in time.
+// pendingMove returns the move of a task if none of its Pods found a node in time,
+// otherwise nil.
 func pendingMove(task clusterview.Task, patience time.Duration, now time.Time) *Move {
 	if len(task.Pods) == 0 || len(task.Pods) != gputask.Replicas(task.GPUTask) {
 		return nil
@@ -115,7 +115,8 @@ func pendingMove(task clusterview.Task, patience time.Duration, now time.Time) *
 	}
 }
 
-// misplacedMove reschedules those Pods of a task that sit on a wrong node.
+// misplacedMove returns the move of those Pods of a task that are on a wrong node, nil if
+// there are none.
 func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node, patience time.Duration, now time.Time) *Move {
 	move := &Move{Task: task.GPUTask, NeedsRoom: true}
 	runningGang := gputask.Replicas(task.GPUTask) > 1 && task.Status.Phase == v1.PhaseRunning
@@ -125,7 +126,7 @@ func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node, patienc
 			continue
 		}
 		reason, urgent := misplaced(task.GPUTask, node, patience, now)
-		if reason == "" || (!urgent && (runningGang || wantsToStay(task.GPUTask, pod))) {
+		if reason == "" || (!urgent && (runningGang || isPinned(task.GPUTask, pod))) {
 			continue
 		}
 		if move.Reason == "" {
@@ -140,15 +141,15 @@ func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node, patienc
 	return move
 }
 
-// wantsToStay reports whether a Pod is to be left alone by the wish of its owner.
-func wantsToStay(task *v1.GPUTask, pod *corev1.Pod) bool {
+// isPinned reports whether the owner of a Pod does not want it to be moved.
+func isPinned(task *v1.GPUTask, pod *corev1.Pod) bool {
 	return neverMoves(task) || pod.Annotations[annotationSafeToEvict] == "false"
 }
 
-// misplaced says what is wrong with a node for a task, nothing if it is all
-// right. It is urgent if the task's Pods can't be working there as they should.
-// A node that has only just fallen silent may be restarting its kubelet, and a
-// node without the model's label its agent.
+// misplaced returns what is wrong with a node for a task, nothing if it is suitable. It is
+// urgent if the task's Pods can't be working properly there. A node that has only just
+// become not ready may be restarting its kubelet, and a node without the model's label its
+// agent.
 func misplaced(task *v1.GPUTask, node *corev1.Node, patience time.Duration, now time.Time) (reason string, urgent bool) {
 	model := node.Labels[v1.LabelGPUModel]
 	switch {
@@ -156,7 +157,7 @@ func misplaced(task *v1.GPUTask, node *corev1.Node, patience time.Duration, now 
 		if now.Sub(snapshot.ReadySince(node)) <= patience {
 			return "", false
 		}
-		return fmt.Sprintf("node %s is not ready for longer than %v", node.Name, patience), true
+		return fmt.Sprintf("node %s has not been ready for longer than %v", node.Name, patience), true
 	case task.Spec.GPU != "" && model != "" && model != task.Spec.GPU:
 		return fmt.Sprintf("node %s has the GPU model %q now, not %q", node.Name, model, task.Spec.GPU), true
 	case node.Spec.Unschedulable:
@@ -166,9 +167,9 @@ func misplaced(task *v1.GPUTask, node *corev1.Node, patience time.Duration, now 
 	}
 }
 
-// Settled reports whether a task that was moved has found its new place, or
-// needs none any more: none of the evicted Pods is left and as many Pods of the task
-// run as have to start together. Others may wait for a node for ever.
+// Settled reports whether a task that was moved runs again, or no longer needs to: none of
+// the evicted Pods is left and as many Pods of the task run as must start together. Others
+// may wait for a node forever.
 func Settled(task clusterview.Task, evicted []*corev1.Pod) bool {
 	if !movable(task.GPUTask) {
 		return true

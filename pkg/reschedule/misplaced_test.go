@@ -89,27 +89,27 @@ func TestCandidates(t *testing.T) {
 		// want are the tasks and the Pods to evict.
 		want []string
 	}{
-		"a task that runs well stays":                         {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "good", "good")}, nil},
-		"a task that has just come has time":                  {[]clusterview.Task{task("a", v1.PhasePending, patience, "")}, nil},
-		"a task that waits for long is tried again":           {[]clusterview.Task{task("a", v1.PhasePending, patience+1, "")}, []string{"a: a"}},
-		"a gang is tried again only if none of it has a node": {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "", "good")}, nil},
-		"a gang without any node is tried again as a whole":   {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "", "")}, []string{"a: a-0 a-1"}},
-		"a gang that lacks a Pod is being built":              {[]clusterview.Task{with(task("a", v1.PhasePending, time.Hour, "", ""), func(t *clusterview.Task) { t.Pods = t.Pods[:1] })}, nil},
-		"a task on a cordoned node moves":                     {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "cordoned")}, []string{"a: a"}},
-		"a task that never moves stays on a cordoned node":    {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "cordoned"), never)}, nil},
-		"a task that never moves leaves a silent node":        {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), never)}, []string{"a: a"}},
+		"a task that runs well stays":                             {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "good", "good")}, nil},
+		"a new task may still find a node":                        {[]clusterview.Task{task("a", v1.PhasePending, patience, "")}, nil},
+		"a task that waits for long is tried again":               {[]clusterview.Task{task("a", v1.PhasePending, patience+1, "")}, []string{"a: a"}},
+		"a gang is tried again only if none of it has a node":     {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "", "good")}, nil},
+		"a gang without any node is tried again as a whole":       {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "", "")}, []string{"a: a-0 a-1"}},
+		"a gang that lacks a Pod is being built":                  {[]clusterview.Task{with(task("a", v1.PhasePending, time.Hour, "", ""), func(t *clusterview.Task) { t.Pods = t.Pods[:1] })}, nil},
+		"a task on a cordoned node moves":                         {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "cordoned")}, []string{"a: a"}},
+		"a task that never moves stays on a cordoned node":        {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "cordoned"), never)}, nil},
+		"a task that never moves leaves a node that is not ready": {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), never)}, []string{"a: a"}},
 		"a Pod that must not be evicted stays on a cordon": {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "cordoned"), func(t *clusterview.Task) {
 			metav1.SetMetaDataAnnotation(&t.Pods[0].ObjectMeta, annotationSafeToEvict, "false")
 		})}, nil},
-		"a running gang is not disturbed for a cordon":       {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "cordoned", "good")}, nil},
-		"a gang that doesn't run moves off a cordon":         {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "cordoned", "")}, []string{"a: a-0"}},
-		"the Pod on a silent node moves, its gang stays":     {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "silent", "good")}, []string{"a: a-0"}},
-		"a node that has just fallen silent may come back":   {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "just-silent")}, nil},
-		"a node whose label is away is not of another model": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "unlabelled")}, nil},
+		"a running gang is not disturbed for a cordon":              {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "cordoned", "good")}, nil},
+		"a gang that doesn't run moves off a cordon":                {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "cordoned", "")}, []string{"a: a-0"}},
+		"the Pod on a node that is not ready moves, its gang stays": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "silent", "good")}, []string{"a: a-0"}},
+		"a node that has just become not ready may recover":         {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "just-silent")}, nil},
+		"a node whose label is away is not of another model":        {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "unlabelled")}, nil},
 		"a Pod that others are preempted for keeps its place": {
 			[]clusterview.Task{with(task("a", v1.PhasePending, time.Hour, ""), func(t *clusterview.Task) { t.Pods[0].Status.NominatedNodeName = "good" })}, nil,
 		},
-		"a gated Pod waits for somebody else": {
+		"a gated Pod does not wait for the scheduler": {
 			[]clusterview.Task{with(task("a", v1.PhasePending, time.Hour, ""), func(t *clusterview.Task) { t.Pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}} })}, nil,
 		},
 		"a node of another model is left": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "changed", "good")}, []string{"a: a-0"}},
@@ -130,7 +130,7 @@ func TestCandidates(t *testing.T) {
 		"a task that is being deleted stays": {
 			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), func(t *clusterview.Task) { t.DeletionTimestamp = &metav1.Time{Time: now} })}, nil,
 		},
-		"who waits goes first, the oldest before the others": {
+		"waiting tasks come first, the oldest before the others": {
 			[]clusterview.Task{
 				task("c", v1.PhaseRunning, 3*time.Hour, "silent"), task("b", v1.PhasePending, time.Hour, ""),
 				task("a", v1.PhasePending, 2*time.Hour, ""), task("d", v1.PhaseRunning, 4*time.Hour, "changed"),
@@ -176,9 +176,9 @@ func TestHasRoom(t *testing.T) {
 		"a Pod that has ended holds nothing":         {single, []*corev1.Node{node("b")}, ended(running("b", "b")), true},
 		"two Pods need the room of two":              {pair, []*corev1.Node{node("b")}, running("b"), false},
 		"two Pods may go to two nodes":               {pair, []*corev1.Node{node("b"), node("c")}, running("b", "c"), true},
-		"a cordoned node takes nobody":               {single, []*corev1.Node{node("b", cordoned)}, nil, false},
-		"a silent node takes nobody":                 {single, []*corev1.Node{node("b", notReady)}, nil, false},
-		"a node of another model takes nobody":       {single, []*corev1.Node{node("b", otherModel)}, nil, false},
+		"a cordoned node takes no Pods":              {single, []*corev1.Node{node("b", cordoned)}, nil, false},
+		"a node that is not ready takes no Pods":     {single, []*corev1.Node{node("b", notReady)}, nil, false},
+		"a node of another model takes no Pods":      {single, []*corev1.Node{node("b", otherModel)}, nil, false},
 		"a taint that is not tolerated keeps it off": {single, []*corev1.Node{node("b", tainted)}, nil, false},
 		"a node without the resource has no room": {single, []*corev1.Node{node("b", func(n *corev1.Node) {
 			delete(n.Status.Allocatable, v1.ResourceGPU)

@@ -15,82 +15,82 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// annotationSafeToEvict is what cluster-autoscaler respects as well: "false" keeps a
-// Pod where it is.
+// annotationSafeToEvict is also respected by cluster-autoscaler: "false" keeps a Pod where
+// it is.
 const annotationSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
-// Immovable says why a task may not be moved now; it is empty if it may.
+// Immovable returns why a task may not be moved now; it is empty if it may.
 func (p *Planner) Immovable(task *clusterview.Task) string {
 	units := p.UnitsOf(clusterview.NameOf(task.GPUTask))
 	if len(units) == 0 {
 		return "it has no Pods"
 	}
 	for _, u := range units {
-		if why := p.reasonToStay(u); why != "" {
+		if why := p.immovableReason(u); why != "" {
 			return why
 		}
 	}
 	return ""
 }
 
-// reasonToStay says why a unit may not be moved now; it is empty if it may.
-func (p *Planner) reasonToStay(u *clusterview.Unit) string {
-	why, known := p.toStay[u]
+// immovableReason returns why a unit may not be moved now; it is empty if it may.
+func (p *Planner) immovableReason(u *clusterview.Unit) string {
+	why, known := p.immovable[u]
 	if !known {
-		if why = p.lasting(u); why == "" {
-			why = p.passing(u)
+		if why = p.permanentReason(u); why == "" {
+			why = p.temporaryReason(u)
 		}
-		p.toStay[u] = why
+		p.immovable[u] = why
 	}
 	return why
 }
 
-// lasting says why a unit may not be moved at all, as it is. A plan that moves it all
-// the same has been overtaken.
-func (p *Planner) lasting(u *clusterview.Unit) string {
+// permanentReason returns why a unit may not be moved at all, in its current state. It also
+// invalidates a plan that moves the unit.
+func (p *Planner) permanentReason(u *clusterview.Unit) string {
 	if u.Err != nil {
 		return u.Err.Error()
 	}
 	for _, m := range u.Members {
-		if why := lastingOfPod(m); why != "" {
+		if why := permanentPodReason(m); why != "" {
 			return why
 		}
 	}
 	for _, task := range u.Tasks {
-		if why := p.lastingOfTask(task); why != "" {
+		if why := p.permanentTaskReason(task); why != "" {
 			return why
 		}
 	}
 	return ""
 }
 
-func lastingOfPod(m *clusterview.Member) string {
+func permanentPodReason(m *clusterview.Member) string {
 	switch {
 	case m.Task == nil:
-		return fmt.Sprintf("Pod %s is of no GPUTask", m.Pod.Name)
+		return fmt.Sprintf("Pod %s belongs to no GPUTask", m.Pod.Name)
 	case m.Err != nil:
 		return fmt.Sprintf("Pod %s %v", m.Pod.Name, m.Err)
 	case !m.Runs():
-		return fmt.Sprintf("Pod %s does not run, or is leaving", m.Pod.Name)
+		return fmt.Sprintf("Pod %s does not run, or is terminating", m.Pod.Name)
 	}
-	if what := obstacle(m.Pod); what != "" {
+	if what := podObstacle(m.Pod); what != "" {
 		return fmt.Sprintf("Pod %s %s", m.Pod.Name, what)
 	}
 	return ""
 }
 
-// obstacle is what keeps a Pod where it is, or where it could go only by rules that
-// the engine does not know.
-func obstacle(pod *corev1.Pod) string {
+// podObstacle returns what prevents a Pod from being moved, or restricts where it may go by
+// rules that the engine does not know.
+func podObstacle(pod *corev1.Pod) string {
 	switch {
 	case pod.Annotations[annotationSafeToEvict] == "false":
 		return "has the annotation " + annotationSafeToEvict + "=false"
 	case len(pod.Spec.ResourceClaims) > 0:
-		return "has claims of devices"
+		return "has resource claims"
 	case hasHostPort(pod):
 		return "has a host port"
-	case choosesNeighbours(pod):
-		return "has conditions on what runs beside it"
+	case hasInterPodConstraints(pod):
+		return "has Pod affinity or topology spread constraints"
 	}
 	return ""
 }
@@ -106,7 +106,7 @@ func hasHostPort(pod *corev1.Pod) bool {
 	return false
 }
 
-func choosesNeighbours(pod *corev1.Pod) bool {
+func hasInterPodConstraints(pod *corev1.Pod) bool {
 	for _, spread := range pod.Spec.TopologySpreadConstraints {
 		if spread.WhenUnsatisfiable == corev1.DoNotSchedule {
 			return true
@@ -121,7 +121,7 @@ func choosesNeighbours(pod *corev1.Pod) bool {
 		(apart != nil && len(apart.RequiredDuringSchedulingIgnoredDuringExecution) > 0)
 }
 
-func (p *Planner) lastingOfTask(task *clusterview.Task) string {
+func (p *Planner) permanentTaskReason(task *clusterview.Task) string {
 	switch {
 	case p.Options.Namespace != "" && task.Namespace != p.Options.Namespace:
 		return "only tasks of namespace " + p.Options.Namespace + " are moved"
@@ -146,7 +146,7 @@ func neverMoves(task *v1.GPUTask) bool {
 	return task.Spec.Rescheduling != nil && task.Spec.Rescheduling.Policy == v1.ReschedulingNever
 }
 
-// complete reports whether no Pod of a task is missing but those that have succeeded.
+// complete reports whether no Pod of a task is missing except those that have succeeded.
 func complete(task *clusterview.Task) bool {
 	active, succeeded := 0, 0
 	for _, pod := range task.Pods {
@@ -160,23 +160,23 @@ func complete(task *clusterview.Task) bool {
 	return active+max(succeeded, int(task.Status.Succeeded)) >= gputask.Replicas(task.GPUTask)
 }
 
-// passing says why a unit may not be moved at the moment.
-func (p *Planner) passing(u *clusterview.Unit) string {
+// temporaryReason returns why a unit may not be moved at the moment.
+func (p *Planner) temporaryReason(u *clusterview.Unit) string {
 	for _, task := range u.Tasks {
-		if why := p.passingOfTask(task); why != "" {
+		if why := p.temporaryTaskReason(task); why != "" {
 			return why
 		}
 	}
-	if why := p.tooDear(u); why != "" {
+	if why := p.overBudget(u); why != "" {
 		return why
 	}
 	return p.disruption(u)
 }
 
-func (p *Planner) passingOfTask(task *clusterview.Task) string {
+func (p *Planner) temporaryTaskReason(task *clusterview.Task) string {
 	if last := task.Status.LastMove; last != nil {
 		if p.Now.Before(last.Time.Add(p.Options.Cooldown)) {
-			return "it was moved lately and stays until " + last.Time.Add(p.Options.Cooldown).UTC().Format(time.RFC3339)
+			return "it was moved recently and stays until " + last.Time.Add(p.Options.Cooldown).UTC().Format(time.RFC3339)
 		}
 	}
 	if rules := task.Spec.Rescheduling; rules != nil && rules.MinRuntimeSeconds != nil {
@@ -190,8 +190,8 @@ func (p *Planner) passingOfTask(task *clusterview.Task) string {
 	return ""
 }
 
-// tooDear says why a unit costs more than is left of its namespace's budget.
-func (p *Planner) tooDear(u *clusterview.Unit) string {
+// overBudget returns why a unit costs more than is left of its namespace's budget.
+func (p *Planner) overBudget(u *clusterview.Unit) string {
 	namespace := u.Members[0].Pod.Namespace
 	left, limited := p.Ledger.GPUSecondsLeft(&p.Options, namespace)
 	if !limited {
@@ -199,7 +199,7 @@ func (p *Planner) tooDear(u *clusterview.Unit) string {
 	}
 	if lost := p.lostBy(u); lost > left {
 		return fmt.Sprintf("its move loses %s, namespace %s has %d left of %d for this hour",
-			counted(int(minutes(lost)), "GPU-minute"), namespace, left/secondsPerMinute, p.Options.GPUMinutesPerHour)
+			plural(int(minutes(lost)), "GPU-minute"), namespace, left/secondsPerMinute, p.Options.GPUMinutesPerHour)
 	}
 	return ""
 }
@@ -207,9 +207,9 @@ func (p *Planner) tooDear(u *clusterview.Unit) string {
 // minutes rounds up.
 func minutes(seconds int64) int64 { return (seconds + secondsPerMinute - 1) / secondsPerMinute }
 
-// disruption says which PodDisruptionBudget forbids that the Pods of a unit leave
-// together. Units move one after the other, each when the Pods of the one before run
-// again, so that a budget need not suffice for a whole plan.
+// disruption returns which PodDisruptionBudget does not allow the Pods of a unit to be
+// evicted together. Units move one after the other, each when the Pods of the previous one
+// run again, so that a budget need not suffice for a whole plan.
 func (p *Planner) disruption(u *clusterview.Unit) string {
 	pods := make([]*corev1.Pod, len(u.Members))
 	for i, m := range u.Members {

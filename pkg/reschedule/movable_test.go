@@ -43,7 +43,7 @@ func TestImmovable(t *testing.T) {
 		}, ""},
 		"a task that was moved lately": {func(c *cluster, task *clusterview.Task) {
 			task.Status.LastMove = &v1.LastMove{Time: metav1.NewTime(now.Add(time.Second - c.options.Cooldown))}
-		}, "it was moved lately and stays until 2026-11-21T12:00:01Z"},
+		}, "it was moved recently and stays until 2026-11-21T12:00:01Z"},
 		"a task whose cooldown is over": {func(c *cluster, task *clusterview.Task) {
 			task.Status.LastMove = &v1.LastMove{Time: metav1.NewTime(now.Add(-c.options.Cooldown))}
 		}, ""},
@@ -51,12 +51,12 @@ func TestImmovable(t *testing.T) {
 		"a task that is suspended":     {func(_ *cluster, task *clusterview.Task) { task.Spec.Suspend = new(true) }, "suspended"},
 		"a task that is being deleted": {func(_ *cluster, task *clusterview.Task) { task.DeletionTimestamp = &metav1.Time{Time: now} }, "being deleted"},
 		"a task that does not run":     {func(_ *cluster, task *clusterview.Task) { task.Status.Phase = v1.PhasePending }, "does not run"},
-		"a gang of which a Pod is leaving": {func(_ *cluster, task *clusterview.Task) {
+		"a gang with a terminating Pod": {func(_ *cluster, task *clusterview.Task) {
 			task.Pods[1].DeletionTimestamp = &metav1.Time{Time: now}
-		}, "Pod gang-1 does not run, or is leaving"},
-		"a gang of which a Pod does not run yet": {func(_ *cluster, task *clusterview.Task) { task.Pods[1].Status.Phase = corev1.PodPending }, "Pod gang-1 does not run"},
-		"a gang of which a Pod is missing":       {func(c *cluster, task *clusterview.Task) { c.leave(task.Pods[1]); task.Pods = task.Pods[:1] }, "not all of its Pods run"},
-		"a gang of which a Pod has succeeded": {func(_ *cluster, task *clusterview.Task) {
+		}, "Pod gang-1 does not run, or is terminating"},
+		"a gang with a Pod that does not run yet": {func(_ *cluster, task *clusterview.Task) { task.Pods[1].Status.Phase = corev1.PodPending }, "Pod gang-1 does not run"},
+		"a gang with a missing Pod":               {func(c *cluster, task *clusterview.Task) { c.leave(task.Pods[1]); task.Pods = task.Pods[:1] }, "not all of its Pods run"},
+		"a gang with a succeeded Pod": {func(_ *cluster, task *clusterview.Task) {
 			task.Pods[1].Status.Phase = corev1.PodSucceeded
 			task.Status.Succeeded = 1
 		}, ""},
@@ -70,7 +70,7 @@ func TestImmovable(t *testing.T) {
 			task.Pods[0].Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{}},
 			}}
-		}, "conditions on what runs beside it"},
+		}, "Pod affinity or topology spread constraints"},
 		"a gang that the PodDisruptionBudget lets only half of leave": {func(c *cluster, _ *clusterview.Task) {
 			c.Budgets = append(c.Budgets, disruptionBudget(1, map[string]string{v1.LabelTask: "gang"}))
 		}, "PodDisruptionBudget default/budget lets 1 of the 2 Pods go"},
@@ -145,7 +145,7 @@ func TestWhatAMoveCosts(t *testing.T) {
 		"a checkpoint in the future does not count": {"2", func(task *clusterview.Task) {
 			task.Annotations = map[string]string{v1.AnnotationLastCheckpoint: ago(-time.Second)}
 		}, 2 * 600, 2*600 + 60},
-		"a checkpoint that is no time does not count": {"2", func(task *clusterview.Task) {
+		"a checkpoint that is not a time does not count": {"2", func(task *clusterview.Task) {
 			task.Annotations = map[string]string{v1.AnnotationLastCheckpoint: "yesterday"}
 		}, 2 * 600, 2*600 + 60},
 		"a container that was restarted has lost the rest already": {"2", func(task *clusterview.Task) {

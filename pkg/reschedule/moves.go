@@ -14,25 +14,25 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// MovesOf returns the engine's moves as a MovePlan has them. reason says why each is
+// MovesOf converts the engine's moves to those of a MovePlan. reason returns why a Pod is
 // moved; nil for no reasons.
 func (p *Planner) MovesOf(moves []placement.Move, reason func(*placement.Move) string) []v1.Move {
 	list := make([]v1.Move, 0, len(moves))
 	for turn, together := range placement.Turns(moves) {
 		for i := range together {
 			move := &together[i]
-			its := p.moveOf(p.Member(move.Pod), p.MovePlace(move.To.Node, move.To.GPUs))
-			its.Turn = int32(turn)
+			planned := p.moveOf(p.Member(move.Pod), p.MovePlace(move.To.Node, move.To.GPUs))
+			planned.Turn = int32(turn)
 			if reason != nil {
-				its.Reason = reason(move)
+				planned.Reason = reason(move)
 			}
-			list = append(list, its)
+			list = append(list, planned)
 		}
 	}
 	return list
 }
 
-// moveOf is the move of a Pod from where it is.
+// moveOf returns the move of a Pod from where it is.
 func (p *Planner) moveOf(m *clusterview.Member, to v1.MovePlace) v1.Move {
 	return v1.Move{
 		Task: refTo(m.Task.GPUTask), Pod: m.Pod.Name, PodUID: m.Pod.UID, GPUs: amount(m.Shape.Percent()),
@@ -45,7 +45,7 @@ func refTo(task *v1.GPUTask) v1.TaskReference {
 	return v1.TaskReference{Namespace: task.Namespace, Name: task.Name, UID: task.UID}
 }
 
-// amount is a number of GPUs as spec.gpu-amount of a GPUTask has it.
+// amount formats a number of GPUs, in percent of one, like spec.gpu-amount of a GPUTask.
 func amount(percent int) string {
 	switch {
 	case percent == 0:
@@ -57,8 +57,8 @@ func amount(percent int) string {
 	}
 }
 
-// placesOf returns where the Pods of a gang go by a plan, and how many GPUs that are,
-// rounded up.
+// placesOf returns the places that a plan assigns to the Pods of a gang, and how many GPUs
+// these have, rounded up.
 func (p *Planner) placesOf(gang *snapshot.Members[*corev1.Pod], plan *placement.Plan) (places []v1.PodPlace, gpus int) {
 	pods, where := gang.Assign(plan)
 	percent := 0

@@ -10,25 +10,26 @@ type Mode string
 
 // The modes.
 const (
-	// Consolidate moves as few Pods as possible to places that are known before.
+	// Consolidate moves as few Pods as possible, to places that are planned in advance.
 	Consolidate Mode = "consolidate"
 	// Recreate stops one task after the other and lets the scheduler reschedule it.
 	Recreate Mode = "recreate"
 )
 
-// Options are what an administrator says about moves.
+// Options are the settings for moves.
 type Options struct {
 	Mode Mode
-	// Namespace confines moves to tasks of one namespace; empty for all.
+	// Namespace restricts moves to tasks of one namespace; empty for all.
 	Namespace string
 	// Patience is how long a task must have waited before others move for it.
 	Patience time.Duration
-	// Threshold is the part of a node's GPUs, 0 to 1, that may be in use if Pods are
-	// to leave it to give it back.
+	// Threshold is the part of a node's GPUs, 0 to 1, up to which Pods are moved away to
+	// give the node back.
 	Threshold float64
 	// MinGain is how many GPUs must be given back for each GPU-hour of cost.
 	MinGain float64
-	// ApproveCost is the cost, in GPU-seconds, up to which plans need no person.
+	// ApproveCost is the cost, in GPU-seconds, up to which plans are approved
+	// automatically.
 	ApproveCost int64
 	// MoveCost is added to the cost of each move, in GPU-seconds.
 	MoveCost int64
@@ -38,7 +39,7 @@ type Options struct {
 	// much work of one namespace may be lost in an hour; 0 is no limit.
 	MovesPerHour      int
 	GPUMinutesPerHour int64
-	// Cooldown is how long a task that was moved stays where it is.
+	// Cooldown is how long a task is not moved again after a move.
 	Cooldown time.Duration
 	// Backoff is how long nothing is proposed for the same purpose after a plan was
 	// aborted. It doubles with each such plan in a row, up to MaxBackoff.
@@ -48,7 +49,7 @@ type Options struct {
 // MaxBackoff bounds Options.Backoff.
 const MaxBackoff = time.Hour
 
-// DefaultOptions are those of the controller's flags.
+// DefaultOptions returns the defaults of the controller's flags.
 func DefaultOptions() Options {
 	return Options{
 		Mode:              Consolidate,

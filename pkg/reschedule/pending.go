@@ -14,31 +14,31 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// maxSearches is for how many tasks that do not fit moves are looked for in one call:
-// each search takes milliseconds to a second.
+// maxSearches is for how many tasks one call searches for moves: each search takes
+// milliseconds to a second.
 const maxSearches = 4
 
-// makeRoomForOne returns a plan for the first task in the queue that moves can help.
-// blocked reports whether there is one that waits and could fit, so that nothing is to be
-// moved for other purposes.
+// makeRoomForOne returns a plan for the first task in the queue for which moves can make
+// room. blocked reports whether a waiting task could fit, so that nothing may be moved for
+// other purposes.
 func (p *Planner) makeRoomForOne(report *Report) (plan *v1.MovePlan, blocked bool) {
 	searches := searches{hopeless: map[string]bool{}}
-	// Those that fit as it is will start soon: what they get is not free for others.
+	// Tasks that fit without moves will start soon: their places are not free for others.
 	p.Cluster.Try(func() bool {
 		for _, w := range p.Waiting() {
 			if plan != nil {
-				report.tell(&w, "another task that waits comes first")
+				report.addWaiting(&w, "another task that waits comes first")
 				continue
 			}
-			its, message := p.helps(&w, &searches)
-			if its != nil {
-				plan = its
+			candidate, message := p.planFor(&w, &searches)
+			if candidate != nil {
+				plan = candidate
 			}
 			if message.blocks && !blocked {
 				blocked = true
 				report.Why = fmt.Sprintf("GPUTask %s/%s waits: %s", w.Task.Namespace, w.Task.Name, message.text)
 			}
-			report.tell(&w, message.text)
+			report.addWaiting(&w, message.text)
 		}
 		return false
 	})
@@ -48,15 +48,15 @@ func (p *Planner) makeRoomForOne(report *Report) (plan *v1.MovePlan, blocked boo
 	return plan, blocked
 }
 
-// message is what is said of a task that waits; blocks is true if nothing else may be
+// message explains the result for a waiting task; blocks is true if nothing else may be
 // moved while it waits.
 type message struct {
 	text   string
 	blocks bool
 }
 
-// helps returns a plan for a task that waits, or why there is none.
-func (p *Planner) helps(w *clusterview.Waiting, searches *searches) (*v1.MovePlan, message) {
+// planFor returns a plan that makes room for a waiting task, or why there is none.
+func (p *Planner) planFor(w *clusterview.Waiting, searches *searches) (*v1.MovePlan, message) {
 	if w.Err != nil {
 		return nil, message{text: w.Err.Error()}
 	}
@@ -65,42 +65,42 @@ func (p *Planner) helps(w *clusterview.Waiting, searches *searches) (*v1.MovePla
 		return nil, message{text: err.Error()}
 	}
 	if fits {
-		p.promise(w, fit)
-		return nil, message{text: "it fits as it is", blocks: w.Patient <= p.Options.Patience}
+		p.assume(w, fit)
+		return nil, message{text: "it fits without moves", blocks: w.Patient <= p.Options.Patience}
 	}
 	ref := refTo(w.Task.GPUTask)
-	switch why := p.holdsOff(v1.GoalPendingTask, &ref); {
+	switch why := p.backoffReason(v1.GoalPendingTask, &ref); {
 	case p.Options.Namespace != "" && w.Task.Namespace != p.Options.Namespace:
-		return nil, message{text: "only tasks of namespace " + p.Options.Namespace + " are looked after"}
+		return nil, message{text: "only tasks of namespace " + p.Options.Namespace + " are handled"}
 	case w.Patient <= p.Options.Patience:
 		return nil, message{text: fmt.Sprintf("it has waited for less than %v", p.Options.Patience), blocks: true}
 	case why != "":
 		return nil, message{text: why, blocks: true}
-	case searches.hopeless[kindOf(w)]:
+	case searches.hopeless[demandKey(w)]:
 		return nil, message{text: noMoves, blocks: true}
 	case searches.count >= maxSearches:
-		return nil, message{text: "moves are looked for when fewer tasks wait before it", blocks: true}
-	case !p.possible(w):
+		return nil, message{text: "moves are searched for once fewer tasks are ahead of it", blocks: true}
+	case !p.fitsEmpty(w):
 		return nil, message{text: "it would not fit if nothing else ran"}
-	case p.free() < percentOf(w):
-		return nil, message{text: "less is free of all GPUs together than it asks for: moves can't help", blocks: true}
+	case p.freePercent() < percentOf(w):
+		return nil, message{text: "less GPU capacity is free in total than it asks for: moves can't help", blocks: true}
 	}
 	searches.count++
 	plan, message := p.makeRoomFor(w)
-	searches.hopeless[kindOf(w)] = plan == nil
+	searches.hopeless[demandKey(w)] = plan == nil
 	return plan, message
 }
 
-// searches are those of one call.
+// searches are the searches of one call.
 type searches struct {
 	count int
-	// hopeless are kinds of tasks for which no moves were found. What others get
-	// meanwhile does not make it easier.
+	// hopeless are the demands for which no moves were found. Places that other tasks get
+	// in the meantime don't make it easier.
 	hopeless map[string]bool
 }
 
-// kindOf is the same for tasks that ask for the same.
-func kindOf(w *clusterview.Waiting) string {
+// demandKey returns a key that is equal for tasks with equal demands.
+func demandKey(w *clusterview.Waiting) string {
 	g := &w.Gang.Gang
 	text := []string{fmt.Sprint(w.Priority, g.Level, g.Required, g.Within)}
 	for i := range g.Roles {
@@ -111,14 +111,15 @@ func kindOf(w *clusterview.Waiting) string {
 
 const noMoves = "no moves within the limits make room for it"
 
-// possible reports whether a gang fits when nothing runs.
-func (p *Planner) possible(w *clusterview.Waiting) bool {
+// fitsEmpty reports whether a gang would fit if nothing ran.
+func (p *Planner) fitsEmpty(w *clusterview.Waiting) bool {
 	outlook, err := p.Cluster.WhatIf(&w.Gang.Gang, nil)
 	return err == nil && outlook.Verdict != placement.FitsNever
 }
 
-// free is what is free of all GPUs, in percent of one. Moves do not make it more.
-func (p *Planner) free() int {
+// freePercent returns how much of all GPUs together is free, in percent of one GPU. Moves
+// don't increase it.
+func (p *Planner) freePercent() int {
 	sum := 0
 	p.Cluster.Root().States(func(state *placement.State, nodes int) {
 		if !state.Closed() {
@@ -128,7 +129,8 @@ func (p *Planner) free() int {
 	return sum
 }
 
-// percentOf is what has to start together of a task, in percent of a GPU.
+// percentOf returns what the Pods of a task that must start together need, in percent of a
+// GPU.
 func percentOf(w *clusterview.Waiting) int {
 	sum := 0
 	for i := range w.Gang.Roles {
@@ -137,11 +139,11 @@ func percentOf(w *clusterview.Waiting) int {
 	return sum
 }
 
-// promise counts what a task will get as taken.
-func (p *Planner) promise(w *clusterview.Waiting, plan *placement.Plan) {
+// assume counts the places that a task will get as taken.
+func (p *Planner) assume(w *clusterview.Waiting, plan *placement.Plan) {
 	pods, places := w.Gang.Assign(plan)
 	for i, pod := range pods {
-		// It has just been found free.
+		// This can't fail: the place has just been found to be free.
 		_ = p.Cluster.Place(placement.Pod{Name: string(pod.UID), Node: places[i].Node, Use: places[i].Use})
 	}
 }
@@ -167,10 +169,10 @@ func (p *Planner) makeRoomFor(w *clusterview.Waiting) (*v1.MovePlan, message) {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "make-room-" + w.Task.Name + "-"},
 		Spec: v1.MovePlanSpec{
 			Goal: v1.GoalPendingTask, For: &ref, Places: places, Moves: moves, Gain: gain,
-			Reason: fmt.Sprintf("GPUTask %s/%s fits nowhere and gets %s: %s", ref.Namespace, ref.Name, gpuCount(gpus), loses(moves)),
+			Reason: fmt.Sprintf("GPUTask %s/%s fits nowhere and gets %s: %s", ref.Namespace, ref.Name, gpuCount(gpus), costText(moves)),
 		},
 	})
-	if why := p.yields(plan); why != "" {
+	if why := p.yieldReason(plan); why != "" {
 		return nil, message{text: why, blocks: true}
 	}
 	return plan, message{text: plan.Spec.Reason, blocks: true}

@@ -8,25 +8,24 @@ import (
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
-// Planner decides on moves in one view of a cluster. It is for one goroutine.
+// Planner decides on moves in a view of a cluster. It is not safe for concurrent use.
 type Planner struct {
 	*clusterview.View
 	Options Options
-	// Ledger is what moves have cost lately.
+	// Ledger records what moves have cost lately.
 	Ledger *Ledger
 
-	// toStay remembers why units may not be moved now: nothing for those that may.
-	toStay map[*clusterview.Unit]string
-	// proposals are the plans that wait for their approval.
+	// immovable caches the results of immovableReason.
+	immovable map[*clusterview.Unit]string
+	// proposals are the plans that wait for approval.
 	proposals []*v1.MovePlan
 }
 
-// NewPlanner returns a planner. The Options are those of DefaultOptions if there are
-// none.
+// NewPlanner returns a planner. Without options it uses those of DefaultOptions.
 func NewPlanner(view *clusterview.View, o *Options) *Planner {
 	p := &Planner{
 		View: view, Options: DefaultOptions(), Ledger: NewLedger(view.Plans, view.Now),
-		toStay: map[*clusterview.Unit]string{},
+		immovable: map[*clusterview.Unit]string{},
 	}
 	if o != nil {
 		p.Options = *o

@@ -12,13 +12,13 @@ import (
 	"falldio.github.io/gpu-controller/pkg/moveplan"
 )
 
-// Propose returns the plan to be proposed next; nil if there is none, and the report
-// says why. The plan has no status and no name, only metadata.generateName.
+// Propose returns the plan to be proposed next; nil if there is none, with the reason in
+// the report. The plan has no status and no name, only metadata.generateName.
 //
-// None is proposed while another one is carried out, and only one at a time waits for
-// its approval, unless it is for less than a task that waits. Of the goals, PendingTask comes before Capacity, and
-// nothing is moved for Capacity while tasks wait that could fit: the budgets are kept
-// for them.
+// No plan is proposed while another one is carried out. While one waits for approval, only
+// plans that need none are proposed, or plans for a waiting task if that one has another
+// goal. Of the goals, PendingTask comes before Capacity, and nothing is moved for Capacity
+// while tasks wait that could fit: the budgets are kept for them.
 func Propose(objects *clusterview.Objects, o *Options) (*v1.MovePlan, *Report) {
 	report := &Report{}
 	p := NewPlanner(clusterview.New(objects), o)
@@ -40,8 +40,8 @@ func Propose(objects *clusterview.Objects, o *Options) (*v1.MovePlan, *Report) {
 	return plan, report
 }
 
-// busy reports whether a plan is being carried out. Those that wait for their approval
-// are remembered.
+// busy reports whether a plan is being carried out. It collects the plans that wait for
+// approval.
 func (p *Planner) busy(report *Report) bool {
 	for _, plan := range p.Plans {
 		switch {
@@ -58,8 +58,9 @@ func (p *Planner) busy(report *Report) bool {
 	return report.Why != ""
 }
 
-// holdsOff is why nothing is proposed for a purpose at the moment.
-func (p *Planner) holdsOff(goal v1.MovePlanGoal, task *v1.TaskReference) string {
+// backoffReason returns why nothing is proposed for a purpose at the moment; it is empty if
+// something may be.
+func (p *Planner) backoffReason(goal v1.MovePlanGoal, task *v1.TaskReference) string {
 	for _, plan := range p.proposals {
 		if plan.Spec.Goal == goal && sameTask(plan.Spec.For, task) {
 			return waitsForApproval(plan)
@@ -72,10 +73,10 @@ func (p *Planner) holdsOff(goal v1.MovePlanGoal, task *v1.TaskReference) string 
 	return "the last plan for it was aborted, the next try is at " + until.UTC().Format(time.RFC3339)
 }
 
-// yields is why a plan is not proposed while others wait for their approval: only what
-// needs none, and what is for a task that waits when the others are not, is worth more
-// than the patience of who approves.
-func (p *Planner) yields(plan *v1.MovePlan) string {
+// yieldReason returns why a plan is not proposed while others wait for approval; it is
+// empty if it may be. Only plans that need no approval, and plans for a waiting task while
+// the others have another goal, are worth the attention of those who approve.
+func (p *Planner) yieldReason(plan *v1.MovePlan) string {
 	for _, other := range p.proposals {
 		if !plan.Spec.Approved && (plan.Spec.Goal != v1.GoalPendingTask || other.Spec.Goal == v1.GoalPendingTask) {
 			return waitsForApproval(other)
@@ -85,10 +86,10 @@ func (p *Planner) yields(plan *v1.MovePlan) string {
 }
 
 func waitsForApproval(plan *v1.MovePlan) string {
-	return fmt.Sprintf("MovePlan %s waits for its approval", plan.Name)
+	return fmt.Sprintf("MovePlan %s waits for approval", plan.Name)
 }
 
-// finish fills in what follows from the moves.
+// finish sets the fields that follow from the moves.
 func (p *Planner) finish(plan *v1.MovePlan) *v1.MovePlan {
 	spec := &plan.Spec
 	for i := range spec.Moves {
@@ -98,8 +99,8 @@ func (p *Planner) finish(plan *v1.MovePlan) *v1.MovePlan {
 	return plan
 }
 
-// loses tells what moves cost, for people.
-func loses(moves []v1.Move) string {
+// costText describes what moves cost.
+func costText(moves []v1.Move) string {
 	lost := int64(0)
 	for i := range moves {
 		lost += moves[i].LostGPUSeconds
@@ -108,5 +109,5 @@ func loses(moves []v1.Move) string {
 	if len(moves) != 1 {
 		pods = fmt.Sprintf("%d Pods move", len(moves))
 	}
-	return fmt.Sprintf("%s, which loses %s of work", pods, counted(int(minutes(lost)), "GPU-minute"))
+	return fmt.Sprintf("%s, losing %s of work", pods, plural(int(minutes(lost)), "GPU-minute"))
 }

@@ -44,7 +44,7 @@ func TestTheExampleEndsWithAAndCOnNode1AndBOnNode2WhereNoSlotIsFree(t *testing.T
 	if plan == nil {
 		t.Fatalf("no plan: %+v", report)
 	}
-	if diff := cmp.Diff([]string{"0 b: node1 -> node2"}, told(plan)); diff != "" {
+	if diff := cmp.Diff([]string{"0 b: node1 -> node2"}, movesText(plan)); diff != "" {
 		t.Errorf("moves (-want +got):\n%s", diff)
 	}
 	if plan.Spec.Goal != v1.GoalPendingTask || plan.Spec.For.Name != "c" || plan.Spec.Gain.GPUs != 4 || !plan.Spec.Approved {
@@ -62,7 +62,7 @@ func TestTheExampleEndsWithAAndCOnNode1AndBOnNode2WhereASlotIsFree(t *testing.T)
 	task := c.wait("c", "4", 1)
 	plan, report := Propose(&c.Objects, &c.options)
 	if plan != nil {
-		t.Fatalf("C has room and others are moved: %v, %+v", told(plan), report)
+		t.Fatalf("C has room and others are moved: %v, %+v", movesText(plan), report)
 	}
 	c.bind(task.Pods[0], "node2", []int{0, 1, 2, 3}) // the scheduler finds the slot
 	task.Pods[0].Status.Phase, task.Status.Phase = corev1.PodRunning, v1.PhaseRunning
@@ -78,7 +78,7 @@ func TestTheExampleEndsWithAAndCOnNode1AndBOnNode2WhereASlotIsFree(t *testing.T)
 		t.Errorf("places (-want +got):\n%s", diff)
 	}
 	if plan, _ = Propose(&c.Objects, &c.options); plan != nil {
-		t.Errorf("it does not come to rest: %v", told(plan))
+		t.Errorf("it does not come to rest: %v", movesText(plan))
 	}
 }
 
@@ -101,7 +101,7 @@ func TestPropose(t *testing.T) {
 			c.run("d", "4", "node3")
 			c.run("e", "3", "node3").Pods[0].Annotations[v1.AnnotationLastCheckpoint] = now.Add(-time.Minute).Format(time.RFC3339)
 		}, []string{"0 e: node3 -> node2"}, ""},
-		"a task that has just come has time": {func(c *cluster) {
+		"a new task may still find a node": {func(c *cluster) {
 			c.task("c").Pods[0].CreationTimestamp = metav1.NewTime(now.Add(-c.options.Patience))
 		}, nil, "has waited for less than"},
 		"a task that may never be moved stays": {func(c *cluster) {
@@ -113,17 +113,17 @@ func TestPropose(t *testing.T) {
 		"a PodDisruptionBudget keeps it": {func(c *cluster) {
 			c.Budgets = append(c.Budgets, disruptionBudget(0, map[string]string{v1.LabelTask: "b"}))
 		}, nil, "no moves within the limits"},
-		"a plan that waits for its approval is enough": {func(c *cluster) {
+		"a plan that waits for approval is enough": {func(c *cluster) {
 			c.options.ApproveCost = 0
 			c.Plans = append(c.Plans, c.proposal("first", v1.PlanProposed))
-		}, nil, "MovePlan first waits for its approval"},
-		"a plan for another task that waits for its approval keeps nobody else waiting": {func(c *cluster) {
+		}, nil, "MovePlan first waits for approval"},
+		"a plan for another task that waits for approval keeps nobody else waiting": {func(c *cluster) {
 			c.Plans = append(c.Plans, forAnother(c.proposal("first", v1.PlanProposed)))
 		}, []string{"0 b: node1 -> node2"}, ""},
 		"but one at a time is enough to approve": {func(c *cluster) {
 			c.options.ApproveCost = 0
 			c.Plans = append(c.Plans, forAnother(c.proposal("first", v1.PlanProposed)))
-		}, nil, "MovePlan first waits for its approval"},
+		}, nil, "MovePlan first waits for approval"},
 		"a task that waits is worth more than capacity": {func(c *cluster) {
 			c.options.ApproveCost = 0
 			plan := c.proposal("first", v1.PlanProposed)
@@ -185,7 +185,7 @@ func TestPropose(t *testing.T) {
 			c.wait("c", "4", 1)
 			tc.change(c)
 			plan, report := Propose(&c.Objects, &c.options)
-			if diff := cmp.Diff(tc.want, told(plan)); diff != "" {
+			if diff := cmp.Diff(tc.want, movesText(plan)); diff != "" {
 				t.Errorf("moves (-want +got):\n%s", diff)
 			}
 			if text := fmt.Sprint(report.Why, report.Waiting); !strings.Contains(text, tc.why) {
@@ -234,7 +234,7 @@ func TestAPlanSaysWhatItCostsAndWhereAllGo(t *testing.T) {
 	plan := c.proposal("", "")
 	want := v1.MovePlanSpec{
 		Goal:   v1.GoalPendingTask,
-		Reason: "GPUTask default/c fits nowhere and gets 4 GPUs: 1 Pod moves, which loses 30 GPU-minutes of work",
+		Reason: "GPUTask default/c fits nowhere and gets 4 GPUs: 1 Pod moves, losing 30 GPU-minutes of work",
 		For:    &v1.TaskReference{Namespace: "default", Name: "c", UID: "task-c"},
 		Places: []v1.PodPlace{{Pod: "c", MovePlace: v1.MovePlace{
 			Node: "node1", GPUs: []string{uuid("node1", 4), uuid("node1", 5), uuid("node1", 6), uuid("node1", 7)},
@@ -272,7 +272,7 @@ func TestAGangMovesAsAWhole(t *testing.T) {
 	c.wait("large", "4", 1)
 	plan := c.proposal("", "")
 	if len(plan.Spec.Moves) != 2 || plan.Spec.Moves[0].Turn != 0 || plan.Spec.Moves[1].Turn != 0 {
-		t.Errorf("moves %v", told(plan))
+		t.Errorf("moves %v", movesText(plan))
 	}
 	c.carry(plan)
 	if c.at()["large"] != "a" {
@@ -292,21 +292,21 @@ func TestRecreate(t *testing.T) {
 		"all are rescheduled, task by task, a gang in one turn": {func(*cluster) {}, []string{
 			"0 a: node1 -> ", "1 b: node1 -> ", "2 pair-0: node2 -> ", "2 pair-1: node2 -> ",
 		}},
-		"who was moved longest ago is first": {func(c *cluster) {
+		"the least recently moved task is first": {func(c *cluster) {
 			c.task("a").Status.LastMove = movedAt(20 * time.Minute)
 			c.task("b").Status.LastMove = movedAt(30 * time.Minute)
 			c.task("pair").Status.LastMove = movedAt(25 * time.Minute)
 		}, []string{"0 b: node1 -> ", "1 pair-0: node2 -> ", "1 pair-1: node2 -> ", "2 a: node1 -> "}},
-		"who was moved lately is left out": {func(c *cluster) {
+		"a recently moved task is left out": {func(c *cluster) {
 			c.task("a").Status.LastMove = movedAt(time.Minute)
 			c.task("pair").Status.LastMove = movedAt(time.Minute)
 		}, []string{"0 b: node1 -> "}},
 		"a gang is not split for a limit": {func(c *cluster) { c.options.MaxMoves = 3 }, []string{"0 a: node1 -> ", "1 b: node1 -> "}},
 		"budgets are kept":                {func(c *cluster) { c.options.GPUMinutesPerHour = 61 }, []string{"0 a: node1 -> ", "1 pair-0: node2 -> ", "1 pair-1: node2 -> "}},
-		"who may never be moved is left out": {func(c *cluster) {
+		"a task that must never be moved is left out": {func(c *cluster) {
 			rescheduling(func(r *v1.Rescheduling) { r.Policy = v1.ReschedulingNever })(c.task("pair"))
 		}, []string{"0 a: node1 -> ", "1 b: node1 -> "}},
-		"what a person would have to approve is a plan of its own": {func(c *cluster) { c.options.ApproveCost = 1 }, []string{"0 a: node1 -> "}},
+		"a task that needs approval is a plan of its own": {func(c *cluster) { c.options.ApproveCost = 1 }, []string{"0 a: node1 -> "}},
 		"nothing is rescheduled beyond the moves of an hour": {func(c *cluster) {
 			c.options.MovesPerHour = 1
 			c.Plans = append(c.Plans, spent(1, time.Minute, 0))
@@ -320,7 +320,7 @@ func TestRecreate(t *testing.T) {
 			c.options.Mode = Recreate
 			tc.change(c)
 			plan, report := Propose(&c.Objects, &c.options)
-			if diff := cmp.Diff(tc.want, told(plan)); diff != "" {
+			if diff := cmp.Diff(tc.want, movesText(plan)); diff != "" {
 				t.Errorf("moves (-want +got):\n%s%+v", diff, report)
 			}
 		})

@@ -84,7 +84,7 @@ func TestNoFewerMovesWouldDo(t *testing.T) {
 		switch {
 		case fewest == 0:
 			if plan != nil {
-				t.Errorf("seed %d: the task fits, and %v", seed, told(plan))
+				t.Errorf("seed %d: the task fits, and %v", seed, movesText(plan))
 			}
 		case plan == nil && fewest < math.MaxInt:
 			t.Errorf("seed %d: %d moves would do, and none are found", seed, fewest)
@@ -92,11 +92,11 @@ func TestNoFewerMovesWouldDo(t *testing.T) {
 		default:
 			helped++
 			if len(plan.Spec.Moves) < fewest {
-				t.Errorf("seed %d: %v are fewer than %d, so the test is wrong", seed, told(plan), fewest)
+				t.Errorf("seed %d: %v are fewer than %d, so the test is wrong", seed, movesText(plan), fewest)
 			}
 			if len(plan.Spec.Moves) > fewest {
 				worse++
-				t.Logf("seed %d: %d moves would do: %v", seed, fewest, told(plan))
+				t.Logf("seed %d: %d moves would do: %v", seed, fewest, movesText(plan))
 			}
 		}
 	}
@@ -142,8 +142,8 @@ func newBruteForce(c *cluster) *bruteForce {
 	return b
 }
 
-// fewest is how many Pods have to move until the task that waits fits; MaxInt if it
-// never does. No task moves twice.
+// fewest returns how many Pods have to move until the waiting task fits; MaxInt if it never
+// does. No task moves twice.
 func (b *bruteForce) fewest() int {
 	type state struct {
 		free  string
@@ -216,7 +216,7 @@ func TestWhateverIsProposedCanBeCarriedOutAndKeepsAllLimits(t *testing.T) {
 			continue
 		}
 		proposed[plan.Spec.Goal]++
-		name := fmt.Sprintf("seed %d: %s %v", seed, plan.Spec.Goal, told(plan))
+		name := fmt.Sprintf("seed %d: %s %v", seed, plan.Spec.Goal, movesText(plan))
 		c.checkLimits(name, plan)
 		if plan.Spec.Goal == v1.GoalRecreate {
 			continue
@@ -236,7 +236,7 @@ func TestWhateverIsProposedCanBeCarriedOutAndKeepsAllLimits(t *testing.T) {
 	}
 }
 
-// disturb makes things difficult.
+// disturb makes planning harder.
 func (c *cluster) disturb(rng *rand.Rand) {
 	for i := range c.Tasks {
 		task := &c.Tasks[i]
@@ -272,7 +272,7 @@ func (c *cluster) disturb(rng *rand.Rand) {
 	}
 }
 
-// checkLimits checks a plan against all that limits it, by its own reckoning.
+// checkLimits checks a plan against all limits, computed independently.
 func (c *cluster) checkLimits(name string, plan *v1.MovePlan) {
 	c.Helper()
 	moved := map[string][]v1.Move{}
@@ -298,7 +298,7 @@ func (c *cluster) checkLimits(name string, plan *v1.MovePlan) {
 // priorityOf is the priority for which a plan is.
 func (c *cluster) priorityOf(plan *v1.MovePlan) int32 {
 	if plan.Spec.For == nil {
-		return Everybody
+		return AnyPriority
 	}
 	priority := int32(0)
 	for _, pod := range c.task(plan.Spec.For.Name).Pods {
@@ -345,8 +345,8 @@ func (c *cluster) whole() int {
 	return sum
 }
 
-// What is gained by a plan for capacity is never given up by the next one, so that they
-// end some day, also without a cooldown.
+// What a plan for capacity gains is never given up by the next one, so that they come to an
+// end, even without a cooldown.
 func TestPlansForCapacityComeToAnEnd(t *testing.T) {
 	t.Parallel()
 	plans := 0
@@ -361,7 +361,7 @@ func TestPlansForCapacityComeToAnEnd(t *testing.T) {
 				break
 			}
 			if n == 20 {
-				t.Errorf("seed %d: there is always one more: %v", seed, told(plan))
+				t.Errorf("seed %d: there is always one more: %v", seed, movesText(plan))
 				break
 			}
 			c.carry(plan)

@@ -16,14 +16,14 @@ import (
 )
 
 // recreate returns a plan that stops one task after the other and lets the scheduler
-// reschedule it, those first that were not rescheduled for the longest time. A gang
-// is one turn. A plan has as much as needs nobody's approval; a task that alone costs more
-// is a plan of its own.
+// reschedule it, the least recently rescheduled ones first. A gang is one turn. A plan
+// contains as many tasks as need no approval; a single task that costs more is a plan of
+// its own.
 func (p *Planner) recreate(report *Report) *v1.MovePlan {
-	if report.Why = p.holdsOff(v1.GoalRecreate, nil); report.Why != "" {
+	if report.Why = p.backoffReason(v1.GoalRecreate, nil); report.Why != "" {
 		return nil
 	}
-	limit := p.Rules(Everybody).MaxMoves
+	limit := p.Rules(AnyPriority).MaxMoves
 	lost := map[string]int64{}
 	cost := int64(0)
 	var moves []v1.Move
@@ -31,14 +31,14 @@ func (p *Planner) recreate(report *Report) *v1.MovePlan {
 	for _, u := range p.byLastMove() {
 		namespace := u.Members[0].Pod.Namespace
 		left, limited := p.Ledger.GPUSecondsLeft(&p.Options, namespace)
-		its := p.lostBy(u)
-		if len(moves)+len(u.Members) > limit || (limited && lost[namespace]+its > left) {
+		unitLost := p.lostBy(u)
+		if len(moves)+len(u.Members) > limit || (limited && lost[namespace]+unitLost > left) {
 			continue
 		}
 		if cost += p.costOf(u); len(moves) > 0 && cost > p.Options.ApproveCost {
 			break
 		}
-		lost[namespace] += its
+		lost[namespace] += unitLost
 		for _, m := range u.Members {
 			move := p.moveOf(m, v1.MovePlace{})
 			move.Turn, move.Reason = turn, "is rescheduled wherever there is room"
@@ -54,17 +54,17 @@ func (p *Planner) recreate(report *Report) *v1.MovePlan {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "recreate-"},
 		Spec: v1.MovePlanSpec{
 			Goal: v1.GoalRecreate, Moves: moves,
-			Reason: fmt.Sprintf("%s rescheduled, one after the other: %s", counted(int(turn), "task"), loses(moves)),
+			Reason: fmt.Sprintf("%s rescheduled, one after the other: %s", plural(int(turn), "task"), costText(moves)),
 		},
 	})
 }
 
-// byLastMove returns the units that may be moved, those first whose last move, or
-// creation, is the longest ago.
+// byLastMove returns the units that may be moved, the least recently moved, or created,
+// first.
 func (p *Planner) byLastMove() []*clusterview.Unit {
 	var list []*clusterview.Unit
 	for _, u := range p.Units {
-		if p.reasonToStay(u) == "" {
+		if p.immovableReason(u) == "" {
 			list = append(list, u)
 		}
 	}
@@ -74,7 +74,7 @@ func (p *Planner) byLastMove() []*clusterview.Unit {
 	return list
 }
 
-// lastMove is when a unit was placed for the last time.
+// lastMove returns when a unit was last placed.
 func lastMove(u *clusterview.Unit) (last time.Time) {
 	for _, task := range u.Tasks {
 		at := task.CreationTimestamp.Time

@@ -8,31 +8,31 @@ import (
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
-// Report says how it came to a proposal, or why there is none.
+// Report explains a proposal, or why there is none.
 type Report struct {
-	// Why there is no proposal, in a sentence; empty if there is one.
+	// Why is the reason why there is no proposal, in a sentence; empty if there is one.
 	Why string
 	// Waiting are the tasks that wait for a node, in the order of the queue.
 	Waiting []Verdict
 	// Stale are proposed plans that should be aborted.
 	Stale []StalePlan
-	// Problems are what could not be read; the rest counts all the same.
+	// Problems are what could not be read; everything else is included.
 	Problems []error
 }
 
-// Verdict is what becomes of a task that waits.
+// Verdict is the result for a waiting task.
 type Verdict struct {
 	Task v1.TaskReference
-	// Message says why nothing is moved for it, or what is.
+	// Message is why nothing is moved for it, or what is.
 	Message string
 }
 
-// StalePlan is a plan that no longer suits.
+// StalePlan is a plan that is outdated.
 type StalePlan struct {
 	Plan *v1.MovePlan
 	Why  string
 }
 
-func (r *Report) tell(w *clusterview.Waiting, message string) {
+func (r *Report) addWaiting(w *clusterview.Waiting, message string) {
 	r.Waiting = append(r.Waiting, Verdict{Task: refTo(w.Task.GPUTask), Message: message})
 }

@@ -11,10 +11,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// HasRoom reports whether the Pods fit on the nodes beside what runs there, none on
-// the nodes that they leave. It looks at what the engine knows: readiness, cordons,
-// taints, selectors, GPUs, CPU and memory; the scheduler, which looks at more, has the
-// last word.
+// HasRoom reports whether the Pods fit on the nodes besides what runs there, and not on the
+// nodes that they leave. It considers what the engine knows: readiness, cordons, taints,
+// selectors, GPUs, CPU and memory; the scheduler, which considers more, has the last word.
 func HasRoom(pods []*corev1.Pod, nodes []*corev1.Node, running []*corev1.Pod) bool {
 	view := snapshot.NodeView{Keys: map[string]bool{}}
 	shapes := make(map[*corev1.Pod]placement.Shape, len(pods))
@@ -34,7 +33,7 @@ func HasRoom(pods []*corev1.Pod, nodes []*corev1.Node, running []*corev1.Pod) bo
 	}
 	open := make([]*corev1.Node, len(nodes))
 	for i, node := range nodes {
-		open[i] = snapshot.ClosedUnlessReady(node)
+		open[i] = snapshot.CordonUnlessReady(node)
 	}
 	cluster := view.Cluster(packing.New(packing.Default()), open, running)
 	gang := snapshot.NewMembers(pods, func(pod *corev1.Pod) placement.Shape { return shapes[pod] }, len(pods))

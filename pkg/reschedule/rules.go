@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// Everybody is the priority for which all tasks may be moved that may be moved at
-	// all: moves for capacity are for nobody in particular.
-	Everybody int32 = math.MaxInt32
+	// AnyPriority is the priority for which every movable task may be moved: moves for
+	// capacity are not for a particular task.
+	AnyPriority int32 = math.MaxInt32
 	// maxMoves is how many moves, and places, a MovePlan can have.
 	maxMoves = 1024
-	// maxReplans is how often another plan is tried for one that breaks a budget.
+	// maxReplans is how often to plan again after a plan that exceeds a budget.
 	maxReplans = 8
 )
 
-// Rules say what may move for somebody of that priority, and at which cost in
-// GPU-seconds: tasks of the same priority and below.
+// Rules returns which Pods may be moved for a task of that priority, and at which cost in
+// GPU-seconds: those of tasks of the same priority and below.
 func (p *Planner) Rules(priority int32) placement.MoveRules {
 	return p.rules(priority, nil)
 }
 
-// rules leaves the spared units where they are.
-func (p *Planner) rules(priority int32, spared map[*clusterview.Unit]bool) placement.MoveRules {
+// rules is Rules without the excluded units.
+func (p *Planner) rules(priority int32, excluded map[*clusterview.Unit]bool) placement.MoveRules {
 	limit := maxMoves
 	if p.Options.MaxMoves > 0 {
 		limit = min(limit, p.Options.MaxMoves)
@@ -42,7 +42,7 @@ func (p *Planner) rules(priority int32, spared map[*clusterview.Unit]bool) place
 	return placement.MoveRules{
 		Cost: func(pod *placement.Pod) (float64, bool) {
 			m := p.Member(pod.Name)
-			if m == nil || limit == 0 || spared[m.Unit] || m.Unit.Priority() > priority || p.reasonToStay(m.Unit) != "" {
+			if m == nil || limit == 0 || excluded[m.Unit] || m.Unit.Priority() > priority || p.immovableReason(m.Unit) != "" {
 				return 0, false
 			}
 			return float64(p.cost(m)), true
@@ -65,8 +65,8 @@ func (p *Planner) rules(priority int32, spared map[*clusterview.Unit]bool) place
 	}
 }
 
-// levelOf is the level of domains that a gang stays together in: the one that it has
-// to be in one of, or is in one of as it prefers.
+// levelOf returns the level of domains within which a gang stays together: the one that it
+// requires, or that it prefers and is in one domain of.
 func (p *Planner) levelOf(group string) int {
 	u := p.Unit(group)
 	if u == nil || u.Gang == nil || u.Gang.Level == "" {
@@ -79,27 +79,26 @@ func (p *Planner) levelOf(group string) int {
 	return level
 }
 
-// MakeRoom finds moves that let a gang of that priority fit, within what is left of
-// the budgets. found is false if there are none; no moves are needed if it fits as it
-// is.
+// MakeRoom finds moves that let a gang of that priority fit, within what is left of the
+// budgets. found is false if there are none; no moves are needed if it fits already.
 func (p *Planner) MakeRoom(gang *snapshot.Members[*corev1.Pod], priority int32) (result *placement.Consolidation, found bool, err error) {
-	spared := map[*clusterview.Unit]bool{}
+	excluded := map[*clusterview.Unit]bool{}
 	for range maxReplans {
-		result, found, err = p.consolidate(&gang.Gang, p.rules(priority, spared))
+		result, found, err = p.consolidate(&gang.Gang, p.rules(priority, excluded))
 		if err != nil || !found {
 			return nil, false, err
 		}
-		dearest := p.overspent(result.Moves)
-		if dearest == nil {
+		costliest := p.costliestOverBudget(result.Moves)
+		if costliest == nil {
 			return result, true, nil
 		}
-		spared[dearest] = true
+		excluded[costliest] = true
 	}
 	return nil, false, nil
 }
 
-// consolidate looks for the cheapest moves and, if there are none within the limit of
-// their number, for the fewest.
+// consolidate finds the cheapest moves or, if these exceed the limit on their number, the
+// fewest.
 func (p *Planner) consolidate(gang *placement.Gang, rules placement.MoveRules) (result *placement.Consolidation, found bool, err error) {
 	result, found, err = p.Cluster.Consolidate(gang, rules)
 	if err != nil || found {
@@ -124,23 +123,23 @@ func (p *Planner) consolidate(gang *placement.Gang, rules placement.MoveRules) (
 	return result, true, nil
 }
 
-// overspent returns the unit that loses the most work of a namespace of which the
-// moves together lose more than is left of its budget; nil if none do.
-func (p *Planner) overspent(moves []placement.Move) *clusterview.Unit {
-	sums, dearest := map[string]int64{}, map[string]*clusterview.Unit{}
+// costliestOverBudget returns the unit that loses the most work of a namespace whose budget
+// the moves together exceed; nil if they exceed none.
+func (p *Planner) costliestOverBudget(moves []placement.Move) *clusterview.Unit {
+	sums, costliest := map[string]int64{}, map[string]*clusterview.Unit{}
 	for i := range moves {
 		m := p.Member(moves[i].Pod)
 		namespace := m.Pod.Namespace
 		sums[namespace] += lost(m, p.Now)
-		if known := dearest[namespace]; known == nil || p.lostBy(m.Unit) > p.lostBy(known) {
-			dearest[namespace] = m.Unit
+		if known := costliest[namespace]; known == nil || p.lostBy(m.Unit) > p.lostBy(known) {
+			costliest[namespace] = m.Unit
 		}
 	}
 	var worst *clusterview.Unit
 	for namespace, sum := range sums {
 		left, limited := p.Ledger.GPUSecondsLeft(&p.Options, namespace)
 		if limited && sum > left && (worst == nil || namespace < worst.Members[0].Pod.Namespace) {
-			worst = dearest[namespace]
+			worst = costliest[namespace]
 		}
 	}
 	return worst

@@ -25,8 +25,8 @@ func inNamespace(task *clusterview.Task, namespace string) {
 	}
 }
 
-// who are the Pods that a plan moves, sorted.
-func who(plan *v1.MovePlan) []string {
+// movedPods returns the names of the Pods that a plan moves, sorted.
+func movedPods(plan *v1.MovePlan) []string {
 	var names []string
 	for i := range plan.Spec.Moves {
 		names = append(names, plan.Spec.Moves[i].Pod)
@@ -51,16 +51,16 @@ func TestAPlanThatBreaksANamespacesBudgetIsMadeAnew(t *testing.T) {
 	}
 	c.wait("large", "4", 1).Pods[0].Spec.Priority = new(int32(1))
 	plan := c.proposal("", "")
-	if diff := cmp.Diff([]string{"x", "y"}, who(plan)); diff != "" {
+	if diff := cmp.Diff([]string{"x", "y"}, movedPods(plan)); diff != "" {
 		t.Fatalf("moves (-want +got):\n%s", diff)
 	}
 	c.options.GPUMinutesPerHour = 19 // one may move of each namespace
 	if plan, report := Propose(&c.Objects, &c.options); plan != nil {
-		t.Errorf("moves %v: %+v", told(plan), report)
+		t.Errorf("moves %v: %+v", movesText(plan), report)
 	}
 	inNamespace(c.task("w"), "third")
 	plan = c.proposal("", "")
-	if diff := cmp.Diff([]string{"v", "w"}, who(plan)); diff != "" {
+	if diff := cmp.Diff([]string{"v", "w"}, movedPods(plan)); diff != "" {
 		t.Errorf("moves (-want +got):\n%s", diff)
 	}
 }
@@ -78,11 +78,11 @@ func TestFewMovesThatCostMoreAreBetterThanNone(t *testing.T) {
 	c.run("dear", "2", "b")
 	c.wait("large", "4", 1)
 	if plan := c.proposal("", ""); len(plan.Spec.Moves) != 2 {
-		t.Errorf("moves %v", told(plan))
+		t.Errorf("moves %v", movesText(plan))
 	}
 	c.options.MaxMoves = 1
 	plan := c.proposal("", "")
-	if diff := cmp.Diff([]string{"dear"}, who(plan)); diff != "" {
+	if diff := cmp.Diff([]string{"dear"}, movedPods(plan)); diff != "" {
 		t.Errorf("moves (-want +got):\n%s", diff)
 	}
 	if plan.Spec.CostGPUSeconds != 2*600+60 {
@@ -104,8 +104,8 @@ func TestAGangThatIsInOneLeafStaysInOne(t *testing.T) {
 	c.wait("large", "4", 1)
 	// It would have to go to two leaves. It can shrink to one node of its own leaf.
 	plan := c.proposal("", "")
-	if diff := cmp.Diff([]string{"0 pair-0: a -> b", "0 pair-1: b -> b"}, told(plan)); diff != "" {
-		if diff = cmp.Diff([]string{"0 pair-0: a -> a", "0 pair-1: b -> a"}, told(plan)); diff != "" {
+	if diff := cmp.Diff([]string{"0 pair-0: a -> b", "0 pair-1: b -> b"}, movesText(plan)); diff != "" {
+		if diff = cmp.Diff([]string{"0 pair-0: a -> a", "0 pair-1: b -> a"}, movesText(plan)); diff != "" {
 			t.Errorf("moves (-want +got):\n%s", diff)
 		}
 	}
@@ -114,7 +114,7 @@ func TestAGangThatIsInOneLeafStaysInOne(t *testing.T) {
 	if plan, _ := Propose(&c.Objects, &c.options); plan != nil {
 		for i := range plan.Spec.Moves {
 			if plan.Spec.Moves[i].Task.Name == "pair" {
-				t.Errorf("moves %v", told(plan))
+				t.Errorf("moves %v", movesText(plan))
 			}
 		}
 	}
@@ -129,8 +129,8 @@ func TestNothingIsLookedForWhereLessIsFreeThanIsAskedFor(t *testing.T) {
 	c.run("y", "2", "b")
 	c.wait("large", "4", 1)
 	plan, report := Propose(&c.Objects, &c.options)
-	if plan != nil || len(report.Waiting) != 1 || !strings.Contains(report.Waiting[0].Message, "less is free of all GPUs together") {
-		t.Errorf("moves %v: %+v", told(plan), report)
+	if plan != nil || len(report.Waiting) != 1 || !strings.Contains(report.Waiting[0].Message, "less GPU capacity is free in total") {
+		t.Errorf("moves %v: %+v", movesText(plan), report)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestNodesWithoutAnAgentHaveNoUUIDsAndTakePart(t *testing.T) {
 		delete(pod.Annotations, inventory.AssignmentAnnotation)
 	}
 	plan := c.proposal("plan", v1.PlanProposed)
-	if diff := cmp.Diff([]string{"0 b: node1 -> node2"}, told(plan)); diff != "" {
+	if diff := cmp.Diff([]string{"0 b: node1 -> node2"}, movesText(plan)); diff != "" {
 		t.Errorf("moves (-want +got):\n%s", diff)
 	}
 	if gpus := plan.Spec.Moves[0].To.GPUs; len(gpus) > 0 {
@@ -167,11 +167,11 @@ func TestPodsOfOthersNeverMove(t *testing.T) {
 		}
 	}
 	if plan, _ := Propose(&c.Objects, &c.options); plan != nil {
-		t.Errorf("moves %v", told(plan))
+		t.Errorf("moves %v", movesText(plan))
 	}
 }
 
-// Propose does not change the World: the controller's caches are what it is given.
+// Propose does not modify the Objects: these come from the controller's caches.
 func TestProposeChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := example(t, 3)

@@ -12,29 +12,28 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Valid returns why the moves of a plan from an index on can no longer be carried out
-// as planned, or why the task that room is made for would not fit after them. It does
-// not look at budgets and at PodDisruptionBudgets, which pass.
+// Valid returns why the moves of a plan from an index on can no longer be carried out as
+// planned, or why the task that room is made for would not fit after them. It ignores
+// budgets and PodDisruptionBudgets, which are temporary.
 //
-// Places that the plan has reserved for itself must count as free in the view, as
-// they do.
+// Places that the plan has reserved for itself must count as free in the view, as they do.
 func Valid(p *Planner, plan *v1.MovePlan, from int) (err error) {
 	p.Cluster.Try(func() bool {
-		if err = p.carry(plan.Spec.Moves[min(max(0, from), len(plan.Spec.Moves)):]); err == nil && plan.Spec.For != nil {
-			err = p.start(plan)
+		if err = p.simulate(plan.Spec.Moves[min(max(0, from), len(plan.Spec.Moves)):]); err == nil && plan.Spec.For != nil {
+			err = p.placeTask(plan)
 		}
 		return false
 	})
 	return err
 }
 
-// Stale says why a plan that was proposed should be aborted; it is empty if the plan
-// still suits.
+// Stale returns why a proposed plan should be aborted; it is empty if the plan is still
+// good.
 func Stale(p *Planner, plan *v1.MovePlan) string {
 	if err := Valid(p, plan, 0); err != nil {
-		return "the plan no longer suits: " + err.Error()
+		return "the plan is outdated: " + err.Error()
 	}
-	if now := p.costNow(plan); now > 2*plan.Spec.CostGPUSeconds && now-plan.Spec.CostGPUSeconds > secondsPerHour {
+	if now := p.currentCost(plan); now > 2*plan.Spec.CostGPUSeconds && now-plan.Spec.CostGPUSeconds > secondsPerHour {
 		return fmt.Sprintf("its cost has grown from %d to %d GPU-seconds", plan.Spec.CostGPUSeconds, now)
 	}
 	if plan.Spec.For == nil {
@@ -47,9 +46,9 @@ func Stale(p *Planner, plan *v1.MovePlan) string {
 	return ""
 }
 
-// costNow is what the moves of a plan would cost now: who approves a plan must not be
-// told what it cost yesterday.
-func (p *Planner) costNow(plan *v1.MovePlan) int64 {
+// currentCost returns what the moves of a plan would cost now: nobody should approve a plan
+// by an outdated cost.
+func (p *Planner) currentCost(plan *v1.MovePlan) int64 {
 	sum := int64(0)
 	for i := range plan.Spec.Moves {
 		if m := p.Member(string(plan.Spec.Moves[i].PodUID)); m != nil {
@@ -59,14 +58,14 @@ func (p *Planner) costNow(plan *v1.MovePlan) int64 {
 	return sum
 }
 
-// carry carries moves out turn by turn.
-func (p *Planner) carry(moves []v1.Move) error {
+// simulate carries out moves in the view, turn by turn.
+func (p *Planner) simulate(moves []v1.Move) error {
 	for begin := 0; begin < len(moves); {
 		end := begin + 1
 		for end < len(moves) && moves[end].Turn == moves[begin].Turn {
 			end++
 		}
-		if err := p.carryTurn(moves[begin:end]); err != nil {
+		if err := p.simulateTurn(moves[begin:end]); err != nil {
 			return err
 		}
 		begin = end
@@ -74,16 +73,16 @@ func (p *Planner) carry(moves []v1.Move) error {
 	return nil
 }
 
-// carryTurn moves Pods together: all leave, then all arrive.
-func (p *Planner) carryTurn(turn []v1.Move) error {
+// simulateTurn moves Pods together: all leave, then all arrive.
+func (p *Planner) simulateTurn(turn []v1.Move) error {
 	moving := map[*clusterview.Unit]int{}
 	for i := range turn {
-		m, err := p.present(&turn[i])
+		m, err := p.memberToMove(&turn[i])
 		if err != nil {
 			return err
 		}
 		moving[m.Unit]++
-		if turn[i].To.Node != "" { // else it goes where the scheduler likes, and nothing depends on it
+		if turn[i].To.Node != "" { // otherwise the scheduler chooses the node, and nothing depends on it
 			p.Cluster.Remove(string(turn[i].PodUID))
 		}
 	}
@@ -94,7 +93,7 @@ func (p *Planner) carryTurn(turn []v1.Move) error {
 	}
 	for i := range turn {
 		if move := &turn[i]; move.To.Node != "" {
-			if err := p.settle(p.Member(string(move.PodUID)), &move.To); err != nil {
+			if err := p.placeAt(p.Member(string(move.PodUID)), &move.To); err != nil {
 				return err
 			}
 		}
@@ -102,8 +101,8 @@ func (p *Planner) carryTurn(turn []v1.Move) error {
 	return nil
 }
 
-// present returns the Pod of a move if it is where it was and may still be moved.
-func (p *Planner) present(move *v1.Move) (*clusterview.Member, error) {
+// memberToMove returns the Pod of a move if it is where it was and may still be moved.
+func (p *Planner) memberToMove(move *v1.Move) (*clusterview.Member, error) {
 	m := p.Member(string(move.PodUID))
 	switch {
 	case m == nil || m.Task == nil:
@@ -111,14 +110,14 @@ func (p *Planner) present(move *v1.Move) (*clusterview.Member, error) {
 	case m.Pod.Spec.NodeName != move.From.Node:
 		return nil, fmt.Errorf("move of Pod %s/%s: it is no longer on node %s", move.Task.Namespace, move.Pod, move.From.Node)
 	}
-	if why := p.lasting(m.Unit); why != "" {
+	if why := p.permanentReason(m.Unit); why != "" {
 		return nil, fmt.Errorf("GPUTask %s/%s may not be moved any more: %s", move.Task.Namespace, move.Task.Name, why)
 	}
 	return m, nil
 }
 
-// settle gives a Pod just that place.
-func (p *Planner) settle(m *clusterview.Member, to *v1.MovePlace) error {
+// placeAt places a Pod exactly there.
+func (p *Planner) placeAt(m *clusterview.Member, to *v1.MovePlace) error {
 	place, fits := p.Cluster.On(to.Node, p.Cluster.Request(m.Shape))
 	if !fits {
 		return fmt.Errorf("node %s no longer has room for Pod %s/%s", to.Node, m.Pod.Namespace, m.Pod.Name)
@@ -136,9 +135,9 @@ func (p *Planner) settle(m *clusterview.Member, to *v1.MovePlace) error {
 	return p.Cluster.Place(placement.Pod{Name: string(m.Pod.UID), Node: to.Node, Use: place.Use})
 }
 
-// start gives the Pods of the task for which room was made their places: as many as
-// have to start together.
-func (p *Planner) start(plan *v1.MovePlan) error {
+// placeTask places the Pods of the task that room was made for: as many as must start
+// together.
+func (p *Planner) placeTask(plan *v1.MovePlan) error {
 	waiting := p.WaitingFor(plan.Spec.For)
 	if waiting == nil {
 		return fmt.Errorf("GPUTask %s/%s does not wait for a node", plan.Spec.For.Namespace, plan.Spec.For.Name)
@@ -161,7 +160,7 @@ func (p *Planner) start(plan *v1.MovePlan) error {
 		if m == nil || !m.Waits() {
 			continue
 		}
-		if err := p.settle(m, &place.MovePlace); err != nil {
+		if err := p.placeAt(m, &place.MovePlace); err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}

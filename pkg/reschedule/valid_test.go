@@ -23,16 +23,16 @@ func TestValid(t *testing.T) {
 		"nothing has changed":                {func(*cluster) {}, ""},
 		"the Pod was replaced":               {func(c *cluster) { c.task("b").Pods[0].UID = "new" }, "Pod default/b: it has ended or was replaced"},
 		"the Pod has moved":                  {func(c *cluster) { c.moveTo("b", "node3") }, "Pod default/b: it is no longer on node node1"},
-		"the Pod is leaving":                 {func(c *cluster) { c.task("b").Pods[0].DeletionTimestamp = &metav1.Time{Time: now} }, "does not run, or is leaving"},
+		"the Pod is leaving":                 {func(c *cluster) { c.task("b").Pods[0].DeletionTimestamp = &metav1.Time{Time: now} }, "does not run, or is terminating"},
 		"the task may not be moved any more": {func(c *cluster) { rescheduling(func(r *v1.Rescheduling) { r.Policy = "Never" })(c.task("b")) }, "policy is Never"},
 		"the task was moved often enough": {func(c *cluster) {
 			rescheduling(func(r *v1.Rescheduling) { r.MaxMoves = new(int32(2)) })(c.task("b"))
 			c.task("b").Status.Moves = 2
 		}, "as often as spec.rescheduling.maxMoves allows"},
-		"the destination is gone":     {func(c *cluster) { c.Nodes = c.Nodes[:1] }, "node node2 no longer has room for Pod default/b"},
-		"the destination is cordoned": {func(c *cluster) { c.Nodes[1].Spec.Unschedulable = true }, "node node2 no longer has room"},
-		"the destination is silent":   {func(c *cluster) { notReady(c.Nodes[1]) }, "node node2 no longer has room"},
-		"the destination was taken":   {func(c *cluster) { c.run("new", "1", "node2") }, "node node2 no longer has room"},
+		"the destination is gone":      {func(c *cluster) { c.Nodes = c.Nodes[:1] }, "node node2 no longer has room for Pod default/b"},
+		"the destination is cordoned":  {func(c *cluster) { c.Nodes[1].Spec.Unschedulable = true }, "node node2 no longer has room"},
+		"the destination is not ready": {func(c *cluster) { notReady(c.Nodes[1]) }, "node node2 no longer has room"},
+		"the destination was taken":    {func(c *cluster) { c.run("new", "1", "node2") }, "node node2 no longer has room"},
 		"a card of the destination was taken": {func(c *cluster) {
 			c.free["node2"] = append(c.free["node2"], 100)
 			c.grow("node2", 4)
@@ -120,7 +120,7 @@ func TestAPlanStaysValidWhileItIsCarriedOut(t *testing.T) {
 	c.wait("pair", "4", 2)
 	plan := c.proposal("plan", v1.PlanApproved)
 	if len(plan.Spec.Moves) != 2 {
-		t.Fatalf("moves %v", told(plan))
+		t.Fatalf("moves %v", movesText(plan))
 	}
 	first := plan.DeepCopy()
 	first.Spec.Moves, first.Spec.Places = first.Spec.Moves[:1], nil
@@ -178,6 +178,6 @@ func TestAProposalIsStaleWhenTheTaskFitsWithoutIt(t *testing.T) {
 	c.options.ApproveCost = 0
 	plan.Spec.Approved = false
 	if next, report := Propose(&c.Objects, &c.options); next != nil || len(report.Stale) != 1 {
-		t.Errorf("got %v, report %+v", told(next), report)
+		t.Errorf("got %v, report %+v", movesText(next), report)
 	}
 }

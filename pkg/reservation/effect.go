@@ -12,15 +12,16 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Blocks reports whether a reservation keeps its place from Pods of a priority, given by
-// their PodKeys. It is not kept from the Pod that it is for, nor from a higher priority.
+// Blocks reports whether a reservation keeps its place from Pods, given by their PodKeys,
+// of a priority. It does not block the Pod that it is for, nor Pods of a higher priority.
 func (r *Reservation) Blocks(pods map[string]bool, priority int32) bool {
 	return !pods[r.Pod] && r.Priority >= priority
 }
 
 // TakenUpBy reports whether a Pod on the reservation's node, which has these cards, is the
-// one that the place is kept for: its place would else count twice. A Pod that is moved
-// from some cards of a node to others of the same node is not, but its successor is.
+// one that the place is reserved for: otherwise the place would count twice. A Pod that
+// moves from some cards of a node to others of the same node is not, but its replacement
+// is.
 func (r *Reservation) TakenUpBy(pod *corev1.Pod, cards snapshot.Cards) bool {
 	if pod.DeletionTimestamp != nil || PodKey(pod.Namespace, pod.Name) != r.Pod {
 		return false
@@ -46,8 +47,8 @@ func (r *Reservation) Indices(cards snapshot.Cards) []int {
 	return slices.Compact(indices)
 }
 
-// Use returns what a reservation takes of its node. On a node without an agent, whose
-// cards have no names, these are any that are free.
+// Use returns what a reservation takes of its node. On a node without an agent, whose cards
+// have no UUIDs, it takes any free cards.
 func (r *Reservation) Use(node string, cards snapshot.Cards, cluster *placement.Cluster) placement.Use {
 	use := placement.Use{CPU: r.CPU, Memory: r.Memory}
 	if use.GPUs = r.Indices(cards); len(use.GPUs) == 0 && cards.Anonymous() {
@@ -72,7 +73,7 @@ func (r *Reservation) anyCards(node string, cluster *placement.Cluster) []int {
 	}
 	all := make([]int, min(r.Count(), len(cluster.CardStates(node))))
 	for i := range all {
-		all[i] = i // they are in use: nobody else gets them when they are free
+		all[i] = i // they are in use: no other Pod gets them once they are free
 	}
 	return all
 }

@@ -1,11 +1,10 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reservation is how places on nodes are kept for Pods that are about to
-// come: an annotation of the Node, written by the rescheduler, honoured by
-// gpu-scheduler, shown by the command line. It is in the Node, not in anybody's
-// memory, so that it survives the death of each of them; and it has a time at which
-// it ends by itself, so that it does no harm if nobody comes.
+// Package reservation defines how places on nodes are reserved for Pods that will come:
+// with an annotation of the Node, written by the rescheduler, respected by gpu-scheduler,
+// shown by the command line. Since it is in the Node, not in memory, it survives restarts
+// of each process; and since it expires by itself, it does no harm if the Pod never comes.
 package reservation
 
 import (
@@ -23,10 +22,10 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Annotation of a Node has its Reservations, as a JSON list.
+// Annotation is the annotation of a Node with its Reservations, as a JSON list.
 const Annotation = v1.GroupName + "/reservations"
 
-// Kind is why a place is kept.
+// Kind is why a place is reserved.
 type Kind string
 
 const (
@@ -38,7 +37,7 @@ const (
 	Start Kind = "Start"
 )
 
-// Reservation keeps a place on a node for a Pod.
+// Reservation reserves a place on a node for a Pod.
 type Reservation struct {
 	// Plan is the name of the MovePlan.
 	Plan string `json:"plan"`
@@ -54,22 +53,23 @@ type Reservation struct {
 	// CPU is in milli-cores, Memory in MiB.
 	CPU    int64 `json:"cpu,omitempty"`
 	Memory int64 `json:"memory,omitempty"`
-	// Priority is the Pod's. It is not kept from Pods of a higher one.
+	// Priority is the Pod's. Pods of a higher priority are not blocked.
 	Priority int32 `json:"priority,omitempty"`
-	// Until is when it ends by itself.
+	// Until is when it expires.
 	Until time.Time `json:"until"`
 }
 
-// PodKey is what Reservation.Pod is for a Pod.
+// PodKey returns the value of Reservation.Pod for a Pod.
 func PodKey(namespace, name string) string { return namespace + "/" + name }
 
-// Holds reports whether the reservation has not ended by itself yet.
+// Holds reports whether the reservation has not expired yet.
 func (r *Reservation) Holds(now time.Time) bool { return now.Before(r.Until) }
 
-// Count is how many cards are kept.
+// Count returns how many cards are reserved.
 func (r *Reservation) Count() int { return max(len(r.GPUs), r.Cards) }
 
-// PercentOfEach is how much of each card is kept: all of it unless Percent says less.
+// PercentOfEach returns how much of each card is reserved: all of it unless Percent is
+// less.
 func (r *Reservation) PercentOfEach() int {
 	if r.Percent == 0 {
 		return placement.Card
@@ -94,8 +94,8 @@ func (r *Reservation) validate() error {
 	return nil
 }
 
-// Of returns the reservations of a Node, those that have ended included. An error
-// says what can't be read; there are none then.
+// Of returns the reservations of a Node, including expired ones. An error is about an
+// annotation that can't be parsed; there are no reservations then.
 func Of(node *corev1.Node) ([]Reservation, error) {
 	text := node.Annotations[Annotation]
 	if text == "" {
@@ -113,7 +113,7 @@ func Of(node *corev1.Node) ([]Reservation, error) {
 	return list, nil
 }
 
-// Format returns the annotation; empty for no reservations.
+// Format returns the value of the annotation; empty for no reservations.
 func Format(list []Reservation) (string, error) {
 	if len(list) == 0 {
 		return "", nil

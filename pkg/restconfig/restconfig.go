@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Load returns the connection that a kubeconfig file describes; without one, the
-// connection of KUBECONFIG, of ~/.kube/config or of the service account inside a
-// cluster. The program's name becomes part of the user agent.
+// Load returns the client configuration of a kubeconfig file; without one, that of
+// KUBECONFIG, of ~/.kube/config or of the service account inside a cluster. The program's
+// name becomes part of the user agent.
 func Load(kubeconfig, program string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig

@@ -3,8 +3,8 @@
 
 package snapshot
 
-// Names returns the UUIDs of cards by their indices; nothing if the node's cards
-// have no names.
+// Names returns the UUIDs of cards by their indices; nothing if the UUIDs of the node's
+// cards are unknown.
 func (c Cards) Names(indices []int) []string {
 	if len(c.uuids) == 0 {
 		return nil
@@ -18,8 +18,8 @@ func (c Cards) Names(indices []int) []string {
 	return names
 }
 
-// Indices returns the indices of cards by their UUIDs; all is false if the node
-// lacks one of them.
+// Indices returns the indices of cards by their UUIDs; all is false if the node lacks one
+// of them.
 func (c Cards) Indices(uuids []string) (indices []int, all bool) {
 	for _, uuid := range uuids {
 		index, listed := c.indices[uuid]

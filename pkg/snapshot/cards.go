@@ -12,8 +12,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// Cards are the names of a node's GPUs, by the index by which the engine knows
-// them. A node without a node agent has none.
+// Cards are the UUIDs of a node's GPUs, by their index in the engine. Those of a node
+// without a node agent are unknown.
 type Cards struct {
 	uuids   []string
 	indices map[string]int
@@ -27,14 +27,15 @@ func newCards(uuids []string) Cards {
 	return cards
 }
 
-// Same reports whether the cards have the same names in the same order.
+// Same reports whether the cards have the same UUIDs in the same order.
 func (c Cards) Same(other Cards) bool { return slices.Equal(c.uuids, other.uuids) }
 
-// Anonymous reports whether the cards have no names, as their node has no agent.
+// Anonymous reports whether the UUIDs of the cards are unknown, since their node has no
+// agent.
 func (c Cards) Anonymous() bool { return len(c.uuids) == 0 }
 
-// Translate returns the indices of cards that were known by other indices before;
-// those that are gone are left out. Cards that had no names keep their indices.
+// Translate converts indices of the cards before to indices of these; cards that are gone
+// are left out. If the UUIDs before are unknown, the indices are unchanged.
 func (c Cards) Translate(before Cards, indices []int) []int {
 	if len(before.uuids) == 0 {
 		return indices
@@ -51,8 +52,8 @@ func (c Cards) Translate(before Cards, indices []int) []int {
 	return translated
 }
 
-// Assigned returns the indices of the cards that a Pod has by its annotation; those
-// that the node does not list are left out. known is false if it does not say.
+// Assigned returns the indices of the cards in a Pod's assignment annotation; those that
+// the node does not list are left out. known is false if the Pod has no valid assignment.
 func (c Cards) Assigned(pod *corev1.Pod) (indices []int, known bool) {
 	text := pod.Annotations[inventory.AssignmentAnnotation]
 	if text == "" {
@@ -77,9 +78,9 @@ func (c Cards) Assigned(pod *corev1.Pod) (indices []int, known bool) {
 	return indices, known
 }
 
-// Assignment returns the annotation that gives a Pod these cards; empty if the
-// node's cards have no names or the Pod wants none. Each container gets those
-// that it asks for, in order; a share comes from the first.
+// Assignment returns the annotation that assigns these cards to a Pod; empty if the UUIDs
+// are unknown or the Pod needs no cards. Each container gets as many as it requests, in
+// order; a share comes from the first.
 func (c Cards) Assignment(pod *corev1.Pod, indices []int) (string, error) {
 	if len(indices) == 0 || len(c.uuids) == 0 {
 		return "", nil
@@ -87,17 +88,17 @@ func (c Cards) Assignment(pod *corev1.Pod, indices []int) (string, error) {
 	assignment := inventory.Assignment{}
 	next := 0
 	for i := range pod.Spec.Containers {
-		next += c.give(&assignment, &pod.Spec.Containers[i], indices[min(next, len(indices)):], indices[0])
+		next += c.assign(&assignment, &pod.Spec.Containers[i], indices[min(next, len(indices)):], indices[0])
 	}
 	for i := range pod.Spec.InitContainers {
 		container := &pod.Spec.InitContainers[i]
 		if restarts := container.RestartPolicy; restarts != nil && *restarts == corev1.ContainerRestartPolicyAlways {
-			// A sidecar keeps what it has beside the others.
-			next += c.give(&assignment, container, indices[min(next, len(indices)):], indices[0])
+			// A sidecar keeps its cards while the other containers run.
+			next += c.assign(&assignment, container, indices[min(next, len(indices)):], indices[0])
 			continue
 		}
-		// The kubelet lets containers have what init containers had before them.
-		c.give(&assignment, container, indices, indices[0])
+		// The kubelet reuses the devices of init containers for the other containers.
+		c.assign(&assignment, container, indices, indices[0])
 	}
 	if assignment.Containers == nil {
 		return "", nil
@@ -105,8 +106,8 @@ func (c Cards) Assignment(pod *corev1.Pod, indices []int) (string, error) {
 	return assignment.String()
 }
 
-// give assigns a container its cards and returns how many whole ones it took.
-func (c Cards) give(assignment *inventory.Assignment, container *corev1.Container, left []int, shared int) int {
+// assign assigns cards to a container and returns how many whole ones it took.
+func (c Cards) assign(assignment *inventory.Assignment, container *corev1.Container, left []int, shared int) int {
 	if quantity(container.Resources.Requests, v1.ResourceGPUPercent) > 0 {
 		assignment.Add(container.Name, string(v1.ResourceGPUPercent), c.uuids[shared])
 		return 0

@@ -14,7 +14,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// has returns the names of the cards that each container has by an assignment.
+// has returns the UUIDs of the cards of each container in an assignment.
 func has(t *testing.T, text string) map[string][]string {
 	t.Helper()
 	if text == "" {
@@ -101,7 +101,7 @@ func TestAssignmentsThatSayNothing(t *testing.T) {
 	cards := newCards([]string{"A", "B"})
 	for name, text := range map[string]string{
 		"nothing":                     "",
-		"what can't be read":          "{",
+		"invalid JSON":                "{",
 		"a version of the future":     `{"version":"v9","containers":{"c0":{"falldio.com/gpu":["A"]}}}`,
 		"no cards":                    `{"version":"v1","containers":{"c0":{"falldio.com/gpu":[]}}}`,
 		"only devices of other kinds": `{"version":"v1","containers":{"c0":{"falldio.com/rdma":["A"]}}}`,

@@ -12,45 +12,44 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Cluster is what the engine makes of Nodes and Pods.
+// Cluster is the state of Nodes and Pods as the engine sees it.
 type Cluster struct {
-	// Cluster knows Pods by their UIDs.
+	// Cluster identifies Pods by their UIDs.
 	*placement.Cluster
-	// Cards are the GPUs of each node, by its name.
+	// Cards are the GPUs of each node, by node name.
 	Cards map[string]Cards
-	// Problems are what could not be read; the rest counts all the same.
+	// Problems are what could not be read; everything else is included.
 	Problems []error
 }
 
-// Cluster shows Nodes, and the Pods that have one and have not ended, to the engine.
+// Cluster builds the state from Nodes, and from the Pods that are bound and have not ended.
 func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods []*corev1.Pod) *Cluster {
 	c := &Cluster{Cluster: placement.NewCluster(policy), Cards: make(map[string]Cards, len(nodes))}
 	described := make(map[string]*placement.Node, len(nodes))
 	for _, node := range nodes {
-		its, cards, err := v.Node(node)
-		c.note(err)
-		if err := c.SetNode(its); err != nil {
-			c.note(err)
+		n, cards, err := v.Node(node)
+		c.addProblem(err)
+		if err := c.SetNode(n); err != nil {
+			c.addProblem(err)
 			continue
 		}
-		described[node.Name], c.Cards[node.Name] = &its, cards
+		described[node.Name], c.Cards[node.Name] = &n, cards
 	}
-	// Those of which it is known what they have come before those that get what is
-	// left, by a guess.
-	byKnowledge := slices.Clone(pods)
-	slices.SortStableFunc(byKnowledge, func(a, b *corev1.Pod) int { return cmp.Compare(silence(a), silence(b)) })
-	for _, pod := range byKnowledge {
-		its := described[pod.Spec.NodeName]
-		if its == nil || Ended(pod) {
+	// Pods with known cards come before those whose cards are guessed from what is left.
+	assignedFirst := slices.Clone(pods)
+	slices.SortStableFunc(assignedFirst, func(a, b *corev1.Pod) int { return cmp.Compare(assignmentOrder(a), assignmentOrder(b)) })
+	for _, pod := range assignedFirst {
+		node := described[pod.Spec.NodeName]
+		if node == nil || Ended(pod) {
 			continue
 		}
-		use := Occupied(c.Cluster, its, c.Cards[its.Name], pod, nil)
-		c.note(c.Place(placement.Pod{Name: string(pod.UID), Node: pod.Spec.NodeName, Use: use}))
+		use := Occupied(c.Cluster, node, c.Cards[node.Name], pod, nil)
+		c.addProblem(c.Place(placement.Pod{Name: string(pod.UID), Node: pod.Spec.NodeName, Use: use}))
 	}
 	return c
 }
 
-func (c *Cluster) note(problem error) {
+func (c *Cluster) addProblem(problem error) {
 	if problem != nil {
 		c.Problems = append(c.Problems, problem)
 	}

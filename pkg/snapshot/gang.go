@@ -13,24 +13,24 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// GangLabels are what Pods say about the gang that they are in.
+// GangLabels are the labels and annotations of Pods about their gang.
 type GangLabels struct {
 	// Name is the gang's name, with the namespace: "default/train".
 	Name string
 	// Min is how many Pods start together.
 	Min int
-	// Level is the name of a level of topology, or empty.
+	// Level is the name of a topology level, or empty.
 	Level string
-	// Required makes it a condition that all are in one domain.
+	// Required makes it mandatory that all Pods are in one domain.
 	Required bool
 }
 
-// Gang returns what a Pod says about its gang; nil for a Pod that is alone. An
-// error names what is wrong and how to mend it.
+// Gang returns what the labels of a Pod specify about its gang; nil for a Pod without a
+// gang. An error names what is wrong and how to fix it.
 func Gang(pod *corev1.Pod) (*GangLabels, error) {
 	name, text := pod.Labels[v1.LabelPodGroup], pod.Labels[v1.LabelMinAvailable]
 	if name == "" && text == "" {
-		return nil, nil //nolint:nilnil // alone is no error
+		return nil, nil //nolint:nilnil // a Pod without a gang is no error
 	}
 	if name == "" {
 		name = pod.Labels[v1.LabelTask]

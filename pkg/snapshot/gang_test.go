@@ -39,13 +39,13 @@ func TestWhatAPodSaysAboutItsGang(t *testing.T) {
 			annotations: said{v1.AnnotationTopologyLevel: "leaf", v1.AnnotationTopologyMode: string(v1.TopologyRequired)},
 			want:        &GangLabels{Name: "default/train", Min: 4, Level: "leaf", Required: true},
 		},
-		"a minimum without a name":     {labels: said{v1.LabelMinAvailable: "4"}, err: "label falldio.com/pod-group: is missing"},
-		"a name without a minimum":     {labels: said{v1.LabelPodGroup: "train"}, err: "label falldio.com/min-available: must be the number of Pods"},
-		"a minimum that is no number":  {labels: said{v1.LabelPodGroup: "train", v1.LabelMinAvailable: "all"}, err: `is "all"`},
-		"a minimum of none":            {labels: said{v1.LabelPodGroup: "train", v1.LabelMinAvailable: "0"}, err: "at least 1"},
-		"a minimum beyond all numbers": {labels: said{v1.LabelPodGroup: "train", v1.LabelMinAvailable: "99999999999999999999"}, err: "min-available"},
-		"a mode that there is not":     {labels: said{v1.LabelPodGroup: "train", v1.LabelMinAvailable: "1"}, annotations: said{v1.AnnotationTopologyMode: "Must"}, err: `annotation falldio.com/topology-mode: must be Required or Preferred, is "Must"`},
-		"a topology without its level": {labels: said{v1.LabelPodGroup: "train", v1.LabelMinAvailable: "1"}, annotations: said{v1.AnnotationTopologyMode: string(v1.TopologyRequired)}, err: "annotation falldio.com/topology-level: is missing"},
+		"a minimum without a name":       {labels: said{v1.LabelMinAvailable: "4"}, err: "label falldio.com/pod-group: is missing"},
+		"a name without a minimum":       {labels: said{v1.LabelPodGroup: "train"}, err: "label falldio.com/min-available: must be the number of Pods"},
+		"a minimum that is not a number": {labels: said{v1.LabelPodGroup: "train", v1.LabelMinAvailable: "all"}, err: `is "all"`},
+		"a minimum of none":              {labels: said{v1.LabelPodGroup: "train", v1.LabelMinAvailable: "0"}, err: "at least 1"},
+		"a minimum beyond all numbers":   {labels: said{v1.LabelPodGroup: "train", v1.LabelMinAvailable: "99999999999999999999"}, err: "min-available"},
+		"a mode that there is not":       {labels: said{v1.LabelPodGroup: "train", v1.LabelMinAvailable: "1"}, annotations: said{v1.AnnotationTopologyMode: "Must"}, err: `annotation falldio.com/topology-mode: must be Required or Preferred, is "Must"`},
+		"a topology without its level":   {labels: said{v1.LabelPodGroup: "train", v1.LabelMinAvailable: "1"}, annotations: said{v1.AnnotationTopologyMode: string(v1.TopologyRequired)}, err: "annotation falldio.com/topology-level: is missing"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

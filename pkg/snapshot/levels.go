@@ -13,8 +13,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// Level is a kind of domain that nodes are in, and the label of nodes that names
-// the domain.
+// Level is a kind of domain that nodes are in, and the node label that names the domain.
 type Level struct {
 	Name      string
 	NodeLabel string
@@ -23,7 +22,7 @@ type Level struct {
 // Levels are ordered from the widest to the narrowest: zones, racks, leaves.
 type Levels []Level
 
-// DefaultLevels are those of a cluster of which nothing is known.
+// DefaultLevels returns the levels of a cluster for which none are configured.
 func DefaultLevels() Levels {
 	return Levels{
 		{Name: "zone", NodeLabel: "topology.kubernetes.io/zone"},
@@ -32,8 +31,8 @@ func DefaultLevels() Levels {
 	}
 }
 
-// ParseLevels reads "zone=topology.kubernetes.io/zone,leaf=falldio.com/leaf": names
-// and labels, the widest first. An empty text is no levels.
+// ParseLevels parses "zone=topology.kubernetes.io/zone,leaf=falldio.com/leaf": names and
+// labels, the widest first. An empty text means no levels.
 func ParseLevels(text string) (Levels, error) {
 	var levels Levels
 	seen := map[string]bool{}
@@ -47,7 +46,7 @@ func ParseLevels(text string) (Levels, error) {
 		case !found || name == "" || label == "":
 			return nil, fmt.Errorf("%q: must be a level's name and a label of nodes, as in leaf=%s", part, v1.LabelLeaf)
 		case seen[name]:
-			return nil, fmt.Errorf("%q: level %s is there twice", part, name)
+			return nil, fmt.Errorf("%q: level %s is listed twice", part, name)
 		}
 		if problems := validation.IsQualifiedName(label); len(problems) > 0 {
 			return nil, fmt.Errorf("%q: label %q: %s", part, label, strings.Join(problems, "; "))
@@ -58,7 +57,7 @@ func ParseLevels(text string) (Levels, error) {
 	return levels, nil
 }
 
-// String is what ParseLevels reads.
+// String returns the format that ParseLevels parses.
 func (l Levels) String() string {
 	parts := make([]string, len(l))
 	for i := range l {
@@ -67,8 +66,8 @@ func (l Levels) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Number returns the level's number as package placement counts, from 1. An
-// error names the levels that there are.
+// Number returns the level's number in package placement, from 1. An error lists the
+// existing levels.
 func (l Levels) Number(name string) (int, error) {
 	index := slices.IndexFunc(l, func(level Level) bool { return level.Name == name })
 	if index < 0 {
@@ -85,17 +84,16 @@ func (l Levels) names() []string {
 	return names
 }
 
-// unnamed is the domain of nodes that lack the label of a level but have that of
-// a narrower one: clusters of one zone need not label it.
+// unnamed is the domain of nodes that lack the label of a level but have the label of a
+// narrower one: clusters of one zone need not label it.
 const unnamed = "-"
 
-// PlainDomains leaves the levels without a name out of the domains that a text
-// names: "rack-1/leaf-3", not "-/rack-1/leaf-3". No label ends in a hyphen.
+// PlainDomains removes the levels without a name from a path of domains: it returns
+// "rack-1/leaf-3" for "-/rack-1/leaf-3". No label ends in a hyphen.
 func PlainDomains(text string) string { return strings.ReplaceAll(text, unnamed+"/", "") }
 
-// path returns the domains that a node with these labels is in, from the widest.
-// It ends at the narrowest level that the node has a label of: a node of no leaf
-// is not in the same leaf as another one of none.
+// path returns the domains that a node with these labels is in, from the widest to the
+// narrowest for which it has a label: two nodes without a leaf are not in the same leaf.
 func (l Levels) path(labels map[string]string) []string {
 	var path []string
 	for i, level := range l {

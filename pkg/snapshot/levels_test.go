@@ -32,7 +32,7 @@ func TestLevelsThatCannotBe(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"a name without a label":    {"leaf", `"leaf": must be a level's name and a label of nodes, as in leaf=falldio.com/leaf`},
 		"a label without a name":    {"zone=a,=b", `"=b": must be`},
-		"a level twice":             {"leaf=a,leaf=b", "level leaf is there twice"},
+		"a level twice":             {"leaf=a,leaf=b", "level leaf is listed twice"},
 		"a label that can't be one": {"leaf=a b", `label "a b"`},
 	} {
 		if got, err := ParseLevels(test.text); err == nil || !strings.Contains(err.Error(), test.want) {

@@ -5,27 +5,27 @@ package snapshot
 
 import "falldio.github.io/gpu-controller/pkg/placement"
 
-// Members is a gang for the engine, and who is who in it. M is what the caller
-// knows a member by.
+// Members is a gang for the engine, with the members that its roles stand for. M identifies
+// a member to the caller.
 type Members[M any] struct {
 	placement.Gang
 	// members are those of each role, in the order in which they get places.
 	members [][]M
 }
 
-// NewMembers sorts the members of a gang that wait by what they need. The first need
-// of them must get a place, the others get one if there is room.
+// NewMembers groups the waiting members of a gang by what they need. The first need of them
+// must get a place, the others get one if there is room.
 func NewMembers[M any](waiting []M, shape func(M) placement.Shape, need int) *Members[M] {
 	r := &Members[M]{}
 	index := map[string]int{}
 	for i, m := range waiting {
-		its := shape(m)
-		key := its.Key()
+		needed := shape(m)
+		key := needed.Key()
 		role, known := index[key]
 		if !known {
 			role = len(r.Roles)
 			index[key] = role
-			r.Roles = append(r.Roles, placement.Role{Shape: its})
+			r.Roles = append(r.Roles, placement.Role{Shape: needed})
 			r.members = append(r.members, nil)
 		}
 		r.members[role] = append(r.members[role], m)
@@ -37,7 +37,7 @@ func NewMembers[M any](waiting []M, shape func(M) placement.Shape, need int) *Me
 	return r
 }
 
-// Assign gives the places of a plan to members.
+// Assign assigns the places of a plan to members.
 func (r *Members[M]) Assign(plan *placement.Plan) ([]M, []placement.Place) {
 	members := make([]M, len(plan.Members))
 	places := make([]placement.Place, len(plan.Members))

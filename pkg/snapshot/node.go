@@ -16,15 +16,15 @@ import (
 
 const bytesPerMiB = 1 << 20
 
-// NodeView says how Nodes are looked at.
+// NodeView determines how Nodes are converted.
 type NodeView struct {
 	Levels Levels
-	// Keys are the labels that selectors of Pods look at. See Selector.LabelKeys.
+	// Keys are the labels that selectors of Pods refer to. See Selector.LabelKeys.
 	Keys map[string]bool
 }
 
-// Node returns what a Node is to the engine, and its cards. An inventory that
-// can't be read is an error; the node is then described without GPUs.
+// Node converts a Node for the engine, and returns its cards. An inventory that can't be
+// parsed is an error; the node is then described without GPUs.
 func (v *NodeView) Node(node *corev1.Node) (placement.Node, Cards, error) {
 	described := placement.Node{
 		Name:    node.Name,
@@ -45,18 +45,18 @@ func (v *NodeView) Node(node *corev1.Node) (placement.Node, Cards, error) {
 	return described, cards, nil
 }
 
-// gpusOf returns a node's GPUs as the agent lists them or, without an agent, as
-// many as the kubelet offers.
+// gpusOf returns a node's GPUs as the agent lists them or, without an agent, as many as the
+// kubelet offers.
 func gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 	text := node.Annotations[inventory.Annotation]
 	if text == "" {
-		return anonymous(node), Cards{}, nil
+		return unlistedGPUs(node), Cards{}, nil
 	}
 	listed, err := inventory.Parse(text)
 	if err != nil {
 		return nil, Cards{}, err
 	}
-	offered := offers(node)
+	offered := offersGPUs(node)
 	gpus := make([]placement.GPU, len(listed.GPUs))
 	uuids := make([]string, len(listed.GPUs))
 	for i := range listed.GPUs {
@@ -70,18 +70,18 @@ func gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 	return gpus, newCards(uuids), nil
 }
 
-// offers reports whether the kubelet has GPUs to give: an agent that has listed them
-// may not have registered them yet, or no more.
-func offers(node *corev1.Node) bool {
+// offersGPUs reports whether the kubelet has registered GPUs: an agent that has listed them
+// may not have registered them yet, or no longer.
+func offersGPUs(node *corev1.Node) bool {
 	return quantity(node.Status.Allocatable, v1.ResourceGPU) > 0 || quantity(node.Status.Allocatable, v1.ResourceGPUPercent) > 0
 }
 
-// anonymous returns the GPUs of a node that only says how many it has.
-func anonymous(node *corev1.Node) []placement.GPU {
+// unlistedGPUs returns the GPUs of a node of which only the number is known.
+func unlistedGPUs(node *corev1.Node) []placement.GPU {
 	count := min(quantity(node.Status.Allocatable, v1.ResourceGPU), placement.MaxCards)
 	memory, err := strconv.ParseInt(node.Labels[v1.LabelGPUMemory], 10, 64)
 	if err != nil || memory < 0 {
-		memory = 0 // unknown: only those who ask for no memory get it
+		memory = 0 // unknown: only for Pods that ask for no minimum
 	}
 	gpus := make([]placement.GPU, count)
 	for i := range gpus {

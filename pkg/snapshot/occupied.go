@@ -12,9 +12,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Occupied returns what a Pod that has a node holds of it: the cards that are
-// written in the Pod, else those that are supposed, else a guess: another scheduler
-// bound it, or the node has no agent, and the kubelet gave it free ones.
+// Occupied returns what a bound Pod holds of its node: the cards in its annotation, else
+// those that are supposed, else a guess: another scheduler bound it, or the node has no
+// agent, and the kubelet gave it free ones.
 func Occupied(cluster *placement.Cluster, node *placement.Node, cards Cards, pod *corev1.Pod, supposed []int) placement.Use {
 	if !WantsGPUs(pod) {
 		return Use(pod, nil)
@@ -40,8 +40,8 @@ func guess(cluster *placement.Cluster, node *placement.Node, pod *corev1.Pod) []
 	return healthyFirst(node.GPUs, max(shape.GPUs, min(shape.Share, 1)))
 }
 
-// healthyFirst returns so many cards of a node on which there is no room: they are
-// counted as used twice.
+// healthyFirst returns count cards of a node without room for them: they count as used
+// twice.
 func healthyFirst(gpus []placement.GPU, count int) []int {
 	var healthy, broken []int
 	for i := range gpus {
@@ -55,15 +55,15 @@ func healthyFirst(gpus []placement.GPU, count int) []int {
 	return all[:min(count, len(all))]
 }
 
-// silence is 1 for a Pod that does not say which cards it has.
-func silence(pod *corev1.Pod) int {
+// assignmentOrder is 1 for a Pod without an assignment annotation, otherwise 0.
+func assignmentOrder(pod *corev1.Pod) int {
 	if pod.Annotations[inventory.AssignmentAnnotation] == "" {
 		return 1
 	}
 	return 0
 }
 
-// Ended reports whether a Pod has succeeded or failed: it holds nothing any more.
+// Ended reports whether a Pod has succeeded or failed: it no longer holds anything.
 func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

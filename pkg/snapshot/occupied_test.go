@@ -21,7 +21,7 @@ const threeCards = `{"version":"v1","gpus":[` +
 	`{"index":1,"uuid":"B","memoryMiB":40960,"health":"Unhealthy"},` +
 	`{"index":2,"uuid":"C","memoryMiB":40960,"health":"Healthy"}]}`
 
-// running returns a Pod on node n, with the cards of these names.
+// running returns a Pod on node n, with the given assignment.
 func running(name string, p *corev1.Pod, assignment string) *corev1.Pod {
 	p.Name, p.UID, p.Spec.NodeName = name, types.UID(name), "n"
 	if assignment != "" {
@@ -45,18 +45,18 @@ func TestWhatPodsHoldOfANode(t *testing.T) {
 		// want is how many whole cards are free; two are healthy.
 		want int
 	}{
-		"nobody":                                 {nil, 2},
-		"a Pod that says its card":               {[]*corev1.Pod{running("a", pod("gpu=1"), onCard("A"))}, 1},
-		"a Pod that says a card that is broken":  {[]*corev1.Pod{running("a", pod("gpu=1"), onCard("B"))}, 2},
-		"a Pod that says nothing has a free one": {[]*corev1.Pod{running("a", pod("gpu=1"), "")}, 1},
-		"one that says nothing, one that has the first": {
+		"nobody":                                      {nil, 2},
+		"a Pod with an assigned card":                 {[]*corev1.Pod{running("a", pod("gpu=1"), onCard("A"))}, 1},
+		"a Pod with a broken card":                    {[]*corev1.Pod{running("a", pod("gpu=1"), onCard("B"))}, 2},
+		"a Pod without an assignment has a free card": {[]*corev1.Pod{running("a", pod("gpu=1"), "")}, 1},
+		"one without an assignment, one with the first card": {
 			[]*corev1.Pod{running("a", pod("gpu=1"), ""), running("b", pod("gpu=1"), onCard("A"))}, 0,
 		},
-		"one that says nothing, one that has the last": {
+		"one without an assignment, one with the last card": {
 			[]*corev1.Pod{running("a", pod("gpu=1"), ""), running("b", pod("gpu=1"), onCard("C"))}, 0,
 		},
 		"more than there are":                  {[]*corev1.Pod{running("a", pod("gpu=2"), ""), running("b", pod("gpu=2"), "")}, 0},
-		"what makes no sense":                  {[]*corev1.Pod{running("a", pod("gpu=1,percent=5"), "")}, 2},
+		"an invalid request":                   {[]*corev1.Pod{running("a", pod("gpu=1,percent=5"), "")}, 2},
 		"one that has ended and one elsewhere": {[]*corev1.Pod{ended, elsewhere}, 2},
 		"one without GPUs":                     {[]*corev1.Pod{running("a", pod("cpu=1"), "")}, 2},
 	}

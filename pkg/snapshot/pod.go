@@ -35,8 +35,7 @@ func anyContainer(pod *corev1.Pod, is func(*corev1.Container) bool) bool {
 	return false
 }
 
-// Shape returns what a Pod needs. An error says what it asks for that no node can
-// give.
+// Shape returns what a Pod needs. An error names a request that no node can satisfy.
 func Shape(pod *corev1.Pod) (placement.Shape, error) {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	shape := demand(requests)
@@ -54,10 +53,10 @@ func Shape(pod *corev1.Pod) (placement.Shape, error) {
 	} else {
 		shape.GPUs, shape.Share = int(whole), int(percent)
 	}
-	return shape, choose(&shape, pod)
+	return shape, setNodeConstraints(&shape, pod)
 }
 
-// Use returns what a Pod of a node holds, with the cards that it has.
+// Use returns what a bound Pod holds, with the given cards.
 func Use(pod *corev1.Pod, cards []int) placement.Use {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	shape := demand(requests)
@@ -77,9 +76,9 @@ func demand(requests corev1.ResourceList) placement.Shape {
 	return placement.Shape{CPU: requests.Cpu().MilliValue(), Memory: int64(math.Ceil(memory / bytesPerMiB))}
 }
 
-// choose reads which nodes will do. What the engine knows by itself it is told,
-// so that its explanations name it: the model, the pool, the GPUs' memory.
-func choose(shape *placement.Shape, pod *corev1.Pod) error {
+// setNodeConstraints sets which nodes a Pod may run on. What the engine models itself is
+// set as fields, so that its explanations name it: the model, the pool, the memory of GPUs.
+func setNodeConstraints(shape *placement.Shape, pod *corev1.Pod) error {
 	c := criteria{NodeSelector: maps.Clone(pod.Spec.NodeSelector), Terms: requiredTerms(pod), Tolerations: tolerations(pod)}
 	if model := c.NodeSelector[v1.LabelGPUModel]; model != "" && shape.Percent() > 0 {
 		shape.Models = []string{model}
@@ -108,8 +107,8 @@ func requiredTerms(pod *corev1.Pod) []corev1.NodeSelectorTerm {
 	return affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }
 
-// takeGPUMemory takes the least memory of GPUs, in MiB, out of the only term of a
-// node affinity, and returns what is left.
+// takeGPUMemory extracts the minimum memory of GPUs, in MiB, from the only term of a node
+// affinity, and returns what is left.
 func takeGPUMemory(term corev1.NodeSelectorTerm) (least int64, left []corev1.NodeSelectorTerm) {
 	var others []corev1.NodeSelectorRequirement
 	for _, expression := range term.MatchExpressions {
@@ -135,8 +134,7 @@ func moreThan(expression corev1.NodeSelectorRequirement) (number int64, isMemory
 	return number, err == nil && number >= 0 && number < math.MaxInt64
 }
 
-// tolerations returns those that matter for where a Pod may go, in an order that
-// does not depend on how they were written.
+// tolerations returns those that matter for where a Pod may run, in a canonical order.
 func tolerations(pod *corev1.Pod) []corev1.Toleration {
 	var list []corev1.Toleration
 	for _, toleration := range pod.Spec.Tolerations {

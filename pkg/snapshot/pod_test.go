@@ -265,7 +265,7 @@ func TestASelectorRefusesTraitsThatItCannotRead(t *testing.T) {
 	}
 }
 
-// The engine answers equal shapes once.
+// The engine answers equal shapes only once.
 func TestShapesThatMeanTheSameAreEqual(t *testing.T) {
 	t.Parallel()
 	a := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists}

@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Ready reports whether a node's kubelet says that it is ready. One that has said nothing
-// yet is not.
+// Ready reports whether a node's kubelet reports that it is ready. A node without the
+// condition is not ready.
 func Ready(node *corev1.Node) bool {
 	condition := readyCondition(node)
 	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
-// ReadySince returns when a node became as ready, or as little ready, as it is.
+// ReadySince returns when the readiness of a node last changed.
 func ReadySince(node *corev1.Node) time.Time {
 	if condition := readyCondition(node); condition != nil {
 		return condition.LastTransitionTime.Time
@@ -24,8 +24,8 @@ func ReadySince(node *corev1.Node) time.Time {
 	return node.CreationTimestamp.Time
 }
 
-// Closed says why a node takes no new Pods, whatever they are: "cordoned", "not ready" or,
-// if it takes some, nothing.
+// Closed returns why a node takes no new Pods at all: "cordoned", "not ready" or, if it
+// takes some, nothing.
 func Closed(node *corev1.Node) string {
 	switch {
 	case node.Spec.Unschedulable:
@@ -37,9 +37,9 @@ func Closed(node *corev1.Node) string {
 	}
 }
 
-// ClosedUnlessReady returns a node as one that takes no Pods if it is not ready: the taint
-// that keeps Pods off comes later than the condition.
-func ClosedUnlessReady(node *corev1.Node) *corev1.Node {
+// CordonUnlessReady marks a node as unschedulable if it is not ready: the taint that keeps
+// Pods off it comes later than the condition.
+func CordonUnlessReady(node *corev1.Node) *corev1.Node {
 	if Ready(node) || node.Spec.Unschedulable {
 		return node
 	}

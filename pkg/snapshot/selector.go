@@ -19,8 +19,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Selector is a Pod's node selector, required node affinity and tolerations,
-// without what a placement.Shape says itself.
+// Selector is a Pod's node selector, required node affinity and tolerations, except what a
+// placement.Shape has fields for.
 type Selector struct {
 	key      string
 	keys     []string
@@ -31,7 +31,7 @@ type Selector struct {
 
 var _ placement.Selector = (*Selector)(nil)
 
-// criteria is what identifies a Selector.
+// criteria identify a Selector.
 type criteria struct {
 	NodeSelector map[string]string         `json:"nodeSelector,omitempty"`
 	Terms        []corev1.NodeSelectorTerm `json:"terms,omitempty"`
@@ -47,7 +47,7 @@ func newSelector(c criteria) (*Selector, error) {
 	return s, nil
 }
 
-// pod returns a Pod that has just the criteria.
+// pod returns a Pod that has only the criteria.
 func (c *criteria) pod() *corev1.Pod {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeSelector: c.NodeSelector}}
 	if len(c.Terms) > 0 {
@@ -85,8 +85,8 @@ func (s *Selector) String() string {
 	return "on nodes selected by " + strings.Join(s.keys, ", ")
 }
 
-// LabelKeys are the labels of nodes that it looks at, sorted; metadata.name
-// stands for the node's name. A NodeView needs to know them.
+// LabelKeys returns the node labels that it refers to, sorted; metadata.name stands for the
+// node's name. A NodeView needs them.
 func (s *Selector) LabelKeys() []string { return s.keys }
 
 // Admits implements placement.Selector.

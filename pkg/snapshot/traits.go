@@ -15,15 +15,16 @@ import (
 // it as a field.
 const nodeNameKey = "metadata.name"
 
-// traits is what selectors look at, beside what the engine knows itself.
+// traits are the properties of a node that selectors refer to, except those that the engine
+// models itself.
 type traits struct {
 	Name   string            `json:"name,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Taints []corev1.Taint    `json:"taints,omitempty"`
 }
 
-// traits returns the text of a node's traits. Nodes that selectors can't tell
-// apart have the same.
+// traits returns a node's traits as text. It is equal for nodes that selectors can't
+// distinguish.
 func (v *NodeView) traits(node *corev1.Node) string {
 	t := traits{}
 	if v.Keys[nodeNameKey] {
@@ -56,11 +57,11 @@ func (v *NodeView) traits(node *corev1.Node) string {
 	return string(text)
 }
 
-// isCordon reports whether the taint comes with spec.unschedulable, which the
-// engine knows as a closed node.
+// isCordon reports whether the taint comes with spec.unschedulable, which the engine models
+// as a closed node.
 func isCordon(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeUnschedulable }
 
-// node returns a Node that has just the traits.
+// node returns a Node that has only the traits.
 func (t *traits) node() *corev1.Node {
 	node := &corev1.Node{}
 	node.Name, node.Labels, node.Spec.Taints = t.Name, t.Labels, t.Taints

@@ -11,9 +11,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Waiting returns what the engine has to place for Pods that have no node: those of
-// one gang, of which so many others have one, or a Pod that is alone. An error names
-// what is wrong with a Pod.
+// Waiting returns what the engine has to place for Pods without a node: those of one gang,
+// of which placed others have a node, or a single Pod without a gang. An error names what
+// is wrong with a Pod.
 func Waiting(levels Levels, pods []*corev1.Pod, placed int) (*Members[*corev1.Pod], error) {
 	need := 1
 	shapes := make(map[*corev1.Pod]placement.Shape, len(pods))

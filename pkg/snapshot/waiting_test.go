@@ -54,7 +54,7 @@ func TestPodsThatWaitAreAGangForTheEngine(t *testing.T) {
 		"one has to come even if enough have a node":    {pods: gangOf("2", "gpu=1", "gpu=1"), placed: 3, want: [][3]int{{1, 1, 2}}},
 		"the level that all have to be in one of":       {pods: inOneLeaf(gangOf("1", "gpu=1"), "leaf"), want: [][3]int{{1, 1, 1}}, level: 3, required: true},
 		"a level that there is not":                     {pods: inOneLeaf(gangOf("1", "gpu=1"), "aisle"), err: `there is no topology level "aisle"`},
-		"a Pod that asks for what there is not":         {pods: []*corev1.Pod{pod("percent=500")}, err: "of Pod p: asks for 500"},
+		"a Pod with an invalid request":                 {pods: []*corev1.Pod{pod("percent=500")}, err: "of Pod p: asks for 500"},
 		"labels that make no sense":                     {pods: gangOf("many", "gpu=1"), err: "of Pod g-0: label falldio.com/min-available"},
 	}
 	for name, test := range tests {

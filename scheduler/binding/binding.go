@@ -1,14 +1,14 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package binding binds Pods so that it is certain afterwards what has come of it, and
-// makes sure that Bindings of others can't come true any more.
+// Package binding binds Pods so that the outcome is always known afterwards, and makes
+// sure that Bindings sent by other processes can no longer take effect.
 //
-// A Binding may come true long after it was sent: when its sender was killed, or was
-// told that it has timed out. Whoever gives the GPUs to another Pod meanwhile gives
-// them twice. So each Binding is for one version of its Pod. Changing the Pod, which is
-// called fencing it, makes all Bindings that are still on their way come to nothing,
-// and the answer says whether one of them came true before.
+// A Binding may take effect long after it was sent: its sender may have been killed, or
+// its request may have timed out. If the GPUs are given to another Pod in the meantime,
+// they are given twice. So each Binding is for one version of its Pod. Changing the Pod,
+// which is called fencing it, makes all Bindings that are still in flight fail, and the
+// response shows whether one of them took effect before.
 package binding
 
 import (
@@ -27,45 +27,45 @@ import (
 )
 
 const (
-	// atATime is how many Bindings are on their way at a time. An API server takes 100
-	// requests at a time on one connection; for more of them client-go opens others,
-	// and the handshakes of a large gang cost more than its Bindings.
-	atATime = 64
-	// tries is how often a Pod is bound again that changes all the time.
-	tries = 10
+	// maxInFlight is how many Bindings are in flight at most. An API server takes 100
+	// requests at a time on one connection; for more of them client-go opens others, and
+	// the handshakes of a large gang cost more than its Bindings.
+	maxInFlight = 64
+	// maxAttempts is how often binding is attempted for a Pod that keeps changing.
+	maxAttempts = 10
 )
 
 // ErrNotLeading is returned by a process that is no longer the leader. Nothing was sent.
 var ErrNotLeading = errors.New("another gpu-scheduler may have taken over")
 
-// Leader knows whether this process may act at this moment.
+// Leader reports whether this process may act at this moment.
 type Leader interface {
 	Leads() bool
 }
 
 // Binder binds Pods. It is safe for concurrent use.
 type Binder struct {
-	client kubernetes.Interface
-	leader Leader
-	fencer *Fencer
-	lanes  chan struct{}
+	client   kubernetes.Interface
+	leader   Leader
+	fencer   *Fencer
+	inFlight chan struct{}
 }
 
-// NewBinder returns a Binder that sends nothing while the leader does not lead.
+// NewBinder returns a Binder that sends nothing while this process does not lead.
 func NewBinder(client kubernetes.Interface, leader Leader, fencer *Fencer) *Binder {
-	return &Binder{client: client, leader: leader, fencer: fencer, lanes: make(chan struct{}, atATime)}
+	return &Binder{client: client, leader: leader, fencer: fencer, inFlight: make(chan struct{}, maxInFlight)}
 }
 
-// Place returns the value of the annotation that tells a Pod's node which GPUs it has, ""
-// for none, or an error if the Pod's place is not its own any more.
+// Place returns the value of the annotation that names a Pod's GPUs for its node, "" for
+// none, or an error if the Pod has lost its place.
 type Place func() (assignment string, err error)
 
-// Bind binds a Pod, in the version that is given or a later one, to a node, as long as
-// it has a place there. If it returns an error, the Pod is not on that node with these
-// GPUs, and no Binding sent here can bring it there any more; but for ctx ending first,
-// with the process.
+// Bind binds a Pod, in the given version or a later one, to a node, as long as it has a
+// place there. If it returns an error, the Pod is not on that node with these GPUs, and
+// no Binding sent from here can still put it there, unless ctx ended first, with the
+// process.
 func (b *Binder) Bind(ctx context.Context, pod *corev1.Pod, node string, place Place) error {
-	for range tries {
+	for range maxAttempts {
 		assignment, err := place()
 		if err != nil {
 			return err
@@ -75,12 +75,12 @@ func (b *Binder) Bind(ctx context.Context, pod *corev1.Pod, node string, place P
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, ErrNotLeading) || refuses(err) {
+		if errors.Is(err, ErrNotLeading) || isRejection(err) {
 			return err
 		}
-		live, lookErr := b.find(ctx, pod, err)
-		if lookErr != nil {
-			return fmt.Errorf("%w (binding it: %w)", lookErr, err)
+		live, findErr := b.find(ctx, pod, err)
+		if findErr != nil {
+			return fmt.Errorf("%w (binding it: %w)", findErr, err)
 		}
 		switch done, why := want.isMetBy(live); {
 		case done:
@@ -88,19 +88,19 @@ func (b *Binder) Bind(ctx context.Context, pod *corev1.Pod, node string, place P
 		case why != nil:
 			return why
 		}
-		klog.FromContext(ctx).V(2).Info("Binding a Pod once more", "pod", klog.KObj(pod), "node", node, "err", err)
+		klog.FromContext(ctx).V(2).Info("Retrying to bind a Pod", "pod", klog.KObj(pod), "node", node, "err", err)
 		pod = live
 	}
-	return fmt.Errorf("it has changed %d times while it was being bound", tries)
+	return fmt.Errorf("it has changed %d times while it was being bound", maxAttempts)
 }
 
-// send sends a Binding to one version of a Pod. The version was read before it is
-// asked whether this process leads, so a successor can only have come later, and
-// changes this version before it gives the GPUs to others.
+// send sends a Binding for one version of a Pod. That version was read before the check
+// that this process leads, so a successor can only have taken over later, and changes
+// this version before it gives the GPUs to others.
 func (b *Binder) send(ctx context.Context, pod *corev1.Pod, want wanted) error {
 	select {
-	case b.lanes <- struct{}{}:
-		defer func() { <-b.lanes }()
+	case b.inFlight <- struct{}{}:
+		defer func() { <-b.inFlight }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -120,33 +120,33 @@ func (b *Binder) send(ctx context.Context, pod *corev1.Pod, want wanted) error {
 	return b.client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
 }
 
-// refuses reports whether an error says for certain that the API server has not carried
-// a Binding out and never will, whatever has become of the Pod.
-func refuses(err error) bool {
+// isRejection reports whether an error means for certain that the API server has not
+// carried out a Binding and never will, whatever has become of the Pod.
+func isRejection(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) ||
 		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// find finds out what has become of a Pod after an error that does not say it.
+// find returns the current state of a Pod after an error that leaves the outcome open.
 func (b *Binder) find(ctx context.Context, pod *corev1.Pod, err error) (*corev1.Pod, error) {
 	if apierrors.IsConflict(err) {
-		// The Pod has changed: what is on its way is for the version that was.
+		// The Pod has changed: a Binding that is in flight is for the older version.
 		return b.fencer.Look(ctx, pod)
 	}
 	return b.fencer.Fence(ctx, pod)
 }
 
-// wanted is what a Binding brings about.
+// wanted is the outcome that a Binding is to have.
 type wanted struct{ node, assignment string }
 
-// isMetBy reports whether a Pod is as it was to be, and returns an error if it never
+// isMetBy reports whether a Pod is in the wanted state, and returns an error if it never
 // will be.
 func (w wanted) isMetBy(live *corev1.Pod) (done bool, err error) {
 	switch {
 	case live.Spec.NodeName == w.node && live.Annotations[inventory.AssignmentAnnotation] == w.assignment:
 		return true, nil
 	case live.Spec.NodeName != "":
-		return false, fmt.Errorf("it was bound to node %s by somebody else", live.Spec.NodeName)
+		return false, fmt.Errorf("it was bound to node %s by another scheduler", live.Spec.NodeName)
 	case live.DeletionTimestamp != nil:
 		return false, errors.New("it is being deleted")
 	case len(live.Spec.SchedulingGates) > 0:

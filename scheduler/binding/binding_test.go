@@ -40,7 +40,7 @@ type server struct {
 	t      *testing.T
 	client *fake.Clientset
 	pod    *corev1.Pod // nil once it is gone
-	// bindings, patches and gets say what happens to the next requests.
+	// bindings, patches and gets are what happens to the next requests.
 	bindings, patches, gets []func() error
 	// sent is what was asked for.
 	sent []string
@@ -142,10 +142,10 @@ func TestBind(t *testing.T) {
 		"a Binding is for one version of its Pod": {
 			server: func(*server) {}, node: "node", sent: []string{"bind 1"},
 		},
-		"who does not lead sends nothing": {
+		"a process that does not lead sends nothing": {
 			server: func(*server) {}, follower: true, err: "taken over", sent: nil,
 		},
-		"who has lost the place sends nothing": {
+		"nothing is sent if the place is lost": {
 			server: func(*server) {}, place: func(*server) error { return errors.New("the place was lost") }, err: "the place was lost", sent: nil,
 		},
 		"the Pod has changed since": {
@@ -163,17 +163,17 @@ func TestBind(t *testing.T) {
 		},
 		"it changes all the time": {
 			server: func(s *server) {
-				for range tries {
+				for range maxAttempts {
 					s.bindings = append(s.bindings, fails(conflict()))
 				}
 			},
-			err: "changed 10 times", sent: slices.Repeat([]string{"bind 1", "look"}, tries),
+			err: "changed 10 times", sent: slices.Repeat([]string{"bind 1", "look"}, maxAttempts),
 		},
 		"a Binding that timed out and was not carried out is sent again, for another version": {
 			server: func(s *server) { s.bindings = []func() error{fails(timeout())} },
 			node:   "node", sent: []string{"bind 1", "fence", "bind 11"},
 		},
-		"a Binding that timed out and comes true before the fence": {
+		"a Binding that timed out and takes effect before the fence": {
 			server: func(s *server) {
 				s.bindings = []func() error{func() error { return errors.Join(s.bind(s.mine()), timeout()) }}
 			},
@@ -192,15 +192,15 @@ func TestBind(t *testing.T) {
 			},
 			node: "node", sent: []string{"bind 1", "look"},
 		},
-		"somebody else has bound the Pod to the same node with other cards": {
+		"another scheduler has bound the Pod to the same node with other cards": {
 			server: func(s *server) {
 				s.pod.Spec.NodeName, s.pod.Annotations = "node", map[string]string{inventory.AssignmentAnnotation: "others"}
 			},
-			err: "bound to node node by somebody else", node: "node", sent: []string{"bind 1", "look"},
+			err: "bound to node node by another scheduler", node: "node", sent: []string{"bind 1", "look"},
 		},
-		"somebody else has bound the Pod": {
+		"another scheduler has bound the Pod": {
 			server: func(s *server) { s.pod.Spec.NodeName = "other" },
-			err:    "bound to node other by somebody else", node: "other", sent: []string{"bind 1", "look"},
+			err:    "bound to node other by another scheduler", node: "other", sent: []string{"bind 1", "look"},
 		},
 		"the Pod is being deleted": {
 			server: func(s *server) {
@@ -219,7 +219,7 @@ func TestBind(t *testing.T) {
 		"the Pod is gone": {
 			server: func(s *server) { s.pod = nil }, err: "not found", sent: []string{"bind 1"},
 		},
-		"the Pod goes while nobody knows whether it was bound": {
+		"the Pod is deleted while it is unknown whether it was bound": {
 			server: func(s *server) {
 				s.bindings = []func() error{func() error { s.pod = nil; return timeout() }}
 			},
@@ -280,7 +280,7 @@ func TestAFenceThatIsRefusedEndsWhenNothingCanBeOnItsWay(t *testing.T) {
 				for !fakeClock.HasWaiters() {
 					time.Sleep(time.Millisecond)
 				}
-				fakeClock.Step(outlast/2 + time.Second)
+				fakeClock.Step(inFlightLimit/2 + time.Second)
 			}()
 			return refused
 		})
@@ -313,7 +313,7 @@ func TestWhatAnErrorSaysOfABinding(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := refuses(test.err); got != test.want {
+			if got := isRejection(test.err); got != test.want {
 				t.Errorf("it refuses for good: %v, want %v", got, test.want)
 			}
 		})

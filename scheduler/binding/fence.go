@@ -25,16 +25,16 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podwrite"
 )
 
-// ErrGone is returned for a Pod that is gone, or whose name another one has.
+// ErrGone is returned for a Pod that no longer exists, even if another Pod has its name.
 var ErrGone = errors.New("the Pod is gone")
 
-// outlast is how long it takes until no Binding can be on its way any more for which
-// nothing else has seen to it: twice as long as an API server works on a request by
-// default (kube-apiserver's --request-timeout).
-const outlast = 2 * time.Minute
+// inFlightLimit is how long a Binding for a Pod that can't be fenced may be in flight:
+// twice as long as an API server works on a request by default (kube-apiserver's
+// --request-timeout).
+const inFlightLimit = 2 * time.Minute
 
-// Fencer changes Pods so that Bindings that are on their way come to nothing. It is
-// safe for concurrent use.
+// Fencer changes Pods so that Bindings that are in flight fail. It is safe for concurrent
+// use.
 type Fencer struct {
 	client   kubernetes.Interface
 	clock    clock.Clock
@@ -42,31 +42,32 @@ type Fencer struct {
 	number   atomic.Uint64
 }
 
-// NewFencer returns the Fencer of a process, whose name no other process bears.
+// NewFencer returns the Fencer of a process. The instance is the process's unique name.
 func NewFencer(client kubernetes.Interface, clock clock.Clock, instance string) *Fencer {
 	return &Fencer{client: client, clock: clock, instance: instance}
 }
 
-// Instance is the process's name.
+// Instance returns the process's name.
 func (f *Fencer) Instance() string { return f.instance }
 
-// mark returns a value of annotation falldio.com/scheduler-instance that no Pod has.
+// mark returns a value of annotation falldio.com/scheduler-instance that no Pod has yet.
 func (f *Fencer) mark() string {
 	return f.instance + "/" + strconv.FormatUint(f.number.Add(1), 10)
 }
 
-// InstanceOf returns the process that has bound or fenced a Pod last; "" if none has.
+// InstanceOf returns the process that last bound or fenced a Pod; "" if none did.
 func InstanceOf(pod *corev1.Pod) string {
 	mark := pod.Annotations[v1.AnnotationSchedulerInstance]
 	return mark[:max(0, strings.LastIndexByte(mark, '/'))]
 }
 
-// Fence changes a Pod, so that no Binding to an older version of it can come true any
-// more, and returns it as it is then: with a node if one has come true before. It tries
-// until the change is made, the Pod is gone (ErrGone) or ctx has ended. If the change
-// is refused for so long that nothing can be on its way any more, that is the error.
+// Fence changes a Pod, so that no Binding for an older version of it can take effect any
+// more, and returns the changed Pod: with a node if a Binding took effect before. It
+// retries until the change succeeds, the Pod is gone (ErrGone) or ctx has ended. If the
+// change is refused for so long that no Binding can be in flight any more, it returns
+// that error.
 func (f *Fencer) Fence(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-	return f.insist(ctx, "Fencing a Pod failed", pod, f.change)
+	return f.retry(ctx, "Fencing a Pod failed", pod, f.change)
 }
 
 func (f *Fencer) change(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
@@ -76,7 +77,7 @@ func (f *Fencer) change(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, erro
 	if err != nil {
 		return nil, err
 	}
-	// Any change will do, and this subresource a scheduler may change in any case.
+	// Any change will do, and a scheduler may always patch this subresource.
 	live, err := f.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if podwrite.IsGone(err) {
 		return nil, ErrGone
@@ -84,9 +85,9 @@ func (f *Fencer) change(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, erro
 	return live, err
 }
 
-// Look returns a Pod as it is at this moment, with the errors of Fence.
+// Look reads a Pod from the API server. Its errors are those of Fence.
 func (f *Fencer) Look(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-	return f.insist(ctx, "Looking at a Pod failed", pod, f.get)
+	return f.retry(ctx, "Reading a Pod failed", pod, f.get)
 }
 
 func (f *Fencer) get(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
@@ -100,8 +101,8 @@ func (f *Fencer) get(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) 
 	return live, nil
 }
 
-// insist sends a request until it is answered.
-func (f *Fencer) insist(ctx context.Context, failed string, pod *corev1.Pod, request func(context.Context, *corev1.Pod) (*corev1.Pod, error)) (*corev1.Pod, error) {
+// retry repeats a request until it succeeds or its outcome is final.
+func (f *Fencer) retry(ctx context.Context, failed string, pod *corev1.Pod, request func(context.Context, *corev1.Pod) (*corev1.Pod, error)) (*corev1.Pod, error) {
 	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 8, Cap: 5 * time.Second}
 	begin := f.clock.Now()
 	for {
@@ -109,10 +110,10 @@ func (f *Fencer) insist(ctx context.Context, failed string, pod *corev1.Pod, req
 		switch {
 		case err == nil, errors.Is(err, ErrGone):
 			return live, err
-		case refuses(err) && f.clock.Since(begin) > outlast:
-			return nil, fmt.Errorf("refused for %v: %w", outlast, err)
+		case isRejection(err) && f.clock.Since(begin) > inFlightLimit:
+			return nil, fmt.Errorf("refused for %v: %w", inFlightLimit, err)
 		}
-		klog.FromContext(ctx).Error(err, failed+"; it is tried again", "pod", klog.KObj(pod))
+		klog.FromContext(ctx).Error(err, failed+"; retrying", "pod", klog.KObj(pod))
 		timer := f.clock.NewTimer(backoff.Step())
 		select {
 		case <-ctx.Done():

@@ -74,32 +74,32 @@ func TestFieldsReplaceTheirDefaults(t *testing.T) {
 	}
 }
 
-// Whoever writes a configuration has to find what is wrong by the message.
+// The message must be enough to find the error in the configuration.
 func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ yaml, want string }{
-		"another kind":                {devicesHeader, `must have apiVersion: gpuscheduler.falldio.com/v1 and kind: GPUGangArgs, have apiVersion: "gpuscheduler.falldio.com/v1" and kind: "GPUDevicesArgs"`},
-		"another version":             {"apiVersion: gpuscheduler.falldio.com/v9\nkind: GPUGangArgs", `have apiVersion: "gpuscheduler.falldio.com/v9"`},
-		"no version":                  {"maxRefusals: 1", `have apiVersion: ""`},
-		"no YAML":                     {"}{", "arguments of plugin GPUGang"},
-		"a field that is misspelt":    {gangHeader + "maxRefusal: 1", `unknown field "maxRefusal"`},
-		"a field in another case":     {gangHeader + "MaxRefusals: 1", `unknown field "MaxRefusals"`},
-		"a field that is there twice": {gangHeader + "maxRefusals: 1\nmaxRefusals: 2", `key "maxRefusals" already set`},
-		"a text for a number":         {gangHeader + "maxRefusals: many", "maxRefusals"},
-		"no time at the barrier":      {gangHeader + "permitTimeoutSeconds: 0", "permitTimeoutSeconds: Invalid value: 0: must be from 1 to 900"},
-		"more time than there may be": {gangHeader + "permitTimeoutSeconds: 901", "permitTimeoutSeconds: Invalid value: 901"},
-		"less than no refusals":       {gangHeader + "maxRefusals: -1", "maxRefusals: Invalid value: -1"},
-		"no time for a partial gang":  {gangHeader + "partialGangTimeoutSeconds: 0", "partialGangTimeoutSeconds: Invalid value: 0"},
-		"negative patience":           {gangHeader + "starvationSeconds: -1", "starvationSeconds: Invalid value: -1"},
-		"no time for a claim":         {gangHeader + "claimSeconds: 0", "claimSeconds: Invalid value: 0"},
-		"a negative period":           {gangHeader + "explainPeriodSeconds: -1", "explainPeriodSeconds: Invalid value: -1"},
-		"a pool without a name":       {gangHeader + "nodePools: [a, '']", "nodePools[1]: Required value"},
-		"a pool that can't be":        {gangHeader + "nodePools: [a b]", `nodePools[0]: Invalid value: "a b"`},
-		"a level twice":               {gangHeader + "topologyLevels: [{name: a, nodeLabel: x}, {name: a, nodeLabel: yy}]", `topologyLevels[1].name: Duplicate value: "a"`},
-		"a label twice":               {gangHeader + "topologyLevels: [{name: a, nodeLabel: x}, {name: b, nodeLabel: x}]", `topologyLevels[1].nodeLabel: Duplicate value: "x"`},
-		"a level without a name":      {gangHeader + "topologyLevels: [{nodeLabel: x}]", "topologyLevels[0].name: Invalid value"},
-		"a level without a label":     {gangHeader + "topologyLevels: [{name: a}]", "topologyLevels[0].nodeLabel: Invalid value"},
-		"a field of a level":          {gangHeader + "topologyLevels: [{name: a, label: x}]", `label"`},
+		"another kind":                 {devicesHeader, `must have apiVersion: gpuscheduler.falldio.com/v1 and kind: GPUGangArgs, have apiVersion: "gpuscheduler.falldio.com/v1" and kind: "GPUDevicesArgs"`},
+		"another version":              {"apiVersion: gpuscheduler.falldio.com/v9\nkind: GPUGangArgs", `have apiVersion: "gpuscheduler.falldio.com/v9"`},
+		"no version":                   {"maxRefusals: 1", `have apiVersion: ""`},
+		"no YAML":                      {"}{", "arguments of plugin GPUGang"},
+		"a field that is misspelt":     {gangHeader + "maxRefusal: 1", `unknown field "maxRefusal"`},
+		"a field in another case":      {gangHeader + "MaxRefusals: 1", `unknown field "MaxRefusals"`},
+		"a field that is listed twice": {gangHeader + "maxRefusals: 1\nmaxRefusals: 2", `key "maxRefusals" already set`},
+		"a text for a number":          {gangHeader + "maxRefusals: many", "maxRefusals"},
+		"no time at the barrier":       {gangHeader + "permitTimeoutSeconds: 0", "permitTimeoutSeconds: Invalid value: 0: must be from 1 to 900"},
+		"more time than there may be":  {gangHeader + "permitTimeoutSeconds: 901", "permitTimeoutSeconds: Invalid value: 901"},
+		"less than no refusals":        {gangHeader + "maxRefusals: -1", "maxRefusals: Invalid value: -1"},
+		"no time for a partial gang":   {gangHeader + "partialGangTimeoutSeconds: 0", "partialGangTimeoutSeconds: Invalid value: 0"},
+		"negative patience":            {gangHeader + "starvationSeconds: -1", "starvationSeconds: Invalid value: -1"},
+		"no time for a claim":          {gangHeader + "claimSeconds: 0", "claimSeconds: Invalid value: 0"},
+		"a negative period":            {gangHeader + "explainPeriodSeconds: -1", "explainPeriodSeconds: Invalid value: -1"},
+		"a pool without a name":        {gangHeader + "nodePools: [a, '']", "nodePools[1]: Required value"},
+		"a pool that can't be":         {gangHeader + "nodePools: [a b]", `nodePools[0]: Invalid value: "a b"`},
+		"a level twice":                {gangHeader + "topologyLevels: [{name: a, nodeLabel: x}, {name: a, nodeLabel: yy}]", `topologyLevels[1].name: Duplicate value: "a"`},
+		"a label twice":                {gangHeader + "topologyLevels: [{name: a, nodeLabel: x}, {name: b, nodeLabel: x}]", `topologyLevels[1].nodeLabel: Duplicate value: "x"`},
+		"a level without a name":       {gangHeader + "topologyLevels: [{nodeLabel: x}]", "topologyLevels[0].name: Invalid value"},
+		"a level without a label":      {gangHeader + "topologyLevels: [{name: a}]", "topologyLevels[0].nodeLabel: Invalid value"},
+		"a field of a level":           {gangHeader + "topologyLevels: [{name: a, label: x}]", `label"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

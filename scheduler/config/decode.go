@@ -31,9 +31,9 @@ type Arguments interface {
 	meta() *TypeMeta
 }
 
-// Decode reads a plugin's arguments from the scheduler's configuration into a
-// struct that has the defaults already. The arguments of plugin X are of kind
-// XArgs. Without arguments the defaults stay.
+// Decode reads a plugin's arguments from the scheduler's configuration into a struct that
+// already has the defaults, which stay if there are no arguments. The arguments of plugin
+// X are of kind XArgs.
 func Decode(plugin string, object runtime.Object, into Arguments) error {
 	if object == nil {
 		return nil
@@ -42,7 +42,7 @@ func Decode(plugin string, object runtime.Object, into Arguments) error {
 	if !ok {
 		return fmt.Errorf("arguments of plugin %s: are of the unexpected type %T", plugin, object)
 	}
-	// As the API machinery does it: names of fields with their case, none twice.
+	// As in the API machinery, names of fields are case-sensitive and must not repeat.
 	text, err := yaml.YAMLToJSONStrict(unknown.Raw)
 	if err != nil {
 		return fmt.Errorf("arguments of plugin %s: %w", plugin, err)

@@ -13,7 +13,7 @@ import (
 // DevicesPlugin is the plugin that DevicesArgs are for.
 const DevicesPlugin = "GPUDevices"
 
-// Placement says who chooses the node of a Pod that is in no gang.
+// Placement is how the node of a Pod in no gang is chosen.
 type Placement string
 
 const (
@@ -27,8 +27,8 @@ const (
 // DevicesArgs are the arguments of plugin GPUDevices. Each profile has its own.
 type DevicesArgs struct {
 	TypeMeta `json:",inline"`
-	// Placement says who chooses the node of a Pod that is in no gang. Gangs are
-	// always packed.
+	// Placement is how the node of a Pod in no gang is chosen. Gangs are always
+	// packed.
 	Placement Placement `json:"placement,omitempty"`
 }
 

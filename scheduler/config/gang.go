@@ -17,7 +17,7 @@ import (
 // GangPlugin is the plugin that GangArgs are for.
 const GangPlugin = "GPUGang"
 
-// GangArgs are the arguments of plugin GPUGang. All profiles of a process have the
+// GangArgs are the arguments of plugin GPUGang. All profiles of a process must have the
 // same.
 type GangArgs struct {
 	TypeMeta `json:",inline"`
@@ -31,20 +31,19 @@ type GangArgs struct {
 	// PermitTimeoutSeconds is how long a member of a gang waits at the barrier for
 	// the others, at most. Usually that takes milliseconds.
 	PermitTimeoutSeconds int `json:"permitTimeoutSeconds,omitempty"`
-	// MaxRefusals is how many nodes on which there is room may refuse members of a
-	// gang in a row, before it has to wait.
+	// MaxRefusals is how many nodes with room may refuse members of a gang in a row, before
+	// it has to wait.
 	MaxRefusals int `json:"maxRefusals,omitempty"`
-	// PartialGangTimeoutSeconds is after which time the Pods of a gang are evicted
-	// of which some have a node, but fewer than have to, and the others wait.
+	// PartialGangTimeoutSeconds is how long a gang may have some Pods on nodes, but fewer
+	// than have to start together, while others wait. After that its Pods are evicted.
 	PartialGangTimeoutSeconds int `json:"partialGangTimeoutSeconds,omitempty"`
-	// StarvationSeconds is after which time of waiting the nodes on which a gang
-	// will fit are kept from younger Pods of no higher priority; one gang at a
-	// time. 0 is never.
+	// StarvationSeconds is how long a gang waits before the nodes on which it will fit are
+	// kept from younger Pods of no higher priority; one gang at a time. 0 means never.
 	StarvationSeconds int `json:"starvationSeconds,omitempty"`
-	// ClaimSeconds is for how long nodes are kept so, and nodes for which others
-	// were preempted.
+	// ClaimSeconds is how long nodes are kept that way, or because Pods were preempted on
+	// them.
 	ClaimSeconds int `json:"claimSeconds,omitempty"`
-	// ExplainPeriodSeconds is how often what a Pod waits for is rewritten.
+	// ExplainPeriodSeconds is how often the message why a Pod waits is updated.
 	ExplainPeriodSeconds int `json:"explainPeriodSeconds,omitempty"`
 }
 
@@ -110,7 +109,7 @@ func (a *GangArgs) validate() field.ErrorList {
 		name            string
 		value, from, to int
 	}{
-		// The framework lets nobody wait at Permit for longer than 15 minutes.
+		// The framework lets no Pod wait at Permit for longer than 15 minutes.
 		{"permitTimeoutSeconds", a.PermitTimeoutSeconds, 1, 900},
 		{"maxRefusals", a.MaxRefusals, 0, 1000},
 		{"partialGangTimeoutSeconds", a.PartialGangTimeoutSeconds, 1, 1 << 30},
@@ -133,7 +132,7 @@ func invalid(path *field.Path, value string, problems []string) field.ErrorList 
 	return errs
 }
 
-// Levels are the levels of topology.
+// Levels returns the levels of topology.
 func (a *GangArgs) Levels() snapshot.Levels {
 	levels := make(snapshot.Levels, len(a.TopologyLevels))
 	for i, level := range a.TopologyLevels {
@@ -142,5 +141,5 @@ func (a *GangArgs) Levels() snapshot.Levels {
 	return levels
 }
 
-// Seconds converts.
+// Seconds returns a number of seconds as a Duration.
 func Seconds(seconds int) time.Duration { return time.Duration(seconds) * time.Second }

@@ -71,7 +71,7 @@ func onNode(p *corev1.Pod, node string) *corev1.Pod {
 	return p
 }
 
-// ending returns the Pod as it is once it has been asked to end.
+// ending returns the Pod as it is once it is being deleted.
 func ending(p *corev1.Pod) *corev1.Pod {
 	p = p.DeepCopy()
 	now := metav1.NewTime(begin)
@@ -88,8 +88,8 @@ func gangOf(name string, count, minimum int) []*corev1.Pod {
 	return pods
 }
 
-// fixture is a registry with a clock. Its methods fail the test where a step is not
-// possible that a test takes for granted.
+// fixture is a registry with a clock. Its methods fail the test if a step is impossible
+// that the test takes for granted.
 type fixture struct {
 	t *testing.T
 	*Registry
@@ -136,13 +136,13 @@ func placesFor(count int) []placement.Place {
 	return places
 }
 
-// barrier lets a Pod come to the barrier with the seat that it has.
+// barrier brings a Pod to the barrier with its seat.
 func (f *fixture) barrier(p *corev1.Pod) (open, refused bool, allow []types.UID, actions Actions) {
 	seat, _ := f.SeatOf(p.UID)
 	return f.Barrier(p.UID, seat.Plan)
 }
 
-// pass lets a Pod come to the barrier, where it has to wait.
+// pass brings a Pod to the barrier, where it has to wait.
 func (f *fixture) pass(p *corev1.Pod) {
 	f.t.Helper()
 	open, refused, _, _ := f.barrier(p)
@@ -151,20 +151,20 @@ func (f *fixture) pass(p *corev1.Pod) {
 	}
 }
 
-// withdraw tells that a Pod does not go to the seat that it has.
+// withdraw gives up a Pod's seat.
 func (f *fixture) withdraw(p *corev1.Pod) Actions {
 	seat, _ := f.SeatOf(p.UID)
 	_, actions := f.Withdraw(p.UID, seat.Plan)
 	return actions
 }
 
-// refuse tells that the node of a Pod's seat does not take it.
-func (f *fixture) refuse(p *corev1.Pod, node string) (again bool, actions Actions) {
+// refuse records that the node of a Pod's seat does not take it.
+func (f *fixture) refuse(p *corev1.Pod, node string) (retry bool, actions Actions) {
 	seat, _ := f.SeatOf(p.UID)
 	return f.Refuse(p.UID, seat.Plan, node)
 }
 
-// fail tells that an attempt found no place.
+// fail records that an attempt found no place.
 func (f *fixture) fail(turn *corev1.Pod, pause time.Duration) {
 	f.t.Helper()
 	attempt := f.Attempt(turn.UID)
@@ -186,7 +186,7 @@ func (f *fixture) seated() []string {
 	return names
 }
 
-// due returns the names of the Pods that are to be tried again.
+// due returns the names of the Pods that are to be requeued.
 func (f *fixture) due() []string { return namesOf(f.Due(f.now(), 100)) }
 
 func namesOf(pods []*corev1.Pod) []string {

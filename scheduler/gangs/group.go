@@ -19,50 +19,49 @@ type Group struct {
 	Key string
 	// Alone is true for a Pod that is in no gang.
 	Alone bool
-	// Since is when the oldest member was created that was there when the group
-	// became known. It is the group's place among those of equal priority.
+	// Since is when the member was created with which the group became known. It orders
+	// groups of equal priority.
 	Since time.Time
 
 	members map[types.UID]*Member
-	// merged and wrong cache what the members say; see spec.
+	// merged and wrong cache the members' merged labels; see spec.
 	merged *snapshot.GangLabels
 	wrong  error
-	// uneven is true if members name different minima.
+	// uneven is true if members have different minima.
 	uneven bool
-	// staying and waitingNow cache what count counts; counted is false after any
-	// change.
+	// staying and waitingNow cache the result of count; counted is false after any change.
 	staying, waitingNow int
 	counted             bool
 	// bound counts the members that have a node.
 	bound  int
 	leader *Member
 	plan   *plan
-	// failedAt is when the last attempt began that found no place, firstFailure
-	// when the first one since the last success did.
+	// failedAt is when the last attempt that found no place began, firstFailure when the
+	// first one since the last success did.
 	failedAt, firstFailure time.Time
-	// retryAt is when the next attempt may be made. lookedAt is when the group was
-	// queued for one, latest when it is tried again though nothing has happened.
-	retryAt, lookedAt, latest time.Time
-	// refused are nodes that took no member though there was room, and refusals
-	// how often that happened in a row.
+	// retryAt is when the next attempt may be made. queuedAt is when the group was queued
+	// for one, retryBy is when it is retried even if nothing has happened.
+	retryAt, queuedAt, retryBy time.Time
+	// refused are nodes that took no member although there was room, and refusals is how
+	// often that happened in a row.
 	refused  map[string]bool
 	refusals int
 	// aborts counts the plans that were given up since a barrier opened.
 	aborts int
-	// partial is since when fewer than the minimum have a node, but some.
-	partial time.Time
+	// partialSince is since when some members have a node, but fewer than the minimum.
+	partialSince time.Time
 }
 
-// plan is a set of seats that has not been reached by all yet.
+// plan is a set of seats that not all of its members have reached yet.
 type plan struct {
 	number  uint64
 	members []*Member
-	// missing is how many have not come to the barrier.
+	// missing is how many members have not come to the barrier.
 	missing int
 }
 
-// spec is what the gang's members say about it. They should agree; the smallest
-// minimum counts, as the last members of a gang whose others have ended can't wait
+// spec returns the members' labels, merged. They should agree; if the minima differ, the
+// smallest one counts, as the last members of a gang whose others have ended can't wait
 // for those.
 func (g *Group) spec() (*snapshot.GangLabels, error) {
 	if g.merged == nil && g.wrong == nil {
@@ -76,7 +75,7 @@ func (g *Group) spec() (*snapshot.GangLabels, error) {
 	return g.merged, g.wrong
 }
 
-// merge adds what one more member says.
+// merge merges one more member's labels.
 func (g *Group) merge(m *Member, first bool) {
 	switch {
 	case g.wrong != nil || g.Alone:
@@ -115,22 +114,21 @@ func (g *Group) drop(m *Member) {
 	}
 }
 
-// complete reports whether enough members exist. Those of a gang that runs already are
-// not counted: the others may have ended.
+// complete reports whether enough members exist. For a gang that runs already, it does
+// not matter how many there are: the others may have ended.
 func (g *Group) complete() bool {
 	spec, err := g.spec()
 	if err != nil {
-		return true // the leader's turn tells what is wrong
+		return true // reported when the leader's turn comes
 	}
 	if len(g.members) < spec.Min && g.bound == 0 {
-		return false // the usual case, at no cost
+		return false // fast path for the usual case
 	}
 	staying, waiting := g.count()
 	return staying > 0 || waiting >= spec.Min
 }
 
-// count returns how many members have a node, or a seat, and stay, and how many
-// need one.
+// count returns how many members stay on a node or have a seat, and how many need a seat.
 func (g *Group) count() (staying, waiting int) {
 	if g.counted {
 		return g.staying, g.waitingNow
@@ -147,13 +145,13 @@ func (g *Group) count() (staying, waiting int) {
 	return staying, waiting
 }
 
-// sit gives a member a seat, or takes it away.
-func (g *Group) sit(m *Member, seat *Seat) {
+// setSeat gives a member a seat, or takes it away.
+func (g *Group) setSeat(m *Member, seat *Seat) {
 	m.seat = seat
 	g.counted = false
 }
 
-// waitingMembers are those that need a seat, in order.
+// waitingMembers returns the members that need a seat, in order.
 func (g *Group) waitingMembers() []*Member {
 	var list []*Member
 	for _, m := range g.members {
@@ -165,7 +163,7 @@ func (g *Group) waitingMembers() []*Member {
 	return list
 }
 
-// elect finds the member that is queued for the gang.
+// elect picks the member that is queued for the gang.
 func (g *Group) elect() {
 	if g.leader != nil && g.members[g.leader.UID] == g.leader && g.leader.waiting() {
 		return

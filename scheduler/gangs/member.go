@@ -23,7 +23,7 @@ import (
 type Member struct {
 	UID   types.UID
 	Shape placement.Shape
-	// Err is what is wrong with what the Pod asks for.
+	// Err is why the Pod's request is invalid.
 	Err error
 	// Learned is for the planner: true once the Pod counts as demand.
 	Learned bool
@@ -31,12 +31,12 @@ type Member struct {
 	pod   atomic.Pointer[corev1.Pod]
 	group *Group
 	index int
-	// spec is what the Pod says about its gang; nil for a Pod that is alone, or if
-	// that is wrong.
+	// labels are the Pod's gang labels; nil for a Pod in no gang, or if they are invalid,
+	// which wrong explains.
 	labels *snapshot.GangLabels
 	wrong  error
-	// ours is false for the Pods of other schedulers, which are only known so that
-	// their gangs are not torn apart.
+	// ours is false for the Pods of other schedulers, which are only tracked so that their
+	// gangs are not torn apart.
 	ours bool
 	// terminating is true for a Pod with a node that is about to be deleted.
 	terminating bool
@@ -53,7 +53,7 @@ func (m *Member) Group() *Group { return m.group }
 // Seat is a Pod's place in a plan.
 type Seat struct {
 	placement.Place
-	// Plan is the plan's number. Numbers are never used again.
+	// Plan is the plan's number. Numbers are never reused.
 	Plan uint64
 	// reserved is true once the Pod waits at the barrier.
 	reserved bool
@@ -67,7 +67,7 @@ func newMember(pod *corev1.Pod, ours bool) *Member {
 	return m
 }
 
-// identity are the labels that say which gang a Pod is in, and which member it is.
+// identity are the labels that determine which gang a Pod is in, and which member it is.
 var identity = [...]string{v1.LabelPodGroup, v1.LabelMinAvailable, v1.LabelTask, v1.LabelIndex, jobIndex} //nolint:gochecknoglobals // a constant
 
 const jobIndex = "batch.kubernetes.io/job-completion-index"
@@ -83,9 +83,9 @@ func indexOf(pod *corev1.Pod) int {
 	return int(^uint(0) >> 1)
 }
 
-// needsOthers reports whether a Pod that has no node needs something else than before, or
-// is in another gang: whoever takes a scheduling gate off may change both.
-func needsOthers(before, after *corev1.Pod) bool {
+// needsChanged reports whether the needs of a Pod without a node have changed, or its
+// gang: both may change when a scheduling gate is removed.
+func needsChanged(before, after *corev1.Pod) bool {
 	if before.ResourceVersion == after.ResourceVersion {
 		return false
 	}
@@ -101,18 +101,18 @@ func needsOthers(before, after *corev1.Pod) bool {
 		!equality.Semantic.DeepEqual(before.Spec.Tolerations, after.Spec.Tolerations)
 }
 
-// bound reports whether a Pod has a node, for good.
+// bound reports whether a Pod has a node. That never changes back.
 func (m *Member) bound() bool { return m.Pod().Spec.NodeName != "" }
 
-// ending reports whether the Pod is being deleted.
-func (m *Member) ending() bool { return m.Pod().DeletionTimestamp != nil }
+// deleting reports whether the Pod is being deleted.
+func (m *Member) deleting() bool { return m.Pod().DeletionTimestamp != nil }
 
 // stays reports whether a Pod has a node and is not on its way out.
-func (m *Member) stays() bool { return m.bound() && !m.terminating && !m.ending() }
+func (m *Member) stays() bool { return m.bound() && !m.terminating && !m.deleting() }
 
 // waiting reports whether a Pod needs a seat, and could take one.
 func (m *Member) waiting() bool {
-	return m.ours && !m.bound() && m.seat == nil && !m.ending() && len(m.Pod().Spec.SchedulingGates) == 0
+	return m.ours && !m.bound() && m.seat == nil && !m.deleting() && len(m.Pod().Spec.SchedulingGates) == 0
 }
 
 // compareMembers orders a gang's members: by index, then by age.

@@ -11,26 +11,26 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
-// Partial returns the Pods of gangs of which, for too long, some but too few have
-// a node while others wait: their places help nobody. Each gang is returned once,
-// and again if that did not help. Pods that are moved, by reservation.PodKey, are on
-// their way: they count as if they had arrived.
+// Partial returns the Pods with a node of gangs that have had some such Pods, but too
+// few, for too long while others wait: their places are of no use. Each gang is returned
+// once, and again if that did not help. Pods that are being moved, by reservation.PodKey,
+// count as if they had arrived.
 func (r *Registry) Partial(now time.Time, moving map[string]bool) []*corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var stuck []*corev1.Pod
 	for _, g := range r.groups {
 		if g.Alone || !g.isPartial(moving) {
-			g.partial = time.Time{}
+			g.partialSince = time.Time{}
 			continue
 		}
-		if g.partial.IsZero() {
-			g.partial = now
+		if g.partialSince.IsZero() {
+			g.partialSince = now
 		}
-		if now.Sub(g.partial) < r.timing.Partial {
+		if now.Sub(g.partialSince) < r.timing.Partial {
 			continue
 		}
-		g.partial = now
+		g.partialSince = now
 		for _, m := range g.members {
 			if m.ours && m.stays() {
 				stuck = append(stuck, m.Pod())
@@ -42,7 +42,7 @@ func (r *Registry) Partial(now time.Time, moving map[string]bool) []*corev1.Pod 
 
 func (g *Group) isPartial(moving map[string]bool) bool {
 	if g.bound == 0 || len(g.members) == g.bound {
-		return false // the usual cases, at no cost
+		return false // fast path for the usual cases
 	}
 	spec, err := g.spec()
 	staying, waiting := g.count()
@@ -52,8 +52,8 @@ func (g *Group) isPartial(moving map[string]bool) bool {
 	return staying < spec.Min && staying+g.underWay(moving) < spec.Min
 }
 
-// underWay counts the members that are moved and have not arrived. One that leaves and
-// its successor are the same.
+// underWay counts the members that are being moved and have not arrived. A Pod that
+// leaves and its successor count once.
 func (g *Group) underWay(moving map[string]bool) int {
 	if len(moving) == 0 {
 		return 0
@@ -77,7 +77,7 @@ func (g *Group) ours() bool {
 	return false
 }
 
-// Counts are how many gangs, without Pods that are alone, are in which state.
+// Counts is how many gangs are in which state, without Pods in no gang.
 type Counts struct {
 	Gathering, Waiting, Planned, Running int
 }

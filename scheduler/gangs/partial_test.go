@@ -20,13 +20,13 @@ func TestPodsThatAreOfNoUseAloneLeave(t *testing.T) {
 		meanwhile func(*fixture)
 		want      []string
 	}{
-		"too few run and others wait":      {pods: bindFirst(gangOf("train", 4, 3), 2), want: []string{"train-0", "train-1"}},
-		"enough run, more wait":            {pods: bindFirst(gangOf("train", 4, 2), 2), want: []string{}},
-		"too few run and nobody waits":     {pods: bindFirst(gangOf("train", 2, 3), 2), want: []string{}},
-		"nobody runs":                      {pods: gangOf("train", 3, 3), want: []string{}},
-		"a Pod that is alone":              {pods: []*corev1.Pod{onNode(pod("a"), "a")}, want: []string{}},
-		"those that leave already are let": {pods: append(bindFirst(gangOf("train", 3, 3), 1), ending(onNode(pod("z", in("train", 3, 9)), "a"))), want: []string{"train-0"}},
-		"the others came in time":          {pods: bindFirst(gangOf("train", 3, 3), 2), meanwhile: func(f *fixture) { f.Observe(onNode(pod("train-2", in("train", 3, 2)), "a")) }, want: []string{}},
+		"too few run and others wait":    {pods: bindFirst(gangOf("train", 4, 3), 2), want: []string{"train-0", "train-1"}},
+		"enough run, more wait":          {pods: bindFirst(gangOf("train", 4, 2), 2), want: []string{}},
+		"too few run and none waits":     {pods: bindFirst(gangOf("train", 2, 3), 2), want: []string{}},
+		"none runs":                      {pods: gangOf("train", 3, 3), want: []string{}},
+		"a Pod that is alone":            {pods: []*corev1.Pod{onNode(pod("a"), "a")}, want: []string{}},
+		"Pods that are leaving are left": {pods: append(bindFirst(gangOf("train", 3, 3), 1), ending(onNode(pod("z", in("train", 3, 9)), "a"))), want: []string{"train-0"}},
+		"the others came in time":        {pods: bindFirst(gangOf("train", 3, 3), 2), meanwhile: func(f *fixture) { f.Observe(onNode(pod("train-2", in("train", 3, 2)), "a")) }, want: []string{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -66,8 +66,8 @@ func TestPodsThatAreMovedAreOnTheirWay(t *testing.T) {
 		"another gang's Pods are moved":          {bindFirst(gangOf("train", 3, 3), 2), []string{"other-2"}, 2},
 		"one waits, another one leaves":          {append(bindFirst(gangOf("train", 3, 4), 2), ending(onNode(pod("z", in("train", 4, 3)), "a"))), []string{"train-2", "z"}, 0},
 		"too few are moved":                      {append(bindFirst(gangOf("train", 3, 4), 2), ending(onNode(pod("z", in("train", 4, 3)), "a"))), []string{"z"}, 2},
-		"those that have not left count once":    {bindFirst(gangOf("train", 3, 3), 1), []string{"train-0", "train-1"}, 1},
-		"those that are moved though they stay":  {bindFirst(gangOf("train", 3, 3), 2), []string{"train-0", "train-1"}, 2},
+		"Pods that have not left count once":     {bindFirst(gangOf("train", 3, 3), 1), []string{"train-0", "train-1"}, 1},
+		"Pods to be moved that are still there":  {bindFirst(gangOf("train", 3, 3), 2), []string{"train-0", "train-1"}, 2},
 		"the gang is large enough without those": {bindFirst(gangOf("train", 3, 2), 2), []string{"train-2"}, 0},
 	}
 	for name, test := range tests {

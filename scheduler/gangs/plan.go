@@ -13,30 +13,30 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Attempt is what is known of a gang when its turn comes.
+// Attempt describes a gang whose turn has come.
 type Attempt struct {
 	Group  *Group
 	Labels *snapshot.GangLabels
-	// Err is what is wrong with the gang; it can't be placed then.
+	// Err is why the gang is invalid and can't be placed.
 	Err error
 	// Waiting are the members that need a place, the one whose turn it is first.
 	Waiting []*Member
-	// Need is how many of them have to get one, or nobody does.
+	// Need is how many of them must get a place; with fewer, none gets one.
 	Need int
-	// Placed are the Pods of the gang that have a node.
+	// Placed are the Pods of the gang that have a node or a seat.
 	Placed []types.UID
-	// Refused are nodes that have turned members away.
+	// Refused are nodes that have refused members.
 	Refused []string
-	// WaitsSince is when the gang failed to find a place for the first time since
-	// it last found one; zero if it has not.
+	// WaitsSince is when the first attempt failed since the gang last found a place; zero
+	// if none has.
 	WaitsSince time.Time
 	Priority   int32
-	// Extra is true if as many have a place as have to start together: these join
-	// if there is room, and nobody has to leave for them.
+	// Extra is true if as many Pods are placed as have to start together: these ones join
+	// if there is room, and no Pod is preempted for them.
 	Extra bool
 }
 
-// Member returns a Pod that the registry knows; nil for others.
+// Member returns the member with this UID; nil if there is none.
 func (r *Registry) Member(uid types.UID) *Member {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -66,7 +66,7 @@ func (r *Registry) SeatOf(uid types.UID) (seat Seat, found bool) {
 	return Seat{}, false
 }
 
-// Attempt returns what to plan when a Pod's turn has come that has no seat; nil if
+// Attempt returns what to plan when the turn of a Pod without a seat has come; nil if
 // there is nothing to plan for it now.
 func (r *Registry) Attempt(uid types.UID) *Attempt {
 	r.mu.Lock()
@@ -99,8 +99,8 @@ func (r *Registry) Attempt(uid types.UID) *Attempt {
 	return attempt
 }
 
-// Seat gives members their seats, and returns the plan's number and the others to be
-// queued. It returns 0, and gives none, if a member can no longer take its seat.
+// Seat gives members their seats, and returns the plan's number and the other Pods to be
+// queued. It returns 0, and gives no seats, if a member can no longer take its seat.
 func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, turn types.UID) (number uint64, actions Actions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +112,7 @@ func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, t
 	r.plans++
 	g.plan = &plan{number: r.plans, members: members, missing: len(members)}
 	for i, m := range members {
-		g.sit(m, &Seat{Place: places[i], Plan: r.plans})
+		g.setSeat(m, &Seat{Place: places[i], Plan: r.plans})
 		if m.UID != turn {
 			actions.Activate = append(actions.Activate, m.Pod())
 		}
@@ -120,9 +120,9 @@ func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, t
 	return r.plans, actions
 }
 
-// Barrier tells that a Pod has reserved its seat of a plan. open is true if it need
-// not wait; allow are those that need wait no longer. A Pod without that seat, because
-// the plan was aborted, is refused.
+// Barrier records that a Pod has reserved its seat of a plan. open is true if it need not
+// wait; allow are the members that need not wait any longer. refused is true for a Pod
+// without that seat, because the plan was aborted.
 func (r *Registry) Barrier(uid types.UID, number uint64) (open, refused bool, allow []types.UID, actions Actions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,14 +144,14 @@ func (r *Registry) Barrier(uid types.UID, number uint64) (open, refused bool, al
 		}
 	}
 	g.plan = nil // from here on each is on its own
-	r.succeed(g)
-	return true, false, allow, r.lead(g)
+	r.clearFailures(g)
+	return true, false, allow, r.activateLeader(g)
 }
 
-// Withdraw tells that a Pod does not go where its seat of a plan is: it was refused,
-// or could not be bound. Before the barrier has opened that aborts the plan. Words
-// about a former plan have no effect. aborts counts the plans of the gang that were
-// aborted since a barrier opened for it, if this one was.
+// Withdraw records that a Pod does not go to its seat of a plan: it was refused, or could
+// not be bound. Before the barrier has opened, that aborts the plan. Calls about an
+// earlier plan have no effect. If this plan was aborted, aborts is how many were since a
+// barrier last opened for the gang.
 func (r *Registry) Withdraw(uid types.UID, number uint64) (aborts int, actions Actions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,12 +163,12 @@ func (r *Registry) Withdraw(uid types.UID, number uint64) (aborts int, actions A
 		m.group.aborts++
 		aborts = m.group.aborts
 	}
-	return aborts, r.leave(m).and(r.lead(m.group))
+	return aborts, r.vacate(m).and(r.activateLeader(m.group))
 }
 
-// Refuse tells that the node of a seat takes no member of the gang though there was
-// room for it. again is true if another plan should be made at once.
-func (r *Registry) Refuse(uid types.UID, number uint64, node string) (again bool, actions Actions) {
+// Refuse records that the node of a seat takes no member of the gang although there was
+// room. retry is true if another plan should be made at once.
+func (r *Registry) Refuse(uid types.UID, number uint64, node string) (retry bool, actions Actions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.members[uid]
@@ -192,17 +192,17 @@ func (r *Registry) Refuse(uid types.UID, number uint64, node string) (again bool
 	return true, actions
 }
 
-// FailUntil is Fail for a gang that is to be tried again at a time at the latest,
-// whatever happens.
-func (r *Registry) FailUntil(g *Group, began, retryAt, latest time.Time) {
+// FailUntil is Fail for a gang that is to be retried by a given time, even if nothing
+// happens.
+func (r *Registry) FailUntil(g *Group, began, retryAt, retryBy time.Time) {
 	r.Fail(g, began, retryAt)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	g.latest = latest
+	g.retryBy = retryBy
 }
 
-// Fail tells that there was no place for a gang when an attempt began. It is not
-// tried again before a time.
+// Fail records that an attempt found no place for a gang, and when it began. The gang is
+// not retried before retryAt.
 func (r *Registry) Fail(g *Group, began, retryAt time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,18 +213,18 @@ func (r *Registry) Fail(g *Group, began, retryAt time.Time) {
 		r.failing++
 		g.firstFailure = began
 	}
-	g.failedAt, g.retryAt, g.lookedAt, g.latest = began, retryAt, time.Time{}, began.Add(r.timing.Again)
+	g.failedAt, g.retryAt, g.queuedAt, g.retryBy = began, retryAt, time.Time{}, began.Add(r.timing.Again)
 	g.refused, g.refusals = nil, 0
 }
 
-// Failing is how many gangs have found no place.
+// Failing returns how many gangs have found no place.
 func (r *Registry) Failing() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.failing
 }
 
-// GangOf is the gang of a Pod; empty for one that is alone or unknown.
+// GangOf returns the gang of a Pod; empty for one that is in no gang or unknown.
 func (r *Registry) GangOf(uid types.UID) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -240,7 +240,7 @@ func (r *Registry) Placing(uid types.UID) bool {
 	return seated
 }
 
-// Spare is how many Pods of a gang that have a node may leave without the others
+// Spare returns how many Pods of a gang that have a node may leave without the others
 // having to.
 func (r *Registry) Spare(gang string) int {
 	r.mu.Lock()
@@ -257,8 +257,8 @@ func (r *Registry) Spare(gang string) int {
 	return max(0, staying-spec.Min)
 }
 
-// MarkTerminating tells which Pods are about to be deleted: they no longer count for their
-// gangs, so that those that come in their stead wait for each other.
+// MarkTerminating marks Pods that are about to be deleted, or unmarks them: marked Pods
+// no longer count for their gangs, so that their successors wait for each other.
 func (r *Registry) MarkTerminating(uids []types.UID, terminating bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -105,8 +105,8 @@ func bindFirst(pods []*corev1.Pod, count int) []*corev1.Pod {
 	return pods
 }
 
-// Pods that other admission controllers hold back are nobody's leader, and when
-// they are let go the gang goes ahead.
+// Pods that other controllers hold back with scheduling gates lead no gang, and when the
+// gates are removed the gang proceeds.
 func TestAGangWaitsForPodsThatAreHeldBackByOthers(t *testing.T) {
 	t.Parallel()
 	pods := gangOf("train", 2, 2)
@@ -138,8 +138,8 @@ func TestAnAttemptTellsWhatIsWrong(t *testing.T) {
 		turn types.UID
 		want string
 	}{
-		"labels that make no sense":          {[]*corev1.Pod{pod("a", in("train", -1, 0))}, "a", "label falldio.com/min-available"},
-		"a member asks for what nobody gets": {[]*corev1.Pod{pod("train-0", in("train", 2, 0)), greedy}, "train-0", "a Pod gets whole GPUs or a share of one"},
+		"labels that make no sense":     {[]*corev1.Pod{pod("a", in("train", -1, 0))}, "a", "label falldio.com/min-available"},
+		"a member's request is invalid": {[]*corev1.Pod{pod("train-0", in("train", 2, 0)), greedy}, "train-0", "a Pod gets whole GPUs or a share of one"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestTheBarrierOpensForAllAtOnce(t *testing.T) {
 		t.Fatalf("the last one: open %t, refused %t", open, refused)
 	}
 	if diff := cmp.Diff([]string{"train-0", "train-1"}, uidNames(allow)); diff != "" {
-		t.Errorf("those that go on (-want +got):\n%s", diff)
+		t.Errorf("allowed (-want +got):\n%s", diff)
 	}
 	want := nothing()
 	want.Activate = []string{"train-3"} // it joins later if there is room
@@ -220,7 +220,7 @@ func TestTheBarrierOpensForAllAtOnce(t *testing.T) {
 	}
 }
 
-// A Pod's binding cycle that ends late speaks of the plan that it was for.
+// A binding cycle that ends late refers to the plan that it was for.
 func TestWordsAboutAFormerPlanHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	pods := gangOf("train", 2, 2)
@@ -290,7 +290,7 @@ func TestAfterTheBarrierEachIsOnItsOwn(t *testing.T) {
 		t.Errorf("those with seats (-want +got):\n%s", diff)
 	}
 	if why := f.gate(pods[1]); why != "" {
-		t.Errorf("the one that is left over is held back: %s", why)
+		t.Errorf("the remaining one is held back: %s", why)
 	}
 	if diff := cmp.Diff(&wanted{Waiting: []string{"train-1"}, Placed: []string{"train-0", "train-2"}, Need: 1}, whatOf(f.Attempt("train-1"))); diff != "" {
 		t.Errorf("attempt (-want +got):\n%s", diff)
@@ -306,13 +306,13 @@ func TestANodeThatRefusesAMemberIsLeftOutNextTime(t *testing.T) {
 		f.pass(pods[0])
 		again, actions := f.refuse(pods[1], node)
 		if !again {
-			t.Fatalf("after %d refusals nobody is tried", i+1)
+			t.Fatalf("after %d refusals there is no attempt", i+1)
 		}
 		if diff := cmp.Diff([]string{"train-0", "train-1"}, inNames(actions).Release); diff != "" {
 			t.Errorf("released (-want +got):\n%s", diff)
 		}
 		if why := f.gate(pods[1]); why != "" {
-			t.Errorf("the one that was refused does not lead: %s", why)
+			t.Errorf("the refused Pod does not lead: %s", why)
 		}
 	}
 	attempt := f.Attempt("train-1")
@@ -329,7 +329,7 @@ func TestANodeThatRefusesAMemberIsLeftOutNextTime(t *testing.T) {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
 	if refused := f.Attempt("train-1").Refused; len(refused) > 0 {
-		t.Errorf("nodes are left out for ever: %v", refused)
+		t.Errorf("nodes are left out forever: %v", refused)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Gate returns why a Pod may not enter the scheduling queue, or "". A Pod that was
-// not observed yet has to wait for that: it is queued then.
+// Gate returns why a Pod may not enter the scheduling queue, or "". A Pod that was not
+// observed yet is queued once it is.
 func (r *Registry) Gate(pod *corev1.Pod, now time.Time) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -23,23 +23,23 @@ func (r *Registry) Gate(pod *corev1.Pod, now time.Time) string {
 	case m == nil && !Concerns(pod):
 		return ""
 	case m == nil || !r.started:
-		return "it is new, or the scheduler is"
+		return "it is new, or the scheduler has just started"
 	case m.seat != nil:
 		return ""
 	}
 	g := m.group
 	switch {
 	case g.plan != nil:
-		return "the Pods of its gang that start first are being placed"
+		return "other Pods of its gang are being placed first"
 	case now.Before(g.retryAt):
-		return "its last attempt to find a place has just failed"
+		return "its last scheduling attempt has just failed"
 	case g.Alone:
 		return ""
 	case !g.complete():
 		return g.gathering()
 	}
 	if g.elect(); g.leader != m {
-		return "another Pod of its gang looks for a place for all"
+		return "another Pod of its gang is being scheduled for all of them"
 	}
 	return ""
 }
@@ -61,8 +61,8 @@ type Rank struct {
 	UID      types.UID
 }
 
-// RankOf returns the place of a Pod in the queue; queued is when it came there,
-// which counts for Pods that are not the registry's.
+// RankOf returns the place of a Pod in the queue; queued is when it entered the queue,
+// which counts for Pods that are not in the registry.
 func (r *Registry) RankOf(pod *corev1.Pod, queued time.Time) Rank {
 	rank := Rank{Priority: priorityOf(pod), Since: queued, UID: pod.UID}
 	r.mu.RLock()
@@ -73,8 +73,7 @@ func (r *Registry) RankOf(pod *corev1.Pod, queued time.Time) Rank {
 	return rank
 }
 
-// Compare orders ranks: who is first in the queue comes first. The members of a
-// gang are beside each other.
+// Compare orders ranks as the queue does. The members of a gang are next to each other.
 func (a Rank) Compare(b Rank) int {
 	return cmp.Or(
 		-cmp.Compare(a.Priority, b.Priority),
@@ -85,24 +84,23 @@ func (a Rank) Compare(b Rank) int {
 	)
 }
 
-// Wake tells that there may be more room than before. Attempts that begin right now
-// may not see it: the scheduler's own cache hears of it by another way.
+// Wake records that there may be more room than before. Attempts that begin right now may
+// not see it: the scheduler's own cache is updated independently.
 func (r *Registry) Wake(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wokenAt = now
 }
 
-// Due returns the Pods that are to be queued again by now, at most so many, the
-// first ones by rank: one for each gang that found no place, if there may be more
-// room since, or some time has passed.
-func (r *Registry) Due(now time.Time, most int) []*corev1.Pod {
+// Due returns the Pods to requeue now, in order of rank, at most limit: one for each gang
+// that found no place, if there may be more room since, or some time has passed.
+func (r *Registry) Due(now time.Time, limit int) []*corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failing == 0 {
 		return nil
 	}
-	first := firstRanks{most: most}
+	first := firstRanks{limit: limit}
 	for _, g := range r.groups {
 		if r.isDue(g, now) {
 			first.add(g)
@@ -110,16 +108,15 @@ func (r *Registry) Due(now time.Time, most int) []*corev1.Pod {
 	}
 	pods := make([]*corev1.Pod, 0, len(first.groups))
 	for _, one := range first.groups {
-		one.group.lookedAt = now
+		one.group.queuedAt = now
 		pods = append(pods, one.group.leader.Pod())
 	}
 	return pods
 }
 
-// firstRanks keeps the groups that come first in the queue, in order, at most so
-// many.
+// firstRanks keeps the groups that come first in the queue, in order, at most limit.
 type firstRanks struct {
-	most   int
+	limit  int
 	groups []ranked
 }
 
@@ -130,11 +127,11 @@ type ranked struct {
 
 func (f *firstRanks) add(g *Group) {
 	rank := g.rank()
-	if len(f.groups) == f.most {
-		if rank.Compare(f.groups[f.most-1].rank) > 0 {
+	if len(f.groups) == f.limit {
+		if rank.Compare(f.groups[f.limit-1].rank) > 0 {
 			return
 		}
-		f.groups = f.groups[:f.most-1]
+		f.groups = f.groups[:f.limit-1]
 	}
 	at, _ := slices.BinarySearchFunc(f.groups, rank, func(one ranked, rank Rank) int { return one.rank.Compare(rank) })
 	f.groups = slices.Insert(f.groups, at, ranked{rank, g})
@@ -144,19 +141,19 @@ func (r *Registry) isDue(g *Group, now time.Time) bool {
 	if g.failedAt.IsZero() || g.plan != nil || now.Before(g.retryAt) {
 		return false
 	}
-	if now.Sub(g.lookedAt) < r.timing.Again {
-		return false // is queued and will get an answer
+	if now.Sub(g.queuedAt) < r.timing.Again {
+		return false // it is queued already
 	}
 	settled := r.wokenAt.Add(r.timing.Settle)
 	woken := g.failedAt.Before(r.wokenAt) || g.failedAt.Before(settled) && !now.Before(settled)
-	if !woken && now.Before(g.latest) {
+	if !woken && now.Before(g.retryBy) {
 		return false
 	}
 	g.elect()
 	return g.leader != nil
 }
 
-// rank is that of the gang's leader.
+// rank returns that of the gang's leader.
 func (g *Group) rank() Rank {
 	return Rank{Priority: priorityOf(g.leader.Pod()), Since: g.Since, Group: g.Key, Index: g.leader.index, UID: g.leader.UID}
 }

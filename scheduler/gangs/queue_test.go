@@ -16,7 +16,7 @@ import (
 
 func TestTheQueueIsOrdered(t *testing.T) {
 	t.Parallel()
-	// The older one comes first, whatever the order in which they were heard of.
+	// The older one comes first, in whatever order they were observed.
 	f := newFixture(t,
 		pod("b-1", in("b", 1, 1), created(time.Minute)), pod("b-0", in("b", 1, 0), created(2*time.Minute)),
 		pod("a-0", in("a", 1, 0), created(time.Minute)),
@@ -26,7 +26,7 @@ func TestTheQueueIsOrdered(t *testing.T) {
 		pod("cpu", unlabelled), pod("a-0", in("a", 1, 0)), pod("b-0", in("b", 1, 0)),
 		pod("alone"), pod("urgent", prioritized(9)), pod("b-1", in("b", 1, 1)),
 	}
-	// A Pod that is not the registry's is as old as its last attempt.
+	// A Pod that is not in the registry is as old as its last attempt.
 	queued := begin.Add(45 * time.Second)
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return f.RankOf(a, queued).Compare(f.RankOf(b, queued)) })
 	want := []string{"urgent", "alone", "cpu", "a-0", "b-0", "b-1"}

@@ -20,11 +20,11 @@ import (
 type place string
 
 const (
-	unqueued  place = "unqueued" // the queue has not heard of it
+	unqueued  place = "unqueued" // the queue has not observed it
 	held      place = "held"     // by PreEnqueue
 	active    place = "active"
 	inCycle   place = "in its scheduling cycle"
-	turned    place = "turned down" // stays until somebody activates it
+	turned    place = "turned down" // stays until it is activated
 	atBarrier place = "at the barrier"
 	leaving   place = "leaving the barrier" // rejected, but its Unreserve has not run
 	binding   place = "binding"
@@ -36,8 +36,8 @@ type simulated struct {
 	pod      *corev1.Pod
 	place    place
 	observed bool
-	// again is true if the Pod is to be queued when it comes back, as somebody
-	// activated it meanwhile.
+	// again is true if the Pod is to be queued when its cycle has failed, as it was
+	// activated meanwhile.
 	again bool
 	// plan is the one with which it came to the barrier.
 	plan uint64
@@ -203,7 +203,7 @@ func (s *simulation) reserve(one *simulated) {
 		return
 	}
 	if slices.ContainsFunc(allow, func(other types.UID) bool { return s.pods[other].place == leaving }) {
-		s.closeAgain(one, allow)
+		s.rejectGang(one, allow)
 		return
 	}
 	if len(allow)+1 < s.minimum[number] {
@@ -220,9 +220,9 @@ func (s *simulation) reserve(one *simulated) {
 	s.do(actions)
 }
 
-// closeAgain is what the planner does if one of those that may go on is on its way
-// back already, because it has waited for too long.
-func (s *simulation) closeAgain(last *simulated, others []types.UID) {
+// rejectGang is what the planner does if a member that may proceed is leaving the barrier
+// already, because it has waited for too long.
+func (s *simulation) rejectGang(last *simulated, others []types.UID) {
 	s.note("the barrier is closed again")
 	s.opened[s.seats[last.pod.UID]] = true // its seats are given back one by one
 	for _, uid := range append(others, last.pod.UID) {
@@ -262,7 +262,7 @@ func (s *simulation) act() {
 	case choice < 17:
 		s.bind()
 	case choice < 18:
-		s.hear(s.pick(unqueued))
+		s.deliver(s.pick(unqueued))
 		s.ungate(s.pick(held))
 	case choice < 19 || s.dice.IntN(4) > 0:
 		s.end()
@@ -316,17 +316,17 @@ func (s *simulation) create() {
 	one := &simulated{pod: p, place: unqueued}
 	s.pods[p.UID] = one
 	s.note("%s comes, gang %s", name, p.Labels["falldio.com/pod-group"])
-	s.hear(one)
+	s.deliver(one)
 }
 
-// hear lets either the queue or the registry hear of a Pod, and the other one later
-// or never before it ends.
-func (s *simulation) hear(one *simulated) {
+// deliver shows a Pod to either the queue or the registry, and to the other one later
+// or not before it ends.
+func (s *simulation) deliver(one *simulated) {
 	if one == nil {
 		return
 	}
 	if one.observed || s.dice.IntN(2) == 0 {
-		s.note("the queue hears of %s", one.pod.UID)
+		s.note("the queue observes %s", one.pod.UID)
 		s.queue(one)
 	}
 	if !one.observed {
@@ -334,13 +334,13 @@ func (s *simulation) hear(one *simulated) {
 	}
 }
 
-// ungate lets a Pod go that another controller has held back. The queue and we hear
-// of it in any order.
+// ungate removes a Pod's scheduling gates. The queue and the registry observe it in any
+// order.
 func (s *simulation) ungate(one *simulated) {
 	if one == nil || len(one.pod.Spec.SchedulingGates) == 0 || !one.observed || s.dice.IntN(2) == 0 {
 		return
 	}
-	s.note("%s is let go", one.pod.UID)
+	s.note("%s loses its gates", one.pod.UID)
 	one.pod = one.pod.DeepCopy()
 	one.pod.Spec.SchedulingGates, one.pod.ResourceVersion = nil, "2"
 	first := s.dice.IntN(2) == 0
@@ -355,7 +355,7 @@ func (s *simulation) ungate(one *simulated) {
 
 func (s *simulation) observe(one *simulated) {
 	one.observed = true
-	s.note("we hear of %s", one.pod.UID)
+	s.note("the registry observes %s", one.pod.UID)
 	s.do(s.Observe(one.pod))
 }
 
@@ -377,7 +377,7 @@ func (s *simulation) bind() {
 	s.do(s.Observe(one.pod))
 }
 
-// steal lets somebody else bind a Pod.
+// steal has another scheduler bind a Pod.
 func (s *simulation) steal() {
 	one := s.pick(held, active, turned, atBarrier)
 	if one == nil || !one.observed || one.pod.DeletionTimestamp != nil {
@@ -411,10 +411,10 @@ func (s *simulation) end() {
 	s.note("%s is gone", one.pod.UID)
 	delete(s.pods, one.pod.UID)
 	s.do(s.Forget(one.pod.UID))
-	s.gate(one.pod) // the queue may hear of it only now
+	s.gate(one.pod) // the queue may observe it only now
 }
 
-// check looks whether everything is as it has to be.
+// check checks the invariants.
 func (s *simulation) check() {
 	s.t.Helper()
 	failing := 0
@@ -437,7 +437,7 @@ func (s *simulation) check() {
 	}
 }
 
-// checkMember looks whether a Pod has the seat that it was given.
+// checkMember checks that a Pod has the seat that it was given.
 func (s *simulation) checkMember(m *Member) {
 	s.t.Helper()
 	number, seated := s.seats[m.UID]
@@ -445,7 +445,7 @@ func (s *simulation) checkMember(m *Member) {
 	case s.pods[m.UID] == nil:
 		s.t.Fatalf("Pod %s is remembered, but gone", m.UID)
 	case m.seat == nil && seated:
-		s.t.Fatalf("Pod %s has lost its seat of plan %d, and nobody was told", m.UID, number)
+		s.t.Fatalf("Pod %s has lost its seat of plan %d, and no action released it", m.UID, number)
 	case m.seat == nil:
 	case !seated || number != m.seat.Plan:
 		s.t.Fatalf("Pod %s has a seat of plan %d, it was given one of plan %d", m.UID, m.seat.Plan, number)
@@ -468,11 +468,11 @@ func (s *simulation) checkCounts(g *Group) {
 	before, wrongBefore := g.spec()
 	g.merged, g.wrong = nil, nil
 	if after, wrong := g.spec(); *before != *after || (wrong == nil) != (wrongBefore == nil) {
-		s.t.Fatalf("gang %s says %+v, but remembers %+v", g.Key, after, before)
+		s.t.Fatalf("gang %s: merged again %+v, cached %+v", g.Key, after, before)
 	}
 }
 
-// checkPlan looks whether all who have a seat will come to the barrier, or leave.
+// checkPlan checks that all Pods with a seat will come to the barrier, or leave.
 func (s *simulation) checkPlan(g *Group) {
 	s.t.Helper()
 	missing := 0
@@ -497,7 +497,7 @@ func (s *simulation) checkPlan(g *Group) {
 	}
 }
 
-// checkIdle looks whether a gang that could be planned will be.
+// checkIdle checks that a gang that could be planned will be.
 func (s *simulation) checkIdle(g *Group) {
 	s.t.Helper()
 	waiting := g.waitingMembers()
@@ -513,13 +513,13 @@ func (s *simulation) checkIdle(g *Group) {
 			return // its Unreserve activates the leader
 		}
 	}
-	// Nobody is queued: the time must come when somebody is.
+	// No Pod is queued: at some time one must be.
 	later := s.now().Add(10 * timing.Again)
 	if !s.isDue(g, later) {
-		s.t.Fatalf("gang %s: nobody is queued, and nobody ever will be", g.Key)
+		s.t.Fatalf("gang %s: no Pod is queued, and none ever will be", g.Key)
 	}
 	if leader := s.pods[g.leader.UID]; s.Gate(leader.pod, later) != "" {
-		s.t.Fatalf("gang %s: its leader is held back for ever: %s", g.Key, s.Gate(leader.pod, later))
+		s.t.Fatalf("gang %s: its leader is held back forever: %s", g.Key, s.Gate(leader.pod, later))
 	}
 }
 

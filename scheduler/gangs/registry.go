@@ -14,23 +14,24 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Timing says how patient gangs are.
+// Timing configures timeouts and retries.
 type Timing struct {
-	// Partial is how long a gang may have fewer Pods on nodes than have to start
-	// together, before those that are there leave.
+	// Partial is how long a gang may have fewer Pods on nodes than have to start together,
+	// before those are evicted.
 	Partial time.Duration
-	// Again is after how long a gang is tried again though nothing has happened
-	// that would make it fit.
+	// Again is after how long a gang is retried although nothing has happened that would
+	// make it fit.
 	Again time.Duration
-	// Settle is how long it takes at most until an attempt sees what Wake told of.
+	// Settle is how long it takes at most until an attempt sees the change that Wake
+	// recorded.
 	Settle time.Duration
 	// MaxRefusals is how many nodes may refuse members of a gang in a row before
 	// it has to wait like one that does not fit.
 	MaxRefusals int
 }
 
-// Registry has all gangs of one scheduler. It is safe for concurrent use; what it
-// returns has to be done without holding any lock of the scheduling queue.
+// Registry holds all gangs of one scheduler. It is safe for concurrent use; the Actions
+// that it returns must be taken without holding any lock of the scheduling queue.
 type Registry struct {
 	timing Timing
 
@@ -42,18 +43,19 @@ type Registry struct {
 	failing int
 	// profiles are the names under which this process schedules.
 	profiles map[string]bool
-	// started is true once all Pods are known that there were at the start.
+	// started is true once all Pods that existed at the start are known.
 	started bool
-	// wokenAt is when there was more room for the last time.
+	// wokenAt is when Wake was last called.
 	wokenAt time.Time
 }
 
-// NewRegistry returns a Registry that knows no Pods.
+// NewRegistry returns an empty Registry.
 func NewRegistry(timing Timing) *Registry {
 	return &Registry{timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, profiles: map[string]bool{}}
 }
 
-// Serve adds a name under which this process schedules, before any Pod is told.
+// Serve adds a name under which this process schedules. It must be called before any Pod
+// is observed.
 func (r *Registry) Serve(schedulerName string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +79,7 @@ type Actions struct {
 	Release []types.UID
 }
 
-// and joins what has to be done.
+// and combines actions.
 func (a Actions) and(b Actions) Actions {
 	return Actions{
 		Activate: append(a.Activate, b.Activate...),
@@ -95,20 +97,20 @@ func Concerns(pod *corev1.Pod) bool {
 	return snapshot.WantsGPUs(pod)
 }
 
-// Start tells that all Pods are known that there were at the start. Before, nobody
-// is queued: a gang that runs already would look like a new one.
+// Start records that all Pods that existed at the start are known. Before that, no Pod is
+// queued: a gang that runs already would look like a new one.
 func (r *Registry) Start() Actions {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.started = true
 	actions := Actions{}
 	for _, g := range r.groups {
-		actions = actions.and(r.lead(g))
+		actions = actions.and(r.activateLeader(g))
 	}
 	return actions
 }
 
-// Observe tells of a Pod that is there, or has changed.
+// Observe records a Pod that was added or has changed.
 func (r *Registry) Observe(pod *corev1.Pod) Actions {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,22 +119,22 @@ func (r *Registry) Observe(pod *corev1.Pod) Actions {
 		return r.add(pod)
 	}
 	before := m.Pod()
-	wasBound, wasEnding, wasGated := m.bound(), m.ending(), len(before.Spec.SchedulingGates) > 0
+	wasBound, wasDeleting, wasGated := m.bound(), m.deleting(), len(before.Spec.SchedulingGates) > 0
 	if wasBound && pod.Spec.NodeName == "" {
-		return Actions{} // older than what is known
+		return Actions{} // stale
 	}
-	if !wasBound && pod.Spec.NodeName == "" && needsOthers(before, pod) {
+	if !wasBound && pod.Spec.NodeName == "" && needsChanged(before, pod) {
 		return r.forget(m).and(r.add(pod))
 	}
 	m.pod.Store(pod)
 	m.group.counted = false
 	switch {
 	case !wasBound && m.bound():
-		return r.arrived(m)
-	case !wasEnding && m.ending() && !m.bound():
-		return r.leave(m).and(r.lead(m.group))
+		return r.podBound(m)
+	case !wasDeleting && m.deleting() && !m.bound():
+		return r.vacate(m).and(r.activateLeader(m.group))
 	case wasGated && len(pod.Spec.SchedulingGates) == 0:
-		return r.lead(m.group)
+		return r.activateLeader(m.group)
 	}
 	return Actions{}
 }
@@ -145,7 +147,7 @@ func (r *Registry) add(pod *corev1.Pod) Actions {
 	m.group = r.groupOf(m)
 	m.group.join(m)
 	r.members[pod.UID] = m
-	return r.lead(m.group)
+	return r.activateLeader(m.group)
 }
 
 func (r *Registry) groupOf(m *Member) *Group {
@@ -161,8 +163,8 @@ func (r *Registry) groupOf(m *Member) *Group {
 	return g
 }
 
-// lead returns the leader to be queued, if the gang is ready for that.
-func (r *Registry) lead(g *Group) Actions {
+// activateLeader has the leader queued, if the gang is ready for that.
+func (r *Registry) activateLeader(g *Group) Actions {
 	if !r.started {
 		return Actions{}
 	}
@@ -172,27 +174,27 @@ func (r *Registry) lead(g *Group) Actions {
 	return Actions{Activate: []*corev1.Pod{g.leader.Pod()}}
 }
 
-// arrived is called when a Pod got its node.
-func (r *Registry) arrived(m *Member) Actions {
+// podBound is called when a Pod has got its node.
+func (r *Registry) podBound(m *Member) Actions {
 	g, seat := m.group, m.seat
 	g.bound++
 	actions := Actions{}
 	switch {
-	case seat == nil: // somebody else has bound it
-	case g.plan != nil && g.plan.number == seat.Plan: // the same
+	case seat == nil: // another scheduler has bound it
+	case g.plan != nil && g.plan.number == seat.Plan: // so it has here, before the barrier opened
 		actions = r.abort(g)
 	default:
-		g.sit(m, nil)
+		g.setSeat(m, nil)
 		if m.Pod().Spec.NodeName != seat.Node {
 			actions.Release = []types.UID{m.UID}
 		} else if g.bound > 1 {
 			return actions // nothing has changed for the others
 		}
 	}
-	return actions.and(r.lead(g))
+	return actions.and(r.activateLeader(g))
 }
 
-// Forget tells of a Pod that is gone or has ended.
+// Forget removes a Pod that is gone or has ended.
 func (r *Registry) Forget(uid types.UID) Actions {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,32 +206,33 @@ func (r *Registry) Forget(uid types.UID) Actions {
 }
 
 func (r *Registry) forget(m *Member) Actions {
-	actions := r.leave(m)
+	actions := r.vacate(m)
 	if m.bound() && !slices.Contains(actions.Release, m.UID) {
-		// A Pod may be bound and gone before the scheduler ever looks at its node
-		// again: nobody else would give its seat back.
+		// A Pod may be bound and gone before the scheduler ever looks at its node again:
+		// nothing else would release its seat.
 		actions.Release = append(actions.Release, m.UID)
 	}
 	g := m.group
 	g.drop(m)
 	delete(r.members, m.UID)
 	if len(g.members) == 0 {
-		r.succeed(g)
+		r.clearFailures(g)
 		delete(r.groups, g.Key)
 		return actions
 	}
 	if g.leader != nil && g.leader != m && len(actions.Release) == 0 {
 		return actions // nothing has changed for the others
 	}
-	actions = actions.and(r.lead(g))
+	actions = actions.and(r.activateLeader(g))
 	if g.leader == nil {
-		r.succeed(g) // nobody is left who waits
+		r.clearFailures(g) // no member waits any more
 	}
 	return actions
 }
 
-// leave takes a Pod that is on its way out off its gang's plan.
-func (r *Registry) leave(m *Member) Actions {
+// vacate takes the seat of a Pod that won't use it. If its gang's plan is incomplete, the
+// plan is aborted.
+func (r *Registry) vacate(m *Member) Actions {
 	g := m.group
 	switch {
 	case m.seat == nil:
@@ -237,12 +240,12 @@ func (r *Registry) leave(m *Member) Actions {
 	case g.plan != nil && g.plan.number == m.seat.Plan:
 		return r.abort(g)
 	default:
-		g.sit(m, nil)
+		g.setSeat(m, nil)
 		return Actions{Release: []types.UID{m.UID}}
 	}
 }
 
-// abort takes all seats of a plan back whose barrier has not opened.
+// abort takes back all seats of a plan whose barrier has not opened.
 func (r *Registry) abort(g *Group) Actions {
 	actions := Actions{}
 	if g.plan == nil {
@@ -256,17 +259,17 @@ func (r *Registry) abort(g *Group) Actions {
 			actions.Reject = append(actions.Reject, m.UID)
 		}
 		actions.Release = append(actions.Release, m.UID)
-		g.sit(m, nil)
+		g.setSeat(m, nil)
 	}
 	g.plan = nil
 	return actions
 }
 
-// succeed forgets a group's failures.
-func (r *Registry) succeed(g *Group) {
+// clearFailures resets a group's failures.
+func (r *Registry) clearFailures(g *Group) {
 	if !g.failedAt.IsZero() {
 		r.failing--
 	}
-	g.failedAt, g.firstFailure, g.retryAt, g.lookedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	g.failedAt, g.firstFailure, g.retryAt, g.queuedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	g.refused, g.refusals, g.aborts = nil, 0, 0
 }

@@ -46,10 +46,10 @@ func TestAGangThatGathers(t *testing.T) {
 	f := newFixture(t)
 	for _, p := range pods[:2] {
 		if why := f.gate(p); why == "" {
-			t.Errorf("%s is queued before we have heard of it", p.Name)
+			t.Errorf("%s is queued before it was observed", p.Name)
 		}
 		if diff := cmp.Diff(nothing(), inNames(f.Observe(p))); diff != "" {
-			t.Errorf("%s comes, actions (-want +got):\n%s", p.Name, diff)
+			t.Errorf("%s is added, actions (-want +got):\n%s", p.Name, diff)
 		}
 		if why := f.gate(p); !strings.Contains(why, "of the 3 Pods that start together") {
 			t.Errorf("%s is held back because %q", p.Name, why)
@@ -58,7 +58,7 @@ func TestAGangThatGathers(t *testing.T) {
 	want := nothing()
 	want.Activate = []string{"train-0"}
 	if diff := cmp.Diff(want, inNames(f.Observe(pods[2]))); diff != "" {
-		t.Errorf("the last one comes, actions (-want +got):\n%s", diff)
+		t.Errorf("the last one is added, actions (-want +got):\n%s", diff)
 	}
 	if why := f.gate(pods[0]); why != "" {
 		t.Errorf("the leader is held back: %s", why)
@@ -70,11 +70,11 @@ func TestAGangThatGathers(t *testing.T) {
 	}
 }
 
-// The queue hears of Pods independently of us: in any order the leader gets in.
+// The queue observes Pods independently of us: in any order the leader gets in.
 func TestTheLeaderIsQueuedWhoeverHearsOfItFirst(t *testing.T) {
 	t.Parallel()
 	const pods = 3
-	for order := range 1 << (2 * pods) { // bits: who goes next, the queue or we
+	for order := range 1 << (2 * pods) { // bits: the queue or we are next
 		f, list := newFixture(t), gangOf("train", pods, pods)
 		active := map[string]bool{}
 		inQueue := map[string]bool{}
@@ -238,8 +238,8 @@ func TestAPlanIsGivenUpWhenAMemberGoes(t *testing.T) {
 	}
 }
 
-// Somebody else may bind a Pod that has a seat: what the seat holds is given back,
-// as nobody else ever will.
+// Another scheduler may bind a Pod that has a seat: what the seat holds is released, as
+// nothing else ever will.
 func TestASeatIsGivenBackIfSomebodyElseBindsThePod(t *testing.T) {
 	t.Parallel()
 	pods := gangOf("train", 3, 3)
@@ -266,8 +266,8 @@ func TestAnOlderStateOfAPodIsIgnored(t *testing.T) {
 	}
 }
 
-// The queue may hear of a Pod's creation after we have heard of its end: both have
-// informers' handlers of their own. Nobody would ever tell of its end again.
+// The queue may observe a Pod's creation after we have observed its deletion: each has its
+// own informer handlers. Its deletion would never be observed again.
 func TestAPodThatTheQueueHearsOfTooLateLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	tests := map[string]*corev1.Pod{"in a gang": pod("late", in("train", 2, 0)), "alone": pod("late")}
@@ -279,7 +279,7 @@ func TestAPodThatTheQueueHearsOfTooLateLeavesNoTrace(t *testing.T) {
 			f.Forget(late.UID)
 			f.gate(late)
 			if len(f.members) > 0 || len(f.groups) > 0 {
-				t.Errorf("%d Pods and %d gangs are remembered for ever", len(f.members), len(f.groups))
+				t.Errorf("%d Pods and %d gangs are remembered forever", len(f.members), len(f.groups))
 			}
 			f.Observe(pod("train-1", in("train", 2, 1)))
 			if f.Attempt("train-1") != nil {
@@ -318,11 +318,11 @@ func TestTheFailureOfAGangThatIsGoneIsNotCounted(t *testing.T) {
 	f.Forget("train-1")
 	f.Fail(attempt.Group, f.now(), f.now())
 	if f.Failing() != 0 {
-		t.Errorf("%d gangs fail for ever", f.Failing())
+		t.Errorf("%d gangs fail forever", f.Failing())
 	}
 }
 
-// What Kueue and others do: the update that lets a Pod go ahead tells where to.
+// As Kueue and others do: the update that removes the gate also sets the node selector.
 func TestAPodThatIsChangedIsLookedAtAnew(t *testing.T) {
 	t.Parallel()
 	p := pod("a")

@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leadership knows, at any moment, whether this process may act as the leader.
-// kube-scheduler only knows that it was made the leader: one that hangs and wakes up
-// again acts for a moment beside its successor.
+// Package leadership tracks, at any moment, whether this process may act as the leader.
+// kube-scheduler only knows that it became the leader: a process that hangs and then
+// resumes would act alongside its successor for a moment.
 package leadership
 
 import (
@@ -28,7 +28,7 @@ type Guard struct {
 	transitions int
 	// acquired is closed when the lease is held for the first time.
 	acquired chan struct{}
-	// superseded ends when the lease is held again after somebody else has had it.
+	// superseded is closed when the lease is held again after another process has held it.
 	superseded chan struct{}
 }
 
@@ -48,7 +48,7 @@ func Always() *Guard {
 // Acquired returns a channel that is closed once this process has become the leader.
 func (g *Guard) Acquired() <-chan struct{} { return g.acquired }
 
-// Leads reports whether this process is the leader at this moment: nobody else can
+// Leads reports whether this process is the leader at this moment: no other process can
 // have been before the call.
 func (g *Guard) Leads() bool {
 	now := g.clock.Now()
@@ -59,7 +59,7 @@ func (g *Guard) Leads() bool {
 	return g.unlimited || now.Before(g.until) && now.Round(0).Before(g.until.Round(0))
 }
 
-// held tells that the lease was acquired or renewed.
+// held records that the lease was acquired or renewed.
 func (g *Guard) held(transitions int, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,9 +91,10 @@ func (g *Guard) lost() {
 	g.until = time.Time{}
 }
 
-// Watch returns the lock of the lease, which tells the Guard of each renewal. A term
-// lasts for so long after the begin of the request that has acquired or renewed the
-// lease: less than others wait before they take it over, the renew deadline.
+// Watch wraps the lock of the lease so that the Guard records each renewal. The term is
+// how long the lease counts as held after the start of the request that acquired or
+// renewed it: the renew deadline, which is shorter than the time that others wait before
+// they take the lease over.
 func (g *Guard) Watch(lock resourcelock.Interface, term time.Duration) resourcelock.Interface {
 	return &watchedLock{Interface: lock, guard: g, term: term}
 }
@@ -117,7 +118,7 @@ func (l *watchedLock) Update(ctx context.Context, record resourcelock.LeaderElec
 func (l *watchedLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
 	begin, ours := l.guard.clock.Now(), record.HolderIdentity == l.Identity()
 	if !ours {
-		l.guard.lost() // it is being given back: whatever comes of the request
+		l.guard.lost() // it is being released, whether or not the request succeeds
 	}
 	err := write(ctx, record)
 	if err == nil && ours {

@@ -58,20 +58,20 @@ func TestGuard(t *testing.T) {
 		acquired bool
 	}{
 		"a new process does not lead":                      {},
-		"who has just got the lease leads":                 {deeds{update(self, 0, nil)}, true, true},
+		"a process that has just got the lease leads":      {deeds{update(self, 0, nil)}, true, true},
 		"a lease that could not be had is none":            {deeds{update(self, 0, errors.New("conflict"))}, false, false},
 		"the term counts from the begin of the request":    {deeds{update(self, 9*time.Second, nil), pass(time.Second)}, false, true},
 		"it leads until the term is over":                  {deeds{update(self, 0, nil), pass(term - 1)}, true, true},
-		"who hangs beyond the term does not lead":          {deeds{update(self, 0, nil), pass(term)}, false, true},
+		"a process that hangs beyond the term does not":    {deeds{update(self, 0, nil), pass(term)}, false, true},
 		"a renewal begins another term":                    {deeds{update(self, 0, nil), pass(9 * time.Second), update(self, 0, nil), pass(9 * time.Second)}, true, true},
 		"a renewal that failed does not end the term":      {deeds{update(self, 0, nil), update(self, time.Second, errors.New("timeout"))}, true, true},
-		"who gives the lease back does not lead":           {deeds{update(self, 0, nil), update("", 0, nil)}, false, true},
-		"not even if the request to give it back is lost":  {deeds{update(self, 0, nil), update("", 0, errors.New("timeout"))}, false, true},
-		"who has given it back may get it again":           {deeds{update(self, 0, nil), update("", 0, nil), update(self, 0, nil)}, true, true},
-		"who was late with the renewal goes on":            {deeds{asThe(3), pass(time.Hour), asThe(3)}, true, true},
-		"who gets the lease after somebody else does not":  {deeds{asThe(3), pass(time.Hour), asThe(5)}, false, true},
-		"and never will":                                   {deeds{asThe(3), asThe(5), asThe(5)}, false, true},
-		"a term does not count while nobody holds a lease": {deeds{pass(time.Hour)}, false, false},
+		"a process that released the lease does not lead":  {deeds{update(self, 0, nil), update("", 0, nil)}, false, true},
+		"not even if the request to release it is lost":    {deeds{update(self, 0, nil), update("", 0, errors.New("timeout"))}, false, true},
+		"it may get a lease again that it has released":    {deeds{update(self, 0, nil), update("", 0, nil), update(self, 0, nil)}, true, true},
+		"a process that renews too late goes on":           {deeds{asThe(3), pass(time.Hour), asThe(3)}, true, true},
+		"but not if another process has led in between":    {deeds{asThe(3), pass(time.Hour), asThe(5)}, false, true},
+		"and it never leads again":                         {deeds{asThe(3), asThe(5), asThe(5)}, false, true},
+		"a term does not count while no one holds a lease": {deeds{pass(time.Hour)}, false, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -104,6 +104,6 @@ func TestCreatingTheLeaseAcquiresIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !guard.Leads() {
-		t.Error("who has created the lease does not lead")
+		t.Error("the process that created the lease does not lead")
 	}
 }

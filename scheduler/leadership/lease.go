@@ -16,33 +16,33 @@ import (
 	componentbaseconfig "k8s.io/component-base/config"
 )
 
-// Where the lease is if the configuration does not say it. kube-scheduler's own lease
-// is never taken.
+// The lease to use if the configuration names none. kube-scheduler's own lease is never
+// used.
 const (
 	defaultName      = "gpu-scheduler"
 	defaultNamespace = "gpu-controller-system"
 	stockName        = "kube-scheduler"
 )
 
-// ErrSuperseded says that another process was the leader after this one, which knows
-// nothing of what that has done.
+// ErrSuperseded means that another process was the leader after this one, which does not
+// know what that process has done.
 var ErrSuperseded = errors.New("another gpu-scheduler was the leader meanwhile")
 
 // LeaseWithoutElection returns the lease of a scheduler that was configured without
-// leader election (leaderElect: false). Two of them at once would give GPUs twice, and
-// nothing else would keep them apart. It is a short one: whoever does without leader
-// election wants a killed scheduler to be back soon.
-func LeaseWithoutElection(kubeconfig *rest.Config, asked *componentbaseconfig.LeaderElectionConfiguration, identity string) (leaderelection.LeaderElectionConfig, error) {
+// leader election (leaderElect: false). Two such schedulers at once would give out the
+// same GPUs, and nothing else would prevent that. The lease is short: without leader
+// election, a scheduler that was killed should be back soon.
+func LeaseWithoutElection(kubeconfig *rest.Config, requested *componentbaseconfig.LeaderElectionConfiguration, identity string) (leaderelection.LeaderElectionConfig, error) {
 	config := leaderelection.LeaderElectionConfig{
 		LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond, Name: defaultName,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
 	}
-	name, namespace := asked.ResourceName, asked.ResourceNamespace
+	name, namespace := requested.ResourceName, requested.ResourceNamespace
 	if name == "" || name == stockName {
 		name, namespace = defaultName, defaultNamespace
 	}
 	var err error
-	config.Lock, err = resourcelock.NewFromKubeconfig(cmp.Or(asked.ResourceLock, resourcelock.LeasesResourceLock), namespace, name,
+	config.Lock, err = resourcelock.NewFromKubeconfig(cmp.Or(requested.ResourceLock, resourcelock.LeasesResourceLock), namespace, name,
 		resourcelock.ResourceLockConfig{Identity: identity}, kubeconfig, config.RenewDeadline)
 	if err != nil {
 		return config, fmt.Errorf("the lease %s/%s: %w", namespace, name, err)
@@ -51,8 +51,8 @@ func LeaseWithoutElection(kubeconfig *rest.Config, asked *componentbaseconfig.Le
 }
 
 // Hold competes for a lease, whose lock the Guard watches, until ctx ends. A process that
-// could not renew it in time, and gets it back before anybody else has had it, goes on;
-// otherwise the error is ErrSuperseded.
+// failed to renew it in time, and gets it back before any other process has held it,
+// continues; otherwise the error is ErrSuperseded.
 func (g *Guard) Hold(ctx context.Context, config leaderelection.LeaderElectionConfig) error {
 	for ctx.Err() == nil {
 		elector, err := leaderelection.NewLeaderElector(config)

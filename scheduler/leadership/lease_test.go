@@ -72,7 +72,7 @@ func TestALeaseThatCouldNotBeRenewedIsHeldAgain(t *testing.T) {
 
 func TestWhoeverComesAfterAnotherLeaderStops(t *testing.T) {
 	client := fake.NewClientset()
-	// The fake knows no versions, so it is told what to refuse.
+	// The fake does not check versions, so the test decides what it refuses.
 	var taken atomic.Bool
 	var refused atomic.Int32
 	client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -87,9 +87,9 @@ func TestWhoeverComesAfterAnotherLeaderStops(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- guard.Hold(t.Context(), config) }()
 	<-guard.Acquired()
-	// Another one takes the lease for a moment.
+	// Another process takes the lease for a moment.
 	taken.Store(true)
-	eventually(t, "no renewal is on its way", func() bool { return refused.Load() > 0 })
+	eventually(t, "no renewal is in flight", func() bool { return refused.Load() > 0 })
 	now := metav1.NowMicro()
 	if err := client.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lease"},
@@ -108,7 +108,7 @@ func TestWhoeverComesAfterAnotherLeaderStops(t *testing.T) {
 		t.Fatal("it does not stop")
 	}
 	if guard.Leads() {
-		t.Error("it leads although it does not know what the other one has done")
+		t.Error("it leads although it does not know what the other process has done")
 	}
 }
 

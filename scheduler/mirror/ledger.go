@@ -12,15 +12,15 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Hold keeps a place for a Pod until the snapshot shows it there, or Release.
+// Hold keeps a place for a Pod until the snapshot shows it there, or until Release.
 func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.promised, pod.UID)
+	delete(m.orphaned, pod.UID)
 	e := &entry{pod: pod, node: place.Node, use: place.Use, held: true}
-	if old := m.pods[pod.UID]; old != nil { // of a plan that was given up
+	if old := m.pods[pod.UID]; old != nil { // of an earlier plan
 		if old.seen {
-			e.former = old.pod
+			e.previous = old.pod
 		}
 		m.remove(pod.UID, old)
 		m.recount(old.node)
@@ -38,7 +38,7 @@ func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
 	m.recount(place.Node)
 }
 
-// unclaim ends the claim of a Pod that the snapshot shows, or that goes.
+// unclaim ends the claim of a Pod that the snapshot shows, or that is removed.
 func (m *Mirror) unclaim(e *entry) {
 	claim := m.claims[e.node]
 	if claim == nil {
@@ -52,7 +52,7 @@ func (m *Mirror) unclaim(e *entry) {
 	}
 }
 
-// Release gives places back. Those of Pods that the snapshot shows go with them.
+// Release gives places back. Those of Pods that the snapshot shows end with the Pods.
 func (m *Mirror) Release(uids []types.UID) {
 	if len(uids) == 0 {
 		return
@@ -60,7 +60,7 @@ func (m *Mirror) Release(uids []types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, uid := range uids {
-		delete(m.promised, uid)
+		delete(m.orphaned, uid)
 		e := m.pods[uid]
 		if e == nil || !e.held {
 			continue
@@ -73,15 +73,15 @@ func (m *Mirror) Release(uids []types.UID) {
 	}
 }
 
-// Assignment returns the annotation that tells a Pod's node which cards it has;
-// empty if it has none, or they have no names. A Pod whose place was lost, as its
-// node was away for a moment, gets an error.
+// Assignment returns the annotation that names a Pod's cards for its node; empty if it
+// has none, or they have no names. It returns an error if the Pod's place was lost,
+// because its node was gone for a moment.
 func (m *Mirror) Assignment(pod *corev1.Pod) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.pods[pod.UID]
 	if e == nil || !e.held || e.lost || m.nodes[e.node] == nil {
-		return "", fmt.Errorf("the place of Pod %s/%s was lost: its node has gone, or has changed", pod.Namespace, pod.Name)
+		return "", fmt.Errorf("the place of Pod %s/%s was lost: its node was removed or has changed", pod.Namespace, pod.Name)
 	}
 	n := m.nodes[e.node]
 	return n.cards.Assignment(pod, e.use.GPUs)
@@ -93,7 +93,7 @@ func (m *Mirror) Intact(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.pods[uid]
-	if e == nil || !e.held || e.lost { // one that is not held is a guess
+	if e == nil || !e.held || e.lost { // a place that is not held is a guess
 		return false
 	}
 	n := m.nodes[e.node]

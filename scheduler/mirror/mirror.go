@@ -36,23 +36,22 @@ type Mirror struct {
 	// order has the nodes in the order of the last snapshot.
 	order []*node
 	pods  map[types.UID]*entry
-	// promised are the cards of Pods whose nodes went away while they had seats.
-	promised map[types.UID]promise
-	// claims is what seats hold of nodes whose Pods have not been assumed yet.
+	// orphaned are the seats of Pods whose nodes went away.
+	orphaned map[types.UID]orphanedSeat
+	// claims is what seats hold, by node, whose Pods have not been assumed yet.
 	claims map[string]*claims
-	// reserving are the nodes that have reservations, nextEnd is when the first of
-	// those ends, and ended is true if any has ended by itself that nobody asked for.
-	reserving map[string]*node
-	nextEnd   time.Time
-	ended     bool
+	// reserving are the nodes that have reservations, nextExpiry is when the first of those
+	// expires, and expired is true if any has expired since the last Sweep.
+	reserving  map[string]*node
+	nextExpiry time.Time
+	expired    bool
 	// pass counts the snapshots, version the changes of nodes that they showed.
 	pass, version uint64
-	// stale is true if nodes have to be described again though they have not
-	// changed.
+	// stale is true if all nodes have to be updated although they have not changed.
 	stale bool
 }
 
-// node is what is known of a node of the last snapshot.
+// node is the state of a node in the last snapshot.
 type node struct {
 	info       fwk.NodeInfo
 	generation int64
@@ -61,50 +60,50 @@ type node struct {
 	cards      snapshot.Cards
 	// ours is false for nodes of other schedulers' pools.
 	ours bool
-	// pods are those of the snapshot.
+	// pods are the node's Pods in the snapshot.
 	pods map[types.UID]*entry
 	pass uint64
-	// reservations is the annotation that kept were read from.
-	reservations string
-	kept         []*kept
+	// annotation is the text that reservations were parsed from.
+	annotation   string
+	reservations []*activeReservation
 }
 
-// promise is the cards that a Pod was seated on. Its Binding, which names them, may be on
-// its way when the node is deleted, and the node may come back before the Pod does.
-type promise struct {
+// orphanedSeat is the seat of a Pod whose node went away. Its Binding, which names the
+// cards, may be in flight when the node is deleted, and the node may come back before the
+// Pod does.
+type orphanedSeat struct {
 	node  string
 	cards snapshot.Cards
 	gpus  []int
 }
 
-// entry is a Pod that holds something of a node.
+// entry is a Pod that holds something on a node.
 type entry struct {
 	pod  *corev1.Pod
 	node string
 	use  placement.Use
-	// held is true while the Pod's seat is its own, seen once it is in the
-	// snapshot.
+	// held is true while the Pod has a seat, seen once it is in the snapshot.
 	held, seen bool
-	// former is the Pod as the snapshot showed it in an attempt before this one.
-	former *corev1.Pod
+	// previous is the Pod as the snapshot showed it in an earlier attempt.
+	previous *corev1.Pod
 	// lost is true if a card of the seat has gone.
 	lost bool
 	pass uint64
 }
 
-// Claim is what seats hold of a node whose Pods the snapshot does not show.
+// Claim is what seats hold on a node whose Pods the snapshot does not show.
 type Claim struct {
 	CPU    int64 // milli-cores
 	Memory int64 // MiB
 	Pods   int
 }
 
-// And adds what others hold.
+// And returns the sum of two Claims.
 func (c Claim) And(other Claim) Claim {
 	return Claim{CPU: c.CPU + other.CPU, Memory: c.Memory + other.Memory, Pods: c.Pods + other.Pods}
 }
 
-// claims is the Claim on one node, and the seats that make it.
+// claims is the Claim on one node, and the seats that make it up.
 type claims struct {
 	Claim
 	seats map[*entry]bool
@@ -114,7 +113,7 @@ type claims struct {
 func New(logger klog.Logger, now clock.PassiveClock, levels snapshot.Levels, pools []string) *Mirror {
 	m := &Mirror{
 		logger: logger, clock: now, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{},
-		promised: map[types.UID]promise{}, claims: map[string]*claims{}, reserving: map[string]*node{},
+		orphaned: map[types.UID]orphanedSeat{}, claims: map[string]*claims{}, reserving: map[string]*node{},
 		view: snapshot.NodeView{Levels: levels, Keys: map[string]bool{}}, policy: packing.New(packing.Default()),
 	}
 	for _, pool := range pools {
@@ -124,7 +123,7 @@ func New(logger klog.Logger, now clock.PassiveClock, levels snapshot.Levels, poo
 	return m
 }
 
-// With calls do with the engine's cluster, which do may not keep.
+// With calls do with the engine's cluster, which do must not retain.
 func (m *Mirror) With(do func(*placement.Cluster)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,15 +135,17 @@ func (m *Mirror) Owns(object *corev1.Node) bool {
 	return len(m.pools) == 0 || m.pools[object.Labels[v1.LabelNodePool]]
 }
 
-// Learn tells the packing policy of a request, once for each Pod.
+// Learn adds a request to what the packing policy knows of the demand. It is called once
+// for each Pod.
 func (m *Mirror) Learn(shape placement.Shape) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.policy.Learn(m.cluster, m.cluster.Request(shape))
 }
 
-// Watch makes the labels that a shape's selector looks at known to the engine.
-// It is to be called before the shape is used; the next Refresh carries it out.
+// Watch makes the engine track the labels that a shape's selector uses; known is true if
+// it does already. It must be called before the shape is used, and takes effect with the
+// next Refresh.
 func (m *Mirror) Watch(shape *placement.Shape) (known bool) {
 	selector, ok := shape.Selector.(*snapshot.Selector)
 	if !ok {
@@ -161,21 +162,21 @@ func (m *Mirror) Watch(shape *placement.Shape) (known bool) {
 	return known
 }
 
-// Version changes when any node has changed, or what runs there.
+// Version returns a number that changes whenever a node has changed, or what runs there.
 func (m *Mirror) Version() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.version
 }
 
-// Holder is a Pod that holds something of a node.
+// Holder is a Pod that holds something on a node.
 type Holder struct {
 	Pod  *corev1.Pod
 	Node string
 }
 
-// Holders returns all Pods that hold something, by the names by which the engine
-// knows them, for use within With.
+// Holders returns a lookup of the Pods that hold something, by their names in the engine,
+// for use within With.
 func (m *Mirror) Holders() func(name string) (Holder, bool) {
 	return func(name string) (Holder, bool) {
 		e := m.pods[types.UID(name)]
@@ -186,7 +187,7 @@ func (m *Mirror) Holders() func(name string) (Holder, bool) {
 	}
 }
 
-// On returns the names of the Pods that hold any of some cards of a node, for use
+// On returns the names of the Pods that hold any of the given cards of a node, for use
 // within With.
 func (m *Mirror) On(name string, cards []int) []string {
 	n := m.nodes[name]
@@ -203,8 +204,8 @@ func (m *Mirror) On(name string, cards []int) []string {
 	return names
 }
 
-// DomainOf returns the domain of a level, counted from 1, that all of some Pods
-// are in; it is empty if they are not in one.
+// DomainOf returns the domain of a level, counted from 1, that contains all of the given
+// Pods; empty if none does.
 func (m *Mirror) DomainOf(uids []types.UID, level int) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -229,16 +230,16 @@ func (m *Mirror) DomainOfNodes(nodes []string, level int) string {
 		if len(path) < level {
 			return ""
 		}
-		its := strings.Join(path[:level], "/")
-		if domain != "" && its != domain {
+		current := strings.Join(path[:level], "/")
+		if domain != "" && current != domain {
 			return ""
 		}
-		domain = its
+		domain = current
 	}
 	return domain
 }
 
-// Claims returns what seats hold of a node.
+// Claims returns what seats hold on a node.
 func (m *Mirror) Claims(node string) Claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -255,19 +256,19 @@ func (m *Mirror) HasClaims() bool {
 	return len(m.claims) > 0
 }
 
-// Popular returns the shapes that are asked for the most, at most so many.
-func (m *Mirror) Popular(most int) []placement.Shape {
+// Popular returns the most requested shapes, at most limit.
+func (m *Mirror) Popular(limit int) []placement.Shape {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	mix := m.policy.Mix().Popular()
-	shapes := make([]placement.Shape, 0, most)
-	for _, one := range mix[:min(most, len(mix))] {
+	shapes := make([]placement.Shape, 0, limit)
+	for _, one := range mix[:min(limit, len(mix))] {
 		shapes = append(shapes, one.Request.Shape)
 	}
 	return shapes
 }
 
-// View returns how nodes are looked at.
+// View returns a copy of the view by which nodes are translated for the engine.
 func (m *Mirror) View() snapshot.NodeView {
 	m.mu.Lock()
 	defer m.mu.Unlock()

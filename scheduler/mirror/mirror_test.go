@@ -27,11 +27,11 @@ func TestRoomFollowsTheSnapshot(t *testing.T) {
 		change func(t *testing.T, w *world)
 		want   int
 	}{
-		"nothing runs":                      {func(*testing.T, *world) {}, 4},
-		"a Pod has a card":                  {func(t *testing.T, w *world) { t.Helper(); w.add(one(t)) }, 3},
-		"a Pod has a share of a card":       {func(t *testing.T, w *world) { t.Helper(); w.add(on(t, aPod("part", 0, 30), "a", "a-0")) }, 3},
-		"a Pod of which nobody says a card": {func(t *testing.T, w *world) { t.Helper(); w.add(on(t, aPod("two", 2, 0), "a")) }, 2},
-		"a Pod without GPUs":                {func(t *testing.T, w *world) { t.Helper(); w.add(on(t, aPod("web", 0, 0), "a")) }, 4},
+		"nothing runs":                 {func(*testing.T, *world) {}, 4},
+		"a Pod has a card":             {func(t *testing.T, w *world) { t.Helper(); w.add(one(t)) }, 3},
+		"a Pod has a share of a card":  {func(t *testing.T, w *world) { t.Helper(); w.add(on(t, aPod("part", 0, 30), "a", "a-0")) }, 3},
+		"a Pod without assigned cards": {func(t *testing.T, w *world) { t.Helper(); w.add(on(t, aPod("two", 2, 0), "a")) }, 2},
+		"a Pod without GPUs":           {func(t *testing.T, w *world) { t.Helper(); w.add(on(t, aPod("web", 0, 0), "a")) }, 4},
 		"a known card is not guessed for another Pod": {
 			func(t *testing.T, w *world) {
 				t.Helper()
@@ -398,12 +398,12 @@ func TestDomainOf(t *testing.T) {
 		level int
 		want  string
 	}{
-		"nobody":                      {nil, 3, ""},
-		"one Pod":                     {[]types.UID{"first"}, 3, "-/-/leaf-a"},
-		"two in a leaf":               {[]types.UID{"first", "second"}, 3, "-/-/leaf-a"},
-		"two in different ones":       {[]types.UID{"first", "third"}, 3, ""},
-		"two in the same wider one":   {[]types.UID{"first", "third"}, 1, "-"},
-		"Pods that are not there too": {[]types.UID{"first", "nobody"}, 3, "-/-/leaf-a"},
+		"no Pods":                   {nil, 3, ""},
+		"one Pod":                   {[]types.UID{"first"}, 3, "-/-/leaf-a"},
+		"two in a leaf":             {[]types.UID{"first", "second"}, 3, "-/-/leaf-a"},
+		"two in different ones":     {[]types.UID{"first", "third"}, 3, ""},
+		"two in the same wider one": {[]types.UID{"first", "third"}, 1, "-"},
+		"unknown Pods too":          {[]types.UID{"first", "unknown"}, 3, "-/-/leaf-a"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -432,7 +432,7 @@ func TestOnNamesThePodsThatHoldCards(t *testing.T) {
 	}
 }
 
-// TestASeatedPodKeepsItsCardsWhileItsNodeIsAway: its Binding may be on its way with the
+// TestASeatedPodKeepsItsCardsWhileItsNodeIsAway: its Binding may be in flight with the
 // names of the cards when the node is deleted and comes back.
 func TestASeatedPodKeepsItsCardsWhileItsNodeIsAway(t *testing.T) {
 	t.Parallel()

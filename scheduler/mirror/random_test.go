@@ -94,7 +94,7 @@ func (r *run) nodeGoes() {
 		r.m.Refresh(r.snapshot())
 		return
 	}
-	r.note("node %s is back before anybody has looked, without its Pods", name)
+	r.note("node %s is back before the next snapshot, without its Pods", name)
 	for uid, e := range r.m.pods {
 		if e.node == name {
 			r.m.Release([]types.UID{uid})
@@ -185,7 +185,7 @@ func (r *run) anyPod() *corev1.Pod {
 	}
 }
 
-// withAnyCards says that a Pod has some cards, used ones maybe.
+// withAnyCards assigns some cards to a Pod, perhaps used ones.
 func (r *run) withAnyCards(pod *corev1.Pod, node string) *corev1.Pod {
 	requests := pod.Spec.Containers[0].Resources.Requests
 	whole, shared := requests[v1.ResourceGPU], requests[v1.ResourceGPUPercent]
@@ -241,7 +241,7 @@ func (r *run) seated() {
 	r.seats[pod.Name] = &seat{pod: pod, place: place}
 }
 
-// goesOn is what becomes of a Pod with a seat.
+// goesOn takes the next step of a Pod with a seat.
 func (r *run) goesOn() {
 	name, found := pickKey(r, r.seats)
 	if !found {
@@ -333,7 +333,7 @@ func (r *run) check() {
 	if diff := cmp.Diff(room(rebuilt), room(r.m)); diff != "" {
 		r.t.Fatalf("room (-rebuilt +followed):\n%s", diff)
 	}
-	if diff := cmp.Diff(rebuilt.Heeded(&Requester{}), r.m.Heeded(&Requester{})); diff != "" {
+	if diff := cmp.Diff(rebuilt.BlockingKey(&Requester{}), r.m.BlockingKey(&Requester{})); diff != "" {
 		r.t.Fatalf("reservations that count (-rebuilt +followed):\n%s", diff)
 	}
 	for _, name := range r.names {

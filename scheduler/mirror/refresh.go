@@ -15,27 +15,28 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Refresh makes the mirror equal to the snapshot, whose nodes these are.
+// Refresh makes the mirror equal to the snapshot with these nodes.
 func (m *Mirror) Refresh(infos []fwk.NodeInfo) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pass++
 	m.expire()
 	if !m.sameNodes(infos) {
-		m.match(infos)
+		m.matchNodes(infos)
 	}
 	for i, info := range infos {
 		n := m.order[i]
 		if generation := info.GetGeneration(); n.generation != generation || m.stale {
 			n.generation = generation
 			m.version++
-			m.follow(n, info)
+			m.syncNode(n, info)
 		}
 	}
 	m.stale = false
 }
 
-// sameNodes reports whether the snapshot has the nodes of the last one, in its order.
+// sameNodes reports whether the snapshot has the nodes of the last one, in the same
+// order.
 func (m *Mirror) sameNodes(infos []fwk.NodeInfo) bool {
 	if len(infos) != len(m.order) {
 		return false
@@ -48,9 +49,8 @@ func (m *Mirror) sameNodes(infos []fwk.NodeInfo) bool {
 	return true
 }
 
-// match finds the nodes of a snapshot by their names and removes those that are
-// not in it.
-func (m *Mirror) match(infos []fwk.NodeInfo) {
+// matchNodes finds the nodes of a snapshot by name and removes those that are not in it.
+func (m *Mirror) matchNodes(infos []fwk.NodeInfo) {
 	m.order = m.order[:0]
 	for _, info := range infos {
 		name := info.Node().Name
@@ -67,35 +67,35 @@ func (m *Mirror) match(infos []fwk.NodeInfo) {
 	}
 	for name, n := range m.nodes {
 		if n.pass != m.pass {
-			m.disown(n)
+			m.dropNode(n)
 			delete(m.nodes, name)
 		}
 	}
 }
 
-// follow brings one node up to date.
-func (m *Mirror) follow(n *node, info fwk.NodeInfo) {
-	m.lift(n) // the Pods come before what is reserved
+// syncNode brings one node up to date.
+func (m *Mirror) syncNode(n *node, info fwk.NodeInfo) {
+	m.removeReservations(n) // Pods are counted before reservations
 	if object := info.Node(); n.object != object || m.stale {
 		n.object = object
-		m.describe(n)
+		m.updateNode(n)
 	}
 	if !n.ours {
 		return
 	}
-	// Those of which it is known what they have come before those that get what is
-	// left, by a guess.
+	// Pods whose cards are known come before those whose cards are guessed from what is
+	// left.
 	guesses := false
 	for _, podInfo := range info.GetPods() {
 		if pod := podInfo.GetPod(); m.mustGuess(n, pod) {
 			guesses = true
 		} else {
-			m.see(n, pod)
+			m.observe(n, pod)
 		}
 	}
 	if guesses {
 		for _, podInfo := range info.GetPods() {
-			m.see(n, podInfo.GetPod())
+			m.observe(n, podInfo.GetPod())
 		}
 	}
 	for uid, e := range n.pods {
@@ -104,22 +104,22 @@ func (m *Mirror) follow(n *node, info fwk.NodeInfo) {
 			m.remove(uid, e)
 		}
 	}
-	m.keep(n)
+	m.applyReservations(n)
 }
 
-// mustGuess reports whether nothing says which GPUs a Pod has that wants some.
+// mustGuess reports whether a Pod wants GPUs but nothing says which ones it has.
 func (m *Mirror) mustGuess(n *node, pod *corev1.Pod) bool {
-	if m.pods[pod.UID] != nil || m.promised[pod.UID].node == n.described.Name || !snapshot.WantsGPUs(pod) {
+	if m.pods[pod.UID] != nil || m.orphaned[pod.UID].node == n.described.Name || !snapshot.WantsGPUs(pod) {
 		return false
 	}
 	_, known := n.cards.Assigned(pod)
 	return !known
 }
 
-// describe tells the engine what a node is.
-func (m *Mirror) describe(n *node) {
+// updateNode updates a node in the engine.
+func (m *Mirror) updateNode(n *node) {
 	if !m.Owns(n.object) {
-		m.disown(n)
+		m.dropNode(n)
 		return
 	}
 	described, cards, err := m.view.Node(n.object)
@@ -131,7 +131,7 @@ func (m *Mirror) describe(n *node) {
 	if !n.ours || !sameNode(&described, &n.described) {
 		if err := m.cluster.SetNode(described); err != nil {
 			m.logger.Error(err, "A node can't be used", "node", n.object.Name)
-			m.disown(n)
+			m.dropNode(n)
 			return
 		}
 	}
@@ -143,8 +143,8 @@ func (m *Mirror) describe(n *node) {
 	m.readReservations(n)
 }
 
-// renumber follows a change of the numbers by which a node's cards are known. A Pod
-// with a seat that has lost a card has no place any more.
+// renumber adapts the Pods of a node to changed indices of its cards. A Pod whose seat
+// has lost a card has lost its place.
 func (m *Mirror) renumber(n *node, before snapshot.Cards) {
 	for uid, e := range m.pods {
 		if e.node != n.described.Name || !snapshot.WantsGPUs(e.pod) {
@@ -163,14 +163,14 @@ func (m *Mirror) renumber(n *node, before snapshot.Cards) {
 	}
 }
 
-// sameNode reports whether nothing has changed that the engine looks at.
+// sameNode reports whether nothing has changed that the engine considers.
 func sameNode(a, b *placement.Node) bool {
 	return a.CPU == b.CPU && a.Memory == b.Memory && a.Slots == b.Slots && a.Model == b.Model && a.Pool == b.Pool &&
 		a.Traits == b.Traits && a.Closed == b.Closed && slices.Equal(a.Domains, b.Domains) && slices.Equal(a.GPUs, b.GPUs)
 }
 
-// disown removes a node from the engine, with all that it has.
-func (m *Mirror) disown(n *node) {
+// dropNode removes a node from the engine, with everything on it.
+func (m *Mirror) dropNode(n *node) {
 	if !n.ours {
 		return
 	}
@@ -178,7 +178,7 @@ func (m *Mirror) disown(n *node) {
 	m.cluster.RemoveNode(name)
 	maps.DeleteFunc(m.pods, func(uid types.UID, e *entry) bool {
 		if e.node == name && e.held && len(e.use.GPUs) > 0 {
-			m.promised[uid] = promise{node: name, cards: n.cards, gpus: e.use.GPUs}
+			m.orphaned[uid] = orphanedSeat{node: name, cards: n.cards, gpus: e.use.GPUs}
 		}
 		return e.node == name
 	})
@@ -188,23 +188,23 @@ func (m *Mirror) disown(n *node) {
 	n.ours = false
 }
 
-// see takes notice of a Pod of the snapshot.
-func (m *Mirror) see(n *node, pod *corev1.Pod) {
+// observe updates the engine with a Pod of the snapshot.
+func (m *Mirror) observe(n *node, pod *corev1.Pod) {
 	e := m.pods[pod.UID]
 	switch {
 	case e == nil:
 		e = &entry{pod: pod, node: n.described.Name}
-		if before := m.promised[pod.UID]; before.node == e.node {
+		if before := m.orphaned[pod.UID]; before.node == e.node {
 			e.use.GPUs = n.cards.Translate(before.cards, before.gpus)
 		}
 		e.use = m.useOf(n, e)
 		m.place(pod.UID, e)
-	case e.held && !e.seen && (e.node != n.described.Name || e.former == pod):
-		return // the snapshot shows a former attempt
+	case e.held && !e.seen && (e.node != n.described.Name || e.previous == pod):
+		return // the snapshot shows an earlier attempt
 	case e.node != n.described.Name:
-		m.move(n, pod, e)
+		m.movePod(n, pod, e)
 	case e.pod != pod:
-		m.update(n, pod, e)
+		m.updatePod(n, pod, e)
 	}
 	if !e.seen {
 		e.seen = true
@@ -216,8 +216,8 @@ func (m *Mirror) see(n *node, pod *corev1.Pod) {
 	n.pods[pod.UID] = e
 }
 
-// move follows a Pod that is on another node than it was seated on.
-func (m *Mirror) move(n *node, pod *corev1.Pod, e *entry) {
+// movePod handles a Pod that is on another node than its entry.
+func (m *Mirror) movePod(n *node, pod *corev1.Pod, e *entry) {
 	if old := m.nodes[e.node]; old != nil {
 		delete(old.pods, pod.UID)
 	}
@@ -227,8 +227,8 @@ func (m *Mirror) move(n *node, pod *corev1.Pod, e *entry) {
 	m.place(pod.UID, e)
 }
 
-// update follows a Pod that has changed: what is written in it is the truth.
-func (m *Mirror) update(n *node, pod *corev1.Pod, e *entry) {
+// updatePod handles a Pod that has changed: what is written in it takes precedence.
+func (m *Mirror) updatePod(n *node, pod *corev1.Pod, e *entry) {
 	e.pod = pod
 	use := m.useOf(n, e)
 	if sameUse(&use, &e.use) {
@@ -250,7 +250,7 @@ func (m *Mirror) place(uid types.UID, e *entry) {
 	}
 }
 
-// remove takes a Pod off the engine, unless it has got another entry since.
+// remove removes a Pod from the engine, unless it has got another entry since.
 func (m *Mirror) remove(uid types.UID, e *entry) {
 	if m.pods[uid] != e {
 		return

@@ -16,23 +16,23 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
-// kept is a reservation that has not ended.
-type kept struct {
+// activeReservation is a reservation that has not expired.
+type activeReservation struct {
 	reservation.Reservation
-	// name is by which the engine knows it: as a Pod that has the place.
+	// name is its name in the engine, where it is a Pod that has the place.
 	name string
-	// counted is true while the engine knows it; use is what it has then.
+	// counted is true while the engine counts it; use is what it holds then.
 	counted bool
 	use     placement.Use
 }
 
-// readReservations takes notice of a node's reservations if they have changed.
+// readReservations parses a node's reservations if they have changed.
 func (m *Mirror) readReservations(n *node) {
 	text := n.object.Annotations[reservation.Annotation]
-	if text == n.reservations {
+	if text == n.annotation {
 		return
 	}
-	n.reservations, n.kept = text, nil
+	n.annotation, n.reservations = text, nil
 	list, err := reservation.Of(n.object)
 	if err != nil {
 		m.logger.Error(err, "A node's reservations can't be read; nothing is kept there", "node", n.object.Name)
@@ -41,84 +41,84 @@ func (m *Mirror) readReservations(n *node) {
 	for i := range list {
 		if one := &list[i]; one.Holds(now) {
 			name := strings.Join([]string{"reservation", n.object.Name, strconv.Itoa(i), one.Plan, one.Pod}, "/")
-			n.kept = append(n.kept, &kept{Reservation: *one, name: name})
+			n.reservations = append(n.reservations, &activeReservation{Reservation: *one, name: name})
 		}
 	}
-	m.file(n)
+	m.indexReservations(n)
 }
 
-// file remembers which nodes have reservations, and when the next one ends.
-func (m *Mirror) file(n *node) {
+// indexReservations records which nodes have reservations, and when the next one expires.
+func (m *Mirror) indexReservations(n *node) {
 	name := n.object.Name
-	if len(n.kept) == 0 {
+	if len(n.reservations) == 0 {
 		delete(m.reserving, name)
 	} else {
 		m.reserving[name] = n
 	}
-	m.nextEnd = time.Time{}
-	for _, its := range m.reserving {
-		for _, k := range its.kept {
-			if m.nextEnd.IsZero() || k.Until.Before(m.nextEnd) {
-				m.nextEnd = k.Until
+	m.nextExpiry = time.Time{}
+	for _, n := range m.reserving {
+		for _, r := range n.reservations {
+			if m.nextExpiry.IsZero() || r.Until.Before(m.nextExpiry) {
+				m.nextExpiry = r.Until
 			}
 		}
 	}
 }
 
-// forgetReservations drops those of a node that is taken off the engine.
+// forgetReservations drops the reservations of a node that is removed from the engine.
 func (m *Mirror) forgetReservations(n *node) {
-	if n.reservations == "" {
+	if n.annotation == "" {
 		return
 	}
-	n.reservations, n.kept = "", nil
-	m.file(n)
+	n.annotation, n.reservations = "", nil
+	m.indexReservations(n)
 }
 
-// lift takes a node's reservations off the engine.
-func (m *Mirror) lift(n *node) {
-	for _, k := range n.kept {
-		if k.counted {
-			m.cluster.Remove(k.name)
-			k.counted = false
+// removeReservations removes a node's reservations from the engine.
+func (m *Mirror) removeReservations(n *node) {
+	for _, r := range n.reservations {
+		if r.counted {
+			m.cluster.Remove(r.name)
+			r.counted = false
 		}
 	}
 }
 
-// keep lets those reservations of a node count that nobody has taken up.
-func (m *Mirror) keep(n *node) {
-	for _, k := range n.kept {
-		if m.takenUp(n, k) {
+// applyReservations adds a node's reservations to the engine, except those taken up.
+func (m *Mirror) applyReservations(n *node) {
+	for _, r := range n.reservations {
+		if m.takenUp(n, r) {
 			continue
 		}
-		k.use = k.Use(n.described.Name, n.cards, m.cluster)
-		if err := m.cluster.Place(placement.Pod{Name: k.name, Node: n.described.Name, Use: k.use}); err != nil {
-			m.logger.Error(err, "A reservation can't be counted", "node", n.described.Name, "plan", k.Plan, "pod", k.Pod)
+		r.use = r.Use(n.described.Name, n.cards, m.cluster)
+		if err := m.cluster.Place(placement.Pod{Name: r.name, Node: n.described.Name, Use: r.use}); err != nil {
+			m.logger.Error(err, "A reservation can't be counted", "node", n.described.Name, "plan", r.Plan, "pod", r.Pod)
 			continue
 		}
-		k.counted = true
+		r.counted = true
 	}
 }
 
-// recount lets a node's reservations count as they have to when others have come
-// to it or left it.
+// recount updates a node's reservations in the engine when Pods have come to it or left
+// it.
 func (m *Mirror) recount(name string) {
 	if n := m.reserving[name]; n != nil {
-		m.lift(n)
-		m.keep(n)
+		m.removeReservations(n)
+		m.applyReservations(n)
 	}
 }
 
-// takenUp reports whether a reservation's Pod has its node, or a seat there: it would
-// count twice.
-func (m *Mirror) takenUp(n *node, k *kept) bool {
+// takenUp reports whether a reservation's Pod has its node already, or a seat there: both
+// would count.
+func (m *Mirror) takenUp(n *node, r *activeReservation) bool {
 	for _, e := range n.pods {
-		if k.TakenUpBy(e.pod, n.cards) {
+		if r.TakenUpBy(e.pod, n.cards) {
 			return true
 		}
 	}
-	if its := m.claims[n.described.Name]; its != nil {
-		for e := range its.seats {
-			if k.TakenUpBy(e.pod, n.cards) {
+	if claim := m.claims[n.described.Name]; claim != nil {
+		for e := range claim.seats {
+			if r.TakenUpBy(e.pod, n.cards) {
 				return true
 			}
 		}
@@ -126,37 +126,37 @@ func (m *Mirror) takenUp(n *node, k *kept) bool {
 	return false
 }
 
-// Sweep ends the reservations whose time is over. It returns true if any have ended
-// since it was called the last time.
+// Sweep ends the reservations that have expired. It reports whether any have since the
+// last call.
 func (m *Mirror) Sweep() (ended bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expire()
-	ended, m.ended = m.ended, false
+	ended, m.expired = m.expired, false
 	return ended
 }
 
 func (m *Mirror) expire() {
-	if m.nextEnd.IsZero() {
+	if m.nextExpiry.IsZero() {
 		return
 	}
 	now := m.clock.Now()
-	if now.Before(m.nextEnd) {
+	if now.Before(m.nextExpiry) {
 		return
 	}
 	for _, n := range m.reserving {
-		m.lift(n)
-		n.kept = slices.DeleteFunc(n.kept, func(k *kept) bool { return !k.Holds(now) })
-		m.keep(n)
-		m.file(n)
+		m.removeReservations(n)
+		n.reservations = slices.DeleteFunc(n.reservations, func(r *activeReservation) bool { return !r.Holds(now) })
+		m.applyReservations(n)
+		m.indexReservations(n)
 	}
-	m.ended = true
+	m.expired = true
 	m.version++
 }
 
 // Requester is a gang, or a Pod, that wants a place.
 type Requester struct {
-	// Pods are those that want a place, by reservation.PodKey.
+	// Pods are the Pods that want a place, by reservation.PodKey.
 	Pods     map[string]bool
 	Priority int32
 	// All is true if no reservation blocks the requester.
@@ -164,17 +164,19 @@ type Requester struct {
 }
 
 // blockedBy reports whether a reservation blocks the requester.
-func (a *Requester) blockedBy(k *kept) bool { return !a.All && k.Blocks(a.Pods, a.Priority) }
+func (a *Requester) blockedBy(r *activeReservation) bool {
+	return !a.All && r.Blocks(a.Pods, a.Priority)
+}
 
-// HasReservations reports whether anything is kept.
+// HasReservations reports whether there are any reservations.
 func (m *Mirror) HasReservations() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.reserving) > 0
 }
 
-// For calls do with the engine's cluster as it is for a requester: without the reservations
-// that do not stand in the way. What do changes is undone.
+// For calls do with the engine's cluster as a requester may use it: without the
+// reservations that don't block it. Changes that do makes are undone.
 func (m *Mirror) For(requester *Requester, do func(*placement.Cluster)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,14 +184,14 @@ func (m *Mirror) For(requester *Requester, do func(*placement.Cluster)) {
 		do(m.cluster)
 		return
 	}
-	m.without(requester, do)
+	m.withBlockingOnly(requester, do)
 }
 
-func (m *Mirror) without(requester *Requester, do func(*placement.Cluster)) {
+func (m *Mirror) withBlockingOnly(requester *Requester, do func(*placement.Cluster)) {
 	m.cluster.Try(func() bool {
-		m.each(func(_ *node, k *kept) {
-			if k.counted && !requester.blockedBy(k) {
-				m.cluster.Remove(k.name)
+		m.eachReservation(func(_ *node, r *activeReservation) {
+			if r.counted && !requester.blockedBy(r) {
+				m.cluster.Remove(r.name)
 			}
 		})
 		do(m.cluster)
@@ -197,41 +199,40 @@ func (m *Mirror) without(requester *Requester, do func(*placement.Cluster)) {
 	})
 }
 
-func (m *Mirror) each(do func(*node, *kept)) {
+func (m *Mirror) eachReservation(do func(*node, *activeReservation)) {
 	for _, n := range m.reserving {
-		for _, k := range n.kept {
-			do(n, k)
+		for _, r := range n.reservations {
+			do(n, r)
 		}
 	}
 }
 
-// Withheld calls do with the engine's cluster without any reservations, if some stand
-// in the way of the requester, and returns how many GPUs those keep. What do changes is
-// undone.
-func (m *Mirror) Withheld(requester *Requester, do func(*placement.Cluster)) (gpus int) {
+// WithoutReservations calls do with the engine's cluster without any reservations, if some block the
+// requester, and returns how many GPUs those hold. Changes that do makes are undone.
+func (m *Mirror) WithoutReservations(requester *Requester, do func(*placement.Cluster)) (gpus int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	others := false
-	m.each(func(_ *node, k *kept) {
-		if k.counted && requester.blockedBy(k) {
-			others = true
-			gpus += len(k.use.GPUs)
+	blocked := false
+	m.eachReservation(func(_ *node, r *activeReservation) {
+		if r.counted && requester.blockedBy(r) {
+			blocked = true
+			gpus += len(r.use.GPUs)
 		}
 	})
-	if others {
-		m.without(&Requester{All: true}, do)
+	if blocked {
+		m.withBlockingOnly(&Requester{All: true}, do)
 	}
 	return gpus
 }
 
-// Heeded identifies the reservations that block the requester.
-func (m *Mirror) Heeded(requester *Requester) string {
+// BlockingKey returns a key for the reservations that block the requester.
+func (m *Mirror) BlockingKey(requester *Requester) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var names []string
-	m.each(func(_ *node, k *kept) {
-		if k.counted && requester.blockedBy(k) {
-			names = append(names, k.name)
+	m.eachReservation(func(_ *node, r *activeReservation) {
+		if r.counted && requester.blockedBy(r) {
+			names = append(names, r.name)
 		}
 	})
 	slices.Sort(names)
@@ -241,8 +242,7 @@ func (m *Mirror) Heeded(requester *Requester) string {
 // Destination is where a Pod is moved to.
 type Destination struct {
 	Node string
-	// Cards are the GPUs' indices; nil if it does not matter which, as the node has no
-	// agent.
+	// Cards are the GPUs' indices; nil if any will do, as the node has no agent.
 	Cards []int
 	// Gone is true if the node no longer lists some of the cards.
 	Gone  bool
@@ -254,25 +254,25 @@ func (m *Mirror) Destinations(pods map[string]bool) map[string]Destination {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found map[string]Destination
-	m.each(func(n *node, k *kept) {
-		if k.Kind != reservation.Move || !pods[k.Pod] {
+	m.eachReservation(func(n *node, r *activeReservation) {
+		if r.Kind != reservation.Move || !pods[r.Pod] {
 			return
 		}
-		one := Destination{Node: n.described.Name, Cards: k.Indices(n.cards), Until: k.Until}
-		one.Gone = len(one.Cards) < len(k.GPUs) && !n.cards.Anonymous()
-		if known, several := found[k.Pod]; several && !one.supersedes(&known) {
+		one := Destination{Node: n.described.Name, Cards: r.Indices(n.cards), Until: r.Until}
+		one.Gone = len(one.Cards) < len(r.GPUs) && !n.cards.Anonymous()
+		if known, several := found[r.Pod]; several && !one.supersedes(&known) {
 			return
 		}
 		if found == nil {
 			found = map[string]Destination{}
 		}
-		found[k.Pod] = one
+		found[r.Pod] = one
 	})
 	return found
 }
 
-// supersedes orders the destinations that several plans have for a Pod: the one that
-// is kept the longest is the latest.
+// supersedes orders the destinations that several plans have for a Pod: the one with the
+// latest expiry is the latest.
 func (d *Destination) supersedes(other *Destination) bool {
 	if order := d.Until.Compare(other.Until); order != 0 {
 		return order > 0
@@ -280,34 +280,34 @@ func (d *Destination) supersedes(other *Destination) bool {
 	return d.Node < other.Node
 }
 
-// Moving returns the Pods that are moved, by reservation.PodKey.
+// Moving returns the Pods that are being moved, by reservation.PodKey.
 func (m *Mirror) Moving() map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expire()
 	pods := map[string]bool{}
-	m.each(func(_ *node, k *kept) {
-		if k.Kind == reservation.Move {
-			pods[k.Pod] = true
+	m.eachReservation(func(_ *node, r *activeReservation) {
+		if r.Kind == reservation.Move {
+			pods[r.Pod] = true
 		}
 	})
 	return pods
 }
 
-// NodesFor returns the nodes on which something is kept for any of some Pods.
+// NodesFor returns the nodes that have reservations for any of the given Pods.
 func (m *Mirror) NodesFor(pods map[string]bool) map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	nodes := map[string]bool{}
-	m.each(func(n *node, k *kept) {
-		if pods[k.Pod] {
+	m.eachReservation(func(n *node, r *activeReservation) {
+		if pods[r.Pod] {
 			nodes[n.described.Name] = true
 		}
 	})
 	return nodes
 }
 
-// Reserved returns what reservations keep of a node from a Pod.
+// Reserved returns what reservations on a node withhold from a Pod.
 func (m *Mirror) Reserved(name string, pod *corev1.Pod) Claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -317,24 +317,24 @@ func (m *Mirror) Reserved(name string, pod *corev1.Pod) Claim {
 		return claim
 	}
 	requester := Requester{Pods: map[string]bool{reservation.PodKey(pod.Namespace, pod.Name): true}, Priority: schedulingv1.PodPriority(pod)}
-	for _, k := range n.kept {
-		if k.counted && requester.blockedBy(k) {
-			claim.CPU += k.use.CPU
-			claim.Memory += k.use.Memory
+	for _, r := range n.reservations {
+		if r.counted && requester.blockedBy(r) {
+			claim.CPU += r.use.CPU
+			claim.Memory += r.use.Memory
 			claim.Pods++
 		}
 	}
 	return claim
 }
 
-// ReservedGPUs is how many GPUs are kept.
+// ReservedGPUs returns how many GPUs are reserved.
 func (m *Mirror) ReservedGPUs() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	percent := 0
-	m.each(func(_ *node, k *kept) {
-		if k.counted {
-			percent += len(k.use.GPUs) * k.use.Percent
+	m.eachReservation(func(_ *node, r *activeReservation) {
+		if r.counted {
+			percent += len(r.use.GPUs) * r.use.Percent
 		}
 	})
 	return float64(percent) / placement.Card

@@ -84,7 +84,7 @@ func TestWhatIsReservedIsNotFree(t *testing.T) {
 			kept: []reservation.Reservation{counted}, bare: true,
 			pods: func(t *testing.T) []*corev1.Pod { t.Helper(); return []*corev1.Pod{on(t, aPod("y", 1, 0), "a")} }, want: map[string]int{"1 GPU": 0},
 		},
-		"somebody is still there": {
+		"the place is still in use": {
 			kept: []reservation.Reservation{moved("x", "a-0")},
 			pods: func(t *testing.T) []*corev1.Pod { t.Helper(); return []*corev1.Pod{on(t, aPod("y", 1, 0), "a", "a-0")} }, want: map[string]int{"1 GPU": 3},
 		},
@@ -100,7 +100,7 @@ func TestWhatIsReservedIsNotFree(t *testing.T) {
 			kept: []reservation.Reservation{start},
 			pods: func(t *testing.T) []*corev1.Pod { t.Helper(); return []*corev1.Pod{on(t, aPod("x", 1, 0), "a", "a-1")} }, want: map[string]int{"1 GPU": 3},
 		},
-		"the Pod is there, nobody says with which cards": {
+		"the Pod is there, without assigned cards": {
 			kept: []reservation.Reservation{moved("x", "a-0")},
 			pods: func(t *testing.T) []*corev1.Pod { t.Helper(); return []*corev1.Pod{on(t, aPod("x", 1, 0), "a")} }, want: map[string]int{"1 GPU": 3},
 		},
@@ -246,7 +246,7 @@ func TestReservationsEndByTheClock(t *testing.T) {
 		t.Error("the version is the same")
 	}
 	if !m.Sweep() || m.Sweep() {
-		t.Error("it is not told once that some have ended")
+		t.Error("it is not reported once that some have ended")
 	}
 	clock.SetTime(beginning.Add(time.Hour))
 	if !m.Sweep() || m.HasReservations() || free(m) != 4 {
@@ -317,7 +317,7 @@ func TestWhoseWayAReservationIsIn(t *testing.T) {
 		"others of a higher one":      {Requester{Priority: 6}, 4},
 		"its own Pod":                 {Requester{Pods: map[string]bool{"default/x": true}}, 4},
 		"another Pod":                 {Requester{Pods: map[string]bool{"default/y": true}}, 2},
-		"nobody's":                    {Requester{All: true}, 4},
+		"blocked by none":             {Requester{All: true}, 4},
 	}
 	for name, test := range tests {
 		got := 0
@@ -328,7 +328,7 @@ func TestWhoseWayAReservationIsIn(t *testing.T) {
 			t.Errorf("for %s %d GPUs are free, want %d", name, got, test.want)
 		}
 		all := 0
-		gpus := m.Withheld(&test.requester, func(cluster *placement.Cluster) {
+		gpus := m.WithoutReservations(&test.requester, func(cluster *placement.Cluster) {
 			all = cluster.Root().Room(cluster.Request(placement.Shape{GPUs: 1}))
 		})
 		if test.want == 4 && (gpus > 0 || all > 0) || test.want == 2 && (gpus != 2 || all != 4) {

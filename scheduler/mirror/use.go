@@ -8,8 +8,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// useOf returns what a Pod holds of its node. What is written in the Pod counts
-// more than where it was seated: the node's agent corrects it.
+// useOf returns what a Pod holds on its node. What is written in the Pod takes precedence
+// over its seat: the node's agent corrects it.
 func (m *Mirror) useOf(n *node, e *entry) placement.Use {
 	return snapshot.Occupied(m.cluster, &n.described, n.cards, e.pod, e.use.GPUs)
 }

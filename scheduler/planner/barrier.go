@@ -16,9 +16,9 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
-// Barrier tells that a Pod's seat of a plan is reserved. wait is true if others of
-// its gang have to come first; once the last one has, all go on. An error means that
-// the Pod can't go on.
+// Barrier records that a Pod has reserved its seat of a plan. wait is true if others of
+// its gang have to come first; once the last one has, all proceed. An error means that
+// the Pod can't proceed.
 func (p *Planner) Barrier(uid types.UID, number uint64) (wait bool, err error) {
 	if !p.mirror.Intact(uid) {
 		_, actions := p.registry.Withdraw(uid, number)
@@ -28,14 +28,14 @@ func (p *Planner) Barrier(uid types.UID, number uint64) (wait bool, err error) {
 	open, refused, others, actions := p.registry.Barrier(uid, number)
 	switch {
 	case refused:
-		return false, errors.New("its gang's plan was given up")
+		return false, errors.New("its gang's plan was aborted")
 	case !open:
 		return true, nil
 	}
 	waiting := make([]fwk.WaitingPod, len(others))
 	for i, other := range others {
 		if waiting[i] = p.handle.GetWaitingPod(other); waiting[i] == nil || !p.mirror.Intact(other) {
-			return false, p.closeAgain(append(others, uid), number)
+			return false, p.rejectGang(append(others, uid), number)
 		}
 	}
 	for _, one := range waiting {
@@ -45,8 +45,8 @@ func (p *Planner) Barrier(uid types.UID, number uint64) (wait bool, err error) {
 	return false, nil
 }
 
-// closeAgain turns a whole gang away: one of them was lost while it gathered.
-func (p *Planner) closeAgain(uids []types.UID, number uint64) error {
+// rejectGang rejects a whole gang: one of its Pods was lost while they gathered.
+func (p *Planner) rejectGang(uids []types.UID, number uint64) error {
 	for _, uid := range uids {
 		_, actions := p.registry.Withdraw(uid, number)
 		actions.Reject = []types.UID{uid}
@@ -55,24 +55,24 @@ func (p *Planner) closeAgain(uids []types.UID, number uint64) error {
 	return errors.New("a Pod of the gang, or its node, has changed")
 }
 
-// Withdraw tells that a Pod does not go to its seat of a plan after all. If that
-// ends a plan that others waited for, the gang is not tried again at once: the
-// reason may be a lasting one that the engine does not know.
+// Withdraw gives up a Pod's seat of a plan. If that ends a plan that others waited for,
+// the gang is not retried at once: the reason may be a lasting one that the engine does
+// not know.
 func (p *Planner) Withdraw(uid types.UID, number uint64) {
 	member := p.registry.Member(uid)
 	aborts, actions := p.registry.Withdraw(uid, number)
 	if aborts > 0 {
 		longest := longestAbortPause
 		if p.registry.Runs(member.Group()) {
-			longest = again // those that run wait for it
+			longest = fallbackRetry // the members that run wait for it
 		}
-		p.failFor(member, min(abortPause<<min(aborts-1, 10), longest))
+		p.backOff(member, min(abortPause<<min(aborts-1, 10), longest))
 	}
 	p.do(actions)
 }
 
-// RejectedByOtherPlugin tells that another plugin has refused a Pod before its turn to be placed
-// came. Its gang does not wait for it at the barrier.
+// RejectedByOtherPlugin records that another plugin rejected a Pod before it was placed.
+// Its gang does not wait for it at the barrier.
 func (p *Planner) RejectedByOtherPlugin(uid types.UID) {
 	member := p.registry.Member(uid)
 	if member == nil {
@@ -82,18 +82,18 @@ func (p *Planner) RejectedByOtherPlugin(uid types.UID) {
 		_, actions := p.registry.Withdraw(uid, seat.Plan)
 		p.do(actions)
 	}
-	p.failFor(member, abortPause)
+	p.backOff(member, abortPause)
 }
 
-// abortPause is how long a gang whose plan was given up is not tried again; it
-// doubles each time up to longestAbortPause, as a plan that is never completed keeps
-// its places until the barrier's time is over.
+// abortPause is how long a gang whose plan was given up is not retried; it doubles each
+// time up to longestAbortPause, as a plan that is never completed holds its places until
+// the barrier times out.
 const (
 	abortPause        = 2 * time.Second
 	longestAbortPause = 5 * time.Minute
 )
 
-func (p *Planner) failFor(member *gangs.Member, pause time.Duration) {
+func (p *Planner) backOff(member *gangs.Member, pause time.Duration) {
 	if member == nil {
 		return
 	}
@@ -101,19 +101,19 @@ func (p *Planner) failFor(member *gangs.Member, pause time.Duration) {
 	p.registry.Fail(member.Group(), now, now.Add(pause))
 }
 
-// Refuse tells that the node where a Pod has its seat does not take it, for a
-// reason that the engine does not know. It returns what that leads to, in words.
+// Refuse records that the node where a Pod has its seat does not take it, for a reason
+// that the engine does not know. It returns the consequence, as a message.
 func (p *Planner) Refuse(uid types.UID, number uint64, node string) string {
 	member := p.registry.Member(uid)
 	if member == nil {
 		return ""
 	}
-	again, actions := p.registry.Refuse(uid, number, node)
+	retry, actions := p.registry.Refuse(uid, number, node)
 	p.do(actions)
-	if !again {
-		p.failFor(member, longestPause)
+	if !retry {
+		p.backOff(member, longestPause)
 		return fmt.Sprintf("%d nodes with room refused a Pod in a row", p.args.MaxRefusals+1)
 	}
 	p.activate([]*corev1.Pod{member.Pod()})
-	return fmt.Sprintf("node %s refused it, others are tried", node)
+	return fmt.Sprintf("node %s refused it, trying other nodes", node)
 }

@@ -12,12 +12,12 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// shownShapes is for how many shapes, those asked for the most, it is measured what
-// of the cluster they can use.
-const shownShapes = 8
+// measuredShapes is for how many of the most requested shapes the usable capacity is
+// measured.
+const measuredShapes = 8
 
-// measure writes into the metrics how much room there is. It looks at the cluster
-// itself, not at the mirror, which is as old as the last scheduling cycle.
+// measure updates the metrics about capacity. It looks at the informers' caches, not at
+// the mirror, which is as old as the last scheduling cycle.
 func (p *Planner) measure() {
 	counts := p.registry.Count()
 	for state, count := range map[string]int{
@@ -29,11 +29,11 @@ func (p *Planner) measure() {
 	p.metrics.claimed.WithLabelValues("Starving").Set(float64(starving))
 	p.metrics.claimed.WithLabelValues("Preempting").Set(float64(preempting))
 
-	cluster := p.present()
+	cluster := p.liveCluster()
 	p.metrics.freeGPUs.Reset()
 	p.metrics.stranded.Reset()
 	p.metrics.largest.Reset()
-	for _, shape := range p.mirror.Popular(shownShapes) {
+	for _, shape := range p.mirror.Popular(measuredShapes) {
 		if shape.Percent() > 0 {
 			p.measureShape(cluster, shape)
 		}
@@ -46,10 +46,10 @@ func (p *Planner) measure() {
 	})
 }
 
-// present is the cluster as the informers know it.
-func (p *Planner) present() *placement.Cluster {
+// liveCluster returns the cluster as the informers know it.
+func (p *Planner) liveCluster() *placement.Cluster {
 	core := p.handle.SharedInformerFactory().Core().V1()
-	nodes, _ := core.Nodes().Lister().List(labels.Everything()) // a cache knows no errors
+	nodes, _ := core.Nodes().Lister().List(labels.Everything()) // reading a cache never fails
 	pods, _ := core.Pods().Lister().List(labels.Everything())
 	ours := make([]*corev1.Node, 0, len(nodes))
 	for _, node := range nodes {
@@ -58,11 +58,11 @@ func (p *Planner) present() *placement.Cluster {
 		}
 	}
 	view := p.mirror.View()
-	return view.Cluster(packing.New(packing.Default()), ours, pods).Cluster // the mirror has logged what is wrong
+	return view.Cluster(packing.New(packing.Default()), ours, pods).Cluster // the mirror has logged any errors
 }
 
-// measureShape writes what a shape can't use of what is free, and the largest gang
-// of it in one domain of each level.
+// measureShape records how much free capacity a shape can't use, and the largest gang of
+// it in one domain of each level.
 func (p *Planner) measureShape(cluster *placement.Cluster, shape placement.Shape) {
 	capacity := cluster.Capacity(shape, len(p.levels))
 	name := shape.String()

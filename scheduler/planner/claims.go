@@ -14,15 +14,14 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
-// claims keep nodes for gangs that will fit there once others have left: those
-// that have waited for too long, and those that others were preempted for. Only
-// Pods that come before the gang in the queue, and Pods without GPUs, may go there
-// meanwhile.
+// claims keep nodes for gangs that will fit there once others have left: those that have
+// waited for too long, and those that Pods were preempted for. Meanwhile, only Pods that
+// come before the gang in the queue, and Pods without GPUs, may go there.
 type claims struct {
 	mu   sync.Mutex
 	list map[string]*claim
-	// restUntil is until when gangs may not claim again that had their time.
-	restUntil map[string]time.Time
+	// cooldownUntil is when gangs whose claim has expired may claim again.
+	cooldownUntil map[string]time.Time
 }
 
 type claim struct {
@@ -33,15 +32,15 @@ type claim struct {
 }
 
 func newClaims() *claims {
-	return &claims{list: map[string]*claim{}, restUntil: map[string]time.Time{}}
+	return &claims{list: map[string]*claim{}, cooldownUntil: map[string]time.Time{}}
 }
 
 func rankOf(attempt *gangs.Attempt) gangs.Rank {
 	return gangs.Rank{Priority: attempt.Priority, Since: attempt.Group.Since, Group: attempt.Group.Key}
 }
 
-// except returns the nodes that are kept from a gang, in order.
-func (c *claims) except(attempt *gangs.Attempt) []string {
+// blockedNodes returns the nodes that are kept from a gang, in order.
+func (c *claims) blockedNodes(attempt *gangs.Attempt) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.list) == 0 {
@@ -56,25 +55,25 @@ func (c *claims) except(attempt *gangs.Attempt) []string {
 	return slices.Sorted(maps.Keys(nodes))
 }
 
-// set keeps nodes for a gang, unless it has just had its time.
+// set keeps nodes for a gang, unless its last claim has just expired.
 func (c *claims) set(attempt *gangs.Attempt, nodes map[string]bool, now, until time.Time, starving bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now.Before(c.restUntil[attempt.Group.Key]) {
+	if now.Before(c.cooldownUntil[attempt.Group.Key]) {
 		return
 	}
 	if old := c.list[attempt.Group.Key]; old != nil && old.until.Before(until) {
-		until = old.until // a victim that never ends is no reason to keep them for ever
+		until = old.until // a victim that never terminates must not keep them claimed forever
 	}
 	c.list[attempt.Group.Key] = &claim{rank: rankOf(attempt), nodes: nodes, until: until, starving: starving}
 }
 
-// free reports whether a gang may claim: nobody else starves who comes first, and it has
-// not just had its time.
-func (c *claims) free(attempt *gangs.Attempt, now time.Time) bool {
+// mayClaim reports whether a gang may claim nodes: it has no claim, its last one has not
+// just expired, and no starving gang comes before it.
+func (c *claims) mayClaim(attempt *gangs.Attempt, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.list[attempt.Group.Key] != nil || now.Before(c.restUntil[attempt.Group.Key]) {
+	if c.list[attempt.Group.Key] != nil || now.Before(c.cooldownUntil[attempt.Group.Key]) {
 		return false
 	}
 	rank := rankOf(attempt)
@@ -86,7 +85,7 @@ func (c *claims) free(attempt *gangs.Attempt, now time.Time) bool {
 	return true
 }
 
-// drop ends a group's claim. It returns true if there was one.
+// drop ends a group's claim. It reports whether there was one.
 func (c *claims) drop(group string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +94,8 @@ func (c *claims) drop(group string) bool {
 	return had
 }
 
-// sweep ends claims whose time is over, or whose gang is gone. Who had his time
-// lets others have theirs. It returns true if any ended.
+// sweep ends claims that have expired, or whose gang is gone. A gang whose claim has
+// expired gives others a chance to claim. It reports whether any claim ended.
 func (c *claims) sweep(now time.Time, rest time.Duration, exists func(group string) bool) (ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,15 +106,15 @@ func (c *claims) sweep(now time.Time, rest time.Duration, exists func(group stri
 			delete(c.list, group)
 		case now.After(one.until):
 			delete(c.list, group)
-			c.restUntil[group] = now.Add(rest)
+			c.cooldownUntil[group] = now.Add(rest)
 		}
 	}
-	maps.DeleteFunc(c.restUntil, func(_ string, until time.Time) bool { return now.After(until) })
+	maps.DeleteFunc(c.cooldownUntil, func(_ string, until time.Time) bool { return now.After(until) })
 	return len(c.list) < before
 }
 
-// starving returns how many nodes are kept for gangs that have waited too long,
-// and for others.
+// count returns how many nodes are kept for starving gangs, and for gangs that preempted
+// others.
 func (c *claims) count() (starving, preempting int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,14 +128,13 @@ func (c *claims) count() (starving, preempting int) {
 	return starving, preempting
 }
 
-// claimIfStarving keeps the nodes on which a gang will fit that has waited for too
-// long.
+// claimIfStarving keeps nodes for a gang that has waited for too long and will fit there.
 func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.Time) {
 	patience := config.Seconds(p.args.StarvationSeconds)
-	if patience == 0 || attempt.WaitsSince.IsZero() || now.Sub(attempt.WaitsSince) < patience || !p.claims.free(attempt, now) {
+	if patience == 0 || attempt.WaitsSince.IsZero() || now.Sub(attempt.WaitsSince) < patience || !p.claims.mayClaim(attempt, now) {
 		return
 	}
-	explanation, err := p.why(attempt, gang)
+	explanation, err := p.diagnose(attempt, gang)
 	if err != nil || explanation == nil {
 		return
 	}
@@ -148,8 +146,8 @@ func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.
 	p.claims.set(attempt, nodes, now, now.Add(config.Seconds(p.args.ClaimSeconds)), true)
 }
 
-// nodesAfter returns the nodes that a gang goes to when the GPUs are free that an
-// explanation names.
+// nodesAfter returns the nodes that a gang would go to once the GPUs that an explanation
+// names are free.
 func (p *Planner) nodesAfter(attempt *gangs.Attempt, gang *roles, explanation *placement.Explanation) map[string]bool {
 	index := slices.IndexFunc(explanation.Remedies, func(r placement.Remedy) bool { return r.Kind == placement.FreeGPUs })
 	if index < 0 {

@@ -10,7 +10,7 @@ import (
 // cycleKey is where a scheduling cycle keeps its Decision.
 const cycleKey fwk.StateKey = "falldio.com/decision"
 
-// Cycle is what plugin GPUGang tells the other plugins in a scheduling cycle.
+// Cycle passes the Decision of plugin GPUGang to the other plugins in a scheduling cycle.
 type Cycle struct {
 	Decision
 }
@@ -20,10 +20,10 @@ var _ fwk.StateData = (*Cycle)(nil)
 // Clone implements fwk.StateData. A Cycle does not change.
 func (c *Cycle) Clone() fwk.StateData { return c }
 
-// Write leaves it to the other plugins.
+// Write stores the Cycle for the other plugins.
 func (c *Cycle) Write(state fwk.CycleState) { state.Write(cycleKey, c) }
 
-// CycleOf returns what GPUGang decided; nil for Pods that it has nothing to do with.
+// CycleOf returns the Cycle that GPUGang stored; nil for Pods that it does not handle.
 func CycleOf(state fwk.CycleState) *Cycle {
 	data, err := state.Read(cycleKey)
 	if err != nil {

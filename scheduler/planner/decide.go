@@ -23,15 +23,16 @@ type Decision struct {
 	// none.
 	Node string
 	Plan uint64
-	// Order has the nodes with room for a Pod that takes its seat when it has been
-	// scored, the best according to the engine first, by their names.
+	// Order ranks the nodes with room, by name, for a Pod that gets its seat only after
+	// scoring: the engine's best node has rank 0.
 	Order map[string]int
-	// Waits is why it gets none for now. Wrong is why it never will as it is.
+	// Waits is why the Pod gets no seat for now. Wrong is why it never will unless it
+	// changes.
 	Waits, Wrong string
 }
 
-// Decide decides on a Pod that Concerns, given the snapshot's nodes. Scored is true
-// if the profile chooses the nodes of Pods that are alone.
+// Decide decides on a Pod for which gangs.Concerns is true, given the snapshot's nodes.
+// scored is true if the profile chooses the nodes of Pods in no gang.
 func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Decision {
 	p.mirror.Refresh(nodes)
 	if !p.isCurrent() {
@@ -55,7 +56,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	begin := p.clock.Now()
 	gang, err := p.gangOf(attempt)
 	if err != nil {
-		p.registry.Fail(attempt.Group, begin, begin.Add(again))
+		p.registry.Fail(attempt.Group, begin, begin.Add(fallbackRetry))
 		p.metrics.failed.WithLabelValues("Invalid").Inc()
 		return Decision{Wrong: err.Error()}
 	}
@@ -64,27 +65,27 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	}
 	p.learn(attempt)
 	if scored && attempt.Group.Alone {
-		order, late := p.rank(attempt, gang)
+		order, blocked := p.rank(attempt, gang)
 		switch {
-		case late != nil:
-			return p.await(attempt, late, begin)
+		case blocked != nil:
+			return p.waitForMoves(attempt, blocked, begin)
 		case len(order) > 0:
 			return Decision{Order: order}
 		}
 		return p.fail(attempt, gang, begin)
 	}
-	seated, late := p.plan(attempt, gang)
+	seated, blocked := p.plan(attempt, gang)
 	p.metrics.plans.Observe(p.clock.Since(begin).Seconds())
 	switch {
-	case late != nil:
-		return p.await(attempt, late, begin)
+	case blocked != nil:
+		return p.waitForMoves(attempt, blocked, begin)
 	case seated == nil:
 		return p.fail(attempt, gang, begin)
 	}
 	return p.seat(attempt, seated)
 }
 
-// gangOf translates an attempt for the engine.
+// gangOf translates an attempt into the engine's terms.
 func (p *Planner) gangOf(attempt *gangs.Attempt) (*roles, error) {
 	if attempt.Err != nil {
 		return nil, attempt.Err
@@ -103,10 +104,10 @@ func (p *Planner) gangOf(attempt *gangs.Attempt) (*roles, error) {
 	return gang, nil
 }
 
-// claimedByOthers returns the nodes that are kept from a gang, but for those on which
+// claimedByOthers returns the nodes that are kept from a gang, except those on which
 // places are reserved for it.
 func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
-	nodes := p.claims.except(attempt)
+	nodes := p.claims.blockedNodes(attempt)
 	if len(nodes) == 0 {
 		return nil
 	}
@@ -114,12 +115,12 @@ func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
 	if requester.Pods == nil {
 		return nodes
 	}
-	its := p.mirror.NodesFor(requester.Pods)
-	return slices.DeleteFunc(nodes, func(node string) bool { return its[node] })
+	reserved := p.mirror.NodesFor(requester.Pods)
+	return slices.DeleteFunc(nodes, func(node string) bool { return reserved[node] })
 }
 
-// watchLabels returns false if the nodes have to be looked at again, as a Pod asks
-// for labels that nobody has asked for so far.
+// watchLabels returns false if the nodes have to be refreshed, because a Pod selects by
+// labels that were not tracked so far.
 func (p *Planner) watchLabels(attempt *gangs.Attempt) bool {
 	known := true
 	for _, m := range attempt.Waiting {
@@ -130,7 +131,7 @@ func (p *Planner) watchLabels(attempt *gangs.Attempt) bool {
 	return known
 }
 
-// learn counts the Pods as demand that have come since.
+// learn counts Pods as demand that have not been counted yet.
 func (p *Planner) learn(attempt *gangs.Attempt) {
 	for _, m := range attempt.Waiting {
 		if !m.Learned {
@@ -140,9 +141,9 @@ func (p *Planner) learn(attempt *gangs.Attempt) {
 	}
 }
 
-// plan returns places for a gang, or nil. It is late if the gang has to wait for
+// plan returns places for a gang, or nil. blocked is set if the gang has to wait for
 // places that are kept for it.
-func (p *Planner) plan(attempt *gangs.Attempt, gang *roles) (seated *seating, late *lateness) {
+func (p *Planner) plan(attempt *gangs.Attempt, gang *roles) (seated *seating, blocked *blockedMoves) {
 	requester := p.requesterOf(attempt)
 	if destinations := p.destinationsOf(attempt, requester); len(destinations) > 0 {
 		return p.planAround(attempt, gang, requester, destinations)
@@ -167,16 +168,16 @@ func (p *Planner) planIn(cluster *placement.Cluster, attempt *gangs.Attempt, gan
 	return seated
 }
 
-// rank returns the order of the nodes that have room for a Pod. One that is moved goes
-// to the place that is kept for it; if that is not free yet, it is late.
-func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]int, late *lateness) {
+// rank returns the order of the nodes that have room for a Pod. A Pod that is being moved
+// goes to the place that is kept for it; blocked is set if that is not free yet.
+func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]int, blocked *blockedMoves) {
 	requester := p.requesterOf(attempt)
-	there, late, _ := p.arrivals(attempt, p.destinationsOf(attempt, requester))
+	ready, blocked, _ := p.sortArrivals(attempt, p.destinationsOf(attempt, requester))
 	switch {
-	case late.pods > 0:
-		return nil, late
-	case len(there.places) > 0:
-		return map[string]int{there.places[0].Node: 0}, nil
+	case blocked.pods > 0:
+		return nil, blocked
+	case len(ready.places) > 0:
+		return map[string]int{ready.places[0].Node: 0}, nil
 	}
 	order = map[string]int{}
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
@@ -190,11 +191,11 @@ func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]in
 	return order, nil
 }
 
-// seat carries a plan out.
+// seat carries out a plan.
 func (p *Planner) seat(attempt *gangs.Attempt, seated *seating) Decision {
 	turn := attempt.Waiting[0].UID
 	members, places := seated.members, seated.places
-	number := p.take(attempt, members, places)
+	number := p.assignSeats(attempt, members, places)
 	if number == 0 {
 		now := p.clock.Now()
 		p.registry.Fail(attempt.Group, now, now.Add(shortestPause))
@@ -205,12 +206,12 @@ func (p *Planner) seat(attempt *gangs.Attempt, seated *seating) Decision {
 			return Decision{Node: places[i].Node, Plan: number}
 		}
 	}
-	return Decision{Waits: "other Pods of its gang go first"}
+	return Decision{Waits: "other Pods of its gang are placed first"}
 }
 
-// take gives members their seats, and returns the plan's number; 0 if they can no
+// assignSeats gives members their seats, and returns the plan's number; 0 if they can no
 // longer take them.
-func (p *Planner) take(attempt *gangs.Attempt, members []*gangs.Member, places []placement.Place) uint64 {
+func (p *Planner) assignSeats(attempt *gangs.Attempt, members []*gangs.Member, places []placement.Place) uint64 {
 	for i, m := range members {
 		p.mirror.Hold(m.Pod(), places[i]) //nolint:gosec // as many as members
 	}
@@ -235,7 +236,7 @@ func uidsOf(members []*gangs.Member) []types.UID {
 	return uids
 }
 
-// fail says why a gang has no place, and when it is tried again.
+// fail explains why a gang has no place, and schedules the next attempt.
 func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Decision {
 	given, renew := p.explain(attempt, gang)
 	if !attempt.Extra {
@@ -253,19 +254,18 @@ func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Dec
 }
 
 const (
-	// shortestPause and longestPause bound how long a gang that found no place is
-	// not tried again.
+	// shortestPause and longestPause bound the pause after an attempt that found no place.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = 20 * time.Second
-	// share is the part of the time that attempts may take that find no place: one
-	// in so many.
-	share = 10
+	// pauseFactor is how many times longer the pause is than an attempt that found no
+	// place, so that such attempts take about a tenth of the time.
+	pauseFactor = 10
 )
 
-// pause returns how long to wait with another attempt if this one took so long and
-// so many gangs are in that state.
+// pause returns how long to wait before another attempt if this one took so long and so
+// many gangs are failing.
 func pause(took time.Duration, failing int) time.Duration {
-	return min(max(share*took*time.Duration(max(failing, 1)), shortestPause), longestPause)
+	return min(max(pauseFactor*took*time.Duration(max(failing, 1)), shortestPause), longestPause)
 }
 
 // Reserve seats a Pod on the node that its profile has chosen, and returns the
@@ -279,20 +279,20 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) (uint64, error) {
 	if !fits {
 		return 0, fmt.Errorf("node %s: its GPUs are no longer free", node)
 	}
-	number := p.take(attempt, attempt.Waiting[:1], []placement.Place{place})
+	number := p.assignSeats(attempt, attempt.Waiting[:1], []placement.Place{place})
 	if number == 0 {
 		return 0, errors.New("the Pod is no longer waiting")
 	}
 	return number, nil
 }
 
-// placeOn returns the place that a Pod gets on a node: that which is kept for it if it
-// is moved there.
+// placeOn returns the place that a Pod gets on a node: the one that is kept for it if it
+// is being moved there.
 func (p *Planner) placeOn(attempt *gangs.Attempt, node string) (place placement.Place, fits bool) {
 	requester := p.requesterOf(attempt)
-	there, _, _ := p.arrivals(attempt, p.destinationsOf(attempt, requester))
-	if len(there.places) > 0 && there.places[0].Node == node {
-		return there.places[0], true
+	ready, _, _ := p.sortArrivals(attempt, p.destinationsOf(attempt, requester))
+	if len(ready.places) > 0 && ready.places[0].Node == node {
+		return ready.places[0], true
 	}
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
 		place, fits = cluster.On(node, cluster.Request(attempt.Waiting[0].Shape))

@@ -22,7 +22,7 @@ import (
 // evictLimit bounds how long the API server may take for one Pod.
 const evictLimit = 30 * time.Second
 
-// evictVictims deletes Pods for the sake of another one.
+// evictVictims deletes Pods to make room for a preemptor.
 func (p *Planner) evictVictims(ctx context.Context, group string, preemptor *corev1.Pod, victims []*corev1.Pod) {
 	defer p.preemptions.end(group)
 	for i, victim := range victims {
@@ -57,9 +57,9 @@ func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod
 	return nil
 }
 
-// disruptionPatch returns the patch of a victim's status that tells controllers that it
-// did not fail: the condition that kube-scheduler sets. It is for this Pod only, not for
-// another one of its name.
+// disruptionPatch returns the patch of a victim's status that shows controllers that it
+// did not fail: the condition that kube-scheduler sets. It applies to this Pod only, not
+// to another one of the same name.
 func disruptionPatch(preemptor, victim *corev1.Pod, now time.Time) ([]byte, error) {
 	return podwrite.Patch{Metadata: podwrite.Metadata{UID: victim.UID}, Status: &podwrite.Status{Conditions: []corev1.PodCondition{{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
@@ -68,15 +68,15 @@ func disruptionPatch(preemptor, victim *corev1.Pod, now time.Time) ([]byte, erro
 	}}}}.Bytes()
 }
 
-// evictPartial makes the Pods of incomplete gangs leave that keep places without
-// being of use. None of them counts any more from the beginning: else those that wait
-// would take the places of the first ones, and the gang would stay incomplete.
-// Budgets are respected.
+// evictPartial evicts the Pods of incomplete gangs, which hold places to no use. All of
+// them stop counting before the first one is evicted: otherwise members that wait would
+// take the places of the first ones, and the gang would stay incomplete.
+// PodDisruptionBudgets are respected.
 func (p *Planner) evictPartial(ctx context.Context, stuck []*corev1.Pod) {
 	p.registry.MarkTerminating(podUIDs(stuck), true)
 	for _, one := range stuck {
 		p.handle.EventRecorder().WithLogger(p.logger).Eventf(one, nil, corev1.EventTypeWarning, "PartialGang", "Evicting",
-			"Other Pods of its gang have found no place for %s", time.Duration(p.args.PartialGangTimeoutSeconds)*time.Second)
+			"Other Pods of its gang could not be placed for %s", time.Duration(p.args.PartialGangTimeoutSeconds)*time.Second)
 		if err := p.evict(ctx, one); err != nil {
 			p.registry.MarkTerminating([]types.UID{one.UID}, false)
 			p.logger.Info("A Pod of an incomplete gang stays for now", "pod", klog.KObj(one), "err", err)

@@ -13,50 +13,50 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
-// explanations remembers what waiting gangs were told, so that Pods are not
-// written to whenever a number in it changes, and so that equal questions are
-// answered once.
-type explanations struct {
+// explanationCache keeps the messages of waiting gangs, so that Pods are not updated
+// whenever a number in a message changes, and so that equal requests are explained only
+// once.
+type explanationCache struct {
 	period  time.Duration
-	answers map[string]answer
+	entries map[string]cachedMessage
 	sweepAt int
 }
 
-type answer struct {
+type cachedMessage struct {
 	text, reason string
 	at           time.Time
-	// version is that of the cluster that it is about.
+	// version is that of the cluster that the message describes.
 	version uint64
 }
 
-func newExplanations(period time.Duration) *explanations {
-	return &explanations{period: period, answers: map[string]answer{}, sweepAt: fewest}
+func newExplanationCache(period time.Duration) *explanationCache {
+	return &explanationCache{period: period, entries: map[string]cachedMessage{}, sweepAt: minSweepSize}
 }
 
-// fewest is how many answers are kept before old ones are looked for.
-const fewest = 1024
+// minSweepSize is how many messages are kept before stale ones are dropped.
+const minSweepSize = 1024
 
-// recall returns an answer that is still good.
-func (e *explanations) recall(question string, now time.Time) (answer, bool) {
-	known, found := e.answers[question]
+// get returns a message that is not stale yet.
+func (e *explanationCache) get(key string, now time.Time) (cachedMessage, bool) {
+	known, found := e.entries[key]
 	return known, found && now.Sub(known.at) < e.period
 }
 
-func (e *explanations) remember(question string, given answer) {
-	e.answers[question] = given
-	if len(e.answers) < e.sweepAt {
+func (e *explanationCache) put(key string, given cachedMessage) {
+	e.entries[key] = given
+	if len(e.entries) < e.sweepAt {
 		return
 	}
-	for other, old := range e.answers {
+	for other, old := range e.entries {
 		if given.at.Sub(old.at) >= e.period {
-			delete(e.answers, other)
+			delete(e.entries, other)
 		}
 	}
-	e.sweepAt = max(fewest, 2*len(e.answers))
+	e.sweepAt = max(minSweepSize, 2*len(e.entries))
 }
 
-// why asks the engine why a gang does not fit.
-func (p *Planner) why(attempt *gangs.Attempt, gang *roles) (explanation *placement.Explanation, err error) {
+// diagnose has the engine explain why a gang does not fit.
+func (p *Planner) diagnose(attempt *gangs.Attempt, gang *roles) (explanation *placement.Explanation, err error) {
 	if gang.Required {
 		gang.Within = gang.near
 	}
@@ -64,38 +64,38 @@ func (p *Planner) why(attempt *gangs.Attempt, gang *roles) (explanation *placeme
 	return explanation, err
 }
 
-// explain says why there is no place, and in one word for metrics. A remembered
-// answer about another cluster than there is now is outdated at a time at which it has
-// to be renewed; else that is zero.
-func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given answer, renew time.Time) {
-	question, now, version := p.questionOf(attempt, gang), p.clock.Now(), p.mirror.Version()
-	if known, good := p.texts.recall(question, now); good {
+// explain returns why there is no place, with a one-word reason for metrics. If the
+// message is a cached one and the cluster has changed since, renew is when the message
+// becomes stale; otherwise it is zero.
+func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMessage, renew time.Time) {
+	key, now, version := p.cacheKey(attempt, gang), p.clock.Now(), p.mirror.Version()
+	if known, good := p.explanations.get(key, now); good {
 		if known.version != version {
-			renew = known.at.Add(p.texts.period)
+			renew = known.at.Add(p.explanations.period)
 		}
 		return known, renew
 	}
-	explanation, err := p.why(attempt, gang)
-	given = answer{at: now, version: version, reason: "Unknown", text: asks(attempt, gang) + "; no place was found"}
+	explanation, err := p.diagnose(attempt, gang)
+	given = cachedMessage{at: now, version: version, reason: "Unknown", text: describeNeeds(attempt, gang) + "; no place was found"}
 	switch {
 	case err != nil:
-		given.text = asks(attempt, gang) + "; " + err.Error()
+		given.text = describeNeeds(attempt, gang) + "; " + err.Error()
 	case explanation != nil:
-		given.text, given.reason = asks(attempt, gang)+"; "+snapshot.PlainDomains(explanation.String()), reasonOf(explanation)
+		given.text, given.reason = describeNeeds(attempt, gang)+"; "+snapshot.PlainDomains(explanation.String()), reasonOf(explanation)
 	}
 	if explanation != nil {
 		if note := p.reservedForOthers(attempt, gang); note != "" {
 			given.text, given.reason = given.text+note, "Reserved"
 		}
 	}
-	p.texts.remember(question, given)
+	p.explanations.put(key, given)
 	return given, time.Time{}
 }
 
-// reservedForOthers says so if a gang would fit but for what is reserved.
+// reservedForOthers returns a note if a gang would fit were it not for reservations.
 func (p *Planner) reservedForOthers(attempt *gangs.Attempt, gang *roles) string {
 	fits := false
-	gpus := p.mirror.Withheld(p.requesterOf(attempt), func(cluster *placement.Cluster) {
+	gpus := p.mirror.WithoutReservations(p.requesterOf(attempt), func(cluster *placement.Cluster) {
 		fits = p.planIn(cluster, attempt, gang) != nil
 	})
 	switch {
@@ -110,21 +110,21 @@ func (p *Planner) reservedForOthers(attempt *gangs.Attempt, gang *roles) string 
 	}
 }
 
-// questionOf identifies what is asked for. Gangs are told by name, Pods that are
-// alone by what they need: there may be thousands of them.
-func (p *Planner) questionOf(attempt *gangs.Attempt, gang *roles) string {
+// cacheKey identifies a request. Gangs are identified by name, Pods in no gang by their
+// needs: there may be thousands of them.
+func (p *Planner) cacheKey(attempt *gangs.Attempt, gang *roles) string {
 	if !attempt.Group.Alone {
-		return attempt.Group.Key + ": " + asks(attempt, gang)
+		return attempt.Group.Key + ": " + describeNeeds(attempt, gang)
 	}
-	question := append([]string{gang.Roles[0].Shape.Key()}, gang.Except...)
+	key := append([]string{gang.Roles[0].Shape.Key()}, gang.Except...)
 	if requester := p.requesterOf(attempt); requester.Pods != nil {
-		question = append(question, p.mirror.Heeded(requester)) // those that heed others see another cluster
+		key = append(key, p.mirror.BlockingKey(requester)) // if other reservations block it, it sees another cluster
 	}
-	return strings.Join(question, "\x00")
+	return strings.Join(key, "\x00")
 }
 
-// asks says what a gang needs: "8 Pods that start together, each 1 GPU of …".
-func asks(attempt *gangs.Attempt, gang *roles) string {
+// describeNeeds returns what a gang needs: "needs at once 8 × 1 GPU of …".
+func describeNeeds(attempt *gangs.Attempt, gang *roles) string {
 	var each []string
 	for i := range gang.Roles {
 		if role := &gang.Roles[i]; role.Min > 0 {

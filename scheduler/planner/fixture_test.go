@@ -102,7 +102,7 @@ func (w *waitingPod) Reject(string, string) bool {
 	return true
 }
 
-// state returns what has become of it.
+// state returns whether it was allowed or rejected.
 func (w *waitingPod) state() (allowed, rejected bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,10 +138,10 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	f := &fixture{t: t, handle: handle, clock: clock, infos: map[string]*framework.NodeInfo{}, Planner: &Planner{
 		args: args, levels: args.Levels(), logger: logger, clock: clock, handle: handle,
 		registry: gangs.NewRegistry(gangs.Timing{
-			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: again, Settle: settle, MaxRefusals: args.MaxRefusals,
+			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: fallbackRetry, Settle: cacheLag, MaxRefusals: args.MaxRefusals,
 		}),
 		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools), claims: newClaims(),
-		texts: newExplanations(config.Seconds(args.ExplainPeriodSeconds)), metrics: metrics,
+		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)), metrics: metrics,
 	}}
 	f.leader = leadership.Always()
 	f.fencer = binding.NewFencer(client, clock, "this")
@@ -183,18 +183,18 @@ func (f *fixture) nodes() []fwk.NodeInfo {
 	return list
 }
 
-// comes lets the informer tell of Pods; those that have a node are in the cache.
+// comes delivers Pods to the informer; those that have a node are in the cache.
 func (f *fixture) comes(pods ...*corev1.Pod) {
 	f.t.Helper()
 	for _, pod := range pods {
 		if pod.Spec.NodeName != "" {
 			f.infos[pod.Spec.NodeName].AddPod(pod)
 		}
-		f.podThere(nil, pod)
+		f.podUpdated(nil, pod)
 	}
 }
 
-// goes lets the cache and the informer tell that a Pod is gone.
+// goes removes a Pod from the cache and the informer.
 func (f *fixture) goes(pod *corev1.Pod) {
 	f.t.Helper()
 	if pod.Spec.NodeName != "" {
@@ -202,7 +202,7 @@ func (f *fixture) goes(pod *corev1.Pod) {
 			f.t.Fatal(err)
 		}
 	}
-	f.podGone(pod)
+	f.podDeleted(pod)
 }
 
 // decide is a Pod's scheduling cycle up to its filters.

@@ -32,7 +32,7 @@ type lot struct {
 	random *rand.Rand
 	*fixture
 	world clusterview.Objects
-	// free are the cards of each node that nobody has.
+	// free are the free cards of each node.
 	free map[string][]int
 }
 
@@ -155,7 +155,7 @@ func (l *lot) protect(allowed int32) {
 	}
 }
 
-// scheduled returns what the scheduler does for a task, and who has to leave for it.
+// scheduled returns what the scheduler does for a task, and which Pods have to leave for it.
 func (l *lot) scheduled(task *clusterview.Task) (verdict string, victims []string) {
 	l.t.Helper()
 	l.comes(task.Pods...)
@@ -184,7 +184,7 @@ func (l *lot) tasksOf(pods []string) []string {
 	return slices.Sorted(maps.Keys(tasks))
 }
 
-// foretold returns what the command line says of a task.
+// foretold returns what the command line predicts for a task.
 func (l *lot) foretold(task *clusterview.Task) (verdict string, victims []string) {
 	l.t.Helper()
 	world := l.world
@@ -205,7 +205,7 @@ func (l *lot) foretold(task *clusterview.Task) (verdict string, victims []string
 	}
 }
 
-// What "kubectl gputask explain" foretells is what the scheduler then does.
+// What "kubectl gputask explain" predicts is what the scheduler then does.
 func TestTheCommandLineForetellsTheScheduler(t *testing.T) {
 	t.Parallel()
 	const clusters = 1000
@@ -223,7 +223,7 @@ func TestTheCommandLineForetellsTheScheduler(t *testing.T) {
 			t.Fatalf("seed %d: the command line says %q (%v leave), the scheduler %q (%v leave)", seed, foretold, leaving, verdict, victims)
 		}
 		if diff := cmp.Diff(victims, leaving); diff != "" {
-			t.Fatalf("seed %d: who leaves (-scheduler +command line):\n%s", seed, diff)
+			t.Fatalf("seed %d: victims (-scheduler +command line):\n%s", seed, diff)
 		}
 	}
 	for _, verdict := range []string{"now", "preempts", "waits"} {

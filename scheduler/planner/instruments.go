@@ -14,7 +14,7 @@ import (
 
 const subsystem = "gpu_scheduler"
 
-// instruments are what the planner counts.
+// instruments are the planner's metrics.
 type instruments struct {
 	plans   *metrics.Histogram
 	gangs   *metrics.Counter
@@ -46,7 +46,7 @@ func newInstruments() (*instruments, error) {
 		}),
 		failed: metrics.NewCounterVec(&metrics.CounterOpts{
 			Subsystem: subsystem, Name: "plans_failed_total", StabilityLevel: metrics.ALPHA,
-			Help: "Attempts to place a gang or a Pod that found no place, by the reason that most nodes gave.",
+			Help: "Attempts to place a gang or a Pod that found no place, by the most frequent reason.",
 		}, []string{"reason"}),
 		aborted: metrics.NewCounter(&metrics.CounterOpts{
 			Subsystem: subsystem, Name: "plans_aborted_total", StabilityLevel: metrics.ALPHA,
@@ -63,11 +63,11 @@ func newInstruments() (*instruments, error) {
 	}
 	i.reserved = metrics.NewGauge(&metrics.GaugeOpts{
 		Subsystem: subsystem, Name: "reserved_gpus", StabilityLevel: metrics.ALPHA,
-		Help: "GPUs that are kept for Pods that are moved, or that others are moved for.",
+		Help: "GPUs reserved for Pods that are being moved, or that others are moved for.",
 	})
 	i.gangStates = gauge("gangs", "Gangs by state, without Pods that are alone: Gathering, Waiting, Planned, Running.", "state")
-	i.claimed = gauge("claimed_nodes", "Nodes that are kept for a gang, by why: Starving, Preempting.", "why")
-	i.stranded = gauge("stranded_gpus", "Free GPUs that Pods of a shape can't use, for the shapes asked for the most.", "shape")
+	i.claimed = gauge("claimed_nodes", "Nodes claimed for a gang, by the reason why: Starving, Preempting.", "why")
+	i.stranded = gauge("stranded_gpus", "Free GPUs that Pods of a shape can't use, for the most requested shapes.", "shape")
 	i.largest = gauge("largest_gang_pods", "Pods of a shape that one domain of a level has room for.", "level", "shape")
 	i.freeGPUs = gauge("domain_free_gpus", "Whole GPUs that are free in each of the narrowest domains.", "domain")
 	for _, one := range []metrics.Registerable{

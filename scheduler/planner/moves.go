@@ -19,7 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// seating is who gets which place.
+// seating assigns places to members.
 type seating struct {
 	members []*gangs.Member
 	places  []placement.Place
@@ -29,34 +29,34 @@ func (s *seating) add(m *gangs.Member, place placement.Place) {
 	s.members, s.places = append(s.members, m), append(s.places, place)
 }
 
-// lateness is why Pods that are moved have to wait: the places that are kept for them
+// blockedMoves are Pods being moved that have to wait: the places that are kept for them
 // are still in use.
-type lateness struct {
+type blockedMoves struct {
 	nodes []string
 	pods  int
 }
 
-func (l *lateness) add(node string) {
-	l.pods++
-	if !slices.Contains(l.nodes, node) {
-		l.nodes = append(l.nodes, node)
+func (b *blockedMoves) add(node string) {
+	b.pods++
+	if !slices.Contains(b.nodes, node) {
+		b.nodes = append(b.nodes, node)
 	}
 }
 
-// String says it to the Pods' owner.
-func (l *lateness) String() string {
-	slices.Sort(l.nodes)
-	if l.pods == 1 {
-		return fmt.Sprintf("it is being moved: its place on node %s is kept for it and not free yet", l.nodes[0])
+// String describes them to the Pods' owner.
+func (b *blockedMoves) String() string {
+	slices.Sort(b.nodes)
+	if b.pods == 1 {
+		return fmt.Sprintf("it is being moved: its place on node %s is kept for it and not free yet", b.nodes[0])
 	}
-	where := "node " + l.nodes[0]
-	if len(l.nodes) > 1 {
-		where = "nodes " + strings.Join(l.nodes, ", ")
+	where := "node " + b.nodes[0]
+	if len(b.nodes) > 1 {
+		where = "nodes " + strings.Join(b.nodes, ", ")
 	}
-	return fmt.Sprintf("%d Pods of its gang are being moved: their places on %s are kept for them and not free yet", l.pods, where)
+	return fmt.Sprintf("%d Pods of its gang are being moved: their places on %s are kept for them and not free yet", b.pods, where)
 }
 
-// requesterOf tells the mirror for whom it is asked.
+// requesterOf returns an attempt's requester, for the mirror.
 func (p *Planner) requesterOf(attempt *gangs.Attempt) *mirror.Requester {
 	requester := &mirror.Requester{Priority: attempt.Priority}
 	if !p.mirror.HasReservations() {
@@ -89,17 +89,17 @@ func (p *Planner) destinationsOf(attempt *gangs.Attempt, requester *mirror.Reque
 	return destinations
 }
 
-// arrival is whether a Pod that is moved can take its place.
+// arrival is whether a Pod that is being moved can take its place.
 type arrival int
 
 const (
 	arrivesNow   arrival = iota
-	arrivesLater         // somebody is still there
+	arrivesLater         // the place is still in use
 	arrivesNever         // the node, or a card, is no longer good
 )
 
-// arrive finds out whether a Pod can take the place that is kept for it.
-func arrive(cluster *placement.Cluster, m *gangs.Member, to *mirror.Destination) (placement.Place, arrival) {
+// checkArrival returns the place that is kept for a Pod if the Pod can take it now.
+func checkArrival(cluster *placement.Cluster, m *gangs.Member, to *mirror.Destination) (placement.Place, arrival) {
 	request := cluster.Request(m.Shape)
 	reason, err := cluster.Fit(to.Node, request)
 	if err != nil || reason.Lasting() || to.Gone {
@@ -109,7 +109,7 @@ func arrive(cluster *placement.Cluster, m *gangs.Member, to *mirror.Destination)
 	states := cluster.CardStates(to.Node)
 	named := len(to.Cards) > 0
 	if named && len(to.Cards) != max(m.Shape.GPUs, min(m.Shape.Share, 1)) {
-		return placement.Place{}, arrivesNever // it is for a Pod that asked for something else
+		return placement.Place{}, arrivesNever // it is for a Pod with other needs
 	}
 	free := reason == placement.Fits
 	for _, card := range to.Cards {
@@ -130,14 +130,14 @@ func arrive(cluster *placement.Cluster, m *gangs.Member, to *mirror.Destination)
 	return place, arrivesNow
 }
 
-// arrivals sorts the members of an attempt: those that take the places that are kept
-// for them, those whose places are not free yet, and the rest. What is kept for others
-// does not matter here: it was planned beside these places, and may have to wait until
+// sortArrivals sorts the members of an attempt: those that take the places that are kept
+// for them, those whose places are not free yet, and the rest. Reservations for others
+// don't matter here: they were planned alongside these places, and may have to wait until
 // these Pods are there.
-func (p *Planner) arrivals(attempt *gangs.Attempt, destinations map[string]mirror.Destination) (there *seating, late *lateness, rest []*gangs.Member) {
-	there, late = &seating{}, &lateness{}
+func (p *Planner) sortArrivals(attempt *gangs.Attempt, destinations map[string]mirror.Destination) (ready *seating, blocked *blockedMoves, rest []*gangs.Member) {
+	ready, blocked = &seating{}, &blockedMoves{}
 	if len(destinations) == 0 {
-		return there, late, attempt.Waiting
+		return ready, blocked, attempt.Waiting
 	}
 	p.mirror.For(&mirror.Requester{All: true}, func(cluster *placement.Cluster) {
 		cluster.Try(func() bool {
@@ -147,12 +147,12 @@ func (p *Planner) arrivals(attempt *gangs.Attempt, destinations map[string]mirro
 					rest = append(rest, m)
 					continue
 				}
-				switch place, when := arrive(cluster, m, &to); when {
+				switch place, when := checkArrival(cluster, m, &to); when {
 				case arrivesNow:
-					p.count(cluster, m, place) // two may go to one node
-					there.add(m, place)
+					p.occupy(cluster, m, place) // two Pods may go to one node
+					ready.add(m, place)
 				case arrivesLater:
-					late.add(to.Node)
+					blocked.add(to.Node)
 				case arrivesNever:
 					rest = append(rest, m)
 				}
@@ -160,51 +160,51 @@ func (p *Planner) arrivals(attempt *gangs.Attempt, destinations map[string]mirro
 			return false
 		})
 	})
-	return there, late, rest
+	return ready, blocked, rest
 }
 
-// count lets a place count for a while.
-func (p *Planner) count(cluster *placement.Cluster, m *gangs.Member, place placement.Place) {
+// occupy counts a place as taken until the cluster's changes are undone.
+func (p *Planner) occupy(cluster *placement.Cluster, m *gangs.Member, place placement.Place) {
 	if err := cluster.Place(placement.Pod{Name: "arriving/" + string(m.UID), Node: place.Node, Use: place.Use}); err != nil {
 		p.logger.Error(err, "A place can't be counted", "pod", klog.KObj(m.Pod()), "node", place.Node)
 	}
 }
 
-// planAround plans for a gang some of whose members are moved. They go to the places
+// planAround plans a gang some of whose members are being moved. They go to the places
 // that are kept for them; the others are planned around them. If any of those places is
-// not free yet, a gang that has to start waits; one that runs already takes those that
-// are.
-func (p *Planner) planAround(attempt *gangs.Attempt, gang *roles, requester *mirror.Requester, destinations map[string]mirror.Destination) (*seating, *lateness) {
-	there, late, rest := p.arrivals(attempt, destinations)
-	need := attempt.Need - len(there.members)
-	if late.pods > 0 && len(attempt.Placed) == 0 && need > 0 {
-		return nil, late
+// not free yet, a gang that has to start waits; one that already runs takes those that
+// are free.
+func (p *Planner) planAround(attempt *gangs.Attempt, gang *roles, requester *mirror.Requester, destinations map[string]mirror.Destination) (*seating, *blockedMoves) {
+	ready, blocked, rest := p.sortArrivals(attempt, destinations)
+	need := attempt.Need - len(ready.members)
+	if blocked.pods > 0 && len(attempt.Placed) == 0 && need > 0 {
+		return nil, blocked
 	}
-	if len(rest) > 0 && !p.planRest(attempt, gang, requester, there, rest, max(0, need-late.pods)) {
+	if len(rest) > 0 && !p.planRest(attempt, gang, requester, ready, rest, max(0, need-blocked.pods)) {
 		return nil, nil
 	}
-	if len(there.members) == 0 && late.pods > 0 {
-		return nil, late
+	if len(ready.members) == 0 && blocked.pods > 0 {
+		return nil, blocked
 	}
-	return there, nil
+	return ready, nil
 }
 
-// planRest adds the places of the members that are not moved. It returns false if there
-// are none for as many as need them.
-func (p *Planner) planRest(attempt *gangs.Attempt, gang *roles, requester *mirror.Requester, there *seating, rest []*gangs.Member, need int) (fits bool) {
+// planRest adds places for the members that are not being moved. It reports whether
+// enough of them fit.
+func (p *Planner) planRest(attempt *gangs.Attempt, gang *roles, requester *mirror.Requester, ready *seating, rest []*gangs.Member, need int) (fits bool) {
 	others := rolesOf(rest, need)
 	others.Level, others.Required, others.Except, others.near = gang.Level, gang.Required, gang.Except, gang.near
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
-		if near := p.domainOf(there, gang.Level); near != "" {
+		if near := p.domainOf(ready, gang.Level); near != "" {
 			others.near = near
 		}
 		cluster.Try(func() bool {
-			for i, m := range there.members {
-				p.count(cluster, m, there.places[i])
+			for i, m := range ready.members {
+				p.occupy(cluster, m, ready.places[i])
 			}
 			seated := p.planIn(cluster, attempt, others)
 			if fits = seated != nil; fits {
-				there.members, there.places = append(there.members, seated.members...), append(there.places, seated.places...)
+				ready.members, ready.places = append(ready.members, seated.members...), append(ready.places, seated.places...)
 			}
 			return false
 		})
@@ -212,34 +212,34 @@ func (p *Planner) planRest(attempt *gangs.Attempt, gang *roles, requester *mirro
 	return fits
 }
 
-// domainOf is the domain to which a gang is moved.
-func (p *Planner) domainOf(there *seating, level int) string {
-	if level == 0 || len(there.places) == 0 {
+// domainOf returns the domain to which a gang is being moved.
+func (p *Planner) domainOf(ready *seating, level int) string {
+	if level == 0 || len(ready.places) == 0 {
 		return ""
 	}
-	nodes := make([]string, len(there.places))
-	for i := range there.places {
-		nodes[i] = there.places[i].Node
+	nodes := make([]string, len(ready.places))
+	for i := range ready.places {
+		nodes[i] = ready.places[i].Node
 	}
 	return p.mirror.DomainOfNodes(nodes, level)
 }
 
-// await lets a gang wait until places that are kept for it are free, or are not kept
-// any more: both wake it.
-func (p *Planner) await(attempt *gangs.Attempt, late *lateness, begin time.Time) Decision {
+// waitForMoves lets a gang wait until places that are kept for it are free, or no longer
+// kept: both wake it.
+func (p *Planner) waitForMoves(attempt *gangs.Attempt, blocked *blockedMoves, begin time.Time) Decision {
 	p.metrics.failed.WithLabelValues("Moving").Inc()
 	p.registry.Fail(attempt.Group, begin, begin.Add(shortestPause))
-	return Decision{Waits: late.String()}
+	return Decision{Waits: blocked.String()}
 }
 
-// moving reports whether any of a gang waits for a place that is kept for it.
+// moving reports whether any of a gang's Pods waits for a place that is kept for it.
 func (p *Planner) moving(attempt *gangs.Attempt) bool {
 	destinations := p.destinationsOf(attempt, p.requesterOf(attempt))
-	there, late, _ := p.arrivals(attempt, destinations)
-	return len(there.members)+late.pods > 0
+	ready, blocked, _ := p.sortArrivals(attempt, destinations)
+	return len(ready.members)+blocked.pods > 0
 }
 
-// Reserved returns what reservations keep of a node from a Pod that is not ours.
+// Reserved returns what reservations on a node withhold from a Pod that is not ours.
 func (p *Planner) Reserved(pod *corev1.Pod, node string) mirror.Claim {
 	return p.mirror.Reserved(node, pod)
 }

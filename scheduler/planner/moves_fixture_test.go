@@ -28,7 +28,7 @@ func (f *fixture) change(node string, how func(*corev1.Node)) {
 	after := before.DeepCopy()
 	how(after)
 	f.infos[node].SetNode(after)
-	f.nodeThere(before, after)
+	f.nodeUpdated(before, after)
 }
 
 // moved keeps cards for a Pod that is moved.
@@ -62,14 +62,14 @@ func (f *fixture) cardsOf(p *corev1.Pod) []int {
 // step lets time pass and does what is due.
 func (f *fixture) step(time time.Duration) {
 	f.clock.Step(time)
-	f.care(f.t.Context())
+	f.maintain(f.t.Context())
 }
 
-// due returns who is to be tried again after a while.
+// due returns the Pods to requeue after a while.
 func (f *fixture) due(after time.Duration) []string {
 	f.step(after)
 	var names []string
-	for _, p := range f.registry.Due(f.clock.Now(), mostAtOnce) {
+	for _, p := range f.registry.Due(f.clock.Now(), maxRequeues) {
 		names = append(names, p.Name)
 	}
 	return names

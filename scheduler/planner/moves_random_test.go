@@ -20,7 +20,7 @@ import (
 type scene struct {
 	*fixture
 	dice *rand.Rand
-	// user is who has a card, by its UUID, and kept what is kept of it.
+	// user is the Pod that has a card, by its UUID, and kept the card's reservation.
 	user map[string]string
 	kept map[string]reservation.Reservation
 }
@@ -105,7 +105,7 @@ func (s *scene) destination(p *corev1.Pod, want int) []string {
 	return to
 }
 
-// place lets a Pod come and checks what becomes of it.
+// place adds a Pod and checks what becomes of it.
 func (s *scene) place(p *corev1.Pod, want int) {
 	s.t.Helper()
 	s.comes(p)
@@ -146,7 +146,7 @@ func (s *scene) take(p *corev1.Pod, uuids []string, node string) {
 }
 
 // What a decision gives is free and not kept for another one; a Pod that is moved gets
-// what is kept for it; and nobody gets nothing while there is room for it.
+// what is kept for it; and every Pod for which there is room gets a place.
 func TestReservedPlacesInRandomClusters(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(500) {

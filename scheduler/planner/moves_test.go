@@ -69,16 +69,16 @@ func TestAPodThatIsMovedGoesNowhereElse(t *testing.T) {
 		t.Fatalf("while its card is in use: %+v, want to wait: %s", decision, want)
 	}
 	if got := f.Preempt(t.Context(), p); got != "" {
-		t.Errorf("preemption says %q", got)
+		t.Errorf("preemption returns %q", got)
 	}
-	f.due(settle) // the annotation is new
+	f.due(cacheLag) // the annotation is new
 	f.decide(p)
 	if got := f.due(10 * time.Second); len(got) > 0 {
-		t.Errorf("though nothing has happened it is time for %v", got)
+		t.Errorf("although nothing has happened, %v are due", got)
 	}
 	f.goes(user)
 	if got := f.due(0); !slices.Equal(got, []string{"p"}) {
-		t.Errorf("when the card is free it is time for %v", got)
+		t.Errorf("when the card is free, %v are due", got)
 	}
 	if decision := f.decide(p); decision.Node != "a" || !slices.Equal(f.cardsOf(p), []int{2}) {
 		t.Errorf("it gets node %q, cards %v, want a and card 2", decision.Node, f.cardsOf(p))
@@ -101,7 +101,7 @@ func TestAPlaceThatIsLostIsNotWaitedFor(t *testing.T) {
 		"the card is broken": func(f *fixture) { f.listed("a", inventory.GPU{UUID: "a-0", Health: inventory.Unhealthy}) },
 		"the card is gone":   func(f *fixture) { f.listed("a", inventory.GPU{UUID: "new", Health: inventory.Unhealthy}) },
 		"the node is gone": func(f *fixture) {
-			f.nodeGone(f.infos["a"].Node())
+			f.nodeDeleted(f.infos["a"].Node())
 			delete(f.infos, "a")
 			f.names = []string{"b"}
 		},
@@ -118,12 +118,12 @@ func TestAPlaceThatIsLostIsNotWaitedFor(t *testing.T) {
 			if decision := f.decide(p); decision.Node != "" {
 				t.Fatalf("it does not wait: %+v", decision)
 			}
-			f.due(settle) // the annotation is new
+			f.due(cacheLag) // the annotation is new
 			f.decide(p)
 			f.clock.Step(shortestPause)
 			happens(f)
 			if got := f.due(0); !slices.Equal(got, []string{"p"}) {
-				t.Errorf("it is time for %v, want the Pod", got)
+				t.Errorf("due are %v, want the Pod", got)
 			}
 			if decision := f.decide(p); decision.Node != "b" {
 				t.Errorf("decision %+v, want node b", decision)
@@ -293,7 +293,7 @@ func TestAGangThatIsMovedAtOnceStartsTogether(t *testing.T) {
 }
 
 // Else the rescheduler, which waits for the first to arrive before it moves the next
-// one away, would wait for ever.
+// one away, would wait forever.
 func TestAGangThatRunsTakesThePlacesThatAreFree(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -355,6 +355,6 @@ func TestAPodIsNotToldThatWhatIsKeptForItIsMissing(t *testing.T) {
 	p := pod("p", 1)
 	f.comes(at(pod("user", 1), "a", 0), p)
 	if got := f.decide(p).Waits; !strings.Contains(got, "too few free GPUs") || strings.Contains(got, "free CPU") {
-		t.Errorf("it says %q", got)
+		t.Errorf("the message is %q", got)
 	}
 }

@@ -1,13 +1,13 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package planner is what all plugins of a gpu-scheduler share: it plans a gang
-// when its leader's turn comes, remembers for each Pod where it goes, and does
-// what follows. The plugins translate between it and kube-scheduler.
+// Package planner is what all plugins of a gpu-scheduler share: it plans a gang when its
+// leader's turn comes, remembers where each Pod goes, and takes the actions that follow.
+// The plugins translate between it and kube-scheduler.
 //
-// Scheduling cycles come one after the other, so no two gangs are planned at the
-// same time, and a gang only ever holds what a complete plan gives it: there is no
-// hold and wait, hence no deadlock between gangs.
+// Scheduling cycles run one after the other, so no two gangs are planned at the same
+// time, and a gang only ever holds what a complete plan gives it: there is no hold and
+// wait, hence no deadlock between gangs.
 package planner
 
 import (
@@ -34,24 +34,24 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// again is after how long a gang is tried again though nothing has happened that
+// fallbackRetry is after how long a gang is retried although nothing has happened that
 // would make it fit, as far as the scheduler knows.
-const again = 30 * time.Second
+const fallbackRetry = 30 * time.Second
 
-// Planner plans. Decide, Preempt and Reserve are for the scheduling cycle; the
-// others may be called at any time.
+// Planner plans gangs. Decide, Preempt and Reserve are for the scheduling cycle; the
+// other methods may be called at any time.
 type Planner struct {
-	args     *config.GangArgs
-	levels   snapshot.Levels
-	logger   klog.Logger
-	clock    clock.WithTicker
-	handle   fwk.Handle
-	registry *gangs.Registry
-	mirror   *mirror.Mirror
-	claims   *claims
-	texts    *explanations
-	metrics  *instruments
-	// preemptions are the preemptors whose victims have not gone.
+	args         *config.GangArgs
+	levels       snapshot.Levels
+	logger       klog.Logger
+	clock        clock.WithTicker
+	handle       fwk.Handle
+	registry     *gangs.Registry
+	mirror       *mirror.Mirror
+	claims       *claims
+	explanations *explanationCache
+	metrics      *instruments
+	// preemptions are the gangs whose victims are being deleted.
 	preemptions preemptions
 	// turnedAway are Pods that are not ours and that claims have turned away.
 	turnedAwayMu sync.Mutex
@@ -60,36 +60,36 @@ type Planner struct {
 	reserving reserving
 	// evicting is true while Pods of incomplete gangs are being evicted.
 	evicting atomic.Bool
-	// synced tells that all Pods are known that there were at the start.
+	// synced reports whether all Pods that existed at the start are known.
 	synced cache.InformerSynced
 	// awaitArrivals is true if a preemptor waits for Pods to be bound.
 	awaitArrivals atomic.Bool
-	// leader knows whether this process may act, fencer ends what others have begun,
+	// leader reports whether this process may act, fencer stops the Bindings of others,
 	// binder binds Pods.
 	leader Leader
 	fencer *binding.Fencer
 	binder *binding.Binder
-	// current is true once this process has taken over and the snapshots show all
-	// Bindings from before that.
+	// current is true once this process has taken over and the snapshots show all earlier
+	// Bindings.
 	current atomic.Bool
-	// strangers are other processes that bind Pods.
-	strangers strangers
+	// foreign are other processes that bind Pods.
+	foreign foreignSchedulers
 }
 
-// New returns a Planner. It begins to watch Pods when the handle's informers start,
-// and works until ctx ends.
+// New returns a Planner. It starts watching Pods with the handle's informers, and runs
+// until ctx ends.
 func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader Leader, instance string, clock clock.WithTicker) (*Planner, error) {
 	logger := klog.FromContext(ctx)
 	fencer := binding.NewFencer(handle.ClientSet(), clock, instance)
 	p := &Planner{
 		args: args, levels: args.Levels(), logger: logger, clock: clock, handle: handle,
 		registry: gangs.NewRegistry(gangs.Timing{
-			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: again, Settle: settle, MaxRefusals: args.MaxRefusals,
+			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: fallbackRetry, Settle: cacheLag, MaxRefusals: args.MaxRefusals,
 		}),
-		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools),
-		claims: newClaims(),
-		texts:  newExplanations(config.Seconds(args.ExplainPeriodSeconds)),
-		leader: leader, fencer: fencer, binder: binding.NewBinder(handle.ClientSet(), leader, fencer),
+		mirror:       mirror.New(logger, clock, args.Levels(), args.NodePools),
+		claims:       newClaims(),
+		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)),
+		leader:       leader, fencer: fencer, binder: binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
 	var err error
 	if p.metrics, err = newInstruments(); err != nil {
@@ -102,7 +102,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 	return p, nil
 }
 
-// Same returns an error if the arguments are others.
+// Same returns an error if the arguments differ from the Planner's.
 func (p *Planner) Same(args *config.GangArgs) error {
 	if !reflect.DeepEqual(p.args, args) {
 		return fmt.Errorf("arguments of plugin %s: must be the same in all profiles", config.GangPlugin)
@@ -148,21 +148,21 @@ func (p *Planner) RankOf(pod *corev1.Pod, queued time.Time) gangs.Rank {
 	return p.registry.RankOf(pod, queued)
 }
 
-// Claims returns what seats hold of a node beside what the snapshot shows.
+// Claims returns what seats hold on a node in addition to what the snapshot shows.
 func (p *Planner) Claims(node string) mirror.Claim { return p.mirror.Claims(node) }
 
-// HasClaims reports whether there are any, or reservations, given the snapshot's nodes.
+// HasClaims reports whether there are claims or reservations, given the snapshot's nodes.
 func (p *Planner) HasClaims(nodes []fwk.NodeInfo) bool {
 	if !p.mirror.HasClaims() && !p.mirror.HasReservations() && !p.reserving.any() {
 		return false
 	}
-	p.mirror.Refresh(nodes) // those that were assumed since are no claims any more
+	p.mirror.Refresh(nodes) // seats of Pods that have been assumed since are no claims any more
 	return p.mirror.HasClaims() || p.mirror.HasReservations()
 }
 
-// TurnedAway tells of a Pod that is not ours and that a claim has turned away. It is
-// queued again when seats are given back, and from time to time.
-func (p *Planner) TurnedAway(pod *corev1.Pod) {
+// RequeueLater records that a claim has turned away a Pod that is not ours. It is requeued
+// when seats are released, and from time to time.
+func (p *Planner) RequeueLater(pod *corev1.Pod) {
 	p.turnedAwayMu.Lock()
 	defer p.turnedAwayMu.Unlock()
 	if p.turnedAway == nil {
@@ -182,24 +182,24 @@ func (p *Planner) admitTurnedAway() {
 // Owns reports whether the scheduler may use a node.
 func (p *Planner) Owns(node *corev1.Node) bool { return p.mirror.Owns(node) }
 
-// Confined reports whether it may not use all.
+// Confined reports whether the scheduler is confined to some of the nodes.
 func (p *Planner) Confined() bool { return len(p.args.NodePools) > 0 }
 
-// Bind binds a Pod to the node of its seat of a plan, and tells the node which cards it
-// has. When it returns, it is certain what has come of it. The seat may be taken away at
-// any time, and the Pod may even have another one before its Binding is sent again: the
-// plan's number tells them apart.
+// Bind binds a Pod to the node of its seat of a plan, with the names of its cards. When
+// it returns, the outcome is known. The seat may be taken away at any time, and the Pod
+// may even have another one before its Binding is retried: the plan's number tells them
+// apart.
 func (p *Planner) Bind(ctx context.Context, pod *corev1.Pod, node string, plan uint64) error {
 	if member := p.registry.Member(pod.UID); member != nil {
 		pod = member.Pod() // the latest version
 	}
 	return p.binder.Bind(ctx, pod, node, func() (string, error) {
 		if seat, seated := p.registry.SeatOf(pod.UID); !seated || seat.Plan != plan || seat.Node != node {
-			return "", fmt.Errorf("the Pod has no longer its place on node %s", node)
+			return "", fmt.Errorf("the Pod no longer has its place on node %s", node)
 		}
 		return p.mirror.Assignment(pod)
 	})
 }
 
-// PermitTimeout is how long a Pod waits at the barrier.
+// PermitTimeout returns how long a Pod may wait at the barrier.
 func (p *Planner) PermitTimeout() time.Duration { return config.Seconds(p.args.PermitTimeoutSeconds) }

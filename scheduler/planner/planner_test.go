@@ -105,7 +105,7 @@ func TestThePlaceOfAPodIsFreeThatIsGoneBeforeTheNextOneComes(t *testing.T) {
 	if _, err := f.reserve(short, decision); err != nil {
 		t.Fatal(err)
 	}
-	f.podThere(short, at(short, "a", 0))
+	f.podUpdated(short, at(short, "a", 0))
 	f.goes(at(short, "a", 0))
 	next := pod("next", 1)
 	f.comes(next)
@@ -232,7 +232,7 @@ func TestMembersThatComeBackGoToTheirGangsLeaf(t *testing.T) {
 			}
 			f.comes(pods[2])
 			f.clock.Step(time.Hour)
-			// The leaf is full: only who just prefers it goes elsewhere.
+			// The leaf is full: only a gang that just prefers it goes elsewhere.
 			if _, err := f.reserve(pods[1], f.decide(pods[1])); err != nil {
 				t.Fatal(err)
 			}
@@ -319,29 +319,29 @@ func TestRolesGroupMembersByWhatTheyNeed(t *testing.T) {
 		names = append(names, string(m.UID)+" on "+places[i].Node)
 	}
 	if diff := cmp.Diff([]string{"m-1 on x", "m-0 on y", "m-2 on z"}, names); diff != "" {
-		t.Errorf("who goes where (-want +got):\n%s", diff)
+		t.Errorf("nodes by member (-want +got):\n%s", diff)
 	}
 }
 
 func TestExplanationsAreRememberedForAWhile(t *testing.T) {
 	t.Parallel()
-	e := newExplanations(10 * time.Second)
-	e.remember("q", answer{text: "first", at: beginning})
-	if got, good := e.recall("q", beginning.Add(9*time.Second)); !good || got.text != "first" {
+	e := newExplanationCache(10 * time.Second)
+	e.put("q", cachedMessage{text: "first", at: beginning})
+	if got, good := e.get("q", beginning.Add(9*time.Second)); !good || got.text != "first" {
 		t.Errorf("soon: %+v, good %t", got, good)
 	}
-	if _, good := e.recall("q", beginning.Add(10*time.Second)); good {
-		t.Error("an old answer is good")
+	if _, good := e.get("q", beginning.Add(10*time.Second)); good {
+		t.Error("an old message is not stale")
 	}
-	if _, good := e.recall("other", beginning); good {
-		t.Error("there is an answer that nobody has given")
+	if _, good := e.get("other", beginning); good {
+		t.Error("there is a message for an unknown key")
 	}
-	for i := range 10 * fewest {
+	for i := range 10 * minSweepSize {
 		now := beginning.Add(time.Duration(i) * time.Second)
-		e.remember(now.String(), answer{at: now})
+		e.put(now.String(), cachedMessage{at: now})
 	}
-	if len(e.answers) > 2*fewest {
-		t.Errorf("%d answers are kept", len(e.answers))
+	if len(e.entries) > 2*minSweepSize {
+		t.Errorf("%d messages are kept", len(e.entries))
 	}
 }
 
@@ -355,11 +355,11 @@ func TestAGangIsToldTheSameForAWhile(t *testing.T) {
 	f.comes(at(pod("other", 1), "a", 0))
 	f.clock.Step(time.Second)
 	if second := f.decide(pods[0]).Waits; second != first {
-		t.Errorf("after a second it is told otherwise:\n%s\n%s", first, second)
+		t.Errorf("after a second the message differs:\n%s\n%s", first, second)
 	}
 	f.clock.Step(time.Minute)
 	if third := f.decide(pods[0]).Waits; third == first {
-		t.Errorf("after a minute it is told the same, though less is free: %s", third)
+		t.Errorf("after a minute the message is the same, though less is free: %s", third)
 	}
 }
 
@@ -374,18 +374,18 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 	f.comes(old, young, urgent)
 	attempt := f.registry.Attempt("old")
 	f.claims.set(attempt, map[string]bool{"b": true, "a": true}, f.clock.Now(), beginning.Add(time.Minute), true)
-	if diff := cmp.Diff([]string{"a", "b"}, f.claims.except(f.registry.Attempt("young"))); diff != "" {
+	if diff := cmp.Diff([]string{"a", "b"}, f.claims.blockedNodes(f.registry.Attempt("young"))); diff != "" {
 		t.Errorf("kept from a younger one (-want +got):\n%s", diff)
 	}
 	for _, uid := range []string{"old", "urgent"} {
-		if got := f.claims.except(f.registry.Attempt(pod(uid, 1).UID)); len(got) > 0 {
+		if got := f.claims.blockedNodes(f.registry.Attempt(pod(uid, 1).UID)); len(got) > 0 {
 			t.Errorf("kept from %s: %v", uid, got)
 		}
 	}
-	if f.claims.free(f.registry.Attempt("young"), beginning) {
+	if f.claims.mayClaim(f.registry.Attempt("young"), beginning) {
 		t.Error("a younger one may claim while an older one starves")
 	}
-	if !f.claims.free(f.registry.Attempt("urgent"), beginning) {
+	if !f.claims.mayClaim(f.registry.Attempt("urgent"), beginning) {
 		t.Error("an urgent one may not claim")
 	}
 	if f.claims.sweep(beginning.Add(time.Minute), time.Hour, f.registry.Waits) {
@@ -394,8 +394,8 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 	if !f.claims.sweep(beginning.Add(time.Minute+1), time.Hour, f.registry.Waits) {
 		t.Error("a claim does not end")
 	}
-	if f.claims.free(attempt, beginning.Add(2*time.Minute)) || !f.claims.free(attempt, beginning.Add(2*time.Hour)) {
-		t.Error("who had its time may claim again at once, or never")
+	if f.claims.mayClaim(attempt, beginning.Add(2*time.Minute)) || !f.claims.mayClaim(attempt, beginning.Add(2*time.Hour)) {
+		t.Error("a gang whose claim has expired may claim again at once, or never")
 	}
 	f.claims.set(attempt, map[string]bool{"a": true}, beginning.Add(2*time.Hour), beginning.Add(3*time.Hour), false)
 	if starving, preempting := f.claims.count(); starving != 0 || preempting != 1 {
@@ -405,8 +405,8 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 		t.Error("the claim of one that is gone stays")
 	}
 	f.claims.sweep(beginning.Add(24*time.Hour), time.Hour, f.registry.Waits)
-	if len(f.claims.restUntil)+len(f.claims.list) > 0 {
-		t.Errorf("left are %v, %v", f.claims.restUntil, f.claims.list)
+	if len(f.claims.cooldownUntil)+len(f.claims.list) > 0 {
+		t.Errorf("left are %v, %v", f.claims.cooldownUntil, f.claims.list)
 	}
 }
 
@@ -428,7 +428,7 @@ func TestAGangThatStarvesGetsItsNodes(t *testing.T) {
 		return decision
 	}
 	if decision := small("early"); decision.Node != "a" {
-		t.Errorf("before anybody starves a small one does not fit: %+v", decision)
+		t.Errorf("before any gang starves a small one does not fit: %+v", decision)
 	}
 	f.clock.Step(2 * time.Minute)
 	f.decide(big)
@@ -455,7 +455,7 @@ func TestThoseTurnedAwayAreQueuedWhenSeatsAreGivenBack(t *testing.T) {
 		t.Fatal("a seat claims nothing")
 	}
 	web := pod("web", 0)
-	f.TurnedAway(web)
+	f.RequeueLater(web)
 	f.handle.takeActivated()
 	f.Withdraw(pods[0].UID, decision.Plan)
 	if got := f.handle.takeActivated(); !slices.Contains(got, "web") {
@@ -466,7 +466,7 @@ func TestThoseTurnedAwayAreQueuedWhenSeatsAreGivenBack(t *testing.T) {
 	}
 }
 
-// The mirror is only refreshed when somebody asks: a claim must not outlive that.
+// The mirror is only refreshed on demand: a claim must not outlive that.
 func TestAPodThatWasAssumedClaimsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

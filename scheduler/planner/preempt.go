@@ -21,11 +21,11 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// nobodyLeaves is said if no preemption helps.
-const nobodyLeaves = "no Pods of a lower priority make room"
+// noVictims is the message if no preemption helps.
+const noVictims = "preempting Pods of a lower priority would not help"
 
-// leaving is what is said while victims are on their way out.
-const leaving = "Pods are leaving that make room"
+// victimsLeaving is the message while victims are terminating.
+const victimsLeaving = "preempted Pods are leaving"
 
 // preemptions are the groups whose victims are being deleted.
 type preemptions struct {
@@ -52,12 +52,12 @@ func (p *preemptions) end(group string) {
 	delete(p.running, group)
 }
 
-// Preempt makes room for a gang that has just found no place: Pods of a lower
-// priority leave, whole gangs of them, if and only if the gang then fits. It
-// returns what it does, in words.
+// Preempt makes room for a gang that has just found no place: Pods of a lower priority
+// leave, whole gangs of them, if and only if the gang then fits. It returns what it does,
+// as a message.
 func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if !preemption.Preempts(pod) {
-		return "it does not preempt others"
+		return "its preemption policy is Never"
 	}
 	if !p.mayAct() {
 		return ""
@@ -67,7 +67,7 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 		return ""
 	}
 	if attempt.Extra {
-		return "nobody has to leave for Pods above the gang's minimum"
+		return "Pods above the gang's minimum don't preempt others"
 	}
 	gang, err := p.gangOf(attempt)
 	if err != nil {
@@ -76,23 +76,23 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if p.moving(attempt) {
 		return "" // its place is kept for it
 	}
-	question, now := fmt.Sprintf("preempt\x00%d\x00%s", attempt.Priority, p.questionOf(attempt, gang)), p.clock.Now()
-	if known, good := p.texts.recall(question, now); good {
+	key, now := fmt.Sprintf("preempt\x00%d\x00%s", attempt.Priority, p.cacheKey(attempt, gang)), p.clock.Now()
+	if known, good := p.explanations.get(key, now); good {
 		return known.text
 	}
 	victims, plan, arriving := p.victims(attempt, gang)
 	if plan == nil && arriving {
 		p.awaitArrivals.Store(true)
-		return "Pods of a lower priority are just being bound"
+		return "Pods of a lower priority are being bound"
 	}
 	if plan == nil {
-		p.texts.remember(question, answer{text: nobodyLeaves, at: now})
-		return nobodyLeaves
+		p.explanations.put(key, cachedMessage{text: noVictims, at: now})
+		return noVictims
 	}
 	return p.makeRoom(ctx, pod, attempt, plan, victims)
 }
 
-// makeRoom keeps the nodes of a plan for a gang and has the victims leave.
+// makeRoom keeps the nodes of a plan for a gang and evicts the victims.
 func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, plan *placement.Plan, victims []*corev1.Pod) string {
 	nodes, now := map[string]bool{}, p.clock.Now()
 	for i := range plan.Members {
@@ -100,20 +100,20 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.
 	}
 	p.claims.set(attempt, nodes, now, now.Add(config.Seconds(p.args.ClaimSeconds)), false)
 	if len(victims) == 0 {
-		return leaving
+		return victimsLeaving
 	}
 	if !p.preemptions.begin(attempt.Group.Key) {
-		return leaving
+		return victimsLeaving
 	}
 	p.registry.MarkTerminating(podUIDs(victims), true)
 	p.metrics.victims.Add(float64(len(victims)))
-	// The scheduling cycle, whose context this is, ends before.
+	// The scheduling cycle, whose context this is, ends earlier.
 	go p.evictVictims(context.WithoutCancel(ctx), attempt.Group.Key, pod, victims)
 	return fmt.Sprintf("%d Pods of a lower priority are preempted", len(victims))
 }
 
-// victims returns the Pods that have to leave, without those that leave already,
-// and where the gang goes then. The plan is nil if nothing helps; arriving is true if
+// victims returns the Pods that have to leave, without those that are leaving already,
+// and the gang's plan after that. The plan is nil if nothing helps; arriving is true if
 // Pods that are being bound may help once they are.
 func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev1.Pod, plan *placement.Plan, arriving bool) {
 	budgets := p.budgets()
@@ -122,7 +122,7 @@ func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev
 		rules := preemption.Cluster{
 			Holder: func(name string) (preemption.Holder, bool) {
 				holder, known := p.holder(holders, name)
-				// One that is being bound can't be deleted without a trace before it is.
+				// A Pod that is being bound can't be deleted cleanly before it is bound.
 				arriving = arriving || holder.Protected && schedulingv1.PodPriority(holder.Pod) < attempt.Priority
 				return holder, known
 			},
@@ -140,7 +140,7 @@ func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev
 	return victims, plan, arriving
 }
 
-// holder returns what preemption has to know of a Pod that holds a place.
+// holder returns what preemption needs to know about a Pod that holds a place.
 func (p *Planner) holder(holders func(string) (mirror.Holder, bool), name string) (preemption.Holder, bool) {
 	holder, known := holders(name)
 	if !known {
@@ -153,11 +153,11 @@ func (p *Planner) holder(holders func(string) (mirror.Holder, bool), name string
 	}, true
 }
 
-// budgets returns the PodDisruptionBudgets there are.
+// budgets returns all PodDisruptionBudgets.
 func (p *Planner) budgets() *disruption.Budgets {
 	list, err := p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
 	if err != nil {
-		list = nil // a lister of a cache knows no errors
+		list = nil // reading a cache never fails
 	}
 	return disruption.NewBudgets(list)
 }

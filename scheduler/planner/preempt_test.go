@@ -38,7 +38,7 @@ func leavingNow(p *corev1.Pod) {
 	p.DeletionTimestamp = &now
 }
 
-// wantVictims returns who has to leave for a Pod, and whether the gang fits then.
+// wantVictims returns which Pods have to leave for a Pod, and whether the gang fits then.
 func (f *fixture) wantVictims(preemptor *corev1.Pod) (names []string, fits bool) {
 	f.t.Helper()
 	f.mirror.Refresh(f.nodes())
@@ -74,10 +74,10 @@ func TestWhoHasToLeaveForAGang(t *testing.T) {
 			running: []*corev1.Pod{at(pod("x", 1, low), "a", 0), at(pod("y", 1, low), "a", 1), at(pod("z", 1, low), "b", 0)},
 			waiting: two, want: []string{"x"}, fits: true,
 		},
-		"nobody, if it would not fit even then": {
+		"none, if it would not fit even then": {
 			running: []*corev1.Pod{at(pod("x", 3, high), "a", 0, 1, 2), at(pod("y", 1, low), "b", 0)}, waiting: two,
 		},
-		"nobody of the same priority": {
+		"none of the same priority": {
 			running: []*corev1.Pod{at(pod("x", 3, prioritized(5)), "a", 0, 1, 2), at(pod("y", 1, prioritized(5)), "b", 0)}, waiting: two,
 		},
 		"the lower ones first": {
@@ -102,7 +102,7 @@ func TestWhoHasToLeaveForAGang(t *testing.T) {
 			},
 			waiting: []*corev1.Pod{pod("one", 1, prioritized(5))},
 		},
-		"nobody whose budget is spent": {
+		"none whose budget is spent": {
 			running: []*corev1.Pod{at(pod("x", 3, low, app("web")), "a", 0, 1, 2), at(pod("y", 1, high), "b", 0)},
 			budgets: map[string]int32{"web": 0}, waiting: []*corev1.Pod{pod("one", 1, prioritized(5))},
 		},
@@ -114,11 +114,11 @@ func TestWhoHasToLeaveForAGang(t *testing.T) {
 			running: []*corev1.Pod{at(pod("x", 3, low, app("web")), "a", 0, 1, 2), at(pod("y", 1, low, app("web")), "b", 0)},
 			budgets: map[string]int32{"web": 1}, waiting: gang("train", 4, 4, prioritized(5)),
 		},
-		"nobody else, if enough leave already": {
+		"no more, if enough leave already": {
 			running: []*corev1.Pod{at(pod("x", 3, high, leavingNow), "a", 0, 1, 2), at(pod("y", 1, low), "b", 0)},
 			waiting: two, fits: true,
 		},
-		"nobody of a gang whose spare Pods leave already": {
+		"none of a gang whose spare Pods leave already": {
 			running: []*corev1.Pod{
 				at(pod("g-0", 1, in("g", 2, 0), low, leavingNow), "a", 0), at(pod("g-1", 1, in("g", 2, 1), low), "a", 1),
 				at(pod("g-2", 1, in("g", 2, 2), low), "a", 2), at(pod("g-3", 1, in("g", 2, 3), low, leavingNow), "b", 0),
@@ -188,7 +188,7 @@ func TestVictimsAreMarkedAndDeleted(t *testing.T) {
 		t.Fatalf("it fits: %+v", decision)
 	}
 	if got := f.Preempt(t.Context(), pods[0]); got != "2 Pods of a lower priority are preempted" {
-		t.Errorf("it says %q", got)
+		t.Errorf("the message is %q", got)
 	}
 	got := []string{<-deleted, <-deleted}
 	slices.Sort(got)
@@ -202,7 +202,7 @@ func TestVictimsAreMarkedAndDeleted(t *testing.T) {
 	if verbs["patch status"] != 2 {
 		t.Errorf("requests: %v, want two that say why", verbs)
 	}
-	// Until they have gone nobody else gets their place.
+	// Until they are gone no other Pod gets their place.
 	small := pod("small", 1)
 	f.goes(x)
 	f.comes(small)
@@ -222,10 +222,10 @@ func TestNobodyIsPreempted(t *testing.T) {
 		waiting []*corev1.Pod
 		want    string
 	}{
-		"by a Pod that does not want it":       {[]*corev1.Pod{pod("p", 1, prioritized(5), func(p *corev1.Pod) { p.Spec.PreemptionPolicy = &never })}, "it does not preempt others"},
-		"by Pods above their gang's minimum":   {[]*corev1.Pod{at(pod("g-0", 1, in("g", 1, 0), prioritized(5)), "b", 0), pod("g-1", 1, in("g", 1, 1), prioritized(5))}, "nobody has to leave for Pods above"},
-		"by a Pod that is larger than all":     {[]*corev1.Pod{pod("p", 8, prioritized(5))}, nobodyLeaves},
-		"by a Pod of the same priority":        {[]*corev1.Pod{pod("p", 1, prioritized(1))}, nobodyLeaves},
+		"by a Pod that does not want it":       {[]*corev1.Pod{pod("p", 1, prioritized(5), func(p *corev1.Pod) { p.Spec.PreemptionPolicy = &never })}, "its preemption policy is Never"},
+		"by Pods above their gang's minimum":   {[]*corev1.Pod{at(pod("g-0", 1, in("g", 1, 0), prioritized(5)), "b", 0), pod("g-1", 1, in("g", 1, 1), prioritized(5))}, "Pods above the gang's minimum"},
+		"by a Pod that is larger than all":     {[]*corev1.Pod{pod("p", 8, prioritized(5))}, noVictims},
+		"by a Pod of the same priority":        {[]*corev1.Pod{pod("p", 1, prioritized(1))}, noVictims},
 		"by a gang of which too few are there": {[]*corev1.Pod{pod("g-0", 1, in("g", 2, 0), prioritized(5))}, ""},
 		"by a gang that makes no sense":        {[]*corev1.Pod{pod("g-0", 1, in("g", -2, 0), prioritized(5))}, ""},
 	}
@@ -243,7 +243,7 @@ func TestNobodyIsPreempted(t *testing.T) {
 			f.mirror.Refresh(f.nodes())
 			last := test.waiting[len(test.waiting)-1]
 			if got := f.Preempt(t.Context(), last); !strings.Contains(got, test.want) || test.want == "" && got != "" {
-				t.Errorf("it says %q, want %q", got, test.want)
+				t.Errorf("the message is %q, want %q", got, test.want)
 			}
 			if len(f.handle.client.Actions()) > 0 {
 				t.Errorf("requests: %v", f.handle.client.Actions())
@@ -266,10 +266,10 @@ func TestPodsOnTheirWayAreNoVictims(t *testing.T) {
 	if decision := f.decide(high); decision.Node != "" {
 		t.Fatalf("it fits: %+v", decision)
 	}
-	if got := f.Preempt(t.Context(), high); !strings.Contains(got, "are just being bound") {
-		t.Errorf("it says %q", got)
+	if got := f.Preempt(t.Context(), high); !strings.Contains(got, "are being bound") {
+		t.Errorf("the message is %q", got)
 	}
-	f.podThere(low, at(low, "a", 0))
+	f.podUpdated(low, at(low, "a", 0))
 	if got, fits := f.wantVictims(high); !fits || !cmp.Equal(got, []string{"low"}) {
 		t.Errorf("when it is bound: victims %v, fits %t", got, fits)
 	}

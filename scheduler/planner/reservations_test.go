@@ -99,14 +99,14 @@ func TestPreemptionAndReservations(t *testing.T) {
 		kept []reservation.Reservation // on node a, of two cards, which low has
 		want []string
 	}{
-		"nothing is reserved":                           {nil, []string{"low"}},
-		"both cards, for one of a lower priority":       {[]reservation.Reservation{important(4, moved("x", "a-0", "a-1"))}, []string{"low"}},
-		"a card, for one of the same priority":          {[]reservation.Reservation{important(5, moved("x", "a-0"))}, nil},
-		"a card, for one of a higher priority":          {[]reservation.Reservation{important(6, moved("x", "a-0"))}, nil},
-		"both cards, for who preempts":                  {[]reservation.Reservation{important(5, toStart("p", "a-0", "a-1"))}, []string{"low"}},
-		"both cards, to which who preempts is moved":    {[]reservation.Reservation{important(5, moved("p", "a-0", "a-1"))}, nil},
-		"cards that are gone, to which it would move":   {[]reservation.Reservation{important(5, moved("p", "x", "y"))}, []string{"low"}},
-		"a card for another, the other for who wants 2": {[]reservation.Reservation{important(5, moved("x", "a-0")), important(5, toStart("p", "a-1"))}, nil},
+		"nothing is reserved":                         {nil, []string{"low"}},
+		"both cards, for one of a lower priority":     {[]reservation.Reservation{important(4, moved("x", "a-0", "a-1"))}, []string{"low"}},
+		"a card, for one of the same priority":        {[]reservation.Reservation{important(5, moved("x", "a-0"))}, nil},
+		"a card, for one of a higher priority":        {[]reservation.Reservation{important(6, moved("x", "a-0"))}, nil},
+		"both cards, for the preemptor":               {[]reservation.Reservation{important(5, toStart("p", "a-0", "a-1"))}, []string{"low"}},
+		"both cards, to which the preemptor is moved": {[]reservation.Reservation{important(5, moved("p", "a-0", "a-1"))}, nil},
+		"cards that are gone, to which it would move": {[]reservation.Reservation{important(5, moved("p", "x", "y"))}, []string{"low"}},
+		"a card for another, one for the preemptor":   {[]reservation.Reservation{important(5, moved("x", "a-0")), important(5, toStart("p", "a-1"))}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -124,12 +124,12 @@ func TestPreemptionAndReservations(t *testing.T) {
 			said := f.Preempt(t.Context(), p)
 			if test.want == nil {
 				if strings.Contains(said, "preempted") || f.registry.Terminating("low") {
-					t.Errorf("it says %q, the Pod is terminating %t", said, f.registry.Terminating("low"))
+					t.Errorf("the message is %q, the Pod is terminating %t", said, f.registry.Terminating("low"))
 				}
 				return
 			}
 			if !strings.Contains(said, "1 Pods of a lower priority are preempted") {
-				t.Fatalf("it says %q", said)
+				t.Fatalf("the message is %q", said)
 			}
 			if got := <-deleted; got != test.want[0] {
 				t.Errorf("deleted is %s, want %v", got, test.want)
@@ -162,14 +162,13 @@ func TestAReservationIsNamedIfItIsTheReason(t *testing.T) {
 			f.comes(p)
 			got := f.decide(p).Waits
 			if got == "" || !strings.Contains(got, test.says) || strings.Contains(got, "reserved") != (test.says != "") {
-				t.Errorf("it says %q, want %q in it", got, test.says)
+				t.Errorf("the message is %q, want %q in it", got, test.says)
 			}
 		})
 	}
 }
 
-// Equal Pods are told the same for a while, unless other reservations stand in their
-// way.
+// Equal Pods get the same message for a while, unless other reservations block them.
 func TestPodsThatDifferInTheirReservationsAreNotToldTheSame(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -178,10 +177,10 @@ func TestPodsThatDifferInTheirReservationsAreNotToldTheSame(t *testing.T) {
 	big, plain := pod("big", 2), pod("plain", 2)
 	f.comes(big, plain)
 	if got := f.decide(plain).Waits; !strings.Contains(got, "2 GPUs are reserved") {
-		t.Errorf("one is told %q", got)
+		t.Errorf("one gets the message %q", got)
 	}
 	if got := f.decide(big).Waits; !strings.Contains(got, "but 1 GPU is reserved") {
-		t.Errorf("the one for which a card is kept is told %q", got)
+		t.Errorf("the one for which a card is kept gets the message %q", got)
 	}
 }
 
@@ -237,7 +236,7 @@ func TestPodsThatAreNotOursKeepOffWhatIsReserved(t *testing.T) {
 		t.Error("nothing is reserved any more")
 	}
 	f.keep("a", moved("p", "a-0"))
-	f.nodeGone(f.infos["a"].Node())
+	f.nodeDeleted(f.infos["a"].Node())
 	delete(f.infos, "a")
 	f.names = []string{"b"}
 	if f.HasClaims(f.nodes()) {
@@ -268,12 +267,12 @@ func TestThoseWhoWaitAreTriedAgainWhenAReservationEnds(t *testing.T) {
 			if decision := f.decide(p); decision.Node != "" {
 				t.Fatalf("it fits: %+v", decision)
 			}
-			f.due(settle) // the annotation is new
+			f.due(cacheLag) // the annotation is new
 			f.decide(p)
 			f.clock.Step(shortestPause)
 			test.happens(f)
 			if got := f.due(0); !slices.Equal(got, test.want) {
-				t.Errorf("it is time for %v, want %v", got, test.want)
+				t.Errorf("due are %v, want %v", got, test.want)
 			}
 			if decision := f.decide(p); (decision.Node == "a") != (test.want != nil) {
 				t.Errorf("decision %+v", decision)

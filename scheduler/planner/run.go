@@ -11,18 +11,17 @@ import (
 )
 
 const (
-	// lookPeriod is how often it is looked who is to be tried again.
-	lookPeriod = 50 * time.Millisecond
-	// mostAtOnce is how many are tried again at a time: those who come first in
-	// the queue come first here.
-	mostAtOnce = 64
-	// carePeriod is how often incomplete gangs and claims are looked at.
-	carePeriod = time.Second
-	// measurePeriod is how often the metrics about room are renewed.
+	// requeuePeriod is how often gangs that are due for another attempt are requeued.
+	requeuePeriod = 50 * time.Millisecond
+	// maxRequeues is how many are requeued at a time, in the order of the queue.
+	maxRequeues = 64
+	// maintenancePeriod is how often incomplete gangs and claims are checked.
+	maintenancePeriod = time.Second
+	// measurePeriod is how often the metrics about capacity are updated.
 	measurePeriod = 15 * time.Second
 )
 
-// run does what is due until ctx ends.
+// run does the periodic work until ctx ends.
 func (p *Planner) run(ctx context.Context) {
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.synced) {
 		return
@@ -30,18 +29,18 @@ func (p *Planner) run(ctx context.Context) {
 	if !p.takeOver(ctx) {
 		return
 	}
-	look, care, measure := p.clock.NewTicker(lookPeriod), p.clock.NewTicker(carePeriod), p.clock.NewTicker(measurePeriod)
-	defer look.Stop()
-	defer care.Stop()
+	requeue, maintenance, measure := p.clock.NewTicker(requeuePeriod), p.clock.NewTicker(maintenancePeriod), p.clock.NewTicker(measurePeriod)
+	defer requeue.Stop()
+	defer maintenance.Stop()
 	defer measure.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-look.C():
-			p.activate(p.registry.Due(p.clock.Now(), mostAtOnce))
-		case <-care.C():
-			p.care(ctx)
+		case <-requeue.C():
+			p.activate(p.registry.Due(p.clock.Now(), maxRequeues))
+		case <-maintenance.C():
+			p.maintain(ctx)
 		case <-measure.C():
 			if p.current.Load() {
 				p.measure()
@@ -51,7 +50,7 @@ func (p *Planner) run(ctx context.Context) {
 	}
 }
 
-func (p *Planner) care(ctx context.Context) {
+func (p *Planner) maintain(ctx context.Context) {
 	if !p.current.Load() {
 		return
 	}

@@ -13,8 +13,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/config"
 )
 
-// Shared is the one Planner of a process, whose profiles each have their own
-// plugins.
+// Shared holds the one Planner of a process. Each profile has its own plugins.
 type Shared struct {
 	leader   Leader
 	instance string
@@ -25,20 +24,20 @@ type Shared struct {
 	scored map[string]bool
 }
 
-// Leader knows whether this process may act for the scheduler.
+// Leader reports whether this process may act for the scheduler.
 type Leader interface {
-	// Acquired returns a channel that is closed when it becomes the leader.
+	// Acquired returns a channel that is closed when this process becomes the leader.
 	Acquired() <-chan struct{}
 	// Leads reports whether it is the leader at this moment.
 	Leads() bool
 }
 
-// NewShared returns the Shared of a process, whose name no other process bears.
+// NewShared returns the Shared of a process. The instance is the process's unique name.
 func NewShared(leader Leader, instance string) *Shared {
 	return &Shared{leader: leader, instance: instance}
 }
 
-// SetPlacement tells who chooses the nodes of a profile's Pods in no gang.
+// SetPlacement sets how nodes are chosen for a profile's Pods in no gang.
 func (s *Shared) SetPlacement(profile string, placement config.Placement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,31 +47,31 @@ func (s *Shared) SetPlacement(profile string, placement config.Placement) {
 	s.scored[profile] = placement == config.Scored
 }
 
-// Scored reports whether the profile itself chooses them.
+// Scored reports whether the profile itself chooses those nodes.
 func (s *Shared) Scored(profile string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.scored[profile]
 }
 
-// Planner returns the Planner. The first profile makes it; the others have to agree
-// with its arguments.
+// Planner returns the Planner. The first profile creates it; the others must have the
+// same arguments.
 func (s *Shared) Planner(ctx context.Context, args *config.GangArgs, handle fwk.Handle) (*Planner, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.planner == nil {
-		made, err := New(ctx, args, handle, s.leader, s.instance, clock.RealClock{})
+		created, err := New(ctx, args, handle, s.leader, s.instance, clock.RealClock{})
 		if err != nil {
 			return nil, err
 		}
-		s.planner = made
+		s.planner = created
 	}
 	s.planner.registry.Serve(handle.ProfileName())
 	return s.planner, s.planner.Same(args)
 }
 
-// Get returns the Planner; nil if no profile has made it, because none has plugin
-// GPUGang or its turn has not come.
+// Get returns the Planner; nil if no profile has created it, because none has plugin
+// GPUGang or none has been set up yet.
 func (s *Shared) Get() *Planner {
 	s.mu.Lock()
 	defer s.mu.Unlock()

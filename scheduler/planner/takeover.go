@@ -22,21 +22,21 @@ import (
 const (
 	// fencesAtOnce is how many Pods are fenced at a time.
 	fencesAtOnce = 64
-	// takeOverPeriod is how often it is looked whether the informers have caught up.
+	// takeOverPeriod is how often to check whether the informers have caught up.
 	takeOverPeriod = 20 * time.Millisecond
-	// listAgain is after how long a list that failed is asked for again.
-	listAgain = time.Second
+	// listRetryPeriod is how long to wait after a list that failed.
+	listRetryPeriod = time.Second
 )
 
-// takeOver waits until this process is the leader, and sees to it that nothing that its
-// predecessors have begun can come true any more behind its back. Only then are Pods
-// with GPUs queued. It returns false if ctx ends first.
+// takeOver waits until this process is the leader, and makes sure that nothing that its
+// predecessors began can take effect unnoticed. Only then are Pods with GPUs queued. It
+// returns false if ctx ends first.
 //
-// A predecessor may have been killed, or may hang, with Bindings on their way. So all
-// Pods without a node are fenced, in a list that is not older than the leadership: a
-// later version of a Pod no predecessor binds, as it asks whether it still leads after
-// it has read the version. When the informers show what became of each of them, they
-// show all Bindings that came true before.
+// A predecessor may have been killed, or may hang, with Bindings in flight. So all Pods
+// without a node are fenced, from a list made after this process became the leader: a
+// predecessor binds no later version of a Pod, as it checks that it still leads after it
+// has read the version. Once the informers show what became of each of them, they show
+// all Bindings that took effect before.
 func (p *Planner) takeOver(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -57,28 +57,28 @@ func (p *Planner) takeOver(ctx context.Context) bool {
 	return true
 }
 
-// pendingPods returns the Pods that a predecessor may have sent Bindings for, as the
-// API server knows them now.
+// pendingPods returns the Pods for which a predecessor may have sent Bindings, as the API
+// server knows them now.
 func (p *Planner) pendingPods(ctx context.Context) ([]*corev1.Pod, error) {
 	for {
-		// Without a resource version the answer is as new as the request.
+		// Without a resource version the list is at least as recent as the request.
 		list, err := p.handle.ClientSet().CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 			FieldSelector: fields.OneTermEqualSelector("spec.nodeName", "").String(),
 		})
 		if err == nil {
 			return p.bindable(list.Items), nil
 		}
-		p.logger.Error(err, "Listing the Pods that wait failed; nothing is scheduled until that succeeds")
+		p.logger.Error(err, "Listing pending Pods failed; nothing is scheduled until it succeeds")
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-p.clock.After(listAgain):
+		case <-p.clock.After(listRetryPeriod):
 		}
 	}
 }
 
-// bindable returns those that this scheduler, and so its predecessors, would bind. What
-// is being deleted or has scheduling gates no Binding is accepted for.
+// bindable returns the Pods that this scheduler, and so its predecessors, would bind. No
+// Binding is accepted for Pods that are being deleted or have scheduling gates.
 func (p *Planner) bindable(all []corev1.Pod) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i := range all {
@@ -91,7 +91,7 @@ func (p *Planner) bindable(all []corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// fence fences Pods and returns them, without those for which that was refused.
+// fence fences Pods and returns them, without those for which it was refused.
 func (p *Planner) fence(ctx context.Context, pods []*corev1.Pod) []*corev1.Pod {
 	var group errgroup.Group
 	group.SetLimit(fencesAtOnce)
@@ -100,7 +100,7 @@ func (p *Planner) fence(ctx context.Context, pods []*corev1.Pod) []*corev1.Pod {
 		group.Go(func() error {
 			_, err := p.fencer.Fence(ctx, pod)
 			if refused[i] = err != nil && !errors.Is(err, binding.ErrGone); refused[i] && ctx.Err() == nil {
-				p.logger.Error(err, "A Pod could not be fenced; Bindings of a scheduler before this one are taken to have ended by now", "pod", klog.KObj(pod))
+				p.logger.Error(err, "A Pod could not be fenced; assuming that no Binding of an earlier scheduler is still in flight", "pod", klog.KObj(pod))
 			}
 			return nil
 		})
@@ -115,10 +115,10 @@ func (p *Planner) fence(ctx context.Context, pods []*corev1.Pod) []*corev1.Pod {
 	return fenced
 }
 
-// awaitInformers waits until the informers show what has become of fenced Pods.
+// awaitInformers waits until the informers show what became of the fenced Pods.
 func (p *Planner) awaitInformers(ctx context.Context, pods []*corev1.Pod) error {
 	for _, pod := range pods {
-		for !p.isShown(ctx, pod) {
+		for !p.isObserved(ctx, pod) {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -129,20 +129,20 @@ func (p *Planner) awaitInformers(ctx context.Context, pods []*corev1.Pod) error 
 	return nil
 }
 
-// isShown reports whether the registry has heard of a Pod since it was listed: it has
+// isObserved reports whether the registry has observed a Pod since it was listed: it has
 // the mark of this process, or a node, or is gone.
-func (p *Planner) isShown(ctx context.Context, pod *corev1.Pod) bool {
+func (p *Planner) isObserved(ctx context.Context, pod *corev1.Pod) bool {
 	member := p.registry.Member(pod.UID)
 	if member == nil {
 		_, err := p.fencer.Look(ctx, pod)
-		return err != nil // else the informer has not come to it yet
+		return err != nil // otherwise the informer has not delivered it yet
 	}
 	known := member.Pod()
 	return known.Spec.NodeName != "" || binding.InstanceOf(known) == p.fencer.Instance()
 }
 
 // isCurrent reports whether the snapshots of kube-scheduler's cache show all Bindings
-// from before this process took over. Its cache and our registry hear of Pods from one
+// from before this process took over. Its cache and our registry get Pods from one
 // informer, but independently of each other. The mirror has just been refreshed.
 func (p *Planner) isCurrent() bool {
 	if p.current.Load() {
@@ -157,56 +157,57 @@ func (p *Planner) isCurrent() bool {
 	return true
 }
 
-// mayAct reports whether this process may take Pods off their nodes: it leads, and knows
-// what runs.
+// mayAct reports whether this process may remove Pods from their nodes: it leads, and
+// knows what runs.
 func (p *Planner) mayAct() bool { return p.current.Load() && p.leader.Leads() }
 
-// waitUntilCurrent has a Pod tried again in a moment.
+// waitUntilCurrent requeues a Pod after a moment.
 func (p *Planner) waitUntilCurrent(pod *corev1.Pod) Decision {
 	if member := p.registry.Member(pod.UID); member != nil {
 		now := p.clock.Now()
 		soon := now.Add(shortestPause)
 		p.registry.FailUntil(member.Group(), now, soon, soon)
 	}
-	return Decision{Waits: "the scheduler has just started and does not know yet what runs"}
+	return Decision{Waits: "the scheduler has just started and does not know yet what is running"}
 }
 
-// strangers are other processes that bind Pods beside this one, and when it was said.
-type strangers struct {
-	mu   sync.Mutex
-	told map[string]time.Time
+// foreignSchedulers are other processes that bind Pods beside this one, and when each was
+// last reported.
+type foreignSchedulers struct {
+	mu           sync.Mutex
+	lastReported map[string]time.Time
 }
 
-// tellAgain is how often it is said that another process binds Pods.
-const tellAgain = time.Minute
+// reportPeriod is how often another process that binds Pods is reported.
+const reportPeriod = time.Minute
 
-// mustTell reports whether it is to be said now that another process binds Pods.
-func (s *strangers) mustTell(instance string, now time.Time) bool {
+// shouldReport reports whether another process that binds Pods is to be reported now.
+func (s *foreignSchedulers) shouldReport(instance string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last, told := s.told[instance]; told && now.Sub(last) < tellAgain {
+	if last, reported := s.lastReported[instance]; reported && now.Sub(last) < reportPeriod {
 		return false
 	}
-	if s.told == nil {
-		s.told = map[string]time.Time{}
+	if s.lastReported == nil {
+		s.lastReported = map[string]time.Time{}
 	}
-	s.told[instance] = now
+	s.lastReported[instance] = now
 	return true
 }
 
-// arrived looks who has bound a Pod that has just got its node: if it was another
-// gpu-scheduler, although this one leads, both give out the same GPUs.
-func (p *Planner) arrived(pod *corev1.Pod) {
+// checkBinder checks which scheduler bound a Pod that has just got its node: if it was
+// another gpu-scheduler, although this one leads, both give out the same GPUs.
+func (p *Planner) checkBinder(pod *corev1.Pod) {
 	instance := binding.InstanceOf(pod)
 	if instance == "" || instance == p.fencer.Instance() || !p.mayAct() || !p.mirror.Has(pod.Spec.NodeName) {
 		return
 	}
 	p.metrics.foreign.Inc()
-	if !p.strangers.mustTell(instance, p.clock.Now()) {
+	if !p.foreign.shouldReport(instance, p.clock.Now()) {
 		return
 	}
 	p.logger.Error(nil, "Another gpu-scheduler binds Pods beside this one: a GPU may be given twice, and the node refuses one of the Pods. Have them elect a leader with one lease, or give each node pools of its own",
 		"pod", klog.KObj(pod), "node", pod.Spec.NodeName, "instance", instance, "thisInstance", p.fencer.Instance())
 	p.handle.EventRecorder().WithLogger(p.logger).Eventf(pod, nil, corev1.EventTypeWarning, "SecondScheduler", "Binding",
-		"Bound by %s, which works beside %s: both give out the same GPUs", instance, p.fencer.Instance())
+		"Bound by %s, which schedules beside %s: both give out the same GPUs", instance, p.fencer.Instance())
 }

@@ -31,14 +31,14 @@ func (c candidate) Leads() bool               { return true }
 func (f *fixture) standby() candidate {
 	c := candidate{make(chan struct{})}
 	f.leader = c
-	f.registry = gangs.NewRegistry(gangs.Timing{Partial: time.Minute, Again: again, Settle: settle, MaxRefusals: 5})
+	f.registry = gangs.NewRegistry(gangs.Timing{Partial: time.Minute, Again: fallbackRetry, Settle: cacheLag, MaxRefusals: 5})
 	f.registry.Serve(ours)
 	f.current.Store(false)
 	return c
 }
 
-// takesOver runs takeOver while time passes, and tells the registry what becomes of the
-// Pods when they are looked at. It returns once taking over has ended.
+// takesOver runs takeOver while time passes, and updates the registry with the Pods when
+// they are looked at. It returns once taking over has ended.
 func (f *fixture) takesOver(ctx context.Context, informer func()) (took bool) {
 	done := make(chan struct{})
 	go func() {
@@ -56,17 +56,17 @@ func (f *fixture) takesOver(ctx context.Context, informer func()) (took bool) {
 	}
 }
 
-// informs has the informer tell of Pods as they are now.
+// informs delivers Pods to the registry as they are now.
 func (f *fixture) informs(names ...string) {
 	for _, name := range names {
 		live, err := f.handle.client.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
 		if err == nil {
-			f.podThere(nil, live)
+			f.podUpdated(nil, live)
 		}
 	}
 }
 
-// fenced are the names of the Pods that bear the mark of this process.
+// fenced returns the names of the Pods that have the mark of this process.
 func (f *fixture) fenced(ctx context.Context) string {
 	f.t.Helper()
 	list, err := f.handle.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
@@ -121,7 +121,7 @@ func TestTheNewLeaderFencesWhatItsPredecessorsMayHaveBound(t *testing.T) {
 		return fails >= 0, nil, errors.New("the API server is away")
 	})
 	// The fake knows no field selectors; the planner looks at what it gets.
-	if !f.takesOver(t.Context(), func() { f.clock.Step(listAgain); f.informs("waits", "runs") }) {
+	if !f.takesOver(t.Context(), func() { f.clock.Step(listRetryPeriod); f.informs("waits", "runs") }) {
 		t.Fatal("it did not take over")
 	}
 	if got := f.fenced(t.Context()); got != "waits" {
@@ -149,7 +149,7 @@ func TestTakingOverWaitsUntilTheInformerShowsWhatWasBoundBefore(t *testing.T) {
 	took := f.takesOver(t.Context(), func() {
 		switch looks++; {
 		case looks == 5: // the informer is slow
-			f.podGone(gone)
+			f.podDeleted(gone)
 			_ = f.handle.client.CoreV1().Pods("default").Delete(t.Context(), "gone", metav1.DeleteOptions{})
 		case looks > 10:
 			f.informs("late")
@@ -189,7 +189,7 @@ func TestAnotherSchedulerThatBindsPodsIsReported(t *testing.T) {
 	}{
 		"itself":                  {bound("this/1"), false, ""},
 		"one that leaves no mark": {at(pod("p", 1), "a", 0), false, ""},
-		"another one":             {bound("other/1"), false, "Warning SecondScheduler Bound by other, which works beside this: both give out the same GPUs"},
+		"another one":             {bound("other/1"), false, "Warning SecondScheduler Bound by other, which schedules beside this: both give out the same GPUs"},
 		"the leader before it":    {bound("other/1"), true, ""},
 		"one of other nodes":      {at(bound("other/1"), "elsewhere"), false, ""},
 	}
@@ -202,8 +202,8 @@ func TestAnotherSchedulerThatBindsPodsIsReported(t *testing.T) {
 			f.current.Store(!test.standby)
 			waits := pod("p", 1)
 			f.comes(waits)
-			f.podThere(waits, test.pod)
-			f.podThere(waits, test.pod) // it is not said twice in a minute
+			f.podUpdated(waits, test.pod)
+			f.podUpdated(waits, test.pod) // it is not reported twice in a minute
 			got := ""
 			select {
 			case got = <-f.handle.recorder.Events:
@@ -216,8 +216,8 @@ func TestAnotherSchedulerThatBindsPodsIsReported(t *testing.T) {
 	}
 }
 
-// TestABindingIsForTheSeatThatItWasSentFor: the Pod's gang changes while its Binding is on
-// its way, which takes its seat away and gives it another one, on another node.
+// TestABindingIsForTheSeatThatItWasSentFor: the Pod's gang changes while its Binding is
+// in flight, which takes its seat away and gives it another one, on another node.
 func TestABindingIsForTheSeatThatItWasSentFor(t *testing.T) {
 	t.Parallel()
 	p := pod("p", 1)
@@ -236,13 +236,13 @@ func TestABindingIsForTheSeatThatItWasSentFor(t *testing.T) {
 	sent := 0
 	f.handle.client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if sent++; sent > 1 {
-			t.Error("a Binding was sent for a seat that the Pod has no more")
+			t.Error("a Binding was sent for a seat that the Pod no longer has")
 			return true, nil, nil
 		}
 		changed := p.DeepCopy()
 		changed.ResourceVersion = "2"
 		changed.Labels[v1.LabelTask] = "other"
-		f.podThere(p, changed)
+		f.podUpdated(p, changed)
 		f.infos[first].Node().Spec.Unschedulable = true
 		closed := f.infos[first].Node().DeepCopy()
 		f.infos[first].SetNode(closed)

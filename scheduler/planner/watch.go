@@ -19,37 +19,37 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
-// watch tells the registry of Pods, and wakes those that wait when there may be
-// more room.
+// watch keeps the registry up to date with Pods, and wakes waiting gangs when there may
+// be more room.
 func (p *Planner) watch() error {
 	informers := p.handle.SharedInformerFactory().Core().V1()
 	pods, errPods := informers.Pods().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { p.podThere(nil, object) },
-		UpdateFunc: p.podThere,
-		DeleteFunc: p.podGone,
+		AddFunc:    func(object any) { p.podUpdated(nil, object) },
+		UpdateFunc: p.podUpdated,
+		DeleteFunc: p.podDeleted,
 	}, cache.HandlerOptions{Logger: &p.logger})
 	_, errNodes := informers.Nodes().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { p.nodeThere(nil, object) },
-		UpdateFunc: p.nodeThere,
-		DeleteFunc: p.nodeGone,
+		AddFunc:    func(object any) { p.nodeUpdated(nil, object) },
+		UpdateFunc: p.nodeUpdated,
+		DeleteFunc: p.nodeDeleted,
 	}, cache.HandlerOptions{Logger: &p.logger})
 	if err := errors.Join(errPods, errNodes); err != nil {
 		return fmt.Errorf("watching Pods and Nodes: %w", err)
 	}
 	p.synced = pods.HasSynced
-	// Their Budgets are looked at when Pods are preempted.
+	// PodDisruptionBudgets are needed for preemption.
 	p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Informer()
 	return nil
 }
 
-// settle is how long it may take until the scheduler's own cache shows what an
-// informer has told us: they hear of it independently of each other.
-const settle = time.Second
+// cacheLag is how long it may take until the scheduler's own cache shows what an informer
+// has delivered to us: each gets it independently.
+const cacheLag = time.Second
 
-// wake tells that there may be more room than before.
+// wake records that there may be more room than before.
 func (p *Planner) wake() { p.registry.Wake(p.clock.Now()) }
 
-func (p *Planner) podThere(old, object any) {
+func (p *Planner) podUpdated(old, object any) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return
@@ -60,21 +60,21 @@ func (p *Planner) podThere(old, object any) {
 		return
 	}
 	if before.Spec.NodeName == "" {
-		p.arrived(pod)
+		p.checkBinder(pod)
 	}
-	if holdsLess(before, pod) || before.Spec.NodeName == "" && p.awaitArrivals.CompareAndSwap(true, false) {
+	if resourcesChanged(before, pod) || before.Spec.NodeName == "" && p.awaitArrivals.CompareAndSwap(true, false) {
 		p.wake()
 	}
 }
 
-// holdsLess reports whether a Pod may hold something else of its node than before: it
-// was resized, or its cards are others than was thought.
-func holdsLess(before, after *corev1.Pod) bool {
+// resourcesChanged reports whether a Pod may hold other resources of its node than
+// before: it was resized, or its cards were corrected.
+func resourcesChanged(before, after *corev1.Pod) bool {
 	return before.Spec.NodeName != "" && before.Annotations[inventory.AssignmentAnnotation] != after.Annotations[inventory.AssignmentAnnotation] ||
 		before.Generation != after.Generation && !equality.Semantic.DeepEqual(before.Spec.Containers, after.Spec.Containers)
 }
 
-func (p *Planner) podGone(object any) {
+func (p *Planner) podDeleted(object any) {
 	pod, ok := informer.LastKnown(object).(*corev1.Pod)
 	if !ok {
 		return
@@ -85,30 +85,30 @@ func (p *Planner) podGone(object any) {
 	}
 }
 
-func (p *Planner) nodeThere(old, object any) {
+func (p *Planner) nodeUpdated(old, object any) {
 	node, ok := object.(*corev1.Node)
 	if !ok || !p.mirror.Owns(node) {
 		return
 	}
 	p.reserving.set(node.Name, node.Annotations[reservation.Annotation] != "")
-	if before, ok := old.(*corev1.Node); !ok || admitsOthers(before, node) {
+	if before, ok := old.(*corev1.Node); !ok || admissionChanged(before, node) {
 		p.wake()
 	}
 }
 
-func (p *Planner) nodeGone(object any) {
+func (p *Planner) nodeDeleted(object any) {
 	if node, ok := informer.LastKnown(object).(*corev1.Node); ok && p.reserving.set(node.Name, false) {
-		p.wake() // nobody needs to wait for a place there any more
+		p.wake() // no Pod needs to wait for a place there any more
 	}
 }
 
-// reserving are the nodes with reservations, by their names, as the informer tells.
+// reserving are the nodes with reservations, by name, as the informer shows them.
 type reserving struct {
 	mu    sync.Mutex
 	nodes map[string]bool
 }
 
-// set reports whether a node has any, and returns whether it had.
+// set records whether a node has any, and returns whether it had.
 func (r *reserving) set(node string, has bool) (had bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,8 +130,9 @@ func (r *reserving) any() bool {
 	return len(r.nodes) > 0
 }
 
-// admitsOthers reports whether something has changed that decides who may go to a node.
-func admitsOthers(before, after *corev1.Node) bool {
+// admissionChanged reports whether something has changed that decides which Pods may go
+// to a node.
+func admissionChanged(before, after *corev1.Node) bool {
 	return !maps.Equal(before.Labels, after.Labels) ||
 		before.Annotations[inventory.Annotation] != after.Annotations[inventory.Annotation] ||
 		before.Annotations[reservation.Annotation] != after.Annotations[reservation.Annotation] ||

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package architecture tests that docs/architecture.md is about the tree that there is.
+// Package architecture tests that docs/architecture.md lists exactly the packages that exist.
 package architecture
 
 import (
@@ -18,8 +18,8 @@ import (
 
 const root = "../.."
 
-// packages returns the folders of the tree that have Go files, but for what is generated
-// and the root itself.
+// packages returns the folders with Go files, except for generated ones and the root
+// itself.
 func packages(t *testing.T) []string {
 	t.Helper()
 	var list []string

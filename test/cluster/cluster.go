@@ -29,10 +29,10 @@ const (
 
 // Cluster is a local cluster that is ready.
 type Cluster struct {
-	// Dir is its directory.
+	// Dir is the cluster's directory.
 	Dir     string
 	process *exec.Cmd
-	// ended is closed when the process has ended; err is how.
+	// ended is closed when the process has ended; err is then its error.
 	ended chan struct{}
 	err   error
 }
@@ -75,11 +75,10 @@ func (c *Cluster) waitUntilReady() error {
 	}
 }
 
-// Kubeconfig is the path of the file with all rights.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "kubeconfig") }
 
-// Config returns how to reach the API server with all rights and no limit on
-// requests.
+// Config returns a client configuration with all rights and no rate limit.
 func (c *Cluster) Config() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
 	if err != nil {
@@ -89,7 +88,7 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Stop stops the cluster and returns how its process ended.
+// Stop stops the cluster and returns its process's error.
 func (c *Cluster) Stop() error {
 	if err := c.signal(syscall.SIGTERM); err != nil {
 		return err
@@ -103,7 +102,7 @@ func (c *Cluster) Stop() error {
 	}
 }
 
-// Kill ends localcluster, not its components, with SIGKILL.
+// Kill kills localcluster, not its components, with SIGKILL.
 func (c *Cluster) Kill() error { return c.signal(syscall.SIGKILL) }
 
 func (c *Cluster) signal(signal os.Signal) error {

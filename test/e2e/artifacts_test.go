@@ -71,8 +71,8 @@ func TestKubectlExplainsEveryField(t *testing.T) {
 	}
 }
 
-// TestTheControllerMayDoOnlyWhatItNeeds asks the API server about rights that
-// the controller's role must not give.
+// TestTheControllerMayDoOnlyWhatItNeeds checks the controller's rights, including those
+// that its role must not grant.
 func TestTheControllerMayDoOnlyWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

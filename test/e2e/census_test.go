@@ -59,7 +59,7 @@ func (c *census) record(object any) {
 	c.pods[key][pod.UID] = struct{}{}
 }
 
-// doubles returns the Pods that were created more than once for one attempt.
+// doubles returns the Pods that were created more than once for the same attempt.
 func (c *census) doubles() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

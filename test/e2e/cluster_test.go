@@ -86,8 +86,7 @@ func binary(name string) string {
 // raceController is the controller with the race detector.
 const raceController = "gpu-controller-race"
 
-// build builds the programs under test; if they are up to date it takes a
-// moment.
+// build builds the programs under test; it is quick if they are up to date.
 func build() error {
 	for _, args := range [][]string{
 		{"make", "build"},
@@ -144,7 +143,7 @@ func (c *testCluster) kubectl(ctx context.Context, args ...string) (string, erro
 	return string(output), err
 }
 
-// stopProcess asks a process to stop and returns how it ended.
+// stopProcess terminates a process gracefully and returns its error.
 func stopProcess(command *exec.Cmd) error {
 	if err := command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

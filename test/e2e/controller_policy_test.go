@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// What the controller may do with Nodes; everything is a dry run.
+// This covers what the controller may do with Nodes. All requests are dry runs.
 func TestTheControllerMayChangeOneAnnotationOfNodes(t *testing.T) {
 	t.Parallel()
 	config, err := clientcmd.BuildConfigFromFlags("", shared.controllerKubeconfig())
@@ -24,7 +24,7 @@ func TestTheControllerMayChangeOneAnnotationOfNodes(t *testing.T) {
 	}
 	tests := map[string]struct {
 		patch   string
-		refusal string // part of the message; empty if it may
+		refusal string // part of the error; empty if it is allowed
 	}{
 		"the reservations":            {`{"metadata": {"annotations": {"falldio.com/reservations": "[]"}}}`, ""},
 		"taking the reservations off": {`{"metadata": {"annotations": {"falldio.com/reservations": null}}}`, ""},

@@ -17,10 +17,10 @@ import (
 
 // TestKillingTheControllerLosesAndDoublesNothing runs 200 tasks (single Pods,
 // gangs, some that fail once, some in chains) while the controller is killed
-// with SIGKILL at random moments and started again. Each task must come to its
-// end, each Pod must have been created exactly once per attempt, and each
-// failure must have been counted exactly once. Each controller is left alive until it
-// has written something, however slow the machine is: else nothing would ever move on.
+// with SIGKILL at random moments and started again. Each task must end, each Pod must
+// have been created exactly once per attempt, and each failure must have been counted
+// exactly once. Each controller is left alive until it has written something, however
+// slow the machine is: otherwise there would be no progress.
 func TestKillingTheControllerLosesAndDoublesNothing(t *testing.T) {
 	t.Parallel()
 	const tasks = 200
@@ -59,8 +59,8 @@ func TestKillingTheControllerLosesAndDoublesNothing(t *testing.T) {
 			if *want.Spec.Replicas > 1 {
 				name = fmt.Sprintf("%s-%d", want.Name, member)
 			}
-			// A gang may fail before all its Pods were created: then some of them
-			// begin with the next attempt.
+			// A gang may fail before all its Pods were created: some of them then
+			// start with the next attempt.
 			if got := census.attempts(name); got < 1 || got > crashRestarts(i)+1 {
 				t.Errorf("Pod %s had %d attempts, want 1 to %d", name, got, crashRestarts(i)+1)
 			}
@@ -89,7 +89,8 @@ func crashTask(i int) *v1.GPUTask {
 	return task
 }
 
-// written changes with whatever a controller writes about tasks.
+// written returns a text that changes with everything that a controller writes about
+// tasks.
 func (s *suite) written() string {
 	s.Helper()
 	list, err := s.tasks().List(s.Context(), metav1.ListOptions{})
@@ -103,7 +104,7 @@ func (s *suite) written() string {
 	return strings.Join(versions, " ")
 }
 
-// allFinished reports whether the number of tasks has finished.
+// allFinished reports whether this many tasks have finished.
 func (s *suite) allFinished(tasks int) bool {
 	s.Helper()
 	list, err := s.tasks().List(s.Context(), metav1.ListOptions{})
@@ -119,8 +120,8 @@ func (s *suite) allFinished(tasks int) bool {
 	return finished == tasks
 }
 
-// waitABit lets a controller work for a while before it is killed: here the
-// moment itself is what is tested, not a condition.
+// waitABit lets a controller work for a while before it is killed: the test depends on
+// the moment itself, not on a condition.
 func (s *suite) waitABit(d time.Duration) {
 	select {
 	case <-time.After(d):

@@ -15,9 +15,9 @@ import (
 	"falldio.github.io/gpu-controller/test/proxy"
 )
 
-// TestAPIErrorsLoseAndDoubleNothing puts a proxy between the controller and
-// the API server. It refuses a good part of all writes with an error, and, which
-// is worse, lets others through and then says that they failed.
+// TestAPIErrorsLoseAndDoubleNothing puts a proxy between the controller and the API
+// server. It fails a good part of all writes with an error, and, which is worse, lets
+// others through and then reports that they failed.
 func TestAPIErrorsLoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
 	const tasks = 40
@@ -54,7 +54,7 @@ type faultyProxy struct {
 	faults     atomic.Int64
 }
 
-// newFaultyProxy stands before the API server, with the rights of the given kubeconfig.
+// newFaultyProxy starts a proxy before the API server, with the rights of the kubeconfig.
 func newFaultyProxy(t *testing.T, kubeconfig string) *faultyProxy {
 	t.Helper()
 	p := &faultyProxy{random: rand.New(rand.NewPCG(3, 4))}
@@ -65,7 +65,7 @@ func newFaultyProxy(t *testing.T, kubeconfig string) *faultyProxy {
 	return p
 }
 
-// ServeHTTP passes reads on and lets a third of the writes fail.
+// ServeHTTP forwards reads and makes a third of the writes fail.
 func (p *faultyProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		p.next.ServeHTTP(w, r)
@@ -77,7 +77,7 @@ func (p *faultyProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, http.StatusInternalServerError, "InternalError")
 	case 1:
 		p.fail(w, http.StatusConflict, "Conflict")
-	case 2: // the write happens, the answer is lost
+	case 2: // the write happens, the response is lost
 		p.next.ServeHTTP(httptest.NewRecorder(), r)
 		p.fail(w, http.StatusGatewayTimeout, "Timeout")
 	default:

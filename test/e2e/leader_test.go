@@ -15,7 +15,7 @@ import (
 
 // TestASecondControllerTakesOver runs two controllers with the lease of the
 // shipped Deployment. The standby must take over within seconds, both when the
-// leader is told to stop and gives its lease back and when it is killed.
+// leader shuts down and releases its lease and when it is killed.
 func TestASecondControllerTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

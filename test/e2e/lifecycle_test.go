@@ -70,7 +70,7 @@ func TestATaskFailsWhenItsRestartsAreUsedUp(t *testing.T) {
 	task.Spec.BackoffLimit = ptr.To[int32](1)
 	s.create(task)
 	failed := s.waitForPhase("train", v1.PhaseFailed)
-	if want := "no restart is left (spec.backoffLimit is 1)"; !strings.Contains(failed.Status.Message, want) {
+	if want := "no restarts are left (spec.backoffLimit is 1)"; !strings.Contains(failed.Status.Message, want) {
 		t.Errorf("message %q, want %q in it", failed.Status.Message, want)
 	}
 	if failed.Status.Restarts != 1 {

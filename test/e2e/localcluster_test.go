@@ -33,7 +33,7 @@ func TestTheExamplesComeToTheirEnds(t *testing.T) {
 		"bulk          Succeeded", "too-big       Pending", "needs 16 GPUs of h100-80gb-hbm3; it would not fit even if nothing else ran",
 		"topology      Succeeded", "share-a       Succeeded", "share-b       Succeeded", "waiting       Pending", "needs at once 3 × 4 GPUs of a100-40gb",
 		"left          Moved", "whole         Succeeded", "make-room-whole-",
-		"Every example came to the end that it should.",
+		"Every example ended as expected.",
 	} {
 		if !strings.Contains(output.String(), text) {
 			t.Errorf("%q is missing in:\n%s", text, output)
@@ -41,8 +41,8 @@ func TestTheExamplesComeToTheirEnds(t *testing.T) {
 	}
 }
 
-// TestALocalClusterHealsAndLeavesNothing kills every component of a cluster of
-// its own, one after the other, and in the end localcluster itself.
+// TestALocalClusterHealsAndLeavesNothing kills every component of a separate cluster,
+// one after the other, and in the end localcluster itself.
 func TestALocalClusterHealsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	output := &logBuffer{}
@@ -107,13 +107,13 @@ func (c *testCluster) showLogs(t *testing.T) {
 	}
 }
 
-// killComponent ends a component of Kubernetes with SIGKILL.
+// killComponent kills a component of Kubernetes with SIGKILL.
 func (s *suite) killComponent(name string) {
 	s.Helper()
 	s.killProcess(" component " + name + " ")
 }
 
-// killScheduler ends gpu-scheduler with SIGKILL.
+// killScheduler kills gpu-scheduler with SIGKILL.
 func (s *suite) killScheduler() {
 	s.Helper()
 	s.killProcess(schedulerProcess)
@@ -122,13 +122,13 @@ func (s *suite) killScheduler() {
 // schedulerProcess is in the command line of gpu-scheduler and in no other.
 const schedulerProcess = "/gpu-scheduler --"
 
-// killAgent ends the agent of the simulated nodes with SIGKILL.
+// killAgent kills the agent of the simulated nodes with SIGKILL.
 func (s *suite) killAgent() {
 	s.Helper()
 	s.killProcess("nodeagent --kubeconfig=")
 }
 
-// killProcess ends the cluster's process whose command line has the text.
+// killProcess kills the cluster's process whose command line contains the text.
 func (s *suite) killProcess(text string) {
 	s.Helper()
 	for pid, command := range processesOf(s.T, s.cluster.Dir) {
@@ -143,7 +143,7 @@ func (s *suite) killProcess(text string) {
 	s.Fatalf("%q does not run: %v", text, processesOf(s.T, s.cluster.Dir))
 }
 
-// processesOf returns the processes whose command line names the directory.
+// processesOf returns the processes whose command line contains the directory.
 func processesOf(t *testing.T, dir string) map[int]string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")

@@ -15,7 +15,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// movePlan is a plan as the rescheduler proposes it, and move its only one.
+// movePlan is a plan as the rescheduler proposes it, and move its only move.
 const (
 	movePlan = `
 spec:
@@ -75,7 +75,7 @@ func TestAMovePlanCanOnlyBeApprovedAndAborted(t *testing.T) {
 	s := newSuite(t)
 	const immutable = "is immutable but for approved and abort"
 	tests := map[string]struct {
-		// first is done before the patch; empty for nothing.
+		// first is a patch that is applied before; empty for none.
 		first, patch string
 		want         string
 	}{

@@ -20,8 +20,8 @@ import (
 )
 
 // TestPodsFollowTheFastNetwork makes one of two nodes slow, and then the other one.
-// The second time it is made so slow that the first measurement, which comes within
-// half a minute, outweighs what is remembered.
+// The second one is made so slow that the first measurement, which happens within half
+// a minute, outweighs the moving average.
 func TestPodsFollowTheFastNetwork(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -38,8 +38,8 @@ func TestPodsFollowTheFastNetwork(t *testing.T) {
 	s.waitUntilPodsGoTo("rtx4090-0")
 }
 
-// waitUntilPodsGoTo waits until so many Pods with a target have landed one after
-// the other on the node that it can't be by chance.
+// waitUntilPodsGoTo waits until so many Pods with a target in a row were bound to the
+// node that it can't be by chance.
 func (s *suite) waitUntilPodsGoTo(node string) {
 	s.Helper()
 	const enough = 20
@@ -57,8 +57,8 @@ func (s *suite) waitUntilPodsGoTo(node string) {
 	s.Logf("%s has all Pods after %d others", node, len(landed)-enough)
 }
 
-// whereAPodGoes returns to which node a Pod with a target was bound. It is gone
-// then.
+// whereAPodGoes creates a Pod with a target, returns the node that it was bound to, and
+// deletes it.
 func (s *suite) whereAPodGoes() string {
 	s.Helper()
 	pods := s.cluster.kube.CoreV1().Pods(s.namespace)

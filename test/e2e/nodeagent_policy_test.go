@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What the agent of one node may do with Nodes; everything is a dry run.
+// This covers what the agent of one node may do with Nodes. All requests are dry runs.
 func TestAnAgentMayChangeOnlyWhatIsItsOwnOnItsOwnNode(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -24,7 +24,7 @@ func TestAnAgentMayChangeOnlyWhatIsItsOwnOnItsOwnNode(t *testing.T) {
 		agentOf string // the node in the agent's token
 		node    string
 		patch   string
-		refusal string // part of the message; empty if it may
+		refusal string // part of the error; empty if it is allowed
 	}{
 		"its labels":                        {"h100-0", "h100-0", `{"metadata": {"labels": {"falldio.com/gpu-health": "Degraded"}}}`, ""},
 		"taking its labels away":            {"h100-0", "h100-0", `{"metadata": {"labels": {"falldio.com/gpu": null}}}`, ""},
@@ -79,7 +79,7 @@ func TestAnAgentMayChangeOneAnnotationOfPodsOnItsNode(t *testing.T) {
 	}
 }
 
-// What needs no policy, because the role does not give it.
+// This covers what needs no policy, because the role does not permit it.
 func TestAnAgentHasNoFurtherRights(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -114,8 +114,8 @@ func expectRefusal(t *testing.T, err error, text string) {
 	}
 }
 
-// asAgentOf returns a client with the rights of the agent on a node: what the API
-// server knows from its token.
+// asAgentOf returns a client that impersonates the agent on a node, with the user info
+// of its token.
 func (s *suite) asAgentOf(node string) kubernetes.Interface {
 	s.Helper()
 	config := rest.CopyConfig(s.cluster.config)

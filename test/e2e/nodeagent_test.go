@@ -17,8 +17,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// TestWhatNodesSayOfTheirGPUsComesFromTheirAgents looks at who owns the labels,
-// and at the inventories of all nodes of the profile.
+// TestWhatNodesSayOfTheirGPUsComesFromTheirAgents checks the field managers of the
+// labels, and the inventories of all nodes of the profile.
 func TestWhatNodesSayOfTheirGPUsComesFromTheirAgents(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -54,8 +54,8 @@ func TestWhatNodesSayOfTheirGPUsComesFromTheirAgents(t *testing.T) {
 	}
 }
 
-// TestAFaultInTheFileIsSeenOnTheNode breaks a GPU as docs/localcluster.md says
-// and heals it again.
+// TestAFaultInTheFileIsSeenOnTheNode breaks a GPU as described in
+// docs/localcluster.md and heals it again.
 func TestAFaultInTheFileIsSeenOnTheNode(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -93,8 +93,8 @@ func TestAFaultInTheFileIsSeenOnTheNode(t *testing.T) {
 	})
 }
 
-// checkTheAgentRepairs has a node that is recreated, as autoscalers do under the
-// same name, and expects its labels and its inventory back.
+// checkTheAgentRepairs recreates a node under the same name, as autoscalers do, and
+// expects the agent to restore its labels and its inventory.
 func (s *suite) checkTheAgentRepairs(name string) {
 	s.Helper()
 	nodes := s.cluster.kube.CoreV1().Nodes()

@@ -18,11 +18,11 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// addNode adds a simulated node with a GPU model that only this test uses, and
-// waits until it is ready. It goes with the test.
+// addNode adds a simulated node with a GPU model that only this test uses, and waits
+// until it is ready. It is deleted at the end of the test.
 func (s *suite) addNode(name string, gpus int) *corev1.Node {
 	s.Helper()
-	model := s.namespace // nobody else asks for it
+	model := s.namespace // no other test requests it
 	allocatable := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("512Gi"),
 		corev1.ResourcePods: resource.MustParse("110"), v1.ResourceGPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI),

@@ -14,8 +14,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/reservation"
 )
 
-// TestRoomIsMadeWithKubernetesOwnScheduler has two nodes of which each has a half of
-// its GPUs free. Nobody keeps places there: the Pod that moves only prefers its
+// TestRoomIsMadeWithKubernetesOwnScheduler has two nodes, each with half of its GPUs free.
+// kube-scheduler does not enforce reservations: the Pod that moves only prefers its
 // destination.
 func TestRoomIsMadeWithKubernetesOwnScheduler(t *testing.T) {
 	t.Parallel()
@@ -75,7 +75,7 @@ func (s *suite) checkTheOnlyPlan() {
 	})
 }
 
-// prefers is true for a Pod whose first choice is a node.
+// prefers reports whether a Pod's first preference is the node.
 func prefers(pod *corev1.Pod, node string) bool {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return false

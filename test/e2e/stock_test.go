@@ -11,8 +11,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// TestTasksRunWithKubernetesOwnScheduler has a cluster without gpu-scheduler. Pods
-// are placed one by one there, and the reasons for waiting are kube-scheduler's.
+// TestTasksRunWithKubernetesOwnScheduler uses a cluster without gpu-scheduler. Pods are
+// scheduled one by one there, and the reasons for waiting are kube-scheduler's.
 func TestTasksRunWithKubernetesOwnScheduler(t *testing.T) {
 	t.Parallel()
 	s := newSuiteOfItsOwn(t, "--scheduler=stock", "--nodes=name=h100,model=h100-80gb-hbm3,count=2,gpus=4,gpu-memory=81559Mi")
@@ -39,7 +39,7 @@ func TestTasksRunWithKubernetesOwnScheduler(t *testing.T) {
 		}
 	}
 
-	s.killComponent("kube-scheduler") // which comes back
+	s.killComponent("kube-scheduler") // it is restarted
 	large := newTask("large", 3, "forever")
 	large.Spec.GPUAmount = "4"
 	s.create(large)
@@ -51,7 +51,7 @@ func TestTasksRunWithKubernetesOwnScheduler(t *testing.T) {
 	}
 }
 
-// newSuiteOfItsOwn starts a cluster that goes with the test.
+// newSuiteOfItsOwn starts a cluster that is stopped at the end of the test.
 func newSuiteOfItsOwn(t *testing.T, args ...string) *suite {
 	t.Helper()
 	output := &logBuffer{}

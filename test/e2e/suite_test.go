@@ -31,7 +31,7 @@ type suite struct {
 	namespace string
 }
 
-// newSuite makes a namespace that goes with the test.
+// newSuite creates a namespace that is deleted at the end of the test.
 func newSuite(t *testing.T) *suite {
 	t.Helper()
 	created, err := shared.kube.CoreV1().Namespaces().Create(t.Context(),
@@ -68,8 +68,8 @@ type controller struct {
 	log     *logBuffer
 }
 
-// startController runs a controller that looks only at the suite's namespace.
-// It is stopped at the end of the test, and its log shown if the test failed.
+// startController runs a controller that watches only the suite's namespace. It is
+// stopped at the end of the test, and its log is shown if the test failed.
 func (s *suite) startController(args ...string) *controller {
 	s.Helper()
 	args = append([]string{
@@ -97,7 +97,7 @@ func (s *suite) startController(args ...string) *controller {
 	return c
 }
 
-// kill ends a controller with SIGKILL.
+// kill kills a controller with SIGKILL.
 func (c *controller) kill() {
 	c.s.Helper()
 	if err := c.command.Process.Kill(); err != nil {
@@ -106,7 +106,7 @@ func (c *controller) kill() {
 	_ = c.command.Wait() // its exit status is the signal's
 }
 
-// logBuffer keeps what a process prints.
+// logBuffer collects the output of a process.
 type logBuffer struct {
 	mu      sync.Mutex
 	content bytes.Buffer
@@ -128,8 +128,8 @@ func (s *suite) tasks() typedv1.GPUTaskInterface {
 	return s.cluster.tasks.FalldioV1().GPUTasks(s.namespace)
 }
 
-// eventually waits until a condition holds; its text says what is the case
-// instead.
+// eventually waits until a condition holds; its text describes the current state
+// otherwise.
 func (s *suite) eventually(what string, holds func() (bool, string)) {
 	s.Helper()
 	deadline := time.Now().Add(limit)
@@ -188,7 +188,7 @@ func (s *suite) waitForTask(name, what string, holds func(*v1.GPUTask) bool) *v1
 	return task
 }
 
-// podsOf returns the Pods of a task, in the order of their names.
+// podsOf returns the Pods of a task, sorted by name.
 func (s *suite) podsOf(task string) []corev1.Pod {
 	s.Helper()
 	list, err := s.cluster.kube.CoreV1().Pods(s.namespace).List(s.Context(), metav1.ListOptions{LabelSelector: v1.LabelTask + "=" + task})

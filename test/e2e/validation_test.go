@@ -15,9 +15,9 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// TestValidationOnCreate has an accepted and a refused object for every rule of
-// the CRD's schema about a new task. It needs no controller: nothing but the
-// API server is on the path.
+// TestValidationOnCreate has an accepted and a rejected object forevery rule of the
+// CRD's schema for new tasks. It needs no controller: only the API server is
+// involved.
 func TestValidationOnCreate(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -27,7 +27,7 @@ func TestValidationOnCreate(t *testing.T) {
 		spec string
 		// name is the task's name, if it matters.
 		name string
-		// want is part of the refusal; empty if the task is accepted.
+		// want is part of the error; empty if the task is accepted.
 		want string
 	}{
 		"the five fields of the documents":  {spec: `{gpu: rtx4090, gpu-amount: "1", cpu: "8", memory: 16Gi, priority: gpu-low-priority}`},
@@ -202,8 +202,8 @@ func TestValidationOnUpdate(t *testing.T) {
 	}
 }
 
-// checkRefusal holds an error against the text it should contain; none if the
-// text is empty.
+// checkRefusal fails the test unless the error contains the text, or is nil if the text
+// is empty.
 func checkRefusal(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {

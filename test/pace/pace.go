@@ -3,10 +3,9 @@
 
 //go:build linux
 
-// Package pace measures how much of a machine's speed a test gets, so that its limits
-// hold on a busy or slow machine as well. A thread does a little work again and again and
-// compares the time that it took with the CPU time that it got: whoever has to share a
-// core waits.
+// Package pace measures which share of a machine's speed a test gets, so that its time
+// limits also hold on a busy or slow machine. A thread periodically does a little work and
+// compares the elapsed time with the CPU time it got: on a shared core it has to wait.
 package pace
 
 import (
@@ -17,22 +16,22 @@ import (
 )
 
 const (
-	// period is how often it is measured, and work how much CPU time that takes.
+	// period is the interval of measurements, and work the CPU time that each takes.
 	period = 200 * time.Millisecond
 	work   = 4 * time.Millisecond
 )
 
-// Clock is a clock that goes the slower the less of the machine a test gets. It never
-// goes faster than the time.
+// Clock is a clock that runs slower the less of the machine a test gets. It never runs
+// faster than real time.
 type Clock struct {
 	mu      sync.Mutex
 	elapsed time.Duration // until last
 	last    time.Time
-	// share is the part of a core that the thread got when it was last measured.
+	// share is the part of a core that the thread got in the last measurement.
 	share float64
 }
 
-// Start starts a Clock, which goes until the process ends.
+// Start starts a Clock, which runs until the process ends.
 func Start() *Clock {
 	c := &Clock{last: time.Now(), share: 1}
 	go func() {
@@ -45,7 +44,7 @@ func Start() *Clock {
 	return c
 }
 
-// Elapsed is the time since the Clock was started, as the test got it.
+// Elapsed returns the time since the Clock was started, by this clock.
 func (c *Clock) Elapsed() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,18 +59,18 @@ func (c *Clock) measured(share float64) {
 	c.last, c.share = now, share
 }
 
-// measure works for a moment and returns the part of a core that it got.
+// measure uses the CPU for a moment and returns the part of a core that it got.
 func measure() float64 {
 	begin, used := time.Now(), cpuTime()
 	for cpuTime()-used < work {
 		for range 10_000 {
-			continue // to use the CPU is what it is for
+			continue // just use the CPU
 		}
 	}
 	return min(1, float64(cpuTime()-used)/float64(time.Since(begin)))
 }
 
-// cpuTime is how long this thread has run on a core.
+// cpuTime returns the CPU time that this thread has used.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &usage); err != nil {

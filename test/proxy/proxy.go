@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proxy stands between a program under test and the API server.
+// Package proxy puts a proxy between a program under test and the API server.
 package proxy
 
 import (
@@ -18,10 +18,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Start puts a handler between a program and the API server, and returns the path
-// of the kubeconfig that leads there. The proxy listens on the loopback interface, has
-// the rights of the given kubeconfig, and ends with the test. around returns the handler;
-// next forwards a request to the API server.
+// Start starts a proxy to the API server, and returns the path of a kubeconfig for it. The
+// proxy listens on the loopback interface, has the rights of the given kubeconfig, and is
+// stopped at the end of the test. around returns its handler; next forwards a request to
+// the API server.
 func Start(t *testing.T, kubeconfig string, around func(next http.Handler) http.Handler) (through string) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -36,7 +36,7 @@ func Start(t *testing.T, kubeconfig string, around func(next http.Handler) http.
 	if next.Transport, err = rest.TransportFor(config); err != nil {
 		t.Fatal(err)
 	}
-	next.FlushInterval = -1 // watches
+	next.FlushInterval = -1 // flush at once, for watches
 	server := httptest.NewServer(around(next))
 	t.Cleanup(server.CloseClientConnections)
 
@@ -50,7 +50,7 @@ func Start(t *testing.T, kubeconfig string, around func(next http.Handler) http.
 	return through
 }
 
-// Fail answers a request with an error of the API server.
+// Fail responds with an error in the format of the API server.
 func Fail(w http.ResponseWriter, code int, reason string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)

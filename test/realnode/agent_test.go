@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// What the agent simulates.
+	// The GPUs that the agent simulates.
 	gpuModel = "h100-80gb-hbm3"
 	gpus     = 10
 	rdmas    = 10
@@ -71,8 +71,8 @@ func (s *scene) startAgent() {
 	s.Cleanup(s.checkAgentLog)
 }
 
-// agentKubeconfig writes a kubeconfig with the rights that the agent has as a
-// DaemonSet: those of its service account on this node.
+// agentKubeconfig writes a kubeconfig with the rights of the agent in a DaemonSet:
+// those of its service account on this node.
 func (s *scene) agentKubeconfig() string {
 	s.Helper()
 	accounts, err := s.node.kube.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{FieldSelector: "metadata.name=nodeagent"})
@@ -102,8 +102,8 @@ func (s *scene) agentKubeconfig() string {
 	return path
 }
 
-// checkAgentLog fails the test if the race detector found something, or if the
-// agent was refused something, since the scene began.
+// checkAgentLog fails the test if the race detector found something, or if a
+// request of the agent was forbidden, since the scene began.
 func (s *scene) checkAgentLog() {
 	log, err := os.ReadFile(s.node.agent.log)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *scene) checkAgentLog() {
 	s.checkForRefusals(string(log))
 }
 
-// checkForRefusals fails the test if a log tells of missing rights.
+// checkForRefusals fails the test if a log contains errors about missing rights.
 func (s *scene) checkForRefusals(log string) {
 	s.Helper()
 	for line := range strings.Lines(log) {
@@ -126,7 +126,7 @@ func (s *scene) checkForRefusals(log string) {
 	}
 }
 
-// inject has something happen to a simulated GPU.
+// inject injects a fault into a simulated GPU.
 func (s *scene) inject(gpu int, fault string) {
 	s.Helper()
 	body, err := json.Marshal(map[string]any{"gpu": gpu, "fault": fault})

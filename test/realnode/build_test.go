@@ -18,8 +18,8 @@ const (
 	raceAgent = "nodeagent-race"
 )
 
-// Programs for containers: one of the test's, in its directory, and the agent as
-// it is shipped.
+// Programs for containers: the test's own, in its directory, and the agent as
+// shipped.
 const (
 	appProgram   = "app"
 	agentProgram = "nodeagent"
@@ -36,8 +36,8 @@ func binary(name string) string {
 	return path
 }
 
-// build builds the programs under test, and in dir what runs in containers. If
-// all is up to date it takes a moment.
+// build builds the programs under test, and in dir the program for containers. It
+// is quick if everything is up to date.
 func build(dir string) error {
 	for _, step := range []struct {
 		environment string

@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// cgroupLimit is how long control groups may be busy after their processes'
-// end.
+// cgroupLimit is how long control groups may be busy after their processes have
+// ended.
 const cgroupLimit = 10 * time.Second
 
-// makeCgroups makes a control group of this name in every hierarchy.
+// makeCgroups creates a control group of this name in every hierarchy.
 func makeCgroups(name string) error {
 	hierarchies, err := cgroupHierarchies()
 	if err != nil {
@@ -36,8 +36,8 @@ func makeCgroups(name string) error {
 	return nil
 }
 
-// delegate lets the groups of a hierarchy v2 have the controllers that the
-// kubelet needs. On most machines they do already.
+// delegate enables, in a v2 hierarchy, the controllers that the kubelet needs. On
+// most machines they are already enabled.
 func delegate(hierarchy string) error {
 	available, err := os.ReadFile(filepath.Join(hierarchy, "cgroup.controllers"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,8 +84,8 @@ func removeCgroups(name string) error {
 	return nil
 }
 
-// removeCgroup removes a group and all below it, deepest first. The files in
-// them are the kernel's and go with them.
+// removeCgroup removes a group and all below it, deepest first. The kernel removes
+// the files in them.
 func removeCgroup(path string) error {
 	var folders []string
 	err := filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {

@@ -18,10 +18,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// TestPodsGetTheGPUsThatTheSchedulerChose binds Pods as a scheduler does that
-// chooses devices: the choice is in the Binding's annotations. They are GPUs that
-// nobody would choose otherwise. Pods of one size may swap theirs, so the sizes
-// differ.
+// TestPodsGetTheGPUsThatTheSchedulerChose binds Pods as a scheduler that chooses
+// devices does: with the choice in the Binding's annotations. The kubelet would not
+// choose these GPUs by itself. Pods of one size may swap theirs, so the sizes differ.
 func TestPodsGetTheGPUsThatTheSchedulerChose(t *testing.T) {
 	s := newScene(t)
 	all := s.inventoryOfNode().GPUs
@@ -45,7 +44,7 @@ func TestPodsGetTheGPUsThatTheSchedulerChose(t *testing.T) {
 	}
 }
 
-// createUnscheduledPod makes a Pod with devices that no scheduler looks at.
+// createUnscheduledPod creates a Pod with devices that no scheduler handles.
 func (s *scene) createUnscheduledPod(name string, resourceName corev1.ResourceName, amount int64) {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appSpec()}
@@ -57,7 +56,7 @@ func (s *scene) createUnscheduledPod(name string, resourceName corev1.ResourceNa
 }
 
 // bind binds a Pod to the real node with a choice of GPUs, for the resource that it
-// wants.
+// requests.
 func (s *scene) bind(name string, resourceName corev1.ResourceName, gpus ...string) {
 	s.Helper()
 	var choice inventory.Assignment

@@ -20,11 +20,10 @@ const (
 	containerdLimit  = time.Minute
 )
 
-// containerdConfig needs, in this order: no folder outside of the hidden ones;
-// no network plugin, for all Pods have the node's network; no AppArmor profile,
-// which would be the whole machine's; and the modesty not to ask for a lower
-// chance of being killed than its own, which takes a capability that root has
-// not everywhere.
+// containerdConfig keeps containerd within the hidden folders; uses no AppArmor
+// profile, which would be loaded for the whole machine; does not lower the OOM score
+// below its own, which takes a capability that root does not have everywhere; and
+// needs no network plugin, since all Pods use the node's network.
 const containerdConfig = `version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"
@@ -48,7 +47,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
   conf_dir = "%s"
 `
 
-// networkConfig is there so that containerd calls its network ready.
+// networkConfig makes containerd report its network as ready.
 const networkConfig = `{"cniVersion": "0.4.0", "name": "lo", "plugins": [{"type": "loopback"}]}`
 
 func newContainerd(dir string) (*program, error) {
@@ -66,16 +65,17 @@ func newContainerd(dir string) (*program, error) {
 	return newProgram(dir, "containerd", "containerd", "--config", config), nil
 }
 
-// snapshotter returns how containerd shall keep the containers' file systems.
+// snapshotter returns which snapshotter containerd uses for the containers' file
+// systems.
 func snapshotter() string {
 	known, err := os.ReadFile("/proc/filesystems")
 	if err == nil && strings.Contains(string(known), "\toverlay\n") {
 		return "overlayfs"
 	}
-	return "native" // slower, but everywhere
+	return "native" // slower, but works everywhere
 }
 
-// importImage gives containerd an image from an archive.
+// importImage imports an image from an archive into containerd.
 func importImage(archive string) error {
 	return ctr("--namespace", "k8s.io", "images", "import", archive)
 }
@@ -88,7 +88,7 @@ func containerdReady() error {
 func ctr(args ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), containerdLimit)
 	defer cancel()
-	// A relative path of the socket would make it hang.
+	// With a relative path of the socket it would hang.
 	command := exec.CommandContext(ctx, "ctr", append([]string{"--address", containerdSocket}, args...)...)
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("ctr %v: %w: %s", args, err, output)

@@ -12,12 +12,12 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// recoveryLimit is the most that "within seconds" may mean on a busy machine.
+// recoveryLimit is how long "within seconds" may take on a busy machine.
 const recoveryLimit = 20 * time.Second
 
 // TestPodsRunOnThroughACrash kills the kubelet, the agent, and both at once
-// while a Pod runs. Its container must not notice, its devices must stay its
-// own, and all others must be on offer again within seconds.
+// while a Pod runs. Its container must not be affected, it must keep its devices,
+// and all others must be allocatable again within seconds.
 func TestPodsRunOnThroughACrash(t *testing.T) {
 	tests := map[string]func(*scene){
 		"of the kubelet":  func(s *scene) { s.restart(s.node.kubelet) },
@@ -32,22 +32,22 @@ func TestPodsRunOnThroughACrash(t *testing.T) {
 			devices := s.devicesOf(before)
 
 			crash(s)
-			s.livesOn(before, devices)
+			s.isUnaffected(before, devices)
 
 			s.createGPUPod("too-large", gpus-6+1)
 			s.waitUntilItLacksGPUs("too-large", gpus-6+1)
 			s.createGPUPod("after", gpus-6)
 			after := s.devicesOf(s.waitForPod("after"))
 			s.haveNothingInCommon(devices[string(v1.ResourceGPU)], after[string(v1.ResourceGPU)])
-			s.livesOn(before, devices)
+			s.isUnaffected(before, devices)
 		})
 	}
 }
 
-// restart kills the kubelet, and other programs with it, and starts all again.
-// It returns when all devices are on offer again. Before the start passes more
-// than a second, the unit in which Kubernetes tells the time, so that the new
-// kubelet's report is known by its time: until then the old one stands.
+// restart kills the kubelet together with other programs, and starts all again.
+// It returns when all devices are allocatable again. It waits for more than a
+// second, the resolution of timestamps in Kubernetes, before the start, so that
+// the new kubelet's report can be distinguished from the old one by its time.
 func (s *scene) restart(programs ...*program) {
 	s.Helper()
 	for _, program := range programs {
@@ -77,8 +77,8 @@ func (s *scene) checkRecovery(began time.Time) {
 	}
 }
 
-// restartAgent kills the agent and starts it again. While it is away, nothing
-// is on offer, and a Pod waits.
+// restartAgent kills the agent and starts it again. In between, no device is
+// allocatable, and a Pod waits.
 func (s *scene) restartAgent() {
 	s.Helper()
 	if err := s.node.agent.kill(); err != nil {

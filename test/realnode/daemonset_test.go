@@ -27,9 +27,9 @@ import (
 
 const agentSelector = "app.kubernetes.io/name=nodeagent"
 
-// TestTheAgentRunsAsADaemonSet replaces the agent by the DaemonSet that we ship,
-// with its service account's token, while a Pod runs; and restarts that, as an
-// update would.
+// TestTheAgentRunsAsADaemonSet replaces the agent with the DaemonSet that we ship,
+// with its service account's token, while a Pod runs; and restarts it, as an update
+// would.
 func TestTheAgentRunsAsADaemonSet(t *testing.T) {
 	s := newScene(t)
 	s.createGPUPod("before", 6)
@@ -47,7 +47,7 @@ func TestTheAgentRunsAsADaemonSet(t *testing.T) {
 	s.waitForAllocatable(v1.ResourceGPU, gpus)
 	s.waitForAllocatable(resourceRDMA, rdmas)
 	s.waitForLabel(v1.LabelGPUCount, fmt.Sprint(gpus))
-	s.livesOn(before, devices)
+	s.isUnaffected(before, devices)
 	s.createGPUPod("after", gpus-6)
 	after := s.waitForPod("after")
 	s.haveNothingInCommon(devices[string(v1.ResourceGPU)], s.devicesOf(after)[string(v1.ResourceGPU)])
@@ -58,7 +58,7 @@ func TestTheAgentRunsAsADaemonSet(t *testing.T) {
 	}
 	second := s.waitForAgentPod(first.UID)
 	s.waitForAllocatable(v1.ResourceGPU, gpus)
-	s.livesOn(before, devices)
+	s.isUnaffected(before, devices)
 	s.deletePod("after")
 	s.createGPUPod("again", gpus-6)
 	s.devicesOf(s.waitForPod("again"))
@@ -66,12 +66,11 @@ func TestTheAgentRunsAsADaemonSet(t *testing.T) {
 	s.checkAgentMemory()
 }
 
-// agentMemory is the most that an agent may have in memory, which it takes on
-// every node.
+// agentMemory is the most memory that an agent may use: it is used on every node.
 const agentMemory = 40 << 20
 
-// checkAgentMemory asks the DaemonSet's agent for its size. The one that runs as
-// a process of the node has the race detector and is larger.
+// checkAgentMemory checks the memory of the DaemonSet's agent. The one that runs as
+// a process of the node has the race detector and needs more.
 func (s *scene) checkAgentMemory() {
 	s.Helper()
 	response, err := http.Get("http://" + agentAddress + "/metrics")
@@ -95,8 +94,8 @@ func (s *scene) checkAgentMemory() {
 	}
 }
 
-// applyDaemonSet applies what we ship, with what this node makes necessary. It
-// goes with the test.
+// applyDaemonSet applies what we ship, adapted to this node. It is deleted at the
+// end of the test.
 func (s *scene) applyDaemonSet() {
 	s.Helper()
 	overlay := filepath.Join(s.node.dir, "daemonset")
@@ -112,10 +111,10 @@ func (s *scene) applyDaemonSet() {
 			s.Error(err)
 		}
 	})
-	s.Cleanup(s.showLogs) // before that of the agent is gone
+	s.Cleanup(s.showLogs) // before the agent's log is gone
 }
 
-// writeOverlay writes a kustomization of the shipped one.
+// writeOverlay writes an overlay over the shipped kustomization.
 func (s *scene) writeOverlay(dir string) error {
 	base, err := filepath.Abs(filepath.Join(root(), "artifacts", "nodeagent"))
 	if err != nil {
@@ -143,9 +142,9 @@ func (s *scene) writeOverlay(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "kustomization.yaml"), kustomization, 0o600)
 }
 
-// daemonSetPatch returns what the DaemonSet needs on this node: an image that is
-// there already, the simulation, and a way to the API server, which is on the
-// loopback interface and has no Service. All else is as we ship it.
+// daemonSetPatch returns what the DaemonSet needs on this node: a local image, the
+// simulation, and access to the API server, which is on the loopback interface and
+// has no Service. Everything else is as shipped.
 func (s *scene) daemonSetPatch() []map[string]any {
 	const spec, container = "/spec/template/spec", "/spec/template/spec/containers/0"
 	add := func(path string, value any) map[string]any {
@@ -172,8 +171,8 @@ func (s *scene) daemonSetPatch() []map[string]any {
 	return patch
 }
 
-// waitForAgentPod waits until the DaemonSet has one Pod, which is ready and not
-// the old one.
+// waitForAgentPod waits until the only Pod of the DaemonSet is a ready one other
+// than the old one.
 func (s *scene) waitForAgentPod(old types.UID) *corev1.Pod {
 	s.Helper()
 	var pod *corev1.Pod
@@ -196,7 +195,7 @@ func (s *scene) waitForAgentPod(old types.UID) *corev1.Pod {
 	return pod
 }
 
-// daemonSetEvents says why the DaemonSet has no Pod.
+// daemonSetEvents returns the DaemonSet's Events, which explain why it has no Pod.
 func (s *scene) daemonSetEvents() string {
 	events, err := s.node.kube.CoreV1().Events(metav1.NamespaceAll).List(s.Context(),
 		metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.kind=DaemonSet"})
@@ -210,7 +209,7 @@ func (s *scene) daemonSetEvents() string {
 	return strings.Join(messages, "; ")
 }
 
-// checkAgentPodLog fails the test if the agent was refused something.
+// checkAgentPodLog fails the test if a request of the agent was forbidden.
 func (s *scene) checkAgentPodLog(pod *corev1.Pod) {
 	s.Helper()
 	log, err := s.node.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(s.Context())

@@ -38,9 +38,9 @@ func TestTheNodeShowsItsGPUs(t *testing.T) {
 	}
 }
 
-// TestTasksShareTheNode is a day in the life of a node: a task gets the devices
-// that it asks for, another one waits until there is a second node, and when the
-// first is gone a Pod takes GPUs and network cards.
+// TestTasksShareTheNode covers a typical sequence: a task gets the devices that it
+// requests, another one waits until there is a second node, and when the first is
+// gone a Pod takes GPUs and network cards.
 func TestTasksShareTheNode(t *testing.T) {
 	s := newScene(t)
 	s.createTask("large", 8)
@@ -73,8 +73,8 @@ func TestTwoPodsGetDifferentDevices(t *testing.T) {
 	s.haveNothingInCommon(one[string(v1.ResourceGPU)], other[string(v1.ResourceGPU)])
 }
 
-// devicesAre fails the test unless a running Pod has exactly so many devices,
-// which are among those that the node has.
+// devicesAre fails the test unless a running Pod has exactly this many devices,
+// all of which belong to the node.
 func (s *scene) devicesAre(pod *corev1.Pod, want map[corev1.ResourceName]int) {
 	s.Helper()
 	devices := s.devicesOf(pod)
@@ -112,7 +112,7 @@ func (s *scene) createTask(name string, gpus int) {
 	s.createGang(name, 1, gpus)
 }
 
-// createGang submits a GPUTask of several Pods, which want so many GPUs each.
+// createGang submits a GPUTask of several Pods, which request this many GPUs each.
 func (s *scene) createGang(name string, replicas int32, gpus int) {
 	s.Helper()
 	task := &v1.GPUTask{
@@ -131,7 +131,7 @@ func (s *scene) createGang(name string, replicas int32, gpus int) {
 }
 
 // waitForTask waits until a task has the phase and a message that contains the
-// text. Its Pod bears its name.
+// text. Its Pod has the same name.
 func (s *scene) waitForTask(name string, phase v1.GPUTaskPhase, text string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("GPUTask %s is %s: %s", name, phase, text), func() (bool, string) {

@@ -35,11 +35,11 @@ func TestALostGPUIsOnOfferAgainWhenItHasRecovered(t *testing.T) {
 	s.waitForAllocatable(v1.ResourceGPU, gpus)
 	s.waitForHealth(broken, inventory.Healthy)
 	s.devicesOf(s.waitForPod("too-large"))
-	s.livesOn(pod, devices)
+	s.isUnaffected(pod, devices)
 }
 
-// waitForHealth waits until the inventory gives a GPU this health, and the node
-// label that of the whole node.
+// waitForHealth waits until a GPU has this health in the inventory, and the node's
+// label shows that of the whole node.
 func (s *scene) waitForHealth(index int, health string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("the inventory has GPU %d %s", index, health), func() (bool, string) {

@@ -17,15 +17,15 @@ import (
 )
 
 // TestAGangGetsWholeGPUsAndAShareAsTheSchedulerChose has gpu-scheduler place two
-// Pods that need each other. What it wrote with their Bindings is what their
-// containers see. The card of which a part is used is nobody's as a whole.
+// Pods of a gang. Their containers must see the devices written with their Bindings.
+// The partly used card must not be allocated as a whole.
 func TestAGangGetsWholeGPUsAndAShareAsTheSchedulerChose(t *testing.T) {
 	const whole, percent = 2, 46
 	s := newScene(t)
 	s.waitForAllocatable(v1.ResourceGPUPercent, 100*gpus)
 	gang := map[string]string{v1.LabelPodGroup: "train", v1.LabelMinAvailable: "2"}
 	s.createLabelledPod("worker", gang, map[corev1.ResourceName]int64{v1.ResourceGPU: whole})
-	s.createGPUPod("witness", 1) // shows that the scheduler has gone on
+	s.createGPUPod("witness", 1) // shows that the scheduler has moved on
 	s.waitForPod("witness")
 	if node := s.getPod("worker").Spec.NodeName; node != "" {
 		t.Fatalf("one of two Pods that need each other is on node %s", node)
@@ -34,7 +34,7 @@ func TestAGangGetsWholeGPUsAndAShareAsTheSchedulerChose(t *testing.T) {
 	s.createLabelledPod("launcher", gang, map[corev1.ResourceName]int64{v1.ResourceGPUPercent: percent})
 
 	worker, launcher := s.waitForPod("worker"), s.waitForPod("launcher")
-	if apart := scheduledAt(worker).Sub(scheduledAt(launcher)).Abs(); apart > time.Second { // the unit of the times
+	if apart := scheduledAt(worker).Sub(scheduledAt(launcher)).Abs(); apart > time.Second { // the resolution of the times
 		t.Errorf("the two Pods were bound %v apart", apart)
 	}
 	devices := s.devicesOf(worker)[string(v1.ResourceGPU)]
@@ -49,7 +49,7 @@ func TestAGangGetsWholeGPUsAndAShareAsTheSchedulerChose(t *testing.T) {
 	s.hasShare(launcher, percent, shared[0])
 	s.haveNothingInCommon(devices, shared)
 
-	// By number there is room on the node: of its GPUs two are given away.
+	// By count there is room on the node: two of its GPUs are allocated.
 	s.createGPUPod("rest", gpus-whole)
 	s.waitUntilItLacksGPUs("rest", gpus-whole)
 	s.createGPUPod("most", gpus-whole-1)
@@ -60,8 +60,8 @@ func TestAGangGetsWholeGPUsAndAShareAsTheSchedulerChose(t *testing.T) {
 	s.haveNothingInCommon(s.devicesOf(s.waitForPod("rest"))[string(v1.ResourceGPU)], devices)
 }
 
-// TestAGangTakesNothingUntilThereIsRoomForAll has a task of two Pods of which only
-// one would fit.
+// TestAGangTakesNothingUntilThereIsRoomForAll has a task of two Pods, only one of
+// which would fit.
 func TestAGangTakesNothingUntilThereIsRoomForAll(t *testing.T) {
 	const each, taken = 4, 3
 	s := newScene(t)
@@ -69,7 +69,7 @@ func TestAGangTakesNothingUntilThereIsRoomForAll(t *testing.T) {
 	before := s.waitForPod("before")
 	s.createGang("gang", 2, each)
 	s.waitForTask("gang", v1.PhasePending, fmt.Sprintf("needs at once 2 × %d GPUs of %s", each, gpuModel))
-	s.createGPUPod("meanwhile", gpus-taken) // which the gang does not hold
+	s.createGPUPod("meanwhile", gpus-taken) // the GPUs that the gang does not hold
 	s.waitForPod("meanwhile")
 	for _, name := range []string{"gang-0", "gang-1"} {
 		if node := s.getPod(name).Spec.NodeName; node != "" {
@@ -85,7 +85,7 @@ func TestAGangTakesNothingUntilThereIsRoomForAll(t *testing.T) {
 	s.haveNothingInCommon(s.devicesOf(one)[string(v1.ResourceGPU)], s.devicesOf(other)[string(v1.ResourceGPU)])
 }
 
-// scheduledAt returns when a Pod got its node.
+// scheduledAt returns when a Pod was scheduled.
 func scheduledAt(pod *corev1.Pod) time.Time {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue {

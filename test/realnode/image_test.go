@@ -18,14 +18,14 @@ import (
 	"strings"
 )
 
-// The images of the node. There is no registry: they are made here.
+// The images of the node. There is no registry: they are built here.
 const (
 	appImage   = "localhost/app:1"
 	pauseImage = "localhost/pause:1"
 	agentImage = "localhost/nodeagent:1"
 )
 
-// imageConfig is what of an image's configuration is needed:
+// imageConfig is the part of an image's configuration that is needed:
 // https://github.com/opencontainers/image-spec/blob/main/config.md
 type imageConfig struct {
 	Architecture string `json:"architecture"`
@@ -39,8 +39,8 @@ type imageConfig struct {
 	} `json:"rootfs"`
 }
 
-// writeImage writes an archive as of "docker save": an image under some names
-// that has nothing but one program and this machine's libraries that it needs.
+// writeImage writes an archive like "docker save": an image with the given names
+// that contains only one program and the libraries of this machine that it needs.
 func writeImage(archive, program string, names ...string) error {
 	entrypoint := "/" + filepath.Base(program)
 	files, err := filesOf(program, entrypoint)
@@ -93,8 +93,8 @@ func filesOf(program, entrypoint string) ([]tarFile, error) {
 	return append(files, tarFile{name: entrypoint[1:], mode: 0o755, data: data}), err
 }
 
-// librariesOf asks the dynamic linker for the paths of a program's libraries. A
-// static program has none.
+// librariesOf returns the paths of a program's libraries, as the dynamic linker
+// resolves them. A static program has none.
 func librariesOf(program string) ([]string, error) {
 	output, err := exec.Command("ldd", program).CombinedOutput()
 	if strings.Contains(string(output), "not a dynamic executable") {

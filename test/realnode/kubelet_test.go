@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kubeletDirectory is fixed: device plugins and the kubelet meet there.
+// kubeletDirectory is hard-coded in device plugins: the kubelet's socket is there.
 const kubeletDirectory = "/var/lib/kubelet"
 
-// kubeletConfig turns off what a node for a test does not need: authentication,
-// garbage collection by free space, and the limits of a machine in earnest. It
+// kubeletConfig turns off what a test node does not need: authentication, garbage
+// collection by free space, and the limits of a production machine. The kubelet
 // reports often, so that tests need not wait.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -52,11 +52,11 @@ func newKubelet(dir, cgroup, kubeconfig string) (*program, error) {
 	return newProgram(dir, "kubelet", binary(localcluster), "component", "kubelet",
 		"--config="+config, "--kubeconfig="+kubeconfig, "--root-dir="+kubeletDirectory, "--cert-dir="+filepath.Join(dir, "kubelet-pki"),
 		"--hostname-override="+nodeName, "--node-ip="+nodeAddress,
-		// What happens to Pods and device plugins, but not what is the same each second.
+		// Log what happens to Pods and device plugins, but not the periodic messages.
 		"--vmodule=kubelet=2,manager=2,server=2"), nil
 }
 
-// checkpoint is the part of the kubelet's notes about devices that we read.
+// checkpoint is the part of the device manager's checkpoint that we read.
 type checkpoint struct {
 	Data struct {
 		PodDeviceEntries []struct {
@@ -67,8 +67,8 @@ type checkpoint struct {
 	}
 }
 
-// checkpointed returns the devices that a Pod has in the kubelet's notes, by
-// resource. They may lag behind the Pod.
+// checkpointed returns the devices that a Pod has in the kubelet's checkpoint, by
+// resource. It may lag behind the Pod.
 func checkpointed(pod types.UID) (map[string][]string, error) {
 	data, err := os.ReadFile(filepath.Join(kubeletDirectory, "device-plugins", "kubelet_internal_checkpoint"))
 	if errors.Is(err, fs.ErrNotExist) {

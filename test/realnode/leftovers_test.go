@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// directoryPattern names the directories of runs; control groups have the
+	// directoryPattern matches the directories of runs; control groups have the
 	// same names.
 	directoryPattern = "realnode-*"
-	// lockFile is locked in a directory while its run lasts, and ends with it
-	// however that ends.
+	// lockFile is locked while the run lasts; the lock ends with the run, however
+	// that ends.
 	lockFile = "lock"
 )
 
-// makeDirectory makes a run's directory, which later runs leave alone until
-// release.
+// makeDirectory makes a run's directory, which other runs do not remove until
+// release is called.
 func makeDirectory() (dir string, release func(), err error) {
 	if dir, err = os.MkdirTemp("", directoryPattern); err != nil {
 		return "", nil, err
@@ -38,7 +38,7 @@ func makeDirectory() (dir string, release func(), err error) {
 	return dir, func() { _ = lock.Close() }, nil
 }
 
-// removeLeftovers removes what runs have left that were killed.
+// removeLeftovers removes what killed runs have left behind.
 func removeLeftovers() error {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), directoryPattern))
 	if err != nil {
@@ -54,7 +54,7 @@ func removeLeftovers() error {
 func removeLeftover(dir string) error {
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil // it begins just now, or was kept, or is no directory at all
+		return nil // it has just begun, or was kept, or is not a directory
 	}
 	if err != nil {
 		return err

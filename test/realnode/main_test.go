@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// requiredVariable makes the tests fail where they would be skipped.
+	// requiredVariable makes the tests fail instead of being skipped.
 	requiredVariable = "REALNODE_REQUIRED"
 	// keepVariable keeps the directory of a run that failed.
 	keepVariable = "REALNODE_KEEP"
-	// directoryVariable tells the process inside the namespaces that it is
-	// there, and where its files are.
+	// directoryVariable is set for the process inside the namespaces, to the
+	// directory of its files.
 	directoryVariable = "REALNODE_DIRECTORY"
-	// cgroupVariable names the control group that is the node's.
+	// cgroupVariable is the name of the node's control group.
 	cgroupVariable = "REALNODE_CGROUP"
 )
 
 var (
 	// shared is the node of all tests. TestMain sets it before any test runs.
 	shared *realNode
-	// missing is what this machine lacks for a real node; "" if nothing.
+	// missing is which prerequisites of a real node this machine lacks; "" if none.
 	missing string
 )
 
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 
 func runTests(m *testing.M) int {
 	if flag.Lookup("test.list").Value.String() != "" {
-		return m.Run() // nothing will run
+		return m.Run() // no test will run
 	}
 	if dir := os.Getenv(directoryVariable); dir != "" {
 		return runInside(m, dir, os.Getenv(cgroupVariable))
@@ -55,7 +55,7 @@ func runTests(m *testing.M) int {
 	case os.Getenv(requiredVariable) != "":
 		return fail(fmt.Errorf("a real node cannot run here: %s", missing))
 	default:
-		return m.Run() // each test says why it is skipped
+		return m.Run() // each test logs why it is skipped
 	}
 }
 
@@ -98,7 +98,8 @@ func runIn(dir string) int {
 	return code
 }
 
-// runInside starts the node and runs the tests. All processes end with this one.
+// runInside starts the node and runs the tests. All processes end together with
+// this one.
 func runInside(m *testing.M, dir, cgroup string) int {
 	if err := enterNamespaces(dir); err != nil {
 		return fail(err)

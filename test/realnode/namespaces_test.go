@@ -20,25 +20,24 @@ import (
 )
 
 const (
-	// nodeName and nodeAddress are the real node's. 127.0.0.1 is refused as a
+	// nodeName and nodeAddress are the real node's. 127.0.0.1 is rejected as a
 	// node's address, another one on the same interface is not.
 	nodeName    = "real-0"
 	nodeAddress = "10.99.0.1"
 )
 
-// hiddenFolders are empty in memory for the node. Programs have fixed paths in
-// them: the sockets of device plugins, those of containerd's shims, and logs.
+// hiddenFolders are empty tmpfs mounts on the node. Programs have hard-coded paths
+// in them: the sockets of device plugins and of containerd's shims, and logs.
 var hiddenFolders = []string{"/run", "/var/lib", "/var/log"}
 
-// guardedSettings belong to the whole machine, and the kubelet writes them.
+// guardedSettings are machine-wide settings that the kubelet writes.
 var guardedSettings = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// newNamespaces makes a process the first one of new namespaces. When it ends,
-// the kernel ends all others in them; and it ends with the thread that starts
-// it.
+// newNamespaces makes a process the first one in new namespaces. When it ends, the
+// kernel kills all others in them; and it ends with the thread that started it.
 func newNamespaces() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
@@ -47,10 +46,10 @@ func newNamespaces() *syscall.SysProcAttr {
 }
 
 // runInNamespaces runs this program, with its arguments, in new namespaces and
-// returns its exit code. A signal ends it at once, but leaves this process the
-// time to clean up.
+// returns its exit code. A signal kills it at once, but this process goes on to
+// clean up.
 func runInNamespaces(environment ...string) (int, error) {
-	runtime.LockOSThread() // the thread must live on
+	runtime.LockOSThread() // the thread must not exit
 	defer runtime.UnlockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	defer stop()
@@ -72,9 +71,9 @@ func runInNamespaces(environment ...string) (int, error) {
 	return 0, err
 }
 
-// enterNamespaces makes the new namespaces a place where a node can run.
+// enterNamespaces sets up the new namespaces so that a node can run in them.
 func enterNamespaces(dir string) error {
-	// What is mounted from here on is nobody else's business.
+	// Mounts made from here on do not propagate to the host.
 	if err := mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE); err != nil {
 		return err
 	}
@@ -97,7 +96,7 @@ func enterNamespaces(dir string) error {
 	return startNetwork()
 }
 
-// guardSetting puts a plain file in a setting's place.
+// guardSetting mounts a regular file over a setting.
 func guardSetting(dir, setting string) error {
 	path := filepath.Join("/proc/sys", setting)
 	value, err := os.ReadFile(path)
@@ -110,7 +109,7 @@ func guardSetting(dir, setting string) error {
 	return bind(dir, strings.ReplaceAll(setting, "/", "."), string(value), path)
 }
 
-// bind puts a file with the content in another one's place.
+// bind mounts a file with the content over another one.
 func bind(dir, name, content, path string) error {
 	file := filepath.Join(dir, name)
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {

@@ -44,7 +44,7 @@ type realNode struct {
 
 func newRealNode(dir, cgroup string) *realNode {
 	n := &realNode{dir: dir, cgroup: cgroup}
-	// localcluster wants at least one node of its own; this one is of no use.
+	// localcluster requires at least one node of its own; this one is unused.
 	n.cluster = newProgram(dir, localcluster, binary(localcluster), "up", "--dir="+n.clusterDir(), "--nodeagent=none",
 		"--nodes=name=other,model=none,count=1,gpus=1,gpu-memory=1Gi", "--start-timeout="+startLimit.String())
 	return n

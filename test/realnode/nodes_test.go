@@ -45,9 +45,9 @@ func (s *scene) waitForAllocatable(name corev1.ResourceName, count int64) {
 	s.waitForReport(time.Time{}, name, count)
 }
 
-// waitForReport waits until the kubelet has reported again since then that the
-// node is ready and offers exactly this much of a resource. What it reported
-// before it was killed would else look as if it were back.
+// waitForReport waits until the kubelet has reported, since the given time, that the
+// node is ready and offers exactly this much of a resource. A report from before it
+// was killed does not count.
 func (s *scene) waitForReport(since time.Time, name corev1.ResourceName, count int64) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("node %s offers %d %s", nodeName, count, name), func() (bool, string) {
@@ -59,8 +59,8 @@ func (s *scene) waitForReport(since time.Time, name corev1.ResourceName, count i
 	})
 }
 
-// readySince returns when a node's kubelet last said that it is ready; zero if
-// it is not, or must not get Pods.
+// readySince returns when a node's kubelet last reported that it is ready; zero if
+// it is not ready or not schedulable.
 func readySince(node *corev1.Node) time.Time {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {
@@ -85,8 +85,8 @@ func (s *scene) inventoryOfNode() *inventory.Inventory {
 	return published
 }
 
-// addSimulatedNode adds a node that localcluster's KWOK plays, with as many GPUs
-// of the model that the real node has. It goes with the test.
+// addSimulatedNode adds a node simulated by localcluster's KWOK, with this many GPUs
+// of the real node's model. It is deleted at the end of the test.
 func (s *scene) addSimulatedNode(name string, gpus int64) {
 	s.Helper()
 	resources := corev1.ResourceList{

@@ -27,7 +27,7 @@ var deviceVariables = map[corev1.ResourceName]string{
 	resourceRDMA:   "FALLDIO_VISIBLE_RDMA",
 }
 
-// appSpec is the Pod that all tests run. There are no Pod networks here.
+// appSpec returns the spec of the Pod that all tests run. There is no Pod network.
 func appSpec() corev1.PodSpec {
 	grace := int64(5)
 	return corev1.PodSpec{
@@ -38,13 +38,13 @@ func appSpec() corev1.PodSpec {
 	}
 }
 
-// createPod makes a Pod for the real node with as many devices as given.
+// createPod creates a Pod for the real node that requests the given devices.
 func (s *scene) createPod(name string, devices map[corev1.ResourceName]int64) {
 	s.Helper()
 	s.createLabelledPod(name, nil, devices)
 }
 
-// createLabelledPod makes such a Pod with labels.
+// createLabelledPod creates such a Pod with labels.
 func (s *scene) createLabelledPod(name string, labels map[string]string, devices map[corev1.ResourceName]int64) {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: appSpec()}
@@ -58,7 +58,7 @@ func (s *scene) createLabelledPod(name string, labels map[string]string, devices
 	}
 }
 
-// createGPUPod makes a Pod with GPUs only.
+// createGPUPod creates a Pod that requests only GPUs.
 func (s *scene) createGPUPod(name string, gpus int64) {
 	s.Helper()
 	s.createPod(name, map[corev1.ResourceName]int64{v1.ResourceGPU: gpus})
@@ -86,7 +86,7 @@ func (s *scene) deletePod(name string) {
 	})
 }
 
-// waitForPod waits until a Pod runs, which need not exist yet, and returns it.
+// waitForPod waits until a Pod, which need not exist yet, runs, and returns it.
 func (s *scene) waitForPod(name string) *corev1.Pod {
 	s.Helper()
 	var pod *corev1.Pod
@@ -103,7 +103,7 @@ func (s *scene) waitForPod(name string) *corev1.Pod {
 	return pod
 }
 
-// waitUntilItLacksGPUs waits until the scheduler has refused a Pod because the
+// waitUntilItLacksGPUs waits until the scheduler has rejected a Pod because the
 // real node has too few GPUs for it.
 func (s *scene) waitUntilItLacksGPUs(name string, gpus int) {
 	s.Helper()
@@ -123,9 +123,9 @@ func (s *scene) waitUntilItLacksGPUs(name string, gpus int) {
 	})
 }
 
-// devicesOf returns the devices of a running Pod, sorted, by resource. It holds
-// the three accounts of them against each other: the container's environment,
-// the kubelet's notes, and the annotation that the agent writes.
+// devicesOf returns the devices of a running Pod, sorted, by resource. It compares
+// the three sources of them: the container's environment, the kubelet's checkpoint,
+// and the annotation that the agent writes.
 func (s *scene) devicesOf(pod *corev1.Pod) map[string][]string {
 	s.Helper()
 	seen := s.devicesSeenBy(pod)
@@ -152,7 +152,7 @@ func (s *scene) devicesOf(pod *corev1.Pod) map[string][]string {
 	return seen
 }
 
-// devicesSeenBy returns what a Pod's container sees of its devices.
+// devicesSeenBy returns the devices in the environment of a Pod's container.
 func (s *scene) devicesSeenBy(pod *corev1.Pod) map[string][]string {
 	s.Helper()
 	environment := s.environmentOf(pod)
@@ -163,7 +163,7 @@ func (s *scene) devicesSeenBy(pod *corev1.Pod) map[string][]string {
 			continue
 		}
 		ids := strings.Split(value, ",")
-		slices.Sort(ids) // the kubelet hands them over in any order
+		slices.Sort(ids) // the kubelet passes them in any order
 		if distinct := slices.Compact(slices.Clone(ids)); len(distinct) != len(ids) || slices.Contains(ids, "") {
 			s.Errorf("Pod %s has %s=%s, which are not different devices", pod.Name, variable, value)
 		}
@@ -172,8 +172,8 @@ func (s *scene) devicesSeenBy(pod *corev1.Pod) map[string][]string {
 	return devices
 }
 
-// environmentOf reads from the log of a Pod's container what it found in its
-// environment.
+// environmentOf returns the environment that a Pod's container has printed to its
+// log.
 func (s *scene) environmentOf(pod *corev1.Pod) map[string]string {
 	s.Helper()
 	var log string
@@ -194,30 +194,30 @@ func (s *scene) environmentOf(pod *corev1.Pod) map[string]string {
 	return environment
 }
 
-// life is what changes about a Pod's container when it ends or restarts.
-type life struct {
+// instance identifies one run of a Pod's container: it changes with a restart.
+type instance struct {
 	Phase       corev1.PodPhase
 	ContainerID string
 	Since       time.Time
 	Restarts    int32
 }
 
-// lifeOf returns the life of a running Pod's container.
-func (s *scene) lifeOf(pod *corev1.Pod) life {
+// instanceOf returns the instance of a running Pod's container.
+func (s *scene) instanceOf(pod *corev1.Pod) instance {
 	s.Helper()
 	statuses := pod.Status.ContainerStatuses
 	if len(statuses) != 1 || statuses[0].State.Running == nil {
 		s.Fatalf("the container of Pod %s does not run: %s", pod.Name, pod.Status.String())
 	}
-	return life{pod.Status.Phase, statuses[0].ContainerID, statuses[0].State.Running.StartedAt.UTC(), statuses[0].RestartCount}
+	return instance{pod.Status.Phase, statuses[0].ContainerID, statuses[0].State.Running.StartedAt.UTC(), statuses[0].RestartCount}
 }
 
-// livesOn fails the test if a Pod's container is not the one that it was, or
-// holds other devices.
-func (s *scene) livesOn(before *corev1.Pod, devices map[string][]string) {
+// isUnaffected fails the test if a Pod's container has been restarted or holds
+// other devices.
+func (s *scene) isUnaffected(before *corev1.Pod, devices map[string][]string) {
 	s.Helper()
 	now := s.getPod(before.Name)
-	if diff := cmp.Diff(s.lifeOf(before), s.lifeOf(now)); diff != "" {
+	if diff := cmp.Diff(s.instanceOf(before), s.instanceOf(now)); diff != "" {
 		s.Errorf("Pod %s did not simply run on (-before +now):\n%s", before.Name, diff)
 	}
 	if diff := cmp.Diff(devices, s.devicesOf(now)); diff != "" {

@@ -13,17 +13,18 @@ import (
 	"strings"
 )
 
-// programs are what must be installed. Debian's packages containerd, runc and
-// iproute2 have them.
+// programs are the programs that must be installed. Debian's packages containerd,
+// runc and iproute2 provide them.
 var programs = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "ip", "ldd"}
 
-// completePath lets programs be found that some systems keep for administrators.
-// containerd looks for runc in the same places.
+// completePath adds to PATH the folders of system programs, which some systems
+// leave out. containerd looks for runc there, too.
 func completePath() error {
 	return os.Setenv("PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")
 }
 
-// missingHere says what this machine lacks for a real node; "" if nothing.
+// missingHere returns which prerequisites of a real node this machine lacks; "" if
+// none.
 func missingHere() string {
 	var lacks []string
 	if os.Geteuid() != 0 {
@@ -34,7 +35,7 @@ func missingHere() string {
 			lacks = append(lacks, "the program "+program)
 		}
 	}
-	if len(lacks) == 0 { // else these would only say the same once more
+	if len(lacks) == 0 { // otherwise these would only repeat the same
 		for what, check := range map[string]func() error{
 			"namespaces of its own":     tryNamespaces,
 			"control groups of its own": tryCgroups,
@@ -65,8 +66,8 @@ func tryCgroups() error {
 	return removeCgroups(name)
 }
 
-// checkPlace fails if the node could not see the programs under test, because
-// it has folders of its own in their place.
+// checkPlace returns an error if the node could not see the programs under test
+// because they are in one of the hidden folders.
 func checkPlace() error {
 	repository, err := filepath.Abs(root())
 	if err != nil {

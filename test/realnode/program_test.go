@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// stopLimit is how long a program may take to end when it is asked to.
+	// stopLimit is how long a program may take to end after SIGTERM.
 	stopLimit = 30 * time.Second
 	// tailLines is how much of each log is shown when a test fails.
 	tailLines = 60
 )
 
-// program is a process that can be killed and started again. All its lives
-// write to one log.
+// program is a process that can be killed and started again. All its runs write
+// to the same log.
 type program struct {
 	name string
 	args []string
 	log  string
 
 	command *exec.Cmd
-	// ended is closed when the process has ended; err is how.
+	// ended is closed when the process has ended; err is then its error.
 	ended chan struct{}
 	err   error
 }
@@ -81,7 +81,7 @@ func (p *program) kill() error {
 	return nil
 }
 
-// stop asks the process to end and returns how it did.
+// stop terminates the process gracefully and returns its error.
 func (p *program) stop() error {
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stopping %s: %w", p.name, err)
@@ -97,7 +97,7 @@ func (p *program) stop() error {
 	}
 }
 
-// waitUntil waits until the check is content with a program that has just been
+// waitUntil waits until the check succeeds for a program that has just been
 // started.
 func (p *program) waitUntil(limit time.Duration, check func() error) error {
 	deadline := time.Now().Add(limit)

@@ -36,8 +36,8 @@ type scene struct {
 	agentLogBefore int
 }
 
-// newScene returns when the agent runs and nobody uses the node's devices. All
-// Pods of the test go with it.
+// newScene returns when the agent runs and the node's devices are unused. All Pods
+// of the test are deleted at its end.
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	if missing != "" {
@@ -79,8 +79,8 @@ func (s *scene) showLogs() {
 	}
 }
 
-// clear deletes all that the test made and waits until the node is rid of its
-// Pods. Deleting the namespace alone would do so only after 5 seconds.
+// clear deletes everything that the test created and waits until its Pods are gone
+// from the node. Deleting the namespace alone would take 5 seconds.
 func (s *scene) clear() {
 	ctx := context.WithoutCancel(s.Context())
 	pods := s.node.kube.CoreV1().Pods(s.namespace)
@@ -99,22 +99,22 @@ func (s *scene) clear() {
 		}
 		return len(list.Items) == 0, fmt.Sprintf("%d are left", len(list.Items))
 	})
-	for _, name := range s.simulated { // not before: nobody would end their Pods
+	for _, name := range s.simulated { // not earlier: their Pods would never end
 		if err := s.node.kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			s.Errorf("deleting node %s: %v", name, err)
 		}
 	}
 }
 
-// eventually waits until a condition holds; its text says what is the case
-// instead.
+// eventually waits until a condition holds; its text describes the current state
+// otherwise.
 func (s *scene) eventually(what string, holds func() (bool, string)) {
 	s.Helper()
 	begin := time.Now()
 	for {
 		ok, instead := holds()
 		if ok {
-			if took := time.Since(begin); took > 2*pollEvery { // else it was so already
+			if took := time.Since(begin); took > 2*pollEvery { // otherwise it held from the beginning
 				s.Logf("%.1fs until %s", took.Seconds(), what)
 			}
 			return

@@ -17,8 +17,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// TestPodsShareTheGPUThatTheSchedulerChose has two Pods fill a GPU, which is then
-// nobody's as a whole, until they are gone.
+// TestPodsShareTheGPUThatTheSchedulerChose has two Pods fill a GPU, which is not
+// allocated as a whole until they are gone.
 func TestPodsShareTheGPUThatTheSchedulerChose(t *testing.T) {
 	s := newScene(t)
 	s.waitForAllocatable(v1.ResourceGPUPercent, 100*gpus)
@@ -49,8 +49,8 @@ func TestPodsShareTheGPUThatTheSchedulerChose(t *testing.T) {
 	s.waitUntilRefused("part", "GPU "+chosen+" is in use as a whole by")
 }
 
-// hasShare fails the test unless a running Pod sees so much of a GPU, the kubelet
-// has noted as much, and the agent had nothing to correct.
+// hasShare fails the test unless a running Pod sees this share of a GPU, the kubelet
+// has recorded the same, and the agent had nothing to correct.
 func (s *scene) hasShare(pod *corev1.Pod, percent int64, gpu string) {
 	s.Helper()
 	environment := s.environmentOf(pod)
@@ -77,8 +77,7 @@ func (s *scene) hasShare(pod *corev1.Pod, percent int64, gpu string) {
 	s.isUncorrected(pod.Name)
 }
 
-// assignmentOf returns the devices that a Pod's annotation names, by container and
-// resource.
+// assignmentOf returns the devices in a Pod's annotation, by container and resource.
 func (s *scene) assignmentOf(name string) map[string]map[string][]string {
 	s.Helper()
 	assignment, err := inventory.ParseAssignment(s.getPod(name).Annotations[inventory.AssignmentAnnotation])
@@ -88,8 +87,8 @@ func (s *scene) assignmentOf(name string) map[string]map[string][]string {
 	return assignment.Containers
 }
 
-// isUncorrected fails the test if the agent has written to a Pod: the kubelet did
-// as the scheduler said.
+// isUncorrected fails the test if the agent has written to a Pod: the kubelet must
+// have allocated what the scheduler chose.
 func (s *scene) isUncorrected(name string) {
 	s.Helper()
 	for _, entry := range s.getPod(name).ManagedFields {
@@ -99,7 +98,7 @@ func (s *scene) isUncorrected(name string) {
 	}
 }
 
-// waitUntilRefused waits until the kubelet has refused a Pod for the reason.
+// waitUntilRefused waits until the kubelet has rejected a Pod with the reason.
 func (s *scene) waitUntilRefused(name, reason string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("Pod %s is refused: %s", name, reason), func() (bool, string) {

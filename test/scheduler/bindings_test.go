@@ -18,37 +18,37 @@ import (
 	"falldio.github.io/gpu-controller/test/proxy"
 )
 
-// bindings is a proxy between a scheduler and the API server that keeps Bindings back:
-// they are carried out when the test says so, whatever has become of the scheduler.
+// bindings is a proxy between a scheduler and the API server that holds Bindings back:
+// they are forwarded when the test says so, whatever has happened to the scheduler.
 type bindings struct {
 	*suite
 	kubeconfig string
 	next       http.Handler
 
 	mu sync.Mutex
-	// treat says for each Pod's Binding what happens to it.
+	// treat returns what to do with a Pod's Binding.
 	treat func(pod string) treatment
 	held  []*heldBinding
 	seen  map[string]int
 }
 
-// treatment is what happens to a Binding.
+// treatment is what the proxy does with a Binding.
 type treatment int
 
 const (
-	// forward carries it out at once.
+	// forward forwards it at once.
 	forward treatment = iota
-	// hold keeps it, and the scheduler waits for the answer.
+	// hold holds it back, and the scheduler waits for the response.
 	hold
-	// timeOut keeps it, and tells the scheduler that it has timed out.
+	// timeOut holds it back, and responds with a timeout.
 	timeOut
-	// loseAnswer carries it out and tells the scheduler that it has timed out.
+	// loseAnswer forwards it at once, and responds with a timeout.
 	loseAnswer
-	// duplicate carries it out at once, and keeps a second copy.
+	// duplicate forwards it at once, and holds a second copy back.
 	duplicate
 )
 
-// heldBinding is a Binding that the API server has not got yet.
+// heldBinding is a Binding that the API server has not received yet.
 type heldBinding struct {
 	pod     string
 	request *http.Request
@@ -63,7 +63,7 @@ func (s *suite) keepBindings(treat func(pod string) treatment) *bindings {
 		b.next = next
 		return b
 	})
-	s.Cleanup(func() { b.release() }) // nobody waits for an answer for ever
+	s.Cleanup(func() { b.release() }) // so that no request waits forever
 	return b
 }
 
@@ -100,7 +100,7 @@ func (b *bindings) treatmentOf(pod string) treatment {
 	return b.treat(pod)
 }
 
-// keep keeps a Binding beyond the end of its connection, and leaves the request as it was.
+// keep stores a Binding so that it outlives its connection. The request can still be read.
 func (b *bindings) keep(pod string, r *http.Request) *heldBinding {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -116,7 +116,7 @@ func (b *bindings) keep(pod string, r *http.Request) *heldBinding {
 	return held
 }
 
-// waitFor waits until the Binding of a Pod has come.
+// waitFor waits until the Binding of a Pod has arrived.
 func (b *bindings) waitFor(pod string) {
 	b.Helper()
 	b.eventually("a Binding of "+pod+" comes", func() (bool, string) {
@@ -126,7 +126,8 @@ func (b *bindings) waitFor(pod string) {
 	})
 }
 
-// carryOutLater carries kept Bindings out after a while until the test ends, each by itself.
+// carryOutLater forwards the stored Bindings after random delays, one by one, until the test
+// ends.
 func (b *bindings) carryOutLater(after func() time.Duration) {
 	ctx, cancel := context.WithCancel(b.Context())
 	var busy sync.WaitGroup
@@ -147,7 +148,7 @@ func (b *bindings) carryOutLater(after func() time.Duration) {
 	})
 }
 
-// carryOut carries a kept Binding out, and reports whether the API server has accepted it.
+// carryOut forwards a stored Binding, and reports whether the API server has accepted it.
 func (b *bindings) carryOut(held *heldBinding) (accepted bool) {
 	answer := httptest.NewRecorder()
 	b.next.ServeHTTP(answer, held.request)
@@ -155,8 +156,8 @@ func (b *bindings) carryOut(held *heldBinding) (accepted bool) {
 	return answer.Code == http.StatusCreated
 }
 
-// release carries all kept Bindings out, the last one first, and returns how many of
-// them the API server has accepted.
+// release forwards all stored Bindings, the last one first, and returns how many of them
+// the API server has accepted.
 func (b *bindings) release() (accepted int) {
 	b.mu.Lock()
 	held := b.held

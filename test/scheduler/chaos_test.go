@@ -22,8 +22,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// monkey disturbs nodes and kills schedulers. Whatever it does to a node it mends
-// after a while.
+// monkey disturbs nodes and kills schedulers. It repairs each node after a while.
 type monkey struct {
 	*suite
 	random *rand.Rand
@@ -32,7 +31,7 @@ type monkey struct {
 	kill func()
 
 	mu sync.Mutex
-	// disturbed are the nodes that are not mended yet, done counts what was done.
+	// disturbed are the nodes that are not repaired yet, done counts the disturbances.
 	disturbed map[string]bool
 	done      map[string]int
 	mending   sync.WaitGroup
@@ -47,10 +46,10 @@ func (s *suite) newMonkey(random *rand.Rand, kill func()) *monkey {
 	return &monkey{suite: s, random: random, nodes: nodes.Items, kill: kill, disturbed: map[string]bool{}, done: map[string]int{}}
 }
 
-// rage disturbs something every now and then until ctx ends, and returns when all is
-// mended.
-func (m *monkey) rage(ctx context.Context, pauses time.Duration) {
-	deeds := []struct {
+// run disturbs something every now and then until ctx ends, and returns when everything
+// is repaired.
+func (m *monkey) run(ctx context.Context, pauses time.Duration) {
+	disturbances := []struct {
 		name string
 		do   func(context.Context, *corev1.Node) (mend func(context.Context) error, err error)
 	}{
@@ -59,7 +58,7 @@ func (m *monkey) rage(ctx context.Context, pauses time.Duration) {
 	}
 	nextKill, bound := time.Now().Add(2*time.Second), 0
 	for pause(ctx, time.Duration(m.random.Int64N(int64(2*pauses)))) {
-		// Who was not given the time to bind anything proves nothing by its death.
+		// Killing a scheduler that had no time to bind anything tests nothing.
 		if now := m.ledger.bound(); time.Now().After(nextKill) && now > bound {
 			nextKill, bound = time.Now().Add(time.Duration(2000+m.random.IntN(3000))*time.Millisecond), now
 			m.kill()
@@ -69,9 +68,9 @@ func (m *monkey) rage(ctx context.Context, pauses time.Duration) {
 		if node == nil {
 			continue
 		}
-		deed := deeds[m.random.IntN(len(deeds))]
-		mend, err := deed.do(ctx, node)
-		m.count("nodes "+deed.name, err)
+		disturbance := disturbances[m.random.IntN(len(disturbances))]
+		mend, err := disturbance.do(ctx, node)
+		m.count("nodes "+disturbance.name, err)
 		after := time.Duration(1000+m.random.IntN(3000)) * time.Millisecond
 		m.mending.Go(func() { m.mendAfter(ctx, node.Name, after, mend) })
 	}
@@ -99,7 +98,7 @@ func (m *monkey) count(what string, err error) {
 	m.done[what]++
 }
 
-// pick returns a node that is whole; nil if too many are not.
+// pick returns an undisturbed node; nil if too many are disturbed.
 func (m *monkey) pick() *corev1.Node {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,7 +128,7 @@ func (m *monkey) drain(ctx context.Context, node *corev1.Node) (mend func(contex
 	return mend, ignoreEnd(ctx, group.Wait())
 }
 
-// deleteIt deletes a node with its Pods, or leaves them to the garbage collector.
+// deleteIt deletes a node with its Pods, or leaves the Pods to the garbage collector.
 func (m *monkey) deleteIt(ctx context.Context, node *corev1.Node) (mend func(context.Context) error, err error) {
 	mend = func(ctx context.Context) error { return m.createAgain(ctx, node) }
 	if err := m.kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{}); err != nil {
@@ -141,7 +140,7 @@ func (m *monkey) deleteIt(ctx context.Context, node *corev1.Node) (mend func(con
 	return mend, ignoreEnd(ctx, err)
 }
 
-// reregister deletes a node that is back at once, with its Pods still running.
+// reregister deletes a node and recreates it at once, with its Pods still running.
 func (m *monkey) reregister(ctx context.Context, node *corev1.Node) (mend func(context.Context) error, err error) {
 	mend = func(ctx context.Context) error { return m.createAgain(ctx, node) }
 	if err := m.kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{}); err != nil {
@@ -162,8 +161,8 @@ func (m *monkey) createAgain(ctx context.Context, node *corev1.Node) error {
 	return err
 }
 
-// guard looks after the simulation until ctx ends: KWOK sometimes no longer plays a
-// node that it has seen before. A new KWOK does.
+// guard monitors the simulation until ctx ends: KWOK sometimes no longer simulates a node
+// that it has seen before. Restarting KWOK helps.
 func (m *monkey) guard(ctx context.Context) {
 	const patience = 8 * time.Second
 	since := map[string]time.Time{}
@@ -184,7 +183,7 @@ func (m *monkey) guard(ctx context.Context) {
 	}
 }
 
-// readiness tells of each node that should be ready whether it is.
+// readiness returns for each node that should be ready whether it is.
 func (m *monkey) readiness(ctx context.Context) map[string]bool {
 	list, err := m.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -202,7 +201,7 @@ func (m *monkey) readiness(ctx context.Context) map[string]bool {
 	return ready
 }
 
-// waitUntilMended waits until all nodes are as they were.
+// waitUntilMended waits until all nodes are repaired.
 func (m *monkey) waitUntilMended() {
 	m.Helper()
 	m.eventually("all nodes are ready", func() (bool, string) {
@@ -281,7 +280,7 @@ func (m *monkey) taint(ctx context.Context, node *corev1.Node) (mend func(contex
 	}))
 }
 
-// ignoreEnd leaves out errors that come from the end of the time.
+// ignoreEnd ignores errors that are caused by the end of ctx.
 func ignoreEnd(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -289,7 +288,7 @@ func ignoreEnd(ctx context.Context, err error) error {
 	return nil
 }
 
-// String says what was done.
+// String lists the disturbances.
 func (m *monkey) String() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

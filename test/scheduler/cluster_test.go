@@ -28,10 +28,10 @@ var programs = flag.String("bin", "", "the folder of the programs to test; empty
 // keepDirs leaves the directories of the clusters, with all logs.
 var keepDirs = flag.Bool("keep", false, "keep the directories of the clusters")
 
-// clock is what limits are measured with: it goes slower on a busy machine.
+// clock measures the time limits: it runs slower on a busy machine.
 var clock = pace.Start()
 
-// workDir is where clusters are. TestMain sets it.
+// workDir is the parent directory of the clusters. TestMain sets it.
 var workDir string
 
 func TestMain(m *testing.M) {
@@ -80,7 +80,7 @@ func binary(name string) string {
 	return path
 }
 
-// build builds the programs under test; if they are up to date it takes a moment.
+// build builds the programs under test; it is quick if they are up to date.
 func build() error {
 	if *programs != "" {
 		return nil
@@ -102,7 +102,7 @@ type testCluster struct {
 	output *logBuffer
 }
 
-// started are the clusters that are to be stopped at the end.
+// started are the clusters to be stopped at the end.
 var started struct {
 	sync.Mutex
 	clusters []*testCluster
@@ -131,7 +131,7 @@ func startCluster(name string, args ...string) (*testCluster, error) {
 	return c, err
 }
 
-// stopClusters stops those that no test has stopped.
+// stopClusters stops the clusters that no test has stopped.
 func stopClusters() error {
 	started.Lock()
 	defer started.Unlock()
@@ -143,8 +143,8 @@ func stopClusters() error {
 	return errors.Join(errs...)
 }
 
-// stopAfter stops the cluster with a test that nobody shares it with: even an idle one
-// keeps a small machine busy.
+// stopAfter stops the cluster at the end of the only test that uses it: even an idle
+// cluster keeps a small machine busy.
 func (c *testCluster) stopAfter(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -157,7 +157,7 @@ func (c *testCluster) stopAfter(t *testing.T) {
 	})
 }
 
-// shared is the cluster that most tests use. Its own node is nobody's.
+// shared is the cluster that most tests use. Its own node is unused.
 var shared = sync.OnceValues(func() (*testCluster, error) {
 	return startCluster("shared", "--nodes=name=idle,model=idle,count=1,gpus=1,gpu-memory=1024Mi")
 })

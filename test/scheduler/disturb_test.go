@@ -24,8 +24,8 @@ func (s *suite) deletePod(name string) {
 	}
 }
 
-// loseNode deletes a node and, as whoever operates the machines, the Pods on it:
-// the garbage collector would wait for a minute.
+// loseNode deletes a node and, as an operator would, the Pods on it: the garbage
+// collector would wait for a minute.
 func (s *suite) loseNode(name string) {
 	s.Helper()
 	s.deleteNode(name)
@@ -34,7 +34,7 @@ func (s *suite) loseNode(name string) {
 	}
 }
 
-// loseNow deletes the Pods of the suite on a node without grace.
+// loseNow deletes the Pods of the suite on a node without a grace period.
 func (s *suite) loseNow(ctx context.Context, node string) error {
 	for _, pod := range s.ledger.podsWith(func(pod *corev1.Pod) bool { return pod.Spec.NodeName == node && isHolding(pod) }) {
 		err := s.kube.CoreV1().Pods(s.namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -59,7 +59,7 @@ func (s *suite) evict(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// bind binds a Pod as another scheduler does.
+// bind binds a Pod as another scheduler would.
 func (s *suite) bind(pod, node string) {
 	s.Helper()
 	s.ledger.expectByHand(pod)
@@ -71,7 +71,7 @@ func (s *suite) bind(pod, node string) {
 	})
 }
 
-// finish lets a simulated Pod succeed now.
+// finish makes a simulated Pod succeed now.
 func (s *suite) finish(pod *corev1.Pod) {
 	s.Helper()
 	s.eventually("Pod "+pod.Name+" runs", func() (bool, string) {

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// only treats the Binding of one Pod in a way, all others are carried out.
+// only applies a treatment to the Binding of one Pod; all others are forwarded.
 func only(pod string, how treatment) func(string) treatment {
 	return func(other string) treatment {
 		if other == pod {
@@ -25,7 +25,7 @@ func only(pod string, how treatment) func(string) treatment {
 	}
 }
 
-// nodeOfPod is the node that a Pod has now, by the API server's word.
+// nodeOfPod returns the node of a Pod, as read from the API server.
 func (s *suite) nodeOfPod(name string) string {
 	s.Helper()
 	pod, err := s.kube.CoreV1().Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
@@ -35,8 +35,8 @@ func (s *suite) nodeOfPod(name string) string {
 	return pod.Spec.NodeName
 }
 
-// comeToNothing waits until Pod urgent has the only GPU, lets the API server have the
-// Binding of Pod late, and expects that it is refused: late waits for its turn.
+// comeToNothing waits until Pod urgent has the only GPU, forwards the Binding of Pod late,
+// and expects it to be rejected: late stays pending.
 func (b *bindings) comeToNothing() {
 	b.Helper()
 	b.waitForBound(1, "urgent")
@@ -50,9 +50,9 @@ func (b *bindings) comeToNothing() {
 	b.waitForBound(1, "late")
 }
 
-// TestABindingOfAKilledSchedulerComesToNothing kills a scheduler while its Binding of
-// one Pod is on its way, and lets the API server have it when the next scheduler has
-// given the GPU to another Pod.
+// TestABindingOfAKilledSchedulerComesToNothing kills a scheduler while its Binding of one
+// Pod is in flight, and forwards it when the next scheduler has allocated the GPU to
+// another Pod.
 func TestABindingOfAKilledSchedulerComesToNothing(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -68,8 +68,8 @@ func TestABindingOfAKilledSchedulerComesToNothing(t *testing.T) {
 	b.comeToNothing()
 }
 
-// TestABindingThatTimedOutComesToNothing: the scheduler is told that a Binding has timed
-// out, and the API server gets it later.
+// TestABindingThatTimedOutComesToNothing: the scheduler sees a Binding time out, and the
+// API server receives it later.
 func TestABindingThatTimedOutComesToNothing(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -83,8 +83,8 @@ func TestABindingThatTimedOutComesToNothing(t *testing.T) {
 	b.comeToNothing()
 }
 
-// TestABindingWhoseAnswerWasLostCounts: the scheduler is told that a Binding has timed
-// out, but the Pod has its node.
+// TestABindingWhoseAnswerWasLostCounts: the scheduler sees a Binding time out, but the Pod
+// is bound.
 func TestABindingWhoseAnswerWasLostCounts(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -98,9 +98,9 @@ func TestABindingWhoseAnswerWasLostCounts(t *testing.T) {
 	s.waitForBound(1, "first", "second")
 }
 
-// TestALeaderThatHangsBeyondItsLease stops a leader while its Binding of one Pod is on
-// its way, has another scheduler take over, and lets the first one go on. Whatever it
-// still does then, no GPU is given twice, and it ends.
+// TestALeaderThatHangsBeyondItsLease stops a leader while its Binding of one Pod is in
+// flight, has another scheduler take over, and lets the first one continue. Whatever it
+// still does then, no GPU is allocated twice, and it exits.
 func TestALeaderThatHangsBeyondItsLease(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -116,7 +116,7 @@ func TestALeaderThatHangsBeyondItsLease(t *testing.T) {
 	second := s.startScheduler(name, nil)
 	s.createPods(gang{name: "urgent", gpus: 2, priority: high, scheduler: name})
 	s.waitForBound(1, "urgent")
-	// These come to the one that hangs at the moment when it goes on.
+	// The one that hangs sees these as soon as it continues.
 	s.createPods(gang{name: "small", pods: 8, min: 1, scheduler: name})
 	s.deleteGang("fill")
 	first.signal(syscall.SIGCONT)
@@ -163,9 +163,9 @@ func TestTwoSchedulersByMistake(t *testing.T) {
 	first.stop()
 }
 
-// TestBindingsInAnyOrder lets small gangs come and go while Bindings are kept, sent
-// twice, answered wrongly and carried out at any later time, and the scheduler is killed
-// when it has done something.
+// TestBindingsInAnyOrder runs small gangs while Bindings are held back, sent twice,
+// answered wrongly and forwarded at any later time, and the scheduler is killed after it
+// has done something.
 func TestBindingsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	const gangs, atATime, kills = 50, 5, 5

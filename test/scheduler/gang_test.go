@@ -70,8 +70,8 @@ func TestPodsAboveTheMinimumJoinWhenThereIsRoom(t *testing.T) {
 	s.waitForBound(8, "elastic")
 }
 
-// TestGangsThatHalfFitDoNotBlockEachOther is the deadlock of schedulers that place
-// Pods one by one: each of two gangs holds a half of what it needs.
+// TestGangsThatHalfFitDoNotBlockEachOther covers the deadlock of schedulers that place
+// Pods one by one: each of two gangs holds half of what it needs.
 func TestGangsThatHalfFitDoNotBlockEachOther(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -127,7 +127,7 @@ func TestAGangOfDifferentPodsStartsTogether(t *testing.T) {
 	s.waitForBound(4, "mixed")
 }
 
-// TestTheWorkersOfAJobAreAGangByLabel and the next one: any controller will do.
+// TestTheWorkersOfAJobAreAGangByLabel and the next test show that any controller will do.
 func TestTheWorkersOfAJobAreAGangByLabel(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -173,13 +173,13 @@ func TestTheReplicasOfADeploymentAreAGangByLabel(t *testing.T) {
 	s.waitForBound(3, "serve")
 }
 
-// TestGPUsAreFreeAgainWhenTheirPodHasEnded runs one Pod after the other: nothing else
-// is scheduled between the start of one and its end.
+// TestGPUsAreFreeAgainWhenTheirPodHasEnded runs Pods one after the other: nothing else is
+// scheduled between the start and the end of each.
 func TestGPUsAreFreeAgainWhenTheirPodHasEnded(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	name := s.namespace
-	s.startScheduler(name, nil) // that has nothing else to do
+	s.startScheduler(name, nil) // a scheduler with nothing else to do
 	s.addNodes(machines(2, machine{name: "n", gpus: 4})...)
 	for i := range 4 {
 		one, two := gang{name: fmt.Sprintf("one-%d", i), gpus: 4, scheduler: name, duration: "1ms"}, gang{name: fmt.Sprintf("two-%d", i), pods: 2, gpus: 4, scheduler: name, duration: "1ms"}

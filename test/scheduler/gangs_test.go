@@ -19,10 +19,10 @@ import (
 
 const (
 	durationAnnotation = "simulation.falldio.com/duration"
-	// infeasibleLabel marks Pods that must never get a node.
+	// infeasibleLabel marks Pods that must never be scheduled.
 	infeasibleLabel = "test.falldio.com/infeasible"
-	// poolLabel names the pool of the scheduler that a Pod is for. The names of the
-	// pool's nodes have it between hyphens.
+	// poolLabel is the pool of a Pod's scheduler. The names of the pool's nodes contain
+	// it between hyphens.
 	poolLabel = "test.falldio.com/pool"
 
 	gpuScheduler = "gpu-scheduler"
@@ -31,25 +31,24 @@ const (
 	low, medium, high = "gpu-low-priority", "gpu-medium-priority", "gpu-high-priority"
 )
 
-// gang is Pods to be created. What is left out is as usual: one Pod of one GPU that
-// runs for ever.
+// gang describes Pods to be created. By default it is one Pod with one GPU that runs for
+// ever.
 type gang struct {
 	name string
 	pods int
-	// min is how many start together; 0 for all. A single Pod without it is in no
-	// gang.
+	// min is how many start together; 0 for all. A single Pod without it is not a gang.
 	min int
 	// gpus is the number of GPUs of each Pod, percent a share of one instead.
 	gpus, percent int
 	cpu           string
-	// model is another one than that of the test's nodes.
+	// model is a GPU model other than that of the test's nodes.
 	model    string
 	level    string
 	required bool
 	priority string
 	duration string
 	pool     string
-	// node is the only one that it may run on.
+	// node is the only node that it may run on.
 	node       string
 	tenant     string
 	scheduler  string
@@ -108,7 +107,7 @@ func (g *gang) tolerations() []corev1.Toleration {
 	return []corev1.Toleration{{Key: tenantTaint, Value: g.tenant, Effect: corev1.TaintEffectNoSchedule}}
 }
 
-// template is the Pod of a gang that makes it a gang by labels.
+// template returns the Pod template of a gang defined by labels.
 func (s *suite) template(g gang) corev1.PodTemplateSpec {
 	g = g.withDefaults(s)
 	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(g.cpu)}
@@ -148,7 +147,7 @@ func (s *suite) podOf(g gang, index int) *corev1.Pod {
 	return pod
 }
 
-// createPods creates gangs as plain Pods, in turn one of each.
+// createPods creates gangs as plain Pods, one of each in turn.
 func (s *suite) createPods(gangs ...gang) {
 	s.Helper()
 	for index := 0; ; index++ {
@@ -174,7 +173,7 @@ func (s *suite) createPod(pod *corev1.Pod) *corev1.Pod {
 	return created
 }
 
-// createAtOnce creates plain Pods side by side.
+// createAtOnce creates plain Pods concurrently.
 func (s *suite) createAtOnce(g gang) {
 	s.Helper()
 	group, ctx := errgroup.WithContext(s.Context())
@@ -190,7 +189,7 @@ func (s *suite) createAtOnce(g gang) {
 	}
 }
 
-// nodeSelector selects the node of a task that may run on one only.
+// nodeSelector selects the node of a gang that may run on only one.
 func (s *suite) nodeSelector(g gang) map[string]string {
 	if g.node == "" {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// boundPod is a Pod on node n with GPUs of it: whole ones, or of the first one some
-// percent.
+// boundPod returns a Pod on node n with GPUs of it: whole ones, or a share of the first
+// one in percent.
 func boundPod(name string, percent int, cards ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{}, Annotations: map[string]string{}},
@@ -41,14 +41,14 @@ func changed(pod *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
 	return other
 }
 
-// TestTheLedgerNotices shows the ledger what it is there to find, and what is fine.
+// TestTheLedgerNotices feeds the ledger with violations, and with valid events.
 func TestTheLedgerNotices(t *testing.T) {
 	t.Parallel()
 	whole, half := boundPod("whole", 0, "a"), boundPod("half", 60, "a")
 	ended := changed(whole, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
 	leaving := changed(whole, func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
 	tests := map[string]struct {
-		events []*corev1.Pod // one that comes twice in the same state is deleted
+		events []*corev1.Pod // a repeated event deletes the Pod
 		want   string
 	}{
 		"a whole GPU for two":                  {[]*corev1.Pod{whole, boundPod("other", 0, "a")}, "GPU a is given twice"},

@@ -22,24 +22,24 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// ledger keeps who holds which GPU and how many of each gang have a node, in the
-// order of the API server. What must never be it notes as a problem: a GPU that is
-// given twice or does not exist, and anything that an infeasible gang holds.
+// ledger tracks which Pod holds which GPU and how many of each gang are bound, in the
+// API server's order of events. It records violations as problems: a GPU that is
+// allocated twice or does not exist, and anything that an infeasible gang holds.
 type ledger struct {
 	mu sync.Mutex
-	// nodes are the names of the nodes of GPUs.
+	// nodes maps GPUs to the names of their nodes.
 	nodes map[string]string
-	// holders are the Pods that hold a GPU and how much of it, in percent.
+	// holders maps GPUs to the Pods that hold them, and how much of them in percent.
 	holders map[string]map[types.UID]int
 	pods    map[types.UID]*corev1.Pod
-	// boundAt is when the ledger learned that a Pod got its node.
+	// boundAt is when the ledger observed that a Pod was bound.
 	boundAt map[types.UID]time.Time
 	gangs   map[string]*record
-	// binds counts the Pods that got a node, bindsAndEnds those that came to their end as
-	// well, and kills are when the scheduler was killed.
+	// binds counts the binds of Pods, bindsAndEnds also their ends, and kills are the
+	// times at which the scheduler was killed.
 	binds, bindsAndEnds int
 	kills               []time.Time
-	// byHand are the names of Pods that no scheduler of ours binds.
+	// byHand are the names of Pods that the test itself binds.
 	byHand   map[string]bool
 	problems []string
 }
@@ -57,8 +57,8 @@ func isHolding(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// node takes notice of a Node. Its GPUs stay known when it is gone: its Pods hold
-// them until they are gone, too.
+// node records a Node. Its GPUs stay known after its deletion: its Pods hold them until
+// they are gone, too.
 func (l *ledger) node(node *corev1.Node) {
 	list, err := inventory.Parse(node.Annotations[inventory.Annotation])
 	if err != nil {
@@ -71,7 +71,7 @@ func (l *ledger) node(node *corev1.Node) {
 	}
 }
 
-// pod takes notice of an event of a Pod.
+// pod records a watch event of a Pod.
 func (l *ledger) pod(event watch.EventType, pod *corev1.Pod, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,14 +166,14 @@ func (l *ledger) release(pod *corev1.Pod) {
 	}
 }
 
-// expectByHand tells that a Pod is bound without a scheduler.
+// expectByHand announces that the test itself binds a Pod.
 func (l *ledger) expectByHand(pod string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.byHand[pod] = true
 }
 
-// problem notes what must not be. The caller holds the lock.
+// problem records a violation. The caller holds the lock.
 func (l *ledger) problem(format string, args ...any) {
 	const most = 50
 	if len(l.problems) < most {
@@ -181,7 +181,7 @@ func (l *ledger) problem(format string, args ...any) {
 	}
 }
 
-// wanted is how much of a resource a Pod asks for.
+// wanted returns how much of a resource a Pod requests.
 func wanted(pod *corev1.Pod, name corev1.ResourceName) int {
 	sum := 0
 	for i := range pod.Spec.Containers {
@@ -191,7 +191,7 @@ func wanted(pod *corev1.Pod, name corev1.ResourceName) int {
 	return sum
 }
 
-// cardsOf returns the GPUs that a Pod was given.
+// cardsOf returns the GPUs that were allocated to a Pod.
 func cardsOf(pod *corev1.Pod) ([]string, error) {
 	assignment, err := inventory.ParseAssignment(pod.Annotations[inventory.AssignmentAnnotation])
 	if err != nil {
@@ -207,7 +207,7 @@ func cardsOf(pod *corev1.Pod) ([]string, error) {
 	return cards, nil
 }
 
-// podsOf returns the Pods of a gang of a test, in the order of their names.
+// podsOf returns the Pods of a gang of a test, sorted by name.
 func (l *ledger) podsOf(gang string) []*corev1.Pod {
 	return l.podsWith(func(pod *corev1.Pod) bool { return pod.Labels["gang"] == gang })
 }
@@ -220,21 +220,21 @@ func (l *ledger) podsWith(is func(*corev1.Pod) bool) []*corev1.Pod {
 	return pods
 }
 
-// bound is how many Pods got a node so far.
+// bound returns how many Pods have been bound so far.
 func (l *ledger) bound() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.binds
 }
 
-// progress is how many Pods got a node or came to their end so far.
+// progress returns how many binds and ends of Pods there have been so far.
 func (l *ledger) progress() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bindsAndEnds
 }
 
-// heldCards is how many GPUs anybody holds any of.
+// heldCards returns how many GPUs are held, fully or partly.
 func (l *ledger) heldCards() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,7 +257,7 @@ func (l *ledger) check(t *testing.T) {
 	}
 }
 
-// minimum is what a Pod says of how many of its gang start together.
+// minimum returns how many Pods of a Pod's gang start together.
 func minimum(pod *corev1.Pod) int {
 	number, err := strconv.Atoi(pod.Labels[v1.LabelMinAvailable])
 	if err != nil {
@@ -266,5 +266,5 @@ func minimum(pod *corev1.Pod) int {
 	return number
 }
 
-// stays reports whether a Pod holds what it asked for and is not on its way out.
+// stays reports whether a Pod holds what it requested and is not terminating.
 func stays(pod *corev1.Pod) bool { return isHolding(pod) && pod.DeletionTimestamp == nil }

@@ -29,7 +29,7 @@ type machine struct {
 	broken []int
 	leaf   string
 	pool   string
-	// tenant is whom alone the node is for, by a taint.
+	// tenant is the only tenant that may use the node, by a taint.
 	tenant string
 	cpu    string
 }
@@ -37,8 +37,8 @@ type machine struct {
 // tenantTaint keeps the Pods of others off a tenant's nodes.
 const tenantTaint = "example.com/tenant"
 
-// addNodes adds simulated nodes of the test's own GPU model and waits until they
-// are ready. They go with the test.
+// addNodes adds simulated nodes of the test's own GPU model and waits until they are
+// ready. They are deleted at the end of the test.
 func (s *suite) addNodes(machines ...machine) {
 	s.Helper()
 	group, ctx := errgroup.WithContext(s.Context())
@@ -69,7 +69,7 @@ func (s *suite) addNode(m machine) {
 	s.addNodes(m)
 }
 
-// node is a node's name in the cluster.
+// node returns a node's name in the cluster.
 func (s *suite) node(name string) string { return s.namespace + "-" + name }
 
 func (s *suite) deleteNode(name string) {
@@ -101,7 +101,7 @@ func (s *suite) waitUntilReady(name string) {
 	})
 }
 
-// nodeOf returns the Node that a node agent would make of a machine.
+// nodeOf returns the Node of a machine, as a node agent would label it.
 func (s *suite) nodeOf(m machine) (*corev1.Node, error) {
 	text, err := s.inventoryOf(m)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *suite) nodeOf(m machine) (*corev1.Node, error) {
 // gpuMemory is the memory of each GPU in MiB.
 const gpuMemory = 81559
 
-// leaf and pool are the names in the cluster: tests share none.
+// leaf and pool return the names in the cluster, which are unique for each test.
 func (s *suite) leaf(name string) string { return s.namespace + "-" + name }
 func (s *suite) pool(name string) string { return s.namespace + "-" + name }
 
@@ -173,7 +173,7 @@ func (s *suite) patchNode(name, format string, args ...any) {
 	}
 }
 
-// machines returns a number of equal ones: name-0, name-1 and so on.
+// machines returns a number of identical machines: name-0, name-1 and so on.
 func machines(count int, like machine) []machine {
 	list := make([]machine, count)
 	for i := range list {

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestAPodGoesWhereTheFewestGPUsAreLeft is the documents' rule: of nodes with m free
-// cards, n of which are asked for, the one with the smallest m − n.
+// TestAPodGoesWhereTheFewestGPUsAreLeft is the rule in the documents: of the nodes with m
+// free cards, n of which are requested, the one with the smallest m − n.
 func TestAPodGoesWhereTheFewestGPUsAreLeft(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -148,7 +148,7 @@ func TestTwoProfilesOfOneSchedulerPackAndSpread(t *testing.T) {
 	if len(nodes["pack"]) != 1 || len(nodes["spread"]) != 3 {
 		t.Errorf("4 pairs of GPUs are packed onto the nodes %v, want 1; 3 single ones are spread over %v, want 3", nodes["pack"], nodes["spread"])
 	}
-	// A gang of a spreading profile is a gang all the same.
+	// With a spreading profile, a gang is still a gang.
 	s.createPods(gang{name: "gang", pods: 40, scheduler: gpuScheduler + "-spreading"})
 	s.waitForRefusal("gang", "needs at once 40")
 	s.waitForBound(0, "gang")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTenantsStayInTheirPools has two tenants: one by the pool's label only, one
-// whose nodes a taint keeps for it alone.
+// TestTenantsStayInTheirPools has two tenants: one with the pool's label only, one with
+// nodes that are reserved for it by a taint.
 func TestTenantsStayInTheirPools(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -22,8 +22,8 @@ func TestTenantsStayInTheirPools(t *testing.T) {
 	)
 	s.waitForBound(6, "of-open", "of-acme")
 	s.createTasks(
-		gang{name: "uninvited", pods: 2, gpus: 2, infeasible: true}, // anywhere, but only acme has room
-		gang{name: "unbidden", pool: "acme", infeasible: true},      // names the pool, but has no right to it
+		gang{name: "uninvited", pods: 2, gpus: 2, infeasible: true}, // may run anywhere, but only acme has room
+		gang{name: "unbidden", pool: "acme", infeasible: true},      // selects the pool, but does not tolerate its taint
 	)
 	s.waitForRefusal("uninvited", "")
 	s.waitForRefusal("unbidden", "taint")
@@ -36,9 +36,9 @@ func TestTenantsStayInTheirPools(t *testing.T) {
 	}
 }
 
-// TestTwoSchedulersShareNoNode runs two more schedulers, each with a pool and a
-// lease of its own, on Pods that come in turn and name no pool: the scheduler's is
-// the one, as the ledger sees to.
+// TestTwoSchedulersShareNoNode runs two more schedulers, each with a pool and a lease of
+// its own. Their Pods come in turn and select no pool: they must go to their scheduler's,
+// which the ledger checks.
 func TestTwoSchedulersShareNoNode(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -69,8 +69,8 @@ func TestTwoSchedulersShareNoNode(t *testing.T) {
 	s.waitForRefusal("nowhere", "")
 }
 
-// TestASchedulerLeavesTheGangsOfOthersAlone binds a part of a gang that names no
-// scheduler that runs: what becomes of it is not the business of those that do.
+// TestASchedulerLeavesTheGangsOfOthersAlone binds a part of a gang whose scheduler does not
+// run: the running ones must not touch it.
 func TestASchedulerLeavesTheGangsOfOthersAlone(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -80,8 +80,8 @@ func TestASchedulerLeavesTheGangsOfOthersAlone(t *testing.T) {
 	s.createPods(gang{name: "theirs", pods: 3, scheduler: "somebody-else"})
 	s.bind("theirs-0", "n-0")
 	s.bind("theirs-1", "n-0")
-	// Two of ours that are partial in the same way must go, one after the other: that
-	// is how long theirs was safe.
+	// Two of our gangs that are partial in the same way must be evicted, one after the
+	// other: theirs has been safe for as long.
 	for _, name := range []string{"ours", "ours-again"} {
 		s.createPods(gang{name: name, pods: 3, scheduler: mine, gpus: 3})
 		s.waitForRefusal(name, "needs at once")

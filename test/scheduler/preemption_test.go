@@ -20,8 +20,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// TestAGangPreemptsWholeGangs: the Pods of a gang that has lost one are of no use.
-// Those who left come back when there is room again.
+// TestAGangPreemptsWholeGangs: a gang that has lost a Pod is useless. The preempted ones
+// start again when there is room.
 func TestAGangPreemptsWholeGangs(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -55,16 +55,16 @@ func TestNobodyIsPreemptedInVain(t *testing.T) {
 	s.createPods(gang{name: "low", pods: 2, gpus: 2, priority: low}, gang{name: "equal", pods: 2, gpus: 2, priority: medium})
 	s.waitForBound(2, "low", "equal")
 	before := s.uids()
-	// Two more nodes would be needed even without the Pods of low priority; and
-	// those of equal priority stay.
+	// Two more nodes would be needed even without the Pods of low priority; Pods of
+	// equal priority are not preempted.
 	s.createPods(gang{name: "wants", pods: 2, gpus: 4, priority: medium, infeasible: true})
-	s.waitForRefusal("wants", "no Pods of a lower priority make room")
+	s.waitForRefusal("wants", "preempting Pods of a lower priority would not help")
 	polite := s.podOf(gang{name: "never", gpus: 2, priority: s.politePriority(), infeasible: true}, 0)
 	s.eventually("the API server knows the PriorityClass", func() (bool, string) {
 		_, err := s.kube.CoreV1().Pods(s.namespace).Create(t.Context(), polite, metav1.CreateOptions{})
 		return err == nil, fmt.Sprint(err)
 	})
-	s.waitForRefusal("never", "it does not preempt others")
+	s.waitForRefusal("never", "its preemption policy is Never")
 	for uid, name := range before {
 		if s.uids()[uid] == "" {
 			t.Errorf("Pod %s was preempted", name)
@@ -72,8 +72,8 @@ func TestNobodyIsPreemptedInVain(t *testing.T) {
 	}
 }
 
-// politePriority makes a PriorityClass that is high but preempts nobody. It goes with
-// the test.
+// politePriority creates a high PriorityClass that never preempts. It is deleted at the
+// end of the test.
 func (s *suite) politePriority() string {
 	s.Helper()
 	classes := s.kube.SchedulingV1().PriorityClasses()
@@ -91,7 +91,7 @@ func (s *suite) politePriority() string {
 	return s.namespace
 }
 
-// uids are the names of the Pods that hold something and stay.
+// uids returns the names of the Pods that hold GPUs and are not terminating, by UID.
 func (s *suite) uids() map[types.UID]string {
 	names := map[types.UID]string{}
 	for _, pod := range s.ledger.podsWith(isHolding) {
@@ -131,8 +131,8 @@ func TestPreemptionHonoursDisruptionBudgets(t *testing.T) {
 	}
 }
 
-// TestAPreemptorGetsTheRoomThatWasMadeForIt lets many small Pods of a lower priority
-// queue for every GPU that becomes free.
+// TestAPreemptorGetsTheRoomThatWasMadeForIt has many small Pods of a lower priority wait
+// forevery GPU that becomes free.
 func TestAPreemptorGetsTheRoomThatWasMadeForIt(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -144,7 +144,7 @@ func TestAPreemptorGetsTheRoomThatWasMadeForIt(t *testing.T) {
 	s.waitForBound(4, "crowd")
 }
 
-// TestAGangPreemptsOneThatIsJustStarting has both come in the same moment.
+// TestAGangPreemptsOneThatIsJustStarting creates both at the same moment.
 func TestAGangPreemptsOneThatIsJustStarting(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

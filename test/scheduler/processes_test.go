@@ -22,10 +22,10 @@ import (
 	"falldio.github.io/gpu-controller/artifacts"
 )
 
-// arguments are those of plugin GPUGang that differ from the shipped ones.
+// arguments are the arguments of plugin GPUGang that differ from the shipped ones.
 type arguments map[string]any
 
-// schedulerConfig returns the shipped configuration with other arguments.
+// schedulerConfig returns the shipped configuration with changed arguments.
 func schedulerConfig(change arguments) (map[string]any, error) {
 	text, err := artifacts.Files.ReadFile(artifacts.SchedulerConfig)
 	if err != nil {
@@ -70,7 +70,7 @@ func writeConfig(t *testing.T, config map[string]any) string {
 	return path
 }
 
-// process is a scheduler that the test runs beside that of the cluster.
+// process is a scheduler that the test runs besides that of the cluster.
 type process struct {
 	s       *suite
 	command *exec.Cmd
@@ -92,8 +92,7 @@ func (s *suite) startSchedulerAs(kind int, name string, change arguments) *proce
 	return s.startSchedulerWith(s.schedulerConfigOf(kind, name, change))
 }
 
-// startSchedulerThrough is startScheduler for one that reaches the API server by a
-// kubeconfig of its own.
+// startSchedulerThrough starts a scheduler that uses a kubeconfig of its own.
 func (s *suite) startSchedulerThrough(kubeconfig, name string) *process {
 	s.Helper()
 	config := s.schedulerConfigOf(packing, name, nil)
@@ -155,10 +154,10 @@ func (p *process) stop() {
 	}
 	hung := time.AfterFunc(limit, func() { _ = p.command.Process.Kill() })
 	defer hung.Stop()
-	_ = p.command.Wait() // who loses its lease ends with an error
+	_ = p.command.Wait() // a scheduler that loses its lease ends with an error
 }
 
-// kill ends a scheduler with SIGKILL.
+// kill kills a scheduler with SIGKILL.
 func (p *process) kill() {
 	p.s.Helper()
 	p.s.ledger.killed(time.Now())
@@ -176,7 +175,7 @@ func (p *process) signal(signal syscall.Signal) {
 	}
 }
 
-// waitForEnd waits until a scheduler has ended by itself.
+// waitForEnd waits until a scheduler has exited by itself.
 func (p *process) waitForEnd() {
 	p.s.Helper()
 	hung := time.AfterFunc(limit, func() {
@@ -184,7 +183,7 @@ func (p *process) waitForEnd() {
 		_ = p.command.Process.Kill()
 	})
 	defer hung.Stop()
-	_ = p.command.Wait() // how it ends the test says
+	_ = p.command.Wait() // the test checks how it ends
 }
 
 // schedulerProcess finds the process of the cluster's own scheduler.
@@ -192,7 +191,7 @@ func (c *testCluster) schedulerProcess() (int, error) {
 	return processWith("--config=" + filepath.Join(c.Dir, "scheduler.yaml"))
 }
 
-// kwokProcess finds what plays the cluster's kubelets.
+// kwokProcess finds the cluster's KWOK process.
 func (c *testCluster) kwokProcess() (int, error) {
 	return processWith("--config=" + filepath.Join(c.Dir, "kwok", "stages.yaml"))
 }

@@ -14,34 +14,34 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// record is the life of a gang as the API server's events tell it.
+// record is the history of a gang according to the API server's watch events.
 type record struct {
 	name string
 	min  int
-	// holding are the Pods that have a node and stay there, and ended the names of
+	// holding are the Pods that are bound and not terminating, and ended the names of
 	// those that have succeeded.
 	holding map[types.UID]bool
 	ended   map[string]bool
-	// created is when its first Pod came, firstBind when the first one got a node,
-	// and whole when enough had one for the first time.
+	// created is when its first Pod was created, firstBind when the first one was bound,
+	// and whole when enough were bound for the first time.
 	created, firstBind, whole time.Time
 	// partial is the window that is open now.
 	partial *window
-	// windows are those in which some, but too few had a node.
+	// windows are those in which some, but too few Pods were bound.
 	windows []window
 }
 
-// window is a time in which a gang ran in part.
+// window is a period in which a gang ran partially.
 type window struct {
 	gang       string
 	begin, end time.Time
-	// growing is true if it began with the first bind, false if with a loss.
+	// growing is true if it began with the first bind, false if it began with a loss.
 	growing bool
-	// lost is true if Pods of the gang were deleted meanwhile, and killed if the
-	// scheduler was.
+	// lost is true if Pods of the gang were deleted meanwhile, killed if the scheduler
+	// was killed.
 	lost, killed bool
 	most, min    int
-	// beginElapsed and elapsed are its begin and its length by the clock that goes slower
+	// beginElapsed and elapsed are its begin and its length by the clock that runs slower
 	// on a busy machine, by which it is judged.
 	beginElapsed, elapsed time.Duration
 }
@@ -63,7 +63,7 @@ func (w *window) String() string {
 	return text
 }
 
-// follow brings the record of a gang up to date. The caller holds the lock.
+// follow updates the record of a gang. The caller holds the lock.
 func (l *ledger) follow(name string, event watch.EventType, before, pod *corev1.Pod, now time.Time) {
 	r := l.gangs[name]
 	if r == nil {
@@ -90,7 +90,7 @@ func (l *ledger) follow(name string, event watch.EventType, before, pod *corev1.
 	l.window(r, len(r.holding) > 0 && !isWhole, lost, now)
 }
 
-// window opens, follows and closes the time in which a gang is partial.
+// window opens, updates and closes the window in which a gang is partial.
 func (l *ledger) window(r *record, partial, lost bool, now time.Time) {
 	if partial && r.partial == nil {
 		r.partial = &window{gang: r.name, begin: now, growing: !lost && len(r.holding) == 1, min: r.min, beginElapsed: clock.Elapsed()}
@@ -111,30 +111,30 @@ func (l *ledger) window(r *record, partial, lost bool, now time.Time) {
 func (l *ledger) closed(w window, now time.Time) window {
 	w.end, w.elapsed = now, clock.Elapsed()-w.beginElapsed
 	w.killed = slices.ContainsFunc(l.kills, func(kill time.Time) bool {
-		return kill.After(w.begin.Add(-killShadow)) && kill.Before(w.end)
+		return kill.After(w.begin.Add(-killDelay)) && kill.Before(w.end)
 	})
 	return w
 }
 
-// killShadow is how much later than the death of the scheduler its last binds may
-// become known.
-const killShadow = time.Second
+// killDelay is how long after the death of the scheduler its last binds may still be
+// observed.
+const killDelay = time.Second
 
-// killed takes notice of the scheduler's death.
+// killed records the scheduler's death.
 func (l *ledger) killed(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kills = append(l.kills, now)
 }
 
-// countKills is how often the scheduler was killed.
+// countKills returns how often the scheduler was killed.
 func (l *ledger) countKills() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.kills)
 }
 
-// partial returns all windows so far, those that are open included.
+// partial returns all windows so far, including open ones.
 func (l *ledger) partial(now time.Time) []window {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +149,7 @@ func (l *ledger) partial(now time.Time) []window {
 	return all
 }
 
-// record returns a copy of what is known of a gang.
+// record returns a copy of the record of a gang.
 func (l *ledger) record(gang string) record {
 	l.mu.Lock()
 	defer l.mu.Unlock()

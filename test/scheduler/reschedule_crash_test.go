@@ -13,8 +13,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// moments are the states of a plan at which a process is killed.
-var moments = []struct {
+// killPoints are the states of a plan at which a process is killed.
+var killPoints = []struct {
 	name string
 	is   func(*v1.MovePlan) bool
 }{
@@ -31,9 +31,9 @@ func hasMove(plan *v1.MovePlan, states ...v1.MoveState) bool {
 }
 
 // TestKillingAProcessAtAnyStateOfAPlanLosesNothing kills the controller, the
-// scheduler, or both, when a plan that moves a gang and a single Pod comes to a
-// state. The plan must come to its end, every task run whole, once, and the task that
-// waited as well.
+// scheduler, or both, when a plan that moves a gang and a single Pod reaches a state.
+// The plan must be completed, and every task, also the one that waited, must run
+// completely and exactly once.
 func TestKillingAProcessAtAnyStateOfAPlanLosesNothing(t *testing.T) {
 	t.Parallel()
 	victims := map[string]func(*rescheduling){
@@ -45,7 +45,7 @@ func TestKillingAProcessAtAnyStateOfAPlanLosesNothing(t *testing.T) {
 		},
 	}
 	for victim, kill := range victims {
-		for _, moment := range moments {
+		for _, moment := range killPoints {
 			t.Run(fmt.Sprintf("killing %s when %s", victim, moment.name), func(t *testing.T) {
 				t.Parallel()
 				r := newRescheduling(t, machines(3, machine{name: "n", gpus: 4})...)
@@ -72,8 +72,8 @@ func TestKillingAProcessAtAnyStateOfAPlanLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAPlanThatRealityHasLeftIsAborted: the node that a Pod is to go to dies while
-// the plan is carried out.
+// TestAPlanThatRealityHasLeftIsAborted loses the target node of a move while the plan
+// is carried out.
 func TestAPlanThatRealityHasLeftIsAborted(t *testing.T) {
 	t.Parallel()
 	r := newRescheduling(t, machines(3, machine{name: "n", gpus: 4})...)

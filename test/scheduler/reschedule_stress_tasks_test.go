@@ -14,44 +14,44 @@ import (
 // guardedLabel marks Pods that a PodDisruptionBudget protects from eviction.
 const guardedLabel = "test.falldio.com/guarded"
 
-// wanderer is a task of the stress test.
-type wanderer struct {
+// stressTask is a task of the stress test.
+type stressTask struct {
 	gang
-	// never is true for one that says itself that it must not move, guarded for one
-	// that a PodDisruptionBudget protects.
+	// never is true for a task whose policy forbids moves, guarded for one protected by a
+	// PodDisruptionBudget.
 	never, guarded bool
 	// maxMoves is how often it may be moved, 0 for no limit.
 	maxMoves int32
-	// cancelled is true for one that its user deletes before its end.
+	// cancelled is true for a task that its user deletes before its end.
 	cancelled bool
 }
 
 // neverMoves reports whether no plan may move a task.
-func (j *wanderer) neverMoves() bool { return j.never || j.guarded }
+func (j *stressTask) neverMoves() bool { return j.never || j.guarded }
 
-// isBig is true for a task of whole nodes.
-func (j *wanderer) isBig() bool { return j.gpus == stressedGPUs }
+// isBig reports whether a task needs whole nodes.
+func (j *stressTask) isBig() bool { return j.gpus == stressedGPUs }
 
-// submitBig creates a task of whole nodes, if none waits.
-func (w *turmoil) submitBig() {
+// submitBig creates a task that needs whole nodes, if none waits.
+func (w *stressState) submitBig() {
 	w.Helper()
 	if w.big != nil && w.ledger.record(w.big.name).whole.IsZero() {
 		return
 	}
 	w.done["big tasks"]++
-	j := &wanderer{gang: gang{gpus: stressedGPUs, pods: 1 + w.random.IntN(2), priority: medium, duration: w.between(1000, 4000).String()}}
+	j := &stressTask{gang: gang{gpus: stressedGPUs, pods: 1 + w.random.IntN(2), priority: medium, duration: w.between(1000, 4000).String()}}
 	w.submitAs("big", j)
 	w.big = j
 }
 
-// isOver reports whether a task has ended, or rests.
+// isOver reports whether a task has ended or is suspended.
 func isOver(task *v1.GPUTask) bool {
 	phase := task.Status.Phase
 	return phase == v1.PhaseSucceeded || phase == v1.PhaseFailed || phase == v1.PhaseSuspended
 }
 
-// fill creates random tasks until those that have not ended ask for enough GPUs.
-func (w *turmoil) fill() {
+// fill creates random tasks until the unfinished ones request enough GPUs.
+func (w *stressState) fill() {
 	w.Helper()
 	list, err := w.tasks.FalldioV1().GPUTasks(w.namespace).List(w.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -68,19 +68,19 @@ func (w *turmoil) fill() {
 		}
 	}
 	for left > 0 {
-		j := w.randomWanderer()
+		j := w.randomStressTask()
 		w.submitAs("task", j)
 		left -= j.demand()
 	}
 }
 
-// demand is how many GPUs a task asks for.
-func (j *wanderer) demand() float64 {
+// demand returns how many GPUs a task requests.
+func (j *stressTask) demand() float64 {
 	return float64(max(j.pods, 1)) * (float64(j.gpus) + float64(j.percent)/100)
 }
 
-func (w *turmoil) randomWanderer() *wanderer {
-	j := &wanderer{gang: gang{pods: 1, priority: medium, duration: w.between(5000, 25000).String()}}
+func (w *stressState) randomStressTask() *stressTask {
+	j := &stressTask{gang: gang{pods: 1, priority: medium, duration: w.between(5000, 25000).String()}}
 	switch dice := w.random.IntN(20); {
 	case dice < 10:
 		j.gpus = 1 + w.random.IntN(4)
@@ -107,7 +107,7 @@ func (w *turmoil) randomWanderer() *wanderer {
 	return j
 }
 
-func (w *turmoil) makeGang(j *wanderer) {
+func (w *stressState) makeGang(j *stressTask) {
 	j.pods, j.gpus = 2+w.random.IntN(3), 1+w.random.IntN(2)
 	j.min = j.pods
 	if w.random.IntN(4) == 0 {
@@ -118,8 +118,8 @@ func (w *turmoil) makeGang(j *wanderer) {
 	}
 }
 
-// submitAs creates a task, and plans what its user will do to it.
-func (w *turmoil) submitAs(prefix string, j *wanderer) {
+// submitAs creates a task, and schedules what its user will do with it.
+func (w *stressState) submitAs(prefix string, j *stressTask) {
 	w.Helper()
 	j.name, j.scheduler = fmt.Sprintf("%s-%03d", prefix, len(w.all)), w.namespace
 	if j.guarded {
@@ -148,7 +148,7 @@ func (w *turmoil) submitAs(prefix string, j *wanderer) {
 	}
 }
 
-func (w *turmoil) deleteTask(name string) {
+func (w *stressState) deleteTask(name string) {
 	w.Helper()
 	if err := w.tasks.FalldioV1().GPUTasks(w.namespace).Delete(w.Context(), name, metav1.DeleteOptions{}); err != nil {
 		w.Fatal(err)

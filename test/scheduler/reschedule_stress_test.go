@@ -23,19 +23,19 @@ var (
 
 const (
 	stressedLeaves, stressedNodes, stressedGPUs = 3, 4, 8
-	// fullness is the part of the GPUs that small tasks ask for at any time: so few are
+	// fullness is the part of the GPUs that small tasks request at any time: so few are
 	// free that a task of a whole node rarely fits, and so many that room can be made.
 	fullness = 0.7
 )
 
-// TestReschedulingUnderStress lets random tasks come and go, and now and then a big
-// one that fits only if others move, while the controller and the scheduler are killed
-// again and again, nodes are cordoned, fall silent or are lost, and plans are aborted.
-// Every task must come to its end, what must not move must never be moved, every move
-// be counted once, and nothing be left over of any plan.
+// TestReschedulingUnderStress creates random tasks, and now and then a big one that fits
+// only if others move, while the controller and the scheduler are killed again and again,
+// nodes are cordoned, stop reporting or are lost, and plans are aborted. Every task must
+// end, immovable tasks must never be moved, every move must be counted once, and no plan
+// may leave anything behind.
 func TestReschedulingUnderStress(t *testing.T) {
 	t.Parallel()
-	w := newTurmoil(t)
+	w := newStressState(t)
 	begin := time.Now()
 	w.every(2000, 5000, w.killOne)
 	w.every(2000, 6000, w.disturb)
@@ -57,47 +57,47 @@ func TestReschedulingUnderStress(t *testing.T) {
 	w.reportWindows()
 }
 
-// goesOn reports whether the time is not over yet, or enough has not been moved yet: on a
-// busy machine everything takes longer, but not for ever.
-func (w *turmoil) goesOn(took, period time.Duration) bool {
+// goesOn reports whether the test goes on: until the period is over and enough plans have
+// been carried out, which takes longer on a busy machine, but for at most six periods.
+func (w *stressState) goesOn(took, period time.Duration) bool {
 	w.Helper()
 	w.overtime = took >= period
 	return !w.overtime || took < 6*period && w.plansDone() < leastPlans()
 }
 
-// turmoil is the state of the stress test. All is done by the goroutine of the test.
-type turmoil struct {
+// stressState is the state of the stress test. Only the test's goroutine uses it.
+type stressState struct {
 	*rescheduling
 	random *rand.Rand
-	all    []*wanderer
-	// big is the last one of whole nodes.
-	big *wanderer
-	// leaves are the leaves of all nodes there ever were, by their names in the test.
+	all    []*stressTask
+	// big is the last task of whole nodes.
+	big *stressTask
+	// leaves are the leaves of all nodes that ever existed, by their names in the test.
 	leaves map[string]string
-	// present are the nodes there are, disturbed those of them that are not as usual.
+	// present are the existing nodes, disturbed those not in their normal state.
 	present   []string
 	disturbed map[string]bool
-	agenda    []deed
+	agenda    []action
 	done      map[string]int
-	// overtime is true when the time is over and too little has been moved: then plans
-	// are left alone more often.
+	// overtime is true when the period is over but too little has been moved: then plans
+	// are disturbed less often.
 	overtime bool
 	// boundAtKill is how many Pods had been bound at the last kill of each kind.
 	boundAtKill map[string]int
 	prodded     time.Time
 }
 
-// deed is something to do at a time. A lasting one is done even when the time of the
-// test is over.
-type deed struct {
+// action is something to do at a given time. A lasting one is done even after the end of
+// the test's period.
+type action struct {
 	at      time.Time
 	do      func()
 	lasting bool
 }
 
-func newTurmoil(t *testing.T) *turmoil {
+func newStressState(t *testing.T) *stressState {
 	t.Helper()
-	w := &turmoil{
+	w := &stressState{
 		random: rand.New(rand.NewPCG(*rescheduleSeed, 2)), leaves: map[string]string{}, disturbed: map[string]bool{}, done: map[string]int{}, boundAtKill: map[string]int{},
 	}
 	var list []machine
@@ -107,15 +107,15 @@ func newTurmoil(t *testing.T) *turmoil {
 		w.leaves[m.name] = m.leaf
 		w.present = append(w.present, m.name)
 	}
-	// Spreading makes it worse: there is more to move.
+	// Spreading makes it harder: there is more to move.
 	w.rescheduling = newReschedulingWith(t, spreading, arguments{"partialGangTimeoutSeconds": partialTimeout.Seconds()}, list...)
 	w.forbidEvictions(guardedLabel)
 	w.reschedule(w.flags()...)
 	return w
 }
 
-// flags are those of the next controller: each second one gives nodes back as well.
-func (w *turmoil) flags() []string {
+// flags returns the flags of the next controller: every second one also gives nodes back.
+func (w *stressState) flags() []string {
 	threshold := "--reschedule-threshold=0"
 	if w.done["controllers killed"]%2 == 1 {
 		threshold = "--reschedule-threshold=0.5"
@@ -126,30 +126,30 @@ func (w *turmoil) flags() []string {
 	}
 }
 
-// between returns a random duration of so many milliseconds.
-func (w *turmoil) between(least, most int) time.Duration {
+// between returns a random duration between two numbers of milliseconds.
+func (w *stressState) between(least, most int) time.Duration {
 	return time.Duration(least+w.random.IntN(most-least+1)) * time.Millisecond
 }
 
-// every does something again and again, so many milliseconds apart.
-func (w *turmoil) every(least, most int, do func()) {
-	w.agenda = append(w.agenda, deed{at: time.Now().Add(w.between(least, most)), do: func() {
+// every does something repeatedly, with a random number of milliseconds in between.
+func (w *stressState) every(least, most int, do func()) {
+	w.agenda = append(w.agenda, action{at: time.Now().Add(w.between(least, most)), do: func() {
 		do()
 		w.every(least, most, do)
 	}})
 }
 
-// later does something once, even when the time of the test is over.
-func (w *turmoil) later(after time.Duration, do func()) {
-	w.agenda = append(w.agenda, deed{at: time.Now().Add(after), do: do, lasting: true})
+// later does something once, even after the end of the test's period.
+func (w *stressState) later(after time.Duration, do func()) {
+	w.agenda = append(w.agenda, action{at: time.Now().Add(after), do: do, lasting: true})
 }
 
-func (w *turmoil) doWhatIsDue(now time.Time) {
+func (w *stressState) doWhatIsDue(now time.Time) {
 	w.Helper()
-	due := slices.DeleteFunc(slices.Clone(w.agenda), func(d deed) bool { return d.at.After(now) })
-	w.agenda = slices.DeleteFunc(w.agenda, func(d deed) bool { return !d.at.After(now) })
-	for _, d := range due {
-		d.do()
+	due := slices.DeleteFunc(slices.Clone(w.agenda), func(a action) bool { return a.at.After(now) })
+	w.agenda = slices.DeleteFunc(w.agenda, func(a action) bool { return !a.at.After(now) })
+	for _, a := range due {
+		a.do()
 	}
 	if now.Sub(w.prodded) > time.Second {
 		w.prodded = now
@@ -157,21 +157,21 @@ func (w *turmoil) doWhatIsDue(now time.Time) {
 	}
 }
 
-// calmDown mends everything, and begins nothing any more: nodes are no longer given
+// calmDown repairs everything and starts no new disturbances. Nodes are no longer given
 // back either, as that would go on until the last task has ended.
-func (w *turmoil) calmDown() {
+func (w *stressState) calmDown() {
 	w.Helper()
 	w.reschedule(append(w.flags(), "--reschedule-threshold=0")...)
-	w.agenda = slices.DeleteFunc(w.agenda, func(d deed) bool { return !d.lasting })
+	w.agenda = slices.DeleteFunc(w.agenda, func(a action) bool { return !a.lasting })
 	for len(w.agenda) > 0 {
 		w.doWhatIsDue(time.Now())
 		w.letPass(100 * time.Millisecond)
 	}
 }
 
-// killOne kills the controller or the scheduler, if Pods were bound since it did so the
-// last time: who was not given the time to do anything proves nothing by its death.
-func (w *turmoil) killOne() {
+// killOne kills the controller or the scheduler, if Pods have been bound since the last
+// kill: killing a process that had no time to do anything tests nothing.
+func (w *stressState) killOne() {
 	w.Helper()
 	if w.overtime && w.random.IntN(3) > 0 {
 		return
@@ -194,8 +194,8 @@ func (w *turmoil) killOne() {
 	w.killController()
 }
 
-// disturb does something bad to a node that is as usual, if not too many are not.
-func (w *turmoil) disturb() {
+// disturb disturbs an undisturbed node, unless too many are disturbed already.
+func (w *stressState) disturb() {
 	w.Helper()
 	node := w.present[w.random.IntN(len(w.present))]
 	if w.disturbed[node] || len(w.disturbed) >= 2 {
@@ -212,7 +212,7 @@ func (w *turmoil) disturb() {
 	}
 }
 
-func (w *turmoil) change(node, what, patch, mend string) {
+func (w *stressState) change(node, what, patch, mend string) {
 	w.Helper()
 	w.done[what]++
 	w.disturbed[node] = true
@@ -223,8 +223,8 @@ func (w *turmoil) change(node, what, patch, mend string) {
 	})
 }
 
-// replaceNode loses a node; later another one comes in its place.
-func (w *turmoil) replaceNode(node string) {
+// replaceNode loses a node, and adds another one in its place later.
+func (w *stressState) replaceNode(node string) {
 	w.Helper()
 	w.done["nodes lost"]++
 	w.loseNode(node)
@@ -237,8 +237,8 @@ func (w *turmoil) replaceNode(node string) {
 	})
 }
 
-// abortOne aborts a plan that is not at its end, if there is one.
-func (w *turmoil) abortOne() {
+// abortOne aborts an unfinished plan, if there is one.
+func (w *stressState) abortOne() {
 	w.Helper()
 	if w.overtime {
 		return
@@ -250,8 +250,8 @@ func (w *turmoil) abortOne() {
 	}
 }
 
-// happened says what was done.
-func (w *turmoil) happened() string {
+// happened lists what was done.
+func (w *stressState) happened() string {
 	var texts []string
 	for _, what := range slices.Sorted(maps.Keys(w.done)) {
 		texts = append(texts, fmt.Sprintf("%d %s", w.done[what], what))

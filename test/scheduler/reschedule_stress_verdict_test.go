@@ -16,13 +16,13 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// secondsPerPlan is in how many seconds at least one plan must have moved something, so
-// that the test proves anything.
+// secondsPerPlan is the time in which at least one plan must have moved something for the
+// test to be meaningful.
 const secondsPerPlan = 20
 
-// checkEnds waits until every task that nobody has deleted has succeeded, with all its
-// Pods, by no new try.
-func (w *turmoil) checkEnds() {
+// checkEnds waits until every task that was not deleted has succeeded, with all its Pods,
+// without a retry.
+func (w *stressState) checkEnds() {
 	w.Helper()
 	w.whileThereIsProgress("all tasks have succeeded", w.ledger.progress, func() (bool, string) {
 		w.doWhatIsDue(time.Now())
@@ -57,7 +57,7 @@ func (w *turmoil) checkEnds() {
 	})
 }
 
-func (w *turmoil) describeOpenPlans() string {
+func (w *stressState) describeOpenPlans() string {
 	var texts []string
 	for _, plan := range w.plans() {
 		if !isFinal(&plan) {
@@ -67,9 +67,9 @@ func (w *turmoil) describeOpenPlans() string {
 	return strings.Join(texts, "; ")
 }
 
-// checkLeaves checks that a plan brings a gang that must be in one leaf into one leaf.
-// Pods that are replaced later may be elsewhere, when no other one runs any more.
-func (w *turmoil) checkLeaves(plan *v1.MovePlan, tasks map[string]*wanderer) {
+// checkLeaves checks that a plan moves a gang that requires one leaf into one leaf. Pods
+// that are replaced when none of the others runs any more may be elsewhere.
+func (w *stressState) checkLeaves(plan *v1.MovePlan, tasks map[string]*stressTask) {
 	w.Helper()
 	leaves := map[string]sets.Set[string]{}
 	for i := range plan.Spec.Moves {
@@ -89,8 +89,8 @@ func (w *turmoil) checkLeaves(plan *v1.MovePlan, tasks map[string]*wanderer) {
 	}
 }
 
-// plansDone is how many plans have moved all that was to be moved.
-func (w *turmoil) plansDone() int {
+// plansDone returns how many plans have completed all moves.
+func (w *stressState) plansDone() int {
 	w.Helper()
 	done := 0
 	for _, plan := range w.plans() {
@@ -103,8 +103,8 @@ func (w *turmoil) plansDone() int {
 
 func leastPlans() int { return *rescheduleSeconds / secondsPerPlan }
 
-// checkMoves compares what tasks say of their moves with what the plans say.
-func (w *turmoil) checkMoves() {
+// checkMoves compares the moves in the status of the tasks with those of the plans.
+func (w *stressState) checkMoves() {
 	w.Helper()
 	moved := map[types.UID]map[string]bool{}
 	results, moves := map[string]int{}, 0
@@ -146,10 +146,10 @@ func (w *turmoil) checkMoves() {
 	}
 }
 
-// checkRecord checks what a plan that has ended says of itself.
-func (w *turmoil) checkRecord(plan *v1.MovePlan) {
+// checkRecord checks the status of a plan that has ended.
+func (w *stressState) checkRecord(plan *v1.MovePlan) {
 	w.Helper()
-	names := map[string]*wanderer{}
+	names := map[string]*stressTask{}
 	for _, j := range w.all {
 		names[j.name] = j
 	}
@@ -172,8 +172,8 @@ func (w *turmoil) checkRecord(plan *v1.MovePlan) {
 	}
 }
 
-// checkPartial checks for how long gangs ran in part.
-func (w *turmoil) checkPartial() {
+// checkPartial checks for how long gangs ran partially.
+func (w *stressState) checkPartial() {
 	w.Helper()
 	all := w.ledger.partial(time.Now())
 	for i := range all {

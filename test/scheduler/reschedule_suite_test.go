@@ -28,20 +28,20 @@ var withoutController = sync.OnceValues(func() (*testCluster, error) {
 	return startCluster("rescheduling", "--controller=none", "--nodes=name=idle,model=idle,count=1,gpus=1,gpu-memory=1024Mi")
 })
 
-// rescheduling is a suite whose controller and scheduler are its own, and can be
+// rescheduling is a suite with a controller and a scheduler of its own, which can be
 // killed.
 type rescheduling struct {
 	*suite
 	// args are the flags of the controller.
 	args []string
-	// profile is that of the scheduler, change what it is told besides.
+	// profile is the scheduler's profile, change its changed arguments.
 	profile    int
 	change     arguments
 	controller *process
 	scheduler  *process
 }
 
-// promptly are flags with which a test need not wait long.
+// promptly are flags with which the controller reacts quickly.
 var promptly = []string{
 	"--reschedule-period=1s", "--reschedule-patience=1s", "--reschedule-cooldown=0s", "--reschedule-backoff=1s",
 	"--reschedule-approve-cost=1000000", "--reschedule-threshold=0",
@@ -52,7 +52,7 @@ func newRescheduling(t *testing.T, machines ...machine) *rescheduling {
 	return newReschedulingWith(t, packing, nil, machines...)
 }
 
-// newReschedulingWith has a scheduler with a profile and other arguments than usual.
+// newReschedulingWith also selects the scheduler's profile and changes its arguments.
 func newReschedulingWith(t *testing.T, profile int, change arguments, machines ...machine) *rescheduling {
 	t.Helper()
 	c, err := withoutController()
@@ -76,22 +76,21 @@ func (r *rescheduling) startController(args ...string) *process {
 	}, args...)...)
 }
 
-// reschedule lets the controller move Pods from now on; until then it only makes
-// them.
+// reschedule turns rescheduling on in the controller, which until then only creates Pods.
 func (r *rescheduling) reschedule(args ...string) {
 	r.Helper()
 	r.controller.stop()
 	r.controller = r.startController(slices.Concat(promptly, args)...)
 }
 
-// killController ends the controller with SIGKILL and starts another one.
+// killController kills the controller with SIGKILL and starts another one.
 func (r *rescheduling) killController() {
 	r.Helper()
 	r.controller.kill()
 	r.controller = r.startController(r.args...)
 }
 
-// killScheduler ends the scheduler with SIGKILL and starts another one.
+// killScheduler kills the scheduler with SIGKILL and starts another one.
 func (r *rescheduling) killScheduler() {
 	r.Helper()
 	r.scheduler.kill()
@@ -110,7 +109,7 @@ func (r *rescheduling) run(node string, gangs ...gang) {
 	r.setOthersClosed(node, false)
 }
 
-// setOthersClosed cordons all nodes of the test but one, or opens them.
+// setOthersClosed cordons or uncordons all nodes of the test but one.
 func (r *rescheduling) setOthersClosed(open string, closed bool) {
 	r.Helper()
 	for _, node := range r.ownNodes() {
@@ -207,13 +206,12 @@ func (r *rescheduling) waitForPhase(phase v1.MovePlanPhase) *v1.MovePlan {
 	return r.waitForPlan("is "+string(phase), func(plan *v1.MovePlan) bool { return plan.Status.Phase == phase })
 }
 
-// isFinal reports whether a plan has come to its end.
+// isFinal reports whether a plan has ended.
 func isFinal(plan *v1.MovePlan) bool {
 	return plan.Status.Phase == v1.PlanDone || plan.Status.Phase == v1.PlanAborted
 }
 
-// checkSettled waits until no plan is being carried out and no place is kept for
-// anybody.
+// checkSettled waits until no plan is being carried out and there are no reservations.
 func (r *rescheduling) checkSettled() {
 	r.Helper()
 	r.eventually("all plans have ended", func() (bool, string) {
@@ -234,7 +232,7 @@ func (r *rescheduling) checkSettled() {
 	})
 }
 
-// checkUntouched fails if any Pod of some tasks is another one than before.
+// checkUntouched fails if any Pod of the tasks has been replaced.
 func (r *rescheduling) checkUntouched(before map[types.UID]bool, tasks ...string) {
 	r.Helper()
 	for _, task := range tasks {
@@ -246,7 +244,7 @@ func (r *rescheduling) checkUntouched(before map[types.UID]bool, tasks ...string
 	}
 }
 
-// letPass gives the controller some periods in which it must not do anything.
+// letPass waits for some periods in which the controller must not do anything.
 func (r *rescheduling) letPass(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -254,8 +252,8 @@ func (r *rescheduling) letPass(d time.Duration) {
 	}
 }
 
-// fragmented has two nodes of 8 GPUs, on each of which one task has four: no room for
-// a task of 8.
+// fragmented returns a suite with two nodes of 8 GPUs, on each of which one task has
+// four: there is no room for a task of 8.
 func fragmented(t *testing.T) *rescheduling {
 	t.Helper()
 	r := newRescheduling(t, machines(2, machine{name: "n", gpus: 8})...)
@@ -264,8 +262,8 @@ func fragmented(t *testing.T) *rescheduling {
 	return r
 }
 
-// forbidEvictions protects all Pods that have a label from eviction, and waits until
-// that is in force.
+// forbidEvictions protects all Pods that have a label from eviction, and waits until the
+// PodDisruptionBudget is in effect.
 func (r *rescheduling) forbidEvictions(label string) {
 	r.Helper()
 	budgets := r.kube.PolicyV1().PodDisruptionBudgets(r.namespace)

@@ -17,8 +17,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// TestTheDocumentsExampleOfRescheduling: node1 of 8 GPUs runs A (4) and B (3), C (4)
-// comes. In the end A and C fill node1 and B has the other node.
+// TestTheDocumentsExampleOfRescheduling: node1 with 8 GPUs runs A (4) and B (3), then C
+// (4) is created. In the end A and C fill node1 and B runs on the other node.
 func TestTheDocumentsExampleOfRescheduling(t *testing.T) {
 	t.Parallel()
 	for name, spare := range map[string]int{
@@ -53,8 +53,8 @@ func TestTheDocumentsExampleOfRescheduling(t *testing.T) {
 	}
 }
 
-// TestABigTaskStartsAfterAsFewMovesAsPossible: of four nodes that are all used in
-// part, one can be emptied by moving a single Pod.
+// TestABigTaskStartsAfterAsFewMovesAsPossible: of four partly used nodes, one can be
+// emptied by moving a single Pod.
 func TestABigTaskStartsAfterAsFewMovesAsPossible(t *testing.T) {
 	t.Parallel()
 	r := newRescheduling(t, machines(4, machine{name: "n", gpus: 8})...)
@@ -205,7 +205,7 @@ func TestAGangMovesWhole(t *testing.T) {
 // runApart runs a gang of two Pods of one GPU each, one on each of two nodes.
 func (r *rescheduling) runApart(first, second string) {
 	r.Helper()
-	// Seven of eight GPUs are taken for a moment, so that each node has room for one.
+	// Fillers take seven of eight GPUs for a moment, so that each node has room for one.
 	r.run(first, gang{name: "filler-a", gpus: 7})
 	r.run(second, gang{name: "filler-b", gpus: 7})
 	r.patchNode("n-2", `{"spec": {"unschedulable": true}}`)
@@ -252,10 +252,9 @@ func TestATaskThatWasMovedIsLeftInPeaceForAWhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.waitForBound(0, "big")
-	// Now n-0 is free, and n-1 full: to have another node free, a would have to move
-	// back.
+	// Now n-0 is free, and n-1 full: to free another node, a would have to move back.
 	r.addNode(machine{name: "more", gpus: 4})
-	// Not by cordoning the others: a would be moved off its node.
+	// Cordoning the others instead would move a off its node.
 	r.submit(gang{name: "stays", gpus: 1, node: "n-0"})
 	r.waitForRunning("stays")
 	r.setPolicy(v1.ReschedulingNever, "stays")
@@ -267,7 +266,7 @@ func TestATaskThatWasMovedIsLeftInPeaceForAWhile(t *testing.T) {
 	r.checkSettled()
 }
 
-// TestAPlanThatCostsTooMuchWaitsForAPerson covers approval and abortion by hand.
+// TestAPlanThatCostsTooMuchWaitsForAPerson covers manual approval and abortion.
 func TestAPlanThatCostsTooMuchWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	r := fragmented(t)
@@ -293,7 +292,8 @@ func (r *rescheduling) patchPlan(name, patch string) {
 	}
 }
 
-// TestRecreationStopsOneTaskAfterTheOther: the documents' way, with gangs whole.
+// TestRecreationStopsOneTaskAfterTheOther is the procedure in the documents, with whole
+// gangs.
 func TestRecreationStopsOneTaskAfterTheOther(t *testing.T) {
 	t.Parallel()
 	r := newRescheduling(t, machines(2, machine{name: "n", gpus: 8})...)

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestAStandbyFinishesWhatTheLeaderBegan runs two schedulers with one lease, and
-// kills the one that leads while it binds a gang of 64.
+// TestAStandbyFinishesWhatTheLeaderBegan runs two schedulers with one lease, and kills the
+// leader while it binds a gang of 64.
 func TestAStandbyFinishesWhatTheLeaderBegan(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -44,7 +44,7 @@ func TestAStandbyFinishesWhatTheLeaderBegan(t *testing.T) {
 	s.reportWindows()
 }
 
-// contains reports whether all of some entries are in a map.
+// contains reports whether a map contains all entries of another one.
 func contains[K, V comparable](all, some map[K]V) bool {
 	for key, value := range some {
 		if all[key] != value {
@@ -54,7 +54,7 @@ func contains[K, V comparable](all, some map[K]V) bool {
 	return true
 }
 
-// waitForLease waits until a scheduler leads.
+// waitForLease waits until a scheduler holds the lease.
 func (s *suite) waitForLease(name string) {
 	s.Helper()
 	s.eventually("a scheduler leads", func() (bool, string) {
@@ -63,10 +63,10 @@ func (s *suite) waitForLease(name string) {
 	})
 }
 
-// TestKillingTheSchedulerChangesNothingThatRuns: the ledger sees to it that the
-// GPUs of those that run are not given to others by the next one.
+// TestKillingTheSchedulerChangesNothingThatRuns: the ledger checks that the next scheduler
+// does not allocate the GPUs of running Pods again.
 func TestKillingTheSchedulerChangesNothingThatRuns(t *testing.T) {
-	s := newSuite(t) // not side by side with others: they, too, would be without a scheduler
+	s := newSuite(t) // not parallel: other tests would be without a scheduler, too
 	s.addNodes(machines(4, machine{name: "n", gpus: 8})...)
 	s.createPods(gang{name: "gang", pods: 6, gpus: 2}, gang{name: "shared", percent: 30})
 	s.waitForBound(6, "gang")
@@ -93,8 +93,8 @@ func TestKillingTheSchedulerChangesNothingThatRuns(t *testing.T) {
 	}
 }
 
-// TestAGangThatLostANodeIsEvictedInTheEnd: what is left of it can't go on, and
-// nothing makes room for the rest.
+// TestAGangThatLostANodeIsEvictedInTheEnd: its remaining Pods can't go on, and there will
+// be no room for the others.
 func TestAGangThatLostANodeIsEvictedInTheEnd(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -114,8 +114,8 @@ func TestAGangThatLostANodeIsEvictedInTheEnd(t *testing.T) {
 	s.waitForBound(3, "train")
 }
 
-// TestTheLastPodsOfAGangComeBack: 3 of 5 have succeeded when the node of the others
-// dies. Those that come in their stead can't wait for those that have ended.
+// TestTheLastPodsOfAGangComeBack: 3 of 5 have succeeded when the node of the others dies.
+// Their replacements can't wait for Pods that have ended.
 func TestTheLastPodsOfAGangComeBack(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -136,7 +136,7 @@ func TestTheLastPodsOfAGangComeBack(t *testing.T) {
 	})
 }
 
-// TestDrainedAndLostNodesOfARunningGang replaces nodes below a gang one by one.
+// TestDrainedAndLostNodesOfARunningGang replaces the nodes of a gang one by one.
 func TestDrainedAndLostNodesOfARunningGang(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

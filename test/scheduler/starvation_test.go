@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestABigGangAmongSmallTasksGetsItsTurn keeps all GPUs busy with single Pods, more
-// of which always wait. A gang that needs all of two nodes at once would never find
-// them free.
+// TestABigGangAmongSmallTasksGetsItsTurn keeps all GPUs busy with single Pods, of which
+// more are always waiting. A gang that needs two whole nodes at once would otherwise never
+// find them free.
 func TestABigGangAmongSmallTasksGetsItsTurn(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -36,8 +36,8 @@ func TestABigGangAmongSmallTasksGetsItsTurn(t *testing.T) {
 	}
 }
 
-// keepBusy keeps so many Pods in the cluster that have not ended, until the function
-// that it returns is called, which tells how many there were.
+// keepBusy keeps this many unfinished Pods in the cluster until the returned function is
+// called, which returns how many were created.
 func (s *suite) keepBusy(like gang, alive int) (stop func() int) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
@@ -72,7 +72,7 @@ func (s *suite) keepBusy(like gang, alive int) (stop func() int) {
 	return stop
 }
 
-// TestWhenAStarvingGangGoesOthersGoOn: nodes are kept for nobody.
+// TestWhenAStarvingGangGoesOthersGoOn: a deleted gang's nodes are no longer claimed.
 func TestWhenAStarvingGangGoesOthersGoOn(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -85,7 +85,7 @@ func TestWhenAStarvingGangGoesOthersGoOn(t *testing.T) {
 	s.waitForRefusal("big", "")
 	small := 0
 	s.eventually("nodes are kept for the big gang", func() (bool, string) {
-		// A probe that does not get a node shows it.
+		// A probe that is not scheduled shows that nodes are claimed.
 		probe := gang{name: fmt.Sprintf("probe-%d", small), gpus: 3, scheduler: name, duration: "1ms"}
 		small++
 		s.createPods(probe)

@@ -25,21 +25,21 @@ var (
 // partialTimeout is partialGangTimeoutSeconds in the stress tests.
 const partialTimeout = 10 * time.Second
 
-// TestGangsUnderStress runs random gangs while nodes come and go and the scheduler
-// is killed again and again. The ledger sees to it that no GPU is given twice and
-// that nothing infeasible holds anything; every gang that can run has to come to
-// its end, none may run in part for longer than its binds take or its loss explains,
-// and in the end every GPU must be free.
+// TestGangsUnderStress runs random gangs while nodes come and go and the scheduler is
+// killed again and again. The ledger checks that no GPU is allocated twice and that no
+// infeasible gang holds anything; every feasible gang must end, none may run partially
+// for longer than its binds take or its losses explain, and in the end every GPU must be
+// free.
 func TestGangsUnderStress(t *testing.T) {
 	stress(t, "stress", *stressGangs, *stressNodes)
 }
 
-// TestTwoSchedulersUnderStress has two pools with a scheduler each. Either is killed.
+// TestTwoSchedulersUnderStress has two pools with a scheduler each. Both get killed.
 func TestTwoSchedulersUnderStress(t *testing.T) {
 	stress(t, "stress-pools", *stressGangs/2, *stressNodes/2, "a", "b")
 }
 
-// stress runs gangs on nodes, by one scheduler or by one for each pool.
+// stress runs gangs on nodes, with one scheduler or with one for each pool.
 func stress(t *testing.T, name string, gangs, nodes int, pools ...string) {
 	t.Helper()
 	change := arguments{"partialGangTimeoutSeconds": partialTimeout.Seconds(), "starvationSeconds": 10}
@@ -57,20 +57,20 @@ func stress(t *testing.T, name string, gangs, nodes int, pools ...string) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	raging, calm := context.WithCancel(ctx)
-	defer calm()
-	var busy, rage sync.WaitGroup
+	chaosCtx, endChaos := context.WithCancel(ctx)
+	defer endChaos()
+	var busy, chaos sync.WaitGroup
 	busy.Go(func() { w.keepAlive(ctx) })
 	busy.Go(func() { m.guard(ctx) })
-	rage.Go(func() { m.rage(raging, 20*time.Second/time.Duration(len(m.nodes))) })
+	chaos.Go(func() { m.run(chaosCtx, 20*time.Second/time.Duration(len(m.nodes))) })
 	begin := time.Now()
 	if err := w.submit(ctx, random, max(15*time.Second, time.Duration(gangs)*150*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	w.cancels.Wait()
 	t.Logf("%d gangs came within %v", len(w.jobs), time.Since(begin).Round(time.Second))
-	calm()
-	rage.Wait()
+	endChaos()
+	chaos.Wait()
 	kills := s.ledger.countKills()
 	t.Logf("what happened: the scheduler was killed %d times, %s", kills, m)
 	if kills < 2 {
@@ -84,8 +84,8 @@ func stress(t *testing.T, name string, gangs, nodes int, pools ...string) {
 	busy.Wait()
 }
 
-// startStressCluster starts a cluster of all models, and of each in every pool. Its
-// scheduler is that of the first pool.
+// startStressCluster starts a cluster with nodes of all models, in every pool. Its
+// scheduler serves the first pool.
 func startStressCluster(t *testing.T, name string, nodes int, change arguments, pools []string) *testCluster {
 	t.Helper()
 	config, err := schedulerConfig(change.in(pools[:min(1, len(pools))]...))
@@ -110,7 +110,7 @@ func startStressCluster(t *testing.T, name string, nodes int, change arguments, 
 	return c
 }
 
-// in adds node pools, if there are any.
+// in adds node pools to the arguments, if there are any.
 func (a arguments) in(pools ...string) arguments {
 	more := maps.Clone(a)
 	if len(pools) > 0 {
@@ -119,7 +119,7 @@ func (a arguments) in(pools ...string) arguments {
 	return more
 }
 
-// assign tells a gang of a test with several pools which scheduler is its own.
+// assign sets the scheduler of a gang in a test with several pools.
 func (w *workload) assign(g *gang, i int) {
 	if len(w.pools) == 0 {
 		return
@@ -134,8 +134,8 @@ func (w *workload) assign(g *gang, i int) {
 // secondScheduler is the name of the scheduler of the second pool.
 const secondScheduler = "gpu-scheduler-second"
 
-// runSecondScheduler starts the scheduler of the second pool and returns what kills
-// it or that of the cluster, in turn.
+// runSecondScheduler starts the scheduler of the second pool and returns a function that
+// kills it or that of the cluster, in turn.
 func (s *suite) runSecondScheduler(pool string, change arguments) (kill func()) {
 	s.Helper()
 	running := s.startScheduler(secondScheduler, change.in(pool))
@@ -150,8 +150,8 @@ func (s *suite) runSecondScheduler(pool string, change arguments) (kill func()) 
 	}
 }
 
-// killScheduler ends the cluster's own scheduler with SIGKILL, if it runs just now;
-// localcluster starts another one.
+// killScheduler kills the cluster's own scheduler with SIGKILL, if it is running;
+// localcluster restarts it.
 func (s *suite) killScheduler() {
 	s.Helper()
 	pid, err := s.schedulerProcess()

@@ -24,7 +24,7 @@ const (
 	// limit is how long a test waits for something that normally takes a second or
 	// two.
 	limit = 90 * time.Second
-	// atMost is how long it waits for anything, whatever progress there is.
+	// atMost is how long it waits at most, even if there is progress.
 	atMost    = 10 * time.Minute
 	pollEvery = 20 * time.Millisecond
 )
@@ -80,7 +80,7 @@ func newSuiteIn(t *testing.T, c *testCluster) *suite {
 // model is the GPU model that only this test's nodes have.
 func (s *suite) model() string { return s.namespace }
 
-// eventually waits until a condition holds; its text says what is the case instead.
+// eventually waits until a condition holds; its text describes the current state otherwise.
 func (s *suite) eventually(what string, holds func() (bool, string)) {
 	s.Helper()
 	s.within(limit, what, holds)
@@ -101,8 +101,8 @@ func (s *suite) within(limit time.Duration, what string, holds func() (bool, str
 	}
 }
 
-// whileThereIsProgress waits until a condition holds for as long as a count goes on
-// rising: a slow machine takes longer, one on which nothing happens any more has failed.
+// whileThereIsProgress waits until a condition holds, for as long as a count keeps rising:
+// a slow machine may take longer, but a lack of progress is a failure.
 func (s *suite) whileThereIsProgress(what string, count func() int, holds func() (bool, string)) {
 	s.Helper()
 	last, since, begin := count(), clock.Elapsed(), time.Now()
@@ -122,7 +122,7 @@ func (s *suite) whileThereIsProgress(what string, count func() int, holds func()
 	}
 }
 
-// showLog shows the end of what a component of the cluster has logged.
+// showLog shows the end of the log of a component of the cluster.
 func (s *suite) showLog(component string) {
 	s.Helper()
 	const lines = 40
@@ -135,7 +135,7 @@ func (s *suite) showLog(component string) {
 	s.Logf("the end of the log of %s:\n%s", component, strings.Join(all[max(0, len(all)-lines):], "\n"))
 }
 
-// dump writes what is in the cluster beside its logs, if these are kept.
+// dump writes the objects in the cluster beside its logs, if these are kept.
 func (s *suite) dump() {
 	s.Helper()
 	if !*keepDirs {
@@ -156,7 +156,7 @@ func (s *suite) dump() {
 	}
 }
 
-// logBuffer keeps what a process prints.
+// logBuffer collects the output of a process.
 type logBuffer struct {
 	mu      sync.Mutex
 	content bytes.Buffer

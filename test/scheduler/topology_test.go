@@ -30,8 +30,8 @@ func (s *suite) leavesOf(gang string) map[string]int {
 	return leaves
 }
 
-// TestWhereAGangGoesAmongLeaves is the documents' "Slurm on Kubernetes": inside one
-// leaf if one suffices, else the fewest leaves, with the least fragments.
+// TestWhereAGangGoesAmongLeaves is "Slurm on Kubernetes" in the documents: one leaf if it
+// suffices, otherwise the fewest leaves with the least fragmentation.
 func TestWhereAGangGoesAmongLeaves(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -66,8 +66,8 @@ func TestWhereAGangGoesAmongLeaves(t *testing.T) {
 	}
 }
 
-// sameSize reports whether a leaf of the same size has so many nodes of the gang: equal
-// leaves are equally good.
+// sameSize reports whether a leaf of the same size has this many nodes of the gang: leaves
+// of equal size are equally good.
 func sameSize(leaves map[string]int, leaf string, got map[string]int, nodes int) bool {
 	for other, size := range leaves {
 		if size == leaves[leaf] && got[other] == nodes {

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// bindLimit is how long the binds of one gang may take, at most 64, on a machine
-	// that does many other things at once.
+	// bindLimit is how long the binds of one gang, 64 at most, may take on a machine that
+	// does many other things at once.
 	bindLimit = 15 * time.Second
 	// recoverLimit is how long a gang may take to be whole again or gone after the
-	// scheduler was killed or it has lost Pods: the scheduler has to come back (5 s at
-	// most), the gang may have to wait for room and be evicted in the end.
+	// scheduler was killed or it has lost Pods: the scheduler has to restart (5 s at
+	// most), and the gang may have to wait for room and be evicted in the end.
 	recoverLimit = 2*partialTimeout + 2*bindLimit
 )
 
-// waitForTheEnd waits until all gangs that can run have ended. What can't is still
-// there, says why, and holds nothing.
+// waitForTheEnd waits until all feasible gangs have ended. The infeasible ones must still
+// exist, report why they wait, and hold nothing.
 func (w *workload) waitForTheEnd(begin time.Time) {
 	w.Helper()
 	w.whileThereIsProgress("all gangs that can run have ended", w.ledger.progress, func() (bool, string) {
@@ -50,8 +50,7 @@ func (w *workload) waitForTheEnd(begin time.Time) {
 	w.Logf("%d infeasible gangs say why they wait", infeasible)
 }
 
-// checkWindows checks for how long gangs ran in part, and reports how long they
-// waited.
+// checkWindows checks for how long gangs ran partially, and logs how long they waited.
 func (w *workload) checkWindows() {
 	w.Helper()
 	longest := map[string]window{}
@@ -99,8 +98,8 @@ func quantiles(list []time.Duration) string {
 	return fmt.Sprintf("median %v, 95 %% %v, at most %v (%d gangs)", at(0.5), at(0.95), at(1), len(list))
 }
 
-// fillTheCluster starts a gang on each model and in each pool that takes every GPU
-// there is: nothing may have been forgotten as in use.
+// fillTheCluster starts a gang for each model and in each pool that takes every GPU: none
+// may have leaked.
 func (w *workload) fillTheCluster() {
 	w.Helper()
 	begin := time.Now()

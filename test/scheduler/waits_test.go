@@ -24,7 +24,7 @@ func (s *suite) waitForTask(name string, phase v1.GPUTaskPhase) *v1.GPUTask {
 	return task
 }
 
-// waitForBound waits until so many Pods of each gang have a node.
+// waitForBound waits until this many Pods of each gang are bound.
 func (s *suite) waitForBound(count int, gangs ...string) {
 	s.Helper()
 	for _, name := range gangs {
@@ -36,7 +36,7 @@ func (s *suite) waitForBound(count int, gangs ...string) {
 	}
 }
 
-// waitForEnd waits until so many Pods of each gang have succeeded.
+// waitForEnd waits until this many Pods of each gang have succeeded.
 func (s *suite) waitForEnd(count int, gangs ...string) {
 	s.Helper()
 	for _, name := range gangs {
@@ -48,8 +48,8 @@ func (s *suite) waitForEnd(count int, gangs ...string) {
 	}
 }
 
-// waitForRefusal waits until a gang's Pods say why there is no place, and returns
-// it. Just one of them says it.
+// waitForRefusal waits until a Pod of a gang reports why it is unschedulable, and returns
+// the message. Exactly one of the Pods reports it.
 func (s *suite) waitForRefusal(name, text string) string {
 	s.Helper()
 	message := ""
@@ -69,7 +69,7 @@ func (s *suite) waitForRefusal(name, text string) string {
 	return message
 }
 
-// refusalOf is what the scheduler has written of why a Pod has no node.
+// refusalOf returns the scheduler's message about why a Pod is unschedulable.
 func refusalOf(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
@@ -105,8 +105,8 @@ func describe(pods []*corev1.Pod) string {
 	return strings.Join(texts, "; ")
 }
 
-// nodesOf returns the nodes of the Pods of a gang that have one, sorted, without the
-// test's prefix.
+// nodesOf returns the nodes of the bound Pods of a gang, sorted, without the test's
+// prefix.
 func (s *suite) nodesOf(gang string) []string {
 	var nodes []string
 	for _, pod := range s.ledger.podsOf(gang) {
@@ -118,5 +118,5 @@ func (s *suite) nodesOf(gang string) []string {
 	return nodes
 }
 
-// hasSucceeded reports whether a Pod has come to its end.
+// hasSucceeded reports whether a Pod has succeeded.
 func hasSucceeded(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded }

@@ -15,8 +15,8 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// openLedger begins to follow the Nodes, and the Pods of the suite's namespace, of
-// which there are none yet.
+// openLedger starts to watch the Nodes, and the Pods of the suite's namespace, which is
+// still empty.
 func (s *suite) openLedger() *ledger {
 	s.Helper()
 	l := newLedger()
@@ -47,8 +47,8 @@ func (s *suite) openLedger() *ledger {
 	return l
 }
 
-// follow hands over every event after a version, in order, until ctx ends. None is
-// left out: else the test fails.
+// follow passes on every event after a resource version, in order, until ctx ends. The test
+// fails if any may have been missed.
 func (s *suite) follow(ctx context.Context, watching *sync.WaitGroup, version string, from cache.WatchFuncWithContext, take func(watch.Event)) {
 	s.Helper()
 	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{WatchFuncWithContext: from})

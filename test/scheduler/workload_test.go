@@ -24,13 +24,13 @@ import (
 type job struct {
 	gang
 	// bare is true for a gang of plain Pods, which the test itself replaces when they
-	// are lost; else it is a GPUTask.
+	// are lost; otherwise it is a GPUTask.
 	bare bool
-	// cancelled is true for one that its user deletes after a while.
+	// cancelled is true for a gang that its user deletes after a while.
 	cancelled bool
 }
 
-// model is a GPU model: so many percent of the stress test's nodes have it.
+// model is a GPU model, with its share of the stress test's nodes in percent.
 type model struct {
 	name        string
 	share, gpus int
@@ -38,13 +38,13 @@ type model struct {
 
 var models = []model{{"h100", 60, 8}, {"a100", 20, 8}, {"l4", 20, 4}}
 
-// count is how many of some nodes are of the model.
+// count returns how many of the nodes have the model.
 func (m *model) count(nodes int) int { return max(2, nodes*m.share/100) }
 
 // nodesPerLeaf is how many nodes a leaf of the stress test has.
 const nodesPerLeaf = 8
 
-// randomJobs returns gangs of all kinds for so many nodes.
+// randomJobs returns gangs of all kinds for the number of nodes.
 func randomJobs(random *rand.Rand, count, nodes int) []job {
 	jobs := make([]job, count)
 	for i := range jobs {
@@ -72,7 +72,7 @@ func randomJob(random *rand.Rand, i, nodes int) job {
 	default:
 		j.gpus = model.gpus
 	}
-	// A half of a model's GPUs at most: nodes will be missing.
+	// At most half of a model's GPUs: nodes will be missing.
 	for max(j.gpus, 1)*j.pods > model.count(nodes)*model.gpus/2 {
 		j.pods /= 2
 	}
@@ -105,7 +105,7 @@ func (j *job) makeInfeasible(random *rand.Rand) {
 	}
 }
 
-// submit creates jobs one after the other, over a while.
+// submit creates jobs one after the other, spread over a period.
 func (w *workload) submit(ctx context.Context, random *rand.Rand, over time.Duration) error {
 	for i := range w.jobs {
 		if !pause(ctx, time.Duration(random.Int64N(int64(2*over)/int64(len(w.jobs))))) {
@@ -136,13 +136,13 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// workload is the jobs of a stress test.
+// workload holds the jobs of a stress test.
 type workload struct {
 	*suite
 	jobs    []job
 	cancels sync.WaitGroup
-	// pools are those that have a scheduler of their own, perPool is how many nodes
-	// each has; without pools it is all.
+	// pools are the pools with a scheduler of their own, perPool is how many nodes each
+	// has; without pools it is the number of all nodes.
 	pools   []string
 	perPool int
 
@@ -177,8 +177,7 @@ func (w *workload) cancel(ctx context.Context, j *job) {
 	}
 }
 
-// keepAlive is the controller of the plain Pods: it creates those that are missing
-// until ctx ends.
+// keepAlive is the controller of the plain Pods: it creates missing ones until ctx ends.
 func (w *workload) keepAlive(ctx context.Context) {
 	for pause(ctx, 100*time.Millisecond) {
 		w.mu.Lock()
@@ -194,8 +193,8 @@ func (w *workload) keepAlive(ctx context.Context) {
 	}
 }
 
-// prod touches Pods that should have started or ended a while ago: KWOK forgets those
-// whose node was away, and looks at them again when they change.
+// prod updates Pods that should have started or ended a while ago: KWOK drops those whose
+// node was away, and processes them again when they change.
 func (w *workload) prod(ctx context.Context) {
 	const late = 3 * time.Second
 	for _, pod := range w.ledger.podsWith(isHolding) {
@@ -211,7 +210,7 @@ func (w *workload) prod(ctx context.Context) {
 		}
 		patch := fmt.Sprintf(`{"metadata": {"uid": %q, "annotations": {%q: %q}}}`, pod.UID, proddedAnnotation, time.Now().Format(time.RFC3339Nano))
 		_, err := w.kube.CoreV1().Pods(w.namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		// Invalid: another Pod of this name has come since.
+		// Invalid: the Pod was replaced by another one of this name.
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) && ctx.Err() == nil {
 			w.Errorf("touching Pod %s: %v", pod.Name, err)
 		}
@@ -224,8 +223,8 @@ const (
 	proddedAnnotation = "simulation.falldio.com/prodded-at"
 )
 
-// complete creates what is missing of a gang. Those that have succeeded do not come
-// back, and nobody needs to wait for them.
+// complete creates the missing Pods of a gang. Those that have succeeded are not created
+// again, and the others need not wait for them.
 func (w *workload) complete(ctx context.Context, j *job) {
 	known := w.ledger.record(j.name).ended
 	pods, ended := w.ledger.podsOf(j.name), len(known)
@@ -238,7 +237,7 @@ func (w *workload) complete(ctx context.Context, j *job) {
 	}
 	for index := range j.pods {
 		pod := w.podOf(j.gang, index)
-		if there[pod.Name] || known[pod.Name] { // who has ended may be gone with its node
+		if there[pod.Name] || known[pod.Name] { // a Pod that has ended may be gone with its node
 			continue
 		}
 		if minimum, grouped := pod.Labels[v1.LabelMinAvailable]; grouped && ended > 0 {
@@ -253,7 +252,7 @@ func (w *workload) complete(ctx context.Context, j *job) {
 	}
 }
 
-// replace deletes a Pod that waits for others that have ended, so that it is created
+// replace deletes a Pod that waits for members that have ended, so that it is created
 // again.
 func (w *workload) replace(ctx context.Context, pod *corev1.Pod) {
 	err := w.kube.CoreV1().Pods(w.namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
@@ -262,7 +261,7 @@ func (w *workload) replace(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// unfinished returns the jobs that have not come to their end, and how far they are.
+// unfinished returns the jobs that have not ended, and their progress.
 func (w *workload) unfinished() []string {
 	var left []string
 	for i := range w.jobs {

@@ -42,7 +42,7 @@ func find(t *testing.T, cluster *placement.Cluster, shape placement.Shape) place
 	return place
 }
 
-// near is for costs, which are rounded.
+// near compares costs, which are rounded.
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
 func TestScoresComputedByHand(t *testing.T) {
@@ -59,14 +59,14 @@ func TestScoresComputedByHand(t *testing.T) {
 		"BestFit: CPU alone counts half":                     {BestFit{}, largest("n"), placement.Shape{CPU: 128_000}, 50},
 		"DotProd: ½·1 + ½·1, divided by 2, from 1":           {DotProd{}, largest("n"), half, 50},
 		"DotProd: a quarter of the GPUs, of a quarter node":  {DotProd{}, small("n"), placement.Shape{GPUs: 2}, 96},
-		// 30 % on a card leave 170 % that are of no use for the second shape:
+		// 30 % on a card leave 170 % that are useless for the second shape:
 		// 100/(1+e^0.85).
 		"FGD: a share breaks a pair of cards": {NewFGD(target), small("n"), placement.Shape{CPU: 1000, Share: 30}, 29},
 		// After 60 % the first shape can't use 40 %, the second 140 %: 100/(1+e^0.9).
 		"FGD: a rest that is too small counts as well": {NewFGD(target), small("n"), placement.Shape{CPU: 1000, Share: 60}, 28},
-		// Nothing is left, nothing was of no use: 100/(1+e^0).
+		// Nothing is left, nothing was useless: 100/(1+e^0).
 		"FGD: a pair fits": {NewFGD(target), small("n"), placement.Shape{CPU: 1000, GPUs: 2}, 50},
-		// Without CPU all 200 % are of no use: 100/(1+e^2).
+		// Without CPU all 200 % are useless: 100/(1+e^2).
 		"FGD: CPU alone strands GPUs": {NewFGD(target), small("n"), placement.Shape{CPU: 9_500}, 11},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,9 +92,9 @@ func TestFGDPutsAShareOnTheCardThatLeavesLessWaste(t *testing.T) {
 	}
 }
 
-func TestOtherModelsAreOfNoUse(t *testing.T) {
+func TestOtherModelsAreUseless(t *testing.T) {
 	f := NewFGD([]placement.Shape{{CPU: 1000, Share: 50, Models: []string{"A10", "A100"}}})
-	// All 200 % are of no use before and after, but for what is taken.
+	// All 200 % are useless before and after, except what is taken.
 	place := find(t, clusterOf(t, ByName(f), small("n")), placement.Shape{Share: 30})
 	if !near(-place.Cost, 57) { // 100/(1+e^-0.3)
 		t.Errorf("the score is %g, want 57", -place.Cost)
@@ -155,8 +155,8 @@ func TestTiesByNameGoToTheSmallest(t *testing.T) {
 	}
 }
 
-// Of three nodes that are as good, two are in the same State: the third one gets a
-// third of the Pods all the same.
+// Of three equally good nodes two are in the same State: the third one gets a third of
+// the Pods nevertheless.
 func TestEachNodeHasTheSameChance(t *testing.T) {
 	for name, policy := range map[string]placement.Policy{"ties by lot": ByLot(DotProd{}, 1), "Random": NewRandom(1)} {
 		t.Run(name, func(t *testing.T) {

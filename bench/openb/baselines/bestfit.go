@@ -11,8 +11,8 @@ const (
 	largestPercent = 8 * placement.Card // percent of a GPU
 )
 
-// BestFit rates how little the node has left afterwards, CPU and GPUs the same. A
-// share gets the fullest card that it fits on.
+// BestFit prefers nodes that have little left afterwards, with CPU and GPUs weighted
+// equally. A share gets the fullest card that it fits on.
 type BestFit struct{ fixed }
 
 var _ Score = BestFit{}

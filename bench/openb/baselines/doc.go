@@ -7,5 +7,5 @@
 // Descent", USENIX ATC 2023) and its simulator define them.
 //
 // They score every node that a Pod fits on with an integer from 0 to 100. The
-// highest score wins, and ties go to the smallest name or to a node drawn by lot.
+// highest score wins, and ties go to the smallest name or to a random node.
 package baselines

@@ -5,10 +5,9 @@ package baselines
 
 import "falldio.github.io/gpu-controller/pkg/placement"
 
-// DotProd rates how little what is asked for resembles what the node has left:
-// the vectors of CPU and GPUs multiplied (after Tetris, SIGCOMM 2014, with the
-// sign that the trace's authors give it). A share gets the fullest card that it
-// fits on.
+// DotProd prefers nodes whose free resources resemble the request least: the dot product
+// of the vectors of CPU and GPUs (after Tetris, SIGCOMM 2014, with the sign that the
+// trace's authors give it). A share gets the fullest card that it fits on.
 type DotProd struct{ fixed }
 
 var _ Score = DotProd{}

@@ -9,14 +9,15 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// FGD rates how much less of the node's GPUs is of no use afterwards to the
-// target workload: fragmentation gradient descent. A share gets the card with the
-// best rating.
+// FGD prefers nodes on which a placement adds the least GPU capacity that is useless to
+// the target workload: fragmentation gradient descent. A share gets the card with the
+// best score.
 type FGD struct {
 	seen   *workload
 	target []typical
 	epoch  uint64
-	// refreshAt is at how many arrivals the target is derived again; 0 is never.
+	// refreshAt is the number of arrivals at which the target is derived again; 0 is
+	// never.
 	refreshAt int
 }
 
@@ -24,14 +25,13 @@ var _ Score = (*FGD)(nil)
 
 // firstRefresh and refreshEvery are the arrivals after which FGD derives its
 // target, if it learns it: 16, 32, 64 and so on, from 1024 on every 1024. Ours
-// does it as often.
+// does the same.
 const (
 	firstRefresh = 16
 	refreshEvery = 1024
 )
 
-// NewFGD returns an FGD that knows all Pods of the trace, as the published one
-// does.
+// NewFGD returns an FGD that knows all Pods of the trace, like the published one.
 func NewFGD(trace []placement.Shape) *FGD {
 	f := &FGD{seen: newWorkload()}
 	for i := range trace {
@@ -41,7 +41,7 @@ func NewFGD(trace []placement.Shape) *FGD {
 	return f
 }
 
-// NewLearningFGD returns an FGD that knows what has arrived.
+// NewLearningFGD returns an FGD that only knows the Pods that have arrived.
 func NewLearningFGD() *FGD { return &FGD{seen: newWorkload(), refreshAt: firstRefresh} }
 
 // Learn implements Score.
@@ -66,8 +66,8 @@ func (f *FGD) Score(step placement.Step) int {
 	return int(100 / (1 + math.Exp(-gained)))
 }
 
-// fragments is how much of the free GPUs the target workload can't use on
-// average, in percent of a GPU.
+// fragments returns how much of the free GPUs the target workload can't use on average,
+// in percent of a GPU.
 func (f *FGD) fragments(s *placement.State) float64 {
 	cached := s.Cached()
 	if cached.Epoch == f.epoch+1 {
@@ -81,7 +81,7 @@ func (f *FGD) fragments(s *placement.State) float64 {
 	return sum
 }
 
-// fragment is how much of the free GPUs one shape can't use: everything if it
+// fragment returns how much of the free GPUs one shape can't use: everything if it
 // doesn't fit or needs no GPU, else what is left of cards that are too full.
 func (t *typical) fragment(s *placement.State) int {
 	if t.gpus == 0 || s.CPU() < t.cpu || !t.accepts(s.Model()) {

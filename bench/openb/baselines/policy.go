@@ -15,11 +15,11 @@ type Score interface {
 	Score(step placement.Step) int
 	// Epoch changes when scores change.
 	Epoch() uint64
-	// Learn is told of each request that arrives, before it is placed.
+	// Learn is called for each request that arrives, before it is placed.
 	Learn(request *placement.Request)
 }
 
-// Policy places by a Score.
+// Policy places Pods by a Score.
 type Policy struct {
 	score Score
 	lots  *lots // nil if ties go to the smallest name
@@ -30,13 +30,13 @@ var _ placement.Policy = (*Policy)(nil)
 // ByName returns a Policy in which ties go to the node with the smallest name.
 func ByName(score Score) *Policy { return &Policy{score: score} }
 
-// ByLot returns a Policy in which ties are drawn by lot at each decision, every
-// node with the same chance.
+// ByLot returns a Policy in which ties are broken at random at each decision, every node
+// with the same probability.
 func ByLot(score Score, seed int64) *Policy {
 	return &Policy{score: score, lots: newLots(seed)}
 }
 
-// Learn tells the Score of a request that has arrived.
+// Learn passes a request that has arrived to the Score.
 func (p *Policy) Learn(_ *placement.Cluster, r *placement.Request) { p.score.Learn(r) }
 
 // Begin implements placement.Policy.
@@ -60,7 +60,7 @@ func (p *Policy) Surcharge(_ *placement.Request, before *placement.State) float6
 	return 0
 }
 
-// lots gives each State the best of its nodes' lots.
+// lots are random tie-breakers: each State has the least one of its nodes.
 type lots struct {
 	random *rand.Rand
 	drawn  map[*placement.State]float64
@@ -70,8 +70,8 @@ func newLots(seed int64) *lots {
 	return &lots{random: rand.New(rand.NewPCG(uint64(seed), 0)), drawn: map[*placement.State]float64{}} //nolint:gosec // a replay repeats
 }
 
-// draw draws a lot for each State. The least of n numbers between 0 and 1 is
-// distributed as 1-x^(1/n); a lot stays below the distance of two scores.
+// draw draws a tie-breaker for each State. The least of n numbers between 0 and 1 is
+// distributed as 1-x^(1/n); a tie-breaker stays below the distance of two scores.
 func (l *lots) draw(cluster *placement.Cluster) {
 	clear(l.drawn)
 	cluster.Root().States(func(s *placement.State, nodes int) {
@@ -81,7 +81,7 @@ func (l *lots) draw(cluster *placement.Cluster) {
 
 func (l *lots) of(s *placement.State) float64 { return l.drawn[s] }
 
-// fixed is for Scores that learn nothing.
+// fixed is for Scores that do not learn.
 type fixed struct{}
 
 func (fixed) Epoch() uint64            { return 0 }

@@ -10,7 +10,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Random draws a node of those that a Pod fits on, and a card of those that a
+// Random chooses a random one of the nodes that a Pod fits on, and of the cards that a
 // share fits on.
 type Random struct {
 	nodes *lots
@@ -19,11 +19,11 @@ type Random struct {
 
 var _ placement.Policy = (*Random)(nil)
 
-// cardLot is small beside the lots of nodes: which card it is must not decide
-// about the node.
+// cardLot scales the tie-breakers of cards, which must not influence the choice of the
+// node.
 const cardLot = 1e-6
 
-// NewRandom returns a Random that draws the same for the same seed.
+// NewRandom returns a Random that makes the same choices for the same seed.
 func NewRandom(seed int64) *Random {
 	return &Random{nodes: newLots(seed), cards: rand.New(rand.NewPCG(uint64(seed), 1))} //nolint:gosec // a replay repeats
 }
@@ -37,8 +37,8 @@ func (r *Random) Begin(cluster *placement.Cluster, _ *placement.Request) { r.nod
 // Epoch implements placement.Policy.
 func (*Random) Epoch() uint64 { return 0 }
 
-// Price implements placement.Policy: the lot of a card, drawn once for each
-// request and State, the least of as many lots as cards have the same left.
+// Price implements placement.Policy: the tie-breaker of a card, drawn once for each
+// request and State, the least of those of all cards with the same amount free.
 func (r *Random) Price(step placement.Step) float64 {
 	if step.Request.Share == 0 {
 		return 0

@@ -11,10 +11,10 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// popularity is which part of all Pods the target workload has to cover.
+// popularity is the fraction of all Pods that the target workload has to cover.
 const popularity = 0.95
 
-// typical is a shape of the target workload: what FGD thinks will be asked for.
+// typical is a shape of the target workload: what FGD expects to be requested.
 type typical struct {
 	cpu    int64  // milli-cores
 	share  int    // percent of each card, 0 without GPUs
@@ -23,7 +23,7 @@ type typical struct {
 	part   float64
 }
 
-// accepts reports whether a model will do.
+// accepts reports whether the shape accepts a model.
 func (t *typical) accepts(model string) bool {
 	return t.models == "" || slices.Contains(strings.Split(t.models, "|"), model)
 }
@@ -48,8 +48,8 @@ func (w *workload) add(shape *placement.Shape) {
 	w.total++
 }
 
-// target returns the most popular shapes that cover enough of the Pods, with
-// parts that sum up to 1.
+// target returns the most popular shapes that cover enough of the Pods, with fractions
+// that sum up to 1.
 func (w *workload) target() []typical {
 	all := make([]typical, 0, len(w.counts))
 	for one, count := range w.counts {

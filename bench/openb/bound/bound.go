@@ -9,7 +9,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Refusing is how many GPUs can be allocated at most by who may refuse any Pod.
+// Refusing returns an upper bound of the GPUs that can be allocated by a scheduler that
+// may refuse any Pod.
 func Refusing(nodes []placement.Node, pods []placement.Shape) (float64, error) {
 	s := shapesOf(pods)
 	p := &problem{classes: classesOf(nodes)}
@@ -17,9 +18,9 @@ func Refusing(nodes []placement.Node, pods []placement.Shape) (float64, error) {
 	return p.solve()
 }
 
-// Accepting is how many GPUs can be allocated at most by who takes all Pods while
-// everything that has come fits, and chooses from the later ones. first is how
-// many those are.
+// Accepting returns an upper bound of the GPUs that can be allocated by a scheduler that
+// accepts all Pods as long as everything that has arrived fits, and may choose among the
+// later ones. first is how many Pods it has to accept.
 func Accepting(nodes []placement.Node, pods []placement.Shape) (allocated float64, first int, err error) {
 	s := shapesOf(pods)
 	classes := classesOf(nodes)
@@ -43,7 +44,7 @@ func Accepting(nodes []placement.Node, pods []placement.Shape) (allocated float6
 	return allocated, first, err
 }
 
-// bonus is a value that nobody gives up for GPUs elsewhere.
+// bonus is a value that is not worth giving up for GPUs elsewhere.
 func bonus(s *placement.Shape) float64 { return 10 + 2*gpus(s) }
 
 // fit reports whether the first n Pods fit together, as far as a bound can tell.

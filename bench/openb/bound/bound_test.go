@@ -13,7 +13,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// node has a lot of everything but GPUs.
+// node returns a node with plenty of everything but GPUs.
 func node(model string, gpus int) placement.Node {
 	return placement.Node{Name: model, CPU: 100_000, Memory: 1 << 20, Slots: 100, Model: model, GPUs: make([]placement.GPU, gpus)}
 }
@@ -54,8 +54,8 @@ func TestBoundsFoundByHand(t *testing.T) {
 	}
 }
 
-// The share comes first and fits, so the whole GPU can't be had any more.
-func TestWhoTakesAllThatFitsHasALowerBound(t *testing.T) {
+// The share arrives first and fits, so the whole GPU is no longer available.
+func TestTheBoundIsLowerIfAllThatFitsIsAccepted(t *testing.T) {
 	nodes := []placement.Node{node("T4", 1)}
 	pods := []placement.Shape{{Share: 60}, {GPUs: 1}, {Share: 40}}
 	got, first, err := Accepting(nodes, pods)
@@ -78,7 +78,7 @@ func TestWhatAllFitsIsTheBound(t *testing.T) {
 	}
 }
 
-func TestNobodyExceedsTheBound(t *testing.T) {
+func TestFirstFitDoesNotExceedTheBound(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for trial := range 20 {
 		t.Run(fmt.Sprint("trial ", trial), func(t *testing.T) {
@@ -109,8 +109,8 @@ func TestNobodyExceedsTheBound(t *testing.T) {
 	}
 }
 
-// firstFit places Pods on the first node that has room, and returns the GPUs that
-// they get.
+// firstFit places Pods on the first node that has room, and returns the GPUs that they
+// get.
 func firstFit(t *testing.T, nodes []placement.Node, pods []placement.Shape) float64 {
 	t.Helper()
 	cluster := placement.NewCluster(first{})
@@ -135,7 +135,7 @@ func firstFit(t *testing.T, nodes []placement.Node, pods []placement.Shape) floa
 	return float64(percent) / placement.Card
 }
 
-// first finds all places as good.
+// first considers all places equally good.
 type first struct{}
 
 func (first) Begin(*placement.Cluster, *placement.Request)           {}

@@ -19,19 +19,19 @@ type column struct {
 
 func (c *column) key() string { return fmt.Sprint(c.class, c.cards, c.items) }
 
-// prices are what the rows cost.
+// prices are the prices of the rows.
 type prices struct {
 	item               []float64 // for each Pod
 	cards, cpu, memory []float64 // by class; for a card, a core and a GiB
 }
 
-// Units that keep numbers of the rows near each other.
+// Units that keep the numbers of the rows in a similar range.
 const (
 	core = 1000.0 // milli-cores
 	gib  = 1024.0 // MiB
 )
 
-// gain is what a Pod is worth on a class, less the prices of all but cards.
+// gain returns what a Pod is worth on a class, less the prices of everything but cards.
 func (p *problem) gain(at *prices, k, i int) float64 {
 	s := p.items[i].shape
 	return p.items[i].value - at.item[i] - at.cpu[k]*float64(s.CPU)/core - at.memory[k]*float64(s.Memory)/gib
@@ -59,7 +59,7 @@ func (p *problem) plain() []column {
 	return columns
 }
 
-// pattern is the best filling of one card of a class with shares.
+// pattern returns the best filling of one card of a class with shares.
 func (p *problem) pattern(at *prices, k int) (items []int, gain float64) {
 	best := [placement.Card + 1]int{} // the item of each size
 	for size := range best {
@@ -95,8 +95,8 @@ func (p *problem) pattern(at *prices, k int) (items []int, gain float64) {
 	return items, value[placement.Card]
 }
 
-// lagrange is the bound that prices give. They are raised where a Pod without
-// GPUs would be worth more than it costs: nothing else limits those.
+// lagrange returns the bound for some prices. It raises them where a Pod without GPUs
+// would be worth more than it costs: nothing else limits these.
 func (p *problem) lagrange(at *prices) float64 {
 	bound := 0.0
 	for k := range p.classes {

@@ -12,11 +12,11 @@ import (
 
 const (
 	precision = 1e-8
-	// enough is the precision with which the method may end where rounding stops it:
-	// bounds do not rest on it.
+	// enough is the precision that suffices if rounding stops the method: bounds do not
+	// depend on it.
 	enough = 1e-4
 	steps  = 100
-	// damping keeps an iterate inside of what is allowed.
+	// damping keeps an iterate in the interior.
 	damping = 0.995
 	ridge   = 1e-13
 )
@@ -84,7 +84,7 @@ func newIterate(p *program) *iterate {
 	return s
 }
 
-// residuals finds how far the point is from being allowed.
+// residuals computes how far the point is from being feasible.
 func (s *iterate) residuals() {
 	for row := range s.primal {
 		s.primal[row] = 1
@@ -131,7 +131,7 @@ func largest(list []float64) float64 {
 	return result
 }
 
-// prices are those of the rows as they were before scaling, none negative.
+// prices returns those of the rows before scaling, none negative.
 func (s *iterate) prices() []float64 {
 	list := make([]float64, len(s.y))
 	for row := range list {
@@ -140,8 +140,8 @@ func (s *iterate) prices() []float64 {
 	return list
 }
 
-// step moves the point: a direction to the optimum tells how much to keep to the
-// middle, and a second one makes up for what the first one bends.
+// step moves the point: a predictor direction to the optimum determines the centering,
+// and a second one corrects the error of the first one.
 func (s *iterate) step() error {
 	if err := s.factorize(); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (s *iterate) step() error {
 	return nil
 }
 
-// room is how far one can go before a number gets negative, at most 1.
+// room returns the largest step until a number becomes negative, at most 1.
 func room(from, direction []float64, damping float64) float64 {
 	length := 1.0
 	for j, d := range direction {
@@ -214,7 +214,7 @@ func (s *iterate) factorize() error {
 	return nil
 }
 
-// direction solves for a step after which x times z is as the target says.
+// direction solves for a step after which x times z equals the target.
 func (s *iterate) direction(target []float64) (dx, dy, dz []float64, err error) {
 	right := mat.NewVecDense(len(s.y), nil)
 	for row, missing := range s.primal {

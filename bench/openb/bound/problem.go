@@ -9,7 +9,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// class is nodes of the same capacity.
+// class is nodes with the same capacity.
 type class struct {
 	model       string
 	cpu, memory int64 // of each node
@@ -17,7 +17,7 @@ type class struct {
 	nodes       int
 }
 
-// classesOf counts nodes of the same capacity.
+// classesOf counts nodes with the same capacity.
 func classesOf(nodes []placement.Node) []class {
 	var classes []class
 	for i := range nodes {
@@ -46,11 +46,11 @@ func (c *class) accepts(s *placement.Shape) bool {
 	return model && c.cards >= cards && c.cpu >= s.CPU && c.memory >= s.Memory
 }
 
-// item is Pods of one shape that are worth the same.
+// item is Pods of one shape with the same value.
 type item struct {
 	shape *placement.Shape
 	count int
-	// value is what one Pod is worth.
+	// value is that of one Pod.
 	value float64
 }
 
@@ -60,7 +60,7 @@ type problem struct {
 	items   []item
 }
 
-// add adds a range of Pods as items, those that are worth something.
+// add adds a range of Pods as items, if they have a value.
 func (p *problem) add(s *shapes, from, to int, value func(*placement.Shape) float64) {
 	counts := make([]int, len(s.list))
 	for _, shape := range s.of[from:to] {
@@ -73,10 +73,10 @@ func (p *problem) add(s *shapes, from, to int, value func(*placement.Shape) floa
 	}
 }
 
-// gpus is what a Pod asks for, in cards.
+// gpus returns the requested GPUs of a Pod, in cards.
 func gpus(s *placement.Shape) float64 { return float64(s.Percent()) / placement.Card }
 
-// shapes counts Pods by shape, in the order in which the shapes first come.
+// shapes counts Pods by shape, in the order in which the shapes first arrive.
 type shapes struct {
 	list  []*placement.Shape
 	index map[string]int

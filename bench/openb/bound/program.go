@@ -3,8 +3,8 @@
 
 package bound
 
-// program is a linear program: maximise the value of columns x ≥ 0 that take no
-// more of each row than its limit.
+// program is a linear program: maximise the value of columns x ≥ 0 that use no more of
+// each row than its limit.
 type program struct {
 	limits  []float64
 	columns [][]entry

@@ -12,8 +12,8 @@ const (
 	// tolerance is how far the bound may be above the program's value, relative
 	// to it.
 	tolerance = 1e-5
-	// rounds is after how many generations of columns it stops all the same: the
-	// bound then is a little higher than it could be.
+	// rounds is the maximum number of generations of columns: after that the bound is a
+	// little higher than it could be.
 	rounds = 200
 )
 
@@ -25,7 +25,7 @@ const (
 	classRows
 )
 
-// solve returns the least bound that it finds.
+// solve returns the lowest bound that it finds.
 func (p *problem) solve() (float64, error) {
 	columns := p.plain()
 	known := map[string]bool{}
@@ -75,7 +75,7 @@ func (p *problem) allAccepted(k int, items []int) bool {
 	return !slices.ContainsFunc(items, func(i int) bool { return !p.classes[k].accepts(p.items[i].shape) })
 }
 
-// relax solves the program with some columns: its value and the rows' prices.
+// relax solves the program with some columns and returns its value and the rows' prices.
 func (p *problem) relax(columns []column) (float64, *prices, error) {
 	lp := p.program(columns)
 	value, duals, err := lp.solve()
@@ -107,7 +107,7 @@ func (p *problem) program(columns []column) *program {
 	return lp
 }
 
-// entries returns what a column takes of each row, and its value.
+// entries returns what a column uses of each row, and its value.
 func (p *problem) entries(c *column) (value float64, entries []entry) {
 	row := len(p.items) + classRows*c.class
 	cpu, memory := 0.0, 0.0

@@ -10,7 +10,7 @@ import (
 	"sort"
 )
 
-// Job is a Pod that comes, waits, runs and ends. Times are in seconds.
+// Job is a Pod that arrives, waits, runs and ends. Times are in seconds.
 type Job struct {
 	Name     string
 	Pod      *Pod
@@ -18,15 +18,15 @@ type Job struct {
 	Duration float64
 }
 
-// Stream makes jobs: Pods of a trace, in any order, at random times, so often that
-// a part of the GPUs is asked for on average.
+// Stream generates jobs: random Pods of a trace, at random times, at a rate at which a
+// given fraction of the GPUs is requested on average.
 type Stream struct {
 	random    *rand.Rand
 	pods      []Pod
 	durations []float64 // of each Pod, or of those of another trace
 	paired    bool      // durations are those of the Pods
-	// longer sums up durations: the longer a Pod runs, the likelier it is there
-	// at some moment.
+	// longer has the cumulative sums of the durations: the longer a Pod runs, the
+	// likelier it runs at a given moment.
 	longer []float64
 	// interval is the mean time between two arrivals.
 	interval float64
@@ -35,8 +35,8 @@ type Stream struct {
 
 var errNoDurations = errors.New("no Pod has a creation_time and a later deletion_time")
 
-// NewStream makes a stream with a load, relative to the capacity in percent of a
-// GPU. Pods of a trace without times run as long as any one of another trace.
+// NewStream returns a stream with a load, relative to the capacity, which is in percent
+// of a GPU. Pods of a trace without times get random durations of another trace.
 func NewStream(pods, timed []Pod, capacity int, load float64, seed int64) (*Stream, error) {
 	s := &Stream{random: rand.New(rand.NewPCG(uint64(seed), 2)), pods: pods} //nolint:gosec // a replay repeats
 	s.durations, s.paired = durationsOf(pods)
@@ -55,7 +55,7 @@ func NewStream(pods, timed []Pod, capacity int, load float64, seed int64) (*Stre
 	return s, nil
 }
 
-// work is what a job asks for on average, in seconds times percent of a GPU.
+// work returns the average work of a job, in seconds times percent of a GPU.
 func (s *Stream) work() float64 {
 	paired, duration, percent := 0.0, 0.0, 0.0
 	for i := range s.pods {
@@ -73,7 +73,7 @@ func (s *Stream) work() float64 {
 	return duration * percent
 }
 
-// durationsOf returns how long Pods were there; some is false if no one was.
+// durationsOf returns how long Pods ran; some is false if none did.
 func durationsOf(pods []Pod) (list []float64, some bool) {
 	list = make([]float64, len(pods))
 	for i := range pods {
@@ -83,13 +83,13 @@ func durationsOf(pods []Pod) (list []float64, some bool) {
 	return list, some
 }
 
-// Next returns the job that comes next.
+// Next returns the next job.
 func (s *Stream) Next(now float64) *Job {
 	i := s.random.IntN(len(s.durations))
 	return s.job(i, now+s.random.ExpFloat64()*s.interval, s.durations[i])
 }
 
-// Running returns a job that is there already, as one finds it at a random moment.
+// Running returns a job that runs already, as observed at a random moment.
 func (s *Stream) Running() *Job {
 	at := s.random.Float64() * s.longer[len(s.longer)-1]
 	i := sort.SearchFloat64s(s.longer, at)

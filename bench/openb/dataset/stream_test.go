@@ -16,8 +16,8 @@ func TestAStreamAsksForItsLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A job asks for (100 s · 100 % + 300 s · 50 %) / 2 = 12,500; 500 % are asked
-	// for if one comes every 25 s.
+	// The work of a job is (100 s · 100 % + 300 s · 50 %) / 2 = 12,500 on average; the
+	// demand is 500 % if one arrives every 25 s.
 	if s.interval != 25 {
 		t.Errorf("a job comes every %g s, want 25", s.interval)
 	}

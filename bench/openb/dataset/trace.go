@@ -15,7 +15,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// maxPods is how many Pods a node of the published simulator takes.
+// maxPods is the Pod capacity of a node of the published simulator.
 const maxPods = 1001
 
 // The trace counts shares in thousandths of a GPU.
@@ -35,9 +35,9 @@ const (
 type Pod struct {
 	Name  string
 	Shape placement.Shape
-	// Created and Deleted are when it was there, in seconds.
+	// Created and Deleted are when it was created and deleted, in seconds.
 	Created, Deleted int64
-	// Milli is the column gpu_milli, which counts one GPU only.
+	// Milli is the column gpu_milli, which counts a single GPU.
 	Milli int
 }
 
@@ -68,7 +68,7 @@ func readTable(path string) (*table, error) {
 	return t, nil
 }
 
-// optional are columns that some traces lack.
+// optional are columns that some traces do not have.
 var optional = map[string]bool{"gpu_spec": true, "creation_time": true, "deletion_time": true}
 
 // row reads one line; the first error is kept.

@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gpu describes the GPUs of a node as the agent sees them: what they
-// are, what they do, and whether they can be trusted. It knows neither NVML nor
-// Kubernetes, so that real and simulated GPUs look the same to everything else.
+// Package gpu describes the GPUs of a node: their properties, their measurements and their
+// health. It depends on neither NVML nor Kubernetes, so that real and simulated GPUs look
+// the same to everything else.
 package gpu
 
 // Driver is the software that runs the GPUs.
@@ -15,14 +15,14 @@ type Driver struct {
 	CUDA string
 }
 
-// Unknown stands for a NUMA node or an NVLink group that a GPU does not have.
+// Unknown is the NUMA node or the NVLink group of a GPU without one.
 const Unknown = -1
 
-// Info is what does not change while the driver runs.
+// Info is the properties of a GPU that do not change while the driver runs.
 type Info struct {
 	// Index counts a node's GPUs from 0, in the driver's order.
 	Index int
-	// UUID identifies the GPU for ever, for example
+	// UUID identifies the GPU permanently, for example
 	// "GPU-6f0a1d5c-8a59-3b0e-a4b6-0ed8a3b1c7b2".
 	UUID string
 	// Product is the vendor's name, for example "NVIDIA H100 80GB HBM3".
@@ -33,7 +33,7 @@ type Info struct {
 	PCIBusID string
 	// Minor is the number of the device file /dev/nvidia<minor>.
 	Minor int
-	// NUMANode is the NUMA node that the GPU hangs on, or Unknown.
+	// NUMANode is the NUMA node that the GPU is attached to, or Unknown.
 	NUMANode int
 	// ComputeCapability is for example "9.0".
 	ComputeCapability string
@@ -70,8 +70,8 @@ func (i *Inventory) NVLinkGroups() []int {
 	return groups
 }
 
-// markGroup gives the number to all that can be reached from a GPU and returns
-// how many these are.
+// markGroup gives the number to all GPUs that are reachable from one, and returns how many
+// they are.
 func (i *Inventory) markGroup(start, number int, groups []int) int {
 	groups[start] = number
 	size := 1

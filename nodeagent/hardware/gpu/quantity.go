@@ -47,40 +47,39 @@ const (
 	// of the GPU; counters.
 	ECCCorrected
 	ECCUncorrected
-	// RemappedRows counts memory rows replaced after uncorrectable errors, for
-	// ever; a counter.
+	// RemappedRows counts memory rows replaced after uncorrectable errors over the GPU's
+	// lifetime; a counter.
 	RemappedRows
 	// Processes is the number of processes that compute on the GPU.
 	Processes
 )
 
-// Values are measurements. What a GPU does not support is missing.
+// Values are measurements. Those that a GPU does not support are missing.
 type Values map[Quantity]float64
 
-// Action is what the driver wants to be done with a GPU before it can be
-// trusted again.
+// Action is the recovery action that the driver requires for a GPU.
 type Action int
 
-// The actions, from the driver's point of view.
+// The actions.
 const (
-	// ActionUnknown: the driver does not tell.
+	// ActionUnknown: the driver does not report it.
 	ActionUnknown Action = iota
-	// ActionNone: the driver is content.
+	// ActionNone: no action is required.
 	ActionNone
 	// ActionReset: the GPU, its fabric or the machine must be reset.
 	ActionReset
 )
 
-// Sample is what one poll of one GPU found.
+// Sample is the result of one poll of one GPU.
 type Sample struct {
 	UUID   string
 	Values Values
 	Action Action
 }
 
-// Event is a report of a GPU's driver, between two polls.
+// Event is an error that the driver reports between polls.
 type Event struct {
-	// UUID of the GPU; empty if all GPUs are meant.
+	// UUID of the GPU; empty if the event concerns all GPUs.
 	UUID string
 	// XID is NVIDIA's number of the error:
 	// https://docs.nvidia.com/deploy/xid-errors/

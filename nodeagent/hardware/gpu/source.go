@@ -8,20 +8,19 @@ import (
 	"errors"
 )
 
-// Source is where GPUs come from: NVIDIA's library or a simulation.
+// Source provides GPUs: through NVIDIA's library, or as a simulation.
 //
-// Calls block as long as the driver does; it can't be interrupted. Watch may run
-// at the same time as any other call, and Read at the same time for different
-// GPUs. No Read may be under way when Open or Close is called.
+// Calls block as long as the driver does, which can't be interrupted. Watch may run
+// concurrently with any other call, and Read for different GPUs. No Read may be in flight
+// when Open or Close is called.
 type Source interface {
 	// Open connects to the driver and finds the GPUs. It fails with an error
 	// that is ErrUnavailable while there is no driver or no library; it may be
 	// called again later, and after Close.
 	Open() (Inventory, error)
-	// Read reads what changes of one GPU. An error that is ErrLost says that the
-	// GPU no longer answers; one that is ErrStale says that nothing does until
-	// the Source is closed and opened again. Any other error concerns this call
-	// alone.
+	// Read reads the measurements of one GPU. ErrLost means that the GPU no longer answers;
+	// ErrStale, that no GPU does until the Source is closed and opened again. Any other
+	// error concerns this call alone.
 	Read(uuid string) (Sample, error)
 	// Watch reports events until ctx ends. It returns nil then, or an error that
 	// is ErrUnsupported if the GPUs report none.
@@ -30,14 +29,14 @@ type Source interface {
 	Close() error
 }
 
-// What callers of a Source tell apart, with errors.Is.
+// The errors that callers of a Source distinguish, with errors.Is.
 var (
 	ErrUnavailable = errors.New("no GPU driver")
 	ErrLost        = errors.New("the GPU is lost")
 	ErrStale       = errors.New("the connection to the GPU driver must be renewed")
-	// ErrRestart comes with ErrUnavailable if the library in this process's memory
-	// does not fit the driver, as after an upgrade. It can't be replaced: if it
-	// did fit once, the process must end and be started again.
+	// ErrRestart comes with ErrUnavailable if the library that this process has loaded does
+	// not match the driver, as after an upgrade. It can't be reloaded: if it matched
+	// before, the process must be restarted.
 	ErrRestart     = errors.New("this process must be restarted")
 	ErrUnsupported = errors.New("not supported")
 )

@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health decides which GPUs can be trusted. A Tracker is told what polls
-// and the driver's events show, and when; it has no clock of its own.
+// Package health decides which GPUs are healthy. A Tracker receives the results of polls
+// and the driver's events, with their times; it has no clock of its own.
 package health
 
 import (
@@ -14,35 +14,33 @@ import (
 	"time"
 )
 
-// Reaction is what an XID does to its GPU.
+// Reaction is the effect of an XID on its GPU's health.
 type Reaction string
 
 // The reactions.
 const (
 	// Ignore counts the XID and does nothing else.
 	Ignore Reaction = "ignore"
-	// Quiet makes the GPU unhealthy until nothing has happened for the recovery
-	// period.
+	// Quiet makes the GPU unhealthy until the recovery period has passed without errors.
 	Quiet Reaction = "quiet"
-	// Reset makes the GPU unhealthy until it was reset and nothing has happened
-	// for the recovery period since.
+	// Reset makes the GPU unhealthy until it has been reset and the recovery period has
+	// passed without errors since.
 	Reset Reaction = "reset"
 )
 
-// Policy says what makes a GPU unhealthy, and for how long.
+// Policy determines what makes a GPU unhealthy, and for how long.
 type Policy struct {
 	// XIDs are the reactions that differ from Default.
 	XIDs map[uint64]Reaction
 	// Default is the reaction to all other XIDs.
 	Default Reaction
-	// RecoveryPeriod is how long a GPU must be without trouble before it is
-	// healthy again.
+	// RecoveryPeriod is how long a GPU must be without errors before it is healthy again.
 	RecoveryPeriod time.Duration
 }
 
 // DefaultPolicy ignores the XIDs that NVIDIA's device plugin ignores: they
-// report a fault of the program that runs on the GPU, not of the GPU. Every
-// other XID needs a reset, or the driver's word that none is needed.
+// report a fault of the program that runs on the GPU, not of the GPU. Every other XID
+// requires a reset, unless the driver reports that none is needed.
 func DefaultPolicy() Policy {
 	return Policy{
 		XIDs: map[uint64]Reaction{
@@ -67,7 +65,7 @@ func (p *Policy) reaction(xid uint64) Reaction {
 
 const defaultKey = "default"
 
-// With returns the policy with changes such as "94=quiet,31=reset,default=quiet".
+// With returns the policy with overrides such as "94=quiet,31=reset,default=quiet".
 func (p Policy) With(changes string) (Policy, error) {
 	p.XIDs = maps.Clone(p.XIDs)
 	if changes == "" {

@@ -33,11 +33,11 @@ func TestPolicyWith(t *testing.T) {
 func TestPolicyRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ changes, want string }{
-		"a reaction that there is not": {"79=explode", "expected XID=REACTION"},
-		"a word that is no number":     {"seventy=reset", "neither the number of an XID"},
-		"a number alone":               {"79", "expected XID=REACTION"},
-		"a negative number":            {"-1=reset", "neither the number of an XID"},
-		"one of several":               {"79=reset,x=quiet", `"x=quiet"`},
+		"an unknown reaction":      {"79=explode", "expected XID=REACTION"},
+		"a word that is no number": {"seventy=reset", "neither the number of an XID"},
+		"a number alone":           {"79", "expected XID=REACTION"},
+		"a negative number":        {"-1=reset", "neither the number of an XID"},
+		"one of several":           {"79=reset,x=quiet", `"x=quiet"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

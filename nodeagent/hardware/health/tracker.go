@@ -12,196 +12,192 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// Reasons of faults, beside those made of an XID's number: XID79.
+// The reasons of faults, besides those derived from an XID's number: XID79.
 const (
 	ReasonLost          = "Lost"
 	ReasonHung          = "Hung"
 	ReasonECC           = "ECC"
 	ReasonUnreadable    = "Unreadable"
 	ReasonResetRequired = "ResetRequired"
-	// ReasonNoDriver is that of GPUs that were there while there is no driver. It
-	// is not a fault of theirs, and no Tracker finds it.
+	// ReasonNoDriver is the reason for known GPUs while there is no driver. It is not a
+	// fault of the GPUs, and no Tracker reports it.
 	ReasonNoDriver = "NoDriver"
 )
 
-// unreadableAfter is how many polls in a row may fail before a GPU counts as
-// broken. One or two do while a GPU is reconfigured.
+// unreadableAfter is how many polls in a row must fail before a GPU is unhealthy. One or two
+// fail while a GPU is reconfigured.
 const unreadableAfter = 3
 
-// Tracker follows the health of a node's GPUs. It is not safe for concurrent
-// use.
+// Tracker tracks the health of a node's GPUs. It is not safe for concurrent use.
 type Tracker struct {
 	policy Policy
 	bootID string
 	gpus   map[string]*state
 }
 
-// state is what is known of one GPU.
+// state is the state of one GPU.
 type state struct {
 	fault *gpu.Fault
-	// lastTrouble is when the recovery period began.
-	lastTrouble time.Time
+	// recoveryStart is when the recovery period last started.
+	recoveryStart time.Time
 	// silent is true while the GPU does not answer.
 	silent bool
 	// failures counts failed polls since the last one that worked.
 	failures int
-	// counters are the last values of the counters that a reset sets back; nil
-	// before the first poll.
+	// counters are the last values of the counters that a reset zeroes; nil before the
+	// first poll.
 	counters gpu.Values
-	// tells is true once the driver has told whether this GPU needs a reset.
-	tells bool
-	// undecided is true until the driver has told what an XID demands.
-	undecided bool
-	xids      map[uint64]uint64
-	lastXID   uint64
+	// reportsAction is true once the driver has reported whether this GPU needs a reset.
+	reportsAction bool
+	// actionPending is true from an XID until the next poll reports the required action.
+	actionPending bool
+	xids          map[uint64]uint64
+	lastXID       uint64
 }
 
-// NewTracker returns a Tracker that knows no GPU. bootID identifies the
-// machine's current boot; empty if that is unknown.
+// NewTracker returns a Tracker without GPUs. bootID identifies the machine's current boot;
+// empty if unknown.
 func NewTracker(policy Policy, bootID string) *Tracker {
 	return &Tracker{policy: policy, bootID: bootID, gpus: map[string]*state{}}
 }
 
 func (t *Tracker) state(uuid string) *state {
-	known := t.gpus[uuid]
-	if known == nil {
-		known = &state{}
-		t.gpus[uuid] = known
+	s := t.gpus[uuid]
+	if s == nil {
+		s = &state{}
+		t.gpus[uuid] = s
 	}
-	return known
+	return s
 }
 
-// Known makes GPUs known, so that an event that concerns all reaches them.
+// Known adds GPUs, so that events that concern all GPUs reach them.
 func (t *Tracker) Known(uuids ...string) {
 	for _, uuid := range uuids {
 		t.state(uuid)
 	}
 }
 
-// Restore takes over a fault that an earlier life of the agent has found. The
-// recovery period starts over. The GPU may have been reset in between: the agent
-// must be stopped for that. Its counters tell, those of the next poll or of the
-// last one.
+// Restore restores a fault that a previous run of the agent found. The recovery period
+// starts over. The GPU may have been reset in between, since the agent must be stopped for
+// that: its counters show it, those of the next poll or of the last one.
 func (t *Tracker) Restore(uuid string, fault gpu.Fault, now time.Time) {
-	known := t.state(uuid)
-	known.fault, known.lastTrouble = &fault, now
-	booted := fault.BootID != t.bootID && t.bootID != ""
+	s := t.state(uuid)
+	s.fault, s.recoveryStart = &fault, now
+	rebooted := fault.BootID != t.bootID && t.bootID != ""
 	switch {
-	case booted, wentBack(fault.ResetCounters, known.counters):
-		known.resetDone()
-	case known.counters == nil:
-		known.counters = fault.ResetCounters
+	case rebooted, wentBack(fault.ResetCounters, s.counters):
+		s.clearReset()
+	case s.counters == nil:
+		s.counters = fault.ResetCounters
 	}
 }
 
-// Report takes in an event.
+// Report records an event.
 func (t *Tracker) Report(event gpu.Event, now time.Time) {
 	if event.UUID != "" {
-		t.reportXID(t.state(event.UUID), event.XID, now)
+		t.addXID(t.state(event.UUID), event.XID, now)
 		return
 	}
-	for _, known := range t.gpus {
-		t.reportXID(known, event.XID, now)
+	for _, s := range t.gpus {
+		t.addXID(s, event.XID, now)
 	}
 }
 
-func (t *Tracker) reportXID(known *state, xid uint64, now time.Time) {
-	// Snapshots hold the last map, so it is not changed.
-	known.xids = maps.Clone(known.xids)
-	if known.xids == nil {
-		known.xids = map[uint64]uint64{}
+func (t *Tracker) addXID(s *state, xid uint64, now time.Time) {
+	// Snapshots share the map, so it is copied.
+	s.xids = maps.Clone(s.xids)
+	if s.xids == nil {
+		s.xids = map[uint64]uint64{}
 	}
-	known.xids[xid]++
-	known.lastXID = xid
+	s.xids[xid]++
+	s.lastXID = xid
 	reaction := t.policy.reaction(xid)
 	if reaction == Ignore {
 		return
 	}
-	// The next poll shows what a driver demands that tells it. To assume the worst
-	// until then would be to announce it, and to take it back.
-	known.undecided = known.undecided || reaction == Reset && known.tells
-	t.trouble(known, fmt.Sprintf("XID%d", xid), reaction == Reset && !known.tells, now)
+	// A driver that reports the required action does so at the next poll. Assuming a reset
+	// until then would publish a need for one that may not exist.
+	s.actionPending = s.actionPending || reaction == Reset && s.reportsAction
+	t.markUnhealthy(s, fmt.Sprintf("XID%d", xid), reaction == Reset && !s.reportsAction, now)
 }
 
-// trouble makes a GPU unhealthy, or prolongs that it is. The first reason stays:
-// what follows is often a consequence.
-func (t *Tracker) trouble(known *state, reason string, needsReset bool, now time.Time) {
-	known.lastTrouble = now
-	if known.fault == nil {
-		known.fault = &gpu.Fault{Reason: reason, Since: now}
+// markUnhealthy makes a GPU unhealthy, or restarts its recovery period. The first reason
+// stays: later ones are often consequences.
+func (t *Tracker) markUnhealthy(s *state, reason string, needsReset bool, now time.Time) {
+	s.recoveryStart = now
+	if s.fault == nil {
+		s.fault = &gpu.Fault{Reason: reason, Since: now}
 	}
-	if needsReset && !known.fault.NeedsReset {
-		changed := *known.fault
-		changed.NeedsReset, changed.BootID, changed.ResetCounters = true, t.bootID, known.counters
-		known.fault = &changed
+	if needsReset && !s.fault.NeedsReset {
+		changed := *s.fault
+		changed.NeedsReset, changed.BootID, changed.ResetCounters = true, t.bootID, s.counters
+		s.fault = &changed
 	}
 }
 
-// Hang takes in that a call about a GPU does not return.
+// Hang records that a call about a GPU does not return.
 func (t *Tracker) Hang(uuid string, now time.Time) {
-	t.trouble(t.state(uuid), ReasonHung, false, now)
+	t.markUnhealthy(t.state(uuid), ReasonHung, false, now)
 }
 
-// Fail takes in that a poll of a GPU failed.
+// Fail records that a poll of a GPU failed.
 func (t *Tracker) Fail(uuid string, err error, now time.Time) {
-	known := t.state(uuid)
+	s := t.state(uuid)
 	if errors.Is(err, gpu.ErrLost) {
-		known.silent = true
-		t.trouble(known, ReasonLost, false, now)
+		s.silent = true
+		t.markUnhealthy(s, ReasonLost, false, now)
 		return
 	}
-	known.failures++
-	if known.failures >= unreadableAfter {
-		t.trouble(known, ReasonUnreadable, false, now)
+	s.failures++
+	if s.failures >= unreadableAfter {
+		t.markUnhealthy(s, ReasonUnreadable, false, now)
 	}
 }
 
-// Observe takes in that a poll of a GPU worked.
+// Observe records a successful poll of a GPU.
 func (t *Tracker) Observe(sample gpu.Sample, now time.Time) {
-	known := t.state(sample.UUID)
-	known.failures = 0
-	if known.wasReset(sample) {
-		known.settle(now)
+	s := t.state(sample.UUID)
+	s.failures = 0
+	if s.wasReset(sample) {
+		s.startRecovery(now)
 	}
-	before, counted := known.counters[gpu.ECCUncorrected]
-	known.remember(sample)
+	before, counted := s.counters[gpu.ECCUncorrected]
+	s.recordCounters(sample)
 	if counted && sample.Values[gpu.ECCUncorrected] > before {
-		t.trouble(known, ReasonECC, sample.Action != gpu.ActionNone, now)
+		t.markUnhealthy(s, ReasonECC, sample.Action != gpu.ActionNone, now)
 	}
-	t.heed(known, sample.Action, now)
-	if known.fault != nil && !known.fault.NeedsReset && now.Sub(known.lastTrouble) >= t.policy.RecoveryPeriod {
-		known.fault = nil
+	t.applyAction(s, sample.Action, now)
+	if s.fault != nil && !s.fault.NeedsReset && now.Sub(s.recoveryStart) >= t.policy.RecoveryPeriod {
+		s.fault = nil
 	}
 }
 
-// heed takes in what the driver wants to be done with a GPU.
-func (t *Tracker) heed(known *state, action gpu.Action, now time.Time) {
-	known.tells = known.tells || action != gpu.ActionUnknown
+// applyAction applies the action that the driver requires for a GPU.
+func (t *Tracker) applyAction(s *state, action gpu.Action, now time.Time) {
+	s.reportsAction = s.reportsAction || action != gpu.ActionUnknown
 	switch action {
 	case gpu.ActionNone:
-		known.resetDone()
+		s.clearReset()
 	case gpu.ActionReset:
-		t.trouble(known, ReasonResetRequired, true, now)
+		t.markUnhealthy(s, ReasonResetRequired, true, now)
 	case gpu.ActionUnknown:
-		if known.undecided && known.fault != nil {
-			t.trouble(known, known.fault.Reason, true, now)
+		if s.actionPending && s.fault != nil {
+			t.markUnhealthy(s, s.fault.Reason, true, now)
 		}
 	}
-	known.undecided = false
+	s.actionPending = false
 }
 
-// resetCounters begin at zero after a reset of the GPU or a reload of its
-// driver.
+// resetCounters restart at zero after a reset of the GPU or a reload of its driver.
 var resetCounters = []gpu.Quantity{gpu.Energy, gpu.ECCCorrected, gpu.ECCUncorrected}
 
-// wasReset reports whether the GPU was reset since the last sample. A GPU that had
-// fallen off the bus answers again only after that; else a counter that went
-// back tells.
+// wasReset reports whether the GPU was reset since the last sample. A GPU that had fallen
+// off the bus answers again only after a reset; otherwise a lower counter shows it.
 func (s *state) wasReset(sample gpu.Sample) bool {
 	return s.silent || wentBack(s.counters, sample.Values)
 }
 
-// wentBack reports whether a counter that both have is lower afterwards.
+// wentBack reports whether any counter in both is lower afterwards.
 func wentBack(before, after gpu.Values) bool {
 	for _, counter := range resetCounters {
 		old, knownBefore := before[counter]
@@ -213,18 +209,18 @@ func wentBack(before, after gpu.Values) bool {
 	return false
 }
 
-// settle begins the recovery period.
-func (s *state) settle(now time.Time) {
-	s.silent, s.undecided = false, false
+// startRecovery starts the recovery period after a reset.
+func (s *state) startRecovery(now time.Time) {
+	s.silent, s.actionPending = false, false
 	s.counters = nil
 	if s.fault != nil {
-		s.lastTrouble = now
-		s.resetDone()
+		s.recoveryStart = now
+		s.clearReset()
 	}
 }
 
-// resetDone ends the need for a reset, if there is one.
-func (s *state) resetDone() {
+// clearReset clears the need for a reset, if there is one.
+func (s *state) clearReset() {
 	if s.fault != nil && s.fault.NeedsReset {
 		changed := *s.fault
 		changed.NeedsReset, changed.BootID, changed.ResetCounters = false, "", nil
@@ -232,9 +228,9 @@ func (s *state) resetDone() {
 	}
 }
 
-// remember keeps the counters of a sample. A need for a reset that was noticed
-// before any sample takes them over.
-func (s *state) remember(sample gpu.Sample) {
+// recordCounters stores the counters of a sample, also in a fault that needed a reset before
+// the first sample.
+func (s *state) recordCounters(sample gpu.Sample) {
 	s.counters = gpu.Values{}
 	for _, counter := range resetCounters {
 		if value, known := sample.Values[counter]; known {
@@ -248,30 +244,28 @@ func (s *state) remember(sample gpu.Sample) {
 	}
 }
 
-// Fault returns why a GPU must not be used, or nil. The result is not changed
-// later.
+// Fault returns why a GPU must not be used, or nil. The result is immutable.
 func (t *Tracker) Fault(uuid string) *gpu.Fault { return t.state(uuid).fault }
 
 // Faults returns all faults by UUID.
 func (t *Tracker) Faults() map[string]*gpu.Fault {
 	faults := map[string]*gpu.Fault{}
-	for uuid, known := range t.gpus {
-		if known.fault != nil {
-			faults[uuid] = known.fault
+	for uuid, s := range t.gpus {
+		if s.fault != nil {
+			faults[uuid] = s.fault
 		}
 	}
 	return faults
 }
 
-// Silent reports whether a GPU does not answer, and not only for a moment.
+// Silent reports whether a GPU has stopped answering.
 func (t *Tracker) Silent(uuid string) bool {
-	known := t.state(uuid)
-	return known.silent || known.failures >= unreadableAfter
+	s := t.state(uuid)
+	return s.silent || s.failures >= unreadableAfter
 }
 
-// XIDs returns how often each XID was reported, and the last one. The result is
-// not changed later.
+// XIDs returns how often each XID was reported, and the last one. The result is immutable.
 func (t *Tracker) XIDs(uuid string) (counts map[uint64]uint64, last uint64) {
-	known := t.state(uuid)
-	return known.xids, known.lastXID
+	s := t.state(uuid)
+	return s.xids, s.lastXID
 }

@@ -19,7 +19,7 @@ const (
 	period = time.Minute
 )
 
-// story tells a Tracker what happens, minute after minute.
+// story feeds a Tracker with events, minute after minute.
 type story struct {
 	*testing.T
 	tracker *Tracker
@@ -39,7 +39,7 @@ func newTracker() *Tracker {
 	return NewTracker(policy, boot)
 }
 
-// restarts begins another life of the agent, in the same boot.
+// restarts restarts the agent, in the same boot.
 func (s *story) restarts() {
 	fault := *s.tracker.Fault(theGPU)
 	s.tracker = newTracker()
@@ -109,7 +109,7 @@ func TestTracker(t *testing.T) {
 			s.answers(gpu.Sample{Action: gpu.ActionNone})
 			s.expect("")
 		},
-		"the driver's wish for a reset is a fault of its own": func(s *story) {
+		"a reset required by the driver is a fault of its own": func(s *story) {
 			s.answers(gpu.Sample{Action: gpu.ActionReset})
 			s.expect("ResetRequired, needs reset")
 			s.passes(time.Hour)
@@ -183,7 +183,7 @@ func TestTracker(t *testing.T) {
 			s.answers(energy(1))
 			s.expect("XID79, needs reset")
 		},
-		"a reset between two lives of the agent is recognised": func(s *story) {
+		"a reset between two runs of the agent is recognised": func(s *story) {
 			s.answers(energy(1000))
 			s.xid(79)
 			s.answers(energy(1100))
@@ -194,7 +194,7 @@ func TestTracker(t *testing.T) {
 			s.answers(energy(6))
 			s.expect("")
 		},
-		"so is one if the first poll comes before what is known of the earlier life": func(s *story) {
+		"so is one if the first poll precedes the restored fault": func(s *story) {
 			s.answers(energy(1000))
 			s.xid(79)
 			fault := *s.tracker.Fault(theGPU)
@@ -243,7 +243,7 @@ func TestTracker(t *testing.T) {
 				s.Errorf("the counters are %v", counters)
 			}
 		},
-		"a driver that tells whether a reset is needed decides it": func(s *story) {
+		"a driver that reports whether a reset is needed decides it": func(s *story) {
 			s.answers(gpu.Sample{Action: gpu.ActionNone})
 			s.xid(94)
 			s.expect("XID94")
@@ -256,7 +256,7 @@ func TestTracker(t *testing.T) {
 			s.answers(gpu.Sample{Action: gpu.ActionNone})
 			s.expect("XID94")
 		},
-		"a driver that no longer tells leaves the policy to decide": func(s *story) {
+		"a driver that no longer reports it leaves the policy to decide": func(s *story) {
 			s.answers(gpu.Sample{Action: gpu.ActionNone})
 			s.xid(79)
 			s.answers(gpu.Sample{})

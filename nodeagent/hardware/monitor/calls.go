@@ -10,12 +10,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// connecting stands for the calls of the Source that concern no single GPU:
-// those that connect to the driver and disconnect from it.
+// connecting is the key of the calls of the Source that concern no single GPU: those that
+// connect to the driver and disconnect from it.
 const connecting = ""
 
-// calls are the calls of the Source that have not returned yet, by the UUID of
-// their GPU. There is at most one about each.
+// calls tracks the calls of the Source that are in flight, by the UUID of their GPU, at
+// most one for each.
 type calls struct {
 	clock clock.PassiveClock
 
@@ -27,57 +27,56 @@ func newCalls(c clock.PassiveClock) *calls {
 	return &calls{clock: c, since: map[string]time.Time{}}
 }
 
-// begin notes a call; it returns false if the last one about the same GPU has
-// not returned.
-func (c *calls) begin(about string) bool {
+// begin records a call; it returns false if the last one for the same GPU is still in
+// flight.
+func (c *calls) begin(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, under := c.since[about]; under {
+	if _, found := c.since[key]; found {
 		return false
 	}
-	c.since[about] = c.clock.Now()
+	c.since[key] = c.clock.Now()
 	return true
 }
 
-// end notes that a call has returned.
-func (c *calls) end(about string) {
+// end records that a call has returned.
+func (c *calls) end(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.since, about)
+	delete(c.since, key)
 }
 
-// under returns how many of some calls have not returned.
-func (c *calls) under(abouts []string) int {
+// inFlight returns how many of the calls with these keys are in flight.
+func (c *calls) inFlight(keys []string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	count := 0
-	for _, about := range abouts {
-		if _, under := c.since[about]; under {
+	for _, key := range keys {
+		if _, found := c.since[key]; found {
 			count++
 		}
 	}
 	return count
 }
 
-// idle reports whether all calls have returned.
+// idle reports whether no calls are in flight.
 func (c *calls) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.since) == 0
 }
 
-// overdue returns the calls that have taken as long as the deadline, and how long
-// each has.
+// overdue returns the calls that have reached the deadline, and how long each has taken.
 func (c *calls) overdue(deadline time.Duration) map[string]time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var overdue map[string]time.Duration // nil nearly always
-	for about, since := range c.since {
+	for key, since := range c.since {
 		if took := c.clock.Since(since); took >= deadline {
 			if overdue == nil {
 				overdue = map[string]time.Duration{}
 			}
-			overdue[about] = took
+			overdue[key] = took
 		}
 	}
 	return overdue

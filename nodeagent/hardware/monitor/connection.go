@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound how long to wait before the driver is
-	// looked for again.
+	// firstRetry and lastRetry bound the backoff between attempts to connect.
 	firstRetry = time.Second
 	lastRetry  = time.Minute
 )
@@ -28,34 +27,34 @@ type connection struct {
 	clock  clock.Clock
 	calls  *calls
 
-	// Poll's own.
-	found    *found
+	// Used by Poll only.
+	found    *discovery
 	openedAt time.Time
 	retryAt  time.Time
 	delay    time.Duration
 	problem  error
-	// worked is true once there was a connection.
-	worked bool
+	// connected is true once there has been a connection.
+	connected bool
 
 	mu sync.Mutex // guards what follows
-	// live ends when the connection is to be closed; nil while there is none.
-	live context.Context //nolint:containedctx // it is the connection's life, which Watch must not outlast
+	// live is canceled when the connection is closed; nil while there is none.
+	live context.Context //nolint:containedctx // the connection's lifetime, which Watch must not exceed
 	end  context.CancelFunc
-	// watching counts who uses the connection beside Poll.
+	// watching counts the users of the connection other than Poll.
 	watching sync.WaitGroup
 	opened   chan struct{}
 }
 
-// found is what the driver has found when it was connected to.
-type found struct {
+// discovery is what was found when the connection was opened.
+type discovery struct {
 	inventory gpu.Inventory
 	// groups are the NVLink groups of the GPUs.
 	groups []int
 }
 
-// open returns what the driver has found. After a failure it waits for longer
-// each time before it looks again, and returns the last error in between.
-func (c *connection) open() (*found, error) {
+// open connects if necessary and returns what was found. After a failure it tries again
+// only after an increasing backoff, and returns the last error in between.
+func (c *connection) open() (*discovery, error) {
 	if c.isOpen() {
 		return c.found, nil
 	}
@@ -63,15 +62,15 @@ func (c *connection) open() (*found, error) {
 		return nil, c.problem
 	}
 	inventory, err := c.connect()
-	now := c.clock.Now() // it may have taken its time
+	now := c.clock.Now() // connecting may take long
 	if c.problem = err; err != nil {
 		c.delay = min(max(firstRetry, 2*c.delay), lastRetry)
 		c.retryAt = now.Add(c.delay)
 		return nil, err
 	}
-	c.found = &found{inventory, inventory.NVLinkGroups()}
-	c.delay, c.openedAt, c.worked = 0, now, true
-	c.announce()
+	c.found = &discovery{inventory, inventory.NVLinkGroups()}
+	c.delay, c.openedAt, c.connected = 0, now, true
+	c.markOpen()
 	return c.found, nil
 }
 
@@ -81,7 +80,7 @@ func (c *connection) connect() (gpu.Inventory, error) {
 	return c.source.Open()
 }
 
-// age is how long the connection has been open.
+// age returns how long the connection has been open.
 func (c *connection) age() time.Duration { return c.clock.Since(c.openedAt) }
 
 func (c *connection) isOpen() bool {
@@ -90,25 +89,25 @@ func (c *connection) isOpen() bool {
 	return c.live != nil
 }
 
-// announce lets Watch begin.
-func (c *connection) announce() {
+// markOpen makes the connection available to Watch.
+func (c *connection) markOpen() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.live, c.end = context.WithCancel(context.Background())
-	close(c.waiting())
+	close(c.nextOpen())
 	c.opened = nil
 }
 
-// waiting is closed when the next connection is open.
-func (c *connection) waiting() chan struct{} {
+// nextOpen returns a channel that is closed when the next connection is open.
+func (c *connection) nextOpen() chan struct{} {
 	if c.opened == nil {
 		c.opened = make(chan struct{})
 	}
 	return c.opened
 }
 
-// close disconnects, after those that use the connection have let go of it. No
-// call but Watch may use it any more.
+// close disconnects once the other users of the connection are done. No call other than
+// Watch may be in flight.
 func (c *connection) close(ctx context.Context) {
 	c.mu.Lock()
 	if c.live == nil {
@@ -126,8 +125,8 @@ func (c *connection) close(ctx context.Context) {
 	}
 }
 
-// use waits for a connection and returns a context that ends with it. done must
-// be called afterwards. The result is false if ctx has ended.
+// use waits for a connection and returns a context that is canceled when it is closed. The
+// caller must call done. ok is false if ctx has ended.
 func (c *connection) use(ctx context.Context) (live context.Context, done func(), ok bool) {
 	for {
 		c.mu.Lock()
@@ -138,7 +137,7 @@ func (c *connection) use(ctx context.Context) (live context.Context, done func()
 			c.mu.Unlock()
 			return both, func() { stop(); cancel(); c.watching.Done() }, true
 		}
-		opened := c.waiting()
+		opened := c.nextOpen()
 		c.mu.Unlock()
 		select {
 		case <-ctx.Done():

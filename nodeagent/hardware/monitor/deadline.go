@@ -13,15 +13,15 @@ import (
 
 var errHanging = errors.New("the GPU driver hangs: a call that connects to it or disconnects from it does not return")
 
-// CheckDeadline notices calls that do not return. It is to be called more often
-// than the deadline is long.
+// CheckDeadline detects calls that exceed the deadline. Call it at intervals shorter than
+// the deadline.
 func (m *Monitor) CheckDeadline(ctx context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := m.known.problem
-	changed := m.withHealthLogged(ctx, nil, m.hang)
-	if errors.Is(m.known.problem, errHanging) && !errors.Is(before, errHanging) {
-		klog.FromContext(ctx).Error(m.known.problem, "Nothing is known of the GPUs until it returns")
+	before := m.current.problem
+	changed := m.withHealthLogged(ctx, nil, m.markHung)
+	if errors.Is(m.current.problem, errHanging) && !errors.Is(before, errHanging) {
+		klog.FromContext(ctx).Error(m.current.problem, "Nothing is known of the GPUs until it returns")
 		changed = true
 	}
 	if changed {
@@ -29,21 +29,21 @@ func (m *Monitor) CheckDeadline(ctx context.Context) {
 	}
 }
 
-// hang takes in which calls hang now. The mutex is held meanwhile: a poll can't
-// have found out more.
-func (m *Monitor) hang() {
+// markHung records the calls that exceed the deadline now. The mutex must be held, so that
+// no poll changes the result meanwhile.
+func (m *Monitor) markHung() {
 	now := m.config.Clock.Now()
-	gpus := m.known.found.inventory.GPUs
-	for about, took := range m.calls.overdue(m.config.Deadline) {
-		if about != connecting {
-			m.tracker.Hang(about, now)
+	gpus := m.current.found.inventory.GPUs
+	for key, took := range m.calls.overdue(m.config.Deadline) {
+		if key != connecting {
+			m.tracker.Hang(key, now)
 			continue
 		}
-		// It asks all GPUs, one after the other, and may have to start each.
+		// It queries all GPUs, one after the other, and may have to start each.
 		if took < m.config.Deadline*time.Duration(len(gpus)) {
 			continue
 		}
-		m.known.lose(errHanging, now)
+		m.current.setProblem(errHanging, now)
 		for i := range gpus {
 			m.tracker.Hang(gpus[i].UUID, now)
 		}

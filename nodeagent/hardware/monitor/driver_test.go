@@ -61,7 +61,7 @@ func TestALibraryThatNoLongerFitsEndsTheProcess(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 	default:
-		t.Error("nobody is told")
+		t.Error("Broken() has no error")
 	}
 	f.expect(0, "NoDriver")
 }

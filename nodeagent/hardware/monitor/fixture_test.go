@@ -151,7 +151,7 @@ func (f *fixture) hang() {
 		for i := range all {
 			all[i] = uuidOf(i)
 		}
-		return f.clock.HasWaiters() && f.monitor.calls.under(all) == 1
+		return f.clock.HasWaiters() && f.monitor.calls.inFlight(all) == 1
 	})
 	f.clock.Step(deadline)
 	f.await("the poll gives up", ended)

@@ -10,9 +10,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// withHealthLogged makes a change that may concern the health of any GPU, and
-// tells of those that it does concern: with the error, if reading one has just
-// failed. It returns whether there are any. The mutex must be held.
+// withHealthLogged makes a change that may affect the health of GPUs, and logs each GPU
+// whose health changes, with the error if reading it has just failed. It returns whether
+// any has changed. The mutex must be held.
 func (m *Monitor) withHealthLogged(ctx context.Context, read results, change func()) (changed bool) {
 	before := m.tracker.Faults()
 	change()
@@ -32,8 +32,8 @@ func (m *Monitor) withHealthLogged(ctx context.Context, read results, change fun
 
 func (m *Monitor) loggerOf(ctx context.Context, uuid string) klog.Logger {
 	logger := klog.FromContext(ctx).WithValues("uuid", uuid)
-	for i := range m.known.found.inventory.GPUs {
-		if info := &m.known.found.inventory.GPUs[i]; info.UUID == uuid {
+	for i := range m.current.found.inventory.GPUs {
+		if info := &m.current.found.inventory.GPUs[i]; info.UUID == uuid {
 			return logger.WithValues("gpu", info.Index)
 		}
 	}

@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package monitor polls a node's GPUs and keeps what it learned: the last
-// snapshot, which everything else in the agent reads.
+// Package monitor polls a node's GPUs and keeps the latest snapshot, which everything else
+// in the agent reads.
 package monitor
 
 import (
@@ -19,7 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
 )
 
-// Config says how a Monitor works.
+// Config configures a Monitor.
 type Config struct {
 	Source gpu.Source
 	Clock  clock.Clock
@@ -39,31 +39,31 @@ type Monitor struct {
 	calls      *calls
 	connection connection
 	statistics statistics
-	// broken has the error for which the process must end.
+	// broken receives the error for which the process must be restarted.
 	broken   chan error
 	snapshot atomic.Pointer[gpu.Snapshot]
 
-	// Poll's own: why the connection is to be renewed, or nil, and when that is
-	// worth it.
+	// Used by Poll only: why the connection must be renewed, or nil, and when to renew it
+	// for silent GPUs.
 	stale    error
 	renewals renewals
 
 	mu      sync.Mutex // guards what follows
 	tracker *health.Tracker
-	known   known
+	current state
 	changed chan struct{}
 }
 
-// known is what the snapshots are made of, beside the tracker.
-type known struct {
+// state is what snapshots are made of, besides the tracker.
+type state struct {
 	taken   time.Time
 	problem error
 	since   time.Time // of problem
-	found   *found
+	found   *discovery
 	values  map[string]gpu.Values
 }
 
-// New returns a Monitor that has polled nothing yet.
+// New returns a Monitor that has not polled yet.
 func New(config Config) *Monitor {
 	calls := newCalls(config.Clock)
 	m := &Monitor{
@@ -71,7 +71,7 @@ func New(config Config) *Monitor {
 		calls:      calls,
 		connection: connection{source: config.Source, clock: config.Clock, calls: calls},
 		tracker:    health.NewTracker(config.Policy, config.BootID),
-		known:      known{found: &found{}},
+		current:    state{found: &discovery{}},
 		changed:    make(chan struct{}),
 		broken:     make(chan error, 1),
 	}
@@ -79,23 +79,23 @@ func New(config Config) *Monitor {
 	return m
 }
 
-// Snapshot returns what is known. It is not changed later.
+// Snapshot returns the latest snapshot, which is immutable.
 func (m *Monitor) Snapshot() *gpu.Snapshot { return m.snapshot.Load() }
 
-// Changed returns a channel that is closed when there is a new snapshot. To miss
-// none, ask for it before the snapshot.
+// Changed returns a channel that is closed when there is a new snapshot. To miss none, call
+// it before Snapshot.
 func (m *Monitor) Changed() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.changed
 }
 
-// Broken has an error, which is gpu.ErrRestart, when nothing helps but another
-// process.
+// Broken returns a channel that receives an error, which is gpu.ErrRestart, when the process
+// must be restarted.
 func (m *Monitor) Broken() <-chan error { return m.broken }
 
-// Restore takes over the faults, by UUID, that an earlier life of the agent has
-// found. GPUs that already have one keep it.
+// Restore restores the faults, by UUID, that a previous run of the agent found. GPUs that
+// already have one keep it.
 func (m *Monitor) Restore(faults map[string]gpu.Fault) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,28 +107,28 @@ func (m *Monitor) Restore(faults map[string]gpu.Fault) {
 	m.publish()
 }
 
-// Poll reads all GPUs once, after it has connected to the driver if need be.
+// Poll reads all GPUs once, after connecting to the driver if necessary.
 func (m *Monitor) Poll(ctx context.Context) {
 	started := m.config.Clock.Now()
 	found, err := m.connect(ctx)
 	if err != nil {
 		m.statistics.failed()
-		m.lose(ctx, err)
+		m.driverLost(ctx, err)
 		return
 	}
 	results := m.read(found.inventory.GPUs)
 	if m.stale = results.stale(); m.stale != nil && m.calls.idle() {
 		m.statistics.failed()
-		m.judgeRest(ctx, results)
+		m.recordHealth(ctx, results)
 		return
 	}
-	m.take(ctx, found, results)
+	m.record(ctx, found, results)
 	m.statistics.succeeded(m.config.Clock.Since(started))
 }
 
-// connect returns what the driver has found. A connection that is to be renewed
-// is closed first, unless a call still uses it: then it must do for now.
-func (m *Monitor) connect(ctx context.Context) (*found, error) {
+// connect returns what was found on the connection. A stale one is closed first, unless a
+// call still uses it: then it is kept for now.
+func (m *Monitor) connect(ctx context.Context) (*discovery, error) {
 	if m.stale != nil && m.calls.idle() {
 		klog.FromContext(ctx).Info("The connection to the GPU driver is renewed", "reason", m.stale)
 		m.stale = nil
@@ -137,32 +137,32 @@ func (m *Monitor) connect(ctx context.Context) (*found, error) {
 	return m.connection.open()
 }
 
-// lose takes in that there is no driver.
-func (m *Monitor) lose(ctx context.Context, problem error) {
+// driverLost records that there is no driver.
+func (m *Monitor) driverLost(ctx context.Context, problem error) {
 	before := m.Snapshot().Problem
 	if before == nil || before.Error() != problem.Error() {
-		klog.FromContext(ctx).Error(problem, "There are no GPUs to watch; this is tried again")
+		klog.FromContext(ctx).Error(problem, "No GPUs are available; will retry")
 	}
 	m.mu.Lock()
-	m.known.lose(problem, m.config.Clock.Now())
+	m.current.setProblem(problem, m.config.Clock.Now())
 	m.publish()
 	m.mu.Unlock()
-	// A library that has never fitted, as after an upgrade before the boot, would
-	// be the same in another process.
-	if errors.Is(problem, gpu.ErrRestart) && m.connection.worked {
+	// A library that has never worked, as after an upgrade before the boot, would not work
+	// in another process either.
+	if errors.Is(problem, gpu.ErrRestart) && m.connection.connected {
 		select {
 		case m.broken <- problem:
-		default: // somebody has been told already
+		default: // an error is pending already
 		}
 	}
 }
 
-// lose notes why nothing is known of the GPUs.
-func (k *known) lose(problem error, now time.Time) {
-	if k.problem == nil {
-		k.since = now
+// setProblem sets why nothing is known of the GPUs.
+func (s *state) setProblem(problem error, now time.Time) {
+	if s.problem == nil {
+		s.since = now
 	}
-	k.problem, k.values = problem, nil
+	s.problem, s.values = problem, nil
 }
 
 // publish publishes a new snapshot. The mutex must be held.
@@ -172,13 +172,13 @@ func (m *Monitor) publish() {
 	m.changed = make(chan struct{})
 }
 
-// assemble makes a snapshot of what is known.
+// assemble builds a snapshot of the current state.
 func (m *Monitor) assemble() *gpu.Snapshot {
-	known := &m.known
-	inventory := &known.found.inventory
+	current := &m.current
+	inventory := &current.found.inventory
 	snapshot := &gpu.Snapshot{
-		Taken:   known.taken,
-		Problem: known.problem,
+		Taken:   current.taken,
+		Problem: current.problem,
 		Driver:  inventory.Driver,
 		NVLinks: inventory.NVLinks,
 		Devices: make([]gpu.Device, 0, len(inventory.GPUs)),
@@ -186,8 +186,8 @@ func (m *Monitor) assemble() *gpu.Snapshot {
 	for i, info := range inventory.GPUs {
 		device := gpu.Device{
 			Info:        info,
-			NVLinkGroup: known.found.groups[i],
-			Values:      known.values[info.UUID],
+			NVLinkGroup: current.found.groups[i],
+			Values:      current.values[info.UUID],
 			Fault:       m.fault(info.UUID),
 		}
 		device.XIDs, device.LastXID = m.tracker.XIDs(info.UUID)
@@ -196,11 +196,11 @@ func (m *Monitor) assemble() *gpu.Snapshot {
 	return snapshot
 }
 
-// fault returns why a GPU must not be used. One that has no fault of its own
-// shares that of the driver.
+// fault returns why a GPU must not be used, or nil. Without a driver, GPUs that have no fault
+// of their own share the driver's.
 func (m *Monitor) fault(uuid string) *gpu.Fault {
-	if fault := m.tracker.Fault(uuid); fault != nil || m.known.problem == nil {
+	if fault := m.tracker.Fault(uuid); fault != nil || m.current.problem == nil {
 		return fault
 	}
-	return &gpu.Fault{Reason: health.ReasonNoDriver, Since: m.known.since}
+	return &gpu.Fault{Reason: health.ReasonNoDriver, Since: m.current.since}
 }

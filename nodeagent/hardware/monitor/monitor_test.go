@@ -26,7 +26,7 @@ func TestPollFillsTheSnapshot(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("nobody was told of the snapshot")
+		t.Error("Changed() was not closed")
 	}
 	snapshot := f.monitor.Snapshot()
 	if len(snapshot.Devices) != 8 || !snapshot.Taken.Equal(f.clock.Now()) || snapshot.Driver.CUDA != "12.8" {

@@ -13,14 +13,14 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// result is what reading a GPU has led to.
+// result is the result of reading a GPU.
 type result struct {
 	uuid   string
 	sample gpu.Sample
 	err    error
 }
 
-// results are by UUID. A GPU whose call has not returned has none.
+// results are results by UUID. A GPU whose call is still in flight has none.
 type results map[string]result
 
 // stale returns why nothing can be read until the connection is renewed, or nil.
@@ -33,23 +33,23 @@ func (r results) stale() error {
 	return nil
 }
 
-// read reads all GPUs at the same time and waits for them, but not longer than
-// the deadline. A GPU whose last call has not returned is not asked again.
+// read reads all GPUs in parallel and waits for them, but not longer than the deadline. It
+// skips GPUs whose last call is still in flight.
 func (m *Monitor) read(gpus []gpu.Info) results {
 	answers := make(chan result, len(gpus))
-	asked := make([]string, 0, len(gpus))
+	started := make([]string, 0, len(gpus))
 	for i := range gpus {
 		if uuid := gpus[i].UUID; m.calls.begin(uuid) {
-			asked = append(asked, uuid)
+			started = append(started, uuid)
 			go func() { answers <- m.readOne(uuid) }()
 		}
 	}
 	timer := m.config.Clock.NewTimer(m.config.Deadline)
 	defer timer.Stop()
-	results := make(results, len(asked))
-	for late := false; len(results) < len(asked); {
-		if late && m.calls.under(asked) == len(asked)-len(results) {
-			break // none has returned whose answer is not here yet
+	results := make(results, len(started))
+	for late := false; len(results) < len(started); {
+		if late && m.calls.inFlight(started) == len(started)-len(results) {
+			break // all that have returned have been received
 		}
 		select {
 		case answer := <-answers:
@@ -61,8 +61,8 @@ func (m *Monitor) read(gpus []gpu.Info) results {
 	return results
 }
 
-// readOne reads a GPU whose call has been noted. A panic is the failure of this
-// GPU, as it is that of a job elsewhere: it does not end the process.
+// readOne reads a GPU whose call has been recorded. A panic counts as a failure of this GPU
+// and does not end the process, as in other jobs.
 func (m *Monitor) readOne(uuid string) (answer result) {
 	defer m.calls.end(uuid)
 	defer func() {
@@ -74,31 +74,31 @@ func (m *Monitor) readOne(uuid string) (answer result) {
 	return result{uuid, sample, err}
 }
 
-// take takes in what a poll has found, all at once: GPUs are not shown before
-// they were read.
-func (m *Monitor) take(ctx context.Context, found *found, results results) {
+// record records the results of a poll, all at once: GPUs are not published before they have
+// been read.
+func (m *Monitor) record(ctx context.Context, found *discovery, results results) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known.found != found {
+	if m.current.found != found {
 		klog.FromContext(ctx).Info("Found GPUs", "count", len(found.inventory.GPUs),
 			"driver", found.inventory.Driver.Version, "cuda", found.inventory.Driver.CUDA)
 	}
-	m.known.found, m.known.problem, m.known.taken = found, nil, m.config.Clock.Now()
-	m.known.values = make(map[string]gpu.Values, len(results))
+	m.current.found, m.current.problem, m.current.taken = found, nil, m.config.Clock.Now()
+	m.current.values = make(map[string]gpu.Values, len(results))
 	silent := 0
 	m.withHealthLogged(ctx, results, func() {
 		for i := range found.inventory.GPUs {
 			uuid := found.inventory.GPUs[i].UUID
 			m.tracker.Known(uuid)
 			if result, answered := results[uuid]; answered {
-				m.judge(&result)
-				m.known.values[uuid] = result.sample.Values // nil after a failure
+				m.recordResult(&result)
+				m.current.values[uuid] = result.sample.Values // nil after a failure
 			}
 			if m.tracker.Silent(uuid) {
 				silent++
 			}
 		}
-		m.hang()
+		m.markHung()
 	})
 	if m.calls.idle() && m.renewals.due(silent, m.connection.age()) {
 		m.stale = errSilent
@@ -106,8 +106,8 @@ func (m *Monitor) take(ctx context.Context, found *found, results results) {
 	m.publish()
 }
 
-// judge takes in what a poll says of a GPU.
-func (m *Monitor) judge(result *result) {
+// recordResult records the result of polling a GPU.
+func (m *Monitor) recordResult(result *result) {
 	if result.err != nil {
 		m.statistics.readFailed()
 		m.tracker.Fail(result.uuid, result.err, m.config.Clock.Now())
@@ -116,15 +116,15 @@ func (m *Monitor) judge(result *result) {
 	m.tracker.Observe(result.sample, m.config.Clock.Now())
 }
 
-// judgeRest takes in the health of the GPUs that answered a poll that others did
-// not, because the connection is to be renewed. Of these it says nothing.
-func (m *Monitor) judgeRest(ctx context.Context, results results) {
+// recordHealth records only the health of the GPUs that answered a poll while others failed
+// because the connection is stale. It ignores the latter.
+func (m *Monitor) recordHealth(ctx context.Context, results results) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	changed := m.withHealthLogged(ctx, results, func() {
 		for _, result := range results {
 			if !errors.Is(result.err, gpu.ErrStale) {
-				m.judge(&result)
+				m.recordResult(&result)
 			}
 		}
 	})

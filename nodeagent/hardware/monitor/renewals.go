@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// renewAfter and renewRarely bound how old the connection must be before it is
-// renewed for the sake of GPUs that do not answer: NVML never finds a GPU again
-// that it has lost, except from the start. Each renewal takes seconds, and XIDs
-// of all other GPUs may be missed, so a dead GPU causes fewer and fewer.
+// renewAfter and renewRarely bound the age at which the connection is renewed for GPUs that
+// do not answer: NVML finds a lost GPU only after it is initialized again. Each renewal
+// takes seconds, and XIDs of other GPUs may be missed, so the interval grows for a GPU that
+// stays dead.
 const (
 	renewAfter  = time.Minute
 	renewRarely = 30 * time.Minute
@@ -19,14 +19,14 @@ const (
 
 var errSilent = errors.New("a GPU does not answer: it may have come back")
 
-// renewals decides when it is time for another attempt.
+// renewals decides when to renew the connection for GPUs that do not answer.
 type renewals struct {
 	silent int
 	delay  time.Duration
 }
 
-// due reports whether a connection of this age is to be renewed for the sake of so
-// many GPUs. With each change of their number the attempts start over.
+// due reports whether to renew a connection of this age for a number of silent GPUs. The
+// interval starts over when that number changes.
 func (r *renewals) due(silent int, age time.Duration) bool {
 	if silent != r.silent {
 		r.silent, r.delay = silent, renewAfter

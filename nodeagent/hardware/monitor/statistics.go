@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Statistics is what the Monitor has done so far.
+// Statistics counts what the Monitor has done.
 type Statistics struct {
-	// Polls worked, FailedPolls found no driver or lost it.
+	// Polls counts successful polls, FailedPolls those without a driver.
 	Polls, FailedPolls uint64
-	// FailedReads are polls of a single GPU.
+	// FailedReads counts failed polls of a single GPU.
 	FailedReads uint64
-	// TotalDuration is how long the polls took that worked.
+	// TotalDuration is how long the successful polls took.
 	TotalDuration time.Duration
-	// Hanging is how long the oldest call has been under way that has missed its
-	// deadline; 0 if none has.
+	// Hanging is how long the oldest call that has exceeded its deadline has been in
+	// flight; 0 if there is none.
 	Hanging time.Duration
 }
 
@@ -39,7 +39,7 @@ func (s *statistics) succeeded(took time.Duration) {
 func (s *statistics) failed()     { s.change(func(v *Statistics) { v.FailedPolls++ }) }
 func (s *statistics) readFailed() { s.change(func(v *Statistics) { v.FailedReads++ }) }
 
-// Statistics returns what the Monitor has done so far.
+// Statistics returns the statistics so far.
 func (m *Monitor) Statistics() Statistics {
 	m.statistics.mu.Lock()
 	defer m.statistics.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// Watch takes in the driver's events until ctx ends.
+// Watch records the driver's events until ctx ends.
 func (m *Monitor) Watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		live, done, ok := m.connection.use(ctx)
@@ -22,10 +22,10 @@ func (m *Monitor) Watch(ctx context.Context) {
 		err := m.config.Source.Watch(live, func(event gpu.Event) { m.report(ctx, event) })
 		switch {
 		case errors.Is(err, gpu.ErrUnsupported):
-			klog.FromContext(ctx).Info("The GPUs report no errors by themselves; polls have to find them", "reason", err)
+			klog.FromContext(ctx).Info("The GPUs report no events; errors are found by polling", "reason", err)
 			<-live.Done()
 		case err != nil:
-			klog.FromContext(ctx).Error(err, "Waiting for events of the GPUs failed; this is tried again")
+			klog.FromContext(ctx).Error(err, "Waiting for events of the GPUs failed; will retry")
 			m.pause(live)
 		}
 		done()

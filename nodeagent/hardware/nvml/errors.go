@@ -13,7 +13,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// initError explains why there is no connection to the driver, and what helps.
+// initError returns why there is no connection to the driver, and how to fix it.
 func initError(ret nvml.Return, library string) error {
 	if library == "" {
 		library = "libnvidia-ml.so.1"
@@ -23,7 +23,7 @@ func initError(ret nvml.Return, library string) error {
 		return fmt.Errorf("%w: %s can't be loaded: install NVIDIA's driver, and let the container see its library "+
 			"(runtimeClassName: nvidia, or mount it and name its path): nvmlInit: %w", gpu.ErrUnavailable, library, ret)
 	case nvml.ERROR_DRIVER_NOT_LOADED:
-		return fmt.Errorf("%w: NVIDIA's kernel module is not loaded (modprobe nvidia; dmesg tells why it fails): nvmlInit: %w",
+		return fmt.Errorf("%w: NVIDIA's kernel module is not loaded (modprobe nvidia; dmesg has the reason): nvmlInit: %w",
 			gpu.ErrUnavailable, ret)
 	case nvml.ERROR_NO_PERMISSION, nvml.ERROR_OPERATING_SYSTEM:
 		return fmt.Errorf("%w: this process may not use the driver: let it open /dev/nvidiactl and /dev/nvidia* "+
@@ -40,7 +40,7 @@ func initError(ret nvml.Return, library string) error {
 	}
 }
 
-// callError is what the failure of a call means to the users of a gpu.Source.
+// callError returns the error of a gpu.Source for a failed call.
 func callError(call string, ret nvml.Return) error {
 	switch ret {
 	case nvml.ERROR_GPU_IS_LOST:
@@ -52,7 +52,7 @@ func callError(call string, ret nvml.Return) error {
 	}
 }
 
-// fatal reports whether no other call for this GPU is worth trying.
+// fatal reports whether all other calls for this GPU would fail, too.
 func fatal(ret nvml.Return) bool {
 	switch ret {
 	case nvml.ERROR_GPU_IS_LOST, nvml.ERROR_UNINITIALIZED, nvml.ERROR_DRIVER_NOT_LOADED, nvml.ERROR_LIB_RM_VERSION_MISMATCH:
@@ -62,7 +62,7 @@ func fatal(ret nvml.Return) bool {
 	}
 }
 
-// unsupported reports whether the answer won't change while the connection lasts.
+// unsupported reports whether the call will fail as long as the connection lasts.
 func unsupported(ret nvml.Return) bool {
 	switch ret {
 	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_FUNCTION_NOT_FOUND,

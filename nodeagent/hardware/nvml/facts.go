@@ -14,10 +14,10 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// fact is something that does not change while the driver runs.
+// fact is a property of a GPU that does not change while the driver runs.
 type fact struct {
 	call string
-	// read fills it in if it returns SUCCESS.
+	// read sets it if it returns SUCCESS.
 	read func(*device) nvml.Return
 }
 
@@ -62,16 +62,16 @@ func facts() []fact {
 	}
 }
 
-// learn asks again for what the driver has failed to tell of a GPU. If it tells
-// now, the Source must be opened again: an inventory does not change.
-func (d *device) learn() error {
+// readMissing retries the facts that the driver failed to return. If it returns one now, the
+// Source must be opened again: an inventory does not change.
+func (d *device) readMissing() error {
 	before := d.info
 	d.missing = slices.DeleteFunc(d.missing, func(fact fact) bool {
 		ret := fact.read(d)
 		return ret == nvml.SUCCESS || unsupported(ret)
 	})
 	if d.info != before {
-		return fmt.Errorf("%w: the driver tells more of GPU %s", gpu.ErrStale, d.info.UUID)
+		return fmt.Errorf("%w: the driver reports more about GPU %s", gpu.ErrStale, d.info.UUID)
 	}
 	return nil
 }

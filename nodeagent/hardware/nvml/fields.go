@@ -14,7 +14,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// field is a value that is read by its number, many in one call.
+// field is a value that is read by its ID, many in one call.
 type field struct {
 	id  uint32
 	add func(*gpu.Sample, float64)
@@ -40,17 +40,15 @@ func adder(quantity gpu.Quantity, unit float64) func(*gpu.Sample, float64) {
 	return func(sample *gpu.Sample, value float64) { sample.Values[quantity] = value * unit }
 }
 
-// addMemoryTemperature leaves out 0 degrees: that is what some GPUs report whose
-// memory has no sensor.
+// addMemoryTemperature ignores 0 degrees, which some GPUs without a memory sensor report.
 func addMemoryTemperature(sample *gpu.Sample, value float64) {
 	if value > 0 {
 		sample.Values[gpu.MemoryTemperature] = value
 	}
 }
 
-// addAction makes three of the driver's actions: NVML's others reset the GPU, its
-// bus, its fabric or the machine, or drain it, which ends when the driver says
-// that nothing is left to do.
+// addAction maps NVML's recovery actions: all others than none reset the GPU, its bus, its
+// fabric or the machine, or drain the GPU, which is over when the driver reports none.
 func addAction(sample *gpu.Sample, value float64) {
 	sample.Action = gpu.ActionReset
 	if nvml.DeviceGpuRecoveryAction(value) == nvml.GPU_RECOVERY_ACTION_NONE {
@@ -58,8 +56,8 @@ func addAction(sample *gpu.Sample, value float64) {
 	}
 }
 
-// readFields reads those of the fields that the GPU has not refused yet. It
-// succeeds if one of them is read, and otherwise returns the status of one.
+// readFields reads the fields that the GPU is not known to lack. It succeeds if any of them is
+// read, and otherwise returns the status of one.
 func readFields(d *device, sample *gpu.Sample) nvml.Return {
 	state := &d.state
 	if state.fields == nil {
@@ -91,8 +89,8 @@ func readFields(d *device, sample *gpu.Sample) nvml.Return {
 	return result
 }
 
-// worse returns the status that says more of the GPU: that it is lost or needs a
-// reset, then that something was read, then any other problem.
+// worse returns the more significant status: that the GPU is lost or needs a reset, then that
+// something was read, then any other problem.
 func worse(a, b nvml.Return) nvml.Return {
 	rank := func(ret nvml.Return) int {
 		switch {

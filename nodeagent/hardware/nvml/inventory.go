@@ -16,7 +16,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// discover finds the GPUs and adds them to the known ones.
+// discover finds the GPUs and adds them to known.
 func (s *session) discover(known map[string]*device) (gpu.Inventory, error) {
 	count, ret := s.library.DeviceGetCount()
 	if ret != nvml.SUCCESS {
@@ -43,8 +43,8 @@ func (s *session) discover(known map[string]*device) (gpu.Inventory, error) {
 	return inventory, nil
 }
 
-// restore puts GPUs that were there before in the place of those that can't be
-// asked any more: a lost GPU does not even tell its UUID.
+// restore replaces GPUs that no longer answer with those known from before: a lost GPU does
+// not even return its UUID.
 func (s *session) restore(known map[string]*device, problems map[int]error) error {
 	var missing []*device
 	for uuid, device := range known {
@@ -61,7 +61,7 @@ func (s *session) restore(known map[string]*device, problems map[int]error) erro
 		}
 		device := take(&missing, index)
 		if device == nil {
-			s.Logger.Error(problem, "GPU left out: it can't be asked for its UUID", "index", index)
+			s.Logger.Error(problem, "Skipping a GPU whose UUID can't be read", "index", index)
 			unknown = append(unknown, problem)
 			continue
 		}
@@ -75,8 +75,8 @@ func (s *session) restore(known map[string]*device, problems map[int]error) erro
 	return nil
 }
 
-// take removes the GPU that had the index, or else the first, and returns a copy
-// without the state of an earlier connection.
+// take removes the GPU that had the index, or else the first one, and returns a copy without
+// the state of the previous connection.
 func take(missing *[]*device, index int) *device {
 	if len(*missing) == 0 {
 		return nil
@@ -87,8 +87,8 @@ func take(missing *[]*device, index int) *device {
 	return &device{info: found.info, address: found.address}
 }
 
-// find describes the GPU with an index. What is known of it and the driver fails
-// to tell this time stays known.
+// find returns the GPU with an index. Facts that the driver fails to return this time are
+// taken from known.
 func (s *session) find(index int, known map[string]*device) (*device, error) {
 	handle, ret := s.library.DeviceGetHandleByIndex(index)
 	if ret != nvml.SUCCESS {
@@ -109,8 +109,8 @@ func (s *session) find(index int, known map[string]*device) (*device, error) {
 	return found, nil
 }
 
-// describe fills in what does not change. What the driver does not tell stays as
-// it is, unless it is because the GPU is lost.
+// describe reads the facts of a GPU. It fails only if the GPU is lost; facts that the driver
+// does not return stay as they are.
 func (s *session) describe(d *device) error {
 	for _, fact := range facts() {
 		if !s.symbols.has(fact.call) {
@@ -121,20 +121,19 @@ func (s *session) describe(d *device) error {
 			return callError(fact.call, ret)
 		}
 		if ret != nvml.SUCCESS {
-			s.Logger.Info("The driver does not tell all of a GPU", "gpu", d.info.UUID, "call", fact.call, "reason", ret.Error())
+			s.Logger.Info("The driver does not return a property of the GPU", "gpu", d.info.UUID, "call", fact.call, "reason", ret.Error())
 			if !unsupported(ret) {
 				d.missing = append(d.missing, fact)
 			}
 		}
 	}
 	d.info.NUMANode = numaNode(s.SysFS, d.info.PCIBusID)
-	s.noteMIG(d)
+	s.logMIG(d)
 	return nil
 }
 
-// noteMIG says that a GPU is cut into instances, which this agent does not hand
-// out.
-func (s *session) noteMIG(d *device) {
+// logMIG logs that a GPU is partitioned into instances, which this agent does not allocate.
+func (s *session) logMIG(d *device) {
 	if !s.symbols.has("nvmlDeviceGetMigMode") {
 		return
 	}
@@ -143,7 +142,7 @@ func (s *session) noteMIG(d *device) {
 	}
 }
 
-// driver tells the versions; what the driver does not tell stays empty.
+// driver returns the versions; those that the driver does not return stay empty.
 func (s *session) driver() gpu.Driver {
 	var driver gpu.Driver
 	version, ret := s.library.SystemGetDriverVersion()

@@ -211,7 +211,7 @@ func TestAFactThatTheDriverTellsLaterIsFound(t *testing.T) {
 	if _, err := source.Read("GPU-1"); !errors.Is(err, gpu.ErrStale) {
 		t.Errorf("unexpected error %v", err)
 	}
-	node.gpu(1).GetNameFunc = fail // what was told once does not change
+	node.gpu(1).GetNameFunc = fail // a fact is read only once
 	for range 2 {
 		if got := mustOpen(t, source).GPUs[1].Product; got != "NVIDIA H100 80GB HBM3" {
 			t.Errorf("the product is %q", got)

@@ -11,8 +11,7 @@ import "github.com/NVIDIA/go-nvml/pkg/nvml"
 type links struct {
 	// direct counts those to each other device.
 	direct map[pciAddress]int
-	// switched counts those to NVSwitches, over which all GPUs on switches
-	// reach each other.
+	// switched counts those to NVSwitches, which connect all GPUs on switches.
 	switched int
 }
 
@@ -34,9 +33,8 @@ func (s *session) nvLinks() [][]int {
 	return s.matrix(all)
 }
 
-// matrix counts the links of each pair. Where one of two sees more direct links
-// than the other does, as when the other is lost, they are believed: which GPUs
-// are wired to each other does not change.
+// matrix counts the links of each pair. If one of two reports more direct links than the
+// other, as when the other is lost, the higher number counts: the wiring does not change.
 func (s *session) matrix(all []links) [][]int {
 	counts := make([][]int, len(all))
 	for i := range counts {
@@ -57,8 +55,7 @@ func (s *session) matrix(all []links) [][]int {
 	return counts
 }
 
-// linksOf asks a GPU for its links. Numbers that it doesn't have, and links that
-// don't answer, count as inactive.
+// linksOf reads a GPU's links. Links that do not exist or can't be read count as inactive.
 func (s *session) linksOf(d *device, gpus map[pciAddress]bool) links {
 	found := links{direct: map[pciAddress]int{}}
 	for link := range nvml.NVLINK_MAX_LINKS {
@@ -80,9 +77,9 @@ func (s *session) linksOf(d *device, gpus map[pciAddress]bool) links {
 	return found
 }
 
-// leadsToSwitch tells where a link ends that does not end at a GPU of ours: at a
-// switch, at a CPU, or at a GPU that we don't see. If NVML does not know, it is a
-// switch, since those are hidden from virtual machines; NCCL judges the same.
+// leadsToSwitch reports whether a link that does not end at one of our GPUs ends at a switch,
+// rather than at a CPU or at a GPU that is not visible. If NVML does not know, it is a
+// switch, since those are hidden from virtual machines; NCCL does the same.
 func (s *session) leadsToSwitch(d *device, link int) bool {
 	if !s.symbols.has("nvmlDeviceGetNvLinkRemoteDeviceType") {
 		return true

@@ -18,28 +18,28 @@ type Options struct {
 	// Library is the path of NVIDIA's library; if empty, the dynamic linker
 	// searches for libnvidia-ml.so.1.
 	Library string
-	// PCIeInterval is how often the PCIe throughput of each GPU is measured, in
-	// between the last result is repeated; zero means never. Measuring takes 20
-	// ms per direction and GPU, during which Read blocks.
+	// PCIeInterval is how often the PCIe throughput of each GPU is measured; in between,
+	// the last result is reused. Zero means never. Measuring takes 20 ms per direction and
+	// GPU, during which Read blocks.
 	PCIeInterval time.Duration
 	// SysFS is where Linux describes the PCI devices; /sys if nil.
 	SysFS fs.FS
-	// Clock is the real one if nil.
+	// Clock is the real clock if nil.
 	Clock clock.Clock
-	// Logger hears what the GPUs don't tell and which are left out; klog's if it is
-	// not set.
+	// Logger logs properties that can't be read and GPUs that are skipped; klog's if not
+	// set.
 	Logger klog.Logger
 }
 
 // Timing is how long one call took.
 type Timing struct {
-	// UUID is the GPU that was asked; empty if the call concerns none.
+	// UUID is the GPU that was queried; empty if the call concerns none.
 	UUID string
-	// Call is the function's name, with what it is asked for where one function
-	// answers several questions: "nvmlDeviceGetClockInfo(SM)".
+	// Call is the function's name, with its argument if it reads several values:
+	// "nvmlDeviceGetClockInfo(SM)".
 	Call string
 	Took time.Duration
-	// Err is why there was no answer; it may have taken its time, too.
+	// Err is why the call failed; that may also have taken long.
 	Err error
 }
 

@@ -17,8 +17,8 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// pciAddress identifies a device on the PCI bus. It is made of numbers, since
-// the two texts in nvml.PciInfo have domains of different lengths.
+// pciAddress identifies a device on the PCI bus. It consists of numbers, since the two
+// strings in nvml.PciInfo have domains of different lengths.
 type pciAddress struct {
 	domain, bus, device uint32
 }
@@ -36,15 +36,15 @@ func busID(pci nvml.PciInfo) string {
 		}
 		id.WriteByte(byte(char)) //nolint:gosec // a char of C
 	}
-	if id.Len() == 0 { // from before the domain had 8 digits
+	if id.Len() == 0 { // older drivers, whose domain has fewer than 8 digits
 		return fmt.Sprintf("%08X:%02X:%02X.0", pci.Domain, pci.Bus, pci.Device)
 	}
 	return id.String()
 }
 
-// numaNode asks Linux which NUMA node a GPU hangs on. NVML's own
-// nvmlDeviceGetNumaNodeId is something else: the node that the GPU's memory
-// forms on machines like the GH200, which has no CPUs.
+// numaNode returns the NUMA node that Linux reports for a GPU. NVML's own
+// nvmlDeviceGetNumaNodeId is something else: the node, without CPUs, that the GPU's memory
+// forms on machines like the GH200.
 func numaNode(sysFS fs.FS, busID string) int {
 	// Linux writes domains with 4 digits or as many more as it takes.
 	id := strings.ToLower(busID)

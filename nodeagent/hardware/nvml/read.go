@@ -16,23 +16,23 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// pollState is what earlier polls of a GPU left behind.
+// pollState is the state that is kept between polls of a GPU.
 type pollState struct {
-	// refused are the readers that the GPU does not support, by their names.
-	refused map[string]bool
-	// fields are those that it has not refused; nil before the first poll.
+	// unsupported are the names of the readers that the GPU does not support.
+	unsupported map[string]bool
+	// fields are those that it supports, as far as known; nil before the first poll.
 	fields []field
-	// repeated are the results of readers that rest for a while.
-	repeated map[string]repeated
+	// cached are the last results of readers that are not called on every poll.
+	cached map[string]cachedValues
 }
 
-type repeated struct {
+type cachedValues struct {
 	until  time.Time
 	values gpu.Values
 }
 
-// read polls one GPU. What it does not support is missing, and not asked for
-// again while the session lasts.
+// read polls one GPU. Values that it does not support are missing, and not read again during
+// the session.
 func (s *session) read(uuid string) (gpu.Sample, error) {
 	device := s.device(uuid)
 	if device == nil {
@@ -44,13 +44,13 @@ func (s *session) read(uuid string) (gpu.Sample, error) {
 	if device.problem != nil {
 		return s.readLost(device)
 	}
-	if err := device.learn(); err != nil {
+	if err := device.readMissing(); err != nil {
 		return gpu.Sample{}, err
 	}
 	return s.sample(device)
 }
 
-// sample lets all readers of a GPU add to a sample.
+// sample reads a sample with all readers.
 func (s *session) sample(device *device) (gpu.Sample, error) {
 	sample := gpu.Sample{UUID: device.info.UUID, Values: gpu.Values{}}
 	var failed failures
@@ -67,11 +67,11 @@ func (s *session) sample(device *device) (gpu.Sample, error) {
 			failed.add(reader, ret)
 		}
 	}
-	if mustReset { // it answers, so it is not lost
+	if mustReset { // the GPU answers, so it is not lost
 		sample.Action = gpu.ActionReset
 		return sample, nil
 	}
-	if err := failed.concern(&sample); err != nil {
+	if err := failed.err(&sample); err != nil {
 		return gpu.Sample{}, err
 	}
 	return sample, nil
@@ -90,9 +90,9 @@ func (f *failures) add(reader *reader, ret nvml.Return) {
 	}
 }
 
-// concern returns why a sample is none: nothing vital was read, although the GPU
-// supports some of it, or nothing at all.
-func (f *failures) concern(sample *gpu.Sample) error {
+// err returns why a sample is unusable: nothing vital was read, although the GPU supports
+// some of it, or nothing at all.
+func (f *failures) err(sample *gpu.Sample) error {
 	_, memory := sample.Values[gpu.MemoryUsed]
 	_, utilization := sample.Values[gpu.Utilization]
 	switch {
@@ -105,8 +105,8 @@ func (f *failures) concern(sample *gpu.Sample) error {
 	}
 }
 
-// readLost reports a GPU that could not be asked when the Source was opened. If
-// it can be now, the Source must be opened again to use it.
+// readLost polls a GPU that did not answer when the Source was opened. If it answers now, the
+// Source must be opened again to use it.
 func (s *session) readLost(d *device) (gpu.Sample, error) {
 	found, err := s.find(d.info.Index, nil)
 	switch {
@@ -121,8 +121,7 @@ func (s *session) readLost(d *device) (gpu.Sample, error) {
 	}
 }
 
-// checkCount notices that GPUs were added or taken away: the driver numbers them
-// again then.
+// checkCount detects that GPUs were added or removed, which makes the driver renumber them.
 func (s *session) checkCount() error {
 	count, ret := s.library.DeviceGetCount()
 	if ret != nvml.SUCCESS {
@@ -134,11 +133,11 @@ func (s *session) checkCount() error {
 	return nil
 }
 
-// poll lets one reader add to the sample, unless it is known that it can't or it
-// need not. It returns SUCCESS then, too.
+// poll calls one reader, unless it is unsupported or its cached values are current; it
+// returns SUCCESS then, too.
 func (s *session) poll(d *device, reader *reader, sample *gpu.Sample) nvml.Return {
 	name := reader.String()
-	if d.state.refused[name] || s.repeat(d, reader, sample) {
+	if d.state.unsupported[name] || s.reuse(d, reader, sample) {
 		return nvml.SUCCESS
 	}
 	ret := reader.read(d, sample)
@@ -146,26 +145,26 @@ func (s *session) poll(d *device, reader *reader, sample *gpu.Sample) nvml.Retur
 		return nvml.ERROR_UNINITIALIZED
 	}
 	if unsupported(ret) {
-		if d.state.refused == nil {
-			d.state.refused = map[string]bool{}
+		if d.state.unsupported == nil {
+			d.state.unsupported = map[string]bool{}
 		}
-		d.state.refused[name] = true
+		d.state.unsupported[name] = true
 		return nvml.SUCCESS
 	}
-	s.rest(d, reader, sample)
+	s.cache(d, reader, sample)
 	return ret
 }
 
-// handleIsValid tells two meanings of INVALID_ARGUMENT apart: that a GPU was
-// taken away, and that an old driver doesn't know what it is asked for.
+// handleIsValid distinguishes two meanings of INVALID_ARGUMENT: that the GPU was removed,
+// and that an old driver does not know the argument.
 func (d *device) handleIsValid() bool {
 	uuid, ret := d.handle.GetUUID()
 	return ret != nvml.ERROR_INVALID_ARGUMENT && (ret != nvml.SUCCESS || uuid == d.info.UUID)
 }
 
-// repeat adds the last result of a reader that rests.
-func (s *session) repeat(d *device, reader *reader, sample *gpu.Sample) bool {
-	last, found := d.state.repeated[reader.String()]
+// reuse adds the cached values of a reader to the sample, if they are still current.
+func (s *session) reuse(d *device, reader *reader, sample *gpu.Sample) bool {
+	last, found := d.state.cached[reader.String()]
 	if !found || !s.Clock.Now().Before(last.until) {
 		return false
 	}
@@ -173,20 +172,20 @@ func (s *session) repeat(d *device, reader *reader, sample *gpu.Sample) bool {
 	return true
 }
 
-// rest keeps what a reader has just added to the sample, if it shall be repeated.
-// A reader that failed rests, too: it may have taken its time.
-func (s *session) rest(d *device, reader *reader, sample *gpu.Sample) {
+// cache stores the values that a reader has just added to the sample, if it is one to be
+// cached. The failure of a reader is cached, too: it may have taken long.
+func (s *session) cache(d *device, reader *reader, sample *gpu.Sample) {
 	if reader.every <= 0 {
 		return
 	}
-	last := repeated{until: s.Clock.Now().Add(reader.every), values: gpu.Values{}}
+	last := cachedValues{until: s.Clock.Now().Add(reader.every), values: gpu.Values{}}
 	for _, quantity := range reader.quantities {
 		if value, found := sample.Values[quantity]; found {
 			last.values[quantity] = value
 		}
 	}
-	if d.state.repeated == nil {
-		d.state.repeated = map[string]repeated{}
+	if d.state.cached == nil {
+		d.state.cached = map[string]cachedValues{}
 	}
-	d.state.repeated[reader.String()] = last
+	d.state.cached[reader.String()] = last
 }

@@ -272,7 +272,7 @@ func TestAction(t *testing.T) {
 		{name: "reboot", spoil: action(2), want: gpu.ActionReset},
 		{name: "drain", spoil: action(3), want: gpu.ActionReset},
 		{name: "one that NVML will add", spoil: action(99), want: gpu.ActionReset},
-		{name: "the driver does not tell", want: gpu.ActionUnknown, spoil: func(n *node) {
+		{name: "the driver does not report it", want: gpu.ActionUnknown, spoil: func(n *node) {
 			results := defaultFields()
 			delete(results, nvml.FI_DEV_GET_GPU_RECOVERY_ACTION)
 			n.setFields(0, results)

@@ -16,17 +16,17 @@ import (
 
 // reader reads quantities of a GPU with one call.
 type reader struct {
-	// call is the function's name in NVIDIA's library; argument is what it is
-	// asked for, if it answers several questions.
+	// call is the function's name in NVIDIA's library; argument is what it reads, if it can
+	// read several values.
 	call, argument string
-	// quantities are what it adds to a sample. A reader is not used if one
-	// before it in the table already reads them.
+	// quantities are what it adds to a sample. A reader is not used if an earlier one in
+	// the table already reads them.
 	quantities []gpu.Quantity
 	// read adds to the sample if it returns SUCCESS.
 	read func(*device, *gpu.Sample) nvml.Return
-	// vital is true if a GPU is not read if all that is vital fails.
+	// vital is true if a poll fails when all vital readers do.
 	vital bool
-	// every is how long results are repeated instead of read again.
+	// every is how long results are cached.
 	every time.Duration
 }
 
@@ -37,9 +37,9 @@ func (r *reader) String() string {
 	return r.call + "(" + r.argument + ")"
 }
 
-// readers is the table of all calls that Read makes. The functions that go-nvml
-// selects by the library's version all have a version without a number, too,
-// which every library has that has one with a number.
+// readers returns the table of all calls that Read makes. The functions that go-nvml selects
+// by the library's version also exist without a version number, in every library that has
+// a numbered one.
 func readers(pcieInterval time.Duration) []reader {
 	table := slices.Concat(memoryReaders(), engineReaders(), powerReaders(), clockReaders(), []reader{
 		{call: "nvmlDeviceGetFieldValues", read: readFields, quantities: fieldQuantities()},
@@ -80,7 +80,7 @@ func set[N int | uint32 | uint64](sample *gpu.Sample, quantity gpu.Quantity, val
 	return ret
 }
 
-// What NVML counts in.
+// NVML's units.
 const (
 	percent   = 0.01
 	milli     = 0.001

@@ -19,16 +19,16 @@ type session struct {
 	Options
 	library nvml.Interface
 	symbols symbols
-	// count is the number of GPUs that the driver had at the start, with those
-	// that it doesn't let us use.
+	// count is the number of GPUs that the driver had at the start, including those that we
+	// may not use.
 	count   int
 	devices []*device
-	// readers are those that the library has the functions for.
+	// readers are those whose functions the library has.
 	readers []reader
-	// events is true if the library has the functions for them.
+	// events is true if the library has the functions for events.
 	events bool
 
-	// closing ends the watches, which shutdown waits for: they use the library.
+	// closing is closed to end the watches, which shutdown waits for: they use the library.
 	closing chan struct{}
 	watches sync.WaitGroup
 }
@@ -39,9 +39,9 @@ type device struct {
 	address pciAddress
 	// handle is nil if problem isn't.
 	handle nvml.Device
-	// problem is why the GPU could not be asked when the Source was opened.
+	// problem is why the GPU did not answer when the Source was opened.
 	problem error
-	// missing is what the driver failed to tell of the GPU.
+	// missing are the facts that the driver failed to return.
 	missing []fact
 	state   pollState
 }
@@ -72,8 +72,8 @@ func (s *session) device(uuid string) *device {
 	return nil
 }
 
-// symbols tells which functions the library has: to call another one would end
-// the process.
+// symbols looks up which functions the library has: calling another one would crash the
+// process.
 type symbols struct {
 	lookup func(string) error
 }

@@ -18,23 +18,23 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// Source reads the node's GPUs through NVIDIA's library. Which calls may run at
-// the same time says gpu.Source; Timings is one that may run alone.
+// Source reads the node's GPUs through NVIDIA's library. See gpu.Source for which calls may
+// run concurrently; Timings must run alone.
 type Source struct {
 	options Options
 	library nvml.Interface
 
-	// known are the GPUs that were found since the process started, so that
-	// one that is lost keeps its name.
+	// known are the GPUs that have been found since the process started, so that a lost one
+	// keeps its UUID.
 	known map[string]*device
 
 	mu sync.Mutex
-	// session is nil while the Source is closed: the gate in front of every
-	// call of the library but nvmlInit.
+	// session is nil while the Source is closed. It guards every call of the library
+	// except nvmlInit.
 	session *session
 }
 
-// New returns a Source that is closed. It does not look for the library yet.
+// New returns a closed Source. It does not load the library yet.
 func New(options Options) *Source {
 	var loading []nvml.LibraryOption
 	if options.Library != "" {
@@ -60,9 +60,8 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Open connects to the driver and finds the GPUs. A Source that is open is
-// closed first. A GPU that is lost, but was there before, stays in the
-// inventory.
+// Open connects to the driver and finds the GPUs. It closes an open Source first. A lost GPU
+// that was found before stays in the inventory.
 func (s *Source) Open() (gpu.Inventory, error) {
 	if err := s.Close(); err != nil {
 		return gpu.Inventory{}, err
@@ -84,7 +83,7 @@ func (s *Source) Open() (gpu.Inventory, error) {
 	return inventory, nil
 }
 
-// Read reads what changes of one GPU.
+// Read reads the measurements of one GPU.
 func (s *Source) Read(uuid string) (gpu.Sample, error) {
 	session, err := s.current()
 	if err != nil {
@@ -103,8 +102,8 @@ func (s *Source) Watch(ctx context.Context, report func(gpu.Event)) error {
 	return session.watch(ctx, report)
 }
 
-// Timings measures how long each call takes that Read makes, for each GPU, and
-// those that agents make on each poll which don't keep the connection.
+// Timings measures how long each call of Read takes, for each GPU, and the calls that agents
+// without a permanent connection make on each poll.
 func (s *Source) Timings() ([]Timing, error) {
 	session, err := s.current()
 	if err != nil {
@@ -134,7 +133,7 @@ func (s *Source) current() (*session, error) {
 	return s.session, nil
 }
 
-// startWatch counts a Watch while the session can't end.
+// startWatch registers a Watch with the session before it can be closed.
 func (s *Source) startWatch() (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// Source stands for the GPUs in a build that can't talk to NVIDIA's library.
+// Source replaces the real one in a build without cgo, which can't use NVIDIA's library.
 type Source struct{}
 
-// New returns a Source that never opens.
+// New returns a Source that can't be opened.
 func New(Options) *Source { return &Source{} }
 
 // Open fails.

@@ -11,8 +11,8 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// timings measures each call once. What a GPU refuses is asked for as well:
-// refusing takes time, too.
+// timings measures each call once, including calls that a GPU does not support: those take
+// time, too.
 func (s *session) timings() []Timing {
 	var found []Timing
 	measure := func(uuid, call string, do func() nvml.Return) {
@@ -37,7 +37,7 @@ func (s *session) timings() []Timing {
 			_, ret := s.library.DeviceGetHandleByIndex(known.info.Index)
 			return ret
 		})
-		// A copy, so that Read's memory of what is refused stays as it is.
+		// A copy, so that the state of Read is not changed.
 		fresh := &device{info: known.info, handle: known.handle}
 		for i := range s.readers {
 			reader := &s.readers[i]

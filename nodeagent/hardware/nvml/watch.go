@@ -15,23 +15,23 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
-// eventCalls are the functions that watch needs. Only XIDs are asked for: a
-// double-bit ECC error has an XID as well, and counts in gpu.ECCUncorrected.
+// eventCalls are the functions that watch needs. It registers for XIDs only: a double-bit ECC
+// error has an XID as well, and counts in gpu.ECCUncorrected.
 var eventCalls = []string{
 	"nvmlEventSetCreate", "nvmlEventSetWait", "nvmlEventSetFree", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents",
 }
 
 const (
-	// waitMilliseconds is how long the driver is asked to wait for an event, and
-	// so how long the end of a watch takes.
+	// waitMilliseconds is how long one call waits for an event, and so how long it takes to
+	// end a watch.
 	waitMilliseconds = 1000
-	// lostPause is how long to wait before the events of the other GPUs are
-	// asked for when one is lost, which ends every wait at once.
+	// lostPause is how long to wait before watching the other GPUs when one is lost, which
+	// makes every wait fail at once.
 	lostPause = 5 * time.Second
 )
 
-// watch reports XIDs until ctx or the session ends. If a GPU is lost meanwhile,
-// it goes on with the others.
+// watch reports XIDs until ctx or the session ends. If a GPU is lost, it continues with the
+// others.
 func (s *session) watch(ctx context.Context, report func(gpu.Event)) error {
 	if !s.events {
 		return fmt.Errorf("events: %w by this driver", gpu.ErrUnsupported)
@@ -53,7 +53,7 @@ func (s *session) watch(ctx context.Context, report func(gpu.Event)) error {
 		case ret != nvml.ERROR_GPU_IS_LOST:
 			return callError("nvmlEventSetWait", ret)
 		}
-		s.Logger.Info("A GPU is lost, asking for the events of the others")
+		s.Logger.Info("A GPU is lost, watching the others")
 		select {
 		case <-ctx.Done():
 			return nil
@@ -80,7 +80,7 @@ func (s *session) deliver(ctx context.Context, set nvml.EventSet, report func(gp
 		switch event, ret := set.Wait(waitMilliseconds); ret {
 		case nvml.SUCCESS:
 			if event.EventType == nvml.EventTypeXidCriticalError {
-				s.tell(event, report)
+				s.reportXID(event, report)
 			}
 		case nvml.ERROR_TIMEOUT:
 		default:
@@ -90,21 +90,21 @@ func (s *session) deliver(ctx context.Context, set nvml.EventSet, report func(gp
 	return nvml.SUCCESS
 }
 
-// tell reports an XID with its GPU's UUID.
-func (s *session) tell(event nvml.EventData, report func(gpu.Event)) {
-	uuid, ret := s.sender(event.Device)
+// reportXID reports an XID with its GPU's UUID.
+func (s *session) reportXID(event nvml.EventData, report func(gpu.Event)) {
+	uuid, ret := s.uuidOf(event.Device)
 	if ret == nvml.ERROR_GPU_IS_LOST {
-		// One that is not ours, or Read would say that it is lost. It does not
-		// concern all GPUs, which an event without a UUID does.
+		// It is not one of ours, or Read would report it as lost. Without a UUID the event
+		// would concern all GPUs.
 		s.Logger.Info("A lost GPU that is not in the inventory reports an error", "xid", event.EventData)
 		return
 	}
 	report(gpu.Event{UUID: uuid, XID: event.EventData})
 }
 
-// sender returns the UUID of the GPU that an event is about. A lost GPU does not
-// tell its own, so the handle is looked for first.
-func (s *session) sender(handle nvml.Device) (string, nvml.Return) {
+// uuidOf returns the UUID of the GPU that an event is about. A lost GPU does not return its
+// own, so the handle is looked up first.
+func (s *session) uuidOf(handle nvml.Device) (string, nvml.Return) {
 	if handle == nil {
 		return "", nvml.SUCCESS
 	}
@@ -114,13 +114,13 @@ func (s *session) sender(handle nvml.Device) (string, nvml.Return) {
 		}
 	}
 	uuid, ret := handle.GetUUID()
-	if ret != nvml.SUCCESS { // an event that names no GPU has a handle that is not valid
+	if ret != nvml.SUCCESS { // an event for no single GPU has an invalid handle
 		return "", ret
 	}
 	return uuid, ret
 }
 
-// eventSet asks for the XIDs of all GPUs that report any.
+// eventSet returns a set that is registered for the XIDs of all GPUs that report any.
 func (s *session) eventSet() (nvml.EventSet, error) {
 	skipped := map[*device]bool{}
 	for {
@@ -138,12 +138,12 @@ func (s *session) eventSet() (nvml.EventSet, error) {
 		if broken == nil {
 			return nil, fmt.Errorf("events: %w by any GPU that answers", gpu.ErrUnsupported)
 		}
-		// NVML calls the state of the set undefined after such an error.
+		// According to NVML the state of the set is undefined after such an error.
 		skipped[broken] = true
 	}
 }
 
-// register adds the GPUs to the set, and stops at one that breaks it.
+// register adds the GPUs to the set; it stops at one that breaks the set.
 func (s *session) register(set nvml.EventSet, skipped map[*device]bool) (registered int, broken *device) {
 	for _, device := range s.devices {
 		if device.problem != nil || skipped[device] {

@@ -120,8 +120,8 @@ func TestWatch(t *testing.T) {
 	watch.expect(t, gpu.Event{UUID: "GPU-1", XID: 79})
 	waits <- xid(nil, 13)
 	watch.expect(t, gpu.Event{XID: 13})
-	nobody := &mock.Device{GetUUIDFunc: func() (string, nvml.Return) { return "", nvml.ERROR_INVALID_ARGUMENT }}
-	waits <- xid(nobody, 14)
+	unknown := &mock.Device{GetUUIDFunc: func() (string, nvml.Return) { return "", nvml.ERROR_INVALID_ARGUMENT }}
+	waits <- xid(unknown, 14)
 	watch.expect(t, gpu.Event{XID: 14})
 	newcomer := &mock.Device{GetUUIDFunc: func() (string, nvml.Return) { return "GPU-new", nvml.SUCCESS }}
 	waits <- xid(newcomer, 15)

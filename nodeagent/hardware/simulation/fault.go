@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Kind is what happens to a simulated GPU.
+// Kind is the kind of a fault of a simulated GPU.
 type Kind string
 
 // The kinds of faults.
@@ -26,17 +26,17 @@ const (
 	Slow Kind = "Slow"
 	// Removed takes the GPU out of the machine.
 	Removed Kind = "Removed"
-	// Recovered ends all that, as a reset of the GPU does.
+	// Recovered ends all faults, as a reset of the GPU does.
 	Recovered Kind = "Recovered"
 )
 
-// Fault is something that shall happen.
+// Fault is a fault to inject.
 type Fault struct {
 	// Node is needed only where one process simulates the GPUs of many nodes.
 	Node string `json:"node,omitempty"`
-	// GPU is the index of the GPU; without it all of the node's are meant.
+	// GPU is the index of the GPU; all of the node's if omitted.
 	GPU *int `json:"gpu,omitempty"`
-	// Fault is what happens.
+	// Fault is the kind of fault.
 	Fault Kind `json:"fault"`
 	// XID is the error's number, for the fault XID.
 	XID uint64 `json:"xid,omitempty"`
@@ -44,7 +44,7 @@ type Fault struct {
 	Delay metav1.Duration `json:"delay,omitzero"`
 }
 
-// validate returns an error that names the field.
+// validate returns an error that names the invalid field.
 func (f *Fault) validate(gpus int) error {
 	switch {
 	case f.GPU != nil && (*f.GPU < 0 || *f.GPU >= gpus):
@@ -58,6 +58,6 @@ func (f *Fault) validate(gpus int) error {
 	case XID, ECC, Lost, Hung, Slow, Removed, Recovered:
 		return nil
 	default:
-		return fmt.Errorf("fault: %q is none of %s, %s, %s, %s, %s, %s, %s", f.Fault, XID, ECC, Lost, Hung, Slow, Removed, Recovered)
+		return fmt.Errorf("fault: %q is not one of %s, %s, %s, %s, %s, %s, %s", f.Fault, XID, ECC, Lost, Hung, Slow, Removed, Recovered)
 	}
 }

@@ -39,8 +39,8 @@ func TestParseFaultsRefuses(t *testing.T) {
 	tests := map[string]struct{ yaml, want string }{
 		"an object instead of a list":   {"{fault: Lost}", "cannot unmarshal object"},
 		"an unknown field":              {"[{fault: Lost, since: today}]", `unknown field "since"`},
-		"no kind":                       {"[{gpu: 0}]", `fault 1: fault: "" is none of XID, ECC, Lost, Hung, Slow, Removed, Recovered`},
-		"an unknown kind":               {"[{fault: Lost}, {fault: lost}]", `fault 2: fault: "lost" is none of XID, ECC, Lost, Hung, Slow, Removed, Recovered`},
+		"no kind":                       {"[{gpu: 0}]", `fault 1: fault: "" is not one of XID, ECC, Lost, Hung, Slow, Removed, Recovered`},
+		"an unknown kind":               {"[{fault: Lost}, {fault: lost}]", `fault 2: fault: "lost" is not one of XID, ECC, Lost, Hung, Slow, Removed, Recovered`},
 		"a negative GPU":                {"[{gpu: -1, fault: Lost}]", "fault 1: gpu: there is no GPU -1"},
 		"a GPU that no machine has":     {"[{gpu: 128, fault: Lost}]", "fault 1: gpu: there is no GPU 128"},
 		"an XID without its number":     {"[{fault: XID}]", "fault 1: xid: the fault XID needs the number of the error"},

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FaultFile is a YAML file with a list of faults. Those that were not there the
-// last time happen. When one disappears, its GPU recovers; what else the file has
-// for that GPU happens again.
+// FaultFile is a YAML file with a list of faults. Faults that are added to the file are
+// injected. When one is removed, its GPU recovers, and its other faults in the file are
+// injected again.
 type FaultFile struct {
 	path    string
 	inject  func(Fault) error
@@ -25,14 +25,12 @@ type FaultFile struct {
 	faults  []Fault
 }
 
-// NewFaultFile watches a file that need not exist yet. inject makes a fault
-// happen.
+// NewFaultFile returns a FaultFile whose faults inject injects. The file need not exist yet.
 func NewFaultFile(path string, inject func(Fault) error) *FaultFile {
 	return &FaultFile{path: path, inject: inject}
 }
 
-// Check reads the file and makes happen what changed in it. It is to be called
-// again and again.
+// Check reads the file and applies its changes. Call it periodically.
 func (f *FaultFile) Check() error {
 	content, err := os.ReadFile(f.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -57,16 +55,16 @@ func (f *FaultFile) change(before, after []Fault) error {
 	for i := range gone {
 		problems = append(problems, f.inject(Fault{Node: gone[i].Node, GPU: gone[i].GPU, Fault: Recovered}))
 	}
-	// Others of a GPU that recovers end with the one that is gone.
-	stay := slices.DeleteFunc(slices.Clone(before), func(fault Fault) bool { return slices.ContainsFunc(gone, fault.meets) })
+	// A recovery ends all faults of its GPU, so the remaining ones are injected again.
+	stay := slices.DeleteFunc(slices.Clone(before), func(fault Fault) bool { return slices.ContainsFunc(gone, fault.overlaps) })
 	for _, fault := range without(after, stay) {
 		problems = append(problems, f.inject(fault))
 	}
 	return errors.Join(problems...)
 }
 
-// meets reports whether both faults may be about the same GPU.
-func (f Fault) meets(other Fault) bool {
+// overlaps reports whether both faults may concern the same GPU.
+func (f Fault) overlaps(other Fault) bool {
 	sameNode := f.Node == other.Node || f.Node == "" || other.Node == ""
 	return sameNode && (f.GPU == nil || other.GPU == nil || *f.GPU == *other.GPU)
 }
@@ -86,8 +84,7 @@ func without(faults, others []Fault) []Fault {
 	return rest
 }
 
-// ParseFaults reads a list of faults from YAML. Whether there is such a GPU only
-// its Source knows.
+// ParseFaults parses a list of faults from YAML. It can't check whether their GPUs exist.
 func ParseFaults(data []byte) ([]Fault, error) {
 	var faults []Fault
 	if err := yaml.UnmarshalStrict(data, &faults); err != nil {

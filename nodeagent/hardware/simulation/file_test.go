@@ -97,7 +97,7 @@ func TestFaultFileWithAMistakeChangesNothing(t *testing.T) {
 			t.Errorf("%q: got error %v, want one that names the file", content, err)
 		}
 		if err := file.Check(); err != nil {
-			t.Errorf("%q: the mistake is told a second time: %v", content, err)
+			t.Errorf("%q: the error is reported a second time: %v", content, err)
 		}
 	}
 	if file.happened != nil {

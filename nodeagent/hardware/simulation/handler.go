@@ -10,11 +10,11 @@ import (
 	"net/http"
 )
 
-// maxFaultBytes is more than any fault needs.
+// maxFaultBytes limits the size of a request.
 const maxFaultBytes = 64 << 10
 
-// Handler serves POST requests whose body is a Fault in JSON. find returns the
-// Source of a node, or an error that says which there are.
+// Handler serves POST requests whose body is a Fault in JSON. find returns the Source of a
+// node, or an error that lists the existing ones.
 func Handler(find func(node string) (*Source, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var fault Fault
@@ -22,7 +22,7 @@ func Handler(find func(node string) (*Source, error)) http.Handler {
 		decoder.DisallowUnknownFields()
 		err := decoder.Decode(&fault)
 		if err == nil && decoder.More() {
-			err = errors.New("there is something after it")
+			err = errors.New("there is more after the JSON object")
 		}
 		if err != nil {
 			http.Error(w, fmt.Sprintf("reading the fault: %v", err), http.StatusBadRequest)

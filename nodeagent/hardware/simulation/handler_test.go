@@ -24,12 +24,12 @@ func TestHandler(t *testing.T) {
 	}{
 		"a fault":                     {`{"gpu": 1, "fault": "Lost"}`, http.StatusOK, "ok\n", []string{"fine", "lost", "fine", "fine"}},
 		"a fault of the node":         {`{"node": "n1", "fault": "ECC"}`, http.StatusOK, "ok\n", []string{"ECC", "ECC", "ECC", "ECC"}},
-		"a fault of a node elsewhere": {`{"node": "n2", "fault": "Lost"}`, http.StatusBadRequest, `node: "n2" is none of n1` + "\n", fine},
+		"a fault of a node elsewhere": {`{"node": "n2", "fault": "Lost"}`, http.StatusBadRequest, `node: "n2" is not one of n1` + "\n", fine},
 		"nothing":                     {"", http.StatusBadRequest, "reading the fault: EOF\n", fine},
 		"something that is no JSON":   {"fault: Lost", http.StatusBadRequest, "reading the fault: invalid character", fine},
 		"an unknown field":            {`{"fault": "Lost", "GPUs": [1]}`, http.StatusBadRequest, `reading the fault: json: unknown field "GPUs"`, fine},
-		"two faults":                  {`{"fault": "Lost"} {"fault": "ECC"}`, http.StatusBadRequest, "reading the fault: there is something after it\n", fine},
-		"an unknown fault":            {`{"fault": "Gone"}`, http.StatusBadRequest, `fault: "Gone" is none of XID, ECC`, fine},
+		"two faults":                  {`{"fault": "Lost"} {"fault": "ECC"}`, http.StatusBadRequest, "reading the fault: there is more after the JSON object\n", fine},
+		"an unknown fault":            {`{"fault": "Gone"}`, http.StatusBadRequest, `fault: "Gone" is not one of XID, ECC`, fine},
 		"a GPU that is not there":     {`{"gpu": 4, "fault": "Lost"}`, http.StatusBadRequest, "gpu: there is no GPU 4, the node has 4, counted from 0\n", fine},
 		"an XID without a number":     {`{"fault": "XID"}`, http.StatusBadRequest, "xid: the fault XID needs the number of the error\n", fine},
 		"a delay that is no duration": {`{"fault": "Slow", "delay": 200}`, http.StatusBadRequest, "reading the fault: json: cannot unmarshal number", fine},
@@ -42,7 +42,7 @@ func TestHandler(t *testing.T) {
 			source := newSource(t, newClock())
 			handler := Handler(func(node string) (*Source, error) {
 				if node != "" && node != "n1" {
-					return nil, fmt.Errorf("node: %q is none of n1", node)
+					return nil, fmt.Errorf("node: %q is not one of n1", node)
 				}
 				return source, nil
 			})

@@ -15,13 +15,13 @@ import (
 // must never change.
 var uuids = uuid.MustParse("5d0c9be1-6d5b-4f0a-9a52-7c1a1f4be0c3")
 
-// UUID returns the UUID of a node's simulated GPU. It is the same in every life
-// of the agent, so that what runs keeps its devices.
+// UUID returns the UUID of a node's simulated GPU. It survives restarts of the agent, so that
+// running containers keep their devices.
 func UUID(node string, index int) string {
 	return "GPU-" + uuid.NewSHA1(uuids, fmt.Appendf(nil, "%s/%d", node, index)).String()
 }
 
-// firstBus is where the addresses of the simulated GPUs begin.
+// firstBus is the PCI bus of the first simulated GPU.
 const firstBus = 0x10
 
 func (p *Profile) info(node string, index int) gpu.Info {
@@ -37,7 +37,7 @@ func (p *Profile) info(node string, index int) gpu.Info {
 	}
 }
 
-// links is the number of NVLink connections between two GPUs.
+// links returns the number of NVLink connections between two GPUs.
 func (p *Profile) links(i, j int) int {
 	switch {
 	case i == j:

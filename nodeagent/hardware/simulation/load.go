@@ -23,8 +23,8 @@ const (
 	reservedMemory  = 0.007 // of all memory
 )
 
-// curve is the load of one GPU: a sine between two bounds. Its integral is
-// known, so that the energy counter needs no memory of what was.
+// curve is the load of one GPU: a sine between two bounds. Its integral has a closed form,
+// so that the energy counter needs no state.
 type curve struct {
 	mean, amplitude float64
 	frequency       float64 // radians per second
@@ -44,13 +44,12 @@ func (c curve) at(seconds float64) float64 {
 	return c.mean + c.amplitude*math.Sin(c.frequency*seconds+c.phase)
 }
 
-// until is the integral from 0.
+// until returns the integral from 0.
 func (c curve) until(seconds float64) float64 {
 	return c.mean*seconds - c.amplitude/c.frequency*(math.Cos(c.frequency*seconds+c.phase)-math.Cos(c.phase))
 }
 
-// phase is where in its wave a GPU begins: different for each, the same in each
-// life.
+// phase returns the phase of a GPU's curve: different for each GPU, the same after a restart.
 func phase(seed uint64, uuid, what string) float64 {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(uuid + what)) // never fails
@@ -58,11 +57,10 @@ func phase(seed uint64, uuid, what string) float64 {
 	return 2 * math.Pi * float64((hash.Sum64()+seed*0x9e3779b97f4a7c15)>>48) / steps
 }
 
-// epoch is where the curves begin.
+// epoch is the origin of the curves.
 var epoch = time.Unix(0, 0)
 
-// values are the measurements of a GPU at a time. Energy counts from the time of
-// the last reset.
+// values returns the measurements of a GPU at a time. Energy counts from the last reset.
 func (p *Profile) values(info *gpu.Info, now, reset time.Time, eccUncorrected float64) gpu.Values {
 	busy := newCurve(*p.Load.Utilization, p.Load.Period.Duration, phase(p.Load.Seed, info.UUID, "utilization"))
 	filled := newCurve(*p.Load.Memory, p.Load.Period.Duration, phase(p.Load.Seed, info.UUID, "memory"))

@@ -19,12 +19,12 @@ type Node struct {
 	Name string `json:"name"`
 	// Profile describes its GPUs.
 	Profile Profile `json:"profile"`
-	// Model is the value of the label falldio.com/gpu; by default it is made of
-	// the profile's product.
+	// Model is the value of the label falldio.com/gpu; by default it is derived from the
+	// profile's product.
 	Model string `json:"model,omitempty"`
 }
 
-// LoadNodes reads a list of nodes from a YAML file.
+// LoadNodes loads a list of nodes from a YAML file.
 func LoadNodes(path string) ([]Node, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose it
 	if err != nil {
@@ -37,7 +37,7 @@ func LoadNodes(path string) ([]Node, error) {
 	return nodes, nil
 }
 
-// ParseNodes reads a list of nodes from YAML. An error names the field.
+// ParseNodes parses a list of nodes from YAML. An error names the invalid field.
 func ParseNodes(data []byte) ([]Node, error) {
 	var nodes []Node
 	if err := yaml.UnmarshalStrict(data, &nodes); err != nil {
@@ -60,8 +60,7 @@ func ParseNodes(data []byte) ([]Node, error) {
 	return nodes, problems.ToAggregate()
 }
 
-// validate checks what does not depend on the other nodes. The profile must have
-// its defaults.
+// validate checks a node independently of the others. The profile must have its defaults.
 func (n *Node) validate(path *field.Path) field.ErrorList {
 	problems := n.Profile.validate(path.Child("profile"))
 	if n.Name != "" {

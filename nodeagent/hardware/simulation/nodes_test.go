@@ -30,7 +30,7 @@ func TestParseNodesRefuses(t *testing.T) {
 		"an object instead of a list":     {"{name: n1}", "cannot unmarshal object"},
 		"a node without a name":           {"[{name: n1}, {profile: {}}]", "nodes[1].name: Required value: the Node's name"},
 		"a name that no Node can have":    {"[{name: N_1}]", `nodes[0].name: Invalid value: "N_1"`},
-		"a node that is there twice":      {"[{name: n1}, {name: n1}]", `nodes[1].name: Duplicate value: "n1"`},
+		"a node that is listed twice":     {"[{name: n1}, {name: n1}]", `nodes[1].name: Duplicate value: "n1"`},
 		"a model that is no label":        {"[{name: n1, model: RTX 4090}]", `nodes[0].model: Invalid value: "RTX 4090"`},
 		"an unknown field":                {"[{name: n1, gpus: 4}]", `unknown field "gpus"`},
 		"an unknown field of the profile": {"[{name: n1, profile: {gpus: 4}}]", `unknown field "gpus"`},

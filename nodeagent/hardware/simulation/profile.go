@@ -1,9 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulation is a source of GPUs that do not exist: their number, model
-// and links come from a profile, their load from a formula, and their faults
-// from whoever asks for them.
+// Package simulation is a source of simulated GPUs: their number, model and links come from
+// a profile, their load from a formula, and their faults are injected.
 package simulation
 
 import (
@@ -38,14 +37,14 @@ type Profile struct {
 	// NVLink connects the GPUs; by default all reach each other, as through a
 	// switch.
 	NVLink *NVLink `json:"nvlink,omitempty"`
-	// Load moves the measurements.
+	// Load determines the measurements.
 	Load Load `json:"load,omitzero"`
 }
 
-// NVLink is either groups of equal size or a matrix.
+// NVLink is given as groups of equal size or as a matrix.
 type NVLink struct {
-	// GroupSize is how many GPUs with neighbouring indexes reach each other: 2
-	// for bridged pairs, the number of GPUs for a switch, 0 for no NVLink.
+	// GroupSize is how many GPUs with consecutive indexes are connected: 2 for bridged
+	// pairs, the number of GPUs for a switch, 0 for no NVLink.
 	GroupSize int `json:"groupSize,omitempty"`
 	// Links is the number of connections of each pair in a group, 18 by default.
 	Links int `json:"links,omitempty"`
@@ -53,11 +52,11 @@ type NVLink struct {
 	Matrix [][]int `json:"matrix,omitempty"`
 }
 
-// Load says between what bounds the measurements move.
+// Load is the range of the measurements.
 type Load struct {
-	// Seed makes other curves.
+	// Seed varies the curves.
 	Seed uint64 `json:"seed,omitempty"`
-	// Period is how long a wave takes, 10m by default.
+	// Period is the period of the curves, 10m by default.
 	Period *metav1.Duration `json:"period,omitempty"`
 	// Utilization and Memory are shares from 0 to 1. By default utilization
 	// moves between 0.2 and 0.9, memory between 0.3 and 0.4.
@@ -81,7 +80,7 @@ func Default() *Profile {
 	return profile
 }
 
-// LoadProfile reads a profile from a YAML file.
+// LoadProfile loads a profile from a YAML file.
 func LoadProfile(path string) (*Profile, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose it
 	if err != nil {
@@ -94,7 +93,7 @@ func LoadProfile(path string) (*Profile, error) {
 	return profile, nil
 }
 
-// ParseProfile reads a profile from YAML. An error names the field.
+// ParseProfile parses a profile from YAML. An error names the invalid field.
 func ParseProfile(data []byte) (*Profile, error) {
 	profile := &Profile{}
 	if err := yaml.UnmarshalStrict(data, profile); err != nil {
@@ -106,8 +105,7 @@ func ParseProfile(data []byte) (*Profile, error) {
 	return profile, nil
 }
 
-// Complete fills in the defaults and checks the result. An error names the
-// field.
+// Complete sets the defaults and validates the result. An error names the invalid field.
 func (p *Profile) Complete() error {
 	p.setDefaults()
 	return p.validate(nil).ToAggregate()
@@ -154,9 +152,9 @@ func (n *NVLink) validate(path *field.Path, gpus int) field.ErrorList {
 	case n.Matrix == nil:
 		return nil
 	case n.GroupSize > 0:
-		return field.ErrorList{field.Invalid(path.Child("groupSize"), n.GroupSize, "must not be given beside a matrix")}
+		return field.ErrorList{field.Invalid(path.Child("groupSize"), n.GroupSize, "must not be set together with a matrix")}
 	case n.Links > 0:
-		return field.ErrorList{field.Invalid(path.Child("links"), n.Links, "must not be given beside a matrix")}
+		return field.ErrorList{field.Invalid(path.Child("links"), n.Links, "must not be set together with a matrix")}
 	}
 	return validateMatrix(path.Child("matrix"), n.Matrix, gpus)
 }

@@ -24,30 +24,30 @@ type Source struct {
 	mu     sync.Mutex
 	gpus   []*simulated
 	byUUID map[string]*simulated
-	// opened is closed when the connection is; nil while there is none.
+	// opened is closed by Close; nil while the Source is closed.
 	opened chan struct{}
-	// stale is true if the GPUs are not those that Open found.
+	// stale is true if GPUs have been added or removed since Open.
 	stale bool
 }
 
 var _ gpu.Source = (*Source)(nil)
 
-// simulated is one GPU and what ails it.
+// simulated is one GPU with its faults.
 type simulated struct {
 	info           gpu.Info
 	reset          time.Time
 	eccUncorrected float64
 	lost, removed  bool
 	delay          time.Duration
-	// hung is closed when the GPU answers again; nil if it does.
+	// hung is closed when the GPU answers again; nil if it does not hang.
 	hung chan struct{}
 }
 
-// eventsKept is how many events wait for somebody who watches.
+// eventsKept is how many events are buffered for Watch.
 const eventsKept = 256
 
-// uptime is how long ago GPUs were reset when the simulation begins. Without it
-// the energy counter of a GPU that is reset at once would not be seen to fall.
+// uptime is how long before the simulation's start GPUs were last reset. Without it, the
+// energy counter would not visibly drop if a GPU were reset right at the start.
 const uptime = 24 * time.Hour
 
 // New returns the GPUs of a node. The profile must be complete.
@@ -81,9 +81,9 @@ func (s *Source) Open() (gpu.Inventory, error) {
 	return inventory, nil
 }
 
-// Read returns the GPU's measurements now, after whatever delay its faults cause.
+// Read returns the GPU's current measurements, after the delay of its faults.
 func (s *Source) Read(uuid string) (gpu.Sample, error) {
-	if err := s.obstacle(uuid); err != nil {
+	if err := s.applyDelay(uuid); err != nil {
 		return gpu.Sample{}, err
 	}
 	s.mu.Lock()
@@ -98,8 +98,8 @@ func (s *Source) Read(uuid string) (gpu.Sample, error) {
 	}, nil
 }
 
-// obstacle waits as long as the GPU's faults demand.
-func (s *Source) obstacle(uuid string) error {
+// applyDelay waits as long as the GPU's faults require.
+func (s *Source) applyDelay(uuid string) error {
 	s.mu.Lock()
 	one, closed, stale := s.byUUID[uuid], s.opened, s.stale
 	if one == nil || one.removed || closed == nil || stale {
@@ -122,7 +122,7 @@ func (s *Source) obstacle(uuid string) error {
 	}
 }
 
-// Watch reports the XIDs that are injected.
+// Watch reports the injected XIDs.
 func (s *Source) Watch(ctx context.Context, report func(gpu.Event)) error {
 	for {
 		select {
@@ -145,7 +145,7 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Inject makes a fault happen. An error names the field that is wrong.
+// Inject injects a fault. An error names the invalid field.
 func (s *Source) Inject(fault Fault) error {
 	if err := fault.validate(len(s.gpus)); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (s *Source) apply(one *simulated, fault Fault) error {
 		select {
 		case s.events <- gpu.Event{UUID: one.info.UUID, XID: fault.XID}:
 		default:
-			return fmt.Errorf("%d events are waiting already: nobody watches", eventsKept)
+			return fmt.Errorf("%d events are pending already: there is no watcher", eventsKept)
 		}
 	case ECC:
 		one.eccUncorrected++

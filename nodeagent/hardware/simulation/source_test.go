@@ -40,7 +40,7 @@ func inject(t *testing.T, source *Source, faults ...Fault) {
 	}
 }
 
-// states reads all four GPUs and says in a word how each is.
+// states reads all four GPUs and returns the state of each as a word.
 func states(source *Source) []string {
 	var all []string
 	for index := range 4 {
@@ -97,7 +97,7 @@ func TestInjectRefuses(t *testing.T) {
 	}{
 		"a GPU that is not there":    {Fault{GPU: new(4), Fault: Lost}, "gpu: there is no GPU 4, the node has 4, counted from 0"},
 		"a negative GPU":             {Fault{GPU: new(-1), Fault: Lost}, "gpu: there is no GPU -1"},
-		"an unknown fault":           {Fault{Fault: "Broken"}, `fault: "Broken" is none of XID, ECC, Lost, Hung, Slow, Removed, Recovered`},
+		"an unknown fault":           {Fault{Fault: "Broken"}, `fault: "Broken" is not one of XID, ECC, Lost, Hung, Slow, Removed, Recovered`},
 		"an XID without a number":    {Fault{Fault: XID}, "xid: the fault XID needs the number of the error"},
 		"a slow GPU without a delay": {Fault{Fault: Slow}, "delay: the fault Slow needs a delay"},
 	}
@@ -139,7 +139,7 @@ func TestMemoryErrorsAreCountedUntilTheReset(t *testing.T) {
 	}
 }
 
-// Nobody can see a counter fall that was at zero: a GPU that is reset right after
+// A counter at zero can't be seen to drop: a GPU that is reset right after
 // the start would stay broken.
 func TestAResetAtTheBeginningIsSeenInTheEnergy(t *testing.T) {
 	t.Parallel()
@@ -320,7 +320,7 @@ func TestXIDsThatNobodyWatchesAreRefusedAtLast(t *testing.T) {
 	for range eventsKept {
 		inject(t, source, Fault{GPU: new(0), Fault: XID, XID: 79})
 	}
-	if err := source.Inject(Fault{GPU: new(0), Fault: XID, XID: 79}); err == nil || !strings.Contains(err.Error(), "256 events are waiting already: nobody watches") {
+	if err := source.Inject(Fault{GPU: new(0), Fault: XID, XID: 79}); err == nil || !strings.Contains(err.Error(), "256 events are pending already: there is no watcher") {
 		t.Errorf("got error %v", err)
 	}
 }

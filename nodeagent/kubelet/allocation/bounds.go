@@ -9,22 +9,21 @@ import (
 	"slices"
 )
 
-// bounds says what the classes from a certain one on can contribute at most.
-// Index i stands for the classes from i on.
+// bounds are upper bounds on what the remaining classes can contribute. Index i stands for
+// the classes from i on.
 type bounds struct {
 	// capacity counts all devices, unavoided those that are not to be avoided,
-	// required those that must be taken.
+	// required those that must be chosen.
 	capacity, unavoided, required []int
 	// groups[i][n] is how many devices the n+1 largest groups have, counted at
 	// the beginning of a block.
 	groups [][]int
 	// first is the lowest index of a device.
 	first []int
-	// numa is the smallest number of NUMA nodes that have as many devices as are
-	// wanted.
+	// numa is the smallest number of NUMA nodes that together have enough devices.
 	numa int
-	// maxLink is the highest number of links between two devices, maxDegree that
-	// of one device to all others.
+	// maxLink is the highest number of links between two devices, maxDegree the highest
+	// number of links of one device to all others.
 	maxLink, maxDegree int
 }
 
@@ -75,8 +74,7 @@ func blockSizes(group *block, available int) []int {
 	return []int{available}
 }
 
-// largest sorts sizes and returns how many devices the largest one has, the two
-// largest ones, and so on.
+// largest sorts sizes and returns their cumulative sums, beginning with the largest.
 func largest(sizes []int) []int {
 	slices.Sort(sizes)
 	devices := make([]int, 0, len(sizes))
@@ -88,7 +86,7 @@ func largest(sizes []int) []int {
 	return devices
 }
 
-// fewest is how many of the largest it takes to have need devices.
+// fewest returns how many of the largest groups are needed for a number of devices.
 func fewest(largest []int, need int) int {
 	if need == 0 {
 		return 0
@@ -97,15 +95,15 @@ func fewest(largest []int, need int) int {
 	return place + 1
 }
 
-// mustAvoided is the smallest number of devices to be avoided among need devices
-// from the class of this number on.
+// mustAvoided returns the smallest number of devices to be avoided among need devices from
+// the class of this number on.
 func (b *bounds) mustAvoided(number, need int) int {
 	return max(0, need-b.unavoided[number])
 }
 
-// hopeless reports whether no choice on the branch can be better than the best so
-// far. need devices are to be taken from the class of this number on.
-func (b *bounds) hopeless(s *search, number, need int, at branch) bool {
+// prunes reports whether no choice on the branch can be better than the best so far. need
+// devices are still to be chosen, from the class of this number on.
+func (b *bounds) prunes(s *search, number, need int, at branch) bool {
 	at.avoided += b.mustAvoided(number, need)
 	c := &s.classes[number]
 	if c.opens {

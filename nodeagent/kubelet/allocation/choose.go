@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// Request is what is asked for.
+// Request is a request for devices.
 type Request struct {
 	// Available are the devices to choose from. Unknown ones are ignored.
 	Available []string
 	// Must are those of the available devices that must be chosen.
 	Must []string
-	// Avoid are devices that are promised to somebody else: they are chosen only
-	// if the others don't suffice.
+	// Avoid are devices that are assigned to others: they are chosen only if the rest
+	// does not suffice.
 	Avoid []string
-	// Size is how many devices to choose.
+	// Size is the number of devices to choose.
 	Size int
 }
 
@@ -39,7 +39,7 @@ func (t *Topology) Choose(request Request) ([]string, error) {
 	return ids, nil
 }
 
-// state is what may be done with a device.
+// state is whether a device can be chosen.
 type state uint8
 
 const (
@@ -80,9 +80,9 @@ func (t *Topology) states(request Request) ([]state, error) {
 	return states, nil
 }
 
-// places returns the indexes of the devices that a choice of numbers from
-// classes means: the lowest of each class.
-func places(classes []class, counts []int) []int {
+// indexes returns the indexes of the chosen devices, given their count in each class: those
+// with the lowest indexes of each class.
+func indexes(classes []class, counts []int) []int {
 	var chosen []int
 	for number := range classes {
 		chosen = append(chosen, classes[number].members[:counts[number]]...)

@@ -46,9 +46,9 @@ func TestChoose(t *testing.T) {
 		"promised devices serve if nothing else does": {
 			pairs(t, 4), Request{Available: all(4), Avoid: ids(0, 1, 2), Size: 2}, ids(2, 3)},
 		"a pair with a promised device is broken": {pairs(t, 8), Request{Available: all(8), Avoid: ids(7), Size: 1}, ids(6)},
-		"a promise of a required device is void":  {pairs(t, 8), Request{Available: all(8), Must: ids(7), Avoid: ids(7), Size: 1}, ids(7)},
+		"a required device is not avoided":        {pairs(t, 8), Request{Available: all(8), Must: ids(7), Avoid: ids(7), Size: 1}, ids(7)},
 		"unknown devices are ignored":             {pairs(t, 4), Request{Available: append(all(4), "x"), Avoid: []string{"y"}, Size: 4}, all(4)},
-		"what is named twice counts once":         {pairs(t, 4), Request{Available: append(all(4), all(4)...), Must: ids(1, 1), Size: 2}, ids(0, 1)},
+		"a duplicate counts once":                 {pairs(t, 4), Request{Available: append(all(4), all(4)...), Must: ids(1, 1), Size: 2}, ids(0, 1)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestChooseRefuses(t *testing.T) {
 		"less than must be":                       {Request{Available: all(4), Must: ids(1, 2), Size: 1}, "2 must be among them"},
 		"a negative number":                       {Request{Available: all(4), Size: -1}, "-1 devices"},
 		"a required device that is not available": {Request{Available: ids(0), Must: ids(1), Size: 1}, `"1" must be chosen`},
-		"a required device that nobody knows":     {Request{Available: all(4), Must: []string{"x"}, Size: 1}, `"x" must be chosen`},
+		"an unknown required device":              {Request{Available: all(4), Must: []string{"x"}, Size: 1}, `"x" must be chosen`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -94,12 +94,12 @@ func TestNewRefuses(t *testing.T) {
 		links   [][]int
 		want    string
 	}{
-		"a device that is there twice": {[]Device{{ID: "a"}, {ID: "a"}}, nil, "twice"},
-		"too few rows":                 {two, [][]int{{0, 0}}, "1 rows"},
-		"too few columns":              {two, [][]int{{0, 0}, {0}}, "1 columns"},
-		"a negative number of links":   {two, [][]int{{0, -1}, {-1, 0}}, "negative"},
-		"a link to itself":             {two, [][]int{{1, 0}, {0, 0}}, "itself"},
-		"links that go one way only":   {two, [][]int{{0, 1}, {0, 0}}, "not symmetric"},
+		"a device that is listed twice": {[]Device{{ID: "a"}, {ID: "a"}}, nil, "twice"},
+		"too few rows":                  {two, [][]int{{0, 0}}, "1 rows"},
+		"too few columns":               {two, [][]int{{0, 0}, {0}}, "1 columns"},
+		"a negative number of links":    {two, [][]int{{0, -1}, {-1, 0}}, "negative"},
+		"a link to itself":              {two, [][]int{{1, 0}, {0, 0}}, "itself"},
+		"links that go one way only":    {two, [][]int{{0, 1}, {0, 0}}, "not symmetric"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

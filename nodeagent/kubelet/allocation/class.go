@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// class is a number of devices that differ in nothing but their index.
+// class is a set of devices that differ only in their index.
 type class struct {
 	// members are indexes of devices, the lowest first.
 	members []int
@@ -32,11 +32,11 @@ type block struct {
 	size, free int
 }
 
-// whole reports whether the group is unbroken.
+// whole reports whether all devices of the group are free.
 func (b *block) whole() bool { return !b.single && b.free == b.size }
 
-// classify sorts the available devices into classes and these into blocks, in
-// the order of their first members.
+// classify groups the available devices into classes and these into blocks, in the order of
+// their first members.
 func classify(t *Topology, states []state) ([]class, []block) {
 	// numbers are those of the classes, counted from 1, by twins and state.
 	numbers := make([][required + 1]int, len(t.devices))

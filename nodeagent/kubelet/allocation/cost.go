@@ -5,11 +5,11 @@ package allocation
 
 import "math/bits"
 
-// cost is what a choice costs, the most important first; it is compared from the
-// left.
+// cost is the cost of a choice by each criterion, the most important first; costs are
+// compared lexicographically.
 type cost [8]int
 
-// costOf returns what a complete choice costs.
+// costOf returns the cost of a complete choice.
 func (s *search) costOf(b branch) cost {
 	return cost{
 		b.avoided, b.groups, b.broken, b.left, -b.links, bits.OnesCount64(b.numa),
@@ -17,8 +17,8 @@ func (s *search) costOf(b branch) cost {
 	}
 }
 
-// rest is what a search must know of the free devices to count what is left of
-// them without a look at each.
+// rest is precomputed from the free devices, to count what is left of them without
+// iterating over each.
 type rest struct {
 	// links counts the links among all free devices.
 	links int

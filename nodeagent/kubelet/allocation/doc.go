@@ -1,16 +1,16 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package allocation chooses which of a node's devices to take, for Pods that no
-// scheduler of ours has given cards. It is pure and deterministic. The scheduler's engine
-// (pkg/placement) has a quicker rule of its own; a test shows that its choices are as good
-// by criteria 2 to 4 below.
+// Package allocation chooses which of a node's devices to allocate to Pods that
+// gpu-scheduler has not assigned cards to. It is pure and deterministic. The scheduler's
+// engine (pkg/placement) has a quicker rule of its own; a test shows that its choices are
+// as good by criteria 2 to 4 below.
 //
-// Of all sets of the wanted size that hold every device that must be in, and
-// nothing but available devices, it takes the one that is best in this order:
+// Of all sets of the requested size that include every device that must be chosen, and
+// only available devices, it chooses the one that is best in this order:
 //
-//  1. the fewest devices that are to be avoided, since they are promised to
-//     somebody else;
+//  1. the fewest devices that are to be avoided, since they are assigned to
+//     others;
 //  2. the fewest NVLink groups; a device without a group is one of its own;
 //  3. the fewest groups broken that were whole, that is all free, before;
 //  4. the fewest devices left free in the groups that are used: best fit, so
@@ -23,15 +23,13 @@
 //
 // Free are the available devices that are not to be avoided.
 //
-// The choice is a branch-and-bound search. Devices that differ in nothing but
-// their index are one class (twins: the same group, NUMA node, state and links
-// to everybody), and only the number of devices from each class is searched
-// for: GPUs behind a switch are a class for each NUMA node, however many they
-// are. Along a branch nothing gets better but the links, of which a device can
-// bring only so many; that bounds it. The search is exhaustive, and the choice
-// therefore optimal, up to a fixed amount of work, which no node with up to 16
-// devices has been found to take, without any symmetry or with nothing else;
-// beyond that the best choice so far is taken, so that the time is bounded for any
-// number of devices. No device is taken needlessly from those to be avoided even
-// then.
+// The choice is a branch-and-bound search. Devices that differ only in their index
+// are one class (twins: the same group, NUMA node, state and links to all others), and
+// only the number of devices from each class is searched for: GPUs behind a switch are
+// one class for each NUMA node, however many they are. Along a branch only the links can
+// improve, and each device adds a limited number of them; that bounds it. The search is
+// exhaustive, and the choice therefore optimal, up to a fixed amount of work, which no
+// node with up to 16 devices has been found to need, be it without any symmetry or fully
+// symmetric; beyond that the best choice so far is taken, so that the time is bounded for
+// any number of devices. Even then no device to be avoided is chosen needlessly.
 package allocation

@@ -87,7 +87,7 @@ func cubeMesh(tb testing.TB) *Topology {
 	return node(tb, make([]int, 8), halves(8), links)
 }
 
-// irregular is a node without any symmetry, the hardest there is.
+// irregular is a node without any symmetry, the hardest case.
 func irregular(tb testing.TB, n int) *Topology {
 	tb.Helper()
 	random := rand.New(rand.NewPCG(1, 2))

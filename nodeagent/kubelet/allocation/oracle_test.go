@@ -5,7 +5,7 @@ package allocation
 
 import "slices"
 
-// oracle looks at every set there is, with the objectives spelled out one after
+// oracle evaluates every set, with the objectives spelled out one after
 // another.
 type oracle struct {
 	devices                []Device

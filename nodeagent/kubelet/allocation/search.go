@@ -5,9 +5,8 @@ package allocation
 
 import "slices"
 
-// maxWork bounds a search, to about a millisecond. It is counted in classes: a
-// step, which is a choice for some of the first classes or for all of them, looks
-// at each of them at most once.
+// maxWork bounds a search, to about a millisecond. It is counted in classes: each node of
+// the search tree costs at most one visit of every class.
 const maxWork = 1 << 20
 
 // search looks for the best number of devices from each class.
@@ -43,11 +42,11 @@ func newSearch(t *Topology, states []state, size int) *search {
 
 func (s *search) run() []int {
 	s.descend(0, s.size, branch{restLinks: s.rest.links})
-	return places(s.classes, s.best)
+	return indexes(s.classes, s.best)
 }
 
-// descend tries all numbers for a class and those after it, of which need
-// devices are still to be taken.
+// descend tries all counts for a class and those after it, of which need devices are still
+// to be chosen.
 func (s *search) descend(number, need int, b branch) {
 	s.work += len(s.classes)
 	if number == len(s.classes) {
@@ -57,7 +56,7 @@ func (s *search) descend(number, need int, b branch) {
 	if b.avoided+s.bounds.mustAvoided(number, need) > s.bounds.mustAvoided(0, s.size) {
 		return
 	}
-	if s.found && (s.work >= maxWork || s.bounds.hopeless(s, number, need, b)) {
+	if s.found && (s.work >= maxWork || s.bounds.prunes(s, number, need, b)) {
 		return
 	}
 	c := &s.classes[number]
@@ -73,18 +72,18 @@ func (s *search) descend(number, need int, b branch) {
 	s.counts[number] = 0
 }
 
-// branch is what is known of a choice for some of the first classes.
+// branch is the state of a partial choice, for the first classes.
 type branch struct {
 	avoided, groups, broken, left, links int
 	// restLinks counts the links among the free devices that are left.
 	restLinks int
 	numa      uint64
-	// taken and takenFree count what is chosen from the current block, of it
-	// free or required.
+	// taken and takenFree count the devices chosen from the current block, all and the
+	// free or required ones.
 	taken, takenFree int
 }
 
-// take returns the branch with a number of devices of the next class.
+// take returns the branch after choosing a number of devices of the next class.
 func (s *search) take(b branch, number, count int) branch {
 	c := &s.classes[number]
 	group := &s.blocks[c.block]
@@ -96,7 +95,7 @@ func (s *search) take(b branch, number, count int) branch {
 		links, freeLinks := s.newLinks(number, count)
 		b.links += links
 		if c.state != avoided {
-			// Those among the chosen devices are in their degrees twice.
+			// Links among the chosen devices are counted twice in their degrees.
 			b.restLinks -= count*s.rest.degrees[number] - freeLinks
 		}
 		if group.single {
@@ -120,9 +119,8 @@ func (s *search) take(b branch, number, count int) branch {
 	return b
 }
 
-// newLinks counts the links of devices of a class among each other and to those
-// that are chosen before them; the second number leaves out those to devices that
-// are to be avoided.
+// newLinks counts the links of devices of a class among each other and to those chosen
+// before; the second number excludes links to devices that are to be avoided.
 func (s *search) newLinks(number, count int) (links, free int) {
 	links = s.classes[number].inner * count * (count - 1) / 2
 	free = links
@@ -150,9 +148,9 @@ func (s *search) consider(b branch) {
 	copy(s.best, s.counts)
 }
 
-// mayBeLower reports whether a choice that is as good as the best one, and made for
-// the classes before this number, can have lower indexes: the lowest index that
-// only one of them has must be its own.
+// mayBeLower reports whether the current choice, made for the classes before this number and
+// as good as the best one, can have lower indexes: the lowest index that only one of the
+// two has must be its own.
 func (s *search) mayBeLower(number int) bool {
 	lowest, lower := s.bounds.first[number], true
 	for before := range number {

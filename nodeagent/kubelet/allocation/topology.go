@@ -8,8 +8,7 @@ import (
 	"fmt"
 )
 
-// Unknown stands for the NVLink group or the NUMA node that a device does not
-// have.
+// Unknown is the NVLink group or the NUMA node of a device without one.
 const Unknown = -1
 
 // Device is one device of a node.
@@ -18,12 +17,12 @@ type Device struct {
 	// Group is the same number for devices that reach each other over NVLink, or
 	// Unknown.
 	Group int
-	// NUMANode is the NUMA node that the device hangs on, or Unknown.
+	// NUMANode is the NUMA node that the device is attached to, or Unknown.
 	NUMANode int
 }
 
-// Topology is how the devices of a node hang together. It is never changed, so
-// that any number of callers may share it.
+// Topology is how the devices of a node are connected. It is immutable, so that any number
+// of callers may share it.
 type Topology struct {
 	devices []Device
 	index   map[string]int
@@ -32,8 +31,7 @@ type Topology struct {
 	links [][]int
 	// groupSizes counts the members of each group.
 	groupSizes map[int]int
-	// twins gives devices that differ in nothing but their index the same
-	// number.
+	// twins gives devices that differ only in their index the same number.
 	twins []int
 	// numa numbers the NUMA nodes from 0; Unknown is one of them.
 	numa []int
@@ -49,7 +47,7 @@ func New(devices []Device, links [][]int) (*Topology, error) {
 	}
 	for place, device := range devices {
 		if _, twice := t.index[device.ID]; twice {
-			return nil, fmt.Errorf("device %q is there twice", device.ID)
+			return nil, fmt.Errorf("device %q is listed twice", device.ID)
 		}
 		t.index[device.ID] = place
 		if device.Group != Unknown {
@@ -91,10 +89,10 @@ func validateLinks(links [][]int, size int) error {
 	return nil
 }
 
-// Len is the number of devices.
+// Len returns the number of devices.
 func (t *Topology) Len() int { return len(t.devices) }
 
-// numberNUMANodes numbers them so that they fit into a mask; those beyond the
+// numberNUMANodes numbers the NUMA nodes so that they fit into a mask; those beyond the
 // 63rd, which no machine has, count as one.
 func (t *Topology) numberNUMANodes() {
 	const most = 63
@@ -110,8 +108,8 @@ func (t *Topology) numberNUMANodes() {
 	}
 }
 
-// findTwins compares each device with one of each kind before it: being twins
-// is an equivalence, since the links are symmetric.
+// findTwins compares each device with one of each kind before it: being twins is an
+// equivalence relation, since the links are symmetric.
 func (t *Topology) findTwins() {
 	t.twins = make([]int, len(t.devices))
 	var kinds []int

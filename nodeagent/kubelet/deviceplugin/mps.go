@@ -13,7 +13,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
-// What the CUDA driver reads in a program that is a client of NVIDIA's
+// The environment variables that the CUDA driver reads in a client of NVIDIA's
 // Multi-Process Service:
 // https://docs.nvidia.com/deploy/mps/latest/appendix-environment-variables.html
 const (
@@ -24,11 +24,11 @@ const (
 	mpsControl = "control"
 )
 
-// mps is the folder of the MPS control daemon; empty if there is none.
+// mps is the directory of the MPS control daemon; empty if there is none.
 type mps string
 
-// runs reports whether the control daemon has made its pipe. A program would run
-// without MPS if it found no daemon, and without limits.
+// runs reports whether the control daemon has created its pipe. A program that found no
+// daemon would run without MPS, and without limits.
 func (m mps) runs() bool {
 	if m == "" {
 		return false
@@ -37,9 +37,9 @@ func (m mps) runs() bool {
 	return err == nil
 }
 
-// limits are those of each process of a container that has so many percent of a
-// GPU with that much memory. The container sees no other GPU, so its GPU is
-// device 0. Memory that nobody knows has no limit.
+// limits returns the limits of each process of a container that has this share of a GPU
+// with this much memory. The container sees no other GPU, so its GPU is device 0. Memory
+// of unknown size has no limit.
 func (m mps) limits(percent int, memoryMiB int64) map[string]string {
 	limits := map[string]string{
 		mpsPipesVariable:   string(m),
@@ -51,8 +51,8 @@ func (m mps) limits(percent int, memoryMiB int64) map[string]string {
 	return limits
 }
 
-// mount shows a container the folder, at the path that it has on the node. Its
-// programs write into the daemon's pipe.
+// mount mounts the directory into a container, at the same path as on the node. Its
+// programs write to the daemon's pipe.
 func (m mps) mount() *pluginapi.Mount {
 	return &pluginapi.Mount{ContainerPath: string(m), HostPath: string(m)}
 }

@@ -18,7 +18,7 @@ func TestAShareIsLimitedWhileTheMPSDaemonRuns(t *testing.T) {
 	devices := gpus("a", "b")
 	devices[0].MemoryMiB = 81559
 	s := sharesService(poolOf(t, devices), nil)
-	s.offer = (&Config{EnvVar: "VISIBLE", Sharing: &Sharing{MPSPipeDirectory: dir}}).offer()
+	s.allocator = (&Config{EnvVar: "VISIBLE", Sharing: &Sharing{MPSPipeDirectory: dir}}).allocator()
 	without := []string{"GPU_SHARE_PERCENT=46", "VISIBLE=a"}
 	limited := []string{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=46", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=37517M", "CUDA_MPS_PIPE_DIRECTORY=" + dir}
 	steps := []struct {
@@ -26,13 +26,13 @@ func TestAShareIsLimitedWhileTheMPSDaemonRuns(t *testing.T) {
 		do   func() error
 		gpu  string
 		want []string
-		// mounted is true if the container gets the folder.
+		// mounted is true if the directory is mounted.
 		mounted bool
 	}{
 		{"a daemon that does not run sets no limits", func() error { return nil }, "a", without, false},
 		{"a daemon that runs does", func() error { return os.WriteFile(filepath.Join(dir, "control"), nil, 0o600) }, "a",
 			append(slices.Clone(limited), without...), true},
-		{"memory that nobody knows has no limit", func() error { return nil }, "b",
+		{"memory of unknown size has no limit", func() error { return nil }, "b",
 			[]string{limited[0], limited[2], "GPU_SHARE_PERCENT=46", "VISIBLE=b"}, true},
 		{"a daemon that has ended sets no limits", func() error { return os.Remove(filepath.Join(dir, "control")) }, "a", without, false},
 	}
@@ -44,7 +44,7 @@ func TestAShareIsLimitedWhileTheMPSDaemonRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := handed(response)
+		got := given(response)
 		slices.Sort(got)
 		if diff := cmp.Diff(step.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.what, diff)

@@ -19,22 +19,22 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Config says what a Plugin offers, and how.
+// Config configures a Plugin.
 type Config struct {
 	// Resource is the extended resource's name, for example "falldio.com/gpu".
 	Resource string
 	// Pool is its devices.
 	Pool *Pool
-	// Sharing has the resource hand out shares of the devices; nil for whole ones.
+	// Sharing makes the resource allocate shares of the devices; nil for whole ones.
 	Sharing *Sharing
-	// Counterpart is the resource that hands out the same devices in the other
-	// way, and Usage what is in use in both ways. Optional.
+	// Counterpart is the resource that allocates the same devices in the other way, whole
+	// or in shares, and Usage is what is in use in both ways. Optional.
 	Counterpart string
 	Usage       *Usage
-	// Claims is what the scheduler has chosen. Optional.
-	Claims Claims
-	// EnvVar is the environment variable that gives a container the IDs of its
-	// devices; none if empty.
+	// Tracker has the scheduler's choices. Optional.
+	Tracker AllocationTracker
+	// EnvVar is the environment variable for the IDs of a container's devices; none if
+	// empty.
 	EnvVar string
 	// CDIKind is the kind of the devices for the Container Device Interface, for
 	// example "nvidia.com/gpu"; none if empty.
@@ -42,25 +42,22 @@ type Config struct {
 	// Allocated is called after every allocation, and must return at once.
 	// Optional.
 	Allocated func()
-	// Dir is the kubelet's folder for device plugins; the kubelet's default if
-	// empty.
+	// Dir is the kubelet's directory for device plugins; the kubelet's default if empty.
 	Dir   string
 	Clock clock.Clock
 	// Timing has defaults.
 	Timing Timing
 }
 
-// Timing is how patient a Plugin is. Zero stands for the default.
+// Timing is the intervals and timeouts of a Plugin. Zero stands for the default.
 type Timing struct {
-	// Poll is how often to look at the folder even if nothing seems to happen:
-	// 10s.
+	// Poll is how often to check the registration without any event: 10s.
 	Poll time.Duration
-	// Retry is how long to wait at least before a lost registration is renewed:
-	// 500ms. It doubles from one failure to the next, up to MaxRetry: 30s; jitter
-	// adds up to as much again.
+	// Retry is the initial backoff before a lost registration is renewed: 500ms. It
+	// doubles with each failure, up to MaxRetry: 30s; jitter adds up to as much again.
 	Retry, MaxRetry time.Duration
-	// Stream is how long the kubelet may take to ask for the devices after it
-	// has accepted a registration: 5s.
+	// Stream is how long the kubelet may take to open the stream of devices after it has
+	// accepted a registration: 5s.
 	Stream time.Duration
 }
 
@@ -73,7 +70,7 @@ func (t Timing) withDefaults() Timing {
 	}
 }
 
-// Plugin offers a resource to the kubelet.
+// Plugin serves a resource to the kubelet.
 type Plugin struct {
 	config  Config
 	sockets *sockets
@@ -102,22 +99,22 @@ func New(config Config) (*Plugin, error) {
 	config.Timing = config.Timing.withDefaults()
 	p := &Plugin{config: config, sockets: newSockets(config.Dir, config.Resource), streams: newStreams()}
 	p.service = &service{
-		resource: config.Resource, counterpart: config.Counterpart, offer: config.offer(), pool: config.Pool,
-		claims: config.Claims, usage: config.Usage, allocated: config.Allocated, streams: p.streams,
+		resource: config.Resource, counterpart: config.Counterpart, allocator: config.allocator(), pool: config.Pool,
+		tracker: config.Tracker, usage: config.Usage, allocated: config.Allocated, streams: p.streams,
 	}
 	return p, nil
 }
 
-func (c *Config) offer() offer {
-	shown := visibility{envVar: c.EnvVar, cdiKind: c.CDIKind}
+func (c *Config) allocator() allocator {
+	visible := visibility{envVar: c.EnvVar, cdiKind: c.CDIKind}
 	if c.Sharing != nil {
-		return &sharing{visibility: shown, mps: mps(c.Sharing.MPSPipeDirectory)}
+		return &sharing{visibility: visible, mps: mps(c.Sharing.MPSPipeDirectory)}
 	}
-	return &whole{visibility: shown}
+	return &whole{visibility: visible}
 }
 
-// Run offers the resource, as soon as there are devices, until ctx ends. It may
-// run only once. Whatever the kubelet does is no reason to end earlier.
+// Run serves the resource, as soon as there are devices, until ctx ends. It may be called
+// only once. No failure of the kubelet ends it earlier.
 func (p *Plugin) Run(ctx context.Context) {
 	logger := klog.FromContext(ctx).WithValues("resource", p.config.Resource)
 	ctx = klog.NewContext(ctx, logger)
@@ -126,11 +123,11 @@ func (p *Plugin) Run(ctx context.Context) {
 		return
 	}
 	server := newServer(p.sockets.path(), p.service)
-	folder := newFolder(ctx, p.config.Dir)
-	defer folder.close()
-	keeper := newKeeper(p, server, folder)
+	dir := newDirWatcher(ctx, p.config.Dir)
+	defer dir.close()
+	registrar := newRegistrar(p, server, dir)
 	for ctx.Err() == nil {
-		keeper.wait(ctx, keeper.look(ctx))
+		registrar.wait(ctx, registrar.reconcile(ctx))
 	}
 	p.streams.stop()
 	server.stop(p.config.Clock)

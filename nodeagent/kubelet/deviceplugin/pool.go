@@ -16,8 +16,8 @@ import (
 
 // Device is one device of a resource.
 type Device struct {
-	// ID is what the kubelet calls the device, at most 63 characters; of a GPU
-	// that can be shared at most 57, since those of its shares are longer.
+	// ID identifies the device to the kubelet, with at most 63 characters; for a GPU that
+	// can be shared at most 57, since the IDs of its shares are longer.
 	ID      string
 	Healthy bool
 	// MemoryMiB is all of a GPU's memory; 0 if unknown.
@@ -25,11 +25,11 @@ type Device struct {
 	// NVLinkGroup is the same number for GPUs that reach each other over NVLink,
 	// or allocation.Unknown.
 	NVLinkGroup int
-	// NUMANode is the NUMA node that the device hangs on, or allocation.Unknown.
+	// NUMANode is the NUMA node that the device is attached to, or allocation.Unknown.
 	NUMANode int
 }
 
-// Counted returns the devices of a resource that only counts: name-0, name-1, …
+// Counted returns devices that only have a name: name-0, name-1, …
 func Counted(name string, count int) []Device {
 	devices := make([]Device, count)
 	for number := range devices {
@@ -41,13 +41,13 @@ func Counted(name string, count int) []Device {
 	return devices
 }
 
-// Pool is the devices of a resource. A device that was once in it stays: one
-// that has vanished is unhealthy until it comes back.
+// Pool is the devices of a resource. A device never leaves it: one that has disappeared
+// is unhealthy until it is back.
 type Pool struct {
 	mu      sync.Mutex
 	present []Device
 	links   [][]int
-	// absent are devices that are gone, in the order of their IDs.
+	// absent are devices that have disappeared, in the order of their IDs.
 	absent  []Device
 	set     bool
 	current *listing
@@ -55,66 +55,65 @@ type Pool struct {
 	changed chan struct{}
 }
 
-// listing is a Pool at one moment. It is never changed.
+// listing is an immutable snapshot of a Pool.
 type listing struct {
-	// devices are those that are there, in the order of their indexes, then
-	// those that are gone.
+	// devices are the present ones, in the order of their indexes, then the absent ones.
 	devices []Device
-	places  map[string]int
-	// topology is that of the devices which are there.
+	// indexes are those of devices, by ID.
+	indexes map[string]int
+	// topology is that of the present devices.
 	topology *allocation.Topology
 }
 
 // NewPool returns an empty Pool.
 func NewPool() *Pool {
-	nothing := &allocation.Topology{}
-	return &Pool{current: &listing{topology: nothing}, changed: make(chan struct{})}
+	return &Pool{current: &listing{topology: &allocation.Topology{}}, changed: make(chan struct{})}
 }
 
-// Set says which devices there are, in the order of their indexes, and how many
-// NVLink connections there are between any two, nil without NVLink. If it fails,
-// because they contradict themselves, nothing changes.
+// Set sets the present devices, in the order of their indexes, and the number of NVLink
+// connections between any two, nil without NVLink. If these are inconsistent, it returns
+// an error and changes nothing.
 func (p *Pool) Set(devices []Device, links [][]int) error {
-	places := make([]allocation.Device, len(devices))
-	for place, device := range devices {
+	nodeDevices := make([]allocation.Device, len(devices))
+	for i, device := range devices {
 		if device.ID == "" {
-			return fmt.Errorf("device %d has no ID", place)
+			return fmt.Errorf("device %d has no ID", i)
 		}
-		places[place] = allocation.Device{ID: device.ID, Group: device.NVLinkGroup, NUMANode: device.NUMANode}
+		nodeDevices[i] = allocation.Device{ID: device.ID, Group: device.NVLinkGroup, NUMANode: device.NUMANode}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.set && slices.Equal(devices, p.present) && slices.EqualFunc(links, p.links, slices.Equal[[]int]) {
 		return nil
 	}
-	topology, err := allocation.New(places, links)
+	topology, err := allocation.New(nodeDevices, links)
 	if err != nil {
 		return fmt.Errorf("devices: %w", err)
 	}
 	gone := append(slices.Clone(p.present), p.absent...)
 	p.present, p.links, p.set = slices.Clone(devices), links, true
 	p.absent = nil
-	p.remember(gone)
+	p.addAbsent(gone)
 	p.publish(topology)
 	return nil
 }
 
-// Hold keeps devices in the list that are not there: running containers have
-// them still.
+// Hold keeps devices in the list even if they are absent, since running containers
+// still have them.
 func (p *Pool) Hold(ids ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	held := make([]Device, len(ids))
-	for place, id := range ids {
-		held[place] = Device{ID: id, NVLinkGroup: allocation.Unknown, NUMANode: allocation.Unknown}
+	for i, id := range ids {
+		held[i] = Device{ID: id, NVLinkGroup: allocation.Unknown, NUMANode: allocation.Unknown}
 	}
-	if p.remember(held) {
+	if p.addAbsent(held) {
 		p.publish(p.current.topology)
 	}
 }
 
-// remember adds to the absent devices those that are in no list yet.
-func (p *Pool) remember(devices []Device) (added bool) {
+// addAbsent adds the devices that are neither present nor absent yet to the absent ones.
+func (p *Pool) addAbsent(devices []Device) (added bool) {
 	for _, device := range devices {
 		same := func(other Device) bool { return other.ID == device.ID }
 		if slices.ContainsFunc(p.present, same) || slices.ContainsFunc(p.absent, same) {
@@ -131,52 +130,52 @@ func (p *Pool) remember(devices []Device) (added bool) {
 func (p *Pool) publish(topology *allocation.Topology) {
 	list := &listing{
 		devices:  slices.Concat(p.present, p.absent),
-		places:   map[string]int{},
+		indexes:  map[string]int{},
 		topology: topology,
 	}
-	for place, device := range list.devices {
-		list.places[device.ID] = place
+	for i, device := range list.devices {
+		list.indexes[device.ID] = i
 	}
 	p.current = list
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// list returns the devices and a channel that is closed when they change.
+// list returns a snapshot and a channel that is closed when the devices change.
 func (p *Pool) list() (*listing, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.current, p.changed
 }
 
-// ready is true once the devices are known and there are some: a kubelet that is
-// told of none forgets what it knew.
+// ready reports whether devices have been set and there are any: a kubelet that receives
+// an empty list forgets its allocations.
 func (p *Pool) ready() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.set && len(p.current.devices) > 0
 }
 
-// Devices returns what the kubelet is told: the devices that are there, in the
-// order of their indexes, then those that are gone.
+// Devices returns the devices as the kubelet sees them: the present ones, in the order of
+// their indexes, then the absent ones.
 func (p *Pool) Devices() []Device {
 	list, _ := p.list()
 	return slices.Clone(list.devices)
 }
 
-// device returns what there is by an ID, which may be that of a share of it.
+// device returns the device with an ID, or the one that the ID is a share of.
 func (l *listing) device(id string) (device Device, known bool) {
-	place, known := l.places[share.GPU(id)]
+	i, known := l.indexes[share.GPU(id)]
 	if known {
-		device = l.devices[place]
+		device = l.devices[i]
 	}
 	return device, known
 }
 
-// sorted returns IDs in the order of their indexes, shares of a GPU in that of
-// their numbers.
+// sorted returns IDs in the order of their devices' indexes, shares of a GPU in the order
+// of their numbers.
 func (l *listing) sorted(ids []string) []string {
 	return slices.SortedFunc(slices.Values(ids), func(a, b string) int {
-		return cmp.Or(l.places[share.GPU(a)]-l.places[share.GPU(b)], len(a)-len(b), cmp.Compare(a, b))
+		return cmp.Or(l.indexes[share.GPU(a)]-l.indexes[share.GPU(b)], len(a)-len(b), cmp.Compare(a, b))
 	})
 }

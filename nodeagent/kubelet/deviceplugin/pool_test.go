@@ -30,7 +30,7 @@ func poolOf(tb testing.TB, devices []Device) *Pool {
 	return pool
 }
 
-// describe shows a device as its ID, with a minus if it is unhealthy.
+// describe renders devices as their IDs, with a minus if they are unhealthy.
 func describe(pool *Pool) string {
 	var words []string
 	for _, device := range pool.Devices() {
@@ -47,21 +47,21 @@ func TestThePoolNeverShrinks(t *testing.T) {
 	t.Parallel()
 	pool := NewPool()
 	if pool.ready() {
-		t.Error("a pool that nobody has set is ready")
+		t.Error("a pool without devices is ready")
 	}
 	pool.Hold("x", "b")
 	if pool.ready() {
-		t.Error("a pool that nobody has set is ready with what containers hold")
+		t.Error("a pool with nothing but held devices is ready")
 	}
 	steps := []struct {
 		what    string
 		devices []Device
 		want    string
 	}{
-		{"what is held and not there is unhealthy", gpus("a", "b", "c"), "a b c -x"},
-		{"what vanishes is unhealthy, behind the others", gpus("c", "b"), "c b -a -x"},
-		{"what comes back is as good as ever", gpus("b", "a", "c"), "b a c -x"},
-		{"everything may vanish", nil, "-a -b -c -x"},
+		{"a held device that is absent is unhealthy", gpus("a", "b", "c"), "a b c -x"},
+		{"one that disappears is unhealthy, behind the others", gpus("c", "b"), "c b -a -x"},
+		{"one that is back is healthy", gpus("b", "a", "c"), "b a c -x"},
+		{"all may disappear", nil, "-a -b -c -x"},
 	}
 	for _, step := range steps {
 		if err := pool.Set(step.devices, nil); err != nil {
@@ -76,11 +76,11 @@ func TestThePoolNeverShrinks(t *testing.T) {
 	}
 }
 
-func TestThePoolTellsOnlyNews(t *testing.T) {
+func TestThePoolReportsChangesOnly(t *testing.T) {
 	t.Parallel()
 	pool := poolOf(t, gpus("a", "b"))
 	_, changed := pool.list()
-	told := func() bool {
+	reported := func() bool {
 		select {
 		case <-changed:
 			_, changed = pool.list()
@@ -98,7 +98,7 @@ func TestThePoolTellsOnlyNews(t *testing.T) {
 		{"links", func() error { return pool.Set(gpus("a", "b"), [][]int{{0, 1}, {1, 0}}) }, true},
 		{"the same links", func() error { return pool.Set(gpus("a", "b"), [][]int{{0, 1}, {1, 0}}) }, false},
 		{"other links", func() error { return pool.Set(gpus("a", "b"), [][]int{{0, 2}, {2, 0}}) }, true},
-		{"a sick device", func() error { return pool.Set([]Device{{ID: "a"}, gpus("b")[0]}, nil) }, true},
+		{"an unhealthy device", func() error { return pool.Set([]Device{{ID: "a"}, gpus("b")[0]}, nil) }, true},
 		{"a device that is known", func() error { pool.Hold("a"); return nil }, false},
 		{"a device that is not", func() error { pool.Hold("z"); return nil }, true},
 		{"once more", func() error { pool.Hold("z"); return nil }, false},
@@ -107,8 +107,8 @@ func TestThePoolTellsOnlyNews(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Fatal(err)
 		}
-		if got := told(); got != step.want {
-			t.Errorf("%s: told = %v, want %v", step.what, got, step.want)
+		if got := reported(); got != step.want {
+			t.Errorf("%s: reported = %v, want %v", step.what, got, step.want)
 		}
 	}
 }
@@ -119,9 +119,9 @@ func TestThePoolRefusesContradictions(t *testing.T) {
 		devices []Device
 		links   [][]int
 	}{
-		"a device that is there twice": {gpus("a", "a"), nil},
-		"a device without an ID":       {gpus(""), nil},
-		"links of another node":        {gpus("a"), [][]int{{0, 1}, {1, 0}}},
+		"a duplicate device":     {gpus("a", "a"), nil},
+		"a device without an ID": {gpus(""), nil},
+		"links of another node":  {gpus("a"), [][]int{{0, 1}, {1, 0}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -12,10 +12,9 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
-// GetPreferredAllocation answers from memory: the kubelet asks while it admits a
-// Pod. Only for a Pod that we have not heard of it waits a moment. It never fails,
-// since the kubelet would refuse the Pod; an empty answer leaves the choice to the
-// kubelet.
+// GetPreferredAllocation answers from memory, since the kubelet calls it while it admits a
+// Pod; it waits for a moment only for a Pod that is not in our cache yet. It never fails,
+// since the kubelet would reject the Pod; an empty answer leaves the choice to the kubelet.
 func (s *service) GetPreferredAllocation(ctx context.Context, requests *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	response := &pluginapi.PreferredAllocationResponse{}
 	for _, container := range requests.ContainerRequests {
@@ -28,27 +27,27 @@ func (s *service) GetPreferredAllocation(ctx context.Context, requests *pluginap
 	return response, nil
 }
 
-// prefer takes the devices that the scheduler has chosen for the container that
-// asks, or else the best devices that are promised to nobody.
+// prefer returns the devices that the scheduler has chosen for the requester, or else the
+// best devices that are not assigned to others.
 func (s *service) prefer(ctx context.Context, r request) []string {
 	logger := s.logger.WithValues("size", r.size)
 	ctx = klog.NewContext(ctx, logger)
 	list, _ := s.pool.list()
 	r = list.usable(&r)
-	var claims []Claim
-	if s.claims != nil {
-		s.claims.Await(ctx, s.resource, r.size)
-		claims = s.claims.Pending(s.resource)
+	var pending []PendingAllocation
+	if s.tracker != nil {
+		s.tracker.Await(ctx, s.resource, r.size)
+		pending = s.tracker.Pending(s.resource)
 	}
-	asking, fits := asker(claims, &r)
+	requester, fits := requesterOf(pending, &r)
 	if fits {
-		logger.V(2).Info("Prefer what was chosen for a Pod", "pod", asking.Pod, "container", asking.Container, "devices", asking.IDs)
-		return r.take(list, r.of(asking.IDs))
+		logger.V(2).Info("Prefer the devices chosen for a Pod", "pod", requester.Pod, "container", requester.Container, "devices", requester.IDs)
+		return r.take(list, r.of(requester.IDs))
 	}
-	if s.claims != nil && s.counterpart != "" {
-		claims = append(claims, s.claims.Pending(s.counterpart)...)
+	if s.tracker != nil && s.counterpart != "" {
+		pending = append(pending, s.tracker.Pending(s.counterpart)...)
 	}
-	chosen, err := s.choose(ctx, list, &r, promisedToOthers(claims, asking))
+	chosen, err := s.choose(ctx, list, &r, assignedToOthers(pending, requester))
 	if err != nil {
 		logger.Info("No devices are preferred", "available", share.GPUs(r.available), "must", r.must, "err", err)
 		return nil
@@ -57,23 +56,23 @@ func (s *service) prefer(ctx context.Context, r request) []string {
 	return chosen
 }
 
-// choose asks the kubelet what is in use only if nobody knows, or if what is known
-// leaves nothing: that may be out of date.
-func (s *service) choose(ctx context.Context, list *listing, r *request, promised *promises) ([]string, error) {
-	used, lately := s.usage.known()
-	if !lately {
-		used = s.usage.ask(ctx)
+// choose queries the kubelet for the devices in use only if the cached usage is stale, or
+// leaves nothing to choose.
+func (s *service) choose(ctx context.Context, list *listing, r *request, assigned *assignedDevices) ([]string, error) {
+	used, fresh := s.usage.cached()
+	if !fresh {
+		used = s.usage.query(ctx)
 	}
-	chosen, err := s.offer.choose(list, r, promised, used)
+	chosen, err := s.allocator.choose(list, r, assigned, used)
 	if err != nil || used.conflict(chosen) == nil {
 		return chosen, err
 	}
-	return s.offer.choose(list, r, promised, s.usage.ask(ctx))
+	return s.allocator.choose(list, r, assigned, s.usage.query(ctx))
 }
 
-// usable returns the request with the devices alone that may be used. The kubelet
-// may not have heard yet that a device is ill, and Allocate would refuse it. If
-// too few are left, or the kubelet insists, it is the kubelet's choice.
+// usable returns the request without unhealthy devices: the kubelet may not know yet that
+// a device is unhealthy, and Allocate would refuse it. They stay if too few others are
+// left, or if the kubelet insists on them.
 func (l *listing) usable(r *request) request {
 	return r.without(func(id string) bool {
 		device, known := l.device(id)
@@ -81,21 +80,21 @@ func (l *listing) usable(r *request) request {
 	})
 }
 
-// asker returns the claim for which the kubelet asks, nil if it is not known, and
-// whether the kubelet can be given what was chosen for it. It is the oldest one of
-// the size. But devices that must be in the answer say more: the kubelet has given
-// them to an init container of the same Pod.
-func asker(claims []Claim, r *request) (oldest *Claim, fits bool) {
-	for i := range claims {
-		claim := &claims[i]
-		if claim.Size != r.size {
+// requesterOf returns the pending allocation that the kubelet's request is for, nil if it is
+// not known, and whether the devices chosen for it are available. It is the oldest one of
+// the size, unless the request has devices that must be allocated: those identify the Pod,
+// since an init container of it had them.
+func requesterOf(pending []PendingAllocation, r *request) (oldest *PendingAllocation, fits bool) {
+	for i := range pending {
+		p := &pending[i]
+		if p.Size != r.size {
 			continue
 		}
 		if oldest == nil {
-			oldest = claim
+			oldest = p
 		}
-		if claim.fits(r) {
-			return claim, true
+		if p.fits(r) {
+			return p, true
 		}
 		if len(r.must) == 0 {
 			break

@@ -17,7 +17,7 @@ import (
 // the plugin for up to 10s.
 const registerTimeout = 15 * time.Second
 
-// register tells the kubelet that a plugin serves a resource.
+// register registers the plugin of a resource with the kubelet.
 func register(ctx context.Context, kubelet, resource, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
@@ -25,7 +25,7 @@ func register(ctx context.Context, kubelet, resource, socket string) error {
 	if err != nil {
 		return fmt.Errorf("registering with the kubelet: %w", err)
 	}
-	defer func() { _ = conn.Close() }() // it was for this call alone
+	defer func() { _ = conn.Close() }() // used for this call only
 	_, err = pluginapi.NewRegistrationClient(conn).Register(ctx, &pluginapi.RegisterRequest{
 		Version: pluginapi.Version, Endpoint: socket, ResourceName: resource, Options: options(),
 	})

@@ -9,16 +9,16 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
-// request is what the kubelet asks for a container.
+// request is the kubelet's request for a container.
 type request struct {
-	// available are the devices that it may have, must those of them that it has
-	// already: its Pod's init containers had them.
+	// available are the devices that may be allocated, must those of them that must be:
+	// its Pod's init containers had them.
 	available, must []string
-	// size is how many it needs.
+	// size is the number of devices to allocate.
 	size int
 }
 
-// of returns the available devices that are these, or shares of them.
+// of returns the available devices that are these GPUs, or shares of them.
 func (r *request) of(gpus []string) []string {
 	wanted := make(map[string]bool, len(gpus))
 	for _, gpu := range gpus {
@@ -33,8 +33,8 @@ func (r *request) of(gpus []string) []string {
 	return ids
 }
 
-// take returns as many of some devices as the request needs, those first that it
-// must have, then in their order.
+// take returns as many of the devices as requested: first those that must be allocated,
+// then the others in the order of their indexes.
 func (r *request) take(list *listing, ids []string) []string {
 	taken := slices.Clone(r.must)
 	must := toSet(r.must)
@@ -46,7 +46,7 @@ func (r *request) take(list *listing, ids []string) []string {
 	return list.sorted(taken)
 }
 
-// without returns the request without some devices, or as it is if too few would
+// without returns the request without the unwanted devices, or unchanged if too few would
 // be left.
 func (r *request) without(unwanted func(id string) bool) request {
 	must := toSet(r.must)

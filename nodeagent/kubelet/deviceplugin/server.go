@@ -20,12 +20,12 @@ import (
 const (
 	// dialTimeout bounds connecting to a socket on this machine.
 	dialTimeout = time.Second
-	// stopTimeout bounds waiting for calls at the end.
+	// stopTimeout bounds the wait for calls in flight.
 	stopTimeout = 2 * time.Second
 )
 
-// server serves on a socket, and again if somebody deletes it. Connections that
-// there are survive that.
+// server listens on a socket, and again if the socket is deleted. Existing connections
+// survive that.
 type server struct {
 	path     string
 	grpc     *grpc.Server
@@ -39,8 +39,7 @@ func newServer(path string, service pluginapi.DevicePluginServer) *server {
 	return s
 }
 
-// ensure makes sure that the server listens. When it returns, the kubelet can
-// connect.
+// ensure makes the server listen. The kubelet can connect once it has returned.
 func (s *server) ensure(ctx context.Context) error {
 	if s.listener != nil && isFile(s.path, s.file) {
 		return nil
@@ -57,11 +56,11 @@ func (s *server) ensure(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("listening: %T is no socket", listener)
 	}
-	// It would delete the socket by its name, even if it is another one by then.
+	// Close would delete whatever socket is at the path by then.
 	unix.SetUnlinkOnClose(false)
 	s.listener = unix
 	if s.file, err = os.Lstat(s.path); err != nil {
-		return fmt.Errorf("listening: %w", err) // deleted already: try again
+		return fmt.Errorf("listening: %w", err) // already deleted: the caller tries again
 	}
 	logger := klog.FromContext(ctx)
 	go func() {
@@ -80,11 +79,10 @@ func (s *server) closeListener() {
 	}
 }
 
-// stop ends the server after the calls that it is busy with, and deletes its
-// socket.
+// stop shuts the server down after the calls in flight, and deletes its socket.
 func (s *server) stop(clock clock.Clock) {
 	if s.listener != nil && isFile(s.path, s.file) {
-		_ = os.Remove(s.path) // the next process deletes it otherwise
+		_ = os.Remove(s.path) // else the next process deletes it
 	}
 	stopped := make(chan struct{})
 	go func() {
@@ -101,7 +99,7 @@ func (s *server) stop(clock clock.Clock) {
 	}
 }
 
-// isFile reports whether there is this very file at the path.
+// isFile reports whether the file at the path is still this one.
 func isFile(path string, file os.FileInfo) bool {
 	now, err := os.Lstat(path)
 	return err == nil && file != nil && os.SameFile(now, file) && now.ModTime().Equal(file.ModTime())

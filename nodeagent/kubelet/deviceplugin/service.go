@@ -16,17 +16,17 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
-// service is what the kubelet calls.
+// service implements the calls of the kubelet.
 type service struct {
 	pluginapi.UnimplementedDevicePluginServer
 
 	resource string
-	// counterpart is the resource that hands out the same devices in the other
-	// way; empty if there is none.
+	// counterpart is the resource that allocates the same devices in the other way, whole
+	// or in shares; empty if there is none.
 	counterpart string
-	offer       offer
+	allocator   allocator
 	pool        *Pool
-	claims      Claims
+	tracker     AllocationTracker
 	usage       *Usage
 	allocated   func()
 	logger      klog.Logger
@@ -41,7 +41,7 @@ func options() *pluginapi.DevicePluginOptions {
 	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true}
 }
 
-// GetDevicePluginOptions says what the kubelet may call.
+// GetDevicePluginOptions returns which optional calls are implemented.
 func (s *service) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
 	return options(), nil
 }
@@ -57,7 +57,7 @@ func (s *service) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingSe
 	defer s.streams.end(registration)
 	for {
 		list, changed := s.pool.list()
-		if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: s.offer.toKubelet(list)}); err != nil {
+		if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: s.allocator.advertise(list)}); err != nil {
 			return err
 		}
 		select {
@@ -70,8 +70,8 @@ func (s *service) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingSe
 	}
 }
 
-// Allocate says how the kubelet makes devices visible to a container. A refusal
-// makes the Pod fail, with the reason in its status.
+// Allocate returns how to make devices visible to a container. An error fails the Pod,
+// with the reason in its status.
 func (s *service) Allocate(ctx context.Context, request *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	ctx = klog.NewContext(ctx, s.logger)
 	list, _ := s.pool.list()
@@ -81,14 +81,14 @@ func (s *service) Allocate(ctx context.Context, request *pluginapi.AllocateReque
 			s.logger.Error(err, "Refused an allocation", "size", len(container.DevicesIds), "devices", share.GPUs(container.DevicesIds))
 			return nil, err
 		}
-		response.ContainerResponses = append(response.ContainerResponses, s.offer.present(list, list.sorted(container.DevicesIds)))
+		response.ContainerResponses = append(response.ContainerResponses, s.allocator.response(list, list.sorted(container.DevicesIds)))
 	}
 	for _, container := range request.ContainerRequests {
 		s.logger.V(2).Info("Allocated", "size", len(container.DevicesIds), "devices", share.GPUs(container.DevicesIds))
 		s.allocations.Add(1)
-		s.usage.given(container.DevicesIds)
-		if s.claims != nil {
-			s.claims.Taken(s.resource, container.DevicesIds)
+		s.usage.record(container.DevicesIds)
+		if s.tracker != nil {
+			s.tracker.Allocated(s.resource, container.DevicesIds)
 		}
 	}
 	if s.allocated != nil {
@@ -97,8 +97,8 @@ func (s *service) Allocate(ctx context.Context, request *pluginapi.AllocateReque
 	return response, nil
 }
 
-// check refuses devices that can't be used. The kubelet knows which are healthy,
-// but may learn it too late.
+// check returns why devices can't be allocated, or nil. The kubelet knows which are
+// healthy, but its view may be stale.
 func (s *service) check(ctx context.Context, list *listing, ids []string) error {
 	for _, id := range ids {
 		device, known := list.device(id)
@@ -109,7 +109,7 @@ func (s *service) check(ctx context.Context, list *listing, ids []string) error 
 			return status.Errorf(codes.FailedPrecondition, "device %q of %s is unhealthy", id, s.resource)
 		}
 	}
-	if err := s.offer.check(ids); err != nil {
+	if err := s.allocator.check(ids); err != nil {
 		return err
 	}
 	return s.usage.check(ctx, ids)

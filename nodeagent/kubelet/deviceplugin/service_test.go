@@ -21,7 +21,7 @@ import (
 
 func serviceOf(pool *Pool, pods ...*corev1.Pod) *service {
 	return &service{
-		resource: gpuResource, pool: pool, claims: claimsOn(pods...), offer: &whole{visibility{"VISIBLE", "falldio.com/gpu"}},
+		resource: gpuResource, pool: pool, tracker: trackerOf(pods...), allocator: &whole{visibility{"VISIBLE", "falldio.com/gpu"}},
 		logger: klog.Background(), streams: newStreams(),
 	}
 }
@@ -41,19 +41,19 @@ func TestAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"VISIBLE=d,c,a", "falldio.com/gpu=d", "falldio.com/gpu=c", "falldio.com/gpu=a"}, handed(got)); diff != "" {
+	if diff := cmp.Diff([]string{"VISIBLE=d,c,a", "falldio.com/gpu=d", "falldio.com/gpu=c", "falldio.com/gpu=a"}, given(got)); diff != "" {
 		t.Errorf("Allocate() (-want +got):\n%s", diff)
 	}
-	s.offer = &whole{}
+	s.allocator = &whole{}
 	got, err = s.Allocate(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if words := handed(got); len(got.ContainerResponses) != 1 || len(words) > 0 {
+	if words := given(got); len(got.ContainerResponses) != 1 || len(words) > 0 {
 		t.Errorf("Allocate() without a name for anything = %v", words)
 	}
 	if calls != 2 || s.allocations.Load() != 2 {
-		t.Errorf("told %d times, counted %d", calls, s.allocations.Load())
+		t.Errorf("called %d times, counted %d", calls, s.allocations.Load())
 	}
 
 	refusals := map[string]codes.Code{"b": codes.FailedPrecondition, "gone": codes.FailedPrecondition, "stranger": codes.NotFound}
@@ -64,12 +64,12 @@ func TestAllocate(t *testing.T) {
 		}
 	}
 	if calls != 2 {
-		t.Error("a refusal was told as an allocation")
+		t.Error("a refusal was reported as an allocation")
 	}
 }
 
-// handed shows the environment and the CDI devices that a container gets.
-func handed(response *pluginapi.AllocateResponse) []string {
+// given returns the environment and the CDI devices that a container is given.
+func given(response *pluginapi.AllocateResponse) []string {
 	var words []string
 	for _, container := range response.ContainerResponses {
 		for name, value := range container.Envs {
@@ -92,28 +92,28 @@ func TestGetPreferredAllocation(t *testing.T) {
 		size            int32
 		want            []string
 	}{
-		"without claims a pair is preferred":           {nil, []string{"b", "c", "d"}, nil, 2, []string{"c", "d"}},
-		"a claim is preferred, in order":               {[]*corev1.Pod{claimant(t, "x", 1, "e", "b")}, all, nil, 2, []string{"b", "e"}},
-		"the older claim is preferred":                 {[]*corev1.Pod{claimant(t, "x", 2, "a", "b"), claimant(t, "y", 1, "e", "f")}, all, nil, 2, []string{"e", "f"}},
-		"a claim of another size is left alone":        {[]*corev1.Pod{claimant(t, "x", 1, "a", "b")}, all, nil, 1, []string{"c"}},
-		"a claim must have what the kubelet wants":     {[]*corev1.Pod{claimant(t, "x", 1, "a", "b")}, all, []string{"c"}, 2, []string{"c", "d"}},
-		"a claim may have what the kubelet wants":      {[]*corev1.Pod{claimant(t, "x", 1, "a", "c")}, all, []string{"c"}, 2, []string{"a", "c"}},
-		"a claim to what is taken is void":             {[]*corev1.Pod{claimant(t, "x", 1, "a", "c")}, all[1:], nil, 2, []string{"c", "d"}},
-		"then another Pod's claim is left to it":       {[]*corev1.Pod{claimant(t, "x", 1, "a", "b"), claimant(t, "y", 2, "c", "d")}, all[1:], nil, 2, []string{"e", "f"}},
-		"a Pod without a claim leaves those of others": {[]*corev1.Pod{without(claimant(t, "x", 1, "a", "b")), claimant(t, "y", 2, "a", "b")}, all, nil, 2, []string{"c", "d"}},
-		"what must be says who asks": {
-			[]*corev1.Pod{claimant(t, "x", 1, "a", "b"), claimant(t, "y", 2, "c", "e")}, all, []string{"c"}, 2, []string{"c", "e"}},
-		"an init container gets what is chosen for its Pod": {
-			[]*corev1.Pod{withInit(claimant(t, "x", 1, "c", "e"), 1, nil)}, all, nil, 1, []string{"c"}},
-		"an init container that wants more may have what is chosen for its Pod": {
-			[]*corev1.Pod{withInit(claimant(t, "x", 1, "a"), 2, nil)}, all, nil, 2, []string{"a", "b"}},
-		"a sidecar leaves what is chosen for its Pod": {
-			[]*corev1.Pod{withInit(claimant(t, "x", 1, "a", "b"), 1, new(corev1.ContainerRestartPolicyAlways))}, all, nil, 1, []string{"c"}},
-		"a claim that is settled is void":              {[]*corev1.Pod{with(claimant(t, "x", 1, "a", "c"), func(p *corev1.Pod) { p.Status.StartTime = &started })}, all, nil, 2, []string{"a", "b"}},
-		"what is promised is used before none is":      {[]*corev1.Pod{claimant(t, "x", 1, all[1:]...)}, all, nil, 2, []string{"a", "b"}},
-		"the impossible is left to the kubelet":        {nil, all, nil, 7, nil},
-		"what nobody knows is left to the kubelet":     {nil, []string{"x", "y"}, []string{"x"}, 1, nil},
-		"all that there is are all that can be chosen": {nil, all, nil, 6, all},
+		"without a choice a pair is preferred":              {nil, []string{"b", "c", "d"}, nil, 2, []string{"c", "d"}},
+		"a choice is preferred, in order":                   {[]*corev1.Pod{podWithGPUs(t, "x", 1, "e", "b")}, all, nil, 2, []string{"b", "e"}},
+		"the older Pod's choice is preferred":               {[]*corev1.Pod{podWithGPUs(t, "x", 2, "a", "b"), podWithGPUs(t, "y", 1, "e", "f")}, all, nil, 2, []string{"e", "f"}},
+		"a choice of another size is avoided":               {[]*corev1.Pod{podWithGPUs(t, "x", 1, "a", "b")}, all, nil, 1, []string{"c"}},
+		"a choice must include what the kubelet insists on": {[]*corev1.Pod{podWithGPUs(t, "x", 1, "a", "b")}, all, []string{"c"}, 2, []string{"c", "d"}},
+		"a choice may include what the kubelet insists on":  {[]*corev1.Pod{podWithGPUs(t, "x", 1, "a", "c")}, all, []string{"c"}, 2, []string{"a", "c"}},
+		"a choice of unavailable devices is ignored":        {[]*corev1.Pod{podWithGPUs(t, "x", 1, "a", "c")}, all[1:], nil, 2, []string{"c", "d"}},
+		"but not the choice for another Pod":                {[]*corev1.Pod{podWithGPUs(t, "x", 1, "a", "b"), podWithGPUs(t, "y", 2, "c", "d")}, all[1:], nil, 2, []string{"e", "f"}},
+		"a Pod without a choice avoids those of others":     {[]*corev1.Pod{withoutChoice(podWithGPUs(t, "x", 1, "a", "b")), podWithGPUs(t, "y", 2, "a", "b")}, all, nil, 2, []string{"c", "d"}},
+		"what the kubelet insists on identifies the Pod": {
+			[]*corev1.Pod{podWithGPUs(t, "x", 1, "a", "b"), podWithGPUs(t, "y", 2, "c", "e")}, all, []string{"c"}, 2, []string{"c", "e"}},
+		"an init container gets devices chosen for its Pod": {
+			[]*corev1.Pod{withInit(podWithGPUs(t, "x", 1, "c", "e"), 1, nil)}, all, nil, 1, []string{"c"}},
+		"an init container that requests more may get devices chosen for its Pod": {
+			[]*corev1.Pod{withInit(podWithGPUs(t, "x", 1, "a"), 2, nil)}, all, nil, 2, []string{"a", "b"}},
+		"a sidecar avoids devices chosen for its Pod": {
+			[]*corev1.Pod{withInit(podWithGPUs(t, "x", 1, "a", "b"), 1, new(corev1.ContainerRestartPolicyAlways))}, all, nil, 1, []string{"c"}},
+		"the choice for a Pod that has started is ignored": {[]*corev1.Pod{with(podWithGPUs(t, "x", 1, "a", "c"), func(p *corev1.Pod) { p.Status.StartTime = &started })}, all, nil, 2, []string{"a", "b"}},
+		"others' devices are better than none":             {[]*corev1.Pod{podWithGPUs(t, "x", 1, all[1:]...)}, all, nil, 2, []string{"a", "b"}},
+		"the impossible is left to the kubelet":            {nil, all, nil, 7, nil},
+		"unknown devices are left to the kubelet":          {nil, []string{"x", "y"}, []string{"x"}, 1, nil},
+		"all devices can be chosen":                        {nil, all, nil, 6, all},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -133,9 +133,9 @@ func TestGetPreferredAllocation(t *testing.T) {
 	}
 }
 
-// TestWhatIsIllIsNotPreferred has a kubelet that has not heard of it yet: b is
-// ill, and z is gone.
-func TestWhatIsIllIsNotPreferred(t *testing.T) {
+// TestUnhealthyDevicesAreNotPreferred has a kubelet that does not know yet that b is
+// unhealthy and z is gone.
+func TestUnhealthyDevicesAreNotPreferred(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		pods            []*corev1.Pod
@@ -143,10 +143,10 @@ func TestWhatIsIllIsNotPreferred(t *testing.T) {
 		size            int
 		want            []string
 	}{
-		"a device that works is":                {nil, []string{"b", "c", "z"}, nil, 1, []string{"c"}},
-		"a claim to what is ill is void":        {[]*corev1.Pod{claimant(t, "x", 1, "a", "b")}, []string{"a", "b", "c", "d"}, nil, 2, []string{"c", "d"}},
-		"what must be must be":                  {nil, []string{"a", "b", "c"}, []string{"b"}, 2, []string{"a", "b"}},
-		"if too few work, the kubelet is right": {nil, []string{"a", "b"}, nil, 2, []string{"a", "b"}},
+		"a healthy device is preferred":              {nil, []string{"b", "c", "z"}, nil, 1, []string{"c"}},
+		"a choice of an unhealthy device is ignored": {[]*corev1.Pod{podWithGPUs(t, "x", 1, "a", "b")}, []string{"a", "b", "c", "d"}, nil, 2, []string{"c", "d"}},
+		"the kubelet may insist on one":              {nil, []string{"a", "b", "c"}, []string{"b"}, 2, []string{"a", "b"}},
+		"if too few are healthy, all count":          {nil, []string{"a", "b"}, nil, 2, []string{"a", "b"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -162,29 +162,29 @@ func TestWhatIsIllIsNotPreferred(t *testing.T) {
 	}
 }
 
-// turn is a Pod's turn with a kubelet.
+// turn is the admission of a Pod.
 type turn struct {
 	pod string
-	// forced is what the kubelet takes, whatever is preferred.
+	// forced is what the kubelet allocates, whatever is preferred.
 	forced []string
 	want   []string
 }
 
-// TestPodsTakeTheirTurns has a kubelet serve Pods of size 2 one after another. The
-// Pods are a, b and c in this order; what is chosen for them is a1 and a2, b1 and
-// b2, and so on.
-func TestPodsTakeTheirTurns(t *testing.T) {
+// TestPodsAreAdmittedInOrder has a kubelet admit Pods of size 2 one after another. The
+// Pods are a, b and c in this order; the scheduler has chosen a1 and a2, b1 and b2, and
+// so on.
+func TestPodsAreAdmittedInOrder(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		// unknown is the Pod that becomes known only after its turn, unchosen one
-		// without a choice.
+		// unknown is the Pod that becomes known only after its admission, unchosen is
+		// one without a choice.
 		unknown, unchosen string
 		turns             []turn
 	}{
 		"each gets what was chosen for it": {"", "", []turn{
 			{"a", nil, []string{"a1", "a2"}}, {"b", nil, []string{"b1", "b2"}}, {"c", nil, []string{"c1", "c2"}},
 		}},
-		"the kubelet takes other devices": {"", "", []turn{
+		"the kubelet allocates other devices": {"", "", []turn{
 			{"a", []string{"x1", "x2"}, []string{"x1", "x2"}}, {"b", nil, []string{"b1", "b2"}}, {"c", nil, []string{"c1", "c2"}},
 		}},
 		"a Pod becomes known too late": {"a", "", []turn{
@@ -193,7 +193,7 @@ func TestPodsTakeTheirTurns(t *testing.T) {
 		"nothing is chosen for a Pod": {"", "a", []turn{
 			{"a", nil, []string{"x1", "x2"}}, {"b", nil, []string{"b1", "b2"}}, {"c", nil, []string{"c1", "c2"}},
 		}},
-		"two Pods swap their turns, and their devices": {"", "", []turn{
+		"two Pods swap places, and their devices": {"", "", []turn{
 			{"b", nil, []string{"a1", "a2"}}, {"a", nil, []string{"b1", "b2"}}, {"c", nil, []string{"c1", "c2"}},
 		}},
 	}
@@ -203,23 +203,23 @@ func TestPodsTakeTheirTurns(t *testing.T) {
 			all := []string{"x1", "x2", "a1", "a2", "b1", "b2", "c1", "c2"}
 			var known []*corev1.Pod
 			s := serviceOf(poolOf(t, gpus(all...)))
-			s.claims = NewPodClaims(func() []*corev1.Pod { return known }, clock.RealClock{})
-			come := func(name string) {
-				pod := claimant(t, name, int64(name[0]), name+"1", name+"2")
+			s.tracker = NewPodAllocationTracker(func() []*corev1.Pod { return known }, clock.RealClock{})
+			appear := func(name string) {
+				pod := podWithGPUs(t, name, int64(name[0]), name+"1", name+"2")
 				if name == test.unchosen {
-					pod = without(pod)
+					pod = withoutChoice(pod)
 				}
 				known = append(known, pod)
 			}
 			for _, name := range []string{"a", "b", "c"} {
-				// Nobody after the unknown Pod is known before its turn.
+				// After an unknown Pod, the others are known only when it is their turn.
 				if test.unknown == "" {
-					come(name)
+					appear(name)
 				}
 			}
 			for _, turn := range test.turns {
 				if test.unknown != "" && turn.pod != test.unknown {
-					come(turn.pod)
+					appear(turn.pod)
 				}
 				got := turn.forced
 				if preferred := s.prefer(t.Context(), request{all, nil, 2}); got == nil {
@@ -234,14 +234,14 @@ func TestPodsTakeTheirTurns(t *testing.T) {
 				}
 				all = slices.DeleteFunc(all, func(id string) bool { return slices.Contains(got, id) })
 				if turn.pod == test.unknown {
-					come(turn.pod)
+					appear(turn.pod)
 				}
 			}
 		})
 	}
 }
 
-// BenchmarkGetPreferredAllocation has a node full of Pods, eight of which wait.
+// BenchmarkGetPreferredAllocation has a node full of Pods, eight of which are pending.
 func BenchmarkGetPreferredAllocation(b *testing.B) {
 	const pods, waiting, devices = 250, 8, 16
 	var ids []string
@@ -251,14 +251,14 @@ func BenchmarkGetPreferredAllocation(b *testing.B) {
 	started := metav1.Unix(2000, 0)
 	var bound []*corev1.Pod
 	for i := range pods {
-		pod := claimant(b, fmt.Sprint("pod-", i), int64(i), ids[i%devices])
+		pod := podWithGPUs(b, fmt.Sprint("pod-", i), int64(i), ids[i%devices])
 		if i >= waiting {
 			pod.Status.StartTime = &started
 		}
 		bound = append(bound, pod)
 	}
 	s := serviceOf(poolOf(b, gpus(ids...)), bound...)
-	for _, size := range []int32{1, 4} { // a claim, and a choice
+	for _, size := range []int32{1, 4} { // with a choice, and without
 		request := &pluginapi.PreferredAllocationRequest{ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{
 			{AvailableDeviceIDs: ids, AllocationSize: size},
 		}}

@@ -18,29 +18,30 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
-// shareVariable tells a container how much it has of its GPU, in percent.
+// shareVariable is the environment variable with a container's share of its GPU, in
+// percent.
 const shareVariable = "GPU_SHARE_PERCENT"
 
-// Sharing is how shares of GPUs are handed out.
+// Sharing configures how shares of GPUs are allocated.
 type Sharing struct {
-	// MPSPipeDirectory is the folder in which NVIDIA's MPS control daemon has its
-	// pipes, "/tmp/nvidia-mps"; empty if no limits shall be set.
+	// MPSPipeDirectory is the directory in which NVIDIA's MPS control daemon has its
+	// pipes, "/tmp/nvidia-mps"; empty to set no limits.
 	MPSPipeDirectory string
 }
 
-// sharing hands out shares of GPUs. A container gets shares of one GPU.
+// sharing allocates shares of GPUs. All shares of a container are of one GPU.
 type sharing struct {
 	visibility
 	mps mps
 }
 
-var _ offer = &sharing{}
+var _ allocator = &sharing{}
 
-func (s *sharing) toKubelet(list *listing) []*pluginapi.Device {
+func (s *sharing) advertise(list *listing) []*pluginapi.Device {
 	devices := make([]*pluginapi.Device, 0, share.PerGPU*len(list.devices))
-	for place := range list.devices {
-		gpu := &list.devices[place]
-		near := topology(gpu) // all of its shares are told the same one
+	for i := range list.devices {
+		gpu := &list.devices[i]
+		near := topology(gpu) // the same for all of its shares
 		for number := range share.PerGPU {
 			devices = append(devices, &pluginapi.Device{ID: share.ID(gpu.ID, number), Health: health(gpu), Topology: near})
 		}
@@ -48,21 +49,21 @@ func (s *sharing) toKubelet(list *listing) []*pluginapi.Device {
 	return devices
 }
 
-// candidate is a GPU that has as many shares left as are wanted.
+// candidate is a GPU that has as many shares left as are requested.
 type candidate struct {
 	// ids are its available shares.
 	ids []string
-	// used is 1 if somebody has it as a whole, promised is 1 if it was chosen for
-	// others so far that there will not be enough for this container.
-	used, promised int
-	// left is how many shares nobody would have then.
+	// used is 1 if the GPU is in use as a whole, assigned is 1 if so much of it is
+	// assigned to others that this container would take some of it from them.
+	used, assigned int
+	// left is how many shares would then be free.
 	left int
 }
 
-// choose takes the GPU that has the fewest shares left then, so that others stay
-// whole. What is in use as a whole is the last resort: it is refused in the end,
-// but with a reason that can be understood.
-func (s *sharing) choose(list *listing, r *request, promised *promises, used inUse) ([]string, error) {
+// choose takes the GPU with the fewest shares left afterwards (best fit), so that others
+// stay whole. A GPU in use as a whole is the last resort: Allocate refuses it, but with a
+// reason that people understand.
+func (s *sharing) choose(list *listing, r *request, assigned *assignedDevices, used inUse) ([]string, error) {
 	available := map[string][]string{}
 	for _, id := range r.available {
 		gpu := share.GPU(id)
@@ -70,37 +71,36 @@ func (s *sharing) choose(list *listing, r *request, promised *promises, used inU
 	}
 	must := share.GPUs(r.must)
 	var candidates []candidate
-	for place := range list.devices {
-		gpu := list.devices[place].ID
+	for i := range list.devices {
+		gpu := list.devices[i].ID
 		ids := available[gpu]
 		if len(ids) < r.size || len(must) > 0 && !slices.Equal(must, []string{gpu}) {
 			continue
 		}
 		left := len(ids) - r.size
 		candidates = append(candidates, candidate{
-			ids: ids, left: left, used: number(len(used[gpu].whole) > 0),
-			promised: number(promised.whole[gpu] || left < promised.shares[gpu]),
+			ids: ids, left: left, used: toInt(len(used[gpu].whole) > 0),
+			assigned: toInt(assigned.whole[gpu] || left < assigned.shares[gpu]),
 		})
 	}
 	if len(candidates) == 0 {
 		return nil, fmt.Errorf("no GPU has %d %% left", r.size)
 	}
 	best := slices.MinFunc(candidates, func(a, b candidate) int {
-		return cmp.Or(a.used-b.used, a.promised-b.promised, a.left-b.left)
+		return cmp.Or(a.used-b.used, a.assigned-b.assigned, a.left-b.left)
 	})
 	return r.take(list, best.ids), nil
 }
 
-func number(is bool) int {
-	if is {
+func toInt(b bool) int {
+	if b {
 		return 1
 	}
 	return 0
 }
 
-// check refuses shares of several GPUs, which the kubelet puts together if it
-// finds no GPU with enough of them, or if its topology manager insists on a NUMA
-// node.
+// check refuses shares of several GPUs, which the kubelet combines if no GPU has enough
+// of them, or if its topology manager insists on a NUMA node.
 func (s *sharing) check(ids []string) error {
 	gpus := share.GPUs(ids)
 	if len(gpus) == 1 {
@@ -110,9 +110,9 @@ func (s *sharing) check(ids []string) error {
 		len(ids), len(gpus), strings.Join(gpus, ", "))
 }
 
-func (s *sharing) present(list *listing, ids []string) *pluginapi.ContainerAllocateResponse {
+func (s *sharing) response(list *listing, ids []string) *pluginapi.ContainerAllocateResponse {
 	gpus, percent := share.GPUs(ids), len(ids)
-	response := s.show(gpus)
+	response := s.expose(gpus)
 	if response.Envs == nil {
 		response.Envs = map[string]string{}
 	}

@@ -22,11 +22,11 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// sharer is a Pod with a container that wants a share, of the GPU that was chosen
-// unless that is empty; bound so many seconds after the others.
-func sharer(tb testing.TB, name string, second, percent int64, gpu string) *corev1.Pod {
+// podWithShare returns a Pod, bound in a given second, whose container requests a share; gpu
+// was chosen for it unless it is empty.
+func podWithShare(tb testing.TB, name string, second, percent int64, gpu string) *corev1.Pod {
 	tb.Helper()
-	pod := claimant(tb, name, second)
+	pod := podWithGPUs(tb, name, second)
 	pod.Annotations = nil
 	pod.Spec.Containers = []corev1.Container{percentContainer("c", percent)}
 	if gpu == "" {
@@ -48,7 +48,7 @@ func percentContainer(name string, percent int64) corev1.Container {
 	}}
 }
 
-// sharesOf are some of a GPU's shares.
+// sharesOf returns some of a GPU's shares.
 func sharesOf(gpu string, from, to int) []string {
 	var ids []string
 	for number := from; number < to; number++ {
@@ -57,7 +57,7 @@ func sharesOf(gpu string, from, to int) []string {
 	return ids
 }
 
-// brief shows shares as "a 0-45".
+// brief renders shares as "a 0-45".
 func brief(ids []string) string {
 	var words []string
 	for _, gpu := range share.GPUs(ids) {
@@ -75,23 +75,23 @@ func brief(ids []string) string {
 	return strings.Join(words, " ")
 }
 
-// sharesService serves shares, of which others have what the usage says.
+// sharesService returns a service for shares, some of which may be in use.
 func sharesService(pool *Pool, usage *Usage, pods ...*corev1.Pod) *service {
 	return &service{
-		resource: percentResource, counterpart: gpuResource, pool: pool, claims: claimsOn(pods...), usage: usage,
-		offer:  &sharing{visibility: visibility{"VISIBLE", "falldio.com/gpu"}},
-		logger: klog.Background(), streams: newStreams(),
+		resource: percentResource, counterpart: gpuResource, pool: pool, tracker: trackerOf(pods...), usage: usage,
+		allocator: &sharing{visibility: visibility{"VISIBLE", "falldio.com/gpu"}},
+		logger:    klog.Background(), streams: newStreams(),
 	}
 }
 
-func TestTheKubeletIsToldOfHundredSharesOfEachGPU(t *testing.T) {
+func TestHundredSharesOfEachGPUAreAdvertised(t *testing.T) {
 	t.Parallel()
 	devices := gpus("a", "b")
 	devices[1].Healthy, devices[1].NUMANode = false, 1
 	pool := poolOf(t, devices)
 	pool.Hold("gone")
 	list, _ := pool.list()
-	got := (&sharing{}).toKubelet(list)
+	got := (&sharing{}).advertise(list)
 	if len(got) != 300 {
 		t.Fatalf("%d devices", len(got))
 	}
@@ -101,12 +101,12 @@ func TestTheKubeletIsToldOfHundredSharesOfEachGPU(t *testing.T) {
 		if device.ID != share.ID(gpu, place%share.PerGPU) {
 			t.Errorf("device %d is %s", place, device.ID)
 		}
-		told := device.Health
+		state := device.Health
 		if nodes := device.Topology.GetNodes(); len(nodes) == 1 {
-			told = fmt.Sprint(told, " ", nodes[0].ID)
+			state = fmt.Sprint(state, " ", nodes[0].ID)
 		}
-		if told != want[gpu] {
-			t.Errorf("%s is told as %s, want %s", device.ID, told, want[gpu])
+		if state != want[gpu] {
+			t.Errorf("%s is advertised as %s, want %s", device.ID, state, want[gpu])
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestAShareIsOfOneGPU(t *testing.T) {
 		}
 		return ids
 	}
-	chosenInTurn := with(sharer(t, "x", 1, 30, "c"), func(p *corev1.Pod) { p.Status.StartTime = &started })
+	started30 := with(podWithShare(t, "x", 1, 30, "c"), func(p *corev1.Pod) { p.Status.StartTime = &started })
 	withInit := func(pod *corev1.Pod, percent int64) *corev1.Pod {
 		pod.Spec.InitContainers = []corev1.Container{percentContainer("init", percent)}
 		return pod
@@ -131,30 +131,30 @@ func TestAShareIsOfOneGPU(t *testing.T) {
 		size            int
 		want            string
 	}{
-		"what was chosen is preferred":       {[]*corev1.Pod{sharer(t, "x", 1, 46, "c")}, allOf("a", "b", "c"), nil, 46, "c 0-45"},
-		"of what is left of it":              {[]*corev1.Pod{sharer(t, "x", 1, 46, "c")}, append(allOf("a"), sharesOf("c", 54, 100)...), nil, 46, "c 54-99"},
-		"the older choice comes first":       {[]*corev1.Pod{sharer(t, "x", 2, 46, "b"), sharer(t, "y", 1, 46, "c")}, allOf("a", "b", "c"), nil, 46, "c 0-45"},
-		"a choice of another size is not it": {[]*corev1.Pod{sharer(t, "x", 1, 46, "b"), sharer(t, "y", 2, 45, "c")}, allOf("a", "b", "c"), nil, 45, "c 0-44"},
-		"a choice that has no room is void":  {[]*corev1.Pod{sharer(t, "x", 1, 46, "c")}, append(allOf("b"), sharesOf("c", 55, 100)...), nil, 46, "b 0-45"},
+		"what was chosen is preferred":       {[]*corev1.Pod{podWithShare(t, "x", 1, 46, "c")}, allOf("a", "b", "c"), nil, 46, "c 0-45"},
+		"of what is left of it":              {[]*corev1.Pod{podWithShare(t, "x", 1, 46, "c")}, append(allOf("a"), sharesOf("c", 54, 100)...), nil, 46, "c 54-99"},
+		"the older choice comes first":       {[]*corev1.Pod{podWithShare(t, "x", 2, 46, "b"), podWithShare(t, "y", 1, 46, "c")}, allOf("a", "b", "c"), nil, 46, "c 0-45"},
+		"a choice of another size is not it": {[]*corev1.Pod{podWithShare(t, "x", 1, 46, "b"), podWithShare(t, "y", 2, 45, "c")}, allOf("a", "b", "c"), nil, 45, "c 0-44"},
+		"a choice without room is ignored":   {[]*corev1.Pod{podWithShare(t, "x", 1, 46, "c")}, append(allOf("b"), sharesOf("c", 55, 100)...), nil, 46, "b 0-45"},
 		"without a choice the fullest GPU that has room": {nil,
 			slices.Concat(allOf("a"), sharesOf("b", 40, 100), sharesOf("c", 60, 100)), nil, 46, "b 40-85"},
-		"a GPU that is left with nothing is the best": {nil, slices.Concat(allOf("a"), sharesOf("c", 54, 100)), nil, 46, "c 54-99"},
-		"of GPUs that are alike the first":            {nil, allOf("c", "b", "a"), nil, 100, "a 0-99"},
-		"what is chosen for others is left":           {[]*corev1.Pod{sharer(t, "y", 1, 60, "a")}, allOf("a", "b"), nil, 50, "b 0-49"},
-		"as much as they need":                        {[]*corev1.Pod{sharer(t, "y", 1, 50, "a")}, allOf("a", "b"), nil, 49, "a 0-48"},
-		"GPUs that are chosen as a whole are left":    {[]*corev1.Pod{claimant(t, "y", 1, "a", "b")}, allOf("a", "b", "c"), nil, 1, "c 0-0"},
-		"unless there is nothing else":                {[]*corev1.Pod{claimant(t, "y", 1, "a")}, allOf("a"), nil, 1, "a 0-0"},
-		"a Pod that has its share waits for nothing":  {[]*corev1.Pod{chosenInTurn}, allOf("a", "b", "c"), nil, 30, "a 0-29"},
-		"an init container gets what its Pod gets":    {[]*corev1.Pod{withInit(sharer(t, "x", 1, 46, "c"), 20)}, allOf("a", "b", "c"), nil, 20, "c 0-19"},
-		"even if it wants more":                       {[]*corev1.Pod{withInit(sharer(t, "x", 1, 46, "c"), 60)}, allOf("a", "b", "c"), nil, 60, "c 0-59"},
-		"what the kubelet insists on says the GPU":    {nil, allOf("a", "b"), sharesOf("b", 70, 80), 20, "b 0-79 with gaps"},
-		"what it insists on may be what was chosen":   {[]*corev1.Pod{sharer(t, "x", 1, 20, "b")}, allOf("a", "b"), sharesOf("b", 0, 10), 20, "b 0-19"},
-		"no GPU has as much":                          {nil, append(sharesOf("a", 0, 40), sharesOf("b", 0, 40)...), nil, 41, ""},
-		"nobody has more than a GPU":                  {nil, allOf("a", "b"), nil, 101, ""},
-		"the kubelet insists on two GPUs":             {nil, allOf("a", "b"), []string{share.ID("a", 0), share.ID("b", 0)}, 20, ""},
-		"a GPU that is ill has nothing to share":      {nil, append(sharesOf("ill", 0, 50), allOf("a")...), nil, 50, "a 0-49"},
-		"so a choice of it is void":                   {[]*corev1.Pod{sharer(t, "x", 1, 50, "ill")}, append(allOf("ill"), allOf("a")...), nil, 50, "a 0-49"},
-		"a choice of two GPUs is none": {[]*corev1.Pod{with(sharer(t, "x", 1, 2, "c"), func(p *corev1.Pod) {
+		"a GPU that would be full is the best":            {nil, slices.Concat(allOf("a"), sharesOf("c", 54, 100)), nil, 46, "c 54-99"},
+		"the first of equal GPUs":                         {nil, allOf("c", "b", "a"), nil, 100, "a 0-99"},
+		"GPUs chosen for others are avoided":              {[]*corev1.Pod{podWithShare(t, "y", 1, 60, "a")}, allOf("a", "b"), nil, 50, "b 0-49"},
+		"but not what they leave":                         {[]*corev1.Pod{podWithShare(t, "y", 1, 50, "a")}, allOf("a", "b"), nil, 49, "a 0-48"},
+		"GPUs chosen as a whole are avoided":              {[]*corev1.Pod{podWithGPUs(t, "y", 1, "a", "b")}, allOf("a", "b", "c"), nil, 1, "c 0-0"},
+		"unless there is nothing else":                    {[]*corev1.Pod{podWithGPUs(t, "y", 1, "a")}, allOf("a"), nil, 1, "a 0-0"},
+		"a Pod that has its share waits for nothing":      {[]*corev1.Pod{started30}, allOf("a", "b", "c"), nil, 30, "a 0-29"},
+		"an init container gets a share of its Pod's GPU": {[]*corev1.Pod{withInit(podWithShare(t, "x", 1, 46, "c"), 20)}, allOf("a", "b", "c"), nil, 20, "c 0-19"},
+		"even if it requests more":                        {[]*corev1.Pod{withInit(podWithShare(t, "x", 1, 46, "c"), 60)}, allOf("a", "b", "c"), nil, 60, "c 0-59"},
+		"what the kubelet insists on determines the GPU":  {nil, allOf("a", "b"), sharesOf("b", 70, 80), 20, "b 0-79 with gaps"},
+		"what it insists on may be what was chosen":       {[]*corev1.Pod{podWithShare(t, "x", 1, 20, "b")}, allOf("a", "b"), sharesOf("b", 0, 10), 20, "b 0-19"},
+		"no GPU has as much":                              {nil, append(sharesOf("a", 0, 40), sharesOf("b", 0, 40)...), nil, 41, ""},
+		"no container gets more than a GPU":               {nil, allOf("a", "b"), nil, 101, ""},
+		"the kubelet insists on two GPUs":                 {nil, allOf("a", "b"), []string{share.ID("a", 0), share.ID("b", 0)}, 20, ""},
+		"an unhealthy GPU has nothing to share":           {nil, append(sharesOf("ill", 0, 50), allOf("a")...), nil, 50, "a 0-49"},
+		"so a choice of it is ignored":                    {[]*corev1.Pod{podWithShare(t, "x", 1, 50, "ill")}, append(allOf("ill"), allOf("a")...), nil, 50, "a 0-49"},
+		"a choice of two GPUs is ignored": {[]*corev1.Pod{with(podWithShare(t, "x", 1, 2, "c"), func(p *corev1.Pod) {
 			p.Annotations[inventory.AssignmentAnnotation] = `{"version":"v1","containers":{"c":{"falldio.com/gpu-percent":["b","c"]}}}`
 		})}, allOf("a", "b", "c"), nil, 2, "a 0-1"},
 	}
@@ -175,23 +175,23 @@ func TestAShareIsOfOneGPU(t *testing.T) {
 	}
 }
 
-// TestSharesAreSettled has two Pods of equal size wait for different GPUs.
-func TestSharesAreSettled(t *testing.T) {
+// TestSharesStopBeingPending has two Pods of equal size wait for different GPUs.
+func TestSharesStopBeingPending(t *testing.T) {
 	t.Parallel()
-	claims := claimsOn(sharer(t, "x", 1, 2, "a"), sharer(t, "y", 2, 2, "b"), sharer(t, "z", 3, 3, "b"))
-	claims.Taken(percentResource, sharesOf("b", 7, 9))
-	if diff := cmp.Diff("x/c:a z/c:b", show(claims.Pending(percentResource))); diff != "" {
-		t.Errorf("after Pod y was served (-want +got):\n%s", diff)
+	tracker := trackerOf(podWithShare(t, "x", 1, 2, "a"), podWithShare(t, "y", 2, 2, "b"), podWithShare(t, "z", 3, 3, "b"))
+	tracker.Allocated(percentResource, sharesOf("b", 7, 9))
+	if diff := cmp.Diff("x/c:a z/c:b", show(tracker.Pending(percentResource))); diff != "" {
+		t.Errorf("after Pod y got its GPU (-want +got):\n%s", diff)
 	}
-	claims.Taken(percentResource, sharesOf("c", 0, 2))
-	if diff := cmp.Diff("z/c:b", show(claims.Pending(percentResource))); diff != "" {
+	tracker.Allocated(percentResource, sharesOf("c", 0, 2))
+	if diff := cmp.Diff("z/c:b", show(tracker.Pending(percentResource))); diff != "" {
 		t.Errorf("after Pod x got another GPU (-want +got):\n%s", diff)
 	}
-	held := lists("z:" + strings.Join(sharesOf("b", 0, 3), ","))
+	held := listed("z:" + strings.Join(sharesOf("b", 0, 3), ","))
 	held[0].Resource = percentResource
-	claims.Observe(held)
-	if diff := cmp.Diff("", show(claims.Pending(percentResource))); diff != "" {
-		t.Errorf("after the kubelet told that Pod z was served (-want +got):\n%s", diff)
+	tracker.Observe(held)
+	if diff := cmp.Diff("", show(tracker.Pending(percentResource))); diff != "" {
+		t.Errorf("after the kubelet listed Pod z (-want +got):\n%s", diff)
 	}
 }
 
@@ -207,22 +207,22 @@ func TestAContainerSeesItsGPUAndItsShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := handed(response)
+	got := given(response)
 	slices.Sort(got)
 	if diff := cmp.Diff([]string{"GPU_SHARE_PERCENT=46", "VISIBLE=b", "falldio.com/gpu=b"}, got); diff != "" {
 		t.Errorf("Allocate() (-want +got):\n%s", diff)
 	}
-	s.offer = &sharing{}
+	s.allocator = &sharing{}
 	response, err = allocate(t, s, sharesOf("b", 0, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"GPU_SHARE_PERCENT=1"}, handed(response)); diff != "" {
+	if diff := cmp.Diff([]string{"GPU_SHARE_PERCENT=1"}, given(response)); diff != "" {
 		t.Errorf("Allocate() without a name for anything (-want +got):\n%s", diff)
 	}
 }
 
-func TestSharesThatNobodyCanHaveAreRefused(t *testing.T) {
+func TestImpossibleSharesAreRefused(t *testing.T) {
 	t.Parallel()
 	devices := gpus("a", "b", "ill")
 	devices[2].Healthy = false
@@ -236,9 +236,9 @@ func TestSharesThatNobodyCanHaveAreRefused(t *testing.T) {
 			append(sharesOf("a", 0, 20), sharesOf("b", 0, 26)...), codes.FailedPrecondition,
 			"the kubelet chose 46 % of 2 GPUs together (a, b), but a container gets a share of one GPU: no GPU has as much left",
 		},
-		"of a GPU that is ill":        {sharesOf("ill", 0, 2), codes.FailedPrecondition, `device "ill::0" of falldio.com/gpu-percent is unhealthy`},
-		"of a GPU that nobody knows":  {sharesOf("x", 0, 2), codes.NotFound, `falldio.com/gpu-percent has no device "x::0"`},
-		"with a number that is wrong": {[]string{"a::100"}, codes.NotFound, `falldio.com/gpu-percent has no device "a::100"`},
+		"of an unhealthy GPU": {sharesOf("ill", 0, 2), codes.FailedPrecondition, `device "ill::0" of falldio.com/gpu-percent is unhealthy`},
+		"of an unknown GPU":   {sharesOf("x", 0, 2), codes.NotFound, `falldio.com/gpu-percent has no device "x::0"`},
+		"with a wrong number": {[]string{"a::100"}, codes.NotFound, `falldio.com/gpu-percent has no device "a::100"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -258,8 +258,8 @@ func BenchmarkPreferAShare(b *testing.B) {
 		ids = append(ids, fmt.Sprintf("GPU-6f0a1d5c-8a59-3b0e-a4b6-0ed8a3b1c7%02x", i))
 		available = append(available, sharesOf(ids[i], 0, share.PerGPU)...)
 	}
-	s := sharesService(poolOf(b, gpus(ids...)), nil, sharer(b, "x", 1, 46, ids[3]), sharer(b, "y", 1, 30, ""))
-	for _, size := range []int{46, 30} { // a claim, and a choice
+	s := sharesService(poolOf(b, gpus(ids...)), nil, podWithShare(b, "x", 1, 46, ids[3]), podWithShare(b, "y", 1, 30, ""))
+	for _, size := range []int{46, 30} { // with a choice, and without
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

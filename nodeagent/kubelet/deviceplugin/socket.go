@@ -21,22 +21,22 @@ import (
 
 const (
 	socketSuffix = ".sock"
-	// instanceLength is the length of what makes a socket's name unique.
+	// instanceLength is the length of the random part of a socket's name.
 	instanceLength = 8
-	// maxPrefix keeps the path under the 108 bytes that a socket's path may have.
+	// maxPrefix keeps the path under the limit of 108 bytes for a socket's path.
 	maxPrefix = 40
-	// deathGrace is how long a socket may be silent: a socket that is new is, for
-	// a moment.
+	// deathGrace is how long a socket may refuse connections, as a new one does for a
+	// moment.
 	deathGrace = time.Second
 )
 
-// sockets names the sockets of a resource's plugins. Each process has a name of
-// its own, so that processes that overlap don't take each other's socket away.
+// sockets names the sockets of a resource's plugins. Each process has a name of its own,
+// so that overlapping processes don't delete each other's socket.
 type sockets struct {
 	dir, own string
 	pattern  *regexp.Regexp
 	readDir  func(dir string) ([]os.DirEntry, error)
-	// silent is when nobody was first found listening on a socket.
+	// silent is when a socket was first seen to refuse connections.
 	silent map[string]time.Time
 }
 
@@ -44,7 +44,7 @@ func newSockets(dir, resource string) *sockets {
 	prefix := strings.ReplaceAll(resource, "/", "_")
 	if len(prefix) > maxPrefix {
 		hash := fnv.New32a()
-		_, _ = hash.Write([]byte(resource)) // it never fails
+		_, _ = hash.Write([]byte(resource)) // never fails
 		prefix = fmt.Sprintf("%s_%08x", prefix[:maxPrefix-9], hash.Sum32())
 	}
 	return &sockets{
@@ -58,10 +58,10 @@ func newSockets(dir, resource string) *sockets {
 
 func (s *sockets) path() string { return filepath.Join(s.dir, s.own) }
 
-// others returns the names of the sockets on which other processes serve the
-// resource, nil if they can't be known. It deletes those of processes that have
-// died; an error beside names says that one could not be deleted. The caller
-// should come back after the grace period if there are silent ones.
+// others returns the names of the sockets on which other processes serve the resource,
+// or nil if they can't be listed. It deletes the sockets of dead processes; an error
+// together with names means that one could not be deleted. The caller should call it
+// again after the grace period if there are silent ones.
 func (s *sockets) others(ctx context.Context, now time.Time) (map[string]bool, error) {
 	entries, err := s.readDir(s.dir)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *sockets) others(ctx context.Context, now time.Time) (map[string]bool, e
 			continue
 		}
 		others[name] = true
-		if !nobodyListens(ctx, filepath.Join(s.dir, name)) {
+		if !refusesConnections(ctx, filepath.Join(s.dir, name)) {
 			continue
 		}
 		since, known := s.silent[name]
@@ -98,8 +98,8 @@ func (s *sockets) others(ctx context.Context, now time.Time) (map[string]bool, e
 	return others, problem
 }
 
-// nobodyListens reports whether connecting to a socket is refused.
-func nobodyListens(ctx context.Context, path string) bool {
+// refusesConnections reports whether no process listens on a socket.
+func refusesConnections(ctx context.Context, path string) bool {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", path)
 	if err != nil {
 		return errors.Is(err, syscall.ECONNREFUSED)

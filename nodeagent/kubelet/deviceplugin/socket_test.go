@@ -15,12 +15,12 @@ func TestSocketNames(t *testing.T) {
 		resource, other string
 		want            bool
 	}{
-		"two plugins of a resource know each other":    {"falldio.com/gpu", "falldio.com/gpu", true},
+		"two plugins of a resource match":              {"falldio.com/gpu", "falldio.com/gpu", true},
 		"those of different resources don't":           {"falldio.com/gpu", "falldio.com/rdma", false},
 		"a resource may begin like another one":        {"falldio.com/gpu", "falldio.com/gpu-percent", false},
 		"a resource may look like a name":              {"falldio.com/gpu", "falldio.com/gpu-12345678", false},
 		"a long name is shortened":                     {long, long, true},
-		"long names that begin alike are told apart":   {long, long + "x", false},
+		"long names with the same prefix differ":       {long, long + "x", false},
 		"dots are no wildcards":                        {"falldio.com/gpu", "falldioxcom/gpu", false},
 		"the other way round it is the same for names": {"falldio.com/gpu-percent", "falldio.com/gpu", false},
 	}
@@ -32,7 +32,7 @@ func TestSocketNames(t *testing.T) {
 				t.Errorf("two processes have the socket %s", one.own)
 			}
 			if got := one.pattern.MatchString(other.own); got != test.want {
-				t.Errorf("%s knows %s: %v", one.own, other.own, got)
+				t.Errorf("%s matches %s: %v", one.own, other.own, got)
 			}
 			if len(one.path()) > 107 || strings.Contains(one.own, "/") {
 				t.Errorf("%s can't be a socket", one.path())

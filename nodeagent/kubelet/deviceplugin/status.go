@@ -3,16 +3,16 @@
 
 package deviceplugin
 
-// Status is what can be told about a Plugin.
+// Status is the state of a Plugin.
 type Status struct {
-	// Registered is true while the kubelet listens to the Plugin.
+	// Registered is true while the kubelet reads the stream of devices.
 	Registered bool
-	// Registrations counts how often the kubelet has accepted the Plugin.
+	// Registrations counts the registrations that the kubelet has accepted.
 	Registrations int
-	// Allocations counts the containers that got devices.
+	// Allocations counts the containers that were given devices.
 	Allocations int64
-	// LastError is why the Plugin is not registered; nil if it is, or if it is
-	// too early to tell.
+	// LastError is why the Plugin is not registered; nil if it is, or if that is not known
+	// yet.
 	LastError error
 }
 
@@ -31,19 +31,19 @@ func (p *Plugin) Status() Status {
 	return status
 }
 
-// Resource is the name of the resource.
+// Resource returns the name of the resource.
 func (p *Plugin) Resource() string { return p.config.Resource }
 
-// Pool is the devices of the resource.
+// Pool returns the devices of the resource.
 func (p *Plugin) Pool() *Pool { return p.config.Pool }
 
-func (p *Plugin) fail(err error) {
+func (p *Plugin) setError(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lastError = err
 }
 
-func (p *Plugin) registered() {
+func (p *Plugin) countRegistration() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.registrations++

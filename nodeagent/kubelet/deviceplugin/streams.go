@@ -5,14 +5,13 @@ package deviceplugin
 
 import "sync"
 
-// streams counts the kubelet's open ListAndWatch streams by the registration
-// that they followed. Only those of the last one say that the kubelet listens:
-// it goes on reading an older one, but takes nothing from it once it has dropped
-// the plugin.
+// streams counts the kubelet's open ListAndWatch streams by the registration that they
+// followed. Only those of the latest one show that the kubelet uses the plugin: it keeps
+// reading older ones, but ignores them once it has dropped the plugin.
 type streams struct {
-	// changed gets a value when a stream begins or ends.
+	// changed receives a value when a stream begins or ends.
 	changed chan struct{}
-	// stopping is closed when all streams shall end.
+	// stopping is closed to end all streams.
 	stopping chan struct{}
 	stopOnce sync.Once
 
@@ -26,8 +25,8 @@ func newStreams() *streams {
 	return &streams{changed: make(chan struct{}, 1), stopping: make(chan struct{}), open: map[int]int{}}
 }
 
-// expect counts the streams that begin from now on for a new registration.
-func (s *streams) expect() {
+// startRegistration makes streams count for a new registration from now on.
+func (s *streams) startRegistration() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.latest++
@@ -56,7 +55,7 @@ func (s *streams) end(registration int) {
 func (s *streams) notify() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // it is known already
+	default: // a notification is pending already
 	}
 }
 

@@ -20,55 +20,53 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
-// Usage knows which GPUs are in use, whole or in shares. To the kubelet these are
-// two resources that have nothing to do with each other, so without it a GPU
-// could be given away both ways.
+// Usage tracks which GPUs are in use, whole or in shares. To the kubelet these are two
+// unrelated resources, so without it a GPU could be allocated as both.
 //
-// What containers have had must not stand in the way of others. So nobody is
-// refused before the kubelet has been asked once more: it gives devices to one
-// container after another, and knows what it gave to all before. It tells nothing
-// of init containers that end before the others start; those of another Pod go
-// unnoticed unless its other containers have the same GPU.
+// Devices that a container no longer has must not block others. So no allocation is
+// refused before the kubelet has been queried again: it allocates devices to one
+// container after another, and knows all that it allocated before. It does not list
+// init containers that end before the others start; those of another Pod go unnoticed
+// unless its other containers have the same GPU.
 type Usage struct {
 	kubelet podresources.Lister
 	clock   clock.Clock
 
 	mu sync.Mutex
-	// listed is what the kubelet told when it was last asked.
+	// listed is the kubelet's latest list.
 	listed inUse
 	asked  time.Time
-	// recent are allocations that the kubelet may not have told of yet.
-	recent []recentUse
+	// recent are allocations that the kubelet may not have listed yet.
+	recent []recentAllocation
 }
 
 const (
-	// believed is how long what was known counts without being confirmed. It
-	// matters only while the kubelet does not tell what is in use.
-	believed = time.Minute
-	// tellDelay is how long the kubelet may need after an allocation until it
-	// tells of it.
-	tellDelay = time.Second
-	// askTimeout bounds asking the kubelet while it waits for an answer itself.
-	askTimeout = 2 * time.Second
+	// maxAge is how long the latest list and recent allocations count without being
+	// confirmed. It matters only while the kubelet does not answer.
+	maxAge = time.Minute
+	// listDelay is how long after an allocation the kubelet may take to list it.
+	listDelay = time.Second
+	// queryTimeout bounds a query to the kubelet, which waits for our answer meanwhile.
+	queryTimeout = 2 * time.Second
 )
 
-type recentUse struct {
+type recentAllocation struct {
 	ids []string
 	at  time.Time
 }
 
-// inUse are the users of GPUs by the GPUs' UUIDs.
+// inUse has the users of GPUs by the GPUs' UUIDs.
 type inUse map[string]users
 
-// users are the containers that have a GPU, in words.
+// users describes the containers that have a GPU, for messages.
 type users struct{ whole, shares []string }
 
-// NewUsage returns a Usage that knows of nothing.
+// NewUsage returns a Usage without any allocations.
 func NewUsage(kubelet podresources.Lister, c clock.Clock) *Usage {
 	return &Usage{kubelet: kubelet, clock: c}
 }
 
-// Observe learns what the kubelet has told when it was asked at that time.
+// Observe takes over a list of the kubelet, with the time at which it was requested.
 func (u *Usage) Observe(asked time.Time, allocations []podresources.Allocation) {
 	listed := inUse{}
 	for i := range allocations {
@@ -78,61 +76,61 @@ func (u *Usage) Observe(asked time.Time, allocations []podresources.Allocation) 
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if asked.Before(u.asked) {
-		return // somebody else knows better
+		return // a newer list has been observed
 	}
 	u.listed, u.asked = listed, asked
-	u.recent = slices.DeleteFunc(u.recent, func(r recentUse) bool { return asked.Sub(r.at) > tellDelay })
+	u.recent = slices.DeleteFunc(u.recent, func(r recentAllocation) bool { return asked.Sub(r.at) > listDelay })
 }
 
-// given notes what a container has just got.
-func (u *Usage) given(ids []string) {
+// record adds an allocation that has just been made.
+func (u *Usage) record(ids []string) {
 	if u == nil {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.clock.Now()
-	u.recent = slices.DeleteFunc(u.recent, func(r recentUse) bool { return now.Sub(r.at) > believed })
-	u.recent = append(u.recent, recentUse{ids: slices.Clone(ids), at: now})
+	u.recent = slices.DeleteFunc(u.recent, func(r recentAllocation) bool { return now.Sub(r.at) > maxAge })
+	u.recent = append(u.recent, recentAllocation{ids: slices.Clone(ids), at: now})
 }
 
-// known returns what is thought to be in use, and whether the kubelet has told of
-// it lately.
-func (u *Usage) known() (known inUse, lately bool) {
-	known = inUse{}
+// cached returns what was in use when the kubelet last listed it and what was allocated
+// since, and whether that list is recent enough to rely on.
+func (u *Usage) cached() (used inUse, fresh bool) {
+	used = inUse{}
 	if u == nil {
-		return known, true
+		return used, true
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.clock.Now()
-	lately = !u.asked.IsZero() && now.Sub(u.asked) <= believed
-	if lately {
+	fresh = !u.asked.IsZero() && now.Sub(u.asked) <= maxAge
+	if fresh {
 		for gpu, listed := range u.listed {
-			known[gpu] = users{whole: slices.Clip(listed.whole), shares: slices.Clip(listed.shares)}
+			used[gpu] = users{whole: slices.Clip(listed.whole), shares: slices.Clip(listed.shares)}
 		}
 	}
 	for _, r := range u.recent {
-		if now.Sub(r.at) <= believed {
-			known.add(r.ids, "a container that came just now")
+		if now.Sub(r.at) <= maxAge {
+			used.add(r.ids, "a container that was just given devices")
 		}
 	}
-	return known, lately
+	return used, fresh
 }
 
-// ask returns what the kubelet says now, or what was known if it says nothing.
-func (u *Usage) ask(ctx context.Context) inUse {
-	known, _ := u.known()
+// query returns what the kubelet lists now, or what is cached if it does not answer.
+func (u *Usage) query(ctx context.Context) inUse {
+	cached, _ := u.cached()
 	if u == nil {
-		return known
+		return cached
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	asked := u.clock.Now()
 	allocations, err := u.kubelet.List(ctx)
 	if err != nil {
-		klog.FromContext(ctx).Info("The kubelet does not tell which GPUs are in use; what was known before counts for a minute", "err", err)
-		return known
+		klog.FromContext(ctx).Info("The kubelet does not list the GPUs in use; its last list counts for a minute", "err", err)
+		return cached
 	}
 	u.Observe(asked, allocations)
 	u.mu.Lock()
@@ -140,16 +138,16 @@ func (u *Usage) ask(ctx context.Context) inUse {
 	return u.listed
 }
 
-// check returns an error if devices are in use in the other way: GPUs in shares,
-// or shares of GPUs that are in use as a whole.
+// check returns an error if devices are in use as the other resource: GPUs in shares, or
+// shares of GPUs that are in use as a whole.
 func (u *Usage) check(ctx context.Context, ids []string) error {
 	if u == nil {
 		return nil
 	}
-	if known, lately := u.known(); lately && known.conflict(ids) == nil {
+	if cached, fresh := u.cached(); fresh && cached.conflict(ids) == nil {
 		return nil
 	}
-	return u.ask(ctx).conflict(ids)
+	return u.query(ctx).conflict(ids)
 }
 
 func (i inUse) add(ids []string, user string) {
@@ -167,16 +165,16 @@ func (i inUse) add(ids []string, user string) {
 	}
 }
 
-// conflict says why devices can't be given to anybody.
+// conflict returns why devices can't be allocated.
 func (i inUse) conflict(ids []string) error {
 	for _, id := range ids {
 		gpu, isShare := share.Of(id)
 		switch of := i[gpu]; {
 		case isShare && len(of.whole) > 0:
-			return status.Errorf(codes.FailedPrecondition, "GPU %s is in use as a whole by %s, so nobody can have a share of it",
+			return status.Errorf(codes.FailedPrecondition, "GPU %s is in use as a whole by %s, so it can't be shared",
 				gpu, strings.Join(of.whole, " and "))
 		case !isShare && len(of.shares) > 0:
-			return status.Errorf(codes.FailedPrecondition, "shares of GPU %s are in use by %s, so nobody can have it as a whole",
+			return status.Errorf(codes.FailedPrecondition, "shares of GPU %s are in use by %s, so it can't be allocated as a whole",
 				gpu, strings.Join(of.shares, " and "))
 		}
 	}

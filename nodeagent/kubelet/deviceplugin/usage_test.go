@@ -18,15 +18,15 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
 )
 
-// fakeLister tells what is in use, and counts how often it is asked.
+// fakeLister lists fixed allocations and counts its calls.
 type fakeLister struct {
 	inUse []podresources.Allocation
 	err   error
-	asked int
+	calls int
 }
 
 func (k *fakeLister) List(context.Context) ([]podresources.Allocation, error) {
-	k.asked++
+	k.calls++
 	return k.inUse, k.err
 }
 
@@ -46,20 +46,19 @@ func newBothWays(t *testing.T, pods ...*corev1.Pod) *bothWays {
 	pool := poolOf(t, gpus("a", "b", "c", "d"))
 	b.shares = sharesService(pool, b.usage, pods...)
 	b.whole = &service{
-		resource: gpuResource, counterpart: percentResource, pool: pool, claims: b.shares.claims, usage: b.usage,
-		offer: &whole{}, logger: klog.Background(), streams: newStreams(),
+		resource: gpuResource, counterpart: percentResource, pool: pool, tracker: b.shares.tracker, usage: b.usage,
+		allocator: &whole{}, logger: klog.Background(), streams: newStreams(),
 	}
 	return b
 }
 
-// tells has the kubelet tell what is in use, as "pod:id,id …", when it is asked in
-// its turn.
-func (b *bothWays) tells(words ...string) {
-	b.kubelet.inUse = lists(words...)
+// list sets the allocations that the kubelet lists, as "pod:id,id …", and observes them.
+func (b *bothWays) list(words ...string) {
+	b.kubelet.inUse = listed(words...)
 	b.usage.Observe(b.clock.Now(), b.kubelet.inUse)
 }
 
-// try allocates devices and wants an error with that text, or none.
+// try allocates devices and expects an error with a text, or none.
 func (b *bothWays) try(s *service, ids []string, want string) {
 	b.Helper()
 	_, err := allocate(b.T, s, ids)
@@ -68,41 +67,41 @@ func (b *bothWays) try(s *service, ids []string, want string) {
 	}
 }
 
-func TestAGPUIsNotGivenAwayBothWays(t *testing.T) {
+func TestAGPUIsNotAllocatedBothWays(t *testing.T) {
 	t.Parallel()
 	b := newBothWays(t)
-	b.tells("trains:a,b", "serves:c::0,c::1")
-	b.try(b.shares, sharesOf("a", 0, 46), "GPU a is in use as a whole by container c of Pod ns/trains, so nobody can have a share of it")
-	b.try(b.whole, []string{"d", "c"}, "shares of GPU c are in use by container c of Pod ns/serves, so nobody can have it as a whole")
-	before := b.kubelet.asked
+	b.list("trains:a,b", "serves:c::0,c::1")
+	b.try(b.shares, sharesOf("a", 0, 46), "GPU a is in use as a whole by container c of Pod ns/trains, so it can't be shared")
+	b.try(b.whole, []string{"d", "c"}, "shares of GPU c are in use by container c of Pod ns/serves, so it can't be allocated as a whole")
+	before := b.kubelet.calls
 	b.try(b.shares, sharesOf("c", 2, 48), "")
 	b.try(b.whole, []string{"d"}, "")
-	if b.kubelet.asked != before {
-		t.Errorf("the kubelet was asked %d times although nothing is in the way", b.kubelet.asked-before)
+	if b.kubelet.calls != before {
+		t.Errorf("the kubelet was queried %d times although there is no conflict", b.kubelet.calls-before)
 	}
 }
 
-func TestWhatWasJustGivenAwayIsKnown(t *testing.T) {
+func TestRecentAllocationsCount(t *testing.T) {
 	t.Parallel()
 	b := newBothWays(t)
-	b.tells()
+	b.list()
 	b.try(b.whole, []string{"a"}, "")
-	b.kubelet.inUse = lists("new:a")
+	b.kubelet.inUse = listed("new:a")
 	b.try(b.shares, sharesOf("a", 0, 1), "GPU a is in use as a whole by container c of Pod ns/new")
 	b.try(b.shares, sharesOf("b", 0, 1), "")
-	b.kubelet.inUse = lists("new:a", "newer:b::0")
+	b.kubelet.inUse = listed("new:a", "newer:b::0")
 	b.try(b.whole, []string{"b"}, "shares of GPU b are in use by container c of Pod ns/newer")
 }
 
-func TestWhoHasEndedIsNotInTheWay(t *testing.T) {
+func TestEndedContainersDoNotBlock(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*bothWays){
-		"whom the kubelet told of": func(b *bothWays) {
-			b.tells("ended:a,b::0")
+		"that the kubelet has listed": func(b *bothWays) {
+			b.list("ended:a,b::0")
 			b.kubelet.inUse = nil
 		},
-		"whom it never told of, since it refused the Pod in the end": func(b *bothWays) {
-			b.tells()
+		"that it never listed, since it rejected the Pod": func(b *bothWays) {
+			b.list()
 			b.try(b.whole, []string{"a"}, "")
 			b.try(b.shares, sharesOf("b", 0, 1), "")
 		},
@@ -114,53 +113,53 @@ func TestWhoHasEndedIsNotInTheWay(t *testing.T) {
 			ended(b)
 			b.try(b.shares, sharesOf("a", 0, 46), "")
 			b.try(b.whole, []string{"b"}, "")
-			if b.kubelet.asked == 0 {
-				t.Error("the kubelet was not asked")
+			if b.kubelet.calls == 0 {
+				t.Error("the kubelet was not queried")
 			}
 		})
 	}
 }
 
-func TestTheFirstAllocationAsksTheKubelet(t *testing.T) {
+func TestTheFirstAllocationQueriesTheKubelet(t *testing.T) {
 	t.Parallel()
 	b := newBothWays(t)
-	b.kubelet.inUse = lists("since-before:a")
+	b.kubelet.inUse = listed("since-before:a")
 	b.try(b.shares, sharesOf("a", 0, 46), "GPU a is in use as a whole by container c of Pod ns/since-before")
-	if b.kubelet.asked != 1 {
-		t.Errorf("the kubelet was asked %d times", b.kubelet.asked)
+	if b.kubelet.calls != 1 {
+		t.Errorf("the kubelet was queried %d times", b.kubelet.calls)
 	}
 }
 
-func TestWhatTheKubeletDoesNotConfirmIsBelievedForAMinute(t *testing.T) {
+func TestUnconfirmedUsageCountsForAMinute(t *testing.T) {
 	t.Parallel()
 	b := newBothWays(t)
-	b.tells("told:a")
+	b.list("told:a")
 	b.kubelet.err = errors.New("connection refused")
 	b.try(b.whole, []string{"b"}, "")
-	b.clock.Step(believed)
+	b.clock.Step(maxAge)
 	b.try(b.shares, sharesOf("a", 0, 1), "GPU a is in use as a whole by container c of Pod ns/told")
-	b.try(b.shares, sharesOf("b", 0, 1), "GPU b is in use as a whole by a container that came just now")
+	b.try(b.shares, sharesOf("b", 0, 1), "GPU b is in use as a whole by a container that was just given devices")
 	b.clock.Step(time.Nanosecond)
 	b.try(b.shares, sharesOf("a", 0, 1), "")
 	b.try(b.shares, sharesOf("b", 0, 1), "")
 }
 
-func TestOldNewsIsNoNews(t *testing.T) {
+func TestAnOlderListIsIgnored(t *testing.T) {
 	t.Parallel()
 	b := newBothWays(t)
 	now := b.clock.Now()
-	b.usage.Observe(now, lists("new:a"))
-	b.usage.Observe(now.Add(-time.Second), lists("old:b"))
-	known, lately := b.usage.known()
+	b.usage.Observe(now, listed("new:a"))
+	b.usage.Observe(now.Add(-time.Second), listed("old:b"))
+	used, fresh := b.usage.cached()
 	want := inUse{"a": users{whole: []string{"container c of Pod ns/new"}}}
-	if diff := cmp.Diff(want, known, cmp.AllowUnexported(users{})); diff != "" || !lately {
-		t.Errorf("known lately: %v (-want +got):\n%s", lately, diff)
+	if diff := cmp.Diff(want, used, cmp.AllowUnexported(users{})); diff != "" || !fresh {
+		t.Errorf("fresh: %v (-want +got):\n%s", fresh, diff)
 	}
 }
 
-// TestOthersAreLeftAlone has a scheduler that chooses nothing, with Pods that wait
-// and Pods that run.
-func TestOthersAreLeftAlone(t *testing.T) {
+// TestDevicesOfOthersAreAvoided has a scheduler that chooses nothing, with pending and
+// running Pods.
+func TestDevicesOfOthersAreAvoided(t *testing.T) {
 	t.Parallel()
 	all := []string{"a", "b", "c", "d"}
 	shares := func(gpus ...string) (ids []string) {
@@ -172,34 +171,34 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	t.Run("a share is not of a GPU that is in use", func(t *testing.T) {
 		t.Parallel()
 		b := newBothWays(t)
-		b.tells("trains:a,b,c")
+		b.list("trains:a,b,c")
 		if got := brief(b.shares.prefer(t.Context(), request{available: shares(all...), size: 46})); got != "d 0-45" {
 			t.Errorf("got %s", got)
 		}
-		b.tells("trains:a,b,c,d")
+		b.list("trains:a,b,c,d")
 		if got := brief(b.shares.prefer(t.Context(), request{available: shares(all...), size: 46})); got != "a 0-45" {
-			t.Errorf("the reason can't be told of %q", got)
+			t.Errorf("got %q, which hides why it is refused", got)
 		}
-		b.kubelet.inUse = lists("trains:a,b,c")
+		b.kubelet.inUse = listed("trains:a,b,c")
 		if got := brief(b.shares.prefer(t.Context(), request{available: shares(all...), size: 46})); got != "d 0-45" {
 			t.Errorf("the kubelet knows that d is free again, but got %s", got)
 		}
 	})
-	t.Run("a whole GPU is none of which shares are in use", func(t *testing.T) {
+	t.Run("a whole GPU has no shares in use", func(t *testing.T) {
 		t.Parallel()
 		b := newBothWays(t)
-		b.tells("serves:a::0,b::0")
+		b.list("serves:a::0,b::0")
 		if diff := cmp.Diff([]string{"c"}, b.whole.prefer(t.Context(), request{available: all, size: 1})); diff != "" {
 			t.Errorf("devices (-want +got):\n%s", diff)
 		}
-		b.kubelet.inUse = lists("serves:a::0")
+		b.kubelet.inUse = listed("serves:a::0")
 		if diff := cmp.Diff([]string{"b", "c", "d"}, b.whole.prefer(t.Context(), request{available: all, size: 3})); diff != "" {
 			t.Errorf("the kubelet knows that b is free again (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("a whole GPU is none of which shares are promised", func(t *testing.T) {
+	t.Run("a whole GPU has no shares assigned", func(t *testing.T) {
 		t.Parallel()
-		b := newBothWays(t, sharer(t, "waits", 1, 46, "a"), sharer(t, "waits-too", 1, 46, "b"))
+		b := newBothWays(t, podWithShare(t, "waits", 1, 46, "a"), podWithShare(t, "waits-too", 1, 46, "b"))
 		if diff := cmp.Diff([]string{"c"}, b.whole.prefer(t.Context(), request{available: all, size: 1})); diff != "" {
 			t.Errorf("devices (-want +got):\n%s", diff)
 		}

@@ -11,16 +11,16 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/allocation"
 )
 
-// whole hands out whole devices.
+// whole allocates whole devices.
 type whole struct{ visibility }
 
-var _ offer = &whole{}
+var _ allocator = &whole{}
 
-func (w *whole) toKubelet(list *listing) []*pluginapi.Device {
+func (w *whole) advertise(list *listing) []*pluginapi.Device {
 	devices := make([]*pluginapi.Device, len(list.devices))
-	for place := range list.devices {
-		device := &list.devices[place]
-		devices[place] = &pluginapi.Device{ID: device.ID, Health: health(device), Topology: topology(device)}
+	for i := range list.devices {
+		device := &list.devices[i]
+		devices[i] = &pluginapi.Device{ID: device.ID, Health: health(device), Topology: topology(device)}
 	}
 	return devices
 }
@@ -39,23 +39,23 @@ func topology(device *Device) *pluginapi.TopologyInfo {
 	return &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: int64(device.NUMANode)}}}
 }
 
-// choose takes GPUs of which shares are in use only if there are too few others:
-// the container can't be given those in the end.
-func (w *whole) choose(list *listing, r *request, promised *promises, used inUse) ([]string, error) {
+// choose takes GPUs with shares in use only if there are too few others: Allocate would
+// refuse them.
+func (w *whole) choose(list *listing, r *request, assigned *assignedDevices, used inUse) ([]string, error) {
 	unshared := r.without(func(id string) bool { return len(used[id].shares) > 0 })
 	return list.topology.Choose(allocation.Request{
-		Available: unshared.available, Must: unshared.must, Avoid: promised.ids(), Size: unshared.size,
+		Available: unshared.available, Must: unshared.must, Avoid: assigned.ids(), Size: unshared.size,
 	})
 }
 
 func (w *whole) check([]string) error { return nil }
 
-func (w *whole) present(_ *listing, ids []string) *pluginapi.ContainerAllocateResponse {
-	return w.show(ids)
+func (w *whole) response(_ *listing, ids []string) *pluginapi.ContainerAllocateResponse {
+	return w.expose(ids)
 }
 
-// show makes devices visible to a container.
-func (v *visibility) show(ids []string) *pluginapi.ContainerAllocateResponse {
+// expose makes devices visible to a container.
+func (v *visibility) expose(ids []string) *pluginapi.ContainerAllocateResponse {
 	response := &pluginapi.ContainerAllocateResponse{}
 	if v.envVar != "" {
 		response.Envs = map[string]string{v.envVar: strings.Join(ids, ",")}

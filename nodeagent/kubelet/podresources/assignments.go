@@ -12,16 +12,15 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// Assignments returns what each Pod has of some resources. Pods that have
-// nothing of them are not in it, nor are two Pods of the same name, one of which
-// is on its way out: the kubelet does not say which is which. Of shares of a GPU
-// an Assignment has the GPU alone, once.
+// Assignments returns the devices of some resources that each Pod has. It omits Pods
+// without any, and two Pods of the same name, one of which is terminating: the kubelet does
+// not distinguish them. For shares of a GPU an Assignment has the GPU alone, once.
 func Assignments(allocations []Allocation, resources []string) map[types.NamespacedName]inventory.Assignment {
-	type place struct {
+	type key struct {
 		pod                 types.NamespacedName
 		container, resource string
 	}
-	seen := map[place]bool{}
+	seen := map[key]bool{}
 	ambiguous := map[types.NamespacedName]bool{}
 	assignments := map[types.NamespacedName]inventory.Assignment{}
 	for _, a := range allocations {
@@ -29,9 +28,9 @@ func Assignments(allocations []Allocation, resources []string) map[types.Namespa
 			continue
 		}
 		pod := types.NamespacedName{Namespace: a.Namespace, Name: a.Pod}
-		here := place{pod, a.Container, a.Resource}
-		ambiguous[pod] = ambiguous[pod] || seen[here]
-		seen[here] = true
+		k := key{pod, a.Container, a.Resource}
+		ambiguous[pod] = ambiguous[pod] || seen[k]
+		seen[k] = true
 		assignment := assignments[pod]
 		assignment.Version = inventory.Version
 		assignment.Add(a.Container, a.Resource, share.GPUs(a.DeviceIDs)...)

@@ -19,15 +19,15 @@ import (
 const (
 	// listTimeout bounds a call: the kubelet answers from memory.
 	listTimeout = 10 * time.Second
-	// maxMessage is what the kubelet's own client accepts.
+	// maxMessage is the limit of the kubelet's own client.
 	maxMessage = 16 << 20
-	// reconnectDelay bounds the delay after which a kubelet that was away is
-	// looked for again; gRPC's own is two minutes.
+	// reconnectDelay bounds the backoff between attempts to reconnect; gRPC's default is
+	// two minutes.
 	reconnectDelay = 5 * time.Second
 )
 
-// Client asks the kubelet. It connects when it is first used, and again
-// whenever the kubelet was away.
+// Client is a client of the kubelet. It connects when it is first used, and reconnects
+// after the kubelet was down.
 type Client struct {
 	conn *grpc.ClientConn
 	api  podresourcesapi.PodResourcesListerClient
@@ -82,8 +82,8 @@ func (c *Client) List(ctx context.Context) ([]Allocation, error) {
 	return allocations, nil
 }
 
-// devicesOf returns a container's devices by resource. The kubelet has an entry
-// for each device, and one for each NUMA node of a device that has several.
+// devicesOf returns a container's devices by resource. The kubelet returns an entry for
+// each device, and one for each NUMA node of a device that has several.
 func devicesOf(container *podresourcesapi.ContainerResources) map[string][]string {
 	devices := map[string][]string{}
 	for _, entry := range container.Devices {

@@ -59,7 +59,7 @@ func TestList(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := client.List(t.Context()); err == nil {
-			t.Error("nobody is there, but it answers")
+			t.Error("List() succeeds without a kubelet")
 		}
 		_ = client.Close()
 
@@ -107,7 +107,7 @@ func TestAssignments(t *testing.T) {
 		},
 		"other resources don't count":  {[]Allocation{allocation("p", "a", "nvidia.com/gpu", "1")}, map[string]string{}},
 		"no devices are no assignment": {[]Allocation{allocation("p", "a", gpu)}, map[string]string{}},
-		"two Pods of a name can't be told apart": {
+		"two Pods of a name are ambiguous": {
 			[]Allocation{allocation("p", "a", gpu, "1"), allocation("p", "a", gpu, "2"), allocation("q", "a", gpu, "3")},
 			map[string]string{"ns/q": `{"version":"v1","containers":{"a":{"falldio.com/gpu":["3"]}}}`},
 		},

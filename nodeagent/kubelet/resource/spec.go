@@ -22,8 +22,7 @@ const (
 	sourceShares    = "shares"
 	sourceSimulated = "simulated"
 	sourceNone      = "none"
-	// defaultCount is the number of devices of a simulated resource that names
-	// none.
+	// defaultCount is the number of devices of a simulated resource without a count.
 	defaultCount = 10
 	maxCount     = 10000
 )
@@ -38,7 +37,7 @@ const (
 	GPUs
 	// Shares are the node's GPUs in shares of one percent.
 	Shares
-	// None are there: the resource is not served.
+	// None means that the resource is not served.
 	None
 )
 
@@ -49,23 +48,23 @@ func (k Kind) ofGPUs() bool { return k == GPUs || k == Shares }
 type Spec struct {
 	// Name is the resource's name, for example "falldio.com/gpu".
 	Name string
-	// Kind is what the devices are.
+	// Kind is the kind of its devices.
 	Kind Kind
-	// Count is how many devices there are that only have a name.
+	// Count is the number of simulated devices.
 	Count int
-	// Environment is the variable that tells a container its devices; Parse
+	// Environment is the environment variable with the IDs of a container's devices; Parse
 	// leaves it empty for the default.
 	Environment string
 }
 
-// ShortName is the name without its domain: rdma of falldio.com/rdma.
+// ShortName returns the name without its domain: rdma for falldio.com/rdma.
 func (s *Spec) ShortName() string { return s.Name[strings.LastIndex(s.Name, "/")+1:] }
 
-// ParseAll reads specs and gives each its variable; gpuVariable is the default of
-// the GPUs. Whoever serves falldio.com/gpu serves falldio.com/gpu-percent as well,
-// unless a spec says otherwise; that alone leaves falldio.com/gpu. It refuses a
-// resource that is served twice, and GPUs, or shares of them, under two names: the
-// kubelet would give each of them to two containers.
+// ParseAll parses specs and sets their variables; gpuVariable is the default for GPUs.
+// falldio.com/gpu implies falldio.com/gpu-percent, unless there is a spec for it; specs that
+// only exclude resources leave falldio.com/gpu served. It rejects a resource that is served
+// twice, and GPUs, or shares of them, under two names: the kubelet would allocate each of
+// them twice.
 func ParseAll(texts []string, gpuVariable string) ([]Spec, error) {
 	specs, err := parseEach(texts)
 	specs = withShares(withGPUs(specs))
@@ -73,17 +72,16 @@ func ParseAll(texts []string, gpuVariable string) ([]Spec, error) {
 	return specs, errors.Join(err, setVariables(specs, gpuVariable))
 }
 
-// withGPUs adds the GPUs if specs only say what is not served.
+// withGPUs adds the GPUs if all specs only exclude other resources.
 func withGPUs(specs []Spec) []Spec {
-	saysMore := func(spec Spec) bool { return spec.Kind != None || spec.Name == string(v1.ResourceGPU) }
-	if len(specs) == 0 || slices.ContainsFunc(specs, saysMore) {
+	prevents := func(spec Spec) bool { return spec.Kind != None || spec.Name == string(v1.ResourceGPU) }
+	if len(specs) == 0 || slices.ContainsFunc(specs, prevents) {
 		return specs
 	}
 	return append(specs, Spec{Name: string(v1.ResourceGPU), Kind: GPUs})
 }
 
-// withShares adds shares of the GPUs if there are GPUs and nothing is said of
-// shares.
+// withShares adds shares of the GPUs if GPUs are served and no spec is about shares.
 func withShares(specs []Spec) []Spec {
 	isGPUs := func(spec Spec) bool { return spec.Kind == GPUs && spec.Name == string(v1.ResourceGPU) }
 	isShares := func(spec Spec) bool { return spec.Kind == Shares || spec.Name == string(v1.ResourceGPUPercent) }
@@ -117,9 +115,9 @@ func parseEach(texts []string) ([]Spec, error) {
 	return specs, errors.Join(problems...)
 }
 
-// Parse reads NAME=SOURCE[,env=VARIABLE], with the source gpus, shares,
-// simulated:COUNT or none. Without a source, falldio.com/gpu are the GPUs,
-// falldio.com/gpu-percent are shares of them, and everything else is simulated.
+// Parse parses NAME=SOURCE[,env=VARIABLE], with the source gpus, shares, simulated:COUNT or
+// none. Without a source, falldio.com/gpu has the GPUs, falldio.com/gpu-percent has shares
+// of them, and everything else is simulated.
 func Parse(text string) (Spec, error) {
 	name, rest, given := strings.Cut(text, "=")
 	spec := Spec{Name: name}
@@ -143,8 +141,8 @@ func Parse(text string) (Spec, error) {
 	return spec, nil
 }
 
-// nameProblems says why a name is not that of an extended resource: the kubelet
-// would refuse it, too.
+// nameProblems returns why a name is not a valid name of an extended resource, as the
+// kubelet sees it.
 func nameProblems(name string) []string {
 	domain, _, found := strings.Cut(name, "/")
 	problems := validation.IsQualifiedName(name)
@@ -156,7 +154,7 @@ func nameProblems(name string) []string {
 	case strings.HasPrefix(domain, corev1.DefaultResourceRequestsPrefix):
 		return []string{fmt.Sprintf("must not begin with %q", corev1.DefaultResourceRequestsPrefix)}
 	}
-	return validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix + name) // as quotas call it
+	return validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix + name) // the name in resource quotas
 }
 
 func defaultSource(name string) string {
@@ -170,7 +168,7 @@ func defaultSource(name string) string {
 	}
 }
 
-// String is how messages call the devices.
+// String describes the devices in messages.
 func (k Kind) String() string {
 	switch k {
 	case GPUs:
@@ -178,7 +176,7 @@ func (k Kind) String() string {
 	case Shares:
 		return "shares of the GPUs"
 	case None:
-		return "devices of none"
+		return "no devices"
 	default:
 		return "simulated devices"
 	}

@@ -107,7 +107,7 @@ func TestParseAll(t *testing.T) {
 		"shares that are switched off": {
 			[]string{"falldio.com/gpu", "falldio.com/gpu-percent=none"}, []string{"falldio.com/gpu"}, "",
 		},
-		"to switch shares off says nothing of the GPUs": {
+		"excluding shares keeps the GPUs": {
 			[]string{"falldio.com/gpu-percent=none"}, []string{"falldio.com/gpu"}, "",
 		},
 		"shares under another name are enough": {

@@ -15,14 +15,14 @@ var (
 	variables      = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// IsVariable reports whether a text is the name of an environment variable.
+// IsVariable reports whether a string is a valid name of an environment variable.
 func IsVariable(name string) bool { return variables.MatchString(name) }
 
-// setVariables gives each spec without a variable its default: GPUs the one that
-// is given, shares of them that of the GPUs, others one made of the resource's
-// name, FALLDIO_VISIBLE_RDMA of falldio.com/rdma. It refuses a variable that two
-// have: a container with both would see only one of them. A container has GPUs or
-// a share of one, so to it these are the same.
+// setVariables sets the default variable of each spec without one: ofGPUs for GPUs, that of
+// the GPUs for shares of them, and one made of the resource's name for others,
+// FALLDIO_VISIBLE_RDMA for falldio.com/rdma. It rejects a variable that two resources use:
+// a container with both would see only one of them. Only GPUs and shares may have the
+// same, since a container has either.
 func setVariables(specs []Spec, ofGPUs string) error {
 	var problems []error
 	owner := map[string]*Spec{}

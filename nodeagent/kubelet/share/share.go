@@ -3,10 +3,9 @@
 
 // Package share names shares of GPUs, the devices of falldio.com/gpu-percent.
 //
-// A share's ID says which GPU it is of, in the form that NVIDIA's device plugin
-// has for replicas and dcgm-exporter understands: "<UUID>::<number>". So whoever
-// reads IDs can tell a share from a whole GPU, whose ID is its UUID alone,
-// without knowing the resource.
+// A share's ID contains the UUID of its GPU, in the form that NVIDIA's device plugin uses
+// for replicas and dcgm-exporter understands: "<UUID>::<number>". So the ID alone
+// distinguishes a share from a whole GPU, whose ID is its UUID.
 package share
 
 import (
@@ -23,7 +22,7 @@ const separator = "::"
 // ID returns the ID of one of a GPU's shares, which are numbered from 0.
 func ID(uuid string, number int) string { return uuid + separator + strconv.Itoa(number) }
 
-// Of returns the GPU of a share, and true. Any other ID stands for itself.
+// Of returns the GPU of a share, and true. Any other ID is returned unchanged.
 func Of(id string) (gpu string, isShare bool) {
 	gpu, number, found := strings.Cut(id, separator)
 	if !found || gpu == "" {
@@ -35,7 +34,7 @@ func Of(id string) (gpu string, isShare bool) {
 	return gpu, true
 }
 
-// GPU returns the GPU of a share. Any other ID stands for itself.
+// GPU returns the GPU of a share. Any other ID is returned unchanged.
 func GPU(id string) string {
 	gpu, _ := Of(id)
 	return gpu
@@ -46,7 +45,7 @@ func GPUs(ids []string) []string {
 	gpus := make([]string, 0, min(len(ids), 1))
 	for _, id := range ids {
 		if gpu := GPU(id); len(gpus) == 0 || gpus[len(gpus)-1] != gpu {
-			gpus = append(gpus, gpu) // shares of a GPU mostly follow each other
+			gpus = append(gpus, gpu) // shares of a GPU are mostly adjacent
 		}
 	}
 	slices.Sort(gpus)

@@ -11,19 +11,18 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// annotation is the annotation's value as JSON, so that what this program does
-// not know stays as it is when it changes the rest.
+// annotation is the annotation's value as JSON, so that unknown parts are preserved when the
+// rest is changed.
 type annotation struct {
 	version string
 	// fields are all but the version and the containers.
 	fields map[string]json.RawMessage
-	// containers are those that are objects, others the rest.
+	// containers are those whose value is an object, others the rest.
 	containers map[string]map[string]json.RawMessage
 	others     map[string]json.RawMessage
 }
 
-// parse reads an annotation. What is damaged is as if it were not there: it says
-// nothing to anybody.
+// parse parses an annotation. Invalid parts are treated as missing: nothing can use them.
 func parse(value string) *annotation {
 	a := &annotation{containers: map[string]map[string]json.RawMessage{}, others: map[string]json.RawMessage{}}
 	if json.Unmarshal([]byte(value), &a.fields) != nil || a.fields == nil {
@@ -48,12 +47,13 @@ func parse(value string) *annotation {
 	return a
 }
 
-// foreign reports whether an annotation is of a version that this program does not
-// know: it can neither say whether it is right nor correct it.
-func (a *annotation) foreign() bool { return a.version != "" && a.version != inventory.Version }
+// isUnknownVersion reports whether an annotation is of a version that this program does not
+// know, and can neither check nor correct.
+func (a *annotation) isUnknownVersion() bool {
+	return a.version != "" && a.version != inventory.Version
+}
 
-// get returns the devices of a resource that a container has; false if that can't
-// be read.
+// get returns a container's devices of a resource; false if they can't be read.
 func (a *annotation) get(container, resource string) ([]string, bool) {
 	value, there := a.containers[container][resource]
 	if !there {
@@ -61,13 +61,12 @@ func (a *annotation) get(container, resource string) ([]string, bool) {
 	}
 	var ids []string
 	err := json.Unmarshal(value, &ids)
-	return normal(ids), err == nil
+	return normalized(ids), err == nil
 }
 
-// set says which devices of a resource a container has. It returns false if that
-// is no news.
+// set sets a container's devices of a resource. It returns whether that is a change.
 func (a *annotation) set(container, resource string, ids []string) bool {
-	if claimed, ok := a.get(container, resource); ok && slices.Equal(claimed, normal(ids)) {
+	if current, ok := a.get(container, resource); ok && slices.Equal(current, normalized(ids)) {
 		return false
 	}
 	if len(ids) == 0 {
@@ -81,7 +80,7 @@ func (a *annotation) set(container, resource string, ids []string) bool {
 		a.containers[container] = map[string]json.RawMessage{}
 		delete(a.others, container)
 	}
-	a.containers[container][resource] = encode(normal(ids))
+	a.containers[container][resource] = encode(normalized(ids))
 	return true
 }
 
@@ -105,7 +104,7 @@ func (a *annotation) String() string {
 	return string(text)
 }
 
-// encode leaves characters as they are that matter in HTML alone.
+// encode encodes a value without escaping for HTML.
 func encode(value any) []byte {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
@@ -114,7 +113,7 @@ func encode(value any) []byte {
 	return bytes.TrimSpace(buffer.Bytes())
 }
 
-// normal sorts IDs and has each once.
-func normal(ids []string) []string {
+// normalized returns sorted IDs without duplicates.
+func normalized(ids []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }

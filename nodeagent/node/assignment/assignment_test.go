@@ -121,7 +121,7 @@ func TestCorrections(t *testing.T) {
 			pod(`{"version":"v1","containers":{"c":{"falldio.com/gpu-percent":["7"]}}}`),
 			`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"],"falldio.com/gpu-percent":["7"]}}}`,
 		},
-		"what nobody knows yet stays": {
+		"unknown parts are preserved": {
 			pod(`{"version":"v1","node":"<n>","containers":{"c":{"falldio.com/gpu":["1"],"slices":{"1":0.5}},"d":7},"chosen":{"by":1}}`),
 			`{"version":"v1","containers":{"c":{"falldio.com/gpu":["1","2"],"slices":{"1":0.5}},"d":7},"chosen":{"by":1},"node":"<n>"}`,
 		},

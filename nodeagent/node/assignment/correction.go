@@ -1,19 +1,17 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package assignment makes the annotation that says which devices a Pod has tell
-// the truth, which is what the kubelet did.
+// Package assignment corrects the annotation with a Pod's devices to what the kubelet has
+// allocated.
 //
-// The kubelet tells nothing of init containers that end before the others start.
-// It keeps their devices for the Pod and gives them to the containers after them
-// first, so either all that an init container has goes to others of its Pod, or
-// the containers of the Pod have nothing else. What an annotation says of an init
-// container stays while that can be true; else only those of its devices stay
-// that the Pod has.
+// The kubelet does not list init containers that end before the others start. It keeps
+// their devices for the Pod and reuses them first for the containers after them, so either
+// all devices of an init container go to others of its Pod, or the containers of the Pod
+// have no other devices. The annotation of an init container is kept as long as it can be
+// true; otherwise only those of its devices are kept that the Pod has.
 //
-// What is not ours stays: other resources, fields that this program does not
-// know, and annotations of a version that it does not know as a whole. What is no
-// JSON says nothing and is replaced.
+// What is not ours is preserved: other resources, unknown fields, and annotations of an
+// unknown version as a whole. An annotation that is not JSON is replaced.
 package assignment
 
 import (
@@ -26,36 +24,34 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// Correction is a Pod whose annotation does not tell the truth.
+// Correction is a Pod whose annotation is wrong.
 type Correction struct {
 	Pod types.NamespacedName
 	UID types.UID
-	// Annotation is what the annotation should be; empty if it is of a Version
-	// that this program does not know, and must not be changed.
+	// Annotation is the correct value; empty if the annotation is of an unknown Version
+	// and must not be changed.
 	Annotation, Version string
 }
 
-// Corrections compares what Pods have of some resources with their annotations,
-// and returns those that differ, or can't be compared, sorted by namespace and
-// name.
+// Corrections compares the devices that Pods have of some resources with their annotations,
+// and returns the Pods that differ, or can't be compared, sorted by namespace and name.
 //
-// Pods that have nothing of the resources are left alone, and so are Pods that
-// the kubelet has not begun with: a Pod of the same name may still be there,
-// and the truth would be that one's.
-func Corrections(truth map[types.NamespacedName]inventory.Assignment, pods []*corev1.Pod, resources []string) []Correction {
+// It skips Pods that have none of the resources, and Pods that the kubelet has not admitted
+// yet: the devices may be those of an older Pod of the same name.
+func Corrections(actual map[types.NamespacedName]inventory.Assignment, pods []*corev1.Pod, resources []string) []Correction {
 	var corrections []Correction
 	for _, pod := range pods {
 		name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-		has, known := truth[name]
-		if !known || pod.Status.StartTime == nil {
+		allocated, found := actual[name]
+		if !found || pod.Status.StartTime == nil {
 			continue
 		}
-		claimed := parse(pod.Annotations[inventory.AssignmentAnnotation])
+		recorded := parse(pod.Annotations[inventory.AssignmentAnnotation])
 		switch {
-		case claimed.foreign():
-			corrections = append(corrections, Correction{Pod: name, UID: pod.UID, Version: claimed.version})
-		case correct(claimed, pod, has, resources):
-			corrections = append(corrections, Correction{Pod: name, UID: pod.UID, Annotation: claimed.String()})
+		case recorded.isUnknownVersion():
+			corrections = append(corrections, Correction{Pod: name, UID: pod.UID, Version: recorded.version})
+		case correct(recorded, pod, allocated, resources):
+			corrections = append(corrections, Correction{Pod: name, UID: pod.UID, Annotation: recorded.String()})
 		}
 	}
 	slices.SortFunc(corrections, func(a, b Correction) int {
@@ -64,52 +60,51 @@ func Corrections(truth map[types.NamespacedName]inventory.Assignment, pods []*co
 	return corrections
 }
 
-// correct changes an annotation to the truth and returns whether it did.
-func correct(claimed *annotation, pod *corev1.Pod, has inventory.Assignment, resources []string) bool {
-	unseen := initContainers(pod)
+// correct corrects an annotation and returns whether it has changed.
+func correct(recorded *annotation, pod *corev1.Pod, allocated inventory.Assignment, resources []string) bool {
+	unlisted := initContainers(pod)
 	names := map[string]bool{}
-	for name := range claimed.containers {
+	for name := range recorded.containers {
 		names[name] = true
 	}
-	for name := range has.Containers {
+	for name := range allocated.Containers {
 		names[name] = true
 	}
-	changed := claimed.version != inventory.Version
+	changed := recorded.version != inventory.Version
 	for name := range names {
 		for _, resource := range resources {
-			right := has.Containers[name][resource]
-			if unseen[name] {
-				said, _ := claimed.get(name, resource)
-				right = believable(said, pod, has, resource)
+			right := allocated.Containers[name][resource]
+			if unlisted[name] {
+				current, _ := recorded.get(name, resource)
+				right = possible(current, pod, allocated, resource)
 			}
-			changed = claimed.set(name, resource, right) || changed
+			changed = recorded.set(name, resource, right) || changed
 		}
 	}
 	return changed
 }
 
-// believable returns of the devices that an init container is said to have those
-// that it can have had.
-func believable(claimed []string, pod *corev1.Pod, has inventory.Assignment, resource string) []string {
-	given := map[string]bool{}
-	for _, devices := range has.Containers {
+// possible returns those of an init container's recorded devices that it can have had.
+func possible(recorded []string, pod *corev1.Pod, allocated inventory.Assignment, resource string) []string {
+	ofPod := map[string]bool{}
+	for _, devices := range allocated.Containers {
 		for _, id := range devices[resource] {
-			given[id] = true
+			ofPod[id] = true
 		}
 	}
-	covers := true // all that its containers have, sidecars not counted
+	covers := true // includes all devices of the containers, except sidecars
 	for i := range pod.Spec.Containers {
-		for _, id := range has.Containers[pod.Spec.Containers[i].Name][resource] {
-			covers = covers && slices.Contains(claimed, id)
+		for _, id := range allocated.Containers[pod.Spec.Containers[i].Name][resource] {
+			covers = covers && slices.Contains(recorded, id)
 		}
 	}
 	if covers {
-		return claimed
+		return recorded
 	}
-	return slices.DeleteFunc(claimed, func(id string) bool { return !given[id] })
+	return slices.DeleteFunc(recorded, func(id string) bool { return !ofPod[id] })
 }
 
-// initContainers are those that run to their end before the others start.
+// initContainers returns the init containers that end before the others start.
 func initContainers(pod *corev1.Pod) map[string]bool {
 	names := map[string]bool{}
 	for i := range pod.Spec.InitContainers {

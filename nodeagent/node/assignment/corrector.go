@@ -19,7 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/podwrite"
 )
 
-// Patch changes a Pod with a JSON merge patch.
+// Patch patches a Pod with a JSON merge patch.
 type Patch func(ctx context.Context, pod types.NamespacedName, patch []byte) error
 
 // Corrector corrects the annotations of a node's Pods.
@@ -29,24 +29,23 @@ type Corrector struct {
 	resources []string
 
 	mu sync.Mutex
-	// told are the Pods whose annotations are known to be foreign.
-	told map[types.UID]bool
+	// logged are the Pods whose unknown version has been logged.
+	logged map[types.UID]bool
 }
 
-// NewCorrector returns a Corrector for some resources. The function returns the
-// Pods that are bound to this node, from memory.
+// NewCorrector returns a Corrector for some resources. pods returns the Pods that are bound
+// to this node, from a cache.
 func NewCorrector(pods func() []*corev1.Pod, patch Patch, resources []string) *Corrector {
 	return &Corrector{pods: pods, patch: patch, resources: resources}
 }
 
-// Correct compares the annotations with what the kubelet says and corrects those
-// that differ, without a write if none does. It returns how many it corrected; an
-// error says that some could not be, and to try again.
+// Correct compares the annotations with the kubelet's allocations and corrects those that
+// differ. It returns the number of corrections; after an error it should be called again.
 func (c *Corrector) Correct(ctx context.Context, allocations []podresources.Allocation) (corrected int, err error) {
 	var problems []error
-	truth := podresources.Assignments(allocations, c.resources)
-	corrections := Corrections(truth, c.pods(), c.resources)
-	c.tellOfForeign(ctx, corrections)
+	actual := podresources.Assignments(allocations, c.resources)
+	corrections := Corrections(actual, c.pods(), c.resources)
+	c.logUnknownVersions(ctx, corrections)
 	for _, correction := range corrections {
 		if correction.Annotation == "" {
 			continue
@@ -62,28 +61,28 @@ func (c *Corrector) Correct(ctx context.Context, allocations []podresources.Allo
 	return corrected, errors.Join(problems...)
 }
 
-// tellOfForeign logs once for each Pod that its annotation can't be corrected.
-func (c *Corrector) tellOfForeign(ctx context.Context, corrections []Correction) {
+// logUnknownVersions logs, once for each Pod, that its annotation can't be corrected.
+func (c *Corrector) logUnknownVersions(ctx context.Context, corrections []Correction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	told := map[types.UID]bool{}
+	logged := map[types.UID]bool{}
 	for _, correction := range corrections {
 		if correction.Annotation != "" {
 			continue
 		}
-		if !c.told[correction.UID] {
-			klog.FromContext(ctx).Error(errVersion, "Leaving an annotation alone: it may not say which devices the Pod has",
+		if !c.logged[correction.UID] {
+			klog.FromContext(ctx).Error(errVersion, "Can't correct an annotation: it may not match the Pod's devices",
 				"pod", correction.Pod, "annotation", inventory.AssignmentAnnotation, "version", correction.Version)
 		}
-		told[correction.UID] = true
+		logged[correction.UID] = true
 	}
-	c.told = told
+	c.logged = logged
 }
 
 var errVersion = errors.New("the version of the assignment is unknown")
 
-// write returns false if the Pod has gone meanwhile, or has been replaced by one
-// of the same name.
+// write patches the annotation. It returns false if the Pod has been deleted meanwhile, or
+// replaced by one of the same name.
 func (c *Corrector) write(ctx context.Context, correction Correction) (written bool, err error) {
 	// The UID makes the API server refuse the patch for any other Pod.
 	patch, err := podwrite.Patch{Metadata: podwrite.Metadata{
@@ -99,6 +98,6 @@ func (c *Corrector) write(ctx context.Context, correction Correction) (written b
 	case err != nil:
 		return false, fmt.Errorf("correcting %s: %w", correction.Pod, err)
 	}
-	klog.FromContext(ctx).Info("Corrected the devices of a Pod to what the kubelet gave it", "pod", correction.Pod, "assignment", correction.Annotation)
+	klog.FromContext(ctx).Info("Corrected a Pod's annotation to the devices that the kubelet allocated", "pod", correction.Pod, "assignment", correction.Annotation)
 	return true, nil
 }

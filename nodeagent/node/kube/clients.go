@@ -1,10 +1,10 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube is the agent's access to the API server. It uses neither the
-// generated clientset nor its informers: they link the types of every API group,
-// which doubles the memory of an agent that runs on every node. What the agent
-// reads of Nodes is their metadata; only Pods and Events are whole objects.
+// Package kube is the agent's client of the API server. It uses neither the generated
+// clientset nor its informers: they link the types of every API group, which doubles the
+// memory of an agent that runs on every node. The agent reads only the metadata of Nodes;
+// only Pods and Events are whole objects.
 package kube
 
 import (
@@ -17,19 +17,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The resources whose metadata the agent handles.
+// The resources that the agent accesses through the metadata client.
 var (
 	Nodes = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	Pods  = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 )
 
-// Metadata returns the client for metadata.
+// Metadata returns a client for metadata.
 func Metadata(config *rest.Config) (metadata.Interface, error) {
 	return metadata.NewForConfig(metadata.ConfigFor(config))
 }
 
-// newScheme knows the whole objects that the agent handles, and what the API
-// server may answer instead.
+// newScheme returns a scheme with the whole objects that the agent handles, and with what the
+// API server may return instead.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Event{}, &corev1.EventList{}, &corev1.Pod{}, &corev1.PodList{})

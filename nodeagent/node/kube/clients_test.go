@@ -19,7 +19,7 @@ import (
 // request is what an API server was asked.
 type request struct{ method, path, query, contentType string }
 
-// apiServer answers everything with the same object and tells what it was asked.
+// apiServer answers every request with the same object and records the requests.
 func apiServer(t *testing.T, answer string) (*rest.Config, *[]request) {
 	t.Helper()
 	var asked []request

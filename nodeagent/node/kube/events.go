@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// NewRecorder returns a recorder that writes Events to the API server, in the
-// name of a component, until ctx ends.
+// NewRecorder returns a recorder that writes a component's Events to the API server until ctx
+// ends.
 func NewRecorder(ctx context.Context, config *rest.Config, component string) (record.EventRecorder, error) {
 	scheme := newScheme()
 	client, err := core(config, scheme)

@@ -16,9 +16,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/informer"
 )
 
-// NewInformer returns an informer of the metadata of all objects of a resource
-// that a field selector chooses; an empty one chooses all. It keeps no managed
-// fields.
+// NewInformer returns an informer for the metadata of all objects of a resource that match a
+// field selector; an empty one matches all. It drops managed fields.
 func NewInformer(client metadata.Interface, resource schema.GroupVersionResource, fieldSelector string) (cache.SharedIndexInformer, error) {
 	objects := client.Resource(resource)
 	listWatch := &cache.ListWatch{

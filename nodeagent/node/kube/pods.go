@@ -15,14 +15,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// PodInformer is the Pods that are bound to a node. Of their specs it keeps what
-// containers request.
+// PodInformer is an informer for the Pods that are bound to a node. Of their specs it keeps
+// only the containers' resources.
 type PodInformer struct {
 	informer cache.SharedIndexInformer
 	synced   chan struct{}
 }
 
-// NewPodInformer returns an informer that does nothing until Run.
+// NewPodInformer returns an informer that is not running yet.
 func NewPodInformer(config *rest.Config, node string) (*PodInformer, error) {
 	client, err := core(config, newScheme())
 	if err != nil {
@@ -34,7 +34,7 @@ func NewPodInformer(config *rest.Config, node string) (*PodInformer, error) {
 	return &PodInformer{informer: informer, synced: make(chan struct{})}, informer.SetTransform(stripPod)
 }
 
-// Run keeps the Pods up to date until ctx ends. It may run only once.
+// Run keeps the Pods up to date until ctx ends. It may be called only once.
 func (p *PodInformer) Run(ctx context.Context) {
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), p.informer.HasSynced) {
@@ -44,10 +44,10 @@ func (p *PodInformer) Run(ctx context.Context) {
 	p.informer.RunWithContext(ctx)
 }
 
-// Synced is closed when all Pods that exist have been seen.
+// Synced returns a channel that is closed once all existing Pods are in the cache.
 func (p *PodInformer) Synced() <-chan struct{} { return p.synced }
 
-// List returns the Pods from memory. They are not to be changed.
+// List returns the Pods from the cache. They must not be modified.
 func (p *PodInformer) List() []*corev1.Pod {
 	objects := p.informer.GetStore().List()
 	pods := make([]*corev1.Pod, 0, len(objects))
@@ -59,7 +59,7 @@ func (p *PodInformer) List() []*corev1.Pod {
 	return pods
 }
 
-// stripPod drops what nobody reads: most of a Pod.
+// stripPod drops what the agent does not use: most of a Pod.
 func stripPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -89,7 +89,7 @@ func stripContainers(containers []corev1.Container) []corev1.Container {
 	return stripped
 }
 
-// PatchPod returns what changes a Pod with a JSON merge patch.
+// PatchPod returns a function that patches a Pod with a JSON merge patch.
 func PatchPod(client metadata.Interface, fieldManager string) func(context.Context, types.NamespacedName, []byte) error {
 	return func(ctx context.Context, pod types.NamespacedName, patch []byte) error {
 		_, err := client.Resource(Pods).Namespace(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch,

@@ -10,14 +10,14 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// counterNames are the names of counters in the annotation.
+// counterNames has the names of counters in the annotation.
 var counterNames = map[gpu.Quantity]string{
 	gpu.Energy:         "energy",
 	gpu.ECCCorrected:   "eccCorrected",
 	gpu.ECCUncorrected: "eccUncorrected",
 }
 
-// inventoryFault returns a fault as the annotation has it.
+// inventoryFault converts a fault to its form in the annotation.
 func inventoryFault(fault *gpu.Fault) *inventory.Fault {
 	if fault == nil {
 		return nil
@@ -39,7 +39,7 @@ func inventoryFault(fault *gpu.Fault) *inventory.Fault {
 	return published
 }
 
-// Fault returns the fault that the annotation tells of.
+// Fault converts a fault from its form in the annotation.
 func Fault(published *inventory.Fault) gpu.Fault {
 	fault := gpu.Fault{
 		Reason: published.Reason, Since: published.Since, NeedsReset: published.NeedsReset, BootID: published.BootID,

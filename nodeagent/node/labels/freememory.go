@@ -14,14 +14,14 @@ const (
 	percent = 100
 	// bucketPercent is the width of a bucket of free memory.
 	bucketPercent = 25
-	// hysteresisPercent is how far free memory must move beyond the edge of its
-	// bucket before the label changes: a load that plays around an edge would
-	// else write to the API server again and again.
+	// hysteresisPercent is how far free memory must move beyond the edge of its bucket
+	// before the label changes: otherwise a load that fluctuates around an edge would cause
+	// repeated writes to the API server.
 	hysteresisPercent = 5
 )
 
-// freeMemory returns the bucket of the share of the GPUs' memory that is free,
-// or "" if no GPU tells. before is the last result.
+// freeMemory returns the bucket of the percentage of the GPUs' memory that is free, or "" if
+// no GPU reports it. before is the last result.
 func freeMemory(devices []gpu.Device, before string) string {
 	free, all := 0.0, 0.0
 	for i := range devices {

@@ -18,13 +18,13 @@ import (
 
 const bytesPerMiB = 1 << 20
 
-// Options are the user's wishes.
+// Options are the user's settings.
 type Options struct {
-	// Model is used instead of what the driver says; empty to use that.
+	// Model overrides the model that the driver reports, unless it is empty.
 	Model string
 }
 
-// model is the value of the label falldio.com/gpu for a GPU.
+// model returns the value of the label falldio.com/gpu for a GPU.
 func (o Options) model(device *gpu.Device) string {
 	if o.Model != "" {
 		return o.Model
@@ -33,12 +33,11 @@ func (o Options) model(device *gpu.Device) string {
 }
 
 // Labels returns the labels of a node with these GPUs; none if it has no GPUs.
-// before are the labels that were made the last time: a value that is about to
-// change between two buckets stays as it was.
+// before are the previous labels: a value close to the edge of its bucket stays as it was.
 //
-// A model or a compute capability that not all GPUs have has no label: the
-// scheduler would send tasks to GPUs that they did not ask for. Of memory, the
-// label says what each GPU has at least.
+// A model or a compute capability gets a label only if all GPUs have it: otherwise the
+// scheduler would place tasks on GPUs that they did not request. The label for memory is
+// the smallest of the GPUs'.
 func Labels(snapshot *gpu.Snapshot, before map[string]string, options Options) map[string]string {
 	devices := snapshot.Devices
 	if len(devices) == 0 {
@@ -62,8 +61,8 @@ func Labels(snapshot *gpu.Snapshot, before map[string]string, options Options) m
 	return labels
 }
 
-// Mixed reports whether the GPUs are of several models, so that the node can't have
-// the label falldio.com/gpu. A GPU that does not tell its model is none of them.
+// Mixed reports whether the GPUs are of several models, so that the node can't have the label
+// falldio.com/gpu. GPUs of unknown model do not count.
 func Mixed(snapshot *gpu.Snapshot, options Options) bool {
 	models := sets.New[string]()
 	for i := range snapshot.Devices {
@@ -72,8 +71,8 @@ func Mixed(snapshot *gpu.Snapshot, options Options) bool {
 	return models.Delete("").Len() > 1
 }
 
-// same returns what all devices have in common, or "" if they differ or do not
-// tell.
+// same returns the value that all devices have in common, or "" if they differ or it is
+// unknown.
 func same(devices []gpu.Device, what func(*gpu.Device) string) string {
 	first := what(&devices[0])
 	for i := range devices {
@@ -84,8 +83,7 @@ func same(devices []gpu.Device, what func(*gpu.Device) string) string {
 	return first
 }
 
-// smallestMemory is what every GPU of the node has at least, in MiB; "" if that
-// is unknown of one.
+// smallestMemory returns the memory of the smallest GPU, in MiB; "" if it is unknown for any.
 func smallestMemory(devices []gpu.Device) string {
 	smallest := devices[0].MemoryBytes
 	for i := range devices {
@@ -114,10 +112,10 @@ func health(devices []gpu.Device) string {
 	}
 }
 
-// notInValues is what a label's value can't contain.
+// notInValues matches characters that a label's value can't contain.
 var notInValues = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// value makes a label's value of a text that the driver gave.
+// value converts a string from the driver to a valid value of a label.
 func value(text string) string {
 	text = notInValues.ReplaceAllString(text, "-")
 	if len(text) > validation.LabelValueMaxLength {
@@ -137,8 +135,8 @@ func Inventory(snapshot *gpu.Snapshot, options Options) inventory.Inventory {
 			UUID:        device.UUID,
 			Model:       options.model(device),
 			MemoryMiB:   int64(device.MemoryBytes / bytesPerMiB), //nolint:gosec // no GPU has 2^63 bytes
-			NVLinkGroup: known(device.NVLinkGroup),
-			NUMANode:    known(device.NUMANode),
+			NVLinkGroup: orNil(device.NVLinkGroup),
+			NUMANode:    orNil(device.NUMANode),
 			Health:      inventoryHealth(device),
 			Fault:       inventoryFault(device.Fault),
 		})
@@ -146,7 +144,7 @@ func Inventory(snapshot *gpu.Snapshot, options Options) inventory.Inventory {
 	return list
 }
 
-func known(number int) *int {
+func orNil(number int) *int {
 	if number == gpu.Unknown {
 		return nil
 	}

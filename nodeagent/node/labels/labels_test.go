@@ -68,7 +68,7 @@ func TestLabels(t *testing.T) {
 			snapshot(device(0, nil), device(1, func(d *gpu.Device) { d.MemoryBytes = 40 * gib; d.Values = nil })), Options{},
 			map[string]string{"falldio.com/gpu-memory": "40960"},
 		},
-		"what the driver does not tell has no label": {
+		"what the driver does not report has no label": {
 			&gpu.Snapshot{Devices: []gpu.Device{device(0, func(d *gpu.Device) { d.Values = nil }), device(1, func(d *gpu.Device) { d.Values = nil })}}, Options{},
 			map[string]string{"falldio.com/gpu-driver": "", "falldio.com/gpu-cuda": "", "falldio.com/gpu-free-memory": ""},
 		},
@@ -138,16 +138,16 @@ func TestFreeMemoryHasHysteresis(t *testing.T) {
 		before string
 		want   int
 	}{
-		"at first it is rounded down":                {49.9, "", 25},
-		"nothing free":                               {0, "", 0},
-		"all free":                                   {100, "", 75},
-		"a little more changes nothing":              {54.9, "25", 25},
-		"much more does":                             {55, "25", 50},
-		"a little less changes nothing":              {45.1, "50", 50},
-		"much less does":                             {44.9, "50", 25},
-		"a leap goes where it should":                {99, "0", 75},
-		"a label that somebody else wrote is no use": {60, "sixty", 50},
-		"nor is an edge that there is not":           {60, "55", 50},
+		"at first it is rounded down":          {49.9, "", 25},
+		"nothing free":                         {0, "", 0},
+		"all free":                             {100, "", 75},
+		"a little more changes nothing":        {54.9, "25", 25},
+		"much more does":                       {55, "25", 50},
+		"a little less changes nothing":        {45.1, "50", 50},
+		"much less does":                       {44.9, "50", 25},
+		"a leap goes where it should":          {99, "0", 75},
+		"an invalid previous label is ignored": {60, "sixty", 50},
+		"nor is an edge that there is not":     {60, "55", 50},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,8 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package labels turns what is known of a node's GPUs into the labels and the
-// inventory annotation of its Node.
+// Package labels derives the labels and the inventory annotation of a Node from its GPUs.
 package labels
 
 import (
@@ -13,19 +12,17 @@ import (
 )
 
 var (
-	// vendors are words that tell nothing about the model.
+	// vendors matches words that do not identify the model.
 	vendors = regexp.MustCompile(`\b(nvidia|geforce|tesla|graphics device)\b`)
-	// others is everything that is neither a letter nor a digit.
+	// others matches everything but letters, digits and dots.
 	others = regexp.MustCompile(`[^a-z0-9.]+`)
-	// series is a word that belongs to the number after it: "RTX 4090" is spoken
-	// of as one word.
+	// series matches a prefix that is joined to the number after it, as in "RTX 4090".
 	series = regexp.MustCompile(`\b(rtx|gtx)-(\d)`)
 )
 
-// Model returns the value of the label falldio.com/gpu for a GPU that its vendor
-// calls product: in lower case, without the vendor's names, words joined by
-// hyphens, RTX and GTX joined to their number. It never changes for a product,
-// and the model of a model is the model itself.
+// Model returns the value of the label falldio.com/gpu for the vendor's name of a product: in
+// lower case, without the vendor's names, words joined by hyphens, RTX and GTX joined to
+// their number. It must never change for a product, and Model(Model(p)) is Model(p).
 //
 //	NVIDIA H100 80GB HBM3    h100-80gb-hbm3
 //	NVIDIA GeForce RTX 4090  rtx4090

@@ -23,20 +23,20 @@ const (
 	ReasonMixed     = "MixedGPUModels"
 )
 
-// event is an Event that is worth to be written.
+// event is an Event to write.
 type event struct {
 	kind, reason, message string
 }
 
-// EventWriter writes an Event for every change of health.
+// EventWriter writes an Event forevery change of a GPU's health.
 type EventWriter struct {
 	config   Config
 	recorder record.EventRecorder
 	seen     *gpu.Snapshot
 }
 
-// NewEventWriter returns an EventWriter that takes the first GPUs that it sees
-// for granted.
+// NewEventWriter returns an EventWriter that writes no Events about the first GPUs that it
+// sees.
 func NewEventWriter(config Config, recorder record.EventRecorder) *EventWriter {
 	return &EventWriter{config: config, recorder: recorder, seen: &gpu.Snapshot{}}
 }
@@ -55,8 +55,7 @@ func (e *EventWriter) Run(ctx context.Context) {
 	}
 }
 
-// Write writes the Events of what changed since the last time. While there is no
-// Node there is nothing to write about.
+// Write writes Events for the changes since the last time. Without a Node it does nothing.
 func (e *EventWriter) Write() {
 	node := e.config.Nodes.Node()
 	if node == nil {
@@ -70,7 +69,7 @@ func (e *EventWriter) Write() {
 	e.seen = now
 }
 
-// events are those that lead from one snapshot to another.
+// events returns the Events for the changes between two snapshots.
 func events(before, after *gpu.Snapshot, options labels.Options) []event {
 	old := byUUID(before)
 	var list []event
@@ -81,7 +80,7 @@ func events(before, after *gpu.Snapshot, options labels.Options) []event {
 		switch {
 		case was != nil:
 			list = append(list, changes(was, device)...)
-		case len(before.Devices) > 0: // not the first look
+		case len(before.Devices) > 0: // not the first snapshot
 			list = append(list, event{corev1.EventTypeNormal, ReasonAdded, describe(device) + " was added"})
 		}
 	}
@@ -92,12 +91,12 @@ func events(before, after *gpu.Snapshot, options labels.Options) []event {
 	}
 	if labels.Mixed(after, options) && !labels.Mixed(before, options) {
 		list = append(list, event{corev1.EventTypeWarning, ReasonMixed,
-			"The node's GPUs are of several models: it gets no label falldio.com/gpu; set --gpu-model to give it one"})
+			"The node's GPUs are of several models: it is not labelled falldio.com/gpu; set --gpu-model to give it one"})
 	}
 	return list
 }
 
-// changes are the events of one GPU.
+// changes returns the Events for the changes of one GPU.
 func changes(was, is *gpu.Device) []event {
 	switch {
 	case was.Healthy() && !is.Healthy():
@@ -105,7 +104,7 @@ func changes(was, is *gpu.Device) []event {
 	case !was.Healthy() && is.Healthy():
 		return []event{{corev1.EventTypeNormal, ReasonHealthy, fmt.Sprintf("%s is healthy again (was %s)", describe(is), was.Fault.Reason)}}
 	case !was.Healthy() && !was.Fault.NeedsReset && is.Fault.NeedsReset:
-		return []event{unhealthy(is)} // somebody must do something now
+		return []event{unhealthy(is)} // it now needs a reset
 	}
 	return nil
 }

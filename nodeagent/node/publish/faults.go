@@ -10,11 +10,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// Faults returns the faults, by UUID, that the Node's inventory annotation tells
-// of: what an earlier life of the agent has found. What can't be read tells of
-// none, and neither does an annotation that is gone: to take it away while the
-// agent is stopped is to say that the GPUs are repaired. That there was no driver
-// is no fault of a GPU.
+// Faults returns the faults, by UUID, in the Node's inventory annotation, which a previous
+// run of the agent has found. A missing annotation has none: deleting it while the agent is
+// stopped declares the GPUs repaired. A missing driver is not a fault of a GPU.
 func (v *View) Faults() (map[string]gpu.Fault, error) {
 	node := v.Node()
 	if node == nil || node.Annotations[inventory.Annotation] == "" {
@@ -43,10 +41,10 @@ func faultsOf(list *inventory.Inventory) map[string]*inventory.Fault {
 	return faults
 }
 
-// agree takes over from the Node when the faults were noticed that it tells of:
-// of two agents, as during an update, the first is right. Else each would correct
-// the other for ever.
-func agree(list *inventory.Inventory, have string) {
+// adoptFaults adopts from the published annotation when its faults were noticed: of two
+// agents, as during an update, the first one wins. Otherwise they would overwrite each
+// other forever.
+func adoptFaults(list *inventory.Inventory, have string) {
 	ours := faultsOf(list)
 	if len(ours) == 0 || have == "" {
 		return
@@ -58,21 +56,21 @@ func agree(list *inventory.Inventory, have string) {
 	theirs := faultsOf(published)
 	for uuid, fault := range ours {
 		if their := theirs[uuid]; their != nil && their.Reason == fault.Reason {
-			agreeOn(fault, their)
+			adoptFault(fault, their)
 		}
 	}
 }
 
-func agreeOn(ours, theirs *inventory.Fault) {
+func adoptFault(ours, theirs *inventory.Fault) {
 	if theirs.Since.Before(ours.Since) {
 		ours.Since = theirs.Since
 	}
 	if !ours.NeedsReset || !theirs.NeedsReset || ours.BootID != theirs.BootID {
-		return // it was reset since, or needs another reset
+		return // it has been reset since, or needs another reset
 	}
 	for name, value := range theirs.ResetCounters {
 		if own, known := ours.ResetCounters[name]; known && own < value {
-			return // they were noticed later
+			return // theirs were recorded later
 		}
 	}
 	if len(theirs.ResetCounters) > 0 {

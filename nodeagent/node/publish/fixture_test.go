@@ -102,7 +102,7 @@ func newFixture(t *testing.T, profile string) *fixture {
 // watch shows the Node to the agent.
 func (f *fixture) watch() { f.view.See(&f.api.node.DeepCopy().ObjectMeta) }
 
-// edit changes the Node as somebody else.
+// edit changes the Node as another client.
 func (f *fixture) edit(change func(*metav1.PartialObjectMetadata)) {
 	f.Helper()
 	version, err := strconv.Atoi(f.api.node.ResourceVersion)

@@ -15,7 +15,7 @@ func TestTheProbeURLIsOnTheNodeWhileItIsWanted(t *testing.T) {
 	f.polls(1)
 	f.expectWrites(1)
 	if url, found := f.api.node.Annotations[endpoints.AnnotationProbeURL]; found {
-		t.Errorf("nobody asked for the URL %q", url)
+		t.Errorf("unexpected URL %q", url)
 	}
 	const url = "http://10.0.0.1:9836/probe"
 	f.config.ProbeURL = url

@@ -22,23 +22,23 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// FieldManager owns the labels and the annotation in server-side apply. A label
-// that is no longer applied disappears.
+// FieldManager owns the labels and the annotation in server-side apply, which removes those
+// that are no longer applied.
 const FieldManager = "nodeagent"
 
 const (
 	writeTimeout = 10 * time.Second
-	// patience is how long a node keeps the labels of an earlier life of the
-	// agent while there is no driver.
-	patience = 5 * time.Minute
-	// jitter is how much longer than the interval a write may wait, as a share
-	// of it: agents that start together must not write together for ever.
+	// driverGracePeriod is how long a node keeps the labels of a previous run of the agent
+	// while there is no driver.
+	driverGracePeriod = 5 * time.Minute
+	// jitter is how much longer than the interval a write may wait, as a fraction of it:
+	// agents that start together must not keep writing together.
 	jitter = 0.2
-	// firstRetry and lastRetry bound the time before a failed write is repeated,
-	// newsRetry is the most for news of the GPUs and their health.
-	firstRetry = time.Second
-	lastRetry  = 2 * time.Minute
-	newsRetry  = 5 * time.Second
+	// firstRetry and lastRetry bound the backoff of failed writes, urgentRetry that of urgent
+	// ones.
+	firstRetry  = time.Second
+	lastRetry   = 2 * time.Minute
+	urgentRetry = 5 * time.Second
 )
 
 // Patcher writes Nodes.
@@ -46,13 +46,13 @@ type Patcher interface {
 	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*metav1.PartialObjectMetadata, error)
 }
 
-// GPUs is where the content comes from: the monitor.
+// GPUs provides the content; it is the monitor.
 type GPUs interface {
 	Snapshot() *gpu.Snapshot
 	Changed() <-chan struct{}
 }
 
-// Config says how a Publisher works.
+// Config configures a Publisher.
 type Config struct {
 	Node    string
 	GPUs    GPUs
@@ -60,13 +60,13 @@ type Config struct {
 	Patcher Patcher
 	Clock   clock.Clock
 	Labels  labels.Options
-	// ProbeURL is where the agent's /probe is; empty if nobody needs to be told.
+	// ProbeURL is the URL of the agent's /probe; empty for no annotation.
 	ProbeURL string
-	// Interval is the least time between two writes that are not urgent.
+	// Interval is the minimum time between two writes that are not urgent.
 	Interval time.Duration
 }
 
-// Publisher keeps one Node's labels and annotation.
+// Publisher keeps the labels and the annotations of one Node up to date.
 type Publisher struct {
 	config     Config
 	started    time.Time
@@ -76,15 +76,16 @@ type Publisher struct {
 	statistics Statistics
 }
 
-// New returns a Publisher that has written nothing yet.
+// New returns a Publisher that has not written yet.
 func New(config Config) *Publisher {
 	p := &Publisher{config: config, started: config.Clock.Now()}
-	p.plan()
+	p.resetTimers()
 	return p
 }
 
-// plan draws the time until the next write that is not urgent.
-func (p *Publisher) plan() {
+// resetTimers draws the interval until the next write that is not urgent, and resets the
+// backoff.
+func (p *Publisher) resetTimers() {
 	p.interval = wait.Jitter(p.config.Interval, jitter)
 	p.retries = newRetries()
 }
@@ -107,45 +108,45 @@ func (p *Publisher) Run(ctx context.Context) {
 	}
 }
 
-// idle is when to look again if nothing happens.
+// idle is how long to wait if nothing changes.
 const idle = time.Hour
 
-// Publish writes if there is something to write and it is time, and returns when
-// to try again if nothing changes until then.
+// Publish writes if a write is due, and returns when to try again unless something changes
+// earlier.
 func (p *Publisher) Publish(ctx context.Context) time.Duration {
 	node := p.config.Nodes.Node()
 	if node == nil {
-		return idle // nothing to write to; its creation is a change
+		return idle // its creation will be a change
 	}
 	have := contentOf(node)
 	want, ready := p.want(have)
 	if !ready {
-		return patience
+		return driverGracePeriod
 	}
-	if want.equal(&have) || p.last.settled(node.UID, &want, &have) {
+	if want.equal(&have) || p.last.isFutile(node.UID, &want, &have) {
 		return idle
 	}
-	now, news := p.config.Clock.Now(), p.last.news(node.UID, &want, &have)
-	if delay := max(p.last.wait(now, node.UID, news, p.interval), p.retries.wait(now, news)); delay > 0 {
+	now, urgent := p.config.Clock.Now(), p.last.isUrgent(node.UID, &want, &have)
+	if delay := max(p.last.wait(now, node.UID, urgent, p.interval), p.retries.wait(now, urgent)); delay > 0 {
 		return delay
 	}
 	if err := p.write(ctx, node.UID, want); err != nil {
 		p.statistics.failed()
 		now = p.config.Clock.Now()
 		p.retries.fail(now)
-		delay := p.retries.wait(now, news)
-		klog.FromContext(ctx).Error(err, "Labelling the node failed; this is tried again", "after", delay)
+		delay := p.retries.wait(now, urgent)
+		klog.FromContext(ctx).Error(err, "Labelling the node failed; will retry", "after", delay)
 		return delay
 	}
 	return idle
 }
 
-// want returns what the Node shall have. It is not known before the first poll,
-// nor while a driver that may still come is missing.
+// want returns the content that the Node should have. It is not known before the first poll,
+// nor during the grace period for a missing driver.
 func (p *Publisher) want(have Content) (content Content, known bool) {
 	snapshot := p.config.GPUs.Snapshot()
 	if len(snapshot.Devices) == 0 && snapshot.Taken.IsZero() {
-		if snapshot.Problem == nil || p.config.Clock.Since(p.started) < patience {
+		if snapshot.Problem == nil || p.config.Clock.Since(p.started) < driverGracePeriod {
 			return Content{}, false
 		}
 	}
@@ -153,7 +154,7 @@ func (p *Publisher) want(have Content) (content Content, known bool) {
 	content.Labels = labels.Labels(snapshot, have.Labels, p.config.Labels)
 	if len(snapshot.Devices) > 0 {
 		list := labels.Inventory(snapshot, p.config.Labels)
-		agree(&list, have.Inventory)
+		adoptFaults(&list, have.Inventory)
 		text, err := list.String()
 		if err != nil {
 			return Content{}, false // can't happen: it has only strings and numbers
@@ -170,14 +171,14 @@ func (p *Publisher) write(ctx context.Context, uid types.UID, want Content) erro
 	}
 	p.statistics.wrote()
 	p.last = written{uid: uid, at: p.config.Clock.Now(), content: want, result: result}
-	p.plan()
+	p.resetTimers()
 	klog.FromContext(ctx).V(2).Info("Labelled the node", "labels", want.Labels)
 	return nil
 }
 
-// apply writes the content with one request and returns what the Node has then:
-// labels of the same names that somebody else has put there stay. The UID keeps
-// it from creating a Node, or from writing to another one of the same name.
+// apply writes the content with one request and returns the Node's content afterwards: labels
+// of the same names that another manager owns stay. The UID prevents it from creating a
+// Node, or writing to another one of the same name.
 func (p *Publisher) apply(ctx context.Context, uid types.UID, content Content) (result Content, err error) {
 	patch, err := patchFor(p.config.Node, uid, content)
 	if err != nil {
@@ -211,7 +212,7 @@ func patchFor(name string, uid types.UID, content Content) ([]byte, error) {
 	return json.Marshal(meta)
 }
 
-// CleanUp takes everything away that was published.
+// CleanUp removes everything that was published.
 func (p *Publisher) CleanUp(ctx context.Context) error {
 	node := p.config.Nodes.Node()
 	if node == nil {

@@ -94,14 +94,14 @@ func TestWhatOthersBreakIsRepairedButNotFoughtOver(t *testing.T) {
 		f.polls(1)
 	}
 	if f.api.writes > 3 {
-		t.Errorf("%d writes against somebody who insists, in 100 seconds", f.api.writes)
+		t.Errorf("%d writes against another client that insists, in 100 seconds", f.api.writes)
 	}
 	f.clock.Step(2 * interval)
 	f.polls(1)
 	f.expectLabel("falldio.com/gpu", "h100-80gb-hbm3")
 }
 
-func TestANodeThatIsMadeAnewIsLabelledAtOnce(t *testing.T) {
+func TestARecreatedNodeIsLabelledAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, moving)
 	f.polls(1)
@@ -210,7 +210,7 @@ func TestFaultsSurviveInTheAnnotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if fault, known := faults[simulation.UUID(nodeName, 2)]; len(faults) != 1 || !known || fault.Reason != "Lost" {
-		t.Errorf("the annotation tells of %v", faults)
+		t.Errorf("the annotation has %v", faults)
 	}
 	f.edit(func(node *metav1.PartialObjectMetadata) { node.Annotations[inventory.Annotation] = "{" })
 	if _, err := f.view.Faults(); err == nil {
@@ -228,7 +228,7 @@ func TestThatThereIsNoDriverIsNoFaultOfAGPU(t *testing.T) {
 	})
 	faults, err := f.view.Faults()
 	if _, lost := faults["GPU-b"]; err != nil || len(faults) != 1 || !lost {
-		t.Errorf("the annotation tells of %v, error %v", faults, err)
+		t.Errorf("the annotation has %v, error %v", faults, err)
 	}
 }
 
@@ -239,11 +239,11 @@ func TestWithoutTheAnnotationThereAreNoFaults(t *testing.T) {
 	f.polls(1)
 	f.edit(func(node *metav1.PartialObjectMetadata) { delete(node.Annotations, inventory.Annotation) })
 	if faults, err := f.view.Faults(); len(faults) != 0 || err != nil {
-		t.Errorf("the Node tells of %v, error %v", faults, err)
+		t.Errorf("the Node has %v, error %v", faults, err)
 	}
 }
 
-// restart begins another life of the agent.
+// restart restarts the agent.
 func (f *fixture) restart() {
 	f.Helper()
 	faults, err := f.view.Faults()
@@ -280,25 +280,25 @@ func TestAResetBetweenTwoLivesIsRecognised(t *testing.T) {
 	f.expectLabel("falldio.com/gpu-health", "Healthy")
 }
 
-func TestAgreeOn(t *testing.T) {
+func TestAdoptFault(t *testing.T) {
 	t.Parallel()
 	early, late := time.Unix(1000, 0).UTC(), time.Unix(2000, 0).UTC()
 	fault := func(since time.Time, boot string, energy float64) inventory.Fault {
 		return inventory.Fault{Reason: "ECC", Since: since, NeedsReset: true, BootID: boot, ResetCounters: map[string]float64{"energy": energy}}
 	}
-	settled := inventory.Fault{Reason: "ECC", Since: late}
+	afterReset := inventory.Fault{Reason: "ECC", Since: late}
 	tests := map[string]struct{ ours, theirs, want inventory.Fault }{
 		"what was noticed first stays":                {fault(late, "b", 200), fault(early, "b", 100), fault(early, "b", 100)},
 		"and is not corrected by what came later":     {fault(early, "b", 100), fault(late, "b", 200), fault(early, "b", 100)},
 		"a need that another boot has ended is over":  {fault(late, "c", 10), fault(early, "b", 200), fault(early, "c", 10)},
-		"a reset that was seen is not forgotten":      {settled, fault(early, "b", 100), inventory.Fault{Reason: "ECC", Since: early}},
-		"a need for a reset that is new is published": {fault(late, "b", 100), settled, fault(late, "b", 100)},
+		"a reset that was seen is not forgotten":      {afterReset, fault(early, "b", 100), inventory.Fault{Reason: "ECC", Since: early}},
+		"a need for a reset that is new is published": {fault(late, "b", 100), afterReset, fault(late, "b", 100)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := test.ours
-			agreeOn(&got, &test.theirs)
+			adoptFault(&got, &test.theirs)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("fault (-want +got):\n%s", diff)
 			}

@@ -23,7 +23,7 @@ func (s *Statistics) failed() {
 	s.errors++
 }
 
-// Counts returns how many writes worked and how many failed.
+// Counts returns how many writes succeeded and how many failed.
 func (s *Statistics) Counts() (writes, errors uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

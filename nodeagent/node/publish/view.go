@@ -22,50 +22,48 @@ var ownLabels = []string{
 	v1.LabelGPUComputeCapability, v1.LabelGPUHealth, v1.LabelGPUFreeMemory,
 }
 
-// View is what is known of one Node's metadata.
+// View caches the metadata of one Node.
 type View struct {
 	mu      sync.Mutex
 	node    *metav1.ObjectMeta
 	changed chan struct{}
 }
 
-// NewView returns a View that knows of no Node.
+// NewView returns a View without a Node.
 func NewView() *View { return &View{changed: make(chan struct{})} }
 
-// Node returns what is known of the Node, or nil if there is none. It is not to
-// be changed.
+// Node returns the Node's metadata, or nil if there is none. It must not be modified.
 func (v *View) Node() *metav1.ObjectMeta {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.node
 }
 
-// Changed returns a channel that is closed when something of ours changes on the
-// Node. To miss nothing, ask for it before the Node.
+// Changed returns a channel that is closed when the agent's content on the Node changes. To
+// miss nothing, call it before Node.
 func (v *View) Changed() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.changed
 }
 
-// See takes in what a watch shows, or what a write returned, which a watch may
-// show only later; nil if the Node is gone. What is older than what is known is
-// ignored.
+// See updates the Node from a watch or from the result of a write, which may precede its
+// watch event; nil if the Node has been deleted. Older versions are ignored.
 func (v *View) See(node *metav1.ObjectMeta) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.node != nil && node != nil && older(node, v.node) {
 		return
 	}
-	matters := differ(v.node, node)
+	changed := differ(v.node, node)
 	v.node = node
-	if matters {
+	if changed {
 		close(v.changed)
 		v.changed = make(chan struct{})
 	}
 }
 
-// older reports whether a comes before b in the life of the same Node.
+// older reports whether a is an older version of the same Node than b.
 func older(a, b *metav1.ObjectMeta) bool {
 	if a.UID != b.UID {
 		return false
@@ -82,7 +80,7 @@ func differ(a, b *metav1.ObjectMeta) bool {
 	return a.UID != b.UID || !before.equal(&after)
 }
 
-// contentOf returns what of ours is on a Node.
+// contentOf returns the agent's content on a Node.
 func contentOf(node *metav1.ObjectMeta) Content {
 	content := Content{
 		Labels: map[string]string{}, Inventory: node.Annotations[inventory.Annotation], ProbeURL: node.Annotations[endpoints.AnnotationProbeURL],

@@ -14,11 +14,11 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/node/kube"
 )
 
-// WatchNodes keeps Views, by the name of their Node, up to date until ctx ends.
-// It calls synced when all Nodes that exist have been seen. A single Node is
-// watched alone, several with one watch of all Nodes.
+// WatchNodes keeps Views, by the name of their Node, up to date until ctx ends. It calls
+// synced once all existing Nodes have been seen. A single Node is watched alone, several
+// with one watch of all Nodes.
 func WatchNodes(ctx context.Context, client metadata.Interface, views map[string]*View, synced func()) error {
-	informer, err := kube.NewInformer(client, kube.Nodes, only(views))
+	informer, err := kube.NewInformer(client, kube.Nodes, fieldSelector(views))
 	if err != nil {
 		return err
 	}
@@ -35,8 +35,8 @@ func WatchNodes(ctx context.Context, client metadata.Interface, views map[string
 	return nil
 }
 
-// only is the selector of the only Node.
-func only(views map[string]*View) string {
+// fieldSelector selects the Node if there is only one, or else all.
+func fieldSelector(views map[string]*View) string {
 	if len(views) == 1 {
 		for name := range views {
 			return fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()

@@ -12,27 +12,26 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// List is what may be probed. An empty one permits nothing.
+// List is an allowlist of targets. An empty one allows nothing.
 type List struct {
 	entries []entry
 }
 
-// entry permits a URL, or ports of a host.
+// entry allows a URL, or ports of a host.
 type entry struct {
-	// exact is the URL; without it the following count.
+	// exact is the URL; if empty, the other fields apply.
 	exact string
-	// host is a name or an address; with suffix, what a name must end in after
-	// at least one more label.
+	// host is a name or an address; with suffix, the name's subdomains match instead.
 	host   string
 	suffix bool
-	// port is a number, "*" for all, or "" for the usual one.
+	// port is a number, "*" for all, or "" for the default one.
 	port string
 }
 
-// anyPort permits all ports of a host.
+// anyPort allows all ports of a host.
 const anyPort = "*"
 
-// Load reads a list from a YAML file.
+// Load loads a list from a YAML file.
 func Load(path string) (*List, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose it
 	if err != nil {
@@ -45,8 +44,8 @@ func Load(path string) (*List, error) {
 	return list, nil
 }
 
-// ParseList reads a list from YAML: strings, each a URL or a host as
-// docs/network-speed.md has them.
+// ParseList parses a list from YAML: strings, each a URL or a host as described in
+// docs/network-speed.md.
 func ParseList(data []byte) (*List, error) {
 	var texts []string
 	if err := yaml.UnmarshalStrict(data, &texts); err != nil {
@@ -86,7 +85,7 @@ func parseEntry(text string) (entry, error) {
 	return one, err
 }
 
-// cutPort takes the port off an entry. That of an IPv6 address follows brackets.
+// cutPort splits an entry into host and port. An IPv6 address with a port is in brackets.
 func cutPort(text string) (host, port string) {
 	colon := strings.LastIndexByte(text, ':')
 	if colon < 0 || strings.Count(text, ":") > 1 && !strings.HasSuffix(text[:colon], "]") {
@@ -95,7 +94,7 @@ func cutPort(text string) (host, port string) {
 	return text[:colon], text[colon+1:]
 }
 
-// Empty reports whether the list permits nothing.
+// Empty reports whether the list allows nothing.
 func (l *List) Empty() bool { return len(l.entries) == 0 }
 
 // Allows reports whether the target may be probed.
@@ -127,7 +126,7 @@ func (e *entry) hasPort(target Target) bool {
 	case anyPort:
 		return true
 	case "":
-		return target.port == target.usual
+		return target.port == target.defaultPort
 	default:
 		return target.port == e.port
 	}

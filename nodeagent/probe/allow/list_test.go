@@ -13,11 +13,11 @@ import (
 // target parses what must be a target; a host alone is one of dns.
 func target(t *testing.T, kind Kind, text string) Target {
 	t.Helper()
-	usual := ""
+	defaultPort := ""
 	if kind == HostPort && !strings.Contains(text, ":") {
-		usual = "53"
+		defaultPort = "53"
 	}
-	parsed, err := Parse(kind, text, usual)
+	parsed, err := Parse(kind, text, defaultPort)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package allow decides what an agent may probe. Without such a list everybody
-// who reaches an agent could scan the network from its node.
+// Package allow decides what an agent may probe. Without an allowlist every client of an agent
+// could scan the network from its node.
 package allow
 
 import (
@@ -16,10 +16,10 @@ import (
 	"strings"
 )
 
-// MaxTargetBytes is more than any address needs.
+// MaxTargetBytes is the maximum length of a target.
 const MaxTargetBytes = 2048
 
-// Kind is what a target looks like.
+// Kind is the form of a target.
 type Kind int
 
 // The kinds of targets.
@@ -32,24 +32,23 @@ const (
 	Host
 )
 
-// Target is something to probe, taken apart. What is checked and what is probed
-// are made of the same parts, so that no second reading of the text can find
-// another host in it.
+// Target is a parsed target. The check and the probe use the same parts, so that no second
+// parser can find another host in the text.
 type Target struct {
 	kind Kind
-	// host is a lower-case name without a dot at its end, or an address.
+	// host is a lower-case name without a trailing dot, or an address.
 	host string
 	// port is a number; empty for the kind Host.
 	port string
-	// usual is the port that is meant when none is given; empty if there is none.
-	usual string
-	// scheme and path are those of a URL; path is with the query.
+	// defaultPort is the port when none is given; empty if there is no default.
+	defaultPort string
+	// scheme and path are those of a URL; path includes the query.
 	scheme, path string
 }
 
-// Parse takes a target apart. usual is the port of a HostPort that has none;
-// empty if it must have one.
-func Parse(kind Kind, text, usual string) (Target, error) {
+// Parse parses a target. defaultPort is the port of a HostPort without one; empty if it must
+// have one.
+func Parse(kind Kind, text, defaultPort string) (Target, error) {
 	if text == "" {
 		return Target{}, errors.New("there is no target")
 	}
@@ -62,7 +61,7 @@ func Parse(kind Kind, text, usual string) (Target, error) {
 	case URL:
 		target, err = parseURL(text)
 	case HostPort:
-		target, err = parseHostPort(text, usual)
+		target, err = parseHostPort(text, defaultPort)
 	case Host:
 		target.kind = Host
 		target.host, err = parseHost(text)
@@ -73,7 +72,7 @@ func Parse(kind Kind, text, usual string) (Target, error) {
 	return target, nil
 }
 
-// String is the target as a prober takes it.
+// String returns the target in the form that probers take.
 func (t Target) String() string {
 	switch t.kind {
 	case URL:
@@ -85,10 +84,10 @@ func (t Target) String() string {
 	}
 }
 
-// address is the host of a URL, with the port if that is not the usual one.
+// address returns the host of a URL, with the port if it is not the default one.
 func (t Target) address() string {
 	switch {
-	case t.port != t.usual:
+	case t.port != t.defaultPort:
 		return net.JoinHostPort(t.host, t.port)
 	case strings.Contains(t.host, ":"):
 		return "[" + t.host + "]"
@@ -102,8 +101,8 @@ const (
 	schemeHTTPS = "https"
 )
 
-// usualPorts are the ports of the schemes.
-func usualPort(scheme string) string {
+// schemePort returns the default port of a scheme.
+func schemePort(scheme string) string {
 	if scheme == schemeHTTPS {
 		return "443"
 	}
@@ -124,9 +123,9 @@ func parseURL(text string) (Target, error) {
 	case parsed.User != nil:
 		return Target{}, errors.New("must not have a user")
 	}
-	t := Target{kind: URL, scheme: parsed.Scheme, port: parsed.Port(), usual: usualPort(parsed.Scheme), path: parsed.RequestURI()}
+	t := Target{kind: URL, scheme: parsed.Scheme, port: parsed.Port(), defaultPort: schemePort(parsed.Scheme), path: parsed.RequestURI()}
 	if t.port == "" {
-		t.port = t.usual
+		t.port = t.defaultPort
 	}
 	if t.host, err = parseHost(parsed.Hostname()); err != nil {
 		return Target{}, err
@@ -134,22 +133,22 @@ func parseURL(text string) (Target, error) {
 	return t, checkPort(t.port)
 }
 
-func parseHostPort(text, usual string) (Target, error) {
+func parseHostPort(text, defaultPort string) (Target, error) {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
-		if usual == "" {
+		if defaultPort == "" {
 			return Target{}, errors.New("must be HOST:PORT")
 		}
-		host, port = strings.Trim(text, "[]"), usual
+		host, port = strings.Trim(text, "[]"), defaultPort
 	}
-	t := Target{kind: HostPort, port: port, usual: usual}
+	t := Target{kind: HostPort, port: port, defaultPort: defaultPort}
 	if t.host, err = parseHost(host); err != nil {
 		return Target{}, err
 	}
 	return t, checkPort(port)
 }
 
-// names are the names of hosts, in lower case, with underscores: some use them.
+// names matches host names in lower case, including underscores, which some use.
 var names = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 
 func parseHost(text string) (string, error) {

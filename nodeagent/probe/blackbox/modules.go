@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package blackbox probes targets with the library of Prometheus'
-// blackbox_exporter, by modules in its own configuration format.
+// Package blackbox probes targets with the library of Prometheus' blackbox_exporter, with
+// modules in its configuration format.
 package blackbox
 
 import (
@@ -31,7 +31,7 @@ type Modules struct {
 // DefaultModules returns http_2xx, tcp_connect and icmp.
 func DefaultModules() (*Modules, error) { return ParseModules(defaultModules) }
 
-// LoadModules reads modules from a file.
+// LoadModules loads modules from a file.
 func LoadModules(path string) (*Modules, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose it
 	if err != nil {
@@ -44,8 +44,7 @@ func LoadModules(path string) (*Modules, error) {
 	return modules, nil
 }
 
-// ParseModules reads modules in blackbox_exporter's format. A field that it does
-// not know is an error.
+// ParseModules parses modules in blackbox_exporter's format. Unknown fields are an error.
 func ParseModules(data []byte) (*Modules, error) {
 	var parsed config.Config
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -58,24 +57,23 @@ func ParseModules(data []byte) (*Modules, error) {
 	}
 	for name, module := range parsed.Modules {
 		if probers[module.Prober] == nil {
-			return nil, fmt.Errorf("modules.%s.prober: %q is none of %s", name, module.Prober, list(probers))
+			return nil, fmt.Errorf("modules.%s.prober: %q is not one of %s", name, module.Prober, list(probers))
 		}
 		if module.Timeout < 0 {
 			return nil, fmt.Errorf("modules.%s.timeout: must not be negative", name)
 		}
-		parsed.Modules[name] = confine(module)
+		parsed.Modules[name] = restrict(module)
 	}
 	return &Modules{byName: parsed.Modules}, nil
 }
 
-// maxBodyBytes is how much of an answer is read where the module sets no limit:
-// blackbox_exporter would read on until the timeout, and keep all of it in memory
-// if it has to search it.
+// maxBodyBytes limits the body of a response if the module sets no limit: blackbox_exporter
+// would read until the timeout, and keep the body in memory if it has to search it.
 const maxBodyBytes = 1 << 20
 
-// confine takes from a module what would reach beyond the target.
-func confine(module config.Module) config.Module {
-	// A redirect leads to wherever the target says, allowed or not.
+// restrict keeps a module from reaching beyond the target.
+func restrict(module config.Module) config.Module {
+	// A target may redirect to any host, allowed or not.
 	module.HTTP.HTTPClientConfig.FollowRedirects = false
 	if module.HTTP.BodySizeLimit == 0 {
 		module.HTTP.BodySizeLimit = maxBodyBytes
@@ -89,7 +87,7 @@ func (m *Modules) Has(name string) bool {
 	return known
 }
 
-// Names lists the modules for a message.
+// Names returns the names of the modules, for messages.
 func (m *Modules) Names() string { return list(m.byName) }
 
 func list[T any](byName map[string]T) string {

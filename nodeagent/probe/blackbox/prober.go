@@ -17,16 +17,16 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/probe/allow"
 )
 
-// way is how blackbox_exporter probes, and what a target is to it.
-type way struct {
+// protocol is a prober of blackbox_exporter, with the form of its targets.
+type protocol struct {
 	run  prober.ProbeFn
 	kind allow.Kind
-	// port is meant when a target has none; nil if it must have one.
+	// port returns the default port; nil if there is none.
 	port func(*config.Module) string
 }
 
-// probers are the values of a module's field prober.
-var probers = map[string]*way{
+// probers are the protocols by the value of a module's field prober.
+var probers = map[string]*protocol{
 	"http": {run: prober.ProbeHTTP, kind: allow.URL},
 	"tcp":  {run: prober.ProbeTCP, kind: allow.HostPort},
 	"icmp": {run: prober.ProbeICMP, kind: allow.Host},
@@ -41,7 +41,7 @@ func dnsPort(module *config.Module) string {
 	return "53"
 }
 
-// Prober probes for the node that it runs on.
+// Prober probes from the node that it runs on.
 type Prober struct {
 	node    string
 	modules *Modules
@@ -62,14 +62,14 @@ func (p *Prober) Prepare(question probe.Question) (*probe.Job, error) {
 	}
 	module, known := p.modules.byName[question.Module]
 	if !known {
-		return nil, probe.Refuse(http.StatusBadRequest, "module: %q is none of %s", question.Module, p.modules.Names())
+		return nil, probe.Refuse(http.StatusBadRequest, "module: %q is not one of %s", question.Module, p.modules.Names())
 	}
-	way := probers[module.Prober]
+	protocol := probers[module.Prober]
 	port := ""
-	if way.port != nil {
-		port = way.port(&module)
+	if protocol.port != nil {
+		port = protocol.port(&module)
 	}
-	target, err := allow.Parse(way.kind, question.Target, port)
+	target, err := allow.Parse(protocol.kind, question.Target, port)
 	if err != nil {
 		return nil, probe.Refuse(http.StatusBadRequest, "%v", err)
 	}
@@ -82,13 +82,13 @@ func (p *Prober) Prepare(question probe.Question) (*probe.Job, error) {
 	return &probe.Job{
 		Timeout: module.Timeout,
 		Run: func(ctx context.Context, registry *prometheus.Registry) probe.Result {
-			return probe.Result{Reached: way.run(ctx, target.String(), module, registry, logger(ctx, question))}
+			return probe.Result{Reached: protocol.run(ctx, target.String(), module, registry, logger(ctx, question))}
 		},
 	}, nil
 }
 
-// logger passes on what blackbox_exporter tells of a probe, for those who look
-// for a mistake in a module: a target that does not answer is no news else.
+// logger returns a logger for blackbox_exporter. Its messages help to debug a module, and are
+// otherwise too frequent: a target that does not answer is not worth logging.
 func logger(ctx context.Context, question probe.Question) log.Logger {
 	verbose := klog.FromContext(ctx).V(4)
 	if !verbose.Enabled() {

@@ -133,7 +133,7 @@ func TestProbeRefuses(t *testing.T) {
 		want       string
 	}{
 		"no target":                 {only, nil, http.StatusBadRequest, "the parameter target is missing"},
-		"an unknown module":         {only, []string{"target", site.URL, "module", "ftp"}, http.StatusBadRequest, `module: "ftp" is none of http_2xx, http_hello, http_impatient, http_moved, tcp_connect`},
+		"an unknown module":         {only, []string{"target", site.URL, "module", "ftp"}, http.StatusBadRequest, `module: "ftp" is not one of http_2xx, http_hello, http_impatient, http_moved, tcp_connect`},
 		"another host name":         {only, []string{"target", site.URL, "hostname", "intern"}, http.StatusBadRequest, "the parameter hostname of blackbox_exporter is not supported"},
 		"another node":              {only, []string{"target", site.URL, "node", "n2"}, http.StatusNotFound, `node: this is the agent of n1, not of "n2"`},
 		"a target that is no URL":   {only, []string{"target", "http://a b"}, http.StatusBadRequest, "is no URL"},

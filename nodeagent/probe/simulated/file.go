@@ -18,11 +18,11 @@ type File struct {
 	content []byte
 }
 
-// NewFile watches a file that need not exist yet.
+// NewFile returns a File. The file need not exist yet.
 func NewFile(path string, network *Network) *File { return &File{path: path, network: network} }
 
-// Check reads the file if it has changed. It is to be called again and again.
-// A mistake in the file leaves the rules as they were.
+// Check reads the file and applies its changes. Call it periodically. An invalid file leaves
+// the rules as they were.
 func (f *File) Check() error {
 	content, err := os.ReadFile(f.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -18,14 +18,14 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/probe/allow"
 )
 
-// Modules are the ways to probe. The simulation makes no difference between
-// them, but refuses those that a real agent would refuse.
+// Modules are the ways to probe. The simulation does not distinguish them, but refuses unknown
+// ones like a real agent.
 type Modules interface {
 	Has(name string) bool
 	Names() string
 }
 
-// Network answers for simulated nodes. It reaches nothing, so every target is
+// Network simulates probes from simulated nodes. It reaches nothing, so every target is
 // allowed.
 type Network struct {
 	nodes   sets.Set[string]
@@ -36,7 +36,7 @@ type Network struct {
 
 var _ probe.Prober = (*Network)(nil)
 
-// New returns the network of some nodes, on which all is usual.
+// New returns the network of some nodes, without rules.
 func New(nodes []string, modules Modules, c clock.Clock) *Network {
 	n := &Network{nodes: sets.New(nodes...), modules: modules, clock: c}
 	n.SetRules(nil)
@@ -56,10 +56,10 @@ func (n *Network) Prepare(question probe.Question) (*probe.Job, error) {
 		if len(names) > shown {
 			names, more = slices.Clone(names[:shown]), ", …"
 		}
-		return nil, probe.Refuse(http.StatusNotFound, "node: %q is none of %s%s", question.Node, strings.Join(names, ", "), more)
+		return nil, probe.Refuse(http.StatusNotFound, "node: %q is not one of %s%s", question.Node, strings.Join(names, ", "), more)
 	}
 	if !n.modules.Has(question.Module) {
-		return nil, probe.Refuse(http.StatusBadRequest, "module: %q is none of %s", question.Module, n.modules.Names())
+		return nil, probe.Refuse(http.StatusBadRequest, "module: %q is not one of %s", question.Module, n.modules.Names())
 	}
 	if len(question.Target) > allow.MaxTargetBytes {
 		return nil, probe.Refuse(http.StatusBadRequest, "the target is longer than %d bytes", allow.MaxTargetBytes)
@@ -69,7 +69,7 @@ func (n *Network) Prepare(question probe.Question) (*probe.Job, error) {
 	}}, nil
 }
 
-// wait takes as long as the network does, so that who asks may lose patience.
+// wait takes as long as the simulated probe, so that clients may time out.
 func (n *Network) wait(ctx context.Context, question probe.Question) probe.Result {
 	duration, reached := n.rules.Load().measure(question.Node, question.Target)
 	timer := n.clock.NewTimer(duration)

@@ -51,9 +51,9 @@ func TestNetworkAnswersForEachNode(t *testing.T) {
 		"its duration":             {"node=n1&target=https://x", http.StatusOK, "probe_duration_seconds 0.00"},
 		"a node that fails":        {"node=n2&target=https://x", http.StatusOK, "probe_success 0"},
 		"a node that takes long":   {"node=n3&target=https://x", http.StatusOK, "probe_success 0"},
-		"no node":                  {"target=https://x", http.StatusNotFound, `node: "" is none of n1, n2, n3`},
-		"a node of somebody else":  {"node=n4&target=https://x", http.StatusNotFound, `node: "n4" is none of n1, n2, n3`},
-		"a module that is unknown": {"node=n1&target=https://x&module=ftp", http.StatusBadRequest, `module: "ftp" is none of http_2xx, icmp, tcp_connect`},
+		"no node":                  {"target=https://x", http.StatusNotFound, `node: "" is not one of n1, n2, n3`},
+		"an unknown node":          {"node=n4&target=https://x", http.StatusNotFound, `node: "n4" is not one of n1, n2, n3`},
+		"a module that is unknown": {"node=n1&target=https://x&module=ftp", http.StatusBadRequest, `module: "ftp" is not one of http_2xx, icmp, tcp_connect`},
 		"a target without end":     {"node=n1&target=" + strings.Repeat("x", 4000), http.StatusBadRequest, "the target is longer"},
 	}
 	for name, test := range tests {
@@ -91,7 +91,7 @@ func TestFileMayChange(t *testing.T) {
 		{"there is no file yet", "-", "", time.Millisecond},
 		{"a file", "[{duration: 1s}]", "", time.Second},
 		{"a mistake changes nothing", "[{duration: 2}]", path + ": ", time.Second},
-		{"the mistake is told once", "[{duration: 2}]", "", time.Second},
+		{"the error is reported once", "[{duration: 2}]", "", time.Second},
 		{"another file", "[{duration: 3s}]", "", 3 * time.Second},
 		{"the file is gone", "-", "", time.Millisecond},
 	} {

@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulated is a network that does not exist: how long simulated nodes
-// take to reach a target, as a file says that may be edited at any time.
+// Package simulated simulates a network: how long simulated nodes take to reach a target, by
+// rules in a file that may be edited at any time.
 package simulated
 
 import (
@@ -15,12 +15,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Rule says how nodes reach targets.
+// Rule determines how fast nodes reach targets.
 type Rule struct {
-	// Node is the name of the nodes, in which a star stands for anything, also
-	// nothing; empty for all.
+	// Node is a pattern for the names of nodes, in which a star matches any string; empty
+	// for all.
 	Node string `json:"node,omitempty"`
-	// Target is what they reach, with stars as well; empty for all.
+	// Target is a pattern for targets, in the same form; empty for all.
 	Target string `json:"target,omitempty"`
 	// Duration is how long that takes, 1ms by default.
 	Duration *metav1.Duration `json:"duration,omitempty"`
@@ -28,10 +28,10 @@ type Rule struct {
 	Fails bool `json:"fails,omitempty"`
 }
 
-// Rules are in order: the first that fits counts.
+// Rules are in order: the first that matches applies.
 type Rules []Rule
 
-// ParseRules reads a list of rules from YAML.
+// ParseRules parses a list of rules from YAML.
 func ParseRules(data []byte) (Rules, error) {
 	var rules Rules
 	if err := yaml.UnmarshalStrict(data, &rules); err != nil {
@@ -45,12 +45,12 @@ func ParseRules(data []byte) (Rules, error) {
 	return rules, nil
 }
 
-// usual is how long it takes where no rule says otherwise.
-const usual = time.Millisecond
+// defaultDuration is how long it takes if no rule sets a duration.
+const defaultDuration = time.Millisecond
 
 // measure returns how long a node takes to reach a target, and whether it does.
 func (r Rules) measure(node, target string) (time.Duration, bool) {
-	duration, reached := usual, true
+	duration, reached := defaultDuration, true
 	for i := range r {
 		if matches(r[i].Node, node) && matches(r[i].Target, target) {
 			if r[i].Duration != nil {
@@ -63,20 +63,20 @@ func (r Rules) measure(node, target string) (time.Duration, bool) {
 	return vary(duration, node, target), reached
 }
 
-// variation is how far a duration may be from what the rules say, as a share.
+// variation is how far a duration may deviate from the rules, as a fraction.
 const variation = 0.05
 
-// vary makes nodes differ a little, each always in the same way.
+// vary makes durations differ a little between nodes and targets, deterministically.
 func vary(duration time.Duration, node, target string) time.Duration {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(node + "\n" + target)) // never fails
 	const steps = 1 << 16
-	// The upper bits: the lower ones of similar names are similar.
+	// The upper bits, since the lower ones are alike for similar names.
 	position := float64(hash.Sum64()>>48)/(steps/2) - 1 // between -1 and 1
 	return time.Duration(float64(duration) * (1 + variation*position))
 }
 
-// matches reports whether a text is like a pattern; an empty pattern is like all.
+// matches reports whether a string matches a pattern; an empty pattern matches all.
 func matches(pattern, text string) bool {
 	if pattern == "" {
 		return true

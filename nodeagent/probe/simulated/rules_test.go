@@ -17,7 +17,7 @@ func TestRules(t *testing.T) {
 		want    time.Duration
 		reached bool
 	}{
-		"without rules all is usual":              {"[]", time.Millisecond, true},
+		"without rules the default applies":       {"[]", time.Millisecond, true},
 		"a rule for all":                          {"[{duration: 1s}]", time.Second, true},
 		"a rule for the node":                     {"[{node: h100-0, duration: 1s}]", time.Second, true},
 		"a rule for another node":                 {"[{node: h100-1, duration: 1s}]", time.Millisecond, true},

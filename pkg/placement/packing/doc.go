@@ -1,10 +1,10 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package packing is the policy that keeps nodes useful for what is asked for.
+// Package packing is the policy that keeps nodes useful for the requests that arrive.
 //
-// Every State of a node has a potential, in GPUs: what the cluster loses by the
-// node being as it is. A placement costs the difference that it makes:
+// Every State of a node has a potential, in GPUs: what the cluster loses by the node
+// being in this State. A placement costs the difference that it makes:
 //
 //		price = potential(after) - potential(before) + extras
 //		potential = - Earnings·earnings + Stranding·stranded - Worth·Σ worth(rest of a card)
@@ -15,13 +15,13 @@
 //	    but lets several requests share the node.
 //	  - stranded: free GPUs without the CPU that GPUs usually need.
 //	  - worth: what the rest of a card can serve, the dual price of filling cards with
-//	    patterns of shares (Gilmore and Gomory's cutting stock problem). Nobody can use
-//	    the last 19 percent of a card if nobody asks for so little.
+//	    patterns of shares (Gilmore and Gomory's cutting stock problem). The last 19
+//	    percent of a card are useless if no request is that small.
 //
 // The extras: models that others depend on cost more (scarcity), untouched nodes
-// are kept for requests of whole nodes (reserve), and of places that are otherwise
-// equal the tighter one is taken (CPUFit, ShareFit, NodeFit).
+// are kept for requests of whole nodes (reserve), and among otherwise equal places the
+// tighter one is taken (CPUFit, ShareFit, NodeFit).
 //
-// All that is learned online from the requests that have arrived, the Mix; nothing
-// is known of the future. What each term is worth is in docs/benchmarks.md.
+// All of this is learned online from the requests that have arrived, the Mix, without
+// any knowledge of the future. docs/benchmarks.md has the contribution of each term.
 package packing

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// futures is how many futures a node is tried with, futureLength how many
-	// Pods come in each.
+	// futures is the number of futures that each node is tried with, futureLength the
+	// number of Pods in each.
 	futures      = 16
 	futureLength = 40
 )
@@ -39,7 +39,7 @@ func futuresOf(mix []Weighted, random *rand.Rand) [][]*placement.Request {
 	return sequences
 }
 
-// earnings is how many GPUs of a node the futures fill on average.
+// earnings returns how many GPUs of a node the futures fill on average.
 func earnings(s *placement.State, sequences [][]*placement.Request) float64 {
 	if s.Percent() == 0 || len(sequences) == 0 {
 		return 0
@@ -53,8 +53,8 @@ func earnings(s *placement.State, sequences [][]*placement.Request) float64 {
 	return float64(filled) / placement.Card / float64(len(sequences))
 }
 
-// fillNode places what fits of a sequence, shares on the fullest card, and
-// returns the percent that it filled.
+// fillNode places the requests of a sequence that fit, shares on the fullest card, and
+// returns the percentage that it filled.
 func fillNode(s *placement.State, free []int8, sequence []*placement.Request) int {
 	cpu, memory := s.CPU(), s.Memory()
 	filled, left := 0, s.Percent()
@@ -72,7 +72,7 @@ func fillNode(s *placement.State, free []int8, sequence []*placement.Request) in
 	return filled
 }
 
-// take takes the cards of a request; nothing if they do not suffice.
+// take takes the cards of a request; none if they do not suffice.
 func take(free []int8, r *placement.Request) bool {
 	if r.Share > 0 {
 		best := -1

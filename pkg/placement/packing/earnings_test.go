@@ -50,7 +50,7 @@ func TestEarningsAreWhatAFutureFills(t *testing.T) {
 			if got := earnings(s, [][]*placement.Request{future}); !near(got, test.want, 1e-12) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
-			// With a future in which nothing comes it is half as much.
+			// With an additional empty future it is half as much.
 			if got := earnings(s, [][]*placement.Request{future, nil}); !near(got, test.want/2, 1e-12) {
 				t.Errorf("on average: got %v, want %v", got, test.want/2)
 			}

@@ -11,7 +11,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// clusterOf is a cluster of nodes that is planned with a policy.
+// clusterOf returns a cluster of nodes with a policy.
 func clusterOf(t *testing.T, policy placement.Policy, nodes ...placement.Node) *placement.Cluster {
 	t.Helper()
 	c := placement.NewCluster(policy)
@@ -23,7 +23,7 @@ func clusterOf(t *testing.T, policy placement.Policy, nodes ...placement.Node) *
 	return c
 }
 
-// node is a node with CPU in cores and so many GPUs in one NVLink group.
+// node returns a node with CPU in cores and GPUs in one NVLink group.
 func node(name string, cores, gpus int) placement.Node {
 	n := placement.Node{Name: name, CPU: int64(cores) * 1000, Memory: 2 << 20, Slots: 110, Model: "h100"}
 	for range gpus {
@@ -41,7 +41,7 @@ func run(t *testing.T, c *placement.Cluster, node string, cores, percent int, gp
 	}
 }
 
-// stateOf is the State of a node whose cards have so much free, with CPU in
+// stateOf returns the State of a node with some free percentages of its cards, and CPU in
 // milli-cores.
 func stateOf(t *testing.T, cpu int64, free ...int) *placement.State {
 	t.Helper()

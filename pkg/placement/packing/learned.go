@@ -11,37 +11,37 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// learned is what follows from the mix and the nodes.
+// learned is what is derived from the mix and the nodes.
 type learned struct {
-	// cpuPerPercent is the CPU that requests for GPUs ask for, in milli-cores for
-	// each percent of a GPU.
+	// cpuPerPercent is the average CPU of requests for GPUs, in milli-cores per percent
+	// of a GPU.
 	cpuPerPercent float64
 	worth         *worth
 	futures       [][]*placement.Request
-	// scarcity is by model, for each GPU.
+	// scarcity is by model, per GPU.
 	scarcity map[string]float64
-	// wholeNodes is the part of the demand for GPUs that wants all GPUs of the
-	// usual nodes, and wholeNodeCPU the CPU that it wants with them.
+	// wholeNodes is the fraction of the demand for GPUs that asks for all GPUs of a
+	// typical node, and wholeNodeCPU the CPU that it requests with them.
 	wholeNodes   float64
 	wholeNodeCPU int64
-	// cards is how many GPUs the usual nodes have.
+	// cards is how many GPUs a typical node has.
 	cards int
 	// largestCPU is what the largest node has, in milli-cores.
 	largestCPU float64
 }
 
-// unlearned is what is assumed before anything is known: 11 cores for each GPU,
-// and that rests of cards are worth what they are.
+// unlearned returns the assumptions before anything is known: 11 cores for each GPU, and
+// that the rest of a card is worth its size.
 func unlearned() learned {
 	return learned{cpuPerPercent: 110, worth: proportional(), largestCPU: 128000}
 }
 
-// stock is what the nodes have.
+// stock is the capacity of the nodes.
 type stock struct {
-	// gpus is by model.
+	// gpus counts the GPUs of each model.
 	gpus  map[string]float64
 	total float64
-	// cards is how many GPUs those nodes have that have the most GPUs together.
+	// cards is the number of GPUs per node that accounts for the most GPUs in total.
 	cards      int
 	largestCPU float64
 }
@@ -85,13 +85,13 @@ func learn(mix []Weighted, has stock, parameters Parameters) learned {
 	return l
 }
 
-// demand sums up the requests for GPUs, weighted.
+// demand sums up the requests for GPUs, by weight.
 type demand struct {
 	percent, cpu float64
-	// bySize is how often cards are asked for by how much of a card, in percent.
+	// bySize is the demand for cards, by the requested percentage of a card.
 	bySize [placement.Card + 1]float64
-	// whole is how often all cards of a usual node are asked for, with how many
-	// percent and how much CPU in all.
+	// whole is the demand for all cards of a typical node, wholePercent and wholeCPU the
+	// GPU percentage and the CPU of these requests in total.
 	whole, wholePercent, wholeCPU float64
 }
 

@@ -11,13 +11,12 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Mix is what is asked for: how often each request was seen, lately more than
-// long ago.
+// Mix is the observed demand: how often each request was seen, with recent ones counting
+// more.
 type Mix struct {
 	entries map[*placement.Request]*Weighted
 	order   []*Weighted // as first seen
-	// unit is the weight of the next request; it grows instead of all others
-	// getting smaller.
+	// unit is the weight of the next request; it grows instead of all others decaying.
 	unit   float64
 	growth float64
 	seen   int
@@ -29,8 +28,8 @@ type Weighted struct {
 	Weight  float64
 }
 
-// NewMix returns an empty Mix in which a request counts half after as many
-// others as halfLife; 0 for never.
+// NewMix returns an empty Mix in which the weight of a request halves after halfLife
+// further ones; 0 is never.
 func NewMix(halfLife float64) *Mix {
 	growth := 1.0
 	if halfLife > 0 {
@@ -49,7 +48,7 @@ func (m *Mix) Add(r *placement.Request) {
 	}
 }
 
-// AddWeight counts a request as often as weight says: a prior.
+// AddWeight counts a request with a weight, as a prior.
 func (m *Mix) AddWeight(r *placement.Request, weight float64) {
 	entry := m.entries[r]
 	if entry == nil {
@@ -70,8 +69,8 @@ func (m *Mix) rescale() {
 // forgotten is the weight below which a request is as good as never seen.
 const forgotten = 0.01
 
-// forget drops requests that were not seen for long, so that a cluster's life of
-// ever new ones fits into memory.
+// forget drops requests that were not seen for long, which bounds memory however many
+// different ones arrive.
 func (m *Mix) forget() {
 	m.order = slices.DeleteFunc(m.order, func(entry *Weighted) bool {
 		if entry.Weight >= forgotten*m.unit {
@@ -82,7 +81,7 @@ func (m *Mix) forget() {
 	})
 }
 
-// Seen is how many requests were added.
+// Seen returns how many requests were added.
 func (m *Mix) Seen() int { return m.seen }
 
 // Popular returns the requests, the most frequent first.

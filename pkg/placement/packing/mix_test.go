@@ -10,7 +10,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// requests are so many different ones.
+// requests returns a number of different requests.
 func requests(t *testing.T, count int) []*placement.Request {
 	t.Helper()
 	c := clusterOf(t, New(Default()))
@@ -53,7 +53,7 @@ func TestThePopularRequestsComeFirst(t *testing.T) {
 	for _, i := range []int{2, 0, 1, 1, 3, 3, 1, 2} {
 		m.Add(r[i])
 	}
-	want := []int{1, 3, 2, 0} // 3 and 2 are as frequent, but of 2 one is long ago
+	want := []int{1, 3, 2, 0} // 3 and 2 are equally frequent, but one 2 is long ago
 	for at, one := range m.Popular() {
 		if one.Request != r[want[at]] {
 			t.Errorf("place %d has %s, want %s", at, one.Request.String(), r[want[at]].String())
@@ -78,8 +78,8 @@ func TestOfEquallyPopularRequestsTheFirstSeenIsFirst(t *testing.T) {
 	}
 }
 
-// TestWeightsStayRightForEver adds so many that the weights are rescaled many
-// times, and compares with the sum over all ages.
+// TestWeightsStayRightForEver adds enough to rescale the weights many times, and
+// compares with the sum over all ages.
 func TestWeightsStayRightForEver(t *testing.T) {
 	t.Parallel()
 	const halfLife, many = 3.0, 2000

@@ -11,8 +11,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// learnt is a cluster planned with the default policy, which has seen a mix: each
-// shape as often as it says.
+// learnt returns a cluster with the default policy, which has seen a mix: each shape as
+// often as its key says.
 func learnt(t *testing.T, mix map[int]placement.Shape, nodes ...placement.Node) *placement.Cluster {
 	t.Helper()
 	p := New(Default())
@@ -37,8 +37,7 @@ func alike(count, cores, gpus int) []placement.Node {
 	return nodes
 }
 
-// h100s are nodes with 8 GPUs and 192 cores each, and mostly single GPUs are asked
-// for.
+// h100s returns nodes with 8 GPUs and 192 cores each; most requests are for single GPUs.
 func h100s(t *testing.T, count int) *placement.Cluster {
 	t.Helper()
 	return learnt(t, map[int]placement.Shape{50: whole(12, 1), 20: whole(24, 2), 15: whole(48, 4), 10: whole(96, 8), 5: share(6, 50)}, alike(count, 192, 8)...)
@@ -104,7 +103,7 @@ func TestWhereEachPodGoesOnNodesOfEightGPUs(t *testing.T) {
 	}
 }
 
-// touched counts the nodes of which GPUs are in use.
+// touched counts the nodes with GPUs in use.
 func touched(c *placement.Cluster) int {
 	count := 0
 	c.Root().States(func(s *placement.State, nodes int) {
@@ -115,8 +114,8 @@ func touched(c *placement.Cluster) int {
 	return count
 }
 
-// fill places a shape until it fits nowhere, and returns how many nodes were
-// touched after each.
+// fill places a shape until it fits nowhere, and returns how many nodes were in use after
+// each placement.
 func fill(t *testing.T, c *placement.Cluster, shape placement.Shape) []int {
 	t.Helper()
 	var counts []int
@@ -138,7 +137,7 @@ func TestNodesAreFilledOneAfterTheOther(t *testing.T) {
 	tests := map[string]struct {
 		cluster func(t *testing.T) *placement.Cluster
 		shape   placement.Shape
-		each    int // how many of the shape fill a node
+		each    int // how many Pods of the shape fill a node
 		nodes   int
 	}{
 		"single GPUs":  {func(t *testing.T) *placement.Cluster { t.Helper(); return h100s(t, 5) }, whole(12, 1), 8, 5},
@@ -169,7 +168,7 @@ func TestNodesAreFilledOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// fours are nodes with 4 GPUs and more CPU than anybody asks for.
+// fours returns nodes with 4 GPUs and more CPU than any request needs.
 func fours(t *testing.T) *placement.Cluster {
 	t.Helper()
 	return learnt(t, map[int]placement.Shape{40: whole(4, 1), 30: whole(16, 4), 20: share(1, 50), 10: whole(8, 2)}, alike(6, 256, 4)...)

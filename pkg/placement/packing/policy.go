@@ -6,9 +6,9 @@ package packing
 import "falldio.github.io/gpu-controller/pkg/placement"
 
 const (
-	// firstRefresh is after how many requests the policy begins to know the mix;
-	// then it learns again whenever that number has doubled, and at the latest
-	// after refreshEvery.
+	// firstRefresh is the number of requests after which the policy first learns from the
+	// mix; it learns again whenever that number has doubled, and at the latest after
+	// refreshEvery.
 	firstRefresh = 16
 	refreshEvery = 1024
 )
@@ -18,7 +18,8 @@ type Policy struct {
 	parameters Parameters
 	mix        *Mix
 	learned    learned
-	// epoch counts what was learned; refreshAt is when it is learned again.
+	// epoch counts the refreshes; refreshAt is the number of requests at which the next
+	// one is due.
 	epoch     uint64
 	refreshAt int
 	// reserve is the price of an untouched node at the current decision.
@@ -32,13 +33,13 @@ func New(parameters Parameters) *Policy {
 	return &Policy{parameters: parameters, mix: NewMix(parameters.HalfLife), learned: unlearned(), refreshAt: firstRefresh}
 }
 
-// Mix is what the policy has seen. A prior may be added to it.
+// Mix returns the demand that the policy has seen. A prior may be added to it.
 func (p *Policy) Mix() *Mix { return p.mix }
 
-// Learn counts a request that has arrived, and at times reconsiders all prices.
+// Learn counts a request that has arrived, and recomputes all prices from time to time.
 func (p *Policy) Learn(cluster *placement.Cluster, r *placement.Request) {
 	if !cluster.Ever(r) {
-		return // who asks for the impossible says nothing about the demand
+		return // an impossible request says nothing about the demand
 	}
 	p.mix.Add(r)
 	if p.mix.Seen() >= p.refreshAt {
@@ -46,8 +47,8 @@ func (p *Policy) Learn(cluster *placement.Cluster, r *placement.Request) {
 	}
 }
 
-// Refresh reconsiders all prices now: after a prior was added to the mix, or the
-// cluster has changed.
+// Refresh recomputes all prices now: after a prior was added to the mix, or the cluster
+// has changed.
 func (p *Policy) Refresh(cluster *placement.Cluster) {
 	p.mix.forget()
 	p.refreshAt = p.mix.Seen() + min(max(p.mix.Seen(), firstRefresh), refreshEvery)
@@ -90,10 +91,10 @@ func (p *Policy) Price(step placement.Step) float64 {
 // whole GPUs: the card comes first.
 const cardFirst = 50
 
-// potential is what the cluster loses by a node being in a State, in GPUs.
+// potential returns what the cluster loses by a node being in a State, in GPUs.
 func (p *Policy) potential(s *placement.State) float64 {
 	cached := s.Cached()
-	if cached.Epoch == p.epoch+1 { // 0 is a State that was never looked at
+	if cached.Epoch == p.epoch+1 { // 0 is a State without a cached value
 		return cached.Number
 	}
 	value := p.parameters.Stranding*p.stranded(s) - p.parameters.Earnings*earnings(s, p.learned.futures)
@@ -104,5 +105,5 @@ func (p *Policy) potential(s *placement.State) float64 {
 	return value
 }
 
-// gpus converts percent of a GPU.
+// gpus converts percent of a GPU to GPUs.
 func gpus(percent int) float64 { return float64(percent) / placement.Card }

@@ -90,7 +90,7 @@ func TestThePriceIsTheSumOfItsTerms(t *testing.T) {
 		"Pods without GPUs go where little CPU is left": {Parameters{CPUFit: 2}, placement.Shape{CPU: 3000}, "a", 2 * 28. / 64},
 		"whole GPUs go where the fewest are left":       {Parameters{NodeFit: 1}, whole(1, 1), "b", 1},
 		"shares as well, a little":                      {Parameters{NodeFit: 1}, share(1, 20), "a", 0.3 / cardFirst},
-		// Rests are worth what they are, before anything is known: a card more or less.
+		// Before anything is known, rests are worth their size: a card more or less.
 		"what is used of a card is lost": {Parameters{Worth: 3}, share(1, 50), "a", 1.5},
 		"a whole one":                    {Parameters{Worth: 3}, whole(1, 2), "b", 6},
 		"nothing is lost without GPUs":   {Parameters{Worth: 3}, placement.Shape{CPU: 1}, "a", 0},
@@ -117,7 +117,7 @@ func TestPricesFollowWhatIsLearned(t *testing.T) {
 	c := clusterOf(t, p, node("a", 64, 1))
 	r := c.Request(share(1, 81))
 	for seen := 1; seen <= 40; seen++ {
-		want := 1.0 // the rest is worth nothing if only such shares are asked for
+		want := 1.0 // the rest is worthless if there are only requests for such shares
 		if seen < firstRefresh {
 			want = 0.81
 		}
@@ -128,7 +128,7 @@ func TestPricesFollowWhatIsLearned(t *testing.T) {
 	}
 }
 
-func TestScarceModelsAreLeftToThoseWhoNeedThem(t *testing.T) {
+func TestScarceModelsAreLeftToRequestsThatNeedThem(t *testing.T) {
 	t.Parallel()
 	p := New(Parameters{Scarcity: 1, HalfLife: 1e5})
 	rare := node("a", 64, 2)
@@ -147,8 +147,8 @@ func TestScarceModelsAreLeftToThoseWhoNeedThem(t *testing.T) {
 	}
 }
 
-// replay lets Pods come and go and tells where they went. The nodes are added in
-// some order.
+// replay places and removes Pods and returns where they went. The nodes are added in some
+// order.
 func replay(t *testing.T, seed uint64, order []int) []string {
 	t.Helper()
 	p := New(Default())

@@ -6,16 +6,17 @@ package packing
 import "falldio.github.io/gpu-controller/pkg/placement"
 
 const (
-	// enough is the part of the untouched nodes that may be needed before they
-	// become expensive; from all on they cost the full price.
+	// enough is the fraction of the untouched nodes that may be needed before they become
+	// expensive; if all are needed, they cost the full price.
 	enough = 0.3
-	// oneMore is that one more request for a whole node may always come, in nodes.
+	// oneMore allows for another request for a whole node, which may always come; in
+	// nodes.
 	oneMore = 0.5
 )
 
-// shortOfUntouched is how short untouched nodes are, from 0 to 1, for a request
-// that needs no whole node: the nodes that the free GPUs will be asked for as
-// whole nodes, by those that are left.
+// shortOfUntouched returns how scarce untouched nodes are, from 0 to 1, for a request
+// that does not need a whole one: how many whole nodes the free GPUs are expected to be
+// requested as, relative to the untouched nodes left.
 func (p *Policy) shortOfUntouched(cluster *placement.Cluster, r *placement.Request) float64 {
 	if r.Percent() == 0 || r.GPUs >= p.learned.cards || p.learned.cards < 2 {
 		return 0

@@ -10,9 +10,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// reserving is a policy whose only price is that of untouched nodes, in a cluster
-// of three nodes with 2 GPUs, that has learned that half of the demand wants whole
-// nodes, with 20 cores.
+// reserving returns a policy whose only price is that of untouched nodes, in a cluster of
+// three nodes with 2 GPUs. It has learned that half of the demand is for whole nodes,
+// with 20 cores.
 func reserving(t *testing.T) (*Policy, *placement.Cluster) {
 	t.Helper()
 	p := New(Parameters{Reserve: 2, HalfLife: 1e9})
@@ -38,7 +38,8 @@ func TestUntouchedNodesAreKept(t *testing.T) {
 		shape placement.Shape
 		want  float64 // the price of an untouched node
 	}{
-		// 6 free GPUs will be asked for as 1.5 nodes, and one more may come: 2 of 3.
+		// 6 free GPUs are expected to be requested as 1.5 nodes, and another request may come:
+		// 2 of 3.
 		"some are needed": {nil, one, 2 * (2./3 - 0.3) / 0.7},
 		"5 free GPUs will be 1.75 of the two that are left": {
 			[]pod{{"a", 1, 100, []int{0}}}, one, 2 * (1.75/2 - 0.3) / 0.7},
@@ -78,7 +79,7 @@ func TestUntouchedNodesAreKept(t *testing.T) {
 }
 
 // One odd node says nothing about the others, and a closed one is no reserve.
-func TestTheUsualNodesAreKeptWhateverElseThereIs(t *testing.T) {
+func TestTypicalNodesAreKeptDespiteOtherNodes(t *testing.T) {
 	t.Parallel()
 	p, c := reserving(t)
 	if err := c.SetNode(node("odd", 64, 4)); err != nil {

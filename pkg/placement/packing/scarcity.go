@@ -5,10 +5,10 @@ package packing
 
 import "slices"
 
-// scarcityOf is, by model, how much others depend on it: over the requests that
-// are content with some models only, the sum of their part of the demand divided
-// by the part of the GPUs that they accept. To that comes a part, rarity, for any
-// model that there is little of.
+// scarcityOf returns, by model, how much others depend on it: the sum, over the requests
+// that accept it among some models only, of their fraction of the demand divided by the
+// fraction of the GPUs that they accept. Every model additionally gets a part of rarity,
+// the more the fewer of its GPUs there are.
 func scarcityOf(mix []Weighted, has stock, rarity float64) map[string]float64 {
 	demand := 0.0
 	for _, one := range mix {
@@ -31,7 +31,7 @@ func scarcityOf(mix []Weighted, has stock, rarity float64) map[string]float64 {
 			accepted += has.gpus[model]
 		}
 		if accepted == 0 {
-			continue // nobody can have what is not there
+			continue // there are no such GPUs
 		}
 		pressure := one.Weight * float64(r.Percent()) / demand * has.total / accepted
 		for model := range scarcity {

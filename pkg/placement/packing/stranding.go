@@ -9,9 +9,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// stranded is how many free GPUs of a node have too little CPU beside them. Free
-// GPUs need a part of the average CPU per GPU, Tightness; what is missing of that
-// sets in gently, so that a node is spared before it is too late.
+// stranded returns how many free GPUs of a node lack CPU. A free GPU needs a fraction,
+// Tightness, of the average CPU per GPU; the shortage sets in gently, so that a node is
+// spared before it is too late.
 func (p *Policy) stranded(s *placement.State) float64 {
 	each := p.parameters.Tightness * p.learned.cpuPerPercent
 	if each == 0 {

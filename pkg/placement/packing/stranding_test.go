@@ -10,7 +10,7 @@ import (
 
 func TestGPUsWithoutCPUAreStranded(t *testing.T) {
 	t.Parallel()
-	// A GPU is asked for with 10 cores on average, and needs at least 5.
+	// Requests have 10 cores per GPU on average; a GPU needs at least 5.
 	tests := map[string]struct {
 		cpu  int64
 		free []int

@@ -9,14 +9,14 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// worth is what the rest of a card is worth, in cards, by what is free of it in
-// percent: nobody needs the last 19 percent of a card if nobody asks for so
-// little. It is the dual of filling cards with patterns of shares: prices of
-// shares, such that no card's worth of shares costs more than a card, under which
-// the demand is worth most.
+// worth is what the rest of a card is worth, in cards, by its free percentage: the last
+// 19 percent of a card are useless if no request is that small. It is the dual of filling
+// cards with patterns of shares: the prices of shares that maximise the value of the
+// demand, under the condition that no pattern of shares that fits on a card costs more
+// than a card.
 type worth [placement.Card + 1]float64
 
-// proportional is the worth of a rest before anything is known.
+// proportional returns the worth of rests before anything is known.
 func proportional() *worth {
 	var w worth
 	for free := range w {
@@ -25,12 +25,12 @@ func proportional() *worth {
 	return &w
 }
 
-// priceIterations is after how many steps the prices no longer move.
+// priceIterations is the number of steps after which the prices no longer move.
 const priceIterations = 1000
 
-// newWorth prices shares by how often each size is asked for, with a subgradient
-// ascent (Shor): the value of the demand under prices divided by the worth of the
-// best card is maximised.
+// newWorth prices shares by the demand for each size, with a subgradient ascent (Shor)
+// that maximises the value of the demand divided by the worth of the best filling of a
+// card.
 func newWorth(demand []float64) *worth {
 	var sizes []int
 	for size := 1; size <= placement.Card; size++ {
@@ -94,8 +94,8 @@ func (a *ascent) fill() {
 	}
 }
 
-// climb moves the prices along the gradient: what is asked for, less what the
-// best card would serve.
+// climb moves the prices along the gradient: the demand, less what the best filling of a
+// card would serve.
 func (a *ascent) climb(value, length float64) {
 	gradient := make([]float64, len(a.sizes))
 	for i, size := range a.sizes {

@@ -10,7 +10,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// asked is a demand: how often by how much of a card.
+// asked returns a demand, by the percentage of a card.
 func asked(often map[int]float64) []float64 {
 	demand := make([]float64, placement.Card+1)
 	for size, count := range often {
@@ -66,7 +66,7 @@ func TestTheWorthOfARestIsWhatCanBeDoneWithIt(t *testing.T) {
 	}
 }
 
-// checkWorth checks what holds for every demand.
+// checkWorth checks what holds forevery demand.
 func checkWorth(t *testing.T, w *worth, demand []float64) {
 	t.Helper()
 	if w[0] != 0 || w[placement.Card] != 1 {

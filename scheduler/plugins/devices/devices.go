@@ -36,7 +36,7 @@ var (
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
-// Factory returns what makes the plugin for each profile.
+// Factory returns the function that creates the plugin for each profile.
 func Factory(shared *planner.Shared) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return func(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, err := config.DecodeDevices(object)
@@ -63,7 +63,7 @@ func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 // PreFilterExtensions implements fwk.PreFilterPlugin.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter implements fwk.FilterPlugin. The framework may ask for nodes that PreFilter
+// Filter implements fwk.FilterPlugin. The framework may call it for nodes that PreFilter
 // has ruled out: nominated ones, and those of a batch.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	node := info.Node()
@@ -83,16 +83,16 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-// filterOther keeps Pods that are not ours off what is not for them: nodes of
-// others' pools, and CPU and memory that seats hold, or reservations keep.
+// filterOther keeps Pods that are not ours off nodes in other schedulers' pools, and away
+// from CPU and memory that are held by seats or reserved.
 func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	plans := p.shared.Get()
 	if !plans.Owns(info.Node()) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the node is in a pool of another scheduler")
 	}
-	claim, why := plans.Claims(info.Node().Name), "what is free is held for a gang that starts just now"
+	claim, why := plans.Claims(info.Node().Name), "the free resources are held for a gang that is starting"
 	if reserved := plans.Reserved(pod, info.Node().Name); reserved.Pods > 0 {
-		claim, why = claim.And(reserved), "what is free is reserved by a MovePlan for others"
+		claim, why = claim.And(reserved), "the free resources are reserved by a MovePlan for other Pods"
 	}
 	if claim.Pods == 0 {
 		return nil
@@ -102,14 +102,14 @@ func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if used.GetMilliCPU()+claim.CPU+requests.Cpu().MilliValue() > all.GetMilliCPU() ||
 		used.GetMemory()+claim.Memory*bytesPerMiB+requests.Memory().Value() > all.GetMemory() ||
 		len(info.GetPods())+claim.Pods+1 > all.GetAllowedPodNumber() {
-		plans.TurnedAway(pod)
+		plans.RequeueLater(pod)
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	return nil
 }
 
-// Bind implements fwk.BindPlugin: the API server writes the Binding's annotations
-// into the Pod, so that telling the node its cards costs no further write.
+// Bind implements fwk.BindPlugin: the API server writes the Binding's annotations into
+// the Pod, so that passing its cards to the node costs no further write.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	cycle := planner.CycleOf(state)
 	if cycle == nil {
@@ -122,17 +122,17 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 }
 
 // EventsToRegister implements fwk.EnqueueExtensions. Pods that a claim has turned away
-// are queued again by the planner; for those of others' pools it takes another node.
+// are requeued by the planner; those rejected because of a node's pool need another node.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}},
 	}, nil
 }
 
-// SignPod implements fwk.SignPlugin. Pods without GPUs are no different for it.
+// SignPod implements fwk.SignPlugin. All Pods without GPUs are alike for it.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if gangs.Concerns(pod) {
-		return nil, fwk.NewStatus(fwk.Unschedulable, "GPUs are given to each Pod by itself")
+		return nil, fwk.NewStatus(fwk.Unschedulable, "GPUs are assigned to each Pod individually")
 	}
 	return nil, nil
 }

@@ -42,7 +42,7 @@ var (
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
-// Factory returns what makes the plugin for each profile.
+// Factory returns the function that creates the plugin for each profile.
 func Factory(shared *planner.Shared) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return func(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, err := config.DecodeGang(object)
@@ -60,8 +60,8 @@ func Factory(shared *planner.Shared) func(context.Context, runtime.Object, fwk.H
 // Name implements fwk.Plugin.
 func (p *Plugin) Name() string { return Name }
 
-// Less implements fwk.QueueSortPlugin: by priority, then by age of the gang, its
-// members beside each other. Other Pods are as old as their last attempt, as in
+// Less implements fwk.QueueSortPlugin: by priority, then by age of the gang, with its
+// members next to each other. Other Pods are as old as their last attempt, as in
 // kube-scheduler.
 func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 	return p.rank(a).Compare(p.rank(b)) < 0
@@ -79,8 +79,8 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// PreFilter implements fwk.PreFilterPlugin. In the leader's cycle it plans for the
-// whole gang; in those of the others it only tells them their node.
+// PreFilter implements fwk.PreFilterPlugin. In the leader's cycle it plans the whole
+// gang; for the other members it only returns the node of their seat.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !gangs.Concerns(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -99,8 +99,8 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 // PreFilterExtensions implements fwk.PreFilterPlugin.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// PostFilter implements fwk.PostFilterPlugin. DefaultPreemption, which looks at one
-// Pod at a time, is not asked for our Pods.
+// PostFilter implements fwk.PostFilterPlugin. DefaultPreemption, which considers one Pod
+// at a time, does not run for our Pods.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	cycle := planner.CycleOf(state)
 	switch {
@@ -157,16 +157,17 @@ func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil, 0
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions. The planner itself wakes those
-// that wait, one for each gang, without the queue's backoff.
+// EventsToRegister implements fwk.EnqueueExtensions. The planner itself requeues waiting
+// gangs, one Pod for each, without the queue's backoff.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
 }
 
-// SignPod implements fwk.SignPlugin: our Pods are not alike, each has its own seat.
+// SignPod implements fwk.SignPlugin: our Pods are not interchangeable, each has its own
+// seat.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if gangs.Concerns(pod) {
-		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("plugin %s places each Pod by itself", Name))
+		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("plugin %s places each Pod individually", Name))
 	}
 	return nil, nil
 }

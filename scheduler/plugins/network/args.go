@@ -14,8 +14,8 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/config"
 )
 
-// Args are the arguments of plugin NetworkSpeed, kind NetworkSpeedArgs. All
-// profiles of a process must have the same.
+// Args are the arguments of plugin NetworkSpeed, kind NetworkSpeedArgs. All profiles of a
+// process must have the same.
 type Args struct {
 	config.TypeMeta `json:",inline"`
 	// Port is where the agents listen, 9836 by default. A Node's annotation
@@ -27,22 +27,22 @@ type Args struct {
 	// TimeoutMilliseconds is how long an answer may take, 2000 by default. A
 	// target that is not reached counts as if that took so long.
 	TimeoutMilliseconds int `json:"timeoutMilliseconds,omitempty"`
-	// HalfLifeSeconds is after which time a measurement counts half as much as a
-	// new one, 60 by default.
+	// HalfLifeSeconds is the age at which a measurement counts half as much as a new one,
+	// 60 by default.
 	HalfLifeSeconds int `json:"halfLifeSeconds,omitempty"`
-	// ExpirySeconds is after which time without a measurement nothing is known of
-	// a node any more, 300 by default; at least two periods.
+	// ExpirySeconds is how long after its last measurement a node is unknown again, 300 by
+	// default; at least two periods.
 	ExpirySeconds int `json:"expirySeconds,omitempty"`
-	// TypicalMilliseconds is what a node is compared with while no other differs
-	// from it, 100 by default.
+	// TypicalMilliseconds is what nodes are compared with while all known ones are equal,
+	// 100 by default.
 	TypicalMilliseconds int `json:"typicalMilliseconds,omitempty"`
 	// Parallelism is how many agents are asked at once, 16 by default.
 	Parallelism int `json:"parallelism,omitempty"`
 	// MaxTargets is how many targets are measured at most, 20 by default. Pods
 	// with further ones are placed as if they had none.
 	MaxTargets int `json:"maxTargets,omitempty"`
-	// RememberSeconds is for how long a target is measured on after the last Pod
-	// that wanted it was placed, 600 by default.
+	// RememberSeconds is how long a target is still measured after the last Pod that wanted
+	// it was placed, 600 by default.
 	RememberSeconds int `json:"rememberSeconds,omitempty"`
 	// Modules are the modules that Pods may name, http_2xx, tcp_connect and icmp
 	// by default. Pods with others are placed as if they had no target.
@@ -73,7 +73,7 @@ func decode(object runtime.Object) (*Args, error) {
 const (
 	day  = 24 * 60 * 60 // in seconds
 	hour = 60 * 60
-	// maxModules and maxModuleBytes are more than anybody needs.
+	// maxModules and maxModuleBytes are more than anyone needs.
 	maxModules     = 100
 	maxModuleBytes = 100
 )

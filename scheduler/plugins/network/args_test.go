@@ -51,7 +51,7 @@ func TestArgsThatMakeNoSenseAreRefused(t *testing.T) {
 		"no half-life":              {header + "halfLifeSeconds: 0", "halfLifeSeconds: Invalid value: 0"},
 		"an expiry before the next": {header + "expirySeconds: 59", "expirySeconds: Invalid value: 59: must be from 60"},
 		"nothing typical":           {header + "typicalMilliseconds: 0", "typicalMilliseconds: Invalid value: 0"},
-		"nobody to ask":             {header + "parallelism: 0", "parallelism: Invalid value: 0"},
+		"no parallelism":            {header + "parallelism: 0", "parallelism: Invalid value: 0"},
 		"too many targets":          {header + "maxTargets: 1001", "maxTargets: Invalid value: 1001"},
 		"no memory":                 {header + "rememberSeconds: 0", "rememberSeconds: Invalid value: 0"},
 		"no modules":                {header + "modules: []", "modules: Invalid value: 0: must be from 1 to 100"},

@@ -11,7 +11,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/plugins/network/prober"
 )
 
-// collector shows what is measured on the scheduler's /metrics.
+// collector exports what is measured to the scheduler's /metrics.
 type collector struct {
 	metrics.BaseStableCollector
 	measuring *measuring
@@ -25,7 +25,7 @@ func newCollector(measuring *measuring) *collector {
 		measuring: measuring,
 		counts:    map[prober.Result]*atomic.Int64{},
 		probes: metrics.NewDesc("gpu_scheduler_network_probes_total",
-			"Questions to node agents, by result: reached, failed, refused, busy, unreachable, invalid.", []string{"result"}, nil, metrics.ALPHA, ""),
+			"Requests to node agents, by result: reached, failed, refused, busy, unreachable, invalid.", []string{"result"}, nil, metrics.ALPHA, ""),
 		targets: metrics.NewDesc("gpu_scheduler_network_targets",
 			"Targets that are measured because Pods want to reach them fast.", nil, nil, metrics.ALPHA, ""),
 		values: metrics.NewDesc("gpu_scheduler_network_values",
@@ -39,7 +39,7 @@ func newCollector(measuring *measuring) *collector {
 	return c
 }
 
-// count is told each result.
+// count counts a result.
 func (c *collector) count(result prober.Result) {
 	if counter := c.counts[result]; counter != nil {
 		counter.Add(1)

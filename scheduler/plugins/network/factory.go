@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// factory makes the plugins of all profiles of a process.
+// factory creates the plugins of all profiles of a process.
 type factory struct {
 	clock    clock.Clock
 	register func(metrics.StableCollector) error
@@ -24,14 +24,14 @@ type factory struct {
 	measuring *measuring
 }
 
-// NewFactory returns the constructor of the plugin, for one process: the profiles
-// of a scheduler share what is measured, and must agree in their arguments.
+// NewFactory returns the constructor of the plugin, for one process: the profiles of a
+// scheduler share what is measured, and must have the same arguments.
 func NewFactory() func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	return (&factory{clock: clock.RealClock{}, register: legacyregistry.CustomRegister}).make
 }
 
-// make is a frameworkruntime.PluginFactory. What the first profile starts ends
-// with its ctx, that of the process.
+// make is a frameworkruntime.PluginFactory. What it starts for the first profile ends
+// with that ctx, which is that of the process.
 func (f *factory) make(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	args, err := decode(object)
 	if err != nil {

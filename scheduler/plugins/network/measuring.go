@@ -20,8 +20,8 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/plugins/network/wanted"
 )
 
-// measuring is what all profiles of a process share: what is wanted, what is
-// known, and who finds it out.
+// measuring is what all profiles of a process share: the wanted targets and the
+// estimates.
 type measuring struct {
 	args      *Args
 	wanted    *wanted.List
@@ -36,7 +36,7 @@ func newMeasuring(args *Args, c clock.PassiveClock) *measuring {
 	}
 }
 
-// start follows the Pods and measures what they want until ctx ends.
+// start watches the Pods and measures the targets they want until ctx ends.
 func (m *measuring) start(ctx context.Context, handle fwk.Handle, c clock.Clock, register func(metrics.StableCollector) error) error {
 	counts := newCollector(m)
 	if err := register(counts); err != nil {
@@ -48,7 +48,7 @@ func (m *measuring) start(ctx context.Context, handle fwk.Handle, c clock.Clock,
 	}
 	nodes := core.Nodes()
 	synced, lister := nodes.Informer().HasSynced, nodes.Lister()
-	asking := prober.New(prober.Config{
+	agentProber := prober.New(prober.Config{
 		Clock:  c,
 		Nodes:  func() ([]*corev1.Node, error) { return lister.List(labels.Everything()) },
 		Wanted: m.wanted, Estimator: m.estimator, Count: counts.count,
@@ -57,23 +57,23 @@ func (m *measuring) start(ctx context.Context, handle fwk.Handle, c clock.Clock,
 	})
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), synced) {
-			asking.Run(ctx)
+			agentProber.Run(ctx)
 		}
 	}()
 	return nil
 }
 
-// podHandler learns what Pods want as soon as they exist, so that values are there
+// podHandler records the targets of Pods as soon as they exist, so that values are there
 // when their turn comes.
 func (m *measuring) podHandler() cache.ResourceEventHandler {
-	see := func(object any) {
+	observe := func(object any) {
 		if pod, ok := object.(*corev1.Pod); ok {
-			m.see(pod)
+			m.observe(pod)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    see,
-		UpdateFunc: func(_, object any) { see(object) },
+		AddFunc:    observe,
+		UpdateFunc: func(_, object any) { observe(object) },
 		DeleteFunc: func(object any) {
 			if pod, ok := informer.LastKnown(object).(*corev1.Pod); ok {
 				m.wanted.Gone(pod.UID)
@@ -82,7 +82,7 @@ func (m *measuring) podHandler() cache.ResourceEventHandler {
 	}
 }
 
-func (m *measuring) see(pod *corev1.Pod) {
+func (m *measuring) observe(pod *corev1.Pod) {
 	question, wants := m.args.question(pod)
 	if wants && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
 		m.wanted.Pending(pod.UID, question)

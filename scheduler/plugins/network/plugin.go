@@ -31,7 +31,7 @@ var (
 // Name implements fwk.Plugin.
 func (p *Plugin) Name() string { return Name }
 
-// stateKey is where PreScore leaves the scores.
+// stateKey is where PreScore stores the scores.
 const stateKey fwk.StateKey = Name
 
 // cycle is the scores of a Pod's nodes. It does not change once it is written.
@@ -69,7 +69,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, n
 	}
 	byNode, ok := data.(cycle)
 	if !ok {
-		return neutral, nil // nobody else writes there
+		return neutral, nil // only PreScore writes it
 	}
 	score, known := byNode[node.Node().Name]
 	if !known {
@@ -83,7 +83,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, n
 // worst, and noise decisive.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// SignPod implements fwk.SignPlugin: Pods that want the same are scored alike.
+// SignPod implements fwk.SignPlugin: Pods that want the same target are scored alike.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	question, wants := p.measuring.args.question(pod)
 	if !wants {

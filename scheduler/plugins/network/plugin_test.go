@@ -221,7 +221,7 @@ func TestPodsAreMeasuredForAsSoonAsTheyExist(t *testing.T) {
 		t.Error("two profiles measure by themselves")
 	}
 	want := `
-		# HELP gpu_scheduler_network_probes_total [ALPHA] Questions to node agents, by result: reached, failed, refused, busy, unreachable, invalid.
+		# HELP gpu_scheduler_network_probes_total [ALPHA] Requests to node agents, by result: reached, failed, refused, busy, unreachable, invalid.
 		# TYPE gpu_scheduler_network_probes_total counter
 		gpu_scheduler_network_probes_total{result="busy"} 0
 		gpu_scheduler_network_probes_total{result="failed"} 0
@@ -262,7 +262,7 @@ func TestPodsAreForgottenWhenTheyAreBoundOrGone(t *testing.T) {
 		end(pod)
 		clock.Step(time.Hour)
 		if questions := m.wanted.Questions(); len(questions) > 0 {
-			t.Errorf("%d: %v are measured for ever", i, questions)
+			t.Errorf("%d: %v are measured forever", i, questions)
 		}
 	}
 }

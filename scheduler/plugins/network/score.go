@@ -16,7 +16,7 @@ import (
 const (
 	worst int64 = fwk.MinScore
 	best  int64 = fwk.MaxScore
-	// neutral is the score of a node of which nothing is known.
+	// neutral is the score of an unknown node: one without an estimate.
 	neutral = (worst + best) / 2
 )
 
@@ -25,15 +25,15 @@ const shortest = time.Microsecond
 
 // scores maps estimates to scores, so that
 //
-//   - a node of which nothing is known has the neutral score,
+//   - an unknown node has the neutral score,
 //   - a faster node never has less than a slower one,
 //   - if two nodes differ, the fastest has more than neutral and the slowest less:
 //     an unknown node is never best and never worst,
-//   - one that no known node differs from is compared with what is typical: a slow
-//     one has less than unknown ones, a fast one more.
+//   - if all known nodes are equal, they are compared with what is typical: slow ones
+//     have less than unknown ones, fast ones more.
 //
-// What counts is the ratio to a reference: with it a node has the neutral score,
-// in a third of the time 75, in the triple 25.
+// What counts is the ratio to a reference: a node that takes as long as the reference
+// has the neutral score, one that takes a third of the time 75, three times as long 25.
 func scores(estimates []estimate.Estimate, typical time.Duration) []int64 {
 	known := make([]float64, 0, len(estimates))
 	for _, one := range estimates {
@@ -63,23 +63,23 @@ func reference(sorted []float64, typical float64) float64 {
 		return typical
 	}
 	lowest, highest := sorted[0], sorted[len(sorted)-1]
-	median := between(sorted[(len(sorted)-1)/2], sorted[len(sorted)/2])
+	median := geometricMean(sorted[(len(sorted)-1)/2], sorted[len(sorted)/2])
 	switch median {
 	case lowest:
 		next := slices.IndexFunc(sorted, func(value float64) bool { return value > lowest })
-		return between(lowest, sorted[next])
+		return geometricMean(lowest, sorted[next])
 	case highest:
 		next := slices.Index(sorted, highest)
-		return between(sorted[next-1], highest)
+		return geometricMean(sorted[next-1], highest)
 	default:
 		return median
 	}
 }
 
-// between returns what is as many times a as b is times it.
-func between(a, b float64) float64 {
+// geometricMean returns the geometric mean.
+func geometricMean(a, b float64) float64 {
 	if a == b {
-		return a // exactly
+		return a // without rounding
 	}
 	return math.Sqrt(a * b)
 }

@@ -80,7 +80,7 @@ func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.P
 // SignPod implements fwk.SignPlugin.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if gangs.Concerns(pod) {
-		return nil, fwk.NewStatus(fwk.Unschedulable, "GPUs are given to each Pod by itself")
+		return nil, fwk.NewStatus(fwk.Unschedulable, "GPUs are assigned to each Pod individually")
 	}
 	return nil, nil
 }

@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command app is what runs in the containers of the real node, those that hold
-// a Pod's sandbox included: it prints its environment and waits for the end.
+// Command app runs in the containers of the real node, sandbox containers
+// included: it prints its environment and waits to be stopped.
 package main
 
 import (
@@ -22,6 +22,6 @@ func main() {
 	for _, variable := range variables {
 		fmt.Println(variable)
 	}
-	fmt.Println("-- that was all") // so that readers know that they have it all
+	fmt.Println("-- that was all") // so that readers can tell that the output is complete
 	<-ctx.Done()
 }

@@ -29,21 +29,21 @@ import (
 )
 
 // newManagerImpl is what devicemanager.NewManagerImpl calls with the kubelet's
-// fixed folder.
+// fixed directory.
 //
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
 func newManagerImpl(logger klog.Logger, socketPath string, topology []cadvisorapi.Node, store topologymanager.Store) (*devicemanager.ManagerImpl, error)
 
-// limit is how long anything may take.
+// limit bounds every wait.
 const limit = 30 * time.Second
 
-// machine is what outlives a kubelet: its folder and the Pods.
+// machine is what survives a restart of the kubelet: its directory and the Pods.
 type machine struct {
 	dir string
 
 	mu   sync.Mutex
 	pods []*corev1.Pod
-	// late are the Pods that the agent has not heard of yet.
+	// late are the Pods that are not in the agent's cache yet.
 	late map[types.UID]bool
 }
 
@@ -57,9 +57,8 @@ func newMachine(t *testing.T) *machine {
 	return &machine{dir: dir, late: map[types.UID]bool{}}
 }
 
-// removeForGood deletes a folder until it stays away: a kubelet that has stopped
-// may be at a message of a plugin still, and recreates the folder to write its
-// checkpoint.
+// removeForGood deletes a directory until it stays deleted: a stopped kubelet may still be
+// handling a plugin's message, and recreates the directory to write its checkpoint.
 func removeForGood(t *testing.T, dir string) {
 	t.Helper()
 	const calm = 20
@@ -71,11 +70,11 @@ func removeForGood(t *testing.T, dir string) {
 			return away >= calm, nil
 		}
 		away = 0
-		_ = os.RemoveAll(dir) // the next look tells
+		_ = os.RemoveAll(dir) // the next attempt shows whether it worked
 		return false, nil
 	})
 	if err != nil {
-		t.Errorf("the folder %s does not stay away: %v", dir, err)
+		t.Errorf("the directory %s does not stay deleted: %v", dir, err)
 	}
 }
 
@@ -85,35 +84,35 @@ func (m *machine) activePods() []*corev1.Pod {
 	return slices.Clone(m.pods)
 }
 
-// knownPods are those of which the agent has heard.
+// knownPods returns the Pods in the agent's cache.
 func (m *machine) knownPods() []*corev1.Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(m.pods), func(pod *corev1.Pod) bool { return m.late[pod.UID] })
 }
 
-// delay keeps the agent from hearing of a Pod.
+// delay keeps a Pod out of the agent's cache.
 func (m *machine) delay(pod *corev1.Pod, late bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.late[pod.UID] = late
 }
 
-// bind brings a Pod to the node.
+// bind binds Pods to the node.
 func (m *machine) bind(pods ...*corev1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pods = append(m.pods, pods...)
 }
 
-// end takes a Pod away.
+// end removes a Pod.
 func (m *machine) end(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pods = slices.DeleteFunc(m.pods, func(pod *corev1.Pod) bool { return pod.UID == uid })
 }
 
-// kubelet is one life of a machine's kubelet.
+// kubelet is one run of a machine's kubelet.
 type kubelet struct {
 	*devicemanager.ManagerImpl
 	machine *machine
@@ -146,7 +145,7 @@ func (k *kubelet) stop() {
 	k.stopped.Do(func() { _ = k.Stop(k.logger) })
 }
 
-// admit does what the kubelet does with a Pod that is new on the node.
+// admit allocates devices as the kubelet does for a new Pod.
 func (k *kubelet) admit(pod *corev1.Pod) error {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -166,7 +165,7 @@ func (k *kubelet) mustAdmit(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// amount is a resource's capacity and what of it can be allocated.
+// amount is a resource's capacity and how much of it is allocatable.
 type amount struct{ capacity, allocatable int64 }
 
 func (k *kubelet) amount(resource string) amount {
@@ -175,7 +174,7 @@ func (k *kubelet) amount(resource string) amount {
 	return amount{c.Value(), a.Value()}
 }
 
-// awaitAmount waits until the node's status would say this.
+// awaitAmount waits until the node's status would have this amount.
 func (k *kubelet) awaitAmount(t *testing.T, resource string, want amount) {
 	t.Helper()
 	var got amount
@@ -200,7 +199,7 @@ func (k *kubelet) devicesOf(pod *corev1.Pod, container, resource string) []strin
 	return ids
 }
 
-// entry is one of the checkpoint's.
+// entry is an entry of the checkpoint.
 type entry struct {
 	PodUID, ContainerName, ResourceName string
 	DeviceIDs                           map[string][]string
@@ -230,13 +229,13 @@ func (m *machine) checkpoint(t *testing.T) []entry {
 	return entries
 }
 
-// await waits for a condition; got says what there was instead.
+// await waits for a condition; got returns the actual state for the failure message.
 func await(t *testing.T, condition func() bool, got func() any) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, limit, true, func(context.Context) (bool, error) {
 		return condition(), nil
 	})
 	if err != nil {
-		t.Fatalf("%v, there is: %v", err, got())
+		t.Fatalf("%v, got: %v", err, got())
 	}
 }

@@ -51,7 +51,7 @@ func TestPodsGetDevicesWhileThereAreEnough(t *testing.T) {
 	k.mustAdmit(t, gpuPod("ten", 10))
 }
 
-func TestHealthIsTold(t *testing.T) {
+func TestHealthIsAdvertised(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	k := m.startKubelet(t)
@@ -121,6 +121,6 @@ func TestTwoResources(t *testing.T) {
 	other := newPod("other", map[string]int64{gpus: 2, rdma: 1})
 	m.bind(other)
 	if err := k.admit(other); err == nil {
-		t.Error("the eleventh RDMA device was given away")
+		t.Error("the eleventh RDMA device was allocated")
 	}
 }

@@ -33,13 +33,13 @@ type instance struct {
 	stop func() // and wait until it has stopped
 }
 
-// start runs a device plugin like an agent does.
+// start runs a device plugin as an agent does.
 func (m *machine) start(t *testing.T, name string, pool *deviceplugin.Pool) *instance {
 	t.Helper()
-	return m.run(t, deviceplugin.Config{Resource: name, Pool: pool, Claims: deviceplugin.NewPodClaims(m.knownPods, clock.RealClock{})})
+	return m.run(t, deviceplugin.Config{Resource: name, Pool: pool, Tracker: deviceplugin.NewPodAllocationTracker(m.knownPods, clock.RealClock{})})
 }
 
-// run runs a device plugin of which the test says what it offers.
+// run runs a device plugin with the test's configuration.
 func (m *machine) run(t *testing.T, config deviceplugin.Config) *instance {
 	t.Helper()
 	config.EnvVar, config.Dir, config.Clock = envVar, m.dir, clock.RealClock{}
@@ -60,8 +60,8 @@ func (m *machine) run(t *testing.T, config deviceplugin.Config) *instance {
 	return i
 }
 
-// awaitRegistrations waits until the kubelet has accepted the plugin so many
-// times and listens to it.
+// awaitRegistrations waits until the kubelet has accepted this many registrations and reads
+// the stream of devices.
 func (i *instance) awaitRegistrations(t *testing.T, count int) {
 	t.Helper()
 	await(t, func() bool {
@@ -104,7 +104,7 @@ func set(t *testing.T, pool *deviceplugin.Pool, devices []deviceplugin.Device) {
 	}
 }
 
-// newPod returns a Pod whose container wants so much of each resource.
+// newPod returns a Pod whose container requests an amount of each resource.
 func newPod(name string, wants map[string]int64) *corev1.Pod {
 	limits := corev1.ResourceList{}
 	for name, amount := range wants {
@@ -122,7 +122,7 @@ func gpuPod(name string, amount int64) *corev1.Pod {
 	return newPod(name, map[string]int64{gpus: amount})
 }
 
-// withInit gives a Pod an init container that wants so many GPUs.
+// withInit gives a Pod an init container that requests GPUs.
 func withInit(pod *corev1.Pod, amount int64) *corev1.Pod {
 	init := gpuPod("", amount).Spec.Containers[0]
 	init.Name = "init"
@@ -130,14 +130,14 @@ func withInit(pod *corev1.Pod, amount int64) *corev1.Pod {
 	return pod
 }
 
-// claim writes the scheduler's choice of GPUs into a Pod.
-func claim(t *testing.T, pod *corev1.Pod, ids ...string) *corev1.Pod {
+// assign writes the scheduler's choice of GPUs into a Pod.
+func assign(t *testing.T, pod *corev1.Pod, ids ...string) *corev1.Pod {
 	t.Helper()
-	return claimOf(t, gpus, pod, ids...)
+	return assignOf(t, gpus, pod, ids...)
 }
 
-// claimOf writes the scheduler's choice of a resource's devices into a Pod.
-func claimOf(t *testing.T, resource string, pod *corev1.Pod, ids ...string) *corev1.Pod {
+// assignOf writes the scheduler's choice of a resource's devices into a Pod.
+func assignOf(t *testing.T, resource string, pod *corev1.Pod, ids ...string) *corev1.Pod {
 	t.Helper()
 	var assignment inventory.Assignment
 	assignment.Add(pod.Spec.Containers[0].Name, resource, ids...)

@@ -27,7 +27,7 @@ func TestTheKubeletTakesWhatThePluginPrefers(t *testing.T) {
 		{"a single GPU breaks a pair on the smaller NUMA node", gpuPod("one", 1), gpuIDs(6)},
 		{"the next one completes it", gpuPod("another", 1), gpuIDs(7)},
 		{"two are a pair", gpuPod("two", 2), gpuIDs(8, 9)},
-		{"a claim is honoured", claim(t, gpuPod("claims", 2), gpuIDs(2, 4)...), gpuIDs(2, 4)},
+		{"the scheduler's choice is preferred", assign(t, gpuPod("chosen", 2), gpuIDs(2, 4)...), gpuIDs(2, 4)},
 	}
 	for _, step := range steps {
 		k.mustAdmit(t, step.pod)
@@ -37,13 +37,13 @@ func TestTheKubeletTakesWhatThePluginPrefers(t *testing.T) {
 	}
 }
 
-func TestClaimsOfPodsThatWaitAreKept(t *testing.T) {
+func TestDevicesChosenForPendingPodsAreKept(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	k := m.startKubelet(t)
 	m.start(t, gpus, pool(t, tenGPUs()))
 	k.awaitAmount(t, gpus, amount{10, 10})
-	older, newer := claim(t, gpuPod("older", 2), gpuIDs(6, 7)...), claim(t, gpuPod("newer", 2), gpuIDs(0, 1)...)
+	older, newer := assign(t, gpuPod("older", 2), gpuIDs(6, 7)...), assign(t, gpuPod("newer", 2), gpuIDs(0, 1)...)
 	newer.CreationTimestamp = metav1.Unix(1000, 0)
 	m.bind(newer, older)
 
@@ -67,9 +67,9 @@ func TestClaimsOfPodsThatWaitAreKept(t *testing.T) {
 	}
 }
 
-// TestAnInitContainerDoesNotTakeItsPodsClaimAway has the kubelet give the app what
-// the init container had: it must be part of what was chosen for the app.
-func TestAnInitContainerDoesNotTakeItsPodsClaimAway(t *testing.T) {
+// TestAnInitContainerGetsDevicesChosenForItsPod has the kubelet reuse the init container's
+// devices for the app: they must be among those chosen for the app.
+func TestAnInitContainerGetsDevicesChosenForItsPod(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		init     int64
@@ -84,8 +84,8 @@ func TestAnInitContainerDoesNotTakeItsPodsClaimAway(t *testing.T) {
 			k := m.startKubelet(t)
 			m.start(t, gpus, pool(t, tenGPUs()))
 			k.awaitAmount(t, gpus, amount{10, 10})
-			pod := claim(t, withInit(gpuPod("app", 2), test.init), gpuIDs(2, 5)...)
-			next := claim(t, gpuPod("next", 2), gpuIDs(0, 9)...)
+			pod := assign(t, withInit(gpuPod("app", 2), test.init), gpuIDs(2, 5)...)
+			next := assign(t, gpuPod("next", 2), gpuIDs(0, 9)...)
 			next.CreationTimestamp = metav1.Unix(1000, 0)
 			m.bind(next)
 			k.mustAdmit(t, pod)
@@ -105,15 +105,15 @@ func TestAnInitContainerDoesNotTakeItsPodsClaimAway(t *testing.T) {
 	}
 }
 
-// TestAPodThatTheAgentDoesNotKnowYet must not shift what is chosen to the Pods
-// after it.
+// TestAPodThatTheAgentDoesNotKnowYet checks that such a Pod does not shift the choices to
+// the Pods after it.
 func TestAPodThatTheAgentDoesNotKnowYet(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	k := m.startKubelet(t)
 	m.start(t, gpus, pool(t, tenGPUs()))
 	k.awaitAmount(t, gpus, amount{10, 10})
-	missed := claim(t, gpuPod("missed", 2), gpuIDs(0, 1)...)
+	missed := assign(t, gpuPod("missed", 2), gpuIDs(0, 1)...)
 	m.delay(missed, true)
 	k.mustAdmit(t, missed)
 	if diff := cmp.Diff(gpuIDs(6, 7), k.devices(missed, gpus)); diff != "" {
@@ -122,7 +122,7 @@ func TestAPodThatTheAgentDoesNotKnowYet(t *testing.T) {
 	m.delay(missed, false)
 	for place, name := range []string{"second", "third"} {
 		want := gpuIDs(2+place, 4+place)
-		pod := claim(t, gpuPod(name, 2), want...)
+		pod := assign(t, gpuPod(name, 2), want...)
 		pod.CreationTimestamp = metav1.Unix(int64(1000+place), 0)
 		k.mustAdmit(t, pod)
 		if diff := cmp.Diff(want, k.devices(pod, gpus)); diff != "" {
@@ -131,9 +131,9 @@ func TestAPodThatTheAgentDoesNotKnowYet(t *testing.T) {
 	}
 }
 
-// TestTheKubeletsTopologyManagerHasTheFirstWord has the kubelet insist on a NUMA
-// node, so that the plugin chooses among its devices.
-func TestTheKubeletsTopologyManagerHasTheFirstWord(t *testing.T) {
+// TestTheTopologyManagerTakesPrecedence has the kubelet insist on a NUMA node, so that the
+// plugin chooses among its devices.
+func TestTheTopologyManagerTakesPrecedence(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	mask, err := bitmask.NewBitMask(0)

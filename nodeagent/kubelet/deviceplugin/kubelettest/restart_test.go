@@ -85,7 +85,7 @@ func TestTheKubeletComesLater(t *testing.T) {
 	k.awaitAmount(t, gpus, amount{10, 10})
 }
 
-func TestTheFolderComesLater(t *testing.T) {
+func TestTheDirectoryComesLater(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	if err := os.Remove(m.dir); err != nil {
@@ -116,17 +116,16 @@ func TestTheSocketIsDeleted(t *testing.T) {
 	if got := plugin.Status(); !got.Registered || got.Registrations != 1 {
 		t.Errorf("the connection was lost: %+v", got)
 	}
-	// The kubelet goes on with its old connection; whoever connects now must be
-	// served as well.
+	// The kubelet keeps its old connection; new ones must be served as well.
 	for _, name := range m.sockets(t) {
 		if name != "kubelet.sock" {
-			askPlugin(t, filepath.Join(m.dir, name))
+			callPlugin(t, filepath.Join(m.dir, name))
 		}
 	}
 }
 
-// askPlugin connects to a plugin and calls it.
-func askPlugin(t *testing.T, socket string) {
+// callPlugin connects to a plugin and calls it.
+func callPlugin(t *testing.T, socket string) {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -157,7 +156,7 @@ func TestPluginsOverlap(t *testing.T) {
 			older := m.start(t, gpus, pool(t, tenGPUs()))
 			k.awaitAmount(t, gpus, amount{10, 10})
 			devices := tenGPUs()
-			devices[0].Healthy = false // so that the two can be told apart
+			devices[0].Healthy = false // so that the two differ
 			newer := m.start(t, gpus, pool(t, devices))
 			newer.awaitRegistrations(t, 1)
 			k.awaitAmount(t, gpus, amount{10, 9})
@@ -176,8 +175,8 @@ func TestPluginsOverlap(t *testing.T) {
 	}
 }
 
-// TestTwoPluginsDoNotFight lets two plugins of a resource live on, as a mistake
-// in a DaemonSet would, through restarts of the kubelet.
+// TestTwoPluginsDoNotFight keeps two plugins of a resource running, as a mistake in a
+// DaemonSet would, through restarts of the kubelet.
 func TestTwoPluginsDoNotFight(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -193,7 +192,7 @@ func TestTwoPluginsDoNotFight(t *testing.T) {
 		}
 	}
 	count := func() int { return one.Status().Registrations + two.Status().Registrations }
-	// They may be told of each other's sockets late, and look once more.
+	// Each may notice the other's socket late, and register once more.
 	settled := count() + 2
 	quiet, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -272,7 +271,7 @@ func TestTheSocketOfADeadPluginIsDeleted(t *testing.T) {
 	await(t, func() bool { return len(m.sockets(t)) == 2 }, func() any { return m.sockets(t) })
 }
 
-// sockets returns the names of the sockets in the folder.
+// sockets returns the names of the sockets in the directory.
 func (m *machine) sockets(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(m.dir, "*.sock"))

@@ -21,15 +21,15 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
-// bothWays is an agent that offers ten GPUs as a whole and in shares.
+// bothWays is an agent that serves ten GPUs as a whole and in shares.
 type bothWays struct {
 	*kubelet
-	// client asks the kubelet what is in use.
+	// client lists the kubelet's allocations.
 	client        *podresources.Client
 	whole, shares *instance
 }
 
-// startBothWays returns when the kubelet knows of all devices.
+// startBothWays returns when the kubelet has all devices.
 func startBothWays(t *testing.T, k *kubelet) *bothWays {
 	t.Helper()
 	client, err := podresources.NewClient(filepath.Join(k.machine.dir, "pod-resources"))
@@ -38,12 +38,12 @@ func startBothWays(t *testing.T, k *kubelet) *bothWays {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	b := &bothWays{kubelet: k, client: client}
-	claims := deviceplugin.NewPodClaims(k.machine.knownPods, clock.RealClock{}, percent)
+	tracker := deviceplugin.NewPodAllocationTracker(k.machine.knownPods, clock.RealClock{}, percent)
 	usage := deviceplugin.NewUsage(client, clock.RealClock{})
 	gpuPool := pool(t, tenGPUs())
-	b.whole = k.machine.run(t, deviceplugin.Config{Resource: gpus, Counterpart: percent, Pool: gpuPool, Claims: claims, Usage: usage})
+	b.whole = k.machine.run(t, deviceplugin.Config{Resource: gpus, Counterpart: percent, Pool: gpuPool, Tracker: tracker, Usage: usage})
 	b.shares = k.machine.run(t, deviceplugin.Config{
-		Resource: percent, Counterpart: gpus, Pool: gpuPool, Claims: claims, Usage: usage, Sharing: &deviceplugin.Sharing{},
+		Resource: percent, Counterpart: gpus, Pool: gpuPool, Tracker: tracker, Usage: usage, Sharing: &deviceplugin.Sharing{},
 	})
 	k.awaitAmount(t, gpus, amount{10, 10})
 	k.awaitAmount(t, percent, amount{1000, 1000})
@@ -61,7 +61,7 @@ func percentPod(name string, amount int64) *corev1.Pod {
 	return newPod(name, map[string]int64{percent: amount})
 }
 
-// sharesOf are all that a Pod has of a GPU, "46 of GPU-3".
+// sharesOf returns a Pod's shares of a GPU, "46 of GPU-3".
 func (b *bothWays) sharesOf(pod *corev1.Pod) string {
 	ids := b.devices(pod, percent)
 	return fmt.Sprintf("%d of %s", len(ids), strings.Join(share.GPUs(ids), " and "))
@@ -75,7 +75,7 @@ func (b *bothWays) mustHave(t *testing.T, pod *corev1.Pod, want string) {
 	}
 }
 
-// mustNotHave expects that the kubelet refuses a Pod, which is then gone.
+// mustNotHave expects that the kubelet rejects a Pod, and removes it.
 func (b *bothWays) mustNotHave(t *testing.T, pod *corev1.Pod, want string) {
 	t.Helper()
 	b.machine.bind(pod)
@@ -88,11 +88,11 @@ func (b *bothWays) mustNotHave(t *testing.T, pod *corev1.Pod, want string) {
 func TestSharesAreOfTheGPUThatWasChosen(t *testing.T) {
 	t.Parallel()
 	b := newBothWays(t)
-	first := claimOf(t, percent, percentPod("first", 46), gpuID(3))
+	first := assignOf(t, percent, percentPod("first", 46), gpuID(3))
 	b.mustHave(t, first, "46 of GPU-3")
-	b.mustHave(t, claimOf(t, percent, percentPod("second", 54), gpuID(3)), "54 of GPU-3")
-	b.mustHave(t, claimOf(t, percent, percentPod("third", 100), gpuID(7)), "100 of GPU-7")
-	b.mustHave(t, claimOf(t, percent, percentPod("too-late", 1), gpuID(3)), "1 of GPU-0")
+	b.mustHave(t, assignOf(t, percent, percentPod("second", 54), gpuID(3)), "54 of GPU-3")
+	b.mustHave(t, assignOf(t, percent, percentPod("third", 100), gpuID(7)), "100 of GPU-7")
+	b.mustHave(t, assignOf(t, percent, percentPod("too-late", 1), gpuID(3)), "1 of GPU-0")
 	b.mustHave(t, percentPod("without-a-choice", 30), "30 of GPU-0")
 
 	_, ctx := ktesting.NewTestContext(t)
@@ -109,11 +109,11 @@ func TestSharesAreOfTheGPUThatWasChosen(t *testing.T) {
 	}
 }
 
-func TestAShareIsNotPutTogetherOfSeveralGPUs(t *testing.T) {
+func TestAShareIsNotCombinedFromSeveralGPUs(t *testing.T) {
 	t.Parallel()
 	b := newBothWays(t)
 	for place := range 10 {
-		b.mustHave(t, claimOf(t, percent, percentPod(fmt.Sprint("has-", place), 60), gpuID(place)), "60 of "+gpuID(place))
+		b.mustHave(t, assignOf(t, percent, percentPod(fmt.Sprint("has-", place), 60), gpuID(place)), "60 of "+gpuID(place))
 	}
 	b.mustNotHave(t, percentPod("half", 50), "but a container gets a share of one GPU: no GPU has as much left")
 	b.mustHave(t, percentPod("less", 40), "40 of GPU-0")
@@ -123,7 +123,7 @@ func TestAnInitContainersShareGoesToItsPod(t *testing.T) {
 	t.Parallel()
 	b := newBothWays(t)
 	for _, amount := range []int64{10, 46, 60} {
-		pod := claimOf(t, percent, percentPod(fmt.Sprint("init-", amount), 46), gpuID(4))
+		pod := assignOf(t, percent, percentPod(fmt.Sprint("init-", amount), 46), gpuID(4))
 		init := percentPod("", amount).Spec.Containers[0]
 		init.Name = "init"
 		pod.Spec.InitContainers = []corev1.Container{init}
@@ -135,23 +135,23 @@ func TestAnInitContainersShareGoesToItsPod(t *testing.T) {
 	}
 }
 
-func TestNoGPUIsGivenAwayBothWays(t *testing.T) {
+func TestNoGPUIsAllocatedBothWays(t *testing.T) {
 	t.Parallel()
 	b := newBothWays(t)
-	whole := claim(t, gpuPod("whole", 2), gpuIDs(2, 3)...)
+	whole := assign(t, gpuPod("whole", 2), gpuIDs(2, 3)...)
 	b.mustAdmit(t, whole)
-	b.mustNotHave(t, claimOf(t, percent, percentPod("part", 46), gpuID(3)),
-		"GPU GPU-3 is in use as a whole by container gpu-task of Pod default/whole, so nobody can have a share of it")
-	sharer := claimOf(t, percent, percentPod("sharer", 46), gpuID(5))
+	b.mustNotHave(t, assignOf(t, percent, percentPod("part", 46), gpuID(3)),
+		"GPU GPU-3 is in use as a whole by container gpu-task of Pod default/whole, so it can't be shared")
+	sharer := assignOf(t, percent, percentPod("sharer", 46), gpuID(5))
 	b.mustHave(t, sharer, "46 of GPU-5")
-	b.mustNotHave(t, claim(t, gpuPod("all", 2), gpuIDs(4, 5)...),
-		"shares of GPU GPU-5 are in use by container gpu-task of Pod default/sharer, so nobody can have it as a whole")
+	b.mustNotHave(t, assign(t, gpuPod("all", 2), gpuIDs(4, 5)...),
+		"shares of GPU GPU-5 are in use by container gpu-task of Pod default/sharer, so it can't be allocated as a whole")
 
-	// Who has ended is not in the way, not even for a moment.
+	// Ended Pods block nothing, not even for a moment.
 	b.machine.end(whole.UID)
-	b.mustHave(t, claimOf(t, percent, percentPod("part-2", 46), gpuID(3)), "46 of GPU-3")
+	b.mustHave(t, assignOf(t, percent, percentPod("part-2", 46), gpuID(3)), "46 of GPU-3")
 	b.machine.end(sharer.UID)
-	all := claim(t, gpuPod("all-2", 2), gpuIDs(4, 5)...)
+	all := assign(t, gpuPod("all-2", 2), gpuIDs(4, 5)...)
 	b.mustAdmit(t, all)
 	if diff := cmp.Diff(gpuIDs(4, 5), b.devices(all, gpus)); diff != "" {
 		t.Errorf("whole GPUs (-want +got):\n%s", diff)
@@ -171,13 +171,13 @@ func TestWithoutAChoiceBothWaysKeepApart(t *testing.T) {
 	b.mustHave(t, percentPod("shares-1", 60), "60 of GPU-1")
 	b.mustHave(t, percentPod("shares-2", 54), "54 of GPU-0")
 	b.mustNotHave(t, percentPod("more", 41), "in use as a whole by container gpu-task of Pod default/whole")
-	b.mustNotHave(t, gpuPod("more-2", 1), "so nobody can have it as a whole")
+	b.mustNotHave(t, gpuPod("more-2", 1), "so it can't be allocated as a whole")
 }
 
 func TestSharesOutliveTheAgent(t *testing.T) {
 	t.Parallel()
 	b := newBothWays(t)
-	sharer := claimOf(t, percent, percentPod("sharer", 46), gpuID(3))
+	sharer := assignOf(t, percent, percentPod("sharer", 46), gpuID(3))
 	b.mustHave(t, sharer, "46 of GPU-3")
 	before := b.devices(sharer, percent)
 	b.whole.stop()
@@ -191,8 +191,8 @@ func TestSharesOutliveTheAgent(t *testing.T) {
 	if err := again.admit(sharer); err != nil {
 		t.Errorf("its container can't restart: %v", err)
 	}
-	again.mustNotHave(t, claim(t, gpuPod("whole", 1), gpuIDs(3)...), "shares of GPU GPU-3 are in use by container gpu-task of Pod default/sharer")
-	again.mustHave(t, claimOf(t, percent, percentPod("second", 54), gpuID(3)), "54 of GPU-3")
+	again.mustNotHave(t, assign(t, gpuPod("whole", 1), gpuIDs(3)...), "shares of GPU GPU-3 are in use by container gpu-task of Pod default/sharer")
+	again.mustHave(t, assignOf(t, percent, percentPod("second", 54), gpuID(3)), "54 of GPU-3")
 }
 
 func TestTheTopologyManagerChoosesAmongSharesToo(t *testing.T) {
@@ -205,15 +205,15 @@ func TestTheTopologyManagerChoosesAmongSharesToo(t *testing.T) {
 	k.servePodResources(t)
 	b := startBothWays(t, k)
 	b.mustHave(t, percentPod("near", 46), "46 of GPU-6")
-	b.mustHave(t, claimOf(t, percent, percentPod("chosen", 46), gpuID(8)), "46 of GPU-8")
+	b.mustHave(t, assignOf(t, percent, percentPod("chosen", 46), gpuID(8)), "46 of GPU-8")
 }
 
 func TestTheAnnotationOfAShareIsCorrected(t *testing.T) {
 	t.Parallel()
 	b := newBothWays(t)
-	right := claimOf(t, percent, percentPod("right", 46), gpuID(3))
-	// What this one claims has not so much left.
-	wrong := claimOf(t, percent, percentPod("wrong", 60), gpuID(3))
+	right := assignOf(t, percent, percentPod("right", 46), gpuID(3))
+	// The GPU chosen for this one has too little left.
+	wrong := assignOf(t, percent, percentPod("wrong", 60), gpuID(3))
 	pods := []*corev1.Pod{right, wrong}
 	b.mustHave(t, right, "46 of GPU-3")
 	b.mustHave(t, wrong, "60 of GPU-0")

@@ -28,7 +28,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// providers lets the kubelet's pod-resources server see a kubelet.
+// providers gives the kubelet's pod-resources server access to a kubelet.
 type providers struct{ *kubelet }
 
 func (p providers) GetActivePods() []*corev1.Pod { return p.machine.activePods() }
@@ -55,7 +55,7 @@ func (providers) GetDynamicResources(*corev1.Pod, *corev1.Container) []*podresou
 	return nil
 }
 
-// containerDevices converts like the kubelet does: an entry for each device.
+// containerDevices converts as the kubelet does: an entry for each device.
 func containerDevices(devices devicemanager.ResourceDeviceInstances) []*podresourcesapi.ContainerDevices {
 	var entries []*podresourcesapi.ContainerDevices
 	for resource, instances := range devices {
@@ -66,7 +66,7 @@ func containerDevices(devices devicemanager.ResourceDeviceInstances) []*podresou
 	return entries
 }
 
-// servePodResources answers like the kubelet does.
+// servePodResources serves the pod-resources API as the kubelet does.
 func (k *kubelet) servePodResources(t *testing.T) {
 	t.Helper()
 	p := providers{k}
@@ -100,9 +100,9 @@ func TestTheTruthComesFromTheKubelet(t *testing.T) {
 	k.awaitAmount(t, gpus, amount{10, 10})
 	k.awaitAmount(t, rdma, amount{10, 10})
 
-	right := claim(t, gpuPod("right", 2), gpuIDs(2, 3)...)
-	// What this one claims is taken already.
-	wrong := claim(t, gpuPod("wrong", 2), gpuIDs(3, 4)...)
+	right := assign(t, gpuPod("right", 2), gpuIDs(2, 3)...)
+	// A GPU chosen for this one is in use already.
+	wrong := assign(t, gpuPod("wrong", 2), gpuIDs(3, 4)...)
 	without := newPod("without", nil)
 	stranger := newPod("stranger", map[string]int64{rdma: 1})
 	pods := []*corev1.Pod{right, wrong, without, stranger}
@@ -127,8 +127,8 @@ func TestTheTruthComesFromTheKubelet(t *testing.T) {
 	checkCorrections(t, got, pods, wrong, `{"gpu-task":{"falldio.com/gpu":["GPU-0","GPU-1"]}}`)
 }
 
-// checkCorrections expects that the annotation of one Pod is corrected, once, to
-// what its containers have.
+// checkCorrections expects that the annotation of one Pod is corrected, once, to what its
+// containers have.
 func checkCorrections(t *testing.T, truth []podresources.Allocation, pods []*corev1.Pod, wrong *corev1.Pod, want string) {
 	t.Helper()
 	started := metav1.Now()

@@ -45,8 +45,8 @@ type MovePlan struct {
 
 // MovePlanSpec is what is to be moved. Only approved and abort may be changed.
 //
-// +kubebuilder:validation:XValidation:rule="self.goal == oldSelf.goal && self.moves == oldSelf.moves && self.gain == oldSelf.gain && self.costGPUSeconds == oldSelf.costGPUSeconds && self.reason == oldSelf.reason",message="is immutable but for approved and abort: a plan that no longer suits is aborted, and another one is proposed"
-// +kubebuilder:validation:XValidation:rule="has(self.__for__) == has(oldSelf.__for__) && (!has(self.__for__) || self.__for__ == oldSelf.__for__) && has(self.places) == has(oldSelf.places) && (!has(self.places) || self.places == oldSelf.places)",message="is immutable but for approved and abort: a plan that no longer suits is aborted, and another one is proposed"
+// +kubebuilder:validation:XValidation:rule="self.goal == oldSelf.goal && self.moves == oldSelf.moves && self.gain == oldSelf.gain && self.costGPUSeconds == oldSelf.costGPUSeconds && self.reason == oldSelf.reason",message="is immutable but for approved and abort: a plan that no longer applies is aborted, and another one is proposed"
+// +kubebuilder:validation:XValidation:rule="has(self.__for__) == has(oldSelf.__for__) && (!has(self.__for__) || self.__for__ == oldSelf.__for__) && has(self.places) == has(oldSelf.places) && (!has(self.places) || self.places == oldSelf.places)",message="is immutable but for approved and abort: a plan that no longer applies is aborted, and another one is proposed"
 // +kubebuilder:validation:XValidation:rule="self.approved || !oldSelf.approved",fieldPath=".approved",message="can't be taken back: set abort to stop the plan"
 // +kubebuilder:validation:XValidation:rule="self.abort || !oldSelf.abort",fieldPath=".abort",message="can't be taken back: the next plan is proposed by itself"
 type MovePlanSpec struct {

@@ -188,7 +188,7 @@ type GPUTaskSpec struct {
 	// +kubebuilder:default=RestartTask
 	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
 
-	// backoffLimit is how many failures are followed by a new start before the
+	// backoffLimit is how many failures are retried before the
 	// task fails, 0 to 1000. The waiting time before a new start doubles from
 	// 10 s up to 10 min (flags of the controller). Default: 6.
 	// +optional

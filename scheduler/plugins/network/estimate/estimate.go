@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package estimate remembers how fast nodes reach targets: a moving average that
-// forgets with time. It asks nobody; what was measured is told to it.
+// Package estimate estimates how fast nodes reach targets: a moving average in which
+// older measurements count less. It measures nothing itself; measurements are passed in.
 package estimate
 
 import (
@@ -15,25 +15,23 @@ import (
 
 // Question is what nodes are asked: how fast they reach a target.
 type Question struct {
-	// Target is the address, as the agents' prober takes it.
+	// Target is the address, as the agents' prober expects it.
 	Target string
 	// Module is the prober's way to reach it.
 	Module string
 }
 
-// Config says how an Estimator works.
+// Config configures an Estimator.
 type Config struct {
 	Clock clock.PassiveClock
-	// HalfLife is after which time a measurement counts half as much as a new
-	// one.
+	// HalfLife is the age at which a measurement counts half as much as a new one.
 	HalfLife time.Duration
-	// Expiry is after which time without a measurement nothing is known of a
-	// node any more.
+	// Expiry is how long after its last measurement a node is unknown again.
 	Expiry time.Duration
 }
 
-// Estimator has an estimate for each question and node. It may be used from
-// several goroutines.
+// Estimator holds an estimate for each question and node. It may be used from several
+// goroutines.
 type Estimator struct {
 	config Config
 	mu     sync.RWMutex
@@ -48,18 +46,18 @@ type value struct {
 
 // Estimate is what is known of a node.
 type Estimate struct {
-	// Known is false if nothing is.
+	// Known is false if there is no estimate.
 	Known bool
 	// Duration is how long the node takes to reach the target.
 	Duration time.Duration
 }
 
-// New returns an Estimator that knows nothing.
+// New returns an empty Estimator.
 func New(config Config) *Estimator {
 	return &Estimator{config: config, values: map[Question]map[string]value{}}
 }
 
-// Observe takes in that a node has just taken so long.
+// Observe records how long a node has just taken.
 func (e *Estimator) Observe(question Question, node string, duration time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,8 +68,8 @@ func (e *Estimator) Observe(question Question, node string, duration time.Durati
 		e.values[question] = nodes
 	}
 	if before, found := nodes[node]; found && e.fresh(before, now) {
-		// Weighed by time, not by count: it does not matter how often a node is
-		// asked. The first measurement after a long time counts nearly alone.
+		// Weighted by time, not by count: it does not matter how often a node is asked. The
+		// first measurement after a long time counts almost alone.
 		age := max(0, now.Sub(before.at)).Seconds()
 		keep := math.Exp2(-age / e.config.HalfLife.Seconds())
 		seconds = keep*before.seconds + (1-keep)*seconds
@@ -81,7 +79,7 @@ func (e *Estimator) Observe(question Question, node string, duration time.Durati
 
 func (e *Estimator) fresh(v value, now time.Time) bool { return now.Sub(v.at) < e.config.Expiry }
 
-// Estimates returns what is known of each of the nodes.
+// Estimates returns the estimates of the given nodes.
 func (e *Estimator) Estimates(question Question, nodes []string) []Estimate {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -95,14 +93,14 @@ func (e *Estimator) Estimates(question Question, nodes []string) []Estimate {
 	return estimates
 }
 
-// Forget drops what is known about a question that nobody asks any more.
+// Forget drops the estimates of a question that is no longer asked.
 func (e *Estimator) Forget(question Question) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.values, question)
 }
 
-// Prune drops what is too old to be used, as that of nodes that are gone.
+// Prune drops estimates that have expired, such as those of deleted nodes.
 func (e *Estimator) Prune() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

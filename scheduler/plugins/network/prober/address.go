@@ -23,8 +23,8 @@ import (
 // maxURLBytes is more than the URL of any agent needs.
 const maxURLBytes = 1024
 
-// agentURL returns where the agent of a node answers probes: what the Node's
-// annotation says, or a port of its internal address.
+// agentURL returns the URL at which the agent of a node serves probes: that of the Node's
+// annotation, or a port of its internal address.
 func agentURL(node *corev1.Node, port int) (*url.URL, error) {
 	if text := node.Annotations[endpoints.AnnotationProbeURL]; text != "" {
 		return parseURL(text)
@@ -37,8 +37,8 @@ func agentURL(node *corev1.Node, port int) (*url.URL, error) {
 	return nil, errors.New("the Node has no internal address")
 }
 
-// parseURL reads the annotation. Who may change a Node must not be able to make
-// the scheduler call whatever they like: only another agent's path will do.
+// parseURL parses the annotation. Permission to change a Node must not be enough to make
+// the scheduler call any URL: only the path of an agent is accepted.
 func parseURL(text string) (*url.URL, error) {
 	if len(text) > maxURLBytes {
 		return nil, fmt.Errorf("annotation %s: is longer than %d bytes", endpoints.AnnotationProbeURL, maxURLBytes)
@@ -63,8 +63,8 @@ func parseURL(text string) (*url.URL, error) {
 	return parsed, nil
 }
 
-// ask adds a question to an agent's URL.
-func ask(agent *url.URL, question estimate.Question) string {
+// probeURL adds a question to an agent's URL.
+func probeURL(agent *url.URL, question estimate.Question) string {
 	full := *agent
 	query := full.Query()
 	query.Set("target", question.Target)
@@ -73,8 +73,8 @@ func ask(agent *url.URL, question estimate.Question) string {
 	return full.String()
 }
 
-// checkAddress refuses connections to where no agent is, but secrets may be: the
-// metadata services of clouds. It sees the address that a name stands for.
+// checkAddress refuses connections to addresses that no agent has, but that may serve
+// secrets: the metadata services of clouds. It gets the resolved address.
 func checkAddress(_, address string, _ syscall.RawConn) error {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestAgentURL(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := ask(url, question); got != test.want {
+			if got := probeURL(url, question); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Result is what came of asking an agent.
+// Result is the outcome of asking an agent.
 type Result string
 
 // The results of asking, which are values of the label result of
@@ -35,24 +35,24 @@ const (
 	Invalid Result = "invalid"
 )
 
-// Results are all of them.
+// Results returns all of them.
 func Results() []Result { return []Result{Reached, Failed, Refused, Busy, Unreachable, Invalid} }
 
-// Answer is what an agent said.
+// Answer is an agent's answer.
 type Answer struct {
 	Result Result
 	// Duration is how long the node takes to reach the target, if it does.
 	Duration time.Duration
-	// Problem says why nothing was learnt.
+	// Problem is why there is no measurement.
 	Problem error
 }
 
-// maxAnswerBytes is more than a probe says: about 4 KiB.
+// maxAnswerBytes is more than the answer to a probe has: about 4 KiB.
 const maxAnswerBytes = 64 << 10
 
 var errTooLong = fmt.Errorf("the answer is longer than %d bytes", maxAnswerBytes)
 
-// parseAnswer reads the metrics of a probe.
+// parseAnswer parses the metrics of a probe.
 func parseAnswer(body io.Reader) Answer {
 	limited := &io.LimitedReader{R: body, N: maxAnswerBytes}
 	parser := expfmt.NewTextParser(model.LegacyValidation)

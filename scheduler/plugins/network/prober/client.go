@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// timeoutHeader tells an agent how long its answer is waited for, in seconds.
+	// timeoutHeader tells an agent how long its answer may take, in seconds.
 	timeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
 	// maxHeaderBytes is more than an agent's answer has.
 	maxHeaderBytes = 16 << 10
-	// maxIdle, maxIdlePerAgent and idleTimeout bound the connections that wait for
-	// the next round. All simulated nodes have the same agent.
+	// maxIdle, maxIdlePerAgent and idleTimeout bound the idle connections between rounds.
+	// All simulated nodes have the same agent.
 	maxIdle         = 512
 	maxIdlePerAgent = 16
 	idleTimeout     = 90 * time.Second
@@ -28,8 +28,8 @@ const (
 	shownBytes = 300
 )
 
-// client calls agents, and nobody else: redirects lead nowhere, and the proxies
-// of the environment are for the world outside the cluster.
+// client calls agents, and nothing else: redirects are not followed, and the proxies of
+// the environment are not used, as they are for destinations outside the cluster.
 type client struct {
 	http    *http.Client
 	timeout time.Duration
@@ -46,7 +46,7 @@ func newClient(timeout time.Duration) *client {
 	}}
 }
 
-// get asks an agent.
+// get sends a request to an agent.
 func (c *client) get(ctx context.Context, url string) Answer {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -72,7 +72,7 @@ func (c *client) get(ctx context.Context, url string) Answer {
 	}
 }
 
-// refusal is what the agent says.
+// refusal returns the agent's error message.
 func refusal(response *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(response.Body, shownBytes))
 	if err != nil {

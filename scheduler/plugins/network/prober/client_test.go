@@ -15,13 +15,13 @@ import (
 
 const timeout = 300 * time.Millisecond
 
-// metricsOf is what a probe says.
+// metricsOf returns the metrics of a probe.
 func metricsOf(success, duration string) string {
 	return fmt.Sprintf("# TYPE probe_success gauge\nprobe_success %s\n# TYPE probe_duration_seconds gauge\nprobe_duration_seconds %s\n"+
 		"# TYPE probe_http_duration_seconds gauge\nprobe_http_duration_seconds{phase=\"connect\"} 0.1\n", success, duration)
 }
 
-func say(status int, text string) http.HandlerFunc {
+func respond(status int, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		fmt.Fprint(w, text)
@@ -39,24 +39,24 @@ func TestAnswers(t *testing.T) {
 		want    Answer
 		problem string
 	}{
-		"the target is reached":           {say(ok, metricsOf("1", "0.25")), Answer{Result: Reached, Duration: 250 * time.Millisecond}, ""},
-		"without types":                   {say(ok, "probe_success 1\nprobe_duration_seconds 0.25\n"), Answer{Result: Reached, Duration: 250 * time.Millisecond}, ""},
-		"the target is not reached":       {say(ok, metricsOf("0", "0.25")), Answer{Result: Failed}, ""},
-		"an endless duration":             {say(ok, metricsOf("1", "+Inf")), Answer{Result: Invalid}, "+Inf is no duration"},
-		"a duration of many years":        {say(ok, metricsOf("1", "1e300")), Answer{Result: Reached, Duration: time.Hour}, ""},
-		"a duration that is no number":    {say(ok, metricsOf("1", "NaN")), Answer{Result: Invalid}, "NaN is no duration"},
-		"a negative duration":             {say(ok, metricsOf("1", "-1")), Answer{Result: Invalid}, "-1 is no duration"},
-		"no duration":                     {say(ok, "probe_success 1\n"), Answer{Result: Invalid}, "probe_duration_seconds: is missing"},
-		"no result":                       {say(ok, "probe_duration_seconds 1\n"), Answer{Result: Invalid}, "probe_success: is missing"},
-		"two results":                     {say(ok, "probe_success{a=\"1\"} 1\nprobe_success{a=\"2\"} 1\n"), Answer{Result: Invalid}, "probe_success: is missing"},
-		"a result that is no gauge":       {say(ok, "# TYPE probe_success counter\nprobe_success 1\n"), Answer{Result: Invalid}, "probe_success: is no gauge"},
-		"a page of somebody else":         {say(ok, "<html>hello</html>"), Answer{Result: Invalid}, "the answer can't be read"},
-		"nothing":                         {say(ok, ""), Answer{Result: Invalid}, "probe_success: is missing"},
-		"an answer without end":           {say(ok, metricsOf("1", "1")+strings.Repeat("x 1\n", maxAnswerBytes)), Answer{Result: Invalid}, "the answer is longer than 65536 bytes"},
-		"a target that is not allowed":    {say(http.StatusForbidden, "not allowed\n"), Answer{Result: Refused}, "status 403: not allowed"},
-		"a refusal without end":           {say(http.StatusForbidden, strings.Repeat("x", 1<<20)), Answer{Result: Refused}, "status 403: " + strings.Repeat("x", shownBytes)},
-		"an agent that is busy":           {say(http.StatusTooManyRequests, "later"), Answer{Result: Busy}, "status 429: later"},
-		"an agent that is broken":         {say(http.StatusInternalServerError, "broken"), Answer{Result: Invalid}, "status 500"},
+		"the target is reached":           {respond(ok, metricsOf("1", "0.25")), Answer{Result: Reached, Duration: 250 * time.Millisecond}, ""},
+		"without types":                   {respond(ok, "probe_success 1\nprobe_duration_seconds 0.25\n"), Answer{Result: Reached, Duration: 250 * time.Millisecond}, ""},
+		"the target is not reached":       {respond(ok, metricsOf("0", "0.25")), Answer{Result: Failed}, ""},
+		"an endless duration":             {respond(ok, metricsOf("1", "+Inf")), Answer{Result: Invalid}, "+Inf is no duration"},
+		"a duration of many years":        {respond(ok, metricsOf("1", "1e300")), Answer{Result: Reached, Duration: time.Hour}, ""},
+		"a duration that is no number":    {respond(ok, metricsOf("1", "NaN")), Answer{Result: Invalid}, "NaN is no duration"},
+		"a negative duration":             {respond(ok, metricsOf("1", "-1")), Answer{Result: Invalid}, "-1 is no duration"},
+		"no duration":                     {respond(ok, "probe_success 1\n"), Answer{Result: Invalid}, "probe_duration_seconds: is missing"},
+		"no result":                       {respond(ok, "probe_duration_seconds 1\n"), Answer{Result: Invalid}, "probe_success: is missing"},
+		"two results":                     {respond(ok, "probe_success{a=\"1\"} 1\nprobe_success{a=\"2\"} 1\n"), Answer{Result: Invalid}, "probe_success: is missing"},
+		"a result that is no gauge":       {respond(ok, "# TYPE probe_success counter\nprobe_success 1\n"), Answer{Result: Invalid}, "probe_success: is no gauge"},
+		"a page of another server":        {respond(ok, "<html>hello</html>"), Answer{Result: Invalid}, "the answer can't be read"},
+		"nothing":                         {respond(ok, ""), Answer{Result: Invalid}, "probe_success: is missing"},
+		"an answer without end":           {respond(ok, metricsOf("1", "1")+strings.Repeat("x 1\n", maxAnswerBytes)), Answer{Result: Invalid}, "the answer is longer than 65536 bytes"},
+		"a target that is not allowed":    {respond(http.StatusForbidden, "not allowed\n"), Answer{Result: Refused}, "status 403: not allowed"},
+		"a refusal without end":           {respond(http.StatusForbidden, strings.Repeat("x", 1<<20)), Answer{Result: Refused}, "status 403: " + strings.Repeat("x", shownBytes)},
+		"an agent that is busy":           {respond(http.StatusTooManyRequests, "later"), Answer{Result: Busy}, "status 429: later"},
+		"an agent that is broken":         {respond(http.StatusInternalServerError, "broken"), Answer{Result: Invalid}, "status 500"},
 		"an agent that sends elsewhere":   {http.RedirectHandler(elsewhere.URL, http.StatusFound).ServeHTTP, Answer{Result: Invalid}, "status 302"},
 		"an agent that does not answer":   {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, Answer{Result: Unreachable}, "deadline exceeded"},
 		"an agent that hangs up":          {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Answer{Result: Unreachable}, "EOF"},

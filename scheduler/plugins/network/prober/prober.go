@@ -18,16 +18,16 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/plugins/network/wanted"
 )
 
-// Config says how a Prober works.
+// Config configures a Prober.
 type Config struct {
 	Clock clock.Clock
 	// Nodes returns the nodes of the cluster.
 	Nodes func() ([]*corev1.Node, error)
-	// Wanted is what to ask.
+	// Wanted has the questions to ask.
 	Wanted *wanted.List
-	// Estimator is told the answers.
+	// Estimator gets the measurements.
 	Estimator *estimate.Estimator
-	// Count is told each result.
+	// Count is called with each result.
 	Count func(Result)
 	// Port is the agents' port, where no annotation has another URL.
 	Port int
@@ -39,23 +39,23 @@ type Config struct {
 	Parallelism int
 }
 
-// Prober asks all agents what is wanted, again and again.
+// Prober asks all agents the wanted questions, again and again.
 type Prober struct {
-	config   Config
-	client   *client
-	patience *patience
-	// begun is when each question was asked last.
-	begun map[estimate.Question]time.Time
+	config  Config
+	client  *client
+	backoff *backoff
+	// lastAsked is when each question was asked last.
+	lastAsked map[estimate.Question]time.Time
 }
 
 // New returns a Prober that has asked nothing yet.
 func New(config Config) *Prober {
 	return &Prober{
-		config: config, client: newClient(config.Timeout), patience: newPatience(config.Period), begun: map[estimate.Question]time.Time{},
+		config: config, client: newClient(config.Timeout), backoff: newBackoff(config.Period), lastAsked: map[estimate.Question]time.Time{},
 	}
 }
 
-// idle is when to look again if nothing is wanted.
+// idle is when to check again if nothing is wanted.
 const idle = time.Hour
 
 // Run asks until ctx ends. It asks nothing while nothing is wanted.
@@ -73,8 +73,8 @@ func (p *Prober) Run(ctx context.Context) {
 	}
 }
 
-// round asks the question that has waited longest and returns how long there is
-// nothing to do then: a new question does not wait for all others.
+// round asks the question that has waited longest and returns how long to wait for the
+// next round: one question at a time, so that a new one does not wait for all others.
 func (p *Prober) round(ctx context.Context) time.Duration {
 	questions := p.config.Wanted.Questions()
 	p.forget(questions)
@@ -86,17 +86,17 @@ func (p *Prober) round(ctx context.Context) time.Duration {
 			return p.config.Period
 		}
 		p.forgetNodes(nodes)
-		p.begun[question] = p.config.Clock.Now()
+		p.lastAsked[question] = p.config.Clock.Now()
 		p.askAll(ctx, question, nodes)
 	}
-	return p.rest(questions)
+	return p.untilDue(questions)
 }
 
-// forget drops what is known about questions that nobody asks any more.
+// forget drops what is known about questions that are no longer asked.
 func (p *Prober) forget(questions []estimate.Question) {
-	for question := range p.begun {
+	for question := range p.lastAsked {
 		if !slices.Contains(questions, question) {
-			delete(p.begun, question)
+			delete(p.lastAsked, question)
 			p.config.Estimator.Forget(question)
 		}
 	}
@@ -107,7 +107,7 @@ func (p *Prober) forgetNodes(nodes []*corev1.Node) {
 	for _, node := range nodes {
 		exists[node.Name] = true
 	}
-	p.patience.forget(exists)
+	p.backoff.forget(exists)
 }
 
 // next returns the question that has waited longest, if its time has come. One
@@ -116,15 +116,15 @@ func (p *Prober) next(questions []estimate.Question) (estimate.Question, bool) {
 	if len(questions) == 0 {
 		return estimate.Question{}, false
 	}
-	next := slices.MinFunc(questions, func(a, b estimate.Question) int { return p.begun[a].Compare(p.begun[b]) })
-	return next, p.config.Clock.Since(p.begun[next]) >= p.config.Period
+	next := slices.MinFunc(questions, func(a, b estimate.Question) int { return p.lastAsked[a].Compare(p.lastAsked[b]) })
+	return next, p.config.Clock.Since(p.lastAsked[next]) >= p.config.Period
 }
 
-// rest is how long it takes until a question is due.
-func (p *Prober) rest(questions []estimate.Question) time.Duration {
+// untilDue returns how long it takes until a question is due.
+func (p *Prober) untilDue(questions []estimate.Question) time.Duration {
 	now, rest := p.config.Clock.Now(), idle
 	for _, question := range questions {
-		rest = min(rest, max(0, p.begun[question].Add(p.config.Period).Sub(now)))
+		rest = min(rest, max(0, p.lastAsked[question].Add(p.config.Period).Sub(now)))
 	}
 	return rest
 }
@@ -136,7 +136,7 @@ func (p *Prober) askAll(ctx context.Context, question estimate.Question, nodes [
 	var group errgroup.Group
 	group.SetLimit(p.config.Parallelism)
 	for i, node := range nodes {
-		if ctx.Err() != nil || !p.patience.mayAsk(node.Name, p.config.Clock.Now()) {
+		if ctx.Err() != nil || !p.backoff.mayAsk(node.Name, p.config.Clock.Now()) {
 			continue
 		}
 		group.Go(func() error {
@@ -144,9 +144,9 @@ func (p *Prober) askAll(ctx context.Context, question estimate.Question, nodes [
 			return nil
 		})
 	}
-	_ = group.Wait() // nobody returns an error
+	_ = group.Wait() // no function returns an error
 	if ctx.Err() == nil {
-		p.tell(ctx, question, nodes, answers)
+		p.logProblems(ctx, question, nodes, answers)
 	}
 }
 
@@ -156,26 +156,26 @@ func (p *Prober) askOne(ctx context.Context, question estimate.Question, node *c
 	if err != nil {
 		answer = Answer{Result: Invalid, Problem: err}
 	} else {
-		answer = p.client.get(ctx, ask(url, question))
+		answer = p.client.get(ctx, probeURL(url, question))
 	}
 	if ctx.Err() != nil {
-		return Answer{} // the process ends: the agent is not to blame
+		return Answer{} // the process is ending: the agent is not at fault
 	}
-	p.patience.note(node.Name, answer.Result != Unreachable, p.config.Clock.Now())
+	p.backoff.record(node.Name, answer.Result != Unreachable, p.config.Clock.Now())
 	switch answer.Result {
 	case Reached:
 		p.config.Estimator.Observe(question, node.Name, min(answer.Duration, p.config.Timeout))
 	case Failed:
 		p.config.Estimator.Observe(question, node.Name, p.config.Timeout)
-	default: // nothing was learnt: what is known grows old
+	default: // no measurement: the estimate ages
 	}
 	p.config.Count(answer.Result)
 	return answer
 }
 
-// tell logs what went wrong: of the first of the nodes, which all have the same
-// problem usually.
-func (p *Prober) tell(ctx context.Context, question estimate.Question, nodes []*corev1.Node, answers []Answer) {
+// logProblems logs why nodes were not measured: that of the first one, as usually all
+// have the same problem.
+func (p *Prober) logProblems(ctx context.Context, question estimate.Question, nodes []*corev1.Node, answers []Answer) {
 	measured := 0
 	first := -1
 	for i := range answers {
@@ -190,6 +190,6 @@ func (p *Prober) tell(ctx context.Context, question estimate.Question, nodes []*
 	if first < 0 || !logger.Enabled() {
 		return
 	}
-	logger.Info("Some nodes don't say how fast they reach a target", "target", question.Target, "module", question.Module,
+	logger.Info("Some nodes did not report how fast they reach a target", "target", question.Target, "module", question.Module,
 		"measured", measured, "nodes", len(nodes), "first", nodes[first].Name, "problem", answers[first].Problem.Error())
 }

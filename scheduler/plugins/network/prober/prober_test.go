@@ -52,7 +52,7 @@ func newCluster(t *testing.T, nodes ...string) *cluster {
 	t.Cleanup(server.Close)
 	for _, name := range nodes {
 		c.nodes = append(c.nodes, newNode(name, "", server.URL+"/probe?node="+name))
-		c.agents[name] = say(http.StatusOK, metricsOf("1", "0.1"))
+		c.agents[name] = respond(http.StatusOK, metricsOf("1", "0.1"))
 	}
 	c.wanted = wanted.New(wanted.Config{Clock: c.clock, Max: 10, Remember: 10 * time.Minute})
 	c.estimator = estimate.New(estimate.Config{Clock: c.clock, HalfLife: time.Minute, Expiry: 5 * time.Minute})
@@ -127,21 +127,21 @@ func TestAllNodesAreAsked(t *testing.T) {
 	c := newCluster(t, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8")
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	maps.Copy(c.agents, map[string]http.HandlerFunc{
-		"n2": say(http.StatusOK, metricsOf("1", "0.2")),
-		"n3": say(http.StatusOK, metricsOf("0", "0.01")),
+		"n2": respond(http.StatusOK, metricsOf("1", "0.2")),
+		"n3": respond(http.StatusOK, metricsOf("0", "0.01")),
 		"n4": hang,
-		"n5": say(http.StatusForbidden, "not allowed"),
-		"n6": say(http.StatusTooManyRequests, "busy"),
-		"n7": say(http.StatusOK, "nonsense"),
-		"n8": say(http.StatusOK, metricsOf("1", "1e9")),
+		"n5": respond(http.StatusForbidden, "not allowed"),
+		"n6": respond(http.StatusTooManyRequests, "busy"),
+		"n7": respond(http.StatusOK, "nonsense"),
+		"n8": respond(http.StatusOK, metricsOf("1", "1e9")),
 	})
 	c.want(target)
 	rest := c.ask("n1 "+target, "n2 "+target, "n3 "+target, "n4 "+target, "n5 "+target, "n6 "+target, "n7 "+target, "n8 "+target)
 	if rest != period {
 		t.Errorf("the next round comes after %v", rest)
 	}
-	// n3 does not reach the target, which counts as the timeout, and no agent can
-	// say that it took longer than that. Of the others nothing is known.
+	// n3 does not reach the target, which counts as the timeout, and so does any longer
+	// time that an agent reports. The others are unknown.
 	c.expect(target, "100ms 200ms 300ms ? ? ? ? 300ms")
 	if diff := cmp.Diff(map[Result]int{Reached: 3, Failed: 1, Unreachable: 1, Refused: 1, Busy: 1, Invalid: 1}, c.counts); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
@@ -166,8 +166,8 @@ func TestRoundsComeByThePeriod(t *testing.T) {
 		t.Errorf("the next round comes after %v", rest)
 	}
 	c.clock.Step(time.Hour)
-	if rest := c.ask(); rest != idle || len(c.begun) > 0 {
-		t.Errorf("nobody wants anything any more, the next round comes after %v", rest)
+	if rest := c.ask(); rest != idle || len(c.lastAsked) > 0 {
+		t.Errorf("nothing is wanted any more, the next round comes after %v", rest)
 	}
 	c.expect("a", "?")
 }
@@ -191,7 +191,7 @@ func TestAgentsThatDoNotAnswerAreLeftAlone(t *testing.T) {
 		t.Errorf("asked %s nodes, want %s", pattern.String(), want)
 	}
 	c.agents["n2"] = c.agents["n1"]
-	for range maxSilence {
+	for range maxBackoff {
 		c.round(t.Context())
 		c.clock.Step(period)
 	}
@@ -202,8 +202,8 @@ func TestAgentsThatDoNotAnswerAreLeftAlone(t *testing.T) {
 	c.nodes = nil
 	c.clock.Step(period)
 	c.round(t.Context())
-	if len(c.patience.silent) > 0 {
-		t.Errorf("nodes that are gone are remembered: %v", c.patience.silent)
+	if len(c.backoff.failures) > 0 {
+		t.Errorf("nodes that are gone are remembered: %v", c.backoff.failures)
 	}
 }
 

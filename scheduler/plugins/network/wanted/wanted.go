@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wanted knows which targets Pods want to reach fast, so that only those
-// are measured.
+// Package wanted tracks which targets Pods want to reach fast, so that only those are
+// measured.
 package wanted
 
 import (
@@ -17,17 +17,17 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/plugins/network/estimate"
 )
 
-// Config says how a List works.
+// Config configures a List.
 type Config struct {
 	Clock clock.PassiveClock
-	// Max is how many questions there are at most.
+	// Max is how many questions there may be.
 	Max int
-	// Remember is for how long a question stays that no pending Pod asks: the
-	// next Pods of the same kind find values then.
+	// Remember is how long a question stays that no pending Pod has: the next Pods of the
+	// same kind then find values.
 	Remember time.Duration
 }
 
-// List is what Pods ask. It may be used from several goroutines.
+// List holds the questions of Pods. It may be used from several goroutines.
 type List struct {
 	config Config
 	// added has an entry when there is a new question.
@@ -40,7 +40,7 @@ type List struct {
 
 // interest is how much a question matters.
 type interest struct {
-	// pods is how many pending Pods ask it.
+	// pods is how many pending Pods have it.
 	pods int
 	// asked is when it was asked last.
 	asked time.Time
@@ -54,10 +54,10 @@ func New(config Config) *List {
 	}
 }
 
-// Added has an entry when there is a new question.
+// Added returns a channel that has an entry when there is a new question.
 func (l *List) Added() <-chan struct{} { return l.added }
 
-// Pending takes in that a Pod waits and what it asks.
+// Pending records a pending Pod and its question.
 func (l *List) Pending(pod types.UID, question estimate.Question) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *List) Pending(pod types.UID, question estimate.Question) {
 	}
 }
 
-// Gone takes in that a Pod waits no longer.
+// Gone records that a Pod is no longer pending.
 func (l *List) Gone(pod types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,15 +91,16 @@ func (l *List) gone(pod types.UID) {
 	one.asked = l.config.Clock.Now()
 }
 
-// Asked takes in that a Pod's turn has come and what it asks. It is how a
-// question gets in for which there was no room.
+// Asked records the question of a Pod whose turn has come. A question for which there was
+// no room gets in this way.
 func (l *List) Asked(question estimate.Question) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ask(question)
 }
 
-// ask returns the interest in a question; nil if there is no room for it.
+// ask adds a question, or renews it, and returns its interest; nil if there is no room
+// for it.
 func (l *List) ask(question estimate.Question) *interest {
 	now := l.config.Clock.Now()
 	if one := l.questions[question]; one != nil {
@@ -113,13 +114,13 @@ func (l *List) ask(question estimate.Question) *interest {
 	l.questions[question] = one
 	select {
 	case l.added <- struct{}{}:
-	default: // somebody is on the way
+	default: // it has an entry already
 	}
 	return one
 }
 
-// makeRoom drops the question that was not asked for the longest time, unless
-// Pods wait for all of them.
+// makeRoom drops the question that was asked least recently and has no pending Pods. It
+// returns false if there is none.
 func (l *List) makeRoom() bool {
 	var oldest *estimate.Question
 	for question, one := range l.questions {
@@ -145,8 +146,8 @@ func compare(a, b estimate.Question) int {
 	return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Module, b.Module))
 }
 
-// Questions returns what to measure, in order, and forgets what nobody has asked
-// for long.
+// Questions returns what to measure, in order, and drops questions that have not been
+// asked for long.
 func (l *List) Questions() []estimate.Question {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +164,7 @@ func (l *List) Questions() []estimate.Question {
 	return list
 }
 
-// Count is how many questions there are.
+// Count returns how many questions there are.
 func (l *List) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -99,25 +99,25 @@ func TestQuestionsAreBounded(t *testing.T) {
 func TestNewQuestionsAreTold(t *testing.T) {
 	t.Parallel()
 	l := newList(t, 10)
-	told := func(when string, want bool) {
+	signaled := func(when string, want bool) {
 		t.Helper()
 		select {
 		case <-l.Added():
 			if !want {
-				t.Errorf("%s: told", when)
+				t.Errorf("%s: signaled", when)
 			}
 		default:
 			if want {
-				t.Errorf("%s: not told", when)
+				t.Errorf("%s: not signaled", when)
 			}
 		}
 	}
-	told("at first", false)
+	signaled("at first", false)
 	l.pending("p1", "a")
 	l.pending("p2", "b")
-	told("two new ones", true)
-	told("only once", false)
+	signaled("two new ones", true)
+	signaled("only once", false)
 	l.pending("p3", "a")
 	l.Asked(question("b"))
-	told("known ones", false)
+	signaled("known ones", false)
 }

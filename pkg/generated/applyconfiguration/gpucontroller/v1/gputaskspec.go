@@ -89,7 +89,7 @@ type GPUTaskSpecApplyConfiguration struct {
 	// Pod that is lost with its node, preempted or evicted is no failure: it is
 	// replaced alone in either case. Default: RestartTask. Immutable.
 	FailurePolicy *gpucontrollerv1.FailurePolicy `json:"failurePolicy,omitempty"`
-	// backoffLimit is how many failures are followed by a new start before the
+	// backoffLimit is how many failures are retried before the
 	// task fails, 0 to 1000. The waiting time before a new start doubles from
 	// 10 s up to 10 min (flags of the controller). Default: 6.
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`

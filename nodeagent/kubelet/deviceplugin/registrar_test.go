@@ -37,7 +37,7 @@ func (f *fakeKubelet) Register(context.Context, *pluginapi.RegisterRequest) (*pl
 	return &pluginapi.Empty{}, nil
 }
 
-// serve returns what ends the kubelet, with its socket.
+// serve starts the kubelet and returns a function that stops it and deletes its socket.
 func (f *fakeKubelet) serve(t *testing.T, dir string) (stop func()) {
 	t.Helper()
 	listener, err := net.Listen("unix", filepath.Join(dir, "kubelet.sock"))
@@ -51,14 +51,14 @@ func (f *fakeKubelet) serve(t *testing.T, dir string) (stop func()) {
 	return server.Stop
 }
 
-// bench is a keeper that a test has look, on a clock that stands still.
-type bench struct {
-	*keeper
+// testRegistrar is a registrar with a fake clock.
+type testRegistrar struct {
+	*registrar
 	clock *clocktesting.FakeClock
 	dir   string
 }
 
-func newBench(t *testing.T) *bench {
+func newTestRegistrar(t *testing.T) *testRegistrar {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "plugin") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
@@ -70,27 +70,26 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := newFolder(t.Context(), dir)
-	t.Cleanup(folder.close)
+	watcher := newDirWatcher(t.Context(), dir)
+	t.Cleanup(watcher.close)
 	server := newServer(plugin.sockets.path(), plugin.service)
 	t.Cleanup(server.grpc.Stop)
-	return &bench{keeper: newKeeper(plugin, server, folder), clock: clock, dir: dir}
+	return &testRegistrar{registrar: newRegistrar(plugin, server, watcher), clock: clock, dir: dir}
 }
 
-// expectDelay has the keeper look, which must want to look again after least to
-// twice least.
-func (b *bench) expectDelay(t *testing.T, what string, least time.Duration) time.Duration {
+// expectDelay reconciles, and expects that the next time is due after least to twice least.
+func (b *testRegistrar) expectDelay(t *testing.T, what string, least time.Duration) time.Duration {
 	t.Helper()
-	got := b.look(t.Context())
+	got := b.reconcile(t.Context())
 	if got < least || got > 2*least {
-		t.Errorf("%s: looks again in %v, want %v to %v", what, got, least, 2*least)
+		t.Errorf("%s: reconciles again in %v, want %v to %v", what, got, least, 2*least)
 	}
 	return got
 }
 
 func TestRefusedRegistrationsAreRetriedLessAndLessOften(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newTestRegistrar(t)
 	kubelet := &fakeKubelet{}
 	kubelet.refuses.Store(true)
 	kubelet.serve(t, b.dir)
@@ -98,7 +97,7 @@ func TestRefusedRegistrationsAreRetriedLessAndLessOften(t *testing.T) {
 		calls := kubelet.calls.Load()
 		delay := b.expectDelay(t, "after a refusal", least)
 		b.clock.Step(delay - time.Nanosecond)
-		if b.look(t.Context()) != time.Nanosecond || kubelet.calls.Load() != calls+1 {
+		if b.reconcile(t.Context()) != time.Nanosecond || kubelet.calls.Load() != calls+1 {
 			t.Fatal("the delay was not kept")
 		}
 		b.clock.Step(time.Nanosecond)
@@ -107,19 +106,19 @@ func TestRefusedRegistrationsAreRetriedLessAndLessOften(t *testing.T) {
 		t.Errorf("LastError = %v", err)
 	}
 	kubelet.refuses.Store(false)
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	if got := b.Status(); got.Registrations != 1 || got.LastError != nil {
 		t.Errorf("Status() = %+v", got)
 	}
 }
 
-func TestAKubeletThatDoesNotListenIsToldAgain(t *testing.T) {
+func TestThePluginRegistersAgainWithoutAStream(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newTestRegistrar(t)
 	kubelet := &fakeKubelet{}
 	kubelet.serve(t, b.dir)
-	if got := b.look(t.Context()); got != b.config.Timing.Stream {
-		t.Errorf("looks again in %v", got)
+	if got := b.reconcile(t.Context()); got != b.config.Timing.Stream {
+		t.Errorf("reconciles again in %v", got)
 	}
 	b.clock.Step(b.config.Timing.Stream)
 	delay := b.expectDelay(t, "without a stream", b.config.Timing.Retry)
@@ -127,10 +126,10 @@ func TestAKubeletThatDoesNotListenIsToldAgain(t *testing.T) {
 		t.Errorf("Status() = %+v", b.Status())
 	}
 	b.clock.Step(delay)
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	registration := b.streams.begin()
-	if got := b.look(t.Context()); got != b.config.Timing.Poll || !b.Status().Registered || kubelet.calls.Load() != 2 {
-		t.Errorf("looks again in %v, %+v, %d calls", got, b.Status(), kubelet.calls.Load())
+	if got := b.reconcile(t.Context()); got != b.config.Timing.Poll || !b.Status().Registered || kubelet.calls.Load() != 2 {
+		t.Errorf("reconciles again in %v, %+v, %d calls", got, b.Status(), kubelet.calls.Load())
 	}
 	b.streams.end(registration)
 	b.expectDelay(t, "after a second loss", 2*b.config.Timing.Retry)
@@ -139,11 +138,11 @@ func TestAKubeletThatDoesNotListenIsToldAgain(t *testing.T) {
 	}
 }
 
-func TestALossAfterALongTimeIsTheFirst(t *testing.T) {
+func TestBackoffStartsOverAfterALongTime(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newTestRegistrar(t)
 	(&fakeKubelet{}).serve(t, b.dir)
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	b.failures = 5
 	registration := b.streams.begin()
 	b.clock.Step(time.Hour)
@@ -151,44 +150,44 @@ func TestALossAfterALongTimeIsTheFirst(t *testing.T) {
 	b.expectDelay(t, "after an hour", b.config.Timing.Retry)
 }
 
-func TestANewKubeletIsToldAtOnce(t *testing.T) {
+func TestThePluginRegistersAtOnceWithANewKubelet(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	if got := b.look(t.Context()); got != b.config.Timing.Poll || !errors.Is(b.Status().LastError, errNoKubelet) {
-		t.Errorf("without a kubelet: looks again in %v, %+v", got, b.Status())
+	b := newTestRegistrar(t)
+	if got := b.reconcile(t.Context()); got != b.config.Timing.Poll || !errors.Is(b.Status().LastError, errNoKubelet) {
+		t.Errorf("without a kubelet: reconciles again in %v, %+v", got, b.Status())
 	}
 	first, second := &fakeKubelet{}, &fakeKubelet{}
 	first.refuses.Store(true)
 	stop := first.serve(t, b.dir)
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	b.failures = 10
 	stop()
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	second.serve(t, b.dir)
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	if b.Status().Registrations != 1 || b.failures != 0 {
 		t.Errorf("Status() = %+v after %d failures", b.Status(), b.failures)
 	}
 }
 
-func TestAPluginServesWhateverIsInTheWayOfWatching(t *testing.T) {
+func TestAPluginServesWithoutAWatch(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		obstruct func(t *testing.T, b *bench)
-		// delay is when it looks again after the grace period.
+		obstruct func(t *testing.T, b *testRegistrar)
+		// delay is when it reconciles again after the grace period.
 		delay time.Duration
 	}{
-		"the folder can't be watched": {func(_ *testing.T, b *bench) {
-			b.folder.add = func(string) error { return syscall.ENOSPC }
+		"the directory can't be watched": {func(_ *testing.T, b *testRegistrar) {
+			b.registrar.dir.add = func(string) error { return syscall.ENOSPC }
 		}, blindPoll},
-		"there is no watcher": {func(_ *testing.T, b *bench) {
-			b.folder.close()
-			b.folder.watcher, b.folder.blind = nil, true
+		"there is no watcher": {func(_ *testing.T, b *testRegistrar) {
+			b.registrar.dir.close()
+			b.registrar.dir.watcher, b.registrar.dir.blind = nil, true
 		}, blindPoll},
-		"the folder can't be read": {func(_ *testing.T, b *bench) {
+		"the directory can't be read": {func(_ *testing.T, b *testRegistrar) {
 			b.sockets.readDir = func(string) ([]os.DirEntry, error) { return nil, syscall.EMFILE }
 		}, 10 * time.Second},
-		"a dead socket can't be deleted": {func(t *testing.T, b *bench) {
+		"a dead socket can't be deleted": {func(t *testing.T, b *testRegistrar) {
 			t.Helper()
 			if err := os.MkdirAll(filepath.Join(b.dir, "falldio.com_gpu-deadbeef.sock", "x"), 0o700); err != nil {
 				t.Fatal(err)
@@ -198,7 +197,7 @@ func TestAPluginServesWhateverIsInTheWayOfWatching(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
+			b := newTestRegistrar(t)
 			(&fakeKubelet{}).serve(t, b.dir)
 			test.obstruct(t, b)
 			var lines []string
@@ -207,29 +206,29 @@ func TestAPluginServesWhateverIsInTheWayOfWatching(t *testing.T) {
 					lines = append(lines, line)
 				}
 			}, funcr.Options{}))
-			b.look(ctx)
+			b.reconcile(ctx)
 			b.streams.begin()
 			for range 3 {
 				b.clock.Step(deathGrace)
-				if got := b.look(ctx); got != test.delay {
-					t.Errorf("looks again in %v, want %v", got, test.delay)
+				if got := b.reconcile(ctx); got != test.delay {
+					t.Errorf("reconciles again in %v, want %v", got, test.delay)
 				}
 			}
 			if got := b.Status(); got.Registrations != 1 || !got.Registered {
 				t.Errorf("Status() = %+v", got)
 			}
 			if len(lines) > 1 {
-				t.Errorf("it is told more than once: %q", lines)
+				t.Errorf("it is logged more than once: %q", lines)
 			}
 		})
 	}
 }
 
-// TestOthersThatCannotBeSeenHaveNotLeft has another plugin of the resource and a
-// dead one whose socket can't be deleted, and then a folder that can't be read.
+// TestOthersThatCannotBeSeenHaveNotLeft has another plugin of the resource and a dead one
+// whose socket can't be deleted, and then a directory that can't be read.
 func TestOthersThatCannotBeSeenHaveNotLeft(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newTestRegistrar(t)
 	(&fakeKubelet{}).serve(t, b.dir)
 	other := filepath.Join(b.dir, "falldio.com_gpu-12345678.sock")
 	listener, err := net.Listen("unix", other)
@@ -239,31 +238,31 @@ func TestOthersThatCannotBeSeenHaveNotLeft(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(b.dir, "falldio.com_gpu-deadbeef.sock", "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	b.streams.begin()
 	b.clock.Step(deathGrace)
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	b.sockets.readDir = func(string) ([]os.DirEntry, error) { return nil, syscall.EMFILE }
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	if b.problem != nil {
-		t.Fatalf("without having seen the folder: %v", b.problem)
+		t.Fatalf("without having read the directory: %v", b.problem)
 	}
 	_ = listener.Close()
 	b.sockets.readDir = os.ReadDir
-	b.look(t.Context())
+	b.reconcile(t.Context())
 	if !errors.Is(b.problem, errOtherLeft) {
 		t.Errorf("problem = %v, want %v", b.problem, errOtherLeft)
 	}
 }
 
-func TestWithoutAFolderThereIsNothingToDo(t *testing.T) {
+func TestWithoutADirectoryThePluginWaits(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newTestRegistrar(t)
 	if err := os.Remove(b.dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.look(t.Context()); got != b.config.Timing.Retry || !errors.Is(b.Status().LastError, os.ErrNotExist) {
-		t.Errorf("looks again in %v, %+v", got, b.Status())
+	if got := b.reconcile(t.Context()); got != b.config.Timing.Retry || !errors.Is(b.Status().LastError, os.ErrNotExist) {
+		t.Errorf("reconciles again in %v, %+v", got, b.Status())
 	}
 }
 

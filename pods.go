@@ -118,7 +118,7 @@ func (c *Controller) patchMinAvailable(ctx context.Context, pods []*corev1.Pod, 
 	})
 }
 
-// inParallel calls do forevery item, a bounded number at a time, and returns
+// inParallel calls do for every item, a bounded number at a time, and returns
 // all errors.
 func inParallel[T any](items []T, do func(T) error) error {
 	var group errgroup.Group

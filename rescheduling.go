@@ -15,7 +15,7 @@ type rescheduling interface {
 	// Moves reports whether Pods of the task are being moved: that they are lost is then
 	// expected.
 	Moves(task types.UID) bool
-	// Changed is called forevery change of a task or one of its Pods.
+	// Changed is called for every change of a task or one of its Pods.
 	Changed()
 }
 

@@ -39,7 +39,7 @@ func (r *Rescheduler) Moves(task types.UID) bool {
 	return err == nil && slices.ContainsFunc(plans, func(plan *v1.MovePlan) bool { return moveplan.Moves(plan, task) })
 }
 
-// Changed is called forevery change of a task, a Pod, a node or a budget. Most of them
+// Changed is called for every change of a task, a Pod, a node or a budget. Most of them
 // don't concern any plan.
 func (r *Rescheduler) Changed() {
 	if r.executing.Load() {

@@ -36,10 +36,10 @@ func write(path string) error {
 	text.WriteString("# kubectl gputask: reference\n\n<!-- Written by hack/update-codegen.sh from the commands themselves. -->\n\n")
 	text.WriteString("What the commands are for is in [kubectl-gputask.md](../kubectl-gputask.md).\n")
 	describe(&text, root)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // documentation foreverybody to read
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // documentation for everybody to read
 		return err
 	}
-	return os.WriteFile(path, []byte(text.String()), 0o644) //nolint:gosec // documentation foreverybody to read
+	return os.WriteFile(path, []byte(text.String()), 0o644) //nolint:gosec // documentation for everybody to read
 }
 
 // describe writes a command and its subcommands.

@@ -63,7 +63,7 @@ func rewrite(path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, content, 0o644) //nolint:gosec // a manifest foreverybody to read
+	return os.WriteFile(path, content, 0o644) //nolint:gosec // a manifest for everybody to read
 }
 
 // finishTemplate changes the schema at spec.template of the given root schema.

@@ -165,7 +165,7 @@ func goalText(plan *v1.MovePlan) string {
 	case v1.GoalCapacity:
 		return "whole GPUs, nodes and domains"
 	case v1.GoalRecreate:
-		return "a new place foreverything, wherever the scheduler puts it"
+		return "a new place for everything, wherever the scheduler puts it"
 	default:
 		return string(plan.Spec.Goal)
 	}

@@ -150,7 +150,7 @@ func (r *run) judge(name string) verdict {
 	return judge(task, r.seen)
 }
 
-// problems returns an error forevery example that has not ended as expected.
+// problems returns an error for every example that has not ended as expected.
 func (r *run) problems() error {
 	var problems []error
 	for _, example := range r.Tasks {

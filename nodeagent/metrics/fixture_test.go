@@ -131,7 +131,7 @@ func scrape(t *testing.T, collector prometheus.Collector, prefixes ...string) []
 	return lines
 }
 
-// allQuantities has a value forevery quantity.
+// allQuantities has a value for every quantity.
 func allQuantities() gpu.Values {
 	values := gpu.Values{}
 	for quantity := range gpu.Processes + 1 {

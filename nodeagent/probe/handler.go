@@ -102,7 +102,7 @@ func (h *Handler) probe(r *http.Request) (*prometheus.Registry, string, error) {
 	return registry, resultSuccess, nil
 }
 
-// run probes and adds the metrics that blackbox_exporter has forevery probe.
+// run probes and adds the metrics that blackbox_exporter has for every probe.
 func (h *Handler) run(ctx context.Context, job *Job) (*prometheus.Registry, bool) {
 	success := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "probe_success", Help: "Displays whether or not the probe was a success",

@@ -49,7 +49,7 @@ func (e *Expectations[K]) ExpectCreation(key K, name string) {
 	e.expect(key, func(w *writes) { w.creations[name] = struct{}{} })
 }
 
-// ObserveCreation is called forevery event of a created object, and when its creation
+// ObserveCreation is called for every event of a created object, and when its creation
 // failed.
 func (e *Expectations[K]) ObserveCreation(key K, name string) {
 	e.observe(key, func(w *writes) { delete(w.creations, name) })

@@ -121,7 +121,7 @@ func (s *Shape) appendKey(key []byte) []byte {
 	return key
 }
 
-// Request is a Shape interned by a Cluster, with all that is the same forevery Pod of
+// Request is a Shape interned by a Cluster, with all that is the same for every Pod of
 // the shape.
 type Request struct {
 	Shape

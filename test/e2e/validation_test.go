@@ -15,7 +15,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// TestValidationOnCreate has an accepted and a rejected object forevery rule of the
+// TestValidationOnCreate has an accepted and a rejected object for every rule of the
 // CRD's schema for new tasks. It needs no controller: only the API server is
 // involved.
 func TestValidationOnCreate(t *testing.T) {

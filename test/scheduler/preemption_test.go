@@ -132,7 +132,7 @@ func TestPreemptionHonoursDisruptionBudgets(t *testing.T) {
 }
 
 // TestAPreemptorGetsTheRoomThatWasMadeForIt has many small Pods of a lower priority wait
-// forevery GPU that becomes free.
+// for every GPU that becomes free.
 func TestAPreemptorGetsTheRoomThatWasMadeForIt(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

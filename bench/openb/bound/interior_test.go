@@ -44,7 +44,7 @@ func TestTheInteriorPointMethodAgreesWithTheSimplexMethod(t *testing.T) {
 	}
 }
 
-// randomProgram has a limit forevery column.
+// randomProgram has a limit for every column.
 func randomProgram(random *rand.Rand, rows, columns int) *program {
 	p := &program{}
 	for range rows {

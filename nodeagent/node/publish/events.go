@@ -28,7 +28,7 @@ type event struct {
 	kind, reason, message string
 }
 
-// EventWriter writes an Event forevery change of a GPU's health.
+// EventWriter writes an Event for every change of a GPU's health.
 type EventWriter struct {
 	config   Config
 	recorder record.EventRecorder

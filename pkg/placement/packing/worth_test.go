@@ -66,7 +66,7 @@ func TestTheWorthOfARestIsWhatCanBeDoneWithIt(t *testing.T) {
 	}
 }
 
-// checkWorth checks what holds forevery demand.
+// checkWorth checks what holds for every demand.
 func checkWorth(t *testing.T, w *worth, demand []float64) {
 	t.Helper()
 	if w[0] != 0 || w[placement.Card] != 1 {

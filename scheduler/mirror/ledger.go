@@ -26,29 +26,29 @@ func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
 		m.recount(old.node)
 	}
 	m.place(pod.UID, e)
-	claim := m.claims[place.Node]
-	if claim == nil {
-		claim = &claims{seats: map[*entry]bool{}}
-		m.claims[place.Node] = claim
+	held := m.seated[place.Node]
+	if held == nil {
+		held = &nodeSeats{seats: map[*entry]bool{}}
+		m.seated[place.Node] = held
 	}
-	claim.CPU += e.use.CPU
-	claim.Memory += e.use.Memory
-	claim.Pods++
-	claim.seats[e] = true
+	held.CPU += e.use.CPU
+	held.Memory += e.use.Memory
+	held.Pods++
+	held.seats[e] = true
 	m.recount(place.Node)
 }
 
-// unclaim ends the claim of a Pod that the snapshot shows, or that is removed.
-func (m *Mirror) unclaim(e *entry) {
-	claim := m.claims[e.node]
-	if claim == nil {
+// release no longer counts the seat of a Pod: the snapshot shows the Pod, or it is removed.
+func (m *Mirror) release(e *entry) {
+	held := m.seated[e.node]
+	if held == nil {
 		return
 	}
-	claim.CPU -= e.use.CPU
-	claim.Memory -= e.use.Memory
-	delete(claim.seats, e)
-	if claim.Pods--; claim.Pods <= 0 {
-		delete(m.claims, e.node)
+	held.CPU -= e.use.CPU
+	held.Memory -= e.use.Memory
+	delete(held.seats, e)
+	if held.Pods--; held.Pods <= 0 {
+		delete(m.seated, e.node)
 	}
 }
 

@@ -38,8 +38,8 @@ type Mirror struct {
 	pods  map[types.UID]*entry
 	// orphaned are the seats of Pods whose nodes went away.
 	orphaned map[types.UID]orphanedSeat
-	// claims is what seats hold, by node, whose Pods have not been assumed yet.
-	claims map[string]*claims
+	// seated is what seats withhold, by node, whose Pods have not been assumed yet.
+	seated map[string]*nodeSeats
 	// reserving are the nodes that have reservations, nextExpiry is when the first of those
 	// expires, and expired is true if any has expired since the last Sweep.
 	reserving  map[string]*node
@@ -91,21 +91,21 @@ type entry struct {
 	pass uint64
 }
 
-// Claim is what seats hold on a node whose Pods the snapshot does not show.
-type Claim struct {
+// Withheld is what seats or reservations withhold from others on a node.
+type Withheld struct {
 	CPU    int64 // milli-cores
 	Memory int64 // MiB
 	Pods   int
 }
 
-// And returns the sum of two Claims.
-func (c Claim) And(other Claim) Claim {
-	return Claim{CPU: c.CPU + other.CPU, Memory: c.Memory + other.Memory, Pods: c.Pods + other.Pods}
+// Plus returns the sum of both.
+func (c Withheld) Plus(other Withheld) Withheld {
+	return Withheld{CPU: c.CPU + other.CPU, Memory: c.Memory + other.Memory, Pods: c.Pods + other.Pods}
 }
 
-// claims is the Claim on one node, and the seats that make it up.
-type claims struct {
-	Claim
+// nodeSeats are the seats on one node, and what they hold.
+type nodeSeats struct {
+	Withheld
 	seats map[*entry]bool
 }
 
@@ -113,7 +113,7 @@ type claims struct {
 func New(logger klog.Logger, now clock.PassiveClock, levels snapshot.Levels, pools []string) *Mirror {
 	m := &Mirror{
 		logger: logger, clock: now, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{},
-		orphaned: map[types.UID]orphanedSeat{}, claims: map[string]*claims{}, reserving: map[string]*node{},
+		orphaned: map[types.UID]orphanedSeat{}, seated: map[string]*nodeSeats{}, reserving: map[string]*node{},
 		view: snapshot.NodeView{Levels: levels, Keys: map[string]bool{}}, policy: packing.New(packing.Default()),
 	}
 	for _, pool := range pools {
@@ -239,21 +239,21 @@ func (m *Mirror) DomainOfNodes(nodes []string, level int) string {
 	return domain
 }
 
-// Claims returns what seats hold on a node.
-func (m *Mirror) Claims(node string) Claim {
+// Withheld returns what seats on a node withhold whose Pods the snapshot does not show.
+func (m *Mirror) Withheld(node string) Withheld {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if claim := m.claims[node]; claim != nil {
-		return claim.Claim
+	if held := m.seated[node]; held != nil {
+		return held.Withheld
 	}
-	return Claim{}
+	return Withheld{}
 }
 
-// HasClaims reports whether any seat is held whose Pod the snapshot does not show.
-func (m *Mirror) HasClaims() bool {
+// HasSeats reports whether any seat is held whose Pod the snapshot does not show.
+func (m *Mirror) HasSeats() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.claims) > 0
+	return len(m.seated) > 0
 }
 
 // Popular returns the most requested shapes, at most limit.

@@ -203,8 +203,8 @@ func TestASeatIsHeldUntilTheSnapshotShowsThePod(t *testing.T) {
 	if got := free(m); got != 2 {
 		t.Errorf("with a seat %d GPUs are free, want 2", got)
 	}
-	if diff := cmp.Diff(Claim{CPU: 2000, Memory: 4096, Pods: 1}, m.Claims("a")); diff != "" {
-		t.Errorf("claim (-want +got):\n%s", diff)
+	if diff := cmp.Diff(Withheld{CPU: 2000, Memory: 4096, Pods: 1}, m.Withheld("a")); diff != "" {
+		t.Errorf("held (-want +got):\n%s", diff)
 	}
 	text, err := m.Assignment(pod)
 	if err != nil || text == "" {
@@ -216,8 +216,8 @@ func TestASeatIsHeldUntilTheSnapshotShowsThePod(t *testing.T) {
 	if got := free(m); got != 2 {
 		t.Errorf("when it is assumed %d GPUs are free, want 2", got)
 	}
-	if m.HasClaims() {
-		t.Errorf("when it is assumed this is claimed as well: %+v", m.Claims("a"))
+	if m.HasSeats() {
+		t.Errorf("when it is assumed this is claimed as well: %+v", m.Withheld("a"))
 	}
 	if again, err := m.Assignment(pod); err != nil || again != text {
 		t.Errorf("assignment %q, error %v, want %q", again, err, text)
@@ -288,8 +288,8 @@ func TestASeatIsGivenBack(t *testing.T) {
 			if got := free(m); got != 4 {
 				t.Errorf("%d GPUs are free, want 4", got)
 			}
-			if m.HasClaims() || len(m.pods) > 0 || m.Intact(pod.UID) {
-				t.Errorf("left: claims %t, %d Pods, intact %t", m.HasClaims(), len(m.pods), m.Intact(pod.UID))
+			if m.HasSeats() || len(m.pods) > 0 || m.Intact(pod.UID) {
+				t.Errorf("left: claims %t, %d Pods, intact %t", m.HasSeats(), len(m.pods), m.Intact(pod.UID))
 			}
 		})
 	}
@@ -323,8 +323,8 @@ func TestANewSeatCountsWhileTheSnapshotShowsTheFormerOne(t *testing.T) {
 			}
 			w.add(on(t, pod, node))
 			m.Refresh(w.snapshot())
-			if got := free(m); got != 5 || m.HasClaims() {
-				t.Errorf("when it is assumed again %d GPUs are free, claims %t", got, m.HasClaims())
+			if got := free(m); got != 5 || m.HasSeats() {
+				t.Errorf("when it is assumed again %d GPUs are free, claims %t", got, m.HasSeats())
 			}
 		})
 	}

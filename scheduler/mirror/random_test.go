@@ -337,10 +337,10 @@ func (r *run) check() {
 		r.t.Fatalf("reservations that count (-rebuilt +followed):\n%s", diff)
 	}
 	for _, name := range r.names {
-		if diff := cmp.Diff(rebuilt.Claims(name), r.m.Claims(name)); diff != "" {
+		if diff := cmp.Diff(rebuilt.Withheld(name), r.m.Withheld(name)); diff != "" {
 			r.t.Fatalf("claims of node %s (-rebuilt +followed):\n%s", name, diff)
 		}
-		if got := r.m.Claims(name).Pods; got != claimed[name] {
+		if got := r.m.Withheld(name).Pods; got != claimed[name] {
 			r.t.Fatalf("%d seats of node %s are claimed, want %d", got, name, claimed[name])
 		}
 	}

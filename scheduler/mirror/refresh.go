@@ -183,7 +183,7 @@ func (m *Mirror) dropNode(n *node) {
 		return e.node == name
 	})
 	clear(n.pods)
-	delete(m.claims, name)
+	delete(m.seated, name)
 	m.forgetReservations(n)
 	n.ours = false
 }
@@ -209,7 +209,7 @@ func (m *Mirror) observe(n *node, pod *corev1.Pod) {
 	if !e.seen {
 		e.seen = true
 		if e.held {
-			m.unclaim(e)
+			m.release(e)
 		}
 	}
 	e.pass = m.pass
@@ -258,6 +258,6 @@ func (m *Mirror) remove(uid types.UID, e *entry) {
 	m.cluster.Remove(string(uid))
 	delete(m.pods, uid)
 	if e.held && !e.seen {
-		m.unclaim(e)
+		m.release(e)
 	}
 }

@@ -116,8 +116,8 @@ func (m *Mirror) takenUp(n *node, r *activeReservation) bool {
 			return true
 		}
 	}
-	if claim := m.claims[n.described.Name]; claim != nil {
-		for e := range claim.seats {
+	if held := m.seated[n.described.Name]; held != nil {
+		for e := range held.seats {
 			if r.TakenUpBy(e.pod, n.cards) {
 				return true
 			}
@@ -308,23 +308,23 @@ func (m *Mirror) NodesFor(pods map[string]bool) map[string]bool {
 }
 
 // Reserved returns what reservations on a node withhold from a Pod.
-func (m *Mirror) Reserved(name string, pod *corev1.Pod) Claim {
+func (m *Mirror) Reserved(name string, pod *corev1.Pod) Withheld {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	claim := Claim{}
+	held := Withheld{}
 	n := m.reserving[name]
 	if n == nil {
-		return claim
+		return held
 	}
 	requester := Requester{Pods: map[string]bool{reservation.PodKey(pod.Namespace, pod.Name): true}, Priority: schedulingv1.PodPriority(pod)}
 	for _, r := range n.reservations {
 		if r.counted && requester.blockedBy(r) {
-			claim.CPU += r.use.CPU
-			claim.Memory += r.use.Memory
-			claim.Pods++
+			held.CPU += r.use.CPU
+			held.Memory += r.use.Memory
+			held.Pods++
 		}
 	}
-	return claim
+	return held
 }
 
 // ReservedGPUs returns how many GPUs are reserved.

@@ -350,13 +350,13 @@ func TestWhatIsKeptFromPodsThatAreNotOurs(t *testing.T) {
 	m.Refresh(w.snapshot())
 	other, own, high := aPod("web", 0, 0), aPod("x", 0, 0), aPod("system", 0, 0)
 	high.Spec.Priority = new(int32(1))
-	one := Claim{CPU: 2000, Memory: 4096, Pods: 1}
-	for pod, want := range map[*corev1.Pod]Claim{other: one, own: {}, high: {}} {
+	one := Withheld{CPU: 2000, Memory: 4096, Pods: 1}
+	for pod, want := range map[*corev1.Pod]Withheld{other: one, own: {}, high: {}} {
 		if diff := cmp.Diff(want, m.Reserved("a", pod)); diff != "" {
 			t.Errorf("from Pod %s (-want +got):\n%s", pod.Name, diff)
 		}
 	}
-	if got := m.Reserved("b", other); got != (Claim{}) {
+	if got := m.Reserved("b", other); got != (Withheld{}) {
 		t.Errorf("on another node: %+v", got)
 	}
 }

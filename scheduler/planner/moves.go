@@ -240,6 +240,6 @@ func (p *Planner) moving(attempt *gangs.Attempt) bool {
 }
 
 // Reserved returns what reservations on a node withhold from a Pod that is not ours.
-func (p *Planner) Reserved(pod *corev1.Pod, node string) mirror.Claim {
+func (p *Planner) Reserved(pod *corev1.Pod, node string) mirror.Withheld {
 	return p.mirror.Reserved(node, pod)
 }

@@ -148,16 +148,16 @@ func (p *Planner) RankOf(pod *corev1.Pod, queued time.Time) gangs.Rank {
 	return p.registry.RankOf(pod, queued)
 }
 
-// Claims returns what seats hold on a node in addition to what the snapshot shows.
-func (p *Planner) Claims(node string) mirror.Claim { return p.mirror.Claims(node) }
+// Withheld returns what seats withhold on a node in addition to what the snapshot shows.
+func (p *Planner) Withheld(node string) mirror.Withheld { return p.mirror.Withheld(node) }
 
-// HasClaims reports whether there are claims or reservations, given the snapshot's nodes.
-func (p *Planner) HasClaims(nodes []fwk.NodeInfo) bool {
-	if !p.mirror.HasClaims() && !p.mirror.HasReservations() && !p.reserving.any() {
+// HoldsRoom reports whether seats or reservations hold room, given the snapshot's nodes.
+func (p *Planner) HoldsRoom(nodes []fwk.NodeInfo) bool {
+	if !p.mirror.HasSeats() && !p.mirror.HasReservations() && !p.reserving.any() {
 		return false
 	}
-	p.mirror.Refresh(nodes) // seats of Pods that have been assumed since are no claims any more
-	return p.mirror.HasClaims() || p.mirror.HasReservations()
+	p.mirror.Refresh(nodes) // seats of Pods that have been assumed since no longer count
+	return p.mirror.HasSeats() || p.mirror.HasReservations()
 }
 
 // RequeueLater records that a claim has turned away a Pod that is not ours. It is requeued

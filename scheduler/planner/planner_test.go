@@ -451,7 +451,7 @@ func TestThoseTurnedAwayAreQueuedWhenSeatsAreGivenBack(t *testing.T) {
 	pods := gang("train", 2, 2)
 	f.comes(pods...)
 	decision := f.decide(pods[0])
-	if !f.HasClaims(f.nodes()) {
+	if !f.HoldsRoom(f.nodes()) {
 		t.Fatal("a seat claims nothing")
 	}
 	web := pod("web", 0)
@@ -461,7 +461,7 @@ func TestThoseTurnedAwayAreQueuedWhenSeatsAreGivenBack(t *testing.T) {
 	if got := f.handle.takeActivated(); !slices.Contains(got, "web") {
 		t.Errorf("activated are %v, want web too", got)
 	}
-	if f.HasClaims(f.nodes()) {
+	if f.HoldsRoom(f.nodes()) {
 		t.Error("a seat that was given back is claimed")
 	}
 }
@@ -476,7 +476,7 @@ func TestAPodThatWasAssumedClaimsNothing(t *testing.T) {
 	if _, err := f.reserve(p, f.decide(p)); err != nil {
 		t.Fatal(err)
 	}
-	if f.HasClaims(f.nodes()) {
-		t.Errorf("what the Pod has counts twice: %+v", f.Claims("a"))
+	if f.HoldsRoom(f.nodes()) {
+		t.Errorf("what the Pod has counts twice: %+v", f.Withheld("a"))
 	}
 }

@@ -54,7 +54,7 @@ func (p *Plugin) Name() string { return Name }
 // PreFilter implements fwk.PreFilterPlugin: most Pods without GPUs need no Filter.
 func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	plans := p.shared.Get()
-	if plans == nil || !gangs.Concerns(pod) && !plans.Confined() && !plans.HasClaims(nodes) {
+	if plans == nil || !gangs.Concerns(pod) && !plans.Confined() && !plans.HoldsRoom(nodes) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return nil, nil
@@ -90,18 +90,18 @@ func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if !plans.Owns(info.Node()) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the node is in a pool of another scheduler")
 	}
-	claim, why := plans.Claims(info.Node().Name), "the free resources are held for a gang that is starting"
+	held, why := plans.Withheld(info.Node().Name), "the free resources are held for a gang that is starting"
 	if reserved := plans.Reserved(pod, info.Node().Name); reserved.Pods > 0 {
-		claim, why = claim.And(reserved), "the free resources are reserved by a MovePlan for other Pods"
+		held, why = held.Plus(reserved), "the free resources are reserved by a MovePlan for other Pods"
 	}
-	if claim.Pods == 0 {
+	if held.Pods == 0 {
 		return nil
 	}
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	used, all := info.GetRequested(), info.GetAllocatable()
-	if used.GetMilliCPU()+claim.CPU+requests.Cpu().MilliValue() > all.GetMilliCPU() ||
-		used.GetMemory()+claim.Memory*bytesPerMiB+requests.Memory().Value() > all.GetMemory() ||
-		len(info.GetPods())+claim.Pods+1 > all.GetAllowedPodNumber() {
+	if used.GetMilliCPU()+held.CPU+requests.Cpu().MilliValue() > all.GetMilliCPU() ||
+		used.GetMemory()+held.Memory*bytesPerMiB+requests.Memory().Value() > all.GetMemory() ||
+		len(info.GetPods())+held.Pods+1 > all.GetAllowedPodNumber() {
 		plans.RequeueLater(pod)
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
@@ -121,8 +121,9 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions. Pods that a claim has turned away
-// are requeued by the planner; those rejected because of a node's pool need another node.
+// EventsToRegister implements fwk.EnqueueExtensions. Pods that claims, seats or reservations
+// have turned away are requeued by the planner; those rejected because of a node's pool
+// need another node.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}},

@@ -20,7 +20,8 @@ type Event struct {
 }
 
 // Events returns the Events for a change from one status of a task to the next. Each Event
-// is tied to one change, so it is recorded once however often the task is reconciled.
+// is tied to one change, so it is recorded once however often the task is reconciled. The
+// Events about moves are those of package moveplan.
 func Events(before, after *v1.GPUTaskStatus) []Event {
 	var events []Event
 	add := func(kind, reason, message string) {

@@ -6,7 +6,6 @@ package planner
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -169,45 +168,4 @@ func (p *Planner) waitUntilCurrent(pod *corev1.Pod) Decision {
 		p.registry.FailUntil(member.Group(), now, soon, soon)
 	}
 	return Decision{Waits: "the scheduler has just started and does not know yet what is running"}
-}
-
-// foreignSchedulers are other processes that bind Pods beside this one, and when each was
-// last reported.
-type foreignSchedulers struct {
-	mu           sync.Mutex
-	lastReported map[string]time.Time
-}
-
-// reportPeriod is how often another process that binds Pods is reported.
-const reportPeriod = time.Minute
-
-// shouldReport reports whether another process that binds Pods is to be reported now.
-func (s *foreignSchedulers) shouldReport(instance string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if last, reported := s.lastReported[instance]; reported && now.Sub(last) < reportPeriod {
-		return false
-	}
-	if s.lastReported == nil {
-		s.lastReported = map[string]time.Time{}
-	}
-	s.lastReported[instance] = now
-	return true
-}
-
-// checkBinder checks which scheduler bound a Pod that has just got its node: if it was
-// another gpu-scheduler, although this one leads, both give out the same GPUs.
-func (p *Planner) checkBinder(pod *corev1.Pod) {
-	instance := binding.InstanceOf(pod)
-	if instance == "" || instance == p.fencer.Instance() || !p.mayAct() || !p.mirror.Has(pod.Spec.NodeName) {
-		return
-	}
-	p.metrics.foreign.Inc()
-	if !p.foreign.shouldReport(instance, p.clock.Now()) {
-		return
-	}
-	p.logger.Error(nil, "Another gpu-scheduler binds Pods beside this one: a GPU may be given twice, and the node refuses one of the Pods. Have them elect a leader with one lease, or give each node pools of its own",
-		"pod", klog.KObj(pod), "node", pod.Spec.NodeName, "instance", instance, "thisInstance", p.fencer.Instance())
-	p.handle.EventRecorder().WithLogger(p.logger).Eventf(pod, nil, corev1.EventTypeWarning, "SecondScheduler", "Binding",
-		"Bound by %s, which schedules beside %s: both give out the same GPUs", instance, p.fencer.Instance())
 }

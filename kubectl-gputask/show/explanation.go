@@ -95,7 +95,7 @@ func verdictText(o *analysis.Outlook) string {
 	case analysis.Sometime:
 		return "it waits until other tasks end, at an unknown time"
 	case analysis.Never:
-		return "it fits on no node of this cluster"
+		return "it does not fit on the nodes of this cluster, even if they were empty"
 	default:
 		return o.Problem
 	}
@@ -326,7 +326,7 @@ func whatIfText(o *analysis.Outlook) string {
 	case analysis.Sometime:
 		return "fits when other tasks end, at an unknown time"
 	case analysis.Never:
-		return "fits on no node of this cluster"
+		return "does not fit on the nodes of this cluster, even if they were empty"
 	default:
 		return o.Problem
 	}

@@ -350,3 +350,16 @@ func TestWhatAPlanHasBrought(t *testing.T) {
 		})
 	}
 }
+
+func TestTheReasonToWaitIsNoPartOfTheFinalMessage(t *testing.T) {
+	t.Parallel()
+	for _, message := range []string{
+		"Pod default/a found no node in time",
+		"Pod default/a found no node in time" + waitText,
+		"Pod default/a found no node in time; waiting for the Pods that are on their way", // written by an earlier version
+	} {
+		if got, want := trimWait(message), "Pod default/a found no node in time"; got != want {
+			t.Errorf("%q became %q, want %q", message, got, want)
+		}
+	}
+}

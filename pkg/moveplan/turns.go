@@ -114,10 +114,19 @@ func toNode(node string) string {
 	return " to node " + node
 }
 
-const waitText = "; waiting for the evicted Pods to be placed"
+const (
+	// waitMark begins the part of a message that holds only while a plan waits.
+	waitMark = "; waiting for "
+	waitText = waitMark + "the evicted Pods to be placed"
+)
 
-// trimWait removes waitText from a message.
-func trimWait(message string) string { return strings.TrimSuffix(message, waitText) }
+// trimWait removes waitText from a message, however an earlier version worded it.
+func trimWait(message string) string {
+	if at := strings.LastIndex(message, waitMark); at >= 0 {
+		return message[:at]
+	}
+	return message
+}
 
 func podCount(n int32) string {
 	if n == 1 {

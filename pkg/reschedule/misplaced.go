@@ -157,7 +157,7 @@ func misplaced(task *v1.GPUTask, node *corev1.Node, patience time.Duration, now 
 		if now.Sub(snapshot.ReadySince(node)) <= patience {
 			return "", false
 		}
-		return fmt.Sprintf("node %s has not been ready for longer than %v", node.Name, patience), true
+		return fmt.Sprintf("node %s has been not ready for longer than %v", node.Name, patience), true
 	case task.Spec.GPU != "" && model != "" && model != task.Spec.GPU:
 		return fmt.Sprintf("node %s has the GPU model %q now, not %q", node.Name, model, task.Spec.GPU), true
 	case node.Spec.Unschedulable:

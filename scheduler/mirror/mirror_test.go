@@ -217,7 +217,7 @@ func TestASeatIsHeldUntilTheSnapshotShowsThePod(t *testing.T) {
 		t.Errorf("when it is assumed %d GPUs are free, want 2", got)
 	}
 	if m.HasSeats() {
-		t.Errorf("when it is assumed this is claimed as well: %+v", m.Withheld("a"))
+		t.Errorf("when it is assumed this is withheld as well: %+v", m.Withheld("a"))
 	}
 	if again, err := m.Assignment(pod); err != nil || again != text {
 		t.Errorf("assignment %q, error %v, want %q", again, err, text)
@@ -289,7 +289,7 @@ func TestASeatIsGivenBack(t *testing.T) {
 				t.Errorf("%d GPUs are free, want 4", got)
 			}
 			if m.HasSeats() || len(m.pods) > 0 || m.Intact(pod.UID) {
-				t.Errorf("left: claims %t, %d Pods, intact %t", m.HasSeats(), len(m.pods), m.Intact(pod.UID))
+				t.Errorf("left: seats %t, %d Pods, intact %t", m.HasSeats(), len(m.pods), m.Intact(pod.UID))
 			}
 		})
 	}
@@ -324,7 +324,7 @@ func TestANewSeatCountsWhileTheSnapshotShowsTheFormerOne(t *testing.T) {
 			w.add(on(t, pod, node))
 			m.Refresh(w.snapshot())
 			if got := free(m); got != 5 || m.HasSeats() {
-				t.Errorf("when it is assumed again %d GPUs are free, claims %t", got, m.HasSeats())
+				t.Errorf("when it is assumed again %d GPUs are free, seats %t", got, m.HasSeats())
 			}
 		})
 	}

@@ -315,7 +315,7 @@ func (r *run) check() {
 		w.add(r.settled[name])
 	}
 	rebuilt.Refresh(w.snapshot())
-	claimed := map[string]int{}
+	seated := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(r.seats)) {
 		s := r.seats[name]
 		e := r.m.pods[types.UID(name)]
@@ -324,7 +324,7 @@ func (r *run) check() {
 		}
 		rebuilt.Hold(s.pod, placement.Place{Node: e.node, Use: e.use}) // its cards may have changed places
 		if s.assumed == nil {
-			claimed[s.place.Node]++
+			seated[s.place.Node]++
 		} else {
 			w.add(s.assumed)
 		}
@@ -338,10 +338,10 @@ func (r *run) check() {
 	}
 	for _, name := range r.names {
 		if diff := cmp.Diff(rebuilt.Withheld(name), r.m.Withheld(name)); diff != "" {
-			r.t.Fatalf("claims of node %s (-rebuilt +followed):\n%s", name, diff)
+			r.t.Fatalf("withheld on node %s (-rebuilt +followed):\n%s", name, diff)
 		}
-		if got := r.m.Withheld(name).Pods; got != claimed[name] {
-			r.t.Fatalf("%d seats of node %s are claimed, want %d", got, name, claimed[name])
+		if got := r.m.Withheld(name).Pods; got != seated[name] {
+			r.t.Fatalf("%d seats of node %s are withheld, want %d", got, name, seated[name])
 		}
 	}
 	if got, want := len(r.m.pods), len(r.settled)+len(r.seats); got != want || len(r.m.nodes) != len(r.names) {

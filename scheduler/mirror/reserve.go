@@ -207,8 +207,9 @@ func (m *Mirror) eachReservation(do func(*node, *activeReservation)) {
 	}
 }
 
-// WithoutReservations calls do with the engine's cluster without any reservations, if some block the
-// requester, and returns how many GPUs those hold. Changes that do makes are undone.
+// WithoutReservations calls do with the engine's cluster without any reservations, if some
+// block the requester, and returns how many GPUs those hold. Changes that do makes are
+// undone.
 func (m *Mirror) WithoutReservations(requester *Requester, do func(*placement.Cluster)) (gpus int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -53,7 +53,7 @@ type Planner struct {
 	metrics      *instruments
 	// preemptions are the gangs whose victims are being deleted.
 	preemptions preemptions
-	// turnedAway are Pods that are not ours and that claims have turned away.
+	// turnedAway are Pods that are not ours and that seats or reservations have turned away.
 	turnedAwayMu sync.Mutex
 	turnedAway   map[types.UID]*corev1.Pod
 	// reserving are the nodes with reservations.
@@ -160,8 +160,8 @@ func (p *Planner) HoldsRoom(nodes []fwk.NodeInfo) bool {
 	return p.mirror.HasSeats() || p.mirror.HasReservations()
 }
 
-// RequeueLater records that a claim has turned away a Pod that is not ours. It is requeued
-// when seats are released, and from time to time.
+// RequeueLater records that seats or reservations have turned away a Pod that is not ours.
+// It is requeued when they are released, and from time to time.
 func (p *Planner) RequeueLater(pod *corev1.Pod) {
 	p.turnedAwayMu.Lock()
 	defer p.turnedAwayMu.Unlock()

@@ -452,7 +452,7 @@ func TestThoseTurnedAwayAreQueuedWhenSeatsAreGivenBack(t *testing.T) {
 	f.comes(pods...)
 	decision := f.decide(pods[0])
 	if !f.HoldsRoom(f.nodes()) {
-		t.Fatal("a seat claims nothing")
+		t.Fatal("a seat withholds nothing")
 	}
 	web := pod("web", 0)
 	f.RequeueLater(web)
@@ -462,11 +462,11 @@ func TestThoseTurnedAwayAreQueuedWhenSeatsAreGivenBack(t *testing.T) {
 		t.Errorf("activated are %v, want web too", got)
 	}
 	if f.HoldsRoom(f.nodes()) {
-		t.Error("a seat that was given back is claimed")
+		t.Error("a seat that was given back is withheld")
 	}
 }
 
-// The mirror is only refreshed on demand: a claim must not outlive that.
+// The mirror is only refreshed on demand: a seat must not outlive that.
 func TestAPodThatWasAssumedClaimsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

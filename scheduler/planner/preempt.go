@@ -24,8 +24,9 @@ import (
 // noVictims is the message if no preemption helps.
 const noVictims = "preempting Pods of a lower priority would not help"
 
-// victimsLeaving is the message while victims are terminating.
-const victimsLeaving = "preempted Pods are leaving"
+// victimsLeaving is the message while Pods are terminating that have to leave, be it for a
+// preemption or for another reason.
+const victimsLeaving = "Pods whose places it needs are terminating"
 
 // preemptions are the groups whose victims are being deleted.
 type preemptions struct {

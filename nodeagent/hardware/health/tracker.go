@@ -49,7 +49,8 @@ type state struct {
 	counters gpu.Values
 	// reportsAction is true once the driver has reported whether this GPU needs a reset.
 	reportsAction bool
-	// actionPending is true from an XID until the next poll reports the required action.
+	// actionPending is true from an XID that may need a reset until the next successful
+	// poll, if the driver reports the required action.
 	actionPending bool
 	xids          map[uint64]uint64
 	lastXID       uint64

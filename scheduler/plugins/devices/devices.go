@@ -121,8 +121,8 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions. Pods that claims, seats or reservations
-// have turned away are requeued by the planner; those rejected because of a node's pool
+// EventsToRegister implements fwk.EnqueueExtensions. Pods that seats or reservations have
+// turned away are requeued by the planner; those rejected because of a node's pool
 // need another node.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{

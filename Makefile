@@ -6,7 +6,7 @@ SHELL := bash
 .DELETE_ON_ERROR:
 
 # The version that localcluster's Kubernetes components report.
-KUBERNETES_VERSION := v1.36.3
+KUBERNETES_VERSION := v1.37.1
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 GO ?= go

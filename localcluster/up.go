@@ -42,6 +42,8 @@ type upFlags struct {
 	podDuration     time.Duration
 	controller      string
 	controllerArgs  []string
+	emulatedVersion string
+	apiServerArgs   []string
 	scheduler       string
 	schedulerConfig string
 	nodeAgent       string
@@ -58,6 +60,8 @@ func (f *upFlags) addTo(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.podDuration, "pod-duration", defaultPodDuration, "how long the Pods of GPUTasks run, unless annotated")
 	flags.StringVar(&f.controller, "controller", "", "the gpu-controller's program, or \"none\" (default: gpu-controller beside localcluster)")
 	flags.StringArrayVar(&f.controllerArgs, "controller-arg", nil, "one more argument for the gpu-controller; may be repeated")
+	flags.StringVar(&f.emulatedVersion, "emulated-version", "", "offer the APIs and features of an earlier version of Kubernetes, for example 1.35")
+	flags.StringArrayVar(&f.apiServerArgs, "apiserver-arg", nil, "one more argument for the API server, for example --feature-gates=GenericWorkload=true; may be repeated")
 	flags.StringVar(&f.scheduler, "scheduler", "", "the scheduler's program, \"stock\" for Kubernetes' own, or \"none\" (default: gpu-scheduler beside localcluster)")
 	flags.StringVar(&f.schedulerConfig, "scheduler-config", "", "a KubeSchedulerConfiguration for gpu-scheduler (default: the one of artifacts/scheduler)")
 	flags.StringVar(&f.nodeAgent, "nodeagent", "", "the node agent's program, or \"none\" (default: nodeagent beside localcluster); without it the nodes have no labels about GPUs")
@@ -128,6 +132,8 @@ func (f *upFlags) options() (cluster.Options, error) {
 		ArtifactsPath:     artifacts.Base,
 		Controller:        controller,
 		ControllerArgs:    f.controllerArgs,
+		EmulatedVersion:   f.emulatedVersion,
+		APIServerArgs:     f.apiServerArgs,
 		Scheduler:         scheduler,
 		SchedulerConfig:   schedulerConfig,
 		NoScheduler:       f.scheduler == none,

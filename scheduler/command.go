@@ -39,7 +39,11 @@ func newCommand() *cobra.Command {
 		Use:  "gpu-scheduler",
 		Long: "gpu-scheduler is kube-scheduler with plugins for GPUs: it places whole gangs on exact GPUs.",
 		Args: cobra.NoArgs,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(command *cobra.Command, _ []string) error {
+			verflag.PrintAndExitIfRequested()
+			if err := emulateAPIServer(command.Context(), opts); err != nil {
+				return err
+			}
 			return opts.ComponentGlobalsRegistry.Set() // the feature gates
 		},
 		RunE: func(command *cobra.Command, _ []string) error { return run(command, opts) },
@@ -55,7 +59,6 @@ func newCommand() *cobra.Command {
 }
 
 func run(command *cobra.Command, opts *options.Options) error {
-	verflag.PrintAndExitIfRequested()
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
 		return err

@@ -148,10 +148,18 @@ func (c *cluster) startStorage(ctx context.Context) error {
 	if err := c.waitUntilHealthy(ctx, names.Etcd, etcd, "https://"+address(c.ports.etcd)+"/readyz"); err != nil {
 		return err
 	}
-	if err := c.component(ctx, names.APIServer, apiServerArgs(c.layout, c.ports)); err != nil {
+	if err := c.component(ctx, names.APIServer, append(c.emulating(apiServerArgs(c.layout, c.ports)), c.options.APIServerArgs...)); err != nil {
 		return err
 	}
 	return c.waitUntilHealthy(ctx, names.APIServer, c.https, c.apiServerReadyz())
+}
+
+// emulating adds the version that a component of Kubernetes is to emulate, if any.
+func (c *cluster) emulating(args []string) []string {
+	if c.options.EmulatedVersion == "" {
+		return args
+	}
+	return append(args, "--emulated-version="+c.options.EmulatedVersion)
 }
 
 func (c *cluster) apiServerReadyz() string {
@@ -163,7 +171,7 @@ func (c *cluster) startScheduler(ctx context.Context) error {
 	if c.options.Scheduler != "" || c.options.NoScheduler {
 		return nil
 	}
-	if err := c.component(ctx, names.Scheduler, schedulerArgs(c.layout, c.ports)); err != nil {
+	if err := c.component(ctx, names.Scheduler, c.emulating(schedulerArgs(c.layout, c.ports))); err != nil {
 		return err
 	}
 	return c.waitUntilHealthy(ctx, names.Scheduler, c.https, "https://"+address(c.ports.scheduler)+"/readyz")
@@ -193,7 +201,7 @@ func (c *cluster) startControllers(ctx context.Context) error {
 		return err
 	}
 	grace := stages.GracePeriod(c.options.Profile.Count())
-	if err := c.component(ctx, names.ControllerManager, controllerManagerArgs(c.layout, c.ports, grace)); err != nil {
+	if err := c.component(ctx, names.ControllerManager, c.emulating(controllerManagerArgs(c.layout, c.ports, grace))); err != nil {
 		return err
 	}
 	if err := c.waitUntilHealthy(ctx, names.ControllerManager, c.https, "https://"+address(c.ports.controllerManager)+"/healthz"); err != nil {

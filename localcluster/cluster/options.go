@@ -40,6 +40,11 @@ type Options struct {
 	Controller string
 	// ControllerArgs are added to the gpu-controller's arguments.
 	ControllerArgs []string
+	// EmulatedVersion is the minor version of Kubernetes, such as 1.35, whose APIs and
+	// features its components offer: their own if it is empty.
+	EmulatedVersion string
+	// APIServerArgs are added to the API server's arguments.
+	APIServerArgs []string
 	// Scheduler is gpu-scheduler's program, and SchedulerConfig its configuration.
 	// kube-scheduler runs if it is empty.
 	Scheduler       string

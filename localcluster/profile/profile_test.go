@@ -16,7 +16,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-const version = "v1.36.3"
+const version = "v1.37.1"
 
 func TestDefaultProfileIsTheDocumentedCluster(t *testing.T) {
 	profile, err := Default()

@@ -63,12 +63,17 @@ func (p *Plugin) Name() string { return Name }
 // Less implements fwk.QueueSortPlugin: by priority, then by age of the gang, with its
 // members next to each other. Other Pods are as old as their last attempt, as in
 // kube-scheduler.
-func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
+func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
 	return p.rank(a).Compare(p.rank(b)) < 0
 }
 
-func (p *Plugin) rank(queued fwk.QueuedPodInfo) gangs.Rank {
-	return p.planner.RankOf(queued.GetPodInfo().GetPod(), queued.GetTimestamp())
+// rank returns an entry's place in the queue. With kube-scheduler's own groups switched on
+// (feature gate GenericWorkload), an entry may be a group, which has a priority and an age.
+func (p *Plugin) rank(queued fwk.QueuedEntityInfo) gangs.Rank {
+	if one, isPod := queued.(interface{ GetPodInfo() fwk.PodInfo }); isPod {
+		return p.planner.RankOf(one.GetPodInfo().GetPod(), queued.GetTimestamp())
+	}
+	return gangs.Rank{Priority: queued.GetPriority(), Since: queued.GetTimestamp()}
 }
 
 // PreEnqueue implements fwk.PreEnqueuePlugin.

@@ -15,7 +15,7 @@ import (
 	"time"
 	_ "unsafe" // for go:linkname
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
+	cadvisorapi "github.com/google/cadvisor/lib/model"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -26,6 +26,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/config"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 )
 
 // newManagerImpl is what devicemanager.NewManagerImpl calls with the kubelet's
@@ -122,7 +123,8 @@ type kubelet struct {
 
 func (m *machine) startKubelet(t *testing.T) *kubelet {
 	t.Helper()
-	return m.startKubeletWith(t, topologymanager.NewFakeManager())
+	logger, _ := ktesting.NewTestContext(t)
+	return m.startKubeletWith(t, topologymanager.NewFakeManager(logger))
 }
 
 func (m *machine) startKubeletWith(t *testing.T, store topologymanager.Store) *kubelet {
@@ -149,7 +151,7 @@ func (k *kubelet) stop() {
 func (k *kubelet) admit(pod *corev1.Pod) error {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
-			if err := k.Allocate(pod, &containers[i]); err != nil {
+			if err := k.Allocate(context.Background(), pod, &containers[i], lifecycle.AddOperation); err != nil {
 				return err
 			}
 		}
@@ -169,7 +171,7 @@ func (k *kubelet) mustAdmit(t *testing.T, pod *corev1.Pod) {
 type amount struct{ capacity, allocatable int64 }
 
 func (k *kubelet) amount(resource string) amount {
-	capacity, allocatable, _ := k.GetCapacity()
+	capacity, allocatable, _ := k.GetCapacity(k.logger)
 	c, a := capacity[corev1.ResourceName(resource)], allocatable[corev1.ResourceName(resource)]
 	return amount{c.Value(), a.Value()}
 }

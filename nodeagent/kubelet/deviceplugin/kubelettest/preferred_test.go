@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager/bitmask"
 )
@@ -140,7 +141,7 @@ func TestTheTopologyManagerTakesPrecedence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := m.startKubeletWith(t, topologymanager.NewFakeManagerWithHint(&topologymanager.TopologyHint{NUMANodeAffinity: mask, Preferred: true}))
+	k := m.startKubeletWith(t, topologymanager.NewFakeManagerWithHint(klog.Background(), &topologymanager.TopologyHint{NUMANodeAffinity: mask, Preferred: true}))
 	m.start(t, gpus, pool(t, tenGPUs()))
 	k.awaitAmount(t, gpus, amount{10, 10})
 	pod := gpuPod("two", 2)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager/bitmask"
@@ -201,7 +202,7 @@ func TestTheTopologyManagerChoosesAmongSharesToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newMachine(t).startKubeletWith(t, topologymanager.NewFakeManagerWithHint(&topologymanager.TopologyHint{NUMANodeAffinity: mask, Preferred: true}))
+	k := newMachine(t).startKubeletWith(t, topologymanager.NewFakeManagerWithHint(klog.Background(), &topologymanager.TopologyHint{NUMANodeAffinity: mask, Preferred: true}))
 	k.servePodResources(t)
 	b := startBothWays(t, k)
 	b.mustHave(t, percentPod("near", 46), "46 of GPU-6")

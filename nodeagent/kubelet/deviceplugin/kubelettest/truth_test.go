@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 	kubeletpodresources "k8s.io/kubernetes/pkg/kubelet/apis/podresources"
@@ -44,14 +45,18 @@ func (p providers) GetPodByName(namespace, name string) (*corev1.Pod, bool) {
 func (p providers) GetDevices(uid, container string) []*podresourcesapi.ContainerDevices {
 	return containerDevices(p.kubelet.GetDevices(uid, container))
 }
-func (p providers) GetAllocatableDevices() []*podresourcesapi.ContainerDevices {
-	return containerDevices(p.kubelet.GetAllocatableDevices())
+func (p providers) GetAllocatableDevices(logger klog.Logger) []*podresourcesapi.ContainerDevices {
+	return containerDevices(p.kubelet.GetAllocatableDevices(logger))
 }
-func (providers) GetCPUs(string, string) []int64                              { return nil }
-func (providers) GetAllocatableCPUs() []int64                                 { return nil }
-func (providers) GetMemory(string, string) []*podresourcesapi.ContainerMemory { return nil }
-func (providers) GetAllocatableMemory() []*podresourcesapi.ContainerMemory    { return nil }
-func (providers) GetDynamicResources(*corev1.Pod, *corev1.Container) []*podresourcesapi.DynamicResource {
+func (providers) GetCPUs(*corev1.Pod, *corev1.Container) []int64 { return nil }
+func (providers) GetPodCPUs(string) []int64                      { return nil }
+func (providers) GetAllocatableCPUs() []int64                    { return nil }
+func (providers) GetMemory(klog.Logger, *corev1.Pod, *corev1.Container) []*podresourcesapi.ContainerMemory {
+	return nil
+}
+func (providers) GetPodMemory(klog.Logger, string) []*podresourcesapi.ContainerMemory { return nil }
+func (providers) GetAllocatableMemory(klog.Logger) []*podresourcesapi.ContainerMemory { return nil }
+func (providers) GetDynamicResources(klog.Logger, *corev1.Pod, *corev1.Container) []*podresourcesapi.DynamicResource {
 	return nil
 }
 

@@ -24,6 +24,8 @@ type Gang struct {
 	// Except are the names of nodes that no member may use, for reasons unknown to this
 	// package.
 	Except []string
+	// Checker judges each place in addition to the engine; nil if nothing else matters.
+	Checker Checker
 }
 
 // Role is members of a gang with the same shape.

@@ -21,9 +21,10 @@ func (c *Cluster) Plan(g *Gang) (plan *Plan, fits bool, err error) {
 		}
 	}
 	defer c.except(g.Except)()
-	p := &planner{cluster: c, gang: g}
+	p := newPlanner(c, g)
+	defer p.showAll()
 	defer p.giveBack(0)
-	if demands := c.demands(g); len(demands) > 0 && !p.place(start, demands) {
+	if demands := c.demands(g); len(demands) > 0 && !p.place(start, demands) && !p.placeOtherwise(start, demands) {
 		return nil, false, nil
 	}
 	p.extend(start)
@@ -49,6 +50,15 @@ type planner struct {
 	cluster *Cluster
 	gang    *Gang
 	taken   []taken
+	checks  *checks // nil without a Checker
+}
+
+func newPlanner(c *Cluster, g *Gang) *planner {
+	p := &planner{cluster: c, gang: g}
+	if g.Checker != nil {
+		p.checks = &checks{Checker: g.Checker, role: noRole, never: map[int][]*node{}}
+	}
+	return p
 }
 
 type taken struct {
@@ -56,17 +66,38 @@ type taken struct {
 	node   *node
 }
 
-// take places one member within a domain.
+// take places one member within a domain, where it fits best.
 func (p *planner) take(role int, r *Request, within *Domain) bool {
-	members, cost := p.cluster.best(r, within)
-	if members == nil {
-		return false
+	p.turnTo(role)
+	for !p.exhausted() {
+		members, cost := p.cluster.best(r, within)
+		if members == nil {
+			return false
+		}
+		if n := members.nodes[0]; p.accepts(role, n) {
+			p.put(role, r, n, cost)
+			return true
+		}
 	}
-	n := members.nodes[0]
+	return false
+}
+
+// put places one member on a node.
+func (p *planner) put(role int, r *Request, n *node, cost float64) {
 	t := taken{member: Member{Role: role, Place: p.cluster.placeOn(n, r, cost)}, node: n}
 	p.cluster.shift(n, &t.member.Use, 1)
 	p.taken = append(p.taken, t)
-	return true
+}
+
+// placeOtherwise searches further where a Checker's refusals, or the order of the roles, may
+// have misled the search. Without a Checker it does not: the search is bounded by the
+// Checker's patience.
+func (p *planner) placeOtherwise(start *Domain, demands []demand) bool {
+	if p.checks == nil || p.exhausted() || !p.checks.conditional && len(demands) == 1 {
+		return false
+	}
+	p.showAll()
+	return roomForEach(start, demands) && p.backtrack(start, demands)
 }
 
 // giveBack undoes all placements but the first keep ones.
@@ -74,6 +105,7 @@ func (p *planner) giveBack(keep int) {
 	for _, t := range slices.Backward(p.taken[keep:]) {
 		p.cluster.shift(t.node, &t.member.Use, -1)
 	}
+	p.undone(len(p.taken) - keep)
 	p.taken = p.taken[:keep]
 }
 

@@ -36,7 +36,7 @@ func HasRoom(pods []*corev1.Pod, nodes []*corev1.Node, running []*corev1.Pod) bo
 		open[i] = snapshot.CordonUnlessReady(node)
 	}
 	cluster := view.Cluster(packing.New(packing.Default()), open, running)
-	gang := snapshot.NewMembers(pods, func(pod *corev1.Pod) placement.Shape { return shapes[pod] }, len(pods))
+	gang := snapshot.NewMembers(pods, func(pod *corev1.Pod) placement.Shape { return shapes[pod] }, nil, len(pods))
 	gang.Except = left
 	_, fits, err := cluster.Plan(&gang.Gang)
 	return err == nil && fits

@@ -14,13 +14,17 @@ type Members[M any] struct {
 }
 
 // NewMembers groups the waiting members of a gang by what they need. The first need of them
-// must get a place, the others get one if there is room.
-func NewMembers[M any](waiting []M, shape func(M) placement.Shape, need int) *Members[M] {
+// must get a place, the others get one if there is room. Members of different classes are
+// different roles even if they need the same; without class, all are of one.
+func NewMembers[M any](waiting []M, shape func(M) placement.Shape, class func(M) string, need int) *Members[M] {
 	r := &Members[M]{}
 	index := map[string]int{}
 	for i, m := range waiting {
 		needed := shape(m)
 		key := needed.Key()
+		if class != nil {
+			key += class(m)
+		}
 		role, known := index[key]
 		if !known {
 			role = len(r.Roles)
@@ -36,6 +40,17 @@ func NewMembers[M any](waiting []M, shape func(M) placement.Shape, need int) *Me
 	}
 	return r
 }
+
+// Count returns how many members there are.
+func (r *Members[M]) Count() (count int) {
+	for _, role := range r.members {
+		count += len(role)
+	}
+	return count
+}
+
+// Member returns a member of a role, in the order in which they get places.
+func (r *Members[M]) Member(role, index int) M { return r.members[role][index] }
 
 // Assign assigns the places of a plan to members.
 func (r *Members[M]) Assign(plan *placement.Plan) ([]M, []placement.Place) {

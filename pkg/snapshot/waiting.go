@@ -31,7 +31,7 @@ func Waiting(levels Levels, pods []*corev1.Pod, placed int) (*Members[*corev1.Po
 			need = min(len(pods), max(1, gang.Min-placed))
 		}
 	}
-	members := NewMembers(pods, func(pod *corev1.Pod) placement.Shape { return shapes[pod] }, need)
+	members := NewMembers(pods, func(pod *corev1.Pod) placement.Shape { return shapes[pod] }, nil, need)
 	if gang != nil && gang.Level != "" {
 		level, err := levels.Number(gang.Level)
 		if err != nil {

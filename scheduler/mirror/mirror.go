@@ -249,6 +249,19 @@ func (m *Mirror) Withheld(node string) Withheld {
 	return Withheld{}
 }
 
+// Arriving returns the Pods with seats that the snapshot does not show yet.
+func (m *Mirror) Arriving() []Holder {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var pods []Holder
+	for node, held := range m.seated {
+		for e := range held.seats {
+			pods = append(pods, Holder{Pod: e.pod, Node: node})
+		}
+	}
+	return pods
+}
+
 // HasSeats reports whether any seat is held whose Pod the snapshot does not show.
 func (m *Mirror) HasSeats() bool {
 	m.mu.Lock()

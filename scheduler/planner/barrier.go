@@ -108,10 +108,11 @@ func (p *Planner) Refuse(uid types.UID, number uint64, node string) string {
 	if member == nil {
 		return ""
 	}
+	p.memory.Distrust(p.classOf(member))
 	retry, actions := p.registry.Refuse(uid, number, node)
 	p.do(actions)
 	if !retry {
-		p.backOff(member, longestPause)
+		p.registry.Pause(member.Group(), p.clock.Now().Add(longestPause))
 		return fmt.Sprintf("%d nodes with room refused a Pod in a row", p.args.MaxRefusals+1)
 	}
 	p.activate([]*corev1.Pod{member.Pod()})

@@ -39,11 +39,17 @@ func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Dec
 		return p.waitUntilCurrent(pod)
 	}
 	if seat, seated := p.registry.SeatOf(pod.UID); seated {
-		if p.mirror.Intact(pod.UID) {
+		switch {
+		case !p.mirror.Intact(pod.UID):
+			_, actions := p.registry.Withdraw(pod.UID, seat.Plan)
+			p.do(actions)
+		case p.registry.Tried(pod.UID, seat.Plan):
+			// Its last cycle ended neither at the barrier nor with a refusal.
+			p.Withdraw(pod.UID, seat.Plan)
+			return Decision{Waits: "the attempt to place it failed with an error; its gang is tried again later"}
+		default:
 			return Decision{Node: seat.Node, Plan: seat.Plan}
 		}
-		_, actions := p.registry.Withdraw(pod.UID, seat.Plan)
-		p.do(actions)
 	}
 	attempt := p.registry.Attempt(pod.UID)
 	if attempt == nil {
@@ -64,6 +70,8 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		p.mirror.Refresh(nodes)
 	}
 	p.learn(attempt)
+	gang.check = p.newChecker(gang, false)
+	p.lastCheck = lastCheck{group: attempt.Group.Key, check: gang.check}
 	if scored && attempt.Group.Alone {
 		order, blocked := p.rank(attempt, gang)
 		switch {
@@ -90,7 +98,7 @@ func (p *Planner) gangOf(attempt *gangs.Attempt) (*roles, error) {
 	if attempt.Err != nil {
 		return nil, attempt.Err
 	}
-	gang := rolesOf(attempt.Waiting, attempt.Need)
+	gang := p.rolesOf(attempt.Waiting, attempt.Need)
 	gang.Except = append(p.claimedByOthers(attempt), attempt.Refused...)
 	if attempt.Labels.Level == "" {
 		return gang, nil
@@ -155,7 +163,7 @@ func (p *Planner) plan(attempt *gangs.Attempt, gang *roles) (seated *seating, bl
 // planIn returns places for a gang in the cluster as it is, or nil.
 func (p *Planner) planIn(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) (seated *seating) {
 	gang.tryNear(func() bool {
-		plan, fits, err := cluster.Plan(&gang.Gang)
+		plan, fits, err := gang.plan(cluster)
 		if err != nil {
 			p.logger.Error(err, "A gang can't be planned", "gang", attempt.Group.Key)
 		}
@@ -203,6 +211,7 @@ func (p *Planner) seat(attempt *gangs.Attempt, seated *seating) Decision {
 	}
 	for i, m := range members {
 		if m.UID == turn {
+			p.registry.Tried(turn, number)
 			return Decision{Node: places[i].Node, Plan: number}
 		}
 	}
@@ -223,6 +232,7 @@ func (p *Planner) assignSeats(attempt *gangs.Attempt, members []*gangs.Member, p
 	if p.claims.drop(attempt.Group.Key) {
 		p.wake()
 	}
+	p.rejections.set(attempt.Group.Key, nil, nil)
 	p.metrics.started(attempt)
 	p.do(actions)
 	return number
@@ -238,8 +248,9 @@ func uidsOf(members []*gangs.Member) []types.UID {
 
 // fail explains why a gang has no place, and schedules the next attempt.
 func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Decision {
+	p.rejections.set(attempt.Group.Key, attempt.Waiting[0].Pod(), gang.check.plugins())
 	given, renew := p.explain(attempt, gang)
-	if !attempt.Extra {
+	if !attempt.Extra && gang.check.refusedEverywhere() == nil {
 		p.claimIfStarving(attempt, gang, begin)
 	}
 	p.metrics.failed.WithLabelValues(given.reason).Inc()

@@ -30,6 +30,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/scheduler/binding"
 	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/leadership"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
@@ -143,6 +144,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools), claims: newClaims(),
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)), metrics: metrics,
 	}}
+	f.runners, f.memory, f.classes = map[string]filters.Runner{}, filters.NewMemory(), classCache{}
 	f.leader = leadership.Always()
 	f.fencer = binding.NewFencer(client, clock, "this")
 	f.binder = binding.NewBinder(client, f.leader, f.fencer)

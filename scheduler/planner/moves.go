@@ -192,8 +192,9 @@ func (p *Planner) planAround(attempt *gangs.Attempt, gang *roles, requester *mir
 // planRest adds places for the members that are not being moved. It reports whether
 // enough of them fit.
 func (p *Planner) planRest(attempt *gangs.Attempt, gang *roles, requester *mirror.Requester, ready *seating, rest []*gangs.Member, need int) (fits bool) {
-	others := rolesOf(rest, need)
+	others := p.rolesOf(rest, need)
 	others.Level, others.Required, others.Except, others.near = gang.Level, gang.Required, gang.Except, gang.near
+	others.check = p.newChecker(others, false)
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
 		if near := p.domainOf(ready, gang.Level); near != "" {
 			others.near = near

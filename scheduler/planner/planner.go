@@ -30,6 +30,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/binding"
 	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
@@ -72,6 +73,14 @@ type Planner struct {
 	// current is true once this process has taken over and the snapshots show all earlier
 	// Bindings.
 	current atomic.Bool
+	// runners are the filters of the profiles, by scheduler name, and memory what they said.
+	runners map[string]filters.Runner
+	memory  *filters.Memory
+	// classes and lastCheck are for the scheduling cycle.
+	classes   classCache
+	lastCheck lastCheck
+	// rejections are the gangs that wait because filters refused them.
+	rejections rejections
 	// foreign are other processes that bind Pods.
 	foreign foreignSchedulers
 }
@@ -89,6 +98,9 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 		mirror:       mirror.New(logger, clock, args.Levels(), args.NodePools),
 		claims:       newClaims(),
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)),
+		runners:      map[string]filters.Runner{},
+		memory:       filters.NewMemory(),
+		classes:      classCache{},
 		leader:       leader, fencer: fencer, binder: binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
 	var err error

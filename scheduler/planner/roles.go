@@ -14,13 +14,26 @@ type roles struct {
 	*snapshot.Members[*gangs.Member]
 	// near is the domain that the gang's other members are in.
 	near string
+	// check asks kube-scheduler's filters about each place; nil if no check is needed.
+	check *checker
 }
 
-// rolesOf groups members by their needs. The first ones, as many as need, must get a
-// place; the others get one if there is room.
-func rolesOf(waiting []*gangs.Member, need int) *roles {
+// rolesOf groups members by their needs, and by what filters look at. The first ones, as
+// many as need, must get a place; the others get one if there is room.
+func (p *Planner) rolesOf(waiting []*gangs.Member, need int) *roles {
 	shape := func(m *gangs.Member) placement.Shape { return m.Shape }
-	return &roles{Members: snapshot.NewMembers(waiting, shape, need)}
+	class := func(m *gangs.Member) string { return p.classOf(m).Key }
+	return &roles{Members: snapshot.NewMembers(waiting, shape, class, need)}
+}
+
+// plan plans the gang, with the filters' consent.
+func (r *roles) plan(cluster *placement.Cluster) (plan *placement.Plan, fits bool, err error) {
+	if r.check == nil {
+		return cluster.Plan(&r.Gang)
+	}
+	checked := r.Gang
+	checked.Checker = r.check
+	return cluster.Plan(&checked)
 }
 
 // tryNear calls try for the gang within the domain of its other members, so that replaced

@@ -26,6 +26,7 @@ func (p *Planner) run(ctx context.Context) {
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.synced) {
 		return
 	}
+	p.followFilters(ctx)
 	if !p.takeOver(ctx) {
 		return
 	}
@@ -59,6 +60,7 @@ func (p *Planner) maintain(ctx context.Context) {
 	if p.claims.sweep(now, time.Duration(p.args.ClaimSeconds)*time.Second, p.registry.Waits) || reservationsEnded {
 		p.wake()
 	}
+	p.rejections.sweep(p.registry.Waits)
 	p.admitTurnedAway()
 	if p.mayAct() && p.evicting.CompareAndSwap(false, true) {
 		go func() {

@@ -66,7 +66,7 @@ func (s *Shared) Planner(ctx context.Context, args *config.GangArgs, handle fwk.
 		}
 		s.planner = created
 	}
-	s.planner.registry.Serve(handle.ProfileName())
+	s.planner.serve(handle)
 	return s.planner, s.planner.Same(args)
 }
 

@@ -62,8 +62,15 @@ func (p *Planner) podUpdated(old, object any) {
 	if before.Spec.NodeName == "" {
 		p.checkBinder(pod)
 	}
-	if resourcesChanged(before, pod) || before.Spec.NodeName == "" && p.awaitArrivals.CompareAndSwap(true, false) {
+	arrived := before.Spec.NodeName == ""
+	if resourcesChanged(before, pod) || arrived && p.awaitArrivals.CompareAndSwap(true, false) {
 		p.wake()
+	}
+	if arrived || !maps.Equal(before.Labels, pod.Labels) {
+		if arrived {
+			before = nil // for plugins, Pods come into being with their nodes
+		}
+		p.otherPodChanged(before, pod)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/planner"
 )
@@ -52,9 +53,9 @@ func Factory(shared *planner.Shared) func(context.Context, runtime.Object, fwk.H
 func (p *Plugin) Name() string { return Name }
 
 // PreFilter implements fwk.PreFilterPlugin: most Pods without GPUs need no Filter.
-func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	plans := p.shared.Get()
-	if plans == nil || !gangs.Concerns(pod) && !plans.Confined() && !plans.HoldsRoom(nodes) {
+	if filters.InTrial(state) || plans == nil || !gangs.Concerns(pod) && !plans.Confined() && !plans.HoldsRoom(nodes) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return nil, nil

@@ -17,6 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/planner"
 )
@@ -87,7 +88,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 // PreFilter implements fwk.PreFilterPlugin. In the leader's cycle it plans the whole
 // gang; for the other members it only returns the node of their seat.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if !gangs.Concerns(pod) {
+	if filters.InTrial(state) || !gangs.Concerns(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	decision := p.planner.Decide(pod, nodes, p.shared.Scored(p.profile))

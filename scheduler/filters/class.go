@@ -1,0 +1,101 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package filters
+
+import (
+	"encoding/json"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// Class is a set of Pods that filters can't tell apart.
+type Class struct {
+	// Key identifies it.
+	Key string
+	// Plain is true for Pods for which everything that filters look at is in the Pod and
+	// in the node: no volumes, no host ports, no resource claims, no constraints between
+	// Pods of their own.
+	Plain bool
+}
+
+// looksAt is what filters look at in a Pod.
+type looksAt struct {
+	Namespace   string                            `json:"ns"`
+	Labels      map[string]string                 `json:"l,omitempty"`
+	Selector    map[string]string                 `json:"s,omitempty"`
+	Affinity    *corev1.Affinity                  `json:"a,omitempty"`
+	Tolerations []corev1.Toleration               `json:"t,omitempty"`
+	Spread      []corev1.TopologySpreadConstraint `json:"sp,omitempty"`
+	Volumes     []corev1.Volume                   `json:"v,omitempty"`
+	Ports       []corev1.ContainerPort            `json:"p,omitempty"`
+	Requests    corev1.ResourceList               `json:"r,omitempty"`
+	OS          *corev1.PodOS                     `json:"os,omitempty"`
+	Runtime     *string                           `json:"rt,omitempty"`
+	// Self is set for a Pod that is a class of its own.
+	Self string `json:"self,omitempty"`
+}
+
+// numbering are the labels that only number the Pods of a task or workload.
+var numbering = [...]string{ //nolint:gochecknoglobals // a constant
+	v1.LabelIndex, "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name",
+}
+
+// ClassOf returns the class of a Pod. Labels that number Pods don't count: who selects by
+// them is asked again when the Pod is scheduled.
+func ClassOf(pod *corev1.Pod) Class {
+	spec := &pod.Spec
+	looks := looksAt{
+		Namespace: pod.Namespace, Labels: withoutNumbers(pod.Labels), Selector: spec.NodeSelector, Affinity: spec.Affinity,
+		Tolerations: spec.Tolerations, Spread: spec.TopologySpreadConstraints, OS: spec.OS, Runtime: spec.RuntimeClassName,
+		Requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
+		Ports:    hostPorts(pod),
+	}
+	looks.Volumes = slices.DeleteFunc(slices.Clone(spec.Volumes), isLocalToThePod)
+	own := len(spec.ResourceClaims) > 0 || slices.ContainsFunc(looks.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil })
+	if own {
+		looks.Self = string(pod.UID)
+	}
+	key, err := json.Marshal(looks)
+	if err != nil {
+		key = []byte(pod.UID) // can't happen: these types can be encoded
+	}
+	plain := !own && len(looks.Volumes) == 0 && len(looks.Ports) == 0 && len(looks.Spread) == 0 &&
+		(spec.Affinity == nil || spec.Affinity.PodAffinity == nil && spec.Affinity.PodAntiAffinity == nil)
+	return Class{Key: string(key), Plain: plain}
+}
+
+func withoutNumbers(labels map[string]string) map[string]string {
+	kept := make(map[string]string, len(labels))
+	for key, value := range labels {
+		if !slices.Contains(numbering[:], key) {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// hostPorts returns the ports that a Pod needs on its node.
+func hostPorts(pod *corev1.Pod) []corev1.ContainerPort {
+	var ports []corev1.ContainerPort
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for _, port := range containers[i].Ports {
+				if port.HostPort > 0 {
+					ports = append(ports, port)
+				}
+			}
+		}
+	}
+	return ports
+}
+
+// isLocalToThePod reports whether a volume is made for its Pod on any node.
+func isLocalToThePod(volume corev1.Volume) bool {
+	return volume.EmptyDir != nil || volume.ConfigMap != nil || volume.Secret != nil || volume.Projected != nil ||
+		volume.DownwardAPI != nil || volume.HostPath != nil || volume.Image != nil
+}

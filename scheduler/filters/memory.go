@@ -1,0 +1,156 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package filters
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+const (
+	// maxClasses is how many classes a Memory keeps. When there are more, those that were
+	// not used since are dropped.
+	maxClasses = 2048
+)
+
+// Memory remembers which nodes refused Pods of a class. A node is asked again once it has
+// changed, or an object that the plugin which refused looks at: a claim, a volume. It is
+// safe for concurrent use.
+type Memory struct {
+	mu      sync.Mutex
+	classes map[string]*remembered
+	// looksAt are the kinds of objects, other than Pods and Nodes, that each plugin looks at.
+	looksAt map[string]sets.Set[fwk.EventResource]
+	// changes counts the changes of objects of each kind.
+	changes map[fwk.EventResource]uint64
+	// uses counts calls; see maxClasses.
+	uses uint64
+}
+
+// remembered is what is known of a class.
+type remembered struct {
+	nodes map[string]answer
+	used  uint64
+	// distrusted is true once a node that was planned for a Pod of the class refused it.
+	distrusted bool
+}
+
+// answer is a node's refusal, and at which state it was given.
+type answer struct {
+	refusal    *Refusal
+	generation int64
+	// objects is the number of changes of the objects that the plugin looks at, and version
+	// that of the whole cluster, for plugins that look at other nodes.
+	objects, version uint64
+}
+
+// NewMemory returns an empty Memory.
+func NewMemory() *Memory {
+	return &Memory{classes: map[string]*remembered{}, changes: map[fwk.EventResource]uint64{}}
+}
+
+// Follow sets which kinds of objects each plugin looks at: their changes are reported with
+// Changed from now on. What plugins refused before is forgotten.
+func (m *Memory) Follow(hints Hints) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.looksAt = hints.looksAt()
+	clear(m.classes)
+}
+
+// Changed records that an object of a kind was added, updated or deleted.
+func (m *Memory) Changed(kind fwk.EventResource) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.changes[kind]++
+}
+
+// Refused records that a node refused the Pods of a class, whatever other Pods of their
+// gang there are. generation is that of the node, version that of the cluster.
+func (m *Memory) Refused(class Class, node string, refusal *Refusal, generation int64, version uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, followed := m.looksAt[refusal.Plugin]; !followed || refusal.Failed {
+		return // what would make it another answer is not known
+	}
+	m.classOf(class).nodes[node] = answer{refusal: refusal, generation: generation, objects: m.objectsOf(refusal.Plugin), version: version}
+}
+
+// Refusal returns why a node refused the Pods of a class; nil if it didn't, or if something
+// has changed since that it may depend on.
+func (m *Memory) Refusal(class Class, node string, generation int64, version uint64) *Refusal {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.classes[class.Key]
+	if known == nil {
+		return nil
+	}
+	m.uses++
+	known.used = m.uses
+	last, refused := known.nodes[node]
+	if !refused {
+		return nil
+	}
+	if last.generation != generation || last.objects != m.objectsOf(last.refusal.Plugin) || !last.refusal.Local() && last.version != version {
+		delete(known.nodes, node)
+		return nil
+	}
+	return last.refusal
+}
+
+// Distrust records that a node that was planned for a Pod of a class refused it. From then
+// on the filters are asked first.
+func (m *Memory) Distrust(class Class) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.classOf(class).distrusted = true
+}
+
+// Trusts reports whether the engine's places for Pods of a class need not be checked: no
+// node has refused any, and nothing about them suggests that one might.
+func (m *Memory) Trusts(class Class) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.classes[class.Key]
+	return class.Plain && (known == nil || !known.distrusted)
+}
+
+// objectsOf returns the number of changes of the objects that a plugin looks at.
+func (m *Memory) objectsOf(plugin string) (sum uint64) {
+	for kind := range m.looksAt[plugin] {
+		sum += m.changes[kind]
+	}
+	return sum
+}
+
+func (m *Memory) classOf(class Class) *remembered {
+	known := m.classes[class.Key]
+	if known == nil {
+		if len(m.classes) >= maxClasses {
+			m.dropUnused()
+		}
+		known = &remembered{nodes: map[string]answer{}}
+		m.classes[class.Key] = known
+	}
+	m.uses++
+	known.used = m.uses
+	return known
+}
+
+// dropUnused drops the half of the classes that was used the longest ago.
+func (m *Memory) dropUnused() {
+	for len(m.classes) > maxClasses/2 {
+		oldest := m.uses
+		for _, one := range m.classes {
+			oldest = min(oldest, one.used)
+		}
+		for key, one := range m.classes {
+			if one.used <= oldest+(m.uses-oldest)/2 {
+				delete(m.classes, key)
+			}
+		}
+	}
+}

@@ -1,0 +1,238 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package filters
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Runner runs the filter plugins of a profile: kube-scheduler's framework.
+type Runner interface {
+	RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
+	RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status
+	RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, add fwk.PodInfo, node fwk.NodeInfo) *fwk.Status
+	RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, remove fwk.PodInfo, node fwk.NodeInfo) *fwk.Status
+}
+
+// trialKey marks the cycle states of trials: our own plugins have no part in them.
+const trialKey fwk.StateKey = "falldio.com/trial"
+
+type trialMark struct{}
+
+func (trialMark) Clone() fwk.StateData { return trialMark{} }
+
+// InTrial reports whether a plugin is being asked in a trial.
+func InTrial(state fwk.CycleState) bool {
+	_, err := state.Read(trialKey)
+	return err == nil
+}
+
+// Trial is the scheduler's snapshot with Pods added and removed. It is for use within one
+// scheduling cycle.
+type Trial struct {
+	ctx     context.Context //nolint:containedctx // that of the cycle
+	runner  Runner
+	node    func(name string) fwk.NodeInfo
+	classes map[string]*candidate
+	// changes are the Pods added and removed, in order; done is how many of them the copies
+	// of the nodes and the classes' states show.
+	changes []change
+	nodes   map[string]*trialNode
+}
+
+// change is a Pod that was added to a node, or removed from it.
+type change struct {
+	info    fwk.PodInfo
+	node    string
+	removed bool
+}
+
+// trialNode is a node with changes.
+type trialNode struct {
+	changes int
+	// copy has been made once the node was looked at with its changes; nil before.
+	copy fwk.NodeInfo
+}
+
+// candidate is a class with the results of PreFilter for it.
+type candidate struct {
+	pod   *corev1.Pod
+	state fwk.CycleState
+	// only are the nodes to which PreFilter plugins confine the class; nil for all.
+	only sets.Set[string]
+	// refusal is set if PreFilter plugins refused the class.
+	refusal *Refusal
+}
+
+// NewTrial returns a Trial of a snapshot's nodes, which node looks up; it returns nil for
+// a node that the snapshot does not have.
+func NewTrial(ctx context.Context, runner Runner, node func(name string) fwk.NodeInfo) *Trial {
+	return &Trial{ctx: ctx, runner: runner, node: node, classes: map[string]*candidate{}, nodes: map[string]*trialNode{}}
+}
+
+// Check returns why a Pod of a class can't go to a node now; nil if it can.
+func (t *Trial) Check(class Class, pod *corev1.Pod, node string) *Refusal {
+	c := t.candidate(class, pod)
+	info := t.at(node)
+	switch {
+	case c.refusal != nil:
+		return c.refusal
+	case info == nil:
+		return &Refusal{Reason: "the node is gone", Final: true}
+	case c.only != nil && !c.only.Has(node):
+		return &Refusal{Reason: "node(s) that the Pod's volumes or claims rule out", Final: true}
+	}
+	if status := t.runner.RunFilterPlugins(t.ctx, c.state, c.pod, info); !status.IsSuccess() {
+		return refusalOf(status)
+	}
+	return nil
+}
+
+// Add adds a Pod to a node.
+func (t *Trial) Add(pod *corev1.Pod, node string) error {
+	placed := *pod
+	placed.Spec.NodeName = node
+	info, err := framework.NewPodInfo(&placed)
+	if err != nil {
+		return fmt.Errorf("Pod %s: %w", klog.KObj(pod), err)
+	}
+	return t.apply(change{info: info, node: node})
+}
+
+// Remove removes a Pod from its node. A Pod that is not there is no error.
+func (t *Trial) Remove(pod *corev1.Pod) error {
+	base := t.node(pod.Spec.NodeName)
+	if base == nil {
+		return nil
+	}
+	for _, info := range base.GetPods() {
+		if info.GetPod().UID == pod.UID {
+			return t.apply(change{info: info, node: pod.Spec.NodeName, removed: true})
+		}
+	}
+	return nil
+}
+
+// Undo takes back the last change.
+func (t *Trial) Undo() error {
+	last := t.changes[len(t.changes)-1]
+	t.changes = t.changes[:len(t.changes)-1]
+	n := t.nodes[last.node]
+	n.changes--
+	inverse := last
+	inverse.removed = !last.removed
+	if n.copy != nil {
+		if err := changeNode(t.ctx, n.copy, inverse); err != nil {
+			return err
+		}
+	}
+	return t.changeStates(inverse)
+}
+
+func (t *Trial) apply(c change) error {
+	t.changes = append(t.changes, c)
+	n := t.nodes[c.node]
+	if n == nil {
+		n = &trialNode{}
+		t.nodes[c.node] = n
+	}
+	n.changes++
+	if n.copy != nil {
+		if err := changeNode(t.ctx, n.copy, c); err != nil {
+			return err
+		}
+	}
+	return t.changeStates(c)
+}
+
+// at returns a node with its changes. The node is only copied if there are any: most nodes
+// of a gang get one member, and are not looked at again.
+func (t *Trial) at(name string) fwk.NodeInfo {
+	base := t.node(name)
+	n := t.nodes[name]
+	if n == nil || n.changes == 0 && n.copy == nil || base == nil {
+		return base
+	}
+	if n.copy == nil {
+		n.copy = base.Snapshot()
+		for _, c := range t.changes {
+			if c.node == name {
+				if err := changeNode(t.ctx, n.copy, c); err != nil {
+					klog.FromContext(t.ctx).Error(err, "A trial differs from the snapshot", "node", name)
+				}
+			}
+		}
+	}
+	return n.copy
+}
+
+func changeNode(ctx context.Context, node fwk.NodeInfo, c change) error {
+	if c.removed {
+		return node.RemovePod(klog.FromContext(ctx), c.info.GetPod())
+	}
+	node.AddPodInfo(c.info)
+	return nil
+}
+
+// changeStates brings the results of PreFilter up to date.
+func (t *Trial) changeStates(c change) error {
+	for _, one := range t.classes {
+		if err := t.changeState(one, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Trial) changeState(one *candidate, c change) error {
+	if one.refusal != nil {
+		return nil
+	}
+	base := t.node(c.node)
+	if base == nil {
+		return nil
+	}
+	run := t.runner.RunPreFilterExtensionAddPod
+	if c.removed {
+		run = t.runner.RunPreFilterExtensionRemovePod
+	}
+	return run(t.ctx, one.state, one.pod, c.info, base).AsError()
+}
+
+// candidate returns a class with the results of PreFilter for it.
+func (t *Trial) candidate(class Class, pod *corev1.Pod) *candidate {
+	if known := t.classes[class.Key]; known != nil {
+		return known
+	}
+	c := &candidate{pod: pod, state: framework.NewCycleState()}
+	c.state.Write(trialKey, trialMark{})
+	result, status, _ := t.runner.RunPreFilterPlugins(t.ctx, c.state, pod)
+	switch {
+	case !status.IsSuccess():
+		c.refusal = refusalOf(status)
+	case !result.AllNodes():
+		c.only = result.NodeNames
+	}
+	for _, done := range t.changes {
+		if err := t.changeState(c, done); err != nil {
+			c.refusal = &Refusal{Reason: err.Error(), Failed: true}
+			break
+		}
+	}
+	t.classes[class.Key] = c
+	return c
+}
+
+// RefusedEverywhere returns why no node takes Pods of a class; nil if there is no such
+// reason.
+func (t *Trial) RefusedEverywhere(class Class, pod *corev1.Pod) *Refusal {
+	return t.candidate(class, pod).refusal
+}

@@ -1,0 +1,226 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/scheduler/filters"
+)
+
+// searchLimit is how long the filters may be asked for one plan. What they refused is
+// remembered, so that the next attempt goes on where this one ended.
+const searchLimit = 200 * time.Millisecond
+
+// checker asks kube-scheduler's filters about each place of a plan. It is for one attempt.
+type checker struct {
+	planner *Planner
+	node    func(name string) fwk.NodeInfo
+	trial   *filters.Trial
+	roles   *roles
+	begin   time.Time
+	version uint64
+	// removed is true if victims are removed: what nodes refuse now says nothing about
+	// the cluster as it is.
+	removed bool
+	// next is the index of each role's next member, and placed the role and node of the
+	// members that were placed.
+	next   []int
+	placed []placedMember
+	// refusals are why nodes refused members.
+	refusals map[string]*filters.Refusal
+	// exhausted is true once the time is up.
+	exhausted bool
+}
+
+type placedMember struct {
+	role int
+	node string
+}
+
+var _ placement.Checker = (*checker)(nil)
+
+// newChecker returns the checker of a gang; nil if its places need no check, or none is
+// possible. always is false where the scheduling cycle itself will check the places soon.
+func (p *Planner) newChecker(gang *roles, always bool) *checker {
+	runner := p.runnerFor(gang)
+	if runner == nil || !always && p.trusts(gang) {
+		return nil
+	}
+	node := p.nodeOf
+	c := &checker{
+		planner: p, roles: gang, node: node, begin: p.clock.Now(), version: p.mirror.Version(),
+		next: make([]int, len(gang.Roles)), refusals: map[string]*filters.Refusal{},
+		trial: filters.NewTrial(context.Background(), runner, node),
+	}
+	for _, seated := range p.mirror.Arriving() {
+		if err := c.trial.Add(seated.Pod, seated.Node); err != nil {
+			p.logger.Error(err, "A Pod that is being placed is not considered")
+		}
+	}
+	return c
+}
+
+// nodeOf returns a node of the snapshot; nil if it has no such node.
+func (p *Planner) nodeOf(name string) fwk.NodeInfo {
+	info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// trusts reports whether the places of a gang need no check before its Pods are scheduled:
+// a Pod in no gang, about which nothing suggests that a node might refuse it.
+func (p *Planner) trusts(gang *roles) bool {
+	return gang.Count() == 1 && p.memory.Trusts(p.classOf(gang.Member(0, 0)))
+}
+
+// runnerFor returns the filters of the gang's profile; nil if there are none, as in tests.
+func (p *Planner) runnerFor(gang *roles) filters.Runner {
+	return p.runners[gang.Member(0, 0).Pod().Spec.SchedulerName]
+}
+
+// Place implements placement.Checker.
+func (c *checker) Place(role int, node string) placement.Judgement {
+	member := c.roles.Member(role, c.next[role])
+	class := c.planner.classOf(member)
+	refusal, generation, known := c.known(class, node)
+	if !known {
+		if c.exhausted = c.exhausted || c.planner.clock.Since(c.begin) > searchLimit; c.exhausted {
+			return placement.Exhausted
+		}
+		refusal = c.trial.Check(class, member.Pod(), node)
+	}
+	if refusal == nil {
+		return c.accept(role, member.Pod(), node)
+	}
+	c.refusals[node] = refusal
+	judgement := c.judge(refusal, node)
+	if judgement == placement.NeverAccepted && !known && !c.removed {
+		c.planner.memory.Refused(class, node, refusal, generation, c.version)
+	}
+	return judgement
+}
+
+// known returns the refusal that is remembered of a node.
+func (c *checker) known(class filters.Class, node string) (refusal *filters.Refusal, generation int64, known bool) {
+	generation = c.generation(node)
+	if c.removed {
+		return nil, generation, false
+	}
+	refusal = c.planner.memory.Refusal(class, node, generation, c.version)
+	return refusal, generation, refusal != nil
+}
+
+func (c *checker) generation(node string) int64 {
+	if info := c.node(node); info != nil {
+		return info.GetGeneration()
+	}
+	return 0
+}
+
+func (c *checker) accept(role int, pod *corev1.Pod, node string) placement.Judgement {
+	if err := c.trial.Add(pod, node); err != nil {
+		c.refusals[node] = &filters.Refusal{Reason: err.Error(), Failed: true}
+		return placement.NeverAccepted
+	}
+	c.next[role]++
+	c.placed = append(c.placed, placedMember{role, node})
+	return placement.Accepted
+}
+
+// judge says how long a refusal lasts.
+func (c *checker) judge(refusal *filters.Refusal, node string) placement.Judgement {
+	switch {
+	case refusal.MayEnd():
+		return placement.RefusedForNow
+	case len(c.placed) == 0:
+		return placement.NeverAccepted
+	case refusal.Local() && !slices.ContainsFunc(c.placed, func(m placedMember) bool { return m.node == node }):
+		return placement.NeverAccepted
+	default:
+		return placement.Refused
+	}
+}
+
+// Undo implements placement.Checker.
+func (c *checker) Undo() {
+	last := len(c.placed) - 1
+	c.next[c.placed[last].role]--
+	c.placed = c.placed[:last]
+	if err := c.trial.Undo(); err != nil {
+		c.planner.logger.Error(err, "A trial differs from the snapshot")
+	}
+}
+
+// refusedNodes returns the nodes that refused members, in order.
+func (c *checker) refusedNodes() []string {
+	if c == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(c.refusals))
+}
+
+// plugins returns the plugins that refused.
+func (c *checker) plugins() []string {
+	if c == nil {
+		return nil
+	}
+	named := map[string]bool{}
+	for _, refusal := range c.refusals {
+		named[refusal.Plugin] = true
+	}
+	return slices.Sorted(maps.Keys(named))
+}
+
+// String describes the refusals to the Pods' owner, the most frequent first: "2 nodes
+// refuse it: node(s) had volume node affinity conflict".
+func (c *checker) String() string {
+	counts := map[string]int{}
+	for _, refusal := range c.refusals {
+		counts[refusal.Reason]++
+	}
+	reasons := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(-cmp.Compare(counts[a], counts[b]), cmp.Compare(a, b))
+	})
+	parts := make([]string, len(reasons))
+	for i, reason := range reasons {
+		nodes := fmt.Sprintf("%d nodes with room refuse it", counts[reason])
+		if counts[reason] == 1 {
+			nodes = "1 node with room refuses it"
+		}
+		parts[i] = nodes + ": " + reason
+	}
+	if c.exhausted {
+		parts = append(parts, "the search for other nodes goes on")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// refusedEverywhere returns why no node would take a member of the gang, whatever else
+// leaves; nil if there is no such reason.
+func (c *checker) refusedEverywhere() *filters.Refusal {
+	if c == nil {
+		return nil
+	}
+	for role := range c.roles.Roles {
+		member := c.roles.Member(role, 0)
+		if refusal := c.trial.RefusedEverywhere(c.planner.classOf(member), member.Pod()); refusal != nil && refusal.Final {
+			return refusal
+		}
+	}
+	return nil
+}
+

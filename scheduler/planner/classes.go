@@ -1,0 +1,38 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"falldio.github.io/gpu-controller/scheduler/filters"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+)
+
+// maxKnownClasses bounds the cache of classes.
+const maxKnownClasses = 1 << 16
+
+// classCache keeps the classes of Pods: a gang may be planned many times. It is for use in
+// the scheduling cycle only.
+type classCache map[types.UID]knownClass
+
+type knownClass struct {
+	pod   *corev1.Pod
+	class filters.Class
+}
+
+// classOf returns the class of a member.
+func (p *Planner) classOf(m *gangs.Member) filters.Class {
+	pod := m.Pod()
+	if known, cached := p.classes[m.UID]; cached && known.pod == pod {
+		return known.class
+	}
+	if len(p.classes) >= maxKnownClasses {
+		clear(p.classes)
+	}
+	known := knownClass{pod: pod, class: filters.ClassOf(pod)}
+	p.classes[m.UID] = known
+	return known.class
+}

@@ -1,0 +1,191 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"falldio.github.io/gpu-controller/scheduler/filters"
+)
+
+// maxHints is how many waiting gangs are considered for an event; if there are more, the
+// event is taken to help one of them.
+const maxHints = 16
+
+// rejections are the gangs that wait because plugins refused nodes with room for them.
+type rejections struct {
+	mu sync.Mutex
+	// hints are set once the scheduler runs.
+	hints filters.Hints
+	// byPlugin has a Pod of each such gang, by plugin and gang.
+	byPlugin map[string]map[string]*corev1.Pod
+}
+
+// set records which plugins refused nodes to a gang; none if it no longer waits for them.
+func (r *rejections) set(group string, pod *corev1.Pod, plugins []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for plugin, pods := range r.byPlugin {
+		if !slices.Contains(plugins, plugin) {
+			delete(pods, group)
+		}
+	}
+	for _, plugin := range plugins {
+		if r.byPlugin == nil {
+			r.byPlugin = map[string]map[string]*corev1.Pod{}
+		}
+		if r.byPlugin[plugin] == nil {
+			r.byPlugin[plugin] = map[string]*corev1.Pod{}
+		}
+		r.byPlugin[plugin][group] = pod
+	}
+}
+
+// sweep drops gangs that no longer exist.
+func (r *rejections) sweep(exists func(group string) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, pods := range r.byPlugin {
+		maps.DeleteFunc(pods, func(group string, _ *corev1.Pod) bool { return !exists(group) })
+	}
+}
+
+// mayHelp reports whether a plugin says that a change of an object may make it accept a
+// node for a gang that waits.
+func (p *Planner) mayHelp(kind fwk.EventResource, before, after any) bool {
+	r := &p.rejections
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	asked := 0
+	for plugin, pods := range r.byPlugin {
+		for _, pod := range pods {
+			if asked++; asked > maxHints || r.hints.MayHelp(p.logger, plugin, pod, kind, before, after) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// otherPodChanged is called when a Pod has got its node (before is nil), or was updated
+// there: Pods that want to be near it may be waiting.
+func (p *Planner) otherPodChanged(before, after *corev1.Pod) {
+	var old any
+	if before != nil {
+		old = before
+	}
+	if p.mayHelp(fwk.Pod, old, after) {
+		p.wake()
+	}
+}
+
+// objectChanged is called when an object that a filter looks at was added, updated or
+// deleted.
+func (p *Planner) objectChanged(kind fwk.EventResource, before, after any) {
+	p.memory.Changed(kind)
+	if p.mayHelp(kind, before, after) {
+		p.wake()
+	}
+}
+
+// followFilters learns from the profiles' plugins for which events they would have a Pod
+// queued again, and watches these objects. kube-scheduler watches them already, once its
+// profiles are complete, so that no further watch is opened.
+func (p *Planner) followFilters(ctx context.Context) {
+	hints := filters.Hints{}
+	for profile, runner := range p.runners {
+		profiled, ok := runner.(interface{ EnqueueExtensions() []fwk.EnqueueExtensions })
+		if !ok {
+			continue
+		}
+		added, err := filters.HintsOf(ctx, profiled.EnqueueExtensions())
+		if err != nil {
+			p.logger.Error(err, "What plugins wait for is not known", "profile", profile)
+			continue
+		}
+		hints.Add(added)
+	}
+	for kind := range hints.Kinds() {
+		if watched := p.informerOf(kind); watched != nil {
+			p.follow(kind, watched)
+			continue
+		}
+		p.logger.V(2).Info("Objects that a plugin looks at are not watched: what it refuses is asked again each time", "kind", kind)
+		hints.Ignore(kind)
+	}
+	p.rejections.mu.Lock()
+	p.rejections.hints = hints
+	p.rejections.mu.Unlock()
+	p.memory.Follow(hints)
+}
+
+func (p *Planner) follow(kind fwk.EventResource, watched cache.SharedIndexInformer) {
+	_, err := watched.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { p.objectChanged(kind, nil, object) },
+		UpdateFunc: func(before, after any) { p.objectChanged(kind, before, after) },
+		DeleteFunc: func(object any) { p.objectChanged(kind, object, nil) },
+	}, cache.HandlerOptions{Logger: &p.logger})
+	if err != nil {
+		p.logger.Error(err, "Objects can't be watched", "kind", kind)
+	}
+}
+
+// informerOf returns the informer of a kind of object that filters look at; nil if it is
+// none of kube-scheduler's own.
+func (p *Planner) informerOf(kind fwk.EventResource) cache.SharedIndexInformer {
+	factory := p.handle.SharedInformerFactory()
+	switch kind {
+	case fwk.PersistentVolume:
+		return factory.Core().V1().PersistentVolumes().Informer()
+	case fwk.PersistentVolumeClaim:
+		return factory.Core().V1().PersistentVolumeClaims().Informer()
+	case fwk.StorageClass:
+		return factory.Storage().V1().StorageClasses().Informer()
+	case fwk.CSINode:
+		return factory.Storage().V1().CSINodes().Informer()
+	case fwk.CSIDriver:
+		return factory.Storage().V1().CSIDrivers().Informer()
+	case fwk.CSIStorageCapacity:
+		return factory.Storage().V1().CSIStorageCapacities().Informer()
+	case fwk.VolumeAttachment:
+		return factory.Storage().V1().VolumeAttachments().Informer()
+	case fwk.ResourceClaim:
+		return factory.Resource().V1().ResourceClaims().Informer()
+	case fwk.ResourceSlice:
+		return factory.Resource().V1().ResourceSlices().Informer()
+	case fwk.DeviceClass:
+		return factory.Resource().V1().DeviceClasses().Informer()
+	default:
+		return nil
+	}
+}
+
+// serve adds a profile.
+func (p *Planner) serve(handle fwk.Handle) {
+	p.registry.Serve(handle.ProfileName())
+	if runner, ok := handle.(filters.Runner); ok {
+		p.runners[handle.ProfileName()] = runner
+	}
+}
+
+// lastCheck is the check of the plan that was last tried, for PostFilter.
+type lastCheck struct {
+	group string
+	check *checker
+}
+
+// of returns the check of a gang's plan; nil if there was none.
+func (l *lastCheck) of(group string) *checker {
+	if l.group != group {
+		return nil
+	}
+	return l.check
+}

@@ -32,16 +32,21 @@ type Group struct {
 	// staying and waitingNow cache the result of count; counted is false after any change.
 	staying, waitingNow int
 	counted             bool
-	// bound counts the members that have a node.
-	bound  int
-	leader *Member
-	plan   *plan
+	// bound counts the members that have a node, own those that this process schedules.
+	bound, own int
+	// tallied is the state in which the group is counted.
+	tallied state
+	leader  *Member
+	plan    *plan
 	// failedAt is when the last attempt that found no place began, firstFailure when the
 	// first one since the last success did.
 	failedAt, firstFailure time.Time
 	// retryAt is when the next attempt may be made. queuedAt is when the group was queued
 	// for one, retryBy is when it is retried even if nothing has happened.
 	retryAt, queuedAt, retryBy time.Time
+	// positions are those in the heaps of retries, counted from 1; 0 in those that it is
+	// not in.
+	positions [heaps]int32
 	// refused are nodes that took no member although there was room, and refusals is how
 	// often that happened in a row.
 	refused  map[string]bool
@@ -100,6 +105,9 @@ func (g *Group) join(m *Member) {
 	if m.bound() {
 		g.bound++
 	}
+	if m.ours {
+		g.own++
+	}
 }
 
 // drop removes a member.
@@ -111,6 +119,9 @@ func (g *Group) drop(m *Member) {
 	delete(g.members, m.UID)
 	if m.bound() {
 		g.bound--
+	}
+	if m.ours {
+		g.own--
 	}
 }
 
@@ -134,21 +145,16 @@ func (g *Group) count() (staying, waiting int) {
 		return g.staying, g.waitingNow
 	}
 	for _, m := range g.members {
-		switch {
-		case m.stays() || m.seat != nil:
+		switch m.standing() {
+		case stays:
 			staying++
-		case m.waiting():
+		case waits:
 			waiting++
+		case absent:
 		}
 	}
 	g.staying, g.waitingNow, g.counted = staying, waiting, true
 	return staying, waiting
-}
-
-// setSeat gives a member a seat, or takes it away.
-func (g *Group) setSeat(m *Member, seat *Seat) {
-	m.seat = seat
-	g.counted = false
 }
 
 // waitingMembers returns the members that need a seat, in order.

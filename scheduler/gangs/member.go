@@ -115,6 +115,30 @@ func (m *Member) waiting() bool {
 	return m.ours && !m.bound() && m.seat == nil && !m.deleting() && len(m.Pod().Spec.SchedulingGates) == 0
 }
 
+// standing is what a member counts as for its gang.
+type standing int
+
+const (
+	// absent members don't count: they are not scheduled by this process, have gates, or are
+	// on their way out.
+	absent standing = iota
+	// stays is for members that stay on a node or have a seat.
+	stays
+	// waits is for members that need a seat.
+	waits
+)
+
+func (m *Member) standing() standing {
+	switch {
+	case m.stays() || m.seat != nil:
+		return stays
+	case m.waiting():
+		return waits
+	default:
+		return absent
+	}
+}
+
 // compareMembers orders a gang's members: by index, then by age.
 func compareMembers(a, b *Member) int {
 	if order := cmp.Compare(a.index, b.index); order != 0 {

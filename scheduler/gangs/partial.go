@@ -19,9 +19,12 @@ func (r *Registry) Partial(now time.Time, moving map[string]bool) []*corev1.Pod 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var stuck []*corev1.Pod
-	for _, g := range r.groups {
-		if g.Alone || !g.isPartial(moving) {
+	for g := range r.mixed {
+		if !g.isPartial(moving) {
 			g.partialSince = time.Time{}
+			if !g.isMixed() {
+				delete(r.mixed, g)
+			}
 			continue
 		}
 		if g.partialSince.IsZero() {
@@ -40,9 +43,12 @@ func (r *Registry) Partial(now time.Time, moving map[string]bool) []*corev1.Pod 
 	return stuck
 }
 
+// isMixed reports whether some but not all members of a gang have a node.
+func (g *Group) isMixed() bool { return !g.Alone && g.bound > 0 && g.bound < len(g.members) }
+
 func (g *Group) isPartial(moving map[string]bool) bool {
-	if g.bound == 0 || len(g.members) == g.bound {
-		return false // fast path for the usual cases
+	if !g.isMixed() {
+		return false
 	}
 	spec, err := g.spec()
 	staying, waiting := g.count()
@@ -65,40 +71,4 @@ func (g *Group) underWay(moving map[string]bool) int {
 		}
 	}
 	return len(pods)
-}
-
-// ours reports whether any member is scheduled by this process.
-func (g *Group) ours() bool {
-	for _, m := range g.members {
-		if m.ours {
-			return true
-		}
-	}
-	return false
-}
-
-// Counts is how many gangs are in which state, without Pods in no gang.
-type Counts struct {
-	Gathering, Waiting, Planned, Running int
-}
-
-// Count returns how many gangs are in which state.
-func (r *Registry) Count() Counts {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	counts := Counts{}
-	for _, g := range r.groups {
-		switch {
-		case g.Alone || !g.ours():
-		case g.plan != nil:
-			counts.Planned++
-		case g.bound > 0:
-			counts.Running++
-		case g.complete():
-			counts.Waiting++
-		default:
-			counts.Gathering++
-		}
-	}
-	return counts
 }

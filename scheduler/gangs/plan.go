@@ -110,9 +110,9 @@ func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, t
 		}
 	}
 	r.plans++
-	g.plan = &plan{number: r.plans, members: members, missing: len(members)}
+	r.setPlan(g, &plan{number: r.plans, members: members, missing: len(members)})
 	for i, m := range members {
-		g.setSeat(m, &Seat{Place: places[i], Plan: r.plans})
+		r.setSeat(m, &Seat{Place: places[i], Plan: r.plans})
 		if m.UID != turn {
 			actions.Activate = append(actions.Activate, m.Pod())
 		}
@@ -143,7 +143,7 @@ func (r *Registry) Barrier(uid types.UID, number uint64) (open, refused bool, al
 			allow = append(allow, other.UID)
 		}
 	}
-	g.plan = nil // from here on each is on its own
+	r.setPlan(g, nil) // from here on each is on its own
 	r.clearFailures(g)
 	return true, false, allow, r.activateLeader(g)
 }
@@ -189,16 +189,16 @@ func (r *Registry) Refuse(uid types.UID, number uint64, node string) (retry bool
 	}
 	g.refused[node] = true
 	g.leader = m
+	r.setRetry(g)
 	return true, actions
 }
 
 // FailUntil is Fail for a gang that is to be retried by a given time, even if nothing
 // happens.
 func (r *Registry) FailUntil(g *Group, began, retryAt, retryBy time.Time) {
-	r.Fail(g, began, retryAt)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	g.retryBy = retryBy
+	r.fail(g, began, retryAt, retryBy)
 }
 
 // Fail records that an attempt found no place for a gang, and when it began. The gang is
@@ -206,6 +206,10 @@ func (r *Registry) FailUntil(g *Group, began, retryAt, retryBy time.Time) {
 func (r *Registry) Fail(g *Group, began, retryAt time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.fail(g, began, retryAt, began.Add(r.timing.Again))
+}
+
+func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 	if r.groups[g.Key] != g {
 		return // it has gone meanwhile
 	}
@@ -213,8 +217,10 @@ func (r *Registry) Fail(g *Group, began, retryAt time.Time) {
 		r.failing++
 		g.firstFailure = began
 	}
-	g.failedAt, g.retryAt, g.queuedAt, g.retryBy = began, retryAt, time.Time{}, began.Add(r.timing.Again)
+	g.failedAt, g.retryAt, g.queuedAt, g.retryBy = began, retryAt, time.Time{}, retryBy
 	g.refused, g.refusals = nil, 0
+	r.elect(g)
+	r.setRetry(g)
 }
 
 // Failing returns how many gangs have found no place.
@@ -265,7 +271,7 @@ func (r *Registry) MarkTerminating(uids []types.UID, terminating bool) {
 	for _, uid := range uids {
 		if m := r.members[uid]; m != nil {
 			m.terminating = terminating
-			m.group.counted = false
+			r.touch(m.group)
 		}
 	}
 }

@@ -6,7 +6,6 @@ package gangs
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +37,7 @@ func (r *Registry) Gate(pod *corev1.Pod, now time.Time) string {
 	case !g.complete():
 		return g.gathering()
 	}
-	if g.elect(); g.leader != m {
+	if r.elect(g); g.leader != m {
 		return "another Pod of its gang is being scheduled for all of them"
 	}
 	return ""
@@ -97,60 +96,38 @@ func (r *Registry) Wake(now time.Time) {
 func (r *Registry) Due(now time.Time, limit int) []*corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failing == 0 {
-		return nil
-	}
-	first := firstRanks{limit: limit}
-	for _, g := range r.groups {
-		if r.isDue(g, now) {
-			first.add(g)
+	r.retries.advance(now, r.wokenAt)
+	var pods []*corev1.Pod
+	for g := r.retries.due.first(); g != nil && len(pods) < limit; g = r.retries.due.first() {
+		if r.elect(g) {
+			r.retries.advance(now, r.wokenAt) // another leader may have another rank
+			continue
 		}
-	}
-	pods := make([]*corev1.Pod, 0, len(first.groups))
-	for _, one := range first.groups {
-		one.group.queuedAt = now
-		pods = append(pods, one.group.leader.Pod())
+		g.queuedAt = now
+		r.setRetry(g)
+		pods = append(pods, g.leader.Pod())
 	}
 	return pods
 }
 
-// firstRanks keeps the groups that come first in the queue, in order, at most limit.
-type firstRanks struct {
-	limit  int
-	groups []ranked
-}
-
-type ranked struct {
-	rank  Rank
-	group *Group
-}
-
-func (f *firstRanks) add(g *Group) {
-	rank := g.rank()
-	if len(f.groups) == f.limit {
-		if rank.Compare(f.groups[f.limit-1].rank) > 0 {
-			return
-		}
-		f.groups = f.groups[:f.limit-1]
+// setRetry updates whether, and when, a group is retried.
+func (r *Registry) setRetry(g *Group) {
+	if g.failedAt.IsZero() || g.plan != nil || g.leader == nil {
+		r.retries.remove(g)
+		return
 	}
-	at, _ := slices.BinarySearchFunc(f.groups, rank, func(one ranked, rank Rank) int { return one.rank.Compare(rank) })
-	f.groups = slices.Insert(f.groups, at, ranked{rank, g})
+	r.retries.put(g)
 }
 
-func (r *Registry) isDue(g *Group, now time.Time) bool {
-	if g.failedAt.IsZero() || g.plan != nil || now.Before(g.retryAt) {
+// elect makes sure that a group has a leader if a member waits. It reports whether the
+// leader has changed.
+func (r *Registry) elect(g *Group) (changed bool) {
+	before := g.leader
+	if g.elect(); g.leader == before {
 		return false
 	}
-	if now.Sub(g.queuedAt) < r.timing.Again {
-		return false // it is queued already
-	}
-	settled := r.wokenAt.Add(r.timing.Settle)
-	woken := g.failedAt.Before(r.wokenAt) || g.failedAt.Before(settled) && !now.Before(settled)
-	if !woken && now.Before(g.retryBy) {
-		return false
-	}
-	g.elect()
-	return g.leader != nil
+	r.setRetry(g)
+	return true
 }
 
 // rank returns that of the gang's leader.

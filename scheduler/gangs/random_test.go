@@ -59,8 +59,14 @@ type simulation struct {
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
 	t.Helper()
+	slow := timing
+	slow.Settle = time.Duration(seed%4) * time.Second
+	f := newFixture(t)
+	f.Registry = NewRegistry(slow)
+	f.Serve(ours)
+	f.Start()
 	return &simulation{
-		fixture: newFixture(t), dice: rand.New(rand.NewPCG(seed, 1)), pods: map[types.UID]*simulated{},
+		fixture: f, dice: rand.New(rand.NewPCG(seed, 1)), pods: map[types.UID]*simulated{},
 		seats: map[types.UID]uint64{}, minimum: map[uint64]int{}, opened: map[uint64]bool{},
 	}
 }
@@ -281,8 +287,12 @@ func (s *simulation) wait() {
 		s.note("wake")
 		s.Wake(s.now())
 	default:
+		want := scanForDue(s.Registry, s.now(), 3)
 		list := s.Due(s.now(), 3)
 		s.note("due: %v", namesOf(list))
+		if got := namesOf(list); !slices.Equal(got, want) {
+			s.t.Fatalf("due are %v, a scan finds %v", got, want)
+		}
 		s.do(Actions{Activate: list})
 	}
 }
@@ -313,6 +323,8 @@ func (s *simulation) create() {
 	if s.dice.IntN(6) == 0 {
 		gated(p)
 	}
+	created(time.Duration(s.dice.IntN(3)) * time.Second)(p)
+	prioritized(int32(s.dice.IntN(3)))(p)
 	one := &simulated{pod: p, place: unqueued}
 	s.pods[p.UID] = one
 	s.note("%s comes, gang %s", name, p.Labels["falldio.com/pod-group"])
@@ -432,6 +444,7 @@ func (s *simulation) check() {
 	if failing != s.failing {
 		s.t.Fatalf("%d gangs fail, the registry counts %d", failing, s.failing)
 	}
+	s.checkIndexes()
 	for _, m := range s.members {
 		s.checkMember(m)
 	}
@@ -515,10 +528,10 @@ func (s *simulation) checkIdle(g *Group) {
 	}
 	// No Pod is queued: at some time one must be.
 	later := s.now().Add(10 * timing.Again)
-	if !s.isDue(g, later) {
+	if !isDue(s.Registry, g, later) {
 		s.t.Fatalf("gang %s: no Pod is queued, and none ever will be", g.Key)
 	}
-	if leader := s.pods[g.leader.UID]; s.Gate(leader.pod, later) != "" {
+	if leader := s.pods[leaderOf(g).UID]; s.Gate(leader.pod, later) != "" {
 		s.t.Fatalf("gang %s: its leader is held back forever: %s", g.Key, s.Gate(leader.pod, later))
 	}
 }
@@ -556,7 +569,7 @@ func (s *simulation) finish() {
 		delete(s.pods, uid)
 		s.do(s.Forget(uid))
 	}
-	if len(s.members)+len(s.groups)+s.failing+len(s.seats) > 0 {
+	if len(s.members)+len(s.groups)+s.failing+len(s.seats)+len(s.mixed)+len(s.changed) > 0 || s.Count() != (Counts{}) {
 		s.t.Fatalf("left are %d Pods, %d groups, %d failing, %d seats", len(s.members), len(s.groups), s.failing, len(s.seats))
 	}
 }

@@ -39,8 +39,14 @@ type Registry struct {
 	members map[types.UID]*Member
 	groups  map[string]*Group
 	plans   uint64
-	// failing counts the groups whose last attempt failed.
+	// failing counts the groups whose last attempt failed; retries are those that wait for
+	// another one.
 	failing int
+	retries *retries
+	// counts are the gangs by state, but for those in changed. mixed are those of which
+	// some members have a node and others don't, and some that were so a moment ago.
+	counts         [states]int
+	changed, mixed map[*Group]struct{}
 	// profiles are the names under which this process schedules.
 	profiles map[string]bool
 	// started is true once all Pods that existed at the start are known.
@@ -51,7 +57,10 @@ type Registry struct {
 
 // NewRegistry returns an empty Registry.
 func NewRegistry(timing Timing) *Registry {
-	return &Registry{timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, profiles: map[string]bool{}}
+	return &Registry{
+		timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, profiles: map[string]bool{},
+		retries: newRetries(timing), changed: map[*Group]struct{}{}, mixed: map[*Group]struct{}{},
+	}
 }
 
 // Serve adds a name under which this process schedules. It must be called before any Pod
@@ -126,8 +135,11 @@ func (r *Registry) Observe(pod *corev1.Pod) Actions {
 	if !wasBound && pod.Spec.NodeName == "" && needsChanged(before, pod) {
 		return r.forget(m).and(r.add(pod))
 	}
+	stood := m.standing()
 	m.pod.Store(pod)
-	m.group.counted = false
+	if m.standing() != stood {
+		r.touch(m.group)
+	}
 	switch {
 	case !wasBound && m.bound():
 		return r.podBound(m)
@@ -146,6 +158,7 @@ func (r *Registry) add(pod *corev1.Pod) Actions {
 	m := newMember(pod, r.profiles[pod.Spec.SchedulerName])
 	m.group = r.groupOf(m)
 	m.group.join(m)
+	r.touch(m.group)
 	r.members[pod.UID] = m
 	return r.activateLeader(m.group)
 }
@@ -168,7 +181,7 @@ func (r *Registry) activateLeader(g *Group) Actions {
 	if !r.started {
 		return Actions{}
 	}
-	if g.elect(); g.leader == nil || g.plan != nil || !g.complete() {
+	if r.elect(g); g.leader == nil || g.plan != nil || !g.complete() {
 		return Actions{}
 	}
 	return Actions{Activate: []*corev1.Pod{g.leader.Pod()}}
@@ -178,13 +191,14 @@ func (r *Registry) activateLeader(g *Group) Actions {
 func (r *Registry) podBound(m *Member) Actions {
 	g, seat := m.group, m.seat
 	g.bound++
+	r.touch(g)
 	actions := Actions{}
 	switch {
 	case seat == nil: // another scheduler has bound it
 	case g.plan != nil && g.plan.number == seat.Plan: // so it has here, before the barrier opened
 		actions = r.abort(g)
 	default:
-		g.setSeat(m, nil)
+		r.setSeat(m, nil)
 		if m.Pod().Spec.NodeName != seat.Node {
 			actions.Release = []types.UID{m.UID}
 		} else if g.bound > 1 {
@@ -214,9 +228,11 @@ func (r *Registry) forget(m *Member) Actions {
 	}
 	g := m.group
 	g.drop(m)
+	r.touch(g)
 	delete(r.members, m.UID)
 	if len(g.members) == 0 {
 		r.clearFailures(g)
+		r.untrack(g)
 		delete(r.groups, g.Key)
 		return actions
 	}
@@ -240,7 +256,7 @@ func (r *Registry) vacate(m *Member) Actions {
 	case g.plan != nil && g.plan.number == m.seat.Plan:
 		return r.abort(g)
 	default:
-		g.setSeat(m, nil)
+		r.setSeat(m, nil)
 		return Actions{Release: []types.UID{m.UID}}
 	}
 }
@@ -259,10 +275,23 @@ func (r *Registry) abort(g *Group) Actions {
 			actions.Reject = append(actions.Reject, m.UID)
 		}
 		actions.Release = append(actions.Release, m.UID)
-		g.setSeat(m, nil)
+		r.setSeat(m, nil)
 	}
-	g.plan = nil
+	r.setPlan(g, nil)
 	return actions
+}
+
+// setSeat gives a member a seat, or takes it away.
+func (r *Registry) setSeat(m *Member, seat *Seat) {
+	m.seat = seat
+	r.touch(m.group)
+}
+
+// setPlan gives a group a plan, or ends it. While it has one, it is not retried.
+func (r *Registry) setPlan(g *Group, current *plan) {
+	g.plan = current
+	r.touch(g)
+	r.setRetry(g)
 }
 
 // clearFailures resets a group's failures.
@@ -272,4 +301,5 @@ func (r *Registry) clearFailures(g *Group) {
 	}
 	g.failedAt, g.firstFailure, g.retryAt, g.queuedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	g.refused, g.refusals, g.aborts = nil, 0, 0
+	r.setRetry(g)
 }

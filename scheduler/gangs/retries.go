@@ -1,0 +1,143 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"container/heap"
+	"time"
+)
+
+// retries are the groups that wait for another attempt: those that found no place, have
+// no plan and have a member that waits. They are indexed so that finding those that are
+// due costs nothing for all the others, however many there are.
+//
+// A group goes from pausing to idle when its pause is over, from idle to due when
+// something wakes it, and back to pausing when it is queued.
+type retries struct {
+	again, settle time.Duration
+	// pausing is ordered by the end of the pause.
+	pausing groupHeap
+	// idle groups are in both of these, ordered by when their last attempt began, and by
+	// when they are retried even if nothing happens.
+	idleByFailure, idleByDeadline groupHeap
+	// due is in the order of the queue.
+	due groupHeap
+}
+
+func newRetries(timing Timing) *retries {
+	r := &retries{again: timing.Again, settle: timing.Settle}
+	r.pausing = groupHeap{number: 0, before: func(a, b *Group) bool { return a.pauseEnd(r.again).Before(b.pauseEnd(r.again)) }}
+	r.idleByFailure = groupHeap{number: 1, before: func(a, b *Group) bool { return a.failedAt.Before(b.failedAt) }}
+	r.idleByDeadline = groupHeap{number: 2, before: func(a, b *Group) bool { return a.retryBy.Before(b.retryBy) }}
+	r.due = groupHeap{number: 3, before: func(a, b *Group) bool { return a.rank().Compare(b.rank()) < 0 }}
+	return r
+}
+
+// heaps is in how many heaps a group may be.
+const heaps = 4
+
+// pauseEnd is when another attempt may be made. A group that is queued for one is not
+// queued again before long.
+func (g *Group) pauseEnd(again time.Duration) time.Time {
+	if queued := g.queuedAt.Add(again); !g.queuedAt.IsZero() && queued.After(g.retryAt) {
+		return queued
+	}
+	return g.retryAt
+}
+
+// remove removes a group.
+func (r *retries) remove(g *Group) {
+	for _, h := range []*groupHeap{&r.pausing, &r.idleByFailure, &r.idleByDeadline, &r.due} {
+		h.remove(g)
+	}
+}
+
+// put adds a group. If it is there already, it may have changed.
+func (r *retries) put(g *Group) {
+	r.remove(g)
+	heap.Push(&r.pausing, g)
+}
+
+// advance moves on the groups whose time has come.
+func (r *retries) advance(now, wokenAt time.Time) {
+	for g := r.pausing.first(); g != nil && !now.Before(g.pauseEnd(r.again)); g = r.pausing.first() {
+		r.pausing.remove(g)
+		heap.Push(&r.idleByFailure, g)
+		heap.Push(&r.idleByDeadline, g)
+	}
+	// Attempts that began before this may not have seen the room that there is.
+	outdated := wokenAt
+	if settled := wokenAt.Add(r.settle); !now.Before(settled) {
+		outdated = settled
+	}
+	for g := r.idleByFailure.first(); g != nil && g.failedAt.Before(outdated); g = r.idleByFailure.first() {
+		r.wake(g)
+	}
+	for g := r.idleByDeadline.first(); g != nil && !now.Before(g.retryBy); g = r.idleByDeadline.first() {
+		r.wake(g)
+	}
+}
+
+func (r *retries) wake(g *Group) {
+	r.idleByFailure.remove(g)
+	r.idleByDeadline.remove(g)
+	heap.Push(&r.due, g)
+}
+
+// groupHeap is a heap of groups from which any can be removed.
+type groupHeap struct {
+	groups []*Group
+	// number is the heap's index in Group.positions.
+	number int
+	before func(a, b *Group) bool
+}
+
+// first returns the first group; nil if there is none.
+func (h *groupHeap) first() *Group {
+	if len(h.groups) == 0 {
+		return nil
+	}
+	return h.groups[0]
+}
+
+// remove removes a group if it is there. The group itself is not compared: it may have
+// changed.
+func (h *groupHeap) remove(g *Group) {
+	if position := g.positions[h.number]; position > 0 {
+		heap.Remove(h, int(position)-1)
+	}
+}
+
+// Len implements heap.Interface.
+func (h *groupHeap) Len() int { return len(h.groups) }
+
+// Less implements heap.Interface.
+func (h *groupHeap) Less(i, j int) bool { return h.before(h.groups[i], h.groups[j]) }
+
+// Swap implements heap.Interface.
+func (h *groupHeap) Swap(i, j int) {
+	h.groups[i], h.groups[j] = h.groups[j], h.groups[i]
+	h.setPosition(i)
+	h.setPosition(j)
+}
+
+// Push implements heap.Interface.
+func (h *groupHeap) Push(one any) {
+	h.groups = append(h.groups, one.(*Group)) //nolint:forcetypeassert,errcheck // only groups are pushed
+	h.setPosition(len(h.groups) - 1)
+}
+
+// Pop implements heap.Interface.
+func (h *groupHeap) Pop() any {
+	last := len(h.groups) - 1
+	g := h.groups[last]
+	h.groups[last] = nil
+	h.groups = h.groups[:last]
+	g.positions[h.number] = 0
+	return g
+}
+
+func (h *groupHeap) setPosition(i int) {
+	h.groups[i].positions[h.number] = int32(i) + 1 //nolint:gosec // far fewer groups
+}

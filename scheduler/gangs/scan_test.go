@@ -1,0 +1,105 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What the registry's indexes should say, found by looking at all groups.
+
+// isDue reports whether a group is to be requeued.
+func isDue(r *Registry, g *Group, now time.Time) bool {
+	if g.failedAt.IsZero() || g.plan != nil || now.Before(g.retryAt) {
+		return false
+	}
+	if now.Sub(g.queuedAt) < r.timing.Again {
+		return false // it is queued already
+	}
+	settled := r.wokenAt.Add(r.timing.Settle)
+	woken := g.failedAt.Before(r.wokenAt) || g.failedAt.Before(settled) && !now.Before(settled)
+	return (woken || !now.Before(g.retryBy)) && leaderOf(g) != nil
+}
+
+// leaderOf returns the member that is, or should be elected, the leader.
+func leaderOf(g *Group) *Member {
+	if g.leader != nil && g.members[g.leader.UID] == g.leader && g.leader.waiting() {
+		return g.leader
+	}
+	if waiting := g.waitingMembers(); len(waiting) > 0 {
+		return waiting[0]
+	}
+	return nil
+}
+
+// scanForDue returns the names of the Pods that are to be requeued.
+func scanForDue(r *Registry, now time.Time, limit int) []string {
+	var due []Rank
+	for _, g := range r.groups {
+		if isDue(r, g, now) {
+			leader := leaderOf(g)
+			due = append(due, Rank{Priority: priorityOf(leader.Pod()), Since: g.Since, Group: g.Key, Index: leader.index, UID: leader.UID})
+		}
+	}
+	slices.SortFunc(due, Rank.Compare)
+	names := []string{}
+	for _, one := range due[:min(limit, len(due))] {
+		names = append(names, r.members[one.UID].Pod().Name)
+	}
+	return names
+}
+
+// scanForCounts counts the gangs by state.
+func scanForCounts(r *Registry) Counts {
+	counts := Counts{}
+	for _, g := range r.groups {
+		own := slices.ContainsFunc(membersOf(g), func(m *Member) bool { return m.ours })
+		g.counted = false
+		switch {
+		case g.Alone || !own:
+		case g.plan != nil:
+			counts.Planned++
+		case g.bound > 0:
+			counts.Running++
+		case g.complete():
+			counts.Waiting++
+		default:
+			counts.Gathering++
+		}
+	}
+	return counts
+}
+
+func membersOf(g *Group) []*Member {
+	var list []*Member
+	for _, m := range g.members {
+		list = append(list, m)
+	}
+	return list
+}
+
+// checkIndexes compares the registry's indexes with what a scan finds.
+func (s *simulation) checkIndexes() {
+	s.t.Helper()
+	if s.dice.IntN(4) == 0 { // else the counts of several changes are updated at once
+		if diff := cmp.Diff(scanForCounts(s.Registry), s.Count()); diff != "" {
+			s.t.Fatalf("gangs by state (-scan +counted):\n%s", diff)
+		}
+	}
+	for _, g := range s.groups {
+		if _, known := s.mixed[g]; g.isMixed() && !known {
+			s.t.Fatalf("of gang %s %d of %d Pods have a node, and it is not known to be incomplete", g.Key, g.bound, len(g.members))
+		}
+		if g.counted {
+			staying, waiting := g.count()
+			g.counted = false
+			if a, b := g.count(); a != staying || b != waiting {
+				s.t.Fatalf("gang %s has %d Pods that stay and %d that wait, it counts %d and %d", g.Key, a, b, staying, waiting)
+			}
+		}
+	}
+}

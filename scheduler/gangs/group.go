@@ -13,14 +13,16 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Group is a gang, or a Pod that is alone. Its exported fields never change.
+// Group is a gang, or a Pod that is alone. Its exported fields don't change once the
+// Registry was started.
 type Group struct {
 	// Key is the gang's name with its namespace, or the Pod's UID.
 	Key string
 	// Alone is true for a Pod that is in no gang.
 	Alone bool
-	// Since is when the member was created with which the group became known. It orders
-	// groups of equal priority.
+	// Since is when the member was created with which the group became known or, if that was
+	// before the start, the oldest member. It orders groups of equal priority, and does not
+	// change while members may be queued: the queue relies on that.
 	Since time.Time
 
 	members map[types.UID]*Member
@@ -155,6 +157,17 @@ func (g *Group) count() (staying, waiting int) {
 	}
 	g.staying, g.waitingNow, g.counted = staying, waiting, true
 	return staying, waiting
+}
+
+// oldest returns when the oldest member was created.
+func (g *Group) oldest() time.Time {
+	var oldest time.Time
+	for _, m := range g.members {
+		if created := m.Pod().CreationTimestamp.Time; oldest.IsZero() || created.Before(oldest) {
+			oldest = created
+		}
+	}
+	return oldest
 }
 
 // waitingMembers returns the members that need a seat, in order.

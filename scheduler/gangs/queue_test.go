@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestTheQueueIsOrdered(t *testing.T) {
@@ -32,6 +33,52 @@ func TestTheQueueIsOrdered(t *testing.T) {
 	want := []string{"urgent", "alone", "cpu", "a-0", "b-0", "b-1"}
 	if diff := cmp.Diff(want, namesOf(pods)); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+// After a restart the Pods that exist are observed in any order.
+func TestAGangIsAsOldAsItsOldestPodWhenTheSchedulerStarts(t *testing.T) {
+	t.Parallel()
+	late, middle, early := created(3*time.Minute), created(2*time.Minute), created(time.Minute)
+	tests := map[string]struct {
+		before, after []*corev1.Pod
+		gone          types.UID
+		want          time.Duration
+	}{
+		"the oldest one is observed last": {
+			before: []*corev1.Pod{pod("a", in("train", 2, 0), late), pod("b", in("train", 2, 1), middle), pod("c", in("train", 2, 2), early)}, want: time.Minute,
+		},
+		"the oldest one runs": {
+			before: []*corev1.Pod{pod("a", in("train", 2, 0), late), onNode(pod("b", in("train", 2, 1), early), "x")}, want: time.Minute,
+		},
+		"the oldest one has gone before the start": {
+			before: []*corev1.Pod{pod("a", in("train", 2, 0), early), pod("b", in("train", 2, 1), late)}, gone: "a", want: 3 * time.Minute,
+		},
+		"an older one that is observed after the start does not change the order of the queue": {
+			before: []*corev1.Pod{pod("a", in("train", 2, 0), middle)}, after: []*corev1.Pod{pod("b", in("train", 2, 1), early)}, want: 2 * time.Minute,
+		},
+		"a gang that comes after the start is as old as its first Pod": {
+			after: []*corev1.Pod{pod("a", in("train", 2, 0), middle), pod("b", in("train", 2, 1), early)}, want: 2 * time.Minute,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := NewRegistry(timing)
+			r.Serve(ours)
+			for _, p := range test.before {
+				r.Observe(p)
+			}
+			r.Forget(test.gone)
+			r.Start()
+			for _, p := range test.after {
+				r.Observe(p)
+			}
+			last := slices.Concat(test.before, test.after)[len(test.before)+len(test.after)-1]
+			if got := r.RankOf(last, begin).Since.Sub(begin); got != test.want {
+				t.Errorf("the gang counts as created after %v, want %v", got, test.want)
+			}
+		})
 	}
 }
 

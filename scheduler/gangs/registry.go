@@ -114,6 +114,7 @@ func (r *Registry) Start() Actions {
 	r.started = true
 	actions := Actions{}
 	for _, g := range r.groups {
+		g.Since = g.oldest()
 		actions = actions.and(r.activateLeader(g))
 	}
 	return actions

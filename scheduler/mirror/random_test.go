@@ -344,6 +344,15 @@ func (r *run) check() {
 			r.t.Fatalf("%d seats of node %s are withheld, want %d", got, name, seated[name])
 		}
 	}
+	on := map[types.UID]bool{}
+	for _, n := range r.m.nodes {
+		r.m.eachOn(n, func(uid types.UID, e *entry) { on[uid] = e.node == n.described.Name && r.m.pods[uid] == e && !on[uid] })
+	}
+	for uid, e := range r.m.pods {
+		if !on[uid] {
+			r.t.Fatalf("Pod %s is not found, or twice, among those on node %s", uid, e.node)
+		}
+	}
 	if got, want := len(r.m.pods), len(r.settled)+len(r.seats); got != want || len(r.m.nodes) != len(r.names) {
 		r.t.Fatalf("%d Pods and %d nodes are remembered, there are %d and %d", got, len(r.m.nodes), want, len(r.names))
 	}

@@ -4,7 +4,6 @@
 package mirror
 
 import (
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -146,9 +145,9 @@ func (m *Mirror) updateNode(n *node) {
 // renumber adapts the Pods of a node to changed indices of its cards. A Pod whose seat
 // has lost a card has lost its place.
 func (m *Mirror) renumber(n *node, before snapshot.Cards) {
-	for uid, e := range m.pods {
-		if e.node != n.described.Name || !snapshot.WantsGPUs(e.pod) {
-			continue
+	m.eachOn(n, func(uid types.UID, e *entry) {
+		if !snapshot.WantsGPUs(e.pod) {
+			return
 		}
 		use := e.use
 		if assigned, known := n.cards.Assigned(e.pod); known {
@@ -160,6 +159,21 @@ func (m *Mirror) renumber(n *node, before snapshot.Cards) {
 		m.cluster.Remove(string(uid))
 		e.use = use
 		m.place(uid, e)
+	})
+}
+
+// eachOn calls do with all Pods that hold something on a node: those that the snapshot
+// shows there, and those with a seat that it does not show.
+func (m *Mirror) eachOn(n *node, do func(types.UID, *entry)) {
+	for uid, e := range n.pods {
+		if m.pods[uid] == e { // else it has got another seat since
+			do(uid, e)
+		}
+	}
+	if held := m.seated[n.described.Name]; held != nil {
+		for e := range held.seats {
+			do(e.pod.UID, e)
+		}
 	}
 }
 
@@ -176,11 +190,11 @@ func (m *Mirror) dropNode(n *node) {
 	}
 	name := n.described.Name
 	m.cluster.RemoveNode(name)
-	maps.DeleteFunc(m.pods, func(uid types.UID, e *entry) bool {
-		if e.node == name && e.held && len(e.use.GPUs) > 0 {
+	m.eachOn(n, func(uid types.UID, e *entry) {
+		if e.held && len(e.use.GPUs) > 0 {
 			m.orphaned[uid] = orphanedSeat{node: name, cards: n.cards, gpus: e.use.GPUs}
 		}
-		return e.node == name
+		delete(m.pods, uid)
 	})
 	clear(n.pods)
 	delete(m.seated, name)

@@ -81,6 +81,9 @@ type Planner struct {
 	lastCheck lastCheck
 	// rejections are the gangs that wait because filters refused them.
 	rejections rejections
+	// unseen are Pods that ran when this process took over, and that no snapshot has shown
+	// yet. It is only used in scheduling cycles.
+	unseen map[types.UID]string
 	// foreign are other processes that bind Pods.
 	foreign foreignSchedulers
 }

@@ -147,11 +147,16 @@ func (p *Planner) isCurrent() bool {
 	if p.current.Load() {
 		return true
 	}
-	for uid, node := range p.registry.Bound() {
-		if !p.mirror.Shows(uid, node) {
+	if p.unseen == nil { // no Pod is queued before this process has taken over: all such Bindings are known
+		p.unseen = p.registry.Bound()
+	}
+	for uid, node := range p.unseen {
+		if !p.mirror.Shows(uid, node) && p.registry.Member(uid) != nil {
 			return false
 		}
+		delete(p.unseen, uid)
 	}
+	p.unseen = nil
 	p.current.Store(true)
 	return true
 }

@@ -107,15 +107,15 @@ func (t *Trial) Add(pod *corev1.Pod, node string) error {
 	return t.apply(change{info: info, node: node})
 }
 
-// Remove removes a Pod from its node. A Pod that is not there is no error.
-func (t *Trial) Remove(pod *corev1.Pod) error {
-	base := t.node(pod.Spec.NodeName)
+// Remove removes a Pod from a node. A Pod that is not there is no error.
+func (t *Trial) Remove(pod *corev1.Pod, node string) error {
+	base := t.node(node)
 	if base == nil {
 		return nil
 	}
 	for _, info := range base.GetPods() {
 		if info.GetPod().UID == pod.UID {
-			return t.apply(change{info: info, node: pod.Spec.NodeName, removed: true})
+			return t.apply(change{info: info, node: node, removed: true})
 		}
 	}
 	return nil

@@ -121,7 +121,7 @@ func (f *fixture) seat(turn *corev1.Pod, count int) Actions {
 	if attempt == nil {
 		f.t.Fatalf("there is nothing to plan for Pod %s", turn.Name)
 	}
-	number, actions := f.Seat(attempt.Group, attempt.Waiting[:count], placesFor(count), turn.UID)
+	number, actions := f.Seat(attempt.Group, attempt.Waiting[:count], placesFor(count), turn.UID, f.now())
 	if number == 0 {
 		f.t.Fatalf("the gang of Pod %s could not take its seats", turn.Name)
 	}

@@ -65,6 +65,8 @@ type plan struct {
 	members []*Member
 	// missing is how many members have not come to the barrier.
 	missing int
+	// since is when the plan was made.
+	since time.Time
 }
 
 // spec returns the members' labels, merged. They should agree; if the minima differ, the

@@ -55,8 +55,12 @@ type Seat struct {
 	placement.Place
 	// Plan is the plan's number. Numbers are never reused.
 	Plan uint64
-	// reserved is true once the Pod waits at the barrier.
-	reserved bool
+	// order is the place's position in the plan: the Pods come to the barrier in this order,
+	// as what a node accepts may depend on the Pods before.
+	order int
+	// tried is true once a scheduling cycle has gone to the seat, and reserved once the Pod
+	// waits at the barrier.
+	tried, reserved bool
 }
 
 func newMember(pod *corev1.Pod, ours bool) *Member {

@@ -101,7 +101,7 @@ func (r *Registry) Attempt(uid types.UID) *Attempt {
 
 // Seat gives members their seats, and returns the plan's number and the other Pods to be
 // queued. It returns 0, and gives no seats, if a member can no longer take its seat.
-func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, turn types.UID) (number uint64, actions Actions) {
+func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, turn types.UID, now time.Time) (number uint64, actions Actions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range members {
@@ -110,9 +110,9 @@ func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, t
 		}
 	}
 	r.plans++
-	r.setPlan(g, &plan{number: r.plans, members: members, missing: len(members)})
+	r.setPlan(g, &plan{number: r.plans, members: members, missing: len(members), since: now})
 	for i, m := range members {
-		r.setSeat(m, &Seat{Place: places[i], Plan: r.plans})
+		r.setSeat(m, &Seat{Place: places[i], Plan: r.plans, order: i})
 		if m.UID != turn {
 			actions.Activate = append(actions.Activate, m.Pod())
 		}
@@ -180,17 +180,59 @@ func (r *Registry) Refuse(uid types.UID, number uint64, node string) (retry bool
 	}
 	g := m.group
 	actions = r.abort(g)
-	if g.refusals++; g.refusals > r.timing.MaxRefusals {
-		g.refused, g.refusals = nil, 0
-		return false, actions
-	}
 	if g.refused == nil {
 		g.refused = map[string]bool{}
 	}
 	g.refused[node] = true
 	g.leader = m
 	r.setRetry(g)
+	if g.refusals++; g.refusals > r.timing.MaxRefusals {
+		g.refusals = 0
+		return false, actions
+	}
 	return true, actions
+}
+
+// Pause is Fail for a gang that was refused by too many nodes in a row. Those are not
+// planned again after the pause: there may be others.
+func (r *Registry) Pause(g *Group, now, until time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	refused := g.refused
+	r.fail(g, now, until, until)
+	g.refused = refused
+}
+
+// MarkTried records that a scheduling cycle of a Pod goes to its seat of a plan.
+func (r *Registry) MarkTried(uid types.UID, number uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := r.members[uid]; m != nil && m.seat != nil && m.seat.Plan == number {
+		m.seat.tried = true
+	}
+}
+
+// Tried reports whether a scheduling cycle has gone to a Pod's seat of a plan, and the Pod
+// has not come to the barrier.
+func (r *Registry) Tried(uid types.UID, number uint64) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	m := r.members[uid]
+	return m != nil && m.seat != nil && m.seat.Plan == number && m.seat.tried && !m.seat.reserved
+}
+
+// Overdue returns a Pod of each plan that was made before a time and whose barrier has not
+// opened, with the plan's number.
+func (r *Registry) Overdue(before time.Time) map[types.UID]uint64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	overdue := map[types.UID]uint64{}
+	for g := range r.planned {
+		if g.plan.since.Before(before) {
+			overdue[g.plan.members[0].UID] = g.plan.number
+		}
+	}
+	return overdue
 }
 
 // FailUntil is Fail for a gang that is to be retried by a given time, even if nothing

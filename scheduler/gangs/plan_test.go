@@ -188,7 +188,7 @@ func TestNoSeatsAreGivenIfTheGangHasChanged(t *testing.T) {
 			f := newFixture(t, pods...)
 			attempt := f.Attempt("train-0")
 			change(f, pods)
-			if number, _ := f.Seat(attempt.Group, attempt.Waiting, placesFor(2), "train-0"); number != 0 {
+			if number, _ := f.Seat(attempt.Group, attempt.Waiting, placesFor(2), "train-0", f.now()); number != 0 {
 				t.Error("seats were given")
 			}
 			if seated := f.seated(); len(seated) > 0 {
@@ -328,8 +328,14 @@ func TestANodeThatRefusesAMemberIsLeftOutNextTime(t *testing.T) {
 	if diff := cmp.Diff([]string{"train-0", "train-1"}, inNames(actions).Release); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
-	if refused := f.Attempt("train-1").Refused; len(refused) > 0 {
-		t.Errorf("nodes are left out forever: %v", refused)
+	attempt = f.Attempt("train-0")
+	f.Pause(attempt.Group, f.now(), f.now().Add(time.Second))
+	if got := len(f.Attempt("train-0").Refused); got != 3 {
+		t.Errorf("%d nodes are left out after a pause, want 3: there may be others", got)
+	}
+	f.Fail(attempt.Group, f.now(), f.now())
+	if refused := f.Attempt("train-0").Refused; len(refused) > 0 {
+		t.Errorf("nodes are left out although the others have no room: %v", refused)
 	}
 }
 

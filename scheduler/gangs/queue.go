@@ -51,7 +51,9 @@ func (g *Group) gathering() string {
 	return fmt.Sprintf("its gang %s has %d of the %d Pods that start together", g.Key, len(g.members), labels.Min)
 }
 
-// Rank is a Pod's place in the queue. Ranks don't change while the Pod is queued.
+// Rank is a Pod's place in the queue. Ranks don't change while the Pod is queued, except
+// among the members of a gang whose plan is replaced by another while some are queued: the
+// worst that this can do is that they are refused and planned once more.
 type Rank struct {
 	Priority int32
 	Since    time.Time
@@ -68,6 +70,9 @@ func (r *Registry) RankOf(pod *corev1.Pod, queued time.Time) Rank {
 	defer r.mu.RUnlock()
 	if m := r.members[pod.UID]; m != nil {
 		rank.Since, rank.Group, rank.Index = m.group.Since, m.group.Key, m.index
+		if m.seat != nil {
+			rank.Index = m.seat.order
+		}
 	}
 	return rank
 }

@@ -179,7 +179,7 @@ func (s *simulation) cycle(one *simulated) {
 
 func (s *simulation) plan(attempt *Attempt, turn types.UID) {
 	count := attempt.Need + s.dice.IntN(len(attempt.Waiting)-attempt.Need+1)
-	number, actions := s.Seat(attempt.Group, attempt.Waiting[:count], placesFor(count), turn)
+	number, actions := s.Seat(attempt.Group, attempt.Waiting[:count], placesFor(count), turn, s.now())
 	if number == 0 {
 		s.t.Fatalf("%s could not take its seats, though nothing has changed", attempt.Group.Key)
 	}

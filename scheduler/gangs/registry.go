@@ -47,6 +47,8 @@ type Registry struct {
 	// some members have a node and others don't, and some that were so a moment ago.
 	counts         [states]int
 	changed, mixed map[*Group]struct{}
+	// planned are those that have a plan whose barrier has not opened.
+	planned map[*Group]struct{}
 	// profiles are the names under which this process schedules.
 	profiles map[string]bool
 	// started is true once all Pods that existed at the start are known.
@@ -59,7 +61,7 @@ type Registry struct {
 func NewRegistry(timing Timing) *Registry {
 	return &Registry{
 		timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, profiles: map[string]bool{},
-		retries: newRetries(timing), changed: map[*Group]struct{}{}, mixed: map[*Group]struct{}{},
+		retries: newRetries(timing), changed: map[*Group]struct{}{}, mixed: map[*Group]struct{}{}, planned: map[*Group]struct{}{},
 	}
 }
 
@@ -291,6 +293,11 @@ func (r *Registry) setSeat(m *Member, seat *Seat) {
 // setPlan gives a group a plan, or ends it. While it has one, it is not retried.
 func (r *Registry) setPlan(g *Group, current *plan) {
 	g.plan = current
+	if current == nil {
+		delete(r.planned, g)
+	} else {
+		r.planned[g] = struct{}{}
+	}
 	r.touch(g)
 	r.setRetry(g)
 }

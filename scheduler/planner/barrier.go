@@ -6,6 +6,8 @@ package planner
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,6 +103,22 @@ func (p *Planner) backOff(member *gangs.Member, pause time.Duration) {
 	p.registry.Fail(member.Group(), now, now.Add(pause))
 }
 
+// RefusedByAll records that a Pod whose profile chooses the node was refused by all nodes
+// that have room for it.
+func (p *Planner) RefusedByAll(uid types.UID, statuses fwk.NodeToStatusReader, order map[string]int) {
+	member := p.registry.Member(uid)
+	if member == nil {
+		return
+	}
+	plugins := map[string]bool{}
+	for node := range order {
+		plugins[statuses.Get(node).Plugin()] = true
+	}
+	p.memory.Distrust(p.classOf(member))
+	p.rejections.set(member.Group().Key, member.Pod(), slices.Sorted(maps.Keys(plugins)))
+	p.backOff(member, shortestPause)
+}
+
 // Refuse records that the node where a Pod has its seat does not take it, for a reason
 // that the engine does not know. It returns the consequence, as a message.
 func (p *Planner) Refuse(uid types.UID, number uint64, node string) string {
@@ -112,7 +130,8 @@ func (p *Planner) Refuse(uid types.UID, number uint64, node string) string {
 	retry, actions := p.registry.Refuse(uid, number, node)
 	p.do(actions)
 	if !retry {
-		p.registry.Pause(member.Group(), p.clock.Now().Add(longestPause))
+		now := p.clock.Now()
+		p.registry.Pause(member.Group(), now, now.Add(longestPause))
 		return fmt.Sprintf("%d nodes with room refused a Pod in a row", p.args.MaxRefusals+1)
 	}
 	p.activate([]*corev1.Pod{member.Pod()})

@@ -165,6 +165,19 @@ func (c *checker) Undo() {
 	}
 }
 
+// ordered reports whether the members have to be placed in the order of the plan.
+func (c *checker) ordered() bool {
+	if c == nil {
+		return false
+	}
+	for _, refusal := range c.refusals {
+		if refusal.MayEnd() {
+			return true
+		}
+	}
+	return false
+}
+
 // refusedNodes returns the nodes that refused members, in order.
 func (c *checker) refusedNodes() []string {
 	if c == nil {
@@ -188,6 +201,12 @@ func (c *checker) plugins() []string {
 // String describes the refusals to the Pods' owner, the most frequent first: "2 nodes
 // refuse it: node(s) had volume node affinity conflict".
 func (c *checker) String() string {
+	if c == nil {
+		return ""
+	}
+	if refusal := c.refusedEverywhere(); refusal != nil {
+		return "no node can take it: " + refusal.Reason
+	}
 	counts := map[string]int{}
 	for _, refusal := range c.refusals {
 		counts[refusal.Reason]++

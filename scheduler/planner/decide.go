@@ -31,6 +31,21 @@ type Decision struct {
 	Waits, Wrong string
 }
 
+// StartCycle decides on a Pod at the start of its scheduling cycle. A Pod that has a seat
+// and had a cycle before has been stopped by an error: after a refusal it has no seat any
+// more, and at the barrier no further cycle. It gives its seat back.
+func (p *Planner) StartCycle(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Decision {
+	if seat, seated := p.registry.SeatOf(pod.UID); seated && p.registry.Tried(pod.UID, seat.Plan) {
+		p.Withdraw(pod.UID, seat.Plan)
+		return Decision{Waits: "the last attempt to place it was ended by an error"}
+	}
+	decision := p.Decide(pod, nodes, scored)
+	if decision.Plan != 0 {
+		p.registry.MarkTried(pod.UID, decision.Plan)
+	}
+	return decision
+}
+
 // Decide decides on a Pod for which gangs.Concerns is true, given the snapshot's nodes.
 // scored is true if the profile chooses the nodes of Pods in no gang.
 func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Decision {
@@ -39,17 +54,11 @@ func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Dec
 		return p.waitUntilCurrent(pod)
 	}
 	if seat, seated := p.registry.SeatOf(pod.UID); seated {
-		switch {
-		case !p.mirror.Intact(pod.UID):
-			_, actions := p.registry.Withdraw(pod.UID, seat.Plan)
-			p.do(actions)
-		case p.registry.Tried(pod.UID, seat.Plan):
-			// Its last cycle ended neither at the barrier nor with a refusal.
-			p.Withdraw(pod.UID, seat.Plan)
-			return Decision{Waits: "the attempt to place it failed with an error; its gang is tried again later"}
-		default:
+		if p.mirror.Intact(pod.UID) {
 			return Decision{Node: seat.Node, Plan: seat.Plan}
 		}
+		_, actions := p.registry.Withdraw(pod.UID, seat.Plan)
+		p.do(actions)
 	}
 	attempt := p.registry.Attempt(pod.UID)
 	if attempt == nil {
@@ -90,7 +99,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	case seated == nil:
 		return p.fail(attempt, gang, begin)
 	}
-	return p.seat(attempt, seated)
+	return p.seat(attempt, gang, seated)
 }
 
 // gangOf translates an attempt into the engine's terms.
@@ -200,7 +209,7 @@ func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]in
 }
 
 // seat carries out a plan.
-func (p *Planner) seat(attempt *gangs.Attempt, seated *seating) Decision {
+func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, seated *seating) Decision {
 	turn := attempt.Waiting[0].UID
 	members, places := seated.members, seated.places
 	number := p.assignSeats(attempt, members, places)
@@ -210,8 +219,11 @@ func (p *Planner) seat(attempt *gangs.Attempt, seated *seating) Decision {
 		return Decision{Waits: "its gang has just changed"}
 	}
 	for i, m := range members {
-		if m.UID == turn {
-			p.registry.Tried(turn, number)
+		switch {
+		case m.UID != turn:
+		case i > 0 && gang.check.ordered():
+			p.activate([]*corev1.Pod{m.Pod()}) // after those that it depends on
+		default:
 			return Decision{Node: places[i].Node, Plan: number}
 		}
 	}
@@ -224,7 +236,7 @@ func (p *Planner) assignSeats(attempt *gangs.Attempt, members []*gangs.Member, p
 	for i, m := range members {
 		p.mirror.Hold(m.Pod(), places[i]) //nolint:gosec // as many as members
 	}
-	number, actions := p.registry.Seat(attempt.Group, members, places, attempt.Waiting[0].UID)
+	number, actions := p.registry.Seat(attempt.Group, members, places, attempt.Waiting[0].UID, p.clock.Now())
 	if number == 0 {
 		p.mirror.Release(uidsOf(members))
 		return 0

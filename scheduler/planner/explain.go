@@ -5,6 +5,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,13 +76,16 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMess
 		}
 		return known, renew
 	}
-	explanation, err := p.diagnose(attempt, gang)
+	explanation, err := p.diagnose(attempt, p.withoutRefused(gang))
 	given = cachedMessage{at: now, version: version, reason: "Unknown", text: describeNeeds(attempt, gang) + "; no place was found"}
 	switch {
 	case err != nil:
 		given.text = describeNeeds(attempt, gang) + "; " + err.Error()
 	case explanation != nil:
 		given.text, given.reason = describeNeeds(attempt, gang)+"; "+snapshot.PlainDomains(explanation.String()), reasonOf(explanation)
+	}
+	if refused := gang.check.String(); refused != "" {
+		given.text, given.reason = given.text+"; "+refused, "Constraints"
 	}
 	if explanation != nil {
 		if note := p.reservedForOthers(attempt, gang); note != "" {
@@ -90,6 +94,20 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMess
 	}
 	p.explanations.put(key, given)
 	return given, time.Time{}
+}
+
+// withoutRefused returns a gang of one role without the nodes that refused it, for an
+// explanation: these have room for it, and it is said elsewhere why they refused it.
+func (p *Planner) withoutRefused(gang *roles) *roles {
+	refused := gang.check.refusedNodes()
+	if len(refused) == 0 || len(gang.Roles) > 1 {
+		return gang
+	}
+	rest := *gang
+	members := *gang.Members
+	members.Except = append(slices.Clone(gang.Except), refused...)
+	rest.Members = &members
+	return &rest
 }
 
 // reservedForOthers returns a note if a gang would fit were it not for reservations.
@@ -117,6 +135,9 @@ func (p *Planner) cacheKey(attempt *gangs.Attempt, gang *roles) string {
 		return attempt.Group.Key + ": " + describeNeeds(attempt, gang)
 	}
 	key := append([]string{gang.Roles[0].Shape.Key()}, gang.Except...)
+	if gang.check != nil {
+		key = append(key, p.classOf(gang.Member(0, 0)).Key) // its nodes may refuse it, and not others of its shape
+	}
 	if requester := p.requesterOf(attempt); requester.Pods != nil {
 		key = append(key, p.mirror.BlockingKey(requester)) // if other reservations block it, it sees another cluster
 	}

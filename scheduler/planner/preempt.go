@@ -77,33 +77,34 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if p.moving(attempt) {
 		return "" // its place is kept for it
 	}
+	if refusal := p.lastCheck.of(attempt.Group.Key).refusedEverywhere(); refusal != nil {
+		return "" // whoever leaves, no node would take it
+	}
 	key, now := fmt.Sprintf("preempt\x00%d\x00%s", attempt.Priority, p.cacheKey(attempt, gang)), p.clock.Now()
 	if known, good := p.explanations.get(key, now); good {
 		return known.text
 	}
-	victims, plan, arriving := p.victims(attempt, gang)
-	if plan == nil && arriving {
+	found := p.preemption(attempt, gang)
+	switch {
+	case found.plan == nil && found.arriving:
 		p.awaitArrivals.Store(true)
 		return "Pods of a lower priority are being bound"
-	}
-	if plan == nil {
+	case found.plan == nil:
 		p.explanations.put(key, cachedMessage{text: noVictims, at: now})
 		return noVictims
 	}
-	return p.makeRoom(ctx, pod, attempt, plan, victims)
+	return p.makeRoom(ctx, pod, attempt, found)
 }
 
 // makeRoom keeps the nodes of a plan for a gang and evicts the victims.
-func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, plan *placement.Plan, victims []*corev1.Pod) string {
+func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, found *preemptionPlan) string {
 	nodes, now := map[string]bool{}, p.clock.Now()
-	for i := range plan.Members {
-		nodes[plan.Members[i].Node] = true
+	for i := range found.plan.Members {
+		nodes[found.plan.Members[i].Node] = true
 	}
 	p.claims.set(attempt, nodes, now, now.Add(config.Seconds(p.args.ClaimSeconds)), false)
-	if len(victims) == 0 {
-		return victimsLeaving
-	}
-	if !p.preemptions.begin(attempt.Group.Key) {
+	victims := found.victims
+	if len(victims) == 0 || !p.preemptions.begin(attempt.Group.Key) {
 		return victimsLeaving
 	}
 	p.registry.MarkTerminating(podUIDs(victims), true)
@@ -113,32 +114,46 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.
 	return fmt.Sprintf("%d Pods of a lower priority are preempted", len(victims))
 }
 
-// victims returns the Pods that have to leave, without those that are leaving already,
-// and the gang's plan after that. The plan is nil if nothing helps; arriving is true if
-// Pods that are being bound may help once they are.
-func (p *Planner) victims(attempt *gangs.Attempt, gang *roles) (victims []*corev1.Pod, plan *placement.Plan, arriving bool) {
+// preemptionPlan is where a gang goes once victims have left.
+type preemptionPlan struct {
+	// plan is nil if nothing helps.
+	plan *placement.Plan
+	// victims are those that have yet to be evicted; others may be leaving already.
+	victims []*corev1.Pod
+	// arriving is true if Pods that are being bound may help once they are.
+	arriving bool
+}
+
+// maxProposals is how many proposals are checked with the filters in a cycle.
+const maxProposals = 32
+
+// preemption looks for victims after which the gang fits, and its nodes accept it as they
+// will be then: nobody is evicted before kube-scheduler's filters have agreed.
+func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles) (found *preemptionPlan) {
+	found = &preemptionPlan{}
 	budgets := p.budgets()
+	dryRun := p.newDryRun(gang)
 	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
 		rules := preemption.Cluster{
 			Holder: func(name string) (preemption.Holder, bool) {
 				holder, known := p.holder(holders, name)
 				// A Pod that is being bound can't be deleted cleanly before it is bound.
-				arriving = arriving || holder.Protected && schedulingv1.PodPriority(holder.Pod) < attempt.Priority
+				found.arriving = found.arriving || holder.Protected && schedulingv1.PodPriority(holder.Pod) < attempt.Priority
 				return holder, known
 			},
 			Spare: p.registry.Spare, Budgets: budgets,
 		}
 		gang.tryNear(func() bool {
-			found, fits, err := cluster.Preempt(&gang.Gang, rules.Rules(attempt.Priority))
-			if err != nil || !fits {
+			proposal := dryRun.propose(cluster, rules.Rules(attempt.Priority), holders)
+			if proposal == nil {
 				return false
 			}
-			plan, victims = found.Plan, rules.Victims(found)
+			found.plan, found.victims = proposal.Plan, rules.Victims(proposal)
 			return true
 		})
 	})
-	return victims, plan, arriving
+	return found
 }
 
 // holder returns what preemption needs to know about a Pod that holds a place.

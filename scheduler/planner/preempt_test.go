@@ -50,12 +50,12 @@ func (f *fixture) wantVictims(preemptor *corev1.Pod) (names []string, fits bool)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	victims, plan, _ := f.victims(attempt, gang)
-	for _, victim := range victims {
+	found := f.preemption(attempt, gang)
+	for _, victim := range found.victims {
 		names = append(names, victim.Name)
 	}
 	slices.Sort(names)
-	return names, plan != nil
+	return names, found.plan != nil
 }
 
 func TestWhoHasToLeaveForAGang(t *testing.T) {

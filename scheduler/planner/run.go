@@ -61,6 +61,9 @@ func (p *Planner) maintain(ctx context.Context) {
 		p.wake()
 	}
 	p.rejections.sweep(p.registry.Waits)
+	for uid, plan := range p.registry.Overdue(now.Add(-p.PermitTimeout())) {
+		p.Withdraw(uid, plan)
+	}
 	p.admitTurnedAway()
 	if p.mayAct() && p.evicting.CompareAndSwap(false, true) {
 		go func() {

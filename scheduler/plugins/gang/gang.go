@@ -91,7 +91,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	if filters.InTrial(state) || !gangs.Concerns(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	decision := p.planner.Decide(pod, nodes, p.shared.Scored(p.profile))
+	decision := p.planner.StartCycle(pod, nodes, p.shared.Scored(p.profile))
 	(&planner.Cycle{Decision: decision}).Write(state)
 	switch {
 	case decision.Wrong != "" || decision.Waits != "":
@@ -107,7 +107,7 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // PostFilter implements fwk.PostFilterPlugin. DefaultPreemption, which considers one Pod
 // at a time, does not run for our Pods.
-func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	cycle := planner.CycleOf(state)
 	switch {
 	case cycle == nil && !gangs.Concerns(pod):
@@ -117,8 +117,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	case cycle.Node != "":
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.planner.Refuse(pod.UID, cycle.Plan, cycle.Node))
-	case cycle.Wrong != "" || cycle.Order != nil:
+	case cycle.Wrong != "":
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	case cycle.Order != nil:
+		p.planner.RefusedByAll(pod.UID, statuses, cycle.Order)
 	}
 	if outcome := p.planner.Preempt(ctx, pod); outcome != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+outcome)

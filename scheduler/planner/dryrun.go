@@ -1,0 +1,98 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"slices"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/scheduler/filters"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
+)
+
+// dryRun checks proposals for a preemption.
+type dryRun struct {
+	planner *Planner
+	gang    *roles
+	// except are the nodes that can't be used: the gang's own, and those that refused it.
+	except []string
+}
+
+func (p *Planner) newDryRun(gang *roles) *dryRun {
+	return &dryRun{planner: p, gang: gang, except: slices.Clone(gang.Except)}
+}
+
+// propose returns Pods to preempt so that the gang fits and the filters accept its places
+// as the nodes will be then; nil if it finds none.
+func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionRules, holders func(string) (mirror.Holder, bool)) *placement.Preemption {
+	for range maxProposals {
+		gang := d.gang.Gang
+		gang.Except = d.except
+		found, fits, err := cluster.Preempt(&gang, rules)
+		if err != nil || !fits {
+			return nil
+		}
+		if d.gang.check = d.planner.newChecker(d.gang, true); d.gang.check == nil {
+			return d.withVictims(found)
+		}
+		if d.accepts(cluster, &gang, found, holders) {
+			return d.withVictims(found)
+		}
+		refused := d.gang.check.refusedNodes()
+		if d.gang.check.exhausted || !d.exclude(refused) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// withVictims returns a proposal that has any victims. One without says that the gang fits
+// as things are, which they don't, as it has just been refused: nobody has to leave for it.
+func (d *dryRun) withVictims(found *placement.Preemption) *placement.Preemption {
+	if len(found.Victims) == 0 {
+		return nil
+	}
+	return found
+}
+
+// accepts plans the gang without the victims, as the filters accept it, and puts that plan
+// into the proposal.
+func (d *dryRun) accepts(cluster *placement.Cluster, gang *placement.Gang, found *placement.Preemption, holders func(string) (mirror.Holder, bool)) (accepted bool) {
+	check := d.gang.check
+	check.removed = len(found.Victims) > 0
+	cluster.Try(func() bool {
+		for _, name := range found.Victims {
+			cluster.Remove(name)
+			if victim, known := holders(name); known {
+				check.remove(victim)
+			}
+		}
+		checked := *gang
+		checked.Checker = check
+		plan, fits, err := cluster.Plan(&checked)
+		if accepted = err == nil && fits; accepted {
+			found.Plan = plan
+		}
+		return false
+	})
+	return accepted
+}
+
+// exclude excludes nodes from further proposals. It reports whether any is new.
+func (d *dryRun) exclude(nodes []string) (more bool) {
+	for _, node := range nodes {
+		if !slices.Contains(d.except, node) {
+			d.except, more = append(d.except, node), true
+		}
+	}
+	return more
+}
+
+// remove removes a victim from the trial.
+func (c *checker) remove(victim mirror.Holder) {
+	if err := c.trial.Remove(victim.Pod, victim.Node); err != nil {
+		c.planner.logger.Error(err, "A trial differs from the snapshot")
+		c.refusals[victim.Node] = &filters.Refusal{Reason: err.Error(), Failed: true}
+	}
+}

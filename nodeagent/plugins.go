@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -260,7 +261,7 @@ func (p *plugins) ready() error {
 		// list forgets its allocations.
 		if !status.Registered && len(plugin.Pool().Devices()) > 0 {
 			return fmt.Errorf("the device plugin of %s is not registered with the kubelet: %w", plugin.Resource(),
-				errors.Join(status.LastError, errNotRegistered))
+				cmp.Or(status.LastError, errNotRegistered))
 		}
 	}
 	return nil

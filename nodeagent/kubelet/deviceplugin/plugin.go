@@ -122,7 +122,7 @@ func (p *Plugin) Run(ctx context.Context) {
 	if !p.awaitDevices(ctx) {
 		return
 	}
-	server := newServer(p.sockets.path(), p.service)
+	server := newServer(p.service)
 	dir := newDirWatcher(ctx, p.config.Dir)
 	defer dir.close()
 	registrar := newRegistrar(p, server, dir)

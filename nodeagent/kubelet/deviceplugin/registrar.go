@@ -21,7 +21,7 @@ var (
 	errNoKubelet = errors.New("there is no kubelet")
 	errLost      = errors.New("the kubelet has ended the stream of devices")
 	errNoStream  = errors.New("the kubelet has not opened the stream of devices")
-	errOtherLeft = errors.New("another plugin of the resource has left, and the kubelet may have dropped this one with it")
+	errOtherLeft = errors.New("another plugin of the resource has left, and the kubelet may no longer offer the devices of this one")
 )
 
 // registrar keeps a Plugin registered. It is level-triggered: each reconciliation looks at
@@ -33,7 +33,7 @@ type registrar struct {
 
 	// kubelet is the kubelet's socket at the last registration; nil before it.
 	kubelet os.FileInfo
-	// others are the sockets of other plugins of the resource.
+	// others are the other plugins of the resource.
 	others map[string]bool
 	// lastObstacle is the last logged reason why they could not be checked.
 	lastObstacle string
@@ -95,7 +95,7 @@ func (r *registrar) prepare(ctx context.Context) error {
 	}
 	r.dir.watch(ctx)
 	r.checkOthers(ctx)
-	return r.server.ensure(ctx)
+	return r.server.ensure(ctx, r.sockets.path())
 }
 
 // checkOthers notices that another plugin of the resource has left.
@@ -106,8 +106,8 @@ func (r *registrar) checkOthers(ctx context.Context) {
 		return // unknown
 	}
 	left := false
-	for name := range r.others {
-		left = left || !others[name]
+	for instance := range r.others {
+		left = left || !others[instance]
 	}
 	r.others = others
 	if left && r.kubelet != nil && r.problem == nil {
@@ -145,11 +145,17 @@ func (r *registrar) checkStream(ctx context.Context, now time.Time) {
 	}
 }
 
-// register tries to register. The kubelet then opens a new stream; the old ones are left
-// open, see the package's documentation.
+// register tries to register, with a socket that was in no registration before. The kubelet
+// then opens a new stream; the old ones are left open, see the package's documentation.
 func (r *registrar) register(ctx context.Context, kubelet os.FileInfo) time.Duration {
-	r.streams.startRegistration()
-	err := register(ctx, r.kubeletSocket(), r.config.Resource, r.sockets.own)
+	if !r.since.IsZero() {
+		r.sockets.renew()
+	}
+	err := r.server.ensure(ctx, r.sockets.path())
+	if err == nil {
+		r.streams.startRegistration()
+		err = register(ctx, r.kubeletSocket(), r.config.Resource, r.sockets.own())
+	}
 	r.kubelet, r.since = kubelet, r.config.Clock.Now()
 	if err != nil {
 		r.backOff(ctx, err)
@@ -157,7 +163,7 @@ func (r *registrar) register(ctx context.Context, kubelet os.FileInfo) time.Dura
 	}
 	r.problem = nil
 	r.countRegistration()
-	klog.FromContext(ctx).Info("Registered with the kubelet", "socket", r.sockets.own)
+	klog.FromContext(ctx).Info("Registered with the kubelet", "socket", r.sockets.own())
 	return r.nextReconcile(r.since)
 }
 

@@ -6,9 +6,11 @@ package deviceplugin
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -27,10 +29,15 @@ type fakeKubelet struct {
 	pluginapi.UnimplementedRegistrationServer
 	refuses atomic.Bool
 	calls   atomic.Int32
+	// endpoints receives the sockets that register, unless nil.
+	endpoints func(socket string)
 }
 
-func (f *fakeKubelet) Register(context.Context, *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
+func (f *fakeKubelet) Register(_ context.Context, request *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
 	f.calls.Add(1)
+	if f.endpoints != nil {
+		f.endpoints(request.Endpoint)
+	}
 	if f.refuses.Load() {
 		return nil, errors.New("not today")
 	}
@@ -40,12 +47,17 @@ func (f *fakeKubelet) Register(context.Context, *pluginapi.RegisterRequest) (*pl
 // serve starts the kubelet and returns a function that stops it and deletes its socket.
 func (f *fakeKubelet) serve(t *testing.T, dir string) (stop func()) {
 	t.Helper()
+	return serveKubelet(t, dir, f)
+}
+
+func serveKubelet(t *testing.T, dir string, kubelet pluginapi.RegistrationServer) (stop func()) {
+	t.Helper()
 	listener, err := net.Listen("unix", filepath.Join(dir, "kubelet.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	pluginapi.RegisterRegistrationServer(server, f)
+	pluginapi.RegisterRegistrationServer(server, kubelet)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	return server.Stop
@@ -72,7 +84,7 @@ func newTestRegistrar(t *testing.T) *testRegistrar {
 	}
 	watcher := newDirWatcher(t.Context(), dir)
 	t.Cleanup(watcher.close)
-	server := newServer(plugin.sockets.path(), plugin.service)
+	server := newServer(plugin.service)
 	t.Cleanup(server.grpc.Stop)
 	return &testRegistrar{registrar: newRegistrar(plugin, server, watcher), clock: clock, dir: dir}
 }
@@ -135,6 +147,55 @@ func TestThePluginRegistersAgainWithoutAStream(t *testing.T) {
 	b.expectDelay(t, "after a second loss", 2*b.config.Timing.Retry)
 	if !errors.Is(b.Status().LastError, errLost) || b.Status().Registered {
 		t.Errorf("Status() = %+v", b.Status())
+	}
+}
+
+// TestEveryRegistrationHasASocketOfItsOwn has registrations that are refused, lost, without
+// a stream, doubtful since another plugin has left, and with another kubelet.
+func TestEveryRegistrationHasASocketOfItsOwn(t *testing.T) {
+	t.Parallel()
+	b := newTestRegistrar(t)
+	var sockets []string
+	kubelet := &fakeKubelet{endpoints: func(socket string) { sockets = append(sockets, socket) }}
+	stop := kubelet.serve(t, b.dir)
+	other := newSockets(b.dir, gpuResource)
+	again := func(what string) {
+		t.Helper()
+		calls := kubelet.calls.Load()
+		b.clock.Step(time.Hour)
+		b.reconcile(t.Context()) // notices that the registration is no good
+		b.clock.Step(time.Hour)
+		b.reconcile(t.Context())
+		if kubelet.calls.Load() == calls {
+			t.Errorf("%s: it does not register again", what)
+		}
+		files, err := filepath.Glob(filepath.Join(b.dir, "falldio*"))
+		if err != nil || len(files) != 1 || filepath.Base(files[0]) != sockets[len(sockets)-1] {
+			t.Errorf("%s: %s has registered, and there are %v, %v", what, sockets[len(sockets)-1], files, err)
+		}
+		// To others it is still the same plugin.
+		if got, err := other.others(t.Context(), b.clock.Now()); err != nil || !maps.Equal(got, map[string]bool{b.sockets.instance: true}) {
+			t.Errorf("%s: others see %v, %v", what, got, err)
+		}
+	}
+	kubelet.refuses.Store(true)
+	b.reconcile(t.Context())
+	again("refused")
+	kubelet.refuses.Store(false)
+	again("accepted at last")
+	again("without a stream")
+	b.streams.end(b.streams.begin())
+	again("lost")
+	b.streams.begin()
+	b.others = map[string]bool{"gone": true}
+	again("another one has left")
+	b.streams.begin()
+	stop()
+	kubelet.serve(t, b.dir)
+	again("another kubelet")
+	slices.Sort(sockets)
+	if unique := slices.Compact(slices.Clone(sockets)); len(unique) != len(sockets) {
+		t.Errorf("registrations share a socket: %v", sockets)
 	}
 }
 

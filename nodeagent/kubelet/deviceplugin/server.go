@@ -24,31 +24,31 @@ const (
 	stopTimeout = 2 * time.Second
 )
 
-// server listens on a socket, and again if the socket is deleted. Existing connections
-// survive that.
+// server listens on a socket, and again if the socket is deleted or gets another path.
+// Existing connections survive that.
 type server struct {
-	path     string
 	grpc     *grpc.Server
 	listener *net.UnixListener
+	path     string
 	file     os.FileInfo // of the socket
 }
 
-func newServer(path string, service pluginapi.DevicePluginServer) *server {
-	s := &server{path: path, grpc: grpc.NewServer()}
+func newServer(service pluginapi.DevicePluginServer) *server {
+	s := &server{grpc: grpc.NewServer()}
 	pluginapi.RegisterDevicePluginServer(s.grpc, service)
 	return s
 }
 
-// ensure makes the server listen. The kubelet can connect once it has returned.
-func (s *server) ensure(ctx context.Context) error {
-	if s.listener != nil && isFile(s.path, s.file) {
+// ensure makes the server listen at a path, and no longer at an earlier one. The kubelet
+// can connect once it has returned.
+func (s *server) ensure(ctx context.Context, path string) error {
+	if s.listener != nil && s.path == path && isFile(path, s.file) {
 		return nil
 	}
-	s.closeListener()
-	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("listening: %w", err)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", s.path)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
@@ -58,25 +58,33 @@ func (s *server) ensure(ctx context.Context) error {
 	}
 	// Close would delete whatever socket is at the path by then.
 	unix.SetUnlinkOnClose(false)
-	s.listener = unix
-	if s.file, err = os.Lstat(s.path); err != nil {
+	// Only now, so that other plugins of the resource always see a socket of this one.
+	s.closeListener(path)
+	s.listener, s.path = unix, path
+	if s.file, err = os.Lstat(path); err != nil {
 		return fmt.Errorf("listening: %w", err) // already deleted: the caller tries again
 	}
 	logger := klog.FromContext(ctx)
 	go func() {
 		if err := s.grpc.Serve(unix); err != nil && !errors.Is(err, net.ErrClosed) {
-			logger.Error(err, "Serving ended", "socket", s.path)
+			logger.Error(err, "Serving ended", "socket", path)
 		}
 	}()
-	logger.V(2).Info("Serving", "socket", s.path)
+	logger.V(2).Info("Serving", "socket", path)
 	return nil
 }
 
-func (s *server) closeListener() {
-	if s.listener != nil {
-		_ = s.listener.Close() // Serve reports it
-		s.listener = nil
+// closeListener closes the listener, and deletes its socket unless it was at the path of
+// the next one.
+func (s *server) closeListener(next string) {
+	if s.listener == nil {
+		return
 	}
+	if s.path != next && isFile(s.path, s.file) {
+		_ = os.Remove(s.path) // else another plugin deletes it
+	}
+	_ = s.listener.Close() // Serve reports it
+	s.listener = nil
 }
 
 // stop shuts the server down after the calls in flight, and deletes its socket.

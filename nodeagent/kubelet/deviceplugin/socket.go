@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -30,12 +31,16 @@ const (
 	deathGrace = time.Second
 )
 
-// sockets names the sockets of a resource's plugins. Each process has a name of its own,
-// so that overlapping processes don't delete each other's socket.
+// sockets names the sockets of a resource's plugins: prefix-instance.sock for the first
+// registration of a process, then prefix-instance.2.sock and so on. Each process is an
+// instance, so that overlapping processes don't delete each other's socket.
 type sockets struct {
-	dir, own string
-	pattern  *regexp.Regexp
-	readDir  func(dir string) ([]os.DirEntry, error)
+	dir, prefix, instance string
+	// number is that of the own socket.
+	number int
+	// pattern matches the sockets of all instances; its first group is the instance.
+	pattern *regexp.Regexp
+	readDir func(dir string) ([]os.DirEntry, error)
 	// silent is when a socket was first seen to refuse connections.
 	silent map[string]time.Time
 }
@@ -48,20 +53,34 @@ func newSockets(dir, resource string) *sockets {
 		prefix = fmt.Sprintf("%s_%08x", prefix[:maxPrefix-9], hash.Sum32())
 	}
 	return &sockets{
-		dir:     dir,
-		own:     prefix + "-" + rand.String(instanceLength) + socketSuffix,
-		readDir: os.ReadDir,
-		silent:  map[string]time.Time{},
-		pattern: regexp.MustCompile("^" + regexp.QuoteMeta(prefix) + "-[a-z0-9]{8}" + regexp.QuoteMeta(socketSuffix) + "$"),
+		dir:      dir,
+		prefix:   prefix,
+		instance: rand.String(instanceLength),
+		number:   1,
+		readDir:  os.ReadDir,
+		silent:   map[string]time.Time{},
+		pattern:  regexp.MustCompile("^" + regexp.QuoteMeta(prefix) + `-([a-z0-9]{8})(\.[0-9]+)?` + regexp.QuoteMeta(socketSuffix) + "$"),
 	}
 }
 
-func (s *sockets) path() string { return filepath.Join(s.dir, s.own) }
+// own returns the name of this process's socket.
+func (s *sockets) own() string {
+	name := s.prefix + "-" + s.instance
+	if s.number > 1 {
+		name += "." + strconv.Itoa(s.number)
+	}
+	return name + socketSuffix
+}
 
-// others returns the names of the sockets on which other processes serve the resource,
-// or nil if they can't be listed. It deletes the sockets of dead processes; an error
-// together with names means that one could not be deleted. The caller should call it
-// again after the grace period if there are silent ones.
+func (s *sockets) path() string { return filepath.Join(s.dir, s.own()) }
+
+// renew gives this process's socket a name that it never had.
+func (s *sockets) renew() { s.number++ }
+
+// others returns the other processes that serve the resource, or nil if their sockets
+// can't be listed. It deletes the sockets of dead processes; an error together with a
+// result means that one could not be deleted. The caller should call it again after the
+// grace period if there are silent ones.
 func (s *sockets) others(ctx context.Context, now time.Time) (map[string]bool, error) {
 	entries, err := s.readDir(s.dir)
 	if err != nil {
@@ -72,27 +91,27 @@ func (s *sockets) others(ctx context.Context, now time.Time) (map[string]bool, e
 	var problem error
 	for _, entry := range entries {
 		name := entry.Name()
-		if name == s.own || !s.pattern.MatchString(name) {
+		match := s.pattern.FindStringSubmatch(name)
+		if match == nil || match[1] == s.instance {
 			continue
 		}
-		others[name] = true
+		instance := match[1]
 		if !refusesConnections(ctx, filepath.Join(s.dir, name)) {
+			others[instance] = true
 			continue
 		}
 		since, known := s.silent[name]
 		if !known {
 			since = now
 		}
-		silent[name] = since
-		if now.Sub(since) < deathGrace {
-			continue
-		}
-		if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if now.Sub(since) >= deathGrace {
+			err := os.Remove(filepath.Join(s.dir, name))
+			if err == nil || errors.Is(err, os.ErrNotExist) {
+				continue
+			}
 			problem = fmt.Errorf("deleting the socket of a dead plugin: %w", err)
-			continue
 		}
-		delete(others, name)
-		delete(silent, name)
+		others[instance], silent[name] = true, since
 	}
 	s.silent = silent
 	return others, problem

@@ -4,6 +4,7 @@
 package deviceplugin
 
 import (
+	"math"
 	"strings"
 	"testing"
 )
@@ -21,6 +22,7 @@ func TestSocketNames(t *testing.T) {
 		"a resource may look like a name":              {"falldio.com/gpu", "falldio.com/gpu-12345678", false},
 		"a long name is shortened":                     {long, long, true},
 		"long names with the same prefix differ":       {long, long + "x", false},
+		"it may look like one with a number":           {"falldio.com/gpu", "falldio.com/gpu-12345678.2", false},
 		"dots are no wildcards":                        {"falldio.com/gpu", "falldioxcom/gpu", false},
 		"the other way round it is the same for names": {"falldio.com/gpu-percent", "falldio.com/gpu", false},
 	}
@@ -28,13 +30,18 @@ func TestSocketNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			one, other := newSockets("/var/lib/kubelet/device-plugins", test.resource), newSockets("", test.other)
-			if one.own == other.own {
-				t.Errorf("two processes have the socket %s", one.own)
+			if one.own() == other.own() {
+				t.Errorf("two processes have the socket %s", one.own())
 			}
-			if got := one.pattern.MatchString(other.own); got != test.want {
-				t.Errorf("%s matches %s: %v", one.own, other.own, got)
+			for range 12 {
+				match := one.pattern.FindStringSubmatch(other.own())
+				if got := match != nil; got != test.want || got && match[1] != other.instance {
+					t.Errorf("%s matches %s: %v, want %v", one.own(), other.own(), match, test.want)
+				}
+				other.renew()
 			}
-			if len(one.path()) > 107 || strings.Contains(one.own, "/") {
+			one.number = math.MaxInt
+			if len(one.path()) > 107 || strings.Contains(one.own(), "/") {
 				t.Errorf("%s can't be a socket", one.path())
 			}
 		})

@@ -5,7 +5,7 @@ package deviceplugin
 
 // Status is the state of a Plugin.
 type Status struct {
-	// Registered is true while the kubelet reads the stream of devices.
+	// Registered is true while the kubelet reads the latest registration's stream of devices.
 	Registered bool
 	// Registrations counts the registrations that the kubelet has accepted.
 	Registrations int

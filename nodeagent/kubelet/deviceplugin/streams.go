@@ -7,7 +7,7 @@ import "sync"
 
 // streams counts the kubelet's open ListAndWatch streams by the registration that they
 // followed. Only those of the latest one show that the kubelet uses the plugin: it keeps
-// reading older ones, but ignores them once it has dropped the plugin.
+// reading older ones, but up to 1.36 it may have dropped the plugin all the same.
 type streams struct {
 	// changed receives a value when a stream begins or ends.
 	changed chan struct{}

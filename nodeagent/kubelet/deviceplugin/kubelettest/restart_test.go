@@ -5,16 +5,13 @@ package kubelettest
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"k8s.io/apimachinery/pkg/util/wait"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
@@ -138,137 +135,6 @@ func callPlugin(t *testing.T, socket string) {
 	if err != nil || !options.GetPreferredAllocationAvailable {
 		t.Errorf("GetDevicePluginOptions() = %v, %v", options, err)
 	}
-}
-
-func TestPluginsOverlap(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		oldStops bool
-	}{
-		"and the old one stops": {true},
-		"and the new one stops": {false},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := newMachine(t)
-			k := m.startKubelet(t)
-			older := m.start(t, gpus, pool(t, tenGPUs()))
-			k.awaitAmount(t, gpus, amount{10, 10})
-			devices := tenGPUs()
-			devices[0].Healthy = false // so that the two differ
-			newer := m.start(t, gpus, pool(t, devices))
-			newer.awaitRegistrations(t, 1)
-			k.awaitAmount(t, gpus, amount{10, 9})
-
-			stays, want := newer, amount{10, 9}
-			if test.oldStops {
-				older.stop()
-			} else {
-				stays, want = older, amount{10, 10}
-				newer.stop()
-			}
-			stays.awaitRegistrations(t, 2)
-			k.awaitAmount(t, gpus, want)
-			k.mustAdmit(t, gpuPod("works", 9))
-		})
-	}
-}
-
-// TestTwoPluginsDoNotFight keeps two plugins of a resource running, as a mistake in a
-// DaemonSet would, through restarts of the kubelet.
-func TestTwoPluginsDoNotFight(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	k := m.startKubelet(t)
-	one, two := m.start(t, gpus, pool(t, tenGPUs())), m.start(t, gpus, pool(t, tenGPUs()))
-	for life := 1; life <= 3; life++ {
-		one.awaitRegistrations(t, life)
-		two.awaitRegistrations(t, life)
-		k.awaitAmount(t, gpus, amount{10, 10})
-		if life < 3 {
-			k.stop()
-			k = m.startKubelet(t)
-		}
-	}
-	count := func() int { return one.Status().Registrations + two.Status().Registrations }
-	// Each may notice the other's socket late, and register once more.
-	settled := count() + 2
-	quiet, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	err := wait.PollUntilContextCancel(quiet, 10*time.Millisecond, true, func(context.Context) (bool, error) {
-		return count() > settled || k.amount(gpus) != amount{10, 10}, nil
-	})
-	if err == nil {
-		t.Errorf("%d registrations, %+v", count(), k.amount(gpus))
-	}
-	k.mustAdmit(t, gpuPod("works", 10))
-}
-
-// rogue registers like a plugin that is then killed: it leaves its socket.
-func (m *machine) rogue(t *testing.T) (kill func()) {
-	t.Helper()
-	const name = "falldio.com_gpu-deadbeef.sock"
-	listener, err := net.Listen("unix", filepath.Join(m.dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false)
-	server := grpc.NewServer()
-	pluginapi.RegisterDevicePluginServer(server, rogueService{})
-	go func() { _ = server.Serve(listener) }()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(m.dir, "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	_, err = pluginapi.NewRegistrationClient(conn).Register(t.Context(), &pluginapi.RegisterRequest{
-		Version: pluginapi.Version, Endpoint: name, ResourceName: gpus,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return server.Stop
-}
-
-type rogueService struct {
-	pluginapi.UnimplementedDevicePluginServer
-}
-
-func (rogueService) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
-	return &pluginapi.DevicePluginOptions{}, nil
-}
-
-func (rogueService) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
-	if err := stream.Send(&pluginapi.ListAndWatchResponse{}); err != nil {
-		return err
-	}
-	<-stream.Context().Done()
-	return nil
-}
-
-func TestAnOverlappingPluginIsKilled(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	k := m.startKubelet(t)
-	plugin := m.start(t, gpus, pool(t, tenGPUs()))
-	k.awaitAmount(t, gpus, amount{10, 10})
-	kill := m.rogue(t)
-	k.awaitAmount(t, gpus, amount{0, 0})
-	kill()
-	plugin.awaitRegistrations(t, 2)
-	k.awaitAmount(t, gpus, amount{10, 10})
-	await(t, func() bool { return len(m.sockets(t)) == 2 }, func() any { return m.sockets(t) })
-}
-
-func TestTheSocketOfADeadPluginIsDeleted(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	k := m.startKubelet(t)
-	m.rogue(t)()
-	m.start(t, gpus, pool(t, tenGPUs()))
-	k.awaitAmount(t, gpus, amount{10, 10})
-	await(t, func() bool { return len(m.sockets(t)) == 2 }, func() any { return m.sockets(t) })
 }
 
 // sockets returns the names of the sockets in the directory.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -47,7 +48,7 @@ type registrar struct {
 }
 
 func newRegistrar(p *Plugin, server *server, dir *dirWatcher) *registrar {
-	return &registrar{Plugin: p, server: server, dir: dir}
+	return &registrar{Plugin: p, server: server, dir: dir, others: map[string]bool{}}
 }
 
 // reconcile does what is missing, and returns the longest time until the next call.
@@ -112,6 +113,14 @@ func (r *registrar) checkOthers(ctx context.Context) {
 	r.others = others
 	if left && r.kubelet != nil && r.problem == nil {
 		r.backOff(ctx, errOtherLeft)
+	}
+}
+
+// noteOther makes the next check find that another plugin has left which has come and gone
+// since the last check.
+func (r *registrar) noteOther(path string) {
+	if instance := r.sockets.otherInstance(filepath.Base(path)); instance != "" {
+		r.others[instance] = true
 	}
 }
 
@@ -228,6 +237,7 @@ func (r *registrar) wait(ctx context.Context, limit time.Duration) {
 			return
 		case event := <-r.dir.events:
 			if isRelevant(event) {
+				r.noteOther(event.Name)
 				return
 			}
 		}

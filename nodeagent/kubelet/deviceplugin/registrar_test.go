@@ -316,6 +316,31 @@ func TestOthersThatCannotBeSeenHaveNotLeft(t *testing.T) {
 	}
 }
 
+// TestAPluginThatHasComeAndGoneHasLeft has another plugin of the resource whose socket is
+// gone before this one looks.
+func TestAPluginThatHasComeAndGoneHasLeft(t *testing.T) {
+	t.Parallel()
+	b := newTestRegistrar(t)
+	(&fakeKubelet{}).serve(t, b.dir)
+	b.reconcile(t.Context())
+	b.streams.begin()
+	other := filepath.Join(b.dir, "falldio.com_gpu-12345678.sock")
+	listener, err := net.Listen("unix", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = listener.Close() // and delete the socket
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for b.problem == nil && ctx.Err() == nil {
+		b.wait(ctx, time.Hour)
+		b.reconcile(ctx)
+	}
+	if !errors.Is(b.problem, errOtherLeft) {
+		t.Errorf("problem = %v, want %v", b.problem, errOtherLeft)
+	}
+}
+
 func TestWithoutADirectoryThePluginWaits(t *testing.T) {
 	t.Parallel()
 	b := newTestRegistrar(t)

@@ -77,6 +77,16 @@ func (s *sockets) path() string { return filepath.Join(s.dir, s.own()) }
 // renew gives this process's socket a name that it never had.
 func (s *sockets) renew() { s.number++ }
 
+// otherInstance returns the other process that a socket belongs to; empty if it belongs to
+// this one or is no socket of the resource.
+func (s *sockets) otherInstance(name string) string {
+	match := s.pattern.FindStringSubmatch(name)
+	if match == nil || match[1] == s.instance {
+		return ""
+	}
+	return match[1]
+}
+
 // others returns the other processes that serve the resource, or nil if their sockets
 // can't be listed. It deletes the sockets of dead processes; an error together with a
 // result means that one could not be deleted. The caller should call it again after the
@@ -91,11 +101,10 @@ func (s *sockets) others(ctx context.Context, now time.Time) (map[string]bool, e
 	var problem error
 	for _, entry := range entries {
 		name := entry.Name()
-		match := s.pattern.FindStringSubmatch(name)
-		if match == nil || match[1] == s.instance {
+		instance := s.otherInstance(name)
+		if instance == "" {
 			continue
 		}
-		instance := match[1]
 		if !refusesConnections(ctx, filepath.Join(s.dir, name)) {
 			others[instance] = true
 			continue

@@ -17,6 +17,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/scheduler/filters"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
 // searchLimit is how long the filters may be asked for one plan. What they refused is
@@ -51,20 +52,40 @@ type placedMember struct {
 
 var _ placement.Checker = (*checker)(nil)
 
-// newChecker returns the checker of a gang; nil if its places need no check, or none is
-// possible. always is false where the scheduling cycle itself will check the places soon.
-func (p *Planner) newChecker(gang *roles, always bool) *checker {
+// ledger is what checkers need to know of the mirror. It is read before the mirror is
+// locked.
+type ledger struct {
+	version uint64
+	// arriving are Pods with seats that the snapshot does not show.
+	arriving []mirror.Holder
+}
+
+func (p *Planner) ledger() ledger {
+	return ledger{version: p.mirror.Version(), arriving: p.mirror.Arriving()}
+}
+
+// checkerUnlessTrusted returns a checker for a gang; nil if the scheduling cycle of its
+// only Pod checks its place soon enough.
+func (p *Planner) checkerUnlessTrusted(gang *roles) *checker {
+	if p.trusts(gang) {
+		return nil
+	}
+	return p.newChecker(gang, p.ledger())
+}
+
+// newChecker returns the checker of a gang; nil if there are no filters.
+func (p *Planner) newChecker(gang *roles, known ledger) *checker {
 	runner := p.runnerFor(gang)
-	if runner == nil || !always && p.trusts(gang) {
+	if runner == nil {
 		return nil
 	}
 	node := p.nodeOf
 	c := &checker{
-		planner: p, roles: gang, node: node, begin: p.clock.Now(), version: p.mirror.Version(),
+		planner: p, roles: gang, node: node, begin: p.clock.Now(), version: known.version,
 		next: make([]int, len(gang.Roles)), refusals: map[string]*filters.Refusal{},
 		trial: filters.NewTrial(context.Background(), runner, node),
 	}
-	for _, seated := range p.mirror.Arriving() {
+	for _, seated := range known.arriving {
 		if err := c.trial.Add(seated.Pod, seated.Node); err != nil {
 			p.logger.Error(err, "A Pod that is being placed is not considered")
 		}

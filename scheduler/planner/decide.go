@@ -79,7 +79,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		p.mirror.Refresh(nodes)
 	}
 	p.learn(attempt)
-	gang.check = p.newChecker(gang, false)
+	gang.check = p.checkerUnlessTrusted(gang)
 	p.lastCheck = lastCheck{group: attempt.Group.Key, check: gang.check}
 	if scored && attempt.Group.Alone {
 		order, blocked := p.rank(attempt, gang)

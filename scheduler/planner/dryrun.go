@@ -17,10 +17,11 @@ type dryRun struct {
 	gang    *roles
 	// except are the nodes that can't be used: the gang's own, and those that refused it.
 	except []string
+	ledger ledger
 }
 
 func (p *Planner) newDryRun(gang *roles) *dryRun {
-	return &dryRun{planner: p, gang: gang, except: slices.Clone(gang.Except)}
+	return &dryRun{planner: p, gang: gang, except: slices.Clone(gang.Except), ledger: p.ledger()}
 }
 
 // propose returns Pods to preempt so that the gang fits and the filters accept its places
@@ -33,7 +34,7 @@ func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionR
 		if err != nil || !fits {
 			return nil
 		}
-		if d.gang.check = d.planner.newChecker(d.gang, true); d.gang.check == nil {
+		if d.gang.check = d.planner.newChecker(d.gang, d.ledger); d.gang.check == nil {
 			return d.withVictims(found)
 		}
 		if d.accepts(cluster, &gang, found, holders) {

@@ -194,7 +194,7 @@ func (p *Planner) planAround(attempt *gangs.Attempt, gang *roles, requester *mir
 func (p *Planner) planRest(attempt *gangs.Attempt, gang *roles, requester *mirror.Requester, ready *seating, rest []*gangs.Member, need int) (fits bool) {
 	others := p.rolesOf(rest, need)
 	others.Level, others.Required, others.Except, others.near = gang.Level, gang.Required, gang.Except, gang.near
-	others.check = p.newChecker(others, false)
+	others.check = p.checkerUnlessTrusted(others)
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
 		if near := p.domainOf(ready, gang.Level); near != "" {
 			others.near = near

@@ -339,6 +339,7 @@ func shapeOf(task *v1.GPUTask) (placement.Shape, bool) {
 		return placement.Shape{}, false
 	}
 	shape, err := snapshot.Shape(pod)
+	shape.Others = nil // the view tracks only those that Pods request
 	return shape, err == nil && shape.Percent() > 0
 }
 

@@ -45,7 +45,7 @@ type View struct {
 func New(objects *Objects) *View {
 	v := &View{
 		Objects: objects, Disruptions: disruption.NewBudgets(objects.Budgets),
-		nodeView: snapshot.NodeView{Levels: objects.Levels, Keys: map[string]bool{}},
+		nodeView: snapshot.NodeView{Levels: objects.Levels},
 		nodes:    make(map[string]*corev1.Node, len(objects.Nodes)), members: map[string]*Member{},
 		byKey: map[string]*Unit{}, byTask: map[types.NamespacedName][]*Unit{},
 	}
@@ -99,13 +99,9 @@ func (v *View) add(pod *corev1.Pod, task *Task) {
 	m := &Member{Pod: pod, Task: task}
 	m.Shape, m.Err = snapshot.Shape(pod)
 	if task == nil || m.Err != nil {
-		m.Shape.Selector = nil // it never moves, so its labels are not needed
+		m.Shape.Selector, m.Shape.Others = nil, nil // it never moves, so the nodes need not have them
 	}
-	if selector, ours := m.Shape.Selector.(*snapshot.Selector); ours {
-		for _, key := range selector.LabelKeys() {
-			v.nodeView.Keys[key] = true
-		}
-	}
+	v.nodeView.Track(&m.Shape)
 	v.members[string(pod.UID)] = m
 }
 

@@ -195,3 +195,40 @@ func TestABoundPodStaysBoundWhateverTheOtherCacheShows(t *testing.T) {
 		t.Errorf("placed: %s", fmt.Sprint(placed))
 	}
 }
+
+func TestAWaitingTaskNeedsTheResourcesThatItsPodsRequest(t *testing.T) {
+	t.Parallel()
+	const adapters = corev1.ResourceName("rdma/hca")
+	tests := map[string]struct {
+		node string // how many the node has
+		held string // how many a Pod of another owner holds
+		want bool
+	}{
+		"enough are free":             {"4", "2", true},
+		"too few are free":            {"4", "3", false},
+		"the node never has so many":  {"1", "0", false},
+		"no node lists such adapters": {"", "2", true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node, task := newNode(4, corev1.ConditionTrue), newTask(t, "a", 2, 2)
+			if test.node != "" {
+				node.Status.Allocatable[adapters] = resource.MustParse(test.node)
+			}
+			for _, pod := range task.Pods {
+				pod.Spec.Containers[0].Resources.Requests[adapters] = resource.MustParse("1")
+			}
+			other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other"}, Spec: corev1.PodSpec{NodeName: "node"}}
+			other.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{adapters: resource.MustParse(test.held)}}}}
+			view := viewOf([]*corev1.Node{node}, []*corev1.Pod{other}, task)
+			waiting := view.WaitingFor(&v1.TaskReference{Namespace: "default", Name: "a"})
+			if waiting == nil || waiting.Err != nil {
+				t.Fatalf("waiting: %+v", waiting)
+			}
+			if _, fits, err := view.Cluster.Plan(&waiting.Gang.Gang); err != nil || fits != test.want {
+				t.Errorf("it fits: %t, error %v, want %t", fits, err, test.want)
+			}
+		})
+	}
+}

@@ -239,7 +239,7 @@ func (w *want) build(now time.Time) (built reservation.Reservation, ok bool) {
 		return reservation.Reservation{}, false
 	}
 	built = w.Reservation
-	built.CPU, built.Memory, built.Until = shape.CPU, shape.Memory, w.until(now)
+	built.CPU, built.Memory, built.Others, built.Until = shape.CPU, shape.Memory, shape.Others.Map(), w.until(now)
 	switch {
 	case shape.Share > 0:
 		built.Percent = shape.Share

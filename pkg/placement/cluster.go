@@ -25,10 +25,11 @@ type Cluster struct {
 	sweepKindsAt int
 	kindIDs      int
 	journal      journal
-	// key, scratch and order are buffers for building keys and States.
+	// key, scratch, order and amounts are buffers for building keys and States.
 	key     []byte
 	scratch []int8
 	order   []int
+	amounts []int64
 }
 
 // node is a Node and its free capacity.
@@ -40,6 +41,8 @@ type node struct {
 	cpu    int64
 	memory int64
 	slots  int
+	// others are the free amounts of the other resources, in the order of the kind.
+	others []int64
 	// free is the free percentage of each card, by the card's index. It is tracked for a
 	// broken card as well, but never offered.
 	free []int32
@@ -66,6 +69,7 @@ func (c *Cluster) SetNode(described Node) error {
 	}
 	described.GPUs = slices.Clone(described.GPUs)
 	described.Domains = slices.Clone(described.Domains)
+	described.Others = slices.Clone(described.Others)
 	n := c.nodes[described.Name]
 	var pods map[string]*Pod
 	if n == nil {
@@ -77,7 +81,7 @@ func (c *Cluster) SetNode(described Node) error {
 	n.Node = described
 	n.layout = c.layoutOf(&n.Node)
 	n.order = slices.Clone(n.layout.cards)
-	n.cpu, n.memory, n.slots = n.CPU, n.Memory, n.Slots
+	n.cpu, n.memory, n.slots, n.others = n.CPU, n.Memory, n.Slots, n.layout.kind.amounts()
 	n.free = make([]int32, len(n.GPUs))
 	for i := range n.free {
 		n.free[i] = Card
@@ -132,6 +136,7 @@ func (c *Cluster) Place(pod Pod) error {
 		return fmt.Errorf("Pod %s: percent: must be 1 to %d, is %d", pod.Name, Card, pod.Percent)
 	}
 	pod.GPUs = slices.Clone(pod.GPUs)
+	pod.Others = slices.Clone(pod.Others)
 	c.put(n, &pod, 1)
 	c.journal.record(&pod, true)
 	return nil
@@ -180,6 +185,7 @@ func (n *node) take(use *Use, sign int) {
 	n.cpu -= int64(sign) * use.CPU
 	n.memory -= int64(sign) * use.Memory
 	n.slots -= sign
+	n.layout.kind.add(n.others, use.Others, -sign)
 	for _, gpu := range use.GPUs {
 		if gpu < len(n.free) { // the node may have lost GPUs since
 			n.free[gpu] -= int32(sign * use.Percent) //nolint:gosec // at most Card
@@ -202,5 +208,5 @@ func (c *Cluster) updateState(n *node) {
 	for position, card := range n.order {
 		byPosition[position] = offered[card]
 	}
-	n.state = c.state(n.layout.kind, n.cpu, n.memory, n.slots, byPosition)
+	n.state = c.state(n.layout.kind, rest{cpu: n.cpu, memory: n.memory, slots: n.slots, others: n.others}, byPosition)
 }

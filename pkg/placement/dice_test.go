@@ -55,6 +55,7 @@ func randomNode(d dice, name string, l limits) placement.Node {
 		Name: name, CPU: int64(4000 * (1 + d.IntN(4))), Memory: int64(4000 * (1 + d.IntN(4))), Slots: 2 + d.IntN(8),
 		Model: pick(d, "a", "a", "b", "c"), Pool: pick(d, "", "", "p"), Closed: oneIn(d, 16),
 		Traits: pick(d, "", "", "a", "ab", "T"),
+		Others: pick(d, nil, nil, amounts(4, 0), amounts(8, 0), amounts(8, 4000)),
 	}
 	cards, linked, mixed := d.IntN(l.cards+1), d.IntN(4), oneIn(d, 4)
 	for card := range cards {
@@ -96,6 +97,9 @@ func randomShape(d dice, cards int) placement.Shape {
 		s.GPUs = 1 + d.IntN(max(1, cards))
 	}
 	if oneIn(d, 4) {
+		s.Others = amounts(d.IntN(3), 500*d.IntN(5))
+	}
+	if oneIn(d, 4) {
 		s.Models = pick(d, []string{"a"}, []string{"b"}, []string{"b", "a"})
 	}
 	if oneIn(d, 6) {
@@ -112,7 +116,7 @@ func randomShape(d dice, cards int) placement.Shape {
 
 // randomUse returns what a Pod may hold on a node, whether or not the node has that much.
 func randomUse(d dice, n *placement.Node) placement.Use {
-	u := placement.Use{CPU: int64(500 * d.IntN(5)), Memory: int64(500 * d.IntN(5))}
+	u := placement.Use{CPU: int64(500 * d.IntN(5)), Memory: int64(500 * d.IntN(5)), Others: amounts(d.IntN(2), 500*d.IntN(2))}
 	if d.IntN(4) == 0 {
 		return u
 	}
@@ -126,6 +130,11 @@ func randomUse(d dice, n *placement.Node) placement.Use {
 		u.Percent = 0
 	}
 	return u
+}
+
+// amounts returns network adapters and bytes of storage.
+func amounts(adapters, storage int) placement.Amounts {
+	return placement.NewAmounts(map[string]int64{"rdma/hca": int64(adapters), "ephemeral-storage": int64(storage)})
 }
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i) }

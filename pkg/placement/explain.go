@@ -29,8 +29,14 @@ type Explanation struct {
 // Refusal is how many nodes refuse a Pod for a reason.
 type Refusal struct {
 	Reason Reason
-	Nodes  int
+	// Resource is the one that the nodes have too little of, if it is none of those that
+	// have a Reason of their own.
+	Resource string
+	Nodes    int
 }
+
+// String completes the sentence "the nodes …".
+func (r *Refusal) String() string { return r.Reason.text(r.Nodes, r.Resource) }
 
 // String returns one line for a user, such as "5 nodes have another GPU model, 2 have too
 // few free GPUs; it would start with one more free GPU, or on h100 (1 node)".
@@ -55,12 +61,13 @@ func (e *Explanation) refusals() string {
 		return "there are no nodes"
 	}
 	parts := make([]string, 0, len(e.Refusals))
-	for i, refusal := range e.Refusals {
+	for i := range e.Refusals {
+		refusal := &e.Refusals[i]
 		count := strconv.Itoa(refusal.Nodes)
 		if i == 0 {
 			count = plural(refusal.Nodes, "node")
 		}
-		parts = append(parts, count+" "+refusal.Reason.text(refusal.Nodes))
+		parts = append(parts, count+" "+refusal.String())
 	}
 	return strings.Join(parts, ", ")
 }
@@ -103,17 +110,22 @@ func (c *Cluster) worst(within *Domain, g *Gang) *Request {
 // refusals counts why nodes can't take one more Pod of a request. excepted is the number
 // of nodes that are temporarily excluded from the domain.
 func (c *Cluster) refusals(within *Domain, r *Request, excepted int) []Refusal {
-	counts := [reasons]int{Excluded: excepted}
+	counts := map[Refusal]int{}
+	if excepted > 0 {
+		counts[Refusal{Reason: Excluded}] = excepted
+	}
 	for _, members := range within.classes {
-		counts[members.state.fit(r)] += len(members.nodes)
+		reason := members.state.fit(r)
+		counts[Refusal{Reason: reason, Resource: members.state.shortOf(r, reason)}] += len(members.nodes)
 	}
-	var list []Refusal
-	for reason, nodes := range counts {
-		if nodes > 0 {
-			list = append(list, Refusal{Reason: Reason(reason), Nodes: nodes})
-		}
+	list := make([]Refusal, 0, len(counts))
+	for refusal, nodes := range counts {
+		refusal.Nodes = nodes
+		list = append(list, refusal)
 	}
-	slices.SortStableFunc(list, func(a, b Refusal) int { return -cmp.Compare(a.Nodes, b.Nodes) })
+	slices.SortFunc(list, func(a, b Refusal) int {
+		return cmp.Or(-cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Resource, b.Resource))
+	})
 	return list
 }
 

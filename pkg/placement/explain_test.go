@@ -23,11 +23,17 @@ func explained(t *testing.T, c *Cluster, g *Gang) *Explanation {
 // used[leaf][node].
 func racks(t *testing.T, used [][]int) *Cluster {
 	t.Helper()
+	return racksWith(t, used, nil)
+}
+
+// racksWith returns the same nodes with further resources.
+func racksWith(t *testing.T, used [][]int, others Amounts) *Cluster {
+	t.Helper()
 	c := NewCluster(firstFit{})
 	for leaf, nodes := range used {
 		for i, gpus := range nodes {
 			name := fmt.Sprintf("node-%d-%d", leaf, i)
-			node := Node{Name: name, CPU: 64000, Memory: 1 << 20, Slots: 100, Model: "h100", Domains: []string{fmt.Sprintf("leaf-%d", leaf)}}
+			node := Node{Name: name, CPU: 64000, Memory: 1 << 20, Slots: 100, Model: "h100", Domains: []string{fmt.Sprintf("leaf-%d", leaf)}, Others: others}
 			for range 8 {
 				node.GPUs = append(node.GPUs, GPU{Memory: 80000, Group: 0, NUMA: 0})
 			}
@@ -36,6 +42,7 @@ func racks(t *testing.T, used [][]int) *Cluster {
 			}
 			for gpu := range gpus {
 				pod := Pod{Name: fmt.Sprintf("%s/%d", name, gpu), Node: name, Use: Use{CPU: 1000, Memory: 1000, GPUs: []int{gpu}, Percent: Card}}
+				pod.Others = NewAmounts(map[string]int64{"rdma/hca": 1, "not/listed": 1})
 				if err := c.Place(pod); err != nil {
 					t.Fatal(err)
 				}
@@ -98,6 +105,46 @@ func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
 	}
 }
 
+func TestAnExplanationNamesTheResource(t *testing.T) {
+	t.Parallel()
+	adapters := func(count int64, storage int64) Shape {
+		return Shape{GPUs: 1, Others: NewAmounts(map[string]int64{"rdma/hca": count, "ephemeral-storage": storage})}
+	}
+	others := NewAmounts(map[string]int64{"rdma/hca": 4, "ephemeral-storage": 100 << 30})
+	tests := map[string]struct {
+		used  [][]int
+		shape Shape
+		want  string
+	}{
+		"adapters are in use": {
+			[][]int{{2, 3}}, adapters(4, 0),
+			"2 nodes have too little free rdma/hca; it would start with 2 rdma/hca for each Pod",
+		},
+		"there are never so many adapters": {
+			[][]int{{0, 0}}, adapters(5, 0),
+			"it would not fit even if nothing else ran; 2 nodes are too small in rdma/hca; it would start with 4 rdma/hca for each Pod",
+		},
+		"no node has so much storage": {
+			[][]int{{0}}, adapters(1, 300<<30),
+			"it would not fit even if nothing else ran; 1 node is too small in ephemeral-storage; it would start with 101376 MiB of ephemeral-storage for each Pod",
+		},
+		"no node has the resource": {
+			[][]int{{0}}, Shape{GPUs: 1, Others: Amounts{{"example.com/dongle", 1}}},
+			"it would not fit even if nothing else ran; 1 node is too small in example.com/dongle",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gang := &Gang{Roles: []Role{{Shape: test.shape, Min: 1, Max: 1}}}
+			e := explained(t, racksWith(t, test.used, others), gang)
+			if e == nil || e.String() != test.want {
+				t.Errorf("got\n%v\nwant\n%s", e, test.want)
+			}
+		})
+	}
+}
+
 func TestAFittingGangNeedsNoExplanation(t *testing.T) {
 	t.Parallel()
 	g := &Gang{Roles: []Role{{Shape: Shape{GPUs: 8}, Min: 1, Max: 1}}}
@@ -131,7 +178,8 @@ func TestRemediesHelp(t *testing.T) {
 				used[leaf] = append(used[leaf], random.IntN(9))
 			}
 		}
-		c := racks(t, used)
+		others := NewAmounts(map[string]int64{"rdma/hca": int64(random.IntN(9))})
+		c := racksWith(t, used, others)
 		g := randomGang(random)
 		before := fingerprint(c)
 		e := explained(t, c, g)
@@ -145,13 +193,13 @@ func TestRemediesHelp(t *testing.T) {
 		for i := range e.Remedies {
 			remedy := &e.Remedies[i]
 			seen[remedy.Kind]++
-			if !applied(t, racks(t, used), g, remedy) {
+			if !applied(t, racksWith(t, used, others), g, remedy) {
 				t.Fatalf("%s: the gang %+v still does not fit", remedy.Text, *g)
 			}
 		}
 	}
 	t.Logf("%d explanations, remedies: %v", explanations, seen)
-	if explanations < 100 || len(seen) < 7 {
+	if explanations < 100 || len(seen) < 8 {
 		t.Errorf("only %d explanations with remedies %v: this proves little", explanations, seen)
 	}
 }
@@ -166,6 +214,9 @@ func randomGang(random *rand.Rand) *Gang {
 			role.Shape.Share = 10 + random.IntN(80)
 		default:
 			role.Shape.GPUs = 1 + random.IntN(9)
+		}
+		if random.IntN(6) == 0 {
+			role.Shape.Others = NewAmounts(map[string]int64{"rdma/hca": 1 + int64(random.IntN(8))})
 		}
 		if random.IntN(5) == 0 {
 			role.Shape.Models = []string{"a100"}
@@ -205,7 +256,7 @@ func applied(t *testing.T, c *Cluster, g *Gang, remedy *Remedy) bool {
 func fingerprint(c *Cluster) string {
 	var lines []string
 	for _, n := range c.nodes {
-		lines = append(lines, fmt.Sprintf("%s %d %d %d %v %v", n.Name, n.cpu, n.memory, n.slots, n.free, n.state.free))
+		lines = append(lines, fmt.Sprintf("%s %d %d %d %v %v %v", n.Name, n.cpu, n.memory, n.slots, n.others, n.free, n.state.free))
 	}
 	slices.Sort(lines)
 	return fmt.Sprint(lines)

@@ -23,7 +23,7 @@ type oracle struct {
 func (o *oracle) cost(node string, cards []int) float64 {
 	o.t.Helper()
 	step := placement.Step{Request: o.request, Before: o.cluster.StateOf(node)}
-	holds := placement.Use{CPU: o.request.CPU, Memory: o.request.Memory, GPUs: cards}
+	holds := placement.Use{CPU: o.request.CPU, Memory: o.request.Memory, Others: o.request.Others, GPUs: cards}
 	switch {
 	case o.request.Share > 0:
 		left := o.want.rest(node)
@@ -85,7 +85,7 @@ func (o *oracle) checkPlace(place placement.Place) {
 	if s.Percent() > 0 {
 		wanted, percent = max(1, s.GPUs), min(placement.Card, s.Percent())
 	}
-	if !left.fits(s) || place.CPU != s.CPU || place.Memory != s.Memory || place.Percent != percent || len(place.GPUs) != wanted {
+	if !left.fits(s) || place.CPU != s.CPU || place.Memory != s.Memory || !slices.Equal(place.Others, s.Others) || place.Percent != percent || len(place.GPUs) != wanted {
 		o.t.Fatalf("%s can't have %+v of %s", s, place, left.signature())
 	}
 	for i, card := range place.GPUs {

@@ -3,6 +3,8 @@
 
 package placement
 
+import "strings"
+
 // Reason is why a node can't take a Pod.
 type Reason uint8
 
@@ -19,9 +21,11 @@ const (
 	TooFewGPUs // even if all were free
 	TooLittleGPUMemory
 	NodeTooSmall
+	ResourceTooSmall // of Shape.Others
 	NoPodSlot
 	InsufficientCPU
 	InsufficientMemory
+	InsufficientResource // of Shape.Others
 	InsufficientGPUs
 	InsufficientShare // no card has that much free
 	reasons
@@ -29,41 +33,59 @@ const (
 
 // reasonTexts complete the sentences "the node …" and "the nodes …".
 var reasonTexts = [reasons]struct{ one, several string }{
-	Fits:               {"has room for part of it", "have room for part of it"},
-	InvalidRequest:     {"can't take an invalid request", "can't take an invalid request"},
-	NodeClosed:         {"takes no Pods", "take no Pods"},
-	OtherPool:          {"is in another node pool", "are in another node pool"},
-	OtherLabels:        {"does not match the node selector or affinity", "do not match the node selector or affinity"},
-	Tainted:            {"has a taint that is not tolerated", "have taints that are not tolerated"},
-	Excluded:           {"is reserved for others or has refused it", "are reserved for others or have refused it"},
-	OtherModel:         {"has another GPU model", "have another GPU model"},
-	TooFewGPUs:         {"has too few GPUs", "have too few GPUs"},
-	TooLittleGPUMemory: {"has GPUs with less memory", "have GPUs with less memory"},
-	NodeTooSmall:       {"is too small in CPU or memory", "are too small in CPU or memory"},
-	NoPodSlot:          {"runs as many Pods as it can", "run as many Pods as they can"},
-	InsufficientCPU:    {"has too little free CPU", "have too little free CPU"},
-	InsufficientMemory: {"has too little free memory", "have too little free memory"},
-	InsufficientGPUs:   {"has too few free GPUs", "have too few free GPUs"},
-	InsufficientShare:  {"has no GPU with that much free", "have no GPU with that much free"},
+	Fits:                 {"has room for part of it", "have room for part of it"},
+	InvalidRequest:       {"can't take an invalid request", "can't take an invalid request"},
+	NodeClosed:           {"takes no Pods", "take no Pods"},
+	OtherPool:            {"is in another node pool", "are in another node pool"},
+	OtherLabels:          {"does not match the node selector or affinity", "do not match the node selector or affinity"},
+	Tainted:              {"has a taint that is not tolerated", "have taints that are not tolerated"},
+	Excluded:             {"is reserved for others or has refused it", "are reserved for others or have refused it"},
+	OtherModel:           {"has another GPU model", "have another GPU model"},
+	TooFewGPUs:           {"has too few GPUs", "have too few GPUs"},
+	TooLittleGPUMemory:   {"has GPUs with less memory", "have GPUs with less memory"},
+	NodeTooSmall:         {"is too small in CPU or memory", "are too small in CPU or memory"},
+	ResourceTooSmall:     {"is too small in %s", "are too small in %s"},
+	NoPodSlot:            {"runs as many Pods as it can", "run as many Pods as they can"},
+	InsufficientCPU:      {"has too little free CPU", "have too little free CPU"},
+	InsufficientMemory:   {"has too little free memory", "have too little free memory"},
+	InsufficientResource: {"has too little free %s", "have too little free %s"},
+	InsufficientGPUs:     {"has too few free GPUs", "have too few free GPUs"},
+	InsufficientShare:    {"has no GPU with that much free", "have no GPU with that much free"},
 }
 
 // String completes the sentence "the node …".
-func (r Reason) String() string { return r.text(1) }
+func (r Reason) String() string { return r.text(1, "") }
 
-// text completes a sentence about a number of nodes.
-func (r Reason) text(nodes int) string {
+// text completes a sentence about a number of nodes; resource is the one that the reason
+// is about, if known.
+func (r Reason) text(nodes int, resource string) string {
+	if resource == "" {
+		resource = "another resource"
+	}
 	switch {
 	case r >= reasons:
 		return "unknown reason"
 	case nodes == 1:
-		return reasonTexts[r].one
+		return strings.Replace(reasonTexts[r].one, "%s", resource, 1)
 	default:
-		return reasonTexts[r].several
+		return strings.Replace(reasonTexts[r].several, "%s", resource, 1)
+	}
+}
+
+// shortOf returns the resource that a reason is about, if it is about one of Shape.Others.
+func (s *State) shortOf(r *Request, reason Reason) string {
+	switch reason {
+	case ResourceTooSmall:
+		return s.kind.tooSmall(r.Others)
+	case InsufficientResource:
+		return s.kind.short(s.others, r.Others)
+	default:
+		return ""
 	}
 }
 
 // Lasting reports whether a reason holds on an empty node as well.
-func (r Reason) Lasting() bool { return r > Fits && r <= NodeTooSmall }
+func (r Reason) Lasting() bool { return r > Fits && r <= ResourceTooSmall }
 
 // fit returns the first reason, in the reasons' order, why a State can't take a request,
 // or Fits.
@@ -78,6 +100,8 @@ func (s *State) fit(r *Request) Reason {
 		return InsufficientCPU
 	case s.memory < r.Memory:
 		return InsufficientMemory
+	case s.kind.short(s.others, r.Others) != "":
+		return InsufficientResource
 	case r.GPUs > 0 && s.wholeFor(r) < r.GPUs:
 		return InsufficientGPUs
 	case r.Share > 0 && !s.hasShare(r):
@@ -110,6 +134,9 @@ func (k *kind) fit(r *Request) Reason {
 	}
 	if k.cpu < r.CPU || k.memory < r.Memory || k.slots < 1 {
 		return NodeTooSmall
+	}
+	if k.tooSmall(r.Others) != "" {
+		return ResourceTooSmall
 	}
 	return Fits
 }
@@ -165,6 +192,7 @@ func (s *State) capacity(r *Request) int {
 	if r.Memory > 0 {
 		count = min(count, int(s.memory/r.Memory))
 	}
+	count = s.kind.times(s.others, r.Others, count)
 	switch {
 	case r.GPUs > 0:
 		count = min(count, s.wholeFor(r)/r.GPUs)

@@ -72,6 +72,12 @@ func refusals() map[string]refusal {
 		"no card has so much left":              {placement.InsufficientShare, plain, []placement.Use{use(31, 0, 1, 2, 3)}, share(70)},
 		"the free card is broken":               {placement.InsufficientShare, func() *nodeBuilder { return plain().broken(3) }, []placement.Use{use(100, 0, 1, 2)}, share(1)},
 		"the cards with room are too small":     {placement.InsufficientShare, mixed, []placement.Use{use(60, 2, 3)}, withMemory(share(50), 80)},
+		"the node has none of a resource":       {placement.ResourceTooSmall, plain, nil, shapeOf{Others: amounts(1, 0)}},
+		"the node never has so much storage":    {placement.ResourceTooSmall, func() *nodeBuilder { return plain().others(4, 1000) }, nil, shapeOf{Others: amounts(4, 1001)}},
+		"network adapters are in use":           {placement.InsufficientResource, func() *nodeBuilder { return plain().others(4, 0) }, []placement.Use{{Others: amounts(2, 7)}}, shapeOf{Others: amounts(3, 0)}},
+		"more adapters are promised than there": {placement.InsufficientResource, func() *nodeBuilder { return plain().others(4, 0) }, []placement.Use{{Others: amounts(5, 0)}}, shapeOf{Others: amounts(1, 0)}},
+		"the last adapters fit exactly":         {placement.Fits, func() *nodeBuilder { return plain().others(4, 9) }, []placement.Use{{Others: amounts(1, 0)}}, shapeOf{Others: amounts(3, 9)}},
+		"adapters are promised to nobody else":  {placement.Fits, func() *nodeBuilder { return plain().others(4, 0) }, []placement.Use{{Others: amounts(9, 0)}}, whole(1)},
 		"more CPU is promised than there is":    {placement.InsufficientCPU, plain, []placement.Use{{CPU: 64001}}, shapeOf{}},
 		"more memory than there is":             {placement.InsufficientMemory, plain, []placement.Use{{Memory: 512001}}, shapeOf{}},
 		"more Pods run than there are slots":    {placement.NoPodSlot, func() *nodeBuilder { return plain().size(9, 9, 1) }, []placement.Use{{}, {}}, shapeOf{}},
@@ -113,9 +119,10 @@ func TestARefusalHasItsReason(t *testing.T) {
 // every reason holds, and removes one after the other.
 func TestTheFirstReasonIsReturned(t *testing.T) {
 	t.Parallel()
-	node := aNode("n", 2).memories(40, 40).but(func(n *placement.Node) { n.Closed, n.Pool, n.Traits = true, "p", "T" }).size(5000, 5000, 1)
-	shape := shapeOf{CPU: 5001, Memory: 5001, GPUs: 3, GPUMemory: 41, Models: []string{"x"}, Pool: "q", Selector: letters("a")}
+	node := aNode("n", 2).memories(40, 40).but(func(n *placement.Node) { n.Closed, n.Pool, n.Traits = true, "p", "T" }).size(5000, 5000, 1).others(4, 0)
+	shape := shapeOf{CPU: 5001, Memory: 5001, Others: amounts(5, 0), GPUs: 3, GPUMemory: 41, Models: []string{"x"}, Pool: "q", Selector: letters("a")}
 	uses := []placement.Use{use(100, 0), use(100, 1)}
+	uses[0].Others = amounts(2, 0)
 	steps := []struct {
 		want  placement.Reason
 		relax func()
@@ -128,9 +135,11 @@ func TestTheFirstReasonIsReturned(t *testing.T) {
 		{placement.TooFewGPUs, func() { shape.GPUs = 2 }},
 		{placement.TooLittleGPUMemory, func() { shape.GPUMemory = 40 }},
 		{placement.NodeTooSmall, func() { shape.CPU, shape.Memory = 5000, 5000 }},
+		{placement.ResourceTooSmall, func() { shape.Others = amounts(4, 0) }},
 		{placement.NoPodSlot, func() { node.Slots = 3 }},
 		{placement.InsufficientCPU, func() { shape.CPU = 3000 }},
 		{placement.InsufficientMemory, func() { shape.Memory = 3000 }},
+		{placement.InsufficientResource, func() { shape.Others = amounts(2, 0) }},
 		{placement.InsufficientGPUs, func() { shape.GPUs, shape.Share = 0, 99 }},
 		{placement.InsufficientShare, func() { uses = nil }},
 		{placement.Fits, func() {}},

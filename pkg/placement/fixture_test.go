@@ -61,6 +61,12 @@ func (b *nodeBuilder) size(cpu, memory int64, slots int) *nodeBuilder {
 	return b
 }
 
+// others sets how many network adapters there are, and bytes of storage.
+func (b *nodeBuilder) others(adapters, storage int) *nodeBuilder {
+	b.Others = amounts(adapters, storage)
+	return b
+}
+
 func (b *nodeBuilder) in(domains ...string) *nodeBuilder {
 	b.Domains = domains
 	return b

@@ -100,6 +100,7 @@ func harder(a, b demand) int {
 		cmp.Compare(unselected(x), unselected(y)),
 		-cmp.Compare(x.CPU, y.CPU),
 		-cmp.Compare(x.Memory, y.Memory),
+		-cmp.Compare(len(x.Others), len(y.Others)),
 	)
 }
 

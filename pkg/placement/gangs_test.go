@@ -100,7 +100,7 @@ func (p *plans) checkFeasible(plan *placement.Plan) map[string]*rest {
 		s, left := &p.gang.Roles[m.Role].Shape, nodes[m.Node]
 		usable := left.usable(s)
 		percent := min(placement.Card, s.Percent())
-		ok := left.fits(s) && m.CPU == s.CPU && m.Memory == s.Memory && m.Percent == percent && len(m.GPUs) == max(s.GPUs, min(1, s.Share))
+		ok := left.fits(s) && m.CPU == s.CPU && m.Memory == s.Memory && slices.Equal(m.Others, s.Others) && m.Percent == percent && len(m.GPUs) == max(s.GPUs, min(1, s.Share))
 		for i, card := range m.GPUs {
 			ok = ok && slices.Contains(usable, card) && !slices.Contains(m.GPUs[:i], card)
 		}

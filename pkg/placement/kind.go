@@ -16,6 +16,7 @@ type kind struct {
 	cpu    int64
 	memory int64
 	slots  int
+	others Amounts
 	model  string
 	pool   string
 	traits string
@@ -52,7 +53,7 @@ type layout struct {
 func (c *Cluster) layoutOf(node *Node) layout {
 	groups := groupsOf(node.GPUs)
 	k := kind{
-		cpu: node.CPU, memory: node.Memory, slots: node.Slots, model: node.Model, pool: node.Pool, traits: node.Traits,
+		cpu: node.CPU, memory: node.Memory, slots: node.Slots, others: node.Others, model: node.Model, pool: node.Pool, traits: node.Traits,
 		closed: node.Closed, gpus: len(node.GPUs),
 	}
 	var cards []int
@@ -113,7 +114,7 @@ func (c *Cluster) internKind(k *kind) *kind {
 	for _, memory := range k.memories {
 		key = binary.AppendVarint(key, memory)
 	}
-	key = appendBool(key, k.closed)
+	key = k.others.appendKey(appendBool(key, k.closed))
 	for _, text := range []string{k.model, k.pool, k.traits} {
 		key = appendText(key, text)
 	}

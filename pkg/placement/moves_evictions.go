@@ -54,7 +54,13 @@ type bundle struct {
 type vacancy struct {
 	cpu, memory int64
 	slots       int
+	others      []int64
 	free        []int32
+}
+
+// vacancy returns what is free on a node; free are its cards.
+func (n *node) vacancy(free []int32) vacancy {
+	return vacancy{cpu: n.cpu, memory: n.memory, slots: n.slots, others: slices.Clone(n.others), free: free}
 }
 
 // evictions returns the cheapest minimal sets of units to evict from a node to make room
@@ -63,7 +69,7 @@ func (t *tenancy) evictions(n *node, r *Request) []eviction {
 	if n.layout.kind.fit(r) != Fits || n.state.fit(r) == Fits {
 		return nil
 	}
-	e := &evictor{node: n, request: r, room: vacancy{cpu: n.cpu, memory: n.memory, slots: n.slots, free: slices.Clone(n.free)}}
+	e := &evictor{node: n, request: r, room: n.vacancy(slices.Clone(n.free))}
 	for _, one := range t.on[n] {
 		if one.unit.movable && !one.unit.out {
 			e.tenants = append(e.tenants, one)
@@ -88,7 +94,7 @@ func (e *evictor) bundle(t *tenancy) {
 			e.add(e.of(t, gpu))
 		}
 	}
-	scarce := e.room.cpu < e.request.CPU || e.room.memory < e.request.Memory || e.room.slots < 1
+	scarce := !e.room.suffices(e.node, e.request)
 	for i, one := range e.tenants {
 		if scarce || (e.request.Share > 0 && one.holdsGPUs()) {
 			e.add([]int{i})
@@ -191,15 +197,16 @@ func (e *evictor) choose(index, sign int) {
 // leave releases the resources of a tenant (sign 1) or allocates them again (-1).
 func (e *evictor) leave(i, sign int) {
 	e.cost += float64(sign) * e.tenants[i].unit.cost
-	e.room.add(e.tenants[i].uses, sign)
+	e.room.add(e.node, e.tenants[i].uses, sign)
 }
 
 // add adds the resources of Pods (sign 1) or subtracts them (-1).
-func (v *vacancy) add(uses []*Use, sign int) {
+func (v *vacancy) add(n *node, uses []*Use, sign int) {
 	for _, use := range uses {
 		v.cpu += int64(sign) * use.CPU
 		v.memory += int64(sign) * use.Memory
 		v.slots += sign
+		n.layout.kind.add(v.others, use.Others, sign)
 		for _, gpu := range use.GPUs {
 			if gpu < len(v.free) {
 				v.free[gpu] += int32(sign * use.Percent) //nolint:gosec // a percentage
@@ -264,7 +271,12 @@ func (e *evictor) worst() *eviction {
 
 // fits reports whether there is room for a request that fits the kind of node.
 func (v *vacancy) fits(n *node, r *Request) bool {
-	return v.slots >= 1 && v.cpu >= r.CPU && v.memory >= r.Memory && v.capacity(n, r) > 0
+	return v.suffices(n, r) && v.capacity(n, r) > 0
+}
+
+// suffices reports whether there is room for a request besides its GPUs.
+func (v *vacancy) suffices(n *node, r *Request) bool {
+	return v.slots >= 1 && v.cpu >= r.CPU && v.memory >= r.Memory && n.layout.kind.short(v.others, r.Others) == ""
 }
 
 // capacity returns how many Pods of a request fit on the GPUs and in the Pod slots.

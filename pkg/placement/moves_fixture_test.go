@@ -30,6 +30,8 @@ type world struct {
 	costs  map[string]float64
 	fixed  map[string]bool
 	groups map[string]string
+	// extra decides about network adapters; nil if nobody needs any.
+	extra *rand.Rand
 }
 
 func newWorld() *world {
@@ -43,7 +45,25 @@ func (w *world) node(name string, gpus int, cpu int64, domains ...string) {
 	for range gpus {
 		node.GPUs = append(node.GPUs, placement.GPU{Memory: 80000, Group: -1, NUMA: -1})
 	}
+	if w.extra != nil {
+		node.Others = amounts(1+w.extra.IntN(4), 0)
+	}
 	w.nodes = append(w.nodes, node)
+}
+
+// adapters makes every second world one in which Pods need network adapters.
+func (w *world) adapters(seed uint64) {
+	if seed%2 == 0 {
+		w.extra = rand.New(rand.NewPCG(seed, 41))
+	}
+}
+
+// needing returns a shape that may need network adapters besides.
+func (w *world) needing(shape placement.Shape) placement.Shape {
+	if w.extra != nil {
+		shape.Others = amounts(w.extra.IntN(3), 0)
+	}
+	return shape
 }
 
 // run adds a Pod that runs on some cards.
@@ -52,7 +72,7 @@ func (w *world) run(name, node string, shape placement.Shape, gpus ...int) {
 	if shape.Share > 0 {
 		percent = shape.Share
 	}
-	use := placement.Use{CPU: shape.CPU, Memory: shape.Memory, GPUs: gpus}
+	use := placement.Use{CPU: shape.CPU, Memory: shape.Memory, Others: shape.Others, GPUs: gpus}
 	if len(gpus) > 0 {
 		use.Percent = percent
 	}
@@ -96,6 +116,7 @@ func loneGang(shape placement.Shape) *placement.Gang {
 func randomWorld(seed uint64) (*world, *placement.Gang) {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	w := newWorld()
+	w.adapters(seed)
 	cards := 0
 	nodes := 2 + rng.IntN(3)
 	for i := range nodes {
@@ -114,7 +135,11 @@ func randomWorld(seed uint64) (*world, *placement.Gang) {
 		w.randomPod(rng, fmt.Sprintf("p%d", i), free)
 	}
 	w.randomGroups(rng)
-	return w, worldGang(rng)
+	gang := worldGang(rng)
+	for i := range gang.Roles {
+		gang.Roles[i].Shape = w.needing(gang.Roles[i].Shape)
+	}
+	return w, gang
 }
 
 func worldShape(rng *rand.Rand) placement.Shape {
@@ -136,7 +161,7 @@ func worldShape(rng *rand.Rand) placement.Shape {
 }
 
 func (w *world) randomPod(rng *rand.Rand, name string, free []*ledger) {
-	shape := worldShape(rng)
+	shape := w.needing(worldShape(rng))
 	for range 6 {
 		i := rng.IntN(len(free))
 		choices := free[i].choices(&shape)
@@ -183,11 +208,13 @@ type ledger struct {
 	node  *placement.Node
 	cpu   int64
 	slots int
-	cards []int
+	// adapters are those for the network.
+	adapters int64
+	cards    []int
 }
 
 func newLedger(node *placement.Node) *ledger {
-	l := &ledger{node: node, cpu: node.CPU, slots: node.Slots}
+	l := &ledger{node: node, cpu: node.CPU, slots: node.Slots, adapters: node.Others.Of("rdma/hca")}
 	for range node.GPUs {
 		l.cards = append(l.cards, placement.Card)
 	}
@@ -197,13 +224,14 @@ func newLedger(node *placement.Node) *ledger {
 func (l *ledger) take(use *placement.Use, sign int) {
 	l.cpu -= int64(sign) * use.CPU
 	l.slots -= sign
+	l.adapters -= int64(sign) * use.Others.Of("rdma/hca")
 	for _, gpu := range use.GPUs {
 		l.cards[gpu] -= sign * use.Percent
 	}
 }
 
 func (l *ledger) free(use *placement.Use) bool {
-	if l.cpu < use.CPU || l.slots < 1 {
+	if l.cpu < use.CPU || l.slots < 1 || l.adapters < use.Others.Of("rdma/hca") {
 		return false
 	}
 	for _, gpu := range use.GPUs {
@@ -216,7 +244,7 @@ func (l *ledger) free(use *placement.Use) bool {
 
 // choices returns all sets of cards that a shape can get.
 func (l *ledger) choices(shape *placement.Shape) [][]int {
-	if l.node.Closed || l.cpu < shape.CPU || l.slots < 1 {
+	if l.node.Closed || l.cpu < shape.CPU || l.slots < 1 || l.adapters < shape.Others.Of("rdma/hca") {
 		return nil
 	}
 	if shape.Percent() > 0 && len(shape.Models) > 0 && !slices.Contains(shape.Models, l.node.Model) {

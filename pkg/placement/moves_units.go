@@ -125,7 +125,7 @@ func (c *Cluster) requestOf(rules *MoveRules, pod *Pod) *Request {
 		return c.Request(rules.Shape(pod))
 	}
 	n := c.nodes[pod.Node]
-	shape := Shape{CPU: pod.CPU, Memory: pod.Memory, Pool: n.Pool, Selector: sameTraits(n.Traits)}
+	shape := Shape{CPU: pod.CPU, Memory: pod.Memory, Others: pod.Others, Pool: n.Pool, Selector: sameTraits(n.Traits)}
 	if len(pod.GPUs) == 0 {
 		return c.Request(shape)
 	}

@@ -26,6 +26,9 @@ type Node struct {
 	CPU    int64 // milli-cores
 	Memory int64 // MiB
 	Slots  int   // how many Pods may run
+	// Others are further resources. Nodes that differ in them share no States, so they should
+	// leave out what no Shape needs.
+	Others Amounts
 	Model  string
 	Pool   string
 	// Traits are further properties, such as labels and taints, in any form that
@@ -59,6 +62,9 @@ func (n *Node) validate() error {
 	case len(n.GPUs) > MaxCards:
 		return fmt.Errorf("node %s: has %d GPUs, at most %d are supported", n.Name, len(n.GPUs), MaxCards)
 	}
+	if err := n.Others.validate(); err != nil {
+		return fmt.Errorf("node %s: %w", n.Name, err)
+	}
 	return nil
 }
 
@@ -66,6 +72,8 @@ func (n *Node) validate() error {
 type Use struct {
 	CPU    int64
 	Memory int64
+	// Others may include resources that the node does not list.
+	Others Amounts
 	// GPUs are the indices of the cards.
 	GPUs []int
 	// Percent is how much it holds of each of these cards.

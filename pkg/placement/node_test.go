@@ -23,7 +23,15 @@ func TestNodesAreValidated(t *testing.T) {
 		"a node with negative CPU":    {func(n *placement.Node) { n.CPU = -1 }, "node n: CPU, memory and slots must not be negative"},
 		"a node with negative memory": {func(n *placement.Node) { n.Memory = -1 }, "must not be negative"},
 		"a node with negative slots":  {func(n *placement.Node) { n.Slots = -1 }, "must not be negative"},
-		"a node with too many GPUs":   {func(n *placement.Node) { n.GPUs = make([]placement.GPU, placement.MaxCards+1) }, "node n: has 65 GPUs, at most 64 are supported"},
+		"a node with resources twice": {
+			func(n *placement.Node) { n.Others = append(amounts(1, 0), amounts(1, 0)...) },
+			"node n: rdma/hca: resources must be sorted by name, each once",
+		},
+		"a node with less than nothing": {
+			func(n *placement.Node) { n.Others = placement.Amounts{{Resource: "rdma/hca", Value: -1}} },
+			"node n: rdma/hca: must be 1 to",
+		},
+		"a node with too many GPUs": {func(n *placement.Node) { n.GPUs = make([]placement.GPU, placement.MaxCards+1) }, "node n: has 65 GPUs, at most 64 are supported"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

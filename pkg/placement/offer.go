@@ -90,7 +90,9 @@ func (c *Cluster) after(s *State, r *Request, positions []int) *State {
 	for position, card := range order {
 		byPosition[position] = free[card]
 	}
-	return c.state(s.kind, s.cpu-r.CPU, s.memory-r.Memory, s.slots-1, byPosition)
+	c.amounts = append(c.amounts[:0], s.others...)
+	s.kind.add(c.amounts, r.Others, -1)
+	return c.state(s.kind, rest{cpu: s.cpu - r.CPU, memory: s.memory - r.Memory, slots: s.slots - 1, others: c.amounts}, byPosition)
 }
 
 // identity returns 0, 1, 2, … in a buffer that the next call reuses.

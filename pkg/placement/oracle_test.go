@@ -84,7 +84,7 @@ func (e *exhaustive) key(member int) string {
 
 // uses returns all choices of cards for a shape that fits.
 func uses(left *rest, s *placement.Shape) []placement.Use {
-	base := placement.Use{CPU: s.CPU, Memory: s.Memory, Percent: min(placement.Card, s.Percent())}
+	base := placement.Use{CPU: s.CPU, Memory: s.Memory, Others: s.Others, Percent: min(placement.Card, s.Percent())}
 	if s.Percent() == 0 {
 		return []placement.Use{base}
 	}
@@ -158,7 +158,7 @@ func (u *updates) waste(left *rest) {
 		u.put(placement.Pod{Name: fmt.Sprintf("w%d", u.pods), Node: left.node.Name, Use: holds})
 	}
 	if !oneIn(u, 4) {
-		put(placement.Use{CPU: left.cpu, Memory: left.memory})
+		put(placement.Use{CPU: left.cpu, Memory: left.memory, Others: placement.NewAmounts(left.others)})
 	}
 	for card, percent := range left.cards {
 		if percent > 0 && !oneIn(u, 4) {

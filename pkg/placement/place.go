@@ -73,7 +73,7 @@ func (c *Cluster) placeOn(n *node, r *Request, cost float64) Place {
 // place returns the place of a request on a node; position is that of the card for a
 // share.
 func (n *node) place(r *Request, position int) Place {
-	place := Place{Node: n.Name, Use: Use{CPU: r.CPU, Memory: r.Memory}}
+	place := Place{Node: n.Name, Use: Use{CPU: r.CPU, Memory: r.Memory, Others: r.Others}}
 	switch {
 	case r.Share > 0:
 		place.Percent = r.Share

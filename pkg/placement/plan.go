@@ -169,8 +169,9 @@ func orders(demands []demand, within *Domain) [][]demand {
 	reversed := slices.Clone(demands)
 	slices.Reverse(reversed)
 	list = append(list, reversed)
-	if slices.ContainsFunc(demands, func(d demand) bool { return d.request.selector != nil }) {
-		// How restrictive a selector is only shows in the room that the nodes have.
+	if slices.ContainsFunc(demands, func(d demand) bool { return d.request.selector != nil || len(d.request.Others) > 0 }) {
+		// How restrictive a selector is, and how scarce a resource, only shows in the room
+		// that the nodes have.
 		order := slices.Clone(demands)
 		slices.SortStableFunc(order, func(a, b demand) int { return within.Room(a.request) - within.Room(b.request) })
 		list = append(list, order)

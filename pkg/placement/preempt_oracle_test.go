@@ -18,11 +18,12 @@ import (
 func crowdedWorld(seed uint64) (*world, *placement.Gang) {
 	rng := rand.New(rand.NewPCG(seed, 29))
 	w := newWorld()
+	w.adapters(seed)
 	for i := range 3 + rng.IntN(3) {
 		w.node(fmt.Sprintf("n%d", i), 4, 8, fmt.Sprintf("leaf%d", i%2))
 		free := newLedger(&w.nodes[i])
 		for len(w.pods) < 11 {
-			shape := placement.Shape{CPU: int64(rng.IntN(3)), GPUs: 1 + rng.IntN(2)}
+			shape := w.needing(placement.Shape{CPU: int64(rng.IntN(3)), GPUs: 1 + rng.IntN(2)})
 			if rng.IntN(4) == 0 {
 				shape.GPUs, shape.Share = 0, 50
 			}
@@ -36,7 +37,7 @@ func crowdedWorld(seed uint64) (*world, *placement.Gang) {
 		}
 	}
 	members := 1 + rng.IntN(4)
-	g := &placement.Gang{Roles: []placement.Role{{Shape: gpusEach(1 + rng.IntN(4)), Min: members, Max: members + rng.IntN(2)}}}
+	g := &placement.Gang{Roles: []placement.Role{{Shape: w.needing(gpusEach(1 + rng.IntN(4))), Min: members, Max: members + rng.IntN(2)}}}
 	if rng.IntN(2) == 0 {
 		g.Level, g.Required = 1, rng.IntN(2) == 0
 	}

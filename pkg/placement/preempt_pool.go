@@ -59,6 +59,7 @@ type poolBuilder struct {
 type equivalenceClass struct {
 	cpu, memory   int64
 	gpus, percent int
+	others        string
 	budgets       string
 }
 
@@ -188,10 +189,10 @@ func (b *poolBuilder) addUnit(pods []candidate, info *unitInfo) {
 // cluster.
 func (b *poolBuilder) request(one *candidate) *Request {
 	use := &one.pod.Use
-	key := equivalenceClass{use.CPU, use.Memory, len(use.GPUs), use.Percent, strings.Join(one.budgets, "\x00")}
+	key := equivalenceClass{use.CPU, use.Memory, len(use.GPUs), use.Percent, use.Others.key(), strings.Join(one.budgets, "\x00")}
 	known := b.requests[key]
 	if known == nil {
-		known = &Request{Shape: Shape{CPU: use.CPU, Memory: use.Memory, GPUs: len(use.GPUs)}}
+		known = &Request{Shape: Shape{CPU: use.CPU, Memory: use.Memory, Others: use.Others, GPUs: len(use.GPUs)}}
 		if use.Percent < Card && len(use.GPUs) == 1 {
 			known.GPUs, known.Share = 0, use.Percent
 		}
@@ -247,10 +248,10 @@ func (l *pool) capacity(n *node, r *Request) int {
 		return 0
 	}
 	var free [MaxCards]int32
-	v := vacancy{cpu: n.cpu, memory: n.memory, slots: n.slots, free: free[:copy(free[:], n.free)]}
+	v := n.vacancy(free[:copy(free[:], n.free)])
 	for i := range l.on[n] {
 		if one := &l.on[n][i]; one.unit.movable && !one.unit.out {
-			v.add(one.uses, 1)
+			v.add(n, one.uses, 1)
 		}
 	}
 	count := max(0, v.capacity(n, r))
@@ -260,7 +261,7 @@ func (l *pool) capacity(n *node, r *Request) int {
 	if r.Memory > 0 {
 		count = min(count, int(max(0, v.memory)/r.Memory))
 	}
-	return count
+	return n.layout.kind.times(v.others, r.Others, count)
 }
 
 // affordable returns movable units of a scope that the limits allow to evict together:

@@ -42,6 +42,7 @@ type rest struct {
 	node        placement.Node
 	cpu, memory int64
 	slots       int
+	others      map[string]int64
 	cards       []int // percent by index; 0 if it is not available
 }
 
@@ -50,6 +51,10 @@ func (m *reference) rest(name string) rest {
 	left := rest{node: n, cpu: n.CPU, memory: n.Memory, slots: n.Slots, cards: make([]int, len(n.GPUs))}
 	for i := range left.cards {
 		left.cards[i] = 100
+	}
+	left.others = map[string]int64{}
+	for _, other := range n.Others {
+		left.others[other.Resource] = other.Value
 	}
 	for _, p := range m.pods {
 		if p.Node == name {
@@ -68,6 +73,11 @@ func (l *rest) take(u placement.Use) {
 	l.cpu -= u.CPU
 	l.memory -= u.Memory
 	l.slots--
+	for _, other := range u.Others {
+		if _, has := l.others[other.Resource]; has {
+			l.others[other.Resource] -= other.Value
+		}
+	}
 	for _, card := range u.GPUs {
 		if card < len(l.cards) {
 			l.cards[card] -= u.Percent
@@ -77,7 +87,7 @@ func (l *rest) take(u placement.Use) {
 
 func (l *rest) clone() rest {
 	other := *l
-	other.cards = slices.Clone(l.cards)
+	other.cards, other.others = slices.Clone(l.cards), maps.Clone(l.others)
 	return other
 }
 
@@ -97,6 +107,8 @@ func (l *rest) fits(s *placement.Shape) bool {
 	switch {
 	case l.node.Closed, s.Pool != "" && s.Pool != l.node.Pool, l.slots < 1, l.cpu < s.CPU, l.memory < s.Memory:
 		return false
+	case slices.ContainsFunc(s.Others, func(other placement.Amount) bool { return l.others[other.Resource] < other.Value }):
+		return false
 	case s.Selector != nil && s.Selector.Admits(l.node.Traits) != placement.Fits:
 		return false
 	case s.GPUs == 0 && s.Share == 0:
@@ -109,7 +121,7 @@ func (l *rest) fits(s *placement.Shape) bool {
 
 // takeFirst takes the first suitable cards.
 func (l *rest) takeFirst(s *placement.Shape) {
-	u := placement.Use{CPU: s.CPU, Memory: s.Memory}
+	u := placement.Use{CPU: s.CPU, Memory: s.Memory, Others: s.Others}
 	if s.GPUs > 0 {
 		u.GPUs, u.Percent = l.usable(s)[:s.GPUs], 100
 	} else if s.Share > 0 {
@@ -143,7 +155,7 @@ func (l *rest) signature() string {
 	}
 	slices.Sort(parts)
 	n := &l.node
-	return fmt.Sprintf("%d/%d %d/%d %d/%d %q %q %q %v %s", l.cpu, n.CPU, l.memory, n.Memory, l.slots, n.Slots, n.Model, n.Pool, n.Traits, n.Closed, strings.Join(parts, "; "))
+	return fmt.Sprintf("%d/%d %d/%d %d/%d %v/%v %q %q %q %v %s", l.cpu, n.CPU, l.memory, n.Memory, l.slots, n.Slots, l.others, n.Others, n.Model, n.Pool, n.Traits, n.Closed, strings.Join(parts, "; "))
 }
 
 // within returns the nodes of a domain, by its name.

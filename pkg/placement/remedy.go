@@ -24,6 +24,7 @@ const (
 	AcceptPools     RemedyKind = "AcceptPools"
 	ReduceCPU       RemedyKind = "ReduceCPU"
 	ReduceMemory    RemedyKind = "ReduceMemory"
+	ReduceResource  RemedyKind = "ReduceResource" // of Shape.Others
 	FewerMembers    RemedyKind = "FewerMembers"
 	FewerGPUs       RemedyKind = "FewerGPUs"
 )
@@ -46,7 +47,7 @@ func (c *Cluster) remedies(g *Gang, never bool) []*Remedy {
 		list = append(list, c.shortage(g))
 	}
 	for _, try := range []func(*Gang) *Remedy{
-		c.withoutTopology, c.withModels, c.withGPUMemory, c.withPools, c.withCPU, c.withMemory, c.withFewer, c.withFewerGPUs,
+		c.withoutTopology, c.withModels, c.withGPUMemory, c.withPools, c.withCPU, c.withMemory, c.withResource, c.withFewer, c.withFewerGPUs,
 	} {
 		list = append(list, try(g))
 	}
@@ -165,7 +166,7 @@ func (c *Cluster) withGPUMemory(g *Gang) *Remedy {
 }
 
 func (c *Cluster) withCPU(g *Gang) *Remedy {
-	cpu, other := c.most(g, func(s *Shape) *int64 { return &s.CPU })
+	cpu, other := c.most(g, func(s *Shape) int64 { return s.CPU }, func(s *Shape, cpu int64) { s.CPU = cpu })
 	if other == nil {
 		return nil
 	}
@@ -173,23 +174,46 @@ func (c *Cluster) withCPU(g *Gang) *Remedy {
 }
 
 func (c *Cluster) withMemory(g *Gang) *Remedy {
-	memory, other := c.most(g, func(s *Shape) *int64 { return &s.Memory })
+	memory, other := c.most(g, func(s *Shape) int64 { return s.Memory }, func(s *Shape, memory int64) { s.Memory = memory })
 	if other == nil {
 		return nil
 	}
 	return &Remedy{Kind: ReduceMemory, Gang: other, Text: fmt.Sprintf("with %d MiB memory for each Pod", memory)}
 }
 
+// withResource reduces the first of the other resources that can be reduced.
+func (c *Cluster) withResource(g *Gang) *Remedy {
+	var needed Amounts
+	for i := range g.Roles {
+		needed = needed.Plus(g.Roles[i].Shape.Others)
+	}
+	for i := range needed {
+		resource := needed[i].Resource
+		amount, other := c.most(g,
+			func(s *Shape) int64 { return s.Others.Of(resource) },
+			func(s *Shape, amount int64) { s.Others = s.Others.With(resource, amount) })
+		if other == nil {
+			continue
+		}
+		most := Amount{resource, amount}.readable()
+		other = changed(g, func(s *Shape) { s.Others = s.Others.With(resource, min(s.Others.Of(resource), most.Value)) })
+		if c.helps(other) {
+			return &Remedy{Kind: ReduceResource, Gang: other, Text: fmt.Sprintf("with %s for each Pod", most)}
+		}
+	}
+	return nil
+}
+
 // most finds the most of a resource that each member can request for the gang to fit, in
 // hundredths of what it requests.
-func (c *Cluster) most(g *Gang, field func(*Shape) *int64) (amount int64, other *Gang) {
+func (c *Cluster) most(g *Gang, get func(*Shape) int64, set func(*Shape, int64)) (amount int64, other *Gang) {
 	const steps = 100
 	most := int64(0)
 	for i := range g.Roles {
-		most = max(most, *field(&g.Roles[i].Shape))
+		most = max(most, get(&g.Roles[i].Shape))
 	}
 	limited := func(limit int64) *Gang {
-		return changed(g, func(s *Shape) { *field(s) = min(*field(s), limit) })
+		return changed(g, func(s *Shape) { set(s, min(get(s), limit)) })
 	}
 	if most == 0 || !c.helps(limited(0)) {
 		return 0, nil

@@ -13,6 +13,7 @@ func (c *Cluster) Running(name string) (pod Pod, runs bool) {
 	}
 	pod = *placed
 	pod.GPUs = slices.Clone(placed.GPUs)
+	pod.Others = slices.Clone(placed.Others)
 	return pod, true
 }
 

@@ -17,6 +17,8 @@ const Card = 100
 type Shape struct {
 	CPU    int64 // milli-cores
 	Memory int64 // MiB
+	// Others are further resources.
+	Others Amounts
 	// GPUs is a number of whole GPUs, all on one node.
 	GPUs int
 	// Share is the percent of a single GPU, 1 to 99; only one of GPUs and Share
@@ -55,7 +57,7 @@ func (s *Shape) Validate() error {
 	case s.GPUMemory < 0:
 		return fmt.Errorf("GPU memory: must not be negative, is %d", s.GPUMemory)
 	}
-	return nil
+	return s.Others.validate()
 }
 
 // String describes the shape for messages: "8 GPUs of h100-80gb-hbm3, 96000m CPU, 1024
@@ -70,6 +72,9 @@ func (s *Shape) String() string {
 	}
 	if s.Memory > 0 {
 		parts = append(parts, fmt.Sprintf("%d MiB", s.Memory))
+	}
+	for _, other := range s.Others {
+		parts = append(parts, other.String())
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "a Pod slot")
@@ -114,7 +119,7 @@ func (s *Shape) appendKey(key []byte) []byte {
 	for _, name := range s.Models {
 		key = appendText(key, name)
 	}
-	key = appendText(key, s.Pool)
+	key = s.Others.appendKey(appendText(key, s.Pool))
 	if s.Selector != nil {
 		key = append(appendBool(key, true), s.Selector.Key()...)
 	}
@@ -149,6 +154,7 @@ func (c *Cluster) Request(shape Shape) *Request {
 		slices.Sort(shape.Models)
 		shape.Models = slices.Compact(shape.Models)
 	}
+	shape.Others = slices.Clone(shape.Others)
 	c.key = shape.appendKey(c.key[:0])
 	if known := c.requests[string(c.key)]; known != nil {
 		return known

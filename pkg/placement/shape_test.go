@@ -16,16 +16,21 @@ func TestShapesAreValidated(t *testing.T) {
 		shape placement.Shape
 		want  string // empty if it is valid
 	}{
-		"nothing at all is a shape":            {shapeOf{}, ""},
-		"whole GPUs are a shape":               {shapeOf{CPU: 1, Memory: 1, GPUs: 8}, ""},
-		"the smallest share is a shape":        {shapeOf{Share: 1}, ""},
-		"the largest share is a shape":         {shapeOf{Share: 99}, ""},
-		"CPU is not negative":                  {shapeOf{CPU: -1}, "CPU: must not be negative, is -1"},
-		"memory is not negative":               {shapeOf{Memory: -2}, "memory: must not be negative, is -2"},
-		"GPUs are not negative":                {shapeOf{GPUs: -3}, "GPUs: must not be negative, is -3"},
-		"a share is not negative":              {shapeOf{Share: -4}, "share: must be 0 to 99 percent, is -4"},
-		"a share is less than a card":          {shapeOf{Share: 100}, "share: must be 0 to 99 percent, is 100"},
-		"whole GPUs and a share exclude":       {shapeOf{GPUs: 2, Share: 30}, "is 2 and 30 percent"},
+		"nothing at all is a shape":      {shapeOf{}, ""},
+		"whole GPUs are a shape":         {shapeOf{CPU: 1, Memory: 1, GPUs: 8}, ""},
+		"the smallest share is a shape":  {shapeOf{Share: 1}, ""},
+		"the largest share is a shape":   {shapeOf{Share: 99}, ""},
+		"CPU is not negative":            {shapeOf{CPU: -1}, "CPU: must not be negative, is -1"},
+		"memory is not negative":         {shapeOf{Memory: -2}, "memory: must not be negative, is -2"},
+		"GPUs are not negative":          {shapeOf{GPUs: -3}, "GPUs: must not be negative, is -3"},
+		"a share is not negative":        {shapeOf{Share: -4}, "share: must be 0 to 99 percent, is -4"},
+		"a share is less than a card":    {shapeOf{Share: 100}, "share: must be 0 to 99 percent, is 100"},
+		"whole GPUs and a share exclude": {shapeOf{GPUs: 2, Share: 30}, "is 2 and 30 percent"},
+		"resources have an order": {
+			shapeOf{Others: placement.Amounts{{Resource: "b", Value: 1}, {Resource: "a", Value: 1}}},
+			"a: resources must be sorted by name, each once",
+		},
+		"no amount is 0":                       {shapeOf{Others: placement.Amounts{{Resource: "a"}}}, "a: must be 1 to 9007199254740992, is 0"},
 		"the least GPU memory is not negative": {shapeOf{GPUs: 1, GPUMemory: -5}, "GPU memory: must not be negative, is -5"},
 	}
 	for name, test := range tests {
@@ -56,6 +61,8 @@ func TestShapesAreReadable(t *testing.T) {
 		"one of several models":  {shapeOf{GPUs: 2, Models: []string{"a", "b"}}, "2 GPUs of a or b"},
 		"the least memory":       {shapeOf{GPUs: 2, GPUMemory: 40000}, "2 GPUs with 40000 MiB or more"},
 		"the pool comes last":    {shapeOf{GPUs: 1, Pool: "p"}, "1 GPU, in pool p"},
+		"adapters and storage":   {shapeOf{GPUs: 1, Others: amounts(4, 1<<30)}, "1 GPU, 1024 MiB of ephemeral-storage, 4 rdma/hca"},
+		"some bytes of storage":  {shapeOf{Others: amounts(0, 5)}, "5 bytes of ephemeral-storage"},
 		"models without GPUs":    {shapeOf{Models: []string{"a"}}, "a Pod slot"},
 		"GPU memory without GPU": {shapeOf{GPUMemory: 3}, "a Pod slot"},
 	}
@@ -101,6 +108,8 @@ func TestEqualShapesAreOneRequest(t *testing.T) {
 		"share":        func(s *placement.Shape) { s.GPUs, s.Share = 0, 3 },
 		"GPU memory":   func(s *placement.Shape) { s.GPUMemory = 9 },
 		"pool":         func(s *placement.Shape) { s.Pool = "q" },
+		"adapters":     func(s *placement.Shape) { s.Others = amounts(1, 0) },
+		"storage":      func(s *placement.Shape) { s.Others = amounts(0, 1) },
 		"no pool":      func(s *placement.Shape) { s.Pool = "" },
 		"fewer models": func(s *placement.Shape) { s.Models = []string{"a"} },
 		"other models": func(s *placement.Shape) { s.Models = []string{"a", "c"} },

@@ -15,6 +15,8 @@ type State struct {
 	cpu    int64
 	memory int64
 	slots  int
+	// others are the free amounts of the kind's other resources, in their order.
+	others []int64
 	// free is the free percentage of each card, by position: within a cell and a memory
 	// size the fullest cards first, and among cells of the same make the fuller first. It
 	// is 0 for a broken card.
@@ -76,24 +78,35 @@ func (s *State) idle() bool { return s.whole > 0 && s.whole == s.kind.gpus }
 func (s *State) Cached() *Value { return &s.value }
 
 // appendStateKey appends the key that identifies a State.
-func appendStateKey(key []byte, k *kind, cpu, memory int64, slots int, free []int8) []byte {
+func appendStateKey(key []byte, k *kind, left rest, free []int8) []byte {
 	key = binary.AppendVarint(key, int64(k.id))
-	key = binary.AppendVarint(key, cpu)
-	key = binary.AppendVarint(key, memory)
-	key = binary.AppendVarint(key, int64(slots))
+	key = binary.AppendVarint(key, left.cpu)
+	key = binary.AppendVarint(key, left.memory)
+	key = binary.AppendVarint(key, int64(left.slots))
+	for _, amount := range left.others {
+		key = binary.AppendVarint(key, amount)
+	}
 	for _, percent := range free {
 		key = append(key, byte(percent)) //nolint:gosec // not negative
 	}
 	return key
 }
 
-// state returns the one State with this content. free must be sorted; it is copied.
-func (c *Cluster) state(k *kind, cpu, memory int64, slots int, free []int8) *State {
-	c.key = appendStateKey(c.key[:0], k, cpu, memory, slots, free)
+// rest is what is free of a node besides GPUs.
+type rest struct {
+	cpu, memory int64
+	slots       int
+	others      []int64
+}
+
+// state returns the one State with this content. free must be sorted; it and the other
+// amounts are copied.
+func (c *Cluster) state(k *kind, left rest, free []int8) *State {
+	c.key = appendStateKey(c.key[:0], k, left, free)
 	if known := c.states[string(c.key)]; known != nil {
 		return known
 	}
-	s := &State{kind: k, cpu: cpu, memory: memory, slots: slots, free: slices.Clone(free)}
+	s := &State{kind: k, cpu: left.cpu, memory: left.memory, slots: left.slots, others: slices.Clone(left.others), free: slices.Clone(free)}
 	for _, percent := range free {
 		s.percent += int(percent)
 		if percent == Card {

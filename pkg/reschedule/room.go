@@ -15,7 +15,7 @@ import (
 // nodes that they leave. It considers what the engine knows: readiness, cordons, taints,
 // selectors, GPUs, CPU and memory; the scheduler, which considers more, has the last word.
 func HasRoom(pods []*corev1.Pod, nodes []*corev1.Node, running []*corev1.Pod) bool {
-	view := snapshot.NodeView{Keys: map[string]bool{}}
+	view := snapshot.NodeView{}
 	shapes := make(map[*corev1.Pod]placement.Shape, len(pods))
 	var left []string
 	for _, pod := range pods {
@@ -25,11 +25,7 @@ func HasRoom(pods []*corev1.Pod, nodes []*corev1.Node, running []*corev1.Pod) bo
 		}
 		shapes[pod] = shape
 		left = append(left, pod.Spec.NodeName)
-		if selector, ours := shape.Selector.(*snapshot.Selector); ours {
-			for _, key := range selector.LabelKeys() {
-				view.Keys[key] = true
-			}
-		}
+		view.Track(&shape)
 	}
 	open := make([]*corev1.Node, len(nodes))
 	for i, node := range nodes {

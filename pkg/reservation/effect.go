@@ -50,7 +50,7 @@ func (r *Reservation) Indices(cards snapshot.Cards) []int {
 // Use returns what a reservation takes of its node. On a node without an agent, whose cards
 // have no UUIDs, it takes any free cards.
 func (r *Reservation) Use(node string, cards snapshot.Cards, cluster *placement.Cluster) placement.Use {
-	use := placement.Use{CPU: r.CPU, Memory: r.Memory}
+	use := placement.Use{CPU: r.CPU, Memory: r.Memory, Others: placement.NewAmounts(r.Others)}
 	if use.GPUs = r.Indices(cards); len(use.GPUs) == 0 && cards.Anonymous() {
 		use.GPUs = r.anyCards(node, cluster)
 	}

@@ -53,6 +53,8 @@ type Reservation struct {
 	// CPU is in milli-cores, Memory in MiB.
 	CPU    int64 `json:"cpu,omitempty"`
 	Memory int64 `json:"memory,omitempty"`
+	// Others are further resources, by name.
+	Others map[string]int64 `json:"others,omitempty"`
 	// Priority is the Pod's. Pods of a higher priority are not blocked.
 	Priority int32 `json:"priority,omitempty"`
 	// Until is when it expires.
@@ -90,6 +92,11 @@ func (r *Reservation) validate() error {
 		return fmt.Errorf("cards: must be 0 to %d, is %d", placement.MaxCards, r.Cards)
 	case r.CPU < 0 || r.Memory < 0:
 		return fmt.Errorf("cpu and memory: must not be negative, are %d and %d", r.CPU, r.Memory)
+	}
+	for name, amount := range r.Others {
+		if amount < 0 {
+			return fmt.Errorf("others: %s: must not be negative, is %d", name, amount)
+		}
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	t.Parallel()
 	whole := Reservation{
 		Plan: "plan-1", Pod: PodKey("default", "train-1"), Kind: Move, GPUs: []string{"GPU-1", "GPU-2"},
-		CPU: 2000, Memory: 4096, Priority: -5, Until: noon(),
+		CPU: 2000, Memory: 4096, Others: map[string]int64{"rdma/hca": 2}, Priority: -5, Until: noon(),
 	}
 	share := Reservation{Plan: "plan-1", Pod: PodKey("default", "train-0"), Kind: Start, Cards: 1, Percent: 30, Until: noon()}
 	later := Reservation{Plan: "plan-2", Pod: PodKey("default", "a"), Kind: Start, Until: noon()}
@@ -71,6 +71,7 @@ func TestAnAnnotationThatMakesNoSense(t *testing.T) {
 		"has a negative share":    {`[{"pod":"default/x","kind":"Move","percent":-1}]`, "percent: must be 0 to 100, is -1"},
 		"has negative cards":      {`[{"pod":"default/x","kind":"Move","cards":-1}]`, "cards: must be 0 to"},
 		"has negative CPU":        {`[{"pod":"default/x","kind":"Move","cpu":-1}]`, "must not be negative, are -1 and 0"},
+		"has negative adapters":   {`[{"pod":"default/x","kind":"Move","others":{"rdma/hca":-1}}]`, "others: rdma/hca: must not be negative, is -1"},
 		"has a time that is none": {`[{"pod":"default/x","kind":"Move","until":"noon"}]`, "annotation " + Annotation},
 	}
 	for name, test := range tests {

@@ -27,6 +27,9 @@ func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods [
 	c := &Cluster{Cluster: placement.NewCluster(policy), Cards: make(map[string]Cards, len(nodes))}
 	described := make(map[string]*placement.Node, len(nodes))
 	for _, node := range nodes {
+		v.Observe(node)
+	}
+	for _, node := range nodes {
 		n, cards, err := v.Node(node)
 		c.addProblem(err)
 		if err := c.SetNode(n); err != nil {

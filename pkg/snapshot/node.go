@@ -21,6 +21,9 @@ type NodeView struct {
 	Levels Levels
 	// Keys are the labels that selectors of Pods refer to. See Selector.LabelKeys.
 	Keys map[string]bool
+	// Resources are those that Pods request besides CPU, memory and GPUs. The value is
+	// false for an extended resource that no node lists: it is not counted. See Track.
+	Resources map[string]bool
 }
 
 // Node converts a Node for the engine, and returns its cards. An inventory that can't be
@@ -36,6 +39,7 @@ func (v *NodeView) Node(node *corev1.Node) (placement.Node, Cards, error) {
 		Domains: v.Levels.path(node.Labels),
 		Traits:  v.traits(node),
 		Closed:  node.Spec.Unschedulable,
+		Others:  v.others(node),
 	}
 	gpus, cards, err := gpusOf(node)
 	if err != nil {

@@ -60,7 +60,7 @@ func Shape(pod *corev1.Pod) (placement.Shape, error) {
 func Use(pod *corev1.Pod, cards []int) placement.Use {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	shape := demand(requests)
-	use := placement.Use{CPU: shape.CPU, Memory: shape.Memory}
+	use := placement.Use{CPU: shape.CPU, Memory: shape.Memory, Others: shape.Others}
 	if len(cards) > 0 {
 		use.GPUs, use.Percent = cards, placement.Card
 		if percent := quantity(requests, v1.ResourceGPUPercent); percent > 0 {
@@ -73,7 +73,7 @@ func Use(pod *corev1.Pod, cards []int) placement.Use {
 // demand is the part of a shape that has nothing to do with GPUs.
 func demand(requests corev1.ResourceList) placement.Shape {
 	memory := float64(quantity(requests, corev1.ResourceMemory))
-	return placement.Shape{CPU: requests.Cpu().MilliValue(), Memory: int64(math.Ceil(memory / bytesPerMiB))}
+	return placement.Shape{CPU: requests.Cpu().MilliValue(), Memory: int64(math.Ceil(memory / bytesPerMiB)), Others: Others(requests)}
 }
 
 // setNodeConstraints sets which nodes a Pod may run on. What the engine models itself is

@@ -178,7 +178,7 @@ func mirrorAt(t *testing.T, clock clock.PassiveClock, pools ...string) *Mirror {
 func shapes() map[string]placement.Shape {
 	return map[string]placement.Shape{
 		"1 GPU": {GPUs: 1}, "2 GPUs": {GPUs: 2}, "4 GPUs": {GPUs: 4}, "30 %": {Share: 30}, "60 %": {Share: 60},
-		"CPU": {CPU: 2000, Memory: 4096}, "much CPU": {CPU: 50000},
+		"CPU": {CPU: 2000, Memory: 4096}, "adapters": {Others: placement.Amounts{{Resource: adapters, Value: 1}}}, "much CPU": {CPU: 50000},
 	}
 }
 

@@ -31,9 +31,7 @@ func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
 		held = &nodeSeats{seats: map[*entry]bool{}}
 		m.seated[place.Node] = held
 	}
-	held.CPU += e.use.CPU
-	held.Memory += e.use.Memory
-	held.Pods++
+	held.Withheld = held.Plus(withheld(&e.use))
 	held.seats[e] = true
 	m.recount(place.Node)
 }
@@ -46,6 +44,7 @@ func (m *Mirror) release(e *entry) {
 	}
 	held.CPU -= e.use.CPU
 	held.Memory -= e.use.Memory
+	held.Others = held.Others.Minus(e.use.Others)
 	delete(held.seats, e)
 	if held.Pods--; held.Pods <= 0 {
 		delete(m.seated, e.node)

@@ -95,12 +95,18 @@ type entry struct {
 type Withheld struct {
 	CPU    int64 // milli-cores
 	Memory int64 // MiB
+	Others placement.Amounts
 	Pods   int
+}
+
+// withheld returns what one Pod withholds.
+func withheld(use *placement.Use) Withheld {
+	return Withheld{CPU: use.CPU, Memory: use.Memory, Others: use.Others, Pods: 1}
 }
 
 // Plus returns the sum of both.
 func (c Withheld) Plus(other Withheld) Withheld {
-	return Withheld{CPU: c.CPU + other.CPU, Memory: c.Memory + other.Memory, Pods: c.Pods + other.Pods}
+	return Withheld{CPU: c.CPU + other.CPU, Memory: c.Memory + other.Memory, Others: c.Others.Plus(other.Others), Pods: c.Pods + other.Pods}
 }
 
 // nodeSeats are the seats on one node, and what they hold.
@@ -114,7 +120,7 @@ func New(logger klog.Logger, now clock.PassiveClock, levels snapshot.Levels, poo
 	m := &Mirror{
 		logger: logger, clock: now, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{},
 		orphaned: map[types.UID]orphanedSeat{}, seated: map[string]*nodeSeats{}, reserving: map[string]*node{},
-		view: snapshot.NodeView{Levels: levels, Keys: map[string]bool{}}, policy: packing.New(packing.Default()),
+		view: snapshot.NodeView{Levels: levels}, policy: packing.New(packing.Default()),
 	}
 	for _, pool := range pools {
 		m.pools[pool] = true
@@ -143,22 +149,14 @@ func (m *Mirror) Learn(shape placement.Shape) {
 	m.policy.Learn(m.cluster, m.cluster.Request(shape))
 }
 
-// Watch makes the engine track the labels that a shape's selector uses; known is true if
-// it does already. It must be called before the shape is used, and takes effect with the
+// Watch makes the engine track the labels and resources that a shape refers to; known is
+// true if it does already. It must be called before the shape is used, and takes effect with the
 // next Refresh.
 func (m *Mirror) Watch(shape *placement.Shape) (known bool) {
-	selector, ok := shape.Selector.(*snapshot.Selector)
-	if !ok {
-		return true
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known = true
-	for _, key := range selector.LabelKeys() {
-		if !m.view.Keys[key] {
-			m.view.Keys[key], m.stale, known = true, true, false
-		}
-	}
+	known = m.view.Track(shape)
+	m.stale = m.stale || !known
 	return known
 }
 
@@ -285,5 +283,5 @@ func (m *Mirror) Popular(limit int) []placement.Shape {
 func (m *Mirror) View() snapshot.NodeView {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return snapshot.NodeView{Levels: m.view.Levels, Keys: maps.Clone(m.view.Keys)}
+	return snapshot.NodeView{Levels: m.view.Levels, Keys: maps.Clone(m.view.Keys), Resources: maps.Clone(m.view.Resources)}
 }

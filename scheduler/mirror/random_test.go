@@ -37,6 +37,8 @@ type run struct {
 	// seats are Pods that have a seat: assumed or not.
 	seats map[string]*seat
 	clock *clocktesting.FakePassiveClock
+	// watched is set once network adapters are counted.
+	watched *placement.Shape
 }
 
 type seat struct {
@@ -59,6 +61,19 @@ func newRun(t *testing.T, seed uint64) *run {
 	return r
 }
 
+// aNode returns a node with some network adapters.
+func (r *run) aNode(name string) *corev1.Node {
+	return withAdapters(aNode(r.t, name, r.gpus[name]), fmt.Sprint(r.dice.IntN(5)))
+}
+
+// watches makes the mirror count network adapters from now on.
+func (r *run) watches() {
+	r.watched = &placement.Shape{Others: placement.NewAmounts(map[string]int64{adapters: 1})}
+	if !r.m.Watch(r.watched) {
+		r.note("network adapters are counted")
+	}
+}
+
 func (r *run) note(format string, args ...any) { r.log = append(r.log, fmt.Sprintf(format, args...)) }
 
 func pickKey[V any](r *run, from map[string]V) (string, bool) {
@@ -77,7 +92,7 @@ func (r *run) nodeComes() {
 	}
 	r.note("node %s comes", name)
 	r.gpus[name] = cards(name, 4)
-	r.set(aNode(r.t, name, r.gpus[name]))
+	r.set(r.aNode(name))
 }
 
 func (r *run) nodeGoes() {
@@ -101,7 +116,7 @@ func (r *run) nodeGoes() {
 		}
 	}
 	r.gpus[name] = cards(name, 4)
-	r.set(aNode(r.t, name, r.gpus[name]))
+	r.set(r.aNode(name))
 }
 
 func (r *run) nodeChanges() {
@@ -110,7 +125,7 @@ func (r *run) nodeChanges() {
 		return
 	}
 	node := r.infos[name].Node().DeepCopy()
-	switch r.dice.IntN(5) {
+	switch r.dice.IntN(6) {
 	case 0:
 		node.Spec.Unschedulable = !node.Spec.Unschedulable
 		r.note("node %s is closed: %t", name, node.Spec.Unschedulable)
@@ -130,6 +145,8 @@ func (r *run) nodeChanges() {
 		node = withCards(r.t, node, r.gpus[name])
 	case 4:
 		node.Labels["touched"] = fmt.Sprint(r.next)
+	case 5:
+		node = withAdapters(node, fmt.Sprint(r.dice.IntN(5)))
 	}
 	r.set(node)
 }
@@ -148,6 +165,9 @@ func (r *run) reserves() {
 		}
 		if r.dice.IntN(3) == 0 {
 			one.Percent = 10 + 10*r.dice.IntN(9)
+		}
+		if r.dice.IntN(3) == 0 {
+			one.Others = map[string]int64{adapters: 1}
 		}
 		if r.dice.IntN(3) == 0 {
 			one.Kind = reservation.Start
@@ -174,6 +194,14 @@ func (r *run) arrives() {
 }
 
 func (r *run) anyPod() *corev1.Pod {
+	pod := r.withoutAdapters()
+	if r.dice.IntN(2) == 0 {
+		return pod
+	}
+	return needing(pod, fmt.Sprint(1+r.dice.IntN(2)))
+}
+
+func (r *run) withoutAdapters() *corev1.Pod {
 	name := fmt.Sprintf("p%d", r.next)
 	switch r.dice.IntN(4) {
 	case 0:
@@ -277,7 +305,7 @@ func (r *run) goesOn() {
 }
 
 func (r *run) act() {
-	switch r.dice.IntN(16) {
+	switch r.dice.IntN(17) {
 	case 0:
 		r.nodeComes()
 	case 1:
@@ -297,6 +325,8 @@ func (r *run) act() {
 	case 12:
 		r.note("some time passes")
 		r.clock.SetTime(r.clock.Now().Add(5 * time.Second))
+	case 13:
+		r.watches()
 	default:
 		r.goesOn()
 	}
@@ -307,6 +337,9 @@ func (r *run) check() {
 	r.t.Helper()
 	r.m.Refresh(r.snapshot())
 	rebuilt := mirrorAt(r.t, r.clock)
+	if r.watched != nil {
+		rebuilt.Watch(r.watched)
+	}
 	w := newWorld(r.t)
 	for _, name := range r.names {
 		w.set(r.infos[name].Node())

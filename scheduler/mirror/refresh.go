@@ -23,6 +23,7 @@ func (m *Mirror) Refresh(infos []fwk.NodeInfo) {
 	if !m.sameNodes(infos) {
 		m.matchNodes(infos)
 	}
+	m.observeResources(infos)
 	for i, info := range infos {
 		n := m.order[i]
 		if generation := info.GetGeneration(); n.generation != generation || m.stale {
@@ -32,6 +33,18 @@ func (m *Mirror) Refresh(infos []fwk.NodeInfo) {
 		}
 	}
 	m.stale = false
+}
+
+// observeResources finds out which resources the nodes list that were not listed so far.
+func (m *Mirror) observeResources(infos []fwk.NodeInfo) {
+	if !m.view.Unlisted() {
+		return
+	}
+	for _, info := range infos {
+		if !m.view.Observe(info.Node()) {
+			m.stale = true
+		}
+	}
 }
 
 // sameNodes reports whether the snapshot has the nodes of the last one, in the same
@@ -180,7 +193,7 @@ func (m *Mirror) eachOn(n *node, do func(types.UID, *entry)) {
 // sameNode reports whether nothing has changed that the engine considers.
 func sameNode(a, b *placement.Node) bool {
 	return a.CPU == b.CPU && a.Memory == b.Memory && a.Slots == b.Slots && a.Model == b.Model && a.Pool == b.Pool &&
-		a.Traits == b.Traits && a.Closed == b.Closed && slices.Equal(a.Domains, b.Domains) && slices.Equal(a.GPUs, b.GPUs)
+		a.Traits == b.Traits && slices.Equal(a.Others, b.Others) && a.Closed == b.Closed && slices.Equal(a.Domains, b.Domains) && slices.Equal(a.GPUs, b.GPUs)
 }
 
 // dropNode removes a node from the engine, with everything on it.
@@ -254,7 +267,7 @@ func (m *Mirror) updatePod(n *node, pod *corev1.Pod, e *entry) {
 }
 
 func sameUse(a, b *placement.Use) bool {
-	return a.CPU == b.CPU && a.Memory == b.Memory && a.Percent == b.Percent && slices.Equal(a.GPUs, b.GPUs)
+	return a.CPU == b.CPU && a.Memory == b.Memory && slices.Equal(a.Others, b.Others) && a.Percent == b.Percent && slices.Equal(a.GPUs, b.GPUs)
 }
 
 func (m *Mirror) place(uid types.UID, e *entry) {

@@ -320,9 +320,7 @@ func (m *Mirror) Reserved(name string, pod *corev1.Pod) Withheld {
 	requester := Requester{Pods: map[string]bool{reservation.PodKey(pod.Namespace, pod.Name): true}, Priority: schedulingv1.PodPriority(pod)}
 	for _, r := range n.reservations {
 		if r.counted && requester.blockedBy(r) {
-			held.CPU += r.use.CPU
-			held.Memory += r.use.Memory
-			held.Pods++
+			held = held.Plus(withheld(&r.use))
 		}
 	}
 	return held

@@ -175,7 +175,7 @@ func reasonOf(explanation *placement.Explanation) string {
 		return "TooFewTogether"
 	case placement.InsufficientGPUs, placement.InsufficientShare:
 		return "GPUs"
-	case placement.InsufficientCPU, placement.InsufficientMemory, placement.NoPodSlot:
+	case placement.InsufficientCPU, placement.InsufficientMemory, placement.InsufficientResource, placement.NoPodSlot:
 		return "CPUOrMemory"
 	default:
 		return "Constraints"

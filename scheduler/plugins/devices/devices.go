@@ -7,12 +7,15 @@ package devices
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
@@ -102,11 +105,28 @@ func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	used, all := info.GetRequested(), info.GetAllocatable()
 	if used.GetMilliCPU()+held.CPU+requests.Cpu().MilliValue() > all.GetMilliCPU() ||
 		used.GetMemory()+held.Memory*bytesPerMiB+requests.Memory().Value() > all.GetMemory() ||
-		len(info.GetPods())+held.Pods+1 > all.GetAllowedPodNumber() {
+		len(info.GetPods())+held.Pods+1 > all.GetAllowedPodNumber() || lacksOther(info, held.Others, snapshot.Others(requests)) {
 		plans.RequeueLater(pod)
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	return nil
+}
+
+// lacksOther reports whether a node has too little of a resource that is withheld for what
+// a Pod requests of it.
+func lacksOther(info fwk.NodeInfo, held, requests placement.Amounts) bool {
+	used, all := info.GetRequested(), info.GetAllocatable()
+	return slices.ContainsFunc(held, func(withheld placement.Amount) bool {
+		requested := requests.Of(withheld.Resource)
+		return requested > 0 && amountOf(used, withheld.Resource)+withheld.Value+requested > amountOf(all, withheld.Resource)
+	})
+}
+
+func amountOf(list fwk.Resource, resource string) int64 {
+	if resource == string(corev1.ResourceEphemeralStorage) {
+		return list.GetEphemeralStorage()
+	}
+	return list.GetScalarResources()[corev1.ResourceName(resource)]
 }
 
 // Bind implements fwk.BindPlugin: the API server writes the Binding's annotations into

@@ -140,17 +140,16 @@ func (a Amount) readable() Amount {
 	return a
 }
 
-// amounts returns what is free of all of the node's other resources while nothing runs, in
-// the order of their names.
-func (k *kind) amounts() []int64 {
-	if len(k.others) == 0 {
+// values returns the amounts alone; nil if there are none.
+func (a Amounts) values() []int64 {
+	if len(a) == 0 {
 		return nil
 	}
-	free := make([]int64, len(k.others))
-	for i := range k.others {
-		free[i] = k.others[i].Value
+	values := make([]int64, len(a))
+	for i := range a {
+		values[i] = a[i].Value
 	}
-	return free
+	return values
 }
 
 // index returns the position of a resource among those of the node, searching from one
@@ -173,37 +172,37 @@ func (k *kind) add(free []int64, amounts Amounts, sign int) {
 	}
 }
 
-// short returns the first resource of which less is free than needed; empty if there is
-// enough of all.
-func (k *kind) short(free []int64, needed Amounts) string {
+// short returns the first resource of which less is free than needed, with some slack;
+// empty if there is enough of all.
+func (k *kind) short(free []int64, more *slack, needed Amounts) string {
 	at, none := 0, false
 	for i := range needed {
-		if at, none = k.index(needed[i].Resource, at); none || free[at] < needed[i].Value {
+		if at, none = k.index(needed[i].Resource, at); none || free[at]+more.of(at) < needed[i].Value {
 			return needed[i].Resource
 		}
 	}
 	return ""
 }
 
-// times returns how many times the free amounts suffice for the needed ones, at most a
-// maximum.
-func (k *kind) times(free []int64, needed Amounts, most int) int {
+// times returns how many times the free amounts, with some slack, suffice for the needed
+// ones, at most a maximum.
+func (k *kind) times(free []int64, more *slack, needed Amounts, most int) int {
 	at, none := 0, false
 	for i := range needed {
 		if at, none = k.index(needed[i].Resource, at); none {
 			return 0
 		}
-		most = min(most, int(max(0, free[at])/needed[i].Value))
+		most = min(most, int(max(0, free[at]+more.of(at))/needed[i].Value))
 	}
 	return most
 }
 
-// tooSmall returns the first resource of which a node does not have enough even while
-// nothing runs; empty if it has enough of all.
-func (k *kind) tooSmall(needed Amounts) string {
+// tooSmall returns the first resource of which a node with some slack does not have enough
+// even while nothing runs; empty if it has enough of all.
+func (k *kind) tooSmall(more *slack, needed Amounts) string {
 	at, none := 0, false
 	for i := range needed {
-		if at, none = k.index(needed[i].Resource, at); none || k.others[at].Value < needed[i].Value {
+		if at, none = k.index(needed[i].Resource, at); none || k.others[at].Value+more.of(at) < needed[i].Value {
 			return needed[i].Resource
 		}
 	}

@@ -49,6 +49,8 @@ type node struct {
 	// order maps the State's positions to the indices of cards.
 	order []int
 	pods  map[string]*Pod
+	// slack is what the node has beyond the least of its kind.
+	slack slack
 	// out is true while the node is excluded from all domains: see except.
 	out bool
 }
@@ -81,7 +83,8 @@ func (c *Cluster) SetNode(described Node) error {
 	n.Node = described
 	n.layout = c.layoutOf(&n.Node)
 	n.order = slices.Clone(n.layout.cards)
-	n.cpu, n.memory, n.slots, n.others = n.CPU, n.Memory, n.Slots, n.layout.kind.amounts()
+	n.cpu, n.memory, n.slots, n.others = n.CPU, n.Memory, n.Slots, n.Others.values()
+	n.setSlack()
 	n.free = make([]int32, len(n.GPUs))
 	for i := range n.free {
 		n.free[i] = Card
@@ -208,5 +211,5 @@ func (c *Cluster) updateState(n *node) {
 	for position, card := range n.order {
 		byPosition[position] = offered[card]
 	}
-	n.state = c.state(n.layout.kind, rest{cpu: n.cpu, memory: n.memory, slots: n.slots, others: n.others}, byPosition)
+	n.state = c.state(n.layout.kind, c.rest(n), byPosition)
 }

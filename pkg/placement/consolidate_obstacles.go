@@ -33,7 +33,7 @@ func (s *searcher) obstacles(t *trial, p *planner, stuck []item, done []placedUn
 	s.unplace(done)
 	others := s.placed(t, p, done)
 	p.shiftAll(-1)
-	others = slices.DeleteFunc(others, func(one located) bool { return one.node.state.fit(first.request) != Fits })
+	others = slices.DeleteFunc(others, func(one located) bool { return one.node.fit(first.request) != Fits })
 	p.shiftAll(1)
 	for _, one := range others {
 		like := func(n nearby) bool { return n.need.request == one.request && n.need.depth <= one.depth }

@@ -125,7 +125,7 @@ func (o *moveOracle) place(items []moveOracleItem, index int) bool {
 		for _, gpus := range l.choices(&one.shape) {
 			o.steps++
 			one.node = i
-			one.use = placement.Use{CPU: one.shape.CPU, Others: one.shape.Others, GPUs: gpus, Percent: placement.Card}
+			one.use = placement.Use{CPU: one.shape.CPU, Memory: one.shape.Memory, Others: one.shape.Others, GPUs: gpus, Percent: placement.Card}
 			if one.shape.Share > 0 {
 				one.use.Percent = one.shape.Share
 			}

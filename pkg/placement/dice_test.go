@@ -52,10 +52,10 @@ type limits struct {
 // randomNode returns nodes of few different makes, so that some are alike.
 func randomNode(d dice, name string, l limits) placement.Node {
 	n := placement.Node{
-		Name: name, CPU: int64(4000 * (1 + d.IntN(4))), Memory: int64(4000 * (1 + d.IntN(4))), Slots: 2 + d.IntN(8),
+		Name: name, CPU: int64(4000 * (1 + d.IntN(4))), Memory: int64(4000*(1+d.IntN(4)) + pick(d, 0, 0, 1, 2, 5)), Slots: 2 + d.IntN(8),
 		Model: pick(d, "a", "a", "b", "c"), Pool: pick(d, "", "", "p"), Closed: oneIn(d, 16),
 		Traits: pick(d, "", "", "a", "ab", "T"),
-		Others: pick(d, nil, nil, amounts(4, 0), amounts(8, 0), amounts(8, 4000)),
+		Others: pick(d, nil, nil, amounts(4, 0), amounts(8, 0), amounts(8, 4000), amounts(8, 4003)),
 	}
 	cards, linked, mixed := d.IntN(l.cards+1), d.IntN(4), oneIn(d, 4)
 	for card := range cards {
@@ -89,6 +89,9 @@ func randomNode(d dice, name string, l limits) placement.Node {
 // randomShape returns shapes that fit on many random nodes.
 func randomShape(d dice, cards int) placement.Shape {
 	s := placement.Shape{CPU: int64(500 * d.IntN(5)), Memory: int64(500 * d.IntN(5))}
+	if oneIn(d, 8) {
+		s.Memory += int64(pick(d, 1, 2, 4))
+	}
 	switch d.IntN(5) {
 	case 0:
 	case 1, 2:
@@ -97,7 +100,7 @@ func randomShape(d dice, cards int) placement.Shape {
 		s.GPUs = 1 + d.IntN(max(1, cards))
 	}
 	if oneIn(d, 4) {
-		s.Others = amounts(d.IntN(3), 500*d.IntN(5))
+		s.Others = amounts(d.IntN(3), 500*d.IntN(5)+d.IntN(3))
 	}
 	if oneIn(d, 4) {
 		s.Models = pick(d, []string{"a"}, []string{"b"}, []string{"b", "a"})

@@ -168,7 +168,7 @@ func (d *Domain) Room(r *Request) int {
 	if known.request != r || known.version != d.version {
 		*known = room{request: r, version: d.version}
 		for _, members := range d.classes {
-			known.pods += len(members.nodes) * members.state.capacity(r)
+			known.pods += members.room(r)
 		}
 	}
 	return known.pods

@@ -115,8 +115,14 @@ func (c *Cluster) refusals(within *Domain, r *Request, excepted int) []Refusal {
 		counts[Refusal{Reason: Excluded}] = excepted
 	}
 	for _, members := range within.classes {
-		reason := members.state.fit(r)
-		counts[Refusal{Reason: reason, Resource: members.state.shortOf(r, reason)}] += len(members.nodes)
+		alike := members.nodes
+		if !members.state.kind.unequal {
+			alike = alike[:1]
+		}
+		for _, n := range alike {
+			reason := n.fit(r)
+			counts[Refusal{Reason: reason, Resource: n.shortOf(r, reason)}] += len(members.nodes) / len(alike)
+		}
 	}
 	list := make([]Refusal, 0, len(counts))
 	for refusal, nodes := range counts {

@@ -9,6 +9,15 @@ package placement
 // StateOf returns the State of a node.
 func (c *Cluster) StateOf(node string) *State { return c.nodes[node].state }
 
+// CapacityOf returns how many Pods of a request a node could take.
+func (c *Cluster) CapacityOf(node string, r *Request) int {
+	n := c.nodes[node]
+	return n.state.capacity(r, &n.slack)
+}
+
+// FitOf returns why a node can't take a request, or Fits.
+func (c *Cluster) FitOf(node string, r *Request) Reason { return c.nodes[node].fit(r) }
+
 // Known returns the number of interned States.
 func (c *Cluster) Known() int { return len(c.states) }
 
@@ -17,12 +26,6 @@ func (c *Cluster) Kinds() int { return len(c.kinds) }
 
 // SweepAt sets the number of States at which those without nodes are dropped.
 func (c *Cluster) SweepAt(states int) { c.sweepAt = states }
-
-// Fit returns why a State can't take a request.
-func (s *State) Fit(r *Request) Reason { return s.fit(r) }
-
-// Capacity returns how many Pods of a request a State can take.
-func (s *State) Capacity(r *Request) int { return s.capacity(r) }
 
 // Reasons returns all reasons.
 func Reasons() []Reason {

@@ -73,12 +73,12 @@ func (r Reason) text(nodes int, resource string) string {
 }
 
 // shortOf returns the resource that a reason is about, if it is about one of Shape.Others.
-func (s *State) shortOf(r *Request, reason Reason) string {
+func (n *node) shortOf(r *Request, reason Reason) string {
 	switch reason {
 	case ResourceTooSmall:
-		return s.kind.tooSmall(r.Others)
+		return n.layout.kind.tooSmall(&n.slack, r.Others)
 	case InsufficientResource:
-		return s.kind.short(s.others, r.Others)
+		return n.layout.kind.short(n.others, &slack{}, r.Others)
 	default:
 		return ""
 	}
@@ -87,10 +87,10 @@ func (s *State) shortOf(r *Request, reason Reason) string {
 // Lasting reports whether a reason holds on an empty node as well.
 func (r Reason) Lasting() bool { return r > Fits && r <= ResourceTooSmall }
 
-// fit returns the first reason, in the reasons' order, why a State can't take a request,
-// or Fits.
-func (s *State) fit(r *Request) Reason {
-	if reason := s.kind.fit(r); reason != Fits {
+// fit returns the first reason, in the reasons' order, why a node in the State with some
+// slack can't take a request, or Fits.
+func (s *State) fit(r *Request, more *slack) Reason {
+	if reason := s.kind.fit(r, more); reason != Fits {
 		return reason
 	}
 	switch {
@@ -98,9 +98,9 @@ func (s *State) fit(r *Request) Reason {
 		return NoPodSlot
 	case s.cpu < r.CPU:
 		return InsufficientCPU
-	case s.memory < r.Memory:
+	case s.memory+more.memory < r.Memory:
 		return InsufficientMemory
-	case s.kind.short(s.others, r.Others) != "":
+	case s.kind.short(s.others, more, r.Others) != "":
 		return InsufficientResource
 	case r.GPUs > 0 && s.wholeFor(r) < r.GPUs:
 		return InsufficientGPUs
@@ -110,8 +110,9 @@ func (s *State) fit(r *Request) Reason {
 	return Fits
 }
 
-// fit returns why even an empty node of the kind couldn't take a request, or Fits.
-func (k *kind) fit(r *Request) Reason {
+// fit returns why even an empty node of the kind with some slack couldn't take a request,
+// or Fits.
+func (k *kind) fit(r *Request, more *slack) Reason {
 	switch {
 	case r.err != nil:
 		return InvalidRequest
@@ -132,10 +133,10 @@ func (k *kind) fit(r *Request) Reason {
 			return TooLittleGPUMemory
 		}
 	}
-	if k.cpu < r.CPU || k.memory < r.Memory || k.slots < 1 {
+	if k.cpu < r.CPU || k.memory+more.memory < r.Memory || k.slots < 1 {
 		return NodeTooSmall
 	}
-	if k.tooSmall(r.Others) != "" {
+	if k.tooSmall(more, r.Others) != "" {
 		return ResourceTooSmall
 	}
 	return Fits
@@ -180,9 +181,10 @@ func (s *State) sharesAt(r *Request, position int) bool {
 	return int(s.free[position]) >= r.Share && s.kind.memories[position] >= r.GPUMemory
 }
 
-// capacity returns how many Pods of a request a State could take.
-func (s *State) capacity(r *Request) int {
-	if s.fit(r) != Fits {
+// capacity returns how many Pods of a request a node in the State with some slack could
+// take.
+func (s *State) capacity(r *Request, more *slack) int {
+	if s.fit(r, more) != Fits {
 		return 0
 	}
 	count := s.slots
@@ -190,9 +192,9 @@ func (s *State) capacity(r *Request) int {
 		count = min(count, int(s.cpu/r.CPU))
 	}
 	if r.Memory > 0 {
-		count = min(count, int(s.memory/r.Memory))
+		count = min(count, int((s.memory+more.memory)/r.Memory))
 	}
-	count = s.kind.times(s.others, r.Others, count)
+	count = s.kind.times(s.others, more, r.Others, count)
 	switch {
 	case r.GPUs > 0:
 		count = min(count, s.wholeFor(r)/r.GPUs)

@@ -96,12 +96,12 @@ func TestARefusalHasItsReason(t *testing.T) {
 			for i, holds := range test.uses {
 				run(t, c, string(rune('a'+i)), "n", holds)
 			}
-			s, r := c.StateOf("n"), c.Request(test.shape)
-			if got := s.Fit(r); got != test.reason {
+			r := c.Request(test.shape)
+			if got := c.FitOf("n", r); got != test.reason {
 				t.Errorf("the node %s, want: it %s", got, test.reason)
 			}
-			if got := s.Capacity(r) > 0; got != (test.reason == placement.Fits) {
-				t.Errorf("it takes %d Pods, but %s", s.Capacity(r), test.reason)
+			if got := c.CapacityOf("n", r) > 0; got != (test.reason == placement.Fits) {
+				t.Errorf("it takes %d Pods, but %s", c.CapacityOf("n", r), test.reason)
 			}
 			if _, found := c.Find(r, c.Root()); found != (test.reason == placement.Fits) {
 				t.Errorf("a place is found: %v, but the node %s", found, test.reason)
@@ -150,7 +150,7 @@ func TestTheFirstReasonIsReturned(t *testing.T) {
 		for at, holds := range uses {
 			run(t, c, string(rune('a'+at)), "n", holds)
 		}
-		if got := c.StateOf("n").Fit(c.Request(shape)); got != step.want {
+		if got := c.FitOf("n", c.Request(shape)); got != step.want {
 			t.Fatalf("step %d: the node %s, want: it %s", i, got, step.want)
 		}
 		if step.want != placement.Fits && step.want <= last {
@@ -175,7 +175,7 @@ func TestLastingReasonsHoldOnAnEmptyNode(t *testing.T) {
 				n.GPUs[i].Broken = false // it may be repaired
 			}
 			c := clusterOf(t, n)
-			if got := c.StateOf("n").Fit(c.Request(test.shape)); (got != placement.Fits) != test.reason.Lasting() {
+			if got := c.FitOf("n", c.Request(test.shape)); (got != placement.Fits) != test.reason.Lasting() {
 				t.Errorf("%s: lasting is %v, but an empty node %s", test.reason, test.reason.Lasting(), got)
 			}
 		})
@@ -231,7 +231,7 @@ func TestCapacityIsHowManyPodsFit(t *testing.T) {
 			for i, holds := range test.uses {
 				run(t, c, string(rune('a'+i)), "n", holds)
 			}
-			if got := c.StateOf("n").Capacity(c.Request(test.shape)); got != test.want {
+			if got := c.CapacityOf("n", c.Request(test.shape)); got != test.want {
 				t.Errorf("%d times, want %d", got, test.want)
 			}
 			if got := c.Root().Room(c.Request(test.shape)); got != test.want {

@@ -12,16 +12,20 @@ import (
 
 // kind is what nodes have in common that differ only in the Pods that they run.
 type kind struct {
-	id     int
-	cpu    int64
-	memory int64
-	slots  int
-	others Amounts
-	model  string
-	pool   string
-	traits string
-	closed bool
-	gpus   int
+	id    int
+	cpu   int64
+	slots int
+	// memory and others are what each of the nodes has at least, most is how much more they
+	// may have, and unequal is true if that is anything.
+	memory  int64
+	others  Amounts
+	most    slack
+	unequal bool
+	model   string
+	pool    string
+	traits  string
+	closed  bool
+	gpus    int
 	// cells are the NVLink groups, those of equal make next to each other; GPUs without a
 	// group are one cell. Positions number the cards of all cells.
 	cells []cell
@@ -53,9 +57,10 @@ type layout struct {
 func (c *Cluster) layoutOf(node *Node) layout {
 	groups := groupsOf(node.GPUs)
 	k := kind{
-		cpu: node.CPU, memory: node.Memory, slots: node.Slots, others: node.Others, model: node.Model, pool: node.Pool, traits: node.Traits,
+		cpu: node.CPU, slots: node.Slots, model: node.Model, pool: node.Pool, traits: node.Traits,
 		closed: node.Closed, gpus: len(node.GPUs),
 	}
+	k.setLeast(node.Memory, node.Others)
 	var cards []int
 	for i, group := range groups {
 		k.cells = append(k.cells, cell{from: len(cards), to: len(cards) + len(group), alike: alike(node.GPUs, groups[i:]), linked: node.GPUs[group[0]].Group >= 0})
@@ -104,7 +109,7 @@ func alike(gpus []GPU, groups [][]int) int {
 // internKind returns the one kind that is equal to k.
 func (c *Cluster) internKind(k *kind) *kind {
 	key := c.key[:0]
-	for _, number := range []int64{k.cpu, k.memory, int64(k.slots), int64(len(k.cells))} {
+	for _, number := range []int64{k.cpu, k.memory, k.most.memory, int64(k.slots), int64(len(k.cells))} {
 		key = binary.AppendVarint(key, number)
 	}
 	for _, cell := range k.cells {
@@ -115,6 +120,9 @@ func (c *Cluster) internKind(k *kind) *kind {
 		key = binary.AppendVarint(key, memory)
 	}
 	key = k.others.appendKey(appendBool(key, k.closed))
+	for _, spread := range k.most.others {
+		key = binary.AppendVarint(key, spread)
+	}
 	for _, text := range []string{k.model, k.pool, k.traits} {
 		key = appendText(key, text)
 	}

@@ -24,7 +24,7 @@ func stateOf(t *testing.T, c *placement.Cluster, n *nodeBuilder, used held) *pla
 	}
 	// Slots count as well: fill up to the same number of Pods.
 	for i := range n.Slots {
-		if c.StateOf(n.Name).Fit(c.Request(shapeOf{})) != placement.Fits {
+		if c.FitOf(n.Name, c.Request(shapeOf{})) != placement.Fits {
 			break
 		}
 		run(t, c, n.Name+"-"+string(rune('a'+i)), n.Name, placement.Use{})

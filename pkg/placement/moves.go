@@ -115,7 +115,7 @@ func sameCards(a, b *Use) bool {
 
 // has reports whether a node has exactly these cards, and the other resources, free.
 func (n *node) has(use *Use) bool {
-	if n.Closed || n.slots < 1 || n.cpu < use.CPU || n.memory < use.Memory || n.layout.kind.short(n.others, use.Others) != "" {
+	if n.Closed || n.slots < 1 || n.cpu < use.CPU || n.memory < use.Memory || n.layout.kind.short(n.others, &slack{}, use.Others) != "" {
 		return false
 	}
 	for _, gpu := range use.GPUs {

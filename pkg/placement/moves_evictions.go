@@ -66,7 +66,7 @@ func (n *node) vacancy(free []int32) vacancy {
 // evictions returns the cheapest minimal sets of units to evict from a node to make room
 // for a request, cheapest first; none if there is room already, or no way to make it.
 func (t *tenancy) evictions(n *node, r *Request) []eviction {
-	if n.layout.kind.fit(r) != Fits || n.state.fit(r) == Fits {
+	if n.fitEmpty(r) != Fits || n.fit(r) == Fits {
 		return nil
 	}
 	e := &evictor{node: n, request: r, room: n.vacancy(slices.Clone(n.free))}
@@ -276,7 +276,7 @@ func (v *vacancy) fits(n *node, r *Request) bool {
 
 // suffices reports whether there is room for a request besides its GPUs.
 func (v *vacancy) suffices(n *node, r *Request) bool {
-	return v.slots >= 1 && v.cpu >= r.CPU && v.memory >= r.Memory && n.layout.kind.short(v.others, r.Others) == ""
+	return v.slots >= 1 && v.cpu >= r.CPU && v.memory >= r.Memory && n.layout.kind.short(v.others, &slack{}, r.Others) == ""
 }
 
 // capacity returns how many Pods of a request fit on the GPUs and in the Pod slots.

@@ -30,7 +30,7 @@ type world struct {
 	costs  map[string]float64
 	fixed  map[string]bool
 	groups map[string]string
-	// extra decides about network adapters; nil if nobody needs any.
+	// extra decides about memory and network adapters; nil if nobody needs any.
 	extra *rand.Rand
 }
 
@@ -47,21 +47,23 @@ func (w *world) node(name string, gpus int, cpu int64, domains ...string) {
 	}
 	if w.extra != nil {
 		node.Others = amounts(1+w.extra.IntN(4), 0)
+		node.Memory = int64(1024*(2+w.extra.IntN(2)) + w.extra.IntN(4)) // unequal, see slack
 	}
 	w.nodes = append(w.nodes, node)
 }
 
-// adapters makes every second world one in which Pods need network adapters.
-func (w *world) adapters(seed uint64) {
+// scarce makes every second world one in which Pods need memory and network adapters.
+func (w *world) scarce(seed uint64) {
 	if seed%2 == 0 {
 		w.extra = rand.New(rand.NewPCG(seed, 41))
 	}
 }
 
-// needing returns a shape that may need network adapters besides.
+// needing returns a shape that may need memory and network adapters besides.
 func (w *world) needing(shape placement.Shape) placement.Shape {
 	if w.extra != nil {
 		shape.Others = amounts(w.extra.IntN(3), 0)
+		shape.Memory = []int64{0, 0, 512, 1024, 1025, 2049}[w.extra.IntN(6)]
 	}
 	return shape
 }
@@ -116,7 +118,7 @@ func loneGang(shape placement.Shape) *placement.Gang {
 func randomWorld(seed uint64) (*world, *placement.Gang) {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	w := newWorld()
-	w.adapters(seed)
+	w.scarce(seed)
 	cards := 0
 	nodes := 2 + rng.IntN(3)
 	for i := range nodes {
@@ -205,16 +207,17 @@ func worldGang(rng *rand.Rand) *placement.Gang {
 // ledger is what is free of a node, for the oracle: it shares no code with the
 // engine.
 type ledger struct {
-	node  *placement.Node
-	cpu   int64
-	slots int
+	node   *placement.Node
+	cpu    int64
+	slots  int
+	memory int64
 	// adapters are those for the network.
 	adapters int64
 	cards    []int
 }
 
 func newLedger(node *placement.Node) *ledger {
-	l := &ledger{node: node, cpu: node.CPU, slots: node.Slots, adapters: node.Others.Of("rdma/hca")}
+	l := &ledger{node: node, cpu: node.CPU, slots: node.Slots, memory: node.Memory, adapters: node.Others.Of("rdma/hca")}
 	for range node.GPUs {
 		l.cards = append(l.cards, placement.Card)
 	}
@@ -224,6 +227,7 @@ func newLedger(node *placement.Node) *ledger {
 func (l *ledger) take(use *placement.Use, sign int) {
 	l.cpu -= int64(sign) * use.CPU
 	l.slots -= sign
+	l.memory -= int64(sign) * use.Memory
 	l.adapters -= int64(sign) * use.Others.Of("rdma/hca")
 	for _, gpu := range use.GPUs {
 		l.cards[gpu] -= sign * use.Percent
@@ -231,7 +235,7 @@ func (l *ledger) take(use *placement.Use, sign int) {
 }
 
 func (l *ledger) free(use *placement.Use) bool {
-	if l.cpu < use.CPU || l.slots < 1 || l.adapters < use.Others.Of("rdma/hca") {
+	if l.cpu < use.CPU || l.slots < 1 || l.memory < use.Memory || l.adapters < use.Others.Of("rdma/hca") {
 		return false
 	}
 	for _, gpu := range use.GPUs {
@@ -244,7 +248,7 @@ func (l *ledger) free(use *placement.Use) bool {
 
 // choices returns all sets of cards that a shape can get.
 func (l *ledger) choices(shape *placement.Shape) [][]int {
-	if l.node.Closed || l.cpu < shape.CPU || l.slots < 1 || l.adapters < shape.Others.Of("rdma/hca") {
+	if l.node.Closed || l.cpu < shape.CPU || l.slots < 1 || l.memory < shape.Memory || l.adapters < shape.Others.Of("rdma/hca") {
 		return nil
 	}
 	if shape.Percent() > 0 && len(shape.Models) > 0 && !slices.Contains(shape.Models, l.node.Model) {

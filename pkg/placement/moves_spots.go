@@ -21,11 +21,12 @@ func (c *Cluster) spots(request *Request, within *Domain, most int) []spot {
 	var list []spot
 	for _, members := range within.classes {
 		state := members.state
-		if state.fit(request) != Fits {
+		reason, each := state.mayFit(request)
+		if reason != Fits {
 			continue
 		}
 		// Nodes of a class differ in which units will leave them, and when.
-		for _, n := range members.nodes[:min(2, len(members.nodes))] {
+		for _, n := range members.some(request, each, 2) {
 			cpu := state.cpu - request.CPU
 			if request.Share == 0 {
 				list = append(list, spot{node: n, position: -1, rest: [3]int64{int64(state.whole - request.GPUs), int64(state.percent), cpu}})

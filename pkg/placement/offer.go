@@ -11,9 +11,11 @@ import (
 // offer is whether and at what price a State can take a request.
 type offer struct {
 	// request is the one that the offer is for; nil if the slot is empty.
-	request  *Request
-	epoch    uint64
-	reason   Reason
+	request *Request
+	epoch   uint64
+	reason  Reason
+	// each is true if only some of the nodes in the State can take the request.
+	each     bool
 	position int8 // of the card for a share; else -1
 	cost     float64
 }
@@ -38,7 +40,8 @@ func (c *Cluster) offer(s *State, r *Request) *offer {
 
 // price finds the cheapest way for a State to take a request.
 func (c *Cluster) price(s *State, r *Request) offer {
-	best := offer{reason: s.fit(r), position: -1, cost: math.Inf(1)}
+	best := offer{position: -1, cost: math.Inf(1)}
+	best.reason, best.each = s.mayFit(r)
 	if best.reason != Fits {
 		return best
 	}

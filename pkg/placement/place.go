@@ -28,7 +28,7 @@ func (c *Cluster) Find(r *Request, within *Domain) (place Place, found bool) {
 	if best == nil {
 		return Place{}, false
 	}
-	return c.placeOn(best.nodes[0], r, cost), true
+	return c.placeOn(best, r, cost), true
 }
 
 // On returns the place that a request gets on one node; found is false if it does
@@ -40,14 +40,14 @@ func (c *Cluster) On(node string, r *Request) (place Place, found bool) {
 	}
 	c.policy.Begin(c, r)
 	offer := c.offer(n.state, r)
-	if offer.reason != Fits {
+	if offer.reason != Fits || (offer.each && n.fit(r) != Fits) {
 		return Place{}, false
 	}
 	return c.placeOn(n, r, c.cost(offer, n.state, r)), true
 }
 
-// best returns the class of nodes with the lowest cost.
-func (c *Cluster) best(r *Request, within *Domain) (best *class, cost float64) {
+// best returns the node with the lowest cost; nil if none can take the request.
+func (c *Cluster) best(r *Request, within *Domain) (best *node, cost float64) {
 	c.policy.Begin(c, r)
 	cost = math.Inf(1)
 	for _, candidates := range within.classes {
@@ -56,8 +56,12 @@ func (c *Cluster) best(r *Request, within *Domain) (best *class, cost float64) {
 			continue
 		}
 		next := c.cost(offer, candidates.state, r)
-		if best == nil || next < cost || (next == cost && candidates.nodes[0].Name < best.nodes[0].Name) {
-			best, cost = candidates, next
+		if best != nil && next > cost {
+			continue
+		}
+		n := candidates.first(r, offer.each)
+		if n != nil && (best == nil || next < cost || n.Name < best.Name) {
+			best, cost = n, next
 		}
 	}
 	return best, cost

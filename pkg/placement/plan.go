@@ -70,11 +70,11 @@ type taken struct {
 func (p *planner) take(role int, r *Request, within *Domain) bool {
 	p.turnTo(role)
 	for !p.exhausted() {
-		members, cost := p.cluster.best(r, within)
-		if members == nil {
+		n, cost := p.cluster.best(r, within)
+		if n == nil {
 			return false
 		}
-		if n := members.nodes[0]; p.accepts(role, n) {
+		if p.accepts(role, n) {
 			p.put(role, r, n, cost)
 			return true
 		}

@@ -206,7 +206,7 @@ func (w *clearing) take(one *eviction, d *demand) bool {
 
 // fill places as many members on a node as it can.
 func (w *clearing) fill(n *node, d *demand) {
-	for d.count > 0 && n.state.fit(d.request) == Fits {
+	for d.count > 0 && n.fit(d.request) == Fits {
 		place := w.cluster.tightest(n, d.request)
 		w.cluster.shift(n, &place.Use, 1)
 		w.placed = append(w.placed, shift{node: n, use: place.Use, sign: 1})

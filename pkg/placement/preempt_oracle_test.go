@@ -18,7 +18,7 @@ import (
 func crowdedWorld(seed uint64) (*world, *placement.Gang) {
 	rng := rand.New(rand.NewPCG(seed, 29))
 	w := newWorld()
-	w.adapters(seed)
+	w.scarce(seed)
 	for i := range 3 + rng.IntN(3) {
 		w.node(fmt.Sprintf("n%d", i), 4, 8, fmt.Sprintf("leaf%d", i%2))
 		free := newLedger(&w.nodes[i])

@@ -244,7 +244,7 @@ func (l *pool) price(p pricing) {
 // capacity returns how many Pods of a request fit on a node if all movable units are
 // evicted.
 func (l *pool) capacity(n *node, r *Request) int {
-	if n.layout.kind.fit(r) != Fits {
+	if n.fitEmpty(r) != Fits {
 		return 0
 	}
 	var free [MaxCards]int32
@@ -261,7 +261,7 @@ func (l *pool) capacity(n *node, r *Request) int {
 	if r.Memory > 0 {
 		count = min(count, int(max(0, v.memory)/r.Memory))
 	}
-	return n.layout.kind.times(v.others, r.Others, count)
+	return n.layout.kind.times(v.others, &slack{}, r.Others, count)
 }
 
 // affordable returns movable units of a scope that the limits allow to evict together:

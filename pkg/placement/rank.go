@@ -16,12 +16,22 @@ func (c *Cluster) Fit(node string, r *Request) (Reason, error) {
 	if n == nil {
 		return Fits, fmt.Errorf("there is no node %q", node)
 	}
-	return n.state.fit(r), nil
+	return n.fit(r), nil
 }
 
 // Ever reports whether some node could take a request if it were empty.
 func (c *Cluster) Ever(r *Request) bool {
-	return slices.ContainsFunc(c.root.classes, func(members *class) bool { return members.state.kind.fit(r) == Fits })
+	return slices.ContainsFunc(c.root.classes, func(members *class) bool {
+		k := members.state.kind
+		switch {
+		case k.fit(r, &k.most) != Fits:
+			return false
+		case !k.unequal || k.fit(r, &slack{}) == Fits:
+			return true
+		default:
+			return slices.ContainsFunc(members.nodes, func(n *node) bool { return n.fitEmpty(r) == Fits })
+		}
+	})
 }
 
 // Ranked is a node and the cost of a request there.
@@ -42,6 +52,9 @@ func (c *Cluster) Rank(r *Request, within *Domain) []Ranked {
 		}
 		cost := c.cost(offer, members.state, r)
 		for _, n := range members.nodes {
+			if offer.each && n.fit(r) != Fits {
+				continue
+			}
 			list = append(list, Ranked{Node: n.Name, Cost: cost})
 		}
 	}

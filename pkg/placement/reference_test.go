@@ -141,7 +141,17 @@ func (l rest) capacity(s *placement.Shape) int {
 	return count
 }
 
-// signature is equal for nodes that offer the same.
+// slackOf returns by how much an amount is above a round one. Nodes that differ in no more
+// than that offer the same State.
+func slackOf(amount int64) int64 {
+	round := int64(1)
+	for round*512 <= amount {
+		round *= 2
+	}
+	return amount % round
+}
+
+// signature is equal for nodes that offer the same, but for slack.
 func (l *rest) signature() string {
 	groups := map[int][]string{}
 	for i, gpu := range l.node.GPUs {
@@ -155,7 +165,13 @@ func (l *rest) signature() string {
 	}
 	slices.Sort(parts)
 	n := &l.node
-	return fmt.Sprintf("%d/%d %d/%d %d/%d %v/%v %q %q %q %v %s", l.cpu, n.CPU, l.memory, n.Memory, l.slots, n.Slots, l.others, n.Others, n.Model, n.Pool, n.Traits, n.Closed, strings.Join(parts, "; "))
+	slack := slackOf(n.Memory)
+	others, capacity := maps.Clone(l.others), map[string]string{}
+	for _, other := range n.Others {
+		others[other.Resource] -= slackOf(other.Value)
+		capacity[other.Resource] = fmt.Sprint(other.Value-slackOf(other.Value), slackOf(other.Value) > 0)
+	}
+	return fmt.Sprintf("%d/%d %d/%d %v %d/%d %v/%v %q %q %q %v %s", l.cpu, n.CPU, l.memory-slack, n.Memory-slack, slack > 0, l.slots, n.Slots, others, capacity, n.Model, n.Pool, n.Traits, n.Closed, strings.Join(parts, "; "))
 }
 
 // within returns the nodes of a domain, by its name.
@@ -206,7 +222,7 @@ func (m *reference) check(t *testing.T, c *placement.Cluster, shapes []placement
 		}
 		states[signature], signatures[s] = s, signature
 		for i := range shapes {
-			if got, want := s.Capacity(c.Request(shapes[i])), left.capacity(&shapes[i]); got != want {
+			if got, want := c.CapacityOf(name, c.Request(shapes[i])), left.capacity(&shapes[i]); got != want {
 				t.Fatalf("node %s: takes %d of %s, want %d: %s", name, got, &shapes[i], want, signature)
 			}
 		}
@@ -232,7 +248,7 @@ func (m *reference) checkState(t *testing.T, left rest, s *placement.State) {
 		}
 	}
 	got := fmt.Sprint(s.CPU(), s.Memory(), s.Model(), s.CPUCapacity(), s.Cards(), s.Percent(), s.Whole(), free)
-	want := fmt.Sprint(left.cpu, left.memory, left.node.Model, left.node.CPU, len(left.cards), sum, whole, left.cards)
+	want := fmt.Sprint(left.cpu, left.memory-slackOf(left.node.Memory), left.node.Model, left.node.CPU, len(left.cards), sum, whole, left.cards)
 	if got != want {
 		t.Fatalf("node %s: State %s, want %s", left.node.Name, got, want)
 	}

@@ -219,7 +219,7 @@ func (p *packer) swapUnit(u *unit) bool {
 	tried := 0
 	for i := range options[:min(maxSwapLooked, len(options))] {
 		one := &options[i]
-		if one.node == u.pods[0].node || size(one.units) >= u.percent() || one.node.state.fit(r) == Fits {
+		if one.node == u.pods[0].node || size(one.units) >= u.percent() || one.node.fit(r) == Fits {
 			continue
 		}
 		if tried++; tried > maxSwaps {
@@ -250,7 +250,7 @@ func (p *packer) swapFor(u *unit, way *eviction) bool {
 	begin := len(p.done)
 	p.lift(way.units, 1)
 	r := u.pods[0].request
-	if way.node.state.fit(r) != Fits { // the node has changed since the menu was made
+	if way.node.fit(r) != Fits { // the node has changed since the menu was made
 		p.undo(begin)
 		return false
 	}

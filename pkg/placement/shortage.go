@@ -86,7 +86,7 @@ func (c *Cluster) missing(g *Gang, d *Domain) (free map[string][]int, ok bool) {
 
 // takeOn places a member on a node.
 func (p *planner) takeOn(n *node, role int, r *Request) bool {
-	if p.cluster.offer(n.state, r).reason != Fits {
+	if n.fit(r) != Fits {
 		return false
 	}
 	t := taken{member: Member{Role: role, Place: p.cluster.placeOn(n, r, 0)}, node: n}
@@ -100,11 +100,11 @@ func (p *planner) takeOn(n *node, role int, r *Request) bool {
 func (p *planner) nearest(d *Domain, r *Request) (best *node, cards []int) {
 	own := p.ownCards()
 	for _, members := range d.classes {
-		lacks, ok := members.state.lacks(r)
-		if !ok || (best != nil && lacks > len(cards)) {
-			continue
-		}
 		for _, n := range members.nodes {
+			lacks, ok := n.lacks(r)
+			if !ok {
+				continue
+			}
 			if best != nil && (lacks > len(cards) || (lacks == len(cards) && n.Name > best.Name)) {
 				break
 			}
@@ -141,14 +141,14 @@ func (n *node) freeable(r *Request, count int, own []int) []int {
 
 // lacks returns how many more cards would have to be free; ok is false if that does not
 // suffice.
-func (s *State) lacks(r *Request) (cards int, ok bool) {
-	if s.kind.fit(r) != Fits || s.slots < 1 || s.cpu < r.CPU || s.memory < r.Memory || r.Percent() == 0 {
+func (n *node) lacks(r *Request) (cards int, ok bool) {
+	if n.fitEmpty(r) != Fits || n.slots < 1 || n.cpu < r.CPU || n.memory < r.Memory || r.Percent() == 0 {
 		return 0, false
 	}
 	if r.Share > 0 {
 		return 1, true
 	}
-	return max(0, r.GPUs-s.wholeFor(r)), true
+	return max(0, r.GPUs-n.state.wholeFor(r)), true
 }
 
 // freedCards are cards that are assumed to be free.

@@ -9,7 +9,8 @@ import (
 )
 
 // State is the free capacity of a node. Nodes of the same kind with the same free
-// capacity share a State, so that a result for one of them holds for all.
+// capacity share a State, so that a result for one of them holds for all. They may have
+// different amounts of memory and other resources beyond those of the State: see slack.
 type State struct {
 	kind   *kind
 	cpu    int64
@@ -50,7 +51,7 @@ func (s *State) CPU() int64 { return s.cpu }
 // CPUCapacity returns the CPU of the empty node, in milli-cores.
 func (s *State) CPUCapacity() int64 { return s.kind.cpu }
 
-// Memory returns the free memory, in MiB.
+// Memory returns the memory that is free on each of the nodes at least, in MiB.
 func (s *State) Memory() int64 { return s.memory }
 
 // Model returns the model of the node's GPUs.

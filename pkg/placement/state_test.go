@@ -29,7 +29,7 @@ func read(s *placement.State) readings {
 
 func TestAStateReportsWhatIsFree(t *testing.T) {
 	t.Parallel()
-	node := func() *nodeBuilder { return aNode("n", 4).size(8000, 9000, 10) }
+	node := func() *nodeBuilder { return aNode("n", 4).size(8000, 9024, 10) }
 	tests := map[string]struct {
 		node *nodeBuilder
 		uses []placement.Use
@@ -37,39 +37,39 @@ func TestAStateReportsWhatIsFree(t *testing.T) {
 	}{
 		"all of an empty node": {
 			node(), nil,
-			readings{8000, 8000, 9000, model, 4, 400, 4, []int8{100, 100, 100, 100}},
+			readings{8000, 8000, 9024, model, 4, 400, 4, []int8{100, 100, 100, 100}},
 		},
 		"the rest beside Pods, the fullest card first": {
 			node(), []placement.Use{use(100, 3), use(30, 1), use(40, 1)},
-			readings{5000, 8000, 6000, model, 4, 230, 2, []int8{0, 30, 100, 100}},
+			readings{5000, 8000, 6024, model, 4, 230, 2, []int8{0, 30, 100, 100}},
 		},
 		"nothing of a broken card": {
 			node().broken(0, 2), []placement.Use{use(25, 1)},
-			readings{7000, 8000, 8000, model, 4, 175, 1, []int8{0, 0, 75, 100}},
+			readings{7000, 8000, 8024, model, 4, 175, 1, []int8{0, 0, 75, 100}},
 		},
 		"nothing, not less, of a card that is promised twice": {
 			node(), []placement.Use{use(100, 0, 1), use(70, 1)},
-			readings{6000, 8000, 7000, model, 4, 200, 2, []int8{0, 0, 100, 100}},
+			readings{6000, 8000, 7024, model, 4, 200, 2, []int8{0, 0, 100, 100}},
 		},
 		"less than nothing of what is not a GPU": {
-			node(), []placement.Use{{CPU: 9000, Memory: 9001}},
+			node(), []placement.Use{{CPU: 9000, Memory: 9025}},
 			readings{-1000, 8000, -1, model, 4, 400, 4, []int8{100, 100, 100, 100}},
 		},
 		"fuller groups first": {
 			node().groups(0, 0, 1, 1), []placement.Use{use(60, 2), use(10, 0)},
-			readings{6000, 8000, 7000, model, 4, 330, 2, []int8{40, 100, 90, 100}},
+			readings{6000, 8000, 7024, model, 4, 330, 2, []int8{40, 100, 90, 100}},
 		},
 		"larger groups before single cards": {
 			node().groups(-1, 0, 0, 0), []placement.Use{use(60, 0)},
-			readings{7000, 8000, 8000, model, 4, 340, 3, []int8{100, 100, 100, 40}},
+			readings{7000, 8000, 8024, model, 4, 340, 3, []int8{100, 100, 100, 40}},
 		},
 		"smaller memories first": {
 			node().memories(8, 4, 8, 4), []placement.Use{use(60, 0), use(10, 3)},
-			readings{6000, 8000, 7000, model, 4, 330, 2, []int8{90, 100, 40, 100}},
+			readings{6000, 8000, 7024, model, 4, 330, 2, []int8{90, 100, 40, 100}},
 		},
 		"a node without GPUs": {
 			aNode("n", 0).size(1, 2, 3), nil,
-			readings{1, 1, 2, model, 0, 0, 0, nil},
+			readings{1, 1, 26, model, 0, 0, 0, nil},
 		},
 	}
 	for name, test := range tests {

@@ -10,9 +10,11 @@ import (
 
 // Cluster is all nodes and the Pods that run on them. It is not safe for concurrent use.
 type Cluster struct {
-	policy   Policy
-	root     *Domain
-	nodes    map[string]*node
+	policy Policy
+	root   *Domain
+	nodes  map[string]*node
+	// hosts are the nodes by hostname.
+	hosts    map[string][]*node
 	pods     map[string]*Pod
 	requests map[string]*Request
 	kinds    map[string]*kind
@@ -58,7 +60,7 @@ type node struct {
 // NewCluster returns an empty cluster that places Pods according to a policy.
 func NewCluster(policy Policy) *Cluster {
 	return &Cluster{
-		policy: policy, root: newDomain("", 0, nil), nodes: map[string]*node{}, pods: map[string]*Pod{},
+		policy: policy, root: newDomain("", 0, nil), nodes: map[string]*node{}, hosts: map[string][]*node{}, pods: map[string]*Pod{},
 		requests: map[string]*Request{}, kinds: map[string]*kind{}, selectors: map[string]*selector{},
 		states: map[string]*State{}, sweepAt: minStates, sweepKindsAt: minKinds,
 	}
@@ -78,6 +80,7 @@ func (c *Cluster) SetNode(described Node) error {
 		n = &node{pods: map[string]*Pod{}}
 	} else {
 		n.domain.remove(n, n.state)
+		c.removeHost(n)
 		pods = n.pods
 	}
 	n.Node = described
@@ -98,6 +101,7 @@ func (c *Cluster) SetNode(described Node) error {
 		n.domain = n.domain.child(name)
 	}
 	c.nodes[n.Name] = n
+	c.addHost(n)
 	c.updateState(n)
 	n.domain.add(n)
 	if left != nil {
@@ -114,6 +118,7 @@ func (c *Cluster) RemoveNode(name string) {
 	}
 	n.domain.remove(n, n.state)
 	n.domain.prune()
+	c.removeHost(n)
 	for pod := range n.pods {
 		delete(c.pods, pod)
 	}

@@ -54,8 +54,9 @@ func randomNode(d dice, name string, l limits) placement.Node {
 	n := placement.Node{
 		Name: name, CPU: int64(4000 * (1 + d.IntN(4))), Memory: int64(4000*(1+d.IntN(4)) + pick(d, 0, 0, 1, 2, 5)), Slots: 2 + d.IntN(8),
 		Model: pick(d, "a", "a", "b", "c"), Pool: pick(d, "", "", "p"), Closed: oneIn(d, 16),
-		Traits: pick(d, "", "", "a", "ab", "T"),
-		Others: pick(d, nil, nil, amounts(4, 0), amounts(8, 0), amounts(8, 4000), amounts(8, 4003)),
+		Traits:   pick(d, "", "", "a", "ab", "T"),
+		Hostname: pick(d, "", "h0", "h1", "h2"),
+		Others:   pick(d, nil, nil, amounts(4, 0), amounts(8, 0), amounts(8, 4000), amounts(8, 4003)),
 	}
 	cards, linked, mixed := d.IntN(l.cards+1), d.IntN(4), oneIn(d, 4)
 	for card := range cards {
@@ -111,6 +112,12 @@ func randomShape(d dice, cards int) placement.Shape {
 	if oneIn(d, 8) {
 		s.Pool = "p"
 	}
+	if oneIn(d, 8) {
+		s.Nodes = append(s.Nodes, pick(d, named("n0", "n2", "n7"), named("n1"), hosted("h0"), hosted("h1", "h2"), named()))
+	}
+	if oneIn(d, 8) {
+		s.Nodes = append(s.Nodes, not(pick(d, named("n0"), named("n1", "n3"), hosted("h0"))))
+	}
 	if oneIn(d, 5) {
 		s.Selector = letters(pick(d, "", "", "T", "a", "b"))
 	}
@@ -133,6 +140,18 @@ func randomUse(d dice, n *placement.Node) placement.Use {
 		u.Percent = 0
 	}
 	return u
+}
+
+// named and hosted admit nodes by their names or hostnames; not admits the others.
+func named(names ...string) placement.NodeRule { return placement.NodeRule{Names: names} }
+
+func hosted(names ...string) placement.NodeRule {
+	return placement.NodeRule{Names: names, Hostnames: true}
+}
+
+func not(rule placement.NodeRule) placement.NodeRule {
+	rule.Except = true
+	return rule
 }
 
 // amounts returns network adapters and bytes of storage.

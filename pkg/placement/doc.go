@@ -8,8 +8,8 @@
 //
 // # Model
 //
-// A Cluster has Nodes with CPU, memory, Pod slots and GPUs, and the Pods that run
-// there. A node's free capacity is its State. States are interned: nodes with equal
+// A Cluster has Nodes with CPU, memory, Pod slots, GPUs and other resources, and the Pods
+// that run there. A node's free capacity is its State. States are interned: nodes with equal
 // free capacity, whichever of their equal cards it is on, share one State, and results
 // for it (whether a request fits, at what price) are computed once. Real clusters have
 // few States, because they run few shapes of Pods: 1,100 for 100,000 nodes in
@@ -48,9 +48,10 @@
 //
 // # A map of the files
 //
-// The cluster: cluster.go node.go shape.go selector.go domain.go, and what makes it
-// fast: state.go (free capacity), kind.go (what nodes have in common), offer.go (cached
-// fit and price of a request on a State), journal.go (Try).
+// The cluster: cluster.go node.go shape.go amounts.go (resources by name) selector.go
+// named.go (nodes by name) domain.go, and what makes it fast: state.go (free capacity),
+// kind.go (what nodes have in common), slack.go (small differences between nodes),
+// offer.go (cached fit and price of a request on a State), journal.go (Try).
 //
 // Placing: place.go rank.go (one Pod), gang.go plan.go topology.go (gangs), fit.go
 // (reasons), choose.go numa.go (cards), policy.go (prices), except.go (temporarily

@@ -167,6 +167,12 @@ func (d *Domain) Room(r *Request) int {
 	known := &d.rooms[slot]
 	if known.request != r || known.version != d.version {
 		*known = room{request: r, version: d.version}
+		if r.named() {
+			for _, n := range d.namedNodes(r) {
+				known.pods += n.capacity(r)
+			}
+			return known.pods
+		}
 		for _, members := range d.classes {
 			known.pods += members.room(r)
 		}

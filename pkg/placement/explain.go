@@ -116,7 +116,7 @@ func (c *Cluster) refusals(within *Domain, r *Request, excepted int) []Refusal {
 	}
 	for _, members := range within.classes {
 		alike := members.nodes
-		if !members.state.kind.unequal {
+		if !members.state.kind.unequal && len(r.Nodes) == 0 {
 			alike = alike[:1]
 		}
 		for _, n := range alike {

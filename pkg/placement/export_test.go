@@ -11,8 +11,7 @@ func (c *Cluster) StateOf(node string) *State { return c.nodes[node].state }
 
 // CapacityOf returns how many Pods of a request a node could take.
 func (c *Cluster) CapacityOf(node string, r *Request) int {
-	n := c.nodes[node]
-	return n.state.capacity(r, &n.slack)
+	return c.nodes[node].capacity(r)
 }
 
 // FitOf returns why a node can't take a request, or Fits.

@@ -113,6 +113,12 @@ func run(t *testing.T, c *placement.Cluster, name, node string, holds placement.
 func whole(gpus int) shapeOf    { return shapeOf{CPU: 1000, Memory: 1000, GPUs: gpus} }
 func share(percent int) shapeOf { return shapeOf{CPU: 1000, Memory: 1000, Share: percent} }
 
+// at adds a rule about names to a shape.
+func at(rule placement.NodeRule, shape shapeOf) shapeOf {
+	shape.Nodes = append(shape.Nodes, rule)
+	return shape
+}
+
 func find(t *testing.T, c *placement.Cluster, shape placement.Shape) placement.Place {
 	t.Helper()
 	place, found := c.Find(c.Request(shape), c.Root())

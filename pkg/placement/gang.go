@@ -112,5 +112,5 @@ func accepted(s *Shape) int {
 	return len(s.Models)
 }
 
-// unselected returns 1 if the shape has no selector, else 0.
-func unselected(s *Shape) int { return oneIf(s.Selector == nil) }
+// unselected returns 1 if the shape has no selector and no rules, else 0.
+func unselected(s *Shape) int { return oneIf(s.Selector == nil && len(s.Nodes) == 0) }

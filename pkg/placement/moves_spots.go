@@ -19,27 +19,21 @@ type spot struct {
 // spots returns up to most places for a request, tightest first.
 func (c *Cluster) spots(request *Request, within *Domain, most int) []spot {
 	var list []spot
-	for _, members := range within.classes {
-		state := members.state
-		reason, each := state.mayFit(request)
-		if reason != Fits {
-			continue
+	// Nodes of a class differ in which units will leave them, and when.
+	within.canTake(request, 2, func(n *node) {
+		state := n.state
+		cpu := state.cpu - request.CPU
+		if request.Share == 0 {
+			list = append(list, spot{node: n, position: -1, rest: [3]int64{int64(state.whole - request.GPUs), int64(state.percent), cpu}})
+			return
 		}
-		// Nodes of a class differ in which units will leave them, and when.
-		for _, n := range members.some(request, each, 2) {
-			cpu := state.cpu - request.CPU
-			if request.Share == 0 {
-				list = append(list, spot{node: n, position: -1, rest: [3]int64{int64(state.whole - request.GPUs), int64(state.percent), cpu}})
-				continue
-			}
-			for position := range state.free {
-				if state.sharesAt(request, position) && !state.twin(position) {
-					rest := int64(state.free[position]) - int64(request.Share)
-					list = append(list, spot{node: n, position: position, rest: [3]int64{rest, int64(state.percent), cpu}})
-				}
+		for position := range state.free {
+			if state.sharesAt(request, position) && !state.twin(position) {
+				rest := int64(state.free[position]) - int64(request.Share)
+				list = append(list, spot{node: n, position: position, rest: [3]int64{rest, int64(state.percent), cpu}})
 			}
 		}
-	}
+	})
 	slices.SortFunc(list, func(a, b spot) int {
 		return cmp.Or(slices.Compare(a.rest[:], b.rest[:]), cmp.Compare(a.node.Name, b.node.Name), cmp.Compare(a.position, b.position))
 	})

@@ -29,8 +29,10 @@ type Node struct {
 	// Others are further resources. Nodes that differ in them share no States, so they should
 	// leave out what no Shape needs.
 	Others Amounts
-	Model  string
-	Pool   string
+	// Hostname is what a NodeRule may refer to; empty for none.
+	Hostname string
+	Model    string
+	Pool     string
 	// Traits are further properties, such as labels and taints, in any form that
 	// Selectors understand. Only nodes with equal traits share States, so traits should
 	// leave out what no Selector uses, and have one canonical form.

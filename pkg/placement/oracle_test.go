@@ -142,7 +142,7 @@ func planted(t *testing.T, d dice, policy placement.Policy) *plans {
 // addMember adds a member to the role of its shape.
 func addMember(g *placement.Gang, s *placement.Shape) {
 	for i := range g.Roles {
-		if g.Roles[i].Shape.String() == s.String() {
+		if g.Roles[i].Shape.Key() == s.Key() {
 			g.Roles[i].Min++
 			g.Roles[i].Max++
 			return

@@ -50,6 +50,15 @@ func (c *Cluster) On(node string, r *Request) (place Place, found bool) {
 func (c *Cluster) best(r *Request, within *Domain) (best *node, cost float64) {
 	c.policy.Begin(c, r)
 	cost = math.Inf(1)
+	if r.named() {
+		within.canTake(r, 1, func(n *node) {
+			next := c.cost(c.offer(n.state, r), n.state, r)
+			if best == nil || next < cost { // the first name comes first
+				best, cost = n, next
+			}
+		})
+		return best, cost
+	}
 	for _, candidates := range within.classes {
 		offer := c.offer(candidates.state, r)
 		if offer.reason != Fits {

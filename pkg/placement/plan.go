@@ -169,7 +169,7 @@ func orders(demands []demand, within *Domain) [][]demand {
 	reversed := slices.Clone(demands)
 	slices.Reverse(reversed)
 	list = append(list, reversed)
-	if slices.ContainsFunc(demands, func(d demand) bool { return d.request.selector != nil || len(d.request.Others) > 0 }) {
+	if slices.ContainsFunc(demands, func(d demand) bool { return d.request.picky() }) {
 		// How restrictive a selector is, and how scarce a resource, only shows in the room
 		// that the nodes have.
 		order := slices.Clone(demands)
@@ -177,6 +177,12 @@ func orders(demands []demand, within *Domain) [][]demand {
 		list = append(list, order)
 	}
 	return list
+}
+
+// picky reports whether a request can use only some nodes for reasons that do not show in
+// its size.
+func (r *Request) picky() bool {
+	return r.selector != nil || len(r.Nodes) > 0 || len(r.Others) > 0
 }
 
 // extend places members above the minimum where there is room.

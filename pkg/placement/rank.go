@@ -21,12 +21,15 @@ func (c *Cluster) Fit(node string, r *Request) (Reason, error) {
 
 // Ever reports whether some node could take a request if it were empty.
 func (c *Cluster) Ever(r *Request) bool {
+	if r.named() {
+		return slices.ContainsFunc(c.root.namedNodes(r), func(n *node) bool { return n.fitEmpty(r) == Fits })
+	}
 	return slices.ContainsFunc(c.root.classes, func(members *class) bool {
 		k := members.state.kind
 		switch {
 		case k.fit(r, &k.most) != Fits:
 			return false
-		case !k.unequal || k.fit(r, &slack{}) == Fits:
+		case len(r.Nodes) == 0 && (!k.unequal || k.fit(r, &slack{}) == Fits):
 			return true
 		default:
 			return slices.ContainsFunc(members.nodes, func(n *node) bool { return n.fitEmpty(r) == Fits })
@@ -45,19 +48,9 @@ type Ranked struct {
 func (c *Cluster) Rank(r *Request, within *Domain) []Ranked {
 	c.policy.Begin(c, r)
 	var list []Ranked
-	for _, members := range within.classes {
-		offer := c.offer(members.state, r)
-		if offer.reason != Fits {
-			continue
-		}
-		cost := c.cost(offer, members.state, r)
-		for _, n := range members.nodes {
-			if offer.each && n.fit(r) != Fits {
-				continue
-			}
-			list = append(list, Ranked{Node: n.Name, Cost: cost})
-		}
-	}
+	within.canTake(r, len(c.nodes), func(n *node) {
+		list = append(list, Ranked{Node: n.Name, Cost: c.cost(c.offer(n.state, r), n.state, r)})
+	})
 	slices.SortFunc(list, func(a, b Ranked) int { return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(a.Node, b.Node)) })
 	return list
 }

@@ -109,6 +109,11 @@ func (l *rest) fits(s *placement.Shape) bool {
 		return false
 	case slices.ContainsFunc(s.Others, func(other placement.Amount) bool { return l.others[other.Resource] < other.Value }):
 		return false
+	case slices.ContainsFunc(s.Nodes, func(rule placement.NodeRule) bool {
+		name := map[bool]string{false: l.node.Name, true: l.node.Hostname}[rule.Hostnames]
+		return slices.Contains(rule.Names, name) == rule.Except
+	}):
+		return false
 	case s.Selector != nil && s.Selector.Admits(l.node.Traits) != placement.Fits:
 		return false
 	case s.GPUs == 0 && s.Share == 0:

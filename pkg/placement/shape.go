@@ -32,6 +32,8 @@ type Shape struct {
 	Pool string
 	// Selector decides which nodes are suitable by their Traits; nil means any.
 	Selector Selector
+	// Nodes are rules about the names of nodes; all of them hold.
+	Nodes []NodeRule
 }
 
 // Percent returns the requested GPU capacity, in percent of one GPU.
@@ -85,6 +87,9 @@ func (s *Shape) String() string {
 	if selects, ok := s.Selector.(fmt.Stringer); ok && selects.String() != "" {
 		parts = append(parts, selects.String())
 	}
+	for i := range s.Nodes {
+		parts = append(parts, s.Nodes[i].String())
+	}
 	return strings.Join(parts, ", ")
 }
 
@@ -120,6 +125,10 @@ func (s *Shape) appendKey(key []byte) []byte {
 		key = appendText(key, name)
 	}
 	key = s.Others.appendKey(appendText(key, s.Pool))
+	key = binary.AppendUvarint(key, uint64(len(s.Nodes)))
+	for i := range s.Nodes {
+		key = s.Nodes[i].appendKey(key)
+	}
 	if s.Selector != nil {
 		key = append(appendBool(key, true), s.Selector.Key()...)
 	}
@@ -134,6 +143,9 @@ type Request struct {
 	id       int
 	models   map[string]bool
 	selector *selector // nil for none
+	// namedBy is a rule that names the nodes that are suitable; nil for none.
+	namedBy *NodeRule
+	cluster *Cluster
 	// err is the shape's validation error.
 	err error
 }
@@ -146,8 +158,8 @@ func (r *Request) accepts(model string) bool {
 	return len(r.models) == 0 || r.models[model]
 }
 
-// Request returns the interned request of a shape. The order of its models, and
-// duplicates, do not matter.
+// Request returns the interned request of a shape. The order of its models and
+// names of nodes, and duplicates, do not matter.
 func (c *Cluster) Request(shape Shape) *Request {
 	if len(shape.Models) > 0 {
 		shape.Models = slices.Clone(shape.Models)
@@ -155,16 +167,20 @@ func (c *Cluster) Request(shape Shape) *Request {
 		shape.Models = slices.Compact(shape.Models)
 	}
 	shape.Others = slices.Clone(shape.Others)
+	shape.Nodes = canonical(shape.Nodes)
 	c.key = shape.appendKey(c.key[:0])
 	if known := c.requests[string(c.key)]; known != nil {
 		return known
 	}
-	request := &Request{Shape: shape, id: len(c.requests), selector: c.selector(shape.Selector), err: shape.Validate()}
+	request := &Request{Shape: shape, id: len(c.requests), cluster: c, selector: c.selector(shape.Selector), err: shape.Validate()}
 	if len(shape.Models) > 0 {
 		request.models = make(map[string]bool, len(shape.Models))
 		for _, model := range shape.Models {
 			request.models[model] = true
 		}
+	}
+	if i := slices.IndexFunc(request.Nodes, func(rule NodeRule) bool { return !rule.Except }); i >= 0 {
+		request.namedBy = &request.Nodes[i]
 	}
 	c.requests[string(c.key)] = request
 	return request

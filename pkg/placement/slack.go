@@ -80,16 +80,35 @@ func (c *Cluster) rest(n *node) rest {
 }
 
 // fit returns the first reason why the node can't take a request, or Fits.
-func (n *node) fit(r *Request) Reason { return n.state.fit(r, &n.slack) }
+func (n *node) fit(r *Request) Reason { return n.unlessNamed(r, n.state.fit(r, &n.slack)) }
 
 // fitEmpty returns why the node couldn't take a request even if it were empty, or Fits.
-func (n *node) fitEmpty(r *Request) Reason { return n.layout.kind.fit(r, &n.slack) }
+func (n *node) fitEmpty(r *Request) Reason {
+	return n.unlessNamed(r, n.layout.kind.fit(r, &n.slack))
+}
+
+// unlessNamed returns a reason, or OtherLabels if that comes before it and the request's
+// rules do not admit the node.
+func (n *node) unlessNamed(r *Request, reason Reason) Reason {
+	if len(r.Nodes) > 0 && (reason == Fits || reason > OtherLabels) && !r.suits(n) {
+		return OtherLabels
+	}
+	return reason
+}
+
+// capacity returns how many Pods of a request the node could take.
+func (n *node) capacity(r *Request) int {
+	if !r.suits(n) {
+		return 0
+	}
+	return n.state.capacity(r, &n.slack)
+}
 
 // mayFit returns why none of the nodes in a State can take a request, or Fits. each is
 // true if only some of them can, so that each has to be asked.
 func (s *State) mayFit(r *Request) (reason Reason, each bool) {
 	reason = s.fit(r, &s.kind.most)
-	return reason, reason == Fits && s.kind.unequal && s.fit(r, &slack{}) != Fits
+	return reason, reason == Fits && (len(r.Nodes) > 0 || (s.kind.unequal && s.fit(r, &slack{}) != Fits))
 }
 
 // first returns the first node of a class that can take a request, by name; nil if none
@@ -106,29 +125,15 @@ func (c *class) first(r *Request, each bool) *node {
 	return nil
 }
 
-// some returns the first nodes of a class that can take a request, up to a number.
-func (c *class) some(r *Request, each bool, most int) []*node {
-	if !each {
-		return c.nodes[:min(most, len(c.nodes))]
-	}
-	var list []*node
-	for _, n := range c.nodes {
-		if len(list) < most && n.fit(r) == Fits {
-			list = append(list, n)
-		}
-	}
-	return list
-}
-
 // room returns how many Pods of a request the nodes of a class can take.
 func (c *class) room(r *Request) int {
 	least := c.state.capacity(r, &slack{})
-	if !c.state.kind.unequal || c.state.capacity(r, &c.state.kind.most) == least {
+	if len(r.Nodes) == 0 && (!c.state.kind.unequal || c.state.capacity(r, &c.state.kind.most) == least) {
 		return len(c.nodes) * least
 	}
 	pods := 0
 	for _, n := range c.nodes {
-		pods += c.state.capacity(r, &n.slack)
+		pods += n.capacity(r)
 	}
 	return pods
 }

@@ -40,9 +40,9 @@ type Value struct {
 }
 
 // Accepts reports whether a request may run on the node's model and its selector admits
-// the node.
+// the node. A request that names nodes says nothing about others: it is not accepted.
 func (s *State) Accepts(r *Request) bool {
-	return r.accepts(s.kind.model) && s.kind.admits(r) == Fits
+	return !r.named() && r.accepts(s.kind.model) && s.kind.admits(r) == Fits
 }
 
 // CPU returns the free CPU, in milli-cores.

@@ -30,16 +30,17 @@ type NodeView struct {
 // parsed is an error; the node is then described without GPUs.
 func (v *NodeView) Node(node *corev1.Node) (placement.Node, Cards, error) {
 	described := placement.Node{
-		Name:    node.Name,
-		CPU:     node.Status.Allocatable.Cpu().MilliValue(),
-		Memory:  node.Status.Allocatable.Memory().Value() / bytesPerMiB,
-		Slots:   int(node.Status.Allocatable.Pods().Value()),
-		Model:   node.Labels[v1.LabelGPUModel],
-		Pool:    node.Labels[v1.LabelNodePool],
-		Domains: v.Levels.path(node.Labels),
-		Traits:  v.traits(node),
-		Closed:  node.Spec.Unschedulable,
-		Others:  v.others(node),
+		Name:     node.Name,
+		CPU:      node.Status.Allocatable.Cpu().MilliValue(),
+		Memory:   node.Status.Allocatable.Memory().Value() / bytesPerMiB,
+		Slots:    int(node.Status.Allocatable.Pods().Value()),
+		Hostname: node.Labels[corev1.LabelHostname],
+		Model:    node.Labels[v1.LabelGPUModel],
+		Pool:     node.Labels[v1.LabelNodePool],
+		Domains:  v.Levels.path(node.Labels),
+		Traits:   v.traits(node),
+		Closed:   node.Spec.Unschedulable,
+		Others:   v.others(node),
 	}
 	gpus, cards, err := gpusOf(node)
 	if err != nil {

@@ -88,6 +88,7 @@ func setNodeConstraints(shape *placement.Shape, pod *corev1.Pod) error {
 		shape.Pool = pool
 		delete(c.NodeSelector, v1.LabelNodePool)
 	}
+	shape.Nodes = c.takeNodeNames()
 	if len(c.Terms) == 1 && shape.Percent() > 0 {
 		shape.GPUMemory, c.Terms = takeGPUMemory(c.Terms[0])
 	}

@@ -14,6 +14,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/placement/packing"
 )
 
 // pod returns a Pod with a container for each list of requests: "cpu=2,gpu=1".
@@ -175,7 +176,23 @@ func TestWhatTheEngineKnowsByItselfIsNoSelector(t *testing.T) {
 		"a field": {
 			affine(pod("gpu=1"), corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
 				{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n"}},
-			}}), placement.Shape{GPUs: 1}, []string{"metadata.name"},
+			}}), placement.Shape{GPUs: 1, Nodes: []placement.NodeRule{{Names: []string{"n"}}}}, nil,
+		},
+		"the hostname": {
+			selecting(pod("gpu=1"), corev1.LabelHostname, "h"),
+			placement.Shape{GPUs: 1, Nodes: []placement.NodeRule{{Hostnames: true, Names: []string{"h"}}}}, nil,
+		},
+		"hostnames, not wanted": {
+			affine(pod("gpu=1"), term(corev1.LabelHostname, corev1.NodeSelectorOpNotIn, "g", "h")),
+			placement.Shape{GPUs: 1, Nodes: []placement.NodeRule{{Hostnames: true, Except: true, Names: []string{"g", "h"}}}}, nil,
+		},
+		"hostnames in several terms": {
+			affine(pod("gpu=1"), term(corev1.LabelHostname, corev1.NodeSelectorOpIn, "g"), term(corev1.LabelHostname, corev1.NodeSelectorOpIn, "h")),
+			placement.Shape{GPUs: 1, Nodes: []placement.NodeRule{{Hostnames: true, Names: []string{"g", "h"}}}}, nil,
+		},
+		"hostnames in several terms, and more": {
+			affine(pod("gpu=1"), term(corev1.LabelHostname, corev1.NodeSelectorOpIn, "g"), term("disk", corev1.NodeSelectorOpExists)),
+			placement.Shape{GPUs: 1}, []string{"disk", corev1.LabelHostname},
 		},
 	}
 	for name, test := range tests {
@@ -209,19 +226,42 @@ func TestASelectorAdmitsNodesAsKubernetesDoes(t *testing.T) {
 	named := func(names ...string) corev1.NodeSelectorTerm {
 		return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: names}}}
 	}
+	both := func(a, b corev1.NodeSelectorTerm) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: append(a.MatchExpressions, b.MatchExpressions...)}
+	}
+	const host = corev1.LabelHostname
 	tests := map[string]struct {
 		pod  *corev1.Pod
 		node *corev1.Node
 		want placement.Reason
 	}{
-		"a Pod that does not care":            {pod("gpu=1"), node(), placement.Fits},
-		"the label is there":                  {selecting(pod("gpu=1"), "disk", "ssd"), node(ssd), placement.Fits},
-		"the label is missing":                {selecting(pod("gpu=1"), "disk", "ssd"), node(), placement.OtherLabels},
-		"a label that must not be there":      {affine(pod("gpu=1"), term("disk", corev1.NodeSelectorOpDoesNotExist)), node(ssd), placement.OtherLabels},
-		"one of two terms":                    {affine(pod("gpu=1"), term("x", corev1.NodeSelectorOpExists), term("disk", corev1.NodeSelectorOpIn, "hdd", "ssd")), node(ssd), placement.Fits},
-		"an empty term matches nothing":       {affine(pod("gpu=1"), corev1.NodeSelectorTerm{}), node(), placement.OtherLabels},
-		"the node's name":                     {affine(pod("gpu=1"), named("n")), node(), placement.Fits},
-		"another name":                        {affine(pod("gpu=1"), named("m")), node(), placement.OtherLabels},
+		"a Pod that does not care":       {pod("gpu=1"), node(), placement.Fits},
+		"the label is there":             {selecting(pod("gpu=1"), "disk", "ssd"), node(ssd), placement.Fits},
+		"the label is missing":           {selecting(pod("gpu=1"), "disk", "ssd"), node(), placement.OtherLabels},
+		"a label that must not be there": {affine(pod("gpu=1"), term("disk", corev1.NodeSelectorOpDoesNotExist)), node(ssd), placement.OtherLabels},
+		"one of two terms":               {affine(pod("gpu=1"), term("x", corev1.NodeSelectorOpExists), term("disk", corev1.NodeSelectorOpIn, "hdd", "ssd")), node(ssd), placement.Fits},
+		"an empty term matches nothing":  {affine(pod("gpu=1"), corev1.NodeSelectorTerm{}), node(), placement.OtherLabels},
+		"the node's name":                {affine(pod("gpu=1"), named("n")), node(), placement.Fits},
+		"another name":                   {affine(pod("gpu=1"), named("m")), node(), placement.OtherLabels},
+		"the hostname":                   {selecting(pod("gpu=1"), host, "h"), node(labelled(host, "h")), placement.Fits},
+		"a hostname that the node lacks": {selecting(pod("gpu=1"), host, "h"), node(), placement.OtherLabels},
+		"a hostname that is empty":       {selecting(pod("gpu=1"), host, ""), node(), placement.OtherLabels},
+		"one of two hostnames":           {affine(pod("gpu=1"), term(host, corev1.NodeSelectorOpIn, "g", "h")), node(labelled(host, "h")), placement.Fits},
+		"none of two hostnames":          {affine(pod("gpu=1"), term(host, corev1.NodeSelectorOpIn, "f", "g")), node(labelled(host, "h")), placement.OtherLabels},
+		"a hostname that is not wanted":  {affine(pod("gpu=1"), term(host, corev1.NodeSelectorOpNotIn, "h")), node(labelled(host, "h")), placement.OtherLabels},
+		"another one that is not wanted": {affine(pod("gpu=1"), term(host, corev1.NodeSelectorOpNotIn, "g")), node(labelled(host, "h")), placement.Fits},
+		"any hostname":                   {affine(pod("gpu=1"), term(host, corev1.NodeSelectorOpExists)), node(), placement.OtherLabels},
+		"a name or a hostname":           {affine(pod("gpu=1"), named("m"), term(host, corev1.NodeSelectorOpIn, "h")), node(labelled(host, "h")), placement.Fits},
+		"one of two terms of names":      {affine(pod("gpu=1"), named("m"), named("n")), node(), placement.Fits},
+		"none of two terms of names":     {affine(pod("gpu=1"), named("m"), named("o")), node(), placement.OtherLabels},
+		"the hostname, but no label": {
+			affine(pod("gpu=1"), both(term(host, corev1.NodeSelectorOpIn, "h"), term("disk", corev1.NodeSelectorOpExists))),
+			node(labelled(host, "h")), placement.OtherLabels,
+		},
+		"the hostname and the label": {
+			affine(pod("gpu=1"), both(term(host, corev1.NodeSelectorOpIn, "h"), term("disk", corev1.NodeSelectorOpExists))),
+			node(labelled(host, "h"), ssd), placement.Fits,
+		},
 		"a taint":                             {pod("gpu=1"), node(dedicated), placement.Tainted},
 		"a taint that is tolerated":           {tolerating(pod("gpu=1"), corev1.Toleration{Key: "gpu", Operator: corev1.TolerationOpExists}), node(dedicated), placement.Fits},
 		"a taint tolerated for a time":        {tolerating(pod("gpu=1"), corev1.Toleration{Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64)}), node(dedicated), placement.Fits},
@@ -238,17 +278,12 @@ func TestASelectorAdmitsNodesAsKubernetesDoes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			selector, _ := shape.Selector.(*Selector)
-			view := NodeView{Keys: map[string]bool{}}
-			for _, key := range selector.LabelKeys() {
-				view.Keys[key] = true
-			}
-			described, _, err := view.Node(test.node)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := selector.Admits(described.Traits); got != test.want {
-				t.Errorf("it says %v, want %v", got, test.want)
+			view := NodeView{}
+			view.Track(&shape)
+			cluster := view.Cluster(packing.New(packing.Default()), []*corev1.Node{test.node}, nil)
+			got, err := cluster.Fit(test.node.Name, cluster.Request(shape))
+			if err != nil || got != test.want {
+				t.Errorf("the node %v, error %v, want: it %v", got, err, test.want)
 			}
 		})
 	}

@@ -192,7 +192,7 @@ func (m *Mirror) eachOn(n *node, do func(types.UID, *entry)) {
 
 // sameNode reports whether nothing has changed that the engine considers.
 func sameNode(a, b *placement.Node) bool {
-	return a.CPU == b.CPU && a.Memory == b.Memory && a.Slots == b.Slots && a.Model == b.Model && a.Pool == b.Pool &&
+	return a.CPU == b.CPU && a.Memory == b.Memory && a.Slots == b.Slots && a.Hostname == b.Hostname && a.Model == b.Model && a.Pool == b.Pool &&
 		a.Traits == b.Traits && slices.Equal(a.Others, b.Others) && a.Closed == b.Closed && slices.Equal(a.Domains, b.Domains) && slices.Equal(a.GPUs, b.GPUs)
 }
 

@@ -81,6 +81,38 @@ func TestAResourceThatNoNodeListsIsLeftToKubeScheduler(t *testing.T) {
 	}
 }
 
+func TestAPodThatSelectsAHostnameLeavesNodesAlike(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, name := range []string{"a", "b", "c"} {
+		node := aNode(t, name, cards(name, 4))
+		node.Labels[corev1.LabelHostname] = "host-" + name
+		w.set(node)
+	}
+	m := newMirror(t)
+	m.Refresh(w.snapshot())
+	pod := aPod("pinned", 1, 0)
+	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "host-b"}
+	shape := shapeOf(t, pod)
+	if !m.Watch(&shape) {
+		t.Error("all nodes have to be updated")
+	}
+	if got := roomFor(w, m, shape); got != 4 {
+		t.Errorf("room for %d Pods, want 4", got)
+	}
+	states := 0
+	m.With(func(cluster *placement.Cluster) { cluster.Root().States(func(*placement.State, int) { states++ }) })
+	if states != 1 {
+		t.Errorf("the nodes are in %d States, want 1", states)
+	}
+	renamed := w.infos["b"].Node().DeepCopy()
+	renamed.Labels[corev1.LabelHostname] = "host-x"
+	w.set(renamed)
+	if got := roomFor(w, m, shape); got != 0 {
+		t.Errorf("when the host has another name, there is room for %d Pods, want none", got)
+	}
+}
+
 func TestASeatWithholdsItsOtherResources(t *testing.T) {
 	t.Parallel()
 	w, m := newWorld(t, withAdapters(aNode(t, "a", cards("a", 4)), "3")), newMirror(t)

@@ -55,7 +55,7 @@
 //
 // Placing: place.go rank.go (one Pod), gang.go plan.go topology.go (gangs), fit.go
 // (reasons), choose.go numa.go (cards), policy.go (prices), except.go (temporarily
-// excluded nodes); explain.go remedy.go shortage.go (explanations), whatif.go,
+// excluded nodes); explain.go remedy.go shortage.go departures.go (explanations), whatif.go,
 // capacity.go, running.go.
 //
 // Making room: preempt*.go; consolidate*.go; repack*.go (Pack); moves*.go, which the last

@@ -118,7 +118,7 @@ func TestAnExplanationNamesTheResource(t *testing.T) {
 	}{
 		"adapters are in use": {
 			[][]int{{2, 3}}, adapters(4, 0),
-			"2 nodes have too little free rdma/hca; it would start with 2 rdma/hca for each Pod",
+			"2 nodes have too little free rdma/hca; it would start with 2 more free GPUs once the Pods on them have left, or with 2 rdma/hca for each Pod",
 		},
 		"there are never so many adapters": {
 			[][]int{{0, 0}}, adapters(5, 0),

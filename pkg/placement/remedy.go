@@ -36,7 +36,8 @@ type Remedy struct {
 	Text string
 	// Gang is the gang with the change; nil for FreeGPUs.
 	Gang *Gang
-	// Free lists the GPUs that would have to be free, by node; only for FreeGPUs.
+	// Free lists the GPUs that would have to be free, by node, because the Pods that hold
+	// them have left; only for FreeGPUs.
 	Free map[string][]int
 }
 

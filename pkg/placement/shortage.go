@@ -4,6 +4,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -13,7 +14,8 @@ import (
 const shortageDomains = 16
 
 // shortage finds the fewest GPUs that would have to be free for a gang to fit: greedily,
-// placing each member where the fewest are missing.
+// placing each member where the fewest are missing. The Pods on these GPUs leave with
+// everything that they hold, as that is how GPUs become free.
 func (c *Cluster) shortage(g *Gang) *Remedy {
 	var best *Remedy
 	fewest := 0
@@ -23,9 +25,12 @@ func (c *Cluster) shortage(g *Gang) *Remedy {
 		for _, gpus := range missing {
 			count += len(gpus)
 		}
-		if ok && count > 0 && (best == nil || count < fewest) && c.helpsIfFree(g, missing) {
+		if ok && count > 0 && (best == nil || count < fewest) && c.helpsIfFree(g, missing, wholePods) {
 			best, fewest = &Remedy{Kind: FreeGPUs, Free: missing, Text: shortText(count, d)}, count
 		}
+	}
+	if best != nil && !c.helpsIfFree(g, best.Free, cardsOnly) {
+		best.Text += " once the Pods on " + pronoun(fewest) + " have left"
 	}
 	return best
 }
@@ -39,6 +44,13 @@ func shortText(count int, d *Domain) string {
 		text += " in " + d.Name
 	}
 	return text
+}
+
+func pronoun(count int) string {
+	if count == 1 {
+		return "it"
+	}
+	return "them"
 }
 
 // roomiest returns the domains in which a gang may be, roomiest first.
@@ -58,30 +70,30 @@ func (c *Cluster) roomiest(g *Gang) []*Domain {
 }
 
 // missing returns which GPUs of a domain would have to be free, by node. ok is false if
-// more than GPUs is missing.
+// GPUs do not suffice.
 func (c *Cluster) missing(g *Gang, d *Domain) (free map[string][]int, ok bool) {
 	p := &planner{cluster: c, gang: g}
-	freed := freedCards{cluster: c}
-	defer freed.restore()
+	s := &shortages{planner: p, departures: departures{cluster: c, leave: wholePods}, own: map[*node][]int{}}
+	defer s.restore()
 	defer p.giveBack(0)
 	for _, left := range p.fill(d, c.demands(g)) {
+		s.list(d, left.request)
 		for range left.count {
 			if p.take(left.role, left.request, d) {
 				continue // on cards freed for another member
 			}
-			n, cards := p.nearest(d, left.request)
+			n, cards := s.nearest(left.request)
 			if n == nil {
 				return nil, false
 			}
-			for _, card := range cards {
-				freed.add(n, card)
-			}
+			s.free(n, cards)
 			if !p.takeOn(n, left.role, left.request) {
-				return nil, false
+				return nil, false // can't happen: it was computed
 			}
+			s.add(n, left.request)
 		}
 	}
-	return freed.byNode(), true
+	return s.byNode(), true
 }
 
 // takeOn places a member on a node.
@@ -95,43 +107,109 @@ func (p *planner) takeOn(n *node, role int, r *Request) bool {
 	return true
 }
 
-// nearest returns the node that lacks the fewest GPUs, and nothing else, for one more
-// member, and the cards to free.
-func (p *planner) nearest(d *Domain, r *Request) (best *node, cards []int) {
-	own := p.ownCards()
+// shortages finds the nodes that lack the fewest GPUs for one more member.
+type shortages struct {
+	*planner
+	departures
+	// nodes are those that could take a member if some cards were free, the one that
+	// lacks the fewest first, and by name.
+	nodes []lacking
+	// own are the cards of the first members that found a place, by node.
+	own   map[*node][]int
+	first int
+}
+
+// lacking is a node, and the cards that would have to be free.
+type lacking struct {
+	node  *node
+	cards []int
+}
+
+func (l lacking) compare(other lacking) int {
+	return cmp.Or(cmp.Compare(len(l.cards), len(other.cards)), cmp.Compare(l.node.Name, other.node.Name))
+}
+
+// list finds out what the nodes of a domain lack for a request.
+func (s *shortages) list(d *Domain, r *Request) {
+	s.nodes = s.nodes[:0]
 	for _, members := range d.classes {
 		for _, n := range members.nodes {
-			lacks, ok := n.lacks(r)
-			if !ok {
-				continue
-			}
-			if best != nil && (lacks > len(cards) || (lacks == len(cards) && n.Name > best.Name)) {
-				break
-			}
-			if found := n.freeable(r, lacks, own[n]); len(found) == lacks {
-				best, cards = n, found
+			if cards, ok := s.lacks(n, r); ok {
+				s.nodes = append(s.nodes, lacking{n, cards})
 			}
 		}
 	}
-	return best, cards
+	slices.SortFunc(s.nodes, lacking.compare)
 }
 
-// ownCards returns the cards that members of the gang hold, by node.
-func (p *planner) ownCards() map[*node][]int {
-	own := map[*node][]int{}
-	for i := range p.taken {
-		own[p.taken[i].node] = append(own[p.taken[i].node], p.taken[i].member.GPUs...)
+// add inserts what a node lacks.
+func (s *shortages) add(n *node, r *Request) {
+	if cards, ok := s.lacks(n, r); ok {
+		one := lacking{n, cards}
+		at, _ := slices.BinarySearchFunc(s.nodes, one, lacking.compare)
+		s.nodes = slices.Insert(s.nodes, at, one)
 	}
-	return own
 }
 
-// freeable returns up to count cards that could be freed, least used first.
-func (n *node) freeable(r *Request, count int, own []int) []int {
+// nearest removes and returns the node that lacks the fewest GPUs, and the cards to free;
+// nil if there is none.
+func (s *shortages) nearest(r *Request) (*node, []int) {
+	for len(s.nodes) > 0 {
+		first := s.nodes[0]
+		s.nodes = s.nodes[1:]
+		cards, ok := s.lacks(first.node, r)
+		switch {
+		case ok && slices.Equal(cards, first.cards):
+			return first.node, cards
+		case ok: // a member has been placed there since
+			s.add(first.node, r)
+		}
+	}
+	return nil, nil
+}
+
+// lacks returns the cards of a node that would have to be free for one more member; ok is
+// false if that does not suffice. They are few, and if one of them stayed in use, there
+// would be no room.
+func (s *shortages) lacks(n *node, r *Request) (cards []int, ok bool) {
+	if r.Percent() == 0 || n.fitEmpty(r) != Fits {
+		return nil, false
+	}
+	least := n.lacksCards(r)
+	usable := n.freeable(r, s.ownCards(n))
+	if len(usable) < least {
+		return nil, false
+	}
+	count := least
+	for ; count < len(usable) && !s.suffice(n, r, usable[:count]); count++ {
+		continue
+	}
+	if !s.suffice(n, r, usable[:count]) {
+		return nil, false
+	}
+	cards = slices.Clone(usable[:count])
+	for i := 0; i < len(cards) && len(cards) > least; {
+		if fewer := slices.Delete(slices.Clone(cards), i, i+1); s.suffice(n, r, fewer) {
+			cards = fewer
+		} else {
+			i++
+		}
+	}
+	return cards, true
+}
+
+// lacksCards returns how many more cards would have to be free for a request.
+func (n *node) lacksCards(r *Request) int {
+	if r.Share > 0 {
+		return oneIf(!n.state.hasShare(r))
+	}
+	return max(0, r.GPUs-n.state.wholeFor(r))
+}
+
+// freeable returns the cards that could be freed, least used first.
+func (n *node) freeable(r *Request, own []int) []int {
 	var cards []int
 	for _, card := range slices.Backward(n.order) {
-		if len(cards) == count {
-			break
-		}
 		if n.free[card] < Card && !n.GPUs[card].Broken && n.GPUs[card].Memory >= r.GPUMemory && !slices.Contains(own, card) {
 			cards = append(cards, card)
 		}
@@ -139,66 +217,34 @@ func (n *node) freeable(r *Request, count int, own []int) []int {
 	return cards
 }
 
-// lacks returns how many more cards would have to be free; ok is false if that does not
-// suffice.
-func (n *node) lacks(r *Request) (cards int, ok bool) {
-	if n.fitEmpty(r) != Fits || n.slots < 1 || n.cpu < r.CPU || n.memory < r.Memory || r.Percent() == 0 {
-		return 0, false
+// ownCards returns the cards of a node that members of the gang hold.
+func (s *shortages) ownCards(n *node) []int {
+	for ; s.first < len(s.taken); s.first++ {
+		t := &s.taken[s.first]
+		s.own[t.node] = append(s.own[t.node], t.member.GPUs...)
 	}
-	if r.Share > 0 {
-		return 1, true
+	return s.own[n]
+}
+
+// suffice reports whether a node has enough of everything but GPUs for a request when the
+// Pods on some cards have left.
+func (s *shortages) suffice(n *node, r *Request, cards []int) bool {
+	v := n.vacancy(nil)
+	if v.suffices(n, r) {
+		return true
 	}
-	return max(0, r.GPUs-n.state.wholeFor(r)), true
-}
-
-// freedCards are cards that are assumed to be free.
-type freedCards struct {
-	cluster *Cluster
-	all     []freedCard
-}
-
-type freedCard struct {
-	node *node
-	card int
-	// percent is how much of the card was freed.
-	percent int32
-}
-
-func (f *freedCards) add(n *node, card int) {
-	f.all = append(f.all, freedCard{node: n, card: card, percent: Card - n.free[card]})
-	f.change(n, card, Card-n.free[card])
-}
-
-func (f *freedCards) change(n *node, card int, percent int32) {
-	before := n.state
-	n.free[card] += percent
-	f.cluster.reindex(n, before)
-}
-
-// restore undoes the assumption.
-func (f *freedCards) restore() {
-	for _, one := range f.all {
-		f.change(one.node, one.card, -one.percent)
+	for _, pod := range s.leaving(n, cards) {
+		v.add(n, []*Use{pod.besides()}, 1)
 	}
-}
-
-// byNode returns the cards by the names of their nodes.
-func (f *freedCards) byNode() map[string][]int {
-	cards := map[string][]int{}
-	for _, one := range f.all {
-		cards[one.node.Name] = append(cards[one.node.Name], one.card)
-	}
-	return cards
+	return v.suffices(n, r)
 }
 
 // helpsIfFree reports whether a gang fits when cards are free.
-func (c *Cluster) helpsIfFree(g *Gang, free map[string][]int) bool {
-	freed := freedCards{cluster: c}
-	defer freed.restore()
+func (c *Cluster) helpsIfFree(g *Gang, free map[string][]int, leave leaving) bool {
+	d := departures{cluster: c, leave: leave}
+	defer d.restore()
 	for name, cards := range free {
-		for _, card := range cards {
-			freed.add(c.nodes[name], card)
-		}
+		d.free(c.nodes[name], cards)
 	}
 	return c.helps(g)
 }

@@ -4,11 +4,9 @@
 package planner
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"context"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
-	"falldio.github.io/gpu-controller/pkg/placement/packing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -16,8 +14,23 @@ import (
 // measured.
 const measuredShapes = 8
 
-// measure updates the metrics about capacity. It looks at the informers' caches, not at
-// the mirror, which is as old as the last scheduling cycle.
+// measureRegularly updates the gauges until ctx ends.
+func (p *Planner) measureRegularly(ctx context.Context) {
+	ticker := p.clock.NewTicker(measurePeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			if p.current.Load() {
+				p.measure()
+			}
+		}
+	}
+}
+
+// measure updates the gauges.
 func (p *Planner) measure() {
 	counts := p.registry.Count()
 	for state, count := range map[string]int{
@@ -28,48 +41,47 @@ func (p *Planner) measure() {
 	starving, preempting := p.claims.count()
 	p.metrics.claimed.WithLabelValues("Starving").Set(float64(starving))
 	p.metrics.claimed.WithLabelValues("Preempting").Set(float64(preempting))
+	p.metrics.reserved.Set(p.mirror.ReservedGPUs())
 
-	cluster := p.liveCluster()
+	view := p.mirror.View()
+	measured := p.measureCapacity(p.live.sync(&view))
 	p.metrics.freeGPUs.Reset()
 	p.metrics.stranded.Reset()
 	p.metrics.largest.Reset()
+	for domain, free := range measured.free {
+		p.metrics.freeGPUs.WithLabelValues(snapshot.PlainDomains(domain)).Set(float64(free))
+	}
+	for shape, capacity := range measured.shapes {
+		p.metrics.stranded.WithLabelValues(shape).Set(float64(capacity.Stranded) / placement.Card)
+		for level, largest := range capacity.Largest {
+			p.metrics.largest.WithLabelValues(p.levelName(level), shape).Set(float64(largest.Pods))
+		}
+	}
+}
+
+// capacities are what the metrics about capacity show.
+type capacities struct {
+	// free is how many whole GPUs are free, by the narrowest domains.
+	free map[string]int
+	// shapes is how much free capacity a shape can't use, and the largest gang of it in one
+	// domain of each level.
+	shapes map[string]placement.Capacity
+}
+
+func (p *Planner) measureCapacity(cluster *placement.Cluster) capacities {
+	measured := capacities{free: map[string]int{}, shapes: map[string]placement.Capacity{}}
 	for _, shape := range p.mirror.Popular(measuredShapes) {
 		if shape.Percent() > 0 {
-			p.measureShape(cluster, shape)
+			measured.shapes[shape.String()] = cluster.Capacity(shape, len(p.levels))
 		}
 	}
 	whole := cluster.Request(placement.Shape{GPUs: 1})
 	cluster.Root().Each(func(domain *placement.Domain) {
 		if domain.Level > 0 && len(domain.Children) == 0 {
-			p.metrics.freeGPUs.WithLabelValues(snapshot.PlainDomains(domain.Name)).Set(float64(domain.Room(whole)))
+			measured.free[domain.Name] = domain.Room(whole)
 		}
 	})
-}
-
-// liveCluster returns the cluster as the informers know it.
-func (p *Planner) liveCluster() *placement.Cluster {
-	core := p.handle.SharedInformerFactory().Core().V1()
-	nodes, _ := core.Nodes().Lister().List(labels.Everything()) // reading a cache never fails
-	pods, _ := core.Pods().Lister().List(labels.Everything())
-	ours := make([]*corev1.Node, 0, len(nodes))
-	for _, node := range nodes {
-		if p.Owns(node) {
-			ours = append(ours, node)
-		}
-	}
-	view := p.mirror.View()
-	return view.Cluster(packing.New(packing.Default()), ours, pods).Cluster // the mirror has logged any errors
-}
-
-// measureShape records how much free capacity a shape can't use, and the largest gang of
-// it in one domain of each level.
-func (p *Planner) measureShape(cluster *placement.Cluster, shape placement.Shape) {
-	capacity := cluster.Capacity(shape, len(p.levels))
-	name := shape.String()
-	p.metrics.stranded.WithLabelValues(name).Set(float64(capacity.Stranded) / placement.Card)
-	for level, largest := range capacity.Largest {
-		p.metrics.largest.WithLabelValues(p.levelName(level), name).Set(float64(largest.Pods))
-	}
+	return measured
 }
 
 func (p *Planner) levelName(level int) string {

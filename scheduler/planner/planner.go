@@ -59,6 +59,8 @@ type Planner struct {
 	turnedAway   map[types.UID]*corev1.Pod
 	// reserving are the nodes with reservations.
 	reserving reserving
+	// live is the cluster that the metrics about capacity describe.
+	live liveCluster
 	// evicting is true while Pods of incomplete gangs are being evicted.
 	evicting atomic.Bool
 	// synced reports whether all Pods that existed at the start are known.

@@ -17,7 +17,7 @@ const (
 	maxRequeues = 64
 	// maintenancePeriod is how often incomplete gangs and claims are checked.
 	maintenancePeriod = time.Second
-	// measurePeriod is how often the metrics about capacity are updated.
+	// measurePeriod is how often the gauges are updated.
 	measurePeriod = 15 * time.Second
 )
 
@@ -30,10 +30,10 @@ func (p *Planner) run(ctx context.Context) {
 	if !p.takeOver(ctx) {
 		return
 	}
-	requeue, maintenance, measure := p.clock.NewTicker(requeuePeriod), p.clock.NewTicker(maintenancePeriod), p.clock.NewTicker(measurePeriod)
+	go p.measureRegularly(ctx) // beside the rest: no gang has to wait for it
+	requeue, maintenance := p.clock.NewTicker(requeuePeriod), p.clock.NewTicker(maintenancePeriod)
 	defer requeue.Stop()
 	defer maintenance.Stop()
-	defer measure.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -42,11 +42,6 @@ func (p *Planner) run(ctx context.Context) {
 			p.activate(p.registry.Due(p.clock.Now(), maxRequeues))
 		case <-maintenance.C():
 			p.maintain(ctx)
-		case <-measure.C():
-			if p.current.Load() {
-				p.measure()
-				p.metrics.reserved.Set(p.mirror.ReservedGPUs())
-			}
 		}
 	}
 }

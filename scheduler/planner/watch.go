@@ -56,7 +56,11 @@ func (p *Planner) podUpdated(old, object any) {
 	}
 	p.do(p.registry.Observe(pod))
 	before, ok := old.(*corev1.Pod)
-	if !ok || pod.Spec.NodeName == "" {
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	p.live.setPod(pod)
+	if !ok {
 		return
 	}
 	if before.Spec.NodeName == "" {
@@ -88,15 +92,21 @@ func (p *Planner) podDeleted(object any) {
 	}
 	p.do(p.registry.Forget(pod.UID))
 	if pod.Spec.NodeName != "" {
+		p.live.removePod(pod)
 		p.wake()
 	}
 }
 
 func (p *Planner) nodeUpdated(old, object any) {
 	node, ok := object.(*corev1.Node)
-	if !ok || !p.mirror.Owns(node) {
+	if !ok {
 		return
 	}
+	if !p.mirror.Owns(node) {
+		p.live.setNode(node.Name, nil)
+		return
+	}
+	p.live.setNode(node.Name, node)
 	p.reserving.set(node.Name, node.Annotations[reservation.Annotation] != "")
 	if before, ok := old.(*corev1.Node); !ok || admissionChanged(before, node) {
 		p.wake()
@@ -104,7 +114,12 @@ func (p *Planner) nodeUpdated(old, object any) {
 }
 
 func (p *Planner) nodeDeleted(object any) {
-	if node, ok := informer.LastKnown(object).(*corev1.Node); ok && p.reserving.set(node.Name, false) {
+	node, ok := informer.LastKnown(object).(*corev1.Node)
+	if !ok {
+		return
+	}
+	p.live.setNode(node.Name, nil)
+	if p.reserving.set(node.Name, false) {
 		p.wake() // no Pod needs to wait for a place there any more
 	}
 }

@@ -47,6 +47,8 @@ type Mirror struct {
 	expired    bool
 	// pass counts the snapshots, version the changes of nodes that they showed.
 	pass, version uint64
+	// freed counts the changes after which there may be more room than before.
+	freed uint64
 	// stale is true if all nodes have to be updated although they have not changed.
 	stale bool
 }
@@ -165,6 +167,16 @@ func (m *Mirror) Version() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.version
+}
+
+// Freed returns a number that changes whenever there may be more room than before: a node
+// has changed, a Pod, a seat or a reservation has gone or holds something else. As long as
+// it stays the same, a request that has found no place still has none, whatever was
+// placed meanwhile. To know that it was the same all the time, read it before the attempt.
+func (m *Mirror) Freed() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.freed
 }
 
 // Holder is a Pod that holds something on a node.

@@ -39,6 +39,9 @@ type run struct {
 	clock *clocktesting.FakePassiveClock
 	// watched is set once network adapters are counted.
 	watched *placement.Shape
+	// freed and room are the mirror's after the last step.
+	freed uint64
+	room  map[string]int
 }
 
 type seat struct {
@@ -332,10 +335,27 @@ func (r *run) act() {
 	}
 }
 
+// checkFreed checks that there is no more room than before unless the mirror says so.
+func (r *run) checkFreed() {
+	r.t.Helper()
+	now := room(r.m)
+	if freed := r.m.Freed(); freed != r.freed {
+		r.freed = freed
+	} else {
+		for shape, pods := range now {
+			if pods > r.room[shape] {
+				r.t.Fatalf("%d Pods with %s fit, %d did before, and nothing was freed", pods, shape, r.room[shape])
+			}
+		}
+	}
+	r.room = now
+}
+
 // check compares the mirror with one that sees the cluster for the first time.
 func (r *run) check() {
 	r.t.Helper()
 	r.m.Refresh(r.snapshot())
+	r.checkFreed()
 	rebuilt := mirrorAt(r.t, r.clock)
 	if r.watched != nil {
 		rebuilt.Watch(r.watched)

@@ -141,6 +141,7 @@ func (m *Mirror) updateNode(n *node) {
 	before := n.cards
 	n.cards = cards
 	if !n.ours || !sameNode(&described, &n.described) {
+		m.freed++
 		if err := m.cluster.SetNode(described); err != nil {
 			m.logger.Error(err, "A node can't be used", "node", n.object.Name)
 			m.dropNode(n)
@@ -169,6 +170,7 @@ func (m *Mirror) renumber(n *node, before snapshot.Cards) {
 			use = snapshot.Use(e.pod, n.cards.Translate(before, e.use.GPUs))
 		}
 		e.lost = e.lost || e.held && len(use.GPUs) < len(e.use.GPUs)
+		m.freed++
 		m.cluster.Remove(string(uid))
 		e.use = use
 		m.place(uid, e)
@@ -261,6 +263,7 @@ func (m *Mirror) updatePod(n *node, pod *corev1.Pod, e *entry) {
 	if sameUse(&use, &e.use) {
 		return
 	}
+	m.freed++
 	m.cluster.Remove(string(pod.UID))
 	e.use = use
 	m.place(pod.UID, e)
@@ -282,6 +285,7 @@ func (m *Mirror) remove(uid types.UID, e *entry) {
 	if m.pods[uid] != e {
 		return
 	}
+	m.freed++
 	m.cluster.Remove(string(uid))
 	delete(m.pods, uid)
 	if e.held && !e.seen {

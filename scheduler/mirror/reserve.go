@@ -78,6 +78,7 @@ func (m *Mirror) forgetReservations(n *node) {
 func (m *Mirror) removeReservations(n *node) {
 	for _, r := range n.reservations {
 		if r.counted {
+			m.freed++
 			m.cluster.Remove(r.name)
 			r.counted = false
 		}

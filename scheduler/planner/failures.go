@@ -1,0 +1,63 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// failures remembers which requests found no place in the cluster as it is, so that equal
+// requests are not planned in vain. T is what else is remembered of a failure. It is for
+// scheduling cycles only, which run one after the other. Its zero value is empty.
+type failures[T any] struct {
+	// version is that of the cluster: mirror.Freed, or mirror.Version for what changes
+	// whenever a Pod is placed.
+	version uint64
+	known   map[string]T
+}
+
+// maxFailures bounds how many failures are remembered.
+const maxFailures = 4096
+
+// get returns what is remembered of a request that failed at this version of the cluster.
+func (f *failures[T]) get(version uint64, key string) (failure T, found bool) {
+	if version != f.version {
+		return failure, false
+	}
+	failure, found = f.known[key]
+	return failure, found
+}
+
+// put remembers that a request failed. The version must have been read before the attempt:
+// if something is freed meanwhile, the attempt may not have seen it.
+func (f *failures[T]) put(version uint64, key string, failure T) {
+	if version < f.version {
+		return // another request has failed at a later version
+	}
+	if version > f.version || len(f.known) >= maxFailures || f.known == nil {
+		f.version, f.known = version, map[string]T{}
+	}
+	f.known[key] = failure
+}
+
+// requestKey identifies what a gang asks for: requests with equal keys have the same places
+// to choose from, and need the same. blocking is a key for the reservations that block
+// the gang; see mirror.BlockingKey.
+func requestKey(gang *roles, blocking string) string {
+	parts := make([]string, 0, len(gang.Roles)+len(gang.Except)+1)
+	for i := range gang.Roles {
+		role := &gang.Roles[i]
+		parts = append(parts, fmt.Sprintf("role %d-%d %q", role.Min, role.Max, role.Shape.Key()))
+	}
+	slices.Sort(parts) // members come in the order of their indices
+	except := slices.Clone(gang.Except)
+	slices.Sort(except)
+	for _, node := range slices.Compact(except) {
+		parts = append(parts, "except "+node)
+	}
+	parts = append(parts, fmt.Sprintf("level %d %t %s", gang.Level, gang.Required, gang.near), blocking)
+	return strings.Join(parts, "\x00")
+}

@@ -261,6 +261,7 @@ func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 	}
 	g.failedAt, g.retryAt, g.queuedAt, g.retryBy = began, retryAt, time.Time{}, retryBy
 	g.refused, g.refusals = nil, 0
+	r.budget.count(g, 0)
 	r.elect(g)
 	r.setRetry(g)
 }

@@ -28,6 +28,8 @@ type Timing struct {
 	// MaxRefusals is how many nodes may refuse members of a gang in a row before
 	// it has to wait like one that does not fit.
 	MaxRefusals int
+	// Pauses is how long gangs pause after attempts that find no place.
+	Pauses Pauses
 }
 
 // Registry holds all gangs of one scheduler. It is safe for concurrent use; the Actions
@@ -43,6 +45,7 @@ type Registry struct {
 	// another one.
 	failing int
 	retries *retries
+	budget  budget
 	// counts are the gangs by state, but for those in changed. mixed are those of which
 	// some members have a node and others don't, and some that were so a moment ago.
 	counts         [states]int
@@ -61,7 +64,8 @@ type Registry struct {
 func NewRegistry(timing Timing) *Registry {
 	return &Registry{
 		timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, profiles: map[string]bool{},
-		retries: newRetries(timing), changed: map[*Group]struct{}{}, mixed: map[*Group]struct{}{}, planned: map[*Group]struct{}{},
+		retries: newRetries(timing), budget: budget{Pauses: timing.Pauses},
+		changed: map[*Group]struct{}{}, mixed: map[*Group]struct{}{}, planned: map[*Group]struct{}{},
 	}
 }
 
@@ -309,5 +313,6 @@ func (r *Registry) clearFailures(g *Group) {
 	}
 	g.failedAt, g.firstFailure, g.retryAt, g.queuedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	g.refused, g.refusals, g.aborts = nil, 0, 0
+	r.budget.count(g, 0)
 	r.setRetry(g)
 }

@@ -1,0 +1,75 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Pauses configures how long gangs pause after attempts that find no place.
+type Pauses struct {
+	// Factor is how many times longer a pause is than the last such attempts of all gangs
+	// together. As each gang is tried once in that time, with 10 they take at most a tenth
+	// of it, however many gangs wait and however much their attempts differ.
+	Factor int
+	// Shortest is the shortest pause.
+	Shortest time.Duration
+	// Longest is how much of an attempt counts at most: one that was interrupted for a
+	// minute must not keep all gangs waiting for ten.
+	Longest time.Duration
+}
+
+// budget is the time that attempts take which find no place.
+type budget struct {
+	Pauses
+	// total is what the last attempts of all groups took together that found no place.
+	total time.Duration
+}
+
+// pause returns how long a group whose attempt has just failed is not tried.
+func (b *budget) pause() time.Duration { return max(time.Duration(b.Factor)*b.total, b.Shortest) }
+
+// count counts what the last attempt of a group took; 0 if it was not in vain.
+func (b *budget) count(g *Group, took time.Duration) {
+	took = min(max(took, 0), b.Longest)
+	b.total += took - g.took
+	g.took = took
+}
+
+// FailAttempt records that an attempt found no place for a gang, and when it began and
+// ended. The gang pauses as Timing.Pauses says. If nothing happens, it is retried at
+// retryBy, or, if that is zero, after Timing.Again.
+func (r *Registry) FailAttempt(g *Group, began, ended, retryBy time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if retryBy.IsZero() {
+		retryBy = began.Add(r.timing.Again)
+	}
+	r.fail(g, began, ended, retryBy)
+	r.spend(g, began, ended)
+}
+
+// Prolong records that more was done, in some time, for a Pod whose gang has found no place:
+// what follows FailAttempt, such as a search for Pods to preempt, counts as well.
+func (r *Registry) Prolong(uid types.UID, began, ended time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := r.members[uid]; m != nil {
+		r.spend(m.group, began, ended)
+	}
+}
+
+// spend counts more time for a group's last attempt, and sets the end of its pause.
+func (r *Registry) spend(g *Group, began, ended time.Time) {
+	if g.failedAt.IsZero() {
+		return // it has found a place, or is gone
+	}
+	r.budget.count(g, g.took+ended.Sub(began))
+	if retryAt := ended.Add(r.budget.pause()); retryAt.After(g.retryAt) {
+		g.retryAt = retryAt
+		r.setRetry(g)
+	}
+}

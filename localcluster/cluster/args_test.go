@@ -156,3 +156,12 @@ func TestCredentialsAreWhereTheArgumentsSay(t *testing.T) {
 		t.Error("the cluster looks ready already")
 	}
 }
+
+func TestComponentsOfKubernetesEmulateAVersionOnlyIfOneIsChosen(t *testing.T) {
+	for version, want := range map[string][]string{"": {"--a"}, "1.35": {"--a", "--emulated-version=1.35"}} {
+		c := &cluster{options: Options{EmulatedVersion: version}}
+		if diff := cmp.Diff(want, c.emulating([]string{"--a"})); diff != "" {
+			t.Errorf("version %q (-want +got):\n%s", version, diff)
+		}
+	}
+}

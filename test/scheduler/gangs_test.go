@@ -147,6 +147,14 @@ func (s *suite) podOf(g gang, index int) *corev1.Pod {
 	return pod
 }
 
+// launcherOf returns a Pod of a gang that needs no GPUs.
+func (s *suite) launcherOf(g gang, index int) *corev1.Pod {
+	pod := s.podOf(g, index)
+	needs := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: needs, Limits: needs}
+	return pod
+}
+
 // createPods creates gangs as plain Pods, one of each in turn.
 func (s *suite) createPods(gangs ...gang) {
 	s.Helper()

@@ -15,7 +15,8 @@ import (
 
 // GangLabels are the labels and annotations of Pods about their gang.
 type GangLabels struct {
-	// Name is the gang's name, with the namespace: "default/train".
+	// Name is the gang's name, with the namespace: "default/train", or that of a PodGroup:
+	// "default/podgroup.scheduling.k8s.io/train".
 	Name string
 	// Min is how many Pods start together.
 	Min int
@@ -25,13 +26,19 @@ type GangLabels struct {
 	Required bool
 }
 
-// Gang returns what the labels of a Pod specify about its gang; nil for a Pod without a
-// gang. An error names what is wrong and how to fix it.
+// statesGang reports whether a Pod has labels of ours about a gang.
+func statesGang(pod *corev1.Pod) bool {
+	return pod.Labels[v1.LabelPodGroup] != "" || pod.Labels[v1.LabelMinAvailable] != ""
+}
+
+// Gang returns what a Pod itself specifies about its gang; nil for a Pod without a gang, and
+// for one that names a PodGroup, which specifies it. An error names what is wrong and how to
+// fix it.
 func Gang(pod *corev1.Pod) (*GangLabels, error) {
-	name, text := pod.Labels[v1.LabelPodGroup], pod.Labels[v1.LabelMinAvailable]
-	if name == "" && text == "" {
-		return nil, nil //nolint:nilnil // a Pod without a gang is no error
+	if !statesGang(pod) {
+		return gangWithoutObject(pod)
 	}
+	name, text := pod.Labels[v1.LabelPodGroup], pod.Labels[v1.LabelMinAvailable]
 	if name == "" {
 		name = pod.Labels[v1.LabelTask]
 	}

@@ -4,6 +4,7 @@
 package gangs
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -57,6 +58,8 @@ type Group struct {
 	refusals int
 	// aborts counts the plans that were given up since a barrier opened.
 	aborts int
+	// reconsidered is true if the PodGroup has changed since the last attempt began.
+	reconsidered bool
 	// partialSince is since when some members have a node, but fewer than the minimum.
 	partialSince time.Time
 }
@@ -90,6 +93,8 @@ func (g *Group) spec() (*snapshot.GangLabels, error) {
 func (g *Group) merge(m *Member, first bool) {
 	switch {
 	case g.wrong != nil || g.Alone:
+	case m.blocked != nil:
+		g.wrong = m.blocked
 	case first:
 		first := *m.labels
 		g.merged = &first
@@ -136,7 +141,7 @@ func (g *Group) drop(m *Member) {
 func (g *Group) complete() bool {
 	spec, err := g.spec()
 	if err != nil {
-		return true // reported when the leader's turn comes
+		return !errors.Is(err, errGroupUnknown) // reported when the leader's turn comes
 	}
 	if len(g.members) < spec.Min && g.bound == 0 {
 		return false // fast path for the usual case

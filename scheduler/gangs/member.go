@@ -35,6 +35,12 @@ type Member struct {
 	// which wrong explains.
 	labels *snapshot.GangLabels
 	wrong  error
+	// podGroup is the PodGroup that specifies the labels; zero without one. blocked is why
+	// the gang can't be placed as long as the PodGroup is as it is.
+	podGroup snapshot.GroupRef
+	blocked  error
+	// misplaced is true for a Pod that belongs into another group once it is bound.
+	misplaced bool
 	// ours is false for the Pods of other schedulers, which are only tracked so that their
 	// gangs are not torn apart.
 	ours bool
@@ -67,7 +73,11 @@ func newMember(pod *corev1.Pod, ours bool) *Member {
 	m := &Member{UID: pod.UID, index: indexOf(pod), ours: ours}
 	m.pod.Store(pod)
 	m.Shape, m.Err = snapshot.Shape(pod)
-	m.labels, m.wrong = snapshot.Gang(pod)
+	if ref, found := snapshot.PodGroupOf(pod); found {
+		m.podGroup = ref
+	} else {
+		m.labels, m.wrong = snapshot.Gang(pod)
+	}
 	return m
 }
 
@@ -98,7 +108,8 @@ func needsChanged(before, after *corev1.Pod) bool {
 			return true
 		}
 	}
-	return before.Annotations[v1.AnnotationTopologyLevel] != after.Annotations[v1.AnnotationTopologyLevel] ||
+	return snapshot.GroupChanged(before, after) ||
+		before.Annotations[v1.AnnotationTopologyLevel] != after.Annotations[v1.AnnotationTopologyLevel] ||
 		before.Annotations[v1.AnnotationTopologyMode] != after.Annotations[v1.AnnotationTopologyMode] ||
 		!equality.Semantic.DeepEqual(before.Spec.NodeSelector, after.Spec.NodeSelector) ||
 		!equality.Semantic.DeepEqual(before.Spec.Affinity, after.Spec.Affinity) ||

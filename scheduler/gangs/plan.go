@@ -76,6 +76,7 @@ func (r *Registry) Attempt(uid types.UID) *Attempt {
 		return nil
 	}
 	g := m.group
+	g.reconsidered = false
 	attempt := &Attempt{Group: g, Priority: priorityOf(m.Pod()), WaitsSince: g.firstFailure, Waiting: []*Member{m}}
 	attempt.Labels, attempt.Err = g.spec()
 	for _, other := range g.waitingMembers() {
@@ -163,7 +164,7 @@ func (r *Registry) Withdraw(uid types.UID, number uint64) (aborts int, actions A
 		m.group.aborts++
 		aborts = m.group.aborts
 	}
-	return aborts, r.vacate(m).and(r.activateLeader(m.group))
+	return aborts, r.vacate(m).and(r.activateLeader(m.group)).and(r.settle(m))
 }
 
 // Refuse records that the node of a seat takes no member of the gang although there was
@@ -260,6 +261,9 @@ func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 		g.firstFailure = began
 	}
 	g.failedAt, g.retryAt, g.queuedAt, g.retryBy = began, retryAt, time.Time{}, retryBy
+	if g.reconsidered { // the attempt did not see it
+		g.retryAt, g.retryBy = began, began
+	}
 	g.refused, g.refusals = nil, 0
 	r.budget.count(g, 0)
 	r.elect(g)

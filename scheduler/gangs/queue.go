@@ -51,9 +51,10 @@ func (g *Group) gathering() string {
 	return fmt.Sprintf("its gang %s has %d of the %d Pods that start together", g.Key, len(g.members), labels.Min)
 }
 
-// Rank is a Pod's place in the queue. Ranks don't change while the Pod is queued, except
-// among the members of a gang whose plan is replaced by another while some are queued: the
-// worst that this can do is that they are refused and planned once more.
+// Rank is a Pod's place in the queue. Ranks don't change while the Pod is queued, unless its
+// PodGroup does, and except among the members of a gang whose plan is replaced by another
+// while some are queued: the worst that this can do is that they are refused and planned
+// once more.
 type Rank struct {
 	Priority int32
 	Since    time.Time

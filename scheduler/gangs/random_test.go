@@ -270,6 +270,8 @@ func (s *simulation) act() {
 	case choice < 18:
 		s.deliver(s.pick(unqueued))
 		s.ungate(s.pick(held))
+	case choice < 19 && s.dice.IntN(2) == 0:
+		s.changePodGroup()
 	case choice < 19 || s.dice.IntN(4) > 0:
 		s.end()
 	default:
@@ -319,6 +321,9 @@ func (s *simulation) create() {
 	p := pod(name)
 	if gang := s.dice.IntN(4); gang > 0 {
 		p = pod(name, in(fmt.Sprint("g", gang), max(1, 1+gang-s.dice.IntN(9)/8), s.dice.IntN(4)))
+	}
+	if s.dice.IntN(3) == 0 {
+		p = s.podOfPodGroup(name)
 	}
 	if s.dice.IntN(6) == 0 {
 		gated(p)
@@ -447,6 +452,7 @@ func (s *simulation) check() {
 	s.checkIndexes()
 	for _, m := range s.members {
 		s.checkMember(m)
+		s.checkPodGroup(m)
 	}
 }
 

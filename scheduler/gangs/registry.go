@@ -51,7 +51,8 @@ type Registry struct {
 	counts         [states]int
 	changed, mixed map[*Group]struct{}
 	// planned are those that have a plan whose barrier has not opened.
-	planned map[*Group]struct{}
+	planned   map[*Group]struct{}
+	podGroups podGroups
 	// profiles are the names under which this process schedules.
 	profiles map[string]bool
 	// started is true once all Pods that existed at the start are known.
@@ -63,7 +64,7 @@ type Registry struct {
 // NewRegistry returns an empty Registry.
 func NewRegistry(timing Timing) *Registry {
 	return &Registry{
-		timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, profiles: map[string]bool{},
+		timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, podGroups: newPodGroups(), profiles: map[string]bool{},
 		retries: newRetries(timing), budget: budget{Pauses: timing.Pauses},
 		changed: map[*Group]struct{}{}, mixed: map[*Group]struct{}{}, planned: map[*Group]struct{}{},
 	}
@@ -103,13 +104,10 @@ func (a Actions) and(b Actions) Actions {
 	}
 }
 
-// Concerns reports whether a Pod is scheduled by this package: it wants GPUs or is in
-// a gang.
+// Concerns reports whether a Pod is scheduled by this package: it wants GPUs, or says that
+// it is in a gang. It is called for every Pod in every scheduling cycle.
 func Concerns(pod *corev1.Pod) bool {
-	if labels, err := snapshot.Gang(pod); labels != nil || err != nil {
-		return true
-	}
-	return snapshot.WantsGPUs(pod)
+	return snapshot.InGroup(pod) || snapshot.WantsGPUs(pod)
 }
 
 // Start records that all Pods that existed at the start are known. Before that, no Pod is
@@ -149,9 +147,9 @@ func (r *Registry) Observe(pod *corev1.Pod) Actions {
 	}
 	switch {
 	case !wasBound && m.bound():
-		return r.podBound(m)
+		return r.podBound(m).and(r.settle(m))
 	case !wasDeleting && m.deleting() && !m.bound():
-		return r.vacate(m).and(r.activateLeader(m.group))
+		return r.vacate(m).and(r.activateLeader(m.group)).and(r.settle(m))
 	case wasGated && len(pod.Spec.SchedulingGates) == 0:
 		return r.activateLeader(m.group)
 	}
@@ -162,11 +160,16 @@ func (r *Registry) add(pod *corev1.Pod) Actions {
 	if !Concerns(pod) {
 		return Actions{}
 	}
-	m := newMember(pod, r.profiles[pod.Spec.SchedulerName])
+	return r.admit(newMember(pod, r.profiles[pod.Spec.SchedulerName]))
+}
+
+// admit adds a member to its group.
+func (r *Registry) admit(m *Member) Actions {
+	r.podGroups.admit(m)
 	m.group = r.groupOf(m)
 	m.group.join(m)
 	r.touch(m.group)
-	r.members[pod.UID] = m
+	r.members[m.UID] = m
 	return r.activateLeader(m.group)
 }
 
@@ -223,7 +226,7 @@ func (r *Registry) Forget(uid types.UID) Actions {
 	if m == nil {
 		return Actions{}
 	}
-	return r.forget(m)
+	return r.forget(m).and(r.dropGone(m.podGroup))
 }
 
 func (r *Registry) forget(m *Member) Actions {
@@ -237,6 +240,7 @@ func (r *Registry) forget(m *Member) Actions {
 	g.drop(m)
 	r.touch(g)
 	delete(r.members, m.UID)
+	r.podGroups.drop(m)
 	if len(g.members) == 0 {
 		r.clearFailures(g)
 		r.untrack(g)

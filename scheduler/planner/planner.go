@@ -116,6 +116,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 		return nil, err
 	}
 	go p.run(ctx)
+	go p.watchPodGroups(ctx)
 	return p, nil
 }
 

@@ -23,9 +23,9 @@ const (
 	KubernetesGroups GroupAPI = "scheduling.k8s.io"
 	// VolcanoGroups is Volcano's.
 	VolcanoGroups GroupAPI = "scheduling.volcano.sh"
-	// CoschedulingGroups is that of kube-scheduler's plugin Coscheduling, and
-	// FormerCoschedulingGroups the one that it had before. Koordinator has kept it.
-	CoschedulingGroups       GroupAPI = "scheduling.x-k8s.io"
+	// CoschedulingGroups is that of kube-scheduler's plugin Coscheduling.
+	CoschedulingGroups GroupAPI = "scheduling.x-k8s.io"
+	// FormerCoschedulingGroups is the one that Coscheduling had before. Koordinator has kept it.
 	FormerCoschedulingGroups GroupAPI = "scheduling.sigs.k8s.io"
 )
 

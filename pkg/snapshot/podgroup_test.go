@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -26,7 +25,7 @@ func TestWhichPodGroupAPodNames(t *testing.T) {
 	}{
 		"none": {},
 		"Kubernetes'": {
-			group: &corev1.PodSchedulingGroup{PodGroupName: ptr.To("train")},
+			group: &corev1.PodSchedulingGroup{PodGroupName: new("train")},
 			want:  GroupRef{KubernetesGroups, "default", "train"}, inGroup: true,
 		},
 		"a scheduling group of a kind to come":  {group: &corev1.PodSchedulingGroup{}},
@@ -37,14 +36,14 @@ func TestWhichPodGroupAPodNames(t *testing.T) {
 		"coscheduling's label as an annotation": {annotations: said{"scheduling.x-k8s.io/pod-group": "train"}},
 		"a name without an object":              {labels: said{"pod-group.scheduling.sigs.k8s.io/name": "train"}, inGroup: true},
 		"Kubernetes' comes before others'": {
-			group: &corev1.PodSchedulingGroup{PodGroupName: ptr.To("train")}, annotations: said{"scheduling.k8s.io/group-name": "theirs"},
+			group: &corev1.PodSchedulingGroup{PodGroupName: new("train")}, annotations: said{"scheduling.k8s.io/group-name": "theirs"},
 			want: GroupRef{KubernetesGroups, "default", "train"}, inGroup: true,
 		},
 		"our labels come before all": {
-			group: &corev1.PodSchedulingGroup{PodGroupName: ptr.To("train")}, labels: said{v1.LabelPodGroup: "ours", v1.LabelMinAvailable: "2"}, inGroup: true,
+			group: &corev1.PodSchedulingGroup{PodGroupName: new("train")}, labels: said{v1.LabelPodGroup: "ours", v1.LabelMinAvailable: "2"}, inGroup: true,
 		},
 		"our labels come before all even if they are wrong": {
-			group: &corev1.PodSchedulingGroup{PodGroupName: ptr.To("train")}, labels: said{v1.LabelMinAvailable: "2"}, inGroup: true,
+			group: &corev1.PodSchedulingGroup{PodGroupName: new("train")}, labels: said{v1.LabelMinAvailable: "2"}, inGroup: true,
 		},
 	}
 	for name, test := range tests {

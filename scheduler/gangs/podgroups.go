@@ -21,13 +21,13 @@ import (
 type GroupsState int
 
 const (
-	// GroupsUnknown: it is not known yet which there are.
+	// GroupsUnknown means that it is not known yet which there are.
 	GroupsUnknown GroupsState = iota
-	// GroupsListed: all of them have been observed.
+	// GroupsListed means that all of them have been observed.
 	GroupsListed
-	// GroupsAbsent: the API server does not serve them.
+	// GroupsAbsent means that the API server does not serve them.
 	GroupsAbsent
-	// GroupsForbidden: the scheduler may not read them.
+	// GroupsForbidden means that the scheduler may not read them.
 	GroupsForbidden
 )
 

@@ -31,13 +31,13 @@ func together(ref snapshot.GroupRef, minimum int) *snapshot.GangLabels {
 	return &snapshot.GangLabels{Name: ref.Gang(), Min: minimum}
 }
 
-func volcanoGroup(name string) snapshot.GroupRef {
-	return snapshot.GroupRef{API: snapshot.VolcanoGroups, Namespace: "default", Name: name}
+func volcanoGroup() snapshot.GroupRef {
+	return snapshot.GroupRef{API: snapshot.VolcanoGroups, Namespace: "default", Name: "train"}
 }
 
 func TestAPodGroupMakesAGang(t *testing.T) {
 	t.Parallel()
-	for _, ref := range []snapshot.GroupRef{kubernetesGroup("train"), volcanoGroup("train"), coschedulingGroup("train")} {
+	for _, ref := range []snapshot.GroupRef{kubernetesGroup("train"), volcanoGroup(), coschedulingGroup("train")} {
 		t.Run(string(ref.API), func(t *testing.T) {
 			t.Parallel()
 			pods := podsOf(ref, 3)
@@ -91,7 +91,7 @@ func TestPodsWaitUntilTheirPodGroupIsKnown(t *testing.T) {
 	}{
 		"the scheduler has just started":          {kubernetesGroup("train"), GroupsUnknown, "not known yet", ""},
 		"there is none of that name":              {kubernetesGroup("train"), GroupsListed, "", "waits for PodGroup train (podgroups.scheduling.k8s.io), which does not exist"},
-		"there is none of Volcano's":              {volcanoGroup("train"), GroupsListed, "", "Volcano's controllers create those of its Jobs"},
+		"there is none of Volcano's":              {volcanoGroup(), GroupsListed, "", "Volcano's controllers create those of its Jobs"},
 		"Kubernetes' are switched off":            {kubernetesGroup("train"), GroupsAbsent, "", "enable its feature gate GenericWorkload"},
 		"the scheduler may not read them":         {kubernetesGroup("train"), GroupsForbidden, "", "its ClusterRole needs get, list and watch"},
 		"the scheduler may not read coscheduling": {coschedulingGroup("train"), GroupsForbidden, "", "its ClusterRole needs"},
@@ -143,7 +143,7 @@ func TestPodsThatNoObjectHoldsTogetherAreAlone(t *testing.T) {
 		tell func(*fixture, snapshot.GroupRef)
 	}{
 		"the policy is basic": {kubernetesGroup("train"), func(f *fixture, ref snapshot.GroupRef) { f.ObserveGroup(ref, nil, nil) }},
-		"Volcano is not installed": {volcanoGroup("train"), func(f *fixture, ref snapshot.GroupRef) {
+		"Volcano is not installed": {volcanoGroup(), func(f *fixture, ref snapshot.GroupRef) {
 			f.SetGroups(ref.API, GroupsAbsent)
 		}},
 		"coscheduling is not installed": {coschedulingGroup("train"), func(f *fixture, ref snapshot.GroupRef) {
@@ -167,7 +167,7 @@ func TestPodsThatNoObjectHoldsTogetherAreAlone(t *testing.T) {
 
 func TestWithoutObjectsThePodsMayStateTheMinimum(t *testing.T) {
 	t.Parallel()
-	ref := volcanoGroup("train")
+	ref := volcanoGroup()
 	pods := podsOf(ref, 2)
 	for _, p := range pods {
 		annotated("scheduling.volcano.sh/group-min-member", "2")(p)

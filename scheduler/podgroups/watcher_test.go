@@ -114,9 +114,9 @@ func newClient(objects ...runtime.Object) *dynamicfake.FakeDynamicClient {
 	return dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...)
 }
 
-func podGroup(apiVersion, name string, spec map[string]any) *unstructured.Unstructured {
+func podGroup(apiVersion string, spec map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": apiVersion, "kind": "PodGroup", "metadata": map[string]any{"namespace": "default", "name": name}, "spec": spec,
+		"apiVersion": apiVersion, "kind": "PodGroup", "metadata": map[string]any{"namespace": "default", "name": "train"}, "spec": spec,
 	}}
 }
 
@@ -178,12 +178,12 @@ func TestPodGroupsOfAllVersionsAreWatched(t *testing.T) {
 		served []string
 		object *unstructured.Unstructured
 	}{
-		"Kubernetes 1.37":           {snapshot.KubernetesGroups, []string{"scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1beta1"}, podGroup("scheduling.k8s.io/v1beta1", "train", ofGang(3))},
-		"Kubernetes 1.37's alpha":   {snapshot.KubernetesGroups, []string{"scheduling.k8s.io/v1beta1", "only priority classes", "scheduling.k8s.io/v1alpha3"}, podGroup("scheduling.k8s.io/v1alpha3", "train", ofGang(3))},
-		"Kubernetes 1.36":           {snapshot.KubernetesGroups, []string{"scheduling.k8s.io/v1alpha2"}, podGroup("scheduling.k8s.io/v1alpha2", "train", ofGang(3))},
-		"Volcano":                   {snapshot.VolcanoGroups, []string{"scheduling.volcano.sh/v1beta1"}, podGroup("scheduling.volcano.sh/v1beta1", "train", map[string]any{"minMember": int64(3)})},
-		"coscheduling":              {snapshot.CoschedulingGroups, []string{"scheduling.x-k8s.io/v1alpha1"}, podGroup("scheduling.x-k8s.io/v1alpha1", "train", map[string]any{"minMember": int64(3)})},
-		"coscheduling, former name": {snapshot.FormerCoschedulingGroups, []string{"scheduling.sigs.k8s.io/v1alpha1"}, podGroup("scheduling.sigs.k8s.io/v1alpha1", "train", map[string]any{"minMember": int64(3)})},
+		"Kubernetes 1.37":           {snapshot.KubernetesGroups, []string{"scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1beta1"}, podGroup("scheduling.k8s.io/v1beta1", ofGang(3))},
+		"Kubernetes 1.37's alpha":   {snapshot.KubernetesGroups, []string{"scheduling.k8s.io/v1beta1", "only priority classes", "scheduling.k8s.io/v1alpha3"}, podGroup("scheduling.k8s.io/v1alpha3", ofGang(3))},
+		"Kubernetes 1.36":           {snapshot.KubernetesGroups, []string{"scheduling.k8s.io/v1alpha2"}, podGroup("scheduling.k8s.io/v1alpha2", ofGang(3))},
+		"Volcano":                   {snapshot.VolcanoGroups, []string{"scheduling.volcano.sh/v1beta1"}, podGroup("scheduling.volcano.sh/v1beta1", map[string]any{"minMember": int64(3)})},
+		"coscheduling":              {snapshot.CoschedulingGroups, []string{"scheduling.x-k8s.io/v1alpha1"}, podGroup("scheduling.x-k8s.io/v1alpha1", map[string]any{"minMember": int64(3)})},
+		"coscheduling, former name": {snapshot.FormerCoschedulingGroups, []string{"scheduling.sigs.k8s.io/v1alpha1"}, podGroup("scheduling.sigs.k8s.io/v1alpha1", map[string]any{"minMember": int64(3)})},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -207,11 +207,11 @@ func TestChangesOfPodGroupsArePassedOn(t *testing.T) {
 		want string
 	}{
 		{func() error {
-			_, err := groups.Create(t.Context(), podGroup("scheduling.k8s.io/v1beta1", "train", ofGang(2)), metav1.CreateOptions{})
+			_, err := groups.Create(t.Context(), podGroup("scheduling.k8s.io/v1beta1", ofGang(2)), metav1.CreateOptions{})
 			return err
 		}, "listed default/train=2"},
 		{func() error {
-			_, err := groups.Update(t.Context(), podGroup("scheduling.k8s.io/v1beta1", "train", ofGang(3)), metav1.UpdateOptions{})
+			_, err := groups.Update(t.Context(), podGroup("scheduling.k8s.io/v1beta1", ofGang(3)), metav1.UpdateOptions{})
 			return err
 		}, "listed default/train=3"},
 		{func() error { return groups.Delete(t.Context(), "train", metav1.DeleteOptions{}) }, "listed"},
@@ -226,7 +226,7 @@ func TestChangesOfPodGroupsArePassedOn(t *testing.T) {
 func TestAnAPIThatComesLaterIsFound(t *testing.T) {
 	t.Parallel()
 	served := &server{}
-	f := start(t, snapshot.KubernetesGroups, served, newClient(podGroup("scheduling.k8s.io/v1alpha2", "train", ofGang(3))))
+	f := start(t, snapshot.KubernetesGroups, served, newClient(podGroup("scheduling.k8s.io/v1alpha2", ofGang(3))))
 	f.eventually("absent")
 	served.serve(nil, "scheduling.k8s.io/v1alpha2")
 	f.eventually("listed default/train=3")
@@ -250,7 +250,7 @@ func TestAnAPIThatGoesTakesItsPodGroupsAlong(t *testing.T) {
 	t.Parallel()
 	served := &server{}
 	served.serve(nil, "scheduling.volcano.sh/v1beta1")
-	client := newClient(podGroup("scheduling.volcano.sh/v1beta1", "train", map[string]any{"minMember": int64(3)}))
+	client := newClient(podGroup("scheduling.volcano.sh/v1beta1", map[string]any{"minMember": int64(3)}))
 	first := make(chan *watch.RaceFreeFakeWatcher, 1)
 	first <- watch.NewRaceFreeFake()
 	ending := make(chan *watch.RaceFreeFakeWatcher, 1)
@@ -274,7 +274,7 @@ func TestAForbiddenAPIIsReportedAndReadOnceItIsAllowed(t *testing.T) {
 	t.Parallel()
 	served := &server{}
 	served.serve(nil, "scheduling.x-k8s.io/v1alpha1")
-	client := newClient(podGroup("scheduling.x-k8s.io/v1alpha1", "train", map[string]any{"minMember": int64(3)}))
+	client := newClient(podGroup("scheduling.x-k8s.io/v1alpha1", map[string]any{"minMember": int64(3)}))
 	var mu sync.Mutex
 	allowed := false
 	client.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {

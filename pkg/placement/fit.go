@@ -133,13 +133,19 @@ func (k *kind) fit(r *Request, more *slack) Reason {
 			return TooLittleGPUMemory
 		}
 	}
-	if k.cpu < r.CPU || k.memory+more.memory < r.Memory || k.slots < 1 {
+	return k.fitSize(r, more)
+}
+
+// fitSize returns why even an empty node is too small for a request, or Fits.
+func (k *kind) fitSize(r *Request, more *slack) Reason {
+	switch {
+	case k.cpu < r.CPU || k.memory+more.memory < r.Memory || k.slots < 1:
 		return NodeTooSmall
-	}
-	if k.tooSmall(more, r.Others) != "" {
+	case k.tooSmall(more, r.Others) != "":
 		return ResourceTooSmall
+	default:
+		return Fits
 	}
-	return Fits
 }
 
 // withMemory counts the cards with a minimum of memory.

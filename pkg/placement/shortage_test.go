@@ -6,6 +6,7 @@ package placement_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -142,62 +143,89 @@ func TestWhatPodsHoldBesidesTheirGPUsBecomesFreeWithThem(t *testing.T) {
 	}
 }
 
-// TestFreeGPUsHelp makes random clusters in which Pods hold random amounts of everything.
-// What an explanation says has to be true, and for Pods of one role there is a remedy
-// if the gang fits without all Pods that have GPUs.
+// crowded is a random cluster in which Pods hold random amounts of everything.
+type crowded struct {
+	*placement.Cluster
+	pods map[string]placement.Pod
+}
+
+func newCrowded(t *testing.T, d dice) *crowded {
+	t.Helper()
+	c := &crowded{placement.NewCluster(tightest{}), map[string]placement.Pod{}}
+	for i := range 1 + d.IntN(4) {
+		n := aNode(nodeName(i), 1+d.IntN(6)).size(20000, int64(20000+d.IntN(3)), 3+d.IntN(6)).others(d.IntN(6), 0).in(pick(d, "x", "y"))
+		set(t, c.Cluster, n)
+		for gpu := range n.GPUs {
+			if oneIn(d, 3) {
+				continue
+			}
+			one := tenant{int64(1000 * d.IntN(6)), int64(1000 * d.IntN(6)), d.IntN(2), []int{gpu}}
+			if oneIn(d, 4) {
+				one.gpus = nil
+			}
+			pod := placement.Pod{Name: fmt.Sprint(i, "/", gpu), Node: n.Name, Use: one.use()}
+			c.pods[pod.Name] = pod
+			run(t, c.Cluster, pod.Name, pod.Node, pod.Use)
+		}
+	}
+	return c
+}
+
+// gang returns one of a few Pods that are alike.
+func (c *crowded) gang(d dice) *placement.Gang {
+	members := 1 + d.IntN(3)
+	return &placement.Gang{Level: d.IntN(2), Required: oneIn(d, 2), Roles: []placement.Role{{Min: members, Max: members, Shape: placement.Shape{
+		CPU: int64(2000 * d.IntN(10)), Memory: int64(2000*d.IntN(10) + d.IntN(2)), Others: amounts(d.IntN(4), 0), GPUs: 1 + d.IntN(4),
+	}}}}
+}
+
+// fitsAfter reports whether a gang fits when something has happened.
+func (c *crowded) fitsAfter(t *testing.T, g *placement.Gang, do func()) (fits bool) {
+	t.Helper()
+	c.Try(func() bool {
+		do()
+		var err error
+		if _, fits, err = c.Plan(g); err != nil {
+			t.Fatal(err)
+		}
+		return false
+	})
+	return fits
+}
+
+// withoutGPUs removes all Pods that have GPUs.
+func (c *crowded) withoutGPUs() {
+	for name, pod := range c.pods {
+		if len(pod.GPUs) > 0 {
+			c.Remove(name)
+		}
+	}
+}
+
+// TestFreeGPUsHelp checks that what an explanation says is true, and that for Pods of one
+// role it names GPUs whenever the gang would fit without all Pods that have some.
 func TestFreeGPUsHelp(t *testing.T) {
 	t.Parallel()
 	helped, besides := 0, 0
 	for seed := range uint64(1500) {
 		d := seeded(seed)
-		c, pods := placement.NewCluster(tightest{}), map[string]placement.Pod{}
-		for i := range 1 + d.IntN(4) {
-			n := aNode(nodeName(i), 1+d.IntN(6)).size(20000, int64(20000+d.IntN(3)), 3+d.IntN(6)).others(d.IntN(6), 0).in(pick(d, "x", "y"))
-			set(t, c, n)
-			for gpu := range n.GPUs {
-				if oneIn(d, 3) {
-					continue
-				}
-				pod := placement.Pod{Name: fmt.Sprint(i, "/", gpu), Node: n.Name, Use: tenant{int64(1000 * d.IntN(6)), int64(1000 * d.IntN(6)), d.IntN(2), []int{gpu}}.use()}
-				if oneIn(d, 4) {
-					pod.GPUs, pod.Percent = nil, 0
-				}
-				pods[pod.Name] = pod
-				run(t, c, pod.Name, pod.Node, pod.Use)
-			}
-		}
-		shape := shapeOf{CPU: int64(2000 * d.IntN(10)), Memory: int64(2000*d.IntN(10) + d.IntN(2)), Others: amounts(d.IntN(4), 0), GPUs: 1 + d.IntN(4)}
-		members := 1 + d.IntN(3)
-		gang := &placement.Gang{Roles: []placement.Role{{Shape: shape, Min: members, Max: members}}, Level: d.IntN(2), Required: oneIn(d, 2)}
-		if _, fits, err := c.Plan(gang); fits || err != nil {
+		c := newCrowded(t, d)
+		g := c.gang(d)
+		if c.fitsAfter(t, g, func() {}) {
 			continue
 		}
-		remedy := remedyOf(t, c, gang, placement.FreeGPUs)
-		possible := false
-		c.Try(func() bool {
-			for name, pod := range pods {
-				if len(pod.GPUs) > 0 {
-					c.Remove(name)
-				}
-			}
-			_, possible, _ = c.Plan(gang)
-			return false
-		})
-		if possible != (remedy != nil) {
+		remedy := remedyOf(t, c.Cluster, g, placement.FreeGPUs)
+		if possible := c.fitsAfter(t, g, c.withoutGPUs); possible != (remedy != nil) {
 			t.Fatalf("seed %d: it fits without the Pods with GPUs: %t, but the remedy is %+v", seed, possible, remedy)
 		}
 		if remedy == nil {
 			continue
 		}
+		if !c.fitsAfter(t, g, func() { endPods(c.Cluster, c.pods, remedy.Free) }) {
+			t.Fatalf("seed %d: %s: it does not fit", seed, remedy.Text)
+		}
 		helped++
-		c.Try(func() bool {
-			endPods(c, pods, remedy.Free)
-			if _, fits, err := c.Plan(gang); err != nil || !fits {
-				t.Fatalf("seed %d: %s: it does not fit, error %v", seed, remedy.Text, err)
-			}
-			return false
-		})
-		if remedy.Text[len(remedy.Text)-4:] == "left" {
+		if strings.HasSuffix(remedy.Text, "left") {
 			besides++
 		}
 	}

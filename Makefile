@@ -91,6 +91,11 @@ bench-pipeline: build ## Measure from GPUTasks to running Pods on 1,000 simulate
 bench-rescheduler: ## Make room for large tasks on the openb cluster (its files are in the folder DATA) in several ways and rewrite docs/benchmarks.md (10 minutes)
 	$(GO) run ./bench/rescheduler --report=docs --data=$(DATA) --seeds=10 $(ARGS)
 
+.PHONY: bench-scheduler-scale
+bench-scheduler-scale: ## Measure the scheduler's planner with 10,000 nodes, 100,000 Pods and 1,000 waiting gangs and rewrite docs/benchmarks.md (ARGS=--part=10 for less)
+	$(GO) test -c -o $(BIN)/schedulerscale.test ./scheduler/planner
+	$(GO) run ./bench/schedulerscale --report=docs $(ARGS)
+
 .PHONY: bench-schedulerperf
 bench-schedulerperf: build ## Run workloads of Kubernetes' scheduler_perf with our build of the scheduler and with its own, and rewrite docs/benchmarks.md
 	$(GO) test -c -o $(BIN)/schedulerperf.test bench/schedulerperf/perf_test.go

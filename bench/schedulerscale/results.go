@@ -1,0 +1,101 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"falldio.github.io/gpu-controller/bench/document"
+)
+
+// results are what the benchmark in scheduler/planner writes.
+type results struct {
+	Nodes, Pods, Gangs, Shapes int
+	Rounds                     []round
+	Events                     []times
+	LiveMiB, PeakMiB           float64
+}
+
+// round is how many small Pods got a place per second, without and with gangs that wait,
+// and how many attempts were made for these per second.
+type round struct{ Without, With, Attempts float64 }
+
+// times are those of an event.
+type times struct {
+	Name     string
+	P50, P99 time.Duration
+}
+
+// measure runs the benchmark in a process of its own.
+func measure(ctx context.Context, o *options) (*results, error) {
+	dir, err := os.MkdirTemp("", "bench-schedulerscale-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "results.json")
+	program, err := filepath.Abs(o.program)
+	if err != nil {
+		return nil, err
+	}
+	command := exec.CommandContext(ctx, program, "-test.run=^TestScale$", "-test.v", "-test.timeout=1h") //nolint:gosec // the user names it
+	command.Env = append(os.Environ(), "SCHEDULERSCALE_RESULTS="+path, "SCHEDULERSCALE_PART="+strconv.Itoa(o.part))
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
+	if err := command.Run(); err != nil {
+		return nil, fmt.Errorf("%w:\n%s", err, output.Bytes())
+	}
+	text, err := os.ReadFile(path) //nolint:gosec // a file of ours
+	if err != nil {
+		return nil, err
+	}
+	return parseResults(text)
+}
+
+func parseResults(text []byte) (*results, error) {
+	measured := &results{}
+	if err := json.Unmarshal(text, measured); err != nil {
+		return nil, fmt.Errorf("results: %w", err)
+	}
+	if len(measured.Rounds) == 0 || len(measured.Events) == 0 {
+		return nil, fmt.Errorf("results: there are none: %s", text)
+	}
+	return measured, nil
+}
+
+// report returns the results for the document.
+func (r *results) report() string {
+	throughput := &document.Table{Header: []string{"round", "no gang waits, Pods/s", "gangs wait, Pods/s", "with ÷ without", "attempts for gangs per second"}}
+	var ratios []float64
+	for i, one := range r.Rounds {
+		ratios = append(ratios, one.With/one.Without)
+		throughput.Add(strconv.Itoa(i+1), fmt.Sprintf("%.0f", one.Without), fmt.Sprintf("%.0f", one.With), document.Hundredths(ratios[i]), fmt.Sprintf("%.1f", one.Attempts))
+	}
+	slices.Sort(ratios)
+	events := &document.Table{Header: []string{"event", "p50, µs", "p99, µs"}}
+	for _, one := range r.Events {
+		events.Add(one.Name, microseconds(one.P50), microseconds(one.P99))
+	}
+	return fmt.Sprintf(`%d nodes, %d Pods that run, %d gangs of %d shapes that wait. Small Pods that got a place per second (median ratio %s):
+
+%s
+Times of single events while the gangs wait:
+
+%s
+Memory: %.2f GiB in use after a garbage collection, %.2f GiB at most.
+`, r.Nodes, r.Pods, r.Gangs, r.Shapes, document.Hundredths(ratios[len(ratios)/2]), throughput, events, r.LiveMiB/1024, r.PeakMiB/1024)
+}
+
+func microseconds(d time.Duration) string {
+	return fmt.Sprintf("%.1f", float64(d)/float64(time.Microsecond))
+}

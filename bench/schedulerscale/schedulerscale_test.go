@@ -1,0 +1,50 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const measured = `{"Nodes": 10000, "Pods": 100000, "Gangs": 1000, "Shapes": 50,
+	"Rounds": [{"Without": 1000, "With": 800, "Attempts": 12.34}, {"Without": 2000, "With": 1900, "Attempts": 10}, {"Without": 1000, "With": 950, "Attempts": 10}],
+	"Events": [{"Name": "Pod added", "P50": 7561, "P99": 58196}], "LiveMiB": 1024, "PeakMiB": 1536}`
+
+func TestTheReportComparesRoundByRound(t *testing.T) {
+	t.Parallel()
+	r, err := parseResults([]byte(measured))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"10000 nodes, 100000 Pods that run, 1000 gangs of 50 shapes", "median ratio 0.95",
+		"| 1 | 1000 | 800 | 0.80 | 12.3 |\n", "| Pod added | 7.6 | 58.2 |\n", "1.00 GiB in use", "1.50 GiB at most",
+	} {
+		if report := r.report(); !strings.Contains(report, want) {
+			t.Errorf("%q is missing in\n%s", want, report)
+		}
+	}
+}
+
+func TestMissingResultsAreAnError(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "{}", `{"Rounds": [{}]}`} {
+		if _, err := parseResults([]byte(text)); err == nil {
+			t.Errorf("%q is no error", text)
+		}
+	}
+}
+
+func TestWrongFlagsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--part=0"}, {"x"}, {"--nodes=7"}} {
+		if _, err := parse(args); err == nil {
+			t.Errorf("%v is no error", args)
+		}
+	}
+	if o, err := parse([]string{"--part=10"}); err != nil || o.part != 10 {
+		t.Errorf("got %+v, %v", o, err)
+	}
+}

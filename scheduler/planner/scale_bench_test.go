@@ -1,0 +1,398 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"container/heap"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/pkg/inventory"
+)
+
+// This benchmark is run by bench/schedulerscale, as it needs the planner from inside. The
+// variable names the file for the results.
+const scaleVariable = "SCHEDULERSCALE_RESULTS"
+
+// scaleResults are the results, as bench/schedulerscale reads them.
+type scaleResults struct {
+	Nodes, Pods, Gangs, Shapes int
+	// Rounds are small Pods that got a place per second, without and with gangs that wait.
+	Rounds []scaleRound
+	// Events are the times of events.
+	Events []scaleTimes
+	// LiveMiB is the memory in use after a garbage collection, PeakMiB the most that the
+	// process had.
+	LiveMiB, PeakMiB float64
+}
+
+type scaleRound struct {
+	Without, With float64
+	// Attempts is how many attempts for waiting gangs were made per second.
+	Attempts float64
+}
+
+type scaleTimes struct {
+	Name     string
+	P50, P99 time.Duration
+}
+
+func TestScale(t *testing.T) {
+	path := os.Getenv(scaleVariable)
+	if path == "" {
+		t.Skipf("%s is not set: run make bench-scheduler-scale", scaleVariable)
+	}
+	size := defaultScale()
+	if text := os.Getenv("SCHEDULERSCALE_PART"); text != "" {
+		part, err := strconv.Atoi(text)
+		if err != nil || part < 1 {
+			t.Fatalf("SCHEDULERSCALE_PART: must be a number from 1, is %q", text)
+		}
+		size.nodes, size.gangs, size.seconds = size.nodes/part, size.gangs/part, max(1, size.seconds/part)
+	}
+	r := newScaleRun(t, size)
+	results := scaleResults{Nodes: size.nodes, Pods: size.nodes * podsPerNode, Gangs: size.gangs, Shapes: waitingShapes}
+	for range size.rounds {
+		round := scaleRound{}
+		round.Without, _ = r.throughput()
+		r.addGangs()
+		round.With, round.Attempts = r.throughput()
+		t.Logf("%+v", round)
+		results.Rounds = append(results.Rounds, round)
+		r.removeGangs()
+	}
+	r.addGangs()
+	results.Events = r.events()
+	results.LiveMiB, results.PeakMiB = memory(t)
+	t.Logf("%+v", results)
+	text, err := json.Marshal(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runtime.KeepAlive(r)
+}
+
+// scale is the size of the benchmark.
+type scale struct {
+	nodes, gangs, rounds int
+	// seconds is how long each throughput is measured, events how many of each kind are.
+	seconds, events int
+}
+
+func defaultScale() scale {
+	return scale{nodes: 10_000, gangs: 1000, rounds: 3, seconds: 10, events: 10_000}
+}
+
+// scaleRun is a planner of a large cluster, and what kube-scheduler does around it.
+type scaleRun struct {
+	*fixture
+	size  scale
+	list  []nodeInfo
+	small []*corev1.Pod // those that run, the oldest first
+	gangs []*corev1.Pod
+	next  int
+	// attempts counts the attempts for gangs.
+	attempts int
+	queue    scaleQueue
+}
+
+func newScaleRun(t *testing.T, size scale) *scaleRun {
+	t.Helper()
+	r := &scaleRun{fixture: newFixture(t), size: size}
+	r.Planner.clock = clock.RealClock{}
+	r.Planner.handle = &scaleHandle{testHandle: r.handle, queue: &r.queue}
+	r.queue.planner = r.Planner
+	for i := range size.nodes {
+		r.addLargeNode(i)
+	}
+	for _, name := range r.names {
+		r.list = append(r.list, r.infos[name])
+	}
+	for len(r.small) < size.nodes/5 {
+		r.arrive()
+		r.cycle(r.queue.pop())
+	}
+	debug.FreeOSMemory()
+	// From here on, the peak is that of the scheduler's work, not of making objects.
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// scaleHandle gives activated Pods to the queue.
+type scaleHandle struct {
+	*testHandle
+	queue *scaleQueue
+}
+
+// Activate implements fwk.Handle.
+func (h *scaleHandle) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
+	for _, pod := range pods {
+		h.queue.push(pod)
+	}
+}
+
+// scaleQueue is the scheduling queue.
+type scaleQueue struct {
+	planner *Planner
+	mu      sync.Mutex
+	pods    []*corev1.Pod
+	queued  map[types.UID]bool
+}
+
+// push queues a Pod unless it is queued or held back.
+func (q *scaleQueue) push(pod *corev1.Pod) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.queued == nil {
+		q.queued = map[types.UID]bool{}
+	}
+	if q.queued[pod.UID] || q.planner.Gate(pod) != "" {
+		return
+	}
+	q.queued[pod.UID] = true
+	heap.Push((*scaleHeap)(q), pod)
+}
+
+// pop returns the first Pod; nil if there is none.
+func (q *scaleQueue) pop() *corev1.Pod {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.pods) == 0 {
+		return nil
+	}
+	pod := heap.Pop((*scaleHeap)(q)).(*corev1.Pod)
+	delete(q.queued, pod.UID)
+	return pod
+}
+
+func (q *scaleQueue) clear() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pods = nil
+	clear(q.queued)
+}
+
+// scaleHeap is the heap of a scaleQueue.
+type scaleHeap scaleQueue
+
+func (h *scaleHeap) Len() int { return len(h.pods) }
+func (h *scaleHeap) Less(i, j int) bool {
+	return h.planner.RankOf(h.pods[i], beginning).Compare(h.planner.RankOf(h.pods[j], beginning)) < 0
+}
+func (h *scaleHeap) Swap(i, j int) { h.pods[i], h.pods[j] = h.pods[j], h.pods[i] }
+func (h *scaleHeap) Push(pod any)  { h.pods = append(h.pods, pod.(*corev1.Pod)) }
+func (h *scaleHeap) Pop() any {
+	last := h.pods[len(h.pods)-1]
+	h.pods = h.pods[:len(h.pods)-1]
+	return last
+}
+
+// arrive adds a small Pod, which is queued.
+func (r *scaleRun) arrive() {
+	r.next++
+	small := realistic(r.t, pod(fmt.Sprint("small-", r.next), 1, func(p *corev1.Pod) { p.CreationTimestamp.Time = beginning.Add(time.Hour) }))
+	r.podUpdated(nil, small)
+}
+
+// cycle is a Pod's scheduling cycle; its binding follows at once. It reports whether the
+// Pod got a place.
+func (r *scaleRun) cycle(pod *corev1.Pod) bool {
+	if pod == nil {
+		return false
+	}
+	isGang := pod.Labels != nil && strings.HasPrefix(pod.Name, "gang-")
+	if isGang {
+		r.attempts++
+	}
+	decision := r.Decide(pod, r.list, false)
+	if decision.Node == "" {
+		r.Preempt(r.t.Context(), pod)
+		return false
+	}
+	if isGang {
+		r.t.Fatalf("Pod %s of a gang that can't fit got a place", pod.Name)
+	}
+	info := r.infos[decision.Node]
+	assumed := pod.DeepCopy()
+	assumed.Spec.NodeName = decision.Node
+	info.AddPod(assumed)
+	if wait, err := r.Barrier(pod.UID, decision.Plan); wait || err != nil {
+		r.t.Fatalf("Pod %s at the barrier: %t, %v", pod.Name, wait, err)
+	}
+	text, err := r.mirror.Assignment(pod)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	bound := assumed.DeepCopy()
+	bound.Annotations[inventory.AssignmentAnnotation] = text
+	r.replace(assumed, bound)
+	r.podUpdated(pod, bound)
+	r.small = append(r.small, bound)
+	return true
+}
+
+// replace replaces a Pod in kube-scheduler's cache.
+func (r *scaleRun) replace(before, after *corev1.Pod) {
+	info := r.infos[before.Spec.NodeName]
+	if err := info.RemovePod(r.logger, before); err != nil {
+		r.t.Fatal(err)
+	}
+	if after != nil {
+		info.AddPod(after)
+	}
+}
+
+// end ends the oldest small Pod.
+func (r *scaleRun) end() {
+	oldest := r.small[0]
+	r.small = r.small[1:]
+	r.replace(oldest, nil)
+	r.podDeleted(oldest)
+}
+
+// backlog is how many small Pods are queued.
+const backlog = 100
+
+// throughput measures how many small Pods get a place per second if as many end.
+func (r *scaleRun) throughput() (pods, attempts float64) {
+	stop := r.background()
+	defer stop()
+	r.settle()
+	begin, placed, before := time.Now(), 0, r.attempts
+	for queued := 0; time.Since(begin) < time.Duration(r.size.seconds)*time.Second; {
+		for ; queued < backlog; queued++ {
+			r.arrive()
+		}
+		if r.cycle(r.queue.pop()) {
+			r.end()
+			placed++
+			queued--
+		}
+	}
+	seconds := time.Since(begin).Seconds()
+	for pod := r.queue.pop(); pod != nil; pod = r.queue.pop() {
+		if r.cycle(pod) {
+			r.end()
+		}
+	}
+	return float64(placed) / seconds, float64(r.attempts-before) / seconds
+}
+
+// settle makes the first attempts of all gangs, which say little about the many that
+// follow while they wait. It gives up after a while.
+func (r *scaleRun) settle() {
+	begin := time.Now()
+	for r.registry.Failing() < len(r.gangs)/waitingMembers && time.Since(begin) < settleLimit {
+		if pod := r.queue.pop(); pod != nil {
+			r.cycle(pod)
+		}
+	}
+}
+
+const settleLimit = time.Minute
+
+// background does the planner's periodic work until it is stopped.
+func (r *scaleRun) background() (stop func()) {
+	done := make(chan struct{})
+	var group sync.WaitGroup
+	every := func(period time.Duration, do func()) {
+		group.Go(func() {
+			ticker := time.NewTicker(period)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-done:
+					return
+				case <-ticker.C:
+					do()
+				}
+			}
+		})
+	}
+	every(requeuePeriod, func() { r.activate(r.registry.Due(r.Planner.clock.Now(), maxRequeues)) })
+	every(maintenancePeriod, func() { r.maintain(r.t.Context()) })
+	every(measurePeriod/5, r.measure)
+	return func() {
+		close(done)
+		group.Wait()
+	}
+}
+
+// events measures what single events take while gangs wait.
+func (r *scaleRun) events() []scaleTimes {
+	r.settle()
+	stop := r.background()
+	defer stop()
+	times := map[string][]time.Duration{}
+	names := []string{"Pod added", "Pod bound", "Pod deleted", "Node updated", "snapshot with a change"}
+	timed := func(name string, do func()) {
+		begin := time.Now()
+		do()
+		times[name] = append(times[name], time.Since(begin))
+	}
+	for i := range r.size.events {
+		node := r.names[i*7919%len(r.names)]
+		one := realistic(r.t, pod(fmt.Sprint("event-", i), 1))
+		bound := at(one, node, 7)
+		timed(names[0], func() { r.podUpdated(nil, one) })
+		timed(names[1], func() { r.podUpdated(one, bound) })
+		r.infos[node].AddPod(bound)
+		timed(names[4], func() { r.mirror.Refresh(r.list) })
+		r.replace(bound, nil)
+		timed(names[2], func() { r.podDeleted(bound) })
+		before := r.infos[node].Node()
+		after := before.DeepCopy()
+		after.Spec.Unschedulable = !after.Spec.Unschedulable
+		timed(names[3], func() { r.nodeUpdated(before, after) })
+		r.nodeUpdated(after, before)
+	}
+	r.queue.clear()
+	var list []scaleTimes
+	for _, name := range names {
+		slices.Sort(times[name])
+		list = append(list, scaleTimes{Name: name, P50: times[name][len(times[name])/2], P99: times[name][len(times[name])*99/100]})
+	}
+	return list
+}
+
+// memory returns what is in use after a garbage collection, and the most that the process
+// ever had, in MiB.
+func memory(t *testing.T) (live, peak float64) {
+	t.Helper()
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if after, found := strings.CutPrefix(line, "VmHWM:"); found {
+			if _, err := fmt.Sscan(after, &peak); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return float64(stats.HeapAlloc) / (1 << 20), peak / 1024
+}

@@ -28,7 +28,13 @@ type results struct {
 
 // round is how many small Pods got a place per second, without and with gangs that wait,
 // and how many attempts were made for these per second.
-type round struct{ Without, With, Attempts float64 }
+type round struct {
+	Without, With rate
+	Attempts      float64
+}
+
+// rate is by time, and by the CPU time of the scheduling cycles.
+type rate struct{ PerSecond, PerCPUSecond float64 }
 
 // times are those of an event.
 type times struct {
@@ -75,25 +81,27 @@ func parseResults(text []byte) (*results, error) {
 
 // report returns the results for the document.
 func (r *results) report() string {
-	throughput := &document.Table{Header: []string{"round", "no gang waits, Pods/s", "gangs wait, Pods/s", "with ÷ without", "attempts for gangs per second"}}
-	var ratios []float64
+	throughput := &document.Table{Header: []string{"round", "no gang waits, Pods/s", "gangs wait, Pods/s", "with ÷ without", "by CPU time", "attempts for gangs per second"}}
+	var ratios, byCPU []float64
 	for i, one := range r.Rounds {
-		ratios = append(ratios, one.With/one.Without)
-		throughput.Add(strconv.Itoa(i+1), fmt.Sprintf("%.0f", one.Without), fmt.Sprintf("%.0f", one.With), document.Hundredths(ratios[i]), fmt.Sprintf("%.1f", one.Attempts))
+		ratios, byCPU = append(ratios, one.With.PerSecond/one.Without.PerSecond), append(byCPU, one.With.PerCPUSecond/one.Without.PerCPUSecond)
+		throughput.Add(strconv.Itoa(i+1), fmt.Sprintf("%.0f", one.Without.PerSecond), fmt.Sprintf("%.0f", one.With.PerSecond),
+			document.Hundredths(ratios[i]), document.Hundredths(byCPU[i]), fmt.Sprintf("%.1f", one.Attempts))
 	}
 	slices.Sort(ratios)
+	slices.Sort(byCPU)
 	events := &document.Table{Header: []string{"event", "p50, µs", "p99, µs"}}
 	for _, one := range r.Events {
 		events.Add(one.Name, microseconds(one.P50), microseconds(one.P99))
 	}
-	return fmt.Sprintf(`%d nodes, %d Pods that run, %d gangs of %d shapes that wait. Small Pods that got a place per second (median ratio %s):
+	return fmt.Sprintf(`%d nodes, %d Pods that run, %d gangs of %d shapes that wait. Small Pods that got a place per second (median ratio %s, by CPU time of the scheduling cycles %s):
 
 %s
 Times of single events while the gangs wait:
 
 %s
 Memory: %.2f GiB in use after a garbage collection, %.2f GiB at most.
-`, r.Nodes, r.Pods, r.Gangs, r.Shapes, document.Hundredths(ratios[len(ratios)/2]), throughput, events, r.LiveMiB/1024, r.PeakMiB/1024)
+`, r.Nodes, r.Pods, r.Gangs, r.Shapes, document.Hundredths(ratios[len(ratios)/2]), document.Hundredths(byCPU[len(byCPU)/2]), throughput, events, r.LiveMiB/1024, r.PeakMiB/1024)
 }
 
 func microseconds(d time.Duration) string {

@@ -29,6 +29,8 @@ type Metadata struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	// UID is not changed: the API server rejects the patch for a Pod with another one.
 	UID types.UID `json:"uid"`
+	// ResourceVersion restricts the patch to this version of the Pod, if it is set.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
 // Status is the part of a Pod's status that a patch changes.

@@ -53,7 +53,7 @@ func TestTheDefaultsAreValid(t *testing.T) {
 
 func TestFieldsReplaceTheirDefaults(t *testing.T) {
 	t.Parallel()
-	args, err := DecodeGang(raw(gangHeader + "topologyLevels: [{name: row, nodeLabel: example.com/row}]\nnodePools: [blue]\nmaxRefusals: 0\nstarvationSeconds: 0\nexplainPeriodSeconds: 0\n"))
+	args, err := DecodeGang(raw(gangHeader + "topologyLevels: [{name: row, nodeLabel: example.com/row}]\nnodePools: [blue]\nmaxRefusals: 0\nstarvationSeconds: 0\nexplainPeriodSeconds: 0\nreportUnschedulableMembers: true\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +61,7 @@ func TestFieldsReplaceTheirDefaults(t *testing.T) {
 	want.TypeMeta, want.NodePools = args.TypeMeta, []string{"blue"}
 	want.TopologyLevels = []TopologyLevel{{Name: "row", NodeLabel: "example.com/row"}}
 	want.MaxRefusals, want.StarvationSeconds, want.ExplainPeriodSeconds = 0, 0, 0
+	want.ReportUnschedulableMembers = true
 	if diff := cmp.Diff(want, args); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}

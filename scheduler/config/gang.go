@@ -45,6 +45,9 @@ type GangArgs struct {
 	ClaimSeconds int `json:"claimSeconds,omitempty"`
 	// ExplainPeriodSeconds is how often the message why a Pod waits is updated.
 	ExplainPeriodSeconds int `json:"explainPeriodSeconds,omitempty"`
+	// ReportUnschedulableMembers gives all members of a gang that finds no place the
+	// condition that autoscalers read, not only one. It costs a write for each Pod.
+	ReportUnschedulableMembers bool `json:"reportUnschedulableMembers,omitempty"`
 }
 
 // TopologyLevel is a level and its label.

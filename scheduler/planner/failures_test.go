@@ -70,7 +70,7 @@ func TestEqualGangsHaveEqualKeys(t *testing.T) {
 		for _, shape := range shapes {
 			members = append(members, &gangs.Member{Shape: shape})
 		}
-		return rolesOf(members, need)
+		return newFixture(t).rolesOf(members, need)
 	}
 	base := requestKey(request(3, small, small, large), "")
 	tests := map[string]struct {

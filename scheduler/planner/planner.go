@@ -33,6 +33,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
+	"falldio.github.io/gpu-controller/scheduler/unschedulable"
 )
 
 // fallbackRetry is after how long a gang is retried although nothing has happened that
@@ -86,6 +87,8 @@ type Planner struct {
 	// unseen are Pods that ran when this process took over, and that no snapshot has shown
 	// yet. It is only used in scheduling cycles.
 	unseen map[types.UID]string
+	// reports tells autoscalers about members of gangs; nil if it is switched off.
+	reports *unschedulable.Reporter
 	// foreign are other processes that bind Pods.
 	foreign foreignSchedulers
 }
@@ -117,6 +120,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 	}
 	go p.run(ctx)
 	go p.watchPodGroups(ctx)
+	p.startReports(ctx)
 	return p, nil
 }
 

@@ -68,6 +68,16 @@ func (m *Memory) Changed(kind fwk.EventResource) {
 	m.changes[kind]++
 }
 
+// Changes returns how often any of these objects has changed.
+func (m *Memory) Changes() (sum uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, count := range m.changes {
+		sum += count
+	}
+	return sum
+}
+
 // Refused records that a node refused the Pods of a class, whatever other Pods of their
 // gang there are. generation is that of the node, version that of the cluster.
 func (m *Memory) Refused(class Class, node string, refusal *Refusal, generation int64, version uint64) {

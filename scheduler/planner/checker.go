@@ -4,12 +4,8 @@
 package planner
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,10 +35,8 @@ type checker struct {
 	// members that were placed.
 	next   []int
 	placed []placedMember
-	// refusals are why nodes refused members.
-	refusals map[string]*filters.Refusal
-	// exhausted is true once the time is up.
-	exhausted bool
+	// refused is what the filters refused.
+	refused refusals
 }
 
 type placedMember struct {
@@ -82,7 +76,7 @@ func (p *Planner) newChecker(gang *roles, known ledger) *checker {
 	node := p.nodeOf
 	c := &checker{
 		planner: p, roles: gang, node: node, begin: p.clock.Now(), version: known.version,
-		next: make([]int, len(gang.Roles)), refusals: map[string]*filters.Refusal{},
+		next: make([]int, len(gang.Roles)), refused: refusals{byNode: map[string]*filters.Refusal{}},
 		trial: filters.NewTrial(context.Background(), runner, node),
 	}
 	for _, seated := range known.arriving {
@@ -119,7 +113,7 @@ func (c *checker) Place(role int, node string) placement.Judgement {
 	class := c.planner.classOf(member)
 	refusal, generation, known := c.known(class, node)
 	if !known {
-		if c.exhausted = c.exhausted || c.planner.clock.Since(c.begin) > searchLimit; c.exhausted {
+		if c.refused.exhausted = c.refused.exhausted || c.planner.clock.Since(c.begin) > searchLimit; c.refused.exhausted {
 			return placement.Exhausted
 		}
 		refusal = c.trial.Check(class, member.Pod(), node)
@@ -127,7 +121,7 @@ func (c *checker) Place(role int, node string) placement.Judgement {
 	if refusal == nil {
 		return c.accept(role, member.Pod(), node)
 	}
-	c.refusals[node] = refusal
+	c.refused.byNode[node] = refusal
 	judgement := c.judge(refusal, node)
 	if judgement == placement.NeverAccepted && !known && !c.removed {
 		c.planner.memory.Refused(class, node, refusal, generation, c.version)
@@ -154,7 +148,7 @@ func (c *checker) generation(node string) int64 {
 
 func (c *checker) accept(role int, pod *corev1.Pod, node string) placement.Judgement {
 	if err := c.trial.Add(pod, node); err != nil {
-		c.refusals[node] = &filters.Refusal{Reason: err.Error(), Failed: true}
+		c.refused.byNode[node] = &filters.Refusal{Reason: err.Error(), Failed: true}
 		return placement.NeverAccepted
 	}
 	c.next[role]++
@@ -186,81 +180,16 @@ func (c *checker) Undo() {
 	}
 }
 
-// ordered reports whether the members have to be placed in the order of the plan.
-func (c *checker) ordered() bool {
-	if c == nil {
-		return false
-	}
-	for _, refusal := range c.refusals {
-		if refusal.MayEnd() {
-			return true
-		}
-	}
-	return false
-}
-
-// refusedNodes returns the nodes that refused members, in order.
-func (c *checker) refusedNodes() []string {
-	if c == nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(c.refusals))
-}
-
-// plugins returns the plugins that refused.
-func (c *checker) plugins() []string {
-	if c == nil {
-		return nil
-	}
-	named := map[string]bool{}
-	for _, refusal := range c.refusals {
-		named[refusal.Plugin] = true
-	}
-	return slices.Sorted(maps.Keys(named))
-}
-
-// String describes the refusals to the Pods' owner, the most frequent first: "2 nodes
-// refuse it: node(s) had volume node affinity conflict".
-func (c *checker) String() string {
-	if c == nil {
-		return ""
-	}
-	if refusal := c.refusedEverywhere(); refusal != nil {
-		return "no node can take it: " + refusal.Reason
-	}
-	counts := map[string]int{}
-	for _, refusal := range c.refusals {
-		counts[refusal.Reason]++
-	}
-	reasons := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(-cmp.Compare(counts[a], counts[b]), cmp.Compare(a, b))
-	})
-	parts := make([]string, len(reasons))
-	for i, reason := range reasons {
-		nodes := fmt.Sprintf("%d nodes with room refuse it", counts[reason])
-		if counts[reason] == 1 {
-			nodes = "1 node with room refuses it"
-		}
-		parts[i] = nodes + ": " + reason
-	}
-	if c.exhausted {
-		parts = append(parts, "the search for other nodes goes on")
-	}
-	return strings.Join(parts, ", ")
-}
-
-// refusedEverywhere returns why no node would take a member of the gang, whatever else
-// leaves; nil if there is no such reason.
-func (c *checker) refusedEverywhere() *filters.Refusal {
+// outcome returns what the filters refused; nil without a checker.
+func (c *checker) outcome() *refusals {
 	if c == nil {
 		return nil
 	}
 	for role := range c.roles.Roles {
 		member := c.roles.Member(role, 0)
 		if refusal := c.trial.RefusedEverywhere(c.planner.classOf(member), member.Pod()); refusal != nil && refusal.Final {
-			return refusal
+			c.refused.everywhere = refusal
 		}
 	}
-	return nil
+	return &c.refused
 }
-

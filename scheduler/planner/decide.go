@@ -79,8 +79,13 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		p.mirror.Refresh(nodes)
 	}
 	p.learn(attempt)
+	freed := p.mirror.Freed()
+	gang.key = p.keyOf(attempt, gang)
+	if refused, failed := p.failed.get(freed, gang.key); failed {
+		gang.refused = refused
+		return p.fail(attempt, gang, begin)
+	}
 	gang.check = p.checkerUnlessTrusted(gang)
-	p.lastCheck = lastCheck{group: attempt.Group.Key, check: gang.check}
 	if scored && attempt.Group.Alone {
 		order, blocked := p.rank(attempt, gang)
 		switch {
@@ -93,13 +98,17 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	}
 	seated, blocked := p.plan(attempt, gang)
 	p.metrics.plans.Observe(p.clock.Since(begin).Seconds())
+	gang.refused = gang.check.outcome()
 	switch {
 	case blocked != nil:
 		return p.waitForMoves(attempt, blocked, begin)
-	case seated == nil:
-		return p.fail(attempt, gang, begin)
+	case seated != nil:
+		return p.seat(attempt, gang, seated)
 	}
-	return p.seat(attempt, gang, seated)
+	if gang.refused.lasting() {
+		p.failed.put(freed, gang.key, gang.refused)
+	}
+	return p.fail(attempt, gang, begin)
 }
 
 // gangOf translates an attempt into the engine's terms.
@@ -221,7 +230,7 @@ func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, seated *seating) Dec
 	for i, m := range members {
 		switch {
 		case m.UID != turn:
-		case i > 0 && gang.check.ordered():
+		case i > 0 && gang.refused.ordered():
 			p.activate([]*corev1.Pod{m.Pod()}) // after those that it depends on
 		default:
 			return Decision{Node: places[i].Node, Plan: number}
@@ -260,36 +269,27 @@ func uidsOf(members []*gangs.Member) []types.UID {
 
 // fail explains why a gang has no place, and schedules the next attempt.
 func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Decision {
-	p.rejections.set(attempt.Group.Key, attempt.Waiting[0].Pod(), gang.check.plugins())
+	p.lastRefusals = lastRefusals{attempt.Group.Key, gang.refused}
+	p.rejections.set(attempt.Group.Key, attempt.Waiting[0].Pod(), gang.refused.plugins())
 	given, renew := p.explain(attempt, gang)
-	if !attempt.Extra && gang.check.refusedEverywhere() == nil {
+	if !attempt.Extra && gang.refused.atAll() == nil {
 		p.claimIfStarving(attempt, gang, begin)
 	}
 	p.metrics.failed.WithLabelValues(given.reason).Inc()
-	end := p.clock.Now()
-	retryAt := end.Add(pause(end.Sub(begin), p.registry.Failing()))
-	if renew.IsZero() {
-		p.registry.Fail(attempt.Group, begin, retryAt)
-	} else {
-		p.registry.FailUntil(attempt.Group, begin, retryAt, renew)
-	}
+	p.registry.FailAttempt(attempt.Group, begin, p.clock.Now(), renew)
+	p.reportMembers(attempt.Group, given.text)
 	return Decision{Waits: given.text}
 }
 
 const (
-	// shortestPause and longestPause bound the pause after an attempt that found no place.
+	// shortestPause bounds the pause after an attempt that found no place, and longestPause
+	// what an attempt counts for it.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = 20 * time.Second
 	// pauseFactor is how many times longer the pause is than an attempt that found no
 	// place, so that such attempts take about a tenth of the time.
 	pauseFactor = 10
 )
-
-// pause returns how long to wait before another attempt if this one took so long and so
-// many gangs are failing.
-func pause(took time.Duration, failing int) time.Duration {
-	return min(max(pauseFactor*took*time.Duration(max(failing, 1)), shortestPause), longestPause)
-}
 
 // Reserve seats a Pod on the node that its profile has chosen, and returns the
 // number of its plan.

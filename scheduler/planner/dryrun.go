@@ -40,8 +40,7 @@ func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionR
 		if d.accepts(cluster, &gang, found, holders) {
 			return d.withVictims(found)
 		}
-		refused := d.gang.check.refusedNodes()
-		if d.gang.check.exhausted || !d.exclude(refused) {
+		if refused := d.gang.check.outcome(); refused.exhausted || !d.exclude(refused.nodes()) {
 			return nil
 		}
 	}
@@ -94,6 +93,6 @@ func (d *dryRun) exclude(nodes []string) (more bool) {
 func (c *checker) remove(victim mirror.Holder) {
 	if err := c.trial.Remove(victim.Pod, victim.Node); err != nil {
 		c.planner.logger.Error(err, "A trial differs from the snapshot")
-		c.refusals[victim.Node] = &filters.Refusal{Reason: err.Error(), Failed: true}
+		c.refused.byNode[victim.Node] = &filters.Refusal{Reason: err.Error(), Failed: true}
 	}
 }

@@ -5,7 +5,9 @@ package planner
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,7 +71,7 @@ func (p *Planner) diagnose(attempt *gangs.Attempt, gang *roles) (explanation *pl
 // message is a cached one and the cluster has changed since, renew is when the message
 // becomes stale; otherwise it is zero.
 func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMessage, renew time.Time) {
-	key, now, version := p.cacheKey(attempt, gang), p.clock.Now(), p.mirror.Version()
+	key, now, version := p.keyOf(attempt, gang), p.clock.Now(), p.mirror.Version()
 	if known, good := p.explanations.get(key, now); good {
 		if known.version != version {
 			renew = known.at.Add(p.explanations.period)
@@ -84,7 +86,7 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMess
 	case explanation != nil:
 		given.text, given.reason = describeNeeds(attempt, gang)+"; "+snapshot.PlainDomains(explanation.String()), reasonOf(explanation)
 	}
-	if refused := gang.check.String(); refused != "" {
+	if refused := gang.refused.String(); refused != "" {
 		given.text, given.reason = given.text+"; "+refused, "Constraints"
 	}
 	if explanation != nil {
@@ -99,7 +101,7 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMess
 // withoutRefused returns a gang of one role without the nodes that refused it, for an
 // explanation: these have room for it, and it is said elsewhere why they refused it.
 func (p *Planner) withoutRefused(gang *roles) *roles {
-	refused := gang.check.refusedNodes()
+	refused := gang.refused.nodes()
 	if len(refused) == 0 || len(gang.Roles) > 1 {
 		return gang
 	}
@@ -128,20 +130,23 @@ func (p *Planner) reservedForOthers(attempt *gangs.Attempt, gang *roles) string 
 	}
 }
 
-// cacheKey identifies a request. Gangs are identified by name, Pods in no gang by their
-// needs: there may be thousands of them.
-func (p *Planner) cacheKey(attempt *gangs.Attempt, gang *roles) string {
-	if !attempt.Group.Alone {
-		return attempt.Group.Key + ": " + describeNeeds(attempt, gang)
-	}
-	key := append([]string{gang.Roles[0].Shape.Key()}, gang.Except...)
-	if gang.check != nil {
-		key = append(key, p.classOf(gang.Member(0, 0)).Key) // its nodes may refuse it, and not others of its shape
-	}
+// keyOf identifies what a gang asks for, and what its Pods look like to filters: gangs with
+// equal keys get the same answers. It depends on the objects that filters look at.
+func (p *Planner) keyOf(attempt *gangs.Attempt, gang *roles) string {
+	blocking := ""
 	if requester := p.requesterOf(attempt); requester.Pods != nil {
-		key = append(key, p.mirror.BlockingKey(requester)) // if other reservations block it, it sees another cluster
+		// If other reservations block it, or are for it, it sees another cluster.
+		blocking = p.mirror.BlockingKey(requester) + "\x00" + strings.Join(slices.Sorted(maps.Keys(p.destinationsOf(attempt, requester))), " ")
 	}
-	return strings.Join(key, "\x00")
+	key := requestKey(gang, blocking)
+	if len(p.runners) == 0 {
+		return key
+	}
+	parts := []string{key, strconv.FormatUint(p.memory.Changes(), 10)}
+	for role := range gang.Roles {
+		parts = append(parts, p.classOf(gang.Member(role, 0)).Key)
+	}
+	return strings.Join(parts, "\x00")
 }
 
 // describeNeeds returns what a gang needs: "needs at once 8 × 1 GPU of …".

@@ -70,7 +70,8 @@ func TestEqualGangsHaveEqualKeys(t *testing.T) {
 		for _, shape := range shapes {
 			members = append(members, &gangs.Member{Shape: shape})
 		}
-		return newFixture(t).rolesOf(members, need)
+		shape := func(m *gangs.Member) placement.Shape { return m.Shape }
+		return &roles{Members: snapshot.NewMembers(members, shape, nil, need)}
 	}
 	base := requestKey(request(3, small, small, large), "")
 	tests := map[string]struct {

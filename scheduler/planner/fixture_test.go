@@ -140,6 +140,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 		args: args, levels: args.Levels(), logger: logger, clock: clock, handle: handle,
 		registry: gangs.NewRegistry(gangs.Timing{
 			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: fallbackRetry, Settle: cacheLag, MaxRefusals: args.MaxRefusals,
+			Pauses: gangs.Pauses{Factor: pauseFactor, Shortest: shortestPause, Longest: longestPause},
 		}),
 		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools), claims: newClaims(),
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)), metrics: metrics,

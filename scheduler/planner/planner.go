@@ -79,9 +79,11 @@ type Planner struct {
 	// runners are the filters of the profiles, by scheduler name, and memory what they said.
 	runners map[string]filters.Runner
 	memory  *filters.Memory
-	// classes and lastCheck are for the scheduling cycle.
-	classes   classCache
-	lastCheck lastCheck
+	// classes, lastRefusals and failed are for the scheduling cycle. failed are the requests
+	// that found no place in the cluster as it is, with what the filters refused.
+	classes      classCache
+	lastRefusals lastRefusals
+	failed       failures[*refusals]
 	// rejections are the gangs that wait because filters refused them.
 	rejections rejections
 	// unseen are Pods that ran when this process took over, and that no snapshot has shown
@@ -102,6 +104,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 		args: args, levels: args.Levels(), logger: logger, clock: clock, handle: handle,
 		registry: gangs.NewRegistry(gangs.Timing{
 			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: fallbackRetry, Settle: cacheLag, MaxRefusals: args.MaxRefusals,
+			Pauses: gangs.Pauses{Factor: pauseFactor, Shortest: shortestPause, Longest: longestPause},
 		}),
 		mirror:       mirror.New(logger, clock, args.Levels(), args.NodePools),
 		claims:       newClaims(),

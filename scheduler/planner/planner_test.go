@@ -271,30 +271,6 @@ func TestAProfileMayChooseTheNodeItself(t *testing.T) {
 	}
 }
 
-func TestPause(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		took    time.Duration
-		failing int
-		want    time.Duration
-	}{
-		"a short attempt":          {time.Microsecond, 1, shortestPause},
-		"a long attempt":           {200 * time.Millisecond, 1, 2 * time.Second},
-		"many that fail":           {time.Millisecond, 500, 5 * time.Second},
-		"very many that fail":      {time.Millisecond, 1 << 20, longestPause},
-		"before any was counted":   {200 * time.Millisecond, 0, 2 * time.Second},
-		"no time, as clocks stand": {0, 7, shortestPause},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := pause(test.took, test.failing); got != test.want {
-				t.Errorf("pause %s, want %s", got, test.want)
-			}
-		})
-	}
-}
-
 func TestRolesGroupMembersByWhatTheyNeed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -77,10 +77,12 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if p.moving(attempt) {
 		return "" // its place is kept for it
 	}
-	if refusal := p.lastCheck.of(attempt.Group.Key).refusedEverywhere(); refusal != nil {
+	if p.lastRefusals.of(attempt.Group.Key).atAll() != nil {
 		return "" // whoever leaves, no node would take it
 	}
-	key, now := fmt.Sprintf("preempt\x00%d\x00%s", attempt.Priority, p.cacheKey(attempt, gang)), p.clock.Now()
+	begin := p.clock.Now()
+	defer func() { p.registry.Prolong(pod.UID, begin, p.clock.Now()) }()
+	key, now := fmt.Sprintf("preempt\x00%d\x00%s", attempt.Priority, p.keyOf(attempt, gang)), p.clock.Now()
 	if known, good := p.explanations.get(key, now); good {
 		return known.text
 	}

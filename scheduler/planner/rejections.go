@@ -102,7 +102,9 @@ func (p *Planner) objectChanged(kind fwk.EventResource, before, after any) {
 func (p *Planner) followFilters(ctx context.Context) {
 	hints := filters.Hints{}
 	for profile, runner := range p.runners {
-		profiled, ok := runner.(interface{ EnqueueExtensions() []fwk.EnqueueExtensions })
+		profiled, ok := runner.(interface {
+			EnqueueExtensions() []fwk.EnqueueExtensions
+		})
 		if !ok {
 			continue
 		}
@@ -174,18 +176,4 @@ func (p *Planner) serve(handle fwk.Handle) {
 	if runner, ok := handle.(filters.Runner); ok {
 		p.runners[handle.ProfileName()] = runner
 	}
-}
-
-// lastCheck is the check of the plan that was last tried, for PostFilter.
-type lastCheck struct {
-	group string
-	check *checker
-}
-
-// of returns the check of a gang's plan; nil if there was none.
-func (l *lastCheck) of(group string) *checker {
-	if l.group != group {
-		return nil
-	}
-	return l.check
 }

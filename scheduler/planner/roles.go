@@ -15,7 +15,11 @@ type roles struct {
 	// near is the domain that the gang's other members are in.
 	near string
 	// check asks kube-scheduler's filters about each place; nil if no check is needed.
-	check *checker
+	// refused is what they refused in this attempt, or in an equal one before.
+	check   *checker
+	refused *refusals
+	// key identifies what the gang asks for; see requestKey.
+	key string
 }
 
 // rolesOf groups members by their needs, and by what filters look at. The first ones, as

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // Runner runs the filter plugins of a profile: kube-scheduler's framework.
@@ -93,7 +94,38 @@ func (t *Trial) Check(class Class, pod *corev1.Pod, node string) *Refusal {
 	if status := t.runner.RunFilterPlugins(t.ctx, c.state, c.pod, info); !status.IsSuccess() {
 		return refusalOf(status)
 	}
+	if c.state.GetSkipFilterPlugins().Has(names.InterPodAffinity) && t.keptAway(pod, info.Node()) {
+		return &Refusal{Plugin: names.InterPodAffinity, Reason: "node(s) didn't satisfy existing pods anti-affinity rules"}
+	}
 	return nil
+}
+
+// keptAway reports whether a Pod that was added keeps another off a node. InterPodAffinity
+// says so itself, unless its PreFilter found nothing that concerns the Pod: what is added
+// later does not bring it back.
+func (t *Trial) keptAway(pod *corev1.Pod, node *corev1.Node) bool {
+	for _, c := range t.changes {
+		if c.removed {
+			continue
+		}
+		terms := c.info.GetRequiredAntiAffinityTerms()
+		for i := range terms {
+			if terms[i].Matches(pod, nil) && t.together(c.node, node, terms[i].TopologyKey) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// together reports whether two nodes are in the same domain of a topology.
+func (t *Trial) together(name string, node *corev1.Node, key string) bool {
+	other := t.node(name)
+	if other == nil {
+		return false
+	}
+	value, labelled := node.Labels[key]
+	return labelled && other.Node().Labels[key] == value
 }
 
 // Add adds a Pod to a node.

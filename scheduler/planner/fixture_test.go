@@ -46,6 +46,8 @@ type testHandle struct {
 	client    *fake.Clientset
 	informers informers.SharedInformerFactory
 	recorder  *events.FakeRecorder
+	// lister is the snapshot; nil in tests without kube-scheduler's filters.
+	lister fwk.SharedLister
 
 	mu        sync.Mutex
 	waiting   map[types.UID]*waitingPod
@@ -55,6 +57,8 @@ type testHandle struct {
 func (h *testHandle) ClientSet() clientset.Interface                         { return h.client }
 func (h *testHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
 func (h *testHandle) EventRecorder() events.EventRecorderLogger              { return h.recorder }
+
+func (h *testHandle) SnapshotSharedLister() fwk.SharedLister { return h.lister }
 
 func (h *testHandle) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	h.mu.Lock()

@@ -1,0 +1,223 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"sigs.k8s.io/yaml"
+)
+
+// oracleCases is how many random clusters are compared: 10,000 for a long run.
+var oracleCases = flag.Int("oracle.cases", 300, "how many random clusters to compare with a search through all assignments")
+
+// TestAGangIsPlacedIfKubeSchedulersFiltersAllowIt compares the planner with a search through
+// all assignments, in all orders, that kube-scheduler's filters accept: each Pod is judged
+// in a snapshot of its own, with the Pods before it on their nodes. The planner may miss one
+// assignment in a thousand, and may never choose one that the filters refuse.
+func TestAGangIsPlacedIfKubeSchedulersFiltersAllowIt(t *testing.T) {
+	t.Parallel()
+	missed, possible := 0, 0
+	for seed := range uint64(*oracleCases) {
+		o := newOracle(t, seed)
+		want := o.assignable()
+		got := o.plan()
+		if want {
+			possible++
+		}
+		if want && got == nil {
+			missed++
+			t.Logf("seed %d: the planner missed an assignment:\n%s", seed, o)
+		}
+		if why := o.verify(got); why != "" {
+			t.Fatalf("seed %d: the filters refuse %v: %s\n%s", seed, got, why, o)
+		}
+	}
+	t.Logf("%d of %d cases have an assignment; %d were missed", possible, *oracleCases, missed)
+	if missed*1000 > *oracleCases {
+		t.Errorf("%d of %d were missed, want at most one in a thousand", missed, *oracleCases)
+	}
+	if possible < *oracleCases/5 || possible > *oracleCases*9/10 {
+		t.Errorf("%d of %d cases have an assignment: they are too easy or too hard", possible, *oracleCases)
+	}
+}
+
+// oracle is a random cluster with a gang.
+type oracle struct {
+	*framed
+	gang []*corev1.Pod
+	// placed are the gang's Pods on their nodes, in a search.
+	placed []*corev1.Pod
+}
+
+// assignment is where a Pod goes.
+type assignment struct{ pod, node string }
+
+func newOracle(t *testing.T, seed uint64) *oracle {
+	t.Helper()
+	dice := rand.New(rand.NewPCG(seed, 13))
+	world := randomWorld(t, dice)
+	o := &oracle{framed: newFramed(t, world.nodes, world.running, world.objects...), gang: world.gang}
+	o.awaitVolumes()
+	return o
+}
+
+// awaitVolumes waits until the plugins' own caches know the volumes: they follow the
+// informers in the background.
+func (o *oracle) awaitVolumes() {
+	o.t.Helper()
+	user := pod("user", 1)
+	for _, claim := range []string{"x", "y"} {
+		user.Spec.Volumes = append(user.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+		}})
+	}
+	known := func(context.Context) (bool, error) {
+		state := framework.NewCycleState()
+		if _, status, _ := o.framework.RunPreFilterPlugins(o.t.Context(), state, user); !status.IsSuccess() {
+			return false, nil
+		}
+		return !strings.Contains(o.framework.RunFilterPlugins(o.t.Context(), state, user, o.infos[o.names[0]]).Message(), "unavailable due to PVs"), nil
+	}
+	if err := wait.PollUntilContextTimeout(o.t.Context(), time.Millisecond, time.Minute, true, known); err != nil {
+		o.t.Fatal("the volumes are not known: ", err)
+	}
+}
+
+// String describes the case for failures.
+func (o *oracle) String() string {
+	var text strings.Builder
+	text.WriteString(o.framed.String())
+	for _, pod := range o.gang {
+		spec, err := yaml.Marshal(pod)
+		fmt.Fprintf(&text, "%s\n%v\n", spec, err)
+	}
+	return text.String()
+}
+
+// assignable reports whether the filters accept the whole gang in any order on any nodes.
+func (o *oracle) assignable() bool {
+	return o.search(map[string]bool{})
+}
+
+func (o *oracle) search(failed map[string]bool) bool {
+	if len(o.placed) == len(o.gang) {
+		return true
+	}
+	key := o.key()
+	if failed[key] {
+		return false
+	}
+	done := map[string]bool{}
+	for _, placed := range o.placed {
+		done[placed.Name] = true
+	}
+	tried := map[string]bool{}
+	for _, pod := range o.gang {
+		if class := pod.Annotations[classAnnotation]; done[pod.Name] || tried[class] {
+			continue // equal Pods are interchangeable
+		} else {
+			tried[class] = true
+		}
+		for _, node := range o.nodes {
+			if o.judge(pod, node.Name, o.placed) != "" {
+				continue
+			}
+			o.placed = append(o.placed, at(pod, node.Name))
+			found := o.search(failed)
+			o.placed = o.placed[:len(o.placed)-1]
+			if found {
+				return true
+			}
+		}
+	}
+	failed[key] = true
+	return false
+}
+
+// key identifies which classes are on which nodes.
+func (o *oracle) key() string {
+	counts := map[string]int{}
+	for _, pod := range o.placed {
+		counts[pod.Annotations[classAnnotation]+" "+pod.Spec.NodeName]++
+	}
+	return fmt.Sprint(counts)
+}
+
+// plan lets the planner place the gang; nil if it finds no place.
+func (o *oracle) plan() []assignment {
+	o.comes(o.gang...)
+	first := o.decide(o.gang[0])
+	if first.Waits != "" && first.Plan == 0 && o.seats() == nil {
+		return nil
+	}
+	return o.seats()
+}
+
+// seats returns where the Pods of the gang have seats, in the order of the queue.
+func (o *oracle) seats() []assignment {
+	order := map[int]assignment{}
+	for _, pod := range o.gang {
+		if seat, seated := o.registry.SeatOf(pod.UID); seated {
+			order[o.RankOf(pod, beginning).Index] = assignment{pod.Name, seat.Node}
+		}
+	}
+	var list []assignment
+	for _, index := range slices.Sorted(maps.Keys(order)) {
+		list = append(list, order[index])
+	}
+	return list
+}
+
+// verify returns why the filters refuse an assignment, in its order; empty if they don't.
+func (o *oracle) verify(list []assignment) string {
+	if list == nil {
+		return ""
+	}
+	if len(list) != len(o.gang) {
+		return fmt.Sprintf("%d of %d Pods have a place", len(list), len(o.gang))
+	}
+	var placed []*corev1.Pod
+	for _, one := range list {
+		index := slices.IndexFunc(o.gang, func(pod *corev1.Pod) bool { return pod.Name == one.pod })
+		if why := o.judge(o.gang[index], one.node, placed); why != "" {
+			return one.pod + " on " + one.node + ": " + why
+		}
+		placed = append(placed, at(o.gang[index], one.node))
+	}
+	return ""
+}
+
+// judge returns why the filters refuse a Pod on a node, in a new snapshot in which others of
+// the gang have been placed.
+func (o *oracle) judge(pod *corev1.Pod, node string, placed []*corev1.Pod) string {
+	before := o.lister.Snapshot
+	defer func() { o.lister.Snapshot = before }()
+	o.lister.Snapshot = cache.NewSnapshot(slices.Concat(o.running, placed), o.nodes)
+	state := framework.NewCycleState()
+	result, status, _ := o.framework.RunPreFilterPlugins(o.t.Context(), state, pod)
+	if !status.IsSuccess() {
+		return status.Message()
+	}
+	if !result.AllNodes() && !result.NodeNames.Has(node) {
+		return "not among the nodes of PreFilter"
+	}
+	info, err := o.lister.NodeInfos().Get(node)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return o.framework.RunFilterPlugins(o.t.Context(), state, pod, info).Message()
+}

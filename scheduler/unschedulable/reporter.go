@@ -153,41 +153,54 @@ func (r *Reporter) drop(gang string) {
 // writeGang writes Pods of a gang, at most limit, and returns how many more may be written.
 func (r *Reporter) writeGang(ctx context.Context, one report, limit int) (left int) {
 	now := r.clock.Now()
-	mayChange, changed, complete := now.Sub(one.changedAt) >= textPeriod, false, true
-	written := map[types.UID]string{}
+	changed, complete, written := false, true, map[types.UID]string{}
 	for _, pod := range r.gangs.Unplaced(one.gang) {
 		known := one.written[pod.UID]
 		if known != "" {
 			written[pod.UID] = known
 		}
 		before := conditionOf(pod)
+		isChange := known != "" || before != nil
 		switch {
-		case pod.Status.NominatedNodeName != "": // it has a prospect of its own
-		case known == one.text || before != nil && strings.Contains(before.Message, one.text):
-		case (known != "" || before != nil) && !mayChange, limit == 0:
+		case one.shownBy(pod, before):
+		case limit == 0, isChange && now.Sub(one.changedAt) < textPeriod:
 			complete = false
 		default:
 			limit--
-			if r.writePod(ctx, pod, before, one.text) {
-				written[pod.UID] = one.text
-				changed = changed || known != "" || before != nil
-			} else {
+			if !r.writePod(ctx, pod, before, one.text) {
 				complete = false
+				continue
 			}
+			written[pod.UID], changed = one.text, changed || isChange
 		}
 	}
+	r.wrote(one, written, changed, complete)
+	return limit
+}
+
+// shownBy reports whether nothing is to be written to a Pod with this condition: it has the
+// text already, or a prospect of its own.
+func (o *report) shownBy(pod *corev1.Pod, condition *corev1.PodCondition) bool {
+	return pod.Status.NominatedNodeName != "" || o.written[pod.UID] == o.text ||
+		condition != nil && strings.Contains(condition.Message, o.text)
+}
+
+// wrote records which members of a gang have been written, whether that changed the text of
+// any, and whether it is complete.
+func (r *Reporter) wrote(one report, written map[types.UID]string, changed, complete bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if current := r.reports[one.gang]; current != nil {
-		current.written = written
-		if changed {
-			current.changedAt = now
-		}
-		if complete && current.text == one.text {
-			current.pending = false
-		}
+	current := r.reports[one.gang]
+	if current == nil {
+		return
 	}
-	return limit
+	current.written = written
+	if changed {
+		current.changedAt = r.clock.Now()
+	}
+	if complete && current.text == one.text {
+		current.pending = false
+	}
 }
 
 // conditionOf returns the condition that says that a Pod found no place; nil without one.

@@ -220,14 +220,15 @@ func (r *scaleRun) arrive() {
 	r.podUpdated(nil, small)
 }
 
+func isOfGang(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, "gang-") }
+
 // cycle is a Pod's scheduling cycle; its binding follows at once. It reports whether the
 // Pod got a place.
 func (r *scaleRun) cycle(pod *corev1.Pod) bool {
 	if pod == nil {
 		return false
 	}
-	isGang := pod.Labels != nil && strings.HasPrefix(pod.Name, "gang-")
-	if isGang {
+	if isOfGang(pod) {
 		r.attempts++
 	}
 	decision := r.Decide(pod, r.list, false)
@@ -235,7 +236,7 @@ func (r *scaleRun) cycle(pod *corev1.Pod) bool {
 		r.Preempt(r.t.Context(), pod)
 		return false
 	}
-	if isGang {
+	if isOfGang(pod) {
 		r.t.Fatalf("Pod %s of a gang that can't fit got a place", pod.Name)
 	}
 	info := r.infos[decision.Node]
@@ -282,7 +283,6 @@ const backlog = 100
 // throughput measures how many small Pods get a place per second if as many end.
 func (r *scaleRun) throughput() (pods scaleRate, attempts float64) {
 	stop := r.background()
-	defer stop()
 	r.settle()
 	cpu, begin, placed, before := threadTime(r.t), time.Now(), 0, r.attempts
 	for queued := 0; time.Since(begin) < time.Duration(r.size.seconds)*time.Second; {
@@ -296,8 +296,9 @@ func (r *scaleRun) throughput() (pods scaleRate, attempts float64) {
 		}
 	}
 	seconds, cpuSeconds := time.Since(begin).Seconds(), threadTime(r.t)-cpu
+	stop() // else gangs would be queued again and again
 	for pod := r.queue.pop(); pod != nil; pod = r.queue.pop() {
-		if r.cycle(pod) {
+		if !isOfGang(pod) && r.cycle(pod) {
 			r.end()
 		}
 	}

@@ -21,6 +21,7 @@ type Runner interface {
 	RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status
 	RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, add fwk.PodInfo, node fwk.NodeInfo) *fwk.Status
 	RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, remove fwk.PodInfo, node fwk.NodeInfo) *fwk.Status
+	MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister
 }
 
 // trialKey marks the cycle states of trials: our own plugins have no part in them.
@@ -47,6 +48,8 @@ type Trial struct {
 	// of the nodes and the classes' states show.
 	changes []change
 	nodes   map[string]*trialNode
+	// version counts the changes, those taken back included.
+	version uint64
 }
 
 // change is a Pod that was added to a node, or removed from it.
@@ -71,6 +74,10 @@ type candidate struct {
 	only sets.Set[string]
 	// refusal is set if PreFilter plugins refused the class.
 	refusal *Refusal
+	// spread is true if the Pods have to be spread; version is the trial's for which the
+	// results hold then.
+	spread  bool
+	version uint64
 }
 
 // NewTrial returns a Trial of a snapshot's nodes, which node looks up; it returns nil for
@@ -82,6 +89,9 @@ func NewTrial(ctx context.Context, runner Runner, node func(name string) fwk.Nod
 // Check returns why a Pod of a class can't go to a node now; nil if it can.
 func (t *Trial) Check(class Class, pod *corev1.Pod, node string) *Refusal {
 	c := t.candidate(class, pod)
+	if c.spread && c.version != t.version {
+		t.preFilter(c, true)
+	}
 	info := t.at(node)
 	switch {
 	case c.refusal != nil:
@@ -157,6 +167,7 @@ func (t *Trial) Remove(pod *corev1.Pod, node string) error {
 func (t *Trial) Undo() error {
 	last := t.changes[len(t.changes)-1]
 	t.changes = t.changes[:len(t.changes)-1]
+	t.version++
 	n := t.nodes[last.node]
 	n.changes--
 	inverse := last
@@ -171,6 +182,7 @@ func (t *Trial) Undo() error {
 
 func (t *Trial) apply(c change) error {
 	t.changes = append(t.changes, c)
+	t.version++
 	n := t.nodes[c.node]
 	if n == nil {
 		n = &trialNode{}
@@ -244,23 +256,65 @@ func (t *Trial) candidate(class Class, pod *corev1.Pod) *candidate {
 	if known := t.classes[class.Key]; known != nil {
 		return known
 	}
-	c := &candidate{pod: pod, state: framework.NewCycleState()}
-	c.state.Write(trialKey, trialMark{})
-	result, status, _ := t.runner.RunPreFilterPlugins(t.ctx, c.state, pod)
-	switch {
-	case !status.IsSuccess():
-		c.refusal = refusalOf(status)
-	case !result.AllNodes():
-		c.only = result.NodeNames
-	}
+	c := &candidate{pod: pod}
+	t.classes[class.Key] = c
+	t.preFilter(c, false)
 	for _, done := range t.changes {
 		if err := t.changeState(c, done); err != nil {
 			c.refusal = &Refusal{Reason: err.Error(), Failed: true}
 			break
 		}
 	}
-	t.classes[class.Key] = c
+	c.spread = c.refusal == nil && !c.state.GetSkipFilterPlugins().Has(names.PodTopologySpread)
 	return c
+}
+
+// preFilter runs the PreFilter plugins for a class: on the snapshot, or, if changed is set,
+// on the snapshot with the trial's changes. PodTopologySpread needs the latter: it follows
+// only the two domains with the fewest Pods when Pods are added one by one.
+func (t *Trial) preFilter(c *candidate, changed bool) {
+	if changed {
+		restore, err := t.showChanges()
+		if err != nil {
+			c.refusal = &Refusal{Reason: err.Error(), Failed: true}
+			return
+		}
+		defer restore()
+	}
+	c.state, c.only, c.refusal, c.version = framework.NewCycleState(), nil, nil, t.version
+	c.state.Write(trialKey, trialMark{})
+	result, status, _ := t.runner.RunPreFilterPlugins(t.ctx, c.state, c.pod)
+	switch {
+	case !status.IsSuccess():
+		c.refusal = refusalOf(status)
+	case !result.AllNodes():
+		c.only = result.NodeNames
+	}
+}
+
+// showChanges makes the trial's changes in the snapshot itself, until restore is called.
+func (t *Trial) showChanges() (restore func(), err error) {
+	snapshot := t.runner.MutableSnapshotSharedLister()
+	if err := snapshot.StartMutations(); err != nil {
+		return nil, err
+	}
+	restore = func() {
+		if err := snapshot.EndMutations(); err != nil {
+			klog.FromContext(t.ctx).Error(err, "The snapshot could not be restored")
+		}
+	}
+	for _, c := range t.changes {
+		if c.removed {
+			err = snapshot.RemovePod(klog.FromContext(t.ctx), c.info.GetPod(), c.node)
+		} else {
+			err = snapshot.AddPod(c.info, c.node)
+		}
+		if err != nil {
+			restore()
+			return nil, err
+		}
+	}
+	return restore, nil
 }
 
 // RefusedEverywhere returns why no node takes Pods of a class; nil if there is no such

@@ -16,9 +16,13 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// searchLimit is how long the filters may be asked for one plan. What they refused is
-// remembered, so that the next attempt goes on where this one ended.
-const searchLimit = 200 * time.Millisecond
+// The filters may be asked for one plan for searchLimit, and for memberLimit more for each
+// Pod of the gang. What they refused is remembered, so that the next attempt goes on where
+// this one ended.
+const (
+	searchLimit = 200 * time.Millisecond
+	memberLimit = 20 * time.Millisecond
+)
 
 // checker asks kube-scheduler's filters about each place of a plan. It is for one attempt.
 type checker struct {
@@ -27,6 +31,7 @@ type checker struct {
 	trial   *filters.Trial
 	roles   *roles
 	begin   time.Time
+	limit   time.Duration
 	version uint64
 	// removed is true if victims are removed: what nodes refuse now says nothing about
 	// the cluster as it is.
@@ -76,7 +81,8 @@ func (p *Planner) newChecker(gang *roles, known ledger) *checker {
 	node := p.nodeOf
 	c := &checker{
 		planner: p, roles: gang, node: node, begin: p.clock.Now(), version: known.version,
-		next: make([]int, len(gang.Roles)), refused: refusals{byNode: map[string]*filters.Refusal{}},
+		limit: searchLimit + time.Duration(gang.Count())*memberLimit,
+		next:  make([]int, len(gang.Roles)), refused: refusals{byNode: map[string]*filters.Refusal{}},
 		trial: filters.NewTrial(context.Background(), runner, node),
 	}
 	for _, seated := range known.arriving {
@@ -113,7 +119,7 @@ func (c *checker) Place(role int, node string) placement.Judgement {
 	class := c.planner.classOf(member)
 	refusal, generation, known := c.known(class, node)
 	if !known {
-		if c.refused.exhausted = c.refused.exhausted || c.planner.clock.Since(c.begin) > searchLimit; c.refused.exhausted {
+		if c.refused.exhausted = c.refused.exhausted || c.planner.clock.Since(c.begin) > c.limit; c.refused.exhausted {
 			return placement.Exhausted
 		}
 		refusal = c.trial.Check(class, member.Pod(), node)

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/testing/defaults"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -69,7 +68,7 @@ func newFramed(t *testing.T, nodes []*corev1.Node, running []*corev1.Pod, object
 	return f
 }
 
-func newFramework(t *testing.T, factory informers.SharedInformerFactory, handle *testHandle, lister fwk.SharedLister) framework.Framework {
+func newFramework(t *testing.T, factory informers.SharedInformerFactory, handle *testHandle, lister *switchedLister) framework.Framework {
 	t.Helper()
 	profile := &config.KubeSchedulerProfile{SchedulerName: ours, PluginConfig: defaults.PluginConfigsV1, Plugins: &config.Plugins{
 		QueueSort: config.PluginSet{Enabled: []config.Plugin{{Name: names.PrioritySort}}},
@@ -79,7 +78,8 @@ func newFramework(t *testing.T, factory informers.SharedInformerFactory, handle 
 		profile.Plugins.MultiPoint.Enabled = append(profile.Plugins.MultiPoint.Enabled, config.Plugin{Name: name})
 	}
 	created, err := frameworkruntime.NewFramework(t.Context(), plugins.NewInTreeRegistry(), profile,
-		frameworkruntime.WithClientSet(handle.client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(lister))
+		frameworkruntime.WithClientSet(handle.client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(lister),
+		frameworkruntime.WithMutableSnapshotLister(lister))
 	if err != nil {
 		t.Fatal(err)
 	}

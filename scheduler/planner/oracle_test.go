@@ -161,8 +161,11 @@ func (o *oracle) key() string {
 func (o *oracle) plan() []assignment {
 	o.comes(o.gang...)
 	first := o.decide(o.gang[0])
-	if first.Waits != "" && first.Plan == 0 && o.seats() == nil {
-		return nil
+	// A Pod in no gang may be placed without asking the filters, if nothing suggests that
+	// they might refuse it. They do in its cycle then, and are asked from then on.
+	if len(o.gang) == 1 && first.Node != "" && o.judge(o.gang[0], first.Node, nil) != "" {
+		o.Refuse(o.gang[0].UID, first.Plan, first.Node)
+		o.decide(o.gang[0])
 	}
 	return o.seats()
 }

@@ -101,13 +101,19 @@ func (t *Trial) Check(class Class, pod *corev1.Pod, node string) *Refusal {
 	case c.only != nil && !c.only.Has(node):
 		return &Refusal{Reason: "node(s) that the Pod's volumes or claims rule out", Final: true}
 	}
-	if status := t.runner.RunFilterPlugins(t.ctx, c.state, c.pod, info); !status.IsSuccess() {
+	if status := t.runner.RunFilterPlugins(t.ctx, c.state, c.pod, info); !status.IsSuccess() && !mayRelease(status) {
 		return refusalOf(status)
 	}
 	if c.state.GetSkipFilterPlugins().Has(names.InterPodAffinity) && t.keptAway(pod, info.Node()) {
 		return &Refusal{Plugin: names.InterPodAffinity, Reason: "node(s) didn't satisfy existing pods anti-affinity rules"}
 	}
 	return nil
+}
+
+// mayRelease reports whether a refusal has to be heard in the scheduling cycle of the Pod:
+// DynamicResources then releases a claim that keeps the Pod from the node.
+func mayRelease(status *fwk.Status) bool {
+	return status.Plugin() == names.DynamicResources && status.IsRejected()
 }
 
 // keptAway reports whether a Pod that was added keeps another off a node. InterPodAffinity
@@ -237,7 +243,7 @@ func (t *Trial) changeStates(c change) error {
 }
 
 func (t *Trial) changeState(one *candidate, c change) error {
-	if one.refusal != nil {
+	if one.refusal != nil || one.spread { // PreFilter runs again for the latter
 		return nil
 	}
 	base := t.node(c.node)
@@ -259,13 +265,18 @@ func (t *Trial) candidate(class Class, pod *corev1.Pod) *candidate {
 	c := &candidate{pod: pod}
 	t.classes[class.Key] = c
 	t.preFilter(c, false)
+	if c.spread = c.refusal == nil && !c.state.GetSkipFilterPlugins().Has(names.PodTopologySpread); c.spread {
+		if len(t.changes) > 0 {
+			t.preFilter(c, true)
+		}
+		return c
+	}
 	for _, done := range t.changes {
 		if err := t.changeState(c, done); err != nil {
 			c.refusal = &Refusal{Reason: err.Error(), Failed: true}
 			break
 		}
 	}
-	c.spread = c.refusal == nil && !c.state.GetSkipFilterPlugins().Has(names.PodTopologySpread)
 	return c
 }
 

@@ -416,3 +416,50 @@ func TestGangOfAndWaits(t *testing.T) {
 		t.Error("a gang waits all of which have a node")
 	}
 }
+
+// A scheduling cycle that ends with an error leaves the Pod its seat: it has neither been
+// refused nor come to the barrier. Its next cycle finds out.
+func TestASecondCycleWithASeatFollowsAnError(t *testing.T) {
+	t.Parallel()
+	pods := gangOf("train", 2, 2)
+	f := newFixture(t, pods...)
+	f.seat(pods[0], 2)
+	seat, _ := f.SeatOf(pods[0].UID)
+	if f.Tried(pods[0].UID, seat.Plan) {
+		t.Error("the first cycle is taken for the second one")
+	}
+	f.MarkTried(pods[0].UID, seat.Plan)
+	if !f.Tried(pods[0].UID, seat.Plan) {
+		t.Error("the second cycle is taken for the first one")
+	}
+	if f.Tried(pods[0].UID, seat.Plan+1) {
+		t.Error("a cycle of another plan counts")
+	}
+	f.pass(pods[0])
+	if f.Tried(pods[0].UID, seat.Plan) {
+		t.Error("a Pod at the barrier is taken for one that an error stopped")
+	}
+}
+
+func TestPlansThatAreNotCompletedInTimeAreOverdue(t *testing.T) {
+	t.Parallel()
+	pods := gangOf("train", 2, 2)
+	f := newFixture(t, pods...)
+	f.seat(pods[0], 2)
+	made := f.now()
+	if overdue := f.Overdue(made); len(overdue) > 0 {
+		t.Errorf("overdue at once: %v", overdue)
+	}
+	seat, _ := f.SeatOf(pods[0].UID)
+	want := map[types.UID]uint64{pods[0].UID: seat.Plan}
+	if diff := cmp.Diff(want, f.Overdue(made.Add(time.Second))); diff != "" {
+		t.Errorf("overdue (-want +got):\n%s", diff)
+	}
+	f.pass(pods[0])
+	if open, _, _, _ := f.barrier(pods[1]); !open {
+		t.Fatal("the barrier does not open")
+	}
+	if overdue := f.Overdue(made.Add(time.Hour)); len(overdue) > 0 {
+		t.Errorf("overdue although its barrier has opened: %v", overdue)
+	}
+}

@@ -83,6 +83,12 @@ func withClaim(pod *corev1.Pod, claim string) *corev1.Pod {
 	return pod
 }
 
+// on confines a Pod to a node.
+func (s *suite) on(pod *corev1.Pod, node string) *corev1.Pod {
+	pod.Spec.NodeSelector[corev1.LabelHostname] = s.node(node)
+	return pod
+}
+
 // apart keeps a Pod off nodes with Pods that have the same label.
 func apart(pod *corev1.Pod, label string) *corev1.Pod {
 	pod.Labels["apart"] = label
@@ -142,12 +148,15 @@ func TestPortsThatAreTakenRuleOutNodes(t *testing.T) {
 	s.addNodes(append(machines(attractive, machine{name: "n", gpus: 2}), machine{name: "z", gpus: 8})...)
 	port := []corev1.ContainerPort{{ContainerPort: 8080, HostPort: 8080}}
 	for i := range attractive {
-		g := gang{name: fmt.Sprintf("taken-%d", i), node: fmt.Sprintf("n-%d", i)}
-		s.createAll(g, func(pod *corev1.Pod) { pod.Spec.Containers[0].Ports = port })
+		g := gang{name: fmt.Sprintf("taken-%d", i)}
+		s.createAll(g, func(pod *corev1.Pod) { s.on(pod, fmt.Sprintf("n-%d", i)).Spec.Containers[0].Ports = port })
 		s.waitForBound(1, g.name)
 	}
 	s.createAll(gang{name: "late"}, func(pod *corev1.Pod) { pod.Spec.Containers[0].Ports = port })
 	s.waitForBound(1, "late")
+	if nodes := s.nodesOf("late"); nodes[0] != "z" {
+		t.Errorf("it is on node %s", nodes[0])
+	}
 }
 
 func TestAGangIsSpreadOverZonesIfItHasToBe(t *testing.T) {
@@ -243,7 +252,8 @@ func TestVictimsLeaveOnlyWhereTheFiltersAgree(t *testing.T) {
 	s.setZone("a", "a")
 	s.setZone("b", "b")
 	s.boundVolume("data", "b")
-	s.createPods(gang{name: "cheap", gpus: 2, priority: low, node: "a"}, gang{name: "dear", gpus: 2, priority: medium, node: "b"})
+	s.createAll(gang{name: "cheap", gpus: 2, priority: low}, func(pod *corev1.Pod) { s.on(pod, "a") })
+	s.createAll(gang{name: "dear", gpus: 2, priority: medium}, func(pod *corev1.Pod) { s.on(pod, "b") })
 	s.waitForBound(1, "cheap", "dear")
 	cheap := s.ledger.podsOf("cheap")[0].UID
 	s.createAll(gang{name: "urgent", gpus: 2, priority: high}, func(pod *corev1.Pod) { withClaim(pod, "data") })
@@ -253,5 +263,29 @@ func TestVictimsLeaveOnlyWhereTheFiltersAgree(t *testing.T) {
 	}
 	if s.uids()[cheap] == "" {
 		t.Error("a Pod was preempted on a node that the volume rules out")
+	}
+}
+
+// TestNodesWithRoomThatRefuseDoNotPreventAPreemption: there is room on a node whose port is
+// taken by an equally important Pod, and an unimportant Pod on another node.
+func TestNodesWithRoomThatRefuseDoNotPreventAPreemption(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{"gpu-scheduler", "gpu-scheduler-spreading"} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			s := newSuite(t)
+			s.addNodes(machine{name: "taken", gpus: 2}, machine{name: "full", gpus: 2})
+			needsPort := func(pod *corev1.Pod) {
+				pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8080, HostPort: 8080}}
+			}
+			s.createAll(gang{name: "holder", priority: high}, func(pod *corev1.Pod) { needsPort(s.on(pod, "taken")) })
+			s.createAll(gang{name: "low", gpus: 2, priority: low}, func(pod *corev1.Pod) { s.on(pod, "full") })
+			s.waitForBound(1, "holder", "low")
+			s.createAll(gang{name: "urgent", priority: high, scheduler: profile}, needsPort)
+			s.waitForBound(1, "urgent")
+			if nodes := s.nodesOf("urgent"); nodes[0] != "full" {
+				t.Errorf("it is on node %s", nodes[0])
+			}
+		})
 	}
 }

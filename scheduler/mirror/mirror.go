@@ -36,6 +36,8 @@ type Mirror struct {
 	// order has the nodes in the order of the last snapshot.
 	order []*node
 	pods  map[types.UID]*entry
+	// priorities counts these Pods by priority.
+	priorities map[int32]int
 	// orphaned are the seats of Pods whose nodes went away.
 	orphaned map[types.UID]orphanedSeat
 	// seated is what seats withhold, by node, whose Pods have not been assumed yet.
@@ -84,6 +86,8 @@ type entry struct {
 	pod  *corev1.Pod
 	node string
 	use  placement.Use
+	// priority is the one that the Pod is counted with.
+	priority int32
 	// held is true while the Pod has a seat, seen once it is in the snapshot.
 	held, seen bool
 	// previous is the Pod as the snapshot showed it in an earlier attempt.
@@ -120,7 +124,7 @@ type nodeSeats struct {
 // New returns a Mirror of the nodes of some pools, or of all.
 func New(logger klog.Logger, now clock.PassiveClock, levels snapshot.Levels, pools []string) *Mirror {
 	m := &Mirror{
-		logger: logger, clock: now, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{},
+		logger: logger, clock: now, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{}, priorities: map[int32]int{},
 		orphaned: map[types.UID]orphanedSeat{}, seated: map[string]*nodeSeats{}, reserving: map[string]*node{},
 		view: snapshot.NodeView{Levels: levels}, policy: packing.New(packing.Default()),
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -352,10 +353,23 @@ func (r *run) checkFreed() {
 }
 
 // check compares the mirror with one that sees the cluster for the first time.
+// checkPriorities compares the counts with the Pods.
+func (r *run) checkPriorities() {
+	r.t.Helper()
+	want := map[int32]int{}
+	for _, e := range r.m.pods {
+		want[schedulingv1.PodPriority(e.pod)]++
+	}
+	if diff := cmp.Diff(want, r.m.priorities); diff != "" {
+		r.t.Fatalf("Pods by priority (-want +got):\n%s", diff)
+	}
+}
+
 func (r *run) check() {
 	r.t.Helper()
 	r.m.Refresh(r.snapshot())
 	r.checkFreed()
+	r.checkPriorities()
 	rebuilt := mirrorAt(r.t, r.clock)
 	if r.watched != nil {
 		rebuilt.Watch(r.watched)

@@ -209,7 +209,7 @@ func (m *Mirror) dropNode(n *node) {
 		if e.held && len(e.use.GPUs) > 0 {
 			m.orphaned[uid] = orphanedSeat{node: name, cards: n.cards, gpus: e.use.GPUs}
 		}
-		delete(m.pods, uid)
+		m.forget(uid)
 	})
 	clear(n.pods)
 	delete(m.seated, name)
@@ -274,7 +274,7 @@ func sameUse(a, b *placement.Use) bool {
 }
 
 func (m *Mirror) place(uid types.UID, e *entry) {
-	m.pods[uid] = e
+	m.know(uid, e)
 	if err := m.cluster.Place(placement.Pod{Name: string(uid), Node: e.node, Use: e.use}); err != nil {
 		m.logger.Error(err, "A Pod's place can't be counted", "pod", e.pod.Name, "node", e.node)
 	}
@@ -287,7 +287,7 @@ func (m *Mirror) remove(uid types.UID, e *entry) {
 	}
 	m.freed++
 	m.cluster.Remove(string(uid))
-	delete(m.pods, uid)
+	m.forget(uid)
 	if e.held && !e.seen {
 		m.release(e)
 	}

@@ -80,6 +80,9 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if p.lastRefusals.of(attempt.Group.Key).atAll() != nil {
 		return "" // whoever leaves, no node would take it
 	}
+	if !p.mirror.HasBelow(attempt.Priority) {
+		return noVictims
+	}
 	begin := p.clock.Now()
 	defer func() { p.registry.Prolong(pod.UID, begin, p.clock.Now()) }()
 	key, now := fmt.Sprintf("preempt\x00%d\x00%s", attempt.Priority, p.keyOf(attempt, gang)), p.clock.Now()

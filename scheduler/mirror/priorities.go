@@ -1,0 +1,45 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
+)
+
+// know records the entry of a Pod.
+func (m *Mirror) know(uid types.UID, e *entry) {
+	if m.pods[uid] == e {
+		return
+	}
+	m.forget(uid)
+	m.pods[uid] = e
+	e.priority = schedulingv1.PodPriority(e.pod)
+	m.priorities[e.priority]++
+}
+
+// forget drops the entry of a Pod, if there is one.
+func (m *Mirror) forget(uid types.UID) {
+	e := m.pods[uid]
+	if e == nil {
+		return
+	}
+	delete(m.pods, uid)
+	if m.priorities[e.priority]--; m.priorities[e.priority] == 0 {
+		delete(m.priorities, e.priority)
+	}
+}
+
+// HasBelow reports whether any Pod of a lower priority holds something. Priorities are few,
+// however many Pods there are.
+func (m *Mirror) HasBelow(priority int32) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for other := range m.priorities {
+		if other < priority {
+			return true
+		}
+	}
+	return false
+}

@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -37,7 +36,7 @@ func anyContainer(pod *corev1.Pod, is func(*corev1.Container) bool) bool {
 
 // Shape returns what a Pod needs. An error names a request that no node can satisfy.
 func Shape(pod *corev1.Pod) (placement.Shape, error) {
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	requests := Requests(pod)
 	shape := demand(requests)
 	whole, percent := quantity(requests, v1.ResourceGPU), quantity(requests, v1.ResourceGPUPercent)
 	switch {
@@ -58,12 +57,12 @@ func Shape(pod *corev1.Pod) (placement.Shape, error) {
 
 // Use returns what a bound Pod holds, with the given cards.
 func Use(pod *corev1.Pod, cards []int) placement.Use {
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	shape := demand(requests)
+	shape := demand(held(pod))
 	use := placement.Use{CPU: shape.CPU, Memory: shape.Memory, Others: shape.Others}
 	if len(cards) > 0 {
 		use.GPUs, use.Percent = cards, placement.Card
-		if percent := quantity(requests, v1.ResourceGPUPercent); percent > 0 {
+		// The size of a share can't be changed, and the kubelet need not report it.
+		if percent := quantity(Requests(pod), v1.ResourceGPUPercent); percent > 0 {
 			use.Percent = int(min(percent, placement.Card))
 		}
 	}

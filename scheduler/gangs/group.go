@@ -58,7 +58,8 @@ type Group struct {
 	refusals int
 	// aborts counts the plans that were given up since a barrier opened.
 	aborts int
-	// reconsidered is true if the PodGroup has changed since the last attempt began.
+	// reconsidered is true if the PodGroup, or what a member needs, has changed since the
+	// last attempt began.
 	reconsidered bool
 	// partialSince is since when some members have a node, but fewer than the minimum.
 	partialSince time.Time

@@ -41,6 +41,8 @@ type Member struct {
 	blocked  error
 	// misplaced is true for a Pod that belongs into another group once it is bound.
 	misplaced bool
+	// outdated is true for a Pod whose needs have changed while it was being bound.
+	outdated bool
 	// ours is false for the Pods of other schedulers, which are only tracked so that their
 	// gangs are not torn apart.
 	ours bool
@@ -98,7 +100,8 @@ func indexOf(pod *corev1.Pod) int {
 }
 
 // needsChanged reports whether the needs of a Pod without a node have changed, or its
-// gang: both may change when a scheduling gate is removed.
+// gang: both may change when a scheduling gate is removed, and what it requests may be
+// resized at any time.
 func needsChanged(before, after *corev1.Pod) bool {
 	if before.ResourceVersion == after.ResourceVersion {
 		return false
@@ -113,7 +116,8 @@ func needsChanged(before, after *corev1.Pod) bool {
 		before.Annotations[v1.AnnotationTopologyMode] != after.Annotations[v1.AnnotationTopologyMode] ||
 		!equality.Semantic.DeepEqual(before.Spec.NodeSelector, after.Spec.NodeSelector) ||
 		!equality.Semantic.DeepEqual(before.Spec.Affinity, after.Spec.Affinity) ||
-		!equality.Semantic.DeepEqual(before.Spec.Tolerations, after.Spec.Tolerations)
+		!equality.Semantic.DeepEqual(before.Spec.Tolerations, after.Spec.Tolerations) ||
+		!equality.Semantic.DeepEqual(snapshot.Requests(before), snapshot.Requests(after))
 }
 
 // bound reports whether a Pod has a node. That never changes back.

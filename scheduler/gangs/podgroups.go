@@ -227,12 +227,19 @@ func (r *Registry) regroup(m *Member) Actions {
 	return actions.and(r.admit(next))
 }
 
-// settle regroups a Pod that was being bound when its PodGroup changed, and no longer is.
+// settle applies to a Pod that is no longer being bound what has changed meanwhile: its
+// PodGroup, or its own needs. These don't matter any more once it has its node.
 func (r *Registry) settle(m *Member) Actions {
-	if !m.misplaced || m.binding() || r.members[m.UID] != m {
+	switch {
+	case m.binding() || r.members[m.UID] != m:
+		return Actions{}
+	case m.outdated && !m.bound():
+		return r.renew(m, m.Pod())
+	case m.misplaced:
+		return r.reconsider(m.podGroup)
+	default:
 		return Actions{}
 	}
-	return r.reconsider(m.podGroup)
 }
 
 // binding reports whether a Pod has passed the barrier and is not bound yet.

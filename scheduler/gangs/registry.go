@@ -138,7 +138,10 @@ func (r *Registry) Observe(pod *corev1.Pod) Actions {
 		return Actions{} // stale
 	}
 	if !wasBound && pod.Spec.NodeName == "" && needsChanged(before, pod) {
-		return r.forget(m).and(r.add(pod))
+		if !m.binding() {
+			return r.renew(m, pod)
+		}
+		m.outdated = true // its Binding may be on its way, so its seat must not be released
 	}
 	stood := m.standing()
 	m.pod.Store(pod)
@@ -154,6 +157,17 @@ func (r *Registry) Observe(pod *corev1.Pod) Actions {
 		return r.activateLeader(m.group)
 	}
 	return Actions{}
+}
+
+// renew makes a Pod whose needs have changed another member. What is known of failed
+// attempts no longer counts: the gang needs something else now.
+func (r *Registry) renew(m *Member, pod *corev1.Pod) Actions {
+	actions := r.forget(m).and(r.add(pod))
+	if next := r.members[pod.UID]; next != nil {
+		next.group.reconsidered = true
+		r.clearFailures(next.group)
+	}
+	return actions
 }
 
 func (r *Registry) add(pod *corev1.Pod) Actions {

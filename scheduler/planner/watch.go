@@ -17,6 +17,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/reservation"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // watch keeps the registry up to date with Pods, and wakes waiting gangs when there may
@@ -82,7 +83,7 @@ func (p *Planner) podUpdated(old, object any) {
 // before: it was resized, or its cards were corrected.
 func resourcesChanged(before, after *corev1.Pod) bool {
 	return before.Spec.NodeName != "" && before.Annotations[inventory.AssignmentAnnotation] != after.Annotations[inventory.AssignmentAnnotation] ||
-		before.Generation != after.Generation && !equality.Semantic.DeepEqual(before.Spec.Containers, after.Spec.Containers)
+		snapshot.Resized(before, after)
 }
 
 func (p *Planner) podDeleted(object any) {

@@ -99,7 +99,7 @@ func (v *View) add(pod *corev1.Pod, task *Task) {
 	m := &Member{Pod: pod, Task: task}
 	m.Shape, m.Err = snapshot.Shape(pod)
 	if task == nil || m.Err != nil {
-		m.Shape.Selector, m.Shape.Others = nil, nil // it never moves, so the nodes need not have them
+		m.Shape.Selector, m.Shape.Preference, m.Shape.Others = nil, nil, nil // it never moves, so the nodes need not have them
 	}
 	v.nodeView.Track(&m.Shape)
 	v.members[string(pod.UID)] = m

@@ -20,7 +20,10 @@ type Cluster struct {
 	kinds    map[string]*kind
 	// selectors are keyed by Selector.Key.
 	selectors map[string]*selector
-	states    map[string]*State
+	// preferences are keyed by Preference.Key; tolerance is what they may cost.
+	preferences map[string]*preference
+	tolerance   float64
+	states      map[string]*State
 	// sweepAt and sweepKindsAt are the numbers of States and kinds at which those without
 	// nodes are dropped; kindIDs counts all kinds ever created.
 	sweepAt      int
@@ -62,7 +65,8 @@ func NewCluster(policy Policy) *Cluster {
 	return &Cluster{
 		policy: policy, root: newDomain("", 0, nil), nodes: map[string]*node{}, hosts: map[string][]*node{}, pods: map[string]*Pod{},
 		requests: map[string]*Request{}, kinds: map[string]*kind{}, selectors: map[string]*selector{},
-		states: map[string]*State{}, sweepAt: minStates, sweepKindsAt: minKinds,
+		preferences: map[string]*preference{},
+		states:      map[string]*State{}, sweepAt: minStates, sweepKindsAt: minKinds,
 	}
 }
 

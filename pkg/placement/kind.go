@@ -35,6 +35,8 @@ type kind struct {
 	uniform bool
 	// admissions caches the results of selectors, by their id.
 	admissions []admission
+	// scores caches those of preferences, by their id.
+	scores []score
 }
 
 // cell is a range of positions.

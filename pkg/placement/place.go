@@ -46,34 +46,42 @@ func (c *Cluster) On(node string, r *Request) (place Place, found bool) {
 	return c.placeOn(n, r, c.cost(offer, n.state, r)), true
 }
 
-// best returns the node with the lowest cost; nil if none can take the request.
+// best returns the node with the lowest cost, or one that costs about as little and is
+// preferred; nil if none can take the request.
 func (c *Cluster) best(r *Request, within *Domain) (best *node, cost float64) {
 	c.policy.Begin(c, r)
-	cost = math.Inf(1)
+	chosen := c.cheapest(r, within)
+	if chosen.node != nil && c.weighs(r) {
+		chosen = c.preferred(r, within, chosen)
+	}
+	return chosen.node, chosen.cost
+}
+
+// cheapest returns the candidate with the lowest cost.
+func (c *Cluster) cheapest(r *Request, within *Domain) choice {
+	best := choice{cost: math.Inf(1)}
 	if r.named() {
 		within.canTake(r, 1, func(n *node) {
-			next := c.cost(c.offer(n.state, r), n.state, r)
-			if best == nil || next < cost { // the first name comes first
-				best, cost = n, next
+			if next := (choice{node: n, cost: c.cost(c.offer(n.state, r), n.state, r)}); next.beats(best, r) {
+				best = next
 			}
 		})
-		return best, cost
+		return best
 	}
 	for _, candidates := range within.classes {
 		offer := c.offer(candidates.state, r)
 		if offer.reason != Fits {
 			continue
 		}
-		next := c.cost(offer, candidates.state, r)
-		if best != nil && next > cost {
+		next := choice{cost: c.cost(offer, candidates.state, r)}
+		if best.node != nil && next.cost > best.cost {
 			continue
 		}
-		n := candidates.first(r, offer.each)
-		if n != nil && (best == nil || next < cost || n.Name < best.Name) {
-			best, cost = n, next
+		if next.node = candidates.first(r, offer.each); next.node != nil && next.beats(best, r) {
+			best = next
 		}
 	}
-	return best, cost
+	return best
 }
 
 // placeOn returns the place that a request gets on a node.

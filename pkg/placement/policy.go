@@ -3,8 +3,8 @@
 
 package placement
 
-// Policy determines what placements cost. The lowest cost wins; ties go to the node with
-// the smallest name.
+// Policy determines what placements cost. The lowest cost wins; ties go to the node that the
+// request prefers, then to the one with the smallest name.
 type Policy interface {
 	// Begin is called before each decision.
 	Begin(cluster *Cluster, request *Request)

@@ -4,7 +4,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -44,14 +43,18 @@ type Ranked struct {
 }
 
 // Rank returns all nodes of a domain that can take a request, the best first. The order
-// is total: ties are sorted by name.
+// is total: equal costs are sorted by preference, then by name.
 func (c *Cluster) Rank(r *Request, within *Domain) []Ranked {
 	c.policy.Begin(c, r)
-	var list []Ranked
+	var candidates []choice
 	within.canTake(r, len(c.nodes), func(n *node) {
-		list = append(list, Ranked{Node: n.Name, Cost: c.cost(c.offer(n.state, r), n.state, r)})
+		candidates = append(candidates, choice{node: n, cost: c.cost(c.offer(n.state, r), n.state, r)})
 	})
-	slices.SortFunc(list, func(a, b Ranked) int { return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(a.Node, b.Node)) })
+	c.sort(candidates, r)
+	var list []Ranked
+	for _, one := range candidates {
+		list = append(list, Ranked{Node: one.node.Name, Cost: one.cost})
+	}
 	return list
 }
 

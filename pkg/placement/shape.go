@@ -32,6 +32,9 @@ type Shape struct {
 	Pool string
 	// Selector decides which nodes are suitable by their Traits; nil means any.
 	Selector Selector
+	// Preference decides between nodes of equal cost by their Traits; nil if none is liked
+	// better than another.
+	Preference Preference
 	// Nodes are rules about the names of nodes; all of them hold.
 	Nodes []NodeRule
 }
@@ -116,6 +119,10 @@ func (s *Shape) gpus() string {
 // Key identifies a shape: equal shapes have equal keys.
 func (s *Shape) Key() string { return string(s.appendKey(nil)) }
 
+// preferenceKey begins the key of a Preference, and differs from the first byte of a
+// Selector.
+const preferenceKey = 2
+
 // appendKey appends the key of a shape.
 func (s *Shape) appendKey(key []byte) []byte {
 	for _, number := range []int64{s.CPU, s.Memory, int64(s.GPUs), int64(s.Share), s.GPUMemory, int64(len(s.Models))} {
@@ -128,6 +135,9 @@ func (s *Shape) appendKey(key []byte) []byte {
 	key = binary.AppendUvarint(key, uint64(len(s.Nodes)))
 	for i := range s.Nodes {
 		key = s.Nodes[i].appendKey(key)
+	}
+	if s.Preference != nil {
+		key = appendText(append(key, preferenceKey), s.Preference.Key())
 	}
 	if s.Selector != nil {
 		key = append(appendBool(key, true), s.Selector.Key()...)
@@ -143,6 +153,8 @@ type Request struct {
 	id       int
 	models   map[string]bool
 	selector *selector // nil for none
+	// preference is nil for none.
+	preference *preference
 	// namedBy is a rule that names the nodes that are suitable; nil for none.
 	namedBy *NodeRule
 	cluster *Cluster
@@ -172,7 +184,10 @@ func (c *Cluster) Request(shape Shape) *Request {
 	if known := c.requests[string(c.key)]; known != nil {
 		return known
 	}
-	request := &Request{Shape: shape, id: len(c.requests), cluster: c, selector: c.selector(shape.Selector), err: shape.Validate()}
+	request := &Request{
+		Shape: shape, id: len(c.requests), cluster: c, err: shape.Validate(),
+		selector: c.selector(shape.Selector), preference: c.preference(shape.Preference),
+	}
 	if len(shape.Models) > 0 {
 		request.models = make(map[string]bool, len(shape.Models))
 		for _, model := range shape.Models {

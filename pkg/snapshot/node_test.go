@@ -205,7 +205,7 @@ func TestTraitsAreWhatSelectorsCanTellApart(t *testing.T) {
 		"a label that it lacks":      {[]string{"disk"}, node(), ""},
 		"its name":                   {[]string{"metadata.name"}, node(), `{"name":"n"}`},
 		"a taint, but not its time":  {nil, node(tainted("gpu", corev1.TaintEffectNoSchedule)), `{"taints":[{"key":"gpu","effect":"NoSchedule"}]}`},
-		"a taint that only advises":  {nil, node(tainted("gpu", corev1.TaintEffectPreferNoSchedule)), ""},
+		"a taint that only advises":  {nil, node(tainted("gpu", corev1.TaintEffectPreferNoSchedule)), `{"soft":[{"key":"gpu","effect":"PreferNoSchedule"}]}`},
 		"the taint of a closed node": {nil, node(tainted(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)), ""},
 		"taints in any order": {
 			nil, node(tainted("b", corev1.TaintEffectNoSchedule), tainted("a", corev1.TaintEffectNoExecute)),

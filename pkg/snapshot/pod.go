@@ -96,7 +96,8 @@ func setNodeConstraints(shape *placement.Shape, pod *corev1.Pod) error {
 		return err
 	}
 	shape.Selector = selector
-	return nil
+	shape.Preference, err = newPreference(pod)
+	return err
 }
 
 func requiredTerms(pod *corev1.Pod) []corev1.NodeSelectorTerm {
@@ -136,9 +137,14 @@ func moreThan(expression corev1.NodeSelectorRequirement) (number int64, isMemory
 
 // tolerations returns those that matter for where a Pod may run, in a canonical order.
 func tolerations(pod *corev1.Pod) []corev1.Toleration {
+	return tolerationsOf(pod, func(effect corev1.TaintEffect) bool { return effect != corev1.TaintEffectPreferNoSchedule })
+}
+
+// tolerationsOf returns those with some effects, in a canonical order.
+func tolerationsOf(pod *corev1.Pod, matters func(corev1.TaintEffect) bool) []corev1.Toleration {
 	var list []corev1.Toleration
 	for _, toleration := range pod.Spec.Tolerations {
-		if toleration.Effect == corev1.TaintEffectPreferNoSchedule {
+		if !matters(toleration.Effect) {
 			continue
 		}
 		toleration.TolerationSeconds = nil

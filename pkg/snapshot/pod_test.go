@@ -98,7 +98,7 @@ func TestTheShapeOfAPod(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got.Selector = nil
+			got.Selector, got.Preference = nil, nil
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("shape (-want +got):\n%s", diff)
 			}
@@ -207,7 +207,7 @@ func TestWhatTheEngineKnowsByItselfIsNoSelector(t *testing.T) {
 			if diff := cmp.Diff(test.keys, selector.LabelKeys()); diff != "" {
 				t.Errorf("labels that it looks at (-want +got):\n%s", diff)
 			}
-			got.Selector = nil
+			got.Selector, got.Preference = nil, nil
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("shape (-want +got):\n%s", diff)
 			}
@@ -314,7 +314,9 @@ func TestShapesThatMeanTheSameAreEqual(t *testing.T) {
 		want       bool
 	}{
 		"tolerations in another order":       {tolerating(pod("gpu=1"), a, b), tolerating(pod("gpu=1"), b, a), true},
-		"tolerations that matter later":      {tolerating(pod("gpu=1"), b), tolerating(pod("gpu=1"), later, advice), true},
+		"tolerations that matter later":      {tolerating(pod("gpu=1"), b), tolerating(pod("gpu=1"), later), true},
+		"a toleration of advice":             {tolerating(pod("gpu=1"), b), tolerating(pod("gpu=1"), b, advice), false},
+		"a preference":                       {pod("gpu=1"), preferring(pod("gpu=1"), 1, term("x", corev1.NodeSelectorOpExists)), false},
 		"other tolerations":                  {tolerating(pod("gpu=1"), a), tolerating(pod("gpu=1"), b), false},
 		"other labels":                       {selecting(pod("gpu=1"), "x", "y"), selecting(pod("gpu=1"), "x", "z"), false},
 		"the pool by selector and by itself": {selecting(pod("gpu=1"), v1.LabelNodePool, "x"), selecting(pod("gpu=1"), v1.LabelNodePool, "x"), true},

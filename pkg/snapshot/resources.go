@@ -43,14 +43,12 @@ func isOther(name corev1.ResourceName) bool {
 // all of them after all have been observed.
 func (v *NodeView) Track(shape *placement.Shape) (known bool) {
 	known = true
-	if selector, ours := shape.Selector.(*Selector); ours {
-		for _, key := range selector.LabelKeys() {
-			if v.Keys == nil {
-				v.Keys = map[string]bool{}
-			}
-			known = known && v.Keys[key]
-			v.Keys[key] = true
+	for _, key := range labelKeys(shape) {
+		if v.Keys == nil {
+			v.Keys = map[string]bool{}
 		}
+		known = known && v.Keys[key]
+		v.Keys[key] = true
 	}
 	for _, other := range shape.Others {
 		if _, tracked := v.Resources[other.Resource]; !tracked {
@@ -61,6 +59,18 @@ func (v *NodeView) Track(shape *placement.Shape) (known bool) {
 		}
 	}
 	return known
+}
+
+// labelKeys returns the node labels that a shape refers to.
+func labelKeys(shape *placement.Shape) []string {
+	var keys []string
+	if selector, ours := shape.Selector.(*Selector); ours {
+		keys = append(keys, selector.LabelKeys()...)
+	}
+	if preference, ours := shape.Preference.(*Preference); ours {
+		keys = append(keys, preference.LabelKeys()...)
+	}
+	return keys
 }
 
 // mustBeListed reports whether only nodes that list a resource can have it. Extended

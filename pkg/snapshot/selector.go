@@ -64,14 +64,19 @@ func (c *criteria) labelKeys() []string {
 		keys[key] = true
 	}
 	for i := range c.Terms {
-		for _, expression := range c.Terms[i].MatchExpressions {
-			keys[expression.Key] = true
-		}
-		for _, field := range c.Terms[i].MatchFields {
-			keys[field.Key] = true
-		}
+		addKeys(keys, &c.Terms[i])
 	}
 	return slices.Sorted(maps.Keys(keys))
+}
+
+// addKeys adds the labels and fields that a term refers to.
+func addKeys(keys map[string]bool, term *corev1.NodeSelectorTerm) {
+	for _, expression := range term.MatchExpressions {
+		keys[expression.Key] = true
+	}
+	for _, field := range term.MatchFields {
+		keys[field.Key] = true
+	}
 }
 
 // Key implements placement.Selector.
@@ -91,11 +96,9 @@ func (s *Selector) LabelKeys() []string { return s.keys }
 
 // Admits implements placement.Selector.
 func (s *Selector) Admits(text string) placement.Reason {
-	var t traits
-	if text != "" {
-		if err := json.Unmarshal([]byte(text), &t); err != nil {
-			return placement.OtherLabels // not ours
-		}
+	t, err := parseTraits(text)
+	if err != nil {
+		return placement.OtherLabels // not ours
 	}
 	node := t.node()
 	if matches, err := s.affinity.Match(node); err != nil || !matches {

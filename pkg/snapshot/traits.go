@@ -21,6 +21,16 @@ type traits struct {
 	Name   string            `json:"name,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Taints []corev1.Taint    `json:"taints,omitempty"`
+	// Soft are the taints of effect PreferNoSchedule, which only a Preference looks at.
+	Soft []corev1.Taint `json:"soft,omitempty"`
+}
+
+// parseTraits returns traits from their text.
+func parseTraits(text string) (t traits, err error) {
+	if text != "" {
+		err = json.Unmarshal([]byte(text), &t)
+	}
+	return t, err
 }
 
 // traits returns a node's traits as text. It is equal for nodes that selectors can't
@@ -38,16 +48,8 @@ func (v *NodeView) traits(node *corev1.Node) string {
 			t.Labels[key] = value
 		}
 	}
-	for _, taint := range node.Spec.Taints {
-		if taint.Effect == corev1.TaintEffectPreferNoSchedule || isCordon(taint) {
-			continue
-		}
-		t.Taints = append(t.Taints, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
-	}
-	slices.SortFunc(t.Taints, func(a, b corev1.Taint) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
-	})
-	if t.Name == "" && t.Labels == nil && t.Taints == nil {
+	t.setTaints(node.Spec.Taints)
+	if t.Name == "" && t.Labels == nil && t.Taints == nil && t.Soft == nil {
 		return ""
 	}
 	text, err := json.Marshal(t)
@@ -55,6 +57,25 @@ func (v *NodeView) traits(node *corev1.Node) string {
 		return "" // strings can always be encoded
 	}
 	return string(text)
+}
+
+// setTaints sets the taints, in a canonical order.
+func (t *traits) setTaints(taints []corev1.Taint) {
+	for _, taint := range taints {
+		plain := corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect}
+		switch {
+		case isCordon(taint):
+		case taint.Effect == corev1.TaintEffectPreferNoSchedule:
+			t.Soft = append(t.Soft, plain)
+		default:
+			t.Taints = append(t.Taints, plain)
+		}
+	}
+	for _, list := range [][]corev1.Taint{t.Taints, t.Soft} {
+		slices.SortFunc(list, func(a, b corev1.Taint) int {
+			return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
+		})
+	}
 }
 
 // isCordon reports whether the taint comes with spec.unschedulable, which the engine models

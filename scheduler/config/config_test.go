@@ -53,7 +53,7 @@ func TestTheDefaultsAreValid(t *testing.T) {
 
 func TestFieldsReplaceTheirDefaults(t *testing.T) {
 	t.Parallel()
-	args, err := DecodeGang(raw(gangHeader + "topologyLevels: [{name: row, nodeLabel: example.com/row}]\nnodePools: [blue]\nmaxRefusals: 0\nstarvationSeconds: 0\nexplainPeriodSeconds: 0\nreportUnschedulableMembers: true\n"))
+	args, err := DecodeGang(raw(gangHeader + "topologyLevels: [{name: row, nodeLabel: example.com/row}]\nnodePools: [blue]\nmaxRefusals: 0\nstarvationSeconds: 0\nexplainPeriodSeconds: 0\nreportUnschedulableMembers: true\npreferenceTolerance: 0.05\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +62,7 @@ func TestFieldsReplaceTheirDefaults(t *testing.T) {
 	want.TopologyLevels = []TopologyLevel{{Name: "row", NodeLabel: "example.com/row"}}
 	want.MaxRefusals, want.StarvationSeconds, want.ExplainPeriodSeconds = 0, 0, 0
 	want.ReportUnschedulableMembers = true
+	want.PreferenceTolerance = 0.05
 	if diff := cmp.Diff(want, args); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}
@@ -94,6 +95,7 @@ func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {
 		"negative patience":            {gangHeader + "starvationSeconds: -1", "starvationSeconds: Invalid value: -1"},
 		"no time for a claim":          {gangHeader + "claimSeconds: 0", "claimSeconds: Invalid value: 0"},
 		"a negative period":            {gangHeader + "explainPeriodSeconds: -1", "explainPeriodSeconds: Invalid value: -1"},
+		"a negative tolerance":         {gangHeader + "preferenceTolerance: -0.5", "preferenceTolerance: Invalid value: -0.5: must be from 0 to 1000"},
 		"a pool without a name":        {gangHeader + "nodePools: [a, '']", "nodePools[1]: Required value"},
 		"a pool that can't be":         {gangHeader + "nodePools: [a b]", `nodePools[0]: Invalid value: "a b"`},
 		"a level twice":                {gangHeader + "topologyLevels: [{name: a, nodeLabel: x}, {name: a, nodeLabel: yy}]", `topologyLevels[1].name: Duplicate value: "a"`},

@@ -48,6 +48,10 @@ type GangArgs struct {
 	// ReportUnschedulableMembers gives all members of a gang that finds no place the
 	// condition that autoscalers read, not only one. It costs a write for each Pod.
 	ReportUnschedulableMembers bool `json:"reportUnschedulableMembers,omitempty"`
+	// PreferenceTolerance is how much worse packing may become, in GPUs, for a Pod to go
+	// where its preferred node affinity or a PreferNoSchedule taint would rather have it. With
+	// 0 these only decide between nodes that packing finds equally good.
+	PreferenceTolerance float64 `json:"preferenceTolerance,omitempty"`
 }
 
 // TopologyLevel is a level and its label.
@@ -124,8 +128,14 @@ func (a *GangArgs) validate() field.ErrorList {
 			errs = append(errs, field.Invalid(field.NewPath(bound.name), bound.value, fmt.Sprintf("must be from %d to %d", bound.from, bound.to)))
 		}
 	}
+	if a.PreferenceTolerance < 0 || a.PreferenceTolerance > maxPreferenceTolerance {
+		errs = append(errs, field.Invalid(field.NewPath("preferenceTolerance"), a.PreferenceTolerance, fmt.Sprintf("must be from 0 to %d", maxPreferenceTolerance)))
+	}
 	return errs
 }
+
+// maxPreferenceTolerance is more than any place costs.
+const maxPreferenceTolerance = 1000
 
 func invalid(path *field.Path, value string, problems []string) field.ErrorList {
 	var errs field.ErrorList

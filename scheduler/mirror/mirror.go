@@ -135,6 +135,14 @@ func New(logger klog.Logger, now clock.PassiveClock, levels snapshot.Levels, poo
 	return m
 }
 
+// SetPreferenceTolerance sets how much more a place may cost for a Pod's preference to
+// choose it.
+func (m *Mirror) SetPreferenceTolerance(tolerance float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cluster.SetPreferenceTolerance(tolerance)
+}
+
 // With calls do with the engine's cluster, which do must not retain.
 func (m *Mirror) With(do func(*placement.Cluster)) {
 	m.mu.Lock()

@@ -114,6 +114,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 		classes:      classCache{},
 		leader:       leader, fencer: fencer, binder: binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
+	p.mirror.SetPreferenceTolerance(args.PreferenceTolerance)
 	var err error
 	if p.metrics, err = newInstruments(); err != nil {
 		return nil, err

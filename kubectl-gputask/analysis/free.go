@@ -60,11 +60,11 @@ func (v *View) isEligible(name string, request *placement.Request) bool {
 		return false
 	}
 	switch reason {
-	case placement.OtherPool, placement.OtherLabels, placement.Tainted, placement.OtherModel, placement.TooLittleGPUMemory, placement.InvalidRequest:
+	case placement.OtherPool, placement.OtherLabels, placement.Tainted, placement.NotOffered, placement.OtherModel, placement.TooLittleGPUMemory, placement.InvalidRequest:
 		return false
 	case placement.NodeClosed: // is reported before any other reason
 		node := v.Node(name)
-		pool, model := node.Labels[v1.LabelNodePool], node.Labels[v1.LabelGPUModel]
+		pool, model := node.Labels[v1.LabelNodePool], snapshot.Model(node)
 		return (request.Pool == "" || request.Pool == pool) && (len(request.Models) == 0 || slices.Contains(request.Models, model))
 	default:
 		return true

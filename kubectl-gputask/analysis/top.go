@@ -164,7 +164,7 @@ func (v *View) Top(load Utilization) *Top {
 
 // nodeUse returns how each GPU of a node is used.
 func (v *View) nodeUse(node *corev1.Node, reserved map[int]bool, load Utilization) NodeUse {
-	use := NodeUse{Name: node.Name, Model: node.Labels[v1.LabelGPUModel], Pool: node.Labels[v1.LabelNodePool], Notice: snapshot.Closed(node)}
+	use := NodeUse{Name: node.Name, Model: snapshot.Model(node), Pool: node.Labels[v1.LabelNodePool], Notice: snapshot.Closed(node)}
 	sum, metered := 0.0, 0
 	for i, state := range v.Cluster.CardStates(node.Name) {
 		card := cardUse(state, reserved[i], use.Notice != "")

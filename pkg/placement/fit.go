@@ -16,6 +16,7 @@ const (
 	OtherPool
 	OtherLabels // see Selector
 	Tainted     // see Selector
+	NotOffered  // see Selector
 	Excluded    // see Gang.Except
 	OtherModel
 	TooFewGPUs // even if all were free
@@ -39,6 +40,7 @@ var reasonTexts = [reasons]struct{ one, several string }{
 	OtherPool:            {"is in another node pool", "are in another node pool"},
 	OtherLabels:          {"does not match the node selector or affinity", "do not match the node selector or affinity"},
 	Tainted:              {"has a taint that is not tolerated", "have taints that are not tolerated"},
+	NotOffered:           {"does not offer %s", "do not offer %s"},
 	Excluded:             {"is reserved for others or has refused it", "are reserved for others or have refused it"},
 	OtherModel:           {"has another GPU model", "have another GPU model"},
 	TooFewGPUs:           {"has too few GPUs", "have too few GPUs"},
@@ -72,16 +74,19 @@ func (r Reason) text(nodes int, resource string) string {
 	}
 }
 
-// shortOf returns the resource that a reason is about, if it is about one of Shape.Others.
+// shortOf returns the resource that a reason is about, if it is about one.
 func (n *node) shortOf(r *Request, reason Reason) string {
 	switch reason {
 	case ResourceTooSmall:
 		return n.layout.kind.tooSmall(&n.slack, r.Others)
 	case InsufficientResource:
 		return n.layout.kind.short(n.others, &slack{}, r.Others)
-	default:
-		return ""
+	case NotOffered:
+		if asks, ok := r.Selector.(interface{ GPUResource() string }); ok {
+			return asks.GPUResource()
+		}
 	}
+	return ""
 }
 
 // Lasting reports whether a reason holds on an empty node as well.

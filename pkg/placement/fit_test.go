@@ -52,6 +52,7 @@ func refusals() map[string]refusal {
 		"the node is in no pool":                 {placement.OtherPool, plain, nil, shapeOf{Pool: "q"}},
 		"the selector wants other labels":        {placement.OtherLabels, plain, nil, on(letters("a"), shapeOf{})},
 		"a taint is not tolerated":               {placement.Tainted, func() *nodeBuilder { return plain().traits("T") }, nil, on(letters(""), shapeOf{})},
+		"the GPUs are offered by another name":   {placement.NotOffered, plain, nil, on(odd{placement.NotOffered}, whole(1))},
 		"another node is named":                  {placement.OtherLabels, plain, nil, at(named("m"), whole(1))},
 		"no node is named":                       {placement.OtherLabels, plain, nil, at(named(), whole(1))},
 		"another hostname is named":              {placement.OtherLabels, changed(func(n *placement.Node) { n.Hostname = "h" }), nil, at(hosted("n"), whole(1))},

@@ -8,8 +8,9 @@ package placement
 type Selector interface {
 	// Key identifies the selector: two with equal keys admit the same nodes.
 	Key() string
-	// Admits returns whether nodes with some traits are suitable: Fits, OtherLabels or
-	// Tainted. The result must always be the same; it is cached.
+	// Admits returns whether nodes with some traits are suitable: Fits, OtherLabels, Tainted,
+	// or NotOffered if the GPUs there are not offered under the name that is asked for. In
+	// that case explanations name what the method GPUResource() string returns, if there is one. The result must always be the same; it is cached.
 	Admits(traits string) Reason
 }
 
@@ -51,7 +52,7 @@ func (k *kind) admits(r *Request) Reason {
 // evaluate returns a selector's result; an invalid one counts as OtherLabels.
 func (s *selector) evaluate(traits string) Reason {
 	switch reason := s.Admits(traits); reason {
-	case Fits, Tainted:
+	case Fits, Tainted, NotOffered:
 		return reason
 	default:
 		return OtherLabels

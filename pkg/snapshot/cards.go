@@ -65,7 +65,7 @@ func (c Cards) Assigned(pod *corev1.Pod) (indices []int, known bool) {
 	}
 	has := map[int]bool{}
 	for _, resources := range assignment.Containers {
-		for _, uuid := range append(resources[string(v1.ResourceGPU)], resources[string(v1.ResourceGPUPercent)]...) {
+		for _, uuid := range slices.Concat(resources[string(v1.ResourceGPU)], resources[string(v1.ResourceNVIDIAGPU)], resources[string(v1.ResourceGPUPercent)]) {
 			index, listed := c.indices[uuid]
 			known = true
 			if listed && !has[index] {
@@ -80,7 +80,8 @@ func (c Cards) Assigned(pod *corev1.Pod) (indices []int, known bool) {
 
 // Assignment returns the annotation that assigns these cards to a Pod; empty if the UUIDs
 // are unknown or the Pod needs no cards. Each container gets as many as it requests, in
-// order; a share comes from the first.
+// order; a share comes from the first. It is empty for GPUs that are asked for as
+// nvidia.com/gpu as well: which ones a Pod gets is up to the kubelet.
 func (c Cards) Assignment(pod *corev1.Pod, indices []int) (string, error) {
 	if len(indices) == 0 || len(c.uuids) == 0 {
 		return "", nil

@@ -50,6 +50,7 @@ func TestTheCardsOfAPod(t *testing.T) {
 		"an init container has them before": {withInit(pod("gpu=2"), "gpu=1"), []int{1, 2}, given{"c0": {"B", "C"}, "init": {"B"}}, placement.Use{GPUs: []int{1, 2}, Percent: 100}},
 		"only an init container":            {withInit(pod("cpu=1"), "gpu=1"), []int{1}, given{"init": {"B"}}, placement.Use{CPU: 1000, GPUs: []int{1}, Percent: 100}},
 		"a sidecar has its own":             {withSidecar(pod("gpu=1"), "gpu=1"), []int{1, 2}, given{"c0": {"B"}, "sidecar": {"C"}}, placement.Use{GPUs: []int{1, 2}, Percent: 100}},
+		"as NVIDIA names them":              {pod("nvidia.com/gpu=2"), []int{1, 2}, nil, placement.Use{}},
 		"none":                              {pod("cpu=1"), nil, nil, placement.Use{CPU: 1000}},
 	}
 	for name, test := range tests {

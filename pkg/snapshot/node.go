@@ -6,10 +6,12 @@ package snapshot
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpumodel"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
@@ -35,7 +37,7 @@ func (v *NodeView) Node(node *corev1.Node) (placement.Node, Cards, error) {
 		Memory:   node.Status.Allocatable.Memory().Value() / bytesPerMiB,
 		Slots:    int(node.Status.Allocatable.Pods().Value()),
 		Hostname: node.Labels[corev1.LabelHostname],
-		Model:    node.Labels[v1.LabelGPUModel],
+		Model:    Model(node),
 		Pool:     node.Labels[v1.LabelNodePool],
 		Domains:  v.Levels.path(node.Labels),
 		Traits:   v.traits(node),
@@ -78,17 +80,45 @@ func gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 // offersGPUs reports whether the kubelet has registered GPUs: an agent that has listed them
 // may not have registered them yet, or no longer.
 func offersGPUs(node *corev1.Node) bool {
-	return quantity(node.Status.Allocatable, v1.ResourceGPU) > 0 || quantity(node.Status.Allocatable, v1.ResourceGPUPercent) > 0
+	return offeredCards(node) > 0 || quantity(node.Status.Allocatable, v1.ResourceGPUPercent) > 0
 }
+
+// offeredCards returns how many whole GPUs the kubelet offers. Those under different names
+// are the same cards.
+func offeredCards(node *corev1.Node) int64 {
+	return max(quantity(node.Status.Allocatable, v1.ResourceGPU), quantity(node.Status.Allocatable, v1.ResourceNVIDIAGPU))
+}
+
+// Model returns the model of a node's GPUs; empty if it is unknown. Where the GPUs are only
+// NVIDIA's device plugin's, GPU feature discovery says it.
+func Model(node *corev1.Node) string {
+	if model := node.Labels[v1.LabelGPUModel]; model != "" || !onlyNVIDIA(node) {
+		return model
+	}
+	// The suffix means that several Pods share each GPU, not another model.
+	return gpumodel.Normalize(strings.TrimSuffix(node.Labels[v1.LabelNVIDIAProduct], "-SHARED"))
+}
+
+// memory returns the memory of each of a node's GPUs as labels say it; 0 if it is unknown:
+// such GPUs are only for Pods that ask for no minimum.
+func memory(node *corev1.Node) int64 {
+	text := node.Labels[v1.LabelGPUMemory]
+	if text == "" && onlyNVIDIA(node) {
+		text = node.Labels[v1.LabelNVIDIAMemory]
+	}
+	memory, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || memory < 0 {
+		return 0
+	}
+	return memory
+}
+
+// onlyNVIDIA reports whether a node offers GPUs as nvidia.com/gpu and not as ours.
+func onlyNVIDIA(node *corev1.Node) bool { return len(foreignOffers(node)) == 1 }
 
 // unlistedGPUs returns the GPUs of a node of which only the number is known.
 func unlistedGPUs(node *corev1.Node) []placement.GPU {
-	count := min(quantity(node.Status.Allocatable, v1.ResourceGPU), placement.MaxCards)
-	memory, err := strconv.ParseInt(node.Labels[v1.LabelGPUMemory], 10, 64)
-	if err != nil || memory < 0 {
-		memory = 0 // unknown: only for Pods that ask for no minimum
-	}
-	gpus := make([]placement.GPU, count)
+	gpus, memory := make([]placement.GPU, min(offeredCards(node), placement.MaxCards)), memory(node)
 	for i := range gpus {
 		gpus[i] = placement.GPU{Memory: memory, Group: -1, NUMA: -1}
 	}

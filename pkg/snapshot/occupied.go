@@ -7,14 +7,15 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
 // Occupied returns what a bound Pod holds of its node: the cards in its annotation, else
-// those that are supposed, else a guess: another scheduler bound it, or the node has no
-// agent, and the kubelet gave it free ones.
+// those that are supposed, else a guess: another scheduler bound it, the node has no agent,
+// or NVIDIA's device plugin gives out the cards, and the kubelet gave it free ones.
 func Occupied(cluster *placement.Cluster, node *placement.Node, cards Cards, pod *corev1.Pod, supposed []int) placement.Use {
 	if !WantsGPUs(pod) {
 		return Use(pod, nil)
@@ -29,11 +30,8 @@ func Occupied(cluster *placement.Cluster, node *placement.Node, cards Cards, pod
 }
 
 func guess(cluster *placement.Cluster, node *placement.Node, pod *corev1.Pod) []int {
-	asked, err := Shape(pod)
-	if err != nil {
-		return nil
-	}
-	shape := placement.Shape{GPUs: asked.GPUs, Share: asked.Share}
+	held := heldOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	shape := placement.Shape{GPUs: held.gpus, Share: held.share}
 	if place, fits := cluster.On(node.Name, cluster.Request(shape)); fits {
 		return place.GPUs
 	}

@@ -56,7 +56,7 @@ func TestWhatPodsHoldOfANode(t *testing.T) {
 			[]*corev1.Pod{running("a", pod("gpu=1"), ""), running("b", pod("gpu=1"), onCard("C"))}, 0,
 		},
 		"more than there are":                  {[]*corev1.Pod{running("a", pod("gpu=2"), ""), running("b", pod("gpu=2"), "")}, 0},
-		"an invalid request":                   {[]*corev1.Pod{running("a", pod("gpu=1,percent=5"), "")}, 2},
+		"an invalid request":                   {[]*corev1.Pod{running("a", pod("gpu=1,percent=5"), "")}, 0},
 		"one that has ended and one elsewhere": {[]*corev1.Pod{ended, elsewhere}, 2},
 		"one without GPUs":                     {[]*corev1.Pod{running("a", pod("cpu=1"), "")}, 2},
 	}

@@ -4,7 +4,6 @@
 package snapshot
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -19,8 +18,19 @@ import (
 // WantsGPUs reports whether a Pod asks for GPUs or a share of one.
 func WantsGPUs(pod *corev1.Pod) bool {
 	return anyContainer(pod, func(container *corev1.Container) bool {
-		return quantity(container.Resources.Requests, v1.ResourceGPU) > 0 || quantity(container.Resources.Requests, v1.ResourceGPUPercent) > 0
+		return wantsResource(container, v1.ResourceGPU) || wantsResource(container, v1.ResourceGPUPercent) || wantsResource(container, v1.ResourceNVIDIAGPU)
 	})
+}
+
+// WantsAny reports whether a Pod asks for any of some resources.
+func WantsAny(pod *corev1.Pod, names ...corev1.ResourceName) bool {
+	return anyContainer(pod, func(container *corev1.Container) bool {
+		return slices.ContainsFunc(names, func(name corev1.ResourceName) bool { return wantsResource(container, name) })
+	})
+}
+
+func wantsResource(container *corev1.Container, name corev1.ResourceName) bool {
+	return quantity(container.Resources.Requests, name) > 0
 }
 
 func anyContainer(pod *corev1.Pod, is func(*corev1.Container) bool) bool {
@@ -38,21 +48,12 @@ func anyContainer(pod *corev1.Pod, is func(*corev1.Container) bool) bool {
 func Shape(pod *corev1.Pod) (placement.Shape, error) {
 	requests := Requests(pod)
 	shape := demand(requests)
-	whole, percent := quantity(requests, v1.ResourceGPU), quantity(requests, v1.ResourceGPUPercent)
-	switch {
-	case whole > 0 && percent > 0:
-		return shape, fmt.Errorf("asks for %s and %s: a Pod gets whole GPUs or a share of one", v1.ResourceGPU, v1.ResourceGPUPercent)
-	case whole > placement.MaxCards:
-		return shape, fmt.Errorf("asks for %d GPUs: no node has more than %d", whole, placement.MaxCards)
-	case percent > placement.Card:
-		return shape, fmt.Errorf("asks for %d of %s: a share is at most %d; several GPUs are asked for with %s", percent, v1.ResourceGPUPercent, placement.Card, v1.ResourceGPU)
+	asked, err := askedIn(requests)
+	if err != nil {
+		return shape, err
 	}
-	if percent == placement.Card {
-		shape.GPUs = 1
-	} else {
-		shape.GPUs, shape.Share = int(whole), int(percent)
-	}
-	return shape, setNodeConstraints(&shape, pod)
+	shape.GPUs, shape.Share = asked.gpus, asked.share
+	return shape, setNodeConstraints(&shape, asked.resource, pod)
 }
 
 // Use returns what a bound Pod holds, with the given cards.
@@ -62,8 +63,8 @@ func Use(pod *corev1.Pod, cards []int) placement.Use {
 	if len(cards) > 0 {
 		use.GPUs, use.Percent = cards, placement.Card
 		// The size of a share can't be changed, and the kubelet need not report it.
-		if percent := quantity(Requests(pod), v1.ResourceGPUPercent); percent > 0 {
-			use.Percent = int(min(percent, placement.Card))
+		if asked := heldOf(Requests(pod)); asked.share > 0 {
+			use.Percent = asked.share
 		}
 	}
 	return use
@@ -77,9 +78,12 @@ func demand(requests corev1.ResourceList) placement.Shape {
 
 // setNodeConstraints sets which nodes a Pod may run on. What the engine models itself is
 // set as fields, so that its explanations name it: the model, the pool, the memory of GPUs.
-func setNodeConstraints(shape *placement.Shape, pod *corev1.Pod) error {
-	c := criteria{NodeSelector: maps.Clone(pod.Spec.NodeSelector), Terms: requiredTerms(pod), Tolerations: tolerations(pod)}
-	if model := c.NodeSelector[v1.LabelGPUModel]; model != "" && shape.Percent() > 0 {
+// Where others offer the GPUs, the model and the memory may come from other labels than
+// those that the Pod selects by, so these stay in the Selector.
+func setNodeConstraints(shape *placement.Shape, resource corev1.ResourceName, pod *corev1.Pod) error {
+	c := criteria{NodeSelector: maps.Clone(pod.Spec.NodeSelector), Terms: requiredTerms(pod), Tolerations: tolerations(pod), Resource: resource}
+	ours := shape.Percent() > 0 && resource != v1.ResourceNVIDIAGPU
+	if model := c.NodeSelector[v1.LabelGPUModel]; model != "" && ours {
 		shape.Models = []string{model}
 		delete(c.NodeSelector, v1.LabelGPUModel)
 	}
@@ -88,7 +92,7 @@ func setNodeConstraints(shape *placement.Shape, pod *corev1.Pod) error {
 		delete(c.NodeSelector, v1.LabelNodePool)
 	}
 	shape.Nodes = c.takeNodeNames()
-	if len(c.Terms) == 1 && shape.Percent() > 0 {
+	if len(c.Terms) == 1 && ours {
 		shape.GPUMemory, c.Terms = takeGPUMemory(c.Terms[0])
 	}
 	selector, err := newSelector(c)

@@ -80,6 +80,10 @@ func TestTheShapeOfAPod(t *testing.T) {
 			}(),
 			want: placement.Shape{CPU: 2000},
 		},
+		"as NVIDIA names them":        {pod: pod("nvidia.com/gpu=2", "nvidia.com/gpu=1"), want: placement.Shape{GPUs: 3}},
+		"whole GPUs by both names":    {pod: pod("gpu=1", "nvidia.com/gpu=1"), err: "asks for falldio.com/gpu and nvidia.com/gpu, which are the same cards: ask for all of them with one of the names"},
+		"NVIDIA's GPUs and a share":   {pod: pod("nvidia.com/gpu=1", "percent=30"), err: "asks for nvidia.com/gpu and falldio.com/gpu-percent: a Pod gets whole GPUs or a share of one"},
+		"too many by NVIDIA's name":   {pod: pod("nvidia.com/gpu=65"), err: "no node has more than 64"},
 		"whole GPUs and a share":      {pod: pod("gpu=1", "percent=30"), err: "a Pod gets whole GPUs or a share of one"},
 		"more than all of a GPU":      {pod: pod("percent=101"), err: "a share is at most 100"},
 		"more than any node has":      {pod: pod("gpu=65"), err: "no node has more than 64"},
@@ -117,7 +121,8 @@ func TestPodsThatWantGPUs(t *testing.T) {
 		"an init container's":  {withInit(pod(""), "gpu=1"), true},
 		"none":                 {pod("cpu=1"), false},
 		"none, and says so":    {pod("gpu=0,percent=0"), false},
-		"a device of somebody": {pod("nvidia.com/gpu=1"), false},
+		"as NVIDIA names them": {pod("nvidia.com/gpu=1"), true},
+		"a device of somebody": {pod("amd.com/gpu=1"), false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

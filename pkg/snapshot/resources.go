@@ -31,7 +31,7 @@ func Others(list corev1.ResourceList) placement.Amounts {
 
 func isOther(name corev1.ResourceName) bool {
 	switch name {
-	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, v1.ResourceGPU, v1.ResourceGPUPercent:
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, v1.ResourceGPU, v1.ResourceGPUPercent, v1.ResourceNVIDIAGPU:
 		return false
 	default:
 		return true
@@ -50,13 +50,11 @@ func (v *NodeView) Track(shape *placement.Shape) (known bool) {
 		known = known && v.Keys[key]
 		v.Keys[key] = true
 	}
+	if selector, ours := shape.Selector.(*Selector); ours && selector.resource == v1.ResourceNVIDIAGPU {
+		known = v.trackResource(string(selector.resource)) && known
+	}
 	for _, other := range shape.Others {
-		if _, tracked := v.Resources[other.Resource]; !tracked {
-			if v.Resources == nil {
-				v.Resources = map[string]bool{}
-			}
-			v.Resources[other.Resource], known = mustBeListed(other.Resource), false
-		}
+		known = v.trackResource(other.Resource) && known
 	}
 	return known
 }
@@ -71,6 +69,18 @@ func labelKeys(shape *placement.Shape) []string {
 		keys = append(keys, preference.LabelKeys()...)
 	}
 	return keys
+}
+
+// trackResource reports whether a resource is tracked already, and tracks it.
+func (v *NodeView) trackResource(name string) (known bool) {
+	if _, tracked := v.Resources[name]; tracked {
+		return true
+	}
+	if v.Resources == nil {
+		v.Resources = map[string]bool{}
+	}
+	v.Resources[name] = mustBeListed(name)
+	return false
 }
 
 // mustBeListed reports whether only nodes that list a resource can have it. Extended

@@ -26,7 +26,8 @@ func TestTheOtherResourcesOfAPod(t *testing.T) {
 	}{
 		"none":                                  {pod("cpu=1,memory=1Gi,gpu=2"), nil},
 		"an extended resource":                  {pod("rdma/hca=2", "rdma/hca=1"), placement.Amounts{{Resource: "rdma/hca", Value: 3}}},
-		"GPUs of another vendor's plugin":       {pod("nvidia.com/gpu=2"), placement.Amounts{{Resource: "nvidia.com/gpu", Value: 2}}},
+		"NVIDIA's name for GPUs is none":        {pod("nvidia.com/gpu=2"), nil},
+		"GPUs of another vendor's plugin":       {pod("amd.com/gpu=2"), placement.Amounts{{Resource: "amd.com/gpu", Value: 2}}},
 		"several, sorted by name":               {pod("rdma/hca=1,hugepages-2Mi=4Mi"), placement.Amounts{{Resource: "hugepages-2Mi", Value: 4 << 20}, {Resource: "rdma/hca", Value: 1}}},
 		"storage is rounded up":                 {pod("ephemeral-storage=1500m"), placement.Amounts{{Resource: "ephemeral-storage", Value: 2}}},
 		"none of a resource":                    {pod("rdma/hca=0"), nil},

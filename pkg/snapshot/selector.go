@@ -16,17 +16,20 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
 // Selector is a Pod's node selector, required node affinity and tolerations, except what a
-// placement.Shape has fields for.
+// placement.Shape has fields for, and the name under which it asks for GPUs.
 type Selector struct {
 	key      string
 	keys     []string
 	affinity nodeaffinity.RequiredNodeAffinity
 	// tolerations are the Pod's.
 	tolerations []corev1.Toleration
+	// resource is the name under which GPUs are asked for; empty without GPUs.
+	resource corev1.ResourceName
 }
 
 var _ placement.Selector = (*Selector)(nil)
@@ -36,6 +39,7 @@ type criteria struct {
 	NodeSelector map[string]string         `json:"nodeSelector,omitempty"`
 	Terms        []corev1.NodeSelectorTerm `json:"terms,omitempty"`
 	Tolerations  []corev1.Toleration       `json:"tolerations,omitempty"`
+	Resource     corev1.ResourceName       `json:"resource,omitempty"`
 }
 
 func newSelector(c criteria) (*Selector, error) {
@@ -43,8 +47,15 @@ func newSelector(c criteria) (*Selector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node selector: %w", err)
 	}
-	s := &Selector{key: string(key), keys: c.labelKeys(), tolerations: c.Tolerations, affinity: nodeaffinity.GetRequiredNodeAffinity(c.pod())}
+	s := &Selector{key: string(key), keys: c.labelKeys(), tolerations: c.Tolerations, resource: c.Resource, affinity: nodeaffinity.GetRequiredNodeAffinity(c.pod())}
 	return s, nil
+}
+
+// withoutResource returns the selector for a Pod that does not ask for GPUs.
+func (s *Selector) withoutResource() *Selector {
+	other := *s
+	other.resource, other.key = "", "without GPUs:"+s.key
+	return &other
 }
 
 // pod returns a Pod that has only the criteria.
@@ -84,11 +95,18 @@ func (s *Selector) Key() string { return s.key }
 
 // String is for messages; empty for a Pod that only has tolerations.
 func (s *Selector) String() string {
-	if len(s.keys) == 0 {
-		return ""
+	var parts []string
+	if s.resource == v1.ResourceNVIDIAGPU {
+		parts = append(parts, "asked for as "+string(s.resource))
 	}
-	return "on nodes selected by " + strings.Join(s.keys, ", ")
+	if len(s.keys) > 0 {
+		parts = append(parts, "on nodes selected by "+strings.Join(s.keys, ", "))
+	}
+	return strings.Join(parts, ", ")
 }
+
+// GPUResource returns the name under which GPUs are asked for; empty without GPUs.
+func (s *Selector) GPUResource() string { return string(s.resource) }
 
 // LabelKeys returns the node labels that it refers to, sorted; metadata.name stands for the
 // node's name. A NodeView needs them.
@@ -106,6 +124,9 @@ func (s *Selector) Admits(text string) placement.Reason {
 	}
 	if _, untolerated := schedulingv1.FindMatchingUntoleratedTaint(klog.Background(), t.Taints, s.tolerations, nil, false); untolerated {
 		return placement.Tainted
+	}
+	if !t.offers(s.resource) {
+		return placement.NotOffered
 	}
 	return placement.Fits
 }

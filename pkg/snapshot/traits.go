@@ -23,6 +23,9 @@ type traits struct {
 	Taints []corev1.Taint    `json:"taints,omitempty"`
 	// Soft are the taints of effect PreferNoSchedule, which only a Preference looks at.
 	Soft []corev1.Taint `json:"soft,omitempty"`
+	// Offers are the names under which the node offers GPUs; none if they are only ours, as
+	// on most nodes.
+	Offers []corev1.ResourceName `json:"offers,omitempty"`
 }
 
 // parseTraits returns traits from their text.
@@ -49,7 +52,8 @@ func (v *NodeView) traits(node *corev1.Node) string {
 		}
 	}
 	t.setTaints(node.Spec.Taints)
-	if t.Name == "" && t.Labels == nil && t.Taints == nil && t.Soft == nil {
+	t.Offers = foreignOffers(node)
+	if t.Name == "" && t.Labels == nil && t.Taints == nil && t.Soft == nil && t.Offers == nil {
 		return ""
 	}
 	text, err := json.Marshal(t)

@@ -53,7 +53,7 @@ func TestTheDefaultsAreValid(t *testing.T) {
 
 func TestFieldsReplaceTheirDefaults(t *testing.T) {
 	t.Parallel()
-	args, err := DecodeGang(raw(gangHeader + "topologyLevels: [{name: row, nodeLabel: example.com/row}]\nnodePools: [blue]\nmaxRefusals: 0\nstarvationSeconds: 0\nexplainPeriodSeconds: 0\nreportUnschedulableMembers: true\npreferenceTolerance: 0.05\n"))
+	args, err := DecodeGang(raw(gangHeader + "topologyLevels: [{name: row, nodeLabel: example.com/row}]\nnodePools: [blue]\nmaxRefusals: 0\nstarvationSeconds: 0\nexplainPeriodSeconds: 0\nreportUnschedulableMembers: true\npreferenceTolerance: 0.05\ngpuResources: [falldio.com/gpu]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +63,7 @@ func TestFieldsReplaceTheirDefaults(t *testing.T) {
 	want.MaxRefusals, want.StarvationSeconds, want.ExplainPeriodSeconds = 0, 0, 0
 	want.ReportUnschedulableMembers = true
 	want.PreferenceTolerance = 0.05
+	want.GPUResources = []corev1.ResourceName{"falldio.com/gpu"}
 	if diff := cmp.Diff(want, args); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}
@@ -96,6 +97,10 @@ func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {
 		"no time for a claim":          {gangHeader + "claimSeconds: 0", "claimSeconds: Invalid value: 0"},
 		"a negative period":            {gangHeader + "explainPeriodSeconds: -1", "explainPeriodSeconds: Invalid value: -1"},
 		"a negative tolerance":         {gangHeader + "preferenceTolerance: -0.5", "preferenceTolerance: Invalid value: -0.5: must be from 0 to 1000"},
+		"GPUs under an unknown name":   {gangHeader + "gpuResources: [falldio.com/gpu, amd.com/gpu]", `gpuResources[1]: Unsupported value: "amd.com/gpu": supported values: "falldio.com/gpu", "nvidia.com/gpu"`},
+		"GPUs under one name twice":    {gangHeader + "gpuResources: [falldio.com/gpu, falldio.com/gpu]", `gpuResources[1]: Duplicate value: "falldio.com/gpu"`},
+		"GPUs without our name":        {gangHeader + "gpuResources: [nvidia.com/gpu]", "must contain falldio.com/gpu"},
+		"GPUs under no name":           {gangHeader + "gpuResources: []", "must contain falldio.com/gpu"},
 		"a pool without a name":        {gangHeader + "nodePools: [a, '']", "nodePools[1]: Required value"},
 		"a pool that can't be":         {gangHeader + "nodePools: [a b]", `nodePools[0]: Invalid value: "a b"`},
 		"a level twice":                {gangHeader + "topologyLevels: [{name: a, nodeLabel: x}, {name: a, nodeLabel: yy}]", `topologyLevels[1].name: Duplicate value: "a"`},

@@ -5,12 +5,15 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -28,6 +31,9 @@ type GangArgs struct {
 	// falldio.com/node-pool). Several schedulers with different pools may run side
 	// by side. Without any it uses all nodes.
 	NodePools []string `json:"nodePools,omitempty"`
+	// GPUResources are the names under which Pods ask for whole GPUs to be placed with their
+	// cards. Pods that ask for GPUs under another name are left to kube-scheduler.
+	GPUResources []corev1.ResourceName `json:"gpuResources,omitempty"`
 	// PermitTimeoutSeconds is how long a member of a gang waits at the barrier for
 	// the others, at most. Usually that takes milliseconds.
 	PermitTimeoutSeconds int `json:"permitTimeoutSeconds,omitempty"`
@@ -64,7 +70,7 @@ type TopologyLevel struct {
 func DefaultGangArgs() *GangArgs {
 	args := &GangArgs{
 		PermitTimeoutSeconds: 60, MaxRefusals: 5, PartialGangTimeoutSeconds: 600,
-		StarvationSeconds: 60, ClaimSeconds: 600, ExplainPeriodSeconds: 10,
+		StarvationSeconds: 60, ClaimSeconds: 600, ExplainPeriodSeconds: 10, GPUResources: snapshot.GPUResources(),
 	}
 	for _, level := range snapshot.DefaultLevels() {
 		args.TopologyLevels = append(args.TopologyLevels, TopologyLevel(level))
@@ -77,12 +83,15 @@ func DefaultGangArgs() *GangArgs {
 func DecodeGang(object runtime.Object) (*GangArgs, error) {
 	defaults := DefaultGangArgs()
 	args := DefaultGangArgs()
-	args.TopologyLevels = nil
+	args.TopologyLevels, args.GPUResources = nil, nil
 	if err := Decode(GangPlugin, object, args); err != nil {
 		return nil, err
 	}
 	if args.TopologyLevels == nil {
 		args.TopologyLevels = defaults.TopologyLevels
+	}
+	if args.GPUResources == nil {
+		args.GPUResources = defaults.GPUResources
 	}
 	if err := args.validate().ToAggregate(); err != nil {
 		return nil, fmt.Errorf("arguments of plugin %s: %w", GangPlugin, err)
@@ -112,6 +121,7 @@ func (a *GangArgs) validate() field.ErrorList {
 		}
 		errs = append(errs, invalid(path, pool, validation.IsValidLabelValue(pool))...)
 	}
+	errs = append(errs, a.validateGPUResources()...)
 	for _, bound := range []struct {
 		name            string
 		value, from, to int
@@ -136,6 +146,24 @@ func (a *GangArgs) validate() field.ErrorList {
 
 // maxPreferenceTolerance is more than any place costs.
 const maxPreferenceTolerance = 1000
+
+func (a *GangArgs) validateGPUResources() field.ErrorList {
+	var errs field.ErrorList
+	path, seen := field.NewPath("gpuResources"), map[corev1.ResourceName]bool{}
+	for i, name := range a.GPUResources {
+		switch {
+		case seen[name]:
+			errs = append(errs, field.Duplicate(path.Index(i), name))
+		case !slices.Contains(snapshot.GPUResources(), name):
+			errs = append(errs, field.NotSupported(path.Index(i), name, snapshot.GPUResources()))
+		}
+		seen[name] = true
+	}
+	if !seen[v1.ResourceGPU] {
+		errs = append(errs, field.Invalid(path, a.GPUResources, fmt.Sprintf("must contain %s, which GPUTasks ask for", v1.ResourceGPU)))
+	}
+	return errs
+}
 
 func invalid(path *field.Path, value string, problems []string) field.ErrorList {
 	var errs field.ErrorList

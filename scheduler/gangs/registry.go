@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -36,6 +37,9 @@ type Timing struct {
 // that it returns must be taken without holding any lock of the scheduling queue.
 type Registry struct {
 	timing Timing
+	// handled are the resources that Pods ask for to be scheduled by this package; nil for
+	// all that count GPUs.
+	handled []corev1.ResourceName
 
 	mu      sync.RWMutex
 	members map[types.UID]*Member
@@ -85,6 +89,18 @@ func (r *Registry) Serves(schedulerName string) bool {
 	return r.profiles[schedulerName]
 }
 
+// Handle confines the Registry to Pods that ask for GPUs under these names, or for a share of
+// one: others are kube-scheduler's, unless they are in a gang. Without a call it handles all.
+// It must be called before any other method.
+func (r *Registry) Handle(names []corev1.ResourceName) {
+	r.handled = append([]corev1.ResourceName{v1.ResourceGPUPercent}, names...)
+}
+
+// Handles reports whether the Registry places Pods that ask for GPUs under a name.
+func (r *Registry) Handles(name corev1.ResourceName) bool {
+	return r.handled == nil || slices.Contains(r.handled, name)
+}
+
 // Actions are what has to be done after a change.
 type Actions struct {
 	// Activate are Pods to be moved into the scheduling queue now.
@@ -104,10 +120,20 @@ func (a Actions) and(b Actions) Actions {
 	}
 }
 
-// Concerns reports whether a Pod is scheduled by this package: it wants GPUs, or says that
-// it is in a gang. It is called for every Pod in every scheduling cycle.
+// Concerns reports whether a Pod wants GPUs, under whatever name, or says that it is in a
+// gang.
 func Concerns(pod *corev1.Pod) bool {
 	return snapshot.InGroup(pod) || snapshot.WantsGPUs(pod)
+}
+
+// Concerns reports whether a Pod is scheduled by this package: it is in a gang, or wants GPUs
+// under a name that the Registry handles. It is called for every Pod in every scheduling
+// cycle.
+func (r *Registry) Concerns(pod *corev1.Pod) bool {
+	if r.handled == nil {
+		return Concerns(pod)
+	}
+	return snapshot.InGroup(pod) || snapshot.WantsAny(pod, r.handled...)
 }
 
 // Start records that all Pods that existed at the start are known. Before that, no Pod is
@@ -171,7 +197,7 @@ func (r *Registry) renew(m *Member, pod *corev1.Pod) Actions {
 }
 
 func (r *Registry) add(pod *corev1.Pod) Actions {
-	if !Concerns(pod) {
+	if !r.Concerns(pod) {
 		return Actions{}
 	}
 	return r.admit(newMember(pod, r.profiles[pod.Spec.SchedulerName]))

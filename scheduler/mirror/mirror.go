@@ -174,6 +174,14 @@ func (m *Mirror) Watch(shape *placement.Shape) (known bool) {
 	return known
 }
 
+// Lists reports whether any node has listed a resource by which shapes ask for GPUs, so that
+// the engine can count it. Watch must have been called for the shape.
+func (m *Mirror) Lists(resource corev1.ResourceName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.view.Lists(resource)
+}
+
 // Version returns a number that changes whenever a node has changed, or what runs there.
 func (m *Mirror) Version() uint64 {
 	m.mu.Lock()

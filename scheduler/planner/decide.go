@@ -46,7 +46,7 @@ func (p *Planner) StartCycle(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool)
 	return decision
 }
 
-// Decide decides on a Pod for which gangs.Concerns is true, given the snapshot's nodes.
+// Decide decides on a Pod for which Concerns is true, given the snapshot's nodes.
 // scored is true if the profile chooses the nodes of Pods in no gang.
 func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Decision {
 	p.mirror.Refresh(nodes)
@@ -69,14 +69,14 @@ func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Dec
 
 func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool) Decision {
 	begin := p.clock.Now()
+	if attempt.Err == nil && !p.watchLabels(attempt) {
+		p.mirror.Refresh(nodes)
+	}
 	gang, err := p.gangOf(attempt)
 	if err != nil {
 		p.registry.Fail(attempt.Group, begin, begin.Add(fallbackRetry))
 		p.metrics.failed.WithLabelValues("Invalid").Inc()
 		return Decision{Wrong: err.Error()}
-	}
-	if !p.watchLabels(attempt) {
-		p.mirror.Refresh(nodes)
 	}
 	p.learn(attempt)
 	freed := p.mirror.Freed()
@@ -162,7 +162,7 @@ func (p *Planner) learn(attempt *gangs.Attempt) {
 	for _, m := range attempt.Waiting {
 		if !m.Learned {
 			m.Learned = true
-			p.mirror.Learn(m.Shape)
+			p.mirror.Learn(p.shapeOf(m))
 		}
 	}
 }
@@ -318,7 +318,7 @@ func (p *Planner) placeOn(attempt *gangs.Attempt, node string) (place placement.
 		return ready.places[0], true
 	}
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
-		place, fits = cluster.On(node, cluster.Request(attempt.Waiting[0].Shape))
+		place, fits = cluster.On(node, cluster.Request(p.shapeOf(attempt.Waiting[0])))
 	})
 	return place, fits
 }

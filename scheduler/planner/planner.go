@@ -115,6 +115,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 		leader:       leader, fencer: fencer, binder: binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
 	p.mirror.SetPreferenceTolerance(args.PreferenceTolerance)
+	p.registry.Handle(args.GPUResources)
 	var err error
 	if p.metrics, err = newInstruments(); err != nil {
 		return nil, err
@@ -168,6 +169,10 @@ func (p *Planner) activate(pods []*corev1.Pod) {
 
 // Gate returns why a Pod may not be queued, or "".
 func (p *Planner) Gate(pod *corev1.Pod) string { return p.registry.Gate(pod, p.clock.Now()) }
+
+// Concerns reports whether a Pod is placed by the Planner: it is in a gang, or wants GPUs
+// under a name that the arguments list.
+func (p *Planner) Concerns(pod *corev1.Pod) bool { return p.registry.Concerns(pod) }
 
 // RankOf returns a Pod's place in the queue.
 func (p *Planner) RankOf(pod *corev1.Pod, queued time.Time) gangs.Rank {

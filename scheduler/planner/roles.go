@@ -25,9 +25,17 @@ type roles struct {
 // rolesOf groups members by their needs, and by what filters look at. The first ones, as
 // many as need, must get a place; the others get one if there is room.
 func (p *Planner) rolesOf(waiting []*gangs.Member, need int) *roles {
-	shape := func(m *gangs.Member) placement.Shape { return m.Shape }
 	class := func(m *gangs.Member) string { return p.classOf(m).Key }
-	return &roles{Members: snapshot.NewMembers(waiting, shape, class, need)}
+	return &roles{Members: snapshot.NewMembers(waiting, p.shapeOf, class, need)}
+}
+
+// shapeOf returns what a member needs. Cards that the engine can't count, or is not to, are
+// left to kube-scheduler.
+func (p *Planner) shapeOf(m *gangs.Member) placement.Shape {
+	if name := snapshot.GPUResource(&m.Shape); !p.registry.Handles(name) || !p.mirror.Lists(name) {
+		return snapshot.WithoutCards(m.Shape)
+	}
+	return m.Shape
 }
 
 // plan plans the gang, with the filters' consent.

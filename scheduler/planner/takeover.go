@@ -15,7 +15,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/scheduler/binding"
-	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
 const (
@@ -83,7 +82,7 @@ func (p *Planner) bindable(all []corev1.Pod) []*corev1.Pod {
 	for i := range all {
 		pod := &all[i]
 		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 &&
-			gangs.Concerns(pod) && p.registry.Serves(pod.Spec.SchedulerName) {
+			p.registry.Concerns(pod) && p.registry.Serves(pod.Spec.SchedulerName) {
 			pods = append(pods, pod)
 		}
 	}

@@ -1,6 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package labels derives the labels and the inventory annotation of a Node from its GPUs.
 package labels
 
 import (
@@ -13,6 +14,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpumodel"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
@@ -29,7 +31,7 @@ func (o Options) model(device *gpu.Device) string {
 	if o.Model != "" {
 		return o.Model
 	}
-	return Model(device.Product)
+	return gpumodel.Normalize(device.Product)
 }
 
 // Labels returns the labels of a node with these GPUs; none if it has no GPUs.

@@ -88,7 +88,7 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 // PreFilter implements fwk.PreFilterPlugin. In the leader's cycle it plans the whole
 // gang; for the other members it only returns the node of their seat.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if filters.InTrial(state) || !gangs.Concerns(pod) {
+	if filters.InTrial(state) || !p.planner.Concerns(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	decision := p.planner.StartCycle(pod, nodes, p.shared.Scored(p.profile))
@@ -110,7 +110,7 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	cycle := planner.CycleOf(state)
 	switch {
-	case cycle == nil && !gangs.Concerns(pod):
+	case cycle == nil && !p.planner.Concerns(pod):
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	case cycle == nil: // the PreFilter of another plugin refused it
 		p.planner.RejectedByOtherPlugin(pod.UID)

@@ -14,6 +14,10 @@ const ResourceGPU corev1.ResourceName = GroupName + "/gpu"
 // both resources are the same cards.
 const ResourceGPUPercent corev1.ResourceName = GroupName + "/gpu-percent"
 
+// ResourceNVIDIAGPU is the extended resource that counts a node's whole GPUs, as NVIDIA's
+// device plugin publishes it. On a node that offers both, they are the same cards.
+const ResourceNVIDIAGPU corev1.ResourceName = "nvidia.com/gpu"
+
 // Labels and taints of Nodes.
 const (
 	// LabelGPUModel names the model of a node's GPUs, for example "rtx4090" or
@@ -54,6 +58,15 @@ const (
 	GPUsHealthy   = "Healthy"
 	GPUsDegraded  = "Degraded"
 	GPUsUnhealthy = "Unhealthy"
+)
+
+// Labels of nodes that NVIDIA's GPU feature discovery sets. They stand in for ours on nodes
+// without a node agent.
+const (
+	// LabelNVIDIAProduct is the name of the product, "NVIDIA-H100-80GB-HBM3".
+	LabelNVIDIAProduct = "nvidia.com/gpu.product"
+	// LabelNVIDIAMemory is the memory of each GPU, in MiB.
+	LabelNVIDIAMemory = "nvidia.com/gpu.memory"
 )
 
 // Labels of the Pods that a GPUTask owns.

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package labels
+package gpumodel
 
 import (
 	"testing"
@@ -35,7 +35,7 @@ func TestModel(t *testing.T) {
 		"":                                      "",
 		"NVIDIA":                                "",
 	} {
-		if got := Model(product); got != want {
+		if got := Normalize(product); got != want {
 			t.Errorf("%q is %q, want %q", product, got, want)
 		}
 	}
@@ -45,11 +45,11 @@ func FuzzModel(f *testing.F) {
 	f.Add("NVIDIA GeForce RTX 4090")
 	f.Add("-..RTX--5-")
 	f.Fuzz(func(t *testing.T, product string) {
-		model := Model(product)
+		model := Normalize(product)
 		if problems := validation.IsValidLabelValue(model); len(problems) > 0 {
 			t.Errorf("%q gives %q, which is no label's value: %v", product, model, problems)
 		}
-		if again := Model(model); again != model {
+		if again := Normalize(model); again != model {
 			t.Errorf("%q gives %q, and that %q", product, model, again)
 		}
 	})

@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package labels derives the labels and the inventory annotation of a Node from its GPUs.
-package labels
+// Package gpumodel names models of GPUs, in the form of the label falldio.com/gpu of Nodes.
+package gpumodel
 
 import (
 	"regexp"
@@ -20,14 +20,15 @@ var (
 	series = regexp.MustCompile(`\b(rtx|gtx)-(\d)`)
 )
 
-// Model returns the value of the label falldio.com/gpu for the vendor's name of a product: in
+// Normalize returns the value of the label falldio.com/gpu for the vendor's name of a product: in
 // lower case, without the vendor's names, words joined by hyphens, RTX and GTX joined to
-// their number. It must never change for a product, and Model(Model(p)) is Model(p).
+// their number. It must never change for a product, and Normalize(Normalize(p)) is
+// Normalize(p).
 //
 //	NVIDIA H100 80GB HBM3    h100-80gb-hbm3
 //	NVIDIA GeForce RTX 4090  rtx4090
 //	Tesla V100-SXM2-16GB     v100-sxm2-16gb
-func Model(product string) string {
+func Normalize(product string) string {
 	model := vendors.ReplaceAllString(strings.ToLower(product), " ")
 	model = others.ReplaceAllString(model, "-")
 	model = series.ReplaceAllString(strings.Trim(model, "-."), "${1}${2}")

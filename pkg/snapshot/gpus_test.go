@@ -155,7 +155,7 @@ func TestGPUsThatNoNodeListsAreLeftToKubeScheduler(t *testing.T) {
 	if view.Track(&shape) || !view.Track(&shape) {
 		t.Error("it is new the first time, and known the second")
 	}
-	plain := node(labelled("disk", "ssd"))
+	plain := node(labelled("disk", "ssd"), alsoOffering(v1.ResourceNVIDIAGPU, "0"))
 	if view.Observe(plain); view.Lists(v1.ResourceNVIDIAGPU) {
 		t.Error("no node lists the resource")
 	}

@@ -95,11 +95,18 @@ func mustBeListed(name string) bool {
 func (v *NodeView) Observe(node *corev1.Node) (known bool) {
 	known = true
 	for name, listed := range v.Resources {
-		if _, lists := node.Status.Allocatable[corev1.ResourceName(name)]; lists && !listed {
+		if !listed && lists(node, corev1.ResourceName(name)) {
 			v.Resources[name], known = true, false
 		}
 	}
 	return known
+}
+
+// lists reports whether a node lists a resource. The kubelet goes on listing none of
+// nvidia.com/gpu when a DRA driver has replaced NVIDIA's device plugin.
+func lists(node *corev1.Node, name corev1.ResourceName) bool {
+	amount, listed := node.Status.Allocatable[name]
+	return listed && (name != v1.ResourceNVIDIAGPU || !amount.IsZero())
 }
 
 // Unlisted reports whether there are tracked resources that no observed node lists.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,8 @@ type Mirror struct {
 	pass, version uint64
 	// freed counts the changes after which there may be more room than before.
 	freed uint64
+	// listsNVIDIA is true once any node has listed nvidia.com/gpu since it is tracked.
+	listsNVIDIA atomic.Bool
 	// stale is true if all nodes have to be updated although they have not changed.
 	stale bool
 }
@@ -175,11 +178,10 @@ func (m *Mirror) Watch(shape *placement.Shape) (known bool) {
 }
 
 // Lists reports whether any node has listed a resource by which shapes ask for GPUs, so that
-// the engine can count it. Watch must have been called for the shape.
+// the engine can count it. Watch must have been called for the shape, and Refresh since. It
+// may be called within With or For.
 func (m *Mirror) Lists(resource corev1.ResourceName) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.view.Lists(resource)
+	return resource != v1.ResourceNVIDIAGPU || m.listsNVIDIA.Load()
 }
 
 // Version returns a number that changes whenever a node has changed, or what runs there.

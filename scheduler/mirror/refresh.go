@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -45,6 +46,7 @@ func (m *Mirror) observeResources(infos []fwk.NodeInfo) {
 			m.stale = true
 		}
 	}
+	m.listsNVIDIA.Store(m.view.Lists(v1.ResourceNVIDIAGPU))
 }
 
 // sameNodes reports whether the snapshot has the nodes of the last one, in the same

@@ -32,6 +32,8 @@ type machine struct {
 	// tenant is the only tenant that may use the node, by a taint.
 	tenant string
 	cpu    string
+	// nvidia is true if NVIDIA's device plugin gives out the GPUs, and no node agent runs.
+	nvidia bool
 }
 
 // tenantTaint keeps the Pods of others off a tenant's nodes.
@@ -127,6 +129,12 @@ func (s *suite) nodeOf(m machine) (*corev1.Node, error) {
 			Annotations: map[string]string{"kwok.x-k8s.io/node": "fake", inventory.Annotation: text},
 		},
 		Status: corev1.NodeStatus{Allocatable: allocatable, Capacity: allocatable},
+	}
+	if m.nvidia {
+		delete(node.Annotations, inventory.Annotation)
+		allocatable[v1.ResourceNVIDIAGPU] = allocatable[v1.ResourceGPU]
+		delete(allocatable, v1.ResourceGPU)
+		delete(allocatable, v1.ResourceGPUPercent)
 	}
 	if m.leaf != "" {
 		node.Labels[v1.LabelLeaf] = s.leaf(m.leaf)

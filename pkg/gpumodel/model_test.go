@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-func TestModel(t *testing.T) {
+func TestNormalize(t *testing.T) {
 	t.Parallel()
 	for product, want := range map[string]string{
 		"NVIDIA H100 80GB HBM3":                 "h100-80gb-hbm3",
@@ -32,6 +32,9 @@ func TestModel(t *testing.T) {
 		"NVIDIA TITAN RTX":                      "titan-rtx",
 		"Quadro RTX 8000":                       "quadro-rtx8000",
 		"NVIDIA RTX PRO 6000 Blackwell (96 GB)": "rtx-pro-6000-blackwell-96-gb",
+		"NVIDIA-H100-80GB-HBM3":                 "h100-80gb-hbm3", // as in nvidia.com/gpu.product
+		"NVIDIA-GeForce-RTX-4090":               "rtx4090",
+		"Tesla-V100-SXM2-16GB":                  "v100-sxm2-16gb",
 		"":                                      "",
 		"NVIDIA":                                "",
 	} {
@@ -41,7 +44,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-func FuzzModel(f *testing.F) {
+func FuzzNormalize(f *testing.F) {
 	f.Add("NVIDIA GeForce RTX 4090")
 	f.Add("-..RTX--5-")
 	f.Fuzz(func(t *testing.T, product string) {

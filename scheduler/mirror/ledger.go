@@ -31,7 +31,7 @@ func (m *Mirror) Hold(pod *corev1.Pod, place placement.Place) {
 		held = &nodeSeats{seats: map[*entry]bool{}}
 		m.seated[place.Node] = held
 	}
-	held.Withheld = held.Plus(withheld(&e.use))
+	held.Withheld = held.Plus(WithheldFor(&e.use))
 	held.seats[e] = true
 	m.recount(place.Node)
 }

@@ -108,8 +108,8 @@ type Withheld struct {
 	Pods   int
 }
 
-// withheld returns what one Pod withholds.
-func withheld(use *placement.Use) Withheld {
+// WithheldFor returns what is withheld for one Pod.
+func WithheldFor(use *placement.Use) Withheld {
 	return Withheld{CPU: use.CPU, Memory: use.Memory, Others: use.Others, Pods: 1}
 }
 
@@ -234,6 +234,39 @@ func (m *Mirror) On(name string, cards []int) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// InUse returns how much of some GPUs is in use, or can't be used because the node is gone, in
+// percent of a GPU. The GPUs are given by node.
+func (m *Mirror) InUse(gpus map[string][]int) (percent int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, cards := range gpus {
+		n := m.nodes[name]
+		if n == nil {
+			percent += len(cards) * placement.Card
+			continue
+		}
+		for _, e := range n.pods {
+			percent += e.holds(cards)
+		}
+		if held := m.seated[name]; held != nil {
+			for e := range held.seats {
+				percent += e.holds(cards)
+			}
+		}
+	}
+	return percent
+}
+
+// holds returns how much a Pod holds of some cards of its node, in percent of a card.
+func (e *entry) holds(cards []int) (percent int) {
+	for _, card := range e.use.GPUs {
+		if slices.Contains(cards, card) {
+			percent += e.use.Percent
+		}
+	}
+	return percent
 }
 
 // DomainOf returns the domain of a level, counted from 1, that contains all of the given

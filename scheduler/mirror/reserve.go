@@ -321,7 +321,7 @@ func (m *Mirror) Reserved(name string, pod *corev1.Pod) Withheld {
 	requester := Requester{Pods: map[string]bool{reservation.PodKey(pod.Namespace, pod.Name): true}, Priority: schedulingv1.PodPriority(pod)}
 	for _, r := range n.reservations {
 		if r.counted && requester.blockedBy(r) {
-			held = held.Plus(withheld(&r.use))
+			held = held.Plus(WithheldFor(&r.use))
 		}
 	}
 	return held

@@ -74,11 +74,11 @@ func TestAGangThatPodsLeaveForNeedsNoOtherRoom(t *testing.T) {
 		want bool
 	}{
 		{"it only waits", func() {}, false},
-		{"it starves", func() { f.claims.set(attempt, map[string]bool{"n": true}, now, now.Add(time.Hour), true) }, false},
+		{"it starves", func() { f.claims.set(attempt, keeping(now.Add(time.Hour), true, "n"), now) }, false},
 		{"victims are being deleted", func() { f.preemptions.begin(group) }, true},
 		{"all have been", func() { f.preemptions.end(group) }, false},
 		{"its victims are terminating", func() {
-			f.claims.set(attempt, map[string]bool{"n": true}, now, now.Add(time.Hour), false)
+			f.claims.set(attempt, keeping(now.Add(time.Hour), false, "n"), now)
 		}, true},
 	} {
 		if test.do(); f.makingRoom(group) != test.want {

@@ -9,9 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"falldio.github.io/gpu-controller/pkg/placement"
-	"falldio.github.io/gpu-controller/scheduler/config"
+	"k8s.io/apimachinery/pkg/types"
+
 	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
 // claims keep nodes for gangs that will fit there once others have left: those that have
@@ -24,11 +25,27 @@ type claims struct {
 	cooldownUntil map[string]time.Time
 }
 
+// maxStarving is how many gangs of one namespace may keep nodes at a time because they have
+// waited for too long: a namespace with many waiting gangs must not drain the cluster.
+const maxStarving = 4
+
 type claim struct {
-	rank     gangs.Rank
-	nodes    map[string]bool
+	rank      gangs.Rank
+	namespace string
+	// nodes are the nodes that are kept, each with what the gang's Pods will hold there.
+	nodes map[string]mirror.Withheld
+	// leaving are the Pods that hold a part of it now.
+	leaving  map[types.UID]bool
 	until    time.Time
 	starving bool
+
+	// awaited are the GPUs that have to become free for a starving gang, by node; leastInUse
+	// is how much of them was in use, in percent of a GPU, when it was the least so far; it is
+	// the measure of progress.
+	awaited    map[string][]int
+	leastInUse int
+	// reviseAt is when other nodes may be looked for.
+	reviseAt time.Time
 }
 
 func newClaims() *claims {
@@ -49,40 +66,105 @@ func (c *claims) blockedNodes(attempt *gangs.Attempt) []string {
 	rank, nodes := rankOf(attempt), map[string]bool{}
 	for group, one := range c.list {
 		if group != attempt.Group.Key && one.rank.Compare(rank) < 0 {
-			maps.Copy(nodes, one.nodes)
+			for node := range one.nodes {
+				nodes[node] = true
+			}
 		}
 	}
 	return slices.Sorted(maps.Keys(nodes))
 }
 
-// set keeps nodes for a gang, unless its last claim has just expired.
-func (c *claims) set(attempt *gangs.Attempt, nodes map[string]bool, now, until time.Time, starving bool) {
+// set keeps nodes for a gang, in place of those that it has claimed so far, unless its last
+// claim has just expired. Starving gangs behind it that claim any of these nodes lose their
+// claims.
+func (c *claims) set(attempt *gangs.Attempt, one *claim, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now.Before(c.cooldownUntil[attempt.Group.Key]) {
+	group := attempt.Group.Key
+	if now.Before(c.cooldownUntil[group]) {
 		return
 	}
-	if old := c.list[attempt.Group.Key]; old != nil && old.until.Before(until) {
-		until = old.until // a victim that never terminates must not keep them claimed forever
+	one.rank, one.namespace, one.reviseAt = rankOf(attempt), namespaceOf(attempt), now.Add(revisePeriod)
+	if old := c.list[group]; old != nil {
+		one.succeed(old)
 	}
-	c.list[attempt.Group.Key] = &claim{rank: rankOf(attempt), nodes: nodes, until: until, starving: starving}
+	c.list[group] = one
+	maps.DeleteFunc(c.list, func(_ string, other *claim) bool {
+		return one.starving && other.starving && other.rank.Compare(one.rank) > 0 && other.overlaps(one)
+	})
 }
 
-// mayClaim reports whether a gang may claim nodes: it has no claim, its last one has not
-// just expired, and no starving gang comes before it.
+// succeed makes a claim the successor of an earlier one of the same gang. It lasts longer
+// only if the gang is nearer to its start than it has ever been: a victim that never
+// terminates must not keep nodes claimed forever.
+func (one *claim) succeed(old *claim) {
+	progress := one.starving && old.starving && one.leastInUse < old.leastInUse
+	if !progress && old.until.Before(one.until) {
+		one.until = old.until
+	}
+	if one.starving && old.starving {
+		one.leastInUse = min(one.leastInUse, old.leastInUse)
+	}
+}
+
+func (one *claim) overlaps(other *claim) bool {
+	for node := range one.nodes {
+		if _, both := other.nodes[node]; both {
+			return true
+		}
+	}
+	return false
+}
+
+func namespaceOf(attempt *gangs.Attempt) string { return attempt.Waiting[0].Pod().Namespace }
+
+// mayClaim reports whether nodes may be looked for that a starving gang claims: its last
+// claim has not just expired, and not too many gangs of its namespace have one. A gang that
+// has a claim may look for better nodes from time to time.
 func (c *claims) mayClaim(attempt *gangs.Attempt, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.list[attempt.Group.Key] != nil || now.Before(c.cooldownUntil[attempt.Group.Key]) {
+	if now.Before(c.cooldownUntil[attempt.Group.Key]) {
 		return false
 	}
-	rank := rankOf(attempt)
+	if old := c.list[attempt.Group.Key]; old != nil {
+		return old.starving && !now.Before(old.reviseAt)
+	}
+	count := 0
 	for _, one := range c.list {
-		if one.starving && one.rank.Compare(rank) < 0 {
-			return false
+		if one.starving && one.namespace == namespaceOf(attempt) {
+			count++
 		}
 	}
-	return true
+	return count < maxStarving
+}
+
+// awaitedBy returns the GPUs that have to become free for a starving gang; nil if it claims
+// nothing. It won't be asked to revise its claim for a while.
+func (c *claims) awaitedBy(group string, now time.Time) map[string][]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.list[group]
+	if one == nil {
+		return nil
+	}
+	one.reviseAt = now.Add(revisePeriod)
+	return one.awaited
+}
+
+// prolong prolongs the claims of starving gangs for which more has become free than ever
+// before. inUse returns how much of some GPUs is in use.
+func (c *claims) prolong(until time.Time, inUse func(gpus map[string][]int) int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.list {
+		if !one.starving {
+			continue
+		}
+		if now := inUse(one.awaited); now < one.leastInUse {
+			one.leastInUse, one.until = now, until
+		}
+	}
 }
 
 // drop ends a group's claim. It reports whether there was one.
@@ -126,53 +208,4 @@ func (c *claims) count() (starving, preempting int) {
 		}
 	}
 	return starving, preempting
-}
-
-// claimIfStarving keeps nodes for a gang that has waited for too long and will fit there.
-func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.Time) {
-	patience := config.Seconds(p.args.StarvationSeconds)
-	if patience == 0 || attempt.WaitsSince.IsZero() || now.Sub(attempt.WaitsSince) < patience || !p.claims.mayClaim(attempt, now) {
-		return
-	}
-	explanation, err := p.diagnose(attempt, gang)
-	if err != nil || explanation == nil {
-		return
-	}
-	nodes := p.nodesAfter(attempt, gang, explanation)
-	if len(nodes) == 0 {
-		return
-	}
-	p.logger.Info("A gang has waited for too long; nodes are kept for it", "gang", attempt.Group.Key, "nodes", len(nodes))
-	p.claims.set(attempt, nodes, now, now.Add(config.Seconds(p.args.ClaimSeconds)), true)
-}
-
-// nodesAfter returns the nodes that a gang would go to once the GPUs that an explanation
-// names are free.
-func (p *Planner) nodesAfter(attempt *gangs.Attempt, gang *roles, explanation *placement.Explanation) map[string]bool {
-	index := slices.IndexFunc(explanation.Remedies, func(r placement.Remedy) bool { return r.Kind == placement.FreeGPUs })
-	if index < 0 {
-		return nil
-	}
-	nodes := map[string]bool{}
-	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
-		cluster.Try(func() bool {
-			for node, cards := range explanation.Remedies[index].Free {
-				for _, pod := range p.mirror.On(node, cards) {
-					cluster.Remove(pod)
-				}
-			}
-			gang.tryNear(func() bool {
-				plan, fits, err := cluster.Plan(&gang.Gang)
-				if err != nil || !fits {
-					return false
-				}
-				for i := range plan.Members {
-					nodes[plan.Members[i].Node] = true
-				}
-				return true
-			})
-			return false
-		})
-	})
-	return nodes
 }

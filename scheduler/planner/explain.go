@@ -105,11 +105,7 @@ func (p *Planner) withoutRefused(gang *roles) *roles {
 	if len(refused) == 0 || len(gang.Roles) > 1 {
 		return gang
 	}
-	rest := *gang
-	members := *gang.Members
-	members.Except = append(slices.Clone(gang.Except), refused...)
-	rest.Members = &members
-	return &rest
+	return gang.without(refused)
 }
 
 // reservedForOthers returns a note if a gang would fit were it not for reservations.

@@ -349,7 +349,7 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 	urgent.CreationTimestamp.Time = beginning.Add(time.Hour)
 	f.comes(old, young, urgent)
 	attempt := f.registry.Attempt("old")
-	f.claims.set(attempt, map[string]bool{"b": true, "a": true}, f.clock.Now(), beginning.Add(time.Minute), true)
+	f.claims.set(attempt, keeping(beginning.Add(time.Minute), true, "b", "a"), f.clock.Now())
 	if diff := cmp.Diff([]string{"a", "b"}, f.claims.blockedNodes(f.registry.Attempt("young"))); diff != "" {
 		t.Errorf("kept from a younger one (-want +got):\n%s", diff)
 	}
@@ -358,8 +358,8 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 			t.Errorf("kept from %s: %v", uid, got)
 		}
 	}
-	if f.claims.mayClaim(f.registry.Attempt("young"), beginning) {
-		t.Error("a younger one may claim while an older one starves")
+	if !f.claims.mayClaim(f.registry.Attempt("young"), beginning) {
+		t.Error("a younger one may not claim other nodes")
 	}
 	if !f.claims.mayClaim(f.registry.Attempt("urgent"), beginning) {
 		t.Error("an urgent one may not claim")
@@ -373,7 +373,7 @@ func TestClaimsKeepNodesFromThoseWhoComeLater(t *testing.T) {
 	if f.claims.mayClaim(attempt, beginning.Add(2*time.Minute)) || !f.claims.mayClaim(attempt, beginning.Add(2*time.Hour)) {
 		t.Error("a gang whose claim has expired may claim again at once, or never")
 	}
-	f.claims.set(attempt, map[string]bool{"a": true}, beginning.Add(2*time.Hour), beginning.Add(3*time.Hour), false)
+	f.claims.set(attempt, keeping(beginning.Add(3*time.Hour), false, "a"), beginning.Add(2*time.Hour))
 	if starving, preempting := f.claims.count(); starving != 0 || preempting != 1 {
 		t.Errorf("%d nodes are kept for the starving, %d for others", starving, preempting)
 	}

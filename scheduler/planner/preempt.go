@@ -103,11 +103,8 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 
 // makeRoom keeps the nodes of a plan for a gang and evicts the victims.
 func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, found *preemptionPlan) string {
-	nodes, now := map[string]bool{}, p.clock.Now()
-	for i := range found.plan.Members {
-		nodes[found.plan.Members[i].Node] = true
-	}
-	p.claims.set(attempt, nodes, now, now.Add(config.Seconds(p.args.ClaimSeconds)), false)
+	now := p.clock.Now()
+	p.claims.set(attempt, &claim{nodes: roomOf(found.plan), leaving: found.leaving, until: now.Add(config.Seconds(p.args.ClaimSeconds))}, now)
 	victims := found.victims
 	if len(victims) == 0 || !p.preemptions.begin(attempt.Group.Key) {
 		return victimsLeaving
@@ -125,6 +122,8 @@ type preemptionPlan struct {
 	plan *placement.Plan
 	// victims are those that have yet to be evicted; others may be leaving already.
 	victims []*corev1.Pod
+	// leaving are all of them.
+	leaving map[types.UID]bool
 	// arriving is true if Pods that are being bound may help once they are.
 	arriving bool
 }
@@ -154,7 +153,10 @@ func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles) (found *preemp
 			if proposal == nil {
 				return false
 			}
-			found.plan, found.victims = proposal.Plan, rules.Victims(proposal)
+			found.plan, found.victims, found.leaving = proposal.Plan, rules.Victims(proposal), map[types.UID]bool{}
+			for _, name := range proposal.Victims {
+				found.leaving[types.UID(name)] = true
+			}
 			return true
 		})
 	})

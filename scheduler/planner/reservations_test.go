@@ -83,7 +83,7 @@ func TestClaimsOfOthersDoNotKeepAPodFromItsReservedNode(t *testing.T) {
 		old, p, other := pod("old", 1), pod("p", 1), pod("other", 1)
 		p.CreationTimestamp.Time, other.CreationTimestamp.Time = beginning.Add(time.Minute), beginning.Add(time.Minute)
 		f.comes(old, p, other)
-		f.claims.set(f.registry.Attempt("old"), map[string]bool{"a": true, "b": true}, f.clock.Now(), beginning.Add(time.Hour), true)
+		f.claims.set(f.registry.Attempt("old"), keeping(beginning.Add(time.Hour), true, "a", "b"), f.clock.Now())
 		if decision := f.decide(other); decision.Node != "" {
 			t.Errorf("%s: another Pod gets node %s", kept.Kind, decision.Node)
 		}

@@ -4,6 +4,8 @@
 package planner
 
 import (
+	"slices"
+
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
@@ -60,4 +62,17 @@ func (r *roles) tryNear(try func() bool) {
 		r.Within = ""
 	}
 	try()
+}
+
+// without returns the gang with further nodes that it can't use.
+func (r *roles) without(nodes []string) *roles {
+	rest, members := *r, *r.Members
+	members.Except = slices.Clone(r.Except)
+	for _, node := range nodes {
+		if !slices.Contains(members.Except, node) {
+			members.Except = append(members.Except, node)
+		}
+	}
+	rest.Members = &members
+	return &rest
 }

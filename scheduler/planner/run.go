@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
+
+	"falldio.github.io/gpu-controller/scheduler/config"
 )
 
 const (
@@ -52,7 +54,8 @@ func (p *Planner) maintain(ctx context.Context) {
 	}
 	now := p.clock.Now()
 	reservationsEnded := p.mirror.Sweep()
-	if p.claims.sweep(now, time.Duration(p.args.ClaimSeconds)*time.Second, p.registry.Waits) || reservationsEnded {
+	p.claims.prolong(now.Add(config.Seconds(p.args.ClaimSeconds)), p.mirror.InUse)
+	if p.claims.sweep(now, config.Seconds(p.args.ClaimSeconds), p.registry.Waits) || reservationsEnded {
 		p.wake()
 	}
 	p.rejections.sweep(p.registry.Waits)

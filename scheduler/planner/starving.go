@@ -1,0 +1,126 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
+)
+
+const (
+	// revisePeriod is how often other nodes are looked for that suit a starving gang better
+	// than those that it claims.
+	revisePeriod = 10 * time.Second
+	// maxDiagnoses is how many sets of nodes are checked with the filters for one claim.
+	maxDiagnoses = 8
+)
+
+// claimIfStarving keeps nodes for a gang that has waited for too long and will fit there.
+func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.Time) {
+	patience := config.Seconds(p.args.StarvationSeconds)
+	if patience == 0 || attempt.WaitsSince.IsZero() || now.Sub(attempt.WaitsSince) < patience || !p.claims.mayClaim(attempt, now) {
+		return
+	}
+	awaited := p.claims.awaitedBy(attempt.Group.Key, now)
+	found := p.futureRoom(attempt, gang)
+	if found == nil {
+		return
+	}
+	found.leastInUse = p.mirror.InUse(found.awaited)
+	if awaited != nil && found.leastInUse >= p.mirror.InUse(awaited) {
+		return // the nodes that it has are as good
+	}
+	p.logger.Info("A gang has waited for too long; nodes are kept for it", "gang", attempt.Group.Key, "nodes", len(found.nodes))
+	found.starving, found.until = true, now.Add(config.Seconds(p.args.ClaimSeconds))
+	p.claims.set(attempt, found, now)
+}
+
+// futureRoom returns the nodes on which a gang will fit when the fewest GPUs have become
+// free, and which accept its Pods then; nil if there are none.
+func (p *Planner) futureRoom(attempt *gangs.Attempt, gang *roles) *claim {
+	known, candidate := p.ledger(), gang
+	refusing := gang.refused.nodes()
+	for range maxDiagnoses {
+		if explanation, err := p.diagnose(attempt, candidate); err == nil {
+			if awaited := awaitedIn(explanation); len(awaited) > 0 {
+				found, refused := p.roomWithout(attempt, candidate, awaited, known)
+				if found != nil {
+					return found
+				}
+				if refused == nil || refused.exhausted {
+					return nil
+				}
+				refusing = append(refusing, refused.nodes()...)
+			}
+		}
+		next := candidate.without(refusing)
+		if len(next.Except) == len(candidate.Except) {
+			return nil
+		}
+		candidate = next
+	}
+	return nil
+}
+
+// awaitedIn returns the GPUs, by node, that an explanation says would have to be free.
+func awaitedIn(explanation *placement.Explanation) map[string][]int {
+	if explanation == nil {
+		return nil
+	}
+	index := slices.IndexFunc(explanation.Remedies, func(r placement.Remedy) bool { return r.Kind == placement.FreeGPUs })
+	if index < 0 {
+		return nil
+	}
+	return explanation.Remedies[index].Free
+}
+
+// roomWithout returns where a gang goes once the Pods on some GPUs have left. If the filters
+// don't accept that, it returns what they refused.
+func (p *Planner) roomWithout(attempt *gangs.Attempt, gang *roles, awaited map[string][]int, known ledger) (found *claim, refused *refusals) {
+	check := p.newChecker(gang, known)
+	leaving := map[types.UID]bool{}
+	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
+		holders := p.mirror.Holders()
+		cluster.Try(func() bool {
+			for node, cards := range awaited {
+				for _, name := range p.mirror.On(node, cards) {
+					cluster.Remove(name)
+					leaving[types.UID(name)] = true
+					if holder, held := holders(name); held && check != nil {
+						check.removed = true
+						check.remove(holder)
+					}
+				}
+			}
+			trial := *gang
+			trial.check = check
+			trial.tryNear(func() bool {
+				plan, fits, err := trial.plan(cluster)
+				if err == nil && fits {
+					found = &claim{nodes: roomOf(plan), leaving: leaving, awaited: awaited}
+				}
+				return found != nil
+			})
+			return false
+		})
+	})
+	return found, check.outcome()
+}
+
+// roomOf returns what the Pods of a plan will hold, by node.
+func roomOf(plan *placement.Plan) map[string]mirror.Withheld {
+	nodes := map[string]mirror.Withheld{}
+	for i := range plan.Members {
+		place := &plan.Members[i].Place
+		nodes[place.Node] = nodes[place.Node].Plus(mirror.WithheldFor(&place.Use))
+	}
+	return nodes
+}

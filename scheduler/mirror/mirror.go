@@ -118,6 +118,22 @@ func (c Withheld) Plus(other Withheld) Withheld {
 	return Withheld{CPU: c.CPU + other.CPU, Memory: c.Memory + other.Memory, Others: c.Others.Plus(other.Others), Pods: c.Pods + other.Pods}
 }
 
+// Minus returns what is left when others provide a part of it: never less than nothing.
+func (c Withheld) Minus(part Withheld) Withheld {
+	rest := Withheld{CPU: max(0, c.CPU-part.CPU), Memory: max(0, c.Memory-part.Memory), Pods: max(0, c.Pods-part.Pods)}
+	for _, one := range c.Others {
+		if one.Value -= part.Others.Of(one.Resource); one.Value > 0 {
+			rest.Others = append(rest.Others, one)
+		}
+	}
+	return rest
+}
+
+// IsZero reports whether nothing is withheld.
+func (c Withheld) IsZero() bool {
+	return c.CPU == 0 && c.Memory == 0 && c.Pods == 0 && len(c.Others) == 0
+}
+
 // nodeSeats are the seats on one node, and what they hold.
 type nodeSeats struct {
 	Withheld

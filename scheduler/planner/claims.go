@@ -17,7 +17,8 @@ import (
 
 // claims keep nodes for gangs that will fit there once others have left: those that have
 // waited for too long, and those that Pods were preempted for. Meanwhile, only Pods that
-// come before the gang in the queue, and Pods without GPUs, may go there.
+// come before the gang in the queue may go there, and Pods without GPUs that leave it enough
+// of everything.
 type claims struct {
 	mu   sync.Mutex
 	list map[string]*claim

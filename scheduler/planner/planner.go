@@ -55,7 +55,8 @@ type Planner struct {
 	metrics      *instruments
 	// preemptions are the gangs whose victims are being deleted.
 	preemptions preemptions
-	// turnedAway are Pods that are not ours and that seats or reservations have turned away.
+	// turnedAway are Pods that are not ours and that seats, reservations or claims have turned
+	// away.
 	turnedAwayMu sync.Mutex
 	turnedAway   map[types.UID]*corev1.Pod
 	// reserving are the nodes with reservations.
@@ -182,17 +183,19 @@ func (p *Planner) RankOf(pod *corev1.Pod, queued time.Time) gangs.Rank {
 // Withheld returns what seats withhold on a node in addition to what the snapshot shows.
 func (p *Planner) Withheld(node string) mirror.Withheld { return p.mirror.Withheld(node) }
 
-// HoldsRoom reports whether seats or reservations hold room, given the snapshot's nodes.
+// HoldsRoom reports whether seats, reservations or claims hold room, given the snapshot's
+// nodes.
 func (p *Planner) HoldsRoom(nodes []fwk.NodeInfo) bool {
-	if !p.mirror.HasSeats() && !p.mirror.HasReservations() && !p.reserving.any() {
+	claimed := p.claims.any()
+	if !claimed && !p.mirror.HasSeats() && !p.mirror.HasReservations() && !p.reserving.any() {
 		return false
 	}
 	p.mirror.Refresh(nodes) // seats of Pods that have been assumed since no longer count
-	return p.mirror.HasSeats() || p.mirror.HasReservations()
+	return claimed || p.mirror.HasSeats() || p.mirror.HasReservations()
 }
 
-// RequeueLater records that seats or reservations have turned away a Pod that is not ours.
-// It is requeued when they are released, and from time to time.
+// RequeueLater records that seats, reservations or claims have turned away a Pod that is not
+// ours. It is requeued when they end, and from time to time.
 func (p *Planner) RequeueLater(pod *corev1.Pod) {
 	p.turnedAwayMu.Lock()
 	defer p.turnedAwayMu.Unlock()

@@ -88,29 +88,35 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 }
 
 // filterOther keeps Pods that are not ours off nodes in other schedulers' pools, and away
-// from CPU and memory that are held by seats or reserved.
+// from CPU and memory that are held by seats, claimed or reserved.
 func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	plans := p.shared.Get()
 	if !plans.Owns(info.Node()) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the node is in a pool of another scheduler")
 	}
 	held, why := plans.Withheld(info.Node().Name), "the free resources are held for a gang that is starting"
+	if claimed := plans.Claimed(pod, info); !claimed.IsZero() {
+		held, why = held.Plus(claimed), "the free resources are kept for a gang that waits for others to leave"
+	}
 	if reserved := plans.Reserved(pod, info.Node().Name); reserved.Pods > 0 {
 		held, why = held.Plus(reserved), "the free resources are reserved by a MovePlan for other Pods"
 	}
-	if held.Pods == 0 {
+	if held.IsZero() {
 		return nil
 	}
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	used, all := info.GetRequested(), info.GetAllocatable()
-	if used.GetMilliCPU()+held.CPU+requests.Cpu().MilliValue() > all.GetMilliCPU() ||
-		used.GetMemory()+held.Memory*bytesPerMiB+requests.Memory().Value() > all.GetMemory() ||
+	if lacks(requests.Cpu().MilliValue(), used.GetMilliCPU()+held.CPU, all.GetMilliCPU()) ||
+		lacks(requests.Memory().Value(), used.GetMemory()+held.Memory*bytesPerMiB, all.GetMemory()) ||
 		len(info.GetPods())+held.Pods+1 > all.GetAllowedPodNumber() || lacksOther(info, held.Others, snapshot.Others(requests)) {
 		plans.RequeueLater(pod)
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	return nil
 }
+
+// lacks reports whether too little is left of a resource for a Pod that requests any of it.
+func lacks(requested, used, all int64) bool { return requested > 0 && used+requested > all }
 
 // lacksOther reports whether a node has too little of a resource that is withheld for what
 // a Pod requests of it.
@@ -142,8 +148,8 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-// EventsToRegister implements fwk.EnqueueExtensions. Pods that seats or reservations have
-// turned away are requeued by the planner; those rejected because of a node's pool
+// EventsToRegister implements fwk.EnqueueExtensions. Pods that seats, claims or
+// reservations have turned away are requeued by the planner; those rejected because of a node's pool
 // need another node.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{

@@ -1,0 +1,90 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/scheduler/mirror"
+)
+
+func older(p *corev1.Pod) { p.CreationTimestamp.Time = beginning.AddDate(0, 0, -1) }
+
+func ofADaemonSet(p *corev1.Pod) {
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: new(true)}}
+}
+
+// The gang needs 50 CPUs. Of those, the Pod that leaves holds 40.
+func TestPodsWithoutGPUsLeaveAGangWhatItClaims(t *testing.T) {
+	t.Parallel()
+	before, after, nothing := mirror.Withheld{CPU: 10000}, mirror.Withheld{CPU: 50000, Pods: 1}, mirror.Withheld{}
+	tests := map[string]struct {
+		other         *corev1.Pod
+		before, after mirror.Withheld
+	}{
+		"a younger one":                            {pod("web", 0, prioritized(5), later(1)), before, after},
+		"an older one of a lower priority":         {pod("web", 0, prioritized(4), older), before, after},
+		"an older one may take it":                 {pod("web", 0, prioritized(5), older), nothing, nothing},
+		"one of a higher priority may take it":     {pod("web", 0, prioritized(6), later(1)), nothing, nothing},
+		"a younger one of a DaemonSet may take it": {pod("web", 0, prioritized(5), later(1), ofADaemonSet), nothing, nothing},
+	}
+	for _, starving := range []bool{true, false} {
+		for name, test := range tests {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				f, user := newFixture(t), at(pod("user", 2, cpus("40"), prioritized(1)), "a", 0, 1)
+				f.addNode("a", "l", 2)
+				f.comes(user)
+				big := pod("big", 2, cpus("50"), prioritized(5))
+				f.comes(big)
+				if f.HoldsRoom(f.nodes()) {
+					t.Error("room is held before anything is claimed")
+				}
+				if starving {
+					f.starve(big)
+				} else {
+					f.decide(big)
+					f.Preempt(t.Context(), big)
+				}
+				if !f.HoldsRoom(f.nodes()) {
+					t.Error("the claim holds no room")
+				}
+				if diff := cmp.Diff(test.before, f.Claimed(test.other, f.infos["a"])); diff != "" {
+					t.Errorf("while the user runs (-want +got):\n%s", diff)
+				}
+				f.goes(user)
+				if diff := cmp.Diff(test.after, f.Claimed(test.other, f.infos["a"])); diff != "" {
+					t.Errorf("when it has left (-want +got):\n%s", diff)
+				}
+				if decision := f.decide(big); decision.Node != "a" || !f.Claimed(test.other, f.infos["a"]).IsZero() {
+					t.Errorf("when the gang has its places: %+v, claimed are %+v", decision, f.Claimed(test.other, f.infos["a"]))
+				}
+			})
+		}
+	}
+}
+
+func TestThoseTurnedAwayByAClaimAreQueuedWhenItEnds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 2)
+	f.comes(at(pod("user", 1), "a", 0))
+	big := pod("big", 2)
+	f.comes(big)
+	f.starve(big)
+	f.RequeueLater(pod("web", 0))
+	f.handle.takeActivated()
+	f.goes(big)
+	f.maintain(t.Context())
+	if got := f.handle.takeActivated(); !cmp.Equal(got, []string{"web"}) {
+		t.Errorf("activated are %v, want web", got)
+	}
+	if f.HoldsRoom(f.nodes()) {
+		t.Error("the claim stays")
+	}
+}

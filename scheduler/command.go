@@ -80,6 +80,7 @@ func run(command *cobra.Command, opts *options.Options) error {
 	if err != nil {
 		return err
 	}
+	protectGangs(scheduler.Profiles, shared)
 	if err := watchLease(ctx, config, guard, instance); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -162,4 +163,34 @@ func TestAGangPreemptsOneThatIsJustStarting(t *testing.T) {
 		s.deleteGang(first.name)
 		s.deleteGang(second.name)
 	}
+}
+
+// TestKubernetesPreemptionSparesGangs: a Pod without GPUs that needs CPU gets it from a Pod in
+// no gang, although those of a gang are less important.
+func TestKubernetesPreemptionSparesGangs(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(2, machine{name: "n", gpus: 4, cpu: "16"})...)
+	s.createPods(gang{name: "train", pods: 4, gpus: 2, cpu: "5", priority: low})
+	s.waitForBound(4, "train")
+	members := s.uids()
+	s.createPod(s.withoutGPUs(gang{name: "first", cpu: "4", priority: medium}))
+	s.createPod(s.withoutGPUs(gang{name: "second", cpu: "4", priority: medium}))
+	s.waitForBound(1, "first", "second")
+	s.createPod(s.withoutGPUs(gang{name: "urgent", cpu: "4", priority: high}))
+	s.waitForBound(1, "urgent")
+	after := s.uids()
+	for uid, name := range members {
+		if after[uid] == "" {
+			t.Errorf("Pod %s of the gang was preempted", name)
+		}
+	}
+}
+
+// withoutGPUs returns a Pod that needs the CPU of a gang, but no GPU.
+func (s *suite) withoutGPUs(g gang) *corev1.Pod {
+	pod := s.launcherOf(g, 0)
+	needs := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(g.cpu)}
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: needs, Limits: needs}
+	return pod
 }

@@ -111,3 +111,41 @@ func TestWhenAStarvingGangGoesOthersGoOn(t *testing.T) {
 	})
 	t.Logf("after %v", time.Since(begin).Round(time.Millisecond))
 }
+
+// TestPodsWithoutGPUsDoNotTakeWhatAStarvingGangClaims: a Pod that would take CPU which becomes
+// free for the gang has to wait, and starts when the gang has what it needs.
+func TestPodsWithoutGPUsDoNotTakeWhatAStarvingGangClaims(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	name := s.namespace
+	s.startScheduler(name, arguments{"starvationSeconds": 1})
+	s.addNodes(machine{name: "n", gpus: 4, cpu: "32"})
+	s.createPods(gang{name: "runs", pods: 2, min: 1, gpus: 1, cpu: "12", scheduler: name})
+	s.waitForBound(2, "runs")
+	s.createPods(gang{name: "big", gpus: 4, cpu: "28", scheduler: name})
+	s.waitForRefusal("big", "")
+	s.createPod(s.withoutGPUs(gang{name: "small", cpu: "4", scheduler: name, duration: "1ms"}))
+	s.waitForBound(1, "small") // the gang leaves so much
+	s.waitForEnd(1, "small")
+	s.eventually("nodes are kept for the big one", func() (bool, string) {
+		probe := s.withoutGPUs(gang{name: "probe", cpu: "5", scheduler: name, duration: "1ms"})
+		s.createPod(probe)
+		refused := false
+		s.eventually("the probe has an answer", func() (bool, string) {
+			pods := s.ledger.podsOf("probe")
+			if len(pods) == 0 {
+				return false, "unknown"
+			}
+			refused = refusalOf(pods[0]) != ""
+			return refused || pods[0].Spec.NodeName != "", describe(pods)
+		})
+		if !refused {
+			s.deleteGang("probe")
+		}
+		return refused, "probes get the node"
+	})
+	s.deleteGang("runs")
+	s.waitForBound(1, "big")
+	s.deleteGang("big")
+	s.waitForBound(1, "probe")
+}

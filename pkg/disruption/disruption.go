@@ -18,7 +18,8 @@ import (
 // Budgets are the PodDisruptionBudgets of a cluster.
 type Budgets struct {
 	byNamespace map[string][]budget
-	allowed     map[string]int
+	// shown is what the statuses allow, and allowed what is left of it.
+	shown, allowed map[string]int
 }
 
 type budget struct {
@@ -31,14 +32,15 @@ type budget struct {
 
 // NewBudgets returns the given budgets.
 func NewBudgets(list []*policyv1.PodDisruptionBudget) *Budgets {
-	b := &Budgets{byNamespace: map[string][]budget{}, allowed: map[string]int{}}
+	b := &Budgets{byNamespace: map[string][]budget{}, shown: map[string]int{}, allowed: map[string]int{}}
 	for _, one := range list {
 		selector, err := metav1.LabelSelectorAsSelector(one.Spec.Selector) // no selector selects nothing
 		if err != nil {
 			continue // the API server has checked it
 		}
 		name := one.Namespace + "/" + one.Name
-		b.allowed[name] = int(max(0, one.Status.DisruptionsAllowed))
+		b.shown[name] = int(max(0, one.Status.DisruptionsAllowed))
+		b.allowed[name] = b.shown[name]
 		b.byNamespace[one.Namespace] = append(b.byNamespace[one.Namespace], budget{name: name, selector: selector, disrupted: one.Status.DisruptedPods})
 	}
 	return b

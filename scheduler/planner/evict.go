@@ -29,10 +29,12 @@ func (p *Planner) evictVictims(ctx context.Context, group string, preemptor *cor
 		if err := p.evictVictim(ctx, preemptor, victim); err != nil {
 			// The rest stays; the next attempt decides again.
 			p.registry.MarkTerminating(podUIDs(victims[i:]), false)
+			p.pending.Cancel(podUIDs(victims[i:]))
 			p.logger.Error(err, "Preempting a Pod failed", "pod", klog.KObj(victim), "for", klog.KObj(preemptor))
 			p.activate([]*corev1.Pod{preemptor})
 			return
 		}
+		p.pending.Deleted(victim.UID, p.clock.Now())
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"falldio.github.io/gpu-controller/pkg/disruption"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/binding"
 	"falldio.github.io/gpu-controller/scheduler/config"
@@ -55,6 +56,8 @@ type Planner struct {
 	metrics      *instruments
 	// preemptions are the gangs whose victims are being deleted.
 	preemptions preemptions
+	// pending are evictions that the statuses of PodDisruptionBudgets may not show yet.
+	pending disruption.Pending
 	// turnedAway are Pods that are not ours and that seats, reservations or claims have turned
 	// away.
 	turnedAwayMu sync.Mutex

@@ -110,6 +110,7 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.
 		return victimsLeaving
 	}
 	p.registry.MarkTerminating(podUIDs(victims), true)
+	p.pending.Add(found.budgets, victims)
 	p.metrics.victims.Add(float64(len(victims)))
 	// The scheduling cycle, whose context this is, ends earlier.
 	go p.evictVictims(context.WithoutCancel(ctx), attempt.Group.Key, pod, victims)
@@ -124,6 +125,7 @@ type preemptionPlan struct {
 	victims []*corev1.Pod
 	// leaving are all of them.
 	leaving map[types.UID]bool
+	budgets *disruption.Budgets
 	// arriving is true if Pods that are being bound may help once they are.
 	arriving bool
 }
@@ -134,8 +136,7 @@ const maxProposals = 32
 // preemption looks for victims after which the gang fits, and its nodes accept it as they
 // will be then: nobody is evicted before kube-scheduler's filters have agreed.
 func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles) (found *preemptionPlan) {
-	found = &preemptionPlan{}
-	budgets := p.budgets()
+	found = &preemptionPlan{budgets: p.budgets()}
 	dryRun := p.newDryRun(gang)
 	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
@@ -146,7 +147,7 @@ func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles) (found *preemp
 				found.arriving = found.arriving || holder.Protected && schedulingv1.PodPriority(holder.Pod) < attempt.Priority
 				return holder, known
 			},
-			Spare: p.registry.Spare, Budgets: budgets,
+			Spare: p.registry.Spare, Budgets: found.budgets,
 		}
 		gang.tryNear(func() bool {
 			proposal := dryRun.propose(cluster, rules.Rules(attempt.Priority), holders)
@@ -176,13 +177,16 @@ func (p *Planner) holder(holders func(string) (mirror.Holder, bool), name string
 	}, true
 }
 
-// budgets returns all PodDisruptionBudgets.
+// budgets returns all PodDisruptionBudgets, with what they allow beyond the victims that are
+// on their way out.
 func (p *Planner) budgets() *disruption.Budgets {
 	list, err := p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
 	if err != nil {
 		list = nil // reading a cache never fails
 	}
-	return disruption.NewBudgets(list)
+	budgets := disruption.NewBudgets(list)
+	p.pending.Subtract(budgets, p.clock.Now())
+	return budgets
 }
 
 func podUIDs(pods []*corev1.Pod) []types.UID {

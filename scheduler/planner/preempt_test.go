@@ -215,6 +215,27 @@ func TestVictimsAreMarkedAndDeleted(t *testing.T) {
 	}
 }
 
+func TestTwoPreemptionsDoNotSpendTheSameBudget(t *testing.T) {
+	t.Parallel()
+	x, y := at(pod("x", 1, prioritized(1), app("web")), "a", 0), at(pod("y", 1, prioritized(1), app("web")), "b", 0)
+	f := newFixture(t, x, y)
+	f.addNode("a", "l", 1)
+	f.addNode("b", "l", 1)
+	f.budget("web", 1)
+	first, second := pod("first", 1, prioritized(5)), pod("second", 1, prioritized(5))
+	f.comes(x, y, first, second)
+	deleted := f.deletions("")
+	f.decide(first)
+	if got := f.Preempt(t.Context(), first); got != "1 Pods of a lower priority are preempted" {
+		t.Fatalf("the message is %q", got)
+	}
+	<-deleted
+	f.decide(second)
+	if got := f.Preempt(t.Context(), second); got != noVictims {
+		t.Errorf("while the first victim leaves: the message is %q, want %q", got, noVictims)
+	}
+}
+
 func TestNobodyIsPreempted(t *testing.T) {
 	t.Parallel()
 	never := corev1.PreemptNever

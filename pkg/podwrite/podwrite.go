@@ -38,6 +38,8 @@ type Status struct {
 	// Conditions are merged by type in a strategic merge patch, and replace all others in
 	// any other patch.
 	Conditions []corev1.PodCondition `json:"conditions,omitempty"`
+	// NominatedNodeName is not changed if it is nil, and removed if it is empty.
+	NominatedNodeName *string `json:"nominatedNodeName,omitempty"`
 }
 
 // Bytes returns the encoded patch.

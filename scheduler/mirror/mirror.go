@@ -252,6 +252,17 @@ func (m *Mirror) On(name string, cards []int) []string {
 	return names
 }
 
+// OtherNodes returns the names of all nodes but the given ones, for use within With or For.
+func (m *Mirror) OtherNodes(than map[string]bool) []string {
+	var names []string
+	for name := range m.nodes {
+		if !than[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // InUse returns how much of some GPUs is in use, or can't be used because the node is gone, in
 // percent of a GPU. The GPUs are given by node.
 func (m *Mirror) InUse(gpus map[string][]int) (percent int) {

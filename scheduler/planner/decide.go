@@ -178,8 +178,18 @@ func (p *Planner) plan(attempt *gangs.Attempt, gang *roles) (seated *seating, bl
 	return seated, nil
 }
 
-// planIn returns places for a gang in the cluster as it is, or nil.
+// planIn returns places for a gang in the cluster as it is, or nil: those that its members are
+// nominated for, if they are good.
 func (p *Planner) planIn(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) (seated *seating) {
+	if nominated := p.onNominated(attempt, gang); nominated != nil {
+		if seated = p.planAnywhere(cluster, attempt, nominated); seated != nil {
+			return seated
+		}
+	}
+	return p.planAnywhere(cluster, attempt, gang)
+}
+
+func (p *Planner) planAnywhere(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) (seated *seating) {
 	gang.tryNear(func() bool {
 		plan, fits, err := gang.plan(cluster)
 		if err != nil {
@@ -188,6 +198,7 @@ func (p *Planner) planIn(cluster *placement.Cluster, attempt *gangs.Attempt, gan
 		if fits {
 			seated = &seating{}
 			seated.members, seated.places = gang.Assign(plan)
+			preferNominated(plan, seated.members, seated.places)
 		}
 		return fits
 	})

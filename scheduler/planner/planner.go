@@ -56,6 +56,7 @@ type Planner struct {
 	metrics      *instruments
 	// preemptions are the gangs whose victims are being deleted.
 	preemptions preemptions
+	nominations nominations
 	// pending are evictions that the statuses of PodDisruptionBudgets may not show yet.
 	pending disruption.Pending
 	// turnedAway are Pods that are not ours and that seats, reservations or claims have turned

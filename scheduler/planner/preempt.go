@@ -98,11 +98,11 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 		p.explanations.put(key, cachedMessage{text: noVictims, at: now})
 		return noVictims
 	}
-	return p.makeRoom(ctx, pod, attempt, found)
+	return p.makeRoom(ctx, pod, attempt, gang, found)
 }
 
 // makeRoom keeps the nodes of a plan for a gang and evicts the victims.
-func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, found *preemptionPlan) string {
+func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles, found *preemptionPlan) string {
 	now := p.clock.Now()
 	p.claims.set(attempt, &claim{nodes: roomOf(found.plan), leaving: found.leaving, until: now.Add(config.Seconds(p.args.ClaimSeconds))}, now)
 	victims := found.victims
@@ -112,8 +112,9 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.
 	p.registry.MarkTerminating(podUIDs(victims), true)
 	p.pending.Add(found.budgets, victims)
 	p.metrics.victims.Add(float64(len(victims)))
-	// The scheduling cycle, whose context this is, ends earlier.
-	go p.evictVictims(context.WithoutCancel(ctx), attempt.Group.Key, pod, victims)
+	ctx = context.WithoutCancel(ctx) // the scheduling cycle, whose context this is, ends earlier
+	p.nominate(ctx, attempt, gang, found)
+	go p.evictVictims(ctx, attempt.Group.Key, pod, victims)
 	return fmt.Sprintf("%d Pods of a lower priority are preempted", len(victims))
 }
 
@@ -125,6 +126,8 @@ type preemptionPlan struct {
 	victims []*corev1.Pod
 	// leaving are all of them.
 	leaving map[types.UID]bool
+	// vacated are their nodes.
+	vacated map[string]bool
 	budgets *disruption.Budgets
 	// arriving is true if Pods that are being bound may help once they are.
 	arriving bool
@@ -154,9 +157,13 @@ func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles) (found *preemp
 			if proposal == nil {
 				return false
 			}
-			found.plan, found.victims, found.leaving = proposal.Plan, rules.Victims(proposal), map[types.UID]bool{}
+			found.plan, found.victims = proposal.Plan, rules.Victims(proposal)
+			found.leaving, found.vacated = map[types.UID]bool{}, map[string]bool{}
 			for _, name := range proposal.Victims {
 				found.leaving[types.UID(name)] = true
+				if victim, known := holders(name); known {
+					found.vacated[victim.Node] = true
+				}
 			}
 			return true
 		})

@@ -122,10 +122,21 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	case cycle.Order != nil:
 		p.planner.RefusedByAll(pod.UID, statuses, cycle.Order)
 	}
-	if outcome := p.planner.Preempt(ctx, pod); outcome != "" {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+outcome)
+	outcome := p.planner.Preempt(ctx, pod)
+	result := nominatedFor(p.planner.Nominated(pod))
+	if outcome != "" {
+		return result, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+outcome)
 	}
-	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	return result, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+}
+
+// nominatedFor has kube-scheduler nominate a Pod for a node. Without one, what the Pod has
+// stays as it is: others nominate Pods, too.
+func nominatedFor(node string) *fwk.PostFilterResult {
+	if node == "" {
+		return nil
+	}
+	return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride}}
 }
 
 // Reserve implements fwk.ReservePlugin. A Pod whose node was scored takes its seat.

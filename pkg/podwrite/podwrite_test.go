@@ -52,6 +52,14 @@ func TestPatchHasOnlyWhatItChanges(t *testing.T) {
 			Patch{Metadata: Metadata{UID: "u", Labels: map[string]string{"a": "b"}}},
 			`{"metadata":{"labels":{"a":"b"},"uid":"u"}}`,
 		},
+		"a nominated node": {
+			Patch{Metadata: Metadata{UID: "u", ResourceVersion: "7"}, Status: &Status{NominatedNodeName: new("n")}},
+			`{"metadata":{"uid":"u","resourceVersion":"7"},"status":{"nominatedNodeName":"n"}}`,
+		},
+		"no nominated node any more": {
+			Patch{Metadata: Metadata{UID: "u"}, Status: &Status{NominatedNodeName: new("")}},
+			`{"metadata":{"uid":"u"},"status":{"nominatedNodeName":""}}`,
+		},
 		"a condition": {
 			Patch{Metadata: Metadata{UID: "u"}, Status: &Status{Conditions: []corev1.PodCondition{{Type: "T", Status: "True"}}}},
 			`{"metadata":{"uid":"u"},"status":{"conditions":[{"type":"T","status":"True","lastProbeTime":null,"lastTransitionTime":null}]}}`,

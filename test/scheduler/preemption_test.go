@@ -194,3 +194,42 @@ func (s *suite) withoutGPUs(g gang) *corev1.Pod {
 	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: needs, Limits: needs}
 	return pod
 }
+
+// TestPreemptorsAreNominatedWhileTheirVictimsLeave: the victims stay until their finalizers
+// are removed.
+func TestPreemptorsAreNominatedWhileTheirVictimsLeave(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(2, machine{name: "n", gpus: 4})...)
+	for i := range 2 {
+		victim := s.podOf(gang{name: "low", gpus: 4, priority: low}, i)
+		victim.Finalizers = []string{"falldio.com/test"}
+		s.createPod(victim)
+	}
+	s.waitForBound(2, "low")
+	s.createPods(gang{name: "high", pods: 2, gpus: 4, priority: high})
+	s.eventually("both are nominated for the nodes of the victims", func() (bool, string) {
+		nodes := map[string]bool{}
+		pods := s.ledger.podsOf("high")
+		for _, pod := range pods {
+			nodes[pod.Status.NominatedNodeName] = true
+		}
+		return len(nodes) == 2 && !nodes[""], describe(pods)
+	})
+	nominated := map[string]string{}
+	for _, pod := range s.ledger.podsOf("high") {
+		nominated[pod.Name] = pod.Status.NominatedNodeName
+	}
+	for i := range 2 {
+		patch := []byte(`{"metadata":{"finalizers":null}}`)
+		if _, err := s.kube.CoreV1().Pods(s.namespace).Patch(t.Context(), fmt.Sprintf("low-%d", i), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.waitForBound(2, "high")
+	for _, pod := range s.ledger.podsOf("high") {
+		if pod.Spec.NodeName != nominated[pod.Name] {
+			t.Errorf("Pod %s is on node %s, want %s", pod.Name, pod.Spec.NodeName, nominated[pod.Name])
+		}
+	}
+}

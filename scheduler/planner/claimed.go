@@ -4,6 +4,8 @@
 package planner
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,16 +53,16 @@ func requestsOf(pod *corev1.Pod) mirror.Withheld {
 func (c *claims) on(node string, rank gangs.Rank) (needs mirror.Withheld, leaving map[types.UID]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	leaving = map[types.UID]bool{}
 	for _, one := range c.list {
 		needed, claimed := one.nodes[node]
 		if !claimed || one.rank.Compare(rank) > 0 {
 			continue
 		}
 		needs = needs.Plus(needed)
-		for uid := range one.leaving {
-			leaving[uid] = true
+		if leaving == nil {
+			leaving = map[types.UID]bool{}
 		}
+		maps.Copy(leaving, one.leaving)
 	}
 	return needs, leaving
 }

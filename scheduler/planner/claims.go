@@ -24,6 +24,8 @@ type claims struct {
 	list map[string]*claim
 	// cooldownUntil is when gangs whose claim has expired may claim again.
 	cooldownUntil map[string]time.Time
+	// vainUntil is until when no nodes are looked for, by what is asked for: there were none.
+	vainUntil map[string]time.Time
 }
 
 // maxStarving is how many gangs of one namespace may keep nodes at a time because they have
@@ -50,7 +52,7 @@ type claim struct {
 }
 
 func newClaims() *claims {
-	return &claims{list: map[string]*claim{}, cooldownUntil: map[string]time.Time{}}
+	return &claims{list: map[string]*claim{}, cooldownUntil: map[string]time.Time{}, vainUntil: map[string]time.Time{}}
 }
 
 func rankOf(attempt *gangs.Attempt) gangs.Rank {
@@ -140,6 +142,21 @@ func (c *claims) mayClaim(attempt *gangs.Attempt, now time.Time) bool {
 	return count < maxStarving
 }
 
+// inVain records that there are no nodes to claim for a request; equal ones need not look for
+// a while.
+func (c *claims) inVain(key string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.vainUntil[key] = now.Add(revisePeriod)
+}
+
+// isVain reports whether there were no nodes to claim for a request, a short time ago.
+func (c *claims) isVain(key string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Before(c.vainUntil[key])
+}
+
 // awaitedBy returns the GPUs that have to become free for a starving gang; nil if it claims
 // nothing. It won't be asked to revise its claim for a while.
 func (c *claims) awaitedBy(group string, now time.Time) map[string][]int {
@@ -192,7 +209,9 @@ func (c *claims) sweep(now time.Time, rest time.Duration, exists func(group stri
 			c.cooldownUntil[group] = now.Add(rest)
 		}
 	}
-	maps.DeleteFunc(c.cooldownUntil, func(_ string, until time.Time) bool { return now.After(until) })
+	for _, list := range []map[string]time.Time{c.cooldownUntil, c.vainUntil} {
+		maps.DeleteFunc(list, func(_ string, until time.Time) bool { return now.After(until) })
+	}
 	return len(c.list) < before
 }
 

@@ -145,6 +145,24 @@ func TestAClaimIsRevisedWhenBetterNodesAppear(t *testing.T) {
 	f.wantClaims("when b lacks fewer", "big: b")
 }
 
+func TestNodesToClaimAreNotLookedForAllTheTimeIfThereAreNone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 2)
+	user := at(pod("x", 1, cpus("40")), "a", 0)
+	idle := at(pod("y", 0, cpus("20")), "a")
+	big := pod("big", 2, cpus("50"))
+	f.comes(user, idle, big)
+	f.starve(big)
+	f.wantClaims("while a Pod without GPUs has the CPUs")
+	f.goes(idle)
+	f.decide(big)
+	f.wantClaims("at once")
+	f.clock.Step(revisePeriod)
+	f.decide(big)
+	f.wantClaims("after a while", "big: a")
+}
+
 func TestAClaimLastsAsLongAsItProgresses(t *testing.T) {
 	t.Parallel()
 	for _, progresses := range []bool{true, false} {

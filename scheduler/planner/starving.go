@@ -26,12 +26,14 @@ const (
 // claimIfStarving keeps nodes for a gang that has waited for too long and will fit there.
 func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.Time) {
 	patience := config.Seconds(p.args.StarvationSeconds)
-	if patience == 0 || attempt.WaitsSince.IsZero() || now.Sub(attempt.WaitsSince) < patience || !p.claims.mayClaim(attempt, now) {
+	if patience == 0 || attempt.WaitsSince.IsZero() || now.Sub(attempt.WaitsSince) < patience ||
+		!p.claims.mayClaim(attempt, now) || p.claims.isVain(gang.key, now) {
 		return
 	}
 	awaited := p.claims.awaitedBy(attempt.Group.Key, now)
 	found := p.futureRoom(attempt, gang)
 	if found == nil {
+		p.claims.inVain(gang.key, now)
 		return
 	}
 	found.leastInUse = p.mirror.InUse(found.awaited)

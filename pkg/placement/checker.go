@@ -35,7 +35,7 @@ const (
 
 // hidden is a node that is out of all domains because it refuses members of a role.
 type hidden struct {
-	node    *node
+	node      *node
 	judgement Judgement
 }
 

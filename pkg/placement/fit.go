@@ -85,6 +85,7 @@ func (n *node) shortOf(r *Request, reason Reason) string {
 		if asks, ok := r.Selector.(interface{ GPUResource() string }); ok {
 			return asks.GPUResource()
 		}
+	default: // about no resource
 	}
 	return ""
 }

@@ -150,7 +150,7 @@ func (t *Trial) Add(pod *corev1.Pod, node string) error {
 	placed.Spec.NodeName = node
 	info, err := framework.NewPodInfo(&placed)
 	if err != nil {
-		return fmt.Errorf("Pod %s: %w", klog.KObj(pod), err)
+		return fmt.Errorf("affinity of Pod %s: %w", klog.KObj(pod), err)
 	}
 	return t.apply(change{info: info, node: node})
 }

@@ -169,11 +169,7 @@ func (r *Registry) Observe(pod *corev1.Pod) Actions {
 		}
 		m.outdated = true // its Binding may be on its way, so its seat must not be released
 	}
-	stood := m.standing()
-	m.pod.Store(pod)
-	if m.standing() != stood {
-		r.touch(m.group)
-	}
+	r.store(m, pod)
 	switch {
 	case !wasBound && m.bound():
 		return r.podBound(m).and(r.settle(m))
@@ -183,6 +179,15 @@ func (r *Registry) Observe(pod *corev1.Pod) Actions {
 		return r.activateLeader(m.group)
 	}
 	return Actions{}
+}
+
+// store records a member's Pod as it is now.
+func (r *Registry) store(m *Member, pod *corev1.Pod) {
+	stood := m.standing()
+	m.pod.Store(pod)
+	if m.standing() != stood {
+		r.touch(m.group)
+	}
 }
 
 // renew makes a Pod whose needs have changed another member. What is known of failed

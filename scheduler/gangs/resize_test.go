@@ -4,6 +4,7 @@
 package gangs
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -19,9 +20,7 @@ import (
 func resized(p *corev1.Pod, requests corev1.ResourceList) *corev1.Pod {
 	p = p.DeepCopy()
 	p.ResourceVersion += "1"
-	for name, amount := range requests {
-		p.Spec.Containers[0].Resources.Requests[name] = amount
-	}
+	maps.Copy(p.Spec.Containers[0].Resources.Requests, requests)
 	return p
 }
 
@@ -96,14 +95,14 @@ func TestAGangThatIsResizedForgetsItsFailedAttempt(t *testing.T) {
 			pods := slices.Clone(test.pods)
 			pods[test.resized] = resized(pods[test.resized], cpu("2"))
 			actions := f.Observe(pods[test.resized])
-			leader := ""
+			var leaders []string
 			for _, p := range pods {
 				if f.gate(p) == "" {
-					leader += p.Name
+					leaders = append(leaders, p.Name)
 				}
 			}
-			if names := namesOf(actions.Activate); leader == "" || !slices.Contains(names, leader) {
-				t.Errorf("queued are %q, and %q may enter the queue", names, leader)
+			if names := namesOf(actions.Activate); len(leaders) != 1 || !slices.Contains(names, leaders[0]) {
+				t.Errorf("queued are %q, and %q may enter the queue", names, leaders)
 			}
 			if f.Failing() != 0 {
 				t.Errorf("%d gangs have failed", f.Failing())

@@ -124,7 +124,7 @@ func (h *groupHeap) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (h *groupHeap) Push(one any) {
-	h.groups = append(h.groups, one.(*Group)) //nolint:forcetypeassert,errcheck // only groups are pushed
+	h.groups = append(h.groups, one.(*Group)) //nolint:forcetypeassert // only groups are pushed
 	h.setPosition(len(h.groups) - 1)
 }
 

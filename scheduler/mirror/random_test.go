@@ -411,6 +411,12 @@ func (r *run) check() {
 			r.t.Fatalf("%d seats of node %s are withheld, want %d", got, name, seated[name])
 		}
 	}
+	r.checkIndex()
+}
+
+// checkIndex compares the index of Pods by node with the Pods.
+func (r *run) checkIndex() {
+	r.t.Helper()
 	on := map[types.UID]bool{}
 	for _, n := range r.m.nodes {
 		r.m.eachOn(n, func(uid types.UID, e *entry) { on[uid] = e.node == n.described.Name && r.m.pods[uid] == e && !on[uid] })

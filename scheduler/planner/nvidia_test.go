@@ -23,9 +23,9 @@ func asNVIDIA(p *corev1.Pod) {
 }
 
 // addNVIDIANode adds a node whose cards NVIDIA's device plugin gives out, without an agent.
-func (f *fixture) addNVIDIANode(name, leaf string, cards int) {
+func (f *fixture) addNVIDIANode(name string, cards int) {
 	f.t.Helper()
-	f.addNode(name, leaf, cards)
+	f.addNode(name, "l", cards)
 	node := f.infos[name].Node().DeepCopy()
 	delete(node.Annotations, inventory.Annotation)
 	delete(node.Status.Allocatable, v1.ResourceGPU)
@@ -36,7 +36,7 @@ func (f *fixture) addNVIDIANode(name, leaf string, cards int) {
 func TestAGangWithNVIDIAsGPUsWaitsAsAWhole(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.addNVIDIANode("a", "l", 2)
+	f.addNVIDIANode("a", 2)
 	f.addNode("b", "l", 4)
 	other := at(pod("other", 1, asNVIDIA), "a")
 	f.comes(other)
@@ -63,7 +63,7 @@ func TestAGangWithNVIDIAsGPUsWaitsAsAWhole(t *testing.T) {
 func TestAPodThatAsksForBothNamesIsToldWhatToDo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.addNVIDIANode("a", "l", 2)
+	f.addNVIDIANode("a", 2)
 	p := pod("p", 1, func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[v1.ResourceNVIDIAGPU] = resource.MustParse("1")
 	})
@@ -85,7 +85,7 @@ func TestGPUsThatNoNodeListsKeepAPodFromNoNode(t *testing.T) {
 			t.Errorf("decision for %s: %+v", p.Name, decision)
 		}
 	}
-	f.addNVIDIANode("b", "l", 1)
+	f.addNVIDIANode("b", 1)
 	later := pod("later", 2, asNVIDIA)
 	f.comes(later)
 	if decision := f.decide(later); decision.Node != "" || !strings.Contains(decision.Waits, "1 node does not offer nvidia.com/gpu") {
@@ -109,7 +109,7 @@ func TestOnlyTheNamesInTheArgumentsConcernThePlanner(t *testing.T) {
 			t.Errorf("Pod %s concerns it: %t, want %t", test.pod.Name, got, test.want)
 		}
 	}
-	f.addNVIDIANode("a", "l", 2)
+	f.addNVIDIANode("a", 2)
 	f.comes(alone, member)
 	if f.registry.Member(alone.UID) != nil {
 		t.Error("it plans for a Pod that does not concern it")

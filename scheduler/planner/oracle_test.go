@@ -87,12 +87,12 @@ func (o *oracle) awaitVolumes() {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 		}})
 	}
-	known := func(context.Context) (bool, error) {
+	known := func(ctx context.Context) (bool, error) {
 		state := framework.NewCycleState()
-		if _, status, _ := o.framework.RunPreFilterPlugins(o.t.Context(), state, user); !status.IsSuccess() {
+		if _, status, _ := o.framework.RunPreFilterPlugins(ctx, state, user); !status.IsSuccess() {
 			return false, nil
 		}
-		return !strings.Contains(o.framework.RunFilterPlugins(o.t.Context(), state, user, o.infos[o.names[0]]).Message(), "unavailable due to PVs"), nil
+		return !strings.Contains(o.framework.RunFilterPlugins(ctx, state, user, o.infos[o.names[0]]).Message(), "unavailable due to PVs"), nil
 	}
 	if err := wait.PollUntilContextTimeout(o.t.Context(), time.Millisecond, time.Minute, true, known); err != nil {
 		o.t.Fatal("the volumes are not known: ", err)

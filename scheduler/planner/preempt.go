@@ -89,7 +89,7 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if known, good := p.explanations.get(key, now); good {
 		return known.text
 	}
-	found := p.preemption(attempt, gang)
+	found := p.preemption(attempt, gang) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
 	switch {
 	case found.plan == nil && found.arriving:
 		p.awaitArrivals.Store(true)

@@ -23,9 +23,6 @@ type refusals struct {
 	exhausted bool
 }
 
-// none reports whether nothing was refused.
-func (r *refusals) none() bool { return r == nil || len(r.byNode) == 0 && r.everywhere == nil }
-
 // atAll returns why no node would take a member of the gang; nil if one might.
 func (r *refusals) atAll() *filters.Refusal {
 	if r == nil {

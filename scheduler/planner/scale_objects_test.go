@@ -33,8 +33,8 @@ type nodeInfo = fwk.NodeInfo
 
 // realistic returns the Pod as the API server returns it: with what it, the kubelet and
 // controllers add, and no memory shared with other Pods.
-func realistic(t testing.TB, pod *corev1.Pod) *corev1.Pod {
-	t.Helper()
+func realistic(tb testing.TB, pod *corev1.Pod) *corev1.Pod {
+	tb.Helper()
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: pod.Name, UID: pod.UID}}
 	pod.Labels["app.kubernetes.io/name"], pod.Labels["batch.kubernetes.io/job-name"] = pod.Name, pod.Name
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "example.com/submitted-by", "somebody@example.com")
@@ -59,11 +59,11 @@ func realistic(t testing.TB, pod *corev1.Pod) *corev1.Pod {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: container.Name, Image: container.Image, ImageID: container.Image, ContainerID: "containerd://" + pod.Name}}
 	text, err := pod.Marshal()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	decoded := &corev1.Pod{}
 	if err := decoded.Unmarshal(text); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return decoded
 }

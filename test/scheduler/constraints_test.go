@@ -76,11 +76,10 @@ func (s *suite) deleteVolume(name string) {
 }
 
 // withClaim gives a Pod a volume.
-func withClaim(pod *corev1.Pod, claim string) *corev1.Pod {
+func withClaim(pod *corev1.Pod, claim string) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 	}})
-	return pod
 }
 
 // on confines a Pod to a node.
@@ -90,14 +89,13 @@ func (s *suite) on(pod *corev1.Pod, node string) *corev1.Pod {
 }
 
 // apart keeps a Pod off nodes with Pods that have the same label.
-func apart(pod *corev1.Pod, label string) *corev1.Pod {
+func apart(pod *corev1.Pod, label string) {
 	pod.Labels["apart"] = label
 	pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"apart": label}}, TopologyKey: corev1.LabelHostname,
 		}},
 	}}
-	return pod
 }
 
 func (s *suite) createAll(g gang, change func(*corev1.Pod)) {

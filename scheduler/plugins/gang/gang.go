@@ -91,7 +91,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	if filters.InTrial(state) || !p.planner.Concerns(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	decision := p.planner.StartCycle(pod, nodes, p.shared.Scored(p.profile))
+	decision := p.planner.StartCycle(pod, nodes, p.shared.Scored(p.profile)) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
 	(&planner.Cycle{Decision: decision}).Write(state)
 	switch {
 	case decision.Wrong != "" || decision.Waits != "":

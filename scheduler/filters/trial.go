@@ -72,8 +72,9 @@ type candidate struct {
 	state fwk.CycleState
 	// only are the nodes to which PreFilter plugins confine the class; nil for all.
 	only sets.Set[string]
-	// refusal is set if PreFilter plugins refused the class.
-	refusal *Refusal
+	// refusal is set if PreFilter plugins refused the class, and everywhere if they did so on
+	// the snapshot as it is.
+	refusal, everywhere *Refusal
 	// spread is true if the Pods have to be spread; version is the trial's for which the
 	// results hold then.
 	spread  bool
@@ -265,6 +266,7 @@ func (t *Trial) candidate(class Class, pod *corev1.Pod) *candidate {
 	c := &candidate{pod: pod}
 	t.classes[class.Key] = c
 	t.preFilter(c, false)
+	c.everywhere = c.refusal
 	if c.spread = c.refusal == nil && !c.state.GetSkipFilterPlugins().Has(names.PodTopologySpread); c.spread {
 		if len(t.changes) > 0 {
 			t.preFilter(c, true)
@@ -331,5 +333,5 @@ func (t *Trial) showChanges() (restore func(), err error) {
 // RefusedEverywhere returns why no node takes Pods of a class; nil if there is no such
 // reason.
 func (t *Trial) RefusedEverywhere(class Class, pod *corev1.Pod) *Refusal {
-	return t.candidate(class, pod).refusal
+	return t.candidate(class, pod).everywhere
 }

@@ -16,7 +16,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// The filters may be asked for one plan for searchLimit, and for memberLimit more for each
+// The filters may be asked in one search for searchLimit, and for memberLimit more for each
 // Pod of the gang. What they refused is remembered, so that the next attempt goes on where
 // this one ended.
 const (
@@ -30,9 +30,10 @@ type checker struct {
 	node    func(name string) fwk.NodeInfo
 	trial   *filters.Trial
 	roles   *roles
-	begin   time.Time
-	limit   time.Duration
-	version uint64
+	basis
+	// reached are the nodes to which Pods with seats are on their way. What they refuse may
+	// end with a seat, without a change of the node.
+	reached map[string]bool
 	// removed is true if victims are removed: what nodes refuse now says nothing about
 	// the cluster as it is.
 	removed bool
@@ -51,16 +52,19 @@ type placedMember struct {
 
 var _ placement.Checker = (*checker)(nil)
 
-// ledger is what checkers need to know of the mirror. It is read before the mirror is
+// basis is what the checkers of one search start from. It is read before the mirror is
 // locked.
-type ledger struct {
+type basis struct {
 	version uint64
 	// arriving are Pods with seats that the snapshot does not show.
 	arriving []mirror.Holder
+	// deadline is when the filters are asked no more.
+	deadline time.Time
 }
 
-func (p *Planner) ledger() ledger {
-	return ledger{version: p.mirror.Version(), arriving: p.mirror.Arriving()}
+func (p *Planner) basisFor(gang *roles) basis {
+	limit := searchLimit + time.Duration(gang.Count())*memberLimit
+	return basis{version: p.mirror.Version(), arriving: p.mirror.Arriving(), deadline: p.clock.Now().Add(limit)}
 }
 
 // checkerUnlessTrusted returns a checker for a gang; nil if the scheduling cycle of its
@@ -69,23 +73,23 @@ func (p *Planner) checkerUnlessTrusted(gang *roles) *checker {
 	if p.trusts(gang) {
 		return nil
 	}
-	return p.newChecker(gang, p.ledger())
+	return p.newChecker(gang, p.basisFor(gang))
 }
 
 // newChecker returns the checker of a gang; nil if there are no filters.
-func (p *Planner) newChecker(gang *roles, known ledger) *checker {
+func (p *Planner) newChecker(gang *roles, from basis) *checker {
 	runner := p.runnerFor(gang)
 	if runner == nil {
 		return nil
 	}
 	node := p.nodeOf
 	c := &checker{
-		planner: p, roles: gang, node: node, begin: p.clock.Now(), version: known.version,
-		limit: searchLimit + time.Duration(gang.Count())*memberLimit,
-		next:  make([]int, len(gang.Roles)), refused: refusals{byNode: map[string]*filters.Refusal{}},
+		planner: p, roles: gang, node: node, basis: from, reached: map[string]bool{},
+		next: make([]int, len(gang.Roles)), refused: refusals{byNode: map[string]*filters.Refusal{}},
 		trial: filters.NewTrial(context.Background(), runner, node),
 	}
-	for _, seated := range known.arriving {
+	for _, seated := range from.arriving {
+		c.reached[seated.Node] = true
 		if err := c.trial.Add(seated.Pod, seated.Node); err != nil {
 			p.logger.Error(err, "A Pod that is being placed is not considered")
 		}
@@ -119,7 +123,7 @@ func (c *checker) Place(role int, node string) placement.Judgement {
 	class := c.planner.classOf(member)
 	refusal, generation, known := c.known(class, node)
 	if !known {
-		if c.refused.exhausted = c.refused.exhausted || c.planner.clock.Since(c.begin) > c.limit; c.refused.exhausted {
+		if c.refused.exhausted = c.refused.exhausted || c.planner.clock.Now().After(c.deadline); c.refused.exhausted {
 			return placement.Exhausted
 		}
 		refusal = c.trial.Check(class, member.Pod(), node)
@@ -129,10 +133,16 @@ func (c *checker) Place(role int, node string) placement.Judgement {
 	}
 	c.refused.byNode[node] = refusal
 	judgement := c.judge(refusal, node)
-	if judgement == placement.NeverAccepted && !known && !c.removed {
+	if judgement == placement.NeverAccepted && !known && c.lasts(refusal, node) {
 		c.planner.memory.Refused(class, node, refusal, generation, c.version)
 	}
 	return judgement
+}
+
+// lasts reports whether a refusal lasts as long as the cluster stays as it is: neither
+// victims that are still there nor Pods that are not there yet have to do with it.
+func (c *checker) lasts(refusal *filters.Refusal, node string) bool {
+	return !c.removed && !c.reached[node] && (refusal.Local() || len(c.reached) == 0)
 }
 
 // known returns the refusal that is remembered of a node.

@@ -85,7 +85,6 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		gang.refused = refused
 		return p.fail(attempt, gang, begin)
 	}
-	gang.check = p.checkerUnlessTrusted(gang)
 	if scored && attempt.Group.Alone {
 		order, blocked := p.rank(attempt, gang)
 		switch {
@@ -96,6 +95,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		}
 		return p.fail(attempt, gang, begin)
 	}
+	gang.check = p.checkerUnlessTrusted(gang)
 	seated, blocked := p.plan(attempt, gang)
 	p.metrics.plans.Observe(p.clock.Since(begin).Seconds())
 	gang.refused = gang.check.outcome()

@@ -17,11 +17,12 @@ type dryRun struct {
 	gang    *roles
 	// except are the nodes that can't be used: the gang's own, and those that refused it.
 	except []string
-	ledger ledger
+	// basis is that of all checks: together they have the time of one search.
+	basis basis
 }
 
 func (p *Planner) newDryRun(gang *roles) *dryRun {
-	return &dryRun{planner: p, gang: gang, except: slices.Clone(gang.Except), ledger: p.ledger()}
+	return &dryRun{planner: p, gang: gang, except: slices.Clone(gang.Except), basis: p.basisFor(gang)}
 }
 
 // propose returns Pods to preempt so that the gang fits and the filters accept its places
@@ -34,7 +35,7 @@ func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionR
 		if err != nil || !fits {
 			return nil
 		}
-		if d.gang.check = d.planner.newChecker(d.gang, d.ledger); d.gang.check == nil {
+		if d.gang.check = d.planner.newChecker(d.gang, d.basis); d.gang.check == nil {
 			return d.withVictims(found)
 		}
 		if d.accepts(cluster, &gang, found, holders) {

@@ -48,12 +48,12 @@ func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.
 // futureRoom returns the nodes on which a gang will fit when the fewest GPUs have become
 // free, and which accept its Pods then; nil if there are none.
 func (p *Planner) futureRoom(attempt *gangs.Attempt, gang *roles) *claim {
-	known, candidate := p.ledger(), gang
+	from, candidate := p.basisFor(gang), gang
 	refusing := gang.refused.nodes()
 	for range maxDiagnoses {
 		if explanation, err := p.diagnose(attempt, candidate); err == nil {
 			if awaited := awaitedIn(explanation); len(awaited) > 0 {
-				found, refused := p.roomWithout(attempt, candidate, awaited, known)
+				found, refused := p.roomWithout(attempt, candidate, awaited, from)
 				if found != nil {
 					return found
 				}
@@ -86,8 +86,8 @@ func awaitedIn(explanation *placement.Explanation) map[string][]int {
 
 // roomWithout returns where a gang goes once the Pods on some GPUs have left. If the filters
 // don't accept that, it returns what they refused.
-func (p *Planner) roomWithout(attempt *gangs.Attempt, gang *roles, awaited map[string][]int, known ledger) (found *claim, refused *refusals) {
-	check := p.newChecker(gang, known)
+func (p *Planner) roomWithout(attempt *gangs.Attempt, gang *roles, awaited map[string][]int, from basis) (found *claim, refused *refusals) {
+	check := p.newChecker(gang, from)
 	leaving := map[types.UID]bool{}
 	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()

@@ -1,0 +1,194 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package filters
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// volumeHints are those of a plugin that looks at claims, and of one that looks at nothing
+// but Pods and Nodes.
+func volumeHints() Hints {
+	return Hints{
+		names.VolumeBinding: {
+			{Event: fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add | fwk.Update}},
+			{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}},
+		},
+		names.InterPodAffinity: {{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.All}}},
+	}
+}
+
+func TestARefusalIsForgottenWhenSomethingChangesThatItMayDependOn(t *testing.T) {
+	const generation, version = 7, 70
+	class := Class{Key: "workers"}
+	for _, c := range []struct {
+		name       string
+		plugin     string
+		change     func(*Memory)
+		generation int64
+		version    uint64
+		remembered bool
+	}{
+		{"nothing has changed", names.VolumeBinding, nil, generation, version, true},
+		{"the node has changed", names.VolumeBinding, nil, generation + 1, version, false},
+		{"another node has changed, which the plugin doesn't look at", names.VolumeBinding, nil, generation, version + 1, true},
+		{"another node has changed, which the plugin looks at", names.InterPodAffinity, nil, generation, version + 1, false},
+		{
+			"an object has changed that the plugin looks at", names.VolumeBinding,
+			func(m *Memory) { m.Changed(fwk.PersistentVolumeClaim) }, generation, version, false,
+		},
+		{
+			"an object has changed that the plugin doesn't look at", names.InterPodAffinity,
+			func(m *Memory) { m.Changed(fwk.PersistentVolumeClaim) }, generation, version, true,
+		},
+		{"the plugins have changed", names.VolumeBinding, func(m *Memory) { m.Follow(volumeHints()) }, generation, version, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			memory := NewMemory()
+			memory.Follow(volumeHints())
+			memory.Refused(class, "node", &Refusal{Plugin: c.plugin}, generation, version)
+			if c.change != nil {
+				c.change(memory)
+			}
+			if remembered := memory.Refusal(class, "node", c.generation, c.version) != nil; remembered != c.remembered {
+				t.Errorf("remembered: %t, want %t", remembered, c.remembered)
+			}
+			if other := memory.Refusal(Class{Key: "others"}, "node", generation, version); other != nil {
+				t.Errorf("another class has the refusal %v", other)
+			}
+		})
+	}
+}
+
+func TestRefusalsThatNothingEndsAreNotRemembered(t *testing.T) {
+	class := Class{Key: "workers"}
+	for name, refusal := range map[string]*Refusal{
+		"a plugin whose hints are not known": {Plugin: "Unknown"},
+		"a plugin that failed":               {Plugin: names.VolumeBinding, Failed: true},
+	} {
+		memory := NewMemory()
+		memory.Follow(volumeHints())
+		memory.Refused(class, "node", refusal, 1, 1)
+		if found := memory.Refusal(class, "node", 1, 1); found != nil {
+			t.Errorf("%s: %v is remembered", name, found)
+		}
+	}
+}
+
+func TestAMemoryOfManyClassesKeepsThoseThatAreUsed(t *testing.T) {
+	memory := NewMemory()
+	memory.Follow(volumeHints())
+	used := Class{Key: "used"}
+	memory.Refused(used, "node", &Refusal{Plugin: names.VolumeBinding}, 1, 1)
+	for i := range 3 * maxClasses {
+		memory.Refused(Class{Key: fmt.Sprint(i)}, "node", &Refusal{Plugin: names.VolumeBinding}, 1, 1)
+		if memory.Refusal(used, "node", 1, 1) == nil {
+			t.Fatalf("a class in use was dropped when there were %d others", i+1)
+		}
+	}
+	if count := len(memory.classes); count > maxClasses {
+		t.Errorf("%d classes are kept, want at most %d", count, maxClasses)
+	}
+}
+
+func TestOnlyPlainClassesAreTrustedUntilANodeRefuses(t *testing.T) {
+	memory, plain := NewMemory(), Class{Key: "plain", Plain: true}
+	if !memory.Trusts(plain) || memory.Trusts(Class{Key: "with volumes"}) {
+		t.Error("want a plain class to be trusted, and no other")
+	}
+	memory.Distrust(plain)
+	if memory.Trusts(plain) {
+		t.Error("a class that a node refused is trusted")
+	}
+}
+
+func TestPodsAreOfOneClassIfFiltersCannotTellThemApart(t *testing.T) {
+	base := func() *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "a-0", UID: types.UID("a"), Labels: map[string]string{"app": "a", v1.LabelIndex: "0"},
+		}}
+	}
+	for _, c := range []struct {
+		name        string
+		change      func(*corev1.Pod)
+		same, plain bool
+	}{
+		{"another name and index", func(p *corev1.Pod) { p.Name, p.UID, p.Labels[v1.LabelIndex] = "a-1", "b", "1" }, true, true},
+		{"another label", func(p *corev1.Pod) { p.Labels["app"] = "b" }, false, true},
+		{"another namespace", func(p *corev1.Pod) { p.Namespace = "other" }, false, true},
+		{"a volume that is made for the Pod", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		}, true, true},
+		{"a claim", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"},
+			}}}
+		}, false, false},
+		{"a port of its own", func(p *corev1.Pod) {
+			p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 80}}}}
+		}, true, true},
+		{"a port of the node", func(p *corev1.Pod) {
+			p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}}}
+		}, false, false},
+		{"a resource claim", func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			changed := base()
+			c.change(changed)
+			first, second := ClassOf(base()), ClassOf(changed)
+			if same := first.Key == second.Key; same != c.same {
+				t.Errorf("the same class: %t, want %t", same, c.same)
+			}
+			if second.Plain != c.plain {
+				t.Errorf("plain: %t, want %t", second.Plain, c.plain)
+			}
+		})
+	}
+}
+
+func TestHintsTellWhichEventsMayHelp(t *testing.T) {
+	hints := Hints{
+		names.VolumeBinding: {{
+			Event: fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Update},
+			QueueingHintFn: func(_ klog.Logger, _ *corev1.Pod, _, after any) (fwk.QueueingHint, error) {
+				if after == "bound" {
+					return fwk.Queue, nil
+				}
+				return fwk.QueueSkip, nil
+			},
+		}},
+		names.InterPodAffinity: {{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}}},
+	}
+	for _, c := range []struct {
+		name          string
+		plugin        string
+		kind          fwk.EventResource
+		before, after any
+		helps         bool
+	}{
+		{"a hint says so", names.VolumeBinding, fwk.PersistentVolumeClaim, "pending", "bound", true},
+		{"a hint says no", names.VolumeBinding, fwk.PersistentVolumeClaim, "pending", "lost", false},
+		{"the object was added, not updated", names.VolumeBinding, fwk.PersistentVolumeClaim, nil, "bound", false},
+		{"another kind of object", names.VolumeBinding, fwk.PersistentVolume, "pending", "bound", false},
+		{"a Pod was added, and there is no hint function", names.InterPodAffinity, fwk.Pod, nil, "pod", true},
+		{"a Pod was deleted", names.InterPodAffinity, fwk.Pod, "pod", nil, false},
+		{"a plugin without hints", "Unknown", fwk.Pod, nil, "pod", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if helps := hints.MayHelp(klog.Background(), c.plugin, nil, c.kind, c.before, c.after); helps != c.helps {
+				t.Errorf("it may help: %t, want %t", helps, c.helps)
+			}
+		})
+	}
+}

@@ -30,6 +30,8 @@ type Cluster struct {
 	sweepKindsAt int
 	kindIDs      int
 	journal      journal
+	// empty is for explanations.
+	empty emptied
 	// key, scratch, order and amounts are buffers for building keys and States.
 	key     []byte
 	scratch []int8
@@ -75,6 +77,7 @@ func (c *Cluster) SetNode(described Node) error {
 	if err := described.validate(); err != nil {
 		return err
 	}
+	c.empty.touch(described.Name)
 	described.GPUs = slices.Clone(described.GPUs)
 	described.Domains = slices.Clone(described.Domains)
 	described.Others = slices.Clone(described.Others)
@@ -120,6 +123,7 @@ func (c *Cluster) RemoveNode(name string) {
 	if n == nil {
 		return
 	}
+	c.empty.touch(name)
 	n.domain.remove(n, n.state)
 	n.domain.prune()
 	c.removeHost(n)

@@ -135,25 +135,6 @@ func (c *Cluster) refusals(within *Domain, r *Request, excepted int) []Refusal {
 	return list
 }
 
-// emptied returns a cluster of the same nodes on which nothing runs.
-func (c *Cluster) emptied() *Cluster {
-	empty := NewCluster(firstFit{})
-	// The kinds are the same, and so are the cached results of selectors.
-	empty.kinds, empty.selectors, empty.kindIDs, empty.sweepKindsAt = c.kinds, c.selectors, c.kindIDs, c.sweepKindsAt
-	for _, n := range c.nodes {
-		_ = empty.SetNode(n.Node) // it was valid before
-	}
-	return empty
-}
-
-// firstFit is the policy for yes-or-no questions.
-type firstFit struct{}
-
-func (firstFit) Begin(*Cluster, *Request)           {}
-func (firstFit) Epoch() uint64                      { return 0 }
-func (firstFit) Price(Step) float64                 { return 0 }
-func (firstFit) Surcharge(*Request, *State) float64 { return 0 }
-
 // plural returns "1 node" or "2 nodes".
 func plural(count int, noun string) string {
 	if count == 1 {

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/component-helpers/nodedeclaredfeatures"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -17,6 +19,10 @@ import (
 type Class struct {
 	// Key identifies it.
 	Key string
+	// Local identifies a larger class: Pods that filters which look at a single node can't
+	// tell apart. Tasks that ask for the same differ in their labels, at which only filters
+	// look that compare Pods with each other.
+	Local string
 	// Plain is true for Pods for which everything that filters look at is in the Pod and
 	// in the node: no volumes, no host ports, no resource claims, no constraints between
 	// Pods of their own.
@@ -36,6 +42,8 @@ type looksAt struct {
 	Requests    corev1.ResourceList               `json:"r,omitempty"`
 	OS          *corev1.PodOS                     `json:"os,omitempty"`
 	Runtime     *string                           `json:"rt,omitempty"`
+	// Features are those that the Pod's node must have.
+	Features []string `json:"f,omitempty"`
 	// Self is set for a Pod that is a class of its own.
 	Self string `json:"self,omitempty"`
 }
@@ -53,20 +61,52 @@ func ClassOf(pod *corev1.Pod) Class {
 		Namespace: pod.Namespace, Labels: withoutNumbers(pod.Labels), Selector: spec.NodeSelector, Affinity: spec.Affinity,
 		Tolerations: spec.Tolerations, Spread: spec.TopologySpreadConstraints, OS: spec.OS, Runtime: spec.RuntimeClassName,
 		Requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
-		Ports:    hostPorts(pod),
+		Ports:    hostPorts(pod), Features: featuresOf(pod),
 	}
 	looks.Volumes = slices.DeleteFunc(slices.Clone(spec.Volumes), isLocalToThePod)
 	own := len(spec.ResourceClaims) > 0 || slices.ContainsFunc(looks.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil })
 	if own {
 		looks.Self = string(pod.UID)
 	}
-	key, err := json.Marshal(looks)
-	if err != nil {
-		key = []byte(pod.UID) // can't happen: these types can be encoded
-	}
 	plain := !own && len(looks.Volumes) == 0 && len(looks.Ports) == 0 && len(looks.Spread) == 0 &&
 		(spec.Affinity == nil || spec.Affinity.PodAffinity == nil && spec.Affinity.PodAntiAffinity == nil)
-	return Class{Key: string(key), Plain: plain}
+	return Class{Key: looks.key(pod), Local: looks.atNodes().key(pod), Plain: plain}
+}
+
+// atNodes returns what filters look at that compare the Pod with a single node.
+func (l *looksAt) atNodes() *looksAt {
+	local := *l
+	local.Labels, local.Spread, local.Affinity = nil, nil, nil
+	if l.Affinity != nil && l.Affinity.NodeAffinity != nil {
+		local.Affinity = &corev1.Affinity{NodeAffinity: l.Affinity.NodeAffinity}
+	}
+	if len(l.Volumes) == 0 {
+		local.Namespace = "" // claims are of a namespace
+	}
+	return &local
+}
+
+func (l *looksAt) key(pod *corev1.Pod) string {
+	key, err := json.Marshal(l)
+	if err != nil {
+		return string(pod.UID) // can't happen: these types can be encoded
+	}
+	return string(key)
+}
+
+// featuresOf returns the features that a Pod's node must declare. For an old version of
+// Kubernetes these are all of them: later on, some are a matter of course.
+func featuresOf(pod *corev1.Pod) []string {
+	known, oldest := nodedeclaredfeatures.DefaultFramework, version.MajorMinor(1, 0)
+	needed, err := known.InferForPodScheduling(&nodedeclaredfeatures.PodInfo{Spec: &pod.Spec}, oldest)
+	if err != nil {
+		return nil // can't happen: the version is set
+	}
+	names, err := known.Unmap(needed)
+	if err != nil {
+		return nil // can't happen: the set is of the same framework
+	}
+	return names
 }
 
 func withoutNumbers(labels map[string]string) map[string]string {

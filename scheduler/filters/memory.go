@@ -11,9 +11,11 @@ import (
 )
 
 const (
-	// maxClasses is how many classes a Memory keeps. When there are more, those that were
-	// not used since are dropped.
-	maxClasses = 2048
+	// maxClasses is how many classes a Memory keeps, and maxRefusals how many refusals of
+	// all classes. When there are more, the classes that were used the longest ago are
+	// dropped.
+	maxClasses  = 2048
+	maxRefusals = 1 << 20 // about 100 MB
 )
 
 // Memory remembers which nodes refused Pods of a class. A node is asked again once it has
@@ -26,8 +28,9 @@ type Memory struct {
 	looksAt map[string]sets.Set[fwk.EventResource]
 	// changes counts the changes of objects of each kind.
 	changes map[fwk.EventResource]uint64
-	// uses counts calls; see maxClasses.
-	uses uint64
+	// uses counts calls, and refusals those that are remembered; see maxClasses.
+	uses     uint64
+	refusals int
 }
 
 // remembered is what is known of a class.
@@ -59,6 +62,7 @@ func (m *Memory) Follow(hints Hints) {
 	defer m.mu.Unlock()
 	m.looksAt = hints.looksAt()
 	clear(m.classes)
+	m.refusals = 0
 }
 
 // Changed records that an object of a kind was added, updated or deleted.
@@ -86,7 +90,14 @@ func (m *Memory) Refused(class Class, node string, refusal *Refusal, generation 
 	if _, followed := m.looksAt[refusal.Plugin]; !followed || refusal.Failed {
 		return // what would make it another answer is not known
 	}
-	m.classOf(class).nodes[node] = answer{refusal: refusal, generation: generation, objects: m.objectsOf(refusal.Plugin), version: version}
+	if m.refusals >= maxRefusals {
+		m.dropUnused()
+	}
+	known := m.classOf(keyFor(class, refusal))
+	if _, again := known.nodes[node]; !again {
+		m.refusals++
+	}
+	known.nodes[node] = answer{refusal: refusal, generation: generation, objects: m.objectsOf(refusal.Plugin), version: version}
 }
 
 // Refusal returns why a node refused the Pods of a class; nil if it didn't, or if something
@@ -94,7 +105,25 @@ func (m *Memory) Refused(class Class, node string, refusal *Refusal, generation 
 func (m *Memory) Refusal(class Class, node string, generation int64, version uint64) *Refusal {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.classes[class.Key]
+	for _, key := range [...]string{class.Local, class.Key} {
+		if refusal := m.refusalOf(key, node, generation, version); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// keyFor returns which class a refusal is remembered for: all Pods that the plugin can't
+// tell apart.
+func keyFor(class Class, refusal *Refusal) string {
+	if refusal.Local() {
+		return class.Local
+	}
+	return class.Key
+}
+
+func (m *Memory) refusalOf(key, node string, generation int64, version uint64) *Refusal {
+	known := m.classes[key]
 	if known == nil {
 		return nil
 	}
@@ -106,6 +135,7 @@ func (m *Memory) Refusal(class Class, node string, generation int64, version uin
 	}
 	if last.generation != generation || last.objects != m.objectsOf(last.refusal.Plugin) || !last.refusal.Local() && last.version != version {
 		delete(known.nodes, node)
+		m.refusals--
 		return nil
 	}
 	return last.refusal
@@ -116,7 +146,7 @@ func (m *Memory) Refusal(class Class, node string, generation int64, version uin
 func (m *Memory) Distrust(class Class) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.classOf(class).distrusted = true
+	m.classOf(class.Key).distrusted = true
 }
 
 // Trusts reports whether the engine's places for Pods of a class need not be checked: no
@@ -136,14 +166,14 @@ func (m *Memory) objectsOf(plugin string) (sum uint64) {
 	return sum
 }
 
-func (m *Memory) classOf(class Class) *remembered {
-	known := m.classes[class.Key]
+func (m *Memory) classOf(key string) *remembered {
+	known := m.classes[key]
 	if known == nil {
 		if len(m.classes) >= maxClasses {
 			m.dropUnused()
 		}
 		known = &remembered{nodes: map[string]answer{}}
-		m.classes[class.Key] = known
+		m.classes[key] = known
 	}
 	m.uses++
 	known.used = m.uses
@@ -152,13 +182,14 @@ func (m *Memory) classOf(class Class) *remembered {
 
 // dropUnused drops the half of the classes that was used the longest ago.
 func (m *Memory) dropUnused() {
-	for len(m.classes) > maxClasses/2 {
+	for kept := len(m.classes) / 2; len(m.classes) > kept; {
 		oldest := m.uses
 		for _, one := range m.classes {
 			oldest = min(oldest, one.used)
 		}
 		for key, one := range m.classes {
 			if one.used <= oldest+(m.uses-oldest)/2 {
+				m.refusals -= len(one.nodes)
 				delete(m.classes, key)
 			}
 		}

@@ -31,7 +31,7 @@ func volumeHints() Hints {
 
 func TestARefusalIsForgottenWhenSomethingChangesThatItMayDependOn(t *testing.T) {
 	const generation, version = 7, 70
-	class := Class{Key: "workers"}
+	class := Class{Key: "workers", Local: "on nodes of one kind"}
 	for _, c := range []struct {
 		name       string
 		plugin     string
@@ -64,7 +64,7 @@ func TestARefusalIsForgottenWhenSomethingChangesThatItMayDependOn(t *testing.T) 
 			if remembered := memory.Refusal(class, "node", c.generation, c.version) != nil; remembered != c.remembered {
 				t.Errorf("remembered: %t, want %t", remembered, c.remembered)
 			}
-			if other := memory.Refusal(Class{Key: "others"}, "node", generation, version); other != nil {
+			if other := memory.Refusal(Class{Key: "others", Local: "on nodes of another kind"}, "node", generation, version); other != nil {
 				t.Errorf("another class has the refusal %v", other)
 			}
 		})
@@ -72,7 +72,7 @@ func TestARefusalIsForgottenWhenSomethingChangesThatItMayDependOn(t *testing.T) 
 }
 
 func TestRefusalsThatNothingEndsAreNotRemembered(t *testing.T) {
-	class := Class{Key: "workers"}
+	class := Class{Key: "workers", Local: "on nodes of one kind"}
 	for name, refusal := range map[string]*Refusal{
 		"a plugin whose hints are not known": {Plugin: "Unknown"},
 		"a plugin that failed":               {Plugin: names.VolumeBinding, Failed: true},
@@ -86,13 +86,49 @@ func TestRefusalsThatNothingEndsAreNotRemembered(t *testing.T) {
 	}
 }
 
+func TestWhatHasToDoWithTheNodeAloneIsKnownToPodsWithOtherLabels(t *testing.T) {
+	first, second := Class{Key: "a", Local: "both"}, Class{Key: "b", Local: "both"}
+	for plugin, shared := range map[string]bool{names.VolumeBinding: true, names.InterPodAffinity: false} {
+		memory := NewMemory()
+		memory.Follow(volumeHints())
+		memory.Refused(first, "node", &Refusal{Plugin: plugin}, 1, 1)
+		if memory.Refusal(first, "node", 1, 1) == nil {
+			t.Errorf("%s: the class itself doesn't know it", plugin)
+		}
+		if known := memory.Refusal(second, "node", 1, 1) != nil; known != shared {
+			t.Errorf("%s: the other class knows it: %t, want %t", plugin, known, shared)
+		}
+	}
+}
+
+func TestTheNumberOfRefusalsIsBounded(t *testing.T) {
+	memory := NewMemory()
+	memory.Follow(volumeHints())
+	refusal := &Refusal{Plugin: names.VolumeBinding}
+	for class := range 4 {
+		for node := range maxRefusals / 2 {
+			memory.Refused(Class{Local: fmt.Sprint(class)}, fmt.Sprint(node), refusal, 1, 1)
+		}
+		if last := fmt.Sprint(maxRefusals/2 - 1); memory.Refusal(Class{Local: fmt.Sprint(class)}, last, 1, 1) == nil {
+			t.Fatalf("the last refusal of class %d is not remembered", class)
+		}
+	}
+	count := 0
+	for _, known := range memory.classes {
+		count += len(known.nodes)
+	}
+	if count > maxRefusals || count != memory.refusals {
+		t.Errorf("%d refusals are remembered, and %d counted, want at most %d", count, memory.refusals, maxRefusals)
+	}
+}
+
 func TestAMemoryOfManyClassesKeepsThoseThatAreUsed(t *testing.T) {
 	memory := NewMemory()
 	memory.Follow(volumeHints())
-	used := Class{Key: "used"}
+	used := Class{Local: "used"}
 	memory.Refused(used, "node", &Refusal{Plugin: names.VolumeBinding}, 1, 1)
 	for i := range 3 * maxClasses {
-		memory.Refused(Class{Key: fmt.Sprint(i)}, "node", &Refusal{Plugin: names.VolumeBinding}, 1, 1)
+		memory.Refused(Class{Local: fmt.Sprint(i)}, "node", &Refusal{Plugin: names.VolumeBinding}, 1, 1)
 		if memory.Refusal(used, "node", 1, 1) == nil {
 			t.Fatalf("a class in use was dropped when there were %d others", i+1)
 		}
@@ -122,26 +158,36 @@ func TestPodsAreOfOneClassIfFiltersCannotTellThemApart(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		change      func(*corev1.Pod)
-		same, plain bool
+		same, local bool // of one class, and of one as far as single nodes are concerned
+		plain       bool
 	}{
-		{"another name and index", func(p *corev1.Pod) { p.Name, p.UID, p.Labels[v1.LabelIndex] = "a-1", "b", "1" }, true, true},
-		{"another label", func(p *corev1.Pod) { p.Labels["app"] = "b" }, false, true},
-		{"another namespace", func(p *corev1.Pod) { p.Namespace = "other" }, false, true},
+		{"another name and index", func(p *corev1.Pod) { p.Name, p.UID, p.Labels[v1.LabelIndex] = "a-1", "b", "1" }, true, true, true},
+		{"another label", func(p *corev1.Pod) { p.Labels["app"] = "b" }, false, true, true},
+		{"another namespace", func(p *corev1.Pod) { p.Namespace = "other" }, false, true, true},
 		{"a volume that is made for the Pod", func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-		}, true, true},
+		}, true, true, true},
 		{"a claim", func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"},
 			}}}
-		}, false, false},
+		}, false, false, false},
 		{"a port of its own", func(p *corev1.Pod) {
 			p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 80}}}}
-		}, true, true},
+		}, true, true, true},
 		{"a port of the node", func(p *corev1.Pod) {
 			p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}}}
-		}, false, false},
-		{"a resource claim", func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }, false, false},
+		}, false, false, false},
+		{"a resource claim", func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }, false, false, false},
+		{"Pods that it keeps away from", func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
+		}, false, true, false},
+		{"nodes that it may be on", func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
+		}, false, false, true},
+		{"a feature that its node must have", func(p *corev1.Pod) {
+			p.Spec.HostNetwork, p.Spec.HostUsers = true, new(bool)
+		}, false, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			changed := base()
@@ -149,6 +195,9 @@ func TestPodsAreOfOneClassIfFiltersCannotTellThemApart(t *testing.T) {
 			first, second := ClassOf(base()), ClassOf(changed)
 			if same := first.Key == second.Key; same != c.same {
 				t.Errorf("the same class: %t, want %t", same, c.same)
+			}
+			if local := first.Local == second.Local; local != c.local {
+				t.Errorf("the same class as far as single nodes are concerned: %t, want %t", local, c.local)
 			}
 			if second.Plain != c.plain {
 				t.Errorf("plain: %t, want %t", second.Plain, c.plain)

@@ -68,3 +68,33 @@ func TestRefusalsAreRememberedUntilTheNodeChanges(t *testing.T) {
 		t.Errorf("the Pod got node %q, want n0: its port is free", decision.Node)
 	}
 }
+
+// Tasks that ask for the same differ in their labels, at least in their own names.
+func TestTasksThatAskForTheSameLearnFromEachOther(t *testing.T) {
+	const noRoom, portTaken = 8, 1
+	taken := at(pod("taken", 0, withHostPort), "n0")
+	f := newFramed(t, []*corev1.Node{nodeWithGPUs("n0", "4")}, []*corev1.Pod{taken})
+	f.memory.Follow(filters.Hints{names.NodePorts: nil})
+	task := func(name string, gpus int) *corev1.Pod {
+		return pod(name, gpus, withHostPort, func(p *corev1.Pod) { p.Labels[v1.LabelTask] = name })
+	}
+	for name, gpus := range map[string]int{"no room": noRoom, "the port is taken": portTaken} {
+		first, second := task("first, "+name, gpus), task("second, "+name, gpus)
+		f.comes(first, second)
+		if decision := f.decide(first); decision.Node != "" {
+			t.Fatalf("%s: the first task got node %q", name, decision.Node)
+		}
+		gang, err := f.gangOf(f.registry.Attempt(second.UID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, failed := f.knownFailure(f.mirror.Freed(), f.keysOf(f.registry.Attempt(second.UID), gang))
+		if want := gpus == noRoom; failed != want {
+			t.Errorf("%s: that the second task finds no place is known: %t, want %t", name, failed, want)
+		}
+		refused := f.memory.Refusal(filters.ClassOf(second), "n0", f.infos["n0"].GetGeneration(), f.mirror.Version()) != nil
+		if want := gpus == portTaken; refused != want {
+			t.Errorf("%s: what the node refuses is known for the second task: %t, want %t", name, refused, want)
+		}
+	}
+}

@@ -151,10 +151,10 @@ func (c *claims) inVain(key string, now time.Time) {
 }
 
 // isVain reports whether there were no nodes to claim for a request, a short time ago.
-func (c *claims) isVain(key string, now time.Time) bool {
+func (c *claims) isVain(asked keys, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return now.Before(c.vainUntil[key])
+	return now.Before(c.vainUntil[asked.request]) || now.Before(c.vainUntil[asked.filtered])
 }
 
 // awaitedBy returns the GPUs that have to become free for a starving gang; nil if it claims

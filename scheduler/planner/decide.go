@@ -80,8 +80,8 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	}
 	p.learn(attempt)
 	freed := p.mirror.Freed()
-	gang.key = p.keyOf(attempt, gang)
-	if refused, failed := p.failed.get(freed, gang.key); failed {
+	gang.keys = p.keysOf(attempt, gang)
+	if refused, failed := p.knownFailure(freed, gang.keys); failed {
 		gang.refused = refused
 		return p.fail(attempt, gang, begin)
 	}
@@ -106,7 +106,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		return p.seat(attempt, gang, seated)
 	}
 	if gang.refused.lasting() {
-		p.failed.put(freed, gang.key, gang.refused)
+		p.failed.put(freed, gang.key(), gang.refused)
 	}
 	return p.fail(attempt, gang, begin)
 }

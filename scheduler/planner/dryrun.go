@@ -19,6 +19,8 @@ type dryRun struct {
 	except []string
 	// basis is that of all checks: together they have the time of one search.
 	basis basis
+	// filtered is true once filters have refused a proposal.
+	filtered bool
 }
 
 func (p *Planner) newDryRun(gang *roles) *dryRun {
@@ -41,6 +43,7 @@ func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionR
 		if d.accepts(cluster, &gang, found, holders) {
 			return d.withVictims(found)
 		}
+		d.filtered = true
 		if refused := d.gang.check.outcome(); refused.exhausted || !d.exclude(refused.nodes()) {
 			return nil
 		}

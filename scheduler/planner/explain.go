@@ -71,7 +71,7 @@ func (p *Planner) diagnose(attempt *gangs.Attempt, gang *roles) (explanation *pl
 // message is a cached one and the cluster has changed since, renew is when the message
 // becomes stale; otherwise it is zero.
 func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMessage, renew time.Time) {
-	key, now, version := p.keyOf(attempt, gang), p.clock.Now(), p.mirror.Version()
+	key, now, version := gang.key(), p.clock.Now(), p.mirror.Version()
 	if known, good := p.explanations.get(key, now); good {
 		if known.version != version {
 			renew = known.at.Add(p.explanations.period)
@@ -126,23 +126,22 @@ func (p *Planner) reservedForOthers(attempt *gangs.Attempt, gang *roles) string 
 	}
 }
 
-// keyOf identifies what a gang asks for, and what its Pods look like to filters: gangs with
-// equal keys get the same answers. It depends on the objects that filters look at.
-func (p *Planner) keyOf(attempt *gangs.Attempt, gang *roles) string {
+// keysOf identifies what a gang asks for, and what its Pods look like to filters.
+func (p *Planner) keysOf(attempt *gangs.Attempt, gang *roles) keys {
 	blocking := ""
 	if requester := p.requesterOf(attempt); requester.Pods != nil {
 		// If other reservations block it, or are for it, it sees another cluster.
 		blocking = p.mirror.BlockingKey(requester) + "\x00" + strings.Join(slices.Sorted(maps.Keys(p.destinationsOf(attempt, requester))), " ")
 	}
-	key := requestKey(gang, blocking)
+	request := requestKey(gang, blocking)
 	if len(p.runners) == 0 {
-		return key
+		return keys{request, request}
 	}
-	parts := []string{key, strconv.FormatUint(p.memory.Changes(), 10)}
+	parts := []string{request, strconv.FormatUint(p.memory.Changes(), 10)}
 	for role := range gang.Roles {
 		parts = append(parts, p.classOf(gang.Member(role, 0)).Key)
 	}
-	return strings.Join(parts, "\x00")
+	return keys{request, strings.Join(parts, "\x00")}
 }
 
 // describeNeeds returns what a gang needs: "needs at once 8 × 1 GPU of …".

@@ -43,6 +43,39 @@ func (f *failures[T]) put(version uint64, key string, failure T) {
 	f.known[key] = failure
 }
 
+// keys identify what a gang asks for. Two gangs may ask for the same of the engine, and look
+// different to the filters: by their labels.
+type keys struct {
+	// request is for what doesn't depend on filters; see requestKey.
+	request string
+	// filtered is for what does: it has the classes of the Pods as well, and depends on the
+	// objects that filters look at.
+	filtered string
+}
+
+// after returns the key for what is known of a gang after an attempt: if no filter has
+// refused anything, it holds for all gangs that ask for the same.
+func (k keys) after(filtered bool) string {
+	if filtered {
+		return k.filtered
+	}
+	return k.request
+}
+
+// key returns the key for what is known of the gang after this attempt.
+func (r *roles) key() string { return r.keys.after(r.refused.any()) }
+
+// knownFailure returns what filters refused when a gang that asks for the same found no place
+// in the cluster as it is.
+func (p *Planner) knownFailure(freed uint64, asked keys) (refused *refusals, failed bool) {
+	for _, key := range [...]string{asked.request, asked.filtered} {
+		if refused, failed = p.failed.get(freed, key); failed {
+			return refused, true
+		}
+	}
+	return nil, false
+}
+
 // requestKey identifies what a gang asks for: requests with equal keys have the same places
 // to choose from, and need the same. blocking is a key for the reservations that block
 // the gang; see mirror.BlockingKey.

@@ -85,9 +85,11 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	}
 	begin := p.clock.Now()
 	defer func() { p.registry.Prolong(pod.UID, begin, p.clock.Now()) }()
-	key, now := fmt.Sprintf("preempt\x00%d\x00%s", attempt.Priority, p.keyOf(attempt, gang)), p.clock.Now()
-	if known, good := p.explanations.get(key, now); good {
-		return known.text
+	asked, now := p.keysOf(attempt, gang).toPreempt(attempt.Priority), p.clock.Now()
+	for _, key := range [...]string{asked.request, asked.filtered} {
+		if known, good := p.explanations.get(key, now); good {
+			return known.text
+		}
 	}
 	found := p.preemption(attempt, gang) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
 	switch {
@@ -95,10 +97,16 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 		p.awaitArrivals.Store(true)
 		return "Pods of a lower priority are being bound"
 	case found.plan == nil:
-		p.explanations.put(key, cachedMessage{text: noVictims, at: now})
+		p.explanations.put(asked.after(found.filtered), cachedMessage{text: noVictims, at: now})
 		return noVictims
 	}
 	return p.makeRoom(ctx, pod, attempt, gang, found)
+}
+
+// toPreempt returns the keys of a preemption for a gang of a priority.
+func (k keys) toPreempt(priority int32) keys {
+	prefix := fmt.Sprintf("preempt\x00%d\x00", priority)
+	return keys{prefix + k.request, prefix + k.filtered}
 }
 
 // makeRoom keeps the nodes of a plan for a gang and evicts the victims.
@@ -131,6 +139,8 @@ type preemptionPlan struct {
 	budgets *disruption.Budgets
 	// arriving is true if Pods that are being bound may help once they are.
 	arriving bool
+	// filtered is true if filters have refused proposals.
+	filtered bool
 }
 
 // maxProposals is how many proposals are checked with the filters in a cycle.
@@ -154,7 +164,7 @@ func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles) (found *preemp
 		}
 		gang.tryNear(func() bool {
 			proposal := dryRun.propose(cluster, rules.Rules(attempt.Priority), holders)
-			if proposal == nil {
+			if found.filtered = dryRun.filtered; proposal == nil {
 				return false
 			}
 			found.plan, found.victims = proposal.Plan, rules.Victims(proposal)

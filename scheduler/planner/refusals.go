@@ -23,6 +23,11 @@ type refusals struct {
 	exhausted bool
 }
 
+// any reports whether anything was refused, or might have been had there been more time.
+func (r *refusals) any() bool {
+	return r != nil && (len(r.byNode) > 0 || r.everywhere != nil || r.exhausted)
+}
+
 // atAll returns why no node would take a member of the gang; nil if one might.
 func (r *refusals) atAll() *filters.Refusal {
 	if r == nil {

@@ -20,8 +20,8 @@ type roles struct {
 	// refused is what they refused in this attempt, or in an equal one before.
 	check   *checker
 	refused *refusals
-	// key identifies what the gang asks for; see requestKey.
-	key string
+	// keys identify what the gang asks for.
+	keys keys
 }
 
 // rolesOf groups members by their needs, and by what filters look at. The first ones, as

@@ -27,13 +27,13 @@ const (
 func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.Time) {
 	patience := config.Seconds(p.args.StarvationSeconds)
 	if patience == 0 || attempt.WaitsSince.IsZero() || now.Sub(attempt.WaitsSince) < patience ||
-		!p.claims.mayClaim(attempt, now) || p.claims.isVain(gang.key, now) {
+		!p.claims.mayClaim(attempt, now) || p.claims.isVain(gang.keys, now) {
 		return
 	}
 	awaited := p.claims.awaitedBy(attempt.Group.Key, now)
-	found := p.futureRoom(attempt, gang)
+	found, filtered := p.futureRoom(attempt, gang)
 	if found == nil {
-		p.claims.inVain(gang.key, now)
+		p.claims.inVain(gang.keys.after(filtered), now)
 		return
 	}
 	found.leastInUse = p.mirror.InUse(found.awaited)
@@ -46,30 +46,31 @@ func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.
 }
 
 // futureRoom returns the nodes on which a gang will fit when the fewest GPUs have become
-// free, and which accept its Pods then; nil if there are none.
-func (p *Planner) futureRoom(attempt *gangs.Attempt, gang *roles) *claim {
+// free, and which accept its Pods then; nil if there are none. filtered is true if filters
+// have refused nodes.
+func (p *Planner) futureRoom(attempt *gangs.Attempt, gang *roles) (found *claim, filtered bool) {
 	from, candidate := p.basisFor(gang), gang
-	refusing := gang.refused.nodes()
+	refusing, filtered := gang.refused.nodes(), gang.refused.any()
 	for range maxDiagnoses {
 		if explanation, err := p.diagnose(attempt, candidate); err == nil {
 			if awaited := awaitedIn(explanation); len(awaited) > 0 {
 				found, refused := p.roomWithout(attempt, candidate, awaited, from)
-				if found != nil {
-					return found
+				if filtered = filtered || refused.any(); found != nil {
+					return found, filtered
 				}
 				if refused == nil || refused.exhausted {
-					return nil
+					return nil, filtered
 				}
 				refusing = append(refusing, refused.nodes()...)
 			}
 		}
 		next := candidate.without(refusing)
 		if len(next.Except) == len(candidate.Except) {
-			return nil
+			return nil, filtered
 		}
 		candidate = next
 	}
-	return nil
+	return nil, filtered
 }
 
 // awaitedIn returns the GPUs, by node, that an explanation says would have to be free.

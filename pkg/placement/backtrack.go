@@ -71,7 +71,7 @@ func (s *backtracking) tryRole(d *demand) bool {
 			return false
 		}
 		n := s.cluster.nodes[ranked.Node]
-		if n.out || !s.accepts(d.role, n) {
+		if n.hiddenIn != nil || !s.accepts(d.role, n) {
 			continue
 		}
 		s.put(d.role, d.request, n, ranked.Cost)

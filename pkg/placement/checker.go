@@ -89,25 +89,24 @@ func (p *planner) accepts(role int, n *node) bool {
 }
 
 func (p *planner) hide(n *node, judgement Judgement) {
-	if n.out {
-		return
+	if p.cluster.hide(n) {
+		p.checks.hidden = append(p.checks.hidden, hidden{n, judgement})
 	}
-	n.domain.remove(n, n.state)
-	n.out = true
-	p.checks.hidden = append(p.checks.hidden, hidden{n, judgement})
 }
 
 // show puts hidden nodes back into their domains.
 func (p *planner) show(which func(hidden) bool) {
-	p.checks.hidden = slices.DeleteFunc(p.checks.hidden, func(h hidden) bool {
-		if !which(h) {
-			return false
+	list := p.checks.hidden
+	first := len(list) // of those that stay hidden
+	for _, h := range slices.Backward(list) {
+		if which(h) {
+			p.cluster.show(h.node)
+			continue
 		}
-		h.node.out = false
-		p.cluster.updateState(h.node) // its State may have been swept
-		h.node.domain.add(h.node)
-		return true
-	})
+		first--
+		list[first] = h
+	}
+	p.checks.hidden = append(list[:0], list[first:]...)
 }
 
 // undone is called when members have been taken back: what nodes refused because of them

@@ -58,8 +58,9 @@ type node struct {
 	pods  map[string]*Pod
 	// slack is what the node has beyond the least of its kind.
 	slack slack
-	// out is true while the node is excluded from all domains: see except.
-	out bool
+	// hiddenIn is the State in which the node was taken out of all domains: see hide. Nil
+	// for a node that is in them.
+	hiddenIn *State
 }
 
 // NewCluster returns an empty cluster that places Pods according to a policy.
@@ -190,7 +191,7 @@ func (c *Cluster) shift(n *node, use *Use, sign int) {
 // of its domains.
 func (c *Cluster) reindex(n *node, before *State) {
 	c.updateState(n)
-	if n.state != before && !n.out {
+	if n.state != before && n.hiddenIn == nil {
 		n.domain.remove(n, before)
 		n.domain.add(n)
 	}

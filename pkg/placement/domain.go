@@ -204,8 +204,15 @@ func (c *class) search(n *node) int {
 
 func (c *class) add(n *node) {
 	at := len(c.nodes)
-	if at > 0 && c.nodes[at-1].Name > n.Name { // else it is the last one
+	switch {
+	case at == 0 || c.nodes[at-1].Name < n.Name: // it becomes the last one
+	case n.Name < c.nodes[0].Name:
+		at = 0
+	default:
 		at = c.search(n)
+	}
+	if c.head == 0 && at < len(c.nodes)/2 {
+		c.makeRoom()
 	}
 	if c.head > 0 && at <= len(c.nodes)/2 {
 		c.head--
@@ -220,6 +227,15 @@ func (c *class) add(n *node) {
 	}
 	c.all = slices.Insert(c.all, c.head+at, n)
 	c.nodes = c.all[c.head:]
+}
+
+// makeRoom makes room at the front, as much as there are nodes: adding many nodes there then
+// takes time in proportion to their number.
+func (c *class) makeRoom() {
+	c.head = len(c.nodes)
+	all := make([]*node, 2*c.head)
+	copy(all[c.head:], c.nodes)
+	c.all, c.nodes = all, all[c.head:]
 }
 
 func (c *class) remove(n *node) {

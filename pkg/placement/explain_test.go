@@ -89,6 +89,10 @@ func TestAnExplanationNamesTheSmallestRemedy(t *testing.T) {
 			[][]int{{0}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 1, Pool: "mine"}, Min: 1, Max: 1}}},
 			"it would not fit even if nothing else ran; 1 node is in another node pool; it would start in other node pools (1 node)",
 		},
+		"several members find their GPUs on one node": {
+			[][]int{{8}}, Gang{Roles: []Role{{Shape: Shape{GPUs: 1}, Min: 3, Max: 3}}},
+			"1 node has too few free GPUs; it would start with 3 more free GPUs",
+		},
 		"a share": {
 			[][]int{{8}}, Gang{Roles: []Role{{Shape: Shape{Share: 50}, Min: 3, Max: 3}}},
 			"1 node has no GPU with that much free; it would start with 2 more free GPUs",

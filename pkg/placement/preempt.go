@@ -190,7 +190,7 @@ func (p *preemptor) nodesOf(scope *Domain) []*node {
 
 // has reports whether a node is in a domain and not excluded.
 func (d *Domain) has(n *node) bool {
-	return !n.out && n.domain.above(d.Level) == d
+	return n.hiddenIn == nil && n.domain.above(d.Level) == d
 }
 
 // explore looks for victims among the movable units.

@@ -73,27 +73,35 @@ func (c *Cluster) roomiest(g *Gang) []*Domain {
 // GPUs do not suffice.
 func (c *Cluster) missing(g *Gang, d *Domain) (free map[string][]int, ok bool) {
 	p := &planner{cluster: c, gang: g}
-	s := &shortages{planner: p, departures: departures{cluster: c, leave: wholePods}, own: map[*node][]int{}}
+	s := &shortages{planner: p, departures: departures{cluster: c, leave: wholePods}, own: map[*node][]int{}, known: map[*node]lack{}}
 	defer s.restore()
 	defer p.giveBack(0)
 	for _, left := range p.fill(d, c.demands(g)) {
-		s.list(d, left.request)
+		clear(s.known)
 		for range left.count {
-			if p.take(left.role, left.request, d) {
-				continue // on cards freed for another member
-			}
-			n, cards := s.nearest(left.request)
-			if n == nil {
+			if !s.add(left, d) {
 				return nil, false
 			}
-			s.free(n, cards)
-			if !p.takeOn(n, left.role, left.request) {
-				return nil, false // can't happen: it was computed
-			}
-			s.add(n, left.request)
 		}
 	}
 	return s.byNode(), true
+}
+
+// add places one more member: on cards freed for another one, or where the fewest are missing.
+// It reports whether it found a place.
+func (s *shortages) add(left demand, d *Domain) bool {
+	if !s.take(left.role, left.request, d) {
+		n, cards := s.nearest(d, left.request)
+		if n == nil {
+			return false
+		}
+		s.free(n, cards)
+		if !s.takeOn(n, left.role, left.request) {
+			return false // can't happen: it was computed
+		}
+	}
+	delete(s.known, s.taken[len(s.taken)-1].node)
+	return true
 }
 
 // takeOn places a member on a node.
@@ -111,68 +119,59 @@ func (p *planner) takeOn(n *node, role int, r *Request) bool {
 type shortages struct {
 	*planner
 	departures
-	// nodes are those that could take a member if some cards were free, the one that
-	// lacks the fewest first, and by name.
-	nodes []lacking
+	// known is what nodes lack for the present request, until a member is placed there.
+	known map[*node]lack
 	// own are the cards of the first members that found a place, by node.
 	own   map[*node][]int
 	first int
 }
 
-// lacking is a node, and the cards that would have to be free.
-type lacking struct {
-	node  *node
+// lack is the cards of a node that would have to be free; ok is false if that does not
+// suffice.
+type lack struct {
 	cards []int
+	ok    bool
 }
 
-func (l lacking) compare(other lacking) int {
-	return cmp.Or(cmp.Compare(len(l.cards), len(other.cards)), cmp.Compare(l.node.Name, other.node.Name))
-}
-
-// list finds out what the nodes of a domain lack for a request.
-func (s *shortages) list(d *Domain, r *Request) {
-	s.nodes = s.nodes[:0]
+// nearest returns the node of a domain that lacks the fewest GPUs, the first by name, and the
+// cards to free; nil if there is none.
+func (s *shortages) nearest(d *Domain, r *Request) (best *node, cards []int) {
+	if r.Percent() == 0 {
+		return nil, nil
+	}
 	for _, members := range d.classes {
+		least := members.nodes[0].lacksCards(r) // as all of the class do
+		if best != nil && least > len(cards) {
+			continue
+		}
 		for _, n := range members.nodes {
-			if cards, ok := s.lacks(n, r); ok {
-				s.nodes = append(s.nodes, lacking{n, cards})
+			if best != nil && least == len(cards) && n.Name > best.Name {
+				break // none of the others lacks less
+			}
+			lack := s.lackOf(n, r)
+			if lack.ok && (best == nil || cmp.Or(cmp.Compare(len(lack.cards), len(cards)), cmp.Compare(n.Name, best.Name)) < 0) {
+				best, cards = n, lack.cards
 			}
 		}
 	}
-	slices.SortFunc(s.nodes, lacking.compare)
+	return best, cards
 }
 
-// add inserts what a node lacks.
-func (s *shortages) add(n *node, r *Request) {
-	if cards, ok := s.lacks(n, r); ok {
-		one := lacking{n, cards}
-		at, _ := slices.BinarySearchFunc(s.nodes, one, lacking.compare)
-		s.nodes = slices.Insert(s.nodes, at, one)
+// lackOf is lacks, computed once.
+func (s *shortages) lackOf(n *node, r *Request) lack {
+	known, found := s.known[n]
+	if !found {
+		known.cards, known.ok = s.lacks(n, r)
+		s.known[n] = known
 	}
-}
-
-// nearest removes and returns the node that lacks the fewest GPUs, and the cards to free;
-// nil if there is none.
-func (s *shortages) nearest(r *Request) (*node, []int) {
-	for len(s.nodes) > 0 {
-		first := s.nodes[0]
-		s.nodes = s.nodes[1:]
-		cards, ok := s.lacks(first.node, r)
-		switch {
-		case ok && slices.Equal(cards, first.cards):
-			return first.node, cards
-		case ok: // a member has been placed there since
-			s.add(first.node, r)
-		}
-	}
-	return nil, nil
+	return known
 }
 
 // lacks returns the cards of a node that would have to be free for one more member; ok is
 // false if that does not suffice. They are few, and if one of them stayed in use, there
 // would be no room.
 func (s *shortages) lacks(n *node, r *Request) (cards []int, ok bool) {
-	if r.Percent() == 0 || n.fitEmpty(r) != Fits {
+	if n.fitEmpty(r) != Fits {
 		return nil, false
 	}
 	least := n.lacksCards(r)

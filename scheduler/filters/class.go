@@ -50,15 +50,15 @@ type looksAt struct {
 
 // numbering are the labels that only number the Pods of a task or workload.
 var numbering = [...]string{ //nolint:gochecknoglobals // a constant
-	v1.LabelIndex, "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name",
+	v1.LabelIndex, "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index",
 }
 
-// ClassOf returns the class of a Pod. Labels that number Pods don't count: who selects by
-// them is asked again when the Pod is scheduled.
+// ClassOf returns the class of a Pod. Labels that number Pods, or name them, don't count: who
+// selects by them is asked again when the Pod is scheduled.
 func ClassOf(pod *corev1.Pod) Class {
 	spec := &pod.Spec
 	looks := looksAt{
-		Namespace: pod.Namespace, Labels: withoutNumbers(pod.Labels), Selector: spec.NodeSelector, Affinity: spec.Affinity,
+		Namespace: pod.Namespace, Labels: withoutNumbers(pod), Selector: spec.NodeSelector, Affinity: spec.Affinity,
 		Tolerations: spec.Tolerations, Spread: spec.TopologySpreadConstraints, OS: spec.OS, Runtime: spec.RuntimeClassName,
 		Requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
 		Ports:    hostPorts(pod), Features: featuresOf(pod),
@@ -109,10 +109,12 @@ func featuresOf(pod *corev1.Pod) []string {
 	return names
 }
 
-func withoutNumbers(labels map[string]string) map[string]string {
-	kept := make(map[string]string, len(labels))
-	for key, value := range labels {
-		if !slices.Contains(numbering[:], key) {
+// withoutNumbers returns a Pod's labels but those that number the Pods of a workload, or
+// repeat the Pod's name.
+func withoutNumbers(pod *corev1.Pod) map[string]string {
+	kept := make(map[string]string, len(pod.Labels))
+	for key, value := range pod.Labels {
+		if value != pod.Name && !slices.Contains(numbering[:], key) {
 			kept[key] = value
 		}
 	}

@@ -31,6 +31,8 @@ type Memory struct {
 	// uses counts calls, and refusals those that are remembered; see maxClasses.
 	uses     uint64
 	refusals int
+	// edition changes whenever a class is added or dropped; it is never 0.
+	edition uint64
 }
 
 // remembered is what is known of a class.
@@ -52,7 +54,7 @@ type answer struct {
 
 // NewMemory returns an empty Memory.
 func NewMemory() *Memory {
-	return &Memory{classes: map[string]*remembered{}, changes: map[fwk.EventResource]uint64{}}
+	return &Memory{classes: map[string]*remembered{}, changes: map[fwk.EventResource]uint64{}, edition: 1}
 }
 
 // Follow sets which kinds of objects each plugin looks at: their changes are reported with
@@ -61,6 +63,7 @@ func (m *Memory) Follow(hints Hints) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.looksAt = hints.looksAt()
+	m.edition++
 	clear(m.classes)
 	m.refusals = 0
 }
@@ -103,14 +106,48 @@ func (m *Memory) Refused(class Class, node string, refusal *Refusal, generation 
 // Refusal returns why a node refused the Pods of a class; nil if it didn't, or if something
 // has changed since that it may depend on.
 func (m *Memory) Refusal(class Class, node string, generation int64, version uint64) *Refusal {
+	return m.About(class).Refusal(node, generation, version)
+}
+
+// About returns what is remembered of a class. It is for many questions, for a short time.
+func (m *Memory) About(class Class) *Remembered {
+	return &Remembered{memory: m, class: class}
+}
+
+// Remembered is what is remembered of a class.
+type Remembered struct {
+	memory *Memory
+	class  Class
+	// found are the refusals for the class and for the larger, local one, as of an edition
+	// of the classes.
+	found   [2]*remembered
+	edition uint64
+}
+
+// Refusal is Memory.Refusal.
+func (r *Remembered) Refusal(node string, generation int64, version uint64) *Refusal {
+	m := r.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, key := range [...]string{class.Local, class.Key} {
-		if refusal := m.refusalOf(key, node, generation, version); refusal != nil {
+	if r.edition != m.edition {
+		r.found, r.edition = [...]*remembered{m.use(r.class.Local), m.use(r.class.Key)}, m.edition
+	}
+	for _, known := range r.found {
+		if refusal := m.refusalOf(known, node, generation, version); refusal != nil {
 			return refusal
 		}
 	}
 	return nil
+}
+
+// use returns what is remembered under a key; nil if nothing is.
+func (m *Memory) use(key string) *remembered {
+	known := m.classes[key]
+	if known != nil {
+		m.uses++
+		known.used = m.uses
+	}
+	return known
 }
 
 // keyFor returns which class a refusal is remembered for: all Pods that the plugin can't
@@ -122,13 +159,10 @@ func keyFor(class Class, refusal *Refusal) string {
 	return class.Key
 }
 
-func (m *Memory) refusalOf(key, node string, generation int64, version uint64) *Refusal {
-	known := m.classes[key]
+func (m *Memory) refusalOf(known *remembered, node string, generation int64, version uint64) *Refusal {
 	if known == nil {
 		return nil
 	}
-	m.uses++
-	known.used = m.uses
 	last, refused := known.nodes[node]
 	if !refused {
 		return nil
@@ -167,21 +201,20 @@ func (m *Memory) objectsOf(plugin string) (sum uint64) {
 }
 
 func (m *Memory) classOf(key string) *remembered {
-	known := m.classes[key]
-	if known == nil {
-		if len(m.classes) >= maxClasses {
-			m.dropUnused()
-		}
-		known = &remembered{nodes: map[string]answer{}}
-		m.classes[key] = known
+	if known := m.use(key); known != nil {
+		return known
 	}
-	m.uses++
-	known.used = m.uses
-	return known
+	if len(m.classes) >= maxClasses {
+		m.dropUnused()
+	}
+	m.edition++
+	m.classes[key] = &remembered{nodes: map[string]answer{}}
+	return m.use(key)
 }
 
 // dropUnused drops the half of the classes that was used the longest ago.
 func (m *Memory) dropUnused() {
+	m.edition++
 	for kept := len(m.classes) / 2; len(m.classes) > kept; {
 		oldest := m.uses
 		for _, one := range m.classes {

@@ -152,7 +152,7 @@ func TestOnlyPlainClassesAreTrustedUntilANodeRefuses(t *testing.T) {
 func TestPodsAreOfOneClassIfFiltersCannotTellThemApart(t *testing.T) {
 	base := func() *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: "a-0", UID: types.UID("a"), Labels: map[string]string{"app": "a", v1.LabelIndex: "0"},
+			Namespace: "default", Name: "a-0", UID: types.UID("a"), Labels: map[string]string{"app": "a", "pod": "a-0", v1.LabelIndex: "0"},
 		}}
 	}
 	for _, c := range []struct {
@@ -161,7 +161,7 @@ func TestPodsAreOfOneClassIfFiltersCannotTellThemApart(t *testing.T) {
 		same, local bool // of one class, and of one as far as single nodes are concerned
 		plain       bool
 	}{
-		{"another name and index", func(p *corev1.Pod) { p.Name, p.UID, p.Labels[v1.LabelIndex] = "a-1", "b", "1" }, true, true, true},
+		{"another name and index", func(p *corev1.Pod) { p.Name, p.UID, p.Labels["pod"], p.Labels[v1.LabelIndex] = "a-1", "b", "a-1", "1" }, true, true, true},
 		{"another label", func(p *corev1.Pod) { p.Labels["app"] = "b" }, false, true, true},
 		{"another namespace", func(p *corev1.Pod) { p.Namespace = "other" }, false, true, true},
 		{"a volume that is made for the Pod", func(p *corev1.Pod) {

@@ -41,6 +41,8 @@ type checker struct {
 	// members that were placed.
 	next   []int
 	placed []placedMember
+	// remembered is what is remembered of the members of each role, who are of one class.
+	remembered []*filters.Remembered
 	// refused is what the filters refused.
 	refused refusals
 }
@@ -85,7 +87,7 @@ func (p *Planner) newChecker(gang *roles, from basis) *checker {
 	node := p.nodeOf
 	c := &checker{
 		planner: p, roles: gang, node: node, basis: from, reached: map[string]bool{},
-		next: make([]int, len(gang.Roles)), refused: refusals{byNode: map[string]*filters.Refusal{}},
+		next: make([]int, len(gang.Roles)), remembered: make([]*filters.Remembered, len(gang.Roles)), refused: refusals{byNode: map[string]*filters.Refusal{}},
 		trial: filters.NewTrial(context.Background(), runner, node),
 	}
 	for _, seated := range from.arriving {
@@ -121,7 +123,7 @@ func (p *Planner) runnerFor(gang *roles) filters.Runner {
 func (c *checker) Place(role int, node string) placement.Judgement {
 	member := c.roles.Member(role, c.next[role])
 	class := c.planner.classOf(member)
-	refusal, generation, known := c.known(class, node)
+	refusal, generation, known := c.known(role, node)
 	if !known {
 		if c.refused.exhausted = c.refused.exhausted || c.planner.clock.Now().After(c.deadline); c.refused.exhausted {
 			return placement.Exhausted
@@ -146,12 +148,15 @@ func (c *checker) lasts(refusal *filters.Refusal, node string) bool {
 }
 
 // known returns the refusal that is remembered of a node.
-func (c *checker) known(class filters.Class, node string) (refusal *filters.Refusal, generation int64, known bool) {
+func (c *checker) known(role int, node string) (refusal *filters.Refusal, generation int64, known bool) {
 	generation = c.generation(node)
 	if c.removed {
 		return nil, generation, false
 	}
-	refusal = c.planner.memory.Refusal(class, node, generation, c.version)
+	if c.remembered[role] == nil {
+		c.remembered[role] = c.planner.memory.About(c.planner.classOf(c.roles.Member(role, 0)))
+	}
+	refusal = c.remembered[role].Refusal(node, generation, c.version)
 	return refusal, generation, refusal != nil
 }
 

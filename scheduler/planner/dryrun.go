@@ -4,8 +4,6 @@
 package planner
 
 import (
-	"slices"
-
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
@@ -24,7 +22,7 @@ type dryRun struct {
 }
 
 func (p *Planner) newDryRun(gang *roles) *dryRun {
-	return &dryRun{planner: p, gang: gang, except: slices.Clone(gang.Except), basis: p.basisFor(gang)}
+	return &dryRun{planner: p, gang: gang, except: union(gang.Except, nil), basis: p.basisFor(gang)}
 }
 
 // propose returns Pods to preempt so that the gang fits and the filters accept its places
@@ -85,12 +83,9 @@ func (d *dryRun) accepts(cluster *placement.Cluster, gang *placement.Gang, found
 
 // exclude excludes nodes from further proposals. It reports whether any is new.
 func (d *dryRun) exclude(nodes []string) (more bool) {
-	for _, node := range nodes {
-		if !slices.Contains(d.except, node) {
-			d.except, more = append(d.except, node), true
-		}
-	}
-	return more
+	before := len(d.except)
+	d.except = union(d.except, nodes)
+	return len(d.except) > before
 }
 
 // remove removes a victim from the trial.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/testing/defaults"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -28,6 +29,12 @@ type framed struct {
 	lister    *switchedLister
 	nodes     []*corev1.Node
 	running   []*corev1.Pod
+}
+
+// snapshotLister is what a framework needs of a snapshot.
+type snapshotLister interface {
+	fwk.SharedLister
+	fwk.MutableSnapshotSharedLister
 }
 
 // switchedLister is the snapshot that the framework sees.
@@ -68,7 +75,7 @@ func newFramed(t *testing.T, nodes []*corev1.Node, running []*corev1.Pod, object
 	return f
 }
 
-func newFramework(t *testing.T, factory informers.SharedInformerFactory, handle *testHandle, lister *switchedLister) framework.Framework {
+func newFramework(t *testing.T, factory informers.SharedInformerFactory, handle *testHandle, lister snapshotLister) framework.Framework {
 	t.Helper()
 	profile := &config.KubeSchedulerProfile{SchedulerName: ours, PluginConfig: defaults.PluginConfigsV1, Plugins: &config.Plugins{
 		QueueSort: config.PluginSet{Enabled: []config.Plugin{{Name: names.PrioritySort}}},

@@ -67,12 +67,12 @@ func (r *roles) tryNear(try func() bool) {
 // without returns the gang with further nodes that it can't use.
 func (r *roles) without(nodes []string) *roles {
 	rest, members := *r, *r.Members
-	members.Except = slices.Clone(r.Except)
-	for _, node := range nodes {
-		if !slices.Contains(members.Except, node) {
-			members.Except = append(members.Except, node)
-		}
-	}
+	members.Except = union(r.Except, nodes)
 	rest.Members = &members
 	return &rest
+}
+
+// union returns the names that are in either list, in order.
+func union(some, others []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(some, others))))
 }

@@ -20,10 +20,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/scheduler/trimming"
 )
 
 // This benchmark is run by bench/schedulerscale, as it needs the planner from inside. The
@@ -118,14 +123,40 @@ type scaleRun struct {
 	// attempts counts the attempts for gangs.
 	attempts int
 	queue    scaleQueue
+	trimmer  *trimming.Trimmer
 }
+
+// scaleLister is the snapshot that kube-scheduler's filters see.
+type scaleLister struct {
+	*cache.Snapshot
+	run *scaleRun
+}
+
+// NodeInfos implements fwk.SharedLister.
+func (l *scaleLister) NodeInfos() fwk.NodeInfoLister {
+	return &scaleNodes{l.Snapshot.NodeInfos(), l.run}
+}
+
+// scaleNodes are the snapshot's nodes. On none of them is a Pod with an affinity.
+type scaleNodes struct {
+	fwk.NodeInfoLister
+	run *scaleRun
+}
+
+// List implements fwk.NodeInfoLister.
+func (n *scaleNodes) List() ([]fwk.NodeInfo, error) { return n.run.list, nil }
+
+// Get implements fwk.NodeInfoLister.
+func (n *scaleNodes) Get(name string) (fwk.NodeInfo, error) { return n.run.infos[name], nil }
 
 func newScaleRun(t *testing.T, size scale) *scaleRun {
 	t.Helper()
-	r := &scaleRun{fixture: newFixture(t), size: size}
+	metrics.Register()
+	r := &scaleRun{fixture: newFixture(t, volumesOf(size.gangs)...), size: size, trimmer: trimming.New()}
 	r.Planner.clock = clock.RealClock{}
 	r.Planner.handle = &scaleHandle{testHandle: r.handle, queue: &r.queue}
 	r.queue.planner = r.Planner
+	r.addFilters()
 	for i := range size.nodes {
 		r.addLargeNode(i)
 	}
@@ -142,6 +173,18 @@ func newScaleRun(t *testing.T, size scale) *scaleRun {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// addFilters adds kube-scheduler's filters. Of the objects that they look at there are
+// volumes only, and Pods have no constraints between each other.
+func (r *scaleRun) addFilters() {
+	lister := &scaleLister{Snapshot: cache.NewEmptySnapshot(), run: r}
+	r.handle.lister = lister
+	volumes := informers.NewSharedInformerFactory(r.handle.client, 0)
+	r.runners[ours] = newFramework(r.t, volumes, r.handle, lister)
+	volumes.Start(r.t.Context().Done())
+	volumes.WaitForCacheSync(r.t.Context().Done())
+	r.followFilters(r.t.Context())
 }
 
 // scaleHandle gives activated Pods to the queue.
@@ -216,7 +259,7 @@ func (h *scaleHeap) Pop() any {
 // arrive adds a small Pod, which is queued.
 func (r *scaleRun) arrive() {
 	r.next++
-	small := realistic(r.t, pod(fmt.Sprint("small-", r.next), 1, func(p *corev1.Pod) { p.CreationTimestamp.Time = beginning.Add(time.Hour) }))
+	small := r.realistic(pod(fmt.Sprint("small-", r.next), 1, func(p *corev1.Pod) { p.CreationTimestamp.Time = beginning.Add(time.Hour) }))
 	r.podUpdated(nil, small)
 }
 
@@ -370,7 +413,7 @@ func (r *scaleRun) events() []scaleTimes {
 	}
 	for i := range r.size.events {
 		node := r.names[i*7919%len(r.names)]
-		one := realistic(r.t, pod(fmt.Sprint("event-", i), 1))
+		one := r.realistic(pod(fmt.Sprint("event-", i), 1))
 		bound := at(one, node, 7)
 		timed(names[0], func() { r.podUpdated(nil, one) })
 		timed(names[1], func() { r.podUpdated(one, bound) })

@@ -5,12 +5,12 @@ package planner
 
 import (
 	"fmt"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -29,14 +29,40 @@ const (
 	waitingShapes  = 50
 )
 
+// isRefused reports whether the gangs of a shape have room, but volumes in a zone without
+// nodes: a tenth of them.
+func isRefused(shape int) bool { return shape%10 == 9 }
+
+// volumesOf returns the volumes of the gangs that are refused, one for each.
+func volumesOf(gangs int) []runtime.Object {
+	var objects []runtime.Object
+	for i := range gangs {
+		if isRefused(i % waitingShapes) {
+			volume, claim := volumeIn("without-nodes")
+			volume.Name, claim.Name = fmt.Sprint("volume-", i), fmt.Sprint("dataset-", i)
+			volume.Spec.ClaimRef.Name, claim.Spec.VolumeName = claim.Name, volume.Name
+			objects = append(objects, volume, claim)
+		}
+	}
+	return objects
+}
+
+func withClaim(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "dataset", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+		}})
+	}
+}
+
 type nodeInfo = fwk.NodeInfo
 
-// realistic returns the Pod as the API server returns it: with what it, the kubelet and
-// controllers add, and no memory shared with other Pods.
-func realistic(tb testing.TB, pod *corev1.Pod) *corev1.Pod {
-	tb.Helper()
+// realistic returns the Pod as an informer stores it: with what the API server, the kubelet
+// and controllers add, decoded and trimmed.
+func (r *scaleRun) realistic(pod *corev1.Pod) *corev1.Pod {
+	r.t.Helper()
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: pod.Name, UID: pod.UID}}
-	pod.Labels["app.kubernetes.io/name"], pod.Labels["batch.kubernetes.io/job-name"] = pod.Name, pod.Name
+	pod.Labels["app.kubernetes.io/name"], pod.Labels["batch.kubernetes.io/job-name"] = "training", pod.Name
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "example.com/submitted-by", "somebody@example.com")
 	container := &pod.Spec.Containers[0]
 	container.Image = "registry.example.com/team/training:2026.11"
@@ -46,9 +72,9 @@ func realistic(tb testing.TB, pod *corev1.Pod) *corev1.Pod {
 	}
 	container.VolumeMounts = []corev1.VolumeMount{{Name: "kube-api-access", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true}}
 	container.Resources.Limits = container.Resources.Requests.DeepCopy()
-	pod.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
-	}}}}}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "kube-api-access", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
+	}}})
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
 	}
@@ -59,11 +85,14 @@ func realistic(tb testing.TB, pod *corev1.Pod) *corev1.Pod {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: container.Name, Image: container.Image, ImageID: container.Image, ContainerID: "containerd://" + pod.Name}}
 	text, err := pod.Marshal()
 	if err != nil {
-		tb.Fatal(err)
+		r.t.Fatal(err)
 	}
 	decoded := &corev1.Pod{}
 	if err := decoded.Unmarshal(text); err != nil {
-		tb.Fatal(err)
+		r.t.Fatal(err)
+	}
+	if _, err := r.trimmer.Transform(decoded); err != nil {
+		r.t.Fatal(err)
 	}
 	return decoded
 }
@@ -108,7 +137,7 @@ func (r *scaleRun) runOn(node string, number int) {
 		delete(one.Spec.Containers[0].Resources.Requests, v1.ResourceGPU)
 		one.Spec.Containers[0].Resources.Requests[v1.ResourceGPUPercent] = resource.MustParse("50")
 	}
-	one = realistic(r.t, at(one, node, cards...))
+	one = r.realistic(at(one, node, cards...))
 	one.Status.Phase = corev1.PodRunning
 	r.infos[node].AddPod(one)
 	r.podUpdated(nil, one)
@@ -117,23 +146,30 @@ func (r *scaleRun) runOn(node string, number int) {
 	}
 }
 
-// addGangs adds the gangs that wait. None of them fits, as each Pod needs more GPUs than any
-// node has free, and no Pod has a lower priority. They are older than the small Pods.
+// addGangs adds the gangs that wait. None of them fits: each Pod needs more GPUs than any
+// node has free, or a volume that no node can use. No Pod has a lower priority. They are
+// older than the small Pods.
 func (r *scaleRun) addGangs() {
 	r.t.Helper()
 	for i := range r.size.gangs {
 		shape := i % waitingShapes
 		r.next++
-		name := fmt.Sprint("gang-", r.next)
+		name, gpus := fmt.Sprint("gang-", r.next), []int{2, 4, 8}[shape%3]
+		if isRefused(shape) {
+			gpus = 1
+		}
 		for j := range waitingMembers {
-			one := pod(fmt.Sprint(name, "-", j), []int{2, 4, 8}[shape%3], in(name, waitingMembers, j), func(p *corev1.Pod) {
+			one := pod(fmt.Sprint(name, "-", j), gpus, in(name, waitingMembers, j), func(p *corev1.Pod) {
 				p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewQuantity(int64(1+shape/6), resource.DecimalSI)
 				p.CreationTimestamp.Time = beginning.Add(time.Duration(i) * time.Second)
 			})
 			if shape%4 == 0 {
 				inOneLeaf(one)
 			}
-			one = realistic(r.t, one)
+			if isRefused(shape) {
+				withClaim(fmt.Sprint("dataset-", i))(one)
+			}
+			one = r.realistic(one)
 			r.gangs = append(r.gangs, one)
 			r.podUpdated(nil, one)
 		}

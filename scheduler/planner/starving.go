@@ -49,7 +49,7 @@ func (p *Planner) claimIfStarving(attempt *gangs.Attempt, gang *roles, now time.
 // free, and which accept its Pods then; nil if there are none. filtered is true if filters
 // have refused nodes.
 func (p *Planner) futureRoom(attempt *gangs.Attempt, gang *roles) (found *claim, filtered bool) {
-	from, candidate := p.basisFor(gang), gang
+	from, candidate := p.basisFor(gang), gang.without(nil) // a copy, with each node once
 	refusing, filtered := gang.refused.nodes(), gang.refused.any()
 	for range maxDiagnoses {
 		if explanation, err := p.diagnose(attempt, candidate); err == nil {

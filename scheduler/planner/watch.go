@@ -18,12 +18,19 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/trimming"
 )
 
 // watch keeps the registry up to date with Pods, and wakes waiting gangs when there may
 // be more room.
 func (p *Planner) watch() error {
 	informers := p.handle.SharedInformerFactory().Core().V1()
+	trimmer := trimming.New()
+	for _, one := range []cache.SharedIndexInformer{informers.Pods().Informer(), informers.Nodes().Informer()} {
+		if err := one.SetTransform(trimmer.Transform); err != nil {
+			return fmt.Errorf("trimming Pods and Nodes: %w", err)
+		}
+	}
 	pods, errPods := informers.Pods().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { p.podUpdated(nil, object) },
 		UpdateFunc: p.podUpdated,

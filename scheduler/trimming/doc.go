@@ -1,0 +1,8 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trimming makes the Pods and Nodes that the scheduler caches small. Of a Pod's
+// spec, the commands, environments, probes and mounts of containers matter to the kubelet
+// only, and many Pods have equal requests. Without them, 100,000 Pods need about half of
+// the memory.
+package trimming

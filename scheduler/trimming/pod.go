@@ -1,0 +1,80 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package trimming
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// trimPod drops what nothing in a scheduler looks at. The scheduler never writes whole Pods:
+// what it drops here stays in the API server.
+func (t *Trimmer) trimPod(pod *corev1.Pod) {
+	pod.ManagedFields = nil
+	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
+	spec := &pod.Spec
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			t.trimContainer(&containers[i])
+		}
+	}
+	spec.Volumes = trimmed(spec.Volumes, isContent)
+	spec.Tolerations = t.tolerations.shared(spec.Tolerations)
+	spec.HostAliases, spec.ImagePullSecrets, spec.DNSConfig = nil, nil, nil
+	status := &pod.Status
+	status.ContainerStatuses = t.trimStatuses(status.ContainerStatuses)
+	status.InitContainerStatuses = t.trimStatuses(status.InitContainerStatuses)
+	status.EphemeralContainerStatuses, status.PodIPs, status.HostIPs = nil, nil, nil
+}
+
+func (t *Trimmer) trimContainer(c *corev1.Container) {
+	c.Command, c.Args, c.Env, c.EnvFrom, c.VolumeDevices = nil, nil, nil, nil, nil
+	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = nil, nil, nil
+	// Options of mounts are a feature that nodes have or have not.
+	c.VolumeMounts = trimmed(c.VolumeMounts, func(mount corev1.VolumeMount) bool { return len(mount.BindMountOptions) == 0 })
+	t.shareResources(&c.Resources)
+}
+
+// trimStatuses keeps the resources of containers: those of a Pod that is being resized are
+// not those of its spec.
+func (t *Trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var kept []corev1.ContainerStatus
+	for i := range statuses {
+		before := &statuses[i]
+		if before.Resources == nil && before.AllocatedResources == nil {
+			continue
+		}
+		after := corev1.ContainerStatus{Name: before.Name, Resources: before.Resources, AllocatedResources: t.lists.shared(before.AllocatedResources)}
+		if after.Resources != nil {
+			t.shareResources(after.Resources)
+		}
+		kept = append(kept, after)
+	}
+	return kept
+}
+
+func (t *Trimmer) shareResources(r *corev1.ResourceRequirements) {
+	r.Requests, r.Limits = t.lists.shared(r.Requests), t.lists.shared(r.Limits)
+}
+
+// isContent reports whether a volume is there for its content only, which the kubelet gets
+// from the API server: it is available on any node.
+func isContent(volume corev1.Volume) bool {
+	return volume.ConfigMap != nil || volume.Secret != nil || volume.DownwardAPI != nil || volume.Projected != nil
+}
+
+// trimmed returns the elements without those to drop, with no memory for the latter.
+func trimmed[T any](list []T, drop func(T) bool) []T {
+	if !slices.ContainsFunc(list, drop) {
+		return list
+	}
+	var kept []T
+	for _, element := range list {
+		if !drop(element) {
+			kept = append(kept, element)
+		}
+	}
+	return kept
+}

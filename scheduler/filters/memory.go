@@ -16,6 +16,8 @@ const (
 	// dropped.
 	maxClasses  = 2048
 	maxRefusals = 1 << 20 // about 100 MB
+	// maxReasons is how many different refusals are kept to be shared.
+	maxReasons = 1024
 )
 
 // Memory remembers which nodes refused Pods of a class. A node is asked again once it has
@@ -28,6 +30,8 @@ type Memory struct {
 	looksAt map[string]sets.Set[fwk.EventResource]
 	// changes counts the changes of objects of each kind.
 	changes map[fwk.EventResource]uint64
+	// reasons has each refusal once.
+	reasons map[Refusal]*Refusal
 	// uses counts calls, and refusals those that are remembered; see maxClasses.
 	uses     uint64
 	refusals int
@@ -54,7 +58,7 @@ type answer struct {
 
 // NewMemory returns an empty Memory.
 func NewMemory() *Memory {
-	return &Memory{classes: map[string]*remembered{}, changes: map[fwk.EventResource]uint64{}, edition: 1}
+	return &Memory{classes: map[string]*remembered{}, changes: map[fwk.EventResource]uint64{}, reasons: map[Refusal]*Refusal{}, edition: 1}
 }
 
 // Follow sets which kinds of objects each plugin looks at: their changes are reported with
@@ -148,6 +152,25 @@ func (m *Memory) use(key string) *remembered {
 		known.used = m.uses
 	}
 	return known
+}
+
+// Shared returns a refusal that is equal to the given one: many nodes refuse for the same
+// reason.
+func (m *Memory) Shared(refusal *Refusal) *Refusal {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.shared(refusal)
+}
+
+func (m *Memory) shared(refusal *Refusal) *Refusal {
+	if known := m.reasons[*refusal]; known != nil {
+		return known
+	}
+	if len(m.reasons) >= maxReasons {
+		clear(m.reasons)
+	}
+	m.reasons[*refusal] = refusal
+	return refusal
 }
 
 // keyFor returns which class a refusal is remembered for: all Pods that the plugin can't

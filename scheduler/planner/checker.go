@@ -133,6 +133,7 @@ func (c *checker) Place(role int, node string) placement.Judgement {
 	if refusal == nil {
 		return c.accept(role, member.Pod(), node)
 	}
+	refusal = c.planner.memory.Shared(refusal)
 	c.refused.byNode[node] = refusal
 	judgement := c.judge(refusal, node)
 	if judgement == placement.NeverAccepted && !known && c.lasts(refusal, node) {

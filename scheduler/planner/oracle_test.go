@@ -134,8 +134,9 @@ func (o *oracle) search(failed map[string]bool) bool {
 		} else {
 			tried[class] = true
 		}
+		refused := o.refusals(pod, o.placed)
 		for _, node := range o.nodes {
-			if o.judge(pod, node.Name, o.placed) != "" {
+			if refused[node.Name] != "" {
 				continue
 			}
 			o.placed = append(o.placed, at(pod, node.Name))
@@ -209,20 +210,31 @@ func (o *oracle) verify(list []assignment) string {
 // judge returns why the filters refuse a Pod on a node, in a new snapshot in which others of
 // the gang have been placed.
 func (o *oracle) judge(pod *corev1.Pod, node string, placed []*corev1.Pod) string {
+	return o.refusals(pod, placed)[node]
+}
+
+// refusals returns why the filters refuse a Pod, by node, in a new snapshot in which others of
+// the gang have been placed.
+func (o *oracle) refusals(pod *corev1.Pod, placed []*corev1.Pod) map[string]string {
 	before := o.lister.Snapshot
 	defer func() { o.lister.Snapshot = before }()
 	o.lister.Snapshot = cache.NewSnapshot(slices.Concat(o.running, placed), o.nodes)
 	state := framework.NewCycleState()
 	result, status, _ := o.framework.RunPreFilterPlugins(o.t.Context(), state, pod)
-	if !status.IsSuccess() {
-		return status.Message()
+	refused := map[string]string{}
+	for _, node := range o.nodes {
+		switch {
+		case !status.IsSuccess():
+			refused[node.Name] = status.Message()
+		case !result.AllNodes() && !result.NodeNames.Has(node.Name):
+			refused[node.Name] = "not among the nodes of PreFilter"
+		default:
+			info, err := o.lister.NodeInfos().Get(node.Name)
+			if err != nil {
+				o.t.Fatal(err)
+			}
+			refused[node.Name] = o.framework.RunFilterPlugins(o.t.Context(), state, pod, info).Message()
+		}
 	}
-	if !result.AllNodes() && !result.NodeNames.Has(node) {
-		return "not among the nodes of PreFilter"
-	}
-	info, err := o.lister.NodeInfos().Get(node)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return o.framework.RunFilterPlugins(o.t.Context(), state, pod, info).Message()
+	return refused
 }

@@ -53,7 +53,7 @@ func randomWorld(t *testing.T, dice *rand.Rand) *world {
 		volume, claim := volumeIn(zone)
 		w.objects = append(w.objects, volume, claim)
 	}
-	w.randomGang(dice)
+	w.randomGang(dice, 3, 3)
 	return w
 }
 
@@ -102,13 +102,13 @@ func near(kind, key string) *corev1.Affinity {
 	return &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: term(kind, key)}}
 }
 
-// randomGang makes a gang of one to three roles with up to three Pods each.
-func (w *world) randomGang(dice *rand.Rand) {
+// randomGang makes a gang of some roles with some Pods each.
+func (w *world) randomGang(dice *rand.Rand, roles, each int) {
 	var gang []*corev1.Pod
-	for role := range 1 + dice.IntN(3) {
+	for role := range 1 + dice.IntN(roles) {
 		like := pod("", 1+dice.IntN(2))
 		w.constrain(dice, like)
-		for range 1 + dice.IntN(3) {
+		for range 1 + dice.IntN(each) {
 			member := like.DeepCopy()
 			member.Name = fmt.Sprintf("g%d", len(gang))
 			member.UID = types.UID(member.Name)
@@ -132,9 +132,7 @@ func (w *world) constrain(dice *rand.Rand, p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[adapter] = resource.MustParse("1")
 	}
 	if dice.IntN(5) == 0 {
-		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: []string{"x", "y"}[dice.IntN(2)]},
-		}}}
+		p.Spec.Volumes = volumesFrom([]string{"x", "y"}[dice.IntN(2)])
 	}
 	if dice.IntN(8) == 0 {
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
@@ -170,4 +168,130 @@ func volumeIn(zone string) (*corev1.PersistentVolume, *corev1.PersistentVolumeCl
 	}
 	claim.Status.Phase = corev1.ClaimBound
 	return volume, claim
+}
+
+// Priorities in a crowded world: the gang's is in the middle.
+const (
+	lowestPriority = int32(1)
+	lowerPriority  = int32(3)
+	gangPriority   = int32(5)
+	highPriority   = int32(9)
+	maxCandidates  = 8
+	// budgetName is that of the PodDisruptionBudget, and of the app that it covers.
+	budgetName = "db"
+)
+
+// crowdedWorld is a random cluster in which hardly any GPU is free: Pods of lower, equal and
+// higher priorities hold them, some in gangs with a minimum, and Pods of another scheduler hold
+// CPU, ports and adapters beside them. The gang has priority 5. At most eight Pods have a lower
+// one.
+func crowdedWorld(dice *rand.Rand) *world {
+	w := &world{}
+	for i := range 2 + dice.IntN(3) {
+		node := randomNode(dice, fmt.Sprintf("n%d", i))
+		w.nodes = append(w.nodes, node)
+		w.crowd(dice, node)
+	}
+	w.joinGangs(dice)
+	w.limitCandidates()
+	for _, zone := range []string{"x", "y"} {
+		volume, claim := volumeIn(zone)
+		w.objects = append(w.objects, volume, claim)
+	}
+	w.randomGang(dice, 2, 2)
+	for _, member := range w.gang {
+		prioritized(gangPriority)(member)
+	}
+	return w
+}
+
+// crowd fills a node: with Pods that have GPUs, and with others.
+func (w *world) crowd(dice *rand.Rand, node *corev1.Node) {
+	gpus, adapters, cpus := amountOf(node, v1.ResourceGPU), amountOf(node, adapter), amountOf(node, corev1.ResourceCPU)
+	port := true
+	add := func(count, cpu int) *corev1.Pod {
+		p := w.randomNeighbour(dice, node, count, cpu)
+		gpus, cpus = gpus-count, cpus-cpu
+		if adapters > 0 && dice.IntN(4) == 0 {
+			p.Spec.Containers[0].Resources.Requests[adapter] = resource.MustParse("1")
+			adapters--
+		}
+		if port && dice.IntN(5) == 0 {
+			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
+			port = false
+		}
+		w.running = append(w.running, p)
+		return p
+	}
+	for gpus > 0 && dice.IntN(10) > 0 {
+		add(1+dice.IntN(min(gpus, 3)), 1)
+	}
+	if cpus > 1 && dice.IntN(3) == 0 {
+		add(0, 1+dice.IntN(cpus-1)).Spec.SchedulerName = "another"
+	}
+}
+
+func amountOf(node *corev1.Node, name corev1.ResourceName) int {
+	quantity := node.Status.Allocatable[name]
+	return int(quantity.Value())
+}
+
+// randomNeighbour returns a Pod that runs on a node.
+func (w *world) randomNeighbour(dice *rand.Rand, node *corev1.Node, gpus, cpu int) *corev1.Pod {
+	p := at(pod(fmt.Sprintf("r%d", len(w.running)), gpus), node.Name)
+	p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(strconv.Itoa(cpu))
+	if gpus == 0 {
+		delete(p.Spec.Containers[0].Resources.Requests, v1.ResourceGPU)
+	}
+	prioritized([]int32{lowestPriority, lowestPriority, lowerPriority, lowerPriority, gangPriority, highPriority}[dice.IntN(6)])(p)
+	p.Labels[kindLabel] = randomKind(dice)
+	if dice.IntN(4) == 0 {
+		p.Spec.Affinity = awayFrom(randomKind(dice), randomKey(dice))
+	}
+	if zone := node.Labels[zoneLabel]; zone != "z" && dice.IntN(6) == 0 {
+		p.Spec.Volumes = volumesFrom(zone)
+	}
+	if dice.IntN(5) == 0 {
+		app(budgetName)(p)
+	}
+	return p
+}
+
+// joinGangs puts some of the Pods with GPUs into two gangs.
+func (w *world) joinGangs(dice *rand.Rand) {
+	members := map[string][]*corev1.Pod{}
+	for _, p := range w.running {
+		if p.Spec.SchedulerName == ours && dice.IntN(3) == 0 {
+			name := []string{"one", "two"}[dice.IntN(2)]
+			members[name] = append(members[name], p)
+		}
+	}
+	for _, name := range []string{"one", "two"} {
+		priority, minimum := []int32{lowestPriority, lowestPriority, lowerPriority, highPriority}[dice.IntN(4)], 1+dice.IntN(len(members[name])+1)
+		for i, p := range members[name] {
+			in(name, minimum, i)(p)
+			if dice.IntN(8) > 0 { // the members of a gang need not have the same one
+				prioritized(priority)(p)
+			}
+		}
+	}
+}
+
+// limitCandidates raises priorities until at most eight Pods have a lower one than the gang.
+func (w *world) limitCandidates() {
+	lower := 0
+	for _, p := range w.running {
+		if *p.Spec.Priority < gangPriority {
+			if lower++; lower > maxCandidates {
+				prioritized(highPriority)(p)
+			}
+		}
+	}
+}
+
+// volumesFrom returns the volume of a zone, for a Pod.
+func volumesFrom(zone string) []corev1.Volume {
+	return []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: zone},
+	}}}
 }

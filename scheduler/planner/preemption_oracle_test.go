@@ -1,0 +1,512 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+)
+
+// TestPreemptionHelpsAndIsFoundIfItDoes compares the choice of victims with a search through
+// all sets of Pods that may be preempted, and all assignments that kube-scheduler's filters
+// accept without them. Then the victims leave, one after the other, and the gang has to get
+// its places.
+func TestPreemptionHelpsAndIsFoundIfItDoes(t *testing.T) {
+	t.Parallel()
+	sum := &preemptionTally{missed: map[string]int{}, violations: map[string]int{}}
+	for seed := range uint64(*oracleCases) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { // so that each case is cleaned up
+			sum.cases++
+			o := newPreemptionOracle(t, seed, sum)
+			o.check()
+		})
+	}
+	t.Log(sum)
+}
+
+// preemptionTally counts the outcomes of many cases.
+type preemptionTally struct {
+	cases, fits, impossible, possible, found int
+	// missed counts the gangs for which victims exist that were not found, by reason.
+	missed map[string]int
+	// higher and dearer count the victims that are more important than those of the best set,
+	// and spared the sets of which a part would have sufficed.
+	higher, dearer, spared int
+	violations             map[string]int
+}
+
+func (c *preemptionTally) String() string {
+	return fmt.Sprintf("%d cases: %d fit, %d are impossible, preemption is possible in %d: found in %d (victims of a higher priority than necessary in %d, costlier ones in %d, some that could stay in %d), missed %v; violations: %v",
+		c.cases, c.fits, c.impossible, c.possible, c.found, c.higher, c.dearer, c.spared, c.missed, c.violations)
+}
+
+// preemptionOracle is a crowded cluster with a gang for which Pods may have to leave.
+type preemptionOracle struct {
+	*oracle
+	sum     *preemptionTally
+	dice    *rand.Rand
+	all     []*corev1.Pod // that ran at first
+	allowed int           // by the budget
+	deleted <-chan string
+	victims []string // that were chosen first
+	log     []string
+}
+
+func newPreemptionOracle(t *testing.T, seed uint64, sum *preemptionTally) *preemptionOracle {
+	t.Helper()
+	dice := rand.New(rand.NewPCG(seed, 17))
+	world := crowdedWorld(dice)
+	o := &preemptionOracle{
+		oracle: &oracle{framed: newFramed(t, world.nodes, world.running, world.objects...), gang: world.gang},
+		sum:    sum, dice: dice, all: world.running, allowed: dice.IntN(3),
+	}
+	o.budget(budgetName, int32(o.allowed)) //nolint:gosec // at most 2
+	o.deleted = o.deletions("")
+	o.awaitVolumes()
+	return o
+}
+
+// String describes the case for failures.
+func (o *preemptionOracle) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "the budget allows %d\n", o.allowed)
+	for _, p := range o.all {
+		fmt.Fprintf(&text, "%s on %s: priority %d, of %s, labels %v, requests %v, ports %v, affinity %v\n",
+			p.Name, p.Spec.NodeName, *p.Spec.Priority, p.Spec.SchedulerName, p.Labels, p.Spec.Containers[0].Resources.Requests, p.Spec.Containers[0].Ports, p.Spec.Affinity)
+	}
+	return text.String() + o.oracle.String() + strings.Join(o.log, "\n")
+}
+
+// violate reports a broken promise.
+func (o *preemptionOracle) violate(what, format string, args ...any) {
+	o.t.Helper()
+	o.sum.violations[what]++
+	o.t.Errorf("%s: %s\n%s", what, fmt.Sprintf(format, args...), o)
+}
+
+// check runs a case.
+func (o *preemptionOracle) check() {
+	if got := o.plan(); got != nil {
+		o.sum.fits++
+		if why := o.verify(got); why != "" {
+			o.violate("the filters refuse a place", "%v: %s", got, why)
+		}
+		return
+	}
+	best := o.bestVictims()
+	victims, planned := o.proposed()
+	switch message := o.preempt(); {
+	case len(victims) > 0:
+		o.checkVictims(victims, planned, best)
+		o.leave(victims)
+	case best == nil:
+		o.sum.impossible++
+	case len(best.victims) == 0:
+		o.sum.missed["no victim is necessary"]++
+		o.t.Logf("the gang fits: %s", o)
+	default:
+		why := o.whyMissed()
+		o.sum.possible++
+		o.sum.missed[why]++
+		o.t.Logf("missed, %s: %v would do; the message is %q\n%s", why, namesOf(best.victims), message, o)
+	}
+}
+
+// proposed returns the victims that the planner would choose, and where the gang would go.
+func (o *preemptionOracle) proposed() (victims []*corev1.Pod, planned []assignment) {
+	attempt, gang := o.attempt()
+	found := o.preemption(attempt, gang)
+	if found.plan == nil {
+		return nil, nil
+	}
+	members, places := gang.Assign(found.plan)
+	for i, m := range members {
+		planned = append(planned, assignment{m.Pod().Name, places[i].Node})
+	}
+	return found.victims, planned
+}
+
+func (o *preemptionOracle) attempt() (*gangs.Attempt, *roles) {
+	attempt := o.registry.Attempt(o.gang[0].UID)
+	if attempt == nil {
+		o.t.Fatal("there is nothing to plan")
+	}
+	gang, err := o.gangOf(attempt)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return attempt, gang
+}
+
+// preempt is the end of the leader's scheduling cycle. It waits until the victims have been
+// deleted, and then what was written into the Pods of the gang has arrived.
+func (o *preemptionOracle) preempt() (message string) {
+	message = o.Preempt(o.t.Context(), o.gang[0])
+	o.log = append(o.log, "preempt: "+message)
+	ended := func(context.Context) (bool, error) {
+		o.preemptions.mu.Lock()
+		defer o.preemptions.mu.Unlock()
+		return len(o.preemptions.running) == 0, nil
+	}
+	if err := wait.PollUntilContextTimeout(o.t.Context(), time.Millisecond, time.Minute, true, ended); err != nil {
+		o.t.Fatal("the victims are not deleted: ", err)
+	}
+	for i, member := range o.gang {
+		if node := o.Nominated(member); node != "" {
+			o.gang[i] = member.DeepCopy()
+			nominatedFor(node)(o.gang[i])
+			o.podUpdated(member, o.gang[i])
+		}
+	}
+	return message
+}
+
+// takeDeleted returns the names of the Pods that were deleted since.
+func (o *preemptionOracle) takeDeleted() (names []string) {
+	for {
+		select {
+		case name := <-o.deleted:
+			names = append(names, name)
+		default:
+			slices.Sort(names)
+			return names
+		}
+	}
+}
+
+// checkVictims checks the first choice of victims.
+func (o *preemptionOracle) checkVictims(victims []*corev1.Pod, planned []assignment, best *victimSet) {
+	o.log = append(o.log, fmt.Sprintf("victims %v, for %v", namesOf(victims), planned))
+	if deleted := o.takeDeleted(); !slices.Equal(deleted, namesOf(victims)) {
+		o.violate("other Pods are deleted than were proposed", "%v", deleted)
+	}
+	if why := o.forbids(victims); why != "" {
+		o.violate("a victim may not be preempted", "%s", why)
+	}
+	if why := o.without(victims).verify(planned); why != "" {
+		o.violate("the filters refuse the gang without the victims", "%s", why)
+	}
+	switch {
+	case best == nil:
+		o.violate("victims are named although none help", "%v", namesOf(victims))
+		return
+	case len(best.victims) == 0:
+		o.violate("victims are named although the gang fits", "%v", namesOf(victims))
+		return
+	}
+	o.sum.possible++
+	o.sum.found++
+	chosen := victimSetOf(victims)
+	switch {
+	case chosen.highest > best.highest:
+		o.sum.higher++
+		o.t.Logf("victims of a higher priority than necessary: %v would do\n%s", namesOf(best.victims), o)
+	case chosen.compare(best) > 0:
+		o.sum.dearer++
+	}
+	for _, part := range o.subsets(victims) {
+		if len(part.victims) < len(victims) && o.helps(part.victims) {
+			o.sum.spared++
+			o.t.Logf("some could stay: %v would do\n%s", namesOf(part.victims), o)
+			return
+		}
+	}
+}
+
+// leave has the victims leave: they are terminating, then gone, one after the other. Nobody
+// else may be preempted meanwhile, and the gang starts at the latest when all are gone.
+func (o *preemptionOracle) leave(victims []*corev1.Pod) {
+	o.victims = namesOf(victims)
+	if o.cycle("before anybody sees that they leave") {
+		return
+	}
+	running := slices.Clone(o.running)
+	for i, p := range running {
+		if slices.Contains(victims, p) {
+			running[i] = p.DeepCopy()
+			leavingNow(running[i])
+			o.podUpdated(p, running[i])
+		}
+	}
+	o.show(running)
+	if o.cycle("while all are terminating") {
+		return
+	}
+	order := slices.Clone(o.victims)
+	o.dice.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	for _, name := range order {
+		gone := slices.IndexFunc(o.running, func(p *corev1.Pod) bool { return p.Name == name })
+		o.podDeleted(o.running[gone])
+		o.show(slices.Delete(slices.Clone(o.running), gone, gone+1))
+		if o.cycle(name + " is gone") {
+			return
+		}
+	}
+	for range 2 {
+		if o.cycle("all are gone") {
+			return
+		}
+	}
+	o.violate("the gang does not start without its victims", "%v", order)
+}
+
+// show makes the snapshot show these Pods.
+func (o *preemptionOracle) show(running []*corev1.Pod) {
+	o.running = running
+	o.lister.Snapshot = cache.NewSnapshot(running, o.nodes)
+	for _, node := range o.nodes {
+		info, err := o.lister.NodeInfos().Get(node.Name)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		o.infos[node.Name] = info.(*framework.NodeInfo) //nolint:forcetypeassert // those of this snapshot
+	}
+}
+
+// cycle is a further scheduling cycle of the leader. It reports whether the gang got its
+// places, and checks these. No further Pod may be preempted.
+func (o *preemptionOracle) cycle(when string) (started bool) {
+	o.clock.Step(time.Second)
+	first := o.decide(o.gang[0])
+	o.log = append(o.log, fmt.Sprintf("%s: %+v", when, first))
+	if len(o.gang) == 1 && first.Node != "" && o.judge(o.gang[0], first.Node, nil) != "" {
+		o.Refuse(o.gang[0].UID, first.Plan, first.Node)
+		o.decide(o.gang[0])
+	}
+	if got := o.seats(); got != nil {
+		if why := o.verify(got); why != "" {
+			o.violate("the filters refuse a place afterwards", "%s: %v: %s", when, got, why)
+		}
+		return true
+	}
+	o.preempt()
+	for _, name := range o.takeDeleted() {
+		if !slices.Contains(o.victims, name) {
+			o.violate("others are preempted as well", "%s: %s", when, name)
+			return true
+		}
+	}
+	return false
+}
+
+// without returns the oracle of the cluster without some of the Pods.
+func (o *oracle) without(gone []*corev1.Pod) *oracle {
+	cluster := *o.framed
+	cluster.running = slices.DeleteFunc(slices.Clone(o.running), func(p *corev1.Pod) bool { return slices.Contains(gone, p) })
+	return &oracle{framed: &cluster, gang: o.gang}
+}
+
+// helps reports whether the filters accept the gang once some Pods have left.
+func (o *preemptionOracle) helps(victims []*corev1.Pod) bool {
+	rest := o.without(victims)
+	return rest.countable() && rest.assignable()
+}
+
+// victimSet is Pods that may be preempted together, and how important they are.
+type victimSet struct {
+	victims []*corev1.Pod
+	highest int32
+	sum     float64
+}
+
+func victimSetOf(victims []*corev1.Pod) *victimSet {
+	s := &victimSet{victims: victims, highest: math.MinInt32}
+	for _, p := range victims {
+		priority := schedulingv1.PodPriority(p)
+		s.highest, s.sum = max(s.highest, priority), s.sum+float64(priority)-math.MinInt32+1
+	}
+	return s
+}
+
+func (s *victimSet) compare(other *victimSet) int {
+	return cmp.Or(cmp.Compare(s.highest, other.highest), cmp.Compare(s.sum, other.sum))
+}
+
+// subsets returns the sets of some Pods that may be preempted, the best first.
+func (o *preemptionOracle) subsets(pods []*corev1.Pod) (sets []*victimSet) {
+	for bits := range 1 << len(pods) {
+		var some []*corev1.Pod
+		for i, p := range pods {
+			if bits>>i&1 == 1 {
+				some = append(some, p)
+			}
+		}
+		if o.forbids(some) == "" {
+			sets = append(sets, victimSetOf(some))
+		}
+	}
+	slices.SortStableFunc(sets, (*victimSet).compare)
+	return sets
+}
+
+// bestVictims tries all sets of Pods, the best first; nil if none help.
+func (o *preemptionOracle) bestVictims() *victimSet {
+	candidates := o.candidates()
+	if !o.without(candidates).countable() {
+		return nil
+	}
+	for _, set := range o.subsets(candidates) {
+		if o.helps(set.victims) {
+			return set
+		}
+	}
+	return nil
+}
+
+func (o *preemptionOracle) candidates() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(o.all), func(p *corev1.Pod) bool { return schedulingv1.PodPriority(p) >= gangPriority })
+}
+
+// forbids returns why Pods may not be preempted together; empty if they may.
+func (o *preemptionOracle) forbids(victims []*corev1.Pod) string {
+	leaving, members, covered := map[string]int{}, map[string]int{}, 0
+	for _, p := range o.all {
+		members[p.Labels[v1.LabelPodGroup]]++
+	}
+	for _, p := range victims {
+		if priority := schedulingv1.PodPriority(p); priority >= gangPriority {
+			return fmt.Sprintf("%s has priority %d", p.Name, priority)
+		}
+		leaving[p.Labels[v1.LabelPodGroup]]++
+		if p.Labels["app"] == budgetName {
+			covered++
+		}
+	}
+	if covered > o.allowed {
+		return fmt.Sprintf("the budget allows %d, not %d", o.allowed, covered)
+	}
+	for _, p := range victims {
+		name := p.Labels[v1.LabelPodGroup]
+		minimum, err := strconv.Atoi(p.Labels[v1.LabelMinAvailable])
+		if name == "" || err != nil {
+			continue
+		}
+		if stay := members[name] - leaving[name]; stay > 0 && stay < minimum {
+			return fmt.Sprintf("%d Pods of gang %s are left, fewer than %d", stay, name, minimum)
+		}
+	}
+	return ""
+}
+
+func namesOf(pods []*corev1.Pod) []string {
+	names := make([]string, len(pods))
+	for i, p := range pods {
+		names[i] = p.Name
+	}
+	slices.Sort(names)
+	return names
+}
+
+// countable reports whether there is enough of what is counted for the gang: a necessary
+// condition that is quick to check.
+func (o *oracle) countable() bool {
+	free := map[string]amounts{}
+	for _, node := range o.nodes {
+		free[node.Name] = amounts{}.plus(node.Status.Allocatable, 1)
+	}
+	for _, p := range o.running {
+		free[p.Spec.NodeName].plus(p.Spec.Containers[0].Resources.Requests, -1)
+	}
+	return o.countableFrom(free, 0, 0)
+}
+
+// countableFrom finds places for the Pods from the given one on. Equal Pods are placed in the
+// order of the nodes.
+func (o *oracle) countableFrom(free map[string]amounts, pod, start int) bool {
+	if pod == len(o.gang) {
+		return true
+	}
+	p := o.gang[pod]
+	if pod == 0 || o.gang[pod-1].Annotations[classAnnotation] != p.Annotations[classAnnotation] {
+		start = 0
+	}
+	requests := p.Spec.Containers[0].Resources.Requests
+	for i := start; i < len(o.nodes); i++ {
+		left := free[o.nodes[i].Name].plus(requests, -1)
+		found := !left.negative() && o.countableFrom(free, pod+1, i)
+		left.plus(requests, 1)
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
+// amounts are quantities of resources.
+type amounts map[corev1.ResourceName]int64
+
+// plus adds a list of quantities, so many times.
+func (a amounts) plus(list corev1.ResourceList, times int64) amounts {
+	for name, quantity := range list {
+		a[name] += times * quantity.MilliValue()
+	}
+	return a
+}
+
+func (a amounts) negative() bool {
+	for amount := range maps.Values(a) {
+		if amount < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// whyMissed says why victims that exist were not found.
+func (o *preemptionOracle) whyMissed() string {
+	if o.hasRoom(nil) {
+		return "there is room, and filters refuse it"
+	}
+	for _, set := range o.subsets(o.candidates()) {
+		if o.hasRoom(set.victims) && o.isMinimal(set.victims) && o.helps(set.victims) {
+			return "not found"
+		}
+	}
+	return "more have to leave than for room"
+}
+
+// isMinimal reports whether none of the victims could stay if only room counted.
+func (o *preemptionOracle) isMinimal(victims []*corev1.Pod) bool {
+	for _, part := range o.subsets(victims) {
+		if len(part.victims) < len(victims) && o.hasRoom(part.victims) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasRoom reports whether the engine has room for the gang without some Pods, whatever filters
+// say.
+func (o *preemptionOracle) hasRoom(gone []*corev1.Pod) (fits bool) {
+	attempt, gang := o.attempt()
+	o.mirror.For(o.requesterOf(attempt), func(cluster *placement.Cluster) {
+		cluster.Try(func() bool {
+			for _, p := range gone {
+				cluster.Remove(string(p.UID))
+			}
+			_, fits, _ = cluster.Plan(&gang.Gang)
+			return false
+		})
+	})
+	return fits
+}

@@ -89,12 +89,56 @@ func newPreemptionOracle(t *testing.T, seed uint64, sum *preemptionTally) *preem
 // String describes the case for failures.
 func (o *preemptionOracle) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "the budget allows %d\n", o.allowed)
-	for _, p := range o.all {
-		fmt.Fprintf(&text, "%s on %s: priority %d, of %s, labels %v, requests %v, ports %v, affinity %v\n",
-			p.Name, p.Spec.NodeName, *p.Spec.Priority, p.Spec.SchedulerName, p.Labels, p.Spec.Containers[0].Resources.Requests, p.Spec.Containers[0].Ports, p.Spec.Affinity)
+	fmt.Fprintf(&text, "the budget %s allows %d\n", budgetName, o.allowed)
+	for _, node := range o.nodes {
+		fmt.Fprintf(&text, "%s in zone %s: %s; taints %v\n", node.Name, node.Labels[zoneLabel], listed(node.Status.Allocatable), node.Spec.Taints)
 	}
-	return text.String() + o.oracle.String() + strings.Join(o.log, "\n")
+	for _, p := range slices.Concat(o.all, o.gang) {
+		text.WriteString(described(p))
+	}
+	return text.String() + strings.Join(o.log, "\n")
+}
+
+// described is what matters about a Pod, on a line.
+func described(p *corev1.Pod) string {
+	text := fmt.Sprintf("%s (%s) of priority %d: %s; kind %s, class %s", p.Name, p.Spec.NodeName, schedulingv1.PodPriority(p),
+		listed(p.Spec.Containers[0].Resources.Requests), p.Labels[kindLabel], p.Annotations[classAnnotation])
+	if gang := p.Labels[v1.LabelPodGroup]; gang != "" {
+		text += fmt.Sprintf(", in gang %s (%s)", gang, p.Labels[v1.LabelMinAvailable])
+	}
+	if p.Spec.SchedulerName != ours {
+		text += ", not ours"
+	}
+	if p.Labels["app"] != "" {
+		text += ", of the budget"
+	}
+	if len(p.Spec.Tolerations) > 0 {
+		text += ", tolerates"
+	}
+	if len(p.Spec.Containers[0].Ports) > 0 {
+		text += ", port"
+	}
+	for _, volume := range p.Spec.Volumes {
+		text += ", volume " + volume.PersistentVolumeClaim.ClaimName
+	}
+	if affinity := p.Spec.Affinity; affinity != nil && affinity.PodAntiAffinity != nil {
+		one := affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
+		text += fmt.Sprintf(", away from %s by %s", one.LabelSelector.MatchLabels[kindLabel], one.TopologyKey)
+	}
+	if affinity := p.Spec.Affinity; affinity != nil && affinity.PodAffinity != nil {
+		one := affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
+		text += fmt.Sprintf(", near %s by %s", one.LabelSelector.MatchLabels[kindLabel], one.TopologyKey)
+	}
+	for _, one := range p.Spec.TopologySpreadConstraints {
+		text += fmt.Sprintf(", spread by %s", one.TopologyKey)
+	}
+	return text + "\n"
+}
+
+// listed is what a list has of what is scarce here.
+func listed(list corev1.ResourceList) string {
+	gpus, cpus, adapters := list[v1.ResourceGPU], list[corev1.ResourceCPU], list[adapter]
+	return fmt.Sprintf("%s GPUs, %s CPU, %s adapters", gpus.String(), cpus.String(), adapters.String())
 }
 
 // violate reports a broken promise.

@@ -63,16 +63,25 @@ func newFramed(t *testing.T, nodes []*corev1.Node, running []*corev1.Pod, object
 	for _, pod := range running {
 		f.podUpdated(nil, pod)
 	}
-	f.infos = map[string]*framework.NodeInfo{}
 	for _, node := range nodes {
+		f.names = append(f.names, node.Name)
+	}
+	f.show(running)
+	return f
+}
+
+// show makes the snapshot show these Pods, and no others.
+func (f *framed) show(running []*corev1.Pod) {
+	f.t.Helper()
+	f.running = running
+	f.lister.Snapshot = cache.NewSnapshot(running, f.nodes)
+	for _, node := range f.nodes {
 		info, err := f.lister.NodeInfos().Get(node.Name)
 		if err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
-		f.names = append(f.names, node.Name)
-		f.infos[node.Name] = info.(*framework.NodeInfo)
+		f.infos[node.Name] = info.(*framework.NodeInfo) //nolint:forcetypeassert // those of this snapshot
 	}
-	return f
 }
 
 func newFramework(t *testing.T, factory informers.SharedInformerFactory, handle *testHandle, lister snapshotLister) framework.Framework {

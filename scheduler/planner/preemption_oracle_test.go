@@ -19,8 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -312,19 +310,6 @@ func (o *preemptionOracle) leave(victims []*corev1.Pod) {
 		}
 	}
 	o.violate("the gang does not start without its victims", "%v", order)
-}
-
-// show makes the snapshot show these Pods.
-func (o *preemptionOracle) show(running []*corev1.Pod) {
-	o.running = running
-	o.lister.Snapshot = cache.NewSnapshot(running, o.nodes)
-	for _, node := range o.nodes {
-		info, err := o.lister.NodeInfos().Get(node.Name)
-		if err != nil {
-			o.t.Fatal(err)
-		}
-		o.infos[node.Name] = info.(*framework.NodeInfo) //nolint:forcetypeassert // those of this snapshot
-	}
 }
 
 // cycle is a further scheduling cycle of the leader. It reports whether the gang got its

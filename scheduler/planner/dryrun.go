@@ -4,6 +4,8 @@
 package planner
 
 import (
+	"slices"
+
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
@@ -19,15 +21,42 @@ type dryRun struct {
 	basis basis
 	// filtered is true once filters have refused a proposal.
 	filtered bool
+	// leaving are the Pods that are terminating, or about to. They are taken to be gone when the
+	// victims are: what they keep away may come then, be there a need for their room or not.
+	leaving []mirror.Holder
 }
 
 func (p *Planner) newDryRun(gang *roles) *dryRun {
-	return &dryRun{planner: p, gang: gang, except: union(gang.Except, nil), basis: p.basisFor(gang)}
+	d := &dryRun{planner: p, gang: gang, except: union(gang.Except, nil), basis: p.basisFor(gang)}
+	if p.runnerFor(gang) != nil {
+		d.leaving = p.leaving()
+	}
+	return d
+}
+
+// leaving returns the Pods of the snapshot that are terminating, or about to.
+func (p *Planner) leaving() (list []mirror.Holder) {
+	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil // reading the snapshot never fails
+	}
+	for _, node := range nodes {
+		for _, info := range node.GetPods() {
+			if pod := info.GetPod(); pod.DeletionTimestamp != nil || p.registry.Terminating(pod.UID) {
+				list = append(list, mirror.Holder{Pod: pod, Node: node.Node().Name})
+			}
+		}
+	}
+	return list
 }
 
 // propose returns Pods to preempt so that the gang fits and the filters accept its places
-// as the nodes will be then; nil if it finds none.
+// as the nodes will be then; nil if it finds none. If those that are leaving anyway suffice, they
+// are the victims.
 func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionRules, holders func(string) (mirror.Holder, bool)) *placement.Preemption {
+	if awaited := d.awaitLeaving(cluster, holders); awaited != nil {
+		return awaited
+	}
 	for range maxProposals {
 		gang := d.gang.Gang
 		gang.Except = d.except
@@ -49,6 +78,24 @@ func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionR
 	return nil
 }
 
+// awaitLeaving returns those that are leaving anyway if the gang fits without them; else nil. The
+// search for victims need not find this out: while some that it chose are gone and others are not
+// yet, it may come to other ones.
+func (d *dryRun) awaitLeaving(cluster *placement.Cluster, holders func(string) (mirror.Holder, bool)) *placement.Preemption {
+	if len(d.leaving) == 0 {
+		return nil
+	}
+	gang, found := d.gang.Gang, &placement.Preemption{}
+	for _, one := range d.leaving {
+		found.Victims = append(found.Victims, string(one.Pod.UID))
+	}
+	slices.Sort(found.Victims)
+	if d.gang.check = d.planner.newChecker(d.gang, d.basis); !d.accepts(cluster, &gang, found, holders) {
+		return nil
+	}
+	return found
+}
+
 // withVictims returns a proposal that has any victims. One without says that the gang fits
 // as things are, which they don't, as it has just been refused: nobody has to leave for it.
 func (d *dryRun) withVictims(found *placement.Preemption) *placement.Preemption {
@@ -62,7 +109,12 @@ func (d *dryRun) withVictims(found *placement.Preemption) *placement.Preemption 
 // into the proposal.
 func (d *dryRun) accepts(cluster *placement.Cluster, gang *placement.Gang, found *placement.Preemption, holders func(string) (mirror.Holder, bool)) (accepted bool) {
 	check := d.gang.check
-	check.removed = len(found.Victims) > 0
+	check.removed = len(found.Victims) > 0 || len(d.leaving) > 0
+	for _, one := range d.leaving {
+		if !slices.Contains(found.Victims, string(one.Pod.UID)) {
+			check.remove(one)
+		}
+	}
 	cluster.Try(func() bool {
 		for _, name := range found.Victims {
 			cluster.Remove(name)

@@ -311,14 +311,21 @@ func (r *Registry) Spare(gang string) int {
 }
 
 // MarkTerminating marks Pods that are about to be deleted, or unmarks them: marked Pods
-// no longer count for their gangs, so that their successors wait for each other.
+// no longer count for their gangs, so that their successors wait for each other. Pods that
+// are not scheduled by this package can be marked as well, until they are forgotten.
 func (r *Registry) MarkTerminating(uids []types.UID, terminating bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, uid := range uids {
-		if m := r.members[uid]; m != nil {
+		m := r.members[uid]
+		switch {
+		case m != nil:
 			m.terminating = terminating
 			r.touch(m.group)
+		case terminating:
+			r.terminating[uid] = true
+		default:
+			delete(r.terminating, uid)
 		}
 	}
 }
@@ -328,7 +335,7 @@ func (r *Registry) Terminating(uid types.UID) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	m := r.members[uid]
-	return m != nil && m.terminating
+	return m != nil && m.terminating || r.terminating[uid]
 }
 
 // Runs reports whether a Pod of a group has a node.

@@ -45,6 +45,8 @@ type Registry struct {
 	members map[types.UID]*Member
 	groups  map[string]*Group
 	plans   uint64
+	// terminating are Pods that are about to be deleted and are no members: they have no GPUs.
+	terminating map[types.UID]bool
 	// failing counts the groups whose last attempt failed; retries are those that wait for
 	// another one.
 	failing int
@@ -69,7 +71,8 @@ type Registry struct {
 func NewRegistry(timing Timing) *Registry {
 	return &Registry{
 		timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, podGroups: newPodGroups(), profiles: map[string]bool{},
-		retries: newRetries(timing), budget: budget{Pauses: timing.Pauses},
+		terminating: map[types.UID]bool{},
+		retries:     newRetries(timing), budget: budget{Pauses: timing.Pauses},
 		changed: map[*Group]struct{}{}, mixed: map[*Group]struct{}{}, planned: map[*Group]struct{}{},
 	}
 }
@@ -267,6 +270,7 @@ func (r *Registry) podBound(m *Member) Actions {
 func (r *Registry) Forget(uid types.UID) Actions {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.terminating, uid)
 	m := r.members[uid]
 	if m == nil {
 		return Actions{}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -237,6 +238,34 @@ func TestTwoPreemptionsDoNotSpendTheSameBudget(t *testing.T) {
 	f.decide(second)
 	if got := f.Preempt(t.Context(), second); got != noVictims {
 		t.Errorf("while the first victim leaves: the message is %q, want %q", got, noVictims)
+	}
+}
+
+// A Pod without GPUs leaves because of its CPU, within a budget. Until the snapshot shows that it
+// is terminating, nobody leaves in its place.
+func TestAVictimWithoutGPUsIsKnownToLeave(t *testing.T) {
+	t.Parallel()
+	cpu := at(pod("cpu", 0, prioritized(1), app("web")), "a")
+	cpu.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64")}
+	other := at(pod("other", 1, prioritized(3)), "b", 0)
+	f := newFixture(t, cpu, other)
+	f.addNode("a", "l", 1)
+	f.addNode("b", "l", 1)
+	f.budget("web", 1)
+	waiting := pod("waiting", 1, prioritized(5))
+	f.comes(cpu, other, waiting)
+	deleted := f.deletions("")
+	f.decide(waiting)
+	f.Preempt(t.Context(), waiting)
+	if name := <-deleted; name != "cpu" {
+		t.Fatalf("%s is deleted, want cpu", name)
+	}
+	if got, fits := f.wantVictims(waiting); len(got) > 0 || !fits {
+		t.Errorf("while it leaves: it fits then: %t; victims %v, want no further one", fits, got)
+	}
+	f.goes(cpu)
+	if f.registry.Terminating(cpu.UID) {
+		t.Error("it is still remembered when it is gone")
 	}
 }
 

@@ -5,6 +5,7 @@ package planner
 
 import (
 	"slices"
+	"time"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/scheduler/filters"
@@ -17,8 +18,11 @@ type dryRun struct {
 	gang    *roles
 	// except are the nodes that can't be used: the gang's own, and those that refused it.
 	except []string
-	// basis is that of all checks: together they have the time of one search.
+	// refusing are nodes that refused members, and hopeless those that did so whoever leaves.
+	refusing, hopeless map[string]bool
+	// basis is that of all checks: together they have the time of one search, which is limit.
 	basis basis
+	limit time.Duration
 	// filtered is true once filters have refused a proposal.
 	filtered bool
 	// leaving are the Pods that are terminating, or about to. They are taken to be gone when the
@@ -27,7 +31,11 @@ type dryRun struct {
 }
 
 func (p *Planner) newDryRun(gang *roles) *dryRun {
-	d := &dryRun{planner: p, gang: gang, except: union(gang.Except, nil), basis: p.basisFor(gang)}
+	d := &dryRun{
+		planner: p, gang: gang, except: union(gang.Except, nil), basis: p.basisFor(gang),
+		refusing: map[string]bool{}, hopeless: map[string]bool{},
+	}
+	d.limit = d.basis.deadline.Sub(p.clock.Now())
 	if p.runnerFor(gang) != nil {
 		d.leaving = p.leaving()
 	}
@@ -61,8 +69,11 @@ func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionR
 		gang := d.gang.Gang
 		gang.Except = d.except
 		found, fits, err := cluster.Preempt(&gang, rules)
-		if err != nil || !fits {
+		if err != nil {
 			return nil
+		}
+		if !fits {
+			break
 		}
 		if d.gang.check = d.planner.newChecker(d.gang, d.basis); d.gang.check == nil {
 			return d.withVictims(found)
@@ -70,12 +81,14 @@ func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionR
 		if d.accepts(cluster, &gang, found, holders) {
 			return d.withVictims(found)
 		}
-		d.filtered = true
-		if refused := d.gang.check.outcome(); refused.exhausted || !d.exclude(refused.nodes()) {
-			return nil
+		if refused := d.gang.check.outcome(); !d.exclude(refused) || refused.exhausted {
+			break
 		}
 	}
-	return nil
+	if len(d.refusing)+len(d.hopeless) == 0 {
+		return nil // it is room that is missing
+	}
+	return d.clear(cluster, rules)
 }
 
 // awaitLeaving returns those that are leaving anyway if the gang fits without them; else nil. The
@@ -130,13 +143,22 @@ func (d *dryRun) accepts(cluster *placement.Cluster, gang *placement.Gang, found
 		}
 		return false
 	})
+	d.filtered = d.filtered || !accepted && check.outcome().any()
 	return accepted
 }
 
-// exclude excludes nodes from further proposals. It reports whether any is new.
-func (d *dryRun) exclude(nodes []string) (more bool) {
+// exclude excludes the nodes that refused members from further proposals. It reports whether any
+// is new.
+func (d *dryRun) exclude(refused *refusals) (more bool) {
+	for node, refusal := range refused.byNode {
+		if refusal.Final {
+			d.hopeless[node] = true
+		} else {
+			d.refusing[node] = true
+		}
+	}
 	before := len(d.except)
-	d.except = union(d.except, nodes)
+	d.except = union(d.except, refused.nodes())
 	return len(d.except) > before
 }
 

@@ -40,6 +40,12 @@ func TestPreemptionHelpsAndIsFoundIfItDoes(t *testing.T) {
 		})
 	}
 	t.Log(sum)
+	if missed := sum.possible - sum.found; missed*20 > sum.possible {
+		t.Errorf("%d of %d possible preemptions were missed, want at most one in twenty", missed, sum.possible)
+	}
+	if sum.possible < *oracleCases/5 {
+		t.Errorf("preemption is possible in %d of %d cases: they are too easy or too hard", sum.possible, *oracleCases)
+	}
 }
 
 // preemptionTally counts the outcomes of many cases.

@@ -50,7 +50,7 @@ func TestPreemptionHelpsAndIsFoundIfItDoes(t *testing.T) {
 
 // preemptionTally counts the outcomes of many cases.
 type preemptionTally struct {
-	cases, fits, impossible, possible, found int
+	cases, fits, waits, impossible, possible, found int
 	// missed counts the gangs for which victims exist that were not found, by reason.
 	missed map[string]int
 	// higher and dearer count the victims that are more important than those of the best set,
@@ -60,8 +60,8 @@ type preemptionTally struct {
 }
 
 func (c *preemptionTally) String() string {
-	return fmt.Sprintf("%d cases: %d fit, %d are impossible, preemption is possible in %d: found in %d (victims of a higher priority than necessary in %d, costlier ones in %d, some that could stay in %d), missed %v; violations: %v",
-		c.cases, c.fits, c.impossible, c.possible, c.found, c.higher, c.dearer, c.spared, c.missed, c.violations)
+	return fmt.Sprintf("%d cases: %d fit, %d do once those have left that are leaving, %d are impossible, preemption is possible in %d: found in %d (victims of a higher priority than necessary in %d, costlier ones in %d, some that could stay in %d), missed %v; violations: %v",
+		c.cases, c.fits, c.waits, c.impossible, c.possible, c.found, c.higher, c.dearer, c.spared, c.missed, c.violations)
 }
 
 // preemptionOracle is a crowded cluster with a gang for which Pods may have to leave.
@@ -69,8 +69,9 @@ type preemptionOracle struct {
 	*oracle
 	sum     *preemptionTally
 	dice    *rand.Rand
-	all     []*corev1.Pod // that ran at first
-	allowed int           // by the budget
+	all     []*corev1.Pod // that ran at first, without those that are leaving
+	leaving []*corev1.Pod
+	allowed int // by the budget
 	deleted <-chan string
 	victims []string // that were chosen first
 	log     []string
@@ -80,9 +81,18 @@ func newPreemptionOracle(t *testing.T, seed uint64, sum *preemptionTally) *preem
 	t.Helper()
 	dice := rand.New(rand.NewPCG(seed, 17))
 	world := crowdedWorld(dice)
+	var all, leaving []*corev1.Pod
+	for _, p := range world.running {
+		if seed%4 == 0 && dice.IntN(4) == 0 {
+			leavingNow(p)
+			leaving = append(leaving, p)
+		} else {
+			all = append(all, p)
+		}
+	}
 	o := &preemptionOracle{
 		oracle: &oracle{framed: newFramed(t, world.nodes, world.running, world.objects...), gang: world.gang},
-		sum:    sum, dice: dice, all: world.running, allowed: dice.IntN(3),
+		sum:    sum, dice: dice, all: all, leaving: leaving, allowed: dice.IntN(3),
 	}
 	o.budget(budgetName, int32(o.allowed)) //nolint:gosec // at most 2
 	o.deleted = o.deletions("")
@@ -97,7 +107,7 @@ func (o *preemptionOracle) String() string {
 	for _, node := range o.nodes {
 		fmt.Fprintf(&text, "%s in zone %s: %s; taints %v\n", node.Name, node.Labels[zoneLabel], listed(node.Status.Allocatable), node.Spec.Taints)
 	}
-	for _, p := range slices.Concat(o.all, o.gang) {
+	for _, p := range slices.Concat(o.all, o.leaving, o.gang) {
 		text.WriteString(described(p))
 	}
 	return text.String() + strings.Join(o.log, "\n")
@@ -115,6 +125,9 @@ func described(p *corev1.Pod) string {
 	}
 	if p.Labels["app"] != "" {
 		text += ", of the budget"
+	}
+	if p.DeletionTimestamp != nil {
+		text += ", leaving"
 	}
 	if len(p.Spec.Tolerations) > 0 {
 		text += ", tolerates"
@@ -167,6 +180,12 @@ func (o *preemptionOracle) check() {
 	case len(victims) > 0:
 		o.checkVictims(victims, planned, best)
 		o.leave(victims)
+	case planned != nil: // those that are leaving suffice
+		o.sum.waits++
+		if best == nil || len(best.victims) > 0 {
+			o.violate("it waits in vain for those that are leaving", "%v", planned)
+		}
+		o.leave(nil)
 	case best == nil:
 		o.sum.impossible++
 	case len(best.victims) == 0:
@@ -251,7 +270,7 @@ func (o *preemptionOracle) checkVictims(victims []*corev1.Pod, planned []assignm
 	if why := o.forbids(victims); why != "" {
 		o.violate("a victim may not be preempted", "%s", why)
 	}
-	if why := o.without(victims).verify(planned); why != "" {
+	if why := o.after(victims).verify(planned); why != "" {
 		o.violate("the filters refuse the gang without the victims", "%s", why)
 	}
 	switch {
@@ -300,7 +319,7 @@ func (o *preemptionOracle) leave(victims []*corev1.Pod) {
 	if o.cycle("while all are terminating") {
 		return
 	}
-	order := slices.Clone(o.victims)
+	order := slices.Concat(o.victims, namesOf(o.leaving))
 	o.dice.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	for _, name := range order {
 		gone := slices.IndexFunc(o.running, func(p *corev1.Pod) bool { return p.Name == name })
@@ -353,8 +372,13 @@ func (o *oracle) without(gone []*corev1.Pod) *oracle {
 
 // helps reports whether the filters accept the gang once some Pods have left.
 func (o *preemptionOracle) helps(victims []*corev1.Pod) bool {
-	rest := o.without(victims)
+	rest := o.after(victims)
 	return rest.countable() && rest.assignable()
+}
+
+// after returns the oracle of the cluster once some Pods have left, and all that are leaving anyway.
+func (o *preemptionOracle) after(victims []*corev1.Pod) *oracle {
+	return o.without(slices.Concat(victims, o.leaving))
 }
 
 // victimSet is Pods that may be preempted together, and how important they are.
@@ -397,7 +421,7 @@ func (o *preemptionOracle) subsets(pods []*corev1.Pod) (sets []*victimSet) {
 // bestVictims tries all sets of Pods, the best first; nil if none help.
 func (o *preemptionOracle) bestVictims() *victimSet {
 	candidates := o.candidates()
-	if !o.without(candidates).countable() {
+	if !o.after(candidates).countable() {
 		return nil
 	}
 	for _, set := range o.subsets(candidates) {
@@ -536,7 +560,7 @@ func (o *preemptionOracle) hasRoom(gone []*corev1.Pod) (fits bool) {
 	attempt, gang := o.attempt()
 	o.mirror.For(o.requesterOf(attempt), func(cluster *placement.Cluster) {
 		cluster.Try(func() bool {
-			for _, p := range gone {
+			for _, p := range slices.Concat(gone, o.leaving) {
 				cluster.Remove(string(p.UID))
 			}
 			_, fits, _ = cluster.Plan(&gang.Gang)

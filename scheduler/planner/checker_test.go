@@ -76,7 +76,7 @@ func TestTasksThatAskForTheSameLearnFromEachOther(t *testing.T) {
 	f := newFramed(t, []*corev1.Node{nodeWithGPUs("n0", "4")}, []*corev1.Pod{taken})
 	f.memory.Follow(filters.Hints{names.NodePorts: nil})
 	task := func(name string, gpus int) *corev1.Pod {
-		return pod(name, gpus, withHostPort, func(p *corev1.Pod) { p.Labels[v1.LabelTask] = name })
+		return pod(name, gpus, withHostPort, func(p *corev1.Pod) { p.Labels[v1.LabelTask] = "task of " + name })
 	}
 	for name, gpus := range map[string]int{"no room": noRoom, "the port is taken": portTaken} {
 		first, second := task("first, "+name, gpus), task("second, "+name, gpus)

@@ -49,6 +49,15 @@ func (d *dryRun) clear(cluster *placement.Cluster, rules placement.PreemptionRul
 	own := *d
 	own.basis.deadline = d.planner.clock.Now().Add(d.limit)
 	c := &clearance{dryRun: &own, cluster: cluster, rules: rules, away: map[string]mirror.Holder{}}
+	victims := c.victims()
+	if d.late = d.late || c.late; c.late || victims == nil {
+		return nil // or some would leave in vain
+	}
+	return d.withVictims(victims)
+}
+
+// victims returns who has to leave; nil if nothing helps.
+func (c *clearance) victims() *placement.Preemption {
 	units := c.lowest(c.units())
 	if units == nil {
 		return nil
@@ -58,10 +67,7 @@ func (d *dryRun) clear(cluster *placement.Cluster, rules placement.PreemptionRul
 	for _, u := range units {
 		c.keepSpare(u)
 	}
-	if c.late {
-		return nil // some would leave in vain
-	}
-	return d.withVictims(&placement.Preemption{Victims: c.names(), Plan: c.plan})
+	return &placement.Preemption{Victims: c.names(), Plan: c.plan}
 }
 
 // lowest takes away the units up to the lowest priority that suffices, and returns them; nil if

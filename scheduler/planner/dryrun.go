@@ -23,8 +23,9 @@ type dryRun struct {
 	// basis is that of all checks: together they have the time of one search, which is limit.
 	basis basis
 	limit time.Duration
-	// filtered is true once filters have refused a proposal.
-	filtered bool
+	// filtered is true once filters have refused a proposal, and late once the time was up before
+	// the end of a search.
+	filtered, late bool
 	// leaving are the Pods that are terminating, or about to. They are taken to be gone when the
 	// victims are: what they keep away may come then, be there a need for their room or not.
 	leaving []mirror.Holder
@@ -81,7 +82,9 @@ func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionR
 		if d.accepts(cluster, &gang, found, holders) {
 			return d.withVictims(found)
 		}
-		if refused := d.gang.check.outcome(); !d.exclude(refused) || refused.exhausted {
+		refused := d.gang.check.outcome()
+		d.late = d.late || refused.exhausted
+		if !d.exclude(refused) || refused.exhausted {
 			break
 		}
 	}

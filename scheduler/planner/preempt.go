@@ -21,8 +21,12 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
 
-// noVictims is the message if no preemption helps.
-const noVictims = "preempting Pods of a lower priority would not help"
+// noVictims is the message if no preemption helps, and noVictimsInTime if the time was up before
+// that was known.
+const (
+	noVictims       = "preempting Pods of a lower priority would not help"
+	noVictimsInTime = "in the time for one search, no Pods of a lower priority were found whose preemption would help"
+)
 
 // victimsLeaving is the message while Pods are terminating that have to leave, be it for a
 // preemption or for another reason.
@@ -97,8 +101,12 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 		p.awaitArrivals.Store(true)
 		return "Pods of a lower priority are being bound"
 	case found.plan == nil:
-		p.explanations.put(asked.after(found.filtered), cachedMessage{text: noVictims, at: now})
-		return noVictims
+		text := noVictims
+		if found.late {
+			text = noVictimsInTime
+		}
+		p.explanations.put(asked.after(found.filtered), cachedMessage{text: text, at: now})
+		return text
 	}
 	return p.makeRoom(ctx, pod, attempt, gang, found)
 }
@@ -139,8 +147,9 @@ type preemptionPlan struct {
 	budgets *disruption.Budgets
 	// arriving is true if Pods that are being bound may help once they are.
 	arriving bool
-	// filtered is true if filters have refused proposals.
-	filtered bool
+	// filtered is true if filters have refused proposals, and late if the time was up before all
+	// were checked.
+	filtered, late bool
 }
 
 // maxProposals is how many proposals are checked with the filters in a cycle.
@@ -164,7 +173,7 @@ func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles) (found *preemp
 		}
 		gang.tryNear(func() bool {
 			proposal := dryRun.propose(cluster, rules.Rules(attempt.Priority), holders)
-			if found.filtered = dryRun.filtered; proposal == nil {
+			if found.filtered, found.late = dryRun.filtered, dryRun.late; proposal == nil {
 				return false
 			}
 			found.plan, found.victims = proposal.Plan, rules.Victims(proposal)

@@ -31,7 +31,6 @@ func main() {
 // options are the flags.
 type options struct {
 	program, localcluster string
-	kubernetes            string
 	rounds                int
 	only                  []string
 	report                string
@@ -41,9 +40,8 @@ func parse(args []string) (*options, error) {
 	o := &options{}
 	flags := pflag.NewFlagSet("bench/schedulerperf", pflag.ContinueOnError)
 	flags.SortFlags = false
-	flags.StringVar(&o.program, "program", "bin/schedulerperf.test", "perf_test.go, compiled")
+	flags.StringVar(&o.program, "program", "bin/schedulerperf.test", "what make build-schedulerperf compiles")
 	flags.StringVar(&o.localcluster, "localcluster", "bin/localcluster", "the program; its etcd is used")
-	flags.StringVar(&o.kubernetes, "kubernetes", "", "the folder of the module k8s.io/kubernetes; required")
 	flags.IntVar(&o.rounds, "rounds", 3, "how often each workload runs with each scheduler")
 	flags.StringSliceVar(&o.only, "workloads", workloadNames(), "which workloads")
 	flags.StringVar(&o.report, "report", "", "write a table to benchmarks.md in this folder")
@@ -53,8 +51,6 @@ func parse(args []string) (*options, error) {
 	switch {
 	case flags.NArg() > 0:
 		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case o.kubernetes == "":
-		return nil, errors.New("--kubernetes: required")
 	case o.rounds < 1:
 		return nil, fmt.Errorf("--rounds: must be at least 1, is %d", o.rounds)
 	}

@@ -4,13 +4,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
+
+	"falldio.github.io/gpu-controller/test/schedulerperf"
 )
 
 // measurement is the result of one run.
@@ -23,67 +21,42 @@ type measurement struct {
 
 // measure runs a workload with a scheduler, on an etcd of its own.
 func measure(ctx context.Context, o *options, w *workload, scheduler string) (m measurement, err error) {
-	dir, err := os.MkdirTemp("", "bench-schedulerperf-")
+	folder, err := schedulerperf.Folder()
 	if err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	config, err := writeConfig(o, w, scheduler, dir)
+	cases, err := schedulerperf.Cases(folder, w.topic)
 	if err != nil {
 		return m, err
 	}
-	if err := provideEtcd(o.localcluster, dir); err != nil {
+	run := schedulerperf.Run{
+		Program: o.program, Localcluster: o.localcluster,
+		Scheduler: scheduler, Folder: filepath.Join(folder, w.topic),
+	}
+	if run.Case, err = w.sized(cases); err != nil {
 		return m, err
 	}
-	program, err := filepath.Abs(o.program)
+	if scheduler == schedulerperf.Ours {
+		if err := withOurs(&run); err != nil {
+			return m, err
+		}
+	}
+	outcome, err := run.Do(ctx)
 	if err != nil {
-		return m, err
+		return m, fmt.Errorf("%w:\n%s", err, lastBytes(outcome.Output, 8000))
 	}
-	command := exec.CommandContext(ctx, program, "-test.run=^$", "-test.bench=.", "-test.benchtime=1ns", "-data-items-dir="+dir, "-v=0") //nolint:gosec // the user names it
-	command.Dir = dir
-	command.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SCHEDULERPERF_SCHEDULER="+scheduler, "SCHEDULERPERF_CONFIG="+config)
-	var output bytes.Buffer
-	command.Stdout, command.Stderr = &output, &output
-	if err := command.Run(); err != nil {
-		return m, fmt.Errorf("%w:\n%s", err, lastBytes(output.Bytes(), 8000))
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*_benchmark_*.json"))
-	if err != nil || len(files) != 1 {
-		return m, fmt.Errorf("there are %d files of results: %w\n%s", len(files), err, lastBytes(output.Bytes(), 8000))
-	}
-	text, err := os.ReadFile(files[0])
-	if err != nil {
-		return m, err
-	}
-	m.throughput, err = parseThroughput(text)
-	m.cpu = (command.ProcessState.UserTime() + command.ProcessState.SystemTime()).Seconds()
+	m.throughput, err = parseThroughput(outcome.Results)
+	m.cpu = outcome.CPU.Seconds()
 	return m, err
 }
 
 func lastBytes(text []byte, number int) []byte { return text[max(0, len(text)-number):] }
 
-// writeConfig writes the configuration of scheduler_perf and returns its path.
-func writeConfig(o *options, w *workload, scheduler, dir string) (string, error) {
-	config := ""
-	if scheduler == ours {
-		text, err := schedulerConfig()
-		if err != nil {
-			return "", err
-		}
-		config = filepath.Join(dir, "scheduler.yaml")
-		if err := os.WriteFile(config, text, 0o600); err != nil {
-			return "", err
-		}
-	}
-	folder := filepath.Join(o.kubernetes, "test", "integration", "scheduler_perf", "misc")
-	upstream, err := os.ReadFile(filepath.Join(folder, "performance-config.yaml")) //nolint:gosec // the user names the folder
+// withOurs configures our scheduler with its first profile.
+func withOurs(run *schedulerperf.Run) error {
+	profiles, err := schedulerperf.Profiles()
 	if err != nil {
-		return "", fmt.Errorf("--kubernetes: %w", err)
+		return err
 	}
-	text, err := w.testCase(upstream, folder, config)
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "workload.yaml")
-	return path, os.WriteFile(path, text, 0o600) //nolint:gosec // a folder of ours
+	return run.WithProfile(profiles[0])
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"falldio.github.io/gpu-controller/bench/document"
+	"falldio.github.io/gpu-controller/test/schedulerperf"
 )
 
 // parseThroughput reads the Pods scheduled per second from the file that scheduler_perf
@@ -50,8 +51,8 @@ func (r results) table(workloads []string) *document.Table {
 	}}
 	for _, name := range workloads {
 		var theirs, own, ratios, cpu []float64
-		for round, m := range r[name][ours] {
-			other := r[name][stock][round]
+		for round, m := range r[name][schedulerperf.Ours] {
+			other := r[name][schedulerperf.Stock][round]
 			theirs, own = append(theirs, other.throughput), append(own, m.throughput)
 			ratios, cpu = append(ratios, m.throughput/other.throughput), append(cpu, other.cpu/m.cpu)
 		}

@@ -1,0 +1,165 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"falldio.github.io/gpu-controller/test/schedulerperf"
+)
+
+var (
+	all       = flag.Bool("all", false, "run every workload with every profile, and compare with the stock scheduler")
+	verbosity = flag.Int("log", 0, "the verbosity of the log, which is shown when a workload fails")
+)
+
+// limit is how long a workload may take. Most take 7 seconds.
+const limit = 5 * time.Minute
+
+// shownBytes is how much of the output of a failed workload is shown.
+const shownBytes = 16000
+
+func TestMain(m *testing.M) {
+	// A workload mostly waits.
+	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
+	flag.Parse()
+	if err := build(); err != nil {
+		fmt.Fprintln(os.Stderr, "upstream:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// root is the folder of the repository.
+func root() string { return filepath.Join("..", "..") }
+
+func build() error {
+	command := exec.Command("make", "build-schedulerperf")
+	command.Dir = root()
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("make build-schedulerperf: %w\n%s", err, output)
+	}
+	return nil
+}
+
+// workload is one of upstream's.
+type workload struct {
+	folder, topic string
+	test          schedulerperf.Case
+	name          string
+}
+
+func (w *workload) String() string { return w.topic + "/" + w.test.Name() + "/" + w.name }
+
+// workloads returns upstream's integration tests.
+func workloads(t *testing.T) []*workload {
+	t.Helper()
+	folder, err := schedulerperf.Folder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	topics, err := schedulerperf.Topics(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []*workload
+	for _, topic := range topics {
+		cases, err := schedulerperf.Cases(folder, topic)
+		if err != nil {
+			t.Fatalf("%s: %v", topic, err)
+		}
+		for _, one := range cases {
+			for _, name := range one.Workloads("integration-test", "performance") {
+				found = append(found, &workload{folder: filepath.Join(folder, topic), topic: topic, test: one.Only(name), name: name})
+			}
+		}
+	}
+	return found
+}
+
+func TestUpstreamsWorkloadsEndAsUpstreamExpects(t *testing.T) {
+	t.Parallel()
+	profiles, err := schedulerperf.Profiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{} // topics
+	for _, w := range workloads(t) {
+		if reason := exceptions[w.String()]; reason != "" {
+			continue
+		}
+		// The other profiles differ from the first in how they score.
+		used := profiles
+		if !*all && seen[w.topic] {
+			used = profiles[:1]
+		}
+		seen[w.topic] = true
+		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
+			w.compare(t, used)
+		})
+	}
+}
+
+// compare runs the workload with profiles of ours. If all is to be tested, it must end as
+// with the stock scheduler.
+func (w *workload) compare(t *testing.T, profiles []string) {
+	t.Helper()
+	want := ""
+	if *all {
+		t.Run(schedulerperf.Stock, func(t *testing.T) { want = w.run(t, "").summary() })
+	}
+	for _, profile := range profiles {
+		t.Run(profile, func(t *testing.T) {
+			got := w.run(t, profile).summary()
+			if diff := cmp.Diff(want, got); *all && diff != "" {
+				t.Errorf("it does not end as with the stock scheduler (-stock +ours):\n%s", diff)
+			}
+		})
+	}
+}
+
+// run runs a workload with a profile of ours, empty for the stock scheduler, and returns
+// how it has ended.
+func (w *workload) run(t *testing.T, profile string) *state {
+	t.Helper()
+	run := schedulerperf.Run{
+		Program: filepath.Join(root(), "bin", "schedulerperf.test"), Localcluster: filepath.Join(root(), "bin", "localcluster"),
+		Scheduler: schedulerperf.Stock, Folder: w.folder, Case: w.test, Verbosity: *verbosity, State: true,
+	}
+	if profile != "" {
+		if err := run.WithProfile(profile); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithTimeoutCause(t.Context(), limit, errors.New("it takes too long"))
+	defer stop()
+	outcome, failure := run.Do(ctx)
+	if failure != nil {
+		t.Errorf("%v\n%s", failure, outcome.Output[max(0, len(outcome.Output)-shownBytes):])
+	}
+	end, err := parseState(outcome.State)
+	if err != nil {
+		t.Fatalf("how it ended: %v", err)
+	}
+	if t.Failed() {
+		t.Logf("at the end:\n%s", end.summary())
+	}
+	for _, conflict := range end.conflicts() {
+		t.Error(conflict)
+	}
+	return end
+}

@@ -77,14 +77,18 @@ func (c Case) Workloads(label, without string) []string {
 // Only returns the test case with only one of its workloads.
 func (c Case) Only(workload string) Case {
 	only := c.copied()
-	only["workloads"] = slices.DeleteFunc(objects(c["workloads"]), func(w map[string]any) bool { return w["name"] != workload })
+	for _, one := range objects(c["workloads"]) {
+		if one["name"] == workload {
+			only["workloads"] = []any{one}
+		}
+	}
 	return only
 }
 
 // WithParams returns the test case with a single workload of our own.
 func (c Case) WithParams(params map[string]int) Case {
 	changed := c.copied()
-	changed["workloads"] = []map[string]any{{"name": "x", "params": params}}
+	changed["workloads"] = []any{map[string]any{"name": "x", "params": params}}
 	return changed
 }
 

@@ -31,9 +31,9 @@ func Profiles() ([]string, error) {
 }
 
 // Config returns our configuration with one of its profiles applied to Pods that do not
-// name a scheduler. A test case of upstream's may have a configuration of its own: its
-// arguments of plugins replace those of our profile.
-func Config(profile string, upstream []byte) ([]byte, error) {
+// name a scheduler. The arguments of plugins in other configurations, such as those that
+// some of upstream's test cases have, replace those of our profile.
+func Config(profile string, changes ...[]byte) ([]byte, error) {
 	config, err := ourConfig()
 	if err != nil {
 		return nil, err
@@ -45,26 +45,30 @@ func Config(profile string, upstream []byte) ([]byte, error) {
 	}
 	one := profiles[at]
 	one["schedulerName"] = defaultProfile
-	if one["pluginConfig"], err = withArguments(objects(one["pluginConfig"]), upstream); err != nil {
-		return nil, err
+	arguments := objects(one["pluginConfig"])
+	for _, change := range changes {
+		if arguments, err = withArguments(arguments, change); err != nil {
+			return nil, err
+		}
 	}
+	one["pluginConfig"] = arguments
 	config["profiles"] = []any{one}
 	return yaml.Marshal(config)
 }
 
-// withArguments adds the arguments of upstream's only profile. A configuration of
-// upstream's that changes anything else is an error: it would not be tested.
-func withArguments(arguments []map[string]any, upstream []byte) ([]map[string]any, error) {
-	if len(upstream) == 0 {
+// withArguments adds the arguments of the only profile in a configuration. One that changes
+// anything else is an error: it would not be tested.
+func withArguments(arguments []map[string]any, change []byte) ([]map[string]any, error) {
+	if len(change) == 0 {
 		return arguments, nil
 	}
 	config := map[string]any{}
-	if err := yaml.Unmarshal(upstream, &config); err != nil {
+	if err := yaml.Unmarshal(change, &config); err != nil {
 		return nil, err
 	}
 	profiles := profilesOf(config)
 	if len(profiles) != 1 || !onlyHas(config, "apiVersion", "kind", "profiles") || !onlyHas(profiles[0], "schedulerName", "pluginConfig") {
-		return nil, fmt.Errorf("the test case's own configuration has more than arguments of plugins:\n%s", upstream)
+		return nil, fmt.Errorf("the configuration has more than arguments of plugins:\n%s", change)
 	}
 	for _, one := range objects(profiles[0]["pluginConfig"]) {
 		arguments = slices.DeleteFunc(arguments, func(a map[string]any) bool { return a["name"] == one["name"] })

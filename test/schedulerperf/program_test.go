@@ -13,7 +13,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +25,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/util/wait"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 	ndf "k8s.io/component-helpers/nodedeclaredfeatures"
 	ndffeatures "k8s.io/component-helpers/nodedeclaredfeatures/features"
 	"k8s.io/kubernetes/pkg/features"
@@ -62,6 +66,7 @@ func BenchmarkPerfScheduling(b *testing.B) {
 	name := os.Getenv(schedulerVariable)
 	var registry frameworkruntime.Registry
 	if name == "ours" {
+		utilfeature.DefaultFeatureGate = &gates{utilfeature.DefaultMutableFeatureGate}
 		shared := planner.NewShared(leadership.Always(), "bench")
 		registry = frameworkruntime.Registry{
 			gang.Name:    gang.Factory(shared),
@@ -85,6 +90,28 @@ func BenchmarkPerfScheduling(b *testing.B) {
 		}))
 	}
 	perf.RunBenchmarkPerfScheduling(b, os.Getenv(caseVariable), name, registry, options...)
+}
+
+// gates keep Kubernetes' own gang scheduling switched off in our scheduler, as
+// docs/scheduling.md requires, while test cases switch it on in the API server, which is in
+// the same process.
+type gates struct {
+	featuregate.MutableVersionedFeatureGate
+}
+
+// ofGangs are the gate of Kubernetes' own gang scheduling and those that depend on it.
+var ofGangs = []featuregate.Feature{
+	features.GenericWorkload, features.TopologyAwareWorkloadScheduling, features.CompositePodGroup,
+	features.PodGroupPreemptionPolicy, features.DRAWorkloadResourceClaims, features.WorkloadWithJob,
+}
+
+func (g *gates) Enabled(name featuregate.Feature) bool {
+	if slices.Contains(ofGangs, name) {
+		if _, file, _, known := runtime.Caller(1); known && strings.Contains(file, "/pkg/scheduler/") {
+			return false
+		}
+	}
+	return g.MutableVersionedFeatureGate.Enabled(name)
 }
 
 // writeState writes the objects at the end of a workload.

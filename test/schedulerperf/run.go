@@ -39,13 +39,14 @@ type Run struct {
 	State bool
 }
 
-// WithProfile lets our scheduler run the test case with one of our profiles.
-func (r *Run) WithProfile(profile string) error {
+// WithProfile lets our scheduler run the test case with one of our profiles. Arguments of
+// plugins in other configurations replace those of the profile.
+func (r *Run) WithProfile(profile string, changes ...[]byte) error {
 	theirs, err := r.upstreamConfig()
 	if err != nil {
 		return err
 	}
-	if r.Config, err = Config(profile, theirs); err != nil {
+	if r.Config, err = Config(profile, append(changes, theirs)...); err != nil {
 		return err
 	}
 	r.Scheduler = Ours

@@ -10,9 +10,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,7 +26,8 @@ import (
 
 var (
 	all       = flag.Bool("all", false, "run every workload with every profile, and compare with the stock scheduler")
-	verbosity = flag.Int("log", 0, "the verbosity of the log, which is shown when a workload fails")
+	verbosity = flag.Int("log", 0, "the verbosity of the log, of which the end is shown when a workload fails")
+	output    = flag.String("output", "", "a folder for all that the workloads print")
 )
 
 // limit is how long a workload may take. Most take 7 seconds.
@@ -40,8 +44,16 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "upstream:", err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	var stop context.CancelFunc
+	interrupted, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := m.Run()
+	stop()
+	os.Exit(code)
 }
+
+// interrupted ends when the tests are to stop early: the processes of workloads, which
+// include an etcd each, must not be left behind.
+var interrupted context.Context
 
 // root is the folder of the repository.
 func root() string { return filepath.Join("..", "..") }
@@ -141,13 +153,19 @@ func (w *workload) run(t *testing.T, profile string) *state {
 		Scheduler: schedulerperf.Stock, Folder: w.folder, Case: w.test, Verbosity: *verbosity, State: true,
 	}
 	if profile != "" {
-		if err := run.WithProfile(profile); err != nil {
+		if err := run.WithProfile(profile, []byte(configs[w.topic])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, stop := context.WithTimeoutCause(t.Context(), limit, errors.New("it takes too long"))
+	ctx, stop := context.WithTimeoutCause(interrupted, limit, errors.New("it takes too long"))
 	defer stop()
 	outcome, failure := run.Do(ctx)
+	if *output != "" {
+		name := strings.ReplaceAll(t.Name(), "/", "_")
+		if err := os.WriteFile(filepath.Join(*output, name+".log"), outcome.Output, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
 	if failure != nil {
 		t.Errorf("%v\n%s", failure, outcome.Output[max(0, len(outcome.Output)-shownBytes):])
 	}
@@ -155,9 +173,7 @@ func (w *workload) run(t *testing.T, profile string) *state {
 	if err != nil {
 		t.Fatalf("how it ended: %v", err)
 	}
-	if t.Failed() {
-		t.Logf("at the end:\n%s", end.summary())
-	}
+	t.Logf("at the end:\n%s", end.summary())
 	for _, conflict := range end.conflicts() {
 		t.Error(conflict)
 	}

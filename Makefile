@@ -63,7 +63,7 @@ run: build ## Start a local Kubernetes with simulated GPUs and run the examples 
 	$(BIN)/localcluster up --examples $(if $(ONCE),--once)
 
 .PHONY: test
-test: build ## Run all tests, those on a real API server included
+test: build-schedulerperf ## Run all tests, those on a real API server included
 	$(TEST) -race $$($(GO) list $(WITH_TESTS) $(RACE) | grep --invert-match --line-regexp --fixed-strings "$$($(GO) list $(NO_RACE))")
 	$(TEST) $(NO_RACE)
 

@@ -61,6 +61,11 @@ func Cases(folder, topic string) ([]Case, error) {
 // Name returns the name of the test case.
 func (c Case) Name() string { return text(c["name"]) }
 
+// Does tells whether the test case has an operation, for example "churn".
+func (c Case) Does(operation string) bool {
+	return slices.ContainsFunc(objects(c["workloadTemplate"]), func(op map[string]any) bool { return op["opcode"] == operation })
+}
+
 // Workloads returns the names of the workloads that have a label and do not have another.
 // A workload has the labels of its test case, too.
 func (c Case) Workloads(label, without string) []string {

@@ -15,6 +15,9 @@ const cases = `
 - name: Basic
   labels: [short]
   featureGates: {A: true}
+  workloadTemplate:
+  - {opcode: createNodes}
+  - {opcode: churn}
   workloads:
   - {name: small, labels: [integration-test], params: {nodes: 5}}
   - {name: both, labels: [integration-test, performance]}
@@ -76,6 +79,13 @@ func TestOneWorkloadIsLeftAndTheCaseIsNotChanged(t *testing.T) {
 	}
 	if got := one.Workloads("short", ""); len(got) != 3 {
 		t.Errorf("the case has been changed: %v", got)
+	}
+}
+
+func TestOperationsAreFound(t *testing.T) {
+	t.Parallel()
+	if one := readCase(t); !one.Does("churn") || one.Does("deletePods") {
+		t.Errorf("churn %t, deletePods %t", one.Does("churn"), one.Does("deletePods"))
 	}
 }
 

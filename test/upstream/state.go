@@ -45,6 +45,20 @@ func (s *state) summary() string {
 	return strings.Join(lines, "")
 }
 
+// reasons returns why Pods wait.
+func (s *state) reasons() []string {
+	var found []string
+	for i := range s.Pods {
+		for _, condition := range s.Pods[i].Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Status != corev1.ConditionTrue {
+				found = append(found, condition.Message)
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
 func fate(pod *corev1.Pod) string {
 	switch {
 	case pod.DeletionTimestamp != nil:

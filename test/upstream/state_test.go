@@ -26,7 +26,7 @@ pods:
 - {metadata: {namespace: a}, spec: {nodeName: n}}
 - {metadata: {namespace: a}, spec: {nodeName: n}}
 - {metadata: {namespace: a, deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {nodeName: n}}
-- {metadata: {namespace: b}, status: {conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}}
+- {metadata: {namespace: b}, status: {conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: too large}]}}
 - {metadata: {namespace: b}}
 claims:
 - {metadata: {namespace: b}, status: {allocation: {}, reservedFor: [{uid: x}]}}
@@ -41,6 +41,9 @@ claims in b: allocated=true for 1: 1
 `
 	if diff := cmp.Diff(want, s.summary()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"too large"}, s.reasons()); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/plugins/gang"
 	"falldio.github.io/gpu-controller/scheduler/plugins/network"
 	"falldio.github.io/gpu-controller/scheduler/plugins/packing"
+	"falldio.github.io/gpu-controller/scheduler/protection"
 )
 
 // newCommand returns kube-scheduler's command with our plugins. It is assembled here from
@@ -80,7 +81,7 @@ func run(command *cobra.Command, opts *options.Options) error {
 	if err != nil {
 		return err
 	}
-	protectGangs(scheduler.Profiles, shared)
+	protection.Protect(scheduler.Profiles, shared)
 	if err := watchLease(ctx, config, guard, instance); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ package schedulerperf
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,6 +98,23 @@ func (c Case) WithParams(params map[string]int) Case {
 	return changed
 }
 
+// Changed returns the test case with other parameters of its workloads.
+func (c Case) Changed(params map[string]int) Case {
+	changed, workloads := c.copied(), []any{}
+	for _, one := range objects(c["workloads"]) {
+		old, _ := one["params"].(map[string]any)
+		merged := maps.Clone(old)
+		for name, value := range params {
+			merged[name] = value
+		}
+		workload := maps.Clone(one)
+		workload["params"] = merged
+		workloads = append(workloads, workload)
+	}
+	changed["workloads"] = workloads
+	return changed
+}
+
 // WithGate returns the test case with a feature gate in a state, unless the test case or a
 // workload of its sets it.
 func (c Case) WithGate(gate string, state bool) Case {
@@ -107,21 +125,13 @@ func (c Case) WithGate(gate string, state bool) Case {
 	}
 	changed, gates := c.copied(), map[string]any{gate: state}
 	if old, isObject := c["featureGates"].(map[string]any); isObject {
-		for name, value := range old {
-			gates[name] = value
-		}
+		maps.Copy(gates, old)
 	}
 	changed["featureGates"] = gates
 	return changed
 }
 
-func (c Case) copied() Case {
-	other := make(Case, len(c))
-	for key, value := range c {
-		other[key] = value
-	}
-	return other
-}
+func (c Case) copied() Case { return maps.Clone(c) }
 
 func text(value any) string {
 	is, _ := value.(string)

@@ -72,6 +72,13 @@ func TestOneWorkloadIsLeftAndTheCaseIsNotChanged(t *testing.T) {
 	if got := one.Only("small").Workloads("short", ""); !cmp.Equal(got, []string{"small"}) {
 		t.Errorf("got %v", got)
 	}
+	changed := objects(one.Only("small").Changed(map[string]int{"nodes": 50})["workloads"])[0]
+	if diff := cmp.Diff(map[string]any{"nodes": 50}, changed["params"]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := objects(one["workloads"])[0]["params"]; !cmp.Equal(got, map[string]any{"nodes": 5.0}) {
+		t.Errorf("the parameters of the case have been changed: %v", got)
+	}
 	own := one.WithParams(map[string]int{"nodes": 500})
 	want := []any{map[string]any{"name": "x", "params": map[string]int{"nodes": 500}}}
 	if diff := cmp.Diff(want, own["workloads"]); diff != "" {

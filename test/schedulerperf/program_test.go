@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/plugins/gang"
 	"falldio.github.io/gpu-controller/scheduler/plugins/network"
 	"falldio.github.io/gpu-controller/scheduler/plugins/packing"
+	"falldio.github.io/gpu-controller/scheduler/protection"
 )
 
 // Environment variables that select what to run.
@@ -65,9 +67,10 @@ func TestMain(m *testing.M) {
 func BenchmarkPerfScheduling(b *testing.B) {
 	name := os.Getenv(schedulerVariable)
 	var registry frameworkruntime.Registry
+	var shared *planner.Shared // nil for the stock scheduler
 	if name == "ours" {
 		utilfeature.DefaultFeatureGate = &gates{utilfeature.DefaultMutableFeatureGate}
-		shared := planner.NewShared(leadership.Always(), "bench")
+		shared = planner.NewShared(leadership.Always(), "bench")
 		registry = frameworkruntime.Registry{
 			gang.Name:    gang.Factory(shared),
 			devices.Name: devices.Factory(shared),
@@ -77,7 +80,7 @@ func BenchmarkPerfScheduling(b *testing.B) {
 	}
 	options := []perf.SchedulerPerfOption{
 		perf.WithPodsSchedulingTimeout(schedulingLimit),
-		perf.WithPreRunFn(inventFeatures), perf.WithNodeUpdateFn(declareFeatures),
+		perf.WithPreRunFn(inventFeatures), perf.WithNodeUpdateFn(nodesCreated(shared)),
 	}
 	if path := os.Getenv(stateVariable); path != "" {
 		options = append(options, perf.WithPrepareFn(func(tCtx ktesting.TContext) error {
@@ -183,6 +186,17 @@ func inventFeatures(_ ktesting.TContext, workload *perf.Workload) (func(), error
 		ndffeatures.AllFeatures = append(ndffeatures.AllFeatures, &feature{name})
 	}
 	return func() { ndffeatures.AllFeatures = before }, nil
+}
+
+// nodesCreated is called when there are nodes, at first before anything is scheduled.
+func nodesCreated(shared *planner.Shared) perf.NodeUpdateFn {
+	var once sync.Once
+	return func(tCtx ktesting.TContext, running *scheduler.Scheduler, workload *perf.Workload, nodes *corev1.NodeList) error {
+		if shared != nil {
+			once.Do(func() { protection.Protect(running.Profiles, shared) }) // as the command does
+		}
+		return declareFeatures(tCtx, running, workload, nodes)
+	}
 }
 
 func declareFeatures(tCtx ktesting.TContext, running *scheduler.Scheduler, workload *perf.Workload, nodes *corev1.NodeList) error {

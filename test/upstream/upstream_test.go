@@ -102,7 +102,10 @@ func workloads(t *testing.T) []*workload {
 		}
 		for _, one := range cases {
 			for _, name := range one.Workloads("integration-test", "performance") {
-				found = append(found, &workload{folder: filepath.Join(folder, topic), topic: topic, test: one.Only(name), name: name})
+				found = append(found, &workload{
+					folder: filepath.Join(folder, topic), topic: topic, name: name,
+					test: one.Only(name).Changed(sizes[topic+"/"+one.Name()]),
+				})
 			}
 		}
 	}
@@ -142,6 +145,11 @@ func TestEveryExceptionIsAWorkload(t *testing.T) {
 	for name := range exceptions {
 		if !slices.Contains(names, name) {
 			t.Errorf("exceptions: upstream has no workload %q", name)
+		}
+	}
+	for name := range sizes {
+		if !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, name+"/") }) {
+			t.Errorf("sizes: upstream has no test case %q", name)
 		}
 	}
 	for name := range configs {

@@ -1,7 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package protection keeps kube-scheduler's own preemption from breaking gangs.
+package protection
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -13,10 +14,10 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/planner"
 )
 
-// protectGangs keeps kube-scheduler's own preemption, which acts for Pods without GPUs and
+// Protect keeps kube-scheduler's own preemption, which acts for Pods without GPUs and
 // considers one Pod at a time, from taking members that a gang needs. It must be called
 // before the scheduler runs.
-func protectGangs(profiles profile.Map, shared *planner.Shared) {
+func Protect(profiles profile.Map, shared *planner.Shared) {
 	for _, one := range profiles {
 		for _, plugin := range one.EnqueueExtensions() {
 			if preempting, found := plugin.(*defaultpreemption.DefaultPreemption); found {

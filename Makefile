@@ -68,7 +68,7 @@ test: build-schedulerperf ## Run all tests, those on a real API server included
 	$(TEST) $(NO_RACE)
 
 .PHONY: test-upstream
-test-upstream: build-schedulerperf ## Run the integration tests of Kubernetes' scheduler_perf with every profile of ours, and compare with the stock scheduler (14 minutes)
+test-upstream: build-schedulerperf ## Run the integration tests of Kubernetes' scheduler_perf with every profile of ours, and compare with the stock scheduler (17 minutes)
 	$(TEST) -count=1 -v ./test/upstream -all $(ARGS)
 
 # What test/upstream and bench/schedulerperf run. Naming its file leaves it out of

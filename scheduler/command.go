@@ -5,12 +5,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/identity"
@@ -64,6 +67,9 @@ func run(command *cobra.Command, opts *options.Options) error {
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
 		return err
 	}
+	if err := checkGates(gates); err != nil {
+		return err
+	}
 	cliflag.PrintFlags(command.Flags())
 	ctx := genericapiserver.SetupSignalContext()
 	instance, err := identity.New()
@@ -87,6 +93,15 @@ func run(command *cobra.Command, opts *options.Options) error {
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	return app.Run(ctx, config, scheduler)
+}
+
+// checkGates returns an error if kube-scheduler's own gang scheduling is switched on: it would
+// wait for all members of a gang to be queued, which GPUGang lets happen one by one.
+func checkGates(gates featuregate.FeatureGate) error {
+	if gates.Enabled(features.GenericWorkload) {
+		return fmt.Errorf("--feature-gates: %s must be off in gpu-scheduler, whose plugin GPUGang schedules gangs; it may be on in the API server", features.GenericWorkload)
+	}
+	return nil
 }
 
 // watchLease lets the guard track whether this process leads. Without leader election,

@@ -29,8 +29,10 @@ type budget struct {
 	total time.Duration
 }
 
-// pause returns how long a group whose attempt has just failed is not tried.
-func (b *budget) pause() time.Duration { return max(time.Duration(b.Factor)*b.total, b.Shortest) }
+// rest returns how long a group is not tried after an attempt has failed. As it is the same for
+// all groups, and computed when it may be over, no group rests longer than the latest attempts
+// make necessary.
+func (b *budget) rest() time.Duration { return max(time.Duration(b.Factor)*b.total, b.Shortest) }
 
 // count counts what the last attempt of a group took; 0 if it was not in vain.
 func (b *budget) count(g *Group, took time.Duration) {
@@ -40,7 +42,7 @@ func (b *budget) count(g *Group, took time.Duration) {
 }
 
 // FailAttempt records that an attempt found no place for a gang, and when it began and
-// ended. The gang pauses as Timing.Pauses says. If nothing happens, it is retried at
+// ended. The gang rests as Timing.Pauses says. If nothing happens, it is retried at
 // retryBy, or, if that is zero, after Timing.Again.
 func (r *Registry) FailAttempt(g *Group, began, ended, retryBy time.Time) {
 	r.mu.Lock()
@@ -62,14 +64,14 @@ func (r *Registry) Prolong(uid types.UID, began, ended time.Time) {
 	}
 }
 
-// spend counts more time for a group's last attempt, and sets the end of its pause.
+// spend counts more time for a group's last attempt, after which it rests.
 func (r *Registry) spend(g *Group, began, ended time.Time) {
 	if g.failedAt.IsZero() {
 		return // it has found a place, or is gone
 	}
 	r.budget.count(g, g.took+ended.Sub(began))
-	if retryAt := ended.Add(r.budget.pause()); retryAt.After(g.retryAt) {
-		g.retryAt = retryAt
+	if ended.After(g.endedAt) {
+		g.endedAt = ended
 		r.setRetry(g)
 	}
 }

@@ -47,8 +47,10 @@ type Group struct {
 	// retryAt is when the next attempt may be made. queuedAt is when the group was queued
 	// for one, retryBy is when it is retried even if nothing has happened.
 	retryAt, queuedAt, retryBy time.Time
-	// took is how much of the last attempt counts for the budget, if it found no place.
-	took time.Duration
+	// took is how much of the last attempt counts for the budget, if it found no place, and
+	// endedAt when it ended.
+	took    time.Duration
+	endedAt time.Time
 	// positions are those in the heaps of retries, counted from 1; 0 in those that it is
 	// not in.
 	positions [heaps]int32

@@ -260,7 +260,7 @@ func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 		r.failing++
 		g.firstFailure = began
 	}
-	g.failedAt, g.retryAt, g.queuedAt, g.retryBy = began, retryAt, time.Time{}, retryBy
+	g.failedAt, g.retryAt, g.queuedAt, g.retryBy, g.endedAt = began, retryAt, time.Time{}, retryBy, time.Time{}
 	if g.reconsidered { // the attempt did not see it
 		g.retryAt, g.retryBy = began, began
 	}

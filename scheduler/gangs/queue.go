@@ -30,7 +30,7 @@ func (r *Registry) Gate(pod *corev1.Pod, now time.Time) string {
 	switch {
 	case g.plan != nil:
 		return "other Pods of its gang are being placed first"
-	case now.Before(g.retryAt):
+	case now.Before(g.retryAt) || now.Before(g.restEnd(r.budget.rest())):
 		return "its last scheduling attempt has just failed"
 	case g.Alone:
 		return ""
@@ -102,11 +102,11 @@ func (r *Registry) Wake(now time.Time) {
 func (r *Registry) Due(now time.Time, limit int) []*corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.retries.advance(now, r.wokenAt)
+	r.retries.advance(now, r.wokenAt, r.budget.rest())
 	var pods []*corev1.Pod
 	for g := r.retries.due.first(); g != nil && len(pods) < limit; g = r.retries.due.first() {
 		if r.elect(g) {
-			r.retries.advance(now, r.wokenAt) // another leader may have another rank
+			r.retries.advance(now, r.wokenAt, r.budget.rest()) // another leader may have another rank
 			continue
 		}
 		g.queuedAt = now

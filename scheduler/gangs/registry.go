@@ -364,7 +364,7 @@ func (r *Registry) clearFailures(g *Group) {
 	if !g.failedAt.IsZero() {
 		r.failing--
 	}
-	g.failedAt, g.firstFailure, g.retryAt, g.queuedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	g.failedAt, g.firstFailure, g.retryAt, g.queuedAt, g.endedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	g.refused, g.refusals, g.aborts = nil, 0, 0
 	r.budget.count(g, 0)
 	r.setRetry(g)

@@ -12,12 +12,13 @@ import (
 // no plan and have a member that waits. They are indexed so that finding those that are
 // due costs nothing for all the others, however many there are.
 //
-// A group goes from pausing to idle when its pause is over, from idle to due when
-// something wakes it, and back to pausing when it is queued.
+// A group goes from pausing to resting when its own pause is over, from there to idle when
+// the rest is over that the budget imposes on all of them, from idle to due when something
+// wakes it, and back to pausing when it is queued.
 type retries struct {
 	again, settle time.Duration
-	// pausing is ordered by the end of the pause.
-	pausing groupHeap
+	// pausing is ordered by the end of the pause, and resting by when the last attempt ended.
+	pausing, resting groupHeap
 	// idle groups are in both of these, ordered by when their last attempt began, and by
 	// when they are retried even if nothing happens.
 	idleByFailure, idleByDeadline groupHeap
@@ -30,12 +31,13 @@ func newRetries(timing Timing) *retries {
 	r.pausing = groupHeap{number: 0, before: func(a, b *Group) bool { return a.pauseEnd(r.again).Before(b.pauseEnd(r.again)) }}
 	r.idleByFailure = groupHeap{number: 1, before: func(a, b *Group) bool { return a.failedAt.Before(b.failedAt) }}
 	r.idleByDeadline = groupHeap{number: 2, before: func(a, b *Group) bool { return a.retryBy.Before(b.retryBy) }}
+	r.resting = groupHeap{number: 4, before: func(a, b *Group) bool { return a.endedAt.Before(b.endedAt) }}
 	r.due = groupHeap{number: 3, before: func(a, b *Group) bool { return a.rank().Compare(b.rank()) < 0 }}
 	return r
 }
 
 // heaps is in how many heaps a group may be.
-const heaps = 4
+const heaps = 5
 
 // pauseEnd is when another attempt may be made. A group that is queued for one is not
 // queued again before long.
@@ -46,9 +48,17 @@ func (g *Group) pauseEnd(again time.Duration) time.Time {
 	return g.retryAt
 }
 
+// restEnd is when a group has rested for so long after an attempt that counts for the budget.
+func (g *Group) restEnd(rest time.Duration) time.Time {
+	if g.endedAt.IsZero() {
+		return time.Time{}
+	}
+	return g.endedAt.Add(rest)
+}
+
 // remove removes a group.
 func (r *retries) remove(g *Group) {
-	for _, h := range []*groupHeap{&r.pausing, &r.idleByFailure, &r.idleByDeadline, &r.due} {
+	for _, h := range []*groupHeap{&r.pausing, &r.resting, &r.idleByFailure, &r.idleByDeadline, &r.due} {
 		h.remove(g)
 	}
 }
@@ -59,10 +69,14 @@ func (r *retries) put(g *Group) {
 	heap.Push(&r.pausing, g)
 }
 
-// advance moves on the groups whose time has come.
-func (r *retries) advance(now, wokenAt time.Time) {
+// advance moves on the groups whose time has come. rest is how long a group rests.
+func (r *retries) advance(now, wokenAt time.Time, rest time.Duration) {
 	for g := r.pausing.first(); g != nil && !now.Before(g.pauseEnd(r.again)); g = r.pausing.first() {
 		r.pausing.remove(g)
+		heap.Push(&r.resting, g)
+	}
+	for g := r.resting.first(); g != nil && !now.Before(g.restEnd(rest)); g = r.resting.first() {
+		r.resting.remove(g)
 		heap.Push(&r.idleByFailure, g)
 		heap.Push(&r.idleByDeadline, g)
 	}

@@ -42,8 +42,11 @@ type times struct {
 	P50, P99 time.Duration
 }
 
-// memoryLimit is the limit for the garbage collector in artifacts/scheduler/deployment.yaml.
-const memoryLimit = "1400MiB"
+// These configure the garbage collector as artifacts/scheduler/deployment.yaml does.
+const (
+	percent     = "50"
+	memoryLimit = "1800MiB"
+)
 
 // measure runs the benchmark in a process of its own.
 func measure(ctx context.Context, o *options) (*results, error) {
@@ -58,7 +61,7 @@ func measure(ctx context.Context, o *options) (*results, error) {
 		return nil, err
 	}
 	command := exec.CommandContext(ctx, program, "-test.run=^TestScale$", "-test.v", "-test.timeout=1h") //nolint:gosec // the user names it
-	command.Env = append(os.Environ(), "GOMEMLIMIT="+memoryLimit, "SCHEDULERSCALE_RESULTS="+path, "SCHEDULERSCALE_PART="+strconv.Itoa(o.part))
+	command.Env = append(os.Environ(), "GOGC="+percent, "GOMEMLIMIT="+memoryLimit, "SCHEDULERSCALE_RESULTS="+path, "SCHEDULERSCALE_PART="+strconv.Itoa(o.part))
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
 	if err := command.Run(); err != nil {

@@ -4,6 +4,7 @@
 package filters
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"slices"
 
@@ -86,12 +87,14 @@ func (l *looksAt) atNodes() *looksAt {
 	return &local
 }
 
+// key returns a hash: many keys are kept.
 func (l *looksAt) key(pod *corev1.Pod) string {
-	key, err := json.Marshal(l)
+	text, err := json.Marshal(l)
 	if err != nil {
 		return string(pod.UID) // can't happen: these types can be encoded
 	}
-	return string(key)
+	hash := sha256.Sum256(text)
+	return string(hash[:])
 }
 
 // featuresOf returns the features that a Pod's node must declare. For an old version of

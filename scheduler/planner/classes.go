@@ -11,8 +11,8 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
-// maxKnownClasses bounds the cache of classes.
-const maxKnownClasses = 1 << 16
+// maxKnownClasses bounds the cache of classes, which keeps Pods that are gone until then.
+const maxKnownClasses = 1 << 12
 
 // classCache keeps the classes of Pods: a gang may be planned many times. It is for use in
 // the scheduling cycle only.

@@ -109,7 +109,7 @@ type scale struct {
 }
 
 func defaultScale() scale {
-	return scale{nodes: 10_000, gangs: 1000, rounds: 3, seconds: 10, events: 10_000}
+	return scale{nodes: 10_000, gangs: 1000, rounds: 3, seconds: 15, events: 10_000}
 }
 
 // scaleRun is a planner of a large cluster, and what kube-scheduler does around it.
@@ -392,7 +392,7 @@ func (r *scaleRun) background() (stop func()) {
 	}
 	every(requeuePeriod, func() { r.activate(r.registry.Due(r.Planner.clock.Now(), maxRequeues)) })
 	every(maintenancePeriod, func() { r.maintain(r.t.Context()) })
-	every(measurePeriod/5, r.measure)
+	every(measurePeriod, r.measure)
 	return func() {
 		close(done)
 		group.Wait()

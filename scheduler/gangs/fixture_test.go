@@ -154,7 +154,7 @@ func (f *fixture) pass(p *corev1.Pod) {
 // withdraw gives up a Pod's seat.
 func (f *fixture) withdraw(p *corev1.Pod) Actions {
 	seat, _ := f.SeatOf(p.UID)
-	_, actions := f.Withdraw(p.UID, seat.Plan)
+	_, _, actions := f.Withdraw(p.UID, seat.Plan)
 	return actions
 }
 

@@ -152,19 +152,24 @@ func (r *Registry) Barrier(uid types.UID, number uint64) (open, refused bool, al
 // Withdraw records that a Pod does not go to its seat of a plan: it was refused, or could
 // not be bound. Before the barrier has opened, that aborts the plan. Calls about an
 // earlier plan have no effect. If this plan was aborted, aborts is how many were since a
-// barrier last opened for the gang.
-func (r *Registry) Withdraw(uid types.UID, number uint64) (aborts int, actions Actions) {
+// barrier last opened for the gang. fault is the node of the seat if the reason has to do with
+// the Pod there; it is empty for one that waits at the barrier, for the others.
+func (r *Registry) Withdraw(uid types.UID, number uint64) (aborts int, fault string, actions Actions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.members[uid]
 	if m == nil || m.seat == nil || m.seat.Plan != number {
-		return 0, Actions{}
+		return 0, "", Actions{}
 	}
+	fault = m.seat.Node
 	if m.group.plan != nil && m.group.plan.number == number {
 		m.group.aborts++
 		aborts = m.group.aborts
+		if m.seat.reserved {
+			fault = ""
+		}
 	}
-	return aborts, r.vacate(m).and(r.activateLeader(m.group)).and(r.settle(m))
+	return aborts, fault, r.vacate(m).and(r.activateLeader(m.group)).and(r.settle(m))
 }
 
 // Refuse records that the node of a seat takes no member of the gang although there was

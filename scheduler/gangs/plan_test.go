@@ -230,7 +230,7 @@ func TestWordsAboutAFormerPlanHaveNoEffect(t *testing.T) {
 	former, _ := f.SeatOf("train-0")
 	f.withdraw(pods[1])
 	f.seat(pods[0], 2)
-	if aborts, actions := f.Withdraw("train-0", former.Plan); aborts > 0 || !cmp.Equal(nothing(), inNames(actions)) {
+	if aborts, fault, actions := f.Withdraw("train-0", former.Plan); aborts > 0 || fault != "" || !cmp.Equal(nothing(), inNames(actions)) {
 		t.Errorf("%d aborts, actions %+v", aborts, actions)
 	}
 	if open, refused, _, _ := f.Barrier("train-0", former.Plan); open || !refused {

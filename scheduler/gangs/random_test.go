@@ -232,7 +232,7 @@ func (s *simulation) rejectGang(last *simulated, others []types.UID) {
 	s.note("the barrier is closed again")
 	s.opened[s.seats[last.pod.UID]] = true // its seats are given back one by one
 	for _, uid := range append(others, last.pod.UID) {
-		_, actions := s.Withdraw(uid, s.seats[uid])
+		_, _, actions := s.Withdraw(uid, s.seats[uid])
 		actions.Reject = append(actions.Reject, uid)
 		s.do(actions)
 	}
@@ -242,7 +242,7 @@ func (s *simulation) rejectGang(last *simulated, others []types.UID) {
 // withdraw is Unreserve, which may come long after the plan was given up.
 func (s *simulation) withdraw(one *simulated) {
 	now, seated := s.seats[one.pod.UID]
-	aborts, actions := s.Withdraw(one.pod.UID, one.plan)
+	aborts, _, actions := s.Withdraw(one.pod.UID, one.plan)
 	if seated && now != one.plan && (aborts > 0 || len(actions.Release) > 0) {
 		s.t.Fatalf("Pod %s speaks of plan %d, and plan %d suffers", one.pod.UID, one.plan, now)
 	}

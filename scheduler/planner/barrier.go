@@ -23,7 +23,7 @@ import (
 // the Pod can't proceed.
 func (p *Planner) Barrier(uid types.UID, number uint64) (wait bool, err error) {
 	if !p.mirror.Intact(uid) {
-		_, actions := p.registry.Withdraw(uid, number)
+		_, _, actions := p.registry.Withdraw(uid, number)
 		p.do(actions)
 		return false, errors.New("the node or its GPUs have changed")
 	}
@@ -50,7 +50,7 @@ func (p *Planner) Barrier(uid types.UID, number uint64) (wait bool, err error) {
 // rejectGang rejects a whole gang: one of its Pods was lost while they gathered.
 func (p *Planner) rejectGang(uids []types.UID, number uint64) error {
 	for _, uid := range uids {
-		_, actions := p.registry.Withdraw(uid, number)
+		_, _, actions := p.registry.Withdraw(uid, number)
 		actions.Reject = []types.UID{uid}
 		p.do(actions)
 	}
@@ -62,7 +62,10 @@ func (p *Planner) rejectGang(uids []types.UID, number uint64) error {
 // not know.
 func (p *Planner) Withdraw(uid types.UID, number uint64) {
 	member := p.registry.Member(uid)
-	aborts, actions := p.registry.Withdraw(uid, number)
+	aborts, fault, actions := p.registry.Withdraw(uid, number)
+	if fault != "" {
+		p.faults.add(fault, p.clock.Now())
+	}
 	if aborts > 0 {
 		longest := longestAbortPause
 		if p.registry.Runs(member.Group()) {
@@ -81,7 +84,7 @@ func (p *Planner) RejectedByOtherPlugin(uid types.UID) {
 		return
 	}
 	if seat, seated := p.registry.SeatOf(uid); seated {
-		_, actions := p.registry.Withdraw(uid, seat.Plan)
+		_, _, actions := p.registry.Withdraw(uid, seat.Plan)
 		p.do(actions)
 	}
 	p.backOff(member, abortPause)

@@ -57,7 +57,7 @@ func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Dec
 		if p.mirror.Intact(pod.UID) {
 			return Decision{Node: seat.Node, Plan: seat.Plan}
 		}
-		_, actions := p.registry.Withdraw(pod.UID, seat.Plan)
+		_, _, actions := p.registry.Withdraw(pod.UID, seat.Plan)
 		p.do(actions)
 	}
 	attempt := p.registry.Attempt(pod.UID)
@@ -189,7 +189,19 @@ func (p *Planner) planIn(cluster *placement.Cluster, attempt *gangs.Attempt, gan
 	return p.planAnywhere(cluster, attempt, gang)
 }
 
+// planAnywhere returns places for a gang, if possible on nodes without faults.
 func (p *Planner) planAnywhere(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) (seated *seating) {
+	if faulty := p.faults.nodes(p.clock.Now()); len(faulty) > 0 {
+		if seated = p.planOn(cluster, attempt, gang.without(faulty)); seated != nil {
+			return seated
+		}
+	}
+	return p.planOn(cluster, attempt, gang)
+}
+
+// planOn returns places for a gang near its other members or, if that is not possible and not
+// required, anywhere.
+func (p *Planner) planOn(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) (seated *seating) {
 	gang.tryNear(func() bool {
 		plan, fits, err := gang.plan(cluster)
 		if err != nil {
@@ -222,6 +234,12 @@ func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]in
 			order[ranked.Node] = i
 		}
 	})
+	last := len(order)
+	for _, node := range p.faults.nodes(p.clock.Now()) {
+		if rank, fits := order[node]; fits {
+			order[node] = last + rank
+		}
+	}
 	for _, node := range gang.Except {
 		delete(order, node)
 	}

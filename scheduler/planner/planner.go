@@ -54,6 +54,8 @@ type Planner struct {
 	claims       *claims
 	explanations *explanationCache
 	metrics      *instruments
+	// faults are the nodes on which Pods could not be bound.
+	faults faults
 	// preemptions are the gangs whose victims are being deleted.
 	preemptions preemptions
 	nominations nominations

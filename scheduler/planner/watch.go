@@ -73,6 +73,9 @@ func (p *Planner) podUpdated(old, object any) {
 	}
 	if before.Spec.NodeName == "" {
 		p.checkBinder(pod)
+		if p.registry.Member(pod.UID) != nil {
+			p.faults.mend(pod.Spec.NodeName)
+		}
 	}
 	arrived := before.Spec.NodeName == ""
 	if resourcesChanged(before, pod) || arrived && p.awaitArrivals.CompareAndSwap(true, false) {

@@ -1,0 +1,104 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// failToBind lets a Pod reserve its place, pass the barrier, and fail to be bound.
+func (f *fixture) failToBind(name string) (node string) {
+	f.t.Helper()
+	one := pod(name, 1)
+	f.comes(one)
+	decision := f.decide(one)
+	if decision.Node == "" {
+		f.t.Fatalf("Pod %s gets no place: %s", name, decision.Waits)
+	}
+	if wait, err := f.reserve(one, decision); wait || err != nil {
+		f.t.Fatalf("Pod %s at the barrier: %t, %v", name, wait, err)
+	}
+	if err := f.infos[decision.Node].RemovePod(f.logger, at(one, decision.Node)); err != nil {
+		f.t.Fatal(err)
+	}
+	f.Withdraw(one.UID, decision.Plan)
+	f.podDeleted(one)
+	return decision.Node
+}
+
+func TestANodeWherePodsCanNotBeBoundIsTheLastChoice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "leaf", 1) // the better one: it is full then
+	f.addNode("b", "leaf", 8)
+	first := f.failToBind("first")
+	second := f.failToBind("second")
+	if first != "a" || second != "b" {
+		t.Fatalf("two Pods go to %s and %s, want a, which is better, and then b", first, second)
+	}
+	if third := f.failToBind("third"); third != "a" {
+		t.Errorf("if both nodes have a fault, a Pod goes to %s, want a, which is better", third)
+	}
+	f.clock.Step(shortestFault)
+	if fourth := f.failToBind("fourth"); fourth != "b" {
+		t.Errorf("after %v a Pod goes to %s, want b: a has had two faults", shortestFault, fourth)
+	}
+}
+
+func TestANodeWhereAPodWasBoundHasNoFaults(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "leaf", 1)
+	f.addNode("b", "leaf", 8)
+	f.failToBind("first")
+	other := pod("other", 1)
+	f.comes(other)
+	f.podUpdated(other, at(other, "a", 0))
+	f.podDeleted(at(other, "a", 0))
+	if second := f.failToBind("second"); second != "a" {
+		t.Errorf("a Pod goes to %s, want a: another one was bound there", second)
+	}
+}
+
+// A member that waits at the barrier for others has nothing to do with why they don't come.
+func TestWhoWaitsForOthersSaysNothingAboutItsNode(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "leaf", 1)
+	f.addNode("b", "leaf", 1)
+	pods := gang("train", 2, 2)
+	f.comes(pods...)
+	decision := f.decide(pods[0])
+	if wait, err := f.reserve(pods[0], decision); !wait || err != nil {
+		t.Fatalf("at the barrier: %t, %v, want it to wait", wait, err)
+	}
+	f.Withdraw(pods[0].UID, decision.Plan)
+	if nodes := f.faults.nodes(f.clock.Now()); len(nodes) > 0 {
+		t.Errorf("nodes %v have a fault", nodes)
+	}
+}
+
+func TestFaultsLastLongerEachTimeAndAreForgotten(t *testing.T) {
+	t.Parallel()
+	var f faults
+	now := beginning
+	for i, want := range []time.Duration{shortestFault, 2 * shortestFault, 4 * shortestFault, 8 * shortestFault, 16 * shortestFault, longestFault, longestFault} {
+		f.add("node", now)
+		if diff := cmp.Diff([]string{"node"}, f.nodes(now.Add(want-1))); diff != "" {
+			t.Errorf("fault %d: %s", i+1, diff)
+		}
+		if nodes := f.nodes(now.Add(want)); len(nodes) > 0 {
+			t.Errorf("fault %d lasts longer than %v", i+1, want)
+		}
+		now = now.Add(want)
+	}
+	f.nodes(now.Add(longestFault + 1))
+	if len(f.byNode) > 0 {
+		t.Error(fmt.Sprint("still known: ", f.byNode))
+	}
+}

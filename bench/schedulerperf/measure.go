@@ -21,7 +21,7 @@ type measurement struct {
 
 // measure runs a workload with a scheduler, on an etcd of its own.
 func measure(ctx context.Context, o *options, w *workload, scheduler string) (m measurement, err error) {
-	folder, err := schedulerperf.Folder()
+	folder, err := schedulerperf.Folder(ctx)
 	if err != nil {
 		return m, err
 	}

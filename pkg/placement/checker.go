@@ -106,7 +106,7 @@ func (p *planner) show(which func(hidden) bool) {
 		first--
 		list[first] = h
 	}
-	p.checks.hidden = append(list[:0], list[first:]...)
+	p.checks.hidden = slices.Delete(list, 0, first)
 }
 
 // undone is called when members have been taken back: what nodes refused because of them

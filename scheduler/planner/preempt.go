@@ -89,6 +89,11 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	}
 	begin := p.clock.Now()
 	defer func() { p.registry.Prolong(pod.UID, begin, p.clock.Now()) }()
+	return p.preemptFor(ctx, pod, attempt, gang)
+}
+
+// preemptFor searches Pods to preempt, unless such a search has just been in vain.
+func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles) string {
 	asked, now := p.keysOf(attempt, gang).toPreempt(attempt.Priority), p.clock.Now()
 	for _, key := range [...]string{asked.request, asked.filtered} {
 		if known, good := p.explanations.get(key, now); good {

@@ -94,7 +94,7 @@ func newPreemptionOracle(t *testing.T, seed uint64, sum *preemptionTally) *preem
 		oracle: &oracle{framed: newFramed(t, world.nodes, world.running, world.objects...), gang: world.gang},
 		sum:    sum, dice: dice, all: all, leaving: leaving, allowed: dice.IntN(3),
 	}
-	o.budget(budgetName, int32(o.allowed)) //nolint:gosec // at most 2
+	o.budget(budgetName, int32(o.allowed))
 	o.deleted = o.deletions("")
 	o.awaitVolumes()
 	return o
@@ -136,7 +136,7 @@ func described(p *corev1.Pod) string {
 		text += ", port"
 	}
 	for _, volume := range p.Spec.Volumes {
-		text += ", volume " + volume.PersistentVolumeClaim.ClaimName
+		text += fmt.Sprint(", volume ", volume.PersistentVolumeClaim.ClaimName)
 	}
 	if affinity := p.Spec.Affinity; affinity != nil && affinity.PodAntiAffinity != nil {
 		one := affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]

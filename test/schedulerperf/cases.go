@@ -4,6 +4,7 @@
 package schedulerperf
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"maps"
@@ -20,8 +21,8 @@ import (
 const casesFile = "performance-config.yaml"
 
 // Folder returns the folder of scheduler_perf in the source of Kubernetes that go.mod names.
-func Folder() (string, error) {
-	output, err := exec.Command("go", "list", "-find", "-f", "{{.Module.Dir}}", "k8s.io/kubernetes/cmd/kube-scheduler/app").Output()
+func Folder(ctx context.Context) (string, error) {
+	output, err := exec.CommandContext(ctx, "go", "list", "-find", "-f", "{{.Module.Dir}}", "k8s.io/kubernetes/cmd/kube-scheduler/app").Output()
 	if err != nil {
 		return "", err
 	}

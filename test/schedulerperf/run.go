@@ -61,7 +61,7 @@ func (r *Run) upstreamConfig() ([]byte, error) {
 	if name == "" {
 		return nil, nil
 	}
-	return os.ReadFile(filepath.Join(r.Folder, name))
+	return os.ReadFile(filepath.Join(r.Folder, name)) //nolint:gosec // a folder of upstream's
 }
 
 // Outcome is how a run has ended.
@@ -132,7 +132,7 @@ func (r *Run) command(ctx context.Context, dir string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	command := exec.CommandContext(ctx, program, "-test.run=^$", "-test.bench=.", "-test.benchtime=1ns",
-		"-perf-scheduling-label-filter=", "-data-items-dir="+filepath.Join(dir, "results"), fmt.Sprintf("-v=%d", r.Verbosity)) //nolint:gosec // the caller names it
+		"-perf-scheduling-label-filter=", "-data-items-dir="+filepath.Join(dir, "results"), fmt.Sprintf("-v=%d", r.Verbosity))
 	command.Dir = r.Folder
 	command.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "TMPDIR="+dir,
 		"SCHEDULERPERF_SCHEDULER="+r.Scheduler, "SCHEDULERPERF_CASE="+filepath.Join(dir, caseFile))

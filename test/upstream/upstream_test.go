@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	var stop context.CancelFunc
-	interrupted, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	interrupted, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:fatcontext // it is made once
 	code := m.Run()
 	stop()
 	os.Exit(code)
@@ -86,7 +86,7 @@ func workloads(t *testing.T) []*workload {
 	if _, err := os.Stat(program()); err != nil {
 		t.Fatal(err)
 	}
-	folder, err := schedulerperf.Folder()
+	folder, err := schedulerperf.Folder(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,8 +135,8 @@ func described(p *corev1.Pod) string {
 	if len(p.Spec.Containers[0].Ports) > 0 {
 		text += ", port"
 	}
-	for _, volume := range p.Spec.Volumes {
-		text += fmt.Sprint(", volume ", volume.PersistentVolumeClaim.ClaimName)
+	if len(p.Spec.Volumes) > 0 {
+		text += ", volume " + p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName
 	}
 	if affinity := p.Spec.Affinity; affinity != nil && affinity.PodAntiAffinity != nil {
 		one := affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]

@@ -146,8 +146,8 @@ func described(p *corev1.Pod) string {
 		one := affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
 		text += fmt.Sprintf(", near %s by %s", one.LabelSelector.MatchLabels[kindLabel], one.TopologyKey)
 	}
-	for _, one := range p.Spec.TopologySpreadConstraints {
-		text += fmt.Sprintf(", spread by %s", one.TopologyKey)
+	if spread := p.Spec.TopologySpreadConstraints; len(spread) > 0 {
+		text += ", spread by " + spread[0].TopologyKey
 	}
 	return text + "\n"
 }

@@ -43,11 +43,7 @@ func (k *kind) score(r *Request) float64 {
 		return 0
 	}
 	slot := r.preference.id % maxScores
-	if slot >= len(k.scores) {
-		more := make([]score, slot+1)
-		copy(more, k.scores)
-		k.scores = more
-	}
+	k.scores = grownTo(k.scores, slot)
 	known := &k.scores[slot]
 	if known.preference != r.preference {
 		*known = score{preference: r.preference, value: r.preference.evaluate(k.traits)}
@@ -69,13 +65,7 @@ func (c *Cluster) preference(p Preference) *preference {
 	if p == nil {
 		return nil
 	}
-	key := p.Key()
-	if known := c.preferences[key]; known != nil {
-		return known
-	}
-	made := &preference{Preference: p, id: len(c.preferences)}
-	c.preferences[key] = made
-	return made
+	return intern(c.preferences, p.Key(), func(id int) *preference { return &preference{Preference: p, id: id} })
 }
 
 // SetPreferenceTolerance sets how much more a place may cost, in the units of the policy,

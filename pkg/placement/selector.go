@@ -37,11 +37,7 @@ func (k *kind) admits(r *Request) Reason {
 		return Fits
 	}
 	slot := r.selector.id % maxAdmissions
-	if slot >= len(k.admissions) {
-		more := make([]admission, slot+1)
-		copy(more, k.admissions)
-		k.admissions = more
-	}
+	k.admissions = grownTo(k.admissions, slot)
 	known := &k.admissions[slot]
 	if known.selector != r.selector {
 		*known = admission{selector: r.selector, reason: r.selector.evaluate(k.traits)}
@@ -64,13 +60,7 @@ func (c *Cluster) selector(s Selector) *selector {
 	if s == nil {
 		return nil
 	}
-	key := s.Key()
-	if known := c.selectors[key]; known != nil {
-		return known
-	}
-	made := &selector{Selector: s, id: len(c.selectors)}
-	c.selectors[key] = made
-	return made
+	return intern(c.selectors, s.Key(), func(id int) *selector { return &selector{Selector: s, id: id} })
 }
 
 // sameTraits admits only nodes with equal traits: they are safe for a Pod whose node

@@ -111,10 +111,6 @@ func (m *Memory) use(key string) *remembered {
 func (m *Memory) Shared(refusal *Refusal) *Refusal {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.shared(refusal)
-}
-
-func (m *Memory) shared(refusal *Refusal) *Refusal {
 	if known := m.reasons[*refusal]; known != nil {
 		return known
 	}

@@ -44,6 +44,16 @@ func pod(name string, options ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
+// Failing returns how many gangs have found no place.
+func (f *fixture) Failing() (count int) {
+	for _, g := range f.groups {
+		if !g.failedAt.IsZero() {
+			count++
+		}
+	}
+	return count
+}
+
 // in makes a Pod the member of a gang, with an index.
 func in(gang string, minimum, index int) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {

@@ -262,7 +262,6 @@ func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 		return // it has gone meanwhile
 	}
 	if g.failedAt.IsZero() {
-		r.failing++
 		g.firstFailure = began
 	}
 	g.failedAt, g.retryAt, g.queuedAt, g.retryBy, g.endedAt = began, retryAt, time.Time{}, retryBy, time.Time{}
@@ -273,13 +272,6 @@ func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 	r.budget.count(g, 0)
 	r.elect(g)
 	r.setRetry(g)
-}
-
-// Failing returns how many gangs have found no place.
-func (r *Registry) Failing() int {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.failing
 }
 
 // GangOf returns the gang of a Pod; empty for one that is in no gang or unknown.

@@ -47,9 +47,7 @@ type Registry struct {
 	plans   uint64
 	// terminating are Pods that are about to be deleted and are no members: they have no GPUs.
 	terminating map[types.UID]bool
-	// failing counts the groups whose last attempt failed; retries are those that wait for
-	// another one.
-	failing int
+	// retries are the groups that wait for another attempt.
 	retries *retries
 	budget  budget
 	// counts are the gangs by state, but for those in changed. mixed are those of which
@@ -361,9 +359,6 @@ func (r *Registry) setPlan(g *Group, current *plan) {
 
 // clearFailures resets a group's failures.
 func (r *Registry) clearFailures(g *Group) {
-	if !g.failedAt.IsZero() {
-		r.failing--
-	}
 	g.failedAt, g.firstFailure, g.retryAt, g.queuedAt, g.endedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	g.refused, g.refusals, g.aborts = nil, 0, 0
 	r.budget.count(g, 0)

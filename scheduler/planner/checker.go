@@ -128,12 +128,11 @@ func (c *checker) Place(role int, node string) placement.Judgement {
 		if c.refused.exhausted = c.refused.exhausted || c.planner.clock.Now().After(c.deadline); c.refused.exhausted {
 			return placement.Exhausted
 		}
-		refusal = c.trial.Check(class, member.Pod(), node)
+		if refusal = c.trial.Check(class, member.Pod(), node); refusal == nil {
+			return c.accept(role, member.Pod(), node)
+		}
+		refusal = c.planner.memory.Shared(refusal)
 	}
-	if refusal == nil {
-		return c.accept(role, member.Pod(), node)
-	}
-	refusal = c.planner.memory.Shared(refusal)
 	c.refused.byNode[node] = refusal
 	judgement := c.judge(refusal, node)
 	if judgement == placement.NeverAccepted && !known && c.lasts(refusal, node) {

@@ -27,6 +27,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/utils/clock"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/scheduler/trimming"
 )
@@ -120,8 +121,9 @@ type scaleRun struct {
 	small []*corev1.Pod // those that run, the oldest first
 	gangs []*corev1.Pod
 	next  int
-	// attempts counts the attempts for gangs.
+	// attempts counts the attempts for gangs, and tried are those that wait and were tried.
 	attempts int
+	tried    map[string]bool
 	queue    scaleQueue
 	trimmer  *trimming.Trimmer
 }
@@ -152,7 +154,7 @@ func (n *scaleNodes) Get(name string) (fwk.NodeInfo, error) { return n.run.infos
 func newScaleRun(t *testing.T, size scale) *scaleRun {
 	t.Helper()
 	metrics.Register()
-	r := &scaleRun{fixture: newFixture(t, volumesOf(size.gangs)...), size: size, trimmer: trimming.New()}
+	r := &scaleRun{fixture: newFixture(t, volumesOf(size.gangs)...), size: size, tried: map[string]bool{}, trimmer: trimming.New()}
 	r.Planner.clock = clock.RealClock{}
 	r.Planner.handle = &scaleHandle{testHandle: r.handle, queue: &r.queue}
 	r.queue.planner = r.Planner
@@ -273,6 +275,7 @@ func (r *scaleRun) cycle(pod *corev1.Pod) bool {
 	}
 	if isOfGang(pod) {
 		r.attempts++
+		r.tried[pod.Labels[v1.LabelPodGroup]] = true
 	}
 	decision := r.Decide(pod, r.list, false)
 	if decision.Node == "" {
@@ -363,7 +366,7 @@ func threadTime(t *testing.T) float64 {
 // follow while they wait. It gives up after a while.
 func (r *scaleRun) settle() {
 	begin := time.Now()
-	for r.registry.Failing() < len(r.gangs)/waitingMembers && time.Since(begin) < settleLimit {
+	for len(r.tried) < len(r.gangs)/waitingMembers && time.Since(begin) < settleLimit {
 		if pod := r.queue.pop(); pod != nil {
 			r.cycle(pod)
 		}

@@ -182,5 +182,6 @@ func (r *scaleRun) removeGangs() {
 		r.podDeleted(one)
 	}
 	r.gangs = nil
+	clear(r.tried)
 	r.queue.clear() // none of them is there any more
 }

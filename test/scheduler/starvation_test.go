@@ -5,7 +5,7 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -77,36 +77,20 @@ func TestWhenAStarvingGangGoesOthersGoOn(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	name := s.namespace
-	s.startScheduler(name, arguments{"starvationSeconds": 1, "explainPeriodSeconds": 1})
+	scheduler := s.startScheduler(name, arguments{"starvationSeconds": 1})
 	s.addNodes(machines(2, machine{name: "n", gpus: 4})...)
 	s.createPods(gang{name: "runs", gpus: 1, scheduler: name})
 	s.waitForBound(1, "runs")
 	s.createTasks(gang{name: "big", pods: 2, gpus: 4, scheduler: name})
-	s.waitForRefusal("big", "")
-	small := 0
-	s.eventually("nodes are kept for the big gang", func() (bool, string) {
-		// A probe that is not scheduled shows that nodes are claimed.
-		probe := gang{name: fmt.Sprintf("probe-%d", small), gpus: 3, scheduler: name, duration: "1ms"}
-		small++
-		s.createPods(probe)
-		refused := false
-		s.eventually("the probe has an answer", func() (bool, string) {
-			pods := s.ledger.podsOf(probe.name)
-			if len(pods) != 1 {
-				return false, "unknown"
-			}
-			refused = refusalOf(pods[0]) != ""
-			return refused || pods[0].Spec.NodeName != "", describe(pods)
-		})
-		return refused, "probes get nodes"
-	})
-	waiting := fmt.Sprintf("probe-%d", small-1)
+	s.waitForClaim(scheduler)
+	s.createPods(gang{name: "other", gpus: 3, scheduler: name})
+	s.waitForRefusal("other", "")
 	if err := s.tasks.FalldioV1().GPUTasks(s.namespace).Delete(t.Context(), "big", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()
 	s.within(15*time.Second, "the Pod that waited because of it starts", func() (bool, string) {
-		pods := s.ledger.podsOf(waiting)
+		pods := s.ledger.podsOf("other")
 		return countPods(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }) == 1, describe(pods)
 	})
 	t.Logf("after %v", time.Since(begin).Round(time.Millisecond))
@@ -118,34 +102,27 @@ func TestPodsWithoutGPUsDoNotTakeWhatAStarvingGangClaims(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	name := s.namespace
-	s.startScheduler(name, arguments{"starvationSeconds": 1})
+	scheduler := s.startScheduler(name, arguments{"starvationSeconds": 1})
 	s.addNodes(machine{name: "n", gpus: 4, cpu: "32"})
 	s.createPods(gang{name: "runs", pods: 2, min: 1, gpus: 1, cpu: "12", scheduler: name})
 	s.waitForBound(2, "runs")
 	s.createPods(gang{name: "big", gpus: 4, cpu: "28", scheduler: name})
-	s.waitForRefusal("big", "")
+	s.waitForClaim(scheduler)
 	s.createPod(s.withoutGPUs(gang{name: "small", cpu: "4", scheduler: name, duration: "1ms"}))
 	s.waitForBound(1, "small") // the gang leaves so much
-	s.waitForEnd(1, "small")
-	s.eventually("nodes are kept for the big one", func() (bool, string) {
-		probe := s.withoutGPUs(gang{name: "probe", cpu: "5", scheduler: name, duration: "1ms"})
-		s.createPod(probe)
-		refused := false
-		s.eventually("the probe has an answer", func() (bool, string) {
-			pods := s.ledger.podsOf("probe")
-			if len(pods) == 0 {
-				return false, "unknown"
-			}
-			refused = refusalOf(pods[0]) != ""
-			return refused || pods[0].Spec.NodeName != "", describe(pods)
-		})
-		if !refused {
-			s.deleteGang("probe")
-		}
-		return refused, "probes get the node"
-	})
+	s.createPod(s.withoutGPUs(gang{name: "large", cpu: "5", scheduler: name, duration: "1ms"}))
+	s.waitForRefusal("large", "kept for a gang that waits for others to leave")
 	s.deleteGang("runs")
 	s.waitForBound(1, "big")
 	s.deleteGang("big")
-	s.waitForBound(1, "probe")
+	s.waitForBound(1, "large")
+}
+
+// waitForClaim waits until a scheduler keeps nodes for a starving gang. Pods that are created
+// to see whether they are turned away could take what the gang would claim.
+func (s *suite) waitForClaim(scheduler *process) {
+	s.Helper()
+	s.eventually("nodes are kept for a starving gang", func() (bool, string) {
+		return strings.Contains(scheduler.log.String(), "nodes are kept for it"), "they are not"
+	})
 }

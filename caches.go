@@ -27,8 +27,8 @@ const resyncPeriod = 10 * time.Minute
 const (
 	// byDependency finds the tasks that name a task in spec.dependsOn.
 	byDependency = "dependency"
-	// byTaskUID finds the Pods of a task.
-	byTaskUID = "taskUID"
+	// byTask finds the Pods of a task.
+	byTask = "task"
 )
 
 // caches hold GPUTasks and their Pods. They may be stale.
@@ -56,7 +56,7 @@ func newCaches(clients clients, namespace string) (*caches, error) {
 			tasks: tasks.Lister(), taskIndex: tasks.Informer().GetIndexer(), podIndex: pods.GetIndexer(),
 		}, errors.Join(
 			tasks.Informer().AddIndexers(cache.Indexers{byDependency: dependenciesOf}),
-			pods.AddIndexers(cache.Indexers{byTaskUID: taskUIDOf}),
+			pods.AddIndexers(cache.Indexers{byTask: taskOf}),
 		)
 }
 
@@ -73,30 +73,21 @@ func dependenciesOf(object any) ([]string, error) {
 	return keys, nil
 }
 
-// taskUIDOf returns the UID of the task that a Pod belongs to.
-func taskUIDOf(object any) ([]string, error) {
+// taskOf returns the identity of the task that a Pod belongs to.
+func taskOf(object any) ([]string, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return nil, nil
 	}
-	if owner := owningTask(pod); owner != nil {
-		return []string{string(owner.UID)}, nil
+	if owner, owned := gputask.OwnerOf(pod); owned {
+		return []string{owner.String()}, nil
 	}
 	return nil, nil
 }
 
-// owningTask returns the reference to the GPUTask that controls a Pod, nil if none does.
-func owningTask(pod *corev1.Pod) *metav1.OwnerReference {
-	owner := metav1.GetControllerOf(pod)
-	if owner == nil || owner.Kind != v1.TaskKind().Kind || owner.APIVersion != v1.TaskKind().GroupVersion().String() {
-		return nil
-	}
-	return owner
-}
-
 // podsOf returns the Pods of a task.
 func (c *caches) podsOf(task *v1.GPUTask) []*corev1.Pod {
-	objects, err := c.podIndex.ByIndex(byTaskUID, string(task.UID))
+	objects, err := c.podIndex.ByIndex(byTask, gputask.IdentityOf(task).String())
 	if err != nil {
 		return nil // can't happen: the index exists
 	}

@@ -90,7 +90,7 @@ func nameConflict(task *v1.GPUTask, pod *corev1.Pod) *gputask.Obstacle {
 		return nil
 	case metav1.IsControlledBy(pod, task):
 		message = fmt.Sprintf("Pod %q has lost its label %s=%s: restore the label or delete the Pod", pod.Name, v1.LabelApp, v1.LabelAppValue)
-	case pod.DeletionTimestamp != nil, owningTask(pod) != nil && owner.Name == task.Name:
+	case pod.DeletionTimestamp != nil, gputask.ControllerOf(pod) != nil && owner.Name == task.Name:
 		return &gputask.Obstacle{Reason: reasonOldPodStops, Message: fmt.Sprintf("waiting for the Pod %q of a previous task to stop", pod.Name)}
 	case owner != nil:
 		message = fmt.Sprintf("a Pod named %q exists already and belongs to %s %q: recreate this task under another name", pod.Name, owner.Kind, owner.Name)

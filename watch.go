@@ -129,7 +129,7 @@ func (c *Controller) watchPods(ctx context.Context) error {
 }
 
 func (c *Controller) podChanged(pod *corev1.Pod) {
-	owner := owningTask(pod)
+	owner := gputask.ControllerOf(pod)
 	if owner == nil {
 		return
 	}

@@ -16,10 +16,10 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -92,15 +92,15 @@ func listError(what string, err error) error {
 
 // withPods joins tasks and the Pods that they control.
 func withPods(tasks []v1.GPUTask, pods []corev1.Pod) []clusterview.Task {
-	byOwner := map[types.UID][]*corev1.Pod{}
+	byOwner := map[gputask.Identity][]*corev1.Pod{}
 	for i := range pods {
-		if owner := metav1.GetControllerOfNoCopy(&pods[i]); owner != nil && owner.Kind == v1.TaskKind().Kind {
-			byOwner[owner.UID] = append(byOwner[owner.UID], &pods[i])
+		if owner, owned := gputask.OwnerOf(&pods[i]); owned {
+			byOwner[owner] = append(byOwner[owner], &pods[i])
 		}
 	}
 	joined := make([]clusterview.Task, len(tasks))
 	for i := range tasks {
-		joined[i] = clusterview.Task{GPUTask: &tasks[i], Pods: byOwner[tasks[i].UID]}
+		joined[i] = clusterview.Task{GPUTask: &tasks[i], Pods: byOwner[gputask.IdentityOf(&tasks[i])]}
 	}
 	return joined
 }

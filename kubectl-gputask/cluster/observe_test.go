@@ -22,7 +22,7 @@ import (
 func newPod(name, owner, node string, phase corev1.PodPhase) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)}}
 	if owner != "" {
-		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "GPUTask", Name: owner, UID: types.UID("uid-" + owner), Controller: new(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1.TaskKind().GroupVersion().String(), Kind: "GPUTask", Name: owner, UID: types.UID("uid-" + owner), Controller: new(true)}}
 	}
 	pod.Spec.NodeName, pod.Status.Phase = node, phase
 	return pod
@@ -33,11 +33,13 @@ func TestObserveJoinsTasksAndTheirPods(t *testing.T) {
 	task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default", UID: "uid-train"}}
 	foreign := newPod("train-x", "train", "n", corev1.PodRunning)
 	foreign.OwnerReferences[0].UID = "uid-of-an-earlier-train"
+	forged := newPod("train-y", "train", "n", corev1.PodRunning)
+	forged.Namespace = "attacker"
 	clients := &Clients{
 		Kube: kubefake.NewClientset(
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
 			newPod("train-0", "train", "n", corev1.PodRunning), newPod("train-1", "train", "", corev1.PodPending), newPod("train-2", "train", "n", corev1.PodSucceeded),
-			newPod("other", "", "n", corev1.PodRunning), foreign,
+			newPod("other", "", "n", corev1.PodRunning), foreign, forged,
 		),
 		Tasks: taskfake.NewClientset(),
 	}
@@ -52,8 +54,8 @@ func TestObserveJoinsTasksAndTheirPods(t *testing.T) {
 	if len(got.Tasks) != 1 || len(got.Tasks[0].Pods) != 3 {
 		t.Errorf("tasks: %+v, want one with 3 Pods", got.Tasks)
 	}
-	if len(got.Pods) != 3 { // train-0, other and the one of an earlier task
-		t.Errorf("%d Pods hold a place, want 3", len(got.Pods))
+	if len(got.Pods) != 4 { // train-0, other, the one of an earlier task and the forged one
+		t.Errorf("%d Pods hold a place, want 4", len(got.Pods))
 	}
 	if !got.Now.Equal(now) || len(got.Nodes) != 1 {
 		t.Errorf("now %v, %d nodes", got.Now, len(got.Nodes))

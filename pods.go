@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -24,23 +25,38 @@ const (
 	// firstCreateBatch is how many Pods are created before the rest: if the API server
 	// rejects one, it would reject them all.
 	firstCreateBatch = 1
+	// createBatchGrowth is how much larger each batch is than the one before. Where a quota
+	// ends within a gang, the rest of a batch is rejected, too; each batch costs a gang that
+	// fits the duration of a request.
+	createBatchGrowth = 32
 	// parallelWrites bounds the concurrent requests for one task. An API server whose store
 	// batches its commits is faster with many at once.
 	parallelWrites = 64
 )
 
-// createPods creates the Pods in batches that double in size, and stops at the first batch
-// with an error. An obstacle is cached for the task's status.
+// createPods creates the Pods in batches, and stops at the first batch with an error. An
+// obstacle is cached for the task's status.
 func (c *Controller) createPods(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pods []*corev1.Pod) error {
-	for size, rest := firstCreateBatch, pods; len(rest) > 0; size *= 2 {
-		batch := rest[:min(size, len(rest))]
-		rest = rest[len(batch):]
+	for batch := range createBatches(pods) {
 		err := inParallel(batch, func(pod *corev1.Pod) error { return c.createPod(ctx, key, task, pod) })
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// createBatches divides Pods into batches of 1, 32, 1024 and so on.
+func createBatches(pods []*corev1.Pod) iter.Seq[[]*corev1.Pod] {
+	return func(yield func([]*corev1.Pod) bool) {
+		for size, rest := firstCreateBatch, pods; len(rest) > 0; size *= createBatchGrowth {
+			batch := rest[:min(size, len(rest))]
+			rest = rest[len(batch):]
+			if !yield(batch) {
+				return
+			}
+		}
+	}
 }
 
 func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pod *corev1.Pod) error {

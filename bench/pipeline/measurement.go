@@ -25,6 +25,8 @@ const (
 	// tail is how long the processes may finish work on Pods that already run, such as
 	// writing Events and status, before their CPU time is read.
 	tail = time.Second
+	// startTimeout and startPerNode bound how long a cluster may take to become ready.
+	startTimeout, startPerNode = 3 * time.Minute, 50 * time.Millisecond
 	// settleStep is how long nothing may be written at the end, settleLimit the longest
 	// wait for that.
 	settleStep, settleLimit = 1500 * time.Millisecond, time.Minute
@@ -87,6 +89,7 @@ func clusterArgs(o *options, s *system) []string {
 	args := []string{
 		fmt.Sprintf("--nodes=name=%s,model=%s,count=%d,gpus=8", nodeGroup, gpuModel, o.nodes),
 		"--pod-duration=24h",
+		"--start-timeout=" + (startTimeout + time.Duration(o.nodes)*startPerNode).String(),
 	}
 	if s.scheduler != "" {
 		args = append(args, "--scheduler="+s.scheduler)

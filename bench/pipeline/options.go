@@ -54,7 +54,7 @@ func parse(args []string) (*options, error) {
 	flags.Float64Var(&o.others, "others", 0.5, "do not count measurements during which others used more than so many cores; with --results the same command makes them again")
 	flags.StringVar(&o.results, "results", "", "append each measurement to this file, and do not repeat those that it has")
 	flags.StringVar(&o.report, "report", "", "write tables and a plot to benchmarks.md in this folder")
-	flags.StringVar(&o.profiles, "profiles", "", "write CPU profiles of the processes that serve them, as gpu-scheduler does, into this folder; it slows what is measured")
+	flags.StringVar(&o.profiles, "profiles", "", "write CPU profiles of the processes that serve them, as kube-apiserver and gpu-scheduler do, into this folder; it slows what is measured")
 	flags.DurationVar(&o.profileAfter, "profile-after", 2*time.Second, "when the profile begins, after the first request")
 	flags.DurationVar(&o.profileFor, "profile-for", 10*time.Second, "how long the profile lasts")
 	if err := flags.Parse(args); err != nil {

@@ -91,7 +91,6 @@ func apiServerArgs(l layout, p ports) []string {
 		"--service-account-key-file=" + l.pki(pkiServiceAccountKeys) + ".key",
 		"--service-account-signing-key-file=" + l.pki(pkiServiceAccountKeys) + ".key",
 		"--endpoint-reconciler-type=none",
-		"--profiling=false",
 		"--delete-collection-workers=8",
 		// Clients with more concurrent requests open further connections, whose
 		// handshakes cost more than the requests.

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// startLimit is how long a cluster may take to become ready on a busy
-	// machine.
-	startLimit = 3 * time.Minute
+	// startLimit is longer than any cluster takes to become ready: localcluster ends after its
+	// own --start-timeout.
+	startLimit = 15 * time.Minute
 	stopLimit  = time.Minute
 	pollEvery  = 50 * time.Millisecond
 )

@@ -45,7 +45,7 @@ type times struct {
 // These configure the garbage collector as artifacts/scheduler/deployment.yaml does.
 const (
 	percent     = "50"
-	memoryLimit = "1800MiB"
+	memoryLimit = "1300MiB"
 )
 
 // measure runs the benchmark in a process of its own.

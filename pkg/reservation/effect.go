@@ -36,16 +36,7 @@ func (r *Reservation) TakenUpBy(pod *corev1.Pod, cards snapshot.Cards) bool {
 
 // Indices returns the indices of the reserved cards among those of the node, in order;
 // those that the node does not list are left out.
-func (r *Reservation) Indices(cards snapshot.Cards) []int {
-	var indices []int
-	for i := range r.GPUs {
-		if one, listed := cards.Indices(r.GPUs[i : i+1]); listed {
-			indices = append(indices, one...)
-		}
-	}
-	slices.Sort(indices)
-	return slices.Compact(indices)
-}
+func (r *Reservation) Indices(cards snapshot.Cards) []int { return cards.Listed(r.GPUs) }
 
 // Use returns what a reservation takes of its node. On a node without an agent, whose cards
 // have no UUIDs, it takes any free cards.

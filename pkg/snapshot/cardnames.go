@@ -3,6 +3,8 @@
 
 package snapshot
 
+import "slices"
+
 // Names returns the UUIDs of cards by their indices; nothing if the UUIDs of the node's
 // cards are unknown.
 func (c Cards) Names(indices []int) []string {
@@ -16,6 +18,19 @@ func (c Cards) Names(indices []int) []string {
 		}
 	}
 	return names
+}
+
+// Listed returns the indices of cards by their UUIDs, in order; those that the node does not
+// list are left out.
+func (c Cards) Listed(uuids []string) []int {
+	var indices []int
+	for _, uuid := range uuids {
+		if index, listed := c.indices[uuid]; listed {
+			indices = append(indices, index)
+		}
+	}
+	slices.Sort(indices)
+	return slices.Compact(indices)
 }
 
 // Indices returns the indices of cards by their UUIDs; all is false if the node lacks one

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -30,7 +29,7 @@ func Occupied(cluster *placement.Cluster, node *placement.Node, cards Cards, pod
 }
 
 func guess(cluster *placement.Cluster, node *placement.Node, pod *corev1.Pod) []int {
-	held := heldOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}))
+	held := heldOf(Requests(pod))
 	shape := placement.Shape{GPUs: held.gpus, Share: held.share}
 	if place, fits := cluster.On(node.Name, cluster.Request(shape)); fits {
 		return place.GPUs

@@ -4,11 +4,14 @@
 package snapshot
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
@@ -118,4 +121,66 @@ func TestResizedTellsWhenOtherAmountsCount(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRequestsAreThoseOfKubernetes: the short cuts for plain Pods change nothing.
+func TestRequestsAreThoseOfKubernetes(t *testing.T) {
+	t.Parallel()
+	dice := rand.New(rand.NewPCG(1, 2))
+	short := 0
+	for range 20_000 {
+		one := randomPod(dice)
+		before := one.DeepCopy()
+		if diff := cmp.Diff(resourcehelper.PodRequests(one, resourcehelper.PodResourcesOptions{}), Requests(one)); diff != "" {
+			t.Fatalf("%+v asks for (- Kubernetes, + ours):\n%s", one, diff)
+		}
+		want := resourcehelper.PodRequests(one, resourcehelper.PodResourcesOptions{
+			UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true, UseDRANodeAllocatableResourceClaimStatus: true,
+		})
+		if diff := cmp.Diff(want, held(one)); diff != "" {
+			t.Fatalf("%+v holds (- Kubernetes, + ours):\n%s", one, diff)
+		}
+		if !equality.Semantic.DeepEqual(one, before) {
+			t.Fatalf("the Pod was changed: %s", cmp.Diff(before, one))
+		}
+		if isPlain(one) && hasPlainStatus(one) {
+			short++
+		}
+	}
+	if short < 1000 {
+		t.Errorf("only %d Pods were plain", short)
+	}
+}
+
+// randomPod returns a Pod of one or two containers, of which much is the same more often
+// than not, so that many Pods are plain.
+func randomPod(dice *rand.Rand) *corev1.Pod {
+	amounts := func() string { return []string{"cpu=2,memory=1Gi", "cpu=2,memory=1Gi", "cpu=4"}[dice.IntN(3)] }
+	list := func() corev1.ResourceList { return container("", amounts()).Resources.Requests }
+	seldom := func() bool { return dice.IntN(6) == 0 }
+	containers := []string{amounts()}
+	if seldom() {
+		containers = append(containers, amounts())
+	}
+	one := pod(containers...)
+	if seldom() {
+		one.Spec.InitContainers = []corev1.Container{container("init", "cpu=8")}
+	}
+	if seldom() {
+		one.Spec.Overhead = list()
+	}
+	if dice.IntN(2) == 0 {
+		allocated(one, amounts(), []string{"", amounts()}[dice.IntN(2)])
+	}
+	if seldom() {
+		pending(one, []string{corev1.PodReasonDeferred, corev1.PodReasonInfeasible}[dice.IntN(2)])
+	}
+	if seldom() {
+		asAWhole(one, amounts(), []string{"", amounts()}[dice.IntN(2)], amounts())
+	}
+	if seldom() {
+		one.Status.AllocatedResources = list()
+		one.Status.Resources = &corev1.ResourceRequirements{Requests: list()}
+	}
+	return one
 }

@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/component-helpers/nodedeclaredfeatures"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // Class is a set of Pods that filters can't tell apart.
@@ -61,7 +61,7 @@ func ClassOf(pod *corev1.Pod) Class {
 	looks := looksAt{
 		Namespace: pod.Namespace, Labels: withoutNumbers(pod), Selector: spec.NodeSelector, Affinity: spec.Affinity,
 		Tolerations: spec.Tolerations, Spread: spec.TopologySpreadConstraints, OS: spec.OS, Runtime: spec.RuntimeClassName,
-		Requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
+		Requests: snapshot.Requests(pod),
 		Ports:    hostPorts(pod), Features: featuresOf(pod),
 	}
 	looks.Volumes = slices.DeleteFunc(slices.Clone(spec.Volumes), isLocalToThePod)

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"falldio.github.io/gpu-controller/scheduler/interning"
 )
 
 const (
@@ -15,7 +17,10 @@ const (
 	// all classes. When there are more, the classes that were used the longest ago are
 	// dropped.
 	maxClasses  = 2048
-	maxRefusals = 1 << 20 // about 100 MB
+	maxRefusals = 1 << 20 // about 50 MB
+	// maxNumbers is how many names of nodes are kept; those of nodes that are gone are among
+	// them. When there are more, all is forgotten.
+	maxNumbers = 1 << 17
 	// maxReasons is how many different refusals are kept to be shared.
 	maxReasons = 1024
 )
@@ -26,12 +31,14 @@ const (
 type Memory struct {
 	mu      sync.Mutex
 	classes map[string]*remembered
+	// numbers number the nodes: a number takes less memory than a name.
+	numbers map[string]int32
 	// looksAt are the kinds of objects, other than Pods and Nodes, that each plugin looks at.
 	looksAt map[string]sets.Set[fwk.EventResource]
 	// changes counts the changes of objects of each kind.
 	changes map[fwk.EventResource]uint64
 	// reasons has each refusal once.
-	reasons map[Refusal]*Refusal
+	reasons interning.Pool[Refusal, *Refusal]
 	// uses counts calls, and refusals those that are remembered; see maxClasses.
 	uses     uint64
 	refusals int
@@ -41,7 +48,7 @@ type Memory struct {
 
 // NewMemory returns an empty Memory.
 func NewMemory() *Memory {
-	return &Memory{classes: map[string]*remembered{}, changes: map[fwk.EventResource]uint64{}, reasons: map[Refusal]*Refusal{}, edition: 1}
+	return &Memory{classes: map[string]*remembered{}, numbers: map[string]int32{}, changes: map[fwk.EventResource]uint64{}, reasons: interning.NewPool[Refusal, *Refusal](maxReasons), edition: 1}
 }
 
 // Follow sets which kinds of objects each plugin looks at: their changes are reported with
@@ -50,6 +57,10 @@ func (m *Memory) Follow(hints Hints) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.looksAt = hints.looksAt()
+	m.forget()
+}
+
+func (m *Memory) forget() {
 	m.edition++
 	clear(m.classes)
 	m.refusals = 0
@@ -83,11 +94,27 @@ func (m *Memory) Refused(class Class, node string, refusal *Refusal, generation 
 	if m.refusals >= maxRefusals {
 		m.dropUnused()
 	}
+	number := m.numberOf(node)
 	known := m.classOf(keyFor(class, refusal))
-	if _, again := known.nodes[node]; !again {
+	if _, again := known.nodes[number]; !again {
 		m.refusals++
 	}
-	known.nodes[node] = answer{refusal: refusal, generation: generation, objects: m.objectsOf(refusal.Plugin), version: version}
+	known.nodes[number] = answer{refusal: refusal, state: m.stateFor(refusal, generation, version)}
+}
+
+// numberOf returns the number of a node.
+func (m *Memory) numberOf(node string) int32 {
+	number, known := m.numbers[node]
+	if known {
+		return number
+	}
+	if len(m.numbers) >= maxNumbers {
+		clear(m.numbers)
+		m.forget()
+	}
+	number = int32(len(m.numbers)) //nolint:gosec // at most maxNumbers
+	m.numbers[node] = number
+	return number
 }
 
 // Refusal returns why a node refused the Pods of a class; nil if it didn't, or if something
@@ -111,14 +138,7 @@ func (m *Memory) use(key string) *remembered {
 func (m *Memory) Shared(refusal *Refusal) *Refusal {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if known := m.reasons[*refusal]; known != nil {
-		return known
-	}
-	if len(m.reasons) >= maxReasons {
-		clear(m.reasons)
-	}
-	m.reasons[*refusal] = refusal
-	return refusal
+	return m.reasons.Intern(*refusal, refusal)
 }
 
 // keyFor returns which class a refusal is remembered for: all Pods that the plugin can't
@@ -163,7 +183,7 @@ func (m *Memory) classOf(key string) *remembered {
 		m.dropUnused()
 	}
 	m.edition++
-	m.classes[key] = &remembered{nodes: map[string]answer{}}
+	m.classes[key] = &remembered{nodes: map[int32]answer{}}
 	return m.use(key)
 }
 

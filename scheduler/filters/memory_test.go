@@ -105,11 +105,12 @@ func TestTheNumberOfRefusalsIsBounded(t *testing.T) {
 	memory := NewMemory()
 	memory.Follow(volumeHints())
 	refusal := &Refusal{Plugin: names.VolumeBinding}
-	for class := range 4 {
-		for node := range maxRefusals / 2 {
+	const nodes = maxNumbers / 2
+	for class := range 2 * maxRefusals / nodes {
+		for node := range nodes {
 			memory.Refused(Class{Local: fmt.Sprint(class)}, fmt.Sprint(node), refusal, 1, 1)
 		}
-		if last := fmt.Sprint(maxRefusals/2 - 1); memory.Refusal(Class{Local: fmt.Sprint(class)}, last, 1, 1) == nil {
+		if last := fmt.Sprint(nodes - 1); memory.Refusal(Class{Local: fmt.Sprint(class)}, last, 1, 1) == nil {
 			t.Fatalf("the last refusal of class %d is not remembered", class)
 		}
 	}
@@ -119,6 +120,26 @@ func TestTheNumberOfRefusalsIsBounded(t *testing.T) {
 	}
 	if count > maxRefusals || count != memory.refusals {
 		t.Errorf("%d refusals are remembered, and %d counted, want at most %d", count, memory.refusals, maxRefusals)
+	}
+}
+
+func TestTheNumberOfNodesIsBounded(t *testing.T) {
+	memory := NewMemory()
+	memory.Follow(volumeHints())
+	class, refusal := Class{Local: "class"}, &Refusal{Plugin: names.VolumeBinding}
+	asked := memory.About(class)
+	for node := range 2*maxNumbers + 1 {
+		name := fmt.Sprint(node)
+		memory.Refused(class, name, refusal, 1, 1)
+		if asked.Refusal(name, 1, 1) != refusal {
+			t.Fatalf("the refusal of node %s is not remembered", name)
+		}
+	}
+	if len(memory.numbers) > maxNumbers || memory.refusals > maxNumbers {
+		t.Errorf("%d nodes and %d refusals are remembered", len(memory.numbers), memory.refusals)
+	}
+	if asked.Refusal("0", 1, 1) != nil || asked.Refusal(fmt.Sprint(2*maxNumbers), 1, 1) != refusal {
+		t.Error("the numbers of nodes were mixed up")
 	}
 }
 

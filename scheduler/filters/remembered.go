@@ -5,19 +5,18 @@ package filters
 
 // remembered is what is known of a class.
 type remembered struct {
-	nodes map[string]answer
+	// nodes are the refusals of nodes, by the Memory's numbers.
+	nodes map[int32]answer
 	used  uint64
 	// distrusted is true once a node that was planned for a Pod of the class refused it.
 	distrusted bool
 }
 
-// answer is a node's refusal, and at which state it was given.
+// answer is a node's refusal, and the state of the cluster in which it was given. There may
+// be a million of them.
 type answer struct {
-	refusal    *Refusal
-	generation int64
-	// objects is the number of changes of the objects that the plugin looks at, and version
-	// that of the whole cluster, for plugins that look at other nodes.
-	objects, version uint64
+	refusal *Refusal
+	state   uint64
 }
 
 // About returns what is remembered of a class. It is for many questions, for a short time.
@@ -55,14 +54,26 @@ func (m *Memory) refusalOf(known *remembered, node string, generation int64, ver
 	if known == nil {
 		return nil
 	}
-	last, refused := known.nodes[node]
-	if !refused {
+	number, numbered := m.numbers[node]
+	last, refused := known.nodes[number]
+	if !numbered || !refused {
 		return nil
 	}
-	if last.generation != generation || last.objects != m.objectsOf(last.refusal.Plugin) || !last.refusal.Local() && last.version != version {
-		delete(known.nodes, node)
+	if last.state != m.stateFor(last.refusal, generation, version) {
+		delete(known.nodes, number)
 		m.refusals--
 		return nil
 	}
 	return last.refusal
+}
+
+// stateFor returns a number that changes whenever something changes that a refusal may depend
+// on: the node, objects that the plugin looks at, and, if it looks at other nodes, anything
+// in the cluster. None of the three numbers ever falls, so their sum stays only if all do.
+func (m *Memory) stateFor(refusal *Refusal, generation int64, version uint64) uint64 {
+	state := uint64(generation) + m.objectsOf(refusal.Plugin) //nolint:gosec // generations are counted from 0
+	if !refusal.Local() {
+		state += version
+	}
+	return state
 }

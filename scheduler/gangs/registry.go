@@ -57,6 +57,7 @@ type Registry struct {
 	// planned are those that have a plan whose barrier has not opened.
 	planned   map[*Group]struct{}
 	podGroups podGroups
+	sharing   sharing
 	// profiles are the names under which this process schedules.
 	profiles map[string]bool
 	// started is true once all Pods that existed at the start are known.
@@ -68,7 +69,7 @@ type Registry struct {
 // NewRegistry returns an empty Registry.
 func NewRegistry(timing Timing) *Registry {
 	return &Registry{
-		timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, podGroups: newPodGroups(), profiles: map[string]bool{},
+		timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, podGroups: newPodGroups(), sharing: newSharing(), profiles: map[string]bool{},
 		terminating: map[types.UID]bool{},
 		retries:     newRetries(timing), budget: budget{Pauses: timing.Pauses},
 		changed: map[*Group]struct{}{}, mixed: map[*Group]struct{}{}, planned: map[*Group]struct{}{},
@@ -211,6 +212,7 @@ func (r *Registry) add(pod *corev1.Pod) Actions {
 
 // admit adds a member to its group.
 func (r *Registry) admit(m *Member) Actions {
+	r.sharing.share(&m.Shape)
 	r.podGroups.admit(m)
 	m.group = r.groupOf(m)
 	m.group.join(m)

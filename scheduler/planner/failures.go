@@ -22,8 +22,12 @@ type failures[T any] struct {
 // maxFailures bounds how many failures are remembered.
 const maxFailures = 4096
 
-// get returns what is remembered of a request that failed at this version of the cluster.
+// get returns what is remembered of a request that failed at this version of the cluster. What
+// failed at an earlier one is forgotten: it may be a lot.
 func (f *failures[T]) get(version uint64, key string) (failure T, found bool) {
+	if version > f.version {
+		f.known = nil
+	}
 	if version != f.version {
 		return failure, false
 	}

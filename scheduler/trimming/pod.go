@@ -21,7 +21,7 @@ func (t *Trimmer) trimPod(pod *corev1.Pod) {
 		}
 	}
 	spec.Volumes = trimmed(spec.Volumes, isContent)
-	spec.Tolerations = t.tolerations.shared(spec.Tolerations)
+	spec.Tolerations = t.shareTolerations(spec.Tolerations)
 	spec.HostAliases, spec.ImagePullSecrets, spec.DNSConfig = nil, nil, nil
 	status := &pod.Status
 	status.ContainerStatuses = t.trimStatuses(status.ContainerStatuses)
@@ -46,7 +46,7 @@ func (t *Trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.Conta
 		if before.Resources == nil && before.AllocatedResources == nil {
 			continue
 		}
-		after := corev1.ContainerStatus{Name: before.Name, Resources: before.Resources, AllocatedResources: t.lists.shared(before.AllocatedResources)}
+		after := corev1.ContainerStatus{Name: before.Name, Resources: before.Resources, AllocatedResources: t.shareList(before.AllocatedResources)}
 		if after.Resources != nil {
 			t.shareResources(after.Resources)
 		}
@@ -56,7 +56,7 @@ func (t *Trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.Conta
 }
 
 func (t *Trimmer) shareResources(r *corev1.ResourceRequirements) {
-	r.Requests, r.Limits = t.lists.shared(r.Requests), t.lists.shared(r.Limits)
+	r.Requests, r.Limits = t.shareList(r.Requests), t.shareList(r.Limits)
 }
 
 // isContent reports whether a volume is there for its content only, which the kubelet gets

@@ -4,7 +4,6 @@
 package trimming
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -12,18 +11,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"falldio.github.io/gpu-controller/scheduler/interning"
 )
 
 // Trimmer trims the objects of informers. It is safe for concurrent use.
 type Trimmer struct {
 	mu          sync.Mutex
-	lists       pool[corev1.ResourceList]
-	tolerations pool[[]corev1.Toleration]
+	lists       interning.Pool[string, corev1.ResourceList]
+	tolerations interning.Pool[string, []corev1.Toleration]
 }
 
 // New returns a Trimmer.
 func New() *Trimmer {
-	return &Trimmer{lists: newPool(appendList), tolerations: newPool(appendTolerations)}
+	return &Trimmer{lists: interning.NewPool[string, corev1.ResourceList](maxShared), tolerations: interning.NewPool[string, []corev1.Toleration](maxShared)}
 }
 
 // Transform trims an object; it is a cache.TransformFunc. It changes the object, which
@@ -42,52 +43,33 @@ func (t *Trimmer) Transform(object any) (any, error) {
 
 var _ cache.TransformFunc = (&Trimmer{}).Transform
 
-// poolSize is how many different values a pool keeps. When there are more, it begins anew.
-const poolSize = 4096
+// maxShared is how many different lists of resources, or of tolerations, are kept to be shared.
+const maxShared = 4096
 
-// pool keeps one of several equal values. Objects in caches are never changed, so they can
-// share them.
-type pool[T any] struct {
-	appendKey func(key []byte, value T) []byte
-	values    map[string]T
-	key       []byte
+// shareList returns a list that is equal to the given one. Objects in caches are never changed,
+// so they can share them.
+func (t *Trimmer) shareList(list corev1.ResourceList) corev1.ResourceList {
+	return t.lists.Intern(keyOfList(list), list)
 }
 
-func newPool[T any](appendKey func([]byte, T) []byte) pool[T] {
-	return pool[T]{appendKey: appendKey, values: map[string]T{}}
-}
-
-// shared returns a value that is equal to the given one.
-func (p *pool[T]) shared(value T) T {
-	p.key = p.appendKey(p.key[:0], value)
-	if known, found := p.values[string(p.key)]; found {
-		return known
+func (t *Trimmer) shareTolerations(list []corev1.Toleration) []corev1.Toleration {
+	key, err := json.Marshal(list)
+	if err != nil {
+		return list // can't happen: tolerations can be encoded
 	}
-	if len(p.values) >= poolSize {
-		clear(p.values)
-	}
-	p.values[string(p.key)] = value
-	return value
+	return t.tolerations.Intern(string(key), list)
 }
 
-// appendList appends resources in the order of their names. Nil and empty lists differ.
-func appendList(key []byte, list corev1.ResourceList) []byte {
+// keyOfList has the resources in the order of their names. Nil and empty lists differ.
+func keyOfList(list corev1.ResourceList) string {
 	if list == nil {
-		return key
+		return ""
 	}
-	key = append(key, '{')
+	key := []byte{'{'}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		quantity := list[name]
 		key = append(append(key, name...), '=')
 		key = append(append(key, quantity.String()...), ',')
 	}
-	return key
-}
-
-func appendTolerations(key []byte, list []corev1.Toleration) []byte {
-	buffer := bytes.NewBuffer(key)
-	if err := json.NewEncoder(buffer).Encode(list); err != nil {
-		return key // can't happen: tolerations can be encoded
-	}
-	return buffer.Bytes()
+	return string(key)
 }

@@ -106,20 +106,6 @@ func TestEqualRequestsAreShared(t *testing.T) {
 	}
 }
 
-func TestAPoolIsBounded(t *testing.T) {
-	t.Parallel()
-	p := newPool(appendList)
-	for i := range 3 * poolSize {
-		list := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(i), resource.DecimalSI)}
-		if shared := p.shared(list); shared.Cpu().Value() != int64(i) {
-			t.Fatalf("%d became %s", i, shared.Cpu())
-		}
-	}
-	if len(p.values) > poolSize {
-		t.Errorf("%d values are kept, want at most %d", len(p.values), poolSize)
-	}
-}
-
 // Whatever is in a Pod, what kube-scheduler computes from it stays the same.
 func TestATrimmedPodNeedsTheSame(t *testing.T) {
 	t.Parallel()

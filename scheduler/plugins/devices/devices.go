@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -104,7 +103,7 @@ func (p *Plugin) filterOther(pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	if held.IsZero() {
 		return nil
 	}
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	requests := snapshot.Requests(pod)
 	used, all := info.GetRequested(), info.GetAllocatable()
 	if lacks(requests.Cpu().MilliValue(), used.GetMilliCPU()+held.CPU, all.GetMilliCPU()) ||
 		lacks(requests.Memory().Value(), used.GetMemory()+held.Memory*bytesPerMiB, all.GetMemory()) ||

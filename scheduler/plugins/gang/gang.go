@@ -141,6 +141,7 @@ func nominatedFor(node string) *fwk.PostFilterResult {
 
 // Reserve implements fwk.ReservePlugin. A Pod whose node was scored takes its seat.
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	p.planner.DevicesReserved(pod)
 	cycle := planner.CycleOf(state)
 	if cycle == nil || cycle.Order == nil {
 		return nil
@@ -155,6 +156,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 
 // Unreserve implements fwk.ReservePlugin.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ string) {
+	p.planner.DevicesReleased(pod)
 	if cycle := planner.CycleOf(state); cycle != nil && cycle.Plan != 0 {
 		p.planner.Withdraw(pod.UID, cycle.Plan)
 	}

@@ -201,7 +201,9 @@ func (c *Cluster) reindex(n *node, before *State) {
 func (n *node) take(use *Use, sign int) {
 	n.cpu -= int64(sign) * use.CPU
 	n.memory -= int64(sign) * use.Memory
-	n.slots -= sign
+	if !use.NoSlot {
+		n.slots -= sign
+	}
 	n.layout.kind.add(n.others, use.Others, -sign)
 	for _, gpu := range use.GPUs {
 		if gpu < len(n.free) { // the node may have lost GPUs since

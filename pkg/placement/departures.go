@@ -80,7 +80,9 @@ func (d *departures) leaving(n *node, cards []int) []*Pod {
 }
 
 // besides returns what a Pod holds besides GPUs.
-func (p *Pod) besides() *Use { return &Use{CPU: p.CPU, Memory: p.Memory, Others: p.Others} }
+func (p *Pod) besides() *Use {
+	return &Use{CPU: p.CPU, Memory: p.Memory, Others: p.Others, NoSlot: p.NoSlot}
+}
 
 // byNode returns the cards by the names of their nodes.
 func (d *departures) byNode() map[string][]int {

@@ -205,7 +205,9 @@ func (v *vacancy) add(n *node, uses []*Use, sign int) {
 	for _, use := range uses {
 		v.cpu += int64(sign) * use.CPU
 		v.memory += int64(sign) * use.Memory
-		v.slots += sign
+		if !use.NoSlot {
+			v.slots += sign
+		}
 		n.layout.kind.add(v.others, use.Others, sign)
 		for _, gpu := range use.GPUs {
 			if gpu < len(v.free) {

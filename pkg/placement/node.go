@@ -80,6 +80,8 @@ type Use struct {
 	GPUs []int
 	// Percent is how much it holds of each of these cards.
 	Percent int
+	// NoSlot is true for something else than a Pod: it takes no Pod slot.
+	NoSlot bool
 }
 
 // Pod is a running Pod.

@@ -48,6 +48,8 @@ type Mirror struct {
 	reserving  map[string]*node
 	nextExpiry time.Time
 	expired    bool
+	// devices are the UUIDs of the GPUs that resource claims hold, by node.
+	devices map[string][]string
 	// pass counts the snapshots, version the changes of nodes that they showed.
 	pass, version uint64
 	// freed counts the changes after which there may be more room than before.
@@ -73,6 +75,8 @@ type node struct {
 	// annotation is the text that reservations were parsed from.
 	annotation   string
 	reservations []*activeReservation
+	// heldByClaims are the cards that resource claims hold.
+	heldByClaims []int
 }
 
 // orphanedSeat is the seat of a Pod whose node went away. Its Binding, which names the

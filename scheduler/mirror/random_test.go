@@ -38,6 +38,8 @@ type run struct {
 	// seats are Pods that have a seat: assumed or not.
 	seats map[string]*seat
 	clock *clocktesting.FakePassiveClock
+	// devices are the GPUs that resource claims hold, by node.
+	devices map[string][]string
 	// watched is set once network adapters are counted.
 	watched *placement.Shape
 	// freed and room are the mirror's after the last step.
@@ -57,7 +59,7 @@ func newRun(t *testing.T, seed uint64) *run {
 	clock := clocktesting.NewFakePassiveClock(beginning)
 	r := &run{
 		world: newWorld(t), dice: rand.New(rand.NewPCG(seed, 2)), m: mirrorAt(t, clock), clock: clock,
-		gpus: map[string][]inventory.GPU{}, settled: map[string]*corev1.Pod{}, seats: map[string]*seat{},
+		gpus: map[string][]inventory.GPU{}, settled: map[string]*corev1.Pod{}, seats: map[string]*seat{}, devices: map[string][]string{},
 	}
 	for range 3 {
 		r.nodeComes()
@@ -181,6 +183,22 @@ func (r *run) reserves() {
 	}
 	r.note("node %s keeps %+v", name, list)
 	r.set(keeping(r.t, r.infos[name].Node(), list...))
+}
+
+// resourceClaims gives GPUs of a node to resource claims, or takes them back.
+func (r *run) resourceClaims() {
+	name, found := pickKey(r, r.gpus)
+	if !found {
+		return
+	}
+	var held []string
+	for _, i := range r.dice.Perm(len(r.gpus[name]))[:r.dice.IntN(3)] {
+		held = append(held, r.gpus[name][i].UUID)
+	}
+	slices.Sort(held)
+	r.devices[name] = held
+	r.note("resource claims hold %v of node %s", held, name)
+	r.m.SetDevices(r.devices)
 }
 
 // arrives adds a Pod that another scheduler has bound, or that ran before.
@@ -309,7 +327,7 @@ func (r *run) goesOn() {
 }
 
 func (r *run) act() {
-	switch r.dice.IntN(17) {
+	switch r.dice.IntN(19) {
 	case 0:
 		r.nodeComes()
 	case 1:
@@ -331,6 +349,8 @@ func (r *run) act() {
 		r.clock.SetTime(r.clock.Now().Add(5 * time.Second))
 	case 13:
 		r.watches()
+	case 14, 15:
+		r.resourceClaims()
 	default:
 		r.goesOn()
 	}
@@ -371,6 +391,7 @@ func (r *run) check() {
 	r.checkFreed()
 	r.checkPriorities()
 	rebuilt := mirrorAt(r.t, r.clock)
+	rebuilt.SetDevices(r.devices)
 	if r.watched != nil {
 		rebuilt.Watch(r.watched)
 	}

@@ -97,6 +97,7 @@ func (m *Mirror) syncNode(n *node, info fwk.NodeInfo) {
 	if !n.ours {
 		return
 	}
+	m.placeDevices(n)
 	// Pods whose cards are known come before those whose cards are guessed from what is
 	// left.
 	guesses := false
@@ -216,7 +217,7 @@ func (m *Mirror) dropNode(n *node) {
 	clear(n.pods)
 	delete(m.seated, name)
 	m.forgetReservations(n)
-	n.ours = false
+	n.ours, n.heldByClaims = false, nil
 }
 
 // observe updates the engine with a Pod of the snapshot.

@@ -11,5 +11,8 @@ import (
 // useOf returns what a Pod holds on its node. What is written in the Pod takes precedence
 // over its seat: the node's agent corrects it.
 func (m *Mirror) useOf(n *node, e *entry) placement.Use {
+	if len(n.heldByClaims) > 0 {
+		return snapshot.OccupiedBesideClaims(m.cluster, &n.described, n.cards, e.pod, e.use.GPUs)
+	}
 	return snapshot.Occupied(m.cluster, &n.described, n.cards, e.pod, e.use.GPUs)
 }

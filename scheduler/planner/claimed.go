@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	resourcehelper "k8s.io/component-helpers/resource"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -42,11 +41,8 @@ func (p *Planner) Claimed(pod *corev1.Pod, info fwk.NodeInfo) mirror.Withheld {
 
 // requestsOf returns what a Pod holds on its node besides GPUs.
 func requestsOf(pod *corev1.Pod) mirror.Withheld {
-	const mib = 1 << 20
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
-	return mirror.Withheld{
-		CPU: requests.Cpu().MilliValue(), Memory: requests.Memory().Value() / mib, Others: snapshot.Others(requests), Pods: 1,
-	}
+	use := snapshot.Use(pod, nil)
+	return mirror.WithheldFor(&use)
 }
 
 // on returns what gangs of a better rank need of a node, and the Pods that leave for them.

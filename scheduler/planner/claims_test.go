@@ -258,3 +258,20 @@ func TestClaimsAreOfNodesThatTheFiltersAccept(t *testing.T) {
 	f.starve(big)
 	f.wantClaims("when it starves", "big: n1")
 }
+
+// TestNoNodeIsKeptForAGPUOfAResourceClaim: on node a fewer GPUs are in use, but nobody knows
+// whether the one of a resource claim will ever be free.
+func TestNoNodeIsKeptForAGPUOfAResourceClaim(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 4)
+	f.addNode("b", "l", 4)
+	for card := range 4 {
+		f.comes(at(pod(fmt.Sprint("p", card), 1), "b", card))
+	}
+	f.mirror.SetDevices(map[string][]string{"a": {"a-0"}})
+	big := pod("big", 4)
+	f.comes(big)
+	f.starve(big)
+	f.wantClaims("when it starves", "big: b")
+}

@@ -49,7 +49,7 @@ func (p *Planner) StartCycle(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool)
 // Decide decides on a Pod for which Concerns is true, given the snapshot's nodes.
 // scored is true if the profile chooses the nodes of Pods in no gang.
 func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Decision {
-	p.mirror.Refresh(nodes)
+	p.refresh(nodes)
 	if !p.isCurrent() {
 		return p.waitUntilCurrent(pod)
 	}
@@ -70,7 +70,7 @@ func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Dec
 func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool) Decision {
 	begin := p.clock.Now()
 	if attempt.Err == nil && !p.watchLabels(attempt) {
-		p.mirror.Refresh(nodes)
+		p.refresh(nodes)
 	}
 	gang, err := p.gangOf(attempt)
 	if err != nil {

@@ -34,6 +34,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/leadership"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
+	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 )
 
 const ours = "gpu-scheduler"
@@ -59,6 +60,9 @@ func (h *testHandle) SharedInformerFactory() informers.SharedInformerFactory { r
 func (h *testHandle) EventRecorder() events.EventRecorderLogger              { return h.recorder }
 
 func (h *testHandle) SnapshotSharedLister() fwk.SharedLister { return h.lister }
+
+// SharedDRAManager implements fwk.Handle: there are no resource claims.
+func (h *testHandle) SharedDRAManager() fwk.SharedDRAManager { return nil }
 
 func (h *testHandle) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	h.mu.Lock()
@@ -149,6 +153,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 		mirror: mirror.New(logger, clock, args.Levels(), args.NodePools), claims: newClaims(),
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)), metrics: metrics,
 	}}
+	f.devices = resourceclaims.NewTracker(cacheLag)
 	f.runners, f.memory, f.classes = map[string]filters.Runner{}, filters.NewMemory(), classCache{}
 	f.leader = leadership.Always()
 	f.fencer = binding.NewFencer(client, clock, "this")

@@ -37,6 +37,8 @@ type liveNode struct {
 	// object is nil for a node that is not ours, or not known yet.
 	object *corev1.Node
 	pods   map[types.UID]*corev1.Pod
+	// devices are the UUIDs of the GPUs that resource claims hold.
+	devices []string
 }
 
 // syncBatch is for how many nodes sync holds the lock at a time, so that events don't have
@@ -89,6 +91,16 @@ func (l *liveCluster) removePod(pod *corev1.Pod) {
 	l.drop(pod.Spec.NodeName, n)
 }
 
+// setDevices records which GPUs of a node resource claims hold.
+func (l *liveCluster) setDevices(name string, uuids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.node(name)
+	n.devices = uuids
+	l.changed[name] = struct{}{}
+	l.drop(name, n)
+}
+
 // node returns the node of a name, which may not be known yet: its Pods may come first.
 func (l *liveCluster) node(name string) *liveNode {
 	if l.nodes == nil {
@@ -104,7 +116,7 @@ func (l *liveCluster) node(name string) *liveNode {
 
 // drop forgets a node of which nothing is left.
 func (l *liveCluster) drop(name string, n *liveNode) {
-	if n.object == nil && len(n.pods) == 0 {
+	if n.object == nil && len(n.pods) == 0 && len(n.devices) == 0 {
 		delete(l.nodes, name)
 	}
 }
@@ -114,6 +126,8 @@ type changedNode struct {
 	name   string
 	object *corev1.Node
 	pods   []*corev1.Pod
+	// devices are the UUIDs of the GPUs that resource claims hold.
+	devices []string
 }
 
 // sync returns the engine's cluster as it is now. The view is that by which nodes are
@@ -160,7 +174,7 @@ func (l *liveCluster) look(names []string) []changedNode {
 	for i, name := range names {
 		list[i].name = name
 		if n := l.nodes[name]; n != nil {
-			list[i].object, list[i].pods = n.object, slices.Collect(maps.Values(n.pods))
+			list[i].object, list[i].pods, list[i].devices = n.object, slices.Collect(maps.Values(n.pods)), n.devices
 		}
 	}
 	return list
@@ -176,8 +190,13 @@ func (l *liveCluster) update(view *snapshot.NodeView, one *changedNode) {
 	if err := l.cluster.SetNode(described); err != nil {
 		return
 	}
+	occupied, held := snapshot.Occupied, snapshot.DevicesUse(cards, one.devices)
+	if len(held.GPUs) > 0 {
+		occupied = snapshot.OccupiedBesideClaims
+		_ = l.cluster.Place(placement.Pod{Name: snapshot.DevicesName(one.name), Node: one.name, Use: held})
+	}
 	place := func(pod *corev1.Pod) {
-		use := snapshot.Occupied(l.cluster, &described, cards, pod, nil)
+		use := occupied(l.cluster, &described, cards, pod, nil)
 		_ = l.cluster.Place(placement.Pod{Name: string(pod.UID), Node: one.name, Use: use})
 	}
 	// Pods with known cards come before those whose cards are guessed from what is left.

@@ -12,6 +12,7 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -34,6 +35,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
+	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 	"falldio.github.io/gpu-controller/scheduler/unschedulable"
 )
 
@@ -67,12 +69,14 @@ type Planner struct {
 	turnedAway   map[types.UID]*corev1.Pod
 	// reserving are the nodes with reservations.
 	reserving reserving
+	// devices are the GPUs that resource claims hold.
+	devices *resourceclaims.Tracker
 	// live is the cluster that the metrics about capacity describe.
 	live liveCluster
 	// evicting is true while Pods of incomplete gangs are being evicted.
 	evicting atomic.Bool
-	// synced reports whether all Pods that existed at the start are known.
-	synced cache.InformerSynced
+	// synced report whether all that existed at the start is known.
+	synced []cache.InformerSynced
 	// awaitArrivals is true if a preemptor waits for Pods to be bound.
 	awaitArrivals atomic.Bool
 	// leader reports whether this process may act, fencer stops the Bindings of others,
@@ -118,6 +122,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)),
 		runners:      map[string]filters.Runner{},
 		memory:       filters.NewMemory(),
+		devices:      resourceclaims.NewTracker(cacheLag),
 		classes:      classCache{},
 		leader:       leader, fencer: fencer, binder: binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
@@ -127,7 +132,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 	if p.metrics, err = newInstruments(); err != nil {
 		return nil, err
 	}
-	if err = p.watch(); err != nil {
+	if err = errors.Join(p.watch(), p.watchDevices()); err != nil {
 		return nil, err
 	}
 	go p.run(ctx)
@@ -196,7 +201,7 @@ func (p *Planner) HoldsRoom(nodes []fwk.NodeInfo) bool {
 	if !claimed && !p.mirror.HasSeats() && !p.mirror.HasReservations() && !p.reserving.any() {
 		return false
 	}
-	p.mirror.Refresh(nodes) // seats of Pods that have been assumed since no longer count
+	p.refresh(nodes) // seats of Pods that have been assumed since no longer count
 	return claimed || p.mirror.HasSeats() || p.mirror.HasReservations()
 }
 

@@ -25,7 +25,7 @@ const (
 
 // run does the periodic work until ctx ends.
 func (p *Planner) run(ctx context.Context) {
-	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.synced) {
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.synced...) {
 		return
 	}
 	p.followFilters(ctx)

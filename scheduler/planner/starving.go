@@ -53,7 +53,10 @@ func (p *Planner) futureRoom(attempt *gangs.Attempt, gang *roles) (found *claim,
 	refusing, filtered := gang.refused.nodes(), gang.refused.any()
 	for range maxDiagnoses {
 		if explanation, err := p.diagnose(attempt, candidate); err == nil {
-			if awaited := awaitedIn(explanation); len(awaited) > 0 {
+			awaited := awaitedIn(explanation)
+			if held := p.heldByClaims(awaited); len(held) > 0 {
+				refusing = append(refusing, held...)
+			} else if len(awaited) > 0 {
 				found, refused := p.roomWithout(attempt, candidate, awaited, from)
 				if filtered = filtered || refused.any(); found != nil {
 					return found, filtered
@@ -71,6 +74,19 @@ func (p *Planner) futureRoom(attempt *gangs.Attempt, gang *roles) (found *claim,
 		candidate = next
 	}
 	return nil, filtered
+}
+
+// heldByClaims returns the nodes on which resource claims hold any of some GPUs: nobody knows
+// whether they will ever be free.
+func (p *Planner) heldByClaims(awaited map[string][]int) (nodes []string) {
+	p.mirror.With(func(*placement.Cluster) {
+		for node, cards := range awaited {
+			if p.mirror.HeldByClaims(node, cards) {
+				nodes = append(nodes, node)
+			}
+		}
+	})
+	return nodes
 }
 
 // awaitedIn returns the GPUs, by node, that an explanation says would have to be free.

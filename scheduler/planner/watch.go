@@ -44,7 +44,7 @@ func (p *Planner) watch() error {
 	if err := errors.Join(errPods, errNodes); err != nil {
 		return fmt.Errorf("watching Pods and Nodes: %w", err)
 	}
-	p.synced = pods.HasSynced
+	p.synced = append(p.synced, pods.HasSynced)
 	// PodDisruptionBudgets are needed for preemption.
 	p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Informer()
 	return nil
@@ -78,7 +78,7 @@ func (p *Planner) podUpdated(old, object any) {
 		}
 	}
 	arrived := before.Spec.NodeName == ""
-	if resourcesChanged(before, pod) || arrived && p.awaitArrivals.CompareAndSwap(true, false) {
+	if resourcesChanged(before, pod) || arrived && snapshot.HasGPUsOfClaim(pod) || arrived && p.awaitArrivals.CompareAndSwap(true, false) {
 		p.wake()
 	}
 	if arrived || !maps.Equal(before.Labels, pod.Labels) {

@@ -159,7 +159,7 @@ func (s *suite) inventoryOf(m machine) (string, error) {
 	list := inventory.Inventory{GPUs: make([]inventory.GPU, m.gpus)}
 	for i := range list.GPUs {
 		list.GPUs[i] = inventory.GPU{
-			Index: i, UUID: fmt.Sprintf("GPU-%s-%d", s.node(m.name), i), Model: s.model(), MemoryMiB: gpuMemory, Health: inventory.Healthy,
+			Index: i, UUID: s.gpu(m.name, i), Model: s.model(), MemoryMiB: gpuMemory, Health: inventory.Healthy,
 		}
 		if m.nvlink > 0 {
 			group := i / m.nvlink

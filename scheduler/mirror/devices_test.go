@@ -1,0 +1,119 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+)
+
+func TestGPUsOfResourceClaimsAreInUse(t *testing.T) {
+	t.Parallel()
+	w, m := newWorld(t, aNode(t, "a", cards("a", 4)), aNode(t, "b", cards("b", 4))), newMirror(t)
+	one := shapeOf(t, aPod("one", 1, 0))
+	expectRoom := func(when string, want int) {
+		t.Helper()
+		if got := roomFor(w, m, one); got != want {
+			t.Errorf("%s, there is room for %d Pods with a GPU, want %d", when, got, want)
+		}
+	}
+	expectRoom("At first", 8)
+	if changed, released := m.SetDevices(map[string][]string{"a": {"a-1", "a-2", "unknown"}, "c": {"c-0"}}); !slices.Equal(changed, []string{"a", "c"}) || released {
+		t.Errorf("%v have changed, released: %t", changed, released)
+	}
+	expectRoom("With two GPUs in claims", 6)
+	w.set(aNode(t, "c", cards("c", 1)))
+	expectRoom("With a node that has come, whose GPU is in a claim", 6)
+
+	// The node lists its cards in another order, and one is gone.
+	w.set(aNode(t, "a", []inventory.GPU{card("a-2"), card("a-0"), card("a-3")}))
+	expectRoom("With a card less", 6)
+	w.add(on(t, aPod("p", 2, 0), "a", "a-0", "a-3"))
+	expectRoom("With a Pod on the other cards", 4)
+
+	freed := m.Freed()
+	if changed, released := m.SetDevices(map[string][]string{"c": {"c-0"}}); !slices.Equal(changed, []string{"a"}) || !released {
+		t.Errorf("%v have changed, released: %t", changed, released)
+	}
+	expectRoom("With a GPU released", 5)
+	if m.Freed() == freed {
+		t.Error("nobody is told that there may be more room")
+	}
+	w.drop("c")
+	expectRoom("Without a node", 5)
+	if changed, released := m.SetDevices(map[string][]string{"c": {"c-0"}}); len(changed) > 0 || released {
+		t.Errorf("%v have changed, released: %t", changed, released)
+	}
+}
+
+// TestDevicesTakeNoPodSlot: a claim is no Pod.
+func TestDevicesTakeNoPodSlot(t *testing.T) {
+	t.Parallel()
+	node := aNode(t, "a", cards("a", 4))
+	node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("2")
+	w, m := newWorld(t, node), newMirror(t)
+	m.SetDevices(map[string][]string{"a": {"a-0"}})
+	if got := roomFor(w, m, shapeOf(t, aPod("one", 1, 0))); got != 2 {
+		t.Errorf("room for %d Pods, want 2", got)
+	}
+}
+
+// withClaimFor returns the Pod with a resource claim that kube-scheduler has made for a resource.
+func withClaimFor(pod *corev1.Pod, name string) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{
+		ResourceClaimName: "made-for-it", RequestMappings: []corev1.ContainerExtendedResourceRequest{{ContainerName: "main", ResourceName: name, RequestName: "one"}},
+	}
+	return pod
+}
+
+// TestAPodIsCountedOnceWithTheGPUOfItsClaim: the GPU that it asks for as nvidia.com/gpu is a
+// device of a claim. Until that is known, a card is guessed.
+func TestAPodIsCountedOnceWithTheGPUOfItsClaim(t *testing.T) {
+	t.Parallel()
+	user := on(t, asNVIDIA(aPod("user", 1, 0)), "a")
+	for name, steps := range map[string]func(w *world, m *Mirror){
+		"its status comes first": func(w *world, m *Mirror) {
+			w.change(user, withClaimFor(user, string(v1.ResourceNVIDIAGPU)))
+			m.Refresh(w.snapshot())
+			m.SetDevices(map[string][]string{"a": {"a-3"}})
+		},
+		"the claim's devices come first": func(w *world, m *Mirror) {
+			m.SetDevices(map[string][]string{"a": {"a-3"}})
+			m.Refresh(w.snapshot())
+			w.change(user, withClaimFor(user, string(v1.ResourceNVIDIAGPU)))
+		},
+		"the driver does not tell the devices' UUIDs": func(w *world, _ *Mirror) {
+			w.change(user, withClaimFor(user, string(v1.ResourceNVIDIAGPU)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, m := newWorld(t, aNode(t, "a", cards("a", 4))), newMirror(t)
+			w.add(user)
+			m.Refresh(w.snapshot())
+			steps(w, m)
+			if got := roomFor(w, m, shapeOf(t, aPod("one", 1, 0))); got != 3 {
+				t.Errorf("room for %d Pods, want 3", got)
+			}
+		})
+	}
+}
+
+// TestAPodKeepsItsGPUsBesideAClaimForSomethingElse: a claim was made for its network adapter.
+func TestAPodKeepsItsGPUsBesideAClaimForSomethingElse(t *testing.T) {
+	t.Parallel()
+	w, m := newWorld(t, aNode(t, "a", cards("a", 4))), newMirror(t)
+	m.SetDevices(map[string][]string{"a": {"a-3"}})
+	w.add(withClaimFor(on(t, aPod("named", 1, 0), "a", "a-0"), adapters), withClaimFor(on(t, aPod("guessed", 1, 0), "a"), adapters))
+	if got := roomFor(w, m, shapeOf(t, aPod("one", 1, 0))); got != 1 {
+		t.Errorf("room for %d Pods, want 1", got)
+	}
+}

@@ -1,0 +1,9 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package resourceclaims tells which GPUs resource claims hold. A driver for dynamic resource
+// allocation (DRA) publishes the GPUs of its nodes as devices of ResourceSlices, and
+// kube-scheduler allocates them to ResourceClaims, whatever the node agent has given out. A
+// device is a GPU that the node agent lists if one of its attributes says so: "uuid", or
+// "parentUUID" of a part of a GPU.
+package resourceclaims

@@ -31,13 +31,14 @@ const (
 	byTask = "task"
 )
 
-// caches hold GPUTasks and their Pods. They may be stale.
+// caches hold GPUTasks, their Pods and their Services. They may be stale.
 type caches struct {
 	taskInformers taskinformers.SharedInformerFactory
 	coreInformers informers.SharedInformerFactory
 	tasks         tasklisters.GPUTaskLister
 	taskIndex     cache.Indexer
 	podIndex      cache.Indexer
+	serviceIndex  cache.Indexer
 }
 
 // newCaches returns the caches for one namespace, or for all if it is empty. They are
@@ -50,10 +51,11 @@ func newCaches(clients clients, namespace string) (*caches, error) {
 		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
 			list.LabelSelector = labels.Set{v1.LabelApp: v1.LabelAppValue}.String()
 		}))
-	tasks, pods := taskInformers.Falldio().V1().GPUTasks(), coreInformers.Core().V1().Pods().Informer()
+	tasks, core := taskInformers.Falldio().V1().GPUTasks(), coreInformers.Core().V1()
+	pods, services := core.Pods().Informer(), core.Services().Informer()
 	return &caches{
 			taskInformers: taskInformers, coreInformers: coreInformers,
-			tasks: tasks.Lister(), taskIndex: tasks.Informer().GetIndexer(), podIndex: pods.GetIndexer(),
+			tasks: tasks.Lister(), taskIndex: tasks.Informer().GetIndexer(), podIndex: pods.GetIndexer(), serviceIndex: services.GetIndexer(),
 		}, errors.Join(
 			tasks.Informer().AddIndexers(cache.Indexers{byDependency: dependenciesOf}),
 			pods.AddIndexers(cache.Indexers{byTask: taskOf}),
@@ -98,6 +100,16 @@ func (c *caches) podsOf(task *v1.GPUTask) []*corev1.Pod {
 		}
 	}
 	return pods
+}
+
+// hasService reports whether a task's Service exists.
+func (c *caches) hasService(task *v1.GPUTask) bool {
+	object, exists, err := c.serviceIndex.GetByKey(task.Namespace + "/" + gputask.ServiceName(task))
+	if err != nil || !exists {
+		return false
+	}
+	service, ok := object.(*corev1.Service)
+	return ok && metav1.IsControlledBy(service, task)
 }
 
 // waitingDependents returns the tasks that wait for the one with the given key.

@@ -63,7 +63,7 @@ func newController(with dependencies, opts *options) *Controller {
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](minRetryDelay, maxRetryDelay),
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "gputasks", Clock: with.clock}),
 		expectations: expectations.New[cache.ObjectName](with.clock),
-		obstacles:    newObstacleCache(),
+		obstacles:    newObstacleCache(with.clock),
 		debouncer:    newStatusDebouncer(with.clock),
 	}
 }

@@ -32,7 +32,7 @@ func TestANewTaskCostsOneStatusAndItsPods(t *testing.T) {
 	f := newFixture(t)
 	task := f.store(newTask("train", 3))
 	f.mustSync(task)
-	want := []string{"update gputasks/status", "create pods", "create pods", "create pods"}
+	want := []string{"update gputasks/status", "create services", "create pods", "create pods", "create pods"}
 	if diff := cmp.Diff(want, f.writes()); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
@@ -113,6 +113,7 @@ func TestAnAPIErrorInTheMiddleOfAGangLosesAndDoublesNothing(t *testing.T) {
 			t.Fatalf("error at Pod %d: got %v, want the API server's error", n, err)
 		}
 		f.observe()
+		f.clock.Step(firstRetry)
 		f.mustSync(task)
 		if diff := cmp.Diff([]string{"train-0", "train-1", "train-2", "train-3", "train-4"}, f.podNames()); diff != "" {
 			t.Errorf("error at Pod %d: Pods (-want +got):\n%s", n, diff)

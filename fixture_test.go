@@ -81,8 +81,11 @@ func (f *fixture) show(objects ...runtime.Object) {
 	f.t.Helper()
 	for _, object := range objects {
 		indexer := f.podIndex
-		if _, isTask := object.(*v1.GPUTask); isTask {
+		switch object.(type) {
+		case *v1.GPUTask:
 			indexer = f.taskIndex
+		case *corev1.Service:
+			indexer = f.serviceIndex
 		}
 		if err := indexer.Add(object); err != nil {
 			f.t.Fatal(err)
@@ -112,6 +115,18 @@ func (f *fixture) observe() {
 		f.podChanged(&pods.Items[i])
 	}
 	if err := f.podIndex.Replace(list, ""); err != nil {
+		f.t.Fatal(err)
+	}
+	services, err := f.kube.CoreV1().Services("").List(f.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	list = nil
+	for i := range services.Items {
+		list = append(list, &services.Items[i])
+		f.serviceChanged(&services.Items[i])
+	}
+	if err := f.serviceIndex.Replace(list, ""); err != nil {
 		f.t.Fatal(err)
 	}
 	f.fake.ClearActions()

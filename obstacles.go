@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/apierror"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -23,17 +26,16 @@ import (
 // Reasons why the API server rejects a Pod, as in the condition PodsCreated.
 const (
 	reasonPriorityClassNotFound = "PriorityClassNotFound"
-	reasonQuotaExceeded         = "QuotaExceeded"
 	reasonForbidden             = "Forbidden"
-	reasonPodRefused            = "PodRefused"
-	reasonPodNameTaken          = "PodNameTaken"
+	reasonRefused               = "Refused"   // after the kind: PodRefused
+	reasonNameTaken             = "NameTaken" // after the kind: PodNameTaken
 	reasonOldPodStops           = gputask.ReasonOldPodStops
 )
 
-// obstacleFrom explains to the task's user why the API server rejected a Pod. It returns
-// nil for errors that are not about the task, such as an API server that can't be reached
-// or is overloaded.
-func obstacleFrom(err error, pod *corev1.Pod) *gputask.Obstacle {
+// podObstacle explains to the task's user why the API server rejected a Pod. It returns nil for
+// errors that are not about the task, such as an API server that can't be reached or is
+// overloaded.
+func podObstacle(err error, pod *corev1.Pod) *gputask.Obstacle {
 	text := apierror.Message(err)
 	switch {
 	case apierror.IsTransient(err):
@@ -43,12 +45,24 @@ func obstacleFrom(err error, pod *corev1.Pod) *gputask.Obstacle {
 	case strings.Contains(text, "no PriorityClass with name"):
 		return &gputask.Obstacle{Reason: reasonPriorityClassNotFound,
 			Message: fmt.Sprintf("there is no PriorityClass %q: create it, or recreate the task with another spec.priority", pod.Spec.PriorityClassName)}
+	default:
+		return refusal(err, "Pod")
+	}
+}
+
+// refusal explains why the API server rejected an object of a kind, whatever it is; nil as
+// podObstacle does.
+func refusal(err error, kind string) *gputask.Obstacle {
+	text := apierror.Message(err)
+	switch {
+	case apierror.IsTransient(err):
+		return nil
 	case strings.Contains(text, "exceeded quota"):
-		return &gputask.Obstacle{Reason: reasonQuotaExceeded, Message: afterColon(text)}
+		return &gputask.Obstacle{Reason: gputask.ReasonQuotaExceeded, Message: withoutUsage(afterColon(text))}
 	case apierrors.IsForbidden(err):
 		return &gputask.Obstacle{Reason: reasonForbidden, Message: afterColon(text)}
-	default: // an admission webhook rejects the Pod, or can't be reached
-		return &gputask.Obstacle{Reason: reasonPodRefused, Message: "the API server refuses the Pod: " + text}
+	default: // an admission webhook rejects it, or can't be reached
+		return &gputask.Obstacle{Reason: kind + reasonRefused, Message: fmt.Sprintf("the API server refuses the %s: %s", kind, text)}
 	}
 }
 
@@ -57,7 +71,7 @@ func obstacleFrom(err error, pod *corev1.Pod) *gputask.Obstacle {
 func invalidPod(err error, text string) *gputask.Obstacle {
 	fields := invalidFields(err)
 	if len(fields) == 0 {
-		return &gputask.Obstacle{Reason: reasonPodRefused, Message: "the API server refuses the Pod: " + text}
+		return refusal(err, "Pod")
 	}
 	return &gputask.Obstacle{Reason: v1.ReasonInvalidPod, Permanent: true,
 		Message: "the Pod from spec.template is not valid: " + strings.Join(fields, "; ")}
@@ -80,24 +94,42 @@ func invalidFields(err error) []string {
 	return fields
 }
 
-// nameConflict returns what to do about an existing Pod that has the name of a task's Pod.
-// It returns nil if the Pod is the task's own.
-func nameConflict(task *v1.GPUTask, pod *corev1.Pod) *gputask.Obstacle {
-	owner := metav1.GetControllerOf(pod)
+// nameConflict returns what to do about an existing object of a kind that has the name of the
+// task's own. It returns nil if it is the task's own.
+func nameConflict(task *v1.GPUTask, kind string, object metav1.Object) *gputask.Obstacle {
+	owner, name := metav1.GetControllerOf(object), object.GetName()
 	var message string
 	switch {
-	case metav1.IsControlledBy(pod, task) && pod.Labels[v1.LabelApp] == v1.LabelAppValue:
+	case metav1.IsControlledBy(object, task) && object.GetLabels()[v1.LabelApp] == v1.LabelAppValue:
 		return nil
-	case metav1.IsControlledBy(pod, task):
-		message = fmt.Sprintf("Pod %q has lost its label %s=%s: restore the label or delete the Pod", pod.Name, v1.LabelApp, v1.LabelAppValue)
-	case pod.DeletionTimestamp != nil, gputask.ControllerOf(pod) != nil && owner.Name == task.Name:
-		return &gputask.Obstacle{Reason: reasonOldPodStops, Message: fmt.Sprintf("waiting for the Pod %q of a previous task to stop", pod.Name)}
+	case metav1.IsControlledBy(object, task):
+		message = fmt.Sprintf("%s %q has lost its label %s=%s: restore the label or delete the %s", kind, name, v1.LabelApp, v1.LabelAppValue, kind)
+	case object.GetDeletionTimestamp() != nil, gputask.ControllerOf(object) != nil && owner.Name == task.Name:
+		return &gputask.Obstacle{Reason: reasonOldPodStops, Message: fmt.Sprintf("waiting for the %s %q of a previous task to be deleted", kind, name)}
 	case owner != nil:
-		message = fmt.Sprintf("a Pod named %q exists already and belongs to %s %q: recreate this task under another name", pod.Name, owner.Kind, owner.Name)
+		message = fmt.Sprintf("a %s named %q exists already and belongs to %s %q: recreate this task under another name", kind, name, owner.Kind, owner.Name)
 	default:
-		message = fmt.Sprintf("a Pod named %q exists already and does not belong to this task: delete that Pod, or recreate the task under another name", pod.Name)
+		message = fmt.Sprintf("a %s named %q exists already and does not belong to this task: delete that %s, or recreate the task under another name", kind, name, kind)
 	}
-	return &gputask.Obstacle{Reason: reasonPodNameTaken, Message: message}
+	return &gputask.Obstacle{Reason: kind + reasonNameTaken, Message: message}
+}
+
+// explainNameConflict returns an error about an object that could not be created because its name
+// is taken, and remembers why if it is not the task's own: somebody else's is never touched. It
+// gets the existing object, or the error of getting it.
+func (c *Controller) explainNameConflict(key cache.ObjectName, task *v1.GPUTask, kind string, existing metav1.Object, err error) error {
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("creating a %s: one of its name existed a moment ago", kind)
+	}
+	if err != nil {
+		return fmt.Errorf("looking at the %s in the way: %w", kind, err)
+	}
+	obstacle := nameConflict(task, kind, existing)
+	if obstacle == nil {
+		return fmt.Errorf("creating %s %s: it exists, the cache does not show it yet", kind, existing.GetName())
+	}
+	c.obstacles.set(key, task.UID, *obstacle)
+	return errors.New(obstacle.Message)
 }
 
 // afterColon drops the API server's preamble `pods "x" is forbidden: `.
@@ -108,9 +140,28 @@ func afterColon(text string) string {
 	return text
 }
 
+// withoutUsage drops from "exceeded quota: gpus, requested: pods=1, used: pods=8, limited: pods=8"
+// how much of the quota is used: it changes all the time, and would be old.
+func withoutUsage(text string) string {
+	before, rest, found := strings.Cut(text, ", used: ")
+	_, limits, found2 := strings.Cut(rest, ", limited: ")
+	if !found || !found2 {
+		return text
+	}
+	return before + ", limited: " + limits
+}
+
+const (
+	// firstRetry and lastRetry bound the waiting time before Pods are tried again that the API
+	// server has refused. It doubles with every refusal.
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+)
+
 // obstacleCache holds the obstacle to creating each task's Pods, as of the last attempt. It
 // need not survive the process: the next attempt finds out again.
 type obstacleCache struct {
+	clock  clock.PassiveClock
 	mu     sync.Mutex
 	byTask map[cache.ObjectName]cachedObstacle
 }
@@ -118,16 +169,34 @@ type obstacleCache struct {
 type cachedObstacle struct {
 	task     types.UID
 	obstacle gputask.Obstacle
+	backoff  time.Duration
 }
 
-func newObstacleCache() *obstacleCache {
-	return &obstacleCache{byTask: map[cache.ObjectName]cachedObstacle{}}
+func newObstacleCache(clock clock.PassiveClock) *obstacleCache {
+	return &obstacleCache{clock: clock, byTask: map[cache.ObjectName]cachedObstacle{}}
 }
 
+// set caches an obstacle, and when the next attempt is due. The time is chosen at random within
+// half the backoff, so that tasks which were refused together don't try together again: two gangs
+// would again take a part of the quota each. Several refusals of one attempt are one.
 func (m *obstacleCache) set(key cache.ObjectName, task types.UID, obstacle gputask.Obstacle) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.byTask[key] = cachedObstacle{task: task, obstacle: obstacle}
+	cached, known := m.byTask[key]
+	now := m.clock.Now()
+	switch {
+	case !known || cached.task != task:
+		cached = cachedObstacle{task: task, backoff: firstRetry}
+	case !cached.obstacle.Retry.After(now):
+		cached.backoff = min(2*cached.backoff, lastRetry)
+	}
+	if !cached.obstacle.Retry.After(now) {
+		obstacle.Retry = now.Add(wait.Jitter(cached.backoff/2, 1))
+	} else {
+		obstacle.Retry = cached.obstacle.Retry
+	}
+	cached.obstacle = obstacle
+	m.byTask[key] = cached
 }
 
 // get returns the obstacle of a task, nil if there is none. A task that was recreated under

@@ -8,14 +8,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/cache"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
 func TestARefusalIsTriedOnceNotForEveryPod(t *testing.T) {
@@ -26,8 +30,8 @@ func TestARefusalIsTriedOnceNotForEveryPod(t *testing.T) {
 	if err := f.sync(task); err == nil {
 		t.Fatal("a refusal has to be tried again")
 	}
-	if creates := len(f.kube.Actions()); creates != 1 {
-		t.Errorf("%d requests, want 1", creates)
+	if diff := cmp.Diff([]string{"update gputasks/status", "create services", "create pods"}, f.writes()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 }
 
@@ -46,7 +50,7 @@ func TestWhatTheAPIServerRefusesIsExplained(t *testing.T) {
 		},
 		"an exceeded quota": {
 			apierrors.NewForbidden(podResource, "train", errors.New("exceeded quota: gpus, requested: requests.falldio.com/gpu=1, used: 4, limited: 4")),
-			v1.PhasePending, "exceeded quota: gpus, requested: requests.falldio.com/gpu=1, used: 4, limited: 4", "Warning QuotaExceeded",
+			v1.PhasePending, "exceeded quota: gpus, requested: requests.falldio.com/gpu=1, limited: 4", "Warning QuotaExceeded",
 		},
 		"any other prohibition": {
 			apierrors.NewForbidden(podResource, "train", errors.New("violates PodSecurity")),
@@ -82,7 +86,7 @@ func TestWhatTheAPIServerRefusesIsExplained(t *testing.T) {
 				t.Fatal("a refusal has to be tried again")
 			}
 			f.observe()
-			f.mustSync(task) // tells the user; and tries again, which goes well unless it is hopeless
+			f.mustSync(task) // tells the user
 			status := f.stored(task).Status
 			if status.Phase != tc.phase || status.Message != tc.message {
 				t.Errorf("got %s: %q\nwant %s: %q", status.Phase, status.Message, tc.phase, tc.message)
@@ -93,6 +97,9 @@ func TestWhatTheAPIServerRefusesIsExplained(t *testing.T) {
 			if tc.phase == v1.PhaseFailed {
 				return
 			}
+			f.observe()
+			f.clock.Step(firstRetry)
+			f.mustSync(task) // tries again, which goes well
 			f.observe()
 			f.mustSync(task)
 			if got := f.stored(task).Status.Message; got != "waiting to start" {
@@ -114,6 +121,8 @@ func TestAForeignPodIsReportedAndNeverTouched(t *testing.T) {
 		t.Fatal("a name that is taken has to be tried again")
 	}
 	f.observe()
+	f.mustSync(task)
+	f.clock.Step(firstRetry)
 	if err := f.sync(task); err == nil {
 		t.Fatal("a name that is taken has to be tried again")
 	}
@@ -151,17 +160,17 @@ func TestAPodInTheWayIsExplainedByItsOwner(t *testing.T) {
 			pod(task, func(p *corev1.Pod) { delete(p.Labels, v1.LabelApp) }),
 			`Pod "train" has lost its label app=gpu-task: restore the label or delete the Pod`,
 		},
-		"a Pod of a former task of this name": {pod(former), `waiting for the Pod "train" of a previous task to stop`},
+		"a Pod of a former task of this name": {pod(former), `waiting for the Pod "train" of a previous task to be deleted`},
 		"a Pod that is on its way out": {
 			pod(other, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: testTime} }),
-			`waiting for the Pod "train" of a previous task to stop`,
+			`waiting for the Pod "train" of a previous task to be deleted`,
 		},
 		"a Pod of another task": {
 			pod(other), `a Pod named "train" exists already and belongs to GPUTask "other": recreate this task under another name`,
 		},
 	} {
 		got := ""
-		if obstacle := nameConflict(task, tc.pod); obstacle != nil {
+		if obstacle := nameConflict(task, "Pod", tc.pod); obstacle != nil {
 			got = obstacle.Message
 		}
 		if got != tc.want {
@@ -188,5 +197,31 @@ func TestAnObstacleThatHasGoneByItselfIsForgotten(t *testing.T) {
 	f.mustSync(task)
 	if condition := meta.FindStatusCondition(f.stored(task).Status.Conditions, v1.ConditionPodsCreated); condition == nil || condition.Status != metav1.ConditionTrue {
 		t.Errorf("condition PodsCreated: %+v", condition)
+	}
+}
+
+func TestRefusedTasksDoNotTryTogether(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(testTime)
+	obstacles := newObstacleCache(clock)
+	key := cache.NewObjectName("default", "train")
+	obstacle := gputask.Obstacle{Reason: gputask.ReasonQuotaExceeded}
+	backoff := firstRetry
+	for range 10 {
+		obstacles.set(key, "uid", obstacle)
+		first := obstacles.get(key, "uid").Retry
+		if delay := first.Sub(clock.Now()); delay < backoff/2 || delay > backoff {
+			t.Errorf("the next attempt is after %v, the backoff is %v", delay, backoff)
+		}
+		obstacles.set(key, "uid", obstacle) // another Pod of the same attempt
+		if second := obstacles.get(key, "uid").Retry; !second.Equal(first) {
+			t.Errorf("a second refusal of the same attempt moves the next one from %v to %v", first, second)
+		}
+		clock.SetTime(first)
+		backoff = min(2*backoff, lastRetry)
+	}
+	obstacles.set(key, "uid of another", obstacle)
+	if delay := obstacles.get(key, "uid of another").Retry.Sub(clock.Now()); delay > firstRetry {
+		t.Errorf("a new task of the same name waits for %v", delay)
 	}
 }

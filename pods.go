@@ -72,30 +72,13 @@ func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *
 		return nil // the task is deleted with its namespace
 	}
 	if apierrors.IsAlreadyExists(err) {
-		return c.explainNameConflict(ctx, key, task, pod.Name)
+		existing, err := c.clients.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		return c.explainNameConflict(key, task, "Pod", existing, err)
 	}
-	if obstacle := obstacleFrom(err, pod); obstacle != nil {
+	if obstacle := podObstacle(err, pod); obstacle != nil {
 		c.obstacles.set(key, task.UID, *obstacle)
 	}
 	return fmt.Errorf("creating Pod %s: %w", pod.Name, err)
-}
-
-// explainNameConflict handles a Pod that exists but is not in the cache: either one of our
-// own, if the cache is stale, or somebody else's, which is never touched.
-func (c *Controller) explainNameConflict(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, name string) error {
-	existing, err := c.clients.kube.CoreV1().Pods(task.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("creating Pod %s: it existed a moment ago", name)
-	}
-	if err != nil {
-		return fmt.Errorf("getting Pod %s: %w", name, err)
-	}
-	obstacle := nameConflict(task, existing)
-	if obstacle == nil {
-		return fmt.Errorf("creating Pod %s: it exists, the cache does not show it yet", name)
-	}
-	c.obstacles.set(key, task.UID, *obstacle)
-	return errors.New(obstacle.Message)
 }
 
 // deletePods deletes the Pods of a plan if they are unchanged since the decision: neither

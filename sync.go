@@ -46,8 +46,9 @@ func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 
 func (c *Controller) gather(key cache.ObjectName, task *v1.GPUTask) gputask.Input {
 	return gputask.Input{
-		Task: task,
-		Pods: c.podsOf(task),
+		Task:       task,
+		Pods:       c.podsOf(task),
+		HasService: c.hasService(task),
 		Lookup: func(name string) *v1.GPUTask {
 			other, err := c.tasks.GPUTasks(key.Namespace).Get(name)
 			if err != nil {
@@ -74,12 +75,15 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 	if err := c.rescheduling.Steer(plan.Create); err != nil {
 		return err
 	}
+	if err := c.createService(ctx, key, task, plan.CreateService); err != nil {
+		return errors.Join(err, c.deletePods(ctx, plan.Delete))
+	}
 	err := errors.Join(
 		c.deletePods(ctx, plan.Delete),
 		c.createPods(ctx, key, task, plan.Create),
 		c.patchMinAvailable(ctx, plan.Discount, plan.MinAvailable),
 	)
-	if err == nil && c.obstacles.clear(key) {
+	if err == nil && !plan.AwaitsRetry && c.obstacles.clear(key) {
 		c.queue.AddAfter(key, podEventBatch) // so that the status drops it too
 	}
 	if err == nil && plan.RequeueAfter > 0 {

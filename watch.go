@@ -21,9 +21,9 @@ import (
 // reconciled: the Pods of a gang start within moments of each other.
 const podEventBatch = 100 * time.Millisecond
 
-// watch adds the event handlers for tasks and their Pods.
+// watch adds the event handlers for tasks, their Pods and their Services.
 func (c *Controller) watch(ctx context.Context) error {
-	return errors.Join(c.watchTasks(ctx), c.watchPods(ctx))
+	return errors.Join(c.watchTasks(ctx), c.watchPods(ctx), c.watchServices(ctx))
 }
 
 func (c *Controller) watchTasks(ctx context.Context) error {

@@ -17,8 +17,9 @@ import (
 )
 
 // syncTimeout bounds one sync of a task. A gang whose creation takes longer continues in
-// the next one.
-const syncTimeout = time.Minute
+// the next one. It is shorter than the grace period of a Pod, 30 seconds, so that a controller
+// that has to stop completes the syncs in progress and releases its lease.
+const syncTimeout = 20 * time.Second
 
 // work handles tasks until ctx ends and every task in progress is done.
 func (c *Controller) work(ctx context.Context) {

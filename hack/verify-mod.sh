@@ -2,13 +2,15 @@
 # Copyright The gpu-controller Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Proves that go.mod and go.sum are tidy.
+# Proves that go.mod and go.sum of all modules are tidy.
 
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-if ! go mod tidy -diff; then
-  echo "go.mod or go.sum is not tidy: run go mod tidy and commit the result." >&2
-  exit 1
-fi
+for module in . test/realnode/coredns; do
+  if ! go -C "${module}" mod tidy -diff; then
+    echo "go.mod or go.sum in ${module} is not tidy: run go mod tidy there and commit the result." >&2
+    exit 1
+  fi
+done
 echo "go.mod and go.sum are tidy."

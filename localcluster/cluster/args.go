@@ -32,6 +32,7 @@ var controllers = []string{
 	"daemonset-controller",
 	"deployment-controller",
 	"disruption-controller",
+	"endpointslice-controller",
 	"garbage-collector-controller",
 	"job-controller",
 	"namespace-controller",
@@ -106,6 +107,8 @@ func controllerManagerArgs(l layout, p ports, grace time.Duration) []string {
 		"--use-service-account-credentials",
 		"--service-account-private-key-file="+l.pki(pkiServiceAccountKeys)+".key",
 		"--root-ca-file="+l.pki(pkiClusterAuthority)+".crt",
+		// The Pods of a gang start within moments of each other.
+		"--endpointslice-updates-batch-period=1s",
 		"--node-monitor-period="+nodeMonitorPeriod.String(),
 		"--node-monitor-grace-period="+grace.String(),
 		// Losing many nodes at once is a test here, not a network failure.

@@ -33,6 +33,15 @@ func gpuResource(amount string) (corev1.ResourceName, resource.Quantity, error) 
 	return name, *resource.NewQuantity(int64(count), resource.DecimalSI), nil
 }
 
+// wholeGPUs returns how many GPUs each Pod of a task sees: 1 if it has a share of one.
+func wholeGPUs(task *v1.GPUTask) int {
+	name, quantity, err := gpuResource(task.Spec.GPUAmount)
+	if err != nil || name != v1.ResourceGPU {
+		return 1
+	}
+	return int(quantity.Value())
+}
+
 // percent converts the decimals of a share into percent: "5" into "50". For other text it
 // returns 0 or no number.
 func percent(decimals string) string {

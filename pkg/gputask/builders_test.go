@@ -166,5 +166,5 @@ var testConfig = Config{
 }
 
 func input(task taskBuilder, pods []*corev1.Pod) Input {
-	return Input{Task: task.GPUTask, Pods: pods, Lookup: lookup(), Now: now, Config: testConfig}
+	return Input{Task: task.GPUTask, Pods: pods, HasService: true, Lookup: lookup(), Now: now, Config: testConfig}
 }

@@ -30,8 +30,11 @@ type Config struct {
 type Obstacle struct {
 	// Reason is a CamelCase word, Message a sentence for the user.
 	Reason, Message string
-	// Permanent is true if retrying can't help.
+	// Permanent is true if retrying can't help, unless the API server has accepted such a Pod
+	// before.
 	Permanent bool
+	// Retry is when the next attempt is due; zero for at once.
+	Retry time.Time
 }
 
 // Input is everything that a decision depends on. It is not modified.
@@ -39,6 +42,8 @@ type Input struct {
 	Task *v1.GPUTask
 	// Pods are all Pods that have the task as their controller.
 	Pods []*corev1.Pod
+	// HasService is true if the task's Service exists.
+	HasService bool
 	// Lookup finds the tasks that this one depends on.
 	Lookup Lookup
 	// HasWaitingDependents is true while another task waits for this one.
@@ -55,6 +60,8 @@ type Input struct {
 type Plan struct {
 	// Status is the task's new status.
 	Status v1.GPUTaskStatus
+	// CreateService is the Service to create before the Pods, nil if there is none to create.
+	CreateService *corev1.Service
 	// Create are the Pods to create.
 	Create []*corev1.Pod
 	// Delete are the Pods to delete. None of them is being deleted yet.
@@ -63,6 +70,8 @@ type Plan struct {
 	// MinAvailable, since members of the gang have succeeded.
 	Discount     []*corev1.Pod
 	MinAvailable string
+	// AwaitsRetry is true if Pods are missing, but not to be created before the obstacle's Retry.
+	AwaitsRetry bool
 	// DeleteTask requests the deletion of the task itself.
 	DeleteTask bool
 	// RequeueAfter is after what time the decision changes without any other cause; 0 for
@@ -92,6 +101,7 @@ func Decide(in Input) (Plan, error) {
 	}
 	d.countSuccesses()
 	d.countFailures()
+	d.countRefusals()
 	d.checkDeadline()
 	d.advance()
 	d.reportPods()

@@ -46,6 +46,20 @@ func TestDecide(t *testing.T) {
 	t.Parallel()
 	single := func() taskBuilder { return makeTask("train").started(time.Minute).phase(v1.PhasePending) }
 	gang := func() taskBuilder { return single().replicas(3) }
+	quota := func() *Obstacle {
+		return &Obstacle{Reason: ReasonQuotaExceeded, Message: "exceeded quota: gpus", Retry: now.Add(time.Second)}
+	}
+	refused := func(count int32, since time.Duration) func(*v1.GPUTask) {
+		return func(t *v1.GPUTask) {
+			t.Status.Refusals = &v1.Refusals{Count: count, LastPodTime: *ago(since), Message: "no GPU is left"}
+		}
+	}
+	refusedPod := func(since time.Duration) podBuilder {
+		return single().pod(0, 0).with(func(p *corev1.Pod) {
+			p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "UnexpectedAdmissionError", "no GPU is left"
+			p.CreationTimestamp = *ago(since)
+		})
+	}
 	lost := func(b podBuilder) podBuilder {
 		return b.condition(corev1.DisruptionTarget, corev1.ConditionTrue, "PreemptionByScheduler", "")
 	}
@@ -288,7 +302,7 @@ func TestDecide(t *testing.T) {
 				p.Status.Phase, p.Status.Reason = corev1.PodFailed, "OutOffalldio.com/gpu"
 				p.CreationTimestamp = *ago(4 * time.Second)
 			})),
-			want: wanted{phase: v1.PhasePending, message: "waiting to start", again: 6 * time.Second},
+			want: wanted{phase: v1.PhasePending, message: "has refused Pod train: OutOffalldio.com/gpu; attempt 2 at 12:00:06 UTC", again: 6 * time.Second},
 		},
 		"a Pod that is being deleted is neither a failure nor replaced before it is gone": {
 			task: single(), pods: pods(single().pod(0, 0).failed(time.Second).deletedAgo(5 * time.Second)),
@@ -386,6 +400,58 @@ func TestDecide(t *testing.T) {
 				in.Obstacle = &Obstacle{Reason: v1.ReasonInvalidPod, Message: "image: required", Permanent: true}
 			},
 			want: wanted{phase: v1.PhaseFailed, message: "image: required", failing: v1.ReasonInvalidPod},
+		},
+		"a Pod that can't be created does no harm to a gang whose template was accepted before": {
+			task: gang().phase(v1.PhaseRunning),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b")),
+			change: func(in *Input) {
+				in.Obstacle = &Obstacle{Reason: v1.ReasonInvalidPod, Message: "image: required", Permanent: true}
+			},
+			want: wanted{phase: v1.PhasePending, message: "image: required", create: []string{"train-2@0"}},
+		},
+		"a refused Pod is not tried before it is time": {
+			task:   single(),
+			change: func(in *Input) { in.Obstacle = quota() },
+			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus", again: time.Second},
+		},
+		"a gang that a quota cuts short gives back what it has": {
+			task:   gang().minAvailable(2),
+			pods:   pods(gang().pod(0, 0)),
+			change: func(in *Input) { in.Obstacle = quota() },
+			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus", remove: []string{"train-0@0"}, again: time.Second},
+		},
+		"a gang that a quota cuts short keeps its Pods if they are enough": {
+			task:   gang().minAvailable(2),
+			pods:   pods(gang().pod(0, 0), gang().pod(1, 0)),
+			change: func(in *Input) { in.Obstacle = quota() },
+			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus", again: time.Second},
+		},
+		"a gang that a quota cuts short keeps Pods that have a node": {
+			task:   gang(),
+			pods:   pods(gang().pod(0, 0).running("a"), gang().pod(1, 0)),
+			change: func(in *Input) { in.Obstacle = quota() },
+			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus", remove: []string{"train-1@0"}, again: time.Second},
+		},
+		"a gang with all its Pods does not wait for anything": {
+			task:   gang(),
+			pods:   pods(gang().pod(0, 0), gang().pod(1, 0), gang().pod(2, 0)),
+			change: func(in *Input) { in.Obstacle = quota() },
+			want:   wanted{phase: v1.PhasePending, message: "exceeded quota: gpus"},
+		},
+		"a Pod that nodes refuse again and again waits longer each time": {
+			task: single().with(refused(3, time.Hour)),
+			pods: pods(refusedPod(15 * time.Second)),
+			want: wanted{phase: v1.PhasePending, message: "has refused Pod train: no GPU is left; attempt 5 at 12:01:05 UTC", again: 65 * time.Second},
+		},
+		"a refusal counts once": {
+			task: single().with(refused(3, 15*time.Second)),
+			pods: pods(refusedPod(15 * time.Second)),
+			want: wanted{phase: v1.PhasePending, message: "attempt 4 at 12:00:25 UTC", again: 25 * time.Second},
+		},
+		"a task that nodes refuse for hours fails": {
+			task: single().with(refused(20, time.Hour)),
+			pods: pods(refusedPod(15 * time.Second)),
+			want: wanted{phase: v1.PhaseFailed, message: "nodes have refused its Pods 21 times, the last time Pod train: no GPU is left", failing: v1.ReasonRefusedByNodes},
 		},
 		"a task from before validation fails with the name of its field": {
 			task: single().with(func(t *v1.GPUTask) { t.Spec.Memory = "lots" }),

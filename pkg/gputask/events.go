@@ -35,6 +35,9 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 			add(eventType(refused.Reason), refused.Reason, refused.Message)
 		}
 	}
+	if refused := after.Refusals; refused != nil && (before.Refusals == nil || refused.Count > before.Refusals.Count) {
+		add(corev1.EventTypeWarning, ReasonRefusedByNode, fmt.Sprintf("node %s has refused a Pod: %s", refused.Node, refused.Message))
+	}
 	if lostPods(before, after) {
 		add(corev1.EventTypeWarning, ReasonPodLost, "a Pod was lost or deleted and is replaced: "+after.Message)
 	}
@@ -84,6 +87,12 @@ func newlyFalse(before, after *v1.GPUTaskStatus, kind string) *metav1.Condition 
 
 // ReasonPodLost is the Event of a task that was running and lost a Pod without a failure.
 const ReasonPodLost = "PodLost"
+
+// ReasonRefusedByNode is the Event of a task of which a node has refused a Pod.
+const ReasonRefusedByNode = "RefusedByNode"
+
+// ReasonQuotaExceeded is the obstacle of a Pod that a ResourceQuota does not allow.
+const ReasonQuotaExceeded = "QuotaExceeded"
 
 // ReasonOldPodStops is the obstacle of a Pod whose name is still taken by a terminating
 // Pod.

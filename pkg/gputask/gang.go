@@ -32,14 +32,14 @@ func labelGang(labels map[string]string, task *v1.GPUTask) {
 	labels[v1.LabelMinAvailable] = strconv.Itoa(MinAvailable(task))
 }
 
-// lowerMinAvailable lowers the label LabelMinAvailable of unbound Pods by the number of
-// members that have succeeded, which the scheduler no longer sees: the remaining Pods can't
-// wait for those. The lowest value among a gang's Pods counts.
+// lowerMinAvailable lowers the label LabelMinAvailable of unbound Pods, since the scheduler no
+// longer sees members that have succeeded: the remaining Pods can't wait for those. The lowest
+// value among a gang's Pods counts.
 func (d *decision) lowerMinAvailable() {
 	if len(d.completed) == 0 || len(d.members) == 1 {
 		return
 	}
-	d.plan.MinAvailable = strconv.Itoa(max(1, MinAvailable(d.Task)-len(d.completed)))
+	d.plan.MinAvailable = strconv.Itoa(d.startTogether())
 	for _, pod := range d.plan.Create {
 		pod.Labels[v1.LabelMinAvailable] = d.plan.MinAvailable
 	}
@@ -49,6 +49,20 @@ func (d *decision) lowerMinAvailable() {
 			d.plan.Discount = append(d.plan.Discount, m.pod)
 		}
 	}
+}
+
+// startTogether returns how many of the remaining Pods have to start together, now that some have
+// succeeded. Pods join those that have a node as long as minAvailable of the gang run or have
+// succeeded; if none has a node, they are as many as there are, up to minAvailable: members that
+// never started do not start alone because the others are done.
+func (d *decision) startTogether() int {
+	least, done := MinAvailable(d.Task), len(d.completed)
+	for i := range d.members {
+		if m := &d.members[i]; m.pod != nil && m.pod.Spec.NodeName != "" && m.state.isActive() {
+			return max(1, least-done)
+		}
+	}
+	return max(1, min(least, len(d.members)-done))
 }
 
 // podAnnotations returns the template's annotations with the gang's topology added.

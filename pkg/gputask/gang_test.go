@@ -132,7 +132,9 @@ func TestPodsOfAGangDoNotWaitForMembersThatHaveSucceeded(t *testing.T) {
 	}{
 		"none has succeeded":                {minAvailable: 4, wantLabel: ""},
 		"one has":                           {minAvailable: 4, completed: "0", wantLabel: "3", wantDiscount: true},
-		"more have than have to start":      {minAvailable: 2, completed: "0-1", wantLabel: "1", wantDiscount: true},
+		"one has, and others run":           {minAvailable: 3, completed: "0", bound: true, wantLabel: "2"},
+		"more have than have to start":      {minAvailable: 2, completed: "0-1", wantLabel: "2"},
+		"all but one have":                  {minAvailable: 2, completed: "0-2", wantLabel: "1", wantDiscount: true},
 		"the one that is left has its node": {minAvailable: 4, completed: "0-1", bound: true, wantLabel: "2"},
 	}
 	for name, tc := range tests {

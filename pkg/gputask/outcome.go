@@ -6,6 +6,7 @@ package gputask
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,13 +30,17 @@ const (
 	podTerminating
 )
 
-// lostReasons are the values of pod.status.reason with which a kubelet reports that it
-// never started the Pod, for a cause outside the Pod, in addition to "OutOf<resource>". A
-// Pod that was terminated for such a cause has the condition DisruptionTarget. "Evicted" is
-// not among them: without that condition it means that the Pod exceeded a limit of its own.
-var lostReasons = []string{"NodeAffinity", "NodeLost", "NodeShutdown", "TopologyAffinityError", "UnexpectedAdmissionError"}
+// refusalReasons are the values of pod.status.reason with which a kubelet reports that it refused
+// the Pod, in addition to "OutOf<resource>".
+var refusalReasons = []string{"NodeAffinity", "TopologyAffinityError", "UnexpectedAdmissionError"}
 
-const lostReasonOutOf = "OutOf"
+const refusalOutOf = "OutOf"
+
+// lostReasons are further values with which a kubelet reports that a Pod ended for a cause
+// outside the Pod. A Pod that was terminated for such a cause otherwise has the condition
+// DisruptionTarget. "Evicted" is not among them: without that condition it means that the Pod
+// exceeded a limit of its own.
+var lostReasons = []string{"NodeLost", "NodeShutdown"}
 
 // outcomeOf returns what a Pod's status means to its task. A Pod that is being deleted
 // counts as ended by itself only if it ended before its deletion was requested: what it
@@ -47,6 +52,9 @@ func outcomeOf(pod *corev1.Pod) outcome {
 	}
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
+		if pod.DeletionTimestamp != nil && wasDisrupted(pod) {
+			return podTerminating
+		}
 		return podSucceeded
 	case corev1.PodFailed:
 		if wasLost(pod) {
@@ -66,14 +74,24 @@ func (o outcome) isActive() bool {
 }
 
 func wasLost(pod *corev1.Pod) bool {
+	return wasRefused(pod) || slices.Contains(lostReasons, pod.Status.Reason) || wasDisrupted(pod)
+}
+
+// wasRefused reports whether a node refused a Pod before any of its containers started.
+func wasRefused(pod *corev1.Pod) bool {
 	reason := pod.Status.Reason
-	if slices.Contains(lostReasons, reason) || (len(reason) > len(lostReasonOutOf) && reason[:len(lostReasonOutOf)] == lostReasonOutOf) {
-		return true
-	}
+	return pod.Status.Phase == corev1.PodFailed &&
+		(slices.Contains(refusalReasons, reason) || strings.HasPrefix(reason, refusalOutOf))
+}
+
+// wasDisrupted reports whether a Pod was preempted, evicted or removed from a failing node.
+func wasDisrupted(pod *corev1.Pod) bool {
 	condition := podCondition(pod, corev1.DisruptionTarget)
 	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
+// endedBeforeDeletion reports whether a Pod's containers had ended when its deletion was
+// requested. The one is a time of the node's clock, the other of the API server's.
 func endedBeforeDeletion(pod *corev1.Pod) bool {
 	var grace time.Duration
 	if pod.DeletionGracePeriodSeconds != nil {
@@ -81,7 +99,28 @@ func endedBeforeDeletion(pod *corev1.Pod) bool {
 	}
 	requested := pod.DeletionTimestamp.Add(-grace)
 	end := endTime(pod)
-	return !end.IsZero() && end.Before(requested)
+	return !end.IsZero() && end.Add(clockLag(pod)).Before(requested)
+}
+
+// maxPickUp is how long a kubelet takes at most to see a Pod that was bound to its node, as far as
+// clockLag is concerned.
+const maxPickUp = 10 * time.Second
+
+// clockLag returns by how much the clock of a Pod's node may be behind the API server's, 0 if
+// nothing suggests that it is: the kubelet can't have seen the Pod before it was bound. A clock
+// that is ahead does no harm: what ended before the deletion may seem to have ended after it, and
+// runs again.
+func clockLag(pod *corev1.Pod) time.Duration {
+	bound := podCondition(pod, corev1.PodScheduled)
+	if bound == nil || bound.Status != corev1.ConditionTrue || pod.Status.StartTime == nil {
+		return 0
+	}
+	const resolution = time.Second // of times in the API
+	lag := bound.LastTransitionTime.Sub(pod.Status.StartTime.Time)
+	if lag <= resolution {
+		return 0
+	}
+	return lag + maxPickUp
 }
 
 // endTime returns when the last container of a Pod ended, or the zero time if

@@ -37,6 +37,10 @@ func TestOutcomeOf(t *testing.T) {
 		"a running Pod that is deleted is terminating":   {pod().running("a").deletedAgo(time.Second), podTerminating},
 		"a failure before the deletion stays a failure":  {pod().failed(5 * time.Second).deletedAgo(time.Second), podFailed},
 		"a failure after the deletion is its effect":     {pod().failed(time.Second).deletedAgo(5 * time.Second), podTerminating},
+		"a success before the deletion is a success":     {pod().ended(corev1.PodSucceeded, 0, 5*time.Second).deletedAgo(time.Second), podSucceeded},
+		"a preempted Pod that ends well did not finish":  {pod().ended(corev1.PodSucceeded, 0, 5*time.Second).deletedAgo(time.Second).condition(corev1.DisruptionTarget, corev1.ConditionTrue, "PreemptionByScheduler", ""), podTerminating},
+		"a node's clock that is behind makes no success": {behind(20*time.Second, pod().ended(corev1.PodSucceeded, 0, 25*time.Second).deletedAgo(10*time.Second)), podTerminating},
+		"a success long before the deletion is one":      {behind(20*time.Second, pod().ended(corev1.PodSucceeded, 0, time.Minute).deletedAgo(10*time.Second)), podSucceeded},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -46,6 +50,16 @@ func TestOutcomeOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+// behind makes a Pod's node have seen it before it was bound.
+func behind(lag time.Duration, pod podBuilder) podBuilder {
+	return pod.with(func(p *corev1.Pod) {
+		p.Status.StartTime = ago(time.Hour + lag)
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: *ago(time.Hour),
+		})
+	})
 }
 
 func TestFailureText(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// ControllerOf returns the reference to the GPUTask that controls a Pod, nil if none does.
-func ControllerOf(pod *corev1.Pod) *metav1.OwnerReference {
-	owner := metav1.GetControllerOfNoCopy(pod)
+// ControllerOf returns the reference to the GPUTask that controls an object, nil if none does.
+func ControllerOf(object metav1.Object) *metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(object)
 	if owner == nil || owner.Kind != v1.TaskKind().Kind || owner.APIVersion != v1.TaskKind().GroupVersion().String() {
 		return nil
 	}

@@ -39,7 +39,7 @@ func (d *decision) cause() string {
 	case d.isRestarting():
 		return d.restartText()
 	default:
-		return ""
+		return d.refusalText()
 	}
 }
 

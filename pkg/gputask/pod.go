@@ -50,6 +50,7 @@ func NewPod(task *v1.GPUTask, index int, attempt int32, defaults PodDefaults) (*
 	if err := applyPlacement(&pod.Spec, task); err != nil {
 		return nil, err
 	}
+	applyRendezvous(&pod.Spec, task, index)
 	return pod, nil
 }
 

@@ -18,7 +18,7 @@ import (
 // may be delayed until the next one without harm: what a plan decides follows from the Pods
 // themselves. A new phase, a failure and a new cause for waiting may not.
 func (p *Plan) OnlyProgress(before *v1.GPUTaskStatus) bool {
-	if len(p.Create) > 0 || len(p.Delete) > 0 || p.DeleteTask {
+	if p.CreateService != nil || len(p.Create) > 0 || len(p.Delete) > 0 || p.DeleteTask {
 		return false
 	}
 	if p.cause != "" && !strings.Contains(before.Message, p.cause) {

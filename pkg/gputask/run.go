@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"slices"
 	"time"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -11,7 +12,7 @@ import (
 
 // run ensures that every member that has not succeeded has a Pod of its current attempt.
 func (d *decision) run() {
-	if d.Obstacle != nil && d.Obstacle.Permanent {
+	if d.Obstacle != nil && d.Obstacle.Permanent && !d.hadPods() {
 		d.setFailureTarget(v1.ReasonInvalidPod, d.Obstacle.Message)
 		d.stopAndFail()
 		return
@@ -34,8 +35,20 @@ func (d *decision) run() {
 	if !oldPodsGone && d.Task.Spec.FailurePolicy != v1.RestartPod {
 		return
 	}
-	d.createMissing()
+	if d.awaitsRetry() {
+		d.withdraw()
+	} else {
+		d.createService()
+		d.createMissing()
+	}
 	d.lowerMinAvailable()
+}
+
+// hadPods reports whether the API server has ever accepted a Pod of the task. The template is
+// valid then, and what refuses it now, such as a webhook that changes Pods, may be mended.
+func (d *decision) hadPods() bool {
+	return len(d.Pods) > 0 || len(d.completed) > 0 || d.status.Restarts > 0 ||
+		findCondition(d.status.Conditions, v1.ConditionScheduled) != nil
 }
 
 // clearOldPods requests the deletion of Pods that have to be replaced and reports whether
@@ -71,10 +84,65 @@ func (d *decision) replaceAfter(m *member) (wait time.Duration, replace bool) {
 		return d.backoffLeft(m), true
 	case m.stale:
 		return 0, true
+	case m.state == podLost && wasRefused(m.pod):
+		return m.pod.CreationTimestamp.Add(d.refusedFor()).Sub(d.Now), true
 	case m.state == podLost:
 		return m.pod.CreationTimestamp.Add(lostPodPause).Sub(d.Now), true
 	default:
 		return 0, false
+	}
+}
+
+// awaitsRetry reports whether the next attempt to create Pods after an obstacle is still to come.
+func (d *decision) awaitsRetry() bool {
+	if d.Obstacle == nil || !d.Obstacle.Retry.After(d.Now) || !d.lacksObjects() {
+		return false
+	}
+	d.plan.AwaitsRetry = true
+	d.requeueAfter(d.Obstacle.Retry.Sub(d.Now))
+	return true
+}
+
+// lacksObjects reports whether a Pod or the Service has to be created, now or later.
+func (d *decision) lacksObjects() bool {
+	if d.lacksService() {
+		return true
+	}
+	return slices.ContainsFunc(d.members, func(m member) bool { return m.pod == nil && !d.completed.has(m.index) })
+}
+
+func (d *decision) lacksService() bool { return NeedsService(d.Task) && !d.HasService }
+
+// withdraw requests the deletion of the Pods of a gang that has too few of them to start, because
+// a quota does not allow more: they would hold a part of the quota for nothing, and two such gangs
+// would wait for each other for ever. Pods that have a node stay.
+func (d *decision) withdraw() {
+	if d.Obstacle.Reason != ReasonQuotaExceeded || d.countPods() >= MinAvailable(d.Task) {
+		return
+	}
+	for i := range d.members {
+		m := &d.members[i]
+		if m.pod != nil && m.state == podPending && m.pod.Spec.NodeName == "" {
+			d.plan.Delete = append(d.plan.Delete, m.pod)
+		}
+	}
+}
+
+// countPods returns how many members have succeeded or have a Pod that may still succeed.
+func (d *decision) countPods() int {
+	count := len(d.completed)
+	for i := range d.members {
+		m := &d.members[i]
+		if m.pod != nil && !m.stale && !d.completed.has(m.index) && (m.state == podPending || m.state == podRunning) {
+			count++
+		}
+	}
+	return count
+}
+
+func (d *decision) createService() {
+	if d.lacksService() {
+		d.plan.CreateService = NewService(d.Task)
 	}
 }
 

@@ -82,6 +82,8 @@ func TestTheControllerMayDoOnlyWhatItNeeds(t *testing.T) {
 		want                               bool
 	}{
 		"create Pods":            {"create", "", "pods", "", true},
+		"create Services":        {"create", "", "services", "", true},
+		"delete Services":        {"delete", "", "services", "", false},
 		"write a task's status":  {"update", v1.GroupName, "gputasks", "status", true},
 		"change a task":          {"update", v1.GroupName, "gputasks", "", false},
 		"create a task":          {"create", v1.GroupName, "gputasks", "", false},

@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -226,10 +227,12 @@ func TestSuspendStopsAndResumeGoesOn(t *testing.T) {
 
 func (s *suite) suspend(name string, value bool) {
 	s.Helper()
-	patch := `{"spec": {"suspend": false}}`
-	if value {
-		patch = `{"spec": {"suspend": true}}`
-	}
+	s.patch(name, fmt.Sprintf(`{"spec": {"suspend": %t}}`, value))
+}
+
+// patch changes a task by a JSON merge patch.
+func (s *suite) patch(name, patch string) {
+	s.Helper()
 	if _, err := s.tasks().Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		s.Fatal(err)
 	}
@@ -244,6 +247,66 @@ func TestDeletingATaskDeletesItsPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.waitForPods("train", "none is left", func(pods []corev1.Pod) bool { return len(pods) == 0 })
+}
+
+// TestAGangHasAServiceOfItsOwn: it names the Pods as long as the task exists.
+func TestAGangHasAServiceOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	services := s.cluster.kube.CoreV1().Services(s.namespace)
+	s.create(newTask("single", 1, "forever"))
+	s.create(newTask("train", 2, "forever"))
+	s.waitForPhase("train", v1.PhaseRunning)
+	s.waitForPhase("single", v1.PhaseRunning)
+	service, err := services.Get(t.Context(), "train", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if service.Spec.ClusterIP != corev1.ClusterIPNone || !service.Spec.PublishNotReadyAddresses {
+		t.Errorf("unexpected Service: %+v", service.Spec)
+	}
+	s.eventually("the Service names both Pods", func() (bool, string) {
+		slices, err := s.cluster.kube.DiscoveryV1().EndpointSlices(s.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=train"})
+		if err != nil {
+			return false, err.Error()
+		}
+		hosts := map[string]bool{}
+		for _, slice := range slices.Items {
+			for _, endpoint := range slice.Endpoints {
+				hosts[ptr.Deref(endpoint.Hostname, "")] = true
+			}
+		}
+		return hosts["train-0"] && hosts["train-1"], fmt.Sprint(hosts)
+	})
+	if err := services.Delete(t.Context(), "train", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("it is created again", func() (bool, string) {
+		list, err := services.List(t.Context(), metav1.ListOptions{})
+		return err == nil && len(list.Items) == 1 && list.Items[0].UID != service.UID, fmt.Sprint(len(list.Items), err)
+	})
+	if err := s.tasks().Delete(t.Context(), "train", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("it goes with its task", func() (bool, string) {
+		list, err := services.List(t.Context(), metav1.ListOptions{})
+		return err == nil && len(list.Items) == 0, fmt.Sprint(len(list.Items), err)
+	})
+}
+
+// TestASuspendedTaskMayBeChanged: what runs after it is resumed is the new template.
+func TestASuspendedTaskMayBeChanged(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	s.create(newTask("train", 1, "forever"))
+	s.waitForPhase("train", v1.PhaseRunning)
+	s.suspend("train", true)
+	s.waitForPhase("train", v1.PhaseSuspended)
+	s.patch("train", `{"spec": {"suspend": false, "template": {"metadata": {"annotations": {"changed": "yes"}}}}}`)
+	s.waitForPhase("train", v1.PhaseRunning)
+	s.waitForPods("train", "one has the new annotation", func(pods []corev1.Pod) bool {
+		return len(pods) == 1 && pods[0].Annotations["changed"] == "yes"
+	})
 }
 
 func TestTheControllerCanBeAwayWhileThingsHappen(t *testing.T) {

@@ -49,25 +49,46 @@ func TestAMissingPriorityClassIsExplainedUntilItComes(t *testing.T) {
 func TestAnExceededQuotaIsExplainedUntilThereIsRoom(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
-	quotas := s.cluster.kube.CoreV1().ResourceQuotas(s.namespace)
-	_, err := quotas.Create(t.Context(), &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "gpus"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.falldio.com/gpu": resource.MustParse("2")}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.eventually("the quota is in force", func() (bool, string) {
-		quota, err := quotas.Get(t.Context(), "gpus", metav1.GetOptions{})
-		return err == nil && len(quota.Status.Hard) > 0, "no status"
-	})
+	s.setQuota("gpus", corev1.ResourceList{"requests.falldio.com/gpu": resource.MustParse("2")})
 	s.startController()
 	s.create(newTask("train", 3, "3s"))
-	s.waitForMessage("train", "exceeded quota: gpus, requested: requests.falldio.com/gpu=1, used: requests.falldio.com/gpu=2, limited: requests.falldio.com/gpu=2")
-	if err := quotas.Delete(t.Context(), "gpus", metav1.DeleteOptions{}); err != nil {
+	s.waitForMessage("train", "exceeded quota: gpus, requested: requests.falldio.com/gpu=1, limited: requests.falldio.com/gpu=2")
+	if err := s.cluster.kube.CoreV1().ResourceQuotas(s.namespace).Delete(t.Context(), "gpus", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.waitForPhase("train", v1.PhaseSucceeded)
+}
+
+// TestGangsUnderAQuotaDoNotWaitForEachOther: there is room for the Pods of one gang at a time. If
+// each kept what it gets, all of them would wait for ever.
+func TestGangsUnderAQuotaDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.setQuota("gpus", corev1.ResourceList{"requests.falldio.com/gpu": resource.MustParse("10")})
+	s.startController()
+	gangs := []string{"one", "two", "three"}
+	for _, name := range gangs {
+		s.create(newTask(name, 8, "1s"))
+	}
+	for _, name := range gangs {
+		s.waitForPhase(name, v1.PhaseSucceeded)
+	}
+}
+
+// setQuota limits the namespace, and waits until the limit is in force.
+func (s *suite) setQuota(name string, hard corev1.ResourceList) {
+	s.Helper()
+	quotas := s.cluster.kube.CoreV1().ResourceQuotas(s.namespace)
+	_, err := quotas.Create(s.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: hard},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.eventually("the quota is in force", func() (bool, string) {
+		quota, err := quotas.Get(s.Context(), name, metav1.GetOptions{})
+		return err == nil && len(quota.Status.Hard) > 0, "no status"
+	})
 }
 
 func TestATemplateThatMakesNoPodFailsTheTask(t *testing.T) {

@@ -99,6 +99,9 @@ func TestValidationOnCreate(t *testing.T) {
 		"a container name that is too long": {spec: `{template: {spec: {containers: [{name: ` + strings.Repeat("a", 64) + `}]}}}`, want: `spec.template.spec.containers[0].name: Too long`},
 		"a template without containers":     {spec: `{template: {spec: {hostNetwork: true}}}`},
 		"too many containers":               {spec: `{template: {spec: {containers: [` + strings.Repeat(`{name: gpu-task},`, 65) + `]}}}`, want: `spec.template.spec.containers: Too many: 65: must have at most 64 items`},
+		"a template that chooses the node":  {spec: `{template: {spec: {nodeName: a}}}`, want: `spec.template.spec.nodeName: Invalid value: must be empty: it would bypass the scheduler`},
+		"no rendezvous":                     {spec: `{replicas: 2, rendezvous: None}`},
+		"a rendezvous nobody knows":         {spec: `{rendezvous: Mesh}`, want: `spec.rendezvous: Unsupported value: "Mesh": supported values: "Service", "None"`},
 		"a template with a misspelt field":  {spec: `{template: {spec: {containers: [{name: a, imgae: x}]}}}`, want: `unknown field "spec.template.spec.containers[0].imgae"`},
 		"a dependency":                      {spec: `{dependsOn: [{name: a, condition: Running, onFailure: Ignore}, {name: b}]}`},
 		"a task that depends on itself":     {name: "self", spec: `{dependsOn: [{name: self}]}`, want: `spec.dependsOn: Invalid value: a task cannot depend on itself`},
@@ -152,6 +155,7 @@ func TestValidationOnUpdate(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	const immutable = "is immutable: delete the task and recreate it"
+	const unlessSuspended = "is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
 	original := `{"spec": {"gpu": "a", "cpu": "1", "memory": "1Gi", "priority": "p", "gpuMemory": "1G", "nodePool": "x",
 		"replicas": 3, "minAvailable": 2, "topology": {"level": "leaf"},
 		"dependsOn": [{"name": "other"}], "template": {"metadata": {"annotations": {"a": "b"}}}}}`
@@ -170,7 +174,7 @@ func TestValidationOnUpdate(t *testing.T) {
 		"cpu may not change":                 {`{"spec": {"cpu": "2"}}`, "spec.cpu: Invalid value: " + immutable},
 		"memory may not change":              {`{"spec": {"memory": "2Gi"}}`, "spec.memory: Invalid value: " + immutable},
 		"gpu-amount may not change":          {`{"spec": {"gpu-amount": "2"}}`, immutable},
-		"priority may not change":            {`{"spec": {"priority": "q"}}`, "spec.priority: Invalid value: " + immutable},
+		"priority may not change":            {`{"spec": {"priority": "q"}}`, "spec.priority: Invalid value: " + unlessSuspended},
 		"gpuMemory may not change":           {`{"spec": {"gpuMemory": "2G"}}`, "spec.gpuMemory: Invalid value: " + immutable},
 		"nodePool may not change":            {`{"spec": {"nodePool": "y"}}`, "spec.nodePool: Invalid value: " + immutable},
 		"replicas may not change":            {`{"spec": {"replicas": 2}}`, "spec.replicas: Invalid value: " + immutable},
@@ -180,7 +184,9 @@ func TestValidationOnUpdate(t *testing.T) {
 		"the topology's mode may not change": {`{"spec": {"topology": {"mode": "Required"}}}`, "spec.topology: Invalid value: " + immutable},
 		"the topology may not be dropped":    {`{"spec": {"topology": null}}`, "spec.topology: Invalid value: " + immutable},
 		"a whole GPU may not become a share": {`{"spec": {"gpu-amount": "0.5"}}`, immutable},
-		"the template may not change":        {`{"spec": {"template": {"metadata": {"annotations": {"a": "c"}}}}}`, "spec.template: Invalid value: " + immutable},
+		"the template may not change":        {`{"spec": {"template": {"metadata": {"annotations": {"a": "c"}}}}}`, "spec.template: Invalid value: " + unlessSuspended},
+		"nor while it is being suspended":    {`{"spec": {"suspend": true, "template": {"metadata": {"annotations": {"a": "c"}}}}}`, "spec.template: Invalid value: " + unlessSuspended},
+		"the rendezvous may not change":      {`{"spec": {"rendezvous": "None"}}`, "spec.rendezvous: Invalid value: " + immutable},
 		"dependencies may not change":        {`{"spec": {"dependsOn": [{"name": "another"}]}}`, "spec.dependsOn: Invalid value: " + immutable},
 		"the failure policy may not change":  {`{"spec": {"failurePolicy": "RestartPod"}}`, "spec.failurePolicy: Invalid value: " + immutable},
 	}

@@ -25,6 +25,9 @@ const (
 	agentProgram = "nodeagent"
 )
 
+// dnsProgram is CoreDNS, in the test's directory.
+const dnsProgram = "coredns"
+
 // root is the folder of the repository.
 func root() string { return filepath.Join("..", "..") }
 
@@ -36,7 +39,7 @@ func binary(name string) string {
 	return path
 }
 
-// build builds the programs under test, and in dir the program for containers. It
+// build builds the programs under test, and in dir the program for containers and CoreDNS. It
 // is quick if everything is up to date.
 func build(dir string) error {
 	for _, step := range []struct {
@@ -46,6 +49,7 @@ func build(dir string) error {
 		{"", []string{"make", "build"}},
 		{"", []string{"go", "build", "-race", "-o", binary(raceAgent), "./nodeagent"}},
 		{"CGO_ENABLED=0", []string{"go", "build", "-o", filepath.Join(dir, appProgram), "./test/realnode/app"}},
+		{"CGO_ENABLED=0", []string{"go", "build", "-C", filepath.Join("test", "realnode", "coredns"), "-ldflags", "-s -w", "-o", filepath.Join(dir, dnsProgram), "."}},
 	} {
 		command := exec.Command(step.args[0], step.args[1:]...)
 		command.Dir = root()

@@ -23,7 +23,7 @@ const (
 // containerdConfig keeps containerd within the hidden folders; uses no AppArmor
 // profile, which would be loaded for the whole machine; does not lower the OOM score
 // below its own, which takes a capability that root does not have everywhere; and
-// needs no network plugin, since all Pods use the node's network.
+// finds the network plugins where Debian has them.
 const containerdConfig = `version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"
@@ -45,17 +45,26 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 
 [plugins."io.containerd.grpc.v1.cri".cni]
   conf_dir = "%s"
+  bin_dir = "` + networkPlugins + `"
 `
 
-// networkConfig makes containerd report its network as ready.
-const networkConfig = `{"cniVersion": "0.4.0", "name": "lo", "plugins": [{"type": "loopback"}]}`
+// networkPlugins is where the package containernetworking-plugins has its programs.
+const networkPlugins = "/usr/lib/cni"
+
+// networkConfig is that of the Pod network: a bridge. Its plugins are needed only by Pods that
+// don't use the node's network.
+const networkConfig = `{"cniVersion": "0.4.0", "name": "pods", "plugins": [
+  {"type": "bridge", "bridge": "pods", "isGateway": true, "ipam": {
+    "type": "host-local", "ranges": [[{"subnet": "10.99.1.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]
+  }}
+]}`
 
 func newContainerd(dir string) (*program, error) {
 	network := filepath.Join(dir, "cni")
 	if err := os.MkdirAll(network, 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(network, "lo.conflist"), []byte(networkConfig), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(network, "pods.conflist"), []byte(networkConfig), 0o600); err != nil {
 		return nil, err
 	}
 	config := filepath.Join(dir, "containerd.toml")

@@ -32,6 +32,8 @@ failCgroupV1: false
 failSwapOn: false
 makeIPTablesUtilChains: false
 resolvConf: ""
+clusterDNS: [` + nodeAddress + `]
+clusterDomain: ` + clusterDomain + `
 podLogsDir: /var/log/pods
 volumePluginDir: ` + kubeletDirectory + `/volume-plugins
 authentication:

@@ -27,7 +27,7 @@ var deviceVariables = map[corev1.ResourceName]string{
 	resourceRDMA:   "FALLDIO_VISIBLE_RDMA",
 }
 
-// appSpec returns the spec of the Pod that all tests run. There is no Pod network.
+// appSpec returns the spec of the Pod that most tests run. It uses the node's network.
 func appSpec() corev1.PodSpec {
 	grace := int64(5)
 	return corev1.PodSpec{

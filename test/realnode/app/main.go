@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command app runs in the containers of the real node, sandbox containers
-// included: it prints its environment and waits to be stopped.
+// included: it prints its environment and waits to be stopped. With the argument
+// "allreduce" it is a member of a gang that computes together.
 package main
 
 import (
@@ -15,6 +16,18 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "allreduce" {
+		if err := train(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	printEnvironment()
+}
+
+// printEnvironment prints the environment and waits to be stopped.
+func printEnvironment() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	variables := os.Environ()

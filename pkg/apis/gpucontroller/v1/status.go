@@ -59,6 +59,7 @@ const (
 	ReasonDeadlineExceeded     = "DeadlineExceeded"
 	ReasonDependencyFailed     = "DependencyFailed"
 	ReasonInvalidPod           = "InvalidPod"
+	ReasonRefusedByNodes       = "RefusedByNodes"
 )
 
 // GPUTaskStatus is what the controller observed last.
@@ -123,6 +124,12 @@ type GPUTaskStatus struct {
 	// +optional
 	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
 
+	// refusals says how often nodes have refused Pods that were bound to them, since all Pods of
+	// the task ran for the last time. The waiting time before the next attempt doubles, as after
+	// a failure.
+	// +optional
+	Refusals *Refusals `json:"refusals,omitempty"`
+
 	// moves is how often the rescheduler has moved the task, or Pods of it, to
 	// other nodes.
 	// +optional
@@ -150,6 +157,26 @@ type GPUTaskStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Refusals are how often nodes have refused the Pods of a task.
+type Refusals struct {
+	// count is how often it happened. Pods that are refused together count once.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count"`
+
+	// lastPodTime is when the Pod that was refused last was created.
+	// +required
+	LastPodTime metav1.Time `json:"lastPodTime"`
+
+	// node is the node that refused it.
+	// +optional
+	Node string `json:"node,omitempty"`
+
+	// message is why.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // LastMove is when and why a task was moved.

@@ -46,21 +46,22 @@ type GPUTask struct {
 
 // GPUTaskSpec is what a task asks for. What it needs to run (GPUs, CPU,
 // memory, Pods, dependencies) is immutable: delete the task and recreate it
-// to change it.
+// to change it. template and priority can be changed while the task is suspended.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || self.memory == oldSelf.memory)",fieldPath=".memory",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu)",fieldPath=".cpu",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpu) == has(oldSelf.gpu) && (!has(self.gpu) || self.gpu == oldSelf.gpu)",fieldPath=".gpu",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.gpu__dash__amount == oldSelf.gpu__dash__amount",fieldPath="['gpu-amount']",message="is immutable: delete the task and recreate it"
-// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority)",fieldPath=".priority",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority) || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".priority",message="is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory)",fieldPath=".gpuMemory",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.nodePool) == has(oldSelf.nodePool) && (!has(self.nodePool) || self.nodePool == oldSelf.nodePool)",fieldPath=".nodePool",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.minAvailable) == has(oldSelf.minAvailable) && (!has(self.minAvailable) || self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.topology) == has(oldSelf.topology) && (!has(self.topology) || self.topology == oldSelf.topology)",fieldPath=".topology",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || self.minAvailable <= self.replicas",fieldPath=".minAvailable",message="must not be greater than spec.replicas, the number of Pods of the task"
-// +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)",fieldPath=".template",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template) || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".template",message="is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.dependsOn) == has(oldSelf.dependsOn) && (!has(self.dependsOn) || self.dependsOn == oldSelf.dependsOn)",fieldPath=".dependsOn",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="self.rendezvous == oldSelf.rendezvous",fieldPath=".rendezvous",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.failurePolicy == oldSelf.failurePolicy",fieldPath=".failurePolicy",message="is immutable: delete the task and recreate it"
 type GPUTaskSpec struct {
 	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
@@ -107,7 +108,7 @@ type GPUTaskSpec struct {
 	// priority is the name of the PriorityClass of the task's Pods, for example
 	// "gpu-high-priority". When GPUs are short, Pods of a higher priority are
 	// served first and may preempt Pods of a lower one. Default: the template's
-	// PriorityClass, else the cluster's default. Immutable.
+	// PriorityClass, else the cluster's default. Immutable while the task is not suspended.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a PriorityClass, for example \"gpu-high-priority\""
@@ -156,6 +157,15 @@ type GPUTaskSpec struct {
 	// +optional
 	Topology *Topology `json:"topology,omitempty"`
 
+	// rendezvous says how the Pods of a gang find each other. Service: each Pod has a name in DNS,
+	// <pod>.<task>, from a headless Service that the task owns, and the environment variables from
+	// which PyTorch, JAX, DeepSpeed and others learn their rank and where rank 0 is, such as
+	// MASTER_ADDR, RANK and WORLD_SIZE. Variables of the template win. None: neither. It has no
+	// effect on a task of one Pod. Default: Service. Immutable.
+	// +optional
+	// +kubebuilder:default=Service
+	Rendezvous RendezvousMode `json:"rendezvous,omitempty"`
+
 	// template is the Pod that the task runs, as in a Job: image, command,
 	// environment, volumes, annotations and so on. Its container named
 	// "gpu-task", or its only container, gets the GPUs, cpu and memory of this
@@ -163,11 +173,12 @@ type GPUTaskSpec struct {
 	// Never, or OnFailure if the template says so: then the kubelet restarts the
 	// container, and backoffLimit does not count it. Without a
 	// container it gets one with the image of the controller's --default-image
-	// flag. Default: such a Pod. Immutable.
+	// flag. Default: such a Pod. Immutable while the task is not suspended.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.containers) || size(self.spec.containers) <= 1 || self.spec.containers.exists(c, c.name == 'gpu-task')",fieldPath=".spec.containers",message="one of several containers must be named \"gpu-task\": it is the one that gets the GPUs"
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(c, c.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'))",fieldPath=".spec.containers",message="every container's name must consist of lower-case letters, digits and '-', beginning and ending with a letter or digit, for example \"gpu-task\""
 	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.restartPolicy) || self.spec.restartPolicy in ['', 'Never', 'OnFailure']",fieldPath=".spec.restartPolicy",message="must be Never or OnFailure: a task comes to an end"
+	// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.nodeName) || self.spec.nodeName == ''",fieldPath=".spec.nodeName",message="must be empty: it would bypass the scheduler; use nodeSelector with the label kubernetes.io/hostname"
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 
 	// dependsOn lists up to 32 tasks of the same namespace that this task waits
@@ -244,6 +255,18 @@ type Topology struct {
 	// +kubebuilder:default=Preferred
 	Mode TopologyMode `json:"mode,omitempty"`
 }
+
+// RendezvousMode says how the Pods of a gang find each other: the values are RendezvousService and
+// RendezvousNone.
+//
+// +kubebuilder:validation:Enum=Service;None
+type RendezvousMode string
+
+// How the Pods of a gang find each other.
+const (
+	RendezvousService RendezvousMode = "Service"
+	RendezvousNone    RendezvousMode = "None"
+)
 
 // TopologyMode says whether a topology is a condition or a wish: the values are
 // TopologyRequired and TopologyPreferred.

@@ -15,7 +15,7 @@ import (
 //
 // GPUTaskSpec is what a task asks for. What it needs to run (GPUs, CPU,
 // memory, Pods, dependencies) is immutable: delete the task and recreate it
-// to change it.
+// to change it. template and priority can be changed while the task is suspended.
 type GPUTaskSpecApplyConfiguration struct {
 	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
 	// with its unit, for example "16Gi", from 4Mi to 1Pi. It is both request and
@@ -44,7 +44,7 @@ type GPUTaskSpecApplyConfiguration struct {
 	// priority is the name of the PriorityClass of the task's Pods, for example
 	// "gpu-high-priority". When GPUs are short, Pods of a higher priority are
 	// served first and may preempt Pods of a lower one. Default: the template's
-	// PriorityClass, else the cluster's default. Immutable.
+	// PriorityClass, else the cluster's default. Immutable while the task is not suspended.
 	Priority *string `json:"priority,omitempty"`
 	// gpuMemory is the least memory that each GPU must have, as a quantity of
 	// bytes with its unit, from 256Mi to 16Ti. It is compared with the node label
@@ -70,6 +70,12 @@ type GPUTaskSpecApplyConfiguration struct {
 	// It needs gpu-scheduler, and has no effect on a task of one Pod. Default:
 	// anywhere. Immutable.
 	Topology *TopologyApplyConfiguration `json:"topology,omitempty"`
+	// rendezvous says how the Pods of a gang find each other. Service: each Pod has a name in DNS,
+	// <pod>.<task>, from a headless Service that the task owns, and the environment variables from
+	// which PyTorch, JAX, DeepSpeed and others learn their rank and where rank 0 is, such as
+	// MASTER_ADDR, RANK and WORLD_SIZE. Variables of the template win. None: neither. It has no
+	// effect on a task of one Pod. Default: Service. Immutable.
+	Rendezvous *gpucontrollerv1.RendezvousMode `json:"rendezvous,omitempty"`
 	// template is the Pod that the task runs, as in a Job: image, command,
 	// environment, volumes, annotations and so on. Its container named
 	// "gpu-task", or its only container, gets the GPUs, cpu and memory of this
@@ -77,7 +83,7 @@ type GPUTaskSpecApplyConfiguration struct {
 	// Never, or OnFailure if the template says so: then the kubelet restarts the
 	// container, and backoffLimit does not count it. Without a
 	// container it gets one with the image of the controller's --default-image
-	// flag. Default: such a Pod. Immutable.
+	// flag. Default: such a Pod. Immutable while the task is not suspended.
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 	// dependsOn lists up to 32 tasks of the same namespace that this task waits
 	// for before its Pods are created. A task that does not exist is waited
@@ -195,6 +201,14 @@ func (b *GPUTaskSpecApplyConfiguration) WithMinAvailable(value int32) *GPUTaskSp
 // If called multiple times, the Topology field is set to the value of the last call.
 func (b *GPUTaskSpecApplyConfiguration) WithTopology(value *TopologyApplyConfiguration) *GPUTaskSpecApplyConfiguration {
 	b.Topology = value
+	return b
+}
+
+// WithRendezvous sets the Rendezvous field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rendezvous field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithRendezvous(value gpucontrollerv1.RendezvousMode) *GPUTaskSpecApplyConfiguration {
+	b.Rendezvous = &value
 	return b
 }
 

@@ -47,6 +47,10 @@ type GPUTaskStatusApplyConfiguration struct {
 	// lastFailureTime is when the last Pod failed: the waiting time before the
 	// next start counts from here.
 	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
+	// refusals says how often nodes have refused Pods that were bound to them, since all Pods of
+	// the task ran for the last time. The waiting time before the next attempt doubles, as after
+	// a failure.
+	Refusals *RefusalsApplyConfiguration `json:"refusals,omitempty"`
 	// moves is how often the rescheduler has moved the task, or Pods of it, to
 	// other nodes.
 	Moves *int32 `json:"moves,omitempty"`
@@ -170,6 +174,14 @@ func (b *GPUTaskStatusApplyConfiguration) WithPodRestarts(values ...*PodRestarts
 // If called multiple times, the LastFailureTime field is set to the value of the last call.
 func (b *GPUTaskStatusApplyConfiguration) WithLastFailureTime(value metav1.Time) *GPUTaskStatusApplyConfiguration {
 	b.LastFailureTime = &value
+	return b
+}
+
+// WithRefusals sets the Refusals field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Refusals field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithRefusals(value *RefusalsApplyConfiguration) *GPUTaskStatusApplyConfiguration {
+	b.Refusals = value
 	return b
 }
 

@@ -1,0 +1,160 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// masterPort is the port that PyTorch's launchers use by default:
+// https://pytorch.org/docs/stable/elastic/run.html
+const masterPort = 29500
+
+// hasRendezvous reports whether the Pods of a task get ranks and names.
+func hasRendezvous(task *v1.GPUTask) bool {
+	return Replicas(task) > 1 && task.Spec.Rendezvous != v1.RendezvousNone
+}
+
+// NeedsService reports whether a task has a Service of its own. A template that names its hosts
+// itself relies on a Service of the user's.
+func NeedsService(task *v1.GPUTask) bool {
+	if !hasRendezvous(task) {
+		return false
+	}
+	template := task.Spec.Template
+	return template == nil || template.Spec.Hostname == "" && template.Spec.Subdomain == ""
+}
+
+// ServiceName returns the name of a task's Service: the task's name, if a Service can have it.
+// Dots, and a digit at the beginning, are not allowed there.
+func ServiceName(task *v1.GPUTask) string {
+	if len(validation.IsDNS1035Label(task.Name)) == 0 {
+		return task.Name
+	}
+	const maxBase = 40 // what is left of a label for "t-", the hash and the Pod's index is enough
+	base := strings.ReplaceAll(task.Name, ".", "-")
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(task.Name)) // never fails
+	return fmt.Sprintf("t-%s-%08x", strings.TrimRight(base[:min(len(base), maxBase)], "-"), hash.Sum32())
+}
+
+// NewService returns the headless Service that gives the Pods of a gang names. It publishes
+// Pods that are not ready, since they become ready only when they have found each other.
+func NewService(task *v1.GPUTask) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            ServiceName(task),
+			Namespace:       task.Namespace,
+			Labels:          serviceLabels(task),
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(task, v1.TaskKind())},
+		},
+		Spec: corev1.ServiceSpec{
+			ClusterIP:                corev1.ClusterIPNone,
+			PublishNotReadyAddresses: true,
+			Selector:                 serviceLabels(task),
+		},
+	}
+}
+
+// serviceLabels are the labels of a task's Service, and of the Pods that it selects.
+func serviceLabels(task *v1.GPUTask) map[string]string {
+	return map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: task.Name}
+}
+
+// hostName returns the name of a member's host within the Service.
+func hostName(task *v1.GPUTask, index int) string {
+	return ServiceName(task) + "-" + strconv.Itoa(index)
+}
+
+// applyRendezvous gives the Pod of a member a name in DNS, and its containers the variables from
+// which frameworks learn about the gang. What the template sets stays.
+func applyRendezvous(spec *corev1.PodSpec, task *v1.GPUTask, index int) {
+	if !hasRendezvous(task) {
+		return
+	}
+	ownHosts := spec.Hostname != "" // the same for all members: none of them can be found by it
+	if !ownHosts {
+		spec.Hostname = hostName(task, index)
+		if spec.Subdomain == "" {
+			spec.Subdomain = ServiceName(task)
+		}
+	}
+	variables := rankVariables(task, index)
+	if !ownHosts {
+		variables = append(variables, masterVariables(task, hostName(task, 0)+"."+spec.Subdomain)...)
+	}
+	for i := range spec.InitContainers {
+		addVariables(&spec.InitContainers[i], variables)
+	}
+	for i := range spec.Containers {
+		addVariables(&spec.Containers[i], variables)
+	}
+}
+
+// rankVariables tell a program that runs once in each Pod which of them it is. torchrun, which
+// starts one process for each GPU, reads those with PET_:
+// https://pytorch.org/docs/stable/elastic/run.html
+func rankVariables(task *v1.GPUTask, index int) []corev1.EnvVar {
+	rank, size := strconv.Itoa(index), strconv.Itoa(Replicas(task))
+	return []corev1.EnvVar{
+		{Name: "RANK", Value: rank},
+		{Name: "NODE_RANK", Value: rank},
+		{Name: "JOB_COMPLETION_INDEX", Value: rank},
+		{Name: "WORLD_SIZE", Value: size},
+		{Name: "LOCAL_WORLD_SIZE", Value: "1"},
+		{Name: "PET_NODE_RANK", Value: rank},
+		{Name: "PET_NNODES", Value: nodeCounts(task)},
+		{Name: "PET_NPROC_PER_NODE", Value: strconv.Itoa(wholeGPUs(task))},
+	}
+}
+
+// nodeCounts returns how many Pods torchrun waits for: "4", or "2:4" for at least 2 and up to 4.
+func nodeCounts(task *v1.GPUTask) string {
+	least, most := MinAvailable(task), Replicas(task)
+	if least == most {
+		return strconv.Itoa(most)
+	}
+	return fmt.Sprintf("%d:%d", least, most)
+}
+
+// masterVariables tell where rank 0 is. Those of torchrun refer to the others, which the
+// template may have set.
+func masterVariables(task *v1.GPUTask, address string) []corev1.EnvVar {
+	variables := []corev1.EnvVar{
+		{Name: "MASTER_ADDR", Value: address},
+		{Name: "MASTER_PORT", Value: strconv.Itoa(masterPort)},
+		{Name: "PET_MASTER_ADDR", Value: "$(MASTER_ADDR)"},
+		{Name: "PET_MASTER_PORT", Value: "$(MASTER_PORT)"},
+	}
+	if MinAvailable(task) < Replicas(task) { // torchrun can do with fewer only if it finds the others itself
+		variables = append(variables,
+			corev1.EnvVar{Name: "PET_RDZV_BACKEND", Value: "c10d"},
+			corev1.EnvVar{Name: "PET_RDZV_ENDPOINT", Value: "$(MASTER_ADDR):$(MASTER_PORT)"},
+			corev1.EnvVar{Name: "PET_RDZV_ID", Value: task.Name},
+		)
+	}
+	return variables
+}
+
+// addVariables adds the variables that a container does not set.
+func addVariables(container *corev1.Container, variables []corev1.EnvVar) {
+	set := make(map[string]bool, len(container.Env))
+	for i := range container.Env {
+		set[container.Env[i].Name] = true
+	}
+	for _, variable := range variables {
+		if !set[variable.Name] {
+			container.Env = append(container.Env, variable)
+		}
+	}
+}

@@ -41,7 +41,7 @@ func podObstacle(err error, pod *corev1.Pod) *gputask.Obstacle {
 	case apierror.IsTransient(err):
 		return nil
 	case apierrors.IsInvalid(err):
-		return invalidPod(err, text)
+		return invalidPod(err)
 	case strings.Contains(text, "no PriorityClass with name"):
 		return &gputask.Obstacle{Reason: reasonPriorityClassNotFound,
 			Message: fmt.Sprintf("there is no PriorityClass %q: create it, or recreate the task with another spec.priority", pod.Spec.PriorityClassName)}
@@ -68,7 +68,7 @@ func refusal(err error, kind string) *gputask.Obstacle {
 
 // invalidPod returns a permanent obstacle if fields of the Pod are invalid, since the
 // template is immutable. An admission policy names no field, and may change.
-func invalidPod(err error, text string) *gputask.Obstacle {
+func invalidPod(err error) *gputask.Obstacle {
 	fields := invalidFields(err)
 	if len(fields) == 0 {
 		return refusal(err, "Pod")

@@ -33,21 +33,19 @@ func (d *decision) countFailures() {
 	if d.isFailing() {
 		return
 	}
-	var failed []*member
-	for i := range d.members {
-		m := &d.members[i]
-		if m.pod != nil && !m.stale && m.state == podFailed {
-			failed = append(failed, m)
-		}
-	}
+	failed, action := d.failedMembers()
 	if len(failed) == 0 {
 		return
 	}
+	message := failureOf(failed[0].pod)
+	if action == v1.ActionFailTask {
+		d.setFailureTarget(v1.ReasonFailureRule, message+", upon which the task fails by a rule of spec.failureRules")
+		return
+	}
 	failures := int32(1)
-	if d.Task.Spec.FailurePolicy == v1.RestartPod {
+	if action == v1.ActionRestartPod {
 		failures = int32(len(failed)) //nolint:gosec // at most 4096 replicas
 	}
-	message := failureOf(failed[0].pod)
 	limit := d.backoffLimit()
 	if d.status.Restarts+failures > limit {
 		d.setFailureTarget(v1.ReasonBackoffLimitExceeded,
@@ -56,29 +54,73 @@ func (d *decision) countFailures() {
 	}
 	d.status.Restarts += failures
 	d.status.LastFailureTime = d.lastEnd(failed)
-	d.restartMembers(failed)
+	if action == v1.ActionRestartPod {
+		d.restartPods(failed)
+	} else {
+		d.restartTask(d.status.LastFailureTime)
+	}
 	if !d.areEnough(d.running()) {
 		d.setCondition(v1.ConditionRunning, metav1.ConditionFalse, reasonRestarting, message)
 	}
 }
 
-// restartMembers raises the attempt of the members that restart: the failed ones or all.
-func (d *decision) restartMembers(failed []*member) {
-	if d.Task.Spec.FailurePolicy == v1.RestartPod {
-		for _, m := range failed {
-			m.attempt++
-			m.lastFailure = d.lastEnd([]*member{m})
-			m.stale = true
-			recordAttempt(d.status, m)
+// failedMembers returns the members whose current attempt has failed and the most drastic action
+// that any of them calls for, those that call for it first. Members whose failure is to be ignored
+// become lost ones.
+func (d *decision) failedMembers() (failed []*member, action v1.FailureAction) {
+	byAction := map[v1.FailureAction][]*member{}
+	for i := range d.members {
+		m := &d.members[i]
+		if m.pod == nil || m.stale || m.state != podFailed && m.state != podLost {
+			continue
 		}
-		return
+		switch one := d.actionFor(m); one {
+		case "":
+		case v1.ActionIgnore:
+			m.state, m.ignored = podLost, true
+		default:
+			byAction[one] = append(byAction[one], m)
+		}
 	}
+	for _, one := range []v1.FailureAction{v1.ActionFailTask, v1.ActionRestartTask, v1.ActionRestartPod} {
+		if len(byAction[one]) > 0 {
+			return byAction[one], one
+		}
+	}
+	return nil, ""
+}
+
+// restartTask raises the attempt of all members. lastFailure is when the last one failed, nil if
+// it did not.
+func (d *decision) restartTask(lastFailure *metav1.Time) {
+	next := int32(0)
+	for i := range d.members {
+		next = max(next, d.members[i].attempt+1)
+	}
+	d.status.TaskRestarts = &v1.TaskRestarts{Count: next, LastFailureTime: lastFailure}
+	d.status.PodRestarts = nil
 	d.completed = indexSet{}
 	d.status.CompletedIndexes, d.status.Succeeded = "", 0
 	for i := range d.members {
-		d.members[i].attempt = d.status.Restarts
-		d.members[i].lastFailure = d.status.LastFailureTime
-		d.members[i].stale = true
+		m := &d.members[i]
+		m.start = currentStart(d.Task, d.status, m.index)
+		m.stale = true
+	}
+}
+
+// restartPods raises the attempt of some members.
+func (d *decision) restartPods(failed []*member) {
+	whole := taskRestarts(d.Task, &d.Task.Status)
+	d.status.TaskRestarts = &whole
+	for _, m := range failed {
+		if _, found := findRestarts(d.status, m.index); !found {
+			m.failures = 0 // those of the whole task are over
+		}
+		m.failures++
+		m.lastFailure = d.lastEnd([]*member{m})
+		m.stale = true
+		recordAttempt(d.status, m)
+		m.start = currentStart(d.Task, d.status, m.index)
 	}
 }
 

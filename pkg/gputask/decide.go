@@ -102,9 +102,12 @@ func Decide(in Input) (Plan, error) {
 	d.countSuccesses()
 	d.countFailures()
 	d.countRefusals()
+	d.restartIfLost()
 	d.checkDeadline()
+	d.checkRuntime()
 	d.advance()
 	d.reportPods()
+	d.recordRuntime()
 	d.status.Message = shorten(d.status.Message)
 	return d.plan, nil
 }

@@ -49,6 +49,16 @@ func TestDecide(t *testing.T) {
 	quota := func() *Obstacle {
 		return &Obstacle{Reason: ReasonQuotaExceeded, Message: "exceeded quota: gpus", Retry: now.Add(time.Second)}
 	}
+	rules := func(rules ...v1.FailureRule) func(*v1.GPUTask) {
+		return func(t *v1.GPUTask) { t.Spec.FailureRules = rules }
+	}
+	restartIfLost := func(t *v1.GPUTask) { t.Spec.OnLostPod = v1.LostPodRestartTask }
+	// The task has been running for a minute, and had been before.
+	maxRuntime := func(limit, past int64) func(*v1.GPUTask) {
+		return func(t *v1.GPUTask) {
+			t.Spec.MaxRuntimeSeconds, t.Status.PastRuntimeSeconds, t.Status.RunningSince = &limit, past, ago(time.Minute)
+		}
+	}
 	refused := func(count int32, since time.Duration) func(*v1.GPUTask) {
 		return func(t *v1.GPUTask) {
 			t.Status.Refusals = &v1.Refusals{Count: count, LastPodTime: *ago(since), Message: "no GPU is left"}
@@ -280,6 +290,70 @@ func TestDecide(t *testing.T) {
 			task:   single(),
 			change: func(in *Input) { in.Obstacle = &Obstacle{Reason: "X", Message: strings.Repeat("long ", 10000)} },
 			want:   wanted{phase: v1.PhasePending, message: "…", create: []string{"train@0"}},
+		},
+
+		"a rule fails the task at once": {
+			task: gang().with(rules(v1.FailureRule{Action: v1.ActionFailTask, OnExitCodes: &v1.ExitCodes{Operator: v1.ExitCodeIn, Values: []int32{42}}})),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).ended(corev1.PodFailed, 42, time.Second), gang().pod(2, 0).failed(time.Second)),
+			want: wanted{phase: v1.PhasePending, message: "Pod train-1: container gpu-task ended with exit code 42, upon which the task fails by a rule of spec.failureRules", remove: []string{"train-0@0"}, failing: v1.ReasonFailureRule},
+		},
+		"a rule that does not match leaves it to the policy": {
+			task: single().with(rules(v1.FailureRule{Action: v1.ActionFailTask, OnExitCodes: &v1.ExitCodes{Operator: v1.ExitCodeNotIn, Values: []int32{1, 137}}})),
+			pods: pods(single().pod(0, 0).failed(time.Second)),
+			want: wanted{phase: v1.PhasePending, message: "restart 1 of 6", restarts: 1, again: 9 * time.Second},
+		},
+		"a failure that a rule ignores does not count": {
+			task: single().backoffLimit(0).with(rules(v1.FailureRule{Action: v1.ActionIgnore, OnReasons: []string{"OOMKilled"}})),
+			pods: pods(single().pod(0, 0).failed(time.Second).with(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled" })),
+			want: wanted{phase: v1.PhasePending, message: "waiting to start", remove: []string{"train@0"}},
+		},
+		"the first rule that matches counts": {
+			task: gang().with(rules(
+				v1.FailureRule{Action: v1.ActionRestartPod, OnExitCodes: &v1.ExitCodes{ContainerName: "gpu-task", Operator: v1.ExitCodeIn, Values: []int32{1}}},
+				v1.FailureRule{Action: v1.ActionFailTask, OnExitCodes: &v1.ExitCodes{Operator: v1.ExitCodeIn, Values: []int32{1}}},
+			)),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).failed(10*time.Second), gang().pod(2, 0).running("b")),
+			want: wanted{phase: v1.PhasePending, message: "Pod train-1", restarts: 1, remove: []string{"train-1@0"}},
+		},
+		"a Pod that restarts by itself after the whole task did has an attempt of its own": {
+			task: gang().policy(v1.RestartPod).with(func(t *v1.GPUTask) {
+				t.Status.Restarts, t.Status.TaskRestarts = 2, &v1.TaskRestarts{Count: 2, LastFailureTime: ago(time.Hour)}
+				t.Status.PodRestarts = []v1.PodRestarts{{Index: 1, Count: 1, LastFailureTime: *ago(10 * time.Second)}}
+			}),
+			pods: pods(gang().pod(0, 2).running("a"), gang().pod(2, 2).running("b")),
+			want: wanted{phase: v1.PhasePending, message: "1 of 3 Pods waits to start", restarts: 2, create: []string{"train-1@3"}},
+		},
+		"a disruption counts if a rule says so": {
+			task: single().backoffLimit(0).with(rules(v1.FailureRule{Action: v1.ActionRestartTask, OnPodConditions: []v1.PodConditionPattern{{Type: "DisruptionTarget"}}})),
+			pods: pods(lost(single().pod(0, 0).failed(time.Second))),
+			want: wanted{phase: v1.PhaseFailed, message: "no restarts are left", failing: v1.ReasonBackoffLimitExceeded},
+		},
+
+		"a gang that would hang restarts when it loses a Pod": {
+			task: gang().phase(v1.PhaseRunning).with(restartIfLost).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b").deletedAgo(time.Second), gang().pod(2, 0).running("c")),
+			want: wanted{phase: v1.PhasePending, message: "Pod train-1 was lost or deleted, and spec.onLostPod is RestartTask", remove: []string{"train-0@0", "train-2@0"}},
+		},
+		"it starts again at once when the last Pod is gone": {
+			task: gang().phase(v1.PhasePending).with(restartIfLost).condition(v1.ConditionRunning, metav1.ConditionFalse, reasonRestarting).
+				with(func(t *v1.GPUTask) { t.Status.TaskRestarts = &v1.TaskRestarts{Count: 1} }),
+			want: wanted{phase: v1.PhasePending, message: "to start", create: []string{"train-0@1", "train-1@1", "train-2@1"}},
+		},
+		"a gang that has not run yet has lost nothing": {
+			task: gang().with(restartIfLost),
+			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b")),
+			want: wanted{phase: v1.PhasePending, message: "1 of 3 Pods waits to start", create: []string{"train-2@0"}},
+		},
+
+		"a task may run for so long": {
+			task: single().with(maxRuntime(100, 30)),
+			pods: pods(single().pod(0, 0).running("a")),
+			want: wanted{phase: v1.PhaseRunning, message: "running on a", again: 10 * time.Second},
+		},
+		"and no longer": {
+			task: single().phase(v1.PhaseRunning).with(maxRuntime(100, 40)),
+			pods: pods(single().pod(0, 0).running("a")),
+			want: wanted{phase: v1.PhaseRunning, message: "failing: not finished after running for 100 s (spec.maxRuntimeSeconds)", remove: []string{"train@0"}, failing: v1.ReasonMaxRuntimeExceeded},
 		},
 
 		"a Pod that vanished is replaced without counting": {

@@ -39,7 +39,7 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 		add(corev1.EventTypeWarning, ReasonRefusedByNode, fmt.Sprintf("node %s has refused a Pod: %s", refused.Node, refused.Message))
 	}
 	if lostPods(before, after) {
-		add(corev1.EventTypeWarning, ReasonPodLost, "a Pod was lost or deleted and is replaced: "+after.Message)
+		add(corev1.EventTypeWarning, ReasonPodLost, lostEvent(after))
 	}
 	if after.Phase == before.Phase {
 		return events
@@ -69,6 +69,16 @@ func restartEvent(after *v1.GPUTaskStatus) string {
 		return after.Message
 	}
 	return fmt.Sprintf("%s: restart %d", running.Message, after.Restarts)
+}
+
+// lostEvent returns what is done about a Pod that was lost: from the condition Running if the
+// whole task restarts.
+func lostEvent(after *v1.GPUTaskStatus) string {
+	running := findCondition(after.Conditions, v1.ConditionRunning)
+	if running != nil && running.Reason == reasonRestarting {
+		return running.Message + "; all Pods start again"
+	}
+	return "a Pod was lost or deleted and is replaced: " + after.Message
 }
 
 // newlyFalse returns the condition if it has become False, or is now False for another

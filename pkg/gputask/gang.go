@@ -4,10 +4,7 @@
 package gputask
 
 import (
-	"maps"
 	"strconv"
-
-	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -63,22 +60,4 @@ func (d *decision) startTogether() int {
 		}
 	}
 	return max(1, min(least, len(d.members)-done))
-}
-
-// podAnnotations returns the template's annotations with the gang's topology added.
-func podAnnotations(task *v1.GPUTask, template *corev1.PodTemplateSpec) map[string]string {
-	topology := task.Spec.Topology
-	if topology == nil || Replicas(task) == 1 {
-		return template.Annotations
-	}
-	annotations := maps.Clone(template.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[v1.AnnotationTopologyLevel] = topology.Level
-	annotations[v1.AnnotationTopologyMode] = string(topology.Mode)
-	if topology.Mode == "" {
-		annotations[v1.AnnotationTopologyMode] = v1.TopologyPreferred // the schema's default
-	}
-	return annotations
 }

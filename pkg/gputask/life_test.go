@@ -59,11 +59,15 @@ func newWorld(t *testing.T, seed uint64) *world {
 	if random.IntN(2) == 0 {
 		policy = v1.RestartPod
 	}
+	lost := v1.LostPodReplace
+	if random.IntN(2) == 0 {
+		lost = v1.LostPodRestartTask
+	}
 	replicas := int32(1 + random.IntN(4))
 	return &world{
 		t: t, random: random, now: now, pods: map[string]*corev1.Pod{}, succeeded: map[string]bool{},
 		task: makeTask("train").replicas(replicas).minAvailable(1 + random.Int32N(replicas)).
-			policy(policy).backoffLimit(int32(random.IntN(6))).GPUTask,
+			policy(policy).backoffLimit(int32(random.IntN(6))).with(func(t *v1.GPUTask) { t.Spec.OnLostPod = lost }).GPUTask,
 		troubles: random.IntN(12),
 	}
 }
@@ -95,7 +99,7 @@ func (w *world) decide() {
 	if w.dead = w.killed(); w.dead {
 		return
 	}
-	if w.task.Spec.FailurePolicy == v1.RestartTask && plan.Status.Restarts > w.task.Status.Restarts {
+	if taskRestarts(w.task, &plan.Status).Count > taskRestarts(w.task, &w.task.Status).Count {
 		w.succeeded = map[string]bool{}
 	}
 	w.task.Status = plan.Status
@@ -208,8 +212,7 @@ func (w *world) fail(pod *corev1.Pod) {
 func (w *world) isCurrent(pod *corev1.Pod) bool {
 	for i := range Replicas(w.task) {
 		if PodName(w.task, i) == pod.Name {
-			attempt, _ := currentAttempt(w.task, &w.task.Status, i)
-			return podAttempt(pod) == attempt
+			return podAttempt(pod) == currentStart(w.task, &w.task.Status, i).attempt
 		}
 	}
 	return false
@@ -217,7 +220,7 @@ func (w *world) isCurrent(pod *corev1.Pod) bool {
 
 func (w *world) hasUncountedFailure() bool {
 	for _, pod := range w.pods {
-		if outcomeOf(pod) == podFailed && podAttempt(pod) == w.task.Status.Restarts {
+		if outcomeOf(pod) == podFailed && w.isCurrent(pod) {
 			return true
 		}
 	}
@@ -252,13 +255,23 @@ func (w *world) check() {
 		w.t.Errorf("%d restarts, the limit is %d", w.task.Status.Restarts, limit)
 	}
 	w.checkPhase()
+	w.checkAttempts(failing)
+}
+
+// checkAttempts fails the test if Pods from before and after a restart of the whole task are
+// active.
+func (w *world) checkAttempts(failing bool) {
+	whole := taskRestarts(w.task, &w.task.Status).Count
 	attempts := map[int32]bool{}
+	before, after := false, false
 	for _, pod := range w.pods {
 		if outcomeOf(pod).isActive() {
-			attempts[podAttempt(pod)] = true
+			attempt := podAttempt(pod)
+			attempts[attempt] = true
+			before, after = before || attempt < whole, after || attempt >= whole
 		}
 	}
-	if w.task.Spec.FailurePolicy == v1.RestartTask && len(attempts) > 1 {
+	if before && after || w.task.Spec.FailurePolicy == v1.RestartTask && len(attempts) > 1 {
 		w.t.Errorf("Pods of several attempts are active: %v (failing: %v)", attempts, failing)
 	}
 }

@@ -18,14 +18,14 @@ import (
 // member is one of a task's replicas.
 type member struct {
 	index int
-	// attempt is the current attempt of the member.
-	attempt int32
-	// lastFailure is when the previous attempt failed, nil if there was none.
-	lastFailure *metav1.Time
+	// start is the member's current start.
+	start
 	// pod is the member's Pod, nil if it has none.
 	pod *corev1.Pod
 	// state is the Pod's outcome; meaningless without a Pod.
 	state outcome
+	// ignored is true if the Pod has failed in a way that a rule ignores.
+	ignored bool
 	// stale is true if the Pod belongs to an earlier attempt.
 	stale bool
 }
@@ -40,7 +40,7 @@ func matchMembers(task *v1.GPUTask, pods []*corev1.Pod) (members []member, stray
 	byName := make(map[string]*member, len(members))
 	for i := range members {
 		members[i].index = i
-		members[i].attempt, members[i].lastFailure = currentAttempt(task, &task.Status, i)
+		members[i].start = currentStart(task, &task.Status, i)
 		byName[PodName(task, i)] = &members[i]
 	}
 	for _, pod := range pods {
@@ -56,16 +56,38 @@ func matchMembers(task *v1.GPUTask, pods []*corev1.Pod) (members []member, stray
 	return members, stray
 }
 
-// currentAttempt returns a member's current attempt and when the previous one failed: the
-// task's if the whole task restarts, otherwise the member's own.
-func currentAttempt(task *v1.GPUTask, status *v1.GPUTaskStatus, index int) (attempt int32, lastFailure *metav1.Time) {
-	if task.Spec.FailurePolicy != v1.RestartPod {
-		return status.Restarts, status.LastFailureTime
-	}
+// start is one of a member's starts.
+type start struct {
+	// attempt is its number, from 0.
+	attempt int32
+	// failures is how many failures preceded it, as far as the backoff is concerned, lastFailure
+	// when the last one was; nil if the member did not start again because of a failure.
+	failures    int32
+	lastFailure *metav1.Time
+}
+
+// currentStart returns a member's current start: that of the whole task, or a later one of its
+// own.
+func currentStart(task *v1.GPUTask, status *v1.GPUTaskStatus, index int) start {
+	whole := taskRestarts(task, status)
 	if at, found := findRestarts(status, index); found {
-		return status.PodRestarts[at].Count, &status.PodRestarts[at].LastFailureTime
+		own := &status.PodRestarts[at]
+		return start{attempt: whole.Count + own.Count, failures: own.Count, lastFailure: &own.LastFailureTime}
 	}
-	return 0, nil
+	return start{attempt: whole.Count, failures: status.Restarts, lastFailure: whole.LastFailureTime}
+}
+
+// taskRestarts returns how often the whole task was restarted. A status without it is of a
+// version that restarted either the whole task or single Pods.
+func taskRestarts(task *v1.GPUTask, status *v1.GPUTaskStatus) v1.TaskRestarts {
+	switch {
+	case status.TaskRestarts != nil:
+		return *status.TaskRestarts
+	case task.Spec.FailurePolicy == v1.RestartPod:
+		return v1.TaskRestarts{}
+	default:
+		return v1.TaskRestarts{Count: status.Restarts, LastFailureTime: status.LastFailureTime}
+	}
 }
 
 // podAttempt returns the attempt that a Pod was created for, or -1 if its label can't be
@@ -88,7 +110,7 @@ func findRestarts(status *v1.GPUTaskStatus, index int) (at int, found bool) {
 
 // recordAttempt writes the attempt of a member that restarts by itself.
 func recordAttempt(status *v1.GPUTaskStatus, m *member) {
-	record := v1.PodRestarts{Index: int32(m.index), Count: m.attempt, LastFailureTime: *m.lastFailure} //nolint:gosec // at most 4096 replicas
+	record := v1.PodRestarts{Index: int32(m.index), Count: m.failures, LastFailureTime: *m.lastFailure} //nolint:gosec // at most 4096 replicas
 	at, found := findRestarts(status, m.index)
 	if found {
 		status.PodRestarts[at] = record

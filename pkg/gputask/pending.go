@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -38,6 +39,8 @@ func (d *decision) cause() string {
 		return d.Obstacle.Message
 	case d.isRestarting():
 		return d.restartText()
+	case d.restartsAfterLoss():
+		return findCondition(d.status.Conditions, v1.ConditionRunning).Message + "; all Pods start again"
 	default:
 		return d.refusalText()
 	}
@@ -58,6 +61,13 @@ func (d *decision) containerTexts() string {
 	return ""
 }
 
+// restartsAfterLoss reports whether Pods of a gang are left from before it lost one of them.
+func (d *decision) restartsAfterLoss() bool {
+	running := findCondition(d.status.Conditions, v1.ConditionRunning)
+	return running != nil && running.Status == metav1.ConditionFalse && running.Reason == reasonRestarting &&
+		slices.ContainsFunc(d.members, func(m member) bool { return m.pod != nil && m.stale })
+}
+
 // isRestarting reports whether the task waits for a restart after a failure.
 func (d *decision) isRestarting() bool {
 	for i := range d.members {
@@ -71,7 +81,7 @@ func (d *decision) isRestarting() bool {
 // awaitsRestart reports whether a member's last attempt failed and the next one has not
 // begun. A member without a Pod whose backoff is over has lost it since.
 func (d *decision) awaitsRestart(m *member) bool {
-	if m.attempt == 0 || d.completed.has(m.index) {
+	if m.lastFailure == nil || d.completed.has(m.index) {
 		return false
 	}
 	if m.pod == nil {

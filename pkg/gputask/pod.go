@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strconv"
@@ -65,6 +66,28 @@ func podLabels(task *v1.GPUTask, template *corev1.PodTemplateSpec, index int, at
 	labels[v1.LabelAttempt] = strconv.Itoa(int(attempt))
 	labelGang(labels, task)
 	return labels
+}
+
+// podAnnotations returns the template's annotations with the gang's topology and the limit of the
+// run time added.
+func podAnnotations(task *v1.GPUTask, template *corev1.PodTemplateSpec) map[string]string {
+	added := map[string]string{}
+	if topology := task.Spec.Topology; topology != nil && Replicas(task) > 1 {
+		added[v1.AnnotationTopologyLevel] = topology.Level
+		added[v1.AnnotationTopologyMode] = cmp.Or(string(topology.Mode), v1.TopologyPreferred) // the schema's default
+	}
+	if seconds := runtimeLeft(task); seconds > 0 {
+		added[v1.AnnotationMaxRuntime] = strconv.FormatInt(seconds, 10)
+	}
+	if len(added) == 0 {
+		return template.Annotations
+	}
+	annotations := maps.Clone(template.Annotations)
+	if annotations == nil {
+		return added
+	}
+	maps.Copy(annotations, added)
+	return annotations
 }
 
 func applyDefaults(spec *corev1.PodSpec, task *v1.GPUTask, defaults PodDefaults) {

@@ -15,8 +15,8 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-func gangOf(name string, replicas int32, template *corev1.PodTemplateSpec) taskBuilder {
-	return makeTask(name).replicas(replicas).with(func(t *v1.GPUTask) { t.Spec.Template = template })
+func trainOf(replicas int32, template *corev1.PodTemplateSpec) taskBuilder {
+	return makeTask("train").replicas(replicas).with(func(t *v1.GPUTask) { t.Spec.Template = template })
 }
 
 // environment returns the variables of a container by their names.
@@ -30,7 +30,7 @@ func environment(container *corev1.Container) map[string]string {
 
 func TestMembersOfAGangFindEachOther(t *testing.T) {
 	t.Parallel()
-	task := gangOf("train", 4, nil).with(func(t *v1.GPUTask) { t.Spec.GPUAmount = "8" })
+	task := trainOf(4, nil).with(func(t *v1.GPUTask) { t.Spec.GPUAmount = "8" })
 	pod := task.pod(2, 0).Pod
 	if got := pod.Spec.Hostname + "." + pod.Spec.Subdomain; got != "train-2.train" {
 		t.Errorf("the Pod's name in DNS is %s", got)
@@ -48,7 +48,7 @@ func TestMembersOfAGangFindEachOther(t *testing.T) {
 
 func TestTorchrunWaitsForMinAvailable(t *testing.T) {
 	t.Parallel()
-	task := gangOf("train", 6, nil).minAvailable(4).with(func(t *v1.GPUTask) { t.Spec.GPUAmount = "0.5" })
+	task := trainOf(6, nil).minAvailable(4).with(func(t *v1.GPUTask) { t.Spec.GPUAmount = "0.5" })
 	got := environment(&task.pod(0, 0).Spec.Containers[0])
 	for name, want := range map[string]string{
 		"PET_NNODES": "4:6", "PET_NPROC_PER_NODE": "1", "PET_RDZV_BACKEND": "c10d",
@@ -72,7 +72,7 @@ func TestWhatTheTemplateSetsStays(t *testing.T) {
 			{Name: "sidecar"},
 		},
 	}}
-	spec := gangOf("train", 2, template).pod(1, 0).Spec
+	spec := trainOf(2, template).pod(1, 0).Spec
 	work := spec.Containers[0]
 	if diff := cmp.Diff(template.Spec.Containers[0].Env, work.Env[:2]); diff != "" {
 		t.Errorf("the template's variables (-want +got):\n%s", diff)
@@ -112,7 +112,7 @@ func TestHostsThatTheTemplateNames(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			task := gangOf("train", 2, &corev1.PodTemplateSpec{Spec: tc.spec})
+			task := trainOf(2, &corev1.PodTemplateSpec{Spec: tc.spec})
 			spec := task.pod(1, 0).Spec
 			variables := environment(&spec.Containers[0])
 			if spec.Hostname != tc.hostname || spec.Subdomain != tc.subdomain || variables["MASTER_ADDR"] != tc.master {

@@ -62,7 +62,7 @@ func (d *decision) reportProgress() {
 		d.setCondition(v1.ConditionRunning, metav1.ConditionTrue, reasonEnoughRunning, "")
 	default:
 		d.status.Message = d.waitingFor(waiting)
-		if !d.isRestarting() {
+		if !d.isRestarting() && !d.restartsAfterLoss() {
 			d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, reasonTooFewRunning)
 		}
 	}

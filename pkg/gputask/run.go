@@ -29,10 +29,9 @@ func (d *decision) run() {
 			d.plan.Delete = append(d.plan.Delete, pod)
 		}
 	}
-	oldPodsGone := d.clearOldPods()
-	// A task that restarts as a whole starts only when no Pod of the last attempt is left:
-	// members of two attempts would wait for each other.
-	if !oldPodsGone && d.Task.Spec.FailurePolicy != v1.RestartPod {
+	// A task that restarts as a whole starts only when no Pod from before is left: members of two
+	// attempts would wait for each other.
+	if !d.clearOldPods() {
 		return
 	}
 	if d.awaitsRetry() {
@@ -52,15 +51,15 @@ func (d *decision) hadPods() bool {
 }
 
 // clearOldPods requests the deletion of Pods that have to be replaced and reports whether
-// all Pods of earlier attempts are gone.
+// all Pods from before the last restart of the whole task are gone.
 func (d *decision) clearOldPods() bool {
-	gone := true
+	gone, whole := true, taskRestarts(d.Task, d.status)
 	for i := range d.members {
 		m := &d.members[i]
 		if m.pod == nil || d.completed.has(m.index) {
 			continue
 		}
-		gone = gone && !m.stale
+		gone = gone && podAttempt(m.pod) >= whole.Count
 		if m.pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -169,9 +168,9 @@ func (d *decision) createMissing() {
 
 // backoffLeft returns how long a failed member must still wait before its restart.
 func (d *decision) backoffLeft(m *member) time.Duration {
-	if m.attempt == 0 || m.lastFailure == nil {
+	if m.lastFailure == nil {
 		return 0
 	}
-	next := m.lastFailure.Add(d.Config.Backoff.After(m.attempt))
+	next := m.lastFailure.Add(d.Config.Backoff.After(m.failures))
 	return max(next.Sub(d.Now), 0)
 }

@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +197,62 @@ func TestADeadlineStopsATask(t *testing.T) {
 	}
 }
 
+func TestATaskThatRunsForTooLongIsStopped(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	task := newTask("train", 2, "forever")
+	task.Spec.MaxRuntimeSeconds = ptr.To[int64](3)
+	s.create(task)
+	s.waitForPhase("train", v1.PhaseRunning)
+	for _, pod := range s.podsOf("train") {
+		if got := pod.Annotations[v1.AnnotationMaxRuntime]; got != "3" {
+			t.Errorf("Pod %s has the limit %q", pod.Name, got)
+		}
+	}
+	failed := s.waitForPhase("train", v1.PhaseFailed)
+	if want := "not finished after running for 3 s (spec.maxRuntimeSeconds)"; failed.Status.Message != want {
+		t.Errorf("message %q, want %q", failed.Status.Message, want)
+	}
+}
+
+// TestAFailureRuleComesBeforeTheFailurePolicy: the rule fails the task, which has restarts left.
+func TestAFailureRuleComesBeforeTheFailurePolicy(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	task := newTask("train", 2, "forever")
+	task.Spec.FailureRules = []v1.FailureRule{
+		{Action: v1.ActionIgnore, OnReasons: []string{"Preempting"}},
+		{Action: v1.ActionFailTask, OnExitCodes: &v1.ExitCodes{Operator: v1.ExitCodeIn, Values: []int32{3}}},
+	}
+	s.create(task)
+	s.waitForPhase("train", v1.PhaseRunning)
+	s.failPod("train-1") // with exit code 3
+	failed := s.waitForPhase("train", v1.PhaseFailed)
+	if want := "Pod train-1: container gpu-task ended with exit code 3, upon which the task fails by a rule of spec.failureRules"; failed.Status.Message != want {
+		t.Errorf("message %q\nwant %q", failed.Status.Message, want)
+	}
+}
+
+// TestAGangThatLosesAPodMayStartAgain: nothing has failed, and nothing counts.
+func TestAGangThatLosesAPodMayStartAgain(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	task := newTask("train", 3, "forever")
+	task.Spec.OnLostPod = v1.LostPodRestartTask
+	created := s.create(task)
+	s.waitForPhase("train", v1.PhaseRunning)
+	s.evict("train-1")
+	s.waitForPods("train", "all three are of the next attempt and run", func(pods []corev1.Pod) bool {
+		return len(pods) == 3 && !slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+			return pod.Labels[v1.LabelAttempt] != "1" || pod.Status.Phase != corev1.PodRunning
+		})
+	})
+	if restarts := s.waitForPhase("train", v1.PhaseRunning).Status.Restarts; restarts != 0 {
+		t.Errorf("%d restarts were counted", restarts)
+	}
+	s.waitForEvent(created, "PodLost")
+}
+
 func TestAFinishedTaskIsDeletedAfterItsTTL(t *testing.T) {
 	t.Parallel()
 	s := newSuiteWithController(t)
@@ -266,12 +323,12 @@ func TestAGangHasAServiceOfItsOwn(t *testing.T) {
 		t.Errorf("unexpected Service: %+v", service.Spec)
 	}
 	s.eventually("the Service names both Pods", func() (bool, string) {
-		slices, err := s.cluster.kube.DiscoveryV1().EndpointSlices(s.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=train"})
+		list, err := s.cluster.kube.DiscoveryV1().EndpointSlices(s.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=train"})
 		if err != nil {
 			return false, err.Error()
 		}
 		hosts := map[string]bool{}
-		for _, slice := range slices.Items {
+		for _, slice := range list.Items {
 			for _, endpoint := range slice.Endpoints {
 				hosts[ptr.Deref(endpoint.Hostname, "")] = true
 			}

@@ -21,6 +21,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=falldio.com, Version=v1
 	case v1.SchemeGroupVersion.WithKind("Dependency"):
 		return &gpucontrollerv1.DependencyApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ExitCodes"):
+		return &gpucontrollerv1.ExitCodesApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("FailureRule"):
+		return &gpucontrollerv1.FailureRuleApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GPUTask"):
 		return &gpucontrollerv1.GPUTaskApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GPUTaskSpec"):
@@ -43,6 +47,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &gpucontrollerv1.MovePlanStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("MoveStatus"):
 		return &gpucontrollerv1.MoveStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PodConditionPattern"):
+		return &gpucontrollerv1.PodConditionPatternApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodPlace"):
 		return &gpucontrollerv1.PodPlaceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodRestarts"):
@@ -53,6 +59,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &gpucontrollerv1.ReschedulingApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("TaskReference"):
 		return &gpucontrollerv1.TaskReferenceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("TaskRestarts"):
+		return &gpucontrollerv1.TaskRestartsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Topology"):
 		return &gpucontrollerv1.TopologyApplyConfiguration{}
 

@@ -17,7 +17,7 @@ import (
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "allreduce" {
-		if err := train(); err != nil {
+		if err := train(context.Background()); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}

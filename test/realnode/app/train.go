@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -43,15 +44,15 @@ func (g *gang) nameOf(rank int) string {
 
 // train sums vectors of all members until they have done all steps. The first attempt of a task
 // goes on until it is killed.
-func train() error {
+func train(ctx context.Context) error {
 	g, err := newGang()
 	if err != nil {
 		return err
 	}
-	if err := g.printAddresses(); err != nil {
+	if err := g.printAddresses(ctx); err != nil {
 		return err
 	}
-	r, err := g.connect()
+	r, err := g.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,10 +86,10 @@ func (g *gang) check(r *ring, step int) error {
 }
 
 // printAddresses looks up all members.
-func (g *gang) printAddresses() error {
+func (g *gang) printAddresses(ctx context.Context) error {
 	for rank := range g.size {
 		err := retry(func() error {
-			addresses, err := net.LookupHost(g.nameOf(rank))
+			addresses, err := net.DefaultResolver.LookupHost(ctx, g.nameOf(rank))
 			if err == nil {
 				fmt.Printf("%s is at %s\n", g.nameOf(rank), strings.Join(addresses, ", "))
 			}
@@ -102,8 +103,8 @@ func (g *gang) printAddresses() error {
 }
 
 // connect connects a member with its two neighbours in the ring.
-func (g *gang) connect() (*ring, error) {
-	listener, err := net.Listen("tcp", ":"+g.port)
+func (g *gang) connect(ctx context.Context) (*ring, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ":"+g.port)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (g *gang) connect() (*ring, error) {
 	}()
 	err = retry(func() error {
 		var err error
-		r.next, err = net.Dial("tcp", net.JoinHostPort(g.nameOf((g.rank+1)%g.size), g.port))
+		r.next, err = (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(g.nameOf((g.rank+1)%g.size), g.port))
 		return err
 	})
 	if err != nil {

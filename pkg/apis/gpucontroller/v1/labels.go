@@ -112,6 +112,10 @@ const (
 // counts. The rescheduler takes only the work since then as lost by a move.
 const AnnotationLastCheckpoint = GroupName + "/last-checkpoint"
 
+// AnnotationMaxRuntime is for how many seconds a Pod will run at most, counted from when its task
+// runs.
+const AnnotationMaxRuntime = GroupName + "/max-runtime-seconds"
+
 // AnnotationSchedulerInstance names the gpu-scheduler process that has bound a Pod, or
 // has made sure that no Binding of a process before it can come true any more:
 // "gpu-scheduler-5d9f_0f6c…/17". The number makes each a change of the Pod.

@@ -60,6 +60,8 @@ const (
 	ReasonDependencyFailed     = "DependencyFailed"
 	ReasonInvalidPod           = "InvalidPod"
 	ReasonRefusedByNodes       = "RefusedByNodes"
+	ReasonFailureRule          = "FailureRule"
+	ReasonMaxRuntimeExceeded   = "MaxRuntimeExceeded"
 )
 
 // GPUTaskStatus is what the controller observed last.
@@ -111,8 +113,12 @@ type GPUTaskStatus struct {
 	// +optional
 	Restarts int32 `json:"restarts,omitempty"`
 
-	// podRestarts says, with the failure policy RestartPod, which Pods were
-	// restarted how often.
+	// taskRestarts says how often all Pods of the task were started again together.
+	// +optional
+	TaskRestarts *TaskRestarts `json:"taskRestarts,omitempty"`
+
+	// podRestarts says which Pods were restarted by themselves, and how often, since all Pods
+	// were started together.
 	// +optional
 	// +listType=map
 	// +listMapKey=index
@@ -144,6 +150,16 @@ type GPUTaskStatus struct {
 	// activeDeadlineSeconds counts from here.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// runningSince is when the task became Running for the last time, while it is. It may be later
+	// than the start of the first Pods by as long as the status may be old.
+	// +optional
+	RunningSince *metav1.Time `json:"runningSince,omitempty"`
+
+	// pastRuntimeSeconds is for how long the task was Running before runningSince.
+	// maxRuntimeSeconds limits both together.
+	// +optional
+	PastRuntimeSeconds int64 `json:"pastRuntimeSeconds,omitempty"`
 
 	// completionTime is when the task succeeded or failed.
 	// ttlSecondsAfterFinished counts from here.
@@ -189,6 +205,19 @@ type LastMove struct {
 	// plan is the name of the MovePlan.
 	// +required
 	Plan string `json:"plan"`
+}
+
+// TaskRestarts counts the new starts of all Pods of a task.
+type TaskRestarts struct {
+	// count is the number of the attempt, from 0: it rises by at least one with each new start.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Count int32 `json:"count"`
+
+	// lastFailureTime is when the last attempt failed: the waiting time before the next one
+	// counts from here. It is absent if it did not fail, but lost a Pod.
+	// +optional
+	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
 }
 
 // PodRestarts counts the new starts of one Pod of a gang.

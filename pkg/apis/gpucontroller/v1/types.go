@@ -63,6 +63,8 @@ type GPUTask struct {
 // +kubebuilder:validation:XValidation:rule="has(self.dependsOn) == has(oldSelf.dependsOn) && (!has(self.dependsOn) || self.dependsOn == oldSelf.dependsOn)",fieldPath=".dependsOn",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.rendezvous == oldSelf.rendezvous",fieldPath=".rendezvous",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.failurePolicy == oldSelf.failurePolicy",fieldPath=".failurePolicy",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.failureRules) == has(oldSelf.failureRules) && (!has(self.failureRules) || self.failureRules == oldSelf.failureRules)",fieldPath=".failureRules",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="self.onLostPod == oldSelf.onLostPod",fieldPath=".onLostPod",message="is immutable: delete the task and recreate it"
 type GPUTaskSpec struct {
 	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
 	// with its unit, for example "16Gi", from 4Mi to 1Pi. It is both request and
@@ -192,12 +194,26 @@ type GPUTaskSpec struct {
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
 
 	// failurePolicy says what is restarted when a Pod of a gang fails:
-	// RestartTask, all Pods of the task, or RestartPod, the failed Pod only. A
-	// Pod that is lost with its node, preempted or evicted is no failure: it is
-	// replaced alone in either case. Default: RestartTask. Immutable.
+	// RestartTask, all Pods of the task, or RestartPod, the failed Pod only.
+	// failureRules take precedence. Default: RestartTask. Immutable.
 	// +optional
 	// +kubebuilder:default=RestartTask
 	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
+
+	// failureRules say what to do about particular ends of Pods; the first rule that matches is
+	// applied. Default: none, so that failurePolicy and onLostPod apply. Immutable.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	FailureRules []FailureRule `json:"failureRules,omitempty"`
+
+	// onLostPod says what to do when a running gang loses a Pod that has not failed: with its node,
+	// by preemption or eviction, or because somebody deleted it. Replace: the Pod is replaced by
+	// itself, for gangs that can wait for a member. RestartTask: all Pods start again, for gangs
+	// whose members would hang. Neither counts as a failure. Default: Replace. Immutable.
+	// +optional
+	// +kubebuilder:default=Replace
+	OnLostPod LostPodPolicy `json:"onLostPod,omitempty"`
 
 	// backoffLimit is how many failures are retried before the
 	// task fails, 0 to 1000. The waiting time before a new start doubles from
@@ -216,6 +232,15 @@ type GPUTaskSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
+
+	// maxRuntimeSeconds is for how many seconds the task may be Running, all its runs together;
+	// then it is stopped and fails. Time spent waiting for GPUs, for dependencies or suspended
+	// does not count. The Pods have what is left of it, when they are created, in the annotation
+	// falldio.com/max-runtime-seconds. Default: no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
+	MaxRuntimeSeconds *int64 `json:"maxRuntimeSeconds,omitempty"`
 
 	// ttlSecondsAfterFinished is the number of seconds after which a finished
 	// task is deleted together with its Pods; 0 deletes it at once. A task that
@@ -362,6 +387,109 @@ type FailurePolicy string
 const (
 	RestartTask FailurePolicy = "RestartTask"
 	RestartPod  FailurePolicy = "RestartPod"
+)
+
+// FailureRule says what to do when a Pod ends in a particular way. Exactly one of onExitCodes,
+// onPodConditions and onReasons is set.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.onExitCodes) ? 1 : 0) + (has(self.onPodConditions) ? 1 : 0) + (has(self.onReasons) ? 1 : 0) == 1",message="exactly one of onExitCodes, onPodConditions and onReasons must be set"
+type FailureRule struct {
+	// action is what to do. Ignore: the Pod is replaced, and the failure does not count.
+	// RestartPod and RestartTask: the Pod, or all Pods of the task, start again, and the failure
+	// counts. FailTask: the task fails.
+	// +required
+	Action FailureAction `json:"action"`
+
+	// onExitCodes matches a Pod of which a container has ended with one of these exit codes.
+	// +optional
+	OnExitCodes *ExitCodes `json:"onExitCodes,omitempty"`
+
+	// onPodConditions matches a Pod that has one of these conditions, for example DisruptionTarget.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=20
+	OnPodConditions []PodConditionPattern `json:"onPodConditions,omitempty"`
+
+	// onReasons matches a Pod that has ended for one of these reasons, or of which a container has,
+	// for example OOMKilled.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	OnReasons []string `json:"onReasons,omitempty"`
+}
+
+// FailureAction is what to do about a failure.
+//
+// +kubebuilder:validation:Enum=Ignore;RestartPod;RestartTask;FailTask
+type FailureAction string
+
+// What to do about a failure.
+const (
+	ActionIgnore      FailureAction = "Ignore"
+	ActionRestartPod  FailureAction = "RestartPod"
+	ActionRestartTask FailureAction = "RestartTask"
+	ActionFailTask    FailureAction = "FailTask"
+)
+
+// ExitCodes are exit codes of containers.
+type ExitCodes struct {
+	// containerName is the container that they are of. Default: any.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	ContainerName string `json:"containerName,omitempty"`
+
+	// operator is In, one of values, or NotIn, none of them. Exit code 0 never matches.
+	// +required
+	Operator ExitCodesOperator `json:"operator"`
+
+	// values are exit codes other than 0.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=255
+	// +kubebuilder:validation:XValidation:rule="self.all(v, v != 0)",message="must not contain 0: a container with that exit code has not failed"
+	Values []int32 `json:"values"`
+}
+
+// ExitCodesOperator is In or NotIn.
+//
+// +kubebuilder:validation:Enum=In;NotIn
+type ExitCodesOperator string
+
+// How an exit code relates to the values.
+const (
+	ExitCodeIn    ExitCodesOperator = "In"
+	ExitCodeNotIn ExitCodesOperator = "NotIn"
+)
+
+// PodConditionPattern matches a condition of a Pod.
+type PodConditionPattern struct {
+	// type is the condition's type.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=316
+	Type string `json:"type"`
+
+	// status is the condition's status: True, False or Unknown. Default: True.
+	// +optional
+	// +kubebuilder:default="True"
+	// +kubebuilder:validation:Enum=True;False;Unknown
+	Status corev1.ConditionStatus `json:"status,omitempty"`
+}
+
+// LostPodPolicy is what to do when a gang loses a Pod.
+//
+// +kubebuilder:validation:Enum=Replace;RestartTask
+type LostPodPolicy string
+
+// What to do when a gang loses a Pod.
+const (
+	LostPodReplace     LostPodPolicy = "Replace"
+	LostPodRestartTask LostPodPolicy = "RestartTask"
 )
 
 // GPUTaskList is a list of GPUTasks.

@@ -91,10 +91,17 @@ type GPUTaskSpecApplyConfiguration struct {
 	// none. Immutable.
 	DependsOn []DependencyApplyConfiguration `json:"dependsOn,omitempty"`
 	// failurePolicy says what is restarted when a Pod of a gang fails:
-	// RestartTask, all Pods of the task, or RestartPod, the failed Pod only. A
-	// Pod that is lost with its node, preempted or evicted is no failure: it is
-	// replaced alone in either case. Default: RestartTask. Immutable.
+	// RestartTask, all Pods of the task, or RestartPod, the failed Pod only.
+	// failureRules take precedence. Default: RestartTask. Immutable.
 	FailurePolicy *gpucontrollerv1.FailurePolicy `json:"failurePolicy,omitempty"`
+	// failureRules say what to do about particular ends of Pods; the first rule that matches is
+	// applied. Default: none, so that failurePolicy and onLostPod apply. Immutable.
+	FailureRules []FailureRuleApplyConfiguration `json:"failureRules,omitempty"`
+	// onLostPod says what to do when a running gang loses a Pod that has not failed: with its node,
+	// by preemption or eviction, or because somebody deleted it. Replace: the Pod is replaced by
+	// itself, for gangs that can wait for a member. RestartTask: all Pods start again, for gangs
+	// whose members would hang. Neither counts as a failure. Default: Replace. Immutable.
+	OnLostPod *gpucontrollerv1.LostPodPolicy `json:"onLostPod,omitempty"`
 	// backoffLimit is how many failures are retried before the
 	// task fails, 0 to 1000. The waiting time before a new start doubles from
 	// 10 s up to 10 min (flags of the controller). Default: 6.
@@ -104,6 +111,11 @@ type GPUTaskSpecApplyConfiguration struct {
 	// waiting for GPUs counts, time spent suspended or waiting for
 	// dependencies does not. Default: no deadline.
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
+	// maxRuntimeSeconds is for how many seconds the task may be Running, all its runs together;
+	// then it is stopped and fails. Time spent waiting for GPUs, for dependencies or suspended
+	// does not count. The Pods have what is left of it, when they are created, in the annotation
+	// falldio.com/max-runtime-seconds. Default: no limit.
+	MaxRuntimeSeconds *int64 `json:"maxRuntimeSeconds,omitempty"`
 	// ttlSecondsAfterFinished is the number of seconds after which a finished
 	// task is deleted together with its Pods; 0 deletes it at once. A task that
 	// another one still waits for is kept until that one has started. Default:
@@ -241,6 +253,27 @@ func (b *GPUTaskSpecApplyConfiguration) WithFailurePolicy(value gpucontrollerv1.
 	return b
 }
 
+// WithFailureRules adds the given value to the FailureRules field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the FailureRules field.
+func (b *GPUTaskSpecApplyConfiguration) WithFailureRules(values ...*FailureRuleApplyConfiguration) *GPUTaskSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithFailureRules")
+		}
+		b.FailureRules = append(b.FailureRules, *values[i])
+	}
+	return b
+}
+
+// WithOnLostPod sets the OnLostPod field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OnLostPod field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithOnLostPod(value gpucontrollerv1.LostPodPolicy) *GPUTaskSpecApplyConfiguration {
+	b.OnLostPod = &value
+	return b
+}
+
 // WithBackoffLimit sets the BackoffLimit field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the BackoffLimit field is set to the value of the last call.
@@ -254,6 +287,14 @@ func (b *GPUTaskSpecApplyConfiguration) WithBackoffLimit(value int32) *GPUTaskSp
 // If called multiple times, the ActiveDeadlineSeconds field is set to the value of the last call.
 func (b *GPUTaskSpecApplyConfiguration) WithActiveDeadlineSeconds(value int64) *GPUTaskSpecApplyConfiguration {
 	b.ActiveDeadlineSeconds = &value
+	return b
+}
+
+// WithMaxRuntimeSeconds sets the MaxRuntimeSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxRuntimeSeconds field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithMaxRuntimeSeconds(value int64) *GPUTaskSpecApplyConfiguration {
+	b.MaxRuntimeSeconds = &value
 	return b
 }
 

@@ -41,8 +41,10 @@ type GPUTaskStatusApplyConfiguration struct {
 	Nodes []string `json:"nodes,omitempty"`
 	// restarts is the number of failures that were followed by a new start.
 	Restarts *int32 `json:"restarts,omitempty"`
-	// podRestarts says, with the failure policy RestartPod, which Pods were
-	// restarted how often.
+	// taskRestarts says how often all Pods of the task were started again together.
+	TaskRestarts *TaskRestartsApplyConfiguration `json:"taskRestarts,omitempty"`
+	// podRestarts says which Pods were restarted by themselves, and how often, since all Pods
+	// were started together.
 	PodRestarts []PodRestartsApplyConfiguration `json:"podRestarts,omitempty"`
 	// lastFailureTime is when the last Pod failed: the waiting time before the
 	// next start counts from here.
@@ -60,6 +62,12 @@ type GPUTaskStatusApplyConfiguration struct {
 	// dependencies were met and, for a suspended task, after it was resumed.
 	// activeDeadlineSeconds counts from here.
 	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// runningSince is when the task became Running for the last time, while it is. It may be later
+	// than the start of the first Pods by as long as the status may be old.
+	RunningSince *metav1.Time `json:"runningSince,omitempty"`
+	// pastRuntimeSeconds is for how long the task was Running before runningSince.
+	// maxRuntimeSeconds limits both together.
+	PastRuntimeSeconds *int64 `json:"pastRuntimeSeconds,omitempty"`
 	// completionTime is when the task succeeded or failed.
 	// ttlSecondsAfterFinished counts from here.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
@@ -156,6 +164,14 @@ func (b *GPUTaskStatusApplyConfiguration) WithRestarts(value int32) *GPUTaskStat
 	return b
 }
 
+// WithTaskRestarts sets the TaskRestarts field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TaskRestarts field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithTaskRestarts(value *TaskRestartsApplyConfiguration) *GPUTaskStatusApplyConfiguration {
+	b.TaskRestarts = value
+	return b
+}
+
 // WithPodRestarts adds the given value to the PodRestarts field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the PodRestarts field.
@@ -206,6 +222,22 @@ func (b *GPUTaskStatusApplyConfiguration) WithLastMove(value *LastMoveApplyConfi
 // If called multiple times, the StartTime field is set to the value of the last call.
 func (b *GPUTaskStatusApplyConfiguration) WithStartTime(value metav1.Time) *GPUTaskStatusApplyConfiguration {
 	b.StartTime = &value
+	return b
+}
+
+// WithRunningSince sets the RunningSince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RunningSince field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithRunningSince(value metav1.Time) *GPUTaskStatusApplyConfiguration {
+	b.RunningSince = &value
+	return b
+}
+
+// WithPastRuntimeSeconds sets the PastRuntimeSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PastRuntimeSeconds field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithPastRuntimeSeconds(value int64) *GPUTaskStatusApplyConfiguration {
+	b.PastRuntimeSeconds = &value
 	return b
 }
 

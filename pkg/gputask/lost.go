@@ -1,0 +1,43 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// restartIfLost restarts a gang that was running and has lost a Pod, if the task says so. That is
+// no failure: it does not count, and there is no backoff.
+func (d *decision) restartIfLost() {
+	if d.Task.Spec.OnLostPod != v1.LostPodRestartTask || len(d.members) == 1 || d.isFailing() || SuspensionRequested(d.Task) ||
+		!conditionIsTrue(d.Task.Status.Conditions, v1.ConditionRunning) {
+		return
+	}
+	lost := d.lostMember()
+	if lost == nil {
+		return
+	}
+	d.restartTask(nil)
+	d.setCondition(v1.ConditionRunning, metav1.ConditionFalse, reasonRestarting,
+		fmt.Sprintf("Pod %s was lost or deleted, and spec.onLostPod is RestartTask", PodName(d.Task, lost.index)))
+}
+
+// lostMember returns a member of a running gang that has lost its Pod, nil if there is none. With
+// an obstacle in the way, Pods may be missing because they were never created.
+func (d *decision) lostMember() *member {
+	for i := range d.members {
+		m := &d.members[i]
+		if d.completed.has(m.index) || m.stale || m.ignored || m.lastFailure != nil && m.pod == nil {
+			continue
+		}
+		if m.pod == nil && d.Obstacle == nil || m.pod != nil && (m.state == podLost || m.state == podTerminating) {
+			return m
+		}
+	}
+	return nil
+}

@@ -5,7 +5,9 @@ package rescheduler
 
 import (
 	"context"
-	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
@@ -19,33 +21,21 @@ func (r *Rescheduler) drift(ctx context.Context, rest *v1.MovePlan) *moveplan.Dr
 	if err != nil {
 		return &moveplan.Drift{Err: err}
 	}
-	planner := reschedule.NewPlanner(clusterview.New(objects), &r.options.Planner)
+	planner := r.newPlanner(objects)
 	if err := reschedule.Valid(planner, rest, 0); err != nil {
 		return &moveplan.Drift{Why: err.Error()}
 	}
-	return &moveplan.Drift{Why: r.exceededBudget(objects, planner.Ledger, rest)}
+	return &moveplan.Drift{Why: r.exceededBudget(planner.Ledger, len(rest.Spec.Moves), evictedBy(rest, objects.Tasks), objects.Now)}
 }
 
-// exceededBudget returns which budget a plan would exceed. It counts the work that would be
-// lost now: more than was planned if the plan has waited for approval.
-func (r *Rescheduler) exceededBudget(objects *clusterview.Objects, ledger *reschedule.Ledger, rest *v1.MovePlan) string {
-	if left, limited := ledger.MovesLeft(&r.options.Planner); limited && left < len(rest.Spec.Moves) {
-		return fmt.Sprintf("%d Pods are to be moved, %d of %d are left in this hour", len(rest.Spec.Moves), left, r.options.Planner.MovesPerHour)
-	}
-	moved := podsMovedBy(rest)
-	lost := map[string]int64{}
-	for i := range objects.Tasks {
-		for _, pod := range objects.Tasks[i].Pods {
-			if moved.Has(pod.UID) {
-				lost[pod.Namespace] += reschedule.Lost(objects.Tasks[i].GPUTask, pod, objects.Now)
-			}
+// evictedBy returns the tasks of which a plan evicts Pods, with these.
+func evictedBy(plan *v1.MovePlan, tasks []clusterview.Task) []evictedTask {
+	moved := podsMovedBy(plan)
+	var list []evictedTask
+	for i := range tasks {
+		if pods := slices.DeleteFunc(slices.Clone(tasks[i].Pods), func(pod *corev1.Pod) bool { return !moved.Has(pod.UID) }); len(pods) > 0 {
+			list = append(list, evictedTask{tasks[i].GPUTask, pods})
 		}
 	}
-	for namespace, seconds := range lost {
-		if left, limited := ledger.GPUSecondsLeft(&r.options.Planner, namespace); limited && left < seconds {
-			return fmt.Sprintf("%d GPU-minutes of namespace %s would be lost, %d of %d are left in this hour",
-				seconds/60, namespace, left/60, r.options.Planner.GPUMinutesPerHour)
-		}
-	}
-	return ""
+	return list
 }

@@ -36,7 +36,7 @@ func DefaultOptions() Options {
 // AddFlags adds the flags that set the options.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.Period, "reschedule-period", o.Period,
-		"how often to look what should be moved: tasks for which room must be made, and Pods on nodes that are cordoned, not ready or no longer of the task's GPU model; 0 for never")
+		"how often to look what should be moved: tasks for which room must be made, and Pods on nodes that are cordoned or no longer of the task's GPU model; 0 for never")
 	flags.StringVar((*string)(&o.Planner.Mode), "reschedule-mode", string(o.Planner.Mode),
 		"consolidate moves as few Pods as possible to places that are planned and reserved; recreate stops one task after the other and lets the scheduler reschedule it")
 	flags.DurationVar(&o.Planner.Patience, "reschedule-patience", o.Planner.Patience,

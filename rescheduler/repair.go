@@ -63,6 +63,10 @@ func (r *Rescheduler) repair(ctx context.Context) error {
 				logger.V(2).Info("Not moved: no room elsewhere")
 				continue
 			}
+			if why := r.overBudget(objects, move); why != "" {
+				logger.V(2).Info("Not moved: the budget is used up", "why", why)
+				continue
+			}
 			running = nil
 		}
 		if err := r.move(klog.NewContext(ctx, logger), move); err != nil {
@@ -78,7 +82,7 @@ func (r *Rescheduler) candidates(objects *clusterview.Objects) []reschedule.Move
 	if r.options.Planner.Mode == reschedule.Recreate {
 		return reschedule.Candidates(objects.Tasks, objects.Nodes, r.options.Period, objects.Now)
 	}
-	return reschedule.Misplaced(objects.Tasks, objects.Nodes, r.options.Period, objects.Now)
+	return reschedule.Misplaced(objects.Tasks, objects.Nodes)
 }
 
 // isUnderWay reports whether a plan is being carried out or is approved.
@@ -96,10 +100,8 @@ func (r *Rescheduler) move(ctx context.Context, move reschedule.Move) error {
 	if !move.NeedsRoom {
 		return nil // it held nothing: no Event, and nothing to wait for
 	}
+	r.repairs.add(move, r.deps.Clock.Now())
 	r.deps.Recorder.Eventf(move.Task, corev1.EventTypeNormal, "Rescheduled", "moves to another node: %s", move.Reason)
-	if move.Stuck {
-		return nil
-	}
 	return r.waitUntilSettled(ctx, move)
 }
 

@@ -14,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
 func TestAMisplacedTaskIsEvictedIfThereIsRoom(t *testing.T) {
@@ -45,6 +46,37 @@ func TestAMisplacedTaskIsEvictedIfThereIsRoom(t *testing.T) {
 	}
 	if diff := cmp.Diff(`Normal Rescheduled moves to another node: node old has the GPU model "a100" now, not "h100"`, <-f.events.Events); diff != "" {
 		t.Errorf("event (-want +got):\n%s", diff)
+	}
+}
+
+// TestRepairsCountInTheBudget: a label that changes on all nodes must not stop everything at once.
+func TestRepairsCountInTheBudget(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.options.Planner.MovesPerHour = 1
+	f.addTask("one", "1", "old")
+	f.addTask("two", "1", "old")
+	f.observe()
+	f.must(f.nodeCache.Add(gpuNode("old", "a100", "8")))
+	f.must(f.nodeCache.Add(gpuNode("new", "h100", "8")))
+	endsWhenEvicted := func(name string) { // so that repair need not wait for its new place
+		task, err := f.fake.FalldioV1().GPUTasks("default").Get(t.Context(), name, metav1.GetOptions{})
+		f.must(err)
+		task.Status.Phase = v1.PhaseSucceeded
+		f.kube.PrependReactor("create", "pods", f.whenEvicted(task))
+	}
+	endsWhenEvicted("one")
+	for range 2 {
+		f.must(f.repair(t.Context()))
+		if got := f.evictions(); got != 1 {
+			t.Fatalf("%d evictions, want 1", got)
+		}
+	}
+	f.clock.Step(reschedule.LedgerPeriod)
+	endsWhenEvicted("two")
+	f.must(f.repair(t.Context()))
+	if got := f.evictions(); got != 2 {
+		t.Errorf("%d evictions after an hour, want 2", got)
 	}
 }
 

@@ -86,6 +86,8 @@ type Rescheduler struct {
 	expectations *expectations.Expectations[string]
 	// tries are the evictions that this process has requested, by Pod UID.
 	tries map[types.UID]moveplan.Try
+	// repairs are the Pods that were moved without a plan.
+	repairs repairs
 }
 
 // New returns a rescheduler that watches nodes, PodDisruptionBudgets and MovePlans.

@@ -84,6 +84,15 @@ func again(task string, index int, node string, phase corev1.PodPhase) func(*mod
 	}
 }
 
+// withoutImage creates the successor of a task's Pod on node n1, where its image can't be pulled.
+func withoutImage(task string) func(*model) {
+	return func(m *model) {
+		pod := m.createPod(m.tasks[task], 0)
+		pod.Spec.NodeName, pod.Status.Phase = "n1", corev1.PodPending
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
+	}
+}
+
 func replaced(m *model) {
 	gone("gang-0", "gang-1")(m)
 	again("gang", 0, "n1", corev1.PodRunning)(m)
@@ -238,7 +247,9 @@ func stepTests() map[string]stepTest {
 		"a Pod that can't be evicted in time":                {given: list{executing(evicted, evicted, waiting), placesKept, tried("gang-0", Try{At: testTime, Refusal: "the budget says no"}), late}, phase: v1.PlanAborted, reason: ReasonForbidden, message: "the budget says no", states: all(skipped)},
 		"a gang that is evicted halfway is waited for":       {given: list{executing(evicted, evicted, waiting), placesKept, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang"), late}, phase: v1.PlanExecuting, reason: ReasonTimedOut, message: "found no node in time; waiting for the evicted Pods", states: states{evicted, skipped, skipped}},
 		"a Pod that does not end":                            {given: list{executing(evicted, evicted, waiting), placesKept, leaving("gang-0"), leaving("gang-1"), counted("gang"), late}, phase: v1.PlanExecuting, reason: ReasonTimedOut, message: "did not terminate in time", states: states{evicted, evicted, skipped}},
-		"a Pod that has its node and does not start":         {given: list{executing(moved, moved, evicted), placesKept, replaced, gone("single"), again("single", 0, "n1", corev1.PodPending), counted("gang", "single"), late}, phase: v1.PlanAborted, reason: ReasonTimedOut, states: states{moved, moved, moved}},
+		"a Pod that has its node may pull its image":         {given: list{executing(moved, moved, evicted), placesKept, replaced, gone("single"), again("single", 0, "n1", corev1.PodPending), counted("gang", "single"), late}, again: true},
+		"a Pod that can't pull its image":                    {given: list{executing(moved, moved, evicted), placesKept, replaced, gone("single"), withoutImage("single"), counted("gang", "single"), late}, phase: v1.PlanAborted, reason: ReasonTimedOut, states: states{moved, moved, moved}},
+		"a Pod that has its node and does not start":         {given: list{executing(moved, moved, evicted), placesKept, replaced, gone("single"), again("single", 0, "n1", corev1.PodPending), counted("gang", "single"), late, later(int(maxPull / time.Second))}, phase: v1.PlanAborted, reason: ReasonTimedOut, states: states{moved, moved, moved}},
 
 		"the end waits for the Pods on their way":     {given: list{executing(evicted, skipped, skipped), stopping, gone("gang-0"), again("gang", 0, "", corev1.PodPending), counted("gang"), late}, again: true},
 		"the end comes when they have nodes":          {given: list{executing(evicted, skipped, skipped), stopping, gone("gang-0"), again("gang", 0, "n1", corev1.PodPending), counted("gang"), late}, phase: v1.PlanAborted, reason: ReasonTimedOut, message: "why", states: states{moved, skipped, skipped}},

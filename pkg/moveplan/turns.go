@@ -5,8 +5,12 @@ package moveplan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
@@ -17,9 +21,24 @@ import (
 // soon after its creation.
 const lostPodPause = 10 * time.Second
 
+// maxPull is how much longer a turn may take whose Pods have their nodes: images of 20 GB and more
+// are common, and the places are taken.
+const maxPull = 30 * time.Minute
+
 // turnLimit is how long a turn may take: until its Pods have terminated, have been
-// recreated, and run.
+// recreated, and run. Once all of them have nodes, the pull of their images comes on top.
 func turnLimit(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, turn int32, timeout time.Duration) time.Duration {
+	for i := range plan.Spec.Moves {
+		move := &plan.Spec.Moves[i]
+		if move.Turn == turn && !startsOrRuns(podNamed(taskOf(tasks, &move.Task), move.Pod), move.PodUID) {
+			return usualTurn(tasks, plan, turn, timeout)
+		}
+	}
+	return usualTurn(tasks, plan, turn, timeout) + maxPull
+}
+
+// usualTurn is turnLimit for Pods that need no time to pull their images.
+func usualTurn(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, turn int32, timeout time.Duration) time.Duration {
 	var longest time.Duration
 	for i := range plan.Spec.Moves {
 		if move := &plan.Spec.Moves[i]; move.Turn == turn {
@@ -29,14 +48,30 @@ func turnLimit(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, turn int3
 	return timeout + longest + lostPodPause
 }
 
-// span is how long the rest of a plan may take.
+// startsOrRuns reports whether the successor of a Pod has a node, and nothing suggests that its
+// containers can't start there.
+func startsOrRuns(pod *corev1.Pod, predecessor types.UID) bool {
+	if pod == nil || pod.UID == predecessor || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
+		return false
+	}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting := status.State.Waiting
+		if waiting != nil && waiting.Reason != "" && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
+			return false
+		}
+	}
+	return pod.Status.Phase == corev1.PodPending || pod.Status.Phase == corev1.PodRunning
+}
+
+// span is how long the rest of a plan usually takes at most: reservations are renewed before it
+// is over.
 func span(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, timeout time.Duration) time.Duration {
 	all := timeout // for the start of the task that room is made for
 	last := noTurn
 	for i := range plan.Spec.Moves {
 		turn := plan.Spec.Moves[i].Turn
 		if turn != last && i < len(plan.Status.Moves) && isOpen(plan.Status.Moves[i].State) {
-			all += turnLimit(tasks, plan, turn, timeout)
+			all += usualTurn(tasks, plan, turn, timeout)
 			last = turn
 		}
 	}

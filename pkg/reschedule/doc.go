@@ -23,8 +23,8 @@
 // Apart from plans, two kinds of tasks are rescheduled (Candidates, Misplaced). A task
 // whose Pods have all been pending for long holds nothing, so rescheduling it costs
 // nothing: that is for the mode Recreate. A Pod that runs where it should not (its node is
-// not ready, is cordoned, or no longer has the GPU model that the task asks for) moves only
-// if the cluster has room for it elsewhere, since otherwise it would be worse off than
-// before. A running gang is not disturbed for a cordoned node: its Pods work, and an
-// administrator who wants them gone can use "kubectl drain".
+// cordoned, or no longer has the GPU model that the task asks for) moves only if the cluster
+// has room for it elsewhere, since otherwise it would be worse off than before. A running gang
+// is not disturbed: its Pods work, and an administrator who wants them gone can use "kubectl
+// drain". Nodes that are not ready are left to Kubernetes.
 package reschedule

@@ -11,8 +11,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/moveplan"
 )
 
-// ledgerPeriod is the period of the budgets.
-const ledgerPeriod = time.Hour
+// LedgerPeriod is the period of the budgets.
+const LedgerPeriod = time.Hour
 
 // Ledger records what moves have cost in the last hour.
 type Ledger struct {
@@ -30,7 +30,7 @@ func NewLedger(plans []*v1.MovePlan, now time.Time) *Ledger {
 	for _, plan := range plans {
 		for i := range plan.Status.Moves {
 			move := &plan.Status.Moves[i]
-			if move.EvictedAt == nil || now.Sub(move.EvictedAt.Time) >= ledgerPeriod || i >= len(plan.Spec.Moves) {
+			if move.EvictedAt == nil || now.Sub(move.EvictedAt.Time) >= LedgerPeriod || i >= len(plan.Spec.Moves) {
 				continue
 			}
 			l.Moves++
@@ -38,6 +38,12 @@ func NewLedger(plans []*v1.MovePlan, now time.Time) *Ledger {
 		}
 	}
 	return l
+}
+
+// Record adds the eviction of a Pod that no plan records.
+func (l *Ledger) Record(namespace string, lostGPUSeconds int64) {
+	l.Moves++
+	l.LostGPUSeconds[namespace] += lostGPUSeconds
 }
 
 // MovesLeft returns how many Pods may still be moved in this hour; limited is false if

@@ -28,15 +28,12 @@ type Move struct {
 	// NeedsRoom is true if the Pods run, so that they must fit elsewhere before
 	// they are evicted.
 	NeedsRoom bool
-	// Stuck is true if a Pod is on a node that is not ready: nobody confirms its end there,
-	// so that its replacement may take long.
-	Stuck bool
 }
 
 // Candidates returns the tasks to reschedule: those whose Pods have been pending for longer
 // than patience, then those that are misplaced, the oldest first.
 func Candidates(tasks []clusterview.Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
-	moves := Misplaced(tasks, nodes, patience, now)
+	moves := Misplaced(tasks, nodes)
 	for _, task := range tasks {
 		if move := pendingMove(task, patience, now); move != nil && movable(task.GPUTask) {
 			moves = append(moves, *move)
@@ -46,9 +43,11 @@ func Candidates(tasks []clusterview.Task, nodes []*corev1.Node, patience time.Du
 	return moves
 }
 
-// Misplaced returns the tasks with misplaced Pods, the oldest first. A node that is not
-// ready counts only after patience.
-func Misplaced(tasks []clusterview.Task, nodes []*corev1.Node, patience time.Duration, now time.Time) []Move {
+// Misplaced returns the tasks with misplaced Pods, the oldest first. Nodes that are not ready are
+// left to Kubernetes: it evicts their Pods after the time that each Pod tolerates it, slowly if
+// much of a zone is concerned, and not at all if all of it is, which suggests that it is the
+// network that has failed.
+func Misplaced(tasks []clusterview.Task, nodes []*corev1.Node) []Move {
 	byName := make(map[string]*corev1.Node, len(nodes))
 	for _, node := range nodes {
 		byName[node.Name] = node
@@ -58,7 +57,7 @@ func Misplaced(tasks []clusterview.Task, nodes []*corev1.Node, patience time.Dur
 		if !movable(task.GPUTask) {
 			continue
 		}
-		if move := misplacedMove(task, byName, patience, now); move != nil {
+		if move := misplacedMove(task, byName); move != nil {
 			moves = append(moves, *move)
 		}
 	}
@@ -117,22 +116,23 @@ func pendingMove(task clusterview.Task, patience time.Duration, now time.Time) *
 
 // misplacedMove returns the move of those Pods of a task that are on a wrong node, nil if
 // there are none.
-func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node, patience time.Duration, now time.Time) *Move {
+func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node) *Move {
+	if gputask.Replicas(task.GPUTask) > 1 && task.Status.Phase == v1.PhaseRunning {
+		return nil // a running gang is not disturbed
+	}
 	move := &Move{Task: task.GPUTask, NeedsRoom: true}
-	runningGang := gputask.Replicas(task.GPUTask) > 1 && task.Status.Phase == v1.PhaseRunning
 	for _, pod := range task.Pods {
 		node := nodes[pod.Spec.NodeName]
-		if node == nil || pod.DeletionTimestamp != nil || snapshot.Ended(pod) {
+		if node == nil || pod.DeletionTimestamp != nil || snapshot.Ended(pod) || isPinned(task.GPUTask, pod) {
 			continue
 		}
-		reason, urgent := misplaced(task.GPUTask, node, patience, now)
-		if reason == "" || (!urgent && (runningGang || isPinned(task.GPUTask, pod))) {
+		reason := misplaced(task.GPUTask, node)
+		if reason == "" {
 			continue
 		}
 		if move.Reason == "" {
 			move.Reason = reason
 		}
-		move.Stuck = move.Stuck || !snapshot.Ready(node)
 		move.Pods = append(move.Pods, pod)
 	}
 	if len(move.Pods) == 0 {
@@ -146,24 +146,17 @@ func isPinned(task *v1.GPUTask, pod *corev1.Pod) bool {
 	return neverMoves(task) || pod.Annotations[annotationSafeToEvict] == "false"
 }
 
-// misplaced returns what is wrong with a node for a task, nothing if it is suitable. It is
-// urgent if the task's Pods can't be working properly there. A node that has only just
-// become not ready may be restarting its kubelet, and a node without the model's label its
-// agent.
-func misplaced(task *v1.GPUTask, node *corev1.Node, patience time.Duration, now time.Time) (reason string, urgent bool) {
+// misplaced returns what is wrong with a node for a task, nothing if it is suitable. A node
+// without the model's label may be restarting its agent.
+func misplaced(task *v1.GPUTask, node *corev1.Node) string {
 	model := node.Labels[v1.LabelGPUModel]
 	switch {
-	case !snapshot.Ready(node):
-		if now.Sub(snapshot.ReadySince(node)) <= patience {
-			return "", false
-		}
-		return fmt.Sprintf("node %s has been not ready for longer than %v", node.Name, patience), true
 	case task.Spec.GPU != "" && model != "" && model != task.Spec.GPU:
-		return fmt.Sprintf("node %s has the GPU model %q now, not %q", node.Name, model, task.Spec.GPU), true
+		return fmt.Sprintf("node %s has the GPU model %q now, not %q", node.Name, model, task.Spec.GPU)
 	case node.Spec.Unschedulable:
-		return fmt.Sprintf("node %s is cordoned", node.Name), false
+		return fmt.Sprintf("node %s is cordoned", node.Name)
 	default:
-		return "", false
+		return ""
 	}
 }
 

@@ -61,10 +61,6 @@ func node(name string, change ...func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
-func justNotReady(n *corev1.Node) {
-	notReady(n)
-	n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-patience))
-}
 func withoutModel(n *corev1.Node) { delete(n.Labels, v1.LabelGPUModel) }
 func cordoned(n *corev1.Node)     { n.Spec.Unschedulable = true }
 func notReady(n *corev1.Node)     { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
@@ -82,57 +78,56 @@ func never(t *clusterview.Task) { t.Spec.Rescheduling = &v1.Rescheduling{Policy:
 
 func TestCandidates(t *testing.T) {
 	t.Parallel()
-	nodes := []*corev1.Node{node("good"), node("cordoned", cordoned), node("silent", notReady), node("changed", otherModel),
-		node("just-silent", justNotReady), node("unlabelled", withoutModel)}
+	nodes := []*corev1.Node{node("good"), node("cordoned", cordoned), node("silent", notReady), node("changed", otherModel), node("unlabelled", withoutModel)}
 	tests := map[string]struct {
 		tasks []clusterview.Task
 		// want are the tasks and the Pods to evict.
 		want []string
 	}{
-		"a task that runs well stays":                             {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "good", "good")}, nil},
-		"a new task may still find a node":                        {[]clusterview.Task{task("a", v1.PhasePending, patience, "")}, nil},
-		"a task that waits for long is tried again":               {[]clusterview.Task{task("a", v1.PhasePending, patience+1, "")}, []string{"a: a"}},
-		"a gang is tried again only if none of it has a node":     {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "", "good")}, nil},
-		"a gang without any node is tried again as a whole":       {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "", "")}, []string{"a: a-0 a-1"}},
-		"a gang that lacks a Pod is being built":                  {[]clusterview.Task{with(task("a", v1.PhasePending, time.Hour, "", ""), func(t *clusterview.Task) { t.Pods = t.Pods[:1] })}, nil},
-		"a task on a cordoned node moves":                         {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "cordoned")}, []string{"a: a"}},
-		"a task that never moves stays on a cordoned node":        {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "cordoned"), never)}, nil},
-		"a task that never moves leaves a node that is not ready": {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), never)}, []string{"a: a"}},
+		"a task that runs well stays":                         {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "good", "good")}, nil},
+		"a new task may still find a node":                    {[]clusterview.Task{task("a", v1.PhasePending, patience, "")}, nil},
+		"a task that waits for long is tried again":           {[]clusterview.Task{task("a", v1.PhasePending, patience+1, "")}, []string{"a: a"}},
+		"a gang is tried again only if none of it has a node": {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "", "good")}, nil},
+		"a gang without any node is tried again as a whole":   {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "", "")}, []string{"a: a-0 a-1"}},
+		"a gang that lacks a Pod is being built":              {[]clusterview.Task{with(task("a", v1.PhasePending, time.Hour, "", ""), func(t *clusterview.Task) { t.Pods = t.Pods[:1] })}, nil},
+		"a task on a cordoned node moves":                     {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "cordoned")}, []string{"a: a"}},
+		"a task that never moves stays on a cordoned node":    {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "cordoned"), never)}, nil},
+		"a node that is not ready is left to Kubernetes":      {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "silent")}, nil},
 		"a Pod that must not be evicted stays on a cordon": {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "cordoned"), func(t *clusterview.Task) {
 			metav1.SetMetaDataAnnotation(&t.Pods[0].ObjectMeta, annotationSafeToEvict, "false")
 		})}, nil},
-		"a running gang is not disturbed for a cordon":              {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "cordoned", "good")}, nil},
-		"a gang that doesn't run moves off a cordon":                {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "cordoned", "")}, []string{"a: a-0"}},
-		"the Pod on a node that is not ready moves, its gang stays": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "silent", "good")}, []string{"a: a-0"}},
-		"a node that has just become not ready may recover":         {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "just-silent")}, nil},
-		"a node whose label is away is not of another model":        {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "unlabelled")}, nil},
+		"a running gang is not disturbed for a cordon":       {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "cordoned", "good")}, nil},
+		"a gang that doesn't run moves off a cordon":         {[]clusterview.Task{task("a", v1.PhasePending, time.Hour, "cordoned", "")}, []string{"a: a-0"}},
+		"a node whose label is away is not of another model": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "unlabelled")}, nil},
 		"a Pod that others are preempted for keeps its place": {
 			[]clusterview.Task{with(task("a", v1.PhasePending, time.Hour, ""), func(t *clusterview.Task) { t.Pods[0].Status.NominatedNodeName = "good" })}, nil,
 		},
 		"a gated Pod does not wait for the scheduler": {
 			[]clusterview.Task{with(task("a", v1.PhasePending, time.Hour, ""), func(t *clusterview.Task) { t.Pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}} })}, nil,
 		},
-		"a node of another model is left": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "changed", "good")}, []string{"a: a-0"}},
+		"a node of another model is left":                      {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "changed")}, []string{"a: a"}},
+		"a task that never moves stays when a label changes":   {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "changed"), never)}, nil},
+		"a running gang is not disturbed when a label changes": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "changed", "good")}, nil},
 		"any model is good for a task that names none": {
 			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "changed"), func(t *clusterview.Task) { t.Spec.GPU = "" })}, nil,
 		},
 		"a Pod that is going already is left alone": {
-			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), func(t *clusterview.Task) { t.Pods[0].DeletionTimestamp = &metav1.Time{Time: now} })}, nil,
+			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "changed"), func(t *clusterview.Task) { t.Pods[0].DeletionTimestamp = &metav1.Time{Time: now} })}, nil,
 		},
 		"a Pod that has ended is left alone": {
-			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), func(t *clusterview.Task) { t.Pods[0].Status.Phase = corev1.PodSucceeded })}, nil,
+			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "changed"), func(t *clusterview.Task) { t.Pods[0].Status.Phase = corev1.PodSucceeded })}, nil,
 		},
 		"a node that is gone is the garbage collector's": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "gone")}, nil},
-		"a finished task stays":                          {[]clusterview.Task{task("a", v1.PhaseSucceeded, time.Hour, "silent")}, nil},
+		"a finished task stays":                          {[]clusterview.Task{task("a", v1.PhaseSucceeded, time.Hour, "changed")}, nil},
 		"a task that is being suspended stays": {
-			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), func(t *clusterview.Task) { t.Spec.Suspend = new(true) })}, nil,
+			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "changed"), func(t *clusterview.Task) { t.Spec.Suspend = new(true) })}, nil,
 		},
 		"a task that is being deleted stays": {
-			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "silent"), func(t *clusterview.Task) { t.DeletionTimestamp = &metav1.Time{Time: now} })}, nil,
+			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "changed"), func(t *clusterview.Task) { t.DeletionTimestamp = &metav1.Time{Time: now} })}, nil,
 		},
 		"waiting tasks come first, the oldest before the others": {
 			[]clusterview.Task{
-				task("c", v1.PhaseRunning, 3*time.Hour, "silent"), task("b", v1.PhasePending, time.Hour, ""),
+				task("c", v1.PhaseRunning, 3*time.Hour, "cordoned"), task("b", v1.PhasePending, time.Hour, ""),
 				task("a", v1.PhasePending, 2*time.Hour, ""), task("d", v1.PhaseRunning, 4*time.Hour, "changed"),
 			},
 			[]string{"a: a", "b: b", "d: d", "c: c"},

@@ -4,8 +4,6 @@
 package snapshot
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -14,14 +12,6 @@ import (
 func Ready(node *corev1.Node) bool {
 	condition := readyCondition(node)
 	return condition != nil && condition.Status == corev1.ConditionTrue
-}
-
-// ReadySince returns when the readiness of a node last changed.
-func ReadySince(node *corev1.Node) time.Time {
-	if condition := readyCondition(node); condition != nil {
-		return condition.LastTransitionTime.Time
-	}
-	return node.CreationTimestamp.Time
 }
 
 // Closed returns why a node takes no new Pods at all: "cordoned", "not ready" or, if it

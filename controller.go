@@ -40,6 +40,7 @@ type Controller struct {
 	expectations *expectations.Expectations[cache.ObjectName]
 	obstacles    *obstacleCache
 	debouncer    *statusDebouncer
+	cycles       *cycleFinder
 }
 
 // dependencies are what the controller needs.
@@ -65,6 +66,7 @@ func newController(with dependencies, opts *options) *Controller {
 		expectations: expectations.New[cache.ObjectName](with.clock),
 		obstacles:    newObstacleCache(with.clock),
 		debouncer:    newStatusDebouncer(with.clock),
+		cycles:       newCycleFinder(),
 	}
 }
 

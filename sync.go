@@ -56,6 +56,7 @@ func (c *Controller) gather(key cache.ObjectName, task *v1.GPUTask) gputask.Inpu
 			}
 			return other
 		},
+		Cycle:                c.cycles.of(key),
 		HasWaitingDependents: len(c.waitingDependents(key)) > 0,
 		Obstacle:             c.obstacles.get(key, task.UID),
 		Now:                  c.clock.Now(),

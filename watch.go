@@ -33,7 +33,8 @@ func (c *Controller) watchTasks(ctx context.Context) error {
 				c.expectations.ObserveVersion(cache.MetaObjectToName(task), task.ResourceVersion)
 				c.rescheduling.Changed()
 				c.enqueue(cache.MetaObjectToName(task))
-				c.enqueueDependents(task, true)
+				c.cycles.changed(task)
+				c.enqueueDependents(task)
 			}
 		},
 		UpdateFunc: func(oldObject, newObject any) {
@@ -58,9 +59,10 @@ func (c *Controller) taskChanged(before, after *v1.GPUTask) {
 	c.rescheduling.Changed()
 	c.enqueue(key)
 	if before.Status.Phase != after.Status.Phase {
-		c.enqueueDependents(after, false)
+		c.enqueueDependents(after)
 	}
 	if gputask.WaitsForDependencies(before) && !gputask.WaitsForDependencies(after) {
+		c.cycles.changed(before)
 		c.enqueueDependencies(after)
 	}
 }
@@ -73,29 +75,15 @@ func (c *Controller) taskDeleted(ctx context.Context, object any) {
 	}
 	c.rescheduling.Changed()
 	c.enqueue(cache.MetaObjectToName(task))
-	c.enqueueDependents(task, true)
+	c.cycles.changed(task)
+	c.enqueueDependents(task)
 	c.enqueueDependencies(task)
 }
 
-// enqueueDependents enqueues the tasks that wait for the given one. When a task is created
-// or deleted, dependency cycles may close or open for its transitive dependents, too.
-func (c *Controller) enqueueDependents(task *v1.GPUTask, transitively bool) {
-	seen := map[cache.ObjectName]bool{}
-	next := []cache.ObjectName{cache.MetaObjectToName(task)}
-	for len(next) > 0 {
-		key := next[0]
-		next = next[1:]
-		for _, dependent := range c.waitingDependents(key) {
-			name := cache.MetaObjectToName(dependent)
-			if seen[name] {
-				continue
-			}
-			seen[name] = true
-			c.enqueue(name)
-			if transitively {
-				next = append(next, name)
-			}
-		}
+// enqueueDependents enqueues the tasks that wait for the given one.
+func (c *Controller) enqueueDependents(task *v1.GPUTask) {
+	for _, dependent := range c.waitingDependents(cache.MetaObjectToName(task)) {
+		c.enqueue(cache.MetaObjectToName(dependent))
 	}
 }
 

@@ -39,11 +39,11 @@ func TestDependentsAreLookedAtWhenATaskChanges(t *testing.T) {
 		happens func(*fixture, *v1.GPUTask)
 		want    []string
 	}{
-		"a new task requeues its dependents, transitive ones too": {
-			func(f *fixture, task *v1.GPUTask) { f.enqueueDependents(task, true) }, []string{"b", "c"},
+		"a new task requeues its dependents": {
+			func(f *fixture, task *v1.GPUTask) { f.enqueueDependents(task) }, []string{"b"},
 		},
-		"a deleted task concerns itself and all that wait for it": {
-			func(f *fixture, task *v1.GPUTask) { f.taskDeleted(f.t.Context(), task) }, []string{"a", "b", "c"},
+		"a deleted task concerns itself and those that wait for it": {
+			func(f *fixture, task *v1.GPUTask) { f.taskDeleted(f.t.Context(), task) }, []string{"a", "b"},
 		},
 		"a new phase concerns those that wait for it directly": {
 			func(f *fixture, task *v1.GPUTask) {

@@ -30,6 +30,7 @@ func (c *Controller) work(ctx context.Context) {
 	for range c.workers {
 		workers.Go(func() { wait.UntilWithContext(ctx, c.handleTasks, time.Second) })
 	}
+	workers.Go(func() { c.findCycles(ctx) })
 	<-ctx.Done()
 	c.queue.ShutDown()
 	workers.Wait()

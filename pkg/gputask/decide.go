@@ -46,6 +46,9 @@ type Input struct {
 	HasService bool
 	// Lookup finds the tasks that this one depends on.
 	Lookup Lookup
+	// Cycle is a cycle of dependencies that the task is on, as Cycles returns it; nil if it is on
+	// none.
+	Cycle []string
 	// HasWaitingDependents is true while another task waits for this one.
 	HasWaitingDependents bool
 	// Obstacle is why the last creation of a Pod failed, nil if it did not.
@@ -205,7 +208,7 @@ func (d *decision) dependenciesAllow() bool {
 	if len(d.Task.Spec.DependsOn) == 0 || hasStarted(d.Task) {
 		return true
 	}
-	dependencies := checkDependencies(d.Task, d.Lookup)
+	dependencies := checkDependencies(d.Task, d.Lookup, d.Cycle)
 	switch {
 	case dependencies.met:
 		d.setCondition(v1.ConditionDependenciesMet, metav1.ConditionTrue, reasonDependenciesMet, "")

@@ -35,8 +35,9 @@ type dependencyState struct {
 }
 
 // checkDependencies checks all dependencies of a task. A failed one takes precedence;
-// otherwise the task waits for the first unmet one.
-func checkDependencies(task *v1.GPUTask, lookup Lookup) dependencyState {
+// otherwise the task waits for the first unmet one. cycle is a cycle of dependencies that the
+// task is on, as Cycles returns it; nil if it is on none.
+func checkDependencies(task *v1.GPUTask, lookup Lookup, cycle []string) dependencyState {
 	state := dependencyState{met: true}
 	for i := range task.Spec.DependsOn {
 		one := checkDependency(&task.Spec.DependsOn[i], lookup)
@@ -50,7 +51,7 @@ func checkDependencies(task *v1.GPUTask, lookup Lookup) dependencyState {
 	if state.met {
 		return state
 	}
-	if cycle := findCycle(task, lookup); cycle != nil {
+	if cycle != nil {
 		state.reason = reasonDependencyCycle
 		state.message = fmt.Sprintf(dependencyCycleMessageFmt, strings.Join(cycle, " → "))
 	}
@@ -96,33 +97,6 @@ func DependencyMet(dependency *v1.Dependency, other *v1.GPUTask) bool {
 	default: // v1.DependencySucceeded is the schema's default
 		return phase == v1.PhaseSucceeded
 	}
-}
-
-// findCycle returns the names of the tasks on a cycle of dependencies through the given
-// task, which comes first and last, or nil. Tasks that have started ignore their
-// dependencies and so are on no cycle.
-func findCycle(task *v1.GPUTask, lookup Lookup) []string {
-	visited := map[string]bool{}
-	var visit func(current *v1.GPUTask, path []string) []string
-	visit = func(current *v1.GPUTask, path []string) []string {
-		path = append(path, current.Name)
-		for i := range current.Spec.DependsOn {
-			name := current.Spec.DependsOn[i].Name
-			if name == task.Name {
-				return append(path, name)
-			}
-			next := lookup(name)
-			if visited[name] || next == nil || hasStarted(next) || IsFinished(next) {
-				continue
-			}
-			visited[name] = true
-			if cycle := visit(next, path); cycle != nil {
-				return cycle
-			}
-		}
-		return nil
-	}
-	return visit(task, nil)
 }
 
 // IsFinished reports whether a task has succeeded or failed for good.

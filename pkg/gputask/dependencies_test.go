@@ -107,7 +107,13 @@ func TestDependencies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in := input(tc.task, nil)
-			in.Lookup = lookup(append(tc.others, tc.task)...)
+			all := append(tc.others, tc.task)
+			in.Lookup = lookup(all...)
+			var tasks []*v1.GPUTask
+			for _, one := range all {
+				tasks = append(tasks, one.GPUTask)
+			}
+			in.Cycle = Cycles(tasks)[tc.task.Name]
 			plan, err := Decide(in)
 			if err != nil {
 				t.Fatal(err)

@@ -47,6 +47,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"GPUs that must be given back for each GPU-hour that the moves cost")
 	flags.Int64Var(&o.Planner.ApproveCost, "reschedule-approve-cost", o.Planner.ApproveCost,
 		"cost of a MovePlan, in GPU-seconds, up to which it needs no person's approval; 0 for none without")
+	flags.BoolVar(&o.Planner.ApproveForOthers, "reschedule-approve-across-namespaces", o.Planner.ApproveForOthers,
+		"let MovePlans that move Pods of one namespace for a task of another be carried out without a person's approval, if their cost needs none")
 	flags.Int64Var(&o.Planner.MoveCost, "reschedule-move-cost", o.Planner.MoveCost,
 		"GPU-seconds that each move of a Pod costs beside the work that is lost")
 	flags.IntVar(&o.Planner.MaxMoves, "reschedule-max-moves", o.Planner.MaxMoves,

@@ -160,7 +160,7 @@ func uidsOf(pods []*corev1.Pod) []string {
 
 // addMoves adds the moves that would make room.
 func (v *View) addMoves(o *Outlook, w *clusterview.Waiting) error {
-	result, found, err := v.MakeRoom(w.Gang, w.Priority)
+	result, found, err := v.MakeRoom(w.Gang, w.Priority, w.Task.Namespace)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (p *Planner) pack(report *Report) *v1.MovePlan {
 		if len(packing.Moves) == 0 {
 			break
 		}
-		costliest := p.costliestOverBudget(packing.Moves)
+		costliest := p.costliestOverBudget(packing.Moves, "")
 		if costliest == nil {
 			plan := p.capacityPlan(packing)
 			if report.Why = p.yieldReason(plan); report.Why != "" {

@@ -20,13 +20,16 @@ type Ledger struct {
 	Moves int
 	// LostGPUSeconds is the work that was lost, by namespace.
 	LostGPUSeconds map[string]int64
+	// CausedGPUSeconds is the work of other namespaces that was lost for the tasks of a
+	// namespace, by the latter.
+	CausedGPUSeconds map[string]int64
 
 	plans []*v1.MovePlan
 }
 
 // NewLedger returns the ledger for the hour before now, computed from plans.
 func NewLedger(plans []*v1.MovePlan, now time.Time) *Ledger {
-	l := &Ledger{LostGPUSeconds: map[string]int64{}, plans: plans}
+	l := &Ledger{LostGPUSeconds: map[string]int64{}, CausedGPUSeconds: map[string]int64{}, plans: plans}
 	for _, plan := range plans {
 		for i := range plan.Status.Moves {
 			move := &plan.Status.Moves[i]
@@ -34,7 +37,11 @@ func NewLedger(plans []*v1.MovePlan, now time.Time) *Ledger {
 				continue
 			}
 			l.Moves++
-			l.LostGPUSeconds[plan.Spec.Moves[i].Task.Namespace] += move.LostGPUSeconds
+			namespace := plan.Spec.Moves[i].Task.Namespace
+			l.LostGPUSeconds[namespace] += move.LostGPUSeconds
+			if plan.Spec.For != nil && plan.Spec.For.Namespace != namespace {
+				l.CausedGPUSeconds[plan.Spec.For.Namespace] += move.LostGPUSeconds
+			}
 		}
 	}
 	return l
@@ -58,10 +65,21 @@ func (l *Ledger) MovesLeft(o *Options) (left int, limited bool) {
 // GPUSecondsLeft returns how much work of a namespace may still be lost in this hour;
 // limited is false if there is no limit.
 func (l *Ledger) GPUSecondsLeft(o *Options, namespace string) (left int64, limited bool) {
+	return gpuSecondsLeft(o, l.LostGPUSeconds[namespace])
+}
+
+// CausableGPUSeconds returns how much work of other namespaces may still be lost in this hour for
+// the tasks of a namespace: as much as may be lost of its own. limited is false if there is no
+// limit.
+func (l *Ledger) CausableGPUSeconds(o *Options, namespace string) (left int64, limited bool) {
+	return gpuSecondsLeft(o, l.CausedGPUSeconds[namespace])
+}
+
+func gpuSecondsLeft(o *Options, used int64) (left int64, limited bool) {
 	if o.GPUMinutesPerHour <= 0 {
 		return 0, false
 	}
-	return max(0, o.GPUMinutesPerHour*secondsPerMinute-l.LostGPUSeconds[namespace]), true
+	return max(0, o.GPUMinutesPerHour*secondsPerMinute-used), true
 }
 
 // NotBefore returns when the next plan for the same purpose may be proposed: for the same

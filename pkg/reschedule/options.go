@@ -31,6 +31,9 @@ type Options struct {
 	// ApproveCost is the cost, in GPU-seconds, up to which plans are approved
 	// automatically.
 	ApproveCost int64
+	// ApproveForOthers is true if plans that move Pods of one namespace for a task of another
+	// need a person's approval only for their cost.
+	ApproveForOthers bool
 	// MoveCost is added to the cost of each move, in GPU-seconds.
 	MoveCost int64
 	// MaxMoves is how many Pods a plan may move; 0 is no limit.

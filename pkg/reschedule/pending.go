@@ -149,7 +149,7 @@ func (p *Planner) assume(w *clusterview.Waiting, plan *placement.Plan) {
 }
 
 func (p *Planner) makeRoomFor(w *clusterview.Waiting) (*v1.MovePlan, message) {
-	result, found, err := p.MakeRoom(w.Gang, w.Priority)
+	result, found, err := p.MakeRoom(w.Gang, w.Priority, w.Task.Namespace)
 	if err != nil {
 		return nil, message{text: err.Error()}
 	}

@@ -5,6 +5,7 @@ package reschedule
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -95,8 +96,13 @@ func (p *Planner) finish(plan *v1.MovePlan) *v1.MovePlan {
 	for i := range spec.Moves {
 		spec.CostGPUSeconds += spec.Moves[i].CostGPUSeconds
 	}
-	spec.Approved = spec.CostGPUSeconds <= p.Options.ApproveCost
+	spec.Approved = spec.CostGPUSeconds <= p.Options.ApproveCost && (p.Options.ApproveForOthers || !isForOthers(spec))
 	return plan
+}
+
+// isForOthers reports whether a plan moves Pods of one namespace for a task of another.
+func isForOthers(spec *v1.MovePlanSpec) bool {
+	return spec.For != nil && slices.ContainsFunc(spec.Moves, func(move v1.Move) bool { return move.Task.Namespace != spec.For.Namespace })
 }
 
 // costText describes what moves cost.

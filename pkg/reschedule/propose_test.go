@@ -56,6 +56,43 @@ func TestTheExampleEndsWithAAndCOnNode1AndBOnNode2WhereNoSlotIsFree(t *testing.T
 	}
 }
 
+// TestMovesForAnotherNamespace: a person approves them, and the namespace that they are for has a
+// budget of its own.
+func TestMovesForAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	spentFor := func(namespace string) *v1.MovePlan {
+		plan := spent(1, time.Minute, 600*secondsPerMinute)
+		plan.Spec.For = &v1.TaskReference{Namespace: namespace, Name: "before"}
+		plan.Spec.Moves[0].Task.Namespace = "third"
+		return plan
+	}
+	tests := map[string]struct {
+		change   func(*cluster)
+		proposed bool
+		approved bool
+	}{
+		"need approval":                               {func(*cluster) {}, true, false},
+		"need none if the flag says so":               {func(c *cluster) { c.options.ApproveForOthers = true }, true, true},
+		"are not proposed when the budget is used up": {func(c *cluster) { c.Plans = append(c.Plans, spentFor("other")) }, false, false},
+		"don't pay for what others caused":            {func(c *cluster) { c.Plans = append(c.Plans, spentFor("another")) }, true, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := example(t, 3)
+			inNamespace(c.wait("c", "4", 1), "other")
+			tc.change(c)
+			plan, report := Propose(&c.Objects, &c.options)
+			if (plan != nil) != tc.proposed {
+				t.Fatalf("proposed: %v, %+v", plan != nil, report)
+			}
+			if plan != nil && plan.Spec.Approved != tc.approved {
+				t.Errorf("approved: %v", plan.Spec.Approved)
+			}
+		})
+	}
+}
+
 func TestTheExampleEndsWithAAndCOnNode1AndBOnNode2WhereASlotIsFree(t *testing.T) {
 	t.Parallel()
 	c := example(t, 8)

@@ -4,7 +4,9 @@
 package reschedule
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -79,16 +81,16 @@ func (p *Planner) levelOf(group string) int {
 	return level
 }
 
-// MakeRoom finds moves that let a gang of that priority fit, within what is left of the
-// budgets. found is false if there are none; no moves are needed if it fits already.
-func (p *Planner) MakeRoom(gang *snapshot.Members[*corev1.Pod], priority int32) (result *placement.Consolidation, found bool, err error) {
+// MakeRoom finds moves that let a gang of that priority in that namespace fit, within what is left
+// of the budgets. found is false if there are none; no moves are needed if it fits already.
+func (p *Planner) MakeRoom(gang *snapshot.Members[*corev1.Pod], priority int32, namespace string) (result *placement.Consolidation, found bool, err error) {
 	excluded := map[*clusterview.Unit]bool{}
 	for range maxReplans {
 		result, found, err = p.consolidate(&gang.Gang, p.rules(priority, excluded))
 		if err != nil || !found {
 			return nil, false, err
 		}
-		costliest := p.costliestOverBudget(result.Moves)
+		costliest := p.costliestOverBudget(result.Moves, namespace)
 		if costliest == nil {
 			return result, true, nil
 		}
@@ -124,23 +126,41 @@ func (p *Planner) consolidate(gang *placement.Gang, rules placement.MoveRules) (
 }
 
 // costliestOverBudget returns the unit that loses the most work of a namespace whose budget
-// the moves together exceed; nil if they exceed none.
-func (p *Planner) costliestOverBudget(moves []placement.Move) *clusterview.Unit {
-	sums, costliest := map[string]int64{}, map[string]*clusterview.Unit{}
+// the moves together exceed; nil if they exceed none. That of the namespace which the moves are for,
+// "" if there is none, is about the work of all others.
+func (p *Planner) costliestOverBudget(moves []placement.Move, beneficiary string) *clusterview.Unit {
+	own, others := map[string]*bill{}, &bill{}
 	for i := range moves {
 		m := p.Member(moves[i].Pod)
 		namespace := m.Pod.Namespace
-		sums[namespace] += lost(m, p.Now)
-		if known := costliest[namespace]; known == nil || p.lostBy(m.Unit) > p.lostBy(known) {
-			costliest[namespace] = m.Unit
+		if own[namespace] == nil {
+			own[namespace] = &bill{}
+		}
+		p.charge(own[namespace], m)
+		if beneficiary != "" && namespace != beneficiary {
+			p.charge(others, m)
 		}
 	}
-	var worst *clusterview.Unit
-	for namespace, sum := range sums {
-		left, limited := p.Ledger.GPUSecondsLeft(&p.Options, namespace)
-		if limited && sum > left && (worst == nil || namespace < worst.Members[0].Pod.Namespace) {
-			worst = costliest[namespace]
+	if left, limited := p.Ledger.CausableGPUSeconds(&p.Options, beneficiary); limited && others.sum > left {
+		return others.costliest
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(own)) {
+		if left, limited := p.Ledger.GPUSecondsLeft(&p.Options, namespace); limited && own[namespace].sum > left {
+			return own[namespace].costliest
 		}
 	}
-	return worst
+	return nil
+}
+
+// bill is the work that moves lose together, in GPU-seconds, and the unit that loses the most.
+type bill struct {
+	sum       int64
+	costliest *clusterview.Unit
+}
+
+func (p *Planner) charge(b *bill, m *clusterview.Member) {
+	b.sum += lost(m, p.Now)
+	if b.costliest == nil || p.lostBy(m.Unit) > p.lostBy(b.costliest) {
+		b.costliest = m.Unit
+	}
 }

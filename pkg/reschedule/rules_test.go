@@ -49,7 +49,9 @@ func TestAPlanThatBreaksANamespacesBudgetIsMadeAnew(t *testing.T) {
 		inNamespace(task, "other")
 		task.Pods[0].Spec.Priority = new(int32(1))
 	}
-	c.wait("large", "4", 1).Pods[0].Spec.Priority = new(int32(1))
+	large := c.wait("large", "4", 1)
+	inNamespace(large, "other")
+	large.Pods[0].Spec.Priority = new(int32(1))
 	plan := c.proposal("", "")
 	if diff := cmp.Diff([]string{"x", "y"}, movedPods(plan)); diff != "" {
 		t.Fatalf("moves (-want +got):\n%s", diff)

@@ -22,7 +22,7 @@ func waiting(lines ...string) []*v1.GPUTask {
 	for _, line := range lines {
 		name, others, _ := strings.Cut(line, ":")
 		var dependencies []v1.Dependency
-		for _, other := range strings.Fields(others) {
+		for other := range strings.FieldsSeq(others) {
 			dependencies = append(dependencies, v1.Dependency{Name: other})
 		}
 		tasks = append(tasks, makeTask(name).dependsOn(dependencies...).GPUTask)
@@ -67,11 +67,11 @@ func TestRandomCycles(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		var lines []string
 		for i := range 2 + random.IntN(90) {
-			line := fmt.Sprintf("t%d:", i)
-			for range random.IntN(3) {
-				line += fmt.Sprintf(" t%d", random.IntN(90))
+			others := make([]string, random.IntN(3))
+			for j := range others {
+				others[j] = fmt.Sprintf("t%d", random.IntN(90))
 			}
-			lines = append(lines, line)
+			lines = append(lines, fmt.Sprintf("t%d: %s", i, strings.Join(others, " ")))
 		}
 		tasks := waiting(lines...)
 		g, cycles := newDependencyGraph(tasks), Cycles(tasks)

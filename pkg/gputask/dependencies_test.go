@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,7 +108,7 @@ func TestDependencies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in := input(tc.task, nil)
-			all := append(tc.others, tc.task)
+			all := append(slices.Clone(tc.others), tc.task)
 			in.Lookup = lookup(all...)
 			var tasks []*v1.GPUTask
 			for _, one := range all {

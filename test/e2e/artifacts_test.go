@@ -4,10 +4,13 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -116,5 +119,56 @@ func TestTheControllerMayDoOnlyWhatItNeeds(t *testing.T) {
 				t.Errorf("allowed: %v, want %v (%s)", review.Status.Allowed, tc.want, review.Status.Reason)
 			}
 		})
+	}
+}
+
+// TestWhoSeesTheClusterReachesNoPods: the proxy of a Pod leads to all that it serves.
+func TestWhoSeesTheClusterReachesNoPods(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	const group = "gpu-users-of-a-test"
+	subjects := []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: group}}
+	view := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: group}, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gputasks-cluster-view"},
+	}
+	if _, err := s.cluster.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), view, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const agents = "nodeagent-system"
+	metrics := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: group}, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "nodeagent-metrics"},
+	}
+	if _, err := s.cluster.kube.RbacV1().RoleBindings(agents).Create(t.Context(), metrics, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		err := errors.Join(
+			s.cluster.kube.RbacV1().ClusterRoleBindings().Delete(ctx, group, metav1.DeleteOptions{}),
+			s.cluster.kube.RbacV1().RoleBindings(agents).Delete(ctx, group, metav1.DeleteOptions{}),
+		)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	may := func(namespace, resource, subresource string) bool {
+		review, err := s.cluster.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: "somebody", Groups: []string{group, "system:authenticated"},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Resource: resource, Subresource: subresource},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return review.Status.Allowed
+	}
+	s.eventually("the roles are in force", func() (bool, string) {
+		return may(s.namespace, "pods", "") && may(agents, "pods", "proxy"), "they are not"
+	})
+	if may(s.namespace, "pods", "proxy") {
+		t.Error("the proxy of any Pod may be used")
 	}
 }

@@ -90,7 +90,10 @@ func (g *dependencyGraph) stronglyConnected() [][]string {
 		if low[name] != number[name] {
 			return
 		}
-		begin := slices.Index(stack, name)
+		begin := len(stack) - 1 // the group is at the end: a search from the front would take too long for a long chain
+		for stack[begin] != name {
+			begin--
+		}
 		group := slices.Clone(stack[begin:])
 		stack = stack[:begin]
 		for _, member := range group {

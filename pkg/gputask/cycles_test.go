@@ -110,6 +110,20 @@ func (g *dependencyGraph) reaches(from, to string) bool {
 	return visit(from)
 }
 
+// TestALongChainTakesNoLongerThanItsLength: a search that goes back through all tasks that wait would
+// take minutes.
+func TestALongChainTakesNoLongerThanItsLength(t *testing.T) {
+	t.Parallel()
+	const count = 300_000
+	tasks := make([]*v1.GPUTask, count)
+	for i := range tasks {
+		tasks[i] = makeTask(fmt.Sprintf("t%06d", i)).dependsOn(v1.Dependency{Name: fmt.Sprintf("t%06d", i+1)}).GPUTask
+	}
+	if cycles := Cycles(tasks); len(cycles) > 0 {
+		t.Errorf("%d tasks of a chain are on a cycle", len(cycles))
+	}
+}
+
 // BenchmarkCycles has 10,000 waiting tasks with 32 dependencies each.
 func BenchmarkCycles(b *testing.B) {
 	const count, each = 10_000, 32

@@ -339,6 +339,11 @@ func TestDecide(t *testing.T) {
 				with(func(t *v1.GPUTask) { t.Status.TaskRestarts = &v1.TaskRestarts{Count: 1} }),
 			want: wanted{phase: v1.PhasePending, message: "to start", create: []string{"train-0@1", "train-1@1", "train-2@1"}},
 		},
+		"a gang that has restarted after a failure restarts for a Pod that vanished, too": {
+			task: gang().phase(v1.PhaseRunning).with(restartIfLost).restarted(1, time.Hour).condition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning),
+			pods: pods(gang().pod(0, 1).running("a"), gang().pod(2, 1).running("c")),
+			want: wanted{phase: v1.PhasePending, message: "Pod train-1 was lost or deleted", restarts: 1, remove: []string{"train-0@1", "train-2@1"}},
+		},
 		"a gang that has not run yet has lost nothing": {
 			task: gang().with(restartIfLost),
 			pods: pods(gang().pod(0, 0).running("a"), gang().pod(1, 0).running("b")),

@@ -27,17 +27,23 @@ func (d *decision) restartIfLost() {
 		fmt.Sprintf("Pod %s was lost or deleted, and spec.onLostPod is RestartTask", PodName(d.Task, lost.index)))
 }
 
-// lostMember returns a member of a running gang that has lost its Pod, nil if there is none. With
-// an obstacle in the way, Pods may be missing because they were never created.
+// lostMember returns a member of a running gang that has lost its Pod, nil if there is none.
 func (d *decision) lostMember() *member {
 	for i := range d.members {
 		m := &d.members[i]
-		if d.completed.has(m.index) || m.stale || m.ignored || m.lastFailure != nil && m.pod == nil {
+		if d.completed.has(m.index) || m.stale || m.ignored {
 			continue
 		}
-		if m.pod == nil && d.Obstacle == nil || m.pod != nil && (m.state == podLost || m.state == podTerminating) {
+		if m.pod == nil && d.hasLostPod(m) || m.pod != nil && (m.state == podLost || m.state == podTerminating) {
 			return m
 		}
 	}
 	return nil
+}
+
+// hasLostPod reports whether a member of a running gang that has no Pod has lost it. Otherwise, an
+// obstacle keeps it from being created, or the member restarts by itself after a failure.
+func (d *decision) hasLostPod(m *member) bool {
+	_, restarts := findRestarts(d.status, m.index)
+	return d.Obstacle == nil && !restarts
 }

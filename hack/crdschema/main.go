@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command crdschema post-processes the CRD written by controller-gen, in place. It
-// changes only the embedded Pod template, whose Go type is Kubernetes' own and can't
-// have our markers:
+// changes only the embedded Pod templates, of the task and of its roles, whose Go type is
+// Kubernetes' own and can't have our markers:
 //
 //   - descriptions are dropped: with them the CRD is too large for
 //     "kubectl apply", which keeps a copy of the object in an annotation of at
@@ -55,7 +55,7 @@ func rewrite(path string) error {
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
 	for i := range crd.Spec.Versions {
-		if err := finishTemplate(crd.Spec.Versions[i].Schema.OpenAPIV3Schema); err != nil {
+		if err := finishTemplates(crd.Spec.Versions[i].Schema.OpenAPIV3Schema); err != nil {
 			return fmt.Errorf("%s, version %s: %w", path, crd.Spec.Versions[i].Name, err)
 		}
 	}
@@ -66,12 +66,28 @@ func rewrite(path string) error {
 	return os.WriteFile(path, content, 0o644) //nolint:gosec // a manifest for everybody to read
 }
 
-// finishTemplate changes the schema at spec.template of the given root schema.
-func finishTemplate(root *apiextensionsv1.JSONSchemaProps) error {
-	spec, hasSpec := root.Properties["spec"]
-	template, hasTemplate := spec.Properties["template"]
-	if !hasSpec || !hasTemplate {
-		return errors.New("the schema has no spec.template")
+// finishTemplates changes the schemas at spec.template and spec.roles[*].template of the given
+// root schema.
+func finishTemplates(root *apiextensionsv1.JSONSchemaProps) error {
+	spec, found := root.Properties["spec"]
+	if !found {
+		return errors.New("the schema has no spec")
+	}
+	roles, found := spec.Properties["roles"]
+	if !found || roles.Items == nil || roles.Items.Schema == nil {
+		return errors.New("the schema has no spec.roles")
+	}
+	if err := finishTemplate(roles.Items.Schema); err != nil {
+		return fmt.Errorf("spec.roles: %w", err)
+	}
+	return finishTemplate(&spec)
+}
+
+// finishTemplate changes the schema of a property named template.
+func finishTemplate(spec *apiextensionsv1.JSONSchemaProps) error {
+	template, found := spec.Properties["template"]
+	if !found {
+		return errors.New("the schema has no template")
 	}
 	description := template.Description
 	stripDescriptions(&template)
@@ -100,7 +116,7 @@ func stripDescriptions(schema *apiextensionsv1.JSONSchemaProps) {
 func boundContainers(template *apiextensionsv1.JSONSchemaProps) error {
 	containers, found := template.Properties["spec"].Properties["containers"]
 	if !found || containers.Items == nil || containers.Items.Schema == nil {
-		return errors.New("the schema has no spec.template.spec.containers")
+		return errors.New("the schema has no template.spec.containers")
 	}
 	containers.MaxItems = ptr.To[int64](maxContainers)
 	name := containers.Items.Schema.Properties["name"]

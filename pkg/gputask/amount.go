@@ -33,9 +33,13 @@ func gpuResource(amount string) (corev1.ResourceName, resource.Quantity, error) 
 	return name, *resource.NewQuantity(int64(count), resource.DecimalSI), nil
 }
 
-// wholeGPUs returns how many GPUs each Pod of a task sees: 1 if it has a share of one.
-func wholeGPUs(task *v1.GPUTask) int {
-	name, quantity, err := gpuResource(task.Spec.GPUAmount)
+// processesPerPod returns for how many GPUs each Pod of a role starts a process: 1 if it has a
+// share of one, or none.
+func processesPerPod(role *Role) int {
+	if !role.hasGPUs() {
+		return 1
+	}
+	name, quantity, err := gpuResource(role.GPUAmount)
 	if err != nil || name != v1.ResourceGPU {
 		return 1
 	}

@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -17,12 +18,14 @@ import (
 func (d *decision) countSuccesses() {
 	for i := range d.members {
 		m := &d.members[i]
-		if m.pod != nil && !m.stale && m.state == podSucceeded {
+		if m.pod != nil && !m.stale && !m.failed && m.state == podSucceeded {
 			d.completed.add(m.index)
+			m.succeeded = true
+			d.forgetRestarts(m)
 		}
 	}
 	d.status.CompletedIndexes = d.completed.String()
-	d.status.Succeeded = int32(len(d.completed)) //nolint:gosec // at most 4096 replicas
+	d.status.Succeeded = int32(d.countSucceeded()) //nolint:gosec // at most 10000
 }
 
 // countFailures counts the failures of the current attempts, each exactly once: raising the
@@ -30,7 +33,7 @@ func (d *decision) countSuccesses() {
 // together restart together and so count as one failure, unless each Pod restarts by
 // itself.
 func (d *decision) countFailures() {
-	if d.isFailing() {
+	if d.isFailing() || d.hasSucceeded() {
 		return
 	}
 	failed, action := d.failedMembers()
@@ -42,12 +45,17 @@ func (d *decision) countFailures() {
 		d.setFailureTarget(v1.ReasonFailureRule, message+", upon which the task fails by a rule of spec.failureRules")
 		return
 	}
+	if d.Task.Spec.BackoffLimitPerIndex != nil {
+		if failed = d.failExhausted(failed); len(failed) == 0 || d.isFailing() {
+			return
+		}
+	}
 	failures := int32(1)
 	if action == v1.ActionRestartPod {
-		failures = int32(len(failed)) //nolint:gosec // at most 4096 replicas
+		failures = int32(len(failed)) //nolint:gosec // at most 10000
 	}
 	limit := d.backoffLimit()
-	if d.status.Restarts+failures > limit {
+	if d.Task.Spec.BackoffLimitPerIndex == nil && d.status.Restarts+failures > limit {
 		d.setFailureTarget(v1.ReasonBackoffLimitExceeded,
 			fmt.Sprintf("%s; no restarts are left (spec.backoffLimit is %d)", message, limit))
 		return
@@ -69,9 +77,10 @@ func (d *decision) countFailures() {
 // become lost ones.
 func (d *decision) failedMembers() (failed []*member, action v1.FailureAction) {
 	byAction := map[v1.FailureAction][]*member{}
+	defer func() { d.rememberNodes(byAction) }()
 	for i := range d.members {
 		m := &d.members[i]
-		if m.pod == nil || m.stale || m.state != podFailed && m.state != podLost {
+		if m.pod == nil || m.stale || m.done() || m.state != podFailed && m.state != podLost {
 			continue
 		}
 		switch one := d.actionFor(m); one {
@@ -81,6 +90,9 @@ func (d *decision) failedMembers() (failed []*member, action v1.FailureAction) {
 		default:
 			byAction[one] = append(byAction[one], m)
 		}
+	}
+	for _, m := range byAction[v1.ActionFailIndex] {
+		d.failIndex(m)
 	}
 	for _, one := range []v1.FailureAction{v1.ActionFailTask, v1.ActionRestartTask, v1.ActionRestartPod} {
 		if len(byAction[one]) > 0 {
@@ -104,7 +116,7 @@ func (d *decision) restartTask(lastFailure *metav1.Time) {
 	for i := range d.members {
 		m := &d.members[i]
 		m.start = currentStart(d.Task, d.status, m.index)
-		m.stale = true
+		m.stale, m.succeeded = true, false
 	}
 }
 
@@ -140,7 +152,7 @@ func (d *decision) lastEnd(failed []*member) *metav1.Time {
 
 func (d *decision) checkDeadline() {
 	seconds := d.Task.Spec.ActiveDeadlineSeconds
-	if seconds == nil || d.status.StartTime == nil || d.isFailing() || len(d.completed) == len(d.members) {
+	if seconds == nil || d.status.StartTime == nil || d.isFailing() || d.hasSucceeded() {
 		return
 	}
 	left := d.status.StartTime.Add(time.Duration(*seconds) * time.Second).Sub(d.Now)
@@ -165,7 +177,7 @@ const defaultBackoffLimit = 6
 // applyTTL requests the deletion of a finished task whose TTL has expired. A task that
 // others wait for is kept until they have seen how it ended.
 func (d *decision) applyTTL() {
-	ttl := d.Task.Spec.TTLSecondsAfterFinished
+	ttl := cmp.Or(d.Task.Spec.TTLSecondsAfterFinished, d.Config.TTLSecondsAfterFinished)
 	if ttl == nil || d.status.CompletionTime == nil || d.HasWaitingDependents {
 		return
 	}

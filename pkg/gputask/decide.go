@@ -24,6 +24,8 @@ type Config struct {
 	Pods PodDefaults
 	// Backoff is the delay before a restart after a failure.
 	Backoff Backoff
+	// TTLSecondsAfterFinished applies to tasks that specify none; nil for no limit.
+	TTLSecondsAfterFinished *int32
 }
 
 // Obstacle is why the API server rejected a task's Pod.
@@ -51,6 +53,9 @@ type Input struct {
 	Cycle []string
 	// HasWaitingDependents is true while another task waits for this one.
 	HasWaitingDependents bool
+	// UnreachableSince returns since when a node has been unreachable; false if it is not. It is only
+	// called for tasks with spec.unreachableNodeTimeoutSeconds.
+	UnreachableSince func(node string) (since time.Time, unreachable bool)
 	// Obstacle is why the last creation of a Pod failed, nil if it did not.
 	Obstacle *Obstacle
 	// Now is the time of the decision.
@@ -69,10 +74,16 @@ type Plan struct {
 	Create []*corev1.Pod
 	// Delete are the Pods to delete. None of them is being deleted yet.
 	Delete []*corev1.Pod
+	// ForceDelete are terminating Pods to delete without waiting for their nodes.
+	ForceDelete []*corev1.Pod
 	// Discount are unbound Pods whose label LabelMinAvailable is to be lowered to
 	// MinAvailable, since members of the gang have succeeded.
 	Discount     []*corev1.Pod
 	MinAvailable string
+	// Confirm are Pods that were asked for a checkpoint. Their annotation AnnotationLastCheckpoint
+	// is to be set to LastCheckpoint, that of the task.
+	Confirm        []*corev1.Pod
+	LastCheckpoint string
 	// AwaitsRetry is true if Pods are missing, but not to be created before the obstacle's Retry.
 	AwaitsRetry bool
 	// DeleteTask requests the deletion of the task itself.
@@ -91,7 +102,7 @@ type Plan struct {
 func Decide(in Input) (Plan, error) {
 	d, err := newDecision(in)
 	if err != nil {
-		return Plan{}, fmt.Errorf("status.completedIndexes: %w", err)
+		return Plan{}, err
 	}
 	d.status.ObservedGeneration = in.Task.Generation
 	if in.Task.DeletionTimestamp != nil {
@@ -102,6 +113,8 @@ func Decide(in Input) (Plan, error) {
 		d.applyTTL()
 		return d.plan, nil
 	}
+	d.confirmCheckpoints()
+	d.leaveUnreachableNodes()
 	d.countSuccesses()
 	d.countFailures()
 	d.countRefusals()
@@ -110,7 +123,9 @@ func Decide(in Input) (Plan, error) {
 	d.checkRuntime()
 	d.advance()
 	d.reportPods()
+	d.reportRoles()
 	d.recordRuntime()
+	d.reportHealth()
 	d.status.Message = shorten(d.status.Message)
 	return d.plan, nil
 }
@@ -118,22 +133,32 @@ func Decide(in Input) (Plan, error) {
 // decision is the state of one call of Decide. Its methods build up the plan.
 type decision struct {
 	Input
-	members   []member // by index
-	stray     []*corev1.Pod
-	completed indexSet
-	plan      Plan
-	status    *v1.GPUTaskStatus // of the plan
+	roles   []Role
+	members []member // by index
+	stray   []*corev1.Pod
+	// completed are the indexes that have succeeded, also those that an elastic gang has no more;
+	// failed those of an array that have failed for good.
+	completed, failed indexSet
+	plan              Plan
+	status            *v1.GPUTaskStatus // of the plan
 }
 
 func newDecision(in Input) (*decision, error) {
 	completed, err := parseIndexes(in.Task.Status.CompletedIndexes)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("status.completedIndexes: %w", err)
 	}
-	d := &decision{Input: in, completed: completed}
+	failed, err := parseIndexes(in.Task.Status.FailedIndexes)
+	if err != nil {
+		return nil, fmt.Errorf("status.failedIndexes: %w", err)
+	}
+	d := &decision{Input: in, completed: completed, failed: failed, roles: Roles(in.Task)}
 	d.plan.Status = *in.Task.Status.DeepCopy()
 	d.status = &d.plan.Status
-	d.members, d.stray = matchMembers(in.Task, in.Pods)
+	d.members, d.stray = matchMembers(in.Task, d.roles, in.Pods)
+	for i := range d.members {
+		d.members[i].succeeded, d.members[i].failed = completed.has(i), failed.has(i)
+	}
 	return d, nil
 }
 
@@ -142,8 +167,10 @@ func (d *decision) advance() {
 	switch {
 	case d.isFailing():
 		d.stopAndFail()
-	case len(d.completed) == len(d.members):
+	case d.hasSucceeded():
 		d.succeed()
+	case d.countDone() == len(d.members):
+		d.failIndexes()
 	case SuspensionRequested(d.Task):
 		d.suspend()
 	default:
@@ -154,10 +181,19 @@ func (d *decision) advance() {
 	}
 }
 
+// succeed waits until no Pod runs before it marks the task as succeeded, so that a finished task
+// holds no GPU.
 func (d *decision) succeed() {
-	d.deleteActive()
-	d.finish(v1.PhaseSucceeded, v1.ConditionSucceeded, "AllPodsSucceeded",
-		podCount(len(d.members))+" succeeded")
+	reason, message := reasonAllSucceeded, podCount(d.countSucceeded())+" succeeded"
+	if d.countSucceeded() < len(d.members) {
+		reason = reasonSuccessPolicy
+		message += ", as many as spec.successPolicy asks for"
+	}
+	if active := d.deleteActive(); active > 0 {
+		d.status.Message = fmt.Sprintf("%s; waiting for %s to stop", message, podCount(active))
+		return
+	}
+	d.finish(v1.PhaseSucceeded, v1.ConditionSucceeded, reason, message)
 }
 
 // stopAndFail waits until no Pod runs before it marks the task as failed, so that a failed

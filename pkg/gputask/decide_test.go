@@ -22,6 +22,7 @@ type wanted struct {
 	message    string // part of the message
 	create     []string
 	remove     []string
+	forced     []string
 	restarts   int32
 	completed  string
 	again      time.Duration
@@ -32,7 +33,7 @@ type wanted struct {
 
 func summary(plan Plan) wanted {
 	got := wanted{
-		phase: plan.Status.Phase, create: podIDs(plan.Create), remove: podIDs(plan.Delete),
+		phase: plan.Status.Phase, create: podIDs(plan.Create), remove: podIDs(plan.Delete), forced: podIDs(plan.ForceDelete),
 		restarts: plan.Status.Restarts, completed: plan.Status.CompletedIndexes,
 		again: plan.RequeueAfter, deleteTask: plan.DeleteTask,
 	}
@@ -40,6 +41,44 @@ func summary(plan Plan) wanted {
 		got.failing = target.Reason
 	}
 	return got
+}
+
+// decideTest is one input of Decide and what it must decide.
+type decideTest struct {
+	task taskBuilder
+	pods []*corev1.Pod
+	// change is applied to the input.
+	change func(*Input)
+	want   wanted
+}
+
+func testDecisions(t *testing.T, tests map[string]decideTest) {
+	t.Helper()
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := input(tc.task, tc.pods)
+			if tc.change != nil {
+				tc.change(&in)
+			}
+			before := tc.task.DeepCopy()
+			plan, err := Decide(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(plan.Status.Message, tc.want.message) {
+				t.Errorf("message %q does not contain %q", plan.Status.Message, tc.want.message)
+			}
+			tc.want.message = ""
+			if diff := cmp.Diff(tc.want, summary(plan), cmp.AllowUnexported(wanted{})); diff != "" {
+				t.Errorf("unexpected plan (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, tc.task.GPUTask); diff != "" {
+				t.Errorf("the task was changed:\n%s", diff)
+			}
+			assertStable(t, in, plan)
+		})
+	}
 }
 
 func TestDecide(t *testing.T) {
@@ -74,13 +113,7 @@ func TestDecide(t *testing.T) {
 		return b.condition(corev1.DisruptionTarget, corev1.ConditionTrue, "PreemptionByScheduler", "")
 	}
 
-	tests := map[string]struct {
-		task taskBuilder
-		pods []*corev1.Pod
-		// change is applied to the input.
-		change func(*Input)
-		want   wanted
-	}{
+	tests := map[string]decideTest{
 		"a new task gets one Pod that bears its name": {
 			task: makeTask("train"),
 			want: wanted{phase: v1.PhasePending, message: "waiting to start", create: []string{"train@0"}},
@@ -537,31 +570,7 @@ func TestDecide(t *testing.T) {
 			want: wanted{phase: v1.PhaseFailed, message: `spec.memory "lots"`, failing: v1.ReasonInvalidPod},
 		},
 	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			in := input(tc.task, tc.pods)
-			if tc.change != nil {
-				tc.change(&in)
-			}
-			before := tc.task.DeepCopy()
-			plan, err := Decide(in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(plan.Status.Message, tc.want.message) {
-				t.Errorf("message %q does not contain %q", plan.Status.Message, tc.want.message)
-			}
-			tc.want.message = ""
-			if diff := cmp.Diff(tc.want, summary(plan), cmp.AllowUnexported(wanted{})); diff != "" {
-				t.Errorf("unexpected plan (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(before, tc.task.GPUTask); diff != "" {
-				t.Errorf("the task was changed:\n%s", diff)
-			}
-			assertStable(t, in, plan)
-		})
-	}
+	testDecisions(t, tests)
 }
 
 // assertStable decides again on the status that a plan wrote, with the same

@@ -30,6 +30,9 @@ func Events(before, after *v1.GPUTaskStatus) []Event {
 	if after.Restarts > before.Restarts {
 		add(corev1.EventTypeWarning, reasonRestarting, restartEvent(after))
 	}
+	if after.FailedIndexes != before.FailedIndexes {
+		add(corev1.EventTypeWarning, v1.ReasonFailedIndexes, "indexes that have failed for good: "+shorten(after.FailedIndexes))
+	}
 	for _, kind := range []string{v1.ConditionDependenciesMet, v1.ConditionPodsCreated} {
 		if refused := newlyFalse(before, after, kind); refused != nil {
 			add(eventType(refused.Reason), refused.Reason, refused.Message)
@@ -121,6 +124,7 @@ func eventType(reason string) string {
 func lostPods(before, after *v1.GPUTaskStatus) bool {
 	return before.Phase == v1.PhaseRunning && after.Phase == v1.PhasePending &&
 		after.Restarts == before.Restarts &&
+		after.CompletedIndexes == before.CompletedIndexes && after.FailedIndexes == before.FailedIndexes && // others follow
 		!conditionIsTrue(after.Conditions, v1.ConditionSuspended) &&
 		!conditionIsTrue(after.Conditions, v1.ConditionFailureTarget)
 }

@@ -10,8 +10,11 @@ import (
 )
 
 // MinAvailable returns how many Pods of a task must start together, from 1 to
-// all of them.
+// all of them. The Pods of an array start one by one.
 func MinAvailable(task *v1.GPUTask) int {
+	if IsArray(task) {
+		return 1
+	}
 	replicas := Replicas(task)
 	if task.Spec.MinAvailable == nil || *task.Spec.MinAvailable < 1 {
 		return replicas
@@ -19,10 +22,10 @@ func MinAvailable(task *v1.GPUTask) int {
 	return min(int(*task.Spec.MinAvailable), replicas)
 }
 
-// labelGang sets the labels by which gpu-scheduler recognizes a gang. A task of one Pod
+// labelGang sets the labels by which gpu-scheduler recognizes a gang. A task that is none
 // leaves them to its template: that way, several tasks may form one gang.
 func labelGang(labels map[string]string, task *v1.GPUTask) {
-	if Replicas(task) == 1 {
+	if !IsGang(task) {
 		return
 	}
 	labels[v1.LabelPodGroup] = task.Name
@@ -33,7 +36,7 @@ func labelGang(labels map[string]string, task *v1.GPUTask) {
 // longer sees members that have succeeded: the remaining Pods can't wait for those. The lowest
 // value among a gang's Pods counts.
 func (d *decision) lowerMinAvailable() {
-	if len(d.completed) == 0 || len(d.members) == 1 {
+	if !IsGang(d.Task) || d.countSucceeded() == 0 {
 		return
 	}
 	d.plan.MinAvailable = strconv.Itoa(d.startTogether())
@@ -53,7 +56,7 @@ func (d *decision) lowerMinAvailable() {
 // succeeded; if none has a node, they are as many as there are, up to minAvailable: members that
 // never started do not start alone because the others are done.
 func (d *decision) startTogether() int {
-	least, done := MinAvailable(d.Task), len(d.completed)
+	least, done := MinAvailable(d.Task), d.countSucceeded()
 	for i := range d.members {
 		if m := &d.members[i]; m.pod != nil && m.pod.Spec.NodeName != "" && m.state.isActive() {
 			return max(1, least-done)

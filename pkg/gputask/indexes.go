@@ -41,6 +41,22 @@ func parseIndexes(text string) (indexSet, error) {
 	return set, nil
 }
 
+// containsIndex reports whether the text form of a set has an index.
+func containsIndex(text string, index int) bool {
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		first, err := strconv.Atoi(low)
+		last, err2 := strconv.Atoi(high)
+		if err == nil && err2 == nil && first <= index && index <= last {
+			return true
+		}
+	}
+	return false
+}
+
 func (s indexSet) add(index int)      { s[index] = struct{}{} }
 func (s indexSet) has(index int) bool { _, found := s[index]; return found }
 

@@ -25,7 +25,7 @@ import (
 // task must end.
 func TestRandomLives(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3000) {
+	for seed := range uint64(4000) {
 		w := newWorld(t, seed)
 		w.live()
 		if t.Failed() {
@@ -63,13 +63,61 @@ func newWorld(t *testing.T, seed uint64) *world {
 	if random.IntN(2) == 0 {
 		lost = v1.LostPodRestartTask
 	}
-	replicas := int32(1 + random.IntN(4))
-	return &world{
+	w := &world{
 		t: t, random: random, now: now, pods: map[string]*corev1.Pod{}, succeeded: map[string]bool{},
-		task: makeTask("train").replicas(replicas).minAvailable(1 + random.Int32N(replicas)).
-			policy(policy).backoffLimit(int32(random.IntN(6))).with(func(t *v1.GPUTask) { t.Spec.OnLostPod = lost }).GPUTask,
+		task:     makeTask("train").policy(policy).backoffLimit(int32(random.IntN(6))).with(func(t *v1.GPUTask) { t.Spec.OnLostPod = lost }).GPUTask,
 		troubles: random.IntN(12),
 	}
+	[]func(){w.becomeGang, w.becomeElastic, w.becomeArray, w.becomeRoles}[random.IntN(4)]()
+	if random.IntN(3) == 0 {
+		w.task.Spec.SuccessPolicy = &v1.SuccessPolicy{Rules: []v1.SuccessRule{{SucceededCount: new(1 + random.Int32N(3))}}}
+	}
+	return w
+}
+
+func (w *world) becomeGang() {
+	replicas := 1 + w.random.Int32N(4)
+	w.task.Spec.Replicas, w.task.Spec.MinAvailable = &replicas, new(1+w.random.Int32N(replicas))
+}
+
+func (w *world) becomeElastic() {
+	w.becomeGang()
+	w.task.Spec.MaxReplicas = new(*w.task.Spec.Replicas + w.random.Int32N(3))
+}
+
+func (w *world) becomeArray() {
+	w.task.Spec.Completions, w.task.Spec.Replicas = new(1+w.random.Int32N(8)), new(1+w.random.Int32N(3))
+	if w.random.IntN(2) == 0 {
+		w.task.Spec.BackoffLimitPerIndex = new(w.random.Int32N(3))
+	}
+}
+
+func (w *world) becomeRoles() {
+	w.task.Spec.Roles = []v1.Role{
+		{Name: "actor", Replicas: new(1 + w.random.Int32N(3)), GPUAmount: "0"},
+		{Name: "learner"},
+	}
+}
+
+// scale changes the number of Pods at random, if that is allowed.
+func (w *world) scale() {
+	switch {
+	case w.random.IntN(10) > 0:
+	case w.task.Spec.MaxReplicas != nil:
+		least := *w.task.Spec.MinAvailable
+		w.task.Spec.Replicas = new(least + w.random.Int32N(*w.task.Spec.MaxReplicas-least+1))
+	case IsArray(w.task):
+		w.task.Spec.Replicas = new(1 + w.random.Int32N(3))
+	}
+}
+
+// memberOf returns the index of a Pod's member, be it one that an elastic gang may get back.
+func (w *world) memberOf(name string) (index int, found bool) {
+	largest := w.task.DeepCopy()
+	if largest.Spec.MaxReplicas != nil {
+		largest.Spec.Replicas = largest.Spec.MaxReplicas
+	}
+	return memberIndex(largest, Roles(largest), name)
 }
 
 func (w *world) live() {
@@ -81,6 +129,7 @@ func (w *world) live() {
 		}
 		w.now = w.now.Add(time.Duration(w.random.IntN(30)) * time.Second)
 		w.changePods()
+		w.scale()
 		w.decide()
 		w.check()
 	}
@@ -127,11 +176,28 @@ func (w *world) createPod(pod *corev1.Pod) {
 	if w.succeeded[pod.Name] {
 		w.t.Errorf("Pod %s is created although it has succeeded", pod.Name)
 	}
+	w.checkParallelism(pod)
 	w.uids++
 	pod.UID = types.UID(fmt.Sprint(w.uids))
 	pod.CreationTimestamp = metav1.NewTime(w.now)
 	pod.Status.Phase = corev1.PodPending
 	w.pods[pod.Name] = pod
+}
+
+// checkParallelism fails the test if a new Pod of an array is one too many.
+func (w *world) checkParallelism(created *corev1.Pod) {
+	if !IsArray(w.task) {
+		return
+	}
+	active := 0
+	for _, pod := range w.pods {
+		if outcomeOf(pod).isActive() {
+			active++
+		}
+	}
+	if active >= Replicas(w.task) {
+		w.t.Errorf("Pod %s is created beside %d others of the array, %d may run", created.Name, active, Replicas(w.task))
+	}
 }
 
 // deletePod begins a deletion: a Pod that holds a node takes its time.
@@ -169,12 +235,8 @@ func (w *world) isRecorded(name string) bool {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for i := range Replicas(w.task) {
-		if PodName(w.task, i) == name {
-			return completed.has(i)
-		}
-	}
-	return false
+	index, found := w.memberOf(name)
+	return found && completed.has(index)
 }
 
 func (w *world) changeRunning(name string, pod *corev1.Pod) {
@@ -198,7 +260,7 @@ func (w *world) changeRunning(name string, pod *corev1.Pod) {
 // fail ends a Pod by its own fault. The failure must be counted unless the task has failed
 // already, or it is part of one that is not counted yet.
 func (w *world) fail(pod *corev1.Pod) {
-	if w.task.Spec.FailurePolicy == v1.RestartTask && w.hasUncountedFailure() {
+	if w.restartsAsAWhole() && w.hasUncountedFailure() {
 		w.end(pod, corev1.PodFailed, 1)
 		return
 	}
@@ -210,12 +272,12 @@ func (w *world) fail(pod *corev1.Pod) {
 
 // isCurrent reports whether the end of a Pod matters: it belongs to the current attempt.
 func (w *world) isCurrent(pod *corev1.Pod) bool {
-	for i := range Replicas(w.task) {
-		if PodName(w.task, i) == pod.Name {
-			return podAttempt(pod) == currentStart(w.task, &w.task.Status, i).attempt
-		}
-	}
-	return false
+	index, found := w.memberOf(pod.Name)
+	return found && podAttempt(pod) == currentStart(w.task, &w.task.Status, index).attempt
+}
+
+func (w *world) restartsAsAWhole() bool {
+	return w.task.Spec.FailurePolicy == v1.RestartTask && !IsArray(w.task)
 }
 
 func (w *world) hasUncountedFailure() bool {
@@ -248,14 +310,27 @@ func (w *world) end(pod *corev1.Pod, phase corev1.PodPhase, exitCode int32) {
 
 func (w *world) check() {
 	failing := findCondition(w.task.Status.Conditions, v1.ConditionFailureTarget) != nil
-	if counted := w.task.Status.Restarts; counted > w.failures {
+	if counted := w.counted(); counted > w.failures {
 		w.t.Errorf("%d failures were counted, %d happened", counted, w.failures)
 	}
-	if limit := *w.task.Spec.BackoffLimit; w.task.Status.Restarts > limit {
+	if limit := *w.task.Spec.BackoffLimit; w.task.Status.Restarts > limit && w.task.Spec.BackoffLimitPerIndex == nil {
 		w.t.Errorf("%d restarts, the limit is %d", w.task.Status.Restarts, limit)
 	}
 	w.checkPhase()
 	w.checkAttempts(failing)
+}
+
+// counted returns how many failures the status tells of.
+func (w *world) counted() int32 {
+	return w.task.Status.Restarts + int32(len(w.failedIndexes()))
+}
+
+func (w *world) failedIndexes() indexSet {
+	failed, err := parseIndexes(w.task.Status.FailedIndexes)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return failed
 }
 
 // checkAttempts fails the test if Pods from before and after a restart of the whole task are
@@ -271,7 +346,7 @@ func (w *world) checkAttempts(failing bool) {
 			before, after = before || attempt < whole, after || attempt >= whole
 		}
 	}
-	if before && after || w.task.Spec.FailurePolicy == v1.RestartTask && len(attempts) > 1 {
+	if before && after || w.restartsAsAWhole() && len(attempts) > 1 {
 		w.t.Errorf("Pods of several attempts are active: %v (failing: %v)", attempts, failing)
 	}
 }
@@ -280,9 +355,15 @@ func (w *world) checkAttempts(failing bool) {
 func (w *world) checkPhase() {
 	running := 0
 	for _, pod := range w.pods {
-		if outcomeOf(pod) == podRunning && w.isCurrent(pod) {
+		if index, _ := w.memberOf(pod.Name); outcomeOf(pod) == podRunning && w.isCurrent(pod) && index < Total(w.task) {
 			running++
 		}
+	}
+	if int(w.task.Status.Succeeded) == Total(w.task) || w.task.Spec.SuccessPolicy != nil {
+		return // it waits for the last Pods to stop
+	}
+	if running == 0 && IsArray(w.task) {
+		return // its next Pods may be starting
 	}
 	enough := running > 0 && running+int(w.task.Status.Succeeded) >= MinAvailable(w.task)
 	claimed := w.task.Status.Phase == v1.PhaseRunning
@@ -294,14 +375,19 @@ func (w *world) checkPhase() {
 func (w *world) checkEnd() {
 	switch w.task.Status.Phase {
 	case v1.PhaseSucceeded:
-		if w.task.Status.Restarts != w.failures {
-			w.t.Errorf("%d failures were counted, %d happened", w.task.Status.Restarts, w.failures)
+		if w.task.Spec.SuccessPolicy != nil {
+			return // what happens once enough Pods have succeeded does not count
 		}
-		if len(w.succeeded) != Replicas(w.task) {
-			w.t.Errorf("succeeded with the Pods %v of %d", w.succeeded, Replicas(w.task))
+		if w.counted() != w.failures && w.task.Spec.MaxReplicas == nil { // those of Pods that are scaled away do not count
+			w.t.Errorf("%d failures were counted, %d happened", w.counted(), w.failures)
+		}
+		for i := range Total(w.task) {
+			if !w.succeeded[PodName(w.task, i)] {
+				w.t.Errorf("succeeded without Pod %s", PodName(w.task, i))
+			}
 		}
 	case v1.PhaseFailed:
-		if w.failures <= *w.task.Spec.BackoffLimit {
+		if w.failures <= *w.task.Spec.BackoffLimit && len(w.failedIndexes()) == 0 {
 			w.t.Errorf("failed after %d failures, the limit is %d", w.failures, *w.task.Spec.BackoffLimit)
 		}
 		for name, pod := range w.pods {

@@ -14,7 +14,7 @@ import (
 // restartIfLost restarts a gang that was running and has lost a Pod, if the task says so. That is
 // no failure: it does not count, and there is no backoff.
 func (d *decision) restartIfLost() {
-	if d.Task.Spec.OnLostPod != v1.LostPodRestartTask || len(d.members) == 1 || d.isFailing() || SuspensionRequested(d.Task) ||
+	if d.Task.Spec.OnLostPod != v1.LostPodRestartTask || !IsGang(d.Task) || d.isFailing() || d.hasSucceeded() || SuspensionRequested(d.Task) ||
 		!conditionIsTrue(d.Task.Status.Conditions, v1.ConditionRunning) {
 		return
 	}
@@ -31,7 +31,7 @@ func (d *decision) restartIfLost() {
 func (d *decision) lostMember() *member {
 	for i := range d.members {
 		m := &d.members[i]
-		if d.completed.has(m.index) || m.stale || m.ignored {
+		if m.done() || m.stale || m.ignored || d.isJoining(m) {
 			continue
 		}
 		if m.pod == nil && d.hasLostPod(m) || m.pod != nil && (m.state == podLost || m.state == podTerminating) {
@@ -39,6 +39,16 @@ func (d *decision) lostMember() *member {
 		}
 	}
 	return nil
+}
+
+// isJoining reports whether a member of an elastic gang may be one that is to join it: those that
+// the status does not count yet, and, until all have run, any.
+func (d *decision) isJoining(m *member) bool {
+	if d.Task.Spec.MaxReplicas == nil {
+		return false
+	}
+	running := findCondition(d.Task.Status.Conditions, v1.ConditionRunning)
+	return m.index >= int(d.Task.Status.Total) || running.Reason != reasonAllRunning
 }
 
 // hasLostPod reports whether a member of a running gang that has no Pod has lost it. Otherwise, an

@@ -15,9 +15,10 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// member is one of a task's replicas.
+// member is one of the Pods that a task is made of.
 type member struct {
 	index int
+	role  *Role
 	// start is the member's current start.
 	start
 	// pod is the member's Pod, nil if it has none.
@@ -28,32 +29,70 @@ type member struct {
 	ignored bool
 	// stale is true if the Pod belongs to an earlier attempt.
 	stale bool
+	// succeeded is true if the member has succeeded, failed if its index has failed for good.
+	succeeded, failed bool
+	// queued is true if the member of an array waits for others to end before it gets a Pod.
+	queued bool
 }
+
+// done reports whether the member needs no Pod any more.
+func (m *member) done() bool { return m.succeeded || m.failed }
+
+// lacksPod reports whether the member has no Pod, but should have one now or after its backoff.
+func (m *member) lacksPod() bool { return m.pod == nil && !m.done() && !m.queued }
 
 // runs reports whether the member's current attempt runs.
 func (m *member) runs() bool { return m.pod != nil && !m.stale && m.state == podRunning }
 
 // matchMembers finds the Pod of each member by its name, since labels can be edited. Pods
 // that belong to no member are returned as stray.
-func matchMembers(task *v1.GPUTask, pods []*corev1.Pod) (members []member, stray []*corev1.Pod) {
-	members = make([]member, Replicas(task))
-	byName := make(map[string]*member, len(members))
-	for i := range members {
-		members[i].index = i
-		members[i].start = currentStart(task, &task.Status, i)
-		byName[PodName(task, i)] = &members[i]
+func matchMembers(task *v1.GPUTask, roles []Role, pods []*corev1.Pod) (members []member, stray []*corev1.Pod) {
+	members = make([]member, 0, Total(task))
+	for r := range roles {
+		for range roles[r].Count() {
+			index := len(members)
+			members = append(members, member{index: index, role: &roles[r], start: currentStart(task, &task.Status, index)})
+		}
 	}
 	for _, pod := range pods {
-		m, found := byName[pod.Name]
+		index, found := memberIndex(task, roles, pod.Name)
 		if !found {
 			stray = append(stray, pod)
 			continue
 		}
+		m := &members[index]
 		m.pod = pod
 		m.state = outcomeOf(pod)
 		m.stale = podAttempt(pod) != m.attempt
 	}
 	return members, stray
+}
+
+func (d *decision) countSucceeded() int {
+	return d.countMembers(func(m *member) bool { return m.succeeded })
+}
+
+// countDone returns how many members need no Pod any more.
+func (d *decision) countDone() int {
+	return d.countMembers((*member).done)
+}
+
+// countNotRunning returns how many members should run and do not.
+func (d *decision) countNotRunning() int {
+	return d.countMembers(func(m *member) bool { return !m.done() && !m.queued && !m.runs() })
+}
+
+// allRunOrHaveEnded reports whether no member waits for anything but its turn.
+func (d *decision) allRunOrHaveEnded() bool { return d.countNotRunning() == 0 }
+
+func (d *decision) countMembers(is func(*member) bool) int {
+	count := 0
+	for i := range d.members {
+		if is(&d.members[i]) {
+			count++
+		}
+	}
+	return count
 }
 
 // start is one of a member's starts.
@@ -110,7 +149,7 @@ func findRestarts(status *v1.GPUTaskStatus, index int) (at int, found bool) {
 
 // recordAttempt writes the attempt of a member that restarts by itself.
 func recordAttempt(status *v1.GPUTaskStatus, m *member) {
-	record := v1.PodRestarts{Index: int32(m.index), Count: m.failures, LastFailureTime: *m.lastFailure} //nolint:gosec // at most 4096 replicas
+	record := v1.PodRestarts{Index: int32(m.index), Count: m.failures, LastFailureTime: *m.lastFailure} //nolint:gosec // at most 10000
 	at, found := findRestarts(status, m.index)
 	if found {
 		status.PodRestarts[at] = record

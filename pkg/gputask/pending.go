@@ -29,7 +29,7 @@ func (d *decision) waitingFor(unscheduled unscheduledPods) string {
 		d.plan.cause = shorten(text)
 		return text
 	}
-	return d.podsWait(len(d.members)-len(d.completed)-d.running()) + "to start"
+	return d.podsWait(d.countNotRunning()) + "to start"
 }
 
 // cause returns what delays the task before its Pods wait for nodes.
@@ -64,8 +64,8 @@ func (d *decision) containerTexts() string {
 // restartsAfterLoss reports whether Pods of a gang are left from before it lost one of them.
 func (d *decision) restartsAfterLoss() bool {
 	running := findCondition(d.status.Conditions, v1.ConditionRunning)
-	return running != nil && running.Status == metav1.ConditionFalse && running.Reason == reasonRestarting &&
-		slices.ContainsFunc(d.members, func(m member) bool { return m.pod != nil && m.stale })
+	return running != nil && running.Status == metav1.ConditionFalse && running.Reason == reasonRestarting && !IsArray(d.Task) &&
+		slices.ContainsFunc(d.members, func(m member) bool { return m.pod != nil && m.stale && !m.done() })
 }
 
 // isRestarting reports whether the task waits for a restart after a failure.
@@ -81,7 +81,7 @@ func (d *decision) isRestarting() bool {
 // awaitsRestart reports whether a member's last attempt failed and the next one has not
 // begun. A member without a Pod whose backoff is over has lost it since.
 func (d *decision) awaitsRestart(m *member) bool {
-	if m.lastFailure == nil || d.completed.has(m.index) {
+	if m.lastFailure == nil || m.done() || m.queued {
 		return false
 	}
 	if m.pod == nil {
@@ -93,6 +93,9 @@ func (d *decision) awaitsRestart(m *member) bool {
 // restartText returns why the task restarts and, if the restart is not due yet, when.
 func (d *decision) restartText() string {
 	text := fmt.Sprintf("%s; restart %d of %d", d.restartCause(), d.status.Restarts, d.backoffLimit())
+	if d.Task.Spec.BackoffLimitPerIndex != nil {
+		text = fmt.Sprintf("%s; restart %d", d.restartCause(), d.status.Restarts)
+	}
 	var next time.Duration
 	for i := range d.members {
 		if m := &d.members[i]; d.awaitsRestart(m) {

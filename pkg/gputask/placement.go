@@ -16,19 +16,19 @@ import (
 
 const bytesPerMiB = 1 << 20
 
-// applyPlacement restricts the Pod to the nodes that the task asks for.
-func applyPlacement(spec *corev1.PodSpec, task *v1.GPUTask) error {
-	selectNode(spec, v1.LabelGPUModel, task.Spec.GPU)
-	selectNode(spec, v1.LabelNodePool, task.Spec.NodePool)
+// applyPlacement restricts the Pod to the nodes that its role asks for.
+func applyPlacement(spec *corev1.PodSpec, role *Role) error {
+	selectNode(spec, v1.LabelGPUModel, role.GPU)
+	selectNode(spec, v1.LabelNodePool, role.NodePool)
 	tolerate(spec, v1.TaintGPU)
 	tolerate(spec, v1.TaintNVIDIA)
 
-	if task.Spec.GPUMemory == "" {
+	if role.GPUMemory == "" {
 		return nil
 	}
-	quantity, err := resource.ParseQuantity(task.Spec.GPUMemory)
+	quantity, err := resource.ParseQuantity(role.GPUMemory)
 	if err != nil {
-		return fmt.Errorf("spec.gpuMemory %q: %w", task.Spec.GPUMemory, err)
+		return fmt.Errorf("%s %q: %w", role.field("gpuMemory"), role.GPUMemory, err)
 	}
 	requireGPUMemory(spec, quantity)
 	return nil

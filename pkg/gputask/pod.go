@@ -25,19 +25,20 @@ type PodDefaults struct {
 	SchedulerName string
 }
 
-// NewPod returns the Pod of a task's member: the task's template, overridden by the fields
+// NewPod returns the Pod of a task's member: the template of its role, overridden by the fields
 // of the spec. An error names the field that can't be parsed, which validation in the API
 // server normally prevents.
 func NewPod(task *v1.GPUTask, index int, attempt int32, defaults PodDefaults) (*corev1.Pod, error) {
+	role := roleAt(task, index)
 	template := &corev1.PodTemplateSpec{}
-	if task.Spec.Template != nil {
-		template = task.Spec.Template.DeepCopy()
+	if role.Template != nil {
+		template = role.Template.DeepCopy()
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            PodName(task, index),
 			Namespace:       task.Namespace,
-			Labels:          podLabels(task, template, index, attempt),
+			Labels:          podLabels(task, &role, template, index, attempt),
 			Annotations:     podAnnotations(task, template),
 			Finalizers:      template.Finalizers,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(task, v1.TaskKind())},
@@ -45,17 +46,19 @@ func NewPod(task *v1.GPUTask, index int, attempt int32, defaults PodDefaults) (*
 		Spec: template.Spec,
 	}
 	applyDefaults(&pod.Spec, task, defaults)
-	if err := applyResources(workContainer(&pod.Spec), task); err != nil {
+	if err := applyResources(workContainer(&pod.Spec), &role); err != nil {
 		return nil, err
 	}
-	if err := applyPlacement(&pod.Spec, task); err != nil {
+	if err := applyPlacement(&pod.Spec, &role); err != nil {
 		return nil, err
 	}
-	applyRendezvous(&pod.Spec, task, index)
+	avoidFailedNodes(&pod.Spec, task)
+	applyCheckpoint(pod, task, template)
+	applyRendezvous(&pod.Spec, task, &role, index-role.First)
 	return pod, nil
 }
 
-func podLabels(task *v1.GPUTask, template *corev1.PodTemplateSpec, index int, attempt int32) map[string]string {
+func podLabels(task *v1.GPUTask, role *Role, template *corev1.PodTemplateSpec, index int, attempt int32) map[string]string {
 	labels := maps.Clone(template.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -64,6 +67,10 @@ func podLabels(task *v1.GPUTask, template *corev1.PodTemplateSpec, index int, at
 	labels[v1.LabelTask] = task.Name
 	labels[v1.LabelIndex] = strconv.Itoa(index)
 	labels[v1.LabelAttempt] = strconv.Itoa(int(attempt))
+	if role.Name != "" {
+		labels[v1.LabelRole] = role.Name
+		labels[v1.LabelRoleIndex] = strconv.Itoa(index - role.First)
+	}
 	labelGang(labels, task)
 	return labels
 }
@@ -72,7 +79,7 @@ func podLabels(task *v1.GPUTask, template *corev1.PodTemplateSpec, index int, at
 // run time added.
 func podAnnotations(task *v1.GPUTask, template *corev1.PodTemplateSpec) map[string]string {
 	added := map[string]string{}
-	if topology := task.Spec.Topology; topology != nil && Replicas(task) > 1 {
+	if topology := task.Spec.Topology; topology != nil && IsGang(task) {
 		added[v1.AnnotationTopologyLevel] = topology.Level
 		added[v1.AnnotationTopologyMode] = cmp.Or(string(topology.Mode), v1.TopologyPreferred) // the schema's default
 	}
@@ -120,30 +127,33 @@ func workContainer(spec *corev1.PodSpec) *corev1.Container {
 	return &spec.Containers[0]
 }
 
-func applyResources(container *corev1.Container, task *v1.GPUTask) error {
+func applyResources(container *corev1.Container, role *Role) error {
 	for _, wanted := range []struct {
 		field, amount string
 		resource      corev1.ResourceName
 	}{
-		{"cpu", task.Spec.CPU, corev1.ResourceCPU},
-		{"memory", task.Spec.Memory, corev1.ResourceMemory},
+		{"cpu", role.CPU, corev1.ResourceCPU},
+		{"memory", role.Memory, corev1.ResourceMemory},
 	} {
 		if wanted.amount == "" {
 			continue
 		}
 		quantity, err := resource.ParseQuantity(wanted.amount)
 		if err != nil {
-			return fmt.Errorf("spec.%s %q: %w", wanted.field, wanted.amount, err)
+			return fmt.Errorf("%s %q: %w", role.field(wanted.field), wanted.amount, err)
 		}
 		setResource(&container.Resources, wanted.resource, quantity)
-	}
-	name, quantity, err := gpuResource(task.Spec.GPUAmount)
-	if err != nil {
-		return fmt.Errorf("spec.gpu-amount %q: %w", task.Spec.GPUAmount, err)
 	}
 	for _, other := range []corev1.ResourceName{v1.ResourceGPU, v1.ResourceGPUPercent} {
 		delete(container.Resources.Limits, other) // the template's: a Pod has whole GPUs or a share
 		delete(container.Resources.Requests, other)
+	}
+	if !role.hasGPUs() {
+		return nil
+	}
+	name, quantity, err := gpuResource(role.GPUAmount)
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", role.field("gpu-amount"), role.GPUAmount, err)
 	}
 	setResource(&container.Resources, name, quantity)
 	return nil

@@ -20,9 +20,12 @@ const maxRefusals = 20
 // countRefusals counts the refusals of Pods by their nodes. Of Pods that are refused at about the
 // same time, one counts: a Pod counts if it is younger than the last one that did.
 func (d *decision) countRefusals() {
+	if d.hasSucceeded() {
+		return
+	}
 	refused := d.lastRefused()
 	if refused == nil {
-		if len(d.completed)+d.running() == len(d.members) {
+		if d.allRunOrHaveEnded() || IsArray(d.Task) && d.running() > 0 {
 			d.status.Refusals = nil
 		}
 		return

@@ -6,6 +6,7 @@ package gputask
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,9 +21,12 @@ import (
 // https://pytorch.org/docs/stable/elastic/run.html
 const masterPort = 29500
 
+// variableIndex is the environment variable with a Pod's index, as batch/v1 Job names it.
+const variableIndex = "JOB_COMPLETION_INDEX"
+
 // hasRendezvous reports whether the Pods of a task get ranks and names.
 func hasRendezvous(task *v1.GPUTask) bool {
-	return Replicas(task) > 1 && task.Spec.Rendezvous != v1.RendezvousNone
+	return IsGang(task) && task.Spec.Rendezvous != v1.RendezvousNone
 }
 
 // NeedsService reports whether a task has a Service of its own. A template that names its hosts
@@ -31,8 +35,9 @@ func NeedsService(task *v1.GPUTask) bool {
 	if !hasRendezvous(task) {
 		return false
 	}
-	template := task.Spec.Template
-	return template == nil || template.Spec.Hostname == "" && template.Spec.Subdomain == ""
+	return slices.ContainsFunc(Roles(task), func(role Role) bool {
+		return role.Template == nil || role.Template.Spec.Hostname == "" && role.Template.Spec.Subdomain == ""
+	})
 }
 
 // ServiceName returns the name of a task's Service: the task's name, if a Service can have it.
@@ -41,7 +46,10 @@ func ServiceName(task *v1.GPUTask) string {
 	if len(validation.IsDNS1035Label(task.Name)) == 0 {
 		return task.Name
 	}
-	const maxBase = 40 // what is left of a label for "t-", the hash and the Pod's index is enough
+	maxBase := 40 // what is left of a label for "t-", the hash and the Pod's index is enough
+	if len(task.Spec.Roles) > 0 {
+		maxBase -= maxRoleName
+	}
 	base := strings.ReplaceAll(task.Name, ".", "-")
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(task.Name)) // never fails
@@ -71,28 +79,48 @@ func serviceLabels(task *v1.GPUTask) map[string]string {
 	return map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: task.Name}
 }
 
-// hostName returns the name of a member's host within the Service.
-func hostName(task *v1.GPUTask, index int) string {
-	return ServiceName(task) + "-" + strconv.Itoa(index)
+// maxRoleName is the maximum length of a role's name, with a '-', in the CRD's schema.
+const maxRoleName = 21
+
+// hostName returns the name of a host within the Service: that of the member with the given index
+// in its role.
+func hostName(task *v1.GPUTask, role string, index int) string {
+	if role == "" {
+		return ServiceName(task) + "-" + strconv.Itoa(index)
+	}
+	return ServiceName(task) + "-" + role + "-" + strconv.Itoa(index)
 }
 
 // applyRendezvous gives the Pod of a member a name in DNS, and its containers the variables from
-// which frameworks learn about the gang. What the template sets stays.
-func applyRendezvous(spec *corev1.PodSpec, task *v1.GPUTask, index int) {
+// which frameworks learn about the gang, or about their place in the array. index is that in the
+// role. What the template sets stays.
+func applyRendezvous(spec *corev1.PodSpec, task *v1.GPUTask, role *Role, index int) {
+	if IsArray(task) {
+		setVariables(spec, []corev1.EnvVar{{Name: variableIndex, Value: strconv.Itoa(index)}})
+		return
+	}
 	if !hasRendezvous(task) {
 		return
 	}
 	ownHosts := spec.Hostname != "" // the same for all members: none of them can be found by it
 	if !ownHosts {
-		spec.Hostname = hostName(task, index)
+		spec.Hostname = hostName(task, role.Name, index)
 		if spec.Subdomain == "" {
 			spec.Subdomain = ServiceName(task)
 		}
 	}
-	variables := rankVariables(task, index)
-	if !ownHosts {
-		variables = append(variables, masterVariables(task, hostName(task, 0)+"."+spec.Subdomain)...)
+	variables := rankVariables(task, role, index)
+	if role.Name != "" {
+		variables = append(variables, roleVariables(task, role)...)
 	}
+	if !ownHosts {
+		variables = append(variables, masterVariables(task, hostName(task, role.Name, 0)+"."+spec.Subdomain)...)
+	}
+	setVariables(spec, variables)
+}
+
+// setVariables adds the variables that the containers of a Pod do not set.
+func setVariables(spec *corev1.PodSpec, variables []corev1.EnvVar) {
 	for i := range spec.InitContainers {
 		addVariables(&spec.InitContainers[i], variables)
 	}
@@ -104,27 +132,45 @@ func applyRendezvous(spec *corev1.PodSpec, task *v1.GPUTask, index int) {
 // rankVariables tell a program that runs once in each Pod which of them it is. torchrun, which
 // starts one process for each GPU, reads those with PET_:
 // https://pytorch.org/docs/stable/elastic/run.html
-func rankVariables(task *v1.GPUTask, index int) []corev1.EnvVar {
-	rank, size := strconv.Itoa(index), strconv.Itoa(Replicas(task))
+func rankVariables(task *v1.GPUTask, role *Role, index int) []corev1.EnvVar {
+	rank, size := strconv.Itoa(index), strconv.Itoa(role.Count())
 	return []corev1.EnvVar{
 		{Name: "RANK", Value: rank},
 		{Name: "NODE_RANK", Value: rank},
-		{Name: "JOB_COMPLETION_INDEX", Value: rank},
+		{Name: variableIndex, Value: rank},
 		{Name: "WORLD_SIZE", Value: size},
 		{Name: "LOCAL_WORLD_SIZE", Value: "1"},
 		{Name: "PET_NODE_RANK", Value: rank},
-		{Name: "PET_NNODES", Value: nodeCounts(task)},
-		{Name: "PET_NPROC_PER_NODE", Value: strconv.Itoa(wholeGPUs(task))},
+		{Name: "PET_NNODES", Value: nodeCounts(task, role)},
+		{Name: "PET_NPROC_PER_NODE", Value: strconv.Itoa(processesPerPod(role))},
 	}
 }
 
 // nodeCounts returns how many Pods torchrun waits for: "4", or "2:4" for at least 2 and up to 4.
-func nodeCounts(task *v1.GPUTask) string {
-	least, most := MinAvailable(task), Replicas(task)
+func nodeCounts(task *v1.GPUTask, role *Role) string {
+	least, most := sizes(task, role)
 	if least == most {
 		return strconv.Itoa(most)
 	}
 	return fmt.Sprintf("%d:%d", least, most)
+}
+
+// sizes returns how many Pods of a role run together, at least and at most.
+func sizes(task *v1.GPUTask, role *Role) (least, most int) {
+	switch {
+	case role.Name != "":
+		return role.Count(), role.Count()
+	case task.Spec.MaxReplicas != nil:
+		return MinAvailable(task), int(*task.Spec.MaxReplicas)
+	default:
+		return MinAvailable(task), role.Count()
+	}
+}
+
+// roleVariables tell a program its role and where the first Pod of the first role is.
+func roleVariables(task *v1.GPUTask, role *Role) []corev1.EnvVar {
+	leader := hostName(task, task.Spec.Roles[0].Name, 0) + "." + ServiceName(task)
+	return []corev1.EnvVar{{Name: "GPUTASK_ROLE", Value: role.Name}, {Name: "GPUTASK_LEADER_ADDR", Value: leader}}
 }
 
 // masterVariables tell where rank 0 is. Those of torchrun refer to the others, which the
@@ -136,7 +182,7 @@ func masterVariables(task *v1.GPUTask, address string) []corev1.EnvVar {
 		{Name: "PET_MASTER_ADDR", Value: "$(MASTER_ADDR)"},
 		{Name: "PET_MASTER_PORT", Value: "$(MASTER_PORT)"},
 	}
-	if MinAvailable(task) < Replicas(task) { // torchrun can do with fewer only if it finds the others itself
+	if isElastic(task) { // torchrun can do with fewer only if it finds the others itself
 		variables = append(variables,
 			corev1.EnvVar{Name: "PET_RDZV_BACKEND", Value: "c10d"},
 			corev1.EnvVar{Name: "PET_RDZV_ENDPOINT", Value: "$(MASTER_ADDR):$(MASTER_PORT)"},
@@ -144,6 +190,11 @@ func masterVariables(task *v1.GPUTask, address string) []corev1.EnvVar {
 		)
 	}
 	return variables
+}
+
+// isElastic reports whether the number of Pods that run together may change.
+func isElastic(task *v1.GPUTask) bool {
+	return task.Spec.MaxReplicas != nil || MinAvailable(task) < Replicas(task)
 }
 
 // addVariables adds the variables that a container does not set.

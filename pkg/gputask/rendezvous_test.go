@@ -189,8 +189,8 @@ func TestNamesOfServicesAndHosts(t *testing.T) {
 		if problems := validation.IsDNS1035Label(got); problems != nil {
 			t.Errorf("the Service of %s is %s: %v", name, got, problems)
 		}
-		if problems := validation.IsDNS1123Label(hostName(task.GPUTask, 4095)); problems != nil {
-			t.Errorf("the host of %s is %s: %v", name, hostName(task.GPUTask, 4095), problems)
+		if problems := validation.IsDNS1123Label(hostName(task.GPUTask, "", 4095)); problems != nil {
+			t.Errorf("the host of %s is %s: %v", name, hostName(task.GPUTask, "", 4095), problems)
 		}
 	}
 	if one, other := makeTask("a.b"), makeTask("a-b."); ServiceName(one.GPUTask) == ServiceName(other.GPUTask) {

@@ -4,6 +4,8 @@
 package gputask
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -18,6 +20,8 @@ const (
 	reasonScheduled     = "AllPodsScheduled"
 	reasonUnschedulable = "Unschedulable"
 	reasonCreated       = "AllPodsCreated"
+	reasonAllSucceeded  = "AllPodsSucceeded"
+	reasonSuccessPolicy = "SuccessPolicy"
 )
 
 // reportPods updates the counts of Pods and, for a task that should run, its progress.
@@ -36,12 +40,37 @@ func (d *decision) reportPods() {
 	}
 	if d.Obstacle == nil {
 		// They will exist in a moment: counting them now saves a write.
-		d.status.Pending += int32(len(d.plan.Create)) //nolint:gosec // at most 4096 replicas
+		d.status.Pending += int32(len(d.plan.Create)) //nolint:gosec // at most 10000
 	}
+	d.status.Total = int32(len(d.members)) //nolint:gosec // at most 10000
 	d.status.Nodes = nodesOf(d.Pods)
-	if d.status.Phase == v1.PhasePending && !d.isFailing() && !d.isSuspended() {
+	if d.status.Phase == v1.PhasePending && !d.isFailing() && !d.isSuspended() && !d.hasSucceeded() {
 		d.reportProgress()
 	}
+}
+
+// reportRoles updates how far each role of the task is.
+func (d *decision) reportRoles() {
+	if len(d.Task.Spec.Roles) == 0 {
+		return
+	}
+	d.status.Roles = make([]v1.RoleStatus, len(d.roles))
+	for i := range d.roles {
+		d.status.Roles[i] = d.roleStatus(&d.roles[i])
+	}
+}
+
+func (d *decision) roleStatus(role *Role) v1.RoleStatus {
+	status := v1.RoleStatus{Name: role.Name, Replicas: int32(role.Count())} //nolint:gosec // at most 4096
+	for i := range role.Count() {
+		switch m := &d.members[role.First+i]; {
+		case m.succeeded:
+			status.Succeeded++
+		case m.runs():
+			status.Running++
+		}
+	}
+	return status
 }
 
 func (d *decision) isSuspended() bool {
@@ -52,20 +81,43 @@ func (d *decision) reportProgress() {
 	d.reportObstacle()
 	waiting := d.reportScheduling()
 	switch running := d.running(); {
-	case len(d.completed)+running == len(d.members):
+	case d.allRunOrHaveEnded():
 		d.status.Phase = v1.PhaseRunning
-		d.status.Message = "running on " + nodeText(d.status.Nodes)
+		d.status.Message = d.runningText()
 		d.setCondition(v1.ConditionRunning, metav1.ConditionTrue, reasonAllRunning, "")
 	case d.areEnough(running):
 		d.status.Phase = v1.PhaseRunning
-		d.status.Message = "running on " + nodeText(d.status.Nodes) + "; " + d.waitingFor(waiting)
+		d.status.Message = d.runningText() + "; " + d.waitingFor(waiting)
 		d.setCondition(v1.ConditionRunning, metav1.ConditionTrue, reasonEnoughRunning, "")
+	case d.awaitsSuccessors(waiting):
+		d.status.Phase = v1.PhaseRunning
+		d.status.Message = d.runningText()
 	default:
 		d.status.Message = d.waitingFor(waiting)
 		if !d.isRestarting() && !d.restartsAfterLoss() {
 			d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, reasonTooFewRunning)
 		}
 	}
+}
+
+// runningText returns where the task runs and how far an array is.
+func (d *decision) runningText() string {
+	where := "running on " + nodeText(d.status.Nodes)
+	if !IsArray(d.Task) {
+		return where
+	}
+	done := fmt.Sprintf("%d of %d Pods have succeeded", d.countSucceeded(), len(d.members))
+	if d.running() == 0 {
+		return done + "; the next are starting"
+	}
+	return done + "; " + where
+}
+
+// awaitsSuccessors reports whether the Pods of an array that runs have ended, and the next ones are
+// starting: nothing suggests that they will have to wait.
+func (d *decision) awaitsSuccessors(unscheduled unscheduledPods) bool {
+	return IsArray(d.Task) && d.Task.Status.Phase == v1.PhaseRunning && d.countDone() > 0 &&
+		d.cause() == "" && unscheduled.text == "" && d.containerTexts() == ""
 }
 
 func (d *decision) reportObstacle() {
@@ -95,7 +147,7 @@ func (d *decision) reportScheduling() unscheduledPods {
 	for i := range d.members {
 		m := &d.members[i]
 		if m.pod == nil || m.state != podPending || m.pod.Spec.NodeName != "" {
-			waiting = waiting || m.pod == nil && !d.completed.has(m.index)
+			waiting = waiting || m.lacksPod()
 			continue
 		}
 		waiting = true
@@ -117,7 +169,7 @@ func (d *decision) reportScheduling() unscheduledPods {
 func (d *decision) running() int {
 	running := 0
 	for i := range d.members {
-		if m := &d.members[i]; m.runs() && !d.completed.has(m.index) {
+		if m := &d.members[i]; m.runs() && !m.done() {
 			running++
 		}
 	}
@@ -127,5 +179,5 @@ func (d *decision) running() int {
 // areEnough reports whether the task counts as running with this many running members
 // besides those that have succeeded.
 func (d *decision) areEnough(running int) bool {
-	return running > 0 && len(d.completed)+running >= MinAvailable(d.Task)
+	return running > 0 && d.countSucceeded()+running >= MinAvailable(d.Task)
 }

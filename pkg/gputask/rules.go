@@ -16,15 +16,15 @@ import (
 // that matches says, else what the failure policy says about a failure. It is "" for a lost Pod
 // about which no rule says anything.
 func (d *decision) actionFor(m *member) v1.FailureAction {
-	for i := range d.Task.Spec.FailureRules {
-		if rule := &d.Task.Spec.FailureRules[i]; ruleMatches(rule, m.pod) {
+	for i := range m.role.FailureRules {
+		if rule := &m.role.FailureRules[i]; ruleMatches(rule, m.pod) {
 			return rule.Action
 		}
 	}
 	switch {
 	case m.state == podLost:
 		return ""
-	case d.Task.Spec.FailurePolicy == v1.RestartPod:
+	case m.role.FailurePolicy == v1.RestartPod || IsArray(d.Task):
 		return v1.ActionRestartPod
 	default:
 		return v1.ActionRestartTask

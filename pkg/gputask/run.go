@@ -24,8 +24,9 @@ func (d *decision) run() {
 		}
 	}
 	d.status.Phase = v1.PhasePending
+	d.limitParallelism()
 	for _, pod := range d.stray {
-		if pod.DeletionTimestamp == nil {
+		if state := outcomeOf(pod); state.isActive() && state != podTerminating { // how it ended matters if the gang grows again
 			d.plan.Delete = append(d.plan.Delete, pod)
 		}
 	}
@@ -46,7 +47,7 @@ func (d *decision) run() {
 // hadPods reports whether the API server has ever accepted a Pod of the task. The template is
 // valid then, and what refuses it now, such as a webhook that changes Pods, may be mended.
 func (d *decision) hadPods() bool {
-	return len(d.Pods) > 0 || len(d.completed) > 0 || d.status.Restarts > 0 ||
+	return len(d.Pods) > 0 || len(d.completed) > 0 || len(d.failed) > 0 || d.status.Restarts > 0 ||
 		findCondition(d.status.Conditions, v1.ConditionScheduled) != nil
 }
 
@@ -54,9 +55,12 @@ func (d *decision) hadPods() bool {
 // all Pods from before the last restart of the whole task are gone.
 func (d *decision) clearOldPods() bool {
 	gone, whole := true, taskRestarts(d.Task, d.status)
+	for _, pod := range d.stray {
+		gone = gone && (podAttempt(pod) >= whole.Count || !outcomeOf(pod).isActive())
+	}
 	for i := range d.members {
 		m := &d.members[i]
-		if m.pod == nil || d.completed.has(m.index) {
+		if m.pod == nil || m.done() || m.queued {
 			continue
 		}
 		gone = gone && podAttempt(m.pod) >= whole.Count
@@ -107,7 +111,7 @@ func (d *decision) lacksObjects() bool {
 	if d.lacksService() {
 		return true
 	}
-	return slices.ContainsFunc(d.members, func(m member) bool { return m.pod == nil && !d.completed.has(m.index) })
+	return slices.ContainsFunc(d.members, func(m member) bool { return m.lacksPod() })
 }
 
 func (d *decision) lacksService() bool { return NeedsService(d.Task) && !d.HasService }
@@ -129,10 +133,10 @@ func (d *decision) withdraw() {
 
 // countPods returns how many members have succeeded or have a Pod that may still succeed.
 func (d *decision) countPods() int {
-	count := len(d.completed)
+	count := d.countSucceeded()
 	for i := range d.members {
 		m := &d.members[i]
-		if m.pod != nil && !m.stale && !d.completed.has(m.index) && (m.state == podPending || m.state == podRunning) {
+		if m.pod != nil && !m.stale && !m.done() && (m.state == podPending || m.state == podRunning) {
 			count++
 		}
 	}
@@ -148,7 +152,7 @@ func (d *decision) createService() {
 func (d *decision) createMissing() {
 	for i := range d.members {
 		m := &d.members[i]
-		if m.pod != nil || d.completed.has(m.index) {
+		if !m.lacksPod() {
 			continue
 		}
 		if wait := d.backoffLeft(m); wait > 0 {

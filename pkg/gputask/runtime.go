@@ -13,7 +13,7 @@ import (
 // checkRuntime fails a task that has been running for longer than it may.
 func (d *decision) checkRuntime() {
 	limit := d.Task.Spec.MaxRuntimeSeconds
-	if limit == nil || d.status.RunningSince == nil || d.isFailing() || len(d.completed) == len(d.members) {
+	if limit == nil || d.status.RunningSince == nil || d.isFailing() || d.hasSucceeded() {
 		return
 	}
 	left := time.Duration(*limit)*time.Second - runtimeOf(d.status, d.Now)

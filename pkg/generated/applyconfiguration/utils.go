@@ -19,10 +19,14 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=falldio.com, Version=v1
+	case v1.SchemeGroupVersion.WithKind("Checkpoint"):
+		return &gpucontrollerv1.CheckpointApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Dependency"):
 		return &gpucontrollerv1.DependencyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ExitCodes"):
 		return &gpucontrollerv1.ExitCodesApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("FailedNode"):
+		return &gpucontrollerv1.FailedNodeApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("FailureRule"):
 		return &gpucontrollerv1.FailureRuleApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GPUTask"):
@@ -57,6 +61,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &gpucontrollerv1.RefusalsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Rescheduling"):
 		return &gpucontrollerv1.ReschedulingApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Role"):
+		return &gpucontrollerv1.RoleApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RoleStatus"):
+		return &gpucontrollerv1.RoleStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("SuccessPolicy"):
+		return &gpucontrollerv1.SuccessPolicyApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("SuccessRule"):
+		return &gpucontrollerv1.SuccessRuleApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("TaskReference"):
 		return &gpucontrollerv1.TaskReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("TaskRestarts"):

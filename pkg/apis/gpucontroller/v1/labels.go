@@ -78,6 +78,10 @@ const (
 	LabelTask = GroupName + "/gputask"
 	// LabelIndex is the Pod's index among its task's replicas, from 0.
 	LabelIndex = GroupName + "/index"
+	// LabelRole is the Pod's role, and LabelRoleIndex its index among the Pods of that role, from
+	// 0, in a task with roles.
+	LabelRole      = GroupName + "/role"
+	LabelRoleIndex = GroupName + "/role-index"
 	// LabelAttempt counts how often the Pod's place in the task was started
 	// again after a failure, from 0.
 	LabelAttempt = GroupName + "/attempt"
@@ -109,8 +113,17 @@ const (
 
 // AnnotationLastCheckpoint is when a task last saved its work, RFC 3339:
 // "2026-11-21T12:00:00Z". It may be on the GPUTask or on the Pod; the later one
-// counts. The rescheduler takes only the work since then as lost by a move.
+// counts. Only the work since then is lost by a move or a preemption.
 const AnnotationLastCheckpoint = GroupName + "/last-checkpoint"
+
+// AnnotationCheckpointTimeout is on Pods that want to save their work before they are preempted or
+// moved: for how many seconds they may do so.
+const AnnotationCheckpointTimeout = GroupName + "/checkpoint-timeout-seconds"
+
+// AnnotationCheckpointRequested is when a Pod was asked to save its work, RFC 3339, because it is
+// about to be stopped. It has done so when AnnotationLastCheckpoint, on the Pod or its task, is not
+// earlier.
+const AnnotationCheckpointRequested = GroupName + "/checkpoint-requested"
 
 // AnnotationMaxRuntime is for how many seconds a Pod will run at most, counted from when its task
 // runs.

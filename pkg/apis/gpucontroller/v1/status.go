@@ -51,6 +51,11 @@ const (
 	ConditionSucceeded = "Succeeded"
 	// ConditionFailed turns True when the task has failed for good.
 	ConditionFailed = "Failed"
+	// ConditionReconciling is True while the task has not started, and ConditionStalled turns True
+	// when it has failed, for tools that understand no other conditions, such as Flux:
+	// https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md
+	ConditionReconciling = "Reconciling"
+	ConditionStalled     = "Stalled"
 )
 
 // Reasons of the conditions FailureTarget and Failed.
@@ -62,6 +67,8 @@ const (
 	ReasonRefusedByNodes       = "RefusedByNodes"
 	ReasonFailureRule          = "FailureRule"
 	ReasonMaxRuntimeExceeded   = "MaxRuntimeExceeded"
+	ReasonFailedIndexes        = "FailedIndexes"
+	ReasonMaxFailedIndexes     = "MaxFailedIndexesExceeded"
 )
 
 // GPUTaskStatus is what the controller observed last.
@@ -78,6 +85,11 @@ type GPUTaskStatus struct {
 	// message says in one sentence what the task waits for or how it ended.
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// total is the number of Pods that the task is made of: that of all its roles, and of an
+	// array with those that have not begun.
+	// +optional
+	Total int32 `json:"total,omitempty"`
 
 	// pending is the number of Pods that do not run yet. All numbers and the
 	// nodes may be up to 10 seconds old while Pods come and go; the phase is
@@ -102,6 +114,26 @@ type GPUTaskStatus struct {
 	// "0,2-4". They are not run again when their Pods are deleted.
 	// +optional
 	CompletedIndexes string `json:"completedIndexes,omitempty"`
+
+	// failedIndexes are the indexes of the Pods of an array that have failed for good, in the
+	// same format.
+	// +optional
+	FailedIndexes string `json:"failedIndexes,omitempty"`
+
+	// failedNodes are the last nodes on which Pods of the task failed, at most 8. New Pods prefer
+	// other nodes.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	FailedNodes []FailedNode `json:"failedNodes,omitempty"`
+
+	// roles is how far each of the task's roles is.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Roles []RoleStatus `json:"roles,omitempty"`
 
 	// nodes are the nodes of the task's Pods that exist, sorted.
 	// +optional
@@ -167,12 +199,48 @@ type GPUTaskStatus struct {
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
 	// conditions are the task's conditions: DependenciesMet, PodsCreated,
-	// Scheduled, Running, Suspended, FailureTarget, Succeeded and Failed.
+	// Scheduled, Running, Suspended, FailureTarget, Succeeded, Failed,
+	// Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// FailedNode is a node on which Pods of a task have failed.
+type FailedNode struct {
+	// name is the node's name.
+	// +required
+	Name string `json:"name"`
+
+	// failures is how often Pods of the task failed there.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Failures int32 `json:"failures"`
+
+	// lastTime is when it happened last.
+	// +required
+	LastTime metav1.Time `json:"lastTime"`
+}
+
+// RoleStatus is how far a role of a task is.
+type RoleStatus struct {
+	// name is the role's name.
+	// +required
+	Name string `json:"name"`
+
+	// replicas is the number of Pods of the role.
+	// +required
+	Replicas int32 `json:"replicas"`
+
+	// running is the number of its Pods that run.
+	// +required
+	Running int32 `json:"running"`
+
+	// succeeded is the number of its Pods that have succeeded.
+	// +required
+	Succeeded int32 `json:"succeeded"`
 }
 
 // Refusals are how often nodes have refused the Pods of a task.

@@ -20,7 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Where the task is in its life"
 // +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.gpu`,description="GPU model that the task asks for"
 // +kubebuilder:printcolumn:name="GPUs/Pod",type=string,JSONPath=`.spec['gpu-amount']`,description="GPUs of each Pod, or its share of one"
-// +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.spec.replicas`,description="Pods of the task"
+// +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.total`,description="Pods of the task"
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`,description="Pods that run now"
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.restarts`,description="Failures that led to a new start"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -28,6 +28,7 @@ import (
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.nodePool`,priority=1,description="Node pool"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,description="What the task waits for, or how it ended"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 58",message="metadata.name must have at most 58 characters, so that the Pods' names <name>-<index> are valid host names"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.roles) || self.spec.roles.all(r, size(self.metadata.name) + size(r.name) <= 57)",fieldPath=".spec.roles",message="the task's name and a role's name must have at most 57 characters together, so that the Pods' names <name>-<role>-<index> are valid host names"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.dependsOn) || self.spec.dependsOn.all(d, d.name != self.metadata.name)",fieldPath=".spec.dependsOn",message="a task cannot depend on itself"
 type GPUTask struct {
 	metav1.TypeMeta `json:",inline"`
@@ -46,7 +47,7 @@ type GPUTask struct {
 
 // GPUTaskSpec is what a task asks for. What it needs to run (GPUs, CPU,
 // memory, Pods, dependencies) is immutable: delete the task and recreate it
-// to change it. template and priority can be changed while the task is suspended.
+// to change it. template, priority and checkpoint can be changed while the task is suspended.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || self.memory == oldSelf.memory)",fieldPath=".memory",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu)",fieldPath=".cpu",message="is immutable: delete the task and recreate it"
@@ -55,16 +56,37 @@ type GPUTask struct {
 // +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority) || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".priority",message="is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory)",fieldPath=".gpuMemory",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.nodePool) == has(oldSelf.nodePool) && (!has(self.nodePool) || self.nodePool == oldSelf.nodePool)",fieldPath=".nodePool",message="is immutable: delete the task and recreate it"
-// +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas || has(self.maxReplicas) || has(self.completions)",fieldPath=".replicas",message="is immutable without maxReplicas and completions: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.maxReplicas) == has(oldSelf.maxReplicas) && (!has(self.maxReplicas) || self.maxReplicas == oldSelf.maxReplicas)",fieldPath=".maxReplicas",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.completions) == has(oldSelf.completions) && (!has(self.completions) || self.completions == oldSelf.completions)",fieldPath=".completions",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.backoffLimitPerIndex) == has(oldSelf.backoffLimitPerIndex) && (!has(self.backoffLimitPerIndex) || self.backoffLimitPerIndex == oldSelf.backoffLimitPerIndex)",fieldPath=".backoffLimitPerIndex",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.roles) == has(oldSelf.roles) && (!has(self.roles) || self.roles.map(r, r.name) == oldSelf.roles.map(r, r.name))",fieldPath=".roles",message="the roles and their order are immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(oldSelf.roles) || self.roles == oldSelf.roles || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".roles",message="the templates are immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.successPolicy) == has(oldSelf.successPolicy) && (!has(self.successPolicy) || self.successPolicy == oldSelf.successPolicy)",fieldPath=".successPolicy",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.minAvailable) == has(oldSelf.minAvailable) && (!has(self.minAvailable) || self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.topology) == has(oldSelf.topology) && (!has(self.topology) || self.topology == oldSelf.topology)",fieldPath=".topology",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="!has(self.minAvailable) || self.minAvailable <= self.replicas",fieldPath=".minAvailable",message="must not be greater than spec.replicas, the number of Pods of the task"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxReplicas) || self.replicas <= self.maxReplicas",fieldPath=".replicas",message="must not be greater than spec.maxReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxReplicas) || has(self.minAvailable)",fieldPath=".maxReplicas",message="needs minAvailable, the least number of Pods that the task can do with"
+// +kubebuilder:validation:XValidation:rule="!has(self.completions) || !has(self.minAvailable) && !has(self.maxReplicas) && !has(self.topology)",fieldPath=".completions",message="can't be combined with minAvailable, maxReplicas and topology: the Pods of an array run independently of each other"
+// +kubebuilder:validation:XValidation:rule="!has(self.completions) || self.replicas <= 1000",fieldPath=".replicas",message="must be at most 1000 in an array"
+// +kubebuilder:validation:XValidation:rule="!has(self.completions) || self.onLostPod == 'Replace'",fieldPath=".onLostPod",message="RestartTask can't be combined with completions: the Pods of an array run independently of each other"
+// +kubebuilder:validation:XValidation:rule="!has(self.completions) || !has(self.failureRules) || self.failureRules.all(r, r.action != 'RestartTask')",fieldPath=".failureRules",message="the action RestartTask can't be combined with completions: the Pods of an array run independently of each other"
+// +kubebuilder:validation:XValidation:rule="!has(self.backoffLimitPerIndex) || has(self.completions)",fieldPath=".backoffLimitPerIndex",message="needs completions"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxFailedIndexes) || has(self.backoffLimitPerIndex)",fieldPath=".maxFailedIndexes",message="needs backoffLimitPerIndex"
+// +kubebuilder:validation:XValidation:rule="has(self.backoffLimitPerIndex) || !has(self.failureRules) || self.failureRules.all(r, r.action != 'FailIndex')",fieldPath=".failureRules",message="the action FailIndex needs backoffLimitPerIndex"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, !has(r.failureRules) || r.failureRules.all(f, f.action != 'FailIndex'))",fieldPath=".roles",message="the action FailIndex needs backoffLimitPerIndex, which can't be combined with roles"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.replicas == 1",fieldPath=".replicas",message="must be left out of a task with roles: each role has its own"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.minAvailable) && !has(self.maxReplicas) && !has(self.completions)",fieldPath=".roles",message="can't be combined with minAvailable, maxReplicas and completions: all Pods of all roles start together"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.map(r, r.replicas).sum() <= 4096",fieldPath=".roles",message="must have at most 4096 replicas together"
+// +kubebuilder:validation:XValidation:rule="!has(self.successPolicy) || self.successPolicy.rules.all(s, !has(s.role) || has(self.roles) && self.roles.exists(r, r.name == s.role))",fieldPath=".successPolicy.rules",message="each role must be one of spec.roles"
 // +kubebuilder:validation:XValidation:rule="has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template) || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".template",message="is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.dependsOn) == has(oldSelf.dependsOn) && (!has(self.dependsOn) || self.dependsOn == oldSelf.dependsOn)",fieldPath=".dependsOn",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.rendezvous == oldSelf.rendezvous",fieldPath=".rendezvous",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.failurePolicy == oldSelf.failurePolicy",fieldPath=".failurePolicy",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.failureRules) == has(oldSelf.failureRules) && (!has(self.failureRules) || self.failureRules == oldSelf.failureRules)",fieldPath=".failureRules",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.onLostPod == oldSelf.onLostPod",fieldPath=".onLostPod",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.checkpoint) == has(oldSelf.checkpoint) && (!has(self.checkpoint) || self.checkpoint == oldSelf.checkpoint) || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".checkpoint",message="is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
 type GPUTaskSpec struct {
 	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
 	// with its unit, for example "16Gi", from 4Mi to 1Pi. It is both request and
@@ -137,7 +159,7 @@ type GPUTaskSpec struct {
 	// than one Pod is a gang: it runs when minAvailable of its Pods run, and
 	// succeeds when all have succeeded. One Pod bears the task's name; a gang's
 	// Pods are named <task>-<index>, with the index from 0 in the label
-	// falldio.com/index. Default: 1. Immutable.
+	// falldio.com/index. Default: 1. Immutable, unless maxReplicas or completions is set.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -152,6 +174,59 @@ type GPUTaskSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4096
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
+
+	// maxReplicas makes a gang elastic: replicas can be changed while the task runs, up to this
+	// number, with "kubectl scale", too. The Pods with the highest indexes go first. Programs learn
+	// about members that come and go from the framework, such as torchrun. It needs minAvailable.
+	// Default: replicas is immutable. Immutable.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4096
+	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
+
+	// completions makes the task an array: that many Pods, 1 to 10000, each with an index from 0 in
+	// the label falldio.com/index and the environment variable JOB_COMPLETION_INDEX, have to
+	// succeed, of which replicas, at most 1000, run at the same time. They run independently of each other, each
+	// as soon as there is room for it. replicas can be changed at any time, with "kubectl scale",
+	// too. A Pod that fails is restarted by itself. Default: no array. Immutable.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	Completions *int32 `json:"completions,omitempty"`
+
+	// backoffLimitPerIndex is how many failures of each Pod of an array are retried before its
+	// index fails, 0 to 1000. The other indexes go on; at the end, the task fails if one of them
+	// has failed. backoffLimit then has no effect. Default: no limit but backoffLimit, and
+	// the task fails as a whole. Immutable.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	BackoffLimitPerIndex *int32 `json:"backoffLimitPerIndex,omitempty"`
+
+	// maxFailedIndexes is how many indexes of an array may fail before the task fails at once. It
+	// needs backoffLimitPerIndex. Default: any number.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
+	MaxFailedIndexes *int32 `json:"maxFailedIndexes,omitempty"`
+
+	// roles are the kinds of Pods of a gang that is made of several: a launcher and workers, or
+	// actors and learners. All Pods of all roles start together or not at all. Within a role, ranks
+	// and indexes are as in a gang of its own, and the first Pod of the first role is the leader,
+	// whose address all Pods have in the environment variable GPUTASK_LEADER_ADDR. What a role
+	// leaves out is taken from this spec. Default: all Pods are equal. Immutable, but for the
+	// templates while the task is suspended.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Roles []Role `json:"roles,omitempty"`
+
+	// successPolicy says when the task has succeeded before all its Pods have: when its launcher
+	// has, for example. Default: all Pods must succeed. Immutable.
+	// +optional
+	SuccessPolicy *SuccessPolicy `json:"successPolicy,omitempty"`
 
 	// topology asks for a gang whose Pods are near each other in the network.
 	// It needs gpu-scheduler, and has no effect on a task of one Pod. Default:
@@ -195,7 +270,8 @@ type GPUTaskSpec struct {
 
 	// failurePolicy says what is restarted when a Pod of a gang fails:
 	// RestartTask, all Pods of the task, or RestartPod, the failed Pod only.
-	// failureRules take precedence. Default: RestartTask. Immutable.
+	// failureRules take precedence. It has no effect on an array, of which only the failed Pod is
+	// restarted. Default: RestartTask. Immutable.
 	// +optional
 	// +kubebuilder:default=RestartTask
 	FailurePolicy FailurePolicy `json:"failurePolicy,omitempty"`
@@ -255,6 +331,21 @@ type GPUTaskSpec struct {
 	// +optional
 	Rescheduling *Rescheduling `json:"rescheduling,omitempty"`
 
+	// unreachableNodeTimeoutSeconds is how long a node must have been unreachable before the task's
+	// Pods on it that are to be deleted are deleted by force and replaced. Nobody knows then whether
+	// they have stopped: set it only if the task can bear that a Pod runs twice for a while. Default:
+	// such a Pod is replaced when its node is back, is deleted, or has the taint
+	// node.kubernetes.io/out-of-service.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
+	UnreachableNodeTimeoutSeconds *int32 `json:"unreachableNodeTimeoutSeconds,omitempty"`
+
+	// checkpoint says how the task saves its work before the rescheduler moves it or gpu-scheduler
+	// preempts it. Default: it is stopped at once. Immutable while the task is not suspended.
+	// +optional
+	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+
 	// suspend stops the task without finishing it: true deletes its running
 	// Pods, false recreates them. Pods that have succeeded stay. Default:
 	// false.
@@ -298,6 +389,38 @@ const (
 //
 // +kubebuilder:validation:Enum=Required;Preferred
 type TopologyMode string
+
+// Checkpoint says how a task saves its work before it is moved or preempted.
+type Checkpoint struct {
+	// mode is Signal, PreStop or None. Signal: the Pods get the annotation
+	// falldio.com/checkpoint-requested, which their containers read in the file
+	// /etc/gputask/checkpoint-requested, and are stopped when the annotation
+	// falldio.com/last-checkpoint of the task or the Pod is not earlier, or when the time is up.
+	// PreStop: the Pods save their work when they are stopped, in a preStop hook or upon SIGTERM,
+	// and have the time for it. None: they are stopped at once.
+	// +required
+	Mode CheckpointMode `json:"mode"`
+
+	// timeoutSeconds is how long that may take, 1 to 3600. Default: 60.
+	// +optional
+	// +kubebuilder:default=60
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+}
+
+// CheckpointMode says how a task saves its work: the values are CheckpointSignal,
+// CheckpointPreStop and CheckpointNone.
+//
+// +kubebuilder:validation:Enum=Signal;PreStop;None
+type CheckpointMode string
+
+// How a task saves its work before it is stopped.
+const (
+	CheckpointSignal  CheckpointMode = "Signal"
+	CheckpointPreStop CheckpointMode = "PreStop"
+	CheckpointNone    CheckpointMode = "None"
+)
 
 // Rescheduling says whether a task may be moved. A move stops the task's Pods and
 // starts them on other nodes: work since the last checkpoint is lost.
@@ -396,7 +519,8 @@ const (
 type FailureRule struct {
 	// action is what to do. Ignore: the Pod is replaced, and the failure does not count.
 	// RestartPod and RestartTask: the Pod, or all Pods of the task, start again, and the failure
-	// counts. FailTask: the task fails.
+	// counts. FailIndex: the Pod's index fails without further restarts; it needs
+	// backoffLimitPerIndex. FailTask: the task fails.
 	// +required
 	Action FailureAction `json:"action"`
 
@@ -424,7 +548,7 @@ type FailureRule struct {
 
 // FailureAction is what to do about a failure.
 //
-// +kubebuilder:validation:Enum=Ignore;RestartPod;RestartTask;FailTask
+// +kubebuilder:validation:Enum=Ignore;RestartPod;RestartTask;FailIndex;FailTask
 type FailureAction string
 
 // What to do about a failure.
@@ -432,6 +556,7 @@ const (
 	ActionIgnore      FailureAction = "Ignore"
 	ActionRestartPod  FailureAction = "RestartPod"
 	ActionRestartTask FailureAction = "RestartTask"
+	ActionFailIndex   FailureAction = "FailIndex"
 	ActionFailTask    FailureAction = "FailTask"
 )
 

@@ -17,7 +17,8 @@ import (
 type FailureRuleApplyConfiguration struct {
 	// action is what to do. Ignore: the Pod is replaced, and the failure does not count.
 	// RestartPod and RestartTask: the Pod, or all Pods of the task, start again, and the failure
-	// counts. FailTask: the task fails.
+	// counts. FailIndex: the Pod's index fails without further restarts; it needs
+	// backoffLimitPerIndex. FailTask: the task fails.
 	Action *gpucontrollerv1.FailureAction `json:"action,omitempty"`
 	// onExitCodes matches a Pod of which a container has ended with one of these exit codes.
 	OnExitCodes *ExitCodesApplyConfiguration `json:"onExitCodes,omitempty"`

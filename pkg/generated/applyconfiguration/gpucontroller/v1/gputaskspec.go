@@ -15,7 +15,7 @@ import (
 //
 // GPUTaskSpec is what a task asks for. What it needs to run (GPUs, CPU,
 // memory, Pods, dependencies) is immutable: delete the task and recreate it
-// to change it. template and priority can be changed while the task is suspended.
+// to change it. template, priority and checkpoint can be changed while the task is suspended.
 type GPUTaskSpecApplyConfiguration struct {
 	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
 	// with its unit, for example "16Gi", from 4Mi to 1Pi. It is both request and
@@ -59,13 +59,42 @@ type GPUTaskSpecApplyConfiguration struct {
 	// than one Pod is a gang: it runs when minAvailable of its Pods run, and
 	// succeeds when all have succeeded. One Pod bears the task's name; a gang's
 	// Pods are named <task>-<index>, with the index from 0 in the label
-	// falldio.com/index. Default: 1. Immutable.
+	// falldio.com/index. Default: 1. Immutable, unless maxReplicas or completions is set.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// minAvailable is how many Pods of a gang must start together, from 1 to
 	// replicas. The task runs while at least as many run; the others join when
 	// they find room. Starting together needs gpu-scheduler: the stock
 	// kube-scheduler binds Pods one by one. Default: all replicas. Immutable.
 	MinAvailable *int32 `json:"minAvailable,omitempty"`
+	// maxReplicas makes a gang elastic: replicas can be changed while the task runs, up to this
+	// number, with "kubectl scale", too. The Pods with the highest indexes go first. Programs learn
+	// about members that come and go from the framework, such as torchrun. It needs minAvailable.
+	// Default: replicas is immutable. Immutable.
+	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
+	// completions makes the task an array: that many Pods, 1 to 10000, each with an index from 0 in
+	// the label falldio.com/index and the environment variable JOB_COMPLETION_INDEX, have to
+	// succeed, of which replicas, at most 1000, run at the same time. They run independently of each other, each
+	// as soon as there is room for it. replicas can be changed at any time, with "kubectl scale",
+	// too. A Pod that fails is restarted by itself. Default: no array. Immutable.
+	Completions *int32 `json:"completions,omitempty"`
+	// backoffLimitPerIndex is how many failures of each Pod of an array are retried before its
+	// index fails, 0 to 1000. The other indexes go on; at the end, the task fails if one of them
+	// has failed. backoffLimit then has no effect. Default: no limit but backoffLimit, and
+	// the task fails as a whole. Immutable.
+	BackoffLimitPerIndex *int32 `json:"backoffLimitPerIndex,omitempty"`
+	// maxFailedIndexes is how many indexes of an array may fail before the task fails at once. It
+	// needs backoffLimitPerIndex. Default: any number.
+	MaxFailedIndexes *int32 `json:"maxFailedIndexes,omitempty"`
+	// roles are the kinds of Pods of a gang that is made of several: a launcher and workers, or
+	// actors and learners. All Pods of all roles start together or not at all. Within a role, ranks
+	// and indexes are as in a gang of its own, and the first Pod of the first role is the leader,
+	// whose address all Pods have in the environment variable GPUTASK_LEADER_ADDR. What a role
+	// leaves out is taken from this spec. Default: all Pods are equal. Immutable, but for the
+	// templates while the task is suspended.
+	Roles []RoleApplyConfiguration `json:"roles,omitempty"`
+	// successPolicy says when the task has succeeded before all its Pods have: when its launcher
+	// has, for example. Default: all Pods must succeed. Immutable.
+	SuccessPolicy *SuccessPolicyApplyConfiguration `json:"successPolicy,omitempty"`
 	// topology asks for a gang whose Pods are near each other in the network.
 	// It needs gpu-scheduler, and has no effect on a task of one Pod. Default:
 	// anywhere. Immutable.
@@ -92,7 +121,8 @@ type GPUTaskSpecApplyConfiguration struct {
 	DependsOn []DependencyApplyConfiguration `json:"dependsOn,omitempty"`
 	// failurePolicy says what is restarted when a Pod of a gang fails:
 	// RestartTask, all Pods of the task, or RestartPod, the failed Pod only.
-	// failureRules take precedence. Default: RestartTask. Immutable.
+	// failureRules take precedence. It has no effect on an array, of which only the failed Pod is
+	// restarted. Default: RestartTask. Immutable.
 	FailurePolicy *gpucontrollerv1.FailurePolicy `json:"failurePolicy,omitempty"`
 	// failureRules say what to do about particular ends of Pods; the first rule that matches is
 	// applied. Default: none, so that failurePolicy and onLostPod apply. Immutable.
@@ -124,6 +154,15 @@ type GPUTaskSpecApplyConfiguration struct {
 	// rescheduling says whether and how often the rescheduler may move the task's
 	// Pods to other nodes. Default: it may.
 	Rescheduling *ReschedulingApplyConfiguration `json:"rescheduling,omitempty"`
+	// unreachableNodeTimeoutSeconds is how long a node must have been unreachable before the task's
+	// Pods on it that are to be deleted are deleted by force and replaced. Nobody knows then whether
+	// they have stopped: set it only if the task can bear that a Pod runs twice for a while. Default:
+	// such a Pod is replaced when its node is back, is deleted, or has the taint
+	// node.kubernetes.io/out-of-service.
+	UnreachableNodeTimeoutSeconds *int32 `json:"unreachableNodeTimeoutSeconds,omitempty"`
+	// checkpoint says how the task saves its work before the rescheduler moves it or gpu-scheduler
+	// preempts it. Default: it is stopped at once. Immutable while the task is not suspended.
+	Checkpoint *CheckpointApplyConfiguration `json:"checkpoint,omitempty"`
 	// suspend stops the task without finishing it: true deletes its running
 	// Pods, false recreates them. Pods that have succeeded stay. Default:
 	// false.
@@ -205,6 +244,59 @@ func (b *GPUTaskSpecApplyConfiguration) WithReplicas(value int32) *GPUTaskSpecAp
 // If called multiple times, the MinAvailable field is set to the value of the last call.
 func (b *GPUTaskSpecApplyConfiguration) WithMinAvailable(value int32) *GPUTaskSpecApplyConfiguration {
 	b.MinAvailable = &value
+	return b
+}
+
+// WithMaxReplicas sets the MaxReplicas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxReplicas field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithMaxReplicas(value int32) *GPUTaskSpecApplyConfiguration {
+	b.MaxReplicas = &value
+	return b
+}
+
+// WithCompletions sets the Completions field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Completions field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithCompletions(value int32) *GPUTaskSpecApplyConfiguration {
+	b.Completions = &value
+	return b
+}
+
+// WithBackoffLimitPerIndex sets the BackoffLimitPerIndex field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BackoffLimitPerIndex field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithBackoffLimitPerIndex(value int32) *GPUTaskSpecApplyConfiguration {
+	b.BackoffLimitPerIndex = &value
+	return b
+}
+
+// WithMaxFailedIndexes sets the MaxFailedIndexes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxFailedIndexes field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithMaxFailedIndexes(value int32) *GPUTaskSpecApplyConfiguration {
+	b.MaxFailedIndexes = &value
+	return b
+}
+
+// WithRoles adds the given value to the Roles field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Roles field.
+func (b *GPUTaskSpecApplyConfiguration) WithRoles(values ...*RoleApplyConfiguration) *GPUTaskSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRoles")
+		}
+		b.Roles = append(b.Roles, *values[i])
+	}
+	return b
+}
+
+// WithSuccessPolicy sets the SuccessPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SuccessPolicy field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithSuccessPolicy(value *SuccessPolicyApplyConfiguration) *GPUTaskSpecApplyConfiguration {
+	b.SuccessPolicy = value
 	return b
 }
 
@@ -311,6 +403,22 @@ func (b *GPUTaskSpecApplyConfiguration) WithTTLSecondsAfterFinished(value int32)
 // If called multiple times, the Rescheduling field is set to the value of the last call.
 func (b *GPUTaskSpecApplyConfiguration) WithRescheduling(value *ReschedulingApplyConfiguration) *GPUTaskSpecApplyConfiguration {
 	b.Rescheduling = value
+	return b
+}
+
+// WithUnreachableNodeTimeoutSeconds sets the UnreachableNodeTimeoutSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UnreachableNodeTimeoutSeconds field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithUnreachableNodeTimeoutSeconds(value int32) *GPUTaskSpecApplyConfiguration {
+	b.UnreachableNodeTimeoutSeconds = &value
+	return b
+}
+
+// WithCheckpoint sets the Checkpoint field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Checkpoint field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithCheckpoint(value *CheckpointApplyConfiguration) *GPUTaskSpecApplyConfiguration {
+	b.Checkpoint = value
 	return b
 }
 

@@ -23,6 +23,9 @@ type GPUTaskStatusApplyConfiguration struct {
 	Phase *gpucontrollerv1.GPUTaskPhase `json:"phase,omitempty"`
 	// message says in one sentence what the task waits for or how it ended.
 	Message *string `json:"message,omitempty"`
+	// total is the number of Pods that the task is made of: that of all its roles, and of an
+	// array with those that have not begun.
+	Total *int32 `json:"total,omitempty"`
 	// pending is the number of Pods that do not run yet. All numbers and the
 	// nodes may be up to 10 seconds old while Pods come and go; the phase is
 	// not.
@@ -37,6 +40,14 @@ type GPUTaskStatusApplyConfiguration struct {
 	// the format of batch/v1 Job: comma-separated numbers and ranges such as
 	// "0,2-4". They are not run again when their Pods are deleted.
 	CompletedIndexes *string `json:"completedIndexes,omitempty"`
+	// failedIndexes are the indexes of the Pods of an array that have failed for good, in the
+	// same format.
+	FailedIndexes *string `json:"failedIndexes,omitempty"`
+	// failedNodes are the last nodes on which Pods of the task failed, at most 8. New Pods prefer
+	// other nodes.
+	FailedNodes []FailedNodeApplyConfiguration `json:"failedNodes,omitempty"`
+	// roles is how far each of the task's roles is.
+	Roles []RoleStatusApplyConfiguration `json:"roles,omitempty"`
 	// nodes are the nodes of the task's Pods that exist, sorted.
 	Nodes []string `json:"nodes,omitempty"`
 	// restarts is the number of failures that were followed by a new start.
@@ -72,7 +83,8 @@ type GPUTaskStatusApplyConfiguration struct {
 	// ttlSecondsAfterFinished counts from here.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// conditions are the task's conditions: DependenciesMet, PodsCreated,
-	// Scheduled, Running, Suspended, FailureTarget, Succeeded and Failed.
+	// Scheduled, Running, Suspended, FailureTarget, Succeeded, Failed,
+	// Reconciling and Stalled.
 	Conditions []applyconfigurationsmetav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
@@ -103,6 +115,14 @@ func (b *GPUTaskStatusApplyConfiguration) WithPhase(value gpucontrollerv1.GPUTas
 // If called multiple times, the Message field is set to the value of the last call.
 func (b *GPUTaskStatusApplyConfiguration) WithMessage(value string) *GPUTaskStatusApplyConfiguration {
 	b.Message = &value
+	return b
+}
+
+// WithTotal sets the Total field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Total field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithTotal(value int32) *GPUTaskStatusApplyConfiguration {
+	b.Total = &value
 	return b
 }
 
@@ -143,6 +163,40 @@ func (b *GPUTaskStatusApplyConfiguration) WithFailed(value int32) *GPUTaskStatus
 // If called multiple times, the CompletedIndexes field is set to the value of the last call.
 func (b *GPUTaskStatusApplyConfiguration) WithCompletedIndexes(value string) *GPUTaskStatusApplyConfiguration {
 	b.CompletedIndexes = &value
+	return b
+}
+
+// WithFailedIndexes sets the FailedIndexes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FailedIndexes field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithFailedIndexes(value string) *GPUTaskStatusApplyConfiguration {
+	b.FailedIndexes = &value
+	return b
+}
+
+// WithFailedNodes adds the given value to the FailedNodes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the FailedNodes field.
+func (b *GPUTaskStatusApplyConfiguration) WithFailedNodes(values ...*FailedNodeApplyConfiguration) *GPUTaskStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithFailedNodes")
+		}
+		b.FailedNodes = append(b.FailedNodes, *values[i])
+	}
+	return b
+}
+
+// WithRoles adds the given value to the Roles field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Roles field.
+func (b *GPUTaskStatusApplyConfiguration) WithRoles(values ...*RoleStatusApplyConfiguration) *GPUTaskStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRoles")
+		}
+		b.Roles = append(b.Roles, *values[i])
+	}
 	return b
 }
 

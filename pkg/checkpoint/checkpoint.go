@@ -1,0 +1,131 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package checkpoint decides how long Pods that are to be stopped may still save their work. They
+// learn about it from an annotation, and confirm it with another one. gpu-scheduler asks it before
+// it preempts Pods, the rescheduler before it moves them.
+package checkpoint
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/podwrite"
+)
+
+// validity is for how long a request is good after its time is up: a Pod that is stopped later has
+// done work since that it should save, too.
+const validity = 5 * time.Minute
+
+// Pod is a Pod that is to be stopped.
+type Pod struct {
+	*corev1.Pod
+	// Task is the annotations of its task, nil if they are not known.
+	Task map[string]string
+}
+
+// Last returns when a Pod last saved its work: the later time of its own and its task's annotation.
+// It is the zero time if that is not known; text that is not a time is ignored.
+func (p *Pod) Last() time.Time {
+	own, task := timeIn(p.Annotations, v1.AnnotationLastCheckpoint), timeIn(p.Task, v1.AnnotationLastCheckpoint)
+	if task.After(own) {
+		return task
+	}
+	return own
+}
+
+// Before returns what has to happen before Pods are stopped together: which of them are to be asked
+// for a checkpoint now, and how long to wait for those of all, unless something changes. They may be
+// stopped if it is 0.
+func Before(pods []Pod, now time.Time) (ask []*corev1.Pod, wait time.Duration) {
+	for i := range pods {
+		pod := &pods[i]
+		timeout := Timeout(pod.Pod)
+		if timeout <= 0 || !works(pod.Pod) {
+			continue
+		}
+		asked := timeIn(pod.Annotations, v1.AnnotationCheckpointRequested)
+		if now.Sub(asked) > timeout+validity {
+			ask = append(ask, pod.Pod)
+			wait = max(wait, timeout)
+			continue
+		}
+		if !pod.Last().Before(asked) {
+			continue // times have a resolution of a second
+		}
+		wait = max(wait, asked.Add(timeout).Sub(now))
+	}
+	return ask, wait
+}
+
+// Request returns the patch with which a Pod is asked for a checkpoint.
+func Request(pod types.UID, now time.Time) podwrite.Patch {
+	return podwrite.Patch{Metadata: podwrite.Metadata{
+		UID: pod, Annotations: map[string]string{v1.AnnotationCheckpointRequested: now.UTC().Format(time.RFC3339)},
+	}}
+}
+
+// IsRequested reports whether a Pod was asked for a checkpoint that it has not confirmed itself.
+func IsRequested(pod *corev1.Pod) bool {
+	asked := timeIn(pod.Annotations, v1.AnnotationCheckpointRequested)
+	return !asked.IsZero() && timeIn(pod.Annotations, v1.AnnotationLastCheckpoint).Before(asked)
+}
+
+// Since returns when the work began that is lost if a Pod is stopped now: when it started, or at
+// its last checkpoint.
+func (p *Pod) Since(now time.Time) time.Time {
+	since := p.Started()
+	if saved := p.Last(); saved.After(since) && !saved.After(now) {
+		return saved
+	}
+	return since
+}
+
+// Started returns when a Pod began its current work: a container that was restarted has lost
+// everything before.
+func (p *Pod) Started() time.Time {
+	start := p.CreationTimestamp.Time
+	if p.Status.StartTime != nil {
+		start = p.Status.StartTime.Time
+	}
+	for i := range p.Status.ContainerStatuses {
+		status := &p.Status.ContainerStatuses[i]
+		isWork := status.Name == v1.ContainerName || len(p.Status.ContainerStatuses) == 1
+		if isWork && status.State.Running != nil {
+			return status.State.Running.StartedAt.Time
+		}
+	}
+	return start
+}
+
+// works reports whether a Pod has work to save.
+func works(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning
+}
+
+// Timeout returns how long a Pod may take for a checkpoint, 0 if it is not to be asked for one.
+func Timeout(pod *corev1.Pod) time.Duration {
+	seconds, err := strconv.ParseInt(pod.Annotations[v1.AnnotationCheckpointTimeout], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(min(seconds, MaxTimeoutSeconds)) * time.Second
+}
+
+// MaxTimeoutSeconds is the limit of a task's checkpoint.timeoutSeconds, which holds for the
+// annotation of any Pod.
+const MaxTimeoutSeconds = 3600
+
+// timeIn returns the time in an annotation, the zero time if there is none. A time in the API has a
+// resolution of a second.
+func timeIn(annotations map[string]string, name string) time.Time {
+	at, err := time.Parse(time.RFC3339, annotations[name])
+	if err != nil {
+		return time.Time{}
+	}
+	return at.Truncate(time.Second)
+}

@@ -1,0 +1,97 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package checkpoint
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) string { return now.Add(-d).Format(time.RFC3339) }
+
+func TestBefore(t *testing.T) {
+	t.Parallel()
+	const timeout, requested, saved = v1.AnnotationCheckpointTimeout, v1.AnnotationCheckpointRequested, v1.AnnotationLastCheckpoint
+	tests := map[string]struct {
+		annotations, task map[string]string
+		change            func(*corev1.Pod)
+		ask               bool
+		wait              time.Duration
+	}{
+		"a Pod that does not ask for time is stopped at once":            {},
+		"a Pod is asked first":                                           {annotations: map[string]string{timeout: "60"}, ask: true, wait: time.Minute},
+		"a Pod that was asked has the rest of its time":                  {annotations: map[string]string{timeout: "60", requested: ago(20 * time.Second)}, wait: 40 * time.Second},
+		"a Pod whose time is up is stopped":                              {annotations: map[string]string{timeout: "60", requested: ago(time.Minute)}},
+		"a Pod that has saved its work is stopped":                       {annotations: map[string]string{timeout: "60", requested: ago(20 * time.Second), saved: ago(time.Second)}},
+		"a Pod whose task has saved its work is stopped":                 {annotations: map[string]string{timeout: "60", requested: ago(20 * time.Second)}, task: map[string]string{saved: ago(time.Second)}},
+		"a Pod that saved its work within the second of the request":     {annotations: map[string]string{timeout: "60", requested: ago(20 * time.Second), saved: ago(20 * time.Second)}},
+		"a checkpoint before the request does not count":                 {annotations: map[string]string{timeout: "60", requested: ago(20 * time.Second), saved: ago(21 * time.Second)}, wait: 40 * time.Second},
+		"a request that was made for something else long ago is renewed": {annotations: map[string]string{timeout: "60", requested: ago(time.Hour), saved: ago(59 * time.Minute)}, ask: true, wait: time.Minute},
+		"a Pod that does not run has nothing to save":                    {annotations: map[string]string{timeout: "60"}, change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }},
+		"a Pod that is being deleted is past saving":                     {annotations: map[string]string{timeout: "60"}, change: func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }},
+		"a Pod can't ask for more time than a task":                      {annotations: map[string]string{timeout: "99999"}, ask: true, wait: time.Hour},
+		"a timeout in words is none":                                     {annotations: map[string]string{timeout: "soon"}},
+		"a request at a time that is none is made again":                 {annotations: map[string]string{timeout: "60", requested: "now"}, ask: true, wait: time.Minute},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+			if test.change != nil {
+				test.change(pod)
+			}
+			ask, wait := Before([]Pod{{Pod: pod, Task: test.task}}, now)
+			if (len(ask) == 1) != test.ask || wait != test.wait {
+				t.Errorf("asks %d and waits %v, want %v and %v", len(ask), wait, test.ask, test.wait)
+			}
+		})
+	}
+}
+
+func TestPodsAreStoppedTogetherWhenTheSlowestHasSavedItsWork(t *testing.T) {
+	t.Parallel()
+	pod := func(seconds string) Pod {
+		return Pod{Pod: &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationCheckpointTimeout: seconds}},
+			Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+		}}
+	}
+	if ask, wait := Before([]Pod{pod("5"), pod("30"), pod("10")}, now); len(ask) != 3 || wait != 30*time.Second {
+		t.Errorf("asks %d and waits %v, want 3 and 30s", len(ask), wait)
+	}
+}
+
+func TestARequestIsForOnePodOnly(t *testing.T) {
+	t.Parallel()
+	patch, err := Request("uid", now).Bytes()
+	if err != nil || !strings.Contains(string(patch), `"uid":"uid"`) || !strings.Contains(string(patch), "2026-11-21T12:00:00Z") {
+		t.Errorf("the patch is %s (%v)", patch, err)
+	}
+}
+
+func TestSince(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationLastCheckpoint: ago(time.Minute)}}}
+	pod.Status.StartTime = &metav1.Time{Time: now.Add(-time.Hour)}
+	one := Pod{Pod: pod}
+	if got := now.Sub(one.Since(now)); got != time.Minute {
+		t.Errorf("the work of %v is lost, want that since the checkpoint", got)
+	}
+	pod.Annotations[v1.AnnotationLastCheckpoint] = ago(-time.Minute)
+	if got := now.Sub(one.Since(now)); got != time.Hour {
+		t.Errorf("with a checkpoint in the future, the work of %v is lost, want that of an hour", got)
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(-time.Second))}}}}
+	if got := now.Sub(one.Since(now)); got != time.Second {
+		t.Errorf("the work of %v is lost, want that since the container started again", got)
+	}
+}

@@ -1,0 +1,56 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gputask
+
+import v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+// hasSucceeded reports whether all members have succeeded, or those that a rule of the success
+// policy asks for.
+func (d *decision) hasSucceeded() bool {
+	if d.countSucceeded() == len(d.members) {
+		return true
+	}
+	policy := d.Task.Spec.SuccessPolicy
+	if policy == nil {
+		return false
+	}
+	for i := range policy.Rules {
+		if d.ruleIsMet(&policy.Rules[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// ruleIsMet reports whether enough of the members that a rule is about have succeeded. Indexes
+// that do not exist never succeed.
+func (d *decision) ruleIsMet(rule *v1.SuccessRule) bool {
+	indexes, err := parseIndexes(rule.SucceededIndexes)
+	if err != nil {
+		return false // can't happen: the schema admits only indexes
+	}
+	wanted, succeeded := len(indexes), 0
+	for i := range d.members {
+		m := &d.members[i]
+		if rule.Role != "" && rule.Role != m.role.Name {
+			continue
+		}
+		index := m.index
+		if rule.Role != "" {
+			index -= m.role.First
+		}
+		if rule.SucceededIndexes == "" {
+			wanted++
+		} else if !indexes.has(index) {
+			continue
+		}
+		if m.succeeded {
+			succeeded++
+		}
+	}
+	if rule.SucceededCount != nil {
+		wanted = int(*rule.SucceededCount)
+	}
+	return wanted > 0 && succeeded >= wanted
+}

@@ -8,9 +8,14 @@ import (
 	"errors"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 const (
@@ -28,25 +33,47 @@ type namedCache struct {
 
 var errNoCaches = errors.New("the API server has not answered with all that rescheduling needs: apply artifacts/crds and artifacts/rbac of this version, or set --reschedule-period=0")
 
-// StartInformers starts the informers of nodes and PodDisruptionBudgets.
-func (r *Rescheduler) StartInformers(ctx context.Context) { r.informers.StartWithContext(ctx) }
+// newPodInformers returns the informers of the Pods that hold resources. Those of tasks are in the
+// caller's cache already, unless that has a single namespace.
+func newPodInformers(client kubernetes.Interface, namespace string, trim cache.TransformFunc) informers.SharedInformerFactory {
+	return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim),
+		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
+			list.FieldSelector = runningPods
+			if namespace == metav1.NamespaceAll {
+				list.LabelSelector = v1.LabelApp + "!=" + v1.LabelAppValue
+			}
+		}))
+}
 
-// WaitForCaches waits until all caches have synced and reports whether they have. After the
+func (r *Rescheduler) startInformers(ctx context.Context) {
+	for _, factory := range r.informers {
+		factory.StartWithContext(ctx)
+	}
+}
+
+// WaitForMovePlans waits until the cache of MovePlans has synced and reports whether it has: the
+// first Pods that the controller replaces may be those of a plan. After the timeout it logs that it
+// has not.
+func (r *Rescheduler) WaitForMovePlans(ctx context.Context, timeout time.Duration) bool {
+	return waitForCaches(ctx, r.caches[:1], timeout)
+}
+
+// waitForCaches waits until all caches have synced and reports whether they have. After the
 // timeout it logs which ones are missing.
-func (r *Rescheduler) WaitForCaches(ctx context.Context, timeout time.Duration) bool {
+func waitForCaches(ctx context.Context, caches []namedCache, timeout time.Duration) bool {
 	err := wait.PollUntilContextTimeout(ctx, cachesCheck, timeout, true, func(context.Context) (bool, error) {
-		return len(r.unsynced()) == 0, nil
+		return len(unsynced(caches)) == 0, nil
 	})
 	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(errNoCaches, "Nothing is rescheduled; GPUTasks are still handled", "missing", r.unsynced())
+		klog.FromContext(ctx).Error(errNoCaches, "Nothing is rescheduled; GPUTasks are still handled", "missing", unsynced(caches))
 	}
 	return err == nil
 }
 
 // unsynced returns the resources whose caches have not synced yet.
-func (r *Rescheduler) unsynced() []string {
+func unsynced(caches []namedCache) []string {
 	var resources []string
-	for _, one := range r.caches {
+	for _, one := range caches {
 		if !one.synced() {
 			resources = append(resources, one.resource)
 		}

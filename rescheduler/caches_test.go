@@ -22,11 +22,11 @@ func TestCachesThatDoNotFillAreNamed(t *testing.T) {
 	f.fake.PrependReactor("list", "moveplans", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewNotFound(schema.GroupResource{Group: v1.GroupName, Resource: "moveplans"}, "")
 	})
-	f.StartInformers(t.Context())
-	if f.WaitForCaches(t.Context(), 10*time.Millisecond) {
+	f.startInformers(t.Context())
+	if f.WaitForMovePlans(t.Context(), 10*time.Millisecond) || waitForCaches(t.Context(), f.caches, 10*time.Millisecond) {
 		t.Error("the caches are filled although MovePlans are not served")
 	}
-	if missing := f.unsynced(); !slices.Contains(missing, "moveplans.falldio.com") {
+	if missing := unsynced(f.caches); !slices.Contains(missing, "moveplans.falldio.com") {
 		t.Errorf("missing: %v", missing)
 	}
 }

@@ -4,7 +4,6 @@
 package rescheduler
 
 import (
-	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,8 +15,8 @@ import (
 )
 
 // drift checks whether the rest of a plan can still be carried out as it was planned.
-func (r *Rescheduler) drift(ctx context.Context, rest *v1.MovePlan) *moveplan.Drift {
-	objects, err := r.gatherAll(ctx)
+func (r *Rescheduler) drift(rest *v1.MovePlan) *moveplan.Drift {
+	objects, err := r.gatherAll()
 	if err != nil {
 		return &moveplan.Drift{Err: err}
 	}

@@ -11,8 +11,10 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/podwrite"
 )
@@ -69,4 +71,17 @@ func (r *Rescheduler) tryEvict(ctx context.Context, pod *corev1.Pod) error {
 	}
 	r.tries[pod.UID] = try
 	return err
+}
+
+// askForCheckpoint asks a Pod to save its work before it is evicted.
+func (r *Rescheduler) askForCheckpoint(ctx context.Context, pod *corev1.Pod) error {
+	patch, err := checkpoint.Request(pod.UID, r.deps.Clock.Now()).Bytes()
+	if err != nil {
+		return err
+	}
+	_, err = r.deps.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !podwrite.IsGone(err) {
+		return fmt.Errorf("asking Pod %s for a checkpoint: %w", klog.KObj(pod), err)
+	}
+	return nil
 }

@@ -89,7 +89,7 @@ func (r *Rescheduler) step(ctx context.Context, objects *clusterview.Objects, pl
 	}
 	out, err := moveplan.Step(in)
 	if err == nil && out.CheckDrift != nil {
-		in.Drift = r.drift(ctx, out.CheckDrift)
+		in.Drift = r.drift(out.CheckDrift)
 		out, err = moveplan.Step(in)
 	}
 	if err != nil {
@@ -103,6 +103,9 @@ func (r *Rescheduler) step(ctx context.Context, objects *clusterview.Objects, pl
 	var errs []error
 	for i := range out.Count {
 		errs = append(errs, r.count(ctx, &out.Count[i]))
+	}
+	for _, pod := range out.AskForCheckpoint {
+		errs = append(errs, r.askForCheckpoint(ctx, pod))
 	}
 	for _, pod := range out.Evict {
 		errs = append(errs, r.tryEvict(ctx, pod))

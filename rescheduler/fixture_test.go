@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -62,7 +63,7 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 	f.taskCache, f.planCache = falldio.GPUTasks().Informer().GetIndexer(), falldio.MovePlans().Informer().GetIndexer()
 	with := settings{
 		Dependencies{
-			Kube: f.kube, Client: f.fake, GPUTasks: falldio.GPUTasks().Lister(), PodsOf: f.podsOf, MovePlans: falldio.MovePlans(),
+			Kube: f.kube, Client: f.fake, GPUTasks: falldio.GPUTasks().Lister(), PodsOf: f.podsOf, TaskPods: corelisters.NewPodLister(f.podCache), MovePlans: falldio.MovePlans(),
 			Recorder: f.events, Metrics: prometheus.NewRegistry(), Evictions: NewEvictions(), Clock: f.clock,
 		},
 		DefaultOptions(),
@@ -75,7 +76,7 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 	if f.Rescheduler, err = New(t.Context(), with.Dependencies, with.Options); err != nil {
 		t.Fatal(err)
 	}
-	f.nodeCache = f.informers.Core().V1().Nodes().Informer().GetIndexer()
+	f.nodeCache = f.informers[0].Core().V1().Nodes().Informer().GetIndexer()
 	return f
 }
 

@@ -4,18 +4,15 @@
 package rescheduler
 
 import (
-	"context"
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // runningPods selects the Pods that hold resources.
@@ -109,22 +106,21 @@ func isWithin(plan *v1.MovePlan, namespace string) bool {
 	return true
 }
 
-// gatherAll is gatherTasks with all running Pods. Pods of other owners are not cached, and
-// plans are rarely made.
-func (r *Rescheduler) gatherAll(ctx context.Context) (*clusterview.Objects, error) {
+// gatherAll is gatherTasks with all Pods that run.
+func (r *Rescheduler) gatherAll() (*clusterview.Objects, error) {
 	objects, err := r.gatherTasks()
 	if err != nil {
 		return nil, err
 	}
-	if objects.Pods, err = r.listRunning(ctx); err != nil {
+	if objects.Pods, err = r.running(); err != nil {
 		return nil, err
 	}
 	useNewest(objects)
 	return objects, nil
 }
 
-// useNewest replaces Pods of tasks by those that were listed: the cache may not show yet
-// that they were bound.
+// useNewest replaces Pods of tasks by those among all Pods: one cache may not show yet what another
+// one does, that they were bound.
 func useNewest(objects *clusterview.Objects) {
 	listed := make(map[types.UID]*corev1.Pod, len(objects.Pods))
 	for _, pod := range objects.Pods {
@@ -139,16 +135,25 @@ func useNewest(objects *clusterview.Objects) {
 	}
 }
 
-// listRunning lists all running Pods from the API server.
-func (r *Rescheduler) listRunning(ctx context.Context) ([]*corev1.Pod, error) {
-	list, err := r.deps.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
-		metav1.ListOptions{FieldSelector: runningPods, ResourceVersion: "0"})
+// running returns all Pods that run, from the caches. A Pod may be in both of them for a moment,
+// when its labels have changed.
+func (r *Rescheduler) running() ([]*corev1.Pod, error) {
+	others, err := r.otherPods.List(labels.Everything())
 	if err != nil {
-		return nil, fmt.Errorf("listing the Pods that run: %w", err)
+		return nil, err
 	}
-	running := make([]*corev1.Pod, 0, len(list.Items))
-	for i := range list.Items {
-		running = append(running, &list.Items[i])
+	ours, err := r.deps.TaskPods.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	running, known := make([]*corev1.Pod, 0, len(others)+len(ours)), make(sets.Set[types.UID], len(others)+len(ours))
+	for _, list := range [][]*corev1.Pod{others, ours} {
+		for _, pod := range list {
+			if pod.Spec.NodeName != "" && !snapshot.Ended(pod) && !known.Has(pod.UID) {
+				known.Insert(pod.UID)
+				running = append(running, pod)
+			}
+		}
 	}
 	return running, nil
 }

@@ -24,7 +24,7 @@ func (r *Rescheduler) propose(ctx context.Context) error {
 	if r.expectations.AnyPending() {
 		return nil // the caches are stale: propose in the next period
 	}
-	objects, err := r.gatherAll(ctx)
+	objects, err := r.gatherAll()
 	if err != nil {
 		return err
 	}

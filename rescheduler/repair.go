@@ -36,7 +36,6 @@ const (
 // thing at a time.
 func (r *Rescheduler) repair(ctx context.Context) error {
 	tried := sets.New[types.UID]()
-	var running []*corev1.Pod // listed when it is first needed, and again after a move
 	for ctx.Err() == nil {
 		objects, err := r.gatherTasks()
 		if err != nil {
@@ -54,10 +53,9 @@ func (r *Rescheduler) repair(ctx context.Context) error {
 		tried.Insert(move.Task.UID)
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "gputask", klog.KObj(move.Task), "reason", move.Reason)
 		if move.NeedsRoom {
-			if running == nil {
-				if running, err = r.listRunning(ctx); err != nil {
-					return err
-				}
+			running, err := r.running()
+			if err != nil {
+				return err
 			}
 			if !reschedule.HasRoom(move.Pods, objects.Nodes, running) {
 				logger.V(2).Info("Not moved: no room elsewhere")
@@ -67,7 +65,6 @@ func (r *Rescheduler) repair(ctx context.Context) error {
 				logger.V(2).Info("Not moved: the budget is used up", "why", why)
 				continue
 			}
-			running = nil
 		}
 		if err := r.move(klog.NewContext(ctx, logger), move); err != nil {
 			return err

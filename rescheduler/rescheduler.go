@@ -52,6 +52,8 @@ type Dependencies struct {
 	// Run is called.
 	GPUTasks tasklisters.GPUTaskLister
 	PodsOf   func(*v1.GPUTask) []*corev1.Pod
+	// TaskPods reads the same cache of Pods: those with the label of tasks, in Namespace.
+	TaskPods corelisters.PodLister
 	// MovePlans is an informer that the caller starts.
 	MovePlans taskinformers.MovePlanInformer
 	Recorder  record.EventRecorder
@@ -68,11 +70,14 @@ type Rescheduler struct {
 	deps    Dependencies
 	options Options
 
-	informers informers.SharedInformerFactory
+	// informers of nodes, budgets and Pods. They run in the leader only.
+	informers []informers.SharedInformerFactory
 	nodes     corelisters.NodeLister
+	// otherPods are the Pods that run and that TaskPods does not show.
+	otherPods corelisters.PodLister
 	budgets   policylisters.PodDisruptionBudgetLister
 	plans     tasklisters.MovePlanLister
-	// caches must have synced before anything is moved.
+	// caches must have synced before anything is moved. The first one is that of MovePlans.
 	caches  []namedCache
 	metrics *metrics
 
@@ -90,14 +95,19 @@ type Rescheduler struct {
 	repairs repairs
 }
 
-// New returns a rescheduler that watches nodes, PodDisruptionBudgets and MovePlans.
+// New returns a rescheduler that watches nodes, PodDisruptionBudgets, MovePlans and the Pods that
+// run.
 func New(ctx context.Context, with Dependencies, options Options) (*Rescheduler, error) {
-	factory := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, informers.WithTransform(informer.WithoutManagedFields))
+	trim := informer.NewTrimmer().Transform
+	factory := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, informers.WithTransform(trim))
 	nodes, budgets := factory.Core().V1().Nodes(), factory.Policy().V1().PodDisruptionBudgets()
+	podFactory := newPodInformers(with.Kube, with.Namespace, trim)
+	pods := podFactory.Core().V1().Pods()
 	options.Planner.Namespace = with.Namespace
 	r := &Rescheduler{
 		deps: with, options: options,
-		informers: factory, nodes: nodes.Lister(), budgets: budgets.Lister(), plans: with.MovePlans.Lister(),
+		informers: []informers.SharedInformerFactory{factory, podFactory},
+		nodes:     nodes.Lister(), budgets: budgets.Lister(), otherPods: pods.Lister(), plans: with.MovePlans.Lister(),
 		wake:         make(chan struct{}, 1),
 		expectations: expectations.New[string](with.Clock),
 		tries:        map[types.UID]moveplan.Try{},
@@ -106,12 +116,13 @@ func New(ctx context.Context, with Dependencies, options Options) (*Rescheduler,
 	if err := r.metrics.register(with.Metrics); err != nil {
 		return nil, err
 	}
-	return r, r.watch(ctx, with.MovePlans.Informer(), nodes.Informer(), budgets.Informer())
+	return r, r.watch(ctx, with.MovePlans.Informer(), nodes.Informer(), budgets.Informer(), pods.Informer())
 }
 
 // Run carries out plans until ctx ends, and plans once per period what to move.
 func (r *Rescheduler) Run(ctx context.Context) {
-	for !r.WaitForCaches(ctx, cachesReport) {
+	r.startInformers(ctx)
+	for !waitForCaches(ctx, r.caches, cachesReport) {
 		if ctx.Err() != nil {
 			return
 		}

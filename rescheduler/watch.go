@@ -17,7 +17,7 @@ import (
 
 // watch adds event handlers that trigger a pass when something changes that plans depend
 // on. Tasks and their Pods are watched by the controller, which calls Changed.
-func (r *Rescheduler) watch(ctx context.Context, plans, nodes, budgets cache.SharedIndexInformer) error {
+func (r *Rescheduler) watch(ctx context.Context, plans, nodes, budgets, pods cache.SharedIndexInformer) error {
 	return errors.Join(
 		r.onChange(ctx, "moveplans.falldio.com", plans, func(_, after any) {
 			if plan, ok := informer.LastKnown(after).(*v1.MovePlan); ok {
@@ -36,6 +36,7 @@ func (r *Rescheduler) watch(ctx context.Context, plans, nodes, budgets cache.Sha
 			r.Changed()
 		}),
 		r.onChange(ctx, "poddisruptionbudgets.policy", budgets, func(_, _ any) { r.Changed() }),
+		r.onChange(ctx, "pods", pods, func(_, _ any) {}), // a plan is checked when its next turn begins
 	)
 }
 

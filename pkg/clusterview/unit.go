@@ -94,7 +94,7 @@ func NameOf(task *v1.GPUTask) types.NamespacedName {
 // they belong together all the same.
 func unitKey(m *Member, gang *snapshot.GangLabels) string {
 	switch {
-	case m.Task != nil && gputask.Replicas(m.Task.GPUTask) > 1:
+	case m.Task != nil && gputask.IsGang(m.Task.GPUTask):
 		return m.Task.Namespace + "/" + m.Task.Name
 	case gang != nil:
 		return gang.Name

@@ -116,6 +116,12 @@ func (s *step) beginTurn(turn int32) error {
 		s.requeueAfter(waitCheck)
 		return nil
 	}
+	if s.awaitCheckpoints(turn, indices) {
+		if s.isLate(turn) {
+			s.stop(ReasonTimedOut, "its Pods could not be asked to save their work")
+		}
+		return nil
+	}
 	switch {
 	case s.Drift == nil:
 		s.out.CheckDrift = s.rest()

@@ -4,8 +4,6 @@
 package moveplan
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -158,13 +156,4 @@ func (s *step) uncounted() []Count {
 func (c *Count) IsDone(task *v1.GPUTask) bool {
 	last := task.Status.LastMove
 	return last != nil && (last.Time.After(c.Move.Time.Time) || (last.Plan == c.Move.Plan && last.Time.Equal(&c.Move.Time)))
-}
-
-// grace is how long the Pods of a task may take to terminate.
-func grace(task *clusterview.Task) time.Duration {
-	const standard = 30 * time.Second
-	if task == nil || task.Spec.Template == nil || task.Spec.Template.Spec.TerminationGracePeriodSeconds == nil {
-		return standard
-	}
-	return time.Duration(*task.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
 }

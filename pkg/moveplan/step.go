@@ -105,6 +105,8 @@ type Output struct {
 	// once it is written, and Count come with it.
 	Status *v1.MovePlanStatus
 	Events []Event
+	// AskForCheckpoint are Pods to ask to save their work now: see pkg/checkpoint.
+	AskForCheckpoint []*corev1.Pod
 	// Evict are Pods to evict now.
 	Evict []*corev1.Pod
 	// Count are tasks whose moves have not been counted yet.

@@ -150,6 +150,30 @@ func budget(name, task string, allowed int32) func(*model) {
 	}
 }
 
+// savesWork lets Pods have a minute to save their work.
+func savesWork(names ...string) func(*model) {
+	return annotated(v1.AnnotationCheckpointTimeout, "60", names...)
+}
+
+// asked is that Pods were asked for a checkpoint just now.
+func asked(names ...string) func(*model) {
+	return annotated(v1.AnnotationCheckpointRequested, testTime.Format(time.RFC3339), names...)
+}
+
+func annotated(name, value string, pods ...string) func(*model) {
+	return func(m *model) {
+		for _, pod := range pods {
+			metav1.SetMetaDataAnnotation(&m.pods[pod].ObjectMeta, name, value)
+		}
+	}
+}
+
+func saved(task string) func(*model) {
+	return func(m *model) {
+		metav1.SetMetaDataAnnotation(&m.tasks[task].ObjectMeta, v1.AnnotationLastCheckpoint, testTime.Format(time.RFC3339))
+	}
+}
+
 func tried(name string, try Try) func(*model) {
 	return func(m *model) { m.tries[m.pods[name].UID] = try }
 }
@@ -175,6 +199,7 @@ type stepTest struct {
 	phase           v1.MovePlanPhase
 	reason, message string
 	states          []v1.MoveState
+	ask             []string // for a checkpoint
 	evict, count    []string
 	again           bool
 }
@@ -214,6 +239,9 @@ func stepTests() map[string]stepTest {
 		"a budget of others":                              {given: list{executing(waiting, waiting, waiting), placesKept, budget("pdb", "single", 0)}, phase: v1.PlanExecuting, states: states{evicted, evicted, waiting}},
 		"two budgets for one Pod":                         {given: list{executing(waiting, waiting, waiting), placesKept, budget("a", "gang", 2), budget("b", "gang", 2)}, phase: v1.PlanExecuting, message: "covered by two PodDisruptionBudgets, default/a and default/b", states: all(waiting), again: true},
 		"a budget that never allows enough":               {given: list{executing(waiting, waiting, waiting), placesKept, budget("pdb", "gang", 0), late}, phase: v1.PlanAborted, reason: ReasonForbidden, message: "PodDisruptionBudget default/pdb", states: all(skipped)},
+		"Pods that save their work are asked to do so":    {given: list{executing(waiting, waiting, waiting), placesKept, savesWork("gang-0", "gang-1")}, phase: v1.PlanExecuting, message: "turn 1 of 2 waits for a checkpoint of GPUTask default/gang", states: all(waiting), ask: []string{"gang-0", "gang-1"}, again: true},
+		"Pods that have saved their work are evicted":     {given: list{executing(waiting, waiting, waiting), placesKept, savesWork("gang-0", "gang-1"), asked("gang-0", "gang-1"), saved("gang")}, phase: v1.PlanExecuting, states: states{evicted, evicted, waiting}},
+		"Pods that do not save their work in time":        {given: list{executing(waiting, waiting, waiting), placesKept, savesWork("gang-0", "gang-1"), asked("gang-0", "gang-1"), later(60)}, phase: v1.PlanExecuting, states: states{evicted, evicted, waiting}},
 		"a Pod that ended before its turn is skipped":     {given: list{executing(waiting, waiting, waiting), placesKept, succeeded("single")}, phase: v1.PlanExecuting, states: states{waiting, waiting, skipped}},
 		"a gang that lost a Pod is left alone":            {given: list{executing(waiting, waiting, waiting), placesKept, leaving("gang-1")}, phase: v1.PlanExecuting, states: states{skipped, skipped, waiting}},
 		"a gang with one ended Pod still moves":           {given: list{executing(waiting, waiting, waiting), placesKept, succeeded("gang-0")}, phase: v1.PlanExecuting, states: states{skipped, waiting, waiting}},

@@ -48,12 +48,18 @@ func TestSteps(t *testing.T) {
 
 func (test *stepTest) check(t *testing.T, out Output) {
 	t.Helper()
-	var evict, count []string
+	var ask, evict, count []string
+	for _, pod := range out.AskForCheckpoint {
+		ask = append(ask, pod.Name)
+	}
 	for _, pod := range out.Evict {
 		evict = append(evict, pod.Name)
 	}
 	for i := range out.Count {
 		count = append(count, out.Count[i].Name)
+	}
+	if diff := cmp.Diff(test.ask, ask); diff != "" {
+		t.Errorf("asked for a checkpoint (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(test.evict, evict); diff != "" {
 		t.Errorf("evictions (-want +got):\n%s", diff)

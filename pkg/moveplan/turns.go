@@ -42,7 +42,7 @@ func usualTurn(tasks map[taskKey]*clusterview.Task, plan *v1.MovePlan, turn int3
 	var longest time.Duration
 	for i := range plan.Spec.Moves {
 		if move := &plan.Spec.Moves[i]; move.Turn == turn {
-			longest = max(longest, grace(taskOf(tasks, &move.Task)))
+			longest = max(longest, stopTime(taskOf(tasks, &move.Task)))
 		}
 	}
 	return timeout + longest + lostPodPause

@@ -14,6 +14,9 @@ type PreemptionRules struct {
 	// all: whether its priority is lower than the gang's and nothing protects it. If it
 	// is nil, no Pod may be preempted.
 	Victim func(pod *Pod) (priority int32, preemptible bool)
+	// Lost returns the work that is lost if a Pod is preempted, in GPU-seconds. If it is nil, it
+	// does not matter.
+	Lost func(pod *Pod) float64
 	// Group returns the gang of a Pod, whose members are preempted together: if one of
 	// them may not be, none may. Empty for a Pod without a gang; if it is nil, no Pod has
 	// one.
@@ -51,7 +54,9 @@ const maxLevels = 8
 // The choice follows kube-scheduler's preferences (pkg/scheduler/framework/preemption,
 // pickOneNodeForPreemption): the priority of the highest victim is as low as possible;
 // then the sum of the priorities, each counted from the lowest possible one, so that few
-// Pods are better than many; and budgets are never violated.
+// Pods are better than many; and budgets are never violated. Among Pods of about equal
+// priority, those go that lose the least work: what a Pod loses is worth less than one
+// point of its priority.
 //
 // The lowest such priority is found by counting what would be free on each node, which is
 // exact for a gang of one role. Up to that priority, members are placed one by one where

@@ -44,6 +44,21 @@ type charge struct{ limit, pods int }
 // Pod costs something. Sums of it are exact.
 func costOf(priority int32) float64 { return float64(priority) - math.MinInt32 + 1 }
 
+const (
+	// halfLost is for how many GPU-seconds of lost work lostCost is half of its limit: 8 GPU-hours.
+	halfLost = 8 * 60 * 60
+	// lostSteps is how many values lostCost has. They are multiples of a power of two, so that sums
+	// of costs are exact for about a thousand Pods, and about right for more.
+	lostSteps = 1 << 11
+)
+
+// lostCost returns what lost work adds to the cost of a Pod: from 0 to less than 1, the difference
+// of one point of priority.
+func lostCost(gpuSeconds float64) float64 {
+	gpuSeconds = max(gpuSeconds, 0)
+	return math.Floor(lostSteps*gpuSeconds/(gpuSeconds+halfLost)) / lostSteps
+}
+
 // poolBuilder builds a pool.
 type poolBuilder struct {
 	*pool
@@ -69,7 +84,9 @@ type candidate struct {
 	group       string
 	priority    int32
 	preemptible bool
-	budgets     []string
+	// lost is the work that is lost with it: see lostCost.
+	lost    float64
+	budgets []string
 }
 
 // pool finds out what runs where and may be evicted. Groups are evicted as a whole, but a
@@ -103,6 +120,9 @@ func (b *poolBuilder) candidate(pod *Pod) candidate {
 	one.priority, one.preemptible = b.rules.Victim(pod)
 	if b.rules.Group != nil {
 		one.group = b.rules.Group(pod)
+	}
+	if one.preemptible && b.rules.Lost != nil {
+		one.lost = lostCost(b.rules.Lost(pod))
 	}
 	if one.preemptible && b.rules.Budgets != nil {
 		one.budgets = b.rules.Budgets(pod)
@@ -174,7 +194,7 @@ func (b *poolBuilder) addUnit(pods []candidate, info *unitInfo) {
 	for i := range pods {
 		one := &pods[i]
 		n := b.cluster.nodes[one.pod.Node]
-		r := resident{pod: one.pod, node: n, request: b.request(one), cost: costOf(one.priority)}
+		r := resident{pod: one.pod, node: n, request: b.request(one), cost: costOf(one.priority) + one.lost}
 		b.multiNode = b.multiNode || (info.allowed && n != b.cluster.nodes[pods[0].pod.Node])
 		info.priority = max(info.priority, one.priority)
 		info.cost += r.cost

@@ -151,6 +151,11 @@ type party struct {
 	fixed    bool
 }
 
+// lostHours is the work that Pods lose, in GPU-hours.
+func lostHours(hours map[string]float64) func(*placement.Pod) float64 {
+	return func(pod *placement.Pod) float64 { return hours[pod.Name] * 3600 }
+}
+
 func TestVictimsFollowTheRules(t *testing.T) {
 	t.Parallel()
 	one := func(node string, priority int32) party { return party{node: node, gpus: 1, priority: priority} }
@@ -226,6 +231,20 @@ func TestVictimsFollowTheRules(t *testing.T) {
 		"roles of different needs": {
 			[]party{two("a", 1), two("a", 2), one("b", 3), one("b", 9), two("b", 9)},
 			&placement.Gang{Roles: []placement.Role{{Shape: whole(1), Min: 1, Max: 1}, {Shape: whole(4), Min: 1, Max: 1}}}, nil, "p0 p1 p2"},
+		"of equal victims that goes which loses the least work": {
+			[]party{two("a", 1), two("a", 1), two("b", 1), two("b", 1)}, twoGPUs,
+			func(r *placement.PreemptionRules) {
+				r.Lost = lostHours(map[string]float64{"p0": 9, "p1": 8, "p2": 1, "p3": 7})
+			}, "p2"},
+		"a group that loses little goes rather than one that loses much": {
+			[]party{of("g", two("a", 1)), of("g", two("a", 1)), of("h", two("b", 1)), of("h", two("b", 1))}, fourGPUs,
+			func(r *placement.PreemptionRules) { r.Lost = lostHours(map[string]float64{"p0": 9, "p1": 9}) }, "p2 p3"},
+		"lost work is worth less than a point of priority": {
+			[]party{two("a", 1), two("a", 9), two("b", 2), two("b", 9)}, twoGPUs,
+			func(r *placement.PreemptionRules) { r.Lost = lostHours(map[string]float64{"p0": 1e6}) }, "p0"},
+		"lost work is worth less than another victim": {
+			[]party{two("a", 1), two("a", 9), one("b", 1), one("b", 1), two("b", 9)}, twoGPUs,
+			func(r *placement.PreemptionRules) { r.Lost = lostHours(map[string]float64{"p0": 0.5}) }, "p0"},
 		"nobody who may leave": {
 			[]party{two("a", 1), two("a", 1), two("b", 3), two("b", 4)}, twoGPUs,
 			func(r *placement.PreemptionRules) { r.Victim = nil }, "none"},

@@ -9,10 +9,12 @@ package preemption
 
 import (
 	"math"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 
+	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/disruption"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
@@ -39,6 +41,8 @@ type Cluster struct {
 	// Spare returns how many Pods of a gang may leave while the others stay.
 	Spare   func(gang string) int
 	Budgets *disruption.Budgets
+	// Now is the time up to which Pods have worked.
+	Now time.Time
 }
 
 // Preempts reports whether a Pod may preempt others at all.
@@ -59,6 +63,14 @@ func (c *Cluster) Rules(priority int32) placement.PreemptionRules {
 			}
 			victim := schedulingv1.PodPriority(holder.Pod)
 			return victim, victim < priority
+		},
+		Lost: func(pod *placement.Pod) float64 {
+			holder, known := c.Holder(pod.Name)
+			if !known || holder.Leaving {
+				return 0
+			}
+			one := checkpoint.Pod{Pod: holder.Pod}
+			return max(0, c.Now.Sub(one.Since(c.Now)).Seconds()) * float64(len(pod.GPUs)*pod.Percent) / placement.Card
 		},
 		Group: func(pod *placement.Pod) string {
 			if holder, known := c.Holder(pod.Name); known && !holder.Leaving {

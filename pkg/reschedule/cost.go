@@ -7,10 +7,9 @@ import (
 	"math"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 )
 
@@ -30,11 +29,11 @@ func Weight(priority int32) float64 {
 // lost returns the work that is lost if a Pod is moved, in GPU-seconds: what it has done
 // since its start or the last checkpoint, whichever is later.
 func lost(m *clusterview.Member, now time.Time) int64 {
-	since := startOf(m.Pod)
-	if saved, known := lastCheckpoint(m); known && saved.After(since) && !saved.After(now) {
-		since = saved
+	pod := checkpoint.Pod{Pod: m.Pod}
+	if m.Task != nil {
+		pod.Task = m.Task.Annotations
 	}
-	seconds := max(0, now.Sub(since).Seconds())
+	seconds := max(0, now.Sub(pod.Since(now)).Seconds())
 	return int64(math.Round(seconds * float64(m.Shape.Percent()) / 100))
 }
 
@@ -63,36 +62,4 @@ func (p *Planner) costOf(u *clusterview.Unit) int64 {
 		sum += p.moveCost(m)
 	}
 	return sum
-}
-
-// startOf returns when a Pod began its current work: a container that was restarted has
-// lost everything before.
-func startOf(pod *corev1.Pod) time.Time {
-	start := pod.CreationTimestamp.Time
-	if pod.Status.StartTime != nil {
-		start = pod.Status.StartTime.Time
-	}
-	for i := range pod.Status.ContainerStatuses {
-		status := &pod.Status.ContainerStatuses[i]
-		works := status.Name == v1.ContainerName || len(pod.Status.ContainerStatuses) == 1
-		if works && status.State.Running != nil {
-			return status.State.Running.StartedAt.Time
-		}
-	}
-	return start
-}
-
-// lastCheckpoint returns the later one of the Pod's and its task's. Text that is not a time
-// is ignored.
-func lastCheckpoint(m *clusterview.Member) (saved time.Time, known bool) {
-	texts := []string{m.Pod.Annotations[v1.AnnotationLastCheckpoint]}
-	if m.Task != nil {
-		texts = append(texts, m.Task.Annotations[v1.AnnotationLastCheckpoint])
-	}
-	for _, text := range texts {
-		if at, err := time.Parse(time.RFC3339, text); err == nil && at.After(saved) {
-			saved, known = at, true
-		}
-	}
-	return saved, known
 }

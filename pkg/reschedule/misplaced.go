@@ -99,7 +99,7 @@ func movable(task *v1.GPUTask) bool {
 // pendingMove returns the move of a task if none of its Pods found a node in time,
 // otherwise nil.
 func pendingMove(task clusterview.Task, patience time.Duration, now time.Time) *Move {
-	if len(task.Pods) == 0 || len(task.Pods) != gputask.Replicas(task.GPUTask) {
+	if len(task.Pods) == 0 || gputask.IsArray(task.GPUTask) || len(task.Pods) != gputask.Replicas(task.GPUTask) {
 		return nil
 	}
 	for _, pod := range task.Pods {
@@ -117,7 +117,7 @@ func pendingMove(task clusterview.Task, patience time.Duration, now time.Time) *
 // misplacedMove returns the move of those Pods of a task that are on a wrong node, nil if
 // there are none.
 func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node) *Move {
-	if gputask.Replicas(task.GPUTask) > 1 && task.Status.Phase == v1.PhaseRunning {
+	if gputask.IsGang(task.GPUTask) && task.Status.Phase == v1.PhaseRunning {
 		return nil // a running gang is not disturbed
 	}
 	move := &Move{Task: task.GPUTask, NeedsRoom: true}
@@ -126,7 +126,7 @@ func misplacedMove(task clusterview.Task, nodes map[string]*corev1.Node) *Move {
 		if node == nil || pod.DeletionTimestamp != nil || snapshot.Ended(pod) || isPinned(task.GPUTask, pod) {
 			continue
 		}
-		reason := misplaced(task.GPUTask, node)
+		reason := misplaced(pod, node)
 		if reason == "" {
 			continue
 		}
@@ -146,13 +146,13 @@ func isPinned(task *v1.GPUTask, pod *corev1.Pod) bool {
 	return neverMoves(task) || pod.Annotations[annotationSafeToEvict] == "false"
 }
 
-// misplaced returns what is wrong with a node for a task, nothing if it is suitable. A node
+// misplaced returns what is wrong with a node for a Pod, nothing if it is suitable. A node
 // without the model's label may be restarting its agent.
-func misplaced(task *v1.GPUTask, node *corev1.Node) string {
-	model := node.Labels[v1.LabelGPUModel]
+func misplaced(pod *corev1.Pod, node *corev1.Node) string {
+	wanted, model := pod.Spec.NodeSelector[v1.LabelGPUModel], node.Labels[v1.LabelGPUModel]
 	switch {
-	case task.Spec.GPU != "" && model != "" && model != task.Spec.GPU:
-		return fmt.Sprintf("node %s has the GPU model %q now, not %q", node.Name, model, task.Spec.GPU)
+	case wanted != "" && model != "" && model != wanted:
+		return fmt.Sprintf("node %s has the GPU model %q now, not %q", node.Name, model, wanted)
 	case node.Spec.Unschedulable:
 		return fmt.Sprintf("node %s is cordoned", node.Name)
 	default:

@@ -109,7 +109,7 @@ func TestCandidates(t *testing.T) {
 		"a task that never moves stays when a label changes":   {[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "changed"), never)}, nil},
 		"a running gang is not disturbed when a label changes": {[]clusterview.Task{task("a", v1.PhaseRunning, time.Hour, "changed", "good")}, nil},
 		"any model is good for a task that names none": {
-			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "changed"), func(t *clusterview.Task) { t.Spec.GPU = "" })}, nil,
+			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "changed"), func(t *clusterview.Task) { t.Pods[0].Spec.NodeSelector = nil })}, nil,
 		},
 		"a Pod that is going already is left alone": {
 			[]clusterview.Task{with(task("a", v1.PhaseRunning, time.Hour, "changed"), func(t *clusterview.Task) { t.Pods[0].DeletionTimestamp = &metav1.Time{Time: now} })}, nil,

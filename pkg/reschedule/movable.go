@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -146,8 +147,12 @@ func neverMoves(task *v1.GPUTask) bool {
 	return task.Spec.Rescheduling != nil && task.Spec.Rescheduling.Policy == v1.ReschedulingNever
 }
 
-// complete reports whether no Pod of a task is missing except those that have succeeded.
+// complete reports whether no Pod of a task is missing except those that have succeeded. The Pods
+// of an array don't miss each other.
 func complete(task *clusterview.Task) bool {
+	if gputask.IsArray(task.GPUTask) {
+		return true
+	}
 	active, succeeded := 0, 0
 	for _, pod := range task.Pods {
 		switch {
@@ -182,7 +187,7 @@ func (p *Planner) temporaryTaskReason(task *clusterview.Task) string {
 	if rules := task.Spec.Rescheduling; rules != nil && rules.MinRuntimeSeconds != nil {
 		least := time.Duration(*rules.MinRuntimeSeconds) * time.Second
 		for _, pod := range task.Pods {
-			if !snapshot.Ended(pod) && p.Now.Sub(startOf(pod)) < least {
+			if !snapshot.Ended(pod) && p.Now.Sub((&checkpoint.Pod{Pod: pod}).Started()) < least {
 				return fmt.Sprintf("it has run for less than spec.rescheduling.minRuntimeSeconds (%d)", *rules.MinRuntimeSeconds)
 			}
 		}

@@ -53,29 +53,45 @@ func (c Cards) Translate(before Cards, indices []int) []int {
 }
 
 // Assigned returns the indices of the cards in a Pod's assignment annotation; those that
-// the node does not list are left out. known is false if the Pod has no valid assignment.
+// the node does not list are left out. known is false if the Pod has no valid assignment. An
+// assignment of more cards than the Pod asks for is not valid: whoever wrote it, the kubelet
+// has not given the Pod that many, and believing it would withhold them from all others.
 func (c Cards) Assigned(pod *corev1.Pod) (indices []int, known bool) {
+	uuids := assignedUUIDs(pod)
+	if len(uuids) == 0 || len(uuids) > mostCards(pod) {
+		return nil, false
+	}
+	return c.Listed(uuids), true
+}
+
+// assignedUUIDs returns the different cards that a Pod's assignment annotation names.
+func assignedUUIDs(pod *corev1.Pod) []string {
 	text := pod.Annotations[inventory.AssignmentAnnotation]
 	if text == "" {
-		return nil, false
+		return nil
 	}
 	assignment, err := inventory.ParseAssignment(text)
 	if err != nil {
-		return nil, false
+		return nil
 	}
-	has := map[int]bool{}
+	var uuids []string
 	for _, resources := range assignment.Containers {
-		for _, uuid := range slices.Concat(resources[string(v1.ResourceGPU)], resources[string(v1.ResourceNVIDIAGPU)], resources[string(v1.ResourceGPUPercent)]) {
-			index, listed := c.indices[uuid]
-			known = true
-			if listed && !has[index] {
-				has[index] = true
-				indices = append(indices, index)
-			}
+		for _, name := range []corev1.ResourceName{v1.ResourceGPU, v1.ResourceNVIDIAGPU, v1.ResourceGPUPercent} {
+			uuids = append(uuids, resources[string(name)]...)
 		}
 	}
-	slices.Sort(indices) // maps have no order
-	return indices, known
+	slices.Sort(uuids)
+	return slices.Compact(uuids)
+}
+
+// mostCards returns how many cards a Pod can have: those that it asks for, or one that it has
+// a share of.
+func mostCards(pod *corev1.Pod) int {
+	held := heldOf(Requests(pod))
+	if held.share > 0 {
+		return 1
+	}
+	return held.gpus
 }
 
 // Assignment returns the annotation that assigns these cards to a Pod; empty if the UUIDs

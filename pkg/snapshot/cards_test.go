@@ -151,3 +151,48 @@ func TestCardsAreTranslated(t *testing.T) {
 		t.Errorf("cards without names before: %v, want them as they were", got)
 	}
 }
+
+// Whoever writes the annotation, a Pod has no more cards than it asks for.
+func TestAPodHasNoMoreCardsThanItAsksFor(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		pod   *corev1.Pod
+		cards map[string][]string
+		want  []int
+	}{
+		"as many as it asks for":            {pod("gpu=2"), map[string][]string{"c0": {"A", "C"}}, []int{0, 2}},
+		"one more":                          {pod("gpu=2"), map[string][]string{"c0": {"A", "B", "C"}}, nil},
+		"one more in another container":     {pod("gpu=1", "cpu=1"), map[string][]string{"c0": {"A"}, "c1": {"B"}}, nil},
+		"one more in a container it lacks":  {pod("gpu=1"), map[string][]string{"c0": {"A"}, "c9": {"B"}}, nil},
+		"one more that the node lacks":      {pod("gpu=1"), map[string][]string{"c0": {"A", "X"}}, nil},
+		"the same one twice":                {withInit(pod("gpu=1"), "gpu=1"), map[string][]string{"c0": {"A"}, "init": {"A"}}, []int{0}},
+		"an init container may have more":   {withInit(pod("gpu=1"), "gpu=2"), map[string][]string{"c0": {"A"}, "init": {"A", "B"}}, []int{0, 1}},
+		"as NVIDIA names them":              {pod("nvidia.com/gpu=2"), map[string][]string{"c0": {"A", "B"}}, []int{0, 1}},
+		"more, as NVIDIA names them":        {pod("nvidia.com/gpu=1"), map[string][]string{"c0": {"A", "B"}}, nil},
+		"a share of one":                    {pod("percent=30"), map[string][]string{"c0": {"B"}}, []int{1}},
+		"a share of two":                    {pod("percent=30"), map[string][]string{"c0": {"B", "C"}}, nil},
+		"all percent of one are one":        {pod("percent=100"), map[string][]string{"c0": {"B", "C"}}, nil},
+		"a Pod that asks for none has none": {pod("cpu=1"), map[string][]string{"c0": {"A"}}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assignment := inventory.Assignment{}
+			for container, uuids := range test.cards {
+				assignment.Add(container, "falldio.com/gpu", uuids...)
+			}
+			text, err := assignment.String()
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.pod.Annotations[inventory.AssignmentAnnotation] = text
+			got, known := newCards([]string{"A", "B", "C", "D"}).Assigned(test.pod)
+			if known != (test.want != nil) {
+				t.Errorf("known is %t", known)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("cards (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

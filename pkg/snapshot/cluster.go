@@ -4,9 +4,6 @@
 package snapshot
 
 import (
-	"cmp"
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -39,17 +36,28 @@ func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods [
 		described[node.Name], c.Cards[node.Name] = &n, cards
 	}
 	// Pods with known cards come before those whose cards are guessed from what is left.
-	assignedFirst := slices.Clone(pods)
-	slices.SortStableFunc(assignedFirst, func(a, b *corev1.Pod) int { return cmp.Compare(assignmentOrder(a), assignmentOrder(b)) })
-	for _, pod := range assignedFirst {
+	var guessed []*corev1.Pod
+	for _, pod := range pods {
 		node := described[pod.Spec.NodeName]
 		if node == nil || Ended(pod) {
 			continue
 		}
-		use := Occupied(c.Cluster, node, c.Cards[node.Name], pod, nil)
-		c.addProblem(c.Place(placement.Pod{Name: string(pod.UID), Node: pod.Spec.NodeName, Use: use}))
+		if _, known := c.Cards[node.Name].Assigned(pod); known || !WantsGPUs(pod) {
+			c.count(node, pod)
+		} else {
+			guessed = append(guessed, pod)
+		}
+	}
+	for _, pod := range guessed {
+		c.count(described[pod.Spec.NodeName], pod)
 	}
 	return c
+}
+
+// count adds what a Pod holds of its node.
+func (c *Cluster) count(node *placement.Node, pod *corev1.Pod) {
+	use := Occupied(c.Cluster, node, c.Cards[node.Name], pod, nil)
+	c.addProblem(c.Place(placement.Pod{Name: string(pod.UID), Node: node.Name, Use: use}))
 }
 
 func (c *Cluster) addProblem(problem error) {

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -50,14 +49,6 @@ func healthyFirst(gpus []placement.GPU, count int) []int {
 	}
 	all := slices.Concat(healthy, broken)
 	return all[:min(count, len(all))]
-}
-
-// assignmentOrder is 1 for a Pod without an assignment annotation, otherwise 0.
-func assignmentOrder(pod *corev1.Pod) int {
-	if pod.Annotations[inventory.AssignmentAnnotation] == "" {
-		return 1
-	}
-	return 0
 }
 
 // Ended reports whether a Pod has succeeded or failed: it no longer holds anything.

@@ -55,6 +55,18 @@ func TestWhatPodsHoldOfANode(t *testing.T) {
 		"one without an assignment, one with the last card": {
 			[]*corev1.Pod{running("a", pod("gpu=1"), ""), running("b", pod("gpu=1"), onCard("C"))}, 0,
 		},
+		"one that claims all cards has what it asks for": {
+			[]*corev1.Pod{running("a", pod("gpu=1"), `{"version":"v1","containers":{"c0":{"falldio.com/gpu":["A","B","C"]}}}`)}, 1,
+		},
+		"one that claims all cards takes none from another": {
+			[]*corev1.Pod{
+				running("a", pod("gpu=1"), `{"version":"v1","containers":{"c0":{"falldio.com/gpu":["A","B","C"]}}}`),
+				running("b", pod("gpu=1"), onCard("A")),
+			}, 0,
+		},
+		"one that claims cards and asks for a share": {
+			[]*corev1.Pod{running("a", pod("percent=1"), `{"version":"v1","containers":{"c0":{"falldio.com/gpu-percent":["A","B","C"]}}}`)}, 1,
+		},
 		"more than there are":                  {[]*corev1.Pod{running("a", pod("gpu=2"), ""), running("b", pod("gpu=2"), "")}, 0},
 		"an invalid request":                   {[]*corev1.Pod{running("a", pod("gpu=1,percent=5"), "")}, 0},
 		"one that has ended and one elsewhere": {[]*corev1.Pod{ended, elsewhere}, 2},

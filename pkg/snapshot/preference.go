@@ -63,8 +63,8 @@ func newPreference(pod *corev1.Pod) (*Preference, error) {
 	return p, nil
 }
 
-// preferredTerms returns the terms that the engine can respect: not those about names of
-// nodes, which as labels would make all nodes different.
+// preferredTerms returns the terms that score nodes: not those about names of nodes, which as
+// labels would make all nodes different. See AvoidedNodes.
 func preferredTerms(pod *corev1.Pod) []corev1.PreferredSchedulingTerm {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil {
@@ -79,6 +79,26 @@ func preferredTerms(pod *corev1.Pod) []corev1.PreferredSchedulingTerm {
 		}
 	}
 	return list
+}
+
+// AvoidedNodes returns the names of the nodes that a Pod uses only if it finds room on no others:
+// those that a preferred term about nothing but names excludes.
+func AvoidedNodes(pod *corev1.Pod) []string {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil {
+		return nil
+	}
+	var names []string
+	for _, term := range affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+		rules, rest := namesOfTerm(term.Preference)
+		if len(rest) > 0 || slices.ContainsFunc(rules, func(rule placement.NodeRule) bool { return rule.Hostnames || !rule.Except }) {
+			continue
+		}
+		for i := range rules {
+			names = append(names, rules[i].Names...)
+		}
+	}
+	return names
 }
 
 func (w *wishes) labelKeys() []string {

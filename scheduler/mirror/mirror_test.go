@@ -32,6 +32,19 @@ func TestRoomFollowsTheSnapshot(t *testing.T) {
 		"a Pod has a share of a card":  {func(t *testing.T, w *world) { t.Helper(); w.add(on(t, aPod("part", 0, 30), "a", "a-0")) }, 3},
 		"a Pod without assigned cards": {func(t *testing.T, w *world) { t.Helper(); w.add(on(t, aPod("two", 2, 0), "a")) }, 2},
 		"a Pod without GPUs":           {func(t *testing.T, w *world) { t.Helper(); w.add(on(t, aPod("web", 0, 0), "a")) }, 4},
+		"a Pod claims more cards than it asks for": {
+			func(t *testing.T, w *world) {
+				t.Helper()
+				w.add(on(t, aPod("one", 1, 0), "a", "a-0", "a-1", "a-2", "a-3"))
+			}, 3,
+		},
+		"a Pod begins to claim more cards than it asks for": {
+			func(t *testing.T, w *world) {
+				t.Helper()
+				w.add(one(t))
+				w.change(one(t), on(t, one(t), "a", "a-0", "a-1", "a-2", "a-3"))
+			}, 3,
+		},
 		"a known card is not guessed for another Pod": {
 			func(t *testing.T, w *world) {
 				t.Helper()

@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
@@ -189,14 +190,38 @@ func (p *Planner) planIn(cluster *placement.Cluster, attempt *gangs.Attempt, gan
 	return p.planAnywhere(cluster, attempt, gang)
 }
 
-// planAnywhere returns places for a gang, if possible on nodes without faults.
+// planAnywhere returns places for a gang, if possible on nodes without faults that none of its
+// members avoids.
 func (p *Planner) planAnywhere(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) (seated *seating) {
-	if faulty := p.faults.nodes(p.clock.Now()); len(faulty) > 0 {
-		if seated = p.planOn(cluster, attempt, gang.without(faulty)); seated != nil {
+	for _, last := range p.lastChoices(attempt) {
+		if seated = p.planOn(cluster, attempt, gang.without(last)); seated != nil {
 			return seated
 		}
 	}
 	return p.planOn(cluster, attempt, gang)
+}
+
+// lastChoices returns which nodes to leave out at first, fewer and fewer: those with faults and
+// those that the gang's members avoid, then only the former.
+func (p *Planner) lastChoices(attempt *gangs.Attempt) [][]string {
+	faulty, avoided := p.faults.nodes(p.clock.Now()), avoidedNodes(attempt)
+	var choices [][]string
+	if len(avoided) > 0 {
+		choices = append(choices, union(faulty, avoided))
+	}
+	if len(faulty) > 0 {
+		choices = append(choices, faulty)
+	}
+	return choices
+}
+
+// avoidedNodes returns the nodes that members of a gang use only if they find room on no others.
+func avoidedNodes(attempt *gangs.Attempt) (nodes []string) {
+	for _, m := range attempt.Waiting {
+		nodes = append(nodes, snapshot.AvoidedNodes(m.Pod())...)
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
 }
 
 // planOn returns places for a gang near its other members or, if that is not possible and not
@@ -235,7 +260,7 @@ func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]in
 		}
 	})
 	last := len(order)
-	for _, node := range p.faults.nodes(p.clock.Now()) {
+	for _, node := range union(p.faults.nodes(p.clock.Now()), avoidedNodes(attempt)) {
 		if rank, fits := order[node]; fits {
 			order[node] = last + rank
 		}

@@ -22,20 +22,32 @@ import (
 // evictLimit bounds how long the API server may take for one Pod.
 const evictLimit = 30 * time.Second
 
-// evictVictims deletes Pods to make room for a preemptor.
+// evictVictims deletes Pods to make room for a preemptor, once they have saved their work.
 func (p *Planner) evictVictims(ctx context.Context, group string, preemptor *corev1.Pod, victims []*corev1.Pod) {
 	defer p.preemptions.end(group)
+	stillNeeded, err := p.awaitCheckpoints(ctx, preemptor, victims)
+	if err != nil {
+		p.logger.Error(err, "Pods are preempted later", "for", klog.KObj(preemptor))
+	}
+	if err != nil || !stillNeeded {
+		p.spare(preemptor, victims)
+		return
+	}
 	for i, victim := range victims {
 		if err := p.evictVictim(ctx, preemptor, victim); err != nil {
-			// The rest stays; the next attempt decides again.
-			p.registry.MarkTerminating(podUIDs(victims[i:]), false)
-			p.pending.Cancel(podUIDs(victims[i:]))
 			p.logger.Error(err, "Preempting a Pod failed", "pod", klog.KObj(victim), "for", klog.KObj(preemptor))
-			p.activate([]*corev1.Pod{preemptor})
+			p.spare(preemptor, victims[i:])
 			return
 		}
 		p.pending.Deleted(victim.UID, p.clock.Now())
 	}
+}
+
+// spare lets victims stay for now; the next attempt decides again.
+func (p *Planner) spare(preemptor *corev1.Pod, victims []*corev1.Pod) {
+	p.registry.MarkTerminating(podUIDs(victims), false)
+	p.pending.Cancel(podUIDs(victims))
+	p.activate([]*corev1.Pod{preemptor})
 }
 
 func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod) error {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // failToBind lets a Pod reserve its place, pass the barrier, and fail to be bound.
@@ -47,6 +49,28 @@ func TestANodeWherePodsCanNotBeBoundIsTheLastChoice(t *testing.T) {
 	f.clock.Step(shortestFault)
 	if fourth := f.failToBind("fourth"); fourth != "b" {
 		t.Errorf("after %v a Pod goes to %s, want b: a has had two faults", shortestFault, fourth)
+	}
+}
+
+func TestPodsUseNodesThatTheyAvoidOnlyIfNoOthersHaveRoom(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "leaf", 1) // the better one: it is full then
+	f.addNode("b", "leaf", 1)
+	avoidsA := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: corev1.NodeSelectorTerm{
+				MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"a"}}},
+			}}},
+		}}
+		return p
+	}
+	for _, want := range []string{"b", "a"} {
+		one := avoidsA(pod("for "+want, 1))
+		f.comes(one)
+		if got := f.decide(one).Node; got != want {
+			t.Errorf("a Pod goes to %q, want %s", got, want)
+		}
 	}
 }
 

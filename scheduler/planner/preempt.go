@@ -125,8 +125,9 @@ func (k keys) toPreempt(priority int32) keys {
 // makeRoom keeps the nodes of a plan for a gang and evicts the victims.
 func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles, found *preemptionPlan) string {
 	now := p.clock.Now()
-	p.claims.set(attempt, &claim{nodes: roomOf(found.plan), leaving: found.leaving, until: now.Add(config.Seconds(p.args.ClaimSeconds))}, now)
 	victims := found.victims
+	until := now.Add(config.Seconds(p.args.ClaimSeconds) + checkpointTime(victims))
+	p.claims.set(attempt, &claim{nodes: roomOf(found.plan), leaving: found.leaving, until: until}, now)
 	if len(victims) == 0 || !p.preemptions.begin(attempt.Group.Key) {
 		return victimsLeaving
 	}
@@ -174,7 +175,7 @@ func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles) (found *preemp
 				found.arriving = found.arriving || holder.Protected && schedulingv1.PodPriority(holder.Pod) < attempt.Priority
 				return holder, known
 			},
-			Spare: p.registry.Spare, Budgets: found.budgets,
+			Spare: p.registry.Spare, Budgets: found.budgets, Now: p.clock.Now(),
 		}
 		gang.tryNear(func() bool {
 			proposal := dryRun.propose(cluster, rules.Rules(attempt.Priority), holders)

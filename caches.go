@@ -35,19 +35,23 @@ const (
 type caches struct {
 	taskInformers taskinformers.SharedInformerFactory
 	coreInformers informers.SharedInformerFactory
-	tasks         tasklisters.GPUTaskLister
-	taskIndex     cache.Indexer
-	podIndex      cache.Indexer
-	serviceIndex  cache.Indexer
+	// causeInformers and clusterInformers are of what may make the API server accept Pods that it
+	// has refused. They run in the leader only.
+	causeInformers, clusterInformers informers.SharedInformerFactory
+	tasks                            tasklisters.GPUTaskLister
+	taskIndex                        cache.Indexer
+	podIndex                         cache.Indexer
+	serviceIndex                     cache.Indexer
 }
 
 // newCaches returns the caches for one namespace, or for all if it is empty. They are
 // filled once the informers are started.
 func newCaches(clients clients, namespace string) (*caches, error) {
+	trimmer := informer.NewTrimmer()
 	taskInformers := taskinformers.NewSharedInformerFactoryWithOptions(clients.tasks, resyncPeriod,
-		taskinformers.WithNamespace(namespace), taskinformers.WithTransform(informer.WithoutManagedFields))
+		taskinformers.WithNamespace(namespace), taskinformers.WithTransform(trimmer.Transform))
 	coreInformers := informers.NewSharedInformerFactoryWithOptions(clients.kube, 0,
-		informers.WithNamespace(namespace), informers.WithTransform(informer.WithoutManagedFields),
+		informers.WithNamespace(namespace), informers.WithTransform(trimmer.Transform),
 		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
 			list.LabelSelector = labels.Set{v1.LabelApp: v1.LabelAppValue}.String()
 		}))
@@ -55,7 +59,10 @@ func newCaches(clients clients, namespace string) (*caches, error) {
 	pods, services := core.Pods().Informer(), core.Services().Informer()
 	return &caches{
 			taskInformers: taskInformers, coreInformers: coreInformers,
-			tasks: tasks.Lister(), taskIndex: tasks.Informer().GetIndexer(), podIndex: pods.GetIndexer(), serviceIndex: services.GetIndexer(),
+			causeInformers: informers.NewSharedInformerFactoryWithOptions(clients.kube, 0,
+				informers.WithNamespace(namespace), informers.WithTransform(informer.WithoutManagedFields)),
+			clusterInformers: informers.NewSharedInformerFactoryWithOptions(clients.kube, 0, informers.WithTransform(informer.WithoutManagedFields)),
+			tasks:            tasks.Lister(), taskIndex: tasks.Informer().GetIndexer(), podIndex: pods.GetIndexer(), serviceIndex: services.GetIndexer(),
 		}, errors.Join(
 			tasks.Informer().AddIndexers(cache.Indexers{byDependency: dependenciesOf}),
 			pods.AddIndexers(cache.Indexers{byTask: taskOf}),

@@ -38,9 +38,10 @@ type Controller struct {
 	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	// expectations track the writes to tasks and their Pods, by task.
 	expectations *expectations.Expectations[cache.ObjectName]
-	obstacles    *obstacleCache
+	obstacles    *refusedTasks
 	debouncer    *statusDebouncer
 	cycles       *cycleFinder
+	successes    *successes
 }
 
 // dependencies are what the controller needs.
@@ -55,19 +56,21 @@ type dependencies struct {
 
 // newController returns a controller without event handlers: see watch.
 func newController(with dependencies, opts *options) *Controller {
-	return &Controller{
+	c := &Controller{
 		dependencies: with,
-		config:       opts.tasks,
+		config:       opts.taskConfig(),
 		workers:      opts.workers,
 		working:      &atomic.Bool{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](minRetryDelay, maxRetryDelay),
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "gputasks", Clock: with.clock}),
 		expectations: expectations.New[cache.ObjectName](with.clock),
-		obstacles:    newObstacleCache(with.clock),
 		debouncer:    newStatusDebouncer(with.clock),
 		cycles:       newCycleFinder(),
+		successes:    newSuccesses(),
 	}
+	c.obstacles = newRefusedTasks(with.clock, c.enqueueAfter)
+	return c
 }
 
 func (c *Controller) enqueue(task cache.ObjectName) {

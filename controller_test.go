@@ -184,6 +184,36 @@ func TestAFinishedTaskIsDeletedByUIDAfterItsTime(t *testing.T) {
 	}
 }
 
+func TestADefaultTTLAppliesToTasksThatSpecifyNone(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		own     *int32
+		deleted bool
+	}{
+		"no TTL of its own":       {nil, true},
+		"a longer TTL of its own": {ptr.To[int32](3600), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, func(opts *options) { opts.defaultTTL = 60 })
+			task := newTask("train", 1)
+			task.Spec.TTLSecondsAfterFinished = test.own
+			task.Status = v1.GPUTaskStatus{Phase: v1.PhaseSucceeded, CompletionTime: new(metav1.NewTime(testTime))}
+			f.store(task)
+			f.clock.Step(59 * time.Second)
+			f.mustSync(task)
+			if writes := f.writes(); writes != nil {
+				t.Fatalf("too early: %v", writes)
+			}
+			f.clock.Step(time.Second)
+			f.mustSync(task)
+			if deleted := len(f.writes()) > 0; deleted != test.deleted {
+				t.Errorf("deleted after the default TTL: %t, want %t", deleted, test.deleted)
+			}
+		})
+	}
+}
+
 func TestATaskMayBeDeletedInTheMomentItFinishes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

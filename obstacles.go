@@ -7,16 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/apierror"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -44,10 +39,14 @@ func podObstacle(err error, pod *corev1.Pod) *gputask.Obstacle {
 		return invalidPod(err)
 	case strings.Contains(text, "no PriorityClass with name"):
 		return &gputask.Obstacle{Reason: reasonPriorityClassNotFound,
-			Message: fmt.Sprintf("there is no PriorityClass %q: create it, or recreate the task with another spec.priority", pod.Spec.PriorityClassName)}
+			Message: missingClass(pod.Spec.PriorityClassName)}
 	default:
 		return refusal(err, "Pod")
 	}
+}
+
+func missingClass(name string) string {
+	return fmt.Sprintf("there is no PriorityClass %q: create it, or recreate the task with another spec.priority", name)
 }
 
 // refusal explains why the API server rejected an object of a kind, whatever it is; nil as
@@ -128,8 +127,22 @@ func (c *Controller) explainNameConflict(key cache.ObjectName, task *v1.GPUTask,
 	if obstacle == nil {
 		return fmt.Errorf("creating %s %s: it exists, the cache does not show it yet", kind, existing.GetName())
 	}
-	c.obstacles.set(key, task.UID, *obstacle)
+	c.refused(key, task, obstacle)
 	return errors.New(obstacle.Message)
+}
+
+// refused remembers why objects of a task are refused.
+func (c *Controller) refused(key cache.ObjectName, task *v1.GPUTask, obstacle *gputask.Obstacle) {
+	c.obstacles.set(key, task.UID, *obstacle, causeOf(task, c.podsOf(task), obstacle))
+}
+
+// accepted forgets why objects of a task were refused, and reports whether they were: those of a
+// plan now exist, or none are to be created any more.
+func (c *Controller) accepted(key cache.ObjectName, plan *gputask.Plan) bool {
+	if len(plan.Create) > 0 || plan.CreateService != nil {
+		return c.obstacles.pass(key)
+	}
+	return c.obstacles.clear(key)
 }
 
 // afterColon drops the API server's preamble `pods "x" is forbidden: `.
@@ -149,73 +162,4 @@ func withoutUsage(text string) string {
 		return text
 	}
 	return before + ", limited: " + limits
-}
-
-const (
-	// firstRetry and lastRetry bound the waiting time before Pods are tried again that the API
-	// server has refused. It doubles with every refusal.
-	firstRetry = time.Second
-	lastRetry  = time.Minute
-)
-
-// obstacleCache holds the obstacle to creating each task's Pods, as of the last attempt. It
-// need not survive the process: the next attempt finds out again.
-type obstacleCache struct {
-	clock  clock.PassiveClock
-	mu     sync.Mutex
-	byTask map[cache.ObjectName]cachedObstacle
-}
-
-type cachedObstacle struct {
-	task     types.UID
-	obstacle gputask.Obstacle
-	backoff  time.Duration
-}
-
-func newObstacleCache(clock clock.PassiveClock) *obstacleCache {
-	return &obstacleCache{clock: clock, byTask: map[cache.ObjectName]cachedObstacle{}}
-}
-
-// set caches an obstacle, and when the next attempt is due. The time is chosen at random within
-// half the backoff, so that tasks which were refused together don't try together again: two gangs
-// would again take a part of the quota each. Several refusals of one attempt are one.
-func (m *obstacleCache) set(key cache.ObjectName, task types.UID, obstacle gputask.Obstacle) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	cached, known := m.byTask[key]
-	now := m.clock.Now()
-	switch {
-	case !known || cached.task != task:
-		cached = cachedObstacle{task: task, backoff: firstRetry}
-	case !cached.obstacle.Retry.After(now):
-		cached.backoff = min(2*cached.backoff, lastRetry)
-	}
-	if !cached.obstacle.Retry.After(now) {
-		obstacle.Retry = now.Add(wait.Jitter(cached.backoff/2, 1))
-	} else {
-		obstacle.Retry = cached.obstacle.Retry
-	}
-	cached.obstacle = obstacle
-	m.byTask[key] = cached
-}
-
-// get returns the obstacle of a task, nil if there is none. A task that was recreated under
-// the same name starts without one.
-func (m *obstacleCache) get(key cache.ObjectName, task types.UID) *gputask.Obstacle {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	cached, found := m.byTask[key]
-	if !found || cached.task != task {
-		return nil
-	}
-	return &cached.obstacle
-}
-
-// clear removes a task's obstacle and reports whether there was one.
-func (m *obstacleCache) clear(key cache.ObjectName) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, found := m.byTask[key]
-	delete(m.byTask, key)
-	return found
 }

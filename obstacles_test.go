@@ -15,11 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/tools/cache"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
 func TestARefusalIsTriedOnceNotForEveryPod(t *testing.T) {
@@ -197,31 +194,5 @@ func TestAnObstacleThatHasGoneByItselfIsForgotten(t *testing.T) {
 	f.mustSync(task)
 	if condition := meta.FindStatusCondition(f.stored(task).Status.Conditions, v1.ConditionPodsCreated); condition == nil || condition.Status != metav1.ConditionTrue {
 		t.Errorf("condition PodsCreated: %+v", condition)
-	}
-}
-
-func TestRefusedTasksDoNotTryTogether(t *testing.T) {
-	t.Parallel()
-	clock := clocktesting.NewFakePassiveClock(testTime)
-	obstacles := newObstacleCache(clock)
-	key := cache.NewObjectName("default", "train")
-	obstacle := gputask.Obstacle{Reason: gputask.ReasonQuotaExceeded}
-	backoff := firstRetry
-	for range 10 {
-		obstacles.set(key, "uid", obstacle)
-		first := obstacles.get(key, "uid").Retry
-		if delay := first.Sub(clock.Now()); delay < backoff/2 || delay > backoff {
-			t.Errorf("the next attempt is after %v, the backoff is %v", delay, backoff)
-		}
-		obstacles.set(key, "uid", obstacle) // another Pod of the same attempt
-		if second := obstacles.get(key, "uid").Retry; !second.Equal(first) {
-			t.Errorf("a second refusal of the same attempt moves the next one from %v to %v", first, second)
-		}
-		clock.SetTime(first)
-		backoff = min(2*backoff, lastRetry)
-	}
-	obstacles.set(key, "uid of another", obstacle)
-	if delay := obstacles.get(key, "uid of another").Retry.Sub(clock.Now()); delay > firstRetry {
-		t.Errorf("a new task of the same name waits for %v", delay)
 	}
 }

@@ -32,9 +32,18 @@ type options struct {
 	metricsBindAddress string
 	rescheduling       rescheduler.Options
 	tasks              gputask.Config
-	leaderElection     componentbaseconfig.LeaderElectionConfiguration
-	logging            *logsapi.LoggingConfiguration
+	// defaultTTL is --default-ttl-seconds-after-finished; noTTL for none.
+	defaultTTL     int32
+	leaderElection componentbaseconfig.LeaderElectionConfiguration
+	logging        *logsapi.LoggingConfiguration
 }
+
+const (
+	// leaseName is the name of the lease of a controller of all namespaces.
+	leaseName = "gpu-controller"
+	// noTTL keeps finished tasks that specify nothing else.
+	noTTL = -1
+)
 
 func newOptions() *options {
 	return &options{
@@ -46,6 +55,7 @@ func newOptions() *options {
 			Pods:    gputask.PodDefaults{Image: "nvidia/cuda:12.8.1-base-ubuntu24.04"},
 			Backoff: gputask.Backoff{Base: 10 * time.Second, Max: 10 * time.Minute},
 		},
+		defaultTTL:   noTTL,
 		rescheduling: rescheduler.DefaultOptions(),
 		leaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
@@ -53,7 +63,7 @@ func newOptions() *options {
 			RenewDeadline:     metav1.Duration{Duration: 10 * time.Second},
 			RetryPeriod:       metav1.Duration{Duration: 2 * time.Second},
 			ResourceLock:      resourcelock.LeasesResourceLock,
-			ResourceName:      "gpu-controller",
+			ResourceName:      leaseName,
 			ResourceNamespace: "gpu-controller-system",
 		},
 		logging: logsapi.NewLoggingConfiguration(),
@@ -81,6 +91,8 @@ func (o *options) flags() *pflag.FlagSet {
 		"waiting time before the first restart of a failed task; it doubles with every failure")
 	flags.DurationVar(&o.tasks.Backoff.Max, "max-retry-backoff", o.tasks.Backoff.Max,
 		"longest waiting time before a restart")
+	flags.Int32Var(&o.defaultTTL, "default-ttl-seconds-after-finished", o.defaultTTL,
+		"seconds after which finished GPUTasks that specify none are deleted with their Pods; -1 for never")
 	leaderelectionoptions.BindLeaderElectionFlags(&o.leaderElection, flags)
 	logsapi.AddFlags(o.logging, flags)
 	flags.BoolVar(&o.printVersion, "version", o.printVersion, "print the version and exit")
@@ -102,7 +114,27 @@ func (o *options) validate(args []string) error {
 	require(o.tasks.Pods.Image != "", "--default-image: must not be empty")
 	require(o.tasks.Backoff.Base > 0, "--retry-backoff=%v: must be greater than 0", o.tasks.Backoff.Base)
 	require(o.tasks.Backoff.Max >= o.tasks.Backoff.Base, "--max-retry-backoff=%v: must not be less than --retry-backoff=%v", o.tasks.Backoff.Max, o.tasks.Backoff.Base)
+	require(o.defaultTTL >= noTTL, "--default-ttl-seconds-after-finished=%d: must not be negative, except -1 for never", o.defaultTTL)
 	return errors.Join(problems...)
+}
+
+// taskConfig returns the settings that apply to all tasks.
+func (o *options) taskConfig() gputask.Config {
+	config := o.tasks
+	if o.defaultTTL != noTTL {
+		config.TTLSecondsAfterFinished = &o.defaultTTL
+	}
+	return config
+}
+
+// election returns the settings of the leader election. A controller of one namespace has a lease
+// of its own: it must not wait for the controller of another.
+func (o *options) election() componentbaseconfig.LeaderElectionConfiguration {
+	settings := o.leaderElection
+	if o.namespace != "" && settings.ResourceName == leaseName {
+		settings.ResourceName += "-" + o.namespace
+	}
+	return settings
 }
 
 // restConfig returns the connection to the API server.

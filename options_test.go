@@ -6,6 +6,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"k8s.io/utils/ptr"
 )
 
 func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
@@ -31,6 +33,7 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--default-image=", "--default-image: must not be empty"},
 		{"--retry-backoff=0s", "--retry-backoff=0s: must be greater than 0"},
 		{"--max-retry-backoff=1s", "--max-retry-backoff=1s: must not be less than --retry-backoff=10s"},
+		{"--default-ttl-seconds-after-finished=-2", "--default-ttl-seconds-after-finished=-2: must not be negative, except -1 for never"},
 		{"up", `unexpected arguments ["up"]`},
 	} {
 		opts := newOptions()
@@ -60,5 +63,42 @@ func TestTopologyLevelsThatCannotBeReadAreRefusedByName(t *testing.T) {
 	}
 	if got := opts.rescheduling.Levels.String(); got != "rack=example.com/rack" {
 		t.Errorf("levels %s", got)
+	}
+}
+
+func TestAControllerOfOneNamespaceHasALeaseOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"":                                  "gpu-controller",
+		"--namespace=team-a":                "gpu-controller-team-a",
+		"--namespace=team-b":                "gpu-controller-team-b",
+		"--leader-elect-resource-name=mine": "mine",
+		"--namespace=team-a --leader-elect-resource-name=mine": "mine",
+	} {
+		opts := newOptions()
+		if err := opts.flags().Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		if got := opts.election().ResourceName; got != want {
+			t.Errorf("%q: the lease is %s, want %s", args, got, want)
+		}
+	}
+}
+
+func TestTheDefaultTTLIsOffUnlessItIsSet(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]*int32{
+		"": nil,
+		"--default-ttl-seconds-after-finished=-1":   nil,
+		"--default-ttl-seconds-after-finished=0":    ptr.To[int32](0),
+		"--default-ttl-seconds-after-finished=3600": ptr.To[int32](3600),
+	} {
+		opts := newOptions()
+		if err := opts.flags().Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		if got := opts.taskConfig().TTLSecondsAfterFinished; !ptr.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", args, got, want)
+		}
 	}
 }

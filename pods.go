@@ -76,7 +76,7 @@ func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *
 		return c.explainNameConflict(key, task, "Pod", existing, err)
 	}
 	if obstacle := podObstacle(err, pod); obstacle != nil {
-		c.obstacles.set(key, task.UID, *obstacle)
+		c.refused(key, task, obstacle)
 	}
 	return fmt.Errorf("creating Pod %s: %w", pod.Name, err)
 }
@@ -102,16 +102,26 @@ func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 
 // patchMinAvailable updates how many Pods of their gang must start together.
 func (c *Controller) patchMinAvailable(ctx context.Context, pods []*corev1.Pod, minAvailable string) error {
+	return c.patchPods(ctx, pods, podwrite.Metadata{Labels: map[string]string{v1.LabelMinAvailable: minAvailable}})
+}
+
+// confirmCheckpoints passes the time of a task's last checkpoint on to Pods.
+func (c *Controller) confirmCheckpoints(ctx context.Context, pods []*corev1.Pod, last string) error {
+	return c.patchPods(ctx, pods, podwrite.Metadata{Annotations: map[string]string{v1.AnnotationLastCheckpoint: last}})
+}
+
+// patchPods changes the metadata of those Pods that still exist.
+func (c *Controller) patchPods(ctx context.Context, pods []*corev1.Pod, change podwrite.Metadata) error {
 	return inParallel(pods, func(pod *corev1.Pod) error {
-		patch, err := podwrite.Patch{Metadata: podwrite.Metadata{
-			UID: pod.UID, Labels: map[string]string{v1.LabelMinAvailable: minAvailable},
-		}}.Bytes()
+		change := change
+		change.UID = pod.UID
+		patch, err := podwrite.Patch{Metadata: change}.Bytes()
 		if err != nil {
 			return err
 		}
 		_, err = c.clients.kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil && !podwrite.IsGone(err) {
-			return fmt.Errorf("changing the label %s of Pod %s: %w", v1.LabelMinAvailable, pod.Name, err)
+			return fmt.Errorf("changing the labels or annotations of Pod %s: %w", pod.Name, err)
 		}
 		return nil
 	})

@@ -22,9 +22,9 @@ import (
 	"falldio.github.io/gpu-controller/rescheduler"
 )
 
-// reschedulerSyncTimeout is how long the controller waits for the rescheduler's caches: the
-// first Pods that it replaces may be those of a MovePlan. If the CRD is of a version
-// without MovePlans, or permissions are missing, these caches never sync.
+// reschedulerSyncTimeout is how long the controller waits for the cache of MovePlans: the
+// first Pods that it replaces may be those of a plan. If the CRD is of a version
+// without MovePlans, or permissions are missing, this cache never syncs.
 const reschedulerSyncTimeout = 10 * time.Second
 
 // process holds the parts of gpu-controller: the controller and, unless it is disabled, the
@@ -50,7 +50,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	}
 	if opts.rescheduling.Period > 0 {
 		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
-			Kube: clients.kube, Client: clients.tasks, GPUTasks: caches.tasks, PodsOf: caches.podsOf,
+			Kube: clients.kube, Client: clients.tasks, GPUTasks: caches.tasks, PodsOf: caches.podsOf, TaskPods: caches.coreInformers.Core().V1().Pods().Lister(),
 			MovePlans: caches.taskInformers.Falldio().V1().MovePlans(), Recorder: recorder, Metrics: p.metrics.registry, Evictions: p.metrics.podsEvicted,
 			Clock: clock, Namespace: opts.namespace,
 		}, opts.rescheduling)
@@ -64,19 +64,16 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 }
 
 // startInformers starts the informers and waits for their caches. It returns false if ctx
-// ends first. The controller works without the rescheduler's caches, for which the
-// rescheduler keeps waiting itself.
+// ends first. The controller works without the cache of MovePlans, for which the
+// rescheduler keeps waiting itself, as for what only the leader caches.
 func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Duration) bool {
 	p.taskInformers.StartWithContext(ctx)
 	p.coreInformers.StartWithContext(ctx)
-	if p.rescheduler != nil {
-		p.rescheduler.StartInformers(ctx)
-	}
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.controller.synced...) {
 		return false
 	}
 	if p.rescheduler != nil {
-		p.rescheduler.WaitForCaches(ctx, reschedulerTimeout)
+		p.rescheduler.WaitForMovePlans(ctx, reschedulerTimeout)
 	}
 	p.ready.Store(true)
 	return true
@@ -84,6 +81,8 @@ func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Du
 
 // work handles tasks and moves Pods until ctx ends and all work in progress is done.
 func (p *process) work(ctx context.Context) {
+	p.causeInformers.StartWithContext(ctx)
+	p.clusterInformers.StartWithContext(ctx)
 	var working sync.WaitGroup
 	working.Go(func() { p.controller.work(ctx) })
 	if p.rescheduler != nil {

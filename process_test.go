@@ -36,6 +36,22 @@ func TestTheControllerWorksWhereMovePlansAreNotServed(t *testing.T) {
 	}
 }
 
+// A standby would need the memory for all Pods of the cluster without using them.
+func TestAStandbyCachesTasksWithTheirPodsAndServicesOnly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(opts *options) { opts.rescheduling.Period = time.Minute })
+	if !f.process.startInformers(t.Context(), time.Minute) {
+		t.Fatal("the caches are not filled")
+	}
+	for _, action := range f.kube.Actions() {
+		resource := action.GetResource().Resource
+		list, isList := action.(clienttesting.ListAction)
+		if resource != "pods" && resource != "services" || isList && list.GetListRestrictions().Labels.String() != "app=gpu-task" {
+			t.Errorf("%s %s", action.GetVerb(), resource)
+		}
+	}
+}
+
 // recordedRescheduling records the calls of the controller.
 type recordedRescheduling struct {
 	steered, changes int

@@ -49,7 +49,7 @@ func run(ctx context.Context, opts *options) error {
 			process.work(ctx)
 			return nil
 		}
-		return lead(ctx, clients.lease, opts.leaderElection, leaderHealth, process.work)
+		return lead(ctx, clients.lease, opts.election(), leaderHealth, process.work)
 	})
 	return group.Wait()
 }

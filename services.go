@@ -71,7 +71,7 @@ func (c *Controller) createService(ctx context.Context, key cache.ObjectName, ta
 		return c.explainNameConflict(key, task, "Service", existing, err)
 	}
 	if obstacle := refusal(err, "Service"); obstacle != nil {
-		c.obstacles.set(key, task.UID, *obstacle)
+		c.refused(key, task, obstacle)
 	}
 	return fmt.Errorf("creating Service %s: %w", service.Name, err)
 }

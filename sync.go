@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
@@ -37,17 +39,23 @@ func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 		c.queue.AddAfter(key, wait)
 		return nil
 	}
-	plan, err := gputask.Decide(c.gather(key, task))
+	plan, err := gputask.Decide(c.gather(ctx, key, task))
 	if err != nil {
 		return fmt.Errorf("deciding: %w", err)
 	}
 	return c.apply(ctx, key, task, plan)
 }
 
-func (c *Controller) gather(key cache.ObjectName, task *v1.GPUTask) gputask.Input {
+func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.GPUTask) gputask.Input {
+	pods := c.successes.among(task, c.podsOf(task))
+	unreachable := c.unreachableNodes(ctx, task, pods)
 	return gputask.Input{
-		Task:       task,
-		Pods:       c.podsOf(task),
+		Task: task,
+		Pods: pods,
+		UnreachableSince: func(node string) (time.Time, bool) {
+			since, found := unreachable[node]
+			return since, found
+		},
 		HasService: c.hasService(task),
 		Lookup: func(name string) *v1.GPUTask {
 			other, err := c.tasks.GPUTasks(key.Namespace).Get(name)
@@ -81,10 +89,12 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 	}
 	err := errors.Join(
 		c.deletePods(ctx, plan.Delete),
+		c.forceDelete(ctx, task, plan.ForceDelete),
 		c.createPods(ctx, key, task, plan.Create),
 		c.patchMinAvailable(ctx, plan.Discount, plan.MinAvailable),
+		c.confirmCheckpoints(ctx, plan.Confirm, plan.LastCheckpoint),
 	)
-	if err == nil && !plan.AwaitsRetry && c.obstacles.clear(key) {
+	if err == nil && !plan.AwaitsRetry && c.accepted(key, &plan) {
 		c.queue.AddAfter(key, podEventBatch) // so that the status drops it too
 	}
 	if err == nil && plan.RequeueAfter > 0 {
@@ -168,6 +178,7 @@ func (c *Controller) deleteTask(ctx context.Context, task *v1.GPUTask) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the finished task: %w", err)
 	}
-	klog.FromContext(ctx).Info("Deleted the finished task", "ttlSecondsAfterFinished", *task.Spec.TTLSecondsAfterFinished)
+	ttl := cmp.Or(task.Spec.TTLSecondsAfterFinished, c.config.TTLSecondsAfterFinished)
+	klog.FromContext(ctx).Info("Deleted the finished task", "ttlSecondsAfterFinished", ptr.Deref(ttl, 0))
 	return nil
 }

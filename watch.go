@@ -21,9 +21,10 @@ import (
 // reconciled: the Pods of a gang start within moments of each other.
 const podEventBatch = 100 * time.Millisecond
 
-// watch adds the event handlers for tasks, their Pods and their Services.
+// watch adds the event handlers for tasks, their Pods and their Services, and for what may make the
+// API server accept Pods.
 func (c *Controller) watch(ctx context.Context) error {
-	return errors.Join(c.watchTasks(ctx), c.watchPods(ctx), c.watchServices(ctx))
+	return errors.Join(c.watchTasks(ctx), c.watchPods(ctx), c.watchServices(ctx), c.watchCauses(ctx))
 }
 
 func (c *Controller) watchTasks(ctx context.Context) error {
@@ -56,6 +57,7 @@ func (c *Controller) watchTasks(ctx context.Context) error {
 func (c *Controller) taskChanged(before, after *v1.GPUTask) {
 	key := cache.MetaObjectToName(after)
 	c.expectations.ObserveVersion(key, after.ResourceVersion)
+	c.successes.changed(after)
 	c.rescheduling.Changed()
 	c.enqueue(key)
 	if before.Status.Phase != after.Status.Phase {
@@ -78,6 +80,7 @@ func (c *Controller) taskDeleted(ctx context.Context, object any) {
 	c.cycles.changed(task)
 	c.enqueueDependents(task)
 	c.enqueueDependencies(task)
+	c.successes.forget(task)
 }
 
 // enqueueDependents enqueues the tasks that wait for the given one.
@@ -122,6 +125,9 @@ func (c *Controller) podChanged(pod *corev1.Pod) {
 		return
 	}
 	key := cache.NewObjectName(pod.Namespace, owner.Name)
+	if task, err := c.tasks.GPUTasks(key.Namespace).Get(key.Name); err == nil && task.UID == owner.UID {
+		c.successes.add(task, pod)
+	}
 	c.expectations.ObserveCreation(key, pod.Name)
 	c.rescheduling.Changed()
 	c.enqueueAfter(key, podEventBatch)

@@ -1,0 +1,81 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/podwrite"
+)
+
+// reasonForceDeleted is the reason of the Event about a Pod that was deleted by force.
+const reasonForceDeleted = "PodForceDeleted"
+
+// unreachableNodes returns since when those nodes of a task's Pods have been unreachable on which a
+// Pod does not stop. They are read from the API server: few tasks ask for it, and nodes are rarely
+// unreachable.
+func (c *Controller) unreachableNodes(ctx context.Context, task *v1.GPUTask, pods []*corev1.Pod) map[string]time.Time {
+	if task.Spec.UnreachableNodeTimeoutSeconds == nil {
+		return nil
+	}
+	since := map[string]time.Time{}
+	seen := map[string]bool{}
+	for _, pod := range pods {
+		name := pod.Spec.NodeName
+		if seen[name] || !gputask.IsOverdue(pod, c.clock.Now()) {
+			continue
+		}
+		seen[name] = true
+		node, err := c.clients.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			if !apierrors.IsNotFound(err) { // Kubernetes deletes the Pods of nodes that are gone
+				klog.FromContext(ctx).Error(err, "Whether the node of a Pod that does not stop is unreachable is not known", "pod", klog.KObj(pod), "node", name)
+			}
+			continue
+		}
+		if at, unreachable := unreachableSince(node); unreachable {
+			since[name] = at
+		}
+	}
+	return since
+}
+
+// unreachableSince returns since when the control plane has not heard of a node: its condition Ready
+// is Unknown then.
+func unreachableSince(node *corev1.Node) (since time.Time, unreachable bool) {
+	for i := range node.Status.Conditions {
+		if ready := &node.Status.Conditions[i]; ready.Type == corev1.NodeReady {
+			return ready.LastTransitionTime.Time, ready.Status == corev1.ConditionUnknown
+		}
+	}
+	return time.Time{}, false
+}
+
+// forceDelete deletes Pods without waiting for their nodes to confirm that they have stopped.
+func (c *Controller) forceDelete(ctx context.Context, task *v1.GPUTask, pods []*corev1.Pod) error {
+	return inParallel(pods, func(pod *corev1.Pod) error {
+		err := c.clients.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: new(int64(0)), Preconditions: podwrite.SameVersion(pod),
+		})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("deleting Pod %s by force: %w", pod.Name, err)
+		}
+		c.recorder.Eventf(task, corev1.EventTypeWarning, reasonForceDeleted,
+			"Pod %s is replaced although it may still run: its node %s has been unreachable for longer than %d s (spec.unreachableNodeTimeoutSeconds)",
+			pod.Name, pod.Spec.NodeName, *task.Spec.UnreachableNodeTimeoutSeconds)
+		return nil
+	})
+}

@@ -30,7 +30,9 @@ func main() {
 	case interrupted && errors.Is(err, context.Canceled):
 		os.Exit(130) // the exit code that shells report after Ctrl-C
 	default:
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
+		for _, failure := range command.Errors(err) {
+			fmt.Fprintln(os.Stderr, "error:", failure)
+		}
+		os.Exit(command.ExitCode(err))
 	}
 }

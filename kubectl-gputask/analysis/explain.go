@@ -65,7 +65,7 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 		return nil, false
 	}
 	task := &v.Tasks[index]
-	e = &Explanation{Task: task.GPUTask, Since: since(task.GPUTask), Total: gputask.Replicas(task.GPUTask), WaitsFor: v.otherReasons(task)}
+	e = &Explanation{Task: task.GPUTask, Since: since(task.GPUTask), Total: gputask.Total(task.GPUTask), WaitsFor: v.otherReasons(task)}
 	v.addUses(e, task)
 	if task.Status.Phase == v1.PhaseRunning {
 		e.Judged, e.Immovable = true, v.Immovable(task)
@@ -81,7 +81,7 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 // Alone explains a task by its own status and Pods only, for users who may not list the
 // rest of the cluster.
 func Alone(task *v1.GPUTask, pods []corev1.Pod) *Explanation {
-	e := &Explanation{Task: task, Since: since(task), Total: gputask.Replicas(task)}
+	e := &Explanation{Task: task, Since: since(task), Total: gputask.Total(task)}
 	for i := range pods {
 		if pods[i].Spec.NodeName != "" && !snapshot.Ended(&pods[i]) {
 			e.Uses = append(e.Uses, Place{Pod: pods[i].Name, Node: pods[i].Spec.NodeName})
@@ -117,7 +117,7 @@ func (v *View) otherReasons(task *clusterview.Task) []string {
 		list = append(list, fmt.Sprintf("Pods can't be created: %s", refused.Message))
 	}
 	if unscheduled := countUnscheduled(task); task.Status.Phase == v1.PhaseRunning && unscheduled > 0 {
-		list = append(list, fmt.Sprintf("nodes for %d of %d Pods; it runs without them", unscheduled, gputask.Replicas(task.GPUTask)))
+		list = append(list, fmt.Sprintf("nodes for %d of %d Pods; it runs without them", unscheduled, gputask.Total(task.GPUTask)))
 	}
 	if task.Status.Phase == v1.PhasePending && len(list) == 0 && len(task.Pods) == 0 && task.Status.Message != "" {
 		list = append(list, task.Status.Message)

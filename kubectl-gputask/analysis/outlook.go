@@ -127,7 +127,7 @@ func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
 
 // preempt changes the verdict if preempting Pods of a lower priority makes room.
 func (v *View) preempt(o *Outlook, w *clusterview.Waiting) error {
-	rules := preemption.Cluster{Holder: v.holder, Spare: v.Spare, Budgets: v.Disruptions}
+	rules := preemption.Cluster{Holder: v.holder, Spare: v.Spare, Budgets: v.Disruptions, Now: v.Now}
 	result, found, err := v.Cluster.Preempt(&w.Gang.Gang, rules.Rules(w.Priority))
 	if err != nil || !found {
 		return err

@@ -257,14 +257,12 @@ func (v *View) addShapes(top *Top) {
 	byKey := map[string]*counted{}
 	for i := range v.Tasks {
 		task := &v.Tasks[i]
-		shape, ok := shapeOf(task.GPUTask)
-		if !ok {
-			continue
+		for _, shape := range shapesOf(task.GPUTask) {
+			if byKey[shape.Key()] == nil {
+				byKey[shape.Key()] = &counted{shape: shape}
+			}
+			byKey[shape.Key()].tasks++
 		}
-		if byKey[shape.Key()] == nil {
-			byKey[shape.Key()] = &counted{shape: shape}
-		}
-		byKey[shape.Key()].tasks++
 	}
 	var list []counted
 	for _, one := range byKey {
@@ -329,12 +327,23 @@ func domainName(domain string) string {
 	return name
 }
 
-// shapeOf returns the shape of the Pods of an unfinished task; false if they need no GPU.
-func shapeOf(task *v1.GPUTask) (placement.Shape, bool) {
+// shapesOf returns the shapes of the Pods of an unfinished task, one for each role whose Pods need
+// GPUs.
+func shapesOf(task *v1.GPUTask) (shapes []placement.Shape) {
 	if gputask.IsFinished(task) || task.DeletionTimestamp != nil {
-		return placement.Shape{}, false
+		return nil
 	}
-	pod, err := gputask.NewPod(task, 0, 0, gputask.PodDefaults{Image: "any"})
+	for _, role := range gputask.Roles(task) {
+		if shape, ok := shapeOf(task, role.First); ok {
+			shapes = append(shapes, shape)
+		}
+	}
+	return shapes
+}
+
+// shapeOf returns the shape of a task's Pod; false if it needs no GPU.
+func shapeOf(task *v1.GPUTask, index int) (placement.Shape, bool) {
+	pod, err := gputask.NewPod(task, index, 0, gputask.PodDefaults{Image: "any"})
 	if err != nil {
 		return placement.Shape{}, false
 	}

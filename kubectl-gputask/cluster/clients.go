@@ -7,6 +7,7 @@ package cluster
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -18,6 +19,8 @@ import (
 type Clients struct {
 	Kube  kubernetes.Interface
 	Tasks versioned.Interface
+	// Config is how the cluster is reached, for what no client does.
+	Config *rest.Config
 	// Namespace is the namespace selected by the flags or the kubeconfig.
 	Namespace string
 }
@@ -41,7 +44,7 @@ func Connect(flags *genericclioptions.ConfigFlags) (*Clients, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = queriesPerSecond, burst
-	kube, err := kubernetes.NewForConfig(config)
+	kube, err := kubernetes.NewForConfig(inProtobuf(config))
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
@@ -49,5 +52,14 @@ func Connect(flags *genericclioptions.ConfigFlags) (*Clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	return &Clients{Kube: kube, Tasks: tasks, Namespace: namespace}, nil
+	return &Clients{Kube: kube, Tasks: tasks, Config: config, Namespace: namespace}, nil
+}
+
+// inProtobuf asks for Kubernetes' own objects in protobuf, which takes the API server a
+// fraction of the time of JSON. Custom resources have only JSON.
+func inProtobuf(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	config.ContentType = runtime.ContentTypeProtobuf
+	return config
 }

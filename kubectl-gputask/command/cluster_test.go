@@ -4,7 +4,6 @@
 package command_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -264,45 +263,6 @@ func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, http.ErrNotSupported
 }
 
-func TestTopWatches(t *testing.T) {
-	t.Parallel()
-	f := fragmented(t)
-	f.env.Terminal = true
-	ctx, cancel := context.WithCancel(t.Context())
-	looks := 0
-	f.kube.PrependReactor("list", "priorityclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if looks++; looks == 2 {
-			cancel()
-		}
-		return false, nil, nil
-	})
-	// Whether the second refresh still completes is a race.
-	_ = f.runWith(ctx, "top", "--watch", "--interval", "1s", "--metrics=false", "--color=never")
-	if got := f.out.String(); !strings.HasPrefix(got, "\x1b[H\x1b[J12:00:00 UTC\n") || !strings.Contains(got, "h100-0") {
-		t.Errorf("it shows:\n%q", got)
-	}
-	if looks < 2 {
-		t.Errorf("it refreshed %d times", looks)
-	}
-}
-
-func TestTopWritesNothingButJSONIfAskedTo(t *testing.T) {
-	t.Parallel()
-	f := fragmented(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	looks := 0
-	f.kube.PrependReactor("list", "priorityclasses", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if looks++; looks == 2 {
-			cancel()
-		}
-		return false, nil, nil
-	})
-	_ = f.runWith(ctx, "top", "--watch", "--interval", "1s", "--metrics=false", "-o", "json")
-	if got := f.out.String(); !strings.HasPrefix(got, "{\n") {
-		t.Errorf("it shows:\n%q", got)
-	}
-}
-
 func TestWhatLooksAtTheWholeClusterSaysWhichRightsItNeeds(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"top", "plan --preview", "whatif -f -"} {
@@ -322,12 +282,12 @@ func TestCompletion(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, args, want string }{
 		{"of task names, with their phases", "__complete explain b", "big\tPending\n"},
-		{"of one name only, if the command takes one", "__complete explain big ", ""},
+		{"of one name only, if the command takes one", "__complete exec small-0 ", ""},
 		{"of tasks that can be suspended, except those given", "__complete suspend small-0 s", "small-1\tRunning\nsmall-2\tRunning\nsmall-3\tRunning\n"},
 		{"of models", "__complete run x --gpu ", "a100\nh100\n"},
 		{"of pools", "__complete run x --node-pool ", "training\n"},
 		{"of PriorityClasses", "__complete run x --priority ", "high\nlow\n"},
-		{"of outputs", "__complete list -o ", "wide\njson\nyaml\nname\n"},
+		{"of labels", "__complete suspend -l ", "team=vision\n"},
 		{"of plans that can be approved", "__complete plan approve ", "proposed\tProposed\n"},
 		{"of plans that can be aborted", "__complete plan abort e", "executing\tExecuting\n"},
 		{"of namespaces", "__complete list -n ", "team-a\n"},
@@ -337,7 +297,7 @@ func TestCompletion(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := withPlans(t)
-			f.waits(newTask("big", "h100", "8"), 0)
+			f.waits(newTask("big", "h100", "8", func(task *v1.GPUTask) { task.Labels = map[string]string{"team": "vision"} }), 0)
 			f.add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}})
 			args := strings.Split(test.args, " ")
 			if err := f.run(args...); err != nil {
@@ -348,6 +308,18 @@ func TestCompletion(t *testing.T) {
 				t.Errorf("completes to %q, want %q without files", f.out.String(), test.want)
 			}
 		})
+	}
+}
+
+func TestOutputsAreCompletedUpToTheirTemplates(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if err := f.run("__complete", "list", "-o", ""); err != nil {
+		t.Fatal(err)
+	}
+	const noSpaceNoFiles = ":6\n"
+	if got := f.out.String(); !strings.HasPrefix(got, "wide\njson\nyaml\nname\njsonpath=\n") || !strings.Contains(got, noSpaceNoFiles) {
+		t.Errorf("completes to %q", got)
 	}
 }
 

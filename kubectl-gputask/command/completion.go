@@ -69,6 +69,28 @@ func (s *session) completeTasks(limit int, phases ...v1.GPUTaskPhase) completion
 	})
 }
 
+// completeSelectors offers the labels of the namespace's tasks, as KEY=VALUE.
+func (s *session) completeSelectors(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return s.dynamic(0, func(ctx context.Context) ([]string, error) {
+		clients, err := s.connect()
+		if err != nil {
+			return nil, err
+		}
+		tasks, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		var pairs []string
+		for i := range tasks.Items {
+			for key, value := range tasks.Items[i].Labels {
+				pairs = append(pairs, key+"="+value)
+			}
+		}
+		slices.Sort(pairs)
+		return slices.Compact(pairs), nil
+	})(command, nil, prefix)
+}
+
 // completePlans offers the names of MovePlans.
 func (s *session) completePlans(wanted func(*v1.MovePlan) bool) completion {
 	return s.dynamic(0, func(ctx context.Context) ([]string, error) {

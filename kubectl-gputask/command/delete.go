@@ -5,13 +5,11 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
@@ -21,11 +19,10 @@ import (
 
 type deletion struct {
 	*session
-	selector string
-	all      bool
-	ignore   bool
-	wait     bool
-	timeout  time.Duration
+	selection
+	ignore  bool
+	wait    bool
+	timeout time.Duration
 }
 
 func newDelete(s *session) *cobra.Command {
@@ -35,14 +32,15 @@ func newDelete(s *session) *cobra.Command {
 		Short: "Delete tasks and their Pods",
 		Long: `Delete tasks and their Pods.
 
-By default it returns when the Pods are gone as well, so that their GPUs are free.`,
+By default it returns when the Pods are gone as well, so that their GPUs are free. A task
+that can't be deleted does not keep the others.`,
 		GroupID:           groupTasks,
+		Args:              d.args,
 		ValidArgsFunction: s.completeTasks(0),
 		RunE:              func(command *cobra.Command, names []string) error { return d.run(command.Context(), names) },
 	}
 	flags := command.Flags()
-	flags.StringVarP(&d.selector, "selector", "l", "", "tasks with these labels, for example team=vision")
-	flags.BoolVar(&d.all, "all", false, "all tasks of the namespace")
+	d.addTo(s, command)
 	flags.BoolVar(&d.ignore, "ignore-not-found", false, "a task that does not exist is no error")
 	flags.BoolVar(&d.wait, "wait", true, "wait until the tasks and their Pods are gone")
 	flags.DurationVar(&d.timeout, "timeout", 0, "maximum time to wait; 0 means no limit")
@@ -50,66 +48,36 @@ By default it returns when the Pods are gone as well, so that their GPUs are fre
 }
 
 func (d *deletion) run(ctx context.Context, names []string) error {
-	selections := 0
-	for _, given := range []bool{len(names) > 0, d.selector != "", d.all} {
-		if given {
-			selections++
-		}
-	}
-	if selections != 1 {
-		return errors.New("delete needs names, or -l SELECTOR, or --all, and only one of them")
-	}
 	clients, err := d.connect()
 	if err != nil {
 		return err
 	}
-	tasks, err := d.find(ctx, clients, names)
-	if err != nil {
-		return err
+	tasks, failures := d.find(ctx, d.session, clients, names)
+	if d.ignore {
+		failures = withoutMissing(failures)
 	}
-	api := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace)
+	var deleted []v1.GPUTask
 	for i := range tasks {
 		options := metav1.DeleteOptions{
 			Preconditions:     &metav1.Preconditions{UID: &tasks[i].UID},
 			PropagationPolicy: new(metav1.DeletePropagationBackground),
 		}
-		if err := api.Delete(ctx, tasks[i].Name, options); err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-		d.printChange("gputask", tasks[i].Name, "deleted")
-	}
-	if !d.wait || len(tasks) == 0 {
-		return nil
-	}
-	ctx, cancel := d.withTimeout(ctx, d.timeout)
-	defer cancel()
-	return d.waitUntilGone(ctx, clients, tasks)
-}
-
-func (d *deletion) find(ctx context.Context, clients *cluster.Clients, names []string) ([]v1.GPUTask, error) {
-	api := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace)
-	if len(names) == 0 {
-		list, err := api.List(ctx, metav1.ListOptions{LabelSelector: d.selector})
-		if err != nil {
-			return nil, fmt.Errorf("listing gputasks: %w", err)
-		}
-		if len(list.Items) == 0 {
-			fmt.Fprintf(d.ErrOut, "No tasks found in namespace %s.\n", clients.Namespace)
-		}
-		return list.Items, nil
-	}
-	var tasks []v1.GPUTask
-	for _, name := range names {
-		task, err := api.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) && d.ignore {
+		err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Delete(ctx, tasks[i].Name, options)
+		if ignoreNotFound(err) != nil {
+			failures = append(failures, err)
 			continue
 		}
-		if err != nil {
-			return nil, err
-		}
-		tasks = append(tasks, *task)
+		d.printChange("gputask", tasks[i].Name, "deleted")
+		deleted = append(deleted, tasks[i])
 	}
-	return tasks, nil
+	if d.wait && len(deleted) > 0 {
+		ctx, cancel := d.withTimeout(ctx, d.timeout)
+		defer cancel()
+		if err := d.waitUntilGone(ctx, clients, deleted); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	return joined(failures)
 }
 
 // waitUntilGone waits until the tasks and the Pods that they control are gone.

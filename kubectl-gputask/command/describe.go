@@ -19,38 +19,55 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
+type description struct {
+	*session
+	output
+	selection
+}
+
 func newDescribe(s *session) *cobra.Command {
-	o := &output{}
+	d := &description{session: s}
 	command := &cobra.Command{
-		Use:               "describe NAME",
+		Use:               "describe (NAME... | -l SELECTOR | --all)",
 		Aliases:           []string{"show"},
 		Short:             "Show all of a task: its Pods, their GPUs, its conditions and events",
 		GroupID:           groupTasks,
-		Args:              oneName,
-		ValidArgsFunction: s.completeTasks(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			return s.describe(command.Context(), args[0], o)
-		},
+		Args:              d.args,
+		ValidArgsFunction: s.completeTasks(0),
+		RunE:              func(command *cobra.Command, names []string) error { return d.run(command.Context(), names) },
 	}
-	o.addTo(command, outputJSON, outputYAML, outputName)
+	d.selection.addTo(s, command)
+	d.addObjects(command)
 	return command
 }
 
-func (s *session) describe(ctx context.Context, name string, o *output) error {
-	if err := o.validate(); err != nil {
+func (d *description) run(ctx context.Context, names []string) error {
+	if err := d.validate(); err != nil {
 		return err
 	}
-	clients, err := s.connect()
+	clients, err := d.connect()
 	if err != nil {
 		return err
 	}
-	task, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
+	tasks, failures := d.find(ctx, d.session, clients, names)
+	if !d.isText() {
+		if err := d.printTasks(d.Out, tasks, d.several(names)); err != nil {
+			failures = append(failures, err)
+		}
+		return joined(failures)
 	}
-	if !o.isText() {
-		return o.printObject(s.Out, task)
+	for i := range tasks {
+		if i > 0 {
+			fmt.Fprintln(d.Out)
+		}
+		if err := d.write(ctx, clients, &tasks[i]); err != nil {
+			failures = append(failures, err)
+		}
 	}
+	return joined(failures)
+}
+
+func (d *description) write(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) error {
 	pods, err := podsOf(ctx, clients, task)
 	if err != nil {
 		return err
@@ -59,7 +76,7 @@ func (s *session) describe(ctx context.Context, name string, o *output) error {
 	if err != nil {
 		return err
 	}
-	show.Describe(s.page(), &show.Description{Task: task, Pods: pods, Events: events})
+	show.Describe(d.page(), &show.Description{Task: task, Pods: pods, Events: events})
 	return nil
 }
 

@@ -6,12 +6,14 @@ package command
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 )
 
@@ -19,12 +21,13 @@ type explanation struct {
 	*session
 	output
 	clusterFlags
+	selection
 }
 
 func newExplain(s *session) *cobra.Command {
 	e := &explanation{session: s}
 	command := &cobra.Command{
-		Use:   "explain NAME",
+		Use:   "explain (NAME... | -l SELECTOR | --all)",
 		Short: "Explain why a task waits, and what would let it start",
 		Long: `Explain why a task waits, and what would let it start.
 
@@ -32,61 +35,114 @@ What it asks for, what is free of that, who is ahead of it, the smallest changes
 would let it start, moves of running tasks that would make room, and when others end
 that have a deadline. The rescheduler is assumed to run with its default options.`,
 		GroupID:           groupCluster,
-		Args:              oneName,
-		ValidArgsFunction: s.completeTasks(1),
-		RunE:              func(command *cobra.Command, args []string) error { return e.run(command.Context(), args[0]) },
+		Args:              e.args,
+		ValidArgsFunction: s.completeTasks(0),
+		RunE:              func(command *cobra.Command, names []string) error { return e.run(command.Context(), names) },
 	}
 	e.clusterFlags.addTo(command)
-	e.output.addTo(command, outputJSON, outputYAML)
+	e.selection.addTo(s, command)
+	e.output.addTo(command)
 	return command
 }
 
-func (e *explanation) run(ctx context.Context, name string) error {
+func (e *explanation) run(ctx context.Context, names []string) error {
 	if err := e.validate(); err != nil {
 		return err
 	}
 	clients, observed, err := e.observe(ctx, &e.clusterFlags)
+	forbidden := err
 	if apierrors.IsForbidden(err) {
-		return e.taskOnly(ctx, name, err)
+		if clients, err = e.connect(); err != nil {
+			return err
+		}
+		answers, failures := e.alone(ctx, clients, names)
+		if err := e.write(answers, e.several(names)); err != nil {
+			return err
+		}
+		if len(answers) > 0 {
+			fmt.Fprintf(e.ErrOut, "\nOnly the task's own status is shown, more is not allowed: %v\n", forbidden)
+		}
+		return joined(failures)
 	}
 	if err != nil {
 		return err
 	}
-	answer, found := analysis.NewView(&observed.Objects, nil).Explain(clients.Namespace, name)
-	if !found {
-		return fmt.Errorf("there is no task %q in namespace %s", name, clients.Namespace)
+	answers, failures := e.answers(clients, observed, names)
+	if err := e.write(answers, e.several(names)); err != nil {
+		failures = append(failures, err)
 	}
-	return e.write(answer)
+	return joined(failures)
 }
 
-// taskOnly explains a task by its own status and Pods, for users without the rights to
-// list the whole cluster.
-func (e *explanation) taskOnly(ctx context.Context, name string, forbidden error) error {
-	clients, err := e.connect()
-	if err != nil {
-		return err
+// answers explains the chosen tasks as part of the cluster, all by the same observation.
+func (e *explanation) answers(clients *cluster.Clients, observed *cluster.Observation, args []string) ([]*analysis.Explanation, []error) {
+	names, failures := taskNames(args)
+	if len(args) == 0 {
+		selector, err := labels.Parse(e.selector)
+		if err != nil {
+			return nil, []error{fmt.Errorf("--selector=%s: %w", e.selector, err)}
+		}
+		for i := range observed.Tasks {
+			task := observed.Tasks[i].GPUTask
+			if task.Namespace == clients.Namespace && selector.Matches(labels.Set(task.Labels)) {
+				names = append(names, task.Name)
+			}
+		}
+		slices.Sort(names)
+		if len(names) == 0 {
+			e.noTasks(clients.Namespace)
+		}
 	}
-	task, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
+	view := analysis.NewView(&observed.Objects, nil)
+	var answers []*analysis.Explanation
+	for _, name := range names {
+		answer, found := view.Explain(clients.Namespace, name)
+		if !found {
+			failures = append(failures, fmt.Errorf("there is no task %q in namespace %s", name, clients.Namespace))
+			continue
+		}
+		answers = append(answers, answer)
 	}
-	pods, err := podsOf(ctx, clients, task)
-	if err != nil {
-		return err
-	}
-	if err := e.write(analysis.Alone(task, pods)); err != nil {
-		return err
-	}
-	fmt.Fprintf(e.ErrOut, "\nOnly the task's own status is shown, more is not allowed: %v\n", forbidden)
-	return nil
+	return answers, failures
 }
 
-func (e *explanation) write(answer *analysis.Explanation) error {
-	if !e.isText() {
+// alone explains tasks by their own status and Pods, for users without the rights to list the
+// whole cluster.
+func (e *explanation) alone(ctx context.Context, clients *cluster.Clients, names []string) ([]*analysis.Explanation, []error) {
+	tasks, failures := e.find(ctx, e.session, clients, names)
+	var answers []*analysis.Explanation
+	for i := range tasks {
+		pods, err := podsOf(ctx, clients, &tasks[i])
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		answers = append(answers, analysis.Alone(&tasks[i], pods))
+	}
+	return answers, failures
+}
+
+// write writes the answers one below the other, or as a list if several tasks were asked for.
+func (e *explanation) write(answers []*analysis.Explanation, several bool) error {
+	if e.isText() {
+		for i, answer := range answers {
+			if i > 0 {
+				fmt.Fprintln(e.Out)
+			}
+			show.Explanation(e.page(), answer)
+		}
+		return nil
+	}
+	for _, answer := range answers {
 		answer.Task = answer.Task.DeepCopy()
 		answer.Task.ManagedFields = nil
-		return e.printValue(e.Out, answer)
 	}
-	show.Explanation(e.page(), answer)
-	return nil
+	switch {
+	case several:
+		return e.printValue(e.Out, map[string]any{"items": answers})
+	case len(answers) == 0:
+		return nil
+	default:
+		return e.printValue(e.Out, answers[0])
+	}
 }

@@ -6,12 +6,14 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -19,31 +21,60 @@ import (
 type listing struct {
 	*session
 	output
-	selector string
-	all      bool
+	selection
+	everywhere bool
+	watch      bool
+	sortBy     string
 }
 
 func newList(s *session) *cobra.Command {
 	l := &listing{session: s}
 	command := &cobra.Command{
-		Use:     "list",
+		Use:     "list [NAME... | -l SELECTOR]",
 		Aliases: []string{"ls", "get"},
 		Short:   "List tasks",
 		GroupID: groupTasks,
-		Args:    cobra.NoArgs,
+		Args:    l.args,
 		Example: `  # Tasks of the namespace, and of all namespaces with all columns
   kubectl gputask list
-  kubectl gputask list -A -o wide`,
-		RunE: func(command *cobra.Command, _ []string) error { return l.run(command.Context()) },
+  kubectl gputask list -A -o wide
+
+  # A line for each change until Ctrl-C
+  kubectl gputask list -l team=vision --watch
+
+  # Those with the most restarts last, with columns of your own
+  kubectl gputask list --sort-by=.status.restarts -o custom-columns=NAME:.metadata.name,RESTARTS:.status.restarts`,
+		ValidArgsFunction: s.completeTasks(0),
+		RunE:              func(command *cobra.Command, names []string) error { return l.run(command.Context(), names) },
 	}
-	command.Flags().StringVarP(&l.selector, "selector", "l", "", "only tasks with these labels, for example team=vision")
-	command.Flags().BoolVarP(&l.all, "all-namespaces", "A", false, "tasks of all namespaces")
-	l.addTo(command, outputWide, outputJSON, outputYAML, outputName)
+	flags := command.Flags()
+	flags.StringVarP(&l.selector, "selector", "l", "", "only tasks with these labels, for example team=vision")
+	flags.BoolVarP(&l.everywhere, "all-namespaces", "A", false, "tasks of all namespaces")
+	flags.BoolVarP(&l.watch, "watch", "w", false, "after the list, a line or object for each change until Ctrl-C")
+	flags.StringVar(&l.sortBy, "sort-by", "", "field to sort by, as a JSONPath: .metadata.creationTimestamp; --watch sorts only the list")
+	flags.BoolVar(&l.noHeaders, "no-headers", false, "leave out the heading of the table")
+	complete(command, "selector", s.completeSelectors)
+	complete(command, "sort-by", fixed(".metadata.creationTimestamp", ".metadata.name", ".spec.priority", ".status.phase", ".status.restarts", ".status.startTime"))
+	l.addObjects(command, outputWide)
 	return command
 }
 
-func (l *listing) run(ctx context.Context) error {
+func (l *listing) args(_ *cobra.Command, names []string) error {
+	switch {
+	case len(names) > 0 && l.selector != "":
+		return errors.New("list takes names or -l SELECTOR, not both")
+	case len(names) > 0 && l.everywhere:
+		return errors.New("list takes names or --all-namespaces, not both: names are those of one namespace")
+	}
+	return nil
+}
+
+func (l *listing) run(ctx context.Context, names []string) error {
 	if err := l.validate(); err != nil {
+		return err
+	}
+	field, err := newSortField(l.sortBy)
+	if err != nil {
 		return err
 	}
 	clients, err := l.connect()
@@ -51,27 +82,58 @@ func (l *listing) run(ctx context.Context) error {
 		return err
 	}
 	namespace := clients.Namespace
-	if l.all {
+	if l.everywhere {
 		namespace = metav1.NamespaceAll
 	}
-	tasks, err := clients.Tasks.FalldioV1().GPUTasks(namespace).List(ctx, metav1.ListOptions{LabelSelector: l.selector})
-	if err != nil {
-		return fmt.Errorf("listing gputasks: %w", err)
+	tasks, failures := l.tasks(ctx, clients, namespace, names)
+	if len(failures) > 0 && len(names) == 0 {
+		return joined(failures)
 	}
-	slices.SortStableFunc(tasks.Items, func(a, b v1.GPUTask) int {
+	if err := field.sort(tasks); err != nil {
+		return err
+	}
+	table := show.NewTasks(show.TaskColumns{Namespaces: l.everywhere, Wide: l.format == outputWide, NoHeaders: l.noHeaders})
+	if l.watch {
+		if len(failures) > 0 {
+			return joined(failures)
+		}
+		return l.follow(ctx, clients, namespace, names, tasks, table)
+	}
+	if err := l.write(table, tasks, len(names) != 1); err != nil {
+		failures = append(failures, err)
+	}
+	if l.isText() && len(tasks)+len(failures) == 0 {
+		l.noTasks(namespace)
+	}
+	return joined(failures)
+}
+
+// tasks returns the named tasks in their order, or those of the namespace by name.
+func (l *listing) tasks(ctx context.Context, clients *cluster.Clients, namespace string, names []string) ([]v1.GPUTask, []error) {
+	if len(names) > 0 {
+		return l.find(ctx, l.session, clients, names)
+	}
+	list, err := clients.Tasks.FalldioV1().GPUTasks(namespace).List(ctx, metav1.ListOptions{LabelSelector: l.selector})
+	if err != nil {
+		return nil, []error{fmt.Errorf("listing gputasks: %w", err)}
+	}
+	sortTasks(list.Items)
+	return list.Items, nil
+}
+
+func (l *listing) write(table *show.TaskTable, tasks []v1.GPUTask, several bool) error {
+	if !l.isText() {
+		return l.printTasks(l.Out, tasks, several)
+	}
+	if len(tasks) > 0 {
+		table.Write(l.page(), tasks)
+	}
+	return nil
+}
+
+// sortTasks orders tasks by namespace and name.
+func sortTasks(tasks []v1.GPUTask) {
+	slices.SortStableFunc(tasks, func(a, b v1.GPUTask) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	if !l.isText() {
-		return l.printObject(l.Out, tasks)
-	}
-	if len(tasks.Items) == 0 {
-		where := "in namespace " + namespace
-		if l.all {
-			where = "in any namespace"
-		}
-		fmt.Fprintf(l.ErrOut, "No tasks found %s.\n", where)
-		return nil
-	}
-	show.Tasks(l.page(), tasks.Items, show.TaskColumns{Namespaces: l.all, Wide: l.format == outputWide})
-	return nil
 }

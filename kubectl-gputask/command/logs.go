@@ -4,22 +4,16 @@
 package command
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/podlogs"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
@@ -27,98 +21,157 @@ import (
 
 type logs struct {
 	*session
-	container  string
+	selection
+	podlogs.Options
+	members
 	follow     bool
-	tail       int64
-	since      time.Duration
-	timestamps bool
-	previous   bool
-	index      int32
 	prefix     bool
+	maxStreams int
 
 	// mu guards Out, which all members write to, line by line.
 	mu sync.Mutex
 }
 
+// defaultMaxStreams is kubectl's.
+const defaultMaxStreams = 5
+
 func newLogs(s *session) *cobra.Command {
 	l := &logs{session: s}
 	command := &cobra.Command{
-		Use:   "logs NAME",
-		Short: "Print what the Pods of a task write",
-		Long: `Print what the Pods of a task write, each line with the name of its Pod in front if
-there are several. With --follow, Pods that are replaced are followed on, and those
-that do not run yet are waited for, until the task is finished.`,
+		Use:   "logs (NAME... | -l SELECTOR | --all)",
+		Short: "Print what the Pods of tasks write",
+		Long: `Print what the Pods of tasks write, each line with the name of its Pod in front if
+there are several. With --follow, connections that end are made again, Pods that are
+replaced are followed on, and those that do not run yet are waited for, until the tasks
+are finished. No line is lost or repeated.`,
 		GroupID: groupTasks,
 		Example: `  kubectl gputask logs train --tail 20
-  kubectl gputask logs big --index 3 -f`,
-		Args:              oneName,
-		ValidArgsFunction: s.completeTasks(1),
-		RunE:              func(command *cobra.Command, args []string) error { return l.run(command.Context(), args[0]) },
+  kubectl gputask logs big --index 3 -f
+  kubectl gputask logs -l team=vision -f --max-log-requests 32`,
+		Args:              l.args,
+		ValidArgsFunction: s.completeTasks(0),
+		RunE:              func(command *cobra.Command, names []string) error { return l.run(command.Context(), names) },
 	}
 	flags := command.Flags()
-	flags.StringVarP(&l.container, "container", "c", "", "container (default the one that has the GPUs)")
+	flags.StringVarP(&l.Container, "container", "c", "", "container (default the one that has the GPUs)")
 	flags.BoolVarP(&l.follow, "follow", "f", false, "stream the logs")
-	flags.Int64Var(&l.tail, "tail", -1, "only so many lines from the end of each Pod; -1 is all")
-	flags.DurationVar(&l.since, "since", 0, "only lines newer than this, for example 5m")
-	flags.BoolVar(&l.timestamps, "timestamps", false, "prefix each line with its timestamp")
-	flags.BoolVarP(&l.previous, "previous", "p", false, "logs of the previous instances of the containers")
-	flags.Int32Var(&l.index, "index", -1, "only the Pod with this index in the gang; -1 is all")
+	flags.Int64Var(&l.Tail, "tail", -1, "only so many lines from the end of each Pod; -1 is all")
+	flags.DurationVar(&l.Since, "since", 0, "only lines newer than this, for example 5m")
+	flags.BoolVar(&l.Timestamps, "timestamps", false, "prefix each line with its timestamp")
+	flags.BoolVarP(&l.Previous, "previous", "p", false, "logs of the previous instances of the containers")
 	flags.BoolVar(&l.prefix, "prefix", false, "the Pod's name in front of each line, also of a single Pod")
+	flags.IntVar(&l.maxStreams, "max-log-requests", defaultMaxStreams, "how many Pods --follow may follow at the same time")
+	l.members.addTo(command)
+	l.selection.addTo(s, command)
 	return command
 }
 
-func (l *logs) run(ctx context.Context, name string) error {
+func (l *logs) run(ctx context.Context, names []string) error {
+	if err := l.validate(); err != nil {
+		return err
+	}
 	clients, err := l.connect()
 	if err != nil {
 		return err
 	}
-	task, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	replicas := gputask.Replicas(task)
-	if int(l.index) >= replicas || l.index < -1 {
-		return fmt.Errorf("--index=%d: the task has the indexes 0 to %d", l.index, replicas-1)
-	}
-	members := l.members(clients, task)
-	if l.follow {
-		group, ctx := errgroup.WithContext(ctx)
-		for _, m := range members {
-			group.Go(func() error { return m.followPod(ctx) })
+	tasks, failures := l.find(ctx, l.session, clients, names)
+	if l.follow && len(tasks) > 0 {
+		if err := l.followAll(ctx, clients, tasks); err != nil {
+			failures = append(failures, err)
 		}
-		return group.Wait()
+		return joined(failures)
 	}
-	missing := 0
-	for _, m := range members {
-		err := m.once(ctx)
-		if errors.Is(err, errNotStarted) {
+	for i := range tasks {
+		failures = append(failures, l.print(ctx, clients, &tasks[i], len(tasks) > 1)...)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return joined(failures)
+}
+
+func (l *logs) validate() error {
+	switch {
+	case l.follow && l.Previous:
+		return errors.New("--previous: what has ended can't be followed; leave out --follow")
+	case l.maxStreams < 1:
+		return fmt.Errorf("--max-log-requests=%d: must be at least 1", l.maxStreams)
+	}
+	return l.members.validate()
+}
+
+// print writes what the chosen Pods of a task have written so far.
+func (l *logs) print(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, several bool) []error {
+	pods, err := podsOf(ctx, clients, task)
+	if err != nil {
+		return []error{err}
+	}
+	chosen, err := l.chosen(task, pods)
+	if err != nil {
+		return []error{err}
+	}
+	var failures []error
+	missing := l.expected(task, chosen) - len(chosen)
+	prefixes := l.newPrefixes(task, chosen, several)
+	for i := range chosen {
+		log := &podlogs.Log{Options: l.Options, Kube: clients.Kube, Write: l.writer(prefixes.of(&chosen[i]))}
+		err := log.Print(ctx, &chosen[i])
+		if errors.Is(err, podlogs.ErrNotStarted) {
 			missing++
 		} else if err != nil {
-			return err
+			failures = append(failures, err)
 		}
 	}
 	if missing > 0 {
 		fmt.Fprintf(l.ErrOut, "%s not begun: %s\n", show.Count(missing, "Pod")+" "+haveHas(missing), orHint(task.Status.Message))
 	}
-	return nil
+	return failures
 }
 
-// members returns the logs of the requested Pods.
-func (l *logs) members(clients *cluster.Clients, task *v1.GPUTask) []*memberLog {
-	replicas := gputask.Replicas(task)
-	width := len(gputask.PodName(task, replicas-1))
-	var list []*memberLog
-	for index := range replicas {
-		if l.index >= 0 && index != int(l.index) {
-			continue
-		}
-		m := &memberLog{logs: l, clients: clients, task: task, pod: gputask.PodName(task, index)}
-		if l.prefix || (replicas > 1 && l.index < 0) {
-			m.prefix = l.page().Paint(colourOf(index), fmt.Sprintf("%-*s |", width, m.pod)) + " "
-		}
-		list = append(list, m)
+// expected returns how many Pods the choice will have at the same time, as far as is known.
+func (l *logs) expected(task *v1.GPUTask, chosen []corev1.Pod) int {
+	switch {
+	case l.index >= 0:
+		return max(1, len(chosen))
+	case l.role != "" || gputask.IsFinished(task):
+		return len(chosen)
+	default:
+		return max(gputask.Replicas(task), len(chosen))
 	}
-	return list
+}
+
+// prefixes are what precedes the lines of a task's Pods.
+type prefixes struct {
+	logs  *logs
+	width int
+	none  bool
+}
+
+func (l *logs) newPrefixes(task *v1.GPUTask, chosen []corev1.Pod, several bool) *prefixes {
+	p := &prefixes{logs: l, none: !l.prefix && !several && l.expected(task, chosen) == 1}
+	if replicas := gputask.Replicas(task); replicas > 1 {
+		p.width = len(gputask.PodName(task, replicas-1))
+	}
+	for i := range chosen {
+		p.width = max(p.width, len(chosen[i].Name))
+	}
+	return p
+}
+
+func (p *prefixes) of(pod *corev1.Pod) string {
+	if p.none {
+		return ""
+	}
+	return p.logs.page().Paint(colourOf(indexOf(pod)), fmt.Sprintf("%-*s |", p.width, pod.Name)) + " "
+}
+
+// writer returns what writes lines as a whole, so that those of several Pods don't mix.
+func (l *logs) writer(prefix string) func(string) {
+	return func(line string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		fmt.Fprint(l.Out, prefix, line, "\n")
+	}
 }
 
 func haveHas(count int) string {
@@ -138,164 +191,5 @@ func orHint(message string) string {
 
 func colourOf(index int) show.Style {
 	styles := []show.Style{show.Green, show.Yellow, show.Blue, show.Purple, show.Red}
-	return styles[index%len(styles)]
-}
-
-// memberLog is the log of one of a task's Pods.
-type memberLog struct {
-	*logs
-	clients *cluster.Clients
-	task    *v1.GPUTask
-	pod     string
-	prefix  string
-}
-
-// errNotStarted is returned for a container that has no log yet.
-var errNotStarted = errors.New("the container has not begun")
-
-// once prints what a Pod has written so far.
-func (m *memberLog) once(ctx context.Context) error {
-	_, err := m.print(ctx, "", false)
-	return err
-}
-
-// followPod prints the log of a Pod, and of its replacements, until the task is finished
-// or gone.
-func (m *memberLog) followPod(ctx context.Context) error {
-	done := ""
-	for {
-		printed, err := m.print(ctx, done, true)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err == nil:
-			done = printed
-		case !errors.Is(err, errNotStarted):
-			return err
-		}
-		finished, err := m.isComplete(ctx, done)
-		if err != nil || finished {
-			return err
-		}
-		if err := m.pause(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// isComplete reports whether the log will get no further lines.
-func (m *memberLog) isComplete(ctx context.Context, done string) (bool, error) {
-	task, err := m.clients.Tasks.FalldioV1().GPUTasks(m.task.Namespace).Get(ctx, m.task.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if task.UID != m.task.UID || gputask.IsFinished(task) {
-		return true, nil
-	}
-	pod, err := m.clients.Kube.CoreV1().Pods(task.Namespace).Get(ctx, m.pod, metav1.GetOptions{})
-	if err != nil {
-		return false, ignoreNotFound(err)
-	}
-	return instanceOf(pod, m.containerOf(pod)) == done && pod.Status.Phase == corev1.PodSucceeded, nil
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// instanceOf identifies one start of a container: the kubelet may restart it in its Pod.
-func instanceOf(pod *corev1.Pod, container string) string {
-	restarts := int32(0)
-	for i := range pod.Status.ContainerStatuses {
-		if status := &pod.Status.ContainerStatuses[i]; status.Name == container {
-			restarts = status.RestartCount
-		}
-	}
-	return fmt.Sprintf("%s %d", pod.UID, restarts)
-}
-
-// print prints the log of a container and returns the instance that wrote it, unless that
-// is the instance printed before.
-func (m *memberLog) print(ctx context.Context, before string, follow bool) (string, error) {
-	pod, err := m.clients.Kube.CoreV1().Pods(m.task.Namespace).Get(ctx, m.pod, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || (err == nil && !metav1.IsControlledBy(pod, m.task)) {
-		return "", errNotStarted
-	}
-	if err != nil {
-		return "", err
-	}
-	container := m.containerOf(pod)
-	instance := instanceOf(pod, container)
-	if instance == before || (!m.previous && !hasStarted(pod, container)) {
-		return "", errNotStarted
-	}
-	stream, err := m.clients.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, m.options(container, follow)).Stream(ctx)
-	if err != nil {
-		return "", fmt.Errorf("reading the log of Pod %s: %w", pod.Name, err)
-	}
-	defer func() { _ = stream.Close() }()
-	return instance, m.copyLines(stream)
-}
-
-func (m *memberLog) options(container string, follow bool) *corev1.PodLogOptions {
-	options := &corev1.PodLogOptions{Container: container, Follow: follow, Timestamps: m.timestamps, Previous: m.previous}
-	if m.tail >= 0 {
-		options.TailLines = &m.tail
-	}
-	if m.since > 0 {
-		options.SinceSeconds = new(int64(max(1, m.since/time.Second)))
-	}
-	return options
-}
-
-func (m *memberLog) containerOf(pod *corev1.Pod) string {
-	if m.container != "" {
-		return m.container
-	}
-	if slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == v1.ContainerName }) {
-		return v1.ContainerName
-	}
-	return pod.Spec.Containers[0].Name
-}
-
-// hasStarted reports whether a container runs or has run.
-func hasStarted(pod *corev1.Pod, container string) bool {
-	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
-		if status.Name == container {
-			return status.State.Running != nil || status.State.Terminated != nil || status.LastTerminationState.Terminated != nil
-		}
-	}
-	return pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
-// copyLines copies whole lines, so that those of several Pods are not interleaved.
-func (m *memberLog) copyLines(stream io.Reader) error {
-	reader := bufio.NewReader(stream)
-	for {
-		line, err := reader.ReadString('\n')
-		if line != "" {
-			m.write(line)
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading the log of Pod %s: %w", m.pod, err)
-		}
-	}
-}
-
-func (m *memberLog) write(line string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if line[len(line)-1] != '\n' {
-		line += "\n"
-	}
-	fmt.Fprint(m.Out, m.prefix, line)
+	return styles[max(0, index)%len(styles)]
 }

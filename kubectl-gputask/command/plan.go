@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/moveplan"
@@ -53,7 +54,7 @@ rescheduler's, so that a plan can be tried before the controller's flags are cha
 		},
 	}
 	p.addPreviewFlags(command)
-	p.output.addTo(command, outputWide, outputJSON, outputYAML, outputName)
+	p.addObjects(command, outputWide)
 	command.AddCommand(newPlanList(s), newPlanShow(s), newPlanApprove(s), newPlanAbort(s))
 	return command
 }
@@ -135,7 +136,7 @@ func newPlanList(s *session) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return listPlans(command.Context(), s, o) },
 	}
-	o.addTo(command, outputWide, outputJSON, outputYAML, outputName)
+	o.addObjects(command, outputWide)
 	return command
 }
 
@@ -177,7 +178,7 @@ func newPlanShow(s *session) *cobra.Command {
 		},
 	}
 	command.Flags().BoolVarP(&watch, "watch", "w", false, "show its progress until it has ended")
-	o.addTo(command, outputJSON, outputYAML, outputName)
+	o.addObjects(command)
 	return command
 }
 
@@ -258,30 +259,38 @@ func (s *session) setField(ctx context.Context, names []string, field string, ch
 	if err != nil {
 		return err
 	}
-	done := map[string]string{"approved": "approved", "abort": "aborted"}[field]
+	var failures []error
 	for _, name := range names {
-		plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
+		if err := s.setFieldOf(ctx, clients, name, field, check); err != nil {
+			failures = append(failures, err)
 		}
-		already, problem := check(plan)
-		if moveplan.Finished(plan) {
-			problem = "it is " + string(plan.Status.Phase) + " already"
-		}
-		if problem != "" {
-			return fmt.Errorf("plan %s can't be %s: %s", name, done, problem)
-		}
-		if already {
-			s.printChange("moveplan", name, done+" already")
-			continue
-		}
-		// The UID keeps a new plan of the same name unchanged.
-		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{%q:true}}`, plan.UID, field)
-		_, err = clients.Tasks.FalldioV1().MovePlans().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-		if err != nil {
-			return err
-		}
-		s.printChange("moveplan", name, done)
 	}
+	return joined(failures)
+}
+
+func (s *session) setFieldOf(ctx context.Context, clients *cluster.Clients, name, field string, check func(*v1.MovePlan) (already bool, problem string)) error {
+	done := map[string]string{"approved": "approved", "abort": "aborted"}[field]
+	plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	already, problem := check(plan)
+	if moveplan.Finished(plan) {
+		problem = "it is " + string(plan.Status.Phase) + " already"
+	}
+	if problem != "" {
+		return fmt.Errorf("plan %s can't be %s: %s", name, done, problem)
+	}
+	if already {
+		s.printChange("moveplan", name, done+" already")
+		return nil
+	}
+	// The UID keeps a new plan of the same name unchanged.
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{%q:true}}`, plan.UID, field)
+	_, err = clients.Tasks.FalldioV1().MovePlans().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil {
+		return err
+	}
+	s.printChange("moveplan", name, done)
 	return nil
 }

@@ -49,8 +49,8 @@ and the rescheduler, so that they never disagree.`,
 	complete(root, "namespace", s.completeNamespaces)
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"}, &cobra.Group{ID: groupCluster, Title: "Cluster:"})
 	root.AddCommand(
-		newRun(s), newList(s), newDescribe(s), newLogs(s), newSuspend(s), newResume(s), newDelete(s),
-		newExplain(s), newWhatIf(s), newTop(s), newPlan(s),
+		newRun(s), newList(s), newDescribe(s), newLogs(s), newExec(s), newSuspend(s), newResume(s), newRerun(s), newDelete(s),
+		newExplain(s), newWhatIf(s), newTop(s), newPlan(s), newVersion(s),
 	)
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)

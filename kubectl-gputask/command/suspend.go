@@ -11,68 +11,82 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
 func newSuspend(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use:   "suspend NAME...",
+	choice := &selection{}
+	command := &cobra.Command{
+		Use:   "suspend (NAME... | -l SELECTOR | --all)",
 		Short: "Stop tasks without finishing them",
 		Long: `Stop tasks without finishing them.
 
 Their running Pods are deleted, those that have succeeded stay. "resume" creates the
-others again.`,
+others again. With -l and --all, tasks that have finished are left out.`,
 		GroupID:           groupTasks,
-		Args:              someNames,
+		Args:              choice.args,
 		ValidArgsFunction: s.completeTasks(0, v1.PhaseWaiting, v1.PhasePending, v1.PhaseRunning),
 		RunE: func(command *cobra.Command, names []string) error {
-			return s.setSuspend(command.Context(), names, true)
+			return s.setSuspend(command.Context(), choice, names, true)
 		},
 	}
+	choice.addTo(s, command)
+	return command
 }
 
 func newResume(s *session) *cobra.Command {
-	return &cobra.Command{
-		Use:               "resume NAME...",
+	choice := &selection{}
+	command := &cobra.Command{
+		Use:               "resume (NAME... | -l SELECTOR | --all)",
 		Short:             "Resume suspended tasks",
 		GroupID:           groupTasks,
-		Args:              someNames,
+		Args:              choice.args,
 		ValidArgsFunction: s.completeTasks(0, v1.PhaseSuspended),
 		RunE: func(command *cobra.Command, names []string) error {
-			return s.setSuspend(command.Context(), names, false)
+			return s.setSuspend(command.Context(), choice, names, false)
 		},
 	}
+	choice.addTo(s, command)
+	return command
 }
 
-// setSuspend sets spec.suspend of each task, in the given order.
-func (s *session) setSuspend(ctx context.Context, names []string, suspend bool) error {
+// setSuspend sets spec.suspend of each chosen task.
+func (s *session) setSuspend(ctx context.Context, choice *selection, names []string, suspend bool) error {
 	clients, err := s.connect()
 	if err != nil {
 		return err
 	}
-	api := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace)
+	tasks, failures := choice.find(ctx, s, clients, names)
+	for i := range tasks {
+		if len(names) == 0 && gputask.IsFinished(&tasks[i]) {
+			continue
+		}
+		if err := s.setSuspendOf(ctx, clients, &tasks[i], suspend); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	return joined(failures)
+}
+
+func (s *session) setSuspendOf(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, suspend bool) error {
 	done, already := "resumed", "not suspended"
 	if suspend {
 		done, already = "suspended", "suspended already"
 	}
-	patch := fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend)
-	for _, name := range names {
-		task, err := api.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		switch {
-		case gputask.IsFinished(task):
-			return fmt.Errorf("task %s can't be %s: it has %s", name, done, task.Status.Phase)
-		case gputask.SuspensionRequested(task) == suspend:
-			s.printChange("gputask", name, already)
-			continue
-		}
-		if _, err := api.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
-			return err
-		}
-		s.printChange("gputask", name, done)
+	switch {
+	case gputask.IsFinished(task):
+		return fmt.Errorf("task %s can't be %s: it has %s", task.Name, done, task.Status.Phase)
+	case gputask.SuspensionRequested(task) == suspend:
+		s.printChange("gputask", task.Name, already)
+		return nil
 	}
+	patch := fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend)
+	_, err := clients.Tasks.FalldioV1().GPUTasks(task.Namespace).Patch(ctx, task.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil {
+		return err
+	}
+	s.printChange("gputask", task.Name, done)
 	return nil
 }

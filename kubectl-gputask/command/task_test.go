@@ -4,8 +4,6 @@
 package command_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -127,12 +125,12 @@ func TestRunRefusesWhatWouldGetLost(t *testing.T) {
 		{"an unknown dry run", "run a --dry-run=maybe", "--dry-run=maybe: must be one of none, client, server"},
 		{"waiting with a dry run", "run a --dry-run --wait", "--wait: there is nothing to wait for with --dry-run=client"},
 		{"an unknown thing to wait for", "run a --wait=pending", "--wait=pending: must be one of running, finished"},
-		{"an unknown output", "run a -o table", "--output=table: must be one of json, yaml, name"},
-		{"no name to explain", "explain", "explain needs one name, got 0: kubectl gputask explain NAME [flags]"},
-		{"nothing to suspend", "suspend", "suspend needs a name: kubectl gputask suspend NAME... [flags]"},
+		{"an unknown output", "run a -o table", "--output=table: must be one of json, yaml, name, jsonpath=, jsonpath-file=, jsonpath-as-json=, go-template=, go-template-file=, custom-columns=, custom-columns-file="},
+		{"no name to explain", "explain", "explain needs names, or -l SELECTOR, or --all, and only one of them"},
+		{"nothing to suspend", "suspend", "suspend needs names, or -l SELECTOR, or --all, and only one of them"},
 		{"no plan to show", "plan show", "show needs one name, got 0: kubectl gputask plan show NAME [flags]"},
 		{"no plan to approve", "plan approve", "approve needs a name: kubectl gputask plan approve NAME... [flags]"},
-		{"an unknown command", "expect", `unknown command "expect" for "kubectl gputask"`},
+		{"an unknown command", "foresee", `unknown command "foresee" for "kubectl gputask"`},
 		{"options of a preview without one", "plan --max-moves 3", "--max-moves: is for --preview"},
 		{"an unknown colour", "list --color=red", "--color=red: must be one of auto, always, never"},
 	}
@@ -343,69 +341,7 @@ func TestLogs(t *testing.T) {
 			f.golden(test.golden, strings.Fields(test.args)...)
 		})
 	}
-	if got := errorText(withTasks(t).run("logs", "big", "--index", "2")); got != "--index=2: the task has the indexes 0 to 1" {
+	if got := errorText(withTasks(t).run("logs", "big", "--index", "2")); got != "--index=2: task big has Pods with the indexes 0, 1" {
 		t.Errorf("error for an index out of range: %q", got)
-	}
-}
-
-func TestLogsAreFollowedUntilTheTaskIsFinished(t *testing.T) {
-	t.Parallel()
-	f := withTasks(t)
-	f.started("big-0", "big-1")
-	running := v1.GPUTaskStatus{Phase: v1.PhaseRunning}
-	f.lives(running, running, running, running, v1.GPUTaskStatus{Phase: v1.PhaseSucceeded})
-	if err := f.run("logs", "big", "-f"); err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range []string{"big-0 | fake logs\n", "big-1 | fake logs\n"} {
-		if got := strings.Count(f.out.String(), line); got != 1 {
-			t.Errorf("%q was printed %d times, want once:\n%s", line, got, f.out.String())
-		}
-	}
-}
-
-func TestLogsAreFollowedThroughRestartsAndReplacements(t *testing.T) {
-	t.Parallel()
-	f := withTasks(t)
-	running := v1.GPUTaskStatus{Phase: v1.PhaseRunning}
-	f.lives(running, running, running, running, running, running, v1.GPUTaskStatus{Phase: v1.PhaseSucceeded})
-	looks := 0
-	f.kube.PrependReactor("get", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		if action.GetSubresource() != "" {
-			return false, nil, nil
-		}
-		object, err := f.kube.Tracker().Get(action.GetResource(), action.GetNamespace(), action.(clienttesting.GetAction).GetName())
-		if err != nil {
-			return true, nil, err
-		}
-		pod := object.(*corev1.Pod).DeepCopy()
-		status := corev1.ContainerStatus{Name: v1.ContainerName, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
-		switch looks++; {
-		case looks > 6:
-			pod.UID = "another"
-		case looks > 3:
-			status.RestartCount = 1
-		}
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
-		return true, pod, nil
-	})
-	if err := f.run("logs", "small-0", "-f"); err != nil {
-		t.Fatal(err)
-	}
-	if got := f.out.String(); got != "fake logs\nfake logs\nfake logs\n" {
-		t.Errorf("printed after %d looks, want the log of each start once:\n%s", looks, got)
-	}
-}
-
-func TestFollowingLogsEndsWithCtrlC(t *testing.T) {
-	t.Parallel()
-	f := withTasks(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	f.kube.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		cancel()
-		return false, nil, nil
-	})
-	if err := f.runWith(ctx, "logs", "big", "-f"); !errors.Is(err, context.Canceled) {
-		t.Errorf("error: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	"falldio.github.io/gpu-controller/kubectl-gputask/usage"
 )
@@ -50,7 +51,7 @@ the right to get pods/proxy in the namespace nodeagent-system.`,
 	flags.BoolVar(&t.metrics, "metrics", true, "ask the node agents how busy the GPUs are")
 	flags.StringArrayVar(&t.urls, "metrics-url", nil, "where to ask for metrics instead, for example http://localhost:9836/metrics; may be repeated")
 	t.clusterFlags.addTo(command)
-	t.output.addTo(command, outputJSON, outputYAML)
+	t.output.addTo(command)
 	return command
 }
 
@@ -62,10 +63,34 @@ func (t *top) run(ctx context.Context) error {
 		return fmt.Errorf("--interval=%v: must be at least 1s", t.interval)
 	}
 	if !t.watch {
-		return t.once(ctx)
+		clients, observed, err := t.observe(ctx, &t.clusterFlags)
+		if err != nil {
+			return err
+		}
+		return t.write(ctx, t.session, clients, observed)
+	}
+	return t.refreshUntilDone(ctx)
+}
+
+// refreshUntilDone writes the cluster again and again. It watches instead of listing all Pods
+// each time.
+func (t *top) refreshUntilDone(ctx context.Context) error {
+	levels, err := t.parse()
+	if err != nil {
+		return err
+	}
+	clients, err := t.connect()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watcher, err := cluster.NewWatcher(ctx, clients, levels, t.warnOf)
+	if err != nil {
+		return fmt.Errorf("looking at the cluster: %w", err)
 	}
 	for {
-		if err := t.refresh(ctx); err != nil {
+		if err := t.refresh(ctx, clients, watcher.Observe(t.Clock.Now())); err != nil {
 			return err
 		}
 		timer := t.Clock.NewTimer(t.interval)
@@ -82,13 +107,11 @@ func (t *top) run(ctx context.Context) error {
 const clearScreen = "\x1b[H\x1b[J"
 
 // refresh writes the next output in one go, so that the terminal does not flicker.
-func (t *top) refresh(ctx context.Context) error {
+func (t *top) refresh(ctx context.Context, clients *cluster.Clients, observed *cluster.Observation) error {
 	var buffer bytes.Buffer
-	buffered := *t
 	environment := *t.Environment
 	environment.Out = &buffer
-	buffered.session = &session{Environment: &environment, config: t.config, colour: t.colour}
-	if err := buffered.once(ctx); err != nil {
+	if err := t.write(ctx, &session{Environment: &environment, config: t.config, colour: t.colour}, clients, observed); err != nil {
 		return err
 	}
 	if t.Terminal {
@@ -101,24 +124,21 @@ func (t *top) refresh(ctx context.Context) error {
 	return err
 }
 
-func (t *top) once(ctx context.Context) error {
-	clients, observed, err := t.observe(ctx, &t.clusterFlags)
-	if err != nil {
-		return err
-	}
+// write writes how the GPUs are used to a session.
+func (t *top) write(ctx context.Context, to *session, clients *cluster.Clients, observed *cluster.Observation) error {
 	var load analysis.Utilization
 	var note error
 	if t.metrics {
 		asker := &usage.Asker{Kube: clients.Kube, HTTP: t.HTTP, URLs: t.urls}
-		load, note = asker.Ask(ctx, observed.Nodes)
+		load, note = asker.Ask(ctx, observed.Nodes, observed.Pods)
 	}
 	answer := analysis.NewView(&observed.Objects, nil).Top(load)
 	if !t.isText() {
-		return t.printValue(t.Out, answer)
+		return t.printValue(to.Out, answer)
 	}
-	show.Top(t.page(), answer)
+	show.Top(to.page(), answer)
 	if note != nil {
-		fmt.Fprintf(t.Out, "\nUtilisation is not known for all GPUs: %v\n", note)
+		fmt.Fprintf(to.Out, "\nUtilisation is not known for all GPUs: %v\n", note)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ were there already. The API server checks the tasks as "kubectl apply
 	}
 	command.Flags().StringVarP(&w.file, "filename", "f", "", "file with GPUTasks, or - for the standard input")
 	w.clusterFlags.addTo(command)
-	w.output.addTo(command, outputJSON, outputYAML)
+	w.output.addTo(command)
 	return command
 }
 

@@ -81,6 +81,9 @@ func TestWhatATaskAsksForInWords(t *testing.T) {
 		{"a share", v1.GPUTaskSpec{GPUAmount: "0.46", GPU: "rtx4090"}, "0.46 of a GPU of rtx4090"},
 		{"several GPUs with all else", v1.GPUTaskSpec{GPUAmount: "2", GPUMemory: "40G", CPU: "8", Memory: "16Gi", NodePool: "p"}, "2 GPUs with at least 40G of memory each, 8 CPU, 16Gi memory; in node pool p"},
 		{"a gang that may start with fewer", v1.GPUTaskSpec{Replicas: new(int32(4)), MinAvailable: new(int32(2))}, "4 Pods, each 1 GPU; at least 2 of them together"},
+		{"an array", v1.GPUTaskSpec{Replicas: new(int32(3)), Completions: new(int32(6))}, "6 Pods, each 1 GPU; 3 at a time, each by itself"},
+		{"roles", v1.GPUTaskSpec{GPU: "h100", GPUAmount: "8", Roles: []v1.Role{{Name: "launcher", GPUAmount: "0", CPU: "1"}, {Name: "worker", Replicas: new(int32(2))}}},
+			"launcher: no GPU, 1 CPU; 2 × worker: 8 GPUs of h100 each; all of them together"},
 		{"a topology that is a wish", v1.GPUTaskSpec{Replicas: new(int32(2)), Topology: &v1.Topology{Level: "rack"}}, "2 Pods, each 1 GPU; all of them together; if possible in one rack"},
 	}
 	for _, test := range tests {

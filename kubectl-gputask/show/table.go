@@ -22,6 +22,10 @@ type Cell struct {
 type table struct {
 	heading []string
 	rows    [][]Cell
+	// widths are those of the columns so far, for a table that is written in parts.
+	widths []int
+	// headless is true if the heading is not wanted or has been written.
+	headless bool
 	// indent precedes each line.
 	indent string
 }
@@ -42,24 +46,29 @@ func (t *table) add(fields ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// write writes the table. The last column is truncated to the page's width, if that is
-// known.
+// write writes the rows added since the last time, below the heading the first time. The last
+// column is truncated to the page's width, if that is known.
 func (t *table) write(p *Page) {
-	widths := make([]int, len(t.heading))
-	for i, title := range t.heading {
-		widths[i] = utf8.RuneCountInString(title)
-		for _, row := range t.rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].Text))
-		}
+	if t.widths == nil {
+		t.widths = make([]int, len(t.heading))
 	}
 	heading := make([]Cell, len(t.heading))
 	for i, title := range t.heading {
 		heading[i] = Cell{Text: title}
+		if !t.headless {
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(title))
+		}
+		for _, row := range t.rows {
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(row[i].Text))
+		}
 	}
-	t.line(p, heading, widths)
+	if !t.headless {
+		t.line(p, heading, t.widths)
+	}
 	for _, row := range t.rows {
-		t.line(p, row, widths)
+		t.line(p, row, t.widths)
 	}
+	t.rows, t.headless = nil, true
 }
 
 func (t *table) line(p *Page, row []Cell, widths []int) {

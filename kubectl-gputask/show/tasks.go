@@ -4,7 +4,9 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -17,13 +19,21 @@ type TaskColumns struct {
 	Namespaces bool
 	// Wide adds all other columns, and shows messages in full.
 	Wide bool
+	// NoHeaders leaves out the heading.
+	NoHeaders bool
 }
 
 // messageLength is the length to which messages are truncated in a list.
 const messageLength = 72
 
-// Tasks writes a table of tasks.
-func Tasks(p *Page, tasks []v1.GPUTask, columns TaskColumns) {
+// TaskTable is a table of tasks that may be written in parts.
+type TaskTable struct {
+	columns TaskColumns
+	table   *table
+}
+
+// NewTasks returns an empty table.
+func NewTasks(columns TaskColumns) *TaskTable {
 	heading := []string{"NAME", "PHASE", "GPU", "GPUS/POD", "RUNNING", "PRIORITY", "AGE"}
 	if columns.Namespaces {
 		heading = append([]string{"NAMESPACE"}, heading...)
@@ -31,23 +41,35 @@ func Tasks(p *Page, tasks []v1.GPUTask, columns TaskColumns) {
 	if columns.Wide {
 		heading = append(heading, "POOL", "RESTARTS", "MOVES", "NODES")
 	}
-	t := newTable(append(heading, "MESSAGE")...)
-	for i := range tasks {
-		t.add(taskRow(p, &tasks[i], columns)...)
-	}
-	t.write(p)
+	t := &TaskTable{columns: columns, table: newTable(append(heading, "MESSAGE")...)}
+	t.table.headless = columns.NoHeaders
+	return t
 }
 
-func taskRow(p *Page, task *v1.GPUTask, columns TaskColumns) []any {
+// Write writes rows, below the heading the first time.
+func (t *TaskTable) Write(p *Page, tasks []v1.GPUTask) {
+	for i := range tasks {
+		t.table.add(t.row(p, &tasks[i], Phase(tasks[i].Status.Phase))...)
+	}
+	t.table.write(p)
+}
+
+// WriteDeleted writes the row of a task that is gone.
+func (t *TaskTable) WriteDeleted(p *Page, task *v1.GPUTask) {
+	t.table.add(t.row(p, task, Cell{Text: "Deleted", Style: Faint})...)
+	t.table.write(p)
+}
+
+func (t *TaskTable) row(p *Page, task *v1.GPUTask, phase Cell) []any {
 	row := []any{
-		task.Name, Phase(task.Status.Phase), orAny(task.Spec.GPU), amount(task),
+		task.Name, phase, orAny(task.Spec.GPU), amount(task),
 		fmt.Sprintf("%d/%d", task.Status.Running, gputask.Replicas(task)), orNone(task.Spec.Priority), p.Age(task.CreationTimestamp.Time),
 	}
-	if columns.Namespaces {
+	if t.columns.Namespaces {
 		row = append([]any{task.Namespace}, row...)
 	}
 	message := oneLine(task.Status.Message)
-	if columns.Wide {
+	if t.columns.Wide {
 		return append(row, orAny(task.Spec.NodePool), fmt.Sprint(task.Status.Restarts), fmt.Sprint(task.Status.Moves), orNone(abbreviate(task.Status.Nodes, 3)), message)
 	}
 	return append(row, truncate(message, messageLength))
@@ -72,46 +94,28 @@ func orAny(text string) string {
 	return text
 }
 
-// amount returns how many GPUs each Pod requests.
+// amount returns how many GPUs each Pod requests, of several roles each such number once.
 func amount(task *v1.GPUTask) string {
-	if task.Spec.GPUAmount == "" {
-		return "1"
+	var amounts []string
+	for _, role := range gputask.Roles(task) {
+		if one := cmp.Or(role.GPUAmount, "1"); !slices.Contains(amounts, one) {
+			amounts = append(amounts, one)
+		}
 	}
-	return task.Spec.GPUAmount
+	return strings.Join(amounts, ",")
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // requestText describes what a task requests.
 func requestText(task *v1.GPUTask) []string {
-	each := amount(task) + " GPU"
-	if each != "1 GPU" && !strings.HasPrefix(each, "0.") {
-		each += "s"
+	var kinds []string
+	for _, role := range gputask.Roles(task) {
+		kinds = append(kinds, roleText(&role))
 	}
-	if strings.HasPrefix(each, "0.") {
-		each = amount(task) + " of a GPU"
-	}
-	if task.Spec.GPU != "" {
-		each += " of " + task.Spec.GPU
-	}
-	if task.Spec.GPUMemory != "" {
-		each += " with at least " + task.Spec.GPUMemory + " of memory each"
-	}
-	parts := []string{each}
-	if task.Spec.CPU != "" {
-		parts = append(parts, task.Spec.CPU+" CPU")
-	}
-	if task.Spec.Memory != "" {
-		parts = append(parts, task.Spec.Memory+" memory")
-	}
-	lines := []string{strings.Join(parts, ", ")}
-	if replicas := gputask.Replicas(task); replicas > 1 {
-		lines[0] = fmt.Sprintf("%d Pods, each %s", replicas, lines[0])
-		if least := gputask.MinAvailable(task); least < replicas {
-			lines = append(lines, fmt.Sprintf("at least %d of them together", least))
-		} else {
-			lines = append(lines, "all of them together")
-		}
+	lines := []string{strings.Join(kinds, "; ")}
+	if together := togetherText(task); together != "" {
+		lines = append(lines, together)
 	}
 	if topology := task.Spec.Topology; topology != nil {
 		wish := "if possible in one " + topology.Level
@@ -124,4 +128,67 @@ func requestText(task *v1.GPUTask) []string {
 		lines = append(lines, "in node pool "+task.Spec.NodePool)
 	}
 	return lines
+}
+
+// roleText describes what the Pods of a role request: "2 × worker: 8 GPUs, 16 CPU each".
+func roleText(role *gputask.Role) string {
+	each := resourcesText(role)
+	switch count := role.Count(); {
+	case role.Name != "" && count > 1:
+		return fmt.Sprintf("%d × %s: %s each", count, role.Name, each)
+	case role.Name != "":
+		return fmt.Sprintf("%s: %s", role.Name, each)
+	case count > 1:
+		return fmt.Sprintf("%d Pods, each %s", count, each)
+	default:
+		return each
+	}
+}
+
+// resourcesText describes what each Pod of a role requests.
+func resourcesText(role *gputask.Role) string {
+	parts := []string{gpusText(role)}
+	if role.CPU != "" {
+		parts = append(parts, role.CPU+" CPU")
+	}
+	if role.Memory != "" {
+		parts = append(parts, role.Memory+" memory")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func gpusText(role *gputask.Role) string {
+	text := cmp.Or(role.GPUAmount, "1")
+	switch {
+	case text == "0":
+		return "no GPU"
+	case text == "1":
+		text += " GPU"
+	case strings.HasPrefix(text, "0."):
+		text += " of a GPU"
+	default:
+		text += " GPUs"
+	}
+	if role.GPU != "" {
+		text += " of " + role.GPU
+	}
+	if role.GPUMemory != "" {
+		text += " with at least " + role.GPUMemory + " of memory each"
+	}
+	return text
+}
+
+// togetherText says which Pods of a task start together; "" for a task of one Pod.
+func togetherText(task *v1.GPUTask) string {
+	replicas, least := gputask.Replicas(task), gputask.MinAvailable(task)
+	switch {
+	case gputask.IsArray(task):
+		return fmt.Sprintf("%d at a time, each by itself", replicas)
+	case replicas == 1:
+		return ""
+	case least < replicas:
+		return fmt.Sprintf("at least %d of them together", least)
+	default:
+		return "all of them together"
+	}
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
@@ -32,10 +31,11 @@ const (
 	// utilization is the metric, labelUUID its label with the GPU's UUID.
 	utilization = "falldio_gpu_utilization_ratio"
 	labelUUID   = "UUID"
-	// namespace, selector and port identify the Pods of the agents' DaemonSet.
-	namespace = "nodeagent-system"
-	selector  = "app.kubernetes.io/name=nodeagent"
-	port      = "9836"
+	// namespace, the label and port identify the Pods of the agents' DaemonSet.
+	namespace  = "nodeagent-system"
+	labelName  = "app.kubernetes.io/name"
+	labelValue = "nodeagent"
+	port       = "9836"
 	// maxConcurrent limits how many agents are queried at the same time.
 	maxConcurrent = 32
 	// maxBytes is far more than the metrics of a node with 64 GPUs, or of a process
@@ -51,9 +51,10 @@ type Asker struct {
 	URLs []string
 }
 
-// Ask returns the utilisation of GPUs by UUID. An error names the agents that could not
+// Ask returns the utilisation of GPUs by UUID. The agents are found among the cluster's nodes
+// and Pods. An error names the agents that could not
 // be queried; the answers of the others are returned all the same.
-func (a *Asker) Ask(ctx context.Context, nodes []*corev1.Node) (analysis.Utilization, error) {
+func (a *Asker) Ask(ctx context.Context, nodes []*corev1.Node, pods []*corev1.Pod) (analysis.Utilization, error) {
 	load := analysis.Utilization{}
 	var sources []source
 	var failed []error
@@ -62,11 +63,7 @@ func (a *Asker) Ask(ctx context.Context, nodes []*corev1.Node) (analysis.Utiliza
 			sources = append(sources, a.direct(address))
 		}
 	} else {
-		found, err := a.discover(ctx, nodes)
-		sources = found
-		if err != nil {
-			failed = append(failed, err)
-		}
+		sources = a.discover(nodes, pods)
 	}
 	answers, errs := make([]analysis.Utilization, len(sources)), make([]error, len(sources))
 	group := errgroup.Group{}
@@ -108,24 +105,20 @@ type source func(context.Context) (analysis.Utilization, error)
 // discover finds the agents: those on this machine, as localcluster runs them, by the
 // Nodes' annotation with the agent's URL; otherwise the Pods of the DaemonSet, through
 // the API server's proxy.
-func (a *Asker) discover(ctx context.Context, nodes []*corev1.Node) ([]source, error) {
+func (a *Asker) discover(nodes []*corev1.Node, pods []*corev1.Pod) []source {
 	var sources []source
 	for _, address := range localAgents(nodes) {
 		sources = append(sources, a.direct(address))
 	}
 	if len(sources) > 0 {
-		return sources, nil
+		return sources
 	}
-	pods, err := a.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
-	if err != nil {
-		return nil, fmt.Errorf("listing the Pods of nodeagent: %w", err)
-	}
-	for i := range pods.Items {
-		if pods.Items[i].Status.Phase == corev1.PodRunning {
-			sources = append(sources, a.proxied(pods.Items[i].Name))
+	for _, pod := range pods {
+		if pod.Namespace == namespace && pod.Labels[labelName] == labelValue && pod.Status.Phase == corev1.PodRunning {
+			sources = append(sources, a.proxied(pod.Name))
 		}
 	}
-	return sources, nil
+	return sources
 }
 
 // localAgents returns the metrics URLs of agents on this machine. Other URLs are not

@@ -46,18 +46,12 @@ func TestUtilisationIsReadByUUID(t *testing.T) {
 	}
 }
 
-// apiServer has two Pods of nodeagent, one of which runs and answers through the proxy.
+// apiServer has a Pod of nodeagent that answers through the proxy.
 func apiServer(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
-		case "/api/v1/namespaces/nodeagent-system/pods":
-			if got := r.URL.Query().Get("labelSelector"); got != "app.kubernetes.io/name=nodeagent" {
-				t.Errorf("Pods are selected by %q", got)
-			}
-			fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","items":[
-				{"metadata":{"name":"agent-1"},"status":{"phase":"Running"}},{"metadata":{"name":"agent-2"},"status":{"phase":"Pending"}}]}`)
 		case "/api/v1/namespaces/nodeagent-system/pods/http:agent-1:9836/proxy/metrics":
 			w.Header().Set("Content-Type", "text/plain")
 			fmt.Fprint(w, metrics)
@@ -74,10 +68,20 @@ func apiServer(t *testing.T) kubernetes.Interface {
 	return client
 }
 
+func pod(name, namespace, label string, phase corev1.PodPhase) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"app.kubernetes.io/name": label}},
+		Status:     corev1.PodStatus{Phase: phase},
+	}
+}
+
 func TestAgentsAreAskedThroughTheAPIServer(t *testing.T) {
 	t.Parallel()
 	asker := &Asker{Kube: apiServer(t), HTTP: http.DefaultClient}
-	got, err := asker.Ask(t.Context(), nil)
+	got, err := asker.Ask(t.Context(), nil, []*corev1.Pod{
+		pod("agent-1", "nodeagent-system", "nodeagent", corev1.PodRunning), pod("agent-2", "nodeagent-system", "nodeagent", corev1.PodPending),
+		pod("other", "nodeagent-system", "other", corev1.PodRunning), pod("forged", "default", "nodeagent", corev1.PodRunning),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,132 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// Watcher keeps an observation up to date, so that looking again costs the API server only
+// what has changed. It holds what "top" shows: no budgets and no PriorityClasses.
+type Watcher struct {
+	levels                    snapshot.Levels
+	nodes, pods, tasks, plans cache.SharedIndexInformer
+}
+
+// NewWatcher returns a watcher that is up to date, and remains so until ctx is done.
+func NewWatcher(ctx context.Context, clients *Clients, levels snapshot.Levels, warn func(string) cache.WatchErrorHandlerWithContext) (*Watcher, error) {
+	core, api := clients.Kube.CoreV1(), clients.Tasks.FalldioV1()
+	w := &Watcher{
+		levels: levels,
+		nodes:  NewInformer(clients.Kube, core.Nodes(), &corev1.Node{}, Everything),
+		pods:   NewInformer(clients.Kube, core.Pods(metav1.NamespaceAll), &corev1.Pod{}, Everything),
+		tasks:  NewInformer(clients.Tasks, api.GPUTasks(metav1.NamespaceAll), &v1.GPUTask{}, Everything),
+		plans:  NewInformer(clients.Tasks, api.MovePlans(), &v1.MovePlan{}, Everything),
+	}
+	if err := mayList(ctx, clients); err != nil {
+		return nil, err
+	}
+	var synced []cache.InformerSynced
+	for _, one := range []struct {
+		what    string
+		watched cache.SharedIndexInformer
+		trim    cache.TransformFunc
+	}{
+		{"nodes", w.nodes, trimNode}, {"pods", w.pods, trimPod},
+		{"gputasks", w.tasks, informer.WithoutManagedFields}, {"moveplans", w.plans, informer.WithoutManagedFields},
+	} {
+		if err := one.watched.SetTransform(one.trim); err != nil {
+			return nil, err
+		}
+		if err := one.watched.SetWatchErrorHandlerWithContext(warn(one.what)); err != nil {
+			return nil, err
+		}
+		go one.watched.RunWithContext(ctx)
+		synced = append(synced, one.watched.HasSynced)
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return nil, context.Cause(ctx)
+	}
+	return w, nil
+}
+
+// mayList returns the error of a user who may not list something: an informer would try for
+// ever.
+func mayList(ctx context.Context, clients *Clients) error {
+	core, api := clients.Kube.CoreV1(), clients.Tasks.FalldioV1()
+	one := metav1.ListOptions{Limit: 1}
+	_, err := core.Nodes().List(ctx, one)
+	if err != nil {
+		return listError("nodes", err)
+	}
+	if _, err := core.Pods(metav1.NamespaceAll).List(ctx, one); err != nil {
+		return listError("pods", err)
+	}
+	if _, err := api.GPUTasks(metav1.NamespaceAll).List(ctx, one); err != nil {
+		return listError("gputasks", err)
+	}
+	_, err = api.MovePlans().List(ctx, one)
+	return listError("moveplans", err)
+}
+
+// Observe returns the cluster as it is now.
+func (w *Watcher) Observe(now time.Time) *Observation {
+	pods := stored[corev1.Pod](w.pods)
+	return &Observation{Objects: clusterview.Objects{
+		Tasks: withPods(stored[v1.GPUTask](w.tasks), pods), Nodes: pointers(stored[corev1.Node](w.nodes)), Pods: placed(pods),
+		Plans: pointers(stored[v1.MovePlan](w.plans)), Levels: w.levels, Now: now,
+	}}
+}
+
+// stored returns the objects that an informer holds, in the order of their names, as a list
+// of the API server has them. They are copies, but share what they point to.
+func stored[T any](watched cache.SharedIndexInformer) []T {
+	store := watched.GetStore()
+	keys := store.ListKeys()
+	slices.Sort(keys)
+	list := make([]T, 0, len(keys))
+	for _, key := range keys {
+		object, exists, err := store.GetByKey(key)
+		if value, ok := object.(*T); err == nil && exists && ok {
+			list = append(list, *value)
+		}
+	}
+	return list
+}
+
+// trimNode drops what is large and of no use here.
+func trimNode(object any) (any, error) {
+	if node, ok := object.(*corev1.Node); ok {
+		node.Status.Images = nil
+	}
+	return informer.WithoutManagedFields(object)
+}
+
+// trimPod drops what is large and has no influence on where a Pod goes.
+func trimPod(object any) (any, error) {
+	if pod, ok := object.(*corev1.Pod); ok {
+		trimContainers(pod.Spec.InitContainers)
+		trimContainers(pod.Spec.Containers)
+		pod.Spec.EphemeralContainers, pod.Spec.Volumes = nil, nil
+	}
+	return informer.WithoutManagedFields(object)
+}
+
+func trimContainers(containers []corev1.Container) {
+	for i := range containers {
+		full := &containers[i]
+		containers[i] = corev1.Container{Name: full.Name, Resources: full.Resources, RestartPolicy: full.RestartPolicy, Ports: full.Ports}
+	}
+}

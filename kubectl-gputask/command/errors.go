@@ -1,0 +1,47 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/util/exec"
+)
+
+// joined returns nothing, the only error, or all of them together. Errors lists them again.
+func joined(failures []error) error {
+	if len(failures) == 1 {
+		return failures[0]
+	}
+	return utilerrors.NewAggregate(failures)
+}
+
+// Errors returns the errors that the error of a command consists of: a command about several
+// tasks goes on after one of them has failed.
+func Errors(err error) []error {
+	var several utilerrors.Aggregate
+	if errors.As(err, &several) {
+		return utilerrors.Flatten(several).Errors()
+	}
+	return []error{err}
+}
+
+// ExitCode returns the exit code that an error of a command calls for: that of the command
+// run by exec, otherwise 1.
+func ExitCode(err error) int {
+	var remote exec.ExitError
+	if errors.As(err, &remote) && remote.Exited() && remote.ExitStatus() > 0 {
+		return remote.ExitStatus()
+	}
+	return 1
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

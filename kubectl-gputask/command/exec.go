@@ -1,0 +1,154 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/kubectl/pkg/util/interrupt"
+	"k8s.io/kubectl/pkg/util/term"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/podlogs"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+type execution struct {
+	*session
+	members
+	container string
+	stdin     bool
+	tty       bool
+}
+
+func newExec(s *session) *cobra.Command {
+	e := &execution{session: s}
+	command := &cobra.Command{
+		Use:   "exec NAME [flags] -- COMMAND [ARG...]",
+		Short: "Run a command in a Pod of a task",
+		Long: `Run a command in a running Pod of a task: in its only one, or in the one that
+--index chooses. The exit code is that of the command.`,
+		GroupID: groupTasks,
+		Example: `  kubectl gputask exec train -- nvidia-smi
+  kubectl gputask exec big --index 3 -it -- bash`,
+		Args: func(command *cobra.Command, args []string) error {
+			switch dash := command.ArgsLenAtDash(); {
+			case dash != 1 && len(args) > 0 && dash != 0:
+				return errors.New("exec needs one name, and the command after --: kubectl gputask exec NAME -- COMMAND")
+			case dash != 1:
+				return errors.New("exec needs a name: kubectl gputask exec NAME -- COMMAND")
+			case len(args) < 2:
+				return errors.New("exec needs a command after --: kubectl gputask exec NAME -- COMMAND")
+			}
+			return e.validate()
+		},
+		ValidArgsFunction: s.completeTasks(1, v1.PhaseRunning),
+		RunE:              func(command *cobra.Command, args []string) error { return e.run(command.Context(), args[0], args[1:]) },
+	}
+	flags := command.Flags()
+	flags.StringVarP(&e.container, "container", "c", "", "container (default the one that has the GPUs)")
+	flags.BoolVarP(&e.stdin, "stdin", "i", false, "pass the standard input to the command")
+	flags.BoolVarP(&e.tty, "tty", "t", false, "give the command a terminal; takes --stdin")
+	complete(command, "container", noCompletion)
+	e.addTo(command)
+	return command
+}
+
+func (e *execution) run(ctx context.Context, arg string, command []string) error {
+	if e.tty && !e.stdin {
+		return errors.New("--tty: takes --stdin, as in -it")
+	}
+	names, failures := taskNames([]string{arg})
+	if len(failures) > 0 {
+		return joined(failures)
+	}
+	clients, err := e.connect()
+	if err != nil {
+		return err
+	}
+	pod, err := e.pod(ctx, clients, names[0])
+	if err != nil {
+		return err
+	}
+	container := podlogs.ContainerOf(pod, e.container)
+	terminal := e.terminal()
+	options := &corev1.PodExecOptions{
+		Container: container, Command: command, Stdin: e.stdin, Stdout: true,
+		Stderr: !terminal.Raw, TTY: terminal.Raw, // a terminal has one output
+	}
+	executor, err := clients.Executor(pod, options)
+	if err != nil {
+		return err
+	}
+	return e.stream(ctx, executor, terminal)
+}
+
+// pod returns the chosen Pod, which runs.
+func (e *execution) pod(ctx context.Context, clients *cluster.Clients, name string) (*corev1.Pod, error) {
+	task, err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	pods, err := podsOf(ctx, clients, task)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := e.chosen(task, pods)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(chosen) == 0:
+		return nil, fmt.Errorf("task %s has no Pods: %s", name, orHint(task.Status.Message))
+	case len(chosen) > 1:
+		return nil, fmt.Errorf("task %s has %d such Pods: choose one with --index, %s", name, len(chosen), abbreviated(labelsOf(chosen, e.indexLabel())))
+	case chosen[0].Status.Phase != corev1.PodRunning:
+		return nil, fmt.Errorf("nothing can run in Pod %s: it is %s", chosen[0].Name, chosen[0].Status.Phase)
+	}
+	return &chosen[0], nil
+}
+
+// terminal returns the terminal to be set up for the command. Without -t, or if the input is
+// none, it is left as it is.
+func (e *execution) terminal() *term.TTY {
+	// Signals cancel the context of the command; the process does not end by them here.
+	terminal := &term.TTY{In: e.In, Out: e.Out, Parent: interrupt.New(func(os.Signal) {})}
+	if e.tty {
+		terminal.Raw = terminal.IsTerminalIn()
+		if !terminal.Raw {
+			fmt.Fprintln(e.ErrOut, "--tty is ignored: the standard input is no terminal")
+		}
+	}
+	return terminal
+}
+
+func (e *execution) stream(ctx context.Context, executor remotecommand.Executor, terminal *term.TTY) error {
+	options := remotecommand.StreamOptions{Stdout: e.Out, Tty: terminal.Raw}
+	if e.stdin {
+		options.Stdin = e.In
+	}
+	if terminal.Raw {
+		options.TerminalSizeQueue = sizes{terminal.MonitorSize(terminal.GetSize())}
+	} else {
+		options.Stderr = e.ErrOut
+	}
+	return terminal.Safe(func() error { return executor.StreamWithContext(ctx, options) })
+}
+
+// sizes passes on the sizes of the terminal.
+type sizes struct{ term.TerminalSizeQueue }
+
+func (q sizes) Next() *remotecommand.TerminalSize {
+	next := q.TerminalSizeQueue.Next()
+	if next == nil {
+		return nil
+	}
+	return &remotecommand.TerminalSize{Width: next.Width, Height: next.Height}
+}

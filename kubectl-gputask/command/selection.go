@@ -1,0 +1,113 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// selection is the choice of the tasks of the namespace that a command is about: by name, by
+// label, or all.
+type selection struct {
+	selector string
+	all      bool
+}
+
+func (l *selection) addTo(s *session, command *cobra.Command) {
+	command.Flags().StringVarP(&l.selector, "selector", "l", "", "tasks with these labels, for example team=vision")
+	command.Flags().BoolVar(&l.all, "all", false, "all tasks of the namespace")
+	complete(command, "selector", s.completeSelectors)
+}
+
+// args requires exactly one way of choosing tasks.
+func (l *selection) args(command *cobra.Command, names []string) error {
+	ways := 0
+	for _, given := range []bool{len(names) > 0, l.selector != "", l.all} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return fmt.Errorf("%s needs names, or -l SELECTOR, or --all, and only one of them", command.Name())
+	}
+	return nil
+}
+
+// several reports whether more than one task may be chosen, even if it happens to be one.
+func (l *selection) several(names []string) bool { return len(names) != 1 }
+
+// find returns the chosen tasks: named ones in their order, others by name. Names without a
+// task are errors beside the tasks that there are.
+func (l *selection) find(ctx context.Context, s *session, clients *cluster.Clients, args []string) ([]v1.GPUTask, []error) {
+	api := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace)
+	if len(args) == 0 {
+		list, err := api.List(ctx, metav1.ListOptions{LabelSelector: l.selector})
+		if err != nil {
+			return nil, []error{fmt.Errorf("listing gputasks: %w", err)}
+		}
+		if len(list.Items) == 0 {
+			s.noTasks(clients.Namespace)
+		}
+		sortTasks(list.Items)
+		return list.Items, nil
+	}
+	names, failures := taskNames(args)
+	var tasks []v1.GPUTask
+	for _, name := range names {
+		task, err := api.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			failures = append(failures, err)
+			if ctx.Err() != nil {
+				return nil, failures
+			}
+			continue
+		}
+		tasks = append(tasks, *task)
+	}
+	return tasks, failures
+}
+
+// withoutMissing returns the errors other than those of tasks that don't exist.
+func withoutMissing(failures []error) []error {
+	return slices.DeleteFunc(failures, apierrors.IsNotFound)
+}
+
+// noTasks tells that a choice is empty, which is no error.
+func (s *session) noTasks(namespace string) {
+	where := "in namespace " + namespace
+	if namespace == metav1.NamespaceAll {
+		where = "in any namespace"
+	}
+	fmt.Fprintf(s.ErrOut, "No tasks found %s.\n", where)
+}
+
+// taskNames returns the names, each once. "gputask.falldio.com/train", as --output=name
+// writes it, and "gputask/train", as kubectl takes it, stand for "train".
+func taskNames(args []string) (names []string, failures []error) {
+	for _, arg := range args {
+		name := arg
+		if kind, rest, qualified := strings.Cut(arg, "/"); qualified {
+			short := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(kind), "."+v1.GroupName), "."+v1.GroupVersion.Version)
+			if !slices.Contains([]string{"gputask", "gputasks", "gt"}, short) || rest == "" {
+				failures = append(failures, fmt.Errorf("%s: is not the name of a GPUTask", arg))
+				continue
+			}
+			name = rest
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, failures
+}

@@ -47,6 +47,7 @@ type upFlags struct {
 	scheduler       string
 	schedulerConfig string
 	nodeAgent       string
+	auditLog        string
 	startTimeout    time.Duration
 	keep            bool
 	examples        bool
@@ -65,6 +66,7 @@ func (f *upFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.scheduler, "scheduler", "", "the scheduler's program, \"stock\" for Kubernetes' own, or \"none\" (default: gpu-scheduler beside localcluster)")
 	flags.StringVar(&f.schedulerConfig, "scheduler-config", "", "a KubeSchedulerConfiguration for gpu-scheduler (default: the one of artifacts/scheduler)")
 	flags.StringVar(&f.nodeAgent, "nodeagent", "", "the node agent's program, or \"none\" (default: nodeagent beside localcluster); without it the nodes have no labels about GPUs")
+	flags.StringVar(&f.auditLog, "audit-log", "", "a file to which the API server appends who requested what, in lines of JSON; it stays when the cluster is gone")
 	flags.DurationVar(&f.startTimeout, "start-timeout", defaultStartTimeout, "how long the cluster may take to become ready")
 	flags.BoolVar(&f.examples, "examples", false, "run the project's examples once the cluster is ready")
 	flags.BoolVar(&f.once, "once", false, "stop after the examples, with exit status 0 only if each ended as expected")
@@ -122,6 +124,10 @@ func (f *upFlags) options() (cluster.Options, error) {
 	if err != nil {
 		return cluster.Options{}, err
 	}
+	auditLog, err := f.auditLogPath()
+	if err != nil {
+		return cluster.Options{}, err
+	}
 	return cluster.Options{
 		Dir:               dir,
 		Executable:        executable,
@@ -139,6 +145,7 @@ func (f *upFlags) options() (cluster.Options, error) {
 		NoScheduler:       f.scheduler == none,
 		NodeAgent:         nodeAgent,
 		StartTimeout:      f.startTimeout,
+		AuditLog:          auditLog,
 		Keep:              f.keep,
 		Clock:             clock.RealClock{},
 		AfterReady:        f.afterReady(executable),
@@ -175,6 +182,14 @@ func programPath(flag, executable, name string) (string, error) {
 	default:
 		return filepath.Abs(flag)
 	}
+}
+
+// auditLogPath returns the absolute path of the audit log, or "" if there is to be none.
+func (f *upFlags) auditLogPath() (string, error) {
+	if f.auditLog == "" {
+		return "", nil
+	}
+	return filepath.Abs(f.auditLog)
 }
 
 func (f *upFlags) validate() error {

@@ -34,6 +34,13 @@ func TestComponentsGetTheirArguments(t *testing.T) {
 			apiServerArgs(testLayout, testPorts),
 			[]string{"--authorization-mode=RBAC", "--anonymous-auth=false", "--secure-port=3", "--bind-address=127.0.0.1", "--etcd-servers=https://127.0.0.1:1"},
 		},
+		"no audit log without a path": {
+			auditArgs(testLayout, ""), nil,
+		},
+		"an audit log": {
+			auditArgs(testLayout, "/logs/audit.json"),
+			[]string{"--audit-policy-file=/dir/audit-policy.yaml", "--audit-log-path=/logs/audit.json"},
+		},
 		"the controller manager gives nodes the time that their leases need": {
 			controllerManagerArgs(testLayout, testPorts, grace),
 			[]string{"--node-monitor-grace-period=50s", "--secure-port=4", "--bind-address=127.0.0.1", "--leader-elect=false", "--use-service-account-credentials"},

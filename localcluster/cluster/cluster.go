@@ -115,6 +115,9 @@ func (c *cluster) prepare() error {
 	if err := pki.WriteFile(c.layout.kwokConfig(), config); err != nil {
 		return err
 	}
+	if err := pki.WriteFile(c.layout.auditPolicy(), []byte(auditPolicy)); err != nil {
+		return err
+	}
 	return c.connect()
 }
 
@@ -148,7 +151,8 @@ func (c *cluster) startStorage(ctx context.Context) error {
 	if err := c.waitUntilHealthy(ctx, names.Etcd, etcd, "https://"+address(c.ports.etcd)+"/readyz"); err != nil {
 		return err
 	}
-	if err := c.component(ctx, names.APIServer, append(c.emulating(apiServerArgs(c.layout, c.ports)), c.options.APIServerArgs...)); err != nil {
+	args := append(c.emulating(apiServerArgs(c.layout, c.ports)), auditArgs(c.layout, c.options.AuditLog)...)
+	if err := c.component(ctx, names.APIServer, append(args, c.options.APIServerArgs...)); err != nil {
 		return err
 	}
 	return c.waitUntilHealthy(ctx, names.APIServer, c.https, c.apiServerReadyz())

@@ -31,6 +31,7 @@ func (l layout) etcdData() string            { return filepath.Join(l.dir, "etcd
 func (l layout) kwokHome() string            { return filepath.Join(l.dir, "kwok") }
 func (l layout) kwokConfig() string          { return filepath.Join(l.dir, "kwok", "stages.yaml") }
 func (l layout) agents() string              { return filepath.Join(l.dir, "nodeagent.yaml") }
+func (l layout) auditPolicy() string         { return filepath.Join(l.dir, "audit-policy.yaml") }
 func (l layout) schedulerConfig() string     { return filepath.Join(l.dir, "scheduler.yaml") }
 func (l layout) artifacts() string           { return filepath.Join(l.dir, "artifacts") }
 

@@ -45,6 +45,9 @@ type Options struct {
 	EmulatedVersion string
 	// APIServerArgs are added to the API server's arguments.
 	APIServerArgs []string
+	// AuditLog is the file to which the API server appends an audit event for each request.
+	// There is none if it is empty.
+	AuditLog string
 	// Scheduler is gpu-scheduler's program, and SchedulerConfig its configuration.
 	// kube-scheduler runs if it is empty.
 	Scheduler       string

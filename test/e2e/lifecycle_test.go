@@ -158,6 +158,29 @@ func TestAPodGoesWithItsNodeAndIsReplaced(t *testing.T) {
 	}
 }
 
+// Nobody runs the Pods of this node, so that its Pod never stops, like that of a node without power.
+func TestAPodIsReplacedThoughItsNodeDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	dead := s.addNode("dead", 1, func(node *corev1.Node) {
+		delete(node.Labels, "type") // by which kwok knows its nodes
+		node.Status.Conditions = readiness(corev1.ConditionTrue, 0)
+	})
+	task := newTask("train", 1, "forever")
+	task.Spec.GPU, task.Spec.UnreachableNodeTimeoutSeconds = dead.Labels[v1.LabelGPUModel], ptr.To[int32](60)
+	task.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
+	s.create(task)
+	bound := s.waitForPods("train", "bound to the node", func(pods []corev1.Pod) bool {
+		return len(pods) == 1 && pods[0].Spec.NodeName == dead.Name
+	})
+	s.setReady(dead.Name, corev1.ConditionUnknown, time.Hour)
+	if err := s.cluster.kube.CoreV1().Pods(s.namespace).Delete(t.Context(), "train", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.waitForPods("train", "replaced", func(pods []corev1.Pod) bool { return len(pods) == 1 && pods[0].UID != bound[0].UID })
+	s.waitForEvent(s.get("train"), "PodForceDeleted")
+}
+
 func TestPreemptionIsNoFailure(t *testing.T) {
 	t.Parallel()
 	s := newSuiteWithController(t)
@@ -180,6 +203,29 @@ func TestPreemptionIsNoFailure(t *testing.T) {
 	if second.Status.Restarts != 0 {
 		t.Errorf("the preemption was counted as %d restarts", second.Status.Restarts)
 	}
+}
+
+func TestATaskSavesItsWorkBeforeItIsPreempted(t *testing.T) {
+	t.Parallel()
+	s := newSuiteWithController(t)
+	own := s.addNode("only", 4)
+	low := newTask("low", 1, "forever")
+	low.Spec.GPU, low.Spec.GPUAmount, low.Spec.Priority = own.Labels[v1.LabelGPUModel], "4", "gpu-low-priority"
+	low.Spec.Checkpoint = &v1.Checkpoint{Mode: v1.CheckpointSignal, TimeoutSeconds: ptr.To[int32](3600)}
+	s.create(low)
+	s.waitForPhase("low", v1.PhaseRunning)
+	high := newTask("high", 1, "forever")
+	high.Spec.GPU, high.Spec.GPUAmount, high.Spec.Priority = low.Spec.GPU, "4", "gpu-high-priority"
+	s.create(high)
+	asked := s.waitForPods("low", "asked for a checkpoint", func(pods []corev1.Pod) bool {
+		return len(pods) == 1 && pods[0].Annotations[v1.AnnotationCheckpointRequested] != ""
+	})
+	if asked[0].DeletionTimestamp != nil || asked[0].Status.Phase != corev1.PodRunning {
+		t.Errorf("the Pod has no time to save its work: %+v", asked[0].Status)
+	}
+	// As "kubectl annotate gputask low falldio.com/last-checkpoint=..." does.
+	s.patch("low", `{"metadata": {"annotations": {"`+v1.AnnotationLastCheckpoint+`": "`+time.Now().Add(time.Second).UTC().Format(time.RFC3339)+`"}}}`)
+	s.waitForPhase("high", v1.PhaseRunning)
 }
 
 func TestADeadlineStopsATask(t *testing.T) {

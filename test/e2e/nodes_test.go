@@ -5,8 +5,10 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -20,7 +22,7 @@ import (
 
 // addNode adds a simulated node with a GPU model that only this test uses, and waits
 // until it is ready. It is deleted at the end of the test.
-func (s *suite) addNode(name string, gpus int) *corev1.Node {
+func (s *suite) addNode(name string, gpus int, change ...func(*corev1.Node)) *corev1.Node {
 	s.Helper()
 	model := s.namespace // no other test requests it
 	allocatable := corev1.ResourceList{
@@ -37,6 +39,9 @@ func (s *suite) addNode(name string, gpus int) *corev1.Node {
 			Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
 		},
 		Status: corev1.NodeStatus{Allocatable: allocatable, Capacity: allocatable},
+	}
+	for _, apply := range change {
+		apply(node)
 	}
 	nodes := s.cluster.kube.CoreV1().Nodes()
 	created, err := nodes.Create(s.Context(), node, metav1.CreateOptions{})
@@ -69,6 +74,25 @@ func (s *suite) patchNode(name string, patch ...string) {
 	s.Helper()
 	_, err := s.cluster.kube.CoreV1().Nodes().Patch(s.Context(), name, types.MergePatchType, []byte(strings.Join(patch, "")), metav1.PatchOptions{})
 	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// readiness is the condition Ready of a node, since a while ago.
+func readiness(status corev1.ConditionStatus, since time.Duration) []corev1.NodeCondition {
+	return []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: status, Reason: "Test", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.NewTime(time.Now().Add(-since)),
+	}}
+}
+
+// setReady changes the condition Ready of a node.
+func (s *suite) setReady(node string, status corev1.ConditionStatus, since time.Duration) {
+	s.Helper()
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": readiness(status, since)}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	if _, err := s.cluster.kube.CoreV1().Nodes().PatchStatus(s.Context(), node, patch); err != nil {
 		s.Fatal(err)
 	}
 }

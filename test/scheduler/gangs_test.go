@@ -54,6 +54,7 @@ type gang struct {
 	scheduler  string
 	labels     map[string]string
 	infeasible bool
+	checkpoint *v1.Checkpoint
 }
 
 func (g gang) withDefaults(s *suite) gang {
@@ -212,7 +213,7 @@ func (s *suite) task(g gang) *v1.GPUTask {
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: g.name},
 		Spec: v1.GPUTaskSpec{
 			GPU: g.model, GPUAmount: strconv.Itoa(g.gpus), CPU: g.cpu, Priority: g.priority,
-			Replicas: new(int32(g.pods)),
+			Replicas: new(int32(g.pods)), Checkpoint: g.checkpoint,
 			Template: &corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: g.podLabels(), Annotations: map[string]string{durationAnnotation: g.duration}},
 				Spec: corev1.PodSpec{

@@ -130,6 +130,33 @@ func TestWhatMustNotMoveIsNotMoved(t *testing.T) {
 	}
 }
 
+func TestATaskSavesItsWorkBeforeItIsMoved(t *testing.T) {
+	t.Parallel()
+	r := newRescheduling(t, machines(2, machine{name: "n", gpus: 8})...)
+	saves := &v1.Checkpoint{Mode: v1.CheckpointSignal, TimeoutSeconds: new(int32(3600))}
+	r.run("n-0", gang{name: "a", gpus: 4, checkpoint: saves})
+	r.run("n-1", gang{name: "b", gpus: 4, checkpoint: saves})
+	r.reschedule()
+	r.submit(gang{name: "big", gpus: 8})
+	var asked *corev1.Pod
+	r.eventually("a Pod is asked for a checkpoint", func() (bool, string) {
+		for _, task := range []string{"a", "b"} {
+			for _, pod := range r.ledger.podsOf(task) {
+				if pod.Annotations[v1.AnnotationCheckpointRequested] != "" {
+					asked = pod
+				}
+			}
+		}
+		return asked != nil, r.describePlans()
+	})
+	if !stays(asked) {
+		t.Errorf("Pod %s has no time to save its work", asked.Name)
+	}
+	r.patchTasks(`{"metadata": {"annotations": {"`+v1.AnnotationLastCheckpoint+`": "`+time.Now().Add(time.Second).UTC().Format(time.RFC3339)+`"}}}`, asked.Name)
+	r.waitForRunning("big")
+	r.checkSettled()
+}
+
 // guard protects the Pods of tasks from eviction.
 func (r *rescheduling) guard(tasks ...string) {
 	r.Helper()

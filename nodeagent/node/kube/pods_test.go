@@ -4,6 +4,10 @@
 package kube
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 )
 
 func limits(gpus string) corev1.ResourceRequirements {
@@ -86,5 +92,41 @@ func TestStripPodPassesOnWhatInformersKeepBesidePods(t *testing.T) {
 	t.Parallel()
 	if got, err := stripPod("tombstone"); got != "tombstone" || err != nil {
 		t.Errorf("something else became %v, error %v", got, err)
+	}
+}
+
+// TestOnlyThePodsOfTheNodeAreRequested: the agent's token may list those of all nodes, as RBAC has
+// no field selectors.
+func TestOnlyThePodsOfTheNodeAreRequested(t *testing.T) {
+	t.Parallel()
+	selectors := make(chan string)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case selectors <- r.URL.Query().Get("fieldSelector"):
+		case <-r.Context().Done():
+			return
+		}
+		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+		_, _ = w.Write([]byte(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`))
+	}))
+	t.Cleanup(server.Close)
+	pods, err := NewPodInformer(&rest.Config{Host: server.URL}, "node-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { pods.Run(ctx) })
+	t.Cleanup(running.Wait)
+	t.Cleanup(cancel)
+	for range 2 { // one lists, the other watches
+		select {
+		case selector := <-selectors:
+			if selector != "spec.nodeName=node-1" {
+				t.Errorf("requested Pods with the field selector %q", selector)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("no request within a minute")
+		}
 	}
 }

@@ -85,6 +85,10 @@ test-unit: ## Run the tests that need no cluster, for the inner loop (under a mi
 bench-nodeagent: build ## Measure a poll and a labelling of the node agent
 	$(GO) run -ldflags "$(LAZY)" ./bench/nodeagent --localcluster=$(BIN)/localcluster
 
+.PHONY: bench-controller
+bench-controller: build ## Measure gpu-controller with 50,000 tasks and rewrite docs/benchmarks.md (ARGS=--baseline=PROGRAM compares another version; 10 minutes)
+	$(GO) run ./bench/controller --report=docs $(ARGS)
+
 .PHONY: bench-placement
 bench-placement: ## Measure how placing scales with the number of nodes
 	$(GO) test -run '^$$' -bench . ./bench/placement

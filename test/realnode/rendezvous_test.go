@@ -90,14 +90,19 @@ func (s *scene) waitForLog(pod, text string) {
 	})
 }
 
-// killContainer kills the container of a running Pod, as the kernel does when memory is short.
+// killContainer kills the container of a running Pod, as the kernel does when memory is short. A
+// container may run for a second or more before the Pod's status says so.
 func (s *scene) killContainer(pod string) {
 	s.Helper()
-	statuses := s.getPod(pod).Status.ContainerStatuses
-	if len(statuses) != 1 {
-		s.Fatalf("Pod %s has %d containers", pod, len(statuses))
-	}
-	id := strings.TrimPrefix(statuses[0].ContainerID, "containerd://")
+	var id string
+	s.eventually(fmt.Sprintf("the status of Pod %s shows its running container", pod), func() (bool, string) {
+		statuses := s.getPod(pod).Status.ContainerStatuses
+		if len(statuses) != 1 || statuses[0].State.Running == nil {
+			return false, fmt.Sprintf("%+v", statuses)
+		}
+		id = strings.TrimPrefix(statuses[0].ContainerID, "containerd://")
+		return true, ""
+	})
 	if err := ctr("--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", id); err != nil {
 		s.Fatal(err)
 	}

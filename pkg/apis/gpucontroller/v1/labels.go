@@ -87,6 +87,10 @@ const (
 	LabelAttempt = GroupName + "/attempt"
 )
 
+// LabelQueue is the GPUQueue that a Pod is in. On a Namespace, it is the queue of the Pods there that
+// name none.
+const LabelQueue = GroupName + "/queue"
+
 // Labels and annotations with which Pods of any controller tell gpu-scheduler
 // that they belong together. The Pods of a GPUTask with several replicas have
 // them.

@@ -38,11 +38,8 @@ func TestAGangComputesTogetherAndRestartsAsAWhole(t *testing.T) {
 		t.Errorf("the task was restarted %d times, want once", task.Status.Restarts)
 	}
 	for member := range size {
-		name := fmt.Sprintf("train-%d", member)
-		address := s.getPod(name).Status.PodIP
-		for other := range size {
-			s.waitForLog(fmt.Sprintf("train-%d", other), fmt.Sprintf("%s.train is at %s\n", name, address))
-		}
+		name, previous := fmt.Sprintf("train-%d", member), fmt.Sprintf("train-%d", (member+size-1)%size)
+		s.waitForLog(previous, fmt.Sprintf("%s.train is at %s:", name, s.getPod(name).Status.PodIP))
 		s.waitForLog(name, fmt.Sprintf("step 10 of attempt 1: the sum over %d members is right", size))
 	}
 }

@@ -1,0 +1,93 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// Account is what decides which queue the GPUs of Pods count for, and as which model.
+type Account struct {
+	// Namespace is that of the Pods, Label their label falldio.com/queue.
+	Namespace, Label string
+	Model            string
+}
+
+// Holdings returns what the Pods of each account hold, in percent of a GPU, and a number that
+// changes with it. Accounts are few, however many Pods there are.
+func (m *Mirror) Holdings() (percent map[Account]int, version uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.holdings), m.holdingsVersion
+}
+
+// HoldingsVersion returns the number that changes whenever Holdings do.
+func (m *Mirror) HoldingsVersion() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.holdingsVersion
+}
+
+// count adds what a Pod holds to its account (sign 1), or subtracts it (-1).
+func (m *Mirror) count(e *entry, sign int) {
+	if sign > 0 {
+		e.counted = 0
+		if percent := len(e.use.GPUs) * e.use.Percent; percent > 0 {
+			e.account, e.counted = m.accountOf(e), percent
+		}
+	}
+	if e.counted == 0 {
+		return
+	}
+	m.holdingsVersion++
+	if m.holdings[e.account] += sign * e.counted; m.holdings[e.account] == 0 {
+		delete(m.holdings, e.account)
+	}
+}
+
+func (m *Mirror) accountOf(e *entry) Account {
+	account := Account{Namespace: e.pod.Namespace, Label: e.pod.Labels[v1.LabelQueue]}
+	if n := m.nodes[e.node]; n != nil {
+		account.Model = n.described.Model
+	}
+	return account
+}
+
+// Holding is a Pod that holds GPUs.
+type Holding struct {
+	// Name is the Pod's in the engine: its UID.
+	Name string
+	Pod  *corev1.Pod
+	// Percent is how much it holds, in percent of a GPU, and Model the model of those GPUs.
+	Percent int
+	Model   string
+}
+
+// HoldingPods returns the Pods that hold GPUs, in no order, for use within With or For.
+func (m *Mirror) HoldingPods() []Holding {
+	list := make([]Holding, 0, len(m.pods))
+	for uid, e := range m.pods {
+		if percent := len(e.use.GPUs) * e.use.Percent; percent > 0 {
+			list = append(list, Holding{Name: string(uid), Pod: e.pod, Percent: percent, Model: m.accountOf(e).Model})
+		}
+	}
+	return list
+}
+
+// Models returns how many GPUs of each model the given places have, in percent of a GPU, for use
+// within With or For.
+func (m *Mirror) Models(places []placement.Place) map[string]int {
+	percent := map[string]int{}
+	for i := range places {
+		if n := m.nodes[places[i].Node]; n != nil {
+			percent[n.described.Model] += len(places[i].GPUs) * places[i].Percent
+		}
+	}
+	return percent
+}

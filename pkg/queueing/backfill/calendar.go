@@ -1,0 +1,174 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backfill
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// never is after all other times. Times in this package are durations from now.
+const never = time.Duration(math.MaxInt64)
+
+// plus adds durations; never and what would exceed it is never.
+func plus(at, duration time.Duration) time.Duration {
+	if at > never-duration {
+		return never
+	}
+	return at + duration
+}
+
+// calendar is when what becomes free, and what of it is reserved.
+type calendar struct {
+	cluster *placement.Cluster
+	now     time.Time
+	// leavers are the Pods whose end is known, the first end first.
+	leavers []leaver
+	nodes   map[string]*nodeDays
+	booked  []*booking
+	// suits caches which of the nodes a request could ever use.
+	suits map[*placement.Request]map[*nodeDays]bool
+}
+
+// leaver is a Pod that runs and is expected to end.
+type leaver struct {
+	placement.Pod
+	job  string
+	ends time.Duration
+	on   *nodeDays
+}
+
+// booking is a reservation that is in the way of others.
+type booking struct {
+	*Reservation
+	from, until time.Duration
+}
+
+// during reports whether a booking is in the way of a job at some time of a window.
+func (b *booking) during(from, until time.Duration) bool {
+	return b.from < until && b.until > from
+}
+
+// nodeDays is the future of one node.
+type nodeDays struct {
+	name string
+	// free is when each card becomes entirely free, by its index.
+	free []time.Duration
+	// leavers are indices of calendar.leavers, the first end first.
+	leavers []int
+	booked  []*booking
+}
+
+func newCalendar(in *Input) *calendar {
+	c := &calendar{
+		cluster: in.Cluster, now: in.Now, nodes: map[string]*nodeDays{},
+		suits: map[*placement.Request]map[*nodeDays]bool{},
+	}
+	for i := range in.Running {
+		job := &in.Running[i]
+		if job.Ends.IsZero() {
+			continue
+		}
+		ends := max(job.Ends.Sub(in.Now), MinimumRemaining)
+		for _, name := range job.Pods {
+			if pod, runs := in.Cluster.Running(name); runs {
+				c.leavers = append(c.leavers, leaver{Pod: pod, job: job.Key, ends: ends})
+			}
+		}
+	}
+	slices.SortFunc(c.leavers, func(a, b leaver) int {
+		return cmp.Or(cmp.Compare(a.ends, b.ends), cmp.Compare(a.job, b.job), cmp.Compare(a.Name, b.Name))
+	})
+	for i := range c.leavers {
+		c.leavers[i].on = c.node(c.leavers[i].Node)
+		c.leavers[i].on.leavers = append(c.leavers[i].on.leavers, i)
+	}
+	for _, n := range c.nodes {
+		c.setFree(n)
+	}
+	return c
+}
+
+// node returns the future of a node, which it creates if needed, without what becomes free.
+func (c *calendar) node(name string) *nodeDays {
+	n := c.nodes[name]
+	if n == nil {
+		n = &nodeDays{name: name}
+		c.nodes[name] = n
+	}
+	return n
+}
+
+// setFree computes when the cards of a node become free.
+func (c *calendar) setFree(n *nodeDays) {
+	cards := c.cluster.CardStates(n.name)
+	n.free = make([]time.Duration, len(cards))
+	for i, card := range cards {
+		if card.Broken || card.Free < placement.Card {
+			n.free[i] = never
+		}
+	}
+	for _, index := range n.leavers {
+		one := &c.leavers[index]
+		for _, card := range one.GPUs {
+			if card >= len(cards) || cards[card].Broken {
+				continue
+			}
+			if cards[card].Free += one.Percent; cards[card].Free >= placement.Card {
+				n.free[card] = one.ends
+			}
+		}
+	}
+}
+
+// book makes a reservation stand in the way of later ones.
+func (c *calendar) book(r *Reservation) {
+	b := &booking{Reservation: r, from: r.begins(c.now), until: r.ends(c.now)}
+	c.booked = append(c.booked, b)
+	for i := range r.Plan.Members {
+		name := r.Plan.Members[i].Node
+		n, known := c.nodes[name]
+		if !known {
+			n = c.node(name)
+			c.setFree(n)
+		}
+		if !slices.Contains(n.booked, b) {
+			n.booked = append(n.booked, b)
+		}
+	}
+}
+
+// members calls do with each member of a booking on a node.
+func (b *booking) members(node string, do func(*placement.Member)) {
+	for i := range b.Plan.Members {
+		if b.Plan.Members[i].Node == node {
+			do(&b.Plan.Members[i])
+		}
+	}
+}
+
+// freeCards counts the cards of a node that are entirely free and not reserved in a window.
+func (n *nodeDays) freeCards(from, until time.Duration) int {
+	var taken [placement.MaxCards]bool
+	for _, b := range n.booked {
+		if b.during(from, until) {
+			b.members(n.name, func(m *placement.Member) {
+				for _, card := range m.GPUs {
+					taken[card] = true
+				}
+			})
+		}
+	}
+	count := 0
+	for card, free := range n.free {
+		if free <= from && !taken[card] {
+			count++
+		}
+	}
+	return count
+}

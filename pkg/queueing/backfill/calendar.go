@@ -29,10 +29,10 @@ type calendar struct {
 	now     time.Time
 	// leavers are the Pods whose end is known, the first end first.
 	leavers []leaver
-	nodes   map[string]*nodeDays
+	nodes   []*nodeDays
+	byName  map[string]*nodeDays
 	booked  []*booking
-	// suits caches which of the nodes a request could ever use.
-	suits map[*placement.Request]map[*nodeDays]bool
+	rooms   map[*placement.Request]*rooms
 }
 
 // leaver is a Pod that runs and is expected to end.
@@ -47,6 +47,7 @@ type leaver struct {
 type booking struct {
 	*Reservation
 	from, until time.Duration
+	nodes       []*nodeDays
 }
 
 // during reports whether a booking is in the way of a job at some time of a window.
@@ -57,17 +58,24 @@ func (b *booking) during(from, until time.Duration) bool {
 // nodeDays is the future of one node.
 type nodeDays struct {
 	name string
+	// index is that in calendar.nodes.
+	index int
 	// free is when each card becomes entirely free, by its index.
 	free []time.Duration
 	// leavers are indices of calendar.leavers, the first end first.
 	leavers []int
-	booked  []*booking
+	booked  []part
+}
+
+// part is the part of a booking on one node.
+type part struct {
+	*booking
+	members []*placement.Member
 }
 
 func newCalendar(in *Input) *calendar {
 	c := &calendar{
-		cluster: in.Cluster, now: in.Now, nodes: map[string]*nodeDays{},
-		suits: map[*placement.Request]map[*nodeDays]bool{},
+		cluster: in.Cluster, now: in.Now, byName: map[string]*nodeDays{}, rooms: map[*placement.Request]*rooms{},
 	}
 	for i := range in.Running {
 		job := &in.Running[i]
@@ -96,10 +104,11 @@ func newCalendar(in *Input) *calendar {
 
 // node returns the future of a node, which it creates if needed, without what becomes free.
 func (c *calendar) node(name string) *nodeDays {
-	n := c.nodes[name]
+	n := c.byName[name]
 	if n == nil {
-		n = &nodeDays{name: name}
-		c.nodes[name] = n
+		n = &nodeDays{name: name, index: len(c.nodes)}
+		c.byName[name] = n
+		c.nodes = append(c.nodes, n)
 	}
 	return n
 }
@@ -132,36 +141,30 @@ func (c *calendar) book(r *Reservation) {
 	c.booked = append(c.booked, b)
 	for i := range r.Plan.Members {
 		name := r.Plan.Members[i].Node
-		n, known := c.nodes[name]
+		n, known := c.byName[name]
 		if !known {
 			n = c.node(name)
 			c.setFree(n)
 		}
-		if !slices.Contains(n.booked, b) {
-			n.booked = append(n.booked, b)
+		if last := len(n.booked) - 1; last < 0 || n.booked[last].booking != b {
+			n.booked = append(n.booked, part{booking: b})
+			b.nodes = append(b.nodes, n)
 		}
-	}
-}
-
-// members calls do with each member of a booking on a node.
-func (b *booking) members(node string, do func(*placement.Member)) {
-	for i := range b.Plan.Members {
-		if b.Plan.Members[i].Node == node {
-			do(&b.Plan.Members[i])
-		}
+		here := &n.booked[len(n.booked)-1]
+		here.members = append(here.members, &r.Plan.Members[i])
 	}
 }
 
 // freeCards counts the cards of a node that are entirely free and not reserved in a window.
 func (n *nodeDays) freeCards(from, until time.Duration) int {
 	var taken [placement.MaxCards]bool
-	for _, b := range n.booked {
-		if b.during(from, until) {
-			b.members(n.name, func(m *placement.Member) {
+	for i := range n.booked {
+		if n.booked[i].during(from, until) {
+			for _, m := range n.booked[i].members {
 				for _, card := range m.GPUs {
 					taken[card] = true
 				}
-			})
+			}
 		}
 	}
 	count := 0

@@ -83,7 +83,7 @@ func (c *calendar) useful(w *wanted, at time.Duration) []*nodeDays {
 		free := n.freeCards(at, until)
 		for i := range w.roles {
 			r := &w.roles[i]
-			if !r.counted() || c.suitable(r.request)[n] && free >= r.request.GPUs {
+			if !r.counted() || r.suits[n.index] && free >= r.request.GPUs {
 				list = append(list, n)
 				break
 			}

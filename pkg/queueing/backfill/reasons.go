@@ -39,7 +39,7 @@ func (c *calendar) behind(r *Reservation, at time.Duration) string {
 	onCards, onNodes := ending{}, ending{}
 	for i := range r.Plan.Members {
 		m := &r.Plan.Members[i]
-		n := c.nodes[m.Node]
+		n := c.byName[m.Node]
 		if n == nil {
 			continue
 		}
@@ -53,12 +53,10 @@ func (c *calendar) behind(r *Reservation, at time.Duration) string {
 		}
 		for _, b := range n.booked {
 			if b.until <= at {
-				b.members(n.name, func(other *placement.Member) {
-					onNodes.later(b.until, b.Key)
-					if sharesCard(m.GPUs, other.GPUs) {
-						onCards.later(b.until, b.Key)
-					}
-				})
+				onNodes.later(b.until, b.Key)
+				if slices.ContainsFunc(b.members, func(other *placement.Member) bool { return sharesCard(m.GPUs, other.GPUs) }) {
+					onCards.later(b.until, b.Key)
+				}
 			}
 		}
 	}

@@ -124,7 +124,7 @@ func (c *calendar) nodesOf(plan *placement.Plan) []*nodeDays {
 		if c.cluster.CardStates(name) == nil {
 			return nil
 		}
-		if n := c.nodes[name]; n != nil {
+		if n := c.byName[name]; n != nil {
 			list = append(list, n)
 		}
 	}

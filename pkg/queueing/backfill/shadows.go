@@ -22,7 +22,7 @@ import (
 // (Reservation.Leaving, those that still run): their cards are not free now, and if they
 // leave early, their cards are the reservation's, not the job's. A shadow takes no Pod slot.
 func Shadows(cluster *placement.Cluster, reservations []Reservation, now time.Time, bound time.Duration) []placement.Pod {
-	c := &calendar{cluster: cluster, now: now, nodes: map[string]*nodeDays{}}
+	c := &calendar{cluster: cluster, now: now, byName: map[string]*nodeDays{}}
 	seen := map[string]bool{}
 	for i := range reservations {
 		if reservations[i].Plan == nil {
@@ -63,17 +63,16 @@ func (c *calendar) castShadows(from, until time.Duration) (ok bool) {
 // Pods that have left until the first. Nodes that are gone have none.
 func (c *calendar) shadows(from, until time.Duration) []placement.Pod {
 	var pods []placement.Pod
-	done := map[string]bool{}
+	done := make([]bool, len(c.nodes))
 	for _, b := range c.booked {
 		if !b.during(from, until) {
 			continue
 		}
-		for i := range b.Plan.Members {
-			name := b.Plan.Members[i].Node
-			if n := c.nodes[name]; !done[name] && c.cluster.CardStates(name) != nil {
+		for _, n := range b.nodes {
+			if !done[n.index] && c.cluster.CardStates(n.name) != nil {
 				pods = append(pods, c.shadowsOn(n, from, until)...)
 			}
-			done[name] = true
+			done[n.index] = true
 		}
 	}
 	return pods
@@ -95,9 +94,11 @@ func (c *calendar) shadowsOn(n *nodeDays, from, until time.Duration) []placement
 // leave between a time and that moment.
 func (c *calendar) needAt(n *nodeDays, from, moment time.Duration) *need {
 	var sum need
-	for _, b := range n.booked {
-		if b.from <= moment && moment < b.until {
-			b.members(n.name, func(m *placement.Member) { sum.add(&m.Use, 1) })
+	for i := range n.booked {
+		if b := &n.booked[i]; b.from <= moment && moment < b.until {
+			for _, m := range b.members {
+				sum.add(&m.Use, 1)
+			}
 		}
 	}
 	for _, index := range n.leavers {

@@ -14,12 +14,20 @@ import (
 type role struct {
 	request *placement.Request
 	min     int
-	// base is how many members fit now on nodes that are not in the calendar.
-	base int
-	// room is how many members have the cards that they need on each node of the calendar;
-	// total is the sum of it.
-	room  map[*nodeDays]int
+	// rooms are nil for a role that cards do not limit.
+	*rooms
+	// room is how many members have the cards that they need on each node of the calendar,
+	// total the sum of it and of the other nodes' room.
+	room  []int
 	total int
+}
+
+// rooms is where a request fits.
+type rooms struct {
+	// suits are the nodes of the calendar that the request could use if they were empty.
+	suits []bool
+	// now is how many fit now on nodes that are not in the calendar.
+	now int
 }
 
 // counted reports whether the cards limit the role: a member that needs whole ones.
@@ -82,8 +90,8 @@ func (c *calendar) possible(w *wanted, limit time.Duration) []time.Duration {
 			w.recount(c.leavers[next].on, at)
 		}
 		for ; nextBooked < len(booked) && booked[nextBooked].at == at; nextBooked++ {
-			for i := range booked[nextBooked].by.Plan.Members {
-				w.recount(c.nodes[booked[nextBooked].by.Plan.Members[i].Node], at)
+			for _, n := range booked[nextBooked].by.nodes {
+				w.recount(n, at)
 			}
 		}
 		if w.enough() {
@@ -119,34 +127,28 @@ func (c *calendar) count(w *wanted, r *role) {
 	if !r.counted() {
 		return
 	}
-	r.base, r.total = c.cluster.Root().Room(r.request), 0
-	r.room = make(map[*nodeDays]int, len(c.nodes))
-	suits := c.suitable(r.request)
-	for _, n := range c.nodes {
-		if !suits[n] {
-			continue
+	r.rooms = c.roomsOf(r.request)
+	r.total, r.room = r.now, make([]int, len(c.nodes))
+	until := w.until(0)
+	for i, n := range c.nodes {
+		if r.suits[i] {
+			r.room[i] = n.freeCards(0, until) / r.request.GPUs
+			r.total += r.room[i]
 		}
-		r.base -= c.cluster.RoomOn(n.name, r.request)
-		if slices.Contains(w.Gang.Except, n.name) {
-			continue
-		}
-		r.room[n] = n.freeCards(0, w.until(0)) / r.request.GPUs
-		r.total += r.room[n]
 	}
 }
 
-// suitable returns which nodes of the calendar a request could use if they were empty.
-func (c *calendar) suitable(r *placement.Request) map[*nodeDays]bool {
-	known := c.suits[r]
+// roomsOf returns where a request fits.
+func (c *calendar) roomsOf(r *placement.Request) *rooms {
+	known := c.rooms[r]
 	if known == nil {
-		known = make(map[*nodeDays]bool, len(c.nodes))
-		c.suits[r] = known
+		known = &rooms{now: c.cluster.Root().Room(r)}
+		c.rooms[r] = known
 	}
-	for _, n := range c.nodes {
-		if _, judged := known[n]; !judged {
-			reason, err := c.cluster.Fit(n.name, r)
-			known[n] = err == nil && !reason.Lasting()
-		}
+	for _, n := range c.nodes[len(known.suits):] { // those that are not judged yet
+		reason, err := c.cluster.Fit(n.name, r)
+		known.suits = append(known.suits, err == nil && !reason.Lasting())
+		known.now -= c.cluster.RoomOn(n.name, r)
 	}
 	return known
 }
@@ -155,19 +157,19 @@ func (c *calendar) suitable(r *placement.Request) map[*nodeDays]bool {
 func (w *wanted) recount(n *nodeDays, at time.Duration) {
 	for i := range w.roles {
 		r := &w.roles[i]
-		before, suits := r.room[n]
-		if !suits {
+		if r.rooms == nil || !r.suits[n.index] {
 			continue
 		}
-		r.room[n] = n.freeCards(at, w.until(at)) / r.request.GPUs
-		r.total += r.room[n] - before
+		before := r.room[n.index]
+		r.room[n.index] = n.freeCards(at, w.until(at)) / r.request.GPUs
+		r.total += r.room[n.index] - before
 	}
 }
 
 // enough reports whether there are enough cards for each role by itself.
 func (w *wanted) enough() bool {
 	for i := range w.roles {
-		if r := &w.roles[i]; r.counted() && r.base+r.total < r.min {
+		if r := &w.roles[i]; r.counted() && r.total < r.min {
 			return false
 		}
 	}

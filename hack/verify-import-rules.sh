@@ -30,7 +30,7 @@ violation() {
 
 # In a package of its own the violation creates no import cycle, which go would report first.
 violation apis pkg/apis/violation "${MODULE}/pkg/placement"
-for engine in nodeagent/kubelet/allocation pkg/inventory pkg/placement; do
+for engine in nodeagent/kubelet/allocation pkg/inventory pkg/placement pkg/queueing; do
   violation engine "${engine}/violation" k8s.io/api/core/v1
 done
 for pure in kubectl-gputask/analysis kubectl-gputask/show pkg/clusterview pkg/disruption pkg/gputask pkg/moveplan \

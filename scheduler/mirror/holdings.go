@@ -5,11 +5,11 @@ package mirror
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
 // Account is what decides which queue the GPUs of Pods count for, and as which model.
@@ -80,14 +80,14 @@ func (m *Mirror) HoldingPods() []Holding {
 	return list
 }
 
-// Models returns how many GPUs of each model the given places have, in percent of a GPU, for use
-// within With or For.
-func (m *Mirror) Models(places []placement.Place) map[string]int {
-	percent := map[string]int{}
-	for i := range places {
-		if n := m.nodes[places[i].Node]; n != nil {
-			percent[n.described.Model] += len(places[i].GPUs) * places[i].Percent
+// NodesOf returns the names of the nodes with GPUs of some models.
+func (m *Mirror) NodesOf(models []string) (names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, n := range m.nodes {
+		if n.ours && slices.Contains(models, n.described.Model) {
+			names = append(names, name)
 		}
 	}
-	return percent
+	return names
 }

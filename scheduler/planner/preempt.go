@@ -78,6 +78,9 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if err != nil {
 		return ""
 	}
+	if p.admit(attempt, gang).waits != "" {
+		return "" // its queue does not let it start
+	}
 	if p.moving(attempt) {
 		return "" // its place is kept for it
 	}

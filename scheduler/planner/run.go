@@ -41,6 +41,7 @@ func (p *Planner) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-requeue.C():
+			p.orderIfDue()
 			p.activate(p.registry.Due(p.clock.Now(), maxRequeues))
 		case <-maintenance.C():
 			p.maintain(ctx)

@@ -205,3 +205,40 @@ func TestTheOrderBetweenQueues(t *testing.T) {
 		t.Errorf("the order is %v, want %s", order, want)
 	}
 }
+
+func TestBorrowedGPUsAreTakenBack(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		running []*corev1.Pod
+		waits   *corev1.Pod
+		want    string // the names of the victims
+	}{
+		"from Pods of any priority": {
+			[]*corev1.Pod{at(pod("a", 4, inQueue("guest"), prioritized(9)), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("guest")), "node-0", 4, 5, 6, 7)},
+			pod("waits", 4, inQueue("owner")), "a",
+		},
+		"not beyond the own guarantee": {
+			[]*corev1.Pod{at(pod("a", 4, inQueue("guest")), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("guest")), "node-0", 4, 5, 6, 7)},
+			pod("waits", 5, inQueue("owner"), prioritized(9)), "",
+		},
+		"by priority in the same queue only": {
+			[]*corev1.Pod{at(pod("a", 4, inQueue("guest")), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("owner")), "node-0", 4, 5, 6, 7)},
+			pod("waits", 4, inQueue("owner"), prioritized(9)), "b",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("node-0", "a", 8)
+			f.withQueues(queue("owner", 4, nil), queue("guest", 0, nil))
+			f.comes(append(test.running, test.waits)...)
+			if decision := f.decide(test.waits); decision.Node != "" {
+				t.Fatalf("it got a place: %+v", decision)
+			}
+			if names, _ := f.wantVictims(test.waits); strings.Join(names, " ") != test.want {
+				t.Errorf("victims: %v, want %q", names, test.want)
+			}
+		})
+	}
+}

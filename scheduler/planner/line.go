@@ -85,6 +85,7 @@ func (p *Planner) orderIfDue() {
 // orderWaiting orders the waiting groups, if there are GPUQueues.
 func (p *Planner) orderWaiting() {
 	began := p.clock.Now()
+	p.readQueues()
 	state := p.queueState()
 	if state == nil {
 		p.registry.SetTurns(nil)

@@ -5,16 +5,20 @@ package planner
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
+	"falldio.github.io/gpu-controller/pkg/queuewatch"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
@@ -22,13 +26,15 @@ import (
 // queueBook is what the planner knows of GPUQueues, and what their Pods hold. Without
 // GPUQueues it limits nobody, and the order is by priority and age.
 type queueBook struct {
+	// watcher is nil in tests.
+	watcher *queuewatch.Watcher
+
 	mu sync.Mutex
-	// awaited is true until it is known which GPUQueues there are.
-	awaited bool
-	state   *queues.State
-	// ledger is what the queues hold, by state and version of the mirror's holdings.
+	// state is nil without GPUQueues.
+	state *queues.State
+	// ledger is what the queues hold, for a tree and a version of the mirror's holdings; nil if
+	// the Pods of some namespace may have changed their queue.
 	ledger        *queueing.Ledger
-	ledgerState   *queues.State
 	ledgerVersion uint64
 	// history is how long Pods ran.
 	history *runtimes.History
@@ -40,71 +46,113 @@ func (p *Planner) watchQueues(ctx context.Context) error {
 	if config == nil {
 		return nil
 	}
-	namespaces := p.handle.SharedInformerFactory().Core().V1().Namespaces()
-	watcher, err := queues.NewWatcher(config, namespaces.Lister(), p.clock, p.setQueues)
+	json := rest.CopyConfig(config)
+	json.ContentType, json.AcceptContentTypes = "", "" // custom resources are served as JSON only
+	client, err := versioned.NewForConfig(json)
 	if err != nil {
-		return err
+		return fmt.Errorf("client for GPUQueues: %w", err)
 	}
-	synced, err := informer.Handle(ctx, namespaces.Informer(), cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { watcher.NamespaceChanged() },
+	watcher, changed := queuewatch.New(client, p.clock), make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // signalled already
+		}
+	}
+	watcher.OnChange(func(string) { signal() })
+	synced, err := informer.Handle(ctx, p.handle.SharedInformerFactory().Core().V1().Namespaces().Informer(), cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { signal() },
 		UpdateFunc: func(old, object any) {
 			before, wasNamespace := old.(*corev1.Namespace)
 			after, isNamespace := object.(*corev1.Namespace)
 			if wasNamespace && isNamespace && !maps.Equal(before.Labels, after.Labels) {
-				watcher.NamespaceChanged()
+				signal()
 			}
 		},
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("watching namespaces: %w", err)
 	}
-	p.queues.awaited = true
+	p.queues.watcher = watcher
+	p.synced = append(p.synced, synced)
+	go watcher.Run(ctx)
 	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), synced) {
-			watcher.Run(ctx)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+				p.queuesChanged()
+			}
 		}
 	}()
 	return nil
 }
 
-// setQueues takes over what the GPUQueues say.
-func (p *Planner) setQueues(state *queues.State) {
+// queuesChanged is called when GPUQueues or the labels of namespaces have changed.
+func (p *Planner) queuesChanged() {
 	p.queues.mu.Lock()
-	had := p.queues.state != nil && p.queues.state.Any()
-	p.queues.awaited, p.queues.state = false, state
+	p.queues.ledger = nil
 	p.queues.mu.Unlock()
-	if !had && !state.Any() {
-		return
-	}
+	p.readQueues()
 	p.orderWaiting()
 	p.wake()
 	p.admitTurnedAway()
+}
+
+// readQueues takes over what the GPUQueues say, with their present fair-share factors.
+func (p *Planner) readQueues() {
+	watcher := p.queues.watcher
+	if watcher == nil {
+		return
+	}
+	if tree := watcher.Tree(); tree != nil {
+		p.setQueues(queues.NewState(tree, watcher.Queues(), p.namespace))
+	} else if watcher.Known() {
+		p.setQueues(nil)
+	}
+}
+
+func (p *Planner) setQueues(state *queues.State) {
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	p.queues.state = state
+}
+
+// namespace returns a namespace; nil if it is not known.
+func (p *Planner) namespace(name string) *corev1.Namespace {
+	found, err := p.handle.SharedInformerFactory().Core().V1().Namespaces().Lister().Get(name)
+	if err != nil {
+		return nil
+	}
+	return found
 }
 
 // queueState returns what the GPUQueues say; nil if there are none.
 func (p *Planner) queueState() *queues.State {
 	p.queues.mu.Lock()
 	defer p.queues.mu.Unlock()
-	if state := p.queues.state; state != nil && state.Any() {
-		return state
-	}
-	return nil
+	return p.queues.state
 }
 
 // ledgerOf returns what the queues hold. It must not be changed.
 func (p *Planner) ledgerOf(state *queues.State) *queueing.Ledger {
 	version := p.mirror.HoldingsVersion()
 	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
-	if p.queues.ledger != nil && p.queues.ledgerState == state && p.queues.ledgerVersion == version {
-		return p.queues.ledger
+	known := p.queues.ledger
+	current := known != nil && known.Tree() == state.Tree() && p.queues.ledgerVersion == version
+	p.queues.mu.Unlock()
+	if current {
+		return known
 	}
 	holdings, version := p.mirror.Holdings()
 	ledger := queueing.NewLedger(state.Tree())
 	for account, percent := range holdings {
 		ledger.Add(state.QueueOfRunning(account.Namespace, account.Label), account.Model, queueing.Amount(percent))
 	}
-	p.queues.ledger, p.queues.ledgerState, p.queues.ledgerVersion = ledger, state, version
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	p.queues.ledger, p.queues.ledgerVersion = ledger, version
 	return ledger
 }
 
@@ -118,7 +166,7 @@ type admission struct {
 // admit returns whether a gang may start now as far as its queue is concerned. If only a part of its
 // optional members may, or none on the GPUs of some models, the gang is changed accordingly.
 func (p *Planner) admit(attempt *gangs.Attempt, gang *roles) admission {
-	if p.queuesAwaited() {
+	if watcher := p.queues.watcher; watcher != nil && !watcher.Known() {
 		return admission{waits: "gpu-scheduler has just started and is reading the GPUQueues"}
 	}
 	state := p.queueState()
@@ -145,12 +193,6 @@ func queueInWords(queue string) string {
 		return "none"
 	}
 	return "queue " + queue
-}
-
-func (p *Planner) queuesAwaited() bool {
-	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
-	return p.queues.awaited
 }
 
 // fitLimits confines a gang to what the limits of its queue leave, and returns why it has to wait if

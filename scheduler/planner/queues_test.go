@@ -15,13 +15,16 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
 // withQueues gives the fixture GPUQueues. All namespaces have no labels.
 func (f *fixture) withQueues(list ...*v1.GPUQueue) {
 	f.t.Helper()
-	f.setQueues(queues.NewState(list, func(string) map[string]string { return nil }))
+	if len(list) > 0 {
+		f.setQueues(queues.NewState(gpuqueue.NewTree(list), list, func(string) *corev1.Namespace { return nil }))
+	}
 }
 
 // queue returns a GPUQueue for all namespaces.

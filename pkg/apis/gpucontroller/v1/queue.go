@@ -63,6 +63,7 @@ type GPUQueueSpec struct {
 	// namespaces; the label kubernetes.io/metadata.name has the namespace's name. {} selects all.
 	// Default: none, as is right for a queue that only has children.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",fieldPath=".matchExpressions",message="each operator must be In or NotIn, with values, or Exists or DoesNotExist, without"
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
 	// resources are the guarantees and limits, by GPU model. A card counts against the entry of
@@ -309,6 +310,10 @@ type GPUQueueTime struct {
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	GPUSeconds int64 `json:"gpuSeconds"`
+	// ownGPUSeconds is the part of the queue's own Pods in it, without its children's.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	OwnGPUSeconds int64 `json:"ownGPUSeconds"`
 	// halfLifeSeconds is the half-life.
 	// +required
 	// +kubebuilder:validation:Minimum=1
@@ -322,7 +327,7 @@ type GPUQueueTime struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Factor string `json:"factor,omitempty"`
-	// gpuHours is the GPU time in all, without decay, for example "1234.500".
+	// gpuHours is the GPU time since the queue was created, without decay, for example "1234.500".
 	// +required
 	// +kubebuilder:validation:MaxLength=32
 	GPUHours string `json:"gpuHours"`

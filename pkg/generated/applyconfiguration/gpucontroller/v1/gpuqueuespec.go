@@ -30,13 +30,14 @@ type GPUQueueSpecApplyConfiguration struct {
 	// that have work: of two queues with weights 1 and 3, one is due a quarter and the other one
 	// three quarters. Default: 1.
 	Weight *int32 `json:"weight,omitempty"`
-	// maxRuntimeSeconds is for how long a task of the queue may run at most. The scheduler plans
-	// with it, and a task that declares more does not start. Of a queue's and its ancestors', the
-	// least holds. Default: no limit.
+	// maxRuntimeSeconds is for how long a task of the queue may run at most. A task that declares
+	// more, with spec.maxRuntimeSeconds or the annotation falldio.com/max-runtime-seconds of other
+	// Pods, does not start; for one that declares nothing, the scheduler plans with it. Of a queue's
+	// and its ancestors', the least holds. Default: no limit.
 	MaxRuntimeSeconds *int64 `json:"maxRuntimeSeconds,omitempty"`
 	// defaultRuntimeSeconds is what the scheduler plans with for tasks of the queue that declare no
-	// maxRuntimeSeconds. They are not stopped then. Default: that of the parent, else a prediction from
-	// what ran before.
+	// maxRuntimeSeconds. They are not stopped then. Default: that of the parent, else
+	// maxRuntimeSeconds, else a prediction from what ran before.
 	DefaultRuntimeSeconds *int64 `json:"defaultRuntimeSeconds,omitempty"`
 	// priorities are the PriorityClasses that Pods of the queue may have. A Pod whose
 	// PriorityClass is not listed does not start in the queue; list the cluster's default class, or

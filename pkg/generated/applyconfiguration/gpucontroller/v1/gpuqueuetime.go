@@ -17,6 +17,8 @@ type GPUQueueTimeApplyConfiguration struct {
 	// gpuSeconds is the GPU time, in which what was used long ago counts less: half after each
 	// half-life. Fair share is decided by it.
 	GPUSeconds *int64 `json:"gpuSeconds,omitempty"`
+	// ownGPUSeconds is the part of the queue's own Pods in it, without its children's.
+	OwnGPUSeconds *int64 `json:"ownGPUSeconds,omitempty"`
 	// halfLifeSeconds is the half-life.
 	HalfLifeSeconds *int64 `json:"halfLifeSeconds,omitempty"`
 	// asOf is up to when the GPU time was counted. gpuSeconds has decayed to this time.
@@ -25,7 +27,7 @@ type GPUQueueTimeApplyConfiguration struct {
 	// weight, for example "0.80": below 1, its work starts sooner than that of others. It is absent
 	// while nothing was used.
 	Factor *string `json:"factor,omitempty"`
-	// gpuHours is the GPU time in all, without decay, for example "1234.500".
+	// gpuHours is the GPU time since the queue was created, without decay, for example "1234.500".
 	GPUHours *string `json:"gpuHours,omitempty"`
 }
 
@@ -40,6 +42,14 @@ func GPUQueueTime() *GPUQueueTimeApplyConfiguration {
 // If called multiple times, the GPUSeconds field is set to the value of the last call.
 func (b *GPUQueueTimeApplyConfiguration) WithGPUSeconds(value int64) *GPUQueueTimeApplyConfiguration {
 	b.GPUSeconds = &value
+	return b
+}
+
+// WithOwnGPUSeconds sets the OwnGPUSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OwnGPUSeconds field is set to the value of the last call.
+func (b *GPUQueueTimeApplyConfiguration) WithOwnGPUSeconds(value int64) *GPUQueueTimeApplyConfiguration {
+	b.OwnGPUSeconds = &value
 	return b
 }
 

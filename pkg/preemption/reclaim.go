@@ -41,8 +41,9 @@ type Queues struct {
 	queue    string
 	priority int32
 	queueOf  map[types.UID]string
-	// borrowed are the Pods on borrowed GPUs that may be stopped.
-	borrowed map[types.UID]Borrowed
+	// borrowed are the Pods on borrowed GPUs that may be stopped, and least those of them of which each queue loses the
+	// least work.
+	borrowed, least map[types.UID]Borrowed
 }
 
 // Borrowed is a Pod that may be stopped because its queue has borrowed its GPUs.
@@ -50,18 +51,21 @@ type Borrowed struct {
 	Queue string
 	// Notice is how long the Pod goes on after it was told.
 	Notice time.Duration
-	// order is that in which GPUs are taken back, from 0.
+	// order is that in which GPUs are taken back, from 0, and owed what the queue has to give back of the
+	// Pod's model in all.
 	order int
+	owed  queueing.Amount
+	// unit is what is stopped with the Pod.
+	unit *unit
 }
 
 // NewQueues returns who may be preempted for a gang of a priority in a queue that asks for some GPUs, given
-// what all Pods hold.
-//
-// Of each queue that has borrowed, Pods and gangs come into question whose sum is just enough: those
-// that lose the least work first. So a queue never loses more than it has borrowed, except that its last
-// gang is stopped as a whole.
+// what all Pods hold. See Permits for how much.
 func NewQueues(ledger *queueing.Ledger, queue string, asked queueing.Amounts, priority int32, held []Held, now time.Time) *Queues {
-	q := &Queues{queue: queue, priority: priority, queueOf: make(map[types.UID]string, len(held)), borrowed: map[types.UID]Borrowed{}}
+	q := &Queues{
+		queue: queue, priority: priority, queueOf: make(map[types.UID]string, len(held)),
+		borrowed: map[types.UID]Borrowed{}, least: map[types.UID]Borrowed{},
+	}
 	for i := range held {
 		q.queueOf[held[i].Pod.UID] = held[i].Queue
 	}
@@ -83,20 +87,66 @@ type unit struct {
 	lost   float64
 }
 
-// take adds the Pods of a queue that lose the least work and hold the amount that it has borrowed.
+// take adds the Pods of a queue that has borrowed GPUs of a model.
 func (q *Queues) take(lender *queueing.Lender, order int, held []Held, now time.Time) {
-	left := lender.Amount
-	for _, one := range unitsOf(lender, held, q.priority, now) {
-		if left <= 0 {
-			return
-		}
-		left -= one.amount
-		for _, pod := range one.pods {
-			if _, known := q.borrowed[pod.UID]; !known {
-				q.borrowed[pod.UID] = Borrowed{Queue: lender.Queue, Notice: lender.Reclaim.Notice, order: order}
-			}
+	owed := lender.Amount
+	for i := range held {
+		if one := &held[i]; one.Leaving && one.Queue == lender.Queue && one.Model == lender.Model {
+			owed -= one.Amount // it gives that back already
 		}
 	}
+	if owed <= 0 {
+		return
+	}
+	left := owed
+	for _, one := range unitsOf(lender, held, q.priority, now) {
+		for _, pod := range one.pods {
+			if _, known := q.borrowed[pod.UID]; known {
+				continue
+			}
+			borrowed := Borrowed{Queue: lender.Queue, Notice: lender.Reclaim.Notice, order: order, owed: owed, unit: one}
+			q.borrowed[pod.UID] = borrowed
+			if left > 0 {
+				q.least[pod.UID] = borrowed
+			}
+		}
+		left -= one.amount
+	}
+}
+
+// Permits reports whether Pods may be stopped together: no queue loses more GPUs than it has borrowed, except that its
+// last gang is stopped as a whole.
+func (q *Queues) Permits(victims []*corev1.Pod) bool {
+	units := map[int]map[*unit]bool{}
+	owed := map[int]queueing.Amount{}
+	for _, pod := range victims {
+		borrowed, found := q.borrowed[pod.UID]
+		if !found {
+			continue
+		}
+		if units[borrowed.order] == nil {
+			units[borrowed.order] = map[*unit]bool{}
+		}
+		units[borrowed.order][borrowed.unit], owed[borrowed.order] = true, borrowed.owed
+	}
+	for order, taken := range units {
+		sum, largest := queueing.Amount(0), queueing.Amount(0)
+		for one := range taken {
+			sum, largest = sum+one.amount, max(largest, one.amount)
+		}
+		if sum-largest >= owed[order] {
+			return false
+		}
+	}
+	return true
+}
+
+// Least returns the same with only so many of the Pods on borrowed GPUs that any of them may be stopped together: those
+// with the least work to lose.
+func (q *Queues) Least() *Queues {
+	least := *q
+	least.borrowed = q.least
+	return &least
 }
 
 // unitsOf returns what may be stopped of a queue's Pods, the least work first. A gang may be stopped
@@ -105,11 +155,11 @@ func unitsOf(lender *queueing.Lender, held []Held, priority int32, now time.Time
 	units, kept := map[string]*unit{}, map[string]bool{}
 	for i := range held {
 		one := &held[i]
-		if one.Queue != lender.Queue || one.Model != lender.Model {
+		if one.Leaving || one.Queue != lender.Queue || one.Model != lender.Model {
 			continue
 		}
 		key := cmp.Or(one.Gang, string(one.Pod.UID))
-		if !one.Leaving && !mayTake(lender, one.Pod, priority, now) {
+		if !mayTake(lender, one.Pod, priority, now) {
 			kept[key] = true
 			continue
 		}
@@ -118,13 +168,7 @@ func unitsOf(lender *queueing.Lender, held []Held, priority int32, now time.Time
 			u = &unit{key: key}
 			units[key] = u
 		}
-		u.pods = append(u.pods, one.Pod)
-		u.amount += one.Amount
-		if one.Leaving {
-			continue // what it loses is lost already
-		}
-		pod := checkpoint.Pod{Pod: one.Pod}
-		u.lost += max(0, now.Sub(pod.Since(now)).Seconds()) * float64(one.Amount)
+		u.add(one, now)
 	}
 	list := make([]*unit, 0, len(units))
 	for key, u := range units {
@@ -134,6 +178,13 @@ func unitsOf(lender *queueing.Lender, held []Held, priority int32, now time.Time
 	}
 	slices.SortFunc(list, func(a, b *unit) int { return cmp.Or(cmp.Compare(a.lost, b.lost), cmp.Compare(a.key, b.key)) })
 	return list
+}
+
+func (u *unit) add(one *Held, now time.Time) {
+	u.pods = append(u.pods, one.Pod)
+	u.amount += one.Amount
+	pod := checkpoint.Pod{Pod: one.Pod}
+	u.lost += max(0, now.Sub(pod.Since(now)).Seconds()) * float64(one.Amount)
 }
 
 // mayTake reports whether a Pod's queue lets it be stopped for a gang of a priority.

@@ -66,7 +66,7 @@ func TestWhoGivesBackBorrowedGPUs(t *testing.T) {
 		},
 		"Pods that leave anyway count": {
 			held:  []Held{guest("leaves", "", 4, 900, leaving), guest("young", "", 4, 1)},
-			asked: 4, want: "leaves",
+			asked: 4, want: "",
 		},
 		"nobody for what is beyond the guarantee": {held: []Held{guest("a", "", 8, 1)}, asked: 5, want: ""},
 		"nobody if the policy is Never": {
@@ -90,7 +90,7 @@ func TestWhoGivesBackBorrowedGPUs(t *testing.T) {
 				ledger.Add(one.Queue, one.Model, one.Amount)
 			}
 			asked := queueing.Amounts{"h100": queueing.Amount(test.asked) * queueing.GPU}
-			queues := NewQueues(ledger, "owner", asked, 1, test.held, noon)
+			queues := NewQueues(ledger, "owner", asked, 1, test.held, noon).Least()
 			var got []string
 			for _, one := range test.held {
 				if _, may := queues.Victim(one.Pod); may {
@@ -118,6 +118,38 @@ func TestPriorityCountsOnlyInTheSameQueue(t *testing.T) {
 		_, mayOther := queues.Victim(other.Pod)
 		if got := [2]bool{mayOwn, mayOther}; got != want {
 			t.Errorf("with priority %d, Pods of the own and another queue may be preempted: %v, want %v", priority, got, want)
+		}
+	}
+}
+
+func TestNoQueueLosesMoreThanItHasBorrowed(t *testing.T) {
+	t.Parallel()
+	ledger := queueing.NewLedger(queueing.NewTree([]queueing.Queue{
+		{Name: "owner", Quotas: map[string]queueing.Quota{queueing.AnyModel: {Guaranteed: 8 * queueing.GPU, Limit: queueing.Unlimited}}},
+		{Name: "guest", Quotas: map[string]queueing.Quota{queueing.AnyModel: {Guaranteed: 8 * queueing.GPU, Limit: queueing.Unlimited}}},
+	}))
+	held := []Held{guest("a", "", 4, 1), guest("b", "", 4, 2), guest("c", "", 4, 3), guest("large", "", 8, 600)}
+	for _, one := range held { // guest has borrowed 12
+		ledger.Add(one.Queue, one.Model, one.Amount)
+	}
+	queues := NewQueues(ledger, "owner", queueing.Amounts{"h100": 8 * queueing.GPU}, 1, held, noon)
+	tests := map[string]struct {
+		victims []int
+		want    bool
+	}{
+		"nobody":                        {nil, true},
+		"any of them alone":             {[]int{3}, true},
+		"just what it has borrowed":     {[]int{0, 1, 2}, true},
+		"the last one is too large":     {[]int{0, 3}, true},
+		"one more than would be enough": {[]int{0, 1, 2, 3}, false},
+	}
+	for name, test := range tests {
+		var victims []*corev1.Pod
+		for _, index := range test.victims {
+			victims = append(victims, held[index].Pod)
+		}
+		if got := queues.Permits(victims); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}
 }

@@ -331,6 +331,9 @@ func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Dec
 	p.lastRefusals = lastRefusals{attempt.Group.Key, gang.refused}
 	p.rejections.set(attempt.Group.Key, attempt.Waiting[0].Pod(), gang.refused.plugins())
 	given, renew := p.explain(attempt, gang)
+	if p.awaitsOutlook(attempt) {
+		renew = begin.Add(outlookPause)
+	}
 	if !attempt.Extra && gang.refused.atAll() == nil && p.queueState() == nil {
 		p.claimIfStarving(attempt, gang, begin)
 	}

@@ -47,6 +47,18 @@ func (p *Planner) boundOf(attempt *gangs.Attempt) time.Duration {
 	return p.runtimeOf(state, state.QueueOf(pod).Queue, pod).Longest()
 }
 
+// outlookPause is after how long a gang is tried again that is new to the line.
+const outlookPause = 2 * time.Second
+
+// awaitsOutlook reports whether a gang is about to get its place in the line, or a reservation.
+func (p *Planner) awaitsOutlook(attempt *gangs.Attempt) bool {
+	if p.queueState() == nil {
+		return false
+	}
+	place, waits := p.line.of(attempt.Group.Key)
+	return !waits || !place.Tried
+}
+
 // outlookOf tells the gang's owner about its place in the queue, and when it is expected to start.
 func (p *Planner) outlookOf(attempt *gangs.Attempt) string {
 	place, waits := p.line.of(attempt.Group.Key)

@@ -189,8 +189,17 @@ type preemptionPlan struct {
 const maxProposals = 32
 
 // preemption looks for victims after which the gang fits, and its nodes accept it as they
-// will be then: nobody is evicted before kube-scheduler's filters have agreed.
-func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles, taken *preemption.Queues) (found *preemptionPlan) {
+// will be then: nobody is evicted before kube-scheduler's filters have agreed. If the victims that are
+// best for the gang are more than their queues have to give back, others are looked for.
+func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles, taken *preemption.Queues) *preemptionPlan {
+	found := p.preemptionOf(attempt, gang, taken)
+	if taken == nil || found.plan == nil || taken.Permits(found.victims) {
+		return found
+	}
+	return p.preemptionOf(attempt, gang, taken.Least())
+}
+
+func (p *Planner) preemptionOf(attempt *gangs.Attempt, gang *roles, taken *preemption.Queues) (found *preemptionPlan) {
 	found = &preemptionPlan{budgets: p.budgets(), taken: taken}
 	dryRun := p.newDryRun(gang)
 	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {

@@ -212,20 +212,30 @@ func TestTheOrderBetweenQueues(t *testing.T) {
 func TestBorrowedGPUsAreTakenBack(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
+		// two is true for two nodes of 8 GPUs, with 8 guaranteed to each queue. Otherwise there is one node,
+		// and only the owner is guaranteed 4.
+		two     bool
 		running []*corev1.Pod
 		waits   *corev1.Pod
 		want    string // the names of the victims
 	}{
 		"from Pods of any priority": {
-			[]*corev1.Pod{at(pod("a", 4, inQueue("guest"), prioritized(9)), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("guest")), "node-0", 4, 5, 6, 7)},
+			false, []*corev1.Pod{at(pod("a", 4, inQueue("guest"), prioritized(9)), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("guest")), "node-0", 4, 5, 6, 7)},
 			pod("waits", 4, inQueue("owner")), "a",
 		},
 		"not beyond the own guarantee": {
-			[]*corev1.Pod{at(pod("a", 4, inQueue("guest")), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("guest")), "node-0", 4, 5, 6, 7)},
+			false, []*corev1.Pod{at(pod("a", 4, inQueue("guest")), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("guest")), "node-0", 4, 5, 6, 7)},
 			pod("waits", 5, inQueue("owner"), prioritized(9)), "",
 		},
+		"where that makes room, even if others have less work to lose": {
+			true, []*corev1.Pod{
+				at(pod("a", 4, inQueue("guest"), since(beginning)), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("guest"), since(beginning)), "node-0", 4, 5, 6, 7),
+				at(pod("c", 4, inQueue("guest"), since(beginning.Add(-time.Hour))), "node-1", 0, 1, 2, 3),
+			},
+			pod("waits", 8, inQueue("owner")), "c",
+		},
 		"by priority in the same queue only": {
-			[]*corev1.Pod{at(pod("a", 4, inQueue("guest")), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("owner")), "node-0", 4, 5, 6, 7)},
+			false, []*corev1.Pod{at(pod("a", 4, inQueue("guest")), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("owner")), "node-0", 4, 5, 6, 7)},
 			pod("waits", 4, inQueue("owner"), prioritized(9)), "b",
 		},
 	}
@@ -234,7 +244,12 @@ func TestBorrowedGPUsAreTakenBack(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.addNode("node-0", "a", 8)
-			f.withQueues(queue("owner", 4, nil), queue("guest", 0, nil))
+			if test.two {
+				f.addNode("node-1", "a", 8)
+				f.withQueues(queue("owner", 8, nil), queue("guest", 8, nil))
+			} else {
+				f.withQueues(queue("owner", 4, nil), queue("guest", 0, nil))
+			}
 			f.comes(append(test.running, test.waits)...)
 			if decision := f.decide(test.waits); decision.Node != "" {
 				t.Fatalf("it got a place: %+v", decision)

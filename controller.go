@@ -14,6 +14,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/expectations"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
 const (
@@ -51,7 +52,9 @@ type dependencies struct {
 	recorder     record.EventRecorder
 	metrics      *controllerMetrics
 	rescheduling rescheduling
-	clock        clock.WithTicker
+	// queueTree returns the GPUQueues; nil if there are none, or they are not known.
+	queueTree func() *queueing.Tree
+	clock     clock.WithTicker
 }
 
 // newController returns a controller without event handlers: see watch.

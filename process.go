@@ -19,6 +19,8 @@ import (
 	"k8s.io/utils/clock"
 
 	taskscheme "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/scheme"
+	"falldio.github.io/gpu-controller/pkg/queuewatch"
+	"falldio.github.io/gpu-controller/queues"
 	"falldio.github.io/gpu-controller/rescheduler"
 )
 
@@ -27,14 +29,17 @@ import (
 // without MovePlans, or permissions are missing, this cache never syncs.
 const reschedulerSyncTimeout = 10 * time.Second
 
-// process holds the parts of gpu-controller: the controller and, unless it is disabled, the
-// rescheduler, which share caches.
+// process holds the parts of gpu-controller, which share caches: the controller, what writes the status of GPUQueues and,
+// unless it is disabled, the rescheduler.
 type process struct {
 	*caches
 	controller *Controller
 	// rescheduler is nil if it is disabled.
 	rescheduler *rescheduler.Rescheduler
-	metrics     *controllerMetrics
+	queues      *queuewatch.Watcher
+	// accountant is nil in a controller of one namespace: queues are those of the whole cluster.
+	accountant *queues.Accountant
+	metrics    *controllerMetrics
 	// ready is true once the caches are synced.
 	ready atomic.Bool
 }
@@ -44,9 +49,9 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	if err != nil {
 		return nil, err
 	}
-	p := &process{caches: caches, metrics: newMetrics(caches.tasks)}
+	p := &process{caches: caches, metrics: newMetrics(caches.tasks), queues: queuewatch.New(clients.tasks, clock)}
 	with := dependencies{
-		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{}, clock: clock,
+		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{}, queueTree: p.queues.Tree, clock: clock,
 	}
 	if opts.rescheduling.Period > 0 {
 		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
@@ -60,7 +65,21 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 		with.rescheduling = p.rescheduler
 	}
 	p.controller = newController(with, opts)
-	return p, p.controller.watch(ctx)
+	p.queues.OnChange(p.controller.queuesChanged)
+	return p, errors.Join(p.controller.watch(ctx), p.keepAccounts(ctx, clients, clock, opts))
+}
+
+// keepAccounts prepares the writing of the status of GPUQueues.
+func (p *process) keepAccounts(ctx context.Context, clients clients, clock clock.WithTicker, opts *options) (err error) {
+	if opts.namespace != "" {
+		return nil
+	}
+	pods, namespaces := p.coreInformers.Core().V1().Pods(), p.clusterInformers.Core().V1().Namespaces()
+	p.accountant, err = queues.New(ctx, queues.Dependencies{
+		Kube: clients.kube, Client: clients.tasks, Queues: p.queues, TaskPods: pods.Lister(), TaskPodInformer: pods.Informer(),
+		Namespaces: namespaces.Lister(), NamespacesSynced: namespaces.Informer().HasSynced, Metrics: p.metrics.registry, Clock: clock,
+	}, opts.queues)
+	return err
 }
 
 // startInformers starts the informers and waits for their caches. It returns false if ctx
@@ -79,12 +98,16 @@ func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Du
 	return true
 }
 
-// work handles tasks and moves Pods until ctx ends and all work in progress is done.
+// work handles tasks, keeps the accounts of queues and moves Pods until ctx ends and all work in progress is done.
 func (p *process) work(ctx context.Context) {
 	p.causeInformers.StartWithContext(ctx)
 	p.clusterInformers.StartWithContext(ctx)
 	var working sync.WaitGroup
 	working.Go(func() { p.controller.work(ctx) })
+	working.Go(func() { p.queues.Run(ctx) })
+	if p.accountant != nil {
+		working.Go(func() { p.accountant.Run(ctx) })
+	}
 	if p.rescheduler != nil {
 		working.Go(func() { p.rescheduler.Run(ctx) })
 	}

@@ -98,6 +98,8 @@ func TestTheControllerMayDoOnlyWhatItNeeds(t *testing.T) {
 		"propose moves":          {"create", v1.GroupName, "moveplans", "", true},
 		"say how far they are":   {"update", v1.GroupName, "moveplans", "status", true},
 		"approve moves":          {"patch", v1.GroupName, "moveplans", "", false},
+		"say what queues use":    {"update", v1.GroupName, "gpuqueues", "status", true},
+		"change a queue":         {"update", v1.GroupName, "gpuqueues", "", false},
 		"annotate a node":        {"patch", "", "nodes", "", true}, // an admission policy confines it
 		"change a node":          {"update", "", "nodes", "", false},
 		"delete a node":          {"delete", "", "nodes", "", false},

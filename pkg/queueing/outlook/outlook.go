@@ -25,6 +25,10 @@ type Input struct {
 	// Draws is how often the future is played; Seed makes it repeatable.
 	Draws int
 	Seed  uint64
+	// Only is the key of the only job whose estimate is asked for: the future is played until
+	// it has started. The others then have none, or an estimate that is too early. Empty for
+	// all.
+	Only string
 }
 
 // Node is a node, with nothing running on it.

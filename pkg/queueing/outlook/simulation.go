@@ -106,10 +106,11 @@ func (s *simulation) hold(key string, holds []Hold, until, planned time.Duration
 // any more.
 func (s *simulation) run() {
 	left := len(s.in.Waiting)
+	only := slices.IndexFunc(s.in.Waiting, func(w Waiting) bool { return s.in.Only != "" && w.Key == s.in.Only })
 	cause := ""
 	for {
 		left -= s.pass(cause)
-		if left == 0 || !s.advance(&cause) {
+		if left == 0 || only >= 0 && s.started[only] < never || !s.advance(&cause) {
 			return
 		}
 	}

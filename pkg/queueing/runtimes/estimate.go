@@ -59,6 +59,21 @@ func (e Estimate) Draw(random *rand.Rand, elapsed time.Duration) time.Duration {
 	return e.outlived(elapsed)
 }
 
+// Exactly returns the estimate for a job whose duration is known.
+func Exactly(duration time.Duration) Estimate { return Estimate{limit: duration} }
+
+// Planned returns the duration to plan with for a job that has run for some time: its bound
+// and, once that is exceeded, the bound of those jobs that ran as long, at least
+// DefaultOverrun more, then twice that, and so on. It changes in steps, so that who waits for
+// the job is not put off a little all the time. It is 0 if nothing is known.
+func (e Estimate) Planned(elapsed time.Duration) time.Duration {
+	planned := e.Quantile(bound, 0)
+	for step := DefaultOverrun; planned > 0 && planned <= elapsed; step *= 2 {
+		planned = max(e.Quantile(bound, planned), planned+step)
+	}
+	return planned
+}
+
 // Remaining returns for how much longer a job runs that has run for some time: the median
 // and the bound.
 func (e Estimate) Remaining(elapsed time.Duration) (median, longest time.Duration) {

@@ -123,6 +123,31 @@ func TestAnExceededBoundIsExtendedByDoubling(t *testing.T) {
 	}
 }
 
+func TestThePlannedDurationMovesInSteps(t *testing.T) {
+	t.Parallel()
+	h := learned(runtimes.Task{}, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 600)
+	e, steps, before := h.Estimate(runtimes.Task{}), 0, time.Duration(0)
+	for elapsed := time.Duration(0); elapsed < 24*time.Hour; elapsed += 30 * time.Second {
+		planned := e.Planned(elapsed)
+		if planned <= elapsed {
+			t.Fatalf("after %v: planned with %v", elapsed, planned)
+		}
+		if planned != before {
+			steps++
+		}
+		before = planned
+	}
+	if steps < 3 || steps > 10 {
+		t.Errorf("moved %d times", steps)
+	}
+	if got := runtimes.Exactly(time.Hour).Planned(59 * time.Minute); got != time.Hour {
+		t.Errorf("a known duration: got %v", got)
+	}
+	if got := (runtimes.Estimate{}).Planned(time.Hour); got != 0 {
+		t.Errorf("nothing known: got %v", got)
+	}
+}
+
 func TestDrawsHaveTheFrequenciesOfTheHistory(t *testing.T) {
 	t.Parallel()
 	h := runtimes.NewHistory()

@@ -81,6 +81,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &gpucontrollerv1.RoleApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RoleStatus"):
 		return &gpucontrollerv1.RoleStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("StartEstimate"):
+		return &gpucontrollerv1.StartEstimateApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SuccessPolicy"):
 		return &gpucontrollerv1.SuccessPolicyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SuccessRule"):

@@ -133,6 +133,10 @@ const AnnotationCheckpointRequested = GroupName + "/checkpoint-requested"
 // runs.
 const AnnotationMaxRuntime = GroupName + "/max-runtime-seconds"
 
+// AnnotationStartEstimate is when gpu-scheduler expects a waiting Pod, and its gang, to start: a
+// StartEstimate in JSON. Of a gang, one Pod has it.
+const AnnotationStartEstimate = GroupName + "/start-estimate"
+
 // AnnotationSchedulerInstance names the gpu-scheduler process that has bound a Pod, or
 // has made sure that no Binding of a process before it can come true any more:
 // "gpu-scheduler-5d9f_0f6c…/17". The number makes each a change of the Pod.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
 // Account is what decides which queue the GPUs of Pods count for, and as which model.
@@ -66,6 +67,7 @@ type Holding struct {
 	Pod  *corev1.Pod
 	// Percent is how much it holds, in percent of a GPU, and Model the model of those GPUs.
 	Percent int
+	Node    string
 	Model   string
 }
 
@@ -74,7 +76,7 @@ func (m *Mirror) HoldingPods() []Holding {
 	list := make([]Holding, 0, len(m.pods))
 	for uid, e := range m.pods {
 		if percent := len(e.use.GPUs) * e.use.Percent; percent > 0 {
-			list = append(list, Holding{Name: string(uid), Pod: e.pod, Percent: percent, Model: m.accountOf(e).Model})
+			list = append(list, Holding{Name: string(uid), Pod: e.pod, Percent: percent, Node: e.node, Model: m.accountOf(e).Model})
 		}
 	}
 	return list
@@ -90,4 +92,32 @@ func (m *Mirror) NodesOf(models []string) (names []string) {
 		}
 	}
 	return names
+}
+
+// GPUNode is a node and its working GPUs.
+type GPUNode struct {
+	Name, Model string
+	// Percent is what the GPUs are that work, in percent of one GPU.
+	Percent int
+}
+
+// GPUNodes returns the nodes with working GPUs that take Pods, in the order of the snapshot, for use
+// within With or For.
+func (m *Mirror) GPUNodes() []GPUNode {
+	var nodes []GPUNode
+	for _, n := range m.order {
+		if !n.ours || n.described.Closed {
+			continue
+		}
+		percent := 0
+		for i := range n.described.GPUs {
+			if !n.described.GPUs[i].Broken {
+				percent += placement.Card
+			}
+		}
+		if percent > 0 {
+			nodes = append(nodes, GPUNode{Name: n.described.Name, Model: n.described.Model, Percent: percent})
+		}
+	}
+	return nodes
 }

@@ -331,16 +331,13 @@ func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Dec
 	p.lastRefusals = lastRefusals{attempt.Group.Key, gang.refused}
 	p.rejections.set(attempt.Group.Key, attempt.Waiting[0].Pod(), gang.refused.plugins())
 	given, renew := p.explain(attempt, gang)
-	if p.awaitsOutlook(attempt) {
-		renew = begin.Add(outlookPause)
-	}
 	if !attempt.Extra && gang.refused.atAll() == nil && p.queueState() == nil {
 		p.claimIfStarving(attempt, gang, begin)
 	}
 	p.metrics.failed.WithLabelValues(given.reason).Inc()
 	p.registry.FailAttempt(attempt.Group, begin, p.clock.Now(), renew)
 	p.reportMembers(attempt.Group, given.text)
-	return Decision{Waits: given.text + p.outlookOf(attempt)}
+	return Decision{Waits: given.text}
 }
 
 const (

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -146,9 +147,10 @@ func TestWhoEndsInTimeUsesWhatIsReservedForLater(t *testing.T) {
 			}
 			f.orderWaiting()
 			f.clock.Step(time.Minute)
-			decision := f.decide(large[0])
-			if want := "expected to start by 2026-11-21 13:00 UTC, when runs ends"; !strings.Contains(decision.Waits, want) {
-				t.Errorf("the message is %q, want %q", decision.Waits, want)
+			f.decide(large[0])
+			reservation, _ := f.ahead.of("default/large")
+			if want := beginning.Add(time.Hour); !reservation.From.Equal(want) || reservation.Behind != "default/runs" {
+				t.Fatalf("its place is reserved from %v on, when %s ends, want %v, when default/runs ends", reservation.From, reservation.Behind, want)
 			}
 			f.comes(test.pod)
 			f.orderWaiting()
@@ -259,4 +261,51 @@ func TestBorrowedGPUsAreTakenBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWaitingGangsLearnWhenTheyStart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("all", 0, nil))
+	waits, last := pod("waits", 8, runsFor(time.Hour)), pod("waits-longer", 8, runsFor(2*time.Hour))
+	for _, one := range []*corev1.Pod{waits, last} {
+		if _, err := f.handle.client.CoreV1().Pods("default").Create(t.Context(), one, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), waits, last)
+	f.decide(waits)
+	f.decide(last)
+	f.orderWaiting()
+	known := &estimates{written: map[string]writtenEstimate{}}
+	f.estimateStarts(t.Context(), f.queueState(), known)
+	for name, want := range map[string]v1.StartEstimate{
+		"waits":        {Likely: metav1.NewTime(beginning.Add(time.Hour)), Queue: "all", Position: 1, Behind: "runs (8 GPUs)"},
+		"waits-longer": {Likely: metav1.NewTime(beginning.Add(2 * time.Hour)), Queue: "all", Position: 2, Behind: "waits (8 GPUs)"},
+	} {
+		got := f.estimateIn(name)
+		if !got.Likely.Time.Equal(want.Likely.Time) || got.Queue != want.Queue || got.Position != want.Position || got.Behind != want.Behind {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	f.clock.Step(10 * time.Second)
+	f.handle.client.ClearActions()
+	f.estimateStarts(t.Context(), f.queueState(), known)
+	if actions := f.handle.client.Actions(); len(actions) > 0 {
+		t.Errorf("it is written again although nothing has changed: %v", actions)
+	}
+}
+
+// estimateIn returns the estimate that was written into a Pod.
+func (f *fixture) estimateIn(name string) (estimate v1.StartEstimate) {
+	f.t.Helper()
+	pod, err := f.handle.client.CoreV1().Pods("default").Get(f.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(pod.Annotations[v1.AnnotationStartEstimate]), &estimate); err != nil {
+		f.t.Fatal(err)
+	}
+	return estimate
 }

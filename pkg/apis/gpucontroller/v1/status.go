@@ -322,10 +322,14 @@ type StartEstimate struct {
 	Likely metav1.Time `json:"likely"`
 	// +required
 	Latest metav1.Time `json:"latest"`
-	// position is its place in its queue, from 1.
+	// queue is its queue; empty for none. position is its place there, from 1.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Queue string `json:"queue,omitempty"`
 	// +optional
 	Position int32 `json:"position,omitempty"`
-	// behind is what it waits for to end: a task, or a Pod without one, of the same namespace.
+	// behind is what it waits for to end, in words: "train-7 (8 GPUs)". What runs in other
+	// namespaces is not named.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Behind string `json:"behind,omitempty"`

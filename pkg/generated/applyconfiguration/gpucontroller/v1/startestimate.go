@@ -20,9 +20,11 @@ type StartEstimateApplyConfiguration struct {
 	Earliest *metav1.Time `json:"earliest,omitempty"`
 	Likely   *metav1.Time `json:"likely,omitempty"`
 	Latest   *metav1.Time `json:"latest,omitempty"`
-	// position is its place in its queue, from 1.
-	Position *int32 `json:"position,omitempty"`
-	// behind is what it waits for to end: a task, or a Pod without one, of the same namespace.
+	// queue is its queue; empty for none. position is its place there, from 1.
+	Queue    *string `json:"queue,omitempty"`
+	Position *int32  `json:"position,omitempty"`
+	// behind is what it waits for to end, in words: "train-7 (8 GPUs)". What runs in other
+	// namespaces is not named.
 	Behind *string `json:"behind,omitempty"`
 	// reserved is true if its place is reserved for it from then on: others use it only if
 	// they end before.
@@ -56,6 +58,14 @@ func (b *StartEstimateApplyConfiguration) WithLikely(value metav1.Time) *StartEs
 // If called multiple times, the Latest field is set to the value of the last call.
 func (b *StartEstimateApplyConfiguration) WithLatest(value metav1.Time) *StartEstimateApplyConfiguration {
 	b.Latest = &value
+	return b
+}
+
+// WithQueue sets the Queue field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Queue field is set to the value of the last call.
+func (b *StartEstimateApplyConfiguration) WithQueue(value string) *StartEstimateApplyConfiguration {
+	b.Queue = &value
 	return b
 }
 

@@ -139,18 +139,19 @@ func NewTree(queues []Queue) *Tree {
 
 // connect finds the parents, and the queues without one that should have one.
 func (t *Tree) connect() {
+	onCycle := t.onCycles()
 	for name, n := range t.nodes {
 		if n.queue.Parent == "" {
 			continue
 		}
 		parent := t.nodes[n.queue.Parent]
-		switch cycle := t.cycle(name); {
+		switch {
 		case parent == nil:
 			t.problems[name] = Problem{ParentNotFound, fmt.Sprintf(
 				"there is no GPUQueue %q: create it, or change spec.parent of %s. Until then %s is guaranteed nothing, and no limit but its own holds", n.queue.Parent, name, name)}
-		case cycle != nil:
+		case onCycle[name]:
 			t.problems[name] = Problem{ParentCycle, fmt.Sprintf(
-				"%s is its own ancestor (%s): change spec.parent of one of them. Until then %s is guaranteed nothing, and no limit but its own holds", name, joinCycle(cycle), name)}
+				"%s is its own ancestor (%s): change spec.parent of one of them. Until then %s is guaranteed nothing, and no limit but its own holds", name, joinCycle(t.cycle(name)), name)}
 		default:
 			n.parent = parent
 			parent.children = append(parent.children, n)
@@ -158,18 +159,33 @@ func (t *Tree) connect() {
 	}
 }
 
-// cycle returns the queues from the given one up to itself, nil if it is not its own ancestor.
-func (t *Tree) cycle(name string) []string {
-	path := []string{name}
-	for at := t.nodes[name]; len(path) <= len(t.nodes); path = append(path, at.queue.Name) {
-		if at.queue.Parent == name {
-			return append(path, name)
+// onCycles returns the queues that are their own ancestors.
+func (t *Tree) onCycles() map[string]bool {
+	onCycle, visitedBy := map[string]bool{}, make(map[string]string, len(t.nodes))
+	for start := range t.nodes {
+		name := start
+		for n := t.nodes[name]; n != nil && name != NoQueue && visitedBy[name] == ""; n = t.nodes[name] {
+			visitedBy[name] = start
+			name = n.queue.Parent
 		}
-		if at = t.nodes[at.queue.Parent]; at == nil || at.queue.Name == NoQueue {
-			return nil
+		if visitedBy[name] != start || start == NoQueue {
+			continue // it leads to a root, or to where another one has been
+		}
+		for !onCycle[name] {
+			onCycle[name] = true
+			name = t.nodes[name].queue.Parent
 		}
 	}
-	return nil // it leads to a cycle of others
+	return onCycle
+}
+
+// cycle returns the queues of a cycle from the given one up to itself.
+func (t *Tree) cycle(name string) []string {
+	path := []string{name}
+	for at := t.nodes[name].queue.Parent; at != name; at = t.nodes[at].queue.Parent {
+		path = append(path, at)
+	}
+	return append(path, name)
 }
 
 // joinCycle shortens a long cycle in the middle.

@@ -330,6 +330,14 @@ func TestATaskWaitsForItsQueue(t *testing.T) {
 	task.Spec.Queue = name
 	s.create(task)
 	s.waitForMessage("early", fmt.Sprintf("there is no GPUQueue %q: create it, or name another one", name))
+	moved := newTask("moved", 1, "1s")
+	moved.Spec.Queue, moved.Spec.Suspend = "gone-"+s.namespace, new(true)
+	s.create(moved)
+	if _, err := s.tasks().Patch(t.Context(), "moved", types.MergePatchType, fmt.Appendf(nil, `{"spec": {"queue": %q}}`, name), metav1.PatchOptions{}); err != nil {
+		t.Errorf("the queue can't be changed while the task is suspended: %v", err)
+	}
+	s.suspend("moved", false)
 	s.createQueue(name, &v1.GPUQueueSpec{NamespaceSelector: s.onlyHere()})
 	s.waitForPhase("early", v1.PhaseSucceeded)
+	s.waitForPhase("moved", v1.PhaseSucceeded)
 }

@@ -24,6 +24,10 @@ import (
 	"falldio.github.io/gpu-controller/rescheduler"
 )
 
+// queueSyncTimeout is how long the controller waits until it knows which GPUQueues there are: else it would create Pods
+// that may not use their queue, which is only in vain. If permissions are missing, they are never known.
+const queueSyncTimeout = 5 * time.Second
+
 // reschedulerSyncTimeout is how long the controller waits for the cache of MovePlans: the
 // first Pods that it replaces may be those of a plan. If the CRD is of a version
 // without MovePlans, or permissions are missing, this cache never syncs.
@@ -84,16 +88,18 @@ func (p *process) keepAccounts(ctx context.Context, clients clients, clock clock
 
 // startInformers starts the informers and waits for their caches. It returns false if ctx
 // ends first. The controller works without the cache of MovePlans, for which the
-// rescheduler keeps waiting itself, as for what only the leader caches.
+// rescheduler keeps waiting itself, as for what only the leader caches, and without GPUQueues.
 func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Duration) bool {
 	p.taskInformers.StartWithContext(ctx)
 	p.coreInformers.StartWithContext(ctx)
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.controller.synced...) {
 		return false
 	}
+	go p.queues.Run(ctx)
 	if p.rescheduler != nil {
 		p.rescheduler.WaitForMovePlans(ctx, reschedulerTimeout)
 	}
+	p.queues.WaitUntilKnown(ctx, queueSyncTimeout)
 	p.ready.Store(true)
 	return true
 }
@@ -102,9 +108,9 @@ func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Du
 func (p *process) work(ctx context.Context) {
 	p.causeInformers.StartWithContext(ctx)
 	p.clusterInformers.StartWithContext(ctx)
+	p.awaitNamespaces(ctx)
 	var working sync.WaitGroup
 	working.Go(func() { p.controller.work(ctx) })
-	working.Go(func() { p.queues.Run(ctx) })
 	if p.accountant != nil {
 		working.Go(func() { p.accountant.Run(ctx) })
 	}
@@ -112,6 +118,16 @@ func (p *process) work(ctx context.Context) {
 		working.Go(func() { p.rescheduler.Run(ctx) })
 	}
 	working.Wait()
+}
+
+// awaitNamespaces waits for the labels of namespaces, by which it is decided who may use a queue, if there are queues.
+func (p *process) awaitNamespaces(ctx context.Context) {
+	if p.queues.Tree() == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, queueSyncTimeout)
+	defer cancel()
+	cache.WaitForCacheSync(ctx.Done(), p.clusterInformers.Core().V1().Namespaces().Informer().HasSynced)
 }
 
 // newRecorder returns a recorder that keeps working while the controller shuts down, since

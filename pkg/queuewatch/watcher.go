@@ -15,6 +15,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -34,6 +35,8 @@ const (
 	retryPeriod = 5 * time.Second
 	// lookTimeout bounds a request.
 	lookTimeout = 15 * time.Second
+	// knownPeriod is how often to check whether the queues are known.
+	knownPeriod = 20 * time.Millisecond
 )
 
 // Watcher caches the GPUQueues. It is safe for concurrent use.
@@ -66,6 +69,13 @@ func (w *Watcher) Known() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.known
+}
+
+// WaitUntilKnown waits until it is known which queues there are, and reports whether it is. It returns false after the timeout,
+// or when ctx ends.
+func (w *Watcher) WaitUntilKnown(ctx context.Context, timeout time.Duration) bool {
+	err := wait.PollUntilContextTimeout(ctx, knownPeriod, timeout, true, func(context.Context) (bool, error) { return w.Known(), nil })
+	return err == nil
 }
 
 // Queues returns the queues as the API server has sent them last, by name. They must not be changed.

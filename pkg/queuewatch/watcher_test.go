@@ -129,7 +129,7 @@ func TestNothingIsKnownWhileListingIsForbidden(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, apierrors.NewForbidden(resource, "", nil), queue("a", 1))
 	f.eventually("the watcher waits", f.clock.HasWaiters)
-	if f.Known() || f.Tree() != nil {
+	if f.Known() || f.Tree() != nil || f.WaitUntilKnown(t.Context(), 10*time.Millisecond) {
 		t.Error("something is known")
 	}
 	f.refusal.Store(nil)

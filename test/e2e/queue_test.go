@@ -289,10 +289,11 @@ func TestAPodStaysInItsQueue(t *testing.T) {
 // TestATaskDoesNotUseAnotherTeamsQueue attacks with all ways to name a queue.
 func TestATaskDoesNotUseAnotherTeamsQueue(t *testing.T) {
 	t.Parallel()
-	s := newSuiteWithController(t)
+	s := newSuite(t)
 	theirs, ours := "theirs-"+s.namespace, "ours-"+s.namespace
 	s.createQueue(theirs, &v1.GPUQueueSpec{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "another"}}})
 	s.createQueue(ours, &v1.GPUQueueSpec{NamespaceSelector: s.onlyHere(), Priorities: []string{"gpu-low-priority"}})
+	s.startController()
 	named := newTask("named", 1, "1s")
 	named.Spec.Queue = theirs
 	s.create(named)
@@ -323,8 +324,9 @@ func TestATaskDoesNotUseAnotherTeamsQueue(t *testing.T) {
 
 func TestATaskWaitsForItsQueue(t *testing.T) {
 	t.Parallel()
-	s := newSuiteWithController(t)
+	s := newSuite(t)
 	s.createQueue("other-"+s.namespace, &v1.GPUQueueSpec{}) // without any queue, names mean nothing
+	s.startController()
 	name := "late-" + s.namespace
 	task := newTask("early", 1, "1s")
 	task.Spec.Queue = name

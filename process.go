@@ -24,8 +24,9 @@ import (
 	"falldio.github.io/gpu-controller/rescheduler"
 )
 
-// queueSyncTimeout is how long the controller waits until it knows which GPUQueues there are: else it would create Pods
-// that may not use their queue, which is only in vain. If permissions are missing, they are never known.
+// queueSyncTimeout is how long the controller waits until it knows which GPUQueues there are: else
+// it would create Pods that may not use their queue, which is only in vain. If permissions are
+// missing, they are never known.
 const queueSyncTimeout = 5 * time.Second
 
 // reschedulerSyncTimeout is how long the controller waits for the cache of MovePlans: the
@@ -33,8 +34,8 @@ const queueSyncTimeout = 5 * time.Second
 // without MovePlans, or permissions are missing, this cache never syncs.
 const reschedulerSyncTimeout = 10 * time.Second
 
-// process holds the parts of gpu-controller, which share caches: the controller, what writes the status of GPUQueues and,
-// unless it is disabled, the rescheduler.
+// process holds the parts of gpu-controller, which share caches: the controller, what writes the
+// status of GPUQueues and, unless it is disabled, the rescheduler.
 type process struct {
 	*caches
 	controller *Controller
@@ -104,7 +105,8 @@ func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Du
 	return true
 }
 
-// work handles tasks, keeps the accounts of queues and moves Pods until ctx ends and all work in progress is done.
+// work handles tasks, keeps the accounts of queues and moves Pods until ctx ends and all work in
+// progress is done.
 func (p *process) work(ctx context.Context) {
 	p.causeInformers.StartWithContext(ctx)
 	p.clusterInformers.StartWithContext(ctx)
@@ -120,7 +122,8 @@ func (p *process) work(ctx context.Context) {
 	working.Wait()
 }
 
-// awaitNamespaces waits for the labels of namespaces, by which it is decided who may use a queue, if there are queues.
+// awaitNamespaces waits for the labels of namespaces, by which it is decided who may use a queue,
+// if there are queues.
 func (p *process) awaitNamespaces(ctx context.Context) {
 	if p.queues.Tree() == nil {
 		return

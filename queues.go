@@ -15,8 +15,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// queueObstacle returns why Pods of a task may not use their queue; nil if they may, or it is not known. The scheduler
-// would keep such Pods waiting: the task says why, and is spared Pods that can't start.
+// queueObstacle returns why Pods of a task may not use their queue; nil if they may, or it is not
+// known. The scheduler would keep such Pods waiting: the task says why, and is spared Pods that
+// can't start.
 func (c *Controller) queueObstacle(pods []*corev1.Pod) *gputask.Obstacle {
 	wanting := slices.IndexFunc(pods, snapshot.WantsGPUs)
 	tree := c.queueTree()
@@ -39,7 +40,8 @@ func (c *Controller) queueObstacle(pods []*corev1.Pod) *gputask.Obstacle {
 	return &gputask.Obstacle{Reason: string(problem.Reason), Message: problem.Message}
 }
 
-// defaultPriorityClass returns the PriorityClass that the API server gives to Pods that name none; empty if there is none.
+// defaultPriorityClass returns the PriorityClass that the API server gives to Pods that name none;
+// empty if there is none.
 func (c *Controller) defaultPriorityClass() string {
 	classes, err := c.clusterInformers.Scheduling().V1().PriorityClasses().Lister().List(labels.Everything())
 	if err != nil {
@@ -63,6 +65,6 @@ func isAboutQueues(why *cause) bool {
 	}
 }
 
-// queuesChanged wakes all tasks that may not use their queue. Which queue's change helps a task is not known: a parent has
-// a part in it, too.
+// queuesChanged wakes all tasks that may not use their queue. Which queue's change helps a task is
+// not known: a parent has a part in it, too.
 func (c *Controller) queuesChanged(string) { c.obstacles.changed(isAboutQueues, 0) }

@@ -1,9 +1,10 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queues writes the status of GPUQueues: what each holds, has borrowed and waits for, what is wrong with it, and how
-// much GPU time it has used. What there is to say is decided by pkg/gpuqueue; this package gathers what that needs
-// and writes the result. The statuses are all that is kept: whoever writes them next goes on from there.
+// Package queues writes the status of GPUQueues: what each holds, has borrowed and waits for, what
+// is wrong with it, and how much GPU time it has used. What there is to say is decided by
+// pkg/gpuqueue; this package gathers what that needs and writes the result. The statuses are all
+// that is kept: whoever writes them next goes on from there.
 package queues
 
 import (
@@ -31,8 +32,8 @@ import (
 )
 
 const (
-	// passPeriod is how often the GPU time is counted, and passPause the least time between two passes: queues
-	// that are created together are handled together.
+	// passPeriod is how often the GPU time is counted, and passPause the least time between two
+	// passes: queues that are created together are handled together.
 	passPeriod = 10 * time.Second
 	passPause  = 500 * time.Millisecond
 	// retryPeriod is how long to wait for the caches.
@@ -45,8 +46,8 @@ type Dependencies struct {
 	Client clientset.Interface
 	// Queues are watched by the caller.
 	Queues *queuewatch.Watcher
-	// TaskPods reads the cache of the Pods of GPUTasks, which has synced when Run is called, and TaskPodInformer
-	// is what fills it.
+	// TaskPods reads the cache of the Pods of GPUTasks, which has synced when Run is called, and
+	// TaskPodInformer is what fills it.
 	TaskPods        corelisters.PodLister
 	TaskPodInformer cache.SharedIndexInformer
 	// Namespaces and NamespacesSynced are of a cache that the caller fills.
@@ -88,7 +89,8 @@ func (a *Accountant) trigger() {
 	}
 }
 
-// Run writes statuses until ctx ends. Nodes, and Pods of others than GPUTasks, are cached once there is a queue.
+// Run writes statuses until ctx ends. Nodes, and Pods of others than GPUTasks, are cached once
+// there is a queue.
 func (a *Accountant) Run(ctx context.Context) {
 	a.accounts = gpuqueue.Accounts{} // a former leader's statuses count, not what this process knew when it last led
 	clear(a.written)
@@ -177,7 +179,8 @@ func (a *Accountant) write(ctx context.Context, queues []*v1.GPUQueue, report *g
 	return errors.Join(errs...)
 }
 
-// latest returns a queue with the status that this process has written last, if the cache does not show it yet.
+// latest returns a queue with the status that this process has written last, if the cache does not
+// show it yet.
 func (a *Accountant) latest(queue *v1.GPUQueue) *v1.GPUQueue {
 	written, found := a.written[queue.UID]
 	if !found || written.Usage == nil {

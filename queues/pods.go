@@ -26,8 +26,8 @@ import (
 // unfinishedPods selects the Pods that hold resources or will.
 const unfinishedPods = "status.phase!=Succeeded,status.phase!=Failed"
 
-// pods are all Pods with GPUs: those of tasks, which the caller caches, and others. Pods that are gone are kept until
-// they were counted.
+// pods are all Pods with GPUs: those of tasks, which the caller caches, and others. Pods that are
+// gone are kept until they were counted.
 type pods struct {
 	kube  kubernetes.Interface
 	clock clock.PassiveClock
@@ -53,7 +53,8 @@ func (p *pods) watch(ctx context.Context, taskPods cache.SharedIndexInformer) er
 	return err
 }
 
-// start has nodes and the Pods of others cached until ctx ends, and reports whether the caches have synced.
+// start has nodes and the Pods of others cached until ctx ends, and reports whether the caches have
+// synced.
 func (p *pods) start(ctx context.Context, running *sync.WaitGroup) bool {
 	if p.nodes == nil {
 		p.startInformers(ctx, running)
@@ -83,7 +84,8 @@ func (p *pods) startInformers(ctx context.Context, running *sync.WaitGroup) {
 	running.Go(func() { others.Informer().RunWithContext(ctx) })
 }
 
-// onlyWithGPUs drops almost everything of Pods without GPUs, of which there may be many, and otherwise does as another transform.
+// onlyWithGPUs drops almost everything of Pods without GPUs, of which there may be many, and
+// otherwise does as another transform.
 func onlyWithGPUs(trim cache.TransformFunc) cache.TransformFunc {
 	return func(object any) (any, error) {
 		if pod, ok := object.(*corev1.Pod); ok && !snapshot.WantsGPUs(pod) {

@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command crdschema post-processes CRDs written by controller-gen, in place. It
-// changes only what has a Go type of Kubernetes' own, which can't have our markers. In the Pod templates
-// of tasks and their roles:
+// Command crdschema post-processes CRDs written by controller-gen, in place. It changes only what
+// has a Go type of Kubernetes' own, which can't have our markers. In the Pod templates of tasks and
+// their roles:
 //
 //   - descriptions are dropped: with them the CRD is too large for
 //     "kubectl apply", which keeps a copy of the object in an annotation of at

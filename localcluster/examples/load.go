@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package examples submits example GPUTasks, and the GPUQueues that they need, to a cluster, shows their
-// progress and checks that each ends as its manifest expects.
+// Package examples submits example GPUTasks, and the GPUQueues that they need, to a cluster, shows
+// their progress and checks that each ends as its manifest expects.
 package examples
 
 import (

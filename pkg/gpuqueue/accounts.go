@@ -28,8 +28,9 @@ type Account struct {
 // Accounts are those of all queues, by name.
 type Accounts map[string]*Account
 
-// Load adds the accounts of queues that have none yet, as their status says. That of a queue without a status begins
-// with its creation. It drops those of queues that no longer exist, and of others of the same name.
+// Load adds the accounts of queues that have none yet, as their status says. That of a queue
+// without a status begins with its creation. It drops those of queues that no longer exist, and of
+// others of the same name.
 func (a Accounts) Load(queues []*v1.GPUQueue) {
 	exist := make(map[string]bool, len(queues))
 	for _, queue := range queues {
@@ -60,8 +61,9 @@ func accountOf(queue *v1.GPUQueue) *Account {
 	}
 }
 
-// Charge counts what Pods have held since the time of each account, up to now. It does not matter how long that is: what nobody has
-// counted while no process ran is counted by the times of the Pods that still exist.
+// Charge counts what Pods have held since the time of each account, up to now. It does not matter
+// how long that is: what nobody has counted while no process ran is counted by the times of the
+// Pods that still exist.
 func (a Accounts) Charge(tree *queueing.Tree, holdings []Holding, now time.Time, halfLife time.Duration) {
 	before := make(map[*Account]time.Time, len(a))
 	for _, account := range a {

@@ -15,8 +15,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// Applicant returns what decides about the queue of a Pod. The namespace is nil if it is not known: then
-// it has no labels.
+// Applicant returns what decides about the queue of a Pod. The namespace is nil if it is not known:
+// then it has no labels.
 func Applicant(pod *corev1.Pod, namespace *corev1.Namespace) queueing.Applicant {
 	applicant := queueing.Applicant{
 		Namespace: pod.Namespace, Queue: pod.Labels[v1.LabelQueue], PriorityClass: pod.Spec.PriorityClassName, MaxRuntime: MaxRuntime(pod),
@@ -27,7 +27,8 @@ func Applicant(pod *corev1.Pod, namespace *corev1.Namespace) queueing.Applicant 
 	return applicant
 }
 
-// MaxRuntime returns for how long a Pod may run by what it declares; 0 if it declares nothing that is understood.
+// MaxRuntime returns for how long a Pod may run by what it declares; 0 if it declares nothing that
+// is understood.
 func MaxRuntime(pod *corev1.Pod) time.Duration {
 	seconds, err := strconv.ParseInt(pod.Annotations[v1.AnnotationMaxRuntime], 10, 32)
 	if err != nil || seconds < 0 {
@@ -36,7 +37,8 @@ func MaxRuntime(pod *corev1.Pod) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// Amount returns how many GPUs a Pod asks for, and holds when it is bound. GPUs of resource claims do not count.
+// Amount returns how many GPUs a Pod asks for, and holds when it is bound. GPUs of resource claims
+// do not count.
 func Amount(pod *corev1.Pod) queueing.Amount {
 	if !snapshot.WantsGPUs(pod) {
 		return 0

@@ -19,7 +19,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
-// WritePeriod is how often the status of a queue is written at most, unless its spec or its condition has changed.
+// WritePeriod is how often the status of a queue is written at most, unless its spec or its
+// condition has changed.
 const WritePeriod = time.Minute
 
 // Report is what statuses are made of.
@@ -149,8 +150,9 @@ func (r *Report) usage(queue string) *v1.GPUQueueTime {
 	return usage
 }
 
-// WorthWriting reports whether a new status is to be written now: at once if it is about another spec or its condition has
-// changed; after WritePeriod if anything else has but the decay of what was used.
+// WorthWriting reports whether a new status is to be written now: at once if it is about another
+// spec or its condition has changed; after WritePeriod if anything else has but the decay of what
+// was used.
 func WorthWriting(before, after *v1.GPUQueueStatus, now time.Time) bool {
 	if before.ObservedGeneration != after.ObservedGeneration || !equality.Semantic.DeepEqual(before.Conditions, after.Conditions) {
 		return true

@@ -113,8 +113,8 @@ func TestProblemsAreConditions(t *testing.T) {
 	}
 }
 
-// TestUsageDoesNotDependOnWhoCountsWhen: counting in steps, by one process or by several that know only the statuses,
-// is the same as counting once.
+// TestUsageDoesNotDependOnWhoCountsWhen: counting in steps, by one process or by several that know
+// only the statuses, is the same as counting once.
 func TestUsageDoesNotDependOnWhoCountsWhen(t *testing.T) {
 	t.Parallel()
 	pods := []*corev1.Pod{

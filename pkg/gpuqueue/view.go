@@ -67,8 +67,8 @@ func (v *View) Add(cluster *Cluster, pod *corev1.Pod) {
 	}
 }
 
-// queueOf returns the queue of a Pod, NoQueue if it does not exist. Whether the Pod may use it does not change
-// what it holds.
+// queueOf returns the queue of a Pod, NoQueue if it does not exist. Whether the Pod may use it does
+// not change what it holds.
 func (v *View) queueOf(cluster *Cluster, pod *corev1.Pod) string {
 	queue := pod.Labels[v1.LabelQueue]
 	if queue == "" {
@@ -111,8 +111,8 @@ func (v *View) addBound(cluster *Cluster, pod *corev1.Pod, queue string, amount 
 	mark(v.running, queue, taskOf(pod))
 }
 
-// boundAt returns when a Pod got its node: as long as the scheduler's condition does not say it, when it was created, for a Pod
-// that was created with a node.
+// boundAt returns when a Pod got its node: as long as the scheduler's condition does not say it,
+// when it was created, for a Pod that was created with a node.
 func boundAt(pod *corev1.Pod) (time.Time, bool) {
 	for i := range pod.Status.Conditions {
 		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue {
@@ -125,7 +125,8 @@ func boundAt(pod *corev1.Pod) (time.Time, bool) {
 	return pod.CreationTimestamp.Time, !pod.CreationTimestamp.IsZero()
 }
 
-// EndedAt returns when the last container of a Pod ended. It is not known of Pods that were stopped before a container ran.
+// EndedAt returns when the last container of a Pod ended. It is not known of Pods that were stopped
+// before a container ran.
 func EndedAt(pod *corev1.Pod) (at time.Time, known bool) {
 	for i := range pod.Status.ContainerStatuses {
 		if ended := pod.Status.ContainerStatuses[i].State.Terminated; ended != nil && ended.FinishedAt.After(at) {
@@ -135,7 +136,8 @@ func EndedAt(pod *corev1.Pod) (at time.Time, known bool) {
 	return at, !at.IsZero()
 }
 
-// taskOf returns what the Pods of one task have in common: their task or gang. Any other Pod is a task for itself.
+// taskOf returns what the Pods of one task have in common: their task or gang. Any other Pod is a
+// task for itself.
 func taskOf(pod *corev1.Pod) string {
 	if task := pod.Labels[v1.LabelTask]; task != "" {
 		return pod.Namespace + "/" + task
@@ -156,7 +158,8 @@ func mark(tasks map[string]map[string]bool, queue, task string) {
 	tasks[queue][task] = true
 }
 
-// counts returns how many tasks of each queue and its descendants hold GPUs, and how many others wait for some.
+// counts returns how many tasks of each queue and its descendants hold GPUs, and how many others
+// wait for some.
 func (v *View) counts() (running, waiting map[string]int32) {
 	running, waiting = map[string]int32{}, map[string]int32{}
 	for queue, tasks := range v.running {

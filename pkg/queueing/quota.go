@@ -18,7 +18,8 @@ type Amount int64
 // GPU is one whole GPU.
 const GPU Amount = 100
 
-// Unlimited is the limit of what has none. It is less than the greatest number, so that nothing overflows.
+// Unlimited is the limit of what has none. It is less than the greatest number, so that nothing
+// overflows.
 const Unlimited Amount = math.MaxInt64 / 4
 
 // String returns the amount as gpu-amount of a task, "2" or "0.5".
@@ -50,11 +51,13 @@ func countModel(amount Amount, model string) string {
 	}
 }
 
-// Ledger is what the queues of a tree hold. A GPU counts for its queue and for all of its ancestors, with its model
-// and with AnyModel. A queue's own jobs, beside those of its children, count as a child without guarantee.
+// Ledger is what the queues of a tree hold. A GPU counts for its queue and for all of its
+// ancestors, with its model and with AnyModel. A queue's own jobs, beside those of its children,
+// count as a child without guarantee.
 //
-// What a queue holds beyond its guarantee is borrowed: from its siblings while the parent is
-// within its own guarantee, else from others. It is lent as long as nobody is below a guarantee who wants it.
+// What a queue holds beyond its guarantee is borrowed: from its siblings while the parent is within
+// its own guarantee, else from others. It is lent as long as nobody is below a guarantee who wants
+// it.
 //
 // A Ledger is not safe for concurrent use.
 type Ledger struct {
@@ -84,8 +87,8 @@ func (l *Ledger) Clone() *Ledger {
 // Tree returns the tree of the queues.
 func (l *Ledger) Tree() *Tree { return l.tree }
 
-// Add enters that a queue holds more of a model, or less if the amount is negative. A model that is not known
-// is empty. A queue that does not exist is NoQueue.
+// Add enters that a queue holds more of a model, or less if the amount is negative. A model that is
+// not known is empty. A queue that does not exist is NoQueue.
 func (l *Ledger) Add(queue, model string, amount Amount) {
 	if model == AnyModel {
 		model = ""
@@ -142,9 +145,9 @@ func (e *Excess) String() string {
 	return fmt.Sprintf("queue %s holds %s of at most %s, and %s are asked for", e.Queue, e.Held, countModel(e.Limit, e.Model), e.Wanted)
 }
 
-// Fits returns nil if a queue may hold the request as well: if it and all of its ancestors stay within their limits, those
-// of each model and those of all together. Otherwise it returns the limit that is exceeded: one that no
-// end of a job helps with, if there is one, else the nearest.
+// Fits returns nil if a queue may hold the request as well: if it and all of its ancestors stay
+// within their limits, those of each model and those of all together. Otherwise it returns the
+// limit that is exceeded: one that no end of a job helps with, if there is one, else the nearest.
 //
 // What is asked for with AnyModel counts only together with all others: Full returns the models that it
 // must not come from.
@@ -183,7 +186,8 @@ func (l *Ledger) exceeds(n *node, request Amounts) []Excess {
 	return found
 }
 
-// Full returns the models of which a queue, or one of its ancestors, must not hold the amount as well, sorted.
+// Full returns the models of which a queue, or one of its ancestors, must not hold the amount as
+// well, sorted.
 func (l *Ledger) Full(queue string, amount Amount) []string {
 	full := map[string]bool{}
 	for n := l.tree.at(queue); n != nil; n = n.parent {
@@ -196,8 +200,8 @@ func (l *Ledger) Full(queue string, amount Amount) []string {
 	return slices.Sorted(maps.Keys(full))
 }
 
-// Borrowed returns what a queue holds of a model, or of AnyModel, beyond its guarantee. Of a model, it is not more than
-// of all together: GPUs that are guaranteed of any model are not borrowed.
+// Borrowed returns what a queue holds of a model, or of AnyModel, beyond its guarantee. Of a model,
+// it is not more than of all together: GPUs that are guaranteed of any model are not borrowed.
 func (l *Ledger) Borrowed(queue, model string) Amount {
 	n := l.tree.at(queue)
 	borrowed := max(0, l.over(n, AnyModel))
@@ -212,8 +216,8 @@ func (l *Ledger) over(n *node, model string) Amount {
 	return l.held[n.index][model] - n.guaranteed[model]
 }
 
-// BelowGuarantee reports whether a queue would get a GPU of a model, or of any with AnyModel, because of a guarantee: see
-// Precedence.
+// BelowGuarantee reports whether a queue would get a GPU of a model, or of any with AnyModel,
+// because of a guarantee: see Precedence.
 func (l *Ledger) BelowGuarantee(queue, model string) bool {
 	return l.WithinGuarantee(queue, Amounts{model: 1})
 }
@@ -227,10 +231,11 @@ func (l *Ledger) WithinGuarantee(queue string, request Amounts) bool {
 // precedenceBits is how many levels of a tree decide about precedence.
 const precedenceBits = 64
 
-// Precedence says how a request compares with those of other queues because of guarantees: the greater
-// one comes first. The highest bit says whether the queue's root would stay within its guarantee with the request, the next bit
-// the same of the queue below on the way to the queue itself, and so on: whatever a parent is guaranteed
-// goes to those of its children first that are within their own guarantees, and to the others then.
+// Precedence says how a request compares with those of other queues because of guarantees: the
+// greater one comes first. The highest bit says whether the queue's root would stay within its
+// guarantee with the request, the next bit the same of the queue below on the way to the queue
+// itself, and so on: whatever a parent is guaranteed goes to those of its children first that are
+// within their own guarantees, and to the others then.
 func (l *Ledger) Precedence(queue string, request Amounts) uint64 {
 	n, bits := l.tree.at(queue), uint64(0)
 	for ; n != nil; n = n.parent {
@@ -241,7 +246,8 @@ func (l *Ledger) Precedence(queue string, request Amounts) uint64 {
 	return bits
 }
 
-// within reports whether a queue stays within its guarantees with a request: of each model, or of all together.
+// within reports whether a queue stays within its guarantees with a request: of each model, or of
+// all together.
 func (l *Ledger) within(n *node, request Amounts) bool {
 	return l.over(n, AnyModel)+request.Sum() <= 0 || l.withinModels(n, request)
 }
@@ -258,24 +264,26 @@ func (l *Ledger) withinModels(n *node, request Amounts) bool {
 // Lender is a queue of which GPUs may be taken back.
 type Lender struct {
 	Queue, Model string
-	// Amount is what the queue's own jobs hold of it and may lose. Jobs are taken as a whole: the last one may be
-	// greater than the rest of the amount.
+	// Amount is what the queue's own jobs hold of it and may lose. Jobs are taken as a whole: the
+	// last one may be greater than the rest of the amount.
 	Amount Amount
 	// Reclaim is how they are taken.
 	Reclaim Reclaim
 }
 
-// Reclaimable returns the queues that hold GPUs of a model which belong to a queue that wants an amount of it,
-// or of any model with AnyModel. It returns none if the queue would be beyond its guarantee with them.
+// Reclaimable returns the queues that hold GPUs of a model which belong to a queue that wants an
+// amount of it, or of any model with AnyModel. It returns none if the queue would be beyond its
+// guarantee with them.
 //
-// Between two queues, those decide that are on the same level, below the nearest ancestor of both, or roots: the
-// one that wants must stay within its guarantee, and the other one, with all queues from there down, must be beyond
-// its own. So a parent's guarantee is for all of its children, each may use what the others leave, and gets back
-// what is guaranteed to itself. GPUs that are guaranteed of a model are not taken for what is guaranteed of any model.
+// Between two queues, those decide that are on the same level, below the nearest ancestor of both,
+// or roots: the one that wants must stay within its guarantee, and the other one, with all queues
+// from there down, must be beyond its own. So a parent's guarantee is for all of its children, each
+// may use what the others leave, and gets back what is guaranteed to itself. GPUs that are
+// guaranteed of a model are not taken for what is guaranteed of any model.
 //
-// Those come first that are farthest away: what the whole parent is owed is not taken from
-// its own children. Of two that are equally far, the one comes first that has borrowed more for its weight, compared where
-// their paths part. The amounts are each for itself: two children may have borrowed
+// Those come first that are farthest away: what the whole parent is owed is not taken from its own
+// children. Of two that are equally far, the one comes first that has borrowed more for its weight,
+// compared where their paths part. The amounts are each for itself: two children may have borrowed
 // the same part of their parent's. Enter what is taken, and ask again.
 func (l *Ledger) Reclaimable(queue, model string, amount Amount) []Lender {
 	c := l.newClaim(l.tree.at(queue), Amounts{model: amount})
@@ -296,8 +304,8 @@ func (l *Ledger) Reclaimable(queue, model string, amount Amount) []Lender {
 // claim is a queue's claim on GPUs that others have borrowed.
 type claim struct {
 	*Ledger
-	// path are the queue that claims and its ancestors, by depth. For each, byModel and byAny say whether it
-	// stays within what it is guaranteed of the model, or of all together.
+	// path are the queue that claims and its ancestors, by depth. For each, byModel and byAny say
+	// whether it stays within what it is guaranteed of the model, or of all together.
 	path           []*node
 	byModel, byAny []bool
 }
@@ -336,8 +344,8 @@ type candidate struct {
 	meets int
 }
 
-// chain is what queues on the way down from where the paths part have borrowed, the least of them: what a claim by model may
-// take, and what one of any model may.
+// chain is what queues on the way down from where the paths part have borrowed, the least of them:
+// what a claim by model may take, and what one of any model may.
 type chain struct {
 	meets       int
 	model, both Amount

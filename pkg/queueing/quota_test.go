@@ -261,7 +261,8 @@ func TestReclaimable(t *testing.T) {
 	}
 }
 
-// TestNoQueueIsEverAboveALimit lets queues take whatever fits, and checks all limits and sums after each step.
+// TestNoQueueIsEverAboveALimit lets queues take whatever fits, and checks all limits and sums after
+// each step.
 func TestNoQueueIsEverAboveALimit(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -319,8 +320,9 @@ func checkSums(t *testing.T, l *queueing.Ledger, queues []queueing.Queue, own ma
 	}
 }
 
-// TestReclaimNeverTakesWhatIsGuaranteed: who gets back all that Reclaimable says is within its guarantee at the level that
-// decides, and those who lost it are still at theirs. It also ends: nobody can take it back.
+// TestReclaimNeverTakesWhatIsGuaranteed: who gets back all that Reclaimable says is within its
+// guarantee at the level that decides, and those who lost it are still at theirs. It also ends:
+// nobody can take it back.
 func TestReclaimNeverTakesWhatIsGuaranteed(t *testing.T) {
 	t.Parallel()
 	taken := 0

@@ -42,9 +42,9 @@ type Assignment struct {
 	Problem *Problem
 }
 
-// Assign returns the queue of a Pod: the one that it names, else the one that its namespace names, else the only one
-// that accepts the namespace, else none. A Pod that may not use its queue is to wait.
-// It is not put into another one instead.
+// Assign returns the queue of a Pod: the one that it names, else the one that its namespace names,
+// else the only one that accepts the namespace, else none. A Pod that may not use its queue is to
+// wait. It is not put into another one instead.
 func (t *Tree) Assign(pod *Applicant) Assignment {
 	switch {
 	case pod.Queue != "":
@@ -83,8 +83,8 @@ func (n *node) accepts(namespaceLabels map[string]string) bool {
 	return n.queue.Accepts != nil && n.queue.Accepts(namespaceLabels)
 }
 
-// refusal returns why a Pod may not use a queue; nil if it may. The origin says why it is in that queue, if
-// the Pod does not name it.
+// refusal returns why a Pod may not use a queue; nil if it may. The origin says why it is in that
+// queue, if the Pod does not name it.
 func (t *Tree) refusal(pod *Applicant, queue, origin string) *Problem {
 	n := t.nodes[queue]
 	if n == nil {

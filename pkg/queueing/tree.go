@@ -34,8 +34,8 @@ type Queue struct {
 	Selector string
 	// Priorities are the PriorityClasses that Pods may have; empty for those of the parent.
 	Priorities []string
-	// MaxRuntime bounds what a job may declare, and DefaultRuntime is for jobs that declare nothing; 0 for
-	// none.
+	// MaxRuntime bounds what a job may declare, and DefaultRuntime is for jobs that declare
+	// nothing; 0 for none.
 	MaxRuntime, DefaultRuntime time.Duration
 	// Reclaim is how GPUs beyond the guarantee are taken back; nil for as the parent's are.
 	Reclaim *Reclaim
@@ -113,8 +113,8 @@ type node struct {
 	parent   *node
 	children []*node
 	depth    int // 0 for roots
-	// guaranteed is what remains of the guarantees after what is wrong with them. That of AnyModel is not less
-	// than the others together.
+	// guaranteed is what remains of the guarantees after what is wrong with them. That of AnyModel
+	// is not less than the others together.
 	guaranteed map[string]Amount
 }
 
@@ -227,7 +227,8 @@ func (t *Tree) guarantee(root *node) {
 	t.guaranteeChildren(root)
 }
 
-// guarantees returns what the queue asks to be guaranteed. That of AnyModel is not less than the others together.
+// guarantees returns what the queue asks to be guaranteed. That of AnyModel is not less than the
+// others together.
 func (q *Queue) guarantees() map[string]Amount {
 	guaranteed, models := make(map[string]Amount, len(q.Quotas)+1), Amount(0)
 	for model, quota := range q.Quotas {
@@ -263,8 +264,8 @@ func (t *Tree) guaranteeChildren(parent *node) {
 	}
 }
 
-// exceeding returns the models of which siblings are guaranteed more together than their parent, if one of
-// them is guaranteed any, sorted.
+// exceeding returns the models of which siblings are guaranteed more together than their parent, if
+// one of them is guaranteed any, sorted.
 func exceeding(sums, of, parent map[string]Amount) []string {
 	var models []string
 	for model := range of {
@@ -336,8 +337,8 @@ func (t *Tree) Path(queue string) []string {
 	return names
 }
 
-// Guaranteed returns what a queue is guaranteed of a model, or of AnyModel, after what is wrong with the
-// tree.
+// Guaranteed returns what a queue is guaranteed of a model, or of AnyModel, after what is wrong
+// with the tree.
 func (t *Tree) Guaranteed(queue, model string) Amount { return t.at(queue).guaranteed[model] }
 
 // Weight returns a queue's weight among its siblings.
@@ -355,9 +356,9 @@ func (t *Tree) MaxRuntime(queue string) time.Duration {
 	return least
 }
 
-// DefaultRuntime returns what to plan with for a job of a queue that declares nothing: the default of the queue
-// or its nearest ancestor that has one, but not more than MaxRuntime, which is the default of
-// the default; 0 if nothing is known.
+// DefaultRuntime returns what to plan with for a job of a queue that declares nothing: the default
+// of the queue or its nearest ancestor that has one, but not more than MaxRuntime, which is the
+// default of the default; 0 if nothing is known.
 func (t *Tree) DefaultRuntime(queue string) time.Duration {
 	most := t.MaxRuntime(queue)
 	for n := t.at(queue); n != nil; n = n.parent {
@@ -389,8 +390,8 @@ func (t *Tree) Priorities(queue string) []string {
 // DefaultNotice is the notice before GPUs are taken back if no queue says otherwise.
 const DefaultNotice = time.Minute
 
-// Reclaim returns how GPUs that a queue has borrowed are taken back: as the queue, or its nearest ancestor
-// that says so, says.
+// Reclaim returns how GPUs that a queue has borrowed are taken back: as the queue, or its nearest
+// ancestor that says so, says.
 func (t *Tree) Reclaim(queue string) Reclaim {
 	for n := t.at(queue); n != nil; n = n.parent {
 		if n.queue.Reclaim != nil {

@@ -29,7 +29,8 @@ func TestProblemsOfTheTreeAreExplainedAndContained(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		queues []queueing.Queue
-		// problems are the reasons by queue, guaranteed the GPUs by "queue model" that differ from what is asked for.
+		// problems are the reasons by queue, guaranteed the GPUs by "queue model" that differ from
+		// what is asked for.
 		problems map[string]queueing.Reason
 		messages map[string]string
 		want     map[string]int
@@ -161,8 +162,8 @@ func TestQueuesInheritFromTheirParents(t *testing.T) {
 	}
 }
 
-// TestGuaranteesNeverExceedTheParents: whatever is asked for, siblings never have more together than their parent, and
-// a queue never has more of single models than of all.
+// TestGuaranteesNeverExceedTheParents: whatever is asked for, siblings never have more together
+// than their parent, and a queue never has more of single models than of all.
 func TestGuaranteesNeverExceedTheParents(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(500) {

@@ -59,20 +59,21 @@ func New(client clientset.Interface, clock clock.Clock) *Watcher {
 	return &Watcher{client: client, clock: clock}
 }
 
-// OnChange has a function called after a queue was created or deleted, or its spec has changed, and with an empty
-// name after anything may have changed. It must not block. It is to be called before Run.
+// OnChange has a function called after a queue was created or deleted, or its spec has changed, and
+// with an empty name after anything may have changed. It must not block. It is to be called before
+// Run.
 func (w *Watcher) OnChange(changed func(queue string)) { w.changed = append(w.changed, changed) }
 
-// Known reports whether it is known which queues there are. It is not before the first answer of the API server, or
-// while that forbids to list them.
+// Known reports whether it is known which queues there are. It is not before the first answer of
+// the API server, or while that forbids to list them.
 func (w *Watcher) Known() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.known
 }
 
-// WaitUntilKnown waits until it is known which queues there are, and reports whether it is. It returns false after the timeout,
-// or when ctx ends.
+// WaitUntilKnown waits until it is known which queues there are, and reports whether it is. It
+// returns false after the timeout, or when ctx ends.
 func (w *Watcher) WaitUntilKnown(ctx context.Context, timeout time.Duration) bool {
 	err := wait.PollUntilContextTimeout(ctx, knownPeriod, timeout, true, func(context.Context) (bool, error) { return w.Known(), nil })
 	return err == nil

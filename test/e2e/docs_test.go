@@ -30,8 +30,9 @@ const queueKind = "GPUQueue"
 // foreignKinds are the kinds of other projects that the documents show beside ours.
 var foreignKinds = []string{"JobSet", "PyTorchJob"}
 
-// TestTheAPIServerAcceptsWhatTheDocumentsShow creates every GPUTask and GPUQueue that the documents and the
-// examples contain, in a dry run with strict validation: a field that does not exist is refused.
+// TestTheAPIServerAcceptsWhatTheDocumentsShow creates every GPUTask and GPUQueue that the documents
+// and the examples contain, in a dry run with strict validation: a field that does not exist is
+// refused.
 func TestTheAPIServerAcceptsWhatTheDocumentsShow(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

@@ -23,8 +23,8 @@ import (
 
 func (s *suite) queues() typedv1.GPUQueueInterface { return s.cluster.tasks.FalldioV1().GPUQueues() }
 
-// createQueue creates a queue until the end of the test. Other tests share the cluster: its name should have that of
-// the namespace, and its selector should select nothing else.
+// createQueue creates a queue until the end of the test. Other tests share the cluster: its name
+// should have that of the namespace, and its selector should select nothing else.
 func (s *suite) createQueue(name string, spec *v1.GPUQueueSpec) {
 	s.Helper()
 	queue := &v1.GPUQueue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *spec}
@@ -188,7 +188,8 @@ func TestATenantDoesNotChangeQueues(t *testing.T) {
 	}
 }
 
-// TestTheDefaultQueueOfANamespaceIsNotForWhoeverMayChangeNamespaces attacks as a user who may create and label namespaces.
+// TestTheDefaultQueueOfANamespaceIsNotForWhoeverMayChangeNamespaces attacks as a user who may
+// create and label namespaces.
 func TestTheDefaultQueueOfANamespaceIsNotForWhoeverMayChangeNamespaces(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

@@ -101,9 +101,9 @@ type GPUQueueSpec struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	DefaultRuntimeSeconds *int64 `json:"defaultRuntimeSeconds,omitempty"`
 
-	// priorities are the PriorityClasses that Pods of the queue may have. A Pod whose
-	// PriorityClass is not listed does not start in the queue; list the cluster's default class, or
-	// "" for Pods without one, if Pods are to do without naming one. Default: those of the parent, else all.
+	// priorities are the PriorityClasses that Pods of the queue may have. A Pod whose PriorityClass
+	// is not listed does not start in the queue; list the cluster's default class, or "" for Pods
+	// without one, if Pods are to do without naming one. Default: those of the parent, else all.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -246,8 +246,8 @@ type GPUQueueStatus struct {
 	// +optional
 	Usage *GPUQueueTime `json:"usage,omitempty"`
 
-	// running is how many tasks of the queue and its children hold GPUs. Other Pods count as one for each
-	// gang, or each for itself.
+	// running is how many tasks of the queue and its children hold GPUs. Other Pods count as one
+	// for each gang, or each for itself.
 	// +optional
 	Running int32 `json:"running"`
 

@@ -10,12 +10,14 @@ import (
 )
 
 // Claims are how gpu-scheduler kept gangs from starving before it had queues: who has waited
-// for long claims the nodes on which the fewest GPUs have to become free. Nobody who comes
-// later gets a place there, until nothing has become free there for a while.
+// the longest claims the nodes on which the fewest GPUs have to become free. Nobody who comes
+// later gets a place there, until nothing has become free there for a while; then it is the next
+// one's turn. (gpu-scheduler let several gangs claim nodes at a time. Here that makes all wait
+// longer: with up to four per virtual cluster, the mean wait on 80 nodes is 2.6 times as long.)
 const (
-	starvation    = 5 * time.Minute
-	claimTime     = 10 * time.Minute
-	claimsPerTeam = 4
+	starvation = 5 * time.Minute
+	claimTime  = 10 * time.Minute
+	mostClaims = 1
 )
 
 type claims struct {
@@ -100,15 +102,11 @@ func (s *system) expireClaims() {
 
 // claim lets jobs that have waited for long claim nodes.
 func (s *system) claim() {
-	perTeam := map[string]int{}
-	for _, one := range s.claimed.byJob {
-		perTeam[one.job.Cluster]++
-	}
 	for _, j := range s.line.jobs {
-		if s.now.Sub(j.Submitted) < starvation {
+		if s.now.Sub(j.Submitted) < starvation || len(s.claimed.byJob) >= mostClaims {
 			break // the line is by submission
 		}
-		if s.claimed.byJob[j.key] != nil || perTeam[j.Cluster] >= claimsPerTeam || s.now.Before(s.claimed.cooldown[j.key]) {
+		if s.claimed.byJob[j.key] != nil || s.now.Before(s.claimed.cooldown[j.key]) {
 			continue
 		}
 		var taken []string
@@ -120,7 +118,6 @@ func (s *system) claim() {
 		}
 		if nodes, lacking := s.leastLacking(j, taken); nodes != nil {
 			s.claimed.byJob[j.key] = &claim{job: j, nodes: nodes, lacking: lacking, until: s.now.Add(claimTime)}
-			perTeam[j.Cluster]++
 		}
 	}
 }

@@ -51,7 +51,7 @@ func entrants(reserved int) []entrant {
 		{name: "conservative", title: "conservative: FIFO, 16 reservations", options: fifo, reserved: 16},
 		{name: "multifactor", title: "Slurm's multifactor, 8 reservations", options: queueing.Options{Policy: queueing.Multifactor}, reserved: 8},
 		{name: "drf", title: "dominant share between virtual clusters", options: fifo, order: dominantShare},
-		{name: "oracle", title: "smallest area first, exact durations", options: fifo, order: area, exact: true},
+		{name: "oracle", title: "smallest area first, exact durations", options: fifo, order: area, reserved: 1, exact: true},
 	}
 }
 

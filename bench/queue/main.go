@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	debug.SetGCPercent(400) // there is little to keep, and much to forget
 	t, err := trace.Read(o.trace)
 	if err != nil {
 		return err

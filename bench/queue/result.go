@@ -120,7 +120,7 @@ func (s *system) result() *result {
 	}
 	gpus := m.seconds * float64(s.capacity())
 	r.avoidable, r.allocated, r.occupied = m.avoidable/gpus, m.used/gpus, m.occupied/gpus
-	r.deficit = m.owed / max(m.owing, 1)
+	r.deficit = m.owed / m.seconds
 	r.allocatedBusy = m.usedBusy / max(m.busy*float64(s.capacity()), 1)
 	r.fragmented = m.fragmented / max(m.free, 1)
 	r.later, r.earlier, r.reserved = float64(s.moved.later), float64(s.moved.earlier), float64(s.moved.made)

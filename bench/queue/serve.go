@@ -26,17 +26,19 @@ func (s *system) serveArrival(j *job, at int) error {
 	case s.reserved == 0:
 		_, err := s.tryNow(j)
 		return err
-	case at < s.reserved:
-		return s.serve()
-	default:
-		_, err := s.tryBeside(j)
+	}
+	started, err := s.tryBeside(j)
+	if started || err != nil || at >= s.reserved {
 		return err
 	}
+	return s.serve()
 }
 
 // serve starts all jobs that may start now.
 func (s *system) serve() error {
 	switch {
+	case !s.claims && !s.line.fits(s.cluster):
+		return nil
 	case s.strict:
 		return s.serveStrictly()
 	case s.claims:
@@ -97,7 +99,7 @@ func (s *system) serveSkipping() error {
 // serveWithReservations revises the reservations of those that come first, starts those whose
 // time has come, and then others that are not in their way.
 func (s *system) serveWithReservations() error {
-	for started := true; started; {
+	for started := len(s.line.jobs) > 0; started; {
 		started = false
 		first := slices.Clone(s.line.jobs[:min(s.reserved, len(s.line.jobs))])
 		s.revise(first)
@@ -141,17 +143,11 @@ func (s *system) serveBesideReservations() error {
 
 const forever = time.Duration(1<<63 - 1)
 
-// class is what alike jobs have in common.
-type class struct {
-	request *placement.Request
-	members int
-}
-
 // revise revises the reservations of the jobs that come first.
 func (s *system) revise(first []*job) {
 	in := &backfill.Input{Cluster: s.cluster, Now: s.now, Running: make([]backfill.Running, 0, len(s.running))}
 	for _, j := range s.running {
-		in.Running = append(in.Running, backfill.Running{Key: j.key, Pods: j.pods(), Ends: j.plannedEnd(s.now)})
+		in.Running = append(in.Running, backfill.Running{Key: j.key, Pods: j.pods, Ends: j.plannedEnd(s.now)})
 	}
 	for _, j := range first {
 		in.Waiting = append(in.Waiting, backfill.Waiting{Key: j.key, Gang: j.gang, Bound: j.bound()})

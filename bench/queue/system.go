@@ -59,7 +59,7 @@ func newSystem(e entrant, nodes int, estimates string, t *trace.Trace, seed uint
 	}
 	s := &system{
 		world: w, entrant: e, estimates: estimates, random: rand.New(rand.NewPCG(seed, 2)), //nolint:gosec // simulation
-		history: runtimes.NewHistory(), teams: map[string]*team{}, factors: map[string]float64{}, claimed: newClaims(),
+		history: runtimes.NewHistory(), teams: map[string]*team{}, factors: map[string]float64{}, claimed: newClaims(), line: line{classes: map[class]int{}},
 		moved: movements{reasons: map[string]int{}},
 	}
 	s.measures = newMeasures(t)

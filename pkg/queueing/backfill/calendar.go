@@ -77,11 +77,9 @@ func newCalendar(in *Input) *calendar {
 	c := &calendar{
 		cluster: in.Cluster, now: in.Now, byName: map[string]*nodeDays{}, rooms: map[*placement.Request]*rooms{},
 	}
-	for i := range in.Running {
-		job := &in.Running[i]
-		if job.Ends.IsZero() {
-			continue
-		}
+	c.leavers = make([]leaver, 0, len(in.Running))
+	for _, index := range byEnd(in.Running) {
+		job := &in.Running[index]
 		ends := max(job.Ends.Sub(in.Now), MinimumRemaining)
 		for _, name := range job.Pods {
 			if pod, runs := in.Cluster.Running(name); runs {
@@ -89,9 +87,6 @@ func newCalendar(in *Input) *calendar {
 			}
 		}
 	}
-	slices.SortFunc(c.leavers, func(a, b leaver) int {
-		return cmp.Or(cmp.Compare(a.ends, b.ends), cmp.Compare(a.job, b.job), cmp.Compare(a.Name, b.Name))
-	})
 	for i := range c.leavers {
 		c.leavers[i].on = c.node(c.leavers[i].Node)
 		c.leavers[i].on.leavers = append(c.leavers[i].on.leavers, i)
@@ -100,6 +95,20 @@ func newCalendar(in *Input) *calendar {
 		c.setFree(n)
 	}
 	return c
+}
+
+// byEnd returns the indices of the jobs whose end is known, the first end first.
+func byEnd(jobs []Running) []int {
+	order := make([]int, 0, len(jobs))
+	for i := range jobs {
+		if !jobs[i].Ends.IsZero() {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(jobs[a].Ends.Compare(jobs[b].Ends), cmp.Compare(jobs[a].Key, jobs[b].Key))
+	})
+	return order
 }
 
 // node returns the future of a node, which it creates if needed, without what becomes free.

@@ -21,6 +21,8 @@ type entrant struct {
 	// reserved is how many waiting jobs have reservations in time. Without any, jobs that do
 	// not fit are passed by those that do.
 	reserved int
+	// keep is true if a job keeps its reservation although others have come before it since.
+	keep bool
 	// strict is true if nobody may pass.
 	strict bool
 	// claims is true if starving jobs claim nodes for a while.

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -37,24 +38,47 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if o.report != "" {
+		return (&report{options: o, trace: t, out: out}).write(o.report)
+	}
+	return o.replayPolicies(t, out)
+}
+
+// replayPolicies replays the policies of the flags, with each seed.
+func (o *options) replayPolicies(t *trace.Trace, out io.Writer) (err error) {
+	var log io.Writer
+	if o.log != "" {
+		file, err := os.Create(o.log)
+		if err != nil {
+			return fmt.Errorf("--log: %w", err)
+		}
+		buffer := bufio.NewWriter(file)
+		log = buffer
+		defer func() { err = errors.Join(err, buffer.Flush(), file.Close()) }()
+	}
 	for _, policy := range strings.Split(o.policy, ",") {
 		e, err := find(policy, o.reserved)
 		if err != nil {
 			return err
 		}
+		var results []*result
 		for seed := o.seed; seed < o.seed+uint64(o.seeds); seed++ { //nolint:gosec // positive
-			r, err := o.replay(e, t, seed)
+			r, err := o.replay(e, t, seed, log)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintln(out, r.line())
+			results = append(results, r)
+		}
+		if len(results) > 1 {
+			fmt.Fprintf(out, "mean of %d: %s\n", len(results), merged(results).line())
 		}
 	}
 	return nil
 }
 
-// replay replays the trace once.
-func (o *options) replay(e entrant, t *trace.Trace, seed uint64) (*result, error) {
+// replay replays the trace once; log may be nil.
+func (o *options) replay(e entrant, t *trace.Trace, seed uint64, log io.Writer) (*result, error) {
 	begin := time.Now()
 	jittered := t.Jittered(seed)
 	s, err := newSystem(e, o.nodes, o.estimates, jittered, seed)
@@ -62,7 +86,8 @@ func (o *options) replay(e entrant, t *trace.Trace, seed uint64) (*result, error
 		return nil, err
 	}
 	s.forecasts.every, s.forecasts.replayed = o.forecasts, o.replayed
-	if err := s.run(jittered); err != nil {
+	s.logTo(log, seed)
+	if err := errors.Join(s.run(jittered), s.logError); err != nil {
 		return nil, fmt.Errorf("%s, seed %d: %w", e.name, seed, err)
 	}
 	r := s.result()

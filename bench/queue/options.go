@@ -22,6 +22,8 @@ type options struct {
 	reserved  int
 	forecasts int
 	replayed  bool
+	log       string
+	report    string
 }
 
 func parse(args []string) (*options, error) {
@@ -37,6 +39,8 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.reserved, "reserved", 8, "how many waiting jobs have reservations in time")
 	flags.IntVar(&o.forecasts, "forecasts", 0, "estimate the start of one of so many waiting jobs; 0 for none")
 	flags.BoolVar(&o.replayed, "replayed", true, "expect jobs to come as they came the day before, for --forecasts")
+	flags.StringVar(&o.log, "log", "", "write a JSON line for each job that starts to this file: policy, seed, line in the trace, times, nodes and GPUs")
+	flags.StringVar(&o.report, "report", "", "replay everything and write tables and plots to this folder, instead; needs 4 seeds for the goals")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

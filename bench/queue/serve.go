@@ -101,7 +101,7 @@ func (s *system) serveSkipping() error {
 func (s *system) serveWithReservations() error {
 	for started := len(s.line.jobs) > 0; started; {
 		started = false
-		first := slices.Clone(s.line.jobs[:min(s.reserved, len(s.line.jobs))])
+		first := s.first()
 		s.revise(first)
 		for i, j := range first {
 			if r := &s.reservations[i]; r.StartsBy(s.now) {
@@ -115,11 +115,34 @@ func (s *system) serveWithReservations() error {
 	return s.serveBesideReservations()
 }
 
+// first returns the jobs that get reservations: those that have one, so that promises are kept,
+// and those that come first.
+func (s *system) first() []*job {
+	list := make([]*job, 0, s.reserved)
+	if s.keep {
+		for i := range s.reservations {
+			if j := s.waiting[s.reservations[i].Key]; j != nil && s.reservations[i].Plan != nil && len(list) < s.reserved {
+				list = append(list, j)
+			}
+		}
+	}
+	for _, j := range s.line.jobs[:min(s.reserved, len(s.line.jobs))] {
+		if len(list) < s.reserved && !slices.Contains(list, j) {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
 // serveBesideReservations starts others that are not in the way of reservations.
 func (s *system) serveBesideReservations() error {
 	refused := map[class]time.Duration{} // the shortest bound that was refused
-	for i := min(s.reserved, len(s.line.jobs)); i < len(s.line.jobs) && s.used < s.capacity(); {
+	for i := 0; i < len(s.line.jobs) && s.used < s.capacity(); {
 		j := s.line.jobs[i]
+		if s.isReserved(j) {
+			i++
+			continue
+		}
 		bound := j.bound()
 		if bound == 0 {
 			bound = forever
@@ -139,6 +162,10 @@ func (s *system) serveBesideReservations() error {
 		}
 	}
 	return nil
+}
+
+func (s *system) isReserved(j *job) bool {
+	return slices.ContainsFunc(s.reservations, func(r backfill.Reservation) bool { return r.Key == j.key })
 }
 
 const forever = time.Duration(1<<63 - 1)

@@ -380,6 +380,19 @@ func BenchmarkTree1000(b *testing.B) {
 	}
 }
 
+func BenchmarkAssign1000(b *testing.B) {
+	queues := randomQueues(rand.New(rand.NewPCG(1, 4)), 1000)
+	for i := range queues {
+		team := fmt.Sprint(i)
+		queues[i].Accepts = func(labels map[string]string) bool { return labels["team"] == team }
+	}
+	tree := queueing.NewTree(queues)
+	pod := &queueing.Applicant{NamespaceLabels: map[string]string{"team": "7", "kubernetes.io/metadata.name": "seven", "env": "prod"}}
+	for b.Loop() {
+		tree.Assign(pod)
+	}
+}
+
 func BenchmarkReclaimable1000(b *testing.B) {
 	l := manyQueues(1000)
 	for b.Loop() {

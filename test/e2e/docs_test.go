@@ -40,7 +40,7 @@ func TestTheAPIServerAcceptsWhatTheDocumentsShow(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found no examples: %v", err)
 	}
-	for _, document := range []string{"README.md", "docs/gputask.md", "docs/coming-from.md", "docs/queues.md"} {
+	for _, document := range []string{"README.md", "docs/gputask.md", "docs/coming-from.md", "docs/gpuqueue.md"} {
 		files = append(files, filepath.Join(root(), document))
 	}
 	for _, file := range files {

@@ -187,15 +187,16 @@ func precedenceOrder(l *queueing.Ledger, request queueing.Amounts, queues ...str
 		}
 		return 0
 	})
-	text := queues[0]
+	var text strings.Builder
+	text.WriteString(queues[0])
 	for i, queue := range queues[1:] {
+		relation := " > "
 		if l.Precedence(queues[i], request) == l.Precedence(queue, request) {
-			text += "=" + queue
-		} else {
-			text += " > " + queue
+			relation = "="
 		}
+		text.WriteString(relation + queue)
 	}
-	return text
+	return text.String()
 }
 
 func TestReclaimable(t *testing.T) {

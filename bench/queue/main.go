@@ -48,7 +48,7 @@ func run(args []string, out io.Writer) error {
 func (o *options) replayPolicies(t *trace.Trace, out io.Writer) (err error) {
 	var log io.Writer
 	if o.log != "" {
-		file, err := os.Create(o.log)
+		file, err := os.Create(o.log) //nolint:gosec // the user names the file
 		if err != nil {
 			return fmt.Errorf("--log: %w", err)
 		}

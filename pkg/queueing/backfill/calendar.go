@@ -125,7 +125,7 @@ func (c *calendar) node(name string) *nodeDays {
 // setFree computes when the cards of a node become free.
 func (c *calendar) setFree(n *nodeDays) {
 	cards := c.cluster.CardStates(n.name)
-	n.free = make([]time.Duration, len(cards))
+	n.free = make([]time.Duration, len(cards)) // 0 is now
 	for i, card := range cards {
 		if card.Broken || card.Free < placement.Card {
 			n.free[i] = never

@@ -46,7 +46,9 @@ type job struct {
 
 // forecast is a start estimate; the zero value is none.
 type forecast struct {
-	at                       time.Time
+	at time.Time
+	// raw is the likely start before it was calibrated.
+	raw                      time.Time
 	earliest, likely, latest time.Time
 }
 

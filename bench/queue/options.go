@@ -24,6 +24,7 @@ type options struct {
 	replayed  bool
 	log       string
 	report    string
+	sizes     []int
 }
 
 func parse(args []string) (*options, error) {
@@ -41,6 +42,7 @@ func parse(args []string) (*options, error) {
 	flags.BoolVar(&o.replayed, "replayed", true, "expect jobs to come as they came the day before, for --forecasts")
 	flags.StringVar(&o.log, "log", "", "write a JSON line for each job that starts to this file: policy, seed, line in the trace, times, nodes and GPUs")
 	flags.StringVar(&o.report, "report", "", "replay everything and write tables and plots to this folder, instead; needs 4 seeds for the goals")
+	flags.IntSliceVar(&o.sizes, "sizes", clusterSizes, "numbers of nodes in the report")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

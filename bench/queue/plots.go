@@ -28,7 +28,7 @@ var shown = []struct {
 
 // plot draws which part of the jobs has started after some time of waiting.
 func (r *report) plot(path string) error {
-	nodes := clusterSizes[0]
+	nodes := r.sizes[0]
 	p := plot.New()
 	p.Title.Text = fmt.Sprintf("Jobs that have started after some time of waiting, %d nodes", nodes)
 	p.X.Label.Text = "hours"

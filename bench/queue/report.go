@@ -51,7 +51,7 @@ func (r *report) tasks() []task {
 			list = append(list, task{key: key, seed: r.seed + uint64(seed)}) //nolint:gosec // positive
 		}
 	}
-	for i, nodes := range clusterSizes {
+	for i, nodes := range r.sizes {
 		add(1, taskKey{ours, mixed, nodes, true})
 		for _, policy := range []string{ours, "oracle", "claims", "skip"} {
 			add(r.seeds, taskKey{policy, mixed, nodes, false})
@@ -142,7 +142,7 @@ func (r *report) of(policy, estimates string, nodes int) *result {
 
 func (r *report) comparisons() map[int]*comparison {
 	all := map[int]*comparison{}
-	for _, nodes := range clusterSizes {
+	for _, nodes := range r.sizes {
 		all[nodes] = &comparison{
 			ours: r.of(ours, mixed, nodes), skip: r.of("skip", mixed, nodes), claims: r.of("claims", mixed, nodes), oracle: r.of("oracle", mixed, nodes),
 			undeclared: r.of(ours, predicted, nodes), forecasts: merged(r.results[taskKey{ours, mixed, nodes, true}]),
@@ -154,13 +154,13 @@ func (r *report) comparisons() map[int]*comparison {
 // text returns the results as Markdown.
 func (r *report) text() string {
 	var t strings.Builder
-	first := r.results[taskKey{ours, mixed, clusterSizes[0], false}][0]
+	first := r.results[taskKey{ours, mixed, r.sizes[0], false}][0]
 	fmt.Fprintf(&t, "![Waiting time by policy](%s)\n\n", plotFile)
 	fmt.Fprintf(&t, "%.0f of %d jobs are measured. The goals, with %d seeds:\n\n%s\n", first.all.jobs, len(r.trace.Jobs), r.seeds, goalTable(r.comparisons()))
-	for _, nodes := range clusterSizes {
+	for _, nodes := range r.sizes {
 		fmt.Fprintf(&t, "Waiting, in hours, on %d nodes, half of the jobs with a declared limit (mean / p95 / longest by size):\n\n%s\n", nodes, waitTable(r.byPolicy(nodes)))
 	}
-	nodes := clusterSizes[0]
+	nodes := r.sizes[0]
 	fmt.Fprintf(&t, "The cluster, %d nodes:\n\n%s\n", nodes, clusterTable(r.byPolicy(nodes)))
 	fmt.Fprintf(&t, "The default policy by what is known of run times:\n\n%s\n", r.knowledgeTable())
 	fmt.Fprintf(&t, "Start estimates, given when a job began to wait:\n\n%s\n", r.forecastTable())
@@ -227,12 +227,12 @@ func clusterTable(results []*result) *document.Table {
 // knowledgeTable shows ours by what is known of run times.
 func (r *report) knowledgeTable() *document.Table {
 	table := &document.Table{Header: []string{"mean of all / of 8 / of 16 or more, h"}}
-	for _, nodes := range clusterSizes {
+	for _, nodes := range r.sizes {
 		table.Header = append(table.Header, fmt.Sprintf("%d nodes", nodes))
 	}
 	for _, estimates := range estimates() {
 		cells := []string{estimates}
-		for _, nodes := range clusterSizes {
+		for _, nodes := range r.sizes {
 			one := r.of(ours, estimates, nodes)
 			cells = append(cells, fmt.Sprintf("%s / %s / %s", hours(one.all.mean), hours(one.sizes[eight].mean), hours(one.sizes[sixteen].mean)))
 		}
@@ -244,7 +244,7 @@ func (r *report) knowledgeTable() *document.Table {
 // forecastTable shows how start estimates turned out.
 func (r *report) forecastTable() *document.Table {
 	table := &document.Table{Header: []string{"", "estimates", "within 25 % or 10 min", "median error, h", "median wait, h", "later than twice", "in the interval", "after 6 h: within"}}
-	for _, nodes := range clusterSizes {
+	for _, nodes := range r.sizes {
 		a := merged(r.results[taskKey{ours, mixed, nodes, true}]).forecast
 		table.Add(fmt.Sprintf("%d nodes", nodes), fmt.Sprintf("%.0f", a.jobs), percent(a.within), hours(a.medianError), hours(a.medianWait), percent(a.late), percent(a.covered), percent(a.longWithin))
 	}

@@ -56,7 +56,7 @@ func (o *options) replayPolicies(t *trace.Trace, out io.Writer) (err error) {
 		log = buffer
 		defer func() { err = errors.Join(err, buffer.Flush(), file.Close()) }()
 	}
-	for _, policy := range strings.Split(o.policy, ",") {
+	for policy := range strings.SplitSeq(o.policy, ",") {
 		e, err := find(policy, o.reserved)
 		if err != nil {
 			return err
@@ -97,13 +97,18 @@ func (o *options) replay(e entrant, t *trace.Trace, seed uint64, log io.Writer) 
 
 // line returns a result in one line.
 func (r *result) line() string {
-	s := fmt.Sprintf("%-12s %d %-9s mean %.2f p50 %.2f p95 %.1f p99 %.0f |", r.entrant.name, r.nodes, r.estimates, r.all.mean, r.all.p50, r.all.p95, r.all.p99)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-12s %d %-9s mean %.2f p50 %.2f p95 %.1f p99 %.0f |", r.entrant.name, r.nodes, r.estimates, r.all.mean, r.all.p50, r.all.p95, r.all.p99)
 	for i, w := range r.sizes {
-		s += fmt.Sprintf(" %s: %.2f/%.1f/%.0f", sizes[i].title, w.mean, w.p95, w.longest)
+		fmt.Fprintf(&b, " %s: %.2f/%.1f/%.0f", sizes[i].title, w.mean, w.p95, w.longest)
 	}
-	s += fmt.Sprintf(" | day %.0f slow %.1f worst %.1f %.2f idle %.3f deficit %.3f alloc %.3f | res %.0f later %.0f earlier %.0f", r.overDay, r.slowdown, r.worstTeam, r.worstTurnaround, r.avoidable, r.deficit, r.allocated, r.reserved, r.later, r.earlier)
-	f := r.forecast
-	return s + fmt.Sprintf(" | est n %.0f within %.3f late %.3f covered %.3f err %.2f of %.2f, long %.3f of %.0f | %v %v", f.jobs, f.within, f.late, f.covered, f.medianError, f.medianWait, f.longWithin, f.longJobs, r.moved, r.wall.Round(time.Second))
+	fmt.Fprintf(&b, " | day %.0f slow %.1f worst %.1f %.2f idle %.3f deficit %.3f alloc %.3f", r.overDay, r.slowdown, r.worstTeam, r.worstTurnaround, r.avoidable, r.deficit, r.allocated)
+	fmt.Fprintf(&b, " | reserved %.0f later %.0f earlier %.0f", r.reserved, r.later, r.earlier)
+	if f := &r.forecast; f.jobs > 0 {
+		fmt.Fprintf(&b, " | estimates %.0f within %.3f late %.3f covered %.3f error %.2f of %.2f, after 6 h %.3f of %.0f", f.jobs, f.within, f.late, f.covered, f.medianError, f.medianWait, f.longWithin, f.longJobs)
+	}
+	fmt.Fprintf(&b, " | %v", r.wall.Round(time.Second))
+	return b.String()
 }
 
 // kindOf returns what reasons have in common that are about other jobs or nodes.

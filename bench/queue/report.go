@@ -48,7 +48,7 @@ func (r *report) tasks() []task {
 	var list []task
 	add := func(seeds int, key taskKey) {
 		for seed := range seeds {
-			list = append(list, task{key: key, seed: r.seed + uint64(seed)}) //nolint:gosec // positive
+			list = append(list, task{key: key, seed: r.seed + uint64(seed)})
 		}
 	}
 	for i, nodes := range r.sizes {

@@ -75,7 +75,7 @@ type part struct {
 
 func newCalendar(in *Input) *calendar {
 	c := &calendar{
-		cluster: in.Cluster, now: in.Now, byName: map[string]*nodeDays{}, rooms: map[*placement.Request]*rooms{},
+		cluster: in.Cluster, now: in.Now, byName: make(map[string]*nodeDays, len(in.Running)), rooms: map[*placement.Request]*rooms{},
 	}
 	c.leavers = make([]leaver, 0, len(in.Running))
 	for _, index := range byEnd(in.Running) {
@@ -87,14 +87,32 @@ func newCalendar(in *Input) *calendar {
 			}
 		}
 	}
-	for i := range c.leavers {
-		c.leavers[i].on = c.node(c.leavers[i].Node)
-		c.leavers[i].on.leavers = append(c.leavers[i].on.leavers, i)
-	}
+	c.assign()
 	for _, n := range c.nodes {
 		c.setFree(n)
 	}
 	return c
+}
+
+// assign gives the nodes their leavers, all in one piece of memory.
+func (c *calendar) assign() {
+	counts := make([]int, 0, len(c.leavers))
+	for i := range c.leavers {
+		n := c.node(c.leavers[i].Node)
+		c.leavers[i].on = n
+		if n.index == len(counts) {
+			counts = append(counts, 0)
+		}
+		counts[n.index]++
+	}
+	all := make([]int, len(c.leavers))
+	for i, n := range c.nodes {
+		n.leavers, all = all[:0:counts[i]], all[counts[i]:]
+	}
+	for i := range c.leavers {
+		n := c.leavers[i].on
+		n.leavers = append(n.leavers, i)
+	}
 }
 
 // byEnd returns the indices of the jobs whose end is known, the first end first.

@@ -48,7 +48,7 @@ func run(args []string, out io.Writer) error {
 func (o *options) replayPolicies(t *trace.Trace, out io.Writer) (err error) {
 	var log io.Writer
 	if o.log != "" {
-		file, err := os.Create(o.log) //nolint:gosec // the user names the file
+		file, err := os.Create(o.log)
 		if err != nil {
 			return fmt.Errorf("--log: %w", err)
 		}
@@ -61,6 +61,7 @@ func (o *options) replayPolicies(t *trace.Trace, out io.Writer) (err error) {
 		if err != nil {
 			return err
 		}
+		e.keep = o.keep
 		var results []*result
 		for seed := o.seed; seed < o.seed+uint64(o.seeds); seed++ { //nolint:gosec // positive
 			r, err := o.replay(e, t, seed, log)

@@ -169,6 +169,31 @@ func TestReservationsWithExactDurationsAreKeptUnlessSomebodyGoesFirst(t *testing
 	}
 }
 
+func TestKeptReservationsGiveWayToNobody(t *testing.T) {
+	t.Parallel()
+	source, err := trace.Read(synthetic(t, 300))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := find(ours, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := map[bool]float64{}
+	for _, keep := range []bool{false, true} {
+		e.keep = keep
+		o := options{nodes: 3, estimates: exact}
+		r, err := o.replay(e, source, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved[keep] = r.later
+	}
+	if moved[true] > 0 || moved[false] == 0 {
+		t.Errorf("%.0f were made later when kept, else %.0f", moved[true], moved[false])
+	}
+}
+
 func TestTheReportHasAllParts(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

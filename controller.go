@@ -51,6 +51,7 @@ type dependencies struct {
 	recorder     record.EventRecorder
 	metrics      *controllerMetrics
 	rescheduling rescheduling
+	queues       queues
 	clock        clock.WithTicker
 }
 

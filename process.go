@@ -20,6 +20,7 @@ import (
 
 	taskscheme "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/scheme"
 	"falldio.github.io/gpu-controller/rescheduler"
+	"falldio.github.io/gpu-controller/workloads"
 )
 
 // reschedulerSyncTimeout is how long the controller waits for the cache of MovePlans: the
@@ -46,7 +47,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	}
 	p := &process{caches: caches, metrics: newMetrics(caches.tasks)}
 	with := dependencies{
-		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{}, clock: clock,
+		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{}, queues: noQueues{}, clock: clock,
 	}
 	if opts.rescheduling.Period > 0 {
 		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
@@ -59,8 +60,22 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 		}
 		with.rescheduling = p.rescheduler
 	}
+	if clients.dynamic != nil {
+		with.queues = p.newWorkloads(clients, clock, opts)
+	}
 	p.controller = newController(with, opts)
 	return p, p.controller.watch(ctx)
+}
+
+// newWorkloads returns the Workloads of tasks that are submitted to Kueue.
+func (p *process) newWorkloads(clients clients, clock clock.Clock, opts *options) *workloads.Workloads {
+	classes := p.clusterInformers.Scheduling().V1().PriorityClasses()
+	return workloads.New(workloads.Dependencies{
+		Client: clients.dynamic, Discovery: clients.discovery, Clock: clock, Namespace: opts.namespace, Pods: opts.tasks.Pods,
+		Classes: classes.Lister(), ClassesSynced: classes.Informer().HasSynced,
+		Changed:    func(task cache.ObjectName) { p.controller.enqueue(task) },
+		AllChanged: func() { p.controller.enqueueQueued() },
+	})
 }
 
 // startInformers starts the informers and waits for their caches. It returns false if ctx
@@ -85,6 +100,7 @@ func (p *process) work(ctx context.Context) {
 	p.clusterInformers.StartWithContext(ctx)
 	var working sync.WaitGroup
 	working.Go(func() { p.controller.work(ctx) })
+	working.Go(func() { p.controller.queues.Run(ctx) })
 	if p.rescheduler != nil {
 		working.Go(func() { p.rescheduler.Run(ctx) })
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
+	"falldio.github.io/gpu-controller/admissioncheck"
 	taskscheme "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/scheme"
 	"falldio.github.io/gpu-controller/rescheduler"
 	"falldio.github.io/gpu-controller/workloads"
@@ -35,7 +36,9 @@ type process struct {
 	controller *Controller
 	// rescheduler is nil if it is disabled.
 	rescheduler *rescheduler.Rescheduler
-	metrics     *controllerMetrics
+	// gpuFit is nil if it is disabled.
+	gpuFit  *admissioncheck.Check
+	metrics *controllerMetrics
 	// ready is true once the caches are synced.
 	ready atomic.Bool
 }
@@ -62,6 +65,16 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	}
 	if clients.dynamic != nil {
 		with.queues = p.newWorkloads(clients, clock, opts)
+	}
+	if opts.gpuFit.Enabled && clients.dynamic != nil {
+		settings := opts.gpuFit
+		settings.Levels = opts.rescheduling.Levels
+		p.gpuFit, err = admissioncheck.New(ctx, admissioncheck.Dependencies{
+			Kube: clients.kube, Dynamic: clients.dynamic, Discovery: clients.discovery, Clock: clock,
+		}, settings)
+		if err != nil {
+			return nil, err
+		}
 	}
 	p.controller = newController(with, opts)
 	return p, p.controller.watch(ctx)
@@ -103,6 +116,9 @@ func (p *process) work(ctx context.Context) {
 	working.Go(func() { p.controller.queues.Run(ctx) })
 	if p.rescheduler != nil {
 		working.Go(func() { p.rescheduler.Run(ctx) })
+	}
+	if p.gpuFit != nil {
+		working.Go(func() { p.gpuFit.Run(ctx) })
 	}
 	working.Wait()
 }

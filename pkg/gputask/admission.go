@@ -87,11 +87,11 @@ func (d *decision) newPod(m *member) (*corev1.Pod, error) {
 		return pod, err
 	}
 	grant := d.Admission.Grants[m.role.Name]
-	return pod, grant.apply(pod)
+	return pod, grant.Apply(pod)
 }
 
-// apply adds what was given to a Pod. An error names what contradicts the task.
-func (g *Grant) apply(pod *corev1.Pod) error {
+// Apply adds what was given to a Pod. An error names what contradicts the task.
+func (g *Grant) Apply(pod *corev1.Pod) error {
 	var err error
 	if pod.Labels, err = merged("label", pod.Labels, g.Labels); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -38,7 +39,7 @@ func AdmissionOf(task *v1.GPUTask, workload *Workload, flavors Flavors) (*gputas
 	}
 	admission := &gputask.Admission{Admitted: true, Grants: map[string]gputask.Grant{}}
 	for _, role := range gputask.Roles(task) {
-		grant, err := grantOf(&role, workload, flavors)
+		grant, err := workload.Grant(podSetName(role.Name), flavors)
 		if err != nil {
 			return nil, err
 		}
@@ -85,6 +86,41 @@ func withDetail(text, detail string) string {
 	return text + ": " + detail
 }
 
+// Asks reports whether an admission check has to answer now: quota is reserved, and the check is
+// pending.
+func (w *Workload) Asks(check string) bool {
+	state := w.Check(check)
+	return state != nil && state.State == CheckPending && w.reserved() && w.DeletionTimestamp == nil && !w.ended() &&
+		!meta.IsStatusConditionTrue(w.Status.Conditions, Evicted)
+}
+
+// Arrives reports whether an admission check has said Ready, and not all Pods are known to run yet.
+func (w *Workload) Arrives(check string) bool {
+	state := w.Check(check)
+	return state != nil && state.State == CheckReady && w.reserved() && w.DeletionTimestamp == nil && !w.ended() &&
+		!meta.IsStatusConditionTrue(w.Status.Conditions, Evicted) && !meta.IsStatusConditionTrue(w.Status.Conditions, PodsReady)
+}
+
+func (w *Workload) ended() bool { return meta.IsStatusConditionTrue(w.Status.Conditions, Finished) }
+
+// Check returns what an admission check says; nil if it was not asked for.
+func (w *Workload) Check(name string) *AdmissionCheckState {
+	for i := range w.Status.AdmissionChecks {
+		if w.Status.AdmissionChecks[i].Name == name {
+			return &w.Status.AdmissionChecks[i]
+		}
+	}
+	return nil
+}
+
+// ReservedAt returns when the quota was reserved; the zero time if it is not.
+func (w *Workload) ReservedAt() time.Time {
+	if reserved := meta.FindStatusCondition(w.Status.Conditions, QuotaReserved); reserved != nil && reserved.Status == metav1.ConditionTrue {
+		return reserved.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
 // reserved reports whether quota is reserved for the Workload.
 func (w *Workload) reserved() bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, QuotaReserved)
@@ -109,22 +145,22 @@ func (w *Workload) openChecks() string {
 	return strings.Join(texts, "; ")
 }
 
-// grantOf returns what a role of an admitted task was given.
-func grantOf(role *gputask.Role, workload *Workload, flavors Flavors) (gputask.Grant, error) {
-	name := podSetName(role.Name)
+// Grant returns what a pod set was given with the quota that is reserved for it. An error means that
+// a flavor is missing.
+func (w *Workload) Grant(name string, flavors Flavors) (gputask.Grant, error) {
 	grant := gputask.Grant{
 		Labels:      map[string]string{LabelPodSet: name},
-		Annotations: map[string]string{AnnotationWorkload: workload.Name},
+		Annotations: map[string]string{AnnotationWorkload: w.Name},
 	}
-	assigned := workload.assignment(name)
+	assigned := w.assignment(name)
 	if assigned == nil {
-		return grant, nil // no Pod: the roles of a task can't change, so this is not its Workload
+		return grant, nil // no Pod: it is not one of its pod sets
 	}
-	grant.Pods = workload.podsWithQuota(assigned)
+	grant.Pods = w.podsWithQuota(assigned)
 	for _, flavor := range slices.Compact(slices.Sorted(maps.Values(assigned.Flavors))) {
 		found := flavors(flavor)
 		if found == nil {
-			return grant, fmt.Errorf("there is no ResourceFlavor %q, which Workload %s was admitted with", flavor, workload.Name)
+			return grant, fmt.Errorf("there is no ResourceFlavor %q, which Workload %s was admitted with", flavor, w.Name)
 		}
 		grant.NodeSelector = withValues(grant.NodeSelector, found.Spec.NodeLabels)
 		grant.Tolerations = append(grant.Tolerations, found.Spec.Tolerations...)
@@ -133,8 +169,8 @@ func grantOf(role *gputask.Role, workload *Workload, flavors Flavors) (gputask.G
 		grant.Annotations[topologyUnconstrained] = "true"
 		grant.SchedulingGates = []corev1.PodSchedulingGate{{Name: topologyGate}}
 	}
-	for i := range workload.Status.AdmissionChecks {
-		addUpdates(&grant, name, workload.Status.AdmissionChecks[i].PodSetUpdates)
+	for i := range w.Status.AdmissionChecks {
+		addUpdates(&grant, name, w.Status.AdmissionChecks[i].PodSetUpdates)
 	}
 	return grant, nil
 }

@@ -216,14 +216,17 @@ func (o *Observed) set(status *WorkloadStatus, kind string, is metav1.ConditionS
 }
 
 // Patch is the merge patch that writes a status, if the Workload is still of the version that the
-// status was made from. What others write in the status meanwhile is not lost.
+// status was made from. An admission is only ever taken back: Kueue's has more fields than ours.
 func (s *WorkloadStatus) Patch(workload *Workload) map[string]any {
+	status := map[string]any{
+		"conditions": s.Conditions, "reclaimablePods": s.ReclaimablePods,
+		"accumulatedPastExecutionTimeSeconds": s.AccumulatedPastExecutionTimeSeconds,
+	}
+	if s.Admission == nil {
+		status["admission"] = nil
+	}
 	return map[string]any{
-		"metadata": map[string]any{"resourceVersion": workload.ResourceVersion, "uid": workload.UID},
-		"status": map[string]any{
-			"conditions": s.Conditions, "admission": s.Admission, "reclaimablePods": s.ReclaimablePods,
-			"accumulatedPastExecutionTimeSeconds": s.AccumulatedPastExecutionTimeSeconds,
-		},
+		"metadata": map[string]any{"resourceVersion": workload.ResourceVersion, "uid": workload.UID}, "status": status,
 	}
 }
 

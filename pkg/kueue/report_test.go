@@ -188,6 +188,12 @@ func TestPatchesNameTheVersionAndDropTheAdmission(t *testing.T) {
 			t.Errorf("%s is missing in %s", part, bytes)
 		}
 	}
+	running := newTask(inPhase(v1.PhaseRunning))
+	workload = workloadOf(t, running, admit)
+	bytes, err = json.Marshal(next(t, running, 2, workload).Status.Patch(workload))
+	if err != nil || strings.Contains(string(bytes), `"admission"`) {
+		t.Errorf("a patch writes Kueue's admission: %s, error %v", bytes, err)
+	}
 	bytes, err = json.Marshal(workload.SpecPatch(workload))
 	if err != nil || !strings.Contains(string(bytes), `"queueName":"team-a"`) || strings.Contains(string(bytes), "active") {
 		t.Errorf("the patch of the spec is %s, error %v", bytes, err)

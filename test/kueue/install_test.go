@@ -89,7 +89,7 @@ webhook: {host: 127.0.0.1, port: %d, certDir: %q}
 leaderElection: {leaderElect: false}
 internalCertManagement: {enable: true, webhookServiceName: %s, webhookSecretName: %s}
 integrations:
-  frameworks: [batch/job]
+  frameworks: [batch/job, pod]
   externalFrameworks: [GPUTask.v1.falldio.com]
 featureGates: {VisibilityOnDemand: false}
 `, kueueNamespace, healthPort, webhookPort, certificates, webhookService, webhookSecret)
@@ -166,8 +166,8 @@ func (c *testCluster) installCRDs(ctx context.Context, folder string, client map
 	return nil
 }
 
-// installWebhooks creates Kueue's webhooks for its own API and for Jobs. Those for other kinds
-// would be asked about each Pod, and the kinds do not exist.
+// installWebhooks creates Kueue's webhooks for its own API, for Jobs and for Pods: the other kinds do
+// not exist here.
 func (c *testCluster) installWebhooks(ctx context.Context, file string, client map[string]any) error {
 	objects, err := readObjects(file)
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *testCluster) installWebhooks(ctx context.Context, file string, client m
 			if err != nil {
 				return err
 			}
-			if strings.Contains(path, "-kueue-x-k8s-io-") || strings.HasSuffix(path, "-batch-v1-job") {
+			if strings.Contains(path, "-kueue-x-k8s-io-") || strings.HasSuffix(path, "-batch-v1-job") || strings.HasSuffix(path, "--v1-pod") {
 				webhook["clientConfig"] = withPath(client, path)
 				wanted = append(wanted, webhook)
 			}

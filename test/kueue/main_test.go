@@ -136,7 +136,13 @@ func (c *testCluster) startPrograms(dir string) (err error) {
 	if c.kueue, err = c.startKueue(ctx, dir); err != nil {
 		return err
 	}
-	// Kueue is installed: gpu-controller, which looks for it once a minute, finds it at once.
+	return c.startController()
+}
+
+// startController starts gpu-controller, with the rights that artifacts/rbac and artifacts/kueue
+// give it. Kueue is installed already: gpu-controller, which looks for it once a minute, finds it at
+// once.
+func (c *testCluster) startController() (err error) {
 	c.controller, err = startProgram(binary(raceController), "--kubeconfig="+filepath.Join(c.Dir, "gpu-controller.kubeconfig"),
 		"--leader-elect=false", "--metrics-bind-address=0", "--retry-backoff=1s",
 		"--kueue-gpu-fit", "--kueue-gpu-fit-patience=3s", "--kueue-gpu-fit-retry=2s", "-v=2")

@@ -5,6 +5,7 @@ package kueue
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,6 +45,23 @@ func TestATaskWithoutALabelIsNotKueues(t *testing.T) {
 	s.becomes("free", v1.PhaseSucceeded, "")
 	if s.workload(task) != nil {
 		t.Error("it has a Workload")
+	}
+}
+
+func TestPodsOfATaskAreNotQueuedOnceMore(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.queue("default", 2) // Kueue puts Pods into the queue of this name that have no owner in a queue
+	s.submit("train", "default", 1, replicas(2))
+	s.becomes("train", v1.PhaseRunning, "")
+	for _, pod := range s.pods("train") {
+		if pod.Labels[kueue.LabelQueue] != "" || len(pod.Finalizers) > 0 || len(pod.Spec.SchedulingGates) > 0 {
+			t.Errorf("Kueue has taken over Pod %s: labels %v, finalizers %v", pod.Name, pod.Labels, pod.Finalizers)
+		}
+	}
+	list, err := s.dynamic.Resource(kueue.Resource(kueue.Workloads)).Namespace(s.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		t.Errorf("there are %d Workloads, error %v", len(list.Items), err)
 	}
 }
 
@@ -94,9 +112,12 @@ func TestAGangRunsWithFewerPods(t *testing.T) {
 	s := newSuite(t)
 	s.queue("team-a", 3)
 	s.submit("gang", "team-a", 1, replicas(5), func(task *v1.GPUTask) { task.Spec.MinAvailable = new(int32(2)) })
-	task := s.becomes("gang", v1.PhaseRunning, "")
-	if task.Status.Running != 3 || len(s.pods("gang")) != 3 {
-		t.Errorf("%d Pods run, %d exist", task.Status.Running, len(s.pods("gang")))
+	s.eventually("as many Pods run as there is quota for", func() (bool, string) {
+		status := s.get("gang").Status
+		return status.Phase == v1.PhaseRunning && status.Running == 3, fmt.Sprintf("%s: %d run", status.Phase, status.Running)
+	})
+	if pods := s.pods("gang"); len(pods) != 3 {
+		t.Errorf("there are %d Pods", len(pods))
 	}
 }
 
@@ -170,5 +191,34 @@ func (s *suite) patchKueue(resource, namespace, name, change string) {
 	_, err := s.dynamic.Resource(kueue.Resource(resource)).Namespace(namespace).Patch(s.Context(), name, types.MergePatchType, []byte(change), metav1.PatchOptions{})
 	if err != nil {
 		s.Fatal(err)
+	}
+}
+
+func TestANamespaceThatRequiresAQueue(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.queue("team-a", 1)
+	early := s.submit("early", "team-a", 1, func(t *v1.GPUTask) { t.Labels = nil })
+	_, err := s.kube.CoreV1().Namespaces().Patch(t.Context(), s.namespace, types.MergePatchType,
+		[]byte(`{"metadata": {"labels": {"falldio.com/queue-required": "true"}}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := s.tasks.FalldioV1().GPUTasks(s.namespace)
+	s.eventually("a task without a queue is refused", func() (bool, string) {
+		late := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{GenerateName: "late-"}}
+		_, err := client.Create(t.Context(), late, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil && strings.Contains(err.Error(), "must name a queue of this namespace"), fmt.Sprint(err)
+	})
+	s.submit("queued", "team-a", 1)
+	s.becomes("queued", v1.PhaseRunning, "")
+	for name, change := range map[string]string{
+		"queued":   `{"metadata": {"labels": {"kueue.x-k8s.io/queue-name": null}}}`,
+		early.Name: `{"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team-a"}}}`,
+	} {
+		_, err := client.Patch(t.Context(), name, types.MergePatchType, []byte(change), metav1.PatchOptions{})
+		if (err == nil) != (name == early.Name) {
+			t.Errorf("%s: %v", change, err)
+		}
 	}
 }

@@ -37,6 +37,9 @@ type Grant struct {
 	SchedulingGates                   []corev1.PodSchedulingGate
 }
 
+// isHeld reports whether the task may have no Pods now.
+func (d *decision) isHeld() bool { return d.Admission != nil && !d.Admission.Admitted }
+
 // hold stops the task until it is admitted.
 func (d *decision) hold() {
 	if d.pause(d.Admission.Reason, d.Admission.Message, d.Admission.Message) {
@@ -155,9 +158,18 @@ func ActivePods(task *v1.GPUTask, pods []*corev1.Pod) map[string]int {
 	return active
 }
 
-// Remaining returns how many members of each role still need a Pod, now or later, by the role's
-// name. An error means that this package did not write the status.
-func Remaining(task *v1.GPUTask, status *v1.GPUTaskStatus) (map[string]int, error) {
+// NeededPods returns how many Pods of each role may exist at the same time from now on, by the role's
+// name. A gang may start again as a whole, with the members that have succeeded; of an array, no more
+// run than have still to succeed. An error means that this package did not write the status.
+func NeededPods(task *v1.GPUTask, status *v1.GPUTaskStatus) (map[string]int, error) {
+	needed := map[string]int{}
+	if !IsArray(task) {
+		roles := Roles(task)
+		for i := range roles {
+			needed[roles[i].Name] = roles[i].Count()
+		}
+		return needed, nil
+	}
 	completed, err := parseIndexes(status.CompletedIndexes)
 	if err != nil {
 		return nil, fmt.Errorf("status.completedIndexes: %w", err)
@@ -166,14 +178,10 @@ func Remaining(task *v1.GPUTask, status *v1.GPUTaskStatus) (map[string]int, erro
 	if err != nil {
 		return nil, fmt.Errorf("status.failedIndexes: %w", err)
 	}
-	remaining := map[string]int{}
-	roles := Roles(task)
-	for i := range roles {
-		for index := range roles[i].Count() {
-			if at := roles[i].First + index; !completed.has(at) && !failed.has(at) {
-				remaining[roles[i].Name]++
-			}
+	for index := range Total(task) {
+		if !completed.has(index) && !failed.has(index) && needed[""] < Replicas(task) {
+			needed[""]++
 		}
 	}
-	return remaining, nil
+	return needed, nil
 }

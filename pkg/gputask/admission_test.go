@@ -210,18 +210,34 @@ func TestWhoWantsQuota(t *testing.T) {
 	}
 }
 
-func TestActivePodsAndRemainingMembersOfRoles(t *testing.T) {
+func TestActivePodsOfRoles(t *testing.T) {
 	t.Parallel()
 	task := launcherAndWorkers()
 	list := pods(task.pod(0, 0).running("node-1"), task.pod(1, 0).succeeded(), task.pod(2, 0).deletedAgo(time.Second))
 	if diff := cmp.Diff(map[string]int{"launcher": 1, "worker": 1}, ActivePods(task.GPUTask, list)); diff != "" {
 		t.Errorf("active (-want +got):\n%s", diff)
 	}
-	got, err := Remaining(task.GPUTask, &v1.GPUTaskStatus{CompletedIndexes: "1", FailedIndexes: "0"})
-	if diff := cmp.Diff(map[string]int{"worker": 1}, got); diff != "" || err != nil {
-		t.Errorf("remaining (-want +got):\n%s%v", diff, err)
+}
+
+func TestNeededPods(t *testing.T) {
+	t.Parallel()
+	array := makeTask("sweep").replicas(4).with(func(t *v1.GPUTask) { t.Spec.Completions = new(int32(10)) })
+	for name, c := range map[string]struct {
+		task              taskBuilder
+		completed, failed string
+		want              map[string]int
+	}{
+		"of a gang, those that have succeeded as well":  {launcherAndWorkers(), "1", "", map[string]int{"launcher": 1, "worker": 2}},
+		"of an array, as many as run at the same time":  {array, "0-3", "4", map[string]int{"": 4}},
+		"of an array, no more than have to succeed":     {array, "0-5", "6,7", map[string]int{"": 2}},
+		"of an array of which all have succeeded, none": {array, "0-9", "", map[string]int{}},
+	} {
+		got, err := NeededPods(c.task.GPUTask, &v1.GPUTaskStatus{CompletedIndexes: c.completed, FailedIndexes: c.failed})
+		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+			t.Errorf("%s (-want +got):\n%s%v", name, diff, err)
+		}
 	}
-	if _, err := Remaining(task.GPUTask, &v1.GPUTaskStatus{CompletedIndexes: "x"}); err == nil {
+	if _, err := NeededPods(array.GPUTask, &v1.GPUTaskStatus{CompletedIndexes: "x"}); err == nil {
 		t.Error("indexes that are none were accepted")
 	}
 }

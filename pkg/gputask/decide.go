@@ -184,13 +184,12 @@ func (d *decision) advance() {
 // start runs the task if neither its dependencies nor the queueing system object. It waits for its
 // dependencies first: until then it needs no quota.
 func (d *decision) start() {
-	held := d.Admission != nil && !d.Admission.Admitted
-	if !held || WaitsForDependencies(d.Task) {
+	if !d.isHeld() || WaitsForDependencies(d.Task) {
 		d.resume()
 	}
 	switch {
 	case !d.dependenciesAllow():
-	case held:
+	case d.isHeld():
 		d.hold()
 	default:
 		d.run()

@@ -151,10 +151,10 @@ func (o *Observed) reportPods(status *WorkloadStatus) {
 	}
 }
 
-// reclaim gives back the quota of Pods that are not needed any more, since they have succeeded or
-// the gang has become smaller. Kueue refuses that an admitted Workload takes quota back.
+// reclaim gives back the quota of Pods that are not needed any more, since an array comes to its end
+// or a gang has become smaller. Kueue refuses that an admitted Workload takes quota back.
 func (o *Observed) reclaim(status *WorkloadStatus) error {
-	remaining, err := gputask.Remaining(o.Task, o.Status)
+	needed, err := gputask.NeededPods(o.Task, o.Status)
 	if err != nil {
 		return err
 	}
@@ -165,8 +165,8 @@ func (o *Observed) reclaim(status *WorkloadStatus) error {
 		if at < 0 {
 			continue
 		}
-		needed := int32(max(remaining[role.Name], o.Active[role.Name])) //nolint:gosec // at most 10000
-		count := max(o.Workload.Spec.PodSets[at].Count-needed, o.Workload.reclaimed(name))
+		pods := int32(max(needed[role.Name], o.Active[role.Name])) //nolint:gosec // at most 10000
+		count := max(o.Workload.Spec.PodSets[at].Count-pods, o.Workload.reclaimed(name))
 		if count > 0 {
 			list = append(list, ReclaimablePods{Name: name, Count: count})
 		}

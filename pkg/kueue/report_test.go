@@ -139,14 +139,13 @@ func TestQuotaThatIsNotNeededIsGivenBack(t *testing.T) {
 		before int32
 		want   []ReclaimablePods
 	}{
-		"a member has succeeded":                        {newTask(done("0")), 1, 0, []ReclaimablePods{{"main", 1}}},
-		"a member has succeeded, its quota is returned": {newTask(done("0")), 1, 1, nil},
-		"no member has succeeded":                       {newTask(), 2, 0, nil},
-		"an array has more to do":                       {newTask(asArray, done("0-97")), 2, 0, nil},
-		"an array has one Pod left":                     {newTask(asArray, done("0-98")), 1, 0, []ReclaimablePods{{"main", 1}}},
-		"a gang has become smaller":                     {newTask(replicas(1)), 1, 0, []ReclaimablePods{{"main", 1}}},
-		"a gang has become smaller, a Pod still stops":  {newTask(replicas(1)), 2, 0, nil},
-		"a gang grows again":                            {newTask(replicas(2)), 1, 1, nil},
+		"a member has succeeded, and may run again":        {newTask(done("0")), 1, 0, nil},
+		"an array has one Pod left, its quota is returned": {newTask(asArray, done("0-98")), 1, 1, nil},
+		"an array has more to do":                          {newTask(asArray, done("0-97")), 2, 0, nil},
+		"an array has one Pod left":                        {newTask(asArray, done("0-98")), 1, 0, []ReclaimablePods{{"main", 1}}},
+		"a gang has become smaller":                        {newTask(replicas(1)), 1, 0, []ReclaimablePods{{"main", 1}}},
+		"a gang has become smaller, a Pod still stops":     {newTask(replicas(1)), 2, 0, nil},
+		"a gang grows again":                               {newTask(replicas(2)), 1, 1, nil},
 	} {
 		workload := workloadOf(t, newTask(), admit, func(w *Workload) {
 			if c.before > 0 {

@@ -8,13 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"falldio.github.io/gpu-controller/admissioncheck"
-	"falldio.github.io/gpu-controller/localcluster/stages"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/kueue"
 )
@@ -27,8 +23,8 @@ func (s *suite) gpuFit() string {
 	return fmt.Sprintf("admissionChecksStrategy: {admissionChecks: [{name: %s}]}", s.namespace)
 }
 
-// The tests of the check run one after the other: they are about the places of the whole cluster,
-// 8 nodes with 8 GPUs each. What they need is free when the other tests have ended.
+// The tests of the check run one after the other, and before those that run in parallel: they are
+// about the places of the whole cluster, 8 nodes with 8 GPUs each.
 func TestGPUFit(t *testing.T) {
 	s := newSuite(t)
 	s.queue("team-a", 1000, s.gpuFit())
@@ -80,43 +76,18 @@ func (s *suite) retries(task *v1.GPUTask) {
 	})
 }
 
-func (s *suite) jobFits(t *testing.T) {
+func (s *suite) jobFits(*testing.T) {
 	s.submit("blocker-of-job", "team-a", 1, replicas(64))
 	s.becomes("blocker-of-job", v1.PhaseRunning, "")
-	gpus := corev1.ResourceList{v1.ResourceGPU: resource.MustParse("8")}
-	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: "job", Namespace: s.namespace, Labels: map[string]string{kueue.LabelQueue: "team-a"}},
-		Spec: batchv1.JobSpec{Parallelism: new(int32(2)), Completions: new(int32(2)), Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{stages.AnnotationDuration: "1s"}},
-			Spec: corev1.PodSpec{
-				RestartPolicy: corev1.RestartPolicyNever, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-				Containers: []corev1.Container{{Name: "main", Image: "cuda", Resources: corev1.ResourceRequirements{Requests: gpus, Limits: gpus}}},
-			},
-		}},
-	}
-	jobs := s.kube.BatchV1().Jobs(s.namespace)
-	if _, err := jobs.Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	s.job("job", "team-a", 2, 8)
 	s.eventually("the Job has no place", func() (bool, string) {
-		list, err := s.dynamic.Resource(kueue.Resource(kueue.Workloads)).Namespace(s.namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return false, err.Error()
+		workload := s.workloadOfJob("job")
+		if workload == nil {
+			return false, "it has no Workload"
 		}
-		for i := range list.Items {
-			workload, err := kueue.Read[kueue.Workload](&list.Items[i])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if check := workload.Check(s.namespace); strings.HasPrefix(workload.Name, "job-") && check != nil && strings.Contains(check.Message, "there is no place") {
-				return true, ""
-			}
-		}
-		return false, "no check says so"
+		check := workload.Check(s.namespace)
+		return check != nil && strings.Contains(check.Message, "there is no place"), fmt.Sprintf("%+v", check)
 	})
 	s.patch("blocker-of-job", `{"spec": {"suspend": true}}`)
-	s.eventually("the Job has completed", func() (bool, string) {
-		got, err := jobs.Get(t.Context(), "job", metav1.GetOptions{})
-		return err == nil && got.Status.Succeeded == 2, fmt.Sprint(err, got.Status)
-	})
+	s.completes("job")
 }

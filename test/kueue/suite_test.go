@@ -127,6 +127,13 @@ metadata: {name: %s}
 spec: {clusterQueue: %s-%s}`, name, s.namespace, name))
 }
 
+// priorityClass creates a WorkloadPriorityClass above the default, and returns its name.
+func (s *suite) priorityClass() string {
+	s.Helper()
+	s.create(kueue.WorkloadPriorityClasses, "", fmt.Sprintf("kind: WorkloadPriorityClass\nmetadata: {name: %s}\nvalue: 1000", s.namespace))
+	return s.namespace
+}
+
 // submit creates a task with a number of GPUs in a queue. It runs until it is stopped, unless it is changed.
 func (s *suite) submit(name, queue string, gpus int, change ...func(*v1.GPUTask)) *v1.GPUTask {
 	s.Helper()

@@ -68,6 +68,9 @@ func (d *decision) limitToGrants() {
 		role := &d.roles[i]
 		members := d.members[role.First : role.First+role.Count()]
 		free := d.granted(role)
+		if i == 0 {
+			free -= d.activeStrays() // only a gang without roles can become smaller
+		}
 		for _, hasPod := range []bool{true, false} {
 			for j := range members {
 				m := &members[j]
@@ -81,6 +84,18 @@ func (d *decision) limitToGrants() {
 			}
 		}
 	}
+}
+
+// activeStrays returns how many Pods still hold a node, or may come to hold one, that belong to no
+// member.
+func (d *decision) activeStrays() int {
+	count := 0
+	for _, pod := range d.stray {
+		if outcomeOf(pod).isActive() {
+			count++
+		}
+	}
+	return count
 }
 
 // newPod returns the Pod of a member with what its role was given.

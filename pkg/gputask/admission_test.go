@@ -108,6 +108,7 @@ func TestATaskWaitsForItsDependenciesBeforeItsQuota(t *testing.T) {
 func TestNoMorePodsExistThanWereAdmitted(t *testing.T) {
 	t.Parallel()
 	elastic := makeTask("train").replicas(4).minAvailable(2).started(time.Minute).phase(v1.PhasePending)
+	larger := makeTask("train").replicas(5)
 	array := makeTask("sweep").replicas(4).started(time.Minute).with(func(t *v1.GPUTask) { t.Spec.Completions = new(int32(10)) })
 	for name, c := range map[string]struct {
 		task         taskBuilder
@@ -126,6 +127,10 @@ func TestNoMorePodsExistThanWereAdmitted(t *testing.T) {
 		"a gang of which a member has succeeded": {
 			task: elastic.with(func(*v1.GPUTask) {}), granted: 2,
 			pods: pods(elastic.pod(0, 0).succeeded(), elastic.pod(1, 0).running("node-1")), create: []string{"train-2@0"},
+		},
+		"a gang that has become smaller": {
+			task: elastic.with(func(*v1.GPUTask) {}), granted: 3, // its former member 4 still stops
+			pods: pods(elastic.pod(0, 0).running("node-1"), elastic.pod(1, 0).running("node-1"), larger.pod(4, 0).deletedAgo(time.Second)),
 		},
 		"an array": {task: array, granted: 2, create: []string{"sweep-0@0", "sweep-1@0"}},
 	} {

@@ -411,6 +411,9 @@ func (w *world) checkPhase() {
 	if int(w.task.Status.Succeeded) == Total(w.task) || w.task.Spec.SuccessPolicy != nil {
 		return // it waits for the last Pods to stop
 	}
+	if w.queued && !w.admission.Admitted {
+		return // the phase changes when no Pod is left
+	}
 	if running == 0 && IsArray(w.task) {
 		return // its next Pods may be starting
 	}

@@ -22,14 +22,16 @@ type fakeQueues struct {
 	unknown   bool
 	err       error
 	reported  []v1.GPUTaskPhase
+	// pods is how many Pods there were at the last report.
+	pods int
 }
 
 func (q *fakeQueues) Admission(*v1.GPUTask, []*corev1.Pod) (*gputask.Admission, bool, error) {
 	return q.admission, !q.unknown, q.err
 }
 
-func (q *fakeQueues) Report(_ context.Context, _ *v1.GPUTask, status *v1.GPUTaskStatus, _ []*corev1.Pod) error {
-	q.reported = append(q.reported, status.Phase)
+func (q *fakeQueues) Report(_ context.Context, _ *v1.GPUTask, status *v1.GPUTaskStatus, pods []*corev1.Pod) error {
+	q.reported, q.pods = append(q.reported, status.Phase), len(pods)
 	return nil
 }
 
@@ -68,6 +70,9 @@ func TestKueueIsToldTheStatusThatWasDecidedOn(t *testing.T) {
 	f.mustSync(f.stored(task))
 	if diff := cmp.Diff([]v1.GPUTaskPhase{v1.PhaseSuspended, v1.PhasePending}, kueue.reported); diff != "" {
 		t.Errorf("reports (-want +got):\n%s", diff)
+	}
+	if kueue.pods != 1 {
+		t.Errorf("the Pod that was just created is not among the %d that are reported", kueue.pods)
 	}
 	if diff := cmp.Diff([]string{"train-0"}, f.podNames()); diff != "" {
 		t.Errorf("Pods (-want +got):\n%s", diff)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,7 +55,8 @@ func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 	if err := c.apply(ctx, key, task, plan); err != nil {
 		return err
 	}
-	return c.queues.Report(ctx, task, &plan.Status, pods)
+	// Pods that were just created hold quota even if Kueue has changed its mind meanwhile.
+	return c.queues.Report(ctx, task, &plan.Status, slices.Concat(pods, plan.Create))
 }
 
 func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pods []*corev1.Pod) gputask.Input {

@@ -39,6 +39,9 @@ const (
 	runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 	// passPause is the minimum time between two passes over the Workloads: changes come in bursts.
 	passPause = 200 * time.Millisecond
+	// passShare is how many times as long as a pass the pause after it is at least: with 10,000 nodes,
+	// a pass takes a second or two.
+	passShare = 4
 	// passRetry is the delay before a pass is retried after an error, and between two looks at
 	// Workloads that wait for a place or for their Pods.
 	passRetry = time.Second
@@ -135,11 +138,12 @@ func (c *Check) Run(ctx context.Context) {
 		case <-again.C():
 		}
 		again.Stop()
+		began := c.deps.Clock.Now()
 		again = c.deps.Clock.NewTimer(c.pass(ctx))
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.deps.Clock.After(passPause):
+		case <-c.deps.Clock.After(max(passPause, passShare*c.deps.Clock.Since(began))):
 		}
 	}
 }

@@ -88,6 +88,7 @@ metrics: {bindAddress: "0"}
 webhook: {host: 127.0.0.1, port: %d, certDir: %q}
 leaderElection: {leaderElect: false}
 internalCertManagement: {enable: true, webhookServiceName: %s, webhookSecretName: %s}
+waitForPodsReady: {timeout: 30s, blockAdmission: false, requeuingStrategy: {backoffBaseSeconds: 1}}
 integrations:
   frameworks: [batch/job, pod]
   externalFrameworks: [GPUTask.v1.falldio.com]

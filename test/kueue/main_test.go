@@ -24,6 +24,7 @@ const (
 	// raceController is gpu-controller with the race detector.
 	raceController = "gpu-controller-race"
 	kueueProgram   = "kueue"
+	auditLog       = "audit.json"
 )
 
 // shared is the cluster with Kueue and gpu-controller that all tests use. TestMain sets it before
@@ -33,6 +34,8 @@ var shared *testCluster
 // testCluster is a local cluster with clients that have all rights.
 type testCluster struct {
 	*cluster.Cluster
+	// dir is the tests' directory.
+	dir     string
 	config  *rest.Config
 	kube    kubernetes.Interface
 	tasks   clientset.Interface
@@ -100,11 +103,11 @@ func build() error {
 // start starts a cluster of two leaves of four nodes with 8 GPUs each, Kueue and gpu-controller.
 func start(dir string) (*testCluster, error) {
 	running, err := cluster.Start(context.Background(), binary("localcluster"), filepath.Join(dir, "cluster"), os.Stderr,
-		"--pod-duration=1s", "--nodes=name=h100,model=h100-80gb-hbm3,count=8,gpus=8,nodes-per-leaf=4")
+		"--pod-duration=1s", "--audit-log="+filepath.Join(dir, auditLog), "--nodes=name=h100,model=h100-80gb-hbm3,count=8,gpus=8,nodes-per-leaf=4")
 	if err != nil {
 		return nil, err
 	}
-	c := &testCluster{Cluster: running}
+	c := &testCluster{Cluster: running, dir: dir}
 	if err := errors.Join(c.connect()); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}

@@ -194,6 +194,17 @@ func (s *suite) patchKueue(resource, namespace, name, change string) {
 	}
 }
 
+func TestAGangWhosePodsDoNotStartQueuesAgain(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.queue("team-a", 1000)
+	task := s.submit("gang", "team-a", 8, replicas(9)) // there are 8 nodes
+	s.becomes("gang", v1.PhasePending, "")
+	s.becomes("gang", v1.PhaseSuspended, "")
+	s.conditionBecomes(task, kueue.Requeued, metav1.ConditionTrue, "BackoffFinished")
+	s.becomes("gang", v1.PhasePending, "")
+}
+
 func TestANamespaceThatRequiresAQueue(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)

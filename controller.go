@@ -51,7 +51,7 @@ type dependencies struct {
 	recorder     record.EventRecorder
 	metrics      *controllerMetrics
 	rescheduling rescheduling
-	queues       queues
+	admissions   admissions
 	clock        clock.WithTicker
 }
 

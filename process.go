@@ -50,7 +50,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	}
 	p := &process{caches: caches, metrics: newMetrics(caches.tasks)}
 	with := dependencies{
-		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{}, queues: noQueues{}, clock: clock,
+		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{}, admissions: noAdmissions{}, clock: clock,
 	}
 	if opts.rescheduling.Period > 0 {
 		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
@@ -64,7 +64,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 		with.rescheduling = p.rescheduler
 	}
 	if clients.dynamic != nil {
-		with.queues = p.newWorkloads(clients, clock, opts)
+		with.admissions = p.newWorkloads(clients, clock, opts)
 	}
 	if opts.gpuFit.Enabled && clients.dynamic != nil {
 		settings := opts.gpuFit
@@ -87,7 +87,7 @@ func (p *process) newWorkloads(clients clients, clock clock.Clock, opts *options
 		Client: clients.dynamic, Discovery: clients.discovery, Clock: clock, Namespace: opts.namespace, Pods: opts.tasks.Pods,
 		Classes: classes.Lister(), ClassesSynced: classes.Informer().HasSynced,
 		Changed:    func(task cache.ObjectName) { p.controller.enqueue(task) },
-		AllChanged: func() { p.controller.enqueueQueued() },
+		AllChanged: func() { p.controller.enqueueInKueue() },
 	})
 }
 
@@ -113,7 +113,7 @@ func (p *process) work(ctx context.Context) {
 	p.clusterInformers.StartWithContext(ctx)
 	var working sync.WaitGroup
 	working.Go(func() { p.controller.work(ctx) })
-	working.Go(func() { p.controller.queues.Run(ctx) })
+	working.Go(func() { p.controller.admissions.Run(ctx) })
 	if p.rescheduler != nil {
 		working.Go(func() { p.rescheduler.Run(ctx) })
 	}

@@ -42,7 +42,7 @@ func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 		return nil
 	}
 	pods := c.successes.among(task, c.podsOf(task))
-	admission, known, err := c.queues.Admission(task, pods)
+	admission, known, err := c.admissions.Admission(task, pods)
 	if err != nil || !known { // the task is enqueued again when it is known
 		return err
 	}
@@ -56,7 +56,7 @@ func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	// Pods that were just created hold quota even if Kueue has changed its mind meanwhile.
-	return c.queues.Report(ctx, task, &plan.Status, slices.Concat(pods, plan.Create))
+	return c.admissions.Report(ctx, task, &plan.Status, slices.Concat(pods, plan.Create))
 }
 
 func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pods []*corev1.Pod) gputask.Input {

@@ -16,8 +16,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/kueue"
 )
 
-// fakeQueues says what a test wants, and remembers what it is told.
-type fakeQueues struct {
+// fakeAdmissions says what a test wants, and remembers what it is told.
+type fakeAdmissions struct {
 	admission *gputask.Admission
 	unknown   bool
 	err       error
@@ -26,27 +26,27 @@ type fakeQueues struct {
 	pods int
 }
 
-func (q *fakeQueues) Admission(*v1.GPUTask, []*corev1.Pod) (*gputask.Admission, bool, error) {
+func (q *fakeAdmissions) Admission(*v1.GPUTask, []*corev1.Pod) (*gputask.Admission, bool, error) {
 	return q.admission, !q.unknown, q.err
 }
 
-func (q *fakeQueues) Report(_ context.Context, _ *v1.GPUTask, status *v1.GPUTaskStatus, pods []*corev1.Pod) error {
+func (q *fakeAdmissions) Report(_ context.Context, _ *v1.GPUTask, status *v1.GPUTaskStatus, pods []*corev1.Pod) error {
 	q.reported, q.pods = append(q.reported, status.Phase), len(pods)
 	return nil
 }
 
-func (*fakeQueues) Run(context.Context) {}
+func (*fakeAdmissions) Run(context.Context) {}
 
-func newQueuedFixture(t *testing.T) (*fixture, *fakeQueues) {
+func newKueueFixture(t *testing.T) (*fixture, *fakeAdmissions) {
 	t.Helper()
-	f, kueue := newFixture(t), &fakeQueues{}
-	f.queues = kueue
+	f, kueue := newFixture(t), &fakeAdmissions{}
+	f.admissions = kueue
 	return f, kueue
 }
 
 func TestATaskIsNotTouchedBeforeItsAdmissionIsKnown(t *testing.T) {
 	t.Parallel()
-	f, kueue := newQueuedFixture(t)
+	f, kueue := newKueueFixture(t)
 	task := f.store(newTask("train", 2))
 	kueue.unknown = true
 	f.mustSync(task)
@@ -61,7 +61,7 @@ func TestATaskIsNotTouchedBeforeItsAdmissionIsKnown(t *testing.T) {
 
 func TestKueueIsToldTheStatusThatWasDecidedOn(t *testing.T) {
 	t.Parallel()
-	f, kueue := newQueuedFixture(t)
+	f, kueue := newKueueFixture(t)
 	task := f.store(newTask("train", 2))
 	kueue.admission = &gputask.Admission{Reason: "WaitingForQuota", Message: "waiting"}
 	f.mustSync(task)
@@ -85,7 +85,7 @@ func TestTasksInQueuesAreLookedAtAgainWhenKueueIsKnown(t *testing.T) {
 	queued, other := newTask("queued", 1), newTask("other", 1)
 	queued.Labels = map[string]string{kueue.LabelQueue: "team-a"}
 	f.show(queued, other)
-	f.enqueueQueued()
+	f.enqueueInKueue()
 	if f.queue.Len() != 1 {
 		t.Fatalf("%d tasks are in the queue", f.queue.Len())
 	}

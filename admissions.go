@@ -14,8 +14,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/kueue"
 )
 
-// queues is the controller's view of Kueue, to which tasks can be submitted.
-type queues interface {
+// admissions is the controller's view of Kueue, to which tasks can be submitted.
+type admissions interface {
 	// Admission returns what Kueue says about a task with the given Pods, nil if it has nothing to do
 	// with it; known is false if this can't be told yet.
 	Admission(task *v1.GPUTask, pods []*corev1.Pod) (admission *gputask.Admission, known bool, err error)
@@ -25,26 +25,26 @@ type queues interface {
 	Run(ctx context.Context)
 }
 
-// noQueues is used where Kueue can't be reached.
-type noQueues struct{}
+// noAdmissions is used where Kueue can't be reached.
+type noAdmissions struct{}
 
-var _ queues = noQueues{}
+var _ admissions = noAdmissions{}
 
-// Admission implements queues.
-func (noQueues) Admission(*v1.GPUTask, []*corev1.Pod) (*gputask.Admission, bool, error) {
+// Admission implements admissions.
+func (noAdmissions) Admission(*v1.GPUTask, []*corev1.Pod) (*gputask.Admission, bool, error) {
 	return nil, true, nil
 }
 
-// Report implements queues.
-func (noQueues) Report(context.Context, *v1.GPUTask, *v1.GPUTaskStatus, []*corev1.Pod) error {
+// Report implements admissions.
+func (noAdmissions) Report(context.Context, *v1.GPUTask, *v1.GPUTaskStatus, []*corev1.Pod) error {
 	return nil
 }
 
-// Run implements queues.
-func (noQueues) Run(context.Context) {}
+// Run implements admissions.
+func (noAdmissions) Run(context.Context) {}
 
-// enqueueQueued enqueues the tasks that are submitted to a queue of Kueue.
-func (c *Controller) enqueueQueued() {
+// enqueueInKueue enqueues the tasks that are submitted to a queue of Kueue.
+func (c *Controller) enqueueInKueue() {
 	for _, object := range c.taskIndex.List() {
 		if task, ok := object.(*v1.GPUTask); ok && kueue.QueueOf(task) != "" {
 			c.enqueue(cache.MetaObjectToName(task))

@@ -14,6 +14,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/expectations"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
 const (
@@ -52,7 +53,9 @@ type dependencies struct {
 	metrics      *controllerMetrics
 	rescheduling rescheduling
 	admissions   admissions
-	clock        clock.WithTicker
+	// queueTree returns the GPUQueues; nil if there are none, or they are not known.
+	queueTree func() *queueing.Tree
+	clock     clock.WithTicker
 }
 
 // newController returns a controller without event handlers: see watch.

@@ -19,6 +19,7 @@ import (
 	"falldio.github.io/gpu-controller/admissioncheck"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/restconfig"
+	"falldio.github.io/gpu-controller/queues"
 	"falldio.github.io/gpu-controller/rescheduler"
 )
 
@@ -33,6 +34,7 @@ type options struct {
 	metricsBindAddress string
 	rescheduling       rescheduler.Options
 	gpuFit             admissioncheck.Options
+	queues             queues.Options
 	tasks              gputask.Config
 	// defaultTTL is --default-ttl-seconds-after-finished; noTTL for none.
 	defaultTTL     int32
@@ -60,6 +62,7 @@ func newOptions() *options {
 		defaultTTL:   noTTL,
 		rescheduling: rescheduler.DefaultOptions(),
 		gpuFit:       admissioncheck.DefaultOptions(),
+		queues:       queues.DefaultOptions(),
 		leaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
 			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
@@ -87,6 +90,7 @@ func (o *options) flags() *pflag.FlagSet {
 		"address of /metrics, /healthz and /readyz; 0 for none")
 	o.rescheduling.AddFlags(flags)
 	o.gpuFit.AddFlags(flags)
+	o.queues.AddFlags(flags)
 	flags.StringVar(&o.tasks.Pods.Image, "default-image", o.tasks.Pods.Image,
 		"image of the task's container where the GPUTask names none")
 	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
@@ -117,6 +121,7 @@ func (o *options) validate(args []string) error {
 	o.rescheduling.Validate(require)
 	o.gpuFit.Validate(require)
 	require(!o.gpuFit.Enabled || o.namespace == "", "--kueue-gpu-fit: the check is about the Workloads of all namespaces: leave out --namespace=%s", o.namespace)
+	o.queues.Validate(require)
 	require(o.tasks.Pods.Image != "", "--default-image: must not be empty")
 	require(o.tasks.Backoff.Base > 0, "--retry-backoff=%v: must be greater than 0", o.tasks.Backoff.Base)
 	require(o.tasks.Backoff.Max >= o.tasks.Backoff.Base, "--max-retry-backoff=%v: must not be less than --retry-backoff=%v", o.tasks.Backoff.Max, o.tasks.Backoff.Base)

@@ -37,6 +37,10 @@ const (
 // createPods creates the Pods in batches, and stops at the first batch with an error. An
 // obstacle is cached for the task's status.
 func (c *Controller) createPods(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pods []*corev1.Pod) error {
+	if obstacle := c.queueObstacle(pods); obstacle != nil {
+		c.refused(key, task, obstacle)
+		return fmt.Errorf("creating Pods: %s", obstacle.Message)
+	}
 	for batch := range createBatches(pods) {
 		err := inParallel(batch, func(pod *corev1.Pod) error { return c.createPod(ctx, key, task, pod) })
 		if err != nil {

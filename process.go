@@ -20,22 +20,31 @@ import (
 
 	"falldio.github.io/gpu-controller/admissioncheck"
 	taskscheme "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/scheme"
+	"falldio.github.io/gpu-controller/pkg/queuewatch"
+	"falldio.github.io/gpu-controller/queues"
 	"falldio.github.io/gpu-controller/rescheduler"
-	"falldio.github.io/gpu-controller/workloads"
 )
+
+// queueSyncTimeout is how long the controller waits until it knows which GPUQueues there are: else
+// it would create Pods that may not use their queue, which is only in vain. If permissions are
+// missing, they are never known.
+const queueSyncTimeout = 5 * time.Second
 
 // reschedulerSyncTimeout is how long the controller waits for the cache of MovePlans: the
 // first Pods that it replaces may be those of a plan. If the CRD is of a version
 // without MovePlans, or permissions are missing, this cache never syncs.
 const reschedulerSyncTimeout = 10 * time.Second
 
-// process holds the parts of gpu-controller: the controller and, unless it is disabled, the
-// rescheduler, which share caches.
+// process holds the parts of gpu-controller, which share caches: the controller, what writes the
+// status of GPUQueues and, unless it is disabled, the rescheduler.
 type process struct {
 	*caches
 	controller *Controller
 	// rescheduler is nil if it is disabled.
 	rescheduler *rescheduler.Rescheduler
+	queues      *queuewatch.Watcher
+	// accountant is nil in a controller of one namespace: queues are those of the whole cluster.
+	accountant *queues.Accountant
 	// gpuFit is nil if it is disabled.
 	gpuFit  *admissioncheck.Check
 	metrics *controllerMetrics
@@ -48,9 +57,10 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	if err != nil {
 		return nil, err
 	}
-	p := &process{caches: caches, metrics: newMetrics(caches.tasks)}
+	p := &process{caches: caches, metrics: newMetrics(caches.tasks), queues: queuewatch.New(clients.tasks, clock)}
 	with := dependencies{
-		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{}, admissions: noAdmissions{}, clock: clock,
+		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{},
+		queueTree: p.queues.Tree, clock: clock,
 	}
 	if opts.rescheduling.Period > 0 {
 		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
@@ -63,57 +73,57 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 		}
 		with.rescheduling = p.rescheduler
 	}
-	if clients.dynamic != nil {
-		with.admissions = p.newWorkloads(clients, clock, opts)
-	}
-	if opts.gpuFit.Enabled && clients.dynamic != nil {
-		settings := opts.gpuFit
-		settings.Levels = opts.rescheduling.Levels
-		p.gpuFit, err = admissioncheck.New(ctx, admissioncheck.Dependencies{
-			Kube: clients.kube, Dynamic: clients.dynamic, Discovery: clients.discovery, Clock: clock,
-		}, settings)
-		if err != nil {
-			return nil, err
-		}
+	if with.admissions, err = p.joinKueue(ctx, clients, clock, opts); err != nil {
+		return nil, err
 	}
 	p.controller = newController(with, opts)
-	return p, p.controller.watch(ctx)
+	p.queues.OnChange(p.controller.queuesChanged)
+	return p, errors.Join(p.controller.watch(ctx), p.keepAccounts(ctx, clients, clock, opts))
 }
 
-// newWorkloads returns the Workloads of tasks that are submitted to Kueue.
-func (p *process) newWorkloads(clients clients, clock clock.Clock, opts *options) *workloads.Workloads {
-	classes := p.clusterInformers.Scheduling().V1().PriorityClasses()
-	return workloads.New(workloads.Dependencies{
-		Client: clients.dynamic, Discovery: clients.discovery, Clock: clock, Namespace: opts.namespace, Pods: opts.tasks.Pods,
-		Classes: classes.Lister(), ClassesSynced: classes.Informer().HasSynced,
-		Changed:    func(task cache.ObjectName) { p.controller.enqueue(task) },
-		AllChanged: func() { p.controller.enqueueInKueue() },
-	})
+// keepAccounts prepares the writing of the status of GPUQueues.
+func (p *process) keepAccounts(ctx context.Context, clients clients, clock clock.WithTicker, opts *options) (err error) {
+	if opts.namespace != "" {
+		return nil
+	}
+	pods, namespaces := p.coreInformers.Core().V1().Pods(), p.clusterInformers.Core().V1().Namespaces()
+	p.accountant, err = queues.New(ctx, queues.Dependencies{
+		Kube: clients.kube, Client: clients.tasks, Queues: p.queues, TaskPods: pods.Lister(), TaskPodInformer: pods.Informer(),
+		Namespaces: namespaces.Lister(), NamespacesSynced: namespaces.Informer().HasSynced, Metrics: p.metrics.registry, Clock: clock,
+	}, opts.queues)
+	return err
 }
 
 // startInformers starts the informers and waits for their caches. It returns false if ctx
 // ends first. The controller works without the cache of MovePlans, for which the
-// rescheduler keeps waiting itself, as for what only the leader caches.
+// rescheduler keeps waiting itself, as for what only the leader caches, and without GPUQueues.
 func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Duration) bool {
 	p.taskInformers.StartWithContext(ctx)
 	p.coreInformers.StartWithContext(ctx)
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, p.controller.synced...) {
 		return false
 	}
+	go p.queues.Run(ctx)
 	if p.rescheduler != nil {
 		p.rescheduler.WaitForMovePlans(ctx, reschedulerTimeout)
 	}
+	p.queues.WaitUntilKnown(ctx, queueSyncTimeout)
 	p.ready.Store(true)
 	return true
 }
 
-// work handles tasks and moves Pods until ctx ends and all work in progress is done.
+// work handles tasks, keeps the accounts of queues, answers Kueue and moves Pods until ctx ends and all work in
+// progress is done.
 func (p *process) work(ctx context.Context) {
 	p.causeInformers.StartWithContext(ctx)
 	p.clusterInformers.StartWithContext(ctx)
+	p.awaitNamespaces(ctx)
 	var working sync.WaitGroup
 	working.Go(func() { p.controller.work(ctx) })
 	working.Go(func() { p.controller.admissions.Run(ctx) })
+	if p.accountant != nil {
+		working.Go(func() { p.accountant.Run(ctx) })
+	}
 	if p.rescheduler != nil {
 		working.Go(func() { p.rescheduler.Run(ctx) })
 	}
@@ -121,6 +131,17 @@ func (p *process) work(ctx context.Context) {
 		working.Go(func() { p.gpuFit.Run(ctx) })
 	}
 	working.Wait()
+}
+
+// awaitNamespaces waits for the labels of namespaces, by which it is decided who may use a queue,
+// if there are queues.
+func (p *process) awaitNamespaces(ctx context.Context) {
+	if p.queues.Tree() == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, queueSyncTimeout)
+	defer cancel()
+	cache.WaitForCacheSync(ctx.Done(), p.clusterInformers.Core().V1().Namespaces().Informer().HasSynced)
 }
 
 // newRecorder returns a recorder that keeps working while the controller shuts down, since

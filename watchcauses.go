@@ -16,6 +16,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
 // policyLag is how long API servers take to notice that an admission policy has changed: they look
@@ -46,8 +47,7 @@ func (c *Controller) watchPolicies(ctx context.Context) error {
 		onAnyChange(ctx, admission.ValidatingAdmissionPolicyBindings().Informer(), func(*admissionv1.ValidatingAdmissionPolicyBinding, bool) { c.policiesChanged("") }),
 		onAnyChange(ctx, admission.ValidatingWebhookConfigurations().Informer(), func(*admissionv1.ValidatingWebhookConfiguration, bool) { c.policiesChanged("") }),
 		onAnyChange(ctx, admission.MutatingWebhookConfigurations().Informer(), func(*admissionv1.MutatingWebhookConfiguration, bool) { c.policiesChanged("") }),
-		// Pod Security and the selectors of policies look at the labels of namespaces.
-		onAnyChange(ctx, c.clusterInformers.Core().V1().Namespaces().Informer(), func(namespace *corev1.Namespace, _ bool) { c.policiesChanged(namespace.Name) }),
+		onAnyChange(ctx, c.clusterInformers.Core().V1().Namespaces().Informer(), c.namespaceChanged),
 	)
 }
 
@@ -81,6 +81,12 @@ func (c *Controller) policiesChanged(namespace string) {
 	}, policyLag)
 }
 
+// namespaceChanged wakes the tasks of a namespace: admission policies, and queues, look at its labels.
+func (c *Controller) namespaceChanged(namespace *corev1.Namespace, _ bool) {
+	c.policiesChanged(namespace.Name)
+	c.obstacles.changed(func(why *cause) bool { return why.namespace == namespace.Name && isAboutQueues(why) }, 0)
+}
+
 // limitRangeChanged wakes all tasks that the API server forbids Pods: it does not say because of
 // which LimitRange.
 func (c *Controller) limitRangeChanged(limits *corev1.LimitRange, _ bool) {
@@ -91,6 +97,7 @@ func (c *Controller) limitRangeChanged(limits *corev1.LimitRange, _ bool) {
 
 func (c *Controller) priorityClassChanged(class *schedulingv1.PriorityClass, deleted bool) {
 	c.obstacles.changed(func(why *cause) bool {
-		return !deleted && why.reason == reasonPriorityClassNotFound && why.text == missingClass(class.Name)
+		return !deleted && why.reason == reasonPriorityClassNotFound && why.text == missingClass(class.Name) ||
+			class.GlobalDefault && why.reason == string(queueing.PriorityNotAccepted)
 	}, 0)
 }

@@ -33,12 +33,12 @@ kube::codegen::gen_client \
   --output-pkg "${MODULE}/pkg/generated" \
   "${OUTPUT}/pkg/apis"
 
-echo "Generating the CRD"
+echo "Generating the CRDs"
 go tool -modfile="${ROOT}/go.tools.mod" controller-gen \
   crd:generateEmbeddedObjectMeta=true \
   paths=./pkg/apis/... \
   output:crd:dir=artifacts/crds
-go run ./hack/crdschema artifacts/crds/falldio.com_gputasks.yaml
+go run ./hack/crdschema artifacts/crds/falldio.com_gputasks.yaml artifacts/crds/falldio.com_gpuqueues.yaml
 
 echo "Generating the reference of kubectl-gputask"
 cd "${ROOT}"

@@ -48,20 +48,21 @@ func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Ru
 
 // showExamples runs the examples and then lists them with kubectl.
 func showExamples(ctx context.Context, running cluster.Running, executable string) error {
-	tasks, err := examples.Load(artifacts.Files, artifacts.Examples)
+	loaded, err := examples.Load(artifacts.Files, artifacts.Examples)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(running.Out, "\nRunning the %d GPUTasks of artifacts/examples:\n\n", len(tasks))
+	fmt.Fprintf(running.Out, "\nRunning the %d GPUTasks of artifacts/examples:\n\n", len(loaded.Tasks))
 	err = examples.Run(ctx, examples.Config{
 		Cluster:   running.Config,
 		Namespace: metav1.NamespaceDefault,
-		Tasks:     tasks,
+		Tasks:     loaded.Tasks,
+		Queues:    loaded.Queues,
 		Timeout:   examplesTimeout,
 		Out:       running.Out,
 		Clock:     clock.RealClock{},
 	})
-	for _, resource := range []string{"gputasks", "moveplans"} {
+	for _, resource := range []string{"gputasks", "gpuqueues", "moveplans"} {
 		fmt.Fprintf(running.Out, "\n$ kubectl get %s\n", resource)
 		kubectl := exec.CommandContext(ctx, executable, "component", names.Kubectl, "--kubeconfig", running.Kubeconfig, "get", resource)
 		kubectl.Stdout, kubectl.Stderr = running.Out, running.Out

@@ -1,9 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command crdschema post-processes the CRD written by controller-gen, in place. It
-// changes only the embedded Pod templates, of the task and of its roles, whose Go type is
-// Kubernetes' own and can't have our markers:
+// Command crdschema post-processes CRDs written by controller-gen, in place. It changes only what
+// has a Go type of Kubernetes' own, which can't have our markers. In the Pod templates of tasks and
+// their roles:
 //
 //   - descriptions are dropped: with them the CRD is too large for
 //     "kubectl apply", which keeps a copy of the object in an annotation of at
@@ -13,6 +13,8 @@
 //   - the list of containers becomes optional, since the controller has a default.
 //     Otherwise Go clients could not leave it out: they always send the Pod's spec,
 //     even if it is empty.
+//
+// In the namespace selector of queues, lists and strings get bounds, for the same reason.
 package main
 
 import (
@@ -32,16 +34,20 @@ const (
 	maxContainers = 64
 	// maxContainerName is the length of a DNS label, Kubernetes' own limit.
 	maxContainerName = 63
+	// maxRequirements and maxValues are far above what people write into a selector.
+	maxRequirements, maxValues = 32, 256
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: crdschema CRD_FILE")
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: crdschema CRD_FILE...")
 		os.Exit(2)
 	}
-	if err := rewrite(os.Args[1]); err != nil {
-		fmt.Fprintf(os.Stderr, "crdschema: %v\n", err)
-		os.Exit(1)
+	for _, path := range os.Args[1:] {
+		if err := rewrite(path); err != nil {
+			fmt.Fprintf(os.Stderr, "crdschema: %v\n", err)
+			os.Exit(1)
+		}
 	}
 }
 
@@ -54,8 +60,12 @@ func rewrite(path string) error {
 	if err := yaml.UnmarshalStrict(content, crd); err != nil {
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
+	finish := map[string]func(*apiextensionsv1.JSONSchemaProps) error{"GPUTask": finishTemplates, "GPUQueue": boundSelector}[crd.Spec.Names.Kind]
+	if finish == nil {
+		return fmt.Errorf("%s: nothing is to be done for the kind %s", path, crd.Spec.Names.Kind)
+	}
 	for i := range crd.Spec.Versions {
-		if err := finishTemplates(crd.Spec.Versions[i].Schema.OpenAPIV3Schema); err != nil {
+		if err := finish(crd.Spec.Versions[i].Schema.OpenAPIV3Schema); err != nil {
 			return fmt.Errorf("%s, version %s: %w", path, crd.Spec.Versions[i].Name, err)
 		}
 	}
@@ -126,6 +136,24 @@ func boundContainers(template *apiextensionsv1.JSONSchemaProps) error {
 	spec.Properties["containers"] = containers
 	spec.Required = slices.DeleteFunc(spec.Required, func(field string) bool { return field == "containers" })
 	template.Properties["spec"] = spec
+	return nil
+}
+
+// boundSelector bounds the schema at spec.namespaceSelector of the given root schema.
+func boundSelector(root *apiextensionsv1.JSONSchemaProps) error {
+	selector, found := root.Properties["spec"].Properties["namespaceSelector"]
+	if !found {
+		return errors.New("the schema has no spec.namespaceSelector")
+	}
+	requirements, found := selector.Properties["matchExpressions"]
+	if !found || requirements.Items == nil || requirements.Items.Schema == nil {
+		return errors.New("the schema has no spec.namespaceSelector.matchExpressions")
+	}
+	requirements.MaxItems = ptr.To[int64](maxRequirements)
+	operator, values := requirements.Items.Schema.Properties["operator"], requirements.Items.Schema.Properties["values"]
+	operator.MaxLength, values.MaxItems = ptr.To[int64](int64(len("DoesNotExist"))), ptr.To[int64](maxValues)
+	requirements.Items.Schema.Properties["operator"], requirements.Items.Schema.Properties["values"] = operator, values
+	selector.Properties["matchExpressions"] = requirements
 	return nil
 }
 

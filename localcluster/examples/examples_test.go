@@ -18,15 +18,21 @@ import (
 
 func TestEveryExampleSaysWhatItsEndShouldBe(t *testing.T) {
 	t.Parallel()
-	tasks, err := Load(artifacts.Files, artifacts.Examples)
+	loaded, err := Load(artifacts.Files, artifacts.Examples)
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]bool{}
-	for _, task := range tasks {
+	names, queues := map[string]bool{}, map[string]bool{"": true}
+	for _, task := range loaded.Tasks {
 		names[task.Name] = true
 	}
-	for _, task := range tasks {
+	for _, queue := range loaded.Queues {
+		queues[queue.Name] = true
+	}
+	for _, task := range loaded.Tasks {
+		if !queues[task.Spec.Queue] {
+			t.Errorf("example %q names the queue %q, which is no example", task.Name, task.Spec.Queue)
+		}
 		if task.Annotations[AnnotationPhase] == "" {
 			t.Errorf("example %q has no annotation %s", task.Name, AnnotationPhase)
 		}
@@ -39,8 +45,10 @@ func TestEveryExampleSaysWhatItsEndShouldBe(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ content, want string }{
-		"an unknown field": {"spec: {gpus: 1}", `a.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "gpus"`},
-		"no YAML":          {"spec: {", "a.yaml: "},
+		"an unknown field":            {"{kind: GPUTask, spec: {gpus: 1}}", `a.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "gpus"`},
+		"an unknown field of a queue": {"{kind: GPUQueue, spec: {gpus: 1}}", `unknown field "gpus"`},
+		"an unknown kind":             {"{kind: Pod, spec: {}}", `a.yaml: the kind "Pod" is neither GPUTask nor GPUQueue`},
+		"no YAML":                     {"spec: {", "a.yaml: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

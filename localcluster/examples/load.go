@@ -1,8 +1,8 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package examples submits example GPUTasks to a cluster, shows their progress
-// and checks that each ends as its manifest expects.
+// Package examples submits example GPUTasks, and the GPUQueues that they need, to a cluster, shows
+// their progress and checks that each ends as its manifest expects.
 package examples
 
 import (
@@ -15,53 +15,74 @@ import (
 	"path"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// Load reads the GPUTasks of all YAML files of a folder, in the order of the
-// files' names. Unknown fields are errors.
-func Load(files fs.FS, folder string) ([]*v1.GPUTask, error) {
+// Examples are what is submitted.
+type Examples struct {
+	Tasks  []*v1.GPUTask
+	Queues []*v1.GPUQueue
+}
+
+// Load reads the objects of all YAML files of a folder, in the order of the
+// files' names. Unknown kinds and fields are errors.
+func Load(files fs.FS, folder string) (*Examples, error) {
 	names, err := fs.Glob(files, path.Join(folder, "*.yaml"))
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(names)
-	var tasks []*v1.GPUTask
+	loaded := &Examples{}
 	for _, name := range names {
 		content, err := fs.ReadFile(files, name)
 		if err != nil {
 			return nil, err
 		}
-		inFile, err := parse(content)
-		if err != nil {
+		if err := loaded.parse(content); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		tasks = append(tasks, inFile...)
 	}
-	if len(tasks) == 0 {
+	if len(loaded.Tasks) == 0 {
 		return nil, fmt.Errorf("no example in %s", folder)
 	}
-	return tasks, nil
+	return loaded, nil
 }
 
-func parse(content []byte) ([]*v1.GPUTask, error) {
-	var tasks []*v1.GPUTask
+func (e *Examples) parse(content []byte) error {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
-			return tasks, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
+		if err := e.parseObject(document); err != nil {
+			return err
+		}
+	}
+}
+
+func (e *Examples) parseObject(document []byte) error {
+	var object metav1.TypeMeta
+	if err := yaml.Unmarshal(document, &object); err != nil {
+		return err
+	}
+	switch object.Kind {
+	case "GPUQueue":
+		queue := &v1.GPUQueue{}
+		e.Queues = append(e.Queues, queue)
+		return yaml.UnmarshalStrict(document, queue)
+	case v1.TaskKind().Kind:
 		task := &v1.GPUTask{}
-		if err := yaml.UnmarshalStrict(document, task); err != nil {
-			return nil, err
-		}
-		tasks = append(tasks, task)
+		e.Tasks = append(e.Tasks, task)
+		return yaml.UnmarshalStrict(document, task)
+	default:
+		return fmt.Errorf("the kind %q is neither GPUTask nor GPUQueue", object.Kind)
 	}
 }

@@ -27,6 +27,8 @@ type Config struct {
 	// Namespace is where the examples are created.
 	Namespace string
 	Tasks     []*v1.GPUTask
+	// Queues are created before the tasks.
+	Queues []*v1.GPUQueue
 	// Timeout is how long the examples may take.
 	Timeout time.Duration
 	// Out receives a line for each change of an example.
@@ -88,6 +90,12 @@ func (r *run) watch(ctx context.Context) (<-chan *v1.GPUTask, error) {
 }
 
 func (r *run) submit(ctx context.Context) error {
+	for _, queue := range r.Queues {
+		_, err := r.client.FalldioV1().GPUQueues().Create(ctx, queue, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		if err != nil {
+			return fmt.Errorf("creating the queue %q: %w", queue.Name, err)
+		}
+	}
 	for _, task := range r.Tasks {
 		_, err := r.client.FalldioV1().GPUTasks(r.Namespace).Create(ctx, task,
 			metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})

@@ -26,7 +26,13 @@ type Pod struct {
 	*corev1.Pod
 	// Task is the annotations of its task, nil if they are not known.
 	Task map[string]string
+	// Notice is how long the Pod goes on at least after it was asked for a checkpoint, unless it
+	// has saved its work.
+	Notice time.Duration
 }
+
+// timeout is how long the Pod goes on after it was asked.
+func (p *Pod) timeout() time.Duration { return max(Timeout(p.Pod), p.Notice) }
 
 // Last returns when a Pod last saved its work: the later time of its own and its task's annotation.
 // It is the zero time if that is not known; text that is not a time is ignored.
@@ -44,7 +50,7 @@ func (p *Pod) Last() time.Time {
 func Before(pods []Pod, now time.Time) (ask []*corev1.Pod, wait time.Duration) {
 	for i := range pods {
 		pod := &pods[i]
-		timeout := Timeout(pod.Pod)
+		timeout := pod.timeout()
 		if timeout <= 0 || !works(pod.Pod) {
 			continue
 		}

@@ -157,6 +157,7 @@ func newDecision(in Input) (*decision, error) {
 	}
 	d := &decision{Input: in, completed: completed, failed: failed, roles: Roles(in.Task)}
 	d.plan.Status = *in.Task.Status.DeepCopy()
+	d.plan.Status.EstimatedStart = nil // unless it still waits
 	d.status = &d.plan.Status
 	d.members, d.stray = matchMembers(in.Task, d.roles, in.Pods)
 	for i := range d.members {

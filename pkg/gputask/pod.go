@@ -71,6 +71,9 @@ func podLabels(task *v1.GPUTask, role *Role, template *corev1.PodTemplateSpec, i
 		labels[v1.LabelRole] = role.Name
 		labels[v1.LabelRoleIndex] = strconv.Itoa(index - role.First)
 	}
+	if task.Spec.Queue != "" {
+		labels[v1.LabelQueue] = task.Spec.Queue
+	}
 	labelGang(labels, task)
 	return labels
 }

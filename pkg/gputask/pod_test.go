@@ -57,6 +57,33 @@ func TestPodOfAManifestWithFiveFields(t *testing.T) {
 	}
 }
 
+func TestTheQueueOfATaskIsALabelOfItsPods(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ queue, template, want string }{
+		"from the spec":                        {"vision", "", "vision"},
+		"from the spec rather than a template": {"vision", "speech", "vision"},
+		"from the template":                    {"", "speech", "speech"},
+		"none":                                 {"", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			task := makeTask("train").with(func(t *v1.GPUTask) {
+				t.Spec.Queue, t.Spec.Template = tc.queue, &corev1.PodTemplateSpec{}
+				if tc.template != "" {
+					t.Spec.Template.Labels = map[string]string{v1.LabelQueue: tc.template}
+				}
+			})
+			pod, err := NewPod(task.GPUTask, 0, 0, PodDefaults{Image: "cuda"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := pod.Labels[v1.LabelQueue]; got != tc.want {
+				t.Errorf("label %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestPodKeepsWhatTheTemplateSays(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{

@@ -94,6 +94,7 @@ func (d *decision) reportProgress() {
 		d.status.Message = d.runningText()
 	default:
 		d.status.Message = d.waitingFor(waiting)
+		d.reportEstimate()
 		if !d.isRestarting() && !d.restartsAfterLoss() {
 			d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, reasonTooFewRunning)
 		}

@@ -46,6 +46,16 @@ func (c *Cluster) Capacity(shape Shape, levels int) Capacity {
 	return measured
 }
 
+// RoomOn returns how many Pods of a request fit on one node, if nothing else is placed; 0
+// for an unknown node.
+func (c *Cluster) RoomOn(node string, r *Request) int {
+	n := c.nodes[node]
+	if n == nil {
+		return 0
+	}
+	return n.capacity(r)
+}
+
 // Each calls do with d and all domains within it, parents first.
 func (d *Domain) Each(do func(*Domain)) {
 	do(d)

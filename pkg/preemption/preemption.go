@@ -41,6 +41,9 @@ type Cluster struct {
 	// Spare returns how many Pods of a gang may leave while the others stay.
 	Spare   func(gang string) int
 	Budgets *disruption.Budgets
+	// Victim returns the priority by which a Pod is chosen that is neither leaving nor protected, and whether it may be preempted
+	// at all; nil for all Pods of a lower priority. See Queues.
+	Victim func(pod *corev1.Pod) (priority int32, may bool)
 	// Now is the time up to which Pods have worked.
 	Now time.Time
 }
@@ -60,6 +63,8 @@ func (c *Cluster) Rules(priority int32) placement.PreemptionRules {
 				return 0, false
 			case holder.Leaving:
 				return costless, true
+			case c.Victim != nil:
+				return c.Victim(holder.Pod)
 			}
 			victim := schedulingv1.PodPriority(holder.Pod)
 			return victim, victim < priority

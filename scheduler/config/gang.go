@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -44,11 +45,19 @@ type GangArgs struct {
 	// than have to start together, while others wait. After that its Pods are evicted.
 	PartialGangTimeoutSeconds int `json:"partialGangTimeoutSeconds,omitempty"`
 	// StarvationSeconds is how long a gang waits before the nodes on which it will fit are
-	// kept from younger Pods of no higher priority; one gang at a time. 0 means never.
+	// kept from younger Pods of no higher priority; one gang at a time. 0 means never. With
+	// GPUQueues, Reservations replace this.
 	StarvationSeconds int `json:"starvationSeconds,omitempty"`
 	// ClaimSeconds is how long nodes are kept that way, or because Pods were preempted on
 	// them.
 	ClaimSeconds int `json:"claimSeconds,omitempty"`
+	// QueuePolicy is the order between GPUQueues: deadline, fairshare, fifo or multifactor. It
+	// has no effect without GPUQueues.
+	QueuePolicy string `json:"queuePolicy,omitempty"`
+	// Reservations is how many of the first waiting gangs have places reserved from the time on
+	// at which they are expected to start; others use these places until then if they end in
+	// time. With GPUQueues they replace what StarvationSeconds is for. 0 means none.
+	Reservations int `json:"reservations,omitempty"`
 	// ExplainPeriodSeconds is how often the message why a Pod waits is updated.
 	ExplainPeriodSeconds int `json:"explainPeriodSeconds,omitempty"`
 	// ReportUnschedulableMembers gives all members of a gang that finds no place the
@@ -71,6 +80,7 @@ func DefaultGangArgs() *GangArgs {
 	args := &GangArgs{
 		PermitTimeoutSeconds: 60, MaxRefusals: 5, PartialGangTimeoutSeconds: 600,
 		StarvationSeconds: 60, ClaimSeconds: 600, ExplainPeriodSeconds: 10, GPUResources: snapshot.GPUResources(),
+		QueuePolicy: string(queueing.Deadline), Reservations: 8,
 	}
 	for _, level := range snapshot.DefaultLevels() {
 		args.TopologyLevels = append(args.TopologyLevels, TopologyLevel(level))
@@ -132,11 +142,15 @@ func (a *GangArgs) validate() field.ErrorList {
 		{"partialGangTimeoutSeconds", a.PartialGangTimeoutSeconds, 1, 1 << 30},
 		{"starvationSeconds", a.StarvationSeconds, 0, 1 << 30},
 		{"claimSeconds", a.ClaimSeconds, 1, 1 << 30},
+		{"reservations", a.Reservations, 0, 64},
 		{"explainPeriodSeconds", a.ExplainPeriodSeconds, 0, 1 << 30},
 	} {
 		if bound.value < bound.from || bound.value > bound.to {
 			errs = append(errs, field.Invalid(field.NewPath(bound.name), bound.value, fmt.Sprintf("must be from %d to %d", bound.from, bound.to)))
 		}
+	}
+	if _, err := queueing.ParsePolicy(a.QueuePolicy); err != nil {
+		errs = append(errs, field.NotSupported(field.NewPath("queuePolicy"), a.QueuePolicy, queueing.Policies()))
 	}
 	if a.PreferenceTolerance < 0 || a.PreferenceTolerance > maxPreferenceTolerance {
 		errs = append(errs, field.Invalid(field.NewPath("preferenceTolerance"), a.PreferenceTolerance, fmt.Sprintf("must be from 0 to %d", maxPreferenceTolerance)))

@@ -26,6 +26,8 @@ type Group struct {
 	// change while members may be queued: the queue relies on that.
 	Since time.Time
 
+	// turn is when its turn comes; 0 without queues. See SetTurns.
+	turn    float64
 	members map[types.UID]*Member
 	// merged and wrong cache the members' merged labels; see spec.
 	merged *snapshot.GangLabels

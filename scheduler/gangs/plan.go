@@ -71,12 +71,26 @@ func (r *Registry) SeatOf(uid types.UID) (seat Seat, found bool) {
 func (r *Registry) Attempt(uid types.UID) *Attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	attempt := r.look(uid)
+	if attempt != nil {
+		attempt.Group.reconsidered = false
+	}
+	return attempt
+}
+
+// Look returns what Attempt would, for a Pod whose turn has not come.
+func (r *Registry) Look(uid types.UID) *Attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.look(uid)
+}
+
+func (r *Registry) look(uid types.UID) *Attempt {
 	m := r.members[uid]
 	if m == nil || !m.waiting() || m.group.plan != nil || !m.group.complete() {
 		return nil
 	}
 	g := m.group
-	g.reconsidered = false
 	attempt := &Attempt{Group: g, Priority: priorityOf(m.Pod()), WaitsSince: g.firstFailure, Waiting: []*Member{m}}
 	attempt.Labels, attempt.Err = g.spec()
 	for _, other := range g.waitingMembers() {

@@ -55,7 +55,10 @@ func (g *Group) gathering() string {
 // PodGroup does, and except among the members of a gang whose plan is replaced by another
 // while some are queued: the worst that this can do is that they are refused and planned
 // once more.
+//
+// With queues, the group's turn counts first, which changes from time to time: see SetTurns.
 type Rank struct {
+	Turn     float64
 	Priority int32
 	Since    time.Time
 	Group    string
@@ -70,7 +73,7 @@ func (r *Registry) RankOf(pod *corev1.Pod, queued time.Time) Rank {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if m := r.members[pod.UID]; m != nil {
-		rank.Since, rank.Group, rank.Index = m.group.Since, m.group.Key, m.index
+		rank.Turn, rank.Since, rank.Group, rank.Index = m.group.turn, m.group.Since, m.group.Key, m.index
 		if m.seat != nil {
 			rank.Index = m.seat.order
 		}
@@ -81,6 +84,7 @@ func (r *Registry) RankOf(pod *corev1.Pod, queued time.Time) Rank {
 // Compare orders ranks as the queue does. The members of a gang are next to each other.
 func (a Rank) Compare(b Rank) int {
 	return cmp.Or(
+		cmp.Compare(a.Turn, b.Turn),
 		-cmp.Compare(a.Priority, b.Priority),
 		a.Since.Compare(b.Since),
 		cmp.Compare(a.Group, b.Group),
@@ -138,5 +142,5 @@ func (r *Registry) elect(g *Group) (changed bool) {
 
 // rank returns that of the gang's leader.
 func (g *Group) rank() Rank {
-	return Rank{Priority: priorityOf(g.leader.Pod()), Since: g.Since, Group: g.Key, Index: g.leader.index, UID: g.leader.UID}
+	return Rank{Turn: g.turn, Priority: priorityOf(g.leader.Pod()), Since: g.Since, Group: g.Key, Index: g.leader.index, UID: g.leader.UID}
 }

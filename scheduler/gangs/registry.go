@@ -62,6 +62,8 @@ type Registry struct {
 	profiles map[string]bool
 	// started is true once all Pods that existed at the start are known.
 	started bool
+	// lastTurn is the turn of groups that SetTurns does not know yet.
+	lastTurn float64
 	// wokenAt is when Wake was last called.
 	wokenAt time.Time
 }
@@ -228,7 +230,7 @@ func (r *Registry) groupOf(m *Member) *Group {
 	}
 	g := r.groups[key]
 	if g == nil {
-		g = &Group{Key: key, Alone: alone, Since: m.Pod().CreationTimestamp.Time, members: map[types.UID]*Member{}}
+		g = &Group{Key: key, Alone: alone, turn: r.lastTurn, Since: m.Pod().CreationTimestamp.Time, members: map[types.UID]*Member{}}
 		r.groups[key] = g
 	}
 	return g

@@ -39,6 +39,9 @@ type Mirror struct {
 	pods  map[types.UID]*entry
 	// priorities counts these Pods by priority.
 	priorities map[int32]int
+	// holdings counts what they hold, in percent of a GPU; holdingsVersion counts its changes.
+	holdings        map[Account]int
+	holdingsVersion uint64
 	// orphaned are the seats of Pods whose nodes went away.
 	orphaned map[types.UID]orphanedSeat
 	// seated is what seats withhold, by node, whose Pods have not been assumed yet.
@@ -93,8 +96,11 @@ type entry struct {
 	pod  *corev1.Pod
 	node string
 	use  placement.Use
-	// priority is the one that the Pod is counted with.
+	// priority is the one that the Pod is counted with, and counted how much of GPUs, in
+	// percent, for which account.
 	priority int32
+	account  Account
+	counted  int
 	// held is true while the Pod has a seat, seen once it is in the snapshot.
 	held, seen bool
 	// previous is the Pod as the snapshot showed it in an earlier attempt.
@@ -147,7 +153,7 @@ type nodeSeats struct {
 // New returns a Mirror of the nodes of some pools, or of all.
 func New(logger klog.Logger, now clock.PassiveClock, levels snapshot.Levels, pools []string) *Mirror {
 	m := &Mirror{
-		logger: logger, clock: now, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{}, priorities: map[int32]int{},
+		logger: logger, clock: now, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{}, priorities: map[int32]int{}, holdings: map[Account]int{},
 		orphaned: map[types.UID]orphanedSeat{}, seated: map[string]*nodeSeats{}, reserving: map[string]*node{},
 		view: snapshot.NodeView{Levels: levels}, policy: packing.New(packing.Default()),
 	}

@@ -11,12 +11,15 @@ import (
 // know records the entry of a Pod.
 func (m *Mirror) know(uid types.UID, e *entry) {
 	if m.pods[uid] == e {
+		m.count(e, -1) // it may hold something else than before
+		m.count(e, 1)
 		return
 	}
 	m.forget(uid)
 	m.pods[uid] = e
 	e.priority = schedulingv1.PodPriority(e.pod)
 	m.priorities[e.priority]++
+	m.count(e, 1)
 }
 
 // forget drops the entry of a Pod, if there is one.
@@ -26,6 +29,7 @@ func (m *Mirror) forget(uid types.UID) {
 		return
 	}
 	delete(m.pods, uid)
+	m.count(e, -1)
 	if m.priorities[e.priority]--; m.priorities[e.priority] == 0 {
 		delete(m.priorities, e.priority)
 	}

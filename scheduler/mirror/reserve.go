@@ -162,6 +162,9 @@ type Requester struct {
 	Priority int32
 	// All is true if no reservation blocks the requester.
 	All bool
+	// Shadows returns what must stay free on the nodes for others that start later, as Pods that
+	// hold it. Nil for none.
+	Shadows func(*placement.Cluster) []placement.Pod
 }
 
 // blockedBy reports whether a reservation blocks the requester.
@@ -177,15 +180,36 @@ func (m *Mirror) HasReservations() bool {
 }
 
 // For calls do with the engine's cluster as a requester may use it: without the
-// reservations that don't block it. Changes that do makes are undone.
+// reservations that don't block it, and without what must stay free for others. Changes that
+// do makes are undone.
 func (m *Mirror) For(requester *Requester, do func(*placement.Cluster)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.reserving) == 0 {
+	switch {
+	case len(m.reserving) > 0:
+		m.withBlockingOnly(requester, func(cluster *placement.Cluster) { m.inShadow(requester, cluster, do) })
+	case requester.Shadows != nil:
+		m.inShadow(requester, m.cluster, do)
+	default:
 		do(m.cluster)
+	}
+}
+
+// inShadow calls do while what must stay free for others is held.
+func (m *Mirror) inShadow(requester *Requester, cluster *placement.Cluster, do func(*placement.Cluster)) {
+	if requester.Shadows == nil {
+		do(cluster)
 		return
 	}
-	m.withBlockingOnly(requester, do)
+	cluster.Try(func() bool {
+		for _, shadow := range requester.Shadows(cluster) {
+			if err := cluster.Place(shadow); err != nil {
+				m.logger.Error(err, "What is reserved can't be kept free", "node", shadow.Node)
+			}
+		}
+		do(cluster)
+		return false
+	})
 }
 
 func (m *Mirror) withBlockingOnly(requester *Requester, do func(*placement.Cluster)) {

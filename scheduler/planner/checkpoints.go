@@ -15,23 +15,33 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/podwrite"
+	"falldio.github.io/gpu-controller/pkg/preemption"
 )
 
 // checkpointPoll is how often to look whether victims have saved their work.
 const checkpointPoll = time.Second
 
 // checkpointTime is how long victims may take at most to save their work.
-func checkpointTime(victims []*corev1.Pod) (longest time.Duration) {
+func checkpointTime(victims []*corev1.Pod, taken *preemption.Queues) (longest time.Duration) {
 	for _, victim := range victims {
-		longest = max(longest, checkpoint.Timeout(victim))
+		longest = max(longest, checkpoint.Timeout(victim), noticeOf(taken, victim))
 	}
 	return longest
 }
 
+// noticeOf returns how long a victim goes on after it was told because its GPUs are taken back.
+func noticeOf(taken *preemption.Queues, victim *corev1.Pod) time.Duration {
+	if taken == nil {
+		return 0
+	}
+	borrowed, _ := taken.Borrowed(victim)
+	return borrowed.Notice
+}
+
 // awaitCheckpoints waits until victims have saved their work, or had the time for it, and asks them
 // to do so. It returns false if they may stay, because the preemptor no longer waits for a place.
-func (p *Planner) awaitCheckpoints(ctx context.Context, preemptor *corev1.Pod, victims []*corev1.Pod) (stillNeeded bool, err error) {
-	longest := checkpointTime(victims)
+func (p *Planner) awaitCheckpoints(ctx context.Context, preemptor *corev1.Pod, victims []*corev1.Pod, taken *preemption.Queues) (stillNeeded bool, err error) {
+	longest := checkpointTime(victims, taken)
 	if longest == 0 {
 		return true, nil
 	}
@@ -39,12 +49,12 @@ func (p *Planner) awaitCheckpoints(ctx context.Context, preemptor *corev1.Pod, v
 	asked := map[types.UID]bool{} // the cache may not show it yet
 	for {
 		now := p.clock.Now()
-		ask, wait := checkpoint.Before(p.present(victims), now)
+		ask, wait := checkpoint.Before(p.present(victims, taken), now)
 		for _, victim := range ask {
 			if asked[victim.UID] {
 				continue
 			}
-			if err := p.askForCheckpoint(ctx, preemptor, victim, now); err != nil {
+			if err := p.askForCheckpoint(ctx, preemptor, victim, max(checkpoint.Timeout(victim), noticeOf(taken, victim)), now); err != nil {
 				return true, err
 			}
 			asked[victim.UID] = true
@@ -64,11 +74,11 @@ func (p *Planner) awaitCheckpoints(ctx context.Context, preemptor *corev1.Pod, v
 }
 
 // present returns the present state of Pods, without those that are gone.
-func (p *Planner) present(pods []*corev1.Pod) (list []checkpoint.Pod) {
+func (p *Planner) present(pods []*corev1.Pod, taken *preemption.Queues) (list []checkpoint.Pod) {
 	lister := p.handle.SharedInformerFactory().Core().V1().Pods().Lister()
 	for _, pod := range pods {
 		if known, err := lister.Pods(pod.Namespace).Get(pod.Name); err == nil && known.UID == pod.UID {
-			list = append(list, checkpoint.Pod{Pod: known})
+			list = append(list, checkpoint.Pod{Pod: known, Notice: noticeOf(taken, pod)})
 		}
 	}
 	return list
@@ -76,13 +86,13 @@ func (p *Planner) present(pods []*corev1.Pod) (list []checkpoint.Pod) {
 
 // waits reports whether a Pod still has no node.
 func (p *Planner) waits(pod *corev1.Pod) bool {
-	known := p.present([]*corev1.Pod{pod})
+	known := p.present([]*corev1.Pod{pod}, nil)
 	return len(known) == 1 && known[0].Spec.NodeName == "" && known[0].DeletionTimestamp == nil
 }
 
 // askForCheckpoint asks a victim to save its work. The subresource status is the only part of a Pod
 // that a scheduler may change.
-func (p *Planner) askForCheckpoint(ctx context.Context, preemptor, victim *corev1.Pod, now time.Time) error {
+func (p *Planner) askForCheckpoint(ctx context.Context, preemptor, victim *corev1.Pod, within time.Duration, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, evictLimit)
 	defer cancel()
 	patch, err := checkpoint.Request(victim.UID, now).Bytes()
@@ -94,6 +104,6 @@ func (p *Planner) askForCheckpoint(ctx context.Context, preemptor, victim *corev
 		return fmt.Errorf("asking it for a checkpoint: %w", err)
 	}
 	p.handle.EventRecorder().WithLogger(p.logger).Eventf(victim, preemptor, corev1.EventTypeNormal, "CheckpointRequested", "Preempting",
-		"Asked to save its work within %v: it is about to be preempted by Pod %s", checkpoint.Timeout(victim), klog.KObj(preemptor))
+		"Asked to save its work within %v: it is about to be preempted by Pod %s", within, klog.KObj(preemptor))
 	return nil
 }

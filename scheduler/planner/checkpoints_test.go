@@ -42,7 +42,7 @@ func preempted(t *testing.T) (f *fixture, victim, preemptor *corev1.Pod, actions
 	})
 	go func() {
 		defer close(ended)
-		f.evictVictims(t.Context(), "group", preemptor, []*corev1.Pod{victim})
+		f.evictVictims(t.Context(), "group", preemptor, []*corev1.Pod{victim}, nil)
 	}()
 	return f, victim, preemptor, requests, ended
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // Claimed returns what a node must have left, beyond what is in use there, for the gangs that
-// claim it and come before a Pod without GPUs. What the Pods hold that leave for a gang is
+// claim it and come before a Pod without GPUs, and for those that have it reserved. What the Pods hold that leave for a gang is
 // in use, and will be the gang's: it does not count twice. Pods of DaemonSets have
 // only this node to go to, and respect no claims.
 func (p *Planner) Claimed(pod *corev1.Pod, info fwk.NodeInfo) mirror.Withheld {
@@ -28,15 +28,16 @@ func (p *Planner) Claimed(pod *corev1.Pod, info fwk.NodeInfo) mirror.Withheld {
 	needs, leaving := p.claims.on(info.Node().Name, gangs.Rank{
 		Priority: schedulingv1.PodPriority(pod), Since: pod.CreationTimestamp.Time, UID: pod.UID,
 	})
+	ahead := p.ahead.on(info.Node().Name)
 	if needs.Pods == 0 {
-		return needs
+		return needs.Plus(ahead)
 	}
 	for _, one := range info.GetPods() {
 		if there := one.GetPod(); leaving[there.UID] {
 			needs = needs.Minus(requestsOf(there))
 		}
 	}
-	return needs
+	return needs.Plus(ahead)
 }
 
 // requestsOf returns what a Pod holds on its node besides GPUs.

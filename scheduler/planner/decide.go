@@ -80,6 +80,10 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		return Decision{Wrong: err.Error()}
 	}
 	p.learn(attempt)
+	p.lookAhead()
+	if admitted := p.admit(attempt, gang); admitted.waits != "" {
+		return p.waitInQueue(attempt, admitted.waits)
+	}
 	freed := p.mirror.Freed()
 	gang.keys = p.keysOf(attempt, gang)
 	if refused, failed := p.knownFailure(freed, gang.keys); failed {
@@ -307,6 +311,7 @@ func (p *Planner) assignSeats(attempt *gangs.Attempt, members []*gangs.Member, p
 	if p.claims.drop(attempt.Group.Key) {
 		p.wake()
 	}
+	p.ahead.drop(attempt.Group.Key)
 	p.rejections.set(attempt.Group.Key, nil, nil)
 	p.metrics.started(attempt)
 	p.do(actions)
@@ -326,7 +331,7 @@ func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Dec
 	p.lastRefusals = lastRefusals{attempt.Group.Key, gang.refused}
 	p.rejections.set(attempt.Group.Key, attempt.Waiting[0].Pod(), gang.refused.plugins())
 	given, renew := p.explain(attempt, gang)
-	if !attempt.Extra && gang.refused.atAll() == nil {
+	if !attempt.Extra && gang.refused.atAll() == nil && p.queueState() == nil {
 		p.claimIfStarving(attempt, gang, begin)
 	}
 	p.metrics.failed.WithLabelValues(given.reason).Inc()

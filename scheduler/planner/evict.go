@@ -17,15 +17,16 @@ import (
 	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/pkg/podwrite"
+	"falldio.github.io/gpu-controller/pkg/preemption"
 )
 
 // evictLimit bounds how long the API server may take for one Pod.
 const evictLimit = 30 * time.Second
 
 // evictVictims deletes Pods to make room for a preemptor, once they have saved their work.
-func (p *Planner) evictVictims(ctx context.Context, group string, preemptor *corev1.Pod, victims []*corev1.Pod) {
+func (p *Planner) evictVictims(ctx context.Context, group string, preemptor *corev1.Pod, victims []*corev1.Pod, taken *preemption.Queues) {
 	defer p.preemptions.end(group)
-	stillNeeded, err := p.awaitCheckpoints(ctx, preemptor, victims)
+	stillNeeded, err := p.awaitCheckpoints(ctx, preemptor, victims, taken)
 	if err != nil {
 		p.logger.Error(err, "Pods are preempted later", "for", klog.KObj(preemptor))
 	}
@@ -34,7 +35,7 @@ func (p *Planner) evictVictims(ctx context.Context, group string, preemptor *cor
 		return
 	}
 	for i, victim := range victims {
-		if err := p.evictVictim(ctx, preemptor, victim); err != nil {
+		if err := p.evictVictim(ctx, preemptor, victim, taken); err != nil {
 			p.logger.Error(err, "Preempting a Pod failed", "pod", klog.KObj(victim), "for", klog.KObj(preemptor))
 			p.spare(preemptor, victims[i:])
 			return
@@ -50,7 +51,7 @@ func (p *Planner) spare(preemptor *corev1.Pod, victims []*corev1.Pod) {
 	p.activate([]*corev1.Pod{preemptor})
 }
 
-func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod) error {
+func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod, taken *preemption.Queues) error {
 	ctx, cancel := context.WithTimeout(ctx, evictLimit)
 	defer cancel()
 	pods := p.handle.ClientSet().CoreV1().Pods(victim.Namespace)
@@ -66,9 +67,22 @@ func (p *Planner) evictVictim(ctx context.Context, preemptor, victim *corev1.Pod
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting it: %w", err)
 	}
-	p.handle.EventRecorder().WithLogger(p.logger).Eventf(victim, preemptor, corev1.EventTypeNormal, "Preempted", "Preempting",
-		"Preempted by Pod %s of priority %d", klog.KObj(preemptor), schedulingv1.PodPriority(preemptor))
+	p.reportEviction(preemptor, victim, taken)
 	return nil
+}
+
+// reportEviction tells a victim's owner why it was stopped.
+func (p *Planner) reportEviction(preemptor, victim *corev1.Pod, taken *preemption.Queues) {
+	events := p.handle.EventRecorder().WithLogger(p.logger)
+	if taken != nil {
+		if borrowed, found := taken.Borrowed(victim); found {
+			events.Eventf(victim, preemptor, corev1.EventTypeNormal, "Reclaimed", "Preempting",
+				"Stopped because queue %s had borrowed its GPUs, which another queue is guaranteed and needs now", borrowed.Queue)
+			return
+		}
+	}
+	events.Eventf(victim, preemptor, corev1.EventTypeNormal, "Preempted", "Preempting",
+		"Preempted by Pod %s of priority %d", klog.KObj(preemptor), schedulingv1.PodPriority(preemptor))
 }
 
 // disruptionPatch returns the patch of a victim's status that shows controllers that it

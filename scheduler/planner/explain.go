@@ -133,6 +133,9 @@ func (p *Planner) keysOf(attempt *gangs.Attempt, gang *roles) keys {
 		// If other reservations block it, or are for it, it sees another cluster.
 		blocking = p.mirror.BlockingKey(requester) + "\x00" + strings.Join(slices.Sorted(maps.Keys(p.destinationsOf(attempt, requester))), " ")
 	}
+	if key := p.shadowKey(attempt); key != "" {
+		blocking += "\x00ahead " + key
+	}
 	request := requestKey(gang, blocking)
 	if len(p.runners) == 0 {
 		return keys{request, request}

@@ -28,6 +28,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/scheduler/binding"
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/filters"
@@ -154,6 +155,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 		explanations: newExplanationCache(config.Seconds(args.ExplainPeriodSeconds)), metrics: metrics,
 	}}
 	f.devices = resourceclaims.NewTracker(cacheLag)
+	f.queues.history = runtimes.NewHistory()
 	f.runners, f.memory, f.classes = map[string]filters.Runner{}, filters.NewMemory(), classCache{}
 	f.leader = leadership.Always()
 	f.fencer = binding.NewFencer(client, clock, "this")

@@ -29,6 +29,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/disruption"
+	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/binding"
 	"falldio.github.io/gpu-controller/scheduler/config"
@@ -104,6 +105,11 @@ type Planner struct {
 	reports *unschedulable.Reporter
 	// foreign are other processes that bind Pods.
 	foreign foreignSchedulers
+	// queues are the GPUQueues, line is the order of the groups that wait in them, and ahead are
+	// the places that the first of these will get.
+	queues queueBook
+	line   line
+	ahead  ahead
 }
 
 // New returns a Planner. It starts watching Pods with the handle's informers, and runs
@@ -124,6 +130,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 		memory:       filters.NewMemory(),
 		devices:      resourceclaims.NewTracker(cacheLag),
 		classes:      classCache{},
+		queues:       queueBook{history: runtimes.NewHistory()},
 		leader:       leader, fencer: fencer, binder: binding.NewBinder(handle.ClientSet(), leader, fencer),
 	}
 	p.mirror.SetPreferenceTolerance(args.PreferenceTolerance)
@@ -132,7 +139,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 	if p.metrics, err = newInstruments(); err != nil {
 		return nil, err
 	}
-	if err = errors.Join(p.watch(), p.watchDevices()); err != nil {
+	if err = errors.Join(p.watch(), p.watchDevices(), p.watchQueues(ctx)); err != nil {
 		return nil, err
 	}
 	go p.run(ctx)
@@ -197,7 +204,7 @@ func (p *Planner) Withheld(node string) mirror.Withheld { return p.mirror.Withhe
 // HoldsRoom reports whether seats, reservations or claims hold room, given the snapshot's
 // nodes.
 func (p *Planner) HoldsRoom(nodes []fwk.NodeInfo) bool {
-	claimed := p.claims.any()
+	claimed := p.claims.any() || p.ahead.any()
 	if !claimed && !p.mirror.HasSeats() && !p.mirror.HasReservations() && !p.reserving.any() {
 		return false
 	}

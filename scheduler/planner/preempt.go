@@ -78,29 +78,33 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if err != nil {
 		return ""
 	}
+	if p.admit(attempt, gang).waits != "" {
+		return "" // its queue does not let it start
+	}
 	if p.moving(attempt) {
 		return "" // its place is kept for it
 	}
 	if p.lastRefusals.of(attempt.Group.Key).atAll() != nil {
 		return "" // whoever leaves, no node would take it
 	}
-	if !p.mirror.HasBelow(attempt.Priority) {
+	taken := p.reclaimFor(attempt, gang)
+	if !p.mirror.HasBelow(attempt.Priority) && (taken == nil || !taken.Reclaims()) {
 		return noVictims
 	}
 	begin := p.clock.Now()
 	defer func() { p.registry.Prolong(pod.UID, begin, p.clock.Now()) }()
-	return p.preemptFor(ctx, pod, attempt, gang)
+	return p.preemptFor(ctx, pod, attempt, gang, taken)
 }
 
 // preemptFor searches Pods to preempt, unless such a search has just been in vain.
-func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles) string {
-	asked, now := p.keysOf(attempt, gang).toPreempt(attempt.Priority), p.clock.Now()
+func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles, taken *preemption.Queues) string {
+	asked, now := p.keysOf(attempt, gang).toPreempt(attempt.Priority, taken), p.clock.Now()
 	for _, key := range [...]string{asked.request, asked.filtered} {
 		if known, good := p.explanations.get(key, now); good {
 			return known.text
 		}
 	}
-	found := p.preemption(attempt, gang) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
+	found := p.preemption(attempt, gang, taken) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
 	switch {
 	case found.plan == nil && found.arriving:
 		p.awaitArrivals.Store(true)
@@ -116,9 +120,9 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gang
 	return p.makeRoom(ctx, pod, attempt, gang, found)
 }
 
-// toPreempt returns the keys of a preemption for a gang of a priority.
-func (k keys) toPreempt(priority int32) keys {
-	prefix := fmt.Sprintf("preempt\x00%d\x00", priority)
+// toPreempt returns the keys of a preemption for a gang of a priority, in a queue if there are any.
+func (k keys) toPreempt(priority int32, taken *preemption.Queues) keys {
+	prefix := fmt.Sprintf("preempt\x00%d\x00%s\x00", priority, taken.Key())
 	return keys{prefix + k.request, prefix + k.filtered}
 }
 
@@ -126,7 +130,7 @@ func (k keys) toPreempt(priority int32) keys {
 func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles, found *preemptionPlan) string {
 	now := p.clock.Now()
 	victims := found.victims
-	until := now.Add(config.Seconds(p.args.ClaimSeconds) + checkpointTime(victims))
+	until := now.Add(config.Seconds(p.args.ClaimSeconds) + checkpointTime(victims, found.taken))
 	p.claims.set(attempt, &claim{nodes: roomOf(found.plan), leaving: found.leaving, until: until}, now)
 	if len(victims) == 0 || !p.preemptions.begin(attempt.Group.Key) {
 		return victimsLeaving
@@ -136,8 +140,29 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.
 	p.metrics.victims.Add(float64(len(victims)))
 	ctx = context.WithoutCancel(ctx) // the scheduling cycle, whose context this is, ends earlier
 	p.nominate(ctx, attempt, gang, found)
-	go p.evictVictims(ctx, attempt.Group.Key, pod, victims)
-	return fmt.Sprintf("%d Pods of a lower priority are preempted", len(victims))
+	go p.evictVictims(ctx, attempt.Group.Key, pod, victims, found.taken)
+	return describeVictims(victims, found.taken)
+}
+
+// describeVictims tells the preemptor's owner what is done.
+func describeVictims(victims []*corev1.Pod, taken *preemption.Queues) string {
+	reclaimed := 0
+	for _, victim := range victims {
+		if taken != nil {
+			if _, found := taken.Borrowed(victim); found {
+				reclaimed++
+			}
+		}
+	}
+	switch {
+	case reclaimed == 0:
+		return fmt.Sprintf("%d Pods of a lower priority are preempted", len(victims))
+	case reclaimed == len(victims):
+		return fmt.Sprintf("GPUs that other queues have borrowed are taken back from %d Pods", reclaimed)
+	default:
+		return fmt.Sprintf("GPUs that other queues have borrowed are taken back from %d Pods, and %d Pods of a lower priority are preempted",
+			reclaimed, len(victims)-reclaimed)
+	}
 }
 
 // preemptionPlan is where a gang goes once victims have left.
@@ -151,6 +176,8 @@ type preemptionPlan struct {
 	// vacated are their nodes.
 	vacated map[string]bool
 	budgets *disruption.Budgets
+	// taken is whose GPUs may be taken back; nil without GPUQueues.
+	taken *preemption.Queues
 	// arriving is true if Pods that are being bound may help once they are.
 	arriving bool
 	// filtered is true if filters have refused proposals, and late if the time was up before all
@@ -162,9 +189,18 @@ type preemptionPlan struct {
 const maxProposals = 32
 
 // preemption looks for victims after which the gang fits, and its nodes accept it as they
-// will be then: nobody is evicted before kube-scheduler's filters have agreed.
-func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles) (found *preemptionPlan) {
-	found = &preemptionPlan{budgets: p.budgets()}
+// will be then: nobody is evicted before kube-scheduler's filters have agreed. If the victims that are
+// best for the gang are more than their queues have to give back, others are looked for.
+func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles, taken *preemption.Queues) *preemptionPlan {
+	found := p.preemptionOf(attempt, gang, taken)
+	if taken == nil || found.plan == nil || taken.Permits(found.victims) {
+		return found
+	}
+	return p.preemptionOf(attempt, gang, taken.Least())
+}
+
+func (p *Planner) preemptionOf(attempt *gangs.Attempt, gang *roles, taken *preemption.Queues) (found *preemptionPlan) {
+	found = &preemptionPlan{budgets: p.budgets(), taken: taken}
 	dryRun := p.newDryRun(gang)
 	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
@@ -176,6 +212,9 @@ func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles) (found *preemp
 				return holder, known
 			},
 			Spare: p.registry.Spare, Budgets: found.budgets, Now: p.clock.Now(),
+		}
+		if taken != nil {
+			rules.Victim = taken.Victim
 		}
 		gang.tryNear(func() bool {
 			proposal := dryRun.propose(cluster, rules.Rules(attempt.Priority), holders)

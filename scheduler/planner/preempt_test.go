@@ -51,7 +51,7 @@ func (f *fixture) wantVictims(preemptor *corev1.Pod) (names []string, fits bool)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	found := f.preemption(attempt, gang)
+	found := f.preemption(attempt, gang, f.reclaimFor(attempt, gang))
 	for _, victim := range found.victims {
 		names = append(names, victim.Name)
 	}
@@ -341,7 +341,7 @@ func TestThoseThatCouldNotBeDeletedCountAgain(t *testing.T) {
 	f.deletions("low-1")
 	f.handle.takeActivated()
 	f.registry.MarkTerminating(podUIDs(bound), true)
-	f.evictVictims(t.Context(), "group", preemptor, bound)
+	f.evictVictims(t.Context(), "group", preemptor, bound, nil)
 	if diff := cmp.Diff([]string{"high"}, f.handle.takeActivated()); diff != "" {
 		t.Errorf("activated (-want +got):\n%s", diff)
 	}

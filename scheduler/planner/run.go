@@ -33,6 +33,7 @@ func (p *Planner) run(ctx context.Context) {
 		return
 	}
 	go p.measureRegularly(ctx) // beside the rest: no gang has to wait for it
+	go p.estimateRegularly(ctx)
 	requeue, maintenance := p.clock.NewTicker(requeuePeriod), p.clock.NewTicker(maintenancePeriod)
 	defer requeue.Stop()
 	defer maintenance.Stop()
@@ -41,6 +42,7 @@ func (p *Planner) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-requeue.C():
+			p.orderIfDue()
 			p.activate(p.registry.Due(p.clock.Now(), maxRequeues))
 		case <-maintenance.C():
 			p.maintain(ctx)

@@ -71,6 +71,9 @@ func (p *Planner) podUpdated(old, object any) {
 	if !ok {
 		return
 	}
+	if before.Status.Phase != pod.Status.Phase {
+		p.learnRuntime(pod)
+	}
 	if before.Spec.NodeName == "" {
 		p.checkBinder(pod)
 		if p.registry.Member(pod.UID) != nil {

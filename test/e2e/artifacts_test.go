@@ -46,7 +46,7 @@ func TestKubectlShowsWhatPeopleLookFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(output, "\n")
-	if got, want := strings.Fields(lines[0]), "NAME PHASE GPU GPUS/POD PODS RUNNING RESTARTS AGE PRIORITY POOL MESSAGE"; strings.Join(got, " ") != want {
+	if got, want := strings.Fields(lines[0]), "NAME PHASE GPU GPUS/POD PODS RUNNING RESTARTS AGE PRIORITY QUEUE POOL MESSAGE"; strings.Join(got, " ") != want {
 		t.Errorf("columns %v, want %s", got, want)
 	}
 	if !strings.Contains(lines[1], "train   Running   h100-80gb-hbm3   1          2      2") {
@@ -63,7 +63,9 @@ func TestKubectlExplainsEveryField(t *testing.T) {
 	s := newSuite(t)
 	for _, what := range []string{"gputask.spec", "gputask.spec.dependsOn", "gputask.spec.rescheduling", "gputask.status", "gputask.status.lastMove",
 		"moveplan", "moveplan.spec", "moveplan.spec.for", "moveplan.spec.places", "moveplan.spec.moves", "moveplan.spec.moves.from", "moveplan.spec.gain",
-		"moveplan.status", "moveplan.status.moves"} {
+		"moveplan.status", "moveplan.status.moves",
+		"gpuqueue", "gpuqueue.spec", "gpuqueue.spec.resources", "gpuqueue.spec.reclaim", "gpuqueue.status", "gpuqueue.status.summary",
+		"gpuqueue.status.resources", "gpuqueue.status.usage"} {
 		output, err := s.cluster.kubectl(t.Context(), "explain", what)
 		if err != nil {
 			t.Fatal(err)
@@ -96,6 +98,8 @@ func TestTheControllerMayDoOnlyWhatItNeeds(t *testing.T) {
 		"propose moves":          {"create", v1.GroupName, "moveplans", "", true},
 		"say how far they are":   {"update", v1.GroupName, "moveplans", "status", true},
 		"approve moves":          {"patch", v1.GroupName, "moveplans", "", false},
+		"say what queues use":    {"update", v1.GroupName, "gpuqueues", "status", true},
+		"change a queue":         {"update", v1.GroupName, "gpuqueues", "", false},
 		"annotate a node":        {"patch", "", "nodes", "", true}, // an admission policy confines it
 		"change a node":          {"update", "", "nodes", "", false},
 		"delete a node":          {"delete", "", "nodes", "", false},

@@ -18,16 +18,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
+// queueKind is the other kind that users write.
+const queueKind = "GPUQueue"
+
 // foreignKinds are the kinds of other projects that the documents show beside ours.
 var foreignKinds = []string{"JobSet", "PyTorchJob"}
 
-// TestTheAPIServerAcceptsWhatTheDocumentsShow creates every GPUTask that the documents and the
-// examples contain, in a dry run with strict validation: a field that does not exist is refused.
+// TestTheAPIServerAcceptsWhatTheDocumentsShow creates every GPUTask and GPUQueue that the documents
+// and the examples contain, in a dry run with strict validation: a field that does not exist is
+// refused.
 func TestTheAPIServerAcceptsWhatTheDocumentsShow(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -35,7 +40,7 @@ func TestTheAPIServerAcceptsWhatTheDocumentsShow(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found no examples: %v", err)
 	}
-	for _, document := range []string{"README.md", "docs/gputask.md", "docs/coming-from.md"} {
+	for _, document := range []string{"README.md", "docs/gputask.md", "docs/coming-from.md", "docs/queues.md"} {
 		files = append(files, filepath.Join(root(), document))
 	}
 	for _, file := range files {
@@ -87,8 +92,12 @@ func TestAMisspeltFieldOfADocumentIsNoticed(t *testing.T) {
 // dryRun creates a task without keeping it.
 func (s *suite) dryRun(t *testing.T, task *unstructured.Unstructured) error {
 	t.Helper()
-	_, err := s.cluster.dynamic.Resource(v1.TaskKind().GroupVersion().WithResource("gputasks")).Namespace(s.namespace).
-		Create(t.Context(), task, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	version := v1.TaskKind().GroupVersion()
+	objects := dynamic.ResourceInterface(s.cluster.dynamic.Resource(version.WithResource("gputasks")).Namespace(s.namespace))
+	if task.GetKind() == queueKind {
+		objects = s.cluster.dynamic.Resource(version.WithResource("gpuqueues"))
+	}
+	_, err := objects.Create(t.Context(), task, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 	return err
 }
 
@@ -178,7 +187,7 @@ func parseShown(text []byte) ([]*unstructured.Unstructured, error) {
 			tasks = append(tasks, task)
 		case task.GetKind() == "":
 			return nil, fmt.Errorf("%q is neither an object nor a fragment that begins with spec:", content)
-		case task.GetKind() == v1.TaskKind().Kind:
+		case task.GetKind() == v1.TaskKind().Kind, task.GetKind() == queueKind:
 			tasks = append(tasks, task)
 		case !slices.Contains(foreignKinds, task.GetKind()):
 			return nil, fmt.Errorf("the kind %q is neither ours nor known to be another project's", task.GetKind())

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,6 +56,7 @@ func (s *suite) useEveryRight() {
 	s.leaveAGangIncomplete()
 	s.makeRoom()
 	s.outdateAPlan()
+	s.useAQueue()
 	s.breakAGPUTwice()
 }
 
@@ -221,6 +223,15 @@ func (s *suite) outdateAPlan() {
 	s.eventually("the plan is deleted", func() (bool, string) {
 		_, err := plans.Get(s.Context(), plan.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+}
+
+// useAQueue has the status of a queue written.
+func (s *suite) useAQueue() {
+	s.Helper()
+	s.createQueue("used", &v1.GPUQueueSpec{NamespaceSelector: &metav1.LabelSelector{}})
+	s.waitForQueue("used", "it is ready and says what big holds", func(queue *v1.GPUQueue) bool {
+		return meta.IsStatusConditionTrue(queue.Status.Conditions, v1.ConditionQueueReady) && queue.Status.Summary != nil && queue.Status.Summary.Used == "4"
 	})
 }
 

@@ -67,6 +67,9 @@ func TestValidationOnCreate(t *testing.T) {
 		"a PriorityClass with a dot":         {spec: `{priority: gpu.high}`},
 		"a PriorityClass that can't be":      {spec: `{priority: High Priority}`, want: `spec.priority: Invalid value: "High Priority": must be the name of a PriorityClass`},
 		"a PriorityClass that is too long":   {spec: `{priority: ` + strings.Repeat("a", 254) + `}`, want: `spec.priority: Too long`},
+		"a queue":                            {spec: `{queue: research-2}`},
+		"a queue that can't be":              {spec: `{queue: My.Queue}`, want: `spec.queue: Invalid value: "My.Queue": must be the name of a GPUQueue: lower-case letters, digits and '-', beginning and ending with a letter or digit, for example "research"`},
+		"a queue whose name is too long":     {spec: `{queue: ` + strings.Repeat("a", 64) + `}`, want: `spec.queue: Too long`},
 		"GPU memory":                         {spec: `{gpuMemory: 80G}`},
 		"GPU memory without its unit":        {spec: `{gpuMemory: "80"}`, want: `spec.gpuMemory: Invalid value: "80": must be a quantity from 256Mi to 16Ti with its unit, for example "40G"`},
 		"GPU memory as endless text":         {spec: `{gpuMemory: "` + strings.Repeat("1", 33) + `"}`, want: `spec.gpuMemory: Too long`},
@@ -191,7 +194,7 @@ func TestValidationOnUpdate(t *testing.T) {
 	s := newSuite(t)
 	const immutable = "is immutable: delete the task and recreate it"
 	const unlessSuspended = "is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
-	original := `{"spec": {"gpu": "a", "cpu": "1", "memory": "1Gi", "priority": "p", "gpuMemory": "1G", "nodePool": "x",
+	original := `{"spec": {"gpu": "a", "cpu": "1", "memory": "1Gi", "priority": "p", "queue": "q", "gpuMemory": "1G", "nodePool": "x",
 		"replicas": 3, "minAvailable": 2, "topology": {"level": "leaf"},
 		"dependsOn": [{"name": "other"}], "template": {"metadata": {"annotations": {"a": "b"}}}}}`
 	tests := map[string]struct {
@@ -210,6 +213,8 @@ func TestValidationOnUpdate(t *testing.T) {
 		"memory may not change":              {`{"spec": {"memory": "2Gi"}}`, "spec.memory: Invalid value: " + immutable},
 		"gpu-amount may not change":          {`{"spec": {"gpu-amount": "2"}}`, immutable},
 		"priority may not change":            {`{"spec": {"priority": "q"}}`, "spec.priority: Invalid value: " + unlessSuspended},
+		"the queue may not change":           {`{"spec": {"queue": "other"}}`, "spec.queue: Invalid value: " + unlessSuspended},
+		"the queue may not be dropped":       {`{"spec": {"queue": null}}`, "spec.queue: Invalid value: " + unlessSuspended},
 		"gpuMemory may not change":           {`{"spec": {"gpuMemory": "2G"}}`, "spec.gpuMemory: Invalid value: " + immutable},
 		"nodePool may not change":            {`{"spec": {"nodePool": "y"}}`, "spec.nodePool: Invalid value: " + immutable},
 		"replicas may not change":            {`{"spec": {"replicas": 2}}`, "spec.replicas: Invalid value: is immutable without maxReplicas and completions: delete the task and recreate it"},

@@ -38,11 +38,8 @@ func TestAGangComputesTogetherAndRestartsAsAWhole(t *testing.T) {
 		t.Errorf("the task was restarted %d times, want once", task.Status.Restarts)
 	}
 	for member := range size {
-		name := fmt.Sprintf("train-%d", member)
-		address := s.getPod(name).Status.PodIP
-		for other := range size {
-			s.waitForLog(fmt.Sprintf("train-%d", other), fmt.Sprintf("%s.train is at %s\n", name, address))
-		}
+		name, previous := fmt.Sprintf("train-%d", member), fmt.Sprintf("train-%d", (member+size-1)%size)
+		s.waitForLog(previous, fmt.Sprintf("%s.train is at %s:", name, s.getPod(name).Status.PodIP))
 		s.waitForLog(name, fmt.Sprintf("step 10 of attempt 1: the sum over %d members is right", size))
 	}
 }
@@ -90,14 +87,19 @@ func (s *scene) waitForLog(pod, text string) {
 	})
 }
 
-// killContainer kills the container of a running Pod, as the kernel does when memory is short.
+// killContainer kills the container of a running Pod, as the kernel does when memory is short. A
+// container may run for a second or more before the Pod's status says so.
 func (s *scene) killContainer(pod string) {
 	s.Helper()
-	statuses := s.getPod(pod).Status.ContainerStatuses
-	if len(statuses) != 1 {
-		s.Fatalf("Pod %s has %d containers", pod, len(statuses))
-	}
-	id := strings.TrimPrefix(statuses[0].ContainerID, "containerd://")
+	var id string
+	s.eventually(fmt.Sprintf("the status of Pod %s shows its running container", pod), func() (bool, string) {
+		statuses := s.getPod(pod).Status.ContainerStatuses
+		if len(statuses) != 1 || statuses[0].State.Running == nil {
+			return false, fmt.Sprintf("%+v", statuses)
+		}
+		id = strings.TrimPrefix(statuses[0].ContainerID, "containerd://")
+		return true, ""
+	})
 	if err := ctr("--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", id); err != nil {
 		s.Fatal(err)
 	}

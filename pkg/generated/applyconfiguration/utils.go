@@ -29,6 +29,22 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &gpucontrollerv1.FailedNodeApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("FailureRule"):
 		return &gpucontrollerv1.FailureRuleApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GPUQueue"):
+		return &gpucontrollerv1.GPUQueueApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GPUQueueReclaim"):
+		return &gpucontrollerv1.GPUQueueReclaimApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GPUQueueResource"):
+		return &gpucontrollerv1.GPUQueueResourceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GPUQueueSpec"):
+		return &gpucontrollerv1.GPUQueueSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GPUQueueStatus"):
+		return &gpucontrollerv1.GPUQueueStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GPUQueueSummary"):
+		return &gpucontrollerv1.GPUQueueSummaryApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GPUQueueTime"):
+		return &gpucontrollerv1.GPUQueueTimeApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GPUQueueUsed"):
+		return &gpucontrollerv1.GPUQueueUsedApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GPUTask"):
 		return &gpucontrollerv1.GPUTaskApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GPUTaskSpec"):
@@ -65,6 +81,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &gpucontrollerv1.RoleApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RoleStatus"):
 		return &gpucontrollerv1.RoleStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("StartEstimate"):
+		return &gpucontrollerv1.StartEstimateApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SuccessPolicy"):
 		return &gpucontrollerv1.SuccessPolicyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SuccessRule"):

@@ -21,6 +21,9 @@ const (
 	// meetLimit is how long the members may take to find each other.
 	meetLimit  = time.Minute
 	retryPause = 200 * time.Millisecond
+	// dialLimit is for one attempt to reach a member. For some seconds after a restart, DNS may
+	// answer with the address of the Pod before: the next attempt looks the name up again.
+	dialLimit = 2 * time.Second
 )
 
 // gang is what a member knows of its gang: from its environment, like any framework.
@@ -47,9 +50,6 @@ func (g *gang) nameOf(rank int) string {
 func train(ctx context.Context) error {
 	g, err := newGang()
 	if err != nil {
-		return err
-	}
-	if err := g.printAddresses(ctx); err != nil {
 		return err
 	}
 	r, err := g.connect(ctx)
@@ -85,23 +85,6 @@ func (g *gang) check(r *ring, step int) error {
 	return nil
 }
 
-// printAddresses looks up all members.
-func (g *gang) printAddresses(ctx context.Context) error {
-	for rank := range g.size {
-		err := retry(func() error {
-			addresses, err := net.DefaultResolver.LookupHost(ctx, g.nameOf(rank))
-			if err == nil {
-				fmt.Printf("%s is at %s\n", g.nameOf(rank), strings.Join(addresses, ", "))
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // connect connects a member with its two neighbours in the ring.
 func (g *gang) connect(ctx context.Context) (*ring, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ":"+g.port)
@@ -115,14 +98,16 @@ func (g *gang) connect(ctx context.Context) (*ring, error) {
 		r.previous, err = listener.Accept()
 		accepted <- err
 	}()
+	next := g.nameOf((g.rank + 1) % g.size)
 	err = retry(func() error {
 		var err error
-		r.next, err = (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(g.nameOf((g.rank+1)%g.size), g.port))
+		r.next, err = (&net.Dialer{Timeout: dialLimit}).DialContext(ctx, "tcp", net.JoinHostPort(next, g.port))
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	fmt.Printf("%s is at %s\n", next, r.next.RemoteAddr())
 	return r, <-accepted
 }
 

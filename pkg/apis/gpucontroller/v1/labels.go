@@ -87,6 +87,10 @@ const (
 	LabelAttempt = GroupName + "/attempt"
 )
 
+// LabelQueue is the GPUQueue that a Pod is in. On a Namespace, it is the queue of the Pods there that
+// name none.
+const LabelQueue = GroupName + "/queue"
+
 // Labels and annotations with which Pods of any controller tell gpu-scheduler
 // that they belong together. The Pods of a GPUTask with several replicas have
 // them.
@@ -128,6 +132,10 @@ const AnnotationCheckpointRequested = GroupName + "/checkpoint-requested"
 // AnnotationMaxRuntime is for how many seconds a Pod will run at most, counted from when its task
 // runs.
 const AnnotationMaxRuntime = GroupName + "/max-runtime-seconds"
+
+// AnnotationStartEstimate is when gpu-scheduler expects a waiting Pod, and its gang, to start: a
+// StartEstimate in JSON. Of a gang, one Pod has it.
+const AnnotationStartEstimate = GroupName + "/start-estimate"
 
 // AnnotationSchedulerInstance names the gpu-scheduler process that has bound a Pod, or
 // has made sure that no Binding of a process before it can come true any more:

@@ -87,6 +87,11 @@ type GPUTaskStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
+	// estimatedStart is when the task is expected to start, while it waits in a queue. It is
+	// written at most once a minute, and only if it has moved noticeably.
+	// +optional
+	EstimatedStart *StartEstimate `json:"estimatedStart,omitempty"`
+
 	// total is the number of Pods that the task is made of: that of all its roles, and of an
 	// array with those that have not begun.
 	// +optional
@@ -305,4 +310,32 @@ type PodRestarts struct {
 	// next start counts from here.
 	// +required
 	LastFailureTime metav1.Time `json:"lastFailureTime"`
+}
+
+// StartEstimate is when waiting work is expected to start. As a value of the annotation
+// falldio.com/start-estimate of Pods it is JSON.
+type StartEstimate struct {
+	// earliest, likely and latest are times; the start is expected between the first and the
+	// last.
+	// +required
+	Earliest metav1.Time `json:"earliest"`
+	// +required
+	Likely metav1.Time `json:"likely"`
+	// +required
+	Latest metav1.Time `json:"latest"`
+	// queue is its queue; empty for none. position is its place there, from 1.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Queue string `json:"queue,omitempty"`
+	// +optional
+	Position int32 `json:"position,omitempty"`
+	// behind is what it waits for to end, in words: "train-7 (8 GPUs)". What runs in other
+	// namespaces is not named.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Behind string `json:"behind,omitempty"`
+	// reserved is true if its place is reserved for it from then on: others use it only if
+	// they end before.
+	// +optional
+	Reserved bool `json:"reserved,omitempty"`
 }

@@ -25,6 +25,7 @@ import (
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.restarts`,description="Failures that led to a new start"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Priority",type=string,JSONPath=`.spec.priority`,priority=1,description="PriorityClass"
+// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.queue`,priority=1,description="GPUQueue that the task names"
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.nodePool`,priority=1,description="Node pool"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,description="What the task waits for, or how it ended"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 58",message="metadata.name must have at most 58 characters, so that the Pods' names <name>-<index> are valid host names"
@@ -47,13 +48,14 @@ type GPUTask struct {
 
 // GPUTaskSpec is what a task asks for. What it needs to run (GPUs, CPU,
 // memory, Pods, dependencies) is immutable: delete the task and recreate it
-// to change it. template, priority and checkpoint can be changed while the task is suspended.
+// to change it. template, priority, queue and checkpoint can be changed while the task is suspended.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.memory) == has(oldSelf.memory) && (!has(self.memory) || self.memory == oldSelf.memory)",fieldPath=".memory",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu)",fieldPath=".cpu",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpu) == has(oldSelf.gpu) && (!has(self.gpu) || self.gpu == oldSelf.gpu)",fieldPath=".gpu",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.gpu__dash__amount == oldSelf.gpu__dash__amount",fieldPath="['gpu-amount']",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority) || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".priority",message="is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.queue) == has(oldSelf.queue) && (!has(self.queue) || self.queue == oldSelf.queue) || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".queue",message="is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory)",fieldPath=".gpuMemory",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.nodePool) == has(oldSelf.nodePool) && (!has(self.nodePool) || self.nodePool == oldSelf.nodePool)",fieldPath=".nodePool",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas || has(self.maxReplicas) || has(self.completions)",fieldPath=".replicas",message="is immutable without maxReplicas and completions: delete the task and recreate it"
@@ -137,6 +139,16 @@ type GPUTaskSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a PriorityClass, for example \"gpu-high-priority\""
 	Priority string `json:"priority,omitempty"`
+
+	// queue is the GPUQueue that the task waits in and whose GPUs it uses, for example "research". It
+	// becomes the label falldio.com/queue of the Pods. A task of a queue that does not exist, or that
+	// does not accept the namespace, waits. Default: the template's label falldio.com/queue,
+	// else that of the namespace, else the only queue that accepts the namespace, else none.
+	// Immutable while the task is not suspended.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a GPUQueue: lower-case letters, digits and '-', beginning and ending with a letter or digit, for example \"research\""
+	Queue string `json:"queue,omitempty"`
 
 	// gpuMemory is the least memory that each GPU must have, as a quantity of
 	// bytes with its unit, from 256Mi to 16Ti. It is compared with the node label

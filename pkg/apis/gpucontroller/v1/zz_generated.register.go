@@ -49,6 +49,8 @@ func init() {
 // Adds the list of known types to Scheme.
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
+		&GPUQueue{},
+		&GPUQueueList{},
 		&GPUTask{},
 		&GPUTaskList{},
 		&MovePlan{},

@@ -40,6 +40,8 @@ func (f *genericInformer) Lister() cache.GenericLister {
 func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	switch resource {
 	// Group=falldio.com, Version=v1
+	case v1.SchemeGroupVersion.WithResource("gpuqueues"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Falldio().V1().GPUQueues().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("gputasks"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Falldio().V1().GPUTasks().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("moveplans"):

@@ -15,7 +15,7 @@ import (
 //
 // GPUTaskSpec is what a task asks for. What it needs to run (GPUs, CPU,
 // memory, Pods, dependencies) is immutable: delete the task and recreate it
-// to change it. template, priority and checkpoint can be changed while the task is suspended.
+// to change it. template, priority, queue and checkpoint can be changed while the task is suspended.
 type GPUTaskSpecApplyConfiguration struct {
 	// memory is the main memory of each Pod, as a Kubernetes quantity of bytes
 	// with its unit, for example "16Gi", from 4Mi to 1Pi. It is both request and
@@ -46,6 +46,12 @@ type GPUTaskSpecApplyConfiguration struct {
 	// served first and may preempt Pods of a lower one. Default: the template's
 	// PriorityClass, else the cluster's default. Immutable while the task is not suspended.
 	Priority *string `json:"priority,omitempty"`
+	// queue is the GPUQueue that the task waits in and whose GPUs it uses, for example "research". It
+	// becomes the label falldio.com/queue of the Pods. A task of a queue that does not exist, or that
+	// does not accept the namespace, waits. Default: the template's label falldio.com/queue,
+	// else that of the namespace, else the only queue that accepts the namespace, else none.
+	// Immutable while the task is not suspended.
+	Queue *string `json:"queue,omitempty"`
 	// gpuMemory is the least memory that each GPU must have, as a quantity of
 	// bytes with its unit, from 256Mi to 16Ti. It is compared with the node label
 	// falldio.com/gpu-memory (MiB). Cards hold a little less than their name
@@ -212,6 +218,14 @@ func (b *GPUTaskSpecApplyConfiguration) WithGPUAmount(value string) *GPUTaskSpec
 // If called multiple times, the Priority field is set to the value of the last call.
 func (b *GPUTaskSpecApplyConfiguration) WithPriority(value string) *GPUTaskSpecApplyConfiguration {
 	b.Priority = &value
+	return b
+}
+
+// WithQueue sets the Queue field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Queue field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithQueue(value string) *GPUTaskSpecApplyConfiguration {
+	b.Queue = &value
 	return b
 }
 

@@ -23,6 +23,9 @@ type GPUTaskStatusApplyConfiguration struct {
 	Phase *gpucontrollerv1.GPUTaskPhase `json:"phase,omitempty"`
 	// message says in one sentence what the task waits for or how it ended.
 	Message *string `json:"message,omitempty"`
+	// estimatedStart is when the task is expected to start, while it waits in a queue. It is
+	// written at most once a minute, and only if it has moved noticeably.
+	EstimatedStart *StartEstimateApplyConfiguration `json:"estimatedStart,omitempty"`
 	// total is the number of Pods that the task is made of: that of all its roles, and of an
 	// array with those that have not begun.
 	Total *int32 `json:"total,omitempty"`
@@ -115,6 +118,14 @@ func (b *GPUTaskStatusApplyConfiguration) WithPhase(value gpucontrollerv1.GPUTas
 // If called multiple times, the Message field is set to the value of the last call.
 func (b *GPUTaskStatusApplyConfiguration) WithMessage(value string) *GPUTaskStatusApplyConfiguration {
 	b.Message = &value
+	return b
+}
+
+// WithEstimatedStart sets the EstimatedStart field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the EstimatedStart field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithEstimatedStart(value *StartEstimateApplyConfiguration) *GPUTaskStatusApplyConfiguration {
+	b.EstimatedStart = value
 	return b
 }
 

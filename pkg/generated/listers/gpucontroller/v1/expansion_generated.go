@@ -5,6 +5,10 @@
 
 package v1
 
+// GPUQueueListerExpansion allows custom methods to be added to
+// GPUQueueLister.
+type GPUQueueListerExpansion interface{}
+
 // GPUTaskListerExpansion allows custom methods to be added to
 // GPUTaskLister.
 type GPUTaskListerExpansion interface{}

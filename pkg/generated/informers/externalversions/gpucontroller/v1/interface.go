@@ -11,6 +11,8 @@ import (
 
 // Interface provides access to all the informers in this group version.
 type Interface interface {
+	// GPUQueues returns a GPUQueueInformer.
+	GPUQueues() GPUQueueInformer
 	// GPUTasks returns a GPUTaskInformer.
 	GPUTasks() GPUTaskInformer
 	// MovePlans returns a MovePlanInformer.
@@ -26,6 +28,11 @@ type version struct {
 // New returns a new Interface.
 func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakListOptions internalinterfaces.TweakListOptionsFunc) Interface {
 	return &version{factory: f, namespace: namespace, tweakListOptions: tweakListOptions}
+}
+
+// GPUQueues returns a GPUQueueInformer.
+func (v *version) GPUQueues() GPUQueueInformer {
+	return &gPUQueueInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }
 
 // GPUTasks returns a GPUTaskInformer.

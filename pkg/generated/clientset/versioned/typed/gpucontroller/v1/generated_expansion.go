@@ -5,6 +5,8 @@
 
 package v1
 
+type GPUQueueExpansion interface{}
+
 type GPUTaskExpansion interface{}
 
 type MovePlanExpansion interface{}

@@ -15,6 +15,7 @@ import (
 
 type FalldioV1Interface interface {
 	RESTClient() rest.Interface
+	GPUQueuesGetter
 	GPUTasksGetter
 	MovePlansGetter
 }
@@ -22,6 +23,10 @@ type FalldioV1Interface interface {
 // FalldioV1Client is used to interact with features provided by the falldio.com group.
 type FalldioV1Client struct {
 	restClient rest.Interface
+}
+
+func (c *FalldioV1Client) GPUQueues() GPUQueueInterface {
+	return newGPUQueues(c)
 }
 
 func (c *FalldioV1Client) GPUTasks(namespace string) GPUTaskInterface {

@@ -15,6 +15,10 @@ type FakeFalldioV1 struct {
 	*testing.Fake
 }
 
+func (c *FakeFalldioV1) GPUQueues() v1.GPUQueueInterface {
+	return newFakeGPUQueues(c)
+}
+
 func (c *FakeFalldioV1) GPUTasks(namespace string) v1.GPUTaskInterface {
 	return newFakeGPUTasks(c, namespace)
 }

@@ -1,0 +1,90 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command queue replays a trace of jobs of several teams in virtual time, with the product's
+// order, reservations, estimates and placement, and with other ways to serve a queue.
+// docs/benchmarks.md has the source of the trace and the results.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"falldio.github.io/gpu-controller/bench/queue/trace"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		fmt.Fprintf(os.Stderr, "bench/queue: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	t, err := trace.Read(o.trace)
+	if err != nil {
+		return err
+	}
+	for _, policy := range strings.Split(o.policy, ",") {
+		e, err := find(policy, o.reserved)
+		if err != nil {
+			return err
+		}
+		for seed := o.seed; seed < o.seed+uint64(o.seeds); seed++ { //nolint:gosec // positive
+			r, err := o.replay(e, t, seed)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(out, r.line())
+		}
+	}
+	return nil
+}
+
+// replay replays the trace once.
+func (o *options) replay(e entrant, t *trace.Trace, seed uint64) (*result, error) {
+	begin := time.Now()
+	jittered := t.Jittered(seed)
+	s, err := newSystem(e, o.nodes, o.estimates, jittered, seed)
+	if err != nil {
+		return nil, err
+	}
+	s.forecasts.every, s.forecasts.replayed = o.forecasts, o.replayed
+	if err := s.run(jittered); err != nil {
+		return nil, fmt.Errorf("%s, seed %d: %w", e.name, seed, err)
+	}
+	r := s.result()
+	r.wall = time.Since(begin)
+	return r, nil
+}
+
+// line returns a result in one line.
+func (r *result) line() string {
+	s := fmt.Sprintf("%-12s %d %-9s mean %.2f p50 %.2f p95 %.1f p99 %.0f |", r.entrant.name, r.nodes, r.estimates, r.all.mean, r.all.p50, r.all.p95, r.all.p99)
+	for i, w := range r.sizes {
+		s += fmt.Sprintf(" %s: %.2f/%.1f/%.0f", sizes[i].title, w.mean, w.p95, w.longest)
+	}
+	s += fmt.Sprintf(" | day %.0f slow %.1f worst %.1f %.2f idle %.3f deficit %.3f alloc %.3f | res %.0f later %.0f earlier %.0f", r.overDay, r.slowdown, r.worstTeam, r.worstTurnaround, r.avoidable, r.deficit, r.allocated, r.reserved, r.later, r.earlier)
+	f := r.forecast
+	return s + fmt.Sprintf(" | est n %.0f within %.3f late %.3f covered %.3f err %.2f of %.2f, long %.3f of %.0f | %v %v", f.jobs, f.within, f.late, f.covered, f.medianError, f.medianWait, f.longWithin, f.longJobs, r.moved, r.wall.Round(time.Second))
+}
+
+// kindOf returns what reasons have in common that are about other jobs or nodes.
+func kindOf(reason string) string {
+	for _, kind := range []string{"runs longer", "goes first", "no longer known", "others have taken"} {
+		if strings.Contains(reason, kind) {
+			return kind
+		}
+	}
+	return reason
+}

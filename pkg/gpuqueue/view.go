@@ -1,0 +1,187 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpuqueue
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// Cluster is where the Pods of a View come from. Its functions return nil for what is not known.
+type Cluster struct {
+	Tree      *queueing.Tree
+	Namespace func(name string) *corev1.Namespace
+	Node      func(name string) *corev1.Node
+}
+
+// View is which queues hold GPUs and wait for some.
+type View struct {
+	tree *queueing.Tree
+	// Held is what they hold, Waiting what waiting Pods ask for.
+	Held, Waiting *queueing.Ledger
+	// Holdings are the Pods that hold GPUs, or have held some.
+	Holdings []Holding
+	// running and waiting are the tasks by queue.
+	running, waiting map[string]map[string]bool
+	// defaults are the queues of Pods that name none, by namespace.
+	defaults map[string]string
+}
+
+// Holding is GPUs that a Pod of a queue holds.
+type Holding struct {
+	Queue  string
+	Amount queueing.Amount
+	// From is when the Pod got them, and Until when it ended; zero if it has not ended yet.
+	From, Until time.Time
+}
+
+// NewView returns an empty View.
+func NewView(tree *queueing.Tree) *View {
+	return &View{
+		tree: tree, Held: queueing.NewLedger(tree), Waiting: queueing.NewLedger(tree),
+		running: map[string]map[string]bool{}, waiting: map[string]map[string]bool{}, defaults: map[string]string{},
+	}
+}
+
+// Add adds a Pod. Those without GPUs do not count.
+func (v *View) Add(cluster *Cluster, pod *corev1.Pod) {
+	amount := Amount(pod)
+	if amount == 0 {
+		return
+	}
+	queue := v.queueOf(cluster, pod)
+	switch {
+	case pod.Spec.NodeName != "":
+		v.addBound(cluster, pod, queue, amount)
+	case snapshot.Ended(pod), pod.DeletionTimestamp != nil, len(pod.Spec.SchedulingGates) > 0:
+	default:
+		v.Waiting.Add(queue, WantedModel(pod), amount)
+		mark(v.waiting, queue, taskOf(pod))
+	}
+}
+
+// queueOf returns the queue of a Pod, NoQueue if it does not exist. Whether the Pod may use it does
+// not change what it holds.
+func (v *View) queueOf(cluster *Cluster, pod *corev1.Pod) string {
+	queue := pod.Labels[v1.LabelQueue]
+	if queue == "" {
+		queue = v.defaultOf(cluster, pod.Namespace)
+	}
+	if !v.tree.Has(queue) {
+		return queueing.NoQueue
+	}
+	return queue
+}
+
+// defaultOf returns the queue of Pods in a namespace that name none.
+func (v *View) defaultOf(cluster *Cluster, namespace string) string {
+	queue, known := v.defaults[namespace]
+	if !known {
+		applicant := Applicant(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}, cluster.Namespace(namespace))
+		queue = v.tree.Assign(&applicant).Queue
+		v.defaults[namespace] = queue
+	}
+	return queue
+}
+
+func (v *View) addBound(cluster *Cluster, pod *corev1.Pod, queue string, amount queueing.Amount) {
+	from, bound := boundAt(pod)
+	if !bound {
+		return
+	}
+	if snapshot.Ended(pod) {
+		if until, known := EndedAt(pod); known {
+			v.Holdings = append(v.Holdings, Holding{queue, amount, from, until})
+		}
+		return
+	}
+	v.Holdings = append(v.Holdings, Holding{queue, amount, from, time.Time{}})
+	model := ""
+	if node := cluster.Node(pod.Spec.NodeName); node != nil {
+		model = snapshot.Model(node)
+	}
+	v.Held.Add(queue, model, amount)
+	mark(v.running, queue, taskOf(pod))
+}
+
+// boundAt returns when a Pod got its node: as long as the scheduler's condition does not say it,
+// when it was created, for a Pod that was created with a node.
+func boundAt(pod *corev1.Pod) (time.Time, bool) {
+	for i := range pod.Status.Conditions {
+		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue {
+			return condition.LastTransitionTime.Time, true
+		}
+	}
+	if pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time, true
+	}
+	return pod.CreationTimestamp.Time, !pod.CreationTimestamp.IsZero()
+}
+
+// EndedAt returns when the last container of a Pod ended. It is not known of Pods that were stopped
+// before a container ran.
+func EndedAt(pod *corev1.Pod) (at time.Time, known bool) {
+	for i := range pod.Status.ContainerStatuses {
+		if ended := pod.Status.ContainerStatuses[i].State.Terminated; ended != nil && ended.FinishedAt.After(at) {
+			at = ended.FinishedAt.Time
+		}
+	}
+	return at, !at.IsZero()
+}
+
+// taskOf returns what the Pods of one task have in common: their task or gang. Any other Pod is a
+// task for itself.
+func taskOf(pod *corev1.Pod) string {
+	if task := pod.Labels[v1.LabelTask]; task != "" {
+		return pod.Namespace + "/" + task
+	}
+	if gang, err := snapshot.Gang(pod); err == nil && gang != nil {
+		return gang.Name
+	}
+	if ref, found := snapshot.PodGroupOf(pod); found {
+		return ref.Gang()
+	}
+	return pod.Namespace + "/pod/" + pod.Name
+}
+
+func mark(tasks map[string]map[string]bool, queue, task string) {
+	if tasks[queue] == nil {
+		tasks[queue] = map[string]bool{}
+	}
+	tasks[queue][task] = true
+}
+
+// counts returns how many tasks of each queue and its descendants hold GPUs, and how many others
+// wait for some.
+func (v *View) counts() (running, waiting map[string]int32) {
+	running, waiting = map[string]int32{}, map[string]int32{}
+	for queue, tasks := range v.running {
+		v.count(running, queue, len(tasks))
+	}
+	for queue, tasks := range v.waiting {
+		others := 0
+		for task := range tasks {
+			if !v.running[queue][task] {
+				others++
+			}
+		}
+		v.count(waiting, queue, others)
+	}
+	return running, waiting
+}
+
+func (v *View) count(counts map[string]int32, queue string, tasks int) {
+	for _, name := range v.tree.Path(queue) {
+		counts[name] += int32(min(tasks, 1<<30)) //nolint:gosec // bounded
+	}
+}
+
+// Waits returns the queues that have waiting Pods of their own.
+func (v *View) Waits(queue string) bool { return len(v.waiting[queue]) > 0 }

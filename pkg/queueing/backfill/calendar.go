@@ -1,0 +1,177 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backfill
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// never is after all other times. Times in this package are durations from now.
+const never = time.Duration(math.MaxInt64)
+
+// plus adds durations; never and what would exceed it is never.
+func plus(at, duration time.Duration) time.Duration {
+	if at > never-duration {
+		return never
+	}
+	return at + duration
+}
+
+// calendar is when what becomes free, and what of it is reserved.
+type calendar struct {
+	cluster *placement.Cluster
+	now     time.Time
+	// leavers are the Pods whose end is known, the first end first.
+	leavers []leaver
+	nodes   []*nodeDays
+	byName  map[string]*nodeDays
+	booked  []*booking
+	rooms   map[*placement.Request]*rooms
+}
+
+// leaver is a Pod that runs and is expected to end.
+type leaver struct {
+	placement.Pod
+	job  string
+	ends time.Duration
+	on   *nodeDays
+}
+
+// booking is a reservation that is in the way of others.
+type booking struct {
+	*Reservation
+	from, until time.Duration
+	nodes       []*nodeDays
+}
+
+// during reports whether a booking is in the way of a job at some time of a window.
+func (b *booking) during(from, until time.Duration) bool {
+	return b.from < until && b.until > from
+}
+
+// nodeDays is the future of one node.
+type nodeDays struct {
+	name string
+	// index is that in calendar.nodes.
+	index int
+	// free is when each card becomes entirely free, by its index.
+	free []time.Duration
+	// leavers are indices of calendar.leavers, the first end first.
+	leavers []int
+	booked  []part
+}
+
+// part is the part of a booking on one node.
+type part struct {
+	*booking
+	members []*placement.Member
+}
+
+func newCalendar(in *Input) *calendar {
+	c := &calendar{
+		cluster: in.Cluster, now: in.Now, byName: map[string]*nodeDays{}, rooms: map[*placement.Request]*rooms{},
+	}
+	for i := range in.Running {
+		job := &in.Running[i]
+		if job.Ends.IsZero() {
+			continue
+		}
+		ends := max(job.Ends.Sub(in.Now), MinimumRemaining)
+		for _, name := range job.Pods {
+			if pod, runs := in.Cluster.Running(name); runs {
+				c.leavers = append(c.leavers, leaver{Pod: pod, job: job.Key, ends: ends})
+			}
+		}
+	}
+	slices.SortFunc(c.leavers, func(a, b leaver) int {
+		return cmp.Or(cmp.Compare(a.ends, b.ends), cmp.Compare(a.job, b.job), cmp.Compare(a.Name, b.Name))
+	})
+	for i := range c.leavers {
+		c.leavers[i].on = c.node(c.leavers[i].Node)
+		c.leavers[i].on.leavers = append(c.leavers[i].on.leavers, i)
+	}
+	for _, n := range c.nodes {
+		c.setFree(n)
+	}
+	return c
+}
+
+// node returns the future of a node, which it creates if needed, without what becomes free.
+func (c *calendar) node(name string) *nodeDays {
+	n := c.byName[name]
+	if n == nil {
+		n = &nodeDays{name: name, index: len(c.nodes)}
+		c.byName[name] = n
+		c.nodes = append(c.nodes, n)
+	}
+	return n
+}
+
+// setFree computes when the cards of a node become free.
+func (c *calendar) setFree(n *nodeDays) {
+	cards := c.cluster.CardStates(n.name)
+	n.free = make([]time.Duration, len(cards))
+	for i, card := range cards {
+		if card.Broken || card.Free < placement.Card {
+			n.free[i] = never
+		}
+	}
+	for _, index := range n.leavers {
+		one := &c.leavers[index]
+		for _, card := range one.GPUs {
+			if card >= len(cards) || cards[card].Broken {
+				continue
+			}
+			if cards[card].Free += one.Percent; cards[card].Free >= placement.Card {
+				n.free[card] = one.ends
+			}
+		}
+	}
+}
+
+// book makes a reservation stand in the way of later ones.
+func (c *calendar) book(r *Reservation) {
+	b := &booking{Reservation: r, from: r.begins(c.now), until: r.ends(c.now)}
+	c.booked = append(c.booked, b)
+	for i := range r.Plan.Members {
+		name := r.Plan.Members[i].Node
+		n, known := c.byName[name]
+		if !known {
+			n = c.node(name)
+			c.setFree(n)
+		}
+		if last := len(n.booked) - 1; last < 0 || n.booked[last].booking != b {
+			n.booked = append(n.booked, part{booking: b})
+			b.nodes = append(b.nodes, n)
+		}
+		here := &n.booked[len(n.booked)-1]
+		here.members = append(here.members, &r.Plan.Members[i])
+	}
+}
+
+// freeCards counts the cards of a node that are entirely free and not reserved in a window.
+func (n *nodeDays) freeCards(from, until time.Duration) int {
+	var taken [placement.MaxCards]bool
+	for i := range n.booked {
+		if n.booked[i].during(from, until) {
+			for _, m := range n.booked[i].members {
+				for _, card := range m.GPUs {
+					taken[card] = true
+				}
+			}
+		}
+	}
+	count := 0
+	for card, free := range n.free {
+		if free <= from && !taken[card] {
+			count++
+		}
+	}
+	return count
+}

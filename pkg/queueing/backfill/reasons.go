@@ -1,0 +1,173 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backfill
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// memberName is the name of a reserved member while it is tried.
+func memberName(index int) string { return fmt.Sprintf("reserved member %d", index) }
+
+func (w *wanted) excludes(node string) bool { return slices.Contains(w.Gang.Except, node) }
+
+// made returns the reservation of a place from a time on.
+func (c *calendar) made(w *wanted, at time.Duration, plan *placement.Plan) Reservation {
+	r := Reservation{Key: w.Key, From: c.now.Add(at), Plan: plan}
+	if until := w.until(at); until < never {
+		r.Until = c.now.Add(until)
+	}
+	for _, n := range c.nodesOf(plan) {
+		for _, index := range n.leavers {
+			if one := &c.leavers[index]; one.ends <= at {
+				r.Leaving = append(r.Leaving, Leaver{Pod: one.Name, Job: one.job, Ends: c.now.Add(one.ends)})
+			}
+		}
+	}
+	r.Behind = c.behind(&r, at)
+	return r
+}
+
+// behind returns the job that a reservation waits for: the last one that leaves its cards, a
+// running one or one with an earlier reservation; else the last one that leaves its nodes.
+func (c *calendar) behind(r *Reservation, at time.Duration) string {
+	onCards, onNodes := ending{}, ending{}
+	for i := range r.Plan.Members {
+		m := &r.Plan.Members[i]
+		n := c.byName[m.Node]
+		if n == nil {
+			continue
+		}
+		for _, index := range n.leavers {
+			if one := &c.leavers[index]; one.ends <= at {
+				onNodes.later(one.ends, one.job)
+				if sharesCard(m.GPUs, one.GPUs) {
+					onCards.later(one.ends, one.job)
+				}
+			}
+		}
+		for _, b := range n.booked {
+			if b.until <= at {
+				onNodes.later(b.until, b.Key)
+				if slices.ContainsFunc(b.members, func(other *placement.Member) bool { return sharesCard(m.GPUs, other.GPUs) }) {
+					onCards.later(b.until, b.Key)
+				}
+			}
+		}
+	}
+	if onCards.job != "" {
+		return onCards.job
+	}
+	return onNodes.job
+}
+
+// ending is the last end of some jobs.
+type ending struct {
+	at  time.Duration
+	job string
+}
+
+func (e *ending) later(at time.Duration, job string) {
+	if e.job == "" || at > e.at {
+		e.at, e.job = at, job
+	}
+}
+
+func sharesCard(a, b []int) bool {
+	return slices.ContainsFunc(a, func(card int) bool { return slices.Contains(b, card) })
+}
+
+// reason says why a reservation moved.
+func (c *calendar) reason(job *Waiting, was, is *Reservation) string {
+	if is.Plan != nil && is.From.Before(was.From) {
+		return c.earlier(was)
+	}
+	for i := range was.Plan.Members {
+		if text := c.lost(job, &was.Plan.Members[i]); text != "" {
+			return text
+		}
+	}
+	if text := c.overrun(was); text != "" {
+		return text
+	}
+	for _, b := range c.booked {
+		if b.from < plus(was.begins(c.now), job.Bound) && overlaps(b.Plan, was.Plan) {
+			return b.Key + " goes first and needs the same GPUs"
+		}
+	}
+	return "others have taken GPUs that it was to get"
+}
+
+// lost returns why a node can't take a member any more; empty if it can.
+func (c *calendar) lost(job *Waiting, m *placement.Member) string {
+	if m.Role >= len(job.Gang.Roles) {
+		return "its members have changed"
+	}
+	reason, err := c.cluster.Fit(m.Node, c.cluster.Request(job.Gang.Roles[m.Role].Shape))
+	switch {
+	case err != nil:
+		return fmt.Sprintf("node %s is gone", m.Node)
+	case reason.Lasting():
+		return fmt.Sprintf("node %s %s", m.Node, reason)
+	case slices.Contains(job.Gang.Except, m.Node):
+		return fmt.Sprintf("node %s %s", m.Node, placement.Excluded)
+	}
+	cards := c.cluster.CardStates(m.Node)
+	for _, card := range m.GPUs {
+		if card >= len(cards) || cards[card].Broken {
+			return fmt.Sprintf("a GPU of node %s is broken", m.Node)
+		}
+	}
+	return ""
+}
+
+// overrun returns which job, that was to have left, runs on; empty if none does.
+func (c *calendar) overrun(was *Reservation) string {
+	var longest ending
+	planned := make(map[string]bool, len(was.Leaving))
+	for _, leaving := range was.Leaving {
+		planned[leaving.Pod] = true
+	}
+	for i := range c.leavers {
+		if one := &c.leavers[i]; planned[one.Name] && one.ends > was.begins(c.now) {
+			longest.later(one.ends, one.job)
+		}
+		delete(planned, c.leavers[i].Name)
+	}
+	if longest.job != "" {
+		return longest.job + " runs longer than estimated"
+	}
+	for _, leaving := range was.Leaving { // those whose end is not known any more
+		if _, runs := c.cluster.Running(leaving.Pod); planned[leaving.Pod] && runs {
+			return "it is no longer known when " + leaving.Job + " ends"
+		}
+	}
+	return ""
+}
+
+// earlier says why a reservation begins earlier.
+func (c *calendar) earlier(was *Reservation) string {
+	for _, leaving := range was.Leaving {
+		if _, runs := c.cluster.Running(leaving.Pod); !runs && leaving.Ends.After(c.now) {
+			return leaving.Job + " ended earlier than estimated"
+		}
+	}
+	return "there is room earlier than expected"
+}
+
+// overlaps reports whether two plans use the same cards.
+func overlaps(a, b *placement.Plan) bool {
+	for i := range a.Members {
+		for j := range b.Members {
+			if a.Members[i].Node == b.Members[j].Node && sharesCard(a.Members[i].GPUs, b.Members[j].GPUs) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,48 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package outlook_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
+)
+
+func TestCalibratedIntervalsCoverFourFifths(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 1))
+	var c outlook.Calibration
+	inside, judged := 0, 0
+	for i := range 3000 {
+		estimated := time.Duration(math.Exp(random.Float64()*7)) * time.Minute
+		waited := time.Duration(float64(estimated) * math.Exp(random.NormFloat64()))
+		e := c.Adjust(outlook.Estimate{Likely: now.Add(estimated), Earliest: now.Add(estimated), Latest: now.Add(estimated)}, now)
+		if e.Earliest.After(e.Likely) || e.Latest.Before(e.Likely) {
+			t.Fatalf("got %+v", e)
+		}
+		if i > 500 {
+			judged++
+			if at := now.Add(waited); !at.Before(e.Earliest) && !at.After(e.Latest) {
+				inside++
+			}
+		}
+		c.Outcome(estimated, waited)
+	}
+	if part := float64(inside) / float64(judged); part < 0.74 || part > 0.86 {
+		t.Errorf("the intervals cover %.2f", part)
+	}
+}
+
+func TestWithoutOutcomesNothingIsAdjusted(t *testing.T) {
+	t.Parallel()
+	var c outlook.Calibration
+	for _, e := range []outlook.Estimate{{}, {Key: "a", Earliest: now, Likely: now.Add(time.Hour), Latest: now.Add(2 * time.Hour)}} {
+		if got := c.Adjust(e, now); got != e {
+			t.Errorf("got %+v", got)
+		}
+	}
+}

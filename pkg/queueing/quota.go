@@ -1,0 +1,429 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queueing
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Amount is a number of GPUs, in hundredths of one.
+type Amount int64
+
+// GPU is one whole GPU.
+const GPU Amount = 100
+
+// Unlimited is the limit of what has none. It is less than the greatest number, so that nothing
+// overflows.
+const Unlimited Amount = math.MaxInt64 / 4
+
+// String returns the amount as gpu-amount of a task, "2" or "0.5".
+func (a Amount) String() string {
+	return strconv.FormatFloat(float64(a)/float64(GPU), 'f', -1, 64)
+}
+
+// Amounts are GPUs by model. Those with AnyModel may be of any.
+type Amounts map[string]Amount
+
+// Sum returns the GPUs of all models together.
+func (a Amounts) Sum() Amount {
+	sum := Amount(0)
+	for _, amount := range a {
+		sum += amount
+	}
+	return sum
+}
+
+// countModel returns "4 GPUs" or "4 h100-80gb-hbm3".
+func countModel(amount Amount, model string) string {
+	switch {
+	case model != AnyModel && model != "":
+		return amount.String() + " " + model
+	case amount == GPU:
+		return "1 GPU"
+	default:
+		return amount.String() + " GPUs"
+	}
+}
+
+// Ledger is what the queues of a tree hold. A GPU counts for its queue and for all of its
+// ancestors, with its model and with AnyModel. A queue's own jobs, beside those of its children,
+// count as a child without guarantee.
+//
+// What a queue holds beyond its guarantee is borrowed: from its siblings while the parent is within
+// its own guarantee, else from others. It is lent as long as nobody is below a guarantee who wants
+// it.
+//
+// A Ledger is not safe for concurrent use.
+type Ledger struct {
+	tree *Tree
+	// held and own are by node.index: with the descendants, and without.
+	held, own []Amounts
+}
+
+// NewLedger returns a ledger in which no queue holds anything.
+func NewLedger(tree *Tree) *Ledger {
+	l := &Ledger{tree: tree, held: make([]Amounts, len(tree.sorted)), own: make([]Amounts, len(tree.sorted))}
+	for i := range tree.sorted {
+		l.held[i], l.own[i] = Amounts{}, Amounts{}
+	}
+	return l
+}
+
+// Clone returns a copy, to try something out.
+func (l *Ledger) Clone() *Ledger {
+	clone := &Ledger{tree: l.tree, held: make([]Amounts, len(l.held)), own: make([]Amounts, len(l.own))}
+	for i := range l.held {
+		clone.held[i], clone.own[i] = maps.Clone(l.held[i]), maps.Clone(l.own[i])
+	}
+	return clone
+}
+
+// Tree returns the tree of the queues.
+func (l *Ledger) Tree() *Tree { return l.tree }
+
+// Add enters that a queue holds more of a model, or less if the amount is negative. A model that is
+// not known is empty. A queue that does not exist is NoQueue.
+func (l *Ledger) Add(queue, model string, amount Amount) {
+	if model == AnyModel {
+		model = ""
+	}
+	n := l.tree.at(queue)
+	l.own[n.index].add(model, amount)
+	for ; n != nil; n = n.parent {
+		l.held[n.index].add(model, amount)
+	}
+}
+
+func (a Amounts) add(model string, amount Amount) {
+	for _, key := range [...]string{model, AnyModel} {
+		if a[key] += amount; a[key] == 0 {
+			delete(a, key)
+		}
+	}
+}
+
+// Held returns what a queue and its descendants hold of a model, or of AnyModel.
+func (l *Ledger) Held(queue, model string) Amount { return l.held[l.tree.at(queue).index][model] }
+
+// Models returns the models that a queue and its descendants hold, sorted; empty for GPUs whose
+// model is not known.
+func (l *Ledger) Models(queue string) []string {
+	held := l.held[l.tree.at(queue).index]
+	models := make([]string, 0, len(held))
+	for model := range held {
+		if model != AnyModel {
+			models = append(models, model)
+		}
+	}
+	slices.Sort(models)
+	return models
+}
+
+// Excess is a limit that a request exceeds.
+type Excess struct {
+	// Queue is the one with the limit: that of the request, or an ancestor.
+	Queue string
+	// Model is the one that is limited, or AnyModel.
+	Model               string
+	Limit, Held, Wanted Amount
+}
+
+// Permanent reports whether the request exceeds the limit even if the queue holds nothing.
+func (e *Excess) Permanent() bool { return e.Wanted > e.Limit }
+
+// String returns the excess as a sentence.
+func (e *Excess) String() string {
+	if e.Permanent() {
+		return fmt.Sprintf("queue %s may hold %s at most, and %s are asked for", e.Queue, countModel(e.Limit, e.Model), e.Wanted)
+	}
+	return fmt.Sprintf("queue %s holds %s of at most %s, and %s are asked for", e.Queue, e.Held, countModel(e.Limit, e.Model), e.Wanted)
+}
+
+// Fits returns nil if a queue may hold the request as well: if it and all of its ancestors stay
+// within their limits, those of each model and those of all together. Otherwise it returns the
+// limit that is exceeded: one that no end of a job helps with, if there is one, else the nearest.
+//
+// What is asked for with AnyModel counts only together with all others: Full returns the models that it
+// must not come from.
+func (l *Ledger) Fits(queue string, request Amounts) *Excess {
+	var first *Excess
+	for n := l.tree.at(queue); n != nil; n = n.parent {
+		for _, excess := range l.exceeds(n, request) {
+			if excess.Permanent() {
+				return &excess
+			}
+			if first == nil {
+				first = &excess
+			}
+		}
+	}
+	return first
+}
+
+// exceeds returns the limits of one queue that a request exceeds, by model.
+func (l *Ledger) exceeds(n *node, request Amounts) []Excess {
+	var found []Excess
+	check := func(model string, wanted Amount) {
+		if limit, held := n.limit(model), l.held[n.index][model]; wanted > 0 && held+wanted > limit {
+			found = append(found, Excess{n.queue.Name, model, limit, held, wanted})
+		}
+	}
+	if len(n.queue.Quotas) == 0 {
+		return nil
+	}
+	for _, model := range slices.Sorted(maps.Keys(request)) {
+		if model != AnyModel {
+			check(model, request[model])
+		}
+	}
+	check(AnyModel, request.Sum())
+	return found
+}
+
+// Full returns the models of which a queue, or one of its ancestors, must not hold the amount as
+// well, sorted.
+func (l *Ledger) Full(queue string, amount Amount) []string {
+	full := map[string]bool{}
+	for n := l.tree.at(queue); n != nil; n = n.parent {
+		for model, quota := range n.queue.Quotas {
+			if model != AnyModel && l.held[n.index][model]+amount > quota.Limit {
+				full[model] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(full))
+}
+
+// Borrowed returns what a queue holds of a model, or of AnyModel, beyond its guarantee. Of a model,
+// it is not more than of all together: GPUs that are guaranteed of any model are not borrowed.
+func (l *Ledger) Borrowed(queue, model string) Amount {
+	n := l.tree.at(queue)
+	borrowed := max(0, l.over(n, AnyModel))
+	if model != AnyModel {
+		borrowed = min(borrowed, max(0, l.over(n, model)))
+	}
+	return borrowed
+}
+
+// over returns what a queue holds beyond its guarantee, negative if it holds less.
+func (l *Ledger) over(n *node, model string) Amount {
+	return l.held[n.index][model] - n.guaranteed[model]
+}
+
+// BelowGuarantee reports whether a queue would get a GPU of a model, or of any with AnyModel,
+// because of a guarantee: see Precedence.
+func (l *Ledger) BelowGuarantee(queue, model string) bool {
+	return l.WithinGuarantee(queue, Amounts{model: 1})
+}
+
+// WithinGuarantee reports whether a queue holds the request as well because of a guarantee: if its root
+// would stay within what that is guaranteed.
+func (l *Ledger) WithinGuarantee(queue string, request Amounts) bool {
+	return l.Precedence(queue, request)>>(precedenceBits-1) == 1
+}
+
+// precedenceBits is how many levels of a tree decide about precedence.
+const precedenceBits = 64
+
+// Precedence says how a request compares with those of other queues because of guarantees: the
+// greater one comes first. The highest bit says whether the queue's root would stay within its
+// guarantee with the request, the next bit the same of the queue below on the way to the queue
+// itself, and so on: whatever a parent is guaranteed goes to those of its children first that are
+// within their own guarantees, and to the others then.
+func (l *Ledger) Precedence(queue string, request Amounts) uint64 {
+	n, bits := l.tree.at(queue), uint64(0)
+	for ; n != nil; n = n.parent {
+		if n.depth < precedenceBits && l.within(n, request) {
+			bits |= 1 << (precedenceBits - 1 - n.depth)
+		}
+	}
+	return bits
+}
+
+// within reports whether a queue stays within its guarantees with a request: of each model, or of
+// all together.
+func (l *Ledger) within(n *node, request Amounts) bool {
+	return l.over(n, AnyModel)+request.Sum() <= 0 || l.withinModels(n, request)
+}
+
+func (l *Ledger) withinModels(n *node, request Amounts) bool {
+	for model, amount := range request {
+		if model == AnyModel || l.over(n, model)+amount > 0 {
+			return false
+		}
+	}
+	return len(request) > 0
+}
+
+// Lender is a queue of which GPUs may be taken back.
+type Lender struct {
+	Queue, Model string
+	// Amount is what the queue's own jobs hold of it and may lose. Jobs are taken as a whole: the
+	// last one may be greater than the rest of the amount.
+	Amount Amount
+	// Reclaim is how they are taken.
+	Reclaim Reclaim
+}
+
+// Reclaimable returns the queues that hold GPUs of a model which belong to a queue that wants an
+// amount of it, or of any model with AnyModel. It returns none if the queue would be beyond its
+// guarantee with them.
+//
+// Between two queues, those decide that are on the same level, below the nearest ancestor of both,
+// or roots: the one that wants must stay within its guarantee, and the other one, with all queues
+// from there down, must be beyond its own. So a parent's guarantee is for all of its children, each
+// may use what the others leave, and gets back what is guaranteed to itself. GPUs that are
+// guaranteed of a model are not taken for what is guaranteed of any model.
+//
+// Those come first that are farthest away: what the whole parent is owed is not taken from its own
+// children. Of two that are equally far, the one comes first that has borrowed more for its weight,
+// compared where their paths part. The amounts are each for itself: two children may have borrowed
+// the same part of their parent's. Enter what is taken, and ask again.
+func (l *Ledger) Reclaimable(queue, model string, amount Amount) []Lender {
+	c := l.newClaim(l.tree.at(queue), Amounts{model: amount})
+	var found []candidate
+	for _, of := range c.models(model) {
+		found = append(found, c.candidates(of)...)
+	}
+	slices.SortStableFunc(found, c.compare)
+	lenders := make([]Lender, 0, len(found))
+	for _, one := range found {
+		if reclaim := l.tree.Reclaim(one.node.queue.Name); reclaim.Policy != ReclaimNever {
+			lenders = append(lenders, Lender{one.node.queue.Name, one.model, one.amount, reclaim})
+		}
+	}
+	return lenders
+}
+
+// claim is a queue's claim on GPUs that others have borrowed.
+type claim struct {
+	*Ledger
+	// path are the queue that claims and its ancestors, by depth. For each, byModel and byAny say
+	// whether it stays within what it is guaranteed of the model, or of all together.
+	path           []*node
+	byModel, byAny []bool
+}
+
+func (l *Ledger) newClaim(of *node, request Amounts) *claim {
+	c := &claim{Ledger: l, path: make([]*node, of.depth+1), byModel: make([]bool, of.depth+1), byAny: make([]bool, of.depth+1)}
+	for n := of; n != nil; n = n.parent {
+		c.path[n.depth] = n
+		c.byModel[n.depth] = l.withinModels(n, request)
+		c.byAny[n.depth] = l.over(n, AnyModel)+request.Sum() <= 0
+	}
+	return c
+}
+
+// models returns the models to take: the one that is wanted, or all that are held.
+func (c *claim) models(wanted string) []string {
+	if wanted != AnyModel {
+		return []string{wanted}
+	}
+	held := map[string]bool{}
+	for _, n := range c.tree.sorted {
+		for model := range c.own[n.index] {
+			held[model] = true
+		}
+	}
+	delete(held, AnyModel)
+	return slices.Sorted(maps.Keys(held))
+}
+
+// candidate is a queue that may have to give back GPUs of a model.
+type candidate struct {
+	node   *node
+	model  string
+	amount Amount
+	// meets is the depth of the nearest queue that is above both, -1 if they have different roots.
+	meets int
+}
+
+// chain is what queues on the way down from where the paths part have borrowed, the least of them:
+// what a claim by model may take, and what one of any model may.
+type chain struct {
+	meets       int
+	model, both Amount
+}
+
+// candidates returns the queues whose own jobs hold GPUs of a model that belong to the claim.
+func (c *claim) candidates(model string) []candidate {
+	var found []candidate
+	chains := make([]chain, len(c.tree.sorted))
+	for _, n := range c.tree.sorted {
+		at := c.chainOf(n, model, chains)
+		chains[n.index] = at
+		below := at.meets + 1 // the level of the two queues that decide
+		if below >= len(c.path) {
+			continue // it is below the queue that claims, or that queue itself
+		}
+		amount := Amount(0)
+		if c.byModel[below] {
+			amount = at.model
+		}
+		if c.byAny[below] {
+			amount = max(amount, at.both)
+		}
+		if amount = min(amount, c.own[n.index][model]); amount > 0 {
+			found = append(found, candidate{n, model, amount, at.meets})
+		}
+	}
+	return found
+}
+
+func (c *claim) chainOf(n *node, model string, chains []chain) chain {
+	switch {
+	case n.depth < len(c.path) && c.path[n.depth] == n:
+		return chain{n.depth, Unlimited, Unlimited} // its own jobs have no guarantee beside its children's
+	case n.parent == nil:
+		return c.extend(chain{-1, Unlimited, Unlimited}, n, model)
+	default:
+		return c.extend(chains[n.parent.index], n, model)
+	}
+}
+
+func (c *claim) extend(above chain, n *node, model string) chain {
+	overModel := max(0, c.over(n, model))
+	return chain{above.meets, min(above.model, overModel), min(above.both, overModel, max(0, c.over(n, AnyModel)))}
+}
+
+// compare orders candidates as Reclaimable says.
+func (c *claim) compare(a, b candidate) int {
+	if order := cmp.Compare(a.meets, b.meets); order != 0 || a.node == b.node {
+		return order
+	}
+	x, y := a.node, b.node
+	for x.depth > y.depth && x.parent != y {
+		x = x.parent
+	}
+	for y.depth > x.depth && y.parent != x {
+		y = y.parent
+	}
+	if x.parent == y {
+		return compareParts(c.part(x), c.ownPart(y), x, y)
+	}
+	if y.parent == x {
+		return compareParts(c.ownPart(x), c.part(y), x, y)
+	}
+	for x.parent != y.parent {
+		x, y = x.parent, y.parent
+	}
+	return compareParts(c.part(x), c.part(y), x, y)
+}
+
+func compareParts(a, b float64, x, y *node) int {
+	return cmp.Or(cmp.Compare(b, a), cmp.Compare(x.index, y.index))
+}
+
+// part returns what a queue has borrowed for its weight.
+func (c *claim) part(n *node) float64 { return float64(c.over(n, AnyModel)) / float64(n.weight()) }
+
+// ownPart returns the same of a queue's own jobs, beside its children.
+func (c *claim) ownPart(n *node) float64 {
+	return float64(c.own[n.index][AnyModel]) / float64(n.weight())
+}

@@ -1,0 +1,73 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queueing_test
+
+import (
+	"testing"
+	"time"
+
+	"falldio.github.io/gpu-controller/pkg/queueing"
+)
+
+func TestWhichQueueAPodIsIn(t *testing.T) {
+	t.Parallel()
+	team := func(name string) func(map[string]string) bool {
+		return func(labels map[string]string) bool { return labels["team"] == name }
+	}
+	tree := queueing.NewTree([]queueing.Queue{
+		{Name: "org"},
+		{Name: "vision", Parent: "org", Accepts: team("vision"), Selector: "team=vision", Priorities: []string{"low", ""}, MaxRuntime: time.Hour},
+		{Name: "speech", Parent: "org", Accepts: team("speech"), Selector: "team=speech", Priorities: []string{"high"}},
+		{Name: "web", Accepts: team("web"), Selector: "team=web"},
+		{Name: "web-batch", Accepts: team("web"), Selector: "team=web"},
+	})
+	in := func(namespace string) queueing.Applicant {
+		return queueing.Applicant{Namespace: namespace, NamespaceLabels: map[string]string{"team": namespace}}
+	}
+	with := func(pod queueing.Applicant, change func(*queueing.Applicant)) queueing.Applicant {
+		change(&pod)
+		return pod
+	}
+	tests := map[string]struct {
+		pod    queueing.Applicant
+		queue  string
+		reason queueing.Reason
+		says   string
+	}{
+		"its label decides":              {with(in("web"), func(p *queueing.Applicant) { p.Queue, p.NamespaceQueue = "web", "web-batch" }), "web", "", ""},
+		"else the namespace's label":     {with(in("web"), func(p *queueing.Applicant) { p.NamespaceQueue = "web-batch" }), "web-batch", "", ""},
+		"else the only one that accepts": {in("vision"), "vision", "", ""},
+		"none if several accept":         {in("web"), "", "", ""},
+		"none if none accepts":           {in("games"), "", "", ""},
+		"a queue that does not exist": {with(in("web"), func(p *queueing.Applicant) { p.Queue = "gone" }), "gone", queueing.QueueNotFound,
+			`there is no GPUQueue "gone": create it, or name another one`},
+		"a default that does not exist": {with(in("web"), func(p *queueing.Applicant) { p.NamespaceQueue = "gone" }), "gone", queueing.QueueNotFound,
+			`there is no GPUQueue "gone" (it is the default of the namespace, from its label falldio.com/queue=gone): create it, or name another one`},
+		"a queue for other namespaces": {with(in("web"), func(p *queueing.Applicant) { p.Queue = "vision" }), "vision", queueing.NamespaceNotAccepted,
+			"queue vision does not accept namespace web: its namespaceSelector is team=vision"},
+		"a queue for its children": {with(in("web"), func(p *queueing.Applicant) { p.Queue = "org" }), "org", queueing.NamespaceNotAccepted,
+			"queue org accepts no namespace, because it has no namespaceSelector: name another queue"},
+		"a priority that is not listed": {with(in("vision"), func(p *queueing.Applicant) { p.PriorityClass = "high" }), "vision", queueing.PriorityNotAccepted,
+			"queue vision (it is the only queue that accepts the namespace) does not accept PriorityClass high: it accepts low, none"},
+		"a priority that is listed": {with(in("vision"), func(p *queueing.Applicant) { p.Queue, p.PriorityClass = "vision", "low" }), "vision", "", ""},
+		"no priority where one is needed": {with(in("speech"), func(p *queueing.Applicant) { p.Queue = "speech" }), "speech", queueing.PriorityNotAccepted,
+			"queue speech does not accept Pods without a PriorityClass: it accepts high"},
+		"a run that may take too long": {with(in("vision"), func(p *queueing.Applicant) { p.Queue, p.MaxRuntime = "vision", 2*time.Hour }), "vision", queueing.RuntimeTooLong,
+			"what is in queue vision may run for 1h0m0s at most, and maxRuntimeSeconds allows 2h0m0s: lower it, or name another queue"},
+		"a run that just fits": {with(in("vision"), func(p *queueing.Applicant) { p.Queue, p.MaxRuntime = "vision", time.Hour }), "vision", "", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := tree.Assign(&tc.pod)
+			says := ""
+			if got.Problem != nil {
+				says = got.Problem.Message
+			}
+			if got.Queue != tc.queue || reasonOf(got.Problem) != tc.reason || says != tc.says {
+				t.Errorf("queue %q, reason %q, %q\nwant %q, %q, %q", got.Queue, reasonOf(got.Problem), says, tc.queue, tc.reason, tc.says)
+			}
+		})
+	}
+}

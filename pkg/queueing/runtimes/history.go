@@ -1,0 +1,157 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimes
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Task is what is known of a job before it runs.
+type Task struct {
+	// Namespace or virtual cluster.
+	Namespace string
+	// Name is the job's name; jobs that differ in digits and hashes only are alike. See Stem.
+	Name string
+	GPUs float64
+	// Limit was declared and is enforced; 0 for none.
+	Limit time.Duration
+}
+
+const (
+	// enough is how many jobs a group needs to be asked.
+	enough = 8
+	// mostGroups bounds the groups that are kept. Those that were asked or added to the
+	// longest time ago are forgotten.
+	mostGroups = 8192
+	// smallestPart is the smallest part of a limit that is told apart.
+	smallestPart = 1.0 / 4096
+)
+
+// History is how long jobs ran. It is not safe for concurrent use. Its memory is bounded:
+// at most 8,192 groups of at most 400 bytes.
+type History struct {
+	groups map[string]*groupOf
+	// clock counts additions and questions, to find out what was not used for long.
+	clock uint64
+}
+
+type groupOf struct {
+	histogram Histogram
+	used      uint64
+}
+
+// NewHistory returns an empty History.
+func NewHistory() *History { return &History{groups: map[string]*groupOf{}} }
+
+// Add counts a job that has run to its end, or to its limit.
+func (h *History) Add(task Task, ran time.Duration) {
+	if ran <= 0 {
+		return
+	}
+	for _, key := range task.durations() {
+		h.group(key, 1).add(ran.Seconds())
+	}
+	if task.Limit > 0 {
+		for _, key := range task.parts() {
+			h.group(key, smallestPart).add(min(ran.Seconds()/task.Limit.Seconds(), 1))
+		}
+	}
+	h.forget()
+}
+
+// Estimate estimates how long a job runs. Without a limit it is the distribution of the most
+// specific group that has had enough jobs. With a limit, it is the part of the limit that
+// others used who declared a limit; as many declare the same large limit for everything,
+// those in the same namespace with the same limit are asked first.
+func (h *History) Estimate(task Task) Estimate {
+	if task.Limit > 0 {
+		for _, key := range task.parts() {
+			if group := h.known(key); group != nil {
+				return Estimate{numbers: group, scale: task.Limit.Seconds(), limit: task.Limit}
+			}
+		}
+	}
+	for _, key := range task.durations() {
+		if group := h.known(key); group != nil {
+			return Estimate{numbers: group, scale: 1, limit: task.Limit}
+		}
+	}
+	return Estimate{limit: task.Limit}
+}
+
+// Jobs returns the weight of all jobs that count.
+func (h *History) Jobs() float64 {
+	if group := h.groups[Task{}.durations()[3]]; group != nil {
+		return group.histogram.Total
+	}
+	return 0
+}
+
+// durations returns the keys of the groups with durations, the most specific first.
+func (t Task) durations() [4]string {
+	size := sizeOf(t.GPUs)
+	return [...]string{
+		fmt.Sprintf("name\x00%s\x00%s\x00%d", t.Namespace, Stem(t.Name), size),
+		fmt.Sprintf("size\x00%s\x00%d", t.Namespace, size),
+		fmt.Sprintf("all sizes\x00%s", t.Namespace),
+		"all",
+	}
+}
+
+// parts returns the keys of the groups with parts of limits, the most specific first.
+func (t Task) parts() [4]string {
+	return [...]string{
+		fmt.Sprintf("limit of name\x00%s\x00%s\x00%d", t.Namespace, Stem(t.Name), t.Limit),
+		fmt.Sprintf("limit\x00%s\x00%d", t.Namespace, t.Limit),
+		fmt.Sprintf("limit\x00%d", t.Limit),
+		"limits",
+	}
+}
+
+// sizeOf returns the size class of a number of GPUs: up to 1, 2, 4, 8, …
+func sizeOf(gpus float64) int {
+	if gpus <= 1 {
+		return 0
+	}
+	return int(math.Ceil(math.Log2(gpus)))
+}
+
+// group returns the histogram of a group, a new one if need be.
+func (h *History) group(key string, smallest float64) *Histogram {
+	h.clock++
+	group := h.groups[key]
+	if group == nil {
+		group = &groupOf{histogram: Histogram{Smallest: smallest}}
+		h.groups[key] = group
+	}
+	group.used = h.clock
+	return &group.histogram
+}
+
+// known returns the histogram of a group with enough jobs, else nil.
+func (h *History) known(key string) *Histogram {
+	group := h.groups[key]
+	if group == nil || group.histogram.Total < enough {
+		return nil
+	}
+	h.clock++
+	group.used = h.clock
+	return &group.histogram
+}
+
+// forget drops the half of the groups that was not used for the longest time, when there
+// are too many.
+func (h *History) forget() {
+	if len(h.groups) <= mostGroups {
+		return
+	}
+	middle := h.medianUse()
+	for key, group := range h.groups {
+		if group.used <= middle {
+			delete(h.groups, key)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimes_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
+)
+
+func TestStem(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"train-resnet-7f9c4-12": "train-resnet", "train-resnet-1": "train-resnet", "run12": "run", "eval": "eval", "2026-01-05": "", "": "", "a_b.c": "a-b-c",
+	} {
+		if got := runtimes.Stem(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// learned returns a history of jobs that each ran for so many minutes.
+func learned(task runtimes.Task, minutes ...int) *runtimes.History {
+	h := runtimes.NewHistory()
+	for _, m := range minutes {
+		h.Add(task, time.Duration(m)*time.Minute)
+	}
+	return h
+}
+
+// within reports whether a duration is within a bucket of the wanted one.
+func within(got, want time.Duration) bool {
+	return got.Seconds() >= want.Seconds()/1.25 && got.Seconds() <= want.Seconds()*1.25
+}
+
+func TestQuantilesOfTheMostSpecificGroup(t *testing.T) {
+	t.Parallel()
+	h := runtimes.NewHistory()
+	for i := range 100 {
+		h.Add(runtimes.Task{Namespace: "a", Name: fmt.Sprintf("short-%d", i), GPUs: 1}, 10*time.Minute)
+		h.Add(runtimes.Task{Namespace: "a", Name: fmt.Sprintf("long-%d", i), GPUs: 1}, 10*time.Hour)
+		h.Add(runtimes.Task{Namespace: "b", Name: "x", GPUs: 8}, 100*time.Hour)
+	}
+	tests := map[string]struct {
+		task          runtimes.Task
+		likely, bound time.Duration
+	}{
+		"the same name but for a number":         {runtimes.Task{Namespace: "a", Name: "short-777", GPUs: 1}, 10 * time.Minute, 10 * time.Minute},
+		"another name, the same size":            {runtimes.Task{Namespace: "a", Name: "other", GPUs: 1}, 12 * time.Minute, 10 * time.Hour},
+		"another size, the same namespace":       {runtimes.Task{Namespace: "b", Name: "x", GPUs: 1}, 100 * time.Hour, 100 * time.Hour},
+		"nothing alike: all jobs":                {runtimes.Task{Namespace: "c", Name: "x", GPUs: 1}, 10 * time.Hour, 100 * time.Hour},
+		"a limit caps what others needed longer": {runtimes.Task{Namespace: "b", Name: "x", GPUs: 8, Limit: 3 * time.Hour}, 3 * time.Hour, 3 * time.Hour},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := h.Estimate(test.task).Runtime()
+			if !within(got.Likely, test.likely) || !within(got.Bound, test.bound) || got.Predicted != (test.task.Limit == 0) {
+				t.Errorf("got %+v, want likely %v, bound %v", got, test.likely, test.bound)
+			}
+		})
+	}
+}
+
+func TestFewJobsSayNothing(t *testing.T) {
+	t.Parallel()
+	h := learned(runtimes.Task{Namespace: "a"}, 1, 2, 3)
+	if e := h.Estimate(runtimes.Task{Namespace: "a"}); !e.Unknown() || e.Runtime().Predicted {
+		t.Errorf("got %+v", e.Runtime())
+	}
+	if got := h.Estimate(runtimes.Task{Limit: time.Hour}).Runtime(); got.Bound != time.Hour || got.Predicted {
+		t.Errorf("with a limit: got %+v", got)
+	}
+}
+
+func TestADeclaredLimitIsCappedByWhatOthersUsedOfTheirs(t *testing.T) {
+	t.Parallel()
+	h := runtimes.NewHistory()
+	week := runtimes.Task{Namespace: "lazy", Name: "train", GPUs: 1, Limit: 7 * 24 * time.Hour}
+	for range 50 {
+		h.Add(week, time.Hour)
+	}
+	if got := h.Estimate(week).Runtime(); got.Limit != week.Limit || !within(got.Bound, time.Hour) {
+		t.Errorf("got %+v, want a bound of an hour", got)
+	}
+}
+
+func TestTheLongerAJobHasRunTheLongerItWillRun(t *testing.T) {
+	t.Parallel()
+	h := learned(runtimes.Task{}, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+	e := h.Estimate(runtimes.Task{})
+	random := rand.New(rand.NewPCG(1, 1))
+	before := time.Duration(0)
+	for _, elapsed := range []time.Duration{0, time.Minute, time.Hour, 5 * time.Hour, 8 * time.Hour, 100 * time.Hour} {
+		likely := e.Quantile(0.5, elapsed)
+		if likely <= elapsed || likely < before {
+			t.Errorf("after %v: likely to run for %v in all, before for %v", elapsed, likely, before)
+		}
+		before = likely
+		for range 100 {
+			if drawn := e.Draw(random, elapsed); drawn <= elapsed {
+				t.Fatalf("after %v: drew %v", elapsed, drawn)
+			}
+		}
+	}
+}
+
+func TestAnExceededBoundIsExtendedByDoubling(t *testing.T) {
+	t.Parallel()
+	const least = 10 * time.Minute
+	for elapsed, want := range map[time.Duration]time.Duration{
+		0: time.Hour, 59 * time.Minute: time.Hour, time.Hour: 70 * time.Minute, 69 * time.Minute: 70 * time.Minute,
+		70 * time.Minute: 90 * time.Minute, 90 * time.Minute: 130 * time.Minute,
+	} {
+		if got := runtimes.Extended(time.Hour, elapsed, least); got != want {
+			t.Errorf("after %v: got %v, want %v", elapsed, got, want)
+		}
+	}
+}
+
+func TestThePlannedDurationMovesInSteps(t *testing.T) {
+	t.Parallel()
+	h := learned(runtimes.Task{}, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 600)
+	e, steps, before := h.Estimate(runtimes.Task{}), 0, time.Duration(0)
+	for elapsed := time.Duration(0); elapsed < 24*time.Hour; elapsed += 30 * time.Second {
+		planned := e.Planned(elapsed)
+		if planned <= elapsed {
+			t.Fatalf("after %v: planned with %v", elapsed, planned)
+		}
+		if planned != before {
+			steps++
+		}
+		before = planned
+	}
+	if steps < 3 || steps > 10 {
+		t.Errorf("moved %d times", steps)
+	}
+	if got := runtimes.Exactly(time.Hour).Planned(59 * time.Minute); got != time.Hour {
+		t.Errorf("a known duration: got %v", got)
+	}
+	if got := (runtimes.Estimate{}).Planned(time.Hour); got != 0 {
+		t.Errorf("nothing known: got %v", got)
+	}
+}
+
+func TestDrawsHaveTheFrequenciesOfTheHistory(t *testing.T) {
+	t.Parallel()
+	h := runtimes.NewHistory()
+	for i := range 200 {
+		ran := time.Minute
+		if i%4 == 0 {
+			ran = time.Hour
+		}
+		h.Add(runtimes.Task{}, ran)
+	}
+	e, random, long := h.Estimate(runtimes.Task{}), rand.New(rand.NewPCG(1, 1)), 0
+	for range 4000 {
+		if e.Draw(random, 0) > 10*time.Minute {
+			long++
+		}
+	}
+	if long < 850 || long > 1150 {
+		t.Errorf("%d of 4000 draws are long, want about 1000", long)
+	}
+}
+
+func TestAHistorySurvivesAsJSON(t *testing.T) {
+	t.Parallel()
+	h := learned(runtimes.Task{Namespace: "a", Limit: 10 * time.Hour}, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+	data, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := runtimes.NewHistory()
+	if err := json.Unmarshal(data, again); err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range []runtimes.Task{{Namespace: "a"}, {Namespace: "a", Limit: time.Hour}} {
+		if got, want := again.Estimate(task).Runtime(), h.Estimate(task).Runtime(); got != want || got.Bound == 0 {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"all":{"smallest":0}}`), again); err == nil {
+		t.Error("a broken histogram was accepted")
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	h := runtimes.NewHistory()
+	for i := range 30_000 {
+		h.Add(runtimes.Task{Namespace: fmt.Sprintf("n%d", i%7), Name: name(i), GPUs: 1}, time.Minute)
+	}
+	data, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) > 8192*200 {
+		t.Errorf("%d bytes", len(data))
+	}
+	if h.Jobs() == 0 || h.Estimate(runtimes.Task{Namespace: "n1"}).Unknown() {
+		t.Error("groups that are used all the time were forgotten")
+	}
+}
+
+// name returns a name of letters, so that all stems differ.
+func name(i int) string {
+	text := []byte{}
+	for ; i > 0; i /= 26 {
+		text = append(text, byte('a'+i%26))
+	}
+	return string(text)
+}

@@ -1,0 +1,70 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// queueObstacle returns why Pods of a task may not use their queue; nil if they may, or it is not
+// known. The scheduler would keep such Pods waiting: the task says why, and is spared Pods that
+// can't start.
+func (c *Controller) queueObstacle(pods []*corev1.Pod) *gputask.Obstacle {
+	wanting := slices.IndexFunc(pods, snapshot.WantsGPUs)
+	tree := c.queueTree()
+	if tree == nil || wanting < 0 {
+		return nil
+	}
+	pod := pods[wanting]
+	namespace, err := c.clusterInformers.Core().V1().Namespaces().Lister().Get(pod.Namespace)
+	if err != nil {
+		return nil // the cache does not show it yet
+	}
+	applicant := gpuqueue.Applicant(pod, namespace)
+	if applicant.PriorityClass == "" {
+		applicant.PriorityClass = c.defaultPriorityClass()
+	}
+	problem := tree.Assign(&applicant).Problem
+	if problem == nil {
+		return nil
+	}
+	return &gputask.Obstacle{Reason: string(problem.Reason), Message: problem.Message}
+}
+
+// defaultPriorityClass returns the PriorityClass that the API server gives to Pods that name none;
+// empty if there is none.
+func (c *Controller) defaultPriorityClass() string {
+	classes, err := c.clusterInformers.Scheduling().V1().PriorityClasses().Lister().List(labels.Everything())
+	if err != nil {
+		return ""
+	}
+	for _, class := range classes {
+		if class.GlobalDefault {
+			return class.Name
+		}
+	}
+	return ""
+}
+
+// isAboutQueues reports whether a queue is the cause.
+func isAboutQueues(why *cause) bool {
+	switch queueing.Reason(why.reason) {
+	case queueing.QueueNotFound, queueing.NamespaceNotAccepted, queueing.PriorityNotAccepted, queueing.RuntimeTooLong:
+		return true
+	default:
+		return false
+	}
+}
+
+// queuesChanged wakes all tasks that may not use their queue. Which queue's change helps a task is
+// not known: a parent has a part in it, too.
+func (c *Controller) queuesChanged(string) { c.obstacles.changed(isAboutQueues, 0) }

@@ -1,0 +1,84 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"container/heap"
+	"math"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Waiting is a group that waits for a place.
+type Waiting struct {
+	// Key is the group's, and Leader the Pod whose turn is the group's.
+	Key    string
+	Leader *corev1.Pod
+	// Priority is the leader's; Since is when the group was created.
+	Priority int32
+	Since    time.Time
+	// Percent is what the Pods without a place ask for, in percent of a GPU.
+	Percent int
+	// Tried is true if the group has been tried since it last had a place, and found none.
+	Tried bool
+}
+
+// Waiting returns the groups that have what it takes to start, except a place: enough Pods,
+// none of them gated. The order is arbitrary.
+func (r *Registry) Waiting() []Waiting {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []Waiting
+	for _, g := range r.groups {
+		if g.plan != nil || !g.complete() {
+			continue
+		}
+		if r.elect(g); g.leader == nil {
+			continue
+		}
+		list = append(list, Waiting{
+			Key: g.Key, Leader: g.leader.Pod(), Priority: priorityOf(g.leader.Pod()), Since: g.Since,
+			Percent: g.waitingPercent(), Tried: !g.failedAt.IsZero(),
+		})
+	}
+	return list
+}
+
+// waitingPercent returns what the members ask for that need a seat, in percent of a GPU.
+func (g *Group) waitingPercent() (percent int) {
+	for _, m := range g.members {
+		if m.waiting() {
+			percent += m.Shape.Percent()
+		}
+	}
+	return percent
+}
+
+// SetTurns sets when the turns of groups come: the smallest number goes first, whatever the
+// priorities. Groups that are not in the map come last until the next call. With nil, the
+// turns no longer count.
+//
+// Pods that are queued already keep their place in kube-scheduler's heap until they are
+// touched. So a turn may come a little early, which does no harm: what is reserved for
+// others stays reserved.
+func (r *Registry) SetTurns(turns map[string]float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if turns == nil && r.lastTurn == 0 {
+		return
+	}
+	r.lastTurn = 0
+	if turns != nil {
+		r.lastTurn = math.Inf(1)
+	}
+	for key, g := range r.groups {
+		turn, known := turns[key]
+		if !known {
+			turn = r.lastTurn
+		}
+		g.turn = turn
+	}
+	heap.Init(&r.retries.due)
+}

@@ -1,0 +1,281 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
+	"falldio.github.io/gpu-controller/scheduler/queues"
+)
+
+const (
+	// aheadPeriod is how often the reservations are revised while the cluster changes, and
+	// aheadShare bounds the part of the time that this takes.
+	aheadPeriod = time.Second
+	aheadShare  = 20
+	// vainPeriod is how long a gang is left out for which no time was found.
+	vainPeriod = 30 * time.Second
+	// laterTolerance is by how much a start may be postponed without an Event, as a part of
+	// the time until then, and leastLater is the least that is reported.
+	laterTolerance = 0.2
+	leastLater     = time.Minute
+)
+
+// ahead are the places that the first waiting gangs will get, and when. Meanwhile others may use
+// them if they end in time. There are none without GPUQueues.
+type ahead struct {
+	mu           sync.Mutex
+	reservations []backfill.Reservation
+	// version counts the changes of the reservations.
+	version uint64
+	// withheld is what must stay free on the nodes, besides cards, for Pods without GPUs.
+	withheld map[string]mirror.Withheld
+	// dueAt is when they may be revised again, and seen is the version of the cluster that they
+	// were made for.
+	dueAt time.Time
+	seen  uint64
+	// vainUntil is until when gangs are left out for which no time was found.
+	vainUntil map[string]time.Time
+	// promised is when each gang was last told to start, at the latest.
+	promised map[string]time.Time
+}
+
+// of returns a gang's reservation.
+func (a *ahead) of(group string) (reservation backfill.Reservation, reserved bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	index := slices.IndexFunc(a.reservations, func(r backfill.Reservation) bool { return r.Key == group })
+	if index < 0 {
+		return backfill.Reservation{}, false
+	}
+	return a.reservations[index], true
+}
+
+// others returns the reservations of all other gangs, with a key that is equal as long as they are the
+// same.
+func (a *ahead) others(group string) (list []backfill.Reservation, key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	own := ""
+	for i := range a.reservations {
+		if a.reservations[i].Key == group {
+			own = group
+		} else {
+			list = append(list, a.reservations[i])
+		}
+	}
+	return list, fmt.Sprintf("%d %s", a.version, own)
+}
+
+// drop ends a gang's reservation: it has got its place.
+func (a *ahead) drop(group string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := len(a.reservations)
+	a.reservations = slices.DeleteFunc(slices.Clone(a.reservations), func(r backfill.Reservation) bool { return r.Key == group })
+	delete(a.promised, group)
+	if len(a.reservations) < before {
+		a.version++
+	}
+}
+
+// any reports whether anything is reserved.
+func (a *ahead) any() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.reservations) > 0
+}
+
+// on returns what reservations need of a node, besides cards.
+func (a *ahead) on(node string) mirror.Withheld {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.withheld[node]
+}
+
+// due reports whether the reservations are to be revised for a version of the cluster. It is not asked
+// again before long if it is.
+func (a *ahead) due(now time.Time, version uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now.Before(a.dueAt) || a.seen == version && now.Before(a.dueAt.Add(vainPeriod)) {
+		return false
+	}
+	a.dueAt, a.seen = now.Add(aheadPeriod), version
+	return true
+}
+
+// lookAhead revises the reservations if it is time to. It is for scheduling cycles.
+func (p *Planner) lookAhead() {
+	state, now := p.queueState(), p.clock.Now()
+	if state == nil {
+		p.ahead.clear()
+		return
+	}
+	if !p.ahead.due(now, p.mirror.Version()) {
+		return
+	}
+	waiting, leaders := p.headOfLine(now)
+	p.ahead.mu.Lock()
+	before := p.ahead.reservations
+	p.ahead.mu.Unlock()
+	in := &backfill.Input{Waiting: waiting, Now: now}
+	var reservations []backfill.Reservation
+	var changes []backfill.Change
+	withheld := map[string]mirror.Withheld{}
+	p.mirror.With(func(cluster *placement.Cluster) {
+		in.Cluster, in.Running = cluster, p.runningJobs(state, now)
+		reservations, changes = backfill.Revise(in, before)
+		for _, shadow := range backfill.Shadows(cluster, reservations, now, 0) {
+			withheld[shadow.Node] = withheld[shadow.Node].Plus(mirror.Withheld{CPU: shadow.CPU, Memory: shadow.Memory, Others: shadow.Others})
+		}
+	})
+	p.ahead.set(reservations, withheld, now, p.clock.Since(now))
+	p.reportPostponed(changes, leaders, now)
+}
+
+func (a *ahead) clear() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.reservations) > 0 {
+		a.reservations, a.withheld, a.promised = nil, nil, nil
+		a.version++
+	}
+}
+
+// set takes over revised reservations. Gangs without a time are left out for a while.
+func (a *ahead) set(reservations []backfill.Reservation, withheld map[string]mirror.Withheld, now time.Time, took time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.vainUntil == nil {
+		a.vainUntil = map[string]time.Time{}
+	}
+	maps.DeleteFunc(a.vainUntil, func(_ string, until time.Time) bool { return now.After(until) })
+	var found []backfill.Reservation
+	for i := range reservations {
+		if reservations[i].Plan == nil {
+			a.vainUntil[reservations[i].Key] = now.Add(vainPeriod)
+		} else {
+			found = append(found, reservations[i])
+		}
+	}
+	if !slices.EqualFunc(found, a.reservations, sameReservation) {
+		a.version++
+	}
+	a.reservations, a.withheld = found, withheld
+	a.dueAt = now.Add(max(aheadPeriod, aheadShare*took))
+}
+
+func sameReservation(a, b backfill.Reservation) bool {
+	return a.Key == b.Key && a.From.Equal(b.From) && a.Until.Equal(b.Until) && slices.EqualFunc(a.Plan.Members, b.Plan.Members, samePlace)
+}
+
+func samePlace(a, b placement.Member) bool {
+	return a.Role == b.Role && a.Node == b.Node && slices.Equal(a.GPUs, b.GPUs)
+}
+
+func (a *ahead) isVain(group string, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return now.Before(a.vainUntil[group])
+}
+
+// headOfLine returns the gangs that get reservations: the first that have found no place and may
+// start as far as their queues are concerned; and their leaders. Those that have reservations
+// already keep them when others come before them, unless these become too many.
+func (p *Planner) headOfLine(now time.Time) (list []backfill.Waiting, leaders map[string]*corev1.Pod) {
+	leaders = map[string]*corev1.Pod{}
+	for _, entry := range p.line.first() {
+		_, reserved := p.ahead.of(entry.Key)
+		if len(list) == 2*p.args.Reservations || len(list) >= p.args.Reservations && !reserved && !p.ahead.any() {
+			break
+		}
+		if !entry.Tried || p.ahead.isVain(entry.Key, now) || len(list) >= p.args.Reservations && !reserved {
+			continue
+		}
+		attempt := p.registry.Look(entry.Leader.UID)
+		if attempt == nil || attempt.Err != nil {
+			continue
+		}
+		gang, err := p.gangOf(attempt)
+		if err != nil || p.admit(attempt, gang).waits != "" {
+			continue
+		}
+		if gang.Required {
+			gang.Within = gang.near
+		}
+		list = append(list, backfill.Waiting{Key: entry.Key, Gang: &gang.Gang, Bound: entry.runtime.Longest()})
+		leaders[entry.Key] = entry.Leader
+	}
+	return list, leaders
+}
+
+// runningJobs returns what holds GPUs, and when it is expected to end, for use within mirror.With.
+func (p *Planner) runningJobs(state *queues.State, now time.Time) []backfill.Running {
+	var jobs []backfill.Running
+	index := map[string]int{}
+	for _, holding := range p.mirror.HoldingPods() {
+		ends, _ := p.endOf(state, holding.Pod, now)
+		if holding.Pod.DeletionTimestamp != nil {
+			ends = now.Add(backfill.MinimumRemaining)
+		}
+		key := jobOf(p.registry.GangOf(types.UID(holding.Name)), holding.Pod)
+		at, known := index[key]
+		if !known {
+			at = len(jobs)
+			index[key] = at
+			jobs = append(jobs, backfill.Running{Key: key, Ends: ends})
+		}
+		jobs[at].Pods = append(jobs[at].Pods, holding.Name)
+		if ends.IsZero() || !jobs[at].Ends.IsZero() && ends.After(jobs[at].Ends) {
+			jobs[at].Ends = ends
+		}
+	}
+	slices.SortFunc(jobs, func(a, b backfill.Running) int { return cmp.Compare(a.Key, b.Key) })
+	return jobs
+}
+
+// jobOf names the gang of a Pod, or the Pod itself: "team-a/train".
+func jobOf(gang string, pod *corev1.Pod) string {
+	return cmp.Or(gang, pod.Namespace+"/"+pod.Name)
+}
+
+// reportPostponed reports to gangs whose start is expected noticeably later than they were told, and why.
+func (p *Planner) reportPostponed(changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) {
+	for i := range changes {
+		change := &changes[i]
+		leader := leaders[change.Key]
+		if leader == nil || !change.Later() || change.Was.IsZero() {
+			continue
+		}
+		if !change.Is.IsZero() && !noticeablyLater(change.Was, change.Is, now) {
+			continue
+		}
+		text := "Its start is no longer known"
+		if !change.Is.IsZero() {
+			text = fmt.Sprintf("It is expected to start at %s instead of %s", clockTime(change.Is), clockTime(change.Was))
+		}
+		p.handle.EventRecorder().WithLogger(p.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", "Queueing",
+			"%s: %s", text, change.Reason)
+	}
+}
+
+func noticeablyLater(was, is, now time.Time) bool {
+	later := is.Sub(was)
+	return later >= leastLater && float64(later) >= laterTolerance*float64(was.Sub(now))
+}
+
+// clockTime formats a time for messages.
+func clockTime(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 MST") }

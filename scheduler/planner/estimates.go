@@ -1,0 +1,294 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/podwrite"
+	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
+	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
+	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
+	"falldio.github.io/gpu-controller/scheduler/queues"
+)
+
+const (
+	// estimatePeriod is how often it is estimated when waiting gangs start, and estimateShare
+	// bounds the part of the time that this takes.
+	estimatePeriod = 5 * time.Second
+	estimateShare  = 20
+	// draws is how often the future is played.
+	draws = 5
+	// rewritePeriod is how often an estimate is written at most for a gang, and rewriteShare by which
+	// part of the wait it has to have moved.
+	rewritePeriod = time.Minute
+	rewriteShare  = 0.2
+	// estimatesAtOnce is how many estimates are written at a time: those of the first gangs first.
+	estimatesAtOnce = 50
+	// shownStep is what times are rounded to.
+	shownStep = time.Minute
+)
+
+// estimates are when waiting gangs were said to start.
+type estimates struct {
+	written     map[string]writtenEstimate
+	calibration outlook.Calibration
+}
+
+type writtenEstimate struct {
+	v1.StartEstimate
+	at time.Time
+	// firstAt is when the gang got its first estimate, and firstWait the wait that it named.
+	firstAt   time.Time
+	firstWait time.Duration
+}
+
+// estimateRegularly tells the owners of waiting gangs when these will start, until ctx ends.
+func (p *Planner) estimateRegularly(ctx context.Context) {
+	known := &estimates{written: map[string]writtenEstimate{}}
+	for pause := estimatePeriod; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.clock.After(pause):
+		}
+		began := p.clock.Now()
+		if state := p.queueState(); state != nil && p.current.Load() && p.mayAct() {
+			p.estimateStarts(ctx, state, known)
+		}
+		pause = max(estimatePeriod, estimateShare*p.clock.Since(began))
+	}
+}
+
+// estimateStarts estimates when the waiting gangs start, and writes what has changed noticeably.
+func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known *estimates) {
+	now, waiting := p.clock.Now(), p.line.first()
+	known.forget(waiting, now)
+	left := estimatesAtOnce
+	future, held := p.future(state, waiting, now)
+	for i, estimate := range outlook.Estimates(future) {
+		if left == 0 {
+			return
+		}
+		if estimate.Likely.IsZero() {
+			continue
+		}
+		next := p.described(&waiting[i], known.calibration.Adjust(estimate, now), held)
+		if !known.isNews(waiting[i].Key, &next, now) {
+			continue
+		}
+		left--
+		if err := p.writeEstimate(ctx, waiting[i].Leader, &next); err != nil {
+			p.logger.Error(err, "When a Pod is expected to start can't be written", "pod", klog.KObj(waiting[i].Leader))
+			continue
+		}
+		known.wrote(waiting[i].Key, &next, estimate.Likely.Sub(now), now)
+	}
+}
+
+// forget drops gangs that no longer wait. Their waits show how good the estimates were.
+func (e *estimates) forget(waiting []inLine, now time.Time) {
+	waits := make(map[string]bool, len(waiting))
+	for i := range waiting {
+		waits[waiting[i].Key] = true
+	}
+	for key, one := range e.written {
+		if !waits[key] {
+			e.calibration.Outcome(one.firstWait, now.Sub(one.firstAt))
+			delete(e.written, key)
+		}
+	}
+}
+
+// isNews reports whether an estimate is to be written: the first one, and then one that has moved by a good
+// part of the wait, or a position that has, but not too often.
+func (e *estimates) isNews(group string, next *v1.StartEstimate, now time.Time) bool {
+	last, written := e.written[group]
+	switch {
+	case !written:
+		return true
+	case now.Sub(last.at) < rewritePeriod:
+		return false
+	case last.Queue != next.Queue || last.Reserved != next.Reserved && next.Reserved:
+		return true
+	}
+	moved := next.Likely.Sub(last.Likely.Time).Abs()
+	positions := max(last.Position-next.Position, next.Position-last.Position)
+	return moved >= shownStep && float64(moved) > rewriteShare*float64(last.Likely.Sub(now)) ||
+		float64(positions) > rewriteShare*float64(last.Position)
+}
+
+func (e *estimates) wrote(group string, next *v1.StartEstimate, wait time.Duration, now time.Time) {
+	last, written := e.written[group]
+	if !written {
+		last.firstAt, last.firstWait = now, wait
+	}
+	last.StartEstimate, last.at = *next, now
+	e.written[group] = last
+}
+
+// described returns an estimate as it is written. A reservation says by when the gang starts at the latest.
+func (p *Planner) described(place *inLine, estimate outlook.Estimate, held map[string]int) v1.StartEstimate {
+	reservation, reserved := p.ahead.of(place.Key)
+	if reserved && reservation.From.After(estimate.Likely) {
+		estimate.Latest = reservation.From
+	}
+	namespace, behind := place.Leader.Namespace, estimate.Behind
+	if reserved && reservation.Behind != "" {
+		behind = reservation.Behind
+	}
+	result := v1.StartEstimate{
+		Earliest: shown(estimate.Earliest), Likely: shown(estimate.Likely), Latest: shown(estimate.Latest),
+		Queue: place.queue, Position: int32(min(place.position+1, 1<<30)), Reserved: reserved, //nolint:gosec // bounded
+	}
+	if behind != "" {
+		result.Behind = p.jobName(behind, namespace, held)
+	}
+	return result
+}
+
+func shown(at time.Time) metav1.Time { return metav1.NewTime(at.UTC().Round(shownStep)) }
+
+// writeEstimate writes an estimate into a Pod's annotation. The subresource status is the only part of a Pod that a
+// scheduler may change.
+func (p *Planner) writeEstimate(ctx context.Context, pod *corev1.Pod, estimate *v1.StartEstimate) error {
+	ctx, cancel := context.WithTimeout(ctx, evictLimit)
+	defer cancel()
+	text, err := json.Marshal(estimate)
+	if err != nil {
+		return err
+	}
+	patch, err := podwrite.Patch{Metadata: podwrite.Metadata{
+		UID: pod.UID, Annotations: map[string]string{v1.AnnotationStartEstimate: string(text)},
+	}}.Bytes()
+	if err != nil {
+		return err
+	}
+	_, err = p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if podwrite.IsGone(err) {
+		return nil
+	}
+	return err
+}
+
+// future returns what is known of the time to come, and what the running jobs hold, in percent of a GPU.
+func (p *Planner) future(state *queues.State, waiting []inLine, now time.Time) (in *outlook.Input, held map[string]int) {
+	held = map[string]int{}
+	in = &outlook.Input{Now: now, Reserved: p.args.Reservations, Draws: draws, Seed: uint64(now.Unix())} //nolint:gosec // after 1970
+	random := rand.New(rand.NewPCG(in.Seed, 0))                                                           //nolint:gosec // simulation
+	p.mirror.With(func(*placement.Cluster) {
+		index := map[string]int{}
+		for i, node := range p.mirror.GPUNodes() {
+			index[node.Name] = i
+			in.Nodes = append(in.Nodes, outlook.Node{Model: node.Model, Percent: node.Percent})
+		}
+		in.Running = p.runningUntil(state, index, random, now)
+	})
+	for i := range waiting {
+		in.Waiting = append(in.Waiting, p.waitingFor(state, &waiting[i], i, random))
+	}
+	for i := range in.Running {
+		for _, hold := range in.Running[i].Holds {
+			held[in.Running[i].Key] += hold.Percent
+		}
+	}
+	return in, held
+}
+
+// runningUntil returns what runs, for how long it may go on; index has the positions of the nodes. It is for use
+// within mirror.With.
+func (p *Planner) runningUntil(state *queues.State, index map[string]int, random *rand.Rand, now time.Time) []outlook.Running {
+	var jobs []outlook.Running
+	known := map[string]int{}
+	for _, holding := range p.mirror.HoldingPods() {
+		node, usable := index[holding.Node]
+		if !usable {
+			continue
+		}
+		key := jobOf(p.registry.GangOf(types.UID(holding.Name)), holding.Pod)
+		at, found := known[key]
+		if !found {
+			at = len(jobs)
+			known[key] = at
+			queue := state.QueueOfRunning(holding.Pod.Namespace, holding.Pod.Labels[v1.LabelQueue])
+			jobs = append(jobs, outlook.Running{Key: key, Duration: p.drawn(state, queue, holding.Pod, startOf(holding.Pod, now), random, now)})
+		}
+		jobs[at].Holds = append(jobs[at].Holds, outlook.Hold{Node: node, Percent: holding.Percent})
+	}
+	return jobs
+}
+
+func (p *Planner) waitingFor(state *queues.State, place *inLine, position int, random *rand.Rand) outlook.Waiting {
+	now := p.clock.Now()
+	job := outlook.Waiting{Key: place.Key, Turn: float64(position), Duration: p.drawn(state, place.queue, place.Leader, now, random, now)}
+	attempt := p.registry.Look(place.Leader.UID)
+	if attempt == nil {
+		return job
+	}
+	for _, m := range attempt.Waiting[:attempt.Need] {
+		need := outlook.Need{Members: 1, Percent: m.Shape.Percent(), Models: m.Shape.Models}
+		if last := len(job.Needs) - 1; last >= 0 && sameNeed(&job.Needs[last], &need) {
+			job.Needs[last].Members++
+		} else {
+			job.Needs = append(job.Needs, need)
+		}
+	}
+	return job
+}
+
+func sameNeed(a, b *outlook.Need) bool {
+	return a.Percent == b.Percent && len(a.Models) == len(b.Models) && (len(a.Models) == 0 || a.Models[0] == b.Models[0])
+}
+
+// drawn returns for how long a Pod runs that has begun at a time. The draws are made now: what is known of other
+// Pods may change while they are used.
+func (p *Planner) drawn(state *queues.State, queue string, pod *corev1.Pod, began time.Time, random *rand.Rand, now time.Time) outlook.Duration {
+	elapsed := now.Sub(began)
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	estimate := p.queues.estimate(state, queue, pod)
+	if estimate.Unknown() {
+		return outlook.Duration{Draw: func(*rand.Rand) time.Duration { return unknownRuntime }}
+	}
+	return outlook.Duration{Draw: prepared(&estimate, elapsed, random), Bound: boundAfter(&estimate, elapsed)}
+}
+
+// unknownRuntime is assumed for what nobody has said anything about: it ends after all that is estimated.
+const unknownRuntime = 30 * 24 * time.Hour
+
+func prepared(estimate *runtimes.Estimate, elapsed time.Duration, random *rand.Rand) func(*rand.Rand) time.Duration {
+	var list [draws]time.Duration
+	for i := range list {
+		list[i] = max(estimate.Draw(random, elapsed)-elapsed, backfill.MinimumRemaining)
+	}
+	next := 0
+	return func(*rand.Rand) time.Duration {
+		next = (next + 1) % draws
+		return list[next]
+	}
+}
+
+func boundAfter(estimate *runtimes.Estimate, elapsed time.Duration) time.Duration {
+	_, longest := estimate.Remaining(elapsed)
+	return longest
+}
+
+// gpusOf formats how many GPUs something holds: "8 GPUs", "1 GPU", "0.5 GPUs".
+func gpusOf(percent int) string {
+	if percent == placement.Card {
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%g GPUs", float64(percent)/placement.Card)
+}

@@ -1,0 +1,163 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/queues"
+)
+
+const (
+	// orderPeriod is how often the order of the waiting groups is made anew, and orderShare
+	// bounds the part of the time that this takes.
+	orderPeriod = 500 * time.Millisecond
+	orderShare  = 20
+)
+
+// line is the waiting groups in the order in which they are served. It is empty without
+// GPUQueues.
+type line struct {
+	mu      sync.Mutex
+	entries []inLine
+	places  map[string]int // in entries, by key
+	dueAt   time.Time
+}
+
+// inLine is a waiting group's place in the line.
+type inLine struct {
+	gangs.Waiting
+	queue string
+	// position is how many groups of its queue are served before it.
+	position int
+	runtime  queueing.Runtime
+}
+
+// of returns the place of a group.
+func (l *line) of(group string) (place inLine, waits bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	index, waits := l.places[group]
+	if !waits {
+		return inLine{}, false
+	}
+	return l.entries[index], true
+}
+
+// first returns the groups that are served first. The slice must not be changed.
+func (l *line) first() []inLine {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.entries
+}
+
+func (l *line) set(entries []inLine, dueAt time.Time) {
+	places := make(map[string]int, len(entries))
+	for i := range entries {
+		places[entries[i].Key] = i
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries, l.places, l.dueAt = entries, places, dueAt
+}
+
+func (l *line) due(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !now.Before(l.dueAt)
+}
+
+// orderIfDue orders the waiting groups from time to time.
+func (p *Planner) orderIfDue() {
+	if p.line.due(p.clock.Now()) {
+		p.orderWaiting()
+	}
+}
+
+// orderWaiting orders the waiting groups, if there are GPUQueues.
+func (p *Planner) orderWaiting() {
+	began := p.clock.Now()
+	p.readQueues()
+	state := p.queueState()
+	if state == nil {
+		p.registry.SetTurns(nil)
+		p.line.set(nil, began.Add(orderPeriod))
+		return
+	}
+	entries := p.inOrder(state, p.registry.Waiting())
+	turns := make(map[string]float64, len(entries))
+	for i := range entries {
+		turns[entries[i].Key] = float64(i + 1)
+	}
+	p.registry.SetTurns(turns)
+	ended := p.clock.Now()
+	p.line.set(entries, ended.Add(max(orderPeriod, orderShare*ended.Sub(began))))
+}
+
+// inOrder returns groups in the order in which they are served.
+func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine {
+	entries, jobs := make([]inLine, 0, len(waiting)), make([]queueing.Job, 0, len(waiting))
+	for _, group := range waiting {
+		assigned := state.QueueOf(group.Leader)
+		if assigned.Problem != nil {
+			continue // it is not served
+		}
+		runtime := p.runtimeOf(state, assigned.Queue, group.Leader)
+		entries = append(entries, inLine{Waiting: group, queue: assigned.Queue, runtime: runtime})
+		jobs = append(jobs, queueing.Job{
+			Key: group.Key, Queue: assigned.Queue, Priority: group.Priority, Submitted: group.Since,
+			GPUs: float64(group.Percent) / placement.Card, Runtime: runtime,
+		})
+	}
+	options := queueing.Options{Policy: queueing.Policy(p.args.QueuePolicy)}
+	ranked := options.Order(jobs, state.Factors())
+	if p.markGuaranteed(state, entries, jobs, ranked) {
+		ranked = options.Order(jobs, state.Factors())
+	}
+	ordered := make([]inLine, len(ranked))
+	for i, one := range ranked {
+		ordered[i] = entries[one.Index]
+		ordered[i].position = one.Position
+	}
+	return ordered
+}
+
+// markGuaranteed marks the jobs that fit into what their queues are guaranteed and do not have yet:
+// of each queue, those that are served first. It reports whether there are any.
+func (p *Planner) markGuaranteed(state *queues.State, entries []inLine, jobs []queueing.Job, ranked []queueing.Ranked) (found bool) {
+	ledger := p.ledgerOf(state).Clone()
+	exhausted := map[string]bool{} // queues whose next job is beyond the guarantee
+	for _, one := range ranked {
+		entry, job := &entries[one.Index], &jobs[one.Index]
+		model := modelAsked(entry.Leader)
+		request := queueing.Amounts{model: queueing.Amount(entry.Percent)}
+		key := job.Queue + "\x00" + model
+		if exhausted[key] {
+			continue
+		}
+		if !ledger.WithinGuarantee(job.Queue, request) {
+			exhausted[key] = true
+			continue
+		}
+		ledger.Add(job.Queue, model, queueing.Amount(entry.Percent))
+		job.Guaranteed, found = true, true
+	}
+	return found
+}
+
+// modelAsked returns the GPU model that a Pod asks for, or queueing.AnyModel.
+func modelAsked(pod *corev1.Pod) string {
+	shape, err := snapshot.Shape(pod)
+	if err != nil {
+		return queueing.AnyModel
+	}
+	return modelOf(&shape)
+}

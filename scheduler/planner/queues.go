@@ -1,0 +1,249 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
+	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
+	"falldio.github.io/gpu-controller/pkg/queuewatch"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/queues"
+)
+
+// queueBook is what the planner knows of GPUQueues, and what their Pods hold. Without
+// GPUQueues it limits nobody, and the order is by priority and age.
+type queueBook struct {
+	// watcher is nil in tests.
+	watcher *queuewatch.Watcher
+
+	mu sync.Mutex
+	// state is nil without GPUQueues.
+	state *queues.State
+	// ledger is what the queues hold, for a tree and a version of the mirror's holdings; nil if
+	// the Pods of some namespace may have changed their queue.
+	ledger        *queueing.Ledger
+	ledgerVersion uint64
+	// history is how long Pods ran.
+	history *runtimes.History
+}
+
+// watchQueues follows the GPUQueues until ctx ends.
+func (p *Planner) watchQueues(ctx context.Context) error {
+	config := p.handle.KubeConfig()
+	if config == nil {
+		return nil
+	}
+	json := rest.CopyConfig(config)
+	json.ContentType, json.AcceptContentTypes = "", "" // custom resources are served as JSON only
+	client, err := versioned.NewForConfig(json)
+	if err != nil {
+		return fmt.Errorf("client for GPUQueues: %w", err)
+	}
+	watcher, changed := queuewatch.New(client, p.clock), make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // signalled already
+		}
+	}
+	watcher.OnChange(func(string) { signal() })
+	synced, err := informer.Handle(ctx, p.handle.SharedInformerFactory().Core().V1().Namespaces().Informer(), cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { signal() },
+		UpdateFunc: func(old, object any) {
+			before, wasNamespace := old.(*corev1.Namespace)
+			after, isNamespace := object.(*corev1.Namespace)
+			if wasNamespace && isNamespace && !maps.Equal(before.Labels, after.Labels) {
+				signal()
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watching namespaces: %w", err)
+	}
+	p.queues.watcher = watcher
+	p.synced = append(p.synced, synced)
+	go watcher.Run(ctx)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+				p.queuesChanged()
+			}
+		}
+	}()
+	return nil
+}
+
+// queuesChanged is called when GPUQueues or the labels of namespaces have changed.
+func (p *Planner) queuesChanged() {
+	p.queues.mu.Lock()
+	p.queues.ledger = nil
+	p.queues.mu.Unlock()
+	p.readQueues()
+	p.orderWaiting()
+	p.wake()
+	p.admitTurnedAway()
+}
+
+// readQueues takes over what the GPUQueues say, with their present fair-share factors.
+func (p *Planner) readQueues() {
+	watcher := p.queues.watcher
+	if watcher == nil {
+		return
+	}
+	if tree := watcher.Tree(); tree != nil {
+		p.setQueues(queues.NewState(tree, watcher.Queues(), p.namespace))
+	} else if watcher.Known() {
+		p.setQueues(nil)
+	}
+}
+
+func (p *Planner) setQueues(state *queues.State) {
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	p.queues.state = state
+}
+
+// namespace returns a namespace; nil if it is not known.
+func (p *Planner) namespace(name string) *corev1.Namespace {
+	found, err := p.handle.SharedInformerFactory().Core().V1().Namespaces().Lister().Get(name)
+	if err != nil {
+		return nil
+	}
+	return found
+}
+
+// queueState returns what the GPUQueues say; nil if there are none.
+func (p *Planner) queueState() *queues.State {
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	return p.queues.state
+}
+
+// ledgerOf returns what the queues hold. It must not be changed.
+func (p *Planner) ledgerOf(state *queues.State) *queueing.Ledger {
+	version := p.mirror.HoldingsVersion()
+	p.queues.mu.Lock()
+	known := p.queues.ledger
+	current := known != nil && known.Tree() == state.Tree() && p.queues.ledgerVersion == version
+	p.queues.mu.Unlock()
+	if current {
+		return known
+	}
+	holdings, version := p.mirror.Holdings()
+	ledger := queueing.NewLedger(state.Tree())
+	for account, percent := range holdings {
+		ledger.Add(state.QueueOfRunning(account.Namespace, account.Label), account.Model, queueing.Amount(percent))
+	}
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	p.queues.ledger, p.queues.ledgerVersion = ledger, version
+	return ledger
+}
+
+// admission is whether the queue of a gang lets it start.
+type admission struct {
+	queue string
+	// waits is why not; empty if it does.
+	waits string
+}
+
+// admit returns whether a gang may start now as far as its queue is concerned. If only a part of its
+// optional members may, or none on the GPUs of some models, the gang is changed accordingly.
+func (p *Planner) admit(attempt *gangs.Attempt, gang *roles) admission {
+	if watcher := p.queues.watcher; watcher != nil && !watcher.Known() {
+		return admission{waits: "gpu-scheduler has just started and is reading the GPUQueues"}
+	}
+	state := p.queueState()
+	if state == nil {
+		return admission{}
+	}
+	var queue string
+	for i, m := range attempt.Waiting {
+		assigned := state.QueueOf(m.Pod())
+		switch {
+		case assigned.Problem != nil:
+			return admission{queue: assigned.Queue, waits: assigned.Problem.Message}
+		case i > 0 && assigned.Queue != queue:
+			return admission{queue: queue, waits: "the Pods of a gang have to be in the same queue; one is in " +
+				queueInWords(queue) + " and another one in " + queueInWords(assigned.Queue)}
+		}
+		queue = assigned.Queue
+	}
+	return admission{queue, p.fitLimits(p.ledgerOf(state), queue, gang)}
+}
+
+func queueInWords(queue string) string {
+	if queue == queueing.NoQueue {
+		return "none"
+	}
+	return "queue " + queue
+}
+
+// fitLimits confines a gang to what the limits of its queue leave, and returns why it has to wait if
+// that is too little.
+func (p *Planner) fitLimits(ledger *queueing.Ledger, queue string, gang *roles) (waits string) {
+	if excess := ledger.Fits(queue, amountsOf(gang, leastOf)); excess != nil {
+		return excess.String()
+	}
+	if ledger.Fits(queue, amountsOf(gang, mostOf)) != nil {
+		for i := range gang.Roles {
+			gang.Roles[i].Max = gang.Roles[i].Min
+		}
+	}
+	asked := amountsOf(gang, mostOf)
+	if anyModel := asked[queueing.AnyModel]; anyModel > 0 {
+		if full := ledger.Full(queue, anyModel); len(full) > 0 {
+			gang.Except = union(gang.Except, p.mirror.NodesOf(full))
+		}
+	}
+	return ""
+}
+
+func leastOf(role *placement.Role) int { return role.Min }
+func mostOf(role *placement.Role) int  { return role.Max }
+
+// amountsOf returns the GPUs that a gang asks for, by model; those of roles that accept several
+// models count as of any.
+func amountsOf(gang *roles, count func(*placement.Role) int) queueing.Amounts {
+	amounts := queueing.Amounts{}
+	for i := range gang.Roles {
+		role := &gang.Roles[i]
+		if percent := role.Shape.Percent() * count(role); percent > 0 {
+			amounts[modelOf(&role.Shape)] += queueing.Amount(percent)
+		}
+	}
+	return amounts
+}
+
+// modelOf returns the model that a shape asks for, or queueing.AnyModel.
+func modelOf(shape *placement.Shape) string {
+	if len(shape.Models) == 1 {
+		return shape.Models[0]
+	}
+	return queueing.AnyModel
+}
+
+// waitInQueue is fail for a gang that its queue does not let start.
+func (p *Planner) waitInQueue(attempt *gangs.Attempt, waits string) Decision {
+	now := p.clock.Now()
+	p.metrics.failed.WithLabelValues("Queue").Inc()
+	p.rejections.set(attempt.Group.Key, nil, nil)
+	p.registry.FailAttempt(attempt.Group, now, now, now.Add(fallbackRetry))
+	return Decision{Waits: waits}
+}

@@ -1,0 +1,311 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+	"falldio.github.io/gpu-controller/scheduler/queues"
+)
+
+// withQueues gives the fixture GPUQueues. All namespaces have no labels.
+func (f *fixture) withQueues(list ...*v1.GPUQueue) {
+	f.t.Helper()
+	if len(list) > 0 {
+		f.setQueues(queues.NewState(gpuqueue.NewTree(list), list, func(string) *corev1.Namespace { return nil }))
+	}
+}
+
+// queue returns a GPUQueue for all namespaces.
+func queue(name string, guaranteed int32, limit *int32) *v1.GPUQueue {
+	return &v1.GPUQueue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.GPUQueueSpec{
+		NamespaceSelector: &metav1.LabelSelector{},
+		Resources:         []v1.GPUQueueResource{{GPU: v1.AnyGPU, Guaranteed: guaranteed, Limit: limit}},
+	}}
+}
+
+func inQueue(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels[v1.LabelQueue] = name }
+}
+
+func runsFor(limit time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.AnnotationMaxRuntime, strconv.Itoa(int(limit.Seconds())))
+	}
+}
+
+func since(start time.Time) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Phase, p.Status.StartTime = corev1.PodRunning, ptr.To(metav1.NewTime(start))
+	}
+}
+
+func TestAQueueNeverHoldsMoreThanItsLimit(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		queues []*v1.GPUQueue
+		pod    *corev1.Pod
+		want   string // a part of the message; empty if it gets a place
+	}{
+		"within the limit":               {[]*v1.GPUQueue{queue("vision", 0, ptr.To[int32](4))}, pod("new", 2, inQueue("vision")), ""},
+		"beyond the limit":               {[]*v1.GPUQueue{queue("vision", 0, ptr.To[int32](4))}, pod("new", 3, inQueue("vision")), "queue vision holds 2 of at most 4 GPUs"},
+		"more than the limit will allow": {[]*v1.GPUQueue{queue("vision", 0, ptr.To[int32](4))}, pod("new", 5, inQueue("vision")), "queue vision"},
+		"another queue has room":         {[]*v1.GPUQueue{queue("vision", 0, ptr.To[int32](2)), queue("speech", 0, nil)}, pod("new", 3, inQueue("speech")), ""},
+		"a queue that does not exist":    {[]*v1.GPUQueue{queue("vision", 0, nil)}, pod("new", 1, inQueue("speech")), `there is no GPUQueue "speech"`},
+		"no GPUQueues at all":            {nil, pod("new", 1, inQueue("speech")), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("node-0", "a", 8)
+			f.withQueues(test.queues...)
+			f.comes(at(pod("runs", 2, inQueue("vision")), "node-0", 0, 1), test.pod)
+			decision := f.decide(test.pod)
+			if (decision.Node != "") != (test.want == "") || !strings.Contains(decision.Waits, test.want) {
+				t.Errorf("decision is %+v, want %q", decision, test.want)
+			}
+		})
+	}
+}
+
+// Seats count before their Pods are bound: two Pods that are decided on one after the other must
+// not exceed a limit together.
+func TestSeatsCountAgainstTheLimit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("vision", 0, ptr.To[int32](4)))
+	first, second := pod("first", 3, inQueue("vision")), pod("second", 3, inQueue("vision"))
+	f.comes(first, second)
+	if decision := f.decide(first); decision.Node == "" {
+		t.Fatalf("the first one: %+v", decision)
+	}
+	if decision := f.decide(second); decision.Node != "" {
+		t.Errorf("the second one got a place beyond the limit: %+v", decision)
+	}
+}
+
+func TestAnElasticGangStartsWithWhatItsQueueMayHold(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("vision", 0, ptr.To[int32](3)))
+	pods := gang("train", 4, 2, inQueue("vision"))
+	f.comes(pods...)
+	if decision := f.decide(pods[0]); decision.Node == "" {
+		t.Fatalf("it got no place: %+v", decision)
+	}
+	seats := 0
+	for _, one := range pods {
+		if _, seated := f.registry.SeatOf(one.UID); seated {
+			seats++
+		}
+	}
+	if seats != 2 {
+		t.Errorf("%d Pods have seats, want the minimum of 2: with all 4 the queue would exceed its limit", seats)
+	}
+}
+
+// A gang of two nodes waits for a Pod that ends in an hour. One node is free until then.
+func TestWhoEndsInTimeUsesWhatIsReservedForLater(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"it ends before the reservation begins": {pod("short", 4, runsFor(30*time.Minute)), true},
+		"it would end later":                    {pod("long", 4, runsFor(2*time.Hour)), false},
+		"nobody knows when it ends":             {pod("unknown", 4), false},
+		"it uses what is reserved for nobody":   {pod("elsewhere", 2, runsFor(2*time.Hour)), true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			for i, cards := range []int{8, 8, 2} {
+				f.addNode(fmt.Sprint("node-", i), "a", cards)
+			}
+			f.withQueues(queue("all", 0, nil))
+			f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7))
+			large := []*corev1.Pod{pod("large-0", 8, in("large", 2, 0)), pod("large-1", 8, in("large", 2, 1))}
+			f.comes(large...)
+			if decision := f.decide(large[0]); decision.Node != "" {
+				t.Fatalf("the gang got a place: %+v", decision)
+			}
+			f.orderWaiting()
+			f.clock.Step(time.Minute)
+			f.decide(large[0])
+			reservation, _ := f.ahead.of("default/large")
+			if want := beginning.Add(time.Hour); !reservation.From.Equal(want) || reservation.Behind != "default/runs" {
+				t.Fatalf("its place is reserved from %v on, when %s ends, want %v, when default/runs ends", reservation.From, reservation.Behind, want)
+			}
+			f.comes(test.pod)
+			f.orderWaiting()
+			if decision := f.decide(test.pod); (decision.Node != "") != test.want {
+				t.Errorf("decision is %+v, want a place: %t", decision, test.want)
+			}
+		})
+	}
+}
+
+// When others have ended early, the gang gets its place at once, and its reservation ends.
+func TestAReservationEndsWithTheStart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("all", 0, nil))
+	runs := at(pod("runs", 4, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3)
+	waits := pod("waits", 8)
+	f.comes(runs, waits)
+	f.decide(waits)
+	f.orderWaiting()
+	f.clock.Step(time.Minute)
+	f.decide(waits)
+	if !f.ahead.any() {
+		t.Fatal("nothing is reserved")
+	}
+	f.goes(runs)
+	if decision := f.decide(waits); decision.Node != "node-0" {
+		t.Errorf("decision is %+v", decision)
+	}
+	if f.ahead.any() {
+		t.Error("the reservation is left")
+	}
+}
+
+func TestTheOrderBetweenQueues(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("owner", 4, nil), queue("guest", 0, nil))
+	f.comes(at(pod("runs", 6, inQueue("guest")), "node-0", 0, 1, 2, 3, 4, 5))
+	f.comes(
+		pod("guest-long", 2, inQueue("guest"), runsFor(24*time.Hour)),
+		pod("guest-short", 2, inQueue("guest"), runsFor(time.Minute)),
+		pod("guest-first", 2, inQueue("guest"), runsFor(24*time.Hour), prioritized(10)),
+		pod("owner-1", 4, inQueue("owner"), runsFor(240*time.Hour)),
+		pod("owner-2", 4, inQueue("owner"), runsFor(240*time.Hour)),
+	)
+	f.orderWaiting()
+	var order []string
+	for _, one := range f.line.first() {
+		order = append(order, one.Leader.Name)
+	}
+	// owner-1 fits into a guarantee; owner-2 has the longest work and no guarantee left. Of guest, the one with
+	// the highest priority has its queue's first turn.
+	if want := "owner-1 guest-first guest-short guest-long owner-2"; strings.Join(order, " ") != want {
+		t.Errorf("the order is %v, want %s", order, want)
+	}
+}
+
+func TestBorrowedGPUsAreTakenBack(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		// two is true for two nodes of 8 GPUs, with 8 guaranteed to each queue. Otherwise there is one node,
+		// and only the owner is guaranteed 4.
+		two     bool
+		running []*corev1.Pod
+		waits   *corev1.Pod
+		want    string // the names of the victims
+	}{
+		"from Pods of any priority": {
+			false, []*corev1.Pod{at(pod("a", 4, inQueue("guest"), prioritized(9)), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("guest")), "node-0", 4, 5, 6, 7)},
+			pod("waits", 4, inQueue("owner")), "a",
+		},
+		"not beyond the own guarantee": {
+			false, []*corev1.Pod{at(pod("a", 4, inQueue("guest")), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("guest")), "node-0", 4, 5, 6, 7)},
+			pod("waits", 5, inQueue("owner"), prioritized(9)), "",
+		},
+		"where that makes room, even if others have less work to lose": {
+			true, []*corev1.Pod{
+				at(pod("a", 4, inQueue("guest"), since(beginning)), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("guest"), since(beginning)), "node-0", 4, 5, 6, 7),
+				at(pod("c", 4, inQueue("guest"), since(beginning.Add(-time.Hour))), "node-1", 0, 1, 2, 3),
+			},
+			pod("waits", 8, inQueue("owner")), "c",
+		},
+		"by priority in the same queue only": {
+			false, []*corev1.Pod{at(pod("a", 4, inQueue("guest")), "node-0", 0, 1, 2, 3), at(pod("b", 4, inQueue("owner")), "node-0", 4, 5, 6, 7)},
+			pod("waits", 4, inQueue("owner"), prioritized(9)), "b",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("node-0", "a", 8)
+			if test.two {
+				f.addNode("node-1", "a", 8)
+				f.withQueues(queue("owner", 8, nil), queue("guest", 8, nil))
+			} else {
+				f.withQueues(queue("owner", 4, nil), queue("guest", 0, nil))
+			}
+			f.comes(append(test.running, test.waits)...)
+			if decision := f.decide(test.waits); decision.Node != "" {
+				t.Fatalf("it got a place: %+v", decision)
+			}
+			if names, _ := f.wantVictims(test.waits); strings.Join(names, " ") != test.want {
+				t.Errorf("victims: %v, want %q", names, test.want)
+			}
+		})
+	}
+}
+
+func TestWaitingGangsLearnWhenTheyStart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("all", 0, nil))
+	waits, last := pod("waits", 8, runsFor(time.Hour)), pod("waits-longer", 8, runsFor(2*time.Hour))
+	for _, one := range []*corev1.Pod{waits, last} {
+		if _, err := f.handle.client.CoreV1().Pods("default").Create(t.Context(), one, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), waits, last)
+	f.decide(waits)
+	f.decide(last)
+	f.orderWaiting()
+	known := &estimates{written: map[string]writtenEstimate{}}
+	f.estimateStarts(t.Context(), f.queueState(), known)
+	for name, want := range map[string]v1.StartEstimate{
+		"waits":        {Likely: metav1.NewTime(beginning.Add(time.Hour)), Queue: "all", Position: 1, Behind: "runs (8 GPUs)"},
+		"waits-longer": {Likely: metav1.NewTime(beginning.Add(2 * time.Hour)), Queue: "all", Position: 2, Behind: "waits (8 GPUs)"},
+	} {
+		got := f.estimateIn(name)
+		if !got.Likely.Time.Equal(want.Likely.Time) || got.Queue != want.Queue || got.Position != want.Position || got.Behind != want.Behind {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	f.clock.Step(10 * time.Second)
+	f.handle.client.ClearActions()
+	f.estimateStarts(t.Context(), f.queueState(), known)
+	if actions := f.handle.client.Actions(); len(actions) > 0 {
+		t.Errorf("it is written again although nothing has changed: %v", actions)
+	}
+}
+
+// estimateIn returns the estimate that was written into a Pod.
+func (f *fixture) estimateIn(name string) (estimate v1.StartEstimate) {
+	f.t.Helper()
+	pod, err := f.handle.client.CoreV1().Pods("default").Get(f.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(pod.Annotations[v1.AnnotationStartEstimate]), &estimate); err != nil {
+		f.t.Fatal(err)
+	}
+	return estimate
+}

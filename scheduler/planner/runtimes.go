@@ -1,0 +1,83 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/queues"
+)
+
+// runtimeOf returns how long a Pod of a queue is going to run: from what it declares, what the
+// queue assumes, and what ran before.
+func (p *Planner) runtimeOf(state *queues.State, queue string, pod *corev1.Pod) queueing.Runtime {
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	return p.queues.estimate(state, queue, pod).Runtime()
+}
+
+// endOf returns when a Pod is expected to end that runs: by when few like it still run, and when half of
+// them have ended. Both are zero if nothing is known.
+func (p *Planner) endOf(state *queues.State, pod *corev1.Pod, now time.Time) (bound, likely time.Time) {
+	queue := state.QueueOfRunning(pod.Namespace, pod.Labels[v1.LabelQueue])
+	began := startOf(pod, now)
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	estimate := p.queues.estimate(state, queue, pod)
+	if estimate.Unknown() {
+		return time.Time{}, time.Time{}
+	}
+	median, longest := estimate.Remaining(now.Sub(began))
+	return now.Add(longest), now.Add(median)
+}
+
+// estimate requires the lock, also while its result is used.
+func (b *queueBook) estimate(state *queues.State, queue string, pod *corev1.Pod) runtimes.Estimate {
+	task := taskOf(pod)
+	if task.Limit == 0 {
+		task.Limit = state.Tree().DefaultRuntime(queue)
+	}
+	return b.history.Estimate(task)
+}
+
+// learnRuntime remembers how long a Pod ran that has just ended by itself. Of a gang, the first Pod
+// stands for all.
+func (p *Planner) learnRuntime(pod *corev1.Pod) {
+	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed || !snapshot.WantsGPUs(pod) || pod.Status.StartTime == nil {
+		return
+	}
+	if index := pod.Labels[v1.LabelIndex]; index != "" && index != "0" && snapshot.InGroup(pod) {
+		return
+	}
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	p.queues.history.Add(taskOf(pod), p.clock.Since(pod.Status.StartTime.Time))
+}
+
+// startOf returns when a Pod began to run; now if it has not yet.
+func startOf(pod *corev1.Pod, now time.Time) time.Time {
+	if pod.Status.StartTime == nil {
+		return now
+	}
+	return pod.Status.StartTime.Time
+}
+
+// taskOf returns what decides about predictions for a Pod.
+func taskOf(pod *corev1.Pod) runtimes.Task {
+	name := cmp.Or(pod.Labels[v1.LabelTask], pod.Labels[v1.LabelPodGroup], pod.Name)
+	task := runtimes.Task{Namespace: pod.Namespace, Name: name, Limit: gpuqueue.MaxRuntime(pod)}
+	if shape, err := snapshot.Shape(pod); err == nil {
+		task.GPUs = float64(shape.Percent()) / placement.Card
+	}
+	return task
+}

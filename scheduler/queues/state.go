@@ -1,0 +1,51 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package queues knows which Pods are in which GPUQueue. It is pure.
+package queues
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+	"falldio.github.io/gpu-controller/pkg/queueing"
+)
+
+// State is what the GPUQueues say.
+type State struct {
+	tree    *queueing.Tree
+	factors map[string]float64
+	// namespace returns a namespace; nil if it is not known.
+	namespace func(name string) *corev1.Namespace
+}
+
+// NewState returns the State of some GPUQueues, of which tree is the tree. namespace returns a namespace,
+// nil if it is not known.
+func NewState(tree *queueing.Tree, objects []*v1.GPUQueue, namespace func(name string) *corev1.Namespace) *State {
+	return &State{tree: tree, factors: gpuqueue.Factors(objects), namespace: namespace}
+}
+
+// Tree returns the queues.
+func (s *State) Tree() *queueing.Tree { return s.tree }
+
+// Factors returns the fair-share factors of the queues, as far as they are known.
+func (s *State) Factors() map[string]float64 { return s.factors }
+
+// QueueOf returns the queue of a Pod, and why the Pod may not use it.
+func (s *State) QueueOf(pod *corev1.Pod) queueing.Assignment {
+	applicant := gpuqueue.Applicant(pod, s.namespace(pod.Namespace))
+	return s.tree.Assign(&applicant)
+}
+
+// QueueOfRunning returns the queue that a Pod of a namespace with a label falldio.com/queue counts
+// for while it runs: whether it may use the queue was decided before. A queue that does not
+// exist any more counts as none.
+func (s *State) QueueOfRunning(namespace, label string) string {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{v1.LabelQueue: label}}}
+	if queue := s.QueueOf(pod).Queue; s.tree.Has(queue) {
+		return queue
+	}
+	return queueing.NoQueue
+}

@@ -214,7 +214,7 @@ func (w *Workload) podsWithQuota(assigned *PodSetAssignment) int {
 	if at := slices.IndexFunc(w.Spec.PodSets, func(s PodSet) bool { return s.Name == assigned.Name }); at >= 0 {
 		count = w.Spec.PodSets[at].Count
 	}
-	count = max(0, count-w.reclaimed(assigned.Name))
+	count = max(0, count-w.Status.reclaimed(assigned.Name))
 	if assigned.Count != nil {
 		count = min(count, *assigned.Count)
 	}
@@ -222,10 +222,10 @@ func (w *Workload) podsWithQuota(assigned *PodSetAssignment) int {
 }
 
 // reclaimed returns of how many Pods of a pod set the quota was given back.
-func (w *Workload) reclaimed(set string) int32 {
-	at := slices.IndexFunc(w.Status.ReclaimablePods, func(r ReclaimablePods) bool { return r.Name == set })
+func (s *WorkloadStatus) reclaimed(set string) int32 {
+	at := slices.IndexFunc(s.ReclaimablePods, func(r ReclaimablePods) bool { return r.Name == set })
 	if at < 0 {
 		return 0
 	}
-	return w.Status.ReclaimablePods[at].Count
+	return s.ReclaimablePods[at].Count
 }

@@ -57,7 +57,7 @@ func Next(o Observed) (Step, error) {
 	case !w.reserved():
 		return Step{Spec: o.differs()}, nil
 	case meta.IsStatusConditionTrue(w.Status.Conditions, Evicted):
-		return o.giveBack(), nil
+		return o.giveBack()
 	default:
 		return o.report()
 	}
@@ -92,11 +92,15 @@ func (o *Observed) finish() Step {
 // giveBack returns the quota of an evicted Workload when no Pod of it is left. Kueue's integrations
 // do the same: only a Workload that was preempted, or has lost its node, queues up again at once;
 // after other evictions Kueue itself says when.
-func (o *Observed) giveBack() Step {
+func (o *Observed) giveBack() (Step, error) {
 	if o.active() > 0 {
-		return Step{}
+		return Step{}, nil
 	}
 	status := o.copyStatus()
+	status.ReclaimablePods = nil // it may ask for all of its Pods again
+	if err := o.reclaim(status); err != nil {
+		return Step{}, err
+	}
 	evicted := meta.FindStatusCondition(status.Conditions, Evicted)
 	again := metav1.ConditionFalse
 	if evicted.Reason == reasonPreempted || evicted.Reason == reasonNodeFailures {
@@ -116,7 +120,7 @@ func (o *Observed) giveBack() Step {
 		o.set(status, PodsReady, metav1.ConditionFalse, reasonWaitForStart, "the task was stopped")
 	}
 	status.Admission = nil
-	return Step{Status: status}
+	return Step{Status: status}, nil
 }
 
 // report reports how far the Pods of an admitted Workload are.
@@ -166,7 +170,7 @@ func (o *Observed) reclaim(status *WorkloadStatus) error {
 			continue
 		}
 		pods := int32(max(needed[role.Name], o.Active[role.Name])) //nolint:gosec // at most 10000
-		count := max(o.Workload.Spec.PodSets[at].Count-pods, o.Workload.reclaimed(name))
+		count := max(o.Workload.Spec.PodSets[at].Count-pods, status.reclaimed(name))
 		if count > 0 {
 			list = append(list, ReclaimablePods{Name: name, Count: count})
 		}

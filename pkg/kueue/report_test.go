@@ -163,6 +163,22 @@ func TestQuotaThatIsNotNeededIsGivenBack(t *testing.T) {
 	}
 }
 
+func TestAnEvictedGangMayGrowAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		task *v1.GPUTask
+		want []ReclaimablePods
+	}{
+		"a gang that has grown again": {newTask(replicas(2)), nil},
+		"a gang that is smaller":      {newTask(replicas(1)), []ReclaimablePods{{"main", 1}}},
+	} {
+		workload := workloadOf(t, newTask(), evict, func(w *Workload) { w.Status.ReclaimablePods = []ReclaimablePods{{"main", 1}} })
+		if got := next(t, c.task, 0, workload).Status.ReclaimablePods; !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 func TestTheEndSaysHow(t *testing.T) {
 	t.Parallel()
 	for phase, want := range map[v1.GPUTaskPhase]string{v1.PhaseSucceeded: "Succeeded", v1.PhaseFailed: "Failed"} {

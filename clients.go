@@ -5,10 +5,12 @@ package main
 
 import (
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
+	"falldio.github.io/gpu-controller/pkg/informer"
 )
 
 // clients are the connections to the API server.
@@ -17,6 +19,9 @@ type clients struct {
 	tasks clientset.Interface
 	// lease has a rate limit of its own: a busy leader must still renew its lease in time.
 	lease kubernetes.Interface
+	// dynamic and discovery are for APIs that the cluster may lack; nil in tests without them.
+	dynamic   dynamic.Interface
+	discovery informer.Discoverer
 }
 
 func newClients(config *rest.Config) (clients, error) {
@@ -31,5 +36,9 @@ func newClients(config *rest.Config) (clients, error) {
 		return clients{}, err
 	}
 	lease, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(binary), "leader-election"))
-	return clients{kube: kube, tasks: tasks, lease: lease}, err
+	if err != nil {
+		return clients{}, err
+	}
+	others, err := dynamic.NewForConfig(config)
+	return clients{kube: kube, tasks: tasks, lease: lease, dynamic: others, discovery: kube.Discovery()}, err
 }

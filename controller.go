@@ -52,6 +52,7 @@ type dependencies struct {
 	recorder     record.EventRecorder
 	metrics      *controllerMetrics
 	rescheduling rescheduling
+	admissions   admissions
 	// queueTree returns the GPUQueues; nil if there are none, or they are not known.
 	queueTree func() *queueing.Tree
 	clock     clock.WithTicker

@@ -16,6 +16,7 @@ import (
 	leaderelectionoptions "k8s.io/component-base/config/options"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"falldio.github.io/gpu-controller/admissioncheck"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/restconfig"
 	"falldio.github.io/gpu-controller/queues"
@@ -32,6 +33,7 @@ type options struct {
 	burst              int
 	metricsBindAddress string
 	rescheduling       rescheduler.Options
+	gpuFit             admissioncheck.Options
 	queues             queues.Options
 	tasks              gputask.Config
 	// defaultTTL is --default-ttl-seconds-after-finished; noTTL for none.
@@ -59,6 +61,7 @@ func newOptions() *options {
 		},
 		defaultTTL:   noTTL,
 		rescheduling: rescheduler.DefaultOptions(),
+		gpuFit:       admissioncheck.DefaultOptions(),
 		queues:       queues.DefaultOptions(),
 		leaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
@@ -86,6 +89,7 @@ func (o *options) flags() *pflag.FlagSet {
 	flags.StringVar(&o.metricsBindAddress, "metrics-bind-address", o.metricsBindAddress,
 		"address of /metrics, /healthz and /readyz; 0 for none")
 	o.rescheduling.AddFlags(flags)
+	o.gpuFit.AddFlags(flags)
 	o.queues.AddFlags(flags)
 	flags.StringVar(&o.tasks.Pods.Image, "default-image", o.tasks.Pods.Image,
 		"image of the task's container where the GPUTask names none")
@@ -115,6 +119,8 @@ func (o *options) validate(args []string) error {
 	require(o.qps > 0, "--kube-api-qps=%v: must be greater than 0", o.qps)
 	require(o.burst > 0, "--kube-api-burst=%d: must be at least 1", o.burst)
 	o.rescheduling.Validate(require)
+	o.gpuFit.Validate(require)
+	require(!o.gpuFit.Enabled || o.namespace == "", "--kueue-gpu-fit: the check is about the Workloads of all namespaces: leave out --namespace=%s", o.namespace)
 	o.queues.Validate(require)
 	require(o.tasks.Pods.Image != "", "--default-image: must not be empty")
 	require(o.tasks.Backoff.Base > 0, "--retry-backoff=%v: must be greater than 0", o.tasks.Backoff.Base)

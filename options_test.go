@@ -30,6 +30,9 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--reschedule-backoff=-1s", "--reschedule-backoff=-1s: must not be negative"},
 		{"--reschedule-move-timeout=0s", "--reschedule-move-timeout=0s: must be greater than 0"},
 		{"--reschedule-plan-history=10m", "--reschedule-plan-history=10m0s: must be at least 1h0m0s"},
+		{"--kueue-gpu-fit-patience=-1s", "--kueue-gpu-fit-patience=-1s: must not be negative"},
+		{"--kueue-gpu-fit-retry=500ms", "--kueue-gpu-fit-retry=500ms: must be at least 1s"},
+		{"--kueue-gpu-fit --namespace=a", "--kueue-gpu-fit: the check is about the Workloads of all namespaces: leave out --namespace=a"},
 		{"--default-image=", "--default-image: must not be empty"},
 		{"--retry-backoff=0s", "--retry-backoff=0s: must be greater than 0"},
 		{"--max-retry-backoff=1s", "--max-retry-backoff=1s: must not be less than --retry-backoff=10s"},
@@ -38,7 +41,7 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 	} {
 		opts := newOptions()
 		flags := opts.flags()
-		if err := flags.Parse([]string{tc.args}); err != nil {
+		if err := flags.Parse(strings.Fields(tc.args)); err != nil {
 			t.Errorf("%s: %v", tc.args, err)
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
+	"falldio.github.io/gpu-controller/admissioncheck"
 	taskscheme "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/scheme"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
 	"falldio.github.io/gpu-controller/queues"
@@ -44,7 +45,9 @@ type process struct {
 	queues      *queuewatch.Watcher
 	// accountant is nil in a controller of one namespace: queues are those of the whole cluster.
 	accountant *queues.Accountant
-	metrics    *controllerMetrics
+	// gpuFit is nil if it is disabled.
+	gpuFit  *admissioncheck.Check
+	metrics *controllerMetrics
 	// ready is true once the caches are synced.
 	ready atomic.Bool
 }
@@ -56,7 +59,8 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	}
 	p := &process{caches: caches, metrics: newMetrics(caches.tasks), queues: queuewatch.New(clients.tasks, clock)}
 	with := dependencies{
-		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{}, queueTree: p.queues.Tree, clock: clock,
+		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{},
+		queueTree: p.queues.Tree, clock: clock,
 	}
 	if opts.rescheduling.Period > 0 {
 		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
@@ -68,6 +72,9 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 			return nil, err
 		}
 		with.rescheduling = p.rescheduler
+	}
+	if with.admissions, err = p.joinKueue(ctx, clients, clock, opts); err != nil {
+		return nil, err
 	}
 	p.controller = newController(with, opts)
 	p.queues.OnChange(p.controller.queuesChanged)
@@ -105,7 +112,7 @@ func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Du
 	return true
 }
 
-// work handles tasks, keeps the accounts of queues and moves Pods until ctx ends and all work in
+// work handles tasks, keeps the accounts of queues, answers Kueue and moves Pods until ctx ends and all work in
 // progress is done.
 func (p *process) work(ctx context.Context) {
 	p.causeInformers.StartWithContext(ctx)
@@ -113,11 +120,15 @@ func (p *process) work(ctx context.Context) {
 	p.awaitNamespaces(ctx)
 	var working sync.WaitGroup
 	working.Go(func() { p.controller.work(ctx) })
+	working.Go(func() { p.controller.admissions.Run(ctx) })
 	if p.accountant != nil {
 		working.Go(func() { p.accountant.Run(ctx) })
 	}
 	if p.rescheduler != nil {
 		working.Go(func() { p.rescheduler.Run(ctx) })
+	}
+	if p.gpuFit != nil {
+		working.Go(func() { p.gpuFit.Run(ctx) })
 	}
 	working.Wait()
 }

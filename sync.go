@@ -8,8 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,15 +41,25 @@ func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 		c.queue.AddAfter(key, wait)
 		return nil
 	}
-	plan, err := gputask.Decide(c.gather(ctx, key, task))
+	pods := c.successes.among(task, c.podsOf(task))
+	admission, known, err := c.admissions.Admission(task, pods)
+	if err != nil || !known { // the task is enqueued again when it is known
+		return err
+	}
+	input := c.gather(ctx, key, task, pods)
+	input.Admission = admission
+	plan, err := gputask.Decide(input)
 	if err != nil {
 		return fmt.Errorf("deciding: %w", err)
 	}
-	return c.apply(ctx, key, task, plan)
+	if err := c.apply(ctx, key, task, plan); err != nil {
+		return err
+	}
+	// Pods that were just created hold quota even if Kueue has changed its mind meanwhile.
+	return c.admissions.Report(ctx, task, &plan.Status, slices.Concat(pods, plan.Create))
 }
 
-func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.GPUTask) gputask.Input {
-	pods := c.successes.among(task, c.podsOf(task))
+func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pods []*corev1.Pod) gputask.Input {
 	unreachable := c.unreachableNodes(ctx, task, pods)
 	return gputask.Input{
 		Task: task,

@@ -33,7 +33,7 @@ violation apis pkg/apis/violation "${MODULE}/pkg/placement"
 for engine in nodeagent/kubelet/allocation pkg/inventory pkg/placement pkg/queueing; do
   violation engine "${engine}/violation" k8s.io/api/core/v1
 done
-for pure in kubectl-gputask/analysis kubectl-gputask/show pkg/clusterview pkg/disruption pkg/gpuqueue pkg/gputask pkg/moveplan \
+for pure in kubectl-gputask/analysis kubectl-gputask/show pkg/clusterview pkg/disruption pkg/gpufit pkg/gpuqueue pkg/gputask pkg/kueue pkg/moveplan \
   pkg/checkpoint pkg/preemption pkg/reschedule pkg/reservation pkg/snapshot scheduler/gangs scheduler/interning; do
   violation pure "${pure}/violation" k8s.io/client-go/rest
 done
@@ -43,8 +43,9 @@ violation controller . "${MODULE}/scheduler/gangs" main
 violation kubectl kubectl-gputask/violation "${MODULE}/scheduler/gangs"
 violation localcluster localcluster/violation "${MODULE}/nodeagent/hardware/gpu"
 violation nodeagent nodeagent/violation "${MODULE}/scheduler/gangs"
-violation rescheduler rescheduler/violation "${MODULE}/scheduler/gangs"
-violation rescheduler queues/violation "${MODULE}/scheduler/gangs"
+for part in admissioncheck queues rescheduler workloads; do
+  violation rescheduler "${part}/violation" "${MODULE}/scheduler/gangs"
+done
 violation scheduler scheduler/violation "${MODULE}/kubectl-gputask/analysis"
 violation agent-memory nodeagent/node/kube/violation k8s.io/client-go/kubernetes
 violation nvml nodeagent/hardware/gpu/violation github.com/NVIDIA/go-nvml/pkg/nvml

@@ -6,6 +6,7 @@ package analysis
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -107,8 +108,11 @@ func (v *View) otherReasons(task *clusterview.Task) []string {
 		return nil
 	}
 	var list []string
-	if gputask.SuspensionRequested(task.GPUTask) {
+	switch {
+	case gputask.SuspensionRequested(task.GPUTask):
 		list = append(list, "it is suspended: kubectl gputask resume "+task.Name)
+	case task.Status.Phase == v1.PhaseSuspended: // a queueing system holds it
+		list = append(list, strings.TrimPrefix(task.Status.Message, "waiting for "))
 	}
 	if gputask.WaitsForDependencies(task.GPUTask) {
 		list = append(list, v.dependencies(task)...)

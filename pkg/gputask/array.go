@@ -20,7 +20,7 @@ func (d *decision) limitParallelism() {
 	if !IsArray(d.Task) {
 		return
 	}
-	places := Replicas(d.Task)
+	places := min(Replicas(d.Task), d.granted(d.members[0].role))
 	var active []*member
 	for i := range d.members {
 		if m := &d.members[i]; d.holdsPlace(m) {

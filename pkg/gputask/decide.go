@@ -58,6 +58,9 @@ type Input struct {
 	UnreachableSince func(node string) (since time.Time, unreachable bool)
 	// Obstacle is why the last creation of a Pod failed, nil if it did not.
 	Obstacle *Obstacle
+	// Admission is what the queueing system that the task is submitted to says; nil if it is
+	// submitted to none.
+	Admission *Admission
 	// Now is the time of the decision.
 	Now    time.Time
 	Config Config
@@ -175,10 +178,22 @@ func (d *decision) advance() {
 	case SuspensionRequested(d.Task):
 		d.suspend()
 	default:
+		d.start()
+	}
+}
+
+// start runs the task if neither its dependencies nor the queueing system object. It waits for its
+// dependencies first: until then it needs no quota.
+func (d *decision) start() {
+	if !d.isHeld() || WaitsForDependencies(d.Task) {
 		d.resume()
-		if d.dependenciesAllow() {
-			d.run()
-		}
+	}
+	switch {
+	case !d.dependenciesAllow():
+	case d.isHeld():
+		d.hold()
+	default:
+		d.run()
 	}
 }
 
@@ -218,16 +233,23 @@ func (d *decision) finish(phase v1.GPUTaskPhase, condition, reason, message stri
 }
 
 func (d *decision) suspend() {
-	d.setCondition(v1.ConditionSuspended, metav1.ConditionTrue, "Suspended", "spec.suspend is true")
-	d.setConditionIfPresent(v1.ConditionScheduled, metav1.ConditionFalse, "Suspended")
-	d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, "Suspended")
+	if d.pause("Suspended", "spec.suspend is true", "suspending") {
+		d.status.Message = "suspended: set spec.suspend to false to go on"
+	}
+}
+
+// pause stops the task without finishing it and reports whether no Pod runs any more.
+func (d *decision) pause(reason, why, doing string) bool {
+	d.setCondition(v1.ConditionSuspended, metav1.ConditionTrue, reason, why)
+	d.setConditionIfPresent(v1.ConditionScheduled, metav1.ConditionFalse, reason)
+	d.setConditionIfPresent(v1.ConditionRunning, metav1.ConditionFalse, reason)
 	d.status.StartTime = nil
 	if active := d.deleteActive(); active > 0 {
-		d.status.Message = fmt.Sprintf("suspending: waiting for %s to stop", podCount(active))
-		return
+		d.status.Message = fmt.Sprintf("%s: waiting for %s to stop", doing, podCount(active))
+		return false
 	}
 	d.status.Phase = v1.PhaseSuspended
-	d.status.Message = "suspended: set spec.suspend to false to go on"
+	return true
 }
 
 // SuspensionRequested reports whether spec.suspend is true.

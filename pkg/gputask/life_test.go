@@ -48,6 +48,9 @@ type world struct {
 	succeeded map[string]bool
 	// troubles is how many Pods may still fail or get lost.
 	troubles int
+	// queued is true if a queueing system decides whether the task may run; admission is what it says.
+	queued    bool
+	admission *Admission
 	// dead is true if the controller was killed before its last write.
 	dead bool
 }
@@ -66,7 +69,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		t: t, random: random, now: now, pods: map[string]*corev1.Pod{}, succeeded: map[string]bool{},
 		task:     makeTask("train").policy(policy).backoffLimit(int32(random.IntN(6))).with(func(t *v1.GPUTask) { t.Spec.OnLostPod = lost }).GPUTask,
-		troubles: random.IntN(12),
+		troubles: random.IntN(12), queued: random.IntN(2) == 0,
+	}
+	if w.queued {
+		w.admission = notAdmitted()
 	}
 	[]func(){w.becomeGang, w.becomeElastic, w.becomeArray, w.becomeRoles}[random.IntN(4)]()
 	if random.IntN(3) == 0 {
@@ -111,6 +117,47 @@ func (w *world) scale() {
 	}
 }
 
+// changeAdmission has a queueing system admit the task, at first or again, or evict it, at random.
+// What it has admitted it does not change.
+func (w *world) changeAdmission() {
+	switch {
+	case !w.queued || w.random.IntN(10) > 0:
+	case w.admission.Admitted:
+		w.admission = notAdmitted()
+	case w.active("") == 0: // as Kueue, which waits until the quota was given back
+		w.admission = &Admission{Admitted: true, Grants: map[string]Grant{}}
+		for _, role := range Roles(w.task) {
+			most, least := role.Count(), MinAvailable(w.task)
+			if len(w.task.Spec.Roles) > 0 {
+				least = most
+			}
+			w.admission.Grants[role.Name] = Grant{Pods: least + w.random.IntN(most-least+1)}
+		}
+	}
+}
+
+// checkAdmission fails the test if a new Pod is one that was not admitted.
+func (w *world) checkAdmission(created *corev1.Pod) {
+	if !w.queued {
+		return
+	}
+	role := created.Labels[v1.LabelRole]
+	if !w.admission.Admitted || w.active(role) >= w.admission.Grants[role].Pods {
+		w.t.Errorf("Pod %s is created beside %d others, admitted is %+v", created.Name, w.active(role), w.admission)
+	}
+}
+
+// active returns how many Pods of a role hold a node or may come to hold one; of all, without a name.
+func (w *world) active(role string) int {
+	count := 0
+	for _, pod := range w.pods {
+		if outcomeOf(pod).isActive() && (role == "" || pod.Labels[v1.LabelRole] == role) {
+			count++
+		}
+	}
+	return count
+}
+
 // memberOf returns the index of a Pod's member, be it one that an elastic gang may get back.
 func (w *world) memberOf(name string) (index int, found bool) {
 	largest := w.task.DeepCopy()
@@ -130,6 +177,7 @@ func (w *world) live() {
 		w.now = w.now.Add(time.Duration(w.random.IntN(30)) * time.Second)
 		w.changePods()
 		w.scale()
+		w.changeAdmission()
 		w.decide()
 		w.check()
 	}
@@ -141,7 +189,7 @@ func (w *world) decide() {
 	for _, pod := range w.pods {
 		list = append(list, pod)
 	}
-	plan, err := Decide(Input{Task: w.task, Pods: list, Lookup: lookup(), Now: w.now, Config: testConfig})
+	plan, err := Decide(Input{Task: w.task, Pods: list, Lookup: lookup(), Now: w.now, Config: testConfig, Admission: w.admission})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -177,6 +225,7 @@ func (w *world) createPod(pod *corev1.Pod) {
 		w.t.Errorf("Pod %s is created although it has succeeded", pod.Name)
 	}
 	w.checkParallelism(pod)
+	w.checkAdmission(pod)
 	w.uids++
 	pod.UID = types.UID(fmt.Sprint(w.uids))
 	pod.CreationTimestamp = metav1.NewTime(w.now)
@@ -361,6 +410,9 @@ func (w *world) checkPhase() {
 	}
 	if int(w.task.Status.Succeeded) == Total(w.task) || w.task.Spec.SuccessPolicy != nil {
 		return // it waits for the last Pods to stop
+	}
+	if w.queued && !w.admission.Admitted {
+		return // the phase changes when no Pod is left
 	}
 	if running == 0 && IsArray(w.task) {
 		return // its next Pods may be starting

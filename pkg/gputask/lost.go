@@ -14,7 +14,7 @@ import (
 // restartIfLost restarts a gang that was running and has lost a Pod, if the task says so. That is
 // no failure: it does not count, and there is no backoff.
 func (d *decision) restartIfLost() {
-	if d.Task.Spec.OnLostPod != v1.LostPodRestartTask || !IsGang(d.Task) || d.isFailing() || d.hasSucceeded() || SuspensionRequested(d.Task) ||
+	if d.Task.Spec.OnLostPod != v1.LostPodRestartTask || !IsGang(d.Task) || d.isFailing() || d.hasSucceeded() || SuspensionRequested(d.Task) || d.isHeld() ||
 		!conditionIsTrue(d.Task.Status.Conditions, v1.ConditionRunning) {
 		return
 	}

@@ -25,6 +25,7 @@ func (d *decision) run() {
 	}
 	d.status.Phase = v1.PhasePending
 	d.limitParallelism()
+	d.limitToGrants()
 	for _, pod := range d.stray {
 		if state := outcomeOf(pod); state.isActive() && state != podTerminating { // how it ended matters if the gang grows again
 			d.plan.Delete = append(d.plan.Delete, pod)
@@ -159,7 +160,7 @@ func (d *decision) createMissing() {
 			d.requeueAfter(wait)
 			continue
 		}
-		pod, err := NewPod(d.Task, m.index, m.attempt, d.Config.Pods)
+		pod, err := d.newPod(m)
 		if err != nil {
 			d.plan.Create = nil
 			d.setFailureTarget(v1.ReasonInvalidPod, err.Error())

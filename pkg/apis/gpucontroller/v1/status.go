@@ -24,7 +24,8 @@ const (
 	PhaseSucceeded GPUTaskPhase = "Succeeded"
 	// PhaseFailed: the task has failed for good; no Pod of it runs.
 	PhaseFailed GPUTaskPhase = "Failed"
-	// PhaseSuspended: spec.suspend is true and no Pod runs.
+	// PhaseSuspended: spec.suspend is true, or a queueing system such as Kueue has not admitted the
+	// task, and no Pod runs.
 	PhaseSuspended GPUTaskPhase = "Suspended"
 )
 
@@ -42,7 +43,7 @@ const (
 	ConditionScheduled = "Scheduled"
 	// ConditionRunning is True while the phase is Running.
 	ConditionRunning = "Running"
-	// ConditionSuspended is True while spec.suspend holds the task.
+	// ConditionSuspended is True while spec.suspend or a queueing system holds the task.
 	ConditionSuspended = "Suspended"
 	// ConditionFailureTarget turns True when the task is going to fail and its
 	// Pods are being stopped.

@@ -1,0 +1,177 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admissioncheck answers the admission check gpu-fit of Kueue, for Workloads of any kind:
+// whether there are places for all Pods that quota is reserved for. The answers are those of package
+// gpufit; this package gathers what they need and writes them.
+package admissioncheck
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/pkg/apierror"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/kueue"
+)
+
+// ControllerName is the spec.controllerName of the AdmissionChecks that are answered here.
+const ControllerName = v1.GroupName + "/gpu-fit"
+
+const (
+	// runningPods selects the Pods that hold resources.
+	runningPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+	// passPause is the minimum time between two passes over the Workloads: changes come in bursts.
+	passPause = 200 * time.Millisecond
+	// passShare is how many times as long as a pass the pause after it is at least: with 10,000 nodes,
+	// a pass takes a second or two.
+	passShare = 4
+	// passRetry is the delay before a pass is retried after an error, and between two looks at
+	// Workloads that wait for a place or for their Pods.
+	passRetry = time.Second
+	// idle is the delay before the next pass if nothing changes.
+	idle = time.Hour
+	// messagePause is the minimum time between two writes of the same answer in other words.
+	messagePause = 10 * time.Second
+	// arrival is how long the places of a Workload that fits are kept for its Pods: longer than it
+	// takes Kueue to admit it, its controller to create them and the scheduler to bind them. If one
+	// of these hangs, others get the places.
+	arrival = 2 * time.Minute
+)
+
+// Dependencies are what the check needs.
+type Dependencies struct {
+	Kube      kubernetes.Interface
+	Dynamic   dynamic.Interface
+	Discovery informer.Discoverer
+	Clock     clock.WithTicker
+}
+
+// Check answers the admission check. A single goroutine, that of Run, does all the work.
+type Check struct {
+	deps    Dependencies
+	options Options
+
+	api       *informer.Optional
+	informers []informers.SharedInformerFactory
+	nodes     corelisters.NodeLister
+	pods      corelisters.PodLister
+	synced    []cache.InformerSynced
+	// wake triggers a pass: something has changed.
+	wake chan struct{}
+	// waiting is true while a Workload waits for places: else changes of Pods and nodes don't matter.
+	waiting atomic.Bool
+	// said is when an answer to a Workload was written last, for messagePause.
+	said map[types.UID]time.Time
+}
+
+// New returns a Check that watches nodes, Pods that run, and Kueue's objects, once it runs.
+func New(ctx context.Context, with Dependencies, options Options) (*Check, error) {
+	trim := informers.WithTransform(informer.NewTrimmer().Transform)
+	ofNodes := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, trim)
+	ofPods := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, trim,
+		informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.FieldSelector = runningPods }))
+	nodes, pods := ofNodes.Core().V1().Nodes(), ofPods.Core().V1().Pods()
+	c := &Check{
+		deps: with, options: options, wake: make(chan struct{}, 1), said: map[types.UID]time.Time{},
+		informers: []informers.SharedInformerFactory{ofNodes, ofPods}, nodes: nodes.Lister(), pods: pods.Lister(),
+	}
+	of := func(resource string) informer.Watched {
+		return informer.Watched{
+			Resource: resource, Transform: informer.WithoutManagedFields,
+			Changed: func(*unstructured.Unstructured, bool) { c.trigger() },
+		}
+	}
+	c.api = informer.NewOptional(with.Dynamic, with.Discovery, with.Clock, schema.GroupVersion{Group: kueue.Group, Version: kueue.Version},
+		c.trigger, of(kueue.Workloads), of(kueue.ResourceFlavors), of(kueue.AdmissionChecks))
+	return c, errors.Join(c.watch(ctx, nodes.Informer()), c.watch(ctx, pods.Informer()))
+}
+
+// watch has a pass follow each change in the cluster, while a Workload waits for a place.
+func (c *Check) watch(ctx context.Context, watched cache.SharedIndexInformer) error {
+	changed := func(any) {
+		if c.waiting.Load() {
+			c.trigger()
+		}
+	}
+	synced, err := informer.Handle(ctx, watched, cache.ResourceEventHandlerFuncs{
+		AddFunc: changed, UpdateFunc: func(_, object any) { changed(object) }, DeleteFunc: changed,
+	})
+	c.synced = append(c.synced, synced)
+	return err
+}
+
+// Run answers until ctx ends.
+func (c *Check) Run(ctx context.Context) {
+	for _, factory := range c.informers {
+		factory.StartWithContext(ctx)
+	}
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { c.api.Run(ctx) })
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
+		return
+	}
+	again := c.deps.Clock.NewTimer(0)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		case <-again.C():
+		}
+		again.Stop()
+		began := c.deps.Clock.Now()
+		again = c.deps.Clock.NewTimer(c.pass(ctx))
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.deps.Clock.After(max(passPause, passShare*c.deps.Clock.Since(began))):
+		}
+	}
+}
+
+// trigger requests a pass.
+func (c *Check) trigger() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // already requested
+	}
+}
+
+// pass answers all Workloads that ask, and returns the delay before the next pass.
+func (c *Check) pass(ctx context.Context) time.Duration {
+	if c.api.Availability() != informer.Listed {
+		return idle // it triggers when that changes
+	}
+	checks, err := c.activate(ctx)
+	if err == nil {
+		err = c.answer(ctx, checks)
+	}
+	switch {
+	case err != nil:
+		klog.FromContext(ctx).V(apierror.LogLevel(err)).Info("Answering admission checks failed, retrying", "err", err)
+		return passRetry
+	case c.waiting.Load():
+		return passRetry
+	default:
+		return idle
+	}
+}

@@ -1,0 +1,53 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/kueue"
+)
+
+// admissions is the controller's view of Kueue, to which tasks can be submitted.
+type admissions interface {
+	// Admission returns what Kueue says about a task with the given Pods, nil if it has nothing to do
+	// with it; known is false if this can't be told yet.
+	Admission(task *v1.GPUTask, pods []*corev1.Pod) (admission *gputask.Admission, known bool, err error)
+	// Report tells Kueue the newest status of a task with the given Pods.
+	Report(ctx context.Context, task *v1.GPUTask, status *v1.GPUTaskStatus, pods []*corev1.Pod) error
+	// Run watches what Kueue decides until ctx ends.
+	Run(ctx context.Context)
+}
+
+// noAdmissions is used where Kueue can't be reached.
+type noAdmissions struct{}
+
+var _ admissions = noAdmissions{}
+
+// Admission implements admissions.
+func (noAdmissions) Admission(*v1.GPUTask, []*corev1.Pod) (*gputask.Admission, bool, error) {
+	return nil, true, nil
+}
+
+// Report implements admissions.
+func (noAdmissions) Report(context.Context, *v1.GPUTask, *v1.GPUTaskStatus, []*corev1.Pod) error {
+	return nil
+}
+
+// Run implements admissions.
+func (noAdmissions) Run(context.Context) {}
+
+// enqueueInKueue enqueues the tasks that are submitted to a queue of Kueue.
+func (c *Controller) enqueueInKueue() {
+	for _, object := range c.taskIndex.List() {
+		if task, ok := object.(*v1.GPUTask); ok && kueue.QueueOf(task) != "" {
+			c.enqueue(cache.MetaObjectToName(task))
+		}
+	}
+}

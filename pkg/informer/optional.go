@@ -1,0 +1,238 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// Availability says whether an API that a cluster may lack can be read.
+type Availability int
+
+// Whether an API that a cluster may lack can be read.
+const (
+	// Unknown: the API server has not said yet.
+	Unknown Availability = iota
+	// Absent: the cluster has no such API.
+	Absent
+	// Forbidden: there is one, but we may not read it.
+	Forbidden
+	// Listed: all objects are cached.
+	Listed
+)
+
+const (
+	// lookPeriod is how often an API that is absent is looked for, and retryPeriod how often if
+	// that failed.
+	lookPeriod  = time.Minute
+	retryPeriod = 5 * time.Second
+)
+
+// Discoverer tells which resources are served; discovery clients do.
+type Discoverer interface {
+	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// Watched is one of the resources of an Optional.
+type Watched struct {
+	Resource string
+	// Namespace and Selector restrict what is watched; empty for everything.
+	Namespace, Selector string
+	// Transform is applied to objects before they are cached; nil for none.
+	Transform cache.TransformFunc
+	// Changed is called for every object that was added, changed or deleted; nil for nobody.
+	Changed func(object *unstructured.Unstructured, deleted bool)
+}
+
+// Optional watches resources of an API that the cluster may lack, or that may be installed and
+// removed at any time. An ordinary informer for an API that does not exist would never have a
+// result. It is safe for concurrent use.
+type Optional struct {
+	// LookPeriod and RetryPeriod are for tests.
+	LookPeriod, RetryPeriod time.Duration
+
+	version   schema.GroupVersion
+	watched   []Watched
+	client    dynamic.Interface
+	discovery Discoverer
+	clock     clock.Clock
+	changed   func()
+
+	mu     sync.Mutex
+	state  Availability
+	stores map[string]cache.Store
+}
+
+// NewOptional returns an Optional that watches nothing before it runs. changed is called when the
+// availability has changed.
+func NewOptional(client dynamic.Interface, discovery Discoverer, clock clock.Clock, version schema.GroupVersion, changed func(), watched ...Watched) *Optional {
+	return &Optional{
+		LookPeriod: lookPeriod, RetryPeriod: retryPeriod,
+		version: version, watched: watched, client: client, discovery: discovery, clock: clock, changed: changed,
+	}
+}
+
+// Run watches until ctx ends.
+func (o *Optional) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause := o.RetryPeriod
+		switch served, err := o.served(); {
+		case err != nil: // what is known stays valid
+			klog.FromContext(ctx).Error(err, "Looking for an API failed; trying again", "api", o.version)
+		case !served:
+			pause = o.LookPeriod
+			o.become(Absent, nil)
+		default:
+			o.follow(ctx)
+		}
+		select {
+		case <-ctx.Done():
+		case <-o.clock.After(pause):
+		}
+	}
+}
+
+// served reports whether the API server serves all resources.
+func (o *Optional) served() (bool, error) {
+	list, err := o.discovery.ServerResourcesForGroupVersion(o.version.String())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	names := map[string]bool{}
+	for i := range list.APIResources {
+		names[list.APIResources[i].Name] = true
+	}
+	for i := range o.watched {
+		if !names[o.watched[i].Resource] {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// follow watches the resources for as long as they are served.
+func (o *Optional) follow(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	klog.FromContext(ctx).Info("Watching an optional API", "api", o.version)
+	stores := make(map[string]cache.Store, len(o.watched))
+	var synced []cache.InformerSynced
+	var running sync.WaitGroup
+	for i := range o.watched {
+		one := &o.watched[i]
+		informer := dynamicinformer.NewFilteredDynamicInformer(o.client, o.version.WithResource(one.Resource), one.Namespace, 0,
+			cache.Indexers{}, func(list *metav1.ListOptions) { list.LabelSelector = one.Selector }).Informer()
+		done, err := o.handle(ctx, cancel, informer, one)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "An optional API can't be watched", "api", o.version, "resource", one.Resource)
+			return
+		}
+		stores[one.Resource], synced = informer.GetStore(), append(synced, done)
+		running.Go(func() { informer.RunWithContext(ctx) })
+	}
+	if cache.WaitForCacheSync(ctx.Done(), synced...) {
+		o.become(Listed, stores)
+	}
+	running.Wait()
+}
+
+// handle adds the handlers of a resource to its informer. It cancels the watch when the resource is
+// no longer served.
+func (o *Optional) handle(ctx context.Context, cancel func(), informer cache.SharedIndexInformer, one *Watched) (cache.InformerSynced, error) {
+	failed := func(ctx context.Context, reflector *cache.Reflector, err error) {
+		cache.DefaultWatchErrorHandler(ctx, reflector, err)
+		switch {
+		case apierrors.IsNotFound(err):
+			cancel()
+		case apierrors.IsForbidden(err) && !informer.HasSynced():
+			o.become(Forbidden, nil)
+		}
+	}
+	if err := informer.SetWatchErrorHandlerWithContext(failed); err != nil {
+		return nil, err
+	}
+	if one.Transform != nil {
+		if err := informer.SetTransform(one.Transform); err != nil {
+			return nil, err
+		}
+	}
+	call := func(object any, deleted bool) {
+		if typed, ok := LastKnown(object).(*unstructured.Unstructured); ok && one.Changed != nil {
+			one.Changed(typed, deleted)
+		}
+	}
+	return Handle(ctx, informer, cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { call(object, false) },
+		UpdateFunc: func(_, object any) { call(object, false) },
+		DeleteFunc: func(object any) { call(object, true) },
+	})
+}
+
+func (o *Optional) become(state Availability, stores map[string]cache.Store) {
+	o.mu.Lock()
+	before := o.state
+	o.state, o.stores = state, stores
+	o.mu.Unlock()
+	if before != state {
+		o.changed()
+	}
+}
+
+// Availability returns whether the API can be read.
+func (o *Optional) Availability() Availability {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.state
+}
+
+// Get returns an object, which must not be changed; nil if there is none, or the API can't be read.
+func (o *Optional) Get(resource, namespace, name string) *unstructured.Unstructured {
+	store := o.store(resource)
+	if store == nil {
+		return nil
+	}
+	object, found, err := store.GetByKey(cache.NewObjectName(namespace, name).String())
+	if err != nil || !found {
+		return nil
+	}
+	typed, _ := object.(*unstructured.Unstructured)
+	return typed
+}
+
+// List returns all objects of a resource, in no order. They must not be changed.
+func (o *Optional) List(resource string) []*unstructured.Unstructured {
+	store := o.store(resource)
+	if store == nil {
+		return nil
+	}
+	objects := store.List()
+	list := make([]*unstructured.Unstructured, 0, len(objects))
+	for _, object := range objects {
+		if typed, ok := object.(*unstructured.Unstructured); ok {
+			list = append(list, typed)
+		}
+	}
+	return list
+}
+
+func (o *Optional) store(resource string) cache.Store {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stores[resource]
+}

@@ -1,0 +1,30 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kueue
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Read returns an object of Kueue's API. An error names the field that is not as expected.
+func Read[T any](object *unstructured.Unstructured) (*T, error) {
+	typed := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return typed, nil
+}
+
+// Unstructured returns a Workload as dynamic clients send it.
+func (w *Workload) Unstructured() (*unstructured.Unstructured, error) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(w)
+	if err != nil {
+		return nil, err
+	}
+	delete(object, "status") // it is written by itself
+	return &unstructured.Unstructured{Object: object}, nil
+}

@@ -33,7 +33,7 @@ type Role struct {
 	Shape Shape
 	// Min members start together, or none does.
 	Min int
-	// Max is at least Min. Members above Min join if there is room.
+	// Max is at least Min. Members above Min join if there is room. A role may be left out with 0.
 	Max int
 }
 
@@ -47,9 +47,12 @@ func (g *Gang) Validate() error {
 		if err := role.Shape.Validate(); err != nil {
 			return fmt.Errorf("roles[%d]: %w", i, err)
 		}
-		if role.Min < 0 || role.Max < role.Min || role.Max == 0 {
-			return fmt.Errorf("roles[%d]: needs 0 ≤ min ≤ max and 1 ≤ max, has min %d, max %d", i, role.Min, role.Max)
+		if role.Min < 0 || role.Max < role.Min {
+			return fmt.Errorf("roles[%d]: needs 0 ≤ min ≤ max, has min %d, max %d", i, role.Min, role.Max)
 		}
+	}
+	if !slices.ContainsFunc(g.Roles, func(role Role) bool { return role.Max > 0 }) {
+		return fmt.Errorf("roles: at least one needs a maximum of 1 or more")
 	}
 	if g.Level < 0 {
 		return fmt.Errorf("level: must not be negative, is %d", g.Level)

@@ -19,9 +19,9 @@ func TestGangsAreValidated(t *testing.T) {
 	}{
 		"without roles":                {placement.Gang{}, "roles: at least one is needed"},
 		"with a bad shape":             {placement.Gang{Roles: []placement.Role{{Max: 1}, {Shape: shapeOf{CPU: -1}, Max: 1}}}, "roles[1]: CPU: must not be negative"},
-		"with a negative minimum":      {placement.Gang{Roles: []placement.Role{{Min: -1, Max: 1}}}, "roles[0]: needs 0 ≤ min ≤ max and 1 ≤ max, has min -1, max 1"},
+		"with a negative minimum":      {placement.Gang{Roles: []placement.Role{{Min: -1, Max: 1}}}, "roles[0]: needs 0 ≤ min ≤ max, has min -1, max 1"},
 		"with a minimum above maximum": {placement.Gang{Roles: []placement.Role{{Min: 2, Max: 1}}}, "has min 2, max 1"},
-		"with nobody":                  {placement.Gang{Roles: []placement.Role{{}}}, "has min 0, max 0"},
+		"with nobody":                  {placement.Gang{Roles: []placement.Role{{}}}, "at least one needs a maximum"},
 		"with a negative level":        {placement.Gang{Roles: []placement.Role{{Max: 1}}, Level: -1}, "level: must not be negative, is -1"},
 		"in a domain that is not":      {placement.Gang{Roles: []placement.Role{{Max: 1}}, Within: "z/r"}, `within: there is no domain "z/r"`},
 	}

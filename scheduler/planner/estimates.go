@@ -187,7 +187,7 @@ func (p *Planner) writeEstimate(ctx context.Context, pod *corev1.Pod, estimate *
 func (p *Planner) future(state *queues.State, waiting []inLine, now time.Time) (in *outlook.Input, held map[string]int) {
 	held = map[string]int{}
 	in = &outlook.Input{Now: now, Reserved: p.args.Reservations, Draws: draws, Seed: uint64(now.Unix())} //nolint:gosec // after 1970
-	random := rand.New(rand.NewPCG(in.Seed, 0))                                                           //nolint:gosec // simulation
+	random := rand.New(rand.NewPCG(in.Seed, 0))                                                          //nolint:gosec // simulation
 	p.mirror.With(func(*placement.Cluster) {
 		index := map[string]int{}
 		for i, node := range p.mirror.GPUNodes() {

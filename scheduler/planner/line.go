@@ -7,11 +7,9 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
-	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
@@ -137,7 +135,7 @@ func (p *Planner) markGuaranteed(state *queues.State, entries []inLine, jobs []q
 	exhausted := map[string]bool{} // queues whose next job is beyond the guarantee
 	for _, one := range ranked {
 		entry, job := &entries[one.Index], &jobs[one.Index]
-		model := modelAsked(entry.Leader)
+		model := gpuqueue.WantedModel(entry.Leader)
 		request := queueing.Amounts{model: queueing.Amount(entry.Percent)}
 		key := job.Queue + "\x00" + model
 		if exhausted[key] {
@@ -151,13 +149,4 @@ func (p *Planner) markGuaranteed(state *queues.State, entries []inLine, jobs []q
 		job.Guaranteed, found = true, true
 	}
 	return found
-}
-
-// modelAsked returns the GPU model that a Pod asks for, or queueing.AnyModel.
-func modelAsked(pod *corev1.Pod) string {
-	shape, err := snapshot.Shape(pod)
-	if err != nil {
-		return queueing.AnyModel
-	}
-	return modelOf(&shape)
 }

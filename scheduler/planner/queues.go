@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/informer"
-	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
@@ -198,45 +198,14 @@ func queueInWords(queue string) string {
 // fitLimits confines a gang to what the limits of its queue leave, and returns why it has to wait if
 // that is too little.
 func (p *Planner) fitLimits(ledger *queueing.Ledger, queue string, gang *roles) (waits string) {
-	if excess := ledger.Fits(queue, amountsOf(gang, leastOf)); excess != nil {
-		return excess.String()
-	}
-	if ledger.Fits(queue, amountsOf(gang, mostOf)) != nil {
-		for i := range gang.Roles {
-			gang.Roles[i].Max = gang.Roles[i].Min
-		}
-	}
-	asked := amountsOf(gang, mostOf)
-	if anyModel := asked[queueing.AnyModel]; anyModel > 0 {
-		if full := ledger.Full(queue, anyModel); len(full) > 0 {
-			gang.Except = union(gang.Except, p.mirror.NodesOf(full))
-		}
+	full, exceeded := gpuqueue.Confine(ledger, queue, &gang.Gang)
+	switch {
+	case exceeded != nil:
+		return exceeded.String()
+	case len(full) > 0:
+		gang.Except = union(gang.Except, p.mirror.NodesOf(full))
 	}
 	return ""
-}
-
-func leastOf(role *placement.Role) int { return role.Min }
-func mostOf(role *placement.Role) int  { return role.Max }
-
-// amountsOf returns the GPUs that a gang asks for, by model; those of roles that accept several
-// models count as of any.
-func amountsOf(gang *roles, count func(*placement.Role) int) queueing.Amounts {
-	amounts := queueing.Amounts{}
-	for i := range gang.Roles {
-		role := &gang.Roles[i]
-		if percent := role.Shape.Percent() * count(role); percent > 0 {
-			amounts[modelOf(&role.Shape)] += queueing.Amount(percent)
-		}
-	}
-	return amounts
-}
-
-// modelOf returns the model that a shape asks for, or queueing.AnyModel.
-func modelOf(shape *placement.Shape) string {
-	if len(shape.Models) == 1 {
-		return shape.Models[0]
-	}
-	return queueing.AnyModel
 }
 
 // waitInQueue is fail for a gang that its queue does not let start.

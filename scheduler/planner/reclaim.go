@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/preemption"
 	"falldio.github.io/gpu-controller/pkg/queueing"
@@ -31,5 +32,5 @@ func (p *Planner) reclaimFor(attempt *gangs.Attempt, gang *roles) *preemption.Qu
 			})
 		}
 	})
-	return preemption.NewQueues(p.ledgerOf(state), queue, amountsOf(gang, leastOf), attempt.Priority, held, p.clock.Now())
+	return preemption.NewQueues(p.ledgerOf(state), queue, gpuqueue.Least(&gang.Gang), attempt.Priority, held, p.clock.Now())
 }

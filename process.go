@@ -66,7 +66,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
 			Kube: clients.kube, Client: clients.tasks, GPUTasks: caches.tasks, PodsOf: caches.podsOf, TaskPods: caches.coreInformers.Core().V1().Pods().Lister(),
 			MovePlans: caches.taskInformers.Falldio().V1().MovePlans(), Recorder: recorder, Metrics: p.metrics.registry, Evictions: p.metrics.podsEvicted,
-			Clock: clock, Namespace: opts.namespace,
+			Clock: clock, Namespace: opts.namespace, Queues: p.queues.Tree, NamespaceOf: p.namespace,
 		}, opts.rescheduling)
 		if err != nil {
 			return nil, err
@@ -79,6 +79,15 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	p.controller = newController(with, opts)
 	p.queues.OnChange(p.controller.queuesChanged)
 	return p, errors.Join(p.controller.watch(ctx), p.keepAccounts(ctx, clients, clock, opts))
+}
+
+// namespace returns a namespace; nil if the cache does not show it.
+func (p *process) namespace(name string) *corev1.Namespace {
+	found, err := p.clusterInformers.Core().V1().Namespaces().Lister().Get(name)
+	if err != nil {
+		return nil
+	}
+	return found
 }
 
 // keepAccounts prepares the writing of the status of GPUQueues.

@@ -12,6 +12,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -116,7 +117,27 @@ func (r *Rescheduler) gatherAll() (*clusterview.Objects, error) {
 		return nil, err
 	}
 	useNewest(objects)
+	objects.Queues = r.limits(objects.Pods)
 	return objects, nil
+}
+
+// limits returns who may start as far as GPUQueues are concerned, given the Pods that run; nil without any.
+func (r *Rescheduler) limits(running []*corev1.Pod) *gpuqueue.Limits {
+	if r.deps.Queues == nil {
+		return nil
+	}
+	tree := r.deps.Queues()
+	if tree == nil {
+		return nil
+	}
+	node := func(name string) *corev1.Node {
+		found, err := r.nodes.Get(name)
+		if err != nil {
+			return nil
+		}
+		return found
+	}
+	return gpuqueue.NewLimits(&gpuqueue.Cluster{Tree: tree, Namespace: r.deps.NamespaceOf, Node: node}, running)
 }
 
 // useNewest replaces Pods of tasks by those among all Pods: one cache may not show yet what another

@@ -31,6 +31,7 @@ import (
 	tasklisters "falldio.github.io/gpu-controller/pkg/generated/listers/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/moveplan"
+	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
 const (
@@ -63,6 +64,10 @@ type Dependencies struct {
 	Clock     clock.WithTicker
 	// Namespace restricts what is moved; empty for all namespaces.
 	Namespace string
+	// Queues returns the tree of the GPUQueues, nil if there are none, and NamespaceOf a namespace, nil if it is not
+	// known.
+	Queues      func() *queueing.Tree
+	NamespaceOf func(name string) *corev1.Namespace
 }
 
 // Rescheduler moves Pods. A single goroutine, that of Run, does all the work.

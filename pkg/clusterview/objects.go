@@ -18,6 +18,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -31,7 +32,9 @@ type Objects struct {
 	Budgets []*policyv1.PodDisruptionBudget
 	// Plans are all MovePlans, including finished ones: what they cost counts against the
 	// budgets.
-	Plans  []*v1.MovePlan
+	Plans []*v1.MovePlan
+	// Queues is who may start as far as GPUQueues are concerned; nil without any.
+	Queues *gpuqueue.Limits
 	Levels snapshot.Levels
 	Now    time.Time
 }

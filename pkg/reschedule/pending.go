@@ -60,6 +60,9 @@ func (p *Planner) planFor(w *clusterview.Waiting, searches *searches) (*v1.MoveP
 	if w.Err != nil {
 		return nil, message{text: w.Err.Error()}
 	}
+	if refusal := p.Queues.Refusal(w.Pods[0], w.Gang.Gang); refusal != "" {
+		return nil, message{text: refusal} // room would be of no use to it
+	}
 	fit, fits, err := p.Cluster.Plan(&w.Gang.Gang)
 	if err != nil {
 		return nil, message{text: err.Error()}

@@ -15,6 +15,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 )
 
 func TestWaiting(t *testing.T) {
@@ -122,5 +123,30 @@ func TestAGangThatMustStayTogetherIsCompletedWhereItIs(t *testing.T) {
 	}
 	if _, fits, err := s.Cluster.Plan(&waiting[0].Gang.Gang); fits || err != nil {
 		t.Errorf("it fits in another leaf: %v", err)
+	}
+}
+
+// Nobody moves for a task that its queue would not let start.
+func TestNothingMovesForATaskBeyondTheLimitOfItsQueue(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int32]bool{2: false, 4: true} {
+		c := newCluster(t)
+		c.node("one", 2)
+		c.node("two", 2)
+		c.run("a", "1", "one")
+		c.run("b", "1", "two")
+		c.wait("big", "2", 1)
+		queue := &v1.GPUQueue{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: v1.GPUQueueSpec{
+			NamespaceSelector: &metav1.LabelSelector{}, Resources: []v1.GPUQueueResource{{GPU: v1.AnyGPU, Limit: &limit}},
+		}}
+		c.Queues = gpuqueue.NewLimits(&gpuqueue.Cluster{
+			Tree:      gpuqueue.NewTree([]*v1.GPUQueue{queue}),
+			Namespace: func(name string) *corev1.Namespace { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}} },
+			Node:      func(string) *corev1.Node { return nil },
+		}, c.Pods)
+		plan, report := Propose(&c.Objects, &c.options)
+		if forTask := plan != nil && plan.Spec.For != nil; forTask != want {
+			t.Errorf("with a limit of %d GPUs there is a plan for the task: %t, want %t; %+v", limit, forTask, want, report)
+		}
 	}
 }

@@ -82,7 +82,9 @@ type LineObjects struct {
 	Pods  []*corev1.Pod
 	// Complete is true if these are all of the cluster: only then it is known who is first.
 	Complete bool
-	Now      time.Time
+	// Ledger is what the queues hold; nil for what their statuses say.
+	Ledger *queueing.Ledger
+	Now    time.Time
 }
 
 // NewLine returns what waits and what runs.
@@ -105,7 +107,7 @@ func NewLine(objects *LineObjects) *Line {
 
 // order sorts what waits as gpu-scheduler says, and what it has not said anything about yet as it would with its default policy.
 func (l *Line) order(objects *LineObjects) {
-	l.rank(objects.Queues)
+	l.rank(objects.Queues, objects.Ledger)
 	for i := range l.Waiting {
 		entry := &l.Waiting[i]
 		switch {
@@ -134,7 +136,7 @@ func refusedLast(e *LineEntry) int {
 func (e *LineEntry) place() int { return cmp.Or(e.Position, e.rank+1) }
 
 // rank computes the order by what is known here: gpu-scheduler also knows how long jobs ran that declare nothing.
-func (l *Line) rank(queues *Queues) {
+func (l *Line) rank(queues *Queues, ledger *queueing.Ledger) {
 	jobs, asked, index := make([]queueing.Job, 0, len(l.Waiting)), make([]queueing.Amounts, 0, len(l.Waiting)), make([]int, 0, len(l.Waiting))
 	for i := range l.Waiting {
 		if entry := &l.Waiting[i]; !entry.Refused {
@@ -142,9 +144,11 @@ func (l *Line) rank(queues *Queues) {
 		}
 	}
 	options, factors := queueing.Options{Policy: queueing.FIFO}, map[string]float64(nil) // without queues: by priority, then by age
-	var ledger *queueing.Ledger
 	if queues.known() {
-		options, factors, ledger = queueing.Options{}, queues.Factors, queues.ledger()
+		options, factors = queueing.Options{}, queues.Factors
+		if ledger == nil {
+			ledger = queues.ledger()
+		}
 	}
 	for turn, one := range options.Serve(jobs, asked, factors, ledger) {
 		entry := &l.Waiting[index[one.Index]]

@@ -59,10 +59,11 @@ type LineEntry struct {
 
 	// pod is the name of one of its Pods.
 	pod string
-	// rank is its place in its queue by our own computation, from 0, and turn that among all.
-	rank, turn int
-	job        queueing.Job
-	asked      queueing.Amounts
+	// rank is its place in its queue by our own computation, from 0, and turn that among all. place is its
+	// position, published or not.
+	rank, turn, place int
+	job               queueing.Job
+	asked             queueing.Amounts
 }
 
 // The kinds of LineEntries.
@@ -105,22 +106,20 @@ func NewLine(objects *LineObjects) *Line {
 	return line
 }
 
-// order sorts what waits as gpu-scheduler says, and what it has not said anything about yet as it would with its default policy.
+// order sorts what waits as gpu-scheduler says; what it has not said anything about yet fills the gaps, as it would with its
+// default policy.
 func (l *Line) order(objects *LineObjects) {
 	l.rank(objects.Queues, objects.Ledger)
+	l.fillGaps()
+	known := objects.Complete && (objects.Queues == nil || objects.Queues.known())
 	for i := range l.Waiting {
 		entry := &l.Waiting[i]
-		switch {
-		case entry.Refused:
-			entry.Position = 0
-		case entry.EstimatedStart != nil && entry.EstimatedStart.Position > 0:
-			entry.Position = int(entry.EstimatedStart.Position)
-		case objects.Complete && (objects.Queues == nil || objects.Queues.known()):
-			entry.Position = entry.rank + 1
+		if !entry.Refused && (known || entry.published() > 0) {
+			entry.Position = entry.place
 		}
 	}
 	slices.SortFunc(l.Waiting, func(a, b LineEntry) int {
-		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(refusedLast(&a), refusedLast(&b)), cmp.Compare(a.place(), b.place()),
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(refusedLast(&a), refusedLast(&b)), cmp.Compare(a.place, b.place),
 			cmp.Compare(a.rank, b.rank), cmp.Compare(a.job.Key, b.job.Key))
 	})
 }
@@ -132,8 +131,38 @@ func refusedLast(e *LineEntry) int {
 	return 0
 }
 
-// place returns the position, or what it probably is.
-func (e *LineEntry) place() int { return cmp.Or(e.Position, e.rank+1) }
+// published returns the position that gpu-scheduler has published; 0 if it has not.
+func (e *LineEntry) published() int {
+	if e.EstimatedStart == nil {
+		return 0
+	}
+	return int(e.EstimatedStart.Position)
+}
+
+// fillGaps gives each entry its place: the published position, or one that no other entry of the queue has.
+func (l *Line) fillGaps() {
+	taken, open := map[string]map[int]bool{}, []*LineEntry{}
+	for i := range l.Waiting {
+		entry := &l.Waiting[i]
+		if taken[entry.Queue] == nil {
+			taken[entry.Queue] = map[int]bool{}
+		}
+		if entry.place = entry.published(); entry.place > 0 {
+			taken[entry.Queue][entry.place] = true
+		} else if !entry.Refused {
+			open = append(open, entry)
+		}
+	}
+	slices.SortFunc(open, func(a, b *LineEntry) int { return cmp.Compare(a.turn, b.turn) })
+	next := map[string]int{}
+	for _, entry := range open {
+		place := next[entry.Queue] + 1
+		for taken[entry.Queue][place] {
+			place++
+		}
+		entry.place, next[entry.Queue] = place, place
+	}
+}
 
 // rank computes the order by what is known here: gpu-scheduler also knows how long jobs ran that declare nothing.
 func (l *Line) rank(queues *Queues, ledger *queueing.Ledger) {

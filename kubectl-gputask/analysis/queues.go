@@ -111,7 +111,7 @@ func enter(ledger *queueing.Ledger, queue *v1.GPUQueue, holder string, sign queu
 // amountOf reads a number of GPUs as statuses have it, "8" or "0.5"; 0 for anything else.
 func amountOf(text string) queueing.Amount {
 	number, err := strconv.ParseFloat(text, 64)
-	if err != nil || number < 0 || number > math.MaxInt32 {
+	if err != nil || math.IsNaN(number) || number < 0 || number > math.MaxInt32 {
 		return 0
 	}
 	return queueing.Amount(math.Round(number * float64(queueing.GPU)))

@@ -211,6 +211,10 @@ func (v *View) addQueue(e *Explanation, task *clusterview.Task) {
 		return
 	}
 	e.Ahead, e.Queue = nil, 0
+	if task.Status.Phase == v1.PhasePending { // a place is being made for it
+		e.EstimatedStart = EstimatedStart(task.GPUTask, task.Pods)
+		v.addLine(e, task)
+	}
 }
 
 // addLine replaces the position by that in the task's queue, if there are GPUQueues.

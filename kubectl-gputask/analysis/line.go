@@ -23,6 +23,8 @@ type Line struct {
 	Waiting []LineEntry `json:"waiting"`
 	// Running are sorted by queue, then by the time since when they hold GPUs.
 	Running []LineEntry `json:"running,omitempty"`
+	// QueuesUnknown is true if it is not known which queue those are in that name none.
+	QueuesUnknown bool `json:"queuesUnknown,omitempty"`
 }
 
 // LineEntry is a task, or a gang or Pod of another controller, that waits for GPUs or holds some. What has lost some of its Pods, and an
@@ -90,7 +92,7 @@ type LineObjects struct {
 
 // NewLine returns what waits and what runs.
 func NewLine(objects *LineObjects) *Line {
-	line := &Line{}
+	line := &Line{QueuesUnknown: objects.Queues != nil && !objects.Queues.known()}
 	for _, one := range gather(objects) {
 		if entry, waits := one.waiting(objects.Queues); waits {
 			line.Waiting = append(line.Waiting, entry)

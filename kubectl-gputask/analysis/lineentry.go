@@ -191,8 +191,12 @@ func notCreated(task *v1.GPUTask) ([]*corev1.Pod, *metav1.Condition) {
 	return imagined.Pods, refused
 }
 
-// outlookText is what gpu-scheduler appends to its reason: position and start have columns of their own.
-var outlookText = regexp.MustCompile(`; \d+(st|nd|rd|th) in (its queue|queue ).*$`)
+// nodesText is what kube-scheduler puts before a reason, and outlookText what gpu-scheduler and preemption append: position and start
+// have columns of their own.
+var (
+	nodesText   = regexp.MustCompile(`^\d+/\d+ nodes are available: `)
+	outlookText = regexp.MustCompile(`(; \d+(st|nd|rd|th) in (its queue|queue )|\. preemption: ).*$`)
+)
 
 // reasonOf returns the scheduler's words about the first Pod that has some.
 func reasonOf(pods []*corev1.Pod) string {
@@ -200,7 +204,7 @@ func reasonOf(pods []*corev1.Pod) string {
 		for i := range pod.Status.Conditions {
 			condition := &pod.Status.Conditions[i]
 			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Message != "" {
-				return outlookText.ReplaceAllString(condition.Message, "")
+				return strings.TrimSuffix(outlookText.ReplaceAllString(nodesText.ReplaceAllString(condition.Message, ""), ""), ".")
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // QueueReport is all about a queue: what it gets and holds, who waits in it, and how it compares with others that have waiting work.
-// The numbers are those of the queues' statuses, which are at most a minute old.
+// The numbers are those of the queues' statuses: see Queues.Refresh.
 type QueueReport struct {
 	Queue *v1.GPUQueue `json:"queue"`
 	// Problem is what is wrong with the queue; empty if nothing is.

@@ -5,7 +5,9 @@ package analysis
 
 import (
 	"math"
+	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,7 +34,7 @@ func NewQueues(objects []*v1.GPUQueue, namespaces []*corev1.Namespace) *Queues {
 		return nil
 	}
 	q := &Queues{
-		Objects: objects, Tree: gpuqueue.NewTree(objects), Factors: gpuqueue.Factors(objects),
+		Objects: slices.Clone(objects), Tree: gpuqueue.NewTree(objects), Factors: gpuqueue.Factors(objects),
 		byName: make(map[string]*v1.GPUQueue, len(objects)), namespaces: make(map[string]*corev1.Namespace, len(namespaces)),
 	}
 	for _, queue := range objects {
@@ -78,6 +80,29 @@ func (q *Queues) factor(queue string) float64 {
 		return factor
 	}
 	return 1
+}
+
+// Refresh replaces what the queues' statuses say about what they hold and wait for by what the Pods show, if all Pods of the cluster
+// are known: a status may be a minute old. The nodes have the models of the GPUs. What was used remains as it is: gpu-scheduler decides by
+// that of the statuses, too.
+func (q *Queues) Refresh(pods []*corev1.Pod, nodes []*corev1.Node) {
+	byName := make(map[string]*corev1.Node, len(nodes))
+	for _, node := range nodes {
+		byName[node.Name] = node
+	}
+	view := gpuqueue.NewView(q.Tree)
+	of := &gpuqueue.Cluster{
+		Tree: q.Tree, Namespace: func(name string) *corev1.Namespace { return q.namespaces[name] }, Node: func(name string) *corev1.Node { return byName[name] },
+	}
+	for _, pod := range pods {
+		view.Add(of, pod)
+	}
+	report := gpuqueue.NewReport(view, nil, 0, time.Time{})
+	for i, queue := range q.Objects {
+		fresh, now := queue.DeepCopy(), report.Status(queue)
+		fresh.Status.Resources, fresh.Status.Summary, fresh.Status.Running, fresh.Status.Waiting = now.Resources, now.Summary, now.Running, now.Waiting
+		q.Objects[i], q.byName[queue.Name] = fresh, fresh
+	}
 }
 
 // ledger returns what the queues hold, as their statuses show it: for users who may not see all Pods.

@@ -86,6 +86,8 @@ func waitingGPUs(queue *v1.GPUQueue) string {
 type standing struct {
 	name   string
 	factor float64
+	// used is true if the factor is known: there is none as long as nothing was used.
+	used bool
 	// root is the queue itself or the ancestor whose guarantee it is served by.
 	root string
 	// guaranteed is true if the queue's next task fits into what the root is guaranteed and does not hold
@@ -98,8 +100,9 @@ type standing struct {
 func (q *Queues) standing(name string, ledger *queueing.Ledger, line *Line) standing {
 	path := q.Tree.Path(name)
 	root := path[len(path)-1]
+	_, used := q.Factors[name]
 	return standing{
-		name: name, factor: q.factor(name), root: root, guaranteed: q.servesGuarantee(name, ledger, line),
+		name: name, factor: q.factor(name), used: used, root: root, guaranteed: q.servesGuarantee(name, ledger, line),
 		held: ledger.Held(root, queueing.AnyModel), due: q.Tree.Guaranteed(root, queueing.AnyModel),
 	}
 }
@@ -135,6 +138,8 @@ func (s *standing) against(own *standing) (Turn, string) {
 		return Before, fmt.Sprintf("served before %s: %sit has used %.2f times its share, %s %.2f times", own.name, both, s.factor, own.name, own.factor)
 	case cmp.Compare(rounded(s.factor), rounded(own.factor)) > 0:
 		return After, fmt.Sprintf("served after %s: %sit has used %.2f times its share, %s %.2f times", own.name, both, s.factor, own.name, own.factor)
+	case !s.used && !own.used:
+		return Equal, fmt.Sprintf("equal to %s: %snothing was used yet, so that what has waited longest for its length goes first", own.name, both)
 	default:
 		return Equal, fmt.Sprintf("equal to %s: %sboth have used %.2f times their share, so that what has waited longest for its length goes first", own.name, both, s.factor)
 	}

@@ -96,6 +96,19 @@ func ListWork(ctx context.Context, clients *Clients, namespace string) (*Work, e
 	return &Work{Tasks: withPods(tasks.Items, pods.Items), Pods: notEnded(pods.Items)}, nil
 }
 
+// ListNodes lists the nodes; none if the user may not list them.
+func ListNodes(ctx context.Context, clients *Clients) ([]*corev1.Node, error) {
+	list, err := clients.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	default:
+		return pointers(list.Items), nil
+	}
+}
+
 func notEnded(pods []corev1.Pod) []*corev1.Pod {
 	var list []*corev1.Pod
 	for i := range pods {

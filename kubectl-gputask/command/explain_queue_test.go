@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -82,6 +84,15 @@ func TestExplainWithQueues(t *testing.T) {
 			f := inQueues(t, 0)
 			f.borrows()
 			f.waits(newTask("big", "h100", "6", func(task *v1.GPUTask) { task.Spec.Priority = "high" }), 100)
+			return f
+		}},
+		{"a task whose place is being cleared", "explain-nominated", func(t *testing.T) *fixture {
+			t.Helper()
+			f := inQueues(t, 0)
+			f.expects(needy(), 0, between(1, 1, 1, 2, ""))
+			f.change(f.kube.Tracker(), corev1.SchemeGroupVersion.WithResource("pods"), "big", func(object runtime.Object) {
+				object.(*corev1.Pod).Status.NominatedNodeName = "h100-0"
+			})
 			return f
 		}},
 		{"a task that runs", "explain-queue-running", func(t *testing.T) *fixture {

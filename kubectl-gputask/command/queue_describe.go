@@ -32,8 +32,8 @@ func newQueueDescribe(s *session) *cobra.Command {
 in it and until when, and which other queues with waiting work are served before or after
 it, and why.
 
-What waits is shown of all namespaces, or of the user's namespace if no more is allowed.
-The numbers are those of the queue's status, which is at most a minute old.`,
+What waits is shown of all namespaces, or of the user's namespace if no more is allowed: then
+the numbers are those of the queue's status, which is at most a minute old.`,
 		Args:              someNames,
 		ValidArgsFunction: s.completeQueues(0),
 		RunE:              func(command *cobra.Command, names []string) error { return d.run(command.Context(), names) },
@@ -64,12 +64,21 @@ func (d *queueDescription) run(ctx context.Context, args []string) error {
 	case list.Unknown != "":
 		return fmt.Errorf("the queue can't be described: %s", list.Unknown)
 	}
-	failure := missing(list, names)
+	queues, failure := queuesOf(list), missing(list, names)
+	if queues == nil {
+		return failure
+	}
 	work, complete, err := everyoneOrOwn(ctx, clients)
 	if err != nil {
 		return err
 	}
-	queues := queuesOf(list)
+	if complete {
+		nodes, err := cluster.ListNodes(ctx, clients)
+		if err != nil {
+			return err
+		}
+		queues.Refresh(work.Pods, nodes)
+	}
 	line := analysis.NewLine(&analysis.LineObjects{Queues: queues, Tasks: work.Tasks, Pods: work.Pods, Complete: complete, Now: d.Clock.Now()})
 	var reports []*analysis.QueueReport
 	for _, name := range names {

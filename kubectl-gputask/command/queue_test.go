@@ -78,7 +78,7 @@ func (f *fixture) estimate(pod string, estimate *v1.StartEstimate) {
 		}
 		changed.Annotations[v1.AnnotationStartEstimate] = string(text)
 		changed.Status.Conditions = []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "4 nodes have too few free GPUs; 2nd in queue vision; expected to start by 14:40",
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/4 nodes are available: 4 nodes have too few free GPUs; 2nd in queue vision; expected to start by 14:40. preemption: its preemption policy is Never",
 		}}
 	})
 }
@@ -108,7 +108,7 @@ func queued(t *testing.T) *fixture {
 		return v1.GPUQueueUsed{GPU: v1.AnyGPU, Used: used, Borrowed: borrowed, Waiting: waiting}
 	}
 	f.add(
-		newNamespace("default", "vision"), newNamespace("lang", "language"), newNamespace("misc", ""),
+		newNamespace("default", "vision"), newNamespace("lang", "language"), newNamespace("misc", ""), newNamespace("jobs", "batch"),
 		newQueue("research", "", "", 24, 32, status(2, 5, "0.90", all("8", "0", "38"))),
 		newQueue("vision", "research", "vision", 4, 16, status(4, 4, "1.20", all("8", "4", "30")), func(queue *v1.GPUQueue) {
 			queue.Spec.Weight, queue.Spec.MaxRuntimeSeconds, queue.Spec.DefaultRuntimeSeconds = new(int32(3)), new(int64(86_400)), new(int64(14_400))
@@ -128,6 +128,7 @@ func queued(t *testing.T) *fixture {
 	f.add(foreignPod("default", "mpi-1", 4, map[string]string{v1.LabelPodGroup: "mpi", v1.LabelMinAvailable: "2"}))
 	f.estimate("mpi-1", between(2, 130, 130, 130, ""))
 	f.add(foreignPod("lang", "notebook", 8, nil))
+	f.add(foreignPod("jobs", "nightly", 4, nil))
 	f.add(foreignPod("misc", "alone", 1, nil))
 	f.add(foreignPod("misc", "without-gpus", 0, nil))
 	ends := newTask("bounded", "h100", "1", inQueue("vision"), func(task *v1.GPUTask) { task.Spec.MaxRuntimeSeconds = new(int64(7200)) })

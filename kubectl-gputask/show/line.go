@@ -21,10 +21,13 @@ type LineColumns struct {
 	NoHeaders bool
 	// Running adds what runs.
 	Running bool
+	// unknown is true if it is not known which queue those are in that name none.
+	unknown bool
 }
 
 // Line writes what waits for GPUs, and below it what runs.
 func Line(p *Page, line *analysis.Line, columns LineColumns) {
+	columns.unknown = line.QueuesUnknown
 	if len(line.Waiting) > 0 {
 		waitingTable(p, line.Waiting, columns).write(p)
 	}
@@ -47,7 +50,7 @@ func waitingTable(p *Page, entries []analysis.LineEntry, columns LineColumns) *t
 	for i := range entries {
 		entry := &entries[i]
 		row := []any{
-			orNone(entry.Queue), positionText(entry.Position), entry.Namespace, entry.Name, entry.GPUs, priorityText(entry), p.Age(entry.Since.Time), startCell(p, entry),
+			columns.queue(entry), positionText(entry.Position), entry.Namespace, entry.Name, entry.GPUs, priorityText(entry), p.Age(entry.Since.Time), startCell(p, entry),
 		}
 		if columns.Wide {
 			row = append(row, entry.Kind, fmt.Sprint(entry.Pods), orAny(entry.Model), reasonText(entry))
@@ -72,13 +75,21 @@ func runningTable(p *Page, entries []analysis.LineEntry, columns LineColumns) *t
 		if entry.EndsBy != nil {
 			ends = p.timeOfDay(entry.EndsBy.Time)
 		}
-		row := []any{orNone(entry.Queue), entry.Namespace, entry.Name, entry.GPUs, priorityText(entry), p.Age(entry.Since.Time), ends}
+		row := []any{columns.queue(entry), entry.Namespace, entry.Name, entry.GPUs, priorityText(entry), p.Age(entry.Since.Time), ends}
 		if columns.Wide {
 			row = append(row, entry.Kind, fmt.Sprint(entry.Pods), orAny(entry.Model))
 		}
 		t.add(append(row, abbreviate(entry.Nodes, 3))...)
 	}
 	return t
+}
+
+// queue returns the queue of an entry.
+func (c *LineColumns) queue(entry *analysis.LineEntry) string {
+	if entry.Queue == "" && c.unknown {
+		return "<unknown>"
+	}
+	return orNone(entry.Queue)
 }
 
 func positionText(position int) string {

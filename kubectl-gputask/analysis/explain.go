@@ -31,8 +31,13 @@ type Explanation struct {
 	Total   int `json:"total"`
 	// Priority is the priority of its Pods.
 	Priority int32 `json:"priority"`
+	// InQueue is its GPUQueue; nil if it is in none. EstimatedStart is when gpu-scheduler expects it to start; nil
+	// if it does not wait, or that is not known.
+	InQueue        *QueuePlace       `json:"inQueue,omitempty"`
+	EstimatedStart *v1.StartEstimate `json:"estimatedStart,omitempty"`
 	// Position is its position, from 1, among the Queue tasks that wait for nodes; 0 if
-	// it does not wait. Ahead are the tasks before it, in order.
+	// it does not wait. Ahead are the tasks before it, in order. With GPUQueues, only what waits in its queue counts, and
+	// that of other controllers counts, too.
 	Position int      `json:"position,omitempty"`
 	Queue    int      `json:"queue,omitempty"`
 	Ahead    []string `json:"ahead,omitempty"`
@@ -72,6 +77,9 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 		e.Judged, e.Immovable = true, v.Immovable(task)
 	}
 	v.addQueue(e, task)
+	if len(task.Pods) > 0 {
+		e.InQueue = v.queuePlace(task.Pods[0])
+	}
 	v.addPlans(e, task)
 	for _, problem := range v.Problems {
 		e.Problems = append(e.Problems, problem.Error())
@@ -83,6 +91,9 @@ func (v *View) Explain(namespace, name string) (e *Explanation, found bool) {
 // rest of the cluster.
 func Alone(task *v1.GPUTask, pods []corev1.Pod) *Explanation {
 	e := &Explanation{Task: task, Since: since(task), Total: gputask.Total(task)}
+	if task.Status.Phase == v1.PhasePending {
+		e.EstimatedStart = task.Status.EstimatedStart
+	}
 	for i := range pods {
 		if pods[i].Spec.NodeName != "" && !snapshot.Ended(&pods[i]) {
 			e.Uses = append(e.Uses, Place{Pod: pods[i].Name, Node: pods[i].Spec.NodeName})
@@ -198,10 +209,28 @@ func (v *View) addQueue(e *Explanation, task *clusterview.Task) {
 			continue
 		}
 		e.Position, e.Waiting, e.Priority = i+1, len(w.Pods), w.Priority
+		e.EstimatedStart = EstimatedStart(task.GPUTask, w.Pods)
 		e.Outlook = v.Outlook(w)
+		v.addLine(e, task)
 		return
 	}
 	e.Ahead, e.Queue = nil, 0
+	if task.Status.Phase == v1.PhasePending { // a place is being made for it
+		e.EstimatedStart = EstimatedStart(task.GPUTask, task.Pods)
+		v.addLine(e, task)
+	}
+}
+
+// addLine replaces the position by that in the task's queue, if there are GPUQueues.
+func (v *View) addLine(e *Explanation, task *clusterview.Task) {
+	own, ahead, count := v.inLine(task)
+	if own == nil {
+		return
+	}
+	e.Position, e.Queue, e.Ahead = own.Position, max(count, own.Position), nil
+	for _, entry := range ahead {
+		e.Ahead = append(e.Ahead, entry.Namespace+"/"+entry.Name)
+	}
 }
 
 // addPlans adds the unfinished MovePlans for a task.

@@ -14,7 +14,6 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
-	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/preemption"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -25,6 +24,10 @@ type Verdict string
 
 // The verdicts; the first that applies counts.
 const (
+	// QueueRefuses: the Pods may not use their GPUQueue.
+	QueueRefuses Verdict = "QueueRefuses"
+	// QueueLimit: their GPUQueue would exceed a limit.
+	QueueLimit Verdict = "QueueLimit"
 	// Now: there is room.
 	Now Verdict = "Now"
 	// AfterPreemption: after gpu-scheduler has preempted Pods of a lower priority.
@@ -44,12 +47,15 @@ const (
 // Outlook is when and where waiting Pods can be scheduled.
 type Outlook struct {
 	Verdict Verdict `json:"verdict"`
-	// Problem is what is wrong with the request; only for Invalid.
+	// Problem is what is wrong with the request, or why its queue does not let it start; only for Invalid, QueueRefuses and
+	// QueueLimit.
 	Problem string `json:"problem,omitempty"`
 	// Places are where the Pods go according to the verdict.
 	Places []Place `json:"places,omitempty"`
 	// Victims are the tasks, and Pods without a task, that would be preempted.
 	Victims []string `json:"victims,omitempty"`
+	// Reclaimed are those of the Victims that would be preempted because their queues have borrowed their GPUs.
+	Reclaimed []string `json:"reclaimed,omitempty"`
 	// Moves are the moves that would make room, whatever the verdict is, and
 	// CostGPUSeconds is their cost.
 	Moves          []v1.Move `json:"moves,omitempty"`
@@ -73,6 +79,12 @@ func (v *View) Outlook(w *clusterview.Waiting) *Outlook {
 		return &Outlook{Verdict: Invalid, Problem: w.Err.Error()}
 	}
 	o := &Outlook{}
+	gang := v.admit(o, w)
+	if gang == nil {
+		return o
+	}
+	confined := *w
+	confined.Gang, w = gang, &confined
 	var err error
 	v.withReservations(w, func() {
 		if err = v.judge(o, w); err == nil && o.Verdict != Now && o.Verdict != Never {
@@ -125,16 +137,33 @@ func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
 	return nil
 }
 
-// preempt changes the verdict if preempting Pods of a lower priority makes room.
+// preempt changes the verdict if preempting Pods of a lower priority, or taking back GPUs that other queues have borrowed, makes
+// room. If the best victims are more than their queues have to give back, others are looked for, as gpu-scheduler does.
 func (v *View) preempt(o *Outlook, w *clusterview.Waiting) error {
 	rules := preemption.Cluster{Holder: v.holder, Spare: v.Spare, Budgets: v.Disruptions, Now: v.Now}
+	taken := v.reclaimFor(w)
+	if taken != nil {
+		rules.Victim = taken.Victim
+	}
 	result, found, err := v.Cluster.Preempt(&w.Gang.Gang, rules.Rules(w.Priority))
+	if err == nil && found && taken != nil && !taken.Permits(rules.Victims(result)) {
+		taken = taken.Least()
+		rules.Victim = taken.Victim
+		result, found, err = v.Cluster.Preempt(&w.Gang.Gang, rules.Rules(w.Priority))
+	}
 	if err != nil || !found {
 		return err
 	}
 	victims := rules.Victims(result)
 	if len(victims) == 0 {
 		return nil // the preempted Pods are terminating already
+	}
+	if taken != nil {
+		kept := slices.DeleteFunc(slices.Clone(victims), func(pod *corev1.Pod) bool {
+			_, borrowed := taken.Borrowed(pod)
+			return !borrowed
+		})
+		o.Reclaimed = v.owners(uidsOf(kept))
 	}
 	o.Verdict, o.Victims, o.Places = AfterPreemption, v.owners(uidsOf(victims)), places(w.Gang, result.Plan)
 	o.Ends, o.At = nil, nil
@@ -204,17 +233,17 @@ func (v *View) immovable(w *clusterview.Waiting) []string {
 }
 
 // ends returns when running Pods will have ended, as far as that is known: those of tasks
-// with a deadline, and terminating ones after their grace period.
+// with a deadline or a maximum runtime, and terminating ones after their grace period.
 func (v *View) ends() []placement.End {
 	latest := map[types.UID]time.Time{}
 	for i := range v.Tasks {
 		task := &v.Tasks[i]
-		deadline := task.Spec.ActiveDeadlineSeconds
-		if deadline == nil || task.Status.StartTime == nil || gputask.IsFinished(task.GPUTask) {
+		at, known := endOfTask(task.GPUTask)
+		if !known {
 			continue
 		}
 		for _, pod := range task.Pods {
-			latest[pod.UID] = task.Status.StartTime.Add(time.Duration(*deadline) * time.Second)
+			latest[pod.UID] = at
 		}
 	}
 	var list []placement.End

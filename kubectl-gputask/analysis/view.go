@@ -15,6 +15,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/reschedule"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -25,6 +26,10 @@ type View struct {
 	*reschedule.Planner
 	// pending are the valid reservations that no Pod has taken up yet.
 	pending []nodeReservation
+	// queues, what they hold, and what waits in them are nil without GPUQueues.
+	queues *Queues
+	ledger *queueing.Ledger
+	line   *Line
 }
 
 // nodeReservation is a reservation with its node.

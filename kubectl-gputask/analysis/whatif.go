@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,12 +23,23 @@ type WhatIf struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	*Outlook  `json:",inline"`
-	// Ahead is how many tasks that wait already would be scheduled before it.
+	// Ahead is how many tasks that wait already would be scheduled before it; with GPUQueues, those of its queue.
 	Ahead int `json:"ahead"`
+	// InQueue is the GPUQueue that it would be in; nil for none.
+	InQueue *QueuePlace `json:"inQueue,omitempty"`
+	// Equal is a task that waits already and asks for the same, for which gpu-scheduler has estimated the start; nil if there is
+	// none.
+	Equal *EqualTask `json:"equal,omitempty"`
 	// DependsOn are tasks that it would wait for first; the outlook ignores them.
 	DependsOn []string `json:"dependsOn,omitempty"`
 	// Task is the hypothetical task.
 	Task *v1.GPUTask `json:"-"`
+}
+
+// EqualTask is a waiting task that asks for the same as a hypothetical one, which would be served after it.
+type EqualTask struct {
+	Name           string            `json:"name"`
+	EstimatedStart *v1.StartEstimate `json:"estimatedStart"`
 }
 
 // WhatIf returns whether and when a hypothetical task would fit. It must be among the
@@ -41,11 +53,42 @@ func (v *View) WhatIf(task *clusterview.Task) *WhatIf {
 	for i := range waiting {
 		if slices.Contains(waiting[i].Pods, task.Pods[0]) {
 			answer.Ahead, answer.Outlook = i, v.Outlook(&waiting[i])
+			answer.InQueue, answer.Equal = v.queuePlace(task.Pods[0]), v.equal(task)
+			if own, _, _ := v.inLine(task); own != nil {
+				answer.Ahead = own.rank
+			}
 			return answer
 		}
 	}
 	answer.Outlook = &Outlook{Verdict: Invalid, Problem: "its Pods are not waiting"}
 	return answer
+}
+
+// equal returns the last of the waiting tasks that ask for the same as a hypothetical one, of those whose start is estimated.
+func (v *View) equal(task *clusterview.Task) *EqualTask {
+	var last *EqualTask
+	queue, asked := v.queues.Assign(task.Pods[0]).Queue, askedBy(task.GPUTask)
+	for i := range v.Tasks {
+		other := &v.Tasks[i]
+		if other.UID == task.UID || len(other.Pods) == 0 || other.Status.Phase != v1.PhasePending || v.queues.Assign(other.Pods[0]).Queue != queue ||
+			!equality.Semantic.DeepEqual(asked, askedBy(other.GPUTask)) {
+			continue
+		}
+		estimate := EstimatedStart(other.GPUTask, other.Pods)
+		if estimate != nil && (last == nil || last.EstimatedStart.Position < estimate.Position) {
+			last = &EqualTask{Name: other.Namespace + "/" + other.Name, EstimatedStart: estimate}
+		}
+	}
+	return last
+}
+
+// askedBy returns what of a task's spec decides about its place and its turn, beside its queue.
+func askedBy(task *v1.GPUTask) *v1.GPUTaskSpec {
+	spec := &task.Spec
+	return &v1.GPUTaskSpec{
+		GPU: spec.GPU, GPUAmount: spec.GPUAmount, GPUMemory: spec.GPUMemory, CPU: spec.CPU, Memory: spec.Memory, NodePool: spec.NodePool, Priority: spec.Priority,
+		Replicas: spec.Replicas, MinAvailable: spec.MinAvailable, Topology: spec.Topology, Roles: spec.Roles, MaxRuntimeSeconds: spec.MaxRuntimeSeconds,
+	}
 }
 
 // Admission fills in a new Pod's priority as the API server does.

@@ -28,6 +28,10 @@ type Observation struct {
 	clusterview.Objects
 	// Priorities are the PriorityClasses.
 	Priorities Priorities
+	// Queues are the GPUQueues, as far as they may be seen; nil if they are not a part of the observation.
+	Queues *QueueList
+	// Waiting are the Pods without a node that have not ended, whatever their owner.
+	Waiting []*corev1.Pod
 }
 
 // Observe lists everything that decisions depend on. The lists are not taken at exactly
@@ -40,6 +44,7 @@ func Observe(ctx context.Context, clients *Clients, levels snapshot.Levels, now 
 		plans   *v1.MovePlanList
 		budgets *policyv1.PodDisruptionBudgetList
 		classes *schedulingv1.PriorityClassList
+		queues  *QueueList
 	)
 	all := metav1.ListOptions{}
 	// A failed list does not cancel the others: the client would log their cancellation.
@@ -68,6 +73,10 @@ func Observe(ctx context.Context, clients *Clients, levels snapshot.Levels, now 
 		classes, err = clients.Kube.SchedulingV1().PriorityClasses().List(ctx, all)
 		return listError("priorityclasses", err)
 	})
+	group.Go(func() (err error) {
+		queues, err = ListQueues(ctx, clients, clients.Namespace)
+		return err
+	})
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
@@ -75,7 +84,7 @@ func Observe(ctx context.Context, clients *Clients, levels snapshot.Levels, now 
 		Tasks: withPods(tasks.Items, pods.Items), Nodes: pointers(nodes.Items), Pods: placed(pods.Items),
 		Budgets: pointers(budgets.Items), Plans: pointers(plans.Items), Levels: levels, Now: now,
 	}
-	return &Observation{Objects: objects, Priorities: newPriorities(classes.Items)}, nil
+	return &Observation{Objects: objects, Priorities: newPriorities(classes.Items), Queues: queues, Waiting: unplaced(pods.Items)}, nil
 }
 
 // listError returns an error that names the resource and, if the user may not list it,
@@ -110,6 +119,17 @@ func placed(pods []corev1.Pod) []*corev1.Pod {
 	var list []*corev1.Pod
 	for i := range pods {
 		if pods[i].Spec.NodeName != "" && !snapshot.Ended(&pods[i]) {
+			list = append(list, &pods[i])
+		}
+	}
+	return list
+}
+
+// unplaced returns the Pods that have no node and have not ended.
+func unplaced(pods []corev1.Pod) []*corev1.Pod {
+	var list []*corev1.Pod
+	for i := range pods {
+		if pods[i].Spec.NodeName == "" && !snapshot.Ended(&pods[i]) {
 			list = append(list, &pods[i])
 		}
 	}
@@ -154,7 +174,7 @@ func (p Priorities) Admit(pod *corev1.Pod) error {
 		pod.Spec.Priority = new(int32(0))
 		return nil
 	}
-	pod.Spec.Priority, pod.Spec.PreemptionPolicy = new(class.Value), class.PreemptionPolicy
+	pod.Spec.PriorityClassName, pod.Spec.Priority, pod.Spec.PreemptionPolicy = class.Name, new(class.Value), class.PreemptionPolicy
 	return nil
 }
 

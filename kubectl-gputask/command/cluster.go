@@ -52,3 +52,10 @@ func (s *session) observe(ctx context.Context, f *clusterFlags) (*cluster.Client
 	}
 	return clients, observed, nil
 }
+
+// noteUnknownQueues tells that an answer does not take the GPUQueues into account.
+func (s *session) noteUnknownQueues(observed *cluster.Observation) {
+	if observed.Queues.Unknown != "" {
+		fmt.Fprintf(s.ErrOut, "\nGPUQueues are not taken into account: %s.\n", observed.Queues.Unknown)
+	}
+}

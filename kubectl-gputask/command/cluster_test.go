@@ -290,6 +290,9 @@ func TestCompletion(t *testing.T) {
 		{"of labels", "__complete suspend -l ", "team=vision\n"},
 		{"of plans that can be approved", "__complete plan approve ", "proposed\tProposed\n"},
 		{"of plans that can be aborted", "__complete plan abort e", "executing\tExecuting\n"},
+		{"of queues", "__complete run x --queue ", "batch\nlanguage\n"},
+		{"of queues except those given", "__complete queue batch ", "language\n"},
+		{"of queues to describe", "__complete queue describe l", "language\n"},
 		{"of namespaces", "__complete list -n ", "team-a\n"},
 		{"of tasks to depend on", "__complete run x --depends-on b", "big\tPending\n"},
 	}
@@ -298,7 +301,7 @@ func TestCompletion(t *testing.T) {
 			t.Parallel()
 			f := withPlans(t)
 			f.waits(newTask("big", "h100", "8", func(task *v1.GPUTask) { task.Labels = map[string]string{"team": "vision"} }), 0)
-			f.add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}})
+			f.add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}, newQueue("batch", "", "", 0, 0), newQueue("language", "", "", 0, 0))
 			args := strings.Split(test.args, " ")
 			if err := f.run(args...); err != nil {
 				t.Fatal(err)

@@ -112,6 +112,21 @@ func (s *session) completePlans(wanted func(*v1.MovePlan) bool) completion {
 	})
 }
 
+// completeQueues offers the names of GPUQueues for up to limit arguments; 0 is no limit.
+func (s *session) completeQueues(limit int) completion {
+	return s.dynamic(limit, func(ctx context.Context) ([]string, error) {
+		clients, err := s.connect()
+		if err != nil {
+			return nil, err
+		}
+		queues, err := clients.Tasks.FalldioV1().GPUQueues().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return namesOf(queues.Items, func(queue *v1.GPUQueue) string { return queue.Name }), nil
+	})
+}
+
 // completeNamespaces offers the names of namespaces.
 func (s *session) completeNamespaces(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return s.dynamic(0, func(ctx context.Context) ([]string, error) {

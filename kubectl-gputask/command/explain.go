@@ -71,6 +71,7 @@ func (e *explanation) run(ctx context.Context, names []string) error {
 	if err := e.write(answers, e.several(names)); err != nil {
 		failures = append(failures, err)
 	}
+	e.noteUnknownQueues(observed)
 	return joined(failures)
 }
 
@@ -94,6 +95,7 @@ func (e *explanation) answers(clients *cluster.Clients, observed *cluster.Observ
 		}
 	}
 	view := analysis.NewView(&observed.Objects, nil)
+	view.UseQueues(queuesOf(observed.Queues), observed.Waiting)
 	var answers []*analysis.Explanation
 	for _, name := range names {
 		answer, found := view.Explain(clients.Namespace, name)

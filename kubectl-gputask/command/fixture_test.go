@@ -112,7 +112,7 @@ func (f *fixture) add(objects ...runtime.Object) {
 	for _, object := range objects {
 		var err error
 		switch object := object.(type) {
-		case *v1.GPUTask, *v1.MovePlan:
+		case *v1.GPUTask, *v1.MovePlan, *v1.GPUQueue:
 			err = f.tasks.Tracker().Add(object)
 		default:
 			err = f.kube.Tracker().Add(object)

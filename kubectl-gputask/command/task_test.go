@@ -31,7 +31,7 @@ func withTasks(t *testing.T) *fixture {
 			task.Status = v1.GPUTaskStatus{Phase: v1.PhaseFailed, Message: "7 failures: the last was exit code 1", Restarts: 6}
 		}),
 		newTask("elsewhere", "a100", "1", func(task *v1.GPUTask) {
-			task.Namespace, task.Spec.NodePool = "team-a", "research"
+			task.Namespace, task.Spec.NodePool, task.Spec.Queue = "team-a", "research", "vision"
 			task.Status = v1.GPUTaskStatus{Phase: v1.PhaseSuspended, Message: "suspended"}
 		}),
 		newTask("fresh", "h100", "", func(task *v1.GPUTask) { task.Status = v1.GPUTaskStatus{} }),
@@ -78,7 +78,11 @@ func TestDescribe(t *testing.T) {
 			Message: "no room", LastTimestamp: ago(50 * time.Minute), ReportingController: "gpu-scheduler",
 		},
 	)
+	f.expects(newTask("soon", "h100", "8", inQueue("vision"), func(task *v1.GPUTask) {
+		task.Spec.MaxRuntimeSeconds, task.Status.EstimatedStart = new(int64(5400)), between(3, 130, 140, 160, "small-0")
+	}), 0, between(3, 130, 140, 160, "small-0"))
 	f.golden("describe", "describe", "train")
+	f.golden("describe-queue", "describe", "soon")
 	f.golden("describe-pending", "describe", "big")
 	f.golden("describe-yaml", "describe", "train", "-o", "yaml")
 }
@@ -89,7 +93,7 @@ func TestRunWritesTheTaskThatFlagsDescribe(t *testing.T) {
 		{"without flags everything is defaulted", "run-plain", "run train --dry-run=client -o yaml"},
 		{"all flags", "run-all", "run train --gpu h100 --gpu-amount 2 --cpu 8 --memory 16Gi --gpu-memory 40G --priority high --node-pool training --replicas 4 " +
 			"--min-available 3 --topology leaf=Required --image example.com/a:v1 --env A=1 --env B=x=y --label team=vision --annotation a/b=c " +
-			"--depends-on prepare --depends-on data=Finished --failure-policy RestartPod --backoff-limit 0 --deadline 12h --ttl 90s --suspend --rescheduling Never " +
+			"--depends-on prepare --depends-on data=Finished --failure-policy RestartPod --backoff-limit 0 --deadline 12h --ttl 90s --suspend --rescheduling Never --queue vision --max-runtime 2h " +
 			"--dry-run -o yaml -- python train.py --lr 0.1"},
 		{"a server dry run has the defaults", "run-server", "run train --dry-run=server -o yaml"},
 		{"without an output format it reports what it did", "run", "run train"},

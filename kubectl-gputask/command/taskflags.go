@@ -32,6 +32,7 @@ type taskFlags struct {
 	failure      string
 	backoffLimit int32
 	deadline     time.Duration
+	maxRuntime   time.Duration
 	ttl          time.Duration
 	suspend      bool
 	rescheduling string
@@ -46,6 +47,7 @@ func (f *taskFlags) addTo(s *session, command *cobra.Command) {
 	flags.StringVar(&f.spec.Memory, "memory", "", "memory of each Pod, for example 16Gi")
 	flags.StringVar(&f.spec.GPUMemory, "gpu-memory", "", "least memory of each GPU, for example 40G")
 	flags.StringVar(&f.spec.Priority, "priority", "", "PriorityClass of the Pods")
+	flags.StringVar(&f.spec.Queue, "queue", "", "GPUQueue whose GPUs it uses (default that of the namespace)")
 	flags.StringVar(&f.spec.NodePool, "node-pool", "", "node pool; any by default")
 	flags.Int32Var(&f.replicas, "replicas", 1, "Pods of the task; more than one are a gang, which starts together")
 	flags.Int32Var(&f.minAvailable, "min-available", 0, "how many Pods of a gang start together (default all)")
@@ -58,18 +60,22 @@ func (f *taskFlags) addTo(s *session, command *cobra.Command) {
 	flags.StringVar(&f.failure, "failure-policy", "", "what restarts when a Pod of a gang fails: RestartTask or RestartPod (default RestartTask)")
 	flags.Int32Var(&f.backoffLimit, "backoff-limit", 0, "how many failures are retried (default 6)")
 	flags.DurationVar(&f.deadline, "deadline", 0, "when the task is stopped and fails, for example 12h, in whole seconds (default never)")
+	flags.DurationVar(&f.maxRuntime, "max-runtime", 0, "how long it may run before it is stopped and fails, for example 2h, in whole seconds: what is known to end soon starts sooner (default as long as it takes)")
 	flags.DurationVar(&f.ttl, "ttl", 0, "how long the task is kept after its end, in whole seconds (default forever)")
 	flags.BoolVar(&f.suspend, "suspend", false, "create it suspended: kubectl gputask resume starts it")
 	flags.StringVar(&f.rescheduling, "rescheduling", "", "whether the rescheduler may move it: Allowed or Never (default Allowed)")
 	complete(command, "gpu", s.completeNodeLabel(v1.LabelGPUModel))
 	complete(command, "node-pool", s.completeNodeLabel(v1.LabelNodePool))
 	complete(command, "priority", s.completePriorities)
+	complete(command, "queue", func(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return s.completeQueues(0)(command, nil, prefix)
+	})
 	complete(command, "depends-on", func(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return s.completeTasks(0)(command, nil, prefix)
 	})
 	complete(command, "failure-policy", fixed(string(v1.RestartTask), string(v1.RestartPod)))
 	complete(command, "rescheduling", fixed(string(v1.ReschedulingAllowed), string(v1.ReschedulingNever)))
-	for _, flag := range []string{"topology", "image", "gpu-amount"} {
+	for _, flag := range []string{"topology", "image", "gpu-amount", "max-runtime"} {
 		complete(command, flag, noCompletion)
 	}
 }
@@ -124,6 +130,13 @@ func (f *taskFlags) setTimes(spec *v1.GPUTaskSpec) error {
 			return err
 		}
 		spec.ActiveDeadlineSeconds = new(int64(seconds))
+	}
+	if flags.Changed("max-runtime") {
+		seconds, err := wholeSeconds("max-runtime", f.maxRuntime)
+		if err != nil {
+			return err
+		}
+		spec.MaxRuntimeSeconds = new(int64(seconds))
 	}
 	if flags.Changed("ttl") {
 		seconds, err := wholeSeconds("ttl", f.ttl)

@@ -94,6 +94,7 @@ func (w *whatIf) run(ctx context.Context) error {
 		}
 		show.WhatIf(w.page(), answer)
 	}
+	w.noteUnknownQueues(observed)
 	return nil
 }
 
@@ -107,6 +108,7 @@ func simulate(observed *cluster.Observation, task *v1.GPUTask) (*analysis.WhatIf
 	before := observed.Tasks
 	observed.Tasks = slices.Concat(before, []clusterview.Task{*imagined})
 	view := analysis.NewView(&observed.Objects, nil)
+	view.UseQueues(queuesOf(observed.Queues), observed.Waiting)
 	answer := view.WhatIf(imagined)
 	if answer.Verdict != analysis.Now {
 		observed.Tasks = before

@@ -36,6 +36,8 @@ func Describe(p *Page, d *Description) {
 	f.addIf("Message", oneLine(task.Status.Message))
 	f.add("Asks for", strings.Join(requestText(task), "; "))
 	f.add("Priority", orNone(task.Spec.Priority))
+	f.addIf("Queue", queueText(task))
+	f.addIf("Expected start", estimatedStart(p, task))
 	f.addIf("Depends on", dependencies(task))
 	f.add("Rescheduling", reschedulingText(task))
 	f.add("Failures", failureText(task))
@@ -44,6 +46,9 @@ func Describe(p *Page, d *Description) {
 	f.addIf("Ended", timeText(p, task.Status.CompletionTime))
 	if deadline := task.Spec.ActiveDeadlineSeconds; deadline != nil {
 		f.add("Deadline", deadlineText(task, time.Duration(*deadline)*time.Second))
+	}
+	if limit := task.Spec.MaxRuntimeSeconds; limit != nil {
+		f.add("Runtime", maxRuntimeText(task, time.Duration(*limit)*time.Second))
 	}
 	f.addIf("Succeeded Pods", task.Status.CompletedIndexes)
 	f.write(p)
@@ -111,6 +116,32 @@ func deadlineText(task *v1.GPUTask, limit time.Duration) string {
 	text := span(limit) + " after its start"
 	if task.Status.StartTime != nil {
 		text += ", at " + task.Status.StartTime.Add(limit).UTC().Format(time.DateTime) + " UTC"
+	}
+	return text
+}
+
+// queueText returns the queue that a task names, with the task's position there while it waits.
+func queueText(task *v1.GPUTask) string {
+	estimate := task.Status.EstimatedStart
+	if estimate == nil || estimate.Position == 0 || task.Status.Phase != v1.PhasePending {
+		return namedQueue(task)
+	}
+	return fmt.Sprintf("%s, position %d", orText(namedQueue(task), "that of the namespace"), estimate.Position)
+}
+
+// namedQueue returns the queue that a task names; empty if that of its namespace counts.
+func namedQueue(task *v1.GPUTask) string {
+	if task.Spec.Queue == "" && task.Spec.Template != nil {
+		return task.Spec.Template.Labels[v1.LabelQueue]
+	}
+	return task.Spec.Queue
+}
+
+func maxRuntimeText(task *v1.GPUTask, limit time.Duration) string {
+	text := "at most " + span(limit)
+	if since := task.Status.RunningSince; since != nil {
+		end := since.Add(limit - time.Duration(task.Status.PastRuntimeSeconds)*time.Second)
+		text += ", until " + end.UTC().Format(time.DateTime) + " UTC"
 	}
 	return text
 }

@@ -33,8 +33,12 @@ func Explanation(p *Page, e *analysis.Explanation) {
 	if e.Outlook == nil && len(e.WaitsFor) == 0 && len(e.Uses) == 0 {
 		f.addIf("Message", oneLine(task.Status.Message))
 	}
+	f.addIf("Queue", inQueueText(e.InQueue))
 	if e.Position > 0 {
 		f.add("Position", position(e))
+	}
+	if e.EstimatedStart != nil {
+		f.add("Expected", p.expectation(e.EstimatedStart))
 	}
 	if e.Outlook != nil && e.Outlook.Free != nil {
 		f.add("Free", freeText(e.Outlook.Free))
@@ -84,10 +88,14 @@ func headline(e *analysis.Explanation) string {
 // verdictText describes a verdict.
 func verdictText(o *analysis.Outlook) string {
 	switch o.Verdict {
+	case analysis.QueueRefuses:
+		return "it may not use its queue: " + o.Problem
+	case analysis.QueueLimit:
+		return "its queue is at a limit: " + o.Problem
 	case analysis.Now:
 		return "there is room for it now"
 	case analysis.AfterPreemption:
-		return "it fits when " + Count(len(o.Victims), "task") + " of lower priority " + leave(len(o.Victims))
+		return "it fits when " + victimsText(o)
 	case analysis.AfterMoves:
 		return "it fits after " + Count(len(o.Moves), "move")
 	case analysis.WhenOthersEnd:
@@ -98,6 +106,19 @@ func verdictText(o *analysis.Outlook) string {
 		return "it does not fit on the nodes of this cluster, even if they were empty"
 	default:
 		return o.Problem
+	}
+}
+
+// victimsText says which tasks leave for another one: "2 tasks of lower priority leave".
+func victimsText(o *analysis.Outlook) string {
+	preempted, reclaimed := len(o.Victims)-len(o.Reclaimed), len(o.Reclaimed)
+	switch {
+	case reclaimed == 0:
+		return Count(preempted, "task") + " of lower priority " + leave(preempted)
+	case preempted == 0:
+		return Count(reclaimed, "task") + " on GPUs that other queues have borrowed " + leave(reclaimed)
+	default:
+		return fmt.Sprintf("%d tasks leave (%d of lower priority, %d on GPUs that other queues have borrowed)", len(o.Victims), preempted, reclaimed)
 	}
 }
 
@@ -159,8 +180,30 @@ func numbers(list []int) string {
 
 func position(e *analysis.Explanation) string {
 	text := fmt.Sprintf("%d of %s", e.Position, Count(e.Queue, "task")+" that "+waits(e.Queue))
+	if e.InQueue != nil {
+		text += " in queue " + e.InQueue.Name
+	}
 	if len(e.Ahead) > 0 {
 		text += "; ahead of it: " + abbreviate(e.Ahead, 3)
+	}
+	return text
+}
+
+// inQueueText says what the queue of a task holds; empty for none.
+func inQueueText(q *analysis.QueuePlace) string {
+	if q == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s, which holds %s GPUs", q.Name, q.Held)
+	if q.Limit != "" {
+		text += " of at most " + q.Limit
+	}
+	text += ", " + q.Guaranteed + " guaranteed"
+	if q.Borrowed != "0" {
+		text += ", " + q.Borrowed + " borrowed"
+	}
+	if q.Factor != nil {
+		text += fmt.Sprintf("; it has used %.2f times its share", *q.Factor)
 	}
 	return text
 }
@@ -228,9 +271,13 @@ func outlook(p *Page, o *analysis.Outlook) {
 			p.Printf("  - %s\n", remedy)
 		}
 	}
-	if len(o.Victims) > 0 {
+	if preempted := slices.DeleteFunc(slices.Clone(o.Victims), func(name string) bool { return slices.Contains(o.Reclaimed, name) }); len(preempted) > 0 {
 		p.Title("Lower priority, would be preempted")
-		p.Printf("  %s\n", abbreviate(o.Victims, 8))
+		p.Printf("  %s\n", abbreviate(preempted, 8))
+	}
+	if len(o.Reclaimed) > 0 {
+		p.Title("On borrowed GPUs, would be preempted")
+		p.Printf("  %s\n", abbreviate(o.Reclaimed, 8))
 	}
 	if len(o.Moves) > 0 {
 		p.Title(fmt.Sprintf("%s would make room, at a cost of %s of GPU time", Count(len(o.Moves), "move"), gpuTime(o.CostGPUSeconds)))
@@ -294,7 +341,7 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 	switch o.Verdict {
 	case analysis.Now:
 		style = Green
-	case analysis.Never, analysis.Invalid:
+	case analysis.Never, analysis.Invalid, analysis.QueueRefuses:
 		style = Red
 	default:
 	}
@@ -303,8 +350,14 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 	if len(answer.DependsOn) > 0 {
 		p.Printf("  would first wait for %s\n", abbreviate(answer.DependsOn, 4))
 	}
-	if answer.Ahead > 0 && o.Verdict != analysis.Invalid {
+	if queue := inQueueText(answer.InQueue); queue != "" {
+		p.Printf("  in queue %s\n", queue)
+	}
+	if answer.Ahead > 0 && o.Verdict != analysis.Invalid && o.Verdict != analysis.QueueRefuses {
 		p.Printf("  %s that %s already would be served before it\n", Count(answer.Ahead, "task"), waits(answer.Ahead))
+	}
+	if equal := answer.Equal; equal != nil {
+		p.Printf("  %s asks for the same and waits already: it is expected to start %s\n", equal.Name, p.expectation(equal.EstimatedStart))
 	}
 	if o.Free != nil {
 		p.Printf("  free: %s\n", freeText(o.Free))
@@ -315,10 +368,14 @@ func WhatIf(p *Page, answer *analysis.WhatIf) {
 // whatIfText describes a verdict on a hypothetical task.
 func whatIfText(o *analysis.Outlook) string {
 	switch o.Verdict {
+	case analysis.QueueRefuses:
+		return "may not use its queue: " + o.Problem
+	case analysis.QueueLimit:
+		return "waits, its queue is at a limit: " + o.Problem
 	case analysis.Now:
 		return "fits now"
 	case analysis.AfterPreemption:
-		return "fits now, and " + Count(len(o.Victims), "task") + " of lower priority " + leave(len(o.Victims)) + " for it"
+		return "fits now, and " + victimsText(o) + " for it"
 	case analysis.AfterMoves:
 		return "fits after " + Count(len(o.Moves), "move")
 	case analysis.WhenOthersEnd:

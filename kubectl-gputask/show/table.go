@@ -46,6 +46,14 @@ func (t *table) add(fields ...any) {
 	t.rows = append(t.rows, row)
 }
 
+// dropFirst drops the first column.
+func (t *table) dropFirst() {
+	t.heading = t.heading[1:]
+	for i := range t.rows {
+		t.rows[i] = t.rows[i][1:]
+	}
+}
+
 // write writes the rows added since the last time, below the heading the first time. The last
 // column is truncated to the page's width, if that is known.
 func (t *table) write(p *Page) {

@@ -39,7 +39,7 @@ func NewTasks(columns TaskColumns) *TaskTable {
 		heading = append([]string{"NAMESPACE"}, heading...)
 	}
 	if columns.Wide {
-		heading = append(heading, "POOL", "RESTARTS", "MOVES", "NODES")
+		heading = append(heading, "QUEUE", "POOL", "RESTARTS", "MOVES", "NODES")
 	}
 	t := &TaskTable{columns: columns, table: newTable(append(heading, "MESSAGE")...)}
 	t.table.headless = columns.NoHeaders
@@ -70,7 +70,7 @@ func (t *TaskTable) row(p *Page, task *v1.GPUTask, phase Cell) []any {
 	}
 	message := oneLine(task.Status.Message)
 	if t.columns.Wide {
-		return append(row, orAny(task.Spec.NodePool), fmt.Sprint(task.Status.Restarts), fmt.Sprint(task.Status.Moves), orNone(abbreviate(task.Status.Nodes, 3)), message)
+		return append(row, orNone(namedQueue(task)), orAny(task.Spec.NodePool), fmt.Sprint(task.Status.Restarts), fmt.Sprint(task.Status.Moves), orNone(abbreviate(task.Status.Nodes, 3)), message)
 	}
 	return append(row, truncate(message, messageLength))
 }

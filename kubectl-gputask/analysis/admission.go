@@ -1,0 +1,198 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/preemption"
+	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// QueuePlace is the queue of a task, and what the queue holds of all models together, with its children.
+type QueuePlace struct {
+	Name string `json:"name"`
+	// Held, Borrowed and Guaranteed are GPUs, written as gpu-amount of a task. Limit is empty if there is none.
+	Held       string `json:"held"`
+	Borrowed   string `json:"borrowed"`
+	Guaranteed string `json:"guaranteed"`
+	Limit      string `json:"limit,omitempty"`
+	// Factor is the queue's fair-share factor: what it has used, over what it was due; nil as long as nothing was
+	// used.
+	Factor *float64 `json:"factor,omitempty"`
+}
+
+// UseQueues has the view take the GPUQueues into account, as gpu-scheduler does. waiting are the Pods without a node, whatever their
+// owner.
+func (v *View) UseQueues(queues *Queues, waiting []*corev1.Pod) {
+	v.queues = queues
+	if !queues.known() {
+		return
+	}
+	pods := slices.Collect(v.Placed())
+	view := gpuqueue.NewView(queues.Tree)
+	of := &gpuqueue.Cluster{Tree: queues.Tree, Namespace: func(name string) *corev1.Namespace { return queues.namespaces[name] }, Node: v.Node}
+	for _, pod := range pods {
+		view.Add(of, pod)
+	}
+	v.ledger = view.Held
+	v.line = NewLine(&LineObjects{Queues: queues, Tasks: v.Tasks, Pods: slices.Concat(pods, waiting), Complete: true, Ledger: v.ledger, Now: v.Now})
+}
+
+// queuePlace returns the queue of a Pod; nil if it is in none.
+func (v *View) queuePlace(pod *corev1.Pod) *QueuePlace {
+	if v.ledger == nil {
+		return nil
+	}
+	name := v.queues.Assign(pod).Queue
+	queue := v.queues.Object(name)
+	if queue == nil {
+		return nil
+	}
+	place := &QueuePlace{
+		Name: name, Held: v.ledger.Held(name, queueing.AnyModel).String(), Borrowed: v.ledger.Borrowed(name, queueing.AnyModel).String(),
+		Guaranteed: v.queues.Tree.Guaranteed(name, queueing.AnyModel).String(),
+	}
+	if factor, known := v.queues.Factors[name]; known {
+		place.Factor = &factor
+	}
+	for i := range queue.Spec.Resources {
+		if resource := &queue.Spec.Resources[i]; resource.GPU == v1.AnyGPU && resource.Limit != nil {
+			place.Limit = fmt.Sprint(*resource.Limit)
+		}
+	}
+	return place
+}
+
+// inLine returns the entry of a task that waits, and those that are served before it in its queue; nil if there are no queues, or
+// it does not wait.
+func (v *View) inLine(task *clusterview.Task) (own *LineEntry, ahead []*LineEntry, count int) {
+	if v.line == nil {
+		return nil, nil, 0
+	}
+	index := slices.IndexFunc(v.line.Waiting, func(entry LineEntry) bool { return entry.isOf(task) })
+	if index < 0 {
+		return nil, nil, 0
+	}
+	own = &v.line.Waiting[index]
+	for i := range v.line.Waiting {
+		entry := &v.line.Waiting[i]
+		if entry.Queue != own.Queue || entry.Refused {
+			continue
+		}
+		if count++; i < index {
+			ahead = append(ahead, entry)
+		}
+	}
+	return own, ahead, count
+}
+
+// admit returns the gang of waiting Pods as their queue confines it: without optional members, or GPUs of some models, if the limits
+// are too low for them. If the queue does not let it start, it is nil, and o says why.
+func (v *View) admit(o *Outlook, w *clusterview.Waiting) *snapshot.Members[*corev1.Pod] {
+	if v.ledger == nil {
+		return w.Gang
+	}
+	assigned := v.queues.Assign(w.Pods[0])
+	if assigned.Problem != nil {
+		o.Verdict, o.Problem = QueueRefuses, assigned.Problem.Message
+		return nil
+	}
+	if excess := v.ledger.Fits(assigned.Queue, amountsOf(&w.Gang.Gang, leastOf)); excess != nil {
+		o.Verdict, o.Problem, o.Remedies = QueueLimit, excess.String(), remediesOf(excess)
+		o.Free = v.free(w.Gang)
+		return nil
+	}
+	gang := *w.Gang
+	gang.Roles = slices.Clone(gang.Roles)
+	if v.ledger.Fits(assigned.Queue, amountsOf(&gang.Gang, mostOf)) != nil {
+		for i := range gang.Roles {
+			gang.Roles[i].Max = max(1, gang.Roles[i].Min)
+		}
+	}
+	if anyModel := amountsOf(&gang.Gang, mostOf)[queueing.AnyModel]; anyModel > 0 {
+		gang.Except = slices.Concat(gang.Except, v.nodesOf(v.ledger.Full(assigned.Queue, anyModel)))
+	}
+	return &gang
+}
+
+// remediesOf returns what would help against a limit that is exceeded.
+func remediesOf(excess *queueing.Excess) []string {
+	if excess.Permanent() {
+		return []string{fmt.Sprintf("with at most %s GPUs in all", excess.Limit), "in a queue with a higher limit"}
+	}
+	return []string{fmt.Sprintf("when tasks of queue %s have given back %s GPUs", excess.Queue, excess.Held+excess.Wanted-excess.Limit)}
+}
+
+// nodesOf returns the names of the nodes with GPUs of some models.
+func (v *View) nodesOf(models []string) []string {
+	var names []string
+	for _, node := range v.Nodes {
+		if slices.Contains(models, snapshot.Model(node)) {
+			names = append(names, node.Name)
+		}
+	}
+	return names
+}
+
+func leastOf(role *placement.Role) int { return role.Min }
+func mostOf(role *placement.Role) int  { return role.Max }
+
+// amountsOf returns the GPUs that a gang asks for, by model; those of roles that accept several models count as of
+// any.
+func amountsOf(gang *placement.Gang, count func(*placement.Role) int) queueing.Amounts {
+	amounts := queueing.Amounts{}
+	for i := range gang.Roles {
+		role := &gang.Roles[i]
+		percent := role.Shape.Percent() * count(role)
+		if percent <= 0 {
+			continue
+		}
+		model := queueing.AnyModel
+		if len(role.Shape.Models) == 1 {
+			model = role.Shape.Models[0]
+		}
+		amounts[model] += queueing.Amount(percent)
+	}
+	return amounts
+}
+
+// reclaimFor returns who may be preempted for waiting Pods because of their queue; nil without queues, where priority alone
+// decides.
+func (v *View) reclaimFor(w *clusterview.Waiting) *preemption.Queues {
+	if v.ledger == nil {
+		return nil
+	}
+	byUID := func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) }
+	var held []preemption.Held
+	for _, pod := range slices.SortedFunc(v.Placed(), byUID) {
+		amount := gpuqueue.Amount(pod)
+		if amount == 0 {
+			continue
+		}
+		one := preemption.Held{Pod: pod, Gang: v.GangOf(string(pod.UID)), Queue: v.holderOf(pod), Amount: amount, Leaving: pod.DeletionTimestamp != nil}
+		if node := v.Node(pod.Spec.NodeName); node != nil {
+			one.Model = snapshot.Model(node)
+		}
+		held = append(held, one)
+	}
+	return preemption.NewQueues(v.ledger, v.queues.Assign(w.Pods[0]).Queue, amountsOf(&w.Gang.Gang, leastOf), w.Priority, held, v.Now)
+}
+
+// holderOf returns the queue that a running Pod counts for. One that does not exist any more counts as none.
+func (v *View) holderOf(pod *corev1.Pod) string {
+	if queue := v.queues.Assign(pod).Queue; v.queues.Tree.Has(queue) {
+		return queue
+	}
+	return queueing.NoQueue
+}

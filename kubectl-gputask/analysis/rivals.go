@@ -1,0 +1,157 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/queueing"
+)
+
+// Turn says which of two queues is served first.
+type Turn string
+
+// The turns of a Rival.
+const (
+	// Before: its work is served before that of the queue in question.
+	Before Turn = "Before"
+	// Equal: neither guarantees nor fair share decide between them.
+	Equal Turn = "Equal"
+	// After: its work is served after that of the queue in question.
+	After Turn = "After"
+)
+
+// Rival is another queue that has waiting work of its own, beside that of its children.
+type Rival struct {
+	Name string `json:"name"`
+	// Sibling is true if it has the same parent.
+	Sibling bool `json:"sibling"`
+	// Factor is its fair-share factor: what it has used, over what it was due.
+	Factor float64 `json:"factor"`
+	// Waiting are the GPUs that its waiting Pods ask for, with those of its children.
+	Waiting string `json:"waiting"`
+	Turn    Turn   `json:"turn"`
+	// Why is the turn in one sentence.
+	Why string `json:"why"`
+}
+
+// rivals returns the other queues that have waiting work of their own: those that are served before a queue, equal ones, and those
+// after it.
+func (q *Queues) rivals(name string, line *Line) []Rival {
+	ledger, parent := q.ledger(), q.parent(name)
+	own := q.standing(name, ledger, line)
+	var list []Rival
+	for _, other := range q.Objects {
+		part := !q.waitsItself(name) && slices.Contains(q.Tree.Path(other.Name), name) // its parts are no rivals of it
+		if other.Name == name || part || !q.waitsItself(other.Name) {
+			continue
+		}
+		theirs := q.standing(other.Name, ledger, line)
+		rival := Rival{Name: other.Name, Sibling: q.parent(other.Name) == parent, Factor: theirs.factor, Waiting: waitingGPUs(other)}
+		rival.Turn, rival.Why = theirs.against(&own)
+		list = append(list, rival)
+	}
+	place := map[Turn]int{Before: 0, Equal: 1, After: 2}
+	slices.SortStableFunc(list, func(a, b Rival) int {
+		return cmp.Or(cmp.Compare(place[a.Turn], place[b.Turn]), cmp.Compare(a.Factor, b.Factor), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+// waitsItself reports whether tasks wait in a queue that are not in one of its children.
+func (q *Queues) waitsItself(name string) bool {
+	count := q.Object(name).Status.Waiting
+	for _, other := range q.Objects {
+		if q.parent(other.Name) == name {
+			count -= other.Status.Waiting
+		}
+	}
+	return count > 0
+}
+
+func waitingGPUs(queue *v1.GPUQueue) string {
+	for i := range queue.Status.Resources {
+		if resource := &queue.Status.Resources[i]; resource.GPU == v1.AnyGPU {
+			return resource.Waiting
+		}
+	}
+	return "0"
+}
+
+// standing is what decides about a queue's turn.
+type standing struct {
+	name   string
+	factor float64
+	// used is true if the factor is known: there is none as long as nothing was used.
+	used bool
+	// root is the queue itself or the ancestor whose guarantee it is served by.
+	root string
+	// guaranteed is true if the queue's next task fits into what the root is guaranteed and does not hold
+	// yet.
+	guaranteed bool
+	// held and due are what the root holds and is guaranteed, of all models.
+	held, due queueing.Amount
+}
+
+func (q *Queues) standing(name string, ledger *queueing.Ledger, line *Line) standing {
+	path := q.Tree.Path(name)
+	root := path[len(path)-1]
+	_, used := q.Factors[name]
+	return standing{
+		name: name, factor: q.factor(name), used: used, root: root, guaranteed: q.servesGuarantee(name, ledger, line),
+		held: ledger.Held(root, queueing.AnyModel), due: q.Tree.Guaranteed(root, queueing.AnyModel),
+	}
+}
+
+// servesGuarantee reports whether the next task of a queue goes first because of a guarantee. If the task may not be seen, it
+// is taken for one of a single GPU of a model that the queue waits for.
+func (q *Queues) servesGuarantee(name string, ledger *queueing.Ledger, line *Line) bool {
+	for i := range line.Waiting {
+		if entry := &line.Waiting[i]; entry.Queue == name && !entry.Refused {
+			return ledger.WithinGuarantee(name, entry.asked)
+		}
+	}
+	queue := q.Object(name)
+	return slices.ContainsFunc(queue.Status.Resources, func(resource v1.GPUQueueUsed) bool {
+		return amountOf(resource.Waiting) > 0 && ledger.WithinGuarantee(name, queueing.Amounts{resource.GPU: queueing.GPU})
+	})
+}
+
+// against compares a rival with the queue in question.
+func (s *standing) against(own *standing) (Turn, string) {
+	switch {
+	case s.guaranteed && !own.guaranteed:
+		return Before, fmt.Sprintf("served before %s: %s, and what is guaranteed goes first", own.name, s.claim())
+	case !s.guaranteed && own.guaranteed:
+		return After, fmt.Sprintf("served after %s: %s, and what is guaranteed goes first", own.name, own.claim())
+	}
+	both := ""
+	if s.guaranteed {
+		both = "both are below what is guaranteed to them, and "
+	}
+	switch {
+	case cmp.Compare(rounded(s.factor), rounded(own.factor)) < 0:
+		return Before, fmt.Sprintf("served before %s: %sit has used %.2f times its share, %s %.2f times", own.name, both, s.factor, own.name, own.factor)
+	case cmp.Compare(rounded(s.factor), rounded(own.factor)) > 0:
+		return After, fmt.Sprintf("served after %s: %sit has used %.2f times its share, %s %.2f times", own.name, both, s.factor, own.name, own.factor)
+	case !s.used && !own.used:
+		return Equal, fmt.Sprintf("equal to %s: %snothing was used yet, so that what has waited longest for its length goes first", own.name, both)
+	default:
+		return Equal, fmt.Sprintf("equal to %s: %sboth have used %.2f times their share, so that what has waited longest for its length goes first", own.name, both, s.factor)
+	}
+}
+
+// claim says what a queue is owed.
+func (s *standing) claim() string {
+	if s.root != s.name {
+		return fmt.Sprintf("%s is a part of %s, which holds %s of %s guaranteed GPUs", s.name, s.root, s.held, s.due)
+	}
+	return fmt.Sprintf("%s holds %s of %s guaranteed GPUs", s.name, s.held, s.due)
+}
+
+// rounded returns a factor as it is shown.
+func rounded(factor float64) string { return fmt.Sprintf("%020.2f", factor) }

@@ -1,0 +1,189 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+type lineup struct {
+	*session
+	output
+	everywhere bool
+	running    bool
+}
+
+func newQueue(s *session) *cobra.Command {
+	q := &lineup{session: s}
+	command := &cobra.Command{
+		Use:     "queue [NAME...]",
+		Aliases: []string{"queues"},
+		Short:   "Show who waits for GPUs, in which order, and until when",
+		Long: `Show who waits for GPUs, in which order, and until when.
+
+Without names, it shows what waits in all GPUQueues and in none: tasks of the namespace,
+and gangs and Pods of other controllers, each with its position in its queue and when
+gpu-scheduler expects it to start. All times are in UTC.`,
+		GroupID: groupCluster,
+		Example: `  # What waits in the namespace, and in all namespaces with all columns
+  kubectl gputask queue
+  kubectl gputask queue -A -o wide
+
+  # What waits in a queue, and what runs there
+  kubectl gputask queue vision -A --running
+
+  # What a queue gets, and why others are served before or after it
+  kubectl gputask queue describe vision`,
+		ValidArgsFunction: s.completeQueues(0),
+		RunE:              func(command *cobra.Command, names []string) error { return q.run(command.Context(), names) },
+	}
+	flags := command.Flags()
+	flags.BoolVarP(&q.everywhere, "all-namespaces", "A", false, "what waits in all namespaces")
+	flags.BoolVar(&q.running, "running", false, "also what runs, and when it will have ended at the latest")
+	flags.BoolVar(&q.noHeaders, "no-headers", false, "leave out the headings of the tables")
+	q.add(command, slices.Concat([]string{outputWide, outputName, outputJSON, outputYAML}, templates))
+	command.AddCommand(newQueueDescribe(s))
+	return command
+}
+
+func (q *lineup) run(ctx context.Context, args []string) error {
+	if err := q.validate(); err != nil {
+		return err
+	}
+	names, err := queueNames(args)
+	if err != nil {
+		return err
+	}
+	clients, err := q.connect()
+	if err != nil {
+		return err
+	}
+	namespace := clients.Namespace
+	if q.everywhere {
+		namespace = metav1.NamespaceAll
+	}
+	list, err := cluster.ListQueues(ctx, clients, namespace)
+	if err != nil {
+		return err
+	}
+	if err := missing(list, names); err != nil {
+		return err
+	}
+	work, err := cluster.ListWork(ctx, clients, namespace)
+	if err != nil {
+		return err
+	}
+	line := analysis.NewLine(&analysis.LineObjects{
+		Queues: queuesOf(list), Tasks: work.Tasks, Pods: work.Pods, Complete: q.everywhere, Now: q.Clock.Now(),
+	})
+	choose(line, names, q.running)
+	return q.write(line, list, namespace, names)
+}
+
+func queuesOf(list *cluster.QueueList) *analysis.Queues {
+	if list.Unknown != "" {
+		return analysis.UnknownQueues()
+	}
+	return analysis.NewQueues(list.Queues, list.Namespaces)
+}
+
+// choose leaves what is in the named queues, or everything without names.
+func choose(line *analysis.Line, names []string, running bool) {
+	other := func(entry analysis.LineEntry) bool { return len(names) > 0 && !slices.Contains(names, entry.Queue) }
+	line.Waiting, line.Running = slices.DeleteFunc(line.Waiting, other), slices.DeleteFunc(line.Running, other)
+	if !running {
+		line.Running = nil
+	}
+}
+
+func (q *lineup) write(line *analysis.Line, list *cluster.QueueList, namespace string, names []string) error {
+	switch {
+	case q.format == outputName:
+		for _, entry := range slices.Concat(line.Waiting, line.Running) {
+			fmt.Fprintln(q.Out, entry.Resource())
+		}
+		return nil
+	case !q.isText():
+		return q.printValue(q.Out, line)
+	}
+	columns := show.LineColumns{Wide: q.format == outputWide, NoHeaders: q.noHeaders, Running: q.running}
+	show.Line(q.page(), line, columns)
+	if len(line.Waiting) == 0 {
+		q.nothingWaits(namespace, names)
+	}
+	if note := queuesNote(list); note != "" {
+		fmt.Fprintln(q.ErrOut, note)
+	}
+	return nil
+}
+
+// nothingWaits tells that nothing waits, which is no error.
+func (q *lineup) nothingWaits(namespace string, names []string) {
+	where := "in namespace " + namespace
+	if namespace == metav1.NamespaceAll {
+		where = "in any namespace"
+	}
+	if len(names) > 0 {
+		where += " in " + strings.Join(names, ", ")
+	}
+	fmt.Fprintf(q.ErrOut, "Nothing waits for GPUs %s.\n", where)
+}
+
+// queuesNote tells that there are no queues, or that they are not known.
+func queuesNote(list *cluster.QueueList) string {
+	switch {
+	case list.Absent:
+		return "This cluster has no GPUQueues: the CustomResourceDefinition gpuqueues.falldio.com is not installed. What waits is served by priority, then by age."
+	case list.Unknown != "":
+		return "Which queue Pods are in that name none is not known: " + list.Unknown + "."
+	case len(list.Queues) == 0:
+		return "There are no GPUQueues: what waits is served by priority, then by age."
+	default:
+		return ""
+	}
+}
+
+// missing returns an error that names the queues that don't exist.
+func missing(list *cluster.QueueList, names []string) error {
+	if list.Unknown != "" {
+		return nil // they may exist
+	}
+	var failures []error
+	for _, name := range names {
+		if !slices.ContainsFunc(list.Queues, func(queue *v1.GPUQueue) bool { return queue.Name == name }) {
+			failures = append(failures, fmt.Errorf("there is no GPUQueue %q: `kubectl get gpuqueues` lists them", name))
+		}
+	}
+	return joined(failures)
+}
+
+// queueNames returns the names, each once. "gpuqueue.falldio.com/vision" and "gpuqueue/vision" stand for "vision".
+func queueNames(args []string) ([]string, error) {
+	var names []string
+	for _, arg := range args {
+		name := arg
+		if kind, rest, qualified := strings.Cut(arg, "/"); qualified {
+			short := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(kind), "."+v1.GroupName), "."+v1.GroupVersion.Version)
+			if !slices.Contains([]string{"gpuqueue", "gpuqueues", "gpuq"}, short) || rest == "" {
+				return nil, fmt.Errorf("%s: is not the name of a GPUQueue", arg)
+			}
+			name = rest
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,130 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
+)
+
+type queueDescription struct {
+	*session
+	output
+}
+
+func newQueueDescribe(s *session) *cobra.Command {
+	d := &queueDescription{session: s}
+	command := &cobra.Command{
+		Use:     "describe NAME...",
+		Aliases: []string{"show"},
+		Short:   "Show all of a queue, and why others are served before or after it",
+		Long: `Show all of a queue: what it gets and holds of each GPU model, what it has used, who waits
+in it and until when, and which other queues with waiting work are served before or after
+it, and why.
+
+What waits is shown of all namespaces, or of the user's namespace if no more is allowed: then
+the numbers are those of the queue's status, which is at most a minute old.`,
+		Args:              someNames,
+		ValidArgsFunction: s.completeQueues(0),
+		RunE:              func(command *cobra.Command, names []string) error { return d.run(command.Context(), names) },
+	}
+	d.output.addTo(command)
+	return command
+}
+
+func (d *queueDescription) run(ctx context.Context, args []string) error {
+	if err := d.validate(); err != nil {
+		return err
+	}
+	names, err := queueNames(args)
+	if err != nil {
+		return err
+	}
+	clients, err := d.connect()
+	if err != nil {
+		return err
+	}
+	list, err := cluster.ListQueues(ctx, clients, clients.Namespace)
+	if err != nil {
+		return err
+	}
+	switch {
+	case list.Absent:
+		return errors.New("this cluster has no GPUQueues: the CustomResourceDefinition gpuqueues.falldio.com is not installed")
+	case list.Unknown != "":
+		return fmt.Errorf("the queue can't be described: %s", list.Unknown)
+	}
+	queues, failure := queuesOf(list), missing(list, names)
+	if queues == nil {
+		return failure
+	}
+	work, complete, err := everyoneOrOwn(ctx, clients)
+	if err != nil {
+		return err
+	}
+	if complete {
+		nodes, err := cluster.ListNodes(ctx, clients)
+		if err != nil {
+			return err
+		}
+		queues.Refresh(work.Pods, nodes)
+	}
+	line := analysis.NewLine(&analysis.LineObjects{Queues: queues, Tasks: work.Tasks, Pods: work.Pods, Complete: complete, Now: d.Clock.Now()})
+	var reports []*analysis.QueueReport
+	for _, name := range names {
+		if report := queues.Report(name, line); report != nil {
+			reports = append(reports, report)
+		}
+	}
+	if err := d.write(reports, len(names) > 1); err != nil {
+		return err
+	}
+	if !complete && d.isText() && len(reports) > 0 {
+		fmt.Fprintf(d.ErrOut, "\nOnly what waits and runs in namespace %s is shown, more is not allowed.\n", clients.Namespace)
+	}
+	return failure
+}
+
+// everyoneOrOwn lists what waits and runs in all namespaces, or, if that is forbidden, in that of the user.
+func everyoneOrOwn(ctx context.Context, clients *cluster.Clients) (work *cluster.Work, complete bool, err error) {
+	work, err = cluster.ListWork(ctx, clients, metav1.NamespaceAll)
+	if apierrors.IsForbidden(err) {
+		work, err = cluster.ListWork(ctx, clients, clients.Namespace)
+		return work, false, err
+	}
+	return work, true, err
+}
+
+func (d *queueDescription) write(reports []*analysis.QueueReport, several bool) error {
+	if d.isText() {
+		for i, report := range reports {
+			if i > 0 {
+				fmt.Fprintln(d.Out)
+			}
+			show.Queue(d.page(), report)
+		}
+		return nil
+	}
+	for _, report := range reports {
+		report.Queue = report.Queue.DeepCopy()
+		report.Queue.ManagedFields = nil
+	}
+	switch {
+	case several:
+		return d.printValue(d.Out, map[string]any{"items": reports})
+	case len(reports) == 0:
+		return nil
+	default:
+		return d.printValue(d.Out, reports[0])
+	}
+}

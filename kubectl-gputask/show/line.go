@@ -1,0 +1,192 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// LineColumns selects what a Line shows.
+type LineColumns struct {
+	// Wide adds all other columns, and shows reasons in full.
+	Wide bool
+	// NoHeaders leaves out the headings.
+	NoHeaders bool
+	// Running adds what runs.
+	Running bool
+	// unknown is true if it is not known which queue those are in that name none.
+	unknown bool
+}
+
+// Line writes what waits for GPUs, and below it what runs.
+func Line(p *Page, line *analysis.Line, columns LineColumns) {
+	columns.unknown = line.QueuesUnknown
+	if len(line.Waiting) > 0 {
+		waitingTable(p, line.Waiting, columns).write(p)
+	}
+	if !columns.Running || len(line.Running) == 0 {
+		return
+	}
+	if len(line.Waiting) > 0 {
+		p.Printf("\n")
+	}
+	runningTable(p, line.Running, columns).write(p)
+}
+
+func waitingTable(p *Page, entries []analysis.LineEntry, columns LineColumns) *table {
+	heading := []string{"QUEUE", "POSITION", "NAMESPACE", "NAME", "GPUS", "PRIORITY", "WAITED", "EXPECTED START"}
+	if columns.Wide {
+		heading = append(heading, "KIND", "PODS", "MODEL")
+	}
+	t := newTable(append(heading, "REASON")...)
+	t.headless = columns.NoHeaders
+	for i := range entries {
+		entry := &entries[i]
+		row := []any{
+			columns.queue(entry), positionText(entry.Position), entry.Namespace, entry.Name, entry.GPUs, priorityText(entry), p.Age(entry.Since.Time), startCell(p, entry),
+		}
+		if columns.Wide {
+			row = append(row, entry.Kind, fmt.Sprint(entry.Pods), orAny(entry.Model), reasonText(entry))
+		} else {
+			row = append(row, truncate(reasonText(entry), messageLength))
+		}
+		t.add(row...)
+	}
+	return t
+}
+
+func runningTable(p *Page, entries []analysis.LineEntry, columns LineColumns) *table {
+	heading := []string{"QUEUE", "NAMESPACE", "NAME", "GPUS", "PRIORITY", "RUNNING", "ENDS BY"}
+	if columns.Wide {
+		heading = append(heading, "KIND", "PODS", "MODEL")
+	}
+	t := newTable(append(heading, "NODES")...)
+	t.headless = columns.NoHeaders
+	for i := range entries {
+		entry := &entries[i]
+		ends := "<unknown>"
+		if entry.EndsBy != nil {
+			ends = p.timeOfDay(entry.EndsBy.Time)
+		}
+		row := []any{columns.queue(entry), entry.Namespace, entry.Name, entry.GPUs, priorityText(entry), p.Age(entry.Since.Time), ends}
+		if columns.Wide {
+			row = append(row, entry.Kind, fmt.Sprint(entry.Pods), orAny(entry.Model))
+		}
+		t.add(append(row, abbreviate(entry.Nodes, 3))...)
+	}
+	return t
+}
+
+// queue returns the queue of an entry.
+func (c *LineColumns) queue(entry *analysis.LineEntry) string {
+	if entry.Queue == "" && c.unknown {
+		return "<unknown>"
+	}
+	return orNone(entry.Queue)
+}
+
+func positionText(position int) string {
+	if position == 0 {
+		return "-"
+	}
+	return fmt.Sprint(position)
+}
+
+func priorityText(entry *analysis.LineEntry) string {
+	if entry.PriorityClass == "" {
+		return fmt.Sprint(entry.Priority)
+	}
+	return entry.PriorityClass
+}
+
+// startCell returns when an entry is expected to start: "14:10 to 14:40, likely 14:20".
+func startCell(p *Page, entry *analysis.LineEntry) Cell {
+	switch estimate := entry.EstimatedStart; {
+	case entry.Refused:
+		return Cell{Text: "refused", Style: Red}
+	case estimate == nil:
+		return Cell{Text: "<unknown>"}
+	default:
+		return Cell{Text: p.interval(estimate, "to")}
+	}
+}
+
+// reasonText returns what an entry waits for.
+func reasonText(entry *analysis.LineEntry) string {
+	reason := oneLine(entry.Reason)
+	if entry.EstimatedStart == nil || entry.EstimatedStart.Behind == "" {
+		return reason
+	}
+	behind := "waits until " + entry.EstimatedStart.Behind + " ends"
+	if reason == "" {
+		return behind
+	}
+	return behind + ": " + reason
+}
+
+// interval returns an estimate as "14:10 to 14:40, likely 14:20", with another word between the first two times if that is wanted.
+func (p *Page) interval(estimate *v1.StartEstimate, to string) string {
+	earliest, latest, likely := p.timeOfDay(estimate.Earliest.Time), p.timeOfDay(estimate.Latest.Time), p.timeOfDay(estimate.Likely.Time)
+	switch {
+	case earliest == latest:
+		return likely
+	case likely == earliest || likely == latest:
+		return fmt.Sprintf("%s %s %s", earliest, to, latest)
+	default:
+		return fmt.Sprintf("%s %s %s, likely %s", earliest, to, latest, likely)
+	}
+}
+
+// expectation returns an estimate as "between 14:10 and 14:40 UTC, likely 14:20, when train-7 ends".
+func (p *Page) expectation(estimate *v1.StartEstimate) string {
+	text := p.interval(estimate, "and") + " UTC"
+	if p.timeOfDay(estimate.Earliest.Time) != p.timeOfDay(estimate.Latest.Time) {
+		text = "between " + text
+	} else {
+		text = "at " + text
+	}
+	if estimate.Behind != "" {
+		text += ", when " + estimate.Behind + " ends"
+	}
+	if estimate.Reserved {
+		text += "; its place is reserved"
+	}
+	return text
+}
+
+// timeOfDay formats a time of today as "15:04", and others with their date.
+func (p *Page) timeOfDay(at time.Time) string {
+	at = at.UTC()
+	if at.Format(time.DateOnly) == p.Now.UTC().Format(time.DateOnly) {
+		return at.Format("15:04")
+	}
+	return at.Format("2006-01-02 15:04")
+}
+
+// estimatedStart returns when a task is expected to start as its status says; empty for one that does not wait.
+func estimatedStart(p *Page, task *v1.GPUTask) string {
+	if task.Status.EstimatedStart == nil || task.Status.Phase != v1.PhasePending {
+		return ""
+	}
+	return p.expectation(task.Status.EstimatedStart)
+}
+
+// secondsText formats a number of seconds.
+func secondsText(number int64) string {
+	return span((time.Duration(number) * time.Second))
+}
+
+// ageOf returns how long ago a time was; empty for none.
+func ageOf(p *Page, at *metav1.Time) string {
+	if at == nil || at.IsZero() {
+		return ""
+	}
+	return p.Age(at.Time)
+}

@@ -1,0 +1,232 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// Queue writes all about a queue.
+func Queue(p *Page, r *analysis.QueueReport) {
+	queue := r.Queue
+	var f pairs
+	f.add("Name", queue.Name)
+	f.add("Part of", orText(strings.Join(ancestorNames(r.Ancestors), ", a part of "), "the cluster"))
+	f.addIf("Has parts", abbreviate(r.Children, 8))
+	f.add("Used by", namespacesText(queue))
+	f.add("Priorities", prioritiesText(r.Priorities))
+	f.add("Runtime", runtimeText(r))
+	f.add("Borrowing", reclaimText(&r.Reclaim))
+	f.add("Share", shareText(r))
+	f.add("Fair share", factorText(queue.Status.Usage))
+	f.addIf("GPU time", gpuTimeText(p, queue.Status.Usage))
+	f.add("Tasks", fmt.Sprintf("%d %s GPUs, %d %s", queue.Status.Running, holds(queue.Status.Running), queue.Status.Waiting, waits(int(queue.Status.Waiting))))
+	f.addIf("Problem", p.Paint(Red, oneLine(r.Problem)))
+	f.write(p)
+	queueResources(p, r)
+	queueWork(p, r)
+	rivals(p, r)
+	describeConditions(p, queue.Status.Conditions)
+}
+
+func ancestorNames(ancestors []analysis.Ancestor) []string {
+	names := make([]string, len(ancestors))
+	for i := range ancestors {
+		names[i] = ancestors[i].Name
+	}
+	return names
+}
+
+func namespacesText(queue *v1.GPUQueue) string {
+	selector := queue.Spec.NamespaceSelector
+	switch {
+	case selector == nil:
+		return "no namespace: it has no namespaceSelector"
+	case len(selector.MatchLabels)+len(selector.MatchExpressions) == 0:
+		return "all namespaces"
+	default:
+		return "namespaces with " + metav1.FormatLabelSelector(selector)
+	}
+}
+
+func prioritiesText(priorities []string) string {
+	if len(priorities) == 0 {
+		return "all"
+	}
+	shown := make([]string, len(priorities))
+	for i, name := range priorities {
+		shown[i] = orNone(name)
+	}
+	return strings.Join(shown, ", ")
+}
+
+func runtimeText(r *analysis.QueueReport) string {
+	text := "unlimited"
+	if r.MaxRuntimeSeconds > 0 {
+		text = "at most " + secondsText(r.MaxRuntimeSeconds)
+	}
+	if r.DefaultRuntimeSeconds > 0 {
+		return text + "; tasks that declare nothing are planned with " + secondsText(r.DefaultRuntimeSeconds)
+	}
+	return text + "; that of tasks that declare nothing is predicted from earlier ones"
+}
+
+// reclaimText says what happens to GPUs that the queue has borrowed.
+func reclaimText(reclaim *v1.GPUQueueReclaim) string {
+	var text string
+	switch reclaim.Policy {
+	case v1.ReclaimNever:
+		return "GPUs beyond the guarantee are kept until the tasks on them end"
+	case v1.ReclaimLowerPriority:
+		text = "GPUs beyond the guarantee go back to queues below theirs, for tasks of a higher priority"
+	default:
+		text = "GPUs beyond the guarantee go back to queues below theirs"
+	}
+	if least := reclaim.MinRuntimeSeconds; least != nil && *least > 0 {
+		text += ", after " + secondsText(int64(*least)) + " at the earliest"
+	}
+	if notice := reclaim.NoticeSeconds; notice != nil && *notice > 0 {
+		text += ", with a notice of " + secondsText(int64(*notice))
+	}
+	return text
+}
+
+func shareText(r *analysis.QueueReport) string {
+	weight := int32(1)
+	if r.Queue.Spec.Weight != nil {
+		weight = *r.Queue.Spec.Weight
+	}
+	of := "the cluster"
+	if len(r.Ancestors) > 0 {
+		of = "what " + r.Ancestors[0].Name + " is due"
+	}
+	return fmt.Sprintf("%.0f%% of %s, by its weight of %d among the queues there that have work", math.Round(100*r.Share), of, weight)
+}
+
+// factorText says what the fair-share factor means.
+func factorText(usage *v1.GPUQueueTime) string {
+	if usage == nil || usage.Factor == "" {
+		return "nothing was used yet: all queues are equal"
+	}
+	return usage.Factor + ": it has used " + usage.Factor + " times what it was due; the less, the sooner its work starts"
+}
+
+func gpuTimeText(p *Page, usage *v1.GPUQueueTime) string {
+	if usage == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s GPU-hours in all; %.1f count for fair share, half as much after each %s", usage.GPUHours, float64(usage.GPUSeconds)/3600, secondsText(usage.HalfLifeSeconds))
+	if age := ageOf(p, &usage.AsOf); age != "" {
+		text += " (counted " + age + " ago)"
+	}
+	return text
+}
+
+func holds(count int32) string {
+	if count == 1 {
+		return "holds"
+	}
+	return "hold"
+}
+
+func queueResources(p *Page, r *analysis.QueueReport) {
+	p.Title("GPUs, with those of its parts")
+	t := newTable("QUEUE", "MODEL", "GUARANTEED", "LIMIT", "USED", "BORROWED", "WAITING")
+	t.indent = "  "
+	add := func(queue string, resources []analysis.QueueResource) {
+		for i := range resources {
+			one := &resources[i]
+			model := one.GPU
+			if model == v1.AnyGPU {
+				model = "all"
+			}
+			t.add(queue, model, one.Guaranteed, orNone(one.Limit), one.Used, one.Borrowed, one.Waiting)
+		}
+	}
+	add(r.Queue.Name, r.Resources)
+	for i := range r.Ancestors {
+		add(r.Ancestors[i].Name, r.Ancestors[i].Resources)
+	}
+	t.write(p)
+}
+
+// shownEntries limits how many tasks of a queue are shown.
+const shownEntries = 12
+
+func queueWork(p *Page, r *analysis.QueueReport) {
+	p.Title("Waiting")
+	if first := firstServed(r.Waiting); first != nil && first.EstimatedStart != nil {
+		p.Printf("  Next: %s/%s with %s GPUs, expected to start %s\n", first.Namespace, first.Name, first.GPUs, p.expectation(first.EstimatedStart))
+	}
+	if len(r.Waiting) == 0 && len(r.Children) > 0 {
+		p.Printf("  <none> in the queue itself; in its parts: kubectl gputask queue %s -A\n", strings.Join(r.Children, " "))
+	} else {
+		section(p, r.Waiting, waitingTable)
+	}
+	if len(r.Running) > 0 {
+		p.Title("Running")
+		section(p, r.Running, runningTable)
+	}
+}
+
+func firstServed(entries []analysis.LineEntry) *analysis.LineEntry {
+	index := slices.IndexFunc(entries, func(entry analysis.LineEntry) bool { return !entry.Refused })
+	if index < 0 {
+		return nil
+	}
+	return &entries[index]
+}
+
+// section writes the first entries of a queue as a table.
+func section(p *Page, entries []analysis.LineEntry, draw func(*Page, []analysis.LineEntry, LineColumns) *table) {
+	if len(entries) == 0 {
+		p.Printf("  <none>\n")
+		return
+	}
+	t := draw(p, entries[:min(len(entries), shownEntries)], LineColumns{})
+	t.dropFirst() // it is the queue in question
+	t.indent = "  "
+	t.write(p)
+	if rest := len(entries) - shownEntries; rest > 0 {
+		p.Printf("  and %d more: kubectl gputask queue %s -A\n", rest, entries[0].Queue)
+	}
+}
+
+// shownRivals limits how many other queues are shown.
+const shownRivals = 10
+
+func rivals(p *Page, r *analysis.QueueReport) {
+	if len(r.Rivals) == 0 {
+		return
+	}
+	p.Title("Other queues with waiting work")
+	t := newTable("QUEUE", "FACTOR", "WAITING", "WHY")
+	t.indent = "  "
+	t.add(Cell{Text: r.Queue.Name, Style: Bold}, ownFactor(r), r.Resources[0].Waiting, "this queue")
+	styles := map[analysis.Turn]Style{analysis.Before: Yellow, analysis.After: Green}
+	for i := range r.Rivals[:min(len(r.Rivals), shownRivals)] {
+		rival := &r.Rivals[i]
+		t.add(rival.Name, fmt.Sprintf("%.2f", rival.Factor), rival.Waiting, Cell{Text: rival.Why, Style: styles[rival.Turn]})
+	}
+	t.write(p)
+	if rest := len(r.Rivals) - shownRivals; rest > 0 {
+		p.Printf("  and %s\n", Count(rest, "more queue"))
+	}
+	p.Printf("  Otherwise than by guarantees, the turn of a task also depends on its length and on how long it has waited.\n")
+}
+
+func ownFactor(r *analysis.QueueReport) string {
+	if usage := r.Queue.Status.Usage; usage != nil && usage.Factor != "" {
+		return usage.Factor
+	}
+	return "1.00"
+}

@@ -105,6 +105,10 @@ bench-pipeline: build ## Measure from GPUTasks to running Pods on 1,000 simulate
 bench-rescheduler: ## Make room for large tasks on the openb cluster (its files are in the folder DATA) in several ways and rewrite docs/benchmarks.md (10 minutes)
 	$(GO) run ./bench/rescheduler --report=docs --data=$(DATA) --seeds=10 $(ARGS)
 
+.PHONY: bench-queue
+bench-queue: ## Replay the Philly trace TRACE with all ways to serve a queue and rewrite docs/benchmarks.md (15 minutes on 2 idle cores; ARGS='--seeds=1 --sizes=80' for less)
+	nice $(GO) run ./bench/queue --trace=$(TRACE) --seeds=4 --report=docs $(ARGS)
+
 .PHONY: bench-scheduler-scale
 bench-scheduler-scale: ## Measure the scheduler's planner with 10,000 nodes, 100,000 Pods and 1,000 waiting gangs and rewrite docs/benchmarks.md (ARGS=--part=10 for less)
 	$(GO) test -c -o $(BIN)/schedulerscale.test ./scheduler/planner

@@ -34,7 +34,7 @@ for engine in nodeagent/kubelet/allocation pkg/inventory pkg/placement pkg/queue
   violation engine "${engine}/violation" k8s.io/api/core/v1
 done
 for pure in kubectl-gputask/analysis kubectl-gputask/show pkg/clusterview pkg/disruption pkg/gpufit pkg/gpuqueue pkg/gputask pkg/kueue pkg/moveplan \
-  pkg/checkpoint pkg/preemption pkg/reschedule pkg/reservation pkg/snapshot scheduler/gangs scheduler/interning; do
+  pkg/checkpoint pkg/preemption pkg/reschedule pkg/reservation pkg/snapshot scheduler/gangs scheduler/interning scheduler/queues; do
   violation pure "${pure}/violation" k8s.io/client-go/rest
 done
 violation kubernetes pkg/endpoints/violation k8s.io/kubernetes/pkg/apis/core

@@ -25,7 +25,6 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	taskfake "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/fake"
@@ -98,19 +97,19 @@ func (f *fixture) start() {
 	f.t.Cleanup(f.stop)
 }
 
-func newQueue(name string, limit int32) *v1.GPUQueue {
+func newQueue(name string) *v1.GPUQueue {
 	return &v1.GPUQueue{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name), Generation: 1, CreationTimestamp: metav1.NewTime(testTime.Add(-time.Hour))},
 		Spec: v1.GPUQueueSpec{
-			NamespaceSelector: &metav1.LabelSelector{}, Resources: []v1.GPUQueueResource{{GPU: "*", Guaranteed: 1, Limit: ptr.To(limit)}},
+			NamespaceSelector: &metav1.LabelSelector{}, Resources: []v1.GPUQueueResource{{GPU: "*", Guaranteed: 1, Limit: new(int32(8))}},
 		},
 	}
 }
 
-// newPod returns a Pod with GPUs that has run since half an hour.
-func newPod(name, app, queue string, gpus int64) *corev1.Pod {
+// newPod returns a Pod of the queue vision that has run for half an hour.
+func newPod(name, app string, gpus int64) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-of-" + name), Labels: map[string]string{v1.LabelQueue: queue, v1.LabelApp: app}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-of-" + name), Labels: map[string]string{v1.LabelQueue: "vision", v1.LabelApp: app}},
 		Spec: corev1.PodSpec{NodeName: "h100-0", Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{v1.ResourceGPU: *resource.NewQuantity(gpus, resource.DecimalSI)},
 		}}}},
@@ -170,10 +169,10 @@ func isUseOf(t *testing.T, gpus float64, usage *v1.GPUQueueTime) bool {
 
 func TestStatusesAreWritten(t *testing.T) {
 	t.Parallel()
-	waiting := newPod("waiting", "web", "vision", 2)
+	waiting := newPod("waiting", "web", 2)
 	waiting.Spec.NodeName, waiting.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
-	f := newFixture(t, newQueue("vision", 8), node, namespace, newPod("task", v1.LabelAppValue, "vision", 4), newPod("other", "web", "vision", 1), waiting,
-		newPod("without", "web", "vision", 0))
+	f := newFixture(t, newQueue("vision"), node, namespace, newPod("task", v1.LabelAppValue, 4), newPod("other", "web", 1), waiting,
+		newPod("without", "web", 0))
 	f.eventually("the status is complete", func() (bool, any) {
 		status := f.status("vision")
 		return status.Summary != nil && status.Summary.Used == "5", status
@@ -200,7 +199,7 @@ gpu_controller_queue_tasks{queue="vision",state="waiting"} 1
 
 func TestAStatusIsWrittenAtMostOnceAMinute(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newQueue("vision", 8), newQueue("idle", 8), node, namespace, newPod("task", v1.LabelAppValue, "vision", 4))
+	f := newFixture(t, newQueue("vision"), newQueue("idle"), node, namespace, newPod("task", v1.LabelAppValue, 4))
 	f.eventually("both have a status", func() (bool, any) {
 		return f.status("vision").Usage != nil && f.status("idle").Usage != nil, f.writes()
 	})
@@ -213,8 +212,8 @@ func TestAStatusIsWrittenAtMostOnceAMinute(t *testing.T) {
 
 func TestAnotherProcessGoesOnFromTheStatus(t *testing.T) {
 	t.Parallel()
-	pod := newPod("task", v1.LabelAppValue, "vision", 4)
-	f := newFixture(t, newQueue("vision", 8), node, namespace, pod)
+	pod := newPod("task", v1.LabelAppValue, 4)
+	f := newFixture(t, newQueue("vision"), node, namespace, pod)
 	f.eventually("there is a status", func() (bool, any) { return f.status("vision").Usage != nil, nil })
 	f.stop()
 	f.clock.Step(time.Hour)
@@ -238,13 +237,13 @@ func TestAnotherProcessGoesOnFromTheStatus(t *testing.T) {
 
 func TestNothingIsCachedWithoutQueues(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, node, namespace, newPod("other", "web", "vision", 1))
+	f := newFixture(t, node, namespace, newPod("other", "web", 1))
 	begin := f.clock.Now()
 	f.eventually("a minute has passed", func() (bool, any) { return f.clock.Since(begin) > time.Minute, nil })
 	if slices.ContainsFunc(f.kube.Actions(), func(a clienttesting.Action) bool { return a.GetResource().Resource == "nodes" }) {
 		t.Error("nodes are cached")
 	}
-	f.add(newQueue("vision", 8))
+	f.add(newQueue("vision"))
 	f.eventually("the queue has a status", func() (bool, any) {
 		status := f.status("vision")
 		return status.Summary != nil && status.Summary.Used == "1", status
@@ -262,6 +261,6 @@ func TestAFailedWriteIsRepeated(t *testing.T) {
 		failures--
 		return true, nil, errors.New("the API server is busy")
 	})
-	f.add(newQueue("vision", 8))
+	f.add(newQueue("vision"))
 	f.eventually("the queue has a status", func() (bool, any) { return f.status("vision").Summary != nil, f.writes() })
 }

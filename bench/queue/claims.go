@@ -10,29 +10,31 @@ import (
 )
 
 // Claims are how gpu-scheduler kept gangs from starving before it had queues: who has waited
-// for long claims the nodes on which the fewest GPUs have to become free. Nobody who comes
-// later gets a place there, until nothing has become free there for a while.
+// the longest claims the nodes on which the fewest GPUs have to become free. Nobody who comes
+// later gets a place there for ten minutes; then all nodes are free to all for as long.
+// (gpu-scheduler renewed a claim whenever a GPU had become free on its nodes, and let several
+// gangs claim nodes at a time. Here that makes large gangs wait a third as long, and all jobs
+// together more than twice as long.)
 const (
-	starvation    = 5 * time.Minute
-	claimTime     = 10 * time.Minute
-	claimsPerTeam = 4
+	starvation = 5 * time.Minute
+	claimTime  = 10 * time.Minute
+	mostClaims = 1
 )
 
 type claims struct {
-	byJob    map[string]*claim
-	cooldown map[string]time.Time
+	byJob map[string]*claim
+	// pause is until when nobody may claim nodes.
+	pause time.Time
 }
 
 type claim struct {
 	job   *job
 	nodes []string
-	// lacking is how many GPUs had to become free when that was the least.
-	lacking int
-	until   time.Time
+	until time.Time
 }
 
 func newClaims() claims {
-	return claims{byJob: map[string]*claim{}, cooldown: map[string]time.Time{}}
+	return claims{byJob: map[string]*claim{}}
 }
 
 // wake returns when the next claim ends; zero if there is none.
@@ -84,31 +86,26 @@ func (c *claims) against(j *job) (nodes []string) {
 	return nodes
 }
 
-// expireClaims ends claims without progress.
+// expireClaims ends claims whose time is over.
 func (s *system) expireClaims() {
 	for key, one := range s.claimed.byJob {
-		nodes, lacking := s.leastLacking(one.job, s.claimed.against(one.job))
-		if nodes != nil && lacking < one.lacking {
-			one.nodes, one.lacking, one.until = nodes, lacking, s.now.Add(claimTime)
-		}
 		if !one.until.After(s.now) {
 			delete(s.claimed.byJob, key)
-			s.claimed.cooldown[key] = s.now.Add(claimTime)
+			s.claimed.pause = s.now.Add(claimTime)
 		}
 	}
 }
 
 // claim lets jobs that have waited for long claim nodes.
 func (s *system) claim() {
-	perTeam := map[string]int{}
-	for _, one := range s.claimed.byJob {
-		perTeam[one.job.Cluster]++
+	if s.now.Before(s.claimed.pause) {
+		return
 	}
 	for _, j := range s.line.jobs {
-		if s.now.Sub(j.Submitted) < starvation {
+		if s.now.Sub(j.Submitted) < starvation || len(s.claimed.byJob) >= mostClaims {
 			break // the line is by submission
 		}
-		if s.claimed.byJob[j.key] != nil || perTeam[j.Cluster] >= claimsPerTeam || s.now.Before(s.claimed.cooldown[j.key]) {
+		if s.claimed.byJob[j.key] != nil {
 			continue
 		}
 		var taken []string
@@ -118,16 +115,15 @@ func (s *system) claim() {
 		if len(taken) == s.nodes {
 			break
 		}
-		if nodes, lacking := s.leastLacking(j, taken); nodes != nil {
-			s.claimed.byJob[j.key] = &claim{job: j, nodes: nodes, lacking: lacking, until: s.now.Add(claimTime)}
-			perTeam[j.Cluster]++
+		if nodes := s.leastLacking(j, taken); nodes != nil {
+			s.claimed.byJob[j.key] = &claim{job: j, nodes: nodes, until: s.now.Add(claimTime)}
 		}
 	}
 }
 
-// leastLacking returns the nodes on which the fewest GPUs have to become free for a job, and
-// how many these are; nil if there are too few nodes.
-func (s *system) leastLacking(j *job, except []string) (nodes []string, lacking int) {
+// leastLacking returns the nodes on which the fewest GPUs have to become free for a job; nil
+// if there are too few nodes.
+func (s *system) leastLacking(j *job, except []string) (nodes []string) {
 	type candidate struct {
 		name    string
 		lacking int
@@ -146,13 +142,13 @@ func (s *system) leastLacking(j *job, except []string) (nodes []string, lacking 
 		list = append(list, candidate{name, max(0, j.request.GPUs-free)})
 	}
 	if len(list) < j.members {
-		return nil, 0
+		return nil
 	}
 	slices.SortFunc(list, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.lacking, b.lacking), cmp.Compare(a.name, b.name))
 	})
 	for _, one := range list[:j.members] {
-		nodes, lacking = append(nodes, one.name), lacking+one.lacking
+		nodes = append(nodes, one.name)
 	}
-	return nodes, lacking
+	return nodes
 }

@@ -21,6 +21,8 @@ type entrant struct {
 	// reserved is how many waiting jobs have reservations in time. Without any, jobs that do
 	// not fit are passed by those that do.
 	reserved int
+	// keep is true if a job keeps its reservation although others have come before it since.
+	keep bool
 	// strict is true if nobody may pass.
 	strict bool
 	// claims is true if starving jobs claim nodes for a while.
@@ -51,7 +53,7 @@ func entrants(reserved int) []entrant {
 		{name: "conservative", title: "conservative: FIFO, 16 reservations", options: fifo, reserved: 16},
 		{name: "multifactor", title: "Slurm's multifactor, 8 reservations", options: queueing.Options{Policy: queueing.Multifactor}, reserved: 8},
 		{name: "drf", title: "dominant share between virtual clusters", options: fifo, order: dominantShare},
-		{name: "oracle", title: "smallest area first, exact durations", options: fifo, order: area, exact: true},
+		{name: "oracle", title: "smallest area first, exact durations", options: fifo, order: area, reserved: 1, exact: true},
 	}
 }
 

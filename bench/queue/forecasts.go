@@ -28,7 +28,7 @@ type forecasts struct {
 }
 
 const (
-	draws = 5
+	draws = 7
 	// long is after how much waiting a job gets a second estimate.
 	long = 6 * time.Hour
 )
@@ -71,7 +71,7 @@ func (f *forecasts) started(j *job) {
 		f.judged = append(f.judged, j)
 	}
 	if !j.expected.likely.IsZero() {
-		f.calibration.Outcome(j.expected.likely.Sub(j.expected.at), j.started.Sub(j.expected.at))
+		f.calibration.Outcome(j.expected.raw.Sub(j.expected.at), j.started.Sub(j.expected.at))
 	}
 }
 
@@ -82,8 +82,9 @@ func (f *forecasts) estimate(s *system, j *job) forecast {
 		in.Coming = f.coming(s)
 	}
 	at := slices.IndexFunc(in.Waiting, func(w outlook.Waiting) bool { return w.Key == j.key })
-	e := f.calibration.Adjust(outlook.Estimates(in)[at], s.now)
-	return forecast{at: s.now, earliest: e.Earliest, likely: e.Likely, latest: e.Latest}
+	raw := outlook.Estimates(in)[at]
+	e := f.calibration.Adjust(raw, s.now)
+	return forecast{at: s.now, raw: raw.Likely, earliest: e.Earliest, likely: e.Likely, latest: e.Latest}
 }
 
 // outlook describes the present.

@@ -33,6 +33,9 @@ type job struct {
 	request *placement.Request
 	members int
 
+	pods []string // the names of its Pods
+	// planned is how long it is expected to run, once it runs; it changes when it is exceeded.
+	planned        time.Duration
 	started, ended time.Time
 	places         []placement.Member
 	// expected is what was said when it was submitted, and after it had waited for long.
@@ -43,7 +46,9 @@ type job struct {
 
 // forecast is a start estimate; the zero value is none.
 type forecast struct {
-	at                       time.Time
+	at time.Time
+	// raw is the likely start before it was calibrated.
+	raw                      time.Time
 	earliest, likely, latest time.Time
 }
 
@@ -52,10 +57,14 @@ type forecast struct {
 func newJob(from trace.Job, cluster *placement.Cluster) *job {
 	members := (from.GPUs + cardsPerNode - 1) / cardsPerNode
 	shape := placement.Shape{GPUs: (from.GPUs + members - 1) / members}
-	return &job{
+	j := &job{
 		Job: from, key: fmt.Sprint(from.ID), members: members, request: cluster.Request(shape),
 		gang: &placement.Gang{Roles: []placement.Role{{Shape: shape, Min: members, Max: members}}},
 	}
+	for i := range members {
+		j.pods = append(j.pods, fmt.Sprintf("%s/%d", j.key, i))
+	}
+	return j
 }
 
 // held returns how many GPUs the job holds.
@@ -67,11 +76,13 @@ func (j *job) bound() time.Duration { return j.estimate.Planned(0) }
 
 // plannedEnd returns when a running job is expected to end.
 func (j *job) plannedEnd(now time.Time) time.Time {
-	planned := j.estimate.Planned(now.Sub(j.started))
-	if planned == 0 {
+	if elapsed := now.Sub(j.started); j.planned <= elapsed {
+		j.planned = j.estimate.Planned(elapsed)
+	}
+	if j.planned == 0 {
 		return time.Time{}
 	}
-	return j.started.Add(planned)
+	return j.started.Add(j.planned)
 }
 
 func (j *job) wait() time.Duration { return j.started.Sub(j.Submitted) }

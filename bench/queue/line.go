@@ -7,14 +7,22 @@ import (
 	"cmp"
 	"slices"
 
+	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
 // line is the waiting jobs in their order.
 type line struct {
 	jobs []*job
-	// gpus is what they need in all.
-	gpus int
+	// gpus is what they need in all; classes counts those that are alike.
+	gpus    int
+	classes map[class]int
+}
+
+// class is what alike jobs have in common.
+type class struct {
+	request *placement.Request
+	members int
 }
 
 // before orders by turn, as queueing.Options.Order does for jobs of equal priority.
@@ -27,6 +35,7 @@ func (l *line) insert(j *job) int {
 	at, _ := slices.BinarySearchFunc(l.jobs, j, before)
 	l.jobs = slices.Insert(l.jobs, at, j)
 	l.gpus += j.held()
+	l.classes[class{j.request, j.members}]++
 	return at
 }
 
@@ -35,6 +44,11 @@ func (l *line) remove(j *job) {
 	if found {
 		l.jobs = slices.Delete(l.jobs, at, at+1)
 		l.gpus -= j.held()
+		if kind := (class{j.request, j.members}); l.classes[kind] > 1 {
+			l.classes[kind]--
+		} else {
+			delete(l.classes, kind)
+		}
 	}
 }
 
@@ -53,4 +67,15 @@ func (l *line) reorder(o queueing.Options, factors map[string]float64) {
 	}
 	l.jobs = sorted
 	slices.SortFunc(l.jobs, before) // equal turns of several queues
+}
+
+// fits reports whether some waiting job would fit if there were no reservations. If none does,
+// there is nothing to decide.
+func (l *line) fits(cluster *placement.Cluster) bool {
+	for kind := range l.classes {
+		if cluster.Root().Room(kind.request) >= kind.members {
+			return true
+		}
+	}
+	return false
 }

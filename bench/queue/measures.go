@@ -33,9 +33,9 @@ type measures struct {
 	fragmented, free float64
 	// occupied are GPU-seconds of nodes with something on them.
 	occupied float64
-	// owed is the sum, over virtual clusters with waiting jobs, of the share of the cluster that
-	// each is due at equal weights and lacks; owing is the time of these clusters.
-	owed, owing float64
+	// owed is the share of the cluster that virtual clusters with waiting jobs are due at equal
+	// weights and lack, summed up over them.
+	owed float64
 }
 
 func newMeasures(t *trace.Trace) measures {
@@ -102,7 +102,6 @@ func (m *measures) deficit(s *system, seconds float64) {
 			continue
 		}
 		due := min(1/float64(active), float64(one.held+one.waiting)/float64(s.capacity()))
-		m.owing += seconds
 		m.owed += seconds * max(0, due-float64(one.held)/float64(s.capacity()))
 	}
 }

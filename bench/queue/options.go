@@ -22,6 +22,10 @@ type options struct {
 	reserved  int
 	forecasts int
 	replayed  bool
+	keep      bool
+	log       string
+	report    string
+	sizes     []int
 }
 
 func parse(args []string) (*options, error) {
@@ -35,8 +39,12 @@ func parse(args []string) (*options, error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the submission times and of what users declare")
 	flags.IntVar(&o.seeds, "seeds", 1, "how many seeds to replay, from --seed on")
 	flags.IntVar(&o.reserved, "reserved", 8, "how many waiting jobs have reservations in time")
+	flags.BoolVar(&o.keep, "keep", false, "a job keeps its reservation although others have come before it since")
 	flags.IntVar(&o.forecasts, "forecasts", 0, "estimate the start of one of so many waiting jobs; 0 for none")
 	flags.BoolVar(&o.replayed, "replayed", true, "expect jobs to come as they came the day before, for --forecasts")
+	flags.StringVar(&o.log, "log", "", "write a JSON line for each job that starts to this file: policy, seed, line in the trace, times, nodes and GPUs")
+	flags.StringVar(&o.report, "report", "", "replay everything and write tables and plots to this folder, instead; needs 4 seeds for the goals")
+	flags.IntSliceVar(&o.sizes, "sizes", clusterSizes, "numbers of nodes in the report")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

@@ -83,47 +83,59 @@ func (j *job) slowdown() float64 {
 
 func (s *system) result() *result {
 	m := &s.measures
-	r := &result{entrant: s.entrant, nodes: s.nodes, estimates: s.estimates, seeds: 1, moved: s.moved.reasons}
-	byTeam := map[string]*struct{ jobs, slowdowns, turnaround, run float64 }{}
+	slices.SortFunc(m.jobs, func(a, b *job) int { return cmp.Compare(a.ID, b.ID) })
+	r := &result{
+		entrant: s.entrant, nodes: s.nodes, estimates: s.estimates, seeds: 1, moved: s.moved.reasons, forecast: s.forecasts.accuracy(),
+		later: float64(s.moved.later), earlier: float64(s.moved.earlier), reserved: float64(s.moved.made),
+	}
+	r.addWaits(m.jobs)
+	r.addTeams(m.jobs)
+	gpus := m.seconds * float64(s.capacity())
+	r.avoidable, r.allocated, r.occupied = m.avoidable/gpus, m.used/gpus, m.occupied/gpus
+	r.deficit = m.owed / m.seconds
+	r.allocatedBusy = m.usedBusy / max(m.busy*float64(s.capacity()), 1)
+	r.fragmented = m.fragmented / max(m.free, 1)
+	return r
+}
+
+// addWaits sums up the waiting times.
+func (r *result) addWaits(jobs []*job) {
 	var all []float64
 	bySize := make([][]float64, len(sizes))
-	slices.SortFunc(m.jobs, func(a, b *job) int { return cmp.Compare(a.ID, b.ID) })
-	for _, j := range m.jobs {
+	for _, j := range jobs {
 		hours := j.wait().Hours()
 		all = append(all, hours)
+		r.overDay += one(hours > 24)
 		for i := range sizes {
 			if j.GPUs >= sizes[i].from && j.GPUs <= sizes[i].to {
 				bySize[i] = append(bySize[i], hours)
 			}
 		}
-		if hours > 24 {
-			r.overDay++
-		}
-		r.slowdown += j.slowdown() / float64(len(m.jobs))
-		one := byTeam[j.Cluster]
-		if one == nil {
-			one = &struct{ jobs, slowdowns, turnaround, run float64 }{}
-			byTeam[j.Cluster] = one
-		}
-		one.jobs++
-		one.slowdowns += j.slowdown()
-		one.turnaround += hours + j.Duration.Hours()
-		one.run += j.Duration.Hours()
-	}
-	for _, one := range byTeam {
-		r.worstTeam = max(r.worstTeam, one.slowdowns/one.jobs)
-		r.worstTurnaround = max(r.worstTurnaround, one.turnaround/one.run)
 	}
 	r.all = waitsOf(all)
 	for i := range sizes {
 		r.sizes = append(r.sizes, waitsOf(bySize[i]))
 	}
-	gpus := m.seconds * float64(s.capacity())
-	r.avoidable, r.allocated, r.occupied = m.avoidable/gpus, m.used/gpus, m.occupied/gpus
-	r.deficit = m.owed / max(m.owing, 1)
-	r.allocatedBusy = m.usedBusy / max(m.busy*float64(s.capacity()), 1)
-	r.fragmented = m.fragmented / max(m.free, 1)
-	r.later, r.earlier, r.reserved = float64(s.moved.later), float64(s.moved.earlier), float64(s.moved.made)
-	r.forecast = s.forecasts.accuracy()
-	return r
+}
+
+// addTeams sums up slowdowns by virtual cluster.
+func (r *result) addTeams(jobs []*job) {
+	type sums struct{ jobs, slowdown, turnaround, run float64 }
+	teams := map[string]*sums{}
+	for _, j := range jobs {
+		r.slowdown += j.slowdown() / float64(len(jobs))
+		team := teams[j.Cluster]
+		if team == nil {
+			team = &sums{}
+			teams[j.Cluster] = team
+		}
+		team.jobs++
+		team.slowdown += j.slowdown()
+		team.turnaround += (j.wait() + j.Duration).Hours()
+		team.run += j.Duration.Hours()
+	}
+	for _, team := range teams {
+		r.worstTeam = max(r.worstTeam, team.slowdown/team.jobs)
+		r.worstTurnaround = max(r.worstTurnaround, team.turnaround/team.run)
+	}
 }

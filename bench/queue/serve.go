@@ -26,17 +26,19 @@ func (s *system) serveArrival(j *job, at int) error {
 	case s.reserved == 0:
 		_, err := s.tryNow(j)
 		return err
-	case at < s.reserved:
-		return s.serve()
-	default:
-		_, err := s.tryBeside(j)
+	}
+	started, err := s.tryBeside(j)
+	if started || err != nil || at >= s.reserved {
 		return err
 	}
+	return s.serve()
 }
 
 // serve starts all jobs that may start now.
 func (s *system) serve() error {
 	switch {
+	case !s.claims && !s.line.fits(s.cluster):
+		return nil
 	case s.strict:
 		return s.serveStrictly()
 	case s.claims:
@@ -97,9 +99,9 @@ func (s *system) serveSkipping() error {
 // serveWithReservations revises the reservations of those that come first, starts those whose
 // time has come, and then others that are not in their way.
 func (s *system) serveWithReservations() error {
-	for started := true; started; {
+	for started := len(s.line.jobs) > 0; started; {
 		started = false
-		first := slices.Clone(s.line.jobs[:min(s.reserved, len(s.line.jobs))])
+		first := s.first()
 		s.revise(first)
 		for i, j := range first {
 			if r := &s.reservations[i]; r.StartsBy(s.now) {
@@ -113,11 +115,34 @@ func (s *system) serveWithReservations() error {
 	return s.serveBesideReservations()
 }
 
+// first returns the jobs that get reservations: those that have one, so that promises are kept,
+// and those that come first.
+func (s *system) first() []*job {
+	list := make([]*job, 0, s.reserved)
+	if s.keep {
+		for i := range s.reservations {
+			if j := s.waiting[s.reservations[i].Key]; j != nil && s.reservations[i].Plan != nil && len(list) < s.reserved {
+				list = append(list, j)
+			}
+		}
+	}
+	for _, j := range s.line.jobs[:min(s.reserved, len(s.line.jobs))] {
+		if len(list) < s.reserved && !slices.Contains(list, j) {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
 // serveBesideReservations starts others that are not in the way of reservations.
 func (s *system) serveBesideReservations() error {
 	refused := map[class]time.Duration{} // the shortest bound that was refused
-	for i := min(s.reserved, len(s.line.jobs)); i < len(s.line.jobs) && s.used < s.capacity(); {
+	for i := 0; i < len(s.line.jobs) && s.used < s.capacity(); {
 		j := s.line.jobs[i]
+		if s.isReserved(j) {
+			i++
+			continue
+		}
 		bound := j.bound()
 		if bound == 0 {
 			bound = forever
@@ -139,19 +164,17 @@ func (s *system) serveBesideReservations() error {
 	return nil
 }
 
-const forever = time.Duration(1<<63 - 1)
-
-// class is what alike jobs have in common.
-type class struct {
-	request *placement.Request
-	members int
+func (s *system) isReserved(j *job) bool {
+	return slices.ContainsFunc(s.reservations, func(r backfill.Reservation) bool { return r.Key == j.key })
 }
+
+const forever = time.Duration(1<<63 - 1)
 
 // revise revises the reservations of the jobs that come first.
 func (s *system) revise(first []*job) {
 	in := &backfill.Input{Cluster: s.cluster, Now: s.now, Running: make([]backfill.Running, 0, len(s.running))}
 	for _, j := range s.running {
-		in.Running = append(in.Running, backfill.Running{Key: j.key, Pods: j.pods(), Ends: j.plannedEnd(s.now)})
+		in.Running = append(in.Running, backfill.Running{Key: j.key, Pods: j.pods, Ends: j.plannedEnd(s.now)})
 	}
 	for _, j := range first {
 		in.Waiting = append(in.Waiting, backfill.Waiting{Key: j.key, Gang: j.gang, Bound: j.bound()})

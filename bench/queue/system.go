@@ -21,6 +21,7 @@ type system struct {
 	estimates string
 	random    *rand.Rand
 	line      line
+	waiting   map[string]*job
 	history   *runtimes.History
 	teams     map[string]*team
 	factors   map[string]float64
@@ -31,6 +32,7 @@ type system struct {
 	forecasts    forecasts
 	measures     measures
 	moved        movements
+	logError     error
 }
 
 // team is a virtual cluster.
@@ -59,7 +61,7 @@ func newSystem(e entrant, nodes int, estimates string, t *trace.Trace, seed uint
 	}
 	s := &system{
 		world: w, entrant: e, estimates: estimates, random: rand.New(rand.NewPCG(seed, 2)), //nolint:gosec // simulation
-		history: runtimes.NewHistory(), teams: map[string]*team{}, factors: map[string]float64{}, claimed: newClaims(),
+		history: runtimes.NewHistory(), teams: map[string]*team{}, factors: map[string]float64{}, claimed: newClaims(), waiting: map[string]*job{}, line: line{classes: map[class]int{}},
 		moved: movements{reasons: map[string]int{}},
 	}
 	s.measures = newMeasures(t)
@@ -140,15 +142,21 @@ func (s *system) arrive(j *job) error {
 	}
 	s.teams[j.Cluster].waiting += j.held()
 	s.policy.Learn(s.cluster, j.request)
-	j.item = queueing.Job{Key: j.key, Queue: j.Cluster, Submitted: j.Submitted, GPUs: float64(j.GPUs), Runtime: j.estimate.Runtime()}
+	j.item = j.inQueue()
 	s.refresh(false)
 	j.turn = s.turnOf(j)
 	at := s.line.insert(j)
+	s.waiting[j.key] = j
 	if err := s.serveArrival(j, at); err != nil {
 		return err
 	}
 	s.forecasts.atSubmission(s, j)
 	return nil
+}
+
+// inQueue returns the job as the queue sees it.
+func (j *job) inQueue() queueing.Job {
+	return queueing.Job{Key: j.key, Queue: j.Cluster, Submitted: j.Submitted, GPUs: float64(j.GPUs), Runtime: j.estimate.Runtime()}
 }
 
 // declare sets what is known of a job's duration.
@@ -187,6 +195,7 @@ func (s *system) hasStarted(j *job) {
 	one.held += j.held()
 	one.waiting -= j.held()
 	s.line.remove(j)
+	delete(s.waiting, j.key)
 	s.measures.start(j)
 	s.forecasts.started(j)
 }

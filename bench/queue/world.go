@@ -61,17 +61,6 @@ func newWorld(nodes int, begin time.Time) (*world, error) {
 
 func nodeName(index int) string { return fmt.Sprintf("n%03d", index) }
 
-func podName(j *job, member int) string { return fmt.Sprintf("%s/%d", j.key, member) }
-
-// pods returns the names of a job's Pods.
-func (j *job) pods() []string {
-	names := make([]string, j.members)
-	for i := range names {
-		names[i] = podName(j, i)
-	}
-	return names
-}
-
 // capacity returns the number of GPUs.
 func (w *world) capacity() int { return w.nodes * cardsPerNode }
 
@@ -100,7 +89,7 @@ func (w *world) start(j *job, plan *placement.Plan) error {
 			}
 			*holder = j.key
 		}
-		if err := w.cluster.Place(placement.Pod{Name: podName(j, i), Node: m.Node, Use: m.Use}); err != nil {
+		if err := w.cluster.Place(placement.Pod{Name: j.pods[i], Node: m.Node, Use: m.Use}); err != nil {
 			return err
 		}
 	}
@@ -119,7 +108,7 @@ func (w *world) end() *job {
 		for _, card := range m.GPUs {
 			w.holders[m.Node][card] = ""
 		}
-		w.cluster.Remove(podName(j, i))
+		w.cluster.Remove(j.pods[i])
 	}
 	delete(w.running, j.key)
 	w.used -= j.held()

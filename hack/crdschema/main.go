@@ -151,7 +151,7 @@ func boundSelector(root *apiextensionsv1.JSONSchemaProps) error {
 	}
 	requirements.MaxItems = ptr.To[int64](maxRequirements)
 	operator, values := requirements.Items.Schema.Properties["operator"], requirements.Items.Schema.Properties["values"]
-	operator.MaxLength, values.MaxItems = ptr.To[int64](int64(len("DoesNotExist"))), ptr.To[int64](maxValues)
+	operator.MaxLength, values.MaxItems = new(int64(len("DoesNotExist"))), ptr.To[int64](maxValues)
 	requirements.Items.Schema.Properties["operator"], requirements.Items.Schema.Properties["values"] = operator, values
 	selector.Properties["matchExpressions"] = requirements
 	return nil

@@ -3,7 +3,10 @@
 
 package queueing
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Job is what waits for GPUs: a task, or a Pod without one. All of its members start
 // together.
@@ -48,6 +51,17 @@ func (r Runtime) Longest() time.Duration {
 	default:
 		return r.Limit
 	}
+}
+
+// Typical returns the geometric mean of the median and the longest duration: run times spread
+// over orders of magnitude, and it stands for both how long such jobs usually take and how
+// long they may. It is 0 if nothing is known.
+func (r Runtime) Typical() time.Duration {
+	longest := r.Longest()
+	if r.Likely <= 0 {
+		return longest
+	}
+	return time.Duration(math.Sqrt(float64(min(r.Likely, longest)) * float64(longest)))
 }
 
 // Expected returns the median or, if that is unknown, the longest duration.

@@ -58,7 +58,7 @@ func TestOrder(t *testing.T) {
 		"short jobs go first, though not for ever": {
 			policy: queueing.Deadline,
 			jobs: []queueing.Job{
-				job("long", "", 0, 0, 1, 24*time.Hour), job("short", "", 0, 60, 1, time.Hour), job("late", "", 0, 60*24*20, 1, time.Hour),
+				job("long", "", 0, 0, 1, 24*time.Hour), job("short", "", 0, 60, 1, time.Hour), job("late", "", 0, 60*24*40, 1, time.Hour),
 			},
 			want: "short long late",
 		},
@@ -154,6 +154,29 @@ func TestNoLaterJobPassesAfterTheLongestStretch(t *testing.T) {
 	last.Submitted = first.Submitted.Add(o.MostStretch())
 	if got := keys(o, []queueing.Job{last, first}, map[string]float64{"rich": 1000, "poor": 0}); got != "first last" {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestRuntimes(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		runtime                    queueing.Runtime
+		longest, typical, expected time.Duration
+	}{
+		"nothing is known":          {queueing.Runtime{}, 0, 0, 0},
+		"a limit":                   {queueing.Runtime{Limit: time.Hour}, time.Hour, time.Hour, time.Hour},
+		"a prediction":              {queueing.Runtime{Likely: time.Minute, Bound: 100 * time.Minute, Predicted: true}, 100 * time.Minute, 10 * time.Minute, time.Minute},
+		"a limit below the bound":   {queueing.Runtime{Limit: time.Minute, Likely: time.Minute, Bound: time.Hour}, time.Minute, time.Minute, time.Minute},
+		"a limit that few ever use": {queueing.Runtime{Limit: 24 * time.Hour, Likely: time.Hour, Bound: 4 * time.Hour}, 4 * time.Hour, 2 * time.Hour, time.Hour},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := test.runtime
+			if r.Longest() != test.longest || r.Typical() != test.typical || r.Expected() != test.expected {
+				t.Errorf("got %v, %v, %v", r.Longest(), r.Typical(), r.Expected())
+			}
+		})
 	}
 }
 

@@ -76,14 +76,15 @@ const (
 )
 
 // WithDefaults returns the options with defaults for what is not set. The constants of
-// Deadline performed best on the trace of docs/benchmarks.md: with a stretch of 4 the order
-// becomes that of submission under overload, with a cap of a day long jobs hold up all others.
+// Deadline performed best on the trace of docs/benchmarks.md. With a stretch of 4 the order
+// becomes that of submission under overload; with a cap of a day long jobs hold up all others;
+// with a larger factor the wait depends more on the queue than on the job.
 func (o Options) WithDefaults() Options {
 	defaultTo(&o.Policy, Deadline)
-	defaultTo(&o.Stretch, 16)
+	defaultTo(&o.Stretch, 32)
 	defaultTo(&o.Longest, 7*day)
 	defaultTo(&o.Shortest, 10*time.Minute)
-	defaultTo(&o.MostFactor, 4)
+	defaultTo(&o.MostFactor, 2)
 	defaultTo(&o.DefaultRuntime, 4*time.Hour)
 	defaultTo(&o.Age, 7*day)
 	defaultTo(&o.FairShareWeight, 1)
@@ -135,8 +136,8 @@ func (o *Options) key(job *Job, factor float64) float64 {
 
 // runtime returns the runtime that orders a job.
 func (o *Options) runtime(job *Job) time.Duration {
-	if longest := job.Runtime.Longest(); longest > 0 {
-		return longest
+	if typical := job.Runtime.Typical(); typical > 0 {
+		return typical
 	}
 	return o.DefaultRuntime
 }

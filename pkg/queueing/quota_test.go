@@ -187,15 +187,16 @@ func precedenceOrder(l *queueing.Ledger, request queueing.Amounts, queues ...str
 		}
 		return 0
 	})
-	text := queues[0]
+	var text strings.Builder
+	text.WriteString(queues[0])
 	for i, queue := range queues[1:] {
+		relation := " > "
 		if l.Precedence(queues[i], request) == l.Precedence(queue, request) {
-			text += "=" + queue
-		} else {
-			text += " > " + queue
+			relation = "="
 		}
+		text.WriteString(relation + queue)
 	}
-	return text
+	return text.String()
 }
 
 func TestReclaimable(t *testing.T) {
@@ -377,6 +378,19 @@ func BenchmarkTree1000(b *testing.B) {
 	queues := randomQueues(rand.New(rand.NewPCG(1, 4)), 1000)
 	for b.Loop() {
 		queueing.NewTree(queues)
+	}
+}
+
+func BenchmarkAssign1000(b *testing.B) {
+	queues := randomQueues(rand.New(rand.NewPCG(1, 4)), 1000)
+	for i := range queues {
+		team := fmt.Sprint(i)
+		queues[i].Accepts = func(labels map[string]string) bool { return labels["team"] == team }
+	}
+	tree := queueing.NewTree(queues)
+	pod := &queueing.Applicant{NamespaceLabels: map[string]string{"team": "7", "kubernetes.io/metadata.name": "seven", "env": "prod"}}
+	for b.Loop() {
+		tree.Assign(pod)
 	}
 }
 

@@ -5,8 +5,10 @@ package queueing
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -68,15 +70,60 @@ func (t *Tree) only(namespaceLabels map[string]string) string {
 	return accepting[0]
 }
 
-// Accepting returns the queues that accept a namespace with the given labels.
+// Accepting returns the queues that accept a namespace with the given labels. The result must
+// not be changed.
 func (t *Tree) Accepting(namespaceLabels map[string]string) []string {
+	key := keyOf(namespaceLabels)
+	if names, known := t.accepting.get(key); known {
+		return names
+	}
 	var names []string
 	for _, n := range t.sorted {
 		if n.accepts(namespaceLabels) {
 			names = append(names, n.queue.Name)
 		}
 	}
+	t.accepting.put(key, names)
 	return names
+}
+
+// maxRemembered is of how many sets of labels a tree remembers which queues accept them: more than
+// clusters have namespaces.
+const maxRemembered = 1 << 14
+
+// acceptances remembers which queues accept which labels. Each Pod that names no queue asks, and
+// there may be thousands of Pods and queues, but there are few namespaces.
+type acceptances struct {
+	mu       sync.Mutex
+	byLabels map[string][]string
+}
+
+func (a *acceptances) get(key string) (queues []string, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	queues, known = a.byLabels[key]
+	return queues, known
+}
+
+func (a *acceptances) put(key string, queues []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.byLabels == nil || len(a.byLabels) >= maxRemembered {
+		a.byLabels = map[string][]string{}
+	}
+	a.byLabels[key] = queues
+}
+
+// keyOf returns a text that equal labels have in common, and no others. Labels contain no zeros.
+func keyOf(labels map[string]string) string {
+	var key strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		key.WriteString(name)
+		key.WriteByte(0)
+		key.WriteString(labels[name])
+		key.WriteByte(0)
+	}
+	return key.String()
 }
 
 func (n *node) accepts(namespaceLabels map[string]string) bool {

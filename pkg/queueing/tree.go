@@ -104,6 +104,8 @@ type Tree struct {
 	// sorted are all nodes, parents before their children, otherwise by name.
 	sorted   []*node
 	problems map[string]Problem
+	// accepting is only a cache.
+	accepting acceptances
 }
 
 // node is a queue in the tree.

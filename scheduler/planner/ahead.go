@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,20 +64,17 @@ func (a *ahead) of(group string) (reservation backfill.Reservation, reserved boo
 	return a.reservations[index], true
 }
 
-// others returns the reservations of all other gangs, with a key that is equal as long as they are the
-// same.
-func (a *ahead) others(group string) (list []backfill.Reservation, key string) {
+// before returns the reservations that stand in the way of a gang, with a key that is equal as long as they are the
+// same: of a gang with a reservation, those that come before its own. Those after it were made on the assumption that
+// it has its place then, and move if it starts late.
+func (a *ahead) before(group string) (list []backfill.Reservation, key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	own := ""
-	for i := range a.reservations {
-		if a.reservations[i].Key == group {
-			own = group
-		} else {
-			list = append(list, a.reservations[i])
-		}
+	list = a.reservations
+	if own := slices.IndexFunc(list, func(r backfill.Reservation) bool { return r.Key == group }); own >= 0 {
+		list = list[:own]
 	}
-	return list, fmt.Sprintf("%d %s", a.version, own)
+	return list, fmt.Sprintf("%d %d", a.version, len(list))
 }
 
 // drop ends a gang's reservation: it has got its place.
@@ -227,7 +225,7 @@ func (p *Planner) runningJobs(state *queues.State, now time.Time) []backfill.Run
 	var jobs []backfill.Running
 	index := map[string]int{}
 	for _, holding := range p.mirror.HoldingPods() {
-		ends, _ := p.endOf(state, holding.Pod, now)
+		ends := p.endOf(state, holding.Pod, now)
 		if holding.Pod.DeletionTimestamp != nil {
 			ends = now.Add(backfill.MinimumRemaining)
 		}
@@ -239,7 +237,7 @@ func (p *Planner) runningJobs(state *queues.State, now time.Time) []backfill.Run
 			jobs = append(jobs, backfill.Running{Key: key, Ends: ends})
 		}
 		jobs[at].Pods = append(jobs[at].Pods, holding.Name)
-		if ends.IsZero() || !jobs[at].Ends.IsZero() && ends.After(jobs[at].Ends) {
+		if ends.After(jobs[at].Ends) {
 			jobs[at].Ends = ends
 		}
 	}
@@ -268,8 +266,19 @@ func (p *Planner) reportPostponed(changes []backfill.Change, leaders map[string]
 			text = fmt.Sprintf("It is expected to start at %s instead of %s", clockTime(change.Is), clockTime(change.Was))
 		}
 		p.handle.EventRecorder().WithLogger(p.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", "Queueing",
-			"%s: %s", text, change.Reason)
+			"%s: %s", text, p.reasonFor(change.Reason, leader.Namespace))
 	}
+}
+
+// reasonFor returns the reason of a change for the owner of Pods of a namespace: with jobs named as jobName does.
+func (p *Planner) reasonFor(reason, namespace string) string {
+	words := strings.Fields(reason)
+	for i, word := range words {
+		if _, waits := p.line.of(word); waits || strings.Contains(word, "/") {
+			words[i] = p.jobName(word, namespace, nil)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func noticeablyLater(was, is, now time.Time) bool {

@@ -260,13 +260,11 @@ func (p *Planner) drawn(state *queues.State, queue string, pod *corev1.Pod, bega
 	defer p.queues.mu.Unlock()
 	estimate := p.queues.estimate(state, queue, pod)
 	if estimate.Unknown() {
-		return outlook.Duration{Draw: func(*rand.Rand) time.Duration { return unknownRuntime }}
+		left := runtimes.Extended(assumedRuntime, elapsed, assumedRuntime) - elapsed
+		return outlook.Duration{Draw: func(*rand.Rand) time.Duration { return left }}
 	}
 	return outlook.Duration{Draw: prepared(&estimate, elapsed, random), Bound: boundAfter(&estimate, elapsed)}
 }
-
-// unknownRuntime is assumed for what nobody has said anything about: it ends after all that is estimated.
-const unknownRuntime = 30 * 24 * time.Hour
 
 func prepared(estimate *runtimes.Estimate, elapsed time.Duration, random *rand.Rand) func(*rand.Rand) time.Duration {
 	var list [draws]time.Duration

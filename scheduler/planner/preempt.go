@@ -156,13 +156,28 @@ func describeVictims(victims []*corev1.Pod, taken *preemption.Queues) string {
 	}
 	switch {
 	case reclaimed == 0:
-		return fmt.Sprintf("%d Pods of a lower priority are preempted", len(victims))
+		return plural(len(victims), "Pod") + " of a lower priority " + isOrAre(len(victims)) + " preempted"
 	case reclaimed == len(victims):
-		return fmt.Sprintf("GPUs that other queues have borrowed are taken back from %d Pods", reclaimed)
+		return "GPUs that other queues have borrowed are taken back from " + plural(reclaimed, "Pod")
 	default:
-		return fmt.Sprintf("GPUs that other queues have borrowed are taken back from %d Pods, and %d Pods of a lower priority are preempted",
-			reclaimed, len(victims)-reclaimed)
+		others := len(victims) - reclaimed
+		return fmt.Sprintf("GPUs that other queues have borrowed are taken back from %s, and %s of a lower priority %s preempted",
+			plural(reclaimed, "Pod"), plural(others, "Pod"), isOrAre(others))
 	}
+}
+
+func plural(count int, noun string) string {
+	if count == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", count, noun)
+}
+
+func isOrAre(count int) string {
+	if count == 1 {
+		return "is"
+	}
+	return "are"
 }
 
 // preemptionPlan is where a gang goes once victims have left.

@@ -231,7 +231,7 @@ func TestTwoPreemptionsDoNotSpendTheSameBudget(t *testing.T) {
 	f.comes(x, y, first, second)
 	deleted := f.deletions("")
 	f.decide(first)
-	if got := f.Preempt(t.Context(), first); got != "1 Pods of a lower priority are preempted" {
+	if got := f.Preempt(t.Context(), first); got != "1 Pod of a lower priority is preempted" {
 		t.Fatalf("the message is %q", got)
 	}
 	<-deleted

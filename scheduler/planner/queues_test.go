@@ -186,6 +186,33 @@ func TestAReservationEndsWithTheStart(t *testing.T) {
 	}
 }
 
+// A gang with a reservation starts late: its time has come, and by now it would still run when the reservation behind
+// it begins, which was made for the end of the gang.
+func TestReservationsDoNotBlockThoseBeforeThem(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("all", 0, nil))
+	runs := at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7)
+	first, second := pod("first", 8, runsFor(time.Hour)), pod("second", 8, runsFor(2*time.Hour))
+	f.comes(runs, first, second)
+	for _, one := range []*corev1.Pod{first, second} {
+		f.decide(one)
+	}
+	f.orderWaiting()
+	f.clock.Step(time.Minute)
+	f.decide(first)
+	if _, reserved := f.ahead.of("second"); !reserved {
+		t.Fatal("the second one has no reservation")
+	}
+	f.goes(runs)
+	f.clock.Step(59*time.Minute + 30*time.Second)
+	f.ahead.dueAt = f.clock.Now().Add(time.Hour) // the reservations are as they were
+	if decision := f.decide(first); decision.Node == "" {
+		t.Errorf("the first one got no place: %+v", decision)
+	}
+}
+
 func TestTheOrderBetweenQueues(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -128,7 +128,7 @@ func TestPreemptionAndReservations(t *testing.T) {
 				}
 				return
 			}
-			if !strings.Contains(said, "1 Pods of a lower priority are preempted") {
+			if !strings.Contains(said, "1 Pod of a lower priority is preempted") {
 				t.Fatalf("the message is %q", said)
 			}
 			if got := <-deleted; got != test.want[0] {

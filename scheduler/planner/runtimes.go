@@ -26,19 +26,23 @@ func (p *Planner) runtimeOf(state *queues.State, queue string, pod *corev1.Pod) 
 	return p.queues.estimate(state, queue, pod).Runtime()
 }
 
-// endOf returns when a Pod is expected to end that runs: by when few like it still run, and when half of
-// them have ended. Both are zero if nothing is known.
-func (p *Planner) endOf(state *queues.State, pod *corev1.Pod, now time.Time) (bound, likely time.Time) {
+// assumedRuntime is what a Pod is assumed to run for of which nothing is known. If it runs longer, that is extended
+// by the same, then by twice that, and so on: a gang that waits for it gets a place on the nodes whose Pods have run the
+// longest, and is not passed for ever.
+const assumedRuntime = 4 * time.Hour
+
+// endOf returns by when a Pod that runs is expected to have ended: few like it run longer.
+func (p *Planner) endOf(state *queues.State, pod *corev1.Pod, now time.Time) time.Time {
 	queue := state.QueueOfRunning(pod.Namespace, pod.Labels[v1.LabelQueue])
 	began := startOf(pod, now)
 	p.queues.mu.Lock()
 	defer p.queues.mu.Unlock()
 	estimate := p.queues.estimate(state, queue, pod)
 	if estimate.Unknown() {
-		return time.Time{}, time.Time{}
+		return began.Add(runtimes.Extended(assumedRuntime, now.Sub(began), assumedRuntime))
 	}
-	median, longest := estimate.Remaining(now.Sub(began))
-	return now.Add(longest), now.Add(median)
+	_, longest := estimate.Remaining(now.Sub(began))
+	return now.Add(longest)
 }
 
 // estimate requires the lock, also while its result is used.

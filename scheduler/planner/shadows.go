@@ -16,7 +16,7 @@ import (
 // shadowsFor returns what must stay free for others while a place is looked for: what is reserved
 // from a time on at which the gang may still run. It is nil if nothing is reserved.
 func (p *Planner) shadowsFor(attempt *gangs.Attempt) func(*placement.Cluster) []placement.Pod {
-	others, _ := p.ahead.others(attempt.Group.Key)
+	others, _ := p.ahead.before(attempt.Group.Key)
 	if len(others) == 0 {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (p *Planner) shadowsFor(attempt *gangs.Attempt) func(*placement.Cluster) []
 
 // shadowKey returns a key for shadowsFor.
 func (p *Planner) shadowKey(attempt *gangs.Attempt) string {
-	others, key := p.ahead.others(attempt.Group.Key)
+	others, key := p.ahead.before(attempt.Group.Key)
 	if len(others) == 0 {
 		return ""
 	}

@@ -40,7 +40,7 @@ func TestTheAPIServerAcceptsWhatTheDocumentsShow(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found no examples: %v", err)
 	}
-	for _, document := range []string{"README.md", "docs/gputask.md", "docs/coming-from.md", "docs/queues.md"} {
+	for _, document := range []string{"README.md", "docs/gputask.md", "docs/coming-from.md", "docs/gpuqueue.md"} {
 		files = append(files, filepath.Join(root(), document))
 	}
 	for _, file := range files {
@@ -93,9 +93,9 @@ func TestAMisspeltFieldOfADocumentIsNoticed(t *testing.T) {
 func (s *suite) dryRun(t *testing.T, task *unstructured.Unstructured) error {
 	t.Helper()
 	version := v1.TaskKind().GroupVersion()
-	objects := dynamic.ResourceInterface(s.cluster.dynamic.Resource(version.WithResource("gputasks")).Namespace(s.namespace))
-	if task.GetKind() == queueKind {
-		objects = s.cluster.dynamic.Resource(version.WithResource("gpuqueues"))
+	var objects dynamic.ResourceInterface = s.cluster.dynamic.Resource(version.WithResource("gpuqueues"))
+	if task.GetKind() != queueKind {
+		objects = s.cluster.dynamic.Resource(version.WithResource("gputasks")).Namespace(s.namespace)
 	}
 	_, err := objects.Create(t.Context(), task, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 	return err

@@ -120,7 +120,7 @@ func TestValidationOfQueues(t *testing.T) {
 			queue := &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "falldio.com/v1", "kind": "GPUQueue", "metadata": map[string]any{"name": called}, "spec": spec,
 			}}
-			_, err := s.cluster.dynamic.Resource(v1.SchemeGroupVersion.WithResource("gpuqueues")).Create(t.Context(), queue,
+			_, err := s.cluster.dynamic.Resource(v1.TaskKind().GroupVersion().WithResource("gpuqueues")).Create(t.Context(), queue,
 				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 			checkRefusal(t, err, test.want)
 		})

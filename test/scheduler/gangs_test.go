@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -55,6 +56,8 @@ type gang struct {
 	labels     map[string]string
 	infeasible bool
 	checkpoint *v1.Checkpoint
+	// maxRuntime is for how long the Pods declare that they run at most; 0 for none.
+	maxRuntime time.Duration
 }
 
 func (g gang) withDefaults(s *suite) gang {
@@ -90,6 +93,9 @@ func (g *gang) annotations() map[string]string {
 	if g.level != "" {
 		annotations[v1.AnnotationTopologyLevel] = g.level
 		annotations[v1.AnnotationTopologyMode] = string(g.mode())
+	}
+	if g.maxRuntime > 0 {
+		annotations[v1.AnnotationMaxRuntime] = strconv.Itoa(int(g.maxRuntime.Seconds()))
 	}
 	return annotations
 }
@@ -226,6 +232,10 @@ func (s *suite) task(g gang) *v1.GPUTask {
 	if g.percent > 0 {
 		task.Spec.GPUAmount = fmt.Sprintf("0.%02d", g.percent)
 	}
+	if g.maxRuntime > 0 {
+		task.Spec.MaxRuntimeSeconds = new(int64(g.maxRuntime.Seconds()))
+	}
+	task.Spec.Queue = g.labels[v1.LabelQueue]
 	if g.pods > 1 {
 		task.Spec.MinAvailable = new(int32(g.min))
 	}

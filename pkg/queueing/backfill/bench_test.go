@@ -14,8 +14,9 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
 )
 
-// large returns 10,000 nodes with a Pod of 6 GPUs each, and 8 waiting gangs.
-func large(b *testing.B, members, gpus int) *backfill.Input {
+// large returns 10,000 nodes with a Pod of 6 GPUs each, and 8 waiting gangs with
+// members of 8 GPUs.
+func large(b *testing.B, members int) *backfill.Input {
 	b.Helper()
 	random := rand.New(rand.NewPCG(1, 1))
 	in := &backfill.Input{Cluster: placement.NewCluster(packing.New(packing.Default())), Now: now}
@@ -36,21 +37,21 @@ func large(b *testing.B, members, gpus int) *backfill.Input {
 	for i := range 8 {
 		in.Waiting = append(in.Waiting, backfill.Waiting{
 			Key: fmt.Sprintf("w%d", i), Bound: time.Duration(1+i) * time.Hour,
-			Gang: &placement.Gang{Roles: []placement.Role{{Shape: placement.Shape{GPUs: gpus, CPU: 40000}, Min: members, Max: members}}},
+			Gang: &placement.Gang{Roles: []placement.Role{{Shape: placement.Shape{GPUs: 8, CPU: 40000}, Min: members, Max: members}}},
 		})
 	}
 	return in
 }
 
 func BenchmarkPlan8GangsOn10000Nodes(b *testing.B) {
-	in := large(b, 16, 8)
+	in := large(b, 16)
 	for b.Loop() {
 		backfill.Plan(in)
 	}
 }
 
 func BenchmarkRevise8GangsOn10000Nodes(b *testing.B) {
-	in := large(b, 16, 8)
+	in := large(b, 16)
 	before := backfill.Plan(in)
 	in.Now = in.Now.Add(time.Second)
 	for b.Loop() {
@@ -59,14 +60,14 @@ func BenchmarkRevise8GangsOn10000Nodes(b *testing.B) {
 }
 
 func BenchmarkPlan8HugeGangsOn10000Nodes(b *testing.B) {
-	in := large(b, 1000, 8)
+	in := large(b, 1000)
 	for b.Loop() {
 		backfill.Plan(in)
 	}
 }
 
 func BenchmarkShadowsOn10000Nodes(b *testing.B) {
-	in := large(b, 16, 8)
+	in := large(b, 16)
 	before := backfill.Plan(in)
 	for b.Loop() {
 		backfill.Shadows(in.Cluster, before, in.Now, time.Hour)

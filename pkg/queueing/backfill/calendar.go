@@ -75,13 +75,11 @@ type part struct {
 
 func newCalendar(in *Input) *calendar {
 	c := &calendar{
-		cluster: in.Cluster, now: in.Now, byName: map[string]*nodeDays{}, rooms: map[*placement.Request]*rooms{},
+		cluster: in.Cluster, now: in.Now, byName: make(map[string]*nodeDays, len(in.Running)), rooms: map[*placement.Request]*rooms{},
 	}
-	for i := range in.Running {
-		job := &in.Running[i]
-		if job.Ends.IsZero() {
-			continue
-		}
+	c.leavers = make([]leaver, 0, len(in.Running))
+	for _, index := range byEnd(in.Running) {
+		job := &in.Running[index]
 		ends := max(job.Ends.Sub(in.Now), MinimumRemaining)
 		for _, name := range job.Pods {
 			if pod, runs := in.Cluster.Running(name); runs {
@@ -89,17 +87,46 @@ func newCalendar(in *Input) *calendar {
 			}
 		}
 	}
-	slices.SortFunc(c.leavers, func(a, b leaver) int {
-		return cmp.Or(cmp.Compare(a.ends, b.ends), cmp.Compare(a.job, b.job), cmp.Compare(a.Name, b.Name))
-	})
-	for i := range c.leavers {
-		c.leavers[i].on = c.node(c.leavers[i].Node)
-		c.leavers[i].on.leavers = append(c.leavers[i].on.leavers, i)
-	}
+	c.assign()
 	for _, n := range c.nodes {
 		c.setFree(n)
 	}
 	return c
+}
+
+// assign gives the nodes their leavers, all in one piece of memory.
+func (c *calendar) assign() {
+	counts := make([]int, 0, len(c.leavers))
+	for i := range c.leavers {
+		n := c.node(c.leavers[i].Node)
+		c.leavers[i].on = n
+		if n.index == len(counts) {
+			counts = append(counts, 0)
+		}
+		counts[n.index]++
+	}
+	all := make([]int, len(c.leavers))
+	for i, n := range c.nodes {
+		n.leavers, all = all[:0:counts[i]], all[counts[i]:]
+	}
+	for i := range c.leavers {
+		n := c.leavers[i].on
+		n.leavers = append(n.leavers, i)
+	}
+}
+
+// byEnd returns the indices of the jobs whose end is known, the first end first.
+func byEnd(jobs []Running) []int {
+	order := make([]int, 0, len(jobs))
+	for i := range jobs {
+		if !jobs[i].Ends.IsZero() {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(jobs[a].Ends.Compare(jobs[b].Ends), cmp.Compare(jobs[a].Key, jobs[b].Key))
+	})
+	return order
 }
 
 // node returns the future of a node, which it creates if needed, without what becomes free.
@@ -116,7 +143,7 @@ func (c *calendar) node(name string) *nodeDays {
 // setFree computes when the cards of a node become free.
 func (c *calendar) setFree(n *nodeDays) {
 	cards := c.cluster.CardStates(n.name)
-	n.free = make([]time.Duration, len(cards))
+	n.free = make([]time.Duration, len(cards)) // 0 is now
 	for i, card := range cards {
 		if card.Broken || card.Free < placement.Card {
 			n.free[i] = never

@@ -49,7 +49,7 @@ func (c *calendar) bisect(w *wanted, times []time.Duration, plan *placement.Plan
 func (c *calendar) planAt(w *wanted, at time.Duration) (plan *placement.Plan) {
 	c.advance(c.useful(w, at), at, func() {
 		if c.castShadows(at, w.until(at)) {
-			plan, _, _ = c.cluster.Plan(&w.gang)
+			plan = w.plan(c.cluster)
 		}
 	})
 	return plan

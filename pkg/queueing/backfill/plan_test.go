@@ -106,6 +106,34 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+func TestPlacesAreReservedForTheLeastNumberOfMembers(t *testing.T) {
+	t.Parallel()
+	whole := placement.Shape{GPUs: 8}
+	tests := map[string]struct {
+		roles []placement.Role
+		want  int
+	}{
+		"more may join":            {[]placement.Role{{Shape: whole, Min: 1, Max: 3}}, 1},
+		"a role that may be empty": {[]placement.Role{{Shape: whole, Min: 0, Max: 1}, {Shape: whole, Min: 2, Max: 2}}, 2},
+		"nobody has to start":      {[]placement.Role{{Shape: whole, Min: 0, Max: 3}}, 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, 4)
+			s.Waiting = []backfill.Waiting{{Key: "a", Gang: &placement.Gang{Roles: test.roles}}}
+			first := s.plan()
+			if got := first[0].Plan; got == nil || len(got.Members) != test.want {
+				t.Errorf("got %+v, want %d places", got, test.want)
+			}
+			again, changes := backfill.Revise(&s.Input, first)
+			if len(changes) > 0 || again[0].Plan != first[0].Plan {
+				t.Errorf("the second time: got %+v, %+v", again, changes)
+			}
+		})
+	}
+}
+
 // startable reports whether a job fits now beside the shadows of the reservations.
 func (s *site) startable(reservations []backfill.Reservation, gpus, minutes int, cpu int64) (fits bool) {
 	s.t.Helper()

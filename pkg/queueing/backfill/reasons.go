@@ -126,6 +126,10 @@ func (c *calendar) lost(job *Waiting, m *placement.Member) string {
 	return ""
 }
 
+// overrunTolerance is by how much a job may end later than it was expected to without being the reason: its
+// start is known to the second, and only after it has begun.
+const overrunTolerance = 5 * time.Second
+
 // overrun returns which job, that was to have left, runs on; empty if none does.
 func (c *calendar) overrun(was *Reservation) string {
 	var longest ending
@@ -134,7 +138,7 @@ func (c *calendar) overrun(was *Reservation) string {
 		planned[leaving.Pod] = true
 	}
 	for i := range c.leavers {
-		if one := &c.leavers[i]; planned[one.Name] && one.ends > was.begins(c.now) {
+		if one := &c.leavers[i]; planned[one.Name] && one.ends > was.begins(c.now)+overrunTolerance {
 			longest.later(one.ends, one.job)
 		}
 		delete(planned, c.leavers[i].Name)

@@ -149,7 +149,7 @@ func (w *wanted) fitsInto(plan *placement.Plan) bool {
 		counts[m.Role]++
 	}
 	for i, count := range counts {
-		if count < w.gang.Roles[i].Min || count > w.gang.Roles[i].Max {
+		if count != w.gang.Roles[i].Min {
 			return false
 		}
 	}

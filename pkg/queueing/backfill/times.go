@@ -42,16 +42,27 @@ type wanted struct {
 
 func (c *calendar) wanted(job *Waiting) *wanted {
 	w := &wanted{Waiting: job, gang: *job.Gang}
-	w.gang.Roles = nil
-	for i := range job.Gang.Roles {
-		r := job.Gang.Roles[i]
+	w.gang.Roles = slices.Clone(job.Gang.Roles)
+	if !slices.ContainsFunc(w.gang.Roles, func(r placement.Role) bool { return r.Min > 0 }) {
+		w.gang.Roles[0].Min = 1 // a gang of nobody could start always, and would get nothing
+	}
+	for i := range w.gang.Roles {
+		r := &w.gang.Roles[i]
 		if r.Min > 0 {
 			r.Max = r.Min
 		}
-		w.gang.Roles = append(w.gang.Roles, r)
 		w.roles = append(w.roles, role{request: c.cluster.Request(r.Shape), min: r.Min})
 	}
 	return w
+}
+
+// plan finds places for the least number of members; nil if there are none.
+func (w *wanted) plan(cluster *placement.Cluster) *placement.Plan {
+	plan, _, _ := cluster.Plan(&w.gang)
+	if plan != nil {
+		plan.Members = slices.DeleteFunc(plan.Members, func(m placement.Member) bool { return w.gang.Roles[m.Role].Min == 0 })
+	}
+	return plan
 }
 
 // until returns when the job ends that starts at a time.

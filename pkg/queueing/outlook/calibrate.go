@@ -12,8 +12,9 @@ import (
 const (
 	// mostOutcomes is how many outcomes are remembered for each range of waits.
 	mostOutcomes = 60
-	// covered is the part of the waits that intervals are to cover.
-	covered = 0.8
+	// covered is the part of the last outcomes that intervals cover. It is more than the 80 % that
+	// they are to cover: what comes differs from what was.
+	covered = 0.9
 	// shortest is added to all waits, so that ratios of short ones make sense.
 	shortest = 5 * time.Minute
 	// ranges is the number of ranges of estimated waits that are told apart: each is four
@@ -39,8 +40,8 @@ func (c *Calibration) Outcome(estimated, waited time.Duration) {
 	*list = append(*list, float64(waited+shortest)/float64(estimated+shortest))
 }
 
-// Adjust returns the estimate with an interval that would have covered 80 % of the last
-// outcomes, and that includes the draws' median.
+// Adjust returns the estimate with a likely start that would have been right on average for
+// the last outcomes (their median), and an interval that would have covered 90 % of them.
 func (c *Calibration) Adjust(e Estimate, now time.Time) Estimate {
 	if e.Likely.IsZero() {
 		return e
@@ -54,13 +55,7 @@ func (c *Calibration) Adjust(e Estimate, now time.Time) Estimate {
 		ratio := ratios[min(int(part*float64(len(ratios))), len(ratios)-1)]
 		return now.Add(max(time.Duration(ratio*float64(likely+shortest))-shortest, 0))
 	}
-	e.Earliest, e.Latest = at((1-covered)/2), at((1+covered)/2)
-	if e.Earliest.After(e.Likely) {
-		e.Earliest = e.Likely
-	}
-	if e.Latest.Before(e.Likely) {
-		e.Latest = e.Likely
-	}
+	e.Earliest, e.Likely, e.Latest = at((1-covered)/2), at(0.5), at((1+covered)/2)
 	return e
 }
 

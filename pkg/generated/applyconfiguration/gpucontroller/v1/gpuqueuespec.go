@@ -39,9 +39,9 @@ type GPUQueueSpecApplyConfiguration struct {
 	// maxRuntimeSeconds. They are not stopped then. Default: that of the parent, else
 	// maxRuntimeSeconds, else a prediction from what ran before.
 	DefaultRuntimeSeconds *int64 `json:"defaultRuntimeSeconds,omitempty"`
-	// priorities are the PriorityClasses that Pods of the queue may have. A Pod whose
-	// PriorityClass is not listed does not start in the queue; list the cluster's default class, or
-	// "" for Pods without one, if Pods are to do without naming one. Default: those of the parent, else all.
+	// priorities are the PriorityClasses that Pods of the queue may have. A Pod whose PriorityClass
+	// is not listed does not start in the queue; list the cluster's default class, or "" for Pods
+	// without one, if Pods are to do without naming one. Default: those of the parent, else all.
 	Priorities []string `json:"priorities,omitempty"`
 	// reclaim says how GPUs that this queue has borrowed, which are those beyond its guarantee, are
 	// taken back by queues that are below theirs. Default: that of the parent, else Any at once, with a

@@ -5,6 +5,7 @@ package admissioncheck
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -36,9 +37,7 @@ func (kueueAPI) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList,
 
 func object(kind, name string, content map[string]any) *unstructured.Unstructured {
 	all := map[string]any{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": map[string]any{"name": name, "uid": name}}
-	for key, value := range content {
-		all[key] = value
-	}
+	maps.Copy(all, content)
 	return &unstructured.Unstructured{Object: all}
 }
 

@@ -109,9 +109,9 @@ func (f *fixture) ready(task *v1.GPUTask) *gputask.Admission {
 	}
 }
 
-// report brings the Workload up to date.
-func (f *fixture) report(task *v1.GPUTask, pods ...*corev1.Pod) error {
-	return f.Report(f.t.Context(), task, &task.Status, pods)
+// report brings the Workload of a task without Pods up to date.
+func (f *fixture) report(task *v1.GPUTask) error {
+	return f.Report(f.t.Context(), task, &task.Status, nil)
 }
 
 // shown waits until the cache shows the Workload of a task in a condition.

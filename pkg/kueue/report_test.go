@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -249,7 +248,7 @@ func TestTheTimeOfAStepIsThatOfTheObservation(t *testing.T) {
 	task := newTask(inPhase(v1.PhaseSucceeded))
 	status := next(t, task, 0, workloadOf(t, task, admit)).Status
 	got := meta.FindStatusCondition(status.Conditions, Finished).LastTransitionTime
-	if diff := cmp.Diff(now, got.Time.In(time.UTC)); diff != "" {
+	if diff := cmp.Diff(now, got.UTC()); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -14,7 +14,7 @@ const (
 	mostOutcomes = 60
 	// covered is the part of the last outcomes that intervals cover. It is more than the 80 % that
 	// they are to cover: what comes differs from what was.
-	covered = 0.9
+	covered = 0.92
 	// shortest is added to all waits, so that ratios of short ones make sense.
 	shortest = 5 * time.Minute
 	// ranges is the number of ranges of estimated waits that are told apart: each is four
@@ -41,7 +41,7 @@ func (c *Calibration) Outcome(estimated, waited time.Duration) {
 }
 
 // Adjust returns the estimate with a likely start that would have been right on average for
-// the last outcomes (their median), and an interval that would have covered 90 % of them.
+// the last outcomes (their median), and an interval that would have covered 92 % of them.
 func (c *Calibration) Adjust(e Estimate, now time.Time) Estimate {
 	if e.Likely.IsZero() {
 		return e

@@ -35,7 +35,7 @@ func TestCalibratedIntervalsCoverNineTenths(t *testing.T) {
 		}
 		c.Outcome(estimated, waited)
 	}
-	if part := float64(inside) / float64(judged); part < 0.85 || part > 0.95 {
+	if part := float64(inside) / float64(judged); part < 0.87 || part > 0.96 {
 		t.Errorf("the intervals cover %.2f", part)
 	}
 	if part := float64(before) / float64(judged); part < 0.45 || part > 0.55 {

@@ -13,7 +13,6 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
-	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/preemption"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -108,20 +107,15 @@ func (v *View) admit(o *Outlook, w *clusterview.Waiting) *snapshot.Members[*core
 		o.Verdict, o.Problem = QueueRefuses, assigned.Problem.Message
 		return nil
 	}
-	if excess := v.ledger.Fits(assigned.Queue, amountsOf(&w.Gang.Gang, leastOf)); excess != nil {
-		o.Verdict, o.Problem, o.Remedies = QueueLimit, excess.String(), remediesOf(excess)
+	gang := *w.Gang
+	full, exceeded := gpuqueue.Confine(v.ledger, assigned.Queue, &gang.Gang)
+	if exceeded != nil {
+		o.Verdict, o.Problem, o.Remedies = QueueLimit, exceeded.String(), remediesOf(exceeded)
 		o.Free = v.free(w.Gang)
 		return nil
 	}
-	gang := *w.Gang
-	gang.Roles = slices.Clone(gang.Roles)
-	if v.ledger.Fits(assigned.Queue, amountsOf(&gang.Gang, mostOf)) != nil {
-		for i := range gang.Roles {
-			gang.Roles[i].Max = max(1, gang.Roles[i].Min)
-		}
-	}
-	if anyModel := amountsOf(&gang.Gang, mostOf)[queueing.AnyModel]; anyModel > 0 {
-		gang.Except = slices.Concat(gang.Except, v.nodesOf(v.ledger.Full(assigned.Queue, anyModel)))
+	if len(full) > 0 {
+		gang.Except = slices.Concat(gang.Except, v.nodesOf(full))
 	}
 	return &gang
 }
@@ -145,28 +139,6 @@ func (v *View) nodesOf(models []string) []string {
 	return names
 }
 
-func leastOf(role *placement.Role) int { return role.Min }
-func mostOf(role *placement.Role) int  { return role.Max }
-
-// amountsOf returns the GPUs that a gang asks for, by model; those of roles that accept several models count as of
-// any.
-func amountsOf(gang *placement.Gang, count func(*placement.Role) int) queueing.Amounts {
-	amounts := queueing.Amounts{}
-	for i := range gang.Roles {
-		role := &gang.Roles[i]
-		percent := role.Shape.Percent() * count(role)
-		if percent <= 0 {
-			continue
-		}
-		model := queueing.AnyModel
-		if len(role.Shape.Models) == 1 {
-			model = role.Shape.Models[0]
-		}
-		amounts[model] += queueing.Amount(percent)
-	}
-	return amounts
-}
-
 // reclaimFor returns who may be preempted for waiting Pods because of their queue; nil without queues, where priority alone
 // decides.
 func (v *View) reclaimFor(w *clusterview.Waiting) *preemption.Queues {
@@ -186,7 +158,7 @@ func (v *View) reclaimFor(w *clusterview.Waiting) *preemption.Queues {
 		}
 		held = append(held, one)
 	}
-	return preemption.NewQueues(v.ledger, v.queues.Assign(w.Pods[0]).Queue, amountsOf(&w.Gang.Gang, leastOf), w.Priority, held, v.Now)
+	return preemption.NewQueues(v.ledger, v.queues.Assign(w.Pods[0]).Queue, gpuqueue.Least(&w.Gang.Gang), w.Priority, held, v.Now)
 }
 
 // holderOf returns the queue that a running Pod counts for. One that does not exist any more counts as none.

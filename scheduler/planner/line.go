@@ -103,6 +103,7 @@ func (p *Planner) orderWaiting() {
 // inOrder returns groups in the order in which they are served.
 func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine {
 	entries, jobs := make([]inLine, 0, len(waiting)), make([]queueing.Job, 0, len(waiting))
+	asked := make([]queueing.Amounts, 0, len(waiting))
 	for _, group := range waiting {
 		assigned := state.QueueOf(group.Leader)
 		if assigned.Problem != nil {
@@ -110,43 +111,18 @@ func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine
 		}
 		runtime := p.runtimeOf(state, assigned.Queue, group.Leader)
 		entries = append(entries, inLine{Waiting: group, queue: assigned.Queue, runtime: runtime})
+		asked = append(asked, queueing.Amounts{gpuqueue.WantedModel(group.Leader): queueing.Amount(group.Percent)})
 		jobs = append(jobs, queueing.Job{
 			Key: group.Key, Queue: assigned.Queue, Priority: group.Priority, Submitted: group.Since,
 			GPUs: float64(group.Percent) / placement.Card, Runtime: runtime,
 		})
 	}
 	options := queueing.Options{Policy: queueing.Policy(p.args.QueuePolicy)}
-	ranked := options.Order(jobs, state.Factors())
-	if p.markGuaranteed(state, entries, jobs, ranked) {
-		ranked = options.Order(jobs, state.Factors())
-	}
+	ranked := options.Serve(jobs, asked, state.Factors(), p.ledgerOf(state))
 	ordered := make([]inLine, len(ranked))
 	for i, one := range ranked {
 		ordered[i] = entries[one.Index]
 		ordered[i].position = one.Position
 	}
 	return ordered
-}
-
-// markGuaranteed marks the jobs that fit into what their queues are guaranteed and do not have yet:
-// of each queue, those that are served first. It reports whether there are any.
-func (p *Planner) markGuaranteed(state *queues.State, entries []inLine, jobs []queueing.Job, ranked []queueing.Ranked) (found bool) {
-	ledger := p.ledgerOf(state).Clone()
-	exhausted := map[string]bool{} // queues whose next job is beyond the guarantee
-	for _, one := range ranked {
-		entry, job := &entries[one.Index], &jobs[one.Index]
-		model := gpuqueue.WantedModel(entry.Leader)
-		request := queueing.Amounts{model: queueing.Amount(entry.Percent)}
-		key := job.Queue + "\x00" + model
-		if exhausted[key] {
-			continue
-		}
-		if !ledger.WithinGuarantee(job.Queue, request) {
-			exhausted[key] = true
-			continue
-		}
-		ledger.Add(job.Queue, model, queueing.Amount(entry.Percent))
-		job.Guaranteed, found = true, true
-	}
-	return found
 }

@@ -16,6 +16,7 @@ import (
 	leaderelectionoptions "k8s.io/component-base/config/options"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"falldio.github.io/gpu-controller/accounting"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/restconfig"
 	"falldio.github.io/gpu-controller/queues"
@@ -33,6 +34,7 @@ type options struct {
 	metricsBindAddress string
 	rescheduling       rescheduler.Options
 	queues             queues.Options
+	accounting         accounting.Options
 	tasks              gputask.Config
 	// defaultTTL is --default-ttl-seconds-after-finished; noTTL for none.
 	defaultTTL     int32
@@ -60,6 +62,7 @@ func newOptions() *options {
 		defaultTTL:   noTTL,
 		rescheduling: rescheduler.DefaultOptions(),
 		queues:       queues.DefaultOptions(),
+		accounting:   accounting.DefaultOptions(),
 		leaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
 			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
@@ -87,6 +90,7 @@ func (o *options) flags() *pflag.FlagSet {
 		"address of /metrics, /healthz and /readyz; 0 for none")
 	o.rescheduling.AddFlags(flags)
 	o.queues.AddFlags(flags)
+	o.accounting.AddFlags(flags)
 	flags.StringVar(&o.tasks.Pods.Image, "default-image", o.tasks.Pods.Image,
 		"image of the task's container where the GPUTask names none")
 	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
@@ -116,6 +120,7 @@ func (o *options) validate(args []string) error {
 	require(o.burst > 0, "--kube-api-burst=%d: must be at least 1", o.burst)
 	o.rescheduling.Validate(require)
 	o.queues.Validate(require)
+	o.accounting.Validate(require)
 	require(o.tasks.Pods.Image != "", "--default-image: must not be empty")
 	require(o.tasks.Backoff.Base > 0, "--retry-backoff=%v: must be greater than 0", o.tasks.Backoff.Base)
 	require(o.tasks.Backoff.Max >= o.tasks.Backoff.Base, "--max-retry-backoff=%v: must not be less than --retry-backoff=%v", o.tasks.Backoff.Max, o.tasks.Backoff.Base)

@@ -5,6 +5,7 @@ package accounting
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"time"
 
@@ -70,13 +71,27 @@ type Book struct {
 	Day time.Time
 	// From and AsOf bound the time that is counted. Both are in the day, or its end, and have whole seconds.
 	From, AsOf time.Time
-	// ResourceVersion is a version of the Pods not later than AsOf: whoever sees all changes since then can go on.
-	ResourceVersion string
+	// ResourceVersion is a version of the Pods not later than AsOf: whoever sees all changes since then can go on. It is 0 if
+	// it is not known.
+	ResourceVersion uint64
 
 	cells map[cell]Amounts
 }
 
 const day = 24 * time.Hour
+
+// Where Books are kept: each in a ConfigMap of this namespace, under this key. The name depends on the day only, and is used again
+// after Days days, so that there are never more.
+const (
+	StoreNamespace = "gpu-controller-usage"
+	StoreKey       = "usage.json.gz"
+	Days           = 100
+)
+
+// StoreName returns the name of the ConfigMap with the Book of the day of a time. It may still hold that of an earlier day.
+func StoreName(at time.Time) string {
+	return fmt.Sprintf("gpu-usage-%02d", at.UTC().Unix()/int64(day/time.Second)%Days)
+}
 
 // NewBook returns an empty Book of the day of a time, whose count begins then.
 func NewBook(from time.Time) *Book {

@@ -32,7 +32,7 @@ type file struct {
 	Day             string    `json:"day"`
 	From            time.Time `json:"from"`
 	AsOf            time.Time `json:"asOf"`
-	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	ResourceVersion uint64    `json:"resourceVersion,omitempty"`
 	Rows            []row     `json:"rows"`
 }
 

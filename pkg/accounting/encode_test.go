@@ -44,7 +44,7 @@ func sums(book *Book, by func(*Key)) map[Key]Amounts {
 func TestABookIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	book := busyBook(100, 10)
-	book.AsOf, book.ResourceVersion = midnight.Add(10*time.Hour), "4711"
+	book.AsOf, book.ResourceVersion = midnight.Add(10*time.Hour), 4711
 	content, err := book.Encode()
 	if err != nil {
 		t.Fatal(err)

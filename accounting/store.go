@@ -75,17 +75,17 @@ func (s *store) write(ctx context.Context, book *accounting.Book) error {
 	if err != nil {
 		return err
 	}
-	object, err := s.place(ctx, book)
+	object, exists, err := s.place(ctx, book)
 	if err != nil {
 		return err
 	}
 	object.Annotations = map[string]string{annotationDay: book.Day.Format(time.DateOnly)}
 	object.Data, object.BinaryData = nil, map[string][]byte{accounting.StoreKey: content}
 	configMaps := s.kube.CoreV1().ConfigMaps(accounting.StoreNamespace)
-	if object.ResourceVersion == "" {
-		object, err = configMaps.Create(ctx, object, metav1.CreateOptions{})
-	} else {
+	if exists {
 		object, err = configMaps.Update(ctx, object, metav1.UpdateOptions{})
+	} else {
+		object, err = configMaps.Create(ctx, object, metav1.CreateOptions{})
 	}
 	if err != nil {
 		s.forget() // it may have been written all the same
@@ -102,21 +102,20 @@ func (s *store) write(ctx context.Context, book *accounting.Book) error {
 	return nil
 }
 
-// place returns the ConfigMap in which a book is to be written.
-func (s *store) place(ctx context.Context, book *accounting.Book) (*corev1.ConfigMap, error) {
+// place returns the ConfigMap in which a book is to be written, and whether it exists.
+func (s *store) place(ctx context.Context, book *accounting.Book) (object *corev1.ConfigMap, exists bool, err error) {
 	name := accounting.StoreName(book.Day)
 	if s.written != nil && s.written.Name == name {
-		return s.written.DeepCopy(), nil
+		return s.written.DeepCopy(), true, nil
 	}
-	object, err := s.get(ctx, name)
-	if err != nil {
-		return nil, err
+	if object, err = s.get(ctx, name); err != nil {
+		return nil, false, err
 	}
 	if object == nil {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: accounting.StoreNamespace, Name: name}}, nil
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: accounting.StoreNamespace, Name: name}}, false, nil
 	}
 	if there, err := accounting.Decode(object.BinaryData[accounting.StoreKey]); err == nil && !there.Day.Before(book.Day) {
-		return nil, errOutdated
+		return nil, false, errOutdated
 	}
-	return object, nil
+	return object, true, nil
 }

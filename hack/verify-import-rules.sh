@@ -30,7 +30,7 @@ violation() {
 
 # In a package of its own the violation creates no import cycle, which go would report first.
 violation apis pkg/apis/violation "${MODULE}/pkg/placement"
-for engine in nodeagent/kubelet/allocation pkg/inventory pkg/placement pkg/queueing; do
+for engine in nodeagent/kubelet/allocation pkg/accounting pkg/inventory pkg/placement pkg/queueing; do
   violation engine "${engine}/violation" k8s.io/api/core/v1
 done
 for pure in kubectl-gputask/analysis kubectl-gputask/show pkg/clusterview pkg/disruption pkg/gpuqueue pkg/gputask pkg/moveplan \
@@ -45,6 +45,7 @@ violation localcluster localcluster/violation "${MODULE}/nodeagent/hardware/gpu"
 violation nodeagent nodeagent/violation "${MODULE}/scheduler/gangs"
 violation rescheduler rescheduler/violation "${MODULE}/scheduler/gangs"
 violation rescheduler queues/violation "${MODULE}/scheduler/gangs"
+violation rescheduler accounting/violation "${MODULE}/scheduler/gangs"
 violation scheduler scheduler/violation "${MODULE}/kubectl-gputask/analysis"
 violation agent-memory nodeagent/node/kube/violation k8s.io/client-go/kubernetes
 violation nvml nodeagent/hardware/gpu/violation github.com/NVIDIA/go-nvml/pkg/nvml

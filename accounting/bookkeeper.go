@@ -269,12 +269,13 @@ func (b *Bookkeeper) remember(translate *translator, pod *corev1.Pod) {
 	if _, known := b.ended[pod.UID]; known {
 		return
 	}
+	late := endOf(pod).Before(b.book.AsOf)
+	if late && b.open[pod.UID] == nil {
+		return // its end is counted
+	}
 	ended := translate.pod(pod)
-	if b.book != nil && ended.Ended.Before(b.book.AsOf) {
-		if b.open[pod.UID] == nil {
-			return // its end is counted
-		}
-		ended.Ended = b.book.AsOf // it was learnt late: its GPUs were not free before
+	if late {
+		ended.Ended = b.book.AsOf // its GPUs were not free before it was known
 	}
 	b.ended[pod.UID] = ended
 }

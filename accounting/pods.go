@@ -25,10 +25,12 @@ type translator struct {
 	// task returns the task that a Pod belongs to, nil if there is none.
 	task   func(*corev1.Pod) *v1.GPUTask
 	labels []string
+	// since is up to when everything is counted.
+	since time.Time
 }
 
 func (b *Bookkeeper) translator() *translator {
-	return &translator{queueOf: b.queues(), modelOf: b.model, task: b.task, labels: b.options.Labels}
+	return &translator{queueOf: b.queues(), modelOf: b.model, task: b.task, labels: b.options.Labels, since: b.book.AsOf}
 }
 
 // queues returns a function that returns the queues of Pods.
@@ -74,7 +76,7 @@ func (t *translator) pod(pod *corev1.Pod) accounting.Pod {
 		Key: accounting.Key{
 			Namespace: pod.Namespace, Task: taskName(pod), Queue: t.queueOf(pod), Labels: accounting.FormatLabels(pod.Labels, t.labels),
 		},
-		WantedModel: gpuqueue.WantedModel(pod), GPUs: gpuqueue.Amount(pod),
+		GPUs: gpuqueue.Amount(pod),
 	}
 	if len(pod.Spec.SchedulingGates) == 0 {
 		done.Submitted = pod.CreationTimestamp.Time
@@ -82,6 +84,9 @@ func (t *translator) pod(pod *corev1.Pod) accounting.Pod {
 	if pod.Spec.NodeName != "" {
 		done.Key.Model = t.modelOf(pod.Spec.NodeName)
 		done.Started, _ = gpuqueue.BoundAt(pod)
+	}
+	if done.Started.IsZero() || !done.Started.Before(t.since) { // not what is counted already
+		done.WantedModel = gpuqueue.WantedModel(pod)
 	}
 	if snapshot.Ended(pod) {
 		done.Ended = endOf(pod)

@@ -46,7 +46,7 @@ func (s *suite) history() (map[*corev1.Pod]gpuSeconds, map[*corev1.Pod]float64) 
 		seconds[life.last] = life.seconds(gpus)
 		if _, known := life.end(); !known {
 			// The controller learns of it within moments; after a kill it goes by the request to delete.
-			tolerances[life.last] = gpus * (life.deletedBefore.Sub(life.deletedAfter).Seconds() + 3)
+			tolerances[life.last] = gpus * (life.deletedBefore.Sub(life.deletedAfter).Seconds() + 2)
 		}
 	}
 	return seconds, tolerances

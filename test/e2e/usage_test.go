@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,10 +16,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"falldio.github.io/gpu-controller/pkg/accounting"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
@@ -36,6 +39,8 @@ func TestUsageIsWhatTheHistorySays(t *testing.T) {
 		"--controller="+binary("gpu-controller"), "--controller-arg=--usage-period=8s", "--controller-arg=--usage-labels=team", "--controller-arg=--retry-backoff=1s")
 	s.keepTime()
 	s.createQueue("research", &v1.GPUQueueSpec{NamespaceSelector: s.onlyHere()})
+	s.createQueue("default", &v1.GPUQueueSpec{NamespaceSelector: s.onlyHere()})
+	s.labelNamespace(v1.LabelQueue, "default")
 	s.waitForUsage("the count has begun", time.Time{})
 
 	s.create(newTask("succeeds", 2, "6s"))
@@ -70,7 +75,7 @@ func TestUsageIsWhatTheHistorySays(t *testing.T) {
 	s.waitForUsage("all of it is counted", time.Now().Add(2*time.Second))
 	want, tolerances := s.history()
 	for by, keys := range map[string]func(pod *corev1.Pod) string{
-		"task": taskOfPod, "namespace": func(pod *corev1.Pod) string { return pod.Namespace }, "queue": func(pod *corev1.Pod) string { return pod.Labels[v1.LabelQueue] },
+		"task": taskOfPod, "namespace": func(pod *corev1.Pod) string { return pod.Namespace }, "queue": func(pod *corev1.Pod) string { return cmp.Or(pod.Labels[v1.LabelQueue], "default") },
 		"label:team": func(pod *corev1.Pod) string { return pod.Labels["team"] },
 	} {
 		t.Run(by, func(t *testing.T) { s.compareUsage(t, by, keys, want, tolerances) })
@@ -88,6 +93,54 @@ func (s *suite) deletePod(name string) {
 	s.Helper()
 	if err := s.cluster.kube.CoreV1().Pods(s.namespace).Delete(s.Context(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		s.Fatal(err)
+	}
+}
+
+// TestATenantDoesNotSeeTheUsageOfOthers reads the books as a tenant, and as somebody with the Role for that.
+func TestATenantDoesNotSeeTheUsageOfOthers(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	tenant, ctx := s.newTenant(), t.Context()
+	books := tenant.kube.CoreV1().ConfigMaps(accounting.StoreNamespace)
+	name := accounting.StoreName(time.Now())
+	book := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	read := func() error {
+		_, err := books.Get(ctx, name, metav1.GetOptions{})
+		return err
+	}
+	writes := func() map[string]error {
+		_, listed := books.List(ctx, metav1.ListOptions{})
+		_, created := books.Create(ctx, book, dryCreation())
+		_, updated := books.Update(ctx, book, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		return map[string]error{
+			"list books": listed, "create a book": created, "change a book": updated, "delete a book": books.Delete(ctx, name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}),
+		}
+	}
+	refused := writes()
+	refused["read a book"] = read()
+	for what, err := range refused {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("a tenant may %s: %v", what, err)
+		}
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "gpu-usage-view"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "tenant-of-" + s.namespace}},
+	}
+	bindings := s.cluster.kube.RbacV1().RoleBindings(accounting.StoreNamespace)
+	if _, err := bindings.Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := bindings.Delete(context.WithoutCancel(ctx), binding.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	s.eventually("the Role is in force", func() (bool, string) { err := read(); return err == nil || apierrors.IsNotFound(err), fmt.Sprint(err) })
+	for what, err := range writes() {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("who may read books may %s: %v", what, err)
+		}
 	}
 }
 

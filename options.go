@@ -16,6 +16,7 @@ import (
 	leaderelectionoptions "k8s.io/component-base/config/options"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"falldio.github.io/gpu-controller/accounting"
 	"falldio.github.io/gpu-controller/admissioncheck"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/restconfig"
@@ -35,6 +36,7 @@ type options struct {
 	rescheduling       rescheduler.Options
 	gpuFit             admissioncheck.Options
 	queues             queues.Options
+	accounting         accounting.Options
 	tasks              gputask.Config
 	// defaultTTL is --default-ttl-seconds-after-finished; noTTL for none.
 	defaultTTL     int32
@@ -63,6 +65,7 @@ func newOptions() *options {
 		rescheduling: rescheduler.DefaultOptions(),
 		gpuFit:       admissioncheck.DefaultOptions(),
 		queues:       queues.DefaultOptions(),
+		accounting:   accounting.DefaultOptions(),
 		leaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
 			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
@@ -91,6 +94,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.rescheduling.AddFlags(flags)
 	o.gpuFit.AddFlags(flags)
 	o.queues.AddFlags(flags)
+	o.accounting.AddFlags(flags)
 	flags.StringVar(&o.tasks.Pods.Image, "default-image", o.tasks.Pods.Image,
 		"image of the task's container where the GPUTask names none")
 	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
@@ -122,6 +126,7 @@ func (o *options) validate(args []string) error {
 	o.gpuFit.Validate(require)
 	require(!o.gpuFit.Enabled || o.namespace == "", "--kueue-gpu-fit: the check is about the Workloads of all namespaces: leave out --namespace=%s", o.namespace)
 	o.queues.Validate(require)
+	o.accounting.Validate(require)
 	require(o.tasks.Pods.Image != "", "--default-image: must not be empty")
 	require(o.tasks.Backoff.Base > 0, "--retry-backoff=%v: must be greater than 0", o.tasks.Backoff.Base)
 	require(o.tasks.Backoff.Max >= o.tasks.Backoff.Base, "--max-retry-backoff=%v: must not be less than --retry-backoff=%v", o.tasks.Backoff.Max, o.tasks.Backoff.Base)

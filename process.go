@@ -18,8 +18,10 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
+	"falldio.github.io/gpu-controller/accounting"
 	"falldio.github.io/gpu-controller/admissioncheck"
 	taskscheme "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/scheme"
+	"falldio.github.io/gpu-controller/pkg/gpupods"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
 	"falldio.github.io/gpu-controller/queues"
 	"falldio.github.io/gpu-controller/rescheduler"
@@ -36,15 +38,17 @@ const queueSyncTimeout = 5 * time.Second
 const reschedulerSyncTimeout = 10 * time.Second
 
 // process holds the parts of gpu-controller, which share caches: the controller, what writes the
-// status of GPUQueues and, unless it is disabled, the rescheduler.
+// status of GPUQueues and the usage of GPUs and, unless it is disabled, the rescheduler.
 type process struct {
 	*caches
 	controller *Controller
 	// rescheduler is nil if it is disabled.
 	rescheduler *rescheduler.Rescheduler
 	queues      *queuewatch.Watcher
-	// accountant is nil in a controller of one namespace: queues are those of the whole cluster.
+	// gpuPods, accountant and bookkeeper are nil in a controller of one namespace: queues and usage are those of the whole cluster.
+	gpuPods    *gpupods.Cache
 	accountant *queues.Accountant
+	bookkeeper *accounting.Bookkeeper
 	// gpuFit is nil if it is disabled.
 	gpuFit  *admissioncheck.Check
 	metrics *controllerMetrics
@@ -90,16 +94,26 @@ func (p *process) namespace(name string) *corev1.Namespace {
 	return found
 }
 
-// keepAccounts prepares the writing of the status of GPUQueues.
+// keepAccounts prepares the writing of the status of GPUQueues, and of what GPU time was used.
 func (p *process) keepAccounts(ctx context.Context, clients clients, clock clock.WithTicker, opts *options) (err error) {
 	if opts.namespace != "" {
 		return nil
 	}
-	pods, namespaces := p.coreInformers.Core().V1().Pods(), p.clusterInformers.Core().V1().Namespaces()
-	p.accountant, err = queues.New(ctx, queues.Dependencies{
-		Kube: clients.kube, Client: clients.tasks, Queues: p.queues, TaskPods: pods.Lister(), TaskPodInformer: pods.Informer(),
+	if p.gpuPods, err = gpupods.New(ctx, clients.kube, p.coreInformers.Core().V1().Pods(), clock); err != nil {
+		return err
+	}
+	namespaces := p.clusterInformers.Core().V1().Namespaces()
+	p.accountant, err = queues.New(queues.Dependencies{
+		Client: clients.tasks, Queues: p.queues, Pods: p.gpuPods,
 		Namespaces: namespaces.Lister(), NamespacesSynced: namespaces.Informer().HasSynced, Metrics: p.metrics.registry, Clock: clock,
 	}, opts.queues)
+	if err != nil {
+		return err
+	}
+	p.bookkeeper, err = accounting.New(accounting.Dependencies{
+		Kube: clients.kube, Pods: p.gpuPods, Tasks: p.tasks, QueueTree: p.queues.Tree, QueuesKnown: p.queues.Known,
+		Namespaces: namespaces.Lister(), NamespacesSynced: namespaces.Informer().HasSynced, Metrics: p.metrics.registry, Clock: clock,
+	}, opts.accounting)
 	return err
 }
 
@@ -131,7 +145,9 @@ func (p *process) work(ctx context.Context) {
 	working.Go(func() { p.controller.work(ctx) })
 	working.Go(func() { p.controller.admissions.Run(ctx) })
 	if p.accountant != nil {
+		working.Go(func() { p.gpuPods.Run(ctx) })
 		working.Go(func() { p.accountant.Run(ctx) })
+		working.Go(func() { p.bookkeeper.Run(ctx) })
 	}
 	if p.rescheduler != nil {
 		working.Go(func() { p.rescheduler.Run(ctx) })

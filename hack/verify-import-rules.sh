@@ -30,7 +30,7 @@ violation() {
 
 # In a package of its own the violation creates no import cycle, which go would report first.
 violation apis pkg/apis/violation "${MODULE}/pkg/placement"
-for engine in nodeagent/kubelet/allocation pkg/inventory pkg/placement pkg/queueing; do
+for engine in nodeagent/kubelet/allocation pkg/accounting pkg/inventory pkg/placement pkg/queueing; do
   violation engine "${engine}/violation" k8s.io/api/core/v1
 done
 for pure in kubectl-gputask/analysis kubectl-gputask/show pkg/clusterview pkg/disruption pkg/gpufit pkg/gpuqueue pkg/gputask pkg/kueue pkg/moveplan \
@@ -43,7 +43,7 @@ violation controller . "${MODULE}/scheduler/gangs" main
 violation kubectl kubectl-gputask/violation "${MODULE}/scheduler/gangs"
 violation localcluster localcluster/violation "${MODULE}/nodeagent/hardware/gpu"
 violation nodeagent nodeagent/violation "${MODULE}/scheduler/gangs"
-for part in admissioncheck queues rescheduler workloads; do
+for part in accounting admissioncheck queues rescheduler workloads; do
   violation rescheduler "${part}/violation" "${MODULE}/scheduler/gangs"
 done
 violation scheduler scheduler/violation "${MODULE}/kubectl-gputask/analysis"

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -27,6 +25,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
+	"falldio.github.io/gpu-controller/pkg/gpupods"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
 )
@@ -42,14 +41,11 @@ const (
 
 // Dependencies are what an Accountant needs.
 type Dependencies struct {
-	Kube   kubernetes.Interface
 	Client clientset.Interface
 	// Queues are watched by the caller.
 	Queues *queuewatch.Watcher
-	// TaskPods reads the cache of the Pods of GPUTasks, which has synced when Run is called, and
-	// TaskPodInformer is what fills it.
-	TaskPods        corelisters.PodLister
-	TaskPodInformer cache.SharedIndexInformer
+	// Pods are run by the caller.
+	Pods *gpupods.Cache
 	// Namespaces and NamespacesSynced are of a cache that the caller fills.
 	Namespaces       corelisters.NamespaceLister
 	NamespacesSynced cache.InformerSynced
@@ -61,7 +57,7 @@ type Dependencies struct {
 type Accountant struct {
 	deps    Dependencies
 	options Options
-	pods    *pods
+	pods    *gpupods.Reader
 	metrics *metrics
 
 	// wake triggers a pass.
@@ -73,12 +69,12 @@ type Accountant struct {
 }
 
 // New returns an Accountant.
-func New(ctx context.Context, with Dependencies, options Options) (*Accountant, error) {
+func New(with Dependencies, options Options) (*Accountant, error) {
 	a := &Accountant{deps: with, options: options, wake: make(chan struct{}, 1), written: map[types.UID]v1.GPUQueueStatus{}}
-	a.pods = newPods(with.Kube, with.Clock)
+	a.pods = with.Pods.NewReader()
 	a.metrics = newMetrics()
 	with.Queues.OnChange(func(string) { a.trigger() })
-	return a, errors.Join(a.pods.watch(ctx, with.TaskPodInformer), a.metrics.register(with.Metrics))
+	return a, a.metrics.register(with.Metrics)
 }
 
 // trigger requests a pass.
@@ -94,16 +90,14 @@ func (a *Accountant) trigger() {
 func (a *Accountant) Run(ctx context.Context) {
 	a.accounts = gpuqueue.Accounts{} // a former leader's statuses count, not what this process knew when it last led
 	clear(a.written)
-	var informers sync.WaitGroup
-	defer a.pods.stop()
-	defer informers.Wait()
+	defer a.pods.Forget()
 	for ctx.Err() == nil {
 		pause := passPeriod
 		switch {
 		case len(a.deps.Queues.Queues()) == 0:
-			a.pods.forget()
+			a.pods.Forget()
 			a.metrics.set(nil, nil)
-		case !a.pods.start(ctx, &informers), !a.deps.NamespacesSynced():
+		case !a.cached():
 			pause = retryPeriod
 		default:
 			if err := a.pass(ctx); err != nil && ctx.Err() == nil {
@@ -113,6 +107,12 @@ func (a *Accountant) Run(ctx context.Context) {
 		}
 		a.rest(ctx, pause)
 	}
+}
+
+// cached reports whether everything is cached that a pass needs.
+func (a *Accountant) cached() bool {
+	a.deps.Pods.Want()
+	return a.deps.Pods.HasSynced() && a.deps.NamespacesSynced()
 }
 
 // rest waits until the next pass is due or requested.
@@ -141,8 +141,8 @@ func (a *Accountant) pass(ctx context.Context) error {
 	// Times in a status have whole seconds. What is counted up to now must be the same then.
 	now := a.deps.Clock.Now().Truncate(time.Second)
 	view := gpuqueue.NewView(tree)
-	cluster := &gpuqueue.Cluster{Tree: tree, Namespace: a.namespace, Node: a.pods.node}
-	if err := a.pods.each(a.deps.TaskPods, func(pod *corev1.Pod) { view.Add(cluster, pod) }); err != nil {
+	cluster := &gpuqueue.Cluster{Tree: tree, Namespace: a.namespace, Node: a.deps.Pods.Node}
+	if err := a.pods.Each(func(pod *corev1.Pod) { view.Add(cluster, pod) }); err != nil {
 		return err
 	}
 	a.accounts.Load(queues)

@@ -28,6 +28,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	taskfake "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/fake"
+	"falldio.github.io/gpu-controller/pkg/gpupods"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
 )
 
@@ -74,8 +75,12 @@ func (f *fixture) start() {
 	}))
 	watcher := queuewatch.New(f.client, f.clock)
 	f.registry = prometheus.NewRegistry()
-	accountant, err := New(ctx, Dependencies{
-		Kube: f.kube, Client: f.client, Queues: watcher, TaskPods: taskPods.Core().V1().Pods().Lister(), TaskPodInformer: taskPods.Core().V1().Pods().Informer(),
+	pods, err := gpupods.New(ctx, f.kube, taskPods.Core().V1().Pods(), f.clock)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	accountant, err := New(Dependencies{
+		Client: f.client, Queues: watcher, Pods: pods,
 		Namespaces: factory.Core().V1().Namespaces().Lister(), NamespacesSynced: factory.Core().V1().Namespaces().Informer().HasSynced,
 		Metrics: f.registry, Clock: f.clock,
 	}, DefaultOptions())
@@ -87,6 +92,7 @@ func (f *fixture) start() {
 	taskPods.WaitForCacheSyncWithContext(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { watcher.Run(ctx) })
+	running.Go(func() { pods.Run(ctx) })
 	running.Go(func() { accountant.Run(ctx) })
 	f.stop = sync.OnceFunc(func() {
 		cancel()

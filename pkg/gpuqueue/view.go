@@ -56,7 +56,7 @@ func (v *View) Add(cluster *Cluster, pod *corev1.Pod) {
 	if amount == 0 {
 		return
 	}
-	queue := v.queueOf(cluster, pod)
+	queue := v.QueueOf(cluster, pod)
 	switch {
 	case pod.Spec.NodeName != "":
 		v.addBound(cluster, pod, queue, amount)
@@ -67,9 +67,9 @@ func (v *View) Add(cluster *Cluster, pod *corev1.Pod) {
 	}
 }
 
-// queueOf returns the queue of a Pod, NoQueue if it does not exist. Whether the Pod may use it does
+// QueueOf returns the queue of a Pod, NoQueue if it does not exist. Whether the Pod may use it does
 // not change what it holds.
-func (v *View) queueOf(cluster *Cluster, pod *corev1.Pod) string {
+func (v *View) QueueOf(cluster *Cluster, pod *corev1.Pod) string {
 	queue := pod.Labels[v1.LabelQueue]
 	if queue == "" {
 		queue = v.defaultOf(cluster, pod.Namespace)
@@ -92,7 +92,7 @@ func (v *View) defaultOf(cluster *Cluster, namespace string) string {
 }
 
 func (v *View) addBound(cluster *Cluster, pod *corev1.Pod, queue string, amount queueing.Amount) {
-	from, bound := boundAt(pod)
+	from, bound := BoundAt(pod)
 	if !bound {
 		return
 	}
@@ -111,9 +111,9 @@ func (v *View) addBound(cluster *Cluster, pod *corev1.Pod, queue string, amount 
 	mark(v.running, queue, taskOf(pod))
 }
 
-// boundAt returns when a Pod got its node: as long as the scheduler's condition does not say it,
+// BoundAt returns when a Pod got its node: as long as the scheduler's condition does not say it,
 // when it was created, for a Pod that was created with a node.
-func boundAt(pod *corev1.Pod) (time.Time, bool) {
+func BoundAt(pod *corev1.Pod) (time.Time, bool) {
 	for i := range pod.Status.Conditions {
 		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue {
 			return condition.LastTransitionTime.Time, true

@@ -1,0 +1,235 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gpupods caches what decides which GPUs are held by whom: the Nodes, and the Pods with GPUs of tasks and of others. Those
+// of tasks are cached by the caller anyway; the rest is cached from when somebody wants it. Whoever integrates over time is
+// also shown the Pods that have gone meanwhile.
+package gpupods
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// ReasonDeleted is the reason in the status of a Pod that was deleted before it ended, as Each shows it.
+const ReasonDeleted = "DeletedBeforeItEnded"
+
+// Cache caches Nodes and Pods with GPUs. It is safe for concurrent use.
+type Cache struct {
+	kube     kubernetes.Interface
+	clock    clock.PassiveClock
+	taskPods coreinformers.PodInformer
+	// wanted is closed when Nodes and the Pods of others are wanted.
+	wanted chan struct{}
+	want   func()
+
+	mu sync.Mutex
+	// nodes and others are nil while they are not cached.
+	nodes   corelisters.NodeLister
+	others  coreinformers.PodInformer
+	synced  []cache.InformerSynced
+	readers []*Reader
+}
+
+// New returns a Cache. The informer is that of the Pods of tasks; the caller starts it, and it has synced when Run is called.
+func New(ctx context.Context, kube kubernetes.Interface, taskPods coreinformers.PodInformer, clock clock.PassiveClock) (*Cache, error) {
+	c := &Cache{kube: kube, clock: clock, taskPods: taskPods, wanted: make(chan struct{})}
+	c.want = sync.OnceFunc(func() { close(c.wanted) })
+	_, err := informer.Handle(ctx, taskPods.Informer(), cache.ResourceEventHandlerFuncs{DeleteFunc: c.deleted})
+	return c, err
+}
+
+// Want has Run cache Nodes and the Pods of others from now on.
+func (c *Cache) Want() { c.want() }
+
+// Run caches what is wanted until ctx ends.
+func (c *Cache) Run(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-c.wanted:
+	}
+	trim := informer.NewTrimmer().Transform
+	nodes := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithTransform(trim)).Core().V1().Nodes()
+	// Pods that have ended are among them: their status says when, and how.
+	others := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithTransform(onlyWithGPUs(trim)),
+		informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = v1.LabelApp + "!=" + v1.LabelAppValue })).Core().V1().Pods()
+	if _, err := informer.Handle(ctx, others.Informer(), cache.ResourceEventHandlerFuncs{DeleteFunc: c.deleted}); err != nil {
+		klog.FromContext(ctx).Error(err, "GPU time of Pods that are deleted is counted up to the last pass only")
+	}
+	c.set(nodes.Lister(), others, []cache.InformerSynced{nodes.Informer().HasSynced, others.Informer().HasSynced})
+	defer c.set(nil, nil, nil)
+	var running sync.WaitGroup
+	running.Go(func() { nodes.Informer().RunWithContext(ctx) })
+	running.Go(func() { others.Informer().RunWithContext(ctx) })
+	running.Wait()
+}
+
+func (c *Cache) set(nodes corelisters.NodeLister, others coreinformers.PodInformer, synced []cache.InformerSynced) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes, c.others, c.synced = nodes, others, synced
+}
+
+// onlyWithGPUs drops almost everything of Pods without GPUs, of which there may be many, and otherwise does as another transform.
+func onlyWithGPUs(trim cache.TransformFunc) cache.TransformFunc {
+	return func(object any) (any, error) {
+		if pod, ok := object.(*corev1.Pod); ok && !snapshot.WantsGPUs(pod) {
+			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}, nil
+		}
+		return trim(object)
+	}
+}
+
+// HasSynced reports whether what is wanted is cached.
+func (c *Cache) HasSynced() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, synced := range c.synced {
+		if !synced() {
+			return false
+		}
+	}
+	return len(c.synced) > 0
+}
+
+// Node returns a Node, nil if it is not known.
+func (c *Cache) Node(name string) *corev1.Node {
+	c.mu.Lock()
+	nodes := c.nodes
+	c.mu.Unlock()
+	if nodes == nil {
+		return nil
+	}
+	node, err := nodes.Get(name)
+	if err != nil {
+		return nil // a lister's only error is not found
+	}
+	return node
+}
+
+// ResourceVersion returns a version of the Pods all changes up to which are in the cache, 0 if it is not known.
+func (c *Cache) ResourceVersion() uint64 {
+	c.mu.Lock()
+	others := c.others
+	c.mu.Unlock()
+	if others == nil {
+		return 0
+	}
+	return min(versionOf(c.taskPods.Informer()), versionOf(others.Informer()))
+}
+
+func versionOf(pods cache.SharedIndexInformer) uint64 {
+	version, err := strconv.ParseUint(pods.LastSyncResourceVersion(), 10, 64)
+	if err != nil {
+		return 0 // it has not synced
+	}
+	return version
+}
+
+// deleted shows all readers a Pod that is gone.
+func (c *Cache) deleted(object any) {
+	pod, ok := informer.LastKnown(object).(*corev1.Pod)
+	if !ok || !snapshot.WantsGPUs(pod) {
+		return
+	}
+	pod = Gone(pod, metav1.NewTime(c.clock.Now()))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, reader := range c.readers {
+		if reader.remember {
+			reader.gone = append(reader.gone, pod)
+		}
+	}
+}
+
+// Gone returns a Pod that no longer exists as one that has ended: at the given time, unless its containers say when.
+func Gone(pod *corev1.Pod, at metav1.Time) *corev1.Pod {
+	if snapshot.Ended(pod) {
+		return pod
+	}
+	ended := pod.DeepCopy() // caches are never changed
+	ended.Status.Phase, ended.Status.Reason = corev1.PodFailed, ReasonDeleted
+	if _, known := gpuqueue.EndedAt(ended); !known {
+		ended.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at}}}}
+	}
+	return ended
+}
+
+// Reader sees Pods that are gone until it was shown them once.
+type Reader struct {
+	cache *Cache
+	// remember is true between the first Each and Forget. The cache's mutex protects both.
+	remember bool
+	gone     []*corev1.Pod
+}
+
+// NewReader returns a Reader, which remembers nothing yet.
+func (c *Cache) NewReader() *Reader {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	reader := &Reader{cache: c}
+	c.readers = append(c.readers, reader)
+	return reader
+}
+
+// Forget stops remembering Pods that are gone until Each is called again.
+func (r *Reader) Forget() {
+	r.cache.mu.Lock()
+	defer r.cache.mu.Unlock()
+	r.remember, r.gone = false, nil
+}
+
+// Each calls a function for each Pod: those in the cache, and those that are gone since the last call, each once. A Pod that was deleted
+// this moment may be shown only by the next call. A Pod without GPUs may be shown without its spec.
+func (r *Reader) Each(do func(*corev1.Pod)) error {
+	c := r.cache
+	c.mu.Lock()
+	listers := []corelisters.PodLister{c.taskPods.Lister()}
+	if c.others != nil {
+		listers = append(listers, c.others.Lister())
+	}
+	r.remember = true
+	c.mu.Unlock()
+	var pods []*corev1.Pod
+	for _, lister := range listers {
+		listed, err := lister.List(labels.Everything())
+		if err != nil {
+			return err
+		}
+		pods = append(pods, listed...)
+	}
+	c.mu.Lock()
+	gone := r.gone
+	r.gone = nil
+	c.mu.Unlock()
+	shown := make(map[types.UID]bool, len(gone))
+	for _, pod := range gone {
+		shown[pod.UID] = true
+		do(pod)
+	}
+	for _, pod := range pods {
+		if !shown[pod.UID] {
+			do(pod)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gpupods
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+)
+
+var testTime = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func newPod(name, app string, phase corev1.PodPhase, gpus int64) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{v1.LabelApp: app}},
+		Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{v1.ResourceGPU: *resource.NewQuantity(gpus, resource.DecimalSI)},
+		}}}},
+		Status: corev1.PodStatus{Phase: phase},
+	}
+}
+
+// start runs a Cache with a fake client until the end of the test.
+func start(t *testing.T, objects ...runtime.Object) (*Cache, *kubefake.Clientset) {
+	t.Helper()
+	kube := kubefake.NewClientset(objects...)
+	taskPods := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(list *metav1.ListOptions) {
+		list.LabelSelector = v1.LabelApp + "=" + v1.LabelAppValue
+	}))
+	ctx, cancel := context.WithCancel(context.Background())
+	cache, err := New(ctx, kube, taskPods.Core().V1().Pods(), clocktesting.NewFakePassiveClock(testTime))
+	if err != nil {
+		t.Fatal(err)
+	}
+	taskPods.StartWithContext(ctx)
+	taskPods.WaitForCacheSyncWithContext(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); cache.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done; taskPods.Shutdown() })
+	return cache, kube
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for begin := time.Now(); !holds(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 30*time.Second {
+			t.Fatalf("it never happened that %s", what)
+		}
+	}
+}
+
+// shown returns the Pods that a reader is shown: their phases, and reasons, by name.
+func shown(t *testing.T, reader *Reader) map[string]string {
+	t.Helper()
+	pods := map[string]string{}
+	if err := reader.Each(func(pod *corev1.Pod) {
+		if gpuqueue.Amount(pod) > 0 {
+			pods[pod.Name] = strings.TrimSpace(string(pod.Status.Phase) + " " + pod.Status.Reason)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return pods
+}
+
+func TestPodsWithGPUsAreCachedWhenTheyAreWanted(t *testing.T) {
+	t.Parallel()
+	cache, kube := start(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, newPod("task", v1.LabelAppValue, corev1.PodRunning, 1),
+		newPod("other", "web", corev1.PodRunning, 1), newPod("ended", "web", corev1.PodFailed, 1), newPod("without", "web", corev1.PodRunning, 0))
+	reader := cache.NewReader()
+	if got := shown(t, reader); len(got) != 1 || cache.HasSynced() || cache.Node("node") != nil || cache.ResourceVersion() != 0 {
+		t.Errorf("before they are wanted there are %v", got)
+	}
+	for _, action := range kube.Actions() {
+		if action.GetResource().Resource == "nodes" {
+			t.Error("nodes are cached before they are wanted")
+		}
+	}
+	cache.Want()
+	eventually(t, "the caches have synced", cache.HasSynced)
+	want := map[string]string{"task": "Running", "other": "Running", "ended": "Failed"}
+	if got := shown(t, reader); !maps.Equal(got, want) {
+		t.Errorf("there are %v, want %v", got, want)
+	}
+	if cache.Node("node") == nil || cache.Node("none") != nil {
+		t.Error("the nodes are others")
+	}
+}
+
+func TestAReaderIsShownOnceWhoIsGone(t *testing.T) {
+	t.Parallel()
+	cache, kube := start(t, newPod("task", v1.LabelAppValue, corev1.PodRunning, 1), newPod("other", "web", corev1.PodRunning, 1), newPod("ended", "web", corev1.PodSucceeded, 1))
+	cache.Want()
+	eventually(t, "the caches have synced", cache.HasSynced)
+	first, second, late := cache.NewReader(), cache.NewReader(), cache.NewReader()
+	shown(t, first)
+	shown(t, second)
+	for _, name := range []string{"task", "other", "ended"} {
+		if err := kube.CoreV1().Pods("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]string{"task": "Failed " + ReasonDeleted, "other": "Failed " + ReasonDeleted, "ended": "Succeeded"}
+	got := map[string]string{}
+	eventually(t, "all of them are gone", func() bool {
+		for name, phase := range shown(t, first) {
+			if phase != "Running" {
+				got[name] = phase
+			}
+		}
+		return len(got) == 3
+	})
+	if !maps.Equal(got, want) {
+		t.Errorf("gone are %v, want %v", got, want)
+	}
+	for name, reader := range map[string]*Reader{"the same reader again": first, "one who has not read before": late} {
+		if again := shown(t, reader); len(again) > 0 {
+			t.Errorf("%s is shown %v", name, slices.Sorted(maps.Keys(again)))
+		}
+	}
+	if got := shown(t, second); !maps.Equal(got, want) {
+		t.Errorf("another reader is shown %v, want %v", got, want)
+	}
+	second.Forget()
+}
+
+func TestWhenAPodThatIsGoneHasEnded(t *testing.T) {
+	t.Parallel()
+	at, before := metav1.NewTime(testTime), metav1.NewTime(testTime.Add(-time.Minute))
+	running, finished := newPod("a", "web", corev1.PodRunning, 1), newPod("b", "web", corev1.PodRunning, 1)
+	finished.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: before}}}}
+	for pod, want := range map[*corev1.Pod]metav1.Time{running: at, finished: before} {
+		gone := Gone(pod, at)
+		if got, known := gpuqueue.EndedAt(gone); !known || !got.Equal(want.Time) {
+			t.Errorf("%s ended at %s, want %s", pod.Name, got, want)
+		}
+		if pod.Status.Phase != corev1.PodRunning {
+			t.Error("the Pod itself was changed")
+		}
+	}
+}

@@ -36,7 +36,7 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--default-image=", "--default-image: must not be empty"},
 		{"--usage-period=1ms", "--usage-period=1ms: must be 0, or from 1s to 1h"},
 		{"--usage-labels=a,b,c,d,e,f,g,h,i", "--usage-labels: 9 labels, at most 8 are possible"},
-		{"--usage-labels=my team", "--usage-labels=my team: must be the name of a label"},
+		{"--usage-labels=my..team!", "--usage-labels=my..team!: must be the name of a label"},
 		{"--retry-backoff=0s", "--retry-backoff=0s: must be greater than 0"},
 		{"--max-retry-backoff=1s", "--max-retry-backoff=1s: must not be less than --retry-backoff=10s"},
 		{"--default-ttl-seconds-after-finished=-2", "--default-ttl-seconds-after-finished=-2: must not be negative, except -1 for never"},

@@ -214,7 +214,7 @@ func (p *Planner) headOfLine(now time.Time) (list []backfill.Waiting, leaders ma
 		if gang.Required {
 			gang.Within = gang.near
 		}
-		list = append(list, backfill.Waiting{Key: entry.Key, Gang: &gang.Gang, Bound: entry.runtime.Longest()})
+		list = append(list, backfill.Waiting{Key: entry.Key, Gang: &gang.Gang, Bound: cmp.Or(entry.runtime.Longest(), assumedRuntime)})
 		leaders[entry.Key] = entry.Leader
 	}
 	return list, leaders

@@ -26,7 +26,7 @@ import (
 )
 
 // controllerProcess is in the command line of gpu-controller and in no other.
-const controllerProcess = "/gpu-controller --"
+const controllerProcess = "/gpu-controller --kubeconfig="
 
 // gpuSeconds are the GPU-seconds of a task.
 type gpuSeconds struct{ used, waiting, lost float64 }

@@ -37,14 +37,11 @@ func queueOf(name, parent string, guaranteed int32) *v1.GPUQueue {
 	return queue
 }
 
-// waitingPod returns a Pod that waits for GPUs of a model, "" for any.
-func waitingPod(name, queue, model string, gpus int64) *corev1.Pod {
+// waitingPod returns a Pod that waits for GPUs of any model.
+func waitingPod(name, queue string, gpus int64) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: "default", UID: types.UID(name), Labels: map[string]string{v1.LabelQueue: queue}, CreationTimestamp: minutesLater(0),
 	}}
-	if model != "" {
-		pod.Spec.NodeSelector = map[string]string{v1.LabelGPUModel: model}
-	}
 	amount := corev1.ResourceList{v1.ResourceGPU: *resource.NewQuantity(gpus, resource.DecimalSI)}
 	pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: amount, Limits: amount}}}
 	pod.Spec.Priority = new(int32(0))
@@ -56,7 +53,7 @@ func waitingPod(name, queue, model string, gpus int64) *corev1.Pod {
 func TestTheLedgerOfStatusesIsThatOfThePods(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
-		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+		random := rand.New(rand.NewPCG(seed, 1))
 		var objects []*v1.GPUQueue
 		for i := range 6 {
 			parent := ""
@@ -116,7 +113,7 @@ func TestWhichQueueAPodIsIn(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := test.queues.Assign(waitingPod("a", test.label, "", 1))
+			got := test.queues.Assign(waitingPod("a", test.label, 1))
 			if got.Queue != test.want || (got.Problem != nil) != test.refused {
 				t.Errorf("queue %q, problem %v", got.Queue, got.Problem)
 			}
@@ -141,7 +138,7 @@ func estimateText(t *testing.T, position int32) string {
 func TestEstimatedStart(t *testing.T) {
 	t.Parallel()
 	task := &v1.GPUTask{Status: v1.GPUTaskStatus{Phase: v1.PhasePending, EstimatedStart: &v1.StartEstimate{Position: 9}}}
-	bound := withEstimate(waitingPod("bound", "", "", 1), estimateText(t, 1))
+	bound := withEstimate(waitingPod("bound", "", 1), estimateText(t, 1))
 	bound.Spec.NodeName = "n"
 	done := task.DeepCopy()
 	done.Status.Phase = v1.PhaseSucceeded
@@ -151,10 +148,10 @@ func TestEstimatedStart(t *testing.T) {
 		pods []*corev1.Pod
 		want int32 // its position; 0 for none
 	}{
-		{"that of the Pod that is served first", task, []*corev1.Pod{withEstimate(waitingPod("a", "", "", 1), estimateText(t, 4)), withEstimate(waitingPod("b", "", "", 1), estimateText(t, 3))}, 3},
-		{"that of the status, if no Pod has one", task, []*corev1.Pod{waitingPod("a", "", "", 1)}, 9},
+		{"that of the Pod that is served first", task, []*corev1.Pod{withEstimate(waitingPod("a", "", 1), estimateText(t, 4)), withEstimate(waitingPod("b", "", 1), estimateText(t, 3))}, 3},
+		{"that of the status, if no Pod has one", task, []*corev1.Pod{waitingPod("a", "", 1)}, 9},
 		{"not that of a Pod that has a node", task, []*corev1.Pod{bound}, 9},
-		{"not one that can't be read", nil, []*corev1.Pod{withEstimate(waitingPod("a", "", "", 1), "soon")}, 0},
+		{"not one that can't be read", nil, []*corev1.Pod{withEstimate(waitingPod("a", "", 1), "soon")}, 0},
 		{"none for a task that has ended", done, nil, 0},
 	}
 	for _, test := range tests {
@@ -210,32 +207,32 @@ func TestTheEndOfATaskIsTheFirstOfItsLimits(t *testing.T) {
 func TestWhatIsInLine(t *testing.T) {
 	t.Parallel()
 	labelled := func(name, gang string, least int, node string) *corev1.Pod {
-		pod := waitingPod(name, "", "", 1)
+		pod := waitingPod(name, "", 1)
 		pod.Labels = map[string]string{v1.LabelPodGroup: gang, v1.LabelMinAvailable: fmt.Sprint(least)}
 		pod.Spec.NodeName = node
 		return pod
 	}
-	gated := waitingPod("gated", "", "", 1)
+	gated := waitingPod("gated", "", 1)
 	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}}
-	leaving := waitingPod("leaving", "", "", 1)
+	leaving := waitingPod("leaving", "", 1)
 	leaving.DeletionTimestamp = new(minutesLater(0))
-	ended := waitingPod("ended", "", "", 1)
+	ended := waitingPod("ended", "", 1)
 	ended.Status.Phase = corev1.PodSucceeded
 	task := func(phase v1.GPUTaskPhase, change ...func(*v1.GPUTask)) clusterview.Task {
 		one := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "task", Namespace: "default"}, Status: v1.GPUTaskStatus{Phase: phase}}
 		for _, apply := range change {
 			apply(one)
 		}
-		bound := waitingPod("task-0", "", "", 1)
+		bound := waitingPod("task-0", "", 1)
 		bound.Spec.NodeName = "n"
-		return clusterview.Task{GPUTask: one, Pods: []*corev1.Pod{bound, waitingPod("task-1", "", "", 2)}}
+		return clusterview.Task{GPUTask: one, Pods: []*corev1.Pod{bound, waitingPod("task-1", "", 2)}}
 	}
 	tests := []struct {
 		name    string
 		objects LineObjects
 		want    string
 	}{
-		{"Pods without GPUs, with a gate, that leave or have ended are not", LineObjects{Pods: []*corev1.Pod{waitingPod("cpu", "", "", 0), gated, leaving, ended}}, ""},
+		{"Pods without GPUs, with a gate, that leave or have ended are not", LineObjects{Pods: []*corev1.Pod{waitingPod("cpu", "", 0), gated, leaving, ended}}, ""},
 		{"a gang below its minimum waits", LineObjects{Pods: []*corev1.Pod{labelled("a", "g", 2, ""), labelled("b", "g", 2, "")}}, "Gang g waits for 2"},
 		{"a gang that has its minimum runs", LineObjects{Pods: []*corev1.Pod{labelled("a", "g", 1, "n"), labelled("b", "g", 1, "")}}, "Gang g holds 1"},
 		{"a gang that has lost a member does both", LineObjects{Pods: []*corev1.Pod{labelled("a", "g", 2, "n"), labelled("b", "g", 2, "")}}, "Gang g waits for 1, Gang g holds 1"},
@@ -267,10 +264,10 @@ func TestWhatHasNoPositionYetFillsTheGaps(t *testing.T) {
 	t.Parallel()
 	queues := NewQueues([]*v1.GPUQueue{queueOf("vision", "", 0)}, []*corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}})
 	pods := []*corev1.Pod{
-		waitingPod("a", "vision", "", 1),
-		withEstimate(waitingPod("b", "vision", "", 1), estimateText(t, 3)),
-		withEstimate(waitingPod("c", "vision", "", 1), estimateText(t, 1)),
-		waitingPod("d", "vision", "", 1),
+		waitingPod("a", "vision", 1),
+		withEstimate(waitingPod("b", "vision", 1), estimateText(t, 3)),
+		withEstimate(waitingPod("c", "vision", 1), estimateText(t, 1)),
+		waitingPod("d", "vision", 1),
 	}
 	for complete, want := range map[bool]string{true: "c:1 a:2 b:3 d:4", false: "c:1 a:0 b:3 d:0"} {
 		var got []string
@@ -305,12 +302,16 @@ func TestRivals(t *testing.T) {
 		{"who is below the guarantee goes first, whatever it has used", []*v1.GPUQueue{used(queueOf("own", "", 0), "0", "1", "0.10"), used(queueOf("owed", "", 8), "4", "1", "9.00")}, Line{},
 			[]string{"Before: served before own: owed holds 4 of 8 guaranteed GPUs, and what is guaranteed goes first"}},
 		{"the queue itself may be owed", []*v1.GPUQueue{used(queueOf("own", "", 8), "0", "1", ""), used(queueOf("other", "", 0), "4", "1", "0.10")}, Line{},
-			[]string{"After: served after own: own holds 0 of 8 guaranteed GPUs, and what is guaranteed goes first"}},
+			[]string{"After: served after own: own holds 0 of 8 guaranteed GPUs, and what is guaranteed goes first; GPUs that it has borrowed may be taken back for own"}},
 		{"a next task that is too large for the guarantee does not go first", []*v1.GPUQueue{used(queueOf("own", "", 0), "0", "1", "1.00"), used(queueOf("owed", "", 8), "4", "8", "2.00")},
 			Line{Waiting: []LineEntry{{Queue: "owed", asked: queueing.Amounts{queueing.AnyModel: 8 * queueing.GPU}}}},
 			[]string{"After: served after own: it has used 2.00 times its share, own 1.00 times"}},
 		{"a child is served by what its parent is guaranteed", []*v1.GPUQueue{used(queueOf("own", "", 0), "0", "1", "1.00"), used(queueOf("parent", "", 8), "4", "0", ""), used(queueOf("child", "parent", 0), "4", "1", "2.00")}, Line{},
 			[]string{"Before: served before own: child is a part of parent, which holds 4 of 8 guaranteed GPUs, and what is guaranteed goes first"}},
+		{"a child gets back what its sibling has borrowed", []*v1.GPUQueue{used(queueOf("parent", "", 16), "16", "0", ""), used(queueOf("own", "parent", 8), "16", "1", "2.00"), used(queueOf("owed", "parent", 4), "0", "1", "0.50")}, Line{},
+			[]string{"Before: served before own: it has used 0.50 times its share, own 2.00 times; GPUs that own has borrowed may be taken back for it"}},
+		{"and the other way round", []*v1.GPUQueue{used(queueOf("parent", "", 16), "16", "0", ""), used(queueOf("own", "parent", 8), "0", "1", "0.50"), used(queueOf("rich", "parent", 4), "16", "1", "2.00")}, Line{},
+			[]string{"After: served after own: it has used 2.00 times its share, own 0.50 times; GPUs that it has borrowed may be taken back for own"}},
 		{"then who has used less of its share", []*v1.GPUQueue{used(queueOf("own", "", 0), "0", "1", "1.00"), used(queueOf("rich", "", 0), "0", "1", "1.50"), used(queueOf("poor", "", 0), "0", "1", "0.50")}, Line{},
 			[]string{"Before: served before own: it has used 0.50 times its share, own 1.00 times", "After: served after own: it has used 1.50 times its share, own 1.00 times"}},
 		{"who has used as much is equal", []*v1.GPUQueue{used(queueOf("own", "", 0), "0", "1", ""), used(queueOf("other", "", 0), "0", "1", "1.00")}, Line{},

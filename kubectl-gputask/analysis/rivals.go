@@ -37,6 +37,10 @@ type Rival struct {
 	Turn    Turn   `json:"turn"`
 	// Why is the turn in one sentence.
 	Why string `json:"why"`
+	// TakesBack is true if GPUs that the queue in question has borrowed may be taken back for the rival's next task, and GivesBack if it is
+	// the other way round.
+	TakesBack bool `json:"takesBack,omitempty"`
+	GivesBack bool `json:"givesBack,omitempty"`
 }
 
 // rivals returns the other queues that have waiting work of their own: those that are served before a queue, equal ones, and those
@@ -59,7 +63,53 @@ func (q *Queues) rivals(name string, line *Line) []Rival {
 	slices.SortStableFunc(list, func(a, b Rival) int {
 		return cmp.Or(cmp.Compare(place[a.Turn], place[b.Turn]), cmp.Compare(a.Factor, b.Factor), cmp.Compare(a.Name, b.Name))
 	})
+	q.addReclaim(name, list[:min(len(list), comparedRivals)], ledger, line)
 	return list
+}
+
+// comparedRivals limits for how many rivals it is computed whether GPUs are taken back.
+const comparedRivals = 50
+
+// addReclaim adds to the rivals of a queue whether GPUs are taken back between it and them.
+func (q *Queues) addReclaim(name string, list []Rival, ledger *queueing.Ledger, line *Line) {
+	lenders := q.lenders(name, ledger, line)
+	borrows := ledger.Borrowed(name, queueing.AnyModel) > 0
+	for i := range list {
+		rival := &list[i]
+		if rival.GivesBack = lenders[rival.Name]; rival.GivesBack {
+			rival.Why += fmt.Sprintf("; GPUs that it has borrowed may be taken back for %s", name)
+		}
+		if rival.TakesBack = borrows && q.lenders(rival.Name, ledger, line)[name]; rival.TakesBack {
+			rival.Why += fmt.Sprintf("; GPUs that %s has borrowed may be taken back for it", name)
+		}
+	}
+}
+
+// lenders returns the queues of which GPUs may be taken back for the next task of a queue.
+func (q *Queues) lenders(name string, ledger *queueing.Ledger, line *Line) map[string]bool {
+	lenders := map[string]bool{}
+	for model, amount := range q.next(name, line) {
+		for _, lender := range ledger.Reclaimable(name, model, amount) {
+			lenders[lender.Queue] = true
+		}
+	}
+	return lenders
+}
+
+// next returns what the next task of a queue asks for; if it may not be seen, a single GPU of a model that the queue waits for.
+func (q *Queues) next(name string, line *Line) queueing.Amounts {
+	for i := range line.Waiting {
+		if entry := &line.Waiting[i]; entry.Queue == name && !entry.Refused {
+			return entry.asked
+		}
+	}
+	asked := queueing.Amounts{}
+	for i := range q.Object(name).Status.Resources {
+		if resource := &q.Object(name).Status.Resources[i]; amountOf(resource.Waiting) > 0 {
+			asked = queueing.Amounts{resource.GPU: queueing.GPU}
+		}
+	}
+	return asked
 }
 
 // waitsItself reports whether tasks wait in a queue that are not in one of its children.
@@ -107,18 +157,10 @@ func (q *Queues) standing(name string, ledger *queueing.Ledger, line *Line) stan
 	}
 }
 
-// servesGuarantee reports whether the next task of a queue goes first because of a guarantee. If the task may not be seen, it
-// is taken for one of a single GPU of a model that the queue waits for.
+// servesGuarantee reports whether the next task of a queue goes first because of a guarantee.
 func (q *Queues) servesGuarantee(name string, ledger *queueing.Ledger, line *Line) bool {
-	for i := range line.Waiting {
-		if entry := &line.Waiting[i]; entry.Queue == name && !entry.Refused {
-			return ledger.WithinGuarantee(name, entry.asked)
-		}
-	}
-	queue := q.Object(name)
-	return slices.ContainsFunc(queue.Status.Resources, func(resource v1.GPUQueueUsed) bool {
-		return amountOf(resource.Waiting) > 0 && ledger.WithinGuarantee(name, queueing.Amounts{resource.GPU: queueing.GPU})
-	})
+	asked := q.next(name, line)
+	return len(asked) > 0 && ledger.WithinGuarantee(name, asked)
 }
 
 // against compares a rival with the queue in question.

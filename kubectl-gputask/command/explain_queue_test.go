@@ -114,7 +114,7 @@ func TestExplainSaysThatQueuesAreNotKnown(t *testing.T) {
 	t.Parallel()
 	f := inQueues(t, 4)
 	f.waits(needy(), 0)
-	f.refuse("list", "gpuqueues", apierrors.NewForbidden(schema.GroupResource{Group: v1.GroupName, Resource: "gpuqueues"}, "", nil), nil)
+	f.refuse("gpuqueues", apierrors.NewForbidden(schema.GroupResource{Group: v1.GroupName, Resource: "gpuqueues"}, "", nil), nil)
 	const want = "GPUQueues are not taken into account: you may not list gpuqueues, which the ClusterRole gpuqueues-view allows."
 	if err := f.run("explain", "big"); err != nil || !strings.Contains(f.errOut.String(), want) || !strings.Contains(f.out.String(), "it fits after 1 move") {
 		t.Errorf("error %v\n%s%s", err, f.out.String(), f.errOut.String())
@@ -125,7 +125,7 @@ func TestExplainWithoutRightsShowsTheEstimateOfTheStatus(t *testing.T) {
 	t.Parallel()
 	f := inQueues(t, 0)
 	f.waits(needy(func(task *v1.GPUTask) { task.Status.EstimatedStart = between(1, 60, 70, 80, "small-0") }), 0)
-	f.refuse("list", "nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil), nil)
+	f.refuse("nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil), nil)
 	if err := f.run("explain", "big"); err != nil || !strings.Contains(f.out.String(), "between 13:00 and 13:20, likely 13:10 UTC, when small-0 ends") {
 		t.Errorf("error %v\n%s", err, f.out.String())
 	}

@@ -38,7 +38,7 @@ the numbers are those of the queue's status, which is at most a minute old.`,
 		ValidArgsFunction: s.completeQueues(0),
 		RunE:              func(command *cobra.Command, names []string) error { return d.run(command.Context(), names) },
 	}
-	d.output.addTo(command)
+	d.addTo(command)
 	return command
 }
 
@@ -54,32 +54,18 @@ func (d *queueDescription) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	list, err := cluster.ListQueues(ctx, clients, clients.Namespace)
+	list, err := describable(ctx, clients)
 	if err != nil {
 		return err
-	}
-	switch {
-	case list.Absent:
-		return errors.New("this cluster has no GPUQueues: the CustomResourceDefinition gpuqueues.falldio.com is not installed")
-	case list.Unknown != "":
-		return fmt.Errorf("the queue can't be described: %s", list.Unknown)
 	}
 	queues, failure := queuesOf(list), missing(list, names)
 	if queues == nil {
 		return failure
 	}
-	work, complete, err := everyoneOrOwn(ctx, clients)
+	line, complete, err := d.line(ctx, clients, queues)
 	if err != nil {
 		return err
 	}
-	if complete {
-		nodes, err := cluster.ListNodes(ctx, clients)
-		if err != nil {
-			return err
-		}
-		queues.Refresh(work.Pods, nodes)
-	}
-	line := analysis.NewLine(&analysis.LineObjects{Queues: queues, Tasks: work.Tasks, Pods: work.Pods, Complete: complete, Now: d.Clock.Now()})
 	var reports []*analysis.QueueReport
 	for _, name := range names {
 		if report := queues.Report(name, line); report != nil {
@@ -93,6 +79,38 @@ func (d *queueDescription) run(ctx context.Context, args []string) error {
 		fmt.Fprintf(d.ErrOut, "\nOnly what waits and runs in namespace %s is shown, more is not allowed.\n", clients.Namespace)
 	}
 	return failure
+}
+
+// describable returns the queues; if they are not known, that is an error.
+func describable(ctx context.Context, clients *cluster.Clients) (*cluster.QueueList, error) {
+	list, err := cluster.ListQueues(ctx, clients, clients.Namespace)
+	switch {
+	case err != nil:
+		return nil, err
+	case list.Absent:
+		return nil, errors.New("this cluster has no GPUQueues: the CustomResourceDefinition gpuqueues.falldio.com is not installed")
+	case list.Unknown != "":
+		return nil, fmt.Errorf("the queue can't be described: %s", list.Unknown)
+	default:
+		return list, nil
+	}
+}
+
+// line returns what waits and runs, as far as it may be seen, and brings the queues up to date if that is everything.
+func (d *queueDescription) line(ctx context.Context, clients *cluster.Clients, queues *analysis.Queues) (line *analysis.Line, complete bool, err error) {
+	work, complete, err := everyoneOrOwn(ctx, clients)
+	if err != nil {
+		return nil, false, err
+	}
+	if complete {
+		nodes, err := cluster.ListNodes(ctx, clients)
+		if err != nil {
+			return nil, false, err
+		}
+		queues.Refresh(work.Pods, nodes)
+	}
+	line = analysis.NewLine(&analysis.LineObjects{Queues: queues, Tasks: work.Tasks, Pods: work.Pods, Complete: complete, Now: d.Clock.Now()})
+	return line, complete, nil
 }
 
 // everyoneOrOwn lists what waits and runs in all namespaces, or, if that is forbidden, in that of the user.

@@ -133,7 +133,7 @@ func queued(t *testing.T) *fixture {
 	f.add(foreignPod("misc", "without-gpus", 0, nil))
 	ends := newTask("bounded", "h100", "1", inQueue("vision"), func(task *v1.GPUTask) { task.Spec.MaxRuntimeSeconds = new(int64(7200)) })
 	f.runs(ends, "h100-0", 7)
-	f.change(f.tasks.Tracker(), v1.SchemeGroupVersion.WithResource("gputasks"), "bounded", func(object runtime.Object) {
+	f.change(f.tasks.Tracker(), v1.TaskKind().GroupVersion().WithResource("gputasks"), "bounded", func(object runtime.Object) {
 		object.(*v1.GPUTask).Status.RunningSince = new(ago(30 * time.Minute))
 	})
 	return f
@@ -173,16 +173,16 @@ func TestQueueDescribe(t *testing.T) {
 	}
 }
 
-// refuse has requests fail.
-func (f *fixture) refuse(verb, kind string, err error, unless func(clienttesting.Action) bool) {
+// refuse has lists of a kind fail.
+func (f *fixture) refuse(kind string, err error, unless func(clienttesting.Action) bool) {
 	refuse := func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if unless != nil && unless(action) {
 			return false, nil, nil
 		}
 		return true, nil, err
 	}
-	f.tasks.PrependReactor(verb, kind, refuse)
-	f.kube.PrependReactor(verb, kind, refuse)
+	f.tasks.PrependReactor("list", kind, refuse)
+	f.kube.PrependReactor("list", kind, refuse)
 }
 
 func TestQueueWithoutQueues(t *testing.T) {
@@ -192,8 +192,8 @@ func TestQueueWithoutQueues(t *testing.T) {
 		name, golden string
 		prepare      func(*fixture)
 	}{
-		{"of a cluster without the kind", "queue-absent", func(f *fixture) { f.refuse("list", "gpuqueues", apierrors.NewNotFound(queues, ""), nil) }},
-		{"of a user who may not see them", "queue-forbidden", func(f *fixture) { f.refuse("list", "gpuqueues", apierrors.NewForbidden(queues, "", nil), nil) }},
+		{"of a cluster without the kind", "queue-absent", func(f *fixture) { f.refuse("gpuqueues", apierrors.NewNotFound(queues, ""), nil) }},
+		{"of a user who may not see them", "queue-forbidden", func(f *fixture) { f.refuse("gpuqueues", apierrors.NewForbidden(queues, "", nil), nil) }},
 		{"of a cluster without any", "queue-none", func(*fixture) {}},
 	}
 	for _, test := range tests {
@@ -217,8 +217,8 @@ func TestAUserOfOneNamespaceSeesTheQueueOfThatNamespace(t *testing.T) {
 	t.Parallel()
 	f := queued(t)
 	ofAll := func(action clienttesting.Action) bool { return action.GetNamespace() != "" }
-	f.refuse("list", "pods", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil), ofAll)
-	f.refuse("list", "namespaces", apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "", nil), nil)
+	f.refuse("pods", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil), ofAll)
+	f.refuse("namespaces", apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "", nil), nil)
 	f.golden("queue-describe-own", "queue", "describe", "vision")
 }
 

@@ -33,13 +33,7 @@ func Explanation(p *Page, e *analysis.Explanation) {
 	if e.Outlook == nil && len(e.WaitsFor) == 0 && len(e.Uses) == 0 {
 		f.addIf("Message", oneLine(task.Status.Message))
 	}
-	f.addIf("Queue", inQueueText(e.InQueue))
-	if e.Position > 0 {
-		f.add("Position", position(e))
-	}
-	if e.EstimatedStart != nil {
-		f.add("Expected", p.expectation(e.EstimatedStart))
-	}
+	addTurn(p, &f, e)
 	if e.Outlook != nil && e.Outlook.Free != nil {
 		f.add("Free", freeText(e.Outlook.Free))
 	}
@@ -54,6 +48,17 @@ func Explanation(p *Page, e *analysis.Explanation) {
 		outlook(p, e.Outlook)
 	}
 	problems(p, e.Problems)
+}
+
+// addTurn adds the task's queue, its position there, and when it is expected to start.
+func addTurn(p *Page, f *pairs, e *analysis.Explanation) {
+	f.addIf("Queue", inQueueText(e.InQueue))
+	if e.Position > 0 {
+		f.add("Position", position(e))
+	}
+	if e.EstimatedStart != nil {
+		f.add("Expected", p.expectation(e.EstimatedStart))
+	}
 }
 
 // stateText returns a task's phase and for how long it has been in it.

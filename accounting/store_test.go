@@ -94,11 +94,16 @@ func TestOneProcessDoesNotOverwriteWhatAnotherHasWritten(t *testing.T) {
 	book := accounting.NewBook(testTime)
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "gpu-usage-78", errors.New("it has changed"))
 	for name, prepare := range map[string]func(*testing.T, *kubefake.Clientset, *store){
-		"it began the same day": func(t *testing.T, kube *kubefake.Clientset, _ *store) { written(t, kube, book) },
+		"it began the same day": func(t *testing.T, kube *kubefake.Clientset, _ *store) {
+			t.Helper()
+			written(t, kube, book)
+		},
 		"it is a round ahead": func(t *testing.T, kube *kubefake.Clientset, _ *store) {
+			t.Helper()
 			written(t, kube, accounting.NewBook(testTime.AddDate(0, 0, accounting.Days)))
 		},
 		"it has written since": func(t *testing.T, kube *kubefake.Clientset, s *store) {
+			t.Helper()
 			written(t, kube, book)
 			if _, err := s.last(t.Context(), testTime); err != nil {
 				t.Fatal(err)

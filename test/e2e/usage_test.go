@@ -198,6 +198,7 @@ func (s *suite) waitForUsage(what string, until time.Time) {
 
 // compareUsage compares the command's rows with the sums of Pods.
 func (s *suite) compareUsage(t *testing.T, by string, key func(*corev1.Pod) string, want map[*corev1.Pod]gpuSeconds, tolerances map[*corev1.Pod]float64) {
+	t.Helper()
 	sums, allowed := map[string]gpuSeconds{}, map[string]float64{}
 	for pod, seconds := range want {
 		sum := sums[key(pod)]

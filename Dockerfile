@@ -13,9 +13,11 @@ COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY *.go ./
 COPY accounting accounting
+COPY admissioncheck admissioncheck
 COPY pkg pkg
 COPY queues queues
 COPY rescheduler rescheduler
+COPY workloads workloads
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -o /gpu-controller \
     -ldflags "-s -w -X main.version=$VERSION" .

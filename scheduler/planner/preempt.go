@@ -89,6 +89,9 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	}
 	taken := p.reclaimFor(attempt, gang)
 	if !p.mirror.HasBelow(attempt.Priority) && (taken == nil || !taken.Reclaims()) {
+		if p.preemptions.underWay(attempt.Group.Key) {
+			return victimsLeaving // they have been told, and have some time left
+		}
 		return noVictims
 	}
 	begin := p.clock.Now()

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -287,6 +288,21 @@ func TestBorrowedGPUsAreTakenBack(t *testing.T) {
 				t.Errorf("victims: %v, want %q", names, test.want)
 			}
 		})
+	}
+}
+
+func TestWhileBorrowedGPUsAreGivenBackTheMessageSaysSo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("owner", 4, nil), queue("guest", 0, nil))
+	borrows, waits := at(pod("borrows", 8, inQueue("guest")), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), pod("waits", 4, inQueue("owner"))
+	f.comes(borrows, waits)
+	f.decide(waits)
+	f.preemptions.begin("waits")
+	f.registry.MarkTerminating([]types.UID{borrows.UID}, true)
+	if got := f.Preempt(t.Context(), waits); got != victimsLeaving {
+		t.Errorf("the message is %q, want %q", got, victimsLeaving)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
-	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/informer/optional"
 )
 
 // clients are the connections to the API server.
@@ -21,7 +21,7 @@ type clients struct {
 	lease kubernetes.Interface
 	// dynamic and discovery are for APIs that the cluster may lack; nil in tests without them.
 	dynamic   dynamic.Interface
-	discovery informer.Discoverer
+	discovery optional.Discoverer
 }
 
 func newClients(config *rest.Config) (clients, error) {

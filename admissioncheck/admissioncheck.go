@@ -28,6 +28,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/apierror"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/informer/optional"
 	"falldio.github.io/gpu-controller/pkg/kueue"
 )
 
@@ -59,7 +60,7 @@ const (
 type Dependencies struct {
 	Kube      kubernetes.Interface
 	Dynamic   dynamic.Interface
-	Discovery informer.Discoverer
+	Discovery optional.Discoverer
 	Clock     clock.WithTicker
 }
 
@@ -68,7 +69,7 @@ type Check struct {
 	deps    Dependencies
 	options Options
 
-	api       *informer.Optional
+	api       *optional.API
 	informers []informers.SharedInformerFactory
 	nodes     corelisters.NodeLister
 	pods      corelisters.PodLister
@@ -92,13 +93,13 @@ func New(ctx context.Context, with Dependencies, options Options) (*Check, error
 		deps: with, options: options, wake: make(chan struct{}, 1), said: map[types.UID]time.Time{},
 		informers: []informers.SharedInformerFactory{ofNodes, ofPods}, nodes: nodes.Lister(), pods: pods.Lister(),
 	}
-	of := func(resource string) informer.Watched {
-		return informer.Watched{
+	of := func(resource string) optional.Watched {
+		return optional.Watched{
 			Resource: resource, Transform: informer.WithoutManagedFields,
 			Changed: func(*unstructured.Unstructured, bool) { c.trigger() },
 		}
 	}
-	c.api = informer.NewOptional(with.Dynamic, with.Discovery, with.Clock, schema.GroupVersion{Group: kueue.Group, Version: kueue.Version},
+	c.api = optional.New(with.Dynamic, with.Discovery, with.Clock, schema.GroupVersion{Group: kueue.Group, Version: kueue.Version},
 		c.trigger, of(kueue.Workloads), of(kueue.ResourceFlavors), of(kueue.AdmissionChecks))
 	return c, errors.Join(c.watch(ctx, nodes.Informer()), c.watch(ctx, pods.Informer()))
 }
@@ -158,7 +159,7 @@ func (c *Check) trigger() {
 
 // pass answers all Workloads that ask, and returns the delay before the next pass.
 func (c *Check) pass(ctx context.Context) time.Duration {
-	if c.api.Availability() != informer.Listed {
+	if c.api.Availability() != optional.Listed {
 		return idle // it triggers when that changes
 	}
 	checks, err := c.activate(ctx)

@@ -30,13 +30,14 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/informer/optional"
 	"falldio.github.io/gpu-controller/pkg/kueue"
 )
 
 // Dependencies are what Workloads needs.
 type Dependencies struct {
 	Client    dynamic.Interface
-	Discovery informer.Discoverer
+	Discovery optional.Discoverer
 	// Classes are the PriorityClasses of the cluster, once ClassesSynced says so.
 	Classes       schedulinglisters.PriorityClassLister
 	ClassesSynced cache.InformerSynced
@@ -53,7 +54,7 @@ type Dependencies struct {
 // Workloads reads and writes the Workloads of GPUTasks. It is safe for concurrent use.
 type Workloads struct {
 	deps   Dependencies
-	api    *informer.Optional
+	api    *optional.API
 	wanted chan struct{}
 	want   func()
 }
@@ -62,13 +63,13 @@ type Workloads struct {
 func New(deps Dependencies) *Workloads {
 	w := &Workloads{deps: deps, wanted: make(chan struct{})}
 	w.want = sync.OnceFunc(func() { close(w.wanted) })
-	w.api = informer.NewOptional(deps.Client, deps.Discovery, deps.Clock,
+	w.api = optional.New(deps.Client, deps.Discovery, deps.Clock,
 		schema.GroupVersion{Group: kueue.Group, Version: kueue.Version}, deps.AllChanged,
-		informer.Watched{
+		optional.Watched{
 			Resource: kueue.Workloads, Namespace: deps.Namespace, Selector: v1.LabelTask,
 			Transform: trimWorkload, Changed: w.workloadChanged,
 		},
-		informer.Watched{
+		optional.Watched{
 			Resource: kueue.ResourceFlavors, Transform: informer.WithoutManagedFields,
 			Changed: func(*unstructured.Unstructured, bool) { deps.AllChanged() },
 		})
@@ -113,16 +114,16 @@ func (w *Workloads) Admission(task *v1.GPUTask, pods []*corev1.Pod) (admission *
 	}
 	w.want()
 	switch w.api.Availability() {
-	case informer.Unknown:
+	case optional.Unknown:
 		return nil, false, nil
-	case informer.Absent:
+	case optional.Absent:
 		return nil, true, nil
-	case informer.Forbidden:
+	case optional.Forbidden:
 		if len(gputask.ActivePods(task, pods)) > 0 {
 			return nil, true, nil // stopping what runs would help nobody
 		}
 		return kueue.Forbidden(), true, nil
-	case informer.Listed:
+	case optional.Listed:
 	}
 	if !gputask.WantsQuota(task) && !gputask.WaitsForDependencies(task) {
 		return nil, true, nil
@@ -158,7 +159,7 @@ func (w *Workloads) flavor(name string) *kueue.ResourceFlavor {
 
 // Report brings the Workload of a task up to date, given the task's newest status and its Pods.
 func (w *Workloads) Report(ctx context.Context, task *v1.GPUTask, status *v1.GPUTaskStatus, pods []*corev1.Pod) error {
-	if w.api.Availability() != informer.Listed {
+	if w.api.Availability() != optional.Listed {
 		return nil
 	}
 	workload, err := w.of(task)

@@ -26,7 +26,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
-	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/informer/optional"
 	"falldio.github.io/gpu-controller/pkg/kueue"
 )
 
@@ -154,7 +154,7 @@ func TestATaskWithoutALabelCostsNothing(t *testing.T) {
 	if err := f.report(task); err != nil {
 		t.Fatal(err)
 	}
-	if actions := f.client.Actions(); len(actions) > 0 || f.api.Availability() != informer.Unknown {
+	if actions := f.client.Actions(); len(actions) > 0 || f.api.Availability() != optional.Unknown {
 		t.Errorf("requests: %v", actions)
 	}
 }

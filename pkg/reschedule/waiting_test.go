@@ -140,9 +140,11 @@ func TestNothingMovesForATaskBeyondTheLimitOfItsQueue(t *testing.T) {
 			NamespaceSelector: &metav1.LabelSelector{}, Resources: []v1.GPUQueueResource{{GPU: v1.AnyGPU, Limit: &limit}},
 		}}
 		c.Queues = gpuqueue.NewLimits(&gpuqueue.Cluster{
-			Tree:      gpuqueue.NewTree([]*v1.GPUQueue{queue}),
-			Namespace: func(name string) *corev1.Namespace { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}} },
-			Node:      func(string) *corev1.Node { return nil },
+			Tree: gpuqueue.NewTree([]*v1.GPUQueue{queue}),
+			Namespace: func(name string) *corev1.Namespace {
+				return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			},
+			Node: func(string) *corev1.Node { return nil },
 		}, c.Pods)
 		plan, report := Propose(&c.Objects, &c.options)
 		if forTask := plan != nil && plan.Spec.For != nil; forTask != want {

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package informer
+package optional
 
 import (
 	"context"
@@ -18,6 +18,8 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/pkg/informer"
 )
 
 var widgets = schema.GroupVersion{Group: "example.com", Version: "v1"}
@@ -60,9 +62,9 @@ func widget(name string) *unstructured.Unstructured {
 	}}
 }
 
-// optionalFixture is an Optional that runs.
+// optionalFixture is an API that runs.
 type optionalFixture struct {
-	*Optional
+	*API
 	t       *testing.T
 	client  *dynamicfake.FakeDynamicClient
 	changes chan struct{}
@@ -72,8 +74,8 @@ type optionalFixture struct {
 func startOptional(t *testing.T, server *apiServer, client *dynamicfake.FakeDynamicClient) *optionalFixture {
 	t.Helper()
 	f := &optionalFixture{t: t, client: client, changes: make(chan struct{}, 1000), events: make(chan string, 1000)}
-	f.Optional = NewOptional(client, server, clock.RealClock{}, widgets, func() { f.changes <- struct{}{} }, Watched{
-		Resource: "widgets", Transform: WithoutManagedFields,
+	f.API = New(client, server, clock.RealClock{}, widgets, func() { f.changes <- struct{}{} }, Watched{
+		Resource: "widgets", Transform: informer.WithoutManagedFields,
 		Changed: func(object *unstructured.Unstructured, deleted bool) {
 			if deleted {
 				f.events <- "deleted " + object.GetName()

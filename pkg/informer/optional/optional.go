@@ -1,7 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package informer
+// Package optional watches APIs that a cluster may lack. It is apart from package informer, which the
+// node agent uses, too: the dynamic client and its informers would cost the agent 2 MiB on each node.
+package optional
 
 import (
 	"context"
@@ -17,6 +19,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/pkg/informer"
 )
 
 // Availability says whether an API that a cluster may lack can be read.
@@ -46,7 +50,7 @@ type Discoverer interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// Watched is one of the resources of an Optional.
+// Watched is one of the resources of an API.
 type Watched struct {
 	Resource string
 	// Namespace and Selector restrict what is watched; empty for everything.
@@ -57,10 +61,10 @@ type Watched struct {
 	Changed func(object *unstructured.Unstructured, deleted bool)
 }
 
-// Optional watches resources of an API that the cluster may lack, or that may be installed and
+// API watches resources of an API that the cluster may lack, or that may be installed and
 // removed at any time. An ordinary informer for an API that does not exist would never have a
 // result. It is safe for concurrent use.
-type Optional struct {
+type API struct {
 	// LookPeriod and RetryPeriod are for tests.
 	LookPeriod, RetryPeriod time.Duration
 
@@ -76,17 +80,17 @@ type Optional struct {
 	stores map[string]cache.Store
 }
 
-// NewOptional returns an Optional that watches nothing before it runs. changed is called when the
+// New returns an API that watches nothing before it runs. changed is called when the
 // availability has changed.
-func NewOptional(client dynamic.Interface, discovery Discoverer, clock clock.Clock, version schema.GroupVersion, changed func(), watched ...Watched) *Optional {
-	return &Optional{
+func New(client dynamic.Interface, discovery Discoverer, clock clock.Clock, version schema.GroupVersion, changed func(), watched ...Watched) *API {
+	return &API{
 		LookPeriod: lookPeriod, RetryPeriod: retryPeriod,
 		version: version, watched: watched, client: client, discovery: discovery, clock: clock, changed: changed,
 	}
 }
 
 // Run watches until ctx ends.
-func (o *Optional) Run(ctx context.Context) {
+func (o *API) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause := o.RetryPeriod
 		switch served, err := o.served(); {
@@ -106,7 +110,7 @@ func (o *Optional) Run(ctx context.Context) {
 }
 
 // served reports whether the API server serves all resources.
-func (o *Optional) served() (bool, error) {
+func (o *API) served() (bool, error) {
 	list, err := o.discovery.ServerResourcesForGroupVersion(o.version.String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -127,7 +131,7 @@ func (o *Optional) served() (bool, error) {
 }
 
 // follow watches the resources for as long as they are served.
-func (o *Optional) follow(ctx context.Context) {
+func (o *API) follow(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	klog.FromContext(ctx).Info("Watching an optional API", "api", o.version)
@@ -136,15 +140,15 @@ func (o *Optional) follow(ctx context.Context) {
 	var running sync.WaitGroup
 	for i := range o.watched {
 		one := &o.watched[i]
-		informer := dynamicinformer.NewFilteredDynamicInformer(o.client, o.version.WithResource(one.Resource), one.Namespace, 0,
+		resources := dynamicinformer.NewFilteredDynamicInformer(o.client, o.version.WithResource(one.Resource), one.Namespace, 0,
 			cache.Indexers{}, func(list *metav1.ListOptions) { list.LabelSelector = one.Selector }).Informer()
-		done, err := o.handle(ctx, cancel, informer, one)
+		done, err := o.handle(ctx, cancel, resources, one)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "An optional API can't be watched", "api", o.version, "resource", one.Resource)
 			return
 		}
-		stores[one.Resource], synced = informer.GetStore(), append(synced, done)
-		running.Go(func() { informer.RunWithContext(ctx) })
+		stores[one.Resource], synced = resources.GetStore(), append(synced, done)
+		running.Go(func() { resources.RunWithContext(ctx) })
 	}
 	if cache.WaitForCacheSync(ctx.Done(), synced...) {
 		o.become(Listed, stores)
@@ -154,37 +158,37 @@ func (o *Optional) follow(ctx context.Context) {
 
 // handle adds the handlers of a resource to its informer. It cancels the watch when the resource is
 // no longer served.
-func (o *Optional) handle(ctx context.Context, cancel func(), informer cache.SharedIndexInformer, one *Watched) (cache.InformerSynced, error) {
+func (o *API) handle(ctx context.Context, cancel func(), resources cache.SharedIndexInformer, one *Watched) (cache.InformerSynced, error) {
 	failed := func(ctx context.Context, reflector *cache.Reflector, err error) {
 		cache.DefaultWatchErrorHandler(ctx, reflector, err)
 		switch {
 		case apierrors.IsNotFound(err):
 			cancel()
-		case apierrors.IsForbidden(err) && !informer.HasSynced():
+		case apierrors.IsForbidden(err) && !resources.HasSynced():
 			o.become(Forbidden, nil)
 		}
 	}
-	if err := informer.SetWatchErrorHandlerWithContext(failed); err != nil {
+	if err := resources.SetWatchErrorHandlerWithContext(failed); err != nil {
 		return nil, err
 	}
 	if one.Transform != nil {
-		if err := informer.SetTransform(one.Transform); err != nil {
+		if err := resources.SetTransform(one.Transform); err != nil {
 			return nil, err
 		}
 	}
 	call := func(object any, deleted bool) {
-		if typed, ok := LastKnown(object).(*unstructured.Unstructured); ok && one.Changed != nil {
+		if typed, ok := informer.LastKnown(object).(*unstructured.Unstructured); ok && one.Changed != nil {
 			one.Changed(typed, deleted)
 		}
 	}
-	return Handle(ctx, informer, cache.ResourceEventHandlerFuncs{
+	return informer.Handle(ctx, resources, cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { call(object, false) },
 		UpdateFunc: func(_, object any) { call(object, false) },
 		DeleteFunc: func(object any) { call(object, true) },
 	})
 }
 
-func (o *Optional) become(state Availability, stores map[string]cache.Store) {
+func (o *API) become(state Availability, stores map[string]cache.Store) {
 	o.mu.Lock()
 	before := o.state
 	o.state, o.stores = state, stores
@@ -195,14 +199,14 @@ func (o *Optional) become(state Availability, stores map[string]cache.Store) {
 }
 
 // Availability returns whether the API can be read.
-func (o *Optional) Availability() Availability {
+func (o *API) Availability() Availability {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.state
 }
 
 // Get returns an object, which must not be changed; nil if there is none, or the API can't be read.
-func (o *Optional) Get(resource, namespace, name string) *unstructured.Unstructured {
+func (o *API) Get(resource, namespace, name string) *unstructured.Unstructured {
 	store := o.store(resource)
 	if store == nil {
 		return nil
@@ -216,7 +220,7 @@ func (o *Optional) Get(resource, namespace, name string) *unstructured.Unstructu
 }
 
 // List returns all objects of a resource, in no order. They must not be changed.
-func (o *Optional) List(resource string) []*unstructured.Unstructured {
+func (o *API) List(resource string) []*unstructured.Unstructured {
 	store := o.store(resource)
 	if store == nil {
 		return nil
@@ -231,7 +235,7 @@ func (o *Optional) List(resource string) []*unstructured.Unstructured {
 	return list
 }
 
-func (o *Optional) store(resource string) cache.Store {
+func (o *API) store(resource string) cache.Store {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.stores[resource]

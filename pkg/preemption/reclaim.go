@@ -200,7 +200,7 @@ func mayTake(lender *queueing.Lender, pod *corev1.Pod, priority int32, now time.
 // one. Borrowed GPUs are taken back before Pods of the own queue are preempted.
 func (q *Queues) Victim(pod *corev1.Pod) (priority int32, may bool) {
 	if borrowed, found := q.borrowed[pod.UID]; found {
-		return costless + 1 + int32(min(borrowed.order, math.MaxInt16)), true
+		return costless + 1 + int32(min(borrowed.order, math.MaxInt16)), true //nolint:gosec // bounded
 	}
 	victim := schedulingv1.PodPriority(pod)
 	return victim, victim < q.priority && (q.queueOf[pod.UID] == q.queue || q.priority >= systemCritical)

@@ -159,21 +159,21 @@ func describeVictims(victims []*corev1.Pod, taken *preemption.Queues) string {
 	}
 	switch {
 	case reclaimed == 0:
-		return plural(len(victims), "Pod") + " of a lower priority " + isOrAre(len(victims)) + " preempted"
+		return podCount(len(victims)) + " of a lower priority " + isOrAre(len(victims)) + " preempted"
 	case reclaimed == len(victims):
-		return "GPUs that other queues have borrowed are taken back from " + plural(reclaimed, "Pod")
+		return "GPUs that other queues have borrowed are taken back from " + podCount(reclaimed)
 	default:
 		others := len(victims) - reclaimed
 		return fmt.Sprintf("GPUs that other queues have borrowed are taken back from %s, and %s of a lower priority %s preempted",
-			plural(reclaimed, "Pod"), plural(others, "Pod"), isOrAre(others))
+			podCount(reclaimed), podCount(others), isOrAre(others))
 	}
 }
 
-func plural(count int, noun string) string {
+func podCount(count int) string {
 	if count == 1 {
-		return "1 " + noun
+		return "1 Pod"
 	}
-	return fmt.Sprintf("%d %ss", count, noun)
+	return fmt.Sprintf("%d Pods", count)
 }
 
 func isOrAre(count int) string {

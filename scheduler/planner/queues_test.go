@@ -49,7 +49,7 @@ func runsFor(limit time.Duration) func(*corev1.Pod) {
 
 func since(start time.Time) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Status.Phase, p.Status.StartTime = corev1.PodRunning, ptr.To(metav1.NewTime(start))
+		p.Status.Phase, p.Status.StartTime = corev1.PodRunning, new(metav1.NewTime(start))
 	}
 }
 

@@ -82,3 +82,15 @@ func (r *Registry) SetTurns(turns map[string]float64) {
 	}
 	heap.Init(&r.retries.due)
 }
+
+// Hurry has groups tried again at once that wait for another attempt.
+func (r *Registry) Hurry(keys []string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, key := range keys {
+		if g := r.groups[key]; g != nil && !g.failedAt.IsZero() && g.plan == nil {
+			g.retryAt, g.retryBy, g.queuedAt = now, now, time.Time{}
+			r.setRetry(g)
+		}
+	}
+}

@@ -141,7 +141,19 @@ func (p *Planner) lookAhead() {
 		}
 	})
 	p.ahead.set(reservations, withheld, now, p.clock.Since(now))
+	// Whose time has come must not wait for another attempt, while others wait beside its reservation.
+	p.registry.Hurry(startable(reservations, now), p.clock.Now())
 	p.reportPostponed(changes, leaders, now)
+}
+
+// startable returns the gangs whose reserved places are free now.
+func startable(reservations []backfill.Reservation, now time.Time) (keys []string) {
+	for i := range reservations {
+		if reservations[i].StartsBy(now) {
+			keys = append(keys, reservations[i].Key)
+		}
+	}
+	return keys
 }
 
 func (a *ahead) clear() {

@@ -214,6 +214,30 @@ func TestReservationsDoNotBlockThoseBeforeThem(t *testing.T) {
 	}
 }
 
+// While its place is reserved, others don't take it: so it is tried again as soon as it is known that it fits.
+func TestWhoseReservedPlaceIsFreeIsTriedAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("all", 0, nil))
+	runs, waits := at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), pod("waits", 8)
+	f.comes(runs, waits)
+	f.decide(waits)
+	f.orderWaiting()
+	if err := f.infos["node-0"].RemovePod(f.logger, runs); err != nil { // and no event says so
+		t.Fatal(err)
+	}
+	f.clock.Step(2 * time.Second)
+	f.refresh(f.nodes())
+	if due := f.registry.Due(f.clock.Now(), 1); len(due) > 0 {
+		t.Fatalf("%s is tried again although nobody knows of the room", due[0].Name)
+	}
+	f.lookAhead()
+	if due := f.registry.Due(f.clock.Now(), 1); len(due) != 1 {
+		t.Error("it is not tried again")
+	}
+}
+
 func TestTheOrderBetweenQueues(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

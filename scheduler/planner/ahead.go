@@ -49,8 +49,6 @@ type ahead struct {
 	seen  uint64
 	// vainUntil is until when gangs are left out for which no time was found.
 	vainUntil map[string]time.Time
-	// promised is when each gang was last told to start, at the latest.
-	promised map[string]time.Time
 }
 
 // of returns a gang's reservation.
@@ -83,7 +81,6 @@ func (a *ahead) drop(group string) {
 	defer a.mu.Unlock()
 	before := len(a.reservations)
 	a.reservations = slices.DeleteFunc(slices.Clone(a.reservations), func(r backfill.Reservation) bool { return r.Key == group })
-	delete(a.promised, group)
 	if len(a.reservations) < before {
 		a.version++
 	}
@@ -160,7 +157,7 @@ func (a *ahead) clear() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.reservations) > 0 {
-		a.reservations, a.withheld, a.promised = nil, nil, nil
+		a.reservations, a.withheld = nil, nil
 		a.version++
 	}
 }
@@ -220,7 +217,7 @@ func (p *Planner) headOfLine(now time.Time) (list []backfill.Waiting, leaders ma
 			continue
 		}
 		gang, err := p.gangOf(attempt)
-		if err != nil || p.admit(attempt, gang).waits != "" {
+		if err != nil || p.admit(attempt, gang) != "" {
 			continue
 		}
 		if gang.Required {

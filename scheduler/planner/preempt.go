@@ -78,7 +78,7 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if err != nil {
 		return ""
 	}
-	if p.admit(attempt, gang).waits != "" {
+	if p.admit(attempt, gang) != "" {
 		return "" // its queue does not let it start
 	}
 	if p.moving(attempt) {

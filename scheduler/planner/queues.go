@@ -32,9 +32,9 @@ type queueBook struct {
 	mu sync.Mutex
 	// state is nil without GPUQueues.
 	state *queues.State
-	// ledger is what the queues hold, for a tree and a version of the mirror's holdings; nil if
-	// the Pods of some namespace may have changed their queue.
+	// ledger is what the queues hold, for a state and a version of the mirror's holdings.
 	ledger        *queueing.Ledger
+	ledgerState   *queues.State
 	ledgerVersion uint64
 	// history is how long Pods ran.
 	history *runtimes.History
@@ -91,9 +91,6 @@ func (p *Planner) watchQueues(ctx context.Context) error {
 
 // queuesChanged is called when GPUQueues or the labels of namespaces have changed.
 func (p *Planner) queuesChanged() {
-	p.queues.mu.Lock()
-	p.queues.ledger = nil
-	p.queues.mu.Unlock()
 	p.readQueues()
 	p.orderWaiting()
 	p.wake()
@@ -140,7 +137,7 @@ func (p *Planner) ledgerOf(state *queues.State) *queueing.Ledger {
 	version := p.mirror.HoldingsVersion()
 	p.queues.mu.Lock()
 	known := p.queues.ledger
-	current := known != nil && known.Tree() == state.Tree() && p.queues.ledgerVersion == version
+	current := known != nil && p.queues.ledgerState == state && p.queues.ledgerVersion == version
 	p.queues.mu.Unlock()
 	if current {
 		return known
@@ -152,40 +149,33 @@ func (p *Planner) ledgerOf(state *queues.State) *queueing.Ledger {
 	}
 	p.queues.mu.Lock()
 	defer p.queues.mu.Unlock()
-	p.queues.ledger, p.queues.ledgerVersion = ledger, version
+	p.queues.ledger, p.queues.ledgerState, p.queues.ledgerVersion = ledger, state, version
 	return ledger
 }
 
-// admission is whether the queue of a gang lets it start.
-type admission struct {
-	queue string
-	// waits is why not; empty if it does.
-	waits string
-}
-
-// admit returns whether a gang may start now as far as its queue is concerned. If only a part of its
+// admit returns why a gang may not start now as far as its queue is concerned; empty if it may. If only a part of its
 // optional members may, or none on the GPUs of some models, the gang is changed accordingly.
-func (p *Planner) admit(attempt *gangs.Attempt, gang *roles) admission {
+func (p *Planner) admit(attempt *gangs.Attempt, gang *roles) (waits string) {
 	if watcher := p.queues.watcher; watcher != nil && !watcher.Known() {
-		return admission{waits: "gpu-scheduler has just started and is reading the GPUQueues"}
+		return "gpu-scheduler has just started and is reading the GPUQueues"
 	}
 	state := p.queueState()
 	if state == nil {
-		return admission{}
+		return ""
 	}
 	var queue string
 	for i, m := range attempt.Waiting {
 		assigned := state.QueueOf(m.Pod())
 		switch {
 		case assigned.Problem != nil:
-			return admission{queue: assigned.Queue, waits: assigned.Problem.Message}
+			return assigned.Problem.Message
 		case i > 0 && assigned.Queue != queue:
-			return admission{queue: queue, waits: "the Pods of a gang have to be in the same queue; one is in " +
-				queueInWords(queue) + " and another one in " + queueInWords(assigned.Queue)}
+			return "the Pods of a gang have to be in the same queue; one is in " +
+				queueInWords(queue) + " and another one in " + queueInWords(assigned.Queue)
 		}
 		queue = assigned.Queue
 	}
-	return admission{queue, p.fitLimits(p.ledgerOf(state), queue, gang)}
+	return p.fitLimits(p.ledgerOf(state), queue, gang)
 }
 
 func queueInWords(queue string) string {

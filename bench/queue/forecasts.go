@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"time"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -18,17 +19,21 @@ type forecasts struct {
 	// every is of how many waiting jobs one gets an estimate; 0 is none.
 	every int
 	asked int
-	// replayed is true if jobs are expected to come as they came the day before.
+	// replayed is true if jobs are expected to come as they came on one of the last days.
 	replayed    bool
 	calibration outlook.Calibration
-	recent      []*job // submitted in the last day
+	recent      []*job // submitted in the last days
 	judged      []*job
 	// waiting are jobs that have an estimate and have not waited for long.
 	waiting []*job
 }
 
 const (
-	draws = 7
+	draws = 15
+	// days is how many of the last days are replayed: each draw plays what came after the same
+	// hour of one of them.
+	days = 5
+	day  = 24 * time.Hour
 	// long is after how much waiting a job gets a second estimate.
 	long = 6 * time.Hour
 )
@@ -39,7 +44,7 @@ func (f *forecasts) atSubmission(s *system, j *job) {
 		return
 	}
 	f.recent = append(f.recent, j)
-	for len(f.recent) > 0 && f.recent[0].Submitted.Before(s.now.Add(-24*time.Hour)) {
+	for len(f.recent) > 0 && f.recent[0].Submitted.Before(s.now.Add(-days*day)) {
 		f.recent = f.recent[1:]
 	}
 	f.giveSecond(s)
@@ -70,8 +75,15 @@ func (f *forecasts) started(j *job) {
 	if j.measured {
 		f.judged = append(f.judged, j)
 	}
-	if !j.expected.likely.IsZero() {
-		f.calibration.Outcome(j.expected.raw.Sub(j.expected.at), j.started.Sub(j.expected.at))
+	f.learn(j, &j.expected)
+	f.learn(j, &j.expectedLate)
+}
+
+func (f *forecasts) learn(j *job, given *forecast) {
+	if !given.likely.IsZero() {
+		f.calibration.Add(outlook.Outcome{
+			Age: outlook.Age(given.at.Sub(j.Submitted)), Estimated: given.raw.Sub(given.at), Waited: j.started.Sub(given.at),
+		})
 	}
 }
 
@@ -79,11 +91,11 @@ func (f *forecasts) started(j *job) {
 func (f *forecasts) estimate(s *system, j *job) forecast {
 	in := s.outlook(j)
 	if f.replayed {
-		in.Coming = f.coming(s)
+		in.Scenarios = f.scenarios(s)
 	}
 	at := slices.IndexFunc(in.Waiting, func(w outlook.Waiting) bool { return w.Key == j.key })
 	raw := outlook.Estimates(in)[at]
-	e := f.calibration.Adjust(raw, s.now)
+	e := f.calibration.Adjust(raw, s.now.Sub(j.Submitted), s.now)
 	return forecast{at: s.now, raw: raw.Likely, earliest: e.Earliest, likely: e.Likely, latest: e.Latest}
 }
 
@@ -125,15 +137,26 @@ func (j *job) outlook() outlook.Waiting {
 	return w
 }
 
-// coming returns the jobs of the last day, a day later.
-func (f *forecasts) coming(s *system) []outlook.Coming {
-	const day = 24 * time.Hour
-	list := make([]outlook.Coming, 0, len(f.recent))
-	for _, j := range f.recent {
-		w := j.outlook()
-		w.Key += " again"
-		w.Turn = s.turnOf(j) + day.Seconds()
-		list = append(list, outlook.Coming{After: j.Submitted.Add(day).Sub(s.now), Waiting: w})
+// scenarios returns what came in the 24 hours after the same time of the last days.
+func (f *forecasts) scenarios(s *system) [][]outlook.Coming {
+	var list [][]outlook.Coming
+	for back := 1; back <= days; back++ {
+		later := time.Duration(back) * day
+		from := sort.Search(len(f.recent), func(i int) bool { return f.recent[i].Submitted.Add(later).After(s.now) })
+		var coming []outlook.Coming
+		for _, j := range f.recent[from:] {
+			after := j.Submitted.Add(later).Sub(s.now)
+			if after > day {
+				break
+			}
+			w := j.outlook()
+			w.Key += " again"
+			w.Turn = s.turnOf(j) + later.Seconds()
+			coming = append(coming, outlook.Coming{After: after, Waiting: w})
+		}
+		if len(coming) > 0 {
+			list = append(list, coming)
+		}
 	}
 	return list
 }

@@ -29,8 +29,10 @@ const (
 	// bounds the part of the time that this takes.
 	estimatePeriod = 5 * time.Second
 	estimateShare  = 20
-	// draws is how often the future is played.
-	draws = 5
+	// draws is how often the future is played: fewer times if many gangs wait, so that about as
+	// many starts are estimated.
+	mostDraws, fewestDraws = 15, 5
+	drawnStarts            = 50_000
 	// rewritePeriod is how often an estimate is written at most for a gang, and rewriteShare by which
 	// part of the wait it has to have moved.
 	rewritePeriod = time.Minute
@@ -50,9 +52,15 @@ type estimates struct {
 type writtenEstimate struct {
 	v1.StartEstimate
 	at time.Time
-	// firstAt is when the gang got its first estimate, and firstWait the wait that it named.
-	firstAt   time.Time
-	firstWait time.Duration
+	// given are the first estimates of each age, by which their calibration is learned.
+	given []givenEstimate
+}
+
+// givenEstimate is an estimate before it was adjusted.
+type givenEstimate struct {
+	at   time.Time
+	age  int
+	wait time.Duration
 }
 
 // estimateRegularly tells the owners of waiting gangs when these will start, until ctx ends.
@@ -75,9 +83,9 @@ func (p *Planner) estimateRegularly(ctx context.Context) {
 // estimateStarts estimates when the waiting gangs start, and writes what has changed noticeably.
 func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known *estimates) {
 	now, waiting := p.clock.Now(), p.line.first()
-	known.forget(waiting, now)
 	left := estimatesAtOnce
 	future, held := p.future(state, waiting, now)
+	known.forget(waiting, held, now)
 	for i, estimate := range outlook.Estimates(future) {
 		if left == 0 {
 			return
@@ -85,7 +93,7 @@ func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known
 		if estimate.Likely.IsZero() {
 			continue
 		}
-		next := p.described(&waiting[i], known.calibration.Adjust(estimate, now), held)
+		next := p.described(&waiting[i], known.calibration.Adjust(estimate, now.Sub(waiting[i].Since), now), held)
 		if !known.isNews(waiting[i].Key, &next, now) {
 			continue
 		}
@@ -94,21 +102,32 @@ func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known
 			p.logger.Error(err, "When a Pod is expected to start can't be written", "pod", klog.KObj(waiting[i].Leader))
 			continue
 		}
-		known.wrote(waiting[i].Key, &next, estimate.Likely.Sub(now), now)
+		known.wrote(&waiting[i], &next, estimate.Likely.Sub(now), now)
 	}
 }
 
-// forget drops gangs that no longer wait. Their waits show how good the estimates were.
-func (e *estimates) forget(waiting []inLine, now time.Time) {
+// forget drops gangs that no longer wait. The waits of those that hold something now show how good the estimates
+// were; others were deleted or suspended.
+func (e *estimates) forget(waiting []inLine, held map[string]int, now time.Time) {
 	waits := make(map[string]bool, len(waiting))
 	for i := range waiting {
 		waits[waiting[i].Key] = true
 	}
 	for key, one := range e.written {
-		if !waits[key] {
-			e.calibration.Outcome(one.firstWait, now.Sub(one.firstAt))
-			delete(e.written, key)
+		if waits[key] {
+			continue
 		}
+		if _, runs := held[key]; runs {
+			one.learn(&e.calibration, now)
+		}
+		delete(e.written, key)
+	}
+}
+
+// learn records how the estimates of a gang that has just started turned out.
+func (w *writtenEstimate) learn(calibration *outlook.Calibration, now time.Time) {
+	for _, given := range w.given {
+		calibration.Add(outlook.Outcome{Age: given.age, Estimated: given.wait, Waited: now.Sub(given.at)})
 	}
 }
 
@@ -130,13 +149,15 @@ func (e *estimates) isNews(group string, next *v1.StartEstimate, now time.Time) 
 		float64(positions) > rewriteShare*float64(last.Position)
 }
 
-func (e *estimates) wrote(group string, next *v1.StartEstimate, wait time.Duration, now time.Time) {
-	last, written := e.written[group]
-	if !written {
-		last.firstAt, last.firstWait = now, wait
+// wrote remembers an estimate that was written; before it was adjusted, the gang was to wait for some time.
+func (e *estimates) wrote(place *inLine, next *v1.StartEstimate, wait time.Duration, now time.Time) {
+	last := e.written[place.Key]
+	age := outlook.Age(now.Sub(place.Since))
+	if known := len(last.given); known == 0 || last.given[known-1].age != age {
+		last.given = append(last.given, givenEstimate{at: now, age: age, wait: wait})
 	}
 	last.StartEstimate, last.at = *next, now
-	e.written[group] = last
+	e.written[place.Key] = last
 }
 
 // described returns an estimate as it is written. A reservation says by when the gang starts at the latest.
@@ -186,8 +207,11 @@ func (p *Planner) writeEstimate(ctx context.Context, pod *corev1.Pod, estimate *
 // future returns what is known of the time to come, and what the running jobs hold, in percent of a GPU.
 func (p *Planner) future(state *queues.State, waiting []inLine, now time.Time) (in *outlook.Input, held map[string]int) {
 	held = map[string]int{}
-	in = &outlook.Input{Now: now, Reserved: p.args.Reservations, Draws: draws, Seed: uint64(now.Unix())} //nolint:gosec // after 1970
-	random := rand.New(rand.NewPCG(in.Seed, 0))                                                          //nolint:gosec // simulation
+	in = &outlook.Input{
+		Now: now, Reserved: p.args.Reservations, Draws: min(max(drawnStarts/max(len(waiting), 1), fewestDraws), mostDraws),
+		Seed: uint64(now.Unix()), //nolint:gosec // after 1970
+	}
+	random := rand.New(rand.NewPCG(in.Seed, 0)) //nolint:gosec // simulation
 	p.mirror.With(func(*placement.Cluster) {
 		index := map[string]int{}
 		for i, node := range p.mirror.GPUNodes() {
@@ -267,13 +291,13 @@ func (p *Planner) drawn(state *queues.State, queue string, pod *corev1.Pod, bega
 }
 
 func prepared(estimate *runtimes.Estimate, elapsed time.Duration, random *rand.Rand) func(*rand.Rand) time.Duration {
-	var list [draws]time.Duration
+	var list [mostDraws]time.Duration
 	for i := range list {
 		list[i] = max(estimate.Draw(random, elapsed)-elapsed, backfill.MinimumRemaining)
 	}
 	next := 0
 	return func(*rand.Rand) time.Duration {
-		next = (next + 1) % draws
+		next = (next + 1) % len(list)
 		return list[next]
 	}
 }

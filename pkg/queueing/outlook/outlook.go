@@ -16,10 +16,10 @@ type Input struct {
 	Running []Running
 	// Waiting are the jobs that wait, in their order.
 	Waiting []Waiting
-	// Coming are jobs that are likely to come, such as those of the same hours of the day
-	// before; they may go before those that wait. There need not be any.
-	Coming []Coming
-	Now    time.Time
+	// Scenarios are what may come: each is a list of jobs, such as those that came on one of
+	// the last days. The draws play one after the other. There need not be any.
+	Scenarios [][]Coming
+	Now       time.Time
 	// Reserved is how many waiting jobs have reservations: as many as in package backfill.
 	Reserved int
 	// Draws is how often the future is played; Seed makes it repeatable.
@@ -73,13 +73,13 @@ type Need struct {
 type Waiting struct {
 	Key string
 	// Turn is when its turn comes, as in queueing.Ranked: it decides between the job and
-	// those in Coming. The order of the jobs that wait is that of the input.
+	// those that come. The order of the jobs that wait is that of the input.
 	Turn  float64
 	Needs []Need
 	Duration
 }
 
-// Coming is a job that is likely to come.
+// Coming is a job that may come; it may go before those that wait.
 type Coming struct {
 	After time.Duration
 	Waiting
@@ -103,7 +103,7 @@ func Estimates(in *Input) []Estimate {
 	prepared := prepare(in)
 	for draw := range in.Draws {
 		random := rand.New(rand.NewPCG(in.Seed, uint64(draw))) //nolint:gosec // simulation
-		s := newSimulation(in, prepared, random)
+		s := newSimulation(in, prepared, draw, random)
 		s.run()
 		for i := range in.Waiting {
 			if at := s.started[i]; at < never {

@@ -37,6 +37,13 @@ func waits(key string, members, gpus int, d outlook.Duration) outlook.Waiting {
 	return outlook.Waiting{Key: key, Needs: []outlook.Need{{Members: members, Percent: 100 * gpus}}, Duration: d}
 }
 
+// comes is a job for a whole node.
+func comes(key string, after int, turn float64, minutes int) outlook.Coming {
+	one := waits(key, 1, 8, exactly(minutes))
+	one.Turn = turn
+	return outlook.Coming{After: time.Duration(after) * time.Minute, Waiting: one}
+}
+
 func TestEstimates(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -83,8 +90,22 @@ func TestEstimates(t *testing.T) {
 		"who is likely to come may go first": {
 			outlook.Input{
 				Nodes: nodes(1), Running: []outlook.Running{runs("x", 0, 8, exactly(30))},
-				Waiting: []outlook.Waiting{{Key: "a", Turn: 100, Needs: []outlook.Need{{Members: 1, Percent: 800}}, Duration: exactly(10)}},
-				Coming:  []outlook.Coming{{After: 5 * time.Minute, Waiting: outlook.Waiting{Key: "c", Turn: 50, Needs: []outlook.Need{{Members: 1, Percent: 800}}, Duration: exactly(15)}}},
+				Waiting:   []outlook.Waiting{{Key: "a", Turn: 100, Needs: []outlook.Need{{Members: 1, Percent: 800}}, Duration: exactly(10)}},
+				Scenarios: [][]outlook.Coming{{comes("c", 5, 50, 15)}},
+			}, []int{45}, []string{"c"},
+		},
+		"jobs come in the order of their arrival": {
+			outlook.Input{
+				Nodes: nodes(1), Running: []outlook.Running{runs("x", 0, 8, exactly(30))},
+				Waiting:   []outlook.Waiting{{Key: "a", Turn: 100, Needs: []outlook.Need{{Members: 1, Percent: 800}}, Duration: exactly(10)}},
+				Scenarios: [][]outlook.Coming{{comes("later", 35, 50, 15), comes("sooner", 5, 60, 20)}},
+			}, []int{65}, []string{"later"},
+		},
+		"most of the scenarios decide": {
+			outlook.Input{
+				Nodes: nodes(1), Running: []outlook.Running{runs("x", 0, 8, exactly(30))},
+				Waiting:   []outlook.Waiting{{Key: "a", Turn: 100, Needs: []outlook.Need{{Members: 1, Percent: 800}}, Duration: exactly(10)}},
+				Scenarios: [][]outlook.Coming{{}, {comes("c", 5, 50, 15)}, {comes("d", 5, 50, 15), comes("e", 6, 50, 15)}},
 			}, []int{45}, []string{"c"},
 		},
 	}

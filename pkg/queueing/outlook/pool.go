@@ -33,8 +33,15 @@ type need struct {
 type shared struct {
 	models  map[string]int
 	classes []class
-	// classOf is the class of each job, those that wait before those that come.
-	classOf []int
+	// waiting is the class of each job that waits.
+	waiting []int
+	// scenarios are those of the input, in order of arrival, with the classes of their jobs.
+	scenarios []scenario
+}
+
+type scenario struct {
+	coming  []*Coming
+	classes []int
 }
 
 // prepare numbers models and classes.
@@ -46,7 +53,7 @@ func prepare(in *Input) *shared {
 		}
 	}
 	known := map[string]int{}
-	number := func(job *Waiting) {
+	number := func(job *Waiting) int {
 		key := job.class()
 		id, found := known[key]
 		if !found {
@@ -54,15 +61,31 @@ func prepare(in *Input) *shared {
 			known[key] = id
 			p.classes = append(p.classes, p.newClass(job.Needs))
 		}
-		p.classOf = append(p.classOf, id)
+		return id
 	}
 	for i := range in.Waiting {
-		number(&in.Waiting[i])
+		p.waiting = append(p.waiting, number(&in.Waiting[i]))
 	}
-	for i := range in.Coming {
-		number(&in.Coming[i].Waiting)
+	for _, list := range in.Scenarios {
+		var s scenario
+		for i := range list {
+			s.coming = append(s.coming, &list[i])
+		}
+		slices.SortStableFunc(s.coming, func(a, b *Coming) int { return cmp.Compare(a.After, b.After) })
+		for _, one := range s.coming {
+			s.classes = append(s.classes, number(&one.Waiting))
+		}
+		p.scenarios = append(p.scenarios, s)
 	}
 	return p
+}
+
+// classAt returns the class of a job: those that wait come before those of the scenario.
+func (s *scenario) classAt(p *shared, job int) int {
+	if job < len(p.waiting) {
+		return p.waiting[job]
+	}
+	return s.classes[job-len(p.waiting)]
 }
 
 // class returns a key of what a job needs.

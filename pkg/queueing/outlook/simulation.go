@@ -30,8 +30,9 @@ type simulation struct {
 	random *rand.Rand
 	*shared
 	*pool
-	ends   ends
-	coming []int // indices, the first to come first
+	ends     ends
+	scenario scenario
+	coming   []*Coming // those that have not come yet, in order of arrival
 	// jobs are those that wait, then those that come; next and previous link those that
 	// wait at the moment, in their order.
 	jobs           []*Waiting
@@ -47,16 +48,18 @@ type simulation struct {
 const none = 0
 
 // newSimulation prepares a future. Jobs have the index in jobs plus 1, none is 0.
-func newSimulation(in *Input, p *shared, random *rand.Rand) *simulation {
+func newSimulation(in *Input, p *shared, draw int, random *rand.Rand) *simulation {
 	s := &simulation{in: in, random: random, shared: p, pool: newPool(p, in.Nodes), reserved: map[int]*reservation{}}
 	for i := range in.Waiting {
 		s.jobs = append(s.jobs, &in.Waiting[i])
 	}
-	for i := range in.Coming {
-		s.jobs = append(s.jobs, &in.Coming[i].Waiting)
-		s.coming = append(s.coming, i)
+	if len(p.scenarios) > 0 {
+		s.scenario = p.scenarios[draw%len(p.scenarios)]
 	}
-	slices.SortStableFunc(s.coming, func(a, b int) int { return int(in.Coming[a].After/time.Second) - int(in.Coming[b].After/time.Second) })
+	s.coming = s.scenario.coming
+	for _, one := range s.coming {
+		s.jobs = append(s.jobs, &one.Waiting)
+	}
 	s.next, s.previous = make([]int, len(s.jobs)+1), make([]int, len(s.jobs)+1)
 	for i := range in.Waiting {
 		s.link(s.previous[none], i+1)
@@ -120,7 +123,7 @@ func (s *simulation) run() {
 func (s *simulation) advance(cause *string) bool {
 	arrives := never
 	if len(s.coming) > 0 {
-		arrives = s.in.Coming[s.coming[0]].After
+		arrives = s.coming[0].After
 	}
 	if len(s.ends) > 0 && s.ends[0].at <= arrives {
 		e := heap.Pop(&s.ends).(end) //nolint:forcetypeassert // only ends are pushed
@@ -134,7 +137,7 @@ func (s *simulation) advance(cause *string) bool {
 		return false
 	}
 	s.now, *cause = max(s.now, arrives), ""
-	job := len(s.in.Waiting) + s.coming[0] + 1
+	job := len(s.jobs) - len(s.coming) + 1
 	s.coming = s.coming[1:]
 	after := none
 	for at := s.next[none]; at != none && s.jobs[at-1].Turn <= s.jobs[job-1].Turn; at = s.next[at] {
@@ -172,7 +175,7 @@ func (s *simulation) try(job int, refused []time.Duration) bool {
 		bound = one.Bound
 	}
 	mine := s.reserved[job]
-	id := s.classOf[job-1]
+	id := s.scenario.classAt(s.shared, job-1)
 	what := &s.classes[id]
 	if refused[id] > 0 && mine == nil && bound >= refused[id] {
 		return false

@@ -33,8 +33,16 @@ type need struct {
 type shared struct {
 	models  map[string]int
 	classes []class
-	// classOf is the class of each job, those that wait before those that come.
-	classOf []int
+	// jobs are those that wait, then those that come; classOf, bounds and rankOf are their classes, their bounds (never
+	// for unknown ones), and their places in the order, of which byRank is the inverse.
+	jobs           []*Waiting
+	classOf        []int
+	bounds         []time.Duration
+	rankOf, byRank []int
+	// coming are the indices of the jobs that come, the first one first.
+	coming []int
+	// top is the highest bucket that a node can be in.
+	top int
 }
 
 // prepare numbers models and classes.
@@ -44,6 +52,7 @@ func prepare(in *Input) *shared {
 		if _, known := p.models[in.Nodes[i].Model]; !known {
 			p.models[in.Nodes[i].Model] = len(p.models)
 		}
+		p.top = max(p.top, bucket(in.Nodes[i].Percent))
 	}
 	known := map[string]int{}
 	number := func(job *Waiting) {
@@ -54,7 +63,11 @@ func prepare(in *Input) *shared {
 			known[key] = id
 			p.classes = append(p.classes, p.newClass(job.Needs))
 		}
-		p.classOf = append(p.classOf, id)
+		bound := never
+		if job.Bound > 0 {
+			bound = job.Bound
+		}
+		p.jobs, p.classOf, p.bounds = append(p.jobs, job), append(p.classOf, id), append(p.bounds, bound)
 	}
 	for i := range in.Waiting {
 		number(&in.Waiting[i])
@@ -62,6 +75,7 @@ func prepare(in *Input) *shared {
 	for i := range in.Coming {
 		number(&in.Coming[i].Waiting)
 	}
+	p.rank(in)
 	return p
 }
 
@@ -100,10 +114,13 @@ type pool struct {
 	nodes []spot
 	// buckets are the indices of nodes by model and number of free GPUs, rounded down.
 	buckets [][][]int
+	top     int
 	// percent is what is free in all.
 	percent int
 	// touched are nodes with something tentative.
 	touched []int
+	// chosen is memory for reserve.
+	chosen []opening
 }
 
 // spot is a node.
@@ -138,7 +155,7 @@ type part struct {
 }
 
 func newPool(p *shared, nodes []Node) *pool {
-	made := &pool{nodes: make([]spot, len(nodes)), buckets: make([][][]int, len(p.models))}
+	made := &pool{nodes: make([]spot, len(nodes)), buckets: make([][][]int, len(p.models)), top: p.top}
 	for model := range made.buckets {
 		made.buckets[model] = make([][]int, mostCards+1)
 	}
@@ -228,7 +245,7 @@ func (p *pool) fit(what *class, until time.Duration, mine *reservation) (holds [
 	for i := range what.needs {
 		one := &what.needs[i]
 		left := one.members
-		for free := one.percent / card; free <= mostCards && left > 0; free++ {
+		for free := one.percent / card; free <= p.top && left > 0; free++ {
 			for _, model := range one.models {
 				for _, node := range p.buckets[model][free] {
 					n := &p.nodes[node]
@@ -263,12 +280,6 @@ func (p *pool) forget() {
 	p.touched = p.touched[:0]
 }
 
-// opening is when a node has room for one more member.
-type opening struct {
-	at   time.Duration
-	node int
-}
-
 // reserve reserves the nodes that are planned to have room first, for a job whose members all
 // need the same; nil if that is never. Nodes with reservations are left to those.
 func (p *pool) reserve(what *class, now time.Duration) *reservation {
@@ -276,20 +287,19 @@ func (p *pool) reserve(what *class, now time.Duration) *reservation {
 		return nil
 	}
 	one := &what.needs[0]
-	var openings []opening
+	chosen := &firstOpenings{most: one.members, list: p.chosen[:0]}
 	for node := range p.nodes {
 		if len(p.nodes[node].parts) == 0 && slices.Contains(one.models, p.nodes[node].model) {
-			openings = p.nodes[node].openings(openings, node, one, now)
+			p.nodes[node].openings(chosen, node, one, now)
 		}
 	}
-	if len(openings) < one.members {
+	p.chosen = chosen.list
+	if len(chosen.list) < one.members {
 		return nil
 	}
-	slices.SortFunc(openings, func(a, b opening) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node)) })
-	chosen := openings[:one.members]
-	r := &reservation{from: chosen[len(chosen)-1].at}
+	r := &reservation{from: chosen.list[0].at}
 	members := map[int]int{}
-	for _, opening := range chosen {
+	for _, opening := range chosen.list {
 		members[opening.node]++
 	}
 	for node, count := range members {
@@ -301,26 +311,29 @@ func (p *pool) reserve(what *class, now time.Duration) *reservation {
 	return r
 }
 
-// openings appends when a node has room for one member, for two, …, by planned ends.
-func (n *spot) openings(list []opening, node int, one *need, now time.Duration) []opening {
+// openings adds when a node has room for one member, for two, …, by planned ends.
+func (n *spot) openings(chosen *firstOpenings, node int, one *need, now time.Duration) {
 	free, members := n.free, 0
 	for ; (members+1)*one.percent <= free && members < one.members; members++ {
-		list = append(list, opening{at: now, node: node})
+		chosen.add(opening{at: now, node: node})
 	}
-	if members == one.members {
-		return list
+	if members == one.members || chosen.full(opening{at: now, node: node}) {
+		return
 	}
 	slices.SortFunc(n.planned, func(a, b plannedEnd) int { return cmp.Compare(a.at, b.at) })
 	for _, leaves := range n.planned {
 		if leaves.at == never {
 			break
 		}
+		next := opening{at: max(leaves.at, now), node: node}
+		if chosen.full(next) {
+			return
+		}
 		free += leaves.percent
 		for ; (members+1)*one.percent <= free && members < one.members; members++ {
-			list = append(list, opening{at: max(leaves.at, now), node: node})
+			chosen.add(next)
 		}
 	}
-	return list
 }
 
 // freeAt returns what is planned to be free at a time.
@@ -336,9 +349,6 @@ func (n *spot) freeAt(at time.Duration) int {
 
 // release ends a reservation.
 func (p *pool) release(r *reservation) {
-	if r == nil {
-		return
-	}
 	for _, gone := range r.parts {
 		n := &p.nodes[gone.node]
 		n.parts = slices.DeleteFunc(n.parts, func(other *part) bool { return other == gone })

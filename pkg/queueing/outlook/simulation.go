@@ -30,38 +30,32 @@ type simulation struct {
 	random *rand.Rand
 	*shared
 	*pool
-	ends   ends
-	coming []int // indices, the first to come first
-	// jobs are those that wait, then those that come; next and previous link those that
-	// wait at the moment, in their order.
-	jobs           []*Waiting
-	next, previous []int
-	started        []time.Duration
-	behind         []string
-	reserved       map[int]*reservation
-	visits         int
-	now            time.Duration
+	ends ends
+	// arrived is how many of the jobs that come have come.
+	arrived int
+	// line is who waits at the moment.
+	line    lineup
+	started []time.Duration
+	behind  []string
+	// reserved are the reservations by job, of which there are reservations.
+	reserved     []*reservation
+	reservations int
+	// refused is, for each class, the least bound that was refused in a pass; 0 for none.
+	refused []time.Duration
+	visits  int
+	now     time.Duration
 }
 
-// none is the index of no job, and the begin of the list of those that wait.
-const none = 0
-
-// newSimulation prepares a future. Jobs have the index in jobs plus 1, none is 0.
+// newSimulation prepares a future. Jobs have their index in shared.jobs.
 func newSimulation(in *Input, p *shared, random *rand.Rand) *simulation {
-	s := &simulation{in: in, random: random, shared: p, pool: newPool(p, in.Nodes), reserved: map[int]*reservation{}}
+	count := len(p.jobs)
+	s := &simulation{
+		in: in, random: random, shared: p, pool: newPool(p, in.Nodes), line: newLineup(count), reserved: make([]*reservation, count),
+		refused: make([]time.Duration, len(p.classes)), started: make([]time.Duration, count), behind: make([]string, count),
+	}
 	for i := range in.Waiting {
-		s.jobs = append(s.jobs, &in.Waiting[i])
+		s.line.add(p.rankOf[i])
 	}
-	for i := range in.Coming {
-		s.jobs = append(s.jobs, &in.Coming[i].Waiting)
-		s.coming = append(s.coming, i)
-	}
-	slices.SortStableFunc(s.coming, func(a, b int) int { return int(in.Coming[a].After/time.Second) - int(in.Coming[b].After/time.Second) })
-	s.next, s.previous = make([]int, len(s.jobs)+1), make([]int, len(s.jobs)+1)
-	for i := range in.Waiting {
-		s.link(s.previous[none], i+1)
-	}
-	s.started, s.behind = make([]time.Duration, len(s.jobs)), make([]string, len(s.jobs))
 	for i := range s.started {
 		s.started[i] = never
 	}
@@ -78,17 +72,6 @@ func newSimulation(in *Input, p *shared, random *rand.Rand) *simulation {
 		s.hold(job.Key, job.Holds, remains, planned)
 	}
 	return s
-}
-
-// link inserts a job after another one.
-func (s *simulation) link(after, job int) {
-	next := s.next[after]
-	s.next[after], s.previous[job] = job, after
-	s.next[job], s.previous[next] = next, job
-}
-
-func (s *simulation) unlink(job int) {
-	s.next[s.previous[job]], s.previous[s.next[job]] = s.next[job], s.previous[job]
 }
 
 // hold makes a job run.
@@ -119,8 +102,8 @@ func (s *simulation) run() {
 // advance goes on to the next end or arrival; false if there is none.
 func (s *simulation) advance(cause *string) bool {
 	arrives := never
-	if len(s.coming) > 0 {
-		arrives = s.in.Coming[s.coming[0]].After
+	if s.arrived < len(s.coming) {
+		arrives = s.in.Coming[s.coming[s.arrived]].After
 	}
 	if len(s.ends) > 0 && s.ends[0].at <= arrives {
 		e := heap.Pop(&s.ends).(end) //nolint:forcetypeassert // only ends are pushed
@@ -134,29 +117,25 @@ func (s *simulation) advance(cause *string) bool {
 		return false
 	}
 	s.now, *cause = max(s.now, arrives), ""
-	job := len(s.in.Waiting) + s.coming[0] + 1
-	s.coming = s.coming[1:]
-	after := none
-	for at := s.next[none]; at != none && s.jobs[at-1].Turn <= s.jobs[job-1].Turn; at = s.next[at] {
-		after = at
-	}
-	s.link(after, job)
+	s.line.add(s.rankOf[len(s.in.Waiting)+s.coming[s.arrived]])
+	s.arrived++
 	return true
 }
 
 // pass starts what can start now, in order, and returns how many of the jobs that wait
 // since the beginning have started.
 func (s *simulation) pass(cause string) (count int) {
-	refused := make([]time.Duration, len(s.classes)) // the least bound that was refused, 0 for none
+	clear(s.refused)
 	looked := 0
-	for job := s.next[none]; job != none && looked < scanned && s.percent > 0; job = s.next[job] {
+	for rank := s.line.from(0); rank >= 0 && looked < scanned && s.percent > 0; rank = s.line.from(rank + 1) {
 		looked++
-		if !s.try(job, refused) {
+		job := s.byRank[rank]
+		if !s.try(job) {
 			continue
 		}
-		s.started[job-1], s.behind[job-1] = s.now, cause
-		s.unlink(job)
-		if job <= len(s.in.Waiting) {
+		s.started[job], s.behind[job] = s.now, cause
+		s.line.remove(rank)
+		if job < len(s.in.Waiting) {
 			count++
 		}
 	}
@@ -165,21 +144,18 @@ func (s *simulation) pass(cause string) (count int) {
 
 // try starts a job if it fits. If it does not, it gets a reservation if it is among the
 // first.
-func (s *simulation) try(job int, refused []time.Duration) bool {
-	one := s.jobs[job-1]
-	bound := never
-	if one.Bound > 0 {
-		bound = one.Bound
-	}
-	mine := s.reserved[job]
-	id := s.classOf[job-1]
-	what := &s.classes[id]
-	if refused[id] > 0 && mine == nil && bound >= refused[id] {
+func (s *simulation) try(job int) bool {
+	id, bound, mine := s.classOf[job], s.bounds[job], s.reserved[job]
+	if least := s.refused[id]; least > 0 && mine == nil && bound >= least {
 		return false
 	}
+	what, one := &s.classes[id], s.jobs[job]
 	if holds, fits := s.fit(what, plus(s.now, bound), mine); fits {
-		s.release(mine)
-		delete(s.reserved, job)
+		if mine != nil {
+			s.release(mine)
+			s.reserved[job] = nil
+			s.reservations--
+		}
 		duration := never
 		if one.Draw != nil {
 			duration = max(one.Draw(s.random), 0)
@@ -187,14 +163,15 @@ func (s *simulation) try(job int, refused []time.Duration) bool {
 		s.hold(one.Key, holds, plus(s.now, duration), plus(s.now, bound))
 		return true
 	}
-	if mine == nil && len(s.reserved) < s.in.Reserved && s.visits < mostVisits {
+	if mine == nil && s.reservations < s.in.Reserved && s.visits < mostVisits {
 		s.visits += len(s.nodes)
 		if r := s.reserve(what, s.now); r != nil {
 			s.reserved[job] = r
+			s.reservations++
 		}
 	}
 	if mine == nil {
-		refused[id] = bound
+		s.refused[id] = bound
 	}
 	return false
 }

@@ -111,13 +111,3 @@ func (r *result) line() string {
 	fmt.Fprintf(&b, " | %v", r.wall.Round(time.Second))
 	return b.String()
 }
-
-// kindOf returns what reasons have in common that are about other jobs or nodes.
-func kindOf(reason string) string {
-	for _, kind := range []string{"runs longer", "goes first", "no longer known", "others have taken"} {
-		if strings.Contains(reason, kind) {
-			return kind
-		}
-	}
-	return reason
-}

@@ -190,7 +190,7 @@ func (s *system) revise(first []*job) {
 	for i := range changes {
 		if changes[i].Later() {
 			s.moved.later++
-			s.moved.reasons[kindOf(changes[i].Reason)]++
+			s.moved.reasons[string(changes[i].Cause.Kind)]++
 		} else {
 			s.moved.earlier++
 		}

@@ -79,9 +79,17 @@ func (c *Cluster) CardStates(name string) []CardState {
 	if n == nil {
 		return nil
 	}
-	cards := make([]CardState, len(n.GPUs))
-	for i := range n.GPUs {
-		cards[i] = CardState{Free: int(n.free[i]), Broken: n.GPUs[i].Broken}
+	return c.AppendCardStates(make([]CardState, 0, len(n.GPUs)), name)
+}
+
+// AppendCardStates appends how the GPUs of a node are used, by their index, to a list; nothing for an unknown node.
+func (c *Cluster) AppendCardStates(list []CardState, name string) []CardState {
+	n := c.nodes[name]
+	if n == nil {
+		return list
 	}
-	return cards
+	for i := range n.GPUs {
+		list = append(list, CardState{Free: int(n.free[i]), Broken: n.GPUs[i].Broken})
+	}
+	return list
 }

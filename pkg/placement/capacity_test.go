@@ -97,6 +97,10 @@ func TestCardStatesAreByIndex(t *testing.T) {
 	if got := cluster.CardStates("c"); !got[3].Broken || got[0].Broken {
 		t.Errorf("node c: %+v, want the last one broken", got)
 	}
+	first := []placement.CardState{{Free: 1}}
+	if diff := cmp.Diff(append(first, want...), cluster.AppendCardStates(first, "b")); diff != "" {
+		t.Errorf("appended (-want +got):\n%s", diff)
+	}
 	if got := cluster.CardStates("nowhere"); got != nil {
 		t.Errorf("a node that is not there: %+v", got)
 	}

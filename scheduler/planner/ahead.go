@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -275,19 +274,16 @@ func (p *Planner) reportPostponed(changes []backfill.Change, leaders map[string]
 			text = fmt.Sprintf("It is expected to start at %s instead of %s", clockTime(change.Is), clockTime(change.Was))
 		}
 		p.handle.EventRecorder().WithLogger(p.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", "Queueing",
-			"%s: %s", text, p.reasonFor(change.Reason, leader.Namespace))
+			"%s: %s", text, p.causeFor(&change.Cause, leader.Namespace))
 	}
 }
 
-// reasonFor returns the reason of a change for the owner of Pods of a namespace: with jobs named as jobName does.
-func (p *Planner) reasonFor(reason, namespace string) string {
-	words := strings.Fields(reason)
-	for i, word := range words {
-		if _, waits := p.line.of(word); waits || strings.Contains(word, "/") {
-			words[i] = p.jobName(word, namespace, nil)
-		}
+// causeFor describes why a reservation has moved to the owner of Pods of a namespace, with the job named as jobName does.
+func (p *Planner) causeFor(cause *backfill.Cause, namespace string) string {
+	if cause.Job == "" {
+		return cause.String()
 	}
-	return strings.Join(words, " ")
+	return cause.Naming(p.jobName(cause.Job, namespace, nil))
 }
 
 func noticeablyLater(was, is, now time.Time) bool {

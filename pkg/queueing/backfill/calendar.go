@@ -33,7 +33,14 @@ type calendar struct {
 	byName  map[string]*nodeDays
 	booked  []*booking
 	rooms   map[*placement.Request]*rooms
+	// days and free are memory for nodes, in large pieces; cards is memory for setFree.
+	days  []nodeDays
+	free  []time.Duration
+	cards []placement.CardState
 }
+
+// piece is for how many nodes, or cards, memory is allocated at once.
+const piece = 1024
 
 // leaver is a Pod that runs and is expected to end.
 type leaver struct {
@@ -78,9 +85,8 @@ func newCalendar(in *Input) *calendar {
 		cluster: in.Cluster, now: in.Now, byName: make(map[string]*nodeDays, len(in.Running)), rooms: map[*placement.Request]*rooms{},
 	}
 	c.leavers = make([]leaver, 0, len(in.Running))
-	for _, index := range byEnd(in.Running) {
-		job := &in.Running[index]
-		ends := max(job.Ends.Sub(in.Now), MinimumRemaining)
+	for _, one := range byEnd(in) {
+		job, ends := &in.Running[one.index], max(one.ends, MinimumRemaining)
 		for _, name := range job.Pods {
 			if pod, runs := in.Cluster.Running(name); runs {
 				c.leavers = append(c.leavers, leaver{Pod: pod, job: job.Key, ends: ends})
@@ -115,16 +121,25 @@ func (c *calendar) assign() {
 	}
 }
 
-// byEnd returns the indices of the jobs whose end is known, the first end first.
-func byEnd(jobs []Running) []int {
-	order := make([]int, 0, len(jobs))
-	for i := range jobs {
-		if !jobs[i].Ends.IsZero() {
-			order = append(order, i)
+// jobEnd is when a running job ends, by its index.
+type jobEnd struct {
+	ends  time.Duration
+	index int
+}
+
+// byEnd returns the ends that are known, the first one first.
+func byEnd(in *Input) []jobEnd {
+	order := make([]jobEnd, 0, len(in.Running))
+	for i := range in.Running {
+		if ends := in.Running[i].Ends; !ends.IsZero() {
+			order = append(order, jobEnd{ends: ends.Sub(in.Now), index: i})
 		}
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(jobs[a].Ends.Compare(jobs[b].Ends), cmp.Compare(jobs[a].Key, jobs[b].Key))
+	slices.SortFunc(order, func(a, b jobEnd) int {
+		if a.ends != b.ends {
+			return cmp.Compare(a.ends, b.ends)
+		}
+		return cmp.Compare(in.Running[a.index].Key, in.Running[b.index].Key)
 	})
 	return order
 }
@@ -133,7 +148,11 @@ func byEnd(jobs []Running) []int {
 func (c *calendar) node(name string) *nodeDays {
 	n := c.byName[name]
 	if n == nil {
-		n = &nodeDays{name: name, index: len(c.nodes)}
+		if len(c.days) == 0 {
+			c.days = make([]nodeDays, piece)
+		}
+		n, c.days = &c.days[0], c.days[1:]
+		n.name, n.index = name, len(c.nodes)
 		c.byName[name] = n
 		c.nodes = append(c.nodes, n)
 	}
@@ -142,8 +161,12 @@ func (c *calendar) node(name string) *nodeDays {
 
 // setFree computes when the cards of a node become free.
 func (c *calendar) setFree(n *nodeDays) {
-	cards := c.cluster.CardStates(n.name)
-	n.free = make([]time.Duration, len(cards)) // 0 is now
+	cards := c.cluster.AppendCardStates(c.cards[:0], n.name)
+	c.cards = cards
+	if len(c.free) < len(cards) {
+		c.free = make([]time.Duration, max(piece, len(cards)))
+	}
+	n.free, c.free = c.free[:len(cards):len(cards)], c.free[len(cards):] // 0 is now
 	for i, card := range cards {
 		if card.Broken || card.Free < placement.Card {
 			n.free[i] = never

@@ -137,7 +137,7 @@ func TestWhoStartsBesideTheShadowsDelaysNobody(t *testing.T) {
 		after, changes := backfill.Revise(&s.Input, before)
 		for _, change := range changes {
 			if change.Later() {
-				t.Fatalf("round %d: %s was delayed: %s\nbefore %+v\nafter %+v", round, change.Key, change.Reason, before, after)
+				t.Fatalf("round %d: %s was delayed: %s\nbefore %+v\nafter %+v", round, change.Key, change.Cause, before, after)
 			}
 		}
 	}

@@ -82,56 +82,56 @@ func sharesCard(a, b []int) bool {
 	return slices.ContainsFunc(a, func(card int) bool { return slices.Contains(b, card) })
 }
 
-// reason says why a reservation moved.
-func (c *calendar) reason(job *Waiting, was, is *Reservation) string {
+// cause returns why a reservation moved.
+func (c *calendar) cause(job *Waiting, was, is *Reservation) Cause {
 	if is.Plan != nil && is.From.Before(was.From) {
 		return c.earlier(was)
 	}
 	for i := range was.Plan.Members {
-		if text := c.lost(job, &was.Plan.Members[i]); text != "" {
-			return text
+		if lost := c.lost(job, &was.Plan.Members[i]); lost != nil {
+			return *lost
 		}
 	}
-	if text := c.overrun(was); text != "" {
-		return text
+	if overrun := c.overrun(was); overrun != nil {
+		return *overrun
 	}
 	for _, b := range c.booked {
 		if b.from < plus(was.begins(c.now), job.Bound) && overlaps(b.Plan, was.Plan) {
-			return b.Key + " goes first and needs the same GPUs"
+			return Cause{Kind: GoesFirst, Job: b.Key}
 		}
 	}
-	return "others have taken GPUs that it was to get"
+	return Cause{Kind: Taken}
 }
 
-// lost returns why a node can't take a member any more; empty if it can.
-func (c *calendar) lost(job *Waiting, m *placement.Member) string {
+// lost returns why a node can't take a member any more; nil if it can.
+func (c *calendar) lost(job *Waiting, m *placement.Member) *Cause {
 	if m.Role >= len(job.Gang.Roles) {
-		return "its members have changed"
+		return &Cause{Kind: MembersChanged}
 	}
 	reason, err := c.cluster.Fit(m.Node, c.cluster.Request(job.Gang.Roles[m.Role].Shape))
 	switch {
 	case err != nil:
-		return fmt.Sprintf("node %s is gone", m.Node)
+		return nodeLost(fmt.Sprintf("node %s is gone", m.Node))
 	case reason.Lasting():
-		return fmt.Sprintf("node %s %s", m.Node, reason)
+		return nodeLost(fmt.Sprintf("node %s %s", m.Node, reason))
 	case slices.Contains(job.Gang.Except, m.Node):
-		return fmt.Sprintf("node %s %s", m.Node, placement.Excluded)
+		return nodeLost(fmt.Sprintf("node %s %s", m.Node, placement.Excluded))
 	}
 	cards := c.cluster.CardStates(m.Node)
 	for _, card := range m.GPUs {
 		if card >= len(cards) || cards[card].Broken {
-			return fmt.Sprintf("a GPU of node %s is broken", m.Node)
+			return nodeLost(fmt.Sprintf("a GPU of node %s is broken", m.Node))
 		}
 	}
-	return ""
+	return nil
 }
 
 // overrunTolerance is by how much a job may end later than it was expected to without being the reason: its
 // start is known to the second, and only after it has begun.
 const overrunTolerance = 5 * time.Second
 
-// overrun returns which job, that was to have left, runs on; empty if none does.
-func (c *calendar) overrun(was *Reservation) string {
+// overrun returns which job, that was to have left, runs on; nil if none does.
+func (c *calendar) overrun(was *Reservation) *Cause {
 	var longest ending
 	planned := make(map[string]bool, len(was.Leaving))
 	for _, leaving := range was.Leaving {
@@ -144,24 +144,24 @@ func (c *calendar) overrun(was *Reservation) string {
 		delete(planned, c.leavers[i].Name)
 	}
 	if longest.job != "" {
-		return longest.job + " runs longer than estimated"
+		return &Cause{Kind: Overrun, Job: longest.job}
 	}
 	for _, leaving := range was.Leaving { // those whose end is not known any more
 		if _, runs := c.cluster.Running(leaving.Pod); planned[leaving.Pod] && runs {
-			return "it is no longer known when " + leaving.Job + " ends"
+			return &Cause{Kind: EndUnknown, Job: leaving.Job}
 		}
 	}
-	return ""
+	return nil
 }
 
-// earlier says why a reservation begins earlier.
-func (c *calendar) earlier(was *Reservation) string {
+// earlier returns why a reservation begins earlier.
+func (c *calendar) earlier(was *Reservation) Cause {
 	for _, leaving := range was.Leaving {
 		if _, runs := c.cluster.Running(leaving.Pod); !runs && leaving.Ends.After(c.now) {
-			return leaving.Job + " ended earlier than estimated"
+			return Cause{Kind: EndedEarly, Job: leaving.Job}
 		}
 	}
-	return "there is room earlier than expected"
+	return Cause{Kind: Room}
 }
 
 // overlaps reports whether two plans use the same cards.

@@ -14,8 +14,7 @@ type Change struct {
 	Key string
 	// Was and Is are when the reservation begins. Zero is none.
 	Was, Is time.Time
-	// Reason completes the sentence "The start has moved because …".
-	Reason string
+	Cause   Cause
 }
 
 // Later reports whether a promise was not kept.
@@ -45,7 +44,7 @@ func Revise(in *Input, before []Reservation) (reservations []Reservation, change
 		reservations[i] = c.reserve(job, was)
 		is := &reservations[i]
 		if was != nil && was.Plan != nil && moved(was, is, in.Now) {
-			changes = append(changes, Change{Key: job.Key, Was: was.From, Is: is.From, Reason: c.reason(job, was, is)})
+			changes = append(changes, Change{Key: job.Key, Was: was.From, Is: is.From, Cause: c.cause(job, was, is)})
 		}
 		if is.Plan != nil {
 			c.book(is)

@@ -5,7 +5,6 @@ package backfill_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -79,7 +78,7 @@ func TestRevise(t *testing.T) {
 			switch {
 			case test.reason == "" && at >= 0:
 				t.Errorf("a moved: %+v", changes[at])
-			case test.reason != "" && (at < 0 || !strings.Contains(changes[at].Reason, test.reason)):
+			case test.reason != "" && (at < 0 || changes[at].Cause.String() != test.reason):
 				t.Errorf("the changes are %+v, want a's because %s", changes, test.reason)
 			}
 		})

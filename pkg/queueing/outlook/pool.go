@@ -33,15 +33,22 @@ type need struct {
 type shared struct {
 	models  map[string]int
 	classes []class
-	// waiting is the class of each job that waits.
-	waiting []int
-	// scenarios are those of the input, in order of arrival, with the classes of their jobs.
-	scenarios []scenario
+	// jobs are those that wait, then those of the scenarios in the order of their arrival; classOf, bounds and rankOf are their classes, their bounds (never
+	// for unknown ones), and their places in the order, of which byRank is the inverse.
+	jobs           []*Waiting
+	classOf        []int
+	bounds         []time.Duration
+	rankOf, byRank []int
+	// scenarios are the jobs that come, those of each scenario in the order of their arrival.
+	scenarios [][]arrival
+	// top is the highest bucket that a node can be in.
+	top int
 }
 
-type scenario struct {
-	coming  []*Coming
-	classes []int
+// arrival is when a job comes, by its index in shared.jobs.
+type arrival struct {
+	after time.Duration
+	job   int
 }
 
 // prepare numbers models and classes.
@@ -51,9 +58,10 @@ func prepare(in *Input) *shared {
 		if _, known := p.models[in.Nodes[i].Model]; !known {
 			p.models[in.Nodes[i].Model] = len(p.models)
 		}
+		p.top = max(p.top, bucket(in.Nodes[i].Percent))
 	}
 	known := map[string]int{}
-	number := func(job *Waiting) int {
+	number := func(job *Waiting) {
 		key := job.class()
 		id, found := known[key]
 		if !found {
@@ -61,31 +69,30 @@ func prepare(in *Input) *shared {
 			known[key] = id
 			p.classes = append(p.classes, p.newClass(job.Needs))
 		}
-		return id
+		bound := never
+		if job.Bound > 0 {
+			bound = job.Bound
+		}
+		p.jobs, p.classOf, p.bounds = append(p.jobs, job), append(p.classOf, id), append(p.bounds, bound)
 	}
 	for i := range in.Waiting {
-		p.waiting = append(p.waiting, number(&in.Waiting[i]))
+		number(&in.Waiting[i])
 	}
-	for _, list := range in.Scenarios {
-		var s scenario
-		for i := range list {
-			s.coming = append(s.coming, &list[i])
+	for _, scenario := range in.Scenarios {
+		ordered := make([]*Coming, 0, len(scenario))
+		for i := range scenario {
+			ordered = append(ordered, &scenario[i])
 		}
-		slices.SortStableFunc(s.coming, func(a, b *Coming) int { return cmp.Compare(a.After, b.After) })
-		for _, one := range s.coming {
-			s.classes = append(s.classes, number(&one.Waiting))
+		slices.SortStableFunc(ordered, func(a, b *Coming) int { return cmp.Compare(a.After, b.After) })
+		arrivals := make([]arrival, 0, len(scenario))
+		for _, one := range ordered {
+			arrivals = append(arrivals, arrival{after: one.After, job: len(p.jobs)})
+			number(&one.Waiting)
 		}
-		p.scenarios = append(p.scenarios, s)
+		p.scenarios = append(p.scenarios, arrivals)
 	}
+	p.rank(len(in.Waiting))
 	return p
-}
-
-// classAt returns the class of a job: those that wait come before those of the scenario.
-func (s *scenario) classAt(p *shared, job int) int {
-	if job < len(p.waiting) {
-		return p.waiting[job]
-	}
-	return s.classes[job-len(p.waiting)]
 }
 
 // class returns a key of what a job needs.
@@ -123,10 +130,13 @@ type pool struct {
 	nodes []spot
 	// buckets are the indices of nodes by model and number of free GPUs, rounded down.
 	buckets [][][]int
+	top     int
 	// percent is what is free in all.
 	percent int
 	// touched are nodes with something tentative.
 	touched []int
+	// chosen is memory for reserve.
+	chosen []opening
 }
 
 // spot is a node.
@@ -161,7 +171,7 @@ type part struct {
 }
 
 func newPool(p *shared, nodes []Node) *pool {
-	made := &pool{nodes: make([]spot, len(nodes)), buckets: make([][][]int, len(p.models))}
+	made := &pool{nodes: make([]spot, len(nodes)), buckets: make([][][]int, len(p.models)), top: p.top}
 	for model := range made.buckets {
 		made.buckets[model] = make([][]int, mostCards+1)
 	}
@@ -251,7 +261,7 @@ func (p *pool) fit(what *class, until time.Duration, mine *reservation) (holds [
 	for i := range what.needs {
 		one := &what.needs[i]
 		left := one.members
-		for free := one.percent / card; free <= mostCards && left > 0; free++ {
+		for free := one.percent / card; free <= p.top && left > 0; free++ {
 			for _, model := range one.models {
 				for _, node := range p.buckets[model][free] {
 					n := &p.nodes[node]
@@ -286,12 +296,6 @@ func (p *pool) forget() {
 	p.touched = p.touched[:0]
 }
 
-// opening is when a node has room for one more member.
-type opening struct {
-	at   time.Duration
-	node int
-}
-
 // reserve reserves the nodes that are planned to have room first, for a job whose members all
 // need the same; nil if that is never. Nodes with reservations are left to those.
 func (p *pool) reserve(what *class, now time.Duration) *reservation {
@@ -299,20 +303,19 @@ func (p *pool) reserve(what *class, now time.Duration) *reservation {
 		return nil
 	}
 	one := &what.needs[0]
-	var openings []opening
+	chosen := &firstOpenings{most: one.members, list: p.chosen[:0]}
 	for node := range p.nodes {
 		if len(p.nodes[node].parts) == 0 && slices.Contains(one.models, p.nodes[node].model) {
-			openings = p.nodes[node].openings(openings, node, one, now)
+			p.nodes[node].openings(chosen, node, one, now)
 		}
 	}
-	if len(openings) < one.members {
+	p.chosen = chosen.list
+	if len(chosen.list) < one.members {
 		return nil
 	}
-	slices.SortFunc(openings, func(a, b opening) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node)) })
-	chosen := openings[:one.members]
-	r := &reservation{from: chosen[len(chosen)-1].at}
+	r := &reservation{from: chosen.list[0].at}
 	members := map[int]int{}
-	for _, opening := range chosen {
+	for _, opening := range chosen.list {
 		members[opening.node]++
 	}
 	for node, count := range members {
@@ -324,26 +327,29 @@ func (p *pool) reserve(what *class, now time.Duration) *reservation {
 	return r
 }
 
-// openings appends when a node has room for one member, for two, …, by planned ends.
-func (n *spot) openings(list []opening, node int, one *need, now time.Duration) []opening {
+// openings adds when a node has room for one member, for two, …, by planned ends.
+func (n *spot) openings(chosen *firstOpenings, node int, one *need, now time.Duration) {
 	free, members := n.free, 0
 	for ; (members+1)*one.percent <= free && members < one.members; members++ {
-		list = append(list, opening{at: now, node: node})
+		chosen.add(opening{at: now, node: node})
 	}
-	if members == one.members {
-		return list
+	if members == one.members || chosen.full(opening{at: now, node: node}) {
+		return
 	}
 	slices.SortFunc(n.planned, func(a, b plannedEnd) int { return cmp.Compare(a.at, b.at) })
 	for _, leaves := range n.planned {
 		if leaves.at == never {
 			break
 		}
+		next := opening{at: max(leaves.at, now), node: node}
+		if chosen.full(next) {
+			return
+		}
 		free += leaves.percent
 		for ; (members+1)*one.percent <= free && members < one.members; members++ {
-			list = append(list, opening{at: max(leaves.at, now), node: node})
+			chosen.add(next)
 		}
 	}
-	return list
 }
 
 // freeAt returns what is planned to be free at a time.
@@ -359,9 +365,6 @@ func (n *spot) freeAt(at time.Duration) int {
 
 // release ends a reservation.
 func (p *pool) release(r *reservation) {
-	if r == nil {
-		return
-	}
 	for _, gone := range r.parts {
 		n := &p.nodes[gone.node]
 		n.parts = slices.DeleteFunc(n.parts, func(other *part) bool { return other == gone })

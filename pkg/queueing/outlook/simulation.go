@@ -30,41 +30,35 @@ type simulation struct {
 	random *rand.Rand
 	*shared
 	*pool
-	ends     ends
-	scenario scenario
-	coming   []*Coming // those that have not come yet, in order of arrival
-	// jobs are those that wait, then those that come; next and previous link those that
-	// wait at the moment, in their order.
-	jobs           []*Waiting
-	next, previous []int
-	started        []time.Duration
-	behind         []string
-	reserved       map[int]*reservation
-	visits         int
-	now            time.Duration
+	ends ends
+	// coming are the jobs that have not come yet, the next one first.
+	coming []arrival
+	// line is who waits at the moment.
+	line    lineup
+	started []time.Duration
+	behind  []string
+	// reserved are the reservations by job, of which there are reservations.
+	reserved     []*reservation
+	reservations int
+	// refused is, for each class, the least bound that was refused in a pass; 0 for none.
+	refused []time.Duration
+	visits  int
+	now     time.Duration
 }
 
-// none is the index of no job, and the begin of the list of those that wait.
-const none = 0
-
-// newSimulation prepares a future. Jobs have the index in jobs plus 1, none is 0.
+// newSimulation prepares a future. Jobs have their index in shared.jobs.
 func newSimulation(in *Input, p *shared, draw int, random *rand.Rand) *simulation {
-	s := &simulation{in: in, random: random, shared: p, pool: newPool(p, in.Nodes), reserved: map[int]*reservation{}}
-	for i := range in.Waiting {
-		s.jobs = append(s.jobs, &in.Waiting[i])
+	count := len(p.jobs)
+	s := &simulation{
+		in: in, random: random, shared: p, pool: newPool(p, in.Nodes), line: newLineup(count), reserved: make([]*reservation, count),
+		refused: make([]time.Duration, len(p.classes)), started: make([]time.Duration, count), behind: make([]string, count),
 	}
 	if len(p.scenarios) > 0 {
-		s.scenario = p.scenarios[draw%len(p.scenarios)]
+		s.coming = p.scenarios[draw%len(p.scenarios)]
 	}
-	s.coming = s.scenario.coming
-	for _, one := range s.coming {
-		s.jobs = append(s.jobs, &one.Waiting)
-	}
-	s.next, s.previous = make([]int, len(s.jobs)+1), make([]int, len(s.jobs)+1)
 	for i := range in.Waiting {
-		s.link(s.previous[none], i+1)
+		s.line.add(p.rankOf[i])
 	}
-	s.started, s.behind = make([]time.Duration, len(s.jobs)), make([]string, len(s.jobs))
 	for i := range s.started {
 		s.started[i] = never
 	}
@@ -81,17 +75,6 @@ func newSimulation(in *Input, p *shared, draw int, random *rand.Rand) *simulatio
 		s.hold(job.Key, job.Holds, remains, planned)
 	}
 	return s
-}
-
-// link inserts a job after another one.
-func (s *simulation) link(after, job int) {
-	next := s.next[after]
-	s.next[after], s.previous[job] = job, after
-	s.next[job], s.previous[next] = next, job
-}
-
-func (s *simulation) unlink(job int) {
-	s.next[s.previous[job]], s.previous[s.next[job]] = s.next[job], s.previous[job]
 }
 
 // hold makes a job run.
@@ -123,7 +106,7 @@ func (s *simulation) run() {
 func (s *simulation) advance(cause *string) bool {
 	arrives := never
 	if len(s.coming) > 0 {
-		arrives = s.coming[0].After
+		arrives = s.coming[0].after
 	}
 	if len(s.ends) > 0 && s.ends[0].at <= arrives {
 		e := heap.Pop(&s.ends).(end) //nolint:forcetypeassert // only ends are pushed
@@ -137,29 +120,25 @@ func (s *simulation) advance(cause *string) bool {
 		return false
 	}
 	s.now, *cause = max(s.now, arrives), ""
-	job := len(s.jobs) - len(s.coming) + 1
+	s.line.add(s.rankOf[s.coming[0].job])
 	s.coming = s.coming[1:]
-	after := none
-	for at := s.next[none]; at != none && s.jobs[at-1].Turn <= s.jobs[job-1].Turn; at = s.next[at] {
-		after = at
-	}
-	s.link(after, job)
 	return true
 }
 
 // pass starts what can start now, in order, and returns how many of the jobs that wait
 // since the beginning have started.
 func (s *simulation) pass(cause string) (count int) {
-	refused := make([]time.Duration, len(s.classes)) // the least bound that was refused, 0 for none
+	clear(s.refused)
 	looked := 0
-	for job := s.next[none]; job != none && looked < scanned && s.percent > 0; job = s.next[job] {
+	for rank := s.line.from(0); rank >= 0 && looked < scanned && s.percent > 0; rank = s.line.from(rank + 1) {
 		looked++
-		if !s.try(job, refused) {
+		job := s.byRank[rank]
+		if !s.try(job) {
 			continue
 		}
-		s.started[job-1], s.behind[job-1] = s.now, cause
-		s.unlink(job)
-		if job <= len(s.in.Waiting) {
+		s.started[job], s.behind[job] = s.now, cause
+		s.line.remove(rank)
+		if job < len(s.in.Waiting) {
 			count++
 		}
 	}
@@ -168,21 +147,18 @@ func (s *simulation) pass(cause string) (count int) {
 
 // try starts a job if it fits. If it does not, it gets a reservation if it is among the
 // first.
-func (s *simulation) try(job int, refused []time.Duration) bool {
-	one := s.jobs[job-1]
-	bound := never
-	if one.Bound > 0 {
-		bound = one.Bound
-	}
-	mine := s.reserved[job]
-	id := s.scenario.classAt(s.shared, job-1)
-	what := &s.classes[id]
-	if refused[id] > 0 && mine == nil && bound >= refused[id] {
+func (s *simulation) try(job int) bool {
+	id, bound, mine := s.classOf[job], s.bounds[job], s.reserved[job]
+	if least := s.refused[id]; least > 0 && mine == nil && bound >= least {
 		return false
 	}
+	what, one := &s.classes[id], s.jobs[job]
 	if holds, fits := s.fit(what, plus(s.now, bound), mine); fits {
-		s.release(mine)
-		delete(s.reserved, job)
+		if mine != nil {
+			s.release(mine)
+			s.reserved[job] = nil
+			s.reservations--
+		}
 		duration := never
 		if one.Draw != nil {
 			duration = max(one.Draw(s.random), 0)
@@ -190,14 +166,15 @@ func (s *simulation) try(job int, refused []time.Duration) bool {
 		s.hold(one.Key, holds, plus(s.now, duration), plus(s.now, bound))
 		return true
 	}
-	if mine == nil && len(s.reserved) < s.in.Reserved && s.visits < mostVisits {
+	if mine == nil && s.reservations < s.in.Reserved && s.visits < mostVisits {
 		s.visits += len(s.nodes)
 		if r := s.reserve(what, s.now); r != nil {
 			s.reserved[job] = r
+			s.reservations++
 		}
 	}
 	if mine == nil {
-		refused[id] = bound
+		s.refused[id] = bound
 	}
 	return false
 }

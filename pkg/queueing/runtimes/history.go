@@ -12,12 +12,12 @@ import (
 // Task is what is known of a job before it runs.
 type Task struct {
 	// Namespace or virtual cluster.
-	Namespace string
+	Namespace string `json:"namespace,omitempty"`
 	// Name is the job's name; jobs that differ in digits and hashes only are alike. See Stem.
-	Name string
-	GPUs float64
-	// Limit was declared and is enforced; 0 for none.
-	Limit time.Duration
+	Name string  `json:"name,omitempty"`
+	GPUs float64 `json:"gpus,omitempty"`
+	// Limit was declared and is enforced; 0 for none. In JSON it is in nanoseconds.
+	Limit time.Duration `json:"limit,omitempty"`
 }
 
 const (

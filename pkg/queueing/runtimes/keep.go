@@ -6,41 +6,91 @@ package runtimes
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 )
 
-// medianUse returns when the median group was used last.
-func (h *History) medianUse() uint64 {
+// Clone returns a copy with at most so many groups: those that were used last.
+func (h *History) Clone(most int) *History {
+	after := uint64(0)
+	if len(h.groups) > most {
+		after = h.uses()[len(h.groups)-most-1]
+	}
+	clone := &History{groups: make(map[string]*groupOf, min(len(h.groups), most)), clock: h.clock}
+	for key, group := range h.groups {
+		if len(h.groups) <= most || group.used > after {
+			histogram := group.histogram
+			histogram.Counts = slices.Clone(histogram.Counts)
+			clone.groups[key] = &groupOf{histogram: histogram, used: group.used}
+		}
+	}
+	return clone
+}
+
+// Groups returns the number of groups.
+func (h *History) Groups() int { return len(h.groups) }
+
+// uses returns when the groups were used last, in order.
+func (h *History) uses() []uint64 {
 	times := make([]uint64, 0, len(h.groups))
 	for _, group := range h.groups {
 		times = append(times, group.used)
 	}
 	slices.Sort(times)
+	return times
+}
+
+// medianUse returns when the median group was used last.
+func (h *History) medianUse() uint64 {
+	times := h.uses()
 	return times[len(times)/2]
+}
+
+// keptGroup is a group as it is written.
+type keptGroup struct {
+	Histogram
+	Used uint64 `json:"used,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler: a history survives the process that learned it.
 func (h *History) MarshalJSON() ([]byte, error) {
-	kept := make(map[string]Histogram, len(h.groups))
+	kept := make(map[string]keptGroup, len(h.groups))
 	for key, group := range h.groups {
-		kept[key] = group.histogram
+		kept[key] = keptGroup{Histogram: group.histogram, Used: group.used}
 	}
 	return json.Marshal(kept)
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (h *History) UnmarshalJSON(data []byte) error {
-	var kept map[string]Histogram
+	var kept map[string]keptGroup
 	if err := json.Unmarshal(data, &kept); err != nil {
 		return err
 	}
-	groups := make(map[string]*groupOf, len(kept))
-	for key, histogram := range kept {
-		if histogram.Smallest <= 0 || len(histogram.Counts) > buckets {
-			return fmt.Errorf("history: group %q: must have a positive smallest value and at most %d counts", key, buckets)
+	read := History{groups: make(map[string]*groupOf, len(kept))}
+	for key, one := range kept {
+		if err := one.check(); err != nil {
+			return fmt.Errorf("history: group %q: %w", key, err)
 		}
-		groups[key] = &groupOf{histogram: histogram}
+		read.groups[key] = &groupOf{histogram: one.Histogram, used: one.Used}
+		read.clock = max(read.clock, one.Used)
 	}
-	*h = History{groups: groups}
+	read.forget()
+	*h = read
+	return nil
+}
+
+// check returns what is wrong with a histogram that was read, and computes its total.
+func (h *Histogram) check() error {
+	if h.Smallest <= 0 || math.IsInf(h.Smallest, 0) || len(h.Counts) > buckets {
+		return fmt.Errorf("must have a positive smallest value and at most %d counts", buckets)
+	}
+	h.Total = 0
+	for _, count := range h.Counts {
+		if count < 0 || count > mostCounted {
+			return fmt.Errorf("counts must be from 0 to %d", mostCounted)
+		}
+		h.Total += float64(count)
+	}
 	return nil
 }

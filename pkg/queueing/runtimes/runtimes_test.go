@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,8 +186,90 @@ func TestAHistorySurvivesAsJSON(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
-	if err := json.Unmarshal([]byte(`{"all":{"smallest":0}}`), again); err == nil {
-		t.Error("a broken histogram was accepted")
+}
+
+func TestABrokenHistoryIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"no JSON":           `{`,
+		"no smallest value": `{"all":{"smallest":0}}`,
+		"a negative count":  `{"all":{"smallest":1,"counts":[3,-1]}}`,
+		"a huge count":      `{"all":{"smallest":1,"counts":[1e30]}}`,
+		"too many counts":   `{"all":{"smallest":1,"counts":[` + strings.Repeat("1,", 100) + `1]}}`,
+	} {
+		h := learned(runtimes.Task{Namespace: "a"}, 1, 2, 3, 4, 5, 6, 7, 8)
+		if err := json.Unmarshal([]byte(text), h); err == nil {
+			t.Errorf("%s: it was accepted", name)
+		}
+		if h.Estimate(runtimes.Task{Namespace: "a"}).Unknown() {
+			t.Errorf("%s: what was known is lost", name)
+		}
+	}
+}
+
+func TestAWrongTotalIsMended(t *testing.T) {
+	t.Parallel()
+	h := runtimes.NewHistory()
+	if err := json.Unmarshal([]byte(`{"all":{"smallest":1,"counts":[4,4],"total":1e9}}`), h); err != nil {
+		t.Fatal(err)
+	}
+	if h.Jobs() != 8 {
+		t.Errorf("%g jobs, want 8", h.Jobs())
+	}
+}
+
+// lettered returns a history of jobs with one name each, the first one used first.
+func lettered(names int) *runtimes.History {
+	h := runtimes.NewHistory()
+	for i := range names {
+		for range 8 {
+			h.Add(runtimes.Task{Namespace: "a", Name: name(i + 1), GPUs: 1}, time.Duration(1+i)*time.Minute)
+		}
+	}
+	return h
+}
+
+func TestASmallerCopyHasTheGroupsThatWereUsedLast(t *testing.T) {
+	t.Parallel()
+	h := lettered(20)
+	old := runtimes.Task{Namespace: "a", Name: name(1), GPUs: 1}
+	h.Estimate(old) // it is used again
+	all := h.Groups()
+	for _, most := range []int{all + 1, all, 10, 1, 0} {
+		if got := h.Clone(most).Groups(); got != min(most, all) {
+			t.Errorf("a copy of at most %d groups has %d", most, got)
+		}
+	}
+	small := h.Clone(10)
+	for i, kept := range map[int]bool{1: true, 5: false, 20: true} {
+		task := runtimes.Task{Namespace: "a", Name: name(i), GPUs: 1}
+		if same := small.Estimate(task).Runtime() == h.Estimate(task).Runtime(); same != kept {
+			t.Errorf("the copy has group %d: %t, want %t", i, same, kept)
+		}
+	}
+	for range 100 {
+		h.Add(old, time.Second)
+	}
+	if small.Estimate(old).Runtime() == h.Estimate(old).Runtime() {
+		t.Error("the copy has learned as well")
+	}
+}
+
+func TestTheOrderOfUseSurvives(t *testing.T) {
+	t.Parallel()
+	h := lettered(20)
+	data, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := runtimes.NewHistory()
+	if err := json.Unmarshal(data, again); err != nil {
+		t.Fatal(err)
+	}
+	small := again.Clone(5)
+	last, first := runtimes.Task{Namespace: "a", Name: name(20), GPUs: 1}, runtimes.Task{Namespace: "a", Name: name(1), GPUs: 1}
+	if small.Estimate(last).Runtime() != h.Estimate(last).Runtime() || small.Estimate(first).Runtime() == h.Estimate(first).Runtime() {
+		t.Error("the groups that were used last are not those that were kept")
 	}
 }
 

@@ -1,0 +1,137 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package arrivals_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"falldio.github.io/gpu-controller/pkg/queueing/arrivals"
+	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
+	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
+)
+
+var now = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
+
+// submission returns one that was made so long ago.
+func submission(name string, ago time.Duration) arrivals.Submission {
+	return arrivals.Submission{
+		At: now.Add(-ago), Queue: "q", Percent: 800, Task: runtimes.Task{Namespace: "a", Name: name, GPUs: 8, Limit: time.Hour},
+		Needs: []outlook.Need{{Members: 2, Percent: 400, Models: []string{"h100"}}},
+	}
+}
+
+// comeAgain returns after how many minutes each stem comes again.
+func comeAgain(r *arrivals.Record) map[string]int {
+	again := map[string]int{}
+	for _, one := range r.Again(now) {
+		again[one.Task.Name] = int(one.At.Sub(now).Minutes())
+	}
+	return again
+}
+
+func TestTheSubmissionsOfTheLastDayComeAgain(t *testing.T) {
+	t.Parallel()
+	r := &arrivals.Record{}
+	for name, ago := range map[string]time.Duration{"new": 0, "noon": 20 * time.Hour, "yesterday": 24*time.Hour - time.Minute, "before": 24 * time.Hour, "long-ago": 50 * time.Hour} {
+		r.Add("a/"+name, submission(name, ago))
+	}
+	want := map[string]int{"new": 24 * 60, "noon": 4 * 60, "yesterday": 1}
+	if got := comeAgain(r); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	list := r.Again(now)
+	for i := 1; i < len(list); i++ {
+		if list[i].At.Before(list[i-1].At) {
+			t.Errorf("they are not in order: %v", list)
+		}
+	}
+}
+
+func TestASubmissionCountsOnce(t *testing.T) {
+	t.Parallel()
+	r := &arrivals.Record{}
+	for _, ago := range []time.Duration{time.Hour, time.Hour, time.Hour + 10*time.Second, time.Hour - 59*time.Second} {
+		r.Add("a/train", submission("train-1", ago))
+	}
+	if r.Len() != 1 {
+		t.Errorf("%d submissions, want 1", r.Len())
+	}
+	r.Add("a/train", submission("train-1", 30*time.Minute)) // another one under the same name
+	r.Add("b/train", submission("train-1", time.Hour))
+	if r.Len() != 3 {
+		t.Errorf("%d submissions, want 3", r.Len())
+	}
+}
+
+func TestARecordIsBounded(t *testing.T) {
+	t.Parallel()
+	r := &arrivals.Record{}
+	r.Add("old", submission("old", 8*24*time.Hour))
+	r.Add("older", submission("older", 9*24*time.Hour))
+	r.Add("new", submission("new", 24*time.Hour))
+	if r.Len() != 2 {
+		t.Errorf("%d submissions, want those of the last seven days", r.Len())
+	}
+	for i := range 20_000 {
+		r.Add(fmt.Sprint(i), submission("many", 20_000*time.Second-time.Duration(i)*time.Second))
+	}
+	if r.Len() > 1<<14 || r.Len() < 15_000 {
+		t.Errorf("%d submissions", r.Len())
+	}
+	list := r.Again(now)
+	if last := list[len(list)-1].At; !last.Equal(now.Add(24*time.Hour - time.Second)) {
+		t.Errorf("the last one comes at %v", last)
+	}
+	r.Add("0", submission("many", 20_000*time.Second)) // forgotten, so that it counts again
+}
+
+func TestARecordSurvivesAsJSON(t *testing.T) {
+	t.Parallel()
+	r := &arrivals.Record{}
+	for i := range 10 {
+		r.Add(fmt.Sprint(i), submission(fmt.Sprintf("train-%d", i), time.Duration(i)*time.Hour))
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := &arrivals.Record{}
+	if err := json.Unmarshal(data, again); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(r, again) {
+		t.Errorf("got %+v, want %+v", again, r)
+	}
+	again.Add("3", submission("train-3", 3*time.Hour))
+	again.Merge(r)
+	if again.Len() != 10 {
+		t.Errorf("%d submissions, want 10: all are known", again.Len())
+	}
+	if small := r.Clone(4); small.Len() != 4 || !reflect.DeepEqual(small.Again(now), r.Again(now)[6:]) {
+		t.Errorf("a small copy is %+v, want the last four", small.Again(now))
+	}
+}
+
+func TestABrokenRecordIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"no JSON":           `[`,
+		"no time":           `[{"percent":100}]`,
+		"a negative amount": `[{"at":"2026-01-05T08:00:00Z","percent":-1}]`,
+		"nobody":            `[{"at":"2026-01-05T08:00:00Z","needs":[{"Members":0}]}]`,
+	} {
+		r := &arrivals.Record{}
+		r.Add("known", submission("known", 0))
+		if err := json.Unmarshal([]byte(text), r); err == nil {
+			t.Errorf("%s: it was accepted", name)
+		}
+		if r.Len() != 1 {
+			t.Errorf("%s: what was known is lost", name)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backfill
+
+// Kind is what kind of cause moved a reservation.
+type Kind string
+
+// The kinds of causes.
+const (
+	// Overrun: a job that was to have left runs on.
+	Overrun Kind = "runs longer"
+	// EndUnknown: it is not known any more when a job ends.
+	EndUnknown Kind = "no longer known"
+	// GoesFirst: a job whose turn comes before needs the same cards.
+	GoesFirst Kind = "goes first"
+	// Taken: others have taken cards that were reserved.
+	Taken Kind = "others have taken"
+	// NodeLost: a node, or a card of it, can't be used any more.
+	NodeLost Kind = "node"
+	// MembersChanged: the job has other members than before.
+	MembersChanged Kind = "members"
+	// EndedEarly: a job ended earlier than it was expected to.
+	EndedEarly Kind = "ended early"
+	// Room: there is room earlier, for whatever reason.
+	Room Kind = "room"
+)
+
+// Cause is why a reservation has moved.
+type Cause struct {
+	Kind Kind
+	// Job is the key of the job that the cause is about; empty if it is about none.
+	Job string
+	// problem completes the sentence "The start has moved because …" for NodeLost.
+	problem string
+}
+
+// String completes the sentence "The start has moved because …".
+func (c Cause) String() string { return c.Naming(c.Job) }
+
+// Naming is String with another name for the job.
+func (c Cause) Naming(job string) string {
+	switch c.Kind {
+	case Overrun:
+		return job + " runs longer than estimated"
+	case EndUnknown:
+		return "it is no longer known when " + job + " ends"
+	case GoesFirst:
+		return job + " goes first and needs the same GPUs"
+	case NodeLost:
+		return c.problem
+	case MembersChanged:
+		return "its members have changed"
+	case EndedEarly:
+		return job + " ended earlier than estimated"
+	case Room:
+		return "there is room earlier than expected"
+	default:
+		return "others have taken GPUs that it was to get"
+	}
+}
+
+func nodeLost(problem string) *Cause { return &Cause{Kind: NodeLost, problem: problem} }

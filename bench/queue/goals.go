@@ -22,7 +22,7 @@ type goal struct {
 
 // comparison is what goals are about: results on one size of the cluster.
 type comparison struct {
-	ours, skip, claims, oracle, undeclared, forecasts *result
+	ours, skip, claims, oracle, undeclared *result
 }
 
 // goals are the goals, as ratios within one run.
@@ -39,11 +39,11 @@ var goals = []goal{
 	{"part of the gain that is lost if nothing is declared", [3]float64{1.0 / 3, 1.0 / 3, 1.0 / 3}, func(c *comparison) float64 {
 		return (c.undeclared.all.mean - c.ours.all.mean) / (c.skip.all.mean - c.ours.all.mean)
 	}},
-	{"start estimates off by more than 25 % and 10 min", [3]float64{.4, .4, .4}, func(c *comparison) float64 { return 1 - c.forecasts.forecast.within }},
-	{"their median error ÷ the median wait", [3]float64{.25, .25, .25}, func(c *comparison) float64 { return c.forecasts.forecast.medianError / c.forecasts.forecast.medianWait }},
-	{"starts later than twice the estimate", [3]float64{.1, .1, .1}, func(c *comparison) float64 { return c.forecasts.forecast.late }},
-	{"starts outside the interval", [3]float64{.2, .2, .2}, func(c *comparison) float64 { return 1 - c.forecasts.forecast.covered }},
-	{"estimates after 6 h off by more than 25 % and 10 min", [3]float64{.5, .5, .5}, func(c *comparison) float64 { return 1 - c.forecasts.forecast.longWithin }},
+	{"start estimates off by more than 25 % and 10 min", [3]float64{.4, .4, .4}, func(c *comparison) float64 { return 1 - c.ours.forecast.within }},
+	{"their median error ÷ the median wait", [3]float64{.25, .25, .25}, func(c *comparison) float64 { return c.ours.forecast.medianError / c.ours.forecast.medianWait }},
+	{"starts later than twice the estimate", [3]float64{.1, .1, .1}, func(c *comparison) float64 { return c.ours.forecast.late }},
+	{"starts outside the interval", [3]float64{.2, .2, .2}, func(c *comparison) float64 { return 1 - c.ours.forecast.covered }},
+	{"estimates after 6 h off by more than 25 % and 10 min", [3]float64{.5, .5, .5}, func(c *comparison) float64 { return 1 - c.ours.forecast.longWithin }},
 }
 
 // goalTable shows what was reached of the goals: the value, and the most that it may be.

@@ -21,14 +21,14 @@ var reportPart = document.Part{Tool: "bench/queue", Name: "results"}
 type task struct {
 	key  taskKey
 	seed uint64
+	// forecasts is true if start estimates are given, which takes far longer.
+	forecasts bool
 }
 
 // taskKey is what replays have in common that differ in their seed.
 type taskKey struct {
 	policy, estimates string
 	nodes             int
-	// forecasts is true if start estimates are given, which takes far longer.
-	forecasts bool
 }
 
 // report replays everything.
@@ -40,10 +40,11 @@ type report struct {
 }
 
 // everyForecast is of how many waiting jobs one gets an estimate in the report.
-const everyForecast = 8
+const everyForecast = 12
 
 // tasks returns what is replayed: what the goals compare with all seeds, the rest with the
-// first, and some policies only on the largest cluster.
+// first, and some policies only on the largest cluster. So it is with start estimates: on
+// smaller clusters, only the first seed has them.
 func (r *report) tasks() []task {
 	var list []task
 	add := func(seeds int, key taskKey) {
@@ -52,21 +53,23 @@ func (r *report) tasks() []task {
 		}
 	}
 	for i, nodes := range r.sizes {
-		add(1, taskKey{ours, mixed, nodes, true})
-		for _, policy := range []string{ours, "oracle", "claims", "skip"} {
-			add(r.seeds, taskKey{policy, mixed, nodes, false})
+		for seed := range r.seeds {
+			list = append(list, task{key: taskKey{ours, mixed, nodes}, seed: r.seed + uint64(seed), forecasts: i == 0 || seed == 0}) //nolint:gosec // positive
+		}
+		for _, policy := range []string{"oracle", "claims", "skip"} {
+			add(r.seeds, taskKey{policy, mixed, nodes})
 		}
 		for _, estimates := range []string{exact, declared, predicted} {
-			add(1, taskKey{ours, estimates, nodes, false})
+			add(1, taskKey{ours, estimates, nodes})
 		}
 		for _, policy := range []string{"strict", "drf"} {
-			add(1, taskKey{policy, mixed, nodes, false})
+			add(1, taskKey{policy, mixed, nodes})
 		}
 		if i > 0 {
 			continue // these take long
 		}
 		for _, policy := range []string{"fairshare", "easy", "conservative", "multifactor"} {
-			add(1, taskKey{policy, mixed, nodes, false})
+			add(1, taskKey{policy, mixed, nodes})
 		}
 	}
 	return list
@@ -121,7 +124,7 @@ func (r *report) replayAll(list []task) error {
 func (r *report) replayTask(one task) (*result, error) {
 	o := *r.options
 	o.nodes, o.estimates, o.forecasts = one.key.nodes, one.key.estimates, 0
-	if one.key.forecasts {
+	if one.forecasts {
 		o.forecasts = everyForecast
 	}
 	e, err := find(one.key.policy, o.reserved)
@@ -133,7 +136,7 @@ func (r *report) replayTask(one task) (*result, error) {
 
 // of returns the result of some replays; nil if there are none.
 func (r *report) of(policy, estimates string, nodes int) *result {
-	list := r.results[taskKey{policy, estimates, nodes, false}]
+	list := r.results[taskKey{policy, estimates, nodes}]
 	if len(list) == 0 {
 		return nil
 	}
@@ -145,7 +148,7 @@ func (r *report) comparisons() map[int]*comparison {
 	for _, nodes := range r.sizes {
 		all[nodes] = &comparison{
 			ours: r.of(ours, mixed, nodes), skip: r.of("skip", mixed, nodes), claims: r.of("claims", mixed, nodes), oracle: r.of("oracle", mixed, nodes),
-			undeclared: r.of(ours, predicted, nodes), forecasts: merged(r.results[taskKey{ours, mixed, nodes, true}]),
+			undeclared: r.of(ours, predicted, nodes),
 		}
 	}
 	return all
@@ -154,7 +157,7 @@ func (r *report) comparisons() map[int]*comparison {
 // text returns the results as Markdown.
 func (r *report) text() string {
 	var t strings.Builder
-	first := r.results[taskKey{ours, mixed, r.sizes[0], false}][0]
+	first := r.results[taskKey{ours, mixed, r.sizes[0]}][0]
 	fmt.Fprintf(&t, "![Waiting time by policy](%s)\n\n", plotFile)
 	fmt.Fprintf(&t, "%.0f of %d jobs are measured. The goals, with %d seeds:\n\n%s\n", first.all.jobs, len(r.trace.Jobs), r.seeds, goalTable(r.comparisons()))
 	for _, nodes := range r.sizes {
@@ -163,7 +166,7 @@ func (r *report) text() string {
 	nodes := r.sizes[0]
 	fmt.Fprintf(&t, "The cluster, %d nodes:\n\n%s\n", nodes, clusterTable(r.byPolicy(nodes)))
 	fmt.Fprintf(&t, "The default policy by what is known of run times:\n\n%s\n", r.knowledgeTable())
-	fmt.Fprintf(&t, "Start estimates, given when a job began to wait:\n\n%s\n", r.forecastTable())
+	fmt.Fprintf(&t, "Start estimates, given to one of %d jobs when it began to wait:\n\n%s\n", everyForecast, r.forecastTable())
 	fmt.Fprintf(&t, "Reservations of the default policy, %d nodes: %s\n", nodes, reservations(r.of(ours, mixed, nodes)))
 	return t.String()
 }
@@ -245,7 +248,7 @@ func (r *report) knowledgeTable() *document.Table {
 func (r *report) forecastTable() *document.Table {
 	table := &document.Table{Header: []string{"", "estimates", "within 25 % or 10 min", "median error, h", "median wait, h", "later than twice", "in the interval", "after 6 h: within"}}
 	for _, nodes := range r.sizes {
-		a := merged(r.results[taskKey{ours, mixed, nodes, true}]).forecast
+		a := r.of(ours, mixed, nodes).forecast
 		table.Add(fmt.Sprintf("%d nodes", nodes), fmt.Sprintf("%.0f", a.jobs), percent(a.within), hours(a.medianError), hours(a.medianWait), percent(a.late), percent(a.covered), percent(a.longWithin))
 	}
 	return table

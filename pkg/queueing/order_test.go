@@ -146,14 +146,21 @@ func TestPrioritiesMoveNothingBetweenQueues(t *testing.T) {
 	}
 }
 
-func TestNoLaterJobPassesAfterTheLongestStretch(t *testing.T) {
+func TestNoJobOvertakesThatIsSubmittedTooLongAfterAnother(t *testing.T) {
 	t.Parallel()
-	o := queueing.Options{}
-	first := job("first", "rich", 0, 0, 1, 365*24*time.Hour)
-	last := job("last", "poor", 0, 0, 1, time.Second)
-	last.Submitted = first.Submitted.Add(o.MostStretch())
-	if got := keys(o, []queueing.Job{last, first}, map[string]float64{"rich": 1000, "poor": 0}); got != "first last" {
-		t.Errorf("got %s", got)
+	for _, o := range []queueing.Options{{}, {MaxOvertake: 24 * time.Hour}} {
+		bound := o.WithDefaults().MaxOvertake
+		first := job("first", "rich", 0, 0, 1, 365*24*time.Hour)
+		last := job("last", "poor", 0, 0, 1, time.Second)
+		last.Submitted = first.Submitted.Add(bound)
+		factors := map[string]float64{"rich": 1000, "poor": 0}
+		if got := keys(o, []queueing.Job{last, first}, factors); got != "first last" {
+			t.Errorf("submitted %v later: %s", bound, got)
+		}
+		last.Submitted = last.Submitted.Add(-3 * time.Hour)
+		if got := keys(o, []queueing.Job{last, first}, factors); got != "last first" {
+			t.Errorf("submitted three hours sooner: %s", got)
+		}
 	}
 }
 

@@ -50,8 +50,9 @@ type Options struct {
 	// Stretch is how many times its runtime per GPU a job may have to wait, in a queue that
 	// has had its due (Deadline).
 	Stretch float64
-	// Longest caps the runtime per GPU, and so the wait that long jobs are due (Deadline).
-	Longest time.Duration
+	// MaxOvertake is how long after a job's submission others may still be submitted that go
+	// before it, whatever its runtime and queue (Deadline). It bounds the wait of long jobs.
+	MaxOvertake time.Duration
 	// Shortest is added to the runtime per GPU, so that fair share counts between short jobs
 	// as well (Deadline).
 	Shortest time.Duration
@@ -68,6 +69,9 @@ type Options struct {
 	ClusterGPUs                 float64
 }
 
+// DefaultMaxOvertake is the default of Options.MaxOvertake.
+const DefaultMaxOvertake = 60 * day
+
 const (
 	day = 24 * time.Hour
 	// century is more than any wait, and in seconds a double still has a resolution of a
@@ -77,12 +81,12 @@ const (
 
 // WithDefaults returns the options with defaults for what is not set. The constants of
 // Deadline performed best on the trace of docs/benchmarks.md. With a stretch of 4 the order
-// becomes that of submission under overload; with a cap of a day long jobs hold up all others;
-// with a larger factor the wait depends more on the queue than on the job.
+// becomes that of submission under overload, and so it does for long jobs if MaxOvertake is two
+// weeks; with a larger factor the wait depends more on the queue than on the job.
 func (o Options) WithDefaults() Options {
 	defaultTo(&o.Policy, Deadline)
 	defaultTo(&o.Stretch, 32)
-	defaultTo(&o.Longest, 7*day)
+	defaultTo(&o.MaxOvertake, DefaultMaxOvertake)
 	defaultTo(&o.Shortest, 10*time.Minute)
 	defaultTo(&o.MostFactor, 2)
 	defaultTo(&o.DefaultRuntime, 4*time.Hour)
@@ -105,12 +109,13 @@ func defaultTo[T comparable](field *T, value T) {
 //
 //	fifo:        submitted
 //	fairshare:   submitted + 100 years × factor
-//	deadline:    submitted + Stretch × (min(runtime ÷ GPUs, Longest) + Shortest) × clamp(factor)
+//	deadline:    submitted + min(Stretch × (runtime ÷ GPUs + Shortest) × clamp(factor), MaxOvertake)
 //	multifactor: submitted - Age × (FairShareWeight × 2^-factor + SizeWeight × GPUs ÷ ClusterGPUs)
 //
 // No key depends on the present time: a job that waits is passed only by jobs whose turns
 // come before its own, and with fifo, deadline and multifactor jobs that are submitted
-// long enough after it never are. That bounds the wait: see MostStretch.
+// long enough after it never are: with deadline, MaxOvertake after it. Together with the work
+// that was there before, this bounds the wait.
 func (o Options) Key(job *Job, factor float64) float64 {
 	o = o.WithDefaults()
 	return o.key(job, factor)
@@ -123,9 +128,9 @@ func (o *Options) key(job *Job, factor float64) float64 {
 	case FairShare:
 		return submitted + century.Seconds()*factor
 	case Deadline:
-		perGPU := min(float64(o.runtime(job))/max(job.GPUs, 1), float64(o.Longest))
-		slack := o.Stretch * (perGPU + float64(o.Shortest)) / float64(time.Second)
-		return submitted + slack*min(max(factor, 1/o.MostFactor), o.MostFactor)
+		perGPU := float64(o.runtime(job)) / max(job.GPUs, 1)
+		slack := o.Stretch * (perGPU + float64(o.Shortest)) * min(max(factor, 1/o.MostFactor), o.MostFactor)
+		return submitted + min(slack, float64(o.MaxOvertake))/float64(time.Second)
 	case Multifactor:
 		points := o.FairShareWeight*math.Exp2(-factor) + o.SizeWeight*min(job.GPUs/o.ClusterGPUs, 1)
 		return submitted - o.Age.Seconds()*points
@@ -140,12 +145,4 @@ func (o *Options) runtime(job *Job) time.Duration {
 		return typical
 	}
 	return o.DefaultRuntime
-}
-
-// MostStretch returns how long after a job's submission other jobs may still be submitted
-// that go before it (Deadline). Who comes later than that has a later turn, whatever its
-// runtime and queue: together with the work that was there before, this bounds the wait.
-func (o Options) MostStretch() time.Duration {
-	o = o.WithDefaults()
-	return time.Duration(o.Stretch * o.MostFactor * float64(o.Longest+o.Shortest))
 }

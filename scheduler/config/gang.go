@@ -54,6 +54,9 @@ type GangArgs struct {
 	// QueuePolicy is the order between GPUQueues: deadline, fairshare, fifo or multifactor. It
 	// has no effect without GPUQueues.
 	QueuePolicy string `json:"queuePolicy,omitempty"`
+	// QueueMaxOvertakeSeconds bounds, with the policy deadline, how long after a gang's
+	// submission others may still be submitted that go before it.
+	QueueMaxOvertakeSeconds int `json:"queueMaxOvertakeSeconds,omitempty"`
 	// Reservations is how many of the first waiting gangs have places reserved from the time on
 	// at which they are expected to start; others use these places until then if they end in
 	// time. With GPUQueues they replace what StarvationSeconds is for. 0 means none.
@@ -80,7 +83,7 @@ func DefaultGangArgs() *GangArgs {
 	args := &GangArgs{
 		PermitTimeoutSeconds: 60, MaxRefusals: 5, PartialGangTimeoutSeconds: 600,
 		StarvationSeconds: 60, ClaimSeconds: 600, ExplainPeriodSeconds: 10, GPUResources: snapshot.GPUResources(),
-		QueuePolicy: string(queueing.Deadline), Reservations: 8,
+		QueuePolicy: string(queueing.Deadline), QueueMaxOvertakeSeconds: int(queueing.DefaultMaxOvertake / time.Second), Reservations: 8,
 	}
 	for _, level := range snapshot.DefaultLevels() {
 		args.TopologyLevels = append(args.TopologyLevels, TopologyLevel(level))
@@ -142,6 +145,7 @@ func (a *GangArgs) validate() field.ErrorList {
 		{"partialGangTimeoutSeconds", a.PartialGangTimeoutSeconds, 1, 1 << 30},
 		{"starvationSeconds", a.StarvationSeconds, 0, 1 << 30},
 		{"claimSeconds", a.ClaimSeconds, 1, 1 << 30},
+		{"queueMaxOvertakeSeconds", a.QueueMaxOvertakeSeconds, 1, 1 << 30},
 		{"reservations", a.Reservations, 0, 64},
 		{"explainPeriodSeconds", a.ExplainPeriodSeconds, 0, 1 << 30},
 	} {

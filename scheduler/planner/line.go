@@ -10,6 +10,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
@@ -117,7 +118,7 @@ func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine
 			GPUs: float64(group.Percent) / placement.Card, Runtime: runtime,
 		})
 	}
-	options := queueing.Options{Policy: queueing.Policy(p.args.QueuePolicy)}
+	options := queueing.Options{Policy: queueing.Policy(p.args.QueuePolicy), MaxOvertake: config.Seconds(p.args.QueueMaxOvertakeSeconds)}
 	ranked := options.Serve(jobs, asked, state.Factors(), p.ledgerOf(state))
 	ordered := make([]inLine, len(ranked))
 	for i, one := range ranked {

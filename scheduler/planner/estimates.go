@@ -21,6 +21,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
 	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
@@ -43,8 +44,7 @@ const (
 
 // estimates are when waiting gangs were said to start.
 type estimates struct {
-	written     map[string]writtenEstimate
-	calibration outlook.Calibration
+	written map[string]writtenEstimate
 }
 
 type writtenEstimate struct {
@@ -75,7 +75,7 @@ func (p *Planner) estimateRegularly(ctx context.Context) {
 // estimateStarts estimates when the waiting gangs start, and writes what has changed noticeably.
 func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known *estimates) {
 	now, waiting := p.clock.Now(), p.line.first()
-	known.forget(waiting, now)
+	known.forget(waiting, now, p.outcomes.add)
 	left := estimatesAtOnce
 	future, held := p.future(state, waiting, now)
 	for i, estimate := range outlook.Estimates(future) {
@@ -85,7 +85,7 @@ func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known
 		if estimate.Likely.IsZero() {
 			continue
 		}
-		next := p.described(&waiting[i], known.calibration.Adjust(estimate, now), held)
+		next := p.described(&waiting[i], p.outcomes.adjust(estimate, now), held)
 		if !known.isNews(waiting[i].Key, &next, now) {
 			continue
 		}
@@ -98,15 +98,15 @@ func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known
 	}
 }
 
-// forget drops gangs that no longer wait. Their waits show how good the estimates were.
-func (e *estimates) forget(waiting []inLine, now time.Time) {
+// forget drops gangs that no longer wait. Their waits show how good the estimates were: outcome is told of them.
+func (e *estimates) forget(waiting []inLine, now time.Time, outcome func(estimated, waited time.Duration)) {
 	waits := make(map[string]bool, len(waiting))
 	for i := range waiting {
 		waits[waiting[i].Key] = true
 	}
 	for key, one := range e.written {
 		if !waits[key] {
-			e.calibration.Outcome(one.firstWait, now.Sub(one.firstAt))
+			outcome(one.firstWait, now.Sub(one.firstAt))
 			delete(e.written, key)
 		}
 	}
@@ -197,8 +197,9 @@ func (p *Planner) future(state *queues.State, waiting []inLine, now time.Time) (
 		in.Running = p.runningUntil(state, index, random, now)
 	})
 	for i := range waiting {
-		in.Waiting = append(in.Waiting, p.waitingFor(state, &waiting[i], i, random))
+		in.Waiting = append(in.Waiting, p.waitingFor(state, &waiting[i], random))
 	}
+	in.Coming = p.coming(state, random, now)
 	for i := range in.Running {
 		for _, hold := range in.Running[i].Holds {
 			held[in.Running[i].Key] += hold.Percent
@@ -230,22 +231,27 @@ func (p *Planner) runningUntil(state *queues.State, index map[string]int, random
 	return jobs
 }
 
-func (p *Planner) waitingFor(state *queues.State, place *inLine, position int, random *rand.Rand) outlook.Waiting {
+func (p *Planner) waitingFor(state *queues.State, place *inLine, random *rand.Rand) outlook.Waiting {
 	now := p.clock.Now()
-	job := outlook.Waiting{Key: place.Key, Turn: float64(position), Duration: p.drawn(state, place.queue, place.Leader, now, random, now)}
-	attempt := p.registry.Look(place.Leader.UID)
-	if attempt == nil {
-		return job
-	}
-	for _, m := range attempt.Waiting[:attempt.Need] {
-		need := outlook.Need{Members: 1, Percent: m.Shape.Percent(), Models: m.Shape.Models}
-		if last := len(job.Needs) - 1; last >= 0 && sameNeed(&job.Needs[last], &need) {
-			job.Needs[last].Members++
-		} else {
-			job.Needs = append(job.Needs, need)
-		}
+	job := outlook.Waiting{Key: place.Key, Turn: place.turn, Duration: p.drawn(state, place.queue, place.Leader, now, random, now)}
+	if attempt := p.registry.Look(place.Leader.UID); attempt != nil {
+		job.Needs = needsOf(attempt)
 	}
 	return job
+}
+
+// needsOf returns what a gang needs to start.
+func needsOf(attempt *gangs.Attempt) []outlook.Need {
+	var needs []outlook.Need
+	for _, m := range attempt.Waiting[:attempt.Need] {
+		need := outlook.Need{Members: 1, Percent: m.Shape.Percent(), Models: m.Shape.Models}
+		if last := len(needs) - 1; last >= 0 && sameNeed(&needs[last], &need) {
+			needs[last].Members++
+		} else {
+			needs = append(needs, need)
+		}
+	}
+	return needs
 }
 
 func sameNeed(a, b *outlook.Need) bool {
@@ -259,11 +265,16 @@ func (p *Planner) drawn(state *queues.State, queue string, pod *corev1.Pod, bega
 	p.queues.mu.Lock()
 	defer p.queues.mu.Unlock()
 	estimate := p.queues.estimate(state, queue, pod)
+	return durationOf(&estimate, elapsed, random)
+}
+
+// durationOf returns for how long something runs that has run for some time.
+func durationOf(estimate *runtimes.Estimate, elapsed time.Duration, random *rand.Rand) outlook.Duration {
 	if estimate.Unknown() {
 		left := runtimes.Extended(assumedRuntime, elapsed, assumedRuntime) - elapsed
 		return outlook.Duration{Draw: func(*rand.Rand) time.Duration { return left }}
 	}
-	return outlook.Duration{Draw: prepared(&estimate, elapsed, random), Bound: boundAfter(&estimate, elapsed)}
+	return outlook.Duration{Draw: prepared(estimate, elapsed, random), Bound: boundAfter(estimate, elapsed)}
 }
 
 func prepared(estimate *runtimes.Estimate, elapsed time.Duration, random *rand.Rand) func(*rand.Rand) time.Duration {

@@ -1,0 +1,78 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/pkg/queueing/arrivals"
+	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/queues"
+)
+
+// submissions are the gangs that were submitted in the last days.
+type submissions struct {
+	mu     sync.Mutex
+	record arrivals.Record
+}
+
+// again returns the submissions of the last day with the times at which they would come again.
+func (s *submissions) again(now time.Time) []arrivals.Submission {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.Again(now)
+}
+
+// noteSubmission records a gang that is tried for the first time, if there are GPUQueues. Pods that replace others of a
+// gang, or join it, are no submission.
+func (p *Planner) noteSubmission(attempt *gangs.Attempt) {
+	state := p.queueState()
+	if state == nil || len(attempt.Placed) > 0 {
+		return
+	}
+	pod, percent := attempt.Waiting[0].Pod(), 0
+	for _, m := range attempt.Waiting {
+		percent += m.Shape.Percent()
+	}
+	if percent == 0 {
+		return
+	}
+	one := arrivals.Submission{
+		At: attempt.Group.Since, Queue: state.QueueOf(pod).Queue, Percent: percent, Task: taskOf(pod), Needs: needsOf(attempt),
+	}
+	p.submissions.mu.Lock()
+	defer p.submissions.mu.Unlock()
+	p.submissions.record.Add(attempt.Group.Key, one)
+}
+
+// coming returns the gangs that are likely to come within a day: those of the last day, a day later.
+func (p *Planner) coming(state *queues.State, random *rand.Rand, now time.Time) []outlook.Coming {
+	again, options, factors := p.submissions.again(now), p.queueOptions(), state.Factors()
+	list := make([]outlook.Coming, 0, len(again))
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	for i := range again {
+		one := &again[i]
+		if one.Task.Limit == 0 {
+			one.Task.Limit = state.Tree().DefaultRuntime(one.Queue)
+		}
+		estimate := p.queues.history.Estimate(one.Task)
+		factor, known := factors[one.Queue]
+		if !known {
+			factor = 1
+		}
+		turn := options.Key(&queueing.Job{
+			Queue: one.Queue, Submitted: one.At, GPUs: float64(one.Percent) / placement.Card, Runtime: estimate.Runtime(),
+		}, factor)
+		list = append(list, outlook.Coming{After: one.At.Sub(now), Waiting: outlook.Waiting{
+			Key: one.Task.Namespace + "/" + one.Task.Name, Turn: turn, Needs: one.Needs, Duration: durationOf(&estimate, 0, random),
+		}})
+	}
+	return list
+}

@@ -238,4 +238,3 @@ func TestWhoReplacesMembersIsNoSubmission(t *testing.T) {
 		t.Errorf("%d submissions, want none: a member was replaced", got)
 	}
 }
-

@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/identity"
+	"falldio.github.io/gpu-controller/scheduler/history"
 	"falldio.github.io/gpu-controller/scheduler/leadership"
 	"falldio.github.io/gpu-controller/scheduler/planner"
 	"falldio.github.io/gpu-controller/scheduler/plugins/devices"
@@ -71,7 +72,9 @@ func run(command *cobra.Command, opts *options.Options) error {
 		return err
 	}
 	cliflag.PrintFlags(command.Flags())
-	ctx := genericapiserver.SetupSignalContext()
+	signals := genericapiserver.SetupSignalContext()
+	ctx, stop := context.WithCancel(context.WithoutCancel(signals))
+	defer stop()
 	instance, err := identity.New()
 	if err != nil {
 		return err
@@ -91,8 +94,30 @@ func run(command *cobra.Command, opts *options.Options) error {
 	if err := watchLease(ctx, config, guard, instance); err != nil {
 		return err
 	}
+	keeper := keepHistory(ctx, config, guard, shared)
+	go func() {
+		<-signals.Done()
+		if keeper != nil {
+			keeper.Close(ctx) // as long as this process leads
+		}
+		stop()
+	}()
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	return app.Run(ctx, config, scheduler)
+}
+
+// keepHistory keeps what the planner learns from the past over restarts, until ctx ends. It returns nil if nothing is to be
+// kept.
+func keepHistory(ctx context.Context, config *schedulerconfig.CompletedConfig, guard *leadership.Guard, shared *planner.Shared) *history.Keeper {
+	learner := shared.Get()
+	if learner == nil || learner.HistoryPeriod() == 0 {
+		return nil
+	}
+	namespace, name := leadership.NameOf(&config.ComponentConfig.LeaderElection)
+	place := history.Place{Namespace: namespace, Name: name + "-history", Period: learner.HistoryPeriod()}
+	keeper := history.NewKeeper(config.Client, clock.RealClock{}, guard, place, learner.History())
+	go keeper.Run(ctx)
+	return keeper
 }
 
 // checkGates returns an error if kube-scheduler's own gang scheduling is switched on: it would

@@ -53,14 +53,14 @@ func TestTheDefaultsAreValid(t *testing.T) {
 
 func TestFieldsReplaceTheirDefaults(t *testing.T) {
 	t.Parallel()
-	args, err := DecodeGang(raw(gangHeader + "topologyLevels: [{name: row, nodeLabel: example.com/row}]\nnodePools: [blue]\nmaxRefusals: 0\nstarvationSeconds: 0\nexplainPeriodSeconds: 0\nreportUnschedulableMembers: true\npreferenceTolerance: 0.05\ngpuResources: [falldio.com/gpu]\n"))
+	args, err := DecodeGang(raw(gangHeader + "topologyLevels: [{name: row, nodeLabel: example.com/row}]\nnodePools: [blue]\nmaxRefusals: 0\nstarvationSeconds: 0\nexplainPeriodSeconds: 0\nhistoryPeriodSeconds: 0\nreportUnschedulableMembers: true\npreferenceTolerance: 0.05\ngpuResources: [falldio.com/gpu]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := DefaultGangArgs()
 	want.TypeMeta, want.NodePools = args.TypeMeta, []string{"blue"}
 	want.TopologyLevels = []TopologyLevel{{Name: "row", NodeLabel: "example.com/row"}}
-	want.MaxRefusals, want.StarvationSeconds, want.ExplainPeriodSeconds = 0, 0, 0
+	want.MaxRefusals, want.StarvationSeconds, want.ExplainPeriodSeconds, want.HistoryPeriodSeconds = 0, 0, 0, 0
 	want.ReportUnschedulableMembers = true
 	want.PreferenceTolerance = 0.05
 	want.GPUResources = []corev1.ResourceName{"falldio.com/gpu"}
@@ -96,6 +96,7 @@ func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {
 		"negative patience":            {gangHeader + "starvationSeconds: -1", "starvationSeconds: Invalid value: -1"},
 		"no time for a claim":          {gangHeader + "claimSeconds: 0", "claimSeconds: Invalid value: 0"},
 		"a negative period":            {gangHeader + "explainPeriodSeconds: -1", "explainPeriodSeconds: Invalid value: -1"},
+		"a negative pause":             {gangHeader + "historyPeriodSeconds: -1", "historyPeriodSeconds: Invalid value: -1"},
 		"a negative tolerance":         {gangHeader + "preferenceTolerance: -0.5", "preferenceTolerance: Invalid value: -0.5: must be from 0 to 1000"},
 		"GPUs under an unknown name":   {gangHeader + "gpuResources: [falldio.com/gpu, amd.com/gpu]", `gpuResources[1]: Unsupported value: "amd.com/gpu": supported values: "falldio.com/gpu", "nvidia.com/gpu"`},
 		"GPUs under one name twice":    {gangHeader + "gpuResources: [falldio.com/gpu, falldio.com/gpu]", `gpuResources[1]: Duplicate value: "falldio.com/gpu"`},

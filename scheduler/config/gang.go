@@ -61,6 +61,9 @@ type GangArgs struct {
 	// at which they are expected to start; others use these places until then if they end in
 	// time. With GPUQueues they replace what StarvationSeconds is for. 0 means none.
 	Reservations int `json:"reservations,omitempty"`
+	// HistoryPeriodSeconds is how often what was learned from the past is written: how long jobs ran, which were
+	// submitted, and how estimates turned out. It is read when a scheduler takes over. 0 means that it is not kept.
+	HistoryPeriodSeconds int `json:"historyPeriodSeconds,omitempty"`
 	// ExplainPeriodSeconds is how often the message why a Pod waits is updated.
 	ExplainPeriodSeconds int `json:"explainPeriodSeconds,omitempty"`
 	// ReportUnschedulableMembers gives all members of a gang that finds no place the
@@ -84,6 +87,7 @@ func DefaultGangArgs() *GangArgs {
 		PermitTimeoutSeconds: 60, MaxRefusals: 5, PartialGangTimeoutSeconds: 600,
 		StarvationSeconds: 60, ClaimSeconds: 600, ExplainPeriodSeconds: 10, GPUResources: snapshot.GPUResources(),
 		QueuePolicy: string(queueing.Deadline), QueueMaxOvertakeSeconds: int(queueing.DefaultMaxOvertake / time.Second), Reservations: 8,
+		HistoryPeriodSeconds: 300,
 	}
 	for _, level := range snapshot.DefaultLevels() {
 		args.TopologyLevels = append(args.TopologyLevels, TopologyLevel(level))
@@ -147,6 +151,7 @@ func (a *GangArgs) validate() field.ErrorList {
 		{"claimSeconds", a.ClaimSeconds, 1, 1 << 30},
 		{"queueMaxOvertakeSeconds", a.QueueMaxOvertakeSeconds, 1, 1 << 30},
 		{"reservations", a.Reservations, 0, 64},
+		{"historyPeriodSeconds", a.HistoryPeriodSeconds, 0, 1 << 30},
 		{"explainPeriodSeconds", a.ExplainPeriodSeconds, 0, 1 << 30},
 	} {
 		if bound.value < bound.from || bound.value > bound.to {

@@ -37,10 +37,7 @@ func LeaseWithoutElection(kubeconfig *rest.Config, requested *componentbaseconfi
 		LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 500 * time.Millisecond, Name: defaultName,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
 	}
-	name, namespace := requested.ResourceName, requested.ResourceNamespace
-	if name == "" || name == stockName {
-		name, namespace = defaultName, defaultNamespace
-	}
+	namespace, name := NameOf(requested)
 	var err error
 	config.Lock, err = resourcelock.NewFromKubeconfig(cmp.Or(requested.ResourceLock, resourcelock.LeasesResourceLock), namespace, name,
 		resourcelock.ResourceLockConfig{Identity: identity}, kubeconfig, config.RenewDeadline)
@@ -48,6 +45,14 @@ func LeaseWithoutElection(kubeconfig *rest.Config, requested *componentbaseconfi
 		return config, fmt.Errorf("the lease %s/%s: %w", namespace, name, err)
 	}
 	return config, nil
+}
+
+// NameOf returns the namespace and the name of a scheduler's lease. What else is the scheduler's own is named after it.
+func NameOf(requested *componentbaseconfig.LeaderElectionConfiguration) (namespace, name string) {
+	if requested.ResourceName == "" || requested.ResourceName == stockName {
+		return defaultNamespace, defaultName
+	}
+	return requested.ResourceNamespace, requested.ResourceName
 }
 
 // Hold competes for a lease, whose lock the Guard watches, until ctx ends. A process that

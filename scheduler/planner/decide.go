@@ -79,7 +79,9 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		p.metrics.failed.WithLabelValues("Invalid").Inc()
 		return Decision{Wrong: err.Error()}
 	}
-	p.learn(attempt)
+	if p.learn(attempt) {
+		p.noteSubmission(attempt)
+	}
 	p.lookAhead()
 	if waits := p.admit(attempt, gang); waits != "" {
 		return p.waitInQueue(attempt, waits)
@@ -162,14 +164,15 @@ func (p *Planner) watchLabels(attempt *gangs.Attempt) bool {
 	return known
 }
 
-// learn counts Pods as demand that have not been counted yet.
-func (p *Planner) learn(attempt *gangs.Attempt) {
+// learn counts Pods as demand that have not been counted yet, and reports whether there are any.
+func (p *Planner) learn(attempt *gangs.Attempt) (news bool) {
 	for _, m := range attempt.Waiting {
 		if !m.Learned {
-			m.Learned = true
+			m.Learned, news = true, true
 			p.mirror.Learn(p.shapeOf(m))
 		}
 	}
+	return news
 }
 
 // plan returns places for a gang, or nil. blocked is set if the gang has to wait for

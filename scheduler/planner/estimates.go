@@ -21,6 +21,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
 	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
@@ -45,8 +46,7 @@ const (
 
 // estimates are when waiting gangs were said to start.
 type estimates struct {
-	written     map[string]writtenEstimate
-	calibration outlook.Calibration
+	written map[string]writtenEstimate
 }
 
 type writtenEstimate struct {
@@ -85,7 +85,7 @@ func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known
 	now, waiting := p.clock.Now(), p.line.first()
 	left := estimatesAtOnce
 	future, held := p.future(state, waiting, now)
-	known.forget(waiting, held, now)
+	known.forget(waiting, held, now, p.outcomes.add)
 	for i, estimate := range outlook.Estimates(future) {
 		if left == 0 {
 			return
@@ -93,7 +93,7 @@ func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known
 		if estimate.Likely.IsZero() {
 			continue
 		}
-		next := p.described(&waiting[i], known.calibration.Adjust(estimate, now.Sub(waiting[i].Since), now), held)
+		next := p.described(&waiting[i], p.outcomes.adjust(estimate, now.Sub(waiting[i].Since), now), held)
 		if !known.isNews(waiting[i].Key, &next, now) {
 			continue
 		}
@@ -107,8 +107,8 @@ func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known
 }
 
 // forget drops gangs that no longer wait. The waits of those that hold something now show how good the estimates
-// were; others were deleted or suspended.
-func (e *estimates) forget(waiting []inLine, held map[string]int, now time.Time) {
+// were, which outcome is called with; others were deleted or suspended.
+func (e *estimates) forget(waiting []inLine, held map[string]int, now time.Time, outcome func(outlook.Outcome)) {
 	waits := make(map[string]bool, len(waiting))
 	for i := range waiting {
 		waits[waiting[i].Key] = true
@@ -118,16 +118,16 @@ func (e *estimates) forget(waiting []inLine, held map[string]int, now time.Time)
 			continue
 		}
 		if _, runs := held[key]; runs {
-			one.learn(&e.calibration, now)
+			one.turnedOut(now, outcome)
 		}
 		delete(e.written, key)
 	}
 }
 
-// learn records how the estimates of a gang that has just started turned out.
-func (w *writtenEstimate) learn(calibration *outlook.Calibration, now time.Time) {
+// turnedOut calls a function with how the estimates turned out of a gang that has just started.
+func (w *writtenEstimate) turnedOut(now time.Time, outcome func(outlook.Outcome)) {
 	for _, given := range w.given {
-		calibration.Add(outlook.Outcome{Age: given.age, Estimated: given.wait, Waited: now.Sub(given.at)})
+		outcome(outlook.Outcome{Age: given.age, Estimated: given.wait, Waited: now.Sub(given.at)})
 	}
 }
 
@@ -221,8 +221,9 @@ func (p *Planner) future(state *queues.State, waiting []inLine, now time.Time) (
 		in.Running = p.runningUntil(state, index, random, now)
 	})
 	for i := range waiting {
-		in.Waiting = append(in.Waiting, p.waitingFor(state, &waiting[i], i, random))
+		in.Waiting = append(in.Waiting, p.waitingFor(state, &waiting[i], random))
 	}
+	in.Scenarios = p.scenarios(state, random, now)
 	for i := range in.Running {
 		for _, hold := range in.Running[i].Holds {
 			held[in.Running[i].Key] += hold.Percent
@@ -254,22 +255,27 @@ func (p *Planner) runningUntil(state *queues.State, index map[string]int, random
 	return jobs
 }
 
-func (p *Planner) waitingFor(state *queues.State, place *inLine, position int, random *rand.Rand) outlook.Waiting {
+func (p *Planner) waitingFor(state *queues.State, place *inLine, random *rand.Rand) outlook.Waiting {
 	now := p.clock.Now()
-	job := outlook.Waiting{Key: place.Key, Turn: float64(position), Duration: p.drawn(state, place.queue, place.Leader, now, random, now)}
-	attempt := p.registry.Look(place.Leader.UID)
-	if attempt == nil {
-		return job
-	}
-	for _, m := range attempt.Waiting[:attempt.Need] {
-		need := outlook.Need{Members: 1, Percent: m.Shape.Percent(), Models: m.Shape.Models}
-		if last := len(job.Needs) - 1; last >= 0 && sameNeed(&job.Needs[last], &need) {
-			job.Needs[last].Members++
-		} else {
-			job.Needs = append(job.Needs, need)
-		}
+	job := outlook.Waiting{Key: place.Key, Turn: place.turn, Duration: p.drawn(state, place.queue, place.Leader, now, random, now)}
+	if attempt := p.registry.Look(place.Leader.UID); attempt != nil {
+		job.Needs = needsOf(attempt)
 	}
 	return job
+}
+
+// needsOf returns what a gang needs to start.
+func needsOf(attempt *gangs.Attempt) []outlook.Need {
+	var needs []outlook.Need
+	for _, m := range attempt.Waiting[:attempt.Need] {
+		need := outlook.Need{Members: 1, Percent: m.Shape.Percent(), Models: m.Shape.Models}
+		if last := len(needs) - 1; last >= 0 && sameNeed(&needs[last], &need) {
+			needs[last].Members++
+		} else {
+			needs = append(needs, need)
+		}
+	}
+	return needs
 }
 
 func sameNeed(a, b *outlook.Need) bool {
@@ -283,11 +289,16 @@ func (p *Planner) drawn(state *queues.State, queue string, pod *corev1.Pod, bega
 	p.queues.mu.Lock()
 	defer p.queues.mu.Unlock()
 	estimate := p.queues.estimate(state, queue, pod)
+	return durationOf(&estimate, elapsed, random)
+}
+
+// durationOf returns for how long something runs that has run for some time.
+func durationOf(estimate *runtimes.Estimate, elapsed time.Duration, random *rand.Rand) outlook.Duration {
 	if estimate.Unknown() {
 		left := runtimes.Extended(assumedRuntime, elapsed, assumedRuntime) - elapsed
 		return outlook.Duration{Draw: func(*rand.Rand) time.Duration { return left }}
 	}
-	return outlook.Duration{Draw: prepared(&estimate, elapsed, random), Bound: boundAfter(&estimate, elapsed)}
+	return outlook.Duration{Draw: prepared(estimate, elapsed, random), Bound: boundAfter(estimate, elapsed)}
 }
 
 func prepared(estimate *runtimes.Estimate, elapsed time.Duration, random *rand.Rand) func(*rand.Rand) time.Duration {

@@ -25,16 +25,16 @@ func TestEstimatesAreCorrectedByTheWaitsOfThoseThatStarted(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			known := &estimates{written: map[string]writtenEstimate{}}
+			known, turnedOut := &estimates{written: map[string]writtenEstimate{}}, outcomes{}
 			for i := range 30 {
 				submitted := beginning.Add(time.Duration(i) * 24 * time.Hour)
 				place := &inLine{Waiting: gangs.Waiting{Key: "default/gang", Since: submitted}}
 				known.wrote(place, &v1.StartEstimate{Position: 1}, time.Hour, submitted)
 				known.wrote(place, &v1.StartEstimate{Position: 2}, time.Minute, submitted.Add(2*time.Minute)) // of the same age
-				known.forget(nil, test.held, submitted.Add(3*time.Hour))
+				known.forget(nil, test.held, submitted.Add(3*time.Hour), turnedOut.add)
 			}
 			estimate := outlook.Estimate{Likely: beginning.Add(time.Hour)}
-			if got := known.calibration.Adjust(estimate, 0, beginning).Likely.Sub(beginning); (got - test.want).Abs() > time.Second {
+			if got := turnedOut.adjust(estimate, 0, beginning).Likely.Sub(beginning); (got - test.want).Abs() > time.Second {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 			if len(known.written) > 0 {

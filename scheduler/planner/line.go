@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -37,7 +38,9 @@ type inLine struct {
 	queue string
 	// position is how many groups of its queue are served before it.
 	position int
-	runtime  queueing.Runtime
+	// turn is when its turn comes, as in queueing.Ranked, and before all turns if it is guaranteed.
+	turn    float64
+	runtime queueing.Runtime
 }
 
 // of returns the place of a group.
@@ -118,12 +121,19 @@ func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine
 			GPUs: float64(group.Percent) / placement.Card, Runtime: runtime,
 		})
 	}
-	options := queueing.Options{Policy: queueing.Policy(p.args.QueuePolicy), MaxOvertake: config.Seconds(p.args.QueueMaxOvertakeSeconds)}
-	ranked := options.Serve(jobs, asked, state.Factors(), p.ledgerOf(state))
+	ranked := p.queueOptions().Serve(jobs, asked, state.Factors(), p.ledgerOf(state))
 	ordered := make([]inLine, len(ranked))
 	for i, one := range ranked {
 		ordered[i] = entries[one.Index]
-		ordered[i].position = one.Position
+		ordered[i].position, ordered[i].turn = one.Position, one.Turn
+		if jobs[one.Index].Guaranteed {
+			ordered[i].turn = math.Inf(-1)
+		}
 	}
 	return ordered
+}
+
+// queueOptions returns the order between queues.
+func (p *Planner) queueOptions() queueing.Options {
+	return queueing.Options{Policy: queueing.Policy(p.args.QueuePolicy), MaxOvertake: config.Seconds(p.args.QueueMaxOvertakeSeconds)}
 }

@@ -110,6 +110,9 @@ type Planner struct {
 	queues queueBook
 	line   line
 	ahead  ahead
+	// submissions are those of the last days, and outcomes how the last estimates turned out.
+	submissions submissions
+	outcomes    outcomes
 }
 
 // New returns a Planner. It starts watching Pods with the handle's informers, and runs

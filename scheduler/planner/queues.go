@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -36,8 +37,11 @@ type queueBook struct {
 	ledger        *queueing.Ledger
 	ledgerState   *queues.State
 	ledgerVersion uint64
-	// history is how long Pods ran.
-	history *runtimes.History
+	// history is how long Pods ran, learnedAt when the last one of them ended, and recent are those that ended a short
+	// time ago: see restoreRuntimes.
+	history   *runtimes.History
+	learnedAt time.Time
+	recent    []endedJob
 }
 
 // watchQueues follows the GPUQueues until ctx ends.

@@ -63,9 +63,10 @@ func (p *Planner) learnRuntime(pod *corev1.Pod) {
 	if index := pod.Labels[v1.LabelIndex]; index != "" && index != "0" && snapshot.InGroup(pod) {
 		return
 	}
+	now := p.clock.Now()
 	p.queues.mu.Lock()
 	defer p.queues.mu.Unlock()
-	p.queues.history.Add(taskOf(pod), p.clock.Since(pod.Status.StartTime.Time))
+	p.queues.learn(endedJob{task: taskOf(pod), ran: now.Sub(pod.Status.StartTime.Time), at: now})
 }
 
 // startOf returns when a Pod began to run; now if it has not yet.

@@ -28,7 +28,7 @@ import (
 const finishNow = `{"metadata": {"annotations": {"simulation.falldio.com/exit-code": "0", "simulation.falldio.com/finish-at": "2026-01-01T00:00:00Z"}}}`
 
 // impatientScheduler returns the path of the shipped configuration of gpu-scheduler, with
-// little time for incomplete gangs: more than shrinkAGang takes.
+// little time for incomplete gangs, more than shrinkAGang takes, which writes what it learns soon.
 func impatientScheduler(t *testing.T, dir string) string {
 	t.Helper()
 	config, err := artifacts.Files.ReadFile(artifacts.SchedulerConfig)
@@ -36,7 +36,7 @@ func impatientScheduler(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	const kind = "kind: GPUGangArgs\n"
-	changed := strings.Replace(string(config), kind, kind+"          partialGangTimeoutSeconds: 10\n", 1)
+	changed := strings.Replace(string(config), kind, kind+"          partialGangTimeoutSeconds: 10\n          historyPeriodSeconds: 2\n", 1)
 	path := filepath.Join(dir, "scheduler.yaml")
 	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)

@@ -119,20 +119,35 @@ func (r *Record) Clone(most int) *Record {
 	return clone
 }
 
-// Again returns the submissions of the last day with the times at which they would come again, a day later: the
-// next one first. The needs are shared and must not be changed.
-func (r *Record) Again(now time.Time) []Submission {
-	from, _ := slices.BinarySearchFunc(r.list, now.Add(-day), func(one Submission, at time.Time) int {
+// Again returns the submissions that came within 24 hours after the same time of each of the last days, yesterday's first,
+// with the times at which they would come again, the next one first. There is no list for days before the first
+// submission. The needs are shared and must not be changed.
+func (r *Record) Again(now time.Time, days int) [][]Submission {
+	var list [][]Submission
+	for back := 1; back <= days; back++ {
+		later := time.Duration(back) * day
+		from, to := r.countUntil(now.Add(-later)), r.countUntil(now.Add(day-later))
+		if to == 0 {
+			break
+		}
+		again := slices.Clone(r.list[from:to])
+		for i := range again {
+			again[i].At = again[i].At.Add(later)
+		}
+		list = append(list, again)
+	}
+	return list
+}
+
+// countUntil returns how many submissions came until a time.
+func (r *Record) countUntil(at time.Time) int {
+	count, _ := slices.BinarySearchFunc(r.list, at, func(one Submission, at time.Time) int {
 		if one.At.After(at) {
 			return 1
 		}
 		return -1
 	})
-	list := slices.Clone(r.list[from:])
-	for i := range list {
-		list[i].At = list[i].At.Add(day)
-	}
-	return list
+	return count
 }
 
 // MarshalJSON implements json.Marshaler.

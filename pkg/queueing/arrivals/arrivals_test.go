@@ -25,30 +25,31 @@ func submission(name string, ago time.Duration) arrivals.Submission {
 	}
 }
 
-// comeAgain returns after how many minutes each stem comes again.
-func comeAgain(r *arrivals.Record) map[string]int {
-	again := map[string]int{}
-	for _, one := range r.Again(now) {
-		again[one.Task.Name] = int(one.At.Sub(now).Minutes())
-	}
-	return again
-}
-
-func TestTheSubmissionsOfTheLastDayComeAgain(t *testing.T) {
+func TestTheSubmissionsOfEachDayComeAgain(t *testing.T) {
 	t.Parallel()
 	r := &arrivals.Record{}
-	for name, ago := range map[string]time.Duration{"new": 0, "noon": 20 * time.Hour, "yesterday": 24*time.Hour - time.Minute, "before": 24 * time.Hour, "long-ago": 50 * time.Hour} {
+	for name, ago := range map[string]time.Duration{"new": 0, "noon": 20 * time.Hour, "yesterday": 24*time.Hour - time.Minute, "before": 24 * time.Hour, "long-ago": 80 * time.Hour} {
 		r.Add("a/"+name, submission(name, ago))
 	}
-	want := map[string]int{"new": 24 * 60, "noon": 4 * 60, "yesterday": 1}
-	if got := comeAgain(r); !reflect.DeepEqual(got, want) {
+	var got [][]string
+	for _, day := range r.Again(now, 7) {
+		names := []string{}
+		for _, one := range day {
+			names = append(names, fmt.Sprintf("%s after %v", one.Task.Name, one.At.Sub(now)))
+		}
+		got = append(got, names)
+	}
+	want := [][]string{
+		{"yesterday after 1m0s", "noon after 4h0m0s", "new after 24h0m0s"},
+		{"before after 24h0m0s"},
+		{}, // nothing came on that day
+		{"long-ago after 16h0m0s"},
+	}
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	list := r.Again(now)
-	for i := 1; i < len(list); i++ {
-		if list[i].At.Before(list[i-1].At) {
-			t.Errorf("they are not in order: %v", list)
-		}
+	if got := len(r.Again(now, 2)); got != 2 {
+		t.Errorf("%d days, want 2", got)
 	}
 }
 
@@ -83,7 +84,7 @@ func TestARecordIsBounded(t *testing.T) {
 	if r.Len() > 1<<14 || r.Len() < 15_000 {
 		t.Errorf("%d submissions", r.Len())
 	}
-	list := r.Again(now)
+	list := r.Again(now, 1)[0]
 	if last := list[len(list)-1].At; !last.Equal(now.Add(24*time.Hour - time.Second)) {
 		t.Errorf("the last one comes at %v", last)
 	}
@@ -112,8 +113,8 @@ func TestARecordSurvivesAsJSON(t *testing.T) {
 	if again.Len() != 10 {
 		t.Errorf("%d submissions, want 10: all are known", again.Len())
 	}
-	if small := r.Clone(4); small.Len() != 4 || !reflect.DeepEqual(small.Again(now), r.Again(now)[6:]) {
-		t.Errorf("a small copy is %+v, want the last four", small.Again(now))
+	if small := r.Clone(4); small.Len() != 4 || !reflect.DeepEqual(small.Again(now, 1)[0], r.Again(now, 1)[0][6:]) {
+		t.Errorf("a small copy is %+v, want the last four", small.Again(now, 1)[0])
 	}
 }
 

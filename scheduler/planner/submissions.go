@@ -1,0 +1,91 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/pkg/queueing/arrivals"
+	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/queues"
+)
+
+// submissions are the gangs that were submitted in the last days.
+type submissions struct {
+	mu     sync.Mutex
+	record arrivals.Record
+}
+
+// replayedDays is how many of the last days are replayed by estimates.
+const replayedDays = 5
+
+// again returns the submissions of the last days with the times at which they would come again.
+func (s *submissions) again(now time.Time) [][]arrivals.Submission {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.Again(now, replayedDays)
+}
+
+// noteSubmission records a gang that is tried for the first time, if there are GPUQueues. Pods that replace others of a
+// gang, or join it, are no submission.
+func (p *Planner) noteSubmission(attempt *gangs.Attempt) {
+	state := p.queueState()
+	if state == nil || len(attempt.Placed) > 0 {
+		return
+	}
+	pod, percent := attempt.Waiting[0].Pod(), 0
+	for _, m := range attempt.Waiting {
+		percent += m.Shape.Percent()
+	}
+	if percent == 0 {
+		return
+	}
+	one := arrivals.Submission{
+		At: attempt.Group.Since, Queue: state.QueueOf(pod).Queue, Percent: percent, Task: taskOf(pod), Needs: needsOf(attempt),
+	}
+	p.submissions.mu.Lock()
+	defer p.submissions.mu.Unlock()
+	p.submissions.record.Add(attempt.Group.Key, one)
+}
+
+// scenarios returns the gangs that may come within a day: those that came on each of the last days.
+func (p *Planner) scenarios(state *queues.State, random *rand.Rand, now time.Time) [][]outlook.Coming {
+	days := p.submissions.again(now)
+	list := make([][]outlook.Coming, 0, len(days))
+	for _, day := range days {
+		list = append(list, p.coming(state, day, random, now))
+	}
+	return list
+}
+
+// coming returns gangs that come when they would come again.
+func (p *Planner) coming(state *queues.State, again []arrivals.Submission, random *rand.Rand, now time.Time) []outlook.Coming {
+	options, factors := p.queueOptions(), state.Factors()
+	list := make([]outlook.Coming, 0, len(again))
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	for i := range again {
+		one := &again[i]
+		if one.Task.Limit == 0 {
+			one.Task.Limit = state.Tree().DefaultRuntime(one.Queue)
+		}
+		estimate := p.queues.history.Estimate(one.Task)
+		factor, known := factors[one.Queue]
+		if !known {
+			factor = 1
+		}
+		turn := options.Key(&queueing.Job{
+			Queue: one.Queue, Submitted: one.At, GPUs: float64(one.Percent) / placement.Card, Runtime: estimate.Runtime(),
+		}, factor)
+		list = append(list, outlook.Coming{After: one.At.Sub(now), Waiting: outlook.Waiting{
+			Key: one.Task.Namespace + "/" + one.Task.Name, Turn: turn, Needs: one.Needs, Duration: durationOf(&estimate, 0, random),
+		}})
+	}
+	return list
+}

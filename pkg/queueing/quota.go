@@ -90,17 +90,18 @@ func (l *Ledger) Tree() *Tree { return l.tree }
 // Add enters that a queue holds more of a model, or less if the amount is negative. A model that is
 // not known is empty. A queue that does not exist is NoQueue.
 func (l *Ledger) Add(queue, model string, amount Amount) {
-	if model == AnyModel {
-		model = ""
-	}
 	n := l.tree.at(queue)
-	l.own[n.index].add(model, amount)
+	l.own[n.index].enter(model, amount)
 	for ; n != nil; n = n.parent {
-		l.held[n.index].add(model, amount)
+		l.held[n.index].enter(model, amount)
 	}
 }
 
-func (a Amounts) add(model string, amount Amount) {
+// enter adds GPUs of a model that are held, and counts them as of any model as well.
+func (a Amounts) enter(model string, amount Amount) {
+	if model == AnyModel {
+		model = ""
+	}
 	for _, key := range [...]string{model, AnyModel} {
 		if a[key] += amount; a[key] == 0 {
 			delete(a, key)
@@ -212,49 +213,24 @@ func (l *Ledger) Borrowed(queue, model string) Amount {
 }
 
 // over returns what a queue holds beyond its guarantee, negative if it holds less.
-func (l *Ledger) over(n *node, model string) Amount {
-	return l.held[n.index][model] - n.guaranteed[model]
+func (l *Ledger) over(n *node, model string) Amount { return n.over(l.held[n.index], model) }
+
+func (n *node) over(held Amounts, model string) Amount { return held[model] - n.guaranteed[model] }
+
+// Within reports whether a queue stays within its own guarantees with a request, whatever its ancestors
+// are guaranteed: within that of each model, or that of all together.
+func (l *Ledger) Within(queue string, request Amounts) bool {
+	n := l.tree.at(queue)
+	return n.within(l.held[n.index], request)
 }
 
-// BelowGuarantee reports whether a queue would get a GPU of a model, or of any with AnyModel,
-// because of a guarantee: see Precedence.
-func (l *Ledger) BelowGuarantee(queue, model string) bool {
-	return l.WithinGuarantee(queue, Amounts{model: 1})
+func (n *node) within(held, request Amounts) bool {
+	return n.over(held, AnyModel)+request.Sum() <= 0 || n.withinModels(held, request)
 }
 
-// WithinGuarantee reports whether a queue holds the request as well because of a guarantee: if its root
-// would stay within what that is guaranteed.
-func (l *Ledger) WithinGuarantee(queue string, request Amounts) bool {
-	return l.Precedence(queue, request)>>(precedenceBits-1) == 1
-}
-
-// precedenceBits is how many levels of a tree decide about precedence.
-const precedenceBits = 64
-
-// Precedence says how a request compares with those of other queues because of guarantees: the
-// greater one comes first. The highest bit says whether the queue's root would stay within its
-// guarantee with the request, the next bit the same of the queue below on the way to the queue
-// itself, and so on: whatever a parent is guaranteed goes to those of its children first that are
-// within their own guarantees, and to the others then.
-func (l *Ledger) Precedence(queue string, request Amounts) uint64 {
-	n, bits := l.tree.at(queue), uint64(0)
-	for ; n != nil; n = n.parent {
-		if n.depth < precedenceBits && l.within(n, request) {
-			bits |= 1 << (precedenceBits - 1 - n.depth)
-		}
-	}
-	return bits
-}
-
-// within reports whether a queue stays within its guarantees with a request: of each model, or of
-// all together.
-func (l *Ledger) within(n *node, request Amounts) bool {
-	return l.over(n, AnyModel)+request.Sum() <= 0 || l.withinModels(n, request)
-}
-
-func (l *Ledger) withinModels(n *node, request Amounts) bool {
+func (n *node) withinModels(held, request Amounts) bool {
 	for model, amount := range request {
-		if model == AnyModel || l.over(n, model)+amount > 0 {
+		if model == AnyModel || n.over(held, model)+amount > 0 {
 			return false
 		}
 	}
@@ -314,7 +290,7 @@ func (l *Ledger) newClaim(of *node, request Amounts) *claim {
 	c := &claim{Ledger: l, path: make([]*node, of.depth+1), byModel: make([]bool, of.depth+1), byAny: make([]bool, of.depth+1)}
 	for n := of; n != nil; n = n.parent {
 		c.path[n.depth] = n
-		c.byModel[n.depth] = l.withinModels(n, request)
+		c.byModel[n.depth] = n.withinModels(l.held[n.index], request)
 		c.byAny[n.depth] = l.over(n, AnyModel)+request.Sum() <= 0
 	}
 	return c

@@ -339,6 +339,24 @@ func (t *Tree) Path(queue string) []string {
 	return names
 }
 
+// Fork returns the two queues that decide between two others: on the same level, on the ways to them from
+// the nearest queue above both, or from the roots. Of two of which one is above the other, that is NoQueue
+// for the upper one, whose own jobs count as a child without guarantee.
+func (t *Tree) Fork(a, b string) (ofA, ofB string) {
+	x, y, belowX, belowY := t.at(a), t.at(b), NoQueue, NoQueue
+	for x != y {
+		switch {
+		case x == nil || y != nil && y.depth > x.depth:
+			y, belowY = y.parent, y.queue.Name
+		case y == nil || x.depth > y.depth:
+			x, belowX = x.parent, x.queue.Name
+		default:
+			x, belowX, y, belowY = x.parent, x.queue.Name, y.parent, y.queue.Name
+		}
+	}
+	return belowX, belowY
+}
+
 // Guaranteed returns what a queue is guaranteed of a model, or of AnyModel, after what is wrong
 // with the tree.
 func (t *Tree) Guaranteed(queue, model string) Amount { return t.at(queue).guaranteed[model] }

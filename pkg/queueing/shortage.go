@@ -28,6 +28,12 @@ func (l *Ledger) Shortages(queue string, request Amounts) (list []Shortage, mend
 	return list, true
 }
 
+// Help reports whether it may help against shortages of a queue's ancestors, the nearest first, if another queue gives back GPUs: if
+// that is below all of these ancestors, or there are none.
+func Help(shortages []Shortage, tree *Tree, queue string) bool {
+	return len(shortages) == 0 || slices.Contains(tree.Path(queue), shortages[len(shortages)-1].Queue)
+}
+
 // Covers reports whether GPUs of a model that a queue gives back count for the shortage.
 func (s *Shortage) Covers(tree *Tree, queue, model string) bool {
 	return (s.Model == AnyModel || s.Model == model) && slices.Contains(tree.Path(queue), s.Queue)

@@ -47,8 +47,8 @@ const (
 // Outlook is when and where waiting Pods can be scheduled.
 type Outlook struct {
 	Verdict Verdict `json:"verdict"`
-	// Problem is what is wrong with the request, or why its queue does not let it start; only for Invalid, QueueRefuses and
-	// QueueLimit.
+	// Problem is what is wrong with the request, or why its queue does not let it start; only for Invalid, QueueRefuses,
+	// QueueLimit, and AfterPreemption if others have to give back GPUs because of a limit.
 	Problem string `json:"problem,omitempty"`
 	// Places are where the Pods go according to the verdict.
 	Places []Place `json:"places,omitempty"`
@@ -175,7 +175,7 @@ func (v *View) preemptFor(o *Outlook, w *clusterview.Waiting, taken *preemption.
 	o.Verdict, o.Victims, o.Places = AfterPreemption, v.owners(uidsOf(victims)), places(w.Gang, plan)
 	o.Ends, o.At = nil, nil
 	if taken.ExceedsLimits() {
-		o.Problem, o.Remedies = "", nil
+		o.Remedies = nil // those who leave are the remedy
 	}
 	return nil
 }

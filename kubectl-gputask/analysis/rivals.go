@@ -87,15 +87,9 @@ func (q *Queues) addReclaim(name string, list []Rival, ledger *queueing.Ledger, 
 
 // lenders returns the queues of which GPUs may be taken back for the next task of a queue.
 func (q *Queues) lenders(name string, ledger *queueing.Ledger, line *Line) map[string]bool {
-	lenders, asked := map[string]bool{}, q.next(name, line)
-	shortages, mendable := ledger.Shortages(name, asked)
-	if !mendable {
-		return lenders
-	}
-	for model, amount := range asked {
-		for _, lender := range ledger.Reclaimable(name, model, amount) {
-			lenders[lender.Queue] = queueing.Help(shortages, q.Tree, lender.Queue)
-		}
+	lenders := map[string]bool{}
+	for _, lender := range ledger.Reclaimable(name, q.next(name, line)) {
+		lenders[lender.Queue] = true
 	}
 	return lenders
 }

@@ -6,7 +6,6 @@ package preemption
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -90,21 +89,15 @@ func NewQueues(ledger *queueing.Ledger, queue string, asked queueing.Amounts, pr
 	if q.shortages, q.confined = shortages, !mendable; q.confined {
 		return q
 	}
-	order := 0
-	for _, model := range slices.Sorted(maps.Keys(asked)) {
-		for _, one := range ledger.Reclaimable(queue, model, asked[model]) {
-			if q.helps(one.Queue) {
-				q.take(&lender{Lender: one, order: order, owed: one.Amount}, held, now)
-			}
-			order++
-		}
+	for order, one := range ledger.Reclaimable(queue, asked) {
+		q.take(&lender{Lender: one, order: order, owed: one.Amount}, held, now)
 	}
 	return q
 }
 
 // helps reports whether it makes room if Pods of a queue leave: not if the limit of another part of the tree is in the way.
 func (q *Queues) helps(queue string) bool {
-	return queueing.Help(q.shortages, q.tree, queue)
+	return len(q.shortages) == 0 || slices.Contains(q.tree.Path(queue), q.shortages[len(q.shortages)-1].Queue)
 }
 
 // unit is Pods that are stopped together.

@@ -247,9 +247,9 @@ type Lender struct {
 	Reclaim Reclaim
 }
 
-// Reclaimable returns the queues that hold GPUs of a model which belong to a queue that wants an
-// amount of it, or of any model with AnyModel. It returns none if the queue would be beyond its
-// guarantee with them.
+// Reclaimable returns the queues that hold GPUs which belong to a queue that makes a request: GPUs of
+// the models that it asks for, or of all if it asks for any with AnyModel. It returns none if the queue
+// would be beyond its guarantee with the request.
 //
 // Between two queues, those decide that are on the same level, below the nearest ancestor of both,
 // or roots: the one that wants must stay within its guarantee, and the other one, with all queues
@@ -261,17 +261,25 @@ type Lender struct {
 // children. Of two that are equally far, the one comes first that has borrowed more for its weight,
 // compared where their paths part. The amounts are each for itself: two children may have borrowed
 // the same part of their parent's. Enter what is taken, and ask again.
-func (l *Ledger) Reclaimable(queue, model string, amount Amount) []Lender {
-	c := l.newClaim(l.tree.at(queue), Amounts{model: amount})
+//
+// If the request exceeds limits of the queue's ancestors, only what is given back below the farthest of
+// them helps (see Shortages); then GPUs of other models help against a limit of all models together.
+func (l *Ledger) Reclaimable(queue string, request Amounts) []Lender {
+	shortages, mendable := l.Shortages(queue, request)
+	if !mendable {
+		return nil
+	}
+	c := l.newClaim(l.tree.at(queue), request)
 	var found []candidate
-	for _, of := range c.models(model) {
-		found = append(found, c.candidates(of)...)
+	for _, model := range c.models(shortages) {
+		found = append(found, c.candidates(model)...)
 	}
 	slices.SortStableFunc(found, c.compare)
 	lenders := make([]Lender, 0, len(found))
 	for _, one := range found {
-		if reclaim := l.tree.Reclaim(one.node.queue.Name); reclaim.Policy != ReclaimNever {
-			lenders = append(lenders, Lender{one.node.queue.Name, one.model, one.amount, reclaim})
+		name := one.node.queue.Name
+		if reclaim := l.tree.Reclaim(name); reclaim.Policy != ReclaimNever && help(shortages, l.tree, name) {
+			lenders = append(lenders, Lender{name, one.model, one.amount, reclaim})
 		}
 	}
 	return lenders
@@ -280,14 +288,15 @@ func (l *Ledger) Reclaimable(queue, model string, amount Amount) []Lender {
 // claim is a queue's claim on GPUs that others have borrowed.
 type claim struct {
 	*Ledger
+	request Amounts
 	// path are the queue that claims and its ancestors, by depth. For each, byModel and byAny say
-	// whether it stays within what it is guaranteed of the model, or of all together.
+	// whether it stays within what it is guaranteed of the models, or of all together.
 	path           []*node
 	byModel, byAny []bool
 }
 
 func (l *Ledger) newClaim(of *node, request Amounts) *claim {
-	c := &claim{Ledger: l, path: make([]*node, of.depth+1), byModel: make([]bool, of.depth+1), byAny: make([]bool, of.depth+1)}
+	c := &claim{Ledger: l, request: request, path: make([]*node, of.depth+1), byModel: make([]bool, of.depth+1), byAny: make([]bool, of.depth+1)}
 	for n := of; n != nil; n = n.parent {
 		c.path[n.depth] = n
 		c.byModel[n.depth] = n.withinModels(l.held[n.index], request)
@@ -296,10 +305,11 @@ func (l *Ledger) newClaim(of *node, request Amounts) *claim {
 	return c
 }
 
-// models returns the models to take: the one that is wanted, or all that are held.
-func (c *claim) models(wanted string) []string {
-	if wanted != AnyModel {
-		return []string{wanted}
+// models returns the models to take: those that are asked for, or all that are held.
+func (c *claim) models(shortages []Shortage) []string {
+	all := c.request[AnyModel] > 0 || slices.ContainsFunc(shortages, func(one Shortage) bool { return one.Model == AnyModel })
+	if !all {
+		return slices.Sorted(maps.Keys(c.request))
 	}
 	held := map[string]bool{}
 	for _, n := range c.tree.sorted {
@@ -310,6 +320,9 @@ func (c *claim) models(wanted string) []string {
 	delete(held, AnyModel)
 	return slices.Sorted(maps.Keys(held))
 }
+
+// asks reports whether the claim is for GPUs of a model.
+func (c *claim) asks(model string) bool { return c.request[model] > 0 || c.request[AnyModel] > 0 }
 
 // candidate is a queue that may have to give back GPUs of a model.
 type candidate struct {
@@ -338,18 +351,23 @@ func (c *claim) candidates(model string) []candidate {
 		if below >= len(c.path) {
 			continue // it is below the queue that claims, or that queue itself
 		}
-		amount := Amount(0)
-		if c.byModel[below] {
-			amount = at.model
-		}
-		if c.byAny[below] {
-			amount = max(amount, at.both)
-		}
-		if amount = min(amount, c.own[n.index][model]); amount > 0 {
+		if amount := min(c.claims(below, model, at), c.own[n.index][model]); amount > 0 {
 			found = append(found, candidate{n, model, amount, at.meets})
 		}
 	}
 	return found
+}
+
+// claims returns what of a model may be taken from a chain on whose first level a queue on the path decides.
+func (c *claim) claims(level int, model string, from chain) Amount {
+	switch {
+	case c.byModel[level] && c.asks(model):
+		return from.model // it is not less than both
+	case c.byModel[level] || c.byAny[level]:
+		return from.both
+	default:
+		return 0
+	}
 }
 
 func (c *claim) chainOf(n *node, model string, chains []chain) chain {

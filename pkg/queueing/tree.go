@@ -34,8 +34,8 @@ type Queue struct {
 	Selector string
 	// Priorities are the PriorityClasses that Pods may have; empty for those of the parent.
 	Priorities []string
-	// MaxRuntime bounds what a job may declare, and DefaultRuntime is for jobs that declare
-	// nothing; 0 for none.
+	// MaxRuntime bounds how long a job may run, and DefaultRuntime is what to plan with for jobs that
+	// declare nothing; 0 for none.
 	MaxRuntime, DefaultRuntime time.Duration
 	// Reclaim is how GPUs beyond the guarantee are taken back; nil for as the parent's are.
 	Reclaim *Reclaim
@@ -367,13 +367,18 @@ func (t *Tree) Weight(queue string) int { return t.at(queue).weight() }
 // MaxRuntime returns how long a job of a queue may run at most: the least of what holds for the queue
 // and its ancestors; 0 for no limit.
 func (t *Tree) MaxRuntime(queue string) time.Duration {
-	least := time.Duration(0)
+	least, _ := t.RuntimeLimit(queue)
+	return least
+}
+
+// RuntimeLimit returns MaxRuntime, and the queue whose limit that is.
+func (t *Tree) RuntimeLimit(queue string) (least time.Duration, of string) {
 	for n := t.at(queue); n != nil; n = n.parent {
 		if limit := n.queue.MaxRuntime; limit > 0 && (least == 0 || limit < least) {
-			least = limit
+			least, of = limit, n.queue.Name
 		}
 	}
-	return least
+	return least, of
 }
 
 // DefaultRuntime returns what to plan with for a job of a queue that declares nothing: the default

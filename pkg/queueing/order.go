@@ -73,15 +73,21 @@ type served struct {
 
 // byPriority returns the jobs of one queue in their order. It sorts the indexes.
 func (s *sorter) byPriority(indexes []int) []served {
-	slices.SortFunc(indexes, func(a, b int) int {
-		x, y := &s.jobs[a], &s.jobs[b]
-		return cmp.Or(-cmp.Compare(x.Priority, y.Priority), cmp.Compare(s.keys[a], s.keys[b]), x.Submitted.Compare(y.Submitted), cmp.Compare(x.Key, y.Key))
-	})
+	slices.SortFunc(indexes, s.compare)
 	line := make([]served, len(indexes))
 	for i, index := range indexes {
 		line[i].index = index
 	}
 	return s.takeTurns(line)
+}
+
+// compare compares two jobs of a queue.
+func (s *sorter) compare(a, b int) int {
+	x, y := &s.jobs[a], &s.jobs[b]
+	if order := cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(s.keys[a], s.keys[b])); order != 0 {
+		return order
+	}
+	return cmp.Or(x.Submitted.Compare(y.Submitted), cmp.Compare(x.Key, y.Key))
 }
 
 // takeTurns gives the keys of a line's jobs to them in their order, the smallest first.
@@ -99,12 +105,23 @@ func (s *sorter) takeTurns(line []served) []served {
 
 // merge returns the jobs of several lines by their turns. Equal turns go to the first of the lines.
 func merge(lines [][]served) []served {
-	if len(lines) == 1 {
+	switch len(lines) {
+	case 0:
+		return nil
+	case 1:
 		return lines[0]
 	}
-	merged := slices.Concat(lines...)
-	slices.SortStableFunc(merged, func(a, b served) int { return cmp.Compare(a.turn, b.turn) })
-	return merged
+	half := len(lines) / 2
+	first, second := merge(lines[:half]), merge(lines[half:])
+	merged := make([]served, 0, len(first)+len(second))
+	for len(first) > 0 && len(second) > 0 {
+		if second[0].turn < first[0].turn {
+			merged, second = append(merged, second[0]), second[1:]
+		} else {
+			merged, first = append(merged, first[0]), first[1:]
+		}
+	}
+	return append(append(merged, first...), second...)
 }
 
 // rank returns the final places of jobs in the order in which they are served.

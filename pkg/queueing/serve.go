@@ -74,7 +74,7 @@ func join(siblings []line) []served {
 	for _, one := range siblings {
 		guaranteed, others = append(guaranteed, one.guaranteed), append(others, one.others)
 	}
-	return append(merge(guaranteed), merge(others)...)
+	return slices.Concat(merge(guaranteed), merge(others))
 }
 
 // split divides the jobs of a queue and its descendants by what the queue is guaranteed.

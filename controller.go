@@ -55,7 +55,9 @@ type dependencies struct {
 	admissions   admissions
 	// queueTree returns the GPUQueues; nil if there are none, or they are not known.
 	queueTree func() *queueing.Tree
-	clock     clock.WithTicker
+	// queuesKnown reports whether it is known which GPUQueues there are.
+	queuesKnown func() bool
+	clock       clock.WithTicker
 }
 
 // newController returns a controller without event handlers: see watch.

@@ -64,7 +64,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	p := &process{caches: caches, metrics: newMetrics(caches.tasks), queues: queuewatch.New(clients.tasks, clock)}
 	with := dependencies{
 		caches: caches, clients: clients, recorder: recorder, metrics: p.metrics, rescheduling: noRescheduling{},
-		queueTree: p.queues.Tree, clock: clock,
+		queueTree: p.queues.Tree, queuesKnown: p.queues.Known, clock: clock,
 	}
 	if opts.rescheduling.Period > 0 {
 		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{

@@ -9,11 +9,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
+
+// queueRuntime returns for how long the queue of a task with the given Pods lets tasks run whose run begins now; nil if that is not
+// known, as for a task without Pods.
+func (c *Controller) queueRuntime(pods []*corev1.Pod) *v1.QueueRuntime {
+	tree, wanting := c.queueTree(), slices.IndexFunc(pods, snapshot.WantsGPUs)
+	switch {
+	case len(pods) == 0 || tree == nil && !c.queuesKnown():
+		return nil
+	case tree == nil || wanting < 0:
+		return &v1.QueueRuntime{}
+	}
+	namespace, err := c.clusterInformers.Core().V1().Namespaces().Lister().Get(pods[wanting].Namespace)
+	if err != nil {
+		return nil // the cache does not show it yet
+	}
+	applicant := gpuqueue.Applicant(pods[wanting], namespace)
+	limit, of := tree.RuntimeLimit(tree.Assign(&applicant).Queue)
+	return &v1.QueueRuntime{MaxSeconds: int64(limit.Seconds()), Queue: of}
+}
 
 // queueObstacle returns why Pods of a task may not use their queue; nil if they may, or it is not
 // known. The scheduler would keep such Pods waiting: the task says why, and is spared Pods that

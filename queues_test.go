@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
@@ -157,6 +159,66 @@ func TestATaskStartsWhenItsQueueAppears(t *testing.T) {
 			f.mustSync(task)
 			if pods := f.podNames(); len(pods) != 1 {
 				t.Errorf("Pods %v, want one", pods)
+			}
+		})
+	}
+}
+
+// run has all Pods run, and the caches show it.
+func (f *fixture) run() {
+	f.t.Helper()
+	list, err := f.kube.CoreV1().Pods("").List(f.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		pod.Spec.NodeName, pod.Status.Phase = "node", corev1.PodRunning
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		if err := f.kube.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	f.observe()
+}
+
+// A task that declares no limit is stopped by that of its queue, or of the queue's ancestors.
+func TestTheQueueBoundsTheRunOfATaskThatDeclaresNothing(t *testing.T) {
+	t.Parallel()
+	limited := func(name, parent string, seconds int64) *v1.GPUQueue {
+		return newQueue(name, func(q *v1.GPUQueue) { q.Spec.Parent, q.Spec.MaxRuntimeSeconds = parent, &seconds })
+	}
+	unlimited := newQueue("vision", func(q *v1.GPUQueue) { q.Spec.DefaultRuntimeSeconds = ptr.To[int64](60) })
+	tests := map[string]struct {
+		queues  []*v1.GPUQueue
+		message string // empty: it runs on
+	}{
+		"by its own limit":                     {[]*v1.GPUQueue{limited("vision", "", 600)}, "not finished after running for 600 s (maxRuntimeSeconds of GPUQueue vision)"},
+		"by its parent's, if that is less":     {[]*v1.GPUQueue{limited("all", "", 300), limited("vision", "all", 600)}, "not finished after running for 300 s (maxRuntimeSeconds of GPUQueue all)"},
+		"not by what the scheduler plans with": {[]*v1.GPUQueue{unlimited}, ""},
+		"not without queues":                   {nil, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.setQueues(nil, test.queues...)
+			task := newTask("train", 1)
+			task.Spec.Queue = "vision"
+			f.store(task)
+			f.mustSync(task)
+			f.run()
+			f.mustSync(f.stored(task))
+			f.observe()
+			f.clock.Step(601 * time.Second)
+			f.mustSync(f.stored(task))
+			status := f.stored(task).Status
+			condition := conditionOf(&status, v1.ConditionFailureTarget)
+			switch {
+			case test.message == "" && (condition != nil || status.Phase != v1.PhaseRunning):
+				t.Errorf("it does not run on: phase %s, %v", status.Phase, condition)
+			case test.message != "" && (condition == nil || condition.Reason != v1.ReasonMaxRuntimeExceeded || condition.Message != test.message):
+				t.Errorf("phase %s, condition %v; want %q", status.Phase, condition, test.message)
 			}
 		})
 	}

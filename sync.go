@@ -79,6 +79,7 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.
 		Cycle:                c.cycles.of(key),
 		HasWaitingDependents: len(c.waitingDependents(key)) > 0,
 		Obstacle:             c.obstacles.get(key, task.UID),
+		QueueRuntime:         c.queueRuntime(pods),
 		Now:                  c.clock.Now(),
 		Config:               c.config,
 	}

@@ -96,28 +96,28 @@ func (v *View) inLine(task *clusterview.Task) (own *LineEntry, ahead []*LineEntr
 	return own, ahead, count
 }
 
-// admit returns the gang of waiting Pods as their queue confines it: without optional members, or GPUs of some models, if the limits
-// are too low for them. If the queue does not let it start, it is nil, and o says why.
-func (v *View) admit(o *Outlook, w *clusterview.Waiting) *snapshot.Members[*corev1.Pod] {
+// admit returns waiting Pods with their gang as their queue confines it: without optional members, or GPUs of some models, if the limits
+// are too low for them. If the queue does not let it start, o says why.
+func (v *View) admit(o *Outlook, w *clusterview.Waiting) *clusterview.Waiting {
 	if v.ledger == nil {
-		return w.Gang
+		return w
 	}
 	assigned := v.queues.Assign(w.Pods[0])
 	if assigned.Problem != nil {
 		o.Verdict, o.Problem = QueueRefuses, assigned.Problem.Message
-		return nil
+		return w
 	}
-	gang := *w.Gang
+	confined, gang := *w, *w.Gang
 	full, exceeded := gpuqueue.Confine(v.ledger, assigned.Queue, &gang.Gang)
 	if exceeded != nil {
 		o.Verdict, o.Problem, o.Remedies = QueueLimit, exceeded.String(), remediesOf(exceeded)
 		o.Free = v.free(w.Gang)
-		return nil
 	}
 	if len(full) > 0 {
 		gang.Except = slices.Concat(gang.Except, v.nodesOf(full))
 	}
-	return &gang
+	confined.Gang = &gang
+	return &confined
 }
 
 // remediesOf returns what would help against a limit that is exceeded.

@@ -52,8 +52,8 @@ func endOfTask(task *v1.GPUTask) (at time.Time, known bool) {
 	if deadline := task.Spec.ActiveDeadlineSeconds; deadline != nil && task.Status.StartTime != nil {
 		at, known = task.Status.StartTime.Add(seconds(*deadline)), true
 	}
-	if limit := task.Spec.MaxRuntimeSeconds; limit != nil && task.Status.RunningSince != nil {
-		end := task.Status.RunningSince.Add(seconds(*limit - task.Status.PastRuntimeSeconds))
+	if limit, _ := gputask.RuntimeLimit(&task.Spec, &task.Status); limit > 0 && task.Status.RunningSince != nil {
+		end := task.Status.RunningSince.Add(limit - seconds(task.Status.PastRuntimeSeconds))
 		if !known || end.Before(at) {
 			at, known = end, true
 		}

@@ -183,7 +183,7 @@ func (l *Line) rank(queues *Queues, ledger *queueing.Ledger) {
 	}
 	for turn, one := range options.Serve(jobs, asked, factors, ledger) {
 		entry := &l.Waiting[index[one.Index]]
-		entry.rank, entry.turn, entry.job.Guaranteed = one.Position, turn, jobs[one.Index].Guaranteed
+		entry.rank, entry.turn = one.Position, turn
 	}
 }
 

@@ -47,8 +47,8 @@ const (
 // Outlook is when and where waiting Pods can be scheduled.
 type Outlook struct {
 	Verdict Verdict `json:"verdict"`
-	// Problem is what is wrong with the request, or why its queue does not let it start; only for Invalid, QueueRefuses and
-	// QueueLimit.
+	// Problem is what is wrong with the request, or why its queue does not let it start; only for Invalid, QueueRefuses,
+	// QueueLimit, and AfterPreemption if others have to give back GPUs because of a limit.
 	Problem string `json:"problem,omitempty"`
 	// Places are where the Pods go according to the verdict.
 	Places []Place `json:"places,omitempty"`
@@ -79,16 +79,19 @@ func (v *View) Outlook(w *clusterview.Waiting) *Outlook {
 		return &Outlook{Verdict: Invalid, Problem: w.Err.Error()}
 	}
 	o := &Outlook{}
-	gang := v.admit(o, w)
-	if gang == nil {
+	w = v.admit(o, w)
+	if o.Verdict == QueueRefuses {
 		return o
 	}
-	confined := *w
-	confined.Gang, w = gang, &confined
 	var err error
 	v.withReservations(w, func() {
-		if err = v.judge(o, w); err == nil && o.Verdict != Now && o.Verdict != Never {
-			err = v.addMoves(o, w)
+		switch o.Verdict {
+		case QueueLimit:
+			err = v.preemptWithinLimits(o, w)
+		default:
+			if err = v.judge(o, w); err == nil && o.Verdict != Now && o.Verdict != Never {
+				err = v.addMoves(o, w)
+			}
 		}
 	})
 	if err != nil {
@@ -140,23 +143,27 @@ func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
 // preempt changes the verdict if preempting Pods of a lower priority, or taking back GPUs that other queues have borrowed, makes
 // room. If the best victims are more than their queues have to give back, others are looked for, as gpu-scheduler does.
 func (v *View) preempt(o *Outlook, w *clusterview.Waiting) error {
-	rules := preemption.Cluster{Holder: v.holder, Spare: v.Spare, Budgets: v.Disruptions, Now: v.Now}
+	return v.preemptFor(o, w, v.reclaimFor(w))
+}
+
+// preemptWithinLimits does so for a gang whose queue may not hold it now: others below the ancestor whose limit is in the way
+// may have to give back GPUs.
+func (v *View) preemptWithinLimits(o *Outlook, w *clusterview.Waiting) error {
 	taken := v.reclaimFor(w)
-	if taken != nil {
-		rules.Victim = taken.Victim
+	if !taken.Reclaims() || !preemption.Preempts(w.Pods[0]) {
+		return nil
 	}
-	result, found, err := v.Cluster.Preempt(&w.Gang.Gang, rules.Rules(w.Priority))
-	if err == nil && found && taken != nil && !taken.Permits(rules.Victims(result)) {
+	return v.preemptFor(o, w, taken)
+}
+
+func (v *View) preemptFor(o *Outlook, w *clusterview.Waiting, taken *preemption.Queues) error {
+	plan, victims, err := v.victims(w, taken)
+	if err == nil && plan != nil && taken != nil && !taken.Permits(victims) {
 		taken = taken.Least()
-		rules.Victim = taken.Victim
-		result, found, err = v.Cluster.Preempt(&w.Gang.Gang, rules.Rules(w.Priority))
+		plan, victims, err = v.victims(w, taken)
 	}
-	if err != nil || !found {
+	if err != nil || len(victims) == 0 { // or they are terminating already
 		return err
-	}
-	victims := rules.Victims(result)
-	if len(victims) == 0 {
-		return nil // the preempted Pods are terminating already
 	}
 	if taken != nil {
 		kept := slices.DeleteFunc(slices.Clone(victims), func(pod *corev1.Pod) bool {
@@ -165,9 +172,30 @@ func (v *View) preempt(o *Outlook, w *clusterview.Waiting) error {
 		})
 		o.Reclaimed = v.owners(uidsOf(kept))
 	}
-	o.Verdict, o.Victims, o.Places = AfterPreemption, v.owners(uidsOf(victims)), places(w.Gang, result.Plan)
+	o.Verdict, o.Victims, o.Places = AfterPreemption, v.owners(uidsOf(victims)), places(w.Gang, plan)
 	o.Ends, o.At = nil, nil
+	if taken.ExceedsLimits() {
+		o.Remedies = nil // those who leave are the remedy
+	}
 	return nil
+}
+
+// victims returns who has to leave for waiting Pods, and where these go then; the plan is nil if nothing helps.
+func (v *View) victims(w *clusterview.Waiting, taken *preemption.Queues) (plan *placement.Plan, victims []*corev1.Pod, err error) {
+	rules := preemption.Cluster{Holder: v.holder, Spare: v.Spare, Budgets: v.Disruptions, Now: v.Now}
+	if taken != nil {
+		rules.Victim = taken.Victim
+	}
+	result, found, err := v.Cluster.Preempt(&w.Gang.Gang, rules.Rules(w.Priority))
+	if err != nil || !found {
+		return nil, nil, err
+	}
+	victims = rules.Victims(result)
+	more, enough := rules.Complete(taken, victims)
+	if !enough {
+		return nil, nil, nil
+	}
+	return result.Plan, slices.Concat(victims, more), nil
 }
 
 // holder returns what preemption needs to know about a Pod that holds a place.

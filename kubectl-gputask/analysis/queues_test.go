@@ -293,6 +293,10 @@ func TestRivals(t *testing.T) {
 		}
 		return queue
 	}
+	limited := func(queue *v1.GPUQueue, limit int32) *v1.GPUQueue {
+		queue.Spec.Resources[0].Limit = &limit
+		return queue
+	}
 	tests := []struct {
 		name   string
 		queues []*v1.GPUQueue
@@ -309,9 +313,17 @@ func TestRivals(t *testing.T) {
 		{"a child is served by what its parent is guaranteed", []*v1.GPUQueue{used(queueOf("own", "", 0), "0", "1", "1.00"), used(queueOf("parent", "", 8), "4", "0", ""), used(queueOf("child", "parent", 0), "4", "1", "2.00")}, Line{},
 			[]string{"Before: served before own: child is a part of parent, which holds 4 of 8 guaranteed GPUs, and what is guaranteed goes first"}},
 		{"a child gets back what its sibling has borrowed", []*v1.GPUQueue{used(queueOf("parent", "", 16), "16", "0", ""), used(queueOf("own", "parent", 8), "16", "1", "2.00"), used(queueOf("owed", "parent", 4), "0", "1", "0.50")}, Line{},
-			[]string{"Before: served before own: it has used 0.50 times its share, own 2.00 times; GPUs that own has borrowed may be taken back for it"}},
+			[]string{"Before: served before own: owed holds 0 of 4 guaranteed GPUs, and what is guaranteed goes first; GPUs that own has borrowed may be taken back for it"}},
 		{"and the other way round", []*v1.GPUQueue{used(queueOf("parent", "", 16), "16", "0", ""), used(queueOf("own", "parent", 8), "0", "1", "0.50"), used(queueOf("rich", "parent", 4), "16", "1", "2.00")}, Line{},
-			[]string{"After: served after own: it has used 2.00 times its share, own 0.50 times; GPUs that it has borrowed may be taken back for own"}},
+			[]string{"After: served after own: own holds 0 of 8 guaranteed GPUs, and what is guaranteed goes first; GPUs that it has borrowed may be taken back for own"}},
+		{"of different parents, only these are compared", []*v1.GPUQueue{used(queueOf("parent", "", 8), "4", "0", ""), used(queueOf("own", "parent", 4), "0", "1", "2.00"), used(queueOf("other", "", 8), "4", "1", "0.50")}, Line{},
+			[]string{"Before: served before own: both are below what is guaranteed to them, and it has used 0.50 times its share, own 2.00 times"}},
+		{"what others have borrowed does not help if the parent's limit is in the way",
+			[]*v1.GPUQueue{limited(used(queueOf("parent", "", 4), "4", "0", ""), 4), used(queueOf("own", "parent", 4), "0", "1", ""), used(queueOf("other", "", 0), "4", "1", ""), used(queueOf("sibling", "parent", 0), "4", "1", "")}, Line{},
+			[]string{
+				"Equal: equal to own: nothing was used yet, so that what has waited longest for its length goes first",
+				"After: served after own: own holds 0 of 4 guaranteed GPUs, and what is guaranteed goes first; GPUs that it has borrowed may be taken back for own",
+			}},
 		{"then who has used less of its share", []*v1.GPUQueue{used(queueOf("own", "", 0), "0", "1", "1.00"), used(queueOf("rich", "", 0), "0", "1", "1.50"), used(queueOf("poor", "", 0), "0", "1", "0.50")}, Line{},
 			[]string{"Before: served before own: it has used 0.50 times its share, own 1.00 times", "After: served after own: it has used 1.50 times its share, own 1.00 times"}},
 		{"who has used as much is equal", []*v1.GPUQueue{used(queueOf("own", "", 0), "0", "1", ""), used(queueOf("other", "", 0), "0", "1", "1.00")}, Line{},

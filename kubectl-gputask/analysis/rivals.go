@@ -47,14 +47,14 @@ type Rival struct {
 // after it.
 func (q *Queues) rivals(name string, line *Line) []Rival {
 	ledger, parent := q.ledger(), q.parent(name)
-	own := q.standing(name, ledger, line)
 	var list []Rival
 	for _, other := range q.Objects {
 		part := !q.waitsItself(name) && slices.Contains(q.Tree.Path(other.Name), name) // its parts are no rivals of it
 		if other.Name == name || part || !q.waitsItself(other.Name) {
 			continue
 		}
-		theirs := q.standing(other.Name, ledger, line)
+		theirLevel, ownLevel := q.Tree.Fork(other.Name, name)
+		theirs, own := q.standing(other.Name, theirLevel, ledger, line), q.standing(name, ownLevel, ledger, line)
 		rival := Rival{Name: other.Name, Sibling: q.parent(other.Name) == parent, Factor: theirs.factor, Waiting: waitingGPUs(other)}
 		rival.Turn, rival.Why = theirs.against(&own)
 		list = append(list, rival)
@@ -88,10 +88,8 @@ func (q *Queues) addReclaim(name string, list []Rival, ledger *queueing.Ledger, 
 // lenders returns the queues of which GPUs may be taken back for the next task of a queue.
 func (q *Queues) lenders(name string, ledger *queueing.Ledger, line *Line) map[string]bool {
 	lenders := map[string]bool{}
-	for model, amount := range q.next(name, line) {
-		for _, lender := range ledger.Reclaimable(name, model, amount) {
-			lenders[lender.Queue] = true
-		}
+	for _, lender := range ledger.Reclaimable(name, q.next(name, line)) {
+		lenders[lender.Queue] = true
 	}
 	return lenders
 }
@@ -138,29 +136,23 @@ type standing struct {
 	factor float64
 	// used is true if the factor is known: there is none as long as nothing was used.
 	used bool
-	// root is the queue itself or the ancestor whose guarantee it is served by.
-	root string
-	// guaranteed is true if the queue's next task fits into what the root is guaranteed and does not hold
+	// level is the queue itself or its ancestor that is compared with the other queue's: the two have the same
+	// parent, or are roots. It is empty for a queue whose parts include the other one: its own tasks have no guarantee beside theirs.
+	level string
+	// guaranteed is true if the queue's next task fits into what level is guaranteed and does not hold
 	// yet.
 	guaranteed bool
-	// held and due are what the root holds and is guaranteed, of all models.
+	// held and due are what level holds and is guaranteed, of all models.
 	held, due queueing.Amount
 }
 
-func (q *Queues) standing(name string, ledger *queueing.Ledger, line *Line) standing {
-	path := q.Tree.Path(name)
-	root := path[len(path)-1]
+func (q *Queues) standing(name, level string, ledger *queueing.Ledger, line *Line) standing {
 	_, used := q.Factors[name]
-	return standing{
-		name: name, factor: q.factor(name), used: used, root: root, guaranteed: q.servesGuarantee(name, ledger, line),
-		held: ledger.Held(root, queueing.AnyModel), due: q.Tree.Guaranteed(root, queueing.AnyModel),
-	}
-}
-
-// servesGuarantee reports whether the next task of a queue goes first because of a guarantee.
-func (q *Queues) servesGuarantee(name string, ledger *queueing.Ledger, line *Line) bool {
 	asked := q.next(name, line)
-	return len(asked) > 0 && ledger.WithinGuarantee(name, asked)
+	return standing{
+		name: name, factor: q.factor(name), used: used, level: level, guaranteed: len(asked) > 0 && ledger.Within(level, asked),
+		held: ledger.Held(level, queueing.AnyModel), due: q.Tree.Guaranteed(level, queueing.AnyModel),
+	}
 }
 
 // against compares a rival with the queue in question.
@@ -189,8 +181,8 @@ func (s *standing) against(own *standing) (Turn, string) {
 
 // claim says what a queue is owed.
 func (s *standing) claim() string {
-	if s.root != s.name {
-		return fmt.Sprintf("%s is a part of %s, which holds %s of %s guaranteed GPUs", s.name, s.root, s.held, s.due)
+	if s.level != s.name {
+		return fmt.Sprintf("%s is a part of %s, which holds %s of %s guaranteed GPUs", s.name, s.level, s.held, s.due)
 	}
 	return fmt.Sprintf("%s holds %s of %s guaranteed GPUs", s.name, s.held, s.due)
 }

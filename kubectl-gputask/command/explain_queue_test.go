@@ -31,7 +31,13 @@ func inQueues(t *testing.T, limit int32, change ...func(*v1.GPUQueue)) *fixture 
 // borrows runs a task of another namespace, in a queue without guarantee, on the last six GPUs of each H100 node.
 func (f *fixture) borrows(change ...func(*v1.GPUTask)) {
 	f.t.Helper()
-	f.add(newQueue("batch", "", "batch", 0, 0))
+	f.borrowsBelow("", change...)
+}
+
+// borrowsBelow does so in a queue below a parent.
+func (f *fixture) borrowsBelow(parent string, change ...func(*v1.GPUTask)) {
+	f.t.Helper()
+	f.add(newQueue("batch", parent, "batch", 0, 0))
 	for i := range 4 {
 		f.runs(newTask(fmt.Sprintf("filler-%d", i), "h100", "6", append(change, func(task *v1.GPUTask) { task.Namespace = "batch" })...), fmt.Sprintf("h100-%d", i), 2, 3, 4, 5, 6, 7)
 	}
@@ -77,6 +83,14 @@ func TestExplainWithQueues(t *testing.T) {
 			f := inQueues(t, 0, func(queue *v1.GPUQueue) { queue.Spec.Resources[0].Guaranteed = 16 })
 			f.borrows()
 			f.waits(newTask("big", "h100", "6"), 0)
+			return f
+		}},
+		{"so it does if the parent of both may hold no more, though there are free GPUs", "explain-reclaims-below", func(t *testing.T) *fixture {
+			t.Helper()
+			f := inQueues(t, 0, func(queue *v1.GPUQueue) { queue.Spec.Parent, queue.Spec.Resources[0].Guaranteed = "all", 16 })
+			f.add(newQueue("all", "", "", 32, 32))
+			f.borrowsBelow("all")
+			f.waits(newTask("big", "a100", "2"), 0)
 			return f
 		}},
 		{"a task of a higher priority preempts none of other queues", "explain-not-reclaimed", func(t *testing.T) *fixture {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
@@ -47,9 +48,7 @@ func Describe(p *Page, d *Description) {
 	if deadline := task.Spec.ActiveDeadlineSeconds; deadline != nil {
 		f.add("Deadline", deadlineText(task, time.Duration(*deadline)*time.Second))
 	}
-	if limit := task.Spec.MaxRuntimeSeconds; limit != nil {
-		f.add("Runtime", maxRuntimeText(task, time.Duration(*limit)*time.Second))
-	}
+	f.addIf("Runtime", maxRuntimeText(task))
 	f.addIf("Succeeded Pods", task.Status.CompletedIndexes)
 	f.write(p)
 	describePods(p, d.Pods)
@@ -137,8 +136,15 @@ func namedQueue(task *v1.GPUTask) string {
 	return task.Spec.Queue
 }
 
-func maxRuntimeText(task *v1.GPUTask, limit time.Duration) string {
+func maxRuntimeText(task *v1.GPUTask) string {
+	limit, queue := gputask.RuntimeLimit(&task.Spec, &task.Status)
+	if limit == 0 {
+		return ""
+	}
 	text := "at most " + span(limit)
+	if queue != "" {
+		text += " in queue " + queue
+	}
 	if since := task.Status.RunningSince; since != nil {
 		end := since.Add(limit - time.Duration(task.Status.PastRuntimeSeconds)*time.Second)
 		text += ", until " + end.UTC().Format(time.DateTime) + " UTC"

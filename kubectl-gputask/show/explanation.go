@@ -263,6 +263,10 @@ func planText(p *Page, plan *analysis.PlanState) string {
 
 // outlook writes why Pods wait, and what would let them start.
 func outlook(p *Page, o *analysis.Outlook) {
+	if o.Verdict == analysis.AfterPreemption && o.Problem != "" {
+		p.Title(whyTitle(o.Verdict))
+		p.Printf("  %s\n", o.Problem)
+	}
 	if o.Nodes != "" {
 		p.Title(whyTitle(o.Verdict))
 		p.Printf("  %s\n", o.Nodes)

@@ -40,22 +40,25 @@ func modelOf(shape *placement.Shape) string {
 	return queueing.AnyModel
 }
 
+// toLeast confines a gang to the members that it needs to start.
+func toLeast(gang *placement.Gang) {
+	gang.Roles = slices.Clone(gang.Roles)
+	for i := range gang.Roles {
+		gang.Roles[i].Max = gang.Roles[i].Min
+	}
+}
+
 // Confine confines a gang to what the limits of its queue leave. If that is too little for it to start, it
-// returns the limit that is exceeded. Otherwise the gang loses members above its minimum if there is no room for
+// returns the limit that is exceeded. The gang loses members above its minimum if there is no room for
 // all of them within the limits; and full are the models of which the queue must not hold what the gang takes of
 // any model: their nodes are not for the gang.
 func Confine(ledger *queueing.Ledger, queue string, gang *placement.Gang) (full []string, exceeded *queueing.Excess) {
-	if exceeded = ledger.Fits(queue, Least(gang)); exceeded != nil {
-		return nil, exceeded
-	}
+	exceeded = ledger.Fits(queue, Least(gang))
 	if ledger.Fits(queue, most(gang)) != nil {
-		gang.Roles = slices.Clone(gang.Roles)
-		for i := range gang.Roles {
-			gang.Roles[i].Max = gang.Roles[i].Min
-		}
+		toLeast(gang)
 	}
 	if anyModel := most(gang)[queueing.AnyModel]; anyModel > 0 {
 		full = ledger.Full(queue, anyModel)
 	}
-	return full, nil
+	return full, exceeded
 }

@@ -61,6 +61,9 @@ type Input struct {
 	// Admission is what the queueing system that the task is submitted to says; nil if it is
 	// submitted to none.
 	Admission *Admission
+	// QueueRuntime is for how long the task's GPUQueue lets tasks run whose run begins now, 0 for no limit; nil if that is
+	// not known.
+	QueueRuntime *v1.QueueRuntime
 	// Now is the time of the decision.
 	Now    time.Time
 	Config Config

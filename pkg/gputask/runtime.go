@@ -10,19 +10,61 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
+// RuntimeLimit returns for how long a task may be Running, all its runs together: by its spec, or by its
+// GPUQueue if that allows less. It is 0 if there is no limit. queue is the GPUQueue whose limit it is; empty for
+// the spec's.
+func RuntimeLimit(spec *v1.GPUTaskSpec, status *v1.GPUTaskStatus) (limit time.Duration, queue string) {
+	if declared := spec.MaxRuntimeSeconds; declared != nil {
+		limit = time.Duration(*declared) * time.Second
+	}
+	if queued := status.QueueRuntime; queued != nil {
+		if allowed := time.Duration(queued.MaxSeconds) * time.Second; limit == 0 || allowed < limit {
+			return allowed, queued.Queue
+		}
+	}
+	return limit, ""
+}
+
 // checkRuntime fails a task that has been running for longer than it may.
 func (d *decision) checkRuntime() {
-	limit := d.Task.Spec.MaxRuntimeSeconds
-	if limit == nil || d.status.RunningSince == nil || d.isFailing() || d.hasSucceeded() {
+	if d.status.RunningSince == nil || d.isFailing() || d.hasSucceeded() {
 		return
 	}
-	left := time.Duration(*limit)*time.Second - runtimeOf(d.status, d.Now)
+	d.raiseQueueRuntime()
+	limit, queue := RuntimeLimit(&d.Task.Spec, d.status)
+	if limit == 0 {
+		return
+	}
+	left := limit - runtimeOf(d.status, d.Now)
 	if left > 0 {
 		d.requeueAfter(left)
 		return
 	}
-	d.setFailureTarget(v1.ReasonMaxRuntimeExceeded,
-		fmt.Sprintf("not finished after running for %d s (spec.maxRuntimeSeconds)", *limit))
+	source := "spec.maxRuntimeSeconds"
+	if queue != "" {
+		source = "maxRuntimeSeconds of GPUQueue " + queue
+	}
+	d.setFailureTarget(v1.ReasonMaxRuntimeExceeded, fmt.Sprintf("not finished after running for %d s (%s)", int64(limit.Seconds()), source))
+}
+
+// raiseQueueRuntime takes over what the task's queue says now if that is more than when the run began. A lower limit is not
+// for what runs already: nobody could have known it.
+func (d *decision) raiseQueueRuntime() {
+	now, began := d.QueueRuntime, d.status.QueueRuntime
+	if now != nil && began != nil && (now.MaxSeconds == 0 || now.MaxSeconds > began.MaxSeconds) {
+		d.recordQueueRuntime()
+	}
+}
+
+// recordQueueRuntime has the limit of the task's queue count for the present run, if it is known.
+func (d *decision) recordQueueRuntime() {
+	switch {
+	case d.QueueRuntime == nil:
+	case d.QueueRuntime.MaxSeconds == 0:
+		d.status.QueueRuntime = nil
+	default:
+		d.status.QueueRuntime = d.QueueRuntime.DeepCopy()
+	}
 }
 
 // recordRuntime begins or ends a run, depending on the phase that was decided on.
@@ -30,8 +72,9 @@ func (d *decision) recordRuntime() {
 	switch runs := d.status.Phase == v1.PhaseRunning; {
 	case runs && d.status.RunningSince == nil:
 		d.status.RunningSince = d.now()
-		if limit := d.Task.Spec.MaxRuntimeSeconds; limit != nil {
-			d.requeueAfter(time.Duration(*limit-d.status.PastRuntimeSeconds) * time.Second)
+		d.recordQueueRuntime()
+		if limit, _ := RuntimeLimit(&d.Task.Spec, d.status); limit > 0 {
+			d.requeueAfter(limit - time.Duration(d.status.PastRuntimeSeconds)*time.Second)
 		}
 	case !runs && d.status.RunningSince != nil:
 		d.status.PastRuntimeSeconds = int64(runtimeOf(d.status, d.Now).Seconds())
@@ -48,8 +91,8 @@ func runtimeOf(status *v1.GPUTaskStatus, now time.Time) time.Duration {
 	return past + max(now.Sub(status.RunningSince.Time), 0)
 }
 
-// runtimeLeft returns for how many seconds a Pod that is created now will run at most; 0 if there
-// is no limit.
+// runtimeLeft returns for how many seconds a Pod that is created now will run at most by what its task declares; 0 if that is
+// nothing. What its queue says is not yet certain: the queue may change before the Pod runs.
 func runtimeLeft(task *v1.GPUTask) int64 {
 	if task.Spec.MaxRuntimeSeconds == nil {
 		return 0

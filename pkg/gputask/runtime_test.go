@@ -52,3 +52,102 @@ func TestOnlyTimeSpentRunningCounts(t *testing.T) {
 		t.Errorf("after 100 s it goes on: %+v", target)
 	}
 }
+
+// TestTheQueueLimitsTheRun follows a task while its queue changes.
+func TestTheQueueLimitsTheRun(t *testing.T) {
+	t.Parallel()
+	limit := func(seconds int64, queue string) *v1.QueueRuntime {
+		return &v1.QueueRuntime{MaxSeconds: seconds, Queue: queue}
+	}
+	const running = "" // otherwise the message of the condition FailureTarget
+	type step struct {
+		after time.Duration
+		// queue is what the queue says then, nil if it is not known.
+		queue *v1.QueueRuntime
+		lost  bool // the Pod is gone: the run ends
+		want  string
+		// again is after how long the task is looked at again, if that matters.
+		again time.Duration
+	}
+	tests := map[string]struct {
+		declared int64
+		steps    []step
+	}{
+		"a task that declares nothing is stopped when its queue says so": {0, []step{
+			{0, limit(100, "vision"), false, running, 100 * time.Second},
+			{99 * time.Second, limit(100, "vision"), false, running, time.Second},
+			{time.Second, limit(100, "vision"), false, "not finished after running for 100 s (maxRuntimeSeconds of GPUQueue vision)", 0},
+		}},
+		"without a limit it runs on": {0, []step{
+			{0, limit(0, ""), false, running, 0}, {1000 * time.Hour, limit(0, ""), false, running, 0},
+		}},
+		"what a task declares holds if it is less": {50, []step{
+			{0, limit(100, "vision"), false, running, 50 * time.Second},
+			{50 * time.Second, limit(100, "vision"), false, "not finished after running for 50 s (spec.maxRuntimeSeconds)", 0},
+		}},
+		"who declares more while the task runs gains nothing": {500, []step{
+			{0, limit(100, "vision"), false, running, 100 * time.Second},
+			{100 * time.Second, limit(100, "vision"), false, "not finished after running for 100 s (maxRuntimeSeconds of GPUQueue vision)", 0},
+		}},
+		"a lower limit is not for what runs already": {0, []step{
+			{0, limit(100, "vision"), false, running, 0}, {60 * time.Second, limit(50, "vision"), false, running, 40 * time.Second},
+			{40 * time.Second, limit(50, "vision"), false, "not finished after running for 100 s (maxRuntimeSeconds of GPUQueue vision)", 0},
+		}},
+		"nor is the first one": {0, []step{
+			{0, limit(0, ""), false, running, 0}, {60 * time.Second, limit(50, "vision"), false, running, 0},
+		}},
+		"but for its next run": {0, []step{
+			{0, limit(100, "vision"), false, running, 0}, {10 * time.Second, limit(50, "vision"), true, running, 0},
+			{time.Hour, limit(50, "vision"), false, running, 40 * time.Second},
+			{40 * time.Second, limit(50, "vision"), false, "not finished after running for 50 s (maxRuntimeSeconds of GPUQueue vision)", 0},
+		}},
+		"a higher limit counts at once": {0, []step{
+			{0, limit(100, "vision"), false, running, 0}, {100 * time.Second, limit(200, "research"), false, running, 100 * time.Second},
+			{100 * time.Second, limit(50, "research"), false, "not finished after running for 200 s (maxRuntimeSeconds of GPUQueue research)", 0},
+		}},
+		"and so does none": {0, []step{
+			{0, limit(100, "vision"), false, running, 0}, {100 * time.Second, limit(0, ""), false, running, 0},
+			{time.Hour, limit(100, "vision"), false, running, 0},
+		}},
+		"while the queues are not known, what was known holds": {0, []step{
+			{0, limit(100, "vision"), false, running, 0}, {50 * time.Second, nil, false, running, 50 * time.Second},
+			{50 * time.Second, nil, false, "not finished after running for 100 s (maxRuntimeSeconds of GPUQueue vision)", 0},
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			task := makeTask("train").with(func(t *v1.GPUTask) {
+				if test.declared > 0 {
+					t.Spec.MaxRuntimeSeconds = &test.declared
+				}
+			})
+			at := now
+			for i, step := range test.steps {
+				at = at.Add(step.after)
+				var pods []*corev1.Pod
+				if !step.lost {
+					pods = append(pods, task.pod(0, 0).running("a").Pod)
+				}
+				in := input(task, pods)
+				in.Now, in.QueueRuntime = at, step.queue
+				plan, err := Decide(in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				task.Status = plan.Status
+				got := ""
+				if target := findCondition(task.Status.Conditions, v1.ConditionFailureTarget); target != nil {
+					got = target.Reason + ": " + target.Message
+				}
+				want := step.want
+				if want != running {
+					want = v1.ReasonMaxRuntimeExceeded + ": " + want
+				}
+				if got != want || step.again > 0 && plan.RequeueAfter != step.again {
+					t.Fatalf("step %d: %q, again after %v; want %q, again after %v", i, got, plan.RequeueAfter, want, step.again)
+				}
+			}
+		})
+	}
+}

@@ -6,7 +6,6 @@ package preemption
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -36,11 +35,20 @@ type Held struct {
 }
 
 // Queues is who may be preempted for a gang in a queue: Pods of a lower priority in the same queue,
-// and Pods on GPUs that other queues have borrowed from its guarantee.
+// and Pods on GPUs that other queues have borrowed from its guarantee. If the gang exceeds limits of the
+// queue's ancestors, all of them are below the farthest of these: only that helps.
 type Queues struct {
 	queue    string
+	asked    queueing.Amounts
 	priority int32
-	queueOf  map[types.UID]string
+	tree     *queueing.Tree
+	// shortages are by how much the gang exceeds limits of the queue's ancestors, the nearest first.
+	shortages []queueing.Shortage
+	// confined is true if the gang exceeds a limit whoever leaves.
+	confined bool
+	// held is what Pods hold, and lenders are the queues that give back.
+	held    map[types.UID]*Held
+	lenders []*lender
 	// borrowed are the Pods on borrowed GPUs that may be stopped, and least those of them of which each queue loses the
 	// least work.
 	borrowed, least map[types.UID]Borrowed
@@ -51,60 +59,75 @@ type Borrowed struct {
 	Queue string
 	// Notice is how long the Pod goes on after it was told.
 	Notice time.Duration
-	// order is that in which GPUs are taken back, from 0, and owed what the queue has to give back of the
-	// Pod's model in all.
-	order int
-	owed  queueing.Amount
+	lender *lender
 	// unit is what is stopped with the Pod.
 	unit *unit
+}
+
+// lender is a queue that gives back GPUs of a model.
+type lender struct {
+	queueing.Lender
+	// order is that in which GPUs are taken back, from 0, and owed what the queue has to give back of the model in
+	// all.
+	order int
+	owed  queueing.Amount
+	// units are what may be stopped, the least work first.
+	units []*unit
 }
 
 // NewQueues returns who may be preempted for a gang of a priority in a queue that asks for some GPUs, given
 // what all Pods hold. See Permits for how much.
 func NewQueues(ledger *queueing.Ledger, queue string, asked queueing.Amounts, priority int32, held []Held, now time.Time) *Queues {
 	q := &Queues{
-		queue: queue, priority: priority, queueOf: make(map[types.UID]string, len(held)),
+		queue: queue, asked: asked, priority: priority, tree: ledger.Tree(), held: make(map[types.UID]*Held, len(held)),
 		borrowed: map[types.UID]Borrowed{}, least: map[types.UID]Borrowed{},
 	}
 	for i := range held {
-		q.queueOf[held[i].Pod.UID] = held[i].Queue
+		q.held[held[i].Pod.UID] = &held[i]
 	}
-	order := 0
-	for _, model := range slices.Sorted(maps.Keys(asked)) {
-		for _, lender := range ledger.Reclaimable(queue, model, asked[model]) {
-			q.take(&lender, order, held, now)
-			order++
-		}
+	shortages, mendable := ledger.Shortages(queue, asked)
+	if q.shortages, q.confined = shortages, !mendable; q.confined {
+		return q
+	}
+	for order, one := range ledger.Reclaimable(queue, asked) {
+		q.take(&lender{Lender: one, order: order, owed: one.Amount}, held, now)
 	}
 	return q
+}
+
+// helps reports whether it makes room if Pods of a queue leave: not if the limit of another part of the tree is in the way.
+func (q *Queues) helps(queue string) bool {
+	return len(q.shortages) == 0 || slices.Contains(q.tree.Path(queue), q.shortages[len(q.shortages)-1].Queue)
 }
 
 // unit is Pods that are stopped together.
 type unit struct {
 	key    string
+	gang   string
 	pods   []*corev1.Pod
 	amount queueing.Amount
 	lost   float64
 }
 
 // take adds the Pods of a queue that has borrowed GPUs of a model.
-func (q *Queues) take(lender *queueing.Lender, order int, held []Held, now time.Time) {
-	owed := lender.Amount
+func (q *Queues) take(from *lender, held []Held, now time.Time) {
 	for i := range held {
-		if one := &held[i]; one.Leaving && one.Queue == lender.Queue && one.Model == lender.Model {
-			owed -= one.Amount // it gives that back already
+		if one := &held[i]; one.Leaving && one.Queue == from.Queue && one.Model == from.Model {
+			from.owed -= one.Amount // it gives that back already
 		}
 	}
-	if owed <= 0 {
+	if from.owed <= 0 {
 		return
 	}
-	left := owed
-	for _, one := range unitsOf(lender, held, q.priority, now) {
+	from.units = unitsOf(&from.Lender, held, q.priority, now)
+	q.lenders = append(q.lenders, from)
+	left := from.owed
+	for _, one := range from.units {
 		for _, pod := range one.pods {
 			if _, known := q.borrowed[pod.UID]; known {
 				continue
 			}
-			borrowed := Borrowed{Queue: lender.Queue, Notice: lender.Reclaim.Notice, order: order, owed: owed, unit: one}
+			borrowed := Borrowed{Queue: from.Queue, Notice: from.Reclaim.Notice, lender: from, unit: one}
 			q.borrowed[pod.UID] = borrowed
 			if left > 0 {
 				q.least[pod.UID] = borrowed
@@ -117,28 +140,32 @@ func (q *Queues) take(lender *queueing.Lender, order int, held []Held, now time.
 // Permits reports whether Pods may be stopped together: no queue loses more GPUs than it has borrowed, except that its
 // last gang is stopped as a whole.
 func (q *Queues) Permits(victims []*corev1.Pod) bool {
-	units := map[int]map[*unit]bool{}
-	owed := map[int]queueing.Amount{}
+	for from, units := range q.unitsWith(victims) {
+		sum, largest := queueing.Amount(0), queueing.Amount(0)
+		for one := range units {
+			sum, largest = sum+one.amount, max(largest, one.amount)
+		}
+		if sum-largest >= from.owed {
+			return false
+		}
+	}
+	return true
+}
+
+// unitsWith returns what of each queue is stopped with some Pods.
+func (q *Queues) unitsWith(victims []*corev1.Pod) map[*lender]map[*unit]bool {
+	units := map[*lender]map[*unit]bool{}
 	for _, pod := range victims {
 		borrowed, found := q.borrowed[pod.UID]
 		if !found {
 			continue
 		}
-		if units[borrowed.order] == nil {
-			units[borrowed.order] = map[*unit]bool{}
+		if units[borrowed.lender] == nil {
+			units[borrowed.lender] = map[*unit]bool{}
 		}
-		units[borrowed.order][borrowed.unit], owed[borrowed.order] = true, borrowed.owed
+		units[borrowed.lender][borrowed.unit] = true
 	}
-	for order, taken := range units {
-		sum, largest := queueing.Amount(0), queueing.Amount(0)
-		for one := range taken {
-			sum, largest = sum+one.amount, max(largest, one.amount)
-		}
-		if sum-largest >= owed[order] {
-			return false
-		}
-	}
-	return true
+	return units
 }
 
 // Least returns the same with only so many of the Pods on borrowed GPUs that any of them may be stopped together: those
@@ -165,7 +192,7 @@ func unitsOf(lender *queueing.Lender, held []Held, priority int32, now time.Time
 		}
 		u := units[key]
 		if u == nil {
-			u = &unit{key: key}
+			u = &unit{key: key, gang: one.Gang}
 			units[key] = u
 		}
 		u.add(one, now)
@@ -200,10 +227,13 @@ func mayTake(lender *queueing.Lender, pod *corev1.Pod, priority int32, now time.
 // one. Borrowed GPUs are taken back before Pods of the own queue are preempted.
 func (q *Queues) Victim(pod *corev1.Pod) (priority int32, may bool) {
 	if borrowed, found := q.borrowed[pod.UID]; found {
-		return costless + 1 + int32(min(borrowed.order, math.MaxInt16)), true //nolint:gosec // bounded
+		return costless + 1 + int32(min(borrowed.lender.order, math.MaxInt16)), true //nolint:gosec // bounded
 	}
-	victim := schedulingv1.PodPriority(pod)
-	return victim, victim < q.priority && (q.queueOf[pod.UID] == q.queue || q.priority >= systemCritical)
+	victim, queue := schedulingv1.PodPriority(pod), queueing.NoQueue
+	if held := q.held[pod.UID]; held != nil {
+		queue = held.Queue
+	}
+	return victim, victim < q.priority && (queue == q.queue || q.priority >= systemCritical) && q.helps(queue)
 }
 
 // Key is equal for all that may preempt the same Pods, as far as queues decide; it is empty without queues.
@@ -211,8 +241,11 @@ func (q *Queues) Key() string {
 	if q == nil {
 		return ""
 	}
-	return fmt.Sprintf("queue %s, %d borrowed", q.queue, len(q.borrowed))
+	return fmt.Sprintf("queue %s, %d borrowed, lacking %v", q.queue, len(q.borrowed), q.shortages)
 }
+
+// Asked returns the gang's queue, and what the gang asks for.
+func (q *Queues) Asked() (queue string, amounts queueing.Amounts) { return q.queue, q.asked }
 
 // Reclaims reports whether borrowed GPUs come into question.
 func (q *Queues) Reclaims() bool { return len(q.borrowed) > 0 }

@@ -4,7 +4,8 @@
 // Package queueing decides who is next among waiting jobs, and who has had how much. It is
 // pure: time comes in as an argument.
 //
-//   - Order sorts waiting jobs: across queues by a policy's key, inside a queue by priority.
+//   - Serve sorts waiting jobs: what is guaranteed first, then across queues by a policy's key, and
+//     inside a queue by priority.
 //   - Usage is GPU time that decays; Factors relates it to what each queue is due.
 //
 // Packages underneath use the order: backfill reserves places in time for those who come

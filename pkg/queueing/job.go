@@ -23,9 +23,6 @@ type Job struct {
 	GPUs float64
 	// Runtime is how long it is going to run.
 	Runtime Runtime
-	// Guaranteed is true if the job fits into what its queue is guaranteed and does not have
-	// yet. Such jobs go before all others.
-	Guaranteed bool
 }
 
 // Runtime is how long a job is going to run. Durations are positive; 0 is unknown.

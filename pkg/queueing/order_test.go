@@ -35,8 +35,6 @@ func keys(o queueing.Options, jobs []queueing.Job, factors map[string]float64) s
 
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	guaranteed := job("owed", "b", 0, 60, 8, time.Hour)
-	guaranteed.Guaranteed = true
 	tests := map[string]struct {
 		policy  queueing.Policy
 		factors map[string]float64
@@ -86,11 +84,6 @@ func TestOrder(t *testing.T) {
 			policy: queueing.Multifactor, factors: map[string]float64{"poor": 0, "rich": 3},
 			jobs: []queueing.Job{job("r", "rich", 0, 0, 1, 0), job("p", "poor", 0, 60*24*5, 1, 0), job("late", "poor", 0, 60*24*8, 1, 0)},
 			want: "p r late",
-		},
-		"what a queue is guaranteed goes first": {
-			policy: queueing.Deadline,
-			jobs:   []queueing.Job{job("a", "a", 9, 0, 1, time.Minute), job("b", "b", 9, 0, 1, time.Minute), guaranteed},
-			want:   "owed a b",
 		},
 	}
 	for name, test := range tests {

@@ -90,17 +90,18 @@ func (l *Ledger) Tree() *Tree { return l.tree }
 // Add enters that a queue holds more of a model, or less if the amount is negative. A model that is
 // not known is empty. A queue that does not exist is NoQueue.
 func (l *Ledger) Add(queue, model string, amount Amount) {
-	if model == AnyModel {
-		model = ""
-	}
 	n := l.tree.at(queue)
-	l.own[n.index].add(model, amount)
+	l.own[n.index].enter(model, amount)
 	for ; n != nil; n = n.parent {
-		l.held[n.index].add(model, amount)
+		l.held[n.index].enter(model, amount)
 	}
 }
 
-func (a Amounts) add(model string, amount Amount) {
+// enter adds GPUs of a model that are held, and counts them as of any model as well.
+func (a Amounts) enter(model string, amount Amount) {
+	if model == AnyModel {
+		model = ""
+	}
 	for _, key := range [...]string{model, AnyModel} {
 		if a[key] += amount; a[key] == 0 {
 			delete(a, key)
@@ -212,49 +213,24 @@ func (l *Ledger) Borrowed(queue, model string) Amount {
 }
 
 // over returns what a queue holds beyond its guarantee, negative if it holds less.
-func (l *Ledger) over(n *node, model string) Amount {
-	return l.held[n.index][model] - n.guaranteed[model]
+func (l *Ledger) over(n *node, model string) Amount { return n.over(l.held[n.index], model) }
+
+func (n *node) over(held Amounts, model string) Amount { return held[model] - n.guaranteed[model] }
+
+// Within reports whether a queue stays within its own guarantees with a request, whatever its ancestors
+// are guaranteed: within that of each model, or that of all together.
+func (l *Ledger) Within(queue string, request Amounts) bool {
+	n := l.tree.at(queue)
+	return n.within(l.held[n.index], request)
 }
 
-// BelowGuarantee reports whether a queue would get a GPU of a model, or of any with AnyModel,
-// because of a guarantee: see Precedence.
-func (l *Ledger) BelowGuarantee(queue, model string) bool {
-	return l.WithinGuarantee(queue, Amounts{model: 1})
+func (n *node) within(held, request Amounts) bool {
+	return n.over(held, AnyModel)+request.Sum() <= 0 || n.withinModels(held, request)
 }
 
-// WithinGuarantee reports whether a queue holds the request as well because of a guarantee: if its root
-// would stay within what that is guaranteed.
-func (l *Ledger) WithinGuarantee(queue string, request Amounts) bool {
-	return l.Precedence(queue, request)>>(precedenceBits-1) == 1
-}
-
-// precedenceBits is how many levels of a tree decide about precedence.
-const precedenceBits = 64
-
-// Precedence says how a request compares with those of other queues because of guarantees: the
-// greater one comes first. The highest bit says whether the queue's root would stay within its
-// guarantee with the request, the next bit the same of the queue below on the way to the queue
-// itself, and so on: whatever a parent is guaranteed goes to those of its children first that are
-// within their own guarantees, and to the others then.
-func (l *Ledger) Precedence(queue string, request Amounts) uint64 {
-	n, bits := l.tree.at(queue), uint64(0)
-	for ; n != nil; n = n.parent {
-		if n.depth < precedenceBits && l.within(n, request) {
-			bits |= 1 << (precedenceBits - 1 - n.depth)
-		}
-	}
-	return bits
-}
-
-// within reports whether a queue stays within its guarantees with a request: of each model, or of
-// all together.
-func (l *Ledger) within(n *node, request Amounts) bool {
-	return l.over(n, AnyModel)+request.Sum() <= 0 || l.withinModels(n, request)
-}
-
-func (l *Ledger) withinModels(n *node, request Amounts) bool {
+func (n *node) withinModels(held, request Amounts) bool {
 	for model, amount := range request {
-		if model == AnyModel || l.over(n, model)+amount > 0 {
+		if model == AnyModel || n.over(held, model)+amount > 0 {
 			return false
 		}
 	}
@@ -271,9 +247,9 @@ type Lender struct {
 	Reclaim Reclaim
 }
 
-// Reclaimable returns the queues that hold GPUs of a model which belong to a queue that wants an
-// amount of it, or of any model with AnyModel. It returns none if the queue would be beyond its
-// guarantee with them.
+// Reclaimable returns the queues that hold GPUs which belong to a queue that makes a request: GPUs of
+// the models that it asks for, or of all if it asks for any with AnyModel. It returns none if the queue
+// would be beyond its guarantee with the request.
 //
 // Between two queues, those decide that are on the same level, below the nearest ancestor of both,
 // or roots: the one that wants must stay within its guarantee, and the other one, with all queues
@@ -285,17 +261,25 @@ type Lender struct {
 // children. Of two that are equally far, the one comes first that has borrowed more for its weight,
 // compared where their paths part. The amounts are each for itself: two children may have borrowed
 // the same part of their parent's. Enter what is taken, and ask again.
-func (l *Ledger) Reclaimable(queue, model string, amount Amount) []Lender {
-	c := l.newClaim(l.tree.at(queue), Amounts{model: amount})
+//
+// If the request exceeds limits of the queue's ancestors, only what is given back below the farthest of
+// them helps (see Shortages); then GPUs of other models help against a limit of all models together.
+func (l *Ledger) Reclaimable(queue string, request Amounts) []Lender {
+	shortages, mendable := l.Shortages(queue, request)
+	if !mendable {
+		return nil
+	}
+	c := l.newClaim(l.tree.at(queue), request)
 	var found []candidate
-	for _, of := range c.models(model) {
-		found = append(found, c.candidates(of)...)
+	for _, model := range c.models(shortages) {
+		found = append(found, c.candidates(model)...)
 	}
 	slices.SortStableFunc(found, c.compare)
 	lenders := make([]Lender, 0, len(found))
 	for _, one := range found {
-		if reclaim := l.tree.Reclaim(one.node.queue.Name); reclaim.Policy != ReclaimNever {
-			lenders = append(lenders, Lender{one.node.queue.Name, one.model, one.amount, reclaim})
+		name := one.node.queue.Name
+		if reclaim := l.tree.Reclaim(name); reclaim.Policy != ReclaimNever && help(shortages, l.tree, name) {
+			lenders = append(lenders, Lender{name, one.model, one.amount, reclaim})
 		}
 	}
 	return lenders
@@ -304,26 +288,28 @@ func (l *Ledger) Reclaimable(queue, model string, amount Amount) []Lender {
 // claim is a queue's claim on GPUs that others have borrowed.
 type claim struct {
 	*Ledger
+	request Amounts
 	// path are the queue that claims and its ancestors, by depth. For each, byModel and byAny say
-	// whether it stays within what it is guaranteed of the model, or of all together.
+	// whether it stays within what it is guaranteed of the models, or of all together.
 	path           []*node
 	byModel, byAny []bool
 }
 
 func (l *Ledger) newClaim(of *node, request Amounts) *claim {
-	c := &claim{Ledger: l, path: make([]*node, of.depth+1), byModel: make([]bool, of.depth+1), byAny: make([]bool, of.depth+1)}
+	c := &claim{Ledger: l, request: request, path: make([]*node, of.depth+1), byModel: make([]bool, of.depth+1), byAny: make([]bool, of.depth+1)}
 	for n := of; n != nil; n = n.parent {
 		c.path[n.depth] = n
-		c.byModel[n.depth] = l.withinModels(n, request)
+		c.byModel[n.depth] = n.withinModels(l.held[n.index], request)
 		c.byAny[n.depth] = l.over(n, AnyModel)+request.Sum() <= 0
 	}
 	return c
 }
 
-// models returns the models to take: the one that is wanted, or all that are held.
-func (c *claim) models(wanted string) []string {
-	if wanted != AnyModel {
-		return []string{wanted}
+// models returns the models to take: those that are asked for, or all that are held.
+func (c *claim) models(shortages []Shortage) []string {
+	all := c.request[AnyModel] > 0 || slices.ContainsFunc(shortages, func(one Shortage) bool { return one.Model == AnyModel })
+	if !all {
+		return slices.Sorted(maps.Keys(c.request))
 	}
 	held := map[string]bool{}
 	for _, n := range c.tree.sorted {
@@ -334,6 +320,9 @@ func (c *claim) models(wanted string) []string {
 	delete(held, AnyModel)
 	return slices.Sorted(maps.Keys(held))
 }
+
+// asks reports whether the claim is for GPUs of a model.
+func (c *claim) asks(model string) bool { return c.request[model] > 0 || c.request[AnyModel] > 0 }
 
 // candidate is a queue that may have to give back GPUs of a model.
 type candidate struct {
@@ -362,18 +351,23 @@ func (c *claim) candidates(model string) []candidate {
 		if below >= len(c.path) {
 			continue // it is below the queue that claims, or that queue itself
 		}
-		amount := Amount(0)
-		if c.byModel[below] {
-			amount = at.model
-		}
-		if c.byAny[below] {
-			amount = max(amount, at.both)
-		}
-		if amount = min(amount, c.own[n.index][model]); amount > 0 {
+		if amount := min(c.claims(below, model, at), c.own[n.index][model]); amount > 0 {
 			found = append(found, candidate{n, model, amount, at.meets})
 		}
 	}
 	return found
+}
+
+// claims returns what of a model may be taken from a chain on whose first level a queue on the path decides.
+func (c *claim) claims(level int, model string, from chain) Amount {
+	switch {
+	case c.byModel[level] && c.asks(model):
+		return from.model // it is not less than both
+	case c.byModel[level] || c.byAny[level]:
+		return from.both
+	default:
+		return 0
+	}
 }
 
 func (c *claim) chainOf(n *node, model string, chains []chain) chain {

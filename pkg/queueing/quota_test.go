@@ -130,75 +130,6 @@ func TestBorrowedIsWhatIsBeyondTheGuarantee(t *testing.T) {
 	}
 }
 
-func TestPrecedenceOfGuarantees(t *testing.T) {
-	t.Parallel()
-	queues := []queueing.Queue{
-		{Name: "org", Quotas: guarantees("*", 16)},
-		{Name: "a", Parent: "org", Quotas: guarantees("*", 8)},
-		{Name: "b", Parent: "org", Quotas: guarantees("*", 4)},
-		{Name: "other", Quotas: guarantees("h100", 4)},
-		{Name: "bare"},
-	}
-	tests := map[string]struct {
-		holds held
-		size  int
-		// order is by precedence for h100; queues on the same place are joined with "=".
-		order string
-		owed  string
-	}{
-		"whoever has a guarantee is before who has none": {held{}, 1, "a=b > other > bare", "a b other"},
-		"children beyond their own guarantee follow their siblings": {
-			held{"a h100": 8}, 1, "b > a=other > bare", "a b other"},
-		"children of a parent beyond its guarantee follow others who are not": {
-			held{"a h100": 16}, 1, "other > b > a=bare", "other"},
-		"a request must be within the guarantee as a whole": {held{"b h100": 2}, 4, "a > b=other > bare", "a b other"},
-		"what is guaranteed of a model is not used up by others": {
-			held{"other a100": 8}, 4, "a=b > other > bare", "a b other"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := ledger(queues, tc.holds)
-			request := queueing.Amounts{"h100": gpus(tc.size)}
-			if got := precedenceOrder(l, request, "a", "b", "other", "bare"); got != tc.order {
-				t.Errorf("order %s, want %s", got, tc.order)
-			}
-			var owed []string
-			for _, queue := range []string{"a", "b", "bare", "other"} {
-				if l.BelowGuarantee(queue, "h100") {
-					owed = append(owed, queue)
-				}
-			}
-			if got := strings.Join(owed, " "); got != tc.owed {
-				t.Errorf("below their guarantees: %s, want %s", got, tc.owed)
-			}
-		})
-	}
-}
-
-func precedenceOrder(l *queueing.Ledger, request queueing.Amounts, queues ...string) string {
-	slices.SortStableFunc(queues, func(a, b string) int {
-		x, y := l.Precedence(a, request), l.Precedence(b, request)
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
-	var text strings.Builder
-	text.WriteString(queues[0])
-	for i, queue := range queues[1:] {
-		relation := " > "
-		if l.Precedence(queues[i], request) == l.Precedence(queue, request) {
-			relation = "="
-		}
-		text.WriteString(relation + queue)
-	}
-	return text.String()
-}
-
 func TestReclaimable(t *testing.T) {
 	t.Parallel()
 	queues := []queueing.Queue{
@@ -252,7 +183,61 @@ func TestReclaimable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, lender := range ledger(queues, tc.holds).Reclaimable(tc.queue, tc.model, gpus(tc.size)) {
+			for _, lender := range ledger(queues, tc.holds).Reclaimable(tc.queue, queueing.Amounts{tc.model: gpus(tc.size)}) {
+				got = append(got, fmt.Sprintf("%s %s %s", lender.Queue, lender.Model, lender.Amount))
+			}
+			if joined := strings.Join(got, ", "); joined != tc.want {
+				t.Errorf("%q, want %q", joined, tc.want)
+			}
+		})
+	}
+}
+
+func TestReclaimableBelowAFullParent(t *testing.T) {
+	t.Parallel()
+	both := func(guaranteed, limit int, more ...any) map[string]queueing.Quota {
+		quotas := guarantees(more...)
+		quotas["*"] = queueing.Quota{Guaranteed: gpus(guaranteed), Limit: gpus(limit)}
+		return quotas
+	}
+	queues := []queueing.Queue{
+		{Name: "org", Quotas: both(16, 16, "a100", 4)},
+		{Name: "a", Parent: "org", Quotas: both(8, 12, "a100", 4)},
+		{Name: "a1", Parent: "a", Quotas: guarantees("*", 2)},
+		{Name: "a2", Parent: "a"},
+		{Name: "b", Parent: "org", Quotas: guarantees("*", 8)},
+		{Name: "other"},
+	}
+	tests := map[string]struct {
+		holds   held
+		queue   string
+		request queueing.Amounts
+		want    string
+	}{
+		"from a sibling only, though others have borrowed more": {
+			held{"b h100": 14, "a1 h100": 1, "other h100": 40}, "a1", queueing.Amounts{"h100": gpus(2)}, "b h100 6"},
+		"from all, if the parent has room": {
+			held{"b h100": 12, "other h100": 40}, "a1", queueing.Amounts{"h100": gpus(2)}, "other h100 40, b h100 4"},
+		"from below the farther one of two that are full": {
+			held{"a2 h100": 12, "b h100": 4}, "a1", queueing.Amounts{"h100": gpus(2)}, "a2 h100 12"},
+		"from the parent's own jobs": {
+			held{"org h100": 10, "b h100": 6}, "a1", queueing.Amounts{"h100": gpus(2)}, "org h100 10"},
+		"what is over a limit of all models may be of any": {
+			held{"b h100": 12, "b a100": 4}, "a", queueing.Amounts{"a100": gpus(2)}, "b a100 4, b h100 8"},
+		"nothing for a queue at its own limit": {
+			held{"a h100": 12, "b h100": 4}, "a", queueing.Amounts{"h100": gpus(1)}, ""},
+		"nothing for a queue beyond its guarantee": {
+			held{"a h100": 8, "b h100": 8}, "a", queueing.Amounts{"h100": gpus(1)}, ""},
+		"nothing for what the parent may never hold": {
+			held{"b h100": 16}, "b", queueing.Amounts{"h100": gpus(17)}, ""},
+		"nothing if two models are within the guarantee only each for itself": {
+			held{"b h100": 16}, "a", queueing.Amounts{"h100": gpus(6), "a100": gpus(6)}, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, lender := range ledger(queues, tc.holds).Reclaimable(tc.queue, tc.request) {
 				got = append(got, fmt.Sprintf("%s %s %s", lender.Queue, lender.Model, lender.Amount))
 			}
 			if joined := strings.Join(got, ", "); joined != tc.want {
@@ -337,7 +322,7 @@ func TestReclaimNeverTakesWhatIsGuaranteed(t *testing.T) {
 		}
 		for range 30 {
 			queue, model := queues[random.IntN(len(queues))].Name, randomModels[random.IntN(2)]
-			lenders := l.Reclaimable(queue, model, queueing.GPU)
+			lenders := l.Reclaimable(queue, queueing.Amounts{model: queueing.GPU})
 			if len(lenders) == 0 {
 				continue
 			}
@@ -346,15 +331,15 @@ func TestReclaimNeverTakesWhatIsGuaranteed(t *testing.T) {
 			if slices.Contains(tree.Path(queue), first.Queue) {
 				continue // the own jobs of a parent: its guarantee is for all of its children
 			}
-			l.Add(first.Queue, model, -amount)
+			l.Add(first.Queue, first.Model, -amount)
 			l.Add(queue, model, amount)
 			taken++
-			if l.Held(first.Queue, model) < tree.Guaranteed(first.Queue, model) {
-				t.Fatalf("seed %d: %s lost %s of %s to %s and is below its guarantee", seed, first.Queue, amount, model, queue)
+			if l.Held(first.Queue, first.Model) < tree.Guaranteed(first.Queue, first.Model) {
+				t.Fatalf("seed %d: %s lost %s of %s to %s and is below its guarantee", seed, first.Queue, amount, first.Model, queue)
 			}
-			for _, back := range l.Reclaimable(first.Queue, model, amount) {
+			for _, back := range l.Reclaimable(first.Queue, queueing.Amounts{first.Model: amount}) {
 				if back.Queue == queue {
-					t.Fatalf("seed %d: %s took %s of %s from %s, which could take it back", seed, queue, amount, model, first.Queue)
+					t.Fatalf("seed %d: %s took %s of %s from %s, which could take it back", seed, queue, amount, first.Model, first.Queue)
 				}
 			}
 		}
@@ -397,7 +382,7 @@ func BenchmarkAssign1000(b *testing.B) {
 func BenchmarkReclaimable1000(b *testing.B) {
 	l := manyQueues(1000)
 	for b.Loop() {
-		l.Reclaimable("q7", "h100", queueing.GPU)
+		l.Reclaimable("q7", queueing.Amounts{"h100": queueing.GPU})
 	}
 }
 

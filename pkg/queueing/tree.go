@@ -34,8 +34,8 @@ type Queue struct {
 	Selector string
 	// Priorities are the PriorityClasses that Pods may have; empty for those of the parent.
 	Priorities []string
-	// MaxRuntime bounds what a job may declare, and DefaultRuntime is for jobs that declare
-	// nothing; 0 for none.
+	// MaxRuntime bounds how long a job may run, and DefaultRuntime is what to plan with for jobs that
+	// declare nothing; 0 for none.
 	MaxRuntime, DefaultRuntime time.Duration
 	// Reclaim is how GPUs beyond the guarantee are taken back; nil for as the parent's are.
 	Reclaim *Reclaim
@@ -339,6 +339,24 @@ func (t *Tree) Path(queue string) []string {
 	return names
 }
 
+// Fork returns the two queues that decide between two others: on the same level, on the ways to them from
+// the nearest queue above both, or from the roots. Of two of which one is above the other, that is NoQueue
+// for the upper one, whose own jobs count as a child without guarantee.
+func (t *Tree) Fork(a, b string) (ofA, ofB string) {
+	x, y, belowX, belowY := t.at(a), t.at(b), NoQueue, NoQueue
+	for x != y {
+		switch {
+		case x == nil || y != nil && y.depth > x.depth:
+			y, belowY = y.parent, y.queue.Name
+		case y == nil || x.depth > y.depth:
+			x, belowX = x.parent, x.queue.Name
+		default:
+			x, belowX, y, belowY = x.parent, x.queue.Name, y.parent, y.queue.Name
+		}
+	}
+	return belowX, belowY
+}
+
 // Guaranteed returns what a queue is guaranteed of a model, or of AnyModel, after what is wrong
 // with the tree.
 func (t *Tree) Guaranteed(queue, model string) Amount { return t.at(queue).guaranteed[model] }
@@ -349,13 +367,18 @@ func (t *Tree) Weight(queue string) int { return t.at(queue).weight() }
 // MaxRuntime returns how long a job of a queue may run at most: the least of what holds for the queue
 // and its ancestors; 0 for no limit.
 func (t *Tree) MaxRuntime(queue string) time.Duration {
-	least := time.Duration(0)
+	least, _ := t.RuntimeLimit(queue)
+	return least
+}
+
+// RuntimeLimit returns MaxRuntime, and the queue whose limit that is.
+func (t *Tree) RuntimeLimit(queue string) (least time.Duration, of string) {
 	for n := t.at(queue); n != nil; n = n.parent {
 		if limit := n.queue.MaxRuntime; limit > 0 && (least == 0 || limit < least) {
-			least = limit
+			least, of = limit, n.queue.Name
 		}
 	}
-	return least
+	return least, of
 }
 
 // DefaultRuntime returns what to plan with for a job of a queue that declares nothing: the default

@@ -162,6 +162,21 @@ func TestQueuesInheritFromTheirParents(t *testing.T) {
 	}
 }
 
+func TestSiblingsDecideBetweenQueues(t *testing.T) {
+	t.Parallel()
+	tree := queueing.NewTree([]queueing.Queue{
+		{Name: "org"}, {Name: "a", Parent: "org"}, {Name: "a1", Parent: "a"}, {Name: "a2", Parent: "a"}, {Name: "b", Parent: "org"}, {Name: "other"},
+	})
+	for of, want := range map[[2]string][2]string{
+		{"a1", "a2"}: {"a1", "a2"}, {"a1", "b"}: {"a", "b"}, {"b", "a1"}: {"b", "a"}, {"a1", "other"}: {"org", "other"}, {"a1", "a"}: {"a1", ""},
+		{"org", "a2"}: {"", "a"}, {"a", "a"}: {"", ""}, {"gone", "b"}: {"", "org"},
+	} {
+		if x, y := tree.Fork(of[0], of[1]); x != want[0] || y != want[1] {
+			t.Errorf("%v: %q and %q decide, want %q", of, x, y, want)
+		}
+	}
+}
+
 // TestGuaranteesNeverExceedTheParents: whatever is asked for, siblings never have more together
 // than their parent, and a queue never has more of single models than of all.
 func TestGuaranteesNeverExceedTheParents(t *testing.T) {

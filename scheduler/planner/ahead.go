@@ -216,7 +216,7 @@ func (p *Planner) headOfLine(now time.Time) (list []backfill.Waiting, leaders ma
 			continue
 		}
 		gang, err := p.gangOf(attempt)
-		if err != nil || p.admit(attempt, gang) != "" {
+		if err != nil || p.admit(attempt, gang).waits != "" {
 			continue
 		}
 		if gang.Required {

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 )
@@ -41,6 +42,10 @@ type claim struct {
 	leaving  map[types.UID]bool
 	until    time.Time
 	starving bool
+	// queue is the gang's queue, and asked what it is going to hold there. They are empty without GPUQueues, and
+	// for starving gangs.
+	queue string
+	asked queueing.Amounts
 
 	// awaited are the GPUs that have to become free for a starving gang, by node; leastInUse
 	// is how much of them was in use, in percent of a GPU, when it was the least so far; it is
@@ -53,6 +58,24 @@ type claim struct {
 
 func newClaims() *claims {
 	return &claims{list: map[string]*claim{}, cooldownUntil: map[string]time.Time{}, vainUntil: map[string]time.Time{}}
+}
+
+// claimedInQueue is what a gang is going to hold in its queue.
+type claimedInQueue struct {
+	queue   string
+	amounts queueing.Amounts
+}
+
+// asked returns what gangs that claim nodes are going to hold in their queues, except for one gang.
+func (c *claims) asked(except string) (list []claimedInQueue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for group, one := range c.list {
+		if group != except && len(one.asked) > 0 {
+			list = append(list, claimedInQueue{one.queue, one.asked})
+		}
+	}
+	return list
 }
 
 func rankOf(attempt *gangs.Attempt) gangs.Rank {

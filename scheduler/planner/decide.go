@@ -83,8 +83,8 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		p.noteSubmission(attempt)
 	}
 	p.lookAhead()
-	if waits := p.admit(attempt, gang); waits != "" {
-		return p.waitInQueue(attempt, waits)
+	if admitted := p.admit(attempt, gang); admitted.waits != "" {
+		return p.waitInQueue(attempt, admitted.waits)
 	}
 	freed := p.mirror.Freed()
 	gang.keys = p.keysOf(attempt, gang)

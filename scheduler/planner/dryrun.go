@@ -23,6 +23,8 @@ type dryRun struct {
 	// basis is that of all checks: together they have the time of one search, which is limit.
 	basis basis
 	limit time.Duration
+	// withoutVictims is true if a proposal counts that has none.
+	withoutVictims bool
 	// filtered is true once filters have refused a proposal, and late once the time was up before
 	// the end of a search.
 	filtered, late bool
@@ -115,7 +117,7 @@ func (d *dryRun) awaitLeaving(cluster *placement.Cluster, holders func(string) (
 // withVictims returns a proposal that has any victims. One without says that the gang fits
 // as things are, which they don't, as it has just been refused: nobody has to leave for it.
 func (d *dryRun) withVictims(found *placement.Preemption) *placement.Preemption {
-	if len(found.Victims) == 0 {
+	if len(found.Victims) == 0 && !d.withoutVictims {
 		return nil
 	}
 	return found

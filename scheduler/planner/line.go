@@ -126,7 +126,7 @@ func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine
 	for i, one := range ranked {
 		ordered[i] = entries[one.Index]
 		ordered[i].position, ordered[i].turn = one.Position, one.Turn
-		if jobs[one.Index].Guaranteed {
+		if one.Guaranteed {
 			ordered[i].turn = math.Inf(-1)
 		}
 	}

@@ -6,6 +6,7 @@ package planner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,7 +79,8 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if err != nil {
 		return ""
 	}
-	if p.admit(attempt, gang) != "" {
+	admitted := p.admit(attempt, gang)
+	if admitted.waits != "" && !admitted.limited {
 		return "" // its queue does not let it start
 	}
 	if p.moving(attempt) {
@@ -88,9 +90,12 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 		return "" // whoever leaves, no node would take it
 	}
 	taken := p.reclaimFor(attempt, gang)
-	if !p.mirror.HasBelow(attempt.Priority) && (taken == nil || !taken.Reclaims()) {
-		if p.preemptions.underWay(attempt.Group.Key) {
+	if (admitted.limited || !p.mirror.HasBelow(attempt.Priority)) && (taken == nil || !taken.Reclaims()) {
+		switch {
+		case p.preemptions.underWay(attempt.Group.Key):
 			return victimsLeaving // they have been told, and have some time left
+		case admitted.limited:
+			return "" // nobody has borrowed what its queue may not hold now
 		}
 		return noVictims
 	}
@@ -134,7 +139,11 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.
 	now := p.clock.Now()
 	victims := found.victims
 	until := now.Add(config.Seconds(p.args.ClaimSeconds) + checkpointTime(victims, found.taken))
-	p.claims.set(attempt, &claim{nodes: roomOf(found.plan), leaving: found.leaving, until: until}, now)
+	place := &claim{nodes: roomOf(found.plan), leaving: found.leaving, until: until}
+	if found.taken != nil {
+		place.queue, place.asked = found.taken.Asked()
+	}
+	p.claims.set(attempt, place, now)
 	if len(victims) == 0 || !p.preemptions.begin(attempt.Group.Key) {
 		return victimsLeaving
 	}
@@ -189,7 +198,7 @@ type preemptionPlan struct {
 	plan *placement.Plan
 	// victims are those that have yet to be evicted; others may be leaving already.
 	victims []*corev1.Pod
-	// leaving are all of them.
+	// leaving are those whose places the gang needs.
 	leaving map[types.UID]bool
 	// vacated are their nodes.
 	vacated map[string]bool
@@ -220,6 +229,7 @@ func (p *Planner) preemption(attempt *gangs.Attempt, gang *roles, taken *preempt
 func (p *Planner) preemptionOf(attempt *gangs.Attempt, gang *roles, taken *preemption.Queues) (found *preemptionPlan) {
 	found = &preemptionPlan{budgets: p.budgets(), taken: taken}
 	dryRun := p.newDryRun(gang)
+	dryRun.withoutVictims = taken.ExceedsLimits()
 	p.mirror.For(p.requesterOf(attempt), func(cluster *placement.Cluster) {
 		holders := p.mirror.Holders()
 		rules := preemption.Cluster{
@@ -239,7 +249,12 @@ func (p *Planner) preemptionOf(attempt *gangs.Attempt, gang *roles, taken *preem
 			if found.filtered, found.late = dryRun.filtered, dryRun.late; proposal == nil {
 				return false
 			}
-			found.plan, found.victims = proposal.Plan, rules.Victims(proposal)
+			victims := rules.Victims(proposal)
+			more, enough := rules.Complete(taken, victims)
+			if !enough {
+				return false
+			}
+			found.plan, found.victims = proposal.Plan, slices.Concat(victims, more)
 			found.leaving, found.vacated = map[types.UID]bool{}, map[string]bool{}
 			for _, name := range proposal.Victims {
 				found.leaving[types.UID(name)] = true

@@ -157,29 +157,53 @@ func (p *Planner) ledgerOf(state *queues.State) *queueing.Ledger {
 	return ledger
 }
 
-// admit returns why a gang may not start now as far as its queue is concerned; empty if it may. If only a part of its
-// optional members may, or none on the GPUs of some models, the gang is changed accordingly.
-func (p *Planner) admit(attempt *gangs.Attempt, gang *roles) (waits string) {
+// claimedLedger returns what the queues hold, with what gangs claim for which others give way: what becomes free for them is theirs,
+// but for the gang that asks. It must not be changed.
+func (p *Planner) claimedLedger(state *queues.State, group string) *queueing.Ledger {
+	ledger, claimed := p.ledgerOf(state), p.claims.asked(group)
+	if len(claimed) == 0 {
+		return ledger
+	}
+	ledger = ledger.Clone()
+	for _, one := range claimed {
+		for model, amount := range one.amounts {
+			ledger.Add(one.queue, model, amount)
+		}
+	}
+	return ledger
+}
+
+// admission is whether a gang may start as far as its queue is concerned.
+type admission struct {
+	// waits is why it may not now; empty if it may.
+	waits string
+	// limited is true if that is because of a limit.
+	limited bool
+}
+
+// admit returns whether a gang may start now as far as its queue is concerned. If only a part of its optional members may, or none on
+// the GPUs of some models, the gang is changed accordingly.
+func (p *Planner) admit(attempt *gangs.Attempt, gang *roles) admission {
 	if watcher := p.queues.watcher; watcher != nil && !watcher.Known() {
-		return "gpu-scheduler has just started and is reading the GPUQueues"
+		return admission{waits: "gpu-scheduler has just started and is reading the GPUQueues"}
 	}
 	state := p.queueState()
 	if state == nil {
-		return ""
+		return admission{}
 	}
 	var queue string
 	for i, m := range attempt.Waiting {
 		assigned := state.QueueOf(m.Pod())
 		switch {
 		case assigned.Problem != nil:
-			return assigned.Problem.Message
+			return admission{waits: assigned.Problem.Message}
 		case i > 0 && assigned.Queue != queue:
-			return "the Pods of a gang have to be in the same queue; one is in " +
-				queueInWords(queue) + " and another one in " + queueInWords(assigned.Queue)
+			return admission{waits: "the Pods of a gang have to be in the same queue; one is in " +
+				queueInWords(queue) + " and another one in " + queueInWords(assigned.Queue)}
 		}
 		queue = assigned.Queue
 	}
-	return p.fitLimits(p.ledgerOf(state), queue, gang)
+	return p.fitLimits(p.claimedLedger(state, attempt.Group.Key), queue, gang)
 }
 
 func queueInWords(queue string) string {
@@ -189,17 +213,16 @@ func queueInWords(queue string) string {
 	return "queue " + queue
 }
 
-// fitLimits confines a gang to what the limits of its queue leave, and returns why it has to wait if
-// that is too little.
-func (p *Planner) fitLimits(ledger *queueing.Ledger, queue string, gang *roles) (waits string) {
+// fitLimits confines a gang to what the limits of its queue leave. If that is too little, it has to wait.
+func (p *Planner) fitLimits(ledger *queueing.Ledger, queue string, gang *roles) admission {
 	full, exceeded := gpuqueue.Confine(ledger, queue, &gang.Gang)
-	switch {
-	case exceeded != nil:
-		return exceeded.String()
-	case len(full) > 0:
+	if len(full) > 0 {
 		gang.Except = union(gang.Except, p.mirror.NodesOf(full))
 	}
-	return ""
+	if exceeded != nil {
+		return admission{waits: exceeded.String(), limited: true}
+	}
+	return admission{}
 }
 
 // waitInQueue is fail for a gang that its queue does not let start.
@@ -207,6 +230,7 @@ func (p *Planner) waitInQueue(attempt *gangs.Attempt, waits string) Decision {
 	now := p.clock.Now()
 	p.metrics.failed.WithLabelValues("Queue").Inc()
 	p.rejections.set(attempt.Group.Key, nil, nil)
+	p.lastRefusals = lastRefusals{} // no node was asked
 	p.registry.FailAttempt(attempt.Group, now, now, now.Add(fallbackRetry))
 	return Decision{Waits: waits}
 }

@@ -32,5 +32,5 @@ func (p *Planner) reclaimFor(attempt *gangs.Attempt, gang *roles) *preemption.Qu
 			})
 		}
 	})
-	return preemption.NewQueues(p.ledgerOf(state), queue, gpuqueue.Least(&gang.Gang), attempt.Priority, held, p.clock.Now())
+	return preemption.NewQueues(p.claimedLedger(state, attempt.Group.Key), queue, gpuqueue.Least(&gang.Gang), attempt.Priority, held, p.clock.Now())
 }

@@ -197,6 +197,34 @@ func TestAQueueGetsBackWhatItIsGuaranteed(t *testing.T) {
 	s.waitForBound(0, "more")
 }
 
+// TestAFullParentGivesRoomToTheChildThatIsGuaranteedIt has one child borrow all that their parent may hold, with a higher priority,
+// while GPUs are free that the parent may not have. The other child's gang starts all the same, and the first one's next Pods,
+// which wait as well, don't take what was given back.
+func TestAFullParentGivesRoomToTheChildThatIsGuaranteedIt(t *testing.T) {
+	owner, guest := queue("owner", 8, nil), queue("guest", 8, nil)
+	owner.Spec.Parent, guest.Spec.Parent = "parent", "parent"
+	s := newQueueSuite(t, "parent", 3, queue("parent", 16, ptr.To[int32](16)), owner, guest)
+	stop := s.watchQueues(map[string]int64{"owner": 8, "guest": 16})
+	for i := range 4 {
+		s.createPods(gang{name: "guest-" + strconv.Itoa(i), gpus: 4, priority: high}.in("guest", 0))
+	}
+	s.waitForBound(1, "guest-0", "guest-1", "guest-2", "guest-3")
+	for i := range 4 {
+		s.createPods(gang{name: "next-" + strconv.Itoa(i), gpus: 2, priority: high}.in("guest", 0))
+	}
+	s.waitForRefusal("next-0", "queue parent holds 16 of at most 16 GPUs")
+	s.createTasks(gang{name: "owner", pods: 2, gpus: 4, priority: low}.in("owner", 0))
+	s.waitForBound(2, "owner")
+	s.eventually("guest keeps what it is guaranteed", func() (bool, string) {
+		left := s.ledger.podsWith(func(pod *corev1.Pod) bool { return pod.Labels[v1.LabelQueue] == "guest" && stays(pod) })
+		return len(left) == 2, describe(left)
+	})
+	s.waitForBound(0, "next-0", "next-1", "next-2", "next-3")
+	for _, text := range stop().exceeded {
+		t.Error(text)
+	}
+}
+
 // TestAGangStartsWhenItWasPromisedTo has a gang wait for a node whose Pod ends soon. What ends before then runs
 // on the node that is free until then; what may run longer waits although it would fit.
 func TestAGangStartsWhenItWasPromisedTo(t *testing.T) {

@@ -73,6 +73,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &gpucontrollerv1.PodPlaceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodRestarts"):
 		return &gpucontrollerv1.PodRestartsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("QueueRuntime"):
+		return &gpucontrollerv1.QueueRuntimeApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Refusals"):
 		return &gpucontrollerv1.RefusalsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Rescheduling"):

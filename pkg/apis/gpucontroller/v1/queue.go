@@ -84,10 +84,11 @@ type GPUQueueSpec struct {
 	// +kubebuilder:validation:Maximum=1000
 	Weight *int32 `json:"weight,omitempty"`
 
-	// maxRuntimeSeconds is for how long a task of the queue may run at most. A task that declares
-	// more, with spec.maxRuntimeSeconds or the annotation falldio.com/max-runtime-seconds of other
-	// Pods, does not start; for one that declares nothing, the scheduler plans with it. Of a queue's
-	// and its ancestors', the least holds. Default: no limit.
+	// maxRuntimeSeconds is for how long a task of the queue may run at most, all its runs together. A
+	// task that declares more, with spec.maxRuntimeSeconds or the annotation
+	// falldio.com/max-runtime-seconds of other Pods, does not start; a GPUTask that declares nothing
+	// is stopped then, and fails. A lower limit counts for runs that begin later, a higher one at
+	// once. Of a queue's and its ancestors', the least holds. Default: no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647

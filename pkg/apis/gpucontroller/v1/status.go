@@ -199,6 +199,11 @@ type GPUTaskStatus struct {
 	// +optional
 	PastRuntimeSeconds int64 `json:"pastRuntimeSeconds,omitempty"`
 
+	// queueRuntime is for how long the task's GPUQueue lets it run; absent if that has no limit. It
+	// is what the queue said when the present run began, or more, if the queue has said so since.
+	// +optional
+	QueueRuntime *QueueRuntime `json:"queueRuntime,omitempty"`
+
 	// completionTime is when the task succeeded or failed.
 	// ttlSecondsAfterFinished counts from here.
 	// +optional
@@ -338,4 +343,17 @@ type StartEstimate struct {
 	// they end before.
 	// +optional
 	Reserved bool `json:"reserved,omitempty"`
+}
+
+// QueueRuntime is for how long a GPUQueue lets a task run.
+type QueueRuntime struct {
+	// maxSeconds is for how many seconds the task may be Running, all its runs together.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	MaxSeconds int64 `json:"maxSeconds"`
+
+	// queue is the GPUQueue whose maxRuntimeSeconds that is: the task's, or one of its ancestors.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Queue string `json:"queue"`
 }

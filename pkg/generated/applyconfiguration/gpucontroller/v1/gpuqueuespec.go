@@ -30,10 +30,11 @@ type GPUQueueSpecApplyConfiguration struct {
 	// that have work: of two queues with weights 1 and 3, one is due a quarter and the other one
 	// three quarters. Default: 1.
 	Weight *int32 `json:"weight,omitempty"`
-	// maxRuntimeSeconds is for how long a task of the queue may run at most. A task that declares
-	// more, with spec.maxRuntimeSeconds or the annotation falldio.com/max-runtime-seconds of other
-	// Pods, does not start; for one that declares nothing, the scheduler plans with it. Of a queue's
-	// and its ancestors', the least holds. Default: no limit.
+	// maxRuntimeSeconds is for how long a task of the queue may run at most, all its runs together. A
+	// task that declares more, with spec.maxRuntimeSeconds or the annotation
+	// falldio.com/max-runtime-seconds of other Pods, does not start; a GPUTask that declares nothing
+	// is stopped then, and fails. A lower limit counts for runs that begin later, a higher one at
+	// once. Of a queue's and its ancestors', the least holds. Default: no limit.
 	MaxRuntimeSeconds *int64 `json:"maxRuntimeSeconds,omitempty"`
 	// defaultRuntimeSeconds is what the scheduler plans with for tasks of the queue that declare no
 	// maxRuntimeSeconds. They are not stopped then. Default: that of the parent, else

@@ -82,6 +82,9 @@ type GPUTaskStatusApplyConfiguration struct {
 	// pastRuntimeSeconds is for how long the task was Running before runningSince.
 	// maxRuntimeSeconds limits both together.
 	PastRuntimeSeconds *int64 `json:"pastRuntimeSeconds,omitempty"`
+	// queueRuntime is for how long the task's GPUQueue lets it run; absent if that has no limit. It
+	// is what the queue said when the present run began, or more, if the queue has said so since.
+	QueueRuntime *QueueRuntimeApplyConfiguration `json:"queueRuntime,omitempty"`
 	// completionTime is when the task succeeded or failed.
 	// ttlSecondsAfterFinished counts from here.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
@@ -303,6 +306,14 @@ func (b *GPUTaskStatusApplyConfiguration) WithRunningSince(value metav1.Time) *G
 // If called multiple times, the PastRuntimeSeconds field is set to the value of the last call.
 func (b *GPUTaskStatusApplyConfiguration) WithPastRuntimeSeconds(value int64) *GPUTaskStatusApplyConfiguration {
 	b.PastRuntimeSeconds = &value
+	return b
+}
+
+// WithQueueRuntime sets the QueueRuntime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the QueueRuntime field is set to the value of the last call.
+func (b *GPUTaskStatusApplyConfiguration) WithQueueRuntime(value *QueueRuntimeApplyConfiguration) *GPUTaskStatusApplyConfiguration {
+	b.QueueRuntime = value
 	return b
 }
 

@@ -28,10 +28,6 @@ const (
 	aheadShare  = 20
 	// vainPeriod is how long a gang is left out for which no time was found.
 	vainPeriod = 30 * time.Second
-	// laterTolerance is by how much a start may be postponed without an Event, as a part of
-	// the time until then, and leastLater is the least that is reported.
-	laterTolerance = 0.2
-	leastLater     = time.Minute
 )
 
 // ahead are the places that the first waiting gangs will get, and when. Meanwhile others may use
@@ -140,7 +136,7 @@ func (p *Planner) lookAhead() {
 	p.ahead.set(reservations, withheld, now, p.clock.Since(now))
 	// Whose time has come must not wait for another attempt, while others wait beside its reservation.
 	p.registry.Hurry(startable(reservations, now), p.clock.Now())
-	p.reportPostponed(changes, leaders, now)
+	p.reportPostponed(reservations, changes, leaders, now)
 }
 
 // startable returns the gangs whose reserved places are free now.
@@ -259,26 +255,6 @@ func jobOf(gang string, pod *corev1.Pod) string {
 	return cmp.Or(gang, pod.Namespace+"/"+pod.Name)
 }
 
-// reportPostponed reports to gangs whose start is expected noticeably later than they were told, and why.
-func (p *Planner) reportPostponed(changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) {
-	for i := range changes {
-		change := &changes[i]
-		leader := leaders[change.Key]
-		if leader == nil || !change.Later() || change.Was.IsZero() {
-			continue
-		}
-		if !change.Is.IsZero() && !noticeablyLater(change.Was, change.Is, now) {
-			continue
-		}
-		text := "Its start is no longer known"
-		if !change.Is.IsZero() {
-			text = fmt.Sprintf("It is expected to start at %s instead of %s", clockTime(change.Is), clockTime(change.Was))
-		}
-		p.handle.EventRecorder().WithLogger(p.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", "Queueing",
-			"%s: %s", text, p.reasonFor(change.Reason, leader.Namespace))
-	}
-}
-
 // reasonFor returns the reason of a change for the owner of Pods of a namespace: with jobs named as jobName does.
 func (p *Planner) reasonFor(reason, namespace string) string {
 	words := strings.Fields(reason)
@@ -288,11 +264,6 @@ func (p *Planner) reasonFor(reason, namespace string) string {
 		}
 	}
 	return strings.Join(words, " ")
-}
-
-func noticeablyLater(was, is, now time.Time) bool {
-	later := is.Sub(was)
-	return later >= leastLater && float64(later) >= laterTolerance*float64(was.Sub(now))
 }
 
 // clockTime formats a time for messages.

@@ -110,6 +110,8 @@ type Planner struct {
 	queues queueBook
 	line   line
 	ahead  ahead
+	// promises are what these gangs were told about that.
+	promises promises
 }
 
 // New returns a Planner. It starts watching Pods with the handle's informers, and runs

@@ -26,7 +26,7 @@ const (
 	// aheadShare bounds the part of the time that this takes.
 	aheadPeriod = time.Second
 	aheadShare  = 20
-	// vainPeriod is how long a gang is left out for which no time was found.
+	// vainPeriod is how long a gang is left out for which no time was found, unless a node changes.
 	vainPeriod = 30 * time.Second
 )
 
@@ -189,6 +189,13 @@ func samePlace(a, b placement.Member) bool {
 	return a.Role == b.Role && a.Node == b.Node && slices.Equal(a.GPUs, b.GPUs)
 }
 
+// hope has times looked for again for all gangs: a node has changed.
+func (a *ahead) hope() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.vainUntil)
+}
+
 func (a *ahead) isVain(group string, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,7 +219,7 @@ func (p *Planner) headOfLine(now time.Time) (list []backfill.Waiting, leaders ma
 		if attempt == nil || attempt.Err != nil {
 			continue
 		}
-		gang, err := p.gangOf(attempt)
+		gang, err := p.gangLater(attempt)
 		if err != nil || p.admit(attempt, gang) != "" {
 			continue
 		}

@@ -40,6 +40,7 @@ type fixture struct {
 	clock    *clocktesting.FakeClock
 	kube     *kubefake.Clientset
 	tasks    cache.Indexer
+	pods     *gpupods.Cache
 	registry *prometheus.Registry
 	stop     func()
 }
@@ -81,6 +82,7 @@ func (f *fixture) start() {
 	var running sync.WaitGroup
 	running.Go(func() { pods.Run(ctx) })
 	running.Go(func() { bookkeeper.Run(ctx) })
+	f.pods = pods
 	f.stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()
@@ -123,6 +125,12 @@ func (f *fixture) countedUntil(at time.Time) []*accounting.Book {
 // eventually waits for a condition while time goes by.
 func (f *fixture) eventually(what string, holds func() (bool, any)) {
 	f.t.Helper()
+	f.within(time.Second, what, holds)
+}
+
+// within waits for a condition; the clock advances by a step after each look.
+func (f *fixture) within(step time.Duration, what string, holds func() (bool, any)) {
+	f.t.Helper()
 	for begin := time.Now(); ; time.Sleep(2 * time.Millisecond) {
 		held, state := holds()
 		if held {
@@ -131,8 +139,23 @@ func (f *fixture) eventually(what string, holds func() (bool, any)) {
 		if time.Since(begin) > 30*time.Second {
 			f.t.Fatalf("it never happened that %s: %+v", what, state)
 		}
-		f.clock.Step(time.Second)
+		f.clock.Step(step)
 	}
+}
+
+// deletePod deletes a Pod and waits until the process knows it. The clock stands still.
+func (f *fixture) deletePod(name string) {
+	f.t.Helper()
+	reader, gone := f.pods.NewReader(), false
+	see := func() (bool, any) {
+		err := reader.Each(func(pod *corev1.Pod) { gone = gone || pod.Name == name && pod.Status.Reason == gpupods.ReasonDeleted })
+		return gone, err
+	}
+	see() // from now on the reader is shown who is gone
+	if err := f.kube.CoreV1().Pods("default").Delete(f.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+	f.within(0, "the process knows that Pod "+name+" is gone", see)
 }
 
 // rows returns the sums of books by a dimension.
@@ -297,10 +320,7 @@ func TestAPodThatIsDeletedIsCountedUntilThen(t *testing.T) {
 	f := newFixture(t, testTime, node, newPod("runs", 4, bound(0)))
 	f.countedUntil(testTime.Add(5 * time.Minute))
 	at := f.clock.Now()
-	if err := f.kube.CoreV1().Pods("default").Delete(t.Context(), "runs", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(50 * time.Millisecond) // the informer sees it, while the clock stands still
+	f.deletePod("runs")
 	books := f.countedUntil(at.Add(10 * time.Minute))
 	if got, want := rows(books, accounting.ByTask)["Pod/runs"].Used, gpuSeconds(4, at.Sub(testTime)); got != want {
 		t.Errorf("%v GPU-seconds are counted, want %v", got.Seconds(), want.Seconds())

@@ -25,12 +25,8 @@ const (
 	// aheadShare bounds the part of the time that this takes.
 	aheadPeriod = time.Second
 	aheadShare  = 20
-	// vainPeriod is how long a gang is left out for which no time was found.
+	// vainPeriod is how long a gang is left out for which no time was found, unless a node changes.
 	vainPeriod = 30 * time.Second
-	// laterTolerance is by how much a start may be postponed without an Event, as a part of
-	// the time until then, and leastLater is the least that is reported.
-	laterTolerance = 0.2
-	leastLater     = time.Minute
 )
 
 // ahead are the places that the first waiting gangs will get, and when. Meanwhile others may use
@@ -139,7 +135,7 @@ func (p *Planner) lookAhead() {
 	p.ahead.set(reservations, withheld, now, p.clock.Since(now))
 	// Whose time has come must not wait for another attempt, while others wait beside its reservation.
 	p.registry.Hurry(startable(reservations, now), p.clock.Now())
-	p.reportPostponed(changes, leaders, now)
+	p.reportPostponed(reservations, changes, leaders, now)
 }
 
 // startable returns the gangs whose reserved places are free now.
@@ -192,6 +188,13 @@ func samePlace(a, b placement.Member) bool {
 	return a.Role == b.Role && a.Node == b.Node && slices.Equal(a.GPUs, b.GPUs)
 }
 
+// hope has times looked for again for all gangs: a node has changed.
+func (a *ahead) hope() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.vainUntil)
+}
+
 func (a *ahead) isVain(group string, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -215,7 +218,7 @@ func (p *Planner) headOfLine(now time.Time) (list []backfill.Waiting, leaders ma
 		if attempt == nil || attempt.Err != nil {
 			continue
 		}
-		gang, err := p.gangOf(attempt)
+		gang, err := p.gangLater(attempt)
 		if err != nil || p.admit(attempt, gang).waits != "" {
 			continue
 		}
@@ -258,37 +261,12 @@ func jobOf(gang string, pod *corev1.Pod) string {
 	return cmp.Or(gang, pod.Namespace+"/"+pod.Name)
 }
 
-// reportPostponed reports to gangs whose start is expected noticeably later than they were told, and why.
-func (p *Planner) reportPostponed(changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) {
-	for i := range changes {
-		change := &changes[i]
-		leader := leaders[change.Key]
-		if leader == nil || !change.Later() || change.Was.IsZero() {
-			continue
-		}
-		if !change.Is.IsZero() && !noticeablyLater(change.Was, change.Is, now) {
-			continue
-		}
-		text := "Its start is no longer known"
-		if !change.Is.IsZero() {
-			text = fmt.Sprintf("It is expected to start at %s instead of %s", clockTime(change.Is), clockTime(change.Was))
-		}
-		p.handle.EventRecorder().WithLogger(p.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", "Queueing",
-			"%s: %s", text, p.causeFor(&change.Cause, leader.Namespace))
-	}
-}
-
 // causeFor describes why a reservation has moved to the owner of Pods of a namespace, with the job named as jobName does.
 func (p *Planner) causeFor(cause *backfill.Cause, namespace string) string {
 	if cause.Job == "" {
 		return cause.String()
 	}
 	return cause.Naming(p.jobName(cause.Job, namespace, nil))
-}
-
-func noticeablyLater(was, is, now time.Time) bool {
-	later := is.Sub(was)
-	return later >= leastLater && float64(later) >= laterTolerance*float64(was.Sub(now))
 }
 
 // clockTime formats a time for messages.

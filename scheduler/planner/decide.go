@@ -120,11 +120,21 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 
 // gangOf translates an attempt into the engine's terms.
 func (p *Planner) gangOf(attempt *gangs.Attempt) (*roles, error) {
+	gang, err := p.gangLater(attempt)
+	if err != nil {
+		return nil, err
+	}
+	gang.Except = append(p.claimedByOthers(attempt), gang.Except...)
+	return gang, nil
+}
+
+// gangLater is gangOf for a time at which no node is claimed any more.
+func (p *Planner) gangLater(attempt *gangs.Attempt) (*roles, error) {
 	if attempt.Err != nil {
 		return nil, attempt.Err
 	}
 	gang := p.rolesOf(attempt.Waiting, attempt.Need)
-	gang.Except = append(p.claimedByOthers(attempt), attempt.Refused...)
+	gang.Except = slices.Clone(attempt.Refused)
 	if attempt.Labels.Level == "" {
 		return gang, nil
 	}

@@ -103,6 +103,7 @@ func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known
 			continue
 		}
 		known.wrote(&waiting[i], &next, estimate.Likely.Sub(now), now)
+		p.promises.tell(waiting[i].Key, waiting[i].Leader.UID, &next, now)
 	}
 }
 

@@ -110,6 +110,8 @@ type Planner struct {
 	queues queueBook
 	line   line
 	ahead  ahead
+	// promises are what these gangs were told about that.
+	promises promises
 	// submissions are those of the last days, and outcomes how the last estimates turned out.
 	submissions submissions
 	outcomes    outcomes

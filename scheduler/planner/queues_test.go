@@ -187,6 +187,51 @@ func TestAReservationEndsWithTheStart(t *testing.T) {
 	}
 }
 
+// Pods are preempted for another gang, which keeps their nodes from all others until they have left. That is soon over.
+func TestAReservationIsKeptWhileOthersClaimItsNodes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("all", 0, nil))
+	large, urgent := pod("large", 8), pod("urgent", 4, prioritized(9))
+	f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), large, urgent)
+	f.decide(large)
+	f.decide(urgent)
+	f.orderWaiting()
+	f.claims.set(f.registry.Look(urgent.UID), keeping(f.clock.Now().Add(time.Hour), false, "node-0"), f.clock.Now())
+	f.clock.Step(time.Minute)
+	f.decide(large)
+	if reservation, reserved := f.ahead.of("large"); !reserved || reservation.From.Before(beginning.Add(time.Hour)) {
+		t.Errorf("its reservation is %+v, want one from an hour after the beginning on", reservation)
+	}
+}
+
+// While a node takes no Pods, there is no time at which a gang of all nodes fits. When the node is back, others would take
+// what is free if the gang had no reservation for a while.
+func TestAReservationIsMadeAsSoonAsANodeIsBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("all", 0, nil))
+	large := pod("large", 8)
+	cordon := func(closed bool) { f.change("node-0", func(node *corev1.Node) { node.Spec.Unschedulable = closed }) }
+	f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), large)
+	cordon(true)
+	f.decide(large)
+	f.orderWaiting()
+	f.clock.Step(time.Minute)
+	f.decide(large)
+	if _, reserved := f.ahead.of("large"); reserved {
+		t.Fatal("it has a reservation on a node that takes no Pods")
+	}
+	cordon(false)
+	f.clock.Step(aheadPeriod)
+	f.decide(large)
+	if _, reserved := f.ahead.of("large"); !reserved {
+		t.Error("it has no reservation when the node is back")
+	}
+}
+
 // A gang with a reservation starts late: its time has come, and by now it would still run when the reservation behind
 // it begins, which was made for the end of the gang.
 func TestReservationsDoNotBlockThoseBeforeThem(t *testing.T) {

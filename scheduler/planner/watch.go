@@ -123,6 +123,7 @@ func (p *Planner) nodeUpdated(old, object any) {
 	p.live.setNode(node.Name, node)
 	p.reserving.set(node.Name, node.Annotations[reservation.Annotation] != "")
 	if before, ok := old.(*corev1.Node); !ok || admissionChanged(before, node) {
+		p.ahead.hope()
 		p.wake()
 	}
 }

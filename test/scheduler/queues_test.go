@@ -4,17 +4,13 @@
 package scheduler
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -55,125 +51,6 @@ func (g gang) in(queue string, limit time.Duration) gang {
 	g.labels, g.model = map[string]string{v1.LabelQueue: queue}, "h100"
 	g.maxRuntime = limit
 	return g
-}
-
-// queueWatch follows what queues hold, in the order of the API server's revisions.
-type queueWatch struct {
-	limits  map[string]int64
-	holding map[types.UID]*corev1.Pod
-	// most is what each queue has held at most, exceeded the revisions at which that was too much.
-	most     map[string]int64
-	exceeded []string
-}
-
-func (w *queueWatch) observe(event watch.Event) {
-	pod, ok := event.Object.(*corev1.Pod)
-	if !ok {
-		return
-	}
-	delete(w.holding, pod.UID)
-	if event.Type != watch.Deleted && isHolding(pod) {
-		w.holding[pod.UID] = pod
-	}
-	held := map[string]int64{}
-	for _, one := range w.holding {
-		for i := range one.Spec.Containers {
-			quantity := one.Spec.Containers[i].Resources.Limits[v1.ResourceGPU]
-			held[one.Labels[v1.LabelQueue]] += quantity.Value()
-		}
-	}
-	for queue, gpus := range held {
-		w.most[queue] = max(w.most[queue], gpus)
-		if limit, limited := w.limits[queue]; limited && gpus > limit {
-			w.exceeded = append(w.exceeded, fmt.Sprintf("queue %s held %d GPUs at revision %s", queue, gpus, pod.ResourceVersion))
-		}
-	}
-}
-
-// watchQueues follows the Pods until the returned function is called, which returns what was seen.
-func (s *queueSuite) watchQueues(limits map[string]int64) (stop func() *queueWatch) {
-	s.Helper()
-	ctx, cancel := context.WithCancel(s.Context())
-	stream, err := s.kube.CoreV1().Pods(s.namespace).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		s.Fatal(err)
-	}
-	w, done := &queueWatch{limits: limits, holding: map[types.UID]*corev1.Pod{}, most: map[string]int64{}}, make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range stream.ResultChan() {
-			w.observe(event)
-		}
-	}()
-	s.Cleanup(cancel)
-	return func() *queueWatch {
-		stream.Stop()
-		<-done
-		cancel()
-		return w
-	}
-}
-
-// TestQueuesUnderStress runs random gangs of two teams that borrow from each other, while the scheduler is killed
-// again and again. No queue holds more than its limit at any revision, and everything ends.
-func TestQueuesUnderStress(t *testing.T) {
-	s := newQueueSuite(t, "queues", 4, queue("vision", 16, ptr.To[int32](24)), queue("speech", 8, ptr.To[int32](12)))
-	stop := s.watchQueues(map[string]int64{"vision": 24, "speech": 12})
-	// While nothing else wants the GPUs, speech borrows up to its limit, and not beyond.
-	for i := range 4 {
-		s.createPods(gang{name: "first-" + strconv.Itoa(i), gpus: 4, duration: "10s"}.in("speech", time.Minute))
-		if i < 3 {
-			s.waitForBound(1, "first-"+strconv.Itoa(i))
-		}
-	}
-	s.waitForRefusal("first-3", "queue speech holds 12 of at most 12 GPUs")
-	random := rand.New(rand.NewPCG(*stressSeed, 2))
-	var names []string
-	pods := map[string]int{}
-	for i := range 40 {
-		name, queue := "vision-"+strconv.Itoa(i), "vision"
-		if i%2 == 1 {
-			name, queue = "speech-"+strconv.Itoa(i), "speech"
-		}
-		size, limit := 1+random.IntN(3), time.Duration(0)
-		duration := time.Duration(4+random.IntN(6)) * time.Second
-		if random.IntN(2) == 0 {
-			limit = time.Duration(1+random.IntN(3)) * 30 * time.Second
-		}
-		g := gang{name: name, pods: size, gpus: 2 << random.IntN(2), duration: duration.String()}.in(queue, limit)
-		s.createTasks(g)
-		names, pods[name] = append(names, name), size
-		if i%8 == 7 {
-			s.killScheduler()
-		}
-	}
-	s.whileThereIsProgress("all tasks have succeeded", s.succeeded, func() (bool, string) {
-		done := s.succeeded()
-		return done == len(names), fmt.Sprintf("%d of %d", done, len(names))
-	})
-	seen := stop()
-	for _, text := range seen.exceeded {
-		t.Error(text)
-	}
-	if seen.most["speech"] != 12 {
-		t.Errorf("speech has held at most %d GPUs, want all 12 of its limit", seen.most["speech"])
-	}
-	t.Logf("the queues have held at most %v GPUs; the scheduler was killed %d times", seen.most, s.ledger.countKills())
-}
-
-// succeeded counts the tasks that have succeeded.
-func (s *queueSuite) succeeded() (count int) {
-	s.Helper()
-	list, err := s.tasks.FalldioV1().GPUTasks(s.namespace).List(s.Context(), metav1.ListOptions{})
-	if err != nil {
-		s.Fatal(err)
-	}
-	for i := range list.Items {
-		if list.Items[i].Status.Phase == v1.PhaseSucceeded {
-			count++
-		}
-	}
-	return count
 }
 
 // TestAQueueGetsBackWhatItIsGuaranteed has one team borrow everything, for ever, with a higher priority. The other

@@ -68,8 +68,8 @@ func (w *stressState) goesOn(took, period time.Duration) bool {
 // stressState is the state of the stress test. Only the test's goroutine uses it.
 type stressState struct {
 	*rescheduling
-	random *rand.Rand
-	all    []*stressTask
+	agenda
+	all []*stressTask
 	// big is the last task of whole nodes.
 	big *stressTask
 	// leaves are the leaves of all nodes that ever existed, by their names in the test.
@@ -77,7 +77,6 @@ type stressState struct {
 	// present are the existing nodes, disturbed those not in their normal state.
 	present   []string
 	disturbed map[string]bool
-	agenda    []action
 	done      map[string]int
 	// overtime is true when the period is over but too little has been moved: then plans
 	// are disturbed less often.
@@ -87,18 +86,10 @@ type stressState struct {
 	prodded     time.Time
 }
 
-// action is something to do at a given time. A lasting one is done even after the end of
-// the test's period.
-type action struct {
-	at      time.Time
-	do      func()
-	lasting bool
-}
-
 func newStressState(t *testing.T) *stressState {
 	t.Helper()
 	w := &stressState{
-		random: rand.New(rand.NewPCG(*rescheduleSeed, 2)), leaves: map[string]string{}, disturbed: map[string]bool{}, done: map[string]int{}, boundAtKill: map[string]int{},
+		agenda: agenda{random: rand.New(rand.NewPCG(*rescheduleSeed, 2))}, leaves: map[string]string{}, disturbed: map[string]bool{}, done: map[string]int{}, boundAtKill: map[string]int{},
 	}
 	var list []machine
 	for i := range stressedLeaves * stressedNodes {
@@ -126,31 +117,9 @@ func (w *stressState) flags() []string {
 	}
 }
 
-// between returns a random duration between two numbers of milliseconds.
-func (w *stressState) between(least, most int) time.Duration {
-	return time.Duration(least+w.random.IntN(most-least+1)) * time.Millisecond
-}
-
-// every does something repeatedly, with a random number of milliseconds in between.
-func (w *stressState) every(least, most int, do func()) {
-	w.agenda = append(w.agenda, action{at: time.Now().Add(w.between(least, most)), do: func() {
-		do()
-		w.every(least, most, do)
-	}})
-}
-
-// later does something once, even after the end of the test's period.
-func (w *stressState) later(after time.Duration, do func()) {
-	w.agenda = append(w.agenda, action{at: time.Now().Add(after), do: do, lasting: true})
-}
-
 func (w *stressState) doWhatIsDue(now time.Time) {
 	w.Helper()
-	due := slices.DeleteFunc(slices.Clone(w.agenda), func(a action) bool { return a.at.After(now) })
-	w.agenda = slices.DeleteFunc(w.agenda, func(a action) bool { return !a.at.After(now) })
-	for _, a := range due {
-		a.do()
-	}
+	w.doDue(now)
 	if now.Sub(w.prodded) > time.Second {
 		w.prodded = now
 		(&workload{suite: w.suite}).prod(w.Context())
@@ -162,8 +131,8 @@ func (w *stressState) doWhatIsDue(now time.Time) {
 func (w *stressState) calmDown() {
 	w.Helper()
 	w.reschedule(append(w.flags(), "--reschedule-threshold=0")...)
-	w.agenda = slices.DeleteFunc(w.agenda, func(a action) bool { return !a.lasting })
-	for len(w.agenda) > 0 {
+	w.keepLasting()
+	for len(w.actions) > 0 {
 		w.doWhatIsDue(time.Now())
 		w.letPass(100 * time.Millisecond)
 	}

@@ -191,12 +191,12 @@ func (r *rescheduling) setPolicy(policy v1.ReschedulingPolicy, tasks ...string) 
 	r.patchTasks(fmt.Sprintf(`{"spec": {"rescheduling": {"policy": %q}}}`, policy), tasks...)
 }
 
-func (r *rescheduling) patchTasks(patch string, tasks ...string) {
-	r.Helper()
+func (s *suite) patchTasks(patch string, tasks ...string) {
+	s.Helper()
 	for _, task := range tasks {
-		_, err := r.tasks.FalldioV1().GPUTasks(r.namespace).Patch(r.Context(), task, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		_, err := s.tasks.FalldioV1().GPUTasks(s.namespace).Patch(s.Context(), task, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err != nil {
-			r.Fatal(err)
+			s.Fatal(err)
 		}
 	}
 }

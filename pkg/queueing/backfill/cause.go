@@ -24,6 +24,10 @@ const (
 	EndedEarly Kind = "ended early"
 	// Room: there is room earlier, for whatever reason.
 	Room Kind = "room"
+	// Passed: the job had no reservation for a while, as others went first. Restarted: gpu-scheduler knows
+	// nothing of the reservation that the job had. Both are for those who keep what owners were told.
+	Passed    Kind = "passed"
+	Restarted Kind = "restarted"
 )
 
 // Cause is why a reservation has moved.
@@ -55,6 +59,10 @@ func (c Cause) Naming(job string) string {
 		return job + " ended earlier than estimated"
 	case Room:
 		return "there is room earlier than expected"
+	case Passed:
+		return "others went first for a while"
+	case Restarted:
+		return "gpu-scheduler has been restarted and has planned anew"
 	default:
 		return "others have taken GPUs that it was to get"
 	}

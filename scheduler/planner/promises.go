@@ -1,0 +1,150 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
+)
+
+const (
+	// laterTolerance is by how much a start may be postponed without an Event, as a part of
+	// the time until then, and leastLater is the least that is reported.
+	laterTolerance = 0.2
+	leastLater     = time.Minute
+	// keepPromises is how long a promise is remembered to a gang that does not wait: it may have got a place, and lost it
+	// before it was bound.
+	keepPromises = time.Hour
+)
+
+// promises are the starts that the owners of waiting gangs were told: by an estimate, or by an Event since. They are
+// compared with what was told, not with the reservation of a moment ago: it may move in small steps, and a gang may lose
+// its reservation and get another one.
+type promises struct {
+	mu   sync.Mutex
+	told map[string]promise // by gang
+}
+
+// promise is when a gang starts at the latest.
+type promise struct {
+	// pod is the leader, which was told, and at is when it last waited.
+	pod types.UID
+	at  time.Time
+	// by is zero if it was told that its start is not known.
+	by time.Time
+	// cause is why the reservation has moved later since, the last time that it has; empty for not at all.
+	cause backfill.Cause
+}
+
+// tell remembers an estimate that was written. Without a reservation it promises nothing.
+func (p *promises) tell(group string, leader types.UID, estimate *v1.StartEstimate, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if estimate.Reserved {
+		p.put(group, promise{pod: leader, at: now, by: estimate.Latest.Time})
+	} else {
+		delete(p.told, group)
+	}
+}
+
+// put requires the lock.
+func (p *promises) put(group string, told promise) {
+	if p.told == nil {
+		p.told = map[string]promise{}
+	}
+	p.told[group] = told
+}
+
+// postponement is what a gang is told when its start is postponed.
+type postponement struct {
+	group string
+	// was is when it was to start, and is when it is expected to start now; zero if that is not known.
+	was, is time.Time
+	cause   backfill.Cause
+}
+
+// broken returns the promises that do not hold any more, and takes them for reported. changes are how the reservations
+// have moved now, and leaders who was told.
+func (p *promises) broken(reservations []backfill.Reservation, changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) (list []postponement) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.told, func(_ string, told promise) bool { return now.Sub(told.at) > keepPromises })
+	causes := make(map[string]backfill.Cause, len(changes))
+	for i := range changes {
+		if changes[i].Later() {
+			causes[changes[i].Key] = changes[i].Cause
+		}
+	}
+	for i := range reservations {
+		r := &reservations[i]
+		leader := leaders[r.Key]
+		if leader == nil {
+			continue
+		}
+		told, known := p.toldTo(r.Key, leader)
+		if !known {
+			continue
+		}
+		told.at, told.cause = now, cmp.Or(causes[r.Key], told.cause)
+		if told.brokenBy(r, now) {
+			list = append(list, postponement{group: r.Key, was: told.by, is: r.From, cause: cmp.Or(told.cause, backfill.Cause{Kind: backfill.Passed})})
+			told.by, told.cause = r.From, backfill.Cause{}
+		}
+		p.put(r.Key, told)
+	}
+	return list
+}
+
+// toldTo returns what a gang was told: by this process, or by a former one in the annotation of the leader. It requires the lock.
+func (p *promises) toldTo(group string, leader *corev1.Pod) (told promise, known bool) {
+	if told, known = p.told[group]; known && told.pod == leader.UID {
+		return told, true
+	}
+	estimate := gputask.StartEstimateOf(leader)
+	if estimate == nil || !estimate.Reserved {
+		return promise{}, false
+	}
+	return promise{pod: leader.UID, by: estimate.Latest.Time, cause: backfill.Cause{Kind: backfill.Restarted}}, true
+}
+
+// brokenBy reports whether a gang starts noticeably later than promised. If its place is free now, it starts as soon as it
+// is its turn.
+func (p *promise) brokenBy(r *backfill.Reservation, now time.Time) bool {
+	switch {
+	case p.by.IsZero() || r.StartsBy(now):
+		return false
+	case r.Plan == nil:
+		return true
+	default:
+		return noticeablyLater(p.by, r.From, now)
+	}
+}
+
+func noticeablyLater(was, is, now time.Time) bool {
+	later := is.Sub(was)
+	return later >= leastLater && float64(later) >= laterTolerance*float64(was.Sub(now))
+}
+
+// reportPostponed reports to gangs whose start is expected noticeably later than they were told, and why.
+func (p *Planner) reportPostponed(reservations []backfill.Reservation, changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) {
+	for _, one := range p.promises.broken(reservations, changes, leaders, now) {
+		leader := leaders[one.group]
+		text := "Its start is no longer known"
+		if !one.is.IsZero() {
+			text = fmt.Sprintf("It is expected to start at %s instead of %s", clockTime(one.is), clockTime(one.was))
+		}
+		p.handle.EventRecorder().WithLogger(p.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", "Queueing",
+			"%s: %s", text, p.causeFor(&one.cause, leader.Namespace))
+	}
+}

@@ -1,0 +1,153 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
+)
+
+// promised lets a Pod have been told when it starts.
+func promised(latest time.Time, reserved bool) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		text, err := json.Marshal(v1.StartEstimate{Earliest: metav1.NewTime(latest), Likely: metav1.NewTime(latest), Latest: metav1.NewTime(latest), Reserved: reserved})
+		if err != nil {
+			panic(err) // times can always be written
+		}
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.AnnotationStartEstimate, string(text))
+	}
+}
+
+// postponements returns the Events about starts that were postponed, since the last call.
+func (f *fixture) postponements() (texts []string) {
+	for {
+		select {
+		case text := <-f.handle.recorder.Events:
+			if strings.Contains(text, "StartPostponed") {
+				texts = append(texts, text)
+			}
+		default:
+			return texts
+		}
+	}
+}
+
+// TestAPromiseIsKeptOrExplainedAfterARestart: a Pod was told by a former process when it starts. Now a job runs for an hour.
+func TestAPromiseIsKeptOrExplainedAfterARestart(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		told func(*corev1.Pod)
+		want string // a part of the Event; empty for none
+	}{
+		"it was to start earlier":              {promised(beginning.Add(10*time.Minute), true), "13:00 UTC instead of 2026-11-21 12:10 UTC: gpu-scheduler has been restarted"},
+		"it was to have started":               {promised(beginning.Add(-time.Minute), true), "gpu-scheduler has been restarted"},
+		"it was to start then":                 {promised(beginning.Add(time.Hour), true), ""},
+		"it was to start about then":           {promised(beginning.Add(51*time.Minute), true), ""},
+		"it was to start later":                {promised(beginning.Add(2*time.Hour), true), ""},
+		"it was not promised anything":         {promised(beginning.Add(10*time.Minute), false), ""},
+		"it was not told anything":             {func(*corev1.Pod) {}, ""},
+		"what it was told can't be understood": {func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.AnnotationStartEstimate, "soon") }, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("node-0", "a", 8)
+			f.withQueues(queue("all", 0, nil))
+			waits := pod("waits", 8, test.told)
+			f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), waits)
+			f.decide(waits)
+			f.orderWaiting()
+			f.clock.Step(time.Minute)
+			f.lookAhead()
+			got := f.postponements()
+			if all := strings.Join(got, " "); !strings.Contains(all, test.want) || len(got) > 1 || (all == "") != (test.want == "") {
+				t.Errorf("the Events are %q, want one that contains %q", got, test.want)
+			}
+			f.clock.Step(time.Minute)
+			f.lookAhead()
+			if got := f.postponements(); len(got) > 0 {
+				t.Errorf("it is said again: %q", got)
+			}
+		})
+	}
+}
+
+// TestPromisesAreComparedWithWhatWasTold follows the reservation of a gang that was told to start in an hour.
+func TestPromisesAreComparedWithWhatWasTold(t *testing.T) {
+	t.Parallel()
+	// step is a revision: when the reservation begins, in minutes, and for which job it has moved. A negative number is no
+	// time at all, none that there is no reservation.
+	type step struct {
+		begins int
+		job    string
+	}
+	const none, unknown = 0, -1
+	tests := map[string]struct {
+		steps []step
+		want  string // the Event of the last step: from when to when, in minutes, and why
+	}{
+		"it keeps its time":       {[]step{{60, ""}}, ""},
+		"it moves a little":       {[]step{{70, "a"}}, ""},
+		"it moves":                {[]step{{80, "a"}}, "60 80 a"},
+		"it moves in small steps": {[]step{{65, "a"}, {70, "b"}, {75, "c"}}, "60 75 c"},
+		"it moves in small steps, the last one back": {[]step{{71, "a"}, {70, ""}}, ""},
+		"it moves, and a little more":                {[]step{{80, "a"}, {82, "b"}}, ""},
+		"it moves twice":                             {[]step{{80, "a"}, {100, "b"}}, "80 100 b"},
+		"it moves, and back":                         {[]step{{80, "a"}, {60, ""}}, ""},
+		"it moves, and back, and again":              {[]step{{80, "a"}, {60, ""}, {80, "b"}}, ""},
+		"it loses its reservation":                   {[]step{{none, ""}, {80, ""}}, "60 80 passed"},
+		"nobody knows when it starts":                {[]step{{unknown, "a"}}, "60 -1 a"},
+		"nobody knows when it starts any longer":     {[]step{{unknown, "a"}, {unknown, "a"}}, ""},
+		"its time comes":                             {[]step{{2, ""}}, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			leader := pod("waits", 8)
+			leaders, now := map[string]*corev1.Pod{"waits": leader}, beginning
+			minutes := func(at time.Time) int {
+				if at.IsZero() {
+					return unknown
+				}
+				return int(at.Sub(beginning).Minutes())
+			}
+			var told promises
+			told.tell("waits", leader.UID, &v1.StartEstimate{Latest: metav1.NewTime(now.Add(time.Hour)), Reserved: true}, now)
+			got := ""
+			for _, one := range test.steps {
+				now = now.Add(time.Second)
+				r := backfill.Reservation{Key: "waits"}
+				if one.begins != unknown {
+					r.Plan, r.From = &placement.Plan{}, beginning.Add(time.Duration(one.begins)*time.Minute)
+				}
+				list, changes := []backfill.Reservation{r}, []backfill.Change(nil)
+				if one.begins == none {
+					list = nil
+				}
+				if one.job != "" {
+					changes = []backfill.Change{{Key: "waits", Was: beginning, Is: r.From, Cause: backfill.Cause{Kind: backfill.GoesFirst, Job: one.job}}}
+				}
+				got = ""
+				for _, postponed := range told.broken(list, changes, leaders, now) {
+					got += fmt.Sprintln(minutes(postponed.was), minutes(postponed.is), cmp.Or(postponed.cause.Job, string(postponed.cause.Kind)))
+				}
+			}
+			if strings.TrimSpace(got) != test.want {
+				t.Errorf("it is told %q, want %q", got, test.want)
+			}
+		})
+	}
+}

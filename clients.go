@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
-	"falldio.github.io/gpu-controller/pkg/informer/optional"
+	"falldio.github.io/gpu-controller/pkg/informer"
 )
 
 // clients are the connections to the API server.
@@ -21,7 +21,7 @@ type clients struct {
 	lease kubernetes.Interface
 	// dynamic and discovery are for APIs that the cluster may lack; nil in tests without them.
 	dynamic   dynamic.Interface
-	discovery optional.Discoverer
+	discovery informer.Discoverer
 }
 
 func newClients(config *rest.Config) (clients, error) {

@@ -60,7 +60,7 @@ const (
 type Dependencies struct {
 	Kube      kubernetes.Interface
 	Dynamic   dynamic.Interface
-	Discovery optional.Discoverer
+	Discovery informer.Discoverer
 	Clock     clock.WithTicker
 }
 

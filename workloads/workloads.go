@@ -37,7 +37,7 @@ import (
 // Dependencies are what Workloads needs.
 type Dependencies struct {
 	Client    dynamic.Interface
-	Discovery optional.Discoverer
+	Discovery informer.Discoverer
 	// Classes are the PriorityClasses of the cluster, once ClassesSynced says so.
 	Classes       schedulinglisters.PriorityClassLister
 	ClassesSynced cache.InformerSynced

@@ -29,10 +29,6 @@ import (
 )
 
 const (
-	// lookPeriod is how often the kind is looked for if it is not served, and retryPeriod how often if
-	// that is not known.
-	lookPeriod  = time.Minute
-	retryPeriod = 5 * time.Second
 	// lookTimeout bounds a request.
 	lookTimeout = 15 * time.Second
 	// knownPeriod is how often to check whether the queues are known.
@@ -114,33 +110,19 @@ func (w *Watcher) Tree() *queueing.Tree {
 
 // Run watches the queues until ctx ends.
 func (w *Watcher) Run(ctx context.Context) {
-	logger := klog.FromContext(ctx)
-	for ctx.Err() == nil {
-		pause := retryPeriod
-		switch err := w.look(ctx); {
-		case apierrors.IsNotFound(err):
-			pause = lookPeriod
-			w.replace(nil, true)
-		case ctx.Err() != nil:
-			return
-		case err != nil: // what is known stays valid
-			logger.Error(err, "GPUQueues can't be listed; trying again")
-		default:
-			w.follow(ctx)
-		}
-		select {
-		case <-ctx.Done():
-		case <-w.clock.After(pause):
-		}
-	}
+	(&informer.Optional{
+		API: "gpuqueues." + v1.GroupName, Clock: w.clock, Look: w.look, Absent: func() { w.replace(nil, true) }, Follow: w.follow,
+	}).Run(ctx)
 }
 
-// look returns nil if GPUQueues can be listed.
-func (w *Watcher) look(ctx context.Context) error {
+// look reports whether GPUQueues can be listed.
+func (w *Watcher) look(ctx context.Context) (served bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	_, err := w.client.FalldioV1().GPUQueues().List(ctx, metav1.ListOptions{Limit: 1})
-	return err
+	if _, err = w.client.FalldioV1().GPUQueues().List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // follow watches the queues for as long as the kind is served.
@@ -150,13 +132,7 @@ func (w *Watcher) follow(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	queues := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTransform(informer.WithoutManagedFields)).
 		Falldio().V1().GPUQueues().Informer()
-	err := queues.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
-		cache.DefaultWatchErrorHandler(ctx, reflector, err)
-		if apierrors.IsNotFound(err) {
-			cancel()
-		}
-	})
-	if err != nil {
+	if err := informer.WatchFailures(queues, cancel, nil); err != nil {
 		logger.Error(err, "GPUQueues can't be watched")
 		return
 	}

@@ -19,6 +19,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/fake"
+	"falldio.github.io/gpu-controller/pkg/informer"
 )
 
 type fixture struct {
@@ -118,7 +119,7 @@ func TestAKindThatIsNotServedIsLookedForAgain(t *testing.T) {
 	}
 	f.refusal.Store(nil)
 	f.eventually("the watcher waits", f.clock.HasWaiters)
-	f.clock.Step(lookPeriod)
+	f.clock.Step(informer.LookPeriod)
 	f.eventually("the queues are known", func() bool { return f.Tree() != nil })
 	if f.changesOf("") < 2 {
 		t.Errorf("%d announcements", f.changesOf(""))
@@ -133,6 +134,6 @@ func TestNothingIsKnownWhileListingIsForbidden(t *testing.T) {
 		t.Error("something is known")
 	}
 	f.refusal.Store(nil)
-	f.clock.Step(retryPeriod)
+	f.clock.Step(informer.RetryPeriod)
 	f.eventually("the queues are known", func() bool { return f.Known() && f.Tree() != nil })
 }

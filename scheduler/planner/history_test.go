@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"falldio.github.io/gpu-controller/pkg/queueing/arrivals"
 	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
@@ -25,11 +26,34 @@ import (
 // ran lets a Pod run for some time and end.
 func (f *fixture) ran(name string, duration time.Duration) {
 	f.t.Helper()
-	running := pod(name, 1, since(f.clock.Now().Add(-duration)))
-	running.Spec.NodeName = "node-0"
-	ended := running.DeepCopy()
-	ended.Status.Phase = corev1.PodSucceeded
-	f.podUpdated(running, ended)
+	f.podDeleted(at(pod(name, 1, since(f.clock.Now().Add(-duration))), "node-0"))
+}
+
+// kube-scheduler's informer has only Pods that have not ended: the end of one looks like its deletion.
+func TestRunTimesAreLearnedFromPodsThatEnd(t *testing.T) {
+	t.Parallel()
+	running := at(pod("train", 1, since(beginning.Add(-time.Hour))), "node-0")
+	leaving, started := running.DeepCopy(), running.DeepCopy()
+	leaving.DeletionTimestamp, started.Status.StartTime = new(metav1.NewTime(beginning)), nil
+	second := at(pod("train-1", 1, in("train", 2, 1), since(beginning.Add(-time.Hour))), "node-0")
+	for name, test := range map[string]struct {
+		object any
+		learns float64
+	}{
+		"it has ended":               {running, 1},
+		"it was deleted":             {leaving, 0},
+		"it did not run":             {started, 0},
+		"it never had a node":        {pod("waits", 1, since(beginning)), 0},
+		"nobody knows when it ended": {cache.DeletedFinalStateUnknown{Key: "default/train", Obj: running}, 0},
+		"it has no GPUs":             {at(pod("cpu", 0, since(beginning.Add(-time.Hour))), "node-0"), 0},
+		"others stand for its gang":  {second, 0},
+	} {
+		f := newFixture(t)
+		f.podDeleted(test.object)
+		if got := f.queues.history.Jobs(); got != test.learns {
+			t.Errorf("%s: %g jobs are known, want %g", name, got, test.learns)
+		}
+	}
 }
 
 // predicted returns how long a Pod with a name is expected to run.

@@ -54,10 +54,10 @@ func (b *queueBook) estimate(state *queues.State, queue string, pod *corev1.Pod)
 	return b.history.Estimate(task)
 }
 
-// learnRuntime remembers how long a Pod ran that has just ended by itself. Of a gang, the first Pod
-// stands for all.
+// learnRuntime remembers how long a Pod ran that is gone from the informer. That has only Pods that have not ended: one that
+// has succeeded or failed is gone as it was before, without being deleted. Of a gang, the first Pod stands for all.
 func (p *Planner) learnRuntime(pod *corev1.Pod) {
-	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed || !snapshot.WantsGPUs(pod) || pod.Status.StartTime == nil {
+	if pod.DeletionTimestamp != nil || !snapshot.WantsGPUs(pod) || pod.Status.StartTime == nil {
 		return
 	}
 	if index := pod.Labels[v1.LabelIndex]; index != "" && index != "0" && snapshot.InGroup(pod) {

@@ -71,9 +71,6 @@ func (p *Planner) podUpdated(old, object any) {
 	if !ok {
 		return
 	}
-	if before.Status.Phase != pod.Status.Phase {
-		p.learnRuntime(pod)
-	}
 	if before.Spec.NodeName == "" {
 		p.checkBinder(pod)
 		if p.registry.Member(pod.UID) != nil {
@@ -106,6 +103,9 @@ func (p *Planner) podDeleted(object any) {
 	}
 	p.do(p.registry.Forget(pod.UID))
 	if pod.Spec.NodeName != "" {
+		if _, missed := object.(cache.DeletedFinalStateUnknown); !missed {
+			p.learnRuntime(pod)
+		}
 		p.live.removePod(pod)
 		p.wake()
 	}

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package podgroups watches the PodGroups that Kubernetes and other schedulers define gangs
-// by. Whether the API server serves them is found by discovery, and looked up again from
-// time to time: an informer for an API that does not exist would never have a result.
+// by, where the API server serves them.
 package podgroups
 
 import (
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,10 +38,6 @@ type Listener interface {
 
 const (
 	resource = "podgroups"
-	// lookPeriod is how often an API that is not served is looked for, and retryPeriod how
-	// often if that failed.
-	lookPeriod  = time.Minute
-	retryPeriod = 5 * time.Second
 	// discoveryTimeout bounds a request.
 	discoveryTimeout = 15 * time.Second
 )
@@ -75,7 +69,7 @@ func Run(ctx context.Context, config *rest.Config, clock clock.Clock, listener L
 	for api, versions := range versions() {
 		w := &watcher{
 			api: api, versions: versions, discovery: looker, client: client, clock: clock, listener: listener,
-			lookPeriod: lookPeriod, retryPeriod: retryPeriod, known: map[snapshot.GroupRef]bool{},
+			known: map[snapshot.GroupRef]bool{},
 		}
 		watchers.Go(func() { w.run(ctx) })
 	}
@@ -83,20 +77,18 @@ func Run(ctx context.Context, config *rest.Config, clock clock.Clock, listener L
 	return nil
 }
 
-// discoverer tells which resources are served.
-type discoverer interface {
-	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
-}
-
 // watcher watches the PodGroups of one API.
 type watcher struct {
-	api                     snapshot.GroupAPI
-	versions                []string
-	discovery               discoverer
-	client                  dynamic.Interface
-	clock                   clock.Clock
-	listener                Listener
+	api       snapshot.GroupAPI
+	versions  []string
+	discovery informer.Discoverer
+	client    dynamic.Interface
+	clock     clock.Clock
+	listener  Listener
+	// lookPeriod and retryPeriod are for tests: see informer.Optional.
 	lookPeriod, retryPeriod time.Duration
+	// served is the version that was found last.
+	served string
 
 	mu sync.Mutex
 	// known are the PodGroups that the listener knows, with true for those that the present
@@ -105,64 +97,39 @@ type watcher struct {
 }
 
 func (w *watcher) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		pause := w.retryPeriod
-		switch version, err := w.servedVersion(); {
-		case err != nil: // what is known stays valid
-			klog.FromContext(ctx).Error(err, "Looking for an API failed; trying again", "api", w.api, "resource", resource)
-		case version == "":
-			pause = w.lookPeriod
-			w.startOver()
-			w.forgetOthers()
-			w.listener.SetGroups(w.api, gangs.GroupsAbsent)
-		default:
-			w.follow(ctx, version)
-		}
-		select {
-		case <-ctx.Done():
-		case <-w.clock.After(pause):
-		}
-	}
+	(&informer.Optional{
+		API: resource + "." + string(w.api), Clock: w.clock, LookPeriod: w.lookPeriod, RetryPeriod: w.retryPeriod,
+		Look: w.look, Absent: w.absent, Follow: w.follow,
+	}).Run(ctx)
 }
 
-// servedVersion returns the best version of the API that is served; empty if none is.
-func (w *watcher) servedVersion() (string, error) {
+// look reports whether the API is served, and finds the best version of it.
+func (w *watcher) look(context.Context) (bool, error) {
 	for _, version := range w.versions {
-		list, err := w.discovery.ServerResourcesForGroupVersion(string(w.api) + "/" + version)
-		switch {
-		case apierrors.IsNotFound(err):
-			continue
-		case err != nil:
-			return "", err
-		}
-		for i := range list.APIResources {
-			if list.APIResources[i].Name == resource {
-				return version, nil
-			}
+		if serves, err := informer.Serves(w.discovery, string(w.api)+"/"+version, resource); serves || err != nil {
+			w.served = version
+			return serves, err
 		}
 	}
-	return "", nil
+	return false, nil
 }
 
-// follow watches a version for as long as it is served.
-func (w *watcher) follow(ctx context.Context, version string) {
+func (w *watcher) absent() {
+	w.startOver()
+	w.forgetOthers()
+	w.listener.SetGroups(w.api, gangs.GroupsAbsent)
+}
+
+// follow watches the version that was found for as long as it is served.
+func (w *watcher) follow(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	logger := klog.FromContext(ctx)
-	logger.Info("Watching PodGroups", "api", w.api, "version", version)
-	gvr := schema.GroupVersionResource{Group: string(w.api), Version: version, Resource: resource}
+	logger.Info("Watching PodGroups", "api", w.api, "version", w.served)
+	gvr := schema.GroupVersionResource{Group: string(w.api), Version: w.served, Resource: resource}
 	groups := dynamicinformer.NewFilteredDynamicInformer(w.client, gvr, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	var synced cache.InformerSynced
-	failed := func(ctx context.Context, reflector *cache.Reflector, err error) {
-		cache.DefaultWatchErrorHandler(ctx, reflector, err)
-		switch {
-		case apierrors.IsNotFound(err):
-			cancel()
-		case apierrors.IsForbidden(err) && !groups.HasSynced():
-			w.listener.SetGroups(w.api, gangs.GroupsForbidden)
-		}
-	}
-	err := groups.SetWatchErrorHandlerWithContext(failed)
+	err := informer.WatchFailures(groups, cancel, func() { w.listener.SetGroups(w.api, gangs.GroupsForbidden) })
 	if err == nil {
 		err = groups.SetTransform(onlySpec)
 	}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,18 +37,6 @@ const (
 	Listed
 )
 
-const (
-	// lookPeriod is how often an API that is absent is looked for, and retryPeriod how often if
-	// that failed.
-	lookPeriod  = time.Minute
-	retryPeriod = 5 * time.Second
-)
-
-// Discoverer tells which resources are served; discovery clients do.
-type Discoverer interface {
-	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
-}
-
 // Watched is one of the resources of an API.
 type Watched struct {
 	Resource string
@@ -62,16 +49,15 @@ type Watched struct {
 }
 
 // API watches resources of an API that the cluster may lack, or that may be installed and
-// removed at any time. An ordinary informer for an API that does not exist would never have a
-// result. It is safe for concurrent use.
+// removed at any time: see informer.Optional. It is safe for concurrent use.
 type API struct {
-	// LookPeriod and RetryPeriod are for tests.
+	// LookPeriod and RetryPeriod are for tests: see informer.Optional.
 	LookPeriod, RetryPeriod time.Duration
 
 	version   schema.GroupVersion
 	watched   []Watched
 	client    dynamic.Interface
-	discovery Discoverer
+	discovery informer.Discoverer
 	clock     clock.Clock
 	changed   func()
 
@@ -82,52 +68,24 @@ type API struct {
 
 // New returns an API that watches nothing before it runs. changed is called when the
 // availability has changed.
-func New(client dynamic.Interface, discovery Discoverer, clock clock.Clock, version schema.GroupVersion, changed func(), watched ...Watched) *API {
-	return &API{
-		LookPeriod: lookPeriod, RetryPeriod: retryPeriod,
-		version: version, watched: watched, client: client, discovery: discovery, clock: clock, changed: changed,
-	}
+func New(client dynamic.Interface, discovery informer.Discoverer, clock clock.Clock, version schema.GroupVersion, changed func(), watched ...Watched) *API {
+	return &API{version: version, watched: watched, client: client, discovery: discovery, clock: clock, changed: changed}
 }
 
 // Run watches until ctx ends.
 func (o *API) Run(ctx context.Context) {
-	for ctx.Err() == nil {
-		pause := o.RetryPeriod
-		switch served, err := o.served(); {
-		case err != nil: // what is known stays valid
-			klog.FromContext(ctx).Error(err, "Looking for an API failed; trying again", "api", o.version)
-		case !served:
-			pause = o.LookPeriod
-			o.become(Absent, nil)
-		default:
-			o.follow(ctx)
-		}
-		select {
-		case <-ctx.Done():
-		case <-o.clock.After(pause):
-		}
-	}
-}
-
-// served reports whether the API server serves all resources.
-func (o *API) served() (bool, error) {
-	list, err := o.discovery.ServerResourcesForGroupVersion(o.version.String())
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	names := map[string]bool{}
-	for i := range list.APIResources {
-		names[list.APIResources[i].Name] = true
-	}
+	var resources []string
 	for i := range o.watched {
-		if !names[o.watched[i].Resource] {
-			return false, nil
-		}
+		resources = append(resources, o.watched[i].Resource)
 	}
-	return true, nil
+	(&informer.Optional{
+		API: o.version.String(), Clock: o.clock, LookPeriod: o.LookPeriod, RetryPeriod: o.RetryPeriod,
+		Look: func(context.Context) (bool, error) {
+			return informer.Serves(o.discovery, o.version.String(), resources...)
+		},
+		Absent: func() { o.become(Absent, nil) },
+		Follow: o.follow,
+	}).Run(ctx)
 }
 
 // follow watches the resources for as long as they are served.
@@ -159,16 +117,7 @@ func (o *API) follow(ctx context.Context) {
 // handle adds the handlers of a resource to its informer. It cancels the watch when the resource is
 // no longer served.
 func (o *API) handle(ctx context.Context, cancel func(), resources cache.SharedIndexInformer, one *Watched) (cache.InformerSynced, error) {
-	failed := func(ctx context.Context, reflector *cache.Reflector, err error) {
-		cache.DefaultWatchErrorHandler(ctx, reflector, err)
-		switch {
-		case apierrors.IsNotFound(err):
-			cancel()
-		case apierrors.IsForbidden(err) && !resources.HasSynced():
-			o.become(Forbidden, nil)
-		}
-	}
-	if err := resources.SetWatchErrorHandlerWithContext(failed); err != nil {
+	if err := informer.WatchFailures(resources, cancel, func() { o.become(Forbidden, nil) }); err != nil {
 		return nil, err
 	}
 	if one.Transform != nil {

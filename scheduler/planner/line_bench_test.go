@@ -50,8 +50,12 @@ func BenchmarkOrderOf10000PodsIn1000Queues(b *testing.B) {
 	for i := range waiting {
 		size := 1 << random.IntN(4)
 		leader := pod(fmt.Sprint("pod-", i), size, inQueue(list[random.IntN(len(list))].Name), runsFor(time.Duration(1+random.IntN(1000))*time.Minute))
+		shape, err := snapshot.Shape(leader)
+		if err != nil {
+			b.Fatal(err)
+		}
 		waiting[i] = gangs.Waiting{
-			Key: leader.Name, Leader: leader, Priority: int32(random.IntN(3)), Since: beginning.Add(time.Duration(random.IntN(10_000)) * time.Second), Percent: size * placement.Card,
+			Key: leader.Name, Leader: leader, Shape: shape, Priority: int32(random.IntN(3)), Since: beginning.Add(time.Duration(random.IntN(10_000)) * time.Second), Percent: size * placement.Card,
 		}
 	}
 	args, clock := config.DefaultGangArgs(), clocktesting.NewFakeClock(beginning)
@@ -60,11 +64,7 @@ func BenchmarkOrderOf10000PodsIn1000Queues(b *testing.B) {
 	state := queues.NewState(gpuqueue.NewTree(list), list, func(string) *corev1.Namespace { return nil })
 	for b.Loop() {
 		first := p.inOrder(state, waiting)[0]
-		shape, err := snapshot.Shape(first.Leader)
-		if err != nil {
-			b.Fatal(err)
-		}
-		gang := &roles{Members: &snapshot.Members[*gangs.Member]{Gang: placement.Gang{Roles: []placement.Role{{Shape: shape, Min: 1, Max: 1}}}}}
+		gang := &roles{Members: &snapshot.Members[*gangs.Member]{Gang: placement.Gang{Roles: []placement.Role{{Shape: first.Shape, Min: 1, Max: 1}}}}}
 		if admitted := p.fitLimits(p.claimedLedger(state, first.Key), first.queue, gang); admitted.waits != "" {
 			b.Fatal(admitted.waits)
 		}

@@ -26,14 +26,14 @@ func amountsOf(gang *placement.Gang, count func(*placement.Role) int) queueing.A
 	for i := range gang.Roles {
 		role := &gang.Roles[i]
 		if percent := role.Shape.Percent() * count(role); percent > 0 {
-			amounts[modelOf(&role.Shape)] += queueing.Amount(percent)
+			amounts[ModelOf(&role.Shape)] += queueing.Amount(percent)
 		}
 	}
 	return amounts
 }
 
-// modelOf returns the only model that a shape accepts; AnyModel if there may be several.
-func modelOf(shape *placement.Shape) string {
+// ModelOf returns the only model that a shape accepts; AnyModel if there may be several.
+func ModelOf(shape *placement.Shape) string {
 	if len(shape.Models) == 1 {
 		return shape.Models[0]
 	}

@@ -54,8 +54,8 @@ func Amount(pod *corev1.Pod) queueing.Amount {
 // WantedModel returns the only GPU model that a Pod accepts; AnyModel if there may be several.
 func WantedModel(pod *corev1.Pod) string {
 	shape, err := snapshot.Shape(pod)
-	if err != nil || len(shape.Models) != 1 {
+	if err != nil {
 		return queueing.AnyModel
 	}
-	return shape.Models[0]
+	return ModelOf(&shape)
 }

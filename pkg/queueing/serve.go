@@ -25,8 +25,11 @@ func (o Options) Serve(jobs []Job, asked []Amounts, factors map[string]float64, 
 	if ledger == nil {
 		return o.Order(jobs, factors)
 	}
-	s := &server{sorter: o.newSorter(jobs, factors), asked: asked, ledger: ledger, own: make([][]int, len(ledger.tree.sorted))}
+	s := &server{
+		sorter: o.newSorter(jobs, factors), asked: asked, models: make([]string, len(jobs)), ledger: ledger, own: make([][]int, len(ledger.tree.sorted)),
+	}
 	for i := range jobs {
+		s.models[i] = modelsOf(asked[i])
 		n := ledger.tree.at(jobs[i].Queue)
 		s.own[n.index] = append(s.own[n.index], i)
 	}
@@ -49,7 +52,9 @@ func (o Options) Serve(jobs []Job, asked []Amounts, factors map[string]float64, 
 // server sorts the jobs of a tree of queues.
 type server struct {
 	*sorter
-	asked  []Amounts
+	asked []Amounts
+	// models are those that each job asks for: see modelsOf.
+	models []string
 	ledger *Ledger
 	// own are the jobs of each queue without its children's, by node.index.
 	own [][]int
@@ -93,8 +98,7 @@ func (s *server) split(n *node, jobs []served) line {
 	held := maps.Clone(s.ledger.held[n.index])
 	exceeded := map[string]bool{} // by the models that are asked for
 	for _, job := range jobs {
-		request := s.asked[job.index]
-		models := modelsOf(request)
+		request, models := s.asked[job.index], s.models[job.index]
 		if exceeded[models] || !n.within(held, request) {
 			exceeded[models] = true
 			divided.others = append(divided.others, job)

@@ -11,7 +11,6 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
-	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -80,9 +79,6 @@ func startOf(pod *corev1.Pod, now time.Time) time.Time {
 // taskOf returns what decides about predictions for a Pod.
 func taskOf(pod *corev1.Pod) runtimes.Task {
 	name := cmp.Or(pod.Labels[v1.LabelTask], pod.Labels[v1.LabelPodGroup], pod.Name)
-	task := runtimes.Task{Namespace: pod.Namespace, Name: name, Limit: gpuqueue.MaxRuntime(pod)}
-	if shape, err := snapshot.Shape(pod); err == nil {
-		task.GPUs = float64(shape.Percent()) / placement.Card
-	}
-	return task
+	gpus := float64(gpuqueue.Amount(pod)) / float64(queueing.GPU)
+	return runtimes.Task{Namespace: pod.Namespace, Name: name, GPUs: gpus, Limit: gpuqueue.MaxRuntime(pod)}
 }

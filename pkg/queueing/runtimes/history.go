@@ -4,8 +4,8 @@
 package runtimes
 
 import (
-	"fmt"
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -92,21 +92,22 @@ func (h *History) Jobs() float64 {
 
 // durations returns the keys of the groups with durations, the most specific first.
 func (t Task) durations() [4]string {
-	size := sizeOf(t.GPUs)
+	size := strconv.Itoa(sizeOf(t.GPUs))
 	return [...]string{
-		fmt.Sprintf("name\x00%s\x00%s\x00%d", t.Namespace, Stem(t.Name), size),
-		fmt.Sprintf("size\x00%s\x00%d", t.Namespace, size),
-		fmt.Sprintf("all sizes\x00%s", t.Namespace),
+		"name\x00" + t.Namespace + "\x00" + Stem(t.Name) + "\x00" + size,
+		"size\x00" + t.Namespace + "\x00" + size,
+		"all sizes\x00" + t.Namespace,
 		"all",
 	}
 }
 
 // parts returns the keys of the groups with parts of limits, the most specific first.
 func (t Task) parts() [4]string {
+	limit := strconv.FormatInt(int64(t.Limit), 10)
 	return [...]string{
-		fmt.Sprintf("limit of name\x00%s\x00%s\x00%d", t.Namespace, Stem(t.Name), t.Limit),
-		fmt.Sprintf("limit\x00%s\x00%d", t.Namespace, t.Limit),
-		fmt.Sprintf("limit\x00%d", t.Limit),
+		"limit of name\x00" + t.Namespace + "\x00" + Stem(t.Name) + "\x00" + limit,
+		"limit\x00" + t.Namespace + "\x00" + limit,
+		"limit\x00" + limit,
 		"limits",
 	}
 }

@@ -1,0 +1,72 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/config"
+	"falldio.github.io/gpu-controller/scheduler/gangs"
+	"falldio.github.io/gpu-controller/scheduler/mirror"
+	"falldio.github.io/gpu-controller/scheduler/queues"
+)
+
+// BenchmarkOrderOf10000PodsIn1000Queues is how long it takes to order 10,000 Pods that wait in 1,000 queues on three levels, and to
+// decide whether the first one is within the limits.
+func BenchmarkOrderOf10000PodsIn1000Queues(b *testing.B) {
+	var list []*v1.GPUQueue
+	add := func(name, parent string, guaranteed int32) {
+		one := queue(name, guaranteed, ptr.To(2*guaranteed))
+		one.Spec.Parent = parent
+		list = append(list, one)
+	}
+	for i := range 10 {
+		root := fmt.Sprintf("q%d", i)
+		add(root, "", 800)
+		for j := range 9 {
+			team := fmt.Sprintf("%s-%d", root, j)
+			add(team, root, 80)
+			for k := range 10 {
+				add(fmt.Sprintf("%s-%d", team, k), team, 8)
+			}
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 7))
+	waiting := make([]gangs.Waiting, 10_000)
+	for i := range waiting {
+		size := 1 << random.IntN(4)
+		leader := pod(fmt.Sprint("pod-", i), size, inQueue(list[random.IntN(len(list))].Name), runsFor(time.Duration(1+random.IntN(1000))*time.Minute))
+		shape, err := snapshot.Shape(leader)
+		if err != nil {
+			b.Fatal(err)
+		}
+		waiting[i] = gangs.Waiting{
+			Key: leader.Name, Leader: leader, Shape: shape, Priority: int32(random.IntN(3)), Since: beginning.Add(time.Duration(random.IntN(10_000)) * time.Second), Percent: size * placement.Card,
+		}
+	}
+	args, clock := config.DefaultGangArgs(), clocktesting.NewFakeClock(beginning)
+	p := &Planner{args: args, clock: clock, mirror: mirror.New(klog.Background(), clock, args.Levels(), nil), claims: newClaims()}
+	p.queues.history = runtimes.NewHistory()
+	state := queues.NewState(gpuqueue.NewTree(list), list, func(string) *corev1.Namespace { return nil })
+	for b.Loop() {
+		first := p.inOrder(state, waiting)[0]
+		gang := &roles{Members: &snapshot.Members[*gangs.Member]{Gang: placement.Gang{Roles: []placement.Role{{Shape: first.Shape, Min: 1, Max: 1}}}}}
+		if admitted := p.fitLimits(p.claimedLedger(state, first.Key), first.queue, gang); admitted.waits != "" {
+			b.Fatal(admitted.waits)
+		}
+	}
+}

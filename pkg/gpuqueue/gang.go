@@ -26,16 +26,16 @@ func amountsOf(gang *placement.Gang, count func(*placement.Role) int) queueing.A
 	for i := range gang.Roles {
 		role := &gang.Roles[i]
 		if percent := role.Shape.Percent() * count(role); percent > 0 {
-			amounts[ModelOf(&role.Shape)] += queueing.Amount(percent)
+			amounts[OnlyModel(role.Shape.Models)] += queueing.Amount(percent)
 		}
 	}
 	return amounts
 }
 
-// ModelOf returns the only model that a shape accepts; AnyModel if there may be several.
-func ModelOf(shape *placement.Shape) string {
-	if len(shape.Models) == 1 {
-		return shape.Models[0]
+// OnlyModel returns the only model of those that a Pod accepts; AnyModel if there may be several.
+func OnlyModel(models []string) string {
+	if len(models) == 1 {
+		return models[0]
 	}
 	return queueing.AnyModel
 }

@@ -57,5 +57,5 @@ func WantedModel(pod *corev1.Pod) string {
 	if err != nil {
 		return queueing.AnyModel
 	}
-	return ModelOf(&shape)
+	return OnlyModel(shape.Models)
 }

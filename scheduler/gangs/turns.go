@@ -9,8 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
 // Waiting is a group that waits for a place.
@@ -21,8 +19,8 @@ type Waiting struct {
 	// Priority is the leader's; Since is when the group was created.
 	Priority int32
 	Since    time.Time
-	// Shape is what the leader asks for. What it refers to must not be changed.
-	Shape placement.Shape
+	// Models are the GPU models that the leader accepts; empty for any. They must not be changed.
+	Models []string
 	// Percent is what the Pods without a place ask for, in percent of a GPU.
 	Percent int
 	// Tried is true if the group has been tried since it last had a place, and found none.
@@ -44,7 +42,7 @@ func (r *Registry) Waiting() []Waiting {
 		}
 		list = append(list, Waiting{
 			Key: g.Key, Leader: g.leader.Pod(), Priority: priorityOf(g.leader.Pod()), Since: g.Since,
-			Shape: g.leader.Shape, Percent: g.waitingPercent(), Tried: !g.failedAt.IsZero(),
+			Models: g.leader.Shape.Models, Percent: g.waitingPercent(), Tried: !g.failedAt.IsZero(),
 		})
 	}
 	return list

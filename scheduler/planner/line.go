@@ -115,7 +115,7 @@ func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine
 		}
 		runtime := p.runtimeOf(state, assigned.Queue, group.Leader)
 		entries = append(entries, inLine{Waiting: group, queue: assigned.Queue, runtime: runtime})
-		asked = append(asked, queueing.Amounts{gpuqueue.ModelOf(&group.Shape): queueing.Amount(group.Percent)})
+		asked = append(asked, queueing.Amounts{gpuqueue.OnlyModel(group.Models): queueing.Amount(group.Percent)})
 		jobs = append(jobs, queueing.Job{
 			Key: group.Key, Queue: assigned.Queue, Priority: group.Priority, Submitted: group.Since,
 			GPUs: float64(group.Percent) / placement.Card, Runtime: runtime,

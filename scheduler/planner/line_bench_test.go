@@ -46,7 +46,7 @@ func BenchmarkOrderOf10000PodsIn1000Queues(b *testing.B) {
 		}
 	}
 	random := rand.New(rand.NewPCG(1, 7))
-	waiting := make([]gangs.Waiting, 10_000)
+	waiting, shapes := make([]gangs.Waiting, 10_000), map[string]placement.Shape{}
 	for i := range waiting {
 		size := 1 << random.IntN(4)
 		leader := pod(fmt.Sprint("pod-", i), size, inQueue(list[random.IntN(len(list))].Name), runsFor(time.Duration(1+random.IntN(1000))*time.Minute))
@@ -54,17 +54,21 @@ func BenchmarkOrderOf10000PodsIn1000Queues(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		shapes[leader.Name] = shape
 		waiting[i] = gangs.Waiting{
-			Key: leader.Name, Leader: leader, Shape: shape, Priority: int32(random.IntN(3)), Since: beginning.Add(time.Duration(random.IntN(10_000)) * time.Second), Percent: size * placement.Card,
+			Key: leader.Name, Leader: leader, Models: shape.Models, Priority: int32(random.IntN(3)), Since: beginning.Add(time.Duration(random.IntN(10_000)) * time.Second), Percent: size * placement.Card,
 		}
 	}
 	args, clock := config.DefaultGangArgs(), clocktesting.NewFakeClock(beginning)
 	p := &Planner{args: args, clock: clock, mirror: mirror.New(klog.Background(), clock, args.Levels(), nil), claims: newClaims()}
 	p.queues.history = runtimes.NewHistory()
+	for i := range 1000 {
+		p.queues.history.Add(taskOf(waiting[i].Leader), time.Duration(1+random.IntN(1000))*time.Second)
+	}
 	state := queues.NewState(gpuqueue.NewTree(list), list, func(string) *corev1.Namespace { return nil })
 	for b.Loop() {
 		first := p.inOrder(state, waiting)[0]
-		gang := &roles{Members: &snapshot.Members[*gangs.Member]{Gang: placement.Gang{Roles: []placement.Role{{Shape: first.Shape, Min: 1, Max: 1}}}}}
+		gang := &roles{Members: &snapshot.Members[*gangs.Member]{Gang: placement.Gang{Roles: []placement.Role{{Shape: shapes[first.Key], Min: 1, Max: 1}}}}}
 		if admitted := p.fitLimits(p.claimedLedger(state, first.Key), first.queue, gang); admitted.waits != "" {
 			b.Fatal(admitted.waits)
 		}

@@ -51,12 +51,12 @@ func (h *History) Add(task Task, ran time.Duration) {
 	if ran <= 0 {
 		return
 	}
-	for _, key := range task.durations() {
-		h.group(key, 1).add(ran.Seconds())
+	for level := range levels {
+		h.group(task.duration(level), 1).add(ran.Seconds())
 	}
 	if task.Limit > 0 {
-		for _, key := range task.parts() {
-			h.group(key, smallestPart).add(min(ran.Seconds()/task.Limit.Seconds(), 1))
+		for level := range levels {
+			h.group(task.part(level), smallestPart).add(min(ran.Seconds()/task.Limit.Seconds(), 1))
 		}
 	}
 	h.forget()
@@ -68,14 +68,14 @@ func (h *History) Add(task Task, ran time.Duration) {
 // those in the same namespace with the same limit are asked first.
 func (h *History) Estimate(task Task) Estimate {
 	if task.Limit > 0 {
-		for _, key := range task.parts() {
-			if group := h.known(key); group != nil {
+		for level := range levels {
+			if group := h.known(task.part(level)); group != nil {
 				return Estimate{numbers: group, scale: task.Limit.Seconds(), limit: task.Limit}
 			}
 		}
 	}
-	for _, key := range task.durations() {
-		if group := h.known(key); group != nil {
+	for level := range levels {
+		if group := h.known(task.duration(level)); group != nil {
 			return Estimate{numbers: group, scale: 1, limit: task.Limit}
 		}
 	}
@@ -84,31 +84,42 @@ func (h *History) Estimate(task Task) Estimate {
 
 // Jobs returns the weight of all jobs that count.
 func (h *History) Jobs() float64 {
-	if group := h.groups[Task{}.durations()[3]]; group != nil {
+	if group := h.groups[Task{}.duration(levels-1)]; group != nil {
 		return group.histogram.Total
 	}
 	return 0
 }
 
-// durations returns the keys of the groups with durations, the most specific first.
-func (t Task) durations() [4]string {
-	size := strconv.Itoa(sizeOf(t.GPUs))
-	return [...]string{
-		"name\x00" + t.Namespace + "\x00" + Stem(t.Name) + "\x00" + size,
-		"size\x00" + t.Namespace + "\x00" + size,
-		"all sizes\x00" + t.Namespace,
-		"all",
+// levels is how many groups a task is in, of durations and of parts of limits, from the most specific one to
+// that of all.
+const levels = 4
+
+// duration returns the key of the group with durations on a level.
+func (t Task) duration(level int) string {
+	switch level {
+	case 0:
+		return "name\x00" + t.Namespace + "\x00" + Stem(t.Name) + "\x00" + strconv.Itoa(sizeOf(t.GPUs))
+	case 1:
+		return "size\x00" + t.Namespace + "\x00" + strconv.Itoa(sizeOf(t.GPUs))
+	case 2:
+		return "all sizes\x00" + t.Namespace
+	default:
+		return "all"
 	}
 }
 
-// parts returns the keys of the groups with parts of limits, the most specific first.
-func (t Task) parts() [4]string {
+// part returns the key of the group with parts of limits on a level.
+func (t Task) part(level int) string {
 	limit := strconv.FormatInt(int64(t.Limit), 10)
-	return [...]string{
-		"limit of name\x00" + t.Namespace + "\x00" + Stem(t.Name) + "\x00" + limit,
-		"limit\x00" + t.Namespace + "\x00" + limit,
-		"limit\x00" + limit,
-		"limits",
+	switch level {
+	case 0:
+		return "limit of name\x00" + t.Namespace + "\x00" + Stem(t.Name) + "\x00" + limit
+	case 1:
+		return "limit\x00" + t.Namespace + "\x00" + limit
+	case 2:
+		return "limit\x00" + limit
+	default:
+		return "limits"
 	}
 }
 

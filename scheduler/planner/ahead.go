@@ -203,10 +203,11 @@ func (a *ahead) isVain(group string, now time.Time) bool {
 
 // headOfLine returns the gangs that get reservations: the first that have found no place and may
 // start as far as their queues are concerned; and their leaders. Those that have reservations
-// already keep them when others come before them, unless these become too many.
+// already keep them when others come before them, unless these become too many. Those come before all others
+// for which Pods leave: their nodes are kept from the others until they have started.
 func (p *Planner) headOfLine(now time.Time) (list []backfill.Waiting, leaders map[string]*corev1.Pod) {
 	leaders = map[string]*corev1.Pod{}
-	for _, entry := range p.line.first() {
+	for _, entry := range withFirst(p.line.first(), p.claims.groups()) {
 		_, reserved := p.ahead.of(entry.Key)
 		if len(list) == 2*p.args.Reservations || len(list) >= p.args.Reservations && !reserved && !p.ahead.any() {
 			break
@@ -229,6 +230,22 @@ func (p *Planner) headOfLine(now time.Time) (list []backfill.Waiting, leaders ma
 		leaders[entry.Key] = entry.Leader
 	}
 	return list, leaders
+}
+
+// withFirst returns entries with those of some groups before all others.
+func withFirst(entries []inLine, groups map[string]bool) []inLine {
+	if len(groups) == 0 {
+		return entries
+	}
+	first, others := make([]inLine, 0, len(entries)), make([]inLine, 0, len(entries))
+	for i := range entries {
+		if groups[entries[i].Key] {
+			first = append(first, entries[i])
+		} else {
+			others = append(others, entries[i])
+		}
+	}
+	return append(first, others...)
 }
 
 // runningJobs returns what holds GPUs, and when it is expected to end, for use within mirror.With.

@@ -100,6 +100,17 @@ func (c *claims) blockedNodes(attempt *gangs.Attempt) []string {
 	return slices.Sorted(maps.Keys(nodes))
 }
 
+// groups returns the gangs that nodes are kept for.
+func (c *claims) groups() map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	groups := make(map[string]bool, len(c.list))
+	for group := range c.list {
+		groups[group] = true
+	}
+	return groups
+}
+
 // set keeps nodes for a gang, in place of those that it has claimed so far, unless its last
 // claim has just expired. Starving gangs behind it that claim any of these nodes lose their
 // claims.

@@ -187,13 +187,14 @@ func TestAReservationEndsWithTheStart(t *testing.T) {
 	}
 }
 
-// Pods are preempted for another gang, which keeps their nodes from all others until they have left. That is soon over.
+// Pods are preempted for another gang, which keeps their nodes from all others until they have left. That is soon over. The
+// reservation must not keep that gang away meanwhile: both would wait for each other.
 func TestAReservationIsKeptWhileOthersClaimItsNodes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.addNode("node-0", "a", 8)
-	f.withQueues(queue("all", 0, nil))
-	large, urgent := pod("large", 8), pod("urgent", 4, prioritized(9))
+	f.withQueues(queue("first", 0, nil), queue("second", 0, nil))
+	large, urgent := pod("large", 8, inQueue("first"), runsFor(time.Hour)), pod("urgent", 4, inQueue("second"), runsFor(200*time.Hour), prioritized(9))
 	f.comes(at(pod("runs", 8, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), large, urgent)
 	f.decide(large)
 	f.decide(urgent)
@@ -201,8 +202,11 @@ func TestAReservationIsKeptWhileOthersClaimItsNodes(t *testing.T) {
 	f.claims.set(f.registry.Look(urgent.UID), keeping(f.clock.Now().Add(time.Hour), false, "node-0"), f.clock.Now())
 	f.clock.Step(time.Minute)
 	f.decide(large)
-	if reservation, reserved := f.ahead.of("large"); !reserved || reservation.From.Before(beginning.Add(time.Hour)) {
-		t.Errorf("its reservation is %+v, want one from an hour after the beginning on", reservation)
+	if reservation, reserved := f.ahead.of("large"); !reserved || reservation.From.Before(beginning.Add(201*time.Hour)) {
+		t.Errorf("its reservation is %+v, want one from 201 hours after the beginning on", reservation)
+	}
+	if before, _ := f.ahead.before("urgent"); len(before) > 0 {
+		t.Errorf("the gang that Pods leave for waits for %s", before[0].Key)
 	}
 }
 

@@ -164,14 +164,10 @@ func (p *Planner) watchLabels(attempt *gangs.Attempt) bool {
 
 // learn counts Pods as demand that have not been counted yet.
 func (p *Planner) learn(attempt *gangs.Attempt) {
-	if !slices.ContainsFunc(attempt.Waiting, func(m *gangs.Member) bool { return !m.Learned }) {
-		return
-	}
-	ending := p.boundOf(attempt) > 0
 	for _, m := range attempt.Waiting {
 		if !m.Learned {
 			m.Learned = true
-			p.mirror.Learn(p.shapeOf(m), ending)
+			p.mirror.Learn(p.shapeOf(m), p.expectedToEnd(m.Pod()))
 		}
 	}
 }

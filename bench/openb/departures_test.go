@@ -4,6 +4,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 
 	"falldio.github.io/gpu-controller/bench/openb/dataset"
@@ -67,5 +68,34 @@ func TestASmallPodOvertakesALargeOneThatDoesNotFit(t *testing.T) {
 	}
 	if last := sys.waits[len(sys.waits)-1]; last != 11 {
 		t.Errorf("the large Pod waited %g s, want 11", last)
+	}
+}
+
+// counting counts what it is told about Pods.
+type counting struct {
+	policy
+	unknown, ending int
+}
+
+func (c *counting) Learn(*placement.Cluster, *placement.Request)       { c.unknown++ }
+func (c *counting) LearnEnding(*placement.Cluster, *placement.Request) { c.ending++ }
+
+func TestRunTimesArePredictedFromJobsThatHaveEnded(t *testing.T) {
+	p := timed(whole("a", 1), 10)
+	w := &workload{nodes: oneNode(2), pods: []dataset.Pod{p}, capacity: 2 * placement.Card}
+	sys, err := w.newSystem(&entrant{policy: ours, ties: byName, mix: learned}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := &counting{policy: sys.policy}
+	sys.policy = told
+	for i := range 12 {
+		arrived := float64(20 * i)
+		if err := sys.arrive(&job{Job: &dataset.Job{Name: fmt.Sprint(i), Pod: &p, Arrived: arrived, Duration: 10}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if told.unknown != 8 || told.ending != 4 {
+		t.Errorf("nothing was known of %d jobs, and %d were predicted; want 8 and 4", told.unknown, told.ending)
 	}
 }

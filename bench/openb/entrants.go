@@ -20,6 +20,12 @@ type policy interface {
 	Learn(cluster *placement.Cluster, r *placement.Request)
 }
 
+// expectant is a policy that makes use of what is known about how long Pods run.
+type expectant interface {
+	// LearnEnding is Learn for a Pod that is expected to end.
+	LearnEnding(cluster *placement.Cluster, r *placement.Request)
+}
+
 // entrant is a policy and the settings of its replay.
 type entrant struct {
 	policy  string

@@ -7,9 +7,11 @@ import (
 	"container/heap"
 	"fmt"
 	"slices"
+	"time"
 
 	"falldio.github.io/gpu-controller/bench/openb/dataset"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 )
 
 // system is a cluster with a queue. Pods are tried in the order of their arrival; later
@@ -19,6 +21,8 @@ type system struct {
 	policy  policy
 	ledgers map[string]*ledger // verify the placements
 	learns  bool
+	// history predicts how long jobs run, from those that have ended.
+	history *runtimes.History
 	queue   []*job
 	ends    ends
 	now     float64
@@ -36,7 +40,7 @@ func (w *workload) newSystem(e *entrant, seed int64) (*system, error) {
 		return nil, err
 	}
 	e.teach(p, cluster, w.pods, seed)
-	sys := &system{cluster: cluster, policy: p, ledgers: map[string]*ledger{}, learns: e.mix == learned}
+	sys := &system{cluster: cluster, policy: p, ledgers: map[string]*ledger{}, learns: e.mix == learned, history: runtimes.NewHistory()}
 	for i, prefix := range names {
 		sys.ledgers[prefix+w.nodes[i].Name] = newLedger(&w.nodes[i])
 	}
@@ -75,13 +79,28 @@ func (sys *system) pass(until float64) {
 func (sys *system) submit(one *job) error {
 	one.request = sys.cluster.Request(one.Pod.Shape)
 	if sys.learns {
-		sys.policy.Learn(sys.cluster, one.request)
+		sys.learn(one)
 	}
 	started, err := sys.start(one)
 	if !started {
 		sys.queue = append(sys.queue, one)
 	}
 	return err
+}
+
+// learn counts a job as demand. Like gpu-scheduler, ours is told whether anything is known about how
+// long the job runs: what its Pod ran for in the trace is not.
+func (sys *system) learn(one *job) {
+	if knowing, ok := sys.policy.(expectant); ok && !sys.history.Estimate(taskOf(one)).Unknown() {
+		knowing.LearnEnding(sys.cluster, one.request)
+		return
+	}
+	sys.policy.Learn(sys.cluster, one.request)
+}
+
+// taskOf returns what predictions are made by: the size.
+func taskOf(one *job) runtimes.Task {
+	return runtimes.Task{GPUs: float64(one.request.Percent()) / placement.Card}
 }
 
 // start runs a job if it fits.
@@ -111,6 +130,7 @@ func (sys *system) depart(e end) error {
 	sys.cluster.Remove(e.job.Name)
 	sys.ledgers[e.record.Node].giveBack(&e.job.Pod.Shape, &e.record)
 	sys.used -= e.job.request.Percent()
+	sys.history.Add(taskOf(e.job), time.Duration(e.job.Duration*float64(time.Second)))
 	refused := map[*placement.Request]bool{}
 	var failed error
 	sys.queue = slices.DeleteFunc(sys.queue, func(one *job) bool {

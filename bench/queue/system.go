@@ -141,7 +141,7 @@ func (s *system) arrive(j *job) error {
 		s.teams[j.Cluster] = &team{usage: queueing.Usage{At: s.now}}
 	}
 	s.teams[j.Cluster].waiting += j.held()
-	s.policy.Learn(s.cluster, j.request)
+	s.learn(j)
 	j.item = j.inQueue()
 	s.refresh(false)
 	j.turn = s.turnOf(j)
@@ -152,6 +152,15 @@ func (s *system) arrive(j *job) error {
 	}
 	s.forecasts.atSubmission(s, j)
 	return nil
+}
+
+// learn lets the packing policy know of a request, as gpu-scheduler does.
+func (s *system) learn(j *job) {
+	if j.estimate.Unknown() {
+		s.policy.Learn(s.cluster, j.request)
+	} else {
+		s.policy.LearnEnding(s.cluster, j.request)
+	}
 }
 
 // inQueue returns the job as the queue sees it.

@@ -80,6 +80,7 @@ func (d *Domain) child(name string) *Domain {
 
 // add adds a node to d and its ancestors.
 func (d *Domain) add(n *node) {
+	n.state.kind.percent += n.state.percent
 	for ; d != nil; d = d.parent {
 		d.classOf(n.state).add(n)
 		d.nodes++
@@ -91,6 +92,7 @@ func (d *Domain) add(n *node) {
 // remove removes a node, which is indexed under the given State, from d and its
 // ancestors.
 func (d *Domain) remove(n *node, state *State) {
+	state.kind.percent -= state.percent
 	for ; d != nil; d = d.parent {
 		members := d.byState[state]
 		members.remove(n)

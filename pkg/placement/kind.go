@@ -31,6 +31,8 @@ type kind struct {
 	cells []cell
 	// memories are the GPUs' memories by position, in MiB.
 	memories []int64
+	// percent is the free percentage of all GPUs of its nodes, but for those that are hidden.
+	percent int
 	// uniform is true if every card has the same memory and all are in one cell.
 	uniform bool
 	// admissions caches the results of selectors, by their id.

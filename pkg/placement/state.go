@@ -45,6 +45,19 @@ func (s *State) Accepts(r *Request) bool {
 	return !r.named() && r.accepts(s.kind.model) && s.kind.admits(r) == Fits
 }
 
+// Kind numbers what the node has in common with nodes that differ from it only in the Pods that
+// they run.
+func (s *State) Kind() int { return s.kind.id }
+
+// KindPercent returns the free percentage of all GPUs of the nodes of this kind.
+func (s *State) KindPercent() int { return s.kind.percent }
+
+// TakesEmpty reports whether some node of this kind could take a request if it were empty. A
+// request that names nodes says nothing about others: no kind takes it.
+func (s *State) TakesEmpty(r *Request) bool {
+	return !r.named() && s.kind.fit(r, &s.kind.most) == Fits
+}
+
 // CPU returns the free CPU, in milli-cores.
 func (s *State) CPU() int64 { return s.cpu }
 

@@ -152,3 +152,29 @@ func TestSweepsInTheMiddleOfADecisionDoNoHarm(t *testing.T) {
 		c.Remove("p")
 	}
 }
+
+func TestAKindTakesWhatItsNodesCouldIfTheyWereEmpty(t *testing.T) {
+	t.Parallel()
+	full := aNode("n", 4).size(8000, 9024, 10)
+	c := clusterOf(t, full)
+	run(t, c, "p", "n", use(100, 0, 1, 2, 3))
+	state := c.StateOf("n")
+	tests := map[string]struct {
+		shape shapeOf
+		want  bool
+	}{
+		"all GPUs":            {shapeOf{GPUs: 4, CPU: 8000}, true},
+		"more GPUs":           {shapeOf{GPUs: 5}, false},
+		"a share":             {shapeOf{Share: 10}, true},
+		"more CPU":            {shapeOf{GPUs: 1, CPU: 8001}, false},
+		"its model":           {shapeOf{GPUs: 1, Models: []string{model}}, true},
+		"another model":       {shapeOf{GPUs: 1, Models: []string{"other"}}, false},
+		"a node by its name":  {shapeOf{GPUs: 1, Nodes: []placement.NodeRule{{Names: []string{"n"}}}}, false},
+		"a node of some pool": {shapeOf{GPUs: 1, Pool: "other"}, false},
+	}
+	for name, test := range tests {
+		if got := state.TakesEmpty(c.Request(test.shape)); got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}

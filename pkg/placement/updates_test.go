@@ -171,6 +171,22 @@ func TestAClusterMatchesItsUpdates(t *testing.T) {
 		for range 80 {
 			u.step()
 			u.want.check(t, u.cluster, []placement.Shape{randomShape(u, 6), randomShape(u, 3)})
+			u.checkKinds()
+		}
+	}
+}
+
+// checkKinds checks what is free of each kind of node against the sum over its nodes.
+func (u *updates) checkKinds() {
+	u.t.Helper()
+	sums, kinds := map[int]int{}, map[int]*placement.State{}
+	u.cluster.Root().States(func(s *placement.State, nodes int) {
+		sums[s.Kind()] += nodes * s.Percent()
+		kinds[s.Kind()] = s
+	})
+	for kind, s := range kinds {
+		if s.KindPercent() != sums[kind] {
+			u.t.Fatalf("of kind %d, %d %% are free, want %d %%", kind, s.KindPercent(), sums[kind])
 		}
 	}
 }

@@ -185,11 +185,16 @@ func (m *Mirror) Owns(object *corev1.Node) bool {
 }
 
 // Learn adds a request to what the packing policy knows of the demand. It is called once
-// for each Pod.
-func (m *Mirror) Learn(shape placement.Shape) {
+// for each Pod. ending says whether anything is known about how long the Pod runs.
+func (m *Mirror) Learn(shape placement.Shape, ending bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.policy.Learn(m.cluster, m.cluster.Request(shape))
+	request := m.cluster.Request(shape)
+	if ending {
+		m.policy.LearnEnding(m.cluster, request)
+		return
+	}
+	m.policy.Learn(m.cluster, request)
 }
 
 // Watch makes the engine track the labels and resources that a shape refers to; known is

@@ -179,7 +179,7 @@ func (p *Planner) learn(attempt *gangs.Attempt) (news bool) {
 	for _, m := range attempt.Waiting {
 		if !m.Learned {
 			m.Learned, news = true, true
-			p.mirror.Learn(p.shapeOf(m))
+			p.mirror.Learn(p.shapeOf(m), p.expectedToEnd(m.Pod()))
 		}
 	}
 	return news

@@ -129,7 +129,7 @@ func TestTheMeasuredClusterEqualsOneThatIsMadeAnew(t *testing.T) {
 		f.addNode("node-0", "leaf-0", 4)
 		f.mirror.Refresh(f.nodes()) // only requests that could ever be met count
 		for _, shape := range []placement.Shape{{GPUs: 1, CPU: 1000}, {GPUs: 2, CPU: 1000}, {Share: 50}} {
-			f.mirror.Learn(shape)
+			f.mirror.Learn(shape, false)
 		}
 		if popular := f.mirror.Popular(measuredShapes); len(popular) != 3 {
 			t.Fatalf("%d shapes are measured, want 3", len(popular))

@@ -25,6 +25,16 @@ func (p *Planner) runtimeOf(state *queues.State, queue string, pod *corev1.Pod) 
 	return p.queues.estimate(state, queue, pod).Runtime()
 }
 
+// expectedToEnd reports whether anything is known about how long a Pod is going to run.
+func (p *Planner) expectedToEnd(pod *corev1.Pod) bool {
+	if state := p.queueState(); state != nil {
+		return p.runtimeOf(state, state.QueueOf(pod).Queue, pod).Longest() > 0
+	}
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	return !p.queues.history.Estimate(taskOf(pod)).Unknown()
+}
+
 // assumedRuntime is what a Pod is assumed to run for of which nothing is known. If it runs longer, that is extended
 // by the same, then by twice that, and so on: a gang that waits for it gets a place on the nodes whose Pods have run the
 // longest, and is not passed for ever.

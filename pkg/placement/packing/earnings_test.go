@@ -72,7 +72,7 @@ func TestFuturesAreDrawnFromTheMix(t *testing.T) {
 	t.Parallel()
 	c := clusterOf(t, New(Default()))
 	often, seldom, cpu := c.Request(whole(1, 1)), c.Request(whole(1, 2)), c.Request(placement.Shape{CPU: 1})
-	mix := []Weighted{{cpu, 5}, {often, 4}, {seldom, 1}}
+	mix := []Weighted{{Request: cpu, Weight: 5}, {Request: often, Weight: 4}, {Request: seldom, Weight: 1}}
 	draw := func() [][]*placement.Request {
 		return futuresOf(mix, rand.New(rand.NewPCG(1, 2)))
 	}

@@ -28,6 +28,12 @@ type learned struct {
 	cards int
 	// largestCPU is what the largest node has, in milli-cores.
 	largestCPU float64
+	// turnover is the fraction of the demand for GPUs that is expected to end, from 0 to 1.
+	turnover float64
+	// groups are nodes that the same requests depend on, and groupOf the index of the group of
+	// each kind of node that others depend on.
+	groups  []group
+	groupOf map[int]int
 }
 
 // unlearned returns the assumptions before anything is known: 11 cores for each GPU, and
@@ -44,11 +50,21 @@ type stock struct {
 	// cards is the number of GPUs per node that accounts for the most GPUs in total.
 	cards      int
 	largestCPU float64
+	// kinds are the kinds of nodes that have GPUs.
+	kinds []kindStock
+}
+
+// kindStock is the capacity of the nodes of a kind.
+type kindStock struct {
+	// one is the State of one of them.
+	one  *placement.State
+	gpus float64
 }
 
 func stockOf(cluster *placement.Cluster) stock {
 	has := stock{gpus: map[string]float64{}, largestCPU: 1}
 	bySize := map[int]int{}
+	kinds := map[int]kindStock{}
 	cluster.Root().States(func(s *placement.State, nodes int) {
 		if s.Closed() {
 			return
@@ -57,7 +73,13 @@ func stockOf(cluster *placement.Cluster) stock {
 		has.total += float64(s.Cards() * nodes)
 		has.largestCPU = max(has.largestCPU, float64(s.CPUCapacity()))
 		bySize[s.Cards()] += s.Cards() * nodes
+		kinds[s.Kind()] = kindStock{one: s, gpus: kinds[s.Kind()].gpus + float64(s.Cards()*nodes)}
 	})
+	for _, id := range slices.Sorted(maps.Keys(kinds)) {
+		if kinds[id].gpus > 0 {
+			has.kinds = append(has.kinds, kinds[id])
+		}
+	}
 	for _, size := range slices.Sorted(maps.Keys(bySize)) {
 		if has.cards == 0 || bySize[size] >= bySize[has.cards] {
 			has.cards = size
@@ -77,6 +99,9 @@ func learn(mix []Weighted, has stock, parameters Parameters) learned {
 	l.cpuPerPercent = demand.cpu / demand.percent
 	l.worth = newWorth(demand.bySize[:])
 	l.futures = futuresOf(mix, rand.New(rand.NewPCG(1, 2))) //nolint:gosec // the same futures every time
+	if l.turnover = demand.ending / demand.percent; l.turnover > 0 {
+		l.groups, l.groupOf = groupsOf(mix, has.kinds)
+	}
 	l.scarcity = scarcityOf(mix, has, parameters.Rarity)
 	l.wholeNodes = demand.wholePercent / demand.percent
 	if demand.whole > 0 {
@@ -88,6 +113,8 @@ func learn(mix []Weighted, has stock, parameters Parameters) learned {
 // demand sums up the requests for GPUs, by weight.
 type demand struct {
 	percent, cpu float64
+	// ending is the part of percent that is expected to end.
+	ending float64
 	// bySize is the demand for cards, by the requested percentage of a card.
 	bySize [placement.Card + 1]float64
 	// whole is the demand for all cards of a typical node, wholePercent and wholeCPU the
@@ -104,6 +131,7 @@ func demandOf(mix []Weighted, cards int) demand {
 			continue
 		}
 		d.percent += percent
+		d.ending += one.Ending * float64(r.Percent())
 		d.cpu += one.Weight * float64(r.CPU)
 		if r.Share > 0 {
 			d.bySize[r.Share] += one.Weight

@@ -26,6 +26,8 @@ type Mix struct {
 type Weighted struct {
 	Request *placement.Request
 	Weight  float64
+	// Ending is the part of the weight of Pods that were expected to end.
+	Ending float64
 }
 
 // NewMix returns an empty Mix in which the weight of a request halves after halfLife
@@ -38,9 +40,15 @@ func NewMix(halfLife float64) *Mix {
 	return &Mix{entries: map[*placement.Request]*Weighted{}, unit: 1, growth: growth}
 }
 
-// Add counts a request.
-func (m *Mix) Add(r *placement.Request) {
+// Add counts a request of a Pod of which nobody knows when it ends.
+func (m *Mix) Add(r *placement.Request) { m.count(r, 0) }
+
+// AddEnding counts a request of a Pod that is expected to end.
+func (m *Mix) AddEnding(r *placement.Request) { m.count(r, 1) }
+
+func (m *Mix) count(r *placement.Request, ending float64) {
 	m.AddWeight(r, 1)
+	m.entries[r].Ending += ending * m.unit
 	m.seen++
 	m.unit *= m.growth
 	if m.unit > 1e9 {
@@ -62,6 +70,7 @@ func (m *Mix) AddWeight(r *placement.Request, weight float64) {
 func (m *Mix) rescale() {
 	for _, entry := range m.order {
 		entry.Weight /= m.unit
+		entry.Ending /= m.unit
 	}
 	m.unit = 1
 }
@@ -88,7 +97,7 @@ func (m *Mix) Seen() int { return m.seen }
 func (m *Mix) Popular() []Weighted {
 	list := make([]Weighted, 0, len(m.order))
 	for _, entry := range m.order {
-		list = append(list, Weighted{Request: entry.Request, Weight: entry.Weight / m.unit})
+		list = append(list, Weighted{Request: entry.Request, Weight: entry.Weight / m.unit, Ending: entry.Ending / m.unit})
 	}
 	slices.SortStableFunc(list, func(a, b Weighted) int { return -cmp.Compare(a.Weight, b.Weight) })
 	return list

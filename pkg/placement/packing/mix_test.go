@@ -122,3 +122,24 @@ func TestAnEmptyMixHasNothing(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+func TestTheMixCountsWhatIsExpectedToEnd(t *testing.T) {
+	t.Parallel()
+	r := requests(t, 1)[0]
+	m := NewMix(10)
+	m.Add(r)
+	for range 10 {
+		m.AddEnding(r)
+	}
+	if m.Seen() != 11 {
+		t.Errorf("%d were seen, want 11", m.Seen())
+	}
+	all := m.Popular()[0]
+	if all.Weight <= all.Ending || !near(all.Weight-all.Ending, 0.5, 0.05) {
+		t.Errorf("%v of %v are expected to end: want all but the first one, which counts half by now", all.Ending, all.Weight)
+	}
+	m.rescale()
+	if after := m.Popular()[0]; !near(after.Ending, all.Ending, 1e-9) {
+		t.Errorf("rescaled, %v are expected to end, want %v", after.Ending, all.Ending)
+	}
+}

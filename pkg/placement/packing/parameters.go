@@ -14,6 +14,10 @@ type Parameters struct {
 	// Reserve is the price of an untouched node for requests that do not need a whole
 	// one, if no more such nodes are left than will be needed.
 	Reserve float64
+	// Vacating is the price of an empty node for requests that do not need a whole one, which they pay
+	// as they fill it, and Dependence the price of a GPU on nodes that others depend on: each if less
+	// is left than will be needed, and as far as Pods are known to end.
+	Vacating, Dependence float64
 	// CPUFit makes Pods without GPUs go where the least CPU is left, ShareFit
 	// shares where the least of the card is left.
 	CPUFit, ShareFit float64
@@ -33,7 +37,7 @@ type Parameters struct {
 // Default returns the parameters that performed well on the traces of docs/benchmarks.md.
 func Default() Parameters {
 	return Parameters{
-		Earnings: 0.8, Stranding: 1.9, Worth: 12, Scarcity: 1.8, Rarity: 0.3, Reserve: 2.5, CPUFit: 1, ShareFit: 0.02, NodeFit: 0.01,
+		Earnings: 0.8, Stranding: 1.9, Worth: 12, Scarcity: 1.8, Rarity: 0.3, Reserve: 2.5, Vacating: 8, Dependence: 6, CPUFit: 1, ShareFit: 0.02, NodeFit: 0.01,
 		Tightness: 0.33, Smoothing: 0.45, HalfLife: 1e5,
 	}
 }

@@ -22,8 +22,10 @@ type Policy struct {
 	// one is due.
 	epoch     uint64
 	refreshAt int
-	// reserve is the price of an untouched node at the current decision.
-	reserve float64
+	// reserve is the price of an untouched node at the current decision, vacating that of an empty
+	// one, and depending that of a GPU by the index of learned.groups.
+	reserve, vacating float64
+	depending         []float64
 }
 
 var _ placement.Policy = (*Policy)(nil)
@@ -36,12 +38,23 @@ func New(parameters Parameters) *Policy {
 // Mix returns the demand that the policy has seen. A prior may be added to it.
 func (p *Policy) Mix() *Mix { return p.mix }
 
-// Learn counts a request that has arrived, and recomputes all prices from time to time.
+// Learn counts a request that has arrived, and recomputes all prices from time to time. Nobody
+// knows when its Pod ends.
 func (p *Policy) Learn(cluster *placement.Cluster, r *placement.Request) {
+	p.learn(cluster, r, p.mix.Add)
+}
+
+// LearnEnding is Learn for a Pod that is expected to end: how long it runs at most is declared or
+// predicted.
+func (p *Policy) LearnEnding(cluster *placement.Cluster, r *placement.Request) {
+	p.learn(cluster, r, p.mix.AddEnding)
+}
+
+func (p *Policy) learn(cluster *placement.Cluster, r *placement.Request, count func(*placement.Request)) {
 	if !cluster.Ever(r) {
 		return // an impossible request says nothing about the demand
 	}
-	p.mix.Add(r)
+	count(r)
 	if p.mix.Seen() >= p.refreshAt {
 		p.Refresh(cluster)
 	}
@@ -61,15 +74,22 @@ func (p *Policy) Epoch() uint64 { return p.epoch }
 
 // Begin implements placement.Policy.
 func (p *Policy) Begin(cluster *placement.Cluster, r *placement.Request) {
-	p.reserve = p.parameters.Reserve * p.shortOfUntouched(cluster, r)
+	short := p.shortOfUntouched(cluster, r)
+	p.reserve = p.parameters.Reserve * short
+	p.vacating = p.parameters.Vacating * p.learned.turnover * short
+	p.depend(cluster, r)
 }
 
 // Surcharge implements placement.Policy.
-func (p *Policy) Surcharge(_ *placement.Request, before *placement.State) float64 {
+func (p *Policy) Surcharge(r *placement.Request, before *placement.State) float64 {
+	price := 0.0
 	if p.reserve > 0 && p.learned.untouched(before) {
-		return p.reserve
+		price = p.reserve
 	}
-	return 0
+	if p.learned.turnover > 0 && r.Percent() > 0 {
+		price += p.vacated(r, before) + p.depended(r, before)
+	}
+	return price
 }
 
 // Price implements placement.Policy.

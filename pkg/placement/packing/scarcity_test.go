@@ -47,7 +47,7 @@ func TestModelsThatOthersDependOnAreScarce(t *testing.T) {
 			c := clusterOf(t, New(Default()))
 			var mix []Weighted
 			for shape, weight := range test.mix {
-				mix = append(mix, Weighted{c.Request(*shape), weight})
+				mix = append(mix, Weighted{Request: c.Request(*shape), Weight: weight})
 			}
 			got := scarcityOf(mix, has, test.rarity)
 			if len(got) != len(test.want) {

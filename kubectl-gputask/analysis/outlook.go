@@ -85,13 +85,10 @@ func (v *View) Outlook(w *clusterview.Waiting) *Outlook {
 	}
 	var err error
 	v.withReservations(w, func() {
-		switch o.Verdict {
-		case QueueLimit:
+		if o.Verdict == QueueLimit {
 			err = v.preemptWithinLimits(o, w)
-		default:
-			if err = v.judge(o, w); err == nil && o.Verdict != Now && o.Verdict != Never {
-				err = v.addMoves(o, w)
-			}
+		} else if err = v.judge(o, w); err == nil && o.Verdict != Now && o.Verdict != Never {
+			err = v.addMoves(o, w)
 		}
 	})
 	if err != nil {

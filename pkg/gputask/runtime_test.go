@@ -123,14 +123,14 @@ func TestTheQueueLimitsTheRun(t *testing.T) {
 				}
 			})
 			at := now
-			for i, step := range test.steps {
-				at = at.Add(step.after)
+			for i, one := range test.steps {
+				at = at.Add(one.after)
 				var pods []*corev1.Pod
-				if !step.lost {
+				if !one.lost {
 					pods = append(pods, task.pod(0, 0).running("a").Pod)
 				}
 				in := input(task, pods)
-				in.Now, in.QueueRuntime = at, step.queue
+				in.Now, in.QueueRuntime = at, one.queue
 				plan, err := Decide(in)
 				if err != nil {
 					t.Fatal(err)
@@ -140,12 +140,12 @@ func TestTheQueueLimitsTheRun(t *testing.T) {
 				if target := findCondition(task.Status.Conditions, v1.ConditionFailureTarget); target != nil {
 					got = target.Reason + ": " + target.Message
 				}
-				want := step.want
+				want := one.want
 				if want != running {
 					want = v1.ReasonMaxRuntimeExceeded + ": " + want
 				}
-				if got != want || step.again > 0 && plan.RequeueAfter != step.again {
-					t.Fatalf("step %d: %q, again after %v; want %q, again after %v", i, got, plan.RequeueAfter, want, step.again)
+				if got != want || one.again > 0 && plan.RequeueAfter != one.again {
+					t.Fatalf("step %d: %q, again after %v; want %q, again after %v", i, got, plan.RequeueAfter, want, one.again)
 				}
 			}
 		})

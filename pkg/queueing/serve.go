@@ -20,7 +20,8 @@ import (
 // as a child without guarantee.
 //
 // Jobs are counted against a guarantee in the order in which the queue serves them. A job that does
-// not fit any more keeps back those behind it that ask for the same models.
+// not fit any more keeps back those of its own queue behind it that ask for the same models: priorities
+// hold there.
 func (o Options) Serve(jobs []Job, asked []Amounts, factors map[string]float64, ledger *Ledger) []Ranked {
 	if ledger == nil {
 		return o.Order(jobs, factors)
@@ -66,6 +67,9 @@ type line struct {
 	guaranteed, others []served
 }
 
+// kind is jobs of a queue that ask for the same models.
+type kind struct{ queue, models string }
+
 // serve returns the line of a queue.
 func (s *server) serve(n *node) line {
 	var below []line
@@ -96,11 +100,11 @@ func (s *server) split(n *node, jobs []served) line {
 	}
 	var divided line
 	held := maps.Clone(s.ledger.held[n.index])
-	exceeded := map[string]bool{} // by the models that are asked for
+	exceeded := map[kind]bool{}
 	for _, job := range jobs {
-		request, models := s.asked[job.index], s.models[job.index]
-		if exceeded[models] || !n.within(held, request) {
-			exceeded[models] = true
+		request, its := s.asked[job.index], kind{s.jobs[job.index].Queue, s.models[job.index]}
+		if exceeded[its] || !n.within(held, request) {
+			exceeded[its] = true
 			divided.others = append(divided.others, job)
 			continue
 		}

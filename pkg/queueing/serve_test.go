@@ -126,6 +126,8 @@ func TestServeComparesSiblingsLevelByLevel(t *testing.T) {
 			held{"a2 a100": 2}, []waiting{waits("a2", "a2", "a100", 1), waits("a1", "a1", "a100", 3)}, "a2 a1"},
 		"a job that does not fit keeps back only those that ask for the same model": {
 			held{"a1 a100": 2}, []waiting{waits("a2", "a2", "h100", 1), waits("a100", "a1", "a100", 3), waits("h100", "a1", "h100", 2)}, "h100 a2 a100"},
+		"nor does it keep back those of other queues": {
+			held{"b h100": 4}, []waiting{waits("bare", "bare", "*", 1), waits("large", "a2", "*", 17), waits("small", "b", "*", 1)}, "small bare large"},
 		"what is in no queue is a root without guarantee": {
 			held{}, []waiting{waits("none", "", "*", 1), waits("gone", "gone", "*", 1), waits("b", "b", "*", 1)}, "b none gone"},
 	}

@@ -130,8 +130,8 @@ func TestTwoQueuesTakeBackBelowTheSameParent(t *testing.T) {
 			t.Errorf("for %s the message is %q", one.Name, got)
 		}
 		leaving := 0
-		for _, pod := range running {
-			if f.registry.Terminating(pod.UID) {
+		for _, p := range running {
+			if f.registry.Terminating(p.UID) {
 				leaving++
 			}
 		}

@@ -90,18 +90,28 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 		return "" // whoever leaves, no node would take it
 	}
 	taken := p.reclaimFor(attempt, gang)
-	if (admitted.limited || !p.mirror.HasBelow(attempt.Priority)) && (taken == nil || !taken.Reclaims()) {
-		switch {
-		case p.preemptions.underWay(attempt.Group.Key):
-			return victimsLeaving // they have been told, and have some time left
-		case admitted.limited:
-			return "" // nobody has borrowed what its queue may not hold now
-		}
-		return noVictims
+	if why, none := p.nobodyFor(attempt, admitted.limited, taken); none {
+		return why
 	}
 	begin := p.clock.Now()
 	defer func() { p.registry.Prolong(pod.UID, begin, p.clock.Now()) }()
 	return p.preemptFor(ctx, pod, attempt, gang, taken)
+}
+
+// nobodyFor reports whether it is known without a search that no Pods may be preempted for a gang, and returns what to say about it.
+// If its queue may not hold the gang because of a limit, only GPUs that others have borrowed help.
+func (p *Planner) nobodyFor(attempt *gangs.Attempt, limited bool, taken *preemption.Queues) (why string, none bool) {
+	reclaims := taken != nil && taken.Reclaims()
+	switch {
+	case reclaims || !limited && p.mirror.HasBelow(attempt.Priority):
+		return "", false
+	case p.preemptions.underWay(attempt.Group.Key):
+		return victimsLeaving, true // they have been told, and have some time left
+	case limited:
+		return "", true
+	default:
+		return noVictims, true
+	}
 }
 
 // preemptFor searches Pods to preempt, unless such a search has just been in vain.

@@ -352,7 +352,7 @@ func (r *scaleRun) throughput() (pods scaleRate, attempts float64) {
 }
 
 // threadTime returns the CPU time of this thread in seconds.
-func threadTime(t *testing.T) float64 {
+func threadTime(t testing.TB) float64 {
 	t.Helper()
 	const thisThread = 1 // RUSAGE_THREAD
 	var used syscall.Rusage

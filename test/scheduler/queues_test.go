@@ -6,10 +6,12 @@ package scheduler
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -99,6 +101,22 @@ func TestAFullParentGivesRoomToTheChildThatIsGuaranteedIt(t *testing.T) {
 	s.waitForBound(0, "next-0", "next-1", "next-2", "next-3")
 	for _, text := range stop().exceeded {
 		t.Error(text)
+	}
+}
+
+// TestAQueueStopsWhatRunsTooLong runs a task that declares nothing, and would run for ever.
+func TestAQueueStopsWhatRunsTooLong(t *testing.T) {
+	short := queue("short", 0, nil)
+	short.Spec.MaxRuntimeSeconds = ptr.To[int64](5)
+	s := newQueueSuite(t, "runtime", 1, short)
+	s.createTasks(gang{name: "endless", gpus: 1}.in("short", 0))
+	s.eventually("the task is stopped by its queue", func() (bool, string) {
+		task := s.getTask("endless")
+		failed := apimeta.FindStatusCondition(task.Status.Conditions, v1.ConditionFailed)
+		return failed != nil && failed.Reason == v1.ReasonMaxRuntimeExceeded && strings.Contains(failed.Message, "maxRuntimeSeconds of GPUQueue short"), task.Status.Message
+	})
+	if limit := s.getTask("endless").Status.QueueRuntime; limit == nil || limit.MaxSeconds != 5 || limit.Queue != "short" {
+		t.Errorf("the status says %+v", limit)
 	}
 }
 

@@ -23,6 +23,10 @@ func TestAPodThatRunsIsKnownWithItsCards(t *testing.T) {
 	if again, _ := c.Running("x"); again.GPUs[0] != 1 {
 		t.Error("the caller can change what the cluster knows")
 	}
+	looked := c.Look("x")
+	if c.Remove("x"); c.Look("x") != nil || looked.Name != "x" || looked.GPUs[0] != 1 {
+		t.Errorf("a Pod that was removed has become %+v", looked)
+	}
 	if _, runs := c.Running("y"); runs {
 		t.Error("a Pod that nobody placed runs")
 	}

@@ -168,6 +168,9 @@ func (p *Planner) described(place *inLine, estimate outlook.Estimate, held map[s
 		estimate.Latest = reservation.From
 	}
 	namespace, behind := place.Leader.Namespace, estimate.Behind
+	if behind == likelyToCome {
+		behind = "" // nobody knows it
+	}
 	if reserved && reservation.Behind != "" {
 		behind = reservation.Behind
 	}

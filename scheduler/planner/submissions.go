@@ -16,6 +16,9 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
 
+// likelyToCome is the key of all gangs that are likely to come. No gang that exists has it.
+const likelyToCome = "likely to come"
+
 // submissions are the gangs that were submitted in the last days.
 type submissions struct {
 	mu     sync.Mutex
@@ -68,24 +71,31 @@ func (p *Planner) scenarios(state *queues.State, random *rand.Rand, now time.Tim
 func (p *Planner) coming(state *queues.State, again []arrivals.Submission, random *rand.Rand, now time.Time) []outlook.Coming {
 	options, factors := p.queueOptions(), state.Factors()
 	list := make([]outlook.Coming, 0, len(again))
-	p.queues.mu.Lock()
-	defer p.queues.mu.Unlock()
 	for i := range again {
 		one := &again[i]
-		if one.Task.Limit == 0 {
-			one.Task.Limit = state.Tree().DefaultRuntime(one.Queue)
-		}
-		estimate := p.queues.history.Estimate(one.Task)
+		runtime, duration := p.durationAgain(state, one, random)
 		factor, known := factors[one.Queue]
 		if !known {
 			factor = 1
 		}
 		turn := options.Key(&queueing.Job{
-			Queue: one.Queue, Submitted: one.At, GPUs: float64(one.Percent) / placement.Card, Runtime: estimate.Runtime(),
+			Queue: one.Queue, Submitted: one.At, GPUs: float64(one.Percent) / placement.Card, Runtime: runtime,
 		}, factor)
 		list = append(list, outlook.Coming{After: one.At.Sub(now), Waiting: outlook.Waiting{
-			Key: one.Task.Namespace + "/" + one.Task.Name, Turn: turn, Needs: one.Needs, Duration: durationOf(&estimate, 0, random),
+			Key: likelyToCome, Turn: turn, Needs: one.Needs, Duration: duration,
 		}})
 	}
 	return list
+}
+
+// durationAgain returns how long a gang runs that was submitted before.
+func (p *Planner) durationAgain(state *queues.State, one *arrivals.Submission, random *rand.Rand) (queueing.Runtime, outlook.Duration) {
+	task := one.Task
+	if task.Limit == 0 {
+		task.Limit = state.Tree().DefaultRuntime(one.Queue)
+	}
+	p.queues.mu.Lock()
+	defer p.queues.mu.Unlock()
+	estimate := p.queues.history.Estimate(task)
+	return estimate.Runtime(), durationOf(&estimate, 0, random)
 }

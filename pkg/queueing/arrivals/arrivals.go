@@ -7,6 +7,7 @@ package arrivals
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -172,11 +173,11 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 
 func (s *Submission) check() error {
 	if s.At.IsZero() || s.Percent < 0 || s.Task.GPUs < 0 || s.Task.Limit < 0 {
-		return fmt.Errorf("must have a time and no negative amounts")
+		return errors.New("must have a time and no negative amounts")
 	}
 	for _, need := range s.Needs {
 		if need.Members < 1 || need.Percent < 0 {
-			return fmt.Errorf("needs must have members and no negative amounts")
+			return errors.New("needs must have members and no negative amounts")
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ const piece = 1024
 
 // leaver is a Pod that runs and is expected to end.
 type leaver struct {
-	placement.Pod
+	*placement.Pod
 	job  string
 	ends time.Duration
 	on   *nodeDays
@@ -88,7 +88,7 @@ func newCalendar(in *Input) *calendar {
 	for _, one := range byEnd(in) {
 		job, ends := &in.Running[one.index], max(one.ends, MinimumRemaining)
 		for _, name := range job.Pods {
-			if pod, runs := in.Cluster.Running(name); runs {
+			if pod := in.Cluster.Look(name); pod != nil {
 				c.leavers = append(c.leavers, leaver{Pod: pod, job: job.Key, ends: ends})
 			}
 		}

@@ -30,8 +30,8 @@ func Shadows(cluster *placement.Cluster, reservations []Reservation, now time.Ti
 		}
 		c.book(&reservations[i])
 		for _, leaving := range reservations[i].Leaving {
-			pod, runs := cluster.Running(leaving.Pod)
-			if runs && !seen[leaving.Pod] {
+			pod := cluster.Look(leaving.Pod)
+			if pod != nil && !seen[leaving.Pod] {
 				seen[leaving.Pod] = true
 				c.leavers = append(c.leavers, leaver{Pod: pod, job: leaving.Job, ends: max(leaving.Ends.Sub(now), MinimumRemaining)})
 			}

@@ -170,6 +170,9 @@ func (r *recorder) add(f *fact) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f.at, f.wall = clock.Elapsed(), time.Now()
+	if last := len(r.facts) - 1; last >= 0 {
+		f.at = max(f.at, r.facts[last].at) // the clock is corrected now and then
+	}
 	r.facts = append(r.facts, *f)
 }
 

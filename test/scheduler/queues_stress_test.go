@@ -87,7 +87,7 @@ func TestTheInvariantsOfQueuesHoldUnderStress(t *testing.T) {
 	}
 	period := time.Duration(*queueSeconds) * time.Second
 	w.later(period/3, w.submitWhole)
-	for time.Since(begin) < period {
+	for time.Since(begin) < period || w.killedTooSeldom() {
 		w.tick()
 	}
 	w.stopTeams()
@@ -313,13 +313,17 @@ func (w *queueStress) checkAll(took time.Duration) {
 	if v.most["speech"] != stressedShares["speech"].limit {
 		w.Errorf("speech has held at most %d GPUs, want all %d of its limit", v.most["speech"], stressedShares["speech"].limit)
 	}
-	if found.owed == 0 || found.promises == 0 || found.statuses < 2*len(stressedShares) || found.whole == 0 ||
-		w.happened[gpuScheduler+" killed"] < 2 || w.happened[gpuController+" killed"] < 2 {
+	if found.owed == 0 || found.promises == 0 || found.statuses < 2*len(stressedShares) || found.whole == 0 || w.killedTooSeldom() {
 		w.Errorf("too little has happened, this proves nothing: %+v, %v", found, w.happened)
 	}
 	w.Logf("%d tasks came within %v; %v; %d facts; the queues have held at most %v GPUs", w.count, took.Round(time.Second), w.happened, len(facts), v.most)
 	w.Logf("%d times something was owed, for %v at most; %d promises, %d of them moved later; %d statuses; a gang of all GPUs waited for %v beside others",
 		found.owed, found.longestOwed.Round(time.Millisecond), found.promises, found.later, found.statuses, found.whole.Round(time.Millisecond))
+}
+
+// killedTooSeldom reports whether one of the processes was not killed twice yet.
+func (w *queueStress) killedTooSeldom() bool {
+	return min(w.happened[gpuScheduler+" killed"], w.happened[gpuController+" killed"]) < 2
 }
 
 // kill kills a process of the cluster, which is started again.

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,8 +21,11 @@ import (
 // promised lets a Pod have been told when it starts.
 func promised(latest time.Time, reserved bool) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		text := fmt.Sprintf(`{"latest": %q, "reserved": %t}`, latest.Format(time.RFC3339), reserved)
-		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.AnnotationStartEstimate, text)
+		text, err := json.Marshal(v1.StartEstimate{Earliest: metav1.NewTime(latest), Likely: metav1.NewTime(latest), Latest: metav1.NewTime(latest), Reserved: reserved})
+		if err != nil {
+			text = []byte(err.Error()) // the test fails: that is no promise
+		}
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.AnnotationStartEstimate, string(text))
 	}
 }
 

@@ -5,7 +5,11 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +39,29 @@ type fact struct {
 	// killed is a process that was killed.
 	killed string
 	mark   mark
+}
+
+// String returns the fact as a line of a report.
+func (f *fact) String() string {
+	text := string(f.mark)
+	switch {
+	case f.pod != nil:
+		text = fmt.Sprintf("Pod %+v", *f.pod)
+		if f.pod.promise != nil && f.pod.node == "" {
+			text += fmt.Sprintf(" by %s, reserved %t", f.pod.promise.Latest.UTC().Format(time.TimeOnly), f.pod.promise.Reserved)
+		}
+	case f.node != nil:
+		text = fmt.Sprintf("Node %+v", *f.node)
+	case f.task != nil:
+		text = fmt.Sprintf("GPUTask %+v", *f.task)
+	case f.used != nil:
+		text = fmt.Sprintf("usage %+v", *f.used)
+	case f.postponed != nil:
+		text = fmt.Sprintf("Event %+v", *f.postponed)
+	case f.killed != "":
+		text = f.killed + " is killed"
+	}
+	return fmt.Sprintf("%v %s %s", f.at.Round(time.Millisecond), f.wall.UTC().Format(clockFormat), text)
 }
 
 // mark is a stage that a test has reached.
@@ -170,6 +197,9 @@ func (r *recorder) add(f *fact) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f.at, f.wall = clock.Elapsed(), time.Now()
+	if last := len(r.facts) - 1; last >= 0 {
+		f.at = max(f.at, r.facts[last].at) // the clock is corrected now and then
+	}
 	r.facts = append(r.facts, *f)
 }
 
@@ -198,7 +228,12 @@ func (s *queueSuite) record() *recorder {
 		cancel()
 		watching.Wait()
 	}
-	s.Cleanup(r.stop)
+	s.Cleanup(func() {
+		facts := r.until()
+		if s.Failed() && *keepDirs {
+			s.writeHistory(facts)
+		}
+	})
 	for _, from := range []cache.WatchFuncWithContext{
 		s.kube.CoreV1().Nodes().Watch, s.kube.CoreV1().Pods(s.namespace).Watch, s.kube.EventsV1().Events(s.namespace).Watch,
 		s.tasks.FalldioV1().GPUTasks(s.namespace).Watch, s.tasks.FalldioV1().GPUQueues().Watch,
@@ -210,4 +245,16 @@ func (s *queueSuite) record() *recorder {
 		})
 	}
 	return r
+}
+
+// writeHistory writes a history beside the logs of the cluster.
+func (s *queueSuite) writeHistory(facts []fact) {
+	s.Helper()
+	var text strings.Builder
+	for i := range facts {
+		fmt.Fprintln(&text, &facts[i])
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, "logs", "history.txt"), []byte(text.String()), 0o600); err != nil {
+		s.Log(err)
+	}
 }

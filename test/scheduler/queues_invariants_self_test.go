@@ -50,8 +50,8 @@ func (s *story) add(f fact) *story {
 	return s
 }
 
-func (s *story) passes(time time.Duration) *story {
-	s.now += time
+func (s *story) passes(more time.Duration) *story {
+	s.now += more
 	return s
 }
 
@@ -64,33 +64,34 @@ func (s *story) pod(name, queue string, gpus int, node string) *story {
 	return s.add(fact{pod: &podFact{uid: types.UID(name), gang: name, queue: queue, size: 1, gpus: gpus, node: node, revision: s.now.String()}})
 }
 
-// ends has a Pod end, and gone has it deleted as well.
-func (s *story) ends(name, queue string, gpus int) *story {
-	return s.add(fact{pod: &podFact{uid: types.UID(name), gang: name, queue: queue, size: 1, gpus: gpus, node: "n-0", ended: true}})
+// ends has Pod x of a queue end, which has four GPUs of n-0, and gone has it deleted.
+func (s *story) ends(queue string) *story {
+	return s.add(fact{pod: &podFact{uid: "x", gang: "x", queue: queue, size: 1, gpus: 4, node: "n-0", ended: true}})
 }
 
-func (s *story) gone(name, queue string, gpus int) *story {
-	return s.add(fact{pod: &podFact{uid: types.UID(name), gang: name, queue: queue, size: 1, gpus: gpus, node: "n-0", gone: true}})
+func (s *story) gone() *story {
+	return s.add(fact{pod: &podFact{uid: "x", gang: "x", queue: "lent", size: 1, gpus: 4, node: "n-0", gone: true}})
 }
 
-// promised tells a Pod that it starts so many minutes after the beginning at the latest.
-func (s *story) promised(name string, minutes int) *story {
+// promised tells Pod x that it starts so many minutes after the beginning at the latest, and explained says why it is later.
+func (s *story) promised(minutes int) *story {
 	promise := &v1.StartEstimate{Latest: metav1.NewTime(storyBegin.Add(time.Duration(minutes) * time.Minute)), Reserved: true}
-	return s.add(fact{pod: &podFact{uid: types.UID(name), gang: name, queue: "lent", size: 1, gpus: 1, promise: promise}})
+	return s.add(fact{pod: &podFact{uid: "x", gang: "x", queue: "lent", size: 1, gpus: 1, promise: promise}})
 }
 
-func (s *story) explained(name string) *story {
-	return s.add(fact{postponed: &postponedFact{pod: types.UID(name), note: "because"}})
+func (s *story) explained() *story {
+	return s.add(fact{postponed: &postponedFact{pod: "x", note: "because"}})
 }
 
-// used has the status of a queue say how much was used until now, decayed by a half-life of an hour.
-func (s *story) used(queue string, total, decayed float64) *story {
+// used has the status of queue lent say how much was used until now, decayed by a half-life of an hour.
+func (s *story) used(total, decayed float64) *story {
 	asOf := storyBegin.Add(s.now + time.Second)
-	return s.add(fact{used: &usedFact{queue: queue, asOf: asOf, total: total, decayed: decayed, halfLife: time.Hour}})
+	return s.add(fact{used: &usedFact{queue: "lent", asOf: asOf, total: total, decayed: decayed, halfLife: time.Hour}})
 }
 
-func (s *story) task(name, queue string, over bool) *story {
-	return s.add(fact{task: &taskFact{name: name, queue: queue, over: over}})
+// task has task x of a queue exist.
+func (s *story) task(queue string, over bool) *story {
+	return s.add(fact{task: &taskFact{name: "x", queue: queue, over: over}})
 }
 
 func (s *story) killed(process string) *story { return s.add(fact{killed: process}) }
@@ -111,7 +112,7 @@ func TestTheInvariantsNotice(t *testing.T) {
 			newStory().pod("x", "b", 4, "n-0").pod("y", "b", 2, "n-1"), "",
 		},
 		"a queue that is beyond its limit only if those count that have ended": {
-			newStory().pod("x", "b", 4, "n-0").ends("x", "b", 4).pod("y", "b", 3, "n-1"), "",
+			newStory().pod("x", "b", 4, "n-0").ends("b").pod("y", "b", 3, "n-1"), "",
 		},
 		"a queue that does not get what is free": {
 			newStory().pod("x", "a", 2, "").passes(21*time.Second).pod("y", "whole", 1, "n-0"), "x in queue a waits",
@@ -120,7 +121,7 @@ func TestTheInvariantsNotice(t *testing.T) {
 			newStory().pod("x", "lent", 4, "n-0").pod("y", "lent", 4, "n-1").pod("z", "a", 4, "").passes(21*time.Second).pod("w", "lent", 1, ""), "z in queue a waits",
 		},
 		"a queue that gets it just in time": {
-			newStory().pod("x", "lent", 4, "n-0").pod("y", "lent", 4, "n-1").pod("z", "a", 4, "").passes(17*time.Second).ends("x", "lent", 4).pod("z", "a", 4, "n-0"), "",
+			newStory().pod("x", "lent", 4, "n-0").pod("y", "lent", 4, "n-1").pod("z", "a", 4, "").passes(17*time.Second).ends("lent").pod("z", "a", 4, "n-0"), "",
 		},
 		"a queue that does not get back what its sibling has borrowed": {
 			newStory().pod("x", "a", 4, "n-0").pod("y", "a", 4, "n-1").pod("z", "b", 4, "").passes(21*time.Second).node("n-0", true), "z in queue b waits",
@@ -138,61 +139,65 @@ func TestTheInvariantsNotice(t *testing.T) {
 			newStory().pod("x", "b", 2, "n-0").pod("y", "b", 2, "n-1").pod("z", "a", 4, "").passes(time.Minute).node("n-0", true), "",
 		},
 		"a promise that moves without a reason": {
-			newStory().promised("x", 10).promised("x", 14).passes(6*time.Second).node("n-0", true), "no Event says why",
+			newStory().promised(10).promised(14).passes(6*time.Second).node("n-0", true), "no Event says why",
 		},
 		"a promise that moves without a reason at the end": {
-			newStory().promised("x", 10).promised("x", 14), "no Event says why",
+			newStory().promised(10).promised(14), "no Event says why",
 		},
 		"a promise that moves for a reason that is observed before": {
-			newStory().promised("x", 10).explained("x").promised("x", 14).passes(time.Minute).node("n-0", true), "",
+			newStory().promised(10).explained().promised(14).passes(time.Minute).node("n-0", true), "",
 		},
 		"a promise that moves for a reason that is observed later": {
-			newStory().promised("x", 10).promised("x", 14).explained("x").passes(time.Minute).node("n-0", true), "",
+			newStory().promised(10).promised(14).explained().passes(time.Minute).node("n-0", true), "",
 		},
 		"a promise that moves for the reason of the time before": {
-			newStory().promised("x", 10).explained("x").promised("x", 14).promised("x", 20), "no Event says why",
+			newStory().promised(10).explained().promised(14).promised(20), "no Event says why",
 		},
 		"a promise that moves a little": {
-			newStory().promised("x", 10).promised("x", 11), "",
+			newStory().promised(10).promised(11), "",
 		},
 		"GPU time that is less than before": {
-			newStory().pod("x", "lent", 4, "n-0").used("lent", 4, 4).killed(gpuController).used("lent", 0, 0), "had used 4 GPU-seconds, and then 0",
+			newStory().pod("x", "lent", 4, "n-0").used(4, 4).killed(gpuController).used(0, 0), "had used 4 GPU-seconds, and then 0",
 		},
 		"GPU time that drops by more than its decay": {
-			newStory().pod("x", "lent", 4, "n-0").passes(99*time.Second).used("lent", 400, 400).used("lent", 404, 300), "with decay",
+			newStory().pod("x", "lent", 4, "n-0").passes(99*time.Second).used(400, 400).used(404, 300), "with decay",
 		},
 		"GPU time that decays": {
-			newStory().pod("x", "lent", 4, "n-0").passes(99*time.Second).used("lent", 400, 400).ends("x", "lent", 4).passes(time.Hour).used("lent", 404, 201), "",
+			newStory().pod("x", "lent", 4, "n-0").passes(99*time.Second).used(400, 400).ends("lent").passes(time.Hour).used(404, 201), "",
 		},
 		"GPU time that is lost over a restart": {
-			newStory().pod("x", "lent", 4, "n-0").passes(9*time.Second).used("lent", 40, 40).killed(gpuController).passes(29*time.Second).used("lent", 60, 60), "its Pods held 124",
+			newStory().pod("x", "lent", 4, "n-0").passes(9*time.Second).used(40, 40).killed(gpuController).passes(29*time.Second).used(60, 60), "its Pods held 124",
 		},
 		"GPU time that is counted twice": {
-			newStory().pod("x", "lent", 4, "n-0").passes(9*time.Second).used("lent", 40, 40).killed(gpuController).passes(29*time.Second).used("lent", 204, 204), "its Pods held 124",
+			newStory().pod("x", "lent", 4, "n-0").passes(9*time.Second).used(40, 40).killed(gpuController).passes(29*time.Second).used(204, 204), "its Pods held 124",
 		},
 		"GPU time that is counted over a restart": {
-			newStory().pod("x", "lent", 4, "n-0").passes(9*time.Second).used("lent", 40, 40).killed(gpuController).passes(29*time.Second).used("lent", 164, 164), "",
+			newStory().pod("x", "lent", 4, "n-0").passes(9*time.Second).used(40, 40).killed(gpuController).passes(29*time.Second).used(164, 164), "",
 		},
 		"GPU time of a Pod that was deleted around a restart": {
-			newStory().pod("x", "lent", 4, "n-0").used("lent", 4, 4).passes(9*time.Second).gone("x", "lent", 4).killed(gpuController).used("lent", 4, 4), "",
+			newStory().pod("x", "lent", 4, "n-0").used(4, 4).passes(9*time.Second).gone().killed(gpuController).used(4, 4), "",
 		},
 		"GPU time of a Pod that was deleted": {
-			newStory().pod("x", "lent", 4, "n-0").used("lent", 4, 4).passes(9*time.Second).gone("x", "lent", 4).used("lent", 4, 4), "its Pods held 40",
+			newStory().pod("x", "lent", 4, "n-0").used(4, 4).passes(9*time.Second).gone().used(4, 4), "its Pods held 40",
 		},
 		"a task that never starts": {
-			newStory().task("x", "lent", false), "GPUTask x in queue lent has not ended",
+			newStory().task("lent", false), "GPUTask x in queue lent has not ended",
 		},
 		"a task that starts too late when no other comes": {
-			newStory().task("x", "lent", false).mark(nothingComes).passes(30*time.Second).pod("x", "lent", 1, "n-0").task("x", "lent", true), "has waited for 31s",
+			newStory().task("lent", false).mark(nothingComes).passes(30*time.Second).pod("x", "lent", 1, "n-0").task("lent", true), "has waited for 31s",
 		},
 		"a gang of all GPUs that starts when no other comes": {
-			newStory().task("x", "whole", false).mark(nothingComes).pod("x", "whole", 1, "n-0").task("x", "whole", true), "only when no other came",
+			newStory().task("whole", false).mark(nothingComes).pod("x", "whole", 1, "n-0").task("whole", true), "only when no other came",
 		},
 		"a gang of all GPUs that waits too long beside others": {
-			newStory().task("x", "whole", false).mark(nothingIsOwed).passes(55*time.Second).pod("x", "whole", 1, "n-0").task("x", "whole", true), "at most 55s is due",
+			newStory().task("whole", false).mark(nothingIsOwed).passes(55*time.Second).pod("x", "whole", 1, "n-0").task("whole", true), "at most 55s is due",
+		},
+		"a gang of all GPUs that waits long for a node, or for the next scheduler": {
+			newStory().task("whole", false).mark(nothingIsOwed).passes(time.Minute).node("n-0", false).node("n-0", true).passes(30*time.Second).
+				killed(gpuScheduler).passes(50*time.Second).pod("x", "whole", 1, "n-0").task("whole", true).mark(nothingComes), "",
 		},
 		"a gang of all GPUs that starts beside others": {
-			newStory().task("x", "whole", false).passes(time.Hour).mark(nothingIsOwed).passes(50*time.Second).pod("x", "whole", 1, "n-0").task("x", "whole", true).mark(nothingComes), "",
+			newStory().task("whole", false).passes(time.Hour).mark(nothingIsOwed).passes(50*time.Second).pod("x", "whole", 1, "n-0").task("whole", true).mark(nothingComes), "",
 		},
 	}
 	for name, test := range tests {

@@ -48,9 +48,9 @@ func (b *bounds) owed(minRuntime, notice time.Duration) time.Duration {
 	return minRuntime + notice + b.retry + b.step
 }
 
-// whole is how long a gang of all GPUs may wait at most, once no queue gets what it is guaranteed any more: what runs then
-// ends by what it has declared, and what starts beside the gang's reservation ends before that. What was predicted to end
-// earlier, and does not, makes both true for a second time.
+// whole is how long a gang of all GPUs may wait at most, once no queue gets what it is guaranteed any more, all nodes are
+// usable, and a scheduler runs: what runs then ends by what it has declared, and what starts beside the gang's reservation
+// ends before that. What was predicted to end earlier, and does not, makes both true for a second time.
 func (b *bounds) whole() time.Duration { return 2*b.longest + b.retry + b.step }
 
 // invariants reads a history and finds what must not have happened. It knows no clock and no cluster.
@@ -65,6 +65,8 @@ type invariants struct {
 	nodes map[string]*nodeFact
 	kills []*fact
 	marks map[mark]time.Duration
+	// hindered is when gpu-scheduler was killed, or a node was not usable, the last time.
+	hindered time.Duration
 
 	gangs    map[string]*gangStory
 	promises map[types.UID]*promiseStory
@@ -114,6 +116,9 @@ func (v *invariants) take(f *fact) {
 		v.takePod(f)
 	case f.node != nil:
 		v.nodes[f.node.name] = f.node
+		if !f.node.usable {
+			v.hindered = f.at
+		}
 	case f.task != nil:
 		v.takeTask(f.task)
 	case f.used != nil:
@@ -122,6 +127,9 @@ func (v *invariants) take(f *fact) {
 		v.promiseOf(f.postponed.pod).reasons++
 	case f.killed != "":
 		v.kills = append(v.kills, f)
+		if f.killed == gpuScheduler {
+			v.hindered = f.at
+		}
 	case f.mark != "":
 		v.marks[f.mark] = f.at
 	}
@@ -141,7 +149,7 @@ func (v *invariants) takePod(f *fact) {
 		v.pods[pod.uid] = pod
 	}
 	v.checkLimits(pod)
-	v.gangOf(pod.gang).seen(v.podsOf(pod.gang), f.at)
+	v.gangOf(pod.gang).seen(v.podsOf(pod.gang), f.at, v.hindered)
 }
 
 func (v *invariants) problem(format string, args ...any) {
@@ -433,6 +441,8 @@ type gangStory struct {
 	// submitted is when its task was first seen, and started when enough of its Pods had nodes for the first time; 0 for not
 	// yet.
 	submitted, started time.Duration
+	// freely is since when nothing had hindered it, when it started.
+	freely time.Duration
 	// starts is how often it has started; whole is true while it runs.
 	starts int
 	whole  bool
@@ -451,7 +461,7 @@ func (v *invariants) gangOf(name string) *gangStory {
 }
 
 // seen takes note of the Pods that a gang has now.
-func (g *gangStory) seen(pods []*podFact, at time.Duration) {
+func (g *gangStory) seen(pods []*podFact, at, hindered time.Duration) {
 	holding, size := 0, 1
 	for _, pod := range pods {
 		size = pod.size
@@ -463,7 +473,7 @@ func (g *gangStory) seen(pods []*podFact, at time.Duration) {
 	if whole && !g.whole {
 		g.starts++
 		if g.started == 0 {
-			g.started = at
+			g.started, g.freely = at, max(g.submitted, hindered)
 		}
 	}
 	g.whole = whole
@@ -493,16 +503,16 @@ func (v *invariants) checkWait(name string, g *gangStory) {
 		if g.task.queue == v.whole {
 			v.problem("GPUTask %s, which needs all GPUs, has started only when no other came any more", name)
 		}
-		v.checkWaitSince(name, g, last, v.bounds.drain)
+		v.checkWaitSince(name, g, max(last, g.submitted), v.bounds.drain)
 	}
 	if calm, reached := v.marks[nothingIsOwed]; reached && g.started > calm && g.task.queue == v.whole {
-		v.found.whole = max(v.found.whole, g.started-max(calm, g.submitted))
-		v.checkWaitSince(name, g, calm, v.bounds.whole())
+		since := max(calm, g.freely)
+		v.found.whole = max(v.found.whole, g.started-since)
+		v.checkWaitSince(name, g, since, v.bounds.whole())
 	}
 }
 
 func (v *invariants) checkWaitSince(name string, g *gangStory, since, most time.Duration) {
-	since = max(since, g.submitted)
 	most += v.killsSince(since) * v.bounds.takeover
 	if wait := g.started - since; wait > most {
 		v.problem("GPUTask %s in queue %s has waited for %v; at most %v is due", name, g.task.queue, wait, most)

@@ -32,8 +32,8 @@ var (
 const (
 	queueNodes, queueNodeGPUs = 4, 8
 	gpuController             = "gpu-controller"
-	// wholeQueue is the queue of the gangs that need all GPUs, and wholeGangs how many come.
-	wholeQueue, wholeGangs = "whole", 2
+	// wholeQueue is the queue of the gangs that need all GPUs.
+	wholeQueue = "whole"
 	// longest is for how long work declares to run that comes while a gang of all GPUs waits and nothing is owed.
 	longest = 45 * time.Second
 )
@@ -77,7 +77,7 @@ func TestTheInvariantsOfQueuesHoldUnderStress(t *testing.T) {
 	w := newQueueStress(t)
 	w.borrowUpToTheLimit()
 	begin := time.Now()
-	w.every(8000, 15000, func() { w.kill(gpuScheduler) })
+	w.every(12000, 20000, w.killScheduler)
 	w.every(8000, 15000, func() { w.kill(gpuController) })
 	w.every(9000, 16000, w.silenceANode)
 	w.every(1500, 3500, w.interfere)
@@ -87,11 +87,11 @@ func TestTheInvariantsOfQueuesHoldUnderStress(t *testing.T) {
 	}
 	period := time.Duration(*queueSeconds) * time.Second
 	w.later(period/3, w.submitWhole)
-	for time.Since(begin) < period {
+	for time.Since(begin) < period || w.killedTooSeldom() {
 		w.tick()
 	}
 	w.stopTeams()
-	w.runWholeGangs()
+	w.runWhole()
 	w.calmDown()
 	w.checkAll(time.Since(begin))
 }
@@ -143,31 +143,28 @@ func (w *queueStress) borrowUpToTheLimit() {
 	w.waitForRefusal("first-3", "queue speech holds 12 of at most 12 GPUs")
 }
 
-// tick does what is due, and has the queues have work.
+// tick does what is due, has the queues have work, and lets some time pass.
 func (w *queueStress) tick() {
 	w.Helper()
 	w.doDue(time.Now())
-	if now := time.Now(); now.Sub(w.prodded) > time.Second {
-		w.prodded = now
-		(&workload{suite: w.suite}).prod(w.Context())
-	}
 	w.look()
-	w.fill("batch", 44)
+	w.fill("batch", 60)
 	for _, team := range teams {
 		if w.busy[team] && !w.done {
 			w.fill(team, 14)
 		}
 	}
-	select {
-	case <-time.After(100 * time.Millisecond):
-	case <-w.Context().Done():
-	}
 }
 
-// look finds out which tasks are unfinished.
+// look finds out which tasks are unfinished, after a while in which something may have changed.
 func (w *queueStress) look() {
 	w.Helper()
-	list, err := w.tasks.FalldioV1().GPUTasks(w.namespace).List(w.Context(), metav1.ListOptions{})
+	pause(w.Context(), 200*time.Millisecond)
+	if now := time.Now(); now.Sub(w.prodded) > time.Second {
+		w.prodded = now
+		(&workload{suite: w.suite}).prod(w.Context())
+	}
+	list, err := w.tasks.FalldioV1().GPUTasks(w.namespace).List(w.Context(), metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -201,6 +198,9 @@ func (w *queueStress) randomGang(queue string) gang {
 		most = stressedShares[queue].guaranteed / 2
 	}
 	g := gang{pods: 1 + w.random.IntN(3), gpus: 1 << w.random.IntN(4), duration: w.between(3000, 8000).String(), priority: low}
+	if w.random.IntN(8) == 0 {
+		g.duration = w.between(10000, 15000).String()
+	}
 	for g.pods*g.gpus > most {
 		g.pods, g.gpus = max(1, g.pods-1), max(1, g.gpus/2)
 	}
@@ -229,12 +229,9 @@ func (w *queueStress) submit(g gang) int {
 	return w.sizes[g.name]
 }
 
-// submitWhole submits a gang of all GPUs, unless there is one.
+// submitWhole submits a gang of all GPUs.
 func (w *queueStress) submitWhole() {
 	w.Helper()
-	if w.whole == wholeGangs || len(w.unfinished[wholeQueue]) > 0 {
-		return
-	}
 	w.whole++
 	w.submit(gang{name: fmt.Sprintf("%s-%d", wholeQueue, w.whole), pods: queueNodes, gpus: queueNodeGPUs, duration: "2s", priority: low}.in(wholeQueue, longest))
 }
@@ -251,14 +248,16 @@ func (w *queueStress) stopTeams() {
 	w.recorder.add(&fact{mark: nothingIsOwed})
 }
 
-// runWholeGangs waits until the gangs of all GPUs have ended. Work of others comes all the time.
-func (w *queueStress) runWholeGangs() {
+// runWhole waits until a gang of all GPUs has ended. Work of others comes all the time.
+func (w *queueStress) runWhole() {
 	w.Helper()
-	w.whileThereIsProgress("the gangs that need all GPUs have ended", w.ledger.progress, func() (bool, string) {
-		w.tick()
+	if len(w.unfinished[wholeQueue]) == 0 {
 		w.submitWhole()
+	}
+	w.whileThereIsProgress("the gang that needs all GPUs has ended", w.ledger.progress, func() (bool, string) {
+		w.tick()
 		left := w.unfinished[wholeQueue]
-		return w.whole == wholeGangs && len(left) == 0, w.describeTasks(left)
+		return len(left) == 0, w.describeTasks(left)
 	})
 }
 
@@ -272,7 +271,6 @@ func (w *queueStress) calmDown() {
 	})
 	w.recorder.add(&fact{mark: nothingComes})
 	w.whileThereIsProgress("all tasks have ended", w.ledger.progress, func() (bool, string) {
-		(&workload{suite: w.suite}).prod(w.Context())
 		w.look()
 		left := slices.Concat(slices.Collect(maps.Values(w.unfinished))...)
 		return len(left) == 0, w.describeTasks(left)
@@ -315,13 +313,17 @@ func (w *queueStress) checkAll(took time.Duration) {
 	if v.most["speech"] != stressedShares["speech"].limit {
 		w.Errorf("speech has held at most %d GPUs, want all %d of its limit", v.most["speech"], stressedShares["speech"].limit)
 	}
-	if found.owed == 0 || found.promises == 0 || found.statuses < 2*len(stressedShares) || found.whole == 0 ||
-		w.happened[gpuScheduler+" killed"] < 2 || w.happened[gpuController+" killed"] < 2 {
+	if found.owed == 0 || found.promises == 0 || found.statuses < 2*len(stressedShares) || found.whole == 0 || w.killedTooSeldom() {
 		w.Errorf("too little has happened, this proves nothing: %+v, %v", found, w.happened)
 	}
 	w.Logf("%d tasks came within %v; %v; %d facts; the queues have held at most %v GPUs", w.count, took.Round(time.Second), w.happened, len(facts), v.most)
 	w.Logf("%d times something was owed, for %v at most; %d promises, %d of them moved later; %d statuses; a gang of all GPUs waited for %v beside others",
 		found.owed, found.longestOwed.Round(time.Millisecond), found.promises, found.later, found.statuses, found.whole.Round(time.Millisecond))
+}
+
+// killedTooSeldom reports whether one of the processes was not killed twice yet.
+func (w *queueStress) killedTooSeldom() bool {
+	return min(w.happened[gpuScheduler+" killed"], w.happened[gpuController+" killed"]) < 2
 }
 
 // kill kills a process of the cluster, which is started again.
@@ -342,10 +344,18 @@ func (w *queueStress) kill(name string) {
 	}
 }
 
+// killScheduler kills gpu-scheduler, unless a gang of all GPUs waits for the last stage: its reservation ends with the process.
+func (w *queueStress) killScheduler() {
+	w.Helper()
+	if !w.done {
+		w.kill(gpuScheduler)
+	}
+}
+
 // silenceANode has a node stop reporting for some seconds.
 func (w *queueStress) silenceANode() {
 	w.Helper()
-	if w.silent != "" {
+	if w.silent != "" || w.done {
 		return
 	}
 	nodes, err := w.kube.CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})

@@ -9,6 +9,7 @@ import (
 
 	"falldio.github.io/gpu-controller/bench/openb/dataset"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 )
 
 // timed is a Pod that runs for some seconds.
@@ -97,5 +98,13 @@ func TestRunTimesArePredictedFromJobsThatHaveEnded(t *testing.T) {
 	}
 	if told.unknown != 8 || told.ending != 4 {
 		t.Errorf("nothing was known of %d jobs, and %d were predicted; want 8 and 4", told.unknown, told.ending)
+	}
+	early := &job{Job: &dataset.Job{Name: "early", Pod: &p, Duration: 10}, early: true}
+	sys.history = runtimes.NewHistory()
+	if err := sys.submit(early); err != nil {
+		t.Fatal(err)
+	}
+	if told.unknown != 8 || told.ending != 5 {
+		t.Errorf("the end of a job that ran at the beginning was not expected: %d and %d", told.unknown, told.ending)
 	}
 }

@@ -12,6 +12,8 @@ import (
 type job struct {
 	*dataset.Job
 	request *placement.Request
+	// early is true for jobs that run when the replay begins.
+	early bool
 	// late is true for jobs that arrive after the warm-up.
 	late bool
 }

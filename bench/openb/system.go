@@ -50,7 +50,7 @@ func (w *workload) newSystem(e *entrant, seed int64) (*system, error) {
 // fill submits jobs that are already running, up to a demand.
 func (sys *system) fill(s *dataset.Stream, demand float64) error {
 	for asked := 0; float64(asked) < demand; {
-		one := &job{Job: s.Running()}
+		one := &job{Job: s.Running(), early: true}
 		asked += one.Pod.Shape.Percent()
 		if err := sys.submit(one); err != nil {
 			return err
@@ -89,9 +89,11 @@ func (sys *system) submit(one *job) error {
 }
 
 // learn counts a job as demand. Like gpu-scheduler, ours is told whether anything is known about how
-// long the job runs: what its Pod ran for in the trace is not.
+// long the job runs, and not what that is. When the jobs came that run at the beginning, others had ended
+// already.
 func (sys *system) learn(one *job) {
-	if knowing, ok := sys.policy.(expectant); ok && !sys.history.Estimate(taskOf(one)).Unknown() {
+	known := one.early || !sys.history.Estimate(taskOf(one)).Unknown()
+	if knowing, ok := sys.policy.(expectant); ok && known {
 		knowing.LearnEnding(sys.cluster, one.request)
 		return
 	}

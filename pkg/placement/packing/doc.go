@@ -22,6 +22,14 @@
 // are kept for requests of whole nodes (reserve), and among otherwise equal places the
 // tighter one is taken (CPUFit, ShareFit, NodeFit).
 //
+// Two more extras count as far as Pods are known to end (turnover), and nothing in a cluster that
+// only fills up. Both follow what is free at the moment:
+//
+//   - vacating: while too few untouched nodes are left, GPUs of emptier nodes cost more, so that
+//     what ends empties nodes, and what comes does not fill them again.
+//   - dependence: while too few GPUs are left on nodes that some requests depend on, for their
+//     model, their labels or their size, these cost more.
+//
 // All of this is learned online from the requests that have arrived, the Mix, without
 // any knowledge of the future. docs/benchmarks.md has the contribution of each term.
 package packing

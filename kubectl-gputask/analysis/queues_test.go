@@ -181,6 +181,10 @@ func TestTheEndOfATaskIsTheFirstOfItsLimits(t *testing.T) {
 		{"what it ran before counts", func(task *v1.GPUTask) {
 			task.Spec.MaxRuntimeSeconds, task.Status.PastRuntimeSeconds = new(int64(3600)), 1800
 		}, 40},
+		{"so does the maximum of its queue", func(task *v1.GPUTask) { task.Status.QueueRuntime = &v1.QueueRuntime{MaxSeconds: 3600, Queue: "vision"} }, 70},
+		{"the less of both", func(task *v1.GPUTask) {
+			task.Spec.MaxRuntimeSeconds, task.Status.QueueRuntime = new(int64(3600)), &v1.QueueRuntime{MaxSeconds: 1800, Queue: "vision"}
+		}, 40},
 		{"the first one counts", func(task *v1.GPUTask) {
 			task.Spec.MaxRuntimeSeconds, task.Spec.ActiveDeadlineSeconds = new(int64(3600)), new(int64(1800))
 		}, 30},

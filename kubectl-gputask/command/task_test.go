@@ -67,6 +67,7 @@ func TestDescribe(t *testing.T) {
 		task.Labels = map[string]string{"team": "vision", "app": "x"}
 	})
 	task.Status.Moves, task.Status.LastMove = 1, &v1.LastMove{Time: ago(time.Minute), Plan: "make-room-x"}
+	task.Status.QueueRuntime = &v1.QueueRuntime{MaxSeconds: 86_400, Queue: "research"}
 	f.runs(task, "h100-1", 4, 5)
 	f.add(
 		&corev1.Event{

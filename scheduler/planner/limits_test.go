@@ -93,10 +93,16 @@ func TestNobodyElseTakesWhatIsGivenBackUnderALimit(t *testing.T) {
 	if got := f.Preempt(t.Context(), waits); !strings.Contains(got, "taken back from 1 Pod") {
 		t.Fatalf("the message is %q", got)
 	}
+	early := pod("early", 1, inQueue("guest"))
+	f.comes(early)
+	if decision := f.decide(early); !strings.HasPrefix(decision.Waits, "queue parent holds 8 of at most 8 GPUs, and 1 are asked for") || strings.Contains(decision.Waits, "given back") {
+		t.Errorf("it is said that the queue holds more than it does: %+v", decision)
+	}
+	f.goes(early)
 	f.goes(leaves)
 	small, next := pod("small", 4, inQueue("guest"), prioritized(9)), pod("next", 5, inQueue("guest"), prioritized(9))
 	f.comes(next, small)
-	if decision := f.decide(next); decision.Node != "" || !strings.Contains(decision.Waits, "queue parent holds 4 of at most 8 GPUs, and 5 are asked for") {
+	if decision := f.decide(next); decision.Node != "" || !strings.Contains(decision.Waits, "queue parent holds 4 of at most 8 GPUs, and 5 are asked for; that counts GPUs that are being given back for others") {
 		t.Errorf("the sibling's next Pod takes what was given back: %+v", decision)
 	}
 	if decision := f.decide(small); decision.Node == "" {

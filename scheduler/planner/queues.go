@@ -203,7 +203,21 @@ func (p *Planner) admit(attempt *gangs.Attempt, gang *roles) admission {
 		}
 		queue = assigned.Queue
 	}
-	return p.fitLimits(p.claimedLedger(state, attempt.Group.Key), queue, gang)
+	claimed := p.claimedLedger(state, attempt.Group.Key)
+	admitted := p.fitLimits(claimed, queue, gang)
+	if ledger := p.ledgerOf(state); admitted.limited && claimed != ledger {
+		admitted.waits = limitInWords(ledger.Fits(queue, gpuqueue.Least(&gang.Gang)), admitted.waits)
+	}
+	return admitted
+}
+
+// limitInWords returns why a gang has to wait that exceeds a limit if what others claim counts: exceeded is the limit that it exceeds in
+// any case, nil for none.
+func limitInWords(exceeded *queueing.Excess, withClaims string) string {
+	if exceeded != nil {
+		return exceeded.String()
+	}
+	return withClaims + "; that counts GPUs that are being given back for others"
 }
 
 func queueInWords(queue string) string {

@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	queueSeconds = flag.Int("queues.seconds", 50, "how long queues with guarantees have work in the stress test of queues")
+	queueSeconds = flag.Int("queues.seconds", 40, "how long queues with guarantees have work in the stress test of queues")
 	queueSeed    = flag.Uint64("queues.seed", 1, "what that is, and what happens to it")
 )
 
@@ -35,7 +35,7 @@ const (
 	// wholeQueue is the queue of the gangs that need all GPUs.
 	wholeQueue = "whole"
 	// longest is for how long work declares to run that comes while a gang of all GPUs waits and nothing is owed.
-	longest = 45 * time.Second
+	longest = 30 * time.Second
 )
 
 // stressedShares are the queues: two teams of an organisation with guarantees, which borrow from each other and from the rest,

@@ -76,7 +76,10 @@ func (p *Policy) Epoch() uint64 { return p.epoch }
 func (p *Policy) Begin(cluster *placement.Cluster, r *placement.Request) {
 	short := p.shortOfUntouched(cluster, r)
 	p.reserve = p.parameters.Reserve * short
-	p.vacating = p.parameters.Vacating * p.learned.turnover * short
+	p.vacating = 0
+	if p.learned.wholeNodes > 0 {
+		p.vacating = p.parameters.Vacating * p.learned.turnover * short
+	}
 	p.depend(cluster, r)
 }
 

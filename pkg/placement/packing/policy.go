@@ -66,6 +66,7 @@ func (p *Policy) Refresh(cluster *placement.Cluster) {
 	p.mix.forget()
 	p.refreshAt = p.mix.Seen() + min(max(p.mix.Seen(), firstRefresh), refreshEvery)
 	p.learned = learn(p.mix.Popular(), stockOf(cluster), p.parameters)
+	p.depending = p.depending[:0] // the groups are others now
 	p.epoch++
 }
 

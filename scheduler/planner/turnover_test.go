@@ -29,9 +29,9 @@ func TestNodesAreLeftToBecomeWholeOncePodsAreKnownToEnd(t *testing.T) {
 			f.addNode("small", "a", 2)
 			f.comes(at(pod("user", 2), "large", 0, 1))
 			for i := range 20 {
-				p := pod(fmt.Sprint("earlier-", i), 1, test.options...)
+				p := pod(fmt.Sprint("earlier-", i), 1+3*(i%2), test.options...)
 				f.comes(p)
-				if decision := f.decide(p); decision.Node == "" {
+				if decision := f.decide(p); (decision.Node != "") != (i%2 == 0) {
 					t.Fatalf("%s: %+v", p.Name, decision)
 				}
 				f.goes(p)

@@ -66,6 +66,7 @@ func (p *Policy) Refresh(cluster *placement.Cluster) {
 	p.mix.forget()
 	p.refreshAt = p.mix.Seen() + min(max(p.mix.Seen(), firstRefresh), refreshEvery)
 	p.learned = learn(p.mix.Popular(), stockOf(cluster), p.parameters)
+	p.depending = p.depending[:0] // the groups are others now
 	p.epoch++
 }
 
@@ -76,7 +77,10 @@ func (p *Policy) Epoch() uint64 { return p.epoch }
 func (p *Policy) Begin(cluster *placement.Cluster, r *placement.Request) {
 	short := p.shortOfUntouched(cluster, r)
 	p.reserve = p.parameters.Reserve * short
-	p.vacating = p.parameters.Vacating * p.learned.turnover * short
+	p.vacating = 0
+	if p.learned.wholeNodes > 0 {
+		p.vacating = p.parameters.Vacating * p.learned.turnover * short
+	}
 	p.depend(cluster, r)
 }
 

@@ -22,22 +22,31 @@ func (p *Policy) vacated(r *placement.Request, before *placement.State) float64 
 	return p.vacating * (emptiness(before.Percent()) - emptiness(before.Percent()-r.Percent()))
 }
 
-// depend sets the prices of GPUs that others depend on for the current decision.
+// depend sets the prices of GPUs that others depend on for the current decision; none if enough are
+// left everywhere.
 func (p *Policy) depend(cluster *placement.Cluster, r *placement.Request) {
 	p.depending = p.depending[:0]
 	if r.Percent() == 0 {
 		return
 	}
 	price, free := p.parameters.Dependence*p.learned.turnover, gpus(cluster.Root().Percent())
+	short := false
 	for i := range p.learned.groups {
 		g := &p.learned.groups[i]
 		p.depending = append(p.depending, price*shortage(g.dependent*free+oneMore, g.free()))
+		short = short || p.depending[i] > 0
+	}
+	if !short {
+		p.depending = p.depending[:0]
 	}
 }
 
 // depended returns the price of a request on a node that others depend on.
 func (p *Policy) depended(r *placement.Request, before *placement.State) float64 {
-	if at, depends := p.learned.groupOf[before.Kind()]; depends && at < len(p.depending) {
+	if len(p.depending) == 0 {
+		return 0
+	}
+	if at, depends := p.learned.groupOf[before.Kind()]; depends {
 		return p.depending[at] * gpus(r.Percent())
 	}
 	return 0

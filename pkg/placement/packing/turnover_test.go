@@ -72,6 +72,19 @@ func TestNodesMayStayInUseWhileEnoughAreEmpty(t *testing.T) {
 	}
 }
 
+func TestNodesAreNotEmptiedIfNobodyNeedsAWholeOne(t *testing.T) {
+	t.Parallel()
+	p, c := demanding(t, Parameters{Vacating: 8}, true, []placement.Shape{whole(1, 1), share(1, 50)}, node("a", 64, 4))
+	run(t, c, "a", 1, 100, 0)
+	r := c.Request(whole(1, 1))
+	p.Begin(c, r)
+	c.Root().States(func(s *placement.State, _ int) {
+		if got := p.Surcharge(r, s); got != 0 {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
 // Node fat is the only one for requests of 60 cores.
 func TestOthersKeepOffTheNodesThatSomePodsDependOn(t *testing.T) {
 	t.Parallel()
@@ -127,9 +140,9 @@ func TestPricesGrowWithTheTurnover(t *testing.T) {
 	t.Parallel()
 	p := New(Parameters{Vacating: 8})
 	c := clusterOf(t, p, node("a", 64, 4))
-	p.LearnEnding(c, c.Request(whole(1, 1)))
-	p.Learn(c, c.Request(whole(1, 1)))
+	p.LearnEnding(c, c.Request(whole(1, 2)))
 	p.Learn(c, c.Request(whole(1, 2)))
+	p.Learn(c, c.Request(whole(1, 4)))
 	p.Learn(c, c.Request(placement.Shape{CPU: 1000}))
 	p.Refresh(c)
 	if want := 1. / 4; p.learned.turnover != want {

@@ -109,6 +109,17 @@ func (v *invariants) check(facts []fact) (problems []string, found proof) {
 	return v.problems, v.found
 }
 
+// exceeded returns only where a queue held more than its limit.
+func (v *invariants) exceeded(facts []fact) (problems []string) {
+	for i := range facts {
+		if facts[i].pod != nil {
+			v.now = facts[i].at
+			v.takePod(&facts[i])
+		}
+	}
+	return v.problems
+}
+
 func (v *invariants) take(f *fact) {
 	v.now = f.at
 	switch {

@@ -83,7 +83,7 @@ func TestAFullParentGivesRoomToTheChildThatIsGuaranteedIt(t *testing.T) {
 	owner, guest := queue("owner", 8, nil), queue("guest", 8, nil)
 	owner.Spec.Parent, guest.Spec.Parent = "parent", "parent"
 	s := newQueueSuite(t, "parent", 3, queue("parent", 16, ptr.To[int32](16)), owner, guest)
-	stop := s.watchQueues(map[string]int64{"owner": 8, "guest": 16})
+	history := s.record()
 	for i := range 4 {
 		s.createPods(gang{name: "guest-" + strconv.Itoa(i), gpus: 4, priority: high}.in("guest", 0))
 	}
@@ -99,8 +99,9 @@ func TestAFullParentGivesRoomToTheChildThatIsGuaranteedIt(t *testing.T) {
 		return len(left) == 2, describe(left)
 	})
 	s.waitForBound(0, "next-0", "next-1", "next-2", "next-3")
-	for _, text := range stop().exceeded {
-		t.Error(text)
+	limited := newInvariants(map[string]share{"parent": {limit: 16}, "owner": {parent: "parent"}, "guest": {parent: "parent"}}, bounds{}, "")
+	for _, problem := range limited.exceeded(history.until()) {
+		t.Error(problem)
 	}
 }
 

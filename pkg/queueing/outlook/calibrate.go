@@ -14,7 +14,7 @@ const (
 	mostOutcomes = 1000
 	// similar is how many outcomes an estimate is corrected by: those whose estimated waits were
 	// the most like its own. There have to be at least fewestOutcomes.
-	similar        = 60
+	similar        = 150
 	fewestOutcomes = 20
 	// covered is the part of the similar outcomes that intervals cover. It is more than the 80 %
 	// that they are to cover: what comes differs from what was.
@@ -27,10 +27,13 @@ const (
 	usefulTime = 12 * time.Minute
 )
 
+// late is after how much waiting the likely start is not corrected any more.
+const late = 6 * time.Hour
+
 // ages are the times after which an estimate is another kind of estimate: the longer a job has
 // waited, the more it takes to pass it, and the likelier it is that something is wrong with
 // what is known of those before it.
-func ages() []time.Duration { return []time.Duration{0, time.Hour, 6 * time.Hour} }
+func ages() []time.Duration { return []time.Duration{0, time.Hour, late} }
 
 // Age returns a number for how long a job has waited; estimates of one age are corrected by the
 // outcomes of the same.
@@ -102,7 +105,9 @@ func (o *outcomes) after(estimated time.Duration) int {
 
 // Adjust returns the estimate for a job that has waited for some time, with the likely start
 // that would have been useful the most often for similar estimates, and an interval that would
-// have covered 90 % of them. Estimates remain as they are until there are enough outcomes.
+// have covered 90 % of them. Estimates remain as they are until there are enough outcomes. How
+// those turned out who had waited for six hours is known long after: by then the cluster is
+// another one, so that this tells the interval, but not the likely start.
 func (c *Calibration) Adjust(e Estimate, waited time.Duration, now time.Time) Estimate {
 	of := c.outcomes[Age(waited)]
 	if e.Likely.IsZero() || of == nil || len(of.sorted) < fewestOutcomes {
@@ -110,8 +115,10 @@ func (c *Calibration) Adjust(e Estimate, waited time.Duration, now time.Time) Es
 	}
 	waits := of.scaled(e.Likely.Sub(now))
 	e.Earliest = now.Add(quantileOf(waits, (1-covered)/2))
-	e.Likely = now.Add(mostUseful(waits))
 	e.Latest = now.Add(quantileOf(waits, (1+covered)/2))
+	if waited < late {
+		e.Likely = now.Add(mostUseful(waits))
+	}
 	if e.Earliest.After(e.Likely) {
 		e.Earliest = e.Likely
 	}

@@ -63,12 +63,13 @@ func TestOnlySimilarOutcomesCount(t *testing.T) {
 	}
 	add(0, time.Hour, 3)
 	add(0, 20*time.Hour, 0.5)
-	add(7*time.Hour, time.Hour, 2)
+	add(2*time.Hour, time.Hour, 2)
+	add(7*time.Hour, time.Hour, 4)
 	tests := map[string]struct{ waited, wait, want time.Duration }{
-		"a short wait":                              {0, time.Hour, 3 * time.Hour},
-		"a long wait":                               {time.Minute, 20 * time.Hour, 10 * time.Hour},
-		"who has waited for long already":           {8 * time.Hour, time.Hour, 2 * time.Hour},
-		"of the same age there are no outcomes yet": {2 * time.Hour, time.Hour, time.Hour},
+		"a short wait":                    {0, time.Hour, 3 * time.Hour},
+		"a long wait":                     {time.Minute, 20 * time.Hour, 10 * time.Hour},
+		"who has waited for a while":      {3 * time.Hour, time.Hour, 2 * time.Hour},
+		"who has waited for long already": {8 * time.Hour, time.Hour, time.Hour},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,6 +78,17 @@ func TestOnlySimilarOutcomesCount(t *testing.T) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+func TestIntervalsOfThoseWhoHaveWaitedForLongCoverHowItTurnedOut(t *testing.T) {
+	t.Parallel()
+	var c outlook.Calibration
+	for range 100 {
+		c.Add(outlook.Outcome{Age: outlook.Age(7 * time.Hour), Estimated: time.Hour, Waited: 4 * time.Hour})
+	}
+	if got := c.Adjust(estimated(time.Hour), 8*time.Hour, now).Latest.Sub(now); got < 3*time.Hour {
+		t.Errorf("the latest start is in %v", got)
 	}
 }
 

@@ -106,7 +106,7 @@ bench-rescheduler: ## Make room for large tasks on the openb cluster (its files 
 	$(GO) run ./bench/rescheduler --report=docs --data=$(DATA) --seeds=10 $(ARGS)
 
 .PHONY: bench-queue
-bench-queue: ## Replay the Philly trace TRACE with all ways to serve a queue and rewrite docs/benchmarks.md (15 minutes on 2 idle cores; ARGS='--seeds=1 --sizes=80' for less)
+bench-queue: ## Replay the Philly trace TRACE with all ways to serve a queue and rewrite docs/benchmarks.md (half an hour on 2 idle cores; ARGS='--seeds=1 --sizes=80' for less)
 	nice $(GO) run ./bench/queue --trace=$(TRACE) --seeds=4 --report=docs $(ARGS)
 
 .PHONY: bench-scheduler-scale

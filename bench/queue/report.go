@@ -40,7 +40,7 @@ type report struct {
 }
 
 // everyForecast is of how many waiting jobs one gets an estimate in the report.
-const everyForecast = 12
+const everyForecast = 16
 
 // tasks returns what is replayed: what the goals compare with all seeds, the rest with the
 // first, and some policies only on the largest cluster. So it is with start estimates: on

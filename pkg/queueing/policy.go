@@ -70,7 +70,7 @@ type Options struct {
 }
 
 // DefaultMaxOvertake is the default of Options.MaxOvertake.
-const DefaultMaxOvertake = 60 * day
+const DefaultMaxOvertake = 365 * day
 
 const (
 	day = 24 * time.Hour

@@ -54,7 +54,7 @@ func (r *report) tasks() []task {
 	}
 	for i, nodes := range r.sizes {
 		for seed := range r.seeds {
-			list = append(list, task{key: taskKey{ours, mixed, nodes}, seed: r.seed + uint64(seed), forecasts: i == 0 || seed == 0}) //nolint:gosec // positive
+			list = append(list, task{key: taskKey{ours, mixed, nodes}, seed: r.seed + uint64(seed), forecasts: i == 0 || seed == 0})
 		}
 		for _, policy := range []string{"oracle", "claims", "skip"} {
 			add(r.seeds, taskKey{policy, mixed, nodes})

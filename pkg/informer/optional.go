@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// LookPeriod is how often an API that is absent is looked for, and RetryPeriod how often if that failed.
-	LookPeriod  = time.Minute
+	// LookPeriod is how often an API that is absent is looked for.
+	LookPeriod = time.Minute
+	// RetryPeriod is how often it is looked for if that failed.
 	RetryPeriod = 5 * time.Second
 )
 

@@ -23,10 +23,10 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/leadership"
 )
 
-// ran lets a Pod run for some time and end.
-func (f *fixture) ran(name string, duration time.Duration) {
+// ran lets a Pod run for an hour and end.
+func (f *fixture) ran(name string) {
 	f.t.Helper()
-	f.podDeleted(at(pod(name, 1, since(f.clock.Now().Add(-duration))), "node-0"))
+	f.podDeleted(at(pod(name, 1, since(f.clock.Now().Add(-time.Hour))), "node-0"))
 }
 
 // kube-scheduler's informer has only Pods that have not ended: the end of one looks like its deletion.
@@ -56,9 +56,9 @@ func TestRunTimesAreLearnedFromPodsThatEnd(t *testing.T) {
 	}
 }
 
-// predicted returns how long a Pod with a name is expected to run.
-func (f *fixture) predicted(name string) time.Duration {
-	return f.runtimeOf(f.queueState(), "all", pod(name, 1)).Bound
+// predicted returns how long another Pod like train-1 is expected to run.
+func (f *fixture) predicted() time.Duration {
+	return f.runtimeOf(f.queueState(), "all", pod("train-99", 1)).Bound
 }
 
 // restart returns a planner that has restored what another one has kept.
@@ -92,7 +92,7 @@ func TestWhatIsLearnedFromThePastSurvivesARestart(t *testing.T) {
 	f.addNode("node-0", "a", 8)
 	f.withQueues(queue("all", 0, nil))
 	for i := range 10 {
-		f.ran(fmt.Sprintf("train-%d", i), time.Hour)
+		f.ran(fmt.Sprintf("train-%d", i))
 	}
 	f.comes(pod("daily-1", 8), pod("daily-2", 4))
 	f.decide(pod("daily-1", 8))
@@ -101,7 +101,7 @@ func TestWhatIsLearnedFromThePastSurvivesARestart(t *testing.T) {
 		f.outcomes.add(outlook.Outcome{Estimated: time.Hour, Waited: time.Duration(i) * 10 * time.Minute})
 	}
 	next := f.restart()
-	if got, want := next.predicted("train-99"), f.predicted("train-99"); got != want || got == 0 {
+	if got, want := next.predicted(), f.predicted(); got != want || got == 0 {
 		t.Errorf("the predicted run time is %v, want %v", got, want)
 	}
 	later := f.clock.Now().Add(time.Hour)
@@ -112,7 +112,7 @@ func TestWhatIsLearnedFromThePastSurvivesARestart(t *testing.T) {
 	if got, want := next.outcomes.adjust(estimate, 0, f.clock.Now()), f.outcomes.adjust(estimate, 0, f.clock.Now()); got != want || got == estimate {
 		t.Errorf("an estimate becomes %+v, want %+v", got, want)
 	}
-	if again := next.restart(); again.predicted("train-99") != f.predicted("train-99") {
+	if again := next.restart(); again.predicted() != f.predicted() {
 		t.Error("the second restart has lost the run times")
 	}
 }
@@ -121,17 +121,17 @@ func TestAStandbyAddsOnlyWhatHasEndedSince(t *testing.T) {
 	t.Parallel()
 	leads, standby := newFixture(t), newFixture(t)
 	for i := range 10 {
-		leads.ran(fmt.Sprintf("train-%d", i), time.Hour)
-		standby.ran(fmt.Sprintf("train-%d", i), time.Hour)
+		leads.ran(fmt.Sprintf("train-%d", i))
+		standby.ran(fmt.Sprintf("train-%d", i))
 	}
 	standby.clock.Step(time.Minute) // the leader has been killed
-	standby.ran("train-10", time.Hour)
+	standby.ran("train-10")
 	standby.restoreFrom(leads)
 	if got := standby.queues.history.Jobs(); got != 11 {
 		t.Errorf("it knows %g jobs, want 11", got)
 	}
 	standby.clock.Step(time.Hour)
-	standby.ran("train-11", time.Hour)
+	standby.ran("train-11")
 	if got := len(standby.queues.recent); got != 1 {
 		t.Errorf("%d jobs are remembered one by one, want the last one", got)
 	}
@@ -141,7 +141,7 @@ func TestABrokenSectionChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for i := range 10 {
-		f.ran(fmt.Sprintf("train-%d", i), time.Hour)
+		f.ran(fmt.Sprintf("train-%d", i))
 	}
 	for _, section := range f.History() {
 		for _, text := range []string{`{`, `{"until":"2026-01-01T00:00:00Z"}`, `[{"estimated":-1}]`, `[{"estimated":1e300}]`, `[{"percent":1}]`} {

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
@@ -31,7 +30,7 @@ import (
 func BenchmarkOrderOf10000PodsIn1000Queues(b *testing.B) {
 	var list []*v1.GPUQueue
 	add := func(name, parent string, guaranteed int32) {
-		one := queue(name, guaranteed, ptr.To(2*guaranteed))
+		one := queue(name, guaranteed, new(2*guaranteed))
 		one.Spec.Parent = parent
 		list = append(list, one)
 	}

@@ -352,12 +352,12 @@ func (r *scaleRun) throughput() (pods scaleRate, attempts float64) {
 }
 
 // threadTime returns the CPU time of this thread in seconds.
-func threadTime(t testing.TB) float64 {
-	t.Helper()
+func threadTime(tb testing.TB) float64 {
+	tb.Helper()
 	const thisThread = 1 // RUSAGE_THREAD
 	var used syscall.Rusage
 	if err := syscall.Getrusage(thisThread, &used); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano()).Seconds()
 }

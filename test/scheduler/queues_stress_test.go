@@ -19,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -58,11 +57,11 @@ var queueBounds = bounds{step: 20 * time.Second, retry: 30 * time.Second, takeov
 func queueOf(name string, of share) *v1.GPUQueue {
 	resource := v1.GPUQueueResource{GPU: v1.AnyGPU, Guaranteed: int32(of.guaranteed)}
 	if of.limit > 0 {
-		resource.Limit = ptr.To(int32(of.limit))
+		resource.Limit = new(int32(of.limit))
 	}
 	queue := &v1.GPUQueue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.GPUQueueSpec{
 		Parent: of.parent, Resources: []v1.GPUQueueResource{resource},
-		Reclaim: &v1.GPUQueueReclaim{NoticeSeconds: ptr.To(int32(of.notice.Seconds())), MinRuntimeSeconds: ptr.To(int32(of.minRuntime.Seconds()))},
+		Reclaim: &v1.GPUQueueReclaim{NoticeSeconds: new(int32(of.notice.Seconds())), MinRuntimeSeconds: new(int32(of.minRuntime.Seconds()))},
 	}}
 	if name != "research" {
 		queue.Spec.NamespaceSelector = &metav1.LabelSelector{}

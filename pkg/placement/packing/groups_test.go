@@ -9,8 +9,8 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-func ofModel(n placement.Node, model string) placement.Node {
-	n.Model = model
+func onA100(n placement.Node) placement.Node {
+	n.Model = "a100"
 	return n
 }
 
@@ -24,7 +24,7 @@ func TestNodesThatTheSameRequestsDependOnAreOneGroup(t *testing.T) {
 	t.Parallel()
 	shapes := []placement.Shape{whole(1, 1), asking(whole(1, 1), "a100")}
 	p, c := demanding(t, Default(), true, shapes,
-		ofModel(node("a-1", 64, 2), "a100"), ofModel(node("a-2", 96, 2), "a100"), node("b-1", 64, 2), node("b-2", 16, 2))
+		onA100(node("a-1", 64, 2)), onA100(node("a-2", 96, 2)), node("b-1", 64, 2), node("b-2", 16, 2))
 	if len(p.learned.groups) != 1 {
 		t.Fatalf("there are %d groups, want 1", len(p.learned.groups))
 	}
@@ -47,7 +47,7 @@ func TestNodesThatTheSameRequestsDependOnAreOneGroup(t *testing.T) {
 func TestNobodyDependsOnNodesThatAreAllSuitable(t *testing.T) {
 	t.Parallel()
 	shapes := []placement.Shape{whole(1, 1), share(1, 50), {CPU: 60000}}
-	p, _ := demanding(t, Default(), true, shapes, node("a", 64, 2), node("b", 16, 2), ofModel(node("c", 16, 4), "a100"))
+	p, _ := demanding(t, Default(), true, shapes, node("a", 64, 2), node("b", 16, 2), onA100(node("c", 16, 4)))
 	if len(p.learned.groups) != 0 || len(p.learned.groupOf) != 0 {
 		t.Errorf("there are %d groups", len(p.learned.groups))
 	}
@@ -67,9 +67,9 @@ func TestRequestsThatNoNodeTakesDependOnNothing(t *testing.T) {
 func TestAGroupFollowsItsNodes(t *testing.T) {
 	t.Parallel()
 	shapes := []placement.Shape{whole(1, 1), asking(whole(1, 1), "a100")}
-	p, c := demanding(t, Default(), true, shapes, ofModel(node("a-1", 64, 2), "a100"), ofModel(node("a-2", 64, 2), "a100"), node("b", 64, 2))
+	p, c := demanding(t, Default(), true, shapes, onA100(node("a-1", 64, 2)), onA100(node("a-2", 64, 2)), node("b", 64, 2))
 	g := &p.learned.groups[0]
-	closed := ofModel(node("a-1", 64, 2), "a100")
+	closed := onA100(node("a-1", 64, 2))
 	closed.Closed = true
 	if err := c.SetNode(closed); err != nil {
 		t.Fatal(err)

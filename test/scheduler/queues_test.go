@@ -130,10 +130,11 @@ func TestAGangStartsWhenItWasPromisedTo(t *testing.T) {
 	s.waitForBound(1, "runs")
 	began := time.Now()
 	s.createTasks(gang{name: "large", pods: 2, gpus: 8, duration: "1s"}.in("all", time.Minute))
-	s.eventually("the gang knows when it starts", func() (bool, string) {
+	s.eventually("the gang was promised a start", func() (bool, string) {
 		task := s.getTask("large")
 		estimate := task.Status.EstimatedStart
-		return estimate != nil && estimate.Behind == "runs-0 (8 GPUs)" || task.Status.Phase == v1.PhaseRunning, task.Status.Message
+		promised := estimate != nil && estimate.Reserved && estimate.Behind == "runs-0 (8 GPUs)"
+		return promised || task.Status.Phase == v1.PhaseRunning, task.Status.Message
 	})
 	s.createPods(gang{name: "long", gpus: 4}.in("all", time.Hour), gang{name: "unknown", gpus: 4}.in("all", 0))
 	s.createPods(gang{name: "short", gpus: 8, duration: "1s"}.in("all", 5*time.Second))

@@ -38,10 +38,9 @@ type ahead struct {
 	version uint64
 	// withheld is what must stay free on the nodes, besides cards, for Pods without GPUs.
 	withheld map[string]mirror.Withheld
-	// dueAt is when they may be revised again, and seen is the version of the cluster that they
-	// were made for.
+	// dueAt is when they may be revised again, and seen is what they were made for.
 	dueAt time.Time
-	seen  uint64
+	seen  aheadBasis
 	// vainUntil is until when gangs are left out for which no time was found.
 	vainUntil map[string]time.Time
 }
@@ -95,9 +94,11 @@ func (a *ahead) on(node string) mirror.Withheld {
 	return a.withheld[node]
 }
 
-// due reports whether the reservations are to be revised for a version of the cluster. It is not asked
-// again before long if it is.
-func (a *ahead) due(now time.Time, version uint64) bool {
+// aheadBasis is what reservations are made for: versions of the cluster and of the line.
+type aheadBasis struct{ cluster, line uint64 }
+
+// due reports whether the reservations are to be revised. It is not asked again before long if they are.
+func (a *ahead) due(now time.Time, version aheadBasis) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now.Before(a.dueAt) || a.seen == version && now.Before(a.dueAt.Add(vainPeriod)) {
@@ -114,7 +115,7 @@ func (p *Planner) lookAhead() {
 		p.ahead.clear()
 		return
 	}
-	if !p.ahead.due(now, p.mirror.Version()) {
+	if !p.ahead.due(now, aheadBasis{cluster: p.mirror.Version(), line: p.line.version()}) {
 		return
 	}
 	waiting, leaders := p.headOfLine(now)

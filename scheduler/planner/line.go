@@ -5,6 +5,7 @@ package planner
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,8 +30,13 @@ type line struct {
 	mu      sync.Mutex
 	entries []inLine
 	places  map[string]int // in entries, by key
+	// changes counts how often others came first, or had been tried.
+	changes uint64
 	dueAt   time.Time
 }
+
+// headLength is how many of the first groups can have reservations, and more.
+const headLength = 128
 
 // inLine is a waiting group's place in the line.
 type inLine struct {
@@ -68,7 +74,19 @@ func (l *line) set(entries []inLine, dueAt time.Time) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !slices.EqualFunc(head(l.entries), head(entries), func(a, b inLine) bool { return a.Key == b.Key && a.Tried == b.Tried }) {
+		l.changes++
+	}
 	l.entries, l.places, l.dueAt = entries, places, dueAt
+}
+
+func head(entries []inLine) []inLine { return entries[:min(len(entries), headLength)] }
+
+// version returns a number that changes whenever others come first, or have been tried.
+func (l *line) version() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changes
 }
 
 func (l *line) due(now time.Time) bool {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing/arrivals"
 	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
 )
 
@@ -30,10 +31,7 @@ type forecasts struct {
 
 const (
 	draws = 15
-	// days is how many of the last days are replayed: each draw plays what came after the same
-	// hour of one of them.
-	days = 5
-	day  = 24 * time.Hour
+	day   = 24 * time.Hour
 	// long is after how much waiting a job gets a second estimate.
 	long = 6 * time.Hour
 )
@@ -44,7 +42,7 @@ func (f *forecasts) atSubmission(s *system, j *job) {
 		return
 	}
 	f.recent = append(f.recent, j)
-	for len(f.recent) > 0 && f.recent[0].Submitted.Before(s.now.Add(-days*day)) {
+	for len(f.recent) > 0 && f.recent[0].Submitted.Before(s.now.Add(-arrivals.Days*day)) {
 		f.recent = f.recent[1:]
 	}
 	f.giveSecond(s)
@@ -140,7 +138,7 @@ func (j *job) outlook() outlook.Waiting {
 // scenarios returns what came in the 24 hours after the same time of the last days.
 func (f *forecasts) scenarios(s *system) [][]outlook.Coming {
 	var list [][]outlook.Coming
-	for back := 1; back <= days; back++ {
+	for back := 1; back <= arrivals.Days; back++ {
 		later := time.Duration(back) * day
 		from := sort.Search(len(f.recent), func(i int) bool { return f.recent[i].Submitted.Add(later).After(s.now) })
 		var coming []outlook.Coming

@@ -95,11 +95,6 @@ func NewQueues(ledger *queueing.Ledger, queue string, asked queueing.Amounts, pr
 	return q
 }
 
-// helps reports whether it makes room if Pods of a queue leave: not if the limit of another part of the tree is in the way.
-func (q *Queues) helps(queue string) bool {
-	return len(q.shortages) == 0 || slices.Contains(q.tree.Path(queue), q.shortages[len(q.shortages)-1].Queue)
-}
-
 // unit is Pods that are stopped together.
 type unit struct {
 	key    string
@@ -233,7 +228,7 @@ func (q *Queues) Victim(pod *corev1.Pod) (priority int32, may bool) {
 	if held := q.held[pod.UID]; held != nil {
 		queue = held.Queue
 	}
-	return victim, victim < q.priority && (queue == q.queue || q.priority >= systemCritical) && q.helps(queue)
+	return victim, victim < q.priority && (queue == q.queue || q.priority >= systemCritical) && queueing.Helps(q.shortages, q.tree, queue)
 }
 
 // Key is equal for all that may preempt the same Pods, as far as queues decide; it is empty without queues.

@@ -278,7 +278,7 @@ func (l *Ledger) Reclaimable(queue string, request Amounts) []Lender {
 	lenders := make([]Lender, 0, len(found))
 	for _, one := range found {
 		name := one.node.queue.Name
-		if reclaim := l.tree.Reclaim(name); reclaim.Policy != ReclaimNever && help(shortages, l.tree, name) {
+		if reclaim := l.tree.Reclaim(name); reclaim.Policy != ReclaimNever && Helps(shortages, l.tree, name) {
 			lenders = append(lenders, Lender{name, one.model, one.amount, reclaim})
 		}
 	}

@@ -30,8 +30,8 @@ const (
 	// bounds the part of the time that this takes.
 	estimatePeriod = 5 * time.Second
 	estimateShare  = 20
-	// draws is how often the future is played: fewer times if many gangs wait, so that about as
-	// many starts are estimated.
+	// The future is played mostDraws times, or fewer if many gangs wait: so often that drawnStarts starts
+	// are drawn, but at least fewestDraws times.
 	mostDraws, fewestDraws = 15, 5
 	drawnStarts            = 50_000
 	// rewritePeriod is how often an estimate is written at most for a gang, and rewriteShare by which

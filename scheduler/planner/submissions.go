@@ -25,14 +25,11 @@ type submissions struct {
 	record arrivals.Record
 }
 
-// replayedDays is how many of the last days are replayed by estimates.
-const replayedDays = 5
-
 // again returns the submissions of the last days with the times at which they would come again.
 func (s *submissions) again(now time.Time) [][]arrivals.Submission {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.record.Again(now, replayedDays)
+	return s.record.Again(now)
 }
 
 // noteSubmission records a gang that is tried for the first time, if there are GPUQueues. Pods that replace others of a

@@ -18,8 +18,11 @@ import (
 )
 
 const (
+	// Days is how many of the last days are likely to come again, each as likely as the others. More did not
+	// help on the trace of docs/benchmarks.md.
+	Days = 5
 	// kept is for how long submissions are remembered, and most how many are.
-	kept = 7 * day
+	kept = Days * day
 	most = 1 << 14
 	// same is within which time submissions under one key are one: a gang's members are not created at once.
 	same = time.Minute
@@ -42,7 +45,7 @@ type Submission struct {
 	ID uint32 `json:"id"`
 }
 
-// Record is the submissions of the last seven days, at most 16,384 of them: then the oldest are forgotten. The zero
+// Record is the submissions of the last days, at most 16,384 of them: then the oldest are forgotten. The zero
 // value is empty. It is not safe for concurrent use.
 type Record struct {
 	// list has the first submission first; last is when each key was submitted last.
@@ -123,9 +126,9 @@ func (r *Record) Clone(most int) *Record {
 // Again returns the submissions that came within 24 hours after the same time of each of the last days, yesterday's first,
 // with the times at which they would come again, the next one first. There is no list for days before the first
 // submission. The needs are shared and must not be changed.
-func (r *Record) Again(now time.Time, days int) [][]Submission {
+func (r *Record) Again(now time.Time) [][]Submission {
 	var list [][]Submission
-	for back := 1; back <= days; back++ {
+	for back := 1; back <= Days; back++ {
 		later := time.Duration(back) * day
 		from, to := r.countUntil(now.Add(-later)), r.countUntil(now.Add(day-later))
 		if to == 0 {

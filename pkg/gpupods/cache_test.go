@@ -14,10 +14,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -40,6 +43,7 @@ func newPod(name, app string, phase corev1.PodPhase, gpus int64) *corev1.Pod {
 func start(t *testing.T, objects ...runtime.Object) (*Cache, *kubefake.Clientset) {
 	t.Helper()
 	kube := kubefake.NewClientset(objects...)
+	kube.PrependWatchReactor("pods", watchSelected(kube))
 	taskPods := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(list *metav1.ListOptions) {
 		list.LabelSelector = v1.LabelApp + "=" + v1.LabelAppValue
 	}))
@@ -54,6 +58,22 @@ func start(t *testing.T, objects ...runtime.Object) (*Cache, *kubefake.Clientset
 	go func() { defer close(done); cache.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done; taskPods.Shutdown() })
 	return cache, kube
+}
+
+// watchSelected watches only the Pods that the label selector of a watch matches, as the API server does: the fake clientset ignores
+// selectors there, and so the informer of one kind of Pods would see the deletions of the other.
+func watchSelected(kube *kubefake.Clientset) clienttesting.WatchReactionFunc {
+	return func(action clienttesting.Action) (handled bool, selected watch.Interface, err error) {
+		restrictions := action.(clienttesting.WatchAction).GetWatchRestrictions()
+		all, err := kube.Tracker().Watch(action.GetResource(), action.GetNamespace())
+		if err != nil {
+			return true, nil, err
+		}
+		return true, watch.Filter(all, func(event watch.Event) (watch.Event, bool) {
+			object, ok := event.Object.(metav1.Object)
+			return event, !ok || restrictions.Labels.Matches(labels.Set(object.GetLabels()))
+		}), nil
+	}
 }
 
 func eventually(t *testing.T, what string, holds func() bool) {
@@ -117,16 +137,12 @@ func TestAReaderIsShownOnceWhoIsGone(t *testing.T) {
 		}
 	}
 	want := map[string]string{"task": "Failed " + ReasonDeleted, "other": "Failed " + ReasonDeleted, "ended": "Succeeded"}
-	got := map[string]string{}
 	eventually(t, "all of them are gone", func() bool {
-		for name, phase := range shown(t, first) {
-			if phase != "Running" {
-				got[name] = phase
-			}
-		}
-		return len(got) == 3
+		cache.mu.Lock()
+		defer cache.mu.Unlock()
+		return len(cache.readers[0].gone) == len(want) && len(cache.readers[1].gone) == len(want)
 	})
-	if !maps.Equal(got, want) {
+	if got := shown(t, first); !maps.Equal(got, want) {
 		t.Errorf("gone are %v, want %v", got, want)
 	}
 	for name, reader := range map[string]*Reader{"the same reader again": first, "one who has not read before": late} {

@@ -74,6 +74,23 @@ type postponement struct {
 	cause   backfill.Cause
 }
 
+// String says what has changed, without the cause.
+func (p postponement) String() string {
+	if p.is.IsZero() {
+		return "Its start is no longer known"
+	}
+	return fmt.Sprintf("It is expected to start at %s instead of %s", clockTime(p.is), clockTime(p.was))
+}
+
+// action returns what was done, for machines. It differs for each new start: the recorder takes Events about an unchanged Pod for one
+// series if their reason and action are the same, and shows the text of the first one only.
+func (p postponement) action() string {
+	if p.is.IsZero() {
+		return "PostponeIndefinitely"
+	}
+	return "PostponeTo" + p.is.UTC().Format(time.RFC3339)
+}
+
 // broken returns the promises that do not hold any more, and takes them for reported. changes are how the reservations
 // have moved now, and leaders who was told.
 func (p *promises) broken(reservations []backfill.Reservation, changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) (list []postponement) {
@@ -140,11 +157,7 @@ func noticeablyLater(was, is, now time.Time) bool {
 func (p *Planner) reportPostponed(reservations []backfill.Reservation, changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) {
 	for _, one := range p.promises.broken(reservations, changes, leaders, now) {
 		leader := leaders[one.group]
-		text := "Its start is no longer known"
-		if !one.is.IsZero() {
-			text = fmt.Sprintf("It is expected to start at %s instead of %s", clockTime(one.is), clockTime(one.was))
-		}
-		p.handle.EventRecorder().WithLogger(p.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", "Queueing",
-			"%s: %s", text, p.causeFor(&one.cause, leader.Namespace))
+		p.handle.EventRecorder().WithLogger(p.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", one.action(),
+			"%s: %s", one, p.causeFor(&one.cause, leader.Namespace))
 	}
 }

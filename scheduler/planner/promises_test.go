@@ -5,14 +5,19 @@ package planner
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -149,5 +154,61 @@ func TestPromisesAreComparedWithWhatWasTold(t *testing.T) {
 				t.Errorf("it is told %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// withRecorder is a handle with another recorder of Events.
+type withRecorder struct {
+	*testHandle
+	recorder events.EventRecorderLogger
+}
+
+func (h withRecorder) EventRecorder() events.EventRecorderLogger { return h.recorder }
+
+// TestEachPostponementIsAnEventOfItsOwn writes Events as kube-scheduler does. Its broadcaster takes Events for one series that have the
+// same reason, action and objects, and drops the text of all but the first one. In this test the Pod does not change meanwhile.
+func TestEachPostponementIsAnEventOfItsOwn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: f.handle.client.EventsV1()})
+	t.Cleanup(broadcaster.Shutdown)
+	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.Planner.handle = withRecorder{testHandle: f.handle, recorder: broadcaster.NewRecorder(scheme.Scheme, ours)}
+	leader := pod("waits", 8)
+	leaders := map[string]*corev1.Pod{"waits": leader}
+	f.promises.tell("waits", leader.UID, &v1.StartEstimate{Latest: metav1.NewTime(beginning.Add(time.Hour)), Reserved: true}, beginning)
+	postpone := func(minutes int, cause backfill.Kind) {
+		r := backfill.Reservation{Key: "waits", Plan: &placement.Plan{}, From: beginning.Add(time.Duration(minutes) * time.Minute)}
+		if minutes == 0 {
+			r = backfill.Reservation{Key: "waits"}
+		}
+		f.reportPostponed([]backfill.Reservation{r}, []backfill.Change{{Key: "waits", Was: beginning, Is: r.From, Cause: backfill.Cause{Kind: cause}}}, leaders, beginning)
+	}
+	postpone(80, backfill.Taken)
+	postpone(100, backfill.MembersChanged)
+	postpone(0, backfill.Taken)
+	want := []string{
+		"Its start is no longer known: others have taken GPUs that it was to get",
+		"It is expected to start at 2026-11-21 13:20 UTC instead of 2026-11-21 13:00 UTC: others have taken GPUs that it was to get",
+		"It is expected to start at 2026-11-21 13:40 UTC instead of 2026-11-21 13:20 UTC: its members have changed",
+	}
+	slices.Sort(want)
+	var got []string
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		list, err := f.handle.client.EventsV1().Events("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		got = nil
+		for i := range list.Items {
+			got = append(got, list.Items[i].Note)
+		}
+		slices.Sort(got)
+		return slices.Equal(got, want), nil
+	})
+	if err != nil {
+		t.Errorf("the Events are %q, want %q", got, want)
 	}
 }

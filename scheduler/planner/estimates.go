@@ -103,7 +103,9 @@ func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known
 			continue
 		}
 		known.wrote(&waiting[i], &next, estimate.Likely.Sub(now), now)
-		p.promises.tell(waiting[i].Key, waiting[i].Leader.UID, &next, now)
+		if late, broken := p.promises.tell(waiting[i].Key, waiting[i].Leader, &next, now); broken {
+			p.report(&late, waiting[i].Leader)
+		}
 	}
 }
 

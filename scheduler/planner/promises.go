@@ -47,15 +47,21 @@ type promise struct {
 	cause backfill.Cause
 }
 
-// tell remembers an estimate that was written. Without a reservation it promises nothing.
-func (p *promises) tell(group string, leader types.UID, estimate *v1.StartEstimate, now time.Time) {
+// tell remembers an estimate that was written. Without a reservation it promises nothing. An estimate may be later than the
+// reservation, and so break what the gang was promised although the reservation has not moved: then broken is true.
+func (p *promises) tell(group string, leader *corev1.Pod, estimate *v1.StartEstimate, now time.Time) (late postponement, broken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if estimate.Reserved {
-		p.put(group, promise{pod: leader, at: now, by: estimate.Latest.Time})
-	} else {
+	if !estimate.Reserved {
 		delete(p.told, group)
+		return postponement{}, false
 	}
+	latest := estimate.Latest.Time
+	if told, known := p.toldTo(group, leader); known && !told.by.IsZero() && noticeablyLater(told.by, latest, now) {
+		late, broken = postponement{group: group, was: told.by, is: latest, cause: cmp.Or(told.cause, backfill.Cause{Kind: backfill.LikelyLater})}, true
+	}
+	p.put(group, promise{pod: leader.UID, at: now, by: latest})
+	return late, broken
 }
 
 // put requires the lock.
@@ -75,7 +81,7 @@ type postponement struct {
 }
 
 // String says what has changed, without the cause.
-func (p postponement) String() string {
+func (p *postponement) String() string {
 	if p.is.IsZero() {
 		return "Its start is no longer known"
 	}
@@ -84,7 +90,7 @@ func (p postponement) String() string {
 
 // action returns what was done, for machines. It differs for each new start: the recorder takes Events about an unchanged Pod for one
 // series if their reason and action are the same, and shows the text of the first one only.
-func (p postponement) action() string {
+func (p *postponement) action() string {
 	if p.is.IsZero() {
 		return "PostponeIndefinitely"
 	}
@@ -156,8 +162,12 @@ func noticeablyLater(was, is, now time.Time) bool {
 // reportPostponed reports to gangs whose start is expected noticeably later than they were told, and why.
 func (p *Planner) reportPostponed(reservations []backfill.Reservation, changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) {
 	for _, one := range p.promises.broken(reservations, changes, leaders, now) {
-		leader := leaders[one.group]
-		p.handle.EventRecorder().WithLogger(p.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", one.action(),
-			"%s: %s", one, p.causeFor(&one.cause, leader.Namespace))
+		p.report(&one, leaders[one.group])
 	}
+}
+
+// report reports a postponement to the owner of a gang.
+func (p *Planner) report(one *postponement, leader *corev1.Pod) {
+	p.handle.EventRecorder().WithLogger(p.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", one.action(),
+		"%s: %s", one, p.causeFor(&one.cause, leader.Namespace))
 }

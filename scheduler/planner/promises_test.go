@@ -130,7 +130,7 @@ func TestPromisesAreComparedWithWhatWasTold(t *testing.T) {
 				return int(at.Sub(beginning).Minutes())
 			}
 			var told promises
-			told.tell("waits", leader.UID, &v1.StartEstimate{Latest: metav1.NewTime(now.Add(time.Hour)), Reserved: true}, now)
+			told.tell("waits", leader, &v1.StartEstimate{Latest: metav1.NewTime(now.Add(time.Hour)), Reserved: true}, now)
 			got := ""
 			for _, one := range test.steps {
 				now = now.Add(time.Second)
@@ -151,6 +151,43 @@ func TestPromisesAreComparedWithWhatWasTold(t *testing.T) {
 				}
 			}
 			if strings.TrimSpace(got) != test.want {
+				t.Errorf("it is told %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestAnEstimateThatIsLaterThanPromisedIsExplained: the reservation has not moved, but the estimate has.
+func TestAnEstimateThatIsLaterThanPromisedIsExplained(t *testing.T) {
+	t.Parallel()
+	inMinutes := func(minutes int) metav1.Time {
+		return metav1.NewTime(beginning.Add(time.Duration(minutes) * time.Minute))
+	}
+	tests := map[string]struct {
+		leader *corev1.Pod
+		told   []v1.StartEstimate
+		want   string // when it was to start, when it is, and why; empty for no Event about the last estimate
+	}{
+		"it is the first one":                  {pod("a", 8), []v1.StartEstimate{{Latest: inMinutes(60), Reserved: true}}, ""},
+		"it is as before":                      {pod("a", 8), []v1.StartEstimate{{Latest: inMinutes(60), Reserved: true}, {Latest: inMinutes(60), Reserved: true}}, ""},
+		"it is a little later":                 {pod("a", 8), []v1.StartEstimate{{Latest: inMinutes(60), Reserved: true}, {Latest: inMinutes(70), Reserved: true}}, ""},
+		"it is later":                          {pod("a", 8), []v1.StartEstimate{{Latest: inMinutes(60), Reserved: true}, {Latest: inMinutes(80), Reserved: true}}, "60 80 likely later"},
+		"it is later, without a reservation":   {pod("a", 8), []v1.StartEstimate{{Latest: inMinutes(60), Reserved: true}, {Latest: inMinutes(80)}}, ""},
+		"nothing was promised":                 {pod("a", 8), []v1.StartEstimate{{Latest: inMinutes(60)}, {Latest: inMinutes(80), Reserved: true}}, ""},
+		"a former process told something else": {pod("a", 8, promised(inMinutes(60).Time, true)), []v1.StartEstimate{{Latest: inMinutes(80), Reserved: true}}, "60 80 restarted"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told promises
+			got := ""
+			for i := range test.told {
+				got = ""
+				if late, broken := told.tell("a", test.leader, &test.told[i], beginning); broken {
+					got = fmt.Sprint(late.was.Sub(beginning).Minutes(), late.is.Sub(beginning).Minutes(), " ", late.cause.Kind)
+				}
+			}
+			if got != test.want {
 				t.Errorf("it is told %q, want %q", got, test.want)
 			}
 		})
@@ -178,7 +215,7 @@ func TestEachPostponementIsAnEventOfItsOwn(t *testing.T) {
 	f.Planner.handle = withRecorder{testHandle: f.handle, recorder: broadcaster.NewRecorder(scheme.Scheme, ours)}
 	leader := pod("waits", 8)
 	leaders := map[string]*corev1.Pod{"waits": leader}
-	f.promises.tell("waits", leader.UID, &v1.StartEstimate{Latest: metav1.NewTime(beginning.Add(time.Hour)), Reserved: true}, beginning)
+	f.promises.tell("waits", leader, &v1.StartEstimate{Latest: metav1.NewTime(beginning.Add(time.Hour)), Reserved: true}, beginning)
 	postpone := func(minutes int, cause backfill.Kind) {
 		r := backfill.Reservation{Key: "waits", Plan: &placement.Plan{}, From: beginning.Add(time.Duration(minutes) * time.Minute)}
 		if minutes == 0 {

@@ -25,9 +25,11 @@ const (
 	// Room: there is room earlier, for whatever reason.
 	Room Kind = "room"
 	// Passed: the job had no reservation for a while, as others went first. Restarted: gpu-scheduler knows
-	// nothing of the reservation that the job had. Both are for those who keep what owners were told.
-	Passed    Kind = "passed"
-	Restarted Kind = "restarted"
+	// nothing of the reservation that the job had. LikelyLater: the reservation has not moved, but the job is likely to start
+	// after it. These are for those who keep what owners were told.
+	Passed      Kind = "passed"
+	Restarted   Kind = "restarted"
+	LikelyLater Kind = "likely later"
 )
 
 // Cause is why a reservation has moved.
@@ -61,6 +63,8 @@ func (c Cause) Naming(job string) string {
 		return "there is room earlier than expected"
 	case Passed:
 		return "others went first for a while"
+	case LikelyLater:
+		return "others are likely to go first, or to run longer than estimated"
 	case Restarted:
 		return "gpu-scheduler has been restarted and has planned anew"
 	default:

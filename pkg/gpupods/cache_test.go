@@ -140,7 +140,7 @@ func TestAReaderIsShownOnceWhoIsGone(t *testing.T) {
 	eventually(t, "all of them are gone", func() bool {
 		cache.mu.Lock()
 		defer cache.mu.Unlock()
-		return len(cache.readers[0].gone) == len(want) && len(cache.readers[1].gone) == len(want)
+		return len(first.gone) == len(want) && len(second.gone) == len(want)
 	})
 	if got := shown(t, first); !maps.Equal(got, want) {
 		t.Errorf("gone are %v, want %v", got, want)

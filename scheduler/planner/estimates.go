@@ -104,7 +104,7 @@ func (p *Planner) estimateStarts(ctx context.Context, state *queues.State, known
 		}
 		known.wrote(&waiting[i], &next, estimate.Likely.Sub(now), now)
 		if late, broken := p.promises.tell(waiting[i].Key, waiting[i].Leader, &next, now); broken {
-			p.report(&late, waiting[i].Leader)
+			p.recordPostponement(&late, waiting[i].Leader)
 		}
 	}
 }

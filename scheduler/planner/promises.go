@@ -162,12 +162,12 @@ func noticeablyLater(was, is, now time.Time) bool {
 // reportPostponed reports to gangs whose start is expected noticeably later than they were told, and why.
 func (p *Planner) reportPostponed(reservations []backfill.Reservation, changes []backfill.Change, leaders map[string]*corev1.Pod, now time.Time) {
 	for _, one := range p.promises.broken(reservations, changes, leaders, now) {
-		p.report(&one, leaders[one.group])
+		p.recordPostponement(&one, leaders[one.group])
 	}
 }
 
-// report reports a postponement to the owner of a gang.
-func (p *Planner) report(one *postponement, leader *corev1.Pod) {
+// recordPostponement tells the owner of a gang, in an Event of the leader.
+func (p *Planner) recordPostponement(one *postponement, leader *corev1.Pod) {
 	p.handle.EventRecorder().WithLogger(p.logger).Eventf(leader, nil, corev1.EventTypeNormal, "StartPostponed", one.action(),
 		"%s: %s", one, p.causeFor(&one.cause, leader.Namespace))
 }

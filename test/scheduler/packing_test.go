@@ -125,14 +125,17 @@ func TestBrokenGPUsAreNotGiven(t *testing.T) {
 }
 
 // TestTwoProfilesOfOneSchedulerPackAndSpread uses both profiles of the shipped
-// configuration side by side.
+// configuration side by side. It has a scheduler of its own: the policy learns what is usual from all
+// requests, and where the last GPUs of a node are likely to be asked for, a Pod may go to another node.
 func TestTwoProfilesOfOneSchedulerPackAndSpread(t *testing.T) {
 	t.Parallel()
-	s := newSuite(t)
-	// What other tests ask for is part of the mix that the policy learns. If that is much CPU
-	// for each GPU, free GPUs are worth less where CPU is short, and a Pod may go to another
-	// node: here CPU is never short.
-	s.addNodes(machines(4, machine{name: "n", gpus: 8, cpu: "2000"})...)
+	c, err := startCluster("profiles", idleNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.stopAfter(t)
+	s := newSuiteIn(t, c)
+	s.addNodes(machines(4, machine{name: "n", gpus: 8})...)
 	nodes := map[string]map[string]bool{"pack": {}, "spread": {}}
 	place := func(kind string, g gang) {
 		s.createPods(g)

@@ -92,31 +92,24 @@ func (f *Free) count(node string, cards []placement.CardState, reserved map[int]
 	}
 }
 
-// reservedCards returns the indices of reserved cards by node. On nodes without an agent
-// the exact cards are unknown: the last free ones are taken.
+// reservedCards returns the indices of reserved cards by node.
 func (v *View) reservedCards() map[string]map[int]bool {
 	reserved := map[string]map[int]bool{}
-	for i := range v.pending {
-		one := &v.pending[i]
-		cards := one.Indices(v.Cards[one.node])
-		if len(cards) == 0 {
-			cards = v.lastFree(one.node, one.Cards, reserved[one.node])
-		}
-		if reserved[one.node] == nil {
-			reserved[one.node] = map[int]bool{}
-		}
-		for _, card := range cards {
-			reserved[one.node][card] = true
+	for node, cards := range v.ReservedFor() {
+		reserved[node] = make(map[int]bool, len(cards))
+		for card := range cards {
+			reserved[node][card] = true
 		}
 	}
 	return reserved
 }
 
-func (v *View) lastFree(node string, count int, taken map[int]bool) []int {
+// lastFree returns the last cards of a node that are free and not taken.
+func (v *View) lastFree(node string, count int, taken map[int]string) []int {
 	states := v.Cluster.CardStates(node)
 	var found []int
 	for i := len(states) - 1; i >= 0 && len(found) < count; i-- {
-		if states[i].Free == placement.Card && !states[i].Broken && !taken[i] {
+		if states[i].Free == placement.Card && !states[i].Broken && taken[i] == "" {
 			found = append(found, i)
 		}
 	}

@@ -197,3 +197,9 @@ func runtimeOf(queues *Queues, queue string, declared time.Duration) queueing.Ru
 	}
 	return runtimes.Exactly(declared).Runtime()
 }
+
+// Turn returns an entry's place among all that waits, from 0, as far as it is known here; what is refused has none.
+func (e *LineEntry) Turn() int { return e.turn }
+
+// Asked returns what a waiting entry asks for.
+func (e *LineEntry) Asked() queueing.Amount { return e.asked.Sum() }

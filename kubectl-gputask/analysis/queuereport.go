@@ -161,3 +161,21 @@ func (q *Queues) hasUsed(name string) bool {
 	usage := q.Object(name).Status.Usage
 	return usage != nil && usage.OwnGPUSeconds > 0
 }
+
+// InTreeOrder returns the names of the queues, each followed by its children, by name.
+func (q *Queues) InTreeOrder() []string {
+	children := map[string][]string{}
+	for _, name := range slices.Sorted(slices.Values(q.Tree.Queues())) {
+		children[q.parent(name)] = append(children[q.parent(name)], name)
+	}
+	var list []string
+	var add func(parent string)
+	add = func(parent string) {
+		for _, child := range children[parent] {
+			list = append(list, child)
+			add(child)
+		}
+	}
+	add(queueing.NoQueue)
+	return list
+}

@@ -7,6 +7,7 @@ package cluster
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
@@ -42,6 +43,26 @@ func Connect(flags *genericclioptions.ConfigFlags) (*Clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the namespace of the kubeconfig: %w", err)
 	}
+	return newClients(config, namespace)
+}
+
+// WithToken connects to the same API server as a configuration, with a token of somebody else and no other credentials.
+func WithToken(config *rest.Config, token string) (*Clients, error) {
+	config = rest.AnonymousClientConfig(config)
+	config.BearerToken = token
+	return newClients(config, metav1.NamespaceDefault)
+}
+
+// InCluster connects as a Pod does.
+func InCluster() (*Clients, error) {
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no connection to the cluster that this runs in: %w", err)
+	}
+	return newClients(config, metav1.NamespaceDefault)
+}
+
+func newClients(config *rest.Config, namespace string) (*Clients, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = queriesPerSecond, burst
 	kube, err := kubernetes.NewForConfig(inProtobuf(config))

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -28,6 +29,17 @@ type QueueList struct {
 	Absent bool
 }
 
+// ForAnalysis returns the queues as package analysis has them.
+func (l *QueueList) ForAnalysis() *analysis.Queues {
+	if l.Unknown != "" {
+		return analysis.UnknownQueues()
+	}
+	return analysis.NewQueues(l.Queues, l.Namespaces)
+}
+
+// queuesForbidden is why the queues are not known to who may not list them.
+const queuesForbidden = "you may not list gpuqueues, which the ClusterRole gpuqueues-view allows"
+
 // ListQueues lists the GPUQueues, with the namespaces that decide who is in them. It is no error if the cluster has no such kind, or the
 // user may not list them. If not all namespaces may be listed, the given ones are read one by one, as far as that is allowed.
 func ListQueues(ctx context.Context, clients *Clients, namespaces ...string) (*QueueList, error) {
@@ -36,7 +48,7 @@ func ListQueues(ctx context.Context, clients *Clients, namespaces ...string) (*Q
 	case apierrors.IsNotFound(err):
 		return &QueueList{Absent: true}, nil
 	case apierrors.IsForbidden(err):
-		return &QueueList{Unknown: "you may not list gpuqueues, which the ClusterRole gpuqueues-view allows"}, nil
+		return &QueueList{Unknown: queuesForbidden}, nil
 	case err != nil:
 		return nil, fmt.Errorf("listing gpuqueues: %w", err)
 	case len(list.Items) == 0:

@@ -19,17 +19,27 @@ import (
 )
 
 // Watcher keeps an observation up to date, so that looking again costs the API server only
-// what has changed. It holds what "top" shows: no budgets and no PriorityClasses.
+// what has changed. It holds what "top" shows: no budgets and no PriorityClasses; Follower has these, too.
 type Watcher struct {
 	levels                    snapshot.Levels
 	nodes, pods, tasks, plans cache.SharedIndexInformer
 }
 
+// WatcherOptions are who is told what a watcher sees.
+type WatcherOptions struct {
+	Levels snapshot.Levels
+	// Warn returns the handler of the errors of a watch.
+	Warn func(what string) cache.WatchErrorHandlerWithContext
+	// Changed is called after anything has changed, and PodGone after a Pod was deleted; both may be nil, and must not block.
+	Changed func()
+	PodGone func(*corev1.Pod)
+}
+
 // NewWatcher returns a watcher that is up to date, and remains so until ctx is done.
-func NewWatcher(ctx context.Context, clients *Clients, levels snapshot.Levels, warn func(string) cache.WatchErrorHandlerWithContext) (*Watcher, error) {
+func NewWatcher(ctx context.Context, clients *Clients, options WatcherOptions) (*Watcher, error) {
 	core, api := clients.Kube.CoreV1(), clients.Tasks.FalldioV1()
 	w := &Watcher{
-		levels: levels,
+		levels: options.Levels,
 		nodes:  NewInformer(clients.Kube, core.Nodes(), &corev1.Node{}, Everything),
 		pods:   NewInformer(clients.Kube, core.Pods(metav1.NamespaceAll), &corev1.Pod{}, Everything),
 		tasks:  NewInformer(clients.Tasks, api.GPUTasks(metav1.NamespaceAll), &v1.GPUTask{}, Everything),
@@ -50,7 +60,10 @@ func NewWatcher(ctx context.Context, clients *Clients, levels snapshot.Levels, w
 		if err := one.watched.SetTransform(one.trim); err != nil {
 			return nil, err
 		}
-		if err := one.watched.SetWatchErrorHandlerWithContext(warn(one.what)); err != nil {
+		if err := one.watched.SetWatchErrorHandlerWithContext(options.Warn(one.what)); err != nil {
+			return nil, err
+		}
+		if err := options.tell(ctx, one.watched); err != nil {
 			return nil, err
 		}
 		go one.watched.RunWithContext(ctx)
@@ -60,6 +73,24 @@ func NewWatcher(ctx context.Context, clients *Clients, levels snapshot.Levels, w
 		return nil, context.Cause(ctx)
 	}
 	return w, nil
+}
+
+// tell has changes of what an informer watches told.
+func (o *WatcherOptions) tell(ctx context.Context, watched cache.SharedIndexInformer) error {
+	if o.Changed == nil {
+		return nil
+	}
+	_, err := informer.Handle(ctx, watched, cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { o.Changed() },
+		UpdateFunc: func(any, any) { o.Changed() },
+		DeleteFunc: func(object any) {
+			if pod, ok := informer.LastKnown(object).(*corev1.Pod); ok && o.PodGone != nil {
+				o.PodGone(pod)
+			}
+			o.Changed()
+		},
+	})
+	return err
 }
 
 // mayList returns the error of a user who may not list something: an informer would try for
@@ -87,7 +118,7 @@ func (w *Watcher) Observe(now time.Time) *Observation {
 	return &Observation{Objects: clusterview.Objects{
 		Tasks: withPods(stored[v1.GPUTask](w.tasks), pods), Nodes: pointers(stored[corev1.Node](w.nodes)), Pods: placed(pods),
 		Plans: pointers(stored[v1.MovePlan](w.plans)), Levels: w.levels, Now: now,
-	}}
+	}, Waiting: unplaced(pods)}
 }
 
 // stored returns the objects that an informer holds, in the order of their names, as a list

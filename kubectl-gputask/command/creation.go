@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/change"
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -26,9 +27,6 @@ const (
 	waitRunning  = "running"
 	waitFinished = "finished"
 )
-
-// fieldManager is the manager that the API server records for the fields set here.
-const fieldManager = "kubectl-gputask"
 
 // creation are the flags of the commands that create tasks.
 type creation struct {
@@ -71,7 +69,7 @@ func (c *creation) create(ctx context.Context, clients *cluster.Clients, task *v
 	if c.dryRun == dryRunClient {
 		return task, nil
 	}
-	options := metav1.CreateOptions{FieldManager: fieldManager}
+	options := metav1.CreateOptions{FieldManager: change.FieldManager}
 	if c.dryRun == dryRunServer {
 		options.DryRun = []string{metav1.DryRunAll}
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/change"
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -58,12 +59,7 @@ func (d *deletion) run(ctx context.Context, names []string) error {
 	}
 	var deleted []v1.GPUTask
 	for i := range tasks {
-		options := metav1.DeleteOptions{
-			Preconditions:     &metav1.Preconditions{UID: &tasks[i].UID},
-			PropagationPolicy: new(metav1.DeletePropagationBackground),
-		}
-		err := clients.Tasks.FalldioV1().GPUTasks(clients.Namespace).Delete(ctx, tasks[i].Name, options)
-		if ignoreNotFound(err) != nil {
+		if err := change.Delete(ctx, clients, &tasks[i]); ignoreNotFound(err) != nil {
 			failures = append(failures, err)
 			continue
 		}

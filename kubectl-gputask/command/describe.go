@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
@@ -82,12 +80,10 @@ func (d *description) write(ctx context.Context, clients *cluster.Clients, task 
 
 // eventsOf returns the events of a task, the oldest first.
 func eventsOf(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) ([]corev1.Event, error) {
-	selector := fields.Set{"involvedObject.uid": string(task.UID)}.AsSelector().String()
-	list, err := clients.Kube.CoreV1().Events(task.Namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
+	events, err := cluster.Events(ctx, clients, task.Namespace, task.UID)
 	if err != nil {
 		return nil, fmt.Errorf("listing the events of task %s: %w", task.Name, err)
 	}
-	events := slices.DeleteFunc(list.Items, func(event corev1.Event) bool { return event.InvolvedObject.UID != task.UID })
 	slices.SortStableFunc(events, func(a, b corev1.Event) int {
 		return cmp.Or(show.TimeOf(&a).Compare(show.TimeOf(&b)), cmp.Compare(a.Name, b.Name))
 	})

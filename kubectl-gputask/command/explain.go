@@ -95,7 +95,7 @@ func (e *explanation) answers(clients *cluster.Clients, observed *cluster.Observ
 		}
 	}
 	view := analysis.NewView(&observed.Objects, nil)
-	view.UseQueues(queuesOf(observed.Queues), observed.Waiting)
+	view.UseQueues(observed.Queues.ForAnalysis(), observed.Waiting)
 	var answers []*analysis.Explanation
 	for _, name := range names {
 		answer, found := view.Explain(clients.Namespace, name)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/change"
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -226,12 +226,7 @@ func newPlanApprove(s *session) *cobra.Command {
 			return !moveplan.Finished(plan) && !plan.Spec.Approved && !plan.Spec.Abort
 		}),
 		RunE: func(command *cobra.Command, names []string) error {
-			return s.setField(command.Context(), names, "approved", func(plan *v1.MovePlan) (already bool, problem string) {
-				if plan.Spec.Abort {
-					return false, "it is being aborted"
-				}
-				return plan.Spec.Approved, ""
-			})
+			return s.changePlans(command.Context(), names, "approved", change.Approve)
 		},
 	}
 }
@@ -245,52 +240,33 @@ func newPlanAbort(s *session) *cobra.Command {
 			return !moveplan.Finished(plan) && !plan.Spec.Abort
 		}),
 		RunE: func(command *cobra.Command, names []string) error {
-			return s.setField(command.Context(), names, "abort", func(plan *v1.MovePlan) (already bool, problem string) {
-				return plan.Spec.Abort, ""
-			})
+			return s.changePlans(command.Context(), names, "aborted", change.Abort)
 		},
 	}
 }
 
-// setField sets a boolean field of the spec of plans that have not finished. check
-// reports whether it is already set, or the problem that forbids it.
-func (s *session) setField(ctx context.Context, names []string, field string, check func(*v1.MovePlan) (already bool, problem string)) error {
+// changePlans approves or aborts plans.
+func (s *session) changePlans(ctx context.Context, names []string, done string, apply func(context.Context, *cluster.Clients, *v1.MovePlan) (already bool, err error)) error {
 	clients, err := s.connect()
 	if err != nil {
 		return err
 	}
 	var failures []error
 	for _, name := range names {
-		if err := s.setFieldOf(ctx, clients, name, field, check); err != nil {
+		plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
 			failures = append(failures, err)
+			continue
+		}
+		already, err := apply(ctx, clients, plan)
+		switch {
+		case err != nil:
+			failures = append(failures, err)
+		case already:
+			s.printChange("moveplan", name, done+" already")
+		default:
+			s.printChange("moveplan", name, done)
 		}
 	}
 	return joined(failures)
-}
-
-func (s *session) setFieldOf(ctx context.Context, clients *cluster.Clients, name, field string, check func(*v1.MovePlan) (already bool, problem string)) error {
-	done := map[string]string{"approved": "approved", "abort": "aborted"}[field]
-	plan, err := clients.Tasks.FalldioV1().MovePlans().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	already, problem := check(plan)
-	if moveplan.Finished(plan) {
-		problem = "it is " + string(plan.Status.Phase) + " already"
-	}
-	if problem != "" {
-		return fmt.Errorf("plan %s can't be %s: %s", name, done, problem)
-	}
-	if already {
-		s.printChange("moveplan", name, done+" already")
-		return nil
-	}
-	// The UID keeps a new plan of the same name unchanged.
-	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{%q:true}}`, plan.UID, field)
-	_, err = clients.Tasks.FalldioV1().MovePlans().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-	if err != nil {
-		return err
-	}
-	s.printChange("moveplan", name, done)
-	return nil
 }

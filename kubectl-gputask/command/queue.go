@@ -86,17 +86,10 @@ func (q *lineup) run(ctx context.Context, args []string) error {
 		return err
 	}
 	line := analysis.NewLine(&analysis.LineObjects{
-		Queues: queuesOf(list), Tasks: work.Tasks, Pods: work.Pods, Complete: q.everywhere, Now: q.Clock.Now(),
+		Queues: list.ForAnalysis(), Tasks: work.Tasks, Pods: work.Pods, Complete: q.everywhere, Now: q.Clock.Now(),
 	})
 	choose(line, names, q.running)
 	return q.write(line, list, namespace, names)
-}
-
-func queuesOf(list *cluster.QueueList) *analysis.Queues {
-	if list.Unknown != "" {
-		return analysis.UnknownQueues()
-	}
-	return analysis.NewQueues(list.Queues, list.Namespaces)
 }
 
 // choose leaves what is in the named queues, or everything without names.

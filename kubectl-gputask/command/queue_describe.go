@@ -58,7 +58,7 @@ func (d *queueDescription) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	queues, failure := queuesOf(list), missing(list, names)
+	queues, failure := list.ForAnalysis(), missing(list, names)
 	if queues == nil {
 		return failure
 	}

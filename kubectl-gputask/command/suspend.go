@@ -5,12 +5,10 @@ package command
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"falldio.github.io/gpu-controller/kubectl-gputask/change"
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
@@ -71,22 +69,18 @@ func (s *session) setSuspend(ctx context.Context, choice *selection, names []str
 }
 
 func (s *session) setSuspendOf(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask, suspend bool) error {
-	done, already := "resumed", "not suspended"
+	done, undone := "resumed", "not suspended"
 	if suspend {
-		done, already = "suspended", "suspended already"
+		done, undone = "suspended", "suspended already"
 	}
+	already, err := change.Suspend(ctx, clients, task, suspend)
 	switch {
-	case gputask.IsFinished(task):
-		return fmt.Errorf("task %s can't be %s: it has %s", task.Name, done, task.Status.Phase)
-	case gputask.SuspensionRequested(task) == suspend:
-		s.printChange("gputask", task.Name, already)
-		return nil
-	}
-	patch := fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend)
-	_, err := clients.Tasks.FalldioV1().GPUTasks(task.Namespace).Patch(ctx, task.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-	if err != nil {
+	case err != nil:
 		return err
+	case already:
+		s.printChange("gputask", task.Name, undone)
+	default:
+		s.printChange("gputask", task.Name, done)
 	}
-	s.printChange("gputask", task.Name, done)
 	return nil
 }

@@ -85,7 +85,7 @@ func (t *top) refreshUntilDone(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watcher, err := cluster.NewWatcher(ctx, clients, levels, t.warnOf)
+	watcher, err := cluster.NewWatcher(ctx, clients, cluster.WatcherOptions{Levels: levels, Warn: t.warnOf})
 	if err != nil {
 		return fmt.Errorf("looking at the cluster: %w", err)
 	}

@@ -19,7 +19,17 @@ import (
 func Explanation(p *Page, e *analysis.Explanation) {
 	task := e.Task
 	p.Printf("%s %s%s\n\n", p.Paint(Bold, task.Namespace+"/"+task.Name), stateText(p, e), headline(e))
-	var f pairs
+	f := explanationPairs(p, e)
+	f.write(p)
+	if e.Outlook != nil {
+		outlook(p, e.Outlook)
+	}
+	problems(p, e.Problems)
+}
+
+// explanationPairs returns what is known about the state of a task.
+func explanationPairs(p *Page, e *analysis.Explanation) *pairs {
+	task, f := e.Task, &pairs{}
 	f.add("Asks for", strings.Join(requestText(task), "; "))
 	if e.Outlook != nil || task.Spec.Priority != "" {
 		f.add("Priority", fmt.Sprintf("%s (%d)", orDefault(task.Spec.Priority), e.Priority))
@@ -33,7 +43,7 @@ func Explanation(p *Page, e *analysis.Explanation) {
 	if e.Outlook == nil && len(e.WaitsFor) == 0 && len(e.Uses) == 0 {
 		f.addIf("Message", oneLine(task.Status.Message))
 	}
-	addTurn(p, &f, e)
+	addTurn(p, f, e)
 	if e.Outlook != nil && e.Outlook.Free != nil {
 		f.add("Free", freeText(e.Outlook.Free))
 	}
@@ -43,11 +53,7 @@ func Explanation(p *Page, e *analysis.Explanation) {
 	for _, plan := range e.Plans {
 		f.add("Plan", planText(p, &plan))
 	}
-	f.write(p)
-	if e.Outlook != nil {
-		outlook(p, e.Outlook)
-	}
-	problems(p, e.Problems)
+	return f
 }
 
 // addTurn adds the task's queue, its position there, and when it is expected to start.

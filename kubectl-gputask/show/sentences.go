@@ -1,0 +1,132 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+)
+
+// The functions of this file return the sentences of the commands one by one, for the page in a browser, which lays them out itself.
+
+// Pair is a name with what it stands for: "Free" and "3 of 16 GPUs on 2 nodes".
+type Pair struct{ Name, Value string }
+
+// plain returns a page that formats without colours.
+func plain(now time.Time) *Page { return &Page{Writer: io.Discard, Now: now} }
+
+func (f *pairs) list() []Pair {
+	list := make([]Pair, len(f.names))
+	for i, name := range f.names {
+		list[i] = Pair{Name: name, Value: f.values[i]}
+	}
+	return list
+}
+
+// ExplanationHeadline returns an explanation in one sentence: "It is pending for 9s: there is room for it now".
+func ExplanationHeadline(e *analysis.Explanation, now time.Time) string {
+	p := plain(now)
+	if gputask.IsFinished(e.Task) {
+		return "It " + stateText(p, e) + "."
+	}
+	return "It " + stateText(p, e) + headline(e) + "."
+}
+
+// ExplanationPairs returns all that an explanation knows, but the remedies, moves and places.
+func ExplanationPairs(e *analysis.Explanation, now time.Time) []Pair {
+	f := explanationPairs(plain(now), e)
+	if e.Outlook != nil {
+		addOutlook(f, e.Outlook, now)
+	}
+	return f.list()
+}
+
+// WhatIfHeadline returns the verdict on a hypothetical task in one sentence.
+func WhatIfHeadline(answer *analysis.WhatIf) string {
+	return answer.Name + " " + whatIfText(answer.Outlook) + "."
+}
+
+// WhatIfPairs returns all else about a hypothetical task, but the remedies, moves and places.
+func WhatIfPairs(answer *analysis.WhatIf, now time.Time) []Pair {
+	p, f, o := plain(now), &pairs{}, answer.Outlook
+	f.add("Asks for", strings.Join(requestText(answer.Task), "; "))
+	if len(answer.DependsOn) > 0 {
+		f.add("Would first wait for", abbreviate(answer.DependsOn, 4))
+	}
+	f.addIf("Queue", inQueueText(answer.InQueue))
+	if answer.Ahead > 0 && o.Verdict != analysis.Invalid && o.Verdict != analysis.QueueRefuses {
+		f.add("Ahead of it", Count(answer.Ahead, "task")+" that "+waits(answer.Ahead)+" already")
+	}
+	if equal := answer.Equal; equal != nil {
+		f.add("Compare", equal.Name+" asks for the same and waits already: it is expected to start "+p.expectation(equal.EstimatedStart))
+	}
+	if o.Free != nil {
+		f.add("Free", freeText(o.Free))
+	}
+	addOutlook(f, o, now)
+	return f.list()
+}
+
+// addOutlook adds why Pods don't start now, and who has to leave or end for them.
+func addOutlook(f *pairs, o *analysis.Outlook, now time.Time) {
+	if o.Verdict == analysis.AfterPreemption {
+		f.addIf(whyTitle(o.Verdict), o.Problem)
+	}
+	f.addIf(whyTitle(o.Verdict), o.Nodes)
+	for _, why := range o.Immovable {
+		f.add("Can't be moved", why)
+	}
+	preempted := slices.DeleteFunc(slices.Clone(o.Victims), func(name string) bool { return slices.Contains(o.Reclaimed, name) })
+	f.addIf("Lower priority, would be preempted", abbreviate(preempted, 8))
+	f.addIf("On borrowed GPUs, would be preempted", abbreviate(o.Reclaimed, 8))
+	if len(o.Moves) > 0 {
+		f.add("Moves", Count(len(o.Moves), "move")+" would make room, at a cost of "+gpuTime(o.CostGPUSeconds)+" of GPU time")
+	}
+	if o.At != nil {
+		f.add("Others end", fmt.Sprintf("at %s at the latest, in %s: %s", o.At.UTC().Format("2006-01-02 15:04 UTC"), span(o.At.Sub(now)), abbreviate(o.Ends, 8)))
+	}
+}
+
+// Help returns what would let a waiting task start, in one sentence; empty if nothing is known that would.
+func Help(o *analysis.Outlook) string {
+	switch o.Verdict {
+	case analysis.Now, analysis.AfterPreemption, analysis.AfterMoves, analysis.WhenOthersEnd:
+		text := verdictText(o)
+		if o.Verdict == analysis.AfterMoves {
+			text += " of running tasks, at a cost of " + gpuTime(o.CostGPUSeconds) + " of GPU time"
+		}
+		return text
+	case analysis.Sometime, analysis.Never:
+		if len(o.Remedies) > 0 {
+			return "it would start " + strings.Join(o.Remedies, ", or ")
+		}
+		return verdictText(o)
+	default: // the reason why it waits has said it
+		return ""
+	}
+}
+
+// Expectation returns an estimate in words: "between 14:10 and 14:40 UTC, likely 14:20, when train-7 ends".
+func Expectation(estimate *v1.StartEstimate, now time.Time) string {
+	return plain(now).expectation(estimate)
+}
+
+// Gain returns what a MovePlan brings: "3 GPUs, 1 whole node (a100-1)".
+func Gain(gain *v1.MoveGain) string { return gainText(gain) }
+
+// GPUTime returns a number of GPU-seconds in words.
+func GPUTime(seconds int64) string { return gpuTime(seconds) }
+
+// Request returns what a task asks for, in one line.
+func Request(task *v1.GPUTask) string { return strings.Join(requestText(task), "; ") }
+
+// EntryReason returns what something in a queue waits for.
+func EntryReason(entry *analysis.LineEntry) string { return reasonText(entry) }

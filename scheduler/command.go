@@ -94,6 +94,9 @@ func run(command *cobra.Command, opts *options.Options) error {
 	if err := watchLease(ctx, config, guard, instance); err != nil {
 		return err
 	}
+	if err := serveJournal(ctx, config, shared); err != nil {
+		return err
+	}
 	keeper := keepHistory(ctx, config, guard, shared)
 	go func() {
 		<-signals.Done()

@@ -35,6 +35,7 @@ func main() {
 type options struct {
 	program string
 	part    int
+	journal bool
 	report  string
 }
 
@@ -44,6 +45,7 @@ func parse(args []string) (*options, error) {
 	flags.SortFlags = false
 	flags.StringVar(&o.program, "program", "bin/schedulerscale.test", "the tests of scheduler/planner, compiled")
 	flags.IntVar(&o.part, "part", 1, "measure one part of the cluster in so many")
+	flags.BoolVar(&o.journal, "journal", false, "measure what the journal of decisions costs")
 	flags.StringVar(&o.report, "report", "", "write tables to benchmarks.md in this folder")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -62,18 +64,33 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	measured, err := measure(ctx, o)
+	text, name, err := o.measured(ctx)
 	if err != nil {
 		return err
 	}
-	text := measured.report()
 	fmt.Fprint(out, text)
 	if o.report == "" {
 		return nil
 	}
-	part := document.Part{Tool: "bench/schedulerscale", Name: "results"}
+	part := document.Part{Tool: "bench/schedulerscale", Name: name}
 	if err := part.ReplaceIn(filepath.Join(o.report, document.Name), text); err != nil {
 		return fmt.Errorf("--report: %w", err)
 	}
 	return nil
+}
+
+// measured measures, and returns the report and the name of its part of the document.
+func (o *options) measured(ctx context.Context) (text, name string, err error) {
+	if o.journal {
+		measured, err := measure(ctx, o, "TestScaleWithAJournal", "SCHEDULERSCALE_JOURNAL", parseJournalResults)
+		if err != nil {
+			return "", "", err
+		}
+		return measured.report(), "journal", nil
+	}
+	measured, err := measure(ctx, o, "TestScale", "SCHEDULERSCALE_RESULTS", parseResults)
+	if err != nil {
+		return "", "", err
+	}
+	return measured.report(), "results", nil
 }

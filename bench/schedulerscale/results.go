@@ -48,8 +48,8 @@ const (
 	memoryLimit = "1300MiB"
 )
 
-// measure runs the benchmark in a process of its own.
-func measure(ctx context.Context, o *options) (*results, error) {
+// measure runs a benchmark in a process of its own. The variable names the file for its results.
+func measure[T any](ctx context.Context, o *options, test, variable string, parse func([]byte) (*T, error)) (*T, error) {
 	dir, err := os.MkdirTemp("", "bench-schedulerscale-")
 	if err != nil {
 		return nil, err
@@ -60,8 +60,8 @@ func measure(ctx context.Context, o *options) (*results, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := exec.CommandContext(ctx, program, "-test.run=^TestScale$", "-test.v", "-test.timeout=1h") //nolint:gosec // the user names it
-	command.Env = append(os.Environ(), "GOGC="+percent, "GOMEMLIMIT="+memoryLimit, "SCHEDULERSCALE_RESULTS="+path, "SCHEDULERSCALE_PART="+strconv.Itoa(o.part))
+	command := exec.CommandContext(ctx, program, "-test.run=^"+test+"$", "-test.v", "-test.timeout=1h") //nolint:gosec // the user names it
+	command.Env = append(os.Environ(), "GOGC="+percent, "GOMEMLIMIT="+memoryLimit, variable+"="+path, "SCHEDULERSCALE_PART="+strconv.Itoa(o.part))
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
 	if err := command.Run(); err != nil {
@@ -71,7 +71,7 @@ func measure(ctx context.Context, o *options) (*results, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseResults(text)
+	return parse(text)
 }
 
 func parseResults(text []byte) (*results, error) {

@@ -40,6 +40,30 @@ func TestMissingResultsAreAnError(t *testing.T) {
 	}
 }
 
+func TestTheCostOfTheJournalIsComparedTurnByTurn(t *testing.T) {
+	t.Parallel()
+	r, err := parseJournalResults([]byte(`{"Nodes": 10, "Pods": 100, "Turns": [
+		{"Off": {"Microseconds": 100, "CPUMicroseconds": 50, "ProcessMicroseconds": 80, "AllocatedBytes": 1000}, "On": {"Microseconds": 102, "CPUMicroseconds": 51, "ProcessMicroseconds": 84, "AllocatedBytes": 1100}},
+		{"Off": {"Microseconds": 200, "CPUMicroseconds": 60, "ProcessMicroseconds": 90, "AllocatedBytes": 1000}, "On": {"Microseconds": 204, "CPUMicroseconds": 60, "ProcessMicroseconds": 90, "AllocatedBytes": 1100}}],
+		"BytesPerPod": 1400, "CheckpointBytes": 13000000, "Dropped": 0, "PauseMilliseconds": 12, "CheckpointMilliseconds": 300}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"10 nodes, 100 Pods that run; 2 turns", "| time, µs | 200 | 204 | 1.020 | 1.020 to 1.020 |", "| CPU time of the scheduling cycles, µs | 60 | 60 | 1.020 | 1.000 to 1.020 |",
+		"13.0 MB; it is taken in 12 ms and costs 300 ms",
+	} {
+		if report := r.report(); !strings.Contains(report, want) {
+			t.Errorf("%q is missing in\n%s", want, report)
+		}
+	}
+	for _, text := range []string{"", "{}", `{"Turns": [{}]}`} {
+		if _, err := parseJournalResults([]byte(text)); err == nil {
+			t.Errorf("%q is no error", text)
+		}
+	}
+}
+
 func TestWrongFlagsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--part=0"}, {"x"}, {"--nodes=7"}} {

@@ -30,6 +30,11 @@ type Cluster struct {
 	sweepKindsAt int
 	kindIDs      int
 	journal      journal
+	// observer is told about changes; nil for none.
+	observer Observer
+	// search is what the last decision looked at, and searched is true once it has looked.
+	search   Search
+	searched bool
 	// empty is for explanations.
 	empty emptied
 	// key, scratch, order and amounts are buffers for building keys and States.
@@ -84,9 +89,14 @@ func (c *Cluster) SetNode(described Node) error {
 	described.Others = slices.Clone(described.Others)
 	n := c.nodes[described.Name]
 	var pods map[string]*Pod
+	var before *Node
 	if n == nil {
 		n = &node{pods: map[string]*Pod{}}
 	} else {
+		if c.observer != nil {
+			old := n.Node
+			before = &old
+		}
 		n.domain.remove(n, n.state)
 		c.removeHost(n)
 		pods = n.pods
@@ -115,6 +125,10 @@ func (c *Cluster) SetNode(described Node) error {
 	if left != nil {
 		left.prune()
 	}
+	if c.observer != nil {
+		after := described
+		c.observer.NodeSet(before, &after, n.layout.kind.id)
+	}
 	return nil
 }
 
@@ -128,10 +142,17 @@ func (c *Cluster) RemoveNode(name string) {
 	n.domain.remove(n, n.state)
 	n.domain.prune()
 	c.removeHost(n)
-	for pod := range n.pods {
-		delete(c.pods, pod)
+	for name, pod := range n.pods {
+		delete(c.pods, name)
+		if c.observer != nil {
+			c.observer.PodRemoved(pod)
+		}
 	}
 	delete(c.nodes, name)
+	if c.observer != nil {
+		described := n.Node
+		c.observer.NodeRemoved(&described)
+	}
 }
 
 // Place puts a Pod on its node. It may overcommit the node, as happens in real clusters;
@@ -155,7 +176,7 @@ func (c *Cluster) Place(pod Pod) error {
 	pod.GPUs = slices.Clone(pod.GPUs)
 	pod.Others = slices.Clone(pod.Others)
 	c.put(n, &pod, 1)
-	c.journal.record(&pod, true)
+	c.changed(&pod, true)
 	return nil
 }
 
@@ -166,7 +187,7 @@ func (c *Cluster) Remove(name string) {
 		return
 	}
 	c.put(c.nodes[pod.Node], pod, -1)
-	c.journal.record(pod, false)
+	c.changed(pod, false)
 }
 
 // put places a Pod (sign 1) or removes it (-1).

@@ -51,7 +51,8 @@
 // The cluster: cluster.go node.go shape.go amounts.go (resources by name) selector.go
 // named.go (nodes by name) domain.go, and what makes it fast: state.go (free capacity),
 // kind.go (what nodes have in common), slack.go (small differences between nodes),
-// offer.go (cached fit and price of a request on a State), journal.go (Try).
+// offer.go (cached fit and price of a request on a State), journal.go (Try), observe.go (who
+// follows the changes).
 //
 // Placing: place.go rank.go (one Pod), gang.go plan.go topology.go (gangs), fit.go
 // (reasons), choose.go numa.go (cards), policy.go (prices), except.go (temporarily

@@ -15,9 +15,16 @@ type entry struct {
 	placed bool
 }
 
-func (j *journal) record(pod *Pod, placed bool) {
-	if j.depth > 0 {
-		j.entries = append(j.entries, entry{pod: pod, placed: placed})
+// changed records a change of a trial, or tells the observer about any other.
+func (c *Cluster) changed(pod *Pod, placed bool) {
+	switch {
+	case c.journal.depth > 0:
+		c.journal.entries = append(c.journal.entries, entry{pod: pod, placed: placed})
+	case c.observer == nil:
+	case placed:
+		c.observer.PodPlaced(pod)
+	default:
+		c.observer.PodRemoved(pod)
 	}
 }
 
@@ -32,7 +39,11 @@ func (c *Cluster) Try(do func() (keep bool)) {
 		c.undo(begin)
 	}
 	if c.journal.depth == 0 {
+		kept := c.journal.entries
 		c.journal.entries = c.journal.entries[:0]
+		for i := range kept {
+			c.changed(kept[i].pod, kept[i].placed)
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ func (c *Cluster) Root() *Domain { return c.root }
 // Find returns the best place for a request within a domain; found is false if
 // it fits nowhere.
 func (c *Cluster) Find(r *Request, within *Domain) (place Place, found bool) {
+	c.searched = false
 	best, cost := c.best(r, within)
 	if best == nil {
 		return Place{}, false
@@ -59,13 +60,15 @@ func (c *Cluster) best(r *Request, within *Domain) (best *node, cost float64) {
 
 // cheapest returns the candidate with the lowest cost.
 func (c *Cluster) cheapest(r *Request, within *Domain) choice {
-	best := choice{cost: math.Inf(1)}
+	best, room := choice{cost: math.Inf(1)}, 0
 	if r.named() {
 		within.canTake(r, 1, func(n *node) {
+			room++
 			if next := (choice{node: n, cost: c.cost(c.offer(n.state, r), n.state, r)}); next.beats(best, r) {
 				best = next
 			}
 		})
+		c.noteSearch(within.nodes, room)
 		return best
 	}
 	for _, candidates := range within.classes {
@@ -73,6 +76,7 @@ func (c *Cluster) cheapest(r *Request, within *Domain) choice {
 		if offer.reason != Fits {
 			continue
 		}
+		room += len(candidates.nodes)
 		next := choice{cost: c.cost(offer, candidates.state, r)}
 		if best.node != nil && next.cost > best.cost {
 			continue
@@ -81,6 +85,7 @@ func (c *Cluster) cheapest(r *Request, within *Domain) choice {
 			best = next
 		}
 	}
+	c.noteSearch(within.nodes, room)
 	return best
 }
 

@@ -20,6 +20,7 @@ func (c *Cluster) Plan(g *Gang) (plan *Plan, fits bool, err error) {
 			return nil, false, fmt.Errorf("within: there is no domain %q", g.Within)
 		}
 	}
+	c.search, c.searched = Search{}, false
 	defer c.except(g.Except)()
 	p := newPlanner(c, g)
 	defer p.showAll()

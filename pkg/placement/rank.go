@@ -50,6 +50,7 @@ func (c *Cluster) Rank(r *Request, within *Domain) []Ranked {
 	within.canTake(r, len(c.nodes), func(n *node) {
 		candidates = append(candidates, choice{node: n, cost: c.cost(c.offer(n.state, r), n.state, r)})
 	})
+	c.search, c.searched = Search{Nodes: within.nodes, Room: len(candidates)}, true
 	c.sort(candidates, r)
 	var list []Ranked
 	for _, one := range candidates {

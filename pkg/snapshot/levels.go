@@ -71,12 +71,13 @@ func (l Levels) String() string {
 func (l Levels) Number(name string) (int, error) {
 	index := slices.IndexFunc(l, func(level Level) bool { return level.Name == name })
 	if index < 0 {
-		return 0, fmt.Errorf("there is no topology level %q, the levels are %s", name, l.names())
+		return 0, fmt.Errorf("there is no topology level %q, the levels are %s", name, l.Names())
 	}
 	return index + 1, nil
 }
 
-func (l Levels) names() []string {
+// Names returns the levels' names.
+func (l Levels) Names() []string {
 	names := make([]string, len(l))
 	for i := range l {
 		names[i] = l[i].Name

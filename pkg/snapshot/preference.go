@@ -53,14 +53,7 @@ func newPreference(pod *corev1.Pod) (*Preference, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preferred node affinity: %w", err)
 	}
-	p := &Preference{key: string(key), keys: w.labelKeys(), tolerations: w.Tolerations}
-	if p.terms, err = nodeaffinity.NewPreferredSchedulingTerms(w.Terms); err != nil {
-		return p, nil //nolint:nilerr // the API server accepts no such terms; none counts
-	}
-	for i := range w.Terms {
-		p.total += int64(w.Terms[i].Weight)
-	}
-	return p, nil
+	return w.preference(string(key)), nil
 }
 
 // preferredTerms returns the terms that score nodes: not those about names of nodes, which as

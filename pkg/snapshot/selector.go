@@ -51,10 +51,13 @@ func newSelector(c criteria) (*Selector, error) {
 	return s, nil
 }
 
+// withoutGPUs begins the key of a selector that has lost its resource.
+const withoutGPUs = "without GPUs:"
+
 // withoutResource returns the selector for a Pod that does not ask for GPUs.
 func (s *Selector) withoutResource() *Selector {
 	other := *s
-	other.resource, other.key = "", "without GPUs:"+s.key
+	other.resource, other.key = "", withoutGPUs+s.key
 	return &other
 }
 

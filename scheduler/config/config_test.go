@@ -67,6 +67,14 @@ func TestFieldsReplaceTheirDefaults(t *testing.T) {
 	if diff := cmp.Diff(want, args); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}
+	recorded, err := DecodeGang(raw(gangHeader + "journal: {directory: /var/lib/journal}"))
+	if err != nil || recorded.Journal.MaxMegabytes != 256 || *recorded.Journal.Port != 10261 {
+		t.Errorf("the journal is %+v, error %v", recorded.Journal, err)
+	}
+	unserved, err := DecodeGang(raw(gangHeader + "journal: {directory: /var/lib/journal, port: 0, maxMegabytes: 64}"))
+	if err != nil || unserved.Journal.MaxMegabytes != 64 || *unserved.Journal.Port != 0 {
+		t.Errorf("the journal is %+v, error %v", unserved.Journal, err)
+	}
 	none, err := DecodeGang(raw(gangHeader + "topologyLevels: []"))
 	if err != nil || len(none.Levels()) != 0 {
 		t.Errorf("an empty list of levels gives %v, error %v", none.Levels(), err)
@@ -108,6 +116,11 @@ func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {
 		"a label twice":                {gangHeader + "topologyLevels: [{name: a, nodeLabel: x}, {name: b, nodeLabel: x}]", `topologyLevels[1].nodeLabel: Duplicate value: "x"`},
 		"a level without a name":       {gangHeader + "topologyLevels: [{nodeLabel: x}]", "topologyLevels[0].name: Invalid value"},
 		"a level without a label":      {gangHeader + "topologyLevels: [{name: a}]", "topologyLevels[0].nodeLabel: Invalid value"},
+		"a journal nowhere":            {gangHeader + "journal: {}", "journal.directory: Required value: where the journal is written"},
+		"a journal somewhere here":     {gangHeader + "journal: {directory: journal}", `journal.directory: Invalid value: "journal": must be an absolute path`},
+		"a journal without room":       {gangHeader + "journal: {directory: /j, maxMegabytes: -1}", "journal.maxMegabytes: Invalid value: -1: must be from 1 to 1048576"},
+		"a journal at a wrong port":    {gangHeader + "journal: {directory: /j, port: 65536}", "journal.port: Invalid value: 65536: must be from 0 to 65535"},
+		"a field of the journal":       {gangHeader + "journal: {directory: /j, size: 1}", `"journal.size"`},
 		"a field of a level":           {gangHeader + "topologyLevels: [{name: a, label: x}]", `label"`},
 	}
 	for name, test := range tests {

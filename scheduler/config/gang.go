@@ -73,6 +73,8 @@ type GangArgs struct {
 	// where its preferred node affinity or a PreferNoSchedule taint would rather have it. With
 	// 0 these only decide between nodes that packing finds equally good.
 	PreferenceTolerance float64 `json:"preferenceTolerance,omitempty"`
+	// Journal is where the last decisions are recorded; nowhere if it is not given.
+	Journal *JournalArgs `json:"journal,omitempty"`
 }
 
 // TopologyLevel is a level and its label.
@@ -110,6 +112,9 @@ func DecodeGang(object runtime.Object) (*GangArgs, error) {
 	if args.GPUResources == nil {
 		args.GPUResources = defaults.GPUResources
 	}
+	if args.Journal != nil {
+		args.Journal.setDefaults()
+	}
 	if err := args.validate().ToAggregate(); err != nil {
 		return nil, fmt.Errorf("arguments of plugin %s: %w", GangPlugin, err)
 	}
@@ -139,6 +144,9 @@ func (a *GangArgs) validate() field.ErrorList {
 		errs = append(errs, invalid(path, pool, validation.IsValidLabelValue(pool))...)
 	}
 	errs = append(errs, a.validateGPUResources()...)
+	if a.Journal != nil {
+		errs = append(errs, a.Journal.validate(field.NewPath("journal"))...)
+	}
 	for _, bound := range []struct {
 		name            string
 		value, from, to int

@@ -61,6 +61,8 @@ type Mirror struct {
 	listsNVIDIA atomic.Bool
 	// stale is true if all nodes have to be updated although they have not changed.
 	stale bool
+	// recorder is told about changes; nil if nothing is recorded.
+	recorder Recorder
 }
 
 // node is the state of a node in the last snapshot.
@@ -190,6 +192,9 @@ func (m *Mirror) Learn(shape placement.Shape, ending bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	request := m.cluster.Request(shape)
+	if m.recorder != nil {
+		m.recorder.Learned(&request.Shape, ending)
+	}
 	if ending {
 		m.policy.LearnEnding(m.cluster, request)
 		return

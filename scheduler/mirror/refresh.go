@@ -34,6 +34,7 @@ func (m *Mirror) Refresh(infos []fwk.NodeInfo) {
 		}
 	}
 	m.stale = false
+	m.checkpointIfDue()
 }
 
 // observeResources finds out which resources the nodes list that were not listed so far.

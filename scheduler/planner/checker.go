@@ -45,6 +45,8 @@ type checker struct {
 	remembered []*filters.Remembered
 	// refused is what the filters refused.
 	refused refusals
+	// judged are the answers; nil if they are not recorded.
+	judged *judgements
 }
 
 type placedMember struct {
@@ -121,6 +123,12 @@ func (p *Planner) runnerFor(gang *roles) filters.Runner {
 
 // Place implements placement.Checker.
 func (c *checker) Place(role int, node string) placement.Judgement {
+	answer := c.place(role, node)
+	c.judged.note(role, node, answer)
+	return answer
+}
+
+func (c *checker) place(role int, node string) placement.Judgement {
 	member := c.roles.Member(role, c.next[role])
 	class := c.planner.classOf(member)
 	refusal, generation, known := c.known(role, node)

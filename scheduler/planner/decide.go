@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
@@ -77,6 +78,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	if err != nil {
 		p.registry.Fail(attempt.Group, begin, begin.Add(fallbackRetry))
 		p.metrics.failed.WithLabelValues("Invalid").Inc()
+		p.decided(attempt, nil, begin, journal.Invalid, err.Error(), nil)
 		return Decision{Wrong: err.Error()}
 	}
 	if p.learn(attempt) {
@@ -92,12 +94,14 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		gang.refused = refused
 		return p.fail(attempt, gang, begin)
 	}
+	gang.asked = p.newAsked()
 	if scored && attempt.Group.Alone {
 		order, blocked := p.rank(attempt, gang)
 		switch {
 		case blocked != nil:
 			return p.waitForMoves(attempt, blocked, begin)
 		case len(order) > 0:
+			p.ranked(attempt, gang, begin, order)
 			return Decision{Order: order}
 		}
 		return p.fail(attempt, gang, begin)
@@ -110,7 +114,7 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 	case blocked != nil:
 		return p.waitForMoves(attempt, blocked, begin)
 	case seated != nil:
-		return p.seat(attempt, gang, seated)
+		return p.seat(attempt, gang, seated, begin)
 	}
 	if gang.refused.lasting() {
 		p.failed.put(freed, gang.key(), gang.refused)
@@ -124,7 +128,8 @@ func (p *Planner) gangOf(attempt *gangs.Attempt) (*roles, error) {
 	if err != nil {
 		return nil, err
 	}
-	gang.Except = append(p.claimedByOthers(attempt), gang.Except...)
+	gang.claimed = p.claimedByOthers(attempt)
+	gang.Except = slices.Concat(gang.claimed, gang.Except)
 	return gang, nil
 }
 
@@ -272,8 +277,12 @@ func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]in
 	}
 	order = map[string]int{}
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
-		for i, ranked := range cluster.Rank(cluster.Request(gang.Roles[0].Shape), cluster.Root()) {
+		list := cluster.Rank(cluster.Request(gang.Roles[0].Shape), cluster.Root())
+		for i, ranked := range list {
 			order[ranked.Node] = i
+		}
+		if gang.asked != nil {
+			gang.asked.rank(cluster, gang, list)
 		}
 	})
 	last := len(order)
@@ -289,7 +298,7 @@ func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]in
 }
 
 // seat carries out a plan.
-func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, seated *seating) Decision {
+func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, seated *seating, begin time.Time) Decision {
 	turn := attempt.Waiting[0].UID
 	members, places := seated.members, seated.places
 	number := p.assignSeats(attempt, members, places)
@@ -298,6 +307,7 @@ func (p *Planner) seat(attempt *gangs.Attempt, gang *roles, seated *seating) Dec
 		p.registry.Fail(attempt.Group, now, now.Add(shortestPause))
 		return Decision{Waits: "its gang has just changed"}
 	}
+	p.seated(attempt, gang, begin, members, places)
 	for i, m := range members {
 		switch {
 		case m.UID != turn:
@@ -341,6 +351,8 @@ func uidsOf(members []*gangs.Member) []types.UID {
 
 // fail explains why a gang has no place, and schedules the next attempt.
 func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Decision {
+	questions := gang.asked
+	gang.asked = nil // what follows is for the explanation
 	p.lastRefusals = lastRefusals{attempt.Group.Key, gang.refused}
 	p.rejections.set(attempt.Group.Key, attempt.Waiting[0].Pod(), gang.refused.plugins())
 	given, renew := p.explain(attempt, gang)
@@ -350,6 +362,8 @@ func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Dec
 	p.metrics.failed.WithLabelValues(given.reason).Inc()
 	p.registry.FailAttempt(attempt.Group, begin, p.clock.Now(), renew)
 	p.reportMembers(attempt.Group, given.text)
+	gang.asked = questions
+	p.decided(attempt, gang, begin, journal.Waits, given.text, nil)
 	return Decision{Waits: given.text}
 }
 
@@ -370,7 +384,8 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) (uint64, error) {
 	if attempt == nil {
 		return 0, errors.New("the Pod is no longer waiting")
 	}
-	place, fits := p.placeOn(attempt, node)
+	begin, chosen := p.clock.Now(), &roles{asked: p.newAsked()}
+	place, fits := p.placeOn(attempt, node, chosen.asked)
 	if !fits {
 		return 0, fmt.Errorf("node %s: its GPUs are no longer free", node)
 	}
@@ -378,19 +393,24 @@ func (p *Planner) Reserve(pod *corev1.Pod, node string) (uint64, error) {
 	if number == 0 {
 		return 0, errors.New("the Pod is no longer waiting")
 	}
+	p.seated(attempt, chosen, begin, attempt.Waiting[:1], []placement.Place{place})
 	return number, nil
 }
 
 // placeOn returns the place that a Pod gets on a node: the one that is kept for it if it
 // is being moved there.
-func (p *Planner) placeOn(attempt *gangs.Attempt, node string) (place placement.Place, fits bool) {
+func (p *Planner) placeOn(attempt *gangs.Attempt, node string, questions *asked) (place placement.Place, fits bool) {
 	requester := p.requesterOf(attempt)
 	ready, _, _ := p.sortArrivals(attempt, p.destinationsOf(attempt, requester))
 	if len(ready.places) > 0 && ready.places[0].Node == node {
 		return ready.places[0], true
 	}
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
-		place, fits = cluster.On(node, cluster.Request(p.shapeOf(attempt.Waiting[0])))
+		shape := p.shapeOf(attempt.Waiting[0])
+		place, fits = cluster.On(node, cluster.Request(shape))
+		if questions != nil {
+			questions.on(cluster, shape, node, &place, fits)
+		}
 	})
 	return place, fits
 }

@@ -79,6 +79,9 @@ func (d *dryRun) propose(cluster *placement.Cluster, rules placement.PreemptionR
 			break
 		}
 		if d.gang.check = d.planner.newChecker(d.gang, d.basis); d.gang.check == nil {
+			if d.gang.asked != nil {
+				d.gang.asked.victims(cluster, &gang, found)
+			}
 			return d.withVictims(found)
 		}
 		if d.accepts(cluster, &gang, found, holders) {
@@ -142,7 +145,7 @@ func (d *dryRun) accepts(cluster *placement.Cluster, gang *placement.Gang, found
 		}
 		checked := *gang
 		checked.Checker = check
-		plan, fits, err := cluster.Plan(&checked)
+		plan, fits, err := d.plan(cluster, &checked, check)
 		if accepted = err == nil && fits; accepted {
 			found.Plan = plan
 		}
@@ -150,6 +153,14 @@ func (d *dryRun) accepts(cluster *placement.Cluster, gang *placement.Gang, found
 	})
 	d.filtered = d.filtered || !accepted && check.outcome().any()
 	return accepted
+}
+
+// plan plans a gang as if some had left.
+func (d *dryRun) plan(cluster *placement.Cluster, gang *placement.Gang, check *checker) (*placement.Plan, bool, error) {
+	if d.gang.asked == nil {
+		return cluster.Plan(gang)
+	}
+	return d.gang.asked.without(cluster, gang, check)
 }
 
 // exclude excludes the nodes that refused members from further proposals. It reports whether any

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/reservation"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -194,6 +195,7 @@ func (p *Planner) planAround(attempt *gangs.Attempt, gang *roles, requester *mir
 func (p *Planner) planRest(attempt *gangs.Attempt, gang *roles, requester *mirror.Requester, ready *seating, rest []*gangs.Member, need int) (fits bool) {
 	others := p.rolesOf(rest, need)
 	others.Level, others.Required, others.Except, others.near = gang.Level, gang.Required, gang.Except, gang.near
+	others.asked = gang.asked
 	others.check = p.checkerUnlessTrusted(others)
 	p.mirror.For(requester, func(cluster *placement.Cluster) {
 		if near := p.domainOf(ready, gang.Level); near != "" {
@@ -230,6 +232,7 @@ func (p *Planner) domainOf(ready *seating, level int) string {
 func (p *Planner) waitForMoves(attempt *gangs.Attempt, blocked *blockedMoves, begin time.Time) Decision {
 	p.metrics.failed.WithLabelValues("Moving").Inc()
 	p.registry.Fail(attempt.Group, begin, begin.Add(shortestPause))
+	p.decided(attempt, nil, begin, journal.Moving, blocked.String(), nil)
 	return Decision{Waits: blocked.String()}
 }
 

@@ -151,6 +151,9 @@ func (p *Planner) onNominated(attempt *gangs.Attempt, gang *roles) *roles {
 	rest, members := *gang, *gang.Members
 	members.Except = append(slices.Clone(gang.Except), p.mirror.OtherNodes(nominated)...)
 	rest.Members = &members
+	if gang.asked != nil {
+		rest.only = slices.Sorted(maps.Keys(nominated))
+	}
 	return &rest
 }
 

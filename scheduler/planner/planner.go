@@ -35,6 +35,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/config"
 	"falldio.github.io/gpu-controller/scheduler/filters"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
+	recorder "falldio.github.io/gpu-controller/scheduler/journal"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
 	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 	"falldio.github.io/gpu-controller/scheduler/unschedulable"
@@ -115,6 +116,8 @@ type Planner struct {
 	// submissions are those of the last days, and outcomes how the last estimates turned out.
 	submissions submissions
 	outcomes    outcomes
+	// recorder records the decisions; nil if they are not recorded.
+	recorder *recorder.Recorder
 }
 
 // New returns a Planner. It starts watching Pods with the handle's informers, and runs
@@ -145,6 +148,9 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 		return nil, err
 	}
 	if err = errors.Join(p.watch(), p.watchDevices(), p.watchQueues(ctx)); err != nil {
+		return nil, err
+	}
+	if err = p.startJournal(ctx, instance); err != nil {
 		return nil, err
 	}
 	go p.run(ctx)

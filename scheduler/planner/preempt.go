@@ -122,6 +122,8 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gang
 			return known.text
 		}
 	}
+	begin := now
+	gang.asked = p.newAsked()
 	found := p.preemption(attempt, gang, taken) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
 	switch {
 	case found.plan == nil && found.arriving:
@@ -135,7 +137,11 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gang
 		p.explanations.put(asked.after(found.filtered), cachedMessage{text: text, at: now})
 		return text
 	}
-	return p.makeRoom(ctx, pod, attempt, gang, found)
+	said := p.makeRoom(ctx, pod, attempt, gang, found)
+	if said != victimsLeaving { // else it was recorded when they were told
+		p.preempted(attempt, gang, begin, found, said)
+	}
+	return said
 }
 
 // toPreempt returns the keys of a preemption for a gang of a priority, in a queue if there are any.

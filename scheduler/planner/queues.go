@@ -17,6 +17,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
@@ -246,5 +247,6 @@ func (p *Planner) waitInQueue(attempt *gangs.Attempt, waits string) Decision {
 	p.rejections.set(attempt.Group.Key, nil, nil)
 	p.lastRefusals = lastRefusals{} // no node was asked
 	p.registry.FailAttempt(attempt.Group, now, now, now.Add(fallbackRetry))
+	p.decided(attempt, nil, now, journal.Queued, waits, nil)
 	return Decision{Waits: waits}
 }

@@ -22,6 +22,10 @@ type roles struct {
 	refused *refusals
 	// keys identify what the gang asks for.
 	keys keys
+	// claimed are the nodes that are kept for others, and only are the only ones that it may use; nil for all.
+	claimed, only []string
+	// asked collects the questions to the engine; nil if they are not recorded.
+	asked *asked
 }
 
 // rolesOf groups members by their needs, and by what filters look at. The first ones, as
@@ -42,12 +46,14 @@ func (p *Planner) shapeOf(m *gangs.Member) placement.Shape {
 
 // plan plans the gang, with the filters' consent.
 func (r *roles) plan(cluster *placement.Cluster) (plan *placement.Plan, fits bool, err error) {
-	if r.check == nil {
-		return cluster.Plan(&r.Gang)
+	gang := r.Gang
+	if r.check != nil {
+		gang.Checker = r.check
 	}
-	checked := r.Gang
-	checked.Checker = r.check
-	return cluster.Plan(&checked)
+	if r.asked == nil {
+		return cluster.Plan(&gang)
+	}
+	return r.asked.plan(cluster, &gang, r.check, r.only)
 }
 
 // tryNear calls try for the gang within the domain of its other members, so that replaced

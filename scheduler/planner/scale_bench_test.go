@@ -126,6 +126,8 @@ type scaleRun struct {
 	tried    map[string]bool
 	queue    scaleQueue
 	trimmer  *trimming.Trimmer
+	// backlog counts the small Pods that are queued, in turns.
+	backlog int
 }
 
 // scaleLister is the snapshot that kube-scheduler's filters see.

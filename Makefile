@@ -109,6 +109,10 @@ bench-rescheduler: ## Make room for large tasks on the openb cluster (its files 
 bench-queue: ## Replay the Philly trace TRACE with all ways to serve a queue and rewrite docs/benchmarks.md (half an hour on 2 idle cores; ARGS='--seeds=1 --sizes=80' for less)
 	nice $(GO) run ./bench/queue --trace=$(TRACE) --seeds=4 --report=docs $(ARGS)
 
+.PHONY: bench-dashboard
+bench-dashboard: build ## Measure what the page costs on 1,000 nodes with 2,000 changing Pods, with 50 viewers and in a browser, and rewrite docs/benchmarks.md (10 minutes; needs Chromium, or ARGS=--chromium=)
+	$(GO) run ./bench/dashboard --report=docs $(ARGS)
+
 .PHONY: bench-scheduler-scale
 bench-scheduler-scale: ## Measure the scheduler's planner with 10,000 nodes, 100,000 Pods and 1,000 waiting gangs and rewrite docs/benchmarks.md (ARGS=--part=10 for less)
 	$(GO) test -c -o $(BIN)/schedulerscale.test ./scheduler/planner
@@ -119,9 +123,10 @@ bench-schedulerperf: build-schedulerperf ## Run workloads of Kubernetes' schedul
 	$(GO) run ./bench/schedulerperf --report=docs $(ARGS)
 
 .PHONY: verify
-verify: lint ## Check formatting, lint, import rules, generated code, manifests and go.mod
+verify: lint ## Check formatting, lint, import rules, generated code, manifests, the built page (needs Node.js) and go.mod
 	hack/verify-import-rules.sh
 	hack/verify-codegen.sh
+	hack/verify-web.sh
 	hack/verify-mod.sh
 
 .PHONY: verify-empty-module-cache
@@ -135,6 +140,10 @@ lint: ## Run the linters and check the formatting
 .PHONY: generate
 generate: ## Generate deep copies, clients, informers, listers and the CRDs from pkg/apis, and the reference of kubectl-gputask
 	hack/update-codegen.sh
+
+.PHONY: web
+web: ## Build the page of "kubectl gputask dashboard" from its TypeScript (needs Node.js)
+	hack/update-web.sh
 
 .PHONY: clean
 clean: ## Delete what was built

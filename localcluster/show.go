@@ -26,6 +26,9 @@ const examplesTimeout = 3 * time.Minute
 // the examples if requested, and prints what to do next.
 func (f *upFlags) afterReady(executable string) func(context.Context, cluster.Running) error {
 	return func(ctx context.Context, running cluster.Running) error {
+		if running.Dashboard != "" {
+			fmt.Fprintf(running.Out, "\nThe page that shows all of this, live, is at\n  %s\n", running.Dashboard)
+		}
 		if !f.examples {
 			printNextSteps(running, f.dir, "get nodes", "gputask top")
 			return nil
@@ -84,5 +87,9 @@ func printNextSteps(running cluster.Running, dir string, commands ...string) {
 	for _, command := range append(commands, "explain gputask.spec") {
 		fmt.Fprintf(running.Out, "  %s %s\n", kubectl, command)
 	}
-	fmt.Fprintf(running.Out, "or with your own kubectl:\n  export KUBECONFIG=%s\nCtrl-C stops the cluster and deletes everything.\n", running.Kubeconfig)
+	fmt.Fprintf(running.Out, "or with your own kubectl:\n  export KUBECONFIG=%s\n", running.Kubeconfig)
+	if running.Dashboard != "" {
+		fmt.Fprintf(running.Out, "or in a browser:\n  %s\n", running.Dashboard)
+	}
+	fmt.Fprintln(running.Out, "Ctrl-C stops the cluster and deletes everything.")
 }

@@ -47,6 +47,7 @@ type upFlags struct {
 	scheduler       string
 	schedulerConfig string
 	nodeAgent       string
+	dashboard       string
 	auditLog        string
 	startTimeout    time.Duration
 	keep            bool
@@ -66,6 +67,7 @@ func (f *upFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.scheduler, "scheduler", "", "the scheduler's program, \"stock\" for Kubernetes' own, or \"none\" (default: gpu-scheduler beside localcluster)")
 	flags.StringVar(&f.schedulerConfig, "scheduler-config", "", "a KubeSchedulerConfiguration for gpu-scheduler (default: the one of artifacts/scheduler)")
 	flags.StringVar(&f.nodeAgent, "nodeagent", "", "the node agent's program, or \"none\" (default: nodeagent beside localcluster); without it the nodes have no labels about GPUs")
+	flags.StringVar(&f.dashboard, "dashboard", "", "the program that serves the page in a browser, or \"none\" (default: kubectl-gputask beside localcluster)")
 	flags.StringVar(&f.auditLog, "audit-log", "", "a file to which the API server appends who requested what, in lines of JSON; it stays when the cluster is gone")
 	flags.DurationVar(&f.startTimeout, "start-timeout", defaultStartTimeout, "how long the cluster may take to become ready")
 	flags.BoolVar(&f.examples, "examples", false, "run the project's examples once the cluster is ready")
@@ -124,6 +126,10 @@ func (f *upFlags) options() (cluster.Options, error) {
 	if err != nil {
 		return cluster.Options{}, err
 	}
+	dashboard, err := programPath(f.dashboard, executable, names.KubectlGPUTask)
+	if err != nil {
+		return cluster.Options{}, err
+	}
 	auditLog, err := f.auditLogPath()
 	if err != nil {
 		return cluster.Options{}, err
@@ -144,6 +150,7 @@ func (f *upFlags) options() (cluster.Options, error) {
 		SchedulerConfig:   schedulerConfig,
 		NoScheduler:       f.scheduler == none,
 		NodeAgent:         nodeAgent,
+		Dashboard:         dashboard,
 		StartTimeout:      f.startTimeout,
 		AuditLog:          auditLog,
 		Keep:              f.keep,

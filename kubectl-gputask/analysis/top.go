@@ -106,6 +106,8 @@ type ShapeRoom struct {
 	// in percent of a GPU.
 	Pods     int `json:"pods"`
 	Stranded int `json:"strandedPercent"`
+	// Oversized is true if none would fit even if nothing ran.
+	Oversized bool `json:"oversized,omitempty"`
 	// Largest is, by level, the largest gang that one domain has room for.
 	Largest []Largest `json:"largest"`
 }
@@ -285,7 +287,7 @@ func (v *View) addShapes(top *Top) {
 		}
 		for _, one := range list {
 			room := v.Cluster.Capacity(one.shape, len(v.Levels))
-			shown := ShapeRoom{Shape: one.shape.String(), Tasks: one.tasks, Pods: room.Pods, Stranded: room.Stranded}
+			shown := ShapeRoom{Shape: one.shape.String(), Tasks: one.tasks, Pods: room.Pods, Stranded: room.Stranded, Oversized: room.Pods == 0 && v.isOversized(one.shape)}
 			for _, level := range levels {
 				largest := room.Largest[level]
 				shown.Largest = append(shown.Largest, Largest{Domain: domainName(largest.Domain), Pods: largest.Pods})
@@ -293,6 +295,14 @@ func (v *View) addShapes(top *Top) {
 			top.Shapes = append(top.Shapes, shown)
 		}
 		return false
+	})
+}
+
+// isOversized reports whether no node has as many GPUs as a Pod asks for.
+func (v *View) isOversized(shape placement.Shape) bool {
+	request := v.Cluster.Request(shape)
+	return !slices.ContainsFunc(v.Nodes, func(node *corev1.Node) bool {
+		return len(v.Cluster.CardStates(node.Name)) >= shape.GPUs && v.isEligible(node.Name, request)
 	})
 }
 

@@ -191,3 +191,12 @@ func ControlledBy(pods []corev1.Pod, task *v1.GPUTask) []corev1.Pod {
 	})
 	return controlled
 }
+
+// PodsOf lists the Pods that a task controls, ordered by index.
+func PodsOf(ctx context.Context, clients *Clients, task *v1.GPUTask) ([]*corev1.Pod, error) {
+	list, err := clients.Kube.CoreV1().Pods(task.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1.LabelTask + "=" + task.Name})
+	if err != nil {
+		return nil, fmt.Errorf("listing the Pods of task %s: %w", task.Name, err)
+	}
+	return pointers(ControlledBy(list.Items, task)), nil
+}

@@ -126,9 +126,13 @@ func isAre(count int) string {
 
 // podsOf returns the Pods that a task controls, ordered by index.
 func podsOf(ctx context.Context, clients *cluster.Clients, task *v1.GPUTask) ([]corev1.Pod, error) {
-	list, err := clients.Kube.CoreV1().Pods(task.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1.LabelTask + "=" + task.Name})
+	pods, err := cluster.PodsOf(ctx, clients, task)
 	if err != nil {
-		return nil, fmt.Errorf("listing the Pods of task %s: %w", task.Name, err)
+		return nil, err
 	}
-	return cluster.ControlledBy(list.Items, task), nil
+	list := make([]corev1.Pod, len(pods))
+	for i, pod := range pods {
+		list[i] = *pod
+	}
+	return list, nil
 }

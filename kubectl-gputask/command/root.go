@@ -50,7 +50,7 @@ and the rescheduler, so that they never disagree.`,
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"}, &cobra.Group{ID: groupCluster, Title: "Cluster:"})
 	root.AddCommand(
 		newRun(s), newList(s), newDescribe(s), newLogs(s), newExec(s), newSuspend(s), newResume(s), newRerun(s), newDelete(s),
-		newExplain(s), newWhatIf(s), newQueue(s), newTop(s), newUsage(s), newPlan(s), newVersion(s),
+		newExplain(s), newWhatIf(s), newQueue(s), newTop(s), newDashboard(s), newUsage(s), newPlan(s), newReplay(s), newVersion(s),
 	)
 	root.SetHelpCommandGroupID(groupOther)
 	root.SetCompletionCommandGroupID(groupOther)

@@ -114,9 +114,16 @@ func Help(o *analysis.Outlook) string {
 	}
 }
 
-// Expectation returns an estimate in words: "between 14:10 and 14:40 UTC, likely 14:20, when train-7 ends".
-func Expectation(estimate *v1.StartEstimate, now time.Time) string {
-	return plain(now).expectation(estimate)
+// Waits returns what an estimate says besides times: "when train-7 (8 GPUs) ends; its place is reserved".
+func Waits(estimate *v1.StartEstimate) string {
+	var parts []string
+	if estimate.Behind != "" {
+		parts = append(parts, "when "+estimate.Behind+" ends")
+	}
+	if estimate.Reserved {
+		parts = append(parts, "its place is reserved")
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Gain returns what a MovePlan brings: "3 GPUs, 1 whole node (a100-1)".

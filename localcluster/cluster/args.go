@@ -21,6 +21,10 @@ const (
 
 	nodeMonitorPeriod = 2 * time.Second
 
+	// journalMegabytes is enough for some thousand decisions in a small cluster, and journalPath where gpu-scheduler serves them.
+	journalMegabytes = 64
+	journalPath      = "/debug/gputask/journal"
+
 	// recoveryPeriod is short because users watch simulated GPUs recover.
 	recoveryPeriod = 10 * time.Second
 )
@@ -196,6 +200,20 @@ func nodeAgentArgs(l layout, p ports) []string {
 		"--bind-address=" + address(p.nodeAgent),
 		"--recovery-period=" + recoveryPeriod.String(),
 	}
+}
+
+// dashboardArgs returns the arguments of the page in a browser, whose address stays the same when it is restarted.
+func dashboardArgs(l layout, p ports, gpuScheduler bool) []string {
+	args := []string{
+		"dashboard",
+		"--kubeconfig=" + l.userKubeconfig(userAdmin),
+		"--port=" + strconv.Itoa(p.dashboard),
+		"--token-file=" + l.dashboardToken(),
+	}
+	if gpuScheduler {
+		args = append(args, "--journal=https://"+address(p.journal)+journalPath)
+	}
+	return args
 }
 
 func applyArgs(l layout, directory string) []string {

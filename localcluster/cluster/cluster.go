@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"os"
@@ -37,6 +38,9 @@ type cluster struct {
 	dynamic dynamic.Interface
 	https   *http.Client // trusts the cluster's servers and has the administrator's certificate
 
+	// dashboard is the address of the page in a browser; empty for none.
+	dashboard string
+
 	// storageLost receives a value when the API server or etcd has exited.
 	storageLost chan struct{}
 	// nodesLost receives a value when KWOK has exited.
@@ -58,7 +62,7 @@ func newCluster(options Options, ports ports, group *process.Group) *cluster {
 }
 
 func (c *cluster) running() Running {
-	return Running{Dir: c.options.Dir, Kubeconfig: c.layout.kubeconfig(), Config: rest.CopyConfig(c.config), Out: c.options.Out}
+	return Running{Dir: c.options.Dir, Kubeconfig: c.layout.kubeconfig(), Dashboard: c.dashboard, Config: rest.CopyConfig(c.config), Out: c.options.Out}
 }
 
 // start returns when the cluster is ready.
@@ -88,6 +92,9 @@ func (c *cluster) start(ctx context.Context) error {
 		return err
 	}
 	if err := c.startGPUController(ctx); err != nil {
+		return err
+	}
+	if err := c.startDashboard(ctx); err != nil {
 		return err
 	}
 	return c.announce()
@@ -238,7 +245,7 @@ func (c *cluster) startGPUScheduler(ctx context.Context) error {
 	if c.options.Scheduler == "" {
 		return nil
 	}
-	config, err := localSchedulerConfig(c.options.SchedulerConfig, c.layout.userKubeconfig(userGPUScheduler))
+	config, err := localSchedulerConfig(c.options.SchedulerConfig, c.layout.userKubeconfig(userGPUScheduler), c.journal())
 	if err != nil {
 		return err
 	}
@@ -260,6 +267,34 @@ func (c *cluster) startGPUController(ctx context.Context) error {
 		return err
 	}
 	return c.waitUntilHealthy(ctx, names.GPUController, http.DefaultClient, "http://"+address(c.ports.gpuController)+"/readyz")
+}
+
+// journal returns where gpu-scheduler keeps the journal of its decisions, as its configuration says it; nil if nobody shows it.
+func (c *cluster) journal() map[string]any {
+	if c.options.Dashboard == "" {
+		return nil
+	}
+	return map[string]any{"directory": c.layout.journal(), "maxMegabytes": journalMegabytes, "port": c.ports.journal}
+}
+
+// startDashboard starts the page in a browser, with a secret that only the owner of the cluster's directory can read.
+func (c *cluster) startDashboard(ctx context.Context) error {
+	if c.options.Dashboard == "" {
+		return nil
+	}
+	token := rand.Text()
+	if err := pki.WriteFile(c.layout.dashboardToken(), []byte(token)); err != nil {
+		return err
+	}
+	if err := c.program(ctx, names.Dashboard, c.options.Dashboard, dashboardArgs(c.layout, c.ports, c.options.Scheduler != "")); err != nil {
+		return err
+	}
+	page := "http://" + address(c.ports.dashboard)
+	if err := c.waitUntilHealthy(ctx, names.Dashboard, http.DefaultClient, page+"/healthz"); err != nil {
+		return err
+	}
+	c.dashboard = page + "/#token=" + token
+	return nil
 }
 
 // announce writes the kubeconfig, which marks the cluster as ready.

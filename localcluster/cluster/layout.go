@@ -33,6 +33,8 @@ func (l layout) kwokConfig() string          { return filepath.Join(l.dir, "kwok
 func (l layout) agents() string              { return filepath.Join(l.dir, "nodeagent.yaml") }
 func (l layout) auditPolicy() string         { return filepath.Join(l.dir, "audit-policy.yaml") }
 func (l layout) schedulerConfig() string     { return filepath.Join(l.dir, "scheduler.yaml") }
+func (l layout) journal() string             { return filepath.Join(l.dir, "journal") }
+func (l layout) dashboardToken() string      { return filepath.Join(l.dir, "dashboard-token") }
 func (l layout) artifacts() string           { return filepath.Join(l.dir, "artifacts") }
 
 func (l layout) kubectlCache() string { return KubectlCachePath(l.dir) }

@@ -57,6 +57,8 @@ type Options struct {
 	// NodeAgent is the node agent's program. None runs if it is empty; the nodes
 	// have no labels about GPUs then.
 	NodeAgent string
+	// Dashboard is the program kubectl-gputask, which serves the page in a browser. None is served if it is empty.
+	Dashboard string
 	// StartTimeout is how long the cluster may take to become ready.
 	StartTimeout time.Duration
 	// Keep keeps the directory at the end.
@@ -74,6 +76,8 @@ type Options struct {
 type Running struct {
 	Dir        string
 	Kubeconfig string
+	// Dashboard is the address of the page in a browser, with its secret; empty if none is served.
+	Dashboard string
 	// Config has the rights of an administrator and no rate limit.
 	Config *rest.Config
 	Out    io.Writer
@@ -87,6 +91,7 @@ func (o *Options) validate() error {
 		validateProgram(names.GPUController, "controller", o.Controller),
 		validateProgram(names.GPUScheduler, "scheduler", o.Scheduler),
 		validateProgram(names.NodeAgent, "nodeagent", o.NodeAgent),
+		validateProgram(names.KubectlGPUTask, "dashboard", o.Dashboard),
 	)
 }
 

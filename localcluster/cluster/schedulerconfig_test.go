@@ -17,7 +17,7 @@ func TestTheShippedSchedulerConfigurationWorksLocally(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	local, err := localSchedulerConfig(shipped, "/dir/scheduler.kubeconfig")
+	local, err := localSchedulerConfig(shipped, "/dir/scheduler.kubeconfig", map[string]any{"directory": "/dir/journal", "port": 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,10 @@ func TestTheShippedSchedulerConfigurationWorksLocally(t *testing.T) {
 		LeaderElection struct{ LeaderElect *bool }
 		Profiles       []struct {
 			SchedulerName string
-			PluginConfig  []struct{ Name string }
+			PluginConfig  []struct {
+				Name string
+				Args struct{ Journal map[string]any }
+			}
 		}
 	}
 	if err := yaml.Unmarshal(local, &got); err != nil {
@@ -44,6 +47,11 @@ func TestTheShippedSchedulerConfigurationWorksLocally(t *testing.T) {
 	names := map[string]int{}
 	for _, profile := range got.Profiles {
 		names[profile.SchedulerName] = len(profile.PluginConfig)
+		for _, plugin := range profile.PluginConfig {
+			if hasJournal := plugin.Args.Journal["directory"] == "/dir/journal"; hasJournal != (plugin.Name == gangPlugin) {
+				t.Errorf("profile %s, plugin %s: the journal is %v", profile.SchedulerName, plugin.Name, plugin.Args.Journal)
+			}
+		}
 	}
 	if names["default-scheduler"] == 0 || names["default-scheduler"] != names["gpu-scheduler"] {
 		t.Errorf("plugin arguments by profile: %v; default-scheduler must be as gpu-scheduler", names)
@@ -57,7 +65,7 @@ func TestASchedulerConfigurationWithoutProfilesIsRefused(t *testing.T) {
 		"no YAML":           "{",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := localSchedulerConfig([]byte(config), "k"); err == nil || !strings.Contains(err.Error(), "the scheduler's configuration") {
+			if _, err := localSchedulerConfig([]byte(config), "k", nil); err == nil || !strings.Contains(err.Error(), "the scheduler's configuration") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -65,7 +73,7 @@ func TestASchedulerConfigurationWithoutProfilesIsRefused(t *testing.T) {
 }
 
 func TestAProfileForPodsThatNameNoSchedulerIsKept(t *testing.T) {
-	local, err := localSchedulerConfig([]byte("profiles: [{schedulerName: default-scheduler}, {schedulerName: other}]"), "k")
+	local, err := localSchedulerConfig([]byte("profiles: [{schedulerName: default-scheduler}, {schedulerName: other}]"), "k", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

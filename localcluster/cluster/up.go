@@ -31,7 +31,7 @@ var errJanitorDied = errors.New("the janitor process died")
 // stopOrder is the order in which the components stop: clients before the servers
 // whose absence they would log.
 var stopOrder = [][]string{
-	{names.GPUController, names.NodeAgent, names.KWOK, names.GPUScheduler, names.Scheduler, names.ControllerManager},
+	{names.Dashboard, names.GPUController, names.NodeAgent, names.KWOK, names.GPUScheduler, names.Scheduler, names.ControllerManager},
 	{names.APIServer},
 	{names.Etcd},
 }

@@ -24,4 +24,7 @@ const (
 	GPUController = "gpu-controller"
 	GPUScheduler  = "gpu-scheduler"
 	NodeAgent     = "nodeagent"
+	// Dashboard is the page in a browser, which the program of the command line serves.
+	Dashboard      = "dashboard"
+	KubectlGPUTask = "kubectl-gputask"
 )

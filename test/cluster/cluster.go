@@ -40,7 +40,7 @@ type Cluster struct {
 // Start runs "localcluster up" without a controller, with further arguments, and
 // returns when the cluster is ready. The process is killed when ctx ends.
 func Start(ctx context.Context, localcluster, dir string, output io.Writer, args ...string) (*Cluster, error) {
-	args = append([]string{"up", "--dir=" + dir, "--controller=none"}, args...)
+	args = append([]string{"up", "--dir=" + dir, "--controller=none", "--dashboard=none"}, args...)
 	command := exec.CommandContext(ctx, localcluster, args...)
 	command.Stdout, command.Stderr = output, output
 	if err := command.Start(); err != nil {

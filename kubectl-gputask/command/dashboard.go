@@ -1,0 +1,246 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/access"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/browser"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/decisions"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/history"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/web"
+)
+
+type page struct {
+	*session
+	clusterFlags
+	port       int
+	open       bool
+	urls       []string
+	prometheus string
+	tokenFile  string
+	journal    string
+	insecure   bool
+
+	inCluster         bool
+	listen            string
+	hosts             []string
+	certFile, keyFile string
+}
+
+func newDashboard(s *session) *cobra.Command {
+	d := &page{session: s}
+	command := &cobra.Command{
+		Use:   "dashboard",
+		Short: "Serve a page that shows the cluster, the queue and the tasks, live",
+		Long: `Serve a page that shows the cluster, the queue and the tasks, live, and open it in the
+browser.
+
+It is served on this machine only, and shows and changes what you may see and change with
+your kubeconfig. Its address has a secret: who knows it can do the same while this runs.
+
+With --in-cluster it runs in a Pod for all who have a token of the cluster: see
+docs/dashboard.md.`,
+		GroupID:           groupCluster,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: noCompletion,
+		RunE:              func(command *cobra.Command, _ []string) error { return d.run(command.Context()) },
+	}
+	flags := command.Flags()
+	flags.IntVar(&d.port, "port", 0, "port on this machine; 0 means any that is free")
+	flags.BoolVar(&d.open, "open", true, "open the page in the browser, if the output goes to a terminal")
+	flags.StringArrayVar(&d.urls, "metrics-url", nil, "where to ask how busy the GPUs are instead of the node agents, for example http://localhost:9836/metrics; may be repeated")
+	flags.StringVar(&d.prometheus, "prometheus-url", "", "Prometheus server to ask for the history, for example http://localhost:9090; without it the history begins when this starts")
+	flags.StringVar(&d.journal, "journal", "", "where gpu-scheduler serves the journal of its decisions, for example https://127.0.0.1:10261/debug/gputask/journal, or a file with one")
+	flags.BoolVar(&d.insecure, "journal-insecure-skip-tls-verify", false, "do not verify gpu-scheduler's certificate, for example behind `kubectl port-forward`: your credentials are sent there")
+	flags.StringVar(&d.tokenFile, "token-file", "", "file with the secret of the address, for an address that stays the same; by default the secret is new each time, and printed with the address")
+	flags.BoolVar(&d.inCluster, "in-cluster", false, "run in a Pod, for everybody with a token of the cluster and the rights of ClusterRole gputasks-cluster-view")
+	flags.StringVar(&d.listen, "listen", ":8443", "with --in-cluster: address to serve on")
+	flags.StringArrayVar(&d.hosts, "allowed-host", nil, "with --in-cluster: name under which the page may be opened, for example gpus.example.com; may be repeated (default any)")
+	flags.StringVar(&d.certFile, "tls-cert-file", "", "with --in-cluster: file with the certificate; without it the page is served without TLS, which must then be done in front of it")
+	flags.StringVar(&d.keyFile, "tls-private-key-file", "", "with --in-cluster: file with the key of the certificate")
+	d.addTo(command)
+	return command
+}
+
+func (d *page) run(ctx context.Context) error {
+	options, err := d.options()
+	if err != nil {
+		return err
+	}
+	if d.inCluster {
+		return d.serveCluster(ctx, options)
+	}
+	return d.serveOwner(ctx, options)
+}
+
+// options returns what both kinds of pages have in common.
+func (d *page) options() (*dashboard.Options, error) {
+	if err := d.validate(); err != nil {
+		return nil, err
+	}
+	levels, err := d.parse()
+	if err != nil {
+		return nil, err
+	}
+	options := &dashboard.Options{Levels: levels, MetricsURLs: d.urls, HTTP: d.HTTP, Clock: clock.RealClock{}, Files: web.Files()}
+	if d.journal != "" {
+		source, err := decisions.New(d.journal, d.insecure, options.Clock)
+		if err != nil {
+			return nil, fmt.Errorf("--journal=%s: %w", d.journal, err)
+		}
+		options.Journal = source
+	}
+	if d.prometheus != "" {
+		address, err := url.Parse(d.prometheus)
+		if err != nil || address.Host == "" || (address.Scheme != "http" && address.Scheme != "https") {
+			return nil, fmt.Errorf("--prometheus-url=%s: must be an address such as http://localhost:9090", d.prometheus)
+		}
+		options.Prometheus = &history.Prometheus{URL: address, HTTP: d.HTTP}
+	}
+	return options, nil
+}
+
+func (d *page) validate() error {
+	const maxPort = 65535
+	switch {
+	case d.port < 0 || d.port > maxPort:
+		return fmt.Errorf("--port=%d: must be from 0 to %d", d.port, maxPort)
+	case !d.inCluster && (len(d.hosts) > 0 || d.certFile != "" || d.keyFile != ""):
+		return errors.New("--allowed-host, --tls-cert-file and --tls-private-key-file are for --in-cluster: otherwise the page is served on this machine only")
+	case (d.certFile == "") != (d.keyFile == ""):
+		return errors.New("--tls-cert-file and --tls-private-key-file: give both or neither")
+	}
+	return nil
+}
+
+// serveOwner serves the page for the user of the kubeconfig, on this machine.
+func (d *page) serveOwner(ctx context.Context, options *dashboard.Options) error {
+	clients, err := d.connect()
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port)))
+	if err != nil {
+		return fmt.Errorf("--port=%d: %w", d.port, err)
+	}
+	host := listener.Addr().String()
+	_, port, err := net.SplitHostPort(host)
+	if err != nil {
+		return err
+	}
+	token, err := d.token()
+	if err != nil {
+		return err
+	}
+	options.Personal, options.User = true, d.userName(ctx, clients)
+	options.Clients, options.Gate = clients, access.NewOwner(&access.Viewer{Name: options.User, Clients: clients}, token)
+	options.Hosts = []string{host, net.JoinHostPort("localhost", port)}
+	address := "http://" + host + "/#token=" + token
+	return d.serve(ctx, options, listener, func() func() {
+		shown := address
+		if d.tokenFile != "" { // secrets that are in files are not printed: the output may be a log
+			shown = "http://" + host + "/#token=<the content of " + d.tokenFile + ">"
+		}
+		fmt.Fprintf(d.Out, "The page is at %s\nIt shows what you may see in %s. Ctrl-C ends it.\n", shown, clients.Config.Host)
+		if !d.open || !d.Terminal {
+			return func() {}
+		}
+		remove, err := browser.Open(ctx, address)
+		if err != nil {
+			fmt.Fprintf(d.ErrOut, "The browser was not opened: %v. Open the address yourself.\n", err)
+			return func() {}
+		}
+		return remove
+	})
+}
+
+// token returns the secret of the address.
+func (d *page) token() (string, error) {
+	if d.tokenFile == "" {
+		return access.NewToken(), nil
+	}
+	text, err := os.ReadFile(d.tokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < access.MinTokenLength || url.QueryEscape(token) != token {
+		return "", fmt.Errorf("--token-file=%s: must have at least %d letters, digits, hyphens and underscores, such as `openssl rand -hex 16` makes", d.tokenFile, access.MinTokenLength)
+	}
+	return token, nil
+}
+
+// userName returns the name of the user that the API server takes us for; empty if it does not say.
+func (d *page) userName(ctx context.Context, clients *cluster.Clients) string {
+	review, err := clients.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return ""
+	}
+	return review.Status.UserInfo.Username
+}
+
+// serveCluster serves the page for all who have a token of the cluster.
+func (d *page) serveCluster(ctx context.Context, options *dashboard.Options) error {
+	clients, err := d.ownClients()
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", d.listen)
+	if err != nil {
+		return fmt.Errorf("--listen=%s: %w", d.listen, err)
+	}
+	options.Clients, options.Gate, options.Hosts = clients, access.NewTokens(clients), d.hosts
+	return d.serve(ctx, options, listener, func() func() {
+		fmt.Fprintf(d.Out, "The page is served on %s to everybody with a token of the cluster.\n", listener.Addr())
+		return func() {}
+	})
+}
+
+// ownClients returns the clients of the Pod, or, if a kubeconfig is given, those of that.
+func (d *page) ownClients() (*cluster.Clients, error) {
+	if d.config.KubeConfig != nil && *d.config.KubeConfig != "" {
+		return d.connect()
+	}
+	return cluster.InCluster()
+}
+
+// serve serves the page until ctx ends. begin is called when it can be opened, and what it returns at the end.
+func (d *page) serve(ctx context.Context, options *dashboard.Options, listener net.Listener, begin func() (end func())) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	server := dashboard.New(*options)
+	watching := make(chan error, 1)
+	go func() {
+		err := server.Run(ctx)
+		if err != nil {
+			cancel() // nothing can be shown
+		}
+		watching <- err
+	}()
+	defer begin()()
+	var serving error
+	if d.certFile == "" {
+		serving = server.Serve(ctx, listener)
+	} else {
+		serving = server.ServeTLS(ctx, listener, d.certFile, d.keyFile)
+	}
+	cancel()
+	return errors.Join(<-watching, serving)
+}

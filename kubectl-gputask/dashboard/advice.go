@@ -1,0 +1,70 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
+)
+
+const (
+	// adviceBudget is how long one look may spend on finding out what would help tasks whose scheduler has not said so.
+	adviceBudget = 100 * time.Millisecond
+	// adviceAge is how long an answer is good for.
+	adviceAge = 15 * time.Second
+)
+
+// advice remembers what would help waiting tasks. It is used by one look at a time.
+type advice struct {
+	clock clock.PassiveClock
+	view  *analysis.View
+	spent time.Duration
+	known map[string]adviceEntry
+}
+
+type adviceEntry struct {
+	text, reason string
+	at           time.Time
+}
+
+func newAdvice(clock clock.PassiveClock) *advice {
+	return &advice{clock: clock, known: map[string]adviceEntry{}}
+}
+
+// begin begins a look, and forgets what has become too old.
+func (a *advice) begin(view *analysis.View) {
+	a.view, a.spent = view, 0
+	for key, entry := range a.known {
+		if view.Now.Sub(entry.at) > 2*adviceAge {
+			delete(a.known, key)
+		}
+	}
+}
+
+// of returns what would help; empty if that is not known, or not yet.
+func (a *advice) of(entry *analysis.LineEntry) string {
+	if entry.Kind != analysis.KindTask {
+		return ""
+	}
+	key := entry.Namespace + "/" + entry.Name
+	known, found := a.known[key]
+	if found && known.reason == entry.Reason && a.view.Now.Sub(known.at) < adviceAge {
+		return known.text
+	}
+	if a.spent >= adviceBudget {
+		return known.text
+	}
+	begin := a.clock.Now()
+	text := ""
+	if e, exists := a.view.Explain(entry.Namespace, entry.Name); exists && e.Outlook != nil {
+		text = show.Help(e.Outlook)
+	}
+	a.spent += a.clock.Since(begin)
+	a.known[key] = adviceEntry{text: text, reason: entry.Reason, at: a.view.Now}
+	return text
+}

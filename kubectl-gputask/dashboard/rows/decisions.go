@@ -1,0 +1,132 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/pkg/journal"
+	"falldio.github.io/gpu-controller/pkg/placement"
+)
+
+// DecisionRow returns a decision of the journal.
+func DecisionRow(d *journal.Decision) Decision {
+	row := Decision{
+		ID: d.Number, Time: metav1.NewTime(d.Time), Subject: d.Subject, Outcome: outcomeText(d.Outcome), Why: d.Why, Digest: d.Digest, DurationMicroseconds: d.Microseconds,
+		Asks: asksText(d),
+	}
+	for _, question := range d.Asked {
+		row.Candidates, row.Nodes = question.Room, question.Nodes // those of the last question, which decided
+		if question.Fits {
+			break
+		}
+	}
+	for i := range d.Places {
+		row.Places = append(row.Places, Place{Pod: d.Places[i].Pod, Node: d.Places[i].Node, GPUs: d.Places[i].GPUs})
+	}
+	if d.Refused != "" {
+		row.Refusals = append(row.Refusals, d.Refused)
+	}
+	for _, refusal := range d.Refusals {
+		row.Refusals = append(row.Refusals, strings.TrimSpace(fmt.Sprintf("%s: %s %s", refusal.Node, refusal.Reason, inParentheses(refusal.Plugin))))
+	}
+	for _, victim := range d.Victims {
+		row.Refusals = append(row.Refusals, fmt.Sprintf("Pod %s has to leave node %s", victim.Pod, victim.Node))
+	}
+	return row
+}
+
+func inParentheses(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "(" + text + ")"
+}
+
+// outcomeText returns an outcome with a capital letter.
+func outcomeText(outcome journal.Outcome) string {
+	text := string(outcome)
+	if text == "" {
+		return "Unknown"
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// asksText says what was asked for: "2 × 8 GPUs of h100-80gb-hbm3".
+func asksText(d *journal.Decision) string {
+	if len(d.Asked) == 0 {
+		return fmt.Sprintf("places for %d Pods", d.Pods)
+	}
+	var parts []string
+	for _, role := range d.Asked[0].Roles {
+		shape, err := role.Shape.Engine()
+		if err != nil {
+			continue
+		}
+		if text := shape.String(); role.Max > 1 {
+			parts = append(parts, fmt.Sprintf("%d × %s", role.Max, text))
+		} else {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, " and ")
+}
+
+// StepRow returns a decision with the cluster right before it.
+func StepRow(d *journal.Decision, state *journal.State) *JournalStep {
+	step := &JournalStep{Decision: DecisionRow(d), Nodes: []Node{}}
+	for i := range state.Nodes {
+		if len(state.Nodes[i].Cards) > 0 {
+			step.Nodes = append(step.Nodes, recordedNode(&state.Nodes[i], metav1.NewTime(state.Time)))
+		}
+	}
+	return step
+}
+
+func recordedNode(node *journal.NodeState, at metav1.Time) Node {
+	row := Node{Name: node.Name, Model: node.Model, Pool: node.Pool, Domains: append([]string{}, node.Domains...), GPUs: make([]Cell, len(node.Cards))}
+	if node.Closed {
+		row.Notice = "took no Pods"
+	}
+	for i := range node.Cards {
+		row.GPUs[i] = Cell{Use: recordedUse(&node.Cards[i], node.Closed)}
+		if row.GPUs[i].Use == analysis.CardShared {
+			row.GPUs[i].Percent = placement.Card - node.Cards[i].Free
+		}
+	}
+	for i := range node.Pods {
+		pod := &node.Pods[i]
+		if len(pod.GPUs) == 0 {
+			continue
+		}
+		namespace, name, _ := strings.Cut(pod.Label, "/")
+		holder := len(row.Holders)
+		row.Holders = append(row.Holders, Holder{Namespace: namespace, Pod: name, Task: strings.TrimPrefix(pod.Gang, namespace+"/"), Percent: pod.Percent, Since: at})
+		for _, gpu := range pod.GPUs {
+			if gpu < len(row.GPUs) {
+				row.GPUs[gpu].Holders = append(row.GPUs[gpu].Holders, holder)
+			}
+		}
+	}
+	return row
+}
+
+func recordedUse(card *journal.Card, closed bool) analysis.CardUse {
+	switch {
+	case card.Broken:
+		return analysis.CardUnhealthy
+	case card.Free <= 0:
+		return analysis.CardBusy
+	case card.Free < placement.Card:
+		return analysis.CardShared
+	case closed:
+		return analysis.CardClosed
+	default:
+		return analysis.CardFree
+	}
+}

@@ -1,0 +1,121 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+)
+
+// TaskDetails is all about one task.
+type TaskDetails struct {
+	Task        Task         `json:"task"`
+	Manifest    string       `json:"manifest"`
+	Explanation *Explanation `json:"explanation,omitempty"`
+	Members     []Member     `json:"members"`
+	Conditions  []Condition  `json:"conditions"`
+	Events      []Event      `json:"events"`
+	Actions     []Action     `json:"actions"`
+}
+
+// Line is a name with what it stands for.
+type Line struct {
+	Label string `json:"label"`
+	Text  string `json:"text"`
+}
+
+// Explanation is why a task is in its state, and what would help.
+type Explanation struct {
+	Headline string   `json:"headline"`
+	Lines    []Line   `json:"lines"`
+	Remedies []string `json:"remedies,omitempty"`
+	Moves    []Move   `json:"moves,omitempty"`
+	Places   []Place  `json:"places,omitempty"`
+}
+
+// Member is one of a task's Pods, with those that it replaced.
+type Member struct {
+	Name       string   `json:"name"`
+	Node       string   `json:"node,omitempty"`
+	GPUs       []int    `json:"gpus,omitempty"`
+	Phase      string   `json:"phase"`
+	Reason     string   `json:"reason,omitempty"`
+	Containers []string `json:"containers"`
+	Spans      []Span   `json:"spans"`
+}
+
+// Condition is one of a task's conditions.
+type Condition struct {
+	Type    string       `json:"type"`
+	Status  string       `json:"status"`
+	Reason  string       `json:"reason,omitempty"`
+	Message string       `json:"message,omitempty"`
+	Since   *metav1.Time `json:"since,omitempty"`
+}
+
+// Event is an Event of a task or one of its Pods.
+type Event struct {
+	Time    metav1.Time `json:"time"`
+	Count   int         `json:"count"`
+	Type    string      `json:"type"`
+	Object  string      `json:"object"`
+	Reason  string      `json:"reason"`
+	Message string      `json:"message"`
+}
+
+// Action is something that can be done, with the command that does the same.
+type Action struct {
+	Name     string `json:"name"`
+	Command  string `json:"command"`
+	Question string `json:"question"`
+}
+
+// GPUDetails is all about one GPU.
+type GPUDetails struct {
+	Node    string           `json:"node"`
+	Index   int              `json:"index"`
+	UUID    string           `json:"uuid,omitempty"`
+	Model   string           `json:"model,omitempty"`
+	Memory  string           `json:"memory,omitempty"`
+	Health  string           `json:"health"`
+	Use     analysis.CardUse `json:"use"`
+	Holders []GPUHolder      `json:"holders"`
+}
+
+// GPUHolder is who holds a GPU, what for, and what it would cost to move it.
+type GPUHolder struct {
+	Namespace string      `json:"namespace"`
+	Pod       string      `json:"pod"`
+	Task      string      `json:"task,omitempty"`
+	Since     metav1.Time `json:"since"`
+	Percent   int         `json:"percent"`
+	Purpose   string      `json:"purpose"`
+	Moving    string      `json:"moving"`
+}
+
+// WhatIf answers for each of several hypothetical tasks.
+type WhatIf struct {
+	Answers []WhatIfAnswer `json:"answers"`
+	Notes   []string       `json:"notes,omitempty"`
+}
+
+// WhatIfAnswer is whether and when a hypothetical task would fit.
+type WhatIfAnswer struct {
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name"`
+	Verdict   analysis.Verdict `json:"verdict"`
+	Headline  string           `json:"headline"`
+	Lines     []Line           `json:"lines"`
+	Remedies  []string         `json:"remedies,omitempty"`
+	Places    []Place          `json:"places,omitempty"`
+	Moves     []Move           `json:"moves,omitempty"`
+}
+
+// History is how the GPUs were used over time.
+type History struct {
+	Source  string   `json:"source"`
+	Trouble string   `json:"trouble,omitempty"`
+	Samples []Sample `json:"samples"`
+}

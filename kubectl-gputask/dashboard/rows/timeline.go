@@ -1,0 +1,189 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// SpanState is what a Pod does for a while.
+type SpanState string
+
+// What a Pod does for a while. The last three are how it ended.
+const (
+	SpanWaiting   SpanState = "Waiting"
+	SpanStarting  SpanState = "Starting"
+	SpanRunning   SpanState = "Running"
+	SpanSucceeded SpanState = "Succeeded"
+	SpanFailed    SpanState = "Failed"
+	SpanGone      SpanState = "Gone"
+)
+
+// Span is what a Pod does for a while; without To it still does.
+type Span struct {
+	State SpanState    `json:"state"`
+	From  metav1.Time  `json:"from"`
+	To    *metav1.Time `json:"to,omitempty"`
+	// Begin is what became of the Pod before, on the first span of its replacement.
+	Begin string `json:"begin,omitempty"`
+	Node  string `json:"node,omitempty"`
+	Note  string `json:"note,omitempty"`
+}
+
+// Life is what happened to one Pod. Later Pods of the same name have their own.
+type Life struct {
+	Pod, Node, Attempt string
+	Created            metav1.Time
+	// Scheduled, Running and Ended are nil for what has not happened.
+	Scheduled, Running, Ended *metav1.Time
+	// End is how it ended, Why why it was stopped: "preempted", "evicted" …; Note what its containers say.
+	End       SpanState
+	Why, Note string
+}
+
+// LifeOf returns what happened to a Pod so far. gone is when it was deleted; nil for a Pod that still exists.
+func LifeOf(pod *corev1.Pod, gone *metav1.Time) Life {
+	life := Life{Pod: pod.Name, Node: pod.Spec.NodeName, Attempt: pod.Labels[v1.LabelAttempt], Created: pod.CreationTimestamp, Why: whyStopped(pod)}
+	if pod.Spec.NodeName != "" {
+		life.Scheduled = &pod.CreationTimestamp
+	}
+	for i := range pod.Status.Conditions {
+		condition := &pod.Status.Conditions[i]
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue {
+			life.Scheduled = &condition.LastTransitionTime
+		}
+	}
+	life.Running, life.Ended, life.Note = containerTimes(pod)
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded:
+		life.End = SpanSucceeded
+	case corev1.PodFailed:
+		life.End, life.Note = SpanFailed, cmp.Or(life.Note, pod.Status.Reason, pod.Status.Message)
+	case corev1.PodRunning:
+		life.Running, life.Ended = cmp.Or(life.Running, pod.Status.StartTime), nil
+	default:
+		life.Running, life.Ended = nil, nil
+	}
+	if life.End == "" && gone != nil {
+		life.End, life.Ended = SpanGone, gone
+	}
+	if life.End != "" && life.Ended == nil {
+		life.Ended = cmp.Or(gone, life.Running, life.Scheduled, &life.Created)
+	}
+	return life
+}
+
+// containerTimes returns when the first container of a Pod began, when the last one ended, and what the last one that failed says.
+func containerTimes(pod *corev1.Pod) (began, ended *metav1.Time, note string) {
+	for i := range pod.Status.ContainerStatuses {
+		state := &pod.Status.ContainerStatuses[i].State
+		var start *metav1.Time
+		switch {
+		case state.Running != nil:
+			start = &state.Running.StartedAt
+		case state.Terminated != nil:
+			start = &state.Terminated.StartedAt
+			if ended == nil || ended.Before(&state.Terminated.FinishedAt) {
+				ended = &state.Terminated.FinishedAt
+			}
+			if state.Terminated.ExitCode != 0 {
+				note = strings.TrimSpace(state.Terminated.Reason + " " + state.Terminated.Message)
+			}
+		}
+		if start != nil && !start.IsZero() && (began == nil || start.Before(began)) {
+			began = start
+		}
+	}
+	if ended != nil && ended.IsZero() {
+		ended = nil
+	}
+	return began, ended, note
+}
+
+// whyStopped returns why a Pod was or is being stopped by somebody else; empty if it was not.
+func whyStopped(pod *corev1.Pod) string {
+	for i := range pod.Status.Conditions {
+		condition := &pod.Status.Conditions[i]
+		if condition.Type != corev1.DisruptionTarget || condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch condition.Reason {
+		case corev1.PodReasonPreemptionByScheduler:
+			return "preempted"
+		case "EvictionByEvictionAPI":
+			return "evicted"
+		case "DeletionByTaintManager", "DeletionByPodGC":
+			return "lost with its node"
+		case corev1.PodReasonTerminationByKubelet:
+			return "stopped by its node"
+		default:
+			return "stopped: " + condition.Reason
+		}
+	}
+	return ""
+}
+
+// Spans returns the lives of the Pods of one member as one timeline. The lives are sorted by their beginning.
+func Spans(lives []Life, moved bool) []Span {
+	slices.SortStableFunc(lives, func(a, b Life) int { return a.Created.Compare(b.Created.Time) })
+	spans := []Span{}
+	for i := range lives {
+		life := &lives[i]
+		own := life.spans()
+		if i > 0 {
+			own[0].Begin = begin(&lives[i-1], life, moved)
+		}
+		spans = append(spans, own...)
+	}
+	return spans
+}
+
+// begin says why a Pod replaces an earlier one.
+func begin(before, after *Life, moved bool) string {
+	switch {
+	case before.Why == "evicted" && moved:
+		return "moved"
+	case before.Why != "":
+		return before.Why
+	case before.Attempt != after.Attempt || before.End == SpanFailed:
+		return "restarted"
+	default:
+		return "replaced"
+	}
+}
+
+// spans returns what one Pod did. There is at least one.
+func (l *Life) spans() []Span {
+	var spans []Span
+	add := func(state SpanState, from metav1.Time, to *metav1.Time, node string) {
+		if to != nil && to.Before(&from) {
+			to = &from // clocks of nodes differ
+		}
+		spans = append(spans, Span{State: state, From: from, To: to, Node: node})
+	}
+	add(SpanWaiting, l.Created, firstOf(l.Scheduled, l.Ended), "")
+	if l.Scheduled != nil {
+		add(SpanStarting, *l.Scheduled, firstOf(l.Running, l.Ended), l.Node)
+	}
+	if l.Running != nil {
+		add(SpanRunning, *l.Running, l.Ended, l.Node)
+	}
+	if l.End != "" && l.Ended != nil {
+		add(l.End, *l.Ended, l.Ended, l.Node)
+		spans[len(spans)-1].Note = strings.TrimSpace(l.Why + " " + l.Note)
+	}
+	return slices.DeleteFunc(spans, func(span Span) bool { // what took no time, but how it ended
+		return span.To != nil && span.State != l.End && span.To.Equal(&span.From)
+	})
+}
+
+// firstOf returns the first of the times that is known.
+func firstOf(times ...*metav1.Time) *metav1.Time { return cmp.Or(times...) }

@@ -1,0 +1,215 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rows is what the page in a browser shows of a cluster, as rows of JSON. It is pure: a view of the cluster goes in. The words are
+// those of the commands, from package show. web/src/api.ts declares the same types for the page, with what each field means.
+package rows
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+)
+
+// Set is the rows of all collections, by collection and key.
+type Set map[string]map[string]any
+
+// The collections.
+const (
+	Summaries = "summary"
+	Nodes     = "nodes"
+	Load      = "load"
+	Tasks     = "tasks"
+	Waiting   = "waiting"
+	Queues    = "queues"
+	Plans     = "plans"
+	Samples   = "samples"
+)
+
+// Summary is the only row of its collection; its key is empty.
+type Summary struct {
+	Server       string       `json:"server"`
+	User         string       `json:"user,omitempty"`
+	Namespace    string       `json:"namespace"`
+	Connected    bool         `json:"connected"`
+	Trouble      string       `json:"trouble,omitempty"`
+	TroubleSince *metav1.Time `json:"troubleSince,omitempty"`
+	Hidden       []string     `json:"hidden,omitempty"`
+	Problems     []string     `json:"problems,omitempty"`
+	Levels       []string     `json:"levels"`
+	Models       []ModelSum   `json:"models"`
+	Total        Sum          `json:"total"`
+	WaitingGPUs  string       `json:"waitingGPUs"`
+	WaitingTasks int          `json:"waitingTasks"`
+	RunningTasks int          `json:"runningTasks"`
+	StrandedGPUs float64      `json:"strandedGPUs"`
+	// StrandedFor is what the Pods ask for that can't use them.
+	StrandedFor string `json:"strandedFor,omitempty"`
+	Metered     bool   `json:"metered"`
+	Prometheus  bool   `json:"prometheus"`
+	Journal     bool   `json:"journal"`
+}
+
+// Sum counts GPUs by their use.
+type Sum struct {
+	Nodes     int `json:"nodes"`
+	GPUs      int `json:"gpus"`
+	Free      int `json:"free"`
+	Closed    int `json:"closed,omitempty"`
+	Shared    int `json:"shared,omitempty"`
+	Busy      int `json:"busy"`
+	Reserved  int `json:"reserved,omitempty"`
+	Unhealthy int `json:"unhealthy,omitempty"`
+}
+
+// ModelSum is the Sum of a model in a pool.
+type ModelSum struct {
+	Model string `json:"model"`
+	Pool  string `json:"pool,omitempty"`
+	Sum
+}
+
+// Node is a node with its GPUs.
+type Node struct {
+	Name    string   `json:"name"`
+	Model   string   `json:"model,omitempty"`
+	Pool    string   `json:"pool,omitempty"`
+	Domains []string `json:"domains"`
+	Notice  string   `json:"notice,omitempty"`
+	GPUs    []Cell   `json:"gpus"`
+	Holders []Holder `json:"holders,omitempty"`
+}
+
+// Cell is a GPU.
+type Cell struct {
+	Use     analysis.CardUse `json:"use"`
+	Percent int              `json:"percent,omitempty"`
+	// Holders are indices into those of the node.
+	Holders []int  `json:"holders,omitempty"`
+	Why     string `json:"why,omitempty"`
+}
+
+// Holder is a Pod that holds GPUs.
+type Holder struct {
+	Namespace string      `json:"namespace"`
+	Pod       string      `json:"pod"`
+	Task      string      `json:"task,omitempty"`
+	Priority  int32       `json:"priority"`
+	Percent   int         `json:"percent"`
+	Phase     string      `json:"phase"`
+	Since     metav1.Time `json:"since"`
+}
+
+// Task is a GPUTask.
+type Task struct {
+	Namespace   string       `json:"namespace"`
+	Name        string       `json:"name"`
+	UID         string       `json:"uid"`
+	Version     string       `json:"version"`
+	Phase       string       `json:"phase"`
+	Message     string       `json:"message,omitempty"`
+	GPU         string       `json:"gpu,omitempty"`
+	Amount      string       `json:"amount,omitempty"`
+	Pods        int          `json:"pods"`
+	RunningPods int          `json:"runningPods"`
+	Restarts    int          `json:"restarts"`
+	Moves       int          `json:"moves"`
+	Priority    string       `json:"priority,omitempty"`
+	Queue       string       `json:"queue,omitempty"`
+	Created     metav1.Time  `json:"created"`
+	Started     *metav1.Time `json:"started,omitempty"`
+	Finished    *metav1.Time `json:"finished,omitempty"`
+	Nodes       []string     `json:"nodes,omitempty"`
+}
+
+// Entry is something that waits for GPUs.
+type Entry struct {
+	Kind           string      `json:"kind"`
+	Namespace      string      `json:"namespace"`
+	Name           string      `json:"name"`
+	Turn           int         `json:"turn"`
+	Queue          string      `json:"queue,omitempty"`
+	Position       int         `json:"position"`
+	GPUs           string      `json:"gpus"`
+	Model          string      `json:"model,omitempty"`
+	Pods           int         `json:"pods"`
+	Priority       int32       `json:"priority"`
+	PriorityClass  string      `json:"priorityClass,omitempty"`
+	Since          metav1.Time `json:"since"`
+	Reason         string      `json:"reason"`
+	Help           string      `json:"help,omitempty"`
+	Refused        bool        `json:"refused,omitempty"`
+	EstimatedStart *Estimate   `json:"estimatedStart,omitempty"`
+}
+
+// Estimate is when something is expected to start.
+type Estimate struct {
+	Earliest *metav1.Time `json:"earliest,omitempty"`
+	Likely   metav1.Time  `json:"likely"`
+	Latest   *metav1.Time `json:"latest,omitempty"`
+	Message  string       `json:"message,omitempty"`
+}
+
+// Queue is a GPUQueue.
+type Queue struct {
+	Name      string                   `json:"name"`
+	Parent    string                   `json:"parent,omitempty"`
+	Depth     int                      `json:"depth"`
+	Order     int                      `json:"order"`
+	Resources []analysis.QueueResource `json:"resources"`
+	Share     float64                  `json:"share"`
+	Factor    *float64                 `json:"factor,omitempty"`
+	Waiting   int                      `json:"waiting"`
+	Running   int                      `json:"running"`
+	Problem   string                   `json:"problem,omitempty"`
+}
+
+// Place is where a Pod is or goes.
+type Place struct {
+	Pod  string `json:"pod"`
+	Node string `json:"node"`
+	GPUs []int  `json:"gpus,omitempty"`
+}
+
+// Plan is a MovePlan.
+type Plan struct {
+	Name           string       `json:"name"`
+	UID            string       `json:"uid"`
+	Phase          string       `json:"phase"`
+	Goal           string       `json:"goal"`
+	Reason         string       `json:"reason"`
+	Message        string       `json:"message,omitempty"`
+	For            string       `json:"for,omitempty"`
+	Approved       bool         `json:"approved"`
+	Aborted        bool         `json:"aborted"`
+	CostGPUSeconds int64        `json:"costGPUSeconds"`
+	LostGPUSeconds int64        `json:"lostGPUSeconds"`
+	Gain           string       `json:"gain"`
+	RealGain       string       `json:"realGain,omitempty"`
+	Moves          []Move       `json:"moves"`
+	Places         []Place      `json:"places,omitempty"`
+	Created        metav1.Time  `json:"created"`
+	Finished       *metav1.Time `json:"finished,omitempty"`
+}
+
+// Move is one Pod that leaves its place.
+type Move struct {
+	Task           string `json:"task"`
+	Pod            string `json:"pod"`
+	GPUs           string `json:"gpus"`
+	From           Place  `json:"from"`
+	To             Place  `json:"to"`
+	State          string `json:"state"`
+	CostGPUSeconds int64  `json:"costGPUSeconds"`
+	Reason         string `json:"reason,omitempty"`
+}
+
+// Sample is one moment of the history, in GPUs.
+type Sample struct {
+	Time      metav1.Time `json:"time"`
+	Total     float64     `json:"total"`
+	Allocated float64     `json:"allocated"`
+	Stranded  float64     `json:"stranded"`
+	Waiting   float64     `json:"waiting"`
+	Unhealthy float64     `json:"unhealthy"`
+}

@@ -1,0 +1,284 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/gputask"
+)
+
+func (b *builder) addTasks() {
+	for i := range b.view.Tasks {
+		task := &b.view.Tasks[i]
+		b.set.put(Tasks, task.Namespace+"/"+task.Name, TaskRow(task))
+	}
+}
+
+// TaskRow returns the row of a task.
+func TaskRow(task *clusterview.Task) *Task {
+	status := &task.Status
+	row := &Task{
+		Namespace: task.Namespace, Name: task.Name, UID: string(task.UID), Version: versionOf(task), Phase: string(status.Phase), Message: status.Message,
+		GPU: task.Spec.GPU, Amount: task.Spec.GPUAmount, Pods: gputask.Total(task.GPUTask), RunningPods: int(status.Running), Restarts: int(status.Restarts),
+		Moves: int(status.Moves), Priority: task.Spec.Priority, Queue: task.Spec.Queue, Created: task.CreationTimestamp, Started: status.StartTime,
+		Finished: status.CompletionTime, Nodes: status.Nodes,
+	}
+	if len(task.Pods) > 0 && row.Queue == "" {
+		row.Queue = task.Pods[0].Labels[v1.LabelQueue]
+	}
+	return row
+}
+
+// versionOf changes whenever a task or one of its Pods has changed. It does not tell which versions these are.
+func versionOf(task *clusterview.Task) string {
+	sum := hashOf(string(task.UID) + task.ResourceVersion)
+	for _, pod := range task.Pods {
+		sum += hashOf(string(pod.UID) + pod.ResourceVersion) // in any order of the Pods
+	}
+	return strconv.FormatUint(sum, 36)
+}
+
+func hashOf(text string) uint64 {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(text)) // never fails
+	return hash.Sum64()
+}
+
+// explanationText separates what the scheduler says would help from the rest of its message.
+const explanationText = "; it would start "
+
+func (b *builder) addWaiting() {
+	entries := slices.Clone(b.line.Waiting)
+	slices.SortStableFunc(entries, func(x, y analysis.LineEntry) int {
+		return cmp.Or(compareBools(x.Refused, y.Refused), cmp.Compare(x.Turn(), y.Turn()))
+	})
+	for turn := range entries {
+		entry := &entries[turn]
+		row := entryRow(entry)
+		row.Turn = turn
+		if row.Help == "" && !entry.Refused && b.help != nil {
+			row.Help = b.help(entry)
+		}
+		b.set.put(Waiting, entry.Kind+" "+entry.Namespace+"/"+entry.Name, row)
+	}
+}
+
+func compareBools(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case y:
+		return -1
+	default:
+		return 1
+	}
+}
+
+func entryRow(entry *analysis.LineEntry) *Entry {
+	row := &Entry{
+		Kind: entry.Kind, Namespace: entry.Namespace, Name: entry.Name, Queue: entry.Queue, Position: entry.Position, GPUs: entry.GPUs, Model: entry.Model,
+		Pods: entry.Pods, Priority: entry.Priority, PriorityClass: entry.PriorityClass, Since: entry.Since, Refused: entry.Refused,
+	}
+	row.Reason = show.EntryReason(entry)
+	if before, after, found := strings.Cut(row.Reason, explanationText); found {
+		row.Reason, row.Help = before, "it would start "+after
+	}
+	if row.Reason == "" {
+		row.Reason = "the scheduler has not said anything about it yet"
+	}
+	if estimate := entry.EstimatedStart; estimate != nil && !entry.Refused {
+		row.EstimatedStart = &Estimate{Earliest: &estimate.Earliest, Likely: estimate.Likely, Latest: &estimate.Latest, Message: show.Waits(estimate)}
+	}
+	return row
+}
+
+func (b *builder) addQueues() {
+	if b.queues == nil || b.queues.Tree == nil {
+		return
+	}
+	waiting, running := countByQueue(b.line.Waiting), countByQueue(b.line.Running)
+	for order, name := range b.queues.InTreeOrder() {
+		report := b.queues.Report(name, b.line)
+		if report == nil {
+			continue
+		}
+		row := &Queue{
+			Name: name, Order: order, Depth: len(report.Ancestors), Resources: report.Resources, Share: report.Share, Waiting: waiting[name], Running: running[name],
+			Problem: report.Problem,
+		}
+		if len(report.Ancestors) > 0 {
+			row.Parent = report.Ancestors[0].Name
+		}
+		if factor, known := b.queues.Factors[name]; known {
+			row.Factor = &factor
+		}
+		b.set.put(Queues, name, row)
+	}
+}
+
+func countByQueue(entries []analysis.LineEntry) map[string]int {
+	counts := map[string]int{}
+	for i := range entries {
+		counts[entries[i].Queue]++
+	}
+	return counts
+}
+
+func (b *builder) addPlans() {
+	for _, plan := range b.view.Plans {
+		b.set.put(Plans, plan.Name, b.planRow(plan))
+	}
+}
+
+func (b *builder) planRow(plan *v1.MovePlan) *Plan {
+	row := &Plan{
+		Name: plan.Name, UID: string(plan.UID), Phase: string(plan.Status.Phase), Goal: string(plan.Spec.Goal), Reason: plan.Spec.Reason, Message: plan.Status.Message,
+		Approved: plan.Spec.Approved, Aborted: plan.Spec.Abort, CostGPUSeconds: plan.Spec.CostGPUSeconds, Gain: show.Gain(&plan.Spec.Gain),
+		Moves: MoveRows(b.view, plan.Spec.Moves, plan.Status.Moves), Created: plan.CreationTimestamp, Finished: plan.Status.CompletionTime,
+	}
+	for i := range plan.Spec.Moves {
+		row.LostGPUSeconds += plan.Spec.Moves[i].LostGPUSeconds
+	}
+	if plan.Status.Gain != nil {
+		row.RealGain = show.Gain(plan.Status.Gain)
+	}
+	if task := plan.Spec.For; task != nil {
+		row.For = task.Namespace + "/" + task.Name
+	}
+	for i := range plan.Spec.Places {
+		place := &plan.Spec.Places[i]
+		row.Places = append(row.Places, placeOf(b.view, place.Pod, &place.MovePlace))
+	}
+	return row
+}
+
+// MoveRows returns moves, with how far each is if that is known.
+func MoveRows(view *analysis.View, moves []v1.Move, states []v1.MoveStatus) []Move {
+	list := make([]Move, len(moves))
+	for i := range moves {
+		move := &moves[i]
+		list[i] = Move{
+			Task: move.Task.Namespace + "/" + move.Task.Name, Pod: move.Pod, GPUs: move.GPUs, From: placeOf(view, move.Pod, &move.From), To: placeOf(view, move.Pod, &move.To),
+			CostGPUSeconds: move.CostGPUSeconds, Reason: move.Reason,
+		}
+		if i < len(states) {
+			list[i].State = string(states[i].State)
+		}
+	}
+	return list
+}
+
+func placeOf(view *analysis.View, pod string, place *v1.MovePlace) Place {
+	return Place{Pod: pod, Node: place.Node, GPUs: view.Cards[place.Node].Listed(place.GPUs)}
+}
+
+// Places returns where Pods go.
+func Places(places []analysis.Place) []Place {
+	list := make([]Place, len(places))
+	for i, place := range places {
+		list[i] = Place(place)
+	}
+	return list
+}
+
+// Lines returns names with what they stand for.
+func Lines(pairs []show.Pair) []Line {
+	lines := make([]Line, len(pairs))
+	for i, pair := range pairs {
+		lines[i] = Line{Label: pair.Name, Text: pair.Value}
+	}
+	return lines
+}
+
+// ExplanationOf returns an explanation.
+func ExplanationOf(view *analysis.View, e *analysis.Explanation, now time.Time) *Explanation {
+	row := &Explanation{Headline: show.ExplanationHeadline(e, now), Lines: Lines(show.ExplanationPairs(e, now)), Places: Places(e.Uses)}
+	if e.Outlook == nil {
+		return row
+	}
+	row.Remedies = e.Outlook.Remedies
+	if view != nil {
+		row.Moves = MoveRows(view, e.Outlook.Moves, nil)
+	}
+	if len(e.Outlook.Places) > 0 {
+		row.Places = Places(e.Outlook.Places)
+	}
+	return row
+}
+
+// WhatIfRow returns the answer for a hypothetical task.
+func WhatIfRow(view *analysis.View, answer *analysis.WhatIf) WhatIfAnswer {
+	return WhatIfAnswer{
+		Namespace: answer.Namespace, Name: answer.Name, Verdict: answer.Verdict, Headline: show.WhatIfHeadline(answer), Lines: Lines(show.WhatIfPairs(answer, view.Now)),
+		Remedies: answer.Remedies, Places: Places(answer.Places), Moves: MoveRows(view, answer.Moves, nil),
+	}
+}
+
+// GPURow returns all about one GPU; nil if there is none.
+func GPURow(view *analysis.View, name string, index int) *GPUDetails {
+	node := view.Node(name)
+	if node == nil {
+		return nil
+	}
+	cards := view.NodeCards(name)
+	if index < 0 || index >= len(cards) {
+		return nil
+	}
+	row := &GPUDetails{Node: name, Index: index, Model: view.Model(name), Health: "healthy", Use: cards[index].Use, Holders: []GPUHolder{}}
+	if listed := view.GPUsOf(node)[index]; listed != nil {
+		row.UUID, row.Model, row.Memory = listed.UUID, listed.Model, fmt.Sprintf("%d GiB", listed.MemoryMiB/1024)
+	}
+	if cards[index].Use == analysis.CardUnhealthy {
+		row.Health = FaultText(view.GPUsOf(node)[index])
+	}
+	holders := view.Holders()[name]
+	for i := range holders {
+		if holder := &holders[i]; slices.Contains(holder.GPUs, index) {
+			row.Holders = append(row.Holders, gpuHolder(view, holder))
+		}
+	}
+	return row
+}
+
+func gpuHolder(view *analysis.View, holder *analysis.Holder) GPUHolder {
+	row := GPUHolder{Namespace: holder.Pod.Namespace, Pod: holder.Pod.Name, Since: holder.Since, Percent: holder.Percent}
+	cost, ours := view.MoveCost(holder)
+	if !ours {
+		row.Purpose, row.Moving = ownerText(holder), "It is not part of a GPUTask, so it is never moved."
+		return row
+	}
+	row.Task, row.Purpose = holder.Task.Name, show.Request(holder.Task.GPUTask)
+	together := ""
+	if cost.Pods > 1 {
+		together = fmt.Sprintf(" and the %d Pods that move with it", cost.Pods-1)
+	}
+	lost := show.GPUTime(cost.LostGPUSeconds) + " of GPU time"
+	if cost.Immovable != "" {
+		row.Moving = fmt.Sprintf("It can't be moved now: %s. A move would repeat %s.", cost.Immovable, lost)
+		return row
+	}
+	row.Moving = fmt.Sprintf("Moving it%s would repeat %s.", together, lost)
+	return row
+}
+
+// ownerText says what a Pod of another controller belongs to.
+func ownerText(holder *analysis.Holder) string {
+	if owner := metav1.GetControllerOf(holder.Pod); owner != nil {
+		return "a Pod of " + owner.Kind + " " + owner.Name
+	}
+	return "a Pod without a controller"
+}

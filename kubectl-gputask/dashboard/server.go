@@ -1,0 +1,158 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/access"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/history"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+)
+
+// Options configure a Server.
+type Options struct {
+	// Clients watch the cluster for all viewers.
+	Clients *cluster.Clients
+	Levels  snapshot.Levels
+	// Gate admits viewers.
+	Gate access.Gate
+	// Hosts are the names, with or without a port, under which the page is served; empty for any.
+	Hosts []string
+	// Personal is true for a page of one user, User, who may see less than the whole cluster.
+	Personal bool
+	User     string
+	// MetricsURLs are asked how busy the GPUs are; without any, the node agents are.
+	MetricsURLs []string
+	// Prometheus is asked for the history; nil for none.
+	Prometheus *history.Prometheus
+	// Journal has the scheduler's decisions; nil for none.
+	Journal Journal
+	HTTP    *http.Client
+	Clock   clock.WithTicker
+	// Files are those of the page.
+	Files fs.FS
+}
+
+// Server serves the page.
+type Server struct {
+	options Options
+	feed    *feed
+	handler http.Handler
+}
+
+// New returns a server, which watches the cluster from Serve on.
+func New(options Options) *Server {
+	s := &Server{options: options}
+	s.feed = newFeed(&s.options)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/live", s.admitted(s.live))
+	mux.HandleFunc("GET /api/tasks/{namespace}/{name}", s.admitted(s.task))
+	mux.HandleFunc("GET /api/tasks/{namespace}/{name}/logs", s.admitted(s.logs))
+	mux.HandleFunc("POST /api/tasks/{namespace}/{name}/{action}", s.admitted(s.changeTask))
+	mux.HandleFunc("POST /api/plans/{name}/{action}", s.admitted(s.changePlan))
+	mux.HandleFunc("GET /api/gpus/{node}/{index}", s.admitted(s.gpu))
+	mux.HandleFunc("POST /api/whatif", s.admitted(s.whatIf))
+	mux.HandleFunc("GET /api/history", s.admitted(s.history))
+	mux.HandleFunc("GET /api/journal", s.admitted(s.journal))
+	mux.HandleFunc("GET /api/journal/{id}", s.admitted(s.journalStep))
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusNotFound, "The page's server does not know this request; it may be of another version than the page: load the page again.")
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	files := http.FileServerFS(options.Files)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			fail(w, http.StatusMethodNotAllowed, "The page can only be read.")
+			return
+		}
+		files.ServeHTTP(w, r)
+	})
+	s.handler = s.guard(mux)
+	return s
+}
+
+const (
+	headerTimeout = 10 * time.Second
+	// bodyTimeout is for slow lines: a request's body has up to a MiB.
+	bodyTimeout = time.Minute
+	idleTimeout = 2 * time.Minute
+	maxHeader   = 64 << 10
+	// stopTimeout is for requests that are under way when the server ends.
+	stopTimeout = 3 * time.Second
+)
+
+// Handler returns what answers the requests, for tests.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Run watches the cluster until ctx ends. It fails if the cluster can't be seen at the beginning.
+func (s *Server) Run(ctx context.Context) error { return s.feed.run(ctx) }
+
+// Serve serves the page until ctx ends.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	return s.serve(ctx, func(server *http.Server) error { return server.Serve(listener) })
+}
+
+// ServeTLS serves the page with TLS until ctx ends.
+func (s *Server) ServeTLS(ctx context.Context, listener net.Listener, certFile, keyFile string) error {
+	return s.serve(ctx, func(server *http.Server) error { return server.ServeTLS(listener, certFile, keyFile) })
+}
+
+func (s *Server) serve(ctx context.Context, serve func(*http.Server) error) error {
+	// Streams are told that ctx ends: Shutdown does not end them.
+	server := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-ctx.Done()
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		if err := server.Shutdown(limited); err != nil {
+			klog.FromContext(ctx).V(1).Info("Requests were cut off", "err", err)
+		}
+	}()
+	err := serve(server)
+	if !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	<-stopped
+	return nil
+}
+
+// failure is the answer to a request that failed.
+type failure struct {
+	Error string `json:"error"`
+}
+
+// done is the answer to a request that has changed something.
+type done struct {
+	Message string `json:"message"`
+}
+
+func fail(w http.ResponseWriter, status int, message string) { answerWith(w, status, failure{message}) }
+
+func answer(w http.ResponseWriter, value any) { answerWith(w, http.StatusOK, value) }
+
+func answerWith(w http.ResponseWriter, status int, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{"error":"The answer can't be written."}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // the viewer may have gone
+}

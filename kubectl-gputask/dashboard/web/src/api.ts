@@ -1,0 +1,419 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What the server sends and takes, as ../../rows.go and its neighbours write it. Times are RFC 3339 texts in UTC;
+// amounts of GPUs that are texts are written as gpu-amount of a GPUTask ("8", "0.5").
+
+/** The live data, by collection and key. The server sends all of it once, and then what has changed. */
+export interface Collections {
+  summary: Summary; // the only key is ""
+  nodes: Node; // by name
+  load: number[]; // by node: the utilisation of each GPU in percent; -1 where it is not known
+  tasks: Task; // by "namespace/name"
+  waiting: Waiting; // by "kind namespace/name"
+  queues: Queue; // by name
+  plans: Plan; // by name
+  samples: Sample; // by time
+}
+
+export type CollectionName = keyof Collections;
+
+/** An event of GET api/live. A reset replaces everything that was sent before. */
+export interface Update {
+  version: number;
+  reset?: boolean;
+  set?: { [C in CollectionName]?: Record<string, Collections[C]> };
+  remove?: { [C in CollectionName]?: string[] };
+}
+
+export interface Summary {
+  /** Where the cluster is, and whose rights apply. */
+  server: string;
+  user?: string;
+  namespace: string;
+  /** False while the API server can't be reached; then trouble says why and since when. */
+  connected: boolean;
+  trouble?: string;
+  troubleSince?: string;
+  /** What the viewer may not see, one sentence for each kind, with the right that is missing. */
+  hidden?: string[];
+  /** Objects that could not be read. */
+  problems?: string[];
+  /** The names of the levels of the topology, the widest first; each node has a domain for each. */
+  levels: string[];
+  models: ModelSum[];
+  total: Sum;
+  waitingGPUs: string;
+  waitingTasks: number;
+  runningTasks: number;
+  /** Free GPUs that Pods of a task can't use because what is free together is too small, and what such a Pod asks for. */
+  strandedGPUs: number;
+  strandedFor?: string;
+  /** True if node agents tell how busy the GPUs are. */
+  metered: boolean;
+  /** True if Prometheus is asked for the history. */
+  prometheus: boolean;
+  /** True if there is a journal of the scheduler's decisions. */
+  journal: boolean;
+}
+
+export interface Sum {
+  nodes: number;
+  gpus: number;
+  free: number;
+  closed?: number;
+  shared?: number;
+  busy: number;
+  reserved?: number;
+  unhealthy?: number;
+}
+
+export interface ModelSum extends Sum {
+  model: string;
+  pool?: string;
+}
+
+export type Use = "Unhealthy" | "Busy" | "Shared" | "Reserved" | "Closed" | "Free";
+
+export interface Node {
+  name: string;
+  model?: string;
+  pool?: string;
+  /** The node's domain on each level, the widest first; empty where it has no label. */
+  domains: string[];
+  /** Why the node takes no Pods: cordoned, not ready …; absent if it does. */
+  notice?: string;
+  gpus: Cell[];
+  /** Who holds GPUs of the node. */
+  holders?: Holder[];
+}
+
+export interface Cell {
+  use: Use;
+  /** How much of it is allocated, if it is shared. */
+  percent?: number;
+  /** Indices into the node's holders. */
+  holders?: number[];
+  /** Why it is unhealthy, or for whom it is reserved. */
+  why?: string;
+}
+
+export interface Holder {
+  namespace: string;
+  pod: string;
+  /** The name of its GPUTask; absent for Pods of other controllers. */
+  task?: string;
+  priority: number;
+  /** In percent of a GPU, of each of its GPUs. */
+  percent: number;
+  phase: string;
+  since: string;
+}
+
+export type Phase = "" | "Waiting" | "Pending" | "Running" | "Succeeded" | "Failed" | "Suspended";
+
+export interface Task {
+  namespace: string;
+  name: string;
+  uid: string;
+  /** Changes whenever the task or one of its Pods has changed: then its details are worth fetching again. */
+  version: string;
+  phase: Phase;
+  message?: string;
+  gpu?: string;
+  /** What each Pod asks for. */
+  amount?: string;
+  pods: number;
+  runningPods: number;
+  restarts: number;
+  moves: number;
+  priority?: string;
+  queue?: string;
+  created: string;
+  started?: string;
+  finished?: string;
+  nodes?: string[];
+}
+
+export interface Waiting {
+  kind: "GPUTask" | "Gang" | "Pod";
+  namespace: string;
+  name: string;
+  /** The order in which all that waits is served, from 0. */
+  turn: number;
+  queue?: string;
+  /** Its place in its queue, from 1; 0 if it is not known or it is not served. */
+  position: number;
+  gpus: string;
+  model?: string;
+  pods: number;
+  priority: number;
+  priorityClass?: string;
+  since: string;
+  /** Why it waits, in one sentence. */
+  reason: string;
+  /** What would help, in one sentence; absent while it is not known. */
+  help?: string;
+  /** True if it is not served: it may not use its queue, or its Pods can't be created. */
+  refused?: boolean;
+  estimatedStart?: Estimate;
+}
+
+export interface Estimate {
+  earliest?: string;
+  likely: string;
+  latest?: string;
+  /** What it waits for, and whether its place is reserved. */
+  message?: string;
+}
+
+export interface Queue {
+  name: string;
+  parent?: string;
+  /** 0 for a queue without a parent; queues are sent in the order of the tree. */
+  depth: number;
+  order: number;
+  resources: QueueResource[];
+  /** The part of what its parent is due that is due to it, 0 to 1. */
+  share: number;
+  /** How many times its share it has used lately; absent if it is not known. */
+  factor?: number;
+  waiting: number;
+  running: number;
+  problem?: string;
+}
+
+export interface QueueResource {
+  gpu: string;
+  guaranteed: string;
+  limit?: string;
+  used: string;
+  borrowed: string;
+  waiting: string;
+}
+
+export interface Place {
+  pod: string;
+  node: string;
+  /** Indices of the GPUs on the node. */
+  gpus?: number[];
+}
+
+export interface Plan {
+  name: string;
+  uid: string;
+  phase: "" | "Proposed" | "Approved" | "Executing" | "Done" | "Aborted";
+  goal: string;
+  reason: string;
+  message?: string;
+  /** The task that room is made for, "namespace/name". */
+  for?: string;
+  approved: boolean;
+  aborted: boolean;
+  costGPUSeconds: number;
+  lostGPUSeconds: number;
+  /** What it brings, in a sentence. */
+  gain: string;
+  realGain?: string;
+  moves: Move[];
+  /** Where the Pods of the task go that room is made for. */
+  places?: Place[];
+  created: string;
+  finished?: string;
+}
+
+export interface Move {
+  task: string; // "namespace/name"
+  pod: string;
+  /** How many GPUs the Pod has. */
+  gpus: string;
+  from: Place;
+  to: Place;
+  state: "" | "Waiting" | "Evicted" | "Moved" | "Elsewhere" | "Skipped";
+  costGPUSeconds: number;
+  reason?: string;
+}
+
+/** One moment of the history. All numbers are GPUs. */
+export interface Sample {
+  time: string;
+  total: number;
+  allocated: number;
+  stranded: number;
+  waiting: number;
+  unhealthy: number;
+}
+
+/** GET api/tasks/{namespace}/{name} */
+export interface TaskDetails {
+  task: Task;
+  /** The manifest as YAML, without what the API server has added. */
+  manifest: string;
+  explanation?: Explanation;
+  members: Member[];
+  conditions: Condition[];
+  events: Event[];
+  /** What can be done, with the equivalent command. */
+  actions: Action[];
+}
+
+/** Lines such as {label: "Free", text: "3 of 16 GPUs on 2 nodes"}. */
+export interface Line {
+  label: string;
+  text: string;
+}
+
+export interface Explanation {
+  headline: string;
+  lines: Line[];
+  /** Each alone would let it start. */
+  remedies?: string[];
+  moves?: Move[];
+  places?: Place[];
+}
+
+export interface Member {
+  name: string;
+  /** The Pod that is there now; its containers have logs. */
+  node?: string;
+  gpus?: number[];
+  phase: string;
+  reason?: string;
+  containers: string[];
+  /** Its life, in order; the last one is what it does now. */
+  spans: Span[];
+}
+
+export interface Span {
+  state: "Waiting" | "Starting" | "Running" | "Succeeded" | "Failed" | "Gone";
+  from: string;
+  /** Absent for what still lasts. */
+  to?: string;
+  /** What ended the one before: "moved", "restarted", "preempted" …; on the first span of a Pod. */
+  begin?: string;
+  node?: string;
+  note?: string;
+}
+
+export interface Condition {
+  type: string;
+  status: string;
+  reason?: string;
+  message?: string;
+  since?: string;
+}
+
+export interface Event {
+  time: string;
+  count: number;
+  type: string; // Normal or Warning
+  object: string;
+  reason: string;
+  message: string;
+}
+
+export interface Action {
+  name: "suspend" | "resume" | "delete" | "rerun" | "approve" | "abort";
+  /** The command that does the same. */
+  command: string;
+  /** What it does, in a sentence that ends with a question mark. */
+  question: string;
+}
+
+/** The answer of all POST requests that change something. */
+export interface Done {
+  message: string;
+}
+
+/** The answer of any request that failed. */
+export interface Failure {
+  error: string;
+}
+
+/** GET api/gpus/{node}/{index} */
+export interface GPUDetails {
+  node: string;
+  index: number;
+  uuid?: string;
+  model?: string;
+  memory?: string;
+  health: string;
+  use: Use;
+  holders: GPUHolder[];
+}
+
+export interface GPUHolder {
+  namespace: string;
+  pod: string;
+  task?: string;
+  since: string;
+  percent: number;
+  /** What it is for: the task's request, or who controls the Pod. */
+  purpose: string;
+  /** What it would cost to move it, or why it can't be moved, in a sentence. */
+  moving: string;
+}
+
+/** POST api/whatif takes YAML and answers for each task in it. */
+export interface WhatIfAnswer {
+  namespace: string;
+  name: string;
+  verdict:
+    | "Now" | "AfterPreemption" | "AfterMoves" | "WhenOthersEnd" | "Sometime" | "Never"
+    | "QueueRefuses" | "QueueLimit" | "Invalid";
+  /** In one sentence. */
+  headline: string;
+  lines: Line[];
+  remedies?: string[];
+  places?: Place[];
+  moves?: Move[];
+}
+
+export interface WhatIf {
+  answers: WhatIfAnswer[];
+  notes?: string[];
+}
+
+/** GET api/history?hours=N */
+export interface History {
+  /** "prometheus", or "page" for what the page's server has seen itself. */
+  source: "prometheus" | "page";
+  /** Why Prometheus did not answer, if it was asked. */
+  trouble?: string;
+  samples: Sample[];
+}
+
+/** GET api/journal */
+export interface Journal {
+  /** Why there is none, in a sentence; the rest is empty then. */
+  missing?: string;
+  from?: string;
+  decisions: Decision[];
+}
+
+export interface Decision {
+  id: number;
+  time: string;
+  /** What was decided about: "namespace/name" of a task or gang, or a Pod. */
+  subject: string;
+  asks: string;
+  /** "Placed", "Waits", "Preempts" or "Refused". */
+  outcome: string;
+  /** Why, in a sentence. */
+  why: string;
+  /** How many nodes had room, and how many were looked at: none if nothing had become free since the last decision. */
+  candidates: number;
+  nodes: number;
+  places?: Place[];
+  /** Which nodes were refused by which filter, in a sentence for each. */
+  refusals?: string[];
+  /** What identifies the state of the cluster that it was based on. */
+  digest: string;
+  durationMicroseconds: number;
+}
+
+/** GET api/journal/{id}: the cluster as the scheduler saw it right before the decision. */
+export interface JournalStep {
+  decision: Decision;
+  nodes: Node[];
+}

@@ -1,0 +1,30 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
+
+import type { Move, Place } from "../api";
+import { list } from "../format";
+import { Legend } from "../map/Legend";
+import { marksOf, nodesOf, PlaceMap } from "../map/PlaceMap";
+import { useCollection } from "../page";
+import { MoveTable, PlaceList } from "./Moves";
+
+/** Moves that would make room, and where Pods would go, in words and on a map of the nodes as they are now. */
+export function Result({ moves, places }: { moves?: readonly Move[] | undefined; places?: readonly Place[] | undefined }): JSX.Element | null {
+  const nodes = useCollection("nodes");
+  const names = useMemo(() => nodesOf(moves, places), [moves, places]);
+  const marks = useMemo(() => marksOf(moves, places), [moves, places]);
+  if (names.length === 0) return null;
+  const kinds = new Set(marks.values());
+  return (
+    <>
+      <MoveTable moves={moves} />
+      {list(places).length > 0 && <h3>Where it would go</h3>}
+      <PlaceList places={places} />
+      <PlaceMap label="The nodes that it would use, with the GPUs marked." nodes={nodes.rows} names={names} marks={marks} version={nodes.changes} />
+      <Legend colourBy="task" brief marks={(["from", "to", "new"] as const).filter((kind) => kinds.has(kind))} />
+    </>
+  );
+}

@@ -1,0 +1,31 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+import type { Sample } from "./api";
+import { gpus, number } from "./format";
+
+/** The samples of the last hours in the order of time; of several for one time, the last one counts. */
+export function mergeSamples(fetched: readonly Sample[], live: Iterable<Sample>, hours: number, now: number): Sample[] {
+  const byTime = new Map<number, Sample>();
+  for (const sample of fetched) byTime.set(Date.parse(sample.time), sample);
+  const end = fetched.length > 0 ? Date.parse(fetched[fetched.length - 1]!.time) : -Infinity;
+  for (const sample of live) {
+    const time = Date.parse(sample.time);
+    // What was fetched may come from elsewhere, so that the two must not be mixed.
+    if (time > end) byTime.set(time, sample);
+  }
+  const begin = now - hours * 3_600_000;
+  return [...byTime].filter(([time]) => time >= begin).sort(([a], [b]) => a - b).map(([, sample]) => sample);
+}
+
+/** What the curves show, in words. */
+export function summaryOf(samples: readonly Sample[]): string {
+  const last = samples[samples.length - 1];
+  if (!last) return "There are no samples.";
+  const allocated = samples.map((sample) => sample.allocated);
+  const waiting = Math.max(...samples.map((sample) => sample.waiting));
+  const mean = allocated.reduce((sum, value) => sum + value, 0) / allocated.length;
+  return `${number(last.allocated)} of ${gpus(last.total)} are allocated now; over this time there were between ${number(Math.min(...allocated))} and ` +
+    `${number(Math.max(...allocated))}, and ${number(mean)} on average. At most ${gpus(waiting)} ${waiting === 1 ? "was" : "were"} waited for at once; ` +
+    `${number(last.stranded)} ${last.stranded === 1 ? "is" : "are"} stranded and ${number(last.unhealthy)} unhealthy now.`;
+}

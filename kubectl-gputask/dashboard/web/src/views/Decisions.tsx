@@ -1,0 +1,155 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+import type { JSX } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+
+import type { Decision, Journal, JournalStep, Node } from "../api";
+import { absolute, compareNames, counted, list, microseconds, number } from "../format";
+import { Legend } from "../map/Legend";
+import { marksOf, nodesOf, PlaceMap } from "../map/PlaceMap";
+import { useFetched, useTick } from "../page";
+import { OutcomeBadge } from "../parts/Badge";
+import { Facts } from "../parts/Facts";
+import { PlaceList } from "../parts/Moves";
+import { Empty, Failed, Loading, Note } from "../parts/Notes";
+import { Pages } from "../parts/Pages";
+import { Clock, Time } from "../parts/Time";
+import { links } from "../route";
+
+const perPage = 100;
+const refreshAfter = 10;
+/** Of a larger cluster, only the nodes that were chosen are drawn at first. */
+const mostNodes = 200;
+
+export function DecisionsView({ id }: { id: number | undefined }): JSX.Element {
+  const tick = useTick(refreshAfter);
+  const journal = useFetched<Journal>("journal", tick, 0);
+  const decisions = useMemo(() => [...list(journal.value?.decisions)].sort((a, b) => b.id - a.id), [journal.value]);
+  if (!journal.value) {
+    return <><h1>Decisions</h1><Failed message={journal.error} />{journal.error === "" && <Loading what="the journal" />}</>;
+  }
+  const { missing, from } = journal.value;
+  return (
+    <>
+      <h1>Decisions</h1>
+      <p class="lead">What the scheduler has decided, step by step, and what it knew then.{from && <> From <Time at={from} />.</>}</p>
+      <Failed message={journal.error} />
+      {missing ? <Note>{missing}</Note> : decisions.length === 0 ? <Empty>The scheduler has decided nothing yet.</Empty> : <Browser decisions={decisions} id={id} />}
+    </>
+  );
+}
+
+function Browser({ decisions, id }: { decisions: readonly Decision[]; id: number | undefined }): JSX.Element {
+  const index = id === undefined ? 0 : decisions.findIndex((decision) => decision.id === id);
+  const chosen = id ?? decisions[0]!.id;
+  const newer = index > 0 ? decisions[index - 1] : undefined;
+  const older = index >= 0 ? decisions[index + 1] : undefined;
+  useStepKeys(() => go(older), () => go(newer));
+  return (
+    <div class="decisions">
+      <DecisionList decisions={decisions} chosen={chosen} index={Math.max(0, index)} />
+      <section class="step" aria-labelledby="step">
+        <div class="step-buttons">
+          <button type="button" disabled={!newer} aria-keyshortcuts="k" onClick={() => go(newer)}>Newer</button>
+          <button type="button" disabled={!older} aria-keyshortcuts="j" onClick={() => go(older)}>Older</button>
+          <span class="hint">Keys: <kbd>k</kbd> newer, <kbd>j</kbd> older</span>
+        </div>
+        <Step id={chosen} />
+      </section>
+    </div>
+  );
+}
+
+function DecisionList({ decisions, chosen, index }: { decisions: readonly Decision[]; chosen: number; index: number }): JSX.Element {
+  const [page, setPage] = useState(Math.floor(index / perPage));
+  useEffect(() => setPage(Math.floor(index / perPage)), [index]);
+  return (
+    <nav class="card decision-list" aria-label="Decisions">
+      <ol>
+        {decisions.slice(page * perPage, (page + 1) * perPage).map((decision) => (
+          <li key={decision.id}>
+            <a href={links.decision(decision.id)} aria-current={decision.id === chosen ? "true" : undefined}>
+              <span class="decision-line"><OutcomeBadge outcome={decision.outcome} /><span class="muted"><Clock at={decision.time} /></span></span>
+              <span class="name">{decision.subject}</span>
+            </a>
+          </li>
+        ))}
+      </ol>
+      <Pages page={page} perPage={perPage} count={decisions.length} what="decisions" onPage={setPage} />
+    </nav>
+  );
+}
+
+function Step({ id }: { id: number }): JSX.Element {
+  const step = useFetched<JournalStep>(`journal/${id}`);
+  if (!step.value) return <div class="card"><h2 id="step">Decision {id}</h2><Failed message={step.error} />{step.error === "" && <Loading what="the decision" />}</div>;
+  const { decision, nodes } = step.value;
+  return (
+    <article class="card">
+      <p class="answer-name"><OutcomeBadge outcome={decision.outcome} /><span class="muted">Decision {id}, <time dateTime={decision.time}>{absolute(new Date(decision.time))}</time></span></p>
+      <h2 id="step" class="name">{decision.subject}</h2>
+      <p class="lead">{decision.why}</p>
+      <Facts
+        facts={[
+          { label: "Asks for", value: decision.asks },
+          { label: "Nodes with room", value: decision.nodes > 0 ? `${number(decision.candidates)} of ${number(decision.nodes)} that were looked at` : "none were looked at: nothing that it needs had become free since the last time" },
+          { label: "Took", value: microseconds(decision.durationMicroseconds) },
+          { label: "State", value: <code>{decision.digest}</code> },
+        ]}
+      />
+      {list(decision.refusals).length > 0 && (
+        <>
+          <h3>Why not other nodes</h3>
+          <ul class="sentences">{list(decision.refusals).map((refusal) => <li key={refusal}>{refusal}</li>)}</ul>
+        </>
+      )}
+      {list(decision.places).length > 0 && <><h3>Chosen places</h3><PlaceList places={decision.places} /></>}
+      <Moment decision={decision} nodes={list(nodes)} />
+    </article>
+  );
+}
+
+/** The cluster right before a decision. */
+function Moment({ decision, nodes }: { decision: Decision; nodes: readonly Node[] }): JSX.Element | null {
+  const chosen = useMemo(() => nodesOf([], decision.places), [decision]);
+  const [all, setAll] = useState(nodes.length <= mostNodes || chosen.length === 0);
+  const byName = useMemo(() => new Map(nodes.map((node) => [node.name, node])), [nodes]);
+  const names = useMemo(() => (all ? [...byName.keys()].sort(compareNames) : chosen), [byName, all, chosen]);
+  const marks = useMemo(() => marksOf([], decision.places), [decision]);
+  if (nodes.length === 0) return null;
+  return (
+    <>
+      <div class="title-line">
+        <h3>The cluster right before it</h3>
+        {chosen.length > 0 && (
+          <label class="check"><input type="checkbox" checked={all} onChange={(event) => setAll(event.currentTarget.checked)} />All {counted(nodes.length, "node")}</label>
+        )}
+      </div>
+      <PlaceMap label="The nodes right before the decision, with the chosen GPUs marked." nodes={byName} names={names} marks={marks} />
+      <Legend colourBy="task" brief marks={marks.size > 0 ? ["new"] : []} />
+    </>
+  );
+}
+
+function go(decision: Decision | undefined): void {
+  if (decision) location.hash = links.decision(decision.id);
+}
+
+function useStepKeys(onOlder: () => void, onNewer: () => void): void {
+  useEffect(() => {
+    const listen = (event: KeyboardEvent) => {
+      if (event.altKey || event.ctrlKey || event.metaKey || isTyping(event.target)) return;
+      if (event.key === "j" || event.key === "ArrowRight") onOlder();
+      else if (event.key === "k" || event.key === "ArrowLeft") onNewer();
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", listen);
+    return () => removeEventListener("keydown", listen);
+  });
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement;
+}

@@ -1,0 +1,111 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+import type { JSX } from "preact";
+import { useMemo, useState } from "preact/hooks";
+
+import type { Estimate, Waiting } from "../api";
+import { counted, gpus, number } from "../format";
+import { useCollection, useSummary } from "../page";
+import { Empty } from "../parts/Notes";
+import { Pages } from "../parts/Pages";
+import { Clock, Lasted } from "../parts/Time";
+import { sentence } from "./Overview";
+import { Queues } from "./Queues";
+import { WaitingName } from "./WaitingName";
+
+const perPage = 100;
+
+export function QueueView(): JSX.Element {
+  const waiting = useCollection("waiting");
+  const queues = useCollection("queues");
+  const summary = useSummary();
+  const [served, refused] = useMemo(() => split(waiting.rows.values()), [waiting.changes]);
+  return (
+    <>
+      <h1>Queue</h1>
+      <p class="lead">
+        {served.length === 0 ? "Nobody waits for GPUs." : `${counted(served.length, "entry waits", "entries wait")} for ${gpus(summary?.waitingGPUs ?? "")}. They are served from top to bottom${queues.rows.size === 0 ? ": by priority, then by age" : ""}.`}
+      </p>
+      <section class="card" aria-labelledby="waiting">
+        <h2 id="waiting">What waits</h2>
+        {served.length > 0 ? <WaitingTable all={served} /> : <Empty>All tasks have the GPUs that they asked for.</Empty>}
+      </section>
+      {refused.length > 0 && (
+        <section class="card" aria-labelledby="refused">
+          <h2 id="refused">What is not served</h2>
+          <p class="hint">Waiting does not help these: something has to be changed first.</p>
+          <WaitingTable all={refused} refused />
+        </section>
+      )}
+      <Queues />
+    </>
+  );
+}
+
+function WaitingTable({ all, refused = false }: { all: readonly Waiting[]; refused?: boolean }): JSX.Element {
+  const [page, setPage] = useState(0);
+  const shown = Math.min(page, Math.max(0, Math.ceil(all.length / perPage) - 1));
+  const label = refused ? "What is not served" : "What waits";
+  return (
+    <>
+      <div class="table-scroll" tabIndex={0} role="group" aria-label={label}>
+        <table class="waiting">
+          <caption class="visually-hidden">{label}, {refused ? "and why" : "in the order in which it is served"}</caption>
+          <thead>
+            <tr>
+              {!refused && <th scope="col" class="numeric">Turn</th>}
+              <th scope="col">Name</th><th scope="col">Asks for</th><th scope="col">Waits</th>
+              <th scope="col">Why, and what would help</th>{!refused && <th scope="col">Expected start</th>}
+            </tr>
+          </thead>
+          <tbody>
+            {all.slice(shown * perPage, (shown + 1) * perPage).map((waiting, index) => (
+              <tr key={`${waiting.kind} ${waiting.namespace}/${waiting.name}`}>
+                {!refused && <td class="numeric turn">{number(shown * perPage + index + 1)}</td>}
+                <th scope="row"><WaitingName waiting={waiting} /><small>{queueText(waiting)}</small></th>
+                <td><span class="nowrap">{gpus(waiting.gpus)}</span><small>{shapeText(waiting)}</small></td>
+                <td class="nowrap"><Lasted from={waiting.since} /></td>
+                <td class="why">{sentence(waiting.reason)}{waiting.help && <small class="help">{sentence(waiting.help)}</small>}</td>
+                {!refused && <td><Expected estimate={waiting.estimatedStart} /></td>}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <Pages page={shown} perPage={perPage} count={all.length} what="entries" onPage={setPage} />
+    </>
+  );
+}
+
+function Expected({ estimate }: { estimate: Estimate | undefined }): JSX.Element {
+  if (!estimate) return <span class="muted">Unknown</span>;
+  const { earliest, likely, latest, message } = estimate;
+  return (
+    <>
+      <span class="nowrap">about <Clock at={likely} /></span>
+      {(earliest || latest) && earliest !== latest && (
+        <small class="nowrap">
+          {earliest && <>{latest ? "" : "from "}<Clock at={earliest} /></>}{earliest && latest && " to "}{latest && <>{earliest ? "" : "until "}<Clock at={latest} /></>}
+        </small>
+      )}
+      {message && <small>{message}</small>}
+    </>
+  );
+}
+
+function queueText(waiting: Waiting): string {
+  const priority = `priority ${waiting.priority}`;
+  if (!waiting.queue) return priority;
+  return waiting.position > 0 ? `place ${number(waiting.position)} in queue ${waiting.queue}, ${priority}` : `queue ${waiting.queue}, ${priority}`;
+}
+
+function shapeText(waiting: Waiting): string {
+  const pods = waiting.pods === 1 ? "1 Pod" : `${number(waiting.pods)} Pods together`;
+  return waiting.model ? `of ${waiting.model}, ${pods}` : `of any model, ${pods}`;
+}
+
+function split(all: Iterable<Waiting>): [Waiting[], Waiting[]] {
+  const sorted = [...all].sort((a, b) => a.turn - b.turn);
+  return [sorted.filter((waiting) => !waiting.refused), sorted.filter((waiting) => waiting.refused)];
+}

@@ -1,0 +1,31 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { links, parseRoute, titleOf } from "../src/route";
+
+test("addresses lead to views", () => {
+  for (const hash of ["", "#", "#/", "#/cluster"]) assert.deepEqual(parseRoute(hash), { view: "cluster", find: "" });
+  assert.deepEqual(parseRoute("#/queue"), { view: "queue" });
+  assert.deepEqual(parseRoute("#/tasks"), { view: "tasks" });
+  assert.deepEqual(parseRoute("#/plans"), { view: "plans" });
+  assert.deepEqual(parseRoute("#/decisions/12"), { view: "decision", id: 12 });
+  for (const hash of ["#/x", "#/tasks/a", "#/tasks/a/b/c", "#/decisions/x", "#/queue/a", "#/%zz"]) assert.deepEqual(parseRoute(hash), { view: "unknown" }, hash);
+});
+
+test("links lead where they say", () => {
+  assert.deepEqual(parseRoute(links.task("a/b", "c?d")), { view: "task", namespace: "a/b", name: "c?d" });
+  assert.deepEqual(parseRoute(links.taskOf("default/big")), { view: "task", namespace: "default", name: "big" });
+  assert.deepEqual(parseRoute(links.plan("make room")), { view: "plan", name: "make room" });
+  assert.deepEqual(parseRoute(links.find("h100 & more")), { view: "cluster", find: "h100 & more" });
+  assert.deepEqual(parseRoute(links.whatIfFrom("default", "big")), { view: "whatif", from: { namespace: "default", name: "big" } });
+  assert.deepEqual(parseRoute("#/whatif?from=incomplete"), { view: "whatif" });
+});
+
+test("titles", () => {
+  assert.equal(titleOf(parseRoute(links.task("default", "big"))), "default/big");
+  assert.equal(titleOf(parseRoute("#/whatif")), "What if");
+  assert.equal(titleOf(parseRoute("#/decisions/3")), "Decision 3");
+});

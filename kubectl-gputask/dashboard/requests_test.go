@@ -1,0 +1,113 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"encoding/json"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/access"
+	"falldio.github.io/gpu-controller/kubectl-gputask/dashboard/rows"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	taskfake "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/fake"
+)
+
+// serverWith returns a server for a viewer of a cluster with the task train, its Pod train-0, and a Pod of somebody else.
+func serverWith(t *testing.T) (*Server, *cluster.Clients) {
+	t.Helper()
+	task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default", UID: "train"}, Status: v1.GPUTaskStatus{Phase: v1.PhaseRunning}}
+	own := podOf("train", 0)
+	own.Namespace, own.Labels = "default", map[string]string{v1.LabelTask: "train"}
+	own.Spec.Containers = []corev1.Container{{Name: v1.ContainerName}}
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "database-0", Namespace: "default"}}
+	clients := &cluster.Clients{Kube: kubefake.NewClientset(own, other), Tasks: taskfake.NewClientset(), Config: &rest.Config{}, Namespace: "default"}
+	if err := clients.Tasks.(*taskfake.Clientset).Tracker().Add(task); err != nil {
+		t.Fatal(err)
+	}
+	return New(Options{Clients: clients, Gate: access.NewOwner(&access.Viewer{Clients: clients}, testToken), Clock: clock.RealClock{}, Files: fstest.MapFS{}}), clients
+}
+
+// ask returns the status and the text of an answer.
+func ask(t *testing.T, s *Server, method, path, body string) (int, string) {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080"+path, strings.NewReader(body))
+	request.Header.Set("Authorization", "Bearer "+testToken)
+	response := httptest.NewRecorder()
+	s.Handler().ServeHTTP(response, request)
+	text, _ := io.ReadAll(response.Body)
+	return response.Code, string(text)
+}
+
+func TestLogs(t *testing.T) {
+	t.Parallel()
+	s, _ := serverWith(t)
+	for name, test := range map[string]struct {
+		query string
+		want  int
+		says  string
+	}{
+		"of a task's Pod":           {"pod=train-0", 200, "fake logs"},
+		"of its last lines":         {"pod=train-0&tail=10&follow=true", 200, "fake logs"},
+		"of a Pod of somebody else": {"pod=database-0", 404, "The task train has no Pod database-0."},
+		"of a Pod that is gone":     {"pod=train-1", 404, `pods \"train-1\" not found`},
+		"too many lines":            {"pod=train-0&tail=1000000", 400, "from 0 to 5000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if code, text := ask(t, s, "GET", "/api/tasks/default/train/logs?"+test.query, ""); code != test.want || !strings.Contains(text, test.says) {
+				t.Errorf("status %d: %s", code, text)
+			}
+		})
+	}
+}
+
+func TestATaskIsShownBeforeTheClusterWasSeen(t *testing.T) {
+	t.Parallel()
+	s, _ := serverWith(t)
+	code, text := ask(t, s, "GET", "/api/tasks/default/train", "")
+	var details rows.TaskDetails
+	if err := json.Unmarshal([]byte(text), &details); err != nil || code != 200 {
+		t.Fatalf("status %d, error %v: %s", code, err, text)
+	}
+	if len(details.Members) != 1 || details.Members[0].Name != "train-0" || !strings.Contains(details.Manifest, "kind: GPUTask") || details.Explanation == nil {
+		t.Errorf("details: %s", text)
+	}
+	if len(details.Actions) != 2 || details.Actions[0].Command != "kubectl gputask suspend train --namespace default" {
+		t.Errorf("actions: %+v", details.Actions)
+	}
+}
+
+func TestChangesAreForTheTaskThatWasSeen(t *testing.T) {
+	t.Parallel()
+	s, clients := serverWith(t)
+	if code, text := ask(t, s, "POST", "/api/tasks/default/train/delete", `{"uid":"of-an-earlier-one"}`); code != 409 || !strings.Contains(text, "another task of this name") {
+		t.Errorf("status %d: %s", code, text)
+	}
+	if code, text := ask(t, s, "POST", "/api/tasks/default/train/explode", `{"uid":"train"}`); code != 422 || !strings.Contains(text, `there is no action`) {
+		t.Errorf("status %d: %s", code, text)
+	}
+	if code, text := ask(t, s, "POST", "/api/tasks/default/train/rerun", `{"uid":"train"}`); code != 422 || !strings.Contains(text, "has not finished") {
+		t.Errorf("status %d: %s", code, text)
+	}
+	if code, text := ask(t, s, "POST", "/api/tasks/default/train/delete", `{"uid":"train"}`); code != 200 {
+		t.Errorf("status %d: %s", code, text)
+	}
+	if _, err := clients.Tasks.FalldioV1().GPUTasks("default").Get(t.Context(), "train", metav1.GetOptions{}); err == nil {
+		t.Error("the task is still there")
+	}
+	if code, text := ask(t, s, "POST", "/api/tasks/default/train/delete", `{"uid":"train"}`); code != 404 || !strings.Contains(text, "not found") {
+		t.Errorf("status %d: %s", code, text)
+	}
+}

@@ -85,14 +85,13 @@ func wantSame(t *testing.T, read *journal.Journal) *journal.Report {
 	return report
 }
 
-// history is a random history of a cluster.
+// randomHistory is a random history of a cluster.
 type randomHistory struct {
 	*fixture
-	dice     *rand.Rand
-	waiting  map[string]*corev1.Pod
-	placed   map[string]*corev1.Pod
-	next     int
-	outcomes map[journal.Outcome]int
+	dice    *rand.Rand
+	waiting map[string]*corev1.Pod
+	placed  map[string]*corev1.Pod
+	next    int
 }
 
 func newRandomHistory(t *testing.T, seed uint64) *randomHistory {

@@ -34,13 +34,23 @@ func TaskRow(task *clusterview.Task) *Task {
 	row := &Task{
 		Namespace: task.Namespace, Name: task.Name, UID: string(task.UID), Version: versionOf(task), Phase: string(status.Phase), Message: status.Message,
 		GPU: task.Spec.GPU, Amount: task.Spec.GPUAmount, Pods: gputask.Total(task.GPUTask), RunningPods: int(status.Running), Restarts: int(status.Restarts),
-		Moves: int(status.Moves), Priority: task.Spec.Priority, Queue: task.Spec.Queue, Created: task.CreationTimestamp, Started: status.StartTime,
+		Moves: int(status.Moves), Priority: task.Spec.Priority, Queue: task.Spec.Queue, Created: task.CreationTimestamp, Started: startOf(status),
 		Finished: status.CompletionTime, Nodes: status.Nodes,
 	}
 	if len(task.Pods) > 0 && row.Queue == "" {
 		row.Queue = task.Pods[0].Labels[v1.LabelQueue]
 	}
 	return row
+}
+
+// startOf returns when a task has begun to run, as far as it has: status.startTime is when its deadline began to count.
+func startOf(status *v1.GPUTaskStatus) *metav1.Time {
+	switch status.Phase {
+	case v1.PhaseRunning, v1.PhaseSucceeded, v1.PhaseFailed:
+		return cmp.Or(status.RunningSince, status.StartTime)
+	default:
+		return nil
+	}
 }
 
 // versionOf changes whenever a task or one of its Pods has changed. It does not tell which versions these are.
@@ -73,8 +83,22 @@ func (b *builder) addWaiting() {
 		if row.Help == "" && !entry.Refused && b.help != nil {
 			row.Help = b.help(entry)
 		}
+		if plan := b.proposedFor(entry); plan != nil {
+			row.Help = strings.TrimSuffix(fmt.Sprintf("approve plan %s, which moves %s for it; or %s", plan.Name, show.Count(len(plan.Spec.Moves), "running Pod"), row.Help), "; or ")
+		}
 		b.set.put(Waiting, entry.Kind+" "+entry.Namespace+"/"+entry.Name, row)
 	}
+}
+
+// proposedFor returns the plan that makes room for a task as soon as somebody approves it; nil for none.
+func (b *builder) proposedFor(entry *analysis.LineEntry) *v1.MovePlan {
+	for _, plan := range b.view.Plans {
+		task := plan.Spec.For
+		if plan.Status.Phase == v1.PlanProposed && task != nil && entry.Kind == analysis.KindTask && task.Namespace == entry.Namespace && task.Name == entry.Name {
+			return plan
+		}
+	}
+	return nil
 }
 
 func compareBools(x, y bool) int {

@@ -25,7 +25,9 @@ export function summaryOf(samples: readonly Sample[]): string {
   const allocated = samples.map((sample) => sample.allocated);
   const waiting = Math.max(...samples.map((sample) => sample.waiting));
   const mean = allocated.reduce((sum, value) => sum + value, 0) / allocated.length;
-  return `${number(last.allocated)} of ${gpus(last.total)} are allocated now; over this time there were between ${number(Math.min(...allocated))} and ` +
-    `${number(Math.max(...allocated))}, and ${number(mean)} on average. At most ${gpus(waiting)} ${waiting === 1 ? "was" : "were"} waited for at once; ` +
+  const least = number(Math.min(...allocated));
+  const most = number(Math.max(...allocated));
+  const over = least === most ? "as many as all the time" : `over this time there were between ${least} and ${most}, and ${number(mean)} on average`;
+  return `${number(last.allocated)} of ${gpus(last.total)} are allocated now, ${over}. At most ${gpus(waiting)} ${waiting === 1 ? "was" : "were"} waited for at once; ` +
     `${number(last.stranded)} ${last.stranded === 1 ? "is" : "are"} stranded and ${number(last.unhealthy)} unhealthy now.`;
 }

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import type { JSX } from "preact";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 
 import type { Use } from "../api";
 import { number } from "../format";
+import { useCollection } from "../page";
 import { useTheme } from "../theme";
-import { paletteOf, priorityStep, type ColourBy, type Palette } from "./colours";
+import { paletteOf, priorityStep, taskColours, type ColourBy, type Palette } from "./colours";
 import { paintCell, paintMark, type Mark } from "./draw";
 
 const uses: { use: Use; percent?: number; text: string }[] = [
@@ -15,13 +16,13 @@ const uses: { use: Use; percent?: number; text: string }[] = [
   { use: "Busy", text: "Busy" },
   { use: "Shared", percent: 60, text: "Shared, filled as far as allocated" },
   { use: "Reserved", text: "Reserved" },
-  { use: "Closed", text: "Free, but the node takes no Pods" },
+  { use: "Closed", text: "Free, but the node is cordoned or not ready" },
   { use: "Unhealthy", text: "Unhealthy" },
 ];
 
 export const markTexts: Record<Mark, string> = {
   from: "A Pod leaves",
-  to: "A Pod comes",
+  to: "A Pod arrives",
   new: "Room for a new Pod",
 };
 
@@ -56,8 +57,7 @@ function Colours({ colourBy, priorities, palette }: { colourBy: ColourBy; priori
     case "task":
       return (
         <p class="legend-colours">
-          <span>Colour: each task has its own</span>
-          <Fill colours={palette.tasks.slice(0, 6)} />
+          <TaskNames palette={palette} />
           <span>Pods of other controllers</span>
           <Fill colours={[palette.unknown]} />
         </p>
@@ -80,11 +80,21 @@ function Colours({ colourBy, priorities, palette }: { colourBy: ColourBy; priori
     case "health":
       return (
         <p class="legend-colours">
-          <span>Colour: the node takes Pods</span><Fill colours={[palette.plain]} />
-          <span>it does not</span><Fill colours={[palette.attention]} />
+          <span>Colour: the node is ready</span><Fill colours={[palette.plain]} />
+          <span>it is cordoned or not ready</span><Fill colours={[palette.attention]} />
         </p>
       );
   }
+}
+
+/** Which task has which colour, unless there are many. */
+function TaskNames({ palette }: { palette: Palette }): JSX.Element {
+  const nodes = useCollection("nodes");
+  const named = useMemo(() => taskColours.all(), [nodes.changes]);
+  if (named.length === 0 || named.length > palette.tasks.length) {
+    return <><span>Colour: each task has its own</span><Fill colours={palette.tasks.slice(0, 6)} /></>;
+  }
+  return <>{named.map(([name, index]) => <span key={name} class="nowrap"><Fill colours={[palette.tasks[index] ?? palette.plain]} /> {name}</span>)}</>;
 }
 
 function Fill({ colours }: { colours: readonly string[] }): JSX.Element {

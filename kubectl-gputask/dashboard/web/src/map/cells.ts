@@ -42,7 +42,7 @@ export function stateText(node: Node, cell: Cell, now: Date): string {
     case "Unhealthy":
       return (cell.why ? `unhealthy: ${cell.why}` : "unhealthy") + who;
     case "Closed":
-      return node.notice ? `free, but its node takes no Pods: ${node.notice}` : "free, but its node takes no Pods";
+      return node.notice ? `free, but its node is ${node.notice}` : "free, but its node is cordoned or not ready";
   }
 }
 

@@ -122,6 +122,11 @@ export class TaskColours {
     return this;
   }
 
+  /** The tasks with their indices, by name. */
+  all(): [string, number][] {
+    return [...this.indices].sort(([a], [b]) => a.localeCompare(b));
+  }
+
   of(name: string): number {
     return this.indices.get(name) ?? fnv1a(name) % this.count;
   }

@@ -13,7 +13,7 @@ const states: Record<string, string> = {
 };
 
 /** Moves as a table; the state only of those of a plan. */
-export function MoveTable({ moves, withState = false }: { moves: readonly Move[] | undefined; withState?: boolean }): JSX.Element | null {
+export function MoveTable({ moves, withState = false, proposed = false }: { moves: readonly Move[] | undefined; withState?: boolean; proposed?: boolean }): JSX.Element | null {
   const all = list(moves);
   if (all.length === 0) return null;
   const cost = all.reduce((sum, move) => sum + move.costGPUSeconds, 0);
@@ -23,7 +23,7 @@ export function MoveTable({ moves, withState = false }: { moves: readonly Move[]
         <caption>{all.length === 1 ? "One move" : `${number(all.length)} moves, in this order`}, at a cost of <span title={`${number(cost)} GPU-seconds`}>{gpuTime(cost)}</span></caption>
         <thead>
           <tr>
-            <th scope="col" class="numeric">Turn</th><th scope="col">Pod</th><th scope="col" class="numeric">GPUs</th>
+            <th scope="col" class="numeric">Step</th><th scope="col">Pod</th><th scope="col" class="numeric">GPUs</th>
             <th scope="col">From</th><th scope="col">To</th>{withState && <th scope="col">State</th>}<th scope="col" class="numeric">Cost</th>
           </tr>
         </thead>
@@ -35,7 +35,7 @@ export function MoveTable({ moves, withState = false }: { moves: readonly Move[]
               <td class="numeric">{move.gpus}</td>
               <td><PlaceText place={move.from} /></td>
               <td><PlaceText place={move.to} /></td>
-              {withState && <td>{states[move.state] ?? move.state}{move.reason && <small>{move.reason}</small>}</td>}
+              {withState && <td>{proposed ? "Waits for approval" : states[move.state] ?? move.state}{move.reason && <small>{move.reason}</small>}</td>}
               <td class="numeric" title={`${number(move.costGPUSeconds)} GPU-seconds`}>{gpuTime(move.costGPUSeconds)}</td>
             </tr>
           ))}

@@ -13,7 +13,7 @@ import { Time } from "../parts/Time";
 import { links } from "../route";
 
 const useTexts: Record<Use, string> = {
-  Free: "Free", Busy: "Busy", Shared: "Shared", Reserved: "Reserved", Closed: "Free, but its node takes no Pods", Unhealthy: "Unhealthy",
+  Free: "Free", Busy: "Busy", Shared: "Shared", Reserved: "Reserved", Closed: "Free, but its node is cordoned or not ready", Unhealthy: "Unhealthy",
 };
 
 /** A GPU in detail, beside the map. */

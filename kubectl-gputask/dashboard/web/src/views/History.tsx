@@ -58,7 +58,7 @@ function Source({ history, first }: { history: History; first: Sample | undefine
   return (
     <>
       <p class="lead">
-        {history.source === "prometheus" ? "From Prometheus." : first ? <>From what this page's server has seen itself since {absolute(new Date(first.time))}.</> : "From what this page's server sees itself."}
+        {history.source === "prometheus" ? "From Prometheus." : first ? <>Recorded by this page's server since {absolute(new Date(first.time))}.</> : "Recorded by this page's server."}
       </p>
       {history.trouble && <p class="note attention">Prometheus did not answer: {history.trouble}</p>}
     </>

@@ -41,9 +41,9 @@ function Details({ plan }: { plan: Plan }): JSX.Element {
       <section class="card" aria-label="The plan">
         <Facts
           facts={[
-            { label: "Message", value: plan.message },
+            { label: "Message", value: plan.phase === "Proposed" ? "waits for your approval" : plan.message },
             plan.for !== undefined && { label: "Makes room for", value: <a href={links.taskOf(plan.for)}>{plan.for}</a> },
-            { label: "Goal", value: plan.goal },
+            { label: "Goal", value: goals[plan.goal] ?? plan.goal },
             { label: "Cost", value: <span title={`${number(plan.costGPUSeconds)} GPU-seconds`}>{gpuTime(plan.costGPUSeconds)}</span> },
             plan.lostGPUSeconds > 0 && { label: "Work that is repeated", value: gpuTime(plan.lostGPUSeconds) },
             { label: "Gain", value: plan.gain },
@@ -56,7 +56,7 @@ function Details({ plan }: { plan: Plan }): JSX.Element {
       <BeforeAndAfter plan={plan} />
       <section class="card" aria-labelledby="moves">
         <h2 id="moves">Moves</h2>
-        {list(plan.moves).length > 0 ? <MoveTable moves={plan.moves} withState /> : <Empty>It moves nothing.</Empty>}
+        {list(plan.moves).length > 0 ? <MoveTable moves={plan.moves} withState proposed={plan.phase === "Proposed"} /> : <Empty>It moves nothing.</Empty>}
         {list(plan.places).length > 0 && <><h3>Where the Pods of {plan.for ?? "the task"} go</h3><PlaceList places={plan.places} /></>}
       </section>
     </>
@@ -85,6 +85,10 @@ function BeforeAndAfter({ plan }: { plan: Plan }): JSX.Element | null {
     </section>
   );
 }
+
+const goals: Record<string, string> = {
+  PendingTask: "start a waiting task", Capacity: "give back whole GPUs, nodes and domains", Recreate: "place everything anew",
+};
 
 function actionsOf(plan: Plan): Action[] {
   const actions: Action[] = [];

@@ -25,7 +25,7 @@ export function QueueView(): JSX.Element {
     <>
       <h1>Queue</h1>
       <p class="lead">
-        {served.length === 0 ? "Nobody waits for GPUs." : `${counted(served.length, "entry waits", "entries wait")} for ${gpus(summary?.waitingGPUs ?? "")}. They are served from top to bottom${queues.rows.size === 0 ? ": by priority, then by age" : ""}.`}
+        {served.length === 0 ? "Nobody waits for GPUs." : `${counted(served.length, "entry waits", "entries wait")} for ${gpus(summary?.waitingGPUs ?? "")}. They are tried from top to bottom${queues.rows.size === 0 ? ", by priority, then by age" : ""}; what does not fit yet lets others go first that don't delay it.`}
       </p>
       <section class="card" aria-labelledby="waiting">
         <h2 id="waiting">What waits</h2>
@@ -54,8 +54,8 @@ function WaitingTable({ all, refused = false }: { all: readonly Waiting[]; refus
           <caption class="visually-hidden">{label}, {refused ? "and why" : "in the order in which it is served"}</caption>
           <thead>
             <tr>
-              {!refused && <th scope="col" class="numeric">Turn</th>}
-              <th scope="col">Name</th><th scope="col">Asks for</th><th scope="col">Waits</th>
+              {!refused && <th scope="col" class="numeric">Position</th>}
+              <th scope="col">Name</th><th scope="col">Asks for</th><th scope="col">Waiting for</th>
               <th scope="col">Why, and what would help</th>{!refused && <th scope="col">Expected start</th>}
             </tr>
           </thead>

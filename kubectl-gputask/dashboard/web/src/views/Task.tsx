@@ -80,7 +80,7 @@ function TaskFacts({ task }: { task: Task }): JSX.Element {
     <Facts
       facts={[
         { label: "Asks for", value: asksFor(task) },
-        { label: "Pods that run", value: `${number(task.runningPods)} of ${number(task.pods)}` },
+        { label: "Pods running", value: `${number(task.runningPods)} of ${number(task.pods)}` },
         { label: "Priority", value: task.priority },
         { label: "Queue", value: task.queue },
         list(task.nodes).length > 0 && { label: list(task.nodes).length === 1 ? "Node" : "Nodes", value: <Nodes names={list(task.nodes)} /> },

@@ -11,6 +11,9 @@ import (
 	"strings"
 )
 
+// NeverText is what an Explanation says of what fits on no nodes, even if they were empty.
+const NeverText = "it would not fit even if nothing else ran"
+
 // Explanation is why a gang does not fit, and what would help.
 type Explanation struct {
 	// Nodes is the number of nodes that were considered.
@@ -43,7 +46,7 @@ func (r *Refusal) String() string { return r.Reason.text(r.Nodes, r.Resource) }
 func (e *Explanation) String() string {
 	text := e.refusals()
 	if e.Never {
-		text = "it would not fit even if nothing else ran; " + text
+		text = NeverText + "; " + text
 	}
 	remedies := make([]string, 0, len(e.Remedies))
 	for i := range e.Remedies {

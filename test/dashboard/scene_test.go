@@ -61,7 +61,7 @@ func (c *testCluster) makeScene(ctx context.Context) error {
 	if err := c.disturb(ctx); err != nil {
 		return err
 	}
-	wide := task("wide", h100, "8", 5)
+	wide := task("wide", h100, "8", 4)
 	wide.Spec.Topology = &v1.Topology{Level: "leaf", Mode: v1.TopologyRequired}
 	for _, one := range []*v1.GPUTask{wide, task("too-big", h100, "16", 1), task("evaluate", a100, "4", 3)} {
 		if err := c.createAndWait(ctx, one, v1.PhasePending); err != nil {

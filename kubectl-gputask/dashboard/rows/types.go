@@ -124,22 +124,24 @@ type Task struct {
 
 // Entry is something that waits for GPUs.
 type Entry struct {
-	Kind           string      `json:"kind"`
-	Namespace      string      `json:"namespace"`
-	Name           string      `json:"name"`
-	Turn           int         `json:"turn"`
-	Queue          string      `json:"queue,omitempty"`
-	Position       int         `json:"position"`
-	GPUs           string      `json:"gpus"`
-	Model          string      `json:"model,omitempty"`
-	Pods           int         `json:"pods"`
-	Priority       int32       `json:"priority"`
-	PriorityClass  string      `json:"priorityClass,omitempty"`
-	Since          metav1.Time `json:"since"`
-	Reason         string      `json:"reason"`
-	Help           string      `json:"help,omitempty"`
-	Refused        bool        `json:"refused,omitempty"`
-	EstimatedStart *Estimate   `json:"estimatedStart,omitempty"`
+	Kind          string      `json:"kind"`
+	Namespace     string      `json:"namespace"`
+	Name          string      `json:"name"`
+	Turn          int         `json:"turn"`
+	Queue         string      `json:"queue,omitempty"`
+	Position      int         `json:"position"`
+	GPUs          string      `json:"gpus"`
+	Model         string      `json:"model,omitempty"`
+	Pods          int         `json:"pods"`
+	Priority      int32       `json:"priority"`
+	PriorityClass string      `json:"priorityClass,omitempty"`
+	Since         metav1.Time `json:"since"`
+	Reason        string      `json:"reason"`
+	Help          string      `json:"help,omitempty"`
+	Refused       bool        `json:"refused,omitempty"`
+	// Never is true if it would not fit even if nothing else ran.
+	Never          bool      `json:"never,omitempty"`
+	EstimatedStart *Estimate `json:"estimatedStart,omitempty"`
 }
 
 // Estimate is when something is expected to start.

@@ -19,6 +19,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
 func (b *builder) addTasks() {
@@ -118,13 +119,18 @@ func entryRow(entry *analysis.LineEntry) *Entry {
 		Pods: entry.Pods, Priority: entry.Priority, PriorityClass: entry.PriorityClass, Since: entry.Since, Refused: entry.Refused,
 	}
 	row.Reason = show.EntryReason(entry)
+	if strings.Contains(entry.Reason, placement.NeverText) {
+		row.Reason = strings.Join(strings.Fields(entry.Reason), " ") // it waits for nobody to end
+	}
 	if before, after, found := strings.Cut(row.Reason, explanationText); found {
 		row.Reason, row.Help = before, "it would start "+after
 	}
 	if row.Reason == "" {
 		row.Reason = "the scheduler has not said anything about it yet"
 	}
-	if estimate := entry.EstimatedStart; estimate != nil && !entry.Refused {
+	row.Never = strings.Contains(row.Reason, placement.NeverText)
+	// Estimates don't take into account which nodes belong together.
+	if estimate := entry.EstimatedStart; estimate != nil && !entry.Refused && !row.Never {
 		row.EstimatedStart = &Estimate{Earliest: &estimate.Earliest, Likely: estimate.Likely, Latest: &estimate.Latest, Message: show.Waits(estimate)}
 	}
 	return row

@@ -156,6 +156,8 @@ export interface Waiting {
   help?: string;
   /** True if it is not served: it may not use its queue, or its Pods can't be created. */
   refused?: boolean;
+  /** True if it would not fit even if nothing else ran. */
+  never?: boolean;
   estimatedStart?: Estimate;
 }
 

@@ -67,7 +67,7 @@ function WaitingTable({ all, refused = false }: { all: readonly Waiting[]; refus
                 <td><span class="nowrap">{gpus(waiting.gpus)}</span><small>{shapeText(waiting)}</small></td>
                 <td class="nowrap"><Lasted from={waiting.since} /></td>
                 <td class="why">{sentence(waiting.reason)}{waiting.help && <small class="help">{sentence(waiting.help)}</small>}</td>
-                {!refused && <td><Expected estimate={waiting.estimatedStart} /></td>}
+                {!refused && <td>{waiting.never ? "Never as requested" : <Expected estimate={waiting.estimatedStart} />}</td>}
               </tr>
             ))}
           </tbody>

@@ -1,0 +1,53 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	"testing"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+)
+
+func TestWhatAnEntrySays(t *testing.T) {
+	t.Parallel()
+	estimate := &v1.StartEstimate{Earliest: at(0), Likely: at(60), Latest: at(90), Behind: "train (8 GPUs)", Reserved: true}
+	tests := map[string]struct {
+		entry        analysis.LineEntry
+		reason, help string
+		never        bool
+		expected     string
+	}{
+		"the scheduler's reason, and what it says would help": {
+			entry:  analysis.LineEntry{Reason: "needs 4 GPUs; 2 nodes have too few free GPUs; it would start with 2 more free GPUs, or with 2 GPUs for each Pod"},
+			reason: "needs 4 GPUs; 2 nodes have too few free GPUs", help: "it would start with 2 more free GPUs, or with 2 GPUs for each Pod",
+		},
+		"what it waits for, with its estimate": {
+			entry:  analysis.LineEntry{Reason: "needs 4 GPUs", EstimatedStart: estimate},
+			reason: "waits until train (8 GPUs) ends: needs 4 GPUs", expected: "when train (8 GPUs) ends; its place is reserved",
+		},
+		"what never fits has no estimate": {
+			entry:  analysis.LineEntry{Reason: "needs 16 GPUs; it would not fit even if nothing else ran; 2 nodes have too few GPUs", EstimatedStart: estimate},
+			reason: "needs 16 GPUs; it would not fit even if nothing else ran; 2 nodes have too few GPUs", never: true,
+		},
+		"what is refused has none either": {
+			entry: analysis.LineEntry{Reason: "queue x does not exist", Refused: true, EstimatedStart: estimate}, reason: "waits until train (8 GPUs) ends: queue x does not exist",
+		},
+		"what nobody has said anything about": {entry: analysis.LineEntry{}, reason: "the scheduler has not said anything about it yet"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			row := entryRow(&test.entry)
+			expected := ""
+			if row.EstimatedStart != nil {
+				expected = row.EstimatedStart.Message
+			}
+			if row.Reason != test.reason || row.Help != test.help || row.Never != test.never || expected != test.expected {
+				t.Errorf("row %+v, expected start %q", row, expected)
+			}
+		})
+	}
+}

@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -58,11 +59,12 @@ func startServer(ctx context.Context, c *cluster.Cluster, bin string) (*server, 
 	if err != nil {
 		return nil, fmt.Errorf("the server has not begun: %w", err)
 	}
-	address, token, found := strings.Cut(strings.TrimSpace(line[strings.Index(line, "http"):]), "/#token=")
+	_, address, _ := strings.Cut(strings.TrimSpace(line), "http://")
+	address, token, found := strings.Cut(address, "/#token=")
 	if !found {
 		return nil, fmt.Errorf("the server printed %q", line)
 	}
-	return &server{command: command, address: address, token: token}, nil
+	return &server{command: command, address: "http://" + address, token: token}, nil
 }
 
 func (s *server) stop() {
@@ -116,7 +118,7 @@ func (v *viewer) watch(ctx context.Context, s *server) error {
 		switch {
 		case err == bufio.ErrBufferFull: //nolint:errorlint // it is returned as it is
 			continue
-		case err != nil && ctx.Err() != nil, err == io.EOF: //nolint:errorlint // it is returned as it is
+		case err != nil && ctx.Err() != nil, errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err
@@ -236,14 +238,15 @@ func tables(o *options, results []result) string {
 		table.Add(fmt.Sprint(r.viewers), fmt.Sprintf("%.1f %% of a core", 100*r.cpu), fmt.Sprintf("%d MiB", r.memory), kilobytes(float64(r.first)), kilobytes(r.bytes),
 			fmt.Sprintf("%.1f", r.updates), fmt.Sprintf("%.0f", r.changes))
 	}
-	text := fmt.Sprintf("%d nodes with 8 GPUs, %d tasks of one Pod that run for 30 to 90 s each; %v for each row.\n\n%s", o.nodes, o.tasks, o.duration, table.String())
+	var text strings.Builder
+	fmt.Fprintf(&text, "\n%d nodes with 8 GPUs, %d tasks of one Pod that run for 30 to 90 s each; %v for each row.\n\n%s", o.nodes, o.tasks, o.duration, table.String())
 	for i := range results {
 		if f := results[i].frames; f != nil {
-			text += fmt.Sprintf("\nFrames of a browser on the same machine while the map scrolls and changes: median %.1f ms, 95 %% within %.1f ms, longest %.0f ms (%d frames).\n",
+			fmt.Fprintf(&text, "\nFrames of a browser on the same machine while the map scrolls and changes: median %.1f ms, 95 %% within %.1f ms, longest %.0f ms (%d frames).\n",
 				f.median, f.p95, f.longest, f.count)
 		}
 	}
-	return text
+	return text.String() + "\n"
 }
 
 func kilobytes(bytes float64) string {

@@ -95,7 +95,7 @@ func tokenOf(r *http.Request) string {
 }
 
 func refuse(ctx context.Context, w http.ResponseWriter, err error) {
-	var refusal *access.Refusal
+	var refusal *access.RefusedError
 	switch {
 	case !errors.As(err, &refusal):
 		klog.FromContext(ctx).Error(err, "A viewer can't be admitted")

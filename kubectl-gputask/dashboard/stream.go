@@ -100,7 +100,7 @@ func (s *Server) admitAgain(ctx context.Context, end context.CancelCauseFunc, to
 			return
 		case <-ticker.C():
 		}
-		var refusal *access.Refusal
+		var refusal *access.RefusedError
 		if _, err := s.options.Gate.Admit(ctx, token); errors.As(err, &refusal) {
 			end(err)
 			return

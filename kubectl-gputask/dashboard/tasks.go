@@ -55,7 +55,7 @@ func (s *Server) task(w http.ResponseWriter, r *http.Request, viewer *access.Vie
 		return
 	}
 	now := s.options.Clock.Now()
-	details := rows.DetailsOf(&clusterview.Task{GPUTask: task, Pods: pods}, s.feed.lives.of(task.UID), now)
+	details := rows.DetailsOf(&clusterview.Task{GPUTask: task, Pods: pods}, s.feed.lives.of(task.UID))
 	if details.Events, err = eventsOf(ctx, viewer.Clients, task, pods); err != nil {
 		details.Events = []rows.Event{{Time: metav1.NewTime(now), Type: corev1.EventTypeWarning, Object: "this page", Reason: "NoEvents", Message: err.Error(), Count: 1}}
 	}

@@ -371,7 +371,7 @@ func TestAPageInTheClusterAdmitsWhoMaySeeItAll(t *testing.T) {
 	s.address = "http://" + port + "/"
 	_, without := userKubeconfig(t, "")
 	_, with := userKubeconfig(t, "gputasks-cluster-view")
-	p := &page{T: t, ctx: browser(t), server: s}
+	p := newPage(t, s)
 	p.do(navigate(s.address))
 	p.see("Sign in")
 	signIn := func(token string) {

@@ -116,8 +116,9 @@ func browser(t *testing.T) context.Context {
 // page is a tab with the page in it.
 type page struct {
 	*testing.T
-	ctx    context.Context
 	server *server
+	// tab returns the context of the tab, within a time limit.
+	tab func() (context.Context, context.CancelFunc)
 
 	mu sync.Mutex
 	// complaints are what the browser has written into its console.
@@ -126,11 +127,19 @@ type page struct {
 
 const width, height = 1440, 900
 
+// newPage returns an empty tab in a new browser.
+func newPage(t *testing.T, s *server) *page {
+	t.Helper()
+	ctx := browser(t)
+	p := &page{T: t, server: s, tab: func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, limit) }}
+	chromedp.ListenTarget(ctx, p.listen)
+	return p
+}
+
 // open opens the page at a route such as "#/queue" in a new browser.
 func open(t *testing.T, s *server, route string) *page {
 	t.Helper()
-	p := &page{T: t, ctx: browser(t), server: s}
-	chromedp.ListenTarget(p.ctx, p.listen)
+	p := newPage(t, s)
 	p.do(emulation.SetDeviceMetricsOverride(width, height, 1, false), chromedp.Navigate(s.address))
 	p.see("Cluster")
 	if route != "" {
@@ -166,7 +175,7 @@ func (p *page) quiet() {
 
 func (p *page) do(actions ...chromedp.Action) {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, limit)
+	ctx, cancel := p.tab()
 	defer cancel()
 	if err := chromedp.Run(ctx, actions...); err != nil {
 		p.Fatal(err)

@@ -39,7 +39,7 @@ func (p *page) screenshot(name string) {
 	}))
 	path := filepath.Join(root(), "docs", "dashboard", name+".png")
 	if *updateScreenshots {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, taken, 0o644)); err != nil { //nolint:gosec // it is committed
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, taken, 0o644)); err != nil {
 			p.Fatal(err)
 		}
 		return
@@ -110,7 +110,7 @@ func mean(picture *image.RGBA, part image.Rectangle) color.RGBA {
 			r, g, b, count = r+uint32(at.R), g+uint32(at.G), b+uint32(at.B), count+1
 		}
 	}
-	return color.RGBA{R: uint8(r / count), G: uint8(g / count), B: uint8(b / count), A: 255} //nolint:gosec // means of bytes
+	return color.RGBA{R: uint8(r / count), G: uint8(g / count), B: uint8(b / count), A: 255}
 }
 
 // violation is something that axe has found.

@@ -23,19 +23,19 @@ type Viewer struct {
 
 // Gate admits viewers.
 type Gate interface {
-	// Admit returns who sends a request with a token. It fails with a Refusal if nobody is admitted with it.
+	// Admit returns who sends a request with a token. It fails with a RefusedError if nobody is admitted with it.
 	Admit(ctx context.Context, token string) (*Viewer, error)
 }
 
-// Refusal is why a request is not admitted.
-type Refusal struct {
+// RefusedError is why a request is not admitted.
+type RefusedError struct {
 	// Message is a sentence for the viewer.
 	Message string
 	// Known is true if it is known who the viewer is, who lacks rights.
 	Known bool
 }
 
-func (r *Refusal) Error() string { return r.Message }
+func (r *RefusedError) Error() string { return r.Message }
 
 // Owner is the gate of a page for the user who has started it.
 type Owner struct {
@@ -55,7 +55,7 @@ func NewOwner(viewer *Viewer, token string) *Owner { return &Owner{viewer: viewe
 // Admit admits who knows the secret.
 func (o *Owner) Admit(_ context.Context, token string) (*Viewer, error) {
 	if subtle.ConstantTimeCompare([]byte(token), []byte(o.token)) != 1 {
-		return nil, &Refusal{Message: "This address lacks the secret that belongs to it: open the one that `kubectl gputask dashboard` has printed."}
+		return nil, &RefusedError{Message: "This address lacks the secret that belongs to it: open the one that `kubectl gputask dashboard` has printed."}
 	}
 	return o.viewer, nil
 }

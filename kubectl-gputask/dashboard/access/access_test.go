@@ -31,7 +31,7 @@ func TestOnlyWhoKnowsTheSecretIsAdmitted(t *testing.T) {
 		t.Errorf("admitted %v, error %v", got, err)
 	}
 	for _, wrong := range []string{"", "x", token[1:], token + "x", strings.ToLower(token)} {
-		var refusal *Refusal
+		var refusal *RefusedError
 		if got, err := owner.Admit(t.Context(), wrong); got != nil || !errors.As(err, &refusal) || refusal.Known {
 			t.Errorf("%q: admitted %v, error %v", wrong, got, err)
 		}
@@ -83,7 +83,7 @@ func TestATokenOfTheClusterIsAdmittedWithTheRightsThatItHas(t *testing.T) {
 				}
 				return
 			}
-			var refusal *Refusal
+			var refusal *RefusedError
 			if !errors.As(err, &refusal) || !strings.Contains(refusal.Message, test.refused) || refusal.Known != test.known || viewer != nil {
 				t.Errorf("viewer %v, error %v", viewer, err)
 			}
@@ -97,7 +97,7 @@ func TestAnAPIServerThatDoesNotAnswerAdmitsNobody(t *testing.T) {
 		kube := apiServer()
 		kube.PrependReactor("create", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("it is down") })
 		viewer, err := NewTokens(&cluster.Clients{Kube: kube, Config: &rest.Config{}}).Admit(context.WithoutCancel(t.Context()), "good")
-		var refusal *Refusal
+		var refusal *RefusedError
 		if viewer != nil || err == nil || errors.As(err, &refusal) || !strings.Contains(err.Error(), "it is down") {
 			t.Errorf("%s: viewer %v, error %v", resource, viewer, err)
 		}

@@ -45,7 +45,7 @@ func viewed() []authorizationv1.ResourceAttributes {
 // Admit admits who may list all that the page shows.
 func (t *Tokens) Admit(ctx context.Context, token string) (*Viewer, error) {
 	if token == "" {
-		return nil, &Refusal{Message: "Sign in with a token of the cluster, for example of `kubectl create token NAME`."}
+		return nil, &RefusedError{Message: "Sign in with a token of the cluster, for example of `kubectl create token NAME`."}
 	}
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	review, err := t.kube.AuthenticationV1().TokenReviews().Create(ctx, review, metav1.CreateOptions{})
@@ -53,14 +53,14 @@ func (t *Tokens) Admit(ctx context.Context, token string) (*Viewer, error) {
 		return nil, fmt.Errorf("asking the API server about a token: %w", err)
 	}
 	if !review.Status.Authenticated {
-		return nil, &Refusal{Message: "The API server does not accept this token; it may have expired."}
+		return nil, &RefusedError{Message: "The API server does not accept this token; it may have expired."}
 	}
 	missing, err := t.missing(ctx, &review.Status.User)
 	if err != nil {
 		return nil, err
 	}
 	if len(missing) > 0 {
-		return nil, &Refusal{Known: true, Message: fmt.Sprintf(
+		return nil, &RefusedError{Known: true, Message: fmt.Sprintf(
 			"You are signed in as %s, who may not list %s in all namespaces. This page shows the whole cluster: the ClusterRole gputasks-cluster-view has the rights that it takes.",
 			review.Status.User.Username, strings.Join(missing, ", "))}
 	}

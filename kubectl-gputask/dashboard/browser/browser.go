@@ -33,7 +33,7 @@ func Open(ctx context.Context, address string) (remove func(), err error) {
 		remove()
 		return nil, fmt.Errorf("opening the browser: %w", err)
 	}
-	command := exec.CommandContext(ctx, opener[0], append(opener[1:], file)...) //nolint:gosec // one of the programs below
+	command := exec.CommandContext(ctx, opener[0], append(opener[1:], file)...)
 	if err := command.Start(); err != nil {
 		remove()
 		return nil, fmt.Errorf("opening the browser: %w", err)

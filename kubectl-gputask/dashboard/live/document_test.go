@@ -63,7 +63,10 @@ func (m *mirror) follow(t *testing.T, viewer *Viewer) received {
 }
 
 func (m mirror) String() string {
-	text, _ := json.Marshal(m)
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err.Error()
+	}
 	return string(text)
 }
 

@@ -30,9 +30,9 @@ const (
 )
 
 // DetailsOf returns what a task, its Pods, and what is known of those that are gone say; not its explanation and its Events.
-func DetailsOf(task *clusterview.Task, gone []Life, now time.Time) *TaskDetails {
+func DetailsOf(task *clusterview.Task, gone []Life) *TaskDetails {
 	return &TaskDetails{
-		Task: *TaskRow(task), Manifest: Manifest(task.GPUTask), Members: members(task, gone, now), Conditions: conditions(task.Status.Conditions),
+		Task: *TaskRow(task), Manifest: Manifest(task.GPUTask), Members: members(task, gone), Conditions: conditions(task.Status.Conditions),
 		Events: []Event{}, Actions: actions(task.GPUTask),
 	}
 }
@@ -64,7 +64,7 @@ func withoutApplied(annotations map[string]string) map[string]string {
 }
 
 // members returns the Pods of a task by name, with those before them.
-func members(task *clusterview.Task, gone []Life, now time.Time) []Member {
+func members(task *clusterview.Task, gone []Life) []Member {
 	byName, lives := map[string]*Member{}, map[string][]Life{}
 	of := func(name string) *Member {
 		if byName[name] == nil {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import type { JSX } from "preact";
-import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 import type { Use } from "../api";
 import { number } from "../format";
@@ -89,12 +89,11 @@ function Colours({ colourBy, priorities, palette }: { colourBy: ColourBy; priori
 
 /** Which task has which colour, unless there are many. */
 function TaskNames({ palette }: { palette: Palette }): JSX.Element {
-  const nodes = useCollection("nodes");
-  const named = useMemo(() => taskColours.all(), [nodes.changes]);
-  if (named.length === 0 || named.length > palette.tasks.length) {
+  useCollection("nodes"); // the tasks change with them
+  if (taskColours.size === 0 || taskColours.size > palette.tasks.length) {
     return <><span>Colour: each task has its own</span><Fill colours={palette.tasks.slice(0, 6)} /></>;
   }
-  return <>{named.map(([name, index]) => <span key={name} class="nowrap"><Fill colours={[palette.tasks[index] ?? palette.plain]} /> {name}</span>)}</>;
+  return <>{taskColours.all().map(([name, index]) => <span key={name} class="nowrap"><Fill colours={[palette.tasks[index] ?? palette.plain]} /> {name}</span>)}</>;
 }
 
 function Fill({ colours }: { colours: readonly string[] }): JSX.Element {

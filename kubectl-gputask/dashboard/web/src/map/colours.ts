@@ -122,6 +122,10 @@ export class TaskColours {
     return this;
   }
 
+  get size(): number {
+    return this.indices.size;
+  }
+
   /** The tasks with their indices, by name. */
   all(): [string, number][] {
     return [...this.indices].sort(([a], [b]) => a.localeCompare(b));

@@ -73,7 +73,15 @@ func (c *testCluster) makeScene(ctx context.Context) error {
 	if err := c.createAndWait(ctx, done, v1.PhaseSucceeded); err != nil {
 		return err
 	}
+	if err := c.until(ctx, "the starts of what waits are estimated", func() bool { return c.isEstimated(ctx, wide.Name) && c.isEstimated(ctx, "evaluate") }); err != nil {
+		return err
+	}
 	return c.awaitPlan(ctx)
+}
+
+func (c *testCluster) isEstimated(ctx context.Context, name string) bool {
+	now, err := c.tasks.FalldioV1().GPUTasks(namespace).Get(ctx, name, metav1.GetOptions{})
+	return err == nil && now.Status.EstimatedStart != nil
 }
 
 func (c *testCluster) makeQueues(ctx context.Context) error {

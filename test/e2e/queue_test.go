@@ -257,7 +257,8 @@ func TestAPodStaysInItsQueue(t *testing.T) {
 		APIGroups: []string{""}, Verbs: []string{"get", "patch", "update"}, Resources: []string{"pods/status", "pods/ephemeralcontainers", "pods/resize"},
 	})
 	pods := s.cluster.kube.CoreV1().Pods(s.namespace)
-	for name, node := range map[string]string{"bound": "h100-0", "waits": ""} {
+	// On a real node the Pod would run soon, and then the API server refuses to resize it for another reason.
+	for name, node := range map[string]string{"bound": "without-kubelet", "waits": ""} {
 		pod := gpuPod(name, "1")
 		pod.Labels, pod.Spec.NodeName = map[string]string{v1.LabelQueue: "a"}, node
 		if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {

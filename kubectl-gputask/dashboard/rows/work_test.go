@@ -6,9 +6,8 @@ package rows
 import (
 	"testing"
 
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 func TestWhatAnEntrySays(t *testing.T) {

@@ -44,12 +44,12 @@ type slow struct {
 
 // NewFollower returns a follower that is up to date, and remains so until ctx is done.
 func NewFollower(ctx context.Context, clients *Clients, options WatcherOptions, clock clock.WithTicker) (*Follower, error) {
-	watcher, err := NewWatcher(ctx, clients, options)
+	f := &Follower{clients: clients, clock: clock, queues: queuewatch.New(clients.Tasks, clock), changed: options.Changed}
+	err := f.list(ctx) // first: what is watched is watched until ctx is done
 	if err != nil {
 		return nil, err
 	}
-	f := &Follower{Watcher: watcher, clients: clients, clock: clock, queues: queuewatch.New(clients.Tasks, clock), changed: options.Changed}
-	if err := f.list(ctx); err != nil {
+	if f.Watcher, err = NewWatcher(ctx, clients, options); err != nil {
 		return nil, err
 	}
 	f.queues.OnChange(func(string) { f.changed() })

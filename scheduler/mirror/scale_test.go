@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
+
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
 // crowded returns a cluster of some nodes whose Pods, so many on each, want no GPUs, and of
 // one node "z" with one Pod and four cards.
-func crowded(t *testing.T, podsPerNode int) (*world, *Mirror) {
+func crowded(t testing.TB, podsPerNode int) (*world, *Mirror) {
 	t.Helper()
 	w, m := newWorld(t), newMirror(t)
 	for i := range 100 {
@@ -26,55 +27,97 @@ func crowded(t *testing.T, podsPerNode int) (*world, *Mirror) {
 	}
 	w.set(aNode(t, "z", cards("z", 4)))
 	w.add(on(t, aPod("last", 1, 0), "z", "z-0"))
-	m.Refresh(w.snapshot())
 	return w, m
 }
 
-// fastest returns how long the fastest of some calls took: the others may have been
-// interrupted by other programs.
-func fastest(do func()) time.Duration {
-	least := time.Hour
-	for range 20 {
-		begin := time.Now()
-		do()
-		least = min(least, time.Since(begin))
-	}
-	return least
+// countingInfo is a node of a snapshot that counts the Pods that are read from it.
+type countingInfo struct {
+	fwk.NodeInfo
+	pods *int
 }
 
-func TestAChangeOfANodeDoesNotCostMoreWithMorePodsElsewhere(t *testing.T) {
-	t.Parallel()
-	tests := map[string]func(t *testing.T, w *world, m *Mirror) func(){
-		"its cards change places": func(t *testing.T, w *world, m *Mirror) func() {
+func (i *countingInfo) GetPods() []fwk.PodInfo {
+	list := i.NodeInfo.GetPods()
+	*i.pods += len(list)
+	return list
+}
+
+// countingSnapshot returns a function that returns the snapshot of a cluster, in which a
+// node that stays is the same object each time, as in the scheduler's snapshots. What is
+// read from it is added to pods.
+func countingSnapshot(w *world, pods *int) func() []fwk.NodeInfo {
+	counting := map[fwk.NodeInfo]*countingInfo{}
+	return func() []fwk.NodeInfo {
+		list := w.snapshot()
+		for i, info := range list {
+			if counting[info] == nil {
+				counting[info] = &countingInfo{info, pods}
+			}
+			list[i] = counting[info]
+		}
+		return list
+	}
+}
+
+// changesOfANode are changes of the node "z" of a crowded cluster.
+func changesOfANode() map[string]func(t testing.TB, w *world, refresh func()) func() {
+	return map[string]func(t testing.TB, w *world, refresh func()) func(){
+		"its cards change places": func(t testing.TB, w *world, refresh func()) func() {
 			t.Helper()
 			listed := cards("z", 4)
 			return func() {
 				listed = slices.Clone(listed)
 				slices.Reverse(listed)
 				w.set(withCards(t, w.infos["z"].Node(), listed))
-				m.Refresh(w.snapshot())
+				refresh()
 			}
 		},
-		"it goes and comes back": func(t *testing.T, w *world, m *Mirror) func() {
+		"it goes and comes back": func(t testing.TB, w *world, refresh func()) func() {
 			t.Helper()
 			return func() {
 				w.drop("z")
-				m.Refresh(w.snapshot())
+				refresh()
 				w.set(aNode(t, "z", []inventory.GPU{card("z-0")}))
-				m.Refresh(w.snapshot())
+				w.add(on(t, aPod("last", 1, 0), "z", "z-0"))
+				refresh()
 			}
 		},
 	}
-	for name, test := range tests {
+}
+
+func TestAChangeOfANodeReadsThePodsOfThatNodeOnly(t *testing.T) {
+	t.Parallel()
+	for name, change := range changesOfANode() {
 		t.Run(name, func(t *testing.T) {
-			took := map[int]time.Duration{}
-			for _, pods := range []int{0, 300} {
-				w, m := crowded(t, pods)
-				took[pods] = fastest(test(t, w, m))
+			w, m := crowded(t, 10)
+			read := 0
+			current := countingSnapshot(w, &read)
+			m.Refresh(current())
+			if read != 100*10+1 {
+				t.Fatalf("%d Pods were read of a cluster that is new, want all 1001", read)
 			}
-			if took[300] > 4*took[0] {
-				t.Errorf("it takes %v with 30,000 Pods elsewhere, %v with none", took[300], took[0])
+			read = 0
+			change(t, w, func() { m.Refresh(current()) })()
+			if read != 1 {
+				t.Errorf("%d Pods were read, want the one of the node", read)
 			}
 		})
+	}
+}
+
+// BenchmarkAChangeOfANode shows whether a change of a node costs more if there are more Pods
+// elsewhere.
+func BenchmarkAChangeOfANode(b *testing.B) {
+	for name, change := range changesOfANode() {
+		for _, pods := range []int{0, 300} {
+			b.Run(fmt.Sprintf("%s/%d Pods elsewhere", name, 100*pods), func(b *testing.B) {
+				w, m := crowded(b, pods)
+				m.Refresh(w.snapshot())
+				do := change(b, w, func() { m.Refresh(w.snapshot()) })
+				for b.Loop() {
+					do()
+				}
+			})
+		}
 	}
 }

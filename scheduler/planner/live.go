@@ -136,16 +136,22 @@ func (l *liveCluster) sync(view *snapshot.NodeView) *placement.Cluster {
 	if l.cluster == nil {
 		l.cluster = placement.NewCluster(packing.New(packing.Default()))
 	}
-	if !maps.Equal(l.keys, view.Keys) {
-		l.keys = view.Keys
-		l.markAll()
-	}
-	for names := l.takeChanged(); len(names) > 0; names = names[min(syncBatch, len(names)):] {
+	for names := l.takeOutdated(view); len(names) > 0; names = names[min(syncBatch, len(names)):] {
 		for _, one := range l.look(names[:min(syncBatch, len(names))]) {
 			l.update(view, &one)
 		}
 	}
 	return l.cluster
+}
+
+// takeOutdated returns the names of the nodes that have to be translated again since the
+// last call.
+func (l *liveCluster) takeOutdated(view *snapshot.NodeView) []string {
+	if !maps.Equal(l.keys, view.Keys) {
+		l.keys = view.Keys
+		l.markAll()
+	}
+	return l.takeChanged()
 }
 
 // markAll records that all nodes have to be translated again.

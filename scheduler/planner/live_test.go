@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -189,35 +188,26 @@ func TestTheMetricsShowWhatTheInformersShow(t *testing.T) {
 	wantFree(map[string]float64{"measured-a": 12, "measured-b": 0})
 }
 
-// The fastest of several measurements is compared: others may be interrupted.
-func TestMeasuringDoesNotCostMoreWithMorePodsThatStay(t *testing.T) {
+func TestMeasuringTranslatesOnlyNodesThatHaveChanged(t *testing.T) {
 	t.Parallel()
-	took := map[int]time.Duration{}
-	for _, pods := range []int{0, 200} {
-		f := newFixture(t)
-		for i := range 100 {
-			name := fmt.Sprint("node-", i)
-			f.addNode(name, "a", 8)
-			f.nodeUpdated(nil, f.infos[name].Node())
-			for j := range pods {
-				f.podUpdated(nil, at(pod(fmt.Sprint(name, "-", j), 0), name))
-			}
-		}
-		f.addNode("last", "b", 8)
-		view := f.mirror.View()
-		want := map[int]int{0: 800, 200: 0} // no slots are free
-		if free := f.measureCapacity(f.live.sync(&view)).free["-/-/a"]; free != want[pods] {
-			t.Fatalf("%d GPUs are free, want %d", free, want[pods])
-		}
-		took[pods] = time.Hour
-		for i := range 20 {
-			f.podUpdated(nil, at(pod(fmt.Sprint("last-", i), 0), "last"))
-			begin := time.Now()
-			f.measureCapacity(f.live.sync(&view))
-			took[pods] = min(took[pods], time.Since(begin))
-		}
+	f := newFixture(t)
+	for i := range 10 {
+		name := fmt.Sprint("node-", i)
+		f.addNode(name, "a", 8)
+		f.nodeUpdated(nil, f.infos[name].Node())
+		f.podUpdated(nil, at(pod("stays-on-"+name, 0), name))
 	}
-	if took[200] > 5*took[0] {
-		t.Errorf("it takes %v with 20,000 Pods that have not changed, %v with none", took[200], took[0])
+	view := f.mirror.View()
+	if free := f.measureCapacity(f.live.sync(&view)).free["-/-/a"]; free != 80 {
+		t.Fatalf("%d GPUs are free, want 80", free)
+	}
+	f.podUpdated(nil, at(pod("comes", 0), "node-3"))
+	if diff := gocmp.Diff([]string{"node-3"}, f.live.takeOutdated(&view)); diff != "" {
+		t.Errorf("nodes to translate again (-want +got):\n%s", diff)
+	}
+	f.podUpdated(nil, at(pod("comes-too", 0), "node-3"))
+	f.measureCapacity(f.live.sync(&view))
+	if left := f.live.takeOutdated(&view); len(left) > 0 {
+		t.Errorf("nodes to translate after a measurement: %v, want none", left)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -169,5 +170,21 @@ func TestANodeThatHasSaidNothingIsClosed(t *testing.T) {
 	r.add("wants", 2, 0, nil)
 	if got := r.outlook("wants").Verdict; got == analysis.Now {
 		t.Errorf("verdict %s on a node that is not ready", got)
+	}
+}
+
+// It says nothing about their health.
+func TestGPUsThatTheKubeletDoesNotOfferAreNotUnhealthy(t *testing.T) {
+	t.Parallel()
+	r := newRuled(t)
+	r.world.Nodes[0].Status.Allocatable[v1.ResourceGPU] = resource.MustParse("0")
+	r.add("wants", 2, 0, nil)
+	models := analysis.NewView(&r.world, nil).Top(nil).Models
+	if len(models) != 1 || models[0].Closed != cardsOfNode || models[0].Unhealthy > 0 {
+		t.Errorf("by model %+v, want %d closed", models, cardsOfNode)
+	}
+	free := r.outlook("wants").Free
+	if free == nil || free.Closed != 1 || free.Unhealthy > 0 {
+		t.Errorf("free for the task: %+v, want a closed node", free)
 	}
 }

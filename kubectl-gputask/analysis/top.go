@@ -45,7 +45,7 @@ type NodeUse struct {
 	Name  string `json:"name"`
 	Model string `json:"model,omitempty"`
 	Pool  string `json:"pool,omitempty"`
-	// Notice is why the node takes no Pods; empty if it does.
+	// Notice is why the node takes no Pods with GPUs; empty if it does.
 	Notice string `json:"notice,omitempty"`
 	GPUs   []Card `json:"gpus"`
 	// Utilization is the mean of those of its GPUs for which it is known, 0 to 1.
@@ -166,9 +166,10 @@ func (v *View) Top(load Utilization) *Top {
 
 // nodeUse returns how each GPU of a node is used.
 func (v *View) nodeUse(node *corev1.Node, reserved map[int]bool, load Utilization) NodeUse {
-	use := NodeUse{Name: node.Name, Model: snapshot.Model(node), Pool: node.Labels[v1.LabelNodePool], Notice: snapshot.Closed(node)}
+	use := NodeUse{Name: node.Name, Model: snapshot.Model(node), Pool: node.Labels[v1.LabelNodePool], Notice: v.closed(node)}
 	sum, metered := 0.0, 0
 	for i, state := range v.Cluster.CardStates(node.Name) {
+		state.Broken = state.Broken && !v.Cards[node.Name].Paused() // the notice says it
 		card := cardUse(state, reserved[i], use.Notice != "")
 		if names := v.Cards[node.Name].Names([]int{i}); len(names) == 1 {
 			if value, known := load[names[0]]; known {
@@ -182,6 +183,14 @@ func (v *View) nodeUse(node *corev1.Node, reserved map[int]bool, load Utilizatio
 		use.Utilization = new(sum / float64(metered))
 	}
 	return use
+}
+
+// closed returns why a node takes no Pods with GPUs; empty if it takes some.
+func (v *View) closed(node *corev1.Node) string {
+	if why := snapshot.Closed(node); why != "" || !v.Cards[node.Name].Paused() {
+		return why
+	}
+	return "not offering GPUs"
 }
 
 func cardUse(state placement.CardState, reserved, closed bool) Card {

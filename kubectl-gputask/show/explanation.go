@@ -244,7 +244,7 @@ func freeText(f *analysis.Free) string {
 		}
 	}
 	if f.Closed > 0 {
-		text.WriteString("; " + Count(f.Closed, "node") + " cordoned or not ready")
+		text.WriteString("; " + Count(f.Closed, "node") + " cordoned, not ready or not offering GPUs")
 	}
 	return text.String()
 }

@@ -17,6 +17,8 @@ import (
 type Cards struct {
 	uuids   []string
 	indices map[string]int
+	// paused is true while the kubelet offers none of the cards that the agent lists.
+	paused bool
 }
 
 func newCards(uuids []string) Cards {
@@ -33,6 +35,11 @@ func (c Cards) Same(other Cards) bool { return slices.Equal(c.uuids, other.uuids
 // Anonymous reports whether the UUIDs of the cards are unknown, since their node has no
 // agent.
 func (c Cards) Anonymous() bool { return len(c.uuids) == 0 }
+
+// Paused reports whether the node's agent lists cards of which the kubelet offers none, as
+// while either of them restarts. Until it does, no Pod can get them; places that are kept
+// on them are kept on.
+func (c Cards) Paused() bool { return c.paused }
 
 // Translate converts indices of the cards before to indices of these; cards that are gone
 // are left out. If the UUIDs before are unknown, the indices are unchanged.

@@ -74,7 +74,9 @@ func gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 		}
 		uuids[i] = gpu.UUID
 	}
-	return gpus, newCards(uuids), nil
+	cards := newCards(uuids)
+	cards.paused = !offered && len(uuids) > 0
+	return gpus, cards, nil
 }
 
 // offersGPUs reports whether the kubelet has registered GPUs: an agent that has listed them

@@ -226,3 +226,28 @@ func TestTraitsAreWhatSelectorsCanTellApart(t *testing.T) {
 		})
 	}
 }
+
+func TestCardsArePausedWhileTheKubeletOffersNone(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		node *corev1.Node
+		want bool
+	}{
+		"listed and offered":            {node(listing(twoCards)), false},
+		"offered as shares only":        {node(listing(twoCards), offering(v1.ResourceGPUPercent, "200")), false},
+		"offered by NVIDIA's plugin":    {node(listing(twoCards), offering(v1.ResourceNVIDIAGPU, "2")), false},
+		"listed, but not offered":       {node(listing(twoCards), offering(v1.ResourceGPU, "0")), true},
+		"neither listed nor offered":    {node(offering(v1.ResourceGPU, "0")), false},
+		"the agent has found no GPUs":   {node(listing(`{"version":"v1","gpus":[]}`), offering(v1.ResourceGPU, "0")), false},
+		"offered, but without an agent": {node(), false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, cards, err := (&NodeView{}).Node(test.node)
+			if err != nil || cards.Paused() != test.want {
+				t.Errorf("paused %t, error %v, want %t", cards.Paused(), err, test.want)
+			}
+		})
+	}
+}

@@ -270,8 +270,10 @@ type Destination struct {
 	Node string
 	// Cards are the GPUs' indices; nil if any will do, as the node has no agent.
 	Cards []int
-	// Gone is true if the node no longer lists some of the cards.
-	Gone  bool
+	// Gone is true if the node no longer lists some of the cards, Paused if it lists them but
+	// the kubelet does not offer them at the moment.
+	Gone, Paused bool
+
 	Until time.Time
 }
 
@@ -285,6 +287,7 @@ func (m *Mirror) Destinations(pods map[string]bool) map[string]Destination {
 			return
 		}
 		one := Destination{Node: n.described.Name, Cards: r.Indices(n.cards), Until: r.Until}
+		one.Paused = len(one.Cards) > 0 && n.cards.Paused()
 		one.Gone = len(one.Cards) < len(r.GPUs) && !n.cards.Anonymous()
 		if known, several := found[r.Pod]; several && !one.supersedes(&known) {
 			return

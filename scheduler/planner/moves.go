@@ -95,7 +95,7 @@ type arrival int
 
 const (
 	arrivesNow   arrival = iota
-	arrivesLater         // the place is still in use
+	arrivesLater         // the place is still in use, or the kubelet does not offer its cards yet
 	arrivesNever         // the node, or a card, is no longer good
 )
 
@@ -105,6 +105,9 @@ func checkArrival(cluster *placement.Cluster, m *gangs.Member, to *mirror.Destin
 	reason, err := cluster.Fit(to.Node, request)
 	if err != nil || reason.Lasting() || to.Gone {
 		return placement.Place{}, arrivesNever
+	}
+	if to.Paused {
+		return placement.Place{}, arrivesLater // until its time is over
 	}
 	place := placement.Place{Node: to.Node, Use: snapshot.Use(m.Pod(), to.Cards)}
 	states := cluster.CardStates(to.Node)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -130,6 +131,57 @@ func TestAPlaceThatIsLostIsNotWaitedFor(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While the kubelet or the node's agent restarts, the kubelet offers no GPUs for some seconds.
+func TestAPlaceIsKeptWhileTheKubeletOffersNoGPUs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 1)
+	f.addNode("b", "l", 1)
+	f.keep("a", moved("p", "a-0"))
+	p := pod("p", 1)
+	f.comes(p)
+	f.offers("a", "0")
+	if decision := f.decide(p); decision.Node != "" || decision.Waits == "" {
+		t.Fatalf("while node a offers no GPUs: %+v, want to wait", decision)
+	}
+	f.due(cacheLag) // the annotation is new
+	f.decide(p)
+	f.clock.Step(shortestPause)
+	f.offers("a", "1")
+	if got := f.due(0); !slices.Equal(got, []string{"p"}) {
+		t.Errorf("when it offers them again, %v are due", got)
+	}
+	if decision := f.decide(p); decision.Node != "a" || !slices.Equal(f.cardsOf(p), []int{0}) {
+		t.Errorf("it gets node %q, cards %v, want a and card 0", decision.Node, f.cardsOf(p))
+	}
+}
+
+// A node whose agent never comes back must not hold up the Pod for ever.
+func TestAPlaceOnANodeThatOffersNoGPUsIsKeptUntilItsTimeIsOver(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 1)
+	f.addNode("b", "l", 1)
+	f.keep("a", moved("p", "a-0"))
+	p := pod("p", 1)
+	f.comes(p)
+	f.offers("a", "0")
+	f.decide(p)
+	f.due(cacheLag)
+	f.decide(p)
+	f.step(10 * time.Minute)
+	f.due(0)
+	if decision := f.decide(p); decision.Node != "b" {
+		t.Errorf("decision %+v, want node b", decision)
+	}
+}
+
+// offers changes how many GPUs the kubelet of a node offers.
+func (f *fixture) offers(node, count string) {
+	f.t.Helper()
+	f.change(node, func(n *corev1.Node) { n.Status.Allocatable[v1.ResourceGPU] = resource.MustParse(count) })
 }
 
 // listed lets the agent of a node list other GPUs.

@@ -44,7 +44,7 @@ func cards(node string, count int) []inventory.GPU {
 }
 
 // aNode returns a node with these cards.
-func aNode(t testing.TB, name string, gpus []inventory.GPU) *corev1.Node {
+func aNode(t *testing.T, name string, gpus []inventory.GPU) *corev1.Node {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelGPUModel: "A100", v1.LabelLeaf: "leaf-" + name[:1]}}}
 	node.Status.Allocatable = corev1.ResourceList{
@@ -55,7 +55,7 @@ func aNode(t testing.TB, name string, gpus []inventory.GPU) *corev1.Node {
 }
 
 // withCards returns the node with other cards.
-func withCards(t testing.TB, node *corev1.Node, gpus []inventory.GPU) *corev1.Node {
+func withCards(t *testing.T, node *corev1.Node, gpus []inventory.GPU) *corev1.Node {
 	t.Helper()
 	text, err := inventory.Inventory{GPUs: gpus}.String()
 	if err != nil {
@@ -81,7 +81,7 @@ func aPod(name string, gpus, percent int) *corev1.Pod {
 }
 
 // on returns the Pod on a node, with the cards of these names if there are any.
-func on(t testing.TB, pod *corev1.Pod, node string, uuids ...string) *corev1.Pod {
+func on(t *testing.T, pod *corev1.Pod, node string, uuids ...string) *corev1.Pod {
 	t.Helper()
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node
@@ -104,12 +104,12 @@ func on(t testing.TB, pod *corev1.Pod, node string, uuids ...string) *corev1.Pod
 
 // world is what kube-scheduler's cache knows.
 type world struct {
-	t     testing.TB
+	t     *testing.T
 	names []string
 	infos map[string]*framework.NodeInfo
 }
 
-func newWorld(t testing.TB, nodes ...*corev1.Node) *world {
+func newWorld(t *testing.T, nodes ...*corev1.Node) *world {
 	t.Helper()
 	w := &world{t: t, infos: map[string]*framework.NodeInfo{}}
 	for _, node := range nodes {
@@ -164,12 +164,12 @@ func (w *world) snapshot() []fwk.NodeInfo {
 	return list
 }
 
-func newMirror(t testing.TB, pools ...string) *Mirror {
+func newMirror(t *testing.T, pools ...string) *Mirror {
 	t.Helper()
 	return mirrorAt(t, clocktesting.NewFakePassiveClock(beginning), pools...)
 }
 
-func mirrorAt(t testing.TB, clock clock.PassiveClock, pools ...string) *Mirror {
+func mirrorAt(t *testing.T, clock clock.PassiveClock, pools ...string) *Mirror {
 	t.Helper()
 	return New(ktesting.NewLogger(t, ktesting.NewConfig()), clock, snapshot.DefaultLevels(), pools)
 }
@@ -194,7 +194,7 @@ func room(m *Mirror) map[string]int {
 }
 
 // placeFor finds a place for a Pod on a node.
-func placeFor(t testing.TB, m *Mirror, pod *corev1.Pod, node string) (place placement.Place, found bool) {
+func placeFor(t *testing.T, m *Mirror, pod *corev1.Pod, node string) (place placement.Place, found bool) {
 	t.Helper()
 	shape, err := snapshot.Shape(pod)
 	if err != nil {
@@ -205,7 +205,7 @@ func placeFor(t testing.TB, m *Mirror, pod *corev1.Pod, node string) (place plac
 }
 
 // hold gives a Pod a seat on a node.
-func hold(t testing.TB, m *Mirror, pod *corev1.Pod, node string) placement.Place {
+func hold(t *testing.T, m *Mirror, pod *corev1.Pod, node string) placement.Place {
 	t.Helper()
 	place, found := placeFor(t, m, pod, node)
 	if !found {

@@ -20,7 +20,7 @@ import (
 )
 
 // keeping returns the node with reservations.
-func keeping(t testing.TB, node *corev1.Node, list ...reservation.Reservation) *corev1.Node {
+func keeping(t *testing.T, node *corev1.Node, list ...reservation.Reservation) *corev1.Node {
 	t.Helper()
 	text, err := reservation.Format(list)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // crowded returns a cluster of some nodes whose Pods, so many on each, want no GPUs, and of
 // one node "z" with one Pod and four cards.
-func crowded(t testing.TB, podsPerNode int) (*world, *Mirror) {
+func crowded(t *testing.T, podsPerNode int) (*world, *Mirror) {
 	t.Helper()
 	w, m := newWorld(t), newMirror(t)
 	for i := range 100 {
@@ -60,9 +60,9 @@ func countingSnapshot(w *world, pods *int) func() []fwk.NodeInfo {
 }
 
 // changesOfANode are changes of the node "z" of a crowded cluster.
-func changesOfANode() map[string]func(t testing.TB, w *world, refresh func()) func() {
-	return map[string]func(t testing.TB, w *world, refresh func()) func(){
-		"its cards change places": func(t testing.TB, w *world, refresh func()) func() {
+func changesOfANode() map[string]func(t *testing.T, w *world, refresh func()) func() {
+	return map[string]func(t *testing.T, w *world, refresh func()) func(){
+		"its cards change places": func(t *testing.T, w *world, refresh func()) func() {
 			t.Helper()
 			listed := cards("z", 4)
 			return func() {
@@ -72,7 +72,7 @@ func changesOfANode() map[string]func(t testing.TB, w *world, refresh func()) fu
 				refresh()
 			}
 		},
-		"it goes and comes back": func(t testing.TB, w *world, refresh func()) func() {
+		"it goes and comes back": func(t *testing.T, w *world, refresh func()) func() {
 			t.Helper()
 			return func() {
 				w.drop("z")
@@ -102,22 +102,5 @@ func TestAChangeOfANodeReadsThePodsOfThatNodeOnly(t *testing.T) {
 				t.Errorf("%d Pods were read, want the one of the node", read)
 			}
 		})
-	}
-}
-
-// BenchmarkAChangeOfANode shows whether a change of a node costs more if there are more Pods
-// elsewhere.
-func BenchmarkAChangeOfANode(b *testing.B) {
-	for name, change := range changesOfANode() {
-		for _, pods := range []int{0, 300} {
-			b.Run(fmt.Sprintf("%s/%d Pods elsewhere", name, 100*pods), func(b *testing.B) {
-				w, m := crowded(b, pods)
-				m.Refresh(w.snapshot())
-				do := change(b, w, func() { m.Refresh(w.snapshot()) })
-				for b.Loop() {
-					do()
-				}
-			})
-		}
 	}
 }

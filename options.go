@@ -18,6 +18,7 @@ import (
 
 	"falldio.github.io/gpu-controller/accounting"
 	"falldio.github.io/gpu-controller/admissioncheck"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/restconfig"
 	"falldio.github.io/gpu-controller/queues"
@@ -58,7 +59,7 @@ func newOptions() *options {
 		burst:              4000,
 		metricsBindAddress: "127.0.0.1:8080",
 		tasks: gputask.Config{
-			Pods:    gputask.PodDefaults{Image: "nvidia/cuda:12.8.1-base-ubuntu24.04"},
+			Pods:    gputask.PodDefaults{Image: "nvidia/cuda:12.8.1-base-ubuntu24.04", GPUResource: v1.ResourceGPU},
 			Backoff: gputask.Backoff{Base: 10 * time.Second, Max: 10 * time.Minute},
 		},
 		defaultTTL:   noTTL,
@@ -99,6 +100,8 @@ func (o *options) flags() *pflag.FlagSet {
 		"image of the task's container where the GPUTask names none")
 	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
 		"schedulerName of Pods whose template names none; empty for the cluster's default")
+	flags.StringVar((*string)(&o.tasks.Pods.GPUResource), "gpu-resource", string(o.tasks.Pods.GPUResource),
+		"extended resource by which new Pods request whole GPUs: falldio.com/gpu, or nvidia.com/gpu where NVIDIA's device plugin gives them out (nodeagent --mode=observe)")
 	flags.DurationVar(&o.tasks.Backoff.Base, "retry-backoff", o.tasks.Backoff.Base,
 		"waiting time before the first restart of a failed task; it doubles with every failure")
 	flags.DurationVar(&o.tasks.Backoff.Max, "max-retry-backoff", o.tasks.Backoff.Max,
@@ -128,6 +131,8 @@ func (o *options) validate(args []string) error {
 	o.queues.Validate(require)
 	o.accounting.Validate(require)
 	require(o.tasks.Pods.Image != "", "--default-image: must not be empty")
+	require(o.tasks.Pods.GPUResource == v1.ResourceGPU || o.tasks.Pods.GPUResource == v1.ResourceNVIDIAGPU,
+		"--gpu-resource=%s: must be %s or %s", o.tasks.Pods.GPUResource, v1.ResourceGPU, v1.ResourceNVIDIAGPU)
 	require(o.tasks.Backoff.Base > 0, "--retry-backoff=%v: must be greater than 0", o.tasks.Backoff.Base)
 	require(o.tasks.Backoff.Max >= o.tasks.Backoff.Base, "--max-retry-backoff=%v: must not be less than --retry-backoff=%v", o.tasks.Backoff.Max, o.tasks.Backoff.Base)
 	require(o.defaultTTL >= noTTL, "--default-ttl-seconds-after-finished=%d: must not be negative, except -1 for never", o.defaultTTL)

@@ -184,7 +184,7 @@ func notCreated(task *v1.GPUTask) ([]*corev1.Pod, *metav1.Condition) {
 	if refused == nil || refused.Status != metav1.ConditionFalse {
 		return nil, nil
 	}
-	imagined, err := NewHypothetical(task, func(*corev1.Pod) error { return nil }, task.CreationTimestamp)
+	imagined, err := NewHypothetical(task, v1.ResourceGPU, func(*corev1.Pod) error { return nil }, task.CreationTimestamp)
 	if err != nil {
 		return nil, nil
 	}

@@ -313,7 +313,7 @@ func TestVerdictsAreTrue(t *testing.T) {
 			pod.Spec.Priority = new(m.prio["wanted"])
 			return nil
 		}
-		imagined, err := analysis.NewHypothetical(m.wanted, admit, metav1.NewTime(testTime))
+		imagined, err := analysis.NewHypothetical(m.wanted, v1.ResourceGPU, admit, metav1.NewTime(testTime))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +346,7 @@ func TestSettledTasksTakeTheirPlaces(t *testing.T) {
 	}
 	for i := range m.nodes + 1 {
 		task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("all-%d", i), Namespace: "default"}, Spec: v1.GPUTaskSpec{GPUAmount: fmt.Sprint(cardsOfNode)}}
-		imagined, err := analysis.NewHypothetical(task, func(*corev1.Pod) error { return nil }, metav1.NewTime(testTime))
+		imagined, err := analysis.NewHypothetical(task, v1.ResourceGPU, func(*corev1.Pod) error { return nil }, metav1.NewTime(testTime))
 		if err != nil {
 			t.Fatal(err)
 		}

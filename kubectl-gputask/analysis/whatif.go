@@ -94,15 +94,31 @@ func askedBy(task *v1.GPUTask) *v1.GPUTaskSpec {
 // Admission fills in a new Pod's priority as the API server does.
 type Admission func(*corev1.Pod) error
 
+// GPUResource returns the extended resource by which the Pods of tasks request whole GPUs in a
+// cluster with these nodes: nvidia.com/gpu if no node offers falldio.com/gpu, but some offer
+// that; see gpu-controller's --gpu-resource.
+func GPUResource(nodes []*corev1.Node) corev1.ResourceName {
+	offered := func(name corev1.ResourceName) bool {
+		return slices.ContainsFunc(nodes, func(node *corev1.Node) bool {
+			amount := node.Status.Capacity[name]
+			return !amount.IsZero()
+		})
+	}
+	if !offered(v1.ResourceGPU) && offered(v1.ResourceNVIDIAGPU) {
+		return v1.ResourceNVIDIAGPU
+	}
+	return v1.ResourceGPU
+}
+
 // NewHypothetical returns a hypothetical task with its Pods, as if it were created now and its
-// dependencies were met.
-func NewHypothetical(task *v1.GPUTask, admit Admission, now metav1.Time) (*clusterview.Task, error) {
+// dependencies were met. Its Pods request whole GPUs as gpus.
+func NewHypothetical(task *v1.GPUTask, gpus corev1.ResourceName, admit Admission, now metav1.Time) (*clusterview.Task, error) {
 	imagined := &clusterview.Task{GPUTask: task.DeepCopy()}
 	imagined.UID = types.UID("imagined " + task.Namespace + "/" + task.Name)
 	imagined.CreationTimestamp, imagined.Status = now, v1.GPUTaskStatus{Phase: v1.PhasePending}
 	imagined.Spec.Suspend, imagined.DeletionTimestamp = nil, nil
 	for index := range gputask.Replicas(task) {
-		pod, err := gputask.NewPod(imagined.GPUTask, index, 0, gputask.PodDefaults{Image: "any"})
+		pod, err := gputask.NewPod(imagined.GPUTask, index, 0, gputask.PodDefaults{Image: "any", GPUResource: gpus})
 		if err != nil {
 			return nil, err
 		}

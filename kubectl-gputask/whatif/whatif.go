@@ -29,7 +29,7 @@ import (
 // Ask answers for one task, and returns the view of the cluster that the answer is about. If the task fits now, it stays in the
 // observation, with its Pods placed, for the tasks after it.
 func Ask(observed *cluster.Observation, task *v1.GPUTask) (*analysis.View, *analysis.WhatIf, error) {
-	imagined, err := analysis.NewHypothetical(task, observed.Priorities.Admit, metav1.NewTime(observed.Now))
+	imagined, err := analysis.NewHypothetical(task, analysis.GPUResource(observed.Nodes), observed.Priorities.Admit, metav1.NewTime(observed.Now))
 	if err != nil {
 		return nil, nil, err
 	}

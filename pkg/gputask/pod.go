@@ -23,6 +23,8 @@ type PodDefaults struct {
 	// SchedulerName is the scheduler of the Pod; empty for the cluster's
 	// default.
 	SchedulerName string
+	// GPUResource is the extended resource that counts whole GPUs; empty for falldio.com/gpu.
+	GPUResource corev1.ResourceName
 }
 
 // NewPod returns the Pod of a task's member: the template of its role, overridden by the fields
@@ -46,7 +48,7 @@ func NewPod(task *v1.GPUTask, index int, attempt int32, defaults PodDefaults) (*
 		Spec: template.Spec,
 	}
 	applyDefaults(&pod.Spec, task, defaults)
-	if err := applyResources(workContainer(&pod.Spec), &role); err != nil {
+	if err := applyResources(workContainer(&pod.Spec), &role, cmp.Or(defaults.GPUResource, v1.ResourceGPU)); err != nil {
 		return nil, err
 	}
 	if err := applyPlacement(&pod.Spec, &role); err != nil {
@@ -130,7 +132,8 @@ func workContainer(spec *corev1.PodSpec) *corev1.Container {
 	return &spec.Containers[0]
 }
 
-func applyResources(container *corev1.Container, role *Role) error {
+// applyResources lets a container request what its role needs, whole GPUs as gpus.
+func applyResources(container *corev1.Container, role *Role, gpus corev1.ResourceName) error {
 	for _, wanted := range []struct {
 		field, amount string
 		resource      corev1.ResourceName
@@ -147,7 +150,7 @@ func applyResources(container *corev1.Container, role *Role) error {
 		}
 		setResource(&container.Resources, wanted.resource, quantity)
 	}
-	for _, other := range []corev1.ResourceName{v1.ResourceGPU, v1.ResourceGPUPercent} {
+	for _, other := range []corev1.ResourceName{v1.ResourceGPU, v1.ResourceGPUPercent, gpus} {
 		delete(container.Resources.Limits, other) // the template's: a Pod has whole GPUs or a share
 		delete(container.Resources.Requests, other)
 	}
@@ -157,6 +160,9 @@ func applyResources(container *corev1.Container, role *Role) error {
 	name, quantity, err := gpuResource(role.GPUAmount)
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", role.field("gpu-amount"), role.GPUAmount, err)
+	}
+	if name == v1.ResourceGPU {
+		name = gpus
 	}
 	setResource(&container.Resources, name, quantity)
 	return nil

@@ -4,9 +4,10 @@
 package gputask
 
 import (
+	"cmp"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +53,7 @@ func TestPodOfAManifestWithFiveFields(t *testing.T) {
 			}},
 		},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("unexpected Pod (-want +got):\n%s", diff)
 	}
 }
@@ -84,6 +85,37 @@ func TestTheQueueOfATaskIsALabelOfItsPods(t *testing.T) {
 	}
 }
 
+func TestTheResourceByWhichAPodRequestsGPUs(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		amount string
+		gpus   corev1.ResourceName
+		want   corev1.ResourceList
+	}{
+		"by default":                    {"2", "", corev1.ResourceList{v1.ResourceGPU: resource.MustParse("2")}},
+		"where NVIDIA gives them out":   {"2", v1.ResourceNVIDIAGPU, corev1.ResourceList{v1.ResourceNVIDIAGPU: resource.MustParse("2")}},
+		"shares are always nodeagent's": {"0.5", v1.ResourceNVIDIAGPU, corev1.ResourceList{v1.ResourceGPUPercent: resource.MustParse("50")}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: v1.GPUTaskSpec{GPUAmount: test.amount, Template: &corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: v1.ContainerName, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{cmp.Or(test.gpus, v1.ResourceGPU): resource.MustParse("7")}},
+				}}},
+			}}}
+			pod, err := NewPod(task, 0, 0, PodDefaults{Image: "any", GPUResource: test.gpus})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := pod.Spec.Containers[0].Resources.Limits
+			if diff := gocmp.Diff(test.want, got); diff != "" {
+				t.Errorf("limits (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestPodKeepsWhatTheTemplateSays(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{
@@ -107,7 +139,7 @@ func TestPodKeepsWhatTheTemplateSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLabels := map[string]string{"team": "vision", "app": "gpu-task", "falldio.com/gputask": "train", "falldio.com/index": "0", "falldio.com/attempt": "3"}
-	if diff := cmp.Diff(wantLabels, pod.Labels); diff != "" {
+	if diff := gocmp.Diff(wantLabels, pod.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 	wantSpec := template.Spec.DeepCopy()
@@ -120,7 +152,7 @@ func TestPodKeepsWhatTheTemplateSays(t *testing.T) {
 		},
 		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi"), v1.ResourceGPU: resource.MustParse("1")},
 	}
-	if diff := cmp.Diff(*wantSpec, pod.Spec); diff != "" {
+	if diff := gocmp.Diff(*wantSpec, pod.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 	if template.Spec.NodeSelector["falldio.com/node-pool"] != "" {
@@ -164,7 +196,7 @@ func TestPodRequiresGPUMemoryInEveryAlternative(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := gocmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("terms (-want +got):\n%s", diff)
 			}
 		})

@@ -72,7 +72,7 @@ func newMetrics(r *Rescheduler) *metrics {
 		}),
 		state: &planCollector{rescheduler: r},
 	}
-	for _, goal := range []v1.MovePlanGoal{v1.GoalPendingTask, v1.GoalCapacity, v1.GoalRecreate} {
+	for _, goal := range []v1.MovePlanGoal{v1.GoalUnhealthyGPUs, v1.GoalPendingTask, v1.GoalCapacity, v1.GoalRecreate} {
 		for _, result := range []v1.MovePlanPhase{v1.PlanDone, v1.PlanAborted} {
 			m.plans.WithLabelValues(string(goal), string(result)) // a series that appears late breaks alerts
 		}

@@ -59,6 +59,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"work of each namespace, in GPU-minutes, that is lost to moves in an hour at most; 0 for no limit")
 	flags.DurationVar(&o.Planner.Cooldown, "reschedule-cooldown", o.Planner.Cooldown,
 		"how long a task that was moved stays where it is")
+	flags.BoolVar(&o.Planner.Unhealthy, "reschedule-unhealthy", o.Planner.Unhealthy,
+		"move tasks off GPUs that are not healthy, where there is room for all of a gang elsewhere")
+	flags.DurationVar(&o.Planner.UnhealthyAfter, "reschedule-unhealthy-after", o.Planner.UnhealthyAfter,
+		"how long a GPU must have been unhealthy before its tasks are moved")
 	flags.DurationVar(&o.Planner.Backoff, "reschedule-backoff", o.Planner.Backoff,
 		"how long nothing is moved for the same purpose after a MovePlan was aborted; it doubles with each in a row, up to 1h")
 	flags.DurationVar(&o.MoveTimeout, "reschedule-move-timeout", o.MoveTimeout,
@@ -84,6 +88,7 @@ func (o *Options) Validate(require func(holds bool, format string, values ...any
 	require(o.Planner.MovesPerHour >= 0, "--reschedule-moves-per-hour=%d: must not be negative; 0 is no limit", o.Planner.MovesPerHour)
 	require(o.Planner.GPUMinutesPerHour >= 0, "--reschedule-gpu-minutes-per-hour=%d: must not be negative; 0 is no limit", o.Planner.GPUMinutesPerHour)
 	require(o.Planner.Cooldown >= 0, "--reschedule-cooldown=%v: must not be negative", o.Planner.Cooldown)
+	require(o.Planner.UnhealthyAfter >= 0, "--reschedule-unhealthy-after=%v: must not be negative", o.Planner.UnhealthyAfter)
 	require(o.Planner.Backoff >= 0, "--reschedule-backoff=%v: must not be negative", o.Planner.Backoff)
 	require(o.MoveTimeout > 0, "--reschedule-move-timeout=%v: must be greater than 0", o.MoveTimeout)
 	require(o.History >= moveplan.MinHistory, "--reschedule-plan-history=%v: must be at least %v: plans are the record that the budgets of an hour count by", o.History, moveplan.MinHistory)

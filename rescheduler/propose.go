@@ -38,6 +38,9 @@ func (r *Rescheduler) propose(ctx context.Context) error {
 	for _, verdict := range report.Waiting {
 		logger.V(3).Info("Task is waiting", "gputask", klog.KRef(verdict.Task.Namespace, verdict.Task.Name), "rescheduling", verdict.Message)
 	}
+	for _, verdict := range report.Unhealthy {
+		logger.V(2).Info("Task is on GPUs that are not healthy", "gputask", klog.KRef(verdict.Task.Namespace, verdict.Task.Name), "rescheduling", verdict.Message)
+	}
 	var errs []error
 	for _, stale := range report.Stale {
 		_, err := r.step(ctx, objects, stale.Plan, stale.Why)

@@ -160,6 +160,8 @@ func moveState(state v1.MoveState) Cell {
 
 func goalText(plan *v1.MovePlan) string {
 	switch plan.Spec.Goal {
+	case v1.GoalUnhealthyGPUs:
+		return "healthy GPUs for a task"
 	case v1.GoalPendingTask:
 		return "room for " + forTask(plan)
 	case v1.GoalCapacity:

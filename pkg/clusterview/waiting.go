@@ -124,6 +124,28 @@ func (v *View) gangOf(u *Unit, pods []*corev1.Pod, placed int) (*snapshot.Member
 	return gang, nil
 }
 
+// GangBeside returns the Pods of a unit for which stays is false as what the engine has to
+// place, all of them, if the others stay where they are.
+func (v *View) GangBeside(u *Unit, stays func(*Member) bool) (*snapshot.Members[*corev1.Pod], error) {
+	var pods []*corev1.Pod
+	rest := &Unit{Key: u.Key, Gang: u.Gang}
+	for _, m := range u.Members {
+		if stays(m) {
+			rest.Members = append(rest.Members, m)
+		} else {
+			pods = append(pods, m.Pod)
+		}
+	}
+	gang, err := v.gangOf(rest, pods, len(rest.Members))
+	if err != nil {
+		return nil, err
+	}
+	for i := range gang.Roles {
+		gang.Roles[i].Min = gang.Roles[i].Max
+	}
+	return gang, nil
+}
+
 // DomainOf returns the single domain of a level that a unit's Pods are in; empty if they
 // are in several or none.
 func (v *View) DomainOf(u *Unit, level int) string {

@@ -86,9 +86,14 @@ func gpuSecondsLeft(o *Options, used int64) (left int64, limited bool) {
 // goal and, with GoalPendingTask, the same task. It is the zero time if the last one was
 // not aborted.
 func (l *Ledger) NotBefore(o *Options, goal v1.MovePlanGoal, task *v1.TaskReference) time.Time {
+	return l.notBefore(o, func(plan *v1.MovePlan) bool { return plan.Spec.Goal == goal && sameTask(plan.Spec.For, task) })
+}
+
+// notBefore returns when the next plan may be proposed for the purpose that these plans had.
+func (l *Ledger) notBefore(o *Options, alike func(*v1.MovePlan) bool) time.Time {
 	var ended []*v1.MovePlan
 	for _, plan := range l.plans {
-		if plan.Status.CompletionTime != nil && plan.Spec.Goal == goal && sameTask(plan.Spec.For, task) && plan.Status.Reason != moveplan.ReasonStale {
+		if plan.Status.CompletionTime != nil && alike(plan) && plan.Status.Reason != moveplan.ReasonStale {
 			ended = append(ended, plan)
 		}
 	}

@@ -44,6 +44,10 @@ type Options struct {
 	GPUMinutesPerHour int64
 	// Cooldown is how long a task is not moved again after a move.
 	Cooldown time.Duration
+	// Unhealthy is true if tasks are moved off GPUs that have not been healthy for
+	// UnhealthyAfter.
+	Unhealthy      bool
+	UnhealthyAfter time.Duration
 	// Backoff is how long nothing is proposed for the same purpose after a plan was
 	// aborted. It doubles with each such plan in a row, up to MaxBackoff.
 	Backoff time.Duration
@@ -65,6 +69,7 @@ func DefaultOptions() Options {
 		MovesPerHour:      120,
 		GPUMinutesPerHour: 600,
 		Cooldown:          10 * time.Minute,
+		UnhealthyAfter:    time.Minute,
 		Backoff:           time.Minute,
 	}
 }

@@ -18,8 +18,8 @@ import (
 //
 // No plan is proposed while another one is carried out. While one waits for approval, only
 // plans that need none are proposed, or plans for a waiting task if that one has another
-// goal. Of the goals, PendingTask comes before Capacity, and nothing is moved for Capacity
-// while tasks wait that could fit: the budgets are kept for them.
+// goal. Of the goals, UnhealthyGPUs comes before PendingTask, since its task may not work any
+// more, and that before Capacity. Nothing is moved for Capacity while tasks wait that could fit: the budgets are kept for them.
 func Propose(objects *clusterview.Objects, o *Options) (*v1.MovePlan, *Report) {
 	report := &Report{}
 	p := NewPlanner(clusterview.New(objects), o)
@@ -33,6 +33,9 @@ func Propose(objects *clusterview.Objects, o *Options) (*v1.MovePlan, *Report) {
 	}
 	if p.Options.Mode == Recreate {
 		return p.recreate(report), report
+	}
+	if plan := p.leaveUnhealthy(report); plan != nil {
+		return plan, report
 	}
 	plan, blocked := p.makeRoomForOne(report)
 	if plan == nil && !blocked {
@@ -78,6 +81,9 @@ func (p *Planner) backoffReason(goal v1.MovePlanGoal, task *v1.TaskReference) st
 // empty if it may be. Only plans that need no approval, and plans for a waiting task while
 // the others have another goal, are worth the attention of those who approve.
 func (p *Planner) yieldReason(plan *v1.MovePlan) string {
+	if plan.Spec.Goal == v1.GoalUnhealthyGPUs {
+		return ""
+	}
 	for _, other := range p.proposals {
 		if !plan.Spec.Approved && (plan.Spec.Goal != v1.GoalPendingTask || other.Spec.Goal == v1.GoalPendingTask) {
 			return waitsForApproval(other)

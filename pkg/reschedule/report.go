@@ -14,13 +14,16 @@ type Report struct {
 	Why string
 	// Waiting are the tasks that wait for a node, in the order of the queue.
 	Waiting []Verdict
+	// Unhealthy are the tasks on GPUs that are not healthy, in the order in which they are
+	// moved.
+	Unhealthy []Verdict
 	// Stale are proposed plans that should be aborted.
 	Stale []StalePlan
 	// Problems are what could not be read; everything else is included.
 	Problems []error
 }
 
-// Verdict is the result for a waiting task.
+// Verdict is the result for a task that waits, or that is on GPUs that are not healthy.
 type Verdict struct {
 	Task v1.TaskReference
 	// Message is why nothing is moved for it, or what is.

@@ -33,6 +33,9 @@ func Stale(p *Planner, plan *v1.MovePlan) string {
 	if err := Valid(p, plan, 0); err != nil {
 		return "the plan is outdated: " + err.Error()
 	}
+	if plan.Spec.Goal == v1.GoalUnhealthyGPUs && !p.movesOffUnhealthy(plan) {
+		return "the GPUs are healthy again"
+	}
 	if now := p.currentCost(plan); now > 2*plan.Spec.CostGPUSeconds && now-plan.Spec.CostGPUSeconds > secondsPerHour {
 		return fmt.Sprintf("its cost has grown from %d to %d GPU-seconds", plan.Spec.CostGPUSeconds, now)
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // MovePlan is a set of moves of running Pods of GPUTasks that makes room for a
-// task that fits nowhere, or gives back whole GPUs, nodes and leaves. The
+// task that fits nowhere, gives back whole GPUs, nodes and leaves, or gets a task off
+// GPUs that are not healthy. The
 // rescheduler proposes it, carries it out once it is approved, and keeps its
 // record in the status: whoever dies meanwhile, another one goes on from there.
 //
@@ -50,8 +51,9 @@ type MovePlan struct {
 // +kubebuilder:validation:XValidation:rule="self.approved || !oldSelf.approved",fieldPath=".approved",message="can't be taken back: set abort to stop the plan"
 // +kubebuilder:validation:XValidation:rule="self.abort || !oldSelf.abort",fieldPath=".abort",message="can't be taken back: the next plan is proposed by itself"
 type MovePlanSpec struct {
-	// goal is what the moves are for: PendingTask, a task that fits nowhere;
-	// Capacity, whole GPUs, nodes and leaves; Recreate, a new try of everything.
+	// goal is what the moves are for: UnhealthyGPUs, a task that holds GPUs that are not
+	// healthy; PendingTask, a task that fits nowhere; Capacity, whole GPUs, nodes and leaves;
+	// Recreate, a new try of everything.
 	// +required
 	Goal MovePlanGoal `json:"goal"`
 
@@ -102,11 +104,13 @@ type MovePlanSpec struct {
 
 // MovePlanGoal is what moves are for.
 //
-// +kubebuilder:validation:Enum=PendingTask;Capacity;Recreate
+// +kubebuilder:validation:Enum=UnhealthyGPUs;PendingTask;Capacity;Recreate
 type MovePlanGoal string
 
 // What moves are for.
 const (
+	// GoalUnhealthyGPUs moves a task off GPUs that are not healthy.
+	GoalUnhealthyGPUs MovePlanGoal = "UnhealthyGPUs"
 	// GoalPendingTask makes room for a task that fits nowhere.
 	GoalPendingTask MovePlanGoal = "PendingTask"
 	// GoalCapacity gives back whole GPUs, nodes and domains.

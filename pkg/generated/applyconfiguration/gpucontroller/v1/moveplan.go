@@ -15,7 +15,8 @@ import (
 // with apply.
 //
 // MovePlan is a set of moves of running Pods of GPUTasks that makes room for a
-// task that fits nowhere, or gives back whole GPUs, nodes and leaves. The
+// task that fits nowhere, gives back whole GPUs, nodes and leaves, or gets a task off
+// GPUs that are not healthy. The
 // rescheduler proposes it, carries it out once it is approved, and keeps its
 // record in the status: whoever dies meanwhile, another one goes on from there.
 type MovePlanApplyConfiguration struct {

@@ -14,8 +14,9 @@ import (
 //
 // MovePlanSpec is what is to be moved. Only approved and abort may be changed.
 type MovePlanSpecApplyConfiguration struct {
-	// goal is what the moves are for: PendingTask, a task that fits nowhere;
-	// Capacity, whole GPUs, nodes and leaves; Recreate, a new try of everything.
+	// goal is what the moves are for: UnhealthyGPUs, a task that holds GPUs that are not
+	// healthy; PendingTask, a task that fits nowhere; Capacity, whole GPUs, nodes and leaves;
+	// Recreate, a new try of everything.
 	Goal *gpucontrollerv1.MovePlanGoal `json:"goal,omitempty"`
 	// reason says in one sentence what the moves are for.
 	Reason *string `json:"reason,omitempty"`

@@ -61,6 +61,7 @@ func showExamples(ctx context.Context, running cluster.Running, executable strin
 		Namespace: metav1.NamespaceDefault,
 		Tasks:     loaded.Tasks,
 		Queues:    loaded.Queues,
+		Faults:    cluster.GPUFaultsPath(running.Dir),
 		Timeout:   examplesTimeout,
 		Out:       running.Out,
 		Clock:     clock.RealClock{},

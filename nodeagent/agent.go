@@ -28,6 +28,7 @@ type agent struct {
 	monitor   *monitor.Monitor
 	view      *publish.View
 	publisher *publish.Publisher
+	condition *publish.ConditionWriter
 	events    *publish.EventWriter
 	metrics   *metrics.Node
 	plugins   *plugins // nil without device plugins
@@ -46,6 +47,7 @@ func newAgent(node string, source gpu.Source, labelOptions labels.Options, clien
 		node: node, client: client, clock: c, cleanUp: opts.cleanUpOnExit, restored: make(chan struct{}),
 		monitor: monitor.New(monitor.Config{
 			Source: source, Clock: c, Policy: opts.policy, BootID: bootID, Deadline: opts.pollDeadline,
+			ExpectedGPUs: opts.health.expectedGPUs,
 		}),
 		view: publish.NewView(),
 	}
@@ -54,6 +56,7 @@ func newAgent(node string, source gpu.Source, labelOptions labels.Options, clien
 		Labels: labelOptions, ProbeURL: opts.probing.urlFor(node), Interval: opts.labelInterval,
 	}
 	a.publisher = publish.New(config)
+	a.condition = publish.NewConditionWriter(config, clients.conditions)
 	a.events = publish.NewEventWriter(config, clients.recorder)
 	a.metrics = &metrics.Node{Name: node, GPUs: a.monitor, Writes: a.publisher.Statistics().Counts}
 	return a, nil
@@ -83,8 +86,12 @@ func (a *agent) run(ctx context.Context, synced <-chan struct{}) error {
 			a.events.Run(ctx)
 			return nil
 		})
+		group.Go(func() error {
+			a.condition.Run(ctx)
+			return a.cleanUpOnExit(ctx, a.condition.CleanUp)
+		})
 		a.publisher.Run(ctx)
-		return a.cleanUpOnExit(ctx)
+		return a.cleanUpOnExit(ctx, a.publisher.CleanUp)
 	})
 	if a.plugins != nil {
 		group.Go(func() error { return a.plugins.run(ctx, a.monitor, a.restored) })
@@ -100,11 +107,11 @@ func (a *agent) restore(ctx context.Context, synced <-chan struct{}) bool {
 		return false
 	case <-synced:
 	}
-	faults, err := a.view.Faults()
+	histories, err := a.view.Histories()
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Can't restore the GPUs' faults; they will be detected again")
 	}
-	a.monitor.Restore(faults)
+	a.monitor.Restore(histories)
 	close(a.restored)
 	return true
 }
@@ -113,13 +120,13 @@ const cleanUpTimeout = 5 * time.Second
 
 // cleanUpOnExit cleans up, if configured. Without it Pods can still be scheduled to the node
 // while the agent is replaced.
-func (a *agent) cleanUpOnExit(ctx context.Context) error {
+func (a *agent) cleanUpOnExit(ctx context.Context, cleanUp func(context.Context) error) error {
 	if !a.cleanUp {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
-	return a.publisher.CleanUp(ctx)
+	return cleanUp(ctx)
 }
 
 // ready returns why the agent is not ready, or nil.

@@ -55,6 +55,7 @@ func newTestAgent(source gpu.Source, clock *clocktesting.FakeClock) *agent {
 	}
 	config := publish.Config{Node: a.node, GPUs: a.monitor, Nodes: a.view, Clock: clock}
 	a.publisher, a.events = publish.New(config), publish.NewEventWriter(config, record.NewFakeRecorder(1))
+	a.condition = publish.NewConditionWriter(config, nil) // there is no Node whose condition could be read
 	return a
 }
 

@@ -23,6 +23,7 @@ type clients struct {
 	impersonate string
 	metadata    metadata.Interface
 	recorder    record.EventRecorder
+	conditions  *kube.ConditionReader
 }
 
 func newClients(ctx context.Context, config *rest.Config, impersonate string) (*clients, error) {
@@ -32,6 +33,9 @@ func newClients(ctx context.Context, config *rest.Config, impersonate string) (*
 	c.config.QPS = -1
 	var err error
 	if c.metadata, err = kube.Metadata(c.config); err != nil {
+		return nil, err
+	}
+	if c.conditions, err = kube.NewConditionReader(c.config); err != nil {
 		return nil, err
 	}
 	c.recorder, err = kube.NewRecorder(ctx, c.config, "nodeagent")

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,6 +41,7 @@ type options struct {
 	pollDeadline   time.Duration
 	xidPolicy      string
 	recoveryPeriod time.Duration
+	health         healthOptions
 
 	labels        labels.Options
 	labelInterval time.Duration
@@ -49,13 +50,13 @@ type options struct {
 	bindAddress string
 	dcgmNames   bool
 	probing     probingOptions
+	injection   injectionOptions
 
+	mode             string
 	devicePlugin     bool
 	resources        []string
 	kubeletDirectory string
-	visibleDevices   string
-	cdiKind          string
-	mpsPipeDirectory string
+	mps              mpsOptions
 
 	logging *logsapi.LoggingConfiguration
 
@@ -70,6 +71,12 @@ type options struct {
 	fleet    []simulation.Node
 }
 
+// The values of --mode.
+const (
+	modeFull    = "full"
+	modeObserve = "observe"
+)
+
 // The values of --source.
 const (
 	sourceAuto      = "auto"
@@ -83,9 +90,13 @@ func newOptions() *options {
 		pollSchedule:     "*/5 * * * * *",
 		pollDeadline:     10 * time.Second,
 		recoveryPeriod:   health.DefaultPolicy().RecoveryPeriod,
+		health:           newHealthOptions(),
 		labelInterval:    time.Minute,
 		bindAddress:      "127.0.0.1:9836",
 		probing:          newProbingOptions(),
+		injection:        newInjectionOptions(),
+		mps:              newMPSOptions(),
+		mode:             modeFull,
 		devicePlugin:     true,
 		resources:        []string{string(v1.ResourceGPU)},
 		kubeletDirectory: "/var/lib/kubelet",
@@ -106,6 +117,9 @@ func (o *options) flags() *pflag.FlagSet {
 	o.publishFlags(flags)
 	o.pluginFlags(flags)
 	o.probing.addTo(flags)
+	o.injection.addTo(flags)
+	o.mps.addTo(flags)
+	o.health.addTo(flags)
 	logsapi.AddFlags(o.logging, flags)
 	flags.BoolVar(&o.printVersion, "version", o.printVersion, "print the version and exit")
 	return flags
@@ -124,28 +138,25 @@ func (o *options) sourceFlags(flags *pflag.FlagSet) {
 		"when to poll the GPUs, as cron has it, with seconds first; by default MONITOR_GPU_INTERVAL_PATTERN or every 5 seconds")
 	flags.DurationVar(&o.pollDeadline, "poll-deadline", o.pollDeadline, "how long a call about a GPU may take before the GPU counts as hung")
 	flags.StringVar(&o.xidPolicy, "xid-policy", o.xidPolicy,
-		"what XID errors do, where it differs from the default, for example 94=quiet,31=reset,default=quiet: ignore, quiet (unhealthy for the recovery period) or reset (and until the GPU was reset); by default 13, 31, 43, 45, 68 and 109 are ignored and all others need a reset")
+		"what XID errors do, where it differs from the default, for example 94=quiet,31=reset,default=quiet: ignore, quiet (unhealthy for the recovery period) or reset (and until the GPU was reset); by default 13, 31, 43, 45, 68, 109 and 154 are ignored and all others need a reset")
 	flags.DurationVar(&o.recoveryPeriod, "recovery-period", o.recoveryPeriod, "how long a GPU must be without errors before it is healthy again")
 }
 
 func (o *options) publishFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.labels.Model, "gpu-model", o.labels.Model, "value of the label falldio.com/gpu; by default it is made of what the driver says")
 	flags.DurationVar(&o.labelInterval, "label-interval", o.labelInterval, "minimum time between two writes of the Node's labels; changes of the GPUs' number and health do not wait")
-	flags.BoolVar(&o.cleanUpOnExit, "clean-up-on-exit", o.cleanUpOnExit, "remove labels and annotation from the Node on exit")
+	flags.BoolVar(&o.cleanUpOnExit, "clean-up-on-exit", o.cleanUpOnExit, "remove labels, annotation and condition from the Node on exit")
 	flags.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "address of /metrics, /healthz, /readyz and /probe; 0 for none")
 	flags.BoolVar(&o.dcgmNames, "dcgm-names", o.dcgmNames, "export metrics under the names of NVIDIA's dcgm-exporter as well")
 }
 
 func (o *options) pluginFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&o.devicePlugin, "device-plugin", o.devicePlugin, "be the kubelet's device plugin")
+	flags.StringVar(&o.mode, "mode", o.mode,
+		"full: the agent gives out the GPUs, as the kubelet's device plugin; observe: NVIDIA's device plugin or DRA driver does, and the agent tells the scheduler who holds which")
+	flags.BoolVar(&o.devicePlugin, "device-plugin", o.devicePlugin, "talk to the kubelet: without it, the agent neither gives out GPUs nor knows who holds them")
 	flags.StringArrayVar(&o.resources, "resource", o.resources,
 		"resource to serve, NAME=SOURCE[,env=VARIABLE], repeated for several; the source is gpus, shares (of the GPUs), simulated:COUNT or none; by default the environment variable resourcename. falldio.com/gpu brings falldio.com/gpu-percent=shares along; falldio.com/gpu-percent=none prevents that")
 	flags.StringVar(&o.kubeletDirectory, "kubelet-directory", o.kubeletDirectory, "the kubelet's folder, with device-plugins and pod-resources")
-	flags.StringVar(&o.visibleDevices, "visible-devices-env", o.visibleDevices,
-		"environment variable that lists a container's GPUs; by default NVIDIA_VISIBLE_DEVICES, and FALLDIO_VISIBLE_DEVICES for simulated GPUs")
-	flags.StringVar(&o.cdiKind, "cdi-kind", o.cdiKind, "hand out GPUs by their CDI names of this kind as well, for example nvidia.com/gpu; empty to disable")
-	flags.StringVar(&o.mpsPipeDirectory, "mps-pipe-directory", o.mpsPipeDirectory,
-		"folder of NVIDIA's MPS control daemon, for example /tmp/nvidia-mps, the same on the node and for the agent: while the daemon's pipe is in it, containers with a share of a GPU are made its clients, with limits; empty to disable")
 }
 
 // complete validates the options and derives the others from them.
@@ -163,6 +174,8 @@ func (o *options) complete(args []string) error {
 	}
 	require(len(args) == 0, "unexpected arguments %q: all settings are flags", args)
 	require(o.nodeName != "" || o.simulatedNodes != "", "--node-name: must be given, or NODE_NAME be set")
+	require(o.mode == modeFull || o.mode == modeObserve, "--mode=%s: must be %s or %s", o.mode, modeFull, modeObserve)
+	require(o.mode == modeFull || o.devicePlugin, "--mode=%s: the kubelet says who holds which GPU; it is not asked with --device-plugin=false", modeObserve)
 	require(o.source == sourceAuto || o.source == sourceNVML || o.source == sourceSimulated,
 		"--source=%s: must be %s, %s or %s", o.source, sourceAuto, sourceNVML, sourceSimulated)
 	require(o.pollDeadline > 0, "--poll-deadline=%v: must be greater than 0", o.pollDeadline)
@@ -171,9 +184,6 @@ func (o *options) complete(args []string) error {
 	require(o.simulated() || o.simulationFaults == "", "--simulation-faults: the GPUs are not simulated; add --source=simulated")
 	require(o.source != sourceNVML || o.simulationProfile == "", "--simulation-profile: has no meaning with --source=nvml")
 	require(o.source != sourceNVML || o.simulatedNodes == "", "--simulated-nodes: has no meaning with --source=nvml")
-	require(o.visibleDevices == "" || resource.IsVariable(o.visibleDevices), "--visible-devices-env=%s: must be the name of an environment variable", o.visibleDevices)
-	require(o.cdiKind == "" || cdiKinds.MatchString(o.cdiKind), "--cdi-kind=%s: must be a vendor and a class, for example nvidia.com/gpu", o.cdiKind)
-	require(o.mpsPipeDirectory == "" || filepath.IsAbs(o.mpsPipeDirectory), "--mps-pipe-directory=%s: must be an absolute path", o.mpsPipeDirectory)
 	require(filepath.IsAbs(o.kubeletDirectory), "--kubelet-directory=%s: must be an absolute path", o.kubeletDirectory)
 	require(o.labelInterval >= 0, "--label-interval=%v: must not be negative", o.labelInterval)
 	for _, problem := range validation.IsValidLabelValue(o.labels.Model) {
@@ -184,7 +194,7 @@ func (o *options) complete(args []string) error {
 	note("resource", o.completeResources())
 	note("simulation-profile", o.completeProfile())
 	note("simulated-nodes", o.completeFleet())
-	problems = append(problems, o.probing.complete(o.simulatedNodes != ""))
+	problems = append(problems, o.probing.complete(o.simulatedNodes != ""), o.injection.validate(), o.mps.validate(), o.health.validate(o.simulatedNodes != ""))
 	return errors.Join(problems...)
 }
 
@@ -206,12 +216,15 @@ func (o *options) completeSchedule() (err error) {
 
 func (o *options) completePolicy() (err error) {
 	o.policy, err = health.DefaultPolicy().With(o.xidPolicy)
-	o.policy.RecoveryPeriod = o.recoveryPeriod
+	o.policy.RecoveryPeriod, o.policy.Escalation = o.recoveryPeriod, o.health.escalation
 	return err
 }
 
 func (o *options) completeResources() (err error) {
 	o.served, err = resource.ParseAll(o.resources, o.gpuVariable())
+	if o.mode == modeObserve {
+		o.served = slices.DeleteFunc(o.served, func(spec resource.Spec) bool { return spec.Kind.OfGPUs() })
+	}
 	return err
 }
 
@@ -224,18 +237,14 @@ const (
 
 func (o *options) gpuVariable() string {
 	switch {
-	case o.visibleDevices != "":
-		return o.visibleDevices
+	case o.injection.visibleDevices != "":
+		return o.injection.visibleDevices
 	case o.simulated():
 		return simulatedVariable
 	default:
 		return nvidiaVariable
 	}
 }
-
-// cdiKinds matches the kinds of devices that CDI allows:
-// https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
-var cdiKinds = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?$`)
 
 func (o *options) completeProfile() (err error) {
 	if o.simulationProfile == "" {

@@ -25,6 +25,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/node/assignment"
 	"falldio.github.io/gpu-controller/nodeagent/node/kube"
 	"falldio.github.io/gpu-controller/nodeagent/node/publish"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // The directories below --kubelet-directory, and the socket in the second one.
@@ -45,30 +46,43 @@ type plugins struct {
 	kubelet   *podresources.Client
 	holders   *metrics.Holders
 	corrector *assignment.Corrector
+	injection *injection
+	mps       *mpsDaemon
+	shares    *shares // nil if none are given out
+	cleanUp   bool
 	// allocated receives a value after an allocation.
 	allocated chan struct{}
 }
 
 // newPlugins creates the device plugins of an agent and adds them to its metrics.
-func newPlugins(a *agent, clients *clients, opts *options) (*plugins, error) {
-	p := &plugins{clock: a.clock, gpus: deviceplugin.NewPool(), allocated: make(chan struct{}, 1)}
+func newPlugins(a *agent, clients *clients, opts *options, injection *injection) (*plugins, error) {
+	p := &plugins{clock: a.clock, gpus: deviceplugin.NewPool(), injection: injection, cleanUp: opts.cleanUpOnExit, allocated: make(chan struct{}, 1)}
 	var err error
 	if p.pods, err = kube.NewPodInformer(clients.config, a.node); err != nil {
 		return nil, err
 	}
-	if p.kubelet, err = podresources.NewClient(filepath.Join(opts.kubeletDirectory, podResourcesFolder, podResourcesSocket)); err != nil {
+	claimed, err := newClaimedGPUs(a.monitor.Snapshot, opts.injection.cdiSpecDir)
+	if err != nil {
+		return nil, err
+	}
+	if p.kubelet, err = podresources.NewClient(filepath.Join(opts.kubeletDirectory, podResourcesFolder, podResourcesSocket), claimed.translate); err != nil {
 		return nil, err
 	}
 	ofGPUs, names := namesOf(opts.served)
 	p.tracker = deviceplugin.NewPodAllocationTracker(p.pods.List, p.clock, ofGPUs[resource.Shares])
-	p.usage = deviceplugin.NewUsage(p.kubelet, p.clock)
+	p.usage = deviceplugin.NewUsage(p.kubelet, p.clock, names...)
 	p.holders = metrics.NewHolders(p.kubelet)
+	p.mps = newMPSDaemon(opts, ofGPUs[resource.Shares], p.clock)
+	if p.shares = newShares(ofGPUs[resource.Shares], opts, p.pods.List, p.mps.watcher, clients.recorder, p.clock); p.shares != nil {
+		a.metrics.Shares = p.shares
+	}
 	for i := range opts.served {
 		if err := p.add(&opts.served[i], ofGPUs, opts); err != nil {
 			return nil, err
 		}
 	}
-	p.corrector = assignment.NewCorrector(p.pods.List, kube.PatchPod(a.client, publish.FieldManager), names)
+	// The scheduler must know which GPUs Pods have, whoever gave them out.
+	p.corrector = assignment.NewCorrector(p.pods.List, kube.PatchPod(a.client, publish.FieldManager), append(names, string(v1.ResourceNVIDIAGPU)))
 	a.metrics.Holders = p.holders
 	for _, plugin := range p.all {
 		a.metrics.Plugins = append(a.metrics.Plugins, pluginMetrics{plugin})
@@ -90,17 +104,20 @@ func namesOf(served []resource.Spec) (ofGPUs map[resource.Kind]string, all []str
 // add adds the plugin of a resource.
 func (p *plugins) add(spec *resource.Spec, ofGPUs map[resource.Kind]string, opts *options) error {
 	config := deviceplugin.Config{
-		Resource: spec.Name, Tracker: p.tracker, EnvVar: spec.Environment, Allocated: p.notifyAllocated,
+		Resource: spec.Name, Tracker: p.tracker, Allocated: p.notifyAllocated,
 		Dir: filepath.Join(opts.kubeletDirectory, pluginFolder), Clock: p.clock,
+	}
+	if config.CDIKind = p.injection.cdiKind; config.CDIKind == "" || !spec.Kind.OfGPUs() {
+		config.CDIKind, config.EnvVar = "", spec.Environment
 	}
 	switch spec.Kind {
 	case resource.GPUs:
-		config.Pool, config.CDIKind = p.gpus, opts.cdiKind
+		config.Pool = p.gpus
 		config.Counterpart, config.Usage = ofGPUs[resource.Shares], p.usage
 	case resource.Shares:
-		config.Pool, config.CDIKind = p.gpus, opts.cdiKind
+		config.Pool = p.gpus
 		config.Counterpart, config.Usage = ofGPUs[resource.GPUs], p.usage
-		config.Sharing = &deviceplugin.Sharing{MPSPipeDirectory: opts.mpsPipeDirectory}
+		config.Sharing = &p.mps.sharing
 	case resource.Simulated, resource.None:
 		config.Pool = deviceplugin.NewPool()
 		if err := config.Pool.Set(deviceplugin.Counted(spec.ShortName(), spec.Count), nil); err != nil {
@@ -120,6 +137,7 @@ func (p *plugins) run(ctx context.Context, gpus *monitor.Monitor, restored <-cha
 		return nil
 	})
 	p.await(ctx, restored, p.pods.Synced())
+	p.mps.start(ctx, group)
 	p.holdDevices(ctx)
 	for _, plugin := range p.all {
 		group.Go(func() error {
@@ -135,7 +153,11 @@ func (p *plugins) run(ctx context.Context, gpus *monitor.Monitor, restored <-cha
 		p.updateDevices(ctx, gpus)
 		return nil
 	})
+	go p.injection.run(ctx, gpus) // not in the group, since it may hang in the driver
 	err := group.Wait()
+	if p.cleanUp {
+		err = errors.Join(err, p.injection.remove())
+	}
 	return errors.Join(err, p.kubelet.Close())
 }
 
@@ -172,11 +194,12 @@ func (p *plugins) holdDevices(ctx context.Context) {
 // updateDevices keeps the pool up to date with the GPUs and their health.
 func (p *plugins) updateDevices(ctx context.Context, gpus *monitor.Monitor) {
 	for {
-		changed := gpus.Changed()
+		changed, described := gpus.Changed(), p.injection.changed()
 		snapshot := gpus.Snapshot()
 		// Before a successful poll an empty snapshot does not mean that there are no GPUs.
-		if len(snapshot.Devices) > 0 || (!snapshot.Taken.IsZero() && snapshot.Problem == nil) {
-			if err := p.gpus.Set(devices(snapshot), snapshot.NVLinks); err != nil {
+		known := len(snapshot.Devices) > 0 || (!snapshot.Taken.IsZero() && snapshot.Problem == nil)
+		if known && p.injection.started() {
+			if err := p.gpus.Set(p.devices(snapshot)); err != nil {
 				klog.FromContext(ctx).Error(err, "The GPUs can't be offered to the kubelet")
 			}
 		}
@@ -184,20 +207,39 @@ func (p *plugins) updateDevices(ctx context.Context, gpus *monitor.Monitor) {
 		case <-ctx.Done():
 			return
 		case <-changed:
+		case <-described:
 		}
 	}
 }
 
-func devices(snapshot *gpu.Snapshot) []deviceplugin.Device {
-	list := make([]deviceplugin.Device, 0, len(snapshot.Devices))
+// devices returns the GPUs as the device plugins offer them, with the numbers of NVLink
+// connections between them. One that containers can't get counts as unhealthy; one in MIG
+// mode is no GPU that a container can use as a whole.
+func (p *plugins) devices(snapshot *gpu.Snapshot) (devices []deviceplugin.Device, links [][]int) {
+	var whole []int
 	for i := range snapshot.Devices {
+		if !snapshot.Devices[i].MIG {
+			whole = append(whole, i)
+		}
+	}
+	for _, i := range whole {
 		device := &snapshot.Devices[i]
-		list = append(list, deviceplugin.Device{
-			ID: device.UUID, Healthy: device.Healthy(), MemoryMiB: int64(device.MemoryBytes >> 20),
+		devices = append(devices, deviceplugin.Device{
+			ID: device.UUID, Healthy: device.Healthy() && p.injection.available(device.UUID), MemoryMiB: int64(device.MemoryBytes >> 20),
 			NVLinkGroup: device.NVLinkGroup, NUMANode: device.NUMANode,
 		})
 	}
-	return list
+	if snapshot.NVLinks == nil {
+		return devices, nil
+	}
+	for _, i := range whole {
+		row := make([]int, len(whole))
+		for place, j := range whole {
+			row[place] = snapshot.NVLinks[i][j]
+		}
+		links = append(links, row)
+	}
+	return devices, links
 }
 
 func (p *plugins) notifyAllocated() {
@@ -241,6 +283,7 @@ func (p *plugins) refresh(ctx context.Context) {
 	allocations, err := p.holders.Refresh(ctx)
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("The kubelet does not list the devices in use", "err", err)
+		p.shares.forget()
 		return
 	}
 	for _, plugin := range p.all {
@@ -248,7 +291,7 @@ func (p *plugins) refresh(ctx context.Context) {
 	}
 	p.usage.Observe(asked, allocations)
 	p.tracker.Observe(allocations)
-	if _, err := p.corrector.Correct(ctx, allocations); err != nil {
+	if _, err := p.corrector.Correct(ctx, allocations, p.shares.observe(ctx, allocations)); err != nil {
 		klog.FromContext(ctx).Error(err, "Correcting the Pods' annotations failed; will retry")
 	}
 }

@@ -56,7 +56,7 @@ func run(ctx context.Context, opts *options) error {
 		return err
 	}
 	p := &process{opts: opts, clock: clock.RealClock{}, synced: make(chan struct{}), sources: simulatedSources{}}
-	if err := p.makeAgents(clients); err != nil {
+	if err := p.makeAgents(ctx, clients); err != nil {
 		return err
 	}
 	p.probes = p.probing()

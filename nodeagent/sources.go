@@ -4,9 +4,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 
@@ -17,7 +19,7 @@ import (
 )
 
 // makeAgents creates the agent of this node, or the agents of all simulated nodes.
-func (p *process) makeAgents(clients *clients) error {
+func (p *process) makeAgents(ctx context.Context, clients *clients) error {
 	boot := bootID()
 	add := func(node string, source gpu.Source, options labels.Options) (*agent, error) {
 		agent, err := newAgent(node, source, options, clients, p.opts, boot, p.clock)
@@ -37,7 +39,11 @@ func (p *process) makeAgents(clients *clients) error {
 	if err != nil || !p.opts.devicePlugin {
 		return err
 	}
-	agent.plugins, err = newPlugins(agent, clients, p.opts)
+	injection, err := newInjection(ctx, clients, p.opts, p.clock)
+	if err != nil {
+		return err
+	}
+	agent.plugins, err = newPlugins(agent, clients, p.opts, injection)
 	return err
 }
 
@@ -46,8 +52,15 @@ func (p *process) source() gpu.Source {
 	if p.opts.simulated() {
 		return p.simulate(p.opts.nodeName, p.opts.profile)
 	}
-	return nvml.New(nvml.Options{Library: p.opts.nvmlLibrary, PCIeInterval: p.opts.pcieInterval})
+	return nvml.New(nvml.Options{
+		Library: p.opts.nvmlLibrary, PCIeInterval: p.opts.pcieInterval, AllVisible: allVisible(os.Getenv(nvidiaVariable)),
+	})
 }
+
+// allVisible reports whether NVIDIA's runtime has given the agent all GPUs, as far as the
+// variable tells that it reads. It is not set outside of containers; with any other value, such
+// as "void" for CDI, it is uncertain.
+func allVisible(variable string) bool { return variable == "" || variable == "all" }
 
 func (p *process) simulate(node string, profile *simulation.Profile) gpu.Source {
 	source := simulation.New(profile, node, p.clock)

@@ -180,6 +180,9 @@ func gpuControllerArgs(l layout, p ports, gpuScheduler bool, extra []string) []s
 		"--reschedule-period=5s",
 		"--reschedule-patience=2s",
 		"--reschedule-threshold=0",
+		// And that a broken GPU is left.
+		"--reschedule-unhealthy",
+		"--reschedule-unhealthy-after=3s",
 	}
 	if gpuScheduler {
 		args = append(args, "--default-scheduler="+names.GPUScheduler)

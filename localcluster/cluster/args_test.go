@@ -55,7 +55,7 @@ func TestComponentsGetTheirArguments(t *testing.T) {
 		},
 		"the gpu-controller is its service account and gets what the user adds": {
 			gpuControllerArgs(testLayout, testPorts, false, []string{"--workers=8"}),
-			[]string{"--kubeconfig=/dir/gpu-controller.kubeconfig", "--leader-elect=false", "--metrics-bind-address=127.0.0.1:7", "--reschedule-period=5s", "--reschedule-patience=2s", "--reschedule-threshold=0", "--workers=8"},
+			[]string{"--kubeconfig=/dir/gpu-controller.kubeconfig", "--leader-elect=false", "--metrics-bind-address=127.0.0.1:7", "--reschedule-period=5s", "--reschedule-patience=2s", "--reschedule-threshold=0", "--reschedule-unhealthy", "--reschedule-unhealthy-after=3s", "--workers=8"},
 		},
 	}
 	for name, test := range tests {

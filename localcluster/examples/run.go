@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -29,6 +30,8 @@ type Config struct {
 	Tasks     []*v1.GPUTask
 	// Queues are created before the tasks.
 	Queues []*v1.GPUQueue
+	// Faults is the path of the file with the faults of the simulated GPUs.
+	Faults string
 	// Timeout is how long the examples may take.
 	Timeout time.Duration
 	// Out receives a line for each change of an example.
@@ -42,6 +45,7 @@ type run struct {
 	client  clientset.Interface
 	seen    map[string]*v1.GPUTask
 	printer *printer
+	breaks  *breakage
 }
 
 // Run submits the examples and returns when all have ended as expected. The error
@@ -51,7 +55,14 @@ func Run(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	r := &run{Config: config, client: client, seen: map[string]*v1.GPUTask{}, printer: newPrinter(config.Out, config.Clock, config.Tasks)}
+	kube, err := kubernetes.NewForConfig(config.Cluster)
+	if err != nil {
+		return err
+	}
+	r := &run{
+		Config: config, client: client, seen: map[string]*v1.GPUTask{}, printer: newPrinter(config.Out, config.Clock, config.Tasks),
+		breaks: &breakage{kube: kube, namespace: config.Namespace, faults: config.Faults, broken: map[string]bool{}},
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, config.Timeout, fmt.Errorf("not finished after %v", config.Timeout))
 	defer cancel()
 	changes, err := r.watch(ctx)
@@ -117,6 +128,9 @@ func (r *run) follow(ctx context.Context, changes <-chan *v1.GPUTask) error {
 			if before := r.seen[task.Name]; r.isExample(task) {
 				r.seen[task.Name] = task
 				r.printer.change(before, task)
+				if err := r.breakGPU(ctx, task); err != nil {
+					return err
+				}
 			}
 		}
 		if r.all(func(v verdict) bool { return v.reached }) {
@@ -126,6 +140,15 @@ func (r *run) follow(ctx context.Context, changes <-chan *v1.GPUTask) error {
 			return r.problems()
 		}
 	}
+}
+
+// breakGPU breaks a GPU of an example that wants that.
+func (r *run) breakGPU(ctx context.Context, task *v1.GPUTask) error {
+	gpu, err := r.breaks.breakFor(ctx, task)
+	if gpu != nil && err == nil {
+		r.printer.line(task, "Breaks", fmt.Sprintf("GPU %d of node %s is made to fail with XID %d", gpu.index, gpu.node, gpu.xid))
+	}
+	return err
 }
 
 func (r *run) isExample(task *v1.GPUTask) bool {

@@ -13,10 +13,11 @@ import (
 
 // agentDescriptions are the descriptors of the metrics about the agent itself.
 type agentDescriptions struct {
-	up, age, hanging                   *prometheus.Desc
+	up, age, hanging, missing          *prometheus.Desc
 	polls, duration, readErrors        *prometheus.Desc
 	writes                             *prometheus.Desc
 	registered, registrations, granted *prometheus.Desc
+	mps                                *prometheus.Desc
 }
 
 func newAgentDescriptions() *agentDescriptions {
@@ -25,6 +26,7 @@ func newAgentDescriptions() *agentDescriptions {
 		up:         describe("nodeagent_driver_up", "1 if there is a GPU driver that answers, 0 if not.", node),
 		age:        describe("nodeagent_snapshot_age_seconds", "Time since all GPUs were polled the last time.", node),
 		hanging:    describe("nodeagent_call_hanging_seconds", "How long the oldest call of the driver has been hanging that has missed its deadline; 0 if none has.", node),
+		missing:    describe("falldio_gpus_missing", "GPUs that are on the PCI bus, or expected, and that the driver does not report.", node),
 		polls:      describe("nodeagent_polls_total", "Polls of all GPUs, by result (success, error).", []string{"hostname", "result"}),
 		duration:   describe("nodeagent_poll_duration_seconds", "Time that polls of all GPUs took.", node),
 		readErrors: describe("nodeagent_read_errors_total", "Polls of a single GPU that failed.", node),
@@ -33,6 +35,7 @@ func newAgentDescriptions() *agentDescriptions {
 		registrations: describe("nodeagent_device_plugin_registrations_total",
 			"How often the device plugin has registered with the kubelet.", []string{"hostname", "resource"}),
 		granted: describe("nodeagent_device_plugin_allocations_total", "Containers that got devices.", []string{"hostname", "resource"}),
+		mps:     describe("nodeagent_mps_daemon_up", "1 if the control daemon of NVIDIA's Multi-Process Service runs, 0 if it should.", node),
 	}
 }
 
@@ -49,6 +52,9 @@ func (a *agentDescriptions) collect(into chan<- prometheus.Metric, node *Node, s
 		gauge(a.age, now.Sub(snapshot.Taken).Seconds())
 	}
 	gauge(a.hanging, statistics.Hanging.Seconds())
+	if !snapshot.Taken.IsZero() && snapshot.Problem == nil {
+		gauge(a.missing, float64(snapshot.Missing))
+	}
 	counter(a.polls, statistics.Polls, "success")
 	counter(a.polls, statistics.FailedPolls, "error")
 	counter(a.readErrors, statistics.FailedReads)
@@ -59,6 +65,11 @@ func (a *agentDescriptions) collect(into chan<- prometheus.Metric, node *Node, s
 		worked, failed := node.Writes()
 		counter(a.writes, worked, "success")
 		counter(a.writes, failed, "error")
+	}
+	if node.Shares != nil {
+		if up, configured := node.Shares.DaemonUp(); configured {
+			gauge(a.mps, boolToFloat(up))
+		}
 	}
 	for _, plugin := range node.Plugins {
 		gauge(a.registered, boolToFloat(plugin.Registered()), plugin.Resource())

@@ -34,6 +34,7 @@ func TestAgentShowsItsWork(t *testing.T) {
 		want []string
 	}{
 		"an agent with everything": {full, []string{
+			`falldio_gpus_missing{hostname="n1"} 0`,
 			`nodeagent_call_hanging_seconds{hostname="n1"} 12`,
 			`nodeagent_device_plugin_allocations_total{hostname="n1",resource="falldio.com/gpu"} 30`,
 			`nodeagent_device_plugin_allocations_total{hostname="n1",resource="falldio.com/rdma"} 0`,

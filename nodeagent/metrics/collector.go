@@ -25,6 +25,8 @@ type Node struct {
 	Writes func() (worked, failed uint64)
 	// Holders may be nil.
 	Holders *Holders
+	// Shares may be nil.
+	Shares Shares
 	// Plugins are the node's device plugins.
 	Plugins []Plugin
 }

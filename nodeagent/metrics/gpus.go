@@ -22,8 +22,10 @@ const dcgmXID = "DCGM_FI_DEV_XID_ERRORS"
 type descriptions struct {
 	own, dcgm             []*prometheus.Desc // as in table; dcgm has nil where DCGM has no name
 	healthy, memory, info *prometheus.Desc
+	action                *prometheus.Desc
 	xids, dcgmXID         *prometheus.Desc
 	holder, holderShare   *prometheus.Desc
+	enforcement           *prometheus.Desc
 }
 
 // holderLabels are the labels of a container that holds a GPU.
@@ -32,7 +34,9 @@ var holderLabels = []string{"gpu", "UUID", "hostname", "resource", "namespace", 
 func newDescriptions() *descriptions {
 	d := &descriptions{
 		healthy: describe("falldio_gpu_healthy", "1 if the GPU can be used, 0 if not; reason says why not.", append(gpuLabels[:len(gpuLabels):len(gpuLabels)], "reason")),
-		memory:  describe("falldio_gpu_memory_bytes", "All memory of the GPU.", gpuLabels),
+		action: describe("falldio_gpu_recovery_action", "Always 1; action is what the driver requires at present, None if nothing.",
+			append(gpuLabels[:len(gpuLabels):len(gpuLabels)], "action")),
+		memory: describe("falldio_gpu_memory_bytes", "All memory of the GPU.", gpuLabels),
 		info: describe("falldio_gpu_info", "Always 1; the labels tell what the GPU is.",
 			append(gpuLabels[:len(gpuLabels):len(gpuLabels)], "driver_version", "cuda_version", "compute_capability", "numa_node", "nvlink_group")),
 		xids: describe("falldio_gpu_xid_errors_total", "XID errors since the agent started, by their number.",
@@ -41,6 +45,7 @@ func newDescriptions() *descriptions {
 		holder:      describe("falldio_gpu_holder", "Always 1; the labels tell which container holds the GPU, or a share of it.", holderLabels),
 		holderShare: describe("falldio_gpu_holder_share_ratio", "How much of the GPU the container was given: 1 for a whole GPU.", holderLabels),
 	}
+	d.enforcement = describeEnforcement()
 	for _, row := range table {
 		d.own = append(d.own, describe(row.name, row.help, gpuLabels))
 		d.dcgm = append(d.dcgm, describe(row.dcgm, row.help+" (as DCGM has it)", gpuLabels))
@@ -91,6 +96,9 @@ func (d *descriptions) device(into chan<- prometheus.Metric, node *Node, device 
 		healthy, reason = 0, device.Fault.Reason
 	}
 	gauge(d.healthy, healthy, reason)
+	if action := device.RequiredAction(); action != gpu.ActionUnknown {
+		gauge(d.action, 1, action.String())
+	}
 	gauge(d.info, 1, driver.Version, driver.CUDA, device.ComputeCapability, number(device.NUMANode), number(device.NVLinkGroup))
 	for xid, count := range device.XIDs {
 		into <- constant(d.xids, prometheus.CounterValue, float64(count),
@@ -101,6 +109,7 @@ func (d *descriptions) device(into chan<- prometheus.Metric, node *Node, device 
 		into <- constant(d.holder, prometheus.GaugeValue, 1, labels...)
 		into <- constant(d.holderShare, prometheus.GaugeValue, float64(holder.Percent)/percentPerRatio, labels...)
 	}
+	d.shares(into, node, device)
 }
 
 // labelValues returns values in the order of gpuLabels. A GPU that several containers share

@@ -37,7 +37,8 @@ var quantities = []struct {
 	{gpu.MemoryTemperature, 57, dto.MetricType_GAUGE, "falldio_gpu_memory_temperature_celsius 57", "DCGM_FI_DEV_MEMORY_TEMP 57"},
 	{gpu.FanSpeed, 0.5, dto.MetricType_GAUGE, "falldio_gpu_fan_speed_ratio 0.5", "DCGM_FI_DEV_FAN_SPEED 50"},
 	{gpu.Power, 412.5, dto.MetricType_GAUGE, "falldio_gpu_power_watts 412.5", "DCGM_FI_DEV_POWER_USAGE 412.5"},
-	{gpu.PowerLimit, 700, dto.MetricType_GAUGE, "falldio_gpu_power_limit_watts 700", "DCGM_FI_DEV_POWER_MGMT_LIMIT 700"},
+	{gpu.PowerLimit, 700, dto.MetricType_GAUGE, "falldio_gpu_power_limit_watts 700", "DCGM_FI_DEV_ENFORCED_POWER_LIMIT 700"},
+	{gpu.PowerManagementLimit, 650, dto.MetricType_GAUGE, "falldio_gpu_power_management_limit_watts 650", "DCGM_FI_DEV_POWER_MGMT_LIMIT 650"},
 	{gpu.Energy, 1500, dto.MetricType_COUNTER, "falldio_gpu_energy_joules_total 1500", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION 1500000"},
 	{gpu.SMClock, 1.98e9, dto.MetricType_GAUGE, "falldio_gpu_sm_clock_hertz 1980000000", "DCGM_FI_DEV_SM_CLOCK 1980"},
 	{gpu.MemoryClock, 2.619e9, dto.MetricType_GAUGE, "falldio_gpu_memory_clock_hertz 2619000000", "DCGM_FI_DEV_MEM_CLOCK 2619"},
@@ -48,6 +49,11 @@ var quantities = []struct {
 	{gpu.ECCCorrected, 5, dto.MetricType_COUNTER, "falldio_gpu_ecc_corrected_errors_total 5", "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL 5"},
 	{gpu.ECCUncorrected, 6, dto.MetricType_COUNTER, "falldio_gpu_ecc_uncorrected_errors_total 6", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL 6"},
 	{gpu.RemappedRows, 7, dto.MetricType_COUNTER, "falldio_gpu_remapped_rows_total 7", "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS 7"},
+	{gpu.RowRemapPending, 1, dto.MetricType_GAUGE, "falldio_gpu_row_remap_pending 1", "DCGM_FI_DEV_ROW_REMAP_PENDING 1"},
+	{gpu.RowRemapFailure, 1, dto.MetricType_GAUGE, "falldio_gpu_row_remap_failure 1", "DCGM_FI_DEV_ROW_REMAP_FAILURE 1"},
+	{gpu.NVLinks, 18, dto.MetricType_GAUGE, "falldio_gpu_nvlinks 18", ""},
+	{gpu.FabricReady, 1, dto.MetricType_GAUGE, "falldio_gpu_fabric_ready 1", ""},
+	{gpu.MIGMode, 1, dto.MetricType_GAUGE, "falldio_gpu_mig_enabled 1", "DCGM_FI_DEV_MIG_MODE 1"},
 	{gpu.Processes, 2, dto.MetricType_GAUGE, "falldio_gpu_processes 2", ""},
 }
 
@@ -56,7 +62,7 @@ var quantities = []struct {
 func measurements(t *testing.T, collector *Collector, kind dto.MetricType) []string {
 	t.Helper()
 	always := map[string]bool{
-		"falldio_gpu_memory_bytes": true, "falldio_gpu_healthy": true, "falldio_gpu_info": true, "DCGM_FI_DEV_XID_ERRORS": true,
+		"falldio_gpu_memory_bytes": true, "falldio_gpu_healthy": true, "falldio_gpu_info": true, "falldio_gpus_missing": true, "DCGM_FI_DEV_XID_ERRORS": true,
 	}
 	families, err := gather(collector)
 	if err != nil {
@@ -114,7 +120,7 @@ func TestLabelsTellWhichGPUItIs(t *testing.T) {
 		`falldio_gpu_memory_bytes{` + labels + `pci_bus_id="00000000:1B:00.0",pod=""} 8.589934592e+10`,
 		`falldio_gpu_temperature_celsius{` + labels + `pci_bus_id="00000000:1B:00.0",pod=""} 61`,
 	}
-	if diff := cmp.Diff(want, scrape(t, collectorOf(true, node), "falldio_", "DCGM_")); diff != "" {
+	if diff := cmp.Diff(want, scrape(t, collectorOf(true, node), "falldio_gpu_", "DCGM_")); diff != "" {
 		t.Errorf("series (-want +got):\n%s", diff)
 	}
 }

@@ -101,9 +101,10 @@ func (d *decision) reportProgress() {
 	}
 }
 
-// runningText returns where the task runs and how far an array is.
+// runningText returns where the task runs, whether nothing limits its shares of GPUs, and how far
+// an array is.
 func (d *decision) runningText() string {
-	where := "running on " + nodeText(d.status.Nodes)
+	where := "running on " + nodeText(d.status.Nodes) + d.unlimitedText()
 	if !IsArray(d.Task) {
 		return where
 	}

@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 )
 
@@ -21,7 +22,22 @@ type Assignment struct {
 	// the GPU, once; the container requests how much of it: {"gpu-task":
 	// {"falldio.com/gpu-percent": ["GPU-…"]}}.
 	Containers map[string]map[string][]string `json:"containers"`
+	// Enforcement is what limits how much of its GPU a container with a share can use, by
+	// container: {"gpu-task": "none"}. The node agent writes it; a container that it does not
+	// name is one of which the agent knows nothing.
+	Enforcement map[string]string `json:"enforcement,omitzero"`
 }
+
+// What may limit a container to its share of a GPU.
+const (
+	// EnforcementNone: nothing does.
+	EnforcementNone = "none"
+	// EnforcementMPS: the container was made a client of NVIDIA's Multi-Process Service, with
+	// limits for each of its processes.
+	EnforcementMPS = "mps"
+	// EnforcementUnknown: it can't be found out. The annotation never has it.
+	EnforcementUnknown = "unknown"
+)
 
 // ParseAssignment parses the annotation's value.
 func ParseAssignment(text string) (*Assignment, error) {
@@ -33,6 +49,17 @@ func ParseAssignment(text string) (*Assignment, error) {
 		return nil, fmt.Errorf("annotation %s: %w", AssignmentAnnotation, unknownVersion(assignment.Version))
 	}
 	return assignment, nil
+}
+
+// SameDevices reports whether two values of the annotation assign the same devices to the same
+// containers, whatever else they say.
+func SameDevices(a, b string) bool {
+	if a == b {
+		return true
+	}
+	first, errFirst := ParseAssignment(a)
+	second, errSecond := ParseAssignment(b)
+	return errFirst == nil && errSecond == nil && reflect.DeepEqual(first.Containers, second.Containers)
 }
 
 // Add assigns devices of a resource to a container.

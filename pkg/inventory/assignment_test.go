@@ -49,6 +49,21 @@ func TestParseAssignmentIgnoresFieldsThatItDoesNotKnow(t *testing.T) {
 	}
 }
 
+func TestAnAssignmentMaySayWhatLimitsAShare(t *testing.T) {
+	t.Parallel()
+	const text = `{"version":"v1","containers":{"main":{"falldio.com/gpu-percent":["GPU-a"]}},"enforcement":{"main":"none"}}`
+	assignment, err := ParseAssignment(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := assignment.String(); got != text || err != nil {
+		t.Errorf("got %s, error %v", got, err)
+	}
+	if assignment.Enforcement["main"] != EnforcementNone {
+		t.Errorf("enforcement %v", assignment.Enforcement)
+	}
+}
+
 func TestParseAssignmentRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ text, want string }{
@@ -76,6 +91,7 @@ func TestParseAssignmentRefuses(t *testing.T) {
 func FuzzParseAssignment(f *testing.F) {
 	f.Add(`{"version":"v1","containers":{"main":{"falldio.com/gpu":["GPU-b","GPU-a"]},"init":null}}`)
 	f.Add(`{"version":"v1","containers":{"\ud800":{"<":[null]}}}`)
+	f.Add(`{"version":"v1","containers":null,"enforcement":{}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		parsed, err := ParseAssignment(text)
 		if err != nil {
@@ -97,4 +113,31 @@ func FuzzParseAssignment(f *testing.F) {
 		}
 		parsed.Add("main", "falldio.com/gpu", "GPU-z") // must not panic either
 	})
+}
+
+func TestSameDevices(t *testing.T) {
+	t.Parallel()
+	const one = `{"version":"v1","containers":{"c":{"falldio.com/gpu":["GPU-a","GPU-b"]}}}`
+	tests := map[string]struct {
+		a, b string
+		want bool
+	}{
+		"equal values":               {one, one, true},
+		"neither says anything":      {"", "", true},
+		"one says what is enforced":  {one, `{"version":"v1","containers":{"c":{"falldio.com/gpu":["GPU-a","GPU-b"]}},"enforcement":{"c":"none"}}`, true},
+		"other devices":              {one, `{"version":"v1","containers":{"c":{"falldio.com/gpu":["GPU-a","GPU-c"]}}}`, false},
+		"another container has them": {one, `{"version":"v1","containers":{"d":{"falldio.com/gpu":["GPU-a","GPU-b"]}}}`, false},
+		"one says nothing":           {one, "", false},
+		"one is of another version":  {one, `{"version":"v2","containers":{"c":{"falldio.com/gpu":["GPU-a","GPU-b"]}}}`, false},
+		"the same nonsense":          {"nonsense", "nonsense", true},
+		"nonsense is no devices":     {"nonsense", "other nonsense", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := SameDevices(test.a, test.b); got != test.want {
+				t.Errorf("%t, want %t", got, test.want)
+			}
+		})
+	}
 }

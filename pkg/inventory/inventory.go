@@ -53,11 +53,22 @@ type GPU struct {
 	NVLinkGroup *int `json:"nvlinkGroup,omitempty"`
 	// NUMANode is the NUMA node that the GPU is attached to; nil if unknown.
 	NUMANode *int `json:"numaNode,omitempty"`
+	// MIG is true if the GPU is in MIG mode, divided into instances: it can't be given away
+	// as a whole.
+	MIG bool `json:"mig,omitempty"`
 	// Health is Healthy or Unhealthy.
 	Health string `json:"health"`
 	// Fault describes the problem of an unhealthy GPU.
 	Fault *Fault `json:"fault,omitempty"`
+	// PastFaults are when the GPU became unhealthy because of its own errors, the present
+	// fault included, to the second and the oldest first: at most MaxPastFaults. The agent
+	// counts them; those that it no longer counts stay until the next fault.
+	PastFaults []time.Time `json:"pastFaults,omitempty"`
 }
+
+// MaxPastFaults bounds GPU.PastFaults for those who write it. Who reads it needs no bound but
+// MaxBytes.
+const MaxPastFaults = 20
 
 // Fault is why a GPU is unhealthy.
 type Fault struct {
@@ -65,9 +76,19 @@ type Fault struct {
 	Reason string `json:"reason"`
 	// Since is when it was detected, to the second.
 	Since time.Time `json:"since"`
-	// NeedsReset is true until a reset of the GPU has been observed.
+	// RecoveryAction is what the driver requires, by NVIDIA's name in CamelCase: GPUReset,
+	// NodeReboot, DrainP2P, DrainAndReset, RecoverIMEXDomain, BusReset, SystemReboot, or
+	// Unknown8 for one that the agent does not know; empty if nothing is required, or the
+	// driver does not report it.
+	RecoveryAction string `json:"recoveryAction,omitempty"`
+	// NeedsReset is true until a reset of the GPU has been observed. It can be true without
+	// a RecoveryAction: the agent may require a reset when the driver does not.
 	NeedsReset bool `json:"needsReset,omitempty"`
-	// BootID is the machine's boot during which it was detected.
+	// Repeated says how often the GPU has failed, "3 times in 24h", if that is why it needs
+	// a reset.
+	Repeated string `json:"repeated,omitempty"`
+	// BootID is the machine's boot during which the need for a reset or another action was
+	// detected.
 	BootID string `json:"bootID,omitempty"`
 	// ResetCounters are counters that a reset sets back, by name, with their values when
 	// the need for a reset was detected. They are not updated.

@@ -23,6 +23,11 @@ func example() Inventory {
 				ResetCounters: map[string]float64{"energy": 5e9 + 0.125, "eccUncorrected": 1},
 			},
 		},
+		{
+			Index: 2, UUID: "GPU-c", Model: "h100-80gb-hbm3", MemoryMiB: 81559, MIG: true, Health: Unhealthy,
+			Fault:      &Fault{Reason: "XID94", Since: since, RecoveryAction: "NodeReboot", NeedsReset: true, Repeated: "2 times in 24h", BootID: "6f0a"},
+			PastFaults: []time.Time{since.Add(-time.Hour), since},
+		},
 	}}
 }
 
@@ -30,7 +35,10 @@ func example() Inventory {
 const exampleText = `{"version":"v1","gpus":[` +
 	`{"index":0,"uuid":"GPU-a","model":"h100-80gb-hbm3","memoryMiB":81559,"nvlinkGroup":0,"numaNode":0,"health":"Healthy"},` +
 	`{"index":1,"uuid":"GPU-b","model":"h100-80gb-hbm3","memoryMiB":81559,"health":"Unhealthy",` +
-	`"fault":{"reason":"XID79","since":"2026-11-21T12:00:00Z","needsReset":true,"bootID":"6f0a","resetCounters":{"eccUncorrected":1,"energy":5000000000.125}}}]}`
+	`"fault":{"reason":"XID79","since":"2026-11-21T12:00:00Z","needsReset":true,"bootID":"6f0a","resetCounters":{"eccUncorrected":1,"energy":5000000000.125}}},` +
+	`{"index":2,"uuid":"GPU-c","model":"h100-80gb-hbm3","memoryMiB":81559,"mig":true,"health":"Unhealthy",` +
+	`"fault":{"reason":"XID94","since":"2026-11-21T12:00:00Z","recoveryAction":"NodeReboot","needsReset":true,"repeated":"2 times in 24h","bootID":"6f0a"},` +
+	`"pastFaults":["2026-11-21T11:00:00Z","2026-11-21T12:00:00Z"]}]}`
 
 func TestInventoryIsWrittenAsPromised(t *testing.T) {
 	t.Parallel()

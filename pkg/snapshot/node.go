@@ -64,15 +64,18 @@ func gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 		return nil, Cards{}, err
 	}
 	offered := offersGPUs(node)
-	gpus := make([]placement.GPU, len(listed.GPUs))
-	uuids := make([]string, len(listed.GPUs))
+	gpus := make([]placement.GPU, 0, len(listed.GPUs))
+	uuids := make([]string, 0, len(listed.GPUs))
 	for i := range listed.GPUs {
 		gpu := &listed.GPUs[i]
-		gpus[i] = placement.GPU{
+		if gpu.MIG { // nobody can have it as a whole
+			continue
+		}
+		gpus = append(gpus, placement.GPU{
 			Memory: gpu.MemoryMiB, Group: orNone(gpu.NVLinkGroup), NUMA: orNone(gpu.NUMANode),
 			Broken: gpu.Health != inventory.Healthy || !offered,
-		}
-		uuids[i] = gpu.UUID
+		})
+		uuids = append(uuids, gpu.UUID)
 	}
 	cards := newCards(uuids)
 	cards.paused = !offered && len(uuids) > 0

@@ -68,6 +68,10 @@ func TestTheGPUsOfANode(t *testing.T) {
 			node: node(listing(twoCards), offering(v1.ResourceGPU, "0")),
 			want: []placement.GPU{{Memory: 40960, Group: 1, Broken: true}, {Memory: 40960, Group: -1, NUMA: -1, Broken: true}},
 		},
+		"without those in MIG mode": {
+			node: node(listing(`{"version":"v1","gpus":[{"index":0,"uuid":"GPU-m","memoryMiB":81920,"health":"Healthy","mig":true},{"index":1,"uuid":"GPU-w","memoryMiB":81920,"health":"Healthy"}]}`)),
+			want: []placement.GPU{{Memory: 81920, Group: -1, NUMA: -1}},
+		},
 		"without an agent": {
 			node: node(),
 			want: []placement.GPU{{Group: -1, NUMA: -1}, {Group: -1, NUMA: -1}},

@@ -143,7 +143,7 @@ type wanted struct{ node, assignment string }
 // will be.
 func (w wanted) isMetBy(live *corev1.Pod) (done bool, err error) {
 	switch {
-	case live.Spec.NodeName == w.node && live.Annotations[inventory.AssignmentAnnotation] == w.assignment:
+	case live.Spec.NodeName == w.node && inventory.SameDevices(live.Annotations[inventory.AssignmentAnnotation], w.assignment):
 		return true, nil
 	case live.Spec.NodeName != "":
 		return false, fmt.Errorf("it was bound to node %s by another scheduler", live.Spec.NodeName)

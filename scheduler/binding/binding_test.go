@@ -111,10 +111,13 @@ func (s *server) bind(binding *corev1.Binding) error {
 	return nil
 }
 
+// cards is the assignment of cards that the Binding has.
+const cards = `{"version":"v1","containers":{"c":{"falldio.com/gpu":["GPU-a"]}}}`
+
 // mine is the Binding that the test sends.
 func (s *server) mine() *corev1.Binding {
 	return &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{UID: "uid", ResourceVersion: s.pod.ResourceVersion, Annotations: map[string]string{inventory.AssignmentAnnotation: "cards"}},
+		ObjectMeta: metav1.ObjectMeta{UID: "uid", ResourceVersion: s.pod.ResourceVersion, Annotations: map[string]string{inventory.AssignmentAnnotation: cards}},
 		Target:     corev1.ObjectReference{Name: "node"},
 	}
 }
@@ -198,6 +201,16 @@ func TestBind(t *testing.T) {
 			},
 			err: "bound to node node by another scheduler", node: "node", sent: []string{"bind 1", "look"},
 		},
+		"the node agent has added to what the Binding says": {
+			server: func(s *server) {
+				s.bindings = []func() error{func() error {
+					err := s.bind(s.mine())
+					s.pod.Annotations[inventory.AssignmentAnnotation] = strings.Replace(s.pod.Annotations[inventory.AssignmentAnnotation], `{`, `{"enforcement":{"c":"none"},`, 1)
+					return errors.Join(err, conflict())
+				}}
+			},
+			node: "node", sent: []string{"bind 1", "look"},
+		},
 		"another scheduler has bound the Pod": {
 			server: func(s *server) { s.pod.Spec.NodeName = "other" },
 			err:    "bound to node other by another scheduler", node: "other", sent: []string{"bind 1", "look"},
@@ -241,9 +254,9 @@ func TestBind(t *testing.T) {
 			fencer := NewFencer(s.client, clock.RealClock{}, "this")
 			err := NewBinder(s.client, leader(!test.follower), fencer).Bind(s.context(), pod, "node", func() (string, error) {
 				if test.place != nil {
-					return "cards", test.place(s)
+					return cards, test.place(s)
 				}
-				return "cards", nil
+				return cards, nil
 			})
 			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("got the error %v, want %q", err, test.err)

@@ -92,7 +92,7 @@ func (p *Planner) podUpdated(old, object any) {
 // resourcesChanged reports whether a Pod may hold other resources of its node than
 // before: it was resized, or its cards were corrected.
 func resourcesChanged(before, after *corev1.Pod) bool {
-	return before.Spec.NodeName != "" && before.Annotations[inventory.AssignmentAnnotation] != after.Annotations[inventory.AssignmentAnnotation] ||
+	return before.Spec.NodeName != "" && !inventory.SameDevices(before.Annotations[inventory.AssignmentAnnotation], after.Annotations[inventory.AssignmentAnnotation]) ||
 		snapshot.Resized(before, after)
 }
 

@@ -51,6 +51,54 @@ func TestAnAgentMayChangeOnlyWhatIsItsOwnOnItsOwnNode(t *testing.T) {
 	}
 }
 
+// This covers the status of Nodes. All requests are dry runs.
+func TestAnAgentMayChangeOneConditionOfItsOwnNode(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	const condition = `{"type": "GPUHealthy", "status": "False", "reason": "NodeReboot", "message": "x"}`
+	tests := map[string]struct {
+		agentOf, node string
+		patch         string
+		refusal       string // part of the error; empty if it is allowed
+	}{
+		"its condition":                 {"h100-0", "h100-0", `{"status": {"conditions": [` + condition + `]}}`, ""},
+		"that of another node":          {"h100-0", "h100-1", `{"status": {"conditions": [` + condition + `]}}`, "nodeagent of node h100-0 must not change what belongs to another node"},
+		"no node in token":              {"", "h100-0", `{"status": {"conditions": [` + condition + `]}}`, "nodeagent needs a token that is bound to a Node"},
+		"the kubelet's condition":       {"h100-0", "h100-0", `{"status": {"conditions": [{"type": "Ready", "status": "False"}]}}`, "nodeagent changes only the condition GPUHealthy"},
+		"the message of another one":    {"h100-0", "h100-0", `{"status": {"conditions": [` + condition + `, {"type": "Ready", "message": "x"}]}}`, "nodeagent changes only the condition GPUHealthy"},
+		"a condition that is not there": {"h100-0", "h100-0", `{"status": {"conditions": [{"type": "Other", "status": "True"}]}}`, "nodeagent changes only the condition GPUHealthy"},
+		"removing another one":          {"h100-0", "h100-0", `{"status": {"conditions": [{"$patch": "delete", "type": "Ready"}]}}`, "nodeagent changes only the condition GPUHealthy"},
+		"how many GPUs there are":       {"h100-0", "h100-0", `{"status": {"capacity": {"falldio.com/gpu": "100"}}}`, "nodeagent changes only the condition GPUHealthy"},
+		"its address":                   {"h100-0", "h100-0", `{"status": {"addresses": [{"type": "ExternalIP", "address": "10.9.9.9"}]}}`, "nodeagent changes only the condition GPUHealthy"},
+		"its kubelet's port":            {"h100-0", "h100-0", `{"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}}}`, "nodeagent changes only the condition GPUHealthy"},
+		"a label on the way": {"h100-0", "h100-0", `{"metadata": {"labels": {"falldio.com/gpu-health": "Degraded"}}, "status": {"conditions": [` + condition + `]}}`,
+			"nodeagent must not change labels and annotations together with the status"},
+		"a finalizer on the way": {"h100-0", "h100-0", `{"metadata": {"finalizers": ["falldio.com/x"]}, "status": {"conditions": [` + condition + `]}}`,
+			"nodeagent must not change finalizers and owners"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := s.asAgentOf(test.agentOf).CoreV1().Nodes().Patch(t.Context(), test.node, types.StrategicMergePatchType, []byte(test.patch), dryRun(), "status")
+			expectRefusal(t, err, test.refusal)
+		})
+	}
+}
+
+// The agent applies it, so that it owns no more than that.
+func TestAnAgentAppliesAndRemovesItsCondition(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	nodes := s.asAgentOf("h100-0").CoreV1().Nodes()
+	apply := metav1.PatchOptions{FieldManager: "nodeagent-condition-test", Force: new(true), DryRun: []string{metav1.DryRunAll}}
+	for _, conditions := range []string{`[{"type": "GPUHealthy", "status": "True", "reason": "AllHealthy", "message": "x"}]`, `[]`} {
+		patch := []byte(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "h100-0"}, "status": {"conditions": ` + conditions + `}}`)
+		if _, err := nodes.Patch(t.Context(), "h100-0", types.ApplyPatchType, patch, apply, "status"); err != nil {
+			t.Errorf("applying %s: %v", conditions, err)
+		}
+	}
+}
+
 func TestAnAgentMayChangeOneAnnotationOfPodsOnItsNode(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
@@ -85,14 +133,14 @@ func TestAnAgentHasNoFurtherRights(t *testing.T) {
 	s := newSuite(t)
 	s.createPod("here", "h100-0")
 	agent := s.asAgentOf("h100-0").CoreV1()
-	patch := []byte(`{"status": {"capacity": {"falldio.com/gpu": "100"}}}`)
-	_, status := agent.Nodes().Patch(t.Context(), "h100-0", types.MergePatchType, patch, dryRun(), "status")
+	patch := []byte(`{"status": {"phase": "Failed"}}`)
+	_, status := agent.Pods(s.namespace).Patch(t.Context(), "here", types.MergePatchType, patch, dryRun(), "status")
 	_, secrets := agent.Secrets(s.namespace).List(t.Context(), metav1.ListOptions{})
 	for what, err := range map[string]error{
-		"change the status of its Node": status,
-		"read Secrets":                  secrets,
-		"delete its Node":               agent.Nodes().Delete(t.Context(), "h100-0", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}),
-		"delete a Pod on its Node":      agent.Pods(s.namespace).Delete(t.Context(), "here", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}),
+		"change the status of a Pod": status,
+		"read Secrets":               secrets,
+		"delete its Node":            agent.Nodes().Delete(t.Context(), "h100-0", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}),
+		"delete a Pod on its Node":   agent.Pods(s.namespace).Delete(t.Context(), "here", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}),
 	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("an agent may %s: %v", what, err)

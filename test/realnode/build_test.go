@@ -28,6 +28,10 @@ const (
 // dnsProgram is CoreDNS, in the test's directory.
 const dnsProgram = "coredns"
 
+// containerdPrograms are the programs of containerd that the node needs. They are built here:
+// that of a distribution may be too old to inject devices by CDI.
+var containerdPrograms = []string{"containerd", "containerd-shim-runc-v2", "ctr"}
+
 // root is the folder of the repository.
 func root() string { return filepath.Join("..", "..") }
 
@@ -49,6 +53,7 @@ func build(dir string) error {
 		{"", []string{"make", "build"}},
 		{"", []string{"go", "build", "-race", "-o", binary(raceAgent), "./nodeagent"}},
 		{"CGO_ENABLED=0", []string{"go", "build", "-o", filepath.Join(dir, appProgram), "./test/realnode/app"}},
+		{"", buildContainerd(dir)},
 		{"CGO_ENABLED=0", []string{"go", "build", "-C", filepath.Join("test", "realnode", "coredns"), "-ldflags", "-s -w", "-o", filepath.Join(dir, dnsProgram), "."}},
 	} {
 		command := exec.Command(step.args[0], step.args[1:]...)
@@ -59,4 +64,15 @@ func build(dir string) error {
 		}
 	}
 	return nil
+}
+
+// buildContainerd returns the command that builds containerd, without what needs headers of
+// the machine.
+func buildContainerd(dir string) []string {
+	command := []string{"go", "build", "-C", filepath.Join("test", "realnode", "containerd"), "-ldflags", "-s -w",
+		"-tags", "no_btrfs no_devmapper no_zfs", "-o", dir + string(filepath.Separator)}
+	for _, program := range containerdPrograms {
+		command = append(command, "github.com/containerd/containerd/v2/cmd/"+program)
+	}
+	return command
 }

@@ -24,7 +24,7 @@ const (
 // profile, which would be loaded for the whole machine; does not lower the OOM score
 // below its own, which takes a capability that root does not have everywhere; and
 // finds the network plugins where Debian has them.
-const containerdConfig = `version = 2
+const containerdConfig = `version = 3
 root = "/var/lib/containerd"
 state = "/run/containerd"
 disabled_plugins = ["io.containerd.internal.v1.opt"]
@@ -35,17 +35,19 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 [grpc]
   address = "` + containerdSocket + `"
 
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "` + pauseImage + `"
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "%s"
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "` + pauseImage + `"
+
+[plugins."io.containerd.cri.v1.runtime"]
   disable_apparmor = true
   restrict_oom_score_adj = true
 
-[plugins."io.containerd.grpc.v1.cri".containerd]
-  snapshotter = "%s"
-
-[plugins."io.containerd.grpc.v1.cri".cni]
+[plugins."io.containerd.cri.v1.runtime".cni]
   conf_dir = "%s"
-  bin_dir = "` + networkPlugins + `"
+  bin_dirs = ["` + networkPlugins + `"]
 `
 
 // networkPlugins is where the package containernetworking-plugins has its programs.

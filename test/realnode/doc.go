@@ -9,7 +9,7 @@
 // Everything runs in namespaces of its own (mounts, processes, network, IPC,
 // host name), which the test binary enters by re-executing itself. They vanish
 // with it, however it ends; nothing on the machine is changed. It needs root,
-// Linux, containerd, runc and iproute2, but no network, no registry and no
+// Linux, runc and iproute2, but no network, no registry and no
 // Docker. If one of them is missing the tests are skipped, and log why; with
 // REALNODE_REQUIRED=1 they fail instead. The Pod network needs containernetworking-plugins, too. REALNODE_KEEP=1 keeps all logs of a
 // failed run.

@@ -101,6 +101,10 @@ func runIn(dir string) int {
 // runInside starts the node and runs the tests. All processes end together with
 // this one.
 func runInside(m *testing.M, dir, cgroup string) int {
+	// Before containerd of the machine, if it has one.
+	if err := os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")); err != nil {
+		return fail(err)
+	}
 	if err := enterNamespaces(dir); err != nil {
 		return fail(err)
 	}

@@ -23,9 +23,15 @@ import (
 
 // deviceVariables are the variables in which containers find their devices.
 var deviceVariables = map[corev1.ResourceName]string{
-	v1.ResourceGPU: "FALLDIO_VISIBLE_DEVICES",
+	v1.ResourceGPU: "FALLDIO_VISIBLE_DEVICES", // unless they get them by CDI
 	resourceRDMA:   "FALLDIO_VISIBLE_RDMA",
 }
+
+// What a container has of each GPU that it was given by CDI: a file, and a variable.
+const (
+	gpuFile     = "/run/falldio/gpus/"
+	gpuVariable = "FALLDIO_GPU_"
+)
 
 // appSpec returns the spec of the Pod that most tests run. It uses the node's network.
 func appSpec() corev1.PodSpec {
@@ -53,9 +59,7 @@ func (s *scene) createLabelledPod(name string, labels map[string]string, devices
 	for resourceName, count := range devices {
 		pod.Spec.Containers[0].Resources.Limits[resourceName] = *resource.NewQuantity(count, resource.DecimalSI)
 	}
-	if _, err := s.node.kube.CoreV1().Pods(s.namespace).Create(s.Context(), pod, metav1.CreateOptions{}); err != nil {
-		s.Fatal(err)
-	}
+	s.create(pod)
 }
 
 // createGPUPod creates a Pod that requests only GPUs.
@@ -152,11 +156,35 @@ func (s *scene) devicesOf(pod *corev1.Pod) map[string][]string {
 	return seen
 }
 
-// devicesSeenBy returns the devices in the environment of a Pod's container.
+// injectedGPUs returns the GPUs that a Pod's container was given by CDI, sorted: those of its
+// files, which are all that it can use.
+func (s *scene) injectedGPUs(pod *corev1.Pod) []string {
+	s.Helper()
+	var files, variables []string
+	for name, value := range s.environmentOf(pod) {
+		if uuid, found := strings.CutPrefix(name, gpuFile); found {
+			files = append(files, uuid)
+		}
+		if strings.HasPrefix(name, gpuVariable) {
+			variables = append(variables, value)
+		}
+	}
+	slices.Sort(files)
+	slices.Sort(variables)
+	if diff := cmp.Diff(files, variables); diff != "" {
+		s.Errorf("the files and the variables of Pod %s are of different GPUs (-files +variables):\n%s", pod.Name, diff)
+	}
+	return files
+}
+
+// devicesSeenBy returns the devices that a Pod's container sees.
 func (s *scene) devicesSeenBy(pod *corev1.Pod) map[string][]string {
 	s.Helper()
 	environment := s.environmentOf(pod)
 	devices := map[string][]string{}
+	if gpus := s.injectedGPUs(pod); len(gpus) > 0 {
+		devices[string(v1.ResourceGPU)] = gpus
+	}
 	for resourceName, variable := range deviceVariables {
 		value, given := environment[variable]
 		if !given {

@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// programs are the programs that must be installed. Debian's packages containerd,
-// runc and iproute2 provide them.
-var programs = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "ip", "ldd"}
+// programs are the programs that must be installed. Debian's packages
+// runc and iproute2 have them.
+var programs = []string{"runc", "ip", "ldd"}
 
 // completePath adds to PATH the folders of system programs, which some systems
 // leave out. containerd looks for runc there, too.

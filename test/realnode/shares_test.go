@@ -7,6 +7,8 @@ package realnode
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,9 +55,9 @@ func TestPodsShareTheGPUThatTheSchedulerChose(t *testing.T) {
 // has recorded the same, and the agent had nothing to correct.
 func (s *scene) hasShare(pod *corev1.Pod, percent int64, gpu string) {
 	s.Helper()
-	environment := s.environmentOf(pod)
-	if seen, share := environment[deviceVariables[v1.ResourceGPU]], environment["GPU_SHARE_PERCENT"]; seen != gpu || share != fmt.Sprint(percent) {
-		s.Errorf("Pod %s sees %s %% of %s, want %d %% of %s", pod.Name, share, seen, percent, gpu)
+	seen, share := s.injectedGPUs(pod), s.environmentOf(pod)["GPU_SHARE_PERCENT"]
+	if !slices.Equal(seen, []string{gpu}) || share != fmt.Sprint(percent) {
+		s.Errorf("Pod %s sees %s %% of %v, want %d %% of %s", pod.Name, share, seen, percent, gpu)
 	}
 	s.eventually("the kubelet's notes name the share of Pod "+pod.Name, func() (bool, string) {
 		noted, err := checkpointed(pod.UID)
@@ -75,6 +77,7 @@ func (s *scene) hasShare(pod *corev1.Pod, percent int64, gpu string) {
 		s.Errorf("annotation of Pod %s (-want +got):\n%s", pod.Name, diff)
 	}
 	s.isUncorrected(pod.Name)
+	s.saysNothingIsEnforced(pod.Name)
 }
 
 // assignmentOf returns the devices in a Pod's annotation, by container and resource.
@@ -87,15 +90,29 @@ func (s *scene) assignmentOf(name string) map[string]map[string][]string {
 	return assignment.Containers
 }
 
-// isUncorrected fails the test if the agent has written to a Pod: the kubelet must
-// have allocated what the scheduler chose.
+// isUncorrected fails the test if the agent has corrected the devices of a Pod: the kubelet
+// must have allocated what the scheduler chose.
 func (s *scene) isUncorrected(name string) {
 	s.Helper()
-	for _, entry := range s.getPod(name).ManagedFields {
-		if entry.Manager == "nodeagent" {
-			s.Errorf("the agent has written to Pod %s", name)
+	log, err := os.ReadFile(s.node.agent.log)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for line := range strings.Lines(string(log[min(s.agentLogBefore, len(log)):])) {
+		if strings.Contains(line, "Corrected a Pod's annotation") && strings.Contains(line, s.namespace+"/"+name) {
+			s.Errorf("the agent has corrected Pod %s: %s", name, line)
 		}
 	}
+}
+
+// saysNothingIsEnforced waits until the agent has stated what limits a Pod to its share.
+func (s *scene) saysNothingIsEnforced(name string) {
+	s.Helper()
+	s.eventually("Pod "+name+" says that nothing limits it to its share", func() (bool, string) {
+		text := s.getPod(name).Annotations[inventory.AssignmentAnnotation]
+		assignment, err := inventory.ParseAssignment(text)
+		return err == nil && assignment.Enforcement[v1.ContainerName] == inventory.EnforcementNone, text
+	})
 }
 
 // waitUntilRefused waits until the kubelet has rejected a Pod with the reason.

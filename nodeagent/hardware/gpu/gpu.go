@@ -18,7 +18,8 @@ type Driver struct {
 // Unknown is the NUMA node or the NVLink group of a GPU without one.
 const Unknown = -1
 
-// Info is the properties of a GPU that do not change while the driver runs.
+// Info is the properties of a GPU that do not change while the Source is open: when one does,
+// Read fails with ErrStale.
 type Info struct {
 	// Index counts a node's GPUs from 0, in the driver's order.
 	Index int
@@ -37,6 +38,9 @@ type Info struct {
 	NUMANode int
 	// ComputeCapability is for example "9.0".
 	ComputeCapability string
+	// MIG is true if the GPU is in MIG mode, divided into instances: programs that are given
+	// the whole GPU can't use more than one of them.
+	MIG bool
 }
 
 // Inventory is what a Source finds when it is opened.
@@ -49,6 +53,9 @@ type Inventory struct {
 	// that both have. It is symmetric with a zero diagonal, or nil without
 	// NVLink.
 	NVLinks [][]int
+	// OnBus is how many GPUs the operating system finds on the PCI bus for this driver; 0 if
+	// unknown.
+	OnBus int
 }
 
 // NVLinkGroups returns for each GPU the group of GPUs that reach each other over

@@ -27,9 +27,13 @@ const (
 	MemoryTemperature
 	// FanSpeed is a share of the highest speed, 0 to 1.
 	FanSpeed
-	// Power and PowerLimit are in watts.
+	// Power is in watts.
 	Power
+	// PowerLimit is what the GPU may draw at present, in watts: the lowest of all limits.
+	// PowerManagementLimit is the one of them that administrators set (nvidia-smi
+	// --power-limit).
 	PowerLimit
+	PowerManagementLimit
 	// Energy is in joules since the driver was loaded; a counter.
 	Energy
 	// SMClock and MemoryClock are in hertz.
@@ -50,6 +54,16 @@ const (
 	// RemappedRows counts memory rows replaced after uncorrectable errors over the GPU's
 	// lifetime; a counter.
 	RemappedRows
+	// RowRemapPending is 1 if memory rows will be replaced at the next reset of the GPU, and
+	// RowRemapFailure if replacing one has failed: there is no spare row left.
+	RowRemapPending
+	RowRemapFailure
+	// NVLinks is the number of active NVLink connections.
+	NVLinks
+	// FabricReady is 1 if the GPU has joined the fabric of NVSwitches, 0 if not (yet).
+	FabricReady
+	// MIGMode is 1 in MIG mode.
+	MIGMode
 	// Processes is the number of processes that compute on the GPU.
 	Processes
 )
@@ -57,25 +71,29 @@ const (
 // Values are measurements. Those that a GPU does not support are missing.
 type Values map[Quantity]float64
 
-// Action is the recovery action that the driver requires for a GPU.
-type Action int
-
-// The actions.
-const (
-	// ActionUnknown: the driver does not report it.
-	ActionUnknown Action = iota
-	// ActionNone: no action is required.
-	ActionNone
-	// ActionReset: the GPU, its fabric or the machine must be reset.
-	ActionReset
-)
-
 // Sample is the result of one poll of one GPU.
 type Sample struct {
 	UUID   string
 	Values Values
 	Action Action
+	Fabric Fabric
 }
+
+// Fabric is the state of a GPU in the fabric of NVSwitches. Without it, CUDA does not start
+// on GPUs that have one (error 802, cudaErrorSystemNotReady).
+type Fabric int
+
+// The states.
+const (
+	// FabricUnknown: the GPU has no fabric, or the driver does not report it.
+	FabricUnknown Fabric = iota
+	// FabricNotReady: the GPU has not joined it yet. Fabric Manager may not be running.
+	FabricNotReady
+	// FabricJoined: the GPU has joined it.
+	FabricJoined
+	// FabricFailed: joining it has failed.
+	FabricFailed
+)
 
 // Event is an error that the driver reports between polls.
 type Event struct {

@@ -19,8 +19,9 @@ type Source interface {
 	// called again later, and after Close.
 	Open() (Inventory, error)
 	// Read reads the measurements of one GPU. ErrLost means that the GPU no longer answers;
-	// ErrStale, that no GPU does until the Source is closed and opened again. Any other
-	// error concerns this call alone.
+	// ErrStale, that the Source must be closed and opened again: if it comes with a sample,
+	// the GPU answers but is no longer as the inventory has it; if not, no GPU answers until
+	// then. Any other error concerns this call alone.
 	Read(uuid string) (Sample, error)
 	// Watch reports events until ctx ends. It returns nil then, or an error that
 	// is ErrUnsupported if the GPUs report none.

@@ -36,11 +36,14 @@ type Policy struct {
 	Default Reaction
 	// RecoveryPeriod is how long a GPU must be without errors before it is healthy again.
 	RecoveryPeriod time.Duration
+	// Escalation is what happens to GPUs that fail again and again.
+	Escalation Escalation
 }
 
 // DefaultPolicy ignores the XIDs that NVIDIA's device plugin ignores: they
-// report a fault of the program that runs on the GPU, not of the GPU. Every other XID
-// requires a reset, unless the driver reports that none is needed.
+// report a fault of the program that runs on the GPU, not of the GPU. It also ignores the one that
+// reports no fault. Every other XID requires a reset, unless the driver reports that none is
+// needed.
 func DefaultPolicy() Policy {
 	return Policy{
 		XIDs: map[uint64]Reaction{
@@ -50,9 +53,11 @@ func DefaultPolicy() Policy {
 			45:  Ignore, // preemptive clean-up, after other errors
 			68:  Ignore, // video processor exception
 			109: Ignore, // context switch timeout
+			154: Ignore, // the recovery action has changed, also to none: each poll reads it
 		},
 		Default:        Reset,
 		RecoveryPeriod: 5 * time.Minute,
+		Escalation:     Escalation{After: 3, Window: 24 * time.Hour},
 	}
 }
 

@@ -14,11 +14,10 @@ import (
 
 // The reasons of faults, besides those derived from an XID's number: XID79.
 const (
-	ReasonLost          = "Lost"
-	ReasonHung          = "Hung"
-	ReasonECC           = "ECC"
-	ReasonUnreadable    = "Unreadable"
-	ReasonResetRequired = "ResetRequired"
+	ReasonLost       = "Lost"
+	ReasonHung       = "Hung"
+	ReasonECC        = "ECC"
+	ReasonUnreadable = "Unreadable"
 	// ReasonNoDriver is the reason for known GPUs while there is no driver. It is not a
 	// fault of the GPUs, and no Tracker reports it.
 	ReasonNoDriver = "NoDriver"
@@ -52,8 +51,21 @@ type state struct {
 	// actionPending is true from an XID that may need a reset until the next successful
 	// poll, if the driver reports the required action.
 	actionPending bool
-	xids          map[uint64]uint64
-	lastXID       uint64
+	// remapFailed is true while the driver reports that rows of the memory can't be replaced,
+	// fabricPending while it reports that the GPU has not joined the fabric yet.
+	remapFailed, fabricPending bool
+	// pastFaults are when the GPU became unhealthy because of its own errors. The slice is
+	// never changed, as snapshots share it.
+	pastFaults []time.Time
+	xids       map[uint64]uint64
+	lastXID    uint64
+}
+
+// change changes the fault. Snapshots share the old one, so it is copied.
+func (s *state) change(how func(*gpu.Fault)) {
+	changed := *s.fault
+	how(&changed)
+	s.fault = &changed
 }
 
 // NewTracker returns a Tracker without GPUs. bootID identifies the machine's current boot;
@@ -75,21 +87,6 @@ func (t *Tracker) state(uuid string) *state {
 func (t *Tracker) Known(uuids ...string) {
 	for _, uuid := range uuids {
 		t.state(uuid)
-	}
-}
-
-// Restore restores a fault that a previous run of the agent found. The recovery period
-// starts over. The GPU may have been reset in between, since the agent must be stopped for
-// that: its counters show it, those of the next poll or of the last one.
-func (t *Tracker) Restore(uuid string, fault gpu.Fault, now time.Time) {
-	s := t.state(uuid)
-	s.fault, s.recoveryStart = &fault, now
-	rebooted := fault.BootID != t.bootID && t.bootID != ""
-	switch {
-	case rebooted, wentBack(fault.ResetCounters, s.counters):
-		s.clearReset()
-	case s.counters == nil:
-		s.counters = fault.ResetCounters
 	}
 }
 
@@ -119,26 +116,25 @@ func (t *Tracker) addXID(s *state, xid uint64, now time.Time) {
 	// A driver that reports the required action does so at the next poll. Assuming a reset
 	// until then would publish a need for one that may not exist.
 	s.actionPending = s.actionPending || reaction == Reset && s.reportsAction
-	t.markUnhealthy(s, fmt.Sprintf("XID%d", xid), reaction == Reset && !s.reportsAction, now)
+	t.markUnhealthy(s, fmt.Sprintf("XID%d", xid), now)
+	if reaction == Reset && !s.reportsAction {
+		t.requireReset(s)
+	}
+	t.countFault(s)
 }
 
 // markUnhealthy makes a GPU unhealthy, or restarts its recovery period. The first reason
 // stays: later ones are often consequences.
-func (t *Tracker) markUnhealthy(s *state, reason string, needsReset bool, now time.Time) {
+func (t *Tracker) markUnhealthy(s *state, reason string, now time.Time) {
 	s.recoveryStart = now
 	if s.fault == nil {
 		s.fault = &gpu.Fault{Reason: reason, Since: now}
-	}
-	if needsReset && !s.fault.NeedsReset {
-		changed := *s.fault
-		changed.NeedsReset, changed.BootID, changed.ResetCounters = true, t.bootID, s.counters
-		s.fault = &changed
 	}
 }
 
 // Hang records that a call about a GPU does not return.
 func (t *Tracker) Hang(uuid string, now time.Time) {
-	t.markUnhealthy(t.state(uuid), ReasonHung, false, now)
+	t.markUnhealthy(t.state(uuid), ReasonHung, now)
 }
 
 // Fail records that a poll of a GPU failed.
@@ -146,12 +142,12 @@ func (t *Tracker) Fail(uuid string, err error, now time.Time) {
 	s := t.state(uuid)
 	if errors.Is(err, gpu.ErrLost) {
 		s.silent = true
-		t.markUnhealthy(s, ReasonLost, false, now)
+		t.markUnhealthy(s, ReasonLost, now)
 		return
 	}
 	s.failures++
 	if s.failures >= unreadableAfter {
-		t.markUnhealthy(s, ReasonUnreadable, false, now)
+		t.markUnhealthy(s, ReasonUnreadable, now)
 	}
 }
 
@@ -162,31 +158,32 @@ func (t *Tracker) Observe(sample gpu.Sample, now time.Time) {
 	if s.wasReset(sample) {
 		s.startRecovery(now)
 	}
-	before, counted := s.counters[gpu.ECCUncorrected]
-	s.recordCounters(sample)
-	if counted && sample.Values[gpu.ECCUncorrected] > before {
-		t.markUnhealthy(s, ReasonECC, sample.Action != gpu.ActionNone, now)
-	}
+	t.observeMemory(s, &sample, now)
+	t.observeRows(s, &sample, now)
+	t.observeFabric(s, sample.Fabric, now)
 	t.applyAction(s, sample.Action, now)
-	if s.fault != nil && !s.fault.NeedsReset && now.Sub(s.recoveryStart) >= t.policy.RecoveryPeriod {
+	if t.recovered(s, now) {
 		s.fault = nil
 	}
 }
 
-// applyAction applies the action that the driver requires for a GPU.
-func (t *Tracker) applyAction(s *state, action gpu.Action, now time.Time) {
-	s.reportsAction = s.reportsAction || action != gpu.ActionUnknown
-	switch action {
-	case gpu.ActionNone:
-		s.clearReset()
-	case gpu.ActionReset:
-		t.markUnhealthy(s, ReasonResetRequired, true, now)
-	case gpu.ActionUnknown:
-		if s.actionPending && s.fault != nil {
-			t.markUnhealthy(s, s.fault.Reason, true, now)
-		}
+// observeMemory records the counters of a sample, and memory errors since the last one.
+func (t *Tracker) observeMemory(s *state, sample *gpu.Sample, now time.Time) {
+	before, counted := s.counters[gpu.ECCUncorrected]
+	s.recordCounters(sample)
+	if !counted || sample.Values[gpu.ECCUncorrected] <= before {
+		return
 	}
-	s.actionPending = false
+	t.markUnhealthy(s, ReasonECC, now)
+	if sample.Action != gpu.ActionNone {
+		t.requireReset(s)
+	}
+	t.countFault(s)
+}
+
+// recovered reports whether a GPU that was unhealthy is healthy again.
+func (t *Tracker) recovered(s *state, now time.Time) bool {
+	return s.fault != nil && !waits(s.fault) && !s.fabricPending && now.Sub(s.recoveryStart) >= t.policy.RecoveryPeriod
 }
 
 // resetCounters restart at zero after a reset of the GPU or a reload of its driver.
@@ -216,22 +213,13 @@ func (s *state) startRecovery(now time.Time) {
 	s.counters = nil
 	if s.fault != nil {
 		s.recoveryStart = now
-		s.clearReset()
 	}
-}
-
-// clearReset clears the need for a reset, if there is one.
-func (s *state) clearReset() {
-	if s.fault != nil && s.fault.NeedsReset {
-		changed := *s.fault
-		changed.NeedsReset, changed.BootID, changed.ResetCounters = false, "", nil
-		s.fault = &changed
-	}
+	s.endByReset()
 }
 
 // recordCounters stores the counters of a sample, also in a fault that needed a reset before
 // the first sample.
-func (s *state) recordCounters(sample gpu.Sample) {
+func (s *state) recordCounters(sample *gpu.Sample) {
 	s.counters = gpu.Values{}
 	for _, counter := range resetCounters {
 		if value, known := sample.Values[counter]; known {
@@ -239,14 +227,16 @@ func (s *state) recordCounters(sample gpu.Sample) {
 		}
 	}
 	if s.fault != nil && s.fault.NeedsReset && s.fault.ResetCounters == nil {
-		changed := *s.fault
-		changed.ResetCounters = s.counters
-		s.fault = &changed
+		s.change(func(fault *gpu.Fault) { fault.ResetCounters = s.counters })
 	}
 }
 
 // Fault returns why a GPU must not be used, or nil. The result is immutable.
 func (t *Tracker) Fault(uuid string) *gpu.Fault { return t.state(uuid).fault }
+
+// PastFaults returns when a GPU became unhealthy because of its own errors, as far as that
+// matters for its escalation. The result is immutable.
+func (t *Tracker) PastFaults(uuid string) []time.Time { return t.state(uuid).pastFaults }
 
 // Faults returns all faults by UUID.
 func (t *Tracker) Faults() map[string]*gpu.Fault {

@@ -41,9 +41,17 @@ func newTracker() *Tracker {
 
 // restarts restarts the agent, in the same boot.
 func (s *story) restarts() {
-	fault := *s.tracker.Fault(theGPU)
+	left := gpu.History{Fault: s.tracker.Fault(theGPU), PastFaults: s.tracker.PastFaults(theGPU)}
 	s.tracker = newTracker()
-	s.tracker.Restore(theGPU, fault, s.now)
+	s.tracker.Restore(theGPU, left, s.now)
+}
+
+// boots restarts the machine, and with it the agent.
+func (s *story) boots() {
+	s.restarts()
+	left := gpu.History{Fault: s.tracker.Fault(theGPU), PastFaults: s.tracker.PastFaults(theGPU)}
+	s.tracker = NewTracker(s.tracker.policy, "another-boot")
+	s.tracker.Restore(theGPU, left, s.now)
 }
 
 func (s *story) answers(sample gpu.Sample) {
@@ -62,6 +70,12 @@ func (s *story) expect(reason string) {
 		got = fault.Reason
 		if fault.NeedsReset {
 			got += ", needs reset"
+		}
+		if fault.Action.Required() {
+			got += ", " + fault.Action.String()
+		}
+		if fault.Repeated != "" {
+			got += ", " + fault.Repeated
 		}
 	}
 	if got != reason {
@@ -110,8 +124,8 @@ func TestTracker(t *testing.T) {
 			s.expect("")
 		},
 		"a reset required by the driver is a fault of its own": func(s *story) {
-			s.answers(gpu.Sample{Action: gpu.ActionReset})
-			s.expect("ResetRequired, needs reset")
+			s.answers(gpu.Sample{Action: gpu.ActionGPUReset})
+			s.expect("ResetRequired, needs reset, GPUReset")
 			s.passes(time.Hour)
 			s.answers(gpu.Sample{Action: gpu.ActionNone})
 			s.expect("")
@@ -178,7 +192,7 @@ func TestTracker(t *testing.T) {
 			s.expect("Hung, needs reset")
 		},
 		"a fault survives the agent": func(s *story) {
-			s.tracker.Restore(theGPU, gpu.Fault{Reason: "XID79", NeedsReset: true, BootID: boot}, s.now)
+			s.tracker.Restore(theGPU, gpu.History{Fault: &gpu.Fault{Reason: "XID79", NeedsReset: true, BootID: boot}}, s.now)
 			s.passes(time.Hour)
 			s.answers(energy(1))
 			s.expect("XID79, needs reset")
@@ -197,10 +211,10 @@ func TestTracker(t *testing.T) {
 		"so is one if the first poll precedes the restored fault": func(s *story) {
 			s.answers(energy(1000))
 			s.xid(79)
-			fault := *s.tracker.Fault(theGPU)
+			left := gpu.History{Fault: s.tracker.Fault(theGPU)}
 			s.tracker = newTracker()
 			s.answers(energy(5))
-			s.tracker.Restore(theGPU, fault, s.now)
+			s.tracker.Restore(theGPU, left, s.now)
 			s.expect("XID79")
 		},
 		"a restart of the agent alone is none": func(s *story) {
@@ -251,8 +265,8 @@ func TestTracker(t *testing.T) {
 			s.expect("XID94")
 			s.xid(79)
 			s.expect("XID94")
-			s.answers(gpu.Sample{Action: gpu.ActionReset})
-			s.expect("XID94, needs reset")
+			s.answers(gpu.Sample{Action: gpu.ActionGPUReset})
+			s.expect("XID94, needs reset, GPUReset")
 			s.answers(gpu.Sample{Action: gpu.ActionNone})
 			s.expect("XID94")
 		},
@@ -263,13 +277,18 @@ func TestTracker(t *testing.T) {
 			s.expect("XID79, needs reset")
 		},
 		"booting the machine resets its GPUs": func(s *story) {
-			s.tracker.Restore(theGPU, gpu.Fault{Reason: "XID79", NeedsReset: true, BootID: "boot-0"}, s.now)
+			s.tracker.Restore(theGPU, gpu.History{Fault: &gpu.Fault{Reason: "XID79", NeedsReset: true, BootID: "boot-0"}}, s.now)
 			s.expect("XID79")
 			s.passes(period)
 			s.answers(energy(1))
 			s.expect("")
 		},
 	}
+	tellAll(t, stories)
+}
+
+func tellAll(t *testing.T, stories map[string]func(*story)) {
+	t.Helper()
 	for name, tell := range stories {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -30,6 +30,8 @@ type Config struct {
 	// hung. Connecting to the driver, or disconnecting, may take as long for each
 	// GPU; then all of them count as hung.
 	Deadline time.Duration
+	// ExpectedGPUs is how many GPUs the machine should have; 0 if that is not checked.
+	ExpectedGPUs int
 }
 
 // Monitor polls the GPUs. Poll, CheckDeadline and Watch may run at the same
@@ -60,7 +62,8 @@ type state struct {
 	problem error
 	since   time.Time // of problem
 	found   *discovery
-	values  map[string]gpu.Values
+	// samples are those of the last poll, by UUID.
+	samples map[string]gpu.Sample
 }
 
 // New returns a Monitor that has not polled yet.
@@ -94,15 +97,12 @@ func (m *Monitor) Changed() <-chan struct{} {
 // must be restarted.
 func (m *Monitor) Broken() <-chan error { return m.broken }
 
-// Restore restores the faults, by UUID, that a previous run of the agent found. GPUs that
-// already have one keep it.
-func (m *Monitor) Restore(faults map[string]gpu.Fault) {
+// Restore restores what a previous run of the agent found, by UUID.
+func (m *Monitor) Restore(histories map[string]gpu.History) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for uuid, fault := range faults {
-		if m.tracker.Fault(uuid) == nil {
-			m.tracker.Restore(uuid, fault, m.config.Clock.Now())
-		}
+	for uuid, history := range histories {
+		m.tracker.Restore(uuid, history, m.config.Clock.Now())
 	}
 	m.publish()
 }
@@ -162,7 +162,7 @@ func (s *state) setProblem(problem error, now time.Time) {
 	if s.problem == nil {
 		s.since = now
 	}
-	s.problem, s.values = problem, nil
+	s.problem, s.samples = problem, nil
 }
 
 // publish publishes a new snapshot. The mutex must be held.
@@ -181,19 +181,32 @@ func (m *Monitor) assemble() *gpu.Snapshot {
 		Problem: current.problem,
 		Driver:  inventory.Driver,
 		NVLinks: inventory.NVLinks,
+		Missing: m.missing(),
 		Devices: make([]gpu.Device, 0, len(inventory.GPUs)),
 	}
 	for i, info := range inventory.GPUs {
 		device := gpu.Device{
 			Info:        info,
 			NVLinkGroup: current.found.groups[i],
-			Values:      current.values[info.UUID],
+			Values:      current.samples[info.UUID].Values,
+			Action:      current.samples[info.UUID].Action,
 			Fault:       m.fault(info.UUID),
+			PastFaults:  m.tracker.PastFaults(info.UUID),
 		}
 		device.XIDs, device.LastXID = m.tracker.XIDs(info.UUID)
 		snapshot.Devices = append(snapshot.Devices, device)
 	}
 	return snapshot
+}
+
+// missing returns how many GPUs were not found. A lost GPU that was found before is not among
+// them: it has a fault.
+func (m *Monitor) missing() int {
+	if m.current.taken.IsZero() || m.current.problem != nil {
+		return 0
+	}
+	inventory := &m.current.found.inventory
+	return max(0, max(m.config.ExpectedGPUs, inventory.OnBus)-len(inventory.GPUs))
 }
 
 // fault returns why a GPU must not be used, or nil. Without a driver, GPUs that have no fault

@@ -106,7 +106,7 @@ func TestARemovedGPUVanishesAndReturns(t *testing.T) {
 func TestFaultsOfAnEarlierLifeAreTakenOver(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.monitor.Restore(map[string]gpu.Fault{simulation.UUID("node-1", 2): {Reason: "XID79", NeedsReset: true, BootID: "boot"}})
+	f.monitor.Restore(map[string]gpu.History{simulation.UUID("node-1", 2): {Fault: &gpu.Fault{Reason: "XID79", NeedsReset: true, BootID: "boot"}}})
 	f.poll()
 	f.clock.Step(time.Hour)
 	f.poll()

@@ -20,6 +20,12 @@ type result struct {
 	err    error
 }
 
+// failed reports whether the GPU was not read.
+func (r *result) failed() bool { return r.err != nil && !r.outdated() }
+
+// outdated reports whether the GPU was read, but is no longer as it was found.
+func (r *result) outdated() bool { return errors.Is(r.err, gpu.ErrStale) && r.sample.UUID != "" }
+
 // results are results by UUID. A GPU whose call is still in flight has none.
 type results map[string]result
 
@@ -84,7 +90,7 @@ func (m *Monitor) record(ctx context.Context, found *discovery, results results)
 			"driver", found.inventory.Driver.Version, "cuda", found.inventory.Driver.CUDA)
 	}
 	m.current.found, m.current.problem, m.current.taken = found, nil, m.config.Clock.Now()
-	m.current.values = make(map[string]gpu.Values, len(results))
+	m.current.samples = make(map[string]gpu.Sample, len(results))
 	silent := 0
 	m.withHealthLogged(ctx, results, func() {
 		for i := range found.inventory.GPUs {
@@ -92,7 +98,7 @@ func (m *Monitor) record(ctx context.Context, found *discovery, results results)
 			m.tracker.Known(uuid)
 			if result, answered := results[uuid]; answered {
 				m.recordResult(&result)
-				m.current.values[uuid] = result.sample.Values // nil after a failure
+				m.current.samples[uuid] = result.sample // empty after a failure
 			}
 			if m.tracker.Silent(uuid) {
 				silent++
@@ -108,7 +114,7 @@ func (m *Monitor) record(ctx context.Context, found *discovery, results results)
 
 // recordResult records the result of polling a GPU.
 func (m *Monitor) recordResult(result *result) {
-	if result.err != nil {
+	if result.failed() {
 		m.statistics.readFailed()
 		m.tracker.Fail(result.uuid, result.err, m.config.Clock.Now())
 		return
@@ -116,14 +122,14 @@ func (m *Monitor) recordResult(result *result) {
 	m.tracker.Observe(result.sample, m.config.Clock.Now())
 }
 
-// recordHealth records only the health of the GPUs that answered a poll while others failed
-// because the connection is stale. It ignores the latter.
+// recordHealth records only the health of the GPUs that answered a poll after which the
+// connection must be renewed. It ignores those that did not because the connection is stale.
 func (m *Monitor) recordHealth(ctx context.Context, results results) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	changed := m.withHealthLogged(ctx, results, func() {
 		for _, result := range results {
-			if !errors.Is(result.err, gpu.ErrStale) {
+			if !errors.Is(result.err, gpu.ErrStale) || result.outdated() {
 				m.recordResult(&result)
 			}
 		}

@@ -28,12 +28,17 @@ func fields() []field {
 		{nvml.FI_DEV_ECC_SBE_VOL_TOTAL, adder(gpu.ECCCorrected, 1)},
 		{nvml.FI_DEV_ECC_DBE_VOL_TOTAL, adder(gpu.ECCUncorrected, 1)},
 		{nvml.FI_DEV_REMAPPED_UNC, adder(gpu.RemappedRows, 1)},
+		{nvml.FI_DEV_REMAPPED_PENDING, adder(gpu.RowRemapPending, 1)},
+		{nvml.FI_DEV_REMAPPED_FAILURE, adder(gpu.RowRemapFailure, 1)},
 		{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, addAction},
 	}
 }
 
 func fieldQuantities() []gpu.Quantity {
-	return []gpu.Quantity{gpu.MemoryTemperature, gpu.Energy, gpu.PCIeReplays, gpu.ECCCorrected, gpu.ECCUncorrected, gpu.RemappedRows}
+	return []gpu.Quantity{
+		gpu.MemoryTemperature, gpu.Energy, gpu.PCIeReplays, gpu.ECCCorrected, gpu.ECCUncorrected,
+		gpu.RemappedRows, gpu.RowRemapPending, gpu.RowRemapFailure,
+	}
 }
 
 func adder(quantity gpu.Quantity, unit float64) func(*gpu.Sample, float64) {
@@ -47,14 +52,7 @@ func addMemoryTemperature(sample *gpu.Sample, value float64) {
 	}
 }
 
-// addAction maps NVML's recovery actions: all others than none reset the GPU, its bus, its
-// fabric or the machine, or drain the GPU, which is over when the driver reports none.
-func addAction(sample *gpu.Sample, value float64) {
-	sample.Action = gpu.ActionReset
-	if nvml.DeviceGpuRecoveryAction(value) == nvml.GPU_RECOVERY_ACTION_NONE {
-		sample.Action = gpu.ActionNone
-	}
-}
+func addAction(sample *gpu.Sample, value float64) { sample.Action = gpu.NumberedAction(int(value)) }
 
 // readFields reads the fields that the GPU is not known to lack. It succeeds if any of them is
 // read, and otherwise returns the status of one.

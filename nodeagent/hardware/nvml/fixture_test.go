@@ -92,6 +92,7 @@ func (n *node) prepare(index int) {
 	}
 	d.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 350500, nvml.SUCCESS }
 	d.GetEnforcedPowerLimitFunc = func() (uint32, nvml.Return) { return 700000, nvml.SUCCESS }
+	d.GetPowerManagementLimitFunc = func() (uint32, nvml.Return) { return 750000, nvml.SUCCESS }
 	d.GetClockInfoFunc = func(kind nvml.ClockType) (uint32, nvml.Return) {
 		return map[nvml.ClockType]uint32{nvml.CLOCK_SM: 1980, nvml.CLOCK_MEM: 2619}[kind], nvml.SUCCESS
 	}
@@ -104,7 +105,18 @@ func (n *node) prepare(index int) {
 		return 1000 * uint32(1+counter), nvml.SUCCESS
 	}
 	d.GetNvLinkStateFunc = func(int) (nvml.EnableState, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
+	n.joinFabric(index, nvml.GPU_FABRIC_STATE_NOT_SUPPORTED, nvml.SUCCESS)
 	n.setFields(index, defaultFields())
+}
+
+// joinFabric sets a GPU's state in the fabric of NVSwitches, and the status of joining it.
+func (n *node) joinFabric(index, state int, status nvml.Return) {
+	n.gpu(index).GetGpuFabricInfo_v4Func = func() (nvml.GpuFabricInfo_v4, nvml.Return) {
+		return nvml.GpuFabricInfo_v4{State: uint8(state), Status: uint32(status)}, nvml.SUCCESS
+	}
+	n.gpu(index).GetGpuFabricInfoFunc = func() (nvml.GpuFabricInfo, nvml.Return) {
+		return nvml.GpuFabricInfo{State: uint8(state), Status: uint32(status)}, nvml.SUCCESS
+	}
 }
 
 // uuidOf returns the UUID of the GPU with an index.
@@ -134,6 +146,8 @@ func defaultFields() map[uint32]fieldResult {
 		nvml.FI_DEV_ECC_SBE_VOL_TOTAL:        {kind: nvml.VALUE_TYPE_UNSIGNED_LONG_LONG, bits: 7},
 		nvml.FI_DEV_ECC_DBE_VOL_TOTAL:        {kind: nvml.VALUE_TYPE_UNSIGNED_LONG_LONG, bits: 1},
 		nvml.FI_DEV_REMAPPED_UNC:             {kind: nvml.VALUE_TYPE_UNSIGNED_INT, bits: 9},
+		nvml.FI_DEV_REMAPPED_PENDING:         {kind: nvml.VALUE_TYPE_UNSIGNED_INT, bits: 0},
+		nvml.FI_DEV_REMAPPED_FAILURE:         {kind: nvml.VALUE_TYPE_UNSIGNED_INT, bits: 0},
 		nvml.FI_DEV_GET_GPU_RECOVERY_ACTION:  {kind: nvml.VALUE_TYPE_UNSIGNED_INT, bits: 0},
 	}
 }

@@ -64,7 +64,7 @@ func checkPlausible(t *testing.T, info gpu.Info, values gpu.Values) {
 	}{
 		{gpu.Utilization, 0, 1}, {gpu.MemoryUtilization, 0, 1}, {gpu.EncoderUtilization, 0, 1}, {gpu.DecoderUtilization, 0, 1},
 		{gpu.Temperature, 5, 120}, {gpu.MemoryTemperature, 5, 130}, {gpu.FanSpeed, 0, 1.5},
-		{gpu.Power, 1, 3000}, {gpu.PowerLimit, 10, 3000}, {gpu.SMClock, 1e7, 1e10}, {gpu.MemoryClock, 1e7, 1e11},
+		{gpu.Power, 1, 3000}, {gpu.PowerLimit, 10, 3000}, {gpu.PowerManagementLimit, 10, 3000}, {gpu.SMClock, 1e7, 1e10}, {gpu.MemoryClock, 1e7, 1e11},
 		{gpu.Energy, 0, 1e13}, {gpu.PCIeReceived, 0, 1e12}, {gpu.PCIeTransmitted, 0, 1e12},
 	}
 	for _, r := range ranges {

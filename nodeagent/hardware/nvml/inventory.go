@@ -35,7 +35,11 @@ func (s *session) discover(known map[string]*device) (gpu.Inventory, error) {
 	if err := s.restore(known, problems); err != nil {
 		return gpu.Inventory{}, err
 	}
+	s.readFabric() // before the links, which it brings up
 	inventory := gpu.Inventory{Driver: s.driver(), NVLinks: s.nvLinks()}
+	if s.AllVisible {
+		inventory.OnBus = gpusOnBus(s.SysFS)
+	}
 	for _, device := range s.devices {
 		known[device.info.UUID] = device
 		inventory.GPUs = append(inventory.GPUs, device.info)
@@ -128,17 +132,26 @@ func (s *session) describe(d *device) error {
 		}
 	}
 	d.info.NUMANode = numaNode(s.SysFS, d.info.PCIBusID)
-	s.logMIG(d)
+	s.readMIG(d)
 	return nil
 }
 
-// logMIG logs that a GPU is partitioned into instances, which this agent does not allocate.
-func (s *session) logMIG(d *device) {
-	if !s.symbols.has("nvmlDeviceGetMigMode") {
+const migModeCall = "nvmlDeviceGetMigMode"
+
+// readMIG reads whether a GPU is divided into instances, which this agent does not allocate.
+func (s *session) readMIG(d *device) {
+	if !s.symbols.has(migModeCall) {
 		return
 	}
-	if mode, _, ret := d.handle.GetMigMode(); ret == nvml.SUCCESS && mode == nvml.DEVICE_MIG_ENABLE {
-		s.Logger.Info("MIG is enabled: the GPU counts as a whole, and part of it can't be measured", "gpu", d.info.UUID)
+	mode, _, ret := d.handle.GetMigMode()
+	switch {
+	case ret == nvml.SUCCESS:
+		d.info.MIG = mode == nvml.DEVICE_MIG_ENABLE
+	case unsupported(ret):
+		d.info.MIG = false
+	}
+	if d.info.MIG {
+		s.Logger.Info("MIG is enabled: the GPU can't be allocated as a whole, and part of it can't be measured", "gpu", d.info.UUID)
 	}
 }
 

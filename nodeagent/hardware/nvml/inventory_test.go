@@ -192,7 +192,7 @@ func TestAGPUThatMustBeResetBeforeItCanBeOpened(t *testing.T) {
 	node.DeviceGetHandleByIndexFunc = func(int) (nvml.Device, nvml.Return) { return nil, nvml.ERROR_RESET_REQUIRED }
 	mustOpen(t, source)
 	sample, err := source.Read("GPU-0")
-	if diff := cmp.Diff(gpu.Sample{UUID: "GPU-0", Action: gpu.ActionReset}, sample); diff != "" || err != nil {
+	if diff := cmp.Diff(gpu.Sample{UUID: "GPU-0", Action: gpu.ActionGPUReset}, sample); diff != "" || err != nil {
 		t.Errorf("unexpected error %v, sample (-want +got):\n%s", err, diff)
 	}
 }

@@ -175,14 +175,25 @@ func TestALibraryStaysInTheProcess(t *testing.T) {
 	}
 }
 
-func buildLibrary(t *testing.T, path, version string) {
+// The mocks can't play the numbered structures of the function that reports the fabric.
+func TestALibraryThatReportsTheFabricByNumberedStructures(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
+	buildLibrary(t, path, "550.01", "-DFABRIC")
+	output := play(t, "old library", path)
+	t.Log(output)
+	if want := fmt.Sprintf("%d:1]", gpu.FabricReady); strings.Count(output, want) != 2 {
+		t.Errorf("unexpected output, want %q twice: %s", want, output)
+	}
+}
+
+func buildLibrary(t *testing.T, path, version string, flags ...string) {
 	t.Helper()
 	compiler, err := exec.LookPath("cc")
 	if err != nil {
 		t.Skip("there is no C compiler: ", err)
 	}
-	command := exec.CommandContext(t.Context(), compiler, "-shared", "-fPIC", "-DVERSION=\""+version+"\"",
-		"-Wl,-soname,libnvidia-ml.so.1", "-o", path, "testdata/oldlibrary.c")
+	arguments := []string{"-shared", "-fPIC", "-DVERSION=\"" + version + "\"", "-Wl,-soname,libnvidia-ml.so.1", "-o", path, "testdata/oldlibrary.c"}
+	command := exec.CommandContext(t.Context(), compiler, append(arguments, flags...)...)
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, output)
 	}

@@ -5,7 +5,46 @@
 
 package nvml
 
-import "github.com/NVIDIA/go-nvml/pkg/nvml"
+import (
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+)
+
+// linkStateCall is the function that reports whether a link is active.
+const linkStateCall = "nvmlDeviceGetNvLinkState"
+
+// linkInterval is how often the active links are counted: it takes a call for each link.
+const linkInterval = time.Minute
+
+func linkReader() reader {
+	return reader{call: linkStateCall, quantities: []gpu.Quantity{gpu.NVLinks}, every: linkInterval,
+		read: func(d *device, sample *gpu.Sample) nvml.Return {
+			active, ret := activeLinks(d)
+			return set(sample, gpu.NVLinks, len(active), 1, ret)
+		}}
+}
+
+// activeLinks returns the numbers of a GPU's active links. It fails if the first link can't be
+// read, as without NVLink; others that can't be read do not exist or count as inactive.
+func activeLinks(d *device) ([]int, nvml.Return) {
+	var active []int
+	first := nvml.SUCCESS
+	for link := range nvml.NVLINK_MAX_LINKS {
+		state, ret := d.handle.GetNvLinkState(link)
+		switch {
+		case fatal(ret):
+			return active, ret
+		case ret == nvml.SUCCESS && state == nvml.FEATURE_ENABLED:
+			active = append(active, link)
+		case link == 0:
+			first = ret
+		}
+	}
+	return active, first
+}
 
 // links are the active NVLink connections of one GPU.
 type links struct {
@@ -13,11 +52,13 @@ type links struct {
 	direct map[pciAddress]int
 	// switched counts those to NVSwitches, which connect all GPUs on switches.
 	switched int
+	// active counts all, also those that lead elsewhere.
+	active int
 }
 
 // nvLinks returns the matrix of gpu.Inventory.
 func (s *session) nvLinks() [][]int {
-	if !s.symbols.has("nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkRemotePciInfo") {
+	if !s.symbols.has(linkStateCall, "nvmlDeviceGetNvLinkRemotePciInfo") {
 		return nil
 	}
 	gpus := map[pciAddress]bool{}
@@ -28,6 +69,7 @@ func (s *session) nvLinks() [][]int {
 	for place, device := range s.devices {
 		if device.problem == nil {
 			all[place] = s.linksOf(device, gpus)
+			device.opened.links, device.opened.counted = all[place].active, true
 		}
 	}
 	return s.matrix(all)
@@ -58,14 +100,9 @@ func (s *session) matrix(all []links) [][]int {
 // linksOf reads a GPU's links. Links that do not exist or can't be read count as inactive.
 func (s *session) linksOf(d *device, gpus map[pciAddress]bool) links {
 	found := links{direct: map[pciAddress]int{}}
-	for link := range nvml.NVLINK_MAX_LINKS {
-		state, ret := d.handle.GetNvLinkState(link)
-		if fatal(ret) {
-			break
-		}
-		if ret != nvml.SUCCESS || state != nvml.FEATURE_ENABLED {
-			continue
-		}
+	active, _ := activeLinks(d)
+	found.active = len(active)
+	for _, link := range active {
 		remote, ret := d.handle.GetNvLinkRemotePciInfo(link)
 		switch {
 		case ret == nvml.SUCCESS && gpus[addressOf(remote)] && addressOf(remote) != d.address:

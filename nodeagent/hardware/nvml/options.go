@@ -22,6 +22,9 @@ type Options struct {
 	// the last result is reused. Zero means never. Measuring takes 20 ms per direction and
 	// GPU, during which Read blocks.
 	PCIeInterval time.Duration
+	// AllVisible is true if this process may use all of the machine's GPUs, so that the
+	// library should find as many as there are on the PCI bus.
+	AllVisible bool
 	// SysFS is where Linux describes the PCI devices; /sys if nil.
 	SysFS fs.FS
 	// Clock is the real clock if nil.

@@ -51,7 +51,7 @@ func numaNode(sysFS fs.FS, busID string) int {
 	for len(id) > len("0000:00:00.0") && id[0] == '0' {
 		id = id[1:]
 	}
-	text, err := fs.ReadFile(sysFS, path.Join("bus/pci/devices", id, "numa_node"))
+	text, err := fs.ReadFile(sysFS, path.Join(pciDevices, id, "numa_node"))
 	if err != nil {
 		return gpu.Unknown
 	}

@@ -47,7 +47,11 @@ func (s *session) read(uuid string) (gpu.Sample, error) {
 	if err := device.readMissing(); err != nil {
 		return gpu.Sample{}, err
 	}
-	return s.sample(device)
+	sample, err := s.sample(device)
+	if err != nil {
+		return gpu.Sample{}, err
+	}
+	return sample, device.changed(&sample)
 }
 
 // sample reads a sample with all readers.
@@ -68,7 +72,9 @@ func (s *session) sample(device *device) (gpu.Sample, error) {
 		}
 	}
 	if mustReset { // the GPU answers, so it is not lost
-		sample.Action = gpu.ActionReset
+		if !sample.Action.Required() {
+			sample.Action = gpu.ActionGPUReset
+		}
 		return sample, nil
 	}
 	if err := failed.err(&sample); err != nil {
@@ -115,7 +121,7 @@ func (s *session) readLost(d *device) (gpu.Sample, error) {
 	case errors.Is(err, gpu.ErrStale):
 		return gpu.Sample{}, err
 	case errors.Is(err, nvml.ERROR_RESET_REQUIRED):
-		return gpu.Sample{UUID: d.info.UUID, Action: gpu.ActionReset}, nil
+		return gpu.Sample{UUID: d.info.UUID, Action: gpu.ActionGPUReset}, nil
 	default:
 		return gpu.Sample{}, err
 	}

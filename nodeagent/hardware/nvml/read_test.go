@@ -36,10 +36,11 @@ func TestReadConvertsToBaseUnits(t *testing.T) {
 	want := gpu.Sample{UUID: "GPU-0", Action: gpu.ActionNone, Values: gpu.Values{
 		gpu.Utilization: 0.75, gpu.MemoryUtilization: 0.25, gpu.EncoderUtilization: 0.1, gpu.DecoderUtilization: 0.2,
 		gpu.MemoryUsed: 29 << 30, gpu.MemoryFree: 50 << 30, gpu.MemoryReserved: 1 << 30,
-		gpu.Temperature: 60, gpu.MemoryTemperature: 70, gpu.Power: 350.5, gpu.PowerLimit: 700, gpu.Energy: 5e9,
+		gpu.Temperature: 60, gpu.MemoryTemperature: 70, gpu.Power: 350.5, gpu.PowerLimit: 700, gpu.PowerManagementLimit: 750, gpu.Energy: 5e9,
 		gpu.SMClock: 1.98e9, gpu.MemoryClock: 2.619e9, gpu.ThrottleReasons: 4,
 		gpu.PCIeReceived: 2e6, gpu.PCIeTransmitted: 1e6, gpu.PCIeReplays: 2,
 		gpu.ECCCorrected: 7, gpu.ECCUncorrected: 1, gpu.RemappedRows: 9, gpu.Processes: 3,
+		gpu.RowRemapPending: 0, gpu.RowRemapFailure: 0, gpu.MIGMode: 0,
 	}}
 	if diff := cmp.Diff(want, mustRead(t, source, "GPU-0"), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
 		t.Errorf("unexpected sample (-want +got):\n%s", diff)
@@ -49,17 +50,20 @@ func TestReadConvertsToBaseUnits(t *testing.T) {
 func TestReadFromAnOldLibrary(t *testing.T) {
 	node := newH100s(t, 1)
 	node.without("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetFieldValues",
-		"nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization")
+		"nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization", "nvmlDeviceGetPowerManagementLimit", "nvmlDeviceGetMigMode",
+		"nvmlDeviceGetGpuFabricInfo_v4", "nvmlDeviceGetGpuFabricInfoV")
+	node.joinFabric(0, nvml.GPU_FABRIC_STATE_COMPLETED, nvml.SUCCESS)
 	device := node.gpu(0)
+	device.GetPowerManagementLimitFunc, device.GetMigModeFunc, device.GetGpuFabricInfo_v4Func = nil, nil, nil
 	device.GetMemoryInfo_v2Func, device.GetCurrentClocksEventReasonsFunc, device.GetFieldValuesFunc = nil, nil, nil
 	device.GetEncoderUtilizationFunc, device.GetDecoderUtilizationFunc = nil, nil
 	device.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return 8, nvml.SUCCESS }
 	source := node.source(t)
 	mustOpen(t, source)
-	want := gpu.Sample{UUID: "GPU-0", Values: gpu.Values{
+	want := gpu.Sample{UUID: "GPU-0", Fabric: gpu.FabricJoined, Values: gpu.Values{
 		gpu.Utilization: 0.75, gpu.MemoryUtilization: 0.25, gpu.MemoryUsed: 30 << 30, gpu.MemoryFree: 50 << 30,
 		gpu.Temperature: 60, gpu.Power: 350.5, gpu.PowerLimit: 700,
-		gpu.SMClock: 1.98e9, gpu.MemoryClock: 2.619e9, gpu.ThrottleReasons: 8, gpu.Processes: 3,
+		gpu.SMClock: 1.98e9, gpu.MemoryClock: 2.619e9, gpu.ThrottleReasons: 8, gpu.Processes: 3, gpu.FabricReady: 1,
 	}}
 	if diff := cmp.Diff(want, mustRead(t, source, "GPU-0"), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
 		t.Errorf("unexpected sample (-want +got):\n%s", diff)
@@ -94,7 +98,7 @@ func TestWhatAGPURefusesIsNotAskedForAgain(t *testing.T) {
 			}
 		}
 	}
-	if node.count("refused") != 1 || node.count("fan") != 1 || !cmp.Equal(asked, []int{7, 6, 6}) {
+	if node.count("refused") != 1 || node.count("fan") != 1 || !cmp.Equal(asked, []int{9, 8, 8}) {
 		t.Errorf("got %d calls for utilization, %d for the fan, fields %v", node.count("refused"), node.count("fan"), asked)
 	}
 	if got := mustRead(t, source, "GPU-1").Values[gpu.Utilization]; got != 0.75 {
@@ -187,7 +191,8 @@ func TestReadFailsIfNothingCanBeRead(t *testing.T) {
 	node.without("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetEncoderUtilization",
 		"nvmlDeviceGetDecoderUtilization", "nvmlDeviceGetTemperature", "nvmlDeviceGetFanSpeed", "nvmlDeviceGetEnforcedPowerLimit",
 		"nvmlDeviceGetClockInfo", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons",
-		"nvmlDeviceGetFieldValues", "nvmlDeviceGetComputeRunningProcesses")
+		"nvmlDeviceGetFieldValues", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetPowerManagementLimit", "nvmlDeviceGetMigMode",
+		"nvmlDeviceGetNvLinkState", "nvmlDeviceGetGpuFabricInfo_v4", "nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetGpuFabricInfo")
 	node.gpu(0).GetPowerUsageFunc = func() (uint32, nvml.Return) { return 0, nvml.ERROR_UNKNOWN }
 	source := node.source(t)
 	mustOpen(t, source)
@@ -268,16 +273,21 @@ func TestAction(t *testing.T) {
 		want  gpu.Action
 	}{
 		{name: "none", spoil: action(0), want: gpu.ActionNone},
-		{name: "reset of the GPU", spoil: action(1), want: gpu.ActionReset},
-		{name: "reboot", spoil: action(2), want: gpu.ActionReset},
-		{name: "drain", spoil: action(3), want: gpu.ActionReset},
-		{name: "one that NVML will add", spoil: action(99), want: gpu.ActionReset},
+		{name: "reset of the GPU", spoil: action(1), want: gpu.ActionGPUReset},
+		{name: "reboot", spoil: action(2), want: gpu.ActionNodeReboot},
+		{name: "drain", spoil: action(3), want: gpu.ActionDrainP2P},
+		{name: "restart of the machine", spoil: action(7), want: gpu.ActionSystemReboot},
+		{name: "one that NVML will add", spoil: action(99), want: gpu.NumberedAction(99)},
 		{name: "the driver does not report it", want: gpu.ActionUnknown, spoil: func(n *node) {
 			results := defaultFields()
 			delete(results, nvml.FI_DEV_GET_GPU_RECOVERY_ACTION)
 			n.setFields(0, results)
 		}},
-		{name: "a call needs a reset first", want: gpu.ActionReset, spoil: func(n *node) {
+		{name: "a call needs a reset first", want: gpu.ActionGPUReset, spoil: func(n *node) {
+			n.gpu(0).GetPowerUsageFunc = func() (uint32, nvml.Return) { return 0, nvml.ERROR_RESET_REQUIRED }
+		}},
+		{name: "a call needs a reset first, and the driver more than that", want: gpu.ActionNodeReboot, spoil: func(n *node) {
+			action(2)(n)
 			n.gpu(0).GetPowerUsageFunc = func() (uint32, nvml.Return) { return 0, nvml.ERROR_RESET_REQUIRED }
 		}},
 	}
@@ -289,7 +299,7 @@ func TestAction(t *testing.T) {
 			mustOpen(t, source)
 			sample := mustRead(t, source, "GPU-0")
 			if sample.Action != test.want {
-				t.Errorf("got action %d, want %d", sample.Action, test.want)
+				t.Errorf("got action %s, want %s", sample.Action, test.want)
 			}
 			if sample.Values[gpu.Temperature] != 60 {
 				t.Errorf("the other values are missing: %v", sample.Values)
@@ -385,11 +395,11 @@ func TestTimings(t *testing.T) {
 		if power := timing.UUID == "GPU-0" && timing.Call == "nvmlDeviceGetPowerUsage"; power != (timing.Took == 3*time.Millisecond) {
 			t.Errorf("unexpected timing %+v", timing)
 		}
-		if fan := timing.Call == "nvmlDeviceGetFanSpeed"; fan != errors.Is(timing.Err, nvml.ERROR_NOT_SUPPORTED) {
+		if absent := timing.Call == "nvmlDeviceGetFanSpeed" || timing.Call == linkStateCall; absent != errors.Is(timing.Err, nvml.ERROR_NOT_SUPPORTED) {
 			t.Errorf("unexpected error %v of %s", timing.Err, timing.Call)
 		}
 	}
-	if diff := cmp.Diff(map[string]int{"": 1, "GPU-0": 16, "GPU-1": 16}, calls); diff != "" {
+	if diff := cmp.Diff(map[string]int{"": 1, "GPU-0": 20, "GPU-1": 20}, calls); diff != "" {
 		t.Errorf("unexpected number of calls (-want +got):\n%s", diff)
 	}
 }

@@ -41,12 +41,18 @@ func (r *reader) String() string {
 // by the library's version also exist without a version number, in every library that has
 // a numbered one.
 func readers(pcieInterval time.Duration) []reader {
-	table := slices.Concat(memoryReaders(), engineReaders(), powerReaders(), clockReaders(), []reader{
+	table := slices.Concat(memoryReaders(), engineReaders(), powerReaders(), clockReaders(), fabricReaders(), []reader{
+		linkReader(),
 		{call: "nvmlDeviceGetFieldValues", read: readFields, quantities: fieldQuantities()},
 		{call: "nvmlDeviceGetComputeRunningProcesses", quantities: []gpu.Quantity{gpu.Processes},
 			read: func(d *device, sample *gpu.Sample) nvml.Return {
 				processes, ret := d.handle.GetComputeRunningProcesses()
 				return set(sample, gpu.Processes, len(processes), 1, ret)
+			}},
+		{call: migModeCall, quantities: []gpu.Quantity{gpu.MIGMode},
+			read: func(d *device, sample *gpu.Sample) nvml.Return {
+				mode, _, ret := d.handle.GetMigMode()
+				return set(sample, gpu.MIGMode, mode, 1, ret)
 			}},
 	})
 	if pcieInterval > 0 {
@@ -162,6 +168,11 @@ func powerReaders() []reader {
 			read: func(d *device, sample *gpu.Sample) nvml.Return {
 				limit, ret := d.handle.GetEnforcedPowerLimit()
 				return set(sample, gpu.PowerLimit, limit, milli, ret)
+			}},
+		{call: "nvmlDeviceGetPowerManagementLimit", quantities: []gpu.Quantity{gpu.PowerManagementLimit},
+			read: func(d *device, sample *gpu.Sample) nvml.Return {
+				limit, ret := d.handle.GetPowerManagementLimit()
+				return set(sample, gpu.PowerManagementLimit, limit, milli, ret)
 			}},
 	}
 }

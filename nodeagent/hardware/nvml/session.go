@@ -43,6 +43,7 @@ type device struct {
 	problem error
 	// missing are the facts that the driver failed to return.
 	missing []fact
+	opened  baseline
 	state   pollState
 }
 

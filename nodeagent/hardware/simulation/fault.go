@@ -5,8 +5,12 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 )
 
 // Kind is the kind of a fault of a simulated GPU.
@@ -26,9 +30,32 @@ const (
 	Slow Kind = "Slow"
 	// Removed takes the GPU out of the machine.
 	Removed Kind = "Removed"
+	// RecoveryAction makes the driver require Action.
+	RecoveryAction Kind = "RecoveryAction"
+	// RowRemapPending makes rows of the memory wait for a reset, RowRemapFailure makes
+	// replacing a row fail.
+	RowRemapPending Kind = "RowRemapPending"
+	RowRemapFailure Kind = "RowRemapFailure"
+	// FabricNotReady takes the GPU out of the fabric of NVSwitches, and its NVLinks down.
+	FabricNotReady Kind = "FabricNotReady"
+	// MIG puts the GPU into MIG mode.
+	MIG Kind = "MIG"
 	// Recovered ends all faults, as a reset of the GPU does.
 	Recovered Kind = "Recovered"
 )
+
+func kinds() []Kind {
+	return []Kind{XID, ECC, Lost, Hung, Slow, Removed, RecoveryAction, RowRemapPending, RowRemapFailure, FabricNotReady, MIG, Recovered}
+}
+
+// kindList lists the kinds: "XID, ECC, …".
+func kindList() string {
+	names := make([]string, 0, len(kinds()))
+	for _, kind := range kinds() {
+		names = append(names, string(kind))
+	}
+	return strings.Join(names, ", ")
+}
 
 // Fault is a fault to inject.
 type Fault struct {
@@ -40,6 +67,9 @@ type Fault struct {
 	Fault Kind `json:"fault"`
 	// XID is the error's number, for the fault XID.
 	XID uint64 `json:"xid,omitempty"`
+	// Action is the action's name, "NodeReboot", for the fault RecoveryAction; "None" for a
+	// driver that requires nothing.
+	Action string `json:"action,omitempty"`
 	// Delay is how much longer each call takes, for the fault Slow.
 	Delay metav1.Duration `json:"delay,omitzero"`
 }
@@ -53,11 +83,16 @@ func (f *Fault) validate(gpus int) error {
 		return fmt.Errorf("xid: the fault %s needs the number of the error", XID)
 	case f.Fault == Slow && f.Delay.Duration <= 0:
 		return fmt.Errorf("delay: the fault %s needs a delay such as 200ms", Slow)
+	case f.Fault == RecoveryAction && f.action() == gpu.ActionUnknown:
+		return fmt.Errorf("action: %q is none; the fault %s needs one such as %s", f.Action, RecoveryAction, gpu.ActionNodeReboot)
+	case !slices.Contains(kinds(), f.Fault):
+		return fmt.Errorf("fault: %q is not one of %s", f.Fault, kindList())
 	}
-	switch f.Fault {
-	case XID, ECC, Lost, Hung, Slow, Removed, Recovered:
-		return nil
-	default:
-		return fmt.Errorf("fault: %q is not one of %s, %s, %s, %s, %s, %s, %s", f.Fault, XID, ECC, Lost, Hung, Slow, Removed, Recovered)
-	}
+	return nil
+}
+
+// action returns the recovery action; ActionUnknown if there is none of that name.
+func (f *Fault) action() gpu.Action {
+	action, _ := gpu.ParseAction(f.Action)
+	return action
 }

@@ -19,6 +19,7 @@ func TestParseFaults(t *testing.T) {
 - {node: n2, gpu: 3, fault: Slow, delay: 200ms}
 - {fault: Lost}
 - {gpu: 1, fault: ECC}
+- {gpu: 1, fault: RecoveryAction, action: NodeReboot}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -28,6 +29,7 @@ func TestParseFaults(t *testing.T) {
 		{Node: "n2", GPU: new(3), Fault: Slow, Delay: metav1.Duration{Duration: 200 * time.Millisecond}},
 		{Fault: Lost},
 		{GPU: new(1), Fault: ECC},
+		{GPU: new(1), Fault: RecoveryAction, Action: "NodeReboot"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
@@ -39,8 +41,8 @@ func TestParseFaultsRefuses(t *testing.T) {
 	tests := map[string]struct{ yaml, want string }{
 		"an object instead of a list":   {"{fault: Lost}", "cannot unmarshal object"},
 		"an unknown field":              {"[{fault: Lost, since: today}]", `unknown field "since"`},
-		"no kind":                       {"[{gpu: 0}]", `fault 1: fault: "" is not one of XID, ECC, Lost, Hung, Slow, Removed, Recovered`},
-		"an unknown kind":               {"[{fault: Lost}, {fault: lost}]", `fault 2: fault: "lost" is not one of XID, ECC, Lost, Hung, Slow, Removed, Recovered`},
+		"no kind":                       {"[{gpu: 0}]", `fault 1: fault: "" is not one of XID, ECC, Lost, Hung, Slow, Removed, RecoveryAction, RowRemapPending, RowRemapFailure, FabricNotReady, MIG, Recovered`},
+		"an unknown kind":               {"[{fault: Lost}, {fault: lost}]", `fault 2: fault: "lost" is not one of XID, ECC, Lost, Hung, Slow, Removed, RecoveryAction, RowRemapPending, RowRemapFailure, FabricNotReady, MIG, Recovered`},
 		"a negative GPU":                {"[{gpu: -1, fault: Lost}]", "fault 1: gpu: there is no GPU -1"},
 		"a GPU that no machine has":     {"[{gpu: 128, fault: Lost}]", "fault 1: gpu: there is no GPU 128"},
 		"an XID without its number":     {"[{fault: XID}]", "fault 1: xid: the fault XID needs the number of the error"},
@@ -48,6 +50,8 @@ func TestParseFaultsRefuses(t *testing.T) {
 		"a slow GPU without a delay":    {"[{fault: Slow}]", "fault 1: delay: the fault Slow needs a delay such as 200ms"},
 		"a slow GPU that is quicker":    {"[{fault: Slow, delay: -1s}]", "fault 1: delay: the fault Slow needs a delay such as 200ms"},
 		"a delay that is no duration":   {"[{fault: Slow, delay: long}]", "invalid duration"},
+		"an action that there is not":   {"[{fault: RecoveryAction, action: Pray}]", `fault 1: action: "Pray" is none; the fault RecoveryAction needs one such as NodeReboot`},
+		"no action":                     {"[{fault: RecoveryAction}]", `fault 1: action: "" is none`},
 		"a fault that is there by half": {"[{fault: Lo", "error converting YAML"},
 	}
 	for name, test := range tests {

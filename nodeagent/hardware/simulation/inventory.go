@@ -51,15 +51,23 @@ func (p *Profile) links(i, j int) int {
 	}
 }
 
+// bridged is how many GPUs a bridge connects; more take a switch.
+const bridged = 2
+
+// hasFabric reports whether the GPUs are connected by switches.
+func (p *Profile) hasFabric() bool { return p.NVLink.GroupSize > bridged }
+
 // matrix returns the connections between the GPUs with the given indexes, or nil
-// if there are none at all.
-func (p *Profile) matrix(indexes []int) [][]int {
+// if there are none at all. A GPU whose links are not up has none.
+func (p *Profile) matrix(indexes []int, up func(index int) bool) [][]int {
 	matrix := make([][]int, len(indexes))
 	linked := false
 	for row, i := range indexes {
 		matrix[row] = make([]int, len(indexes))
 		for column, j := range indexes {
-			matrix[row][column] = p.links(i, j)
+			if up(i) && up(j) {
+				matrix[row][column] = p.links(i, j)
+			}
 			linked = linked || matrix[row][column] > 0
 		}
 	}

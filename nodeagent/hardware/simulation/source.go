@@ -32,17 +32,6 @@ type Source struct {
 
 var _ gpu.Source = (*Source)(nil)
 
-// simulated is one GPU with its faults.
-type simulated struct {
-	info           gpu.Info
-	reset          time.Time
-	eccUncorrected float64
-	lost, removed  bool
-	delay          time.Duration
-	// hung is closed when the GPU answers again; nil if it does not hang.
-	hung chan struct{}
-}
-
 // eventsKept is how many events are buffered for Watch.
 const eventsKept = 256
 
@@ -54,7 +43,7 @@ const uptime = 24 * time.Hour
 func New(profile *Profile, node string, c clock.Clock) *Source {
 	s := &Source{profile: profile, node: node, clock: c, events: make(chan gpu.Event, eventsKept), byUUID: map[string]*simulated{}}
 	for index := range *profile.Count {
-		one := &simulated{info: profile.info(node, index), reset: c.Now().Add(-uptime)}
+		one := &simulated{info: profile.info(node, index), reset: c.Now().Add(-uptime), hasFabric: profile.hasFabric()}
 		s.gpus = append(s.gpus, one)
 		s.byUUID[one.info.UUID] = one
 	}
@@ -73,11 +62,12 @@ func (s *Source) Open() (gpu.Inventory, error) {
 	var indexes []int
 	for index, one := range s.gpus {
 		if !one.removed {
-			inventory.GPUs = append(inventory.GPUs, one.info)
+			one.opened = one.changing
+			inventory.GPUs = append(inventory.GPUs, one.found())
 			indexes = append(indexes, index)
 		}
 	}
-	inventory.NVLinks = s.profile.matrix(indexes)
+	inventory.NVLinks = s.profile.matrix(indexes, func(index int) bool { return !s.gpus[index].fabricPending })
 	return inventory, nil
 }
 
@@ -92,10 +82,15 @@ func (s *Source) Read(uuid string) (gpu.Sample, error) {
 	if one.lost {
 		return gpu.Sample{}, fmt.Errorf("simulated GPU %d: %w", one.info.Index, gpu.ErrLost)
 	}
-	return gpu.Sample{
+	sample := gpu.Sample{
 		UUID:   uuid,
 		Values: s.profile.values(&one.info, s.clock.Now(), one.reset, one.eccUncorrected),
-	}, nil
+	}
+	one.addTo(&sample)
+	if one.changing != one.opened {
+		return sample, fmt.Errorf("simulated GPU %d has changed: %w", one.info.Index, gpu.ErrStale)
+	}
+	return sample, nil
 }
 
 // applyDelay waits as long as the GPU's faults require.
@@ -170,31 +165,14 @@ func (s *Source) apply(one *simulated, fault Fault) error {
 		default:
 			return fmt.Errorf("%d events are pending already: there is no watcher", eventsKept)
 		}
-	case ECC:
-		one.eccUncorrected++
-	case Lost:
-		one.lost = true
-	case Hung:
-		if one.hung == nil {
-			one.hung = make(chan struct{})
-		}
-	case Slow:
-		one.delay = fault.Delay.Duration
 	case Removed:
 		s.stale = s.stale || !one.removed
 		one.removed = true
 	case Recovered:
-		s.recover(one)
+		s.stale = s.stale || one.removed
+		one.recover(s.clock.Now())
+	default:
+		one.apply(fault)
 	}
 	return nil
-}
-
-func (s *Source) recover(one *simulated) {
-	if one.hung != nil {
-		close(one.hung)
-	}
-	s.stale = s.stale || one.removed
-	one.hung, one.delay = nil, 0
-	one.lost, one.removed = false, false
-	one.eccUncorrected, one.reset = 0, s.clock.Now()
 }

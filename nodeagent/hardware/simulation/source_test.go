@@ -97,7 +97,7 @@ func TestInjectRefuses(t *testing.T) {
 	}{
 		"a GPU that is not there":    {Fault{GPU: new(4), Fault: Lost}, "gpu: there is no GPU 4, the node has 4, counted from 0"},
 		"a negative GPU":             {Fault{GPU: new(-1), Fault: Lost}, "gpu: there is no GPU -1"},
-		"an unknown fault":           {Fault{Fault: "Broken"}, `fault: "Broken" is not one of XID, ECC, Lost, Hung, Slow, Removed, Recovered`},
+		"an unknown fault":           {Fault{Fault: "Broken"}, `fault: "Broken" is not one of XID, ECC, Lost, Hung, Slow, Removed, RecoveryAction`},
 		"an XID without a number":    {Fault{Fault: XID}, "xid: the fault XID needs the number of the error"},
 		"a slow GPU without a delay": {Fault{Fault: Slow}, "delay: the fault Slow needs a delay"},
 	}

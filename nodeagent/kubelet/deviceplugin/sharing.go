@@ -6,7 +6,6 @@ package deviceplugin
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,15 +23,14 @@ const shareVariable = "GPU_SHARE_PERCENT"
 
 // Sharing configures how shares of GPUs are allocated.
 type Sharing struct {
-	// MPSPipeDirectory is the directory in which NVIDIA's MPS control daemon has its
-	// pipes, "/tmp/nvidia-mps"; empty to set no limits.
-	MPSPipeDirectory string
+	// MPS limits how much of its GPU a container can use; nil to set no limits.
+	MPS *MPS
 }
 
 // sharing allocates shares of GPUs. All shares of a container are of one GPU.
 type sharing struct {
 	visibility
-	mps mps
+	mps *MPS
 }
 
 var _ allocator = &sharing{}
@@ -53,7 +51,7 @@ func (s *sharing) advertise(list *listing) []*pluginapi.Device {
 type candidate struct {
 	// ids are its available shares.
 	ids []string
-	// used is 1 if the GPU is in use as a whole, assigned is 1 if so much of it is
+	// used is 1 if the GPU is in use as another resource, assigned is 1 if so much of it is
 	// assigned to others that this container would take some of it from them.
 	used, assigned int
 	// left is how many shares would then be free.
@@ -61,7 +59,7 @@ type candidate struct {
 }
 
 // choose takes the GPU with the fewest shares left afterwards (best fit), so that others
-// stay whole. A GPU in use as a whole is the last resort: Allocate refuses it, but with a
+// stay whole. A GPU in use as another resource is the last resort: Allocate refuses it, but with a
 // reason that people understand.
 func (s *sharing) choose(list *listing, r *request, assigned *assignedDevices, used inUse) ([]string, error) {
 	available := map[string][]string{}
@@ -79,7 +77,7 @@ func (s *sharing) choose(list *listing, r *request, assigned *assignedDevices, u
 		}
 		left := len(ids) - r.size
 		candidates = append(candidates, candidate{
-			ids: ids, left: left, used: toInt(len(used[gpu].whole) > 0),
+			ids: ids, left: left, used: toInt(used.claimed(gpu, false)),
 			assigned: toInt(assigned.whole[gpu] || left < assigned.shares[gpu]),
 		})
 	}
@@ -117,10 +115,7 @@ func (s *sharing) response(list *listing, ids []string) *pluginapi.ContainerAllo
 		response.Envs = map[string]string{}
 	}
 	response.Envs[shareVariable] = strconv.Itoa(percent)
-	if s.mps.runs() {
-		gpu, _ := list.device(gpus[0])
-		maps.Copy(response.Envs, s.mps.limits(percent, gpu.MemoryMiB))
-		response.Mounts = append(response.Mounts, s.mps.mount())
-	}
+	gpu, _ := list.device(gpus[0])
+	s.mps.admit(response, percent, &gpu)
 	return response
 }

@@ -20,17 +20,21 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
-// Usage tracks which GPUs are in use, whole or in shares. To the kubelet these are two
-// unrelated resources, so without it a GPU could be allocated as both.
+// Usage tracks which GPUs are in use, whole, in shares, or as a resource that somebody else
+// gives out, such as nvidia.com/gpu. To the kubelet these are unrelated resources, so without
+// it a GPU could be allocated as several of them.
 //
-// Devices that a container no longer has must not block others. So no allocation is
-// refused before the kubelet has been queried again: it allocates devices to one
-// container after another, and knows all that it allocated before. It does not list
+// The kubelet allocates devices to one container after another, and knows all that it
+// allocated before, by whichever plugin. So it is queried before each allocation: what
+// somebody else has given out just now counts, and what a container no longer has blocks
+// nobody. It does not list
 // init containers that end before the others start; those of another Pod go unnoticed
 // unless its other containers have the same GPU.
 type Usage struct {
 	kubelet podresources.Lister
 	clock   clock.Clock
+	// own are the resources that the plugins of this process allocate.
+	own []string
 
 	mu sync.Mutex
 	// listed is the kubelet's latest list.
@@ -58,12 +62,14 @@ type recentAllocation struct {
 // inUse has the users of GPUs by the GPUs' UUIDs.
 type inUse map[string]users
 
-// users describes the containers that have a GPU, for messages.
-type users struct{ whole, shares []string }
+// users describes the containers that have a GPU, for messages. foreign are those that have
+// it as a resource of somebody else, whole or in part.
+type users struct{ whole, shares, foreign []string }
 
-// NewUsage returns a Usage without any allocations.
-func NewUsage(kubelet podresources.Lister, c clock.Clock) *Usage {
-	return &Usage{kubelet: kubelet, clock: c}
+// NewUsage returns a Usage without any allocations. own are the resources that this process
+// allocates; who has a GPU as another one has it from somebody else.
+func NewUsage(kubelet podresources.Lister, c clock.Clock, own ...string) *Usage {
+	return &Usage{kubelet: kubelet, clock: c, own: own}
 }
 
 // Observe takes over a list of the kubelet, with the time at which it was requested.
@@ -71,7 +77,12 @@ func (u *Usage) Observe(asked time.Time, allocations []podresources.Allocation) 
 	listed := inUse{}
 	for i := range allocations {
 		a := &allocations[i]
-		listed.add(a.DeviceIDs, fmt.Sprintf("container %s of Pod %s/%s", a.Container, a.Namespace, a.Pod))
+		user := fmt.Sprintf("container %s of Pod %s/%s", a.Container, a.Namespace, a.Pod)
+		if slices.Contains(u.own, a.Resource) {
+			listed.add(a.DeviceIDs, user)
+		} else {
+			listed.addForeign(a.DeviceIDs, user+" as "+a.Resource)
+		}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -107,7 +118,7 @@ func (u *Usage) cached() (used inUse, fresh bool) {
 	fresh = !u.asked.IsZero() && now.Sub(u.asked) <= maxAge
 	if fresh {
 		for gpu, listed := range u.listed {
-			used[gpu] = users{whole: slices.Clip(listed.whole), shares: slices.Clip(listed.shares)}
+			used[gpu] = users{whole: slices.Clip(listed.whole), shares: slices.Clip(listed.shares), foreign: listed.foreign}
 		}
 	}
 	for _, r := range u.recent {
@@ -138,13 +149,10 @@ func (u *Usage) query(ctx context.Context) inUse {
 	return u.listed
 }
 
-// check returns an error if devices are in use as the other resource: GPUs in shares, or
-// shares of GPUs that are in use as a whole.
+// check returns an error if devices are in use as another resource: GPUs in shares, shares
+// of GPUs that are in use as a whole, or either that somebody else has given out.
 func (u *Usage) check(ctx context.Context, ids []string) error {
 	if u == nil {
-		return nil
-	}
-	if cached, fresh := u.cached(); fresh && cached.conflict(ids) == nil {
 		return nil
 	}
 	return u.query(ctx).conflict(ids)
@@ -165,11 +173,32 @@ func (i inUse) add(ids []string, user string) {
 	}
 }
 
+// claimed reports whether a GPU is in use as another resource than that which allocates it
+// as a whole, or else in shares.
+func (i inUse) claimed(gpu string, whole bool) bool {
+	of := i[gpu]
+	if whole {
+		return len(of.shares) > 0 || len(of.foreign) > 0
+	}
+	return len(of.whole) > 0 || len(of.foreign) > 0
+}
+
+func (i inUse) addForeign(ids []string, user string) {
+	for _, gpu := range share.GPUs(ids) {
+		of := i[gpu]
+		of.foreign = append(of.foreign, user)
+		i[gpu] = of
+	}
+}
+
 // conflict returns why devices can't be allocated.
 func (i inUse) conflict(ids []string) error {
 	for _, id := range ids {
 		gpu, isShare := share.Of(id)
 		switch of := i[gpu]; {
+		case len(of.foreign) > 0:
+			return status.Errorf(codes.FailedPrecondition, "GPU %s is in use by %s: somebody else gives out the GPUs of this node, too; let only one do so, see nodeagent --mode",
+				gpu, strings.Join(of.foreign, " and "))
 		case isShare && len(of.whole) > 0:
 			return status.Errorf(codes.FailedPrecondition, "GPU %s is in use as a whole by %s, so it can't be shared",
 				gpu, strings.Join(of.whole, " and "))

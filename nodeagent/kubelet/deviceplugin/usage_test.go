@@ -6,6 +6,7 @@ package deviceplugin
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
@@ -42,7 +44,7 @@ type bothWays struct {
 func newBothWays(t *testing.T, pods ...*corev1.Pod) *bothWays {
 	t.Helper()
 	b := &bothWays{T: t, kubelet: &fakeLister{}, clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}
-	b.usage = NewUsage(b.kubelet, b.clock)
+	b.usage = NewUsage(b.kubelet, b.clock, gpuResource, percentResource)
 	pool := poolOf(t, gpus("a", "b", "c", "d"))
 	b.shares = sharesService(pool, b.usage, pods...)
 	b.whole = &service{
@@ -73,11 +75,38 @@ func TestAGPUIsNotAllocatedBothWays(t *testing.T) {
 	b.list("trains:a,b", "serves:c::0,c::1")
 	b.try(b.shares, sharesOf("a", 0, 46), "GPU a is in use as a whole by container c of Pod ns/trains, so it can't be shared")
 	b.try(b.whole, []string{"d", "c"}, "shares of GPU c are in use by container c of Pod ns/serves, so it can't be allocated as a whole")
-	before := b.kubelet.calls
 	b.try(b.shares, sharesOf("c", 2, 48), "")
 	b.try(b.whole, []string{"d"}, "")
-	if b.kubelet.calls != before {
-		t.Errorf("the kubelet was queried %d times although there is no conflict", b.kubelet.calls-before)
+}
+
+// NVIDIA's device plugin and its DRA driver give out the same cards.
+func TestAGPUThatSomebodyElseHasGivenOutIsNotAllocated(t *testing.T) {
+	t.Parallel()
+	foreign := func(resource, id string) podresources.Allocation {
+		return podresources.Allocation{Namespace: "ns", Pod: "other", Container: "c", Resource: resource, DeviceIDs: []string{id}}
+	}
+	for name, held := range map[string]podresources.Allocation{
+		"as a whole":          foreign("nvidia.com/gpu", "a"),
+		"time-sliced":         foreign("nvidia.com/gpu.shared", "a::3"),
+		"by a resource claim": foreign("gpu.nvidia.com", "a"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBothWays(t)
+			b.list()                                          // the last list that is known of
+			b.kubelet.inUse = []podresources.Allocation{held} // given out since
+			want := "GPU a is in use by container c of Pod ns/other as " + held.Resource
+			b.try(b.whole, []string{"a"}, want)
+			b.try(b.shares, sharesOf("a", 0, 46), want)
+			b.try(b.whole, []string{"b"}, "")
+			b.usage.Observe(b.clock.Now(), b.kubelet.inUse)
+			response, err := b.whole.GetPreferredAllocation(t.Context(), &pluginapi.PreferredAllocationRequest{
+				ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{{AvailableDeviceIDs: []string{"a", "b", "c", "d"}, AllocationSize: 3}},
+			})
+			if err != nil || slices.Contains(response.ContainerResponses[0].DeviceIDs, "a") {
+				t.Errorf("preferred are %v, error %v", response, err)
+			}
+		})
 	}
 }
 

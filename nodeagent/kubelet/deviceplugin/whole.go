@@ -39,12 +39,12 @@ func topology(device *Device) *pluginapi.TopologyInfo {
 	return &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: int64(device.NUMANode)}}}
 }
 
-// choose takes GPUs with shares in use only if there are too few others: Allocate would
-// refuse them.
+// choose takes GPUs that are in use as another resource only if there are too few others:
+// Allocate would refuse them.
 func (w *whole) choose(list *listing, r *request, assigned *assignedDevices, used inUse) ([]string, error) {
-	unshared := r.without(func(id string) bool { return len(used[id].shares) > 0 })
+	unclaimed := r.without(func(id string) bool { return used.claimed(id, true) })
 	return list.topology.Choose(allocation.Request{
-		Available: unshared.available, Must: unshared.must, Avoid: assigned.ids(), Size: unshared.size,
+		Available: unclaimed.available, Must: unclaimed.must, Avoid: assigned.ids(), Size: unclaimed.size,
 	})
 }
 

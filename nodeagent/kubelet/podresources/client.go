@@ -29,14 +29,19 @@ const (
 // Client is a client of the kubelet. It connects when it is first used, and reconnects
 // after the kubelet was down.
 type Client struct {
-	conn *grpc.ClientConn
-	api  podresourcesapi.PodResourcesListerClient
+	conn      *grpc.ClientConn
+	api       podresourcesapi.PodResourcesListerClient
+	translate Translate
 }
 
 var _ Lister = &Client{}
 
-// NewClient returns a client for the kubelet's socket.
-func NewClient(socket string) (*Client, error) {
+// NewClient returns a client for the kubelet's socket. translate says which GPUs the devices
+// of DRA drivers are; without it they are left out.
+func NewClient(socket string, translate Translate) (*Client, error) {
+	if translate == nil {
+		translate = func(*ClaimedDevice) []string { return nil }
+	}
 	delays := backoff.DefaultConfig
 	delays.MaxDelay = reconnectDelay
 	conn, err := grpc.NewClient("unix://"+socket,
@@ -46,7 +51,7 @@ func NewClient(socket string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pod-resources client: %w", err)
 	}
-	return &Client{conn: conn, api: podresourcesapi.NewPodResourcesListerClient(conn)}, nil
+	return &Client{conn: conn, api: podresourcesapi.NewPodResourcesListerClient(conn), translate: translate}, nil
 }
 
 // Close ends the connection.
@@ -64,7 +69,7 @@ func (c *Client) List(ctx context.Context) ([]Allocation, error) {
 	var allocations []Allocation
 	for _, pod := range response.PodResources {
 		for _, container := range pod.Containers {
-			for resource, ids := range devicesOf(container) {
+			for resource, ids := range c.devicesOf(container) {
 				allocations = append(allocations, Allocation{
 					Namespace: pod.Namespace, Pod: pod.Name, Container: container.Name,
 					Resource: resource, DeviceIDs: ids,
@@ -82,16 +87,31 @@ func (c *Client) List(ctx context.Context) ([]Allocation, error) {
 	return allocations, nil
 }
 
-// devicesOf returns a container's devices by resource. The kubelet returns an entry for
-// each device, and one for each NUMA node of a device that has several.
-func devicesOf(container *podresourcesapi.ContainerResources) map[string][]string {
+// devicesOf returns a container's devices by resource or DRA driver. The kubelet returns an
+// entry for each device, and one for each NUMA node of a device that has several.
+func (c *Client) devicesOf(container *podresourcesapi.ContainerResources) map[string][]string {
 	devices := map[string][]string{}
 	for _, entry := range container.Devices {
 		devices[entry.ResourceName] = append(devices[entry.ResourceName], entry.DeviceIds...)
+	}
+	for _, claim := range container.DynamicResources {
+		for _, claimed := range claim.ClaimResources {
+			if ids := c.translate(claimedDevice(claimed)); len(ids) > 0 {
+				devices[claimed.DriverName] = append(devices[claimed.DriverName], ids...)
+			}
+		}
 	}
 	for resource, ids := range devices {
 		slices.Sort(ids)
 		devices[resource] = slices.Compact(ids)
 	}
 	return devices
+}
+
+func claimedDevice(claimed *podresourcesapi.ClaimResource) *ClaimedDevice {
+	device := &ClaimedDevice{Driver: claimed.DriverName, Pool: claimed.PoolName, Name: claimed.DeviceName}
+	for _, one := range claimed.CdiDevices {
+		device.CDI = append(device.CDI, one.Name)
+	}
+	return device
 }

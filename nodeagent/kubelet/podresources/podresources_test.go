@@ -31,12 +31,24 @@ func (fakeKubelet) List(context.Context, *podresourcesapi.ListPodResourcesReques
 		{Namespace: "z", Name: "a", Containers: []*podresourcesapi.ContainerResources{
 			{Name: "main", Devices: []*podresourcesapi.ContainerDevices{devices(gpu, "2"), devices(rdma, "r"), devices(gpu, "1"), devices(gpu, "2")}},
 			{Name: "helper"},
+			{Name: "claims", DynamicResources: []*podresourcesapi.DynamicResource{{ClaimName: "claim", ClaimResources: []*podresourcesapi.ClaimResource{
+				{DriverName: "gpu.nvidia.com", PoolName: "node", DeviceName: "gpu-0", CdiDevices: []*podresourcesapi.CDIDevice{{Name: "k8s.gpu.nvidia.com/device=gpu-0"}}},
+				{DriverName: "nic.vendor.com", PoolName: "node", DeviceName: "eth1"},
+			}}}},
 		}},
 		{Namespace: "a", Name: "b", Containers: []*podresourcesapi.ContainerResources{
 			{Name: "main", Devices: []*podresourcesapi.ContainerDevices{devices(gpu, "3")}},
 		}},
 		{Namespace: "a", Name: "a", Containers: []*podresourcesapi.ContainerResources{{Name: "main"}}},
 	}}, nil
+}
+
+// gpusOf knows one GPU by its name in CDI.
+func gpusOf(device *ClaimedDevice) []string {
+	if diff := cmp.Diff(&ClaimedDevice{Driver: "gpu.nvidia.com", Pool: "node", Name: "gpu-0", CDI: []string{"k8s.gpu.nvidia.com/device=gpu-0"}}, device); diff != "" {
+		return nil
+	}
+	return []string{"GPU-a"}
 }
 
 // TestList begins before there is a kubelet and outlives one.
@@ -50,11 +62,12 @@ func TestList(t *testing.T) {
 	socket := filepath.Join(dir, "kubelet.sock")
 	want := []Allocation{
 		{Namespace: "a", Pod: "b", Container: "main", Resource: gpu, DeviceIDs: []string{"3"}},
+		{Namespace: "z", Pod: "a", Container: "claims", Resource: "gpu.nvidia.com", DeviceIDs: []string{"GPU-a"}},
 		{Namespace: "z", Pod: "a", Container: "main", Resource: gpu, DeviceIDs: []string{"1", "2"}},
 		{Namespace: "z", Pod: "a", Container: "main", Resource: rdma, DeviceIDs: []string{"r"}},
 	}
 	for range 2 {
-		client, err := NewClient(socket)
+		client, err := NewClient(socket, gpusOf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +83,7 @@ func TestList(t *testing.T) {
 		server := grpc.NewServer()
 		podresourcesapi.RegisterPodResourcesListerServer(server, fakeKubelet{})
 		go func() { _ = server.Serve(listener) }()
-		client, err = NewClient(socket)
+		client, err = NewClient(socket, gpusOf)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,8 +41,8 @@ const (
 	None
 )
 
-// ofGPUs reports whether the devices are GPUs, whole or in shares.
-func (k Kind) ofGPUs() bool { return k == GPUs || k == Shares }
+// OfGPUs reports whether the devices are GPUs, whole or in shares.
+func (k Kind) OfGPUs() bool { return k == GPUs || k == Shares }
 
 // Spec is one resource that the agent serves.
 type Spec struct {
@@ -103,11 +103,11 @@ func parseEach(texts []string) ([]Spec, error) {
 			continue
 		case names[spec.Name]:
 			problems = append(problems, fmt.Errorf("%q: %s is served already", text, spec.Name))
-		case spec.Kind.ofGPUs() && ofGPUs[spec.Kind] != "":
+		case spec.Kind.OfGPUs() && ofGPUs[spec.Kind] != "":
 			problems = append(problems, fmt.Errorf("%q: the %s are served as %s already", text, spec.Kind, ofGPUs[spec.Kind]))
 		}
 		names[spec.Name] = true
-		if spec.Kind.ofGPUs() {
+		if spec.Kind.OfGPUs() {
 			ofGPUs[spec.Kind] = spec.Name
 		}
 		specs = append(specs, spec)

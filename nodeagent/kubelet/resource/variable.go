@@ -35,13 +35,13 @@ func setVariables(specs []Spec, ofGPUs string) error {
 		spec := &specs[i]
 		switch {
 		case spec.Environment != "":
-		case spec.Kind.ofGPUs():
+		case spec.Kind.OfGPUs():
 			spec.Environment = ofGPUs
 		default:
 			spec.Environment = "FALLDIO_VISIBLE_" + notInVariables.ReplaceAllString(strings.ToUpper(spec.ShortName()), "_")
 		}
 		other := owner[spec.Environment]
-		if other != nil && (!other.Kind.ofGPUs() || !spec.Kind.ofGPUs()) {
+		if other != nil && (!other.Kind.OfGPUs() || !spec.Kind.OfGPUs()) {
 			problems = append(problems, fmt.Errorf("%s: the variable %s is that of %s already; add ,env=VARIABLE", spec.Name, spec.Environment, other.Name))
 		}
 		owner[spec.Environment] = spec

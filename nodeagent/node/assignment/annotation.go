@@ -84,6 +84,27 @@ func (a *annotation) set(container, resource string, ids []string) bool {
 	return true
 }
 
+// enforce sets what limits containers to their shares. It returns whether that is a change.
+// What is recorded of other containers stays: it was known once, and does not change.
+func (a *annotation) enforce(known map[string]string) bool {
+	var recorded map[string]string
+	if json.Unmarshal(a.fields[enforcementField], &recorded) != nil || recorded == nil {
+		recorded = map[string]string{}
+	}
+	changed := false
+	for container, enforcement := range known {
+		changed = changed || recorded[container] != enforcement
+		recorded[container] = enforcement
+	}
+	if changed {
+		a.fields[enforcementField] = encode(recorded)
+	}
+	return changed
+}
+
+// enforcementField is the JSON name of inventory.Assignment's Enforcement.
+const enforcementField = "enforcement"
+
 // String returns the annotation's value, the version first.
 func (a *annotation) String() string {
 	containers := make(map[string]any, len(a.containers)+len(a.others))

@@ -86,6 +86,52 @@ func TestCorrectionsOfShares(t *testing.T) {
 	}
 }
 
+func TestCorrectionsOfWhatLimitsShares(t *testing.T) {
+	t.Parallel()
+	const chosen = `{"version":"v1","containers":{"c":{"falldio.com/gpu-percent":["GPU-a"]}}}`
+	with := func(enforcement string) string {
+		return strings.TrimSuffix(chosen, "}") + `,"enforcement":` + enforcement + "}"
+	}
+	tests := map[string]struct {
+		annotation string
+		known      map[string]string
+		want       string
+	}{
+		"what is known is added":                      {chosen, map[string]string{"c": "none"}, with(`{"c":"none"}`)},
+		"what is recorded is not written again":       {with(`{"c":"none"}`), map[string]string{"c": "none"}, ""},
+		"what is wrong is corrected":                  {with(`{"c":"mps"}`), map[string]string{"c": "none"}, with(`{"c":"none"}`)},
+		"what was known stays":                        {with(`{"c":"mps"}`), nil, ""},
+		"what is known of others stays":               {with(`{"d":"mps"}`), map[string]string{"c": "none"}, with(`{"c":"none","d":"mps"}`)},
+		"what is no map is replaced":                  {with(`["mps"]`), map[string]string{"c": "none"}, with(`{"c":"none"}`)},
+		"with the GPU, if that is missing, too":       {"", map[string]string{"c": "mps"}, with(`{"c":"mps"}`)},
+		"a Pod of which nothing is known is as it is": {chosen, nil, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := pod(test.annotation)
+			api := fake.NewClientset(p)
+			has := []podresources.Allocation{{Namespace: "ns", Pod: "p", Container: "c", Resource: percent, DeviceIDs: []string{"GPU-a::0"}}}
+			known := map[types.NamespacedName]map[string]string{{Namespace: "ns", Name: "p"}: test.known, {Namespace: "ns", Name: "q"}: {"c": "mps"}}
+			corrector := NewCorrector(func() []*corev1.Pod { return []*corev1.Pod{p} }, patchWith(api), []string{gpu, percent})
+			if _, err := corrector.Correct(t.Context(), has, known); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if len(api.Actions()) > 0 {
+				changed, err := api.CoreV1().Pods("ns").Get(t.Context(), "p", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = changed.Annotations[inventory.AssignmentAnnotation]
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("annotation (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // patchWith has a client patch Pods.
 func patchWith(client kubernetes.Interface) Patch {
 	return func(ctx context.Context, pod types.NamespacedName, patch []byte) error {
@@ -149,7 +195,7 @@ func TestCorrections(t *testing.T) {
 			t.Parallel()
 			api := fake.NewClientset(test.pod)
 			corrector := NewCorrector(func() []*corev1.Pod { return []*corev1.Pod{test.pod} }, patchWith(api), []string{gpu})
-			corrected, err := corrector.Correct(t.Context(), given())
+			corrected, err := corrector.Correct(t.Context(), given(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -195,7 +241,7 @@ func TestCorrectFails(t *testing.T) {
 				return test.api
 			}
 			corrector := NewCorrector(func() []*corev1.Pod { return []*corev1.Pod{pod("")} }, patch, []string{gpu, percent})
-			corrected, err := corrector.Correct(t.Context(), given())
+			corrected, err := corrector.Correct(t.Context(), given(), nil)
 			if (err != nil) != test.want || corrected != 0 || calls != 1 {
 				t.Errorf("Correct() = %d, %v after %d calls", corrected, err, calls)
 			}
@@ -210,7 +256,7 @@ func TestAForeignAnnotationIsToldOnce(t *testing.T) {
 	pods := []*corev1.Pod{pod(`{"version":"v2"}`)}
 	corrector := NewCorrector(func() []*corev1.Pod { return pods }, nil, []string{gpu})
 	for range 3 {
-		if corrected, err := corrector.Correct(ctx, given()); err != nil || corrected != 0 {
+		if corrected, err := corrector.Correct(ctx, given(), nil); err != nil || corrected != 0 {
 			t.Fatalf("Correct() = %d, %v", corrected, err)
 		}
 	}
@@ -218,7 +264,7 @@ func TestAForeignAnnotationIsToldOnce(t *testing.T) {
 		t.Errorf("log = %q", lines)
 	}
 	pods[0].UID = "another"
-	if _, err := corrector.Correct(ctx, given()); err != nil || len(lines) != 2 {
+	if _, err := corrector.Correct(ctx, given(), nil); err != nil || len(lines) != 2 {
 		t.Errorf("log after a new Pod = %q, %v", lines, err)
 	}
 }

@@ -31,6 +31,8 @@ type Correction struct {
 	// Annotation is the correct value; empty if the annotation is of an unknown Version
 	// and must not be changed.
 	Annotation, Version string
+	// Devices is true if the devices were wrong, and not only what is said about them.
+	Devices bool
 }
 
 // Corrections compares the devices that Pods have of some resources with their annotations,
@@ -47,11 +49,13 @@ func Corrections(actual map[types.NamespacedName]inventory.Assignment, pods []*c
 			continue
 		}
 		recorded := parse(pod.Annotations[inventory.AssignmentAnnotation])
-		switch {
-		case recorded.isUnknownVersion():
+		if recorded.isUnknownVersion() {
 			corrections = append(corrections, Correction{Pod: name, UID: pod.UID, Version: recorded.version})
-		case correct(recorded, pod, allocated, resources):
-			corrections = append(corrections, Correction{Pod: name, UID: pod.UID, Annotation: recorded.String()})
+			continue
+		}
+		devices := correct(recorded, pod, allocated, resources)
+		if stated := recorded.enforce(allocated.Enforcement); devices || stated {
+			corrections = append(corrections, Correction{Pod: name, UID: pod.UID, Annotation: recorded.String(), Devices: devices})
 		}
 	}
 	slices.SortFunc(corrections, func(a, b Correction) int {
@@ -60,7 +64,7 @@ func Corrections(actual map[types.NamespacedName]inventory.Assignment, pods []*c
 	return corrections
 }
 
-// correct corrects an annotation and returns whether it has changed.
+// correct corrects the devices in an annotation and returns whether it has changed.
 func correct(recorded *annotation, pod *corev1.Pod, allocated inventory.Assignment, resources []string) bool {
 	unlisted := initContainers(pod)
 	names := map[string]bool{}

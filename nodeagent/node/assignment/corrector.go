@@ -39,11 +39,16 @@ func NewCorrector(pods func() []*corev1.Pod, patch Patch, resources []string) *C
 	return &Corrector{pods: pods, patch: patch, resources: resources}
 }
 
-// Correct compares the annotations with the kubelet's allocations and corrects those that
-// differ. It returns the number of corrections; after an error it should be called again.
-func (c *Corrector) Correct(ctx context.Context, allocations []podresources.Allocation) (corrected int, err error) {
+// Correct compares the annotations with the kubelet's allocations, and with what is known to
+// limit containers to their shares, and corrects those that differ. It returns the number of
+// corrections; after an error it should be called again.
+func (c *Corrector) Correct(ctx context.Context, allocations []podresources.Allocation, enforcement map[types.NamespacedName]map[string]string) (corrected int, err error) {
 	var problems []error
 	actual := podresources.Assignments(allocations, c.resources)
+	for pod, assignment := range actual {
+		assignment.Enforcement = enforcement[pod]
+		actual[pod] = assignment
+	}
 	corrections := Corrections(actual, c.pods(), c.resources)
 	c.logUnknownVersions(ctx, corrections)
 	for _, correction := range corrections {
@@ -98,6 +103,11 @@ func (c *Corrector) write(ctx context.Context, correction Correction) (written b
 	case err != nil:
 		return false, fmt.Errorf("correcting %s: %w", correction.Pod, err)
 	}
-	klog.FromContext(ctx).Info("Corrected a Pod's annotation to the devices that the kubelet allocated", "pod", correction.Pod, "assignment", correction.Annotation)
+	logger := klog.FromContext(ctx).WithValues("pod", correction.Pod, "assignment", correction.Annotation)
+	if correction.Devices {
+		logger.Info("Corrected a Pod's annotation to the devices that the kubelet allocated")
+	} else {
+		logger.V(2).Info("Stated in a Pod's annotation what limits it to its share")
+	}
 	return true, nil
 }

@@ -32,7 +32,7 @@ func Metadata(config *rest.Config) (metadata.Interface, error) {
 // API server may return instead.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Event{}, &corev1.EventList{}, &corev1.Pod{}, &corev1.PodList{})
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Event{}, &corev1.EventList{}, &corev1.Node{}, &corev1.NodeList{}, &corev1.Pod{}, &corev1.PodList{})
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	return scheme
 }

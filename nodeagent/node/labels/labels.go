@@ -34,8 +34,12 @@ func (o Options) model(device *gpu.Device) string {
 	return gpumodel.Normalize(device.Product)
 }
 
-// Labels returns the labels of a node with these GPUs; none if it has no GPUs.
-// before are the previous labels: a value close to the edge of its bucket stays as it was.
+// Labels returns the labels of a node with these GPUs; none if it has no GPUs, and only its
+// health if all of them are missing. before are the previous labels: a value close to the edge
+// of its bucket stays as it was.
+//
+// The count is that of the physical GPUs, whatever their health and whether or not MIG divides
+// them. Missing GPUs do not count: nothing is known of them.
 //
 // A model or a compute capability gets a label only if all GPUs have it: otherwise the
 // scheduler would place tasks on GPUs that they did not request. The label for memory is
@@ -43,11 +47,14 @@ func (o Options) model(device *gpu.Device) string {
 func Labels(snapshot *gpu.Snapshot, before map[string]string, options Options) map[string]string {
 	devices := snapshot.Devices
 	if len(devices) == 0 {
+		if snapshot.Missing > 0 {
+			return map[string]string{v1.LabelGPUHealth: v1.GPUsUnhealthy}
+		}
 		return map[string]string{}
 	}
 	labels := map[string]string{
 		v1.LabelGPUCount:             strconv.Itoa(len(devices)),
-		v1.LabelGPUHealth:            health(devices),
+		v1.LabelGPUHealth:            healthOf(snapshot),
 		v1.LabelGPUModel:             same(devices, options.model),
 		v1.LabelGPUMemory:            smallestMemory(devices),
 		v1.LabelGPUComputeCapability: same(devices, func(d *gpu.Device) string { return value(d.ComputeCapability) }),
@@ -97,20 +104,20 @@ func smallestMemory(devices []gpu.Device) string {
 	return strconv.FormatUint(smallest/bytesPerMiB, 10)
 }
 
-func health(devices []gpu.Device) string {
+func healthOf(snapshot *gpu.Snapshot) string {
 	healthy := 0
-	for i := range devices {
-		if devices[i].Healthy() {
+	for i := range snapshot.Devices {
+		if snapshot.Devices[i].Healthy() {
 			healthy++
 		}
 	}
-	switch healthy {
-	case len(devices):
-		return v1.GPUsHealthy
-	case 0:
+	switch {
+	case healthy == 0:
 		return v1.GPUsUnhealthy
-	default:
+	case healthy < len(snapshot.Devices) || snapshot.Missing > 0:
 		return v1.GPUsDegraded
+	default:
+		return v1.GPUsHealthy
 	}
 }
 
@@ -139,8 +146,10 @@ func Inventory(snapshot *gpu.Snapshot, options Options) inventory.Inventory {
 			MemoryMiB:   int64(device.MemoryBytes / bytesPerMiB), //nolint:gosec // no GPU has 2^63 bytes
 			NVLinkGroup: orNil(device.NVLinkGroup),
 			NUMANode:    orNil(device.NUMANode),
+			MIG:         device.MIG,
 			Health:      inventoryHealth(device),
 			Fault:       inventoryFault(device.Fault),
+			PastFaults:  pastFaults(device.PastFaults),
 		})
 	}
 	return list

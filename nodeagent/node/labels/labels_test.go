@@ -34,6 +34,13 @@ func snapshot(devices ...gpu.Device) *gpu.Snapshot {
 	return &gpu.Snapshot{Driver: gpu.Driver{Version: "570.124.06", CUDA: "12.8"}, Devices: devices}
 }
 
+// missing is a snapshot of a node that should have more GPUs than it has.
+func missing(count int, devices ...gpu.Device) *gpu.Snapshot {
+	s := snapshot(devices...)
+	s.Missing = count
+	return s
+}
+
 func broken(d *gpu.Device) {
 	d.Fault = &gpu.Fault{Reason: "XID79", Since: time.Unix(1000, 999), NeedsReset: true, BootID: "b", ResetCounters: gpu.Values{gpu.Energy: 7}}
 }
@@ -56,6 +63,12 @@ func TestLabels(t *testing.T) {
 		},
 		"some broken GPUs degrade the node": {
 			snapshot(device(0, broken), device(1, nil)), Options{}, map[string]string{"falldio.com/gpu-health": "Degraded"},
+		},
+		"missing GPUs degrade it, too": {
+			missing(1, device(0, nil), device(1, nil)), Options{}, map[string]string{"falldio.com/gpu-health": "Degraded"},
+		},
+		"missing GPUs do not make up for broken ones": {
+			missing(1, device(0, broken), device(1, broken)), Options{}, map[string]string{"falldio.com/gpu-health": "Unhealthy"},
 		},
 		"all broken GPUs make it unhealthy": {
 			snapshot(device(0, broken), device(1, broken)), Options{}, map[string]string{"falldio.com/gpu-health": "Unhealthy"},
@@ -107,6 +120,10 @@ func TestLabels(t *testing.T) {
 	}
 	if got := Labels(snapshot(), all, Options{Model: "mine"}); len(got) != 0 {
 		t.Errorf("a node without GPUs has labels: %v", got)
+	}
+	want := map[string]string{"falldio.com/gpu-health": "Unhealthy"}
+	if diff := cmp.Diff(want, Labels(missing(8), all, Options{Model: "mine"})); diff != "" {
+		t.Errorf("labels of a node whose GPUs are all missing (-want +got):\n%s", diff)
 	}
 }
 
@@ -167,6 +184,11 @@ func TestFaultsSurviveTheAnnotation(t *testing.T) {
 			Reason: "XID79", Since: time.Unix(1000, 0).UTC(), NeedsReset: true, BootID: "b",
 			ResetCounters: gpu.Values{gpu.Energy: 5e9 + 0.125, gpu.ECCCorrected: 3, gpu.ECCUncorrected: 0},
 		},
+		{
+			Reason: "XID94", Since: time.Unix(1000, 0).UTC(), NeedsReset: true, BootID: "b",
+			Action: gpu.ActionNodeReboot, Repeated: "3 times in 24h",
+		},
+		{Reason: "RecoveryRequired", Since: time.Unix(1000, 0).UTC(), BootID: "b", Action: gpu.NumberedAction(8)},
 	} {
 		if diff := cmp.Diff(want, Fault(inventoryFault(&want))); diff != "" {
 			t.Errorf("fault (-want +got):\n%s", diff)
@@ -176,13 +198,17 @@ func TestFaultsSurviveTheAnnotation(t *testing.T) {
 
 func TestInventory(t *testing.T) {
 	t.Parallel()
-	loner := device(1, func(d *gpu.Device) { d.NVLinkGroup, d.NUMANode = gpu.Unknown, gpu.Unknown })
+	loner := device(1, func(d *gpu.Device) {
+		d.NVLinkGroup, d.NUMANode, d.MIG = gpu.Unknown, gpu.Unknown, true
+		d.PastFaults = []time.Time{time.Unix(900, 1), time.Unix(1000, 999)}
+	})
 	broken(&loner)
 	got := Inventory(snapshot(device(0, nil), loner), Options{})
 	want := inventory.Inventory{GPUs: []inventory.GPU{
 		{Index: 0, UUID: "a", Model: "h100-80gb-hbm3", MemoryMiB: 81920, NVLinkGroup: new(0), NUMANode: new(0), Health: "Healthy"},
 		{
-			Index: 1, UUID: "b", Model: "h100-80gb-hbm3", MemoryMiB: 81920, Health: "Unhealthy",
+			Index: 1, UUID: "b", Model: "h100-80gb-hbm3", MemoryMiB: 81920, MIG: true, Health: "Unhealthy",
+			PastFaults: []time.Time{time.Unix(900, 0).UTC(), time.Unix(1000, 0).UTC()},
 			Fault: &inventory.Fault{
 				Reason: "XID79", Since: time.Unix(1000, 0).UTC(), NeedsReset: true, BootID: "b", ResetCounters: map[string]float64{"energy": 7},
 			},

@@ -5,7 +5,6 @@ package publish
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -20,6 +19,10 @@ const (
 	ReasonHealthy   = "GPUHealthy"
 	ReasonRemoved   = "GPURemoved"
 	ReasonAdded     = "GPUAdded"
+	ReasonAction    = "GPURecoveryAction"
+	ReasonMIG       = "GPUMIGMode"
+	ReasonMissing   = "GPUMissing"
+	ReasonFound     = "GPUsFound"
 	ReasonMixed     = "MixedGPUModels"
 )
 
@@ -28,7 +31,8 @@ type event struct {
 	kind, reason, message string
 }
 
-// EventWriter writes an Event for every change of a GPU's health.
+// EventWriter writes an Event for every change of a GPU's health, and of what an operator has
+// to do about it.
 type EventWriter struct {
 	config   Config
 	recorder record.EventRecorder
@@ -36,7 +40,7 @@ type EventWriter struct {
 }
 
 // NewEventWriter returns an EventWriter that writes no Events about the first GPUs that it
-// sees.
+// sees, but does about those that are missing.
 func NewEventWriter(config Config, recorder record.EventRecorder) *EventWriter {
 	return &EventWriter{config: config, recorder: recorder, seen: &gpu.Snapshot{}}
 }
@@ -89,36 +93,12 @@ func events(before, after *gpu.Snapshot, options labels.Options) []event {
 			list = append(list, event{corev1.EventTypeWarning, ReasonRemoved, describe(gone) + " is gone"})
 		}
 	}
+	list = append(list, missingChange(before, after)...)
 	if labels.Mixed(after, options) && !labels.Mixed(before, options) {
 		list = append(list, event{corev1.EventTypeWarning, ReasonMixed,
 			"The node's GPUs are of several models: it is not labelled falldio.com/gpu; set --gpu-model to give it one"})
 	}
 	return list
-}
-
-// changes returns the Events for the changes of one GPU.
-func changes(was, is *gpu.Device) []event {
-	switch {
-	case was.Healthy() && !is.Healthy():
-		return []event{unhealthy(is)}
-	case !was.Healthy() && is.Healthy():
-		return []event{{corev1.EventTypeNormal, ReasonHealthy, fmt.Sprintf("%s is healthy again (was %s)", describe(is), was.Fault.Reason)}}
-	case !was.Healthy() && !was.Fault.NeedsReset && is.Fault.NeedsReset:
-		return []event{unhealthy(is)} // it now needs a reset
-	}
-	return nil
-}
-
-func unhealthy(device *gpu.Device) event {
-	message := fmt.Sprintf("%s is unhealthy: %s", describe(device), device.Fault.Reason)
-	if device.Fault.NeedsReset {
-		message += "; it must be reset before it is used again"
-	}
-	return event{corev1.EventTypeWarning, ReasonUnhealthy, message}
-}
-
-func describe(device *gpu.Device) string {
-	return fmt.Sprintf("GPU %d (%s, %s)", device.Index, device.Product, device.UUID)
 }
 
 func byUUID(snapshot *gpu.Snapshot) map[string]*gpu.Device {

@@ -4,16 +4,20 @@
 package publish
 
 import (
+	"slices"
+	"time"
+
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
 	"falldio.github.io/gpu-controller/nodeagent/node/labels"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// Faults returns the faults, by UUID, in the Node's inventory annotation, which a previous
-// run of the agent has found. A missing annotation has none: deleting it while the agent is
-// stopped declares the GPUs repaired. A missing driver is not a fault of a GPU.
-func (v *View) Faults() (map[string]gpu.Fault, error) {
+// Histories returns, by UUID, what a previous run of the agent has left in the Node's inventory
+// annotation: the faults of the GPUs, and when they were unhealthy before. A missing annotation
+// has none: deleting it while the agent is stopped declares the GPUs repaired. A missing driver
+// is not a fault of a GPU.
+func (v *View) Histories() (map[string]gpu.History, error) {
 	node := v.Node()
 	if node == nil || node.Annotations[inventory.Annotation] == "" {
 		return nil, nil
@@ -22,43 +26,69 @@ func (v *View) Faults() (map[string]gpu.Fault, error) {
 	if err != nil {
 		return nil, err
 	}
-	faults := map[string]gpu.Fault{}
-	for uuid, fault := range faultsOf(published) {
-		if fault.Reason != health.ReasonNoDriver {
-			faults[uuid] = labels.Fault(fault)
+	histories := map[string]gpu.History{}
+	for i := range published.GPUs {
+		if history := historyOf(&published.GPUs[i]); history.Fault != nil || history.PastFaults != nil {
+			histories[published.GPUs[i].UUID] = history
 		}
 	}
-	return faults, nil
+	return histories, nil
 }
 
-func faultsOf(list *inventory.Inventory) map[string]*inventory.Fault {
-	faults := map[string]*inventory.Fault{}
-	for i := range list.GPUs {
-		if fault := list.GPUs[i].Fault; fault != nil {
-			faults[list.GPUs[i].UUID] = fault
-		}
+func historyOf(published *inventory.GPU) gpu.History {
+	history := gpu.History{PastFaults: published.PastFaults}
+	if fault := published.Fault; fault != nil && fault.Reason != health.ReasonNoDriver {
+		history.Fault = new(labels.Fault(fault))
 	}
-	return faults
+	return history
 }
 
-// adoptFaults adopts from the published annotation when its faults were noticed: of two
-// agents, as during an update, the first one wins. Otherwise they would overwrite each
-// other forever.
-func adoptFaults(list *inventory.Inventory, have string) {
-	ours := faultsOf(list)
-	if len(ours) == 0 || have == "" {
+// adopt adopts from the published annotation when its faults were noticed: of two agents, as
+// during an update, the first one wins. Otherwise they would overwrite each other forever.
+func adopt(list *inventory.Inventory, have string) {
+	if have == "" {
 		return
 	}
 	published, err := inventory.Parse(have)
 	if err != nil {
 		return
 	}
-	theirs := faultsOf(published)
-	for uuid, fault := range ours {
-		if their := theirs[uuid]; their != nil && their.Reason == fault.Reason {
-			adoptFault(fault, their)
+	theirs := make(map[string]*inventory.GPU, len(published.GPUs))
+	for i := range published.GPUs {
+		theirs[published.GPUs[i].UUID] = &published.GPUs[i]
+	}
+	for i := range list.GPUs {
+		our := &list.GPUs[i]
+		their := theirs[our.UUID]
+		if their == nil {
+			continue
+		}
+		our.PastFaults = earlier(our.PastFaults, their.PastFaults)
+		if our.Fault != nil && their.Fault != nil && their.Fault.Reason == our.Fault.Reason {
+			adoptFault(our.Fault, their.Fault)
 		}
 	}
+}
+
+// sameFault is how far apart two agents may notice one fault.
+const sameFault = time.Minute
+
+// earlier returns the earlier time of each fault, if two agents mean the same ones, or else
+// ours.
+func earlier(ours, theirs []time.Time) []time.Time {
+	if len(ours) != len(theirs) {
+		return ours
+	}
+	first := slices.Clone(ours)
+	for i, their := range theirs {
+		if ours[i].Sub(their).Abs() > sameFault {
+			return ours
+		}
+		if their.Before(ours[i]) {
+			first[i] = their
+		}
+	}
+	return first
 }
 
 func adoptFault(ours, theirs *inventory.Fault) {

@@ -85,9 +85,7 @@ func newFixture(t *testing.T, profile string) *fixture {
 	}
 	f := &fixture{T: t, clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), view: NewView()}
 	f.source = simulation.New(parsed, nodeName, f.clock)
-	policy := health.DefaultPolicy()
-	policy.RecoveryPeriod = time.Minute
-	f.monitor = monitor.New(monitor.Config{Source: f.source, Clock: f.clock, Policy: policy, Deadline: time.Second})
+	f.monitor = monitor.New(monitor.Config{Source: f.source, Clock: f.clock, Policy: f.policy(), Deadline: time.Second})
 	f.api = &apiServer{node: metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: nodeName, UID: "uid-1", ResourceVersion: "100", Labels: map[string]string{"kubernetes.io/os": "linux"},
 	}}}
@@ -97,6 +95,12 @@ func newFixture(t *testing.T, profile string) *fixture {
 	f.publisher = New(f.config)
 	f.watch()
 	return f
+}
+
+func (f *fixture) policy() health.Policy {
+	policy := health.DefaultPolicy()
+	policy.RecoveryPeriod = time.Minute
+	return policy
 }
 
 // watch shows the Node to the agent.
@@ -121,6 +125,13 @@ func (f *fixture) polls(count int) {
 		f.publisher.Publish(f.Context())
 		f.clock.Step(pollEvery)
 	}
+}
+
+// limit is how long a test waits for what takes milliseconds.
+const limit = 20 * time.Second
+
+func (f *fixture) withTimeout() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(f.Context(), limit)
 }
 
 func (f *fixture) inject(fault simulation.Fault) {

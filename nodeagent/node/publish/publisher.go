@@ -154,7 +154,7 @@ func (p *Publisher) want(have Content) (content Content, known bool) {
 	content.Labels = labels.Labels(snapshot, have.Labels, p.config.Labels)
 	if len(snapshot.Devices) > 0 {
 		list := labels.Inventory(snapshot, p.config.Labels)
-		adoptFaults(&list, have.Inventory)
+		adopt(&list, have.Inventory)
 		text, err := list.String()
 		if err != nil {
 			return Content{}, false // can't happen: it has only strings and numbers

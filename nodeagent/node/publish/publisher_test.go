@@ -205,15 +205,15 @@ func TestFaultsSurviveInTheAnnotation(t *testing.T) {
 	f := newFixture(t, moving)
 	f.inject(simulation.Fault{GPU: new(2), Fault: simulation.Lost})
 	f.polls(1)
-	faults, err := f.view.Faults()
+	histories, err := f.view.Histories()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fault, known := faults[simulation.UUID(nodeName, 2)]; len(faults) != 1 || !known || fault.Reason != "Lost" {
-		t.Errorf("the annotation has %v", faults)
+	if fault := histories[simulation.UUID(nodeName, 2)].Fault; len(histories) != 1 || fault == nil || fault.Reason != "Lost" {
+		t.Errorf("the annotation has %v", histories)
 	}
 	f.edit(func(node *metav1.PartialObjectMetadata) { node.Annotations[inventory.Annotation] = "{" })
-	if _, err := f.view.Faults(); err == nil {
+	if _, err := f.view.Histories(); err == nil {
 		t.Error("an annotation that can't be read is no error")
 	}
 }
@@ -226,9 +226,9 @@ func TestThatThereIsNoDriverIsNoFaultOfAGPU(t *testing.T) {
 			`{"uuid":"GPU-a","health":"Unhealthy","fault":{"reason":"NoDriver","since":"2026-11-21T12:00:00Z"}},` +
 			`{"uuid":"GPU-b","health":"Unhealthy","fault":{"reason":"Lost","since":"2026-11-21T12:00:00Z"}}]}`}
 	})
-	faults, err := f.view.Faults()
-	if _, lost := faults["GPU-b"]; err != nil || len(faults) != 1 || !lost {
-		t.Errorf("the annotation has %v, error %v", faults, err)
+	histories, err := f.view.Histories()
+	if err != nil || len(histories) != 1 || histories["GPU-b"].Fault == nil {
+		t.Errorf("the annotation has %v, error %v", histories, err)
 	}
 }
 
@@ -238,20 +238,20 @@ func TestWithoutTheAnnotationThereAreNoFaults(t *testing.T) {
 	f.inject(simulation.Fault{GPU: new(2), Fault: simulation.Lost})
 	f.polls(1)
 	f.edit(func(node *metav1.PartialObjectMetadata) { delete(node.Annotations, inventory.Annotation) })
-	if faults, err := f.view.Faults(); len(faults) != 0 || err != nil {
-		t.Errorf("the Node has %v, error %v", faults, err)
+	if histories, err := f.view.Histories(); len(histories) != 0 || err != nil {
+		t.Errorf("the Node has %v, error %v", histories, err)
 	}
 }
 
 // restart restarts the agent.
 func (f *fixture) restart() {
 	f.Helper()
-	faults, err := f.view.Faults()
+	histories, err := f.view.Histories()
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.monitor = monitor.New(monitor.Config{Source: f.source, Clock: f.clock, Policy: health.DefaultPolicy(), BootID: "boot", Deadline: time.Second})
-	f.monitor.Restore(faults)
+	f.monitor.Restore(histories)
 	f.config.GPUs = f.monitor
 	f.publisher = New(f.config)
 }

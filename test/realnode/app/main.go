@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command app runs in the containers of the real node, sandbox containers
-// included: it prints its environment and waits to be stopped. With the argument
+// included: it prints its environment and the files of its simulated GPUs, and waits to be
+// stopped. With the argument
 // "allreduce" it is a member of a gang that computes together.
 package main
 
@@ -14,6 +15,9 @@ import (
 	"slices"
 	"syscall"
 )
+
+// gpuFiles is where a container that was given its GPUs by CDI has a file for each of them.
+const gpuFiles = "/run/falldio/gpus"
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "allreduce" {
@@ -34,6 +38,11 @@ func printEnvironment() {
 	slices.Sort(variables)
 	for _, variable := range variables {
 		fmt.Println(variable)
+	}
+	if files, err := os.ReadDir(gpuFiles); err == nil {
+		for _, file := range files {
+			fmt.Printf("%s/%s=\n", gpuFiles, file.Name())
+		}
 	}
 	fmt.Println("-- that was all") // so that readers can tell that the output is complete
 	<-ctx.Done()

@@ -3,7 +3,7 @@
 
 // A stand-in for the libnvidia-ml.so.1 of a very old driver: it has one GPU and
 // next to no functions. The environment variable FAKE_NVML_INIT is what nvmlInit
-// returns, VERSION is the driver's.
+// returns, VERSION is the driver's. With FABRIC it has a function of a later one.
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,3 +66,26 @@ int nvmlDeviceGetTemperature(void *device, int sensor, unsigned int *temperature
 	*temperature = 51;
 	return 0;
 }
+
+#ifdef FABRIC
+
+// The second version of the structure. The caller says which version it expects.
+typedef struct {
+	unsigned int version;
+	unsigned char cluster[16];
+	int status;
+	unsigned int clique;
+	unsigned char state;
+	unsigned int health;
+} fabric;
+
+int nvmlDeviceGetGpuFabricInfoV(void *device, fabric *info) {
+	if (info->version != (sizeof(fabric) | 2 << 24)) {
+		return 25; // ARGUMENT_VERSION_MISMATCH
+	}
+	info->state = 3; // completed
+	info->status = 0;
+	return 0;
+}
+
+#endif

@@ -42,7 +42,10 @@ func (m *machine) start(t *testing.T, name string, pool *deviceplugin.Pool) *ins
 // run runs a device plugin with the test's configuration.
 func (m *machine) run(t *testing.T, config deviceplugin.Config) *instance {
 	t.Helper()
-	config.EnvVar, config.Dir, config.Clock = envVar, m.dir, clock.RealClock{}
+	config.Dir, config.Clock = m.dir, clock.RealClock{}
+	if config.CDIKind == "" {
+		config.EnvVar = envVar
+	}
 	config.Timing = deviceplugin.Timing{Poll: time.Second, Retry: 100 * time.Millisecond}
 	plugin, err := deviceplugin.New(config)
 	if err != nil {

@@ -33,14 +33,14 @@ type bothWays struct {
 // startBothWays returns when the kubelet has all devices.
 func startBothWays(t *testing.T, k *kubelet) *bothWays {
 	t.Helper()
-	client, err := podresources.NewClient(filepath.Join(k.machine.dir, "pod-resources"))
+	client, err := podresources.NewClient(filepath.Join(k.machine.dir, "pod-resources"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	b := &bothWays{kubelet: k, client: client}
 	tracker := deviceplugin.NewPodAllocationTracker(k.machine.knownPods, clock.RealClock{}, percent)
-	usage := deviceplugin.NewUsage(client, clock.RealClock{})
+	usage := deviceplugin.NewUsage(client, clock.RealClock{}, gpus, percent)
 	gpuPool := pool(t, tenGPUs())
 	b.whole = k.machine.run(t, deviceplugin.Config{Resource: gpus, Counterpart: percent, Pool: gpuPool, Tracker: tracker, Usage: usage})
 	b.shares = k.machine.run(t, deviceplugin.Config{

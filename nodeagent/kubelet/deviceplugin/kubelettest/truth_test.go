@@ -90,7 +90,7 @@ func (k *kubelet) servePodResources(t *testing.T) {
 func TestTheTruthComesFromTheKubelet(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	client, err := podresources.NewClient(filepath.Join(m.dir, "pod-resources"))
+	client, err := podresources.NewClient(filepath.Join(m.dir, "pod-resources"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func checkCorrections(t *testing.T, truth []podresources.Allocation, pods []*cor
 		return err
 	}
 	corrector := assignment.NewCorrector(func() []*corev1.Pod { return cached }, patchPod, []string{gpus, percent})
-	corrected, err := corrector.Correct(t.Context(), truth)
+	corrected, err := corrector.Correct(t.Context(), truth, nil)
 	if err != nil || corrected != 1 {
 		t.Fatalf("Correct() = %d, %v", corrected, err)
 	}
@@ -172,7 +172,7 @@ func checkCorrections(t *testing.T, truth []podresources.Allocation, pods []*cor
 	if err != nil || cached[place].Annotations[inventory.AssignmentAnnotation] == wrong.Annotations[inventory.AssignmentAnnotation] {
 		t.Fatalf("the Pod is not corrected: %v", err)
 	}
-	if corrected, err := corrector.Correct(t.Context(), truth); err != nil || corrected != 0 {
+	if corrected, err := corrector.Correct(t.Context(), truth, nil); err != nil || corrected != 0 {
 		t.Errorf("Correct() = %d, %v, want nothing to do", corrected, err)
 	}
 }

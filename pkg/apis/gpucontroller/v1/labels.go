@@ -23,7 +23,8 @@ const (
 	// LabelGPUModel names the model of a node's GPUs, for example "rtx4090" or
 	// "h100-80gb-hbm3". It is what spec.gpu of a GPUTask selects.
 	LabelGPUModel = GroupName + "/gpu"
-	// LabelGPUCount is the number of GPUs of a node, healthy or not.
+	// LabelGPUCount is the number of physical GPUs of a node, healthy or not and whether or
+	// not MIG divides them.
 	LabelGPUCount = GroupName + "/gpu-count"
 	// LabelGPUMemory is the memory of each GPU of a node in MiB, as a plain
 	// integer, so that node affinity can compare it with Gt.
@@ -35,8 +36,8 @@ const (
 	// LabelGPUComputeCapability is the CUDA compute capability of a node's GPUs,
 	// "9.0".
 	LabelGPUComputeCapability = GroupName + "/gpu-compute-capability"
-	// LabelGPUHealth is Healthy, Degraded (some GPUs are not healthy) or
-	// Unhealthy (none is).
+	// LabelGPUHealth is Healthy, Degraded (some GPUs are not healthy, or missing) or
+	// Unhealthy (none is healthy).
 	LabelGPUHealth = GroupName + "/gpu-health"
 	// LabelGPUFreeMemory is how much of the node's GPU memory is free, in
 	// percent, rounded down to 0, 25, 50 or 75.
@@ -51,6 +52,9 @@ const (
 	TaintGPU = GroupName + "/gpu"
 	// TaintNVIDIA is the taint that cloud providers put on GPU nodes.
 	TaintNVIDIA = "nvidia.com/gpu"
+	// TaintGPUUnhealthy is the taint of nodes whose GPUs are not healthy, if gpu-controller runs
+	// with --taint-unhealthy-gpus. Its value is that of LabelGPUHealth: Degraded or Unhealthy.
+	TaintGPUUnhealthy = GroupName + "/gpu-unhealthy"
 )
 
 // The values of LabelGPUHealth.
@@ -59,6 +63,10 @@ const (
 	GPUsDegraded  = "Degraded"
 	GPUsUnhealthy = "Unhealthy"
 )
+
+// ConditionGPUHealthy is a condition of Nodes with GPUs, which the node agent sets: True if all
+// GPUs are healthy and none is missing, Unknown if nothing is known of them.
+const ConditionGPUHealthy corev1.NodeConditionType = "GPUHealthy"
 
 // Labels of nodes that NVIDIA's GPU feature discovery sets. They stand in for ours on nodes
 // without a node agent.

@@ -1,0 +1,47 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
+)
+
+func TestWhichGPUsAClaimHolds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := `{"cdiVersion":"0.5.0","kind":"k8s.gpu.nvidia.com/device","devices":[{"name":"gpu-1","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia1"}]}}]}`
+	if err := os.WriteFile(filepath.Join(dir, "nvidia.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	snapshot := &gpu.Snapshot{Devices: []gpu.Device{
+		{Info: gpu.Info{UUID: "GPU-a", Minor: 1}}, {Info: gpu.Info{UUID: "GPU-b", Minor: 0}}, {Info: gpu.Info{UUID: "GPU-c", Minor: gpu.Unknown}},
+	}}
+	claimed, err := newClaimedGPUs(func() *gpu.Snapshot { return snapshot }, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		device podresources.ClaimedDevice
+		want   []string
+	}{
+		"by its device node":          {podresources.ClaimedDevice{Name: "gpu-1", CDI: []string{"k8s.gpu.nvidia.com/device=gpu-1"}}, []string{"GPU-a"}},
+		"by its name":                 {podresources.ClaimedDevice{Name: "GPU-b"}, []string{"GPU-b"}},
+		"of something else":           {podresources.ClaimedDevice{Name: "eth1", CDI: []string{"vendor.com/nic=eth1"}}, nil},
+		"of a device that has no CDI": {podresources.ClaimedDevice{Name: "gpu-9"}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, claimed.translate(&test.device)); diff != "" {
+				t.Errorf("GPUs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,50 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cdi
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTheGPUsBehindCDIDevices(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	nodes, err := NewNodes(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What drivers describe after the agent has started counts, too.
+	for name, text := range map[string]string{
+		"k8s.gpu.nvidia.com-device.yaml": `{"cdiVersion":"0.5.0","kind":"k8s.gpu.nvidia.com/device","containerEdits":{"deviceNodes":[{"path":"/dev/nvidiactl"}]},"devices":[
+			{"name":"gpu-0","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia0"},{"path":"/dev/dri/card1"}]}},
+			{"name":"gpu-1-mig-1g","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia1"},{"path":"/dev/nvidia-caps/nvidia-cap3"}]}}]}`,
+		"broken.json": `{"cdiVersion`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := map[string]struct {
+		names []string
+		want  []int
+	}{
+		"a GPU":               {[]string{"k8s.gpu.nvidia.com/device=gpu-0"}, []int{0}},
+		"a part of a GPU":     {[]string{"k8s.gpu.nvidia.com/device=gpu-1-mig-1g"}, []int{1}},
+		"several":             {[]string{"k8s.gpu.nvidia.com/device=gpu-1-mig-1g", "k8s.gpu.nvidia.com/device=gpu-0"}, []int{1, 0}},
+		"one that is unknown": {[]string{"k8s.gpu.nvidia.com/device=gpu-7"}, nil},
+		"something else":      {[]string{"vendor.com/nic=eth1", "no name"}, nil},
+		"no device":           {nil, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, nodes.Minors(test.names)); diff != "" {
+				t.Errorf("minor numbers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

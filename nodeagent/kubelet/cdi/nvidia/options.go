@@ -1,0 +1,67 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nvidia describes NVIDIA's GPUs by the Container Device Interface, with the
+// library that NVIDIA's Container Toolkit has for it.
+package nvidia
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// Options say where the driver is. Empty paths but HostRoot are looked up by Locate.
+type Options struct {
+	// HostRoot is where this process sees the node's root directory. The other paths are the
+	// node's.
+	HostRoot string
+	// DriverRoot is the directory that has the driver's libraries and programs: "/", or that
+	// of a container that has the driver.
+	DriverRoot string
+	// HookPath is the program nvidia-cdi-hook of NVIDIA's Container Toolkit, which the
+	// container runtime calls for each container.
+	HookPath string
+}
+
+// Where NVIDIA's packages and its GPU Operator have the driver and the hook. The Operator
+// comes first: its driver may run on a node that has an unused one of its own.
+var (
+	driverRoots = []string{"/run/nvidia/driver", "/"}
+	hookPaths   = []string{"/usr/local/nvidia/toolkit/nvidia-cdi-hook", "/usr/bin/nvidia-cdi-hook"}
+)
+
+// driverProgram tells a directory that has the driver from one that has not.
+const driverProgram = "usr/bin/nvidia-smi"
+
+// Locate returns the options with the paths that are empty looked up on the node. found is
+// false if the hook is nowhere to be seen: containers would not start.
+func (o Options) Locate() (located Options, found bool) {
+	if o.DriverRoot == "" {
+		o.DriverRoot = "/"
+		for _, root := range driverRoots {
+			if o.has(filepath.Join(root, driverProgram)) {
+				o.DriverRoot = root
+				break
+			}
+		}
+	}
+	if o.HookPath != "" {
+		return o, o.has(o.HookPath)
+	}
+	for _, path := range hookPaths {
+		if o.has(path) {
+			o.HookPath = path
+			return o, true
+		}
+	}
+	return o, false
+}
+
+// has reports whether the node has a file.
+func (o *Options) has(path string) bool {
+	info, err := os.Stat(filepath.Join(o.HostRoot, path))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// driverRootHere is where this process sees DriverRoot.
+func (o *Options) driverRootHere() string { return filepath.Join(o.HostRoot, o.DriverRoot) }

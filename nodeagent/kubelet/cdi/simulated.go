@@ -1,0 +1,95 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cdi
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+)
+
+// SimulatedDir is where a container finds the files of its simulated GPUs, each named after
+// the GPU's UUID.
+const SimulatedDir = "/run/falldio/gpus"
+
+// Simulated describes simulated GPUs. A container gets for each of its GPUs the environment
+// variable FALLDIO_GPU_<index> with the UUID, and a file in SimulatedDir with the GPU's
+// properties as JSON.
+type Simulated struct {
+	// Dir is the directory of the specification, below which the files are.
+	Dir string
+}
+
+var _ Generator = &Simulated{}
+
+// files is the directory of the files on the node.
+func (s *Simulated) files() string { return filepath.Join(s.Dir, Vendor+"-"+Class) }
+
+// simulatedGPU is what a container can read of a simulated GPU.
+type simulatedGPU struct {
+	Index       int    `json:"index"`
+	UUID        string `json:"uuid"`
+	Product     string `json:"product"`
+	MemoryBytes uint64 `json:"memoryBytes"`
+}
+
+// Generate implements Generator.
+func (s *Simulated) Generate(gpus []gpu.Info) (*specs.Spec, error) {
+	if err := os.MkdirAll(s.files(), 0o755); err != nil { //nolint:gosec // for containers of any user
+		return nil, err
+	}
+	spec := NewSpec()
+	for i := range gpus {
+		device, err := s.device(&gpus[i])
+		if err != nil {
+			return nil, err
+		}
+		spec.Devices = append(spec.Devices, device)
+	}
+	return spec, s.sweep(spec)
+}
+
+func (s *Simulated) device(of *gpu.Info) (specs.Device, error) {
+	content, err := json.Marshal(simulatedGPU{Index: of.Index, UUID: of.UUID, Product: of.Product, MemoryBytes: of.MemoryBytes})
+	if err != nil {
+		return specs.Device{}, err
+	}
+	path := filepath.Join(s.files(), of.UUID)
+	if err := replace(path, content); err != nil {
+		return specs.Device{}, fmt.Errorf("the file of simulated GPU %s: %w", of.UUID, err)
+	}
+	return specs.Device{Name: of.UUID, ContainerEdits: specs.ContainerEdits{
+		Env: []string{"FALLDIO_GPU_" + strconv.Itoa(of.Index) + "=" + of.UUID},
+		Mounts: []*specs.Mount{{
+			HostPath: path, ContainerPath: filepath.Join(SimulatedDir, of.UUID),
+			Options: []string{"ro", "nosuid", "nodev", "noexec", "bind"}, Type: "bind",
+		}},
+	}}, nil
+}
+
+// sweep removes the files of GPUs that are gone. Containers that have them keep them.
+func (s *Simulated) sweep(spec *specs.Spec) error {
+	present, err := os.ReadDir(s.files())
+	if err != nil {
+		return err
+	}
+	listed := map[string]bool{}
+	for i := range spec.Devices {
+		listed[spec.Devices[i].Name] = true
+	}
+	for _, file := range present {
+		if !listed[file.Name()] {
+			if err := os.Remove(filepath.Join(s.files(), file.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -16,6 +16,7 @@ COPY accounting accounting
 COPY admissioncheck admissioncheck
 COPY pkg pkg
 COPY queues queues
+COPY remediation remediation
 COPY rescheduler rescheduler
 COPY workloads workloads
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \

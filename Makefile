@@ -33,7 +33,7 @@ export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false
 # several times slower, so it leaves out what has no goroutines (pkg, bench), what links
 # Kubernetes' own programs, and the tests with clusters: these run programs that are
 # built with it.
-RACE := . ./kubectl-gputask/... ./localcluster/... ./nodeagent/... ./rescheduler/... ./scheduler/...
+RACE := . ./kubectl-gputask/... ./localcluster/... ./nodeagent/... ./remediation/... ./rescheduler/... ./scheduler/...
 # "go test" compiles packages without tests, too: one of them is all of Kubernetes.
 WITH_TESTS := -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 # The test that takes longest starts first; the others run beside it.

@@ -22,6 +22,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/restconfig"
 	"falldio.github.io/gpu-controller/queues"
+	"falldio.github.io/gpu-controller/remediation"
 	"falldio.github.io/gpu-controller/rescheduler"
 )
 
@@ -38,6 +39,7 @@ type options struct {
 	gpuFit             admissioncheck.Options
 	queues             queues.Options
 	accounting         accounting.Options
+	remediation        remediation.Options
 	tasks              gputask.Config
 	// defaultTTL is --default-ttl-seconds-after-finished; noTTL for none.
 	defaultTTL     int32
@@ -67,6 +69,7 @@ func newOptions() *options {
 		gpuFit:       admissioncheck.DefaultOptions(),
 		queues:       queues.DefaultOptions(),
 		accounting:   accounting.DefaultOptions(),
+		remediation:  remediation.DefaultOptions(),
 		leaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
 			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
@@ -96,6 +99,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.gpuFit.AddFlags(flags)
 	o.queues.AddFlags(flags)
 	o.accounting.AddFlags(flags)
+	o.remediation.AddFlags(flags)
 	flags.StringVar(&o.tasks.Pods.Image, "default-image", o.tasks.Pods.Image,
 		"image of the task's container where the GPUTask names none")
 	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
@@ -130,6 +134,8 @@ func (o *options) validate(args []string) error {
 	require(!o.gpuFit.Enabled || o.namespace == "", "--kueue-gpu-fit: the check is about the Workloads of all namespaces: leave out --namespace=%s", o.namespace)
 	o.queues.Validate(require)
 	o.accounting.Validate(require)
+	o.remediation.Validate(require)
+	require(o.remediation.Effect == "" || o.namespace == "", "--taint-unhealthy-gpus=%s: Nodes belong to no namespace: leave out --namespace=%s", o.remediation.Effect, o.namespace)
 	require(o.tasks.Pods.Image != "", "--default-image: must not be empty")
 	require(o.tasks.Pods.GPUResource == v1.ResourceGPU || o.tasks.Pods.GPUResource == v1.ResourceNVIDIAGPU,
 		"--gpu-resource=%s: must be %s or %s", o.tasks.Pods.GPUResource, v1.ResourceGPU, v1.ResourceNVIDIAGPU)

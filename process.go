@@ -24,6 +24,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/gpupods"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
 	"falldio.github.io/gpu-controller/queues"
+	"falldio.github.io/gpu-controller/remediation"
 	"falldio.github.io/gpu-controller/rescheduler"
 )
 
@@ -38,17 +39,20 @@ const queueSyncTimeout = 5 * time.Second
 const reschedulerSyncTimeout = 10 * time.Second
 
 // process holds the parts of gpu-controller, which share caches: the controller, what writes the
-// status of GPUQueues and the usage of GPUs and, unless it is disabled, the rescheduler.
+// status of GPUQueues and the usage of GPUs, what taints Nodes and, unless it is disabled, the
+// rescheduler.
 type process struct {
 	*caches
 	controller *Controller
 	// rescheduler is nil if it is disabled.
 	rescheduler *rescheduler.Rescheduler
 	queues      *queuewatch.Watcher
-	// gpuPods, accountant and bookkeeper are nil in a controller of one namespace: queues and usage are those of the whole cluster.
+	// gpuPods, accountant, bookkeeper and remediator are nil in a controller of one namespace: queues, usage and Nodes are those of
+	// the whole cluster.
 	gpuPods    *gpupods.Cache
 	accountant *queues.Accountant
 	bookkeeper *accounting.Bookkeeper
+	remediator *remediation.Remediator
 	// gpuFit is nil if it is disabled.
 	gpuFit  *admissioncheck.Check
 	metrics *controllerMetrics
@@ -82,7 +86,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	}
 	p.controller = newController(with, opts)
 	p.queues.OnChange(p.controller.queuesChanged)
-	return p, errors.Join(p.controller.watch(ctx), p.keepAccounts(ctx, clients, clock, opts))
+	return p, errors.Join(p.controller.watch(ctx), p.keepAccounts(ctx, clients, clock, opts), p.taintNodes(ctx, with, opts))
 }
 
 // namespace returns a namespace; nil if the cache does not show it.
@@ -117,6 +121,17 @@ func (p *process) keepAccounts(ctx context.Context, clients clients, clock clock
 	return err
 }
 
+// taintNodes prepares the tainting of Nodes with unhealthy GPUs, or the removal of such taints.
+func (p *process) taintNodes(ctx context.Context, with dependencies, opts *options) (err error) {
+	if opts.namespace != "" {
+		return nil
+	}
+	p.remediator, err = remediation.New(ctx, remediation.Dependencies{
+		Kube: with.clients.kube, Recorder: with.recorder, Metrics: p.metrics.registry, Clock: with.clock,
+	}, opts.remediation)
+	return err
+}
+
 // startInformers starts the informers and waits for their caches. It returns false if ctx
 // ends first. The controller works without the cache of MovePlans, for which the
 // rescheduler keeps waiting itself, as for what only the leader caches, and without GPUQueues.
@@ -135,8 +150,8 @@ func (p *process) startInformers(ctx context.Context, reschedulerTimeout time.Du
 	return true
 }
 
-// work handles tasks, keeps the accounts of queues, answers Kueue and moves Pods until ctx ends and all work in
-// progress is done.
+// work handles tasks, keeps the accounts of queues, answers Kueue, taints Nodes and moves Pods until ctx ends and all
+// work in progress is done.
 func (p *process) work(ctx context.Context) {
 	p.causeInformers.StartWithContext(ctx)
 	p.clusterInformers.StartWithContext(ctx)
@@ -148,6 +163,9 @@ func (p *process) work(ctx context.Context) {
 		working.Go(func() { p.gpuPods.Run(ctx) })
 		working.Go(func() { p.accountant.Run(ctx) })
 		working.Go(func() { p.bookkeeper.Run(ctx) })
+	}
+	if p.remediator != nil {
+		working.Go(func() { p.remediator.Run(ctx) })
 	}
 	if p.rescheduler != nil {
 		working.Go(func() { p.rescheduler.Run(ctx) })

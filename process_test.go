@@ -39,7 +39,7 @@ func TestTheControllerWorksWhereMovePlansAreNotServed(t *testing.T) {
 // A standby would need the memory for all Pods of the cluster without using them.
 func TestAStandbyCachesTasksWithTheirPodsAndServicesOnly(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(opts *options) { opts.rescheduling.Period = time.Minute })
+	f := newFixture(t, func(opts *options) { opts.rescheduling.Period, opts.remediation.Effect = time.Minute, "NoSchedule" })
 	if !f.process.startInformers(t.Context(), time.Minute) {
 		t.Fatal("the caches are not filled")
 	}
@@ -48,6 +48,17 @@ func TestAStandbyCachesTasksWithTheirPodsAndServicesOnly(t *testing.T) {
 		list, isList := action.(clienttesting.ListAction)
 		if resource != "pods" && resource != "services" || isList && list.GetListRestrictions().Labels.String() != "app=gpu-task" {
 			t.Errorf("%s %s", action.GetVerb(), resource)
+		}
+	}
+}
+
+// Those of two namespaces would undo each other's taints.
+func TestAControllerOfOneNamespaceLeavesNodesAlone(t *testing.T) {
+	t.Parallel()
+	for namespace, want := range map[string]bool{"": true, "team-a": false} {
+		f := newFixture(t, func(opts *options) { opts.namespace = namespace })
+		if got := f.process.remediator != nil; got != want {
+			t.Errorf("namespace %q: it changes the taints of Nodes: %v", namespace, got)
 		}
 	}
 }

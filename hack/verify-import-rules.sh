@@ -34,7 +34,7 @@ for engine in nodeagent/kubelet/allocation pkg/accounting pkg/inventory pkg/plac
   violation engine "${engine}/violation" k8s.io/api/core/v1
 done
 for pure in kubectl-gputask/analysis kubectl-gputask/dashboard/live kubectl-gputask/dashboard/rows kubectl-gputask/show pkg/clusterview pkg/disruption pkg/gpufit pkg/gpuqueue pkg/gputask pkg/journal pkg/kueue pkg/moveplan \
-  pkg/checkpoint pkg/preemption pkg/reschedule pkg/reservation pkg/snapshot scheduler/gangs scheduler/interning scheduler/queues; do
+  pkg/checkpoint pkg/preemption pkg/remediation pkg/reschedule pkg/reservation pkg/snapshot scheduler/gangs scheduler/interning scheduler/queues; do
   violation pure "${pure}/violation" k8s.io/client-go/rest
 done
 violation kubernetes pkg/endpoints/violation k8s.io/kubernetes/pkg/apis/core
@@ -43,7 +43,7 @@ violation controller . "${MODULE}/scheduler/gangs" main
 violation kubectl kubectl-gputask/violation "${MODULE}/scheduler/gangs"
 violation localcluster localcluster/violation "${MODULE}/nodeagent/hardware/gpu"
 violation nodeagent nodeagent/violation "${MODULE}/scheduler/gangs"
-for part in accounting admissioncheck queues rescheduler workloads; do
+for part in accounting admissioncheck queues remediation rescheduler workloads; do
   violation rescheduler "${part}/violation" "${MODULE}/scheduler/gangs"
 done
 violation scheduler scheduler/violation "${MODULE}/kubectl-gputask/analysis"

@@ -77,8 +77,8 @@ func (w *Writer) Changed() <-chan struct{} {
 // repairs the file if somebody else has changed or removed it. It returns why not all
 // healthy GPUs are described.
 func (w *Writer) Update(snapshot *gpu.Snapshot) error {
-	if snapshot.Taken.IsZero() || snapshot.Problem != nil {
-		return nil // nothing is known; running containers keep what they have
+	if !isKnown(snapshot) {
+		return nil // running containers keep what they have
 	}
 	if gpus := infosOf(snapshot); w.isOutdated(snapshot, gpus) {
 		if w.problem != nil && w.clock.Since(w.failedAt) < retryAfter {
@@ -91,6 +91,9 @@ func (w *Writer) Update(snapshot *gpu.Snapshot) error {
 	}
 	return w.write()
 }
+
+// isKnown reports whether a snapshot says which GPUs there are.
+func isKnown(snapshot *gpu.Snapshot) bool { return !snapshot.Taken.IsZero() && snapshot.Problem == nil }
 
 func infosOf(snapshot *gpu.Snapshot) []gpu.Info {
 	gpus := make([]gpu.Info, len(snapshot.Devices))
@@ -158,7 +161,7 @@ func (w *Writer) publish(spec *specs.Spec) {
 // it is replaced as a whole.
 func (w *Writer) write() error {
 	path := Path(w.dir)
-	if present, err := os.ReadFile(path); err == nil && bytes.Equal(present, w.content) {
+	if present, err := os.ReadFile(path); err == nil && bytes.Equal(present, w.content) { //nolint:gosec // an administrator chooses the directory
 		return nil
 	}
 	if err := os.MkdirAll(w.dir, 0o755); err != nil { //nolint:gosec // the runtime may run as another user

@@ -88,7 +88,8 @@ func TestNoSpecificationIsLeftBehind(t *testing.T) {
 	if got := s.describedGPUs(); len(got) != gpus {
 		t.Fatalf("%d GPUs are described, want %d", len(got), gpus)
 	}
-	s.withAgentArgs("--device-list-strategy=envvar")
+	s.restartAgentWith("--device-list-strategy=envvar")
+	s.waitForAllocatable(v1.ResourceGPU, gpus)
 	if _, err := os.Stat(cdiSpec); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the specification is still there: %v", err)
 	}
@@ -186,8 +187,8 @@ func (s *scene) loseSpec() {
 	})
 }
 
-// withAgentArgs restarts the agent with further arguments for the rest of the test.
-func (s *scene) withAgentArgs(args ...string) {
+// restartAgentWith restarts the agent with further arguments for the rest of the test.
+func (s *scene) restartAgentWith(args ...string) {
 	s.Helper()
 	agent := s.node.agent
 	if err := agent.stop(); err != nil {
@@ -203,5 +204,4 @@ func (s *scene) withAgentArgs(args ...string) {
 	})
 	agent.args = slices.Concat(before, args)
 	s.startAgent()
-	s.waitForAllocatable(v1.ResourceGPU, gpus)
 }

@@ -5,10 +5,8 @@ package kube
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 )
 
@@ -22,18 +20,14 @@ func NewConditionReader(config *rest.Config) (*ConditionReader, error) {
 }
 
 // Read returns a Node's condition of a type, as it is now and not as a cache has it; nil if
-// there is none. It lists Nodes, because that is what the agent may do.
+// there is none.
 func (r *ConditionReader) Read(ctx context.Context, node string, kind corev1.NodeConditionType) (*corev1.NodeCondition, error) {
-	nodes := &corev1.NodeList{}
-	selector := fields.OneTermEqualSelector("metadata.name", node).String()
-	if err := r.client.Get().Resource(Nodes.Resource).Param("fieldSelector", selector).Do(ctx).Into(nodes); err != nil {
-		return nil, fmt.Errorf("reading the conditions of the Node: %w", err)
+	read, err := readNode(ctx, r.client, node)
+	if err != nil {
+		return nil, err
 	}
-	if len(nodes.Items) == 0 {
-		return nil, fmt.Errorf("reading the conditions of the Node: there is no Node %s", node)
-	}
-	for i := range nodes.Items[0].Status.Conditions {
-		if condition := &nodes.Items[0].Status.Conditions[i]; condition.Type == kind {
+	for i := range read.Status.Conditions {
+		if condition := &read.Status.Conditions[i]; condition.Type == kind {
 			return condition, nil
 		}
 	}

@@ -5,10 +5,7 @@ package kube
 
 import (
 	"context"
-	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 )
 
@@ -19,13 +16,9 @@ func ContainerRuntime(ctx context.Context, config *rest.Config, node string) (st
 	if err != nil {
 		return "", err
 	}
-	nodes := &corev1.NodeList{}
-	err = client.Get().Resource(Nodes.Resource).Param("fieldSelector", fields.OneTermEqualSelector("metadata.name", node).String()).Do(ctx).Into(nodes)
+	read, err := readNode(ctx, client, node)
 	if err != nil {
-		return "", fmt.Errorf("reading the container runtime of the Node: %w", err)
+		return "", err
 	}
-	if len(nodes.Items) == 0 {
-		return "", fmt.Errorf("reading the container runtime of the Node: there is no Node %s", node)
-	}
-	return nodes.Items[0].Status.NodeInfo.ContainerRuntimeVersion, nil
+	return read.Status.NodeInfo.ContainerRuntimeVersion, nil
 }

@@ -131,7 +131,7 @@ func TestAMoveIsTold(t *testing.T) {
 	p := newPrinter(&out, testingclock.NewFakePassiveClock(time.Unix(0, 0)), []*v1.GPUTask{task(0)})
 	p.change(task(0), task(0))
 	p.change(task(0), task(1))
-	if want := "   0.0s  x  Moved      MovePlan pack-a makes it start on another node\n"; out.String() != want {
+	if want := "   0.0s  x  Moved      MovePlan pack-a makes it start elsewhere\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

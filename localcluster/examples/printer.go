@@ -31,7 +31,7 @@ func newPrinter(out io.Writer, clock clock.PassiveClock, tasks []*v1.GPUTask) *p
 
 func (p *printer) change(before, after *v1.GPUTask) {
 	if move := after.Status.LastMove; before != nil && move != nil && after.Status.Moves > before.Status.Moves {
-		p.line(after, "Moved", "MovePlan "+move.Plan+" makes it start on another node")
+		p.line(after, "Moved", "MovePlan "+move.Plan+" makes it start elsewhere")
 	}
 	if before != nil && before.Status.Phase == after.Status.Phase && before.Status.Message == after.Status.Message {
 		return

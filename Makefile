@@ -77,6 +77,10 @@ test-upstream: build-schedulerperf ## Run the integration tests of Kubernetes' s
 build-schedulerperf: build
 	$(GO) test -c -vet=off -ldflags "-s -w" -o $(BIN)/schedulerperf.test test/schedulerperf/program_test.go
 
+.PHONY: test-gpu
+test-gpu: ## Read the GPUs of this machine, time each call of the driver, and describe them by CDI as NVIDIA's nvidia-ctk does (skipped without GPUs)
+	$(GO) test -count=1 -run '^TestHardware$$' -v -ldflags "$(LAZY)" ./nodeagent/hardware/nvml ./nodeagent/kubelet/cdi/nvidia
+
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster, for the inner loop (under a minute when all is compiled)
 	$(TEST) $$($(GO) list $(WITH_TESTS) ./... | grep --invert-match /test/)

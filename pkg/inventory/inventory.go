@@ -56,6 +56,9 @@ type GPU struct {
 	// MIG is true if the GPU is in MIG mode, divided into instances: it can't be given away
 	// as a whole.
 	MIG bool `json:"mig,omitempty"`
+	// Slices are its MIG devices, if it is in MIG mode: those that programs can be given. They
+	// are in the driver's order. Their health is that of the GPU.
+	Slices []Slice `json:"slices,omitempty"`
 	// Health is Healthy or Unhealthy.
 	Health string `json:"health"`
 	// Fault describes the problem of an unhealthy GPU.
@@ -64,6 +67,17 @@ type GPU struct {
 	// fault included, to the second and the oldest first: at most MaxPastFaults. The agent
 	// counts them; those that it no longer counts stay until the next fault.
 	PastFaults []time.Time `json:"pastFaults,omitempty"`
+}
+
+// Slice is a MIG device: a part of a GPU that programs use like a GPU of its own.
+type Slice struct {
+	// UUID is the MIG device's identity, "MIG-…", and the ID of its device in the kubelet.
+	UUID string `json:"uuid"`
+	// Profile is its size in NVIDIA's notation, "1g.10gb" or "1g.10gb+me". The kubelet offers
+	// it under the name that v1.MIGResource returns.
+	Profile string `json:"profile"`
+	// MemoryMiB is the memory that it has.
+	MemoryMiB int64 `json:"memoryMiB"`
 }
 
 // MaxPastFaults bounds GPU.PastFaults for those who write it. Who reads it needs no bound but
@@ -130,7 +144,28 @@ func (i *Inventory) validate() error {
 			return fmt.Errorf("gpus[%d].fault.%w", place, err)
 		}
 		seen[gpu.UUID] = true
+		for number := range gpu.Slices {
+			if err := gpu.Slices[number].validate(seen); err != nil {
+				return fmt.Errorf("gpus[%d].slices[%d].%w", place, number, err)
+			}
+		}
 	}
+	return nil
+}
+
+// validate returns what is wrong with a slice, and adds it to those that were seen.
+func (s *Slice) validate(seen map[string]bool) error {
+	switch {
+	case s.UUID == "":
+		return errors.New("uuid is missing")
+	case seen[s.UUID]:
+		return fmt.Errorf("uuid %q is listed twice", s.UUID)
+	case s.Profile == "":
+		return errors.New("profile is missing")
+	case s.MemoryMiB < 0:
+		return fmt.Errorf("memoryMiB is %d, must not be negative", s.MemoryMiB)
+	}
+	seen[s.UUID] = true
 	return nil
 }
 

@@ -68,7 +68,7 @@ func TestInventorySurvivesTheRoundTrip(t *testing.T) {
 
 func TestParseIgnoresFieldsThatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	got, err := Parse(`{"version":"v1","mig":true,"gpus":[{"uuid":"GPU-a","health":"Healthy","slices":[1,2]}],"later":{}}`)
+	got, err := Parse(`{"version":"v1","mig":true,"gpus":[{"uuid":"GPU-a","health":"Healthy","partitions":[1,2]}],"later":{}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +96,10 @@ func TestParseRefuses(t *testing.T) {
 		"no health":                    {`{"version":"v1","gpus":[{"uuid":"GPU-a"}]}`, `gpus[0].health is "", must be Healthy or Unhealthy`},
 		"a health that does not exist": {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"healthy"}]}`, `gpus[0].health is "healthy", must be Healthy or Unhealthy`},
 		"a time that is none":          {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"Unhealthy","fault":{"since":"today"}}]}`, `annotation falldio.com/gpu-inventory: parsing time`},
+		"a slice without a UUID":       {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"Healthy","slices":[{"profile":"1g.10gb"}]}]}`, "gpus[0].slices[0].uuid is missing"},
+		"a slice without a profile":    {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"Healthy","slices":[{"uuid":"MIG-a"}]}]}`, "gpus[0].slices[0].profile is missing"},
+		"a slice that is listed twice": {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"Healthy","slices":[{"uuid":"MIG-a","profile":"1g.10gb"},{"uuid":"MIG-a","profile":"1g.10gb"}]}]}`, `gpus[0].slices[1].uuid "MIG-a" is listed twice`},
+		"a slice of negative memory":   {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"Healthy","slices":[{"uuid":"MIG-a","profile":"1g.10gb","memoryMiB":-1}]}]}`, "gpus[0].slices[0].memoryMiB is -1, must not be negative"},
 		"a negative counter":           {`{"version":"v1","gpus":[{"uuid":"GPU-a","health":"Unhealthy","fault":{"resetCounters":{"energy":-1}}}]}`, "gpus[0].fault.resetCounters[energy] is -1, must not be negative"},
 		"memory that is not a number":  {`{"version":"v1","gpus":[{"uuid":"GPU-a","memoryMiB":"80Gi","health":"Healthy"}]}`, "cannot unmarshal string into Go struct field"},
 		"more than any annotation has": {strings.Repeat(" ", MaxBytes+1), "annotation falldio.com/gpu-inventory: has 262145 bytes, at most 262144 are read"},

@@ -84,6 +84,11 @@ func enterNamespaces(dir string) error {
 		if err := mount("tmpfs", folder, "tmpfs", 0); err != nil {
 			return err
 		}
+		// As systemd does on a node: containers may ask that mounts which are made there
+		// later appear in them (mountPropagation: HostToContainer).
+		if err := mount("", folder, "", syscall.MS_SHARED); err != nil {
+			return err
+		}
 	}
 	for _, setting := range guardedSettings {
 		if err := guardSetting(dir, setting); err != nil {

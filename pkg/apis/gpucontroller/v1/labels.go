@@ -42,6 +42,9 @@ const (
 	// LabelGPUFreeMemory is how much of the node's GPU memory is free, in
 	// percent, rounded down to 0, 25, 50 or 75.
 	LabelGPUFreeMemory = GroupName + "/gpu-free-memory"
+	// LabelGPUAllocation says who gives out a node's GPUs. AllocationDRA is the only value;
+	// without the label it is the device plugin.
+	LabelGPUAllocation = GroupName + "/gpu-allocation"
 	// LabelNodePool names the node pool that a node belongs to. It is what
 	// spec.nodePool of a GPUTask selects.
 	LabelNodePool = GroupName + "/node-pool"
@@ -56,6 +59,13 @@ const (
 	// with --taint-unhealthy-gpus. Its value is that of LabelGPUHealth: Degraded or Unhealthy.
 	TaintGPUUnhealthy = GroupName + "/gpu-unhealthy"
 )
+
+// AllocationDRA is the value of LabelGPUAllocation on a node whose GPUs are given out by the
+// driver DRADriver, over dynamic resource allocation (DRA).
+const AllocationDRA = "dra"
+
+// DRADriver is the name of the DRA driver of this project, and of its DeviceClass for whole GPUs.
+const DRADriver = "gpu." + GroupName
 
 // The values of LabelGPUHealth.
 const (

@@ -1,0 +1,43 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// migPrefix begins the names of the extended resources of MIG slices.
+const migPrefix = GroupName + "/mig-"
+
+// migProfile matches the profiles of NVIDIA's MIG: compute slices, memory in GB, and what else
+// the slice has: "+me" for the media engines.
+var migProfile = regexp.MustCompile(`^[1-9][0-9]?g\.[1-9][0-9]{0,3}gb(\+[a-z0-9]+)*$`)
+
+// IsMIGProfile reports whether a text is a MIG profile in NVIDIA's notation: "1g.10gb",
+// "3g.40gb", "1g.10gb+me".
+func IsMIGProfile(text string) bool { return migProfile.MatchString(text) }
+
+// MIGResource returns the extended resource of the MIG slices of a profile, as NVIDIA's device
+// plugin forms it: falldio.com/mig-1g.10gb for "1g.10gb", falldio.com/mig-1g.10gb.me for
+// "1g.10gb+me".
+func MIGResource(profile string) corev1.ResourceName {
+	return corev1.ResourceName(migPrefix + strings.ReplaceAll(profile, "+", "."))
+}
+
+// MIGProfileOf returns the profile whose slices a resource counts, and whether it is such a
+// resource: the reverse of MIGResource.
+func MIGProfileOf(resource corev1.ResourceName) (profile string, ok bool) {
+	name, found := strings.CutPrefix(string(resource), migPrefix)
+	if !found {
+		return "", false
+	}
+	size, attributes, more := strings.Cut(name, "gb.")
+	if more {
+		name = size + "gb+" + strings.ReplaceAll(attributes, ".", "+")
+	}
+	return name, IsMIGProfile(name)
+}

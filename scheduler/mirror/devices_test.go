@@ -25,7 +25,7 @@ func TestGPUsOfResourceClaimsAreInUse(t *testing.T) {
 		}
 	}
 	expectRoom("At first", 8)
-	if changed, released := m.SetDevices(map[string][]string{"a": {"a-1", "a-2", "unknown"}, "c": {"c-0"}}); !slices.Equal(changed, []string{"a", "c"}) || released {
+	if changed, released := m.SetDevices(map[string][]string{"a": {"a-1", "a-2", "unknown"}, "c": {"c-0"}}, nil); !slices.Equal(changed, []string{"a", "c"}) || released {
 		t.Errorf("%v have changed, released: %t", changed, released)
 	}
 	expectRoom("With two GPUs in claims", 6)
@@ -39,7 +39,7 @@ func TestGPUsOfResourceClaimsAreInUse(t *testing.T) {
 	expectRoom("With a Pod on the other cards", 4)
 
 	freed := m.Freed()
-	if changed, released := m.SetDevices(map[string][]string{"c": {"c-0"}}); !slices.Equal(changed, []string{"a"}) || !released {
+	if changed, released := m.SetDevices(map[string][]string{"c": {"c-0"}}, nil); !slices.Equal(changed, []string{"a"}) || !released {
 		t.Errorf("%v have changed, released: %t", changed, released)
 	}
 	expectRoom("With a GPU released", 5)
@@ -48,7 +48,7 @@ func TestGPUsOfResourceClaimsAreInUse(t *testing.T) {
 	}
 	w.drop("c")
 	expectRoom("Without a node", 5)
-	if changed, released := m.SetDevices(map[string][]string{"c": {"c-0"}}); len(changed) > 0 || released {
+	if changed, released := m.SetDevices(map[string][]string{"c": {"c-0"}}, nil); len(changed) > 0 || released {
 		t.Errorf("%v have changed, released: %t", changed, released)
 	}
 }
@@ -59,7 +59,7 @@ func TestDevicesTakeNoPodSlot(t *testing.T) {
 	node := aNode(t, "a", cards("a", 4))
 	node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("2")
 	w, m := newWorld(t, node), newMirror(t)
-	m.SetDevices(map[string][]string{"a": {"a-0"}})
+	m.SetDevices(map[string][]string{"a": {"a-0"}}, nil)
 	if got := roomFor(w, m, shapeOf(t, aPod("one", 1, 0))); got != 2 {
 		t.Errorf("room for %d Pods, want 2", got)
 	}
@@ -83,10 +83,10 @@ func TestAPodIsCountedOnceWithTheGPUOfItsClaim(t *testing.T) {
 		"its status comes first": func(w *world, m *Mirror) {
 			w.change(user, withClaimFor(user, string(v1.ResourceNVIDIAGPU)))
 			m.Refresh(w.snapshot())
-			m.SetDevices(map[string][]string{"a": {"a-3"}})
+			m.SetDevices(map[string][]string{"a": {"a-3"}}, nil)
 		},
 		"the claim's devices come first": func(w *world, m *Mirror) {
-			m.SetDevices(map[string][]string{"a": {"a-3"}})
+			m.SetDevices(map[string][]string{"a": {"a-3"}}, nil)
 			m.Refresh(w.snapshot())
 			w.change(user, withClaimFor(user, string(v1.ResourceNVIDIAGPU)))
 		},
@@ -111,7 +111,7 @@ func TestAPodIsCountedOnceWithTheGPUOfItsClaim(t *testing.T) {
 func TestAPodKeepsItsGPUsBesideAClaimForSomethingElse(t *testing.T) {
 	t.Parallel()
 	w, m := newWorld(t, aNode(t, "a", cards("a", 4))), newMirror(t)
-	m.SetDevices(map[string][]string{"a": {"a-3"}})
+	m.SetDevices(map[string][]string{"a": {"a-3"}}, nil)
 	w.add(withClaimFor(on(t, aPod("named", 1, 0), "a", "a-0"), adapters), withClaimFor(on(t, aPod("guessed", 1, 0), "a"), adapters))
 	if got := roomFor(w, m, shapeOf(t, aPod("one", 1, 0))); got != 1 {
 		t.Errorf("room for %d Pods, want 1", got)

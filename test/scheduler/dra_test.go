@@ -73,17 +73,18 @@ func (s *draSuite) addDRANodes(list ...machine) {
 	s.addNodes(list...)
 }
 
-// publish publishes the GPUs of a node as devices of a driver, with names in an order of their
-// own. Those of our driver can be shared.
+// publish publishes the GPUs of a node as devices of a driver, in an order of their own, of which
+// kube-scheduler takes the first ones. Those of our driver can be shared.
 func (s *draSuite) publish(driver string, m machine) {
 	s.Helper()
 	name := s.node(m.name)
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{
 		Driver: driver, NodeName: &name, Pool: resourcev1.ResourcePool{Name: name, ResourceSliceCount: 1},
 	}}
-	for i := range m.gpus {
+	for place := range m.gpus {
+		i := (5*place + 3) % m.gpus
 		device := resourcev1.Device{
-			Name:       fmt.Sprintf("gpu-%d", (i*5+3)%m.gpus),
+			Name:       fmt.Sprintf("gpu-%d", place),
 			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"uuid": {StringValue: ptr.To(s.gpu(m.name, i))}, "model": {StringValue: ptr.To(s.model())}},
 			Capacity:   map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{"memory": {Value: *resource.NewQuantity(gpuMemory<<20, resource.BinarySI)}},
 		}
@@ -208,8 +209,8 @@ func plannedOf(pod *corev1.Pod) ([]string, error) {
 	return uuids, nil
 }
 
-// TestAGangGetsItsNVLinkGroupOverDRA: the names of the devices are in another order than the GPUs,
-// so that the first ones that kube-scheduler would take are of both groups.
+// TestAGangGetsItsNVLinkGroupOverDRA: the first devices, which kube-scheduler would take, are of
+// different groups.
 func TestAGangGetsItsNVLinkGroupOverDRA(t *testing.T) {
 	t.Parallel()
 	s := newDRASuite(t)

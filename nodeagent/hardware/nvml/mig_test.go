@@ -201,6 +201,15 @@ func TestSlicesThatCannotBeListedForOnceStay(t *testing.T) {
 	expectOutdated(t, source, "GPU-0") // the slices were not listed
 	mustOpen(t, source)
 	mustRead(t, source, "GPU-0")
+
+	// Nor does a GPU that has lost its slices meanwhile keep them.
+	node.gpu(0).GetMigDeviceHandleByIndexFunc = func(int) (nvml.Device, nvml.Return) { return nil, nvml.ERROR_UNKNOWN }
+	mustOpen(t, source)
+	node.divide(0)
+	expectOutdated(t, source, "GPU-0")
+	if slices := mustOpen(t, source).GPUs[0].Slices; slices != nil {
+		t.Errorf("slices %v", slices)
+	}
 }
 
 func TestALostGPUKeepsItsSlices(t *testing.T) {

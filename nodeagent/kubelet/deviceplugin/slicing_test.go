@@ -76,10 +76,10 @@ func TestTheSlicesThatArePreferred(t *testing.T) {
 		"of GPUs in use first, and of one free GPU": {
 			[]podresources.Allocation{held(smallResource, "a1"), held(smallResource, "b1")}, "a2 a3 b2 c1 c2 c3 c4", "", 4, "a2 a3 b2 c1",
 		},
-		"beside what an init container had":                     {nil, "a1 a2 b1 b2", "b2", 2, "b1 b2"},
-		"all there are":                                         {nil, "a1 b1", "", 2, "a1 b1"},
+		"of the GPU of which an init container had one": {nil, "a1 b1 b2 c1 c2 c3", "c1", 2, "c1 c2"},
+		"all there are": {nil, "a1 b1", "", 2, "a1 b1"},
 		"those that somebody else has, if the kubelet insists":  {[]podresources.Allocation{held("nvidia.com/mig-1g.10gb", "a1")}, "a1 b1", "", 2, "a1 b1"},
-		"not of a GPU that is claimed as a whole, if it can be": {[]podresources.Allocation{held("gpu.nvidia.com", "c")}, "a1 c1 c2", "", 1, "a1"},
+		"not of a GPU that is claimed as a whole, if it can be": {[]podresources.Allocation{held("gpu.nvidia.com", "c")}, "a1 a2 c1", "", 1, "a1"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -110,6 +110,11 @@ func TestSlicesOfOthersAreTheLastResort(t *testing.T) {
 		if diff := cmp.Diff(want, strings.Join(chosen, " ")); diff != "" || err != nil {
 			t.Errorf("%d slices (-want +got), error %v:\n%s", size, err, diff)
 		}
+	}
+	busy := inUse{"a3": users{whole: []string{"a container"}}}
+	chosen, err := s.choose(list, &request{available: []string{"a1", "b2"}, size: 1}, assigned, busy)
+	if diff := cmp.Diff([]string{"b2"}, chosen); diff != "" || err != nil {
+		t.Errorf("although their GPU is in use (-want +got), error %v:\n%s", err, diff)
 	}
 	if chosen, err := s.choose(list, &request{available: []string{"a1"}, size: 2}, assigned, inUse{}); err == nil {
 		t.Errorf("of too few were chosen: %v", chosen)

@@ -449,4 +449,9 @@ func TestTheNodeShowsSlicesAsLongAsThereAreAny(t *testing.T) {
 	if f.api.writes != writes {
 		t.Errorf("%d writes although nothing has changed", f.api.writes-writes)
 	}
+	inject(simulation.Fault{Fault: simulation.MIG, Slices: []string{"1g.10gb"}})
+	f.polls(2)
+	f.edit(func(node *metav1.PartialObjectMetadata) { delete(node.Labels, "falldio.com/mig-1g.10gb.count") })
+	f.clock.Step(2 * interval)
+	expect("somebody has removed a label", "single", "", "2")
 }

@@ -209,10 +209,24 @@ func TestTheAgentsPolicyForLabels(t *testing.T) {
 	p := nodeagentPolicy(t)
 	after := busyNode()
 	after.Labels["falldio.com/gpu"] = "b200"
+	after.Labels["falldio.com/mig-1g.10gb.count"] = "7"
+	gone := busyNode()
+	gone.Labels["falldio.com/mig-strategy"] = "single"
+	foreign := busyNode()
+	foreign.Labels["falldio.com/migrate"] = "true"
+	const others = "nodeagent changes only the labels falldio.com/gpu, falldio.com/gpu-* and falldio.com/mig-* of its Node"
 	const creates = "nodeagent changes Nodes and Pods, it creates none and has no business with their subresources, except the status of its Node"
 	for shown, show := range representations() {
 		if got := p.refusals(t, update{busyNode(), after, ""}, show); got != nil {
 			t.Errorf("%s: refused: %v", shown, got)
+		}
+		if got := p.refusals(t, update{gone, busyNode(), ""}, show); got != nil {
+			t.Errorf("%s: removing a label about slices is refused: %v", shown, got)
+		}
+		for what, u := range map[string]update{"adding": {busyNode(), foreign, ""}, "removing": {foreign, busyNode(), ""}} {
+			if got := p.refusals(t, u, show); !cmp.Equal(got, []string{others}) {
+				t.Errorf("%s: %s another label: %v", shown, what, got)
+			}
 		}
 		if got := p.refusals(t, update{busyNode(), busyNode(), "proxy"}, show); !cmp.Equal(got, []string{creates}) {
 			t.Errorf("%s: another subresource: %v", shown, got)

@@ -26,14 +26,29 @@ func newClaimedGPUs(snapshot func() *gpu.Snapshot, specDir string) (*claimedGPUs
 }
 
 // translate is a podresources.Translate. Drivers name devices as they like, but what they
-// bring into a container are the GPUs' device nodes.
+// bring into a container are the GPUs' device nodes, and for slices those of their capabilities.
 func (c *claimedGPUs) translate(device *podresources.ClaimedDevice) []string {
-	minors := c.nodes.Minors(device.CDI)
+	nodes := c.nodes.Of(device.CDI)
 	var uuids []string
 	gpus := c.snapshot().Devices
 	for i := range gpus {
-		if slices.Contains(minors, gpus[i].Minor) || gpus[i].UUID == device.Name {
+		parts := claimedSlices(&gpus[i].Info, device, nodes)
+		uuids = append(uuids, parts...)
+		if len(parts) == 0 && (slices.Contains(nodes.GPUs, gpus[i].Minor) || gpus[i].UUID == device.Name) {
 			uuids = append(uuids, gpus[i].UUID)
+		}
+	}
+	return uuids
+}
+
+// claimedSlices returns the slices of a GPU that a claimed device is. If the device is a part of
+// the GPU but it is unknown which, there are none: the whole GPU counts as claimed then.
+func claimedSlices(of *gpu.Info, device *podresources.ClaimedDevice, nodes cdi.DeviceNodes) []string {
+	var uuids []string
+	for _, slice := range of.Slices {
+		byNode := slice.Capability != gpu.Unknown && slices.Contains(nodes.Capabilities, slice.Capability)
+		if byNode || slice.UUID == device.Name {
+			uuids = append(uuids, slice.UUID)
 		}
 	}
 	return uuids

@@ -57,6 +57,7 @@ type options struct {
 	resources        []string
 	kubeletDirectory string
 	mps              mpsOptions
+	mig              migOptions
 
 	logging *logsapi.LoggingConfiguration
 
@@ -96,6 +97,7 @@ func newOptions() *options {
 		probing:          newProbingOptions(),
 		injection:        newInjectionOptions(),
 		mps:              newMPSOptions(),
+		mig:              newMIGOptions(),
 		mode:             modeFull,
 		devicePlugin:     true,
 		resources:        []string{string(v1.ResourceGPU)},
@@ -119,6 +121,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.probing.addTo(flags)
 	o.injection.addTo(flags)
 	o.mps.addTo(flags)
+	o.mig.addTo(flags)
 	o.health.addTo(flags)
 	logsapi.AddFlags(o.logging, flags)
 	flags.BoolVar(&o.printVersion, "version", o.printVersion, "print the version and exit")
@@ -194,7 +197,7 @@ func (o *options) complete(args []string) error {
 	note("resource", o.completeResources())
 	note("simulation-profile", o.completeProfile())
 	note("simulated-nodes", o.completeFleet())
-	problems = append(problems, o.probing.complete(o.simulatedNodes != ""), o.injection.validate(), o.mps.validate(), o.health.validate(o.simulatedNodes != ""))
+	problems = append(problems, o.probing.complete(o.simulatedNodes != ""), o.injection.validate(), o.mps.validate(), o.mig.validate(), o.health.validate(o.simulatedNodes != ""))
 	return errors.Join(problems...)
 }
 

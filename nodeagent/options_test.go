@@ -57,6 +57,7 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--recovery-period=-1s", "--recovery-period=-1s: must not be negative"},
 		{"--gpu-model=RTX 4090", "--gpu-model=RTX 4090: a valid label must be"},
 		{"--label-interval=-1m", "--label-interval=-1m0s: must not be negative"},
+		{"--mig=mixed", "--mig=mixed: must be slices or none"},
 		{"--resource=gpu", `--resource: "gpu": resource "gpu": must be a domain and a name`},
 		{"--resource=falldio.com/gpu=some", `--resource: "falldio.com/gpu=some": source "some": must be gpus, shares, simulated:COUNT or none`},
 		{"--simulation-profile=/nowhere", "--simulation-profile: reading the simulation's profile: open /nowhere"},

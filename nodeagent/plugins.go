@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -48,7 +49,8 @@ type plugins struct {
 	corrector *assignment.Corrector
 	injection *injection
 	mps       *mpsDaemon
-	shares    *shares // nil if none are given out
+	mig       *migPlugins // nil if no slices are given out
+	shares    *shares     // nil if none are given out
 	cleanUp   bool
 	// allocated receives a value after an allocation.
 	allocated chan struct{}
@@ -81,13 +83,28 @@ func newPlugins(a *agent, clients *clients, opts *options, injection *injection)
 			return nil, err
 		}
 	}
+	if spec, ok := opts.mig.gpusOf(opts.served); ok {
+		config := p.config(&spec, opts)
+		config.Usage = p.usage
+		p.mig = newMIGPlugins(&config, injection.available, names)
+	}
 	// The scheduler must know which GPUs Pods have, whoever gave them out.
 	p.corrector = assignment.NewCorrector(p.pods.List, kube.PatchPod(a.client, publish.FieldManager), append(names, string(v1.ResourceNVIDIAGPU)))
 	a.metrics.Holders = p.holders
-	for _, plugin := range p.all {
-		a.metrics.Plugins = append(a.metrics.Plugins, pluginMetrics{plugin})
-	}
+	a.metrics.Plugins = p.metrics
 	return p, nil
+}
+
+// running returns all plugins.
+func (p *plugins) running() []*deviceplugin.Plugin { return slices.Concat(p.all, p.mig.plugins()) }
+
+// metrics returns all plugins as sources of metrics.
+func (p *plugins) metrics() []metrics.Plugin {
+	var list []metrics.Plugin
+	for _, plugin := range p.running() {
+		list = append(list, pluginMetrics{plugin})
+	}
+	return list
 }
 
 // namesOf returns the names of all resources, and by kind the names of those that are GPUs and
@@ -101,8 +118,8 @@ func namesOf(served []resource.Spec) (ofGPUs map[resource.Kind]string, all []str
 	return ofGPUs, all
 }
 
-// add adds the plugin of a resource.
-func (p *plugins) add(spec *resource.Spec, ofGPUs map[resource.Kind]string, opts *options) error {
+// config returns what the plugins of all kinds have in common.
+func (p *plugins) config(spec *resource.Spec, opts *options) deviceplugin.Config {
 	config := deviceplugin.Config{
 		Resource: spec.Name, Tracker: p.tracker, Allocated: p.notifyAllocated,
 		Dir: filepath.Join(opts.kubeletDirectory, pluginFolder), Clock: p.clock,
@@ -110,6 +127,12 @@ func (p *plugins) add(spec *resource.Spec, ofGPUs map[resource.Kind]string, opts
 	if config.CDIKind = p.injection.cdiKind; config.CDIKind == "" || !spec.Kind.OfGPUs() {
 		config.CDIKind, config.EnvVar = "", spec.Environment
 	}
+	return config
+}
+
+// add adds the plugin of a resource.
+func (p *plugins) add(spec *resource.Spec, ofGPUs map[resource.Kind]string, opts *options) error {
+	config := p.config(spec, opts)
 	switch spec.Kind {
 	case resource.GPUs:
 		config.Pool = p.gpus
@@ -150,7 +173,7 @@ func (p *plugins) run(ctx context.Context, gpus *monitor.Monitor, restored <-cha
 		return nil
 	})
 	group.Go(func() error {
-		p.updateDevices(ctx, gpus)
+		p.updateDevices(ctx, group, gpus)
 		return nil
 	})
 	go p.injection.run(ctx, gpus) // not in the group, since it may hang in the driver
@@ -191,8 +214,9 @@ func (p *plugins) holdDevices(ctx context.Context) {
 	p.refresh(ctx)
 }
 
-// updateDevices keeps the pool up to date with the GPUs and their health.
-func (p *plugins) updateDevices(ctx context.Context, gpus *monitor.Monitor) {
+// updateDevices keeps the pools up to date with the GPUs, their slices and their health. Plugins
+// of slices run in the group.
+func (p *plugins) updateDevices(ctx context.Context, group *errgroup.Group, gpus *monitor.Monitor) {
 	for {
 		changed, described := gpus.Changed(), p.injection.changed()
 		snapshot := gpus.Snapshot()
@@ -202,12 +226,14 @@ func (p *plugins) updateDevices(ctx context.Context, gpus *monitor.Monitor) {
 			if err := p.gpus.Set(p.devices(snapshot)); err != nil {
 				klog.FromContext(ctx).Error(err, "The GPUs can't be offered to the kubelet")
 			}
+			p.mig.update(ctx, group, snapshot)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
 		case <-described:
+		case <-p.mig.wake():
 		}
 	}
 }
@@ -289,6 +315,7 @@ func (p *plugins) refresh(ctx context.Context) {
 	for _, plugin := range p.all {
 		plugin.Pool().Hold(share.GPUs(podresources.DeviceIDs(allocations, plugin.Resource()))...)
 	}
+	p.mig.observe(allocations)
 	p.usage.Observe(asked, allocations)
 	p.tracker.Observe(allocations)
 	if _, err := p.corrector.Correct(ctx, allocations, p.shares.observe(ctx, allocations)); err != nil {
@@ -298,7 +325,7 @@ func (p *plugins) refresh(ctx context.Context) {
 
 // ready returns an error if a plugin is not registered with the kubelet.
 func (p *plugins) ready() error {
-	for _, plugin := range p.all {
+	for _, plugin := range p.running() {
 		status := plugin.Status()
 		// A resource without devices is not registered: a kubelet that receives an empty
 		// list forgets its allocations.

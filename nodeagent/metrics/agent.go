@@ -71,7 +71,7 @@ func (a *agentDescriptions) collect(into chan<- prometheus.Metric, node *Node, s
 			gauge(a.mps, boolToFloat(up))
 		}
 	}
-	for _, plugin := range node.Plugins {
+	for _, plugin := range node.plugins() {
 		gauge(a.registered, boolToFloat(plugin.Registered()), plugin.Resource())
 		counter(a.registrations, plugin.Registrations(), plugin.Resource())
 		counter(a.granted, plugin.Allocations(), plugin.Resource())

@@ -24,9 +24,8 @@ func TestAgentShowsItsWork(t *testing.T) {
 			},
 		},
 		Writes: func() (worked, failed uint64) { return 4, 5 },
-		Plugins: []Plugin{
-			&fakePlugin{"falldio.com/gpu", true, 2, 30},
-			&fakePlugin{"falldio.com/rdma", false, 0, 0},
+		Plugins: func() []Plugin {
+			return []Plugin{&fakePlugin{"falldio.com/gpu", true, 2, 30}, &fakePlugin{"falldio.com/rdma", false, 0, 0}}
 		},
 	}
 	tests := map[string]struct {

@@ -27,8 +27,8 @@ type Node struct {
 	Holders *Holders
 	// Shares may be nil.
 	Shares Shares
-	// Plugins are the node's device plugins.
-	Plugins []Plugin
+	// Plugins returns the node's device plugins; it may be nil.
+	Plugins func() []Plugin
 }
 
 // Plugin is a device plugin.
@@ -41,6 +41,13 @@ type Plugin interface {
 	// were given devices.
 	Registrations() uint64
 	Allocations() uint64
+}
+
+func (n *Node) plugins() []Plugin {
+	if n.Plugins == nil {
+		return nil
+	}
+	return n.Plugins()
 }
 
 func (n *Node) holders(uuid string) []Holder {

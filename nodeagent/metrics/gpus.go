@@ -26,6 +26,7 @@ type descriptions struct {
 	xids, dcgmXID         *prometheus.Desc
 	holder, holderShare   *prometheus.Desc
 	enforcement           *prometheus.Desc
+	slices                *sliceDescriptions
 }
 
 // holderLabels are the labels of a container that holds a GPU.
@@ -46,6 +47,7 @@ func newDescriptions() *descriptions {
 		holderShare: describe("falldio_gpu_holder_share_ratio", "How much of the GPU the container was given: 1 for a whole GPU.", holderLabels),
 	}
 	d.enforcement = describeEnforcement()
+	d.slices = newSliceDescriptions()
 	for _, row := range table {
 		d.own = append(d.own, describe(row.name, row.help, gpuLabels))
 		d.dcgm = append(d.dcgm, describe(row.dcgm, row.help+" (as DCGM has it)", gpuLabels))
@@ -83,7 +85,7 @@ func (d *descriptions) device(into chan<- prometheus.Metric, node *Node, device 
 			continue
 		}
 		into <- constant(d.own[i], row.kind, value, values...)
-		if dcgm && d.dcgm[i] != nil {
+		if dcgm && d.dcgm[i] != nil && !ofSlices(row.quantity, device) {
 			into <- constant(d.dcgm[i], row.kind, value*row.scale, values...)
 		}
 	}
@@ -110,6 +112,7 @@ func (d *descriptions) device(into chan<- prometheus.Metric, node *Node, device 
 		into <- constant(d.holderShare, prometheus.GaugeValue, float64(holder.Percent)/percentPerRatio, labels...)
 	}
 	d.shares(into, node, device)
+	d.slices.collect(into, node, device, dcgm)
 }
 
 // labelValues returns values in the order of gpuLabels. A GPU that several containers share

@@ -16,6 +16,12 @@ const (
 	millijoules       = 1000
 )
 
+// DCGM's names of metrics that MIG slices have as well.
+const (
+	dcgmMemoryUsed = "DCGM_FI_DEV_FB_USED"
+	dcgmMemoryFree = "DCGM_FI_DEV_FB_FREE"
+)
+
 // series is the metric of a quantity.
 type series struct {
 	quantity gpu.Quantity
@@ -34,8 +40,8 @@ var table = []series{
 	{gpu.MemoryUtilization, prometheus.GaugeValue, "falldio_gpu_memory_utilization_ratio", "Share of the time in which memory was read or written.", "DCGM_FI_DEV_MEM_COPY_UTIL", percentPerRatio},
 	{gpu.EncoderUtilization, prometheus.GaugeValue, "falldio_gpu_encoder_utilization_ratio", "Share of the time in which the video encoder worked.", "DCGM_FI_DEV_ENC_UTIL", percentPerRatio},
 	{gpu.DecoderUtilization, prometheus.GaugeValue, "falldio_gpu_decoder_utilization_ratio", "Share of the time in which the video decoder worked.", "DCGM_FI_DEV_DEC_UTIL", percentPerRatio},
-	{gpu.MemoryUsed, prometheus.GaugeValue, "falldio_gpu_memory_used_bytes", "Memory that programs use.", "DCGM_FI_DEV_FB_USED", 1.0 / bytesPerMebibyte},
-	{gpu.MemoryFree, prometheus.GaugeValue, "falldio_gpu_memory_free_bytes", "Memory that is free.", "DCGM_FI_DEV_FB_FREE", 1.0 / bytesPerMebibyte},
+	{gpu.MemoryUsed, prometheus.GaugeValue, "falldio_gpu_memory_used_bytes", "Memory that programs use.", dcgmMemoryUsed, 1.0 / bytesPerMebibyte},
+	{gpu.MemoryFree, prometheus.GaugeValue, "falldio_gpu_memory_free_bytes", "Memory that is free.", dcgmMemoryFree, 1.0 / bytesPerMebibyte},
 	{gpu.MemoryReserved, prometheus.GaugeValue, "falldio_gpu_memory_reserved_bytes", "Memory that the driver keeps for itself.", "DCGM_FI_DEV_FB_RESERVED", 1.0 / bytesPerMebibyte},
 	{gpu.Temperature, prometheus.GaugeValue, "falldio_gpu_temperature_celsius", "Temperature of the GPU.", "DCGM_FI_DEV_GPU_TEMP", 1},
 	{gpu.MemoryTemperature, prometheus.GaugeValue, "falldio_gpu_memory_temperature_celsius", "Temperature of the memory.", "DCGM_FI_DEV_MEMORY_TEMP", 1},

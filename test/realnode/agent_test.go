@@ -126,10 +126,10 @@ func (s *scene) checkForRefusals(log string) {
 	}
 }
 
-// inject injects a fault into a simulated GPU.
-func (s *scene) inject(gpu int, fault string) {
+// inject injects a fault into a simulated GPU; the slices are those of the fault MIG.
+func (s *scene) inject(gpu int, fault string, slices ...string) {
 	s.Helper()
-	body, err := json.Marshal(map[string]any{"gpu": gpu, "fault": fault})
+	body, err := json.Marshal(map[string]any{"gpu": gpu, "fault": fault, "slices": slices})
 	if err != nil {
 		s.Fatal(err)
 	}

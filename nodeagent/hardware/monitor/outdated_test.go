@@ -8,6 +8,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
 )
 
 // changed is a Source whose GPUs answer, but are no longer as they were found.
@@ -64,5 +65,26 @@ func TestAGPUThatHasChangedIsHealthyWhileAnotherOneHangs(t *testing.T) {
 	f.expect(3, "")
 	if values := f.monitor.Snapshot().Devices[3].Values; values == nil {
 		t.Error("its values are missing")
+	}
+}
+
+func TestSlicesAreMeasuredAsTheyAreFound(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.poll()
+	for _, profiles := range [][]string{{"7g.80gb"}, {"3g.40gb", "1g.10gb"}, nil} {
+		f.inject(simulation.Fault{GPU: new(3), Fault: simulation.MIG, Slices: profiles})
+		f.poll() // notices it
+		f.poll() // finds them
+		device := f.monitor.Snapshot().Devices[3]
+		if !device.MIG || len(device.Slices) != len(profiles) || len(device.SliceValues) != len(profiles) {
+			t.Errorf("divided into %v: %v with the measurements %v", profiles, device.Slices, device.SliceValues)
+		}
+		for _, slice := range device.Slices {
+			if device.SliceValues[slice.UUID][gpu.MemoryUsed] <= 0 {
+				t.Errorf("of %s nothing is measured: %v", slice.UUID, device.SliceValues)
+			}
+		}
+		f.expect(3, "")
 	}
 }

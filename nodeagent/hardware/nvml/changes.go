@@ -18,6 +18,10 @@ type baseline struct {
 	// links is the number of active NVLink connections, if counted is true.
 	links   int
 	counted bool
+	// slices are the UUIDs of its MIG devices, including those that are not given out, if
+	// listed is true.
+	slices []string
+	listed bool
 }
 
 // readFabric reads the state of all GPUs in the fabric, for the baseline.

@@ -105,6 +105,7 @@ func (n *node) prepare(index int) {
 		return 1000 * uint32(1+counter), nvml.SUCCESS
 	}
 	d.GetNvLinkStateFunc = func(int) (nvml.EnableState, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
+	d.GetMaxMigDeviceCountFunc = func() (int, nvml.Return) { return 0, nvml.SUCCESS }
 	n.joinFabric(index, nvml.GPU_FABRIC_STATE_NOT_SUPPORTED, nvml.SUCCESS)
 	n.setFields(index, defaultFields())
 }
@@ -200,6 +201,9 @@ func (n *node) sourceWith(tb testing.TB, options Options) *Source {
 	options.Logger = ktesting.NewLogger(tb, ktesting.DefaultConfig)
 	if options.SysFS == nil {
 		options.SysFS = fstest.MapFS{}
+	}
+	if options.ProcFS == nil {
+		options.ProcFS = fstest.MapFS{}
 	}
 	source := newSource(options, n.Server)
 	tb.Cleanup(func() {

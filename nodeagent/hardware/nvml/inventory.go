@@ -136,25 +136,6 @@ func (s *session) describe(d *device) error {
 	return nil
 }
 
-const migModeCall = "nvmlDeviceGetMigMode"
-
-// readMIG reads whether a GPU is divided into instances, which this agent does not allocate.
-func (s *session) readMIG(d *device) {
-	if !s.symbols.has(migModeCall) {
-		return
-	}
-	mode, _, ret := d.handle.GetMigMode()
-	switch {
-	case ret == nvml.SUCCESS:
-		d.info.MIG = mode == nvml.DEVICE_MIG_ENABLE
-	case unsupported(ret):
-		d.info.MIG = false
-	}
-	if d.info.MIG {
-		s.Logger.Info("MIG is enabled: the GPU can't be allocated as a whole, and part of it can't be measured", "gpu", d.info.UUID)
-	}
-}
-
 // driver returns the versions; those that the driver does not return stay empty.
 func (s *session) driver() gpu.Driver {
 	var driver gpu.Driver

@@ -27,6 +27,8 @@ type Options struct {
 	AllVisible bool
 	// SysFS is where Linux describes the PCI devices; /sys if nil.
 	SysFS fs.FS
+	// ProcFS is where the driver describes the device files of MIG devices; /proc if nil.
+	ProcFS fs.FS
 	// Clock is the real clock if nil.
 	Clock clock.Clock
 	// Logger logs properties that can't be read and GPUs that are skipped; klog's if not

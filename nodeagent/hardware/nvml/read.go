@@ -51,7 +51,10 @@ func (s *session) read(uuid string) (gpu.Sample, error) {
 	if err != nil {
 		return gpu.Sample{}, err
 	}
-	return sample, device.changed(&sample)
+	if err := device.changed(&sample); err != nil || !device.info.MIG {
+		return sample, err
+	}
+	return sample, s.readSlices(device, &sample)
 }
 
 // sample reads a sample with all readers.

@@ -52,6 +52,9 @@ func (o *Options) setDefaults() {
 	if o.SysFS == nil {
 		o.SysFS = os.DirFS("/sys")
 	}
+	if o.ProcFS == nil {
+		o.ProcFS = os.DirFS("/proc")
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}

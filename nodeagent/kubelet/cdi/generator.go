@@ -12,8 +12,9 @@ import (
 // Generator describes GPUs.
 type Generator interface {
 	// Generate returns the specification of these GPUs; each is the device that has its UUID
-	// as its name. GPUs that can't be described, such as lost ones, are left out. An error
-	// means that none can.
+	// as its name. Of a GPU in MIG mode it describes the slices instead: a container that got
+	// the GPU could use the slices of others. Devices that can't be described, such as lost
+	// GPUs, are left out. An error means that none can.
 	Generate(gpus []gpu.Info) (*specs.Spec, error)
 }
 

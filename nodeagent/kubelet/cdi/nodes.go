@@ -24,26 +24,49 @@ func NewNodes(dirs ...string) (*Nodes, error) {
 	return &Nodes{cache: cache}, nil
 }
 
-// nvidiaNode is the path of the device node of one of NVIDIA's GPUs, before its minor number.
-const nvidiaNode = "/dev/nvidia"
+// The paths of the device nodes of one of NVIDIA's GPUs, and of a capability, before their
+// minor numbers.
+const (
+	nvidiaNode     = "/dev/nvidia"
+	capabilityNode = "/dev/nvidia-caps/nvidia-cap"
+)
 
-// Minors returns the minor numbers of NVIDIA's GPUs that a container gets with CDI devices.
-// Devices that are not described, or not correctly, bring none.
-func (n *Nodes) Minors(names []string) []int {
+// DeviceNodes are the device nodes of NVIDIA's that a container gets, by their minor numbers.
+type DeviceNodes struct {
+	// GPUs are those of GPUs.
+	GPUs []int
+	// Capabilities are those that grant access to parts of GPUs in MIG mode.
+	Capabilities []int
+}
+
+// Of returns the device nodes that a container gets with CDI devices. Devices that are not
+// described, or not correctly, bring none.
+func (n *Nodes) Of(names []string) DeviceNodes {
 	_ = n.cache.Refresh() // its errors concern other devices; those that are described are found
-	var minors []int
+	var found DeviceNodes
 	for _, name := range names {
 		device := n.cache.GetDevice(name)
 		if device == nil {
 			continue
 		}
 		for _, node := range device.ContainerEdits.DeviceNodes {
-			if number, found := strings.CutPrefix(node.Path, nvidiaNode); found {
-				if minor, err := strconv.Atoi(number); err == nil {
-					minors = append(minors, minor)
-				}
+			if minor, ok := minorOf(node.Path, nvidiaNode); ok {
+				found.GPUs = append(found.GPUs, minor)
+			}
+			if minor, ok := minorOf(node.Path, capabilityNode); ok {
+				found.Capabilities = append(found.Capabilities, minor)
 			}
 		}
 	}
-	return minors
+	return found
+}
+
+// minorOf returns the number at the end of a path, after what precedes it.
+func minorOf(path, before string) (minor int, ok bool) {
+	number, found := strings.CutPrefix(path, before)
+	if !found {
+		return 0, false
+	}
+	minor, err := strconv.Atoi(number)
+	return minor, err == nil
 }

@@ -31,18 +31,18 @@ func TestTheGPUsBehindCDIDevices(t *testing.T) {
 	}
 	tests := map[string]struct {
 		names []string
-		want  []int
+		want  DeviceNodes
 	}{
-		"a GPU":               {[]string{"k8s.gpu.nvidia.com/device=gpu-0"}, []int{0}},
-		"a part of a GPU":     {[]string{"k8s.gpu.nvidia.com/device=gpu-1-mig-1g"}, []int{1}},
-		"several":             {[]string{"k8s.gpu.nvidia.com/device=gpu-1-mig-1g", "k8s.gpu.nvidia.com/device=gpu-0"}, []int{1, 0}},
-		"one that is unknown": {[]string{"k8s.gpu.nvidia.com/device=gpu-7"}, nil},
-		"something else":      {[]string{"vendor.com/nic=eth1", "no name"}, nil},
-		"no device":           {nil, nil},
+		"a GPU":               {[]string{"k8s.gpu.nvidia.com/device=gpu-0"}, DeviceNodes{GPUs: []int{0}}},
+		"a part of a GPU":     {[]string{"k8s.gpu.nvidia.com/device=gpu-1-mig-1g"}, DeviceNodes{GPUs: []int{1}, Capabilities: []int{3}}},
+		"several":             {[]string{"k8s.gpu.nvidia.com/device=gpu-1-mig-1g", "k8s.gpu.nvidia.com/device=gpu-0"}, DeviceNodes{GPUs: []int{1, 0}, Capabilities: []int{3}}},
+		"one that is unknown": {[]string{"k8s.gpu.nvidia.com/device=gpu-7"}, DeviceNodes{}},
+		"something else":      {[]string{"vendor.com/nic=eth1", "no name"}, DeviceNodes{}},
+		"no device":           {nil, DeviceNodes{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, nodes.Minors(test.names)); diff != "" {
+			if diff := cmp.Diff(test.want, nodes.Of(test.names)); diff != "" {
 				t.Errorf("minor numbers (-want +got):\n%s", diff)
 			}
 		})

@@ -6,8 +6,10 @@ package cdi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -20,8 +22,8 @@ import (
 const SimulatedDir = "/run/falldio/gpus"
 
 // Simulated describes simulated GPUs. A container gets for each of its GPUs the environment
-// variable FALLDIO_GPU_<index> with the UUID, and a file in SimulatedDir with the GPU's
-// properties as JSON.
+// variable FALLDIO_GPU_<index> with the UUID, for each of its MIG slices
+// FALLDIO_MIG_<index>_<GPU instance>, and a file in SimulatedDir with the properties as JSON.
 type Simulated struct {
 	// Dir is the directory of the specification, below which the files are.
 	Dir string
@@ -32,7 +34,7 @@ var _ Generator = &Simulated{}
 // files is the directory of the files on the node.
 func (s *Simulated) files() string { return filepath.Join(s.Dir, Vendor+"-"+Class) }
 
-// simulatedGPU is what a container can read of a simulated GPU.
+// simulatedGPU is what a container can read of a simulated GPU or slice.
 type simulatedGPU struct {
 	Index       int    `json:"index"`
 	UUID        string `json:"uuid"`
@@ -47,17 +49,37 @@ func (s *Simulated) Generate(gpus []gpu.Info) (*specs.Spec, error) {
 	}
 	spec := NewSpec()
 	for i := range gpus {
-		device, err := s.device(&gpus[i])
-		if err != nil {
-			return nil, err
+		visible := visibleTo(&gpus[i])
+		for _, variable := range slices.Sorted(maps.Keys(visible)) { // the same content each time
+			device, err := s.device(variable, visible[variable])
+			if err != nil {
+				return nil, err
+			}
+			spec.Devices = append(spec.Devices, device)
 		}
-		spec.Devices = append(spec.Devices, device)
 	}
 	return spec, s.sweep(spec)
 }
 
-func (s *Simulated) device(of *gpu.Info) (specs.Device, error) {
-	content, err := json.Marshal(simulatedGPU{Index: of.Index, UUID: of.UUID, Product: of.Product, MemoryBytes: of.MemoryBytes})
+// visibleTo returns what containers can be given of a GPU, by the environment variable that
+// tells them: the GPU, or else its slices.
+func visibleTo(of *gpu.Info) map[string]simulatedGPU {
+	index := strconv.Itoa(of.Index)
+	if !of.MIG {
+		return map[string]simulatedGPU{"FALLDIO_GPU_" + index: {Index: of.Index, UUID: of.UUID, Product: of.Product, MemoryBytes: of.MemoryBytes}}
+	}
+	visible := make(map[string]simulatedGPU, len(of.Slices))
+	for i := range of.Slices {
+		slice := &of.Slices[i]
+		visible["FALLDIO_MIG_"+index+"_"+strconv.Itoa(slice.GPUInstance)] = simulatedGPU{
+			Index: of.Index, UUID: slice.UUID, Product: of.Product + " MIG " + slice.Profile, MemoryBytes: slice.MemoryBytes,
+		}
+	}
+	return visible
+}
+
+func (s *Simulated) device(variable string, of simulatedGPU) (specs.Device, error) {
+	content, err := json.Marshal(of)
 	if err != nil {
 		return specs.Device{}, err
 	}
@@ -66,7 +88,7 @@ func (s *Simulated) device(of *gpu.Info) (specs.Device, error) {
 		return specs.Device{}, fmt.Errorf("the file of simulated GPU %s: %w", of.UUID, err)
 	}
 	return specs.Device{Name: of.UUID, ContainerEdits: specs.ContainerEdits{
-		Env: []string{"FALLDIO_GPU_" + strconv.Itoa(of.Index) + "=" + of.UUID},
+		Env: []string{variable + "=" + of.UUID},
 		Mounts: []*specs.Mount{{
 			HostPath: path, ContainerPath: filepath.Join(SimulatedDir, of.UUID),
 			Options: []string{"ro", "nosuid", "nodev", "noexec", "bind"}, Type: "bind",

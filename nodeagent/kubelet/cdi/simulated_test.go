@@ -69,6 +69,38 @@ func TestAContainerGetsItsSimulatedGPUsAndNoOthers(t *testing.T) {
 	}
 }
 
+// divided returns a GPU in MIG mode with two slices.
+func divided() gpu.Device {
+	return gpu.Device{Info: gpu.Info{Index: 1, UUID: "GPU-b", Product: "H100", MIG: true, Slices: []gpu.Slice{
+		{UUID: "MIG-a", Profile: "1g.10gb", MemoryBytes: 10 << 30, GPUInstance: 7},
+		{UUID: "MIG-b", Profile: "1g.10gb", MemoryBytes: 10 << 30, GPUInstance: 8},
+	}}}
+}
+
+func TestAContainerGetsItsSliceAndNotTheGPU(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writer := cdi.NewWriter(dir, &cdi.Simulated{Dir: dir}, clocktesting.NewFakeClock(time.Now()))
+	if err := writer.Update(&gpu.Snapshot{Taken: time.Now(), Devices: []gpu.Device{divided()}}); err != nil {
+		t.Fatal(err)
+	}
+	if writer.Has("GPU-b") || !writer.Has("MIG-a") {
+		t.Error("the GPU is described, or its slice is not")
+	}
+	container := &oci.Spec{Process: &oci.Process{}}
+	inject(t, dir, container, "MIG-b")
+	if diff := cmp.Diff([]string{"FALLDIO_MIG_1_8=MIG-b"}, container.Process.Env); diff != "" {
+		t.Errorf("environment (-want +got):\n%s", diff)
+	}
+	if len(container.Mounts) != 1 || container.Mounts[0].Destination != "/run/falldio/gpus/MIG-b" {
+		t.Fatalf("mounts %+v", container.Mounts)
+	}
+	content, err := os.ReadFile(container.Mounts[0].Source)
+	if diff := cmp.Diff(`{"index":1,"uuid":"MIG-b","product":"H100 MIG 1g.10gb","memoryBytes":10737418240}`, string(content)); diff != "" || err != nil {
+		t.Errorf("file (-want +got), %v:\n%s", err, diff)
+	}
+}
+
 func TestTheFilesOfSimulatedGPUsThatAreGoneAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

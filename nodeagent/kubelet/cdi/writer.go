@@ -39,7 +39,7 @@ type Writer struct {
 	failedAt time.Time
 
 	mu sync.Mutex
-	// described are the GPUs in the file; nil before the first attempt to describe any.
+	// described are the GPUs and slices in the file; nil before the first attempt to describe any.
 	described map[string]bool
 	changed   chan struct{}
 }
@@ -52,7 +52,7 @@ func NewWriter(dir string, generator Generator, c clock.Clock) *Writer {
 // Path returns the path of the file in a directory.
 func Path(dir string) string { return filepath.Join(dir, Vendor+"-"+Class+".json") }
 
-// Has reports whether the file describes a GPU, so that a container can get it.
+// Has reports whether the file describes a GPU or a slice, so that a container can get it.
 func (w *Writer) Has(uuid string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,15 +106,21 @@ func infosOf(snapshot *gpu.Snapshot) []gpu.Info {
 // isOutdated reports whether the GPUs have to be described anew: others are there, the
 // driver is another one, or a healthy one is not described.
 func (w *Writer) isOutdated(snapshot *gpu.Snapshot, gpus []gpu.Info) bool {
-	return w.content == nil || w.driver != snapshot.Driver || !slices.Equal(gpus, w.basis) || w.missing(snapshot) != nil
+	return w.content == nil || w.driver != snapshot.Driver || !slices.EqualFunc(gpus, w.basis, gpu.Info.Same) || w.missing(snapshot) != nil
 }
 
-// missing returns an error that names the healthy GPUs that are not described.
+// missing returns an error that names what of healthy GPUs is not described.
 func (w *Writer) missing(snapshot *gpu.Snapshot) error {
 	var problems []error
 	for i := range snapshot.Devices {
-		if device := &snapshot.Devices[i]; device.Healthy() && !w.Has(device.UUID) {
-			problems = append(problems, fmt.Errorf("GPU %s can't be described for the container runtime", device.UUID))
+		device := &snapshot.Devices[i]
+		if !device.Healthy() {
+			continue
+		}
+		for _, uuid := range device.Usable() {
+			if !w.Has(uuid) {
+				problems = append(problems, fmt.Errorf("GPU %s can't be described for the container runtime", uuid))
+			}
 		}
 	}
 	return errors.Join(problems...)

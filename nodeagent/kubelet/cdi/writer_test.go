@@ -34,8 +34,10 @@ func (g *fakeGenerator) Generate(gpus []gpu.Info) (*specs.Spec, error) {
 	}
 	spec := NewSpec()
 	for i := range gpus {
-		if !g.lost[gpus[i].UUID] {
-			spec.Devices = append(spec.Devices, specs.Device{Name: gpus[i].UUID, ContainerEdits: specs.ContainerEdits{Env: []string{"GPU=" + gpus[i].UUID}}})
+		for _, uuid := range gpus[i].Usable() {
+			if !g.lost[uuid] {
+				spec.Devices = append(spec.Devices, specs.Device{Name: uuid, ContainerEdits: specs.ContainerEdits{Env: []string{"GPU=" + uuid}}})
+			}
 		}
 	}
 	return spec, nil
@@ -245,4 +247,34 @@ func TestRemove(t *testing.T) {
 	if left, err := os.ReadDir(w.dir); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
+}
+
+func TestTheFileFollowsTheSlices(t *testing.T) {
+	t.Parallel()
+	w := newWritten(t)
+	snapshot := snapshotOf("GPU-a", "GPU-b")
+	w.update(snapshot)
+	w.wantNames("GPU-a", "GPU-b")
+	divide := func(uuids ...string) *gpu.Snapshot {
+		divided := snapshotOf("GPU-a", "GPU-b")
+		divided.Devices[0].MIG = true
+		for _, uuid := range uuids {
+			divided.Devices[0].Slices = append(divided.Devices[0].Slices, gpu.Slice{UUID: uuid})
+		}
+		return divided
+	}
+	w.update(divide())
+	w.wantNames("GPU-b")
+	w.update(divide("MIG-a", "MIG-b"))
+	w.wantNames("MIG-a", "MIG-b", "GPU-b")
+	calls := w.generator.calls
+	w.update(divide("MIG-a", "MIG-b"))
+	if w.generator.calls != calls {
+		t.Error("the same slices were described again")
+	}
+	w.generator.lost["MIG-c"] = true
+	if err := w.Update(divide("MIG-a", "MIG-c")); err == nil || !strings.Contains(err.Error(), "GPU MIG-c can't be described") {
+		t.Errorf("a slice that is not described: %v", err)
+	}
+	w.wantNames("MIG-a", "GPU-b")
 }

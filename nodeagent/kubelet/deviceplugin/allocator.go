@@ -14,6 +14,9 @@ type allocator interface {
 	// choose returns the best devices for a container if the scheduler chose none for
 	// it, or none that are available.
 	choose(list *listing, r *request, assigned *assignedDevices, used inUse) ([]string, error)
+	// gpuOf returns the GPUs that the devices are parts of, by the devices' IDs; nil if they are
+	// GPUs themselves, or shares of them.
+	gpuOf() map[string]string
 	// check returns why this combination of devices can't be allocated, whatever is in use.
 	check(ids []string) error
 	// response returns how a container gets access to its devices, which are in the

@@ -7,6 +7,8 @@
 //
 //   - A container whose device is missing from the list can't be restarted, so
 //     the list never shrinks: see Pool.
+//     That of MIG slices does, but only by those that no container has: the kubelet would
+//     count for ever what has been destroyed when a GPU was divided anew.
 //   - The kubelet's calls name no Pod, so the scheduler's choice is looked up among
 //     the Pods that wait for their devices: see AllocationTracker.
 //   - To the kubelet whole GPUs and shares of them are two unrelated resources, so a

@@ -27,6 +27,8 @@ type Config struct {
 	Pool *Pool
 	// Sharing makes the resource allocate shares of the devices; nil for whole ones.
 	Sharing *Sharing
+	// Slicing makes it allocate MIG slices, which are the devices; nil if they are none.
+	Slicing *Slicing
 	// Counterpart is the resource that allocates the same devices in the other way, whole
 	// or in shares, and Usage is what is in use in both ways. Optional.
 	Counterpart string
@@ -109,6 +111,9 @@ func (c *Config) allocator() allocator {
 	visible := visibility{envVar: c.EnvVar, cdiKind: c.CDIKind}
 	if c.Sharing != nil {
 		return &sharing{visibility: visible, mps: c.Sharing.MPS}
+	}
+	if c.Slicing != nil {
+		return &slicing{whole: whole{visibility: visible}, gpus: c.Slicing.GPUs}
 	}
 	return &whole{visibility: visible}
 }

@@ -41,8 +41,8 @@ func Counted(name string, count int) []Device {
 	return devices
 }
 
-// Pool is the devices of a resource. A device never leaves it: one that has disappeared
-// is unhealthy until it is back.
+// Pool is the devices of a resource. A device leaves it only by Release: one that has
+// disappeared is unhealthy until it is back.
 type Pool struct {
 	mu      sync.Mutex
 	present []Device
@@ -108,6 +108,18 @@ func (p *Pool) Hold(ids ...string) {
 		held[i] = Device{ID: id, NVLinkGroup: allocation.Unknown, NUMANode: allocation.Unknown}
 	}
 	if p.addAbsent(held) {
+		p.publish(p.current.topology)
+	}
+}
+
+// Release removes the absent devices that no container has, unlike those with these IDs. It is
+// for MIG slices: while a GPU may come back, a slice that has been destroyed will not.
+func (p *Pool) Release(held ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	kept := slices.DeleteFunc(slices.Clone(p.absent), func(device Device) bool { return !slices.Contains(held, device.ID) })
+	if len(kept) < len(p.absent) {
+		p.absent = kept
 		p.publish(p.current.topology)
 	}
 }

@@ -64,7 +64,7 @@ func (s *service) choose(ctx context.Context, list *listing, r *request, assigne
 		used = s.usage.query(ctx)
 	}
 	chosen, err := s.allocator.choose(list, r, assigned, used)
-	if err != nil || used.conflict(chosen) == nil {
+	if err != nil || used.conflict(chosen, s.allocator.gpuOf()) == nil {
 		return chosen, err
 	}
 	return s.allocator.choose(list, r, assigned, s.usage.query(ctx))

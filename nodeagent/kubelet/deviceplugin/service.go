@@ -112,5 +112,5 @@ func (s *service) check(ctx context.Context, list *listing, ids []string) error 
 	if err := s.allocator.check(ids); err != nil {
 		return err
 	}
-	return s.usage.check(ctx, ids)
+	return s.usage.check(ctx, ids, s.allocator.gpuOf())
 }

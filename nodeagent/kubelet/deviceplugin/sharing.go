@@ -97,6 +97,8 @@ func toInt(b bool) int {
 	return 0
 }
 
+func (s *sharing) gpuOf() map[string]string { return nil }
+
 // check refuses shares of several GPUs, which the kubelet combines if no GPU has enough
 // of them, or if its topology manager insists on a NUMA node.
 func (s *sharing) check(ids []string) error {

@@ -33,7 +33,7 @@ import (
 type Usage struct {
 	kubelet podresources.Lister
 	clock   clock.Clock
-	// own are the resources that the plugins of this process allocate.
+	// own are the resources that the plugins of this process allocate, besides those of slices.
 	own []string
 
 	mu sync.Mutex
@@ -67,7 +67,7 @@ type inUse map[string]users
 type users struct{ whole, shares, foreign []string }
 
 // NewUsage returns a Usage without any allocations. own are the resources that this process
-// allocates; who has a GPU as another one has it from somebody else.
+// allocates besides those of MIG slices; who has a GPU as another one has it from somebody else.
 func NewUsage(kubelet podresources.Lister, c clock.Clock, own ...string) *Usage {
 	return &Usage{kubelet: kubelet, clock: c, own: own}
 }
@@ -78,7 +78,7 @@ func (u *Usage) Observe(asked time.Time, allocations []podresources.Allocation) 
 	for i := range allocations {
 		a := &allocations[i]
 		user := fmt.Sprintf("container %s of Pod %s/%s", a.Container, a.Namespace, a.Pod)
-		if slices.Contains(u.own, a.Resource) {
+		if slices.Contains(u.own, a.Resource) || podresources.IsOwnMIG(a.Resource) {
 			listed.add(a.DeviceIDs, user)
 		} else {
 			listed.addForeign(a.DeviceIDs, user+" as "+a.Resource)
@@ -150,12 +150,13 @@ func (u *Usage) query(ctx context.Context) inUse {
 }
 
 // check returns an error if devices are in use as another resource: GPUs in shares, shares
-// of GPUs that are in use as a whole, or either that somebody else has given out.
-func (u *Usage) check(ctx context.Context, ids []string) error {
+// of GPUs that are in use as a whole, slices of such GPUs (gpuOf has the slices' GPUs), or any
+// that somebody else has given out.
+func (u *Usage) check(ctx context.Context, ids []string, gpuOf map[string]string) error {
 	if u == nil {
 		return nil
 	}
-	return u.query(ctx).conflict(ids)
+	return u.query(ctx).conflict(ids, gpuOf)
 }
 
 func (i inUse) add(ids []string, user string) {
@@ -191,11 +192,21 @@ func (i inUse) addForeign(ids []string, user string) {
 	}
 }
 
-// conflict returns why devices can't be allocated.
-func (i inUse) conflict(ids []string) error {
+// any reports whether anybody has a GPU, in whichever way.
+func (i inUse) any(gpu string) bool {
+	of := i[gpu]
+	return len(of.whole)+len(of.shares)+len(of.foreign) > 0
+}
+
+// conflict returns why devices can't be allocated. gpuOf has the GPUs of those that are slices.
+func (i inUse) conflict(ids []string, gpuOf map[string]string) error {
 	for _, id := range ids {
 		gpu, isShare := share.Of(id)
 		switch of := i[gpu]; {
+		case i.any(gpuOf[id]):
+			of = i[gpuOf[id]]
+			return status.Errorf(codes.FailedPrecondition, "GPU %s is in use by %s, so its slice %s can't be allocated",
+				gpuOf[id], strings.Join(slices.Concat(of.whole, of.shares, of.foreign), " and "), id)
 		case len(of.foreign) > 0:
 			return status.Errorf(codes.FailedPrecondition, "GPU %s is in use by %s: somebody else gives out the GPUs of this node, too; let only one do so, see nodeagent --mode",
 				gpu, strings.Join(of.foreign, " and "))

@@ -48,6 +48,8 @@ func (w *whole) choose(list *listing, r *request, assigned *assignedDevices, use
 	})
 }
 
+func (w *whole) gpuOf() map[string]string { return nil }
+
 func (w *whole) check([]string) error { return nil }
 
 func (w *whole) response(_ *listing, ids []string) *pluginapi.ContainerAllocateResponse {

@@ -268,3 +268,45 @@ func TestAForeignAnnotationIsToldOnce(t *testing.T) {
 		t.Errorf("log after a new Pod = %q, %v", lines, err)
 	}
 }
+
+func TestTheSlicesOfAPodAreInItsAnnotation(t *testing.T) {
+	t.Parallel()
+	allocation := func(resource string, ids ...string) podresources.Allocation {
+		return podresources.Allocation{Namespace: "ns", Pod: "p", Container: "c", Resource: resource, DeviceIDs: ids}
+	}
+	tests := map[string]struct {
+		before      string
+		allocations []podresources.Allocation
+		want        string
+	}{
+		"of two profiles": {
+			"", []podresources.Allocation{allocation("falldio.com/mig-1g.10gb", "MIG-a", "MIG-b"), allocation("falldio.com/mig-3g.40gb", "MIG-c")},
+			`{"version":"v1","containers":{"c":{"falldio.com/mig-1g.10gb":["MIG-a","MIG-b"],"falldio.com/mig-3g.40gb":["MIG-c"]}}}`,
+		},
+		"others than were chosen": {
+			`{"version":"v1","containers":{"c":{"falldio.com/mig-1g.10gb":["MIG-x"]}}}`, []podresources.Allocation{allocation("falldio.com/mig-1g.10gb", "MIG-a")},
+			`{"version":"v1","containers":{"c":{"falldio.com/mig-1g.10gb":["MIG-a"]}}}`,
+		},
+		"that NVIDIA's device plugin has given out": {
+			"", []podresources.Allocation{allocation("nvidia.com/mig-1g.10gb", "MIG-a")}, `{"version":"v1","containers":{"c":{"nvidia.com/mig-1g.10gb":["MIG-a"]}}}`,
+		},
+		"but no devices of others": {"", []podresources.Allocation{allocation("vendor.com/mig-1g.10gb", "MIG-a")}, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := fake.NewClientset(pod(test.before))
+			corrector := NewCorrector(func() []*corev1.Pod { return []*corev1.Pod{pod(test.before)} }, patchWith(api), []string{gpu})
+			if _, err := corrector.Correct(t.Context(), test.allocations, nil); err != nil {
+				t.Fatal(err)
+			}
+			got, err := api.CoreV1().Pods("ns").Get(t.Context(), "p", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.Annotations[inventory.AssignmentAnnotation]); diff != "" {
+				t.Errorf("annotation (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,7 @@ type Corrector struct {
 	logged map[types.UID]bool
 }
 
-// NewCorrector returns a Corrector for some resources. pods returns the Pods that are bound
+// NewCorrector returns a Corrector for some resources, and for MIG slices. pods returns the Pods that are bound
 // to this node, from a cache.
 func NewCorrector(pods func() []*corev1.Pod, patch Patch, resources []string) *Corrector {
 	return &Corrector{pods: pods, patch: patch, resources: resources}
@@ -44,12 +45,13 @@ func NewCorrector(pods func() []*corev1.Pod, patch Patch, resources []string) *C
 // corrections; after an error it should be called again.
 func (c *Corrector) Correct(ctx context.Context, allocations []podresources.Allocation, enforcement map[types.NamespacedName]map[string]string) (corrected int, err error) {
 	var problems []error
-	actual := podresources.Assignments(allocations, c.resources)
+	resources := withMIG(c.resources, allocations)
+	actual := podresources.Assignments(allocations, resources)
 	for pod, assignment := range actual {
 		assignment.Enforcement = enforcement[pod]
 		actual[pod] = assignment
 	}
-	corrections := Corrections(actual, c.pods(), c.resources)
+	corrections := Corrections(actual, c.pods(), resources)
 	c.logUnknownVersions(ctx, corrections)
 	for _, correction := range corrections {
 		if correction.Annotation == "" {
@@ -64,6 +66,18 @@ func (c *Corrector) Correct(ctx context.Context, allocations []podresources.Allo
 		}
 	}
 	return corrected, errors.Join(problems...)
+}
+
+// withMIG adds the resources of MIG slices that containers have, ours and those of NVIDIA's
+// device plugin: which there are depends on how the GPUs are divided.
+func withMIG(resources []string, allocations []podresources.Allocation) []string {
+	all := slices.Clone(resources)
+	for i := range allocations {
+		if resource := allocations[i].Resource; podresources.IsMIG(resource) && !slices.Contains(all, resource) {
+			all = append(all, resource)
+		}
+	}
+	return all
 }
 
 // logUnknownVersions logs, once for each Pod, that its annotation can't be corrected.

@@ -5,6 +5,7 @@
 package labels
 
 import (
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -62,6 +63,7 @@ func Labels(snapshot *gpu.Snapshot, before map[string]string, options Options) m
 		v1.LabelGPUCUDA:              value(snapshot.Driver.CUDA),
 		v1.LabelGPUFreeMemory:        freeMemory(devices, before[v1.LabelGPUFreeMemory]),
 	}
+	maps.Copy(labels, migLabels(devices))
 	for name, text := range labels {
 		if text == "" {
 			delete(labels, name)
@@ -147,6 +149,7 @@ func Inventory(snapshot *gpu.Snapshot, options Options) inventory.Inventory {
 			NVLinkGroup: orNil(device.NVLinkGroup),
 			NUMANode:    orNil(device.NUMANode),
 			MIG:         device.MIG,
+			Slices:      inventorySlices(device.Slices),
 			Health:      inventoryHealth(device),
 			Fault:       inventoryFault(device.Fault),
 			PastFaults:  pastFaults(device.PastFaults),

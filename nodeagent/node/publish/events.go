@@ -21,6 +21,7 @@ const (
 	ReasonAdded     = "GPUAdded"
 	ReasonAction    = "GPURecoveryAction"
 	ReasonMIG       = "GPUMIGMode"
+	ReasonSlices    = "GPUMIGSlices"
 	ReasonMissing   = "GPUMissing"
 	ReasonFound     = "GPUsFound"
 	ReasonMixed     = "MixedGPUModels"

@@ -4,7 +4,9 @@
 package publish
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,6 +27,9 @@ func changes(was, is *gpu.Device) []event {
 	}
 	if was.MIG != is.MIG {
 		list = append(list, migChange(is))
+	}
+	if is.MIG && !slices.Equal(was.Usable(), is.Usable()) && len(was.Slices)+len(is.Slices) > 0 {
+		list = append(list, event{corev1.EventTypeNormal, ReasonSlices, fmt.Sprintf("%s is divided into %s now", describe(is), cmp.Or(gpu.Layout(is.Slices), "no slices"))})
 	}
 	return list
 }

@@ -26,6 +26,14 @@ func withMIG(enabled bool) *gpu.Snapshot {
 	return snapshot
 }
 
+func withSlices(uuids ...string) *gpu.Snapshot {
+	snapshot := withMIG(true)
+	for _, uuid := range uuids {
+		snapshot.Devices[0].Slices = append(snapshot.Devices[0].Slices, gpu.Slice{UUID: uuid, Profile: "1g.10gb"})
+	}
+	return snapshot
+}
+
 func withMissing(count int) *gpu.Snapshot {
 	snapshot := withFault(nil)
 	snapshot.Missing = count
@@ -67,9 +75,19 @@ func TestEventsSayWhatHasToBeDone(t *testing.T) {
 			fault(gpu.Fault{Reason: "XID64", NeedsReset: true}), fault(gpu.Fault{Reason: "RowRemapFailure", NeedsReset: true}),
 			"GPUUnhealthy GPU 3 (H100, GPU-a) is unhealthy: RowRemapFailure; the GPU must be replaced, as its memory has no spare rows left; it must be reset before it is used again",
 		},
-		"MIG mode":                 {withMIG(false), withMIG(true), "GPUMIGMode GPU 3 (H100, GPU-a) is in MIG mode now: it is not allocated as a whole"},
-		"no more MIG mode":         {withMIG(true), withMIG(false), "GPUMIGMode GPU 3 (H100, GPU-a) is no longer in MIG mode"},
-		"MIG mode from the start":  {&gpu.Snapshot{}, withMIG(true), ""},
+		"MIG mode":                {withMIG(false), withMIG(true), "GPUMIGMode GPU 3 (H100, GPU-a) is in MIG mode now: it is not allocated as a whole"},
+		"no more MIG mode":        {withMIG(true), withMIG(false), "GPUMIGMode GPU 3 (H100, GPU-a) is no longer in MIG mode"},
+		"MIG mode from the start": {&gpu.Snapshot{}, withMIG(true), ""},
+		"MIG mode and slices at once": {
+			withMIG(false), withSlices("MIG-a", "MIG-b"),
+			"GPUMIGMode GPU 3 (H100, GPU-a) is in MIG mode now: it is not allocated as a whole\nGPUMIGSlices GPU 3 (H100, GPU-a) is divided into 2 × 1g.10gb now",
+		},
+		"slices":                   {withMIG(true), withSlices("MIG-a"), "GPUMIGSlices GPU 3 (H100, GPU-a) is divided into 1 × 1g.10gb now"},
+		"other slices":             {withSlices("MIG-a"), withSlices("MIG-b"), "GPUMIGSlices GPU 3 (H100, GPU-a) is divided into 1 × 1g.10gb now"},
+		"no more slices":           {withSlices("MIG-a"), withMIG(true), "GPUMIGSlices GPU 3 (H100, GPU-a) is divided into no slices now"},
+		"the same slices":          {withSlices("MIG-a"), withSlices("MIG-a"), ""},
+		"a whole GPU from slices":  {withSlices("MIG-a"), withMIG(false), "GPUMIGMode GPU 3 (H100, GPU-a) is no longer in MIG mode"},
+		"slices from the start":    {&gpu.Snapshot{}, withSlices("MIG-a"), ""},
 		"a GPU is missing":         {withMissing(0), withMissing(1), "GPUMissing 1 of 2 GPUs are found: the others are on the PCI bus, or expected, but the driver does not report them"},
 		"one more is missing":      {withMissing(1), withMissing(2), "GPUMissing 1 of 3 GPUs are found: the others are on the PCI bus, or expected, but the driver does not report them"},
 		"missing from the start":   {&gpu.Snapshot{}, withMissing(7), "GPUMissing 1 of 8 GPUs are found: the others are on the PCI bus, or expected, but the driver does not report them"},

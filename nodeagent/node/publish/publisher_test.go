@@ -420,3 +420,38 @@ func TestANeedForAResetThatShowsLaterIsAnEvent(t *testing.T) {
 		t.Errorf("nothing changed, the Events are %v", list)
 	}
 }
+
+func TestTheNodeShowsSlicesAsLongAsThereAreAny(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "{count: 2, mig: [{gpus: 1, slices: [3g.40gb, 3g.40gb]}]}")
+	expect := func(what, strategy, halves, smalls string) {
+		t.Helper()
+		f.polls(2) // a change makes the source be opened again
+		labels := f.api.node.Labels
+		got := []string{labels["falldio.com/mig-strategy"], labels["falldio.com/mig-3g.40gb.count"], labels["falldio.com/mig-1g.10gb.count"]}
+		if diff := cmp.Diff([]string{strategy, halves, smalls}, got); diff != "" {
+			t.Errorf("%s: labels (-want +got):\n%s", what, diff)
+		}
+	}
+	expect("at first", "mixed", "2", "")
+	inject := func(fault simulation.Fault) {
+		t.Helper()
+		if err := f.source.Inject(fault); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inject(simulation.Fault{Fault: simulation.MIG, Slices: []string{"1g.10gb"}})
+	expect("all GPUs are divided anew", "single", "", "2")
+	inject(simulation.Fault{Fault: simulation.MIG})
+	expect("there is no slice any more", "", "", "")
+	writes := f.api.writes
+	f.polls(5)
+	if f.api.writes != writes {
+		t.Errorf("%d writes although nothing has changed", f.api.writes-writes)
+	}
+	inject(simulation.Fault{Fault: simulation.MIG, Slices: []string{"1g.10gb"}})
+	f.polls(2)
+	f.edit(func(node *metav1.PartialObjectMetadata) { delete(node.Labels, "falldio.com/mig-1g.10gb.count") })
+	f.clock.Step(2 * interval)
+	expect("somebody has removed a label", "single", "", "2")
+}

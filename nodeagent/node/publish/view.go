@@ -16,7 +16,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// ownLabels are the labels of a Node that belong to the agent.
+// ownLabels are the labels of a Node that belong to the agent, besides those about MIG slices.
 var ownLabels = []string{
 	v1.LabelGPUModel, v1.LabelGPUCount, v1.LabelGPUMemory, v1.LabelGPUDriver, v1.LabelGPUCUDA,
 	v1.LabelGPUComputeCapability, v1.LabelGPUHealth, v1.LabelGPUFreeMemory,
@@ -86,6 +86,6 @@ func contentOf(node *metav1.ObjectMeta) Content {
 		Labels: map[string]string{}, Inventory: node.Annotations[inventory.Annotation], ProbeURL: node.Annotations[endpoints.AnnotationProbeURL],
 	}
 	maps.Copy(content.Labels, node.Labels)
-	maps.DeleteFunc(content.Labels, func(name, _ string) bool { return !slices.Contains(ownLabels, name) })
+	maps.DeleteFunc(content.Labels, func(name, _ string) bool { return !slices.Contains(ownLabels, name) && !v1.IsMIGLabel(name) })
 	return content
 }

@@ -79,19 +79,26 @@ func (g *Generator) toolkit() (nvcdi.Interface, error) {
 	)
 }
 
-// devices describes GPUs one by one, so that one that does not respond does not keep the
-// others from containers.
-func (g *Generator) devices(toolkit nvcdi.Interface, gpus []gpu.Info) ([]specs.Device, error) {
+// describer describes a GPU or a MIG device by its UUID.
+type describer interface {
+	GetDeviceSpecsByID(uuids ...string) ([]specs.Device, error)
+}
+
+// devices describes GPUs and slices one by one, so that one that does not respond does not keep
+// the others from containers.
+func (g *Generator) devices(toolkit describer, gpus []gpu.Info) ([]specs.Device, error) {
 	var devices []specs.Device
 	var problems []error
 	for i := range gpus {
-		described, err := toolkit.GetDeviceSpecsByID(gpus[i].UUID)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("GPU %s: %w", gpus[i].UUID, err))
-			g.logger.Error(err, "A GPU can't be described for the container runtime", "gpu", gpus[i].UUID)
-			continue
+		for _, uuid := range gpus[i].Usable() {
+			described, err := toolkit.GetDeviceSpecsByID(uuid)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("GPU %s: %w", uuid, err))
+				g.logger.Error(err, "A GPU can't be described for the container runtime", "gpu", uuid)
+				continue
+			}
+			devices = append(devices, described...)
 		}
-		devices = append(devices, described...)
 	}
 	if len(devices) == 0 {
 		return nil, errors.Join(problems...)

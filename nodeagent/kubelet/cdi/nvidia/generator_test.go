@@ -190,3 +190,37 @@ func TestWithoutTheDriversFiles(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// fakeToolkit describes all but the lost devices.
+type fakeToolkit struct{ lost string }
+
+func (f fakeToolkit) GetDeviceSpecsByID(uuids ...string) ([]specs.Device, error) {
+	var devices []specs.Device
+	for _, uuid := range uuids {
+		if uuid == f.lost {
+			return nil, nvml.ERROR_NOT_FOUND
+		}
+		devices = append(devices, specs.Device{Name: uuid})
+	}
+	return devices, nil
+}
+
+func TestTheSlicesOfAGPUAreDescribedInsteadOfIt(t *testing.T) {
+	t.Parallel()
+	gpus := []gpu.Info{
+		{UUID: "GPU-a"},
+		{UUID: "GPU-b", MIG: true, Slices: []gpu.Slice{{UUID: "MIG-a"}, {UUID: "MIG-b"}, {UUID: "MIG-c"}}},
+		{UUID: "GPU-c", MIG: true},
+	}
+	devices, err := newGenerator(t, nil, Options{}).devices(fakeToolkit{lost: "MIG-b"}, gpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i := range devices {
+		names = append(names, devices[i].Name)
+	}
+	if diff := cmp.Diff([]string{"GPU-a", "MIG-a", "MIG-c"}, names); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+}

@@ -42,6 +42,9 @@ const (
 	// LabelGPUFreeMemory is how much of the node's GPU memory is free, in
 	// percent, rounded down to 0, 25, 50 or 75.
 	LabelGPUFreeMemory = GroupName + "/gpu-free-memory"
+	// LabelMIGStrategy says how a node's GPUs are divided into MIG slices: MIGSingle or MIGMixed.
+	// Without the label there are no slices.
+	LabelMIGStrategy = GroupName + "/mig-strategy"
 	// LabelGPUAllocation says who gives out a node's GPUs. AllocationDRA is the only value;
 	// without the label it is the device plugin.
 	LabelGPUAllocation = GroupName + "/gpu-allocation"
@@ -58,6 +61,14 @@ const (
 	// TaintGPUUnhealthy is the taint of nodes whose GPUs are not healthy, if gpu-controller runs
 	// with --taint-unhealthy-gpus. Its value is that of LabelGPUHealth: Degraded or Unhealthy.
 	TaintGPUUnhealthy = GroupName + "/gpu-unhealthy"
+)
+
+// The values of LabelMIGStrategy, named after the strategies of NVIDIA's device plugin.
+const (
+	// MIGSingle: every GPU is divided, and all slices are of one profile.
+	MIGSingle = "single"
+	// MIGMixed: there are slices otherwise.
+	MIGMixed = "mixed"
 )
 
 // AllocationDRA is the value of LabelGPUAllocation on a node whose GPUs are given out by the

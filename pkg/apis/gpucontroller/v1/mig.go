@@ -13,6 +13,17 @@ import (
 // migPrefix begins the names of the extended resources of MIG slices.
 const migPrefix = GroupName + "/mig-"
 
+// IsMIGLabel reports whether the node agent's labels about MIG include a label: LabelMIGStrategy,
+// and those of each profile, which the suffixes below make of its resource.
+func IsMIGLabel(name string) bool { return strings.HasPrefix(name, migPrefix) }
+
+// The suffixes of the labels of a Node with MIG slices: falldio.com/mig-1g.10gb.count is how
+// many it has of a profile, falldio.com/mig-1g.10gb.memory how much memory each has, in MiB.
+const (
+	MIGCountSuffix  = ".count"
+	MIGMemorySuffix = ".memory"
+)
+
 // migProfile matches the profiles of NVIDIA's MIG: compute slices, memory in GB, and what else
 // the slice has: "+me" for the media engines.
 var migProfile = regexp.MustCompile(`^[1-9][0-9]?g\.[1-9][0-9]{0,3}gb(\+[a-z0-9]+)*$`)

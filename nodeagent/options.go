@@ -49,8 +49,10 @@ type options struct {
 
 	bindAddress string
 	dcgmNames   bool
-	probing     probingOptions
-	injection   injectionOptions
+	// processMetrics says of which GPUs the processes are read.
+	processMetrics string
+	probing        probingOptions
+	injection      injectionOptions
 
 	mode             string
 	devicePlugin     bool
@@ -93,6 +95,7 @@ func newOptions() *options {
 		health:           newHealthOptions(),
 		labelInterval:    time.Minute,
 		bindAddress:      "127.0.0.1:9836",
+		processMetrics:   processesShared,
 		probing:          newProbingOptions(),
 		injection:        newInjectionOptions(),
 		mps:              newMPSOptions(),
@@ -116,6 +119,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.sourceFlags(flags)
 	o.publishFlags(flags)
 	o.pluginFlags(flags)
+	addProcessMetrics(&o.processMetrics, flags)
 	o.probing.addTo(flags)
 	o.injection.addTo(flags)
 	o.mps.addTo(flags)
@@ -194,7 +198,7 @@ func (o *options) complete(args []string) error {
 	note("resource", o.completeResources())
 	note("simulation-profile", o.completeProfile())
 	note("simulated-nodes", o.completeFleet())
-	problems = append(problems, o.probing.complete(o.simulatedNodes != ""), o.injection.validate(), o.mps.validate(), o.health.validate(o.simulatedNodes != ""))
+	problems = append(problems, o.probing.complete(o.simulatedNodes != ""), o.injection.validate(), o.mps.validate(), validateProcessMetrics(o.processMetrics), o.health.validate(o.simulatedNodes != ""))
 	return errors.Join(problems...)
 }
 

@@ -49,6 +49,7 @@ type plugins struct {
 	injection *injection
 	mps       *mpsDaemon
 	shares    *shares // nil if none are given out
+	use       *containerUse
 	cleanUp   bool
 	// allocated receives a value after an allocation.
 	allocated chan struct{}
@@ -65,13 +66,15 @@ func newPlugins(a *agent, clients *clients, opts *options, injection *injection)
 	if err != nil {
 		return nil, err
 	}
-	if p.kubelet, err = podresources.NewClient(filepath.Join(opts.kubeletDirectory, podResourcesFolder, podResourcesSocket), claimed.translate); err != nil {
+	socket := filepath.Join(opts.kubeletDirectory, podResourcesFolder, podResourcesSocket)
+	if p.kubelet, err = podresources.NewClient(socket, claimed.translate); err != nil {
 		return nil, err
 	}
 	ofGPUs, names := namesOf(opts.served)
 	p.tracker = deviceplugin.NewPodAllocationTracker(p.pods.List, p.clock, ofGPUs[resource.Shares])
 	p.usage = deviceplugin.NewUsage(p.kubelet, p.clock, names...)
 	p.holders = metrics.NewHolders(p.kubelet)
+	p.use = newContainerUse(opts.processMetrics, socket, p.holders, p.pods.List)
 	p.mps = newMPSDaemon(opts, ofGPUs[resource.Shares], p.clock)
 	if p.shares = newShares(ofGPUs[resource.Shares], opts, p.pods.List, p.mps.watcher, clients.recorder, p.clock); p.shares != nil {
 		a.metrics.Shares = p.shares
@@ -83,7 +86,7 @@ func newPlugins(a *agent, clients *clients, opts *options, injection *injection)
 	}
 	// The scheduler must know which GPUs Pods have, whoever gave them out.
 	p.corrector = assignment.NewCorrector(p.pods.List, kube.PatchPod(a.client, publish.FieldManager), append(names, string(v1.ResourceNVIDIAGPU)))
-	a.metrics.Holders = p.holders
+	a.metrics.Holders, a.metrics.Containers = p.holders, p.use
 	for _, plugin := range p.all {
 		a.metrics.Plugins = append(a.metrics.Plugins, pluginMetrics{plugin})
 	}
@@ -151,6 +154,10 @@ func (p *plugins) run(ctx context.Context, gpus *monitor.Monitor, restored <-cha
 	})
 	group.Go(func() error {
 		p.updateDevices(ctx, gpus)
+		return nil
+	})
+	group.Go(func() error {
+		p.use.run(ctx, gpus)
 		return nil
 	})
 	go p.injection.run(ctx, gpus) // not in the group, since it may hang in the driver
@@ -286,6 +293,7 @@ func (p *plugins) refresh(ctx context.Context) {
 		p.shares.forget()
 		return
 	}
+	p.use.settle(ctx)
 	for _, plugin := range p.all {
 		plugin.Pool().Hold(share.GPUs(podresources.DeviceIDs(allocations, plugin.Resource()))...)
 	}

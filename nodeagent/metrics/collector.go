@@ -27,6 +27,8 @@ type Node struct {
 	Holders *Holders
 	// Shares may be nil.
 	Shares Shares
+	// Containers may be nil.
+	Containers Containers
 	// Plugins are the node's device plugins.
 	Plugins []Plugin
 }

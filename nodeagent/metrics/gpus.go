@@ -26,6 +26,7 @@ type descriptions struct {
 	xids, dcgmXID         *prometheus.Desc
 	holder, holderShare   *prometheus.Desc
 	enforcement           *prometheus.Desc
+	containers            *containerDescriptions
 }
 
 // holderLabels are the labels of a container that holds a GPU.
@@ -45,7 +46,7 @@ func newDescriptions() *descriptions {
 		holder:      describe("falldio_gpu_holder", "Always 1; the labels tell which container holds the GPU, or a share of it.", holderLabels),
 		holderShare: describe("falldio_gpu_holder_share_ratio", "How much of the GPU the container was given: 1 for a whole GPU.", holderLabels),
 	}
-	d.enforcement = describeEnforcement()
+	d.enforcement, d.containers = describeEnforcement(), describeContainers()
 	for _, row := range table {
 		d.own = append(d.own, describe(row.name, row.help, gpuLabels))
 		d.dcgm = append(d.dcgm, describe(row.dcgm, row.help+" (as DCGM has it)", gpuLabels))
@@ -110,6 +111,7 @@ func (d *descriptions) device(into chan<- prometheus.Metric, node *Node, device 
 		into <- constant(d.holderShare, prometheus.GaugeValue, float64(holder.Percent)/percentPerRatio, labels...)
 	}
 	d.shares(into, node, device)
+	d.containers.collect(into, node, device)
 }
 
 // labelValues returns values in the order of gpuLabels. A GPU that several containers share

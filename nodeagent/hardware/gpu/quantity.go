@@ -77,6 +77,8 @@ type Sample struct {
 	Values Values
 	Action Action
 	Fabric Fabric
+	// Processes are read on request only; nil if they were not, or can't be.
+	Processes *ProcessSample
 }
 
 // Fabric is the state of a GPU in the fabric of NVSwitches. Without it, CUDA does not start

@@ -17,10 +17,6 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
-// shareVariable is the environment variable with a container's share of its GPU, in
-// percent.
-const shareVariable = "GPU_SHARE_PERCENT"
-
 // Sharing configures how shares of GPUs are allocated.
 type Sharing struct {
 	// MPS limits how much of its GPU a container can use; nil to set no limits.
@@ -114,7 +110,7 @@ func (s *sharing) response(list *listing, ids []string) *pluginapi.ContainerAllo
 	if response.Envs == nil {
 		response.Envs = map[string]string{}
 	}
-	response.Envs[shareVariable] = strconv.Itoa(percent)
+	response.Envs[share.Variable] = strconv.Itoa(percent)
 	gpu, _ := list.device(gpus[0])
 	s.mps.admit(response, percent, &gpu)
 	return response

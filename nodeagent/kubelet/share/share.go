@@ -17,6 +17,9 @@ import (
 // PerGPU is how many shares a GPU has. Each is one percent of it.
 const PerGPU = 100
 
+// Variable is the environment variable with a container's share of its GPU, in percent.
+const Variable = "GPU_SHARE_PERCENT"
+
 const separator = "::"
 
 // ID returns the ID of one of a GPU's shares, which are numbered from 0.

@@ -59,6 +59,8 @@ type options struct {
 	resources        []string
 	kubeletDirectory string
 	mps              mpsOptions
+	// memoryLimits says what limits the memory of containers with shares.
+	memoryLimits string
 
 	logging *logsapi.LoggingConfiguration
 
@@ -99,6 +101,7 @@ func newOptions() *options {
 		probing:          newProbingOptions(),
 		injection:        newInjectionOptions(),
 		mps:              newMPSOptions(),
+		memoryLimits:     memoryLimitsOff,
 		mode:             modeFull,
 		devicePlugin:     true,
 		resources:        []string{string(v1.ResourceGPU)},
@@ -123,6 +126,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.probing.addTo(flags)
 	o.injection.addTo(flags)
 	o.mps.addTo(flags)
+	addMemoryLimits(&o.memoryLimits, flags)
 	o.health.addTo(flags)
 	logsapi.AddFlags(o.logging, flags)
 	flags.BoolVar(&o.printVersion, "version", o.printVersion, "print the version and exit")
@@ -198,7 +202,7 @@ func (o *options) complete(args []string) error {
 	note("resource", o.completeResources())
 	note("simulation-profile", o.completeProfile())
 	note("simulated-nodes", o.completeFleet())
-	problems = append(problems, o.probing.complete(o.simulatedNodes != ""), o.injection.validate(), o.mps.validate(), validateProcessMetrics(o.processMetrics), o.health.validate(o.simulatedNodes != ""))
+	problems = append(problems, o.probing.complete(o.simulatedNodes != ""), o.injection.validate(), o.mps.validate(), validateProcessMetrics(o.processMetrics), validateMemoryLimits(o.memoryLimits), o.health.validate(o.simulatedNodes != ""))
 	return errors.Join(problems...)
 }
 

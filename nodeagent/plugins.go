@@ -120,7 +120,7 @@ func (p *plugins) add(spec *resource.Spec, ofGPUs map[resource.Kind]string, opts
 	case resource.Shares:
 		config.Pool = p.gpus
 		config.Counterpart, config.Usage = ofGPUs[resource.GPUs], p.usage
-		config.Sharing = &p.mps.sharing
+		config.Sharing = &deviceplugin.Sharing{MPS: p.mps.clients, LimitsMemory: p.injection.limitsMemory}
 	case resource.Simulated, resource.None:
 		config.Pool = deviceplugin.NewPool()
 		if err := config.Pool.Set(deviceplugin.Counted(spec.ShortName(), spec.Count), nil); err != nil {

@@ -21,12 +21,16 @@ import (
 type Sharing struct {
 	// MPS limits how much of its GPU a container can use; nil to set no limits.
 	MPS *MPS
+	// LimitsMemory reports whether NVIDIA's hook limits the GPU memory of the container's
+	// control group, as variables tell it; nil if it does not.
+	LimitsMemory func() bool
 }
 
 // sharing allocates shares of GPUs. All shares of a container are of one GPU.
 type sharing struct {
 	visibility
-	mps *MPS
+	mps          *MPS
+	limitsMemory func() bool
 }
 
 var _ allocator = &sharing{}
@@ -113,5 +117,8 @@ func (s *sharing) response(list *listing, ids []string) *pluginapi.ContainerAllo
 	response.Envs[share.Variable] = strconv.Itoa(percent)
 	gpu, _ := list.device(gpus[0])
 	s.mps.admit(response, percent, &gpu)
+	if s.limitsMemory != nil && s.limitsMemory() {
+		limitMemory(response, percent, &gpu)
+	}
 	return response
 }

@@ -20,6 +20,9 @@ const PerGPU = 100
 // Variable is the environment variable with a container's share of its GPU, in percent.
 const Variable = "GPU_SHARE_PERCENT"
 
+// MemoryMiB returns how much of a GPU's memory a share is, in MiB and rounded down.
+func MemoryMiB(percent int, ofMiB int64) int64 { return ofMiB * int64(percent) / PerGPU }
+
 const separator = "::"
 
 // ID returns the ID of one of a GPU's shares, which are numbered from 0.

@@ -54,7 +54,7 @@ func newAgent(node string, source gpu.Source, labelOptions labels.Options, clien
 	}
 	a.publisher = publish.New(config)
 	a.condition = publish.NewConditionWriter(config, clients.conditions)
-	a.events = publish.NewEventWriter(config, clients.recorder)
+	a.events = publish.NewEventWriter(config, clients.events.Recorder(node))
 	a.metrics = &metrics.Node{Name: node, GPUs: a.monitor, Writes: a.publisher.Statistics().Counts}
 	return a, nil
 }

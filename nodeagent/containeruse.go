@@ -7,7 +7,6 @@ import (
 	"context"
 	"io/fs"
 	"os"
-	"strconv"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +15,6 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/attribution"
-	"falldio.github.io/gpu-controller/nodeagent/kubelet/cgroup"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 	"falldio.github.io/gpu-controller/nodeagent/metrics"
@@ -91,7 +89,7 @@ func (u *containerUse) run(ctx context.Context, gpus *monitor.Monitor) {
 	}
 }
 
-// observe finds the containers of all processes. It reads a small file for each.
+// observe finds the containers of all processes.
 func (u *containerUse) observe(snapshot *gpu.Snapshot) {
 	var containers *attribution.Containers
 	usages := map[string]*attribution.Usage{}
@@ -104,12 +102,7 @@ func (u *containerUse) observe(snapshot *gpu.Snapshot) {
 			containers = attribution.NewContainers(u.pods())
 		}
 		usages[snapshot.Devices[i].UUID] = attribution.Sum(sample, func(pid int) (attribution.Container, bool) {
-			content, err := fs.ReadFile(u.proc, strconv.Itoa(pid)+"/cgroup")
-			if err != nil { // it has ended
-				return attribution.Container{}, false
-			}
-			group, _ := cgroup.Parse(string(content))
-			return containers.Find(group)
+			return containers.OfProcess(u.proc, pid)
 		})
 	}
 	u.current.Store(&usages)

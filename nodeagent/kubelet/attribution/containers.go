@@ -6,6 +6,8 @@
 package attribution
 
 import (
+	"io/fs"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,4 +56,14 @@ func (c *Containers) Find(group cgroup.Container) (container Container, found bo
 	}
 	container, found = c.byPod[group.Pod]
 	return container, found
+}
+
+// OfProcess returns the container of a process in a procfs, from a small file.
+func (c *Containers) OfProcess(proc fs.FS, pid int) (container Container, found bool) {
+	content, err := fs.ReadFile(proc, strconv.Itoa(pid)+"/cgroup")
+	if err != nil { // it has ended
+		return Container{}, false
+	}
+	group, _ := cgroup.Parse(string(content))
+	return c.Find(group)
 }

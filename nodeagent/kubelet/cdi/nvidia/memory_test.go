@@ -100,7 +100,8 @@ func TestWhetherTheHookProgramLimitsMemory(t *testing.T) {
 	}{
 		"a program with the command":                {map[string]string{hookPath: padding(10) + memoryHook + padding(10)}, true},
 		"at the end of a large program":             {map[string]string{hookPath: padding(5*chunk) + memoryHook}, true},
-		"where two parts meet that are read":        {map[string]string{hookPath: padding(chunk+len(memoryHook)-1-5) + memoryHook + padding(chunk)}, true},
+		"where two parts meet that are read":        {map[string]string{hookPath: padding(chunk-5) + memoryHook + padding(chunk)}, true},
+		"where they overlap":                        {map[string]string{hookPath: padding(chunk+len(memoryHook)-1-5) + memoryHook + padding(chunk)}, true},
 		"an old program":                            {map[string]string{hookPath: padding(3*chunk) + "update-ldcache"}, false},
 		"a script that calls the program beside it": {map[string]string{hookPath: "#!/bin/sh", hookPath + ".real": memoryHook}, true},
 		"no program":                                {nil, false},

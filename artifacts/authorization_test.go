@@ -4,6 +4,7 @@
 package artifacts
 
 import (
+	"strings"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -52,7 +53,7 @@ func TestAnAgentReadsOnlyWhatIsOfItsNode(t *testing.T) {
 		return requirements
 	}
 	tests := map[string]struct {
-		user, verb, resource string
+		user, verb, resource string   // with "/" and a name, if it has one
 		nodes                []string // in the token
 		selector             []metav1.FieldSelectorRequirement
 		refused              bool
@@ -65,7 +66,11 @@ func TestAnAgentReadsOnlyWhatIsOfItsNode(t *testing.T) {
 		"writing an Event":                       {agent, "create", "events", []string{"a"}, nil, false},
 		"all Pods":                               {agent, "list", "pods", []string{"a"}, nil, true},
 		"watching all Pods":                      {agent, "watch", "pods", []string{"a"}, nil, true},
-		"one Pod, of which it can't be said":     {agent, "get", "pods", []string{"a"}, nil, true},
+		"one Pod, of which it can't be said":     {agent, "get", "pods/x", []string{"a"}, nil, true},
+		"a Pod with the name of its node":        {agent, "get", "pods/a", []string{"a"}, nil, true},
+		"its Node by name":                       {agent, "get", "nodes/a", []string{"a"}, nil, false},
+		"another Node by name":                   {agent, "get", "nodes/b", []string{"a"}, nil, true},
+		"all Nodes under the name of its own":    {agent, "list", "nodes/a", []string{"a"}, nil, true},
 		"the Pods of another node":               {agent, "list", "pods", []string{"a"}, where("spec.nodeName", "b"), true},
 		"the Pods of all other nodes":            {agent, "list", "pods", []string{"a"}, not(where("spec.nodeName", "a")), true},
 		"the Pods of several nodes":              {agent, "list", "pods", []string{"a"}, where("spec.nodeName", "a", "b"), true},
@@ -80,9 +85,10 @@ func TestAnAgentReadsOnlyWhatIsOfItsNode(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			resource, object, _ := strings.Cut(test.resource, "/")
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User:               test.user,
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: test.verb, Resource: test.resource, Version: "v1"},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: test.verb, Resource: resource, Name: object, Version: "v1"},
 			}}
 			if test.nodes != nil {
 				review.Spec.Extra = map[string]authorizationv1.ExtraValue{"authentication.kubernetes.io/node-name": test.nodes}

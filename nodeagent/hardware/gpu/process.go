@@ -24,8 +24,8 @@ type ProcessSample struct {
 
 // Process is a process that uses a GPU.
 type Process struct {
-	// PID is its ID in the PID namespace of this agent. Drivers don't report a process that
-	// does not exist there.
+	// PID is its ID in the PID namespace of this agent. Recent drivers don't report a process
+	// that does not exist there.
 	PID int
 	// Values are those of the measured quantities that are not 0.
 	Values Values

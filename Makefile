@@ -78,8 +78,8 @@ build-schedulerperf: build
 	$(GO) test -c -vet=off -ldflags "-s -w" -o $(BIN)/schedulerperf.test test/schedulerperf/program_test.go
 
 .PHONY: test-gpu
-test-gpu: ## Read the GPUs of this machine, time each call of the driver, and describe them by CDI as NVIDIA's nvidia-ctk does (skipped without GPUs)
-	$(GO) test -count=1 -run '^TestHardware$$' -v -ldflags "$(LAZY)" ./nodeagent/hardware/nvml ./nodeagent/kubelet/cdi/nvidia
+test-gpu: ## On a machine with NVIDIA GPUs, as root: read them and their processes, time polls and calls of the driver, describe them by CDI as nvidia-ctk does, and set limits by MPS and the driver (each skipped with the reason if something lacks)
+	$(GO) test -count=1 -run '^TestHardware' -v -ldflags "$(LAZY)" ./nodeagent/hardware/nvml ./nodeagent/kubelet/cdi/nvidia ./nodeagent/kubelet/mps
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster, for the inner loop (under a minute when all is compiled)

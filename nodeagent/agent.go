@@ -43,21 +43,18 @@ func newAgent(node string, source gpu.Source, labelOptions labels.Options, clien
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{
-		node: node, client: client, clock: c, cleanUp: opts.cleanUpOnExit, restored: make(chan struct{}),
-		monitor: monitor.New(monitor.Config{
-			Source: source, Clock: c, Policy: opts.policy, BootID: bootID, Deadline: opts.pollDeadline,
-			ExpectedGPUs: opts.health.expectedGPUs,
-		}),
-		view: publish.NewView(),
-	}
+	a := &agent{node: node, client: client, clock: c, cleanUp: opts.cleanUpOnExit, restored: make(chan struct{}), view: publish.NewView()}
+	a.monitor = monitor.New(monitor.Config{
+		Source: source, Clock: c, Policy: opts.policy, BootID: bootID, Deadline: opts.pollDeadline,
+		Processes: a.readsProcesses, ExpectedGPUs: opts.health.expectedGPUs,
+	})
 	config := publish.Config{
 		Node: node, GPUs: a.monitor, Nodes: a.view, Patcher: client.Resource(kube.Nodes), Clock: c,
 		Labels: labelOptions, ProbeURL: opts.probing.urlFor(node), Interval: opts.labelInterval,
 	}
 	a.publisher = publish.New(config)
 	a.condition = publish.NewConditionWriter(config, clients.conditions)
-	a.events = publish.NewEventWriter(config, clients.recorder)
+	a.events = publish.NewEventWriter(config, clients.events.Recorder(node))
 	a.metrics = &metrics.Node{Name: node, GPUs: a.monitor, Writes: a.publisher.Statistics().Counts}
 	return a, nil
 }
@@ -127,6 +124,11 @@ func (a *agent) cleanUpOnExit(ctx context.Context, cleanUp func(context.Context)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
 	return cleanUp(ctx)
+}
+
+// readsProcesses reports whether a poll is to read the processes on a GPU.
+func (a *agent) readsProcesses(uuid string) bool {
+	return a.plugins != nil && a.plugins.use.wanted(uuid)
 }
 
 // ready returns why the agent is not ready, or nil.

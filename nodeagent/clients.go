@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 
 	"falldio.github.io/gpu-controller/nodeagent/node/kube"
 )
@@ -22,7 +21,7 @@ type clients struct {
 	config      *rest.Config
 	impersonate string
 	metadata    metadata.Interface
-	recorder    record.EventRecorder
+	events      *kube.Events
 	conditions  *kube.ConditionReader
 }
 
@@ -38,8 +37,8 @@ func newClients(ctx context.Context, config *rest.Config, impersonate string) (*
 	if c.conditions, err = kube.NewConditionReader(c.config); err != nil {
 		return nil, err
 	}
-	c.recorder, err = kube.NewRecorder(ctx, c.config, "nodeagent")
-	return c, err
+	c.events = kube.NewEvents(ctx, "nodeagent", c.configFor)
+	return c, nil
 }
 
 // forNode returns the client that writes for a node's agent. It impersonates the user, if one
@@ -48,7 +47,15 @@ func (c *clients) forNode(node string) (metadata.Interface, error) {
 	if c.impersonate == "" {
 		return c.metadata, nil
 	}
+	return kube.Metadata(c.configFor(node))
+}
+
+// configFor returns the configuration of the clients that write for a node's agent.
+func (c *clients) configFor(node string) *rest.Config {
+	if c.impersonate == "" {
+		return c.config
+	}
 	config := rest.CopyConfig(c.config)
 	config.Impersonate.Extra = map[string][]string{nodeNameExtra: {node}}
-	return kube.Metadata(config)
+	return config
 }

@@ -25,6 +25,9 @@ type injection struct {
 	// writer describes the GPUs in the directory dir; nil unless this agent has to.
 	writer *cdi.Writer
 	dir    string
+	// limitsMemory reports whether NVIDIA's hook limits the memory of shares; nil if nothing
+	// does.
+	limitsMemory func() bool
 }
 
 // runtimeLimit bounds how long to wait for the API server to name the container runtime.
@@ -45,20 +48,28 @@ func newInjection(ctx context.Context, clients *clients, opts *options, c clock.
 		strategy, reason = choose(gather(ctx, clients, opts, hooked))
 		klog.FromContext(ctx).Info("Chose how containers get their GPUs", "strategy", strategy, "reason", reason)
 	}
+	limits, err := memoryLimits(opts, strategy, &located)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Nothing limits the memory of shares of GPUs")
+	}
 	if strategy == strategyEnvVar || options.cdiKind != cdi.Kind {
 		if err := cdi.Remove(options.cdiSpecDir); err != nil {
 			klog.FromContext(ctx).Error(err, "A CDI specification that is out of use can't be removed")
 		}
 		return &injection{cdiKind: kindFor(strategy, options.cdiKind)}, nil
 	}
+	i := &injection{cdiKind: options.cdiKind, dir: options.cdiSpecDir, limitsMemory: func() bool { return limits }}
 	var generator cdi.Generator = &cdi.Simulated{Dir: options.cdiSpecDir}
 	if !opts.simulated() {
 		if !hooked {
 			return nil, fmt.Errorf("--device-list-strategy=%s: the node has no nvidia-cdi-hook, see --nvidia-cdi-hook-path and --host-root; it comes with NVIDIA's Container Toolkit", strategyCDI)
 		}
-		generator = nvidia.New(located, opts.nvmlLibrary, klog.FromContext(ctx))
+		located.LimitMemory = limits
+		toolkit := nvidia.New(located, opts.nvmlLibrary, klog.FromContext(ctx))
+		generator, i.limitsMemory = toolkit, toolkit.LimitsMemory
 	}
-	return &injection{cdiKind: options.cdiKind, writer: cdi.NewWriter(options.cdiSpecDir, generator, c), dir: options.cdiSpecDir}, nil
+	i.writer = cdi.NewWriter(options.cdiSpecDir, generator, c)
+	return i, nil
 }
 
 func kindFor(strategy, kind string) string {

@@ -17,8 +17,8 @@ import (
 // keeps it running, if the agent does.
 type mpsDaemon struct {
 	watcher    *mps.Watcher
-	supervisor *mps.Supervisor // nil unless the agent runs the daemon
-	sharing    deviceplugin.Sharing
+	supervisor *mps.Supervisor   // nil unless the agent runs the daemon
+	clients    *deviceplugin.MPS // nil without a daemon
 }
 
 // newMPSDaemon returns the daemon that the options ask for. If no resource is given out in
@@ -29,7 +29,7 @@ func newMPSDaemon(opts *options, shares string, c clock.Clock) *mpsDaemon {
 		return &mpsDaemon{watcher: mps.NewWatcher("", c)}
 	}
 	d := &mpsDaemon{watcher: mps.NewWatcher(options.directory(), c)}
-	d.sharing.MPS = &deviceplugin.MPS{
+	d.clients = &deviceplugin.MPS{
 		PipeDirectory: options.pipeDirectory, ShmDirectory: options.shmDirectory, Runs: d.watcher.Running,
 	}
 	if options.managed() {

@@ -49,8 +49,10 @@ type options struct {
 
 	bindAddress string
 	dcgmNames   bool
-	probing     probingOptions
-	injection   injectionOptions
+	// processMetrics says of which GPUs the processes are read.
+	processMetrics string
+	probing        probingOptions
+	injection      injectionOptions
 
 	mode             string
 	devicePlugin     bool
@@ -58,6 +60,8 @@ type options struct {
 	kubeletDirectory string
 	mps              mpsOptions
 	mig              migOptions
+	// memoryLimits says what limits the memory of containers with shares.
+	memoryLimits string
 
 	logging *logsapi.LoggingConfiguration
 
@@ -94,10 +98,12 @@ func newOptions() *options {
 		health:           newHealthOptions(),
 		labelInterval:    time.Minute,
 		bindAddress:      "127.0.0.1:9836",
+		processMetrics:   processesShared,
 		probing:          newProbingOptions(),
 		injection:        newInjectionOptions(),
 		mps:              newMPSOptions(),
 		mig:              newMIGOptions(),
+		memoryLimits:     memoryLimitsOff,
 		mode:             modeFull,
 		devicePlugin:     true,
 		resources:        []string{string(v1.ResourceGPU)},
@@ -118,10 +124,12 @@ func (o *options) flags() *pflag.FlagSet {
 	o.sourceFlags(flags)
 	o.publishFlags(flags)
 	o.pluginFlags(flags)
+	addProcessMetrics(&o.processMetrics, flags)
 	o.probing.addTo(flags)
 	o.injection.addTo(flags)
 	o.mps.addTo(flags)
 	o.mig.addTo(flags)
+	addMemoryLimits(&o.memoryLimits, flags)
 	o.health.addTo(flags)
 	logsapi.AddFlags(o.logging, flags)
 	flags.BoolVar(&o.printVersion, "version", o.printVersion, "print the version and exit")
@@ -197,7 +205,7 @@ func (o *options) complete(args []string) error {
 	note("resource", o.completeResources())
 	note("simulation-profile", o.completeProfile())
 	note("simulated-nodes", o.completeFleet())
-	problems = append(problems, o.probing.complete(o.simulatedNodes != ""), o.injection.validate(), o.mps.validate(), o.mig.validate(), o.health.validate(o.simulatedNodes != ""))
+	problems = append(problems, o.probing.complete(o.simulatedNodes != ""), o.injection.validate(), o.mps.validate(), o.mig.validate(), validateProcessMetrics(o.processMetrics), validateMemoryLimits(o.memoryLimits), o.health.validate(o.simulatedNodes != ""))
 	return errors.Join(problems...)
 }
 

@@ -81,6 +81,8 @@ func TestFlagsThatMakeNoSenseAreRefusedByName(t *testing.T) {
 		{"--escalate-after=-1", "--escalate-after=-1: must be between 0 and 20"},
 		{"--escalate-after=21", "--escalate-after=21: must be between 0 and 20"},
 		{"--escalation-window=0s", "--escalation-window=0s: must be greater than 0"},
+		{"--share-memory-limits=on", "--share-memory-limits=on: must be off or driver"},
+		{"--process-metrics=some", "--process-metrics=some: must be shared, all or off"},
 		{"--expected-gpus=-1", "--expected-gpus=-1: must not be negative"},
 		{"--expected-gpus=8 --simulated-nodes=" + file(t, "[{name: n1}]"), "--expected-gpus: has no meaning with --simulated-nodes"},
 		{"--kubelet-directory=kubelet", "--kubelet-directory=kubelet: must be an absolute path"},

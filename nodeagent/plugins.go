@@ -51,6 +51,7 @@ type plugins struct {
 	mps       *mpsDaemon
 	mig       *migPlugins // nil if no slices are given out
 	shares    *shares     // nil if none are given out
+	use       *containerUse
 	cleanUp   bool
 	// allocated receives a value after an allocation.
 	allocated chan struct{}
@@ -67,15 +68,17 @@ func newPlugins(a *agent, clients *clients, opts *options, injection *injection)
 	if err != nil {
 		return nil, err
 	}
-	if p.kubelet, err = podresources.NewClient(filepath.Join(opts.kubeletDirectory, podResourcesFolder, podResourcesSocket), claimed.translate); err != nil {
+	socket := filepath.Join(opts.kubeletDirectory, podResourcesFolder, podResourcesSocket)
+	if p.kubelet, err = podresources.NewClient(socket, claimed.translate); err != nil {
 		return nil, err
 	}
 	ofGPUs, names := namesOf(opts.served)
 	p.tracker = deviceplugin.NewPodAllocationTracker(p.pods.List, p.clock, ofGPUs[resource.Shares])
 	p.usage = deviceplugin.NewUsage(p.kubelet, p.clock, names...)
 	p.holders = metrics.NewHolders(p.kubelet)
+	p.use = newContainerUse(opts.processMetrics, socket, p.holders, p.pods.List)
 	p.mps = newMPSDaemon(opts, ofGPUs[resource.Shares], p.clock)
-	if p.shares = newShares(ofGPUs[resource.Shares], opts, p.pods.List, p.mps.watcher, clients.recorder, p.clock); p.shares != nil {
+	if p.shares = newShares(ofGPUs[resource.Shares], opts, p.pods.List, p.mps.watcher, clients.events.Recorder(a.node), p.clock); p.shares != nil {
 		a.metrics.Shares = p.shares
 	}
 	for i := range opts.served {
@@ -90,7 +93,7 @@ func newPlugins(a *agent, clients *clients, opts *options, injection *injection)
 	}
 	// The scheduler must know which GPUs Pods have, whoever gave them out.
 	p.corrector = assignment.NewCorrector(p.pods.List, kube.PatchPod(a.client, publish.FieldManager), append(names, string(v1.ResourceNVIDIAGPU)))
-	a.metrics.Holders = p.holders
+	a.metrics.Holders, a.metrics.Containers = p.holders, p.use
 	a.metrics.Plugins = p.metrics
 	return p, nil
 }
@@ -140,7 +143,7 @@ func (p *plugins) add(spec *resource.Spec, ofGPUs map[resource.Kind]string, opts
 	case resource.Shares:
 		config.Pool = p.gpus
 		config.Counterpart, config.Usage = ofGPUs[resource.GPUs], p.usage
-		config.Sharing = &p.mps.sharing
+		config.Sharing = &deviceplugin.Sharing{MPS: p.mps.clients, LimitsMemory: p.injection.limitsMemory}
 	case resource.Simulated, resource.None:
 		config.Pool = deviceplugin.NewPool()
 		if err := config.Pool.Set(deviceplugin.Counted(spec.ShortName(), spec.Count), nil); err != nil {
@@ -174,6 +177,10 @@ func (p *plugins) run(ctx context.Context, gpus *monitor.Monitor, restored <-cha
 	})
 	group.Go(func() error {
 		p.updateDevices(ctx, group, gpus)
+		return nil
+	})
+	group.Go(func() error {
+		p.use.run(ctx, gpus)
 		return nil
 	})
 	go p.injection.run(ctx, gpus) // not in the group, since it may hang in the driver
@@ -312,6 +319,7 @@ func (p *plugins) refresh(ctx context.Context) {
 		p.shares.forget()
 		return
 	}
+	p.use.settle(ctx)
 	for _, plugin := range p.all {
 		plugin.Pool().Hold(share.GPUs(podresources.DeviceIDs(allocations, plugin.Resource()))...)
 	}

@@ -50,7 +50,9 @@ func (p *process) makeAgents(ctx context.Context, clients *clients) error {
 // source returns the source of this node's GPUs.
 func (p *process) source() gpu.Source {
 	if p.opts.simulated() {
-		return p.simulate(p.opts.nodeName, p.opts.profile)
+		source := p.simulate(p.opts.nodeName, p.opts.profile)
+		source.FindProcesses(os.DirFS(procDir))
+		return source
 	}
 	return nvml.New(nvml.Options{
 		Library: p.opts.nvmlLibrary, PCIeInterval: p.opts.pcieInterval, AllVisible: allVisible(os.Getenv(nvidiaVariable)),
@@ -62,7 +64,7 @@ func (p *process) source() gpu.Source {
 // as "void" for CDI, it is uncertain.
 func allVisible(variable string) bool { return variable == "" || variable == "all" }
 
-func (p *process) simulate(node string, profile *simulation.Profile) gpu.Source {
+func (p *process) simulate(node string, profile *simulation.Profile) *simulation.Source {
 	source := simulation.New(profile, node, p.clock)
 	p.sources[node] = source
 	return source

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command nodeagent measures what the node agent costs: a poll of eight
-// simulated GPUs, and labelling a Node of a local cluster, each beside the way
-// that it replaces. Run it with "make bench-nodeagent", which builds localcluster.
+// simulated GPUs, finding the containers of the processes on a shared one, and labelling
+// a Node of a local cluster, each beside the way that it replaces. Run it with "make
+// bench-nodeagent", which builds localcluster.
 package main
 
 import (
@@ -55,7 +56,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	return report(polling(ctx, *rounds), labelling)
+	return report(polling(ctx, *rounds), attributing(ctx, *rounds), labelling)
 }
 
 func report(contests ...measure.Contest) error {

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +88,7 @@ func apiServerArgs(l layout, p ports) []string {
 		"--tls-private-key-file=" + l.pki(pkiServer) + ".key",
 		"--client-ca-file=" + l.pki(pkiClusterAuthority) + ".crt",
 		"--anonymous-auth=false",
-		"--authorization-mode=RBAC",
+		authorizationMode,
 		"--allow-privileged",
 		"--etcd-servers=https://" + address(p.etcd),
 		"--etcd-cafile=" + l.pki(pkiEtcdAuthority) + ".crt",
@@ -105,6 +106,21 @@ func apiServerArgs(l layout, p ports) []string {
 		"--max-requests-inflight=3000",
 		"--max-mutating-requests-inflight=1000",
 	}
+}
+
+const (
+	// authorizationMode is how requests are authorized, unless a file says it: the API server
+	// accepts only one of both.
+	authorizationMode   = "--authorization-mode=RBAC"
+	authorizationConfig = "--authorization-config="
+)
+
+// withMore returns the API server's arguments with those that the user adds.
+func withMore(args, more []string) []string {
+	if slices.ContainsFunc(more, func(arg string) bool { return strings.HasPrefix(arg, authorizationConfig) }) {
+		args = slices.DeleteFunc(args, func(arg string) bool { return arg == authorizationMode })
+	}
+	return append(args, more...)
 }
 
 func controllerManagerArgs(l layout, p ports, grace time.Duration) []string {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,5 +171,23 @@ func TestComponentsOfKubernetesEmulateAVersionOnlyIfOneIsChosen(t *testing.T) {
 		if diff := cmp.Diff(want, c.emulating([]string{"--a"})); diff != "" {
 			t.Errorf("version %q (-want +got):\n%s", version, diff)
 		}
+	}
+}
+
+func TestAFileReplacesTheModeOfAuthorization(t *testing.T) {
+	t.Parallel()
+	ours := []string{"--anonymous-auth=false", authorizationMode, "--allow-privileged"}
+	tests := map[string]struct{ more, want []string }{
+		"nothing more": {nil, ours},
+		"a feature":    {[]string{"--feature-gates=A=true"}, append(slices.Clone(ours), "--feature-gates=A=true")},
+		"a file":       {[]string{"--authorization-config=/x.yaml"}, []string{"--anonymous-auth=false", "--allow-privileged", "--authorization-config=/x.yaml"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, withMore(slices.Clone(ours), test.more)); diff != "" {
+				t.Errorf("arguments (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -159,7 +159,7 @@ func (c *cluster) startStorage(ctx context.Context) error {
 		return err
 	}
 	args := append(c.emulating(apiServerArgs(c.layout, c.ports)), auditArgs(c.layout, c.options.AuditLog)...)
-	if err := c.component(ctx, names.APIServer, append(args, c.options.APIServerArgs...)); err != nil {
+	if err := c.component(ctx, names.APIServer, withMore(args, c.options.APIServerArgs)); err != nil {
 		return err
 	}
 	return c.waitUntilHealthy(ctx, names.APIServer, c.https, c.apiServerReadyz())

@@ -15,6 +15,7 @@ import (
 type agentDescriptions struct {
 	up, age, hanging, missing          *prometheus.Desc
 	polls, duration, readErrors        *prometheus.Desc
+	processErrors                      *prometheus.Desc
 	writes                             *prometheus.Desc
 	registered, registrations, granted *prometheus.Desc
 	mps                                *prometheus.Desc
@@ -23,15 +24,16 @@ type agentDescriptions struct {
 func newAgentDescriptions() *agentDescriptions {
 	node := []string{"hostname"}
 	return &agentDescriptions{
-		up:         describe("nodeagent_driver_up", "1 if there is a GPU driver that answers, 0 if not.", node),
-		age:        describe("nodeagent_snapshot_age_seconds", "Time since all GPUs were polled the last time.", node),
-		hanging:    describe("nodeagent_call_hanging_seconds", "How long the oldest call of the driver has been hanging that has missed its deadline; 0 if none has.", node),
-		missing:    describe("falldio_gpus_missing", "GPUs that are on the PCI bus, or expected, and that the driver does not report.", node),
-		polls:      describe("nodeagent_polls_total", "Polls of all GPUs, by result (success, error).", []string{"hostname", "result"}),
-		duration:   describe("nodeagent_poll_duration_seconds", "Time that polls of all GPUs took.", node),
-		readErrors: describe("nodeagent_read_errors_total", "Polls of a single GPU that failed.", node),
-		writes:     describe("nodeagent_label_writes_total", "Writes of the Node's labels and annotation, by result (success, error).", []string{"hostname", "result"}),
-		registered: describe("nodeagent_device_plugin_registered", "1 while the kubelet talks to the device plugin of the resource.", []string{"hostname", "resource"}),
+		up:            describe("nodeagent_driver_up", "1 if there is a GPU driver that answers, 0 if not.", node),
+		age:           describe("nodeagent_snapshot_age_seconds", "Time since all GPUs were polled the last time.", node),
+		hanging:       describe("nodeagent_call_hanging_seconds", "How long the oldest call of the driver has been hanging that has missed its deadline; 0 if none has.", node),
+		missing:       describe("falldio_gpus_missing", "GPUs that are on the PCI bus, or expected, and that the driver does not report.", node),
+		polls:         describe("nodeagent_polls_total", "Polls of all GPUs, by result (success, error).", []string{"hostname", "result"}),
+		duration:      describe("nodeagent_poll_duration_seconds", "Time that polls of all GPUs took.", node),
+		readErrors:    describe("nodeagent_read_errors_total", "Polls of a single GPU that failed.", node),
+		processErrors: describe("nodeagent_process_read_errors_total", "Failed attempts to read the processes on a GPU.", node),
+		writes:        describe("nodeagent_label_writes_total", "Writes of the Node's labels and annotation, by result (success, error).", []string{"hostname", "result"}),
+		registered:    describe("nodeagent_device_plugin_registered", "1 while the kubelet talks to the device plugin of the resource.", []string{"hostname", "resource"}),
 		registrations: describe("nodeagent_device_plugin_registrations_total",
 			"How often the device plugin has registered with the kubelet.", []string{"hostname", "resource"}),
 		granted: describe("nodeagent_device_plugin_allocations_total", "Containers that got devices.", []string{"hostname", "resource"}),
@@ -58,6 +60,7 @@ func (a *agentDescriptions) collect(into chan<- prometheus.Metric, node *Node, s
 	counter(a.polls, statistics.Polls, "success")
 	counter(a.polls, statistics.FailedPolls, "error")
 	counter(a.readErrors, statistics.FailedReads)
+	counter(a.processErrors, statistics.FailedProcesses)
 	if summary, err := prometheus.NewConstSummary(a.duration, statistics.Polls, statistics.TotalDuration.Seconds(), nil, node.Name); err == nil {
 		into <- summary
 	}

@@ -20,7 +20,7 @@ func TestAgentShowsItsWork(t *testing.T) {
 		GPUs: &fakeGPUs{
 			snapshot: gpu.Snapshot{Taken: now.Add(-7 * time.Second)},
 			statistics: monitor.Statistics{
-				Polls: 10, FailedPolls: 2, FailedReads: 3, TotalDuration: 2500 * time.Millisecond, Hanging: 12 * time.Second,
+				Polls: 10, FailedPolls: 2, FailedReads: 3, FailedProcesses: 4, TotalDuration: 2500 * time.Millisecond, Hanging: 12 * time.Second,
 			},
 		},
 		Writes: func() (worked, failed uint64) { return 4, 5 },
@@ -48,6 +48,7 @@ func TestAgentShowsItsWork(t *testing.T) {
 			`nodeagent_poll_duration_seconds_count{hostname="n1"} 10`,
 			`nodeagent_polls_total{hostname="n1",result="error"} 2`,
 			`nodeagent_polls_total{hostname="n1",result="success"} 10`,
+			`nodeagent_process_read_errors_total{hostname="n1"} 4`,
 			`nodeagent_read_errors_total{hostname="n1"} 3`,
 			`nodeagent_snapshot_age_seconds{hostname="n1"} 7`,
 		}},
@@ -58,6 +59,7 @@ func TestAgentShowsItsWork(t *testing.T) {
 			`nodeagent_poll_duration_seconds_count{hostname="n1"} 0`,
 			`nodeagent_polls_total{hostname="n1",result="error"} 0`,
 			`nodeagent_polls_total{hostname="n1",result="success"} 0`,
+			`nodeagent_process_read_errors_total{hostname="n1"} 0`,
 			`nodeagent_read_errors_total{hostname="n1"} 0`,
 		}},
 	}

@@ -27,6 +27,8 @@ type Node struct {
 	Holders *Holders
 	// Shares may be nil.
 	Shares Shares
+	// Containers may be nil.
+	Containers Containers
 	// Plugins returns the node's device plugins; it may be nil.
 	Plugins func() []Plugin
 }

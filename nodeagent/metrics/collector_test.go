@@ -31,6 +31,7 @@ func everything(tb testing.TB, gpus int) *Node {
 	node.Writes = func() (worked, failed uint64) { return 1, 0 }
 	node.Plugins = func() []Plugin { return []Plugin{&fakePlugin{"falldio.com/gpu", true, 1, 1}} }
 	node.Shares = &fakeShares{map[string][]Share{devices[0].UUID: {{"research", "serve-0", "gpu-task", "none"}}}, true, true}
+	node.Containers = fakeContainers{devices[0].UUID: {{"research", "serve-0", "gpu-task", 1, allQuantities()}}}
 	node.Holders = NewHolders(&fakeLister{allocations: allocations})
 	if _, err := node.Holders.Refresh(tb.Context()); err != nil {
 		tb.Fatal(err)

@@ -27,6 +27,7 @@ type descriptions struct {
 	holder, holderShare   *prometheus.Desc
 	enforcement           *prometheus.Desc
 	slices                *sliceDescriptions
+	containers            *containerDescriptions
 }
 
 // holderLabels are the labels of a container that holds a GPU.
@@ -46,7 +47,7 @@ func newDescriptions() *descriptions {
 		holder:      describe("falldio_gpu_holder", "Always 1; the labels tell which container holds the GPU, or a share of it.", holderLabels),
 		holderShare: describe("falldio_gpu_holder_share_ratio", "How much of the GPU the container was given: 1 for a whole GPU.", holderLabels),
 	}
-	d.enforcement = describeEnforcement()
+	d.enforcement, d.containers = describeEnforcement(), describeContainers()
 	d.slices = newSliceDescriptions()
 	for _, row := range table {
 		d.own = append(d.own, describe(row.name, row.help, gpuLabels))
@@ -113,6 +114,7 @@ func (d *descriptions) device(into chan<- prometheus.Metric, node *Node, device 
 	}
 	d.shares(into, node, device)
 	d.slices.collect(into, node, device, dcgm)
+	d.containers.collect(into, node, device)
 }
 
 // labelValues returns values in the order of gpuLabels. A GPU that several containers share

@@ -29,7 +29,7 @@ type Share struct {
 
 func describeEnforcement() *prometheus.Desc {
 	return describe("falldio_gpu_share_enforcement",
-		"Always 1; enforcement tells what limits the container to its share of the GPU: none, mps or unknown.",
+		"Always 1; enforcement tells what limits the container to its share of the GPU: none, mps, dmem, mps+dmem or unknown.",
 		[]string{"gpu", "UUID", "hostname", "namespace", "pod", "container", "enforcement"})
 }
 

@@ -35,6 +35,11 @@ const (
 	// EnforcementMPS: the container was made a client of NVIDIA's Multi-Process Service, with
 	// limits for each of its processes.
 	EnforcementMPS = "mps"
+	// EnforcementDMem: NVIDIA's driver limits the GPU memory of the container's control group,
+	// of all its processes together. Nothing limits how much it computes.
+	EnforcementDMem = "dmem"
+	// EnforcementMPSAndDMem: both.
+	EnforcementMPSAndDMem = "mps+dmem"
 	// EnforcementUnknown: it can't be found out. The annotation never has it.
 	EnforcementUnknown = "unknown"
 )

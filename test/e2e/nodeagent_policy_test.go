@@ -152,12 +152,19 @@ func dryRun() metav1.PatchOptions { return metav1.PatchOptions{DryRun: []string{
 
 func expectRefusal(t *testing.T, err error, text string) {
 	t.Helper()
+	expectRefusalBy(t, "nodeagent", err, text)
+}
+
+// expectRefusalBy fails the test unless a policy has refused a request with the text; with none,
+// unless it was allowed.
+func expectRefusalBy(t *testing.T, policy string, err error, text string) {
+	t.Helper()
 	switch {
 	case text == "" && err != nil:
 		t.Errorf("refused: %v", err)
 	case text != "" && err == nil:
 		t.Errorf("not refused, want %q", text)
-	case text != "" && (!strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'nodeagent'")):
+	case text != "" && (!strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+policy+"'")):
 		t.Errorf("refused with %v, want our policy and %q", err, text)
 	}
 }

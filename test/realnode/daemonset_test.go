@@ -8,15 +8,12 @@ package realnode
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -73,17 +70,7 @@ const agentMemory = 40 << 20
 // a process of the node has the race detector and needs more.
 func (s *scene) checkAgentMemory() {
 	s.Helper()
-	response, err := http.Get("http://" + agentAddress + "/metrics")
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(response.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
-	family := families["process_resident_memory_bytes"]
+	family := s.agentMetrics()["process_resident_memory_bytes"]
 	if family == nil {
 		s.Fatal("the agent does not tell its size")
 	}
@@ -217,4 +204,5 @@ func (s *scene) checkAgentPodLog(pod *corev1.Pod) {
 		s.Fatal(err)
 	}
 	s.checkForRefusals(string(log))
+	s.seesNoProcesses(string(log))
 }

@@ -46,7 +46,8 @@ func newRealNode(dir, cgroup string) *realNode {
 	n := &realNode{dir: dir, cgroup: cgroup}
 	// localcluster requires at least one node of its own; this one is unused.
 	n.cluster = newProgram(dir, localcluster, binary(localcluster), "up", "--dir="+n.clusterDir(), "--nodeagent=none",
-		"--nodes=name=other,model=none,count=1,gpus=1,gpu-memory=1Gi", "--start-timeout="+startLimit.String())
+		"--nodes=name=other,model=none,count=1,gpus=1,gpu-memory=1Gi", "--start-timeout="+startLimit.String(),
+		"--apiserver-arg=--authorization-config="+n.authorizationConfig())
 	return n
 }
 
@@ -58,6 +59,9 @@ func (n *realNode) kubeconfig() string { return filepath.Join(n.clusterDir(), "k
 // start returns when the kubelet has registered the node. The agent does not
 // run yet.
 func (n *realNode) start() error {
+	if err := n.writeAuthorizationConfig(); err != nil {
+		return err
+	}
 	if err := n.cluster.start(); err != nil {
 		return err
 	}

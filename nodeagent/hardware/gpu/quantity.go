@@ -80,6 +80,8 @@ type Sample struct {
 	// Slices are the measurements of the GPU's slices, by UUID. The driver measures their memory
 	// only.
 	Slices map[string]Values
+	// Processes are read on request only; nil if they were not, or can't be.
+	Processes *ProcessSample
 }
 
 // Fabric is the state of a GPU in the fabric of NVSwitches. Without it, CUDA does not start

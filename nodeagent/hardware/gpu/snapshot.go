@@ -34,6 +34,9 @@ type Device struct {
 	Values Values
 	// SliceValues is what the last poll measured of its slices, by UUID.
 	SliceValues map[string]Values
+	// Processes is what the processes on the GPU used in the last poll; nil if they were not
+	// read.
+	Processes *ProcessSample
 	// Action is the recovery action that the driver reported in the last poll.
 	Action Action
 	// Fault is why the GPU must not be used; nil if it is healthy.

@@ -30,6 +30,8 @@ type Config struct {
 	// hung. Connecting to the driver, or disconnecting, may take as long for each
 	// GPU; then all of them count as hung.
 	Deadline time.Duration
+	// Processes reports whether the processes on a GPU are to be read as well; nil for none.
+	Processes func(uuid string) bool
 	// ExpectedGPUs is how many GPUs the machine should have; 0 if that is not checked.
 	ExpectedGPUs int
 }
@@ -190,6 +192,7 @@ func (m *Monitor) assemble() *gpu.Snapshot {
 			NVLinkGroup: current.found.groups[i],
 			Values:      current.samples[info.UUID].Values,
 			SliceValues: current.samples[info.UUID].Slices,
+			Processes:   current.samples[info.UUID].Processes,
 			Action:      current.samples[info.UUID].Action,
 			Fault:       m.fault(info.UUID),
 			PastFaults:  m.tracker.PastFaults(info.UUID),

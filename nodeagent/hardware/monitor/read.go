@@ -77,7 +77,27 @@ func (m *Monitor) readOne(uuid string) (answer result) {
 		}
 	}()
 	sample, err := m.config.Source.Read(uuid)
+	if err == nil {
+		sample.Processes = m.processesOn(uuid)
+	}
 	return result{uuid, sample, err}
+}
+
+// processesOn reads the processes on a GPU, if that is wanted. If it fails, nothing is known
+// of them: it says nothing about the GPU, which has just been read.
+func (m *Monitor) processesOn(uuid string) *gpu.ProcessSample {
+	source, able := m.config.Source.(gpu.ProcessSource)
+	if !able || m.config.Processes == nil || !m.config.Processes(uuid) {
+		return nil
+	}
+	processes, err := source.Processes(uuid)
+	if err == nil {
+		return processes
+	}
+	if !errors.Is(err, gpu.ErrUnsupported) {
+		m.statistics.processesFailed()
+	}
+	return nil
 }
 
 // record records the results of a poll, all at once: GPUs are not published before they have

@@ -14,6 +14,8 @@ type Statistics struct {
 	Polls, FailedPolls uint64
 	// FailedReads counts failed polls of a single GPU.
 	FailedReads uint64
+	// FailedProcesses counts failed attempts to read the processes on a GPU.
+	FailedProcesses uint64
 	// TotalDuration is how long the successful polls took.
 	TotalDuration time.Duration
 	// Hanging is how long the oldest call that has exceeded its deadline has been in
@@ -36,8 +38,9 @@ func (s *statistics) succeeded(took time.Duration) {
 	s.change(func(v *Statistics) { v.Polls++; v.TotalDuration += took })
 }
 
-func (s *statistics) failed()     { s.change(func(v *Statistics) { v.FailedPolls++ }) }
-func (s *statistics) readFailed() { s.change(func(v *Statistics) { v.FailedReads++ }) }
+func (s *statistics) failed()          { s.change(func(v *Statistics) { v.FailedPolls++ }) }
+func (s *statistics) readFailed()      { s.change(func(v *Statistics) { v.FailedReads++ }) }
+func (s *statistics) processesFailed() { s.change(func(v *Statistics) { v.FailedProcesses++ }) }
 
 // Statistics returns the statistics so far.
 func (m *Monitor) Statistics() Statistics {

@@ -48,4 +48,4 @@ type Timing struct {
 	Err error
 }
 
-var _ gpu.Source = (*Source)(nil)
+var _ gpu.ProcessSource = (*Source)(nil)

@@ -18,12 +18,22 @@ import (
 
 // pollState is the state that is kept between polls of a GPU.
 type pollState struct {
-	// unsupported are the names of the readers that the GPU does not support.
+	// unsupported are the names of the readers, and other calls, that the GPU does not support.
 	unsupported map[string]bool
 	// fields are those that it supports, as far as known; nil before the first poll.
 	fields []field
 	// cached are the last results of readers that are not called on every poll.
 	cached map[string]cachedValues
+	// processes is what Processes keeps.
+	processes processState
+}
+
+// refuse records that the GPU does not support a call.
+func (s *pollState) refuse(call string) {
+	if s.unsupported == nil {
+		s.unsupported = map[string]bool{}
+	}
+	s.unsupported[call] = true
 }
 
 type cachedValues struct {
@@ -154,10 +164,7 @@ func (s *session) poll(d *device, reader *reader, sample *gpu.Sample) nvml.Retur
 		return nvml.ERROR_UNINITIALIZED
 	}
 	if unsupported(ret) {
-		if d.state.unsupported == nil {
-			d.state.unsupported = map[string]bool{}
-		}
-		d.state.unsupported[name] = true
+		d.state.refuse(name)
 		return nvml.SUCCESS
 	}
 	s.cache(d, reader, sample)

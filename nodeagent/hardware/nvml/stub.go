@@ -35,6 +35,12 @@ func (s *Source) Watch(context.Context, func(gpu.Event)) error {
 	return err
 }
 
+// Processes fails.
+func (s *Source) Processes(string) (*gpu.ProcessSample, error) {
+	_, err := s.Open()
+	return nil, err
+}
+
 // Timings fails.
 func (s *Source) Timings() ([]Timing, error) {
 	_, err := s.Open()

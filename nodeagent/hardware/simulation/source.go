@@ -6,6 +6,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type Source struct {
 	node    string
 	clock   clock.Clock
 	events  chan gpu.Event
+	proc    fs.FS // nil unless processes are to be found
 
 	mu     sync.Mutex
 	gpus   []*simulated

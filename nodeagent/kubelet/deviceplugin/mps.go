@@ -54,7 +54,7 @@ func (m *MPS) admit(response *pluginapi.ContainerAllocateResponse, percent int, 
 // GPU, so its GPU is device 0. The variable may name the GPU by its UUID as well, but drivers
 // have ignored limits that did: https://github.com/NVIDIA/k8s-device-plugin/pull/572
 func memoryLimit(percent int, memoryMiB int64) string {
-	return "0=" + strconv.FormatInt(memoryMiB*int64(percent)/share.PerGPU, 10) + "M"
+	return "0=" + strconv.FormatInt(share.MemoryMiB(percent, memoryMiB), 10) + "M"
 }
 
 // mounts returns what a client needs besides the variables, as NVIDIA's device plugin mounts

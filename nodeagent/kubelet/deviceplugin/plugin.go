@@ -110,7 +110,7 @@ func New(config Config) (*Plugin, error) {
 func (c *Config) allocator() allocator {
 	visible := visibility{envVar: c.EnvVar, cdiKind: c.CDIKind}
 	if c.Sharing != nil {
-		return &sharing{visibility: visible, mps: c.Sharing.MPS}
+		return &sharing{visibility: visible, mps: c.Sharing.MPS, limitsMemory: c.Sharing.LimitsMemory}
 	}
 	if c.Slicing != nil {
 		return &slicing{whole: whole{visibility: visible}, gpus: c.Slicing.GPUs}

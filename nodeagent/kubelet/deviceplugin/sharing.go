@@ -17,20 +17,20 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
-// shareVariable is the environment variable with a container's share of its GPU, in
-// percent.
-const shareVariable = "GPU_SHARE_PERCENT"
-
 // Sharing configures how shares of GPUs are allocated.
 type Sharing struct {
 	// MPS limits how much of its GPU a container can use; nil to set no limits.
 	MPS *MPS
+	// LimitsMemory reports whether NVIDIA's hook limits the GPU memory of the container's
+	// control group, as variables tell it; nil if it does not.
+	LimitsMemory func() bool
 }
 
 // sharing allocates shares of GPUs. All shares of a container are of one GPU.
 type sharing struct {
 	visibility
-	mps *MPS
+	mps          *MPS
+	limitsMemory func() bool
 }
 
 var _ allocator = &sharing{}
@@ -116,8 +116,11 @@ func (s *sharing) response(list *listing, ids []string) *pluginapi.ContainerAllo
 	if response.Envs == nil {
 		response.Envs = map[string]string{}
 	}
-	response.Envs[shareVariable] = strconv.Itoa(percent)
+	response.Envs[share.Variable] = strconv.Itoa(percent)
 	gpu, _ := list.device(gpus[0])
 	s.mps.admit(response, percent, &gpu)
+	if s.limitsMemory != nil && s.limitsMemory() {
+		limitMemory(response, percent, &gpu)
+	}
 	return response
 }

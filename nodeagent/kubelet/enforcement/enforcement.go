@@ -61,10 +61,17 @@ func Statements(resource string, allocations []podresources.Allocation, pods []*
 }
 
 func enforcementOf(answer *answers.Answer) string {
-	if deviceplugin.IsMPSClient(answer.Response) {
+	client, limited := deviceplugin.IsMPSClient(answer.Response), deviceplugin.LimitsMemory(answer.Response)
+	switch {
+	case client && limited:
+		return inventory.EnforcementMPSAndDMem
+	case client:
 		return inventory.EnforcementMPS
+	case limited:
+		return inventory.EnforcementDMem
+	default:
+		return inventory.EnforcementNone
 	}
-	return inventory.EnforcementNone
 }
 
 // grace is how long the MPS daemon may be gone, as during a restart, before its clients count
@@ -74,10 +81,17 @@ const grace = 30 * time.Second
 // Now returns what limits the container at present. A program that starts while the MPS daemon
 // is gone has no limits; one that has started before may have.
 func (s *Statement) Now(daemon mps.Status, now time.Time) string {
-	if s.Given == inventory.EnforcementMPS && daemon.State != mps.Running && now.Sub(daemon.Since) >= grace {
-		return inventory.EnforcementUnknown
+	if daemon.State == mps.Running || now.Sub(daemon.Since) < grace {
+		return s.Given
 	}
-	return s.Given
+	switch s.Given {
+	case inventory.EnforcementMPS:
+		return inventory.EnforcementUnknown
+	case inventory.EnforcementMPSAndDMem:
+		return inventory.EnforcementDMem
+	default:
+		return s.Given
+	}
 }
 
 // ByPod returns what is known of containers, in the form of the Pods' annotations.

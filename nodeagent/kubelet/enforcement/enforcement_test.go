@@ -62,6 +62,8 @@ func TestStatements(t *testing.T) {
 	}{
 		"an answer without MPS":                     {held, pods, given("uid-1", five), says("none")},
 		"an answer with MPS":                        {held, pods, given("uid-1", five, "CUDA_MPS_PIPE_DIRECTORY"), says("mps")},
+		"an answer with a limit of the driver":      {held, pods, given("uid-1", five, "NVIDIA_GPU_MEMORY_LIMIT"), says("dmem")},
+		"an answer with both":                       {held, pods, given("uid-1", five, "CUDA_MPS_PIPE_DIRECTORY", "NVIDIA_GPU_MEMORY_LIMIT"), says("mps+dmem")},
 		"limits without a daemon are none":          {held, pods, given("uid-1", five, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), says("none")},
 		"there is no answer":                        {held, pods, nil, says("unknown")},
 		"the answer is for a Pod of the same name":  {held, pods, given("uid-2", five), says("unknown")},
@@ -91,13 +93,16 @@ func TestAClientOfADaemonThatIsGoneIsNotKnownToBeLimited(t *testing.T) {
 		daemon mps.Status
 		want   string
 	}{
-		"the daemon runs":                        {"mps", status(mps.Running, time.Hour), "mps"},
-		"it is being restarted":                  {"mps", status(mps.Stopped, 29*time.Second), "mps"},
-		"it is gone":                             {"mps", status(mps.Stopped, 30*time.Second), "unknown"},
-		"this run of the agent knows no daemon":  {"mps", mps.Status{}, "unknown"},
-		"without limits it makes no difference":  {"none", status(mps.Stopped, time.Hour), "none"},
-		"a daemon that runs makes no difference": {"none", status(mps.Running, time.Hour), "none"},
-		"the unknown stays unknown":              {"unknown", status(mps.Running, time.Hour), "unknown"},
+		"the daemon runs":                         {"mps", status(mps.Running, time.Hour), "mps"},
+		"it is being restarted":                   {"mps", status(mps.Stopped, 29*time.Second), "mps"},
+		"it is gone":                              {"mps", status(mps.Stopped, 30*time.Second), "unknown"},
+		"this run of the agent knows no daemon":   {"mps", mps.Status{}, "unknown"},
+		"what the driver limits does not need it": {"dmem", status(mps.Stopped, time.Hour), "dmem"},
+		"of both limits one is left":              {"mps+dmem", status(mps.Stopped, time.Hour), "dmem"},
+		"both limits while the daemon runs":       {"mps+dmem", status(mps.Running, time.Hour), "mps+dmem"},
+		"without limits it makes no difference":   {"none", status(mps.Stopped, time.Hour), "none"},
+		"a daemon that runs makes no difference":  {"none", status(mps.Running, time.Hour), "none"},
+		"the unknown stays unknown":               {"unknown", status(mps.Running, time.Hour), "unknown"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,12 @@ import (
 // PerGPU is how many shares a GPU has. Each is one percent of it.
 const PerGPU = 100
 
+// Variable is the environment variable with a container's share of its GPU, in percent.
+const Variable = "GPU_SHARE_PERCENT"
+
+// MemoryMiB returns how much of a GPU's memory a share is, in MiB and rounded down.
+func MemoryMiB(percent int, ofMiB int64) int64 { return ofMiB * int64(percent) / PerGPU }
+
 const separator = "::"
 
 // ID returns the ID of one of a GPU's shares, which are numbered from 0.

@@ -37,12 +37,12 @@ func apiServer(t *testing.T, answer string) (*rest.Config, *[]request) {
 func TestEventsAreWritten(t *testing.T) {
 	t.Parallel()
 	config, asked := apiServer(t, `{"kind":"Event","apiVersion":"v1","metadata":{"name":"e","namespace":"default","resourceVersion":"5"}}`)
-	client, err := core(config, newScheme())
-	if err != nil {
-		t.Fatal(err)
-	}
-	events := &sink{ctx: t.Context(), client: client}
-	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "default"}, Reason: "GPUHealthy"}
+	var nodes []string
+	events := &sink{ctx: t.Context(), newClient: func(node string) (rest.Interface, error) {
+		nodes = append(nodes, node)
+		return core(config, newScheme())
+	}}
+	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "default"}, Reason: "GPUHealthy", Source: corev1.EventSource{Host: "n"}}
 	for name, write := range map[string]func() (*corev1.Event, error){
 		"Create": func() (*corev1.Event, error) { return events.Create(event) },
 		"Update": func() (*corev1.Event, error) { return events.Update(event) },
@@ -61,6 +61,9 @@ func TestEventsAreWritten(t *testing.T) {
 		if diff := cmp.Diff(want, *asked, cmp.AllowUnexported(request{})); diff != "" {
 			t.Errorf("%s: requests (-want +got):\n%s", name, diff)
 		}
+	}
+	if diff := cmp.Diff([]string{"n"}, nodes); diff != "" {
+		t.Errorf("clients were made for the nodes (-want +got):\n%s", diff)
 	}
 }
 

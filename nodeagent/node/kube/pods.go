@@ -16,7 +16,7 @@ import (
 )
 
 // PodInformer is an informer for the Pods that are bound to a node. Of their specs it keeps
-// only the containers' resources.
+// only the containers' resources, and of their statuses the containers' IDs.
 type PodInformer struct {
 	informer cache.SharedIndexInformer
 	synced   chan struct{}
@@ -75,8 +75,20 @@ func stripPod(object any) (any, error) {
 		Phase:      pod.Status.Phase,
 		StartTime:  pod.Status.StartTime,
 		Conditions: pod.Status.Conditions,
+
+		InitContainerStatuses: stripStatuses(pod.Status.InitContainerStatuses),
+		ContainerStatuses:     stripStatuses(pod.Status.ContainerStatuses),
 	}
 	return pod, nil
+}
+
+// stripStatuses keeps which containers there are.
+func stripStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	stripped := make([]corev1.ContainerStatus, len(statuses))
+	for i := range statuses {
+		stripped[i] = corev1.ContainerStatus{Name: statuses[i].Name, ContainerID: statuses[i].ContainerID}
+	}
+	return stripped
 }
 
 func stripContainers(containers []corev1.Container) []corev1.Container {

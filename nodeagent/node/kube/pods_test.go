@@ -65,12 +65,21 @@ func TestStripPod(t *testing.T) {
 		"of the status stays what the Pod does": {
 			corev1.Pod{Status: corev1.PodStatus{
 				Phase: corev1.PodPending, StartTime: &started, HostIP: "10.0.0.1", Message: "waiting",
-				Conditions:        []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: started}},
-				ContainerStatuses: []corev1.ContainerStatus{{Name: "main", ImageID: "sha256:1"}},
+				Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: started}},
 			}},
 			corev1.Pod{Status: corev1.PodStatus{
 				Phase: corev1.PodPending, StartTime: &started,
 				Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: started}},
+			}},
+		},
+		"of its containers stays which they are": {
+			corev1.Pod{Status: corev1.PodStatus{
+				InitContainerStatuses: []corev1.ContainerStatus{{Name: "prepare", ContainerID: "containerd://1", RestartCount: 3}},
+				ContainerStatuses:     []corev1.ContainerStatus{{Name: "main", ContainerID: "containerd://2", ImageID: "sha256:1", Ready: true}},
+			}},
+			corev1.Pod{Status: corev1.PodStatus{
+				InitContainerStatuses: []corev1.ContainerStatus{{Name: "prepare", ContainerID: "containerd://1"}},
+				ContainerStatuses:     []corev1.ContainerStatus{{Name: "main", ContainerID: "containerd://2"}},
 			}},
 		},
 	}

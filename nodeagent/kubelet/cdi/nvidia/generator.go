@@ -8,6 +8,7 @@ package nvidia
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi"
@@ -25,6 +26,8 @@ type Generator struct {
 	options Options
 	library nvml.Interface
 	logger  klog.Logger
+	// limitsMemory is true if the last specification limits memory.
+	limitsMemory atomic.Bool
 }
 
 var _ cdi.Generator = &Generator{}
@@ -57,7 +60,13 @@ func (g *Generator) Generate(gpus []gpu.Info) (*specs.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return whole.Raw(), g.toHost(whole.Raw())
+	if err := g.toHost(whole.Raw()); err != nil {
+		return nil, err
+	}
+	if g.options.LimitMemory {
+		g.limitMemory(whole.Raw(), gpus)
+	}
+	return whole.Raw(), nil
 }
 
 // toolkit returns NVIDIA's library. Its logger is ours; it finds the driver's version

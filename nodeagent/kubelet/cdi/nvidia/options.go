@@ -21,6 +21,8 @@ type Options struct {
 	// HookPath is the program nvidia-cdi-hook of NVIDIA's Container Toolkit, which the
 	// container runtime calls for each container.
 	HookPath string
+	// LimitMemory adds what limits the GPU memory of containers with shares.
+	LimitMemory bool
 }
 
 // Where NVIDIA's packages and its GPU Operator have the driver and the hook. The Operator

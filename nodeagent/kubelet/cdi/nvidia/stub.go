@@ -20,6 +20,9 @@ type Generator struct{}
 // New returns a Generator that describes nothing.
 func New(Options, string, klog.Logger) *Generator { return &Generator{} }
 
+// LimitsMemory returns false.
+func (*Generator) LimitsMemory() bool { return false }
+
 // Generate fails.
 func (*Generator) Generate([]gpu.Info) (*specs.Spec, error) {
 	return nil, errors.New("this program was built without NVML, rebuild it with CGO_ENABLED=1")

@@ -1,0 +1,60 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi/nvidia"
+)
+
+// The values of --share-memory-limits: who limits the memory of a container's control group to
+// the share of a GPU.
+const (
+	memoryLimitsOff    = "off"
+	memoryLimitsDriver = "driver"
+)
+
+// addMemoryLimits adds the flag. It is off by default, since containers with shares would not
+// start on a node where NVIDIA's hook fails.
+func addMemoryLimits(value *string, flags *pflag.FlagSet) {
+	flags.StringVar(value, "share-memory-limits", *value,
+		"what limits the GPU memory that a container with a share can use, all its processes together: off (nothing), or driver: NVIDIA's driver from r615 on, for the container's control group (version 2); it needs cdi-cri and NVIDIA's Container Toolkit from 1.20 on")
+}
+
+func validateMemoryLimits(value string) error {
+	if value == memoryLimitsOff || value == memoryLimitsDriver {
+		return nil
+	}
+	return fmt.Errorf("--share-memory-limits=%s: must be %s or %s", value, memoryLimitsOff, memoryLimitsDriver)
+}
+
+// controllersFile is there if control groups are of version 2.
+const controllersFile = "/sys/fs/cgroup/cgroup.controllers"
+
+// memoryLimits reports whether NVIDIA's hook is to limit the memory of shares, and returns why it
+// can't on this node although it is meant to. Whether the driver can is found out when the GPUs
+// are described.
+func memoryLimits(opts *options, strategy string, hook *nvidia.Options) (limits bool, err error) {
+	if opts.memoryLimits != memoryLimitsDriver {
+		return false, nil
+	}
+	if strategy != strategyCDI || opts.injection.cdiKind != cdi.Kind {
+		return false, fmt.Errorf("--share-memory-limits=%s: needs --device-list-strategy=%s with --cdi-kind=%s, since the container runtime calls NVIDIA's hook", memoryLimitsDriver, strategyCDI, cdi.Kind)
+	}
+	if opts.simulated() {
+		return true, nil // containers are told their limits, and nothing enforces them
+	}
+	if _, err := os.Stat(controllersFile); err != nil {
+		return false, fmt.Errorf("--share-memory-limits=%s: control groups must be of version 2: %w", memoryLimitsDriver, err)
+	}
+	if err := hook.HookLimitsMemory(); err != nil {
+		return false, fmt.Errorf("--share-memory-limits=%s: %w", memoryLimitsDriver, err)
+	}
+	return true, nil
+}

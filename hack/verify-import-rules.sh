@@ -43,6 +43,7 @@ violation controller . "${MODULE}/scheduler/gangs" main
 violation kubectl kubectl-gputask/violation "${MODULE}/scheduler/gangs"
 violation localcluster localcluster/violation "${MODULE}/nodeagent/hardware/gpu"
 violation nodeagent nodeagent/violation "${MODULE}/scheduler/gangs"
+violation dradriver dradriver/violation "${MODULE}/nodeagent/metrics"
 for part in accounting admissioncheck queues remediation rescheduler workloads; do
   violation rescheduler "${part}/violation" "${MODULE}/scheduler/gangs"
 done

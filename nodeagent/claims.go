@@ -5,6 +5,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi"
@@ -26,13 +27,14 @@ func newClaimedGPUs(snapshot func() *gpu.Snapshot, specDir string) (*claimedGPUs
 }
 
 // translate is a podresources.Translate. Drivers name devices as they like, but what they
-// bring into a container are the GPUs' device nodes.
+// bring into a container are the GPUs' device nodes. Ours names them by their UUIDs in lower
+// case, as names of devices must be.
 func (c *claimedGPUs) translate(device *podresources.ClaimedDevice) []string {
 	minors := c.nodes.Minors(device.CDI)
 	var uuids []string
 	gpus := c.snapshot().Devices
 	for i := range gpus {
-		if slices.Contains(minors, gpus[i].Minor) || gpus[i].UUID == device.Name {
+		if slices.Contains(minors, gpus[i].Minor) || strings.EqualFold(gpus[i].UUID, device.Name) {
 			uuids = append(uuids, gpus[i].UUID)
 		}
 	}

@@ -34,6 +34,7 @@ func TestWhichGPUsAClaimHolds(t *testing.T) {
 	}{
 		"by its device node":          {podresources.ClaimedDevice{Name: "gpu-1", CDI: []string{"k8s.gpu.nvidia.com/device=gpu-1"}}, []string{"GPU-a"}},
 		"by its name":                 {podresources.ClaimedDevice{Name: "GPU-b"}, []string{"GPU-b"}},
+		"of our DRA driver":           {podresources.ClaimedDevice{Name: "gpu-c", CDI: []string{"gpu.falldio.com/gpu=GPU-c"}}, []string{"GPU-c"}},
 		"of something else":           {podresources.ClaimedDevice{Name: "eth1", CDI: []string{"vendor.com/nic=eth1"}}, nil},
 		"of a device that has no CDI": {podresources.ClaimedDevice{Name: "gpu-9"}, nil},
 	}

@@ -1,0 +1,197 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/dradriver/devices"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// fleet publishes the GPUs of simulated nodes, on which no container runs: of those that have
+// the label falldio.com/gpu-allocation=dra. Each of them costs a watch of the API server.
+type fleet struct {
+	config  *rest.Config
+	opts    *options
+	clock   clock.WithTicker
+	sources *sources
+	nodes   map[string]*simulation.Node
+	watcher kubernetes.Interface
+	// changes are the names of nodes that may have got the label, or lost it.
+	changes chan string
+	running map[string]*publishing
+}
+
+// publishing is what runs for a node.
+type publishing struct {
+	uid  types.UID
+	stop func()
+	done chan struct{}
+}
+
+func newFleet(config *rest.Config, sources *sources, opts *options) (*fleet, error) {
+	f := &fleet{
+		config: config, opts: opts, clock: clock.RealClock{}, sources: sources,
+		nodes: map[string]*simulation.Node{}, changes: make(chan string), running: map[string]*publishing{},
+	}
+	for i := range opts.fleet {
+		node := &opts.fleet[i]
+		f.nodes[node.Name] = node
+		sources.of(node.Name, &node.Profile)
+	}
+	var err error
+	f.watcher, err = kubernetes.NewForConfig(config)
+	return f, err
+}
+
+// run publishes until ctx ends.
+func (f *fleet) run(ctx context.Context) error {
+	onlyDRA := labels.SelectorFromSet(labels.Set{v1.LabelGPUAllocation: v1.AllocationDRA}).String()
+	factory := informers.NewSharedInformerFactoryWithOptions(f.watcher, 0, informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = onlyDRA }))
+	informer := factory.Core().V1().Nodes().Informer()
+	notify := func(object any) {
+		name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
+		if err != nil || f.nodes[name] == nil {
+			return
+		}
+		select {
+		case f.changes <- name:
+		case <-ctx.Done():
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: notify, DeleteFunc: notify}); err != nil {
+		return err
+	}
+	factory.StartWithContext(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			for name := range f.running {
+				f.end(name)
+			}
+			return nil
+		case name := <-f.changes:
+			if object, found, err := informer.GetStore().GetByKey(name); err == nil && found {
+				f.begin(ctx, object.(*corev1.Node)) //nolint:errcheck,forcetypeassert // the informer has nothing else
+			} else if f.end(name) {
+				f.withdraw(ctx, name)
+			}
+		}
+	}
+}
+
+// begin publishes the GPUs of a node, unless that runs already. A Node that has been created anew
+// is another one: the old one's ResourceSlices go with it.
+func (f *fleet) begin(ctx context.Context, node *corev1.Node) {
+	if one := f.running[node.Name]; one != nil && one.uid == node.UID {
+		return
+	}
+	f.end(node.Name)
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "node", node.Name)))
+	one := &publishing{uid: node.UID, stop: cancel, done: make(chan struct{})}
+	f.running[node.Name] = one
+	go func() {
+		defer close(one.done)
+		if err := f.publish(ctx, node); err != nil {
+			runtime.HandleErrorWithContext(ctx, err, "The GPUs of a simulated node can't be published")
+		}
+	}()
+}
+
+// end ends what runs for a node, and reports whether anything did.
+func (f *fleet) end(name string) bool {
+	one := f.running[name]
+	if one == nil {
+		return false
+	}
+	one.stop()
+	<-one.done
+	delete(f.running, name)
+	return true
+}
+
+// withdraw deletes what has been published for a node whose label is gone.
+func (f *fleet) withdraw(ctx context.Context, name string) {
+	client, err := newClient(f.config, f.opts.impersonate, name)
+	if err == nil {
+		err = deleteSlices(ctx, client, name)
+	}
+	if err != nil {
+		runtime.HandleErrorWithContext(ctx, err, "The ResourceSlices of a simulated node can't be deleted", "node", name)
+	}
+}
+
+// publish publishes the GPUs of a node until ctx ends.
+func (f *fleet) publish(ctx context.Context, node *corev1.Node) error {
+	client, err := newClient(f.config, f.opts.impersonate, node.Name)
+	if err != nil {
+		return err
+	}
+	source, err := f.sources.find(node.Name)
+	if err != nil {
+		return err
+	}
+	gpus := monitor.New(monitor.Config{Source: source, Clock: f.clock, Policy: f.opts.policy, Deadline: f.opts.pollDeadline})
+	restore(ctx, gpus, node)
+	go poll(ctx, gpus, f.clock, f.opts.pollInterval)
+	controller := &sliceController{client: client, node: node}
+	defer controller.stop()
+	p := &publisher{
+		node: node.Name, gpus: gpus, publish: controller.publish,
+		started: func() bool { return true }, changed: func() <-chan struct{} { return nil },
+		options: devices.Options{
+			Model: f.nodes[node.Name].Model, Effect: resourceapi.DeviceTaintEffect(f.opts.taintEffect), Described: func(string) bool { return true },
+		},
+	}
+	return p.run(ctx)
+}
+
+// sliceController publishes the ResourceSlices of one node, as kubeletplugin.Helper does for the
+// node that it runs on.
+type sliceController struct {
+	client  kubernetes.Interface
+	node    *corev1.Node
+	running *resourceslice.Controller
+}
+
+func (c *sliceController) publish(ctx context.Context, resources resourceslice.DriverResources) (err error) {
+	if c.running != nil {
+		c.running.Update(&resources)
+		return nil
+	}
+	c.running, err = resourceslice.StartController(ctx, resourceslice.Options{
+		DriverName: driverName, KubeClient: c.client, Resources: &resources,
+		Owner: &resourceslice.Owner{APIVersion: "v1", Kind: "Node", Name: c.node.Name, UID: c.node.UID},
+		ErrorHandler: func(ctx context.Context, err error, message string) {
+			if !errors.Is(err, context.Canceled) {
+				runtime.HandleErrorWithContext(ctx, err, message)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("publishing ResourceSlices: %w", err)
+	}
+	return nil
+}
+
+func (c *sliceController) stop() { c.running.Stop() }

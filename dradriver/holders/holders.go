@@ -1,0 +1,81 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package holders says which GPUs of a node containers hold that have them from somebody else
+// than the DRA driver: from a device plugin, before the node was switched over or because it
+// still runs, or from the DRA driver of another vendor.
+package holders
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// Others lists who holds GPUs. The kubelet allocates the devices of plugins before it prepares
+// claims, and lists them from then on.
+type Others struct{ Kubelet podresources.Lister }
+
+// Check returns an error that names the containers that hold any of these GPUs, or says why that
+// is unknown.
+func (o *Others) Check(ctx context.Context, uuids []string) error {
+	allocations, err := o.Kubelet.List(ctx)
+	if err != nil {
+		return fmt.Errorf("whether the GPUs are in use is unknown, the kubelet will try again: %w", err)
+	}
+	held := Holders(allocations)
+	for _, uuid := range uuids {
+		if by := held[uuid]; len(by) > 0 {
+			return fmt.Errorf("GPU %s is in use by %s, which got it from somebody else than the DRA driver: let those Pods end, and let only one program give out the GPUs of this node, see the label %s",
+				uuid, strings.Join(by, " and "), v1.LabelGPUAllocation)
+		}
+	}
+	return nil
+}
+
+// Holders returns the containers that hold GPUs which they don't have from this driver, by the
+// GPUs' UUIDs.
+func Holders(allocations []podresources.Allocation) map[string][]string {
+	held := map[string][]string{}
+	for i := range allocations {
+		a := &allocations[i]
+		if a.Resource == v1.DRADriver {
+			continue
+		}
+		for _, uuid := range share.GPUs(a.DeviceIDs) {
+			holder := fmt.Sprintf("container %s of Pod %s/%s as %s", a.Container, a.Namespace, a.Pod, a.Resource)
+			if !slices.Contains(held[uuid], holder) {
+				held[uuid] = append(held[uuid], holder)
+			}
+		}
+	}
+	return held
+}
+
+// Minors looks up which of NVIDIA's device nodes CDI devices bring into a container.
+type Minors interface{ Minors(names []string) []int }
+
+// Translate returns which GPUs the devices of other DRA drivers are: those whose device nodes
+// they bring along.
+func Translate(snapshot func() *gpu.Snapshot, nodes Minors) podresources.Translate {
+	return func(device *podresources.ClaimedDevice) []string {
+		if device.Driver == v1.DRADriver {
+			return nil
+		}
+		minors := nodes.Minors(device.CDI)
+		var uuids []string
+		gpus := snapshot().Devices
+		for i := range gpus {
+			if slices.Contains(minors, gpus[i].Minor) {
+				uuids = append(uuids, gpus[i].UUID)
+			}
+		}
+		return uuids
+	}
+}

@@ -191,8 +191,13 @@ func (d *driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 	defer d.mu.Unlock()
 	results := make(map[types.UID]error, len(claims))
 	for _, claim := range claims {
-		results[claim.UID] = d.release(claim.UID)
-		klog.FromContext(ctx).Info("Released", "claim", claim.NamespacedName.String(), "err", results[claim.UID])
+		err := d.release(claim.UID)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "A claim can't be released; the kubelet will try again", "claim", claim.NamespacedName.String())
+		} else {
+			klog.FromContext(ctx).Info("Released", "claim", claim.NamespacedName.String())
+		}
+		results[claim.UID] = err
 	}
 	return results, nil
 }

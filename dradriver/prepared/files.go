@@ -90,7 +90,12 @@ func (f Files) Write(claim Claim) error {
 
 // Remove removes the specification of a claim, if there is one.
 func (f Files) Remove(uid types.UID) error {
-	if err := os.Remove(f.path(uid)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	return remove(f.path(uid))
+}
+
+// remove removes a file, if it is there. An unfinished one may have been finished meanwhile.
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -113,7 +118,7 @@ func (f Files) Reconcile(claims []Claim) error {
 	}
 	for _, path := range present {
 		if f.isOfClaim(path) && !wanted[path] {
-			problems = append(problems, os.Remove(path))
+			problems = append(problems, remove(path))
 		}
 	}
 	return errors.Join(problems...)

@@ -1,0 +1,84 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package holders
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
+)
+
+// kubelet lists these allocations, or fails.
+type kubelet struct {
+	allocations []podresources.Allocation
+	err         error
+}
+
+func (k *kubelet) List(context.Context) ([]podresources.Allocation, error) {
+	return k.allocations, k.err
+}
+
+func holds(pod, resource string, ids ...string) podresources.Allocation {
+	return podresources.Allocation{Namespace: "ns", Pod: pod, Container: "main", Resource: resource, DeviceIDs: ids}
+}
+
+func TestAGPUThatSomebodyElseHasGivenAwayIsRefused(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		kubelet kubelet
+		// want is in the error; empty if the GPU is free.
+		want string
+	}{
+		"nobody has it":                  {kubelet{allocations: []podresources.Allocation{holds("a", "falldio.com/gpu", "GPU-2")}}, ""},
+		"a Pod of before the switch":     {kubelet{allocations: []podresources.Allocation{holds("a", "falldio.com/gpu", "GPU-2", "GPU-1")}}, "GPU GPU-1 is in use by container main of Pod ns/a as falldio.com/gpu, which got it"},
+		"a Pod with a share":             {kubelet{allocations: []podresources.Allocation{holds("a", "falldio.com/gpu-percent", "GPU-1::7", "GPU-1::8")}}, "container main of Pod ns/a as falldio.com/gpu-percent, which"},
+		"two Pods with shares":           {kubelet{allocations: []podresources.Allocation{holds("a", "falldio.com/gpu-percent", "GPU-1::7"), holds("b", "falldio.com/gpu-percent", "GPU-1::8")}}, "Pod ns/a as falldio.com/gpu-percent and container main of Pod ns/b"},
+		"NVIDIA's device plugin":         {kubelet{allocations: []podresources.Allocation{holds("a", "nvidia.com/gpu", "GPU-1")}}, "as nvidia.com/gpu"},
+		"NVIDIA's DRA driver":            {kubelet{allocations: []podresources.Allocation{holds("a", "gpu.nvidia.com", "GPU-1")}}, "as gpu.nvidia.com"},
+		"what this driver has given out": {kubelet{allocations: []podresources.Allocation{holds("a", "gpu.falldio.com", "GPU-1")}}, ""},
+		"the kubelet does not say":       {kubelet{err: errors.New("no socket")}, "unknown, the kubelet will try again: no socket"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := (&Others{Kubelet: &test.kubelet}).Check(t.Context(), []string{"GPU-0", "GPU-1"})
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+type minors map[string]int
+
+func (m minors) Minors(names []string) []int {
+	var list []int
+	for _, name := range names {
+		list = append(list, m[name])
+	}
+	return list
+}
+
+func TestWhichGPUsTheDevicesOfOtherDriversAre(t *testing.T) {
+	t.Parallel()
+	snapshot := &gpu.Snapshot{Devices: []gpu.Device{{Info: gpu.Info{UUID: "GPU-a", Minor: 1}}, {Info: gpu.Info{UUID: "GPU-b", Minor: 0}}}}
+	translate := Translate(func() *gpu.Snapshot { return snapshot }, minors{"nvidia=1": 1, "eth": 7})
+	for device, want := range map[*podresources.ClaimedDevice][]string{
+		{Driver: "gpu.nvidia.com", CDI: []string{"nvidia=1"}}:  {"GPU-a"},
+		{Driver: "gpu.falldio.com", CDI: []string{"nvidia=1"}}: nil,
+		{Driver: "nic.example.com", CDI: []string{"eth"}}:      nil,
+		{Driver: "gpu.nvidia.com"}:                             nil,
+	} {
+		if got := translate(device); !slices.Equal(got, want) {
+			t.Errorf("%+v (-want +got):\n%s", device, cmp.Diff(want, got))
+		}
+	}
+}

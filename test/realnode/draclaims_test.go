@@ -1,0 +1,168 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package realnode
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+// TestOverDRAAContainerSeesExactlyTheCardsOfItsClaim has Pods with whole GPUs and with shares.
+func TestOverDRAAContainerSeesExactlyTheCardsOfItsClaim(t *testing.T) {
+	s := newScene(t)
+	s.giveOutOverDRA()
+	s.createWithClaim("two", 2, "")
+	two := s.hasExactly("two", 2)
+
+	greedy := claimPod("greedy", "greedy")
+	greedy.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"}, {Name: "FALLDIO_VISIBLE_DEVICES", Value: "all"}}
+	s.createClaim("greedy", 3, "")
+	s.create(greedy)
+	s.haveNothingInCommon(two, s.hasExactly("greedy", 3))
+
+	s.createWithClaim("share", 1, "46")
+	s.createWithClaim("other-share", 1, "46")
+	s.createWithClaim("third-share", 1, "46")
+	one, other, third := s.hasExactly("share", 1), s.hasExactly("other-share", 1), s.hasExactly("third-share", 1)
+	if diff := cmp.Diff(one, other); diff != "" {
+		t.Errorf("two shares of 46 %% are of different GPUs:\n%s", diff)
+	}
+	s.haveNothingInCommon(one, third)
+	s.haveNothingInCommon(two, append(one, third...))
+	if got := s.environmentOf(s.getPod("share"))["GPU_SHARE_PERCENT"]; got != "46" {
+		t.Errorf("the container with a share is told %q, want 46", got)
+	}
+	if got, told := s.environmentOf(s.getPod("two"))["GPU_SHARE_PERCENT"]; told {
+		t.Errorf("the container with whole GPUs is told of a share of %s", got)
+	}
+	s.claimsDescribed(3)
+
+	s.removePods()
+	s.claimsDescribed(0)
+	s.createWithClaim("all", gpus, "")
+	s.hasExactly("all", gpus)
+}
+
+// TestOverDRATheAgentObserves checks what the agent in observe mode says of a node whose GPUs the
+// DRA driver gives out.
+func TestOverDRATheAgentObserves(t *testing.T) {
+	s := newScene(t)
+	s.giveOutOverDRA()
+	if _, err := os.Stat(cdiSpec); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the agent describes GPUs that it does not give out: %v", err)
+	}
+	s.createWithClaim("two", 2, "")
+	uuids := s.hasExactly("two", 2)
+	s.waitForLabel(v1.LabelGPUHealth, v1.GPUsHealthy)
+	s.waitForLabel(v1.LabelGPUCount, fmt.Sprint(gpus))
+	for _, uuid := range uuids {
+		s.eventually("the agent's metrics name the holder of "+uuid, func() (bool, string) {
+			for line := range strings.Lines(s.metricsOf(agentAddress)) {
+				if strings.HasPrefix(line, "falldio_gpu_holder{") && strings.Contains(line, uuid) {
+					return strings.Contains(line, `pod="two"`), line
+				}
+			}
+			return false, "there is no holder"
+		})
+	}
+}
+
+// TestAFaultBecomesATaintOfTheDevice breaks a GPU and repairs it.
+func TestAFaultBecomesATaintOfTheDevice(t *testing.T) {
+	const broken = 4
+	s := newScene(t)
+	s.giveOutOverDRA()
+	s.createWithClaim("bystander", 6, "")
+	s.hasExactly("bystander", 6)
+	bystander := s.getPod("bystander")
+	before := s.allocated("bystander")
+
+	s.injectAt(driverAddress, broken, "Lost")
+	s.waitForTaint(broken, v1.TaintGPUUnhealthy+"=Lost:NoSchedule")
+	s.createWithClaim("too-large", gpus-6, "")
+	s.createWithClaim("fits", gpus-7, "")
+	var lost string
+	for _, gpu := range s.inventoryOfNode().GPUs {
+		if gpu.Index == broken {
+			lost = gpu.UUID
+		}
+	}
+	// The broken one is among those of the bystander: the first ones are allocated first.
+	s.isUntouched(bystander, before)
+	s.waitForHealthOfClaim("bystander", lost)
+	s.hasExactly("fits", gpus-7)
+
+	s.injectAt(driverAddress, broken, "Recovered")
+	s.waitForTaint(broken, "")
+	s.deletePod("fits")
+	s.hasExactly("too-large", gpus-6)
+	s.isUntouched(bystander, before)
+}
+
+// waitForTaint waits until the device of a GPU has just this taint, or none.
+func (s *scene) waitForTaint(index int64, want string) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("GPU %d has the taint %q", index, want), func() (bool, string) {
+		for _, device := range s.publishedDevices() {
+			if *device.Attributes["index"].IntValue != index {
+				continue
+			}
+			got := ""
+			for _, taint := range device.Taints {
+				got += fmt.Sprintf("%s=%s:%s", taint.Key, taint.Value, taint.Effect)
+			}
+			return got == want, got
+		}
+		return false, "there is no such device"
+	})
+}
+
+// waitForHealthOfClaim waits until the status of a Pod says that a GPU of its claim is not
+// healthy.
+func (s *scene) waitForHealthOfClaim(pod, uuid string) {
+	s.Helper()
+	s.eventually("the status of Pod "+pod+" says that a GPU is unhealthy", func() (bool, string) {
+		status := s.getPod(pod).Status.ContainerStatuses[0].AllocatedResourcesStatus
+		unhealthy := 0
+		for _, of := range status {
+			for _, health := range of.Resources {
+				if health.Health == corev1.ResourceHealthStatusUnhealthy {
+					unhealthy++
+				}
+			}
+		}
+		return unhealthy == 1, fmt.Sprintf("%+v", status)
+	})
+}
+
+// TestACardThatSomebodyElseHasGivenAwayIsNotGivenAgain runs a device plugin beside the driver.
+func TestACardThatSomebodyElseHasGivenAwayIsNotGivenAgain(t *testing.T) {
+	s := newScene(t)
+	s.startForeignPlugin()
+	s.waitForAllocatable(v1.ResourceNVIDIAGPU, gpus)
+	s.createPod("theirs", map[corev1.ResourceName]int64{v1.ResourceNVIDIAGPU: gpus})
+	s.waitForPod("theirs")
+	s.giveOutOverDRA()
+	s.createWithClaim("ours", 1, "")
+	s.eventually("the Pod waits and says why", func() (bool, string) {
+		pod := s.getPod("ours")
+		if pod.Status.Phase == corev1.PodRunning {
+			s.Fatal("the container runs, with a GPU that another one has")
+		}
+		events := s.eventsOf("ours")
+		return strings.Contains(events, "is in use by container gpu-task of Pod "+s.namespace+"/theirs as nvidia.com/gpu"), events
+	})
+	s.deletePod("theirs")
+	s.hasExactly("ours", 1)
+}

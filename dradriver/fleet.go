@@ -158,13 +158,17 @@ func (f *fleet) publish(ctx context.Context, node *corev1.Node) error {
 	defer controller.stop()
 	p := &publisher{
 		node: node.Name, gpus: gpus, publish: controller.publish,
-		started: func() bool { return true }, changed: func() <-chan struct{} { return nil },
+		started: func() bool { return true }, described: never, held: never,
 		options: devices.Options{
-			Model: f.nodes[node.Name].Model, Effect: resourceapi.DeviceTaintEffect(f.opts.taintEffect), Described: func(string) bool { return true },
+			Model: f.nodes[node.Name].Model, Effect: resourceapi.DeviceTaintEffect(f.opts.taintEffect),
+			Described: func(string) bool { return true }, Held: func(string) bool { return false },
 		},
 	}
 	return p.run(ctx)
 }
+
+// never returns what never happens.
+func never() <-chan struct{} { return nil }
 
 // sliceController publishes the ResourceSlices of one node, as kubeletplugin.Helper does for the
 // node that it runs on.

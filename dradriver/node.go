@@ -40,6 +40,7 @@ type node struct {
 	monitor *monitor.Monitor
 	writer  *cdi.Writer
 	kubelet *podresources.Client
+	others  *holders.Others
 	driver  *driver
 	// failed receives why the process must end.
 	failed chan error
@@ -71,10 +72,10 @@ func newNode(ctx context.Context, client kubernetes.Interface, source gpu.Source
 	if err != nil {
 		return nil, err
 	}
-	others := &holders.Others{Kubelet: n.kubelet}
+	n.others = holders.New(n.kubelet)
 	n.driver = &driver{
 		node: n.name, clock: n.clock, gpus: n.monitor, described: n.writer.Has, store: store,
-		files: prepared.Files{Dir: opts.cdiSpecDir}, checkOthers: others.Check, exists: n.exists, fail: n.fail,
+		files: prepared.Files{Dir: opts.cdiSpecDir}, checkOthers: n.others.Check, exists: n.exists, fail: n.fail,
 	}
 	return n, nil
 }
@@ -120,6 +121,7 @@ func (n *node) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	go poll(ctx, n.monitor, n.clock, n.opts.pollInterval) // not in the group, since it may hang in the driver
 	go n.describe(ctx)
+	go every(ctx, n.clock, refreshEvery, n.others.Refresh)
 	group.Go(func() error { return n.ended(ctx) })
 	group.Go(func() error { return n.serve(ctx) })
 	err := group.Wait()
@@ -151,15 +153,19 @@ func (n *node) serve(ctx context.Context) error {
 		return nil
 	}
 	n.publisher.node, n.publisher.gpus, n.publisher.publish = n.name, n.monitor, helper.PublishResources
-	n.started, n.changed = n.writer.Started, n.writer.Changed
+	n.started = func() bool { return n.writer.Started() && n.others.Started() }
+	n.described, n.held = n.writer.Changed, n.others.Changed
 	n.options = devices.Options{
-		Model: n.opts.model, Effect: resourceapi.DeviceTaintEffect(n.opts.taintEffect), Described: n.writer.Has,
+		Model: n.opts.model, Effect: resourceapi.DeviceTaintEffect(n.opts.taintEffect), Described: n.writer.Has, Held: n.others.Holds,
 	}
 	if !n.opts.simulated() {
 		n.options.PCIeRoot = pcieRoot
 	}
 	return n.publisher.run(ctx)
 }
+
+// refreshEvery is how often the kubelet is asked who holds GPUs. It answers from memory.
+const refreshEvery = 5 * time.Second
 
 // retryEvery is how often the Node is read again that can't be read.
 const retryEvery = time.Second

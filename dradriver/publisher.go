@@ -21,11 +21,12 @@ type publisher struct {
 	node    string
 	options devices.Options
 	gpus    gpus
-	// started reports whether it is known which GPUs containers can get, and changed is closed
-	// when that changes; nil if it never does.
-	started func() bool
-	changed func() <-chan struct{}
-	publish func(context.Context, resourceslice.DriverResources) error
+	// started reports whether it is known which GPUs containers can get. described and held
+	// return channels that are closed when others can be described, or others are held; nil if
+	// that never changes.
+	started         func() bool
+	described, held func() <-chan struct{}
+	publish         func(context.Context, resourceslice.DriverResources) error
 
 	last []resourceapi.Device
 	// published is how many devices have been published; nil before the first time.
@@ -36,7 +37,7 @@ type publisher struct {
 // only another list of devices makes a request to the API server.
 func (p *publisher) run(ctx context.Context) error {
 	for {
-		polled, described := p.gpus.Changed(), p.changed()
+		polled, described, held := p.gpus.Changed(), p.described(), p.held()
 		if snapshot := p.gpus.Snapshot(); isKnown(snapshot) && p.started() {
 			if err := p.update(ctx, snapshot); err != nil {
 				return err
@@ -47,6 +48,7 @@ func (p *publisher) run(ctx context.Context) error {
 			return nil
 		case <-polled:
 		case <-described:
+		case <-held:
 		}
 	}
 }

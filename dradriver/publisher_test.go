@@ -68,7 +68,7 @@ func TestSlicesChangeOnlyWithTheGPUs(t *testing.T) {
 	fake := &fakeGPUs{snapshot: steps[0].snapshot}
 	p := &publisher{
 		node: "node-1", gpus: fake,
-		options: devices.Options{Effect: resourceapi.DeviceTaintEffectNoSchedule, Described: func(string) bool { return true }},
+		options: devices.Options{Effect: resourceapi.DeviceTaintEffectNoSchedule, Described: func(string) bool { return true }, Held: func(string) bool { return false }},
 		publish: func(_ context.Context, pools resourceslice.DriverResources) error {
 			published <- describeTaints(pools)
 			return nil
@@ -100,9 +100,9 @@ func TestNothingIsPublishedBeforeTheGPUsAreDescribed(t *testing.T) {
 	started <- false
 	started <- true
 	p := &publisher{
-		node: "node-1", gpus: fake, options: devices.Options{Described: func(string) bool { return true }},
-		started: func() bool { answer := <-started; looked <- struct{}{}; return answer },
-		changed: func() <-chan struct{} { return described },
+		node: "node-1", gpus: fake, options: devices.Options{Described: func(string) bool { return true }, Held: func(string) bool { return false }},
+		started:   func() bool { answer := <-started; looked <- struct{}{}; return answer },
+		described: func() <-chan struct{} { return described }, held: func() <-chan struct{} { return nil },
 		publish: func(_ context.Context, pools resourceslice.DriverResources) error {
 			published <- describeTaints(pools)
 			return errors.New("the end")

@@ -30,14 +30,19 @@ const (
 // described to the container runtime.
 const ReasonNotDescribed = "NotDescribed"
 
+// TaintInUse is the taint on a GPU that a container has from somebody else, such as the device
+// plugin before the node was switched over. It disappears when that container ends.
+const TaintInUse = v1.GroupName + "/gpu-in-use"
+
 // Options are what the devices depend on besides the GPUs.
 type Options struct {
 	// Model overrides the model that the driver reports, unless it is empty.
 	Model string
 	// Effect is that of the taint on a GPU that is not healthy.
 	Effect resourceapi.DeviceTaintEffect
-	// Described reports whether containers can get the GPU with this UUID.
-	Described func(uuid string) bool
+	// Described reports whether containers can get the GPU with this UUID, and Held whether
+	// somebody else has given it away.
+	Described, Held func(uuid string) bool
 	// PCIeRoot returns the PCIe root complex that a GPU is attached to, "pci0000:17"; empty if
 	// unknown.
 	PCIeRoot func(*gpu.Info) string
@@ -57,7 +62,7 @@ func Of(snapshot *gpu.Snapshot, options Options) []resourceapi.Device {
 				Name:                     Name(of.UUID),
 				Attributes:               attributes(of, snapshot.Driver, options),
 				Capacity:                 capacity(of),
-				Taints:                   taints(of, snapshot, options),
+				Taints:                   taints(of, options),
 				AllowMultipleAllocations: ptr.To(true),
 			})
 		}
@@ -84,18 +89,19 @@ func capacity(of *gpu.Device) map[resourceapi.QualifiedName]resourceapi.DeviceCa
 	return shared
 }
 
-// taints returns why new claims must not get a GPU; none if they may.
-func taints(of *gpu.Device, snapshot *gpu.Snapshot, options Options) []resourceapi.DeviceTaint {
-	taint := resourceapi.DeviceTaint{Key: v1.TaintGPUUnhealthy, Effect: options.Effect}
+// taints returns why new claims must not get a GPU; none if they may. Only a fault may end those
+// who have it.
+func taints(of *gpu.Device, options Options) []resourceapi.DeviceTaint {
+	var list []resourceapi.DeviceTaint
 	switch {
 	case of.Fault != nil:
-		taint.Value = of.Fault.Reason
-		taint.TimeAdded = &metav1.Time{Time: of.Fault.Since.UTC()}
+		since := metav1.NewTime(of.Fault.Since.UTC())
+		list = append(list, resourceapi.DeviceTaint{Key: v1.TaintGPUUnhealthy, Value: of.Fault.Reason, Effect: options.Effect, TimeAdded: &since})
 	case !options.Described(of.UUID):
-		// Nothing happens to those who have it, whatever the effect for broken ones.
-		taint.Value, taint.Effect = ReasonNotDescribed, resourceapi.DeviceTaintEffectNoSchedule
-	default:
-		return nil
+		list = append(list, resourceapi.DeviceTaint{Key: v1.TaintGPUUnhealthy, Value: ReasonNotDescribed, Effect: resourceapi.DeviceTaintEffectNoSchedule})
 	}
-	return []resourceapi.DeviceTaint{taint}
+	if options.Held(of.UUID) {
+		list = append(list, resourceapi.DeviceTaint{Key: TaintInUse, Effect: resourceapi.DeviceTaintEffectNoSchedule})
+	}
+	return list
 }

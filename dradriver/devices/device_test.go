@@ -37,7 +37,7 @@ func snapshotOf(changes ...func(*gpu.Device)) *gpu.Snapshot {
 func asItIs(*gpu.Device) {}
 
 func optionsOf() Options {
-	return Options{Effect: resourceapi.DeviceTaintEffectNoSchedule, Described: func(string) bool { return true }}
+	return Options{Effect: resourceapi.DeviceTaintEffectNoSchedule, Described: func(string) bool { return true }, Held: func(string) bool { return false }}
 }
 
 // attributesOf returns the attributes as text, with their types.
@@ -141,12 +141,15 @@ func TestWhichGPUsNoNewClaimGets(t *testing.T) {
 		gpu         func(*gpu.Device)
 		effect      resourceapi.DeviceTaintEffect
 		undescribed bool
+		held        bool
 		want        string
 	}{
 		"a healthy one has no taint":                             {gpu: asItIs, effect: resourceapi.DeviceTaintEffectNoSchedule},
 		"one with a fault":                                       {gpu: xid, effect: resourceapi.DeviceTaintEffectNoSchedule, want: "falldio.com/gpu-unhealthy=XID79:NoSchedule since 12:00"},
 		"one with a fault that ends those who have it":           {gpu: xid, effect: resourceapi.DeviceTaintEffectNoExecute, want: "falldio.com/gpu-unhealthy=XID79:NoExecute since 12:00"},
 		"one that containers can't get":                          {gpu: asItIs, effect: resourceapi.DeviceTaintEffectNoExecute, undescribed: true, want: "falldio.com/gpu-unhealthy=NotDescribed:NoSchedule"},
+		"one that somebody else has given away":                  {gpu: asItIs, effect: resourceapi.DeviceTaintEffectNoExecute, held: true, want: "falldio.com/gpu-in-use=:NoSchedule"},
+		"a broken one that somebody has":                         {gpu: xid, effect: resourceapi.DeviceTaintEffectNoSchedule, held: true, want: "falldio.com/gpu-unhealthy=XID79:NoSchedule since 12:00 falldio.com/gpu-in-use=:NoSchedule"},
 		"one with a fault that can't be described because of it": {gpu: xid, effect: resourceapi.DeviceTaintEffectNoExecute, undescribed: true, want: "falldio.com/gpu-unhealthy=XID79:NoExecute since 12:00"},
 	}
 	for name, test := range tests {
@@ -154,9 +157,13 @@ func TestWhichGPUsNoNewClaimGets(t *testing.T) {
 			t.Parallel()
 			options := optionsOf()
 			options.Effect, options.Described = test.effect, func(string) bool { return !test.undescribed }
+			options.Held = func(string) bool { return test.held }
 			list := Of(snapshotOf(asItIs, test.gpu), options)
 			got := ""
-			for _, taint := range list[1].Taints {
+			for i, taint := range list[1].Taints {
+				if i > 0 {
+					got += " "
+				}
 				got += fmt.Sprintf("%s=%s:%s", taint.Key, taint.Value, taint.Effect)
 				if taint.TimeAdded != nil {
 					got += taint.TimeAdded.Format(" since 15:04")

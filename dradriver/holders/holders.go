@@ -9,8 +9,12 @@ package holders
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
+
+	"k8s.io/klog/v2"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
@@ -18,14 +22,67 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// Others lists who holds GPUs. The kubelet allocates the devices of plugins before it prepares
-// claims, and lists them from then on.
-type Others struct{ Kubelet podresources.Lister }
+// Others knows who else holds GPUs. The kubelet allocates the devices of plugins before it
+// prepares claims, and lists them from then on.
+type Others struct {
+	kubelet podresources.Lister
 
-// Check returns an error that names the containers that hold any of these GPUs, or says why that
+	mu sync.Mutex
+	// held are those of the latest list; nil before the first attempt to get one.
+	held    map[string][]string
+	changed chan struct{}
+}
+
+// New returns Others that asks the kubelet.
+func New(kubelet podresources.Lister) *Others {
+	return &Others{kubelet: kubelet, changed: make(chan struct{})}
+}
+
+// Refresh asks the kubelet. If it does not answer, its last answer counts.
+func (o *Others) Refresh(ctx context.Context) {
+	allocations, err := o.kubelet.List(ctx)
+	held := Holders(allocations)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	first := o.held == nil
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("The kubelet does not list the devices in use", "err", err)
+		if held = o.held; first {
+			held = map[string][]string{}
+		}
+	}
+	if first || !maps.EqualFunc(held, o.held, slices.Equal) {
+		o.held = held
+		close(o.changed)
+		o.changed = make(chan struct{})
+	}
+}
+
+// Started reports whether the kubelet has been asked.
+func (o *Others) Started() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.held != nil
+}
+
+// Holds reports whether somebody else held a GPU when the kubelet was last asked.
+func (o *Others) Holds(uuid string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.held[uuid]) > 0
+}
+
+// Changed returns a channel that is closed when others hold other GPUs.
+func (o *Others) Changed() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.changed
+}
+
+// Check asks the kubelet, and returns an error that names the containers that hold any of these GPUs, or says why that
 // is unknown.
 func (o *Others) Check(ctx context.Context, uuids []string) error {
-	allocations, err := o.Kubelet.List(ctx)
+	allocations, err := o.kubelet.List(ctx)
 	if err != nil {
 		return fmt.Errorf("whether the GPUs are in use is unknown, the kubelet will try again: %w", err)
 	}

@@ -49,7 +49,7 @@ func TestAGPUThatSomebodyElseHasGivenAwayIsRefused(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := (&Others{Kubelet: &test.kubelet}).Check(t.Context(), []string{"GPU-0", "GPU-1"})
+			err := New(&test.kubelet).Check(t.Context(), []string{"GPU-0", "GPU-1"})
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -79,6 +79,42 @@ func TestWhichGPUsTheDevicesOfOtherDriversAre(t *testing.T) {
 	} {
 		if got := translate(device); !slices.Equal(got, want) {
 			t.Errorf("%+v (-want +got):\n%s", device, cmp.Diff(want, got))
+		}
+	}
+}
+
+func TestWhichGPUsOthersHold(t *testing.T) {
+	t.Parallel()
+	lister := &kubelet{err: errors.New("no socket")}
+	others := New(lister)
+	if others.Started() || others.Holds("GPU-1") {
+		t.Error("something is known before the kubelet has been asked")
+	}
+	steps := []struct {
+		name          string
+		kubelet       kubelet
+		holds, change bool
+	}{
+		{"no answer", kubelet{err: errors.New("no socket")}, false, true}, // there has been an attempt
+		{"still none", kubelet{err: errors.New("no socket")}, false, false},
+		{"a holder", kubelet{allocations: []podresources.Allocation{holds("a", "falldio.com/gpu", "GPU-1")}}, true, true},
+		{"the same", kubelet{allocations: []podresources.Allocation{holds("a", "falldio.com/gpu", "GPU-1")}}, true, false},
+		{"no answer again", kubelet{err: errors.New("no socket")}, true, false},
+		{"another one, too", kubelet{allocations: []podresources.Allocation{holds("a", "falldio.com/gpu", "GPU-1"), holds("b", "falldio.com/gpu", "GPU-2")}}, true, true},
+		{"nobody", kubelet{}, false, true},
+	}
+	for _, step := range steps {
+		*lister = step.kubelet
+		before := others.Changed()
+		others.Refresh(t.Context())
+		changed := false
+		select {
+		case <-before:
+			changed = true
+		default:
+		}
+		if !others.Started() || others.Holds("GPU-1") != step.holds || changed != step.change {
+			t.Errorf("%s: held %v, changed %v", step.name, others.Holds("GPU-1"), changed)
 		}
 	}
 }

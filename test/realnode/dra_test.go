@@ -173,11 +173,19 @@ func (s *scene) waitForDevices(count int) {
 // createClaim creates a claim for GPUs; with a percentage, for shares.
 func (s *scene) createClaim(name string, count int64, percent string) {
 	s.Helper()
-	exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: v1.DRADriver, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}
-	if percent != "" {
-		exactly.DeviceClassName = "gpu-share.falldio.com"
-		exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"percent": resource.MustParse(percent)}}
-	}
+	s.createClaimWith(name, func(request *resourceapi.ExactDeviceRequest) {
+		if request.Count = count; percent != "" {
+			request.DeviceClassName = "gpu-share.falldio.com"
+			request.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"percent": resource.MustParse(percent)}}
+		}
+	})
+}
+
+// createClaimWith creates a claim for one whole GPU, after a change.
+func (s *scene) createClaimWith(name string, change func(*resourceapi.ExactDeviceRequest)) {
+	s.Helper()
+	exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: v1.DRADriver, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}
+	change(exactly)
 	claim := &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "gpu", Exactly: exactly}}}},

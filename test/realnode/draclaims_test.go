@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -146,7 +147,8 @@ func (s *scene) waitForHealthOfClaim(pod, uuid string) {
 	})
 }
 
-// TestACardThatSomebodyElseHasGivenAwayIsNotGivenAgain runs a device plugin beside the driver.
+// TestACardThatSomebodyElseHasGivenAwayIsNotGivenAgain runs a device plugin beside the driver. A
+// claim that is allocated a card all the same, as it tolerates the taint, is not prepared.
 func TestACardThatSomebodyElseHasGivenAwayIsNotGivenAgain(t *testing.T) {
 	s := newScene(t)
 	s.startForeignPlugin()
@@ -154,15 +156,22 @@ func TestACardThatSomebodyElseHasGivenAwayIsNotGivenAgain(t *testing.T) {
 	s.createPod("theirs", map[corev1.ResourceName]int64{v1.ResourceNVIDIAGPU: gpus})
 	s.waitForPod("theirs")
 	s.giveOutOverDRA()
-	s.createWithClaim("ours", 1, "")
-	s.eventually("the Pod waits and says why", func() (bool, string) {
-		pod := s.getPod("ours")
-		if pod.Status.Phase == corev1.PodRunning {
+	s.waitForTaint(0, "falldio.com/gpu-in-use=:NoSchedule")
+	s.createWithClaim("waits", 1, "")
+	s.createClaimWith("tolerant", func(request *resourceapi.ExactDeviceRequest) {
+		request.Tolerations = []resourceapi.DeviceToleration{{Key: "falldio.com/gpu-in-use", Operator: resourceapi.DeviceTolerationOpExists}}
+	})
+	s.create(claimPod("tolerant", "tolerant"))
+	s.eventually("the Pod that tolerates the taint is told who has the card", func() (bool, string) {
+		if s.getPod("tolerant").Status.Phase == corev1.PodRunning {
 			s.Fatal("the container runs, with a GPU that another one has")
 		}
-		events := s.eventsOf("ours")
+		events := s.eventsOf("tolerant")
 		return strings.Contains(events, "is in use by container gpu-task of Pod "+s.namespace+"/theirs as nvidia.com/gpu"), events
 	})
+	if node := s.getPod("waits").Spec.NodeName; node != "" {
+		t.Error("a claim that does not tolerate the taint has a card")
+	}
 	s.deletePod("theirs")
-	s.hasExactly("ours", 1)
+	s.haveNothingInCommon(s.hasExactly("tolerant", 1), s.hasExactly("waits", 1))
 }

@@ -5,8 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -18,7 +16,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -154,7 +151,7 @@ func (f *fleet) publish(ctx context.Context, node *corev1.Node) error {
 	gpus := monitor.New(monitor.Config{Source: source, Clock: f.clock, Policy: f.opts.policy, Deadline: f.opts.pollDeadline})
 	restore(ctx, gpus, node)
 	go poll(ctx, gpus, f.clock, f.opts.pollInterval)
-	controller := &sliceController{client: client, node: node}
+	controller := &sliceController{client: client, node: node.Name, uid: node.UID}
 	defer controller.stop()
 	p := &publisher{
 		node: node.Name, gpus: gpus, publish: controller.publish,
@@ -169,33 +166,3 @@ func (f *fleet) publish(ctx context.Context, node *corev1.Node) error {
 
 // never returns what never happens.
 func never() <-chan struct{} { return nil }
-
-// sliceController publishes the ResourceSlices of one node, as kubeletplugin.Helper does for the
-// node that it runs on.
-type sliceController struct {
-	client  kubernetes.Interface
-	node    *corev1.Node
-	running *resourceslice.Controller
-}
-
-func (c *sliceController) publish(ctx context.Context, resources resourceslice.DriverResources) (err error) {
-	if c.running != nil {
-		c.running.Update(&resources)
-		return nil
-	}
-	c.running, err = resourceslice.StartController(ctx, resourceslice.Options{
-		DriverName: driverName, KubeClient: c.client, Resources: &resources,
-		Owner: &resourceslice.Owner{APIVersion: "v1", Kind: "Node", Name: c.node.Name, UID: c.node.UID},
-		ErrorHandler: func(ctx context.Context, err error, message string) {
-			if !errors.Is(err, context.Canceled) {
-				runtime.HandleErrorWithContext(ctx, err, message)
-			}
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("publishing ResourceSlices: %w", err)
-	}
-	return nil
-}
-
-func (c *sliceController) stop() { c.running.Stop() }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -140,8 +141,34 @@ func (n *node) ended(ctx context.Context) error {
 	}
 }
 
+// describeLimit bounds how long the kubelet has to wait for a driver that has started: claims
+// must be released also where NVIDIA's driver does not answer.
+const describeLimit = 20 * time.Second
+
+// awaitGPUs waits until containers can get GPUs. The kubelet tries a claim that could not be
+// prepared again only after a minute or more.
+func (n *node) awaitGPUs(ctx context.Context) {
+	timer := n.clock.NewTimer(describeLimit)
+	defer timer.Stop()
+	for {
+		described := n.writer.Changed()
+		if n.writer.Started() {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-described:
+		case <-timer.C():
+			klog.FromContext(ctx).Info("The GPUs can't be described to the container runtime yet; the kubelet is served all the same")
+			return
+		}
+	}
+}
+
 // serve makes the driver known to the kubelet, and publishes the GPUs.
 func (n *node) serve(ctx context.Context) error {
+	n.awaitGPUs(ctx)
 	helper, err := kubeletplugin.Start(ctx, n.driver,
 		kubeletplugin.DriverName(driverName), kubeletplugin.NodeName(n.name), kubeletplugin.KubeClient(n.client),
 		kubeletplugin.RegistrarDirectoryPath(n.opts.registryDir()), kubeletplugin.PluginDataDirectoryPath(n.opts.pluginDir()))
@@ -149,10 +176,13 @@ func (n *node) serve(ctx context.Context) error {
 		return err
 	}
 	defer helper.Stop()
-	if !n.restore(ctx) {
+	found := n.restore(ctx)
+	if found == nil {
 		return nil
 	}
-	n.publisher.node, n.publisher.gpus, n.publisher.publish = n.name, n.monitor, helper.PublishResources
+	controller := &sliceController{client: n.client, node: n.name, uid: found.UID}
+	defer controller.stop()
+	n.publisher.node, n.publisher.gpus, n.publisher.publish = n.name, n.monitor, controller.publish
 	n.started = func() bool { return n.writer.Started() && n.others.Started() }
 	n.described, n.held = n.writer.Changed, n.others.Changed
 	n.options = devices.Options{
@@ -171,11 +201,12 @@ const refreshEvery = 5 * time.Second
 const retryEvery = time.Second
 
 // restore restores the faults that the node agent knows, before anything is published. It
-// returns false if ctx ends before.
-func (n *node) restore(ctx context.Context) bool {
+// returns the Node, or nil if ctx ends before.
+func (n *node) restore(ctx context.Context) (found *corev1.Node) {
 	reported := false
 	err := wait.PollUntilContextCancel(ctx, retryEvery, true, func(ctx context.Context) (bool, error) {
-		found, err := n.client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
+		var err error
+		found, err = n.client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
 		if err == nil {
 			restore(ctx, n.monitor, found)
 		} else if !reported {
@@ -184,7 +215,10 @@ func (n *node) restore(ctx context.Context) bool {
 		}
 		return err == nil, nil
 	})
-	return err == nil
+	if err != nil {
+		return nil
+	}
+	return found
 }
 
 // describe describes the GPUs to the container runtime whenever they change, and repairs what

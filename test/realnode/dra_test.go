@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -221,13 +222,10 @@ func (s *scene) allocated(claim string) []string {
 	if found.Status.Allocation == nil {
 		return nil
 	}
-	byName := map[string]string{}
-	for _, device := range s.publishedDevices() {
-		byName[device.Name] = *device.Attributes["uuid"].StringValue
-	}
 	var uuids []string
 	for i := range found.Status.Allocation.Devices.Results {
-		uuids = append(uuids, byName[found.Status.Allocation.Devices.Results[i].Device])
+		name := found.Status.Allocation.Devices.Results[i].Device
+		uuids = append(uuids, "GPU-"+strings.TrimPrefix(name, "gpu-")) // the rest is in lower case anyway
 	}
 	slices.Sort(uuids)
 	return uuids
@@ -243,6 +241,19 @@ func (s *scene) hasExactly(name string, count int) []string {
 		s.Errorf("GPUs of Pod %s, %d are wanted (-claim +container):\n%s", name, count, diff)
 	}
 	return got
+}
+
+// prepareAgain is how long the kubelet may take to try once more to prepare a claim: it does so
+// with the next periodic synchronization of the Pod, after 60 to 90 seconds.
+const prepareAgain = 2 * time.Minute
+
+// waitForPrepared waits until a Pod runs whose claim could perhaps not be prepared at first.
+func (s *scene) waitForPrepared(name string) {
+	s.Helper()
+	s.within(prepareAgain, "the claim of Pod "+name+" is prepared", func() (bool, string) {
+		pod := s.getPod(name)
+		return pod.Status.Phase == corev1.PodRunning, s.eventsOf(name)
+	})
 }
 
 // isUntouched fails the test if a Pod's container has been restarted, or sees other GPUs.

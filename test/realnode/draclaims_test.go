@@ -79,36 +79,40 @@ func TestOverDRATheAgentObserves(t *testing.T) {
 	}
 }
 
-// TestAFaultBecomesATaintOfTheDevice breaks a GPU and repairs it.
+// TestAFaultBecomesATaintOfTheDevice breaks a GPU that a Pod has and one that is free, and repairs
+// both.
 func TestAFaultBecomesATaintOfTheDevice(t *testing.T) {
-	const broken = 4
+	const used, free = 4, 7 // the first ones are allocated first
 	s := newScene(t)
 	s.giveOutOverDRA()
 	s.createWithClaim("bystander", 6, "")
-	s.hasExactly("bystander", 6)
+	cards := s.hasExactly("bystander", 6)
 	bystander := s.getPod("bystander")
-	before := s.allocated("bystander")
 
-	s.injectAt(driverAddress, broken, "Lost")
-	s.waitForTaint(broken, v1.TaintGPUUnhealthy+"=Lost:NoSchedule")
-	s.createWithClaim("too-large", gpus-6, "")
+	s.injectAt(driverAddress, used, "Lost")
+	s.injectAt(driverAddress, free, "Lost")
+	s.waitForTaint(used, v1.TaintGPUUnhealthy+"=Lost:NoSchedule")
+	s.waitForTaint(free, v1.TaintGPUUnhealthy+"=Lost:NoSchedule")
+	s.waitForUnhealthy("bystander", 1)
 	s.createWithClaim("fits", gpus-7, "")
-	var lost string
-	for _, gpu := range s.inventoryOfNode().GPUs {
-		if gpu.Index == broken {
-			lost = gpu.UUID
-		}
-	}
-	// The broken one is among those of the bystander: the first ones are allocated first.
-	s.isUntouched(bystander, before)
-	s.waitForHealthOfClaim("bystander", lost)
-	s.hasExactly("fits", gpus-7)
-
-	s.injectAt(driverAddress, broken, "Recovered")
-	s.waitForTaint(broken, "")
+	s.haveNothingInCommon(cards, s.hasExactly("fits", gpus-7))
 	s.deletePod("fits")
+	s.createWithClaim("too-large", gpus-6, "")
+	s.createWithClaim("fits-again", gpus-7, "")
+	s.hasExactly("fits-again", gpus-7)
+	if node := s.getPod("too-large").Spec.NodeName; node != "" {
+		t.Error("a Pod has been given a broken GPU")
+	}
+	s.isUntouched(bystander, cards)
+
+	s.injectAt(driverAddress, used, "Recovered")
+	s.injectAt(driverAddress, free, "Recovered")
+	s.waitForTaint(used, "")
+	s.waitForTaint(free, "")
+	s.waitForUnhealthy("bystander", 0)
+	s.deletePod("fits-again")
 	s.hasExactly("too-large", gpus-6)
-	s.isUntouched(bystander, before)
+	s.isUntouched(bystander, cards)
 }
 
 // waitForTaint waits until the device of a GPU has just this taint, or none.
@@ -129,11 +133,10 @@ func (s *scene) waitForTaint(index int64, want string) {
 	})
 }
 
-// waitForHealthOfClaim waits until the status of a Pod says that a GPU of its claim is not
-// healthy.
-func (s *scene) waitForHealthOfClaim(pod, uuid string) {
+// waitForUnhealthy waits until the status of a Pod says how many of its GPUs are not healthy.
+func (s *scene) waitForUnhealthy(pod string, count int) {
 	s.Helper()
-	s.eventually("the status of Pod "+pod+" says that a GPU is unhealthy", func() (bool, string) {
+	s.eventually(fmt.Sprintf("the status of Pod %s says that %d GPUs are unhealthy", pod, count), func() (bool, string) {
 		status := s.getPod(pod).Status.ContainerStatuses[0].AllocatedResourcesStatus
 		unhealthy := 0
 		for _, of := range status {
@@ -143,7 +146,7 @@ func (s *scene) waitForHealthOfClaim(pod, uuid string) {
 				}
 			}
 		}
-		return unhealthy == 1, fmt.Sprintf("%+v", status)
+		return unhealthy == count, fmt.Sprintf("%+v", status)
 	})
 }
 
@@ -173,5 +176,6 @@ func TestACardThatSomebodyElseHasGivenAwayIsNotGivenAgain(t *testing.T) {
 		t.Error("a claim that does not tolerate the taint has a card")
 	}
 	s.deletePod("theirs")
+	s.waitForPrepared("tolerant")
 	s.haveNothingInCommon(s.hasExactly("tolerant", 1), s.hasExactly("waits", 1))
 }

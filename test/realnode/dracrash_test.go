@@ -38,6 +38,7 @@ func TestOverDRANothingIsLostInACrash(t *testing.T) {
 			start := crash(s) // while they run
 			s.createWithClaim("during", 2, "")
 			start()
+			s.waitForPrepared("during")
 			during := s.hasExactly("during", 2)
 			s.haveNothingInCommon(during, append(cards, share...))
 			s.isUntouched(before, cards)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -28,12 +27,13 @@ import (
 // fleet publishes the GPUs of simulated nodes, on which no container runs: of those that have
 // the label falldio.com/gpu-allocation=dra. Each of them costs a watch of the API server.
 type fleet struct {
-	config  *rest.Config
 	opts    *options
 	clock   clock.WithTicker
 	sources *sources
 	nodes   map[string]*simulation.Node
 	watcher kubernetes.Interface
+	// clientOf returns a client with the rights of a node's driver.
+	clientOf func(node string) (kubernetes.Interface, error)
 	// changes are the names of nodes that may have got the label, or lost it.
 	changes chan string
 	running map[string]*publishing
@@ -46,9 +46,9 @@ type publishing struct {
 	done chan struct{}
 }
 
-func newFleet(config *rest.Config, sources *sources, opts *options) (*fleet, error) {
+func newFleet(watcher kubernetes.Interface, clientOf func(node string) (kubernetes.Interface, error), sources *sources, opts *options) *fleet {
 	f := &fleet{
-		config: config, opts: opts, clock: clock.RealClock{}, sources: sources,
+		opts: opts, clock: clock.RealClock{}, sources: sources, watcher: watcher, clientOf: clientOf,
 		nodes: map[string]*simulation.Node{}, changes: make(chan string), running: map[string]*publishing{},
 	}
 	for i := range opts.fleet {
@@ -56,9 +56,7 @@ func newFleet(config *rest.Config, sources *sources, opts *options) (*fleet, err
 		f.nodes[node.Name] = node
 		sources.of(node.Name, &node.Profile)
 	}
-	var err error
-	f.watcher, err = kubernetes.NewForConfig(config)
-	return f, err
+	return f
 }
 
 // run publishes until ctx ends.
@@ -129,7 +127,7 @@ func (f *fleet) end(name string) bool {
 
 // withdraw deletes what has been published for a node whose label is gone.
 func (f *fleet) withdraw(ctx context.Context, name string) {
-	client, err := newClient(f.config, f.opts.impersonate, name)
+	client, err := f.clientOf(name)
 	if err == nil {
 		err = deleteSlices(ctx, client, name)
 	}
@@ -140,7 +138,7 @@ func (f *fleet) withdraw(ctx context.Context, name string) {
 
 // publish publishes the GPUs of a node until ctx ends.
 func (f *fleet) publish(ctx context.Context, node *corev1.Node) error {
-	client, err := newClient(f.config, f.opts.impersonate, node.Name)
+	client, err := f.clientOf(node.Name)
 	if err != nil {
 		return err
 	}

@@ -42,10 +42,12 @@ func run(ctx context.Context, opts *options) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if len(opts.fleet) > 0 {
-		fleet, err := newFleet(config, sources, opts)
+		watcher, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			return err
 		}
+		clientOf := func(node string) (kubernetes.Interface, error) { return newClient(config, opts.impersonate, node) }
+		fleet := newFleet(watcher, clientOf, sources, opts)
 		group.Go(func() error { return fleet.run(ctx) })
 	} else {
 		client, err := newClient(config, opts.impersonate, opts.nodeName)

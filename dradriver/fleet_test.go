@@ -44,15 +44,17 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 // published returns the nodes that have ResourceSlices, with the numbers of their devices.
-func published(t *testing.T, client kubernetes.Interface) string {
+func published(t *testing.T, clients map[string]*fake.Clientset) string {
 	t.Helper()
-	list, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var nodes []string
-	for i := range list.Items {
-		nodes = append(nodes, *list.Items[i].Spec.NodeName+strings.Repeat("*", len(list.Items[i].Spec.Devices)))
+	for node, client := range clients {
+		list, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			nodes = append(nodes, node+strings.Repeat("*", len(list.Items[i].Spec.Devices)))
+		}
 	}
 	slices.Sort(nodes)
 	return strings.Join(nodes, " ")
@@ -86,20 +88,25 @@ func TestTheFleetPublishesTheNodesWithTheLabel(t *testing.T) {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{v1.LabelGPUAllocation: allocation}}}
 	}
 	client := fake.NewClientset(node("node-1", v1.AllocationDRA), node("node-2", "plugin"), node("other", v1.AllocationDRA))
-	nameGenerated(client)
-	f := newFleet(client, func(string) (kubernetes.Interface, error) { return client, nil }, newSources(opts), opts)
+	// One for each node: the fake client does not filter by the fields that tell the nodes' slices apart.
+	clients := map[string]*fake.Clientset{}
+	for _, name := range []string{"node-1", "node-2", "node-3"} {
+		clients[name] = fake.NewClientset()
+		nameGenerated(clients[name])
+	}
+	f := newFleet(client, func(node string) (kubernetes.Interface, error) { return clients[node], nil }, newSources(opts), opts)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.run(ctx) }()
-	eventually(t, "node-1 is published", func() bool { return published(t, client) == "node-1**" })
+	eventually(t, "node-1 is published", func() bool { return published(t, clients) == "node-1**" })
 	if _, err := client.CoreV1().Nodes().Create(ctx, node("node-3", v1.AllocationDRA), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "node-3 is published, too", func() bool { return published(t, client) == "node-1** node-3****" })
+	eventually(t, "node-3 is published, too", func() bool { return published(t, clients) == "node-1** node-3****" })
 	if err := client.CoreV1().Nodes().Delete(ctx, "node-1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "node-1 is withdrawn", func() bool { return published(t, client) == "node-3****" })
+	eventually(t, "node-1 is withdrawn", func() bool { return published(t, clients) == "node-3****" })
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

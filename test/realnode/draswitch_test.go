@@ -222,7 +222,8 @@ func (s *scene) checkDriverMemory() {
 		s.Fatalf("the driver does not tell its size: %v", err)
 	}
 	size := families["process_resident_memory_bytes"].GetMetric()[0].GetGauge().GetValue()
-	s.Logf("the driver has %.1f MiB in memory", size/(1<<20))
+	cpu := families["process_cpu_seconds_total"].GetMetric()[0].GetCounter().GetValue()
+	s.Logf("the driver has %.1f MiB in memory, and has used %.2f s of CPU", size/(1<<20), cpu)
 	if size > driverMemory {
 		s.Errorf("the driver has %.0f bytes in memory, at most %d are promised", size, driverMemory)
 	}

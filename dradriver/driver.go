@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,9 +42,11 @@ type driver struct {
 	fail func(error)
 
 	// mu keeps what is written for claims in line with the store.
-	mu       sync.Mutex
-	store    *prepared.Store
-	failures atomic.Uint64
+	mu    sync.Mutex
+	store *prepared.Store
+	// goneSince is when claims that are prepared were first found to be gone.
+	goneSince map[types.UID]time.Time
+	failures  atomic.Uint64
 }
 
 // gpus is the part of monitor.Monitor that is needed here.
@@ -139,23 +142,51 @@ func (d *driver) checkFree(ctx context.Context, claim prepared.Claim) error {
 	return d.checkOthers(ctx, uuidsOf(claim))
 }
 
-// forgetGone releases those of the claims that no longer exist, or not in this allocation: no
-// Pod can have them, and the kubelet may have forgotten to release them. It returns how many.
+// releaseWait is how long a claim that is gone keeps its GPUs if the kubelet does not release it.
+// Where a Pod was deleted by force, its claim is gone before its containers have ended. The
+// kubelet looks for claims that it has to release every minute.
+const releaseWait = 2 * time.Minute
+
+// forgetGone releases those of the claims that no longer exist, or not in this allocation, for so
+// long that the kubelet must have forgotten them. It returns how many.
 func (d *driver) forgetGone(ctx context.Context, claims []prepared.Claim) (forgotten int, err error) {
 	for _, claim := range claims {
 		exists, err := d.exists(ctx, claim)
 		if err != nil {
 			return forgotten, fmt.Errorf("whether ResourceClaim %s still has its GPUs is unknown: %w", claim, err)
 		}
-		if !exists {
-			klog.FromContext(ctx).Info("A claim is gone and has not been released; it is now", "claim", claim.String())
-			if err := d.release(claim.UID); err != nil {
-				return forgotten, err
-			}
-			forgotten++
+		if exists {
+			delete(d.goneSince, claim.UID)
 		}
+		if exists || !d.longGone(claim.UID) {
+			continue
+		}
+		klog.FromContext(ctx).Info("A claim is gone and the kubelet has not released it; it is now", "claim", claim.String())
+		if err := d.release(claim.UID); err != nil {
+			return forgotten, err
+		}
+		forgotten++
 	}
 	return forgotten, nil
+}
+
+// longGone notes that a claim is gone, and reports whether it has been for long.
+func (d *driver) longGone(uid types.UID) bool {
+	now := d.clock.Now()
+	since, noted := d.goneSince[uid]
+	if !noted {
+		d.goneSince[uid] = now
+		return false
+	}
+	return now.Sub(since) >= releaseWait
+}
+
+// forgetAllGone is forgetGone for all prepared claims.
+func (d *driver) forgetAllGone(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, err := d.forgetGone(ctx, d.store.All())
+	return err
 }
 
 // uuidsOf returns the GPUs that a claim uses.
@@ -204,6 +235,7 @@ func (d *driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 
 // release undoes what prepare has done.
 func (d *driver) release(uid types.UID) error {
+	delete(d.goneSince, uid)
 	return errors.Join(d.files.Remove(uid), d.store.Delete(uid))
 }
 

@@ -41,6 +41,7 @@ func (g *fakeGPUs) Changed() <-chan struct{} { return g.changed }
 type fixture struct {
 	*testing.T
 	*driver
+	time                *clocktesting.FakeClock
 	gpus                *fakeGPUs
 	pluginDir, cdiDir   string
 	undescribed         []string
@@ -51,7 +52,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, uuids ...string) *fixture {
 	t.Helper()
-	f := &fixture{T: t, pluginDir: t.TempDir(), cdiDir: t.TempDir(), gone: map[string]bool{}}
+	f := &fixture{T: t, pluginDir: t.TempDir(), cdiDir: t.TempDir(), gone: map[string]bool{}, time: clocktesting.NewFakeClock(beginning)}
 	f.gpus = &fakeGPUs{snapshot: &gpu.Snapshot{Taken: beginning}, changed: make(chan struct{})}
 	for index, uuid := range uuids {
 		f.gpus.snapshot.Devices = append(f.gpus.snapshot.Devices, gpu.Device{Info: gpu.Info{Index: index, UUID: uuid}})
@@ -68,7 +69,7 @@ func (f *fixture) restart() {
 		f.Fatal(err)
 	}
 	f.driver = &driver{
-		node: "node-1", clock: clocktesting.NewFakeClock(beginning), gpus: f.gpus, store: store, files: prepared.Files{Dir: f.cdiDir},
+		node: "node-1", clock: f.time, goneSince: map[types.UID]time.Time{}, gpus: f.gpus, store: store, files: prepared.Files{Dir: f.cdiDir},
 		described:   func(uuid string) bool { return !slices.Contains(f.undescribed, uuid) },
 		checkOthers: func(context.Context, []string) error { return f.othersHave },
 		exists: func(_ context.Context, claim prepared.Claim) (bool, error) {
@@ -230,18 +231,43 @@ func TestAClaimKeepsItsGPUsWhateverBecomesOfThem(t *testing.T) {
 	f.mustRefuse(claim("old", "gpu-b"), "no longer there") // it has been allocated anew
 }
 
-// TestAClaimThatIsGoneBlocksNobody has the kubelet forget to release a claim.
-func TestAClaimThatIsGoneBlocksNobody(t *testing.T) {
+// TestAClaimThatIsGoneBlocksNobodyForEver has the kubelet forget to release claims. It gets the time to
+// remember: the containers of a Pod that was deleted by force may still run.
+func TestAClaimThatIsGoneBlocksNobodyForEver(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "GPU-a")
 	f.mustPrepare(claim("share", "gpu-a:46"), "gpu.falldio.com/gpu=GPU-a gpu.falldio.com/claim=uid-share-0")
 	f.mustPrepare(claim("other", "gpu-a:46"), "gpu.falldio.com/gpu=GPU-a gpu.falldio.com/claim=uid-other-0")
-	f.gone["share"] = true
+	for _, gone := range []bool{true, false, true} { // it is allocated once more in between
+		f.time.Step(releaseWait)
+		f.gone["share"] = gone
+		f.mustRefuse(claim("new", "gpu-a"), "ResourceClaim ns/other and ns/share, which")
+	}
+	f.time.Step(releaseWait - time.Second)
+	f.mustRefuse(claim("new", "gpu-a"), "ResourceClaim ns/other and ns/share, which")
+	f.time.Step(time.Second)
 	f.mustRefuse(claim("new", "gpu-a"), "ResourceClaim ns/other, which")
 	f.gone["other"] = true
+	f.mustRefuse(claim("new", "gpu-a"), "ResourceClaim ns/other, which")
+	f.time.Step(releaseWait)
 	f.mustPrepare(claim("new", "gpu-a"), "gpu.falldio.com/gpu=GPU-a")
 	if got := f.leftBehind(); got != "ns/new" {
 		t.Errorf("%q is left behind", got)
+	}
+}
+
+// TestAClaimIsGoneAnewAfterItWasReleased makes sure that no old time counts for a claim.
+func TestAClaimIsGoneAnewAfterItWasReleased(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, "GPU-a")
+	for range 2 {
+		f.mustPrepare(claim("old", "gpu-a"), "gpu.falldio.com/gpu=GPU-a")
+		f.gone["old"] = true
+		if err := f.forgetAllGone(t.Context()); err != nil || f.leftBehind() != "ns/old" {
+			t.Errorf("after it has just gone: %q, %v", f.leftBehind(), err)
+		}
+		f.unprepare("old")
+		f.time.Step(releaseWait)
 	}
 }
 
@@ -305,6 +331,8 @@ func TestADriverThatIsKilledBetweenAnyTwoSteps(t *testing.T) {
 					f.unprepare("share")
 				default:
 					f.gone["share"] = true
+					_, _ = f.prepareOne(claim("other", "gpu-a")) // refused if the first one is noted
+					f.time.Step(releaseWait)
 					f.mustPrepare(claim("other", "gpu-a"), "gpu.falldio.com/gpu=GPU-a")
 					want = "ns/other"
 				}

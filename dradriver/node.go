@@ -15,6 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -76,7 +77,7 @@ func newNode(ctx context.Context, client kubernetes.Interface, source gpu.Source
 	n.others = holders.New(n.kubelet)
 	n.driver = &driver{
 		node: n.name, clock: n.clock, gpus: n.monitor, described: n.writer.Has, store: store,
-		files: prepared.Files{Dir: opts.cdiSpecDir}, checkOthers: n.others.Check, exists: n.exists, fail: n.fail,
+		files: prepared.Files{Dir: opts.cdiSpecDir}, checkOthers: n.others.Check, exists: n.exists, fail: n.fail, goneSince: map[types.UID]time.Time{},
 	}
 	return n, nil
 }
@@ -123,6 +124,7 @@ func (n *node) run(ctx context.Context) error {
 	go poll(ctx, n.monitor, n.clock, n.opts.pollInterval) // not in the group, since it may hang in the driver
 	go n.describe(ctx)
 	go every(ctx, n.clock, refreshEvery, n.others.Refresh)
+	go n.tidyAgain(ctx)
 	group.Go(func() error { return n.ended(ctx) })
 	group.Go(func() error { return n.serve(ctx) })
 	err := group.Wait()
@@ -246,18 +248,30 @@ func (n *node) describe(ctx context.Context) {
 const tidyLimit = 5 * time.Second
 
 // tidy removes what is out of use: the specification of the node agent, which gave out the GPUs
-// before, and the claims that have been deleted while no driver ran.
+// before, and claims that are gone and that nobody releases.
 func (n *node) tidy(ctx context.Context) {
 	if err := cdi.Remove(n.opts.cdiSpecDir); err != nil {
 		klog.FromContext(ctx).Error(err, "The CDI specification of the node agent can't be removed")
 	}
 	ctx, cancel := context.WithTimeout(ctx, tidyLimit)
 	defer cancel()
-	if _, err := n.driver.forgetGone(ctx, n.driver.store.All()); err != nil {
+	if err := n.driver.forgetAllGone(ctx); err != nil {
 		klog.FromContext(ctx).Error(err, "Claims that are gone may not have been released; their GPUs will be when others need them")
 	}
 	if err := n.driver.reconcile(); err != nil {
 		klog.FromContext(ctx).Error(err, "The CDI specifications of the claims are not complete")
+	}
+}
+
+// tidyAgain tidies once more after the start: claims that are still gone, and what an agent has
+// written that took some time to end.
+func (n *node) tidyAgain(ctx context.Context) {
+	timer := n.clock.NewTimer(releaseWait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+		n.tidy(ctx)
 	}
 }
 

@@ -145,14 +145,13 @@ func (f *fixture) leftBehind() string {
 	if err != nil {
 		f.Fatal(err)
 	}
-	text := ""
-	for _, file := range files {
-		text += filepath.Base(file) + " "
+	for i := range files {
+		files[i] = filepath.Base(files[i])
 	}
 	for _, c := range f.store.All() {
-		text += c.String() + " "
+		files = append(files, c.String())
 	}
-	return strings.TrimSpace(text)
+	return strings.Join(files, " ")
 }
 
 func TestAClaimIsPreparedAndReleased(t *testing.T) {

@@ -86,8 +86,9 @@ func (f *fleet) run(ctx context.Context) error {
 			}
 			return nil
 		case name := <-f.changes:
-			if object, found, err := informer.GetStore().GetByKey(name); err == nil && found {
-				f.begin(ctx, object.(*corev1.Node)) //nolint:errcheck,forcetypeassert // the informer has nothing else
+			object, _, _ := informer.GetStore().GetByKey(name) // fails for unknown kinds of keys only
+			if node, found := object.(*corev1.Node); found {
+				f.begin(ctx, node)
 			} else if f.end(name) {
 				f.withdraw(ctx, name)
 			}

@@ -107,7 +107,7 @@ func (n *node) exists(ctx context.Context, claim prepared.Claim) (bool, error) {
 		return false, nil
 	}
 	now, err := prepared.Of(found, n.name)
-	return err == nil && now.Same(claim), nil //nolint:nilerr // it is allocated on another node
+	return err == nil && now.Same(claim), nil // an error: it is allocated on another node
 }
 
 func (n *node) fail(err error) {
@@ -184,7 +184,7 @@ func (n *node) serve(ctx context.Context) error {
 	}
 	controller := &sliceController{client: n.client, node: n.name, uid: found.UID}
 	defer controller.stop()
-	n.publisher.node, n.publisher.gpus, n.publisher.publish = n.name, n.monitor, controller.publish
+	n.node, n.gpus, n.publish = n.name, n.monitor, controller.publish
 	n.started = func() bool { return n.writer.Started() && n.others.Started() }
 	n.described, n.held = n.writer.Changed, n.others.Changed
 	n.options = devices.Options{

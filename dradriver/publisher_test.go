@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,16 +22,16 @@ import (
 
 // describeTaints returns the devices with their taints.
 func describeTaints(pools resourceslice.DriverResources) string {
-	text := ""
+	var list []string
 	for _, slice := range pools.Pools["node-1"].Slices {
 		for _, device := range slice.Devices {
-			text += device.Name + " "
+			list = append(list, device.Name)
 			for _, taint := range device.Taints {
-				text += "(" + taint.Value + ") "
+				list = append(list, "("+taint.Value+")")
 			}
 		}
 	}
-	return text
+	return strings.Join(list, " ")
 }
 
 // TestSlicesChangeOnlyWithTheGPUs passes a node through snapshots; the answer to each is what is published.
@@ -53,14 +54,14 @@ func TestSlicesChangeOnlyWithTheGPUs(t *testing.T) {
 	}{
 		{"before the first poll", &gpu.Snapshot{}, "nothing"},
 		{"without a driver", &gpu.Snapshot{Problem: gpu.ErrUnavailable}, "nothing"},
-		{"the first poll", gpus(), "gpu-a gpu-b "},
+		{"the first poll", gpus(), "gpu-a gpu-b"},
 		{"another poll", gpus(), "nothing"},
 		{"other measurements", gpus(func(list []gpu.Device) { list[0].Values = gpu.Values{gpu.Utilization: 1} }), "nothing"},
-		{"a fault", gpus(fault("XID79")), "gpu-a gpu-b (XID79) "},
+		{"a fault", gpus(fault("XID79")), "gpu-a gpu-b (XID79)"},
 		{"the same fault", gpus(fault("XID79")), "nothing"},
-		{"another fault", gpus(fault("Lost")), "gpu-a gpu-b (Lost) "},
-		{"a GPU less", &gpu.Snapshot{Taken: beginning, Devices: gpus().Devices[:1]}, "gpu-a "},
-		{"it is back", gpus(), "gpu-a gpu-b "},
+		{"another fault", gpus(fault("Lost")), "gpu-a gpu-b (Lost)"},
+		{"a GPU less", &gpu.Snapshot{Taken: beginning, Devices: gpus().Devices[:1]}, "gpu-a"},
+		{"it is back", gpus(), "gpu-a gpu-b"},
 		{"no GPU at all", &gpu.Snapshot{Taken: beginning}, ""},
 		{"still none", &gpu.Snapshot{Taken: beginning}, "nothing"},
 	}
@@ -118,7 +119,7 @@ func TestNothingIsPublishedBeforeTheGPUsAreDescribed(t *testing.T) {
 	if err := <-ended; err == nil || err.Error() != "the end" {
 		t.Errorf("it ends with %v", err)
 	}
-	if got := <-published; got != "gpu-a " {
+	if got := <-published; got != "gpu-a" {
 		t.Errorf("%q is published", got)
 	}
 }
@@ -131,11 +132,11 @@ func TestTheKubeletLearnsTheHealth(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.WatchHealthStatus(ctx, reports) }()
-	got := ""
+	var list []string
 	for _, device := range (<-reports).Devices {
-		got += fmt.Sprintf("%s/%s %s %s, ", device.PoolName, device.DeviceName, device.Health, device.Message)
+		list = append(list, fmt.Sprintf("%s/%s %s %s", device.PoolName, device.DeviceName, device.Health, device.Message))
 	}
-	if diff := cmp.Diff("node-1/gpu-a Healthy , node-1/gpu-b Unhealthy ECC, ", got); diff != "" {
+	if diff := cmp.Diff([]string{"node-1/gpu-a Healthy ", "node-1/gpu-b Unhealthy ECC"}, list); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
 	}
 	close(f.gpus.changed)

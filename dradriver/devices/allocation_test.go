@@ -42,8 +42,8 @@ func memoryOf(memory string) request {
 	return request{count: 1, capacity: map[resourceapi.QualifiedName]string{Memory: memory}}
 }
 
-func both(percent, memory string) request {
-	return request{count: 1, capacity: map[resourceapi.QualifiedName]string{Percent: percent, Memory: memory}}
+func tenPercentWith(memory string) request {
+	return request{count: 1, capacity: map[resourceapi.QualifiedName]string{Percent: "10", Memory: memory}}
 }
 
 func where(expression string) request { return request{count: 1, selector: expression} }
@@ -71,8 +71,8 @@ func TestWhatKubernetesAllocates(t *testing.T) {
 		"more than all does not exist":                   {[]request{shareOf("101")}, nil},
 		"memory without a percentage takes a whole GPU":  {[]request{memoryOf("10Gi"), shareOf("1")}, []string{"0:100", "2:1"}},
 		"more memory than there is":                      {[]request{memoryOf("81Gi")}, nil},
-		"memory of shares is counted if it is asked for": {[]request{both("10", "50Gi"), both("10", "50Gi"), both("10", "30Gi")}, []string{"0:10", "2:10", "0:10"}},
-		"memory of other shares is not":                  {[]request{both("10", "80Gi"), shareOf("10")}, []string{"0:10", "0:10"}},
+		"memory of shares is counted if it is asked for": {[]request{tenPercentWith("50Gi"), tenPercentWith("50Gi"), tenPercentWith("30Gi")}, []string{"0:10", "2:10", "0:10"}},
+		"memory of other shares is not":                  {[]request{tenPercentWith("80Gi"), shareOf("10")}, []string{"0:10", "0:10"}},
 		"a GPU by its UUID":                              {[]request{where(`device.attributes["gpu.falldio.com"].uuid == "GPU-00000002-8a59-3b0e-a4b6-0ed8a3b1c7b2"`)}, []string{"2:100"}},
 		"a GPU by its memory":                            {[]request{where(`device.capacity["gpu.falldio.com"].memory.compareTo(quantity("80Gi")) >= 0`)}, []string{"0:100"}},
 		"a GPU by the version of the driver":             {[]request{where(`device.attributes["gpu.falldio.com"].driverVersion.compareTo(semver("570.0.0")) > 0`)}, []string{"0:100"}},

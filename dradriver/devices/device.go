@@ -11,7 +11,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
@@ -63,7 +62,7 @@ func Of(snapshot *gpu.Snapshot, options Options) []resourceapi.Device {
 				Attributes:               attributes(of, snapshot.Driver, options),
 				Capacity:                 capacity(of),
 				Taints:                   taints(of, options),
-				AllowMultipleAllocations: ptr.To(true),
+				AllowMultipleAllocations: new(true),
 			})
 		}
 	}

@@ -5,6 +5,7 @@ package devices
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -64,10 +65,7 @@ func TestWhatSelectorsCanAskFor(t *testing.T) {
 		"computeCapability": "version 9.0.0",
 	}
 	with := func(changed map[string]string) map[string]string {
-		all := map[string]string{}
-		for name, text := range h100 {
-			all[name] = text
-		}
+		all := maps.Clone(h100)
 		for name, text := range changed {
 			if all[name] = text; text == "" {
 				delete(all, name)

@@ -94,15 +94,15 @@ func shareID(d Device) types.UID {
 // Whole reports whether all of the GPU was allocated.
 func (d *Device) Whole() bool { return d.Percent >= share.PerGPU }
 
-// Conflict is why a claim can't have its GPUs: others have too much of one of them.
-type Conflict struct {
+// ConflictError is why a claim can't have its GPUs: others have too much of one of them.
+type ConflictError struct {
 	UUID string
 	// With are the claims that have some of it.
 	With []Claim
 }
 
 // Error implements error.
-func (c *Conflict) Error() string {
+func (c *ConflictError) Error() string {
 	names := make([]string, len(c.With))
 	for i, claim := range c.With {
 		names[i] = claim.String()
@@ -113,13 +113,13 @@ func (c *Conflict) Error() string {
 
 // FindConflict returns the first GPU of which a claim and the others would have more than all;
 // nil if there is none. A claim's own earlier allocation does not count.
-func FindConflict(claim Claim, others []Claim) *Conflict {
+func FindConflict(claim Claim, others []Claim) *ConflictError {
 	for _, device := range claim.Devices {
 		if device.Admin {
 			continue
 		}
 		total := claim.percentOf(device.UUID)
-		conflict := &Conflict{UUID: device.UUID}
+		conflict := &ConflictError{UUID: device.UUID}
 		for _, other := range others {
 			if percent := other.percentOf(device.UUID); percent > 0 && other.UID != claim.UID {
 				total += percent

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -194,7 +195,7 @@ func (s *scene) writesSoFar() (count float64) {
 			labels[label.GetName()] = label.GetValue()
 		}
 		ofPods := labels["resource"] == "pods" || labels["resource"] == "resourceclaims" || labels["resource"] == "events"
-		if ofPods && strings.Contains("POST PUT PATCH DELETE", labels["verb"]) {
+		if ofPods && slices.Contains([]string{"POST", "PUT", "PATCH", "DELETE"}, labels["verb"]) {
 			count += metric.GetCounter().GetValue()
 		}
 	}

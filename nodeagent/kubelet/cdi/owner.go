@@ -20,9 +20,10 @@ import (
 // a device that two files describe is one that container runtimes don't inject.
 type Owner struct{ vendor string }
 
-// Agent is the node agent, where it gives out the GPUs, and DRADriver the DRA driver. On a node
-// one of them does.
-func Agent() Owner     { return Owner{Vendor} }
+// Agent returns the node agent, which gives out the GPUs of most nodes.
+func Agent() Owner { return Owner{Vendor} }
+
+// DRADriver returns the DRA driver, which does so where it is switched on.
 func DRADriver() Owner { return Owner{v1.DRADriver} }
 
 // Kind returns the kind of the owner's devices of a class.

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/dradriver/devices"
@@ -46,6 +49,8 @@ type node struct {
 	driver  *driver
 	// failed receives why the process must end.
 	failed chan error
+	// registered is true while the kubelet knows the driver, as far as it has said.
+	registered atomic.Bool
 	publisher
 }
 
@@ -173,7 +178,8 @@ func (n *node) serve(ctx context.Context) error {
 	n.awaitGPUs(ctx)
 	helper, err := kubeletplugin.Start(ctx, n.driver,
 		kubeletplugin.DriverName(driverName), kubeletplugin.NodeName(n.name), kubeletplugin.KubeClient(n.client),
-		kubeletplugin.RegistrarDirectoryPath(n.opts.registryDir()), kubeletplugin.PluginDataDirectoryPath(n.opts.pluginDir()))
+		kubeletplugin.RegistrarDirectoryPath(n.opts.registryDir()), kubeletplugin.PluginDataDirectoryPath(n.opts.pluginDir()),
+		kubeletplugin.GRPCInterceptor(n.noteRegistration))
 	if err != nil {
 		return err
 	}
@@ -194,6 +200,14 @@ func (n *node) serve(ctx context.Context) error {
 		n.options.PCIeRoot = pcieRoot
 	}
 	return n.publisher.run(ctx)
+}
+
+// noteRegistration is called for each request of the kubelet.
+func (n *node) noteRegistration(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if status, ok := request.(*registerapi.RegistrationStatus); ok {
+		n.registered.Store(status.PluginRegistered)
+	}
+	return handler(ctx, request)
 }
 
 // refreshEvery is how often the kubelet is asked who holds GPUs. It answers from memory.

@@ -15,6 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"falldio.github.io/gpu-controller/dradriver/devices"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
@@ -155,4 +156,33 @@ func TestTheKubeletLearnsTheHealth(t *testing.T) {
 		}
 		break
 	}
+}
+
+func TestTheDriverIsReadyWhenTheKubeletKnowsIt(t *testing.T) {
+	t.Parallel()
+	n := &node{}
+	hear := func(request any) {
+		_, err := n.noteRegistration(t.Context(), request, nil, func(context.Context, any) (any, error) { return nil, nil })
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	is := func(when, want string) {
+		t.Helper()
+		got := ""
+		if err := n.ready(nil); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+	}
+	is("at the start", "the GPUs have not been published yet")
+	n.published.Store(new(8))
+	hear(&registerapi.InfoRequest{})
+	is("when the kubelet has found it", "the driver is not registered with the kubelet yet")
+	hear(&registerapi.RegistrationStatus{PluginRegistered: true})
+	is("when it is registered", "")
+	hear(&registerapi.RegistrationStatus{PluginRegistered: false, Error: "unknown version"})
+	is("when the kubelet refuses it", "the driver is not registered with the kubelet yet")
 }

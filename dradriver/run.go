@@ -108,8 +108,11 @@ func deleteSlices(ctx context.Context, client kubernetes.Interface, node string)
 
 // ready returns why the driver is not ready, or nil.
 func (n *node) ready(*http.Request) error {
-	if n.published.Load() == nil {
+	switch {
+	case n.published.Load() == nil:
 		return errors.New("the GPUs have not been published yet")
+	case !n.registered.Load():
+		return errors.New("the driver is not registered with the kubelet yet")
 	}
 	return nil
 }

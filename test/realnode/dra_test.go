@@ -50,7 +50,7 @@ func (s *scene) giveOutOverDRA() {
 		s.Fatal(err)
 	}
 	s.Cleanup(s.stopDriver)
-	s.waitForDevices(gpus)
+	s.waitForDriver()
 }
 
 // driverArgs are the driver's arguments wherever it runs.

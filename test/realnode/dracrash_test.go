@@ -6,6 +6,8 @@
 package realnode
 
 import (
+	"errors"
+	"net/http"
 	"testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -79,8 +81,21 @@ func (s *scene) killForNow(programs ...*program) func() {
 				s.Fatal(err)
 			}
 		}
-		s.waitForDevices(gpus)
+		s.waitForDriver()
 	}
+}
+
+// waitForDriver waits until the kubelet knows the driver, and the scheduler its devices.
+func (s *scene) waitForDriver() {
+	s.Helper()
+	s.eventually("the driver is ready", func() (bool, string) {
+		response, err := http.Get("http://" + driverAddress + "/readyz")
+		if err != nil {
+			return false, err.Error()
+		}
+		return response.StatusCode == http.StatusOK, errors.Join(response.Body.Close(), errors.New(response.Status)).Error()
+	})
+	s.waitForDevices(gpus)
 }
 
 // TestOverDRAARestartedContainerHasTheSameCards restarts the container, which the runtime creates

@@ -33,7 +33,7 @@ export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false
 # several times slower, so it leaves out what has no goroutines (pkg, bench), what links
 # Kubernetes' own programs, and the tests with clusters: these run programs that are
 # built with it.
-RACE := . ./kubectl-gputask/... ./localcluster/... ./nodeagent/... ./remediation/... ./rescheduler/... ./scheduler/...
+RACE := . ./dradriver/... ./kubectl-gputask/... ./localcluster/... ./nodeagent/... ./remediation/... ./rescheduler/... ./scheduler/...
 # "go test" compiles packages without tests, too: one of them is all of Kubernetes.
 WITH_TESTS := -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 # The test that takes longest starts first; the others run beside it.
@@ -46,11 +46,13 @@ TEST := $(GO) test -vet=off -timeout 30m -ldflags "-s -w $(LAZY)"
 compile = @hack/compile.sh $(1) "$(if $(wildcard $(BIN)/$(1)),,$(2))" -o $(BIN)/$(1)
 
 .PHONY: build
-build: ## Build gpu-controller, gpu-scheduler, nodeagent, kubectl-gputask and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
+build: ## Build gpu-controller, gpu-scheduler, nodeagent, dradriver, kubectl-gputask and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
 	$(call compile,gpu-controller,downloads and compiles client-go) \
 		-ldflags "-s -w -X main.version=$(VERSION)" .
 	$(call compile,nodeagent) \
 		-ldflags "-s -w $(LAZY) -X main.version=$(VERSION)" ./nodeagent
+	$(call compile,dradriver) \
+		-ldflags "-s -w $(LAZY) -X main.version=$(VERSION)" ./dradriver
 	$(call compile,kubectl-gputask) \
 		-ldflags "-s -w -X main.version=$(VERSION)" ./kubectl-gputask
 	$(call compile,gpu-scheduler,downloads and compiles kube-scheduler) \

@@ -20,5 +20,5 @@ const (
 
 // Files are the manifests as they are in this folder.
 //
-//go:embed kustomization.yaml authorization base controller crds examples nodeagent rbac scheduler
+//go:embed kustomization.yaml authorization base controller crds dradriver examples nodeagent rbac scheduler
 var Files embed.FS

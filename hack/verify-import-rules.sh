@@ -33,7 +33,7 @@ violation apis pkg/apis/violation "${MODULE}/pkg/placement"
 for engine in nodeagent/kubelet/allocation pkg/accounting pkg/inventory pkg/placement pkg/queueing; do
   violation engine "${engine}/violation" k8s.io/api/core/v1
 done
-for pure in kubectl-gputask/analysis kubectl-gputask/dashboard/live kubectl-gputask/dashboard/rows kubectl-gputask/show pkg/clusterview pkg/disruption pkg/gpufit pkg/gpuqueue pkg/gputask pkg/journal pkg/kueue pkg/moveplan \
+for pure in dradriver/devices kubectl-gputask/analysis kubectl-gputask/dashboard/live kubectl-gputask/dashboard/rows kubectl-gputask/show pkg/clusterview pkg/disruption pkg/gpufit pkg/gpuqueue pkg/gputask pkg/journal pkg/kueue pkg/moveplan \
   pkg/checkpoint pkg/preemption pkg/remediation pkg/reschedule pkg/reservation pkg/snapshot scheduler/gangs scheduler/interning scheduler/queues; do
   violation pure "${pure}/violation" k8s.io/client-go/rest
 done
@@ -43,6 +43,7 @@ violation controller . "${MODULE}/scheduler/gangs" main
 violation kubectl kubectl-gputask/violation "${MODULE}/scheduler/gangs"
 violation localcluster localcluster/violation "${MODULE}/nodeagent/hardware/gpu"
 violation nodeagent nodeagent/violation "${MODULE}/scheduler/gangs"
+violation dradriver dradriver/violation "${MODULE}/nodeagent/metrics"
 for part in accounting admissioncheck queues remediation rescheduler workloads; do
   violation rescheduler "${part}/violation" "${MODULE}/scheduler/gangs"
 done

@@ -5,6 +5,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi"
@@ -27,6 +28,7 @@ func newClaimedGPUs(snapshot func() *gpu.Snapshot, specDir string) (*claimedGPUs
 
 // translate is a podresources.Translate. Drivers name devices as they like, but what they
 // bring into a container are the GPUs' device nodes, and for slices those of their capabilities.
+// Ours names GPUs by their UUIDs in lower case, as names of devices must be.
 func (c *claimedGPUs) translate(device *podresources.ClaimedDevice) []string {
 	nodes := c.nodes.Of(device.CDI)
 	var uuids []string
@@ -34,7 +36,7 @@ func (c *claimedGPUs) translate(device *podresources.ClaimedDevice) []string {
 	for i := range gpus {
 		parts := claimedSlices(&gpus[i].Info, device, nodes)
 		uuids = append(uuids, parts...)
-		if len(parts) == 0 && (slices.Contains(nodes.GPUs, gpus[i].Minor) || gpus[i].UUID == device.Name) {
+		if len(parts) == 0 && (slices.Contains(nodes.GPUs, gpus[i].Minor) || strings.EqualFold(gpus[i].UUID, device.Name)) {
 			uuids = append(uuids, gpus[i].UUID)
 		}
 	}

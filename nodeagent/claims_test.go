@@ -40,6 +40,7 @@ func TestWhichGPUsAClaimHolds(t *testing.T) {
 		"a slice by its name":         {podresources.ClaimedDevice{Name: "MIG-b"}, []string{"MIG-b"}},
 		"an unknown slice of a GPU":   {podresources.ClaimedDevice{Name: "gpu-3-mig-9", CDI: []string{"k8s.gpu.nvidia.com/device=gpu-3-mig-9"}}, []string{"GPU-d"}},
 		"by its name":                 {podresources.ClaimedDevice{Name: "GPU-b"}, []string{"GPU-b"}},
+		"of our DRA driver":           {podresources.ClaimedDevice{Name: "gpu-c", CDI: []string{"gpu.falldio.com/gpu=GPU-c"}}, []string{"GPU-c"}},
 		"of something else":           {podresources.ClaimedDevice{Name: "eth1", CDI: []string{"vendor.com/nic=eth1"}}, nil},
 		"of a device that has no CDI": {podresources.ClaimedDevice{Name: "gpu-9"}, nil},
 	}

@@ -41,6 +41,10 @@ func newInjection(ctx context.Context, clients *clients, opts *options, c clock.
 	if opts.mode == modeObserve {
 		return &injection{}, cdi.Remove(options.cdiSpecDir)
 	}
+	// What the DRA driver has described when it gave out the GPUs: see docs/dra.md.
+	if err := cdi.DRADriver().RemoveFiles(options.cdiSpecDir); err != nil {
+		klog.FromContext(ctx).Error(err, "CDI specifications of the DRA driver can't be removed")
+	}
 	located, hooked := options.nvidia.Locate()
 	strategy := options.strategy
 	if strategy == strategyAuto {

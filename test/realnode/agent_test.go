@@ -71,13 +71,18 @@ func (s *scene) startAgent() {
 	s.Cleanup(s.checkAgentLog)
 }
 
-// agentKubeconfig writes a kubeconfig with the rights of the agent in a DaemonSet:
-// those of its service account on this node.
+// agentKubeconfig writes a kubeconfig with the rights of the agent in a DaemonSet.
 func (s *scene) agentKubeconfig() string {
 	s.Helper()
-	accounts, err := s.node.kube.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{FieldSelector: "metadata.name=nodeagent"})
+	return s.kubeconfigOf("nodeagent")
+}
+
+// kubeconfigOf writes a kubeconfig with the rights of a service account's Pod on this node.
+func (s *scene) kubeconfigOf(name string) string {
+	s.Helper()
+	accounts, err := s.node.kube.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil || len(accounts.Items) != 1 {
-		s.Fatalf("want one service account of the agent: %v, %v", accounts, err)
+		s.Fatalf("want one service account %s: %v, %v", name, accounts, err)
 	}
 	account := &accounts.Items[0]
 	node := s.getNode()
@@ -95,7 +100,7 @@ func (s *scene) agentKubeconfig() string {
 	for user := range config.AuthInfos {
 		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	}
-	path := filepath.Join(s.node.dir, "nodeagent.kubeconfig")
+	path := filepath.Join(s.node.dir, name+".kubeconfig")
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		s.Fatal(err)
 	}
@@ -129,11 +134,17 @@ func (s *scene) checkForRefusals(log string) {
 // inject injects a fault into a simulated GPU; the slices are those of the fault MIG.
 func (s *scene) inject(gpu int, fault string, slices ...string) {
 	s.Helper()
+	s.injectAt(agentAddress, gpu, fault, slices...)
+}
+
+// injectAt injects a fault into a GPU that the program at an address simulates.
+func (s *scene) injectAt(address string, gpu int, fault string, slices ...string) {
+	s.Helper()
 	body, err := json.Marshal(map[string]any{"gpu": gpu, "fault": fault, "slices": slices})
 	if err != nil {
 		s.Fatal(err)
 	}
-	response, err := http.Post("http://"+agentAddress+"/simulation/faults", "application/json", bytes.NewReader(body))
+	response, err := http.Post("http://"+address+"/simulation/faults", "application/json", bytes.NewReader(body))
 	if err != nil {
 		s.Fatal(err)
 	}

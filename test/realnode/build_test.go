@@ -16,13 +16,16 @@ const (
 	localcluster = "localcluster"
 	// raceAgent is the node agent with the race detector.
 	raceAgent = "nodeagent-race"
+	// raceDriver is the DRA driver with it.
+	raceDriver = "dradriver-race"
 )
 
-// Programs for containers: the test's own, in its directory, and the agent as
+// Programs for containers: the test's own, in its directory, and the agent and the DRA driver as
 // shipped.
 const (
-	appProgram   = "app"
-	agentProgram = "nodeagent"
+	appProgram    = "app"
+	agentProgram  = "nodeagent"
+	driverProgram = "dradriver"
 )
 
 // dnsProgram is CoreDNS, in the test's directory.
@@ -52,6 +55,7 @@ func build(dir string) error {
 	}{
 		{"", []string{"make", "build"}},
 		{"", []string{"go", "build", "-race", "-o", binary(raceAgent), "./nodeagent"}},
+		{"", []string{"go", "build", "-race", "-o", binary(raceDriver), "./dradriver"}},
 		{"CGO_ENABLED=0", []string{"go", "build", "-o", filepath.Join(dir, appProgram), "./test/realnode/app"}},
 		{"", buildContainerd(dir)},
 		{"CGO_ENABLED=0", []string{"go", "build", "-C", filepath.Join("test", "realnode", "coredns"), "-ldflags", "-s -w", "-o", filepath.Join(dir, dnsProgram), "."}},

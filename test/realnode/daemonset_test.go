@@ -132,7 +132,10 @@ func (s *scene) writeOverlay(dir string) error {
 // daemonSetPatch returns what the DaemonSet needs on this node: a local image, the
 // simulation, and access to the API server, which is on the loopback interface and
 // has no Service. Everything else is as shipped.
-func (s *scene) daemonSetPatch() []map[string]any {
+func (s *scene) daemonSetPatch() []map[string]any { return s.podPatch(s.node.agentArgs()) }
+
+// podPatch returns that for a DaemonSet whose container needs these arguments.
+func (s *scene) podPatch(args []string) []map[string]any {
 	const spec, container = "/spec/template/spec", "/spec/template/spec/containers/0"
 	add := func(path string, value any) map[string]any {
 		return map[string]any{"op": "add", "path": path, "value": value}
@@ -152,7 +155,7 @@ func (s *scene) daemonSetPatch() []map[string]any {
 		add(container+"/env/-", corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: server.Hostname()}),
 		add(container+"/env/-", corev1.EnvVar{Name: "KUBERNETES_SERVICE_PORT", Value: server.Port()}),
 	}
-	for _, arg := range s.node.agentArgs() {
+	for _, arg := range args {
 		patch = append(patch, add(container+"/args/-", arg))
 	}
 	return patch

@@ -20,9 +20,10 @@ import (
 
 // The images of the node. There is no registry: they are built here.
 const (
-	appImage   = "localhost/app:1"
-	pauseImage = "localhost/pause:1"
-	agentImage = "localhost/nodeagent:1"
+	appImage    = "localhost/app:1"
+	pauseImage  = "localhost/pause:1"
+	agentImage  = "localhost/nodeagent:1"
+	driverImage = "localhost/dradriver:1"
 )
 
 // imageConfig is the part of an image's configuration that is needed:

@@ -36,6 +36,8 @@ type realNode struct {
 	cgroup string
 
 	cluster, containerd, kubelet, agent *program
+	// driver is the DRA driver; nil outside of the scenes about it.
+	driver *program
 
 	config *rest.Config
 	kube   kubernetes.Interface
@@ -96,6 +98,7 @@ func (n *realNode) startContainerd() error {
 	for program, names := range map[string][]string{
 		filepath.Join(n.dir, appProgram): {appImage, pauseImage},
 		binary(agentProgram):             {agentImage},
+		binary(driverProgram):            {driverImage},
 	} {
 		archive := filepath.Join(n.dir, filepath.Base(program)+".tar")
 		if err := writeImage(archive, program, names...); err != nil {

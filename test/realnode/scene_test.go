@@ -110,6 +110,12 @@ func (s *scene) clear() {
 // otherwise.
 func (s *scene) eventually(what string, holds func() (bool, string)) {
 	s.Helper()
+	s.within(limit, what, holds)
+}
+
+// within is eventually with a limit of its own.
+func (s *scene) within(limit time.Duration, what string, holds func() (bool, string)) {
+	s.Helper()
 	begin := time.Now()
 	for {
 		ok, instead := holds()

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +26,7 @@ const retryAfter = 30 * time.Second
 // Writer keeps the specification's file in line with the GPUs of the node. One goroutine
 // may call Update; Has and Changed may be called by any.
 type Writer struct {
+	owner     Owner
 	dir       string
 	generator Generator
 	clock     clock.Clock
@@ -44,13 +44,18 @@ type Writer struct {
 	changed   chan struct{}
 }
 
-// NewWriter returns a Writer of the file in a directory.
+// NewWriter returns a Writer of the agent's file in a directory.
 func NewWriter(dir string, generator Generator, c clock.Clock) *Writer {
-	return &Writer{dir: dir, generator: generator, clock: c, changed: make(chan struct{})}
+	return NewWriterOf(Agent(), dir, generator, c)
 }
 
-// Path returns the path of the file in a directory.
-func Path(dir string) string { return filepath.Join(dir, Vendor+"-"+Class+".json") }
+// NewWriterOf returns a Writer of an owner's file in a directory.
+func NewWriterOf(owner Owner, dir string, generator Generator, c clock.Clock) *Writer {
+	return &Writer{owner: owner, dir: dir, generator: generator, clock: c, changed: make(chan struct{})}
+}
+
+// Path returns the path of the agent's file in a directory.
+func Path(dir string) string { return Agent().Path(dir, Class) }
 
 // Has reports whether the file describes a GPU or a slice, so that a container can get it.
 func (w *Writer) Has(uuid string) bool {
@@ -145,6 +150,7 @@ func (w *Writer) rewrite(gpus []gpu.Info) (*specs.Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describing the GPUs for the container runtime (CDI): %w", err)
 	}
+	spec.Kind = w.owner.Kind(Class)
 	if w.content, err = json.MarshalIndent(spec, "", "  "); err != nil {
 		return nil, fmt.Errorf("describing the GPUs for the container runtime (CDI): %w", err)
 	}
@@ -166,7 +172,7 @@ func (w *Writer) publish(spec *specs.Spec) {
 // write writes the file unless it has the content already. Runtimes read it at any time, so
 // it is replaced as a whole.
 func (w *Writer) write() error {
-	path := Path(w.dir)
+	path := w.owner.Path(w.dir, Class)
 	if present, err := os.ReadFile(path); err == nil && bytes.Equal(present, w.content) { //nolint:gosec // an administrator chooses the directory
 		return nil
 	}
@@ -181,30 +187,30 @@ func (w *Writer) write() error {
 
 // replace replaces a file. The temporary file's name ends in a way that runtimes ignore.
 func replace(path string, content []byte) error {
-	temporary := path + ".tmp"
+	temporary := path + unfinished
 	if err := os.WriteFile(temporary, content, 0o644); err != nil { //nolint:gosec // the runtime may run as another user
 		return err
 	}
 	return os.Rename(temporary, path)
 }
 
-// Writable returns why the file can't be written to a directory, or nil.
+// Writable returns why the agent's file can't be written to a directory, or nil.
 func Writable(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the runtime may run as another user
 		return err
 	}
-	temporary := Path(dir) + ".tmp"
+	temporary := Path(dir) + unfinished
 	if err := os.WriteFile(temporary, nil, 0o600); err != nil {
 		return err
 	}
 	return os.Remove(temporary)
 }
 
-// Remove removes the file from a directory, if it is there, and what a Writer that was
+// Remove removes the agent's file from a directory, if it is there, and what a Writer that was
 // killed may have left.
 func Remove(dir string) error {
 	var problems []error
-	for _, path := range []string{Path(dir), Path(dir) + ".tmp"} {
+	for _, path := range []string{Path(dir), Path(dir) + unfinished} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			problems = append(problems, err)
 		}

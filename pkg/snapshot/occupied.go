@@ -15,7 +15,7 @@ import (
 // those that are supposed, else a guess: another scheduler bound it, the node has no agent,
 // or NVIDIA's device plugin gives out the cards, and the kubelet gave it free ones.
 func Occupied(cluster *placement.Cluster, node *placement.Node, cards Cards, pod *corev1.Pod, supposed []int) placement.Use {
-	if !WantsGPUs(pod) {
+	if !WantsCards(pod) {
 		return Use(pod, nil)
 	}
 	if assigned, known := cards.Assigned(pod); known {

@@ -85,9 +85,9 @@ func (v *NodeView) trackResource(name string) (known bool) {
 
 // mustBeListed reports whether only nodes that list a resource can have it. Extended
 // resources that no node lists may be provided by resource claims, which kube-scheduler
-// creates for them.
+// creates for them; our MIG slices, like our GPUs, are not.
 func mustBeListed(name string) bool {
-	return !strings.Contains(name, "/")
+	return !strings.Contains(name, "/") || ofOurSlices(corev1.ResourceName(name))
 }
 
 // Observe notes which of the tracked resources a node lists. It reports whether that was

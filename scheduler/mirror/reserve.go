@@ -14,6 +14,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/reservation"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // activeReservation is a reservation that has not expired.
@@ -361,7 +362,7 @@ func (m *Mirror) ReservedGPUs() float64 {
 	percent := 0
 	m.eachReservation(func(_ *node, r *activeReservation) {
 		if r.counted {
-			percent += len(r.use.GPUs) * r.use.Percent
+			percent += snapshot.UsePercent(&r.use)
 		}
 	})
 	return float64(percent) / placement.Card

@@ -5,13 +5,22 @@ package v1
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// migPrefix begins the names of the extended resources of MIG slices.
-const migPrefix = GroupName + "/mig-"
+// migPrefix begins the names of the extended resources of MIG slices, nvidiaMIGPrefix those of
+// NVIDIA's device plugin with its strategy "mixed".
+const (
+	migPrefix       = GroupName + "/mig-"
+	nvidiaMIGPrefix = "nvidia.com/mig-"
+)
+
+// ComputeSlices is how many compute slices a GPU in MIG mode is divided into: that of a 7g
+// profile. GPUs with fewer of them, such as the A30 with four, are counted as if they had seven.
+const ComputeSlices = 7
 
 // migProfile matches the profiles of NVIDIA's MIG: compute slices, memory in GB, and what else
 // the slice has: "+me" for the media engines.
@@ -25,13 +34,38 @@ func IsMIGProfile(text string) bool { return migProfile.MatchString(text) }
 // plugin forms it: falldio.com/mig-1g.10gb for "1g.10gb", falldio.com/mig-1g.10gb.me for
 // "1g.10gb+me".
 func MIGResource(profile string) corev1.ResourceName {
-	return corev1.ResourceName(migPrefix + strings.ReplaceAll(profile, "+", "."))
+	return corev1.ResourceName(migPrefix + dotted(profile))
 }
+
+// MIGResourceBeside returns the extended resource of the slices of a profile where whole GPUs
+// are counted by another resource: with nvidia.com/gpu it is NVIDIA's.
+func MIGResourceBeside(gpus corev1.ResourceName, profile string) corev1.ResourceName {
+	if gpus == ResourceNVIDIAGPU {
+		return corev1.ResourceName(nvidiaMIGPrefix + dotted(profile))
+	}
+	return MIGResource(profile)
+}
+
+// dotted returns a profile as it is in the names of resources, which can't have a "+".
+func dotted(profile string) string { return strings.ReplaceAll(profile, "+", ".") }
 
 // MIGProfileOf returns the profile whose slices a resource counts, and whether it is such a
 // resource: the reverse of MIGResource.
 func MIGProfileOf(resource corev1.ResourceName) (profile string, ok bool) {
-	name, found := strings.CutPrefix(string(resource), migPrefix)
+	return profileOf(resource, migPrefix)
+}
+
+// SliceProfile returns the profile whose slices a resource counts, and whether it is such a
+// resource, be it ours or NVIDIA's.
+func SliceProfile(resource corev1.ResourceName) (profile string, ok bool) {
+	if profile, ok = profileOf(resource, migPrefix); ok {
+		return profile, true
+	}
+	return profileOf(resource, nvidiaMIGPrefix)
+}
+
+func profileOf(resource corev1.ResourceName, prefix string) (profile string, ok bool) {
+	name, found := strings.CutPrefix(string(resource), prefix)
 	if !found {
 		return "", false
 	}
@@ -40,4 +74,18 @@ func MIGProfileOf(resource corev1.ResourceName) (profile string, ok bool) {
 		name = size + "gb+" + strings.ReplaceAll(attributes, ".", "+")
 	}
 	return name, IsMIGProfile(name)
+}
+
+// ComputeOf returns how many of a GPU's ComputeSlices a slice of a profile has: 2 for "2g.20gb";
+// 0 for what is no profile.
+func ComputeOf(profile string) int {
+	if !IsMIGProfile(profile) {
+		return 0
+	}
+	digits, _, _ := strings.Cut(profile, "g")
+	count, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0 // can't happen: it is a profile
+	}
+	return min(count, ComputeSlices)
 }

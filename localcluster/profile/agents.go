@@ -23,6 +23,7 @@ type simulatedGPUs struct {
 	Count   int            `json:"count"`
 	Memory  string         `json:"memory"`
 	NVLink  simulatedLinks `json:"nvlink"`
+	MIG     []Division     `json:"mig,omitempty"`
 }
 
 type simulatedLinks struct {
@@ -46,6 +47,7 @@ func (p *Profile) Agents() ([]byte, error) {
 					Count:   group.GPUsPerNode,
 					Memory:  group.GPUMemory,
 					NVLink:  simulatedLinks{GroupSize: group.NVLinkGroup},
+					MIG:     group.MIG,
 				},
 			})
 		}

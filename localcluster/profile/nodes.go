@@ -41,7 +41,7 @@ var ownLabels = sets.New(
 
 // isAgentLabel reports whether the node agent writes a label.
 func isAgentLabel(key string) bool {
-	return key == v1.LabelGPUModel || strings.HasPrefix(key, v1.LabelGPUModel+"-")
+	return key == v1.LabelGPUModel || strings.HasPrefix(key, v1.LabelGPUModel+"-") || strings.HasPrefix(key, v1.GroupName+"/mig-")
 }
 
 // firstAddress is the first of the nodes' addresses. They are fictitious, and
@@ -125,10 +125,7 @@ func (g *NodeGroup) resources() corev1.ResourceList {
 		corev1.ResourceMemory: quantity(g.Memory),
 		corev1.ResourcePods:   *resource.NewQuantity(int64(g.Pods), resource.DecimalSI),
 	}
-	if g.GPUsPerNode > 0 {
-		resources[v1.ResourceGPU] = *resource.NewQuantity(int64(g.GPUsPerNode), resource.DecimalSI)
-		resources[v1.ResourceGPUPercent] = *resource.NewQuantity(int64(g.GPUsPerNode)*100, resource.DecimalSI)
-	}
+	maps.Copy(resources, g.gpuResources())
 	return resources
 }
 

@@ -112,6 +112,10 @@ func TestParseRefuses(t *testing.T) {
 		"a label that follows the rest": {"nodeGroups: [{name: a, count: 1, labels: {falldio.com/leaf: x}}]", "nodeGroups[0].labels[falldio.com/leaf]: Forbidden"},
 		"a label's impossible value":    {"nodeGroups: [{name: a, count: 1, labels: {x: a b}}]", "nodeGroups[0].labels: Invalid"},
 		"a taint without an effect":     {"nodeGroups: [{name: a, count: 1, taints: [{key: x}]}]", "nodeGroups[0].taints[0].effect: Unsupported"},
+		"more divided GPUs than any":    {"nodeGroups: [{name: a, count: 1, mig: [{slices: [1g.5gb]}]}]", "nodeGroups[0].mig[0].gpus: Invalid value: 0: 0 GPUs of the node are left to be divided"},
+		"slices that do not fit":        {"nodeGroups: [{name: a, count: 1, model: a100-40gb, gpusPerNode: 1, mig: [{slices: [1g.5gb, 7g.40gb]}]}]", `nodeGroups[0].mig[0].slices: Invalid value: "1g.5gb, 7g.40gb": they have 8 compute slices`},
+		"divided GPUs without slices":   {"nodeGroups: [{name: a, count: 1, model: a100-40gb, gpusPerNode: 1, mig: [{gpus: 1}]}]", "nodeGroups[0].mig[0].slices: Required"},
+		"a label that the agent writes": {"nodeGroups: [{name: a, count: 1, labels: {falldio.com/mig-strategy: single}}]", "nodeGroups[0].labels[falldio.com/mig-strategy]: Forbidden"},
 		"a taint without a key":         {"nodeGroups: [{name: a, count: 1, taints: [{effect: NoSchedule}]}]", "nodeGroups[0].taints[0].key: Invalid"},
 	}
 	for name, test := range tests {
@@ -190,5 +194,80 @@ func TestAgentsAreThoseOfTheNodesWithGPUs(t *testing.T) {
 	}
 	if !profile.HasGPUs() {
 		t.Error("no node is said to have GPUs")
+	}
+}
+
+// divided is the profile of docs/localcluster.md, with one node.
+const divided = `
+nodeGroups:
+- name: h100
+  count: 1
+  model: h100-80gb-hbm3
+  gpusPerNode: 4
+  gpuMemory: 81559Mi
+  mig:
+  - {gpus: 2, slices: [3g.40gb, 2g.20gb, 1g.10gb, 1g.10gb]}
+  - {gpus: 1, slices: [7g.80gb]}
+`
+
+func TestDividedGPUsAreOfferedInSlices(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		yaml string
+		want map[corev1.ResourceName]string
+	}{
+		"some GPUs": {divided, map[corev1.ResourceName]string{
+			"falldio.com/gpu": "1", "falldio.com/gpu-percent": "100",
+			"falldio.com/mig-1g.10gb": "4", "falldio.com/mig-2g.20gb": "2", "falldio.com/mig-3g.40gb": "2", "falldio.com/mig-7g.80gb": "1",
+		}},
+		"all GPUs": {"nodeGroups: [{name: a, count: 1, model: a100-40gb, gpusPerNode: 3, mig: [{slices: [1g.5gb, 1g.5gb+me]}]}]", map[corev1.ResourceName]string{
+			"falldio.com/mig-1g.5gb": "3", "falldio.com/mig-1g.5gb.me": "3",
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			profile, err := parse("file.yaml", []byte(test.yaml))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[corev1.ResourceName]string{}
+			node := profile.Nodes("v1.37.1")[0]
+			for resource := range node.Status.Capacity {
+				if strings.HasPrefix(string(resource), "falldio.com/") {
+					got[resource] = quantityOf(node, resource)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("capacity (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAgentsDivideTheGPUs(t *testing.T) {
+	t.Parallel()
+	profile, err := parse("file.yaml", []byte(divided))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := profile.Agents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `
+    mig:
+    - gpus: 2
+      slices:
+      - 3g.40gb
+      - 2g.20gb
+      - 1g.10gb
+      - 1g.10gb
+    - gpus: 1
+      slices:
+      - 7g.80gb
+`
+	if !strings.Contains(string(got), want) {
+		t.Errorf("the agents' nodes lack %s:\n%s", want, got)
 	}
 }

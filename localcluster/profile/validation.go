@@ -50,6 +50,7 @@ func validateGroup(path *field.Path, group *NodeGroup) field.ErrorList {
 	errs = append(errs, validateQuantity(path.Child("cpu"), group.CPU)...)
 	errs = append(errs, validateQuantity(path.Child("memory"), group.Memory)...)
 	errs = append(errs, validateGPUs(path, group)...)
+	errs = append(errs, validateMIG(path.Child("mig"), group)...)
 	errs = append(errs, validateLabelValue(path.Child("pool"), group.Pool)...)
 	errs = append(errs, validateLabels(path.Child("labels"), group.Labels)...)
 	return append(errs, validateTaints(path.Child("taints"), group.Taints)...)

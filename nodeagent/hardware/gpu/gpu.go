@@ -6,6 +6,8 @@
 // the same to everything else.
 package gpu
 
+import "reflect"
+
 // Driver is the software that runs the GPUs.
 type Driver struct {
 	// Version is the driver's version, for example "570.124.06".
@@ -41,6 +43,23 @@ type Info struct {
 	// MIG is true if the GPU is in MIG mode, divided into instances: programs that are given
 	// the whole GPU can't use more than one of them.
 	MIG bool
+	// Slices are the MIG devices of a GPU in MIG mode, in the driver's order.
+	Slices []Slice
+}
+
+// Same reports whether all properties are the same.
+func (i Info) Same(other Info) bool { return reflect.DeepEqual(i, other) } //nolint:gocritic // as slices.EqualFunc calls it
+
+// Usable returns the UUIDs of what programs can be given: the GPU, or else its slices.
+func (i *Info) Usable() []string {
+	if !i.MIG {
+		return []string{i.UUID}
+	}
+	uuids := make([]string, len(i.Slices))
+	for place := range i.Slices {
+		uuids[place] = i.Slices[place].UUID
+	}
+	return uuids
 }
 
 // Inventory is what a Source finds when it is opened.

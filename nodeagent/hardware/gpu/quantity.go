@@ -77,6 +77,9 @@ type Sample struct {
 	Values Values
 	Action Action
 	Fabric Fabric
+	// Slices are the measurements of the GPU's slices, by UUID. The driver measures their memory
+	// only.
+	Slices map[string]Values
 }
 
 // Fabric is the state of a GPU in the fabric of NVSwitches. Without it, CUDA does not start

@@ -32,6 +32,8 @@ type Device struct {
 	NVLinkGroup int
 	// Values is what the last poll measured; nil if it failed.
 	Values Values
+	// SliceValues is what the last poll measured of its slices, by UUID.
+	SliceValues map[string]Values
 	// Action is the recovery action that the driver reported in the last poll.
 	Action Action
 	// Fault is why the GPU must not be used; nil if it is healthy.

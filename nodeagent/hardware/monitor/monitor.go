@@ -189,6 +189,7 @@ func (m *Monitor) assemble() *gpu.Snapshot {
 			Info:        info,
 			NVLinkGroup: current.found.groups[i],
 			Values:      current.samples[info.UUID].Values,
+			SliceValues: current.samples[info.UUID].Slices,
 			Action:      current.samples[info.UUID].Action,
 			Fault:       m.fault(info.UUID),
 			PastFaults:  m.tracker.PastFaults(info.UUID),

@@ -70,7 +70,7 @@ func (d *device) readMissing() error {
 		ret := fact.read(d)
 		return ret == nvml.SUCCESS || unsupported(ret)
 	})
-	if d.info != before {
+	if !d.info.Same(before) {
 		return fmt.Errorf("%w: the driver reports more about GPU %s", gpu.ErrStale, d.info.UUID)
 	}
 	return nil

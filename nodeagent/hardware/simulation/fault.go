@@ -38,7 +38,7 @@ const (
 	RowRemapFailure Kind = "RowRemapFailure"
 	// FabricNotReady takes the GPU out of the fabric of NVSwitches, and its NVLinks down.
 	FabricNotReady Kind = "FabricNotReady"
-	// MIG puts the GPU into MIG mode.
+	// MIG puts the GPU into MIG mode, divided into Slices.
 	MIG Kind = "MIG"
 	// Recovered ends all faults, as a reset of the GPU does.
 	Recovered Kind = "Recovered"
@@ -70,6 +70,9 @@ type Fault struct {
 	// Action is the action's name, "NodeReboot", for the fault RecoveryAction; "None" for a
 	// driver that requires nothing.
 	Action string `json:"action,omitempty"`
+	// Slices are the profiles of the GPU's slices, "1g.10gb", for the fault MIG; none if it is
+	// in MIG mode but not divided yet.
+	Slices []string `json:"slices,omitempty"`
 	// Delay is how much longer each call takes, for the fault Slow.
 	Delay metav1.Duration `json:"delay,omitzero"`
 }
@@ -85,6 +88,8 @@ func (f *Fault) validate(gpus int) error {
 		return fmt.Errorf("delay: the fault %s needs a delay such as 200ms", Slow)
 	case f.Fault == RecoveryAction && f.action() == gpu.ActionUnknown:
 		return fmt.Errorf("action: %q is none; the fault %s needs one such as %s", f.Action, RecoveryAction, gpu.ActionNodeReboot)
+	case f.Fault != MIG && len(f.Slices) > 0:
+		return fmt.Errorf("slices: only the fault %s has slices", MIG)
 	case !slices.Contains(kinds(), f.Fault):
 		return fmt.Errorf("fault: %q is not one of %s", f.Fault, kindList())
 	}

@@ -20,6 +20,7 @@ func TestParseFaults(t *testing.T) {
 - {fault: Lost}
 - {gpu: 1, fault: ECC}
 - {gpu: 1, fault: RecoveryAction, action: NodeReboot}
+- {gpu: 2, fault: MIG, slices: [3g.40gb, 1g.10gb]}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +31,7 @@ func TestParseFaults(t *testing.T) {
 		{Fault: Lost},
 		{GPU: new(1), Fault: ECC},
 		{GPU: new(1), Fault: RecoveryAction, Action: "NodeReboot"},
+		{GPU: new(2), Fault: MIG, Slices: []string{"3g.40gb", "1g.10gb"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)

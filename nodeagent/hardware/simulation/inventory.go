@@ -25,6 +25,7 @@ func UUID(node string, index int) string {
 const firstBus = 0x10
 
 func (p *Profile) info(node string, index int) gpu.Info {
+	profiles := p.profilesOf(index)
 	return gpu.Info{
 		Index:             index,
 		UUID:              UUID(node, index),
@@ -34,6 +35,8 @@ func (p *Profile) info(node string, index int) gpu.Info {
 		Minor:             index,
 		NUMANode:          index * p.NUMANodes / *p.Count,
 		ComputeCapability: p.ComputeCapability,
+		MIG:               len(profiles) > 0,
+		Slices:            p.slices(node, index, profiles),
 	}
 }
 

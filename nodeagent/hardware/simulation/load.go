@@ -60,10 +60,15 @@ func phase(seed uint64, uuid, what string) float64 {
 // epoch is the origin of the curves.
 var epoch = time.Unix(0, 0)
 
+// filled returns how much of the memory of a GPU, or of a slice, is used.
+func (p *Profile) filled(uuid string) curve {
+	return newCurve(*p.Load.Memory, p.Load.Period.Duration, phase(p.Load.Seed, uuid, "memory"))
+}
+
 // values returns the measurements of a GPU at a time. Energy counts from the last reset.
 func (p *Profile) values(info *gpu.Info, now, reset time.Time, eccUncorrected float64) gpu.Values {
 	busy := newCurve(*p.Load.Utilization, p.Load.Period.Duration, phase(p.Load.Seed, info.UUID, "utilization"))
-	filled := newCurve(*p.Load.Memory, p.Load.Period.Duration, phase(p.Load.Seed, info.UUID, "memory"))
+	filled := p.filled(info.UUID)
 	seconds, sinceReset := now.Sub(epoch).Seconds(), now.Sub(reset).Seconds()
 	utilization, limit := busy.at(seconds), float64(p.PowerLimitWatts)
 

@@ -37,6 +37,8 @@ type Profile struct {
 	// NVLink connects the GPUs; by default all reach each other, as through a
 	// switch.
 	NVLink *NVLink `json:"nvlink,omitempty"`
+	// MIG divides GPUs into slices, from GPU 0 on. Those that are left over are whole.
+	MIG []Division `json:"mig,omitempty"`
 	// Load determines the measurements.
 	Load Load `json:"load,omitzero"`
 }
@@ -124,6 +126,7 @@ func (p *Profile) validate(path *field.Path) field.ErrorList {
 	require(p.NUMANodes > 0 && p.NUMANodes <= maxGPUs, "numaNodes", p.NUMANodes, fmt.Sprintf("between 1 and %d", maxGPUs))
 	load := path.Child("load")
 	problems = append(problems, p.Load.validate(load)...)
+	problems = append(problems, p.validateMIG(path.Child("mig"))...)
 	return append(problems, p.NVLink.validate(path.Child("nvlink"), *p.Count)...)
 }
 

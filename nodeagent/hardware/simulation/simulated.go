@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
@@ -11,6 +12,7 @@ import (
 
 // simulated is one GPU with its faults.
 type simulated struct {
+	// info is as the profile has it.
 	info           gpu.Info
 	reset          time.Time
 	eccUncorrected float64
@@ -30,13 +32,22 @@ type simulated struct {
 
 // changing is what of a GPU is in the inventory and may change.
 type changing struct {
-	mig, fabricPending bool
+	fabricPending bool
+	mig           bool
+	slices        []gpu.Slice
 }
+
+func (c *changing) same(other *changing) bool {
+	return c.fabricPending == other.fabricPending && c.mig == other.mig && slices.Equal(c.slices, other.slices)
+}
+
+// initial returns the state of a GPU without faults.
+func initial(info *gpu.Info) changing { return changing{mig: info.MIG, slices: info.Slices} }
 
 // found returns what Open finds.
 func (g *simulated) found() gpu.Info {
 	info := g.info
-	info.MIG = g.mig
+	info.MIG, info.Slices = g.mig, g.slices
 	return info
 }
 
@@ -85,9 +96,7 @@ func (g *simulated) apply(fault Fault) {
 		g.remapFailed = true
 	case FabricNotReady:
 		g.fabricPending, g.hasFabric = true, true
-	case MIG:
-		g.mig = true
-	case XID, Removed, Recovered: // they concern the Source as well
+	case XID, MIG, Removed, Recovered: // they concern the Source as well
 	}
 }
 
@@ -99,7 +108,7 @@ func (g *simulated) recover(now time.Time) {
 	g.hung, g.delay = nil, 0
 	g.lost, g.removed = false, false
 	g.remapPending, g.remapFailed = false, false
-	g.changing = changing{}
+	g.changing = initial(&g.info)
 	g.eccUncorrected, g.reset = 0, now
 	if g.action != gpu.ActionUnknown {
 		g.action = gpu.ActionNone

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/pkg/migprofile"
 )
 
 // Source simulates the GPUs of one node.
@@ -44,6 +45,7 @@ func New(profile *Profile, node string, c clock.Clock) *Source {
 	s := &Source{profile: profile, node: node, clock: c, events: make(chan gpu.Event, eventsKept), byUUID: map[string]*simulated{}}
 	for index := range *profile.Count {
 		one := &simulated{info: profile.info(node, index), reset: c.Now().Add(-uptime), hasFabric: profile.hasFabric()}
+		one.changing = initial(&one.info)
 		s.gpus = append(s.gpus, one)
 		s.byUUID[one.info.UUID] = one
 	}
@@ -87,7 +89,10 @@ func (s *Source) Read(uuid string) (gpu.Sample, error) {
 		Values: s.profile.values(&one.info, s.clock.Now(), one.reset, one.eccUncorrected),
 	}
 	one.addTo(&sample)
-	if one.changing != one.opened {
+	if one.mig {
+		s.profile.divide(&sample, one.slices, s.clock.Now())
+	}
+	if !one.changing.same(&one.opened) {
 		return sample, fmt.Errorf("simulated GPU %d has changed: %w", one.info.Index, gpu.ErrStale)
 	}
 	return sample, nil
@@ -145,6 +150,9 @@ func (s *Source) Inject(fault Fault) error {
 	if err := fault.validate(len(s.gpus)); err != nil {
 		return err
 	}
+	if err := migprofile.Fit(fault.Slices, s.profile.Memory.Value()); err != nil {
+		return fmt.Errorf("slices: %w", err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.gpus {
@@ -168,6 +176,8 @@ func (s *Source) apply(one *simulated, fault Fault) error {
 	case Removed:
 		s.stale = s.stale || !one.removed
 		one.removed = true
+	case MIG:
+		one.mig, one.slices = true, s.profile.slices(s.node, one.info.Index, fault.Slices)
 	case Recovered:
 		s.stale = s.stale || one.removed
 		one.recover(s.clock.Now())

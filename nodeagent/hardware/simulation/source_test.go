@@ -100,6 +100,8 @@ func TestInjectRefuses(t *testing.T) {
 		"an unknown fault":           {Fault{Fault: "Broken"}, `fault: "Broken" is not one of XID, ECC, Lost, Hung, Slow, Removed, RecoveryAction`},
 		"an XID without a number":    {Fault{Fault: XID}, "xid: the fault XID needs the number of the error"},
 		"a slow GPU without a delay": {Fault{Fault: Slow}, "delay: the fault Slow needs a delay"},
+		"slices of a lost GPU":       {Fault{Fault: Lost, Slices: []string{"7g.80gb"}}, "slices: only the fault MIG has slices"},
+		"slices that do not fit":     {Fault{Fault: MIG, Slices: []string{"7g.80gb", "1g.10gb"}}, "slices: they have 8 compute slices together"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -106,7 +106,7 @@ func infosOf(snapshot *gpu.Snapshot) []gpu.Info {
 // isOutdated reports whether the GPUs have to be described anew: others are there, the
 // driver is another one, or a healthy one is not described.
 func (w *Writer) isOutdated(snapshot *gpu.Snapshot, gpus []gpu.Info) bool {
-	return w.content == nil || w.driver != snapshot.Driver || !slices.Equal(gpus, w.basis) || w.missing(snapshot) != nil
+	return w.content == nil || w.driver != snapshot.Driver || !slices.EqualFunc(gpus, w.basis, gpu.Info.Same) || w.missing(snapshot) != nil
 }
 
 // missing returns an error that names the healthy GPUs that are not described.

@@ -19,6 +19,49 @@ type Cards struct {
 	indices map[string]int
 	// paused is true while the kubelet offers none of the cards that the agent lists.
 	paused bool
+	// numbers are those of the cards among all GPUs that the agent lists, divided ones included;
+	// nil if none is divided. divided are the others.
+	numbers []int
+	divided []Divided
+}
+
+// Divided is a GPU that is divided into MIG slices, so that nobody can have it as a whole.
+type Divided struct {
+	// Number is that among all GPUs of the node.
+	Number int
+	*inventory.GPU
+}
+
+// Divided returns the GPUs of the node that are divided, in the order of their numbers.
+func (c Cards) Divided() []Divided { return c.divided }
+
+// Numbers returns the numbers of cards among all GPUs of the node, by which people know them, given
+// their indices.
+func (c Cards) Numbers(indices []int) []int {
+	if c.numbers == nil {
+		return indices
+	}
+	numbers := make([]int, 0, len(indices))
+	for _, index := range indices {
+		if index >= 0 && index < len(c.numbers) {
+			numbers = append(numbers, c.numbers[index])
+		}
+	}
+	return numbers
+}
+
+// Numbered returns the indices of cards, given their numbers; those of divided GPUs are left out.
+func (c Cards) Numbered(numbers []int) []int {
+	if c.numbers == nil {
+		return numbers
+	}
+	var indices []int
+	for _, number := range numbers {
+		if index := slices.Index(c.numbers, number); index >= 0 {
+			indices = append(indices, index)
+		}
+	}
+	return indices
 }
 
 func newCards(uuids []string) Cards {

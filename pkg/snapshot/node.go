@@ -5,6 +5,7 @@ package snapshot
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,21 +66,40 @@ func gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 	}
 	offered := offersGPUs(node)
 	gpus := make([]placement.GPU, 0, len(listed.GPUs))
-	uuids := make([]string, 0, len(listed.GPUs))
+	uuids, numbers := make([]string, 0, len(listed.GPUs)), make([]int, 0, len(listed.GPUs))
+	var divided []Divided
 	for i := range listed.GPUs {
 		gpu := &listed.GPUs[i]
 		if gpu.MIG { // nobody can have it as a whole
+			divided = append(divided, Divided{Number: i, GPU: gpu})
 			continue
 		}
 		gpus = append(gpus, placement.GPU{
 			Memory: gpu.MemoryMiB, Group: orNone(gpu.NVLinkGroup), NUMA: orNone(gpu.NUMANode),
 			Broken: gpu.Health != inventory.Healthy || !offered,
 		})
-		uuids = append(uuids, gpu.UUID)
+		uuids, numbers = append(uuids, gpu.UUID), append(numbers, i)
 	}
 	cards := newCards(uuids)
-	cards.paused = !offered && len(uuids) > 0
+	if len(divided) > 0 {
+		cards.numbers, cards.divided = numbers, divided
+	}
+	cards.paused = !offered && len(uuids) > 0 || len(uuids) == 0 && hasSlices(divided) && !offersSlices(node)
 	return gpus, cards, nil
+}
+
+func hasSlices(divided []Divided) bool {
+	return slices.ContainsFunc(divided, func(gpu Divided) bool { return len(gpu.Slices) > 0 })
+}
+
+// offersSlices reports whether the kubelet offers MIG slices, as offersGPUs does for GPUs.
+func offersSlices(node *corev1.Node) bool {
+	for name, amount := range node.Status.Allocatable {
+		if _, ok := v1.SliceProfile(name); ok && !amount.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // offersGPUs reports whether the kubelet has registered GPUs: an agent that has listed them

@@ -5,10 +5,13 @@ package snapshot
 
 import (
 	"regexp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/migprofile"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -39,11 +42,11 @@ func SlicePercent(amounts placement.Amounts) int {
 	compute := int64(0)
 	for i := range amounts {
 		if profile, ok := v1.SliceProfile(corev1.ResourceName(amounts[i].Resource)); ok {
-			most := int64(placement.MaxCards * v1.ComputeSlices)
-			compute += int64(v1.ComputeOf(profile)) * min(amounts[i].Value, most)
+			most := int64(placement.MaxCards * migprofile.ComputeSlices)
+			compute += int64(migprofile.Compute(profile)) * min(amounts[i].Value, most)
 		}
 	}
-	return int(compute * placement.Card / v1.ComputeSlices)
+	return int(compute * placement.Card / migprofile.ComputeSlices)
 }
 
 // GPUPercent returns how much of GPUs a Pod of a shape gets in whatever form, in percent of one:
@@ -77,6 +80,51 @@ func firstSlices(amounts placement.Amounts) string {
 		}
 	}
 	return ""
+}
+
+// AssignedSlices returns the UUIDs of the MIG slices that a Pod's assignment annotation names,
+// sorted; none if the Pod asks for none, or for fewer.
+func AssignedSlices(pod *corev1.Pod) []string {
+	text := pod.Annotations[inventory.AssignmentAnnotation]
+	if text == "" {
+		return nil
+	}
+	assignment, err := inventory.ParseAssignment(text)
+	if err != nil {
+		return nil
+	}
+	var uuids []string
+	for _, resources := range assignment.Containers {
+		for name, ids := range resources {
+			if _, ok := v1.SliceProfile(corev1.ResourceName(name)); ok {
+				uuids = append(uuids, ids...)
+			}
+		}
+	}
+	slices.Sort(uuids)
+	uuids = slices.Compact(uuids)
+	wanted := int64(0)
+	for _, count := range RequestedSlices(pod) {
+		wanted += count
+	}
+	if int64(len(uuids)) > wanted {
+		return nil // whoever wrote it, the kubelet has not given the Pod that many
+	}
+	return uuids
+}
+
+// RequestedSlices returns how many MIG slices a Pod asks for, by profile; nil if none.
+func RequestedSlices(pod *corev1.Pod) map[string]int64 {
+	if !WantsSlices(pod) {
+		return nil
+	}
+	wanted := map[string]int64{}
+	for name, amount := range Requests(pod) {
+		if profile, ok := v1.SliceProfile(name); ok {
+			wanted[profile] += amount.Value()
+		}
+	}
+	return wanted
 }
 
 // counted matches what the engine says of amounts of slices, with the number before it.

@@ -5,7 +5,6 @@ package v1
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +16,6 @@ const (
 	migPrefix       = GroupName + "/mig-"
 	nvidiaMIGPrefix = "nvidia.com/mig-"
 )
-
-// ComputeSlices is how many compute slices a GPU in MIG mode is divided into: that of a 7g
-// profile. GPUs with fewer of them, such as the A30 with four, are counted as if they had seven.
-const ComputeSlices = 7
 
 // migProfile matches the profiles of NVIDIA's MIG: compute slices, memory in GB, and what else
 // the slice has: "+me" for the media engines.
@@ -74,18 +69,4 @@ func profileOf(resource corev1.ResourceName, prefix string) (profile string, ok 
 		name = size + "gb+" + strings.ReplaceAll(attributes, ".", "+")
 	}
 	return name, IsMIGProfile(name)
-}
-
-// ComputeOf returns how many of a GPU's ComputeSlices a slice of a profile has: 2 for "2g.20gb";
-// 0 for what is no profile.
-func ComputeOf(profile string) int {
-	if !IsMIGProfile(profile) {
-		return 0
-	}
-	digits, _, _ := strings.Cut(profile, "g")
-	count, err := strconv.Atoi(digits)
-	if err != nil {
-		return 0 // can't happen: it is a profile
-	}
-	return min(count, ComputeSlices)
 }

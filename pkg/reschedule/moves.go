@@ -64,7 +64,7 @@ func (p *Planner) placesOf(gang *snapshot.Members[*corev1.Pod], plan *placement.
 	percent := 0
 	for i, pod := range pods {
 		places = append(places, v1.PodPlace{Pod: pod.Name, MovePlace: p.MovePlace(where[i].Node, where[i].GPUs)})
-		percent += p.Member(string(pod.UID)).Shape.Percent()
+		percent += snapshot.GPUPercent(&p.Member(string(pod.UID)).Shape)
 	}
 	return places, (percent + placement.Card - 1) / placement.Card
 }

@@ -88,8 +88,9 @@ func gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 	return gpus, cards, nil
 }
 
+// hasSlices reports whether there are MIG slices that the kubelet should offer.
 func hasSlices(divided []Divided) bool {
-	return slices.ContainsFunc(divided, func(gpu Divided) bool { return len(gpu.Slices) > 0 })
+	return slices.ContainsFunc(divided, func(gpu Divided) bool { return len(gpu.Slices) > 0 && gpu.Health == inventory.Healthy })
 }
 
 // offersSlices reports whether the kubelet offers MIG slices, as offersGPUs does for GPUs.

@@ -288,7 +288,7 @@ func (m *Mirror) Destinations(pods map[string]bool) map[string]Destination {
 			return
 		}
 		one := Destination{Node: n.described.Name, Cards: r.Indices(n.cards), Until: r.Until}
-		one.Paused = len(one.Cards) > 0 && n.cards.Paused()
+		one.Paused = n.cards.Paused() && (len(one.Cards) > 0 || snapshot.SlicePercent(placement.NewAmounts(r.Others)) > 0)
 		one.Gone = len(one.Cards) < len(r.GPUs) && !n.cards.Anonymous()
 		if known, several := found[r.Pod]; several && !one.supersedes(&known) {
 			return

@@ -86,7 +86,9 @@ func TestSlicesInAllCommands(t *testing.T) {
 		name, golden, args, in string
 		make                   func(*fixture)
 	}{
-		{"top", "slices-top", "top --metrics=false", "", func(*fixture) {}},
+		{"top, with a task that has no Pods yet", "slices-top", "top --metrics=false", "", func(f *fixture) {
+			f.add(newTask("later", "", "1", ofProfile("3g.40gb"), func(task *v1.GPUTask) { task.Status.Phase = v1.PhaseSuspended }))
+		}},
 		{"top as YAML", "slices-top-yaml", "top --metrics=false -o yaml", "", func(*fixture) {}},
 		{"a gang of slices that does not fit", "slices-explain", "explain wide", "", func(f *fixture) {
 			f.waits(newTask("wide", "", "2", ofProfile("1g.10gb"), replicas(2)), 0)
@@ -101,6 +103,7 @@ func TestSlicesInAllCommands(t *testing.T) {
 		{"a task that runs on a whole GPU beside divided ones", "slices-beside", "explain train", "", func(*fixture) {}},
 		{"a task that would get slices", "slices-whatif", "whatif -f -", `gpuProfile: 2g.20gb`, func(*fixture) {}},
 		{"the second of two that ask for the same slice", "slices-whatif-several", "whatif -f -", `gpuProfile: 2g.20gb, replicas: 2`, func(*fixture) {}},
+		{"a task that would get a whole GPU beside divided ones", "slices-whatif-beside", "whatif -f -", `gpu: h100`, func(*fixture) {}},
 		{"list", "slices-list", "list", "", func(*fixture) {}},
 		{"describe", "slices-describe", "describe infer", "", func(*fixture) {}},
 	}

@@ -85,7 +85,7 @@ func TestPodsWithSlicesArePreempted(t *testing.T) {
 		want string
 	}{
 		"those on one node suffice":      {[]string{"a:1", "a:1", "a:2", "b:3", "b:1"}, gangOfSlices(1, 3), "p3"},
-		"one Pod makes room for several": {[]string{"a:4", "b:1", "b:1", "b:1", "b:1"}, gangOfSlices(3, 1), "p0"},
+		"one Pod makes room for several": {[]string{"a:1", "a:1", "a:1", "a:1", "b:4"}, gangOfSlices(3, 1), "p4"},
 		"nobody need leave":              {[]string{"a:4"}, gangOfSlices(2, 2), ""},
 	}
 	for name, test := range tests {

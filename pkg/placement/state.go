@@ -72,17 +72,17 @@ func (s *State) Memory() int64 { return s.memory }
 const mostDevices = 1 << 10
 
 // Devices returns how many devices are free on each of the nodes at least, of all the kinds of
-// devices besides GPUs that a request asks for; any is false if it asks for none.
-func (s *State) Devices(r *Request) (free int, any bool) {
+// devices besides GPUs that a request asks for; asked is false if it asks for none.
+func (s *State) Devices(r *Request) (free int, asked bool) {
 	for i := range r.Others {
 		if r.Others[i].isDevice() {
-			any = true
+			asked = true
 			if at, none := s.kind.index(r.Others[i].Resource, 0); !none {
 				free += int(min(max(s.others[at], 0), mostDevices))
 			}
 		}
 	}
-	return free, any
+	return free, asked
 }
 
 // Model returns the model of the node's GPUs.

@@ -114,8 +114,8 @@ func (p *Policy) Price(step placement.Step) float64 {
 // withoutGPUs returns the part of the price that only Pods without GPUs pay.
 func (p *Policy) withoutGPUs(step placement.Step) float64 {
 	cpu := p.parameters.CPUFit * float64(step.After.CPU()) / p.learned.largestCPU
-	devices, any := step.After.Devices(step.Request)
-	if !any {
+	devices, asked := step.After.Devices(step.Request)
+	if !asked {
 		return cpu
 	}
 	return p.parameters.DeviceFit * (float64(devices) + cpu/devicesFirst)

@@ -21,12 +21,7 @@ type Slice struct {
 	Profile string `json:"profile"`
 	// Use is Unhealthy, Busy, Closed or Free.
 	Use CardUse `json:"use"`
-
-	uuid string
 }
-
-// UUID returns the slice's UUID.
-func (s *Slice) UUID() string { return s.uuid }
 
 // HeldSlice is a slice that a Pod has: the number of its GPU on the node, and its place there.
 type HeldSlice struct{ GPU, Slice int }
@@ -126,7 +121,7 @@ func (v *View) dividedCard(gpu snapshot.Divided, closed bool) Card {
 		card.Use = CardUnhealthy
 	}
 	for i, slice := range gpu.Slices {
-		one := Slice{Profile: slice.Profile, Use: CardFree, uuid: slice.UUID}
+		one := Slice{Profile: slice.Profile, Use: CardFree}
 		busy := v.slicesOf[slice.UUID] != nil
 		switch {
 		case !healthy:

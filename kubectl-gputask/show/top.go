@@ -147,6 +147,9 @@ func signOf(card *analysis.Card) (string, Style) {
 // dividedSign returns the sign of a GPU that is divided into MIG slices: o while all are free, m
 // while some are held, M while all are.
 func dividedSign(card *analysis.Card) (string, Style) {
+	if len(card.Slices) == 0 {
+		return "-", Faint // in MIG mode, and of no use
+	}
 	busy := 0
 	for i := range card.Slices {
 		if card.Slices[i].Use == analysis.CardBusy {

@@ -98,7 +98,7 @@ func usesDevices(pod *corev1.Pod) bool {
 		return true
 	}
 	for name := range snapshot.Requests(pod) {
-		if name != v1.ResourceGPU && name != v1.ResourceGPUPercent && strings.Contains(string(name), "/") {
+		if _, slices := v1.MIGProfileOf(name); !slices && name != v1.ResourceGPU && name != v1.ResourceGPUPercent && strings.Contains(string(name), "/") {
 			return true
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/history"
 	"falldio.github.io/gpu-controller/scheduler/leadership"
 	"falldio.github.io/gpu-controller/scheduler/planner"
+	"falldio.github.io/gpu-controller/scheduler/plugins/claims"
 	"falldio.github.io/gpu-controller/scheduler/plugins/devices"
 	"falldio.github.io/gpu-controller/scheduler/plugins/gang"
 	"falldio.github.io/gpu-controller/scheduler/plugins/network"
@@ -84,6 +85,7 @@ func run(command *cobra.Command, opts *options.Options) error {
 	config, scheduler, err := app.Setup(ctx, opts,
 		app.WithPlugin(gang.Name, gang.Factory(shared)),
 		app.WithPlugin(devices.Name, devices.Factory(shared)),
+		app.WithPlugin(claims.Name, claims.Factory(shared)),
 		app.WithPlugin(packing.Name, packing.New),
 		app.WithPlugin(network.Name, network.NewFactory()),
 	)

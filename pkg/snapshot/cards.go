@@ -10,6 +10,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
 // Cards are the UUIDs of a node's GPUs, by their index in the engine. Those of a node
@@ -17,7 +18,8 @@ import (
 type Cards struct {
 	uuids   []string
 	indices map[string]int
-	// paused is true while the kubelet offers none of the cards that the agent lists.
+	// paused is true while neither the kubelet nor a DRA driver offers any of the cards that
+	// the agent lists.
 	paused bool
 	// numbers are those of the cards among all GPUs that the agent lists, divided ones included;
 	// nil if none is divided. divided are the others.
@@ -79,8 +81,8 @@ func (c Cards) Same(other Cards) bool { return slices.Equal(c.uuids, other.uuids
 // agent.
 func (c Cards) Anonymous() bool { return len(c.uuids) == 0 }
 
-// Paused reports whether the node's agent lists cards of which the kubelet offers none, as
-// while either of them restarts. Until it does, no Pod can get them; places that are kept
+// Paused reports whether the node's agent lists cards of which nobody offers any, as while
+// the agent, the kubelet or a DRA driver restarts. Until it does, no Pod can get them; places that are kept
 // on them are kept on.
 func (c Cards) Paused() bool { return c.paused }
 
@@ -126,7 +128,7 @@ func assignedUUIDs(pod *corev1.Pod) []string {
 	}
 	var uuids []string
 	for _, resources := range assignment.Containers {
-		for _, name := range []corev1.ResourceName{v1.ResourceGPU, v1.ResourceNVIDIAGPU, v1.ResourceGPUPercent} {
+		for _, name := range []corev1.ResourceName{v1.ResourceGPU, v1.ResourceNVIDIAGPU, v1.ResourceGPUPercent, ResourceClaims} {
 			uuids = append(uuids, resources[string(name)]...)
 		}
 	}
@@ -135,8 +137,11 @@ func assignedUUIDs(pod *corev1.Pod) []string {
 }
 
 // mostCards returns how many cards a Pod can have: those that it asks for, or one that it has
-// a share of.
+// a share of. How many it asks for with resource claims is not in the Pod.
 func mostCards(pod *corev1.Pod) int {
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return placement.MaxCards
+	}
 	held := heldOf(Requests(pod))
 	if held.share > 0 {
 		return 1
@@ -151,6 +156,9 @@ func mostCards(pod *corev1.Pod) int {
 func (c Cards) Assignment(pod *corev1.Pod, indices []int) (string, error) {
 	if len(indices) == 0 || len(c.uuids) == 0 {
 		return "", nil
+	}
+	if len(pod.Spec.ResourceClaims) > 0 && !WantsCards(pod) {
+		return c.assignmentOfClaims(pod, indices)
 	}
 	assignment := inventory.Assignment{}
 	next := 0
@@ -184,4 +192,21 @@ func (c Cards) assign(assignment *inventory.Assignment, container *corev1.Contai
 		assignment.Add(container.Name, string(v1.ResourceGPU), c.uuids[index])
 	}
 	return count
+}
+
+// assignmentOfClaims returns the annotation of a Pod that gets its cards by resource claims. Each
+// container that uses a claim gets all of them: which claim has which is in the claims.
+func (c Cards) assignmentOfClaims(pod *corev1.Pod, indices []int) (string, error) {
+	assignment := inventory.Assignment{}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if len(list[i].Resources.Claims) > 0 {
+				assignment.Add(list[i].Name, string(ResourceClaims), c.Names(indices)...)
+			}
+		}
+	}
+	if assignment.Containers == nil {
+		return "", nil
+	}
+	return assignment.String()
 }

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -31,11 +30,11 @@ func OccupiedBesideClaims(cluster *placement.Cluster, node *placement.Node, card
 	return Occupied(cluster, node, cards, pod, supposed)
 }
 
-// HasGPUsOfClaim reports whether the GPUs that a Pod asks for as nvidia.com/gpu are devices of a
-// resource claim that kube-scheduler has made for it.
+// HasGPUsOfClaim reports whether the GPUs that a Pod asks for as an extended resource are devices
+// of a resource claim that kube-scheduler has made for it.
 func HasGPUsOfClaim(pod *corev1.Pod) bool {
 	claim := pod.Status.ExtendedResourceClaimStatus
 	return claim != nil && slices.ContainsFunc(claim.RequestMappings, func(one corev1.ContainerExtendedResourceRequest) bool {
-		return one.ResourceName == string(v1.ResourceNVIDIAGPU)
+		return slices.Contains(GPUResources(), corev1.ResourceName(one.ResourceName))
 	})
 }

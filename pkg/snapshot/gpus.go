@@ -88,7 +88,7 @@ func (t *traits) offers(resource corev1.ResourceName) bool {
 	case resource == "":
 		return true
 	case len(t.Offers) == 0:
-		return resource != v1.ResourceNVIDIAGPU
+		return resource != v1.ResourceNVIDIAGPU && resource != ResourceClaims
 	default:
 		return slices.Contains(t.Offers, resource)
 	}

@@ -27,6 +27,9 @@ type NodeView struct {
 	// Resources are those that Pods request besides CPU, memory and GPUs. The value is
 	// false for an extended resource that no node lists: it is not counted. See Track.
 	Resources map[string]bool
+	// Published are the GPUs that DRA drivers publish, by node, in the order of their UUIDs;
+	// nil if that is not known. It is not changed, but replaced.
+	Published map[string][]PublishedGPU
 }
 
 // Node converts a Node for the engine, and returns its cards. An inventory that can't be
@@ -45,7 +48,10 @@ func (v *NodeView) Node(node *corev1.Node) (placement.Node, Cards, error) {
 		Closed:   node.Spec.Unschedulable,
 		Others:   v.others(node),
 	}
-	gpus, cards, err := gpusOf(node)
+	if described.Model == "" {
+		described.Model = publishedModel(v.Published[node.Name])
+	}
+	gpus, cards, err := v.gpusOf(node)
 	if err != nil {
 		return described, Cards{}, fmt.Errorf("node %s: %w", node.Name, err)
 	}
@@ -53,18 +59,22 @@ func (v *NodeView) Node(node *corev1.Node) (placement.Node, Cards, error) {
 	return described, cards, nil
 }
 
-// gpusOf returns a node's GPUs as the agent lists them or, without an agent, as many as the
-// kubelet offers.
-func gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
+// gpusOf returns a node's GPUs as the agent lists them. Without an agent they are those that
+// the kubelet offers, of which only the number is known, or those that a DRA driver publishes.
+func (v *NodeView) gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 	text := node.Annotations[inventory.Annotation]
-	if text == "" {
+	if text == "" && offersGPUs(node) || text == "" && len(v.Published[node.Name]) == 0 {
 		return unlistedGPUs(node), Cards{}, nil
+	}
+	if text == "" {
+		gpus, cards := publishedGPUs(v.Published[node.Name])
+		return gpus, cards, nil
 	}
 	listed, err := inventory.Parse(text)
 	if err != nil {
 		return nil, Cards{}, err
 	}
-	offered := offersGPUs(node)
+	mayAllocate, paused := v.mayAllocate(node), true
 	gpus := make([]placement.GPU, 0, len(listed.GPUs))
 	uuids, numbers := make([]string, 0, len(listed.GPUs)), make([]int, 0, len(listed.GPUs))
 	var divided []Divided
@@ -74,17 +84,19 @@ func gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 			divided = append(divided, Divided{Number: i, GPU: gpu})
 			continue
 		}
+		available := mayAllocate(gpu)
+		paused = paused && !available
 		gpus = append(gpus, placement.GPU{
 			Memory: gpu.MemoryMiB, Group: orNone(gpu.NVLinkGroup), NUMA: orNone(gpu.NUMANode),
-			Broken: gpu.Health != inventory.Healthy || !offered,
+			Broken: gpu.Health != inventory.Healthy || !available,
 		})
 		uuids, numbers = append(uuids, gpu.UUID), append(numbers, i)
 	}
 	cards := newCards(uuids)
+	cards.paused = paused && len(uuids) > 0 || len(uuids) == 0 && hasSlices(divided) && !offersSlices(node)
 	if len(divided) > 0 {
 		cards.numbers, cards.divided = numbers, divided
 	}
-	cards.paused = !offered && len(uuids) > 0 || len(uuids) == 0 && hasSlices(divided) && !offersSlices(node)
 	return gpus, cards, nil
 }
 

@@ -11,15 +11,16 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// Occupied returns what a bound Pod holds of its node: the cards in its annotation, else
+// Occupied returns what a bound Pod holds of its node: the cards in its annotation (it may have
+// got them by resource claims), else
 // those that are supposed, else a guess: another scheduler bound it, the node has no agent,
 // or NVIDIA's device plugin gives out the cards, and the kubelet gave it free ones.
 func Occupied(cluster *placement.Cluster, node *placement.Node, cards Cards, pod *corev1.Pod, supposed []int) placement.Use {
-	if !WantsCards(pod) {
-		return Use(pod, nil)
-	}
 	if assigned, known := cards.Assigned(pod); known {
 		return Use(pod, assigned)
+	}
+	if !WantsCards(pod) {
+		return Use(pod, nil)
 	}
 	if len(supposed) > 0 {
 		return Use(pod, supposed)

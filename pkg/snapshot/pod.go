@@ -110,7 +110,7 @@ func demand(requests corev1.ResourceList) placement.Shape {
 // those that the Pod selects by, so these stay in the Selector.
 func setNodeConstraints(shape *placement.Shape, resource corev1.ResourceName, pod *corev1.Pod) error {
 	c := criteria{NodeSelector: maps.Clone(pod.Spec.NodeSelector), Terms: requiredTerms(pod), Tolerations: tolerations(pod), Resource: resource}
-	ours := shape.Percent() > 0 && resource != v1.ResourceNVIDIAGPU
+	ours := shape.Percent() > 0 && resource != v1.ResourceNVIDIAGPU && resource != ResourceClaims
 	if model := c.NodeSelector[v1.LabelGPUModel]; model != "" && (ours || resource == "" && hasOurSlices(shape.Others)) {
 		shape.Models = []string{model}
 		delete(c.NodeSelector, v1.LabelGPUModel)

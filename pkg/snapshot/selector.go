@@ -99,8 +99,11 @@ func (s *Selector) Key() string { return s.key }
 // String is for messages; empty for a Pod that only has tolerations.
 func (s *Selector) String() string {
 	var parts []string
-	if s.resource == v1.ResourceNVIDIAGPU {
+	switch s.resource {
+	case v1.ResourceNVIDIAGPU:
 		parts = append(parts, "asked for as "+string(s.resource))
+	case ResourceClaims:
+		parts = append(parts, "asked for with resource claims")
 	}
 	if len(s.keys) > 0 {
 		parts = append(parts, "on nodes selected by "+strings.Join(s.keys, ", "))

@@ -52,7 +52,7 @@ func (v *NodeView) traits(node *corev1.Node) string {
 		}
 	}
 	t.setTaints(node.Spec.Taints)
-	t.Offers = foreignOffers(node)
+	t.Offers = v.offers(node)
 	if t.Name == "" && t.Labels == nil && t.Taints == nil && t.Soft == nil && t.Offers == nil {
 		return ""
 	}

@@ -8,6 +8,8 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"falldio.github.io/gpu-controller/scheduler/config"
 )
 
 // Refusal is why a node, or all of them, take no Pod of a class.
@@ -32,7 +34,7 @@ func refusalOf(status *fwk.Status) *Refusal {
 // nodeLocal are the plugins that look at a single node, and at no Pods on others.
 var nodeLocal = map[string]bool{ //nolint:gochecknoglobals // a constant
 	names.NodeUnschedulable: true, names.NodeName: true, names.NodeAffinity: true, names.NodePorts: true, names.NodeResourcesFit: true,
-	names.NodeVolumeLimits: true, names.TaintToleration: true, names.VolumeBinding: true, names.VolumeZone: true, names.DynamicResources: true,
+	names.NodeVolumeLimits: true, names.TaintToleration: true, names.VolumeBinding: true, names.VolumeZone: true, names.DynamicResources: true, config.ClaimsPlugin: true,
 	names.NodeDeclaredFeatures: true,
 }
 

@@ -13,6 +13,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"falldio.github.io/gpu-controller/scheduler/config"
 )
 
 // Runner runs the filter plugins of a profile: kube-scheduler's framework.
@@ -40,6 +42,10 @@ func InTrial(state fwk.CycleState) bool {
 // Trial is the scheduler's snapshot with Pods added and removed. It is for use within one
 // scheduling cycle.
 type Trial struct {
+	// HasAllocation reports whether devices are allocated to any resource claim of a Pod; nil if
+	// that is not known.
+	HasAllocation func(*corev1.Pod) bool
+
 	ctx     context.Context //nolint:containedctx // that of the cycle
 	runner  Runner
 	node    func(name string) fwk.NodeInfo
@@ -102,7 +108,7 @@ func (t *Trial) Check(class Class, pod *corev1.Pod, node string) *Refusal {
 	case c.only != nil && !c.only.Has(node):
 		return &Refusal{Reason: "node(s) that the Pod's volumes or claims rule out", Final: true}
 	}
-	if status := t.runner.RunFilterPlugins(t.ctx, c.state, c.pod, info); !status.IsSuccess() && !mayRelease(status) {
+	if status := t.runner.RunFilterPlugins(t.ctx, c.state, c.pod, info); !status.IsSuccess() && !t.mayRelease(c.pod, status) {
 		return refusalOf(status)
 	}
 	if c.state.GetSkipFilterPlugins().Has(names.InterPodAffinity) && t.keptAway(pod, info.Node()) {
@@ -112,9 +118,11 @@ func (t *Trial) Check(class Class, pod *corev1.Pod, node string) *Refusal {
 }
 
 // mayRelease reports whether a refusal has to be heard in the scheduling cycle of the Pod:
-// DynamicResources then releases a claim that keeps the Pod from the node.
-func mayRelease(status *fwk.Status) bool {
-	return status.Plugin() == names.DynamicResources && status.IsRejected()
+// DynamicResources, or GPUClaims in its place, then releases a claim that keeps the Pod from the
+// node.
+func (t *Trial) mayRelease(pod *corev1.Pod, status *fwk.Status) bool {
+	ofClaims := status.Plugin() == names.DynamicResources || status.Plugin() == config.ClaimsPlugin
+	return ofClaims && status.IsRejected() && (t.HasAllocation == nil || t.HasAllocation(pod))
 }
 
 // keptAway reports whether a Pod that was added keeps another off a node. InterPodAffinity

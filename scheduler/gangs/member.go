@@ -28,6 +28,9 @@ type Member struct {
 	// Learned is for the planner: true once the Pod counts as demand.
 	Learned bool
 
+	// claimed is how many GPUs of the Shape the Pod asks for with resource claims.
+	claimed int
+
 	pod   atomic.Pointer[corev1.Pod]
 	group *Group
 	index int
@@ -71,10 +74,16 @@ type Seat struct {
 	tried, reserved bool
 }
 
-func newMember(pod *corev1.Pod, ours bool) *Member {
-	m := &Member{UID: pod.UID, index: indexOf(pod), ours: ours}
+// newMember returns a Member that asks for so many GPUs with resource claims, besides what is
+// in the Pod.
+func newMember(pod *corev1.Pod, claimed int, ours bool) *Member {
+	m := &Member{UID: pod.UID, claimed: claimed, index: indexOf(pod), ours: ours}
 	m.pod.Store(pod)
-	m.Shape, m.Err = snapshot.Shape(pod)
+	if claimed > 0 {
+		m.Shape, m.Err = snapshot.ShapeOfClaims(pod, claimed)
+	} else {
+		m.Shape, m.Err = snapshot.Shape(pod)
+	}
 	if ref, found := snapshot.PodGroupOf(pod); found {
 		m.podGroup = ref
 	} else {

@@ -222,7 +222,7 @@ func (r *Registry) regroup(m *Member) Actions {
 	if m.bound() { // it stays where it is
 		actions.Release = slices.DeleteFunc(actions.Release, func(uid types.UID) bool { return uid == m.UID })
 	}
-	next := newMember(m.Pod(), m.ours)
+	next := newMember(m.Pod(), m.claimed, m.ours)
 	next.terminating = m.terminating
 	return actions.and(r.admit(next))
 }

@@ -19,7 +19,7 @@ func (r *Registry) Gate(pod *corev1.Pod, now time.Time) string {
 	defer r.mu.Unlock()
 	m := r.members[pod.UID]
 	switch {
-	case m == nil && !r.Concerns(pod):
+	case m == nil && !r.concernsAsItIs(pod) && r.claimedBy(pod) == 0:
 		return ""
 	case m == nil || !r.started:
 		return "it is new, or the scheduler has just started"

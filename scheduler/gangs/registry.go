@@ -40,6 +40,8 @@ type Registry struct {
 	// handled are the resources that Pods ask for to be scheduled by this package; nil for
 	// all that count GPUs.
 	handled []corev1.ResourceName
+	// claimed counts the GPUs that a Pod asks for with resource claims; nil if none can.
+	claimed func(*corev1.Pod) int
 
 	mu      sync.RWMutex
 	members map[types.UID]*Member
@@ -97,8 +99,13 @@ func (r *Registry) Serves(schedulerName string) bool {
 // for MIG slices of those who give out GPUs under these names: others are kube-scheduler's, unless
 // they are in a gang. Without a call it handles all. It must be called before any other method.
 func (r *Registry) Handle(names []corev1.ResourceName) {
-	r.handled = append([]corev1.ResourceName{v1.ResourceGPUPercent}, names...)
+	r.handled = append([]corev1.ResourceName{v1.ResourceGPUPercent, snapshot.ResourceClaims}, names...)
 }
+
+// CountClaims has the Registry handle Pods that ask for GPUs with resource claims. count returns
+// how many whole ones a Pod asks for, as far as is known. It must be called before any other
+// method.
+func (r *Registry) CountClaims(count func(*corev1.Pod) int) { r.claimed = count }
 
 // Handles reports whether the Registry places Pods that ask for GPUs under a name.
 func (r *Registry) Handles(name corev1.ResourceName) bool {
@@ -124,8 +131,8 @@ func (a Actions) and(b Actions) Actions {
 	}
 }
 
-// Concerns reports whether a Pod wants GPUs, under whatever name, or says that it is in a
-// gang.
+// Concerns reports whether a Pod wants GPUs as an extended resource, under whatever name, or says
+// that it is in a gang.
 func Concerns(pod *corev1.Pod) bool {
 	return snapshot.InGroup(pod) || snapshot.WantsGPUs(pod)
 }
@@ -134,6 +141,19 @@ func Concerns(pod *corev1.Pod) bool {
 // under a name that the Registry handles. It is called for every Pod in every scheduling
 // cycle.
 func (r *Registry) Concerns(pod *corev1.Pod) bool {
+	if r.concernsAsItIs(pod) {
+		return true
+	}
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return false
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.members[pod.UID] != nil
+}
+
+// concernsAsItIs is Concerns as far as the Pod's resource claims don't matter.
+func (r *Registry) concernsAsItIs(pod *corev1.Pod) bool {
 	if r.handled == nil {
 		return Concerns(pod)
 	}
@@ -175,7 +195,7 @@ func (r *Registry) Observe(pod *corev1.Pod) Actions {
 	if wasBound && pod.Spec.NodeName == "" {
 		return Actions{} // stale
 	}
-	if !wasBound && pod.Spec.NodeName == "" && needsChanged(before, pod) {
+	if !wasBound && pod.Spec.NodeName == "" && (needsChanged(before, pod) || r.claimsChanged(m, pod)) {
 		if !m.binding() {
 			return r.renew(m, pod)
 		}
@@ -214,10 +234,26 @@ func (r *Registry) renew(m *Member, pod *corev1.Pod) Actions {
 }
 
 func (r *Registry) add(pod *corev1.Pod) Actions {
-	if !r.Concerns(pod) {
+	claimed := r.claimedBy(pod)
+	if claimed == 0 && !r.concernsAsItIs(pod) {
 		return Actions{}
 	}
-	return r.admit(newMember(pod, r.profiles[pod.Spec.SchedulerName]))
+	return r.admit(newMember(pod, claimed, r.profiles[pod.Spec.SchedulerName]))
+}
+
+// claimsChanged reports whether a Pod without a seat asks for other GPUs with resource claims than
+// when it became a member: its claims exist by now, or are allocated.
+func (r *Registry) claimsChanged(m *Member, pod *corev1.Pod) bool {
+	return m.seat == nil && m.claimed != r.claimedBy(pod)
+}
+
+// claimedBy returns how many GPUs a Pod asks for with resource claims: 0 if it has a node, and its
+// claims are allocated.
+func (r *Registry) claimedBy(pod *corev1.Pod) int {
+	if r.claimed == nil || len(pod.Spec.ResourceClaims) == 0 || pod.Spec.NodeName != "" || snapshot.WantsGPUs(pod) {
+		return 0
+	}
+	return r.claimed(pod)
 }
 
 // admit adds a member to its group.

@@ -125,3 +125,51 @@ func (m *Mirror) Has(node string) bool {
 	n := m.nodes[node]
 	return n != nil && n.ours
 }
+
+// CardsOverClaims returns the UUIDs of the cards of a Pod's seat, if Pods get the GPUs of its node
+// by resource claims.
+func (m *Mirror) CardsOverClaims(uid types.UID) (node string, uuids []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.pods[uid]
+	if e == nil || !e.held || e.lost || len(e.use.GPUs) == 0 {
+		return "", nil
+	}
+	return e.node, m.cardsOverClaims(e.node, &e.use)
+}
+
+// NamesOverClaims returns the UUIDs of the cards of a place, if Pods get the GPUs of its node by
+// resource claims.
+func (m *Mirror) NamesOverClaims(node string, use *placement.Use) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cardsOverClaims(node, use)
+}
+
+// cardsOverClaims returns the UUIDs of whole cards of a node, if Pods get them by resource claims.
+func (m *Mirror) cardsOverClaims(node string, use *placement.Use) []string {
+	n := m.nodes[node]
+	if n == nil || !n.overClaims || use.Percent != placement.Card {
+		return nil
+	}
+	return n.cards.Names(use.GPUs)
+}
+
+// SeatedOverClaims returns the UUIDs of the cards of all seats whose Pods the snapshot does not
+// show, by node, as far as Pods get them by resource claims.
+func (m *Mirror) SeatedOverClaims() map[string][]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all map[string][]string
+	for _, held := range m.seated {
+		for e := range held.seats {
+			if uuids := m.cardsOverClaims(e.node, &e.use); len(uuids) > 0 {
+				if all == nil {
+					all = map[string][]string{}
+				}
+				all[e.node] = append(all[e.node], uuids...)
+			}
+		}
+	}
+	return all
+}

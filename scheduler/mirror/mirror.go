@@ -53,6 +53,8 @@ type Mirror struct {
 	expired    bool
 	// devices are the UUIDs of the GPUs that resource claims hold, by node.
 	devices map[string][]string
+	// owned are those that are a Pod's alone.
+	owned map[types.UID][]string
 	// pass counts the snapshots, version the changes of nodes that they showed.
 	pass, version uint64
 	// freed counts the changes after which there may be more room than before.
@@ -80,8 +82,11 @@ type node struct {
 	// annotation is the text that reservations were parsed from.
 	annotation   string
 	reservations []*activeReservation
-	// heldByClaims are the cards that resource claims hold.
+	// heldByClaims are the cards that resource claims hold, except those of known Pods.
 	heldByClaims []int
+	// overClaims is true if Pods get the GPUs by resource claims (DRA), their own or those that
+	// kube-scheduler makes for them.
+	overClaims bool
 }
 
 // orphanedSeat is the seat of a Pod whose node went away. Its Binding, which names the
@@ -397,5 +402,7 @@ func (m *Mirror) Popular(limit int) []placement.Shape {
 func (m *Mirror) View() snapshot.NodeView {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return snapshot.NodeView{Levels: m.view.Levels, Keys: maps.Clone(m.view.Keys), Resources: maps.Clone(m.view.Resources)}
+	return snapshot.NodeView{
+		Levels: m.view.Levels, Keys: maps.Clone(m.view.Keys), Resources: maps.Clone(m.view.Resources), Published: m.view.Published,
+	}
 }

@@ -198,7 +198,7 @@ func (r *run) resourceClaims() {
 	slices.Sort(held)
 	r.devices[name] = held
 	r.note("resource claims hold %v of node %s", held, name)
-	r.m.SetDevices(r.devices)
+	r.m.SetDevices(r.devices, nil)
 }
 
 // arrives adds a Pod that another scheduler has bound, or that ran before.
@@ -391,7 +391,7 @@ func (r *run) check() {
 	r.checkFreed()
 	r.checkPriorities()
 	rebuilt := mirrorAt(r.t, r.clock)
-	rebuilt.SetDevices(r.devices)
+	rebuilt.SetDevices(r.devices, nil)
 	if r.watched != nil {
 		rebuilt.Watch(r.watched)
 	}

@@ -98,11 +98,12 @@ func (m *Mirror) syncNode(n *node, info fwk.NodeInfo) {
 	if !n.ours {
 		return
 	}
-	m.placeDevices(n)
+	pods := info.GetPods()
+	m.placeDevices(n, pods)
 	// Pods whose cards are known come before those whose cards are guessed from what is
 	// left.
 	guesses := false
-	for _, podInfo := range info.GetPods() {
+	for _, podInfo := range pods {
 		if pod := podInfo.GetPod(); m.mustGuess(n, pod) {
 			guesses = true
 		} else {
@@ -110,7 +111,7 @@ func (m *Mirror) syncNode(n *node, info fwk.NodeInfo) {
 		}
 	}
 	if guesses {
-		for _, podInfo := range info.GetPods() {
+		for _, podInfo := range pods {
 			m.observe(n, podInfo.GetPod())
 		}
 	}
@@ -153,7 +154,7 @@ func (m *Mirror) updateNode(n *node) {
 		}
 	}
 	wasOurs := n.ours
-	n.described, n.ours = described, true
+	n.described, n.ours, n.overClaims = described, true, snapshot.OverDRA(n.object) || len(m.view.Published[described.Name]) > 0
 	if wasOurs && !cards.Same(before) {
 		m.renumber(n, before)
 	}
@@ -164,7 +165,7 @@ func (m *Mirror) updateNode(n *node) {
 // has lost a card has lost its place.
 func (m *Mirror) renumber(n *node, before snapshot.Cards) {
 	m.eachOn(n, func(uid types.UID, e *entry) {
-		if !snapshot.WantsCards(e.pod) {
+		if !snapshot.WantsCards(e.pod) && len(e.use.GPUs) == 0 {
 			return
 		}
 		use := e.use

@@ -4,13 +4,21 @@
 package mirror
 
 import (
+	"slices"
+
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// useOf returns what a Pod holds on its node. What is written in the Pod takes precedence
-// over its seat: the node's agent corrects it.
+// useOf returns what a Pod holds on its node. What its resource claims say takes precedence over
+// what is written in the Pod, and that over its seat: the node's agent corrects it.
 func (m *Mirror) useOf(n *node, e *entry) placement.Use {
+	if cards, all := n.cards.Indices(m.owned[e.pod.UID]); all && len(cards) > 0 {
+		return snapshot.Use(e.pod, slices.Sorted(slices.Values(cards)))
+	}
+	if len(e.pod.Spec.ResourceClaims) > 0 && !snapshot.WantsCards(e.pod) {
+		return snapshot.Use(e.pod, e.use.GPUs)
+	}
 	if len(n.heldByClaims) > 0 {
 		return snapshot.OccupiedBesideClaims(m.cluster, &n.described, n.cards, e.pod, e.use.GPUs)
 	}

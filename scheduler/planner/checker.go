@@ -92,6 +92,9 @@ func (p *Planner) newChecker(gang *roles, from basis) *checker {
 		next: make([]int, len(gang.Roles)), remembered: make([]*filters.Remembered, len(gang.Roles)), refused: refusals{byNode: map[string]*filters.Refusal{}},
 		trial: filters.NewTrial(context.Background(), runner, node),
 	}
+	if p.counter != nil {
+		c.trial.HasAllocation = p.counter.HasAllocation
+	}
 	for _, seated := range from.arriving {
 		c.reached[seated.Node] = true
 		if err := c.trial.Add(seated.Pod, seated.Node); err != nil {

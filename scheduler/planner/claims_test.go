@@ -269,7 +269,7 @@ func TestNoNodeIsKeptForAGPUOfAResourceClaim(t *testing.T) {
 	for card := range 4 {
 		f.comes(at(pod(fmt.Sprint("p", card), 1), "b", card))
 	}
-	f.mirror.SetDevices(map[string][]string{"a": {"a-0"}})
+	f.mirror.SetDevices(map[string][]string{"a": {"a-0"}}, nil)
 	big := pod("big", 4)
 	f.comes(big)
 	f.starve(big)

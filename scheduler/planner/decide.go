@@ -81,6 +81,9 @@ func (p *Planner) try(attempt *gangs.Attempt, nodes []fwk.NodeInfo, scored bool)
 		p.decided(attempt, nil, begin, journal.Invalid, err.Error(), nil)
 		return Decision{Wrong: err.Error()}
 	}
+	if waits := p.unpreparedClaims(attempt); waits != "" {
+		return p.waitForClaims(attempt, waits)
+	}
 	if p.learn(attempt) {
 		p.noteSubmission(attempt)
 	}

@@ -4,15 +4,23 @@
 package planner
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 )
 
 // watchDevices follows which GPUs resource claims hold. kube-scheduler watches these objects
@@ -22,6 +30,21 @@ func (p *Planner) watchDevices() error {
 		return nil
 	}
 	informers := p.handle.SharedInformerFactory().Resource().V1()
+	indexer := informers.ResourceClaims().Informer().GetIndexer()
+	if err := indexer.AddIndexers(cache.Indexers{ownerIndex: ownersOf}); err != nil {
+		return fmt.Errorf("indexing ResourceClaims: %w", err)
+	}
+	p.counter = resourceclaims.NewCounter(resourceclaims.Objects{
+		Claim: func(namespace, name string) (*resourcev1.ResourceClaim, error) {
+			return informers.ResourceClaims().Lister().ResourceClaims(namespace).Get(name)
+		},
+		Class: informers.DeviceClasses().Lister().Get,
+		Owned: func(pod types.UID) []*resourcev1.ResourceClaim { return owned(indexer, pod) },
+		Slices: func() ([]*resourcev1.ResourceSlice, error) {
+			return informers.ResourceSlices().Lister().List(labels.Everything())
+		},
+	})
+	p.registry.CountClaims(func(pod *corev1.Pod) int { return p.counter.GPUs(context.Background(), pod) })
 	options := cache.HandlerOptions{Logger: &p.logger}
 	sliceEvents, errSlices := informers.ResourceSlices().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { p.sliceChanged(nil, object) },
@@ -33,25 +56,96 @@ func (p *Planner) watchDevices() error {
 		UpdateFunc: p.resourceClaimChanged,
 		DeleteFunc: func(object any) { p.resourceClaimChanged(informer.LastKnown(object), nil) },
 	}, options)
-	if err := errors.Join(errSlices, errClaims); err != nil {
-		return fmt.Errorf("watching ResourceSlices and ResourceClaims: %w", err)
+	classEvents, errClasses := informers.DeviceClasses().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { p.selectionChanged() },
+		UpdateFunc: func(any, any) { p.selectionChanged() },
+		DeleteFunc: func(any) { p.selectionChanged() },
+	}, options)
+	if err := errors.Join(errSlices, errClaims, errClasses); err != nil {
+		return fmt.Errorf("watching ResourceSlices, ResourceClaims and DeviceClasses: %w", err)
 	}
-	p.synced = append(p.synced, sliceEvents.HasSynced, claimEvents.HasSynced)
+	p.synced = append(p.synced, sliceEvents.HasSynced, claimEvents.HasSynced, classEvents.HasSynced)
 	return nil
+}
+
+// selectionChanged records that Pods may ask for other GPUs with their claims than so far: what
+// the requests of claims select has changed.
+func (p *Planner) selectionChanged() {
+	p.counter.Changed()
+	for _, pod := range p.withClaims() {
+		p.do(p.registry.Observe(pod))
+	}
+}
+
+// withClaims returns the Pods without a node that have resource claims.
+func (p *Planner) withClaims() []*corev1.Pod {
+	all, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().List(labels.Everything())
+	if err != nil {
+		p.logger.Error(err, "Pods with resource claims can't be listed")
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(pod *corev1.Pod) bool {
+		return pod.Spec.NodeName != "" || len(pod.Spec.ResourceClaims) == 0 || snapshot.Ended(pod)
+	})
 }
 
 func (p *Planner) sliceChanged(before, after any) {
 	was, _ := before.(*resourcev1.ResourceSlice)
 	is, _ := after.(*resourcev1.ResourceSlice)
-	p.devices.SliceChanged(was, is, p.clock.Now())
+	if p.devices.SliceChanged(was, is, p.clock.Now()) {
+		p.selectionChanged()
+		p.wake()
+	}
 }
 
 func (p *Planner) resourceClaimChanged(before, after any) {
 	was, _ := before.(*resourcev1.ResourceClaim)
 	is, _ := after.(*resourcev1.ResourceClaim)
-	if p.devices.ClaimChanged(was, is, p.clock.Now()) {
+	if p.devices.ClaimChanged(was, is, p.clock.Now()) || is == nil {
 		p.wake()
 	}
+	if owner := ownerOf(is); owner != nil {
+		if pod, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(is.Namespace).Get(owner.Name); err == nil && pod.UID == owner.UID && pod.Spec.NodeName == "" {
+			p.do(p.registry.Observe(pod))
+		}
+	}
+}
+
+// ownerIndex is the index of claims by the UID of the Pod that they were made for.
+const ownerIndex = "falldio.com/pod"
+
+func ownersOf(object any) ([]string, error) {
+	claim, _ := object.(*resourcev1.ResourceClaim)
+	if owner := ownerOf(claim); owner != nil {
+		return []string{string(owner.UID)}, nil
+	}
+	return nil, nil
+}
+
+// owned returns the claims that were made for a Pod.
+func owned(indexer cache.Indexer, pod types.UID) []*resourcev1.ResourceClaim {
+	objects, err := indexer.ByIndex(ownerIndex, string(pod))
+	if err != nil {
+		return nil // can't happen: the index is there
+	}
+	claims := make([]*resourcev1.ResourceClaim, 0, len(objects))
+	for _, object := range objects {
+		if claim, ok := object.(*resourcev1.ResourceClaim); ok {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
+}
+
+// ownerOf returns the Pod that a claim was made for; nil if there is none.
+func ownerOf(claim *resourcev1.ResourceClaim) *metav1.OwnerReference {
+	if claim == nil {
+		return nil
+	}
+	owner := metav1.GetControllerOfNoCopy(claim)
+	if owner == nil || owner.Kind != "Pod" {
+		return nil
+	}
+	return owner
 }
 
 // DevicesReserved records that a Pod may have been given devices.
@@ -74,6 +168,9 @@ func (p *Planner) refresh(nodes []fwk.NodeInfo) {
 }
 
 func (p *Planner) refreshDevices(claims fwk.ResourceClaimTracker) {
+	if published, changed := p.devices.Published(); changed {
+		p.mirror.SetPublished(published)
+	}
 	held, due, err := p.devices.Held(claims, p.clock.Now())
 	if err != nil {
 		p.logger.Error(err, "Which GPUs resource claims hold is not known; those that they held before count")
@@ -81,11 +178,48 @@ func (p *Planner) refreshDevices(claims fwk.ResourceClaimTracker) {
 	if !due {
 		return
 	}
-	changed, released := p.mirror.SetDevices(held)
+	changed, released := p.mirror.SetDevices(held.Nodes, held.Pods)
 	for _, node := range changed {
-		p.live.setDevices(node, held[node])
+		p.live.setDevices(node, held.Nodes[node])
 	}
 	if released {
 		p.wake()
 	}
+}
+
+// PlannedDevices returns the GPUs that a Pod gets by a Decision, as far as it gets them by resource
+// claims: its own, or those that kube-scheduler makes for extended resources. If its profile
+// chooses the node, these are the GPUs that it would get on each node.
+func (p *Planner) PlannedDevices(pod *corev1.Pod, decision *Decision) resourceclaims.Places {
+	places := resourceclaims.Places{}
+	if decision.Node != "" {
+		if node, uuids := p.mirror.CardsOverClaims(pod.UID); node == decision.Node {
+			places[node] = sets.New(uuids...)
+		}
+		return places
+	}
+	attempt := p.registry.Attempt(pod.UID)
+	if attempt == nil {
+		return places
+	}
+	for node := range decision.Order {
+		place, fits := p.placeOn(attempt, node, nil)
+		if !fits {
+			continue
+		}
+		if uuids := p.mirror.NamesOverClaims(node, &place.Use); len(uuids) > 0 {
+			places[node] = sets.New(uuids...)
+		}
+	}
+	return places
+}
+
+// SeatedDevices returns the GPUs that are kept for Pods which are being scheduled, as far as Pods
+// get them by resource claims.
+func (p *Planner) SeatedDevices() resourceclaims.Places {
+	places := resourceclaims.Places{}
+	for node, uuids := range p.mirror.SeatedOverClaims() {
+		places[node] = sets.New(uuids...)
+	}
+	return places
 }

@@ -73,10 +73,15 @@ type Planner struct {
 	reserving reserving
 	// devices are the GPUs that resource claims hold.
 	devices *resourceclaims.Tracker
+	// counter counts the GPUs that Pods ask for with resource claims; nil without dynamic
+	// resource allocation.
+	counter *resourceclaims.Counter
 	// live is the cluster that the metrics about capacity describe.
 	live liveCluster
 	// evicting is true while Pods of incomplete gangs are being evicted.
 	evicting atomic.Bool
+	// releasing is true while resource claims are being released.
+	releasing atomic.Bool
 	// synced report whether all that existed at the start is known.
 	synced []cache.InformerSynced
 	// awaitArrivals is true if a preemptor waits for Pods to be bound.

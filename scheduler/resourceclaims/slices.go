@@ -4,21 +4,15 @@
 package resourceclaims
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
-)
 
-// The attributes by which drivers name the GPU of a device, as NVIDIA's driver does. Names
-// without a domain belong to the driver.
-const (
-	attributeUUID       = "uuid"
-	attributeParentUUID = "parentUUID"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
-
-// gpu is a GPU of a node.
-type gpu struct{ node, uuid string }
 
 // published are the devices that are GPUs, or parts of one.
 type published struct {
@@ -35,11 +29,12 @@ func newPublished() published {
 }
 
 // update replaces what a ResourceSlice published by what it does now; before or after is nil
-// if it is new or gone. It reports whether anything has changed.
-func (p *published) update(before, after *resourcev1.ResourceSlice) (changed bool) {
+// if it is new or gone. It reports whether anything has changed, and whether that is more than
+// how the same GPUs are described.
+func (p *published) update(before, after *resourcev1.ResourceSlice) (changed, others bool) {
 	was, is := gpusOf(before), gpusOf(after)
 	if maps.Equal(was, is) {
-		return false
+		return false, false
 	}
 	for id, one := range was {
 		delete(p.devices[id], before.Name)
@@ -55,10 +50,10 @@ func (p *published) update(before, after *resourcev1.ResourceSlice) (changed boo
 		p.devices[id][after.Name] = one
 		delete(p.gone, id)
 	}
-	return true
+	return true, !maps.EqualFunc(was, is, func(a, b gpu) bool { return a.node == b.node && a.UUID == b.UUID && a.part == b.part })
 }
 
-// gpusOf returns the devices of a ResourceSlice that are GPUs.
+// gpusOf returns the devices of a ResourceSlice that are GPUs, or parts of one.
 func gpusOf(slice *resourcev1.ResourceSlice) map[structured.DeviceID]gpu {
 	if slice == nil {
 		return nil
@@ -66,34 +61,11 @@ func gpusOf(slice *resourcev1.ResourceSlice) map[structured.DeviceID]gpu {
 	gpus := map[structured.DeviceID]gpu{}
 	for i := range slice.Spec.Devices {
 		device := &slice.Spec.Devices[i]
-		one := gpu{node: nodeOf(slice, device), uuid: uuidOf(slice.Spec.Driver, device.Attributes)}
-		if one.node != "" && one.uuid != "" {
+		if one := gpuOf(slice, device); one.isGPU() {
 			gpus[structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, device.Name)] = one
 		}
 	}
 	return gpus
-}
-
-// nodeOf returns the one node of a device, "" for a device that is not of one node.
-func nodeOf(slice *resourcev1.ResourceSlice, device *resourcev1.Device) string {
-	switch {
-	case slice.Spec.NodeName != nil:
-		return *slice.Spec.NodeName
-	case device.NodeName != nil:
-		return *device.NodeName
-	}
-	return ""
-}
-
-func uuidOf(driver string, attributes map[resourcev1.QualifiedName]resourcev1.DeviceAttribute) string {
-	for _, name := range []string{attributeParentUUID, attributeUUID} {
-		for _, qualified := range []string{name, driver + "/" + name} {
-			if value := attributes[resourcev1.QualifiedName(qualified)].StringValue; value != nil {
-				return *value
-			}
-		}
-	}
-	return ""
 }
 
 // none reports whether no device is known to be a GPU.
@@ -104,14 +76,29 @@ func (p *published) of(id structured.DeviceID) []gpu {
 	if one, gone := p.gone[id]; gone {
 		return []gpu{one}
 	}
-	var gpus []gpu
-	for _, one := range p.devices[id] {
-		gpus = append(gpus, one)
-	}
-	return gpus
+	return slices.Collect(maps.Values(p.devices[id]))
 }
 
 // forget drops the devices that are gone and in no claim.
 func (p *published) forget(held func(structured.DeviceID) bool) {
 	maps.DeleteFunc(p.gone, func(id structured.DeviceID, _ gpu) bool { return !held(id) })
+}
+
+// whole returns the whole GPUs that are published, by node, in the order of their UUIDs.
+func (p *published) whole() map[string][]snapshot.PublishedGPU {
+	byNode := map[string][]snapshot.PublishedGPU{}
+	for _, variants := range p.devices {
+		for _, one := range variants {
+			if !one.part {
+				byNode[one.node] = append(byNode[one.node], one.PublishedGPU)
+			}
+		}
+	}
+	for node, gpus := range byNode {
+		slices.SortFunc(gpus, func(a, b snapshot.PublishedGPU) int {
+			return cmp.Or(cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.Model, b.Model), cmp.Compare(a.MemoryMiB, b.MemoryMiB))
+		})
+		byNode[node] = slices.CompactFunc(gpus, func(a, b snapshot.PublishedGPU) bool { return a.UUID == b.UUID })
+	}
+	return byNode
 }

@@ -93,11 +93,11 @@ func expect(t *testing.T, tracker *Tracker, claims fwk.ResourceClaimTracker, now
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		held, due, err := tracker.Held(claims, now)
-		return due && err == nil && cmp.Equal(held, want), nil
+		return due && err == nil && cmp.Equal(held.Nodes, want), nil
 	})
 	if err != nil {
 		held, due, err := tracker.Held(claims, now)
-		t.Errorf("due %t, error %v, held (- want, + got):\n%s", due, err, cmp.Diff(want, held))
+		t.Errorf("due %t, error %v, held (- want, + got):\n%s", due, err, cmp.Diff(want, held.Nodes))
 	}
 }
 
@@ -240,7 +240,7 @@ func TestPodsThatMayGetDevices(t *testing.T) {
 	}{
 		"one with a claim":                       {&corev1.Pod{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "c"}}}}, true},
 		"one whose resource a class may provide": {asking(v1.ResourceNVIDIAGPU), true},
-		"one with a GPU of ours":                 {asking(v1.ResourceGPU), false},
+		"one with a GPU of ours":                 {asking(v1.ResourceGPU), true},
 		"one with CPU":                           {asking(corev1.ResourceCPU), false},
 	}
 	for name, test := range tests {

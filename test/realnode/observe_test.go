@@ -6,6 +6,7 @@
 package realnode
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -27,9 +28,10 @@ func TestInObserveModeTheAgentTellsWhichCardsOthersHaveGivenOut(t *testing.T) {
 	s.waitForAllocatable(v1.ResourceNVIDIAGPU, gpus)
 	s.restartAgentWith("--mode=observe")
 	s.waitForAllocatable(v1.ResourceGPU, 0)
-	if _, err := os.Stat(cdiSpec); !os.IsNotExist(err) {
-		t.Errorf("the agent describes GPUs that it does not give out: %v", err)
-	}
+	s.eventually("the agent no longer describes GPUs that it does not give out", func() (bool, string) {
+		_, err := os.Stat(cdiSpec)
+		return os.IsNotExist(err), fmt.Sprint(err)
+	})
 
 	s.createPod("theirs", map[corev1.ResourceName]int64{v1.ResourceNVIDIAGPU: 3})
 	pod := s.waitForPod("theirs")

@@ -34,6 +34,9 @@ type machine struct {
 	cpu    string
 	// nvidia is true if NVIDIA's device plugin gives out the GPUs, and no node agent runs.
 	nvidia bool
+	// dra is true if our DRA driver gives out the GPUs, and foreign if another one does, and no
+	// node agent runs.
+	dra, foreign bool
 }
 
 // tenantTaint keeps the Pods of others off a tenant's nodes.
@@ -135,6 +138,17 @@ func (s *suite) nodeOf(m machine) (*corev1.Node, error) {
 		allocatable[v1.ResourceNVIDIAGPU] = allocatable[v1.ResourceGPU]
 		delete(allocatable, v1.ResourceGPU)
 		delete(allocatable, v1.ResourceGPUPercent)
+	}
+	if m.dra || m.foreign {
+		delete(allocatable, v1.ResourceGPU)
+		delete(allocatable, v1.ResourceGPUPercent)
+	}
+	if m.dra {
+		node.Labels[v1.LabelGPUAllocation] = v1.AllocationDRA
+	}
+	if m.foreign {
+		delete(node.Annotations, inventory.Annotation)
+		delete(node.Labels, v1.LabelGPUModel)
 	}
 	if m.leaf != "" {
 		node.Labels[v1.LabelLeaf] = s.leaf(m.leaf)

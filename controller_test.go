@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,6 +42,26 @@ func TestANewTaskCostsOneStatusAndItsPods(t *testing.T) {
 	}
 	if got := f.stored(task).Status.Phase; got != v1.PhasePending {
 		t.Errorf("phase %s, want Pending", got)
+	}
+}
+
+func TestATaskWithAProfileGetsPodsForSlices(t *testing.T) {
+	t.Parallel()
+	for gpus, want := range map[corev1.ResourceName]corev1.ResourceName{v1.ResourceGPU: "falldio.com/mig-1g.10gb", v1.ResourceNVIDIAGPU: "nvidia.com/mig-1g.10gb"} {
+		f := newFixture(t, func(o *options) { o.tasks.Pods.GPUResource = gpus })
+		task := newTask("infer", 2)
+		task.Spec.GPUProfile, task.Spec.GPUAmount = "1g.10gb", "2"
+		f.mustSync(f.store(task))
+		pods, err := f.kube.CoreV1().Pods(task.Namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(pods.Items) != 2 {
+			t.Fatalf("%d Pods, %v", len(pods.Items), err)
+		}
+		for i := range pods.Items {
+			requests := pods.Items[i].Spec.Containers[0].Resources.Requests
+			if diff := cmp.Diff(corev1.ResourceList{want: resource.MustParse("2")}, requests); diff != "" {
+				t.Errorf("Pod %s requests (-want +got):\n%s", pods.Items[i].Name, diff)
+			}
+		}
 	}
 }
 

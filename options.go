@@ -105,7 +105,7 @@ func (o *options) flags() *pflag.FlagSet {
 	flags.StringVar(&o.tasks.Pods.SchedulerName, "default-scheduler", o.tasks.Pods.SchedulerName,
 		"schedulerName of Pods whose template names none; empty for the cluster's default")
 	flags.StringVar((*string)(&o.tasks.Pods.GPUResource), "gpu-resource", string(o.tasks.Pods.GPUResource),
-		"extended resource by which new Pods request whole GPUs: falldio.com/gpu, or nvidia.com/gpu where NVIDIA's device plugin gives them out (nodeagent --mode=observe)")
+		"extended resource by which new Pods request whole GPUs: falldio.com/gpu, or nvidia.com/gpu where NVIDIA's device plugin gives them out (nodeagent --mode=observe); MIG slices are requested from the same")
 	flags.DurationVar(&o.tasks.Backoff.Base, "retry-backoff", o.tasks.Backoff.Base,
 		"waiting time before the first restart of a failed task; it doubles with every failure")
 	flags.DurationVar(&o.tasks.Backoff.Max, "max-retry-backoff", o.tasks.Backoff.Max,

@@ -192,7 +192,8 @@ func (v *View) addUses(e *Explanation, task *clusterview.Task) {
 			e.Priority = *pod.Spec.Priority
 		}
 		running, _ := v.Cluster.Running(string(pod.UID))
-		e.Uses = append(e.Uses, Place{Pod: pod.Name, Node: pod.Spec.NodeName, GPUs: running.GPUs})
+		cards := v.Cards[pod.Spec.NodeName]
+		e.Uses = append(e.Uses, Place{Pod: pod.Name, Node: pod.Spec.NodeName, GPUs: cards.Numbers(running.GPUs), Slices: slicesIn(running.Others)})
 	}
 	slices.SortFunc(e.Uses, func(a, b Place) int { return comparePodNames(a.Pod, b.Pod) })
 }

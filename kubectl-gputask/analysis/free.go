@@ -19,13 +19,16 @@ type Free struct {
 	// since they are cordoned or not ready, or their kubelets offer no GPUs. The GPUs of closed nodes are not counted below.
 	Nodes  int `json:"nodes"`
 	Closed int `json:"closed,omitempty"`
+	// Profile is that of the MIG slices that the Pod asks for, which are then counted instead of GPUs;
+	// empty if it asks for GPUs.
+	Profile string `json:"profile,omitempty"`
 	// GPUs is the total; Whole counts the unused ones, Shared the partly free ones.
 	GPUs      int `json:"gpus"`
 	Whole     int `json:"whole"`
 	Shared    int `json:"shared"`
 	Reserved  int `json:"reserved,omitempty"`
 	Unhealthy int `json:"unhealthy,omitempty"`
-	// LargestBlock is the largest number of whole GPUs on one node, BlockOn that node.
+	// LargestBlock is the largest number of unused GPUs on one node, BlockOn that node.
 	LargestBlock int    `json:"largestBlock"`
 	BlockOn      string `json:"blockOn,omitempty"`
 }
@@ -37,6 +40,10 @@ func (v *View) free(gang *snapshot.Members[*corev1.Pod]) *Free {
 		return f
 	}
 	request := v.Cluster.Request(gang.Roles[0].Shape)
+	if resource := snapshot.SliceResource(&request.Shape); resource != "" {
+		v.freeSlices(f, request, resource)
+		return f
+	}
 	reserved := v.reservedCards()
 	for _, node := range v.Nodes {
 		cards := v.Cluster.CardStates(node.Name)
@@ -51,6 +58,28 @@ func (v *View) free(gang *snapshot.Members[*corev1.Pod]) *Free {
 		f.count(node.Name, cards, reserved[node.Name])
 	}
 	return f
+}
+
+// freeSlices counts the MIG slices that a resource counts and that a request may use.
+func (v *View) freeSlices(f *Free, request *placement.Request, resource string) {
+	f.Profile, _ = v1.SliceProfile(corev1.ResourceName(resource))
+	for _, node := range v.Nodes {
+		offered := node.Status.Allocatable[corev1.ResourceName(resource)]
+		total := int(offered.Value())
+		if total == 0 || !v.isEligible(node.Name, request) {
+			continue
+		}
+		f.Nodes++
+		if v.closed(node) != "" {
+			f.Closed++
+			continue
+		}
+		free := int(max(0, v.Cluster.FreeOn(node.Name, resource)))
+		f.GPUs, f.Whole = f.GPUs+total, f.Whole+free
+		if free > f.LargestBlock {
+			f.LargestBlock, f.BlockOn = free, node.Name
+		}
+	}
 }
 
 // isEligible reports whether a Pod may run on a node, given enough room.
@@ -95,7 +124,7 @@ func (f *Free) count(node string, cards []placement.CardState, reserved map[int]
 // reservedCards returns the indices of reserved cards by node.
 func (v *View) reservedCards() map[string]map[int]bool {
 	reserved := map[string]map[int]bool{}
-	for node, cards := range v.ReservedFor() {
+	for node, cards := range v.reservedFor() {
 		reserved[node] = make(map[int]bool, len(cards))
 		for card := range cards {
 			reserved[node][card] = true

@@ -22,11 +22,13 @@ func TestHowTheTasksOfAClusterRequestGPUs(t *testing.T) {
 		nodes []*corev1.Node
 		want  corev1.ResourceName
 	}{
-		"nobody offers any":         {nil, v1.ResourceGPU},
-		"nodeagent gives them out":  {[]*corev1.Node{offering(v1.ResourceGPU, "8")}, v1.ResourceGPU},
-		"NVIDIA's plugin does":      {[]*corev1.Node{offering(corev1.ResourceCPU, "8"), offering(v1.ResourceNVIDIAGPU, "8")}, v1.ResourceNVIDIAGPU},
-		"nodeagent did before":      {[]*corev1.Node{offering(v1.ResourceGPU, "0"), offering(v1.ResourceNVIDIAGPU, "8")}, v1.ResourceNVIDIAGPU},
-		"either does on some nodes": {[]*corev1.Node{offering(v1.ResourceNVIDIAGPU, "8"), offering(v1.ResourceGPU, "8")}, v1.ResourceGPU},
+		"nobody offers any":            {nil, v1.ResourceGPU},
+		"nodeagent gives them out":     {[]*corev1.Node{offering(v1.ResourceGPU, "8")}, v1.ResourceGPU},
+		"NVIDIA's plugin does":         {[]*corev1.Node{offering(corev1.ResourceCPU, "8"), offering(v1.ResourceNVIDIAGPU, "8")}, v1.ResourceNVIDIAGPU},
+		"nodeagent did before":         {[]*corev1.Node{offering(v1.ResourceGPU, "0"), offering(v1.ResourceNVIDIAGPU, "8")}, v1.ResourceNVIDIAGPU},
+		"NVIDIA's plugin does: slices": {[]*corev1.Node{offering("nvidia.com/mig-1g.10gb", "7")}, v1.ResourceNVIDIAGPU},
+		"nodeagent does: slices":       {[]*corev1.Node{offering(v1.ResourceNVIDIAGPU, "1"), offering("falldio.com/mig-1g.10gb", "7")}, v1.ResourceGPU},
+		"either does on some nodes":    {[]*corev1.Node{offering(v1.ResourceNVIDIAGPU, "8"), offering(v1.ResourceGPU, "8")}, v1.ResourceGPU},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

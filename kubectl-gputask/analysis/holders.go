@@ -24,22 +24,33 @@ type Holder struct {
 	// Task is the GPUTask that it belongs to; nil for none.
 	Task     *clusterview.Task
 	Priority int32
-	// GPUs are the indices of its cards, and Percent how much of each it holds.
+	// GPUs are the numbers of its cards on the node, and Percent how much of each it holds.
 	GPUs    []int
 	Percent int
+	// Slices are the MIG slices that it holds, in the order of their GPUs.
+	Slices []HeldSlice
 	// Since is when it began to hold them.
 	Since metav1.Time
 }
 
 // Holders returns who holds GPUs, by node, sorted by the first GPU and the name of the Pod.
 func (v *View) Holders() map[string][]Holder {
-	byNode := map[string][]Holder{}
+	byNode, held := map[string][]Holder{}, map[string]map[string][]HeldSlice{}
 	for pod := range v.Placed() {
 		placed := v.Cluster.Look(string(pod.UID))
-		if placed == nil || len(placed.GPUs) == 0 {
+		if placed == nil || len(placed.GPUs) == 0 && !snapshot.WantsSlices(pod) {
 			continue
 		}
-		holder := Holder{Pod: pod, Priority: schedulingv1.PodPriority(pod), GPUs: placed.GPUs, Percent: placed.Percent, Since: *cmp.Or(pod.Status.StartTime, &pod.CreationTimestamp)}
+		if _, known := held[placed.Node]; !known {
+			held[placed.Node] = v.heldSlices(placed.Node)
+		}
+		holder := Holder{
+			Pod: pod, Priority: schedulingv1.PodPriority(pod), GPUs: v.Cards[placed.Node].Numbers(placed.GPUs), Percent: placed.Percent,
+			Slices: held[placed.Node][string(pod.UID)], Since: *cmp.Or(pod.Status.StartTime, &pod.CreationTimestamp),
+		}
+		if len(holder.GPUs) == 0 && len(holder.Slices) == 0 {
+			continue // what it has is not listed
+		}
 		if member := v.Member(string(pod.UID)); member != nil {
 			holder.Task = member.Task
 		}
@@ -47,14 +58,33 @@ func (v *View) Holders() map[string][]Holder {
 	}
 	for _, holders := range byNode {
 		slices.SortFunc(holders, func(a, b Holder) int {
-			return cmp.Or(cmp.Compare(a.GPUs[0], b.GPUs[0]), cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name))
+			return cmp.Or(slices.Compare(a.GPUs, b.GPUs), slices.CompareFunc(a.Slices, b.Slices, compareSlices), cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name))
 		})
 	}
 	return byNode
 }
 
+func compareSlices(a, b HeldSlice) int {
+	return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Slice, b.Slice))
+}
+
 // ReservedFor returns for which Pods GPUs are reserved that nobody holds yet, "namespace/name" by node and index.
 func (v *View) ReservedFor() map[string]map[int]string {
+	byNode := v.reservedFor()
+	for node, byIndex := range byNode {
+		byNumber := make(map[int]string, len(byIndex))
+		for index, pod := range byIndex {
+			for _, number := range v.Cards[node].Numbers([]int{index}) {
+				byNumber[number] = pod
+			}
+		}
+		byNode[node] = byNumber
+	}
+	return byNode
+}
+
+// reservedFor is ReservedFor by the indices of the cards.
+func (v *View) reservedFor() map[string]map[int]string {
 	byNode := map[string]map[int]string{}
 	for i := range v.pending {
 		one := &v.pending[i]
@@ -110,11 +140,9 @@ func (v *View) GPUsOf(node *corev1.Node) map[int]*inventory.GPU {
 	if err != nil {
 		return nil // it is among the problems of the view
 	}
-	gpus, cards := make(map[int]*inventory.GPU, len(listed.GPUs)), v.Cards[node.Name]
+	gpus := make(map[int]*inventory.GPU, len(listed.GPUs))
 	for i := range listed.GPUs {
-		for _, index := range cards.Listed([]string{listed.GPUs[i].UUID}) {
-			gpus[index] = &listed.GPUs[i]
-		}
+		gpus[i] = &listed.GPUs[i]
 	}
 	return gpus
 }

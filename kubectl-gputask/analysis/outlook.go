@@ -105,7 +105,7 @@ func (v *View) judge(o *Outlook, w *clusterview.Waiting) error {
 	if err != nil {
 		return err
 	}
-	o.Places = places(gang, outlook.Plan)
+	o.Places = v.places(gang, outlook.Plan)
 	switch outlook.Verdict {
 	case placement.FitsNow:
 		o.Verdict = Now
@@ -130,10 +130,10 @@ func (v *View) explain(o *Outlook, gang *snapshot.Members[*corev1.Pod]) error {
 		return err
 	}
 	for i := range explanation.Remedies {
-		o.Remedies = append(o.Remedies, snapshot.PlainDomains(explanation.Remedies[i].Text))
+		o.Remedies = append(o.Remedies, snapshot.Plain(explanation.Remedies[i].Text))
 	}
 	explanation.Never, explanation.Remedies = false, nil // they are reported separately
-	o.Nodes = explanation.String()
+	o.Nodes = snapshot.Plain(explanation.String())
 	return nil
 }
 
@@ -169,7 +169,7 @@ func (v *View) preemptFor(o *Outlook, w *clusterview.Waiting, taken *preemption.
 		})
 		o.Reclaimed = v.owners(uidsOf(kept))
 	}
-	o.Verdict, o.Victims, o.Places = AfterPreemption, v.owners(uidsOf(victims)), places(w.Gang, plan)
+	o.Verdict, o.Victims, o.Places = AfterPreemption, v.owners(uidsOf(victims)), v.places(w.Gang, plan)
 	o.Ends, o.At = nil, nil
 	if taken.ExceedsLimits() {
 		o.Remedies = nil // those who leave are the remedy
@@ -227,7 +227,7 @@ func (v *View) addMoves(o *Outlook, w *clusterview.Waiting) error {
 		o.CostGPUSeconds += o.Moves[i].CostGPUSeconds
 	}
 	if o.Verdict != AfterPreemption {
-		o.Verdict, o.Places = AfterMoves, places(w.Gang, result.Plan)
+		o.Verdict, o.Places = AfterMoves, v.places(w.Gang, result.Plan)
 	}
 	return nil
 }

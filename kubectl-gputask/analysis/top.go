@@ -22,6 +22,8 @@ type Top struct {
 	Leaves []Leaf `json:"leaves"`
 	// Models are totals by model and pool.
 	Models []Model `json:"models"`
+	// Profiles are totals of MIG slices, by profile, model and pool.
+	Profiles []Profile `json:"profiles,omitempty"`
 	// Levels are the names of the levels of Largest in Shapes: the cluster, and those for
 	// which any node has the label.
 	Levels []string `json:"levels"`
@@ -61,7 +63,8 @@ const (
 	CardBusy      CardUse = "Busy"
 	CardShared    CardUse = "Shared"
 	CardReserved  CardUse = "Reserved"
-	CardClosed    CardUse = "Closed" // free, but its node takes no Pods
+	CardClosed    CardUse = "Closed"  // free, but its node takes no Pods
+	CardDivided   CardUse = "Divided" // into MIG slices, of which each has its own use
 	CardFree      CardUse = "Free"
 )
 
@@ -72,6 +75,8 @@ type Card struct {
 	Percent int `json:"percent,omitempty"`
 	// Utilization is how busy it is, 0 to 1.
 	Utilization *float64 `json:"utilization,omitempty"`
+	// Slices are its MIG slices, if it is divided.
+	Slices []Slice `json:"slices,omitempty"`
 }
 
 // Sum counts GPUs by their use.
@@ -83,6 +88,7 @@ type Sum struct {
 	Shared      int      `json:"shared,omitempty"`
 	Busy        int      `json:"busy"`
 	Reserved    int      `json:"reserved,omitempty"`
+	Divided     int      `json:"divided,omitempty"`
 	Unhealthy   int      `json:"unhealthy,omitempty"`
 	Utilization *float64 `json:"utilization,omitempty"`
 
@@ -157,6 +163,7 @@ func (v *View) Top(load Utilization) *Top {
 	slices.SortFunc(top.Models, func(a, b Model) int {
 		return cmp.Or(-cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Pool, b.Pool))
 	})
+	top.Profiles = profiles(top.Leaves)
 	v.addShapes(top)
 	for _, problem := range v.Problems {
 		top.Problems = append(top.Problems, problem.Error())
@@ -167,28 +174,49 @@ func (v *View) Top(load Utilization) *Top {
 // nodeUse returns how each GPU of a node is used.
 func (v *View) nodeUse(node *corev1.Node, reserved map[int]bool, load Utilization) NodeUse {
 	use := NodeUse{Name: node.Name, Model: snapshot.Model(node), Pool: node.Labels[v1.LabelNodePool], Notice: v.closed(node)}
-	sum, metered := 0.0, 0
 	for i, state := range v.Cluster.CardStates(node.Name) {
 		state.Broken = state.Broken && !v.Cards[node.Name].Paused() // the notice says it
 		card := cardUse(state, reserved[i], use.Notice != "")
 		if names := v.Cards[node.Name].Names([]int{i}); len(names) == 1 {
-			if value, known := load[names[0]]; known {
-				card.Utilization = &value
-				sum, metered = sum+value, metered+1
-			}
+			card.meter(load, names[0])
 		}
 		use.GPUs = append(use.GPUs, card)
 	}
-	if metered > 0 {
-		use.Utilization = new(sum / float64(metered))
+	use.GPUs = v.withDivided(node.Name, use.GPUs, use.Notice != "")
+	for _, gpu := range v.Cards[node.Name].Divided() {
+		use.GPUs[gpu.Number].meter(load, gpu.UUID)
 	}
+	use.meter()
 	return use
+}
+
+// meter sets how busy a GPU is, if that is known.
+func (c *Card) meter(load Utilization, uuid string) {
+	if value, known := load[uuid]; known {
+		c.Utilization = &value
+	}
+}
+
+// meter sets the mean of how busy the node's GPUs are.
+func (u *NodeUse) meter() {
+	sum, metered := 0.0, 0
+	for i := range u.GPUs {
+		if value := u.GPUs[i].Utilization; value != nil {
+			sum, metered = sum+*value, metered+1
+		}
+	}
+	if metered > 0 {
+		u.Utilization = new(sum / float64(metered))
+	}
 }
 
 // closed returns why a node takes no Pods with GPUs; empty if it takes some.
 func (v *View) closed(node *corev1.Node) string {
 	if why := snapshot.Closed(node); why != "" || !v.Cards[node.Name].Paused() {
 		return why
+	}
+	if cards := v.Cards[node.Name]; len(cards.Divided()) > 0 && cards.Anonymous() {
+		return "not offering MIG slices"
 	}
 	return "not offering GPUs"
 }
@@ -227,6 +255,8 @@ func (s *Sum) add(node *NodeUse) {
 			s.Reserved++
 		case CardClosed:
 			s.Closed++
+		case CardDivided:
+			s.Divided++
 		case CardFree:
 			s.Free++
 		}
@@ -268,7 +298,7 @@ func (v *View) addShapes(top *Top) {
 	byKey := map[string]*counted{}
 	for i := range v.Tasks {
 		task := &v.Tasks[i]
-		for _, shape := range shapesOf(task.GPUTask) {
+		for _, shape := range v.shapesOf(task.GPUTask) {
 			if byKey[shape.Key()] == nil {
 				byKey[shape.Key()] = &counted{shape: shape}
 			}
@@ -280,7 +310,7 @@ func (v *View) addShapes(top *Top) {
 		list = append(list, *one)
 	}
 	slices.SortFunc(list, func(a, b counted) int {
-		return cmp.Or(-cmp.Compare(a.tasks, b.tasks), -cmp.Compare(a.shape.Percent(), b.shape.Percent()), cmp.Compare(a.shape.Key(), b.shape.Key()))
+		return cmp.Or(-cmp.Compare(a.tasks, b.tasks), -cmp.Compare(snapshot.GPUPercent(&a.shape), snapshot.GPUPercent(&b.shape)), cmp.Compare(a.shape.Key(), b.shape.Key()))
 	})
 	list = list[:min(len(list), shownShapes)]
 	levels := v.labelledLevels()
@@ -296,7 +326,10 @@ func (v *View) addShapes(top *Top) {
 		}
 		for _, one := range list {
 			room := v.Cluster.Capacity(one.shape, len(v.Levels))
-			shown := ShapeRoom{Shape: one.shape.String(), Tasks: one.tasks, Pods: room.Pods, Stranded: room.Stranded, Oversized: room.Pods == 0 && v.isOversized(one.shape)}
+			if one.shape.Percent() == 0 {
+				room.Stranded = 0 // whole GPUs are not for it
+			}
+			shown := ShapeRoom{Shape: snapshot.PlainSlices(one.shape.String()), Tasks: one.tasks, Pods: room.Pods, Stranded: room.Stranded, Oversized: room.Pods == 0 && v.isOversized(one.shape)}
 			for _, level := range levels {
 				largest := room.Largest[level]
 				shown.Largest = append(shown.Largest, Largest{Domain: domainName(largest.Domain), Pods: largest.Pods})
@@ -307,9 +340,12 @@ func (v *View) addShapes(top *Top) {
 	})
 }
 
-// isOversized reports whether no node has as many GPUs as a Pod asks for.
+// isOversized reports whether no node has as many GPUs, or MIG slices, as a Pod asks for.
 func (v *View) isOversized(shape placement.Shape) bool {
 	request := v.Cluster.Request(shape)
+	if shape.Percent() == 0 {
+		return !v.Cluster.Ever(request)
+	}
 	return !slices.ContainsFunc(v.Nodes, func(node *corev1.Node) bool {
 		return len(v.Cluster.CardStates(node.Name)) >= shape.GPUs && v.isEligible(node.Name, request)
 	})
@@ -348,12 +384,16 @@ func domainName(domain string) string {
 
 // shapesOf returns the shapes of the Pods of an unfinished task, one for each role whose Pods need
 // GPUs.
-func shapesOf(task *v1.GPUTask) (shapes []placement.Shape) {
+func (v *View) shapesOf(task *v1.GPUTask) (shapes []placement.Shape) {
 	if gputask.IsFinished(task) || task.DeletionTimestamp != nil {
 		return nil
 	}
 	for _, role := range gputask.Roles(task) {
-		if shape, ok := shapeOf(task, role.First); ok {
+		defaults := gputask.PodDefaults{Image: "any"}
+		if role.GPUProfile != "" {
+			defaults.GPUResource = GPUResource(v.Nodes) // it decides under which name slices are counted
+		}
+		if shape, ok := shapeOf(task, role.First, defaults); ok {
 			shapes = append(shapes, shape)
 		}
 	}
@@ -361,14 +401,14 @@ func shapesOf(task *v1.GPUTask) (shapes []placement.Shape) {
 }
 
 // shapeOf returns the shape of a task's Pod; false if it needs no GPU.
-func shapeOf(task *v1.GPUTask, index int) (placement.Shape, bool) {
-	pod, err := gputask.NewPod(task, index, 0, gputask.PodDefaults{Image: "any"})
+func shapeOf(task *v1.GPUTask, index int, defaults gputask.PodDefaults) (placement.Shape, bool) {
+	pod, err := gputask.NewPod(task, index, 0, defaults)
 	if err != nil {
 		return placement.Shape{}, false
 	}
 	shape, err := snapshot.Shape(pod)
-	shape.Others = nil // the view tracks only those that Pods request
-	return shape, err == nil && shape.Percent() > 0
+	shape.Others = onlySlices(shape.Others) // of the others, the view tracks only those that Pods request
+	return shape, err == nil && snapshot.GPUPercent(&shape) > 0
 }
 
 // compareNatural sorts node-2 before node-10.

@@ -30,6 +30,8 @@ type View struct {
 	queues *Queues
 	ledger *queueing.Ledger
 	line   *Line
+	// slicesOf is who has which MIG slice, by the slices' UUIDs.
+	slicesOf map[string]*corev1.Pod
 }
 
 // nodeReservation is a reservation with its node.
@@ -43,6 +45,7 @@ type nodeReservation struct {
 func NewView(objects *clusterview.Objects, options *reschedule.Options) *View {
 	v := &View{Planner: reschedule.NewPlanner(clusterview.New(objects), options)}
 	v.findPending()
+	v.findSliceHolders()
 	return v
 }
 
@@ -102,19 +105,21 @@ func (v *View) occupy(one *nodeReservation) {
 type Place struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node"`
-	// GPUs are the indices of the cards.
+	// GPUs are the numbers of the cards on the node.
 	GPUs []int `json:"gpus,omitempty"`
+	// Slices is how many MIG slices it has, by profile.
+	Slices map[string]int64 `json:"slices,omitempty"`
 }
 
 // places returns where the Pods of a gang go in a plan.
-func places(gang *snapshot.Members[*corev1.Pod], plan *placement.Plan) []Place {
+func (v *View) places(gang *snapshot.Members[*corev1.Pod], plan *placement.Plan) []Place {
 	if plan == nil {
 		return nil
 	}
 	pods, where := gang.Assign(plan)
 	list := make([]Place, len(pods))
 	for i, pod := range pods {
-		list[i] = Place{Pod: pod.Name, Node: where[i].Node, GPUs: where[i].GPUs}
+		list[i] = Place{Pod: pod.Name, Node: where[i].Node, GPUs: v.Cards[where[i].Node].Numbers(where[i].GPUs), Slices: slicesIn(where[i].Others)}
 	}
 	slices.SortFunc(list, func(a, b Place) int { return comparePodNames(a.Pod, b.Pod) })
 	return list

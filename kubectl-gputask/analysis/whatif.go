@@ -86,7 +86,7 @@ func (v *View) equal(task *clusterview.Task) *EqualTask {
 func askedBy(task *v1.GPUTask) *v1.GPUTaskSpec {
 	spec := &task.Spec
 	return &v1.GPUTaskSpec{
-		GPU: spec.GPU, GPUAmount: spec.GPUAmount, GPUMemory: spec.GPUMemory, CPU: spec.CPU, Memory: spec.Memory, NodePool: spec.NodePool, Priority: spec.Priority,
+		GPU: spec.GPU, GPUAmount: spec.GPUAmount, GPUProfile: spec.GPUProfile, GPUMemory: spec.GPUMemory, CPU: spec.CPU, Memory: spec.Memory, NodePool: spec.NodePool, Priority: spec.Priority,
 		Replicas: spec.Replicas, MinAvailable: spec.MinAvailable, Topology: spec.Topology, Roles: spec.Roles, MaxRuntimeSeconds: spec.MaxRuntimeSeconds,
 	}
 }
@@ -98,16 +98,25 @@ type Admission func(*corev1.Pod) error
 // cluster with these nodes: nvidia.com/gpu if no node offers falldio.com/gpu, but some offer
 // that; see gpu-controller's --gpu-resource.
 func GPUResource(nodes []*corev1.Node) corev1.ResourceName {
-	offered := func(name corev1.ResourceName) bool {
-		return slices.ContainsFunc(nodes, func(node *corev1.Node) bool {
-			amount := node.Status.Capacity[name]
-			return !amount.IsZero()
-		})
+	offered := func(gpus corev1.ResourceName) bool {
+		return slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return offers(node, gpus) })
 	}
 	if !offered(v1.ResourceGPU) && offered(v1.ResourceNVIDIAGPU) {
 		return v1.ResourceNVIDIAGPU
 	}
 	return v1.ResourceGPU
+}
+
+// offers reports whether a node has GPUs that a resource counts, or MIG slices of those who give
+// them out.
+func offers(node *corev1.Node, gpus corev1.ResourceName) bool {
+	for name, amount := range node.Status.Capacity {
+		profile, ofSlices := v1.SliceProfile(name)
+		if !amount.IsZero() && (name == gpus || ofSlices && name == v1.MIGResourceBeside(gpus, profile)) {
+			return true
+		}
+	}
+	return false
 }
 
 // NewHypothetical returns a hypothetical task with its Pods, as if it were created now and its
@@ -145,7 +154,8 @@ func (v *View) Settle(task *clusterview.Task, outlook *Outlook) error {
 			continue
 		}
 		pod := task.Pods[index]
-		text, err := v.Cards[place.Node].Assignment(pod, place.GPUs)
+		cards := v.Cards[place.Node]
+		text, err := cards.Assignment(pod, cards.Numbered(place.GPUs))
 		if err != nil {
 			return fmt.Errorf("giving Pod %s its GPUs: %w", pod.Name, err)
 		}

@@ -43,6 +43,7 @@ func (f *taskFlags) addTo(s *session, command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&f.spec.GPU, "gpu", "", "GPU model, as the node label "+v1.LabelGPUModel+" names it; any by default")
 	flags.StringVar(&f.spec.GPUAmount, "gpu-amount", "", "GPUs of each Pod, or a share of one, for example 2 or 0.5 (default 1)")
+	flags.StringVar(&f.spec.GPUProfile, "gpu-profile", "", "profile of MIG slices, for example 1g.10gb: --gpu-amount is then a number of them (default whole GPUs)")
 	flags.StringVar(&f.spec.CPU, "cpu", "", "CPU cores of each Pod, for example 8 or 500m")
 	flags.StringVar(&f.spec.Memory, "memory", "", "memory of each Pod, for example 16Gi")
 	flags.StringVar(&f.spec.GPUMemory, "gpu-memory", "", "least memory of each GPU, for example 40G")
@@ -75,7 +76,7 @@ func (f *taskFlags) addTo(s *session, command *cobra.Command) {
 	})
 	complete(command, "failure-policy", fixed(string(v1.RestartTask), string(v1.RestartPod)))
 	complete(command, "rescheduling", fixed(string(v1.ReschedulingAllowed), string(v1.ReschedulingNever)))
-	for _, flag := range []string{"topology", "image", "gpu-amount", "max-runtime"} {
+	for _, flag := range []string{"topology", "image", "gpu-amount", "gpu-profile", "max-runtime"} {
 		complete(command, flag, noCompletion)
 	}
 }

@@ -5,6 +5,7 @@ package show
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -167,7 +168,24 @@ func placeLine(place *analysis.Place) string {
 	if len(place.GPUs) > 0 {
 		line += ": GPU " + numbers(place.GPUs)
 	}
+	if len(place.Slices) > 0 {
+		line += ": " + Slices(place.Slices)
+	}
 	return line + " (Pod " + place.Pod + ")"
+}
+
+// Slices returns "1 MIG slice of profile 2g.20gb and 2 MIG slices of profile 1g.10gb"; empty for none.
+func Slices(byProfile map[string]int64) string {
+	var parts []string
+	for _, profile := range slices.Sorted(maps.Keys(byProfile)) {
+		parts = append(parts, slicesText(int(byProfile[profile]), profile))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// slicesText returns "1 MIG slice of profile 1g.10gb" or "2 MIG slices of profile 1g.10gb".
+func slicesText(count int, profile string) string {
+	return Count(count, "MIG slice") + " of profile " + profile
 }
 
 // numbers formats a list with its ranges shortened: "0-3,5".
@@ -227,11 +245,18 @@ func waits(count int) string {
 }
 
 func freeText(f *analysis.Free) string {
+	if f.Nodes == 0 && f.Profile != "" {
+		return "nothing: no eligible node has MIG slices of profile " + f.Profile
+	}
 	if f.Nodes == 0 {
 		return "nothing: no node is eligible"
 	}
+	of := Count(f.GPUs, "GPU")
+	if f.Profile != "" {
+		of = slicesText(f.GPUs, f.Profile)
+	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d of %s", f.Whole, Count(f.GPUs, "GPU")+" on "+Count(f.Nodes-f.Closed, "node"))
+	fmt.Fprintf(&text, "%d of %s", f.Whole, of+" on "+Count(f.Nodes-f.Closed, "node"))
 	if f.LargestBlock > 0 {
 		fmt.Fprintf(&text, ", at most %d together (%s)", f.LargestBlock, f.BlockOn)
 	}

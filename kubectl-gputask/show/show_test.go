@@ -79,6 +79,8 @@ func TestWhatATaskAsksForInWords(t *testing.T) {
 	}{
 		{"nothing is one GPU", v1.GPUTaskSpec{}, "1 GPU"},
 		{"a share", v1.GPUTaskSpec{GPUAmount: "0.46", GPU: "rtx4090"}, "0.46 of a GPU of rtx4090"},
+		{"a MIG slice", v1.GPUTaskSpec{GPUProfile: "1g.10gb", GPU: "h100"}, "1 MIG slice of profile 1g.10gb on h100"},
+		{"MIG slices for roles", v1.GPUTaskSpec{Roles: []v1.Role{{Name: "a", GPUProfile: "1g.10gb", GPUAmount: "2"}, {Name: "b"}}}, "a: 2 MIG slices of profile 1g.10gb; b: 1 GPU; all of them together"},
 		{"several GPUs with all else", v1.GPUTaskSpec{GPUAmount: "2", GPUMemory: "40G", CPU: "8", Memory: "16Gi", NodePool: "p"}, "2 GPUs with at least 40G of memory each, 8 CPU, 16Gi memory; in node pool p"},
 		{"a gang that may start with fewer", v1.GPUTaskSpec{Replicas: new(int32(4)), MinAvailable: new(int32(2))}, "4 Pods, each 1 GPU; at least 2 of them together"},
 		{"an array", v1.GPUTaskSpec{Replicas: new(int32(3)), Completions: new(int32(6))}, "6 Pods, each 1 GPU; 3 at a time, each by itself"},
@@ -110,6 +112,14 @@ func TestSignsOfGPUs(t *testing.T) {
 	}}
 	if got := heatmap(&Page{}, node); got != ".#149r-x" {
 		t.Errorf("got %q", got)
+	}
+	free, busy := analysis.Slice{Use: analysis.CardFree}, analysis.Slice{Use: analysis.CardBusy}
+	divided := &analysis.NodeUse{}
+	for _, list := range [][]analysis.Slice{{free, free}, {free, busy}, {busy, busy}, nil} {
+		divided.GPUs = append(divided.GPUs, analysis.Card{Use: analysis.CardDivided, Slices: list})
+	}
+	if got := heatmap(&Page{}, divided); got != "omM-" {
+		t.Errorf("divided GPUs are %q", got)
 	}
 	if got, want := heatmap(&Page{Colours: true}, node), "\x1b[32m.\x1b[0m\x1b[34m#\x1b[0m\x1b[35m149\x1b[0m\x1b[33mr\x1b[0m\x1b[2m-\x1b[0m\x1b[31mx\x1b[0m"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -98,7 +98,11 @@ func orAny(text string) string {
 func amount(task *v1.GPUTask) string {
 	var amounts []string
 	for _, role := range gputask.Roles(task) {
-		if one := cmp.Or(role.GPUAmount, "1"); !slices.Contains(amounts, one) {
+		one := cmp.Or(role.GPUAmount, "1")
+		if role.GPUProfile != "" {
+			one += "×" + role.GPUProfile
+		}
+		if !slices.Contains(amounts, one) {
 			amounts = append(amounts, one)
 		}
 	}
@@ -162,6 +166,10 @@ func gpusText(role *gputask.Role) string {
 	switch {
 	case text == "0":
 		return "no GPU"
+	case role.GPUProfile != "" && text == "1":
+		text += " MIG slice of profile " + role.GPUProfile
+	case role.GPUProfile != "":
+		text += " MIG slices of profile " + role.GPUProfile
 	case text == "1":
 		text += " GPU"
 	case strings.HasPrefix(text, "0."):
@@ -169,7 +177,11 @@ func gpusText(role *gputask.Role) string {
 	default:
 		text += " GPUs"
 	}
-	if role.GPU != "" {
+	switch {
+	case role.GPU == "":
+	case role.GPUProfile != "":
+		text += " on " + role.GPU
+	default:
 		text += " of " + role.GPU
 	}
 	if role.GPUMemory != "" {

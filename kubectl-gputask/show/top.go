@@ -26,9 +26,13 @@ func Top(p *Page, top *analysis.Top) {
 	for i := range top.Leaves {
 		leaf(p, &top.Leaves[i], top)
 	}
-	legend(p, top.Metered)
+	legend(p, top)
 	p.Title("GPUs")
 	models(p, top)
+	if len(top.Profiles) > 0 {
+		p.Title("MIG slices")
+		profiles(p, top.Profiles)
+	}
 	p.Title("Room")
 	rooms(p, top)
 	problems(p, top.Problems)
@@ -133,15 +137,42 @@ func signOf(card *analysis.Card) (string, Style) {
 		return "r", Yellow
 	case analysis.CardClosed:
 		return "-", Faint
+	case analysis.CardDivided:
+		return dividedSign(card)
 	default:
 		return ".", Green
 	}
 }
 
-func legend(p *Page, metered bool) {
+// dividedSign returns the sign of a GPU that is divided into MIG slices: o while all are free, m
+// while some are held, M while all are.
+func dividedSign(card *analysis.Card) (string, Style) {
+	if len(card.Slices) == 0 {
+		return "-", Faint // in MIG mode, and of no use
+	}
+	busy := 0
+	for i := range card.Slices {
+		if card.Slices[i].Use == analysis.CardBusy {
+			busy++
+		}
+	}
+	switch busy {
+	case 0:
+		return "o", Green
+	case len(card.Slices):
+		return "M", Blue
+	default:
+		return "m", Purple
+	}
+}
+
+func legend(p *Page, top *analysis.Top) {
 	p.Printf("\n%s free  %s busy  %s shared (tenths)  %s reserved  %s free, but its node takes no Pods  %s unhealthy",
 		p.Paint(Green, "."), p.Paint(Blue, "#"), p.Paint(Purple, "1-9"), p.Paint(Yellow, "r"), p.Paint(Faint, "-"), p.Paint(Red, "x"))
-	if metered {
+	if len(top.Profiles) > 0 {
+		p.Printf("  %s %s %s MIG slices all free, some held, all held", p.Paint(Green, "o"), p.Paint(Purple, "m"), p.Paint(Blue, "M"))
+	}
+	if top.Metered {
 		p.Printf("  %s", p.Paint(Faint, "42% utilisation"))
 	}
 	p.Printf("\n")
@@ -153,6 +184,9 @@ func sumText(s *analysis.Sum) string {
 
 func models(p *Page, top *analysis.Top) {
 	heading := []string{"MODEL", "POOL", "NODES", "GPUS", "FREE", "SHARED", "BUSY", "RESERVED", "CLOSED", "UNHEALTHY"}
+	if len(top.Profiles) > 0 {
+		heading = append(heading, "DIVIDED")
+	}
 	if top.Metered {
 		heading = append(heading, "UTILISATION")
 	}
@@ -164,10 +198,25 @@ func models(p *Page, top *analysis.Top) {
 			orUnknown(m.Model), orNone(m.Pool), fmt.Sprint(m.Nodes), fmt.Sprint(m.GPUs), coloured(m.Free, Green), fmt.Sprint(m.Shared),
 			fmt.Sprint(m.Busy), coloured(m.Reserved, Yellow), fmt.Sprint(m.Closed), coloured(m.Unhealthy, Red),
 		}
+		if len(top.Profiles) > 0 {
+			row = append(row, fmt.Sprint(m.Divided))
+		}
 		if top.Metered {
 			row = append(row, utilization(m.Utilization))
 		}
 		t.add(row...)
+	}
+	t.write(p)
+}
+
+// profiles writes how many MIG slices there are.
+func profiles(p *Page, list []analysis.Profile) {
+	t := newTable("PROFILE", "MODEL", "POOL", "NODES", "SLICES", "FREE", "BUSY", "CLOSED", "UNHEALTHY")
+	t.indent = "  "
+	for i := range list {
+		one := &list[i]
+		t.add(one.Profile, orUnknown(one.Model), orNone(one.Pool), fmt.Sprint(one.Nodes), fmt.Sprint(one.Slices), coloured(one.Free, Green), fmt.Sprint(one.Busy),
+			fmt.Sprint(one.Closed), coloured(one.Unhealthy, Red))
 	}
 	t.write(p)
 }

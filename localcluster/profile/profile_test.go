@@ -38,6 +38,7 @@ func TestDefaultProfileIsTheDocumentedCluster(t *testing.T) {
 		{"rtx4090-0", "2", "research", ""},
 		{"rtx4090-1", "2", "research", ""},
 		{"a100-0", "4", "", ""},
+		{"mig-0", "0", "", ""},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)

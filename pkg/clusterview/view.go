@@ -119,6 +119,7 @@ func (v *View) buildCluster() {
 			placed = append(placed, m.Pod)
 		}
 	}
+	v.nodeView.TrackSlices(nodes)
 	policy := packing.New(packing.Default())
 	built := v.nodeView.Cluster(policy, nodes, placed)
 	v.Cluster, v.Cards, v.Problems = built.Cluster, built.Cards, append(v.Problems, built.Problems...)

@@ -243,7 +243,7 @@ func (v *view) why(r *request) string {
 	if err != nil || explanation == nil {
 		return "the engine gives no reason"
 	}
-	return snapshot.PlainDomains(explanation.String())
+	return snapshot.Plain(explanation.String())
 }
 
 // shownNodes limits how many nodes a message names.

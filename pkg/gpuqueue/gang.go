@@ -8,6 +8,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // Least returns the GPUs that a gang must get to start, by model. Those of roles that accept several models count
@@ -25,7 +26,7 @@ func amountsOf(gang *placement.Gang, count func(*placement.Role) int) queueing.A
 	amounts := queueing.Amounts{}
 	for i := range gang.Roles {
 		role := &gang.Roles[i]
-		if percent := role.Shape.Percent() * count(role); percent > 0 {
+		if percent := snapshot.GPUPercent(&role.Shape) * count(role); percent > 0 {
 			amounts[OnlyModel(role.Shape.Models)] += queueing.Amount(percent)
 		}
 	}

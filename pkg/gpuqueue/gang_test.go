@@ -15,6 +15,7 @@ func TestLimitsConfineAGang(t *testing.T) {
 	t.Parallel()
 	h100 := placement.Shape{GPUs: 2, Models: []string{"h100"}}
 	anyModel := placement.Shape{GPUs: 2}
+	slice := placement.Shape{Others: placement.Amounts{{Resource: "falldio.com/mig-1g.10gb", Value: 7}}, Models: []string{"h100"}}
 	tests := map[string]struct {
 		roles    []placement.Role
 		exceeded bool
@@ -24,6 +25,8 @@ func TestLimitsConfineAGang(t *testing.T) {
 	}{
 		"there is room for all":                           {roles: []placement.Role{{Shape: h100, Min: 1, Max: 2}}, most: []int{2}},
 		"there is room for the minimum":                   {roles: []placement.Role{{Shape: h100, Min: 2, Max: 4}}, most: []int{2}},
+		"slices are parts of GPUs":                        {roles: []placement.Role{{Shape: slice, Min: 2, Max: 4}}, most: []int{4}},
+		"slices that are more than the limit":             {roles: []placement.Role{{Shape: slice, Min: 5, Max: 5}}, exceeded: true},
 		"not even the minimum fits":                       {roles: []placement.Role{{Shape: h100, Min: 3, Max: 3}}, exceeded: true},
 		"a role of optional members only is left out":     {roles: []placement.Role{{Shape: h100, Min: 2, Max: 2}, {Shape: h100, Min: 0, Max: 1}}, most: []int{2, 0}},
 		"models whose quota is used up are not for it":    {roles: []placement.Role{{Shape: anyModel, Min: 2, Max: 2}}, most: []int{2}, full: []string{"a100"}},

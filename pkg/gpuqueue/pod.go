@@ -37,8 +37,8 @@ func MaxRuntime(pod *corev1.Pod) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// Amount returns how many GPUs a Pod asks for, and holds when it is bound. GPUs of resource claims
-// do not count.
+// Amount returns how many GPUs a Pod asks for, and holds when it is bound; MIG slices count as the
+// part of a GPU that they are. GPUs of resource claims do not count.
 func Amount(pod *corev1.Pod) queueing.Amount {
 	if !snapshot.WantsGPUs(pod) {
 		return 0
@@ -48,7 +48,8 @@ func Amount(pod *corev1.Pod) queueing.Amount {
 		quantity := requests[name]
 		return queueing.Amount(min(quantity.Value(), placement.MaxCards))
 	}
-	return (count(v1.ResourceGPU)+count(v1.ResourceNVIDIAGPU))*queueing.GPU + min(count(v1.ResourceGPUPercent), placement.Card)
+	whole := (count(v1.ResourceGPU) + count(v1.ResourceNVIDIAGPU)) * queueing.GPU
+	return whole + min(count(v1.ResourceGPUPercent), placement.Card) + queueing.Amount(snapshot.SlicePercent(snapshot.Others(requests)))
 }
 
 // WantedModel returns the only GPU model that a Pod accepts; AnyModel if there may be several.

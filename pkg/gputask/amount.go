@@ -5,6 +5,7 @@ package gputask
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,40 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-var errGPUAmount = errors.New(`must be a whole number of GPUs of at least "1", or a share of one GPU from "0.01" to "0.99"`)
+var (
+	errGPUAmount   = errors.New(`must be a whole number of GPUs of at least "1", or a share of one GPU from "0.01" to "0.99"`)
+	errSliceAmount = errors.New(`must be a whole number of MIG slices of at least "1": for a smaller part of a GPU, name a smaller profile in gpuProfile`)
+	errGPUProfile  = errors.New(`must be a MIG profile in NVIDIA's notation, for example "1g.10gb"`)
+)
+
+// gpuRequest returns what each Pod of a role with GPUs requests: whole ones as gpus, a share of
+// one, or MIG slices. An error names the field.
+func (r *Role) gpuRequest(gpus corev1.ResourceName) (corev1.ResourceName, resource.Quantity, error) {
+	if r.GPUProfile != "" {
+		return r.sliceRequest(gpus)
+	}
+	name, quantity, err := gpuResource(r.GPUAmount)
+	if err != nil {
+		return "", quantity, fmt.Errorf("%s %q: %w", r.field("gpu-amount"), r.GPUAmount, err)
+	}
+	if name == v1.ResourceGPU {
+		name = gpus
+	}
+	return name, quantity, nil
+}
+
+// sliceRequest is gpuRequest for a role with a gpuProfile. Whoever gives out whole GPUs gives out
+// their slices.
+func (r *Role) sliceRequest(gpus corev1.ResourceName) (corev1.ResourceName, resource.Quantity, error) {
+	if !v1.IsMIGProfile(r.GPUProfile) {
+		return "", resource.Quantity{}, fmt.Errorf("%s %q: %w", r.field("gpuProfile"), r.GPUProfile, errGPUProfile)
+	}
+	name, quantity, err := gpuResource(r.GPUAmount)
+	if err != nil || name != v1.ResourceGPU {
+		return "", resource.Quantity{}, fmt.Errorf("%s %q: %w", r.field("gpu-amount"), r.GPUAmount, errSliceAmount)
+	}
+	return v1.MIGResourceBeside(gpus, r.GPUProfile), quantity, nil
+}
 
 // gpuResource returns what a Pod requests for a spec.gpu-amount: whole GPUs, or
 // the percentage of one for a share. Empty text means one GPU.
@@ -33,8 +67,8 @@ func gpuResource(amount string) (corev1.ResourceName, resource.Quantity, error) 
 	return name, *resource.NewQuantity(int64(count), resource.DecimalSI), nil
 }
 
-// processesPerPod returns for how many GPUs each Pod of a role starts a process: 1 if it has a
-// share of one, or none.
+// processesPerPod returns for how many GPUs, or MIG slices, each Pod of a role starts a process: 1
+// if it has a share of a GPU, or none. A process can use one slice only.
 func processesPerPod(role *Role) int {
 	if !role.hasGPUs() {
 		return 1

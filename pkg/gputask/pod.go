@@ -150,22 +150,25 @@ func applyResources(container *corev1.Container, role *Role, gpus corev1.Resourc
 		}
 		setResource(&container.Resources, wanted.resource, quantity)
 	}
-	for _, other := range []corev1.ResourceName{v1.ResourceGPU, v1.ResourceGPUPercent, gpus} {
-		delete(container.Resources.Limits, other) // the template's: a Pod has whole GPUs or a share
-		delete(container.Resources.Requests, other)
+	for _, list := range []corev1.ResourceList{container.Resources.Limits, container.Resources.Requests} {
+		// Those of the template: a Pod has whole GPUs, a share of one, or slices of one profile.
+		maps.DeleteFunc(list, func(name corev1.ResourceName, _ resource.Quantity) bool { return name == gpus || isOfGPUs(name) })
 	}
 	if !role.hasGPUs() {
 		return nil
 	}
-	name, quantity, err := gpuResource(role.GPUAmount)
+	name, quantity, err := role.gpuRequest(gpus)
 	if err != nil {
-		return fmt.Errorf("%s %q: %w", role.field("gpu-amount"), role.GPUAmount, err)
-	}
-	if name == v1.ResourceGPU {
-		name = gpus
+		return err
 	}
 	setResource(&container.Resources, name, quantity)
 	return nil
+}
+
+// isOfGPUs reports whether a resource is one by which tasks request GPUs.
+func isOfGPUs(name corev1.ResourceName) bool {
+	_, slices := v1.SliceProfile(name)
+	return slices || name == v1.ResourceGPU || name == v1.ResourceGPUPercent
 }
 
 // setResource makes request and limit equal: GPUs can't be overcommitted, and

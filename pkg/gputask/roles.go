@@ -41,6 +41,7 @@ func fillIn(own v1.Role, task *v1.GPUTask) Role {
 	role.GPUAmount = cmp.Or(role.GPUAmount, spec.GPUAmount)
 	if role.hasGPUs() { // what the others' GPUs must be like does not matter
 		role.GPU = cmp.Or(role.GPU, spec.GPU)
+		role.GPUProfile = cmp.Or(role.GPUProfile, spec.GPUProfile)
 		role.GPUMemory = cmp.Or(role.GPUMemory, spec.GPUMemory)
 	}
 	role.CPU = cmp.Or(role.CPU, spec.CPU)

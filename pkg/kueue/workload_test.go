@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -79,6 +80,15 @@ func TestPodSetsOfATask(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+func TestKueueIsToldOfSlicesByTheirResource(t *testing.T) {
+	t.Parallel()
+	task := newTask(func(task *v1.GPUTask) { task.Spec.GPUProfile = "1g.10gb" })
+	requests := mustWorkload(t, task).Spec.PodSets[0].Template.Spec.Containers[0].Resources.Requests
+	if diff := cmp.Diff(corev1.ResourceList{"falldio.com/mig-1g.10gb": resource.MustParse("2")}, requests); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 

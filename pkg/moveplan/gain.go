@@ -32,7 +32,7 @@ func (s *step) gpusOfTask() int32 {
 	percent := 0
 	for _, pod := range task.Pods {
 		if shape, err := snapshot.Shape(pod); err == nil && pod.Spec.NodeName != "" {
-			percent += shape.Percent()
+			percent += snapshot.GPUPercent(&shape)
 		}
 	}
 	return int32((percent + placement.Card - 1) / placement.Card)

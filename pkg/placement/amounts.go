@@ -132,6 +132,10 @@ func (a Amount) inBytes() bool {
 	return a.Resource == "ephemeral-storage" || strings.HasPrefix(a.Resource, "hugepages-")
 }
 
+// isDevice reports whether a resource is counted in devices, as all extended resources are: their
+// names have a domain.
+func (a Amount) isDevice() bool { return strings.Contains(a.Resource, "/") }
+
 // readable returns the amount rounded down to what people would write.
 func (a Amount) readable() Amount {
 	if a.inBytes() && a.Value > mebi {

@@ -56,6 +56,20 @@ func (c *Cluster) RoomOn(node string, r *Request) int {
 	return n.capacity(r)
 }
 
+// FreeOn returns how much of one of Node.Others is free on a node: less than 0 if more is held than it
+// has, and 0 if it has none.
+func (c *Cluster) FreeOn(node, resource string) int64 {
+	n := c.nodes[node]
+	if n == nil {
+		return 0
+	}
+	at, none := n.layout.kind.index(resource, 0)
+	if none {
+		return 0
+	}
+	return n.others[at]
+}
+
 // Each calls do with d and all domains within it, parents first.
 func (d *Domain) Each(do func(*Domain)) {
 	do(d)

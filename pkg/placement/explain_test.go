@@ -122,11 +122,11 @@ func TestAnExplanationNamesTheResource(t *testing.T) {
 	}{
 		"adapters are in use": {
 			[][]int{{2, 3}}, adapters(4, 0),
-			"2 nodes have too little free rdma/hca; it would start with 2 more free GPUs once the Pods on them have left, or with 2 rdma/hca for each Pod",
+			"2 nodes have too few free rdma/hca; it would start with 2 more free GPUs once the Pods on them have left, or with 2 rdma/hca for each Pod",
 		},
 		"there are never so many adapters": {
 			[][]int{{0, 0}}, adapters(5, 0),
-			"it would not fit even if nothing else ran; 2 nodes are too small in rdma/hca; it would start with 4 rdma/hca for each Pod",
+			"it would not fit even if nothing else ran; 2 nodes have too few rdma/hca; it would start with 4 rdma/hca for each Pod",
 		},
 		"no node has so much storage": {
 			[][]int{{0}}, adapters(1, 300<<30),
@@ -134,7 +134,7 @@ func TestAnExplanationNamesTheResource(t *testing.T) {
 		},
 		"no node has the resource": {
 			[][]int{{0}}, Shape{GPUs: 1, Others: Amounts{{"example.com/dongle", 1}}},
-			"it would not fit even if nothing else ran; 1 node is too small in example.com/dongle",
+			"it would not fit even if nothing else ran; 1 node has too few example.com/dongle",
 		},
 	}
 	for name, test := range tests {

@@ -61,17 +61,22 @@ func (r Reason) String() string { return r.text(1, "") }
 // text completes a sentence about a number of nodes; resource is the one that the reason
 // is about, if known.
 func (r Reason) text(nodes int, resource string) string {
-	if resource == "" {
+	if r >= reasons {
+		return "unknown reason"
+	}
+	text := reasonTexts[r]
+	switch device := (Amount{Resource: resource}).isDevice(); {
+	case device && r == ResourceTooSmall:
+		text.one, text.several = "has too few %s", "have too few %s"
+	case device && r == InsufficientResource:
+		text.one, text.several = "has too few free %s", "have too few free %s"
+	case resource == "":
 		resource = "another resource"
 	}
-	switch {
-	case r >= reasons:
-		return "unknown reason"
-	case nodes == 1:
-		return strings.Replace(reasonTexts[r].one, "%s", resource, 1)
-	default:
-		return strings.Replace(reasonTexts[r].several, "%s", resource, 1)
+	if nodes == 1 {
+		return strings.Replace(text.one, "%s", resource, 1)
 	}
+	return strings.Replace(text.several, "%s", resource, 1)
 }
 
 // shortOf returns the resource that a reason is about, if it is about one.
@@ -128,7 +133,7 @@ func (k *kind) fit(r *Request, more *slack) Reason {
 		return OtherPool
 	case k.admits(r) != Fits:
 		return k.admits(r)
-	case r.Percent() > 0 && !r.accepts(k.model):
+	case !r.accepts(k.model):
 		return OtherModel
 	}
 	if wanted := max(r.GPUs, min(r.Share, 1)); wanted > 0 {

@@ -36,7 +36,7 @@ func refusals() map[string]refusal {
 		"whatever is needed is there":               {placement.Fits, plain, nil, whole(4)},
 		"all that is needed and no more is there":   {placement.Fits, func() *nodeBuilder { return plain().size(1000, 1000, 1) }, nil, whole(4)},
 		"a Pod without GPUs fits beside full cards": {placement.Fits, plain, []placement.Use{use(100, 0, 1, 2, 3)}, shapeOf{CPU: 1}},
-		"a Pod without GPUs takes any model":        {placement.Fits, plain, nil, ofModel(shapeOf{CPU: 1}, "other")},
+		"a Pod for what belongs to other GPUs":      {placement.OtherModel, plain, nil, ofModel(shapeOf{CPU: 1}, "other")},
 		"the selector admits the node":              {placement.Fits, func() *nodeBuilder { return plain().traits("abT") }, nil, on(letters("bT"), whole(1))},
 		"without a selector any traits will do":     {placement.Fits, func() *nodeBuilder { return plain().traits("T") }, nil, whole(1)},
 		"a Pod without GPUs needs no GPU memory":    {placement.Fits, func() *nodeBuilder { return aNode("n", 0) }, nil, withMemory(shapeOf{CPU: 1}, 1)},

@@ -284,7 +284,7 @@ func (v *vacancy) suffices(n *node, r *Request) bool {
 // capacity returns how many Pods of a request fit on the GPUs and in the Pod slots.
 func (v *vacancy) capacity(n *node, r *Request) int {
 	if r.Percent() == 0 {
-		return v.slots
+		return n.layout.kind.times(v.others, &slack{}, r.Others, v.slots)
 	}
 	wanted := Card
 	if r.Share > 0 {

@@ -251,7 +251,7 @@ func (l *ledger) choices(shape *placement.Shape) [][]int {
 	if l.node.Closed || l.cpu < shape.CPU || l.slots < 1 || l.memory < shape.Memory || l.adapters < shape.Others.Of("rdma/hca") {
 		return nil
 	}
-	if shape.Percent() > 0 && len(shape.Models) > 0 && !slices.Contains(shape.Models, l.node.Model) {
+	if len(shape.Models) > 0 && !slices.Contains(shape.Models, l.node.Model) {
 		return nil
 	}
 	if shape.Percent() == 0 {

@@ -116,10 +116,10 @@ func (l *rest) fits(s *placement.Shape) bool {
 		return false
 	case s.Selector != nil && s.Selector.Admits(l.node.Traits) != placement.Fits:
 		return false
-	case s.GPUs == 0 && s.Share == 0:
-		return true
 	case len(s.Models) > 0 && !slices.Contains(s.Models, l.node.Model):
 		return false
+	case s.GPUs == 0 && s.Share == 0:
+		return true
 	}
 	return len(l.usable(s)) >= max(1, s.GPUs)
 }

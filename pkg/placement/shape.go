@@ -24,7 +24,8 @@ type Shape struct {
 	// Share is the percent of a single GPU, 1 to 99; only one of GPUs and Share
 	// may be set.
 	Share int
-	// Models are the accepted GPU models; empty means any.
+	// Models are the accepted GPU models; empty means any. They matter even if no GPUs are asked
+	// for, but something that belongs to them.
 	Models []string
 	// GPUMemory is the minimum memory of each GPU, in MiB.
 	GPUMemory int64
@@ -83,6 +84,9 @@ func (s *Shape) String() string {
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "a Pod slot")
+	}
+	if s.Percent() == 0 && len(s.Models) > 0 {
+		parts = append(parts, "on nodes with "+strings.Join(s.Models, " or "))
 	}
 	if s.Pool != "" {
 		parts = append(parts, "in pool "+s.Pool)

@@ -65,7 +65,7 @@ func TestShapesAreReadable(t *testing.T) {
 		"some bytes of storage":   {shapeOf{Others: amounts(0, 5)}, "5 bytes of ephemeral-storage"},
 		"a node":                  {shapeOf{GPUs: 1, Nodes: []placement.NodeRule{named("a")}}, "1 GPU, on node a"},
 		"some nodes, and not one": {shapeOf{GPUs: 1, Nodes: []placement.NodeRule{hosted("a", "b"), not(named("c"))}}, "1 GPU, on any of 2 nodes, not on node c"},
-		"models without GPUs":     {shapeOf{Models: []string{"a"}}, "a Pod slot"},
+		"models without GPUs":     {shapeOf{Models: []string{"a", "b"}}, "a Pod slot, on nodes with a or b"},
 		"GPU memory without GPU":  {shapeOf{GPUMemory: 3}, "a Pod slot"},
 	}
 	for name, test := range tests {

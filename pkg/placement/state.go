@@ -67,6 +67,24 @@ func (s *State) CPUCapacity() int64 { return s.kind.cpu }
 // Memory returns the memory that is free on each of the nodes at least, in MiB.
 func (s *State) Memory() int64 { return s.memory }
 
+// mostDevices bounds what State.Devices counts of a resource: of one that is not counted, each node
+// has MaxAmount.
+const mostDevices = 1 << 10
+
+// Devices returns how many devices are free on each of the nodes at least, of all the kinds of
+// devices besides GPUs that a request asks for; asked is false if it asks for none.
+func (s *State) Devices(r *Request) (free int, asked bool) {
+	for i := range r.Others {
+		if r.Others[i].isDevice() {
+			asked = true
+			if at, none := s.kind.index(r.Others[i].Resource, 0); !none {
+				free += int(min(max(s.others[at], 0), mostDevices))
+			}
+		}
+	}
+	return free, asked
+}
+
 // Model returns the model of the node's GPUs.
 func (s *State) Model() string { return s.kind.model }
 

@@ -17,6 +17,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/disruption"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // costless is the priority of victims that are terminating anyway.
@@ -75,7 +76,7 @@ func (c *Cluster) Rules(priority int32) placement.PreemptionRules {
 				return 0
 			}
 			one := checkpoint.Pod{Pod: holder.Pod}
-			return max(0, c.Now.Sub(one.Since(c.Now)).Seconds()) * float64(len(pod.GPUs)*pod.Percent) / placement.Card
+			return max(0, c.Now.Sub(one.Since(c.Now)).Seconds()) * float64(snapshot.UsePercent(&pod.Use)) / placement.Card
 		},
 		Group: func(pod *placement.Pod) string {
 			if holder, known := c.Holder(pod.Name); known && !holder.Leaving {

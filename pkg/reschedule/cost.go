@@ -11,6 +11,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/checkpoint"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 const secondsPerMinute = 60
@@ -34,7 +35,7 @@ func lost(m *clusterview.Member, now time.Time) int64 {
 		pod.Task = m.Task.Annotations
 	}
 	seconds := max(0, now.Sub(pod.Since(now)).Seconds())
-	return int64(math.Round(seconds * float64(m.Shape.Percent()) / 100))
+	return int64(math.Round(seconds * float64(snapshot.GPUPercent(&m.Shape)) / 100))
 }
 
 func (p *Planner) lostBy(u *clusterview.Unit) int64 {

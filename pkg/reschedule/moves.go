@@ -35,7 +35,7 @@ func (p *Planner) MovesOf(moves []placement.Move, reason func(*placement.Move) s
 // moveOf returns the move of a Pod from where it is.
 func (p *Planner) moveOf(m *clusterview.Member, to v1.MovePlace) v1.Move {
 	return v1.Move{
-		Task: refTo(m.Task.GPUTask), Pod: m.Pod.Name, PodUID: m.Pod.UID, GPUs: amount(m.Shape.Percent()),
+		Task: refTo(m.Task.GPUTask), Pod: m.Pod.Name, PodUID: m.Pod.UID, GPUs: amount(snapshot.GPUPercent(&m.Shape)),
 		From: p.Place(m.Pod), To: to,
 		LostGPUSeconds: lost(m, p.Now), CostGPUSeconds: p.moveCost(m),
 	}
@@ -64,7 +64,7 @@ func (p *Planner) placesOf(gang *snapshot.Members[*corev1.Pod], plan *placement.
 	percent := 0
 	for i, pod := range pods {
 		places = append(places, v1.PodPlace{Pod: pod.Name, MovePlace: p.MovePlace(where[i].Node, where[i].GPUs)})
-		percent += p.Member(string(pod.UID)).Shape.Percent()
+		percent += snapshot.GPUPercent(&p.Member(string(pod.UID)).Shape)
 	}
 	return places, (percent + placement.Card - 1) / placement.Card
 }

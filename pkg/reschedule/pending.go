@@ -172,13 +172,21 @@ func (p *Planner) makeRoomFor(w *clusterview.Waiting) (*v1.MovePlan, message) {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "make-room-" + w.Task.Name + "-"},
 		Spec: v1.MovePlanSpec{
 			Goal: v1.GoalPendingTask, For: &ref, Places: places, Moves: moves, Gain: gain,
-			Reason: fmt.Sprintf("GPUTask %s/%s fits nowhere and gets %s: %s", ref.Namespace, ref.Name, gpuCount(gpus), costText(moves)),
+			Reason: fmt.Sprintf("GPUTask %s/%s fits nowhere and gets %s: %s", ref.Namespace, ref.Name, whatItGets(w, gpus), costText(moves)),
 		},
 	})
 	if why := p.yieldReason(plan); why != "" {
 		return nil, message{text: why, blocks: true}
 	}
 	return plan, message{text: plan.Spec.Reason, blocks: true}
+}
+
+// whatItGets says what a task gets that room is made for, which is so many GPUs.
+func whatItGets(w *clusterview.Waiting, gpus int) string {
+	if gpus > 0 && percentOf(w) == 0 {
+		return "its MIG slices" // of which a few are no GPU
+	}
+	return gpuCount(gpus)
 }
 
 func gpuCount(count int) string {

@@ -40,7 +40,7 @@ func (p *Planner) leaveUnhealthy(report *Report) *v1.MovePlan {
 	return nil
 }
 
-// faults are why GPUs, by UUID, are not healthy.
+// faults are why GPUs and MIG slices, by UUID, are not healthy.
 type faults map[string]string
 
 // lastingFaults returns the faults that have lasted for long enough, on nodes that are ready
@@ -59,16 +59,30 @@ func (p *Planner) lastingFaults() faults {
 		for i := range listed.GPUs {
 			gpu := &listed.GPUs[i]
 			if gpu.Health != inventory.Healthy && gpu.Fault != nil && p.Now.Sub(gpu.Fault.Since) >= p.Options.UnhealthyAfter {
-				found[gpu.UUID] = fmt.Sprintf("GPU %d of node %s is unhealthy: %s", gpu.Index, node.Name, gpu.Fault.Reason)
+				found.add(gpu, fmt.Sprintf("GPU %d of node %s is unhealthy: %s", gpu.Index, node.Name, gpu.Fault.Reason))
 			}
 		}
 	}
 	return found
 }
 
-// of returns why a Pod is to leave; empty if its GPUs are healthy.
-func (f faults) of(place *v1.MovePlace) string {
-	for _, uuid := range place.GPUs {
+// add adds a GPU, and the MIG slices that it is divided into: their health is that of the GPU.
+func (f faults) add(gpu *inventory.GPU, why string) {
+	f[gpu.UUID] = why
+	for i := range gpu.Slices {
+		f[gpu.Slices[i].UUID] = why
+	}
+}
+
+// fault returns why a Pod is to leave; empty if its GPUs and MIG slices are healthy. Which slices it
+// has, only its annotation says.
+func (p *Planner) fault(m *clusterview.Member, faults faults) string {
+	return cmp.Or(faults.of(p.Place(m.Pod).GPUs), faults.of(snapshot.AssignedSlices(m.Pod)))
+}
+
+// of returns why the first GPU or slice of these is not healthy; empty if all are.
+func (f faults) of(uuids []string) string {
+	for _, uuid := range uuids {
 		if why := f[uuid]; why != "" {
 			return why
 		}
@@ -101,8 +115,7 @@ func (p *Planner) leaves(u *clusterview.Unit, faults faults) string {
 		if !m.Runs() {
 			continue
 		}
-		place := p.Place(m.Pod)
-		if why := faults.of(&place); why != "" {
+		if why := p.fault(m, faults); why != "" {
 			return why
 		}
 	}
@@ -176,8 +189,7 @@ func (p *Planner) healthyPlaces(u *clusterview.Unit, faults faults) map[string]p
 	present := map[string]placement.Place{}
 	for _, m := range u.Members {
 		running, _ := p.Cluster.Running(string(m.Pod.UID))
-		place := p.Place(m.Pod)
-		if faults.of(&place) == "" {
+		if p.fault(m, faults) == "" {
 			present[string(m.Pod.UID)] = placement.Place{Node: m.Pod.Spec.NodeName, Use: running.Use}
 		}
 	}
@@ -234,7 +246,7 @@ func (p *Planner) movesTo(u *clusterview.Unit, places map[string]placement.Place
 	for _, m := range u.Members {
 		to := places[string(m.Pod.UID)]
 		move := p.moveOf(m, p.MovePlace(to.Node, to.GPUs))
-		if move.Reason = faults.of(&move.From); move.Reason == "" {
+		if move.Reason = p.fault(m, faults); move.Reason == "" {
 			move.Reason = "its gang moves as a whole"
 		}
 		list = append(list, move)
@@ -246,5 +258,8 @@ func (p *Planner) movesTo(u *clusterview.Unit, places map[string]placement.Place
 // movesOffUnhealthy reports whether a Pod that a plan moves is on a GPU that is not healthy.
 func (p *Planner) movesOffUnhealthy(plan *v1.MovePlan) bool {
 	faults := p.lastingFaults()
-	return slices.ContainsFunc(plan.Spec.Moves, func(move v1.Move) bool { return faults.of(&move.From) != "" })
+	return slices.ContainsFunc(plan.Spec.Moves, func(move v1.Move) bool {
+		m := p.Member(string(move.PodUID))
+		return faults.of(move.From.GPUs) != "" || m != nil && p.fault(m, faults) != ""
+	})
 }

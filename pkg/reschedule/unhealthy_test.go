@@ -294,7 +294,7 @@ func TestPlansToLeaveBrokenGPUsHold(t *testing.T) {
 			t.Fatalf("seed %d: %v: %v", seed, movesText(plan), err)
 		}
 		for _, move := range plan.Spec.Moves {
-			if why := broken.of(&move.To); why != "" {
+			if why := broken.of(move.To.GPUs); why != "" {
 				t.Errorf("seed %d: Pod %s goes to a broken GPU: %s", seed, move.Pod, why)
 			}
 		}

@@ -21,6 +21,49 @@ type Cards struct {
 	// paused is true while neither the kubelet nor a DRA driver offers any of the cards that
 	// the agent lists.
 	paused bool
+	// numbers are those of the cards among all GPUs that the agent lists, divided ones included;
+	// nil if none is divided. divided are the others.
+	numbers []int
+	divided []Divided
+}
+
+// Divided is a GPU that is divided into MIG slices, so that nobody can have it as a whole.
+type Divided struct {
+	// Number is that among all GPUs of the node.
+	Number int
+	*inventory.GPU
+}
+
+// Divided returns the GPUs of the node that are divided, in the order of their numbers.
+func (c Cards) Divided() []Divided { return c.divided }
+
+// Numbers returns the numbers of cards among all GPUs of the node, by which people know them, given
+// their indices.
+func (c Cards) Numbers(indices []int) []int {
+	if c.numbers == nil {
+		return indices
+	}
+	numbers := make([]int, 0, len(indices))
+	for _, index := range indices {
+		if index >= 0 && index < len(c.numbers) {
+			numbers = append(numbers, c.numbers[index])
+		}
+	}
+	return numbers
+}
+
+// Numbered returns the indices of cards, given their numbers; those of divided GPUs are left out.
+func (c Cards) Numbered(numbers []int) []int {
+	if c.numbers == nil {
+		return numbers
+	}
+	var indices []int
+	for _, number := range numbers {
+		if index := slices.Index(c.numbers, number); index >= 0 {
+			indices = append(indices, index)
+		}
+	}
+	return indices
 }
 
 func newCards(uuids []string) Cards {
@@ -114,7 +157,7 @@ func (c Cards) Assignment(pod *corev1.Pod, indices []int) (string, error) {
 	if len(indices) == 0 || len(c.uuids) == 0 {
 		return "", nil
 	}
-	if len(pod.Spec.ResourceClaims) > 0 && !WantsGPUs(pod) {
+	if len(pod.Spec.ResourceClaims) > 0 && !WantsCards(pod) {
 		return c.assignmentOfClaims(pod, indices)
 	}
 	assignment := inventory.Assignment{}

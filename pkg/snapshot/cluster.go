@@ -42,7 +42,7 @@ func (v *NodeView) Cluster(policy placement.Policy, nodes []*corev1.Node, pods [
 		if node == nil || Ended(pod) {
 			continue
 		}
-		if _, known := c.Cards[node.Name].Assigned(pod); known || !WantsGPUs(pod) {
+		if _, known := c.Cards[node.Name].Assigned(pod); known || !WantsCards(pod) {
 			c.count(node, pod)
 		} else {
 			guessed = append(guessed, pod)

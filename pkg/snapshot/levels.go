@@ -93,6 +93,9 @@ const unnamed = "-"
 // "rack-1/leaf-3" for "-/rack-1/leaf-3". No label ends in a hyphen.
 func PlainDomains(text string) string { return strings.ReplaceAll(text, unnamed+"/", "") }
 
+// Plain returns a text of the engine in words that users know.
+func Plain(text string) string { return PlainSlices(PlainDomains(text)) }
+
 // path returns the domains that a node with these labels is in, from the widest to the
 // narrowest for which it has a label: two nodes without a leaf are not in the same leaf.
 func (l Levels) path(labels map[string]string) []string {

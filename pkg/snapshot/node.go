@@ -5,6 +5,7 @@ package snapshot
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,10 +76,12 @@ func (v *NodeView) gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 	}
 	mayAllocate, paused := v.mayAllocate(node), true
 	gpus := make([]placement.GPU, 0, len(listed.GPUs))
-	uuids := make([]string, 0, len(listed.GPUs))
+	uuids, numbers := make([]string, 0, len(listed.GPUs)), make([]int, 0, len(listed.GPUs))
+	var divided []Divided
 	for i := range listed.GPUs {
 		gpu := &listed.GPUs[i]
 		if gpu.MIG { // nobody can have it as a whole
+			divided = append(divided, Divided{Number: i, GPU: gpu})
 			continue
 		}
 		available := mayAllocate(gpu)
@@ -87,11 +90,29 @@ func (v *NodeView) gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 			Memory: gpu.MemoryMiB, Group: orNone(gpu.NVLinkGroup), NUMA: orNone(gpu.NUMANode),
 			Broken: gpu.Health != inventory.Healthy || !available,
 		})
-		uuids = append(uuids, gpu.UUID)
+		uuids, numbers = append(uuids, gpu.UUID), append(numbers, i)
 	}
 	cards := newCards(uuids)
-	cards.paused = paused && len(uuids) > 0
+	cards.paused = paused && len(uuids) > 0 || len(uuids) == 0 && hasSlices(divided) && !offersSlices(node)
+	if len(divided) > 0 {
+		cards.numbers, cards.divided = numbers, divided
+	}
 	return gpus, cards, nil
+}
+
+// hasSlices reports whether there are MIG slices that the kubelet should offer.
+func hasSlices(divided []Divided) bool {
+	return slices.ContainsFunc(divided, func(gpu Divided) bool { return len(gpu.Slices) > 0 && gpu.Health == inventory.Healthy })
+}
+
+// offersSlices reports whether the kubelet offers MIG slices, as offersGPUs does for GPUs.
+func offersSlices(node *corev1.Node) bool {
+	for name, amount := range node.Status.Allocatable {
+		if _, ok := v1.SliceProfile(name); ok && !amount.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // offersGPUs reports whether the kubelet has registered GPUs: an agent that has listed them

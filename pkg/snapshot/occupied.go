@@ -19,7 +19,7 @@ func Occupied(cluster *placement.Cluster, node *placement.Node, cards Cards, pod
 	if assigned, known := cards.Assigned(pod); known {
 		return Use(pod, assigned)
 	}
-	if !WantsGPUs(pod) {
+	if !WantsCards(pod) {
 		return Use(pod, nil)
 	}
 	if len(supposed) > 0 {

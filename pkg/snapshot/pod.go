@@ -15,11 +15,39 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// WantsGPUs reports whether a Pod asks for GPUs or a share of one.
+// WantsGPUs reports whether a Pod asks for GPUs, a share of one, or MIG slices.
 func WantsGPUs(pod *corev1.Pod) bool {
 	return anyContainer(pod, func(container *corev1.Container) bool {
-		return wantsResource(container, v1.ResourceGPU) || wantsResource(container, v1.ResourceGPUPercent) || wantsResource(container, v1.ResourceNVIDIAGPU)
+		return wantsCards(container) || wantsSlices(container, v1.SliceProfile)
 	})
+}
+
+// WantsCards reports whether a Pod asks for GPUs or a share of one: for cards of which the engine
+// knows who has which.
+func WantsCards(pod *corev1.Pod) bool { return anyContainer(pod, wantsCards) }
+
+func wantsCards(container *corev1.Container) bool {
+	return wantsResource(container, v1.ResourceGPU) || wantsResource(container, v1.ResourceGPUPercent) || wantsResource(container, v1.ResourceNVIDIAGPU)
+}
+
+// WantsOurSlices reports whether a Pod asks for MIG slices that the node agent gives out.
+func WantsOurSlices(pod *corev1.Pod) bool {
+	return anyContainer(pod, func(container *corev1.Container) bool { return wantsSlices(container, v1.MIGProfileOf) })
+}
+
+// WantsSlices reports whether a Pod asks for MIG slices, whoever gives them out.
+func WantsSlices(pod *corev1.Pod) bool {
+	return anyContainer(pod, func(container *corev1.Container) bool { return wantsSlices(container, v1.SliceProfile) })
+}
+
+// wantsSlices reports whether a container asks for a resource that a function accepts.
+func wantsSlices(container *corev1.Container, accepts func(corev1.ResourceName) (profile string, ok bool)) bool {
+	for name, amount := range container.Resources.Requests {
+		if _, ok := accepts(name); ok && amount.Sign() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // WantsAny reports whether a Pod asks for any of some resources.
@@ -83,7 +111,7 @@ func demand(requests corev1.ResourceList) placement.Shape {
 func setNodeConstraints(shape *placement.Shape, resource corev1.ResourceName, pod *corev1.Pod) error {
 	c := criteria{NodeSelector: maps.Clone(pod.Spec.NodeSelector), Terms: requiredTerms(pod), Tolerations: tolerations(pod), Resource: resource}
 	ours := shape.Percent() > 0 && resource != v1.ResourceNVIDIAGPU && resource != ResourceClaims
-	if model := c.NodeSelector[v1.LabelGPUModel]; model != "" && ours {
+	if model := c.NodeSelector[v1.LabelGPUModel]; model != "" && (ours || resource == "" && hasOurSlices(shape.Others)) {
 		shape.Models = []string{model}
 		delete(c.NodeSelector, v1.LabelGPUModel)
 	}

@@ -83,11 +83,23 @@ func (v *NodeView) trackResource(name string) (known bool) {
 	return false
 }
 
+// TrackSlices makes the view include all MIG slices that nodes list, whoever gives them out, even if
+// no shape asks for them: for views of which people ask how much is free.
+func (v *NodeView) TrackSlices(nodes []*corev1.Node) {
+	for _, node := range nodes {
+		for name := range node.Status.Allocatable {
+			if _, ok := v1.SliceProfile(name); ok {
+				v.trackResource(string(name))
+			}
+		}
+	}
+}
+
 // mustBeListed reports whether only nodes that list a resource can have it. Extended
 // resources that no node lists may be provided by resource claims, which kube-scheduler
-// creates for them.
+// creates for them; our MIG slices, like our GPUs, are not.
 func mustBeListed(name string) bool {
-	return !strings.Contains(name, "/")
+	return !strings.Contains(name, "/") || ofOurSlices(corev1.ResourceName(name))
 }
 
 // Observe notes which of the tracked resources a node lists. It reports whether that was

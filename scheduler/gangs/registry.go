@@ -95,9 +95,9 @@ func (r *Registry) Serves(schedulerName string) bool {
 	return r.profiles[schedulerName]
 }
 
-// Handle confines the Registry to Pods that ask for GPUs under these names, or for a share of
-// one: others are kube-scheduler's, unless they are in a gang. Without a call it handles all.
-// It must be called before any other method.
+// Handle confines the Registry to Pods that ask for GPUs under these names, for a share of one, or
+// for MIG slices of those who give out GPUs under these names: others are kube-scheduler's, unless
+// they are in a gang. Without a call it handles all. It must be called before any other method.
 func (r *Registry) Handle(names []corev1.ResourceName) {
 	r.handled = append([]corev1.ResourceName{v1.ResourceGPUPercent, snapshot.ResourceClaims}, names...)
 }
@@ -157,7 +157,15 @@ func (r *Registry) concernsAsItIs(pod *corev1.Pod) bool {
 	if r.handled == nil {
 		return Concerns(pod)
 	}
-	return snapshot.InGroup(pod) || snapshot.WantsAny(pod, r.handled...)
+	return snapshot.InGroup(pod) || snapshot.WantsAny(pod, r.handled...) || r.handlesSlices(pod)
+}
+
+// handlesSlices reports whether a Pod asks for MIG slices that the Registry handles.
+func (r *Registry) handlesSlices(pod *corev1.Pod) bool {
+	if slices.Contains(r.handled, v1.ResourceNVIDIAGPU) {
+		return snapshot.WantsSlices(pod)
+	}
+	return snapshot.WantsOurSlices(pod)
 }
 
 // Start records that all Pods that existed at the start are known. Before that, no Pod is

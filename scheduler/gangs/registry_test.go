@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -34,6 +35,41 @@ func TestConcernsPodsWithGPUsAndPodsOfGangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := Concerns(test.pod); got != test.want {
+				t.Errorf("Concerns is %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+// asking lets a Pod ask for a resource, instead of GPUs.
+func asking(name corev1.ResourceName) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{name: resource.MustParse("1")}}
+	}
+}
+
+func TestPodsWithSlicesAreOfWhoeverPlacesTheGPUs(t *testing.T) {
+	t.Parallel()
+	const ours, theirs corev1.ResourceName = "falldio.com/mig-1g.10gb", "nvidia.com/mig-1g.10gb"
+	tests := map[string]struct {
+		handled []corev1.ResourceName
+		asked   corev1.ResourceName
+		want    bool
+	}{
+		"ours, always":                     {[]corev1.ResourceName{v1.ResourceGPU}, ours, true},
+		"NVIDIA's, with NVIDIA's GPUs":     {[]corev1.ResourceName{v1.ResourceGPU, v1.ResourceNVIDIAGPU}, theirs, true},
+		"NVIDIA's, left to kube-scheduler": {[]corev1.ResourceName{v1.ResourceGPU}, theirs, false},
+		"another resource of a like name":  {[]corev1.ResourceName{v1.ResourceGPU}, "falldio.com/mig-large", false},
+		"NVIDIA's, if nothing is left out": {nil, theirs, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := NewRegistry(Timing{})
+			if test.handled != nil {
+				r.Handle(test.handled)
+			}
+			if got := r.Concerns(pod("a", asking(test.asked))); got != test.want {
 				t.Errorf("Concerns is %t, want %t", got, test.want)
 			}
 		})

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // Waiting is a group that waits for a place.
@@ -52,7 +54,7 @@ func (r *Registry) Waiting() []Waiting {
 func (g *Group) waitingPercent() (percent int) {
 	for _, m := range g.members {
 		if m.waiting() {
-			percent += m.Shape.Percent()
+			percent += snapshot.GPUPercent(&m.Shape)
 		}
 	}
 	return percent

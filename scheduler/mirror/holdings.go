@@ -11,6 +11,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // Account is what decides which queue the GPUs of Pods count for, and as which model.
@@ -39,7 +40,7 @@ func (m *Mirror) HoldingsVersion() uint64 {
 func (m *Mirror) count(e *entry, sign int) {
 	if sign > 0 {
 		e.counted = 0
-		if percent := len(e.use.GPUs) * e.use.Percent; percent > 0 {
+		if percent := snapshot.UsePercent(&e.use); percent > 0 {
 			e.account, e.counted = m.accountOf(e), percent
 		}
 	}
@@ -69,14 +70,17 @@ type Holding struct {
 	Percent int
 	Node    string
 	Model   string
+	// Slices is the resource of the MIG slices that it holds; empty if it holds whole GPUs or a
+	// share of one.
+	Slices string
 }
 
 // HoldingPods returns the Pods that hold GPUs, in no order, for use within With or For.
 func (m *Mirror) HoldingPods() []Holding {
 	list := make([]Holding, 0, len(m.pods))
 	for uid, e := range m.pods {
-		if percent := len(e.use.GPUs) * e.use.Percent; percent > 0 {
-			list = append(list, Holding{Name: string(uid), Pod: e.pod, Percent: percent, Node: e.node, Model: m.accountOf(e).Model})
+		if percent := snapshot.UsePercent(&e.use); percent > 0 {
+			list = append(list, Holding{Name: string(uid), Pod: e.pod, Percent: percent, Node: e.node, Model: m.accountOf(e).Model, Slices: snapshot.SlicesOf(&e.use)})
 		}
 	}
 	return list
@@ -94,15 +98,17 @@ func (m *Mirror) NodesOf(models []string) (names []string) {
 	return names
 }
 
-// GPUNode is a node and its working GPUs.
+// GPUNode is a node and its working GPUs, or its MIG slices of a profile.
 type GPUNode struct {
 	Name, Model string
+	// Slices is the resource of the slices; empty for GPUs.
+	Slices string
 	// Percent is what the GPUs are that work, in percent of one GPU.
 	Percent int
 }
 
 // GPUNodes returns the nodes with working GPUs that take Pods, in the order of the snapshot, for use
-// within With or For.
+// within With or For. A node with MIG slices that Pods ask for is listed once more for each profile.
 func (m *Mirror) GPUNodes() []GPUNode {
 	var nodes []GPUNode
 	for _, n := range m.order {
@@ -117,6 +123,11 @@ func (m *Mirror) GPUNodes() []GPUNode {
 		}
 		if percent > 0 {
 			nodes = append(nodes, GPUNode{Name: n.described.Name, Model: n.described.Model, Percent: percent})
+		}
+		for _, amount := range n.described.Others {
+			if percent := snapshot.SlicePercent(placement.Amounts{amount}); percent > 0 {
+				nodes = append(nodes, GPUNode{Name: n.described.Name, Model: n.described.Model, Slices: amount.Resource, Percent: percent})
+			}
 		}
 	}
 	return nodes

@@ -126,7 +126,7 @@ func (m *Mirror) syncNode(n *node, info fwk.NodeInfo) {
 
 // mustGuess reports whether a Pod wants GPUs but nothing says which ones it has.
 func (m *Mirror) mustGuess(n *node, pod *corev1.Pod) bool {
-	if m.pods[pod.UID] != nil || m.orphaned[pod.UID].node == n.described.Name || !snapshot.WantsGPUs(pod) {
+	if m.pods[pod.UID] != nil || m.orphaned[pod.UID].node == n.described.Name || !snapshot.WantsCards(pod) {
 		return false
 	}
 	_, known := n.cards.Assigned(pod)
@@ -165,7 +165,7 @@ func (m *Mirror) updateNode(n *node) {
 // has lost a card has lost its place.
 func (m *Mirror) renumber(n *node, before snapshot.Cards) {
 	m.eachOn(n, func(uid types.UID, e *entry) {
-		if !snapshot.WantsGPUs(e.pod) && len(e.use.GPUs) == 0 {
+		if !snapshot.WantsCards(e.pod) && len(e.use.GPUs) == 0 {
 			return
 		}
 		use := e.use

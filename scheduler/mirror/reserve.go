@@ -14,6 +14,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/reservation"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
 // activeReservation is a reservation that has not expired.
@@ -287,7 +288,7 @@ func (m *Mirror) Destinations(pods map[string]bool) map[string]Destination {
 			return
 		}
 		one := Destination{Node: n.described.Name, Cards: r.Indices(n.cards), Until: r.Until}
-		one.Paused = len(one.Cards) > 0 && n.cards.Paused()
+		one.Paused = n.cards.Paused() && (len(one.Cards) > 0 || snapshot.SlicePercent(placement.NewAmounts(r.Others)) > 0)
 		one.Gone = len(one.Cards) < len(r.GPUs) && !n.cards.Anonymous()
 		if known, several := found[r.Pod]; several && !one.supersedes(&known) {
 			return
@@ -361,7 +362,7 @@ func (m *Mirror) ReservedGPUs() float64 {
 	percent := 0
 	m.eachReservation(func(_ *node, r *activeReservation) {
 		if r.counted {
-			percent += len(r.use.GPUs) * r.use.Percent
+			percent += snapshot.UsePercent(&r.use)
 		}
 	})
 	return float64(percent) / placement.Card

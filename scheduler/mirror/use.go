@@ -16,7 +16,7 @@ func (m *Mirror) useOf(n *node, e *entry) placement.Use {
 	if cards, all := n.cards.Indices(m.owned[e.pod.UID]); all && len(cards) > 0 {
 		return snapshot.Use(e.pod, slices.Sorted(slices.Values(cards)))
 	}
-	if len(e.pod.Spec.ResourceClaims) > 0 && !snapshot.WantsGPUs(e.pod) {
+	if len(e.pod.Spec.ResourceClaims) > 0 && !snapshot.WantsCards(e.pod) {
 		return snapshot.Use(e.pod, e.use.GPUs)
 	}
 	if len(n.heldByClaims) > 0 {

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
 	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
 	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
@@ -219,10 +221,11 @@ func (p *Planner) future(state *queues.State, waiting []inLine, now time.Time) (
 	}
 	random := rand.New(rand.NewPCG(in.Seed, 0)) //nolint:gosec // simulation
 	p.mirror.With(func(*placement.Cluster) {
-		index := map[string]int{}
+		index := map[nodePart]int{}
 		for i, node := range p.mirror.GPUNodes() {
-			index[node.Name] = i
-			in.Nodes = append(in.Nodes, outlook.Node{Model: node.Model, Percent: node.Percent})
+			index[nodePart{node.Name, node.Slices}] = i
+			// Only who asks for a profile gets its slices, so that it is like a model.
+			in.Nodes = append(in.Nodes, outlook.Node{Model: cmp.Or(node.Slices, node.Model), Percent: node.Percent, Apart: node.Slices != ""})
 		}
 		in.Running = p.runningUntil(state, index, random, now)
 	})
@@ -238,13 +241,16 @@ func (p *Planner) future(state *queues.State, waiting []inLine, now time.Time) (
 	return in, held
 }
 
+// nodePart is a node's GPUs, or its MIG slices that a resource counts.
+type nodePart struct{ node, slices string }
+
 // runningUntil returns what runs, for how long it may go on; index has the positions of the nodes. It is for use
 // within mirror.With.
-func (p *Planner) runningUntil(state *queues.State, index map[string]int, random *rand.Rand, now time.Time) []outlook.Running {
+func (p *Planner) runningUntil(state *queues.State, index map[nodePart]int, random *rand.Rand, now time.Time) []outlook.Running {
 	var jobs []outlook.Running
 	known := map[string]int{}
 	for _, holding := range p.mirror.HoldingPods() {
-		node, usable := index[holding.Node]
+		node, usable := index[nodePart{holding.Node, holding.Slices}]
 		if !usable {
 			continue
 		}
@@ -275,6 +281,9 @@ func needsOf(attempt *gangs.Attempt) []outlook.Need {
 	var needs []outlook.Need
 	for _, m := range attempt.Waiting[:attempt.Need] {
 		need := outlook.Need{Members: 1, Percent: m.Shape.Percent(), Models: m.Shape.Models}
+		if slices := snapshot.SliceResource(&m.Shape); slices != "" {
+			need.Percent, need.Models = snapshot.GPUPercent(&m.Shape), []string{slices}
+		}
 		if last := len(needs) - 1; last >= 0 && sameNeed(&needs[last], &need) {
 			needs[last].Members++
 		} else {

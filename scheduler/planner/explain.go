@@ -78,13 +78,14 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMess
 		}
 		return known, renew
 	}
+	needs := snapshot.Plain(describeNeeds(attempt, gang))
 	explanation, err := p.diagnose(attempt, p.withoutRefused(gang))
-	given = cachedMessage{at: now, version: version, reason: "Unknown", text: describeNeeds(attempt, gang) + "; no place was found"}
+	given = cachedMessage{at: now, version: version, reason: "Unknown", text: needs + "; no place was found"}
 	switch {
 	case err != nil:
-		given.text = describeNeeds(attempt, gang) + "; " + err.Error()
+		given.text = needs + "; " + err.Error()
 	case explanation != nil:
-		given.text, given.reason = describeNeeds(attempt, gang)+"; "+snapshot.PlainDomains(explanation.String()), reasonOf(explanation)
+		given.text, given.reason = needs+"; "+snapshot.Plain(explanation.String()), reasonOf(explanation)
 	}
 	if refused := gang.refused.String(); refused != "" {
 		given.text, given.reason = given.text+"; "+refused, "Constraints"

@@ -208,7 +208,7 @@ func (l *liveCluster) update(view *snapshot.NodeView, one *changedNode) {
 	// Pods with known cards come before those whose cards are guessed from what is left.
 	var guessed []*corev1.Pod
 	for _, pod := range one.pods {
-		if _, known := cards.Assigned(pod); known || !snapshot.WantsGPUs(pod) {
+		if _, known := cards.Assigned(pod); known || !snapshot.WantsCards(pod) {
 			place(pod)
 		} else {
 			guessed = append(guessed, pod)

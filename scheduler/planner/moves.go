@@ -103,6 +103,9 @@ const (
 func checkArrival(cluster *placement.Cluster, m *gangs.Member, to *mirror.Destination) (placement.Place, arrival) {
 	request := cluster.Request(m.Shape)
 	reason, err := cluster.Fit(to.Node, request)
+	if to.Paused && reason == placement.ResourceTooSmall { // slices that are not offered are as if there were none
+		return placement.Place{}, arrivesLater
+	}
 	if err != nil || reason.Lasting() || to.Gone {
 		return placement.Place{}, arrivesNever
 	}

@@ -12,6 +12,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/queueing/arrivals"
 	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	"falldio.github.io/gpu-controller/scheduler/queues"
 )
@@ -41,7 +42,7 @@ func (p *Planner) noteSubmission(attempt *gangs.Attempt) {
 	}
 	pod, percent := attempt.Waiting[0].Pod(), 0
 	for _, m := range attempt.Waiting {
-		percent += m.Shape.Percent()
+		percent += snapshot.GPUPercent(&m.Shape)
 	}
 	if percent == 0 {
 		return

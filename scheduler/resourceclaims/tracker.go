@@ -118,7 +118,7 @@ func UsesDevices(pod *corev1.Pod) bool {
 		return true
 	}
 	for name := range snapshot.Requests(pod) {
-		if name != v1.ResourceGPUPercent && strings.Contains(string(name), "/") {
+		if _, slices := v1.MIGProfileOf(name); !slices && name != v1.ResourceGPUPercent && strings.Contains(string(name), "/") {
 			return true
 		}
 	}

@@ -5,12 +5,14 @@ package rows
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/analysis"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/pkg/migprofile"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -44,7 +46,7 @@ func (b *builder) node(node *corev1.Node, use *analysis.NodeUse, holders []analy
 	var listed map[int]*inventory.GPU
 	for i := range use.GPUs {
 		card := &use.GPUs[i]
-		row.GPUs[i] = Cell{Use: card.Use, Percent: percentOf(card)}
+		row.GPUs[i] = Cell{Use: card.Use, Percent: percentOf(card), Slices: slicesOf(card)}
 		switch card.Use {
 		case analysis.CardUnhealthy:
 			if listed == nil {
@@ -64,8 +66,25 @@ func (b *builder) node(node *corev1.Node, use *analysis.NodeUse, holders []analy
 				row.GPUs[gpu].Holders = append(row.GPUs[gpu].Holders, i)
 			}
 		}
+		for _, held := range holder.Slices {
+			cell := &row.GPUs[held.GPU]
+			cell.Slices[held.Slice].Holder = i + 1
+			if !slices.Contains(cell.Holders, i) {
+				cell.Holders = append(cell.Holders, i)
+			}
+		}
 	}
 	return row
+}
+
+// slicesOf returns the MIG slices of a GPU; nil if it is not divided.
+func slicesOf(card *analysis.Card) []Slice {
+	var list []Slice
+	for i := range card.Slices {
+		one := &card.Slices[i]
+		list = append(list, Slice{Profile: one.Profile, Use: one.Use, Compute: migprofile.Compute(one.Profile)})
+	}
+	return list
 }
 
 func holderRow(holder *analysis.Holder) Holder {
@@ -80,7 +99,7 @@ func holderRow(holder *analysis.Holder) Holder {
 
 // percentOf returns how much of a shared GPU is allocated; 0 for others.
 func percentOf(card *analysis.Card) int {
-	if card.Use == analysis.CardShared {
+	if card.Use == analysis.CardShared || card.Use == analysis.CardDivided {
 		return card.Percent
 	}
 	return 0
@@ -145,12 +164,13 @@ func (b *builder) addSummary() {
 }
 
 func sumOf(sum *analysis.Sum) Sum {
-	return Sum{Nodes: sum.Nodes, GPUs: sum.GPUs, Free: sum.Free, Closed: sum.Closed, Shared: sum.Shared, Busy: sum.Busy, Reserved: sum.Reserved, Unhealthy: sum.Unhealthy}
+	return Sum{Nodes: sum.Nodes, GPUs: sum.GPUs, Free: sum.Free, Closed: sum.Closed, Shared: sum.Shared, Busy: sum.Busy, Reserved: sum.Reserved, Divided: sum.Divided, Unhealthy: sum.Unhealthy}
 }
 
 func (s *Sum) add(other *Sum) {
 	s.Nodes, s.GPUs, s.Free, s.Closed = s.Nodes+other.Nodes, s.GPUs+other.GPUs, s.Free+other.Free, s.Closed+other.Closed
 	s.Shared, s.Busy, s.Reserved, s.Unhealthy = s.Shared+other.Shared, s.Busy+other.Busy, s.Reserved+other.Reserved, s.Unhealthy+other.Unhealthy
+	s.Divided += other.Divided
 }
 
 // stranded returns how many free GPUs, in GPUs, Pods of a task can't use because what is free together is too small: of what tasks ask for

@@ -37,13 +37,14 @@ type Explanation struct {
 
 // Member is one of a task's Pods, with those that it replaced.
 type Member struct {
-	Name       string   `json:"name"`
-	Node       string   `json:"node,omitempty"`
-	GPUs       []int    `json:"gpus,omitempty"`
-	Phase      string   `json:"phase"`
-	Reason     string   `json:"reason,omitempty"`
-	Containers []string `json:"containers"`
-	Spans      []Span   `json:"spans"`
+	Name       string           `json:"name"`
+	Node       string           `json:"node,omitempty"`
+	GPUs       []int            `json:"gpus,omitempty"`
+	Slices     map[string]int64 `json:"slices,omitempty"`
+	Phase      string           `json:"phase"`
+	Reason     string           `json:"reason,omitempty"`
+	Containers []string         `json:"containers"`
+	Spans      []Span           `json:"spans"`
 }
 
 // Condition is one of a task's conditions.
@@ -82,6 +83,16 @@ type GPUDetails struct {
 	Health  string           `json:"health"`
 	Use     analysis.CardUse `json:"use"`
 	Holders []GPUHolder      `json:"holders"`
+	Slices  []GPUSlice       `json:"slices,omitempty"`
+}
+
+// GPUSlice is one of the MIG slices of a divided GPU, and the Pod that has it.
+type GPUSlice struct {
+	Profile string           `json:"profile"`
+	UUID    string           `json:"uuid"`
+	Memory  string           `json:"memory"`
+	Use     analysis.CardUse `json:"use"`
+	Pod     string           `json:"pod,omitempty"`
 }
 
 // GPUHolder is who holds a GPU, what for, and what it would cost to move it.
@@ -91,6 +102,7 @@ type GPUHolder struct {
 	Task      string      `json:"task,omitempty"`
 	Since     metav1.Time `json:"since"`
 	Percent   int         `json:"percent"`
+	Slices    string      `json:"slices,omitempty"`
 	Purpose   string      `json:"purpose"`
 	Moving    string      `json:"moving"`
 }

@@ -103,7 +103,7 @@ func (d *TaskDetails) AddGPUs(uses []analysis.Place) {
 	for i := range d.Members {
 		for _, use := range uses {
 			if use.Pod == d.Members[i].Name && use.Node == d.Members[i].Node {
-				d.Members[i].GPUs = use.GPUs
+				d.Members[i].GPUs, d.Members[i].Slices = use.GPUs, use.Slices
 			}
 		}
 	}

@@ -59,6 +59,7 @@ type Sum struct {
 	Shared    int `json:"shared,omitempty"`
 	Busy      int `json:"busy"`
 	Reserved  int `json:"reserved,omitempty"`
+	Divided   int `json:"divided,omitempty"`
 	Unhealthy int `json:"unhealthy,omitempty"`
 }
 
@@ -87,6 +88,17 @@ type Cell struct {
 	// Holders are indices into those of the node.
 	Holders []int  `json:"holders,omitempty"`
 	Why     string `json:"why,omitempty"`
+	// Slices are its MIG slices, if it is divided.
+	Slices []Slice `json:"slices,omitempty"`
+}
+
+// Slice is a MIG slice of a GPU. Its Holder is the number of a holder of the node, from 1; 0 for none.
+type Slice struct {
+	Profile string           `json:"profile"`
+	Use     analysis.CardUse `json:"use"`
+	// Compute is how many of the GPU's compute slices it has.
+	Compute int `json:"compute"`
+	Holder  int `json:"holder,omitempty"`
 }
 
 // Holder is a Pod that holds GPUs.
@@ -110,6 +122,7 @@ type Task struct {
 	Message     string       `json:"message,omitempty"`
 	GPU         string       `json:"gpu,omitempty"`
 	Amount      string       `json:"amount,omitempty"`
+	Profile     string       `json:"profile,omitempty"`
 	Pods        int          `json:"pods"`
 	RunningPods int          `json:"runningPods"`
 	Restarts    int          `json:"restarts"`
@@ -168,9 +181,10 @@ type Queue struct {
 
 // Place is where a Pod is or goes.
 type Place struct {
-	Pod  string `json:"pod"`
-	Node string `json:"node"`
-	GPUs []int  `json:"gpus,omitempty"`
+	Pod    string           `json:"pod"`
+	Node   string           `json:"node"`
+	GPUs   []int            `json:"gpus,omitempty"`
+	Slices map[string]int64 `json:"slices,omitempty"`
 }
 
 // Plan is a MovePlan.

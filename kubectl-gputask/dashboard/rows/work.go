@@ -19,6 +19,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
@@ -34,7 +35,7 @@ func TaskRow(task *clusterview.Task) *Task {
 	status := &task.Status
 	row := &Task{
 		Namespace: task.Namespace, Name: task.Name, UID: string(task.UID), Version: versionOf(task), Phase: string(status.Phase), Message: status.Message,
-		GPU: task.Spec.GPU, Amount: task.Spec.GPUAmount, Pods: gputask.Total(task.GPUTask), RunningPods: int(status.Running), Restarts: int(status.Restarts),
+		GPU: task.Spec.GPU, Amount: task.Spec.GPUAmount, Profile: task.Spec.GPUProfile, Pods: gputask.Total(task.GPUTask), RunningPods: int(status.Running), Restarts: int(status.Restarts),
 		Moves: int(status.Moves), Priority: task.Spec.Priority, Queue: task.Spec.Queue, Created: task.CreationTimestamp, Started: startOf(status),
 		Finished: status.CompletionTime, Nodes: status.Nodes,
 	}
@@ -213,7 +214,8 @@ func MoveRows(view *analysis.View, moves []v1.Move, states []v1.MoveStatus) []Mo
 }
 
 func placeOf(view *analysis.View, pod string, place *v1.MovePlace) Place {
-	return Place{Pod: pod, Node: place.Node, GPUs: view.Cards[place.Node].Listed(place.GPUs)}
+	cards := view.Cards[place.Node]
+	return Place{Pod: pod, Node: place.Node, GPUs: cards.Numbers(cards.Listed(place.GPUs))}
 }
 
 // Places returns where Pods go.
@@ -269,19 +271,50 @@ func GPURow(view *analysis.View, name string, index int) *GPUDetails {
 		return nil
 	}
 	row := &GPUDetails{Node: name, Index: index, Model: view.Model(name), Health: "healthy", Use: cards[index].Use, Holders: []GPUHolder{}}
-	if listed := view.GPUsOf(node)[index]; listed != nil {
+	listed := view.GPUsOf(node)[index]
+	if listed != nil {
 		row.UUID, row.Model, row.Memory = listed.UUID, listed.Model, fmt.Sprintf("%d GiB", listed.MemoryMiB/1024)
 	}
 	if cards[index].Use == analysis.CardUnhealthy {
-		row.Health = FaultText(view.GPUsOf(node)[index])
+		row.Health = FaultText(listed)
 	}
+	row.Slices = gpuSlices(&cards[index], listed)
 	holders := view.Holders()[name]
 	for i := range holders {
-		if holder := &holders[i]; slices.Contains(holder.GPUs, index) {
-			row.Holders = append(row.Holders, gpuHolder(view, holder))
-		}
+		row.addHolder(view, &holders[i])
 	}
 	return row
+}
+
+// gpuSlices returns the slices of a GPU; nil if it is not divided.
+func gpuSlices(card *analysis.Card, listed *inventory.GPU) []GPUSlice {
+	var list []GPUSlice
+	for i := range card.Slices {
+		row := GPUSlice{Profile: card.Slices[i].Profile, Use: card.Slices[i].Use}
+		if listed != nil && i < len(listed.Slices) {
+			row.UUID, row.Memory = listed.Slices[i].UUID, fmt.Sprintf("%d GiB", listed.Slices[i].MemoryMiB/1024)
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+// addHolder adds a holder of the node if it has the GPU, or slices of it.
+func (d *GPUDetails) addHolder(view *analysis.View, holder *analysis.Holder) {
+	held := map[string]int64{}
+	for _, one := range holder.Slices {
+		if one.GPU == d.Index && one.Slice < len(d.Slices) {
+			slice := &d.Slices[one.Slice]
+			slice.Pod = holder.Pod.Namespace + "/" + holder.Pod.Name
+			held[slice.Profile]++
+		}
+	}
+	if len(held) == 0 && !slices.Contains(holder.GPUs, d.Index) {
+		return
+	}
+	row := gpuHolder(view, holder)
+	row.Slices = show.Slices(held)
+	d.Holders = append(d.Holders, row)
 }
 
 func gpuHolder(view *analysis.View, holder *analysis.Holder) GPUHolder {

@@ -21,6 +21,9 @@ type Parameters struct {
 	// CPUFit makes Pods without GPUs go where the least CPU is left, ShareFit
 	// shares where the least of the card is left.
 	CPUFit, ShareFit float64
+	// DeviceFit makes Pods without GPUs, but with other devices, go where the fewest of these are
+	// left: for each of them. The CPU then counts for less than one device.
+	DeviceFit float64
 	// NodeFit makes Pods go where the fewest GPUs are left.
 	NodeFit float64
 	// Tightness is the CPU that a free GPU needs, as a fraction of the average CPU per
@@ -37,7 +40,7 @@ type Parameters struct {
 // Default returns the parameters that performed well on the traces of docs/benchmarks.md.
 func Default() Parameters {
 	return Parameters{
-		Earnings: 0.8, Stranding: 1.9, Worth: 12, Scarcity: 1.8, Rarity: 0.3, Reserve: 2.5, Vacating: 8, Dependence: 6, CPUFit: 1, ShareFit: 0.02, NodeFit: 0.01,
+		Earnings: 0.8, Stranding: 1.9, Worth: 12, Scarcity: 1.8, Rarity: 0.3, Reserve: 2.5, Vacating: 8, Dependence: 6, CPUFit: 1, ShareFit: 0.02, DeviceFit: 0.2, NodeFit: 0.01,
 		Tightness: 0.33, Smoothing: 0.45, HalfLife: 1e5,
 	}
 }

@@ -101,7 +101,7 @@ func (p *Policy) Price(step placement.Step) float64 {
 	price := p.potential(step.After) - p.potential(step.Before)
 	r := step.Request
 	if r.Percent() == 0 {
-		return price + p.parameters.CPUFit*float64(step.After.CPU())/p.learned.largestCPU
+		return price + p.withoutGPUs(step)
 	}
 	price += p.parameters.Scarcity * p.learned.scarcity[step.Before.Model()] * gpus(r.Percent())
 	nodeFit := p.parameters.NodeFit * gpus(step.After.Percent())
@@ -110,6 +110,20 @@ func (p *Policy) Price(step placement.Step) float64 {
 	}
 	return price + nodeFit
 }
+
+// withoutGPUs returns the part of the price that only Pods without GPUs pay.
+func (p *Policy) withoutGPUs(step placement.Step) float64 {
+	cpu := p.parameters.CPUFit * float64(step.After.CPU()) / p.learned.largestCPU
+	devices, asked := step.After.Devices(step.Request)
+	if !asked {
+		return cpu
+	}
+	return p.parameters.DeviceFit * (float64(devices) + cpu/devicesFirst)
+}
+
+// devicesFirst is how much less all of a node's CPU counts than one device, for Pods that need
+// devices.
+const devicesFirst = 2
 
 // cardFirst is how much less the rest of the node counts for a share than for
 // whole GPUs: the card comes first.

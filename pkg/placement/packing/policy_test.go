@@ -90,6 +90,8 @@ func TestThePriceIsTheSumOfItsTerms(t *testing.T) {
 		"Pods without GPUs go where little CPU is left": {Parameters{CPUFit: 2}, placement.Shape{CPU: 3000}, "a", 2 * 28. / 64},
 		"whole GPUs go where the fewest are left":       {Parameters{NodeFit: 1}, whole(1, 1), "b", 1},
 		"shares as well, a little":                      {Parameters{NodeFit: 1}, share(1, 20), "a", 0.3 / cardFirst},
+		"devices are taken where the fewest are left":   {Parameters{DeviceFit: 1, CPUFit: 1}, devices(1), "b", 1 + 1./devicesFirst},
+		"of as many devices, where little CPU is left":  {Parameters{DeviceFit: 1, CPUFit: 1}, devices(2), "a", 2 + 31./64/devicesFirst},
 		// Before anything is known, rests are worth their size: a card more or less.
 		"what is used of a card is lost": {Parameters{Worth: 3}, share(1, 50), "a", 1.5},
 		"a whole one":                    {Parameters{Worth: 3}, whole(1, 2), "b", 6},
@@ -100,7 +102,7 @@ func TestThePriceIsTheSumOfItsTerms(t *testing.T) {
 			t.Parallel()
 			test.parameters.HalfLife = 1e5
 			p := New(test.parameters)
-			c := clusterOf(t, p, node("a", 32, 1), node("b", 64, 2))
+			c := clusterOf(t, p, withDevices(node("a", 32, 1), 4, 4), withDevices(node("b", 64, 2), 2, 4))
 			run(t, c, "a", 1, 50, 0)
 			p.Refresh(c)
 			place, found := c.Find(c.Request(test.shape), c.Root())
@@ -108,6 +110,46 @@ func TestThePriceIsTheSumOfItsTerms(t *testing.T) {
 				t.Errorf("got node %q at %v, want %q at %v", place.Node, place.Cost, test.node, test.cost)
 			}
 		})
+	}
+}
+
+// withDevices adds numbers of two kinds of devices to a node.
+func withDevices(n placement.Node, some, others int64) placement.Node {
+	n.Others = placement.Amounts{{Resource: "example.com/a", Value: some}, {Resource: "example.com/b", Value: others}}
+	return n
+}
+
+// devices asks for one of the devices of which node b has fewer, or for two of those of which both
+// have as many.
+func devices(count int64) placement.Shape {
+	resource := map[int64]string{1: "example.com/a", 2: "example.com/b"}[count]
+	return placement.Shape{Others: placement.Amounts{{Resource: resource, Value: count}}}
+}
+
+func TestSlicesFillOneNodeAfterTheOther(t *testing.T) {
+	t.Parallel()
+	c := placement.NewCluster(New(Default()))
+	for _, n := range []placement.Node{node("a", 64, 0), node("b", 32, 0), node("c", 96, 4)} {
+		n.Others = placement.Amounts{{Resource: "falldio.com/mig-1g.10gb", Value: 7}}
+		if err := c.SetNode(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request := c.Request(placement.Shape{CPU: 4000, Others: placement.Amounts{{Resource: "falldio.com/mig-1g.10gb", Value: 1}}})
+	var got []string
+	for i := range 15 {
+		place, found := c.Find(request, c.Root())
+		if !found {
+			t.Fatalf("no place for Pod %d", i)
+		}
+		if err := c.Place(placement.Pod{Name: fmt.Sprint(i), Node: place.Node, Use: place.Use}); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, place.Node)
+	}
+	// Node c comes last: its CPU is needed by its whole GPUs.
+	if want := append(slices.Repeat([]string{"b"}, 7), append(slices.Repeat([]string{"a"}, 7), "c")...); !slices.Equal(got, want) {
+		t.Errorf("the Pods go to %v, want %v", got, want)
 	}
 }
 

@@ -34,6 +34,8 @@ type Input struct {
 // Node is a node, with nothing running on it.
 type Node struct {
 	Model string
+	// Apart is true if only Needs get them that name the model.
+	Apart bool
 	// Percent is what its working GPUs are, in percent of one GPU.
 	Percent int
 }

@@ -78,6 +78,15 @@ func TestEstimates(t *testing.T) {
 				Waiting: []outlook.Waiting{{Key: "a", Needs: []outlook.Need{{Members: 1, Percent: 800, Models: []string{"h100"}}}, Duration: exactly(1)}},
 			}, []int{30}, []string{"x"},
 		},
+		"what is apart is for those who name it": {
+			outlook.Input{
+				Nodes: append(nodes(1), outlook.Node{Model: "slices", Percent: 800, Apart: true}), Running: []outlook.Running{runs("x", 0, 8, exactly(30)), runs("y", 1, 8, exactly(10))},
+				Waiting: []outlook.Waiting{
+					waits("a", 1, 8, exactly(60)),
+					{Key: "b", Needs: []outlook.Need{{Members: 2, Percent: 14, Models: []string{"slices"}}}, Duration: exactly(1)},
+				},
+			}, []int{30, 10}, []string{"x", "y"},
+		},
 		"it never fits": {
 			outlook.Input{Nodes: nodes(1), Waiting: []outlook.Waiting{waits("a", 1, 9, exactly(60)), waits("b", 1, 8, exactly(60))}}, []int{-1, 0}, []string{"", ""},
 		},

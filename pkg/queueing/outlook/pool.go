@@ -31,7 +31,9 @@ type need struct {
 
 // shared is what all draws have in common.
 type shared struct {
-	models  map[string]int
+	models map[string]int
+	// apart are the models of nodes that are apart.
+	apart   map[int]bool
 	classes []class
 	// jobs are those that wait, then those of the scenarios in the order of their arrival; classOf, bounds and rankOf are their classes, their bounds (never
 	// for unknown ones), and their places in the order, of which byRank is the inverse.
@@ -53,9 +55,10 @@ type arrival struct {
 
 // prepare numbers models and classes.
 func prepare(in *Input) *shared {
-	p := &shared{models: map[string]int{}}
+	p := &shared{models: map[string]int{}, apart: map[int]bool{}}
 	for i := range in.Nodes {
 		if _, known := p.models[in.Nodes[i].Model]; !known {
+			p.apart[len(p.models)] = in.Nodes[i].Apart
 			p.models[in.Nodes[i].Model] = len(p.models)
 		}
 		p.top = max(p.top, bucket(in.Nodes[i].Percent))
@@ -115,7 +118,9 @@ func (p *shared) newClass(needs []Need) class {
 		}
 		if len(needs[i].Models) == 0 {
 			for id := range len(p.models) {
-				one.models = append(one.models, id)
+				if !p.apart[id] {
+					one.models = append(one.models, id)
+				}
 			}
 		}
 		made.needs = append(made.needs, one)

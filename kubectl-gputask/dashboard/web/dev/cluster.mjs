@@ -23,6 +23,7 @@ const models = [
   { model: "h100-80gb-hbm3", short: "h100", pool: "training", gpus: 8, part: 0.5 },
   { model: "a100-40gb", short: "a100", pool: "training", gpus: 8, part: 0.3 },
   { model: "rtx4090", short: "rtx4090", pool: "research", gpus: 4, part: 0.2 },
+  { model: "h200-141gb", short: "h200", pool: "research", gpus: 4, part: 0.02, divided: 2 },
 ];
 const longName = "pretrain-multilingual-mixture-of-experts-ablation-seed-00042-v2";
 const names = ["train", "finetune", "eval", "sweep", "embed", "distil", "render", longName];
@@ -31,13 +32,14 @@ const priorities = [0, 1, 10, 100];
 
 export function makeNodes(count, next) {
   const nodes = {};
-  for (const { model, short, pool, gpus, part } of models) {
+  for (const { model, short, pool, gpus, part, divided = 0 } of models) {
     const many = Math.max(1, Math.round(count * part));
     for (let i = 0; i < many; i++) {
       const name = `${short}-${i}`;
       const leaf = Math.floor(i / 8);
       nodes[name] = { name, model, pool, domains: [`zone-${leaf < many / 16 ? "a" : "b"}`, `${short}-leaf-${leaf}`], gpus: [], holders: [] };
-      fill(nodes[name], gpus, next, i);
+      for (let gpu = 0; gpu < divided; gpu++) nodes[name].gpus.push(dividedGPU(nodes[name], next));
+      fill(nodes[name], gpus - divided, next, i);
     }
   }
   return nodes;
@@ -59,6 +61,15 @@ function fill(node, count, next, index) {
       node.gpus.push({ use: "Busy", holders: [holder] });
     }
   }
+}
+
+function dividedGPU(node, next) {
+  const slices = [3, 2, 1, 1].map((compute) => {
+    const busy = next() < 0.5;
+    return { profile: `${compute}g.${compute * 18}gb`, compute, use: busy ? "Busy" : "Free", ...(busy ? { holder: addHolder(node, next, 0) + 1 } : {}) };
+  });
+  const held = slices.filter((slice) => slice.holder !== undefined);
+  return { use: "Divided", percent: Math.floor((100 * held.reduce((sum, slice) => sum + slice.compute, 0)) / 7), holders: held.map((slice) => slice.holder - 1), slices };
 }
 
 function shared(node, next) {
@@ -109,7 +120,7 @@ export function makeSummary(nodes) {
 }
 
 function emptySum() {
-  return { nodes: 0, gpus: 0, free: 0, closed: 0, shared: 0, busy: 0, reserved: 0, unhealthy: 0 };
+  return { nodes: 0, gpus: 0, free: 0, closed: 0, shared: 0, busy: 0, reserved: 0, divided: 0, unhealthy: 0 };
 }
 
 function add(sum, node) {

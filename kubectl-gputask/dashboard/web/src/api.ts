@@ -65,6 +65,8 @@ export interface Sum {
   shared?: number;
   busy: number;
   reserved?: number;
+  /** GPUs that are divided into MIG slices. */
+  divided?: number;
   unhealthy?: number;
 }
 
@@ -73,7 +75,7 @@ export interface ModelSum extends Sum {
   pool?: string;
 }
 
-export type Use = "Unhealthy" | "Busy" | "Shared" | "Reserved" | "Closed" | "Free";
+export type Use = "Unhealthy" | "Busy" | "Shared" | "Reserved" | "Closed" | "Divided" | "Free";
 
 export interface Node {
   name: string;
@@ -90,12 +92,25 @@ export interface Node {
 
 export interface Cell {
   use: Use;
-  /** How much of it is allocated, if it is shared. */
+  /** How much of it is allocated, if it is shared or divided. */
   percent?: number;
   /** Indices into the node's holders. */
   holders?: number[];
   /** Why it is unhealthy, or for whom it is reserved. */
   why?: string;
+  /** Its MIG slices, if it is divided. */
+  slices?: Slice[];
+}
+
+/** A MIG slice of a GPU. */
+export interface Slice {
+  /** Its size, as "1g.10gb". */
+  profile: string;
+  use: Use;
+  /** How many of the GPU's seven compute slices it has. */
+  compute: number;
+  /** The number of the node's holder that has it, from 1; absent if nobody has. */
+  holder?: number;
 }
 
 export interface Holder {
@@ -121,8 +136,9 @@ export interface Task {
   phase: Phase;
   message?: string;
   gpu?: string;
-  /** What each Pod asks for. */
+  /** What each Pod asks for: GPUs, or MIG slices of a profile. */
   amount?: string;
+  profile?: string;
   pods: number;
   runningPods: number;
   restarts: number;
@@ -199,6 +215,8 @@ export interface Place {
   node: string;
   /** Indices of the GPUs on the node. */
   gpus?: number[];
+  /** How many MIG slices, by profile. */
+  slices?: Record<string, number>;
 }
 
 export interface Plan {
@@ -279,6 +297,7 @@ export interface Member {
   /** The Pod that is there now; its containers have logs. */
   node?: string;
   gpus?: number[];
+  slices?: Record<string, number>;
   phase: string;
   reason?: string;
   containers: string[];
@@ -342,6 +361,17 @@ export interface GPUDetails {
   health: string;
   use: Use;
   holders: GPUHolder[];
+  /** Its MIG slices, if it is divided. */
+  slices?: GPUSlice[];
+}
+
+export interface GPUSlice {
+  profile: string;
+  uuid: string;
+  memory: string;
+  use: Use;
+  /** The Pod that has it, "namespace/name". */
+  pod?: string;
 }
 
 export interface GPUHolder {
@@ -350,6 +380,8 @@ export interface GPUHolder {
   task?: string;
   since: string;
   percent: number;
+  /** The MIG slices that it has of the GPU, in words; absent if it has a share or all of it. */
+  slices?: string;
   /** What it is for: the task's request, or who controls the Pod. */
   purpose: string;
   /** What it would cost to move it, or why it can't be moved, in a sentence. */

@@ -9,6 +9,7 @@ import { cellText, freeGPUs } from "../src/map/cells";
 import { paletteOf, priorityStep, stepColour, TaskColours } from "../src/map/colours";
 import { defaultGrouping, groupings, groupNodes, sortedNames } from "../src/map/groups";
 import { nodesAt } from "../src/map/moved";
+import { freeSlicesText, hasFreeSlices, slicesText, stripes } from "../src/map/slices";
 
 const now = new Date(2026, 10, 24, 13, 0);
 const since = new Date(2026, 10, 24, 12, 3).toISOString();
@@ -27,6 +28,46 @@ test("what a GPU is said to be", () => {
   assert.equal(cellText(nodes.get("h100-9")!, 0, now, [-1, -1]), "h100-9, GPU 0, shared, 40% allocated: lab/notebook-7, since 12:03");
   assert.equal(cellText(nodes.get("h100-9")!, 1, now), "h100-9, GPU 1, unhealthy: XID 79");
   assert.equal(cellText(nodes.get("cpu")!, 0, now), "cpu");
+});
+
+const divided: Node = {
+  name: "h100-3", domains: [], holders: [train, notebook],
+  gpus: [
+    {
+      use: "Divided", percent: 71, holders: [0, 1],
+      slices: [
+        { profile: "3g.40gb", use: "Busy", compute: 3, holder: 1 }, { profile: "2g.20gb", use: "Busy", compute: 2, holder: 2 },
+        { profile: "1g.10gb", use: "Free", compute: 1 }, { profile: "1g.10gb", use: "Free", compute: 1 },
+      ],
+    },
+    { use: "Divided" },
+  ],
+};
+
+test("a divided GPU says who has which of its slices", () => {
+  assert.equal(
+    cellText(divided, 0, now),
+    "h100-3, GPU 0, divided into 4 MIG slices: 3g.40gb, busy: default/train, since 12:03; 2g.20gb, busy: lab/notebook-7, since 12:03; 2 × 1g.10gb, free",
+  );
+  assert.equal(cellText(divided, 1, now), "h100-3, GPU 1, in MIG mode, without slices");
+  assert.equal(freeSlicesText(divided), "2 of 2 × 1g.10gb, 0 of 1 × 2g.20gb, 0 of 1 × 3g.40gb");
+  assert.equal(freeSlicesText(nodes.get("h100-9")!), "");
+  assert.equal(slicesText({ "1g.10gb": 1, "2g.20gb": 2 }), "1 MIG slice of 1g.10gb and 2 MIG slices of 2g.20gb");
+  assert.equal(slicesText(undefined), "");
+});
+
+test("the slices of a GPU fill its square from the top, each by its part of the GPU", () => {
+  const boxes = (height: number) => stripes(divided.gpus[0]!.slices!, height).map(({ top, height: high }) => [top, high]);
+  assert.deepEqual(boxes(14), [[0, 6], [6, 4], [10, 2], [12, 2]]);
+  assert.deepEqual(boxes(8), [[0, 3], [3, 3], [6, 1], [7, 1]]);
+  assert.deepEqual(stripes([{ profile: "1g.10gb", use: "Free", compute: 1 }], 14).map(({ top, height }) => [top, height]), [[0, 2]]);
+});
+
+test("a node with free slices is one with something free", () => {
+  const all = new Map(nodes).set("h100-3", divided);
+  const titles = groupNodes(sortedNames(all), all, [], "none", { text: "", onlyFree: true }).flatMap((group) => group.nodes.map((item) => item.node.name));
+  assert.deepEqual(titles, ["h100-3", "h100-10"]);
+  assert.ok(hasFreeSlices(divided) && !hasFreeSlices(nodes.get("h100-10")!));
 });
 
 test("nodes are sorted as people count", () => {

@@ -43,3 +43,25 @@ func TestWhatIsNoMIGProfile(t *testing.T) {
 		}
 	}
 }
+
+func TestSlicesAreCountedUnderOurNameOrNVIDIAs(t *testing.T) {
+	t.Parallel()
+	for gpus, want := range map[corev1.ResourceName]corev1.ResourceName{
+		"":                "falldio.com/mig-1g.10gb.me",
+		ResourceGPU:       "falldio.com/mig-1g.10gb.me",
+		ResourceNVIDIAGPU: "nvidia.com/mig-1g.10gb.me",
+	} {
+		resource := MIGResourceBeside(gpus, "1g.10gb+me")
+		if resource != want {
+			t.Errorf("beside %q slices are %s, want %s", gpus, resource, want)
+		}
+		if profile, ok := SliceProfile(resource); profile != "1g.10gb+me" || !ok {
+			t.Errorf("%s counts slices of %q, %t", resource, profile, ok)
+		}
+	}
+	for _, resource := range []corev1.ResourceName{ResourceGPU, ResourceGPUPercent, ResourceNVIDIAGPU, "nvidia.com/mig-large", "example.com/mig-1g.10gb"} {
+		if profile, ok := SliceProfile(resource); ok {
+			t.Errorf("%s is of %q", resource, profile)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import corev1 "k8s.io/api/core/v1"
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu)",fieldPath=".cpu",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpu) == has(oldSelf.gpu) && (!has(self.gpu) || self.gpu == oldSelf.gpu)",fieldPath=".gpu",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpu__dash__amount) == has(oldSelf.gpu__dash__amount) && (!has(self.gpu__dash__amount) || self.gpu__dash__amount == oldSelf.gpu__dash__amount)",fieldPath="['gpu-amount']",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.gpuProfile) == has(oldSelf.gpuProfile) && (!has(self.gpuProfile) || self.gpuProfile == oldSelf.gpuProfile)",fieldPath=".gpuProfile",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory)",fieldPath=".gpuMemory",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.nodePool) == has(oldSelf.nodePool) && (!has(self.nodePool) || self.nodePool == oldSelf.nodePool)",fieldPath=".nodePool",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",message="is immutable: delete the task and recreate it"
@@ -39,6 +40,13 @@ type Role struct {
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[1-9][0-9]{0,3}|0[.](0[1-9]|[1-9][0-9]?))$')",message="must be a whole number of GPUs from \"0\" to \"9999\", or a share of one GPU from \"0.01\" to \"0.99\" with at most two decimals, for example \"2\" or \"0.5\""
 	GPUAmount string `json:"gpu-amount,omitempty"`
+
+	// gpuProfile is the profile of the MIG slices that the role asks for, as in the task's spec. Default:
+	// that of the task; a role for whole GPUs must therefore be in a task without one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]?g[.][1-9][0-9]{0,3}gb([+][a-z0-9]+)*$')",message="must be a MIG profile in NVIDIA's notation, as nvidia-smi lists it: compute slices and memory, for example \"1g.10gb\" or \"1g.10gb+me\""
+	GPUProfile string `json:"gpuProfile,omitempty"`
 
 	// gpu is the GPU model that the role needs. Default: that of the task.
 	// +optional

@@ -19,13 +19,14 @@ import (
 // +kubebuilder:resource:path=gputasks,singular=gputask,shortName=gt,categories=all,scope=Namespaced
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Where the task is in its life"
 // +kubebuilder:printcolumn:name="GPU",type=string,JSONPath=`.spec.gpu`,description="GPU model that the task asks for"
-// +kubebuilder:printcolumn:name="GPUs/Pod",type=string,JSONPath=`.spec['gpu-amount']`,description="GPUs of each Pod, or its share of one"
+// +kubebuilder:printcolumn:name="GPUs/Pod",type=string,JSONPath=`.spec['gpu-amount']`,description="GPUs of each Pod, or its share of one, or its MIG slices"
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.total`,description="Pods of the task"
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`,description="Pods that run now"
 // +kubebuilder:printcolumn:name="Restarts",type=integer,JSONPath=`.status.restarts`,description="Failures that led to a new start"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Priority",type=string,JSONPath=`.spec.priority`,priority=1,description="PriorityClass"
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.queue`,priority=1,description="GPUQueue that the task names"
+// +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.spec.gpuProfile`,priority=1,description="Profile of the MIG slices that the task asks for"
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.nodePool`,priority=1,description="Node pool"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,description="What the task waits for, or how it ended"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 58",message="metadata.name must have at most 58 characters, so that the Pods' names <name>-<index> are valid host names"
@@ -54,6 +55,11 @@ type GPUTask struct {
 // +kubebuilder:validation:XValidation:rule="has(self.cpu) == has(oldSelf.cpu) && (!has(self.cpu) || self.cpu == oldSelf.cpu)",fieldPath=".cpu",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpu) == has(oldSelf.gpu) && (!has(self.gpu) || self.gpu == oldSelf.gpu)",fieldPath=".gpu",message="is immutable: delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="self.gpu__dash__amount == oldSelf.gpu__dash__amount",fieldPath="['gpu-amount']",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="has(self.gpuProfile) == has(oldSelf.gpuProfile) && (!has(self.gpuProfile) || self.gpuProfile == oldSelf.gpuProfile)",fieldPath=".gpuProfile",message="is immutable: delete the task and recreate it"
+// +kubebuilder:validation:XValidation:rule="!has(self.gpuProfile) || !self.gpu__dash__amount.startsWith('0.')",fieldPath="['gpu-amount']",message="must be a whole number of MIG slices with gpuProfile, for example \"1\": for a smaller part of a GPU, name a smaller profile; for a share of a GPU that is not divided, leave gpuProfile out"
+// +kubebuilder:validation:XValidation:rule="!has(self.gpuProfile) || !has(self.gpuMemory)",fieldPath=".gpuMemory",message="must be left out with gpuProfile: the profile says how much memory a MIG slice has"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, !has(r.gpuProfile) && !has(self.gpuProfile) || !(has(r.gpu__dash__amount) ? r.gpu__dash__amount : self.gpu__dash__amount).startsWith('0.'))",fieldPath=".roles",message="gpu-amount must be a whole number of MIG slices in each role with a gpuProfile, its own or that of the task"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, !has(r.gpuProfile) && !has(self.gpuProfile) || !has(r.gpuMemory) && !has(self.gpuMemory))",fieldPath=".roles",message="gpuMemory must be left out of the task and of each role with a gpuProfile: the profile says how much memory a MIG slice has"
 // +kubebuilder:validation:XValidation:rule="has(self.priority) == has(oldSelf.priority) && (!has(self.priority) || self.priority == oldSelf.priority) || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".priority",message="is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.queue) == has(oldSelf.queue) && (!has(self.queue) || self.queue == oldSelf.queue) || has(oldSelf.suspend) && oldSelf.suspend",fieldPath=".queue",message="is immutable while the task is not suspended: set suspend to true first, or delete the task and recreate it"
 // +kubebuilder:validation:XValidation:rule="has(self.gpuMemory) == has(oldSelf.gpuMemory) && (!has(self.gpuMemory) || self.gpuMemory == oldSelf.gpuMemory)",fieldPath=".gpuMemory",message="is immutable: delete the task and recreate it"
@@ -123,13 +129,23 @@ type GPUTaskSpec struct {
 	// from "0.01" to "0.99" in steps of 0.01, for example "0.5". Shares of one
 	// card never add up to more than the card; what a Pod really uses of it,
 	// nothing limits. Shares need gpu-scheduler: the stock kube-scheduler does
-	// not know that shares and whole GPUs are the same cards. Default: "1".
-	// Immutable.
+	// not know that shares and whole GPUs are the same cards. With gpuProfile it
+	// is a whole number of MIG slices. Default: "1". Immutable.
 	// +optional
 	// +kubebuilder:default="1"
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]{0,3}|0[.](0[1-9]|[1-9][0-9]?))$')",message="must be a whole number of GPUs from \"1\" to \"9999\", or a share of one GPU from \"0.01\" to \"0.99\" with at most two decimals, for example \"2\" or \"0.5\""
 	GPUAmount string `json:"gpu-amount,omitempty"`
+
+	// gpuProfile asks for MIG slices instead of whole GPUs: the profile of a slice in NVIDIA's notation,
+	// for example "1g.10gb". Each Pod gets gpu-amount slices of it, all on one node; they may be
+	// of different GPUs. The GPUs must have been divided into such slices before:
+	// "kubectl describe nodes" lists them as falldio.com/mig-1g.10gb. It can't be combined
+	// with gpuMemory. Default: whole GPUs, or a share of one. Immutable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]?g[.][1-9][0-9]{0,3}gb([+][a-z0-9]+)*$')",message="must be a MIG profile in NVIDIA's notation, as nvidia-smi lists it: compute slices and memory, for example \"1g.10gb\" or \"1g.10gb+me\""
+	GPUProfile string `json:"gpuProfile,omitempty"`
 
 	// priority is the name of the PriorityClass of the task's Pods, for example
 	// "gpu-high-priority". When GPUs are short, Pods of a higher priority are

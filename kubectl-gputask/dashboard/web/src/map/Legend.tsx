@@ -4,12 +4,12 @@
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-import type { Use } from "../api";
+import type { Cell, Use } from "../api";
 import { number } from "../format";
-import { useCollection } from "../page";
+import { useCollection, useSummary } from "../page";
 import { useTheme } from "../theme";
 import { paletteOf, priorityStep, taskColours, type ColourBy, type Palette } from "./colours";
-import { paintCell, paintMark, type Mark } from "./draw";
+import { paintCell, paintDivided, paintMark, type Mark } from "./draw";
 
 const uses: { use: Use; percent?: number; text: string }[] = [
   { use: "Free", text: "Free" },
@@ -37,12 +37,14 @@ export interface LegendProps {
 /** What the squares of a map mean. */
 export function Legend({ colourBy, priorities = [], marks = [], brief = false }: LegendProps): JSX.Element {
   const palette = paletteOf(useTheme());
+  const divided = (useSummary()?.total.divided ?? 0) > 0;
   return (
     <div class="legend">
       <ul aria-label="Legend">
         {uses.map(({ use, percent, text }) => (
           <li key={use}><Swatch paint={(context, side) => cell(context, side, use, percent, palette)} palette={palette} />{text}</li>
         ))}
+        {divided && <li><Swatch paint={(context, side) => dividedCell(context, side, palette)} palette={palette} />Divided into MIG slices</li>}
         {marks.map((mark) => (
           <li key={mark}><Swatch paint={(context, side) => markCell(context, side, mark, palette)} palette={palette} />{markTexts[mark]}</li>
         ))}
@@ -117,6 +119,14 @@ function Swatch({ paint, palette }: { paint: (context: CanvasRenderingContext2D,
 
 function cell(context: CanvasRenderingContext2D, size: number, use: Use, percent: number | undefined, palette: Palette): void {
   paintCell(context, { x: 0, y: 0, width: size, height: size }, { use, ...(percent === undefined ? {} : { percent }) }, palette.plain, palette);
+}
+
+function dividedCell(context: CanvasRenderingContext2D, size: number, palette: Palette): void {
+  const cell: Cell = {
+    use: "Divided",
+    slices: [{ profile: "", use: "Busy", compute: 3 }, { profile: "", use: "Free", compute: 2 }, { profile: "", use: "Busy", compute: 2 }],
+  };
+  paintDivided(context, { x: 0, y: 0, width: size, height: size }, cell, () => palette.plain, palette);
 }
 
 function markCell(context: CanvasRenderingContext2D, size: number, mark: Mark, palette: Palette): void {

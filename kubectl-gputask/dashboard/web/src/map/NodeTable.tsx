@@ -8,6 +8,7 @@ import type { Node } from "../api";
 import { list } from "../format";
 import { Pages } from "../parts/Pages";
 import { freeGPUs } from "./cells";
+import { freeSlicesText } from "./slices";
 
 const perPage = 50;
 
@@ -51,6 +52,7 @@ export function NodeTable({ nodes, levels }: { nodes: readonly Node[]; levels: r
 
 function notice(node: Node): string {
   const unhealthy = list(node.gpus).filter((gpu) => gpu.use === "Unhealthy").length;
-  const parts = [node.notice ?? "", unhealthy > 0 ? `${unhealthy} unhealthy` : ""].filter((part) => part !== "");
+  const slices = freeSlicesText(node);
+  const parts = [node.notice ?? "", unhealthy > 0 ? `${unhealthy} unhealthy` : "", slices === "" ? "" : `MIG slices free: ${slices}`].filter((part) => part !== "");
   return parts.join("; ") || "–";
 }

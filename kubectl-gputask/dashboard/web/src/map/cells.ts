@@ -3,6 +3,7 @@
 
 import type { Cell, Holder, Node } from "../api";
 import { clockTime, enumerate, list } from "../format";
+import { asCell, dividedText } from "./slices";
 
 /** The key of a GPU in sets and maps. */
 export function cellKey(node: string, gpu: number): string {
@@ -41,6 +42,8 @@ export function stateText(node: Node, cell: Cell, now: Date): string {
       return cell.why ? `reserved: ${cell.why}` : "reserved";
     case "Unhealthy":
       return (cell.why ? `unhealthy: ${cell.why}` : "unhealthy") + who;
+    case "Divided":
+      return dividedText(cell, (slice) => stateText(node, asCell(slice), now));
     case "Closed":
       return node.notice ? `free, but its node is ${node.notice}` : "free, but its node is cordoned or not ready";
   }

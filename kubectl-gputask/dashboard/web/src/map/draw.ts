@@ -7,6 +7,7 @@ import { list } from "../format";
 import { cellKey, holderName, holdersOf } from "./cells";
 import { colourOf, type Colouring, type Palette } from "./colours";
 import { cellBox, nodeBox, visible, type Band, type Box, type Layout, type Spot } from "./layout";
+import { asCell, stripes } from "./slices";
 
 /** "from" a Pod leaves, "to" it goes, "new" is where a Pod goes that does not run yet. */
 export type Mark = "from" | "to" | "new";
@@ -82,7 +83,8 @@ function paintNode(context: CanvasRenderingContext2D, scene: Scene, band: Band, 
   for (let gpu = 0; gpu < cells.length; gpu++) {
     const cell = cells[gpu]!;
     const box = cellBox(layout, band, { node: index, gpu });
-    paintCell(context, box, cell, colourOf(scene.colouring, node, cell, load?.[gpu]), palette);
+    if (cell.use === "Divided") paintDivided(context, box, cell, (part) => colourOf(scene.colouring, node, part, load?.[gpu]), palette);
+    else paintCell(context, box, cell, colourOf(scene.colouring, node, cell, load?.[gpu]), palette);
     if (scene.related !== undefined && isOf(node, cell, scene.related)) ring(context, box, palette.text, 1.5, 0);
     const mark = scene.marks?.get(cellKey(node.name, gpu));
     if (mark) paintMark(context, box, mark, palette);
@@ -121,6 +123,20 @@ export function paintCell(context: CanvasRenderingContext2D, box: Box, cell: Pic
     case "Closed":
       frame(context, box, palette.page, palette.closed, [2, 2]);
       dots(context, box, palette.closed);
+  }
+}
+
+/** Paints a GPU that is divided: a stripe for each slice, as high as its part of the GPU. The legend uses it too. */
+export function paintDivided(context: CanvasRenderingContext2D, box: Box, cell: Cell, colour: (cell: Cell) => string, palette: Palette): void {
+  const { x, y, width, height } = box;
+  frame(context, box, palette.page, palette.outline);
+  for (const { slice, top, height: high } of stripes(list(cell.slices), height - 2)) {
+    context.fillStyle = slice.use === "Busy" ? colour(asCell(slice)) : slice.use === "Free" ? palette.free : palette.closed;
+    context.fillRect(x + 1, y + 1 + top, width - 2, high);
+    // A line below each slice tells it from the next, where there is room for one.
+    if (high < 2) continue;
+    context.fillStyle = palette.outline;
+    context.fillRect(x + 1, y + top + high, width - 2, 1);
   }
 }
 

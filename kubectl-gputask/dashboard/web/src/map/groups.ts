@@ -4,6 +4,7 @@
 import type { Node } from "../api";
 import { compareNames, list } from "../format";
 import { freeGPUs } from "./cells";
+import { hasFreeSlices } from "./slices";
 import type { Group } from "./layout";
 
 /** "pool", "model" or "none", or "level:" and the name of a level of the topology. */
@@ -81,7 +82,7 @@ function noteOf(items: readonly { node: Node; gpus: number }[]): string {
 }
 
 function passes(node: Node, words: readonly string[], onlyFree: boolean): boolean {
-  if (onlyFree && freeGPUs(node) === 0) return false;
+  if (onlyFree && freeGPUs(node) === 0 && !hasFreeSlices(node)) return false;
   if (words.length === 0) return true;
   const text = searchText(node);
   return words.every((word) => text.includes(word));

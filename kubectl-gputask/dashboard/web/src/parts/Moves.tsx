@@ -5,6 +5,7 @@ import type { JSX } from "preact";
 
 import type { Move, Place } from "../api";
 import { gpuTime, gpuIndices, list, number } from "../format";
+import { slicesText } from "../map/slices";
 import { links } from "../route";
 
 const states: Record<string, string> = {
@@ -51,6 +52,7 @@ export function PlaceText({ place }: { place: Place }): JSX.Element {
     <>
       <a href={links.find(place.node)}>{place.node}</a>
       {list(place.gpus).length > 0 && <small>{gpuIndices(list(place.gpus))}</small>}
+      {place.slices && <small>{slicesText(place.slices)}</small>}
     </>
   );
 }
@@ -66,6 +68,7 @@ export function PlaceList({ places }: { places: readonly Place[] | undefined }):
         <li key={place.pod}>
           <span class="name">{place.pod}</span> on <a href={links.find(place.node)}>{place.node}</a>
           {list(place.gpus).length > 0 && `, ${gpuIndices(list(place.gpus))}`}
+          {place.slices && `, ${slicesText(place.slices)}`}
         </li>
       ))}
       {all.length > most && <li>and {number(all.length - most)} more</li>}

@@ -6,6 +6,7 @@ import { useState } from "preact/hooks";
 
 import type { Member, Span } from "../api";
 import { clockTime, duration, gpuIndices, list, number } from "../format";
+import { slicesText } from "../map/slices";
 import { useTick } from "../page";
 import { PhaseBadge } from "./Badge";
 import { Pages } from "./Pages";
@@ -107,7 +108,7 @@ function MemberTable({ members }: { members: readonly Member[] }): JSX.Element {
           {members.map((member) => (
             <tr key={member.name}>
               <th scope="row">{member.name}</th><td><PhaseBadge phase={member.phase} /></td><td>{member.node || "–"}</td>
-              <td>{list(member.gpus).length > 0 ? gpuIndices(list(member.gpus)) : "–"}</td><td class="message">{member.reason || "–"}</td>
+              <td>{list(member.gpus).length > 0 ? gpuIndices(list(member.gpus)) : slicesText(member.slices) || "–"}</td><td class="message">{member.reason || "–"}</td>
             </tr>
           ))}
         </tbody>

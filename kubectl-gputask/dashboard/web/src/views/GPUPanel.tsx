@@ -4,7 +4,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
-import type { GPUDetails, GPUHolder, Use } from "../api";
+import type { GPUDetails, GPUHolder, GPUSlice, Use } from "../api";
 import { list } from "../format";
 import { useFetched, useRow } from "../page";
 import { Facts } from "../parts/Facts";
@@ -13,7 +13,8 @@ import { Time } from "../parts/Time";
 import { links } from "../route";
 
 const useTexts: Record<Use, string> = {
-  Free: "Free", Busy: "Busy", Shared: "Shared", Reserved: "Reserved", Closed: "Free, but its node is cordoned or not ready", Unhealthy: "Unhealthy",
+  Free: "Free", Busy: "Busy", Shared: "Shared", Reserved: "Reserved", Closed: "Free, but its node is cordoned or not ready", Divided: "Divided into MIG slices",
+  Unhealthy: "Unhealthy",
 };
 
 /** A GPU in detail, beside the map. */
@@ -54,8 +55,29 @@ function Details({ details, notice, load }: { details: GPUDetails; notice: strin
           { label: "UUID", value: details.uuid && <code>{details.uuid}</code> },
         ]}
       />
+      {list(details.slices).length > 0 && <Slices slices={list(details.slices)} />}
       <h3>{list(details.holders).length === 0 ? "Nobody holds it" : "Who holds it"}</h3>
       {list(details.holders).map((holder) => <Holder key={holder.namespace + holder.pod} holder={holder} />)}
+    </>
+  );
+}
+
+/** The MIG slices of a GPU, with who has each. */
+function Slices({ slices }: { slices: readonly GPUSlice[] }): JSX.Element {
+  return (
+    <>
+      <h3>Its MIG slices</h3>
+      <div class="table-scroll" tabIndex={0} role="group" aria-label="MIG slices of the GPU">
+        <table>
+          <caption class="visually-hidden">The MIG slices of the GPU, and which Pod has each</caption>
+          <thead><tr><th scope="col">Profile</th><th scope="col">Memory</th><th scope="col">Held by</th></tr></thead>
+          <tbody>
+            {slices.map((slice) => (
+              <tr key={slice.uuid}><th scope="row" title={slice.uuid}>{slice.profile}</th><td>{slice.memory}</td><td>{slice.pod ?? (useTexts[slice.use] ?? slice.use)}</td></tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </>
   );
 }
@@ -69,7 +91,7 @@ function Holder({ holder }: { holder: GPUHolder }): JSX.Element {
         facts={[
           { label: "Pod", value: pod },
           { label: "Since", value: <Time at={holder.since} /> },
-          holder.percent < 100 && { label: "Share", value: `${holder.percent}% of the GPU` },
+          holder.slices ? { label: "Has", value: holder.slices } : holder.percent < 100 && { label: "Share", value: `${holder.percent}% of the GPU` },
           { label: "For", value: holder.purpose },
           { label: "To move it", value: holder.moving },
         ]}

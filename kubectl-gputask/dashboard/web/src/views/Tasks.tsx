@@ -6,6 +6,7 @@ import { useMemo, useState } from "preact/hooks";
 
 import type { Phase, Task } from "../api";
 import { compareNames, counted, gpus, list, number } from "../format";
+import { slicesText } from "../map/slices";
 import { useCollection } from "../page";
 import { PhaseBadge } from "../parts/Badge";
 import { Choice } from "../parts/Choice";
@@ -77,11 +78,11 @@ function TaskTable({ tasks }: { tasks: readonly Task[] }): JSX.Element {
 
 /** What a task asks for, in words. */
 export function asksFor(task: Task): string {
-  return `${amountOf(task)}${task.gpu ? ` of ${task.gpu}` : ""}`;
+  return `${amountOf(task)}${task.gpu ? ` ${task.profile ? "on" : "of"} ${task.gpu}` : ""}`;
 }
 
 function amountOf(task: Task): string {
-  const each = Number(task.amount ?? 1) < 1 ? `${task.amount} of a GPU` : gpus(task.amount ?? "1");
+  const each = task.profile ? slicesText({ [task.profile]: Number(task.amount ?? 1) }) : Number(task.amount ?? 1) < 1 ? `${task.amount} of a GPU` : gpus(task.amount ?? "1");
   return task.pods === 1 ? each : `${number(task.pods)} × ${each}`;
 }
 

@@ -38,9 +38,15 @@ type GPUTaskSpecApplyConfiguration struct {
 	// from "0.01" to "0.99" in steps of 0.01, for example "0.5". Shares of one
 	// card never add up to more than the card; what a Pod really uses of it,
 	// nothing limits. Shares need gpu-scheduler: the stock kube-scheduler does
-	// not know that shares and whole GPUs are the same cards. Default: "1".
-	// Immutable.
+	// not know that shares and whole GPUs are the same cards. With gpuProfile it
+	// is a whole number of MIG slices. Default: "1". Immutable.
 	GPUAmount *string `json:"gpu-amount,omitempty"`
+	// gpuProfile asks for MIG slices instead of whole GPUs: the profile of a slice in NVIDIA's notation,
+	// for example "1g.10gb". Each Pod gets gpu-amount slices of it, all on one node; they may be
+	// of different GPUs. The GPUs must have been divided into such slices before:
+	// "kubectl describe nodes" lists them as falldio.com/mig-1g.10gb. It can't be combined
+	// with gpuMemory. Default: whole GPUs, or a share of one. Immutable.
+	GPUProfile *string `json:"gpuProfile,omitempty"`
 	// priority is the name of the PriorityClass of the task's Pods, for example
 	// "gpu-high-priority". When GPUs are short, Pods of a higher priority are
 	// served first and may preempt Pods of a lower one. Default: the template's
@@ -210,6 +216,14 @@ func (b *GPUTaskSpecApplyConfiguration) WithGPU(value string) *GPUTaskSpecApplyC
 // If called multiple times, the GPUAmount field is set to the value of the last call.
 func (b *GPUTaskSpecApplyConfiguration) WithGPUAmount(value string) *GPUTaskSpecApplyConfiguration {
 	b.GPUAmount = &value
+	return b
+}
+
+// WithGPUProfile sets the GPUProfile field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the GPUProfile field is set to the value of the last call.
+func (b *GPUTaskSpecApplyConfiguration) WithGPUProfile(value string) *GPUTaskSpecApplyConfiguration {
+	b.GPUProfile = &value
 	return b
 }
 

@@ -25,6 +25,9 @@ type RoleApplyConfiguration struct {
 	// gpu-amount is what each Pod of the role gets of GPUs, as in the task's spec, or "0" for none.
 	// Default: that of the task.
 	GPUAmount *string `json:"gpu-amount,omitempty"`
+	// gpuProfile is the profile of the MIG slices that the role asks for, as in the task's spec. Default:
+	// that of the task; a role for whole GPUs must therefore be in a task without one.
+	GPUProfile *string `json:"gpuProfile,omitempty"`
 	// gpu is the GPU model that the role needs. Default: that of the task.
 	GPU *string `json:"gpu,omitempty"`
 	// gpuMemory is the least memory that each GPU must have. Default: that of the task.
@@ -72,6 +75,14 @@ func (b *RoleApplyConfiguration) WithReplicas(value int32) *RoleApplyConfigurati
 // If called multiple times, the GPUAmount field is set to the value of the last call.
 func (b *RoleApplyConfiguration) WithGPUAmount(value string) *RoleApplyConfiguration {
 	b.GPUAmount = &value
+	return b
+}
+
+// WithGPUProfile sets the GPUProfile field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the GPUProfile field is set to the value of the last call.
+func (b *RoleApplyConfiguration) WithGPUProfile(value string) *RoleApplyConfiguration {
+	b.GPUProfile = &value
 	return b
 }
 

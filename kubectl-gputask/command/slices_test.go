@@ -33,7 +33,9 @@ func divided(gpu int, profiles ...string) nodeOption {
 	}
 }
 
-func sliceOf(node string, gpu, slice int) string { return fmt.Sprintf("MIG-%s-%d-%d", node, gpu, slice) }
+func sliceOf(node string, gpu, slice int) string {
+	return fmt.Sprintf("MIG-%s-%d-%d", node, gpu, slice)
+}
 
 // ofProfile makes a task ask for slices.
 func ofProfile(profile string) func(*v1.GPUTask) {

@@ -122,7 +122,7 @@ func TestHardwareMemoryLimits(t *testing.T) {
 		t.Skip("this machine lacks control groups of version 2: ", err)
 	}
 	group := filepath.Join(cgroups, "gpu-controller-test")
-	if err := os.Mkdir(group, 0o755); err != nil { //nolint:gosec // as the kernel has it
+	if err := os.Mkdir(group, 0o755); err != nil {
 		t.Skip("this test may not make a control group; run it as root: ", err)
 	}
 	t.Cleanup(func() {
@@ -161,7 +161,7 @@ func limitMemory(t *testing.T, library nvml.Interface, group string, info gpu.In
 	t.Logf("GPU %d: %+v %v", info.Index, got, ret)
 	if files, err := filepath.Glob(filepath.Join(group, "dmem.*")); err == nil {
 		for _, file := range files {
-			text, err := os.ReadFile(file) //nolint:gosec // of the kernel
+			text, err := os.ReadFile(file)
 			t.Logf("%s: %s %v", filepath.Base(file), text, err)
 		}
 	}

@@ -38,7 +38,7 @@ func SeesKubelet(ctx context.Context, socket string) (bool, error) {
 	var peer *syscall.Ucred
 	var failed error
 	err = raw.Control(func(fd uintptr) {
-		peer, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED) //nolint:gosec // a file descriptor is an int
+		peer, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})
 	if err == nil {
 		err = failed

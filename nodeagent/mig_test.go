@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -59,15 +58,15 @@ func (f *migFixture) expect(what string, want ...string) {
 	f.Helper()
 	var got []string
 	for _, plugin := range f.plugins() {
-		line := plugin.Resource() + ":"
+		line := []string{plugin.Resource() + ":"}
 		for _, device := range plugin.Pool().Devices() {
 			sign := ""
 			if !device.Healthy {
 				sign = "-"
 			}
-			line += fmt.Sprintf(" %s%s", sign, device.ID)
+			line = append(line, sign+device.ID)
 		}
-		got = append(got, line)
+		got = append(got, strings.Join(line, " "))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		f.Errorf("%s (-want +got):\n%s", what, diff)

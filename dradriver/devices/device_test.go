@@ -6,6 +6,7 @@ package devices
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,17 +158,14 @@ func TestWhichGPUsNoNewClaimGets(t *testing.T) {
 			options.Effect, options.Described = test.effect, func(string) bool { return !test.undescribed }
 			options.Held = func(string) bool { return test.held }
 			list := Of(snapshotOf(asItIs, test.gpu), options)
-			got := ""
-			for i, taint := range list[1].Taints {
-				if i > 0 {
-					got += " "
-				}
-				got += fmt.Sprintf("%s=%s:%s", taint.Key, taint.Value, taint.Effect)
+			var taints []string
+			for _, taint := range list[1].Taints {
+				taints = append(taints, fmt.Sprintf("%s=%s:%s", taint.Key, taint.Value, taint.Effect))
 				if taint.TimeAdded != nil {
-					got += taint.TimeAdded.Format(" since 15:04")
+					taints = append(taints, taint.TimeAdded.Format("since 15:04"))
 				}
 			}
-			if got != test.want {
+			if got := strings.Join(taints, " "); got != test.want {
 				t.Errorf("taints %q, want %q", got, test.want)
 			}
 		})

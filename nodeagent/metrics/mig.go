@@ -4,6 +4,8 @@
 package metrics
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
@@ -38,8 +40,8 @@ func (d *sliceDescriptions) collect(into chan<- prometheus.Metric, node *Node, d
 		slice := &device.Slices[i]
 		common := labelValues(node.Name, device, node.holders(slice.UUID))
 		instance := number(slice.GPUInstance)
-		own := append(common[:len(common):len(common)], slice.UUID, slice.Profile, instance, number(slice.ComputeInstance))
-		theirs := append(common[:len(common):len(common)], instance, slice.Profile)
+		own := slices.Concat(common, []string{slice.UUID, slice.Profile, instance, number(slice.ComputeInstance)})
+		theirs := slices.Concat(common, []string{instance, slice.Profile})
 		gauge := func(desc *prometheus.Desc, value float64, labels []string) {
 			into <- constant(desc, prometheus.GaugeValue, value, labels...)
 		}

@@ -42,7 +42,7 @@ func sliceUUID(node string, gpu, number int) string {
 }
 
 // runOnSlices adds a task of one Pod that has run on slices for ten minutes.
-func (c *cluster) runOnSlices(name, node string, uuids ...string) *clusterview.Task {
+func (c *cluster) runOnSlices(name, node string, uuids ...string) {
 	c.Helper()
 	task := c.addForSlices(name, len(uuids), v1.PhaseRunning)
 	pod := task.Pods[0]
@@ -55,7 +55,6 @@ func (c *cluster) runOnSlices(name, node string, uuids ...string) *clusterview.T
 		c.Fatal(err)
 	}
 	pod.Annotations = map[string]string{inventory.AssignmentAnnotation: text}
-	return task
 }
 
 func (c *cluster) addForSlices(name string, count int, phase v1.GPUTaskPhase) *clusterview.Task {

@@ -63,13 +63,20 @@ func (v *NodeView) Node(node *corev1.Node) (placement.Node, Cards, error) {
 // the kubelet offers, of which only the number is known, or those that a DRA driver publishes.
 func (v *NodeView) gpusOf(node *corev1.Node) ([]placement.GPU, Cards, error) {
 	text := node.Annotations[inventory.Annotation]
-	if text == "" && offersGPUs(node) || text == "" && len(v.Published[node.Name]) == 0 {
+	published := v.Published[node.Name]
+	switch {
+	case text != "":
+		return v.listedGPUs(node, text)
+	case len(published) == 0 || offersGPUs(node):
 		return unlistedGPUs(node), Cards{}, nil
 	}
-	if text == "" {
-		gpus, cards := publishedGPUs(v.Published[node.Name])
-		return gpus, cards, nil
-	}
+	gpus, cards := publishedGPUs(published)
+	return gpus, cards, nil
+}
+
+// listedGPUs returns the GPUs of a node's inventory that can be allocated as a whole or as shares,
+// and where those are that are divided into MIG slices.
+func (v *NodeView) listedGPUs(node *corev1.Node, text string) ([]placement.GPU, Cards, error) {
 	listed, err := inventory.Parse(text)
 	if err != nil {
 		return nil, Cards{}, err

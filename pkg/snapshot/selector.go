@@ -99,10 +99,10 @@ func (s *Selector) Key() string { return s.key }
 // String is for messages; empty for a Pod that only has tolerations.
 func (s *Selector) String() string {
 	var parts []string
-	switch s.resource {
-	case v1.ResourceNVIDIAGPU:
+	if s.resource == v1.ResourceNVIDIAGPU {
 		parts = append(parts, "asked for as "+string(s.resource))
-	case ResourceClaims:
+	}
+	if s.resource == ResourceClaims {
 		parts = append(parts, "asked for with resource claims")
 	}
 	if len(s.keys) > 0 {

@@ -195,7 +195,7 @@ func (r *Registry) Observe(pod *corev1.Pod) Actions {
 	if wasBound && pod.Spec.NodeName == "" {
 		return Actions{} // stale
 	}
-	if !wasBound && pod.Spec.NodeName == "" && (needsChanged(before, pod) || r.claimsChanged(m, pod)) {
+	if !wasBound && pod.Spec.NodeName == "" && r.needsOtherwise(m, pod) {
 		if !m.binding() {
 			return r.renew(m, pod)
 		}
@@ -239,6 +239,12 @@ func (r *Registry) add(pod *corev1.Pod) Actions {
 		return Actions{}
 	}
 	return r.admit(newMember(pod, claimed, r.profiles[pod.Spec.SchedulerName]))
+}
+
+// needsOtherwise reports whether a Pod without a node has become another member: by what it
+// asks for, or by what its resource claims do.
+func (r *Registry) needsOtherwise(m *Member, pod *corev1.Pod) bool {
+	return needsChanged(m.Pod(), pod) || r.claimsChanged(m, pod)
 }
 
 // claimsChanged reports whether a Pod without a seat asks for other GPUs with resource claims than

@@ -25,7 +25,7 @@ import (
 
 // watchDevices follows which GPUs resource claims hold. kube-scheduler watches these objects
 // already. Without dynamic resource allocation there are none.
-func (p *Planner) watchDevices() error {
+func (p *Planner) watchDevices(ctx context.Context) error {
 	if p.handle.SharedDRAManager() == nil {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (p *Planner) watchDevices() error {
 			return informers.ResourceSlices().Lister().List(labels.Everything())
 		},
 	})
-	p.registry.CountClaims(func(pod *corev1.Pod) int { return p.counter.GPUs(context.Background(), pod) })
+	p.registry.CountClaims(func(pod *corev1.Pod) int { return p.counter.GPUs(ctx, pod) })
 	options := cache.HandlerOptions{Logger: &p.logger}
 	sliceEvents, errSlices := informers.ResourceSlices().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { p.sliceChanged(nil, object) },

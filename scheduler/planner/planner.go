@@ -152,7 +152,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 	if p.metrics, err = newInstruments(); err != nil {
 		return nil, err
 	}
-	if err = errors.Join(p.watch(), p.watchDevices(), p.watchQueues(ctx)); err != nil {
+	if err = errors.Join(p.watch(), p.watchDevices(ctx), p.watchQueues(ctx)); err != nil {
 		return nil, err
 	}
 	if err = p.startJournal(ctx, instance); err != nil {

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
 	"falldio.github.io/gpu-controller/pkg/journal"
 	"falldio.github.io/gpu-controller/scheduler/gangs"
@@ -107,6 +106,6 @@ func (p *Planner) releaseClaim(ctx context.Context, claim *resourcev1.ResourceCl
 		claim = released
 	}
 	return client.Delete(ctx, claim.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &claim.UID, ResourceVersion: ptr.To(claim.ResourceVersion)},
+		Preconditions: &metav1.Preconditions{UID: &claim.UID, ResourceVersion: new(claim.ResourceVersion)},
 	})
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 // objects are what is in the API server.
@@ -85,10 +84,10 @@ func (o *objects) podWith(claims ...[]resourcev1.DeviceRequest) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "p"}}
 	for i, requests := range claims {
 		name := string(rune('a' + i))
-		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimTemplateName: ptr.To("t")})
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimTemplateName: new("t")})
 		pod.Status.ResourceClaimStatuses = append(pod.Status.ResourceClaimStatuses, corev1.PodResourceClaimStatus{Name: name, ResourceClaimName: &name})
 		o.claims[name] = &resourcev1.ResourceClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p", Controller: ptr.To(true)}}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p", Controller: new(true)}}},
 			Spec:       resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: requests}},
 		}
 	}
@@ -98,7 +97,7 @@ func (o *objects) podWith(claims ...[]resourcev1.DeviceRequest) *corev1.Pod {
 func TestGPUsOfClaims(t *testing.T) {
 	t.Parallel()
 	all := func(r *resourcev1.ExactDeviceRequest) { r.AllocationMode = resourcev1.DeviceAllocationModeAll }
-	admin := func(r *resourcev1.ExactDeviceRequest) { r.AdminAccess = ptr.To(true) }
+	admin := func(r *resourcev1.ExactDeviceRequest) { r.AdminAccess = new(true) }
 	half := func(r *resourcev1.ExactDeviceRequest) {
 		r.Capacity = &resourcev1.CapacityRequirements{Requests: map[resourcev1.QualifiedName]resource.Quantity{"percent": resource.MustParse("50")}}
 	}
@@ -156,13 +155,13 @@ func TestOnlyClaimsOfThePodsOwnCount(t *testing.T) {
 			o.claims["a"].Status.Allocation = &resourcev1.AllocationResult{}
 		}, 2},
 		"a claim that others may use": {func(_ *objects, pod *corev1.Pod) {
-			pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "a", ResourceClaimName: ptr.To("a")}
+			pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "a", ResourceClaimName: new("a")}
 		}, 0},
 		"a claim of an earlier Pod of the name": {func(o *objects, _ *corev1.Pod) { o.claims["a"].OwnerReferences[0].UID = "q" }, 0},
 		"a claim that does not exist yet":       {func(o *objects, _ *corev1.Pod) { delete(o.claims, "a") }, 0},
 		"a claim whose name is not known yet":   {func(_ *objects, pod *corev1.Pod) { pod.Status.ResourceClaimStatuses = nil }, 0},
 		"a claim with constraints": {func(o *objects, _ *corev1.Pod) {
-			o.claims["a"].Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{MatchAttribute: ptr.To(resourcev1.FullyQualifiedName("gpu.example.com/model"))}}
+			o.claims["a"].Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{MatchAttribute: new(resourcev1.FullyQualifiedName("gpu.example.com/model"))}}
 		}, 0},
 	}
 	for name, test := range tests {
@@ -206,7 +205,7 @@ func TestWhatAnInterruptedAttemptLeavesBehind(t *testing.T) {
 	if stale := counter.Stale(pod); len(stale) != 1 || stale[0].Name != "b" || !counter.HasAllocation(pod) {
 		t.Errorf("stale claims: %v", stale)
 	}
-	w.claims["b"].DeletionTimestamp = ptr.To(metav1.Now())
+	w.claims["b"].DeletionTimestamp = new(metav1.Now())
 	if stale := counter.Stale(pod); len(stale) > 0 {
 		t.Errorf("a claim that is being deleted: %v", stale)
 	}

@@ -123,10 +123,11 @@ func (s *scene) waitForTaint(index int64, want string) {
 			if *device.Attributes["index"].IntValue != index {
 				continue
 			}
-			got := ""
+			var taints []string
 			for _, taint := range device.Taints {
-				got += fmt.Sprintf("%s=%s:%s", taint.Key, taint.Value, taint.Effect)
+				taints = append(taints, fmt.Sprintf("%s=%s:%s", taint.Key, taint.Value, taint.Effect))
 			}
+			got := strings.Join(taints, " ")
 			return got == want, got
 		}
 		return false, "there is no such device"

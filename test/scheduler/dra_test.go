@@ -85,11 +85,11 @@ func (s *draSuite) publish(driver string, m machine) {
 		i := (5*place + 3) % m.gpus
 		device := resourcev1.Device{
 			Name:       fmt.Sprintf("gpu-%d", place),
-			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"uuid": {StringValue: ptr.To(s.gpu(m.name, i))}, "model": {StringValue: ptr.To(s.model())}},
+			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"uuid": {StringValue: new(s.gpu(m.name, i))}, "model": {StringValue: new(s.model())}},
 			Capacity:   map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{"memory": {Value: *resource.NewQuantity(gpuMemory<<20, resource.BinarySI)}},
 		}
 		if driver == v1.DRADriver {
-			device.AllowMultipleAllocations = ptr.To(true)
+			device.AllowMultipleAllocations = new(true)
 			percent, one := resource.MustParse("100"), resource.MustParse("1")
 			device.Capacity["percent"] = resourcev1.DeviceCapacity{Value: percent, RequestPolicy: &resourcev1.CapacityRequestPolicy{
 				Default: &percent, ValidRange: &resourcev1.CapacityRequestPolicyRange{Min: &one, Max: &percent, Step: &one},
@@ -246,7 +246,7 @@ func TestRandomGangsGetExactlyThePlannedGPUs(t *testing.T) {
 		s.publish(foreign, m)
 		s.addNodes(m)
 	}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // to be repeated
+	random := rand.New(rand.NewPCG(1, 2))
 	templates := map[string][]string{}
 	for _, driver := range []string{v1.DRADriver, foreign} {
 		for gpus := 1; gpus <= 4; gpus++ {
@@ -292,7 +292,7 @@ func TestKillingTheSchedulerLeavesNoGPUBehindOverDRA(t *testing.T) {
 	s := newDRASuite(t)
 	s.addDRANodes(machines(4, machine{name: "n", gpus: 8, nvlink: 4})...)
 	template := s.createTemplate(v1.DRADriver, 2)
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // to be repeated
+	random := rand.New(rand.NewPCG(3, 4))
 	for round := range *draKills {
 		leader := s.startScheduler(s.namespace, nil)
 		s.waitForLease(s.namespace)

@@ -48,7 +48,7 @@ type Info struct {
 }
 
 // Same reports whether all properties are the same.
-func (i Info) Same(other Info) bool { return reflect.DeepEqual(i, other) } //nolint:gocritic // as slices.EqualFunc calls it
+func (i Info) Same(other Info) bool { return reflect.DeepEqual(i, other) }
 
 // Usable returns the UUIDs of what programs can be given: the GPU, or else its slices.
 func (i *Info) Usable() []string {

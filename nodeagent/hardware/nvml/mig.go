@@ -153,7 +153,8 @@ func (s *session) attributes(handle nvml.Device) nvml.DeviceAttributes {
 func (s *session) readSlices(d *device, sample *gpu.Sample) error {
 	devices, ret := s.migDevices(d)
 	if ret != nvml.SUCCESS {
-		return nil // it says nothing about the slices; that the GPU is lost is noticed by others
+		// It says nothing about the slices; that the GPU is lost is noticed by others.
+		return nil //nolint:nilerr // for the same reason
 	}
 	if !d.opened.listed || !slices.Equal(uuidsOf(devices), d.opened.slices) {
 		return d.stale("its MIG devices have changed")

@@ -94,7 +94,7 @@ func (s *Source) Read(uuid string) (gpu.Sample, error) {
 	if one.mig {
 		s.profile.divide(&sample, one.slices, s.clock.Now())
 	}
-	if !one.changing.same(&one.opened) {
+	if !one.same(&one.opened) {
 		return sample, fmt.Errorf("simulated GPU %d has changed: %w", one.info.Index, gpu.ErrStale)
 	}
 	return sample, nil

@@ -34,7 +34,7 @@ func slicesOf(ids ...string) []Device {
 // node has GPUs a to d. GPU d has a slice of another profile besides.
 func gpuOfSlices() map[string]string {
 	gpus := map[string]string{}
-	for _, id := range strings.Fields("a1 a2 a3 b1 b2 c1 c2 c3 c4 d1 d-half") {
+	for id := range strings.FieldsSeq("a1 a2 a3 b1 b2 c1 c2 c3 c4 d1 d-half") {
 		gpus[id] = id[:1]
 	}
 	return gpus

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -30,9 +31,10 @@ type injection struct {
 	limitsMemory func() bool
 }
 
-// runtimeLimit bounds how long to wait for the API server to name the container runtime.
-// Containers must get devices without it, too.
-const runtimeLimit = 5 * time.Second
+// runtimeLimit bounds how long to wait until the API server names the container runtime: a kubelet
+// that was started before the runtime writes its version 10 seconds later. Containers must get
+// devices without it, too.
+const runtimeLimit = 12 * time.Second
 
 // newInjection chooses how containers get their GPUs, and removes a specification that is
 // then out of use.
@@ -103,9 +105,13 @@ func gather(ctx context.Context, clients *clients, opts *options, hooked bool) *
 	ctx, cancel := context.WithTimeout(ctx, runtimeLimit)
 	defer cancel()
 	f := &facts{kind: opts.injection.cdiKind, ready: opts.simulated() || hooked}
-	f.runtime, f.unknown = kube.ContainerRuntime(ctx, clients.config, opts.nodeName)
 	_, err := os.Stat(cdi.Path(opts.injection.cdiSpecDir))
 	f.describedBefore = err == nil
+	// Its error is that of ContainerRuntime, which matters more.
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		f.runtime, f.unknown = kube.ContainerRuntime(ctx, clients.config, opts.nodeName)
+		return f.unknown == nil || f.describedBefore, nil
+	})
 	f.unwritable = cdi.Writable(opts.injection.cdiSpecDir)
 	return f
 }

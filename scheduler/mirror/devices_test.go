@@ -6,6 +6,7 @@ package mirror
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -117,6 +118,34 @@ func TestAPodKeepsItsGPUsBesideAClaimForSomethingElse(t *testing.T) {
 	w, m := newWorld(t, aNode(t, "a", cards("a", 4))), newMirror(t)
 	m.SetDevices(map[string][]string{"a": {"a-3"}}, nil)
 	w.add(withClaimFor(on(t, aPod("named", 1, 0), "a", "a-0"), adapters), withClaimFor(on(t, aPod("guessed", 1, 0), "a"), adapters))
+	if got := roomFor(w, m, shapeOf(t, aPod("one", 1, 0))); got != 1 {
+		t.Errorf("room for %d Pods, want 1", got)
+	}
+}
+
+// TestAPodThatIsBeingBoundKeepsTheGPUsOfItsSeat: its status, as kube-scheduler assumes it, names its
+// claim before it is known what that holds, and claims that a scheduler left behind hold others.
+func TestAPodThatIsBeingBoundKeepsTheGPUsOfItsSeat(t *testing.T) {
+	t.Parallel()
+	w, m := newWorld(t, aNode(t, "a", cards("a", 4))), newMirror(t)
+	m.SetPublished(publishedOf("a", 4))
+	m.SetDevices(map[string][]string{"a": {"a-3"}}, nil)
+	m.Refresh(w.snapshot())
+	pod := aPod("p", 2, 0)
+	place := hold(t, m, pod, "a")
+	assumed := on(t, pod, "a")
+	w.add(assumed)
+	m.Refresh(w.snapshot())
+	w.change(assumed, withClaimFor(assumed, string(v1.ResourceGPU)))
+	m.Refresh(w.snapshot())
+	text, err := m.Assignment(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf(`["a-%d","a-%d"]`, place.Use.GPUs[0], place.Use.GPUs[1])
+	if !strings.Contains(text, want) {
+		t.Errorf("the Pod is bound with %q, want the GPUs %s", text, want)
+	}
 	if got := roomFor(w, m, shapeOf(t, aPod("one", 1, 0))); got != 1 {
 		t.Errorf("room for %d Pods, want 1", got)
 	}

@@ -19,7 +19,8 @@ func (m *Mirror) useOf(n *node, e *entry) placement.Use {
 	if len(e.pod.Spec.ResourceClaims) > 0 && !snapshot.WantsCards(e.pod) {
 		return snapshot.Use(e.pod, e.use.GPUs)
 	}
-	if len(n.heldByClaims) > 0 {
+	// A Pod with a seat gets the cards of its seat, also while its claim is being made.
+	if len(n.heldByClaims) > 0 && !e.held {
 		return snapshot.OccupiedBesideClaims(m.cluster, &n.described, n.cards, e.pod, e.use.GPUs)
 	}
 	return snapshot.Occupied(m.cluster, &n.described, n.cards, e.pod, e.use.GPUs)

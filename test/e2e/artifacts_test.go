@@ -46,7 +46,7 @@ func TestKubectlShowsWhatPeopleLookFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(output, "\n")
-	if got, want := strings.Fields(lines[0]), "NAME PHASE GPU GPUS/POD PODS RUNNING RESTARTS AGE PRIORITY QUEUE POOL MESSAGE"; strings.Join(got, " ") != want {
+	if got, want := strings.Fields(lines[0]), "NAME PHASE GPU GPUS/POD PODS RUNNING RESTARTS AGE PRIORITY QUEUE PROFILE POOL MESSAGE"; strings.Join(got, " ") != want {
 		t.Errorf("columns %v, want %s", got, want)
 	}
 	if !strings.Contains(lines[1], "train   Running   h100-80gb-hbm3   1          2      2") {

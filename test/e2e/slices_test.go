@@ -32,10 +32,11 @@ func (s *suite) newGangOfSlices(name string) *v1.GPUTask {
 }
 
 // TestAGangOfMIGSlicesStartsAsAWhole has six slices on two nodes: enough for one gang, and for one
-// Pod of the next.
+// Pod of the next. Only a controller for all namespaces counts what queues use, so the test has a
+// cluster of its own.
 func TestAGangOfMIGSlicesStartsAsAWhole(t *testing.T) {
 	t.Parallel()
-	s := newSuiteWithController(t)
+	s := newSuiteOfItsOwn(t, "--nodes=name=other,model=other,count=1,gpus=1,gpu-memory=80Gi", "--controller="+binary("gpu-controller"))
 	s.createQueue(s.namespace, &v1.GPUQueueSpec{NamespaceSelector: s.onlyHere()})
 	s.addNode("large", 0, withSlices(4))
 	s.addNode("small", 0, withSlices(2))

@@ -69,7 +69,7 @@ func TestValidationOnCreate(t *testing.T) {
 		"a MIG profile that is none":         {spec: `{gpuProfile: small}`, want: `spec.gpuProfile: Invalid value: "small": must be a MIG profile in NVIDIA's notation, as nvidia-smi lists it: compute slices and memory, for example "1g.10gb" or "1g.10gb+me"`},
 		"a MIG profile as a resource":        {spec: `{gpuProfile: mig-1g.10gb}`, want: `spec.gpuProfile: Invalid value: "mig-1g.10gb": must be a MIG profile`},
 		"a MIG profile that is too long":     {spec: `{gpuProfile: 1g.10gb+` + strings.Repeat("a", 32) + `}`, want: `spec.gpuProfile: Too long`},
-		"a share of a MIG slice":             {spec: `{gpuProfile: 1g.10gb, gpu-amount: "0.5"}`, want: `spec['gpu-amount']: Invalid value: must be a whole number of MIG slices with gpuProfile, for example "1"`},
+		"a share of a MIG slice":             {spec: `{gpuProfile: 1g.10gb, gpu-amount: "0.5"}`, want: `spec.gpu-amount: Invalid value: must be a whole number of MIG slices with gpuProfile, for example "1"`},
 		"memory beside a MIG profile":        {spec: `{gpuProfile: 1g.10gb, gpuMemory: 10G}`, want: `spec.gpuMemory: Invalid value: must be left out with gpuProfile: the profile says how much memory a MIG slice has`},
 		"roles with MIG slices":              {spec: `{gpuProfile: 1g.10gb, roles: [{name: a, gpu-amount: "0"}, {name: b, gpu-amount: "2"}, {name: c, gpuProfile: 3g.40gb}]}`},
 		"roles with MIG slices and GPUs":     {spec: `{roles: [{name: a, gpu-amount: "0.5"}, {name: b, gpuProfile: 1g.10gb}]}`},

@@ -31,6 +31,9 @@ const (
 // dnsProgram is CoreDNS, in the test's directory.
 const dnsProgram = "coredns"
 
+// exampleProgram is Kubernetes' example of a DRA driver, in the test's directory.
+const exampleProgram = "dra-example-kubeletplugin"
+
 // containerdPrograms are the programs of containerd that the node needs. They are built here:
 // that of a distribution may be too old to inject devices by CDI.
 var containerdPrograms = []string{"containerd", "containerd-shim-runc-v2", "ctr"}
@@ -46,7 +49,8 @@ func binary(name string) string {
 	return path
 }
 
-// build builds the programs under test, and in dir the program for containers and CoreDNS. It
+// build builds the programs under test, and in dir the program for containers, CoreDNS and the
+// example of a DRA driver. It
 // is quick if everything is up to date.
 func build(dir string) error {
 	for _, step := range []struct {
@@ -59,6 +63,8 @@ func build(dir string) error {
 		{"CGO_ENABLED=0", []string{"go", "build", "-o", filepath.Join(dir, appProgram), "./test/realnode/app"}},
 		{"", buildContainerd(dir)},
 		{"CGO_ENABLED=0", []string{"go", "build", "-C", filepath.Join("test", "realnode", "coredns"), "-ldflags", "-s -w", "-o", filepath.Join(dir, dnsProgram), "."}},
+		{"CGO_ENABLED=0", []string{"go", "build", "-C", filepath.Join("test", "realnode", "exampledriver"), "-ldflags", "-s -w", "-o", filepath.Join(dir, exampleProgram),
+			"sigs.k8s.io/dra-example-driver/cmd/" + exampleProgram}},
 	} {
 		command := exec.Command(step.args[0], step.args[1:]...)
 		command.Dir = root()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
@@ -21,9 +22,6 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
-
-// stockScheduler is the name of a kube-scheduler as Kubernetes ships it.
-const stockScheduler = "stock"
 
 // TestANodeMovesToDRAAndBack applies the manifests that we ship, and moves the node by its label
 // alone. The Pods are the same before, between and after.
@@ -33,7 +31,6 @@ func TestANodeMovesToDRAAndBack(t *testing.T) {
 		t.Error(err)
 	}
 	s.waitForAllocatable(v1.ResourceGPU, 0)
-	s.startStockScheduler()
 	s.applyBoth()
 
 	s.waitForAllocatable(v1.ResourceGPU, gpus)
@@ -62,37 +59,18 @@ func TestANodeMovesToDRAAndBack(t *testing.T) {
 	t.Logf("of a Pod with one GPU, from its creation until its container runs: device plugin %v, DRA %v", plugin, dra)
 }
 
-// servedByDRA fails the test unless a Pod's GPUs come from a claim.
+// servedByDRA fails the test unless a Pod's GPUs come from a claim, and are those that gpu-scheduler
+// has planned.
 func (s *scene) servedByDRA(pod *corev1.Pod) {
 	s.Helper()
 	status := pod.Status.ExtendedResourceClaimStatus
 	if status == nil || len(status.RequestMappings) != 1 || status.RequestMappings[0].ResourceName != string(v1.ResourceGPU) {
-		s.Errorf("Pod %s is not served by DRA: %+v", pod.Name, status)
+		s.Fatalf("Pod %s is not served by DRA: %+v", pod.Name, status)
 	}
-}
-
-// startStockScheduler runs kube-scheduler for the Pods that name it.
-func (s *scene) startStockScheduler() {
-	s.Helper()
-	config := filepath.Join(s.node.dir, "stock-scheduler.yaml")
-	content := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-clientConnection: {kubeconfig: %s, qps: 1000, burst: 1000}
-leaderElection: {leaderElect: false}
-profiles: [{schedulerName: %s}]
-`, s.node.kubeconfig(), stockScheduler)
-	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
-		s.Fatal(err)
+	planned := s.assignmentOf(pod.Name)[v1.ContainerName][string(v1.ResourceGPU)]
+	if diff := cmp.Diff(planned, s.allocated(status.ResourceClaimName)); diff != "" || len(planned) != 1 {
+		s.Errorf("the GPUs of Pod %s (-planned +allocated):\n%s", pod.Name, diff)
 	}
-	scheduler := newProgram(s.node.dir, "stock-scheduler", binary(localcluster), "component", "kube-scheduler", "--config="+config, "--secure-port=0")
-	if err := scheduler.start(); err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() {
-		if err := scheduler.kill(); err != nil {
-			s.Error(err)
-		}
-	})
 }
 
 // applyBoth applies the agents and the DRA driver as we ship them, adapted to this node.
@@ -161,7 +139,6 @@ func (s *scene) measurePods(name string, check func(*corev1.Pod)) measured {
 	before := s.writesSoFar()
 	for number := range measureCount {
 		pod := gpuPod(fmt.Sprintf("%s-%d", name, number), 1)
-		pod.Spec.SchedulerName = stockScheduler
 		began := time.Now()
 		s.create(pod)
 		running := s.waitForPod(pod.Name)

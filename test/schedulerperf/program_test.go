@@ -38,6 +38,7 @@ import (
 
 	"falldio.github.io/gpu-controller/scheduler/leadership"
 	"falldio.github.io/gpu-controller/scheduler/planner"
+	"falldio.github.io/gpu-controller/scheduler/plugins/claims"
 	"falldio.github.io/gpu-controller/scheduler/plugins/devices"
 	"falldio.github.io/gpu-controller/scheduler/plugins/gang"
 	"falldio.github.io/gpu-controller/scheduler/plugins/network"
@@ -74,6 +75,7 @@ func BenchmarkPerfScheduling(b *testing.B) {
 		registry = frameworkruntime.Registry{
 			gang.Name:    gang.Factory(shared),
 			devices.Name: devices.Factory(shared),
+			claims.Name:  claims.Factory(shared),
 			packing.Name: packing.New,
 			network.Name: network.NewFactory(),
 		}

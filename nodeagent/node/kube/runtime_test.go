@@ -25,10 +25,22 @@ func TestContainerRuntime(t *testing.T) {
 	}
 }
 
-func TestTheContainerRuntimeOfAMissingNode(t *testing.T) {
+func TestTheContainerRuntimeIsUnknown(t *testing.T) {
 	t.Parallel()
-	config, _ := apiServer(t, `{"kind":"NodeList","apiVersion":"v1","items":[]}`)
-	if _, err := ContainerRuntime(t.Context(), config, "n"); err == nil || !strings.Contains(err.Error(), "there is no Node n") {
-		t.Errorf("error %v", err)
+	node := func(version string) string {
+		return `{"metadata":{"name":"n"},"status":{"nodeInfo":{"containerRuntimeVersion":"` + version + `"}}}`
+	}
+	for name, test := range map[string]struct{ node, want string }{
+		"the Node is missing":                               {"", "there is no Node n"},
+		"the kubelet has written nothing yet":               {node(""), "the kubelet has not written its container runtime to Node n"},
+		"the kubelet was started while the runtime is down": {node("containerd://Unknown"), `the kubelet has not written its container runtime to Node n yet, only "containerd://Unknown"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config, _ := apiServer(t, `{"kind":"NodeList","apiVersion":"v1","items":[`+test.node+`]}`)
+			if _, err := ContainerRuntime(t.Context(), config, "n"); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %s", err, test.want)
+			}
+		})
 	}
 }

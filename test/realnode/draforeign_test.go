@@ -7,7 +7,9 @@ package realnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -29,7 +31,7 @@ import (
 const (
 	// exampleDriver is the name of Kubernetes' example of a DRA driver, and of its DeviceClass here.
 	exampleDriver = "gpu.example.com"
-	// exampleSpecs match the CDI specifications that it writes for claims.
+	// exampleSpecs match the CDI specifications that it writes: one for each claim, and one for all.
 	exampleSpecs = "/var/run/cdi/k8s.gpu.example.com-gpu_*"
 )
 
@@ -40,7 +42,7 @@ var exampleVariable = regexp.MustCompile(`^GPU_DEVICE_\d+$`)
 // driver that knows nothing of it, kubernetes-sigs/dra-example-driver, on a node without our agent.
 // The containers must see exactly the devices of the plan.
 func TestAGangGetsThePlannedDevicesOfAnotherDRADriver(t *testing.T) {
-	const each = 3
+	const each = (gpus - 2) / 2 // with the two single Pods, all are in use
 	s := newScene(t)
 	s.startExampleDriver()
 	gang := map[string]string{v1.LabelPodGroup: "train", v1.LabelMinAvailable: "2"}
@@ -67,7 +69,7 @@ func TestAGangGetsThePlannedDevicesOfAnotherDRADriver(t *testing.T) {
 		t.Errorf("the only free device is not the one that was released (-released +given):\n%s", diff)
 	}
 	s.removePods()
-	s.hasFiles(exampleSpecs, 0)
+	s.hasFiles(exampleSpecs, 1)
 	s.eventually("no claim is left", func() (bool, string) {
 		claims, err := s.node.kube.ResourceV1().ResourceClaims(s.namespace).List(s.Context(), metav1.ListOptions{})
 		return err == nil && len(claims.Items) == 0, fmt.Sprint(err)
@@ -103,7 +105,14 @@ func (s *scene) startExampleDriver() {
 		if err := driver.kill(); err != nil {
 			s.Error(err)
 		}
-		err := s.node.kube.ResourceV1().ResourceSlices().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.driver=" + exampleDriver})
+		files, err := filepath.Glob(exampleSpecs)
+		for _, file := range files {
+			err = errors.Join(err, os.Remove(file))
+		}
+		if err != nil {
+			s.Error(err)
+		}
+		err = s.node.kube.ResourceV1().ResourceSlices().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.driver=" + exampleDriver})
 		if err != nil {
 			s.Error(err)
 		}

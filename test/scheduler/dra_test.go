@@ -302,7 +302,7 @@ func TestKillingTheSchedulerLeavesNoGPUBehindOverDRA(t *testing.T) {
 			s.createPod(s.podOf(extended, index))
 			s.createPod(s.asking(own, index, template))
 		}
-		writes := 1 + random.IntN(32)
+		writes := 1 + random.IntN(2*extended.pods+own.pods) // a claim and an allocation, or an allocation
 		s.eventually("some claims have been written", func() (bool, string) {
 			has := s.countWrites()
 			return has >= writes, fmt.Sprintf("%d writes of %d", has, writes)

@@ -118,11 +118,7 @@ func (o *options) sourceFlags(flags *pflag.FlagSet) {
 func (o *options) nodeFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeletDirectory, "kubelet-directory", o.kubeletDirectory, "the kubelet's folder, with plugins, plugins_registry and pod-resources")
 	flags.StringVar(&o.cdiSpecDir, "cdi-spec-dir", o.cdiSpecDir, "folder for the CDI specifications, the same on the node and for the driver")
-	flags.StringVar(&o.nvidia.HostRoot, "host-root", o.nvidia.HostRoot, "where the driver finds the root folder of the node")
-	flags.StringVar(&o.nvidia.DriverRoot, "nvidia-driver-root", o.nvidia.DriverRoot,
-		"folder on the node with NVIDIA's driver; by default /run/nvidia/driver if the GPU Operator has it there, else /")
-	flags.StringVar(&o.nvidia.HookPath, "nvidia-cdi-hook-path", o.nvidia.HookPath,
-		"path on the node of the program nvidia-cdi-hook, which comes with NVIDIA's Container Toolkit; by default where the GPU Operator or NVIDIA's packages have it")
+	o.nvidia.AddFlags(flags)
 }
 
 // complete validates the options and derives the others from them.

@@ -44,11 +44,7 @@ func (o *injectionOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.cdiKind, "cdi-kind", o.cdiKind,
 		"kind of the CDI devices, for cdi-cri. The agent describes those of "+cdi.Kind+"; with another kind, such as nvidia.com/gpu, somebody else must have described the GPUs, by their UUIDs")
 	flags.StringVar(&o.cdiSpecDir, "cdi-spec-dir", o.cdiSpecDir, "folder for the CDI specification, the same on the node and for the agent")
-	flags.StringVar(&o.nvidia.HostRoot, "host-root", o.nvidia.HostRoot, "where the agent finds the root folder of the node")
-	flags.StringVar(&o.nvidia.DriverRoot, "nvidia-driver-root", o.nvidia.DriverRoot,
-		"folder on the node with NVIDIA's driver; by default /run/nvidia/driver if the GPU Operator has it there, else /")
-	flags.StringVar(&o.nvidia.HookPath, "nvidia-cdi-hook-path", o.nvidia.HookPath,
-		"path on the node of the program nvidia-cdi-hook, which comes with NVIDIA's Container Toolkit; by default where the GPU Operator or NVIDIA's packages have it")
+	o.nvidia.AddFlags(flags)
 }
 
 // cdiKinds matches the kinds of devices that CDI allows:

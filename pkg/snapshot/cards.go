@@ -116,8 +116,16 @@ func (c Cards) Assigned(pod *corev1.Pod) (indices []int, known bool) {
 	return c.Listed(uuids), true
 }
 
-// assignedUUIDs returns the different cards that a Pod's assignment annotation names.
+// assignedUUIDs returns the different cards that a Pod's assignment annotation names, sorted.
 func assignedUUIDs(pod *corev1.Pod) []string {
+	return assignedDevices(pod, func(name corev1.ResourceName) bool {
+		return name == v1.ResourceGPU || name == v1.ResourceNVIDIAGPU || name == v1.ResourceGPUPercent || name == ResourceClaims
+	})
+}
+
+// assignedDevices returns the different devices of some resources that a Pod's assignment annotation
+// names, sorted.
+func assignedDevices(pod *corev1.Pod, of func(resource corev1.ResourceName) bool) []string {
 	text := pod.Annotations[inventory.AssignmentAnnotation]
 	if text == "" {
 		return nil
@@ -128,8 +136,10 @@ func assignedUUIDs(pod *corev1.Pod) []string {
 	}
 	var uuids []string
 	for _, resources := range assignment.Containers {
-		for _, name := range []corev1.ResourceName{v1.ResourceGPU, v1.ResourceNVIDIAGPU, v1.ResourceGPUPercent, ResourceClaims} {
-			uuids = append(uuids, resources[string(name)]...)
+		for name, ids := range resources {
+			if of(corev1.ResourceName(name)) {
+				uuids = append(uuids, ids...)
+			}
 		}
 	}
 	slices.Sort(uuids)

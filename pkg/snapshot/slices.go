@@ -5,12 +5,10 @@ package snapshot
 
 import (
 	"regexp"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/migprofile"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
@@ -85,24 +83,10 @@ func firstSlices(amounts placement.Amounts) string {
 // AssignedSlices returns the UUIDs of the MIG slices that a Pod's assignment annotation names,
 // sorted; none if the Pod asks for none, or for fewer.
 func AssignedSlices(pod *corev1.Pod) []string {
-	text := pod.Annotations[inventory.AssignmentAnnotation]
-	if text == "" {
-		return nil
-	}
-	assignment, err := inventory.ParseAssignment(text)
-	if err != nil {
-		return nil
-	}
-	var uuids []string
-	for _, resources := range assignment.Containers {
-		for name, ids := range resources {
-			if _, ok := v1.SliceProfile(corev1.ResourceName(name)); ok {
-				uuids = append(uuids, ids...)
-			}
-		}
-	}
-	slices.Sort(uuids)
-	uuids = slices.Compact(uuids)
+	uuids := assignedDevices(pod, func(name corev1.ResourceName) bool {
+		_, ok := v1.SliceProfile(name)
+		return ok
+	})
 	wanted := int64(0)
 	for _, count := range RequestedSlices(pod) {
 		wanted += count

@@ -8,6 +8,8 @@ package nvidia
 import (
 	"os"
 	"path/filepath"
+
+	"github.com/spf13/pflag"
 )
 
 // Options say where the driver is. Empty paths but HostRoot are looked up by Locate.
@@ -23,6 +25,15 @@ type Options struct {
 	HookPath string
 	// LimitMemory adds what limits the GPU memory of containers with shares.
 	LimitMemory bool
+}
+
+// AddFlags adds the flags for what differs between nodes.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.HostRoot, "host-root", o.HostRoot, "where this program finds the root folder of the node")
+	flags.StringVar(&o.DriverRoot, "nvidia-driver-root", o.DriverRoot,
+		"folder on the node with NVIDIA's driver; by default /run/nvidia/driver if the GPU Operator has it there, else /")
+	flags.StringVar(&o.HookPath, "nvidia-cdi-hook-path", o.HookPath,
+		"path on the node of the program nvidia-cdi-hook, which comes with NVIDIA's Container Toolkit; by default where the GPU Operator or NVIDIA's packages have it")
 }
 
 // Where NVIDIA's packages and its GPU Operator have the driver and the hook. The Operator

@@ -127,13 +127,13 @@ func TestAPodKeepsItsGPUsBesideAClaimForSomethingElse(t *testing.T) {
 // claim before it is known what that holds, and claims that a scheduler left behind hold others.
 func TestAPodThatIsBeingBoundKeepsTheGPUsOfItsSeat(t *testing.T) {
 	t.Parallel()
-	w, m := newWorld(t, aNode(t, "a", cards("a", 4))), newMirror(t)
-	m.SetPublished(publishedOf("a", 4))
-	m.SetDevices(map[string][]string{"a": {"a-3"}}, nil)
+	w, m := newWorld(t, aNode(t, "b", cards("b", 4))), newMirror(t)
+	m.SetPublished(publishedOf("b", 4))
+	m.SetDevices(map[string][]string{"b": {"b-3"}}, nil)
 	m.Refresh(w.snapshot())
 	pod := aPod("p", 2, 0)
-	place := hold(t, m, pod, "a")
-	assumed := on(t, pod, "a")
+	place := hold(t, m, pod, "b")
+	assumed := on(t, pod, "b")
 	w.add(assumed)
 	m.Refresh(w.snapshot())
 	w.change(assumed, withClaimFor(assumed, string(v1.ResourceGPU)))
@@ -142,7 +142,7 @@ func TestAPodThatIsBeingBoundKeepsTheGPUsOfItsSeat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf(`["a-%d","a-%d"]`, place.Use.GPUs[0], place.Use.GPUs[1])
+	want := fmt.Sprintf(`["b-%d","b-%d"]`, place.GPUs[0], place.GPUs[1])
 	if !strings.Contains(text, want) {
 		t.Errorf("the Pod is bound with %q, want the GPUs %s", text, want)
 	}

@@ -143,7 +143,7 @@ func (f *fleet) publish(ctx context.Context, node *corev1.Node) error {
 	if err != nil {
 		return err
 	}
-	source, err := f.sources.find(node.Name)
+	source, err := f.sources.simulated.Find(node.Name)
 	if err != nil {
 		return err
 	}

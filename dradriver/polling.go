@@ -5,8 +5,6 @@ package main
 
 import (
 	"context"
-	"os"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,19 +18,7 @@ import (
 
 // newMonitor returns what polls the GPUs of a source.
 func newMonitor(source gpu.Source, opts *options, c clock.Clock) *monitor.Monitor {
-	return monitor.New(monitor.Config{Source: source, Clock: c, Policy: opts.policy, BootID: bootID(), Deadline: opts.pollDeadline})
-}
-
-// bootIDFile has a random ID for each boot of the machine.
-const bootIDFile = "/proc/sys/kernel/random/boot_id"
-
-// bootID returns an ID of the machine's current boot; empty if unknown.
-func bootID() string {
-	data, err := os.ReadFile(bootIDFile)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
+	return monitor.New(monitor.Config{Source: source, Clock: c, Policy: opts.policy, BootID: monitor.BootID(), Deadline: opts.pollDeadline})
 }
 
 // poll polls the GPUs until ctx ends. It does not wait for calls in flight: one may hang in the

@@ -66,7 +66,7 @@ func run(ctx context.Context, opts *options) error {
 	group.Go(func() error {
 		server := endpoints.New("bind-address", opts.bindAddress, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), healthy, orHealthy(ready))
 		if opts.simulated() {
-			server.Handle("POST /simulation/faults", endpoints.OnlyLoopback(sources.handler()))
+			server.Handle("POST /simulation/faults", endpoints.OnlyLoopback(sources.simulated.Handler()))
 		}
 		return server.Serve(ctx)
 	})

@@ -5,8 +5,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -21,11 +19,11 @@ import (
 type sources struct {
 	opts      *options
 	clock     clock.WithTicker
-	simulated map[string]*simulation.Source
+	simulated simulation.Sources
 }
 
 func newSources(opts *options) *sources {
-	return &sources{opts: opts, clock: clock.RealClock{}, simulated: map[string]*simulation.Source{}}
+	return &sources{opts: opts, clock: clock.RealClock{}, simulated: simulation.Sources{}}
 }
 
 // of returns the GPUs of a node. The profile describes them if they are simulated.
@@ -38,34 +36,12 @@ func (s *sources) of(node string, profile *simulation.Profile) gpu.Source {
 	return source
 }
 
-// find returns the simulated GPUs of a node; without a name, those of the only one.
-func (s *sources) find(node string) (*simulation.Source, error) {
-	if node == "" && len(s.simulated) == 1 {
-		for _, source := range s.simulated {
-			return source, nil
-		}
-	}
-	if source := s.simulated[node]; source != nil {
-		return source, nil
-	}
-	return nil, fmt.Errorf("node: %q is none of the %d that are simulated here", node, len(s.simulated))
-}
-
-// handler injects faults into simulated GPUs.
-func (s *sources) handler() http.Handler { return simulation.Handler(s.find) }
-
 // readFaults injects the faults of the file, whenever it changes, until ctx ends.
 func (s *sources) readFaults(ctx context.Context) error {
 	if s.opts.simulationFaults == "" {
 		return nil
 	}
-	file := simulation.NewFaultFile(s.opts.simulationFaults, func(fault simulation.Fault) error {
-		source, err := s.find(fault.Node)
-		if err != nil {
-			return err
-		}
-		return source.Inject(fault)
-	})
+	file := s.simulated.FaultFile(s.opts.simulationFaults)
 	every(ctx, s.clock, time.Second, func(ctx context.Context) {
 		if err := file.Check(); err != nil {
 			klog.FromContext(ctx).Error(err, "The faults of the simulation can't be read")

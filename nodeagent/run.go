@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
 	"falldio.github.io/gpu-controller/nodeagent/metrics"
 	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 	"falldio.github.io/gpu-controller/nodeagent/probe"
@@ -38,7 +37,7 @@ type process struct {
 	synced chan struct{}
 	// heartbeat is when the jobs last ran.
 	heartbeat atomic.Pointer[time.Time]
-	sources   simulatedSources
+	sources   simulation.Sources
 	// probes serves /probe, for simulated nodes with the simulated network.
 	probes  *probe.Handler
 	network *simulated.Network
@@ -55,7 +54,7 @@ func run(ctx context.Context, opts *options) error {
 	if err != nil {
 		return err
 	}
-	p := &process{opts: opts, clock: clock.RealClock{}, synced: make(chan struct{}), sources: simulatedSources{}}
+	p := &process{opts: opts, clock: clock.RealClock{}, synced: make(chan struct{}), sources: simulation.Sources{}}
 	if err := p.makeAgents(ctx, clients); err != nil {
 		return err
 	}
@@ -100,7 +99,7 @@ func (p *process) jobs(ctx context.Context) *jobs {
 		}
 	}
 	if p.opts.simulationFaults != "" {
-		file := p.sources.faultFile(p.opts.simulationFaults)
+		file := p.sources.FaultFile(p.opts.simulationFaults)
 		jobs.add(everySecond, func(ctx context.Context) {
 			if err := file.Check(); err != nil {
 				klog.FromContext(ctx).Error(err, "The faults of the simulation can't be read")
@@ -127,7 +126,7 @@ func (p *process) server() *endpoints.Server {
 	server := endpoints.New("bind-address", p.opts.bindAddress, promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}), p.alive, p.ready)
 	server.Handle("GET "+endpoints.ProbePath, p.probes)
 	if len(p.sources) > 0 {
-		server.Handle("POST /simulation/faults", endpoints.OnlyLoopback(p.sources.handler()))
+		server.Handle("POST /simulation/faults", endpoints.OnlyLoopback(p.sources.Handler()))
 	}
 	return server
 }
@@ -150,16 +149,4 @@ func (p *process) ready(*http.Request) error {
 		problems = append(problems, agent.ready())
 	}
 	return errors.Join(problems...)
-}
-
-// bootIDFile has a random ID for each boot of the machine.
-const bootIDFile = "/proc/sys/kernel/random/boot_id"
-
-// bootID returns an ID of the machine's current boot; empty if unknown.
-func bootID() string {
-	data, err := os.ReadFile(bootIDFile)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
 }

@@ -5,14 +5,10 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"net/http"
 	"os"
-	"slices"
-	"strings"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
+	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/nvml"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
 	"falldio.github.io/gpu-controller/nodeagent/node/labels"
@@ -20,7 +16,7 @@ import (
 
 // makeAgents creates the agent of this node, or the agents of all simulated nodes.
 func (p *process) makeAgents(ctx context.Context, clients *clients) error {
-	boot := bootID()
+	boot := monitor.BootID()
 	add := func(node string, source gpu.Source, options labels.Options) (*agent, error) {
 		agent, err := newAgent(node, source, options, clients, p.opts, boot, p.clock)
 		p.agents = append(p.agents, agent)
@@ -68,38 +64,4 @@ func (p *process) simulate(node string, profile *simulation.Profile) *simulation
 	source := simulation.New(profile, node, p.clock)
 	p.sources[node] = source
 	return source
-}
-
-// simulatedSources are the simulated GPUs by node.
-type simulatedSources map[string]*simulation.Source
-
-// find returns the GPUs of a node; without a name, those of the only one.
-func (s simulatedSources) find(node string) (*simulation.Source, error) {
-	if node == "" && len(s) == 1 {
-		for _, source := range s {
-			return source, nil
-		}
-	}
-	if source := s[node]; source != nil {
-		return source, nil
-	}
-	const shown = 10
-	names := slices.Sorted(maps.Keys(s))
-	more := ""
-	if len(names) > shown {
-		names, more = names[:shown], ", …"
-	}
-	return nil, fmt.Errorf("node: %q is not one of %s%s", node, strings.Join(names, ", "), more)
-}
-
-func (s simulatedSources) handler() http.Handler { return simulation.Handler(s.find) }
-
-func (s simulatedSources) faultFile(path string) *simulation.FaultFile {
-	return simulation.NewFaultFile(path, func(fault simulation.Fault) error {
-		source, err := s.find(fault.Node)
-		if err != nil {
-			return err
-		}
-		return source.Inject(fault)
-	})
 }

@@ -26,8 +26,13 @@ help: ## Show what each target does
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 export GO
 # Debug information is for debuggers only: without it everything compiles a fifth faster.
-# (To debug a program, build it with "go build".) Stack traces don't need it.
-export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false
+# (To debug a program, build it with "go build".) Stack traces don't need it. Without the
+# paths of this machine, programs are the same wherever they are built.
+export GOFLAGS := $(GOFLAGS) -trimpath -buildvcs=false -gcflags=all=-dwarf=false
+# What doesn't load NVIDIA's library is linked statically: the programs then run in images with
+# nothing else, and tests share what was compiled for them.
+STATIC := CGO_ENABLED=0
+DYNAMIC := CGO_ENABLED=1
 
 # What the race detector is for. It compiles all that is linked once more and runs
 # several times slower, so it leaves out what has no goroutines (pkg, bench), what links
@@ -41,24 +46,28 @@ NO_RACE := ./test/scheduler ./test/... ./bench/... ./hack/... ./localcluster/sta
 # "make verify" runs all of vet.
 TEST := $(GO) test -vet=off -timeout 30m -ldflags "-s -w $(LAZY)"
 
-# compile PROGRAM,HINT builds a program with the arguments that follow; the hint is said
-# when there is none yet.
-compile = @hack/compile.sh $(1) "$(if $(wildcard $(BIN)/$(1)),,$(2))" -o $(BIN)/$(1)
+# The arguments of "go build" for each program.
+VERSIONED := -s -w -X main.version=$(VERSION)
+KUBERNETES := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)
+ARGS_gpu-controller := -ldflags "$(VERSIONED)" .
+ARGS_gpu-scheduler := -ldflags "$(KUBERNETES)" ./scheduler
+ARGS_nodeagent := -ldflags "$(VERSIONED) $(LAZY)" ./nodeagent
+ARGS_dradriver := -ldflags "$(VERSIONED) $(LAZY)" ./dradriver
+ARGS_kubectl-gputask := -ldflags "$(VERSIONED)" ./kubectl-gputask
+ARGS_localcluster := -ldflags "$(KUBERNETES)" ./localcluster
+
+# compile FOLDER,PROGRAM,HINT,ENVIRONMENT builds a program into a folder; the hint is said when
+# there is none yet.
+compile = @$(4) hack/compile.sh $(2) "$(if $(wildcard $(1)/$(2)),,$(3))" -o $(1)/$(2) $(ARGS_$(2))
 
 .PHONY: build
 build: ## Build gpu-controller, gpu-scheduler, nodeagent, dradriver, kubectl-gputask and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
-	$(call compile,gpu-controller,downloads and compiles client-go) \
-		-ldflags "-s -w -X main.version=$(VERSION)" .
-	$(call compile,nodeagent) \
-		-ldflags "-s -w $(LAZY) -X main.version=$(VERSION)" ./nodeagent
-	$(call compile,dradriver) \
-		-ldflags "-s -w $(LAZY) -X main.version=$(VERSION)" ./dradriver
-	$(call compile,kubectl-gputask) \
-		-ldflags "-s -w -X main.version=$(VERSION)" ./kubectl-gputask
-	$(call compile,gpu-scheduler,downloads and compiles kube-scheduler) \
-		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" ./scheduler
-	$(call compile,localcluster,downloads and compiles etcd and all of Kubernetes; about 5 minutes on 2 cores) \
-		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBERNETES_VERSION)" ./localcluster
+	$(call compile,$(BIN),gpu-controller,downloads and compiles client-go,$(STATIC))
+	$(call compile,$(BIN),nodeagent,,$(DYNAMIC))
+	$(call compile,$(BIN),dradriver,,$(DYNAMIC))
+	$(call compile,$(BIN),kubectl-gputask,,$(STATIC))
+	$(call compile,$(BIN),gpu-scheduler,downloads and compiles kube-scheduler,$(STATIC))
+	$(call compile,$(BIN),localcluster,downloads and compiles etcd and all of Kubernetes; about 5 minutes on 2 cores,$(STATIC))
 
 .PHONY: run
 run: build ## Start a local Kubernetes with simulated GPUs and run the examples (ONCE=1 stops after them)
@@ -66,18 +75,18 @@ run: build ## Start a local Kubernetes with simulated GPUs and run the examples 
 
 .PHONY: test
 test: build-schedulerperf ## Run all tests, those on a real API server included
-	$(TEST) -race $$($(GO) list $(WITH_TESTS) $(RACE) | grep --invert-match --line-regexp --fixed-strings "$$($(GO) list $(NO_RACE))")
-	$(TEST) $(NO_RACE)
+	$(DYNAMIC) $(TEST) -race $$($(GO) list $(WITH_TESTS) $(RACE) | grep --invert-match --line-regexp --fixed-strings "$$($(GO) list $(NO_RACE))")
+	$(STATIC) $(TEST) $(NO_RACE)
 
 .PHONY: test-upstream
 test-upstream: build-schedulerperf ## Run the integration tests of Kubernetes' scheduler_perf with every profile of ours, and compare with the stock scheduler (17 minutes)
-	$(TEST) -count=1 -v ./test/upstream -all $(ARGS)
+	$(STATIC) $(TEST) -count=1 -v ./test/upstream -all $(ARGS)
 
 # What test/upstream and bench/schedulerperf run. Naming its file leaves it out of
 # everything else.
 .PHONY: build-schedulerperf
 build-schedulerperf: build
-	$(GO) test -c -vet=off -ldflags "-s -w" -o $(BIN)/schedulerperf.test test/schedulerperf/program_test.go
+	$(STATIC) $(GO) test -c -vet=off -ldflags "-s -w" -o $(BIN)/schedulerperf.test test/schedulerperf/program_test.go
 
 .PHONY: test-gpu
 test-gpu: ## On a machine with NVIDIA GPUs, as root: read them and their processes, time polls and calls of the driver, describe them by CDI as nvidia-ctk does, and set limits by MPS and the driver (each skipped with the reason if something lacks)
@@ -85,7 +94,8 @@ test-gpu: ## On a machine with NVIDIA GPUs, as root: read them and their process
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster, for the inner loop (under a minute when all is compiled)
-	$(TEST) $$($(GO) list $(WITH_TESTS) ./... | grep --invert-match /test/)
+	$(TEST) $$($(GO) list $(WITH_TESTS) ./dradriver/... ./nodeagent/...)
+	$(STATIC) $(TEST) $$($(GO) list $(WITH_TESTS) ./... | grep --invert-match --extended-regexp '/(test|dradriver|nodeagent)(/|$$)')
 
 .PHONY: bench-nodeagent
 bench-nodeagent: build ## Measure a poll and a labelling of the node agent
@@ -150,6 +160,44 @@ generate: ## Generate deep copies, clients, informers, listers and the CRDs from
 .PHONY: web
 web: ## Build the page of "kubectl gputask dashboard" from its TypeScript (needs Node.js)
 	hack/update-web.sh
+
+# The programs that have an image, for ARCHITECTURES, and the compiler for those that load
+# NVIDIA's library. On Debian it has this name on every machine.
+ARCHITECTURES ?= amd64 arm64
+CC_amd64 := x86_64-linux-gnu-gcc
+CC_arm64 := aarch64-linux-gnu-gcc
+PROGRAMS := $(BIN)/programs
+# Where the images will be, and what they are built from.
+REGISTRY ?= localhost
+RELEASE ?= release
+RELEASE_ARGS = --programs=$(PROGRAMS) --architectures="$(ARCHITECTURES)" --downloads=$(BIN)/downloads \
+	--registry=$(REGISTRY) --version=$(VERSION) --revision=$$(git rev-parse HEAD) --created=$$(git log -1 --format=%ct) \
+	--source=$$(git config --get remote.origin.url || pwd)
+
+.PHONY: programs
+programs: $(ARCHITECTURES:%=programs-%)
+
+# for_image PROGRAM,ARCHITECTURE,ENVIRONMENT
+for_image = $(call compile,$(PROGRAMS)/linux-$(2),$(1),for linux/$(2),GOOS=linux GOARCH=$(2) $(3))
+
+programs-%:
+	$(call for_image,gpu-controller,$*,$(STATIC))
+	$(call for_image,gpu-scheduler,$*,$(STATIC))
+	$(call for_image,kubectl-gputask,$*,$(STATIC))
+	$(call for_image,nodeagent,$*,$(DYNAMIC) CC=$(CC_$*))
+	$(call for_image,dradriver,$*,$(DYNAMIC) CC=$(CC_$*))
+
+.PHONY: images
+images: programs ## Build the images of all processes into bin/images, without a container engine (ARCHITECTURES=amd64 for less; arm64 needs gcc-aarch64-linux-gnu)
+	$(STATIC) $(GO) run ./hack/release $(RELEASE_ARGS) --images-only --out=$(BIN)
+
+.PHONY: release
+release: programs ## Make a release in the folder release: images, manifests, chart, checksums, SBOMs and provenance (REGISTRY=registry.example.com/gpu VERSION=v1.2.3)
+	$(STATIC) $(GO) run ./hack/release $(RELEASE_ARGS) --out=$(RELEASE)
+
+.PHONY: push
+push: ## Push the images of the release to the registry that it was made for
+	$(STATIC) $(GO) run ./hack/release/push --release=$(RELEASE)
 
 .PHONY: clean
 clean: ## Delete what was built

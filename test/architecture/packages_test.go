@@ -32,7 +32,7 @@ func packages(t *testing.T) []string {
 			return err
 		}
 		if entry.IsDir() {
-			if hidden := strings.HasPrefix(entry.Name(), ".") && name != "."; hidden || slices.Contains([]string{"bin", "pkg/generated", "testdata"}, name) {
+			if hidden := strings.HasPrefix(entry.Name(), ".") && name != "."; hidden || entry.Name() == "testdata" || slices.Contains([]string{"bin", "pkg/generated"}, name) {
 				return filepath.SkipDir
 			}
 			return nil

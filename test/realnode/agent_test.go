@@ -22,6 +22,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 const (
@@ -51,7 +53,7 @@ func (n *realNode) agentArgs() []string {
 	}
 }
 
-func (n *realNode) agentProfile() string { return filepath.Join(n.dir, "profile.yaml") }
+func (n *realNode) agentProfile() string { return filepath.Join(n.Dir, "profile.yaml") }
 
 // startAgent runs the agent as a process of the node.
 func (s *scene) startAgent() {
@@ -61,11 +63,11 @@ func (s *scene) startAgent() {
 			s.Fatal(err)
 		}
 		args := append([]string{
-			binary(raceAgent), "--node-name=" + nodeName, "--kubeconfig=" + s.agentKubeconfig(), "--bind-address=" + agentAddress,
+			node.Binary(raceAgent), "--node-name=" + node.Name, "--kubeconfig=" + s.agentKubeconfig(), "--bind-address=" + agentAddress,
 		}, s.node.agentArgs()...)
-		s.node.agent = newProgram(s.node.dir, "nodeagent", args...)
+		s.node.agent = node.NewProgram(s.node.Dir, "nodeagent", args...)
 	}
-	if err := s.node.agent.start(); err != nil {
+	if err := s.node.agent.Start(); err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(s.checkAgentLog)
@@ -80,7 +82,7 @@ func (s *scene) agentKubeconfig() string {
 // kubeconfigOf writes a kubeconfig with the rights of a service account's Pod on this node.
 func (s *scene) kubeconfigOf(name string) string {
 	s.Helper()
-	accounts, err := s.node.kube.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	accounts, err := s.node.Kube.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil || len(accounts.Items) != 1 {
 		s.Fatalf("want one service account %s: %v, %v", name, accounts, err)
 	}
@@ -89,18 +91,18 @@ func (s *scene) kubeconfigOf(name string) string {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
 	}}
-	token, err := s.node.kube.CoreV1().ServiceAccounts(account.Namespace).CreateToken(s.Context(), account.Name, request, metav1.CreateOptions{})
+	token, err := s.node.Kube.CoreV1().ServiceAccounts(account.Namespace).CreateToken(s.Context(), account.Name, request, metav1.CreateOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
-	config, err := clientcmd.LoadFromFile(s.node.kubeconfig())
+	config, err := clientcmd.LoadFromFile(s.node.Kubeconfig())
 	if err != nil {
 		s.Fatal(err)
 	}
 	for user := range config.AuthInfos {
 		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	}
-	path := filepath.Join(s.node.dir, name+".kubeconfig")
+	path := filepath.Join(s.node.Dir, name+".kubeconfig")
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		s.Fatal(err)
 	}
@@ -110,7 +112,7 @@ func (s *scene) kubeconfigOf(name string) string {
 // checkAgentLog fails the test if the race detector found something, or if a
 // request of the agent was forbidden, since the scene began.
 func (s *scene) checkAgentLog() {
-	log, err := os.ReadFile(s.node.agent.log)
+	log, err := os.ReadFile(s.node.agent.Log)
 	if err != nil {
 		s.Error(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"falldio.github.io/gpu-controller/artifacts"
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 // The folder of artifacts for the API server's authorization, and what it has.
@@ -29,17 +30,17 @@ const (
 
 // authorizationConfig is the configuration that the API server runs with: agents read what is
 // of their node. All other tests show that the agent needs no more.
-func (n *realNode) authorizationConfig() string { return filepath.Join(n.dir, authorizationFile) }
+func authorizationConfig(dir string) string { return filepath.Join(dir, authorizationFile) }
 
 // writeAuthorizationConfig writes it as it is shipped, except for the folder.
-func (n *realNode) writeAuthorizationConfig() error {
+func writeAuthorizationConfig(dir string) error {
 	for _, name := range []string{authorizationFile, nowhereFile} {
 		text, err := artifacts.Files.ReadFile(authorizationFolder + "/" + name)
 		if err != nil {
 			return err
 		}
-		text = bytes.ReplaceAll(text, []byte(installedFolder+"/"), []byte(n.dir+"/"))
-		if err := os.WriteFile(filepath.Join(n.dir, name), text, 0o600); err != nil {
+		text = bytes.ReplaceAll(text, []byte(installedFolder+"/"), []byte(dir+"/"))
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			return err
 		}
 	}
@@ -79,15 +80,15 @@ func TestTheAgentsTokenReadsOnlyWhatIsOfItsNode(t *testing.T) {
 		selector string
 		may      bool
 	}{
-		"the Pods on its node":          {pods, "spec.nodeName=" + nodeName, true},
-		"watching the Pods on its node": {watched, "spec.nodeName=" + nodeName, true},
-		"its Node":                      {nodes, "metadata.name=" + nodeName, true},
+		"the Pods on its node":          {pods, "spec.node.Name=" + node.Name, true},
+		"watching the Pods on its node": {watched, "spec.node.Name=" + node.Name, true},
+		"its Node":                      {nodes, "metadata.name=" + node.Name, true},
 		"all Pods":                      {pods, "", false},
 		"watching all Pods":             {watched, "", false},
-		"the Pods on another node":      {pods, "spec.nodeName=other-0", false},
-		"the Pods on all other nodes":   {pods, "spec.nodeName!=" + nodeName, false},
-		"Pods that have no node":        {pods, "spec.nodeName=", false},
-		"Pods by the name of its node":  {pods, "metadata.name=" + nodeName, false},
+		"the Pods on another node":      {pods, "spec.node.Name=other-0", false},
+		"the Pods on all other nodes":   {pods, "spec.node.Name!=" + node.Name, false},
+		"Pods that have no node":        {pods, "spec.node.Name=", false},
+		"Pods by the name of its node":  {pods, "metadata.name=" + node.Name, false},
 		"all Nodes":                     {nodes, "", false},
 		"another Node":                  {nodes, "metadata.name=other-0", false},
 	}

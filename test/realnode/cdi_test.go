@@ -20,6 +20,8 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 // cdiSpec is the CDI specification that the agent writes.
@@ -54,10 +56,10 @@ func TestARestartedContainerHasTheSameGPUs(t *testing.T) {
 	tests := map[string]func(*scene){
 		"after nothing else":               func(*scene) {},
 		"after containerd was killed":      (*scene).restartContainerd,
-		"after the kubelet was killed":     func(s *scene) { s.restart(s.node.kubelet) },
+		"after the kubelet was killed":     func(s *scene) { s.restart(s.node.Kubelet) },
 		"after the agent was killed":       func(s *scene) { s.restart(s.node.agent) },
 		"while there is no agent":          (*scene).stopAgentForTest,
-		"after all three were killed":      func(s *scene) { s.restartContainerd(); s.restart(s.node.kubelet, s.node.agent) },
+		"after all three were killed":      func(s *scene) { s.restartContainerd(); s.restart(s.node.Kubelet, s.node.agent) },
 		"after the specification was lost": (*scene).loseSpec,
 	}
 	for name, happens := range tests {
@@ -122,14 +124,14 @@ func TestAGPUThatIsGoneIsNoLongerDescribed(t *testing.T) {
 
 func gpuPod(name string, gpus int64) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appSpec()}
-	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeName}
+	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node.Name}
 	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{v1.ResourceGPU: *resource.NewQuantity(gpus, resource.DecimalSI)}
 	return pod
 }
 
 func (s *scene) create(pod *corev1.Pod) {
 	s.Helper()
-	if _, err := s.node.kube.CoreV1().Pods(s.namespace).Create(s.Context(), pod, metav1.CreateOptions{}); err != nil {
+	if _, err := s.node.Kube.CoreV1().Pods(s.namespace).Create(s.Context(), pod, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -155,13 +157,13 @@ func (s *scene) describedGPUs() []string {
 // restartContainerd kills containerd and starts it again.
 func (s *scene) restartContainerd() {
 	s.Helper()
-	if err := s.node.containerd.kill(); err != nil {
+	if err := s.node.Containerd.Kill(); err != nil {
 		s.Fatal(err)
 	}
-	if err := s.node.containerd.start(); err != nil {
+	if err := s.node.Containerd.Start(); err != nil {
 		s.Fatal(err)
 	}
-	if err := s.node.containerd.waitUntil(containerdLimit, containerdReady); err != nil {
+	if err := s.node.WaitForContainerd(); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -169,7 +171,7 @@ func (s *scene) restartContainerd() {
 // stopAgentForTest kills the agent. The next test starts it again.
 func (s *scene) stopAgentForTest() {
 	s.Helper()
-	if err := s.node.agent.kill(); err != nil {
+	if err := s.node.agent.Kill(); err != nil {
 		s.Fatal(err)
 	}
 	s.waitForAllocatable(v1.ResourceGPU, 0)
@@ -191,17 +193,17 @@ func (s *scene) loseSpec() {
 func (s *scene) restartAgentWith(args ...string) {
 	s.Helper()
 	agent := s.node.agent
-	if err := agent.stop(); err != nil {
+	if err := agent.Stop(); err != nil {
 		s.Fatal(err)
 	}
 	s.waitForAllocatable(v1.ResourceGPU, 0)
-	before := agent.args
+	before := agent.Args
 	s.Cleanup(func() {
-		agent.args = before
-		if err := agent.stop(); err != nil { // the next test starts it
+		agent.Args = before
+		if err := agent.Stop(); err != nil { // the next test starts it
 			s.Error(err)
 		}
 	})
-	agent.args = slices.Concat(before, args)
+	agent.Args = slices.Concat(before, args)
 	s.startAgent()
 }

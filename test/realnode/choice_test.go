@@ -16,6 +16,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 // TestPodsGetTheGPUsThatTheSchedulerChose binds Pods as a scheduler that chooses
@@ -50,7 +51,7 @@ func (s *scene) createUnscheduledPod(name string, resourceName corev1.ResourceNa
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appSpec()}
 	pod.Spec.SchedulerName = "none"
 	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{resourceName: *resource.NewQuantity(amount, resource.DecimalSI)}
-	if _, err := s.node.kube.CoreV1().Pods(s.namespace).Create(s.Context(), pod, metav1.CreateOptions{}); err != nil {
+	if _, err := s.node.Kube.CoreV1().Pods(s.namespace).Create(s.Context(), pod, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -67,9 +68,9 @@ func (s *scene) bind(name string, resourceName corev1.ResourceName, gpus ...stri
 	}
 	binding := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace, Annotations: map[string]string{inventory.AssignmentAnnotation: annotation}},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node.Name},
 	}
-	if err := s.node.kube.CoreV1().Pods(s.namespace).Bind(s.Context(), binding, metav1.CreateOptions{}); err != nil {
+	if err := s.node.Kube.CoreV1().Pods(s.namespace).Bind(s.Context(), binding, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }

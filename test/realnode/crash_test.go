@@ -10,6 +10,8 @@ import (
 	"time"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 // recoveryLimit is how long "within seconds" may take on a busy machine.
@@ -20,9 +22,9 @@ const recoveryLimit = 20 * time.Second
 // and all others must be allocatable again within seconds.
 func TestPodsRunOnThroughACrash(t *testing.T) {
 	tests := map[string]func(*scene){
-		"of the kubelet":  func(s *scene) { s.restart(s.node.kubelet) },
+		"of the kubelet":  func(s *scene) { s.restart(s.node.Kubelet) },
 		"of the agent":    (*scene).restartAgent,
-		"of both at once": func(s *scene) { s.restart(s.node.kubelet, s.node.agent) },
+		"of both at once": func(s *scene) { s.restart(s.node.Kubelet, s.node.agent) },
 	}
 	for name, crash := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -48,17 +50,17 @@ func TestPodsRunOnThroughACrash(t *testing.T) {
 // It returns when all devices are allocatable again. It waits for more than a
 // second, the resolution of timestamps in Kubernetes, before the start, so that
 // the new kubelet's report can be distinguished from the old one by its time.
-func (s *scene) restart(programs ...*program) {
+func (s *scene) restart(programs ...*node.Program) {
 	s.Helper()
 	for _, program := range programs {
-		if err := program.kill(); err != nil {
+		if err := program.Kill(); err != nil {
 			s.Fatal(err)
 		}
 	}
 	time.Sleep(1100 * time.Millisecond)
 	began := time.Now()
 	for _, program := range programs {
-		if err := program.start(); err != nil {
+		if err := program.Start(); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -81,7 +83,7 @@ func (s *scene) checkRecovery(began time.Time) {
 // allocatable, and a Pod waits.
 func (s *scene) restartAgent() {
 	s.Helper()
-	if err := s.node.agent.kill(); err != nil {
+	if err := s.node.agent.Kill(); err != nil {
 		s.Fatal(err)
 	}
 	s.waitForAllocatable(v1.ResourceGPU, 0)

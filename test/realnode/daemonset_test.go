@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 const agentSelector = "app.kubernetes.io/name=nodeagent"
@@ -32,7 +34,7 @@ func TestTheAgentRunsAsADaemonSet(t *testing.T) {
 	s.createGPUPod("before", 6)
 	before := s.waitForPod("before")
 	devices := s.devicesOf(before)
-	if err := s.node.agent.stop(); err != nil {
+	if err := s.node.agent.Stop(); err != nil {
 		t.Error(err)
 	}
 	s.waitForAllocatable(v1.ResourceGPU, 0)
@@ -50,7 +52,7 @@ func TestTheAgentRunsAsADaemonSet(t *testing.T) {
 	s.haveNothingInCommon(devices[string(v1.ResourceGPU)], s.devicesOf(after)[string(v1.ResourceGPU)])
 	s.checkAgentPodLog(first)
 
-	if err := s.node.kubectl(t.Context(), "rollout", "restart", "daemonset", "--namespace="+first.Namespace, "--selector="+agentSelector); err != nil {
+	if err := s.node.Kubectl(t.Context(), "rollout", "restart", "daemonset", "--namespace="+first.Namespace, "--selector="+agentSelector); err != nil {
 		t.Fatal(err)
 	}
 	second := s.waitForAgentPod(first.UID)
@@ -85,15 +87,15 @@ func (s *scene) checkAgentMemory() {
 // end of the test.
 func (s *scene) applyDaemonSet() {
 	s.Helper()
-	overlay := filepath.Join(s.node.dir, "daemonset")
+	overlay := filepath.Join(s.node.Dir, "daemonset")
 	if err := s.writeOverlay(overlay); err != nil {
 		s.Fatal(err)
 	}
-	if err := s.node.kubectl(s.Context(), "apply", "--kustomize="+overlay); err != nil {
+	if err := s.node.Kubectl(s.Context(), "apply", "--kustomize="+overlay); err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() {
-		err := s.node.kubectl(context.WithoutCancel(s.Context()), "delete", "--kustomize="+overlay, "--cascade=foreground", "--timeout="+limit.String())
+		err := s.node.Kubectl(context.WithoutCancel(s.Context()), "delete", "--kustomize="+overlay, "--cascade=foreground", "--timeout="+limit.String())
 		if err != nil {
 			s.Error(err)
 		}
@@ -103,7 +105,7 @@ func (s *scene) applyDaemonSet() {
 
 // writeOverlay writes an overlay over the shipped kustomization.
 func (s *scene) writeOverlay(dir string) error {
-	base, err := filepath.Abs(filepath.Join(root(), "artifacts", "nodeagent"))
+	base, err := filepath.Abs(filepath.Join(node.Root(), "artifacts", "nodeagent"))
 	if err != nil {
 		return err
 	}
@@ -140,13 +142,13 @@ func (s *scene) podPatch(args []string) []map[string]any {
 	add := func(path string, value any) map[string]any {
 		return map[string]any{"op": "add", "path": path, "value": value}
 	}
-	server, err := url.Parse(s.node.config.Host)
+	server, err := url.Parse(s.node.Config.Host)
 	if err != nil {
 		s.Fatal(err)
 	}
 	patch := []map[string]any{
 		add(spec+"/hostNetwork", true),
-		add(spec+"/nodeSelector/kubernetes.io~1hostname", nodeName),
+		add(spec+"/nodeSelector/kubernetes.io~1hostname", node.Name),
 		add(spec+"/volumes/-", corev1.Volume{Name: "profile", VolumeSource: corev1.VolumeSource{
 			HostPath: &corev1.HostPathVolumeSource{Path: s.node.agentProfile()},
 		}}),
@@ -167,7 +169,7 @@ func (s *scene) waitForAgentPod(old types.UID) *corev1.Pod {
 	s.Helper()
 	var pod *corev1.Pod
 	s.eventually("the DaemonSet's Pod is ready", func() (bool, string) {
-		list, err := s.node.kube.CoreV1().Pods(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{LabelSelector: agentSelector})
+		list, err := s.node.Kube.CoreV1().Pods(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{LabelSelector: agentSelector})
 		if err != nil {
 			return false, err.Error()
 		}
@@ -187,7 +189,7 @@ func (s *scene) waitForAgentPod(old types.UID) *corev1.Pod {
 
 // daemonSetEvents returns the DaemonSet's Events, which explain why it has no Pod.
 func (s *scene) daemonSetEvents() string {
-	events, err := s.node.kube.CoreV1().Events(metav1.NamespaceAll).List(s.Context(),
+	events, err := s.node.Kube.CoreV1().Events(metav1.NamespaceAll).List(s.Context(),
 		metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.kind=DaemonSet"})
 	if err != nil {
 		return err.Error()
@@ -202,7 +204,7 @@ func (s *scene) daemonSetEvents() string {
 // checkAgentPodLog fails the test if a request of the agent was forbidden.
 func (s *scene) checkAgentPodLog(pod *corev1.Pod) {
 	s.Helper()
-	log, err := s.node.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(s.Context())
+	log, err := s.node.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(s.Context())
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 func TestTheNodeShowsItsGPUs(t *testing.T) {
@@ -45,7 +46,7 @@ func TestTasksShareTheNode(t *testing.T) {
 	s := newScene(t)
 	s.createTask("large", 8)
 	pod := s.waitForPod("large")
-	if pod.Spec.NodeName != nodeName {
+	if pod.Spec.NodeName != node.Name {
 		t.Fatalf("the task runs on %s", pod.Spec.NodeName)
 	}
 	s.devicesAre(pod, map[corev1.ResourceName]int{v1.ResourceGPU: 8})
@@ -100,7 +101,7 @@ func (s *scene) devicesAre(pod *corev1.Pod, want map[corev1.ResourceName]int) {
 // waitForLabel waits until the real node has a label with this value.
 func (s *scene) waitForLabel(label, want string) {
 	s.Helper()
-	s.eventually(fmt.Sprintf("node %s has the label %s=%s", nodeName, label, want), func() (bool, string) {
+	s.eventually(fmt.Sprintf("node %s has the label %s=%s", node.Name, label, want), func() (bool, string) {
 		got, there := s.getNode().Labels[label]
 		return got == want, fmt.Sprintf("%q (there: %v)", got, there)
 	})
@@ -125,7 +126,7 @@ func (s *scene) createGang(name string, replicas int32, gpus int) {
 			},
 		},
 	}
-	if _, err := s.node.tasks.FalldioV1().GPUTasks(s.namespace).Create(s.Context(), task, metav1.CreateOptions{}); err != nil {
+	if _, err := s.node.Tasks.FalldioV1().GPUTasks(s.namespace).Create(s.Context(), task, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -135,7 +136,7 @@ func (s *scene) createGang(name string, replicas int32, gpus int) {
 func (s *scene) waitForTask(name string, phase v1.GPUTaskPhase, text string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("GPUTask %s is %s: %s", name, phase, text), func() (bool, string) {
-		task, err := s.node.tasks.FalldioV1().GPUTasks(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
+		task, err := s.node.Tasks.FalldioV1().GPUTasks(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()
 		}
@@ -147,11 +148,11 @@ func (s *scene) waitForTask(name string, phase v1.GPUTaskPhase, text string) {
 // deleteTask deletes a task and waits until its Pod is gone.
 func (s *scene) deleteTask(name string) {
 	s.Helper()
-	if err := s.node.tasks.FalldioV1().GPUTasks(s.namespace).Delete(s.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := s.node.Tasks.FalldioV1().GPUTasks(s.namespace).Delete(s.Context(), name, metav1.DeleteOptions{}); err != nil {
 		s.Fatal(err)
 	}
 	s.eventually("the Pod of GPUTask "+name+" is gone", func() (bool, string) {
-		list, err := s.node.kube.CoreV1().Pods(s.namespace).List(s.Context(), metav1.ListOptions{LabelSelector: v1.LabelTask + "=" + name})
+		list, err := s.node.Kube.CoreV1().Pods(s.namespace).List(s.Context(), metav1.ListOptions{LabelSelector: v1.LabelTask + "=" + name})
 		return err == nil && len(list.Items) == 0, fmt.Sprint(err)
 	})
 }

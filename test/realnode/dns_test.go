@@ -11,19 +11,17 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"falldio.github.io/gpu-controller/test/node"
 )
 
-const (
-	// clusterDomain is the domain of the names of Services.
-	clusterDomain = "cluster.local"
-	dnsLimit      = 30 * time.Second
-)
+const dnsLimit = 30 * time.Second
 
 // dnsConfig makes CoreDNS serve the names of Services where the kubelet sends Pods.
 const dnsConfig = `.:53 {
-    bind ` + nodeAddress + `
+    bind ` + node.Address + `
     errors
-    kubernetes ` + clusterDomain + ` {
+    kubernetes ` + node.ClusterDomain + ` {
         kubeconfig %s
     }
 }
@@ -32,21 +30,21 @@ const dnsConfig = `.:53 {
 // startDNS runs CoreDNS until the test ends.
 func (s *scene) startDNS() {
 	s.Helper()
-	config := filepath.Join(s.node.dir, "Corefile")
-	if err := os.WriteFile(config, fmt.Appendf(nil, dnsConfig, s.node.kubeconfig()), 0o600); err != nil {
+	config := filepath.Join(s.node.Dir, "Corefile")
+	if err := os.WriteFile(config, fmt.Appendf(nil, dnsConfig, s.node.Kubeconfig()), 0o600); err != nil {
 		s.Fatal(err)
 	}
-	dns := newProgram(s.node.dir, dnsProgram, filepath.Join(s.node.dir, dnsProgram), "-conf", config)
-	if err := dns.start(); err != nil {
+	dns := node.NewProgram(s.node.Dir, dnsProgram, filepath.Join(s.node.Dir, dnsProgram), "-conf", config)
+	if err := dns.Start(); err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() {
-		if err := dns.stop(); err != nil {
+		if err := dns.Stop(); err != nil {
 			s.Error(err)
 		}
 	})
-	err := dns.waitUntil(dnsLimit, func() error {
-		connection, err := net.Dial("tcp", net.JoinHostPort(nodeAddress, "53"))
+	err := dns.WaitUntil(dnsLimit, func() error {
+		connection, err := net.Dial("tcp", net.JoinHostPort(node.Address, "53"))
 		if err == nil {
 			err = connection.Close()
 		}

@@ -1,16 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package realnode tests the node agent on a real node: the real kubelet with
-// containerd and runc, under the control plane of localcluster. Containers
-// really run, and the tests check which devices they see. Pods of a gang find each other through a
-// real Pod network and CoreDNS.
-//
-// Everything runs in namespaces of its own (mounts, processes, network, IPC,
-// host name), which the test binary enters by re-executing itself. They vanish
-// with it, however it ends; nothing on the machine is changed. It needs root,
-// Linux, runc and iproute2, but no network, no registry and no
-// Docker. If one of them is missing the tests are skipped, and log why; with
-// REALNODE_REQUIRED=1 they fail instead. The Pod network needs containernetworking-plugins, too. REALNODE_KEEP=1 keeps all logs of a
-// failed run.
+// Package realnode tests the node agent and the DRA driver on a real node, which package
+// test/node runs. Containers really run, and the tests check which devices they see. Pods of a gang
+// find each other through a real Pod network and CoreDNS.
 package realnode

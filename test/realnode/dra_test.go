@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 const (
@@ -43,10 +45,10 @@ func (s *scene) giveOutOverDRA() {
 	s.waitForAllocatable(v1.ResourceGPU, 0)
 	s.applyDRA(filepath.Join("artifacts", "dradriver", "base"))
 	s.switchDRA(true)
-	s.node.driver = newProgram(s.node.dir, "dradriver", append([]string{
-		binary(raceDriver), "--node-name=" + nodeName, "--kubeconfig=" + s.kubeconfigOf("dradriver"), "--bind-address=" + driverAddress,
+	s.node.driver = node.NewProgram(s.node.Dir, "dradriver", append([]string{
+		node.Binary(raceDriver), "--node-name=" + node.Name, "--kubeconfig=" + s.kubeconfigOf("dradriver"), "--bind-address=" + driverAddress,
 	}, s.node.driverArgs()...)...)
-	if err := s.node.driver.start(); err != nil {
+	if err := s.node.driver.Start(); err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(s.stopDriver)
@@ -61,7 +63,7 @@ func (n *realNode) driverArgs() []string {
 // applyDRA applies a folder of manifests; it is deleted at the end of the test.
 func (s *scene) applyDRA(folder string) {
 	s.Helper()
-	path := filepath.Join(root(), folder)
+	path := filepath.Join(node.Root(), folder)
 	if filepath.IsAbs(folder) {
 		path = folder
 	}
@@ -69,11 +71,11 @@ func (s *scene) applyDRA(folder string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if err := s.node.kubectl(s.Context(), "apply", "--kustomize="+absolute); err != nil {
+	if err := s.node.Kubectl(s.Context(), "apply", "--kustomize="+absolute); err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() {
-		if err := s.node.kubectl(context.WithoutCancel(s.Context()), "delete", "--kustomize="+absolute, "--cascade=foreground", "--timeout="+limit.String()); err != nil {
+		if err := s.node.Kubectl(context.WithoutCancel(s.Context()), "delete", "--kustomize="+absolute, "--cascade=foreground", "--timeout="+limit.String()); err != nil {
 			s.Error(err)
 		}
 	})
@@ -87,7 +89,7 @@ func (s *scene) switchDRA(on bool) {
 		value = `"` + v1.AllocationDRA + `"`
 	}
 	patch := fmt.Sprintf(`{"metadata": {"labels": {%q: %s}}}`, v1.LabelGPUAllocation, value)
-	_, err := s.node.kube.CoreV1().Nodes().Patch(context.WithoutCancel(s.Context()), nodeName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := s.node.Kube.CoreV1().Nodes().Patch(context.WithoutCancel(s.Context()), node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		s.Error(err)
 	}
@@ -98,10 +100,10 @@ func (s *scene) stopDriver() {
 	s.Helper()
 	s.removePods()
 	s.switchDRA(false)
-	if !s.node.driver.running() {
+	if !s.node.driver.Running() {
 		return
 	}
-	if err := s.node.driver.stop(); err != nil {
+	if err := s.node.driver.Stop(); err != nil {
 		s.Error(err)
 	}
 	if slices := s.slicesOfNode(); len(slices) > 0 {
@@ -110,7 +112,7 @@ func (s *scene) stopDriver() {
 	if left, _ := filepath.Glob(driverSpecs); len(left) > 0 {
 		s.Errorf("CDI specifications are left: %v", left)
 	}
-	log, err := os.ReadFile(s.node.driver.log)
+	log, err := os.ReadFile(s.node.driver.Log)
 	if err != nil {
 		s.Error(err)
 	}
@@ -119,7 +121,7 @@ func (s *scene) stopDriver() {
 	}
 	s.checkForRefusals(string(log))
 	s.showLogs()
-	if err := os.Remove(s.node.driver.log); err != nil {
+	if err := os.Remove(s.node.driver.Log); err != nil {
 		s.Error(err)
 	}
 }
@@ -128,7 +130,7 @@ func (s *scene) stopDriver() {
 func (s *scene) removePods() {
 	s.Helper()
 	ctx := context.WithoutCancel(s.Context())
-	pods := s.node.kube.CoreV1().Pods(s.namespace)
+	pods := s.node.Kube.CoreV1().Pods(s.namespace)
 	if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		s.Error(err)
 	}
@@ -144,8 +146,8 @@ func (s *scene) removePods() {
 // slicesOfNode returns what the driver has published.
 func (s *scene) slicesOfNode() []resourceapi.ResourceSlice {
 	s.Helper()
-	list, err := s.node.kube.ResourceV1().ResourceSlices().List(context.WithoutCancel(s.Context()), metav1.ListOptions{
-		FieldSelector: "spec.driver=" + v1.DRADriver + ",spec.nodeName=" + nodeName,
+	list, err := s.node.Kube.ResourceV1().ResourceSlices().List(context.WithoutCancel(s.Context()), metav1.ListOptions{
+		FieldSelector: "spec.driver=" + v1.DRADriver + ",spec.node.Name=" + node.Name,
 	})
 	if err != nil {
 		s.Fatal(err)
@@ -191,7 +193,7 @@ func (s *scene) createClaimWith(name string, change func(*resourceapi.ExactDevic
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "gpu", Exactly: exactly}}}},
 	}
-	if _, err := s.node.kube.ResourceV1().ResourceClaims(s.namespace).Create(s.Context(), claim, metav1.CreateOptions{}); err != nil {
+	if _, err := s.node.Kube.ResourceV1().ResourceClaims(s.namespace).Create(s.Context(), claim, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -199,7 +201,7 @@ func (s *scene) createClaimWith(name string, change func(*resourceapi.ExactDevic
 // claimPod returns a Pod that uses a claim.
 func claimPod(name, claim string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appSpec()}
-	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeName}
+	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node.Name}
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimName: &claim}}
 	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpus"}}
 	return pod
@@ -215,7 +217,7 @@ func (s *scene) createWithClaim(name string, count int64, percent string) {
 // allocated returns the UUIDs of the GPUs that a claim has been allocated, sorted.
 func (s *scene) allocated(claim string) []string {
 	s.Helper()
-	found, err := s.node.kube.ResourceV1().ResourceClaims(s.namespace).Get(s.Context(), claim, metav1.GetOptions{})
+	found, err := s.node.Kube.ResourceV1().ResourceClaims(s.namespace).Get(s.Context(), claim, metav1.GetOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -280,7 +282,7 @@ func (s *scene) claimsDescribed(count int) {
 // deleteInBackground deletes a Pod without waiting for its end.
 func (s *scene) deleteInBackground(name string) {
 	s.Helper()
-	if err := s.node.kube.CoreV1().Pods(s.namespace).Delete(s.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := s.node.Kube.CoreV1().Pods(s.namespace).Delete(s.Context(), name, metav1.DeleteOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -288,7 +290,7 @@ func (s *scene) deleteInBackground(name string) {
 func (s *scene) waitUntilGone(name string) {
 	s.Helper()
 	s.eventually("Pod "+name+" is gone", func() (bool, string) {
-		_, err := s.node.kube.CoreV1().Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
+		_, err := s.node.Kube.CoreV1().Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
 }
@@ -311,7 +313,7 @@ func (s *scene) metricsOf(address string) string {
 // eventsOf returns the messages of the Events about a Pod.
 func (s *scene) eventsOf(pod string) string {
 	s.Helper()
-	events, err := s.node.kube.CoreV1().Events(s.namespace).List(s.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
+	events, err := s.node.Kube.CoreV1().Events(s.namespace).List(s.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 // TestOverDRANothingIsLostInACrash kills what gives a container its GPUs, each at four moments:
@@ -19,11 +21,11 @@ import (
 func TestOverDRANothingIsLostInACrash(t *testing.T) {
 	tests := map[string]func(*scene) func(){
 		"of the driver":  func(s *scene) func() { return s.killForNow(s.node.driver) },
-		"of the kubelet": func(s *scene) func() { return s.killForNow(s.node.kubelet) },
+		"of the kubelet": func(s *scene) func() { return s.killForNow(s.node.Kubelet) },
 		"of containerd":  func(s *scene) func() { s.restartContainerd(); return func() {} },
-		"of all at once": func(s *scene) func() { s.restartContainerd(); return s.killForNow(s.node.kubelet, s.node.driver) },
+		"of all at once": func(s *scene) func() { s.restartContainerd(); return s.killForNow(s.node.Kubelet, s.node.driver) },
 		"of all but runc": func(s *scene) func() {
-			start := s.killForNow(s.node.driver, s.node.kubelet, s.node.agent)
+			start := s.killForNow(s.node.driver, s.node.Kubelet, s.node.agent)
 			s.restartContainerd()
 			return start
 		},
@@ -68,16 +70,16 @@ func TestOverDRANothingIsLostInACrash(t *testing.T) {
 }
 
 // killForNow kills programs, and returns what starts them again.
-func (s *scene) killForNow(programs ...*program) func() {
+func (s *scene) killForNow(programs ...*node.Program) func() {
 	s.Helper()
 	for _, program := range programs {
-		if err := program.kill(); err != nil {
+		if err := program.Kill(); err != nil {
 			s.Fatal(err)
 		}
 	}
 	return func() {
 		for _, program := range programs {
-			if err := program.start(); err != nil {
+			if err := program.Start(); err != nil {
 				s.Fatal(err)
 			}
 		}

@@ -26,6 +26,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 const (
@@ -71,7 +72,7 @@ func TestAGangGetsThePlannedDevicesOfAnotherDRADriver(t *testing.T) {
 	s.removePods()
 	s.hasFiles(exampleSpecs, 1)
 	s.eventually("no claim is left", func() (bool, string) {
-		claims, err := s.node.kube.ResourceV1().ResourceClaims(s.namespace).List(s.Context(), metav1.ListOptions{})
+		claims, err := s.node.Kube.ResourceV1().ResourceClaims(s.namespace).List(s.Context(), metav1.ListOptions{})
 		return err == nil && len(claims.Items) == 0, fmt.Sprint(err)
 	})
 }
@@ -80,29 +81,29 @@ func TestAGangGetsThePlannedDevicesOfAnotherDRADriver(t *testing.T) {
 // the test, on a node without our agent.
 func (s *scene) startExampleDriver() {
 	s.Helper()
-	if err := s.node.agent.stop(); err != nil {
+	if err := s.node.agent.Stop(); err != nil {
 		s.Fatal(err)
 	}
 	s.waitForAllocatable(v1.ResourceGPU, 0)
 	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: null}}}`, inventory.Annotation)
-	if _, err := s.node.kube.CoreV1().Nodes().Patch(s.Context(), nodeName, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := s.node.Kube.CoreV1().Nodes().Patch(s.Context(), node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		s.Fatal(err)
 	}
-	classes := s.node.kube.ResourceV1().DeviceClasses()
+	classes := s.node.Kube.ResourceV1().DeviceClasses()
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: exampleDriver}}
 	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", exampleDriver)}}}
 	if _, err := classes.Create(s.Context(), class, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
-	driver := newProgram(s.node.dir, exampleProgram, filepath.Join(s.node.dir, exampleProgram), "--kubeconfig="+s.node.kubeconfig(),
-		"--node-name="+nodeName, "--cdi-root=/var/run/cdi", fmt.Sprintf("--num-devices=%d", gpus))
-	if err := driver.start(); err != nil {
+	driver := node.NewProgram(s.node.Dir, exampleProgram, filepath.Join(s.node.Dir, exampleProgram), "--kubeconfig="+s.node.Kubeconfig(),
+		"--node-name="+node.Name, "--cdi-root=/var/run/cdi", fmt.Sprintf("--num-devices=%d", gpus))
+	if err := driver.Start(); err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() {
 		s.removePods() // which can't end without it
 		ctx := context.WithoutCancel(s.Context())
-		if err := driver.kill(); err != nil {
+		if err := driver.Kill(); err != nil {
 			s.Error(err)
 		}
 		files, err := filepath.Glob(exampleSpecs)
@@ -112,7 +113,7 @@ func (s *scene) startExampleDriver() {
 		if err != nil {
 			s.Error(err)
 		}
-		err = s.node.kube.ResourceV1().ResourceSlices().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.driver=" + exampleDriver})
+		err = s.node.Kube.ResourceV1().ResourceSlices().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.driver=" + exampleDriver})
 		if err != nil {
 			s.Error(err)
 		}
@@ -129,7 +130,7 @@ func (s *scene) startExampleDriver() {
 // exampleUUIDs returns the UUIDs of the example driver's devices, by their names.
 func (s *scene) exampleUUIDs() map[string]string {
 	s.Helper()
-	list, err := s.node.kube.ResourceV1().ResourceSlices().List(s.Context(), metav1.ListOptions{FieldSelector: "spec.driver=" + exampleDriver})
+	list, err := s.node.Kube.ResourceV1().ResourceSlices().List(s.Context(), metav1.ListOptions{FieldSelector: "spec.driver=" + exampleDriver})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func (s *scene) createTemplate(name string, count int64) {
 	template.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpus", Exactly: &resourceapi.ExactDeviceRequest{
 		DeviceClassName: exampleDriver, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
 	}}}
-	if _, err := s.node.kube.ResourceV1().ResourceClaimTemplates(s.namespace).Create(s.Context(), template, metav1.CreateOptions{}); err != nil {
+	if _, err := s.node.Kube.ResourceV1().ResourceClaimTemplates(s.namespace).Create(s.Context(), template, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }

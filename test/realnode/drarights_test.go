@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 // TestTheDriverWritesTheSlicesOfItsNodeOnly uses the driver's token as an attacker would who has
@@ -30,11 +32,11 @@ func TestTheDriverWritesTheSlicesOfItsNodeOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine, theirs := stolen.ResourceV1().ResourceSlices(), s.node.kube.ResourceV1().ResourceSlices()
+	mine, theirs := stolen.ResourceV1().ResourceSlices(), s.node.Kube.ResourceV1().ResourceSlices()
 	others := map[string]*resourceapi.ResourceSlice{
 		"of another node":   sliceOf("other", v1.DRADriver, "other"),
-		"of another pool":   sliceOf(nodeName, v1.DRADriver, "other"),
-		"of another driver": sliceOf(nodeName, "gpu.nvidia.com", nodeName),
+		"of another pool":   sliceOf(node.Name, v1.DRADriver, "other"),
+		"of another driver": sliceOf(node.Name, "gpu.nvidia.com", node.Name),
 	}
 	for what, slice := range others {
 		_, err := mine.Create(t.Context(), slice, metav1.CreateOptions{})
@@ -56,7 +58,7 @@ func TestTheDriverWritesTheSlicesOfItsNodeOnly(t *testing.T) {
 	isDenied(t, "listing Pods", err)
 	_, err = stolen.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
 	isDenied(t, "listing claims", err)
-	own := sliceOf(nodeName, v1.DRADriver, nodeName)
+	own := sliceOf(node.Name, v1.DRADriver, node.Name)
 	created, err := mine.Create(t.Context(), own, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil || created == nil {
 		t.Errorf("its own slice is refused: %v", err)

@@ -21,13 +21,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 // TestANodeMovesToDRAAndBack applies the manifests that we ship, and moves the node by its label
 // alone. The Pods are the same before, between and after.
 func TestANodeMovesToDRAAndBack(t *testing.T) {
 	s := newScene(t)
-	if err := s.node.agent.stop(); err != nil {
+	if err := s.node.agent.Stop(); err != nil {
 		t.Error(err)
 	}
 	s.waitForAllocatable(v1.ResourceGPU, 0)
@@ -76,13 +78,13 @@ func (s *scene) servedByDRA(pod *corev1.Pod) {
 // applyBoth applies the agents and the DRA driver as we ship them, adapted to this node.
 func (s *scene) applyBoth() {
 	s.Helper()
-	overlay := filepath.Join(s.node.dir, "both")
+	overlay := filepath.Join(s.node.Dir, "both")
 	if err := os.MkdirAll(overlay, 0o700); err != nil {
 		s.Fatal(err)
 	}
 	var resources []string
 	for _, folder := range []string{"nodeagent", "dradriver"} {
-		base, err := filepath.Abs(filepath.Join(root(), "artifacts", folder))
+		base, err := filepath.Abs(filepath.Join(node.Root(), "artifacts", folder))
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -157,7 +159,7 @@ func (s *scene) measurePods(name string, check func(*corev1.Pod)) measured {
 // writesSoFar returns how many requests have changed what belongs to Pods.
 func (s *scene) writesSoFar() (count float64) {
 	s.Helper()
-	text, err := s.node.kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.Context())
+	text, err := s.node.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.Context())
 	if err != nil {
 		s.Fatal(err)
 	}

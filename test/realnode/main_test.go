@@ -6,24 +6,12 @@
 package realnode
 
 import (
-	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-)
 
-const (
-	// requiredVariable makes the tests fail instead of being skipped.
-	requiredVariable = "REALNODE_REQUIRED"
-	// keepVariable keeps the directory of a run that failed.
-	keepVariable = "REALNODE_KEEP"
-	// directoryVariable is set for the process inside the namespaces, to the
-	// directory of its files.
-	directoryVariable = "REALNODE_DIRECTORY"
-	// cgroupVariable is the name of the node's control group.
-	cgroupVariable = "REALNODE_CGROUP"
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 var (
@@ -33,90 +21,45 @@ var (
 	missing string
 )
 
+// realNode is the node with what these tests run on it.
+type realNode struct {
+	*node.Node
+	agent *node.Program
+	// driver is the DRA driver; nil outside of the scenes about it.
+	driver *node.Program
+}
+
+// The images of the agent and of the DRA driver.
+const (
+	agentImage  = "localhost/nodeagent:1"
+	driverImage = "localhost/dradriver:1"
+)
+
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(runTests(m))
+	os.Exit(node.Run(m, &node.Setup{
+		Build: build,
+		ClusterArgs: func(dir string) ([]string, error) {
+			// localcluster requires at least one node of its own; this one is unused.
+			return []string{
+				"--nodes=name=other,model=none,count=1,gpus=1,gpu-memory=1Gi", "--apiserver-arg=--authorization-config=" + authorizationConfig(dir),
+			}, writeAuthorizationConfig(dir)
+		},
+		Archives: archives,
+		Ready:    func(n *node.Node) { shared = &realNode{Node: n} },
+		Missing:  func(reason string) { missing = reason },
+	}))
 }
 
-func runTests(m *testing.M) int {
-	if flag.Lookup("test.list").Value.String() != "" {
-		return m.Run() // no test will run
-	}
-	if dir := os.Getenv(directoryVariable); dir != "" {
-		return runInside(m, dir, os.Getenv(cgroupVariable))
-	}
-	if err := completePath(); err != nil {
-		return fail(err)
-	}
-	missing = missingHere()
-	switch {
-	case missing == "":
-		return runOutside()
-	case os.Getenv(requiredVariable) != "":
-		return fail(fmt.Errorf("a real node cannot run here: %s", missing))
-	default:
-		return m.Run() // each test logs why it is skipped
-	}
-}
-
-// runOutside prepares what the namespaces need and runs the tests in them.
-func runOutside() int {
-	if err := removeLeftovers(); err != nil {
-		return fail(err)
-	}
-	dir, release, err := makeDirectory()
-	if err != nil {
-		return fail(err)
-	}
-	defer release()
-	code := runIn(dir)
-	if code != 0 && os.Getenv(keepVariable) != "" {
-		if err := os.Remove(filepath.Join(dir, lockFile)); err != nil {
-			return fail(err)
+// archives writes the images of the agent and of the driver.
+func archives(dir string) ([]string, error) {
+	var paths []string
+	for program, image := range map[string]string{agentProgram: agentImage, driverProgram: driverImage} {
+		archive := filepath.Join(dir, program+".tar")
+		if err := node.WriteImage(archive, node.Binary(program), image); err != nil {
+			return nil, err
 		}
-		fmt.Fprintf(os.Stderr, "realnode: the logs are kept in %s\n", dir)
-		return code
+		paths = append(paths, archive)
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		return fail(err)
-	}
-	return code
-}
-
-func runIn(dir string) int {
-	if err := build(dir); err != nil {
-		return fail(err)
-	}
-	cgroup := filepath.Base(dir)
-	if err := makeCgroups(cgroup); err != nil {
-		return fail(err)
-	}
-	code, err := runInNamespaces(directoryVariable+"="+dir, cgroupVariable+"="+cgroup)
-	if err := errors.Join(err, removeCgroups(cgroup)); err != nil {
-		return fail(err)
-	}
-	return code
-}
-
-// runInside starts the node and runs the tests. All processes end together with
-// this one.
-func runInside(m *testing.M, dir, cgroup string) int {
-	// Before containerd of the machine, if it has one.
-	if err := os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")); err != nil {
-		return fail(err)
-	}
-	if err := enterNamespaces(dir); err != nil {
-		return fail(err)
-	}
-	shared = newRealNode(dir, cgroup)
-	if err := shared.start(); err != nil {
-		shared.printLogs(os.Stderr)
-		return fail(err)
-	}
-	return m.Run()
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "realnode:", err)
-	return 1
+	return paths, nil
 }

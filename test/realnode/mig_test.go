@@ -20,6 +20,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 const (
@@ -40,7 +41,7 @@ const dividedProfile = agentProfile + `mig:
 // divideGPUs restarts the agent with divided GPUs for the rest of the test.
 func (s *scene) divideGPUs() {
 	s.Helper()
-	profile := filepath.Join(s.node.dir, "divided.yaml")
+	profile := filepath.Join(s.node.Dir, "divided.yaml")
 	if err := os.WriteFile(profile, []byte(dividedProfile), 0o600); err != nil {
 		s.Fatal(err)
 	}
@@ -156,11 +157,11 @@ func TestSlicesSurviveRestarts(t *testing.T) {
 	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{smallSlices: *resource.NewQuantity(2, resource.DecimalSI)}
 	s.create(pod)
 	before := s.slicesOf(s.waitForPod("stays"), smallSlices)
-	for _, program := range []*program{s.node.kubelet, s.node.agent} {
-		if err := program.kill(); err != nil {
+	for _, program := range []*node.Program{s.node.Kubelet, s.node.agent} {
+		if err := program.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		if err := program.start(); err != nil {
+		if err := program.Start(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -214,7 +215,7 @@ func TestAGPUIsDividedAnewWhileTheAgentRuns(t *testing.T) {
 // waitForCapacity waits until the real node has exactly this much of a resource, usable or not.
 func (s *scene) waitForCapacity(name corev1.ResourceName, count int64) {
 	s.Helper()
-	s.eventually(fmt.Sprintf("node %s has %d %s", nodeName, count, name), func() (bool, string) {
+	s.eventually(fmt.Sprintf("node %s has %d %s", node.Name, count, name), func() (bool, string) {
 		has := s.getNode().Status.Capacity[name]
 		return has.Value() == count, has.String()
 	})
@@ -224,7 +225,7 @@ func (s *scene) waitForCapacity(name corev1.ResourceName, count int64) {
 func (s *scene) waitForEvent(reason, text string) {
 	s.Helper()
 	s.eventually("there is an Event "+reason, func() (bool, string) {
-		list, err := s.node.kube.CoreV1().Events(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason})
+		list, err := s.node.Kube.CoreV1().Events(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason})
 		if err != nil {
 			return false, err.Error()
 		}

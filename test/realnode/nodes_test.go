@@ -17,12 +17,13 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 // getNode returns the real node.
 func (s *scene) getNode() *corev1.Node {
 	s.Helper()
-	node, err := s.node.kube.CoreV1().Nodes().Get(s.Context(), nodeName, metav1.GetOptions{})
+	node, err := s.node.Kube.CoreV1().Nodes().Get(s.Context(), node.Name, metav1.GetOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func (s *scene) getNode() *corev1.Node {
 // patchNode changes the real node with a JSON merge patch.
 func (s *scene) patchNode(patch string) {
 	s.Helper()
-	_, err := s.node.kube.CoreV1().Nodes().Patch(s.Context(), nodeName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := s.node.Kube.CoreV1().Nodes().Patch(s.Context(), node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func (s *scene) waitForAllocatable(name corev1.ResourceName, count int64) {
 // was killed does not count.
 func (s *scene) waitForReport(since time.Time, name corev1.ResourceName, count int64) {
 	s.Helper()
-	s.eventually(fmt.Sprintf("node %s offers %d %s", nodeName, count, name), func() (bool, string) {
+	s.eventually(fmt.Sprintf("node %s offers %d %s", node.Name, count, name), func() (bool, string) {
 		node := s.getNode()
 		offered := node.Status.Allocatable[name]
 		ready := readySince(node)
@@ -104,7 +105,7 @@ func (s *scene) addSimulatedNode(name string, gpus int64) {
 		},
 		Status: corev1.NodeStatus{Allocatable: resources, Capacity: resources},
 	}
-	if _, err := s.node.kube.CoreV1().Nodes().Create(s.Context(), node, metav1.CreateOptions{}); err != nil {
+	if _, err := s.node.Kube.CoreV1().Nodes().Create(s.Context(), node, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 	s.simulated = append(s.simulated, name)

@@ -18,6 +18,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 // TestInObserveModeTheAgentTellsWhichCardsOthersHaveGivenOut runs the agent beside a device plugin that
@@ -57,17 +58,17 @@ func (s *scene) startForeignPlugin() {
 	nowhere.Clusters["nowhere"] = &clientcmdapi.Cluster{Server: "http://127.0.0.1:1"}
 	nowhere.Contexts["nowhere"] = &clientcmdapi.Context{Cluster: "nowhere"}
 	nowhere.CurrentContext = "nowhere"
-	kubeconfig := filepath.Join(s.node.dir, "nowhere.kubeconfig")
+	kubeconfig := filepath.Join(s.node.Dir, "nowhere.kubeconfig")
 	if err := clientcmd.WriteToFile(*nowhere, kubeconfig); err != nil {
 		s.Fatal(err)
 	}
-	plugin := newProgram(s.node.dir, "foreign", binary(raceAgent), "--node-name="+nodeName, "--kubeconfig="+kubeconfig, "--bind-address=127.0.0.1:9837",
+	plugin := node.NewProgram(s.node.Dir, "foreign", node.Binary(raceAgent), "--node-name="+node.Name, "--kubeconfig="+kubeconfig, "--bind-address=127.0.0.1:9837",
 		"--source=simulated", "--simulation-profile="+s.node.agentProfile(), "--resource="+string(v1.ResourceNVIDIAGPU)+"=gpus", "--device-list-strategy=envvar")
-	if err := plugin.start(); err != nil {
+	if err := plugin.Start(); err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() {
-		if err := plugin.kill(); err != nil {
+		if err := plugin.Kill(); err != nil {
 			s.Error(err)
 		}
 	})

@@ -19,6 +19,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 // deviceVariables are the variables in which containers find their devices.
@@ -40,7 +41,7 @@ func appSpec() corev1.PodSpec {
 		HostNetwork:                   true,
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		TerminationGracePeriodSeconds: &grace,
-		Containers:                    []corev1.Container{{Name: v1.ContainerName, Image: appImage, ImagePullPolicy: corev1.PullNever}},
+		Containers:                    []corev1.Container{{Name: v1.ContainerName, Image: node.AppImage, ImagePullPolicy: corev1.PullNever}},
 	}
 }
 
@@ -54,7 +55,7 @@ func (s *scene) createPod(name string, devices map[corev1.ResourceName]int64) {
 func (s *scene) createLabelledPod(name string, labels map[string]string, devices map[corev1.ResourceName]int64) {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: appSpec()}
-	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodeName}
+	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node.Name}
 	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{}
 	for resourceName, count := range devices {
 		pod.Spec.Containers[0].Resources.Limits[resourceName] = *resource.NewQuantity(count, resource.DecimalSI)
@@ -70,7 +71,7 @@ func (s *scene) createGPUPod(name string, gpus int64) {
 
 func (s *scene) getPod(name string) *corev1.Pod {
 	s.Helper()
-	pod, err := s.node.kube.CoreV1().Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
+	pod, err := s.node.Kube.CoreV1().Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func (s *scene) getPod(name string) *corev1.Pod {
 // deletePod deletes a Pod and waits until it is gone.
 func (s *scene) deletePod(name string) {
 	s.Helper()
-	pods := s.node.kube.CoreV1().Pods(s.namespace)
+	pods := s.node.Kube.CoreV1().Pods(s.namespace)
 	if err := pods.Delete(s.Context(), name, metav1.DeleteOptions{}); err != nil {
 		s.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func (s *scene) waitForPod(name string) *corev1.Pod {
 	var pod *corev1.Pod
 	s.eventually("Pod "+name+" runs", func() (bool, string) {
 		var err error
-		if pod, err = s.node.kube.CoreV1().Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{}); err != nil {
+		if pod, err = s.node.Kube.CoreV1().Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{}); err != nil {
 			return false, err.Error()
 		}
 		if pod.Status.Phase == corev1.PodFailed {
@@ -206,7 +207,7 @@ func (s *scene) environmentOf(pod *corev1.Pod) map[string]string {
 	s.Helper()
 	var log string
 	s.eventually("Pod "+pod.Name+" has told of its environment", func() (bool, string) {
-		data, err := s.node.kube.CoreV1().Pods(s.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(s.Context())
+		data, err := s.node.Kube.CoreV1().Pods(s.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(s.Context())
 		if err != nil {
 			return false, err.Error()
 		}

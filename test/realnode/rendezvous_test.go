@@ -7,8 +7,6 @@ package realnode
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 // TestAGangComputesTogetherAndRestartsAsAWhole has three containers with addresses of their own,
@@ -24,13 +24,13 @@ import (
 func TestAGangComputesTogetherAndRestartsAsAWhole(t *testing.T) {
 	const size = 3
 	s := newScene(t)
-	s.requireNetworkPlugins()
+	node.RequireNetwork(s.T)
 	s.startDNS()
 	s.createTrainingGang("train", size)
 	s.waitForLog("train-0", fmt.Sprintf("step 3 of attempt 0: the sum over %d members is right", size))
 	s.killContainer("train-1")
 	s.waitForTask("train", v1.PhaseSucceeded, "")
-	task, err := s.node.tasks.FalldioV1().GPUTasks(s.namespace).Get(t.Context(), "train", metav1.GetOptions{})
+	task, err := s.node.Tasks.FalldioV1().GPUTasks(s.namespace).Get(t.Context(), "train", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,19 +42,6 @@ func TestAGangComputesTogetherAndRestartsAsAWhole(t *testing.T) {
 		s.waitForLog(previous, fmt.Sprintf("%s.train is at %s:", name, s.getPod(name).Status.PodIP))
 		s.waitForLog(name, fmt.Sprintf("step 10 of attempt 1: the sum over %d members is right", size))
 	}
-}
-
-// requireNetworkPlugins skips the test if Pods can't have a network of their own.
-func (s *scene) requireNetworkPlugins() {
-	s.Helper()
-	if _, err := os.Stat(filepath.Join(networkPlugins, "bridge")); err == nil {
-		return
-	}
-	text := fmt.Sprintf("%s lacks the network plugins: install the package containernetworking-plugins", networkPlugins)
-	if os.Getenv(requiredVariable) != "" {
-		s.Fatal(text)
-	}
-	s.Skip(text)
 }
 
 // createTrainingGang submits a gang whose members compute together.
@@ -70,7 +57,7 @@ func (s *scene) createTrainingGang(name string, size int32) {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       v1.GPUTaskSpec{GPU: gpuModel, GPUAmount: "1", Replicas: &size, Template: &corev1.PodTemplateSpec{Spec: spec}},
 	}
-	if _, err := s.node.tasks.FalldioV1().GPUTasks(s.namespace).Create(s.Context(), task, metav1.CreateOptions{}); err != nil {
+	if _, err := s.node.Tasks.FalldioV1().GPUTasks(s.namespace).Create(s.Context(), task, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -79,7 +66,7 @@ func (s *scene) createTrainingGang(name string, size int32) {
 func (s *scene) waitForLog(pod, text string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("Pod %s prints %q", pod, strings.TrimSpace(text)), func() (bool, string) {
-		log, err := s.node.kube.CoreV1().Pods(s.namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(s.Context())
+		log, err := s.node.Kube.CoreV1().Pods(s.namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(s.Context())
 		if err != nil {
 			return false, err.Error()
 		}
@@ -100,7 +87,7 @@ func (s *scene) killContainer(pod string) {
 		id = strings.TrimPrefix(statuses[0].ContainerID, "containerd://")
 		return true, ""
 	})
-	if err := ctr("--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", id); err != nil {
+	if err := node.Ctr("--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", id); err != nil {
 		s.Fatal(err)
 	}
 }

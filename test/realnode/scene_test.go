@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/node"
 )
 
 // limit is how long a test waits for something that normally takes a second or
@@ -46,11 +48,11 @@ func newScene(t *testing.T) *scene {
 	s := &scene{T: t, node: shared}
 	t.Cleanup(s.showLogs)
 	if s.node.agent != nil {
-		if log, err := os.Stat(s.node.agent.log); err == nil {
+		if log, err := os.Stat(s.node.agent.Log); err == nil {
 			s.agentLogBefore = int(log.Size())
 		}
 	}
-	namespaces := s.node.kube.CoreV1().Namespaces()
+	namespaces := s.node.Kube.CoreV1().Namespaces()
 	created, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "realnode-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -58,10 +60,10 @@ func newScene(t *testing.T) *scene {
 	s.namespace = created.Name
 	t.Cleanup(s.clear)
 	s.eventually("the namespace has a service account", func() (bool, string) {
-		_, err := s.node.kube.CoreV1().ServiceAccounts(s.namespace).Get(t.Context(), "default", metav1.GetOptions{})
+		_, err := s.node.Kube.CoreV1().ServiceAccounts(s.namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil, fmt.Sprint(err)
 	})
-	if s.node.agent == nil || !s.node.agent.running() {
+	if s.node.agent == nil || !s.node.agent.Running() {
 		s.startAgent()
 	} else {
 		t.Cleanup(s.checkAgentLog)
@@ -74,7 +76,7 @@ func newScene(t *testing.T) *scene {
 // showLogs shows the ends of all logs once if the test has failed.
 func (s *scene) showLogs() {
 	if s.Failed() && !s.logsShown {
-		s.node.printLogs(s.Output())
+		s.node.PrintLogs(s.Output())
 		s.logsShown = true
 	}
 }
@@ -83,11 +85,11 @@ func (s *scene) showLogs() {
 // from the node. Deleting the namespace alone would take 5 seconds.
 func (s *scene) clear() {
 	ctx := context.WithoutCancel(s.Context())
-	pods := s.node.kube.CoreV1().Pods(s.namespace)
+	pods := s.node.Kube.CoreV1().Pods(s.namespace)
 	err := errors.Join(
-		s.node.tasks.FalldioV1().GPUTasks(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+		s.node.Tasks.FalldioV1().GPUTasks(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
 		pods.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
-		s.node.kube.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}),
+		s.node.Kube.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}),
 	)
 	if err != nil {
 		s.Errorf("clearing the scene: %v", err)
@@ -100,7 +102,7 @@ func (s *scene) clear() {
 		return len(list.Items) == 0, fmt.Sprintf("%d are left", len(list.Items))
 	})
 	for _, name := range s.simulated { // not earlier: their Pods would never end
-		if err := s.node.kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		if err := s.node.Kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			s.Errorf("deleting node %s: %v", name, err)
 		}
 	}
@@ -116,18 +118,5 @@ func (s *scene) eventually(what string, holds func() (bool, string)) {
 // within is eventually with a limit of its own.
 func (s *scene) within(limit time.Duration, what string, holds func() (bool, string)) {
 	s.Helper()
-	begin := time.Now()
-	for {
-		ok, instead := holds()
-		if ok {
-			if took := time.Since(begin); took > 2*pollEvery { // otherwise it held from the beginning
-				s.Logf("%.1fs until %s", took.Seconds(), what)
-			}
-			return
-		}
-		if time.Since(begin) > limit {
-			s.Fatalf("not within %v: %s; instead: %s", limit, what, instead)
-		}
-		time.Sleep(pollEvery)
-	}
+	node.Eventually(s.T, limit, what, holds)
 }

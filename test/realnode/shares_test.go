@@ -94,7 +94,7 @@ func (s *scene) assignmentOf(name string) map[string]map[string][]string {
 // must have allocated what the scheduler chose.
 func (s *scene) isUncorrected(name string) {
 	s.Helper()
-	log, err := os.ReadFile(s.node.agent.log)
+	log, err := os.ReadFile(s.node.agent.Log)
 	if err != nil {
 		s.Fatal(err)
 	}

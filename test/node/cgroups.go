@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package realnode
+package node
 
 import (
 	"errors"
@@ -78,7 +78,7 @@ func removeCgroups(name string) error {
 			if time.Now().After(deadline) {
 				return fmt.Errorf("removing control groups: %w", err)
 			}
-			time.Sleep(pollEvery)
+			time.Sleep(PollEvery)
 		}
 	}
 	return nil

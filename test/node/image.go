@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package realnode
+package node
 
 import (
 	"archive/tar"
@@ -18,12 +18,11 @@ import (
 	"strings"
 )
 
-// The images of the node. There is no registry: they are built here.
+// The images that every node has. There is no registry: they are built here.
 const (
-	appImage    = "localhost/app:1"
-	pauseImage  = "localhost/pause:1"
-	agentImage  = "localhost/nodeagent:1"
-	driverImage = "localhost/dradriver:1"
+	// AppImage is a program that only runs: test/realnode/app.
+	AppImage   = "localhost/app:1"
+	PauseImage = "localhost/pause:1"
 )
 
 // imageConfig is the part of an image's configuration that is needed:
@@ -40,9 +39,9 @@ type imageConfig struct {
 	} `json:"rootfs"`
 }
 
-// writeImage writes an archive like "docker save": an image with the given names
+// WriteImage writes an archive like "docker save": an image with the given names
 // that contains only one program and the libraries of this machine that it needs.
-func writeImage(archive, program string, names ...string) error {
+func WriteImage(archive, program string, names ...string) error {
 	entrypoint := "/" + filepath.Base(program)
 	files, err := filesOf(program, entrypoint)
 	if err != nil {

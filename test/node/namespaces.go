@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package realnode
+package node
 
 import (
 	"context"
@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// nodeName and nodeAddress are the real node's. 127.0.0.1 is rejected as a
-	// node's address, another one on the same interface is not.
-	nodeName    = "real-0"
-	nodeAddress = "10.99.0.1"
+	// Name and Address are the real node's. 127.0.0.1 is rejected as a node's address,
+	// another one on the same interface is not.
+	Name    = "real-0"
+	Address = "10.99.0.1"
 )
 
 // hiddenFolders are empty tmpfs mounts on the node. Programs have hard-coded paths
@@ -95,7 +95,7 @@ func enterNamespaces(dir string) error {
 			return err
 		}
 	}
-	if err := bind(dir, "hosts", "127.0.0.1 localhost\n"+nodeAddress+" "+nodeName+"\n", "/etc/hosts"); err != nil {
+	if err := bind(dir, "hosts", "127.0.0.1 localhost\n"+Address+" "+Name+"\n", "/etc/hosts"); err != nil {
 		return err
 	}
 	return startNetwork()
@@ -126,7 +126,7 @@ func bind(dir, name, content, path string) error {
 func startNetwork() error {
 	for _, args := range [][]string{
 		{"link", "set", "lo", "up"},
-		{"address", "add", nodeAddress + "/32", "dev", "lo"},
+		{"address", "add", Address + "/32", "dev", "lo"},
 	} {
 		if output, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("ip %v: %w: %s", args, err, output)

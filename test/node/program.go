@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package realnode
+package node
 
 import (
 	"bytes"
@@ -23,12 +23,14 @@ const (
 	tailLines = 60
 )
 
-// program is a process that can be killed and started again. All its runs write
+// Program is a process that can be killed and started again. All its runs write
 // to the same log.
-type program struct {
+type Program struct {
 	name string
-	args []string
-	log  string
+	// Args are the program and its arguments at the next start.
+	Args []string
+	// Log is the file with what it prints.
+	Log string
 
 	command *exec.Cmd
 	// ended is closed when the process has ended; err is then its error.
@@ -36,17 +38,19 @@ type program struct {
 	err   error
 }
 
-func newProgram(logs, name string, args ...string) *program {
-	return &program{name: name, args: args, log: filepath.Join(logs, name+".log")}
+// NewProgram returns a program that does not run yet. Its log is in the folder logs.
+func NewProgram(logs, name string, args ...string) *Program {
+	return &Program{name: name, Args: args, Log: filepath.Join(logs, name+".log")}
 }
 
-func (p *program) start() error {
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+// Start starts it.
+func (p *Program) Start() error {
+	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the process has its own copy
-	command := exec.Command(p.args[0], p.args[1:]...)
+	command := exec.Command(p.Args[0], p.Args[1:]...)
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", p.name, err)
@@ -60,7 +64,8 @@ func (p *program) start() error {
 	return nil
 }
 
-func (p *program) running() bool {
+// Running reports whether it runs.
+func (p *Program) Running() bool {
 	if p.command == nil {
 		return false
 	}
@@ -72,8 +77,8 @@ func (p *program) running() bool {
 	}
 }
 
-// kill ends the process as a crash would.
-func (p *program) kill() error {
+// Kill ends the process as a crash would.
+func (p *Program) Kill() error {
 	if err := p.command.Process.Kill(); err != nil {
 		return fmt.Errorf("killing %s: %w", p.name, err)
 	}
@@ -81,8 +86,8 @@ func (p *program) kill() error {
 	return nil
 }
 
-// stop terminates the process gracefully and returns its error.
-func (p *program) stop() error {
+// Stop terminates the process gracefully and returns its error.
+func (p *Program) Stop() error {
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stopping %s: %w", p.name, err)
 	}
@@ -93,26 +98,26 @@ func (p *program) stop() error {
 		}
 		return nil
 	case <-time.After(stopLimit):
-		return errors.Join(fmt.Errorf("%s did not end within %v", p.name, stopLimit), p.kill())
+		return errors.Join(fmt.Errorf("%s did not end within %v", p.name, stopLimit), p.Kill())
 	}
 }
 
-// waitUntil waits until the check succeeds for a program that has just been
+// WaitUntil waits until the check succeeds for a program that has just been
 // started.
-func (p *program) waitUntil(limit time.Duration, check func() error) error {
+func (p *Program) WaitUntil(limit time.Duration, check func() error) error {
 	deadline := time.Now().Add(limit)
 	for {
 		err := check()
 		if err == nil {
 			return nil
 		}
-		if !p.running() {
+		if !p.Running() {
 			return fmt.Errorf("%s ended instead of starting: %w", p.name, p.err)
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%s was not ready after %v: %w", p.name, limit, err)
 		}
-		time.Sleep(pollEvery)
+		time.Sleep(PollEvery)
 	}
 }
 

@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package realnode
+package node
 
 import (
 	"fmt"
@@ -69,7 +69,7 @@ func tryCgroups() error {
 // checkPlace returns an error if the node could not see the programs under test
 // because they are in one of the hidden folders.
 func checkPlace() error {
-	repository, err := filepath.Abs(root())
+	repository, err := filepath.Abs(Root())
 	if err != nil {
 		return err
 	}

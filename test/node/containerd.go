@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package realnode
+package node
 
 import (
 	"context"
@@ -39,7 +39,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
   snapshotter = "%s"
 
 [plugins."io.containerd.cri.v1.images".pinned_images]
-  sandbox = "` + pauseImage + `"
+  sandbox = "` + PauseImage + `"
 
 [plugins."io.containerd.cri.v1.runtime"]
   disable_apparmor = true
@@ -61,7 +61,7 @@ const networkConfig = `{"cniVersion": "0.4.0", "name": "pods", "plugins": [
   }}
 ]}`
 
-func newContainerd(dir string) (*program, error) {
+func newContainerd(dir string) (*Program, error) {
 	network := filepath.Join(dir, "cni")
 	if err := os.MkdirAll(network, 0o700); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func newContainerd(dir string) (*program, error) {
 	if err := os.WriteFile(config, fmt.Appendf(nil, containerdConfig, snapshotter(), network), 0o600); err != nil {
 		return nil, err
 	}
-	return newProgram(dir, "containerd", "containerd", "--config", config), nil
+	return NewProgram(dir, "containerd", "containerd", "--config", config), nil
 }
 
 // snapshotter returns which snapshotter containerd uses for the containers' file
@@ -88,15 +88,16 @@ func snapshotter() string {
 
 // importImage imports an image from an archive into containerd.
 func importImage(archive string) error {
-	return ctr("--namespace", "k8s.io", "images", "import", archive)
+	return Ctr("--namespace", "k8s.io", "images", "import", archive)
 }
 
 // containerdReady returns an error while containerd cannot be used.
 func containerdReady() error {
-	return ctr("version")
+	return Ctr("version")
 }
 
-func ctr(args ...string) error {
+// Ctr runs containerd's client ctr.
+func Ctr(args ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), containerdLimit)
 	defer cancel()
 	// With a relative path of the socket it would hang.

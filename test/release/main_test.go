@@ -1,0 +1,66 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package release
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"falldio.github.io/gpu-controller/test/node"
+)
+
+var (
+	// shared is the node of all tests. TestMain sets it before any test runs.
+	shared *node.Node
+	// missing is which prerequisites of a real node this machine lacks; "" if none.
+	missing string
+)
+
+// emptyNode is the simulated node that localcluster requires. No Pod is to run there.
+const emptyNode = "other-0"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(node.Run(m, &node.Setup{
+		Build: makeRelease,
+		ClusterArgs: func(string) ([]string, error) {
+			return []string{"--controller=none", "--scheduler=stock", "--dashboard=none", "--nodes=name=other,model=none,count=1,gpus=1,gpu-memory=1Gi"}, nil
+		},
+		Archives: func(dir string) ([]string, error) {
+			return filepath.Glob(filepath.Join(releaseFolder(dir), "images", "*.tar"))
+		},
+		Ready:   func(n *node.Node) { shared = n },
+		Missing: func(reason string) { missing = reason },
+	}))
+}
+
+func releaseFolder(dir string) string { return filepath.Join(dir, "release") }
+
+// makeRelease makes the release of this tree.
+func makeRelease(dir string) error {
+	return node.Build(node.Command{Args: []string{
+		"make", "release", "RELEASE=" + releaseFolder(dir), "ARCHITECTURES=" + architectures(),
+	}})
+}
+
+// architectures returns those for which programs with cgo can be built here: CI installs the
+// compiler for the other one.
+func architectures() string {
+	const other = "aarch64-linux-gnu-gcc"
+	if runtime.GOARCH != "amd64" {
+		return runtime.GOARCH
+	}
+	if _, err := exec.LookPath(other); err != nil {
+		fmt.Fprintf(os.Stderr, "release: without %s the images are built for amd64 only\n", other)
+		return "amd64"
+	}
+	return "amd64 arm64"
+}

@@ -1,0 +1,185 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package release
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/test/node"
+)
+
+// limit is how long a test waits for what normally takes seconds.
+const limit = 2 * time.Minute
+
+// scene is a test with the node.
+type scene struct {
+	*testing.T
+	node *node.Node
+}
+
+// newScene returns when the node has nothing of ours, and Pods reach the API server as they do
+// in any cluster.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	if missing != "" {
+		t.Skipf("a real node cannot run here: %s", missing)
+	}
+	node.RequireNetwork(t)
+	s := &scene{T: t, node: shared}
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.node.PrintLogs(t.Output())
+			s.printPodLogs()
+		}
+	})
+	s.kubectl("taint", "node", emptyNode, "empty=true:NoSchedule", "--overwrite")
+	s.kubectl("delete", "--kustomize", filepath.Join("artifacts", "base"), "--ignore-not-found", "--timeout="+limit.String())
+	s.forwardAPI()
+	return s
+}
+
+func (s *scene) kubectl(args ...string) {
+	s.Helper()
+	if err := s.node.Kubectl(context.WithoutCancel(s.Context()), args...); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *scene) eventually(what string, holds func() (bool, string)) {
+	s.Helper()
+	node.Eventually(s.T, limit, what, holds)
+}
+
+// install applies a file of the release's manifests, with patches for this machine by the kinds
+// that they are for.
+func (s *scene) install(manifest string, patches map[string][]map[string]any) {
+	s.Helper()
+	overlay := filepath.Join(s.node.Dir, "overlay-"+strings.TrimSuffix(manifest, ".yaml"))
+	if err := os.MkdirAll(overlay, 0o700); err != nil {
+		s.Fatal(err)
+	}
+	kustomization := map[string]any{"resources": []string{filepath.Join("..", "release", "manifests", manifest)}}
+	var list []map[string]any
+	for name, patch := range patches {
+		list = append(list, map[string]any{"target": map[string]string{"kind": "DaemonSet", "name": name}, "patch": s.asYAML(patch)})
+	}
+	kustomization["patches"] = list
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(s.asYAML(kustomization)), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	s.kubectl("apply", "--server-side", "--kustomize", overlay)
+}
+
+func (s *scene) asYAML(object any) string {
+	s.Helper()
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(text)
+}
+
+// podsOf returns the Pods of one of our processes.
+func (s *scene) podsOf(process string) []corev1.Pod {
+	s.Helper()
+	list, err := s.node.Kube.CoreV1().Pods(metav1.NamespaceAll).List(context.WithoutCancel(s.Context()),
+		metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + process})
+	if err != nil {
+		s.Fatal(err)
+	}
+	var real []corev1.Pod
+	for i := range list.Items {
+		if list.Items[i].Spec.NodeName != emptyNode {
+			real = append(real, list.Items[i])
+		}
+	}
+	return real
+}
+
+// waitForPods waits until a process has as many Pods on the node, and all are ready.
+func (s *scene) waitForPods(process string, count int) []corev1.Pod {
+	s.Helper()
+	var pods []corev1.Pod
+	s.eventually(fmt.Sprintf("%d Pods of %s are ready", count, process), func() (bool, string) {
+		pods = s.podsOf(process)
+		ready := 0
+		var states []string
+		for i := range pods {
+			if isReady(&pods[i]) {
+				ready++
+			}
+			states = append(states, s.stateOf(&pods[i]))
+		}
+		return len(pods) == count && ready == count, strings.Join(states, "\n") + s.warnings()
+	})
+	return pods
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func (s *scene) stateOf(pod *corev1.Pod) string {
+	text := fmt.Sprintf("%s is %s on node %q", pod.Name, pod.Status.Phase, pod.Spec.NodeName)
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.State.Waiting != nil {
+			text += fmt.Sprintf(": %s: %s", status.State.Waiting.Reason, status.State.Waiting.Message)
+		}
+		if status.LastTerminationState.Terminated != nil {
+			text += fmt.Sprintf(", ended before with %d", status.LastTerminationState.Terminated.ExitCode)
+		}
+	}
+	return text
+}
+
+// warnings returns the last Events of the kind Warning, which explain why there are no Pods.
+func (s *scene) warnings() string {
+	list, err := s.node.Kube.CoreV1().Events(metav1.NamespaceAll).List(context.WithoutCancel(s.Context()), metav1.ListOptions{FieldSelector: "type=Warning"})
+	if err != nil {
+		return err.Error()
+	}
+	var text strings.Builder
+	const most = 10
+	for i := max(0, len(list.Items)-most); i < len(list.Items); i++ {
+		fmt.Fprintf(&text, "\n%s: %s", list.Items[i].InvolvedObject.Name, list.Items[i].Message)
+	}
+	return text.String()
+}
+
+// logOf returns the log of a Pod's container.
+func (s *scene) logOf(pod *corev1.Pod, previous bool) string {
+	log, err := s.node.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Previous: previous}).DoRaw(context.WithoutCancel(s.Context()))
+	if err != nil {
+		return err.Error()
+	}
+	return string(log)
+}
+
+var processNames = []string{"gpu-controller", "gpu-scheduler", "nodeagent", "dradriver", "gputask-dashboard"}
+
+func (s *scene) printPodLogs() {
+	for _, process := range processNames {
+		pods := s.podsOf(process)
+		for i := range pods {
+			s.Logf("--- %s:\n%s", s.stateOf(&pods[i]), s.logOf(&pods[i], false))
+		}
+	}
+}

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"falldio.github.io/gpu-controller/bench/document"
+	"falldio.github.io/gpu-controller/bench/process"
 	"falldio.github.io/gpu-controller/test/cluster"
 )
 
@@ -156,14 +156,14 @@ func measureViewers(ctx context.Context, o *options, s *server, count int, work 
 	}
 	bytes, updates, _ := sums(viewers)
 	created, began := work.created.Load(), time.Now()
-	before, err := cpuTime(s.command.Process.Pid)
+	before, err := process.CPUTime(s.command.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
 	if err := pause(ctx, o.duration, failures); err != nil {
 		return nil, err
 	}
-	after, err := cpuTime(s.command.Process.Pid)
+	after, err := process.CPUTime(s.command.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
@@ -171,10 +171,10 @@ func measureViewers(ctx context.Context, o *options, s *server, count int, work 
 	bytesAfter, updatesAfter, first := sums(viewers)
 	each := passed.Seconds() * float64(max(1, count))
 	r := &result{
-		viewers: count, cpu: (after - before).Seconds() / passed.Seconds(), first: first, bytes: float64(bytesAfter-bytes) / each,
+		viewers: count, cpu: (after - before) / passed.Seconds(), first: first, bytes: float64(bytesAfter-bytes) / each,
 		updates: float64(updatesAfter-updates) / each, changes: float64(work.created.Load()-created) / passed.Seconds(),
 	}
-	r.memory, err = residentMiB(s.command.Process.Pid)
+	r.memory, err = process.ResidentMiB(s.command.Process.Pid)
 	stop()
 	running.Wait()
 	return r, err
@@ -196,38 +196,6 @@ func pause(ctx context.Context, length time.Duration, failures <-chan error) err
 	case <-time.After(length):
 		return nil
 	}
-}
-
-// ticksPerSecond is the unit of times in /proc: USER_HZ, which is 100 on all of Linux' architectures.
-const ticksPerSecond = 100
-
-// cpuTime returns the CPU time that a process has used.
-func cpuTime(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	const user, system = 11, 12 // of those after the name: proc_pid_stat(5)
-	ticks := 0
-	for _, field := range []int{user, system} {
-		number, err := strconv.Atoi(fields[field])
-		if err != nil {
-			return 0, err
-		}
-		ticks += number
-	}
-	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
-}
-
-// residentMiB returns the resident memory of a process.
-func residentMiB(pid int) (int, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0, err
-	}
-	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
-	return pages * os.Getpagesize() >> 20, err
 }
 
 // tables returns the results as Markdown.

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"falldio.github.io/gpu-controller/bench/process"
 )
 
 const (
@@ -46,7 +48,7 @@ func parseMachine(text string) (float64, error) {
 		}
 		ticks += number
 	}
-	return float64(ticks) / ticksPerSecond, nil
+	return float64(ticks) / process.TicksPerSecond, nil
 }
 
 // awaitQuiet waits until the machine uses fewer than that many cores, at most quietLimit:

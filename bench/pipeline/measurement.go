@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"falldio.github.io/gpu-controller/bench/process"
 	"falldio.github.io/gpu-controller/test/cluster"
 )
 
@@ -57,7 +58,7 @@ type arena struct {
 	cluster   *cluster.Cluster
 	clients   *clients
 	counters  *counters
-	processes []process
+	processes []process.Process
 }
 
 // measure makes a measurement on a cluster of its own.
@@ -113,12 +114,12 @@ func newArena(o *options, c *cluster.Cluster) (*arena, error) {
 	if a.clients, err = newClients(config, o.nodes); err != nil {
 		return nil, err
 	}
-	if a.processes, err = processes(c.Dir); err != nil {
+	if a.processes, err = process.OfCluster(c.Dir); err != nil {
 		return nil, err
 	}
 	for i := range a.processes {
-		if a.processes[i].name == "etcd" {
-			a.counters, err = newCounters(c.Dir, a.processes[i].flag("listen-client-urls"), a.clients.kube)
+		if a.processes[i].Name == "etcd" {
+			a.counters, err = newCounters(c.Dir, a.processes[i].Flag("listen-client-urls"), a.clients.kube)
 			return a, err
 		}
 	}
@@ -200,7 +201,7 @@ func (a *arena) play(ctx context.Context, s *system, gangs []*gang, at []time.Du
 // idle returns how many seconds of CPU time per second each process uses when there is
 // nothing to do.
 func (a *arena) idle(ctx context.Context) (map[string]float64, error) {
-	before, err := cpuTimes(a.processes)
+	before, err := process.CPUTimes(a.processes)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +209,7 @@ func (a *arena) idle(ctx context.Context) (map[string]float64, error) {
 	if err := sleep(ctx, idle); err != nil {
 		return nil, err
 	}
-	after, err := cpuTimes(a.processes)
+	after, err := process.CPUTimes(a.processes)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +236,7 @@ func (a *arena) measureUsage(ctx context.Context) (func(*record) error, error) {
 		return nil, err
 	}
 	start := time.Now()
-	before, err := cpuTimes(a.processes)
+	before, err := process.CPUTimes(a.processes)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +244,7 @@ func (a *arena) measureUsage(ctx context.Context) (func(*record) error, error) {
 		if err := sleep(ctx, tail); err != nil {
 			return err
 		}
-		after, err := cpuTimes(a.processes)
+		after, err := process.CPUTimes(a.processes)
 		if err != nil {
 			return err
 		}

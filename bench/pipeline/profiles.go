@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
+
+	"falldio.github.io/gpu-controller/bench/process"
 )
 
 // profile starts to write a CPU profile of each process that serves one into a folder;
@@ -24,7 +26,7 @@ func (a *arena) profile(ctx context.Context, m *measurement) func() error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range a.processes {
-		if p := &a.processes[i]; p.flag("secure-port") != "" {
+		if p := &a.processes[i]; p.Flag("secure-port") != "" {
 			group.Go(func() error { return a.fetchProfile(ctx, m, p) })
 		}
 	}
@@ -32,7 +34,7 @@ func (a *arena) profile(ctx context.Context, m *measurement) func() error {
 }
 
 // fetchProfile writes the profile of a process, if it serves any.
-func (a *arena) fetchProfile(ctx context.Context, m *measurement, p *process) (err error) {
+func (a *arena) fetchProfile(ctx context.Context, m *measurement, p *process.Process) (err error) {
 	o := a.options
 	if err := sleep(ctx, o.profileAfter); err != nil {
 		return err
@@ -45,7 +47,7 @@ func (a *arena) fetchProfile(ctx context.Context, m *measurement, p *process) (e
 	if err != nil {
 		return err
 	}
-	url := fmt.Sprintf("https://%s:%s/debug/pprof/profile?seconds=%d", p.flag("bind-address"), p.flag("secure-port"), int(o.profileFor.Seconds()))
+	url := fmt.Sprintf("https://%s:%s/debug/pprof/profile?seconds=%d", p.Flag("bind-address"), p.Flag("secure-port"), int(o.profileFor.Seconds()))
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err
@@ -58,7 +60,7 @@ func (a *arena) fetchProfile(ctx context.Context, m *measurement, p *process) (e
 	if response.StatusCode != http.StatusOK {
 		return nil
 	}
-	name := fmt.Sprintf("%s-%s-%dx%d-%d.pprof", m.system.name, p.name, m.kind.gangs, m.kind.size, m.round)
+	name := fmt.Sprintf("%s-%s-%dx%d-%d.pprof", m.system.name, p.Name, m.kind.gangs, m.kind.size, m.round)
 	file, err := os.Create(filepath.Join(o.profiles, name)) //nolint:gosec // the user names the folder
 	if err != nil {
 		return err

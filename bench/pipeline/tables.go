@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"falldio.github.io/gpu-controller/bench/document"
+	"falldio.github.io/gpu-controller/bench/process"
 )
 
 // speedTable compares the systems' times.
@@ -56,7 +57,7 @@ var columns = []struct {
 	{"gpu-controller", []string{"gpu-controller"}},
 	{"controller-manager", []string{"kube-controller-manager"}},
 	{"node agents", []string{"nodeagent"}},
-	{"benchmark", []string{self}},
+	{"benchmark", []string{process.Self}},
 }
 
 func cpuTable(r results, kinds []kind) *document.Table {

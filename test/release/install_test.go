@@ -32,14 +32,7 @@ const (
 // controller and the leading scheduler, and expects the next gang to run.
 func TestAReleaseRunsAGangAndFailsOver(t *testing.T) {
 	s := newScene(t)
-	s.install("install.yaml", map[string][]map[string]any{"nodeagent": s.simulation("--poll-schedule=*/1 * * * * *")})
-	for process, count := range map[string]int{"gpu-controller": 2, "gpu-scheduler": 2, "nodeagent": 1} {
-		pods := s.waitForPods(process, count)
-		for i := range pods {
-			s.isConfined(&pods[i])
-		}
-	}
-	s.waitForGPUs(gpus)
+	s.installEverything()
 
 	s.createGang("before", 2, 3)
 	before := s.waitForGang("before", 2)
@@ -56,6 +49,21 @@ func TestAReleaseRunsAGangAndFailsOver(t *testing.T) {
 	s.waitForPods("gpu-controller", 2)
 	s.waitForPods("gpu-scheduler", 2)
 	s.hadAllPermissions()
+	s.deleteGang("before")
+	s.deleteGang("after")
+}
+
+// installEverything installs what every cluster needs, and waits until it works.
+func (s *scene) installEverything() {
+	s.Helper()
+	s.install("install.yaml", map[string][]map[string]any{"nodeagent": s.simulation("--poll-schedule=*/1 * * * * *")})
+	for process, count := range map[string]int{"gpu-controller": 2, "gpu-scheduler": 2, "nodeagent": 1} {
+		pods := s.waitForPods(process, count)
+		for i := range pods {
+			s.isConfined(&pods[i])
+		}
+	}
+	s.waitForGPUs(gpus)
 }
 
 // simulation returns a patch for a DaemonSet whose process has no GPUs here: it simulates them.

@@ -51,9 +51,12 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
+// background returns a context for what is also done when the test has ended.
+func (s *scene) background() context.Context { return context.WithoutCancel(s.Context()) }
+
 func (s *scene) kubectl(args ...string) {
 	s.Helper()
-	if err := s.node.Kubectl(context.WithoutCancel(s.Context()), args...); err != nil {
+	if err := s.node.Kubectl(s.background(), args...); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -71,7 +74,15 @@ func (s *scene) install(manifest string, patches map[string][]map[string]any) {
 	if err := os.MkdirAll(overlay, 0o700); err != nil {
 		s.Fatal(err)
 	}
-	kustomization := map[string]any{"resources": []string{filepath.Join("..", "release", "manifests", manifest)}}
+	// kustomize reads no files outside of an overlay.
+	content, err := os.ReadFile(filepath.Join(releaseFolder(s.node.Dir), "manifests", manifest))
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(overlay, manifest), content, 0o600); err != nil {
+		s.Fatal(err)
+	}
+	kustomization := map[string]any{"resources": []string{manifest}}
 	var list []map[string]any
 	for name, patch := range patches {
 		list = append(list, map[string]any{"target": map[string]string{"kind": "DaemonSet", "name": name}, "patch": s.asYAML(patch)})
@@ -95,7 +106,7 @@ func (s *scene) asYAML(object any) string {
 // podsOf returns the Pods of one of our processes.
 func (s *scene) podsOf(process string) []corev1.Pod {
 	s.Helper()
-	list, err := s.node.Kube.CoreV1().Pods(metav1.NamespaceAll).List(context.WithoutCancel(s.Context()),
+	list, err := s.node.Kube.CoreV1().Pods(metav1.NamespaceAll).List(s.background(),
 		metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + process})
 	if err != nil {
 		s.Fatal(err)
@@ -152,7 +163,7 @@ func (s *scene) stateOf(pod *corev1.Pod) string {
 
 // warnings returns the last Events of the kind Warning, which explain why there are no Pods.
 func (s *scene) warnings() string {
-	list, err := s.node.Kube.CoreV1().Events(metav1.NamespaceAll).List(context.WithoutCancel(s.Context()), metav1.ListOptions{FieldSelector: "type=Warning"})
+	list, err := s.node.Kube.CoreV1().Events(metav1.NamespaceAll).List(s.background(), metav1.ListOptions{FieldSelector: "type=Warning"})
 	if err != nil {
 		return err.Error()
 	}
@@ -166,7 +177,7 @@ func (s *scene) warnings() string {
 
 // logOf returns the log of a Pod's container.
 func (s *scene) logOf(pod *corev1.Pod, previous bool) string {
-	log, err := s.node.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Previous: previous}).DoRaw(context.WithoutCancel(s.Context()))
+	log, err := s.node.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Previous: previous}).DoRaw(s.background())
 	if err != nil {
 		return err.Error()
 	}

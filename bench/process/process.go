@@ -1,7 +1,9 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package process finds the processes of a local cluster, and reads how much CPU time and memory
+// processes use, from /proc.
+package process
 
 import (
 	"bytes"
@@ -12,23 +14,24 @@ import (
 	"strings"
 )
 
-// ticksPerSecond is the unit of the times in /proc on every Linux that Go runs on.
-const ticksPerSecond = 100
+// TicksPerSecond is the unit of the times in /proc on every Linux that Go runs on.
+const TicksPerSecond = 100
 
-// self is the name of the benchmark's own process.
-const self = "(benchmark)"
+// Self is the name of the benchmark's own process.
+const Self = "(benchmark)"
 
-// process is a process of a cluster.
-type process struct {
-	pid  int
-	name string
+// Process is a process of a cluster.
+type Process struct {
+	PID int
+	// Name is that of a component or program.
+	Name string
 	args []string
 }
 
-// processes returns those of the cluster in a directory, and this one. They are
+// OfCluster returns those of the cluster in a directory, and this one. They are
 // identified by their arguments, which contain the directory.
-func processes(dir string) ([]process, error) {
-	found := []process{{pid: os.Getpid(), name: self}}
+func OfCluster(dir string) ([]Process, error) {
+	found := []Process{{PID: os.Getpid(), Name: Self}}
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		return nil, err
@@ -44,7 +47,7 @@ func processes(dir string) ([]process, error) {
 		}
 		args := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
 		if name := componentName(args); name != "" {
-			found = append(found, process{pid: pid, name: name, args: args})
+			found = append(found, Process{PID: pid, Name: name, args: args})
 		}
 	}
 	return found, nil
@@ -62,8 +65,8 @@ func componentName(args []string) string {
 	}
 }
 
-// flag returns the value of a process's flag.
-func (p *process) flag(name string) string {
+// Flag returns the value of a process's flag.
+func (p *Process) Flag(name string) string {
 	for _, arg := range p.args {
 		if value, found := strings.CutPrefix(arg, "--"+name+"="); found {
 			return value
@@ -72,21 +75,41 @@ func (p *process) flag(name string) string {
 	return ""
 }
 
-// cpuTimes returns the CPU time that each process has used, in seconds.
-func cpuTimes(processes []process) (map[string]float64, error) {
+// CPUTimes returns the CPU time that each process has used, in seconds, by their names.
+func CPUTimes(processes []Process) (map[string]float64, error) {
 	times := map[string]float64{}
 	for i := range processes {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", processes[i].pid))
+		spent, err := CPUTime(processes[i].PID)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", processes[i].name, err)
+			return nil, fmt.Errorf("%s: %w", processes[i].Name, err)
 		}
-		spent, err := parseStat(string(text))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", processes[i].name, err)
-		}
-		times[processes[i].name] += spent
+		times[processes[i].Name] += spent
 	}
 	return times, nil
+}
+
+// CPUTime returns the CPU time that a process has used, in seconds.
+func CPUTime(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseStat(string(text))
+}
+
+// ResidentMiB returns the resident memory of a process in MiB.
+func ResidentMiB(pid int) (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text))
+	const resident = 1 // proc_pid_statm(5)
+	if len(fields) <= resident {
+		return 0, fmt.Errorf("unexpected line %q", text)
+	}
+	pages, err := strconv.Atoi(fields[resident])
+	return pages * os.Getpagesize() >> 20, err
 }
 
 // parseStat reads user and system time from a line of /proc/PID/stat, in seconds.
@@ -105,7 +128,7 @@ func parseStat(line string) (float64, error) {
 		}
 		ticks += number
 	}
-	return float64(ticks) / ticksPerSecond, nil
+	return float64(ticks) / TicksPerSecond, nil
 }
 
 func cutLast(text, separator string) (before, after string, found bool) {
@@ -114,24 +137,4 @@ func cutLast(text, separator string) (before, after string, found bool) {
 		return text, "", false
 	}
 	return text[:at], text[at+len(separator):], true
-}
-
-// minus returns the differences of two maps.
-func minus[K comparable, N int | float64](after, before map[K]N) map[K]N {
-	difference := map[K]N{}
-	for name, value := range after {
-		if value != before[name] {
-			difference[name] = value - before[name]
-		}
-	}
-	return difference
-}
-
-// sum adds up the values of a map.
-func sum(values map[string]float64) float64 {
-	total := 0.0
-	for _, value := range values {
-		total += value
-	}
-	return total
 }

@@ -138,6 +138,10 @@ bench-scheduler-scale: ## Measure the scheduler's planner with 10,000 nodes, 100
 bench-schedulerperf: build-schedulerperf ## Run workloads of Kubernetes' scheduler_perf with our build of the scheduler and with its own, and rewrite docs/benchmarks.md
 	$(GO) run ./bench/schedulerperf --report=docs $(ARGS)
 
+.PHONY: bench-scale
+bench-scale: build ## Measure what each process costs on 5,000 simulated nodes with 20,000 Pods, at rest and with 50 Pods per second, and rewrite docs/benchmarks.md (ARGS='--nodes=500 --pods=2000' for less)
+	$(STATIC) $(GO) run ./bench/scale --report=docs $(ARGS)
+
 .PHONY: verify
 verify: lint ## Check formatting, lint, import rules, generated code, manifests, the built page (needs Node.js) and go.mod
 	hack/verify-import-rules.sh

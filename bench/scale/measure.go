@@ -1,0 +1,141 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"falldio.github.io/gpu-controller/bench/process"
+	"falldio.github.io/gpu-controller/localcluster/names"
+	"falldio.github.io/gpu-controller/test/cluster"
+)
+
+// ours are the processes that are measured. One process is the agent of all nodes, which is
+// why its row is per node elsewhere: bench/nodeagent.
+var ours = []string{names.GPUController, names.GPUScheduler, names.NodeAgent}
+
+// part is what was measured while the cluster did one thing.
+type part struct {
+	name string
+	// started is how many Pods began to run per second.
+	started float64
+	// cpu is in cores, memory the largest seen in MiB, by process; writes are successful ones
+	// per second, by user.
+	cpu    map[string]float64
+	memory map[string]int
+	writes map[string]float64
+	// whole is how much CPU all processes of the cluster used, in cores.
+	whole float64
+}
+
+// measure fills the cluster and measures it at rest and under churn.
+func measure(ctx context.Context, o *options, c *cluster.Cluster, requests string) ([]part, error) {
+	w, err := newWork(c)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := w.fill(ctx, o.pods); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(os.Stderr, "%d Pods run after %v\n", o.pods, time.Since(began).Round(time.Second))
+	processes, err := process.OfCluster(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	m := &meter{work: w, processes: processes, requests: requests}
+	if err := sleep(ctx, o.settle); err != nil {
+		return nil, err
+	}
+	rest, err := m.measure(ctx, "at rest", o.each)
+	if err != nil {
+		return nil, err
+	}
+	churning, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() { failed <- w.churn(churning, o.rate) }()
+	if err := sleep(ctx, o.settle); err != nil {
+		return nil, err
+	}
+	churn, err := m.measure(ctx, fmt.Sprintf("%d Pods per second come and go", o.rate), o.each)
+	if err != nil {
+		return nil, err
+	}
+	stop()
+	if err := <-failed; err != nil {
+		return nil, err
+	}
+	return []part{*rest, *churn}, nil
+}
+
+// meter reads how much the processes of a cluster have used.
+type meter struct {
+	work      *work
+	processes []process.Process
+	// requests is the API server's audit log.
+	requests string
+}
+
+// measure measures for some time.
+func (m *meter) measure(ctx context.Context, name string, length time.Duration) (*part, error) {
+	cpu, err := process.CPUTimes(m.processes)
+	if err != nil {
+		return nil, err
+	}
+	log, err := newAuditLog(m.requests)
+	if err != nil {
+		return nil, err
+	}
+	started, began := m.work.started.Load(), time.Now()
+	p := &part{name: name, cpu: map[string]float64{}, memory: map[string]int{}, writes: map[string]float64{}}
+	for time.Since(began) < length {
+		if err := sleep(ctx, time.Second); err != nil {
+			return nil, err
+		}
+		if err := m.readMemory(p); err != nil {
+			return nil, err
+		}
+	}
+	passed := time.Since(began).Seconds()
+	p.started = float64(m.work.started.Load()-started) / passed
+	after, err := process.CPUTimes(m.processes)
+	if err != nil {
+		return nil, err
+	}
+	for name := range after {
+		p.cpu[name] = (after[name] - cpu[name]) / passed
+		if name != process.Self {
+			p.whole += p.cpu[name]
+		}
+	}
+	writes, err := log.writes()
+	for user, count := range writes {
+		p.writes[user] = float64(count) / passed
+	}
+	return p, err
+}
+
+func (m *meter) readMemory(p *part) error {
+	for i := range m.processes {
+		resident, err := process.ResidentMiB(m.processes[i].PID)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.processes[i].Name, err)
+		}
+		p.memory[m.processes[i].Name] = max(p.memory[m.processes[i].Name], resident)
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, length time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(length):
+		return nil
+	}
+}

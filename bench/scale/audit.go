@@ -28,17 +28,25 @@ func newAuditLog(path string) (*auditLog, error) {
 // auditEvent is the part of https://pkg.go.dev/k8s.io/apiserver/pkg/apis/audit/v1#Event that is
 // needed.
 type auditEvent struct {
-	Stage            string                     `json:"stage"`
-	Verb             string                     `json:"verb"`
-	User             struct{ Username string }  `json:"user"`
-	ImpersonatedUser *struct{ Username string } `json:"impersonatedUser"`
-	ResponseStatus   struct{ Code int }         `json:"responseStatus"`
+	Stage            string                                 `json:"stage"`
+	Verb             string                                 `json:"verb"`
+	User             struct{ Username string }              `json:"user"`
+	ImpersonatedUser *struct{ Username string }             `json:"impersonatedUser"`
+	ResponseStatus   struct{ Code int }                     `json:"responseStatus"`
+	ObjectRef        struct{ Resource, Subresource string } `json:"objectRef"`
+}
+
+// write is a kind of write of a user.
+type write struct {
+	user string
+	// what is the resource, and the subresource if there is one: "pods/binding".
+	what string
 }
 
 var changingVerbs = map[string]bool{"create": true, "update": true, "patch": true, "delete": true, "deletecollection": true}
 
-// writes counts the successful writes of each user since the log was opened.
-func (l *auditLog) writes() (map[string]int, error) {
+// writes counts the successful writes since the log was opened.
+func (l *auditLog) writes() (map[write]int, error) {
 	file, err := os.Open(l.path)
 	if err != nil {
 		return nil, err
@@ -50,10 +58,10 @@ func (l *auditLog) writes() (map[string]int, error) {
 	return countWrites(file)
 }
 
-// countWrites counts the successful writes of each user in an audit log. The last line may be
+// countWrites counts the successful writes in an audit log. The last line may be
 // cut: it is being written.
-func countWrites(log io.Reader) (map[string]int, error) {
-	counts := map[string]int{}
+func countWrites(log io.Reader) (map[write]int, error) {
+	counts := map[write]int{}
 	lines := bufio.NewReaderSize(log, 1<<20)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -74,6 +82,10 @@ func countWrites(log io.Reader) (map[string]int, error) {
 		if event.ImpersonatedUser != nil {
 			user = event.ImpersonatedUser.Username
 		}
-		counts[user]++
+		what := event.ObjectRef.Resource
+		if event.ObjectRef.Subresource != "" {
+			what += "/" + event.ObjectRef.Subresource
+		}
+		counts[write{user, what}]++
 	}
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestSuccessfulWritesAreCountedByUser(t *testing.T) {
+func TestSuccessfulWritesAreCountedByUserAndResource(t *testing.T) {
 	t.Parallel()
 	log := strings.Join([]string{
-		`{"stage":"ResponseComplete","verb":"create","user":{"username":"a"},"responseStatus":{"code":201}}`,
-		`{"stage":"ResponseComplete","verb":"patch","user":{"username":"a"},"responseStatus":{"code":200}}`,
+		`{"stage":"ResponseComplete","verb":"create","user":{"username":"a"},"objectRef":{"resource":"pods","subresource":"binding"},"responseStatus":{"code":201}}`,
+		`{"stage":"ResponseComplete","verb":"patch","user":{"username":"a"},"objectRef":{"resource":"pods"},"responseStatus":{"code":200}}`,
 		`{"stage":"ResponseComplete","verb":"patch","user":{"username":"a"},"responseStatus":{"code":409}}`,
 		`{"stage":"ResponseComplete","verb":"get","user":{"username":"a"},"responseStatus":{"code":200}}`,
 		`{"stage":"ResponseStarted","verb":"update","user":{"username":"a"},"responseStatus":{"code":200}}`,
-		`{"stage":"ResponseComplete","verb":"patch","user":{"username":"admin"},"impersonatedUser":{"username":"agent"},"responseStatus":{"code":200}}`,
+		`{"stage":"ResponseComplete","verb":"patch","user":{"username":"admin"},"impersonatedUser":{"username":"agent"},"objectRef":{"resource":"nodes","subresource":"status"},"responseStatus":{"code":200}}`,
 		`{"stage":"ResponseComplete","verb":"pa`,
 	}, "\n")
 	got, err := countWrites(strings.NewReader("rest of a line}\n" + log))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]int{"a": 2, "agent": 1}, got); diff != "" {
+	if diff := cmp.Diff(map[write]int{{"a", "pods/binding"}: 1, {"a", "pods"}: 1, {"agent", "nodes/status"}: 1}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

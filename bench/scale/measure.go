@@ -24,10 +24,10 @@ type part struct {
 	// started is how many Pods began to run per second.
 	started float64
 	// cpu is in cores, memory the largest seen in MiB, by process; writes are successful ones
-	// per second, by user.
+	// per second.
 	cpu    map[string]float64
 	memory map[string]int
-	writes map[string]float64
+	writes map[write]float64
 	// whole is how much CPU all processes of the cluster used, in cores.
 	whole float64
 }
@@ -92,7 +92,7 @@ func (m *meter) measure(ctx context.Context, name string, length time.Duration) 
 		return nil, err
 	}
 	started, began := m.work.started.Load(), time.Now()
-	p := &part{name: name, cpu: map[string]float64{}, memory: map[string]int{}, writes: map[string]float64{}}
+	p := &part{name: name, cpu: map[string]float64{}, memory: map[string]int{}, writes: map[write]float64{}}
 	for time.Since(began) < length {
 		if err := sleep(ctx, time.Second); err != nil {
 			return nil, err
@@ -114,8 +114,8 @@ func (m *meter) measure(ctx context.Context, name string, length time.Duration) 
 		}
 	}
 	writes, err := log.writes()
-	for user, count := range writes {
-		p.writes[user] = float64(count) / passed
+	for kind, count := range writes {
+		p.writes[kind] = float64(count) / passed
 	}
 	return p, err
 }

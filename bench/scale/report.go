@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,37 +26,41 @@ func tables(o *options, parts []part) string {
 	fmt.Fprintf(&text, "\n%d nodes with 8 GPUs, %d Pods that run all the time; %v for each part.\n\n%s", o.nodes, o.pods, o.each, table.String())
 	for i := range parts {
 		p := &parts[i]
-		fmt.Fprintf(&text, "\n%s: all of Kubernetes and the simulation used %.2f cores in all; %.1f Pods per second began to run. Writes per second, by user: %s.\n",
-			upperFirst(p.name), p.whole, p.started, users(p.writes))
+		fmt.Fprintf(&text, "\n%s: all of Kubernetes and the simulation used %.2f cores in all; %.1f Pods per second began to run. Writes per second, by resource: %s.\n",
+			upperFirst(p.name), p.whole, p.started, kinds(p))
 	}
 	return text.String() + "\n"
 }
 
-// writesOf returns the writes of a process: the names of users end with those of the processes.
+// isOf reports whether a write is one of a process: the names of users end with those of the
+// processes.
+func (w write) isOf(process string) bool {
+	return w.user == process || strings.HasSuffix(w.user, ":"+process)
+}
+
 func writesOf(p *part, process string) float64 {
 	total := 0.0
-	for user, rate := range p.writes {
-		if user == process || strings.HasSuffix(user, ":"+process) {
+	for kind, rate := range p.writes {
+		if kind.isOf(process) {
 			total += rate
 		}
 	}
 	return total
 }
 
-// users lists the users that write, those that write most first.
-func users(writes map[string]float64) string {
-	names := slices.SortedFunc(maps.Keys(writes), func(a, b string) int {
-		if writes[a] != writes[b] {
-			if writes[a] > writes[b] {
-				return -1
+// kinds lists what our processes write, what they write most first.
+func kinds(p *part) string {
+	var texts []string
+	for _, process := range ours {
+		ofProcess := slices.SortedFunc(maps.Keys(p.writes), func(a, b write) int { return cmp.Compare(p.writes[b], p.writes[a]) })
+		for _, kind := range ofProcess {
+			if kind.isOf(process) {
+				texts = append(texts, fmt.Sprintf("%s %s %.2f", process, kind.what, p.writes[kind]))
 			}
-			return 1
 		}
-		return strings.Compare(a, b)
-	})
-	texts := make([]string, len(names))
-	for i, name := range names {
-		texts[i] = fmt.Sprintf("%s %.1f", name, writes[name])
+	}
+	if len(texts) == 0 {
+		return "none"
 	}
 	return strings.Join(texts, ", ")
 }

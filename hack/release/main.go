@@ -44,8 +44,9 @@ type release struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -127,10 +128,10 @@ func (r *release) clear() error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(r.out, marker)); err != nil {
+	if _, err := os.Stat(filepath.Join(r.out, marker)); err != nil { //nolint:gosec // a folder that the user has named
 		return fmt.Errorf("folder %s is not empty and has no %s: it is no release, and is left alone", r.out, marker)
 	}
-	return os.RemoveAll(r.out)
+	return os.RemoveAll(r.out) //nolint:gosec // a release that the user has named
 }
 
 // create creates a file of the release.

@@ -49,7 +49,7 @@ func (r *release) writeManifests() error {
 // written.
 func inMemory(folder string) (filesys.FileSystem, error) {
 	files := filesys.MakeFsInMemory()
-	err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error { //nolint:gosec // a folder that the user has named
 		if err != nil || entry.IsDir() {
 			return err
 		}

@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	// Name and Address are the real node's. 127.0.0.1 is rejected as a node's address,
-	// another one on the same interface is not.
-	Name    = "real-0"
+	// Name is the real node's.
+	Name = "real-0"
+	// Address is the real node's. 127.0.0.1 is rejected as a node's address, another one on
+	// the same interface is not.
 	Address = "10.99.0.1"
 )
 

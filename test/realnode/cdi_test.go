@@ -20,7 +20,6 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-
 	"falldio.github.io/gpu-controller/test/node"
 )
 

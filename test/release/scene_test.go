@@ -111,13 +111,13 @@ func (s *scene) podsOf(process string) []corev1.Pod {
 	if err != nil {
 		s.Fatal(err)
 	}
-	var real []corev1.Pod
+	var onNode []corev1.Pod
 	for i := range list.Items {
 		if list.Items[i].Spec.NodeName != emptyNode {
-			real = append(real, list.Items[i])
+			onNode = append(onNode, list.Items[i])
 		}
 	}
-	return real
+	return onNode
 }
 
 // waitForPods waits until a process has as many Pods on the node, and all are ready.
@@ -149,16 +149,16 @@ func isReady(pod *corev1.Pod) bool {
 }
 
 func (s *scene) stateOf(pod *corev1.Pod) string {
-	text := fmt.Sprintf("%s is %s on node %q", pod.Name, pod.Status.Phase, pod.Spec.NodeName)
+	texts := []string{fmt.Sprintf("%s is %s on node %q", pod.Name, pod.Status.Phase, pod.Spec.NodeName)}
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.State.Waiting != nil {
-			text += fmt.Sprintf(": %s: %s", status.State.Waiting.Reason, status.State.Waiting.Message)
+			texts = append(texts, fmt.Sprintf("%s: %s", status.State.Waiting.Reason, status.State.Waiting.Message))
 		}
 		if status.LastTerminationState.Terminated != nil {
-			text += fmt.Sprintf(", ended before with %d", status.LastTerminationState.Terminated.ExitCode)
+			texts = append(texts, fmt.Sprintf("ended before with %d", status.LastTerminationState.Terminated.ExitCode))
 		}
 	}
-	return text
+	return strings.Join(texts, ", ")
 }
 
 // warnings returns the last Events of the kind Warning, which explain why there are no Pods.

@@ -70,7 +70,7 @@ func withFolders(files []File) ([]File, error) {
 		if file.Path != path.Clean(file.Path) || path.IsAbs(file.Path) || file.Path == "." {
 			return nil, fmt.Errorf("%q is no clean, relative path", file.Path)
 		}
-		if before, twice := byPath[file.Path]; twice && !(before.Folder && file.Folder) {
+		if before, twice := byPath[file.Path]; twice && (!before.Folder || !file.Folder) {
 			return nil, fmt.Errorf("%s: %w", file.Path, errTwice)
 		}
 		byPath[file.Path] = file

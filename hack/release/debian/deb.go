@@ -94,7 +94,7 @@ func (p *Package) kept(data []byte) ([]archive.File, error) {
 		}
 		switch header.Typeflag {
 		case tar.TypeReg:
-			if file.Data, err = io.ReadAll(reader); err != nil { //nolint:gosec // its size is bounded by mostUnpacked
+			if file.Data, err = io.ReadAll(reader); err != nil { // bounded by mostUnpacked
 				return nil, err
 			}
 		case tar.TypeSymlink:

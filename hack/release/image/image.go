@@ -91,7 +91,7 @@ func layerOf(files []archive.File, modified time.Time) (containers.Layer, error)
 
 // Index returns an image index, from which each node takes the image for its architecture.
 func Index(images []containers.Image) (containers.ImageIndex, error) {
-	var index containers.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, image := range images {
 		config, err := image.ConfigFile()
 		if err != nil {

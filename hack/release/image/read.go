@@ -71,6 +71,6 @@ func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, content) //nolint:gosec // as large as the archive
+	_, err = io.Copy(file, content)
 	return errors.Join(err, file.Close())
 }

@@ -25,8 +25,9 @@ func main() {
 	folder := flag.String("release", "release", "the folder of the release")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := push(ctx, *folder); err != nil {
+	err := push(ctx, *folder)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "push:", err)
 		os.Exit(1)
 	}
@@ -54,7 +55,7 @@ func pushArchive(ctx context.Context, archive string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder) //nolint:errcheck // a temporary folder
+	defer os.RemoveAll(folder)
 	index, reference, err := image.ReadArchive(archive, folder)
 	if err != nil {
 		return err

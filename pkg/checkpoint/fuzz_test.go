@@ -38,7 +38,10 @@ func FuzzAnnotations(f *testing.F) {
 		if since := one.Since(now); since.After(now) || since.Before(now.Add(-time.Hour)) {
 			t.Errorf("the work that is lost began at %v", since)
 		}
-		longest := max(checkpoint.MaxTimeoutSeconds*time.Second, one.Notice)
+		longest := max(checkpoint.Timeout(one.Pod), one.Notice)
+		if longest > max(checkpoint.MaxTimeoutSeconds*time.Second, one.Notice) {
+			t.Errorf("a Pod may take %v", longest)
+		}
 		ask, wait := checkpoint.Before([]checkpoint.Pod{one}, now)
 		if wait < 0 || wait > longest {
 			t.Fatalf("the wait is %v, at most %v are possible", wait, longest)

@@ -191,6 +191,18 @@ func TestWhatIsWrongWithAJournalIsSaid(t *testing.T) {
 	}
 }
 
+func TestANodeHasNoMoreCardsThanTheEngineRefuses(t *testing.T) {
+	t.Parallel()
+	huge := Node{Name: "a", GPUs: []GPUs{{Count: 1 << 40}, {Count: -1}, {Count: 1, Broken: true}, {Count: 1 << 40, Memory: 1}}}
+	node := huge.Engine()
+	if len(node.GPUs) != placement.MaxCards+1 {
+		t.Errorf("it has %d", len(node.GPUs))
+	}
+	if err := placement.NewCluster(byFree{}).SetNode(node); err == nil {
+		t.Error("the engine takes it")
+	}
+}
+
 // Whatever is changed, no journal makes a scheduler look as if it decided differently.
 func TestADamagedJournalIsNotTakenForADifference(t *testing.T) {
 	t.Parallel()

@@ -13,16 +13,18 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzStore reads any text as the list of prepared claims. What is accepted is written and read again
 // as it was, has CDI specifications, and has no share that hides another one.
 func FuzzStore(f *testing.F) {
-	f.Add([]byte(`{"version":"v1","claims":[{"uid":"u","namespace":"ns","name":"a","devices":[{"name":"gpu-a","uuid":"GPU-a","request":"gpu","shareID":"s","percent":46},{"name":"gpu-b","uuid":"GPU-b","percent":100,"admin":true}]}]}`))
-	f.Add([]byte(`{"version":"v1","claims":[{"uid":"u"},{"uid":"u","name":"b"},null]}`))
-	f.Add([]byte(`{"version":"v1","claims":[{"uid":"u","devices":[{"uuid":"GPU-a","percent":100},{"uuid":"GPU-a","percent":100}]}]}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Add([]byte(`{"version":"v1","claims":[{"uid":"u","namespace":"ns","name":"a","devices":[{"name":"gpu-a","uuid":"GPU-a","request":"gpu","shareID":"s","percent":46},{"name":"gpu-b","uuid":"GPU-b","percent":100,"admin":true}]}]}`), []byte(nil))
+	f.Add([]byte(`{"version":"v1","claims":[{"uid":"u"},{"uid":"u","name":"b"},null]}`), []byte(nil))
+	f.Add([]byte(`{"version":"v1","claims":[{"uid":"u","devices":[{"uuid":"GPU-a","percent":100},{"uuid":"GPU-a","percent":100}]}]}`), []byte(nil))
+	f.Fuzz(func(t *testing.T, text []byte, edits []byte) {
+		text = fuzzjson.Edit(text, edits)
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, checkpointFile), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -75,10 +77,11 @@ func FuzzClaim(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(text)
-	f.Add([]byte(`{"status":{"allocation":{"devices":{"results":[{"driver":"gpu.falldio.com","pool":"node-1","device":"a","consumedCapacity":{"percent":"9E"}},{"driver":"other","pool":""}],` +
-		`"config":[{"source":"FromClaim","opaque":{"driver":"gpu.falldio.com","parameters":{"kind":"any"}}}]}}}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Add(text, []byte(nil))
+	f.Add([]byte(`{"status":{"allocation":{"devices":{"results":[{"driver":"gpu.falldio.com","pool":"node-1","device":"a","consumedCapacity":{"percent":"9E"}},{"driver":"other","pool":""}],`+
+		`"config":[{"source":"FromClaim","opaque":{"driver":"gpu.falldio.com","parameters":{"kind":"any"}}}]}}}}`), []byte(nil))
+	f.Fuzz(func(t *testing.T, text []byte, edits []byte) {
+		text = fuzzjson.Edit(text, edits)
 		claim := &resourceapi.ResourceClaim{}
 		if json.Unmarshal(text, claim) != nil {
 			return

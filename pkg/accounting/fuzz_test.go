@@ -9,17 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzDecode reads any text as a Book, compressed as Books are. What is accepted is told by hour
 // and in total alike, and survives being written, merged to any size, and read again.
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"version":1,"day":"2026-11-21","from":"2026-11-21T00:00:00Z","asOf":"2026-11-21T12:00:00Z","resourceVersion":7,"rows":[{"namespace":"a","task":"t","queue":"q","gpu":"h100","labels":"team=x","hours":[[0,100,0,0],[11,360000,5,3]]}]}`), uint16(1))
-	f.Add([]byte(`{"version":1,"day":"2026-11-21","from":"2026-11-21T00:00:00Z","asOf":"2026-11-22T00:00:00Z","rows":[{"hours":[[0,9223372036854775807,0,0],[0,1,0,0]]}]}`), uint16(0))
-	f.Add([]byte(`{"version":1,"day":"2026-11-21","from":"2026-11-21T00:00:00Z","asOf":"2026-11-21T00:00:00Z","rows":[{"namespace":"a","hours":[]},{"namespace":"b","hours":[[1,1,1,1],[1,1,1,1]]}]}`), uint16(3))
-	f.Add([]byte(`{"version":2}`), uint16(2))
-	f.Fuzz(func(t *testing.T, text []byte, most uint16) {
+	f.Add([]byte(`{"version":1,"day":"2026-11-21","from":"2026-11-21T00:00:00Z","asOf":"2026-11-21T12:00:00Z","resourceVersion":7,"rows":[{"namespace":"a","task":"t","queue":"q","gpu":"h100","labels":"team=x","hours":[[0,100,0,0],[11,360000,5,3]]}]}`), uint16(1), []byte(nil))
+	f.Add([]byte(`{"version":1,"day":"2026-11-21","from":"2026-11-21T00:00:00Z","asOf":"2026-11-22T00:00:00Z","rows":[{"hours":[[0,9223372036854775807,0,0],[0,1,0,0]]}]}`), uint16(0), []byte(nil))
+	f.Add([]byte(`{"version":1,"day":"2026-11-21","from":"2026-11-21T00:00:00Z","asOf":"2026-11-21T00:00:00Z","rows":[{"namespace":"a","hours":[]},{"namespace":"b","hours":[[1,1,1,1],[1,1,1,1]]}]}`), uint16(3), []byte(nil))
+	f.Add([]byte(`{"version":2}`), uint16(2), []byte(nil))
+	f.Fuzz(func(t *testing.T, text []byte, most uint16, edits []byte) {
+		text = fuzzjson.Edit(text, edits)
 		content := packed(t, text)
 		var book *Book
 		var err error

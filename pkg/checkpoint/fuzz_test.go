@@ -38,7 +38,7 @@ func FuzzAnnotations(f *testing.F) {
 		if since := one.Since(now); since.After(now) || since.Before(now.Add(-time.Hour)) {
 			t.Errorf("the work that is lost began at %v", since)
 		}
-		longest := max(checkpoint.Timeout(one.Pod), one.Notice)
+		longest := max(checkpoint.Timeout(one.Pod), one.Notice, 0)
 		if longest > max(checkpoint.MaxTimeoutSeconds*time.Second, one.Notice) {
 			t.Errorf("a Pod may take %v", longest)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/kueue"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -22,11 +23,12 @@ func FuzzAnswers(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(text)
+		f.Add(text, []byte(nil))
 	}
-	f.Add([]byte(`{"metadata":{"name":"any"},"spec":{"podSets":[{"name":"a","count":2,"template":{"metadata":{"labels":{"falldio.com/pod-group":"g","falldio.com/min-available":"2"},"annotations":{"falldio.com/topology-level":"leaf","falldio.com/topology-mode":"Required"}},` +
-		`"spec":{"nodeSelector":{"pool":"on-demand"},"containers":[{"name":"c","resources":{"requests":{"falldio.com/gpu-percent":"46","cpu":"9E","memory":"-1"}}}]}}}]},"status":{"admission":{"podSetAssignments":[{"name":"a"}]}}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Add([]byte(`{"metadata":{"name":"any"},"spec":{"podSets":[{"name":"a","count":2,"template":{"metadata":{"labels":{"falldio.com/pod-group":"g","falldio.com/min-available":"2"},"annotations":{"falldio.com/topology-level":"leaf","falldio.com/topology-mode":"Required"}},`+
+		`"spec":{"nodeSelector":{"pool":"on-demand"},"containers":[{"name":"c","resources":{"requests":{"falldio.com/gpu-percent":"46","cpu":"9E","memory":"-1"}}}]}}}]},"status":{"admission":{"podSetAssignments":[{"name":"a"}]}}}`), []byte(nil))
+	f.Fuzz(func(t *testing.T, data []byte, edits []byte) {
+		data = fuzzjson.Edit(data, edits)
 		asking := &kueue.Workload{}
 		if err := json.Unmarshal(data, asking); err != nil {
 			return

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
@@ -33,7 +34,7 @@ func FuzzDecide(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(text, podTexts)
+		f.Add(text, podTexts, []byte(nil))
 	}
 	gang := makeTask("train").replicas(3).minAvailable(2).started(time.Hour).phase(v1.PhaseRunning)
 	add(gang, gang.pod(0, 0).running("node-1"), gang.pod(1, 0).failed(time.Minute), gang.pod(2, 0).succeeded())
@@ -46,8 +47,9 @@ func FuzzDecide(f *testing.F) {
 		t.Spec.SuccessPolicy = &v1.SuccessPolicy{Rules: []v1.SuccessRule{{Role: "a"}}}
 		t.Annotations = map[string]string{v1.AnnotationLastCheckpoint: "2026-11-21T11:00:00Z"}
 	}))
-	f.Add([]byte(`{"metadata":{"name":"a"},"status":{"completedIndexes":"0-65535","podRestarts":[{"index":-1},{"index":7}],"restarts":2147483647,"startTime":"0001-01-01T00:00:00Z","startedAt":null}}`), []byte(`[{"metadata":{"name":"a","labels":{"falldio.com/attempt":"2147483647"},"annotations":{"falldio.com/start-estimate":"{}"}}}]`))
-	f.Fuzz(func(t *testing.T, taskText, podTexts []byte) {
+	f.Add([]byte(`{"metadata":{"name":"a"},"status":{"completedIndexes":"0-65535","podRestarts":[{"index":-1},{"index":7}],"restarts":2147483647,"startTime":"0001-01-01T00:00:00Z","startedAt":null}}`), []byte(`[{"metadata":{"name":"a","labels":{"falldio.com/attempt":"2147483647"},"annotations":{"falldio.com/start-estimate":"{}"}}}]`), []byte(nil))
+	f.Fuzz(func(t *testing.T, taskText, podTexts []byte, edits []byte) {
+		taskText, podTexts = fuzzjson.Edit(taskText, edits[:len(edits)/2]), fuzzjson.Edit(podTexts, edits[len(edits)/2:])
 		task, pods := &v1.GPUTask{}, []*corev1.Pod{}
 		if json.Unmarshal(taskText, task) != nil || json.Unmarshal(podTexts, &pods) != nil || Total(task) > 200 {
 			return

@@ -14,6 +14,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
@@ -27,9 +28,10 @@ var replaying = fuzzlimit.Limits{Bytes: 64 << 20, PerByte: 64 << 10, CPU: 10 * t
 // each time, and every decision is counted once.
 func FuzzRead(f *testing.F) {
 	for _, text := range journals(f) {
-		f.Add([]byte(text))
+		f.Add([]byte(text), []byte(nil))
 	}
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Fuzz(func(t *testing.T, text []byte, edits []byte) {
+		text = fuzzjson.EditLines(text, edits)
 		fuzzlimit.Check(t, replaying, len(text), func() { checkJournal(t, text) })
 	})
 }
@@ -133,11 +135,12 @@ func checkReport(t *testing.T, report *Report, decisions int) {
 // again: what the engine understands means the same afterwards.
 func FuzzLine(f *testing.F) {
 	for _, line := range strings.Split(journals(f)[1], "\n") {
-		f.Add([]byte(line))
+		f.Add([]byte(line), []byte(nil))
 	}
-	f.Add([]byte(`{"n":1,"node":{"name":"a","others":{"a/b":1},"domains":["z","r"],"gpus":[{"count":8,"memory":1,"group":0,"numa":1},{"count":-1},{"count":1000000000}]}}`))
-	f.Add([]byte(`{"n":2,"learned":{"shape":{"gpus":1,"preference":"{}","selector":"without GPUs:{}","nodes":[{"hostnames":true,"names":["a"]}]},"ending":true}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Add([]byte(`{"n":1,"node":{"name":"a","others":{"a/b":1},"domains":["z","r"],"gpus":[{"count":8,"memory":1,"group":0,"numa":1},{"count":-1},{"count":1000000000}]}}`), []byte(nil))
+	f.Add([]byte(`{"n":2,"learned":{"shape":{"gpus":1,"preference":"{}","selector":"without GPUs:{}","nodes":[{"hostnames":true,"names":["a"]}]},"ending":true}}`), []byte(nil))
+	f.Fuzz(func(t *testing.T, text []byte, edits []byte) {
+		text = fuzzjson.Edit(text, edits)
 		line := &Line{}
 		if err := json.Unmarshal(text, line); err != nil {
 			return

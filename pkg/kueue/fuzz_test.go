@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
@@ -17,14 +18,15 @@ import (
 // no more Pods than its Workload has, none that is not admitted, and the object survives being
 // written again.
 func FuzzWorkload(f *testing.F) {
-	f.Add([]byte(`{"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload","metadata":{"name":"gputask-train-1","namespace":"default"},` +
-		`"spec":{"queueName":"q","podSets":[{"name":"main","count":4,"minCount":2,"template":{"spec":{"containers":[{"name":"gpu-task"}]}}}]},` +
-		`"status":{"admission":{"clusterQueue":"c","podSetAssignments":[{"name":"main","flavors":{"falldio.com/gpu":"h100"},"count":3}]},` +
-		`"conditions":[{"type":"QuotaReserved","status":"True","reason":"r","message":"m","lastTransitionTime":"2026-11-21T12:00:00Z"},{"type":"Admitted","status":"True"}],` +
-		`"admissionChecks":[{"name":"gpu-fit","state":"Ready","podSetUpdates":[{"name":"main","labels":{"a":"b"},"nodeSelector":{"c":"d"}}]}],"reclaimablePods":[{"name":"main","count":1}]}}`))
-	f.Add([]byte(`{"spec":{"podSets":[{"name":"main","count":2147483647}]},"status":{"admission":{"podSetAssignments":[{"name":"main","count":-5,"topologyAssignment":{}}]},"reclaimablePods":[{"name":"main","count":-2147483648}],"conditions":[{"type":"QuotaReserved","status":"True"},{"type":"Admitted","status":"True"}]}}`))
-	f.Add([]byte(`{"spec":{"active":false},"metadata":{"deletionTimestamp":"2026-11-21T12:00:00Z"},"status":{"conditions":[{"type":"Evicted","status":"True"},{"type":"QuotaReserved","status":"True"}]}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Add([]byte(`{"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload","metadata":{"name":"gputask-train-1","namespace":"default"},`+
+		`"spec":{"queueName":"q","podSets":[{"name":"main","count":4,"minCount":2,"template":{"spec":{"containers":[{"name":"gpu-task"}]}}}]},`+
+		`"status":{"admission":{"clusterQueue":"c","podSetAssignments":[{"name":"main","flavors":{"falldio.com/gpu":"h100"},"count":3}]},`+
+		`"conditions":[{"type":"QuotaReserved","status":"True","reason":"r","message":"m","lastTransitionTime":"2026-11-21T12:00:00Z"},{"type":"Admitted","status":"True"}],`+
+		`"admissionChecks":[{"name":"gpu-fit","state":"Ready","podSetUpdates":[{"name":"main","labels":{"a":"b"},"nodeSelector":{"c":"d"}}]}],"reclaimablePods":[{"name":"main","count":1}]}}`), []byte(nil))
+	f.Add([]byte(`{"spec":{"podSets":[{"name":"main","count":2147483647}]},"status":{"admission":{"podSetAssignments":[{"name":"main","count":-5,"topologyAssignment":{}}]},"reclaimablePods":[{"name":"main","count":-2147483648}],"conditions":[{"type":"QuotaReserved","status":"True"},{"type":"Admitted","status":"True"}]}}`), []byte(nil))
+	f.Add([]byte(`{"spec":{"active":false},"metadata":{"deletionTimestamp":"2026-11-21T12:00:00Z"},"status":{"conditions":[{"type":"Evicted","status":"True"},{"type":"QuotaReserved","status":"True"}]}}`), []byte(nil))
+	f.Fuzz(func(t *testing.T, data []byte, edits []byte) {
+		data = fuzzjson.Edit(data, edits)
 		content := map[string]any{}
 		if err := json.Unmarshal(data, &content); err != nil {
 			return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
@@ -16,11 +17,12 @@ import (
 // FuzzOf reads any annotation. What is accepted is within its bounds, survives being written and
 // read again, and never takes more of a node than the engine can count.
 func FuzzOf(f *testing.F) {
-	f.Add(`[{"plan":"plan-1","pod":"default/train-1","kind":"Move","gpus":["GPU-1","GPU-2"],"cpu":2000,"memory":4096,"others":{"rdma/hca":2},"priority":-5,"until":"2026-11-21T12:00:00Z"}]`)
-	f.Add(`[{"plan":"plan-1","pod":"default/train-0","kind":"Start","cards":1,"percent":30,"until":"2026-11-21T12:00:00Z"},{"pod":"a/b","kind":"Start","until":"2026-11-21T12:00:00.5+01:00"}]`)
-	f.Add(`[{"pod":"a/b","kind":"Move","cards":64,"cpu":9223372036854775807,"memory":9223372036854775807,"others":{"a/b":9223372036854775807}}]`)
-	f.Add(`null`)
-	f.Fuzz(func(t *testing.T, text string) {
+	f.Add(`[{"plan":"plan-1","pod":"default/train-1","kind":"Move","gpus":["GPU-1","GPU-2"],"cpu":2000,"memory":4096,"others":{"rdma/hca":2},"priority":-5,"until":"2026-11-21T12:00:00Z"}]`, []byte(nil))
+	f.Add(`[{"plan":"plan-1","pod":"default/train-0","kind":"Start","cards":1,"percent":30,"until":"2026-11-21T12:00:00Z"},{"pod":"a/b","kind":"Start","until":"2026-11-21T12:00:00.5+01:00"}]`, []byte(nil))
+	f.Add(`[{"pod":"a/b","kind":"Move","cards":64,"cpu":9223372036854775807,"memory":9223372036854775807,"others":{"a/b":9223372036854775807}}]`, []byte(nil))
+	f.Add(`null`, []byte(nil))
+	f.Fuzz(func(t *testing.T, text string, edits []byte) {
+		text = string(fuzzjson.Edit([]byte(text), edits))
 		node := nodeWith(text)
 		var list []Reservation
 		var err error

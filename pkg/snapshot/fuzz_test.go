@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -39,11 +40,12 @@ func FuzzNodeAndPod(f *testing.F) {
 	pods := texts(pod("gpu=1,cpu=1"), shared, withSidecar(withInit(pod("gpu=1"), "gpu=2"), "gpu=1"), pod("nvidia.com/gpu=1"), pod("falldio.com/mig-1g.10gb=1"), pod("gpu=70"), pod("gpu=-1,cpu=-1,memory=-9E"), pod("gpu=1,percent=30", "cpu=9E,ephemeral-storage=9E"))
 	nodes := texts(node(listing(twoCards)), node(labelled("falldio.com/gpu-memory", "-1")), node(offering("nvidia.com/gpu", "99999999999")), node(listing(`{"version":"v1","gpus":[{"uuid":"GPU-a","mig":true,"health":"Healthy","slices":[{"uuid":"MIG-a","profile":"1g.10gb"}]}]}`)))
 	for i, text := range pods {
-		f.Add(nodes[i%len(nodes)], text, i%2 == 0)
+		f.Add(nodes[i%len(nodes)], text, i%2 == 0, []byte(nil))
 	}
 	f.Add(nodes[0], []byte(`{"spec":{"nodeSelector":{"a":"b"},"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"falldio.com/gpu-memory","operator":"Gt","values":["9223372036854775806"]},{"key":"x","operator":"In"}]},{}]},`+
-		`"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":2147483647,"preference":{"matchExpressions":[{"key":"a","operator":"Exists"}]}}]}},"tolerations":[{"operator":"Exists","tolerationSeconds":1}],"containers":[{"name":"a"}]}}`), false)
-	f.Fuzz(func(t *testing.T, nodeText, podText []byte, bound bool) {
+		`"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":2147483647,"preference":{"matchExpressions":[{"key":"a","operator":"Exists"}]}}]}},"tolerations":[{"operator":"Exists","tolerationSeconds":1}],"containers":[{"name":"a"}]}}`), false, []byte(nil))
+	f.Fuzz(func(t *testing.T, nodeText, podText []byte, bound bool, edits []byte) {
+		nodeText, podText = fuzzjson.Edit(nodeText, edits[:len(edits)/2]), fuzzjson.Edit(podText, edits[len(edits)/2:])
 		described, asking := &corev1.Node{}, &corev1.Pod{}
 		if json.Unmarshal(nodeText, described) != nil || json.Unmarshal(podText, asking) != nil {
 			return
@@ -163,12 +165,13 @@ func place(t *testing.T, cluster *Cluster, asking *corev1.Pod, shape placement.S
 // FuzzPodGroup reads any object as a PodGroup of each API. What is understood needs at least one Pod,
 // and what is not is said.
 func FuzzPodGroup(f *testing.F) {
-	f.Add([]byte(`{"spec":{"minMember":4}}`), uint8(1))
-	f.Add([]byte(`{"spec":{"minMember":-9223372036854775808}}`), uint8(2))
-	f.Add([]byte(`{"spec":{"schedulingPolicy":{"gang":{"minCount":2}},"schedulingConstraints":{"topology":[{"key":"topology.kubernetes.io/zone"}]}}}`), uint8(0))
-	f.Add([]byte(`{"spec":{"schedulingPolicy":{"basic":{}},"schedulingConstraints":{"topology":[1,2]}}}`), uint8(0))
+	f.Add([]byte(`{"spec":{"minMember":4}}`), uint8(1), []byte(nil))
+	f.Add([]byte(`{"spec":{"minMember":-9223372036854775808}}`), uint8(2), []byte(nil))
+	f.Add([]byte(`{"spec":{"schedulingPolicy":{"gang":{"minCount":2}},"schedulingConstraints":{"topology":[{"key":"topology.kubernetes.io/zone"}]}}}`), uint8(0), []byte(nil))
+	f.Add([]byte(`{"spec":{"schedulingPolicy":{"basic":{}},"schedulingConstraints":{"topology":[1,2]}}}`), uint8(0), []byte(nil))
 	apis := []GroupAPI{KubernetesGroups, VolcanoGroups, CoschedulingGroups, FormerCoschedulingGroups}
-	f.Fuzz(func(t *testing.T, data []byte, api uint8) {
+	f.Fuzz(func(t *testing.T, data []byte, api uint8, edits []byte) {
+		data = fuzzjson.Edit(data, edits)
 		object := map[string]any{}
 		if json.Unmarshal(data, &object) != nil {
 			return

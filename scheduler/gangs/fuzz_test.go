@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
@@ -22,12 +23,13 @@ func FuzzPods(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(text)
+		f.Add(text, []byte(nil))
 	}
 	add(pod("c", in("train", 2, -1)), pod("d", in("train", 99999999, 3)))
 	add(pod("c", func(p *corev1.Pod) { p.Labels["falldio.com/min-available"] = "x" }), pod("c", in("other", 1, 0)))
-	f.Add([]byte(`[{"metadata":{"name":"c","labels":{"scheduling.x-k8s.io/pod-group":"g","falldio.com/index":"-9223372036854775808"},"annotations":{"scheduling.volcano.sh/group-name":"v","scheduling.volcano.sh/group-min-member":"0"}},"spec":{"schedulerName":"gpu-scheduler","schedulingGroup":{"podGroupName":"k"},"containers":[{"name":"a","resources":{"requests":{"falldio.com/gpu":"1"}}}]}}]`))
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Add([]byte(`[{"metadata":{"name":"c","labels":{"scheduling.x-k8s.io/pod-group":"g","falldio.com/index":"-9223372036854775808"},"annotations":{"scheduling.volcano.sh/group-name":"v","scheduling.volcano.sh/group-min-member":"0"}},"spec":{"schedulerName":"gpu-scheduler","schedulingGroup":{"podGroupName":"k"},"containers":[{"name":"a","resources":{"requests":{"falldio.com/gpu":"1"}}}]}}]`), []byte(nil))
+	f.Fuzz(func(t *testing.T, text []byte, edits []byte) {
+		text = fuzzjson.Edit(text, edits)
 		var pods []*corev1.Pod
 		if json.Unmarshal(text, &pods) != nil {
 			return

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/queueing/outlook"
 )
@@ -15,12 +16,13 @@ import (
 // FuzzOutcomes reads any text as outcomes of estimates that were kept. What is accepted corrects an
 // estimate so that it is still one, and survives being written and read again.
 func FuzzOutcomes(f *testing.F) {
-	f.Add([]byte(`[{"age":1,"estimated":60,"waited":90},{"estimated":0,"waited":0}]`), int64(600))
-	f.Add([]byte(`[{"age":9223372036854775807,"estimated":315360000,"waited":1e-300},{"age":-1,"estimated":1e-300,"waited":315360000}]`), int64(0))
-	f.Add([]byte(`null`), int64(-1))
-	f.Add([]byte("["+strings.Repeat(`{"estimated":60,"waited":90},{"estimated":600,"waited":315360000},{"estimated":0,"waited":1e-9},`, 30)+`{"estimated":315360000,"waited":0}]`), int64(0))
+	f.Add([]byte(`[{"age":1,"estimated":60,"waited":90},{"estimated":0,"waited":0}]`), int64(600), []byte(nil))
+	f.Add([]byte(`[{"age":9223372036854775807,"estimated":315360000,"waited":1e-300},{"age":-1,"estimated":1e-300,"waited":315360000}]`), int64(0), []byte(nil))
+	f.Add([]byte(`null`), int64(-1), []byte(nil))
+	f.Add([]byte("["+strings.Repeat(`{"estimated":60,"waited":90},{"estimated":600,"waited":315360000},{"estimated":0,"waited":1e-9},`, 30)+`{"estimated":315360000,"waited":0}]`), int64(0), []byte(nil))
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	f.Fuzz(func(t *testing.T, data []byte, waited int64) {
+	f.Fuzz(func(t *testing.T, data []byte, waited int64, edits []byte) {
+		data = fuzzjson.Edit(data, edits)
 		p, again := &Planner{}, &Planner{}
 		var err error
 		fuzzlimit.Check(t, fuzzlimit.Parsing, len(data), func() { err = p.restoreOutcomes(data) })

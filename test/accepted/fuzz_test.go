@@ -20,6 +20,7 @@ import (
 
 	"falldio.github.io/gpu-controller/artifacts"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/inventory"
@@ -32,13 +33,14 @@ import (
 // and bound, and no GPU is given twice: see stored.check.
 func FuzzTask(f *testing.F) {
 	for _, task := range examples(f) {
-		f.Add(task)
+		f.Add(task, []byte(nil))
 	}
-	f.Add([]byte(`{"metadata":{"name":"a"},"spec":{"replicas":3,"minAvailable":2,"maxReplicas":5,"gpu-amount":"0.46","topology":{"level":"leaf","mode":"Required"},"template":{"spec":{"containers":[{"name":"gpu-task","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}]}}}}`))
-	f.Add([]byte(`{"metadata":{"name":"a"},"spec":{"completions":5,"replicas":2,"backoffLimitPerIndex":1,"maxFailedIndexes":1,"failureRules":[{"action":"FailIndex","onExitCodes":{"operator":"In","values":[3]}}]}}`))
-	f.Add([]byte(`{"metadata":{"name":"a"},"spec":{"gpuProfile":"1g.10gb+me","gpu-amount":"7","checkpoint":{"mode":"Signal","timeoutSeconds":60},"suspend":true,"dependsOn":[{"name":"b"}]}}`))
+	f.Add([]byte(`{"metadata":{"name":"a"},"spec":{"replicas":3,"minAvailable":2,"maxReplicas":5,"gpu-amount":"0.46","topology":{"level":"leaf","mode":"Required"},"template":{"spec":{"containers":[{"name":"gpu-task","resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}]}}}}`), []byte(nil))
+	f.Add([]byte(`{"metadata":{"name":"a"},"spec":{"completions":5,"replicas":2,"backoffLimitPerIndex":1,"maxFailedIndexes":1,"failureRules":[{"action":"FailIndex","onExitCodes":{"operator":"In","values":[3]}}]}}`), []byte(nil))
+	f.Add([]byte(`{"metadata":{"name":"a"},"spec":{"gpuProfile":"1g.10gb+me","gpu-amount":"7","checkpoint":{"mode":"Signal","timeoutSeconds":60},"suspend":true,"dependsOn":[{"name":"b"}]}}`), []byte(nil))
 	validate := validator(f, "gputasks")
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Fuzz(func(t *testing.T, text []byte, edits []byte) {
+		text = fuzzjson.Edit(text, edits)
 		object := objectIn(text)
 		if object == nil {
 			return

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/queueing"
@@ -22,11 +23,12 @@ import (
 // FuzzQueue reads any text as a GPUQueue. If the API server accepts it, it is a queue beside another
 // one, decides about Pods, and gets a status that the API server accepts as well.
 func FuzzQueue(f *testing.F) {
-	f.Add([]byte(`{"metadata":{"name":"q"},"spec":{"parent":"other","namespaceSelector":{"matchLabels":{"team":"vision"},"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]},"resources":[{"gpu":"h100","guaranteed":4,"limit":8},{"gpu":"*","guaranteed":0}],"weight":3,"priorities":["high"]}}`))
-	f.Add([]byte(`{"metadata":{"name":"other"},"spec":{"parent":"other","maxRuntimeSeconds":2147483647,"defaultRuntimeSeconds":1,"reclaim":{"policy":"Any","minRuntimeSeconds":0,"noticeSeconds":0}}}`))
-	f.Add([]byte(`{"metadata":{"name":"q"},"spec":{"namespaceSelector":{},"resources":[{"gpu":"*","guaranteed":2147483647,"limit":2147483647}]}}`))
+	f.Add([]byte(`{"metadata":{"name":"q"},"spec":{"parent":"other","namespaceSelector":{"matchLabels":{"team":"vision"},"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]},"resources":[{"gpu":"h100","guaranteed":4,"limit":8},{"gpu":"*","guaranteed":0}],"weight":3,"priorities":["high"]}}`), []byte(nil))
+	f.Add([]byte(`{"metadata":{"name":"other"},"spec":{"parent":"other","maxRuntimeSeconds":2147483647,"defaultRuntimeSeconds":1,"reclaim":{"policy":"Any","minRuntimeSeconds":0,"noticeSeconds":0}}}`), []byte(nil))
+	f.Add([]byte(`{"metadata":{"name":"q"},"spec":{"namespaceSelector":{},"resources":[{"gpu":"*","guaranteed":2147483647,"limit":2147483647}]}}`), []byte(nil))
 	validate := validator(f, "gpuqueues")
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Fuzz(func(t *testing.T, text []byte, edits []byte) {
+		text = fuzzjson.Edit(text, edits)
 		object := objectIn(text)
 		if object == nil {
 			return

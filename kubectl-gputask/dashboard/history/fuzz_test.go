@@ -11,16 +11,18 @@ import (
 	"testing"
 	"time"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzSamples has Prometheus answer with any text. Samples are in order, each time once, and can be
 // sent to the page.
 func FuzzSamples(f *testing.F) {
-	f.Add([]byte(`{"status":"success","data":{"result":[{"values":[[1732190400,"3"],[1732190460,"NaN"],["x",1]]}]}}`))
-	f.Add([]byte(`{"status":"success","data":{"result":[{"values":[[1e300,"1"],[-1e300,"-1e308"]]},{"values":[[]]}]}}`))
-	f.Add([]byte(`{"status":"error","error":"bad_data"}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Add([]byte(`{"status":"success","data":{"result":[{"values":[[1732190400,"3"],[1732190460,"NaN"],["x",1]]}]}}`), []byte(nil))
+	f.Add([]byte(`{"status":"success","data":{"result":[{"values":[[1e300,"1"],[-1e300,"-1e308"]]},{"values":[[]]}]}}`), []byte(nil))
+	f.Add([]byte(`{"status":"error","error":"bad_data"}`), []byte(nil))
+	f.Fuzz(func(t *testing.T, text []byte, edits []byte) {
+		text = fuzzjson.Edit(text, edits)
 		answers := roundTrip(func(*http.Request) *http.Response {
 			recorder := httptest.NewRecorder()
 			_, _ = recorder.Write(text)

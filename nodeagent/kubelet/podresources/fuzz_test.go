@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
@@ -18,10 +19,11 @@ import (
 // FuzzContainer has the kubelet report any devices of a container. What it has is listed once, in
 // order, and is an assignment that the scheduler can read.
 func FuzzContainer(f *testing.F) {
-	f.Add([]byte(`{"name":"main","devices":[{"resourceName":"falldio.com/gpu","deviceIds":["b","a","b"]}],"dynamicResources":[{"claimResources":[{"driverName":"gpu.nvidia.com","cdiDevices":[{"name":"k8s.gpu.nvidia.com/device=gpu-0"}]}]}]}`))
-	f.Add([]byte(`{"name":"","devices":[{"resourceName":"falldio.com/gpu","deviceIds":["GPU-a::1","GPU-a::2","::"]},{},{"resourceName":"falldio.com/gpu"}]}`))
+	f.Add([]byte(`{"name":"main","devices":[{"resourceName":"falldio.com/gpu","deviceIds":["b","a","b"]}],"dynamicResources":[{"claimResources":[{"driverName":"gpu.nvidia.com","cdiDevices":[{"name":"k8s.gpu.nvidia.com/device=gpu-0"}]}]}]}`), []byte(nil))
+	f.Add([]byte(`{"name":"","devices":[{"resourceName":"falldio.com/gpu","deviceIds":["GPU-a::1","GPU-a::2","::"]},{},{"resourceName":"falldio.com/gpu"}]}`), []byte(nil))
 	client := &Client{translate: func(device *ClaimedDevice) []string { return append(slices.Clone(device.CDI), device.Name) }}
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Fuzz(func(t *testing.T, text []byte, edits []byte) {
+		text = fuzzjson.Edit(text, edits)
 		container := &podresourcesapi.ContainerResources{}
 		if protojson.Unmarshal(text, container) != nil {
 			return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
@@ -18,11 +19,12 @@ import (
 // FuzzAnnotation corrects any annotation. What is written can be read by everybody, says what the
 // kubelet has allocated, keeps what it does not know, and is not corrected twice.
 func FuzzAnnotation(f *testing.F) {
-	f.Add(`{"version":"v1","containers":{"main":{"falldio.com/gpu":["GPU-b","GPU-a"]},"init":null},"later":{"a":1}}`, "main", "GPU-a GPU-c", "mps")
-	f.Add(`{"version":"v9","containers":[1]}`, "", "", "")
-	f.Add(`{"version":7,"containers":{"main":"x"},"enforcement":[]}`, "main", "GPU-a GPU-a", "none")
-	f.Add(`{"containers":{"main":{"falldio.com/gpu":"GPU-a","falldio.com/rdma":[1]}},"containerS":{}}`, "main", "", "dmem")
-	f.Fuzz(func(t *testing.T, value, container, devices, enforcement string) {
+	f.Add(`{"version":"v1","containers":{"main":{"falldio.com/gpu":["GPU-b","GPU-a"]},"init":null},"later":{"a":1}}`, "main", "GPU-a GPU-c", "mps", []byte(nil))
+	f.Add(`{"version":"v9","containers":[1]}`, "", "", "", []byte(nil))
+	f.Add(`{"version":7,"containers":{"main":"x"},"enforcement":[]}`, "main", "GPU-a GPU-a", "none", []byte(nil))
+	f.Add(`{"containers":{"main":{"falldio.com/gpu":"GPU-a","falldio.com/rdma":[1]}},"containerS":{}}`, "main", "", "dmem", []byte(nil))
+	f.Fuzz(func(t *testing.T, value, container, devices, enforcement string, edits []byte) {
+		value = string(fuzzjson.Edit([]byte(value), edits))
 		fuzzlimit.Check(t, fuzzlimit.Parsing, len(value)+len(devices), func() {
 			a := parse(value)
 			if a.isUnknownVersion() {

@@ -8,18 +8,20 @@ import (
 	"testing"
 	"time"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
 // FuzzRecord reads any text as submissions that were kept. What is accepted is in order, bounded,
 // can be added to and asked, and survives being written and read again.
 func FuzzRecord(f *testing.F) {
-	f.Add([]byte(`[{"at":"2026-11-20T12:00:00Z","queue":"research","percent":800,"task":{"namespace":"vision","name":"train","gpus":8},"needs":[{"Members":2,"Percent":400,"Models":["h100"]}],"id":7}]`))
-	f.Add([]byte(`[{"at":"2026-11-20T12:00:00Z","task":{},"needs":null,"id":1},{"at":"2026-11-20T12:00:30Z","task":{},"needs":null,"id":1},{"at":"2026-11-10T12:00:00Z","task":{},"needs":[],"id":2}]`))
-	f.Add([]byte(`[{"at":"9999-12-31T23:59:59Z","task":{},"needs":null,"id":1},{"at":"0001-01-01T00:00:01Z","task":{},"needs":null,"id":2}]`))
-	f.Add([]byte(`null`))
+	f.Add([]byte(`[{"at":"2026-11-20T12:00:00Z","queue":"research","percent":800,"task":{"namespace":"vision","name":"train","gpus":8},"needs":[{"Members":2,"Percent":400,"Models":["h100"]}],"id":7}]`), []byte(nil))
+	f.Add([]byte(`[{"at":"2026-11-20T12:00:00Z","task":{},"needs":null,"id":1},{"at":"2026-11-20T12:00:30Z","task":{},"needs":null,"id":1},{"at":"2026-11-10T12:00:00Z","task":{},"needs":[],"id":2}]`), []byte(nil))
+	f.Add([]byte(`[{"at":"9999-12-31T23:59:59Z","task":{},"needs":null,"id":1},{"at":"0001-01-01T00:00:01Z","task":{},"needs":null,"id":2}]`), []byte(nil))
+	f.Add([]byte(`null`), []byte(nil))
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Fuzz(func(t *testing.T, data []byte, edits []byte) {
+		data = fuzzjson.Edit(data, edits)
 		record := &Record{}
 		var err error
 		fuzzlimit.Check(t, fuzzlimit.Parsing, len(data), func() { err = json.Unmarshal(data, record) })

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"falldio.github.io/gpu-controller/pkg/fuzzjson"
 	"falldio.github.io/gpu-controller/pkg/fuzzlimit"
 )
 
@@ -23,11 +24,12 @@ func FuzzHistory(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(text)
-	f.Add([]byte(`{"all":{"smallest":1,"counts":[400,400,1],"used":18446744073709551615}}`))
-	f.Add([]byte(`{"all":{"smallest":1e-323,"counts":[9]},"limits":{"smallest":1.7e308,"counts":[0,9]}}`))
-	f.Add([]byte(`null`))
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Add(text, []byte(nil))
+	f.Add([]byte(`{"all":{"smallest":1,"counts":[400,400,1],"used":18446744073709551615}}`), []byte(nil))
+	f.Add([]byte(`{"all":{"smallest":1e-323,"counts":[9]},"limits":{"smallest":1.7e308,"counts":[0,9]}}`), []byte(nil))
+	f.Add([]byte(`null`), []byte(nil))
+	f.Fuzz(func(t *testing.T, data []byte, edits []byte) {
+		data = fuzzjson.Edit(data, edits)
 		history := &History{}
 		var err error
 		fuzzlimit.Check(t, fuzzlimit.Parsing, len(data), func() { err = json.Unmarshal(data, history) })

@@ -4,7 +4,10 @@
 package migprofile
 
 import (
+	"slices"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -27,23 +30,28 @@ func FuzzProfile(f *testing.F) {
 			}
 			return
 		}
-		for _, resource := range []string{string(v1.MIGResource(profile)), string(v1.MIGResourceBeside(v1.ResourceNVIDIAGPU, profile))} {
-			if back, ok := v1.SliceProfile(v1.MIGResource(profile)); !ok || back != profile {
-				t.Errorf("%q has the resource %s, which is of %q", profile, resource, back)
-			}
-		}
 		if compute < 1 {
 			t.Errorf("%q has %d compute slices", profile, compute)
 		}
-		fits := Fit([]string{profile}, gpuBytes) == nil
-		if fits && gpuBytes >= 0 && (memory < 0 || memory > gpuBytes) {
-			t.Errorf("%q fits on %d bytes and has %d of them", profile, gpuBytes, memory)
+		for _, resource := range []corev1.ResourceName{v1.MIGResource(profile), v1.MIGResourceBeside(v1.ResourceNVIDIAGPU, profile)} {
+			if back, ok := v1.SliceProfile(resource); !ok || back != profile {
+				t.Errorf("%q has the resource %s, which is of %q", profile, resource, back)
+			}
 		}
-		if both := Fit([]string{profile, "1g.1gb"}, gpuBytes) == nil; both && !fits {
-			t.Errorf("%q fits only beside another slice", profile)
-		}
-		if many := Fit([]string{profile, profile, profile, profile, profile, profile, profile, profile}, gpuBytes); many == nil {
-			t.Errorf("eight slices %q fit", profile)
-		}
+		checkFit(t, profile, gpuBytes)
 	})
+}
+
+func checkFit(t *testing.T, profile string, gpuBytes int64) {
+	t.Helper()
+	fits, memory := Fit([]string{profile}, gpuBytes) == nil, Memory(profile, gpuBytes)
+	if fits && gpuBytes >= 0 && (memory < 0 || memory > gpuBytes) {
+		t.Errorf("%q fits on %d bytes and has %d of them", profile, gpuBytes, memory)
+	}
+	if both := Fit([]string{profile, "1g.1gb"}, gpuBytes) == nil; both && !fits {
+		t.Errorf("%q fits only beside another slice", profile)
+	}
+	if Fit(slices.Repeat([]string{profile}, 8), gpuBytes) == nil {
+		t.Errorf("eight slices %q fit", profile)
+	}
 }

@@ -58,6 +58,23 @@ func checkQueue(t *testing.T, validate *accepted.Validator, object map[string]an
 		queues = queues[1:]
 	}
 	tree := gpuqueue.NewTree(queues)
+	checkPlain(t, queue)
+	if problem := gpuqueue.Problem(queue, tree); problem != nil && problem.Message == "" {
+		t.Errorf("the problem %s has no message", problem.Reason)
+	}
+	checkQueueStatus(t, validate, object, queues, queue)
+	for _, pod := range []*corev1.Pod{{}, {ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: map[string]string{v1.LabelQueue: queue.Name}}}} {
+		applicant := gpuqueue.Applicant(pod, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "vision"}}})
+		assignment := tree.Assign(&applicant)
+		if assignment.Queue != "" && assignment.Queue != queue.Name && assignment.Queue != other.Name {
+			t.Errorf("a Pod is in the queue %q", assignment.Queue)
+		}
+	}
+}
+
+// checkPlain fails the test if the scheduler sees a queue without sense.
+func checkPlain(t *testing.T, queue *v1.GPUQueue) {
+	t.Helper()
 	plain := gpuqueue.Of(queue)
 	if plain.MaxRuntime < 0 || plain.DefaultRuntime < 0 || plain.Weight < 1 {
 		t.Errorf("the queue is %+v", plain)
@@ -67,9 +84,12 @@ func checkQueue(t *testing.T, validate *accepted.Validator, object map[string]an
 			t.Errorf("the quota for %s is %+v", gpu, quota)
 		}
 	}
-	if problem := gpuqueue.Problem(queue, tree); problem != nil && problem.Message == "" {
-		t.Errorf("the problem %s has no message", problem.Reason)
-	}
+}
+
+// checkQueueStatus fails the test if the API server does not accept the status of a queue.
+func checkQueueStatus(t *testing.T, validate *accepted.Validator, object map[string]any, queues []*v1.GPUQueue, queue *v1.GPUQueue) {
+	t.Helper()
+	tree := gpuqueue.NewTree(queues)
 	view := gpuqueue.NewView(tree)
 	accounts := gpuqueue.Accounts{}
 	accounts.Load(queues)
@@ -81,12 +101,5 @@ func checkQueue(t *testing.T, validate *accepted.Validator, object map[string]an
 	after["status"] = fields(t, &status)
 	if err := validate.Update(object, after); err != nil {
 		t.Errorf("the status is refused: %v", err)
-	}
-	for _, pod := range []*corev1.Pod{{}, {ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: map[string]string{v1.LabelQueue: queue.Name}}}} {
-		applicant := gpuqueue.Applicant(pod, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "vision"}}})
-		assignment := tree.Assign(&applicant)
-		if assignment.Queue != "" && assignment.Queue != queue.Name && assignment.Queue != other.Name {
-			t.Errorf("a Pod is in the queue %q", assignment.Queue)
-		}
 	}
 }

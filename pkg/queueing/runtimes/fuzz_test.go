@@ -57,7 +57,7 @@ func FuzzHistory(f *testing.F) {
 // checkHistory asks a History and adds to it.
 func checkHistory(t *testing.T, history *History) {
 	t.Helper()
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // not for secrets
+	random := rand.New(rand.NewPCG(1, 2))
 	for _, task := range []Task{{}, {Namespace: "vision", Name: "train-1", GPUs: 8}, {Namespace: "vision", Name: "train-1", GPUs: 8, Limit: time.Hour}, {GPUs: 1e300}} {
 		estimate := history.Estimate(task)
 		for _, elapsed := range []time.Duration{0, time.Second, 1000 * time.Hour} {

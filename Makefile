@@ -13,6 +13,9 @@ GO ?= go
 BIN := bin
 # ONCE=1 stops "make run" after the examples.
 ONCE ?=
+# How long "make fuzz" runs each target, and which of them: a regular expression for "./package Target".
+FUZZTIME ?= 1m
+FUZZ ?=
 
 # NVIDIA's functions are looked up when they are called. Systems whose linker
 # does it at the start (Ubuntu) would refuse to start what has no NVIDIA driver.
@@ -96,6 +99,10 @@ test-gpu: ## On a machine with NVIDIA GPUs, as root: read them and their process
 test-unit: ## Run the tests that need no cluster, for the inner loop (under a minute when all is compiled)
 	$(TEST) $$($(GO) list $(WITH_TESTS) ./dradriver/... ./nodeagent/...)
 	$(STATIC) $(TEST) $$($(GO) list $(WITH_TESTS) ./... | grep --invert-match --extended-regexp '/(test|dradriver|nodeagent)(/|$$)')
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (1m), one after another: an hour and a quarter (FUZZ='pkg/journal ' runs some, hack/fuzz.sh --list lists them)
+	FUZZTIME=$(FUZZTIME) hack/fuzz.sh '$(FUZZ)'
 
 .PHONY: bench-nodeagent
 bench-nodeagent: build ## Measure a poll and a labelling of the node agent

@@ -58,8 +58,12 @@ func Of(claim *resourceapi.ResourceClaim, node string) (Claim, error) {
 		if result.Pool != node {
 			return of, fmt.Errorf("ResourceClaim %s has a GPU of the pool %s, but this is node %s", of, result.Pool, node)
 		}
+		percent := percentOf(result)
+		if percent < 1 || percent > share.PerGPU {
+			return of, fmt.Errorf("ResourceClaim %s has %d %% of the GPU %s: a share is from 1 to %d %%", of, percent, result.Device, share.PerGPU)
+		}
 		of.Devices = append(of.Devices, Device{
-			Name: result.Device, Request: result.Request, ShareID: result.ShareID, Percent: percentOf(result),
+			Name: result.Device, Request: result.Request, ShareID: result.ShareID, Percent: percent,
 			Admin: result.AdminAccess != nil && *result.AdminAccess,
 		})
 	}

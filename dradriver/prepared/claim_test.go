@@ -65,6 +65,14 @@ func TestWhatOfAnAllocationConcernsThisNode(t *testing.T) {
 			},
 			want: []Device{{Name: "gpu-b", Request: "gpu", Percent: 100}},
 		},
+		"less than nothing of a GPU": {
+			results: []resourceapi.DeviceRequestAllocationResult{result("gpu-a", percent("-50"))},
+			problem: "ResourceClaim ns/claim has -50 % of the GPU gpu-a: a share is from 1 to 100 %",
+		},
+		"more of a GPU than there is": {
+			results: []resourceapi.DeviceRequestAllocationResult{result("gpu-a", percent("101"))},
+			problem: "ResourceClaim ns/claim has 101 % of the GPU gpu-a: a share is from 1 to 100 %",
+		},
 		"a GPU of another node": {
 			results: []resourceapi.DeviceRequestAllocationResult{result("gpu-a", func(r *resourceapi.DeviceRequestAllocationResult) { r.Pool = "node-2" })},
 			problem: "ResourceClaim ns/claim has a GPU of the pool node-2, but this is node node-1",

@@ -15,6 +15,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"falldio.github.io/gpu-controller/nodeagent/kubelet/share"
 )
 
 // checkpointFile has the prepared claims, in the driver's directory.
@@ -57,9 +59,26 @@ func OpenStore(dir string) (*Store, error) {
 		return nil, fmt.Errorf("the list of prepared claims %s has the version %q, which this program does not know; drain the node, then remove the file", store.path, saved.Version)
 	}
 	for _, claim := range saved.Claims {
+		if err := claim.validate(); err != nil {
+			return nil, fmt.Errorf("the list of prepared claims %s: ResourceClaim %s: %w; drain the node, then remove the file", store.path, claim, err)
+		}
 		store.claims[claim.UID] = claim
 	}
 	return store, nil
+}
+
+// validate returns what is wrong with a claim that was read: with a share that is none, the shares of a
+// GPU would add up to too little, and it would be given to others as well.
+func (c *Claim) validate() error {
+	if c.UID == "" {
+		return errors.New("the uid is missing")
+	}
+	for i := range c.Devices {
+		if percent := c.Devices[i].Percent; percent < 1 || percent > share.PerGPU {
+			return fmt.Errorf("devices[%d].percent: must be from 1 to %d, is %d", i, share.PerGPU, percent)
+		}
+	}
+	return nil
 }
 
 // Get returns a prepared claim.

@@ -79,6 +79,8 @@ func TestAFileThatCanNotBeReadEndsTheDriver(t *testing.T) {
 		"broken":                 {`{"version": "v1", "claims": [`, "drain the node, then remove the file"},
 		"of a later version":     {`{"version": "v2"}`, `has the version "v2", which this program does not know`},
 		"of nobody knows whom":   {`{}`, `has the version ""`},
+		"a claim without a UID":  {`{"version": "v1", "claims": [{"name": "a"}]}`, "the uid is missing; drain the node"},
+		"a share that is none":   {`{"version": "v1", "claims": [{"uid": "u", "namespace": "ns", "name": "a", "devices": [{"uuid": "GPU-a", "percent": -50}]}]}`, "ResourceClaim ns/a: devices[0].percent: must be from 1 to 100, is -50; drain the node"},
 		"a claim without fields": {`{"version": "v1", "claims": [1]}`, "drain the node"},
 	} {
 		dir := t.TempDir()

@@ -119,9 +119,16 @@ func offers(node *corev1.Node, gpus corev1.ResourceName) bool {
 	return false
 }
 
+// mostPods is how many Pods a GPUTask may have by its schema. Users without the right to create tasks
+// ask about ones that no API server has validated.
+const mostPods = 10_000
+
 // NewHypothetical returns a hypothetical task with its Pods, as if it were created now and its
 // dependencies were met. Its Pods request whole GPUs as gpus.
 func NewHypothetical(task *v1.GPUTask, gpus corev1.ResourceName, admit Admission, now metav1.Time) (*clusterview.Task, error) {
+	if total := gputask.Total(task); total > mostPods {
+		return nil, fmt.Errorf("it has %d Pods, a GPUTask has at most %d", total, mostPods)
+	}
 	imagined := &clusterview.Task{GPUTask: task.DeepCopy()}
 	imagined.UID = types.UID("imagined " + task.Namespace + "/" + task.Name)
 	imagined.CreationTimestamp, imagined.Status = now, v1.GPUTaskStatus{Phase: v1.PhasePending}

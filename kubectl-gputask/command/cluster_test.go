@@ -90,6 +90,7 @@ func TestWhatIfRefuses(t *testing.T) {
 		{"an empty file", "whatif -f -", "# nothing\n---\n", "reading -: there are no GPUTasks in it"},
 		{"another kind", "whatif -f -", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", `reading -: Pod "a": must be of apiVersion falldio.com/v1 and kind GPUTask`},
 		{"an unknown priority", "whatif -f -", fmt.Sprintf(manifest, "a", "priority: urgent"), "task a: spec.priority: there is no PriorityClass \"urgent\": `kubectl get priorityclasses` lists them"},
+		{"more Pods than any task has", "whatif -f -", fmt.Sprintf(manifest, "a", "replicas: 2000000000"), "task a: it has 2000000000 Pods, a GPUTask has at most 10000"},
 		{"levels without labels", "whatif -f - --topology-levels leaf", fmt.Sprintf(manifest, "a", ""), `--topology-levels=leaf: "leaf": must be a level's name and a label of nodes, as in leaf=falldio.com/leaf`},
 	}
 	for _, test := range tests {

@@ -104,21 +104,25 @@ func compareValues(a, b any) int {
 	}
 	left, right := a.(string), b.(string)
 	amount, err := resource.ParseQuantity(left)
-	other, otherErr := resource.ParseQuantity(right)
-	if err == nil && otherErr == nil {
-		return amount.Cmp(other)
+	if err != nil {
+		return cmp.Compare(left, right)
 	}
-	return cmp.Compare(left, right)
+	other, _ := resource.ParseQuantity(right) // it is a quantity, too: it has the same rank
+	return cmp.Or(amount.Cmp(other), cmp.Compare(left, right))
 }
 
-// rank orders values of different types.
+// rank orders values of different types. Text that is a quantity comes before other text: there would
+// be no order if "2" was compared with "1E" by their amount, and both with "1x" by their letters.
 func rank(value any) int {
-	switch value.(type) {
+	switch value := value.(type) {
 	case nil:
 		return 0
 	case float64:
 		return 1
-	default:
-		return 2
+	case string:
+		if _, err := resource.ParseQuantity(value); err == nil {
+			return 2
+		}
 	}
+	return 3
 }

@@ -25,7 +25,7 @@ import (
 )
 
 // serverWith returns a server for a viewer of a cluster with the task train, its Pod train-0, and a Pod of somebody else.
-func serverWith(t *testing.T) (*Server, *cluster.Clients) {
+func serverWith(t testing.TB) (*Server, *cluster.Clients) {
 	t.Helper()
 	task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default", UID: "train"}, Status: v1.GPUTaskStatus{Phase: v1.PhaseRunning}}
 	own := podOf("train", 0)

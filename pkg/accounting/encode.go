@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -114,19 +115,31 @@ func Decode(content []byte) (*Book, error) {
 	if b.From.Before(b.Day) || b.AsOf.Before(b.From) || b.AsOf.After(b.End()) {
 		return nil, fmt.Errorf("usage of %s is from %s to %s", f.Day, b.From.Format(time.RFC3339), b.AsOf.Format(time.RFC3339))
 	}
+	left := mostTime
 	for i := range f.Rows {
-		if err := b.add(&f.Rows[i]); err != nil {
+		if err := b.add(&f.Rows[i], &left); err != nil {
 			return nil, err
 		}
 	}
 	return b, nil
 }
 
-func (b *Book) add(r *row) error {
+// mostTime bounds the GPU time of a Book that is read, far above what any cluster has in a day: so
+// that the Books of all days can be added up.
+const mostTime = Time(math.MaxInt64 / 1024)
+
+// add adds a row. left is how much GPU time the Book may still have.
+func (b *Book) add(r *row, left *Time) error {
 	key := Key{Namespace: r.Namespace, Task: r.Task, Queue: r.Queue, Model: r.Model, Labels: r.Labels}
 	for _, hour := range r.Hours {
 		if hour[0] < 0 || hour[0] > 23 {
 			return fmt.Errorf("usage of %s has an hour %d", b.Day.Format(time.DateOnly), hour[0])
+		}
+		for _, amount := range hour[1:] {
+			if amount < 0 || Time(amount) > *left {
+				return fmt.Errorf("usage of %s has a GPU time of %d in hour %d, or of more than %d together", b.Day.Format(time.DateOnly), amount, hour[0], mostTime)
+			}
+			*left -= Time(amount)
 		}
 		where := cell{key, int(hour[0])}
 		b.cells[where] = b.cells[where].Plus(Amounts{Used: Time(hour[1]), Waiting: Time(hour[2]), Lost: Time(hour[3])})

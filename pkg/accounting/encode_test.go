@@ -107,11 +107,13 @@ func TestTheLargestTasksKeepTheirNames(t *testing.T) {
 func TestWhatIsNoBookIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
-		"no JSON":             {`{`, "decoding usage"},
-		"a newer version":     {`{"version": 2}`, "version 2, this program knows version 1"},
-		"no day":              {`{"version": 1}`, "decoding usage"},
-		"another day's count": {`{"version": 1, "day": "2026-11-21", "from": "2026-11-20T00:00:00Z", "asOf": "2026-11-21T00:00:00Z"}`, "is from 2026-11-20"},
-		"an hour too many":    {`{"version": 1, "day": "2026-11-21", "from": "2026-11-21T00:00:00Z", "asOf": "2026-11-21T00:00:00Z", "rows": [{"hours": [[24, 1, 1, 1]]}]}`, "hour 24"},
+		"no JSON":                        {`{`, "decoding usage"},
+		"a newer version":                {`{"version": 2}`, "version 2, this program knows version 1"},
+		"no day":                         {`{"version": 1}`, "decoding usage"},
+		"another day's count":            {`{"version": 1, "day": "2026-11-21", "from": "2026-11-20T00:00:00Z", "asOf": "2026-11-21T00:00:00Z"}`, "is from 2026-11-20"},
+		"an hour too many":               {`{"version": 1, "day": "2026-11-21", "from": "2026-11-21T00:00:00Z", "asOf": "2026-11-21T00:00:00Z", "rows": [{"hours": [[24, 1, 1, 1]]}]}`, "hour 24"},
+		"a negative time":                {`{"version": 1, "day": "2026-11-21", "from": "2026-11-21T00:00:00Z", "asOf": "2026-11-21T00:00:00Z", "rows": [{"hours": [[2, 1, -1, 1]]}]}`, "a GPU time of -1 in hour 2"},
+		"more time than can be added up": {`{"version": 1, "day": "2026-11-21", "from": "2026-11-21T00:00:00Z", "asOf": "2026-11-21T00:00:00Z", "rows": [{"hours": [[2, 9000000000000000, 0, 0]]}, {"hours": [[3, 9000000000000000, 0, 0]]}]}`, "a GPU time of 9000000000000000 in hour 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,7 +18,8 @@ import (
 )
 
 // validity is for how long a request is good after its time is up: a Pod that is stopped later has
-// done work since that it should save, too.
+// done work since that it should save, too. A request of the future is good for as long: the clock
+// of whoever made it may be ahead. Otherwise somebody else has written it, to be waited for for ever.
 const validity = 5 * time.Minute
 
 // Pod is a Pod that is to be stopped.
@@ -55,7 +56,7 @@ func Before(pods []Pod, now time.Time) (ask []*corev1.Pod, wait time.Duration) {
 			continue
 		}
 		asked := timeIn(pod.Annotations, v1.AnnotationCheckpointRequested)
-		if now.Sub(asked) > timeout+validity {
+		if age := now.Sub(asked); age > timeout+validity || age < -validity {
 			ask = append(ask, pod.Pod)
 			wait = max(wait, timeout)
 			continue
@@ -63,7 +64,7 @@ func Before(pods []Pod, now time.Time) (ask []*corev1.Pod, wait time.Duration) {
 		if !pod.Last().Before(asked) {
 			continue // times have a resolution of a second
 		}
-		wait = max(wait, asked.Add(timeout).Sub(now))
+		wait = max(wait, min(timeout, asked.Add(timeout).Sub(now)))
 	}
 	return ask, wait
 }

@@ -40,6 +40,8 @@ func TestBefore(t *testing.T) {
 		"a Pod that is being deleted is past saving":                     {annotations: map[string]string{timeout: "60"}, change: func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }},
 		"a Pod can't ask for more time than a task":                      {annotations: map[string]string{timeout: "99999"}, ask: true, wait: time.Hour},
 		"a timeout in words is none":                                     {annotations: map[string]string{timeout: "soon"}},
+		"a request by a clock that is ahead has its time, and no more":   {annotations: map[string]string{timeout: "60", requested: ago(-time.Minute)}, wait: time.Minute},
+		"a request of the far future is made again":                      {annotations: map[string]string{timeout: "60", requested: "9999-12-31T23:59:59Z"}, ask: true, wait: time.Minute},
 		"a request at a time that is none is made again":                 {annotations: map[string]string{timeout: "60", requested: "now"}, ask: true, wait: time.Minute},
 	}
 	for name, test := range tests {

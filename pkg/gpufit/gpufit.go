@@ -82,7 +82,11 @@ func newRequest(levels snapshot.Levels, workload *kueue.Workload, flavors kueue.
 	return r
 }
 
-// podsOf returns the Pods that a Workload has quota for.
+// mostPods is how many Pods a Workload may have to get an answer: as many as a GPUTask. Kueue has no
+// limit, and quota is none for Pods that ask for nothing.
+const mostPods = 10_000
+
+// podsOf returns the Pods that a Workload has quota for. They share what is equal.
 func podsOf(workload *kueue.Workload, flavors kueue.Flavors) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
 	for i := range workload.Spec.PodSets {
@@ -91,14 +95,19 @@ func podsOf(workload *kueue.Workload, flavors kueue.Flavors) ([]*corev1.Pod, err
 		if err != nil {
 			return nil, err
 		}
+		if grant.Pods > mostPods-len(pods) {
+			return nil, fmt.Errorf("they are more than %d, which is the most that the check answers for", mostPods)
+		}
+		equal := &corev1.Pod{ObjectMeta: *set.Template.ObjectMeta.DeepCopy(), Spec: *set.Template.Spec.DeepCopy()}
+		equal.Namespace = workload.Namespace
+		if err := grant.Apply(equal); err != nil {
+			return nil, err
+		}
 		for index := range grant.Pods {
-			pod := &corev1.Pod{ObjectMeta: *set.Template.ObjectMeta.DeepCopy(), Spec: *set.Template.Spec.DeepCopy()}
-			pod.Namespace, pod.Name = workload.Namespace, fmt.Sprintf("%s-%s-%d", workload.Name, set.Name, index)
+			pod := *equal
+			pod.Name = fmt.Sprintf("%s-%s-%d", workload.Name, set.Name, index)
 			pod.UID = types.UID("expected " + pod.Namespace + "/" + pod.Name)
-			if err := grant.Apply(pod); err != nil {
-				return nil, err
-			}
-			pods = append(pods, pod)
+			pods = append(pods, &pod)
 		}
 	}
 	return pods, nil

@@ -42,6 +42,10 @@ func (a Accounts) Load(queues []*v1.GPUQueue) {
 	maps.DeleteFunc(a, func(name string, _ *Account) bool { return !exist[name] })
 }
 
+// mostHours is the GPU time of a million GPUs in a century. More, or what is not a number, is no sum of
+// times.
+const mostHours = 1e12
+
 // accountOf reads a queue's account from its status.
 func accountOf(queue *v1.GPUQueue) *Account {
 	begin := queue.CreationTimestamp.Time
@@ -50,7 +54,7 @@ func accountOf(queue *v1.GPUQueue) *Account {
 		return &Account{UID: queue.UID, Own: queueing.Usage{At: begin}, All: queueing.Usage{At: begin}}
 	}
 	hours, err := strconv.ParseFloat(usage.GPUHours, 64)
-	if err != nil || hours < 0 {
+	if err != nil || !(hours >= 0) || hours > mostHours {
 		hours = 0 // somebody has written it by hand
 	}
 	return &Account{

@@ -4,6 +4,7 @@
 package gpuqueue
 
 import (
+	"math"
 	"strconv"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -15,7 +16,7 @@ func Factors(queues []*v1.GPUQueue) map[string]float64 {
 	factors := make(map[string]float64, len(queues))
 	for _, queue := range queues {
 		if usage := queue.Status.Usage; usage != nil {
-			if factor, err := strconv.ParseFloat(usage.Factor, 64); err == nil && factor >= 0 {
+			if factor, err := strconv.ParseFloat(usage.Factor, 64); err == nil && factor >= 0 && !math.IsInf(factor, 0) {
 				factors[queue.Name] = factor
 			}
 		}

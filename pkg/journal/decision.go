@@ -3,7 +3,11 @@
 
 package journal
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
 
 // Outcome is what was decided.
 type Outcome string
@@ -60,6 +64,22 @@ type Decision struct {
 	Asked []*Question `json:"asked,omitempty"`
 	// Microseconds is how long it took.
 	Microseconds int64 `json:"microseconds"`
+}
+
+// validate returns what is wrong with a decision that was read, as far as nothing else finds it.
+func (d *Decision) validate() error {
+	if d.Number < 1 {
+		return fmt.Errorf("number: must be at least 1, is %d", d.Number)
+	}
+	for i, q := range d.Asked {
+		if q == nil {
+			continue // it can't be judged
+		}
+		if err := q.validate(); err != nil {
+			return fmt.Errorf("asked[%d]: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // The most that a decision records of some lists, so that no line is very long.
@@ -142,6 +162,19 @@ type Question struct {
 	// Best are the first of the Ranked nodes.
 	Best   []Candidate `json:"best,omitempty"`
 	Ranked int         `json:"ranked,omitempty"`
+}
+
+// validate returns what is wrong with the answer to a question.
+func (q *Question) validate() error {
+	if q.Kind == Rank && q.Fits && len(q.Best) == 0 {
+		return errors.New("best: is missing: there is room on some node")
+	}
+	for i := range q.Places {
+		if role := q.Places[i].Role; role < 0 || role >= len(q.Roles) {
+			return fmt.Errorf("places[%d]: role: there is no role %d", i, role)
+		}
+	}
+	return nil
 }
 
 // Role is members of a gang that need the same.

@@ -35,7 +35,7 @@ func (n *Node) Engine() placement.Node {
 		Pool: n.Pool, Traits: n.Traits, Domains: n.Domains, Closed: n.Closed,
 	}
 	for _, some := range n.GPUs {
-		for range min(some.Count, placement.MaxCards+1) {
+		for range min(some.Count, placement.MaxCards+1-len(node.GPUs)) { // the engine refuses a node with more
 			node.GPUs = append(node.GPUs, placement.GPU{Memory: some.Memory, Group: some.Group, NUMA: some.NUMA, Broken: some.Broken})
 		}
 	}

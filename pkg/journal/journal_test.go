@@ -22,7 +22,7 @@ var beginning = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
 // scribe writes a journal about two nodes with two GPUs each.
 type scribe struct {
-	t       *testing.T
+	t       testing.TB
 	lines   []string
 	cluster *placement.Cluster
 	digest  Digest
@@ -30,7 +30,7 @@ type scribe struct {
 	number  int
 }
 
-func newScribe(t *testing.T) *scribe {
+func newScribe(t testing.TB) *scribe {
 	t.Helper()
 	s := &scribe{t: t, cluster: placement.NewCluster(packing.New(packing.Default()))}
 	for _, name := range []string{"a", "b"} {
@@ -168,6 +168,9 @@ func TestWhatIsWrongWithAJournalIsSaid(t *testing.T) {
 		"a line in the middle is no JSON":  {slices.Concat(good[:4], []string{"}"}, good[4:]), "line 5: invalid character", 0},
 		"a line says nothing":              {append(slices.Clone(good), "{}"), "line 8: is none of checkpoint", 0},
 		"another version":                  {[]string{strings.Replace(good[0], `"version":1`, `"version":2`, 1)}, "line 1: checkpoint: version: is 2, and this program reads version 1 only", 0},
+		"the number of a decision is none": {slices.Concat(good[:3], []string{strings.Replace(good[3], `"number":1`, `"number":-1`, 1)}), "line 4: decision: number: must be at least 1, is -1", 0},
+		"a place is that of no role":       {slices.Concat(good[:3], []string{strings.Replace(good[3], `"role":0`, `"role":-1`, 1)}), "line 4: decision: asked[0]: places[0]: role: there is no role -1", 0},
+		"the best of some nodes is none":   {slices.Concat(good[:3], []string{`{"decision":{"number":1,"asked":[{"kind":"rank","fits":true,"ranked":1}]}}`}), "line 4: decision: asked[0]: best: is missing", 0},
 		"there is no checkpoint":           {good[3:], "there is no checkpoint", 0},
 		"the checkpoint is not complete":   {good[:2], "there is no checkpoint", 0},
 		"a line of the beginning is after": {slices.Concat(good[5:], good), "", 0},
@@ -185,6 +188,18 @@ func TestWhatIsWrongWithAJournalIsSaid(t *testing.T) {
 				t.Fatalf("error %v, torn lines %v", err, read.Torn())
 			}
 		})
+	}
+}
+
+func TestANodeHasNoMoreCardsThanTheEngineRefuses(t *testing.T) {
+	t.Parallel()
+	huge := Node{Name: "a", GPUs: []GPUs{{Count: 1 << 40}, {Count: -1}, {Count: 1, Broken: true}, {Count: 1 << 40, Memory: 1}}}
+	node := huge.Engine()
+	if len(node.GPUs) != placement.MaxCards+1 {
+		t.Errorf("it has %d", len(node.GPUs))
+	}
+	if err := placement.NewCluster(byFree{}).SetNode(node); err == nil {
+		t.Error("the engine takes it")
 	}
 }
 

@@ -6,6 +6,7 @@ package journal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -128,6 +129,9 @@ func (r *reader) line(text []byte) error {
 func (r *reader) add(line *Line) error {
 	switch {
 	case line.Decision != nil:
+		if err := line.Decision.validate(); err != nil {
+			return fmt.Errorf("line %d: decision: %w", r.number, err)
+		}
 		r.journal.decisions = append(r.journal.decisions, *line.Decision)
 	case line.N == 0 && line.Node != nil:
 		r.open.nodes = append(r.open.nodes, line.Node)
@@ -171,7 +175,7 @@ func (r *reader) end() {
 
 // finish sorts the decisions and counts those that are missing.
 func (j *Journal) finish() {
-	slices.SortStableFunc(j.decisions, func(a, b Decision) int { return a.Number - b.Number })
+	slices.SortStableFunc(j.decisions, func(a, b Decision) int { return cmp.Compare(a.Number, b.Number) })
 	j.decisions = slices.CompactFunc(j.decisions, func(a, b Decision) bool { return a.Number == b.Number })
 	for i := 1; i < len(j.decisions); i++ {
 		j.lost += j.decisions[i].Number - j.decisions[i-1].Number - 1
@@ -183,7 +187,7 @@ func (j *Journal) Decisions() []Decision { return j.decisions }
 
 // Decision returns a decision by its number.
 func (j *Journal) Decision(number int) (*Decision, error) {
-	at, found := slices.BinarySearchFunc(j.decisions, number, func(d Decision, number int) int { return d.Number - number })
+	at, found := slices.BinarySearchFunc(j.decisions, number, func(d Decision, number int) int { return cmp.Compare(d.Number, number) })
 	switch {
 	case found:
 		return &j.decisions[at], nil

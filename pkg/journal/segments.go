@@ -26,7 +26,8 @@ func SegmentNumber(name string) (number uint64, isSegment bool) {
 	text, found := strings.CutPrefix(name, segmentPrefix)
 	text, ends := strings.CutSuffix(text, segmentSuffix)
 	number, err := strconv.ParseUint(text, 10, 64)
-	return number, found && ends && err == nil
+	// Another name with the same number is not the one that SegmentName leads back to.
+	return number, found && ends && err == nil && SegmentName(number) == name
 }
 
 // Append writes a segment after others. If its last line is torn, it is ended, so that it does not spoil the first one of the

@@ -216,7 +216,7 @@ func (w *Workload) podsWithQuota(assigned *PodSetAssignment) int {
 	}
 	count = max(0, count-w.Status.reclaimed(assigned.Name))
 	if assigned.Count != nil {
-		count = min(count, *assigned.Count)
+		count = min(count, max(0, *assigned.Count))
 	}
 	return int(count)
 }

@@ -159,6 +159,7 @@ func TestQuotaThatWasGivenBackIsGone(t *testing.T) {
 		"one of all was given back":                 {4, 1, 3},
 		"what was given back was not even admitted": {3, 1, 3},
 		"all are done":                              {4, 4, 0},
+		"fewer than none were admitted":             {-5, 0, 0},
 	} {
 		task := newTask(func(t *v1.GPUTask) { t.Spec.Replicas = new(int32(4)) })
 		workload := workloadOf(t, task, admit, func(w *Workload) {

@@ -92,6 +92,10 @@ func (r *Reservation) validate() error {
 		return fmt.Errorf("cards: must be 0 to %d, is %d", placement.MaxCards, r.Cards)
 	case r.CPU < 0 || r.Memory < 0:
 		return fmt.Errorf("cpu and memory: must not be negative, are %d and %d", r.CPU, r.Memory)
+	case max(r.CPU, r.Memory) > placement.MaxAmount:
+		return fmt.Errorf("cpu and memory: must be at most %d, are %d and %d", int64(placement.MaxAmount), r.CPU, r.Memory)
+	case len(r.GPUs) > placement.MaxCards:
+		return fmt.Errorf("gpus: must be at most %d, are %d", placement.MaxCards, len(r.GPUs))
 	}
 	for name, amount := range r.Others {
 		if amount < 0 {

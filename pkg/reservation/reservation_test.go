@@ -63,16 +63,18 @@ func TestAnAnnotationThatMakesNoSense(t *testing.T) {
 	t.Parallel()
 	const good = `{"plan":"p","pod":"default/x","kind":"Move","until":"2026-11-21T12:00:00Z"}`
 	tests := map[string]struct{ text, want string }{
-		"is no list":              {`{}`, "annotation " + Annotation},
-		"is cut off":              {`[` + good, "annotation " + Annotation},
-		"names no Pod":            {`[` + good + `,{"kind":"Move"}]`, "[1]: pod: is missing"},
-		"has an unknown kind":     {`[{"pod":"default/x","kind":"Stay"}]`, `kind: must be Move or Start, is "Stay"`},
-		"has more than a card":    {`[{"pod":"default/x","kind":"Move","percent":101}]`, "percent: must be 0 to 100, is 101"},
-		"has a negative share":    {`[{"pod":"default/x","kind":"Move","percent":-1}]`, "percent: must be 0 to 100, is -1"},
-		"has negative cards":      {`[{"pod":"default/x","kind":"Move","cards":-1}]`, "cards: must be 0 to"},
-		"has negative CPU":        {`[{"pod":"default/x","kind":"Move","cpu":-1}]`, "must not be negative, are -1 and 0"},
-		"has negative adapters":   {`[{"pod":"default/x","kind":"Move","others":{"rdma/hca":-1}}]`, "others: rdma/hca: must not be negative, is -1"},
-		"has a time that is none": {`[{"pod":"default/x","kind":"Move","until":"noon"}]`, "annotation " + Annotation},
+		"is no list":                        {`{}`, "annotation " + Annotation},
+		"is cut off":                        {`[` + good, "annotation " + Annotation},
+		"names no Pod":                      {`[` + good + `,{"kind":"Move"}]`, "[1]: pod: is missing"},
+		"has an unknown kind":               {`[{"pod":"default/x","kind":"Stay"}]`, `kind: must be Move or Start, is "Stay"`},
+		"has more than a card":              {`[{"pod":"default/x","kind":"Move","percent":101}]`, "percent: must be 0 to 100, is 101"},
+		"has a negative share":              {`[{"pod":"default/x","kind":"Move","percent":-1}]`, "percent: must be 0 to 100, is -1"},
+		"has negative cards":                {`[{"pod":"default/x","kind":"Move","cards":-1}]`, "cards: must be 0 to"},
+		"has negative CPU":                  {`[{"pod":"default/x","kind":"Move","cpu":-1}]`, "must not be negative, are -1 and 0"},
+		"has more CPU than can be added up": {`[{"pod":"default/x","kind":"Move","cpu":9223372036854775807}]`, "cpu and memory: must be at most 9007199254740992, are 9223372036854775807 and 0"},
+		"has more cards than any node has":  {`[{"pod":"default/x","kind":"Move","gpus":["` + strings.Repeat(`x","`, placement.MaxCards) + `x"]}]`, "gpus: must be at most 64, are 65"},
+		"has negative adapters":             {`[{"pod":"default/x","kind":"Move","others":{"rdma/hca":-1}}]`, "others: rdma/hca: must not be negative, is -1"},
+		"has a time that is none":           {`[{"pod":"default/x","kind":"Move","until":"noon"}]`, "annotation " + Annotation},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,7 @@ type NodeView struct {
 func (v *NodeView) Node(node *corev1.Node) (placement.Node, Cards, error) {
 	described := placement.Node{
 		Name:     node.Name,
-		CPU:      node.Status.Allocatable.Cpu().MilliValue(),
+		CPU:      milliCores(node.Status.Allocatable),
 		Memory:   node.Status.Allocatable.Memory().Value() / bytesPerMiB,
 		Slots:    int(node.Status.Allocatable.Pods().Value()),
 		Hostname: node.Labels[corev1.LabelHostname],

@@ -4,11 +4,13 @@
 package snapshot
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"falldio.github.io/gpu-controller/pkg/inventory"
@@ -130,5 +132,36 @@ func TestWhatIsSupposedCountsLessThanWhatIsWritten(t *testing.T) {
 		if diff := cmp.Diff(test.want, Occupied(cluster, &described, cards, test.pod, test.supposed).GPUs); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// TestHugeRequestsLeaveNothingFree: what Pods ask for does not overflow when it is added up. Users can
+// bind Pods themselves; the kubelet rejects such ones only later.
+func TestHugeRequestsLeaveNothingFree(t *testing.T) {
+	t.Parallel()
+	for name, requests := range map[string]corev1.ResourceList{
+		"CPU": {corev1.ResourceCPU: resource.MustParse("5P")},
+		"more CPU than can be counted in milli-cores": {corev1.ResourceCPU: resource.MustParse("9E")},
+		"memory": {corev1.ResourceMemory: resource.MustParse("7E")},
+		"both":   {corev1.ResourceCPU: resource.MustParse("9E"), corev1.ResourceMemory: resource.MustParse("9E")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var pods []*corev1.Pod
+			for i := range 5 {
+				one := pod("")
+				one.UID, one.Spec.NodeName = types.UID(fmt.Sprint(i)), "n"
+				one.Spec.Containers[0].Resources.Requests = requests
+				pods = append(pods, one)
+			}
+			small := placement.Shape{CPU: 1, Memory: 1}
+			large := node(offering(corev1.ResourceMemory, "1Gi"))
+			for bound := 1; bound <= len(pods); bound++ {
+				cluster := (&NodeView{}).Cluster(packing.New(packing.Default()), []*corev1.Node{large}, pods[:bound])
+				if _, fits := cluster.On("n", cluster.Request(small)); fits {
+					t.Errorf("a Pod fits beside %d that ask for more than the node has", bound)
+				}
+			}
+		})
 	}
 }

@@ -101,7 +101,18 @@ func Use(pod *corev1.Pod, cards []int) placement.Use {
 // demand is the part of a shape that has nothing to do with GPUs.
 func demand(requests corev1.ResourceList) placement.Shape {
 	memory := float64(quantity(requests, corev1.ResourceMemory))
-	return placement.Shape{CPU: requests.Cpu().MilliValue(), Memory: int64(math.Ceil(memory / bytesPerMiB)), Others: Others(requests)}
+	return placement.Shape{CPU: milliCores(requests), Memory: int64(math.Ceil(memory / bytesPerMiB)), Others: Others(requests)}
+}
+
+// milliCores returns the CPU in a list, at most placement.MaxAmount, so that what all Pods of a node ask
+// for can be added up. Quantities of more overflow in MilliValue.
+func milliCores(list corev1.ResourceList) int64 {
+	amount := list[corev1.ResourceCPU]
+	const milli = 1000
+	if amount.CmpInt64(placement.MaxAmount/milli) > 0 {
+		return placement.MaxAmount
+	}
+	return amount.MilliValue()
 }
 
 // setNodeConstraints sets which nodes a Pod may run on. What the engine models itself is

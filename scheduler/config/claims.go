@@ -35,13 +35,13 @@ func DecodeClaims(object runtime.Object) (*ClaimsArgs, error) {
 	if err := Decode(ClaimsPlugin, object, args); err != nil {
 		return nil, err
 	}
-	if args.FilterTimeoutSeconds < 0 {
+	if args.FilterTimeoutSeconds < 0 || args.FilterTimeoutSeconds > maxSeconds {
 		return nil, fmt.Errorf("arguments of plugin %s: %w", ClaimsPlugin,
-			field.Invalid(field.NewPath("filterTimeoutSeconds"), args.FilterTimeoutSeconds, "must not be negative"))
+			field.Invalid(field.NewPath("filterTimeoutSeconds"), args.FilterTimeoutSeconds, fmt.Sprintf("must be from 0 to %d", maxSeconds)))
 	}
-	if args.BindingTimeoutSeconds < 1 {
+	if args.BindingTimeoutSeconds < 1 || args.BindingTimeoutSeconds > maxSeconds {
 		return nil, fmt.Errorf("arguments of plugin %s: %w", ClaimsPlugin,
-			field.Invalid(field.NewPath("bindingTimeoutSeconds"), args.BindingTimeoutSeconds, "must be at least 1"))
+			field.Invalid(field.NewPath("bindingTimeoutSeconds"), args.BindingTimeoutSeconds, fmt.Sprintf("must be from 1 to %d", maxSeconds)))
 	}
 	return args, nil
 }

@@ -154,13 +154,13 @@ func (a *GangArgs) validate() field.ErrorList {
 		// The framework lets no Pod wait at Permit for longer than 15 minutes.
 		{"permitTimeoutSeconds", a.PermitTimeoutSeconds, 1, 900},
 		{"maxRefusals", a.MaxRefusals, 0, 1000},
-		{"partialGangTimeoutSeconds", a.PartialGangTimeoutSeconds, 1, 1 << 30},
-		{"starvationSeconds", a.StarvationSeconds, 0, 1 << 30},
-		{"claimSeconds", a.ClaimSeconds, 1, 1 << 30},
-		{"queueMaxOvertakeSeconds", a.QueueMaxOvertakeSeconds, 1, 1 << 30},
+		{"partialGangTimeoutSeconds", a.PartialGangTimeoutSeconds, 1, maxSeconds},
+		{"starvationSeconds", a.StarvationSeconds, 0, maxSeconds},
+		{"claimSeconds", a.ClaimSeconds, 1, maxSeconds},
+		{"queueMaxOvertakeSeconds", a.QueueMaxOvertakeSeconds, 1, maxSeconds},
 		{"reservations", a.Reservations, 0, 64},
-		{"historyPeriodSeconds", a.HistoryPeriodSeconds, 0, 1 << 30},
-		{"explainPeriodSeconds", a.ExplainPeriodSeconds, 0, 1 << 30},
+		{"historyPeriodSeconds", a.HistoryPeriodSeconds, 0, maxSeconds},
+		{"explainPeriodSeconds", a.ExplainPeriodSeconds, 0, maxSeconds},
 	} {
 		if bound.value < bound.from || bound.value > bound.to {
 			errs = append(errs, field.Invalid(field.NewPath(bound.name), bound.value, fmt.Sprintf("must be from %d to %d", bound.from, bound.to)))
@@ -174,6 +174,9 @@ func (a *GangArgs) validate() field.ErrorList {
 	}
 	return errs
 }
+
+// maxSeconds is longer than anybody waits, and less than a Duration can hold.
+const maxSeconds = 1 << 30
 
 // maxPreferenceTolerance is more than any place costs.
 const maxPreferenceTolerance = 1000

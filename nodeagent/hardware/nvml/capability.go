@@ -38,7 +38,7 @@ func capabilityIn(content []byte, name string) int {
 		if listed != name {
 			continue
 		}
-		if minor, err := strconv.Atoi(strings.TrimSpace(number)); err == nil {
+		if minor, err := strconv.Atoi(strings.TrimSpace(number)); err == nil && minor >= 0 {
 			return minor
 		}
 	}

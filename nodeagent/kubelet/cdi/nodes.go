@@ -67,6 +67,7 @@ func minorOf(path, before string) (minor int, ok bool) {
 	if !found {
 		return 0, false
 	}
-	minor, err := strconv.Atoi(number)
-	return minor, err == nil
+	const bits = 20 // of a minor number in Linux
+	value, err := strconv.ParseUint(number, 10, bits)
+	return int(value), err == nil
 }

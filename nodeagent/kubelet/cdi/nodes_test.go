@@ -22,7 +22,8 @@ func TestTheGPUsBehindCDIDevices(t *testing.T) {
 	for name, text := range map[string]string{
 		"k8s.gpu.nvidia.com-device.yaml": `{"cdiVersion":"0.5.0","kind":"k8s.gpu.nvidia.com/device","containerEdits":{"deviceNodes":[{"path":"/dev/nvidiactl"}]},"devices":[
 			{"name":"gpu-0","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia0"},{"path":"/dev/dri/card1"}]}},
-			{"name":"gpu-1-mig-1g","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia1"},{"path":"/dev/nvidia-caps/nvidia-cap3"}]}}]}`,
+			{"name":"gpu-1-mig-1g","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia1"},{"path":"/dev/nvidia-caps/nvidia-cap3"}]}},
+			{"name":"odd","containerEdits":{"deviceNodes":[{"path":"/dev/nvidia-1"},{"path":"/dev/nvidia+1"},{"path":"/dev/nvidia-caps/nvidia-cap"}]}}]}`,
 		"broken.json": `{"cdiVersion`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -37,6 +38,7 @@ func TestTheGPUsBehindCDIDevices(t *testing.T) {
 		"a part of a GPU":     {[]string{"k8s.gpu.nvidia.com/device=gpu-1-mig-1g"}, DeviceNodes{GPUs: []int{1}, Capabilities: []int{3}}},
 		"several":             {[]string{"k8s.gpu.nvidia.com/device=gpu-1-mig-1g", "k8s.gpu.nvidia.com/device=gpu-0"}, DeviceNodes{GPUs: []int{1, 0}, Capabilities: []int{3}}},
 		"one that is unknown": {[]string{"k8s.gpu.nvidia.com/device=gpu-7"}, DeviceNodes{}},
+		"what is no number":   {[]string{"k8s.gpu.nvidia.com/device=odd"}, DeviceNodes{}},
 		"something else":      {[]string{"vendor.com/nic=eth1", "no name"}, DeviceNodes{}},
 		"no device":           {nil, DeviceNodes{}},
 	}

@@ -34,7 +34,7 @@ func Of(id string) (gpu string, isShare bool) {
 	if !found || gpu == "" {
 		return id, false
 	}
-	if value, err := strconv.Atoi(number); err != nil || value < 0 || value >= PerGPU {
+	if value, err := strconv.Atoi(number); err != nil || value < 0 || value >= PerGPU || ID(gpu, value) != id {
 		return id, false
 	}
 	return gpu, true

@@ -24,7 +24,7 @@ func TestAShareTellsItsGPU(t *testing.T) {
 
 func TestWhatIsNoShareStandsForItself(t *testing.T) {
 	t.Parallel()
-	for _, id := range []string{"", "GPU-a", "rdma-0", "GPU-a:1", "::1", "GPU-a::", "GPU-a::x", "GPU-a::100", "GPU-a::-1"} {
+	for _, id := range []string{"", "GPU-a", "rdma-0", "GPU-a:1", "::1", "GPU-a::", "GPU-a::x", "GPU-a::100", "GPU-a::-1", "GPU-a::+1", "GPU-a::01"} {
 		if gpu, isShare := Of(id); gpu != id || isShare {
 			t.Errorf("%q is of %q, a share: %v", id, gpu, isShare)
 		}

@@ -72,6 +72,9 @@ func (h *History) UnmarshalJSON(data []byte) error {
 		if err := one.check(); err != nil {
 			return fmt.Errorf("history: group %q: %w", key, err)
 		}
+		if one.Used > math.MaxInt64 {
+			return fmt.Errorf("history: group %q: used must be at most %d, so that it can be counted on from there", key, math.MaxInt64)
+		}
 		read.groups[key] = &groupOf{histogram: one.Histogram, used: one.Used}
 		read.clock = max(read.clock, one.Used)
 	}
@@ -80,10 +83,12 @@ func (h *History) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// check returns what is wrong with a histogram that was read, and computes its total.
+// check returns what is wrong with a histogram that was read, and computes its total. Histograms
+// begin at a second, or at the smallest part of a limit: with much less, or much more, numbers would
+// be in no bucket, and buckets stand for no duration.
 func (h *Histogram) check() error {
-	if h.Smallest <= 0 || math.IsInf(h.Smallest, 0) || len(h.Counts) > buckets {
-		return fmt.Errorf("must have a positive smallest value and at most %d counts", buckets)
+	if h.Smallest < smallestPart || h.Smallest > 1 || len(h.Counts) > buckets {
+		return fmt.Errorf("must have a smallest value from %g to 1 and at most %d counts", smallestPart, buckets)
 	}
 	h.Total = 0
 	for _, count := range h.Counts {

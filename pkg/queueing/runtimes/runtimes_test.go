@@ -193,9 +193,12 @@ func TestABrokenHistoryIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":           `{`,
 		"no smallest value": `{"all":{"smallest":0}}`,
-		"a negative count":  `{"all":{"smallest":1,"counts":[3,-1]}}`,
-		"a huge count":      `{"all":{"smallest":1,"counts":[1e30]}}`,
-		"too many counts":   `{"all":{"smallest":1,"counts":[` + strings.Repeat("1,", 100) + `1]}}`,
+		"a smallest value in which no number can be counted": `{"all":{"smallest":1e-323,"counts":[9]}}`,
+		"a smallest value that is no duration":               `{"all":{"smallest":1e300,"counts":[9]}}`,
+		"a use that can't be counted on":                     `{"all":{"smallest":1,"used":18446744073709551615}}`,
+		"a negative count":                                   `{"all":{"smallest":1,"counts":[3,-1]}}`,
+		"a huge count":                                       `{"all":{"smallest":1,"counts":[1e30]}}`,
+		"too many counts":                                    `{"all":{"smallest":1,"counts":[` + strings.Repeat("1,", 100) + `1]}}`,
 	} {
 		h := learned(runtimes.Task{Namespace: "a"}, 1, 2, 3, 4, 5, 6, 7, 8)
 		if err := json.Unmarshal([]byte(text), h); err == nil {

@@ -162,11 +162,6 @@ generate: ## Generate deep copies, clients, informers, listers and the CRDs from
 	$(GO) test -vet=off -count=1 -ldflags "-s -w $(LAZY)" -run '^TestTheListOfFlagsIsThatOfTheProgram$$' . ./dradriver ./nodeagent ./scheduler -update
 	hack/update-codegen.sh
 
-.PHONY: chart
-chart: ## Pack the Helm chart into bin/
-	mkdir -p $(BIN)
-	$(GO) run ./hack/chartpackage --version=$(VERSION) --output=$(BIN)
-
 .PHONY: web
 web: ## Build the page of "kubectl gputask dashboard" from its TypeScript (needs Node.js)
 	hack/update-web.sh

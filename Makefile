@@ -165,7 +165,8 @@ lint: ## Run the linters and check the formatting
 	hack/golangci-lint.sh run ./...
 
 .PHONY: generate
-generate: ## Generate deep copies, clients, informers, listers and the CRDs from pkg/apis, and the reference of kubectl-gputask
+generate: ## Generate deep copies, clients, informers, listers and the CRDs from pkg/apis, the reference of kubectl-gputask, and the flags in the chart's values
+	$(GO) test -vet=off -count=1 -ldflags "-s -w $(LAZY)" -run '^TestTheListOfFlagsIsThatOfTheProgram$$' . ./dradriver ./nodeagent ./scheduler -update
 	hack/update-codegen.sh
 
 .PHONY: web

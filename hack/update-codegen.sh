@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Writes all generated code: deep copies, registration, clientset, listers,
-# informers and apply configurations from pkg/apis, the CRDs in artifacts/, and the
-# reference of kubectl-gputask in docs/. Run it after every change of pkg/apis or of
-# the command line. hack/verify-codegen.sh checks the result. Set OUTPUT to write the
+# informers and apply configurations from pkg/apis, the CRDs in artifacts/, the
+# reference of kubectl-gputask in docs/, and the flags in the values of the Helm chart. Run it after
+# every change of pkg/apis, of the command line or of the programs' flags. hack/verify-codegen.sh checks the result. Set OUTPUT to write the
 # files into another copy of the tree.
 
 set -o errexit -o nounset -o pipefail
@@ -43,3 +43,6 @@ go run ./hack/crdschema artifacts/crds/falldio.com_gputasks.yaml artifacts/crds/
 echo "Generating the reference of kubectl-gputask"
 cd "${ROOT}"
 go run ./hack/clireference "${OUTPUT}/docs/reference/kubectl-gputask.md"
+
+echo "Generating the values of the Helm chart"
+go run ./hack/chartvalues "${OUTPUT}/charts/gpu-controller"

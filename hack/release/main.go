@@ -31,6 +31,8 @@ type release struct {
 	architectures []string
 	// manifests is the folder of the kustomizations.
 	manifests string
+	// chart is the folder of the Helm chart.
+	chart string
 	// registry is where the images will be, without a slash at the end.
 	registry string
 	version  string
@@ -73,6 +75,7 @@ func parse(args []string) (*release, error) {
 	flags.StringVar(&r.programs, "programs", "", "the folder with the programs, in folders linux-ARCHITECTURE")
 	flags.StringVar(&architectures, "architectures", "amd64 arm64", "the architectures of the images, separated by spaces")
 	flags.StringVar(&r.manifests, "manifests", "artifacts", "the folder of the kustomizations")
+	flags.StringVar(&r.chart, "chart", "charts/gpu-controller", "the folder of the Helm chart")
 	flags.StringVar(&downloads, "downloads", "", "the folder in which Debian packages are kept")
 	flags.StringVar(&r.registry, "registry", "localhost", "the registry and the path in it that the images will have")
 	flags.StringVar(&r.version, "version", "", "the version of the release, which is the tag of the images")
@@ -108,6 +111,9 @@ func (r *release) writeAll(ctx context.Context) error {
 		return err
 	}
 	if err := r.writeManifests(); err != nil {
+		return err
+	}
+	if err := r.writeChart(); err != nil {
 		return err
 	}
 	if err := r.writeProvenance(); err != nil {

@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/hack/release/chart"
 )
 
 // kustomizations are what a release has as one file each, by the name of the file, and the
@@ -43,6 +45,15 @@ func (r *release) writeManifests() error {
 		}
 	}
 	return nil
+}
+
+// writeChart writes the archive of the Helm chart, which knows the registry and the tag of the images.
+func (r *release) writeChart() error {
+	name, content, err := chart.Pack(r.chart, &chart.Release{Version: r.version, Registry: r.registry, Modified: r.created})
+	if err != nil {
+		return fmt.Errorf("chart: %w", err)
+	}
+	return r.write(filepath.Join("chart", name), content)
 }
 
 // inMemory returns a file system with the folder as /artifacts, in which overlays may be

@@ -29,7 +29,7 @@ func TestTheSameInputGivesTheSameRelease(t *testing.T) {
 			t.Errorf("%s differs", name)
 		}
 	}
-	for _, want := range []string{"images/gpu-controller.tar", "sbom/gpu-controller-amd64.spdx.json", "sbom/gpu-controller-arm64.spdx.json", "manifests/install.yaml", "provenance.json", marker} {
+	for _, want := range []string{"images/gpu-controller.tar", "sbom/gpu-controller-amd64.spdx.json", "sbom/gpu-controller-arm64.spdx.json", "manifests/install.yaml", "chart/gpu-controller-1.2.3.tgz", "provenance.json", marker} {
 		if !strings.Contains(strings.Join(names, "\n")+"\n", want+"\n") {
 			t.Errorf("the release has no %s: %v", want, names)
 		}
@@ -112,7 +112,7 @@ func compile(t *testing.T, path, architecture string) {
 func arguments(t *testing.T) []string {
 	t.Helper()
 	return []string{
-		"--programs=" + t.TempDir(), "--downloads=" + t.TempDir(), "--manifests=" + filepath.Join("..", "..", "artifacts"),
+		"--programs=" + t.TempDir(), "--downloads=" + t.TempDir(), "--manifests=" + filepath.Join("..", "..", "artifacts"), "--chart=" + filepath.Join("..", "..", "charts", "gpu-controller"),
 		"--registry=registry.example.com/gpu/", "--version=v1.2.3", "--revision=0123456789abcdef", "--created=1700000000", "--source=https://example.com/x.git",
 	}
 }

@@ -1,0 +1,293 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package chart
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// encoded returns an object as JSON.
+func encoded(t *testing.T, object any) string {
+	t.Helper()
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(object); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+func TestAllObjectsFollowTheNamespaces(t *testing.T) {
+	t.Parallel()
+	on := values{"enabled": true}
+	all := func(agents string) values {
+		return values{
+			"namespaces": values{"nodeagent": values{"name": agents}},
+			"dashboard":  on, "dradriver": on, "kueue": on, "priorities": on,
+		}
+	}
+	for name, test := range map[string]struct{ release, agents string }{
+		"other namespaces":                {"gpu", "gpu-agents"},
+		"a name that contains ours":       {"my-nodeagent-system", "my-gpu-controller-system"},
+		"everything in one namespace":     {"gpu", "gpu"},
+		"only the agents' is another one": {"gpu-controller-system", "gpu-agents"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects, err := render(t, test.release, all(test.agents))
+			if err != nil {
+				t.Fatal(err)
+			}
+			accounts := map[string]string{}
+			for _, object := range objects {
+				text := encoded(t, object.Object)
+				for _, account := range []string{"gpu-controller", "gpu-scheduler", "gputask-dashboard", "nodeagent", "dradriver"} {
+					for _, ours := range []string{"gpu-controller-system", "nodeagent-system"} {
+						if ours != test.release && strings.Contains(text, "system:serviceaccount:"+ours+":"+account) {
+							t.Errorf("%s %s names an account in %s", object.GetKind(), object.GetName(), ours)
+						}
+					}
+				}
+				switch in := object.GetNamespace(); {
+				case in != "" && !slices.Contains([]string{test.release, test.agents, "gpu-controller-usage", "kube-system"}, in):
+					t.Errorf("%s %s is in %s", object.GetKind(), object.GetName(), in)
+				case object.GetKind() == "ServiceAccount":
+					accounts[object.GetName()] = in
+				}
+			}
+			for policy, account := range map[string]string{
+				"gpu-controller": "gpu-controller", "nodeagent": "nodeagent", "nodeagent-events": "nodeagent", "gpu-pods": "nodeagent", "dradriver": "dradriver",
+			} {
+				text := encoded(t, find(t, objects, "ValidatingAdmissionPolicy", policy).Object)
+				if want := "'system:serviceaccount:" + accounts[account] + ":" + account + "'"; !strings.Contains(text, want) {
+					t.Errorf("the policy %s does not name %s: %s", policy, want, text)
+				}
+			}
+			for _, object := range objects {
+				subjects, _, err := unstructured.NestedSlice(object.Object, "subjects")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, subject := range subjects {
+					name, in := subject.(map[string]any)["name"].(string), subject.(map[string]any)["namespace"]
+					if home, ours := accounts[name]; ours && in != home {
+						t.Errorf("%s %s is for %s in %v, which is in %s", object.GetKind(), object.GetName(), name, in, home)
+					}
+				}
+			}
+			namespaces := encoded(t, find(t, objects, "ValidatingAdmissionPolicy", "gpu-priorities").Object)
+			if want := `"values":["kube-system","` + test.release + `","` + test.agents + `"]`; !strings.Contains(namespaces, want) {
+				t.Errorf("the policy gpu-priorities lacks %s: %s", want, namespaces)
+			}
+			isThere := slices.ContainsFunc(objects, func(object *unstructured.Unstructured) bool {
+				return object.GetKind() == "Namespace" && object.GetName() == test.release
+			})
+			if isThere {
+				t.Error("the chart creates the namespace of its release, which Helm refuses")
+			}
+		})
+	}
+}
+
+func TestLeasesAreWhereTheProcessesMayHaveThem(t *testing.T) {
+	t.Parallel()
+	objects, err := render(t, "gpu", values{"controller": values{"flags": values{"namespace": "team"}}, "scheduler": values{"config": values{
+		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "leaderElection": values{"resourceName": "second"},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := arguments(t, find(t, objects, "Deployment", "gpu-controller")); !slices.Contains(got, "--leader-elect-resource-namespace=gpu") {
+		t.Errorf("gpu-controller looks for its lease elsewhere: %q", got)
+	}
+	for role, want := range map[string]string{"gpu-controller-leader-election": `"resourceNames":["gpu-controller-team"]`, "gpu-scheduler": `"resourceNames":["second-history"]`} {
+		if got := encoded(t, find(t, objects, "Role", role).Object); !strings.Contains(got, want) {
+			t.Errorf("the Role %s lacks %s: %s", role, want, got)
+		}
+	}
+	config := encoded(t, find(t, objects, "ConfigMap", "gpu-scheduler").Object)
+	if !strings.Contains(config, `resourceName: second`) || !strings.Contains(config, `resourceNamespace: gpu\n`) {
+		t.Errorf("gpu-scheduler has another lease: %s", config)
+	}
+}
+
+// TestWhatTheDocumentationTellsToChange has what docs/gpu-operator.md, docs/node-agent.md,
+// docs/controller.md, docs/network-speed.md, docs/dashboard.md and others tell users to change.
+func TestWhatTheDocumentationTellsToChange(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		values     values
+		kind, name string
+		want       []string // parts of the object as JSON
+	}{
+		"NVIDIA's runtime is not the default": {
+			set("nvidia", "nodeagent", "runtimeClassName"), "DaemonSet", "nodeagent", []string{`"runtimeClassName":"nvidia"`},
+		},
+		"observe beside the GPU Operator": {
+			set("observe", "nodeagent", "flags", "mode"), "DaemonSet", "nodeagent", []string{`"--mode=observe"`},
+		},
+		"tasks request GPUs of NVIDIA's device plugin": {
+			set("nvidia.com/gpu", "controller", "flags", "gpu-resource"), "Deployment", "gpu-controller", []string{`"--gpu-resource=nvidia.com/gpu"`},
+		},
+		"both modes": {
+			set(values{"enabled": true, "nodeSelector": values{"mode": "observe"}, "affinity": nil}, "nodeagent", "observe"), "DaemonSet", "nodeagent-observe",
+			[]string{`"--mode=observe"`, `"nodeSelector":{"kubernetes.io/os":"linux","mode":"observe"}`},
+		},
+		"the agent shares the PID namespace of the node": {
+			set(true, "nodeagent", "hostPID"), "DaemonSet", "nodeagent", []string{`"hostPID":true`},
+		},
+		"somebody else runs the MPS daemon": {
+			set(values{
+				"flags":             values{"mps-pipe-directory": "/run/nvidia-mps", "mps-shm-directory": "/run/nvidia-mps-shm"},
+				"extraVolumeMounts": []any{values{"name": "mps", "mountPath": "/run/nvidia-mps", "readOnly": true}},
+				"extraVolumes":      []any{values{"name": "mps", "hostPath": values{"path": "/run/nvidia-mps", "type": "DirectoryOrCreate"}}},
+			}, "nodeagent"), "DaemonSet", "nodeagent",
+			[]string{`"--mps-pipe-directory=/run/nvidia-mps"`, `{"mountPath":"/run/nvidia-mps","name":"mps","readOnly":true}`, `{"hostPath":{"path":"/run/nvidia-mps","type":"DirectoryOrCreate"},"name":"mps"}`},
+		},
+		"the right to monitor MIG slices": {
+			set(values{
+				"env":             values{"NVIDIA_MIG_MONITOR_DEVICES": "all"},
+				"securityContext": values{"capabilities": values{"add": []string{"SYS_ADMIN"}}},
+			}, "nodeagent"), "DaemonSet", "nodeagent",
+			[]string{`{"name":"NVIDIA_MIG_MONITOR_DEVICES","value":"all"}`, `"capabilities":{"add":["SYS_ADMIN"],"drop":["ALL"]}`},
+		},
+		"the kubelet has another folder": {
+			set("/data/kubelet", "nodeagent", "flags", "kubelet-directory"), "DaemonSet", "nodeagent",
+			[]string{`"path":"/data/kubelet/device-plugins"`, `"mountPath":"/data/kubelet/pod-resources"`},
+		},
+		"agents on nodes with GPUs only": {
+			set("true", "nodeagent", "nodeSelector", "gpus"), "DaemonSet", "nodeagent", []string{`"gpus":"true"`},
+		},
+		"targets of probes": {
+			set([]any{"data.example.com"}, "nodeagent", "probe", "targets"), "ConfigMap", "nodeagent-probe", []string{`"targets.yaml":"- data.example.com\n"`, "http_2xx"},
+		},
+		"modules of probes": {
+			set(values{"dns": values{"prober": "dns"}}, "nodeagent", "probe", "modules"), "ConfigMap", "nodeagent-probe", []string{`"modules.yaml":"modules:\n  dns:\n    prober: dns\n"`},
+		},
+		"where an agent is asked": {
+			set("http://$(POD_IP):9836/probe", "nodeagent", "flags", "probe-url"), "DaemonSet", "nodeagent", []string{`"--probe-url=http://$(POD_IP):9836/probe"`, `"name":"POD_IP"`},
+		},
+		"nodes with unhealthy GPUs": {
+			set("NoSchedule", "controller", "flags", "taint-unhealthy-gpus"), "Deployment", "gpu-controller", []string{`"--taint-unhealthy-gpus=NoSchedule"`},
+		},
+		"no rescheduling": {
+			set("0", "controller", "flags", "reschedule-period"), "Deployment", "gpu-controller", []string{`"--reschedule-period=0"`},
+		},
+		"the cluster's own scheduler": {
+			set("", "controller", "flags", "default-scheduler"), "Deployment", "gpu-controller", []string{`"--default-scheduler="`},
+		},
+		"the scheduler's journal": {
+			set(values{
+				"pluginArgs":        values{"GPUGang": values{"journal": values{"directory": "/journal"}}},
+				"extraVolumes":      []any{values{"name": "journal", "emptyDir": values{}}},
+				"extraVolumeMounts": []any{values{"name": "journal", "mountPath": "/journal"}},
+			}, "scheduler"), "ConfigMap", "gpu-scheduler", []string{`journal:\n        directory: /journal\n`},
+		},
+		"metrics at another port": {
+			set(":9090", "controller", "flags", "metrics-bind-address"), "Deployment", "gpu-controller",
+			[]string{`"containerPort":9090`, `"prometheus.io/port":"9090"`},
+		},
+		"TLS for the page": {
+			set(values{"enabled": true, "tlsSecret": "page-tls"}, "dashboard"), "Deployment", "gputask-dashboard",
+			[]string{`"--tls-cert-file=/tls/tls.crt"`, `"--tls-private-key-file=/tls/tls.key"`, `"secretName":"page-tls"`, `"scheme":"HTTPS"`},
+		},
+		"Kueue under another account": {
+			set(values{"enabled": true, "serviceAccount": values{"name": "kueue", "namespace": "queues"}}, "kueue"), "ClusterRoleBinding", "kueue-gputasks",
+			[]string{`"subjects":[{"kind":"ServiceAccount","name":"kueue","namespace":"queues"}]`},
+		},
+		"images of one registry": {
+			values{"image": values{"registry": "registry.example.com/gpu/", "tag": "v2"}, "imagePullSecrets": []any{values{"name": "registry"}}}, "Deployment", "gpu-scheduler",
+			[]string{`"image":"registry.example.com/gpu/gpu-scheduler:v2"`, `"imagePullSecrets":[{"name":"registry"}]`},
+		},
+		"an image by its digest": {
+			set(values{"registry": "other.example.com", "repository": "team/agent", "digest": "sha256:" + strings.Repeat("0", 64)}, "nodeagent", "image"), "DaemonSet", "nodeagent",
+			[]string{`"image":"other.example.com/team/agent@sha256:` + strings.Repeat("0", 64) + `"`},
+		},
+		"more memory for a large cluster": {
+			set(values{"env": values{"GOMEMLIMIT": "6GiB"}, "resources": values{"limits": values{"memory": "8Gi"}}}, "scheduler"), "Deployment", "gpu-scheduler",
+			[]string{`{"name":"GOMEMLIMIT","value":"6GiB"}`, `"limits":{"memory":"8Gi"}`, `"cpu":"200m"`},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := encoded(t, find(t, mustRender(t, test.values), test.kind, test.name).Object)
+			for _, part := range test.want {
+				if !strings.Contains(got, part) {
+					t.Errorf("%s %s lacks %s: %s", test.kind, test.name, part, got)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsSwitchedOffIsNotInstalled(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		values values
+		kind   string
+		left   int // objects of the kind
+	}{
+		"no CRDs":                       {set(false, "crds", "install"), "CustomResourceDefinition", 0},
+		"no PriorityClasses":            {set(false, "priorityClasses", "install"), "PriorityClass", 0},
+		"no namespaces":                 {set(values{"nodeagent": values{"create": false}, "usage": values{"create": false}}, "namespaces"), "Namespace", 0},
+		"no agents":                     {set(false, "nodeagent", "enabled"), "DaemonSet", 0},
+		"no controller":                 {set(false, "controller", "enabled"), "Deployment", 1},
+		"no budgets":                    {values{"controller": set(false, "podDisruptionBudget", "enabled"), "scheduler": set(false, "podDisruptionBudget", "enabled")}, "PodDisruptionBudget", 0},
+		"the driver brings an observer": {set(true, "dradriver", "enabled"), "DaemonSet", 3},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			left := 0
+			for _, object := range mustRender(t, test.values) {
+				if object.GetKind() == test.kind {
+					left++
+				}
+			}
+			if left != test.left {
+				t.Errorf("%d %ss, want %d", left, test.kind, test.left)
+			}
+		})
+	}
+}
+
+func TestWithoutMetricsThereAreNeitherPortsNorProbes(t *testing.T) {
+	t.Parallel()
+	got := encoded(t, find(t, mustRender(t, set("0", "nodeagent", "flags", "bind-address")), "DaemonSet", "nodeagent").Object)
+	for _, part := range []string{`"ports"`, "Probe", "prometheus.io"} {
+		if strings.Contains(got, part) {
+			t.Errorf("nodeagent has %s: %s", part, got)
+		}
+	}
+}
+
+func TestAChangeOfAConfigurationRestartsItsReaders(t *testing.T) {
+	t.Parallel()
+	annotations := func(chosen values, kind, name string) string {
+		object := find(t, mustRender(t, chosen), kind, name)
+		found, _, err := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "annotations")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return encoded(t, found)
+	}
+	for name, test := range map[string]struct {
+		values     values
+		kind, name string
+	}{
+		"the scheduler": {set("fairshare", "scheduler", "pluginArgs", "GPUGang", "queuePolicy"), "Deployment", "gpu-scheduler"},
+		"the agents":    {set([]any{"data.example.com"}, "nodeagent", "probe", "targets"), "DaemonSet", "nodeagent"},
+	} {
+		if before, after := annotations(values{}, test.kind, test.name), annotations(test.values, test.kind, test.name); before == after {
+			t.Errorf("%s: %s stays the same", name, before)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/test/cluster"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // updateScreenshots has the tests write the screenshots of docs/dashboard.md instead of comparing with them.
@@ -100,43 +101,21 @@ func findBrowser() (string, error) {
 	return "", errors.New("there is no program chromium: apt-get install chromium")
 }
 
-// root is the folder of the repository.
-func root() string { return filepath.Join("..", "..") }
-
-func binary(name string) string {
-	path, err := filepath.Abs(filepath.Join(root(), "bin", name))
-	if err != nil {
-		return name
-	}
-	return path
-}
-
 // build builds the programs under test; it is quick if they are up to date.
 func build() error {
-	return runAll([][]string{{"make", "build"}, {"go", "build", "-race", "-o", binary(raceProgram), "./kubectl-gputask"}})
-}
-
-func runAll(commands [][]string) error {
-	for _, args := range commands {
-		command := exec.Command(args[0], args[1:]...)
-		command.Dir = root()
-		if output, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("%v: %w\n%s", args, err, output)
-		}
-	}
-	return nil
+	return programs.Build(programs.Ours(), programs.WithRace(raceProgram, "./kubectl-gputask"))
 }
 
 // readAxe returns the text of axe-core, which is one of the page's development dependencies.
 func readAxe() (string, error) {
 	web := filepath.Join("kubectl-gputask", "dashboard", "web")
-	path := filepath.Join(root(), web, "node_modules", "axe-core", "axe.min.js")
+	path := filepath.Join(programs.Root(), web, "node_modules", "axe-core", "axe.min.js")
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		if _, missing := exec.LookPath("npm"); missing != nil && os.Getenv("BROWSER_REQUIRED") == "" {
 			fmt.Fprintln(os.Stderr, "dashboard: the page's accessibility is not checked: there is no program npm to install axe-core with")
 			return "", nil
 		}
-		if err := runAll([][]string{{"npm", "--prefix", web, "ci", "--ignore-scripts", "--no-audit", "--no-fund"}}); err != nil {
+		if err := programs.Build(programs.Command{Args: []string{"npm", "--prefix", web, "ci", "--ignore-scripts", "--no-audit", "--no-fund"}}); err != nil {
 			return "", err
 		}
 	}
@@ -146,8 +125,8 @@ func readAxe() (string, error) {
 
 // start starts a cluster of three kinds of nodes.
 func start(dir string) (*testCluster, error) {
-	running, err := cluster.Start(context.Background(), binary("localcluster"), dir, os.Stderr,
-		"--controller="+binary("gpu-controller"), "--dashboard="+binary("kubectl-gputask"), "--controller-arg=--reschedule-approve-cost=0", "--pod-duration=1h",
+	running, err := cluster.Start(context.Background(), programs.Binary("localcluster"), dir, os.Stderr,
+		"--controller="+programs.Binary("gpu-controller"), "--dashboard="+programs.Binary("kubectl-gputask"), "--controller-arg=--reschedule-approve-cost=0", "--pod-duration=1h",
 		"--nodes=name=h100,model=h100-80gb-hbm3,count=8,gpus=8,gpu-memory=81559Mi,pool=training,nodes-per-leaf=4",
 		"--nodes=name=a100,model=a100-40gb,count=4,gpus=4,gpu-memory=40960Mi,pool=research",
 		"--nodes=name=rtx4090,model=rtx4090,count=4,gpus=2,gpu-memory=24564Mi,pool=research",

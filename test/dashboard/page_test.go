@@ -19,6 +19,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // limit is how long a test waits for something that normally takes a fraction of a second.
@@ -57,7 +59,7 @@ var addressText = regexp.MustCompile(`https?://\S+`)
 // serve starts a dashboard, which is stopped at the end of the test.
 func serve(t *testing.T, kubeconfig string, args ...string) *server {
 	t.Helper()
-	s := &server{log: &logBuffer{}, command: exec.Command(binary(raceProgram), append([]string{"dashboard", "--kubeconfig=" + kubeconfig, "--journal=" + shared.journal}, args...)...)}
+	s := &server{log: &logBuffer{}, command: exec.Command(programs.Binary(raceProgram), append([]string{"dashboard", "--kubeconfig=" + kubeconfig, "--journal=" + shared.journal}, args...)...)}
 	s.command.Stderr = s.log
 	out, err := s.command.StdoutPipe()
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const (
@@ -38,7 +40,7 @@ func (p *page) screenshot(name string) {
 		taken, err = cdppage.CaptureScreenshot().WithFormat(cdppage.CaptureScreenshotFormatPng).Do(ctx)
 		return err
 	}))
-	path := filepath.Join(root(), "docs", "dashboard", name+".png")
+	path := filepath.Join(programs.Root(), "docs", "dashboard", name+".png")
 	if *updateScreenshots {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, taken, 0o644)); err != nil {
 			p.Fatal(err)

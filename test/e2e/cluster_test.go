@@ -21,6 +21,7 @@ import (
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/test/cluster"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const (
@@ -72,38 +73,17 @@ func fail(err error) int {
 	return 1
 }
 
-// root is the folder of the repository.
-func root() string { return filepath.Join("..", "..") }
-
-func binary(name string) string {
-	path, err := filepath.Abs(filepath.Join(root(), "bin", name))
-	if err != nil {
-		return name
-	}
-	return path
-}
-
 // raceController is the controller with the race detector.
 const raceController = "gpu-controller-race"
 
 // build builds the programs under test; it is quick if they are up to date.
 func build() error {
-	for _, args := range [][]string{
-		{"make", "build"},
-		{"go", "build", "-race", "-o", binary(raceController), "."},
-	} {
-		command := exec.Command(args[0], args[1:]...)
-		command.Dir = root()
-		if output, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("%v: %w\n%s", args, err, output)
-		}
-	}
-	return nil
+	return programs.Build(programs.Ours(), programs.WithRace(raceController, "."))
 }
 
 // startCluster runs localcluster and returns when it is ready.
 func startCluster(dir string, output io.Writer, args ...string) (*testCluster, error) {
-	running, err := cluster.Start(context.Background(), binary("localcluster"), dir, output, append([]string{"--pod-duration=1s"}, args...)...)
+	running, err := cluster.Start(context.Background(), programs.Binary("localcluster"), dir, output, append([]string{"--pod-duration=1s"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -136,9 +116,9 @@ func (c *testCluster) controllerKubeconfig() string {
 
 // kubectl runs localcluster's kubectl and returns what it prints.
 func (c *testCluster) kubectl(ctx context.Context, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, binary("localcluster"), append([]string{"kubectl"}, args...)...)
+	command := exec.CommandContext(ctx, programs.Binary("localcluster"), append([]string{"kubectl"}, args...)...)
 	command.Env = append(os.Environ(), "LOCALCLUSTER_DIR="+c.Dir)
-	command.Dir = root()
+	command.Dir = programs.Root()
 	output, err := command.CombinedOutput()
 	return string(output), err
 }

@@ -22,6 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // queueKind is the other kind that users write.
@@ -36,12 +38,12 @@ var foreignKinds = []string{"JobSet", "PyTorchJob"}
 func TestTheAPIServerAcceptsWhatTheDocumentsShow(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
-	files, err := filepath.Glob(filepath.Join(root(), "artifacts", "examples", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(programs.Root(), "artifacts", "examples", "*.yaml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found no examples: %v", err)
 	}
 	for _, document := range []string{"README.md", "docs/gputask.md", "docs/coming-from.md", "docs/gpuqueue.md"} {
-		files = append(files, filepath.Join(root(), document))
+		files = append(files, filepath.Join(programs.Root(), document))
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // plugin is a running kubectl-gputask.
@@ -29,7 +31,7 @@ type plugin struct {
 // of the test.
 func (s *suite) gputask(args ...string) *plugin {
 	s.Helper()
-	p := &plugin{Cmd: exec.CommandContext(s.Context(), binary("kubectl-gputask"), append([]string{"--namespace=" + s.namespace}, args...)...)}
+	p := &plugin{Cmd: exec.CommandContext(s.Context(), programs.Binary("kubectl-gputask"), append([]string{"--namespace=" + s.namespace}, args...)...)}
 	p.Env = append(os.Environ(), "KUBECONFIG="+s.cluster.Kubeconfig())
 	p.Stdout, p.Stderr = &p.out, &p.errOut
 	return p

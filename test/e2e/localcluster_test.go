@@ -17,13 +17,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // TestTheExamplesComeToTheirEnds is "make run ONCE=1".
 func TestTheExamplesComeToTheirEnds(t *testing.T) {
 	t.Parallel()
 	output := &logBuffer{}
-	command := exec.CommandContext(t.Context(), binary("localcluster"), "up", "--examples", "--once",
+	command := exec.CommandContext(t.Context(), programs.Binary("localcluster"), "up", "--examples", "--once",
 		"--dir="+filepath.Join(t.TempDir(), "cluster"), "--controller-arg=--retry-backoff=1s")
 	command.Stdout, command.Stderr = output, output
 	if err := command.Run(); err != nil {
@@ -71,7 +73,7 @@ func TestALocalClusterHealsAndLeavesNothing(t *testing.T) {
 	s.waitUntilAPodCompletes("after-gpu-scheduler")
 	s.killAgent()
 	s.checkTheAgentRepairs("rtx4090-0")
-	second := exec.CommandContext(t.Context(), binary("localcluster"), "up", "--controller=none", "--dir="+cluster.Dir)
+	second := exec.CommandContext(t.Context(), programs.Binary("localcluster"), "up", "--controller=none", "--dir="+cluster.Dir)
 	if refusal, err := second.CombinedOutput(); err == nil || !strings.Contains(string(refusal), "running") {
 		t.Errorf("a second cluster in the same directory: %v\n%s", err, refusal)
 	}

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // TestANodeWithABrokenGPUIsTaintedUntilItIsHealthy breaks a GPU of the node on which a task runs. The
@@ -21,7 +23,7 @@ import (
 func TestANodeWithABrokenGPUIsTaintedUntilItIsHealthy(t *testing.T) {
 	t.Parallel()
 	s := newSuiteOfItsOwn(t, "--nodes=name=h100,model=h100-80gb-hbm3,count=2,gpus=4,gpu-memory=81559Mi",
-		"--controller="+binary("gpu-controller"), "--controller-arg=--retry-backoff=1s", "--controller-arg=--reschedule-unhealthy=false",
+		"--controller="+programs.Binary("gpu-controller"), "--controller-arg=--retry-backoff=1s", "--controller-arg=--reschedule-unhealthy=false",
 		"--controller-arg=--taint-unhealthy-gpus=NoExecute", "--controller-arg=--taint-unhealthy-gpus-when=Degraded")
 	s.create(newTask("train", 1, "forever"))
 	s.waitForPhase("train", v1.PhaseRunning)

@@ -14,6 +14,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // unusedInTheRun are the granted rights that the run can't need, and why they are granted.
@@ -82,7 +84,7 @@ func startAudited(t *testing.T, log string) *suite {
 		"--apiserver-arg=--feature-gates=WatchList=false,GenericWorkload=true", "--apiserver-arg=--runtime-config=scheduling.k8s.io/v1beta1=true",
 		"--apiserver-arg=--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
 		"--scheduler-config="+impatientScheduler(t, dir),
-		"--controller="+binary("gpu-controller"), "--controller-arg=--leader-elect=true", "--controller-arg=--usage-period=2s",
+		"--controller="+programs.Binary("gpu-controller"), "--controller-arg=--leader-elect=true", "--controller-arg=--usage-period=2s",
 		"--nodes=name=move,model=rtx4090,count=2,gpus=2,gpu-memory=24564Mi", "--nodes=name=gang,model=h100-80gb-hbm3,count=1,gpus=2,gpu-memory=81559Mi")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)

@@ -23,6 +23,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/pkg/inventory"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // These tests attack what docs/security.md says is protected, as tenants: users with all rights
@@ -383,7 +384,7 @@ func (s *suite) guardPriorities() {
 	}
 	dir := s.TempDir()
 	kustomization := "resources: [policy.yaml]\npatches: [{path: binding.yaml}]\n"
-	policy, err := os.ReadFile(filepath.Join(root(), "artifacts", "priorities", "policy.yaml"))
+	policy, err := os.ReadFile(filepath.Join(programs.Root(), "artifacts", "priorities", "policy.yaml"))
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const slice = corev1.ResourceName("falldio.com/mig-1g.10gb")
@@ -36,7 +38,7 @@ func (s *suite) newGangOfSlices(name string) *v1.GPUTask {
 // cluster of its own.
 func TestAGangOfMIGSlicesStartsAsAWhole(t *testing.T) {
 	t.Parallel()
-	s := newSuiteOfItsOwn(t, "--nodes=name=other,model=other,count=1,gpus=1,gpu-memory=80Gi", "--controller="+binary("gpu-controller"))
+	s := newSuiteOfItsOwn(t, "--nodes=name=other,model=other,count=1,gpus=1,gpu-memory=80Gi", "--controller="+programs.Binary("gpu-controller"))
 	s.createQueue(s.namespace, &v1.GPUQueueSpec{NamespaceSelector: s.onlyHere()})
 	s.addNode("large", 0, withSlices(4))
 	s.addNode("small", 0, withSlices(2))

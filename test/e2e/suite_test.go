@@ -18,6 +18,8 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	typedv1 "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/typed/gpucontroller/v1"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // limit is how long a test waits for something that normally takes a second or
@@ -76,7 +78,7 @@ func (s *suite) startController(args ...string) *controller {
 		"--kubeconfig=" + s.cluster.controllerKubeconfig(), "--namespace=" + s.namespace,
 		"--leader-elect=false", "--metrics-bind-address=0", "--retry-backoff=1s", "--max-retry-backoff=4s", "-v=2",
 	}, args...)
-	c := &controller{s: s, command: exec.Command(binary(raceController), args...), log: &logBuffer{}}
+	c := &controller{s: s, command: exec.Command(programs.Binary(raceController), args...), log: &logBuffer{}}
 	c.command.Stdout, c.command.Stderr = c.log, c.log
 	if err := c.command.Start(); err != nil {
 		s.Fatal(err)

@@ -23,6 +23,7 @@ import (
 
 	"falldio.github.io/gpu-controller/pkg/accounting"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // controllerProcess is in the command line of gpu-controller and in no other.
@@ -36,7 +37,7 @@ type gpuSeconds struct{ used, waiting, lost float64 }
 func TestUsageIsWhatTheHistorySays(t *testing.T) {
 	t.Parallel()
 	s := newSuiteOfItsOwn(t, "--nodes=name=h100,model=h100-80gb-hbm3,count=2,gpus=4,gpu-memory=81559Mi",
-		"--controller="+binary("gpu-controller"), "--controller-arg=--usage-period=8s", "--controller-arg=--usage-labels=team", "--controller-arg=--retry-backoff=1s")
+		"--controller="+programs.Binary("gpu-controller"), "--controller-arg=--usage-period=8s", "--controller-arg=--usage-labels=team", "--controller-arg=--retry-backoff=1s")
 	s.keepTime()
 	s.createQueue("research", &v1.GPUQueueSpec{NamespaceSelector: s.onlyHere()})
 	s.createQueue("default", &v1.GPUQueueSpec{NamespaceSelector: s.onlyHere()})

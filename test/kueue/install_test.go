@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // Names of Kueue's installation, those of its own manifests.
@@ -52,7 +54,7 @@ func (c *testCluster) startKueue(ctx context.Context, dir string) (*program, err
 	if err := errors.Join(os.Mkdir(certificates, 0o700), os.WriteFile(config, []byte(configuration(webhookPort, healthPort, certificates)), 0o600)); err != nil {
 		return nil, err
 	}
-	kueue, err := startProgram(binary(kueueProgram), "--config="+config, "--kubeconfig="+c.Kubeconfig(), "--zap-log-level=2")
+	kueue, err := startProgram(programs.Binary(kueueProgram), "--config="+config, "--kubeconfig="+c.Kubeconfig(), "--zap-log-level=2")
 	if err != nil {
 		return nil, err
 	}

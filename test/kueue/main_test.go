@@ -18,6 +18,7 @@ import (
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/test/cluster"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const (
@@ -73,36 +74,16 @@ func fail(err error) int {
 	return 1
 }
 
-// root is the folder of the repository.
-func root() string { return filepath.Join("..", "..") }
-
-func binary(name string) string {
-	path, err := filepath.Abs(filepath.Join(root(), "bin", name))
-	if err != nil {
-		return name
-	}
-	return path
-}
-
 // build builds the programs under test and Kueue; it is quick if they are up to date.
 func build() error {
-	for _, args := range [][]string{
-		{"make", "build"},
-		{"go", "build", "-race", "-o", binary(raceController), "."},
-		{"go", "build", "-C", filepath.Join("test", "kueue", "kueued"), "-ldflags", "-s -w", "-o", binary(kueueProgram), "sigs.k8s.io/kueue/cmd/kueue"},
-	} {
-		command := exec.Command(args[0], args[1:]...)
-		command.Dir = root()
-		if output, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("%v: %w\n%s", args, err, output)
-		}
-	}
-	return nil
+	return programs.Build(programs.Ours(), programs.WithRace(raceController, "."), programs.Command{Args: []string{
+		"go", "build", "-C", filepath.Join("test", "kueue", "kueued"), "-ldflags", "-s -w", "-o", programs.Binary(kueueProgram), "sigs.k8s.io/kueue/cmd/kueue",
+	}})
 }
 
 // start starts a cluster of two leaves of four nodes with 8 GPUs each, Kueue and gpu-controller.
 func start(dir string) (*testCluster, error) {
-	running, err := cluster.Start(context.Background(), binary("localcluster"), filepath.Join(dir, "cluster"), os.Stderr,
+	running, err := cluster.Start(context.Background(), programs.Binary("localcluster"), filepath.Join(dir, "cluster"), os.Stderr,
 		"--pod-duration=1s", "--audit-log="+filepath.Join(dir, auditLog), "--nodes=name=h100,model=h100-80gb-hbm3,count=8,gpus=8,nodes-per-leaf=4")
 	if err != nil {
 		return nil, err
@@ -133,7 +114,7 @@ func (c *testCluster) connect() (err error) {
 
 func (c *testCluster) startPrograms(dir string) (err error) {
 	ctx := context.Background()
-	if err := c.apply(ctx, filepath.Join(root(), "artifacts", "kueue")); err != nil {
+	if err := c.apply(ctx, filepath.Join(programs.Root(), "artifacts", "kueue")); err != nil {
 		return err
 	}
 	if c.kueue, err = c.startKueue(ctx, dir); err != nil {
@@ -146,7 +127,7 @@ func (c *testCluster) startPrograms(dir string) (err error) {
 // give it. Kueue is installed already: gpu-controller, which looks for it once a minute, finds it at
 // once.
 func (c *testCluster) startController() (err error) {
-	c.controller, err = startProgram(binary(raceController), "--kubeconfig="+filepath.Join(c.Dir, "gpu-controller.kubeconfig"),
+	c.controller, err = startProgram(programs.Binary(raceController), "--kubeconfig="+filepath.Join(c.Dir, "gpu-controller.kubeconfig"),
 		"--leader-elect=false", "--metrics-bind-address=0", "--retry-backoff=1s",
 		"--kueue-gpu-fit", "--kueue-gpu-fit-patience=3s", "--kueue-gpu-fit-retry=2s", "-v=2")
 	return err
@@ -164,7 +145,7 @@ func (c *testCluster) stop() error {
 
 // apply applies a kustomization with localcluster's kubectl.
 func (c *testCluster) apply(ctx context.Context, folder string) error {
-	command := exec.CommandContext(ctx, binary("localcluster"), "kubectl", "apply", "-k", folder)
+	command := exec.CommandContext(ctx, programs.Binary("localcluster"), "kubectl", "apply", "-k", folder)
 	command.Env = append(os.Environ(), "LOCALCLUSTER_DIR="+c.Dir)
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("applying %s: %w\n%s", folder, err, output)

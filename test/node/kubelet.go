@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const (
@@ -49,7 +51,7 @@ func newKubelet(dir, cgroup, kubeconfig string) (*Program, error) {
 	if err := os.WriteFile(config, fmt.Appendf(nil, kubeletConfig, cgroup), 0o600); err != nil {
 		return nil, err
 	}
-	return NewProgram(dir, "kubelet", Binary(localcluster), "component", "kubelet",
+	return NewProgram(dir, "kubelet", programs.Binary(localcluster), "component", "kubelet",
 		"--config="+config, "--kubeconfig="+kubeconfig, "--root-dir="+KubeletDirectory, "--cert-dir="+filepath.Join(dir, "kubelet-pki"),
 		"--hostname-override="+Name, "--node-ip="+Address,
 		// Log what happens to Pods and device plugins, but not the periodic messages.

@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const (
@@ -49,7 +51,7 @@ type Node struct {
 // localcluster, among them at least one simulated node.
 func newNode(dir, cgroup string, clusterArgs ...string) *Node {
 	n := &Node{Dir: dir, cgroup: cgroup}
-	args := []string{Binary(localcluster), "up", "--dir=" + n.ClusterDir(), "--nodeagent=none", "--start-timeout=" + startLimit.String()}
+	args := []string{programs.Binary(localcluster), "up", "--dir=" + n.ClusterDir(), "--nodeagent=none", "--start-timeout=" + startLimit.String()}
 	n.Cluster = NewProgram(dir, localcluster, append(args, clusterArgs...)...)
 	return n
 }
@@ -140,9 +142,9 @@ func (n *Node) startKubelet() error {
 
 // Kubectl runs kubectl in the root of the repository.
 func (n *Node) Kubectl(ctx context.Context, args ...string) error {
-	command := exec.CommandContext(ctx, Binary(localcluster), append([]string{"kubectl"}, args...)...)
+	command := exec.CommandContext(ctx, programs.Binary(localcluster), append([]string{"kubectl"}, args...)...)
 	command.Env = append(os.Environ(), "LOCALCLUSTER_DIR="+n.ClusterDir())
-	command.Dir = Root()
+	command.Dir = programs.Root()
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("kubectl %v: %w: %s", args, err, output)
 	}

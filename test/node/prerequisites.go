@@ -11,11 +11,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
-// programs are the programs that must be installed. Debian's packages
+// required are the programs that must be installed. Debian's packages
 // runc and iproute2 have them.
-var programs = []string{"runc", "ip", "ldd"}
+var required = []string{"runc", "ip", "ldd"}
 
 // completePath adds to PATH the folders of system programs, which some systems
 // leave out. containerd looks for runc there, too.
@@ -30,7 +32,7 @@ func missingHere() string {
 	if os.Geteuid() != 0 {
 		lacks = append(lacks, "the rights of root")
 	}
-	for _, program := range programs {
+	for _, program := range required {
 		if _, err := exec.LookPath(program); err != nil {
 			lacks = append(lacks, "the program "+program)
 		}
@@ -69,7 +71,7 @@ func tryCgroups() error {
 // checkPlace returns an error if the node could not see the programs under test
 // because they are in one of the hidden folders.
 func checkPlace() error {
-	repository, err := filepath.Abs(Root())
+	repository, err := filepath.Abs(programs.Root())
 	if err != nil {
 		return err
 	}

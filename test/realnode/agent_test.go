@@ -23,6 +23,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/test/node"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const (
@@ -62,7 +63,7 @@ func (s *scene) startAgent() {
 			s.Fatal(err)
 		}
 		args := append([]string{
-			node.Binary(raceAgent), "--node-name=" + node.Name, "--kubeconfig=" + s.agentKubeconfig(), "--bind-address=" + agentAddress,
+			programs.Binary(raceAgent), "--node-name=" + node.Name, "--kubeconfig=" + s.agentKubeconfig(), "--bind-address=" + agentAddress,
 		}, s.node.agentArgs()...)
 		s.node.agent = node.NewProgram(s.node.Dir, "nodeagent", args...)
 	}

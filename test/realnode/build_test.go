@@ -8,7 +8,7 @@ package realnode
 import (
 	"path/filepath"
 
-	"falldio.github.io/gpu-controller/test/node"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const (
@@ -33,17 +33,14 @@ const exampleProgram = "dra-example-kubeletplugin"
 // build builds the agent and the driver with the race detector, and in dir CoreDNS and the example
 // of a DRA driver.
 func build(dir string) error {
-	inModule := func(module, program, what string) node.Command {
-		return node.Command{Environment: "CGO_ENABLED=0", Args: []string{
+	inModule := func(module, program, what string) programs.Command {
+		return programs.Command{Environment: "CGO_ENABLED=0", Args: []string{
 			"go", "build", "-C", filepath.Join("test", "realnode", module), "-ldflags", "-s -w", "-o", filepath.Join(dir, program), what,
 		}}
 	}
-	withRace := func(program, folder string) node.Command {
-		return node.Command{Environment: "CGO_ENABLED=1", Args: []string{"go", "build", "-race", "-o", node.Binary(program), folder}}
-	}
-	return node.Build(
-		withRace(raceAgent, "./nodeagent"),
-		withRace(raceDriver, "./dradriver"),
+	return programs.Build(
+		programs.WithRace(raceAgent, "./nodeagent"),
+		programs.WithRace(raceDriver, "./dradriver"),
 		inModule("coredns", dnsProgram, "."),
 		inModule("exampledriver", exampleProgram, "sigs.k8s.io/dra-example-driver/cmd/"+exampleProgram),
 	)

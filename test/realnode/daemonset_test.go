@@ -21,6 +21,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/test/node"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const agentSelector = "app.kubernetes.io/name=nodeagent"
@@ -104,7 +105,7 @@ func (s *scene) applyDaemonSet() {
 
 // writeOverlay writes an overlay over the shipped kustomization.
 func (s *scene) writeOverlay(dir string) error {
-	base, err := filepath.Abs(filepath.Join(node.Root(), "artifacts", "nodeagent"))
+	base, err := filepath.Abs(filepath.Join(programs.Root(), "artifacts", "nodeagent"))
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/test/node"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const (
@@ -45,7 +46,7 @@ func (s *scene) giveOutOverDRA() {
 	s.applyDRA(filepath.Join("artifacts", "dradriver", "base"))
 	s.switchDRA(true)
 	s.node.driver = node.NewProgram(s.node.Dir, "dradriver", append([]string{
-		node.Binary(raceDriver), "--node-name=" + node.Name, "--kubeconfig=" + s.kubeconfigOf("dradriver"), "--bind-address=" + driverAddress,
+		programs.Binary(raceDriver), "--node-name=" + node.Name, "--kubeconfig=" + s.kubeconfigOf("dradriver"), "--bind-address=" + driverAddress,
 	}, s.node.driverArgs()...)...)
 	if err := s.node.driver.Start(); err != nil {
 		s.Fatal(err)
@@ -62,7 +63,7 @@ func (n *realNode) driverArgs() []string {
 // applyDRA applies a folder of manifests; it is deleted at the end of the test.
 func (s *scene) applyDRA(folder string) {
 	s.Helper()
-	path := filepath.Join(node.Root(), folder)
+	path := filepath.Join(programs.Root(), folder)
 	if filepath.IsAbs(folder) {
 		path = folder
 	}

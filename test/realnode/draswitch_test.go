@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-	"falldio.github.io/gpu-controller/test/node"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // TestANodeMovesToDRAAndBack applies the manifests that we ship, and moves the node by its label
@@ -83,7 +83,7 @@ func (s *scene) applyBoth() {
 	}
 	var resources []string
 	for _, folder := range []string{"nodeagent", "dradriver"} {
-		base, err := filepath.Abs(filepath.Join(node.Root(), "artifacts", folder))
+		base, err := filepath.Abs(filepath.Join(programs.Root(), "artifacts", folder))
 		if err != nil {
 			s.Fatal(err)
 		}

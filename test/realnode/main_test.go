@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"falldio.github.io/gpu-controller/test/node"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 var (
@@ -56,7 +57,7 @@ func archives(dir string) ([]string, error) {
 	var paths []string
 	for program, image := range map[string]string{agentProgram: agentImage, driverProgram: driverImage} {
 		archive := filepath.Join(dir, program+".tar")
-		if err := node.WriteImage(archive, node.Binary(program), image); err != nil {
+		if err := node.WriteImage(archive, programs.Binary(program), image); err != nil {
 			return nil, err
 		}
 		paths = append(paths, archive)

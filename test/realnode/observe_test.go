@@ -19,6 +19,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/test/node"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // TestInObserveModeTheAgentTellsWhichCardsOthersHaveGivenOut runs the agent beside a device plugin that
@@ -62,7 +63,7 @@ func (s *scene) startForeignPlugin() {
 	if err := clientcmd.WriteToFile(*nowhere, kubeconfig); err != nil {
 		s.Fatal(err)
 	}
-	plugin := node.NewProgram(s.node.Dir, "foreign", node.Binary(raceAgent), "--node-name="+node.Name, "--kubeconfig="+kubeconfig, "--bind-address=127.0.0.1:9837",
+	plugin := node.NewProgram(s.node.Dir, "foreign", programs.Binary(raceAgent), "--node-name="+node.Name, "--kubeconfig="+kubeconfig, "--bind-address=127.0.0.1:9837",
 		"--source=simulated", "--simulation-profile="+s.node.agentProfile(), "--resource="+string(v1.ResourceNVIDIAGPU)+"=gpus", "--device-list-strategy=envvar")
 	if err := plugin.Start(); err != nil {
 		s.Fatal(err)

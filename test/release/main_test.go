@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"falldio.github.io/gpu-controller/test/node"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 var (
@@ -46,7 +47,7 @@ func releaseFolder(dir string) string { return filepath.Join(dir, "release") }
 
 // makeRelease makes the release of this tree.
 func makeRelease(dir string) error {
-	return node.Build(node.Command{Args: []string{
+	return programs.Build(programs.Command{Args: []string{
 		"make", "release", "RELEASE=" + releaseFolder(dir), "ARCHITECTURES=" + architectures(),
 	}})
 }

@@ -68,10 +68,7 @@ func newNode(ctx context.Context, client kubernetes.Interface, source gpu.Source
 		return nil, err
 	}
 	n.writer = cdi.NewWriterOf(cdi.DRADriver(), opts.cdiSpecDir, generator, n.clock)
-	nodes, err := cdi.NewNodes(administratorDir, opts.cdiSpecDir)
-	if err != nil {
-		return nil, err
-	}
+	nodes := cdi.NewNodes(administratorDir, opts.cdiSpecDir)
 	if n.kubelet, err = podresources.NewClient(opts.podResourcesSocket(), holders.Translate(n.monitor.Snapshot, nodes)); err != nil {
 		return nil, err
 	}

@@ -21,9 +21,8 @@ type claimedGPUs struct {
 	nodes    *cdi.Nodes
 }
 
-func newClaimedGPUs(snapshot func() *gpu.Snapshot, specDir string) (*claimedGPUs, error) {
-	nodes, err := cdi.NewNodes(administratorDir, specDir)
-	return &claimedGPUs{snapshot, nodes}, err
+func newClaimedGPUs(snapshot func() *gpu.Snapshot, specDir string) *claimedGPUs {
+	return &claimedGPUs{snapshot, cdi.NewNodes(administratorDir, specDir)}
 }
 
 // translate is a podresources.Translate. Drivers name devices as they like, but what they

@@ -27,10 +27,7 @@ func TestWhichGPUsAClaimHolds(t *testing.T) {
 		{Info: gpu.Info{UUID: "GPU-a", Minor: 1}}, {Info: gpu.Info{UUID: "GPU-b", Minor: 0}}, {Info: gpu.Info{UUID: "GPU-c", Minor: gpu.Unknown}},
 		{Info: gpu.Info{UUID: "GPU-d", Minor: 3, MIG: true, Slices: []gpu.Slice{{UUID: "MIG-a", Capability: 67}, {UUID: "MIG-b", Capability: gpu.Unknown}}}},
 	}}
-	claimed, err := newClaimedGPUs(func() *gpu.Snapshot { return snapshot }, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	claimed := newClaimedGPUs(func() *gpu.Snapshot { return snapshot }, dir)
 	tests := map[string]struct {
 		device podresources.ClaimedDevice
 		want   []string

@@ -64,10 +64,7 @@ func newPlugins(a *agent, clients *clients, opts *options, injection *injection)
 	if p.pods, err = kube.NewPodInformer(clients.config, a.node); err != nil {
 		return nil, err
 	}
-	claimed, err := newClaimedGPUs(a.monitor.Snapshot, opts.injection.cdiSpecDir)
-	if err != nil {
-		return nil, err
-	}
+	claimed := newClaimedGPUs(a.monitor.Snapshot, opts.injection.cdiSpecDir)
 	socket := filepath.Join(opts.kubeletDirectory, podResourcesFolder, podResourcesSocket)
 	if p.kubelet, err = podresources.NewClient(socket, claimed.translate); err != nil {
 		return nil, err

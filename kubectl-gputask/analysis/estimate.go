@@ -4,8 +4,6 @@
 package analysis
 
 import (
-	"encoding/json"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,15 +31,10 @@ func EstimatedStart(task *v1.GPUTask, pods []*corev1.Pod) *v1.StartEstimate {
 
 // estimateOn returns the estimate on a waiting Pod; nil if it has none, or one that can't be read.
 func estimateOn(pod *corev1.Pod) *v1.StartEstimate {
-	text := pod.Annotations[v1.AnnotationStartEstimate]
-	if text == "" || pod.Spec.NodeName != "" {
+	if pod.Spec.NodeName != "" {
 		return nil
 	}
-	estimate := &v1.StartEstimate{}
-	if err := json.NewDecoder(strings.NewReader(text)).Decode(estimate); err != nil {
-		return nil
-	}
-	return estimate
+	return gputask.StartEstimateOf(pod)
 }
 
 // endOfTask returns when a task that runs will have ended at the latest; known is false if nothing bounds it.

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -30,7 +32,15 @@ func (d *decision) reportEstimate() {
 	}
 }
 
+// The bounds of a StartEstimate in the status of a task, as in the CRD's schema.
+const (
+	maxEstimateQueue  = 63
+	maxEstimateBehind = 253
+)
+
 // StartEstimateOf returns when a waiting Pod is expected to start; nil if the scheduler has not said it.
+// It fits into the status of a task: the API server would refuse all of a status with an estimate that
+// somebody else has written, or that names work with a long name.
 func StartEstimateOf(pod *corev1.Pod) *v1.StartEstimate {
 	text := pod.Annotations[v1.AnnotationStartEstimate]
 	if text == "" {
@@ -40,8 +50,22 @@ func StartEstimateOf(pod *corev1.Pod) *v1.StartEstimate {
 	if err := json.Unmarshal([]byte(text), estimate); err != nil {
 		return nil // written by somebody else
 	}
+	for _, at := range []metav1.Time{estimate.Earliest, estimate.Likely, estimate.Latest} {
+		if at.IsZero() || at.UTC().Year() > maxYear {
+			return nil
+		}
+	}
+	if utf8.RuneCountInString(estimate.Queue) > maxEstimateQueue {
+		return nil
+	}
+	if behind := []rune(estimate.Behind); len(behind) > maxEstimateBehind {
+		estimate.Behind = string(behind[:maxEstimateBehind-1]) + "…"
+	}
 	return estimate
 }
+
+// maxYear is the last that a time in JSON can have.
+const maxYear = 9999
 
 // estimateText says when a task is expected to start: "3rd in queue vision; expected to start
 // between 14:10 and 14:40 UTC, when train-7 (8 GPUs) ends".

@@ -4,9 +4,11 @@
 package gputask
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -40,6 +42,34 @@ func TestWhenATaskIsExpectedToStart(t *testing.T) {
 			t.Parallel()
 			if got := estimateText(&test.estimate, now); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAnEstimateFitsIntoTheStatus(t *testing.T) {
+	t.Parallel()
+	const times = `"earliest":"2026-11-23T14:10:00Z","likely":"2026-11-23T14:20:00Z","latest":"2026-11-23T14:40:00Z"`
+	long := strings.Repeat("é", 300)
+	tests := map[string]struct {
+		text   string
+		known  bool
+		behind string
+	}{
+		"as the scheduler writes it":       {`{` + times + `,"queue":"vision","position":3,"behind":"train-7 (8 GPUs)"}`, true, "train-7 (8 GPUs)"},
+		"behind work with a long name":     {`{` + times + `,"behind":"` + long + `"}`, true, strings.Repeat("é", 252) + "…"},
+		"no annotation":                    {"", false, ""},
+		"no JSON":                          {"soon", false, ""},
+		"without times":                    {`{}`, false, ""},
+		"with a time that has no year":     {`{` + strings.Replace(times, "2026-11-23T14:40:00Z", "9999-12-31T23:59:59-10:00", 1) + `}`, false, ""},
+		"in a queue that can't be a queue": {`{` + times + `,"queue":"` + long + `"}`, false, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := StartEstimateOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.AnnotationStartEstimate: test.text}}})
+			if (got != nil) != test.known || got != nil && got.Behind != test.behind {
+				t.Errorf("got %+v", got)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -24,6 +25,11 @@ func FuzzAnnotation(f *testing.F) {
 	f.Add(`{"version":7,"containers":{"main":"x"},"enforcement":[]}`, "main", "GPU-a GPU-a", "none", []byte(nil))
 	f.Add(`{"containers":{"main":{"falldio.com/gpu":"GPU-a","falldio.com/rdma":[1]}},"containerS":{}}`, "main", "", "dmem", []byte(nil))
 	f.Fuzz(func(t *testing.T, value, container, devices, enforcement string, edits []byte) {
+		for _, text := range []string{container, devices, enforcement} {
+			if !utf8.ValidString(text) {
+				return // neither the kubelet nor the API server has such text
+			}
+		}
 		value = string(fuzzjson.Edit([]byte(value), edits))
 		fuzzlimit.Check(t, fuzzlimit.Parsing, len(value)+len(devices), func() {
 			a := parse(value)

@@ -31,6 +31,9 @@ type Rule struct {
 // Rules are in order: the first that matches applies.
 type Rules []Rule
 
+// maxDuration is longer than any probe takes, and short enough to be varied.
+const maxDuration = time.Hour
+
 // ParseRules parses a list of rules from YAML.
 func ParseRules(data []byte) (Rules, error) {
 	var rules Rules
@@ -38,8 +41,8 @@ func ParseRules(data []byte) (Rules, error) {
 		return nil, err
 	}
 	for i := range rules {
-		if duration := rules[i].Duration; duration != nil && duration.Duration < 0 {
-			return nil, fmt.Errorf("rule %d: duration: must not be negative", i+1)
+		if duration := rules[i].Duration; duration != nil && (duration.Duration < 0 || duration.Duration > maxDuration) {
+			return nil, fmt.Errorf("rule %d: duration: must be from 0 to %v, is %v", i+1, maxDuration, duration.Duration)
 		}
 	}
 	return rules, nil

@@ -56,7 +56,8 @@ func TestParseRulesRefuses(t *testing.T) {
 		"an object instead of a list": {"{node: n1}", "cannot unmarshal object"},
 		"an unknown field":            {"[{nodes: n1}]", `unknown field "nodes"`},
 		"a number without a unit":     {"[{duration: 5}]", "cannot unmarshal"},
-		"a negative duration":         {"[{}, {duration: -1s}]", "rule 2: duration: must not be negative"},
+		"a negative duration":         {"[{}, {duration: -1s}]", "rule 2: duration: must be from 0 to 1h0m0s, is -1s"},
+		"a duration without end":      {"[{duration: 2562047h}]", "rule 1: duration: must be from 0 to 1h0m0s, is 2562047h0m0s"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

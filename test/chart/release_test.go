@@ -204,7 +204,7 @@ func TestAReleaseLosesNothing(t *testing.T) {
 	if _, err := i.run("install", release, chartFolder()); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
 		t.Fatalf("Helm takes over, without being told to, what kubectl has installed: %v", err)
 	}
-	i.must("install", release, chartFolder(), "--take-ownership")
+	i.must("install", release, chartFolder(), "--take-ownership", "--force-conflicts")
 	i.has(task, "after kubectl's objects were taken over")
 	original := i.description()
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,14 +18,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/test/cluster"
 )
 
 // TestTheExamplesComeToTheirEnds is "make run ONCE=1".
 func TestTheExamplesComeToTheirEnds(t *testing.T) {
 	t.Parallel()
 	output := &logBuffer{}
-	command := exec.CommandContext(t.Context(), binary("localcluster"), "up", "--examples", "--once",
-		"--dir="+filepath.Join(t.TempDir(), "cluster"), "--controller-arg=--retry-backoff=1s")
+	args := append([]string{"up", "--examples", "--once", "--dir=" + filepath.Join(t.TempDir(), "cluster"), "--controller-arg=--retry-backoff=1s"},
+		cluster.WithPrograms(os.Getenv(cluster.ProgramsVariable))...)
+	command := exec.CommandContext(t.Context(), binary("localcluster"), args...)
 	command.Stdout, command.Stderr = output, output
 	if err := command.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
@@ -111,7 +115,8 @@ func (c *testCluster) showLogs(t *testing.T) {
 // killComponent kills a component of Kubernetes with SIGKILL.
 func (s *suite) killComponent(name string) {
 	s.Helper()
-	s.killProcess(" component " + name + " ")
+	// It is built into localcluster, or a program of its own: see cluster.ProgramsVariable.
+	s.killProcess(" component "+name+" ", "/"+name+" --")
 }
 
 // killScheduler kills gpu-scheduler with SIGKILL.
@@ -129,11 +134,11 @@ func (s *suite) killAgent() {
 	s.killProcess("nodeagent --kubeconfig=")
 }
 
-// killProcess kills the cluster's process whose command line contains the text.
-func (s *suite) killProcess(text string) {
+// killProcess kills the cluster's process whose command line contains one of the texts.
+func (s *suite) killProcess(texts ...string) {
 	s.Helper()
 	for pid, command := range processesOf(s.T, s.cluster.Dir) {
-		if !strings.Contains(command, text) {
+		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(command, text) }) {
 			continue
 		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -141,7 +146,7 @@ func (s *suite) killProcess(text string) {
 		}
 		return
 	}
-	s.Fatalf("%q does not run: %v", text, processesOf(s.T, s.cluster.Dir))
+	s.Fatalf("%q does not run: %v", texts, processesOf(s.T, s.cluster.Dir))
 }
 
 // processesOf returns the processes whose command line contains the directory.

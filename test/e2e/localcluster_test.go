@@ -26,8 +26,11 @@ import (
 func TestTheExamplesComeToTheirEnds(t *testing.T) {
 	t.Parallel()
 	output := &logBuffer{}
-	args := append([]string{"up", "--examples", "--once", "--dir=" + filepath.Join(t.TempDir(), "cluster"), "--controller-arg=--retry-backoff=1s"},
-		cluster.WithPrograms(os.Getenv(cluster.ProgramsVariable))...)
+	programs, err := cluster.ProgramsFromEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"up", "--examples", "--once", "--dir=" + filepath.Join(t.TempDir(), "cluster"), "--controller-arg=--retry-backoff=1s"}, programs...)
 	command := exec.CommandContext(t.Context(), binary("localcluster"), args...)
 	command.Stdout, command.Stderr = output, output
 	if err := command.Run(); err != nil {
@@ -115,7 +118,7 @@ func (c *testCluster) showLogs(t *testing.T) {
 // killComponent kills a component of Kubernetes with SIGKILL.
 func (s *suite) killComponent(name string) {
 	s.Helper()
-	// It is built into localcluster, or a program of its own: see cluster.ProgramsVariable.
+	// It is built into localcluster, or a program of its own: see cluster.Programs.
 	s.killProcess(" component "+name+" ", "/"+name+" --")
 }
 

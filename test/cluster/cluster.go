@@ -18,8 +18,6 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"falldio.github.io/gpu-controller/localcluster/names"
 )
 
 const (
@@ -29,22 +27,6 @@ const (
 	stopLimit  = time.Minute
 	pollEvery  = 50 * time.Millisecond
 )
-
-// ProgramsVariable is the environment variable with a folder of programs of another release of
-// Kubernetes. All clusters run with them, so that any test can be run with that release.
-const ProgramsVariable = "KUBERNETES_PROGRAMS"
-
-// WithPrograms returns the arguments that make "localcluster up" run kube-apiserver and
-// kube-controller-manager from a folder instead of its own; none without a folder.
-func WithPrograms(folder string) []string {
-	if folder == "" {
-		return nil
-	}
-	return []string{
-		"--" + names.APIServer + "=" + filepath.Join(folder, names.APIServer),
-		"--" + names.ControllerManager + "=" + filepath.Join(folder, names.ControllerManager),
-	}
-}
 
 // Cluster is a local cluster that is ready.
 type Cluster struct {
@@ -59,7 +41,11 @@ type Cluster struct {
 // Start runs "localcluster up" without a controller, with further arguments, and
 // returns when the cluster is ready. The process is killed when ctx ends.
 func Start(ctx context.Context, localcluster, dir string, output io.Writer, args ...string) (*Cluster, error) {
-	args = slices.Concat([]string{"up", "--dir=" + dir, "--controller=none", "--dashboard=none"}, WithPrograms(os.Getenv(ProgramsVariable)), args)
+	programs, err := ProgramsFromEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	args = slices.Concat([]string{"up", "--dir=" + dir, "--controller=none", "--dashboard=none"}, programs, args)
 	command := exec.CommandContext(ctx, localcluster, args...)
 	command.Stdout, command.Stderr = output, output
 	if err := command.Start(); err != nil {

@@ -42,11 +42,21 @@ type testCluster struct {
 // clock measures the time limits: it runs slower on a busy machine.
 var clock = pace.Start()
 
+// args returns the arguments of localcluster for the release.
+func (r *release) args(t *testing.T) []string {
+	t.Helper()
+	args, err := cluster.Programs(r.programs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return args
+}
+
 // start starts a cluster that runs until the end of the test.
 func (r *release) start(t *testing.T, args ...string) *testCluster {
 	t.Helper()
 	output := &logBuffer{}
-	args = append(append(cluster.WithPrograms(r.programs), "--controller="+binary("gpu-controller"), "--controller-arg=--retry-backoff=1s"), args...)
+	args = append(append(r.args(t), "--controller="+binary("gpu-controller"), "--controller-arg=--retry-backoff=1s"), args...)
 	running, err := cluster.Start(context.Background(), binary("localcluster"), filepath.Join(t.TempDir(), "cluster"), output, args...)
 	if err != nil {
 		t.Fatalf("Kubernetes %s: %v\n%s", r.minor, err, output)
@@ -115,7 +125,8 @@ func (c *testCluster) kubectl(t *testing.T, args ...string) string {
 
 func (c *testCluster) tryKubectl(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), binary("localcluster"), append([]string{"kubectl"}, args...)...)
+	// Tests also delete with it what they have created, when their context has ended.
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary("localcluster"), append([]string{"kubectl"}, args...)...)
 	command.Env = append(os.Environ(), "LOCALCLUSTER_DIR="+c.Dir)
 	command.Dir = root()
 	output, err := command.CombinedOutput()

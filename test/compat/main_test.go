@@ -104,5 +104,6 @@ func (r *release) test(t *testing.T) {
 	t.Run("resource claims are allocated", c.testClaims)
 	t.Run("the examples come to their ends", r.testExamples)
 	t.Run("tasks run with Kubernetes' own scheduler", r.testStockScheduler)
+	t.Run("an agent reads only what is of its node", r.testAuthorization)
 	t.Run("no process keeps asking for what the API server does not serve", c.testLogs)
 }

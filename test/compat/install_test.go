@@ -37,7 +37,7 @@ func (c *testCluster) testVersion(t *testing.T) {
 // testManifests applies what the documents tell users to apply. A field that the API server does not
 // know is an error or a warning, by kubectl's default --validate.
 func (c *testCluster) testManifests(t *testing.T) {
-	for _, folder := range []string{"artifacts", "artifacts/priorities", "artifacts/dashboard", "artifacts/dradriver"} {
+	for _, folder := range []string{"artifacts", "artifacts/priorities", "artifacts/dashboard"} {
 		if output := c.kubectl(t, "apply", "--kustomize="+folder); strings.Contains(output, "Warning") {
 			t.Errorf("%s:\n%s", folder, output)
 		}
@@ -53,6 +53,21 @@ func (c *testCluster) testManifests(t *testing.T) {
 	low, medium, high := values["gpu-low-priority"], values["gpu-medium-priority"], values["gpu-high-priority"]
 	if low >= medium || medium >= high {
 		t.Errorf("priorities %d, %d and %d, want them to rise", low, medium, high)
+	}
+}
+
+// testDriverManifests applies those of the DRA driver, which needs Kubernetes 1.36: shares of GPUs are
+// no part of older APIs.
+func (c *testCluster) testDriverManifests(t *testing.T) {
+	output, err := c.tryKubectl(t, "apply", "--kustomize=artifacts/dradriver")
+	if c.release.before(t, "1.36") {
+		if err == nil || !strings.Contains(output, `The DeviceClass "gpu-share.falldio.com" is invalid`) || strings.Count(output, "is invalid") > 1 {
+			t.Errorf("want nothing refused but the class of shares, got error %v:\n%s", err, output)
+		}
+		return
+	}
+	if err != nil || strings.Contains(output, "Warning") {
+		t.Errorf("error %v:\n%s", err, output)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"falldio.github.io/gpu-controller/localcluster/names"
 )
 
@@ -59,6 +61,16 @@ func (r *release) built() bool {
 	})
 }
 
+// before reports whether a release is older than a minor version.
+func (r *release) before(t *testing.T, minor string) bool {
+	t.Helper()
+	own, err := version.ParseMajorMinor(r.minor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return own.LessThan(version.MustParseMajorMinor(minor))
+}
+
 // build builds our programs; it is quick if they are up to date.
 func build() error {
 	command := exec.Command("make", "build")
@@ -97,6 +109,7 @@ func (r *release) test(t *testing.T) {
 	c := r.start(t)
 	t.Run("the cluster runs what was built", c.testVersion)
 	t.Run("the manifests are accepted without a warning", c.testManifests)
+	t.Run("the manifests of the DRA driver are accepted from 1.36 on", c.testDriverManifests)
 	t.Run("the custom resources are as in the manifests", c.testCustomResources)
 	t.Run("the admission policies have no expression that the API server warns about", c.testPolicies)
 	t.Run("kubectl gputask suspends and resumes a task", c.testSuspend)

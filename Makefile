@@ -91,6 +91,14 @@ test-upstream: build-schedulerperf ## Run the integration tests of Kubernetes' s
 build-schedulerperf: build
 	$(STATIC) $(GO) test -c -vet=off -ldflags "-s -w" -o $(BIN)/schedulerperf.test test/schedulerperf/program_test.go
 
+.PHONY: build-compat
+build-compat: ## Build kube-apiserver and kube-controller-manager of the other releases of Kubernetes in test/compat/kubernetes into bin/compat (MINORS=1.34 for one of them)
+	hack/build-kubernetes.sh $(MINORS)
+
+.PHONY: test-compat
+test-compat: build build-compat ## Run the examples, the manifests and the commands with the other releases of Kubernetes
+	COMPAT_REQUIRED=1 $(TEST) -count=1 -v ./test/compat
+
 .PHONY: test-gpu
 test-gpu: ## On a machine with NVIDIA GPUs, as root: read them and their processes, time polls and calls of the driver, describe them by CDI as nvidia-ctk does, and set limits by MPS and the driver (each skipped with the reason if something lacks)
 	$(GO) test -count=1 -run '^TestHardware' -v -ldflags "$(LAZY)" ./nodeagent/hardware/nvml ./nodeagent/kubelet/cdi/nvidia ./nodeagent/kubelet/mps

@@ -43,16 +43,19 @@ type upFlags struct {
 	controller      string
 	controllerArgs  []string
 	emulatedVersion string
+	apiServer       string
 	apiServerArgs   []string
-	scheduler       string
-	schedulerConfig string
-	nodeAgent       string
-	dashboard       string
-	auditLog        string
-	startTimeout    time.Duration
-	keep            bool
-	examples        bool
-	once            bool
+	// controllerManager is the program kube-controller-manager, not one of ours.
+	controllerManager string
+	scheduler         string
+	schedulerConfig   string
+	nodeAgent         string
+	dashboard         string
+	auditLog          string
+	startTimeout      time.Duration
+	keep              bool
+	examples          bool
+	once              bool
 }
 
 func (f *upFlags) addTo(flags *pflag.FlagSet) {
@@ -63,6 +66,8 @@ func (f *upFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.controller, "controller", "", "the gpu-controller's program, or \"none\" (default: gpu-controller beside localcluster)")
 	flags.StringArrayVar(&f.controllerArgs, "controller-arg", nil, "one more argument for the gpu-controller; may be repeated")
 	flags.StringVar(&f.emulatedVersion, "emulated-version", "", "offer the APIs and features of an earlier version of Kubernetes, for example 1.35")
+	flags.StringVar(&f.apiServer, names.APIServer, "", "a kube-apiserver of another release of Kubernetes (default: the one in localcluster)")
+	flags.StringVar(&f.controllerManager, names.ControllerManager, "", "a kube-controller-manager of another release, no newer than the API server (default: the one in localcluster)")
 	flags.StringArrayVar(&f.apiServerArgs, "apiserver-arg", nil, "one more argument for the API server, for example --feature-gates=GenericWorkload=true; may be repeated")
 	flags.StringVar(&f.scheduler, "scheduler", "", "the scheduler's program, \"stock\" for Kubernetes' own, or \"none\" (default: gpu-scheduler beside localcluster)")
 	flags.StringVar(&f.schedulerConfig, "scheduler-config", "", "a KubeSchedulerConfiguration for gpu-scheduler (default: the one of artifacts/scheduler)")
@@ -114,27 +119,7 @@ func (f *upFlags) options() (cluster.Options, error) {
 	if err != nil {
 		return cluster.Options{}, err
 	}
-	controller, err := programPath(f.controller, executable, names.GPUController)
-	if err != nil {
-		return cluster.Options{}, err
-	}
-	scheduler, schedulerConfig, err := f.gpuScheduler(executable)
-	if err != nil {
-		return cluster.Options{}, err
-	}
-	nodeAgent, err := programPath(f.nodeAgent, executable, names.NodeAgent)
-	if err != nil {
-		return cluster.Options{}, err
-	}
-	dashboard, err := programPath(f.dashboard, executable, names.KubectlGPUTask)
-	if err != nil {
-		return cluster.Options{}, err
-	}
-	auditLog, err := f.auditLogPath()
-	if err != nil {
-		return cluster.Options{}, err
-	}
-	return cluster.Options{
+	options := cluster.Options{
 		Dir:               dir,
 		Executable:        executable,
 		Profile:           nodes,
@@ -142,41 +127,60 @@ func (f *upFlags) options() (cluster.Options, error) {
 		PodDuration:       f.podDuration,
 		Artifacts:         artifacts.Files,
 		ArtifactsPath:     artifacts.Base,
-		Controller:        controller,
 		ControllerArgs:    f.controllerArgs,
 		EmulatedVersion:   f.emulatedVersion,
 		APIServerArgs:     f.apiServerArgs,
-		Scheduler:         scheduler,
-		SchedulerConfig:   schedulerConfig,
 		NoScheduler:       f.scheduler == none,
-		NodeAgent:         nodeAgent,
-		Dashboard:         dashboard,
 		StartTimeout:      f.startTimeout,
-		AuditLog:          auditLog,
 		Keep:              f.keep,
 		Clock:             clock.RealClock{},
 		AfterReady:        f.afterReady(executable),
-	}, nil
+	}
+	return options, errors.Join(f.setPrograms(&options, executable), f.setFiles(&options), f.setGPUScheduler(&options, executable))
 }
 
-// gpuScheduler returns the program and the configuration of gpu-scheduler, or
-// neither if another scheduler or none is to run.
-func (f *upFlags) gpuScheduler(executable string) (path string, config []byte, err error) {
-	if f.scheduler == stock || f.scheduler == none {
-		return "", nil, nil
+// setPrograms sets which of our other programs run.
+func (f *upFlags) setPrograms(options *cluster.Options, executable string) (err error) {
+	if options.Controller, err = programPath(f.controller, executable, names.GPUController); err != nil {
+		return err
 	}
-	if path, err = programPath(f.scheduler, executable, names.GPUScheduler); err != nil {
-		return "", nil, err
+	if options.NodeAgent, err = programPath(f.nodeAgent, executable, names.NodeAgent); err != nil {
+		return err
+	}
+	options.Dashboard, err = programPath(f.dashboard, executable, names.KubectlGPUTask)
+	return err
+}
+
+// setFiles sets the paths of what is no program of ours.
+func (f *upFlags) setFiles(options *cluster.Options) (err error) {
+	if options.APIServer, err = absolute(f.apiServer); err != nil {
+		return err
+	}
+	if options.ControllerManager, err = absolute(f.controllerManager); err != nil {
+		return err
+	}
+	options.AuditLog, err = absolute(f.auditLog)
+	return err
+}
+
+// setGPUScheduler sets the program and the configuration of gpu-scheduler, or neither if
+// another scheduler or none is to run.
+func (f *upFlags) setGPUScheduler(options *cluster.Options, executable string) (err error) {
+	if f.scheduler == stock || f.scheduler == none {
+		return nil
+	}
+	if options.Scheduler, err = programPath(f.scheduler, executable, names.GPUScheduler); err != nil {
+		return err
 	}
 	if f.schedulerConfig == "" {
-		config, err = artifacts.Files.ReadFile(artifacts.SchedulerConfig)
+		options.SchedulerConfig, err = artifacts.Files.ReadFile(artifacts.SchedulerConfig)
 	} else {
-		config, err = os.ReadFile(f.schedulerConfig)
+		options.SchedulerConfig, err = os.ReadFile(f.schedulerConfig)
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("reading the scheduler's configuration: %w", err)
+		return fmt.Errorf("reading the scheduler's configuration: %w", err)
 	}
-	return path, config, nil
+	return nil
 }
 
 // programPath returns the path of one of our programs, or "" if it is not to run.
@@ -191,12 +195,12 @@ func programPath(flag, executable, name string) (string, error) {
 	}
 }
 
-// auditLogPath returns the absolute path of the audit log, or "" if there is to be none.
-func (f *upFlags) auditLogPath() (string, error) {
-	if f.auditLog == "" {
+// absolute returns an absolute path; empty for an empty one.
+func absolute(path string) (string, error) {
+	if path == "" {
 		return "", nil
 	}
-	return filepath.Abs(f.auditLog)
+	return filepath.Abs(path)
 }
 
 func (f *upFlags) validate() error {

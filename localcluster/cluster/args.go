@@ -52,6 +52,7 @@ var controllers = []string{
 	"serviceaccount-token-controller",
 	"taint-eviction-controller",
 	"ttl-after-finished-controller",
+	"validatingadmissionpolicy-status-controller",
 }
 
 func etcdArgs(l layout, p ports) []string {

@@ -165,15 +165,6 @@ func TestCredentialsAreWhereTheArgumentsSay(t *testing.T) {
 	}
 }
 
-func TestComponentsOfKubernetesEmulateAVersionOnlyIfOneIsChosen(t *testing.T) {
-	for version, want := range map[string][]string{"": {"--a"}, "1.35": {"--a", "--emulated-version=1.35"}} {
-		c := &cluster{options: Options{EmulatedVersion: version}}
-		if diff := cmp.Diff(want, c.emulating([]string{"--a"})); diff != "" {
-			t.Errorf("version %q (-want +got):\n%s", version, diff)
-		}
-	}
-}
-
 func TestAFileReplacesTheModeOfAuthorization(t *testing.T) {
 	t.Parallel()
 	ours := []string{"--anonymous-auth=false", authorizationMode, "--allow-privileged"}

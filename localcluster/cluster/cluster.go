@@ -25,7 +25,9 @@ import (
 
 // cluster is a local cluster.
 type cluster struct {
-	options    Options
+	options Options
+	// release is that of the API server, such as v1.37.1. The nodes report it as theirs.
+	release    string
 	layout     layout
 	ports      ports
 	group      *process.Group
@@ -47,9 +49,10 @@ type cluster struct {
 	nodesLost chan struct{}
 }
 
-func newCluster(options Options, ports ports, group *process.Group) *cluster {
+func newCluster(options Options, release string, ports ports, group *process.Group) *cluster {
 	c := &cluster{
 		options:     options,
+		release:     release,
 		layout:      layout{dir: options.Dir},
 		ports:       ports,
 		group:       group,
@@ -158,19 +161,11 @@ func (c *cluster) startStorage(ctx context.Context) error {
 	if err := c.waitUntilHealthy(ctx, names.Etcd, etcd, "https://"+address(c.ports.etcd)+"/readyz"); err != nil {
 		return err
 	}
-	args := append(c.emulating(apiServerArgs(c.layout, c.ports)), auditArgs(c.layout, c.options.AuditLog)...)
+	args := append(c.emulating(names.APIServer, apiServerArgs(c.layout, c.ports)), auditArgs(c.layout, c.options.AuditLog)...)
 	if err := c.component(ctx, names.APIServer, withMore(args, c.options.APIServerArgs)); err != nil {
 		return err
 	}
 	return c.waitUntilHealthy(ctx, names.APIServer, c.https, c.apiServerReadyz())
-}
-
-// emulating adds the version that a component of Kubernetes is to emulate, if any.
-func (c *cluster) emulating(args []string) []string {
-	if c.options.EmulatedVersion == "" {
-		return args
-	}
-	return append(args, "--emulated-version="+c.options.EmulatedVersion)
 }
 
 func (c *cluster) apiServerReadyz() string {
@@ -182,7 +177,7 @@ func (c *cluster) startScheduler(ctx context.Context) error {
 	if c.options.Scheduler != "" || c.options.NoScheduler {
 		return nil
 	}
-	if err := c.component(ctx, names.Scheduler, c.emulating(schedulerArgs(c.layout, c.ports))); err != nil {
+	if err := c.component(ctx, names.Scheduler, c.emulating(names.Scheduler, schedulerArgs(c.layout, c.ports))); err != nil {
 		return err
 	}
 	return c.waitUntilHealthy(ctx, names.Scheduler, c.https, "https://"+address(c.ports.scheduler)+"/readyz")
@@ -197,7 +192,7 @@ func (c *cluster) startNodes(ctx context.Context) error {
 	if err := c.supervise(ctx, spec); err != nil {
 		return err
 	}
-	nodes := c.options.Profile.Nodes(c.options.KubernetesVersion)
+	nodes := c.options.Profile.Nodes(c.release)
 	if err := createNodes(ctx, c.client.CoreV1().Nodes(), nodes); err != nil {
 		return err
 	}
@@ -212,7 +207,7 @@ func (c *cluster) startControllers(ctx context.Context) error {
 		return err
 	}
 	grace := stages.GracePeriod(c.options.Profile.Count())
-	if err := c.component(ctx, names.ControllerManager, c.emulating(controllerManagerArgs(c.layout, c.ports, grace))); err != nil {
+	if err := c.component(ctx, names.ControllerManager, c.emulating(names.ControllerManager, controllerManagerArgs(c.layout, c.ports, grace))); err != nil {
 		return err
 	}
 	if err := c.waitUntilHealthy(ctx, names.ControllerManager, c.https, "https://"+address(c.ports.controllerManager)+"/healthz"); err != nil {
@@ -320,12 +315,11 @@ func (c *cluster) component(ctx context.Context, name string, args []string) err
 }
 
 func (c *cluster) componentSpec(name string, args []string) process.Spec {
-	return process.Spec{
-		Name:    name,
-		Path:    c.options.Executable,
-		Args:    append([]string{"component", name}, args...),
-		LogPath: c.layout.log(name),
+	spec := process.Spec{Name: name, Path: c.options.otherRelease(name), Args: args, LogPath: c.layout.log(name)}
+	if spec.Path == "" {
+		spec.Path, spec.Args = c.options.Executable, append([]string{"component", name}, args...)
 	}
+	return spec
 }
 
 func (c *cluster) supervise(ctx context.Context, spec process.Spec) error {

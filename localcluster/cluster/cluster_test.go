@@ -172,7 +172,7 @@ func TestProgressTellsTheTimeSinceTheStart(t *testing.T) {
 }
 
 func testCluster(out *bytes.Buffer) *cluster {
-	return newCluster(Options{Out: out, Clock: clocktesting.NewFakeClock(time.Now())}, testPorts, nil)
+	return newCluster(Options{Out: out, Clock: clocktesting.NewFakeClock(time.Now())}, "", testPorts, nil)
 }
 
 func node(conditions []corev1.NodeCondition, taints ...corev1.Taint) corev1.Node {

@@ -28,8 +28,11 @@ type Options struct {
 	Executable string
 	// Profile are the simulated nodes.
 	Profile *profile.Profile
-	// KubernetesVersion is the version that the nodes report.
+	// KubernetesVersion is the release of the components in Executable, such as v1.37.1.
 	KubernetesVersion string
+	// APIServer and ControllerManager are programs of another release of Kubernetes. They run
+	// instead of the components in Executable, unless they are empty.
+	APIServer, ControllerManager string
 	// PodDuration is how long Pods of GPUTasks run without an annotation.
 	PodDuration time.Duration
 	// Artifacts holds a kustomization in the folder ArtifactsPath, to be applied
@@ -92,6 +95,8 @@ func (o *Options) validate() error {
 		validateProgram(names.GPUScheduler, "scheduler", o.Scheduler),
 		validateProgram(names.NodeAgent, "nodeagent", o.NodeAgent),
 		validateProgram(names.KubectlGPUTask, "dashboard", o.Dashboard),
+		validateOtherRelease(names.APIServer, o.APIServer),
+		validateOtherRelease(names.ControllerManager, o.ControllerManager),
 	)
 }
 
@@ -100,15 +105,36 @@ func validateProgram(name, flag, path string) error {
 	if path == "" {
 		return nil
 	}
-	info, err := os.Stat(path)
+	err := executable(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no %[1]s at %[3]s: build it with `make build`, name another one with --%[2]s=PATH, or run without it with --%[2]s=none", name, flag, path)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	return nil
+}
+
+// validateOtherRelease checks that a component of another release of Kubernetes is executable; an
+// empty path is valid. The flag with its path has the component's name.
+func validateOtherRelease(name, path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := executable(path); err != nil {
+		return fmt.Errorf("--%s: %w", name, err)
+	}
+	return nil
+}
+
+// executable returns an error if a path does not lead to a program.
+func executable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
 	if info.IsDir() || info.Mode().Perm()&0o111 == 0 {
-		return fmt.Errorf("%s: %s is no program", name, path)
+		return fmt.Errorf("%s is no program", path)
 	}
 	return nil
 }

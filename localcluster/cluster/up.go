@@ -42,6 +42,10 @@ func Up(ctx context.Context, options Options) error {
 	if err := options.validate(); err != nil {
 		return err
 	}
+	release, err := options.release(ctx)
+	if err != nil {
+		return err
+	}
 	lock, err := directory.Claim(ctx, options.Dir)
 	if err != nil {
 		return err
@@ -55,7 +59,7 @@ func Up(ctx context.Context, options Options) error {
 	if err != nil {
 		return errors.Join(err, directory.Remove(options.Dir))
 	}
-	return newCluster(options, ports, group).run(ctx)
+	return newCluster(options, release, ports, group).run(ctx)
 }
 
 func startGroup(options Options, lock *os.File) (*process.Group, error) {

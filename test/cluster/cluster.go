@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -40,7 +41,11 @@ type Cluster struct {
 // Start runs "localcluster up" without a controller, with further arguments, and
 // returns when the cluster is ready. The process is killed when ctx ends.
 func Start(ctx context.Context, localcluster, dir string, output io.Writer, args ...string) (*Cluster, error) {
-	args = append([]string{"up", "--dir=" + dir, "--controller=none", "--dashboard=none"}, args...)
+	programs, err := ProgramsFromEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	args = slices.Concat([]string{"up", "--dir=" + dir, "--controller=none", "--dashboard=none"}, programs, args)
 	command := exec.CommandContext(ctx, localcluster, args...)
 	command.Stdout, command.Stderr = output, output
 	if err := command.Start(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"falldio.github.io/gpu-controller/test/cluster"
 	"falldio.github.io/gpu-controller/test/programs"
 )
 
@@ -25,8 +27,12 @@ import (
 func TestTheExamplesComeToTheirEnds(t *testing.T) {
 	t.Parallel()
 	output := &logBuffer{}
-	command := exec.CommandContext(t.Context(), programs.Binary("localcluster"), "up", "--examples", "--once",
-		"--dir="+filepath.Join(t.TempDir(), "cluster"), "--controller-arg=--retry-backoff=1s")
+	ofAnother, err := cluster.ProgramsFromEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"up", "--examples", "--once", "--dir=" + filepath.Join(t.TempDir(), "cluster"), "--controller-arg=--retry-backoff=1s"}, ofAnother...)
+	command := exec.CommandContext(t.Context(), programs.Binary("localcluster"), args...)
 	command.Stdout, command.Stderr = output, output
 	if err := command.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
@@ -113,7 +119,8 @@ func (c *testCluster) showLogs(t *testing.T) {
 // killComponent kills a component of Kubernetes with SIGKILL.
 func (s *suite) killComponent(name string) {
 	s.Helper()
-	s.killProcess(" component " + name + " ")
+	// It is built into localcluster, or a program of its own: see cluster.Programs.
+	s.killProcess(" component "+name+" ", "/"+name+" --")
 }
 
 // killScheduler kills gpu-scheduler with SIGKILL.
@@ -131,11 +138,11 @@ func (s *suite) killAgent() {
 	s.killProcess("nodeagent --kubeconfig=")
 }
 
-// killProcess kills the cluster's process whose command line contains the text.
-func (s *suite) killProcess(text string) {
+// killProcess kills the cluster's process whose command line contains one of the texts.
+func (s *suite) killProcess(texts ...string) {
 	s.Helper()
 	for pid, command := range processesOf(s.T, s.cluster.Dir) {
-		if !strings.Contains(command, text) {
+		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(command, text) }) {
 			continue
 		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -143,7 +150,7 @@ func (s *suite) killProcess(text string) {
 		}
 		return
 	}
-	s.Fatalf("%q does not run: %v", text, processesOf(s.T, s.cluster.Dir))
+	s.Fatalf("%q does not run: %v", texts, processesOf(s.T, s.cluster.Dir))
 }
 
 // processesOf returns the processes whose command line contains the directory.

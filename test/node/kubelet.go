@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"falldio.github.io/gpu-controller/test/cluster"
 	"falldio.github.io/gpu-controller/test/programs"
 )
 
@@ -51,9 +52,9 @@ func newKubelet(dir, cgroup, kubeconfig string) (*Program, error) {
 	if err := os.WriteFile(config, fmt.Appendf(nil, kubeletConfig, cgroup), 0o600); err != nil {
 		return nil, err
 	}
-	return NewProgram(dir, "kubelet", programs.Binary(localcluster), "component", "kubelet",
+	return NewProgram(dir, "kubelet", append(cluster.KubeletCommand(programs.Binary(localcluster)),
 		"--config="+config, "--kubeconfig="+kubeconfig, "--root-dir="+KubeletDirectory, "--cert-dir="+filepath.Join(dir, "kubelet-pki"),
 		"--hostname-override="+Name, "--node-ip="+Address,
 		// Log what happens to Pods and device plugins, but not the periodic messages.
-		"--vmodule=kubelet=2,manager=2,server=2"), nil
+		"--vmodule=kubelet=2,manager=2,server=2")...), nil
 }

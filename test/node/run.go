@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"falldio.github.io/gpu-controller/test/cluster"
 )
 
 const (
@@ -115,6 +117,10 @@ func runInside(m *testing.M, setup *Setup, dir, cgroup string) int {
 	if err := enterNamespaces(dir); err != nil {
 		return fail(err)
 	}
+	programs, err := cluster.ProgramsFromEnvironment()
+	if err != nil {
+		return fail(err)
+	}
 	args, err := setup.ClusterArgs(dir)
 	if err != nil {
 		return fail(err)
@@ -123,7 +129,7 @@ func runInside(m *testing.M, setup *Setup, dir, cgroup string) int {
 	if err != nil {
 		return fail(err)
 	}
-	n := newNode(dir, cgroup, args...)
+	n := newNode(dir, cgroup, append(programs, args...)...)
 	if err := n.start(archives); err != nil {
 		n.PrintLogs(os.Stderr)
 		return fail(err)

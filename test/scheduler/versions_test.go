@@ -5,11 +5,12 @@ package scheduler
 
 import "testing"
 
-// TestGangsRunOnOlderAPIServers covers the versions before that of the scheduler. An API
+// TestGangsRunOnOlderAPIServers covers the versions before that of the scheduler, emulated by
+// localcluster's API server; test/compat runs the real ones. An API
 // that the API server lacks would keep kube-scheduler's caches from ever being filled.
 func TestGangsRunOnOlderAPIServers(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"1.35", "1.36"} {
+	for _, version := range []string{"1.34", "1.35", "1.36"} {
 		t.Run(version, func(t *testing.T) {
 			c, err := startCluster("kubernetes-"+version, "--emulated-version="+version, "--nodes=name=idle,model=idle,count=1,gpus=1,gpu-memory=1024Mi")
 			if err != nil {

@@ -21,6 +21,7 @@ import (
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/test/cluster"
 	"falldio.github.io/gpu-controller/test/pace"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const (
@@ -56,8 +57,8 @@ func (r *release) args(t *testing.T) []string {
 func (r *release) start(t *testing.T, args ...string) *testCluster {
 	t.Helper()
 	output := &logBuffer{}
-	args = append(append(r.args(t), "--controller="+binary("gpu-controller"), "--controller-arg=--retry-backoff=1s"), args...)
-	running, err := cluster.Start(context.Background(), binary("localcluster"), filepath.Join(t.TempDir(), "cluster"), output, args...)
+	args = append(append(r.args(t), "--controller="+programs.Binary("gpu-controller"), "--controller-arg=--retry-backoff=1s"), args...)
+	running, err := cluster.Start(context.Background(), programs.Binary("localcluster"), filepath.Join(t.TempDir(), "cluster"), output, args...)
 	if err != nil {
 		t.Fatalf("Kubernetes %s: %v\n%s", r.minor, err, output)
 	}
@@ -126,9 +127,9 @@ func (c *testCluster) kubectl(t *testing.T, args ...string) string {
 func (c *testCluster) tryKubectl(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	// Tests also delete with it what they have created, when their context has ended.
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary("localcluster"), append([]string{"kubectl"}, args...)...)
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), programs.Binary("localcluster"), append([]string{"kubectl"}, args...)...)
 	command.Env = append(os.Environ(), "LOCALCLUSTER_DIR="+c.Dir)
-	command.Dir = root()
+	command.Dir = programs.Root()
 	output, err := command.CombinedOutput()
 	return string(output), err
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // testExamples runs a single task, a gang, a chain, preemption, topology, shares, slices, tasks that
@@ -15,7 +17,7 @@ import (
 func (r *release) testExamples(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	args := append([]string{"up", "--examples", "--once", "--dir=" + dir, "--controller-arg=--retry-backoff=1s"}, r.args(t)...)
-	output, err := exec.CommandContext(t.Context(), binary("localcluster"), args...).CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), programs.Binary("localcluster"), args...).CombinedOutput()
 	if err != nil || !strings.Contains(string(output), "Every example ended as expected.") {
 		t.Errorf("%v\n%s", err, output)
 	}

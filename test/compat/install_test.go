@@ -13,6 +13,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 func (c *testCluster) testVersion(t *testing.T) {
@@ -73,7 +75,7 @@ func (c *testCluster) testDriverManifests(t *testing.T) {
 
 // testCustomResources compares the definitions with the manifests: an API server drops what it does not know.
 func (c *testCluster) testCustomResources(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(root(), "artifacts", "crds", "falldio.com_*.yaml"))
+	files, err := filepath.Glob(filepath.Join(programs.Root(), "artifacts", "crds", "falldio.com_*.yaml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no definitions: %v", err)
 	}

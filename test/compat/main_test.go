@@ -14,21 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"falldio.github.io/gpu-controller/localcluster/names"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // requiredVariable is the environment variable that makes the tests fail if a release is not built.
 const requiredVariable = "COMPAT_REQUIRED"
-
-// root is the folder of the repository.
-func root() string { return filepath.Join("..", "..") }
-
-func binary(name ...string) string {
-	path, err := filepath.Abs(filepath.Join(append([]string{root(), "bin"}, name...)...))
-	if err != nil {
-		return filepath.Join(name...)
-	}
-	return path
-}
 
 // release is another release of Kubernetes.
 type release struct {
@@ -48,7 +38,7 @@ func releases(t *testing.T) []release {
 	var all []release
 	for _, module := range modules {
 		minor := filepath.Base(filepath.Dir(module))
-		all = append(all, release{minor: minor, programs: binary("compat", minor)})
+		all = append(all, release{minor: minor, programs: programs.Binary(filepath.Join("compat", minor))})
 	}
 	return all
 }
@@ -74,7 +64,7 @@ func (r *release) before(t *testing.T, minor string) bool {
 // build builds our programs; it is quick if they are up to date.
 func build() error {
 	command := exec.Command("make", "build")
-	command.Dir = root()
+	command.Dir = programs.Root()
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("make build: %w\n%s", err, output)
 	}

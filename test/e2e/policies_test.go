@@ -15,6 +15,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // TestTheAPIServerWarnsAboutNoPolicy creates all admission policies of the manifests, without their
@@ -56,7 +58,7 @@ func manifestPolicies(t *testing.T) []*admissionregistrationv1.ValidatingAdmissi
 	t.Helper()
 	var policies []*admissionregistrationv1.ValidatingAdmissionPolicy
 	for _, pattern := range []string{"rbac/*policy.yaml", "*/policy.yaml", "*/*/policy.yaml"} {
-		files, err := filepath.Glob(filepath.Join(root(), "artifacts", pattern))
+		files, err := filepath.Glob(filepath.Join(programs.Root(), "artifacts", pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no policies in %s: %v", pattern, err)
 		}

@@ -76,7 +76,7 @@ func inline(value any) (string, error) {
 func wrap(text string, characters int) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		switch {
 		case line == "":
 			line = word

@@ -94,22 +94,12 @@ func defaults(flag *flaglist.Flag) []string {
 
 // parse returns what values.yaml has for the values of a flag.
 func (k kind) parse(values ...string) (any, error) {
+	value := strings.Join(values, ",")
 	switch k {
 	case listOfTexts:
 		return append([]string{}, values...), nil
 	case listOfIntegers:
-		list := make([]int, 0, len(values))
-		for _, value := range values {
-			one, err := strconv.Atoi(value)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, one)
-		}
-		return list, nil
-	}
-	value := strings.Join(values, ",")
-	switch k {
+		return parseIntegers(values)
 	case boolean:
 		return strconv.ParseBool(value)
 	case integer:
@@ -119,4 +109,16 @@ func (k kind) parse(values ...string) (any, error) {
 	default:
 		return value, nil
 	}
+}
+
+func parseIntegers(values []string) ([]int, error) {
+	list := make([]int, 0, len(values))
+	for _, value := range values {
+		one, err := strconv.Atoi(value)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	return list, nil
 }

@@ -64,7 +64,7 @@ func Check(path string, flags *pflag.FlagSet, update bool) error {
 
 // Read returns the list in a file.
 func Read(path string) ([]Flag, error) {
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // the caller names the file
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 func TestTheChartInstallsWhatTheKustomizationsInstall(t *testing.T) {
@@ -90,7 +92,7 @@ func exceptions() []string {
 // kustomize returns what a kustomization installs.
 func kustomize(t *testing.T, folder string) []*unstructured.Unstructured {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root(), folder))
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(programs.Root(), folder))
 	if err != nil {
 		t.Fatal(err)
 	}

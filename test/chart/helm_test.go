@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // release is the name of the release and namespace its namespace, as in docs/installation.md.
@@ -30,29 +32,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// root is the folder of the repository.
-func root() string { return filepath.Join("..", "..") }
-
 // chartFolder is the folder of the chart.
-func chartFolder() string { return filepath.Join(root(), "charts", "gpu-controller") }
-
-// program returns the absolute path of a program in bin.
-func program(name string) string {
-	path, err := filepath.Abs(filepath.Join(root(), "bin", name))
-	if err != nil {
-		return name
-	}
-	return path
-}
+func chartFolder() string { return filepath.Join(programs.Root(), "charts", "gpu-controller") }
 
 // buildHelm builds Helm from its module, in the version that test/chart/helm names.
 func buildHelm() error {
-	command := exec.Command("go", "build", "-C", "helm", "-ldflags", "-s -w", "-o", program("helm"), "helm.sh/helm/v4/cmd/helm")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("building Helm: %w\n%s", err, output)
-	}
-	return nil
+	return programs.Build(programs.Command{Environment: "CGO_ENABLED=0", Args: []string{
+		"go", "build", "-C", filepath.Join("test", "chart", "helm"), "-ldflags", "-s -w", "-o", programs.Binary("helm"), "helm.sh/helm/v4/cmd/helm",
+	}})
 }
 
 // values are values for the chart, as in a file for --values.
@@ -62,7 +49,7 @@ type values map[string]any
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	home := t.TempDir()
-	command := exec.CommandContext(t.Context(), program("helm"), args...)
+	command := exec.CommandContext(t.Context(), programs.Binary("helm"), args...)
 	command.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	var output, problems bytes.Buffer
 	command.Stdout, command.Stderr = &output, &problems

@@ -23,6 +23,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/test/cluster"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // limit is how long the API server may take for what it does later.
@@ -39,16 +40,14 @@ type installation struct {
 // startCluster starts a local cluster, which has the objects of artifacts/base: installed by kubectl.
 func startCluster(t *testing.T) *installation {
 	t.Helper()
-	build := exec.CommandContext(t.Context(), "make", "build")
-	build.Dir = root()
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("make build: %v\n%s", err, output)
+	if err := programs.Build(programs.Ours()); err != nil {
+		t.Fatal(err)
 	}
 	log, err := os.Create(filepath.Join(t.TempDir(), "localcluster.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	started, err := cluster.Start(context.WithoutCancel(t.Context()), program("localcluster"), filepath.Join(t.TempDir(), "cluster"), log,
+	started, err := cluster.Start(context.WithoutCancel(t.Context()), programs.Binary("localcluster"), filepath.Join(t.TempDir(), "cluster"), log,
 		"--nodes=model=h100-80gb-hbm3,count=1,gpus=8", "--nodeagent=none", "--scheduler=none")
 	if err != nil {
 		output, _ := os.ReadFile(log.Name())
@@ -135,14 +134,15 @@ func (i *installation) eventually(what string, try func() error) {
 	}
 }
 
-func resource(group, version, name string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: group, Version: version, Resource: name}
+// resource returns a resource of version v1.
+func resource(group, name string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: name}
 }
 
 // description returns the description of GPUTasks in their CRD.
 func (i *installation) description() string {
 	i.Helper()
-	definition, err := i.dynamic.Resource(resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")).Get(i.Context(), "gputasks.falldio.com", metav1.GetOptions{})
+	definition, err := i.dynamic.Resource(resource("apiextensions.k8s.io", "customresourcedefinitions")).Get(i.Context(), "gputasks.falldio.com", metav1.GetOptions{})
 	if err != nil {
 		i.Fatal(err)
 	}
@@ -221,19 +221,19 @@ func TestAReleaseLosesNothing(t *testing.T) {
 	i.has(task, "after the rollback")
 
 	i.must("uninstall", release)
-	i.isGone(resource("apps", "v1", "deployments"), namespace, "gpu-controller")
-	i.isGone(resource("rbac.authorization.k8s.io", "v1", "clusterroles"), "", "gpu-controller")
-	i.isGone(resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies"), "", "gpu-pods")
-	i.isGone(resource("", "v1", "namespaces"), "", "nodeagent-system")
+	i.isGone(resource("apps", "deployments"), namespace, "gpu-controller")
+	i.isGone(resource("rbac.authorization.k8s.io", "clusterroles"), "", "gpu-controller")
+	i.isGone(resource("admissionregistration.k8s.io", "validatingadmissionpolicies"), "", "gpu-pods")
+	i.isGone(resource("", "namespaces"), "", "nodeagent-system")
 	i.has(task, "after the release was uninstalled")
-	if _, err := i.dynamic.Resource(resource("", "v1", "namespaces")).Get(t.Context(), "gpu-controller-usage", metav1.GetOptions{}); err != nil {
+	if _, err := i.dynamic.Resource(resource("", "namespaces")).Get(t.Context(), "gpu-controller-usage", metav1.GetOptions{}); err != nil {
 		t.Errorf("what GPU time was used is lost: %v", err)
 	}
 
 	i.must("install", release, next)
 	i.has(task, "after it was installed again")
 	i.must("uninstall", release)
-	i.isGone(resource("", "v1", "namespaces"), "", "nodeagent-system")
+	i.isGone(resource("", "namespaces"), "", "nodeagent-system")
 	if _, err := i.run("install", "another", chartFolder()); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
 		t.Errorf("a release of another name takes over the CRDs without being told to: %v", err)
 	}

@@ -4,14 +4,15 @@
 package chart
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
 
 // set returns values with one value at a path of names.
 func set(value any, path ...string) values {
-	for i := len(path) - 1; i >= 0; i-- {
-		value = values{path[i]: value}
+	for _, name := range slices.Backward(path) {
+		value = values{name: value}
 	}
 	return value.(values)
 }

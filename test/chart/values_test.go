@@ -5,6 +5,7 @@ package chart
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,43 +46,10 @@ func TestAllObjectsFollowTheNamespaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			accounts := map[string]string{}
-			for _, object := range objects {
-				text := encoded(t, object.Object)
-				for _, account := range []string{"gpu-controller", "gpu-scheduler", "gputask-dashboard", "nodeagent", "dradriver"} {
-					for _, ours := range []string{"gpu-controller-system", "nodeagent-system"} {
-						if ours != test.release && strings.Contains(text, "system:serviceaccount:"+ours+":"+account) {
-							t.Errorf("%s %s names an account in %s", object.GetKind(), object.GetName(), ours)
-						}
-					}
-				}
-				switch in := object.GetNamespace(); {
-				case in != "" && !slices.Contains([]string{test.release, test.agents, "gpu-controller-usage", "kube-system"}, in):
-					t.Errorf("%s %s is in %s", object.GetKind(), object.GetName(), in)
-				case object.GetKind() == "ServiceAccount":
-					accounts[object.GetName()] = in
-				}
-			}
-			for policy, account := range map[string]string{
-				"gpu-controller": "gpu-controller", "nodeagent": "nodeagent", "nodeagent-events": "nodeagent", "gpu-pods": "nodeagent", "dradriver": "dradriver",
-			} {
-				text := encoded(t, find(t, objects, "ValidatingAdmissionPolicy", policy).Object)
-				if want := "'system:serviceaccount:" + accounts[account] + ":" + account + "'"; !strings.Contains(text, want) {
-					t.Errorf("the policy %s does not name %s: %s", policy, want, text)
-				}
-			}
-			for _, object := range objects {
-				subjects, _, err := unstructured.NestedSlice(object.Object, "subjects")
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, subject := range subjects {
-					name, in := subject.(map[string]any)["name"].(string), subject.(map[string]any)["namespace"]
-					if home, ours := accounts[name]; ours && in != home {
-						t.Errorf("%s %s is for %s in %v, which is in %s", object.GetKind(), object.GetName(), name, in, home)
-					}
-				}
-			}
+			areIn(t, objects, test.release, test.agents, "gpu-controller-usage", "kube-system")
+			accounts := accountsOf(objects)
+			policiesName(t, objects, accounts)
+			subjectsAre(t, objects, accounts)
 			namespaces := encoded(t, find(t, objects, "ValidatingAdmissionPolicy", "gpu-priorities").Object)
 			if want := `"values":["kube-system","` + test.release + `","` + test.agents + `"]`; !strings.Contains(namespaces, want) {
 				t.Errorf("the policy gpu-priorities lacks %s: %s", want, namespaces)
@@ -93,6 +61,69 @@ func TestAllObjectsFollowTheNamespaces(t *testing.T) {
 				t.Error("the chart creates the namespace of its release, which Helm refuses")
 			}
 		})
+	}
+}
+
+// areIn checks that all objects are in one of the namespaces, if they are in any.
+func areIn(t *testing.T, objects []*unstructured.Unstructured, namespaces ...string) {
+	t.Helper()
+	for _, object := range objects {
+		if in := object.GetNamespace(); in != "" && !slices.Contains(namespaces, in) {
+			t.Errorf("%s %s is in %s", object.GetKind(), object.GetName(), in)
+		}
+	}
+}
+
+// accountsOf returns the namespaces of the service accounts by their names.
+func accountsOf(objects []*unstructured.Unstructured) map[string]string {
+	accounts := map[string]string{}
+	for _, object := range objects {
+		if object.GetKind() == "ServiceAccount" {
+			accounts[object.GetName()] = object.GetNamespace()
+		}
+	}
+	return accounts
+}
+
+// userOf finds the users of service accounts in the expressions of policies.
+var userOf = regexp.MustCompile(`system:serviceaccount:([a-z0-9-]+):([a-z0-9-]+)`)
+
+// policiesName checks that each policy which is about an account of ours names it where it is.
+func policiesName(t *testing.T, objects []*unstructured.Unstructured, accounts map[string]string) {
+	t.Helper()
+	about := map[string]bool{}
+	for _, object := range objects {
+		if object.GetKind() != "ValidatingAdmissionPolicy" {
+			continue
+		}
+		for _, user := range userOf.FindAllStringSubmatch(encoded(t, object.Object), -1) {
+			about[object.GetName()] = true
+			if in, account := user[1], user[2]; accounts[account] != in {
+				t.Errorf("the policy %s looks for %s in %s, which is in %q", object.GetName(), account, in, accounts[account])
+			}
+		}
+	}
+	for _, policy := range []string{"gpu-controller", "nodeagent", "nodeagent-events", "gpu-pods", "dradriver"} {
+		if !about[policy] {
+			t.Errorf("the policy %s names no account", policy)
+		}
+	}
+}
+
+// subjectsAre checks that who is given a role is where it is.
+func subjectsAre(t *testing.T, objects []*unstructured.Unstructured, accounts map[string]string) {
+	t.Helper()
+	for _, object := range objects {
+		subjects, _, err := unstructured.NestedSlice(object.Object, "subjects")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, subject := range subjects {
+			name, in := subject.(map[string]any)["name"].(string), subject.(map[string]any)["namespace"]
+			if home, ours := accounts[name]; ours && in != home {
+				t.Errorf("%s %s is for %s in %v, which is in %s", object.GetKind(), object.GetName(), name, in, home)
+			}
+		}
 	}
 }
 

@@ -47,6 +47,7 @@ type upFlags struct {
 	scheduler       string
 	schedulerConfig string
 	nodeAgent       string
+	kubeconfigs     map[string]string
 	dashboard       string
 	auditLog        string
 	startTimeout    time.Duration
@@ -67,6 +68,7 @@ func (f *upFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.scheduler, "scheduler", "", "the scheduler's program, \"stock\" for Kubernetes' own, or \"none\" (default: gpu-scheduler beside localcluster)")
 	flags.StringVar(&f.schedulerConfig, "scheduler-config", "", "a KubeSchedulerConfiguration for gpu-scheduler (default: the one of artifacts/scheduler)")
 	flags.StringVar(&f.nodeAgent, "nodeagent", "", "the node agent's program, or \"none\" (default: nodeagent beside localcluster); without it the nodes have no labels about GPUs")
+	flags.StringToStringVar(&f.kubeconfigs, "kubeconfig-of", nil, "PROGRAM=FILE: the kubeconfig that gpu-controller, gpu-scheduler or nodeagent uses instead of its own, for example to go through a proxy; may be repeated")
 	flags.StringVar(&f.dashboard, "dashboard", "", "the program that serves the page in a browser, or \"none\" (default: kubectl-gputask beside localcluster)")
 	flags.StringVar(&f.auditLog, "audit-log", "", "a file to which the API server appends who requested what, in lines of JSON; it stays when the cluster is gone")
 	flags.DurationVar(&f.startTimeout, "start-timeout", defaultStartTimeout, "how long the cluster may take to become ready")
@@ -150,6 +152,7 @@ func (f *upFlags) options() (cluster.Options, error) {
 		SchedulerConfig:   schedulerConfig,
 		NoScheduler:       f.scheduler == none,
 		NodeAgent:         nodeAgent,
+		Kubeconfigs:       f.kubeconfigs,
 		Dashboard:         dashboard,
 		StartTimeout:      f.startTimeout,
 		AuditLog:          auditLog,

@@ -13,6 +13,9 @@ GO ?= go
 BIN := bin
 # ONCE=1 stops "make run" after the examples.
 ONCE ?=
+# How long "make chaos" injects faults under load, and what happens then.
+DURATION ?= 10m
+SEED ?= 1
 
 # NVIDIA's functions are looked up when they are called. Systems whose linker
 # does it at the start (Ubuntu) would refuse to start what has no NVIDIA driver.
@@ -87,6 +90,14 @@ test-upstream: build-schedulerperf ## Run the integration tests of Kubernetes' s
 .PHONY: build-schedulerperf
 build-schedulerperf: build
 	$(STATIC) $(GO) test -c -vet=off -ldflags "-s -w" -o $(BIN)/schedulerperf.test test/schedulerperf/program_test.go
+
+.PHONY: chaos
+chaos: build ## Run a campaign of faults on a local cluster, and check that nothing happened that must not (DURATION=10m SEED=1; as root a disk is filled, too)
+	$(GO) run ./test/chaos --duration=$(DURATION) --seed=$(SEED) $(ARGS)
+
+.PHONY: chaos-mutants
+chaos-mutants: build ## Build the programs with deliberate bugs, and run a campaign with each until it is found (up to 5 minutes each; ARGS=--only=NAME)
+	$(GO) run ./test/chaos --mutants --seed=$(SEED) $(ARGS)
 
 .PHONY: test-gpu
 test-gpu: ## On a machine with NVIDIA GPUs, as root: read them and their processes, time polls and calls of the driver, describe them by CDI as nvidia-ctk does, and set limits by MPS and the driver (each skipped with the reason if something lacks)

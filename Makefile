@@ -16,6 +16,9 @@ ONCE ?=
 # How long "make fuzz" runs each target, and which of them: a regular expression for "./package Target".
 FUZZTIME ?= 1m
 FUZZ ?=
+# How long "make chaos" injects faults under load, and what happens then.
+DURATION ?= 10m
+SEED ?= 1
 
 # NVIDIA's functions are looked up when they are called. Systems whose linker
 # does it at the start (Ubuntu) would refuse to start what has no NVIDIA driver.
@@ -97,7 +100,15 @@ build-compat: ## Build kube-apiserver and kube-controller-manager of the other r
 
 .PHONY: test-compat
 test-compat: build build-compat ## Run the examples, the manifests and the commands with the other releases of Kubernetes
-	COMPAT_REQUIRED=1 $(TEST) -count=1 -v ./test/compat
+	COMPAT_REQUIRED=1 $(STATIC) $(TEST) -count=1 -v ./test/compat
+
+.PHONY: chaos
+chaos: build ## Run a campaign of faults on a local cluster, and check that nothing happened that must not (DURATION=10m SEED=1; as root a disk is filled, too)
+	$(STATIC) $(GO) run ./test/chaos --duration=$(DURATION) --seed=$(SEED) $(ARGS)
+
+.PHONY: chaos-mutants
+chaos-mutants: build ## Build the programs with deliberate bugs, and run a campaign with each until it is found (up to 5 minutes each; ARGS=--only=NAME)
+	$(STATIC) $(GO) run ./test/chaos --mutants --seed=$(SEED) $(ARGS)
 
 .PHONY: test-gpu
 test-gpu: ## On a machine with NVIDIA GPUs, as root: read them and their processes, time polls and calls of the driver, describe them by CDI as nvidia-ctk does, and set limits by MPS and the driver (each skipped with the reason if something lacks)

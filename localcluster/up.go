@@ -50,6 +50,7 @@ type upFlags struct {
 	scheduler         string
 	schedulerConfig   string
 	nodeAgent         string
+	kubeconfigs       map[string]string
 	dashboard         string
 	auditLog          string
 	startTimeout      time.Duration
@@ -72,6 +73,7 @@ func (f *upFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.scheduler, "scheduler", "", "the scheduler's program, \"stock\" for Kubernetes' own, or \"none\" (default: gpu-scheduler beside localcluster)")
 	flags.StringVar(&f.schedulerConfig, "scheduler-config", "", "a KubeSchedulerConfiguration for gpu-scheduler (default: the one of artifacts/scheduler)")
 	flags.StringVar(&f.nodeAgent, "nodeagent", "", "the node agent's program, or \"none\" (default: nodeagent beside localcluster); without it the nodes have no labels about GPUs")
+	flags.StringToStringVar(&f.kubeconfigs, "kubeconfig-of", nil, "PROGRAM=FILE: the kubeconfig that gpu-controller, gpu-scheduler or nodeagent uses instead of its own, for example to go through a proxy; may be repeated")
 	flags.StringVar(&f.dashboard, "dashboard", "", "the program that serves the page in a browser, or \"none\" (default: kubectl-gputask beside localcluster)")
 	flags.StringVar(&f.auditLog, "audit-log", "", "a file to which the API server appends who requested what, in lines of JSON; it stays when the cluster is gone")
 	flags.DurationVar(&f.startTimeout, "start-timeout", defaultStartTimeout, "how long the cluster may take to become ready")
@@ -131,6 +133,7 @@ func (f *upFlags) options() (cluster.Options, error) {
 		EmulatedVersion:   f.emulatedVersion,
 		APIServerArgs:     f.apiServerArgs,
 		NoScheduler:       f.scheduler == none,
+		Kubeconfigs:       f.kubeconfigs,
 		StartTimeout:      f.startTimeout,
 		Keep:              f.keep,
 		Clock:             clock.RealClock{},

@@ -82,7 +82,7 @@ func run(command *cobra.Command, opts *options.Options) error {
 	}
 	guard := leadership.NewGuard(clock.RealClock{})
 	shared := planner.NewShared(guard, instance)
-	config, scheduler, err := app.Setup(ctx, opts,
+	config, scheduler, err := setup(ctx, opts,
 		app.WithPlugin(gang.Name, gang.Factory(shared)),
 		app.WithPlugin(devices.Name, devices.Factory(shared)),
 		app.WithPlugin(claims.Name, claims.Factory(shared)),

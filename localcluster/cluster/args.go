@@ -190,9 +190,9 @@ func gpuSchedulerArgs(l layout, p ports) []string {
 	)
 }
 
-func gpuControllerArgs(l layout, p ports, gpuScheduler bool, extra []string) []string {
+func gpuControllerArgs(p ports, kubeconfig string, gpuScheduler bool, extra []string) []string {
 	args := []string{
-		"--kubeconfig=" + l.userKubeconfig(userGPUController),
+		"--kubeconfig=" + kubeconfig,
 		"--leader-elect=false",
 		"--metrics-bind-address=" + address(p.gpuController),
 		// Users want to see room being made soon, but no young task moved to tidy up.
@@ -211,9 +211,9 @@ func gpuControllerArgs(l layout, p ports, gpuScheduler bool, extra []string) []s
 
 // nodeAgentArgs returns the arguments that make one process the agent of all
 // nodes, each with the rights that the agent's service account has on that node.
-func nodeAgentArgs(l layout, p ports) []string {
+func nodeAgentArgs(l layout, p ports, kubeconfig string) []string {
 	return []string{
-		"--kubeconfig=" + l.userKubeconfig(userAdmin),
+		"--kubeconfig=" + kubeconfig,
 		"--as=" + pki.NodeAgent.CommonName,
 		"--simulated-nodes=" + l.agents(),
 		"--simulation-faults=" + GPUFaultsPath(l.dir),

@@ -55,8 +55,12 @@ func TestComponentsGetTheirArguments(t *testing.T) {
 			[]string{"--kubeconfig=/dir/kwok.kubeconfig", "--config=/dir/kwok/stages.yaml"},
 		},
 		"the gpu-controller is its service account and gets what the user adds": {
-			gpuControllerArgs(testLayout, testPorts, false, []string{"--workers=8"}),
+			gpuControllerArgs(testPorts, testLayout.userKubeconfig(userGPUController), false, []string{"--workers=8"}),
 			[]string{"--kubeconfig=/dir/gpu-controller.kubeconfig", "--leader-elect=false", "--metrics-bind-address=127.0.0.1:7", "--reschedule-period=5s", "--reschedule-patience=2s", "--reschedule-threshold=0", "--reschedule-unhealthy", "--reschedule-unhealthy-after=3s", "--workers=8"},
+		},
+		"the node agent uses the kubeconfig that it is given": {
+			nodeAgentArgs(testLayout, testPorts, "/proxy.kubeconfig"),
+			[]string{"--kubeconfig=/proxy.kubeconfig", "--as=system:serviceaccount:nodeagent-system:nodeagent"},
 		},
 	}
 	for name, test := range tests {
@@ -82,7 +86,7 @@ var addressInArgument = regexp.MustCompile(`https?://[^,]+|\d+\.\d+\.\d+\.\d+(?:
 func TestNoArgumentLeadsBeyondLoopback(t *testing.T) {
 	all := [][]string{
 		etcdArgs(testLayout, testPorts), apiServerArgs(testLayout, testPorts), controllerManagerArgs(testLayout, testPorts, time.Second),
-		schedulerArgs(testLayout, testPorts), kwokArgs(testLayout), gpuSchedulerArgs(testLayout, testPorts), gpuControllerArgs(testLayout, testPorts, true, nil),
+		schedulerArgs(testLayout, testPorts), kwokArgs(testLayout), gpuSchedulerArgs(testLayout, testPorts), gpuControllerArgs(testPorts, testLayout.userKubeconfig(userGPUController), true, nil),
 	}
 	for _, args := range all {
 		for _, arg := range args {
@@ -135,7 +139,7 @@ func TestCredentialsAreWhereTheArgumentsSay(t *testing.T) {
 	args = append(args, controllerManagerArgs(l, testPorts, time.Second)...)
 	args = append(args, schedulerArgs(l, testPorts)...)
 	args = append(args, gpuSchedulerArgs(l, testPorts)...)
-	args = append(args, gpuControllerArgs(l, testPorts, true, nil)...)
+	args = append(args, gpuControllerArgs(testPorts, l.userKubeconfig(userGPUController), true, nil)...)
 	if err := os.WriteFile(l.schedulerConfig(), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -229,7 +229,7 @@ func (c *cluster) startNodeAgent(ctx context.Context) error {
 	if err := pki.WriteFile(c.layout.agents(), nodes); err != nil {
 		return err
 	}
-	if err := c.program(ctx, names.NodeAgent, c.options.NodeAgent, nodeAgentArgs(c.layout, c.ports)); err != nil {
+	if err := c.program(ctx, names.NodeAgent, c.options.NodeAgent, nodeAgentArgs(c.layout, c.ports, c.kubeconfigOf(names.NodeAgent, userAdmin))); err != nil {
 		return err
 	}
 	return c.waitUntilHealthy(ctx, names.NodeAgent, http.DefaultClient, "http://"+address(c.ports.nodeAgent)+"/readyz")
@@ -240,7 +240,7 @@ func (c *cluster) startGPUScheduler(ctx context.Context) error {
 	if c.options.Scheduler == "" {
 		return nil
 	}
-	config, err := localSchedulerConfig(c.options.SchedulerConfig, c.layout.userKubeconfig(userGPUScheduler), c.journal())
+	config, err := localSchedulerConfig(c.options.SchedulerConfig, c.kubeconfigOf(names.GPUScheduler, userGPUScheduler), c.journal())
 	if err != nil {
 		return err
 	}
@@ -257,11 +257,19 @@ func (c *cluster) startGPUController(ctx context.Context) error {
 	if c.options.Controller == "" {
 		return nil
 	}
-	args := gpuControllerArgs(c.layout, c.ports, c.options.Scheduler != "", c.options.ControllerArgs)
+	args := gpuControllerArgs(c.ports, c.kubeconfigOf(names.GPUController, userGPUController), c.options.Scheduler != "", c.options.ControllerArgs)
 	if err := c.program(ctx, names.GPUController, c.options.Controller, args); err != nil {
 		return err
 	}
 	return c.waitUntilHealthy(ctx, names.GPUController, http.DefaultClient, "http://"+address(c.ports.gpuController)+"/readyz")
+}
+
+// kubeconfigOf returns the kubeconfig that one of our programs uses: its user's, unless the options name another one.
+func (c *cluster) kubeconfigOf(program, user string) string {
+	if path := c.options.Kubeconfigs[program]; path != "" {
+		return path
+	}
+	return c.layout.userKubeconfig(user)
 }
 
 // journal returns where gpu-scheduler keeps the journal of its decisions, as its configuration says it; nil if nobody shows it.

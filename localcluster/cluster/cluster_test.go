@@ -50,6 +50,24 @@ func TestUpRefusesAControllerThatItCannotRun(t *testing.T) {
 	}
 }
 
+func TestUpRefusesAKubeconfigForAProgramThatIsNotOurs(t *testing.T) {
+	unused := filepath.Join(t.TempDir(), "cluster")
+	err := Up(t.Context(), Options{Dir: unused, Kubeconfigs: map[string]string{"kubelet": "/x"}})
+	if err == nil || !strings.Contains(err.Error(), `--kubeconfig-of: "kubelet" must be one of gpu-controller, gpu-scheduler, nodeagent`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOurProgramsUseTheKubeconfigOfTheirUserUnlessAnotherOneIsNamed(t *testing.T) {
+	c := &cluster{layout: testLayout, options: Options{Kubeconfigs: map[string]string{names.GPUScheduler: "/proxy.kubeconfig"}}}
+	if got := c.kubeconfigOf(names.GPUScheduler, userGPUScheduler); got != "/proxy.kubeconfig" {
+		t.Errorf("the scheduler uses %s", got)
+	}
+	if got, want := c.kubeconfigOf(names.GPUController, userGPUController), testLayout.userKubeconfig(userGPUController); got != want {
+		t.Errorf("the controller uses %s, want %s", got, want)
+	}
+}
+
 func TestNodesCountAsReady(t *testing.T) {
 	ready := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	tests := map[string]struct {

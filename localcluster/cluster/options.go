@@ -10,6 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -60,6 +62,9 @@ type Options struct {
 	// NodeAgent is the node agent's program. None runs if it is empty; the nodes
 	// have no labels about GPUs then.
 	NodeAgent string
+	// Kubeconfigs are the kubeconfigs that gpu-controller, gpu-scheduler and nodeagent use instead of
+	// their own, by these names: those of proxies, for example.
+	Kubeconfigs map[string]string
 	// Dashboard is the program kubectl-gputask, which serves the page in a browser. None is served if it is empty.
 	Dashboard string
 	// StartTimeout is how long the cluster may take to become ready.
@@ -97,7 +102,18 @@ func (o *Options) validate() error {
 		validateProgram(names.KubectlGPUTask, "dashboard", o.Dashboard),
 		validateOtherRelease(names.APIServer, o.APIServer),
 		validateOtherRelease(names.ControllerManager, o.ControllerManager),
+		o.validateKubeconfigs(),
 	)
+}
+
+func (o *Options) validateKubeconfigs() error {
+	ours := []string{names.GPUController, names.GPUScheduler, names.NodeAgent}
+	for name := range o.Kubeconfigs {
+		if !slices.Contains(ours, name) {
+			return fmt.Errorf("--kubeconfig-of: %q must be one of %s", name, strings.Join(ours, ", "))
+		}
+	}
+	return nil
 }
 
 // validateProgram checks that one of our programs is executable; an empty path is valid.

@@ -4,12 +4,9 @@
 package e2e
 
 import (
-	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
-	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -131,18 +128,7 @@ func (s *suite) lives() map[types.UID]*life {
 // etcd returns a client of the cluster's etcd.
 func (s *suite) etcd() *clientv3.Client {
 	s.Helper()
-	address := ""
-	for _, command := range processesOf(s.T, s.cluster.Dir) {
-		if found := regexp.MustCompile(`--listen-client-urls=(\S+)`).FindStringSubmatch(command); found != nil {
-			address = found[1]
-		}
-	}
-	pki := func(name string) string { return filepath.Join(s.cluster.Dir, "pki", name) }
-	tls, err := transport.TLSInfo{CertFile: pki("etcd-client.crt"), KeyFile: pki("etcd-client.key"), TrustedCAFile: pki("etcd-ca.crt")}.ClientConfig()
-	if err != nil {
-		s.Fatal(err)
-	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, TLS: tls, Context: s.Context()})
+	client, err := s.cluster.Etcd(s.Context())
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -5,13 +5,10 @@ package scheduler
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -187,33 +184,7 @@ func (p *process) waitForEnd() {
 }
 
 // schedulerProcess finds the process of the cluster's own scheduler.
-func (c *testCluster) schedulerProcess() (int, error) {
-	return processWith("--config=" + filepath.Join(c.Dir, "scheduler.yaml"))
-}
+func (c *testCluster) schedulerProcess() (int, error) { return c.PID("gpu-scheduler") }
 
 // kwokProcess finds the cluster's KWOK process.
-func (c *testCluster) kwokProcess() (int, error) {
-	return processWith("--config=" + filepath.Join(c.Dir, "kwok", "stages.yaml"))
-}
-
-// processWith finds the process that has an argument.
-func processWith(argument string) (int, error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return 0, err
-	}
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		line, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
-		if err != nil {
-			continue // it has ended
-		}
-		if slices.Contains(strings.Split(string(line), "\x00"), argument) {
-			return pid, nil
-		}
-	}
-	return 0, fmt.Errorf("no process has the argument %s", argument)
-}
+func (c *testCluster) kwokProcess() (int, error) { return c.PID("kwok") }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -328,10 +327,7 @@ func (w *queueStress) killedTooSeldom() bool {
 // kill kills a process of the cluster, which is started again.
 func (w *queueStress) kill(name string) {
 	w.Helper()
-	pid, err := w.schedulerProcess()
-	if name == gpuController {
-		pid, err = processWith("--kubeconfig=" + filepath.Join(w.Dir, "gpu-controller.kubeconfig"))
-	}
+	pid, err := w.PID(name)
 	if err != nil {
 		return // it is about to be started
 	}

@@ -1,0 +1,146 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/test/chaos/check"
+	"falldio.github.io/gpu-controller/test/chaos/faults"
+)
+
+// requestLimit is how long one request may take.
+const requestLimit = 20 * time.Second
+
+// othersNamespace is where the Pods of others are, and othersPriority their PriorityClass: nobody may
+// preempt them.
+const (
+	othersNamespace = "others"
+	othersPriority  = "others"
+)
+
+// furnish creates the queues, the namespaces, and the Pods of others.
+func (s *site) furnish(ctx context.Context, shape *shape) error {
+	for _, tenant := range shape.tenants {
+		if err := s.createNamespace(ctx, tenant.Namespace); err != nil {
+			return err
+		}
+		if tenant.Queue == "" {
+			continue
+		}
+		queue := &v1.GPUQueue{ObjectMeta: metav1.ObjectMeta{Name: tenant.Queue}, Spec: v1.GPUQueueSpec{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: tenant.Namespace}},
+			Resources:         []v1.GPUQueueResource{{GPU: "*", Guaranteed: int32(shape.guaranteed)}}, //nolint:gosec // small
+		}}
+		if _, err := s.tasks.FalldioV1().GPUQueues().Create(ctx, queue, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	for _, namespace := range []string{faults.FloodNamespace, othersNamespace} {
+		if err := s.createNamespace(ctx, namespace); err != nil {
+			return err
+		}
+	}
+	return s.createOthers(ctx, shape)
+}
+
+// createNamespace creates a namespace and waits until Pods can be created there.
+func (s *site) createNamespace(ctx context.Context, name string) error {
+	_, err := s.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := s.kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil
+	})
+}
+
+// createOthers creates Pods that are no task's, and look like it: they have the labels of tasks, the
+// names that Pods of tasks would have, GPUs, or a gang.
+func (s *site) createOthers(ctx context.Context, shape *shape) error {
+	_, err := s.kube.SchedulingV1().PriorityClasses().Create(ctx,
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: othersPriority}, Value: 1_000_000}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	pods := []*corev1.Pod{
+		other(othersNamespace, "plain", nil, 0),
+		other(othersNamespace, withGPU, nil, 1),
+		other(shape.tenants[0].Namespace, "looks-like-a-task", map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: "gone", v1.LabelIndex: "0"}, 0),
+		other(shape.tenants[0].Namespace, "has-the-name-0", map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: nameTaken, v1.LabelIndex: "0"}, 0),
+	}
+	for _, pod := range pods {
+		if _, err := s.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	// A GPU that one of them waits for must not go to a task first.
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		pod, err := s.kube.CoreV1().Pods(othersNamespace).Get(ctx, withGPU, metav1.GetOptions{})
+		return err == nil && pod.Spec.NodeName != "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until Pod %s has a node: %w", withGPU, err)
+	}
+	return s.createHopeless(ctx, shape)
+}
+
+// withGPU is a Pod of others that has one of the two GPUs of its node, nameTaken a task whose first Pod
+// has the name of a Pod of others, and oneTooMany a gang that needs both GPUs of that node.
+const (
+	withGPU    = "with-gpu"
+	nameTaken  = "has-the-name"
+	oneTooMany = "one-too-many"
+)
+
+// createHopeless creates tasks that can never start because of the Pods of others.
+func (s *site) createHopeless(ctx context.Context, shape *shape) error {
+	for name, model := range map[string]string{nameTaken: shape.model, oneTooMany: otherModel} {
+		replicas := int32(2)
+		label := map[string]string{check.LabelInfeasible: "true"}
+		task := &v1.GPUTask{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: shape.tenants[0].Namespace, Labels: label},
+			Spec: v1.GPUTaskSpec{
+				GPU: model, GPUAmount: "1", Replicas: &replicas, Queue: shape.tenants[0].Queue,
+				Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: label}},
+			},
+		}
+		if _, err := s.tasks.FalldioV1().GPUTasks(task.Namespace).Create(ctx, task, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// other returns a Pod of others with so many GPUs, on the node that nothing disturbs.
+func other(namespace, name string, labels map[string]string, gpus int64) *corev1.Pod {
+	all := map[string]string{check.LabelForeign: "true"}
+	for key, value := range labels {
+		all[key] = value
+	}
+	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+	if gpus > 0 {
+		requests[v1.ResourceGPU] = *resource.NewQuantity(gpus, resource.DecimalSI)
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: all, Annotations: map[string]string{"simulation.falldio.com/duration": "forever"}},
+		Spec: corev1.PodSpec{
+			NodeSelector:      map[string]string{v1.LabelGPUModel: otherModel},
+			PriorityClassName: othersPriority,
+			Tolerations:       []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers:        []corev1.Container{{Name: "c", Image: fmt.Sprintf("example.com/%s:1", name), Resources: corev1.ResourceRequirements{Requests: requests, Limits: requests}}},
+		},
+	}
+}

@@ -1,0 +1,433 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/reservation"
+	"falldio.github.io/gpu-controller/test/chaos/history"
+)
+
+func TestGPUs(t *testing.T) {
+	t.Parallel()
+	nodes := func() *builder { return new(builder).node(newNode("n", "A", "B")).node(newNode("m", "C")) }
+	tests := map[string]struct {
+		history *builder
+		want    string // "" for none
+	}{
+		"each Pod has its own":                    {nodes().pod(newPod("a", nil, "A"), newPod("b", nil, "B")), ""},
+		"two Pods have one":                       {nodes().pod(newPod("a", nil, "A"), newPod("b", nil, "A")), "200 % of the GPU are given out, to Pods [ns/a (100 %) ns/b (100 %)]"},
+		"one follows the other":                   {nodes().pod(newPod("a", nil, "A"), with(newPod("a", nil, "A"), hasSucceeded), newPod("b", nil, "A")), ""},
+		"one follows another that was deleted":    {nodes().pod(newPod("a", nil, "A")).podGone(newPod("a", nil, "A")).pod(newPod("b", nil, "A")), ""},
+		"a Pod that is being deleted still holds": {nodes().pod(newPod("a", nil, "A"), with(newPod("a", nil, "A"), deleting), newPod("b", nil, "A")), "200 %"},
+		"shares add up to the card":               {nodes().pod(share("a", 40, "A"), share("b", 60, "A")), ""},
+		"shares are more than the card":           {nodes().pod(share("a", 50, "A"), share("b", 60, "A")), "110 % of the GPU are given out"},
+		"a share of a card that is given away":    {nodes().pod(newPod("a", nil, "A"), share("b", 10, "A")), "110 % of the GPU"},
+		"a GPU of another node":                   {nodes().pod(newPod("a", nil, "C")), "is on node n and has got GPU C of node m"},
+		"too few":                                 {nodes().pod(with(newPod("a", nil, "A"), func(pod *corev1.Pod) { request(pod, v1.ResourceGPU, 2) })), "requests 2 GPUs and has got [A]"},
+		"none":                                    {nodes().pod(with(newPod("a", nil, "A"), func(pod *corev1.Pod) { pod.Annotations = nil })), "is bound to n without GPUs"},
+		"they change while the Pod runs":          {nodes().pod(newPod("a", nil, "A"), newPod("a", nil, "B")), "the GPUs of the Pod have changed"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				test.history.mustFindNothing(t)
+				return
+			}
+			test.history.mustFind(t, InvariantCards, test.want)
+		})
+	}
+}
+
+func TestGangs(t *testing.T) {
+	t.Parallel()
+	task := newTask("g")
+	a, b, c := member(task, 0, 3), member(task, 1, 3), member(task, 2, 3)
+	long, veryLong := 20*time.Second, 70*time.Second
+	tests := map[string]struct {
+		history *builder
+		want    string
+	}{
+		"a gang that starts as a whole":                  {new(builder).task(task).pod(a, b, c).wait(long).pod(a), ""},
+		"a gang that starts partly, and stays so":        {new(builder).task(task).pod(a, b).wait(long).pod(b), "at most 2 of the 3 Pods that must start together had nodes for 21s of calm"},
+		"a gang that starts partly for a moment":         {new(builder).task(task).pod(a, b).wait(5 * time.Second).pod(c).wait(long).pod(c), ""},
+		"a gang that lost a Pod has time to get it back": {new(builder).task(task).pod(a, b, c, with(c, evicted)).podGone(c).wait(long).pod(b), ""},
+		"a gang that lost a Pod, and never gets it back": {new(builder).task(task).pod(a, b, c, with(c, evicted)).podGone(c).wait(veryLong).pod(b), "after it was disturbed; the limit is 50s"},
+		"faults while it starts give it more time":       {new(builder).task(task).pod(a).fault(FaultKill, "gpu-scheduler").pod(b).wait(long).pod(b), ""},
+		"time does not count while faults are injected":  {new(builder).task(task).pod(a).add(history.Entry{Fault: &history.Fault{Number: 1, Kind: FaultPause}}).wait(veryLong).pod(b), ""},
+		"members that have succeeded count":              {new(builder).task(task).pod(a, b, c, with(b, hasSucceeded), with(c, hasSucceeded)).wait(veryLong).pod(a), ""},
+		"after a restart they count no more": {new(builder).task(task).pod(a, b, c, with(b, hasSucceeded)).podGone(b).pod(with(b, func(pod *corev1.Pod) {
+			unbound(pod)
+			pod.UID, pod.Labels[v1.LabelAttempt] = "again", "1"
+		})).wait(veryLong).pod(a), "2 of the 3 Pods"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				test.history.mustFindNothing(t)
+				return
+			}
+			test.history.mustFind(t, InvariantGangs, test.want)
+		})
+	}
+}
+
+func TestWhatCanNeverStartHoldsNothing(t *testing.T) {
+	t.Parallel()
+	pod := with(newPod("big", nil), func(pod *corev1.Pod) { pod.Labels[LabelInfeasible] = "true" })
+	new(builder).pod(with(pod, unbound)).mustFindNothing(t)
+	new(builder).pod(pod).mustFind(t, InvariantInfeasible, "has got node n")
+}
+
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	task := newTask("t")
+	pod := newPod("t", task)
+	start := func() *builder { return new(builder).task(task).node(newNode("n")).pod(pod) }
+	again := with(pod, func(pod *corev1.Pod) { another("again")(pod); unbound(pod) })
+	next := with(again, func(pod *corev1.Pod) { pod.Labels[v1.LabelAttempt] = "1" })
+	lost := with(pod, evicted)
+	tests := map[string]struct {
+		history *builder
+		want    string
+	}{
+		"a Pod that has succeeded is created again":                  {start().pod(with(pod, hasSucceeded)).podGone(with(pod, hasSucceeded)).pod(again), "created again in attempt 0, in which it has Succeeded"},
+		"a Pod that has failed is created in the same attempt":       {start().pod(with(pod, hasFailed)).podGone(with(pod, hasFailed)).pod(again), "created again in attempt 0, in which it has Failed"},
+		"a Pod that has failed is created in the next attempt":       {start().pod(with(pod, hasFailed)).podGone(with(pod, hasFailed)).pod(next), ""},
+		"a Pod that was lost is created again":                       {start().pod(lost).podGone(lost).pod(again), ""},
+		"its node was lost before anybody saw that it had succeeded": {start().pod(with(pod, hasSucceeded)).fault(FaultDelete, "n").podGone(with(pod, hasSucceeded)).pod(again), ""},
+		"its user has suspended it meanwhile":                        {start().pod(with(pod, hasFailed)).intent("suspend", "ns", "t").podGone(with(pod, hasFailed)).pod(again), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				test.history.mustFindNothing(t)
+				return
+			}
+			test.history.mustFind(t, InvariantAttempts, test.want)
+		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	task := newTask("t")
+	restarted := func(count int32, phase v1.GPUTaskPhase) *v1.GPUTask {
+		return taskWith(task, func(task *v1.GPUTask) { task.Status.Restarts, task.Status.Phase = count, phase })
+	}
+	one, other := member(task, 0, 2), member(task, 1, 2)
+	byItself := taskWith(restarted(2, v1.PhaseRunning), func(task *v1.GPUTask) { task.Spec.FailurePolicy = v1.RestartPod })
+	end := []history.Mark{history.LoadEnds, history.Converged}
+	tests := map[string]struct {
+		history *builder
+		want    string
+	}{
+		"a failure is counted once":                     {new(builder).task(task).pod(one, with(one, hasFailed)).task(restarted(1, v1.PhaseRunning)), ""},
+		"a failure is counted twice":                    {new(builder).task(task).pod(one, with(one, hasFailed)).task(restarted(2, v1.PhaseRunning)), "status.restarts is 2, and there were 1 failures"},
+		"a failure is counted that has not happened":    {new(builder).task(task).pod(one).task(restarted(1, v1.PhaseRunning)), "status.restarts is 1, and there were 0 failures"},
+		"members that fail together count once":         {new(builder).task(task).pod(one, other, with(one, hasFailed), with(other, hasFailed)).task(restarted(2, v1.PhaseRunning)), "there were 1 failures"},
+		"with RestartPod each counts":                   {new(builder).task(taskWith(byItself, func(task *v1.GPUTask) { task.Status.Restarts = 0 })).pod(one, other, with(one, hasFailed), with(other, hasFailed)).task(byItself), ""},
+		"a Pod that was lost has not failed":            {new(builder).task(task).pod(one, with(with(one, evicted), hasFailed)).task(restarted(1, v1.PhaseRunning)), "there were 0 failures"},
+		"a failure was not counted in the end":          {new(builder).task(task).pod(one, with(one, hasFailed)).task(restarted(0, v1.PhaseSucceeded)).mark(end...), "1 failures should have been counted"},
+		"the failure that ends a task restarts nothing": {new(builder).task(task).pod(one, with(one, hasFailed)).task(restarted(0, v1.PhaseFailed)).mark(end...), ""},
+		"what was before the history is unknown":        {new(builder).task(restarted(3, v1.PhaseRunning)).task(restarted(3, v1.PhaseRunning)), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				test.history.mustFindNothing(t)
+				return
+			}
+			test.history.mustFind(t, InvariantFailures, test.want)
+		})
+	}
+}
+
+func TestPodsOfOthers(t *testing.T) {
+	t.Parallel()
+	pod := with(newPod("other", nil), func(pod *corev1.Pod) { pod.Labels[LabelForeign] = "true" })
+	relabelled := with(pod, func(pod *corev1.Pod) { pod.Labels["x"] = "y" })
+	annotated := with(pod, func(pod *corev1.Pod) { pod.Annotations["x"] = "y" })
+	bound := with(pod, func(pod *corev1.Pod) { pod.Annotations[v1.AnnotationSchedulerInstance] = "s" })
+	adopted := with(pod, func(pod *corev1.Pod) { pod.OwnerReferences = newPod("x", newTask("t")).OwnerReferences })
+	tests := map[string]struct {
+		history *builder
+		want    string
+	}{
+		"the scheduler binds it":              {new(builder).pod(with(pod, unbound), bound).request(UserScheduler, "create", "pods/binding", "ns", "other"), ""},
+		"its kubelet writes its status":       {new(builder).pod(pod, with(pod, hasSucceeded)).request("kwok", "patch", "pods/status", "ns", "other"), ""},
+		"it gets a label":                     {new(builder).pod(pod, relabelled), "its labels have changed"},
+		"it gets an annotation":               {new(builder).pod(pod, annotated), "its annotations have changed"},
+		"it gets an owner":                    {new(builder).pod(pod, adopted), "its owners have changed"},
+		"it is deleted":                       {new(builder).pod(pod, with(pod, deleting)), "the Pod was deleted"},
+		"the controller writes to it in vain": {new(builder).pod(pod).request(UserController, "patch", "pods", "ns", "other"), "has sent: patch pods"},
+		"the scheduler evicts it":             {new(builder).pod(pod).request(UserScheduler, "create", "pods/eviction", "ns", "other"), "has sent: create pods/eviction"},
+		"a Pod of a task is not of others":    {new(builder).pod(newPod("mine", nil)).request(UserController, "delete", "pods", "ns", "mine"), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				test.history.mustFindNothing(t)
+				return
+			}
+			test.history.mustFind(t, InvariantOthers, test.want)
+		})
+	}
+}
+
+func TestWhatRunsIsNotStopped(t *testing.T) {
+	t.Parallel()
+	task := newTask("t")
+	pod := newPod("t", task)
+	restarting := taskWith(task, func(task *v1.GPUTask) { task.Status.TaskRestarts = &v1.TaskRestarts{Count: 1} })
+	failing := taskWith(task, func(task *v1.GPUTask) {
+		task.Status.Conditions = []metav1.Condition{{Type: v1.ConditionFailureTarget, Status: metav1.ConditionTrue}}
+	})
+	starting := newNode("n")
+	starting.Status.Conditions[0].Status = corev1.ConditionFalse
+	start := func() *builder { return new(builder).node(starting).node(newNode("n")).task(task).pod(pod) }
+	tests := map[string]struct {
+		history *builder
+		want    string
+	}{
+		"its node is not ready any more":          {start().node(starting).podGone(pod), ""},
+		"for no reason":                           {start().pod(with(pod, deleting)), "ran on node n and was deleted"},
+		"after a kill of the controller":          {start().fault(FaultKill, "gpu-controller").podGone(pod), "ran on node n and was deleted"},
+		"its task is deleted":                     {start().intent("delete", "ns", "t").podGone(pod), ""},
+		"its task is suspended":                   {start().intent("suspend", "ns", "t").pod(with(pod, deleting)), ""},
+		"its task starts again":                   {start().task(restarting).pod(with(pod, deleting)), ""},
+		"its task has failed":                     {start().task(failing).pod(with(pod, deleting)), ""},
+		"it is preempted or evicted":              {start().pod(with(pod, evicted)), ""},
+		"its node is lost":                        {start().fault(FaultDelete, "n").podGone(pod), ""},
+		"it has ended before":                     {start().pod(with(pod, hasSucceeded)).podGone(with(pod, hasSucceeded)), ""},
+		"somebody deletes all tasks":              {start().fault(FaultCRD, "gputasks.falldio.com").podGone(pod), ""},
+		"somebody has deleted all tasks long ago": {start().fault(FaultCRD, "gputasks.falldio.com").wait(forgetting).podGone(pod), "was deleted"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				test.history.mustFindNothing(t)
+				return
+			}
+			test.history.mustFind(t, InvariantRunning, test.want)
+		})
+	}
+}
+
+func TestMoves(t *testing.T) {
+	t.Parallel()
+	task := newTask("t")
+	pod := newPod("t", task)
+	plan := &v1.MovePlan{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-of-p"},
+		Spec:       v1.MovePlanSpec{Moves: []v1.Move{{Task: v1.TaskReference{Namespace: "ns", Name: "t", UID: task.UID}, Pod: "t", PodUID: pod.UID, To: v1.MovePlace{Node: "m"}}}},
+		Status:     v1.MovePlanStatus{Phase: v1.PlanExecuting},
+	}
+	done := plan.DeepCopy()
+	done.Status.Phase = v1.PlanDone
+	done.Status.Moves = []v1.MoveStatus{{State: v1.MoveMoved, EvictedAt: &metav1.Time{Time: begin}}}
+	reserved := newNode("m")
+	reserved.Annotations[reservation.Annotation] = `[{"plan":"p","pod":"ns/t","kind":"Move","until":"2026-01-01T00:10:00Z"}]`
+	skipped := done.DeepCopy()
+	skipped.Status.Moves = []v1.MoveStatus{{State: v1.MoveSkipped}}
+	again := plan.DeepCopy()
+	again.UID, again.Name = "uid-of-q", "p" // the same reservation will do
+	again.Status.Moves = []v1.MoveStatus{{State: v1.MoveEvicted, EvictedAt: &metav1.Time{Time: begin.Add(time.Minute)}}}
+	once := taskWith(task, func(task *v1.GPUTask) { task.Spec.Rescheduling = &v1.Rescheduling{MaxMoves: new(int32(1))} })
+	never := taskWith(task, func(task *v1.GPUTask) { task.Spec.Rescheduling = &v1.Rescheduling{Policy: v1.ReschedulingNever} })
+	moved := taskWith(task, func(task *v1.GPUTask) { task.Status.Moves = 1 })
+	end := []history.Mark{history.LoadEnds, history.Converged}
+	tests := map[string]struct {
+		history         *builder
+		invariant, want string
+	}{
+		"a Pod is moved to a place that is reserved": {new(builder).task(task).pod(pod).node(reserved).plan(plan).pod(with(pod, evicted)), "", ""},
+		"a Pod is moved to a place that is not":      {new(builder).task(task).pod(pod).node(newNode("m")).plan(plan).pod(with(pod, evicted)), InvariantReserved, "where no place was reserved for it"},
+		"a Pod is moved that must not be":            {new(builder).task(never).pod(pod).node(reserved).plan(plan).pod(with(pod, evicted)), InvariantMayMove, "policy of its task is Never"},
+		"a Pod has ended before it was evicted":      {new(builder).task(task).plan(done).plan(skipped).mark(end...), "", ""},
+		"a task is moved more often than it allows":  {new(builder).task(once).pod(pod).node(reserved).plan(done).plan(again).pod(with(pod, evicted)), InvariantMayMove, "its task is moved for the 2th time"},
+		"a move is counted":                          {new(builder).task(task).plan(done).task(moved).mark(end...), "", ""},
+		"a move is not counted":                      {new(builder).task(task).plan(done).mark(end...), InvariantMovesCounted, "status.moves is 0, and its Pods were evicted in 1 turns of plans"},
+		"a move is counted that has not taken place": {new(builder).task(task).task(moved).mark(end...), InvariantMovesCounted, "status.moves is 1, and its Pods were evicted in 0 turns"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				test.history.mustFindNothing(t)
+				return
+			}
+			test.history.mustFind(t, test.invariant, test.want)
+		})
+	}
+}
+
+func TestTheBudgetOfMoves(t *testing.T) {
+	t.Parallel()
+	config := Default()
+	config.MovesPerHour = 1
+	plan := &v1.MovePlan{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-of-p"}, Status: v1.MovePlanStatus{Phase: v1.PlanDone}}
+	for i, after := range []time.Duration{0, 59 * time.Minute} {
+		plan.Spec.Moves = append(plan.Spec.Moves, v1.Move{PodUID: newPod(string(rune('a'+i)), nil).UID})
+		plan.Status.Moves = append(plan.Status.Moves, v1.MoveStatus{State: v1.MoveMoved, EvictedAt: &metav1.Time{Time: begin.Add(after)}})
+	}
+	found := All(config, new(builder).plan(plan).entries)
+	if len(found) != 1 || found[0].Invariant != InvariantBudget {
+		t.Errorf("two moves within an hour, one is allowed: found %s", describeAll(found))
+	}
+	plan.Status.Moves[1].EvictedAt = &metav1.Time{Time: begin.Add(time.Hour)}
+	if found := All(config, new(builder).plan(plan).entries); len(found) > 0 {
+		t.Errorf("an hour between them: found %s", describeAll(found))
+	}
+}
+
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	waiting := func(phase v1.GPUTaskPhase, message string) *v1.GPUTask {
+		return taskWith(newTask("t"), func(task *v1.GPUTask) { task.Status.Phase, task.Status.Message = phase, message })
+	}
+	pod := with(newPod("t", newTask("t")), unbound)
+	refused := with(pod, func(pod *corev1.Pod) {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "needs 9 GPUs"}}
+	})
+	history := func(task *v1.GPUTask, pod *corev1.Pod) *builder {
+		b := new(builder).task(task)
+		if pod != nil {
+			b.pod(pod)
+		}
+		for range 50 {
+			b.wait(time.Second).node(newNode("n"))
+		}
+		return b
+	}
+	tests := map[string]struct {
+		task *v1.GPUTask
+		pod  *corev1.Pod
+		want string
+	}{
+		"the task says why":                       {waiting(v1.PhasePending, "waiting for a node: needs 9 GPUs"), refused, ""},
+		"the task has no status":                  {waiting("", ""), nil, "the task has no status"},
+		"the task has no message":                 {waiting(v1.PhaseWaiting, ""), nil, "has no message"},
+		"neither task nor scheduler say why":      {waiting(v1.PhasePending, "waiting to start"), pod, "the scheduler says nothing about Pod t"},
+		"the task does not say what its Pod says": {waiting(v1.PhasePending, "waiting to start"), refused, "not what the scheduler says"},
+		"its Pods start":                          {waiting(v1.PhasePending, "waiting to start"), newPod("t", newTask("t")), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				history(test.task, test.pod).mustFindNothing(t)
+				return
+			}
+			history(test.task, test.pod).mustFind(t, InvariantWaits, test.want)
+		})
+	}
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	task := newTask("t")
+	pod := newPod("t", task)
+	reserved := newNode("n")
+	reserved.Annotations[reservation.Annotation] = `[{"plan":"p","pod":"ns/t","kind":"Move","until":"2026-01-01T00:10:00Z"}]`
+	tainted := newNode("n")
+	tainted.Spec.Taints = []corev1.Taint{{Key: v1.TaintGPUUnhealthy, Value: v1.GPUsDegraded, Effect: corev1.TaintEffectNoSchedule}}
+	tainted.Labels[v1.LabelGPUHealth] = v1.GPUsHealthy
+	degraded := tainted.DeepCopy()
+	degraded.Labels[v1.LabelGPUHealth] = v1.GPUsDegraded
+	executing := &v1.MovePlan{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-of-p"}, Status: v1.MovePlanStatus{Phase: v1.PlanExecuting}}
+	end := []history.Mark{history.LoadEnds, history.Converged, history.End}
+	tests := map[string]struct {
+		history *builder
+		want    string
+	}{
+		"a reservation":                    {new(builder).node(reserved).mark(end...), "places are still reserved on the node"},
+		"a reservation before the end":     {new(builder).node(reserved).node(newNode("n")).mark(end...), ""},
+		"the taint of a healthy node":      {new(builder).node(tainted).mark(end...), "and its GPUs are healthy"},
+		"the taint of a node that is not":  {new(builder).node(degraded).mark(end...), ""},
+		"a plan that is being carried out": {new(builder).plan(executing).mark(end...), "the plan is still Executing"},
+		"a Pod of a deleted task":          {new(builder).task(task).pod(pod).intent("delete", "ns", "t").taskGone(task).mark(end...), "its task is gone"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				test.history.mustFindNothing(t)
+				return
+			}
+			test.history.mustFind(t, InvariantLeftovers, test.want)
+		})
+	}
+}
+
+func TestConvergence(t *testing.T) {
+	t.Parallel()
+	pending := taskWith(newTask("t"), func(task *v1.GPUTask) {
+		task.Status.Phase, task.Status.Message = v1.PhasePending, "waiting for a node: needs more"
+	})
+	marked := func(label string) *v1.GPUTask {
+		return taskWith(pending, func(task *v1.GPUTask) { task.Labels[label] = "true" })
+	}
+	late := Default().Converge + time.Second
+	tests := map[string]struct {
+		history *builder
+		want    string
+	}{
+		"a task never ends":                    {new(builder).task(pending).mark(history.LoadEnds).wait(late).mark(history.End), "the task is Pending: waiting for a node: needs more"},
+		"the campaign was stopped before":      {new(builder).task(pending).mark(history.LoadEnds, history.End), ""},
+		"a task that can't start need not end": {new(builder).task(marked(LabelInfeasible)).mark(history.LoadEnds).wait(late).mark(history.End), ""},
+		"a task of the flood need not end":     {new(builder).task(marked(LabelFuzzed)).mark(history.LoadEnds).wait(late).mark(history.End), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				test.history.mustFindNothing(t)
+				return
+			}
+			test.history.mustFind(t, InvariantConvergence, test.want)
+		})
+	}
+}
+
+func TestTasksThatDisappear(t *testing.T) {
+	t.Parallel()
+	task := newTask("t")
+	finished := taskWith(task, func(task *v1.GPUTask) {
+		ttl := int32(5)
+		task.Spec.TTLSecondsAfterFinished, task.Status.CompletionTime = &ttl, &metav1.Time{Time: begin}
+	})
+	new(builder).task(task).taskGone(task).mustFind(t, InvariantLost, "nobody has deleted it")
+	new(builder).task(task).intent("delete", "ns", "t").taskGone(task).mustFindNothing(t)
+	new(builder).task(finished).taskGone(finished).mustFindNothing(t)
+	new(builder).fault(FaultNamespace, "ns").task(task).taskGone(task).mustFindNothing(t)
+}
+
+func TestAgentsThatHaveNothingToSay(t *testing.T) {
+	t.Parallel()
+	quiet := func() *builder { return new(builder).mark(history.Converged).wait(agentGrace) }
+	new(builder).request(UserAgent, "patch", "nodes", "", "n").mark(history.Converged).mustFindNothing(t)
+	quiet().request(UserController, "patch", "nodes", "", "n").mustFindNothing(t)
+	quiet().request(UserAgent, "patch", "nodes", "", "n").mustFind(t, InvariantAgents, "an agent has sent: patch nodes n")
+}
+
+func TestProcessesThatEnd(t *testing.T) {
+	t.Parallel()
+	new(builder).fault(FaultKill, "gpu-scheduler").exit("gpu-scheduler", "signal: killed").mustFindNothing(t)
+	new(builder).exit("gpu-scheduler", "signal: killed").mustFind(t, InvariantProcesses, "by something else than the campaign")
+	new(builder).fault(FaultKill, "gpu-scheduler").exit("gpu-controller", "exit status 2").mustFind(t, InvariantProcesses, "has ended by itself: exit status 2")
+	new(builder).exit("kube-apiserver", "exit status 1").mustFindNothing(t)
+}

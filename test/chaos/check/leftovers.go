@@ -1,0 +1,44 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/reservation"
+	"falldio.github.io/gpu-controller/test/chaos/history"
+)
+
+// InvariantLeftovers: when all is quiet nothing is left: no reservation, no plan that is being
+// carried out, no taint of healthy nodes, no Pod of a task that is gone.
+const InvariantLeftovers = "nothing is left behind"
+
+// leftovers looks at what is left when the cluster is quiet: at the end, some time after it has
+// converged.
+type leftovers struct{}
+
+func (*leftovers) take(w *world, s *step) {
+	if s.Mark != history.End || !w.marks[history.Converged] {
+		return
+	}
+	for _, node := range w.nodes {
+		if text := node.Annotations[reservation.Annotation]; text != "" && text != "[]" {
+			w.report(InvariantLeftovers, node.Name, "places are still reserved on the node: %s", text)
+		}
+		for _, taint := range node.Spec.Taints {
+			if taint.Key == v1.TaintGPUUnhealthy && node.Labels[v1.LabelGPUHealth] == v1.GPUsHealthy {
+				w.report(InvariantLeftovers, node.Name, "the node has the taint %s, and its GPUs are healthy", taint.ToString())
+			}
+		}
+	}
+	for _, plan := range w.plans {
+		if plan.Status.Phase == v1.PlanExecuting || plan.Status.Phase == v1.PlanApproved {
+			w.report(InvariantLeftovers, plan.Name, "the plan is still %s: %s", plan.Status.Phase, plan.Status.Message)
+		}
+	}
+	for _, pod := range w.pods {
+		if uid, owned := taskOf(pod); owned && w.goneTasks[uid] {
+			w.report(InvariantLeftovers, nameOf(pod), "the Pod is still there, and its task is gone")
+		}
+	}
+}

@@ -1,0 +1,81 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package load
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"falldio.github.io/gpu-controller/test/chaos/check"
+)
+
+func someOptions(seed uint64) *Options {
+	return &Options{
+		Seed: seed, Duration: 10 * time.Minute, Tenants: []Tenant{{Namespace: "a", Queue: "q"}, {Namespace: "b"}}, Model: "h100", GPUs: 8, Capacity: 96, Fullness: 0.8,
+	}
+}
+
+func TestASeedAlwaysGivesTheSameSteps(t *testing.T) {
+	t.Parallel()
+	if !reflect.DeepEqual(Steps(someOptions(7)), Steps(someOptions(7))) {
+		t.Error("the steps differ")
+	}
+	if reflect.DeepEqual(Steps(someOptions(7)), Steps(someOptions(8))) {
+		t.Error("another seed gives the same steps")
+	}
+}
+
+func TestStepsAreInOrderAndOfTasksThatExist(t *testing.T) {
+	t.Parallel()
+	created, suspended, verbs, kinds := map[string]bool{}, map[string]bool{}, map[string]int{}, map[string]int{}
+	last := time.Duration(0)
+	for _, step := range Steps(someOptions(7)) {
+		name := step.Namespace + "/" + step.Name
+		verbs[step.Verb]++
+		switch {
+		case step.At < last:
+			t.Errorf("%s comes after %v", &step, last)
+		case step.Verb == VerbCreate && created[name]:
+			t.Errorf("%s is created twice", name)
+		case step.Verb != VerbCreate && !created[name]:
+			t.Errorf("%s: there is no such task", &step)
+		}
+		last = step.At
+		switch step.Verb {
+		case VerbCreate:
+			created[name] = true
+			kinds[step.Task.Labels[labelKind]]++
+		case VerbSuspend:
+			suspended[name] = true
+		case VerbResume:
+			delete(suspended, name)
+		}
+	}
+	if len(suspended) > 0 {
+		t.Errorf("suspended for ever: %v", suspended)
+	}
+	for _, verb := range []string{VerbCreate, VerbDelete, VerbSuspend, VerbResume, VerbScale} {
+		if verbs[verb] == 0 {
+			t.Errorf("no step of ten minutes is %s", verb)
+		}
+	}
+	for _, kind := range []string{"single", "share", "node", "gang", "spare", "elastic", "array", "roles", "dependent", "infeasible"} {
+		if kinds[kind] == 0 {
+			t.Errorf("no task of ten minutes is %s", kind)
+		}
+	}
+}
+
+func TestWhatCanNeverStartIsMarked(t *testing.T) {
+	t.Parallel()
+	for _, step := range Steps(someOptions(7)) {
+		if step.Task == nil || step.Task.Labels[labelKind] != "infeasible" {
+			continue
+		}
+		if step.Task.Labels[check.LabelInfeasible] == "" || step.Task.Spec.Template.Labels[check.LabelInfeasible] == "" {
+			t.Errorf("%s is not marked", step.Name)
+		}
+	}
+}

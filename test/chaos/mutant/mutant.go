@@ -1,0 +1,173 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mutant builds the programs with deliberate bugs, which are patches: a checker that does not
+// find them proves nothing. No copy of the tree is needed: the patched files are laid over it while the
+// programs are compiled.
+package mutant
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Mutant is a deliberate bug.
+type Mutant struct {
+	Name string
+	// Bug says what is wrong, Breaks which invariant it breaks.
+	Bug, Breaks string
+	// Programs are those that have the bug.
+	Programs []string
+	// files are the files that are patched, relative to the repository.
+	files []string
+	patch string
+}
+
+// folder has the patches.
+const folder = "test/chaos/mutants"
+
+// All returns the mutants in a repository, sorted by name.
+func All(root string) ([]Mutant, error) {
+	paths, err := filepath.Glob(filepath.Join(root, folder, "*.patch"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(paths)
+	mutants := make([]Mutant, 0, len(paths))
+	for _, path := range paths {
+		text, err := os.ReadFile(path) //nolint:gosec // of the repository
+		if err != nil {
+			return nil, err
+		}
+		one, err := parse(strings.TrimSuffix(filepath.Base(path), ".patch"), text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if one.patch, err = filepath.Abs(path); err != nil {
+			return nil, err
+		}
+		mutants = append(mutants, one)
+	}
+	return mutants, nil
+}
+
+// parse reads the lines before the first difference, and which files differ.
+func parse(name string, text []byte) (Mutant, error) {
+	one := Mutant{Name: name}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		key, value, _ := strings.Cut(lines.Text(), ": ")
+		switch key {
+		case "Bug":
+			one.Bug = value
+		case "Breaks":
+			one.Breaks = value
+		case "Programs":
+			one.Programs = strings.Fields(value)
+		}
+		if file, found := strings.CutPrefix(lines.Text(), "+++ b/"); found {
+			one.files = append(one.files, file)
+		}
+	}
+	if one.Bug == "" || one.Breaks == "" || len(one.Programs) == 0 || len(one.files) == 0 {
+		return one, errors.New("it must begin with lines Bug:, Programs: and Breaks:, and change at least one file")
+	}
+	return one, lines.Err()
+}
+
+// Apply writes the patched files into a folder, and a file for go's flag -overlay, whose path it
+// returns.
+func (m *Mutant) Apply(ctx context.Context, root, into string) (overlay string, err error) {
+	if root, err = filepath.Abs(root); err != nil {
+		return "", err
+	}
+	replaced := map[string]string{}
+	for _, file := range m.files {
+		text, err := os.ReadFile(filepath.Join(root, file)) //nolint:gosec // of the repository
+		if err != nil {
+			return "", err
+		}
+		copied := filepath.Join(into, file)
+		if err := os.MkdirAll(filepath.Dir(copied), 0o700); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(copied, text, 0o600); err != nil {
+			return "", err
+		}
+		replaced[filepath.Join(root, file)] = copied
+	}
+	command := exec.CommandContext(ctx, "git", "apply", m.patch) //nolint:gosec // of the repository
+	command.Dir = into
+	// Otherwise git would look for a repository around the folder.
+	command.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(into))
+	if output, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("applying %s: %w\n%s", m.patch, err, output)
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		return "", err
+	}
+	overlay = filepath.Join(into, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o600)
+}
+
+// packages are the main packages of the programs, and what they are linked with.
+var packages = map[string]struct {
+	path, ldflags string
+}{
+	"gpu-controller": {".", "-s -w"},
+	"gpu-scheduler":  {"./scheduler", "-s -w"},
+	"nodeagent":      {"./nodeagent", "-s -w -extldflags=-Wl,-z,lazy"},
+}
+
+// Build builds the programs with the bug into a folder, beside those of another folder without it.
+func (m *Mutant) Build(ctx context.Context, root, programs, into string) error {
+	overlay, err := m.Apply(ctx, root, filepath.Join(into, "patched"))
+	if err != nil {
+		return err
+	}
+	for _, program := range m.Programs {
+		pack, known := packages[program]
+		if !known {
+			return fmt.Errorf("%s: there is no program %q", m.Name, program)
+		}
+		command := exec.CommandContext(ctx, goCommand(), "build", "-overlay", overlay, "-ldflags", pack.ldflags, "-o", filepath.Join(into, program), pack.path) //nolint:gosec // see above
+		command.Dir = root
+		if output, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("building %s with %s: %w\n%s", program, m.Name, err, output)
+		}
+	}
+	return link(programs, into)
+}
+
+// goCommand is the go command, as in the Makefile.
+func goCommand() string {
+	if command := os.Getenv("GO"); command != "" {
+		return command
+	}
+	return "go"
+}
+
+// link links the other programs into the folder.
+func link(programs, into string) error {
+	programs, err := filepath.Abs(programs)
+	if err != nil {
+		return err
+	}
+	for _, program := range []string{"localcluster", "gpu-controller", "gpu-scheduler", "nodeagent"} {
+		err := os.Symlink(filepath.Join(programs, program), filepath.Join(into, program))
+		if err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -62,6 +62,13 @@ ARGS_dradriver := -ldflags "$(VERSIONED) $(LAZY)" ./dradriver
 ARGS_kubectl-gputask := -ldflags "$(VERSIONED)" ./kubectl-gputask
 ARGS_localcluster := -ldflags "$(KUBERNETES)" ./localcluster
 
+# The folders with packages, and which of them use NVIDIA's library: everything else is compiled
+# without cgo, and only once.
+FOLDERS := $(GO) list ./... | sed 's|^falldio.github.io/gpu-controller|.|'
+NVIDIA := ^./(dradriver|nodeagent)(/|$$)
+# This one links the kubelet's device manager, and no GPU.
+DEVICE_MANAGER := ./nodeagent/kubelet/deviceplugin/kubelettest
+
 # compile FOLDER,PROGRAM,HINT,ENVIRONMENT builds a program into a folder; the hint is said when
 # there is none yet.
 compile = @$(4) hack/compile.sh $(2) "$(if $(wildcard $(1)/$(2)),,$(3))" -o $(1)/$(2) $(ARGS_$(2))
@@ -181,7 +188,8 @@ verify-empty-module-cache: ## Check that all that is compiled from source can be
 
 .PHONY: lint
 lint: ## Run the linters and check the formatting
-	hack/golangci-lint.sh run ./...
+	$(STATIC) hack/golangci-lint.sh run $$($(FOLDERS) | grep --invert-match --extended-regexp '$(NVIDIA)') $(DEVICE_MANAGER)
+	$(DYNAMIC) hack/golangci-lint.sh run $$($(FOLDERS) | grep --extended-regexp '$(NVIDIA)' | grep --invert-match $(DEVICE_MANAGER))
 
 .PHONY: generate
 generate: ## Generate deep copies, clients, informers, listers and the CRDs from pkg/apis, the reference of kubectl-gputask, and the flags in the chart's values

@@ -5,23 +5,24 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"falldio.github.io/gpu-controller/test/chaos/campaign"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // TestThreeMinutesOfFaults runs a short campaign, with a seed that never changes.
 func TestThreeMinutesOfFaults(t *testing.T) {
-	build(t)
+	if err := programs.Build(programs.Ours()); err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
 	o := &options{seed: 7, duration: 100 * time.Second, flood: 500}
 	result, err := campaign.Run(t.Context(), campaign.Options{
-		Seed: o.seed, Duration: o.duration, Flood: o.flood, Programs: filepath.Join(root, "bin"), Dir: filepath.Join(t.TempDir(), "campaign"), Command: command(o), Out: &out,
+		Seed: o.seed, Duration: o.duration, Flood: o.flood, Programs: filepath.Join(programs.Root(), "bin"), Dir: filepath.Join(t.TempDir(), "campaign"), Command: command(o), Out: &out,
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &out)
@@ -39,20 +40,6 @@ func TestThreeMinutesOfFaults(t *testing.T) {
 	var again bytes.Buffer
 	if err := checkFile(result.HistoryPath, &again); err != nil || !strings.Contains(again.String(), "no violations") {
 		t.Errorf("the history that was kept: %v\n%s", err, &again)
-	}
-}
-
-// root is the folder of the repository.
-var root = filepath.Join("..", "..")
-
-// build builds the programs under test; it is quick if they are up to date.
-func build(t *testing.T) {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), "make", "build")
-	command.Dir = root
-	command.Env = os.Environ()
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("make build: %v\n%s", err, output)
 	}
 }
 

@@ -120,13 +120,14 @@ func (m *Mutant) Apply(ctx context.Context, root, into string) (overlay string, 
 	return overlay, os.WriteFile(overlay, text, 0o600)
 }
 
-// packages are the main packages of the programs, and what they are linked with.
+// packages are the main packages of the programs, and what they are linked with, as in the Makefile:
+// those without C libraries are compiled without cgo.
 var packages = map[string]struct {
-	path, ldflags string
+	path, ldflags, cgo string
 }{
-	"gpu-controller": {".", "-s -w"},
-	"gpu-scheduler":  {"./scheduler", "-s -w"},
-	"nodeagent":      {"./nodeagent", "-s -w -extldflags=-Wl,-z,lazy"},
+	"gpu-controller": {".", "-s -w", "0"},
+	"gpu-scheduler":  {"./scheduler", "-s -w", "0"},
+	"nodeagent":      {"./nodeagent", "-s -w -extldflags=-Wl,-z,lazy", "1"},
 }
 
 // Build builds the programs with the bug into a folder, beside those of another folder without it.
@@ -142,6 +143,7 @@ func (m *Mutant) Build(ctx context.Context, root, programs, into string) error {
 		}
 		command := exec.CommandContext(ctx, goCommand(), "build", "-overlay", overlay, "-ldflags", pack.ldflags, "-o", filepath.Join(into, program), pack.path) //nolint:gosec // see above
 		command.Dir = root
+		command.Env = append(os.Environ(), "CGO_ENABLED="+pack.cgo)
 		if output, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("building %s with %s: %w\n%s", program, m.Name, err, output)
 		}

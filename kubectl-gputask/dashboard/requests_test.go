@@ -25,8 +25,8 @@ import (
 )
 
 // serverWith returns a server for a viewer of a cluster with the task train, its Pod train-0, and a Pod of somebody else.
-func serverWith(t testing.TB) (*Server, *cluster.Clients) {
-	t.Helper()
+func serverWith(tb testing.TB) (*Server, *cluster.Clients) {
+	tb.Helper()
 	task := &v1.GPUTask{ObjectMeta: metav1.ObjectMeta{Name: "train", Namespace: "default", UID: "train"}, Status: v1.GPUTaskStatus{Phase: v1.PhaseRunning}}
 	own := podOf("train", 0)
 	own.Namespace, own.Labels = "default", map[string]string{v1.LabelTask: "train"}
@@ -34,7 +34,7 @@ func serverWith(t testing.TB) (*Server, *cluster.Clients) {
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "database-0", Namespace: "default"}}
 	clients := &cluster.Clients{Kube: kubefake.NewClientset(own, other), Tasks: taskfake.NewClientset(), Config: &rest.Config{}, Namespace: "default"}
 	if err := clients.Tasks.(*taskfake.Clientset).Tracker().Add(task); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return New(Options{Clients: clients, Gate: access.NewOwner(&access.Viewer{Clients: clients}, testToken), Clock: clock.RealClock{}, Files: fstest.MapFS{}}), clients
 }

@@ -28,16 +28,16 @@ var Parsing = Limits{Bytes: 4 << 20, PerByte: 4 << 10, CPU: 2 * time.Second} //n
 // Check calls do, and fails the test if it takes more than an input of that many bytes may. It
 // counts what the whole process takes, so nothing else may run beside it: the testing package runs
 // fuzz targets after all tests.
-func Check(t testing.TB, limits Limits, input int, do func()) {
-	t.Helper()
+func Check(tb testing.TB, limits Limits, input int, do func()) {
+	tb.Helper()
 	bytesBefore, cpuBefore := allocated(), cpu()
 	do()
 	most := limits.Bytes + limits.PerByte*uint64(input) //nolint:gosec // a length
 	if took := allocated() - bytesBefore; took > most {
-		t.Errorf("%d bytes of input took %d bytes of memory, at most %d are expected", input, took, most)
+		tb.Errorf("%d bytes of input took %d bytes of memory, at most %d are expected", input, took, most)
 	}
 	if took := cpu() - cpuBefore; took > limits.CPU {
-		t.Errorf("%d bytes of input took %v of CPU time, at most %v are expected", input, took, limits.CPU)
+		tb.Errorf("%d bytes of input took %v of CPU time, at most %v are expected", input, took, limits.CPU)
 	}
 }
 

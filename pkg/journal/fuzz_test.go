@@ -134,7 +134,7 @@ func checkReport(t *testing.T, report *Report, decisions int) {
 // FuzzLine reads any text as one line of a journal, takes it into the engine's types, and writes it
 // again: what the engine understands means the same afterwards.
 func FuzzLine(f *testing.F) {
-	for _, line := range strings.Split(journals(f)[1], "\n") {
+	for line := range strings.SplitSeq(journals(f)[1], "\n") {
 		f.Add([]byte(line), []byte(nil))
 	}
 	f.Add([]byte(`{"n":1,"node":{"name":"a","others":{"a/b":1},"domains":["z","r"],"gpus":[{"count":8,"memory":1,"group":0,"numa":1},{"count":-1},{"count":1000000000}]}}`), []byte(nil))

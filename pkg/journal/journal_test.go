@@ -30,13 +30,13 @@ type scribe struct {
 	number  int
 }
 
-func newScribe(t testing.TB) *scribe {
-	t.Helper()
-	s := &scribe{t: t, cluster: placement.NewCluster(packing.New(packing.Default()))}
+func newScribe(tb testing.TB) *scribe {
+	tb.Helper()
+	s := &scribe{t: tb, cluster: placement.NewCluster(packing.New(packing.Default()))}
 	for _, name := range []string{"a", "b"} {
 		node := placement.Node{Name: name, CPU: 8000, Memory: 1000, Slots: 10, Model: "h100", Domains: []string{"leaf"}, GPUs: []placement.GPU{{Memory: 1, Group: -1}, {Memory: 1, Group: -1, Broken: name == "b"}}}
 		if err := s.cluster.SetNode(node); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	s.checkpoint()

@@ -20,21 +20,21 @@ import (
 	"falldio.github.io/gpu-controller/test/accepted"
 )
 
-func validator(t testing.TB, plural string) *accepted.Validator {
-	t.Helper()
+func validator(tb testing.TB, plural string) *accepted.Validator {
+	tb.Helper()
 	v, err := accepted.NewValidator(plural)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return v
 }
 
 // fields returns an object as a decoder of JSON does.
-func fields(t testing.TB, object any) map[string]any {
-	t.Helper()
+func fields(tb testing.TB, object any) map[string]any {
+	tb.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return content
 }
@@ -69,15 +69,15 @@ func wholeNumbers(value any) any {
 
 // nodes are one with an agent, one with MIG slices, one of which only the number of GPUs is known,
 // and one with NVIDIA's device plugin.
-func nodes(t testing.TB) []*corev1.Node {
-	t.Helper()
+func nodes(tb testing.TB) []*corev1.Node {
+	tb.Helper()
 	listed := inventory.Inventory{}
 	for i, uuid := range []string{"GPU-a", "GPU-b", "GPU-c", "GPU-d"} {
 		listed.GPUs = append(listed.GPUs, inventory.GPU{Index: i, UUID: uuid, Model: "h100-80gb-hbm3", MemoryMiB: 81559, NVLinkGroup: new(i / 2), NUMANode: new(i / 2), Health: inventory.Healthy})
 	}
 	text, err := listed.String()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return []*corev1.Node{
 		makeNode("agent", map[string]string{v1.LabelGPUModel: "h100-80gb-hbm3", v1.LabelGPUMemory: "81559", v1.LabelLeaf: "leaf-1"}, text, corev1.ResourceList{v1.ResourceGPU: resource.MustParse("4"), v1.ResourceGPUPercent: resource.MustParse("400")}),

@@ -53,6 +53,6 @@ func KubeletCommand(localcluster string) []string {
 }
 
 func exists(path string) bool {
-	_, err := os.Stat(path)
+	_, err := os.Stat(path) //nolint:gosec // a folder that the user has named
 	return err == nil
 }

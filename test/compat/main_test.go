@@ -96,6 +96,7 @@ func TestOtherReleasesOfKubernetes(t *testing.T) {
 
 // test runs all tests of a release.
 func (r *release) test(t *testing.T) {
+	t.Helper()
 	c := r.start(t)
 	t.Run("the cluster runs what was built", c.testVersion)
 	t.Run("the manifests are accepted without a warning", c.testManifests)

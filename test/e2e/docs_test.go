@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
-
 	"falldio.github.io/gpu-controller/test/programs"
 )
 

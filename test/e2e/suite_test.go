@@ -18,7 +18,6 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	typedv1 "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/typed/gpucontroller/v1"
-
 	"falldio.github.io/gpu-controller/test/programs"
 )
 

@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
-
 	"falldio.github.io/gpu-controller/test/programs"
 )
 

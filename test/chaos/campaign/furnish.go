@@ -6,6 +6,7 @@ package campaign
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -127,9 +128,7 @@ func (s *site) createHopeless(ctx context.Context, shape *shape) error {
 // other returns a Pod of others with so many GPUs, on the node that nothing disturbs.
 func other(namespace, name string, labels map[string]string, gpus int64) *corev1.Pod {
 	all := map[string]string{check.LabelForeign: "true"}
-	for key, value := range labels {
-		all[key] = value
-	}
+	maps.Copy(all, labels)
 	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
 	if gpus > 0 {
 		requests[v1.ResourceGPU] = *resource.NewQuantity(gpus, resource.DecimalSI)

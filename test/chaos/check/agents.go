@@ -9,7 +9,7 @@ import (
 	"falldio.github.io/gpu-controller/test/chaos/history"
 )
 
-// InvariantAgents: agents whose GPUs don't change write nothing.
+// InvariantAgents says that agents whose GPUs don't change write nothing.
 const InvariantAgents = "unchanged agents write nothing"
 
 // agentGrace is how long after everything has converged agents may still write what has changed

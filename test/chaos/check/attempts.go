@@ -12,7 +12,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// InvariantAttempts: work that is done is not done again, and each failure leads to another attempt:
+// InvariantAttempts says that work that is done is not done again, and each failure leads to another attempt:
 // a Pod of a task is created again with the number of its attempt only if it was lost, or stopped.
 const InvariantAttempts = "no Pod runs twice in an attempt"
 

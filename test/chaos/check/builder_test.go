@@ -77,8 +77,8 @@ func (b *builder) request(user, verb, of, namespace, name string) *builder {
 	}})
 }
 
-func (b *builder) intent(verb, namespace, name string) *builder {
-	return b.add(history.Entry{Intent: &history.Intent{Verb: verb, Kind: history.KindTask, Namespace: namespace, Name: name}})
+func (b *builder) intent(verb, name string) *builder {
+	return b.add(history.Entry{Intent: &history.Intent{Verb: verb, Kind: history.KindTask, Namespace: "ns", Name: name}})
 }
 
 // fault injects a fault that lasts for a moment.
@@ -160,11 +160,11 @@ func assign(pod *corev1.Pod, name corev1.ResourceName, cards ...string) {
 	pod.Annotations[inventory.AssignmentAnnotation] = text
 }
 
-// share returns a running Pod with a share of a GPU.
-func share(name string, percent int, card string) *corev1.Pod {
+// share returns a running Pod with a share of GPU A.
+func share(name string, percent int) *corev1.Pod {
 	pod := newPod(name, nil)
 	request(pod, v1.ResourceGPUPercent, percent)
-	assign(pod, v1.ResourceGPUPercent, card)
+	assign(pod, v1.ResourceGPUPercent, "A")
 	return pod
 }
 

@@ -15,7 +15,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
-// InvariantCards: at every revision each GPU is held by at most one Pod, or by shares of at most
+// InvariantCards says that at every revision each GPU is held by at most one Pod, or by shares of at most
 // 100 %; what a Pod holds are as many GPUs of its node as it requests, and it keeps them.
 const InvariantCards = "no GPU is given twice"
 

@@ -13,9 +13,9 @@ import (
 
 // The invariants of tasks.
 const (
-	// InvariantConvergence: when faults and load are over, every task that fits ends, within a bound.
+	// InvariantConvergence says that when faults and load are over, every task that fits ends, within a bound.
 	InvariantConvergence = "what fits ends"
-	// InvariantLost: no task disappears that its user has not deleted.
+	// InvariantLost says that no task disappears that its user has not deleted.
 	InvariantLost = "no task is lost"
 )
 

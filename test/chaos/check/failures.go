@@ -11,7 +11,7 @@ import (
 	"falldio.github.io/gpu-controller/test/chaos/history"
 )
 
-// InvariantFailures: status.restarts counts each failure once: never more than there were, and in the
+// InvariantFailures says that status.restarts counts each failure once: never more than there were, and in the
 // end none less.
 const InvariantFailures = "each failure is counted once"
 

@@ -15,11 +15,11 @@ import (
 
 // The invariants of gangs.
 const (
-	// InvariantGangs: of a gang no Pod has a node, or at least as many as must start together
+	// InvariantGangs says that of a gang no Pod has a node, or at least as many as must start together
 	// have one or have succeeded, but for the time that Bindings take, and for the time that a
 	// gang takes which has lost Pods or whose scheduler was killed.
 	InvariantGangs = "no gang runs partly"
-	// InvariantInfeasible: what can never start holds nothing.
+	// InvariantInfeasible says that what can never start holds nothing.
 	InvariantInfeasible = "what does not fit holds nothing"
 )
 

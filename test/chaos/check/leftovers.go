@@ -9,7 +9,7 @@ import (
 	"falldio.github.io/gpu-controller/test/chaos/history"
 )
 
-// InvariantLeftovers: when all is quiet nothing is left: no reservation, no plan that is being
+// InvariantLeftovers says that when all is quiet nothing is left: no reservation, no plan that is being
 // carried out, no taint of healthy nodes, no Pod of a task that is gone.
 const InvariantLeftovers = "nothing is left behind"
 

@@ -19,14 +19,14 @@ import (
 
 // The invariants of rescheduling.
 const (
-	// InvariantReserved: each place that a plan needs is reserved before its Pod is evicted.
+	// InvariantReserved says that each place that a plan needs is reserved before its Pod is evicted.
 	InvariantReserved = "nothing is moved without a reservation"
-	// InvariantMayMove: a Pod is evicted only by a plan that is being carried out, and only if its task
+	// InvariantMayMove says that a Pod is evicted only by a plan that is being carried out, and only if its task
 	// may be moved, and not more often than it allows.
 	InvariantMayMove = "only what may be moved is moved"
-	// InvariantBudget: no more Pods are moved in an hour than --reschedule-moves-per-hour.
+	// InvariantBudget says that no more Pods are moved in an hour than --reschedule-moves-per-hour.
 	InvariantBudget = "moves stay within the budget"
-	// InvariantMovesCounted: status.moves counts each turn of a plan that has evicted Pods of the task
+	// InvariantMovesCounted says that status.moves counts each turn of a plan that has evicted Pods of the task
 	// once.
 	InvariantMovesCounted = "each move is counted once"
 )

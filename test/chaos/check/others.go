@@ -14,7 +14,7 @@ import (
 	"falldio.github.io/gpu-controller/test/chaos/history"
 )
 
-// InvariantOthers: a Pod that is no task's is bound by the scheduler if it says so, and otherwise
+// InvariantOthers says that a Pod that is no task's is bound by the scheduler if it says so, and otherwise
 // never changed, and never deleted, by any of the processes under test.
 const InvariantOthers = "the Pods of others are left alone"
 

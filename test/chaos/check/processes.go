@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// InvariantProcesses: none of our processes ends but by SIGKILL.
+// InvariantProcesses says that none of our processes ends but by SIGKILL.
 const InvariantProcesses = "no process ends by itself"
 
 // ours are our own processes. Those of Kubernetes end if etcd or the API server is away for long.

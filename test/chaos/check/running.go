@@ -12,7 +12,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// InvariantRunning: a Pod of a task that runs is stopped only for a reason: its user wants it, its
+// InvariantRunning says that a Pod of a task that runs is stopped only for a reason: its user wants it, its
 // node or its task's definition is gone, its task restarts or has ended, a plan moves it, it is
 // preempted. That a process was killed is none.
 const InvariantRunning = "what runs is not stopped without a reason"

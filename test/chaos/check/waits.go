@@ -13,7 +13,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// InvariantWaits: a task that waits says why, and its Pod says what the scheduler has found.
+// InvariantWaits says that a task that waits says why, and its Pod says what the scheduler has found.
 const InvariantWaits = "every wait is explained"
 
 // waits follows for how long of calm each task has waited without a reason.

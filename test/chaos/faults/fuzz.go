@@ -53,7 +53,7 @@ func fuzzed(random *rand.Rand, number int) *unstructured.Unstructured {
 		object.Object["spec"] = fuzzedPodSpec(random)
 		return object
 	}
-	object.SetAPIVersion(v1.SchemeGroupVersion.String())
+	object.SetAPIVersion(v1.GroupVersion.String())
 	object.SetKind("GPUTask")
 	spec := map[string]any{}
 	for range random.IntN(4) {

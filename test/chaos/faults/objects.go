@@ -74,7 +74,7 @@ const FloodNamespace = "flood"
 func (i *Injector) flood(ctx context.Context, count int) error {
 	random := rand.New(rand.NewPCG(i.Seed, 4)) //nolint:gosec // a campaign has to be repeatable
 	resources := map[string]schema.GroupVersionResource{
-		"GPUTask": v1.SchemeGroupVersion.WithResource("gputasks"), "Pod": corev1.SchemeGroupVersion.WithResource("pods"),
+		"GPUTask": schema.GroupVersion(v1.GroupVersion).WithResource("gputasks"), "Pod": corev1.SchemeGroupVersion.WithResource("pods"),
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(floodParallel)

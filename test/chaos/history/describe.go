@@ -88,12 +88,18 @@ func describePod(pod *corev1.Pod) string {
 	if cards := pod.Annotations[inventory.AssignmentAnnotation]; cards != "" {
 		text += ", cards " + cards
 	}
+	return text + conditions(pod)
+}
+
+// conditions describes why a Pod finds no place, or is being disrupted.
+func conditions(pod *corev1.Pod) string {
+	var text strings.Builder
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.DisruptionTarget || c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			text += fmt.Sprintf(", %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+			fmt.Fprintf(&text, ", %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
-	return text
+	return text.String()
 }
 
 func describeTask(task *v1.GPUTask) string {

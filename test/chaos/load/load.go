@@ -138,9 +138,10 @@ func (d *drawer) later(task *v1.GPUTask, at time.Duration) []Step {
 	step := func(at time.Duration, verb string) Step {
 		return Step{At: at, Verb: verb, Namespace: task.Namespace, Name: task.Name}
 	}
-	switch {
-	case d.chance(10):
+	if d.chance(10) {
 		return []Step{step(at+after(), VerbDelete)}
+	}
+	switch {
 	case d.chance(10):
 		suspend := at + after()
 		return []Step{step(suspend, VerbSuspend), step(suspend+after(), VerbResume)}
@@ -173,7 +174,7 @@ func gpusOf(task *v1.GPUTask) float64 {
 // task returns a random task of a tenant.
 func (d *drawer) task(tenant Tenant, number, seconds int) *v1.GPUTask {
 	task := &v1.GPUTask{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1.SchemeGroupVersion.String(), Kind: "GPUTask"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1.GroupVersion.String(), Kind: "GPUTask"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Labels: map[string]string{}},
 		Spec: v1.GPUTaskSpec{
 			GPU: d.Model, GPUAmount: fmt.Sprint(1 << d.random.IntN(3)), Queue: tenant.Queue, CPU: "1",
@@ -215,7 +216,7 @@ func (d *drawer) policies(task *v1.GPUTask) {
 		task.Spec.Template.Annotations[annotationDuration] = "8s" // of each attempt
 	}
 	if d.chance(8) {
-		task.Spec.BackoffLimit = ptr.To(int32(d.random.IntN(2))) //nolint:gosec // small
+		task.Spec.BackoffLimit = new(int32(d.random.IntN(2))) //nolint:gosec // small
 	}
 	switch d.random.IntN(8) {
 	case 0, 1:
@@ -243,14 +244,14 @@ func (d *drawer) share(task *v1.GPUTask) {
 func (d *drawer) wholeNode(task *v1.GPUTask) { task.Spec.GPUAmount = fmt.Sprint(d.GPUs) }
 
 func (d *drawer) gang(task *v1.GPUTask) {
-	task.Spec.Replicas = ptr.To(int32(2 + d.random.IntN(5))) //nolint:gosec // small
+	task.Spec.Replicas = new(int32(2 + d.random.IntN(5))) //nolint:gosec // small
 	if d.chance(3) {
 		task.Spec.Topology = &v1.Topology{Level: "leaf", Mode: v1.TopologyPreferred}
 	}
 }
 
 func (d *drawer) spareGang(task *v1.GPUTask) {
-	task.Spec.Replicas = ptr.To(int32(4 + d.random.IntN(5)))                           //nolint:gosec // small
+	task.Spec.Replicas = new(int32(4 + d.random.IntN(5)))                              //nolint:gosec // small
 	task.Spec.MinAvailable = ptr.To(*task.Spec.Replicas - 1 - int32(d.random.IntN(2))) //nolint:gosec // small
 }
 
@@ -261,8 +262,8 @@ func (d *drawer) elastic(task *v1.GPUTask) {
 
 func (d *drawer) array(task *v1.GPUTask) {
 	task.Spec.GPUAmount = "1"
-	task.Spec.Template.Annotations[annotationDuration] = "5s"                                       // its Pods run one after the other
-	task.Spec.Replicas, task.Spec.Completions = ptr.To[int32](3), ptr.To(int32(3+d.random.IntN(4))) //nolint:gosec // small
+	task.Spec.Template.Annotations[annotationDuration] = "5s"                                    // its Pods run one after the other
+	task.Spec.Replicas, task.Spec.Completions = ptr.To[int32](3), new(int32(3+d.random.IntN(4))) //nolint:gosec // small
 }
 
 func (d *drawer) roles(task *v1.GPUTask) {
@@ -283,7 +284,7 @@ func (d *drawer) dependent(task *v1.GPUTask) {
 func (d *drawer) infeasible(task *v1.GPUTask) {
 	task.Labels[check.LabelInfeasible] = "true"
 	task.Spec.Template.Labels[check.LabelInfeasible] = "true"
-	task.Spec.Replicas = ptr.To(int32(1 + d.random.IntN(4))) //nolint:gosec // small
+	task.Spec.Replicas = new(int32(1 + d.random.IntN(4))) //nolint:gosec // small
 	if d.chance(2) {
 		task.Spec.GPUAmount = fmt.Sprint(d.GPUs + 1)
 		return

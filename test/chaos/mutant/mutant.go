@@ -100,12 +100,12 @@ func (m *Mutant) Apply(ctx context.Context, root, into string) (overlay string, 
 		if err := os.MkdirAll(filepath.Dir(copied), 0o700); err != nil {
 			return "", err
 		}
-		if err := os.WriteFile(copied, text, 0o600); err != nil {
+		if err := os.WriteFile(copied, text, 0o600); err != nil { //nolint:gosec // in a folder of the campaign
 			return "", err
 		}
 		replaced[filepath.Join(root, file)] = copied
 	}
-	command := exec.CommandContext(ctx, "git", "apply", m.patch) //nolint:gosec // of the repository
+	command := exec.CommandContext(ctx, "git", "apply", m.patch)
 	command.Dir = into
 	// Otherwise git would look for a repository around the folder.
 	command.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(into))
@@ -141,7 +141,7 @@ func (m *Mutant) Build(ctx context.Context, root, programs, into string) error {
 		if !known {
 			return fmt.Errorf("%s: there is no program %q", m.Name, program)
 		}
-		command := exec.CommandContext(ctx, goCommand(), "build", "-overlay", overlay, "-ldflags", pack.ldflags, "-o", filepath.Join(into, program), pack.path) //nolint:gosec // see above
+		command := exec.CommandContext(ctx, goCommand(), "build", "-overlay", overlay, "-ldflags", pack.ldflags, "-o", filepath.Join(into, program), pack.path)
 		command.Dir = root
 		command.Env = append(os.Environ(), "CGO_ENABLED="+pack.cgo)
 		if output, err := command.CombinedOutput(); err != nil {

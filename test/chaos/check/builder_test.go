@@ -77,8 +77,9 @@ func (b *builder) request(user, verb, of, namespace, name string) *builder {
 	}})
 }
 
-func (b *builder) intent(verb, name string) *builder {
-	return b.add(history.Entry{Intent: &history.Intent{Verb: verb, Kind: history.KindTask, Namespace: "ns", Name: name}})
+// intent records what the user of task t wants.
+func (b *builder) intent(verb string) *builder {
+	return b.add(history.Entry{Intent: &history.Intent{Verb: verb, Kind: history.KindTask, Namespace: "ns", Name: "t"}})
 }
 
 // fault injects a fault that lasts for a moment.

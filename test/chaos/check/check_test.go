@@ -105,7 +105,7 @@ func TestAttempts(t *testing.T) {
 		"a Pod that has failed is created in the next attempt":       {start().pod(with(pod, hasFailed)).podGone(with(pod, hasFailed)).pod(next), ""},
 		"a Pod that was lost is created again":                       {start().pod(lost).podGone(lost).pod(again), ""},
 		"its node was lost before anybody saw that it had succeeded": {start().pod(with(pod, hasSucceeded)).fault(FaultDelete, "n").podGone(with(pod, hasSucceeded)).pod(again), ""},
-		"its user has suspended it meanwhile":                        {start().pod(with(pod, hasFailed)).intent("suspend", "t").podGone(with(pod, hasFailed)).pod(again), ""},
+		"its user has suspended it meanwhile":                        {start().pod(with(pod, hasFailed)).intent("suspend").podGone(with(pod, hasFailed)).pod(again), ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -205,8 +205,8 @@ func TestWhatRunsIsNotStopped(t *testing.T) {
 		"its node is not ready any more":          {start().node(starting).podGone(pod), ""},
 		"for no reason":                           {start().pod(with(pod, deleting)), "ran on node n and was deleted"},
 		"after a kill of the controller":          {start().fault(FaultKill, "gpu-controller").podGone(pod), "ran on node n and was deleted"},
-		"its task is deleted":                     {start().intent("delete", "t").podGone(pod), ""},
-		"its task is suspended":                   {start().intent("suspend", "t").pod(with(pod, deleting)), ""},
+		"its task is deleted":                     {start().intent("delete").podGone(pod), ""},
+		"its task is suspended":                   {start().intent("suspend").pod(with(pod, deleting)), ""},
 		"its task starts again":                   {start().task(restarting).pod(with(pod, deleting)), ""},
 		"its task has failed":                     {start().task(failing).pod(with(pod, deleting)), ""},
 		"it is preempted or evicted":              {start().pod(with(pod, evicted)), ""},
@@ -359,7 +359,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		"the taint of a healthy node":      {new(builder).node(tainted).mark(end...), "and its GPUs are healthy"},
 		"the taint of a node that is not":  {new(builder).node(degraded).mark(end...), ""},
 		"a plan that is being carried out": {new(builder).plan(executing).mark(end...), "the plan is still Executing"},
-		"a Pod of a deleted task":          {new(builder).task(task).pod(pod).intent("delete", "t").taskGone(task).mark(end...), "its task is gone"},
+		"a Pod of a deleted task":          {new(builder).task(task).pod(pod).intent("delete").taskGone(task).mark(end...), "its task is gone"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -411,7 +411,7 @@ func TestTasksThatDisappear(t *testing.T) {
 		task.Spec.TTLSecondsAfterFinished, task.Status.CompletionTime = &ttl, &metav1.Time{Time: begin}
 	})
 	new(builder).task(task).taskGone(task).mustFind(t, InvariantLost, "nobody has deleted it")
-	new(builder).task(task).intent("delete", "t").taskGone(task).mustFindNothing(t)
+	new(builder).task(task).intent("delete").taskGone(task).mustFindNothing(t)
 	new(builder).task(finished).taskGone(finished).mustFindNothing(t)
 	new(builder).fault(FaultNamespace, "ns").task(task).taskGone(task).mustFindNothing(t)
 }

@@ -222,9 +222,9 @@ func (d *drawer) policies(task *v1.GPUTask) {
 	case 0, 1:
 		task.Spec.Rescheduling = &v1.Rescheduling{Policy: v1.ReschedulingNever}
 	case 4:
-		task.Spec.Rescheduling = &v1.Rescheduling{MaxMoves: ptr.To[int32](1)}
+		task.Spec.Rescheduling = &v1.Rescheduling{MaxMoves: new(int32(1))}
 	case 2:
-		task.Spec.TTLSecondsAfterFinished = ptr.To[int32](5)
+		task.Spec.TTLSecondsAfterFinished = new(int32(5))
 	case 3:
 		if task.Spec.Completions == nil && task.Labels[labelKind] == "gang" {
 			task.Spec.OnLostPod = v1.LostPodRestartTask
@@ -251,25 +251,25 @@ func (d *drawer) gang(task *v1.GPUTask) {
 }
 
 func (d *drawer) spareGang(task *v1.GPUTask) {
-	task.Spec.Replicas = new(int32(4 + d.random.IntN(5)))                              //nolint:gosec // small
-	task.Spec.MinAvailable = ptr.To(*task.Spec.Replicas - 1 - int32(d.random.IntN(2))) //nolint:gosec // small
+	task.Spec.Replicas = new(int32(4 + d.random.IntN(5)))                           //nolint:gosec // small
+	task.Spec.MinAvailable = new(*task.Spec.Replicas - 1 - int32(d.random.IntN(2))) //nolint:gosec // small
 }
 
 func (d *drawer) elastic(task *v1.GPUTask) {
 	task.Spec.GPUAmount = "1"
-	task.Spec.Replicas, task.Spec.MinAvailable, task.Spec.MaxReplicas = ptr.To[int32](4), ptr.To[int32](2), ptr.To[int32](8)
+	task.Spec.Replicas, task.Spec.MinAvailable, task.Spec.MaxReplicas = new(int32(4)), new(int32(2)), new(int32(8))
 }
 
 func (d *drawer) array(task *v1.GPUTask) {
 	task.Spec.GPUAmount = "1"
-	task.Spec.Template.Annotations[annotationDuration] = "5s"                                    // its Pods run one after the other
-	task.Spec.Replicas, task.Spec.Completions = ptr.To[int32](3), new(int32(3+d.random.IntN(4))) //nolint:gosec // small
+	task.Spec.Template.Annotations[annotationDuration] = "5s"                                 // its Pods run one after the other
+	task.Spec.Replicas, task.Spec.Completions = new(int32(3)), new(int32(3+d.random.IntN(4))) //nolint:gosec // small
 }
 
 func (d *drawer) roles(task *v1.GPUTask) {
 	task.Spec.Roles = []v1.Role{
 		{Name: "launcher", GPUAmount: "0", CPU: "100m"},
-		{Name: "worker", Replicas: ptr.To(int32(2 + d.random.IntN(3)))}, //nolint:gosec // small
+		{Name: "worker", Replicas: new(int32(2 + d.random.IntN(3)))}, //nolint:gosec // small
 	}
 }
 

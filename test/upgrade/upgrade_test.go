@@ -8,14 +8,16 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
 var (
-	seed = flag.Uint64("upgrade.seed", 1, "the order in which processes are replaced")
-	keep = flag.Bool("keep", false, "keep the cluster's directory")
+	seed     = flag.Uint64("upgrade.seed", 1, "the order in which processes are replaced")
+	reversed = flag.Bool("upgrade.reversed", false, "apply the new manifests after the processes have been replaced, and the old ones before: not in the order that docs/upgrades.md says")
+	keep     = flag.Bool("keep", false, "keep the cluster's directory")
 )
 
 // TestAnUpgradeAndTheWayBackChangeNothing replaces the processes of the previous version by those of this
@@ -40,17 +42,13 @@ func TestAnUpgradeAndTheWayBackChangeNothing(t *testing.T) {
 	check := &checks{scene: s, begin: begin, before: s.settle()}
 	t.Logf("%v: before: %s", time.Since(begin).Round(time.Second), check.before.describe())
 
-	s.install(next)
-	check.nothingHasChanged("the new manifests, old processes")
-	check.replaceAll(random, next)
+	check.upgrade(random, next)
 	s.finishMove(moving)
 	check.onlyMoved("the new version, after its predecessor's move", moving)
 
 	moving = s.startMove(modelDown)
 	check.before = s.settle()
-	check.replaceAll(random, previous)
-	s.install(previous)
-	check.nothingHasChanged("the old manifests, old processes")
+	check.goBack(random, previous)
 	s.finishMove(moving)
 	check.onlyMoved("the old version, after its successor's move", moving)
 	t.Logf("%v: after: %s", time.Since(begin).Round(time.Second), check.before.describe())
@@ -62,6 +60,37 @@ type checks struct {
 	begin  time.Time
 	before state
 	stages int
+}
+
+// upgrade applies the manifests of a version and then replaces the processes.
+func (c *checks) upgrade(random *rand.Rand, v *version) {
+	c.Helper()
+	steps := []func(){func() { c.apply(v) }, func() { c.replaceAll(random, v) }}
+	c.inOrder(steps)
+}
+
+// goBack replaces the processes by those of a version, and then applies its manifests.
+func (c *checks) goBack(random *rand.Rand, v *version) {
+	c.Helper()
+	steps := []func(){func() { c.replaceAll(random, v) }, func() { c.apply(v) }}
+	c.inOrder(steps)
+}
+
+func (c *checks) inOrder(steps []func()) {
+	c.Helper()
+	if *reversed {
+		slices.Reverse(steps)
+	}
+	for _, step := range steps {
+		step()
+	}
+}
+
+// apply applies the manifests of a version.
+func (c *checks) apply(v *version) {
+	c.Helper()
+	c.install(v)
+	c.nothingHasChanged("the " + v.name + " manifests, " + c.versions())
 }
 
 // replaceAll replaces all processes by those of a version, in random order.

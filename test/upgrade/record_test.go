@@ -6,7 +6,6 @@ package upgrade
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -30,14 +29,13 @@ func (s *scene) settle() state {
 	last, since := s.record(), s.clock.Elapsed()
 	s.eventually("nothing changes any more", func() (bool, string) {
 		now := s.record()
-		if !reflect.DeepEqual(now, last) {
-			changes := differences(last, now)
+		if changes := differences(last, now); len(changes) > 0 {
 			last, since = now, s.clock.Elapsed()
 			return false, strings.Join(changes, "\n")
 		}
 		return s.clock.Elapsed()-since > quietFor, "it was changing a moment ago"
 	})
-	return last
+	return s.record()
 }
 
 // record returns the state of the cluster.

@@ -43,7 +43,7 @@ const (
 // nodes are what the cluster has, as localcluster takes it.
 var nodes = []string{
 	"model=" + modelWork + ",count=26,gpus=8,gpu-memory=40960Mi",
-	"model=" + modelNew + ",count=6,gpus=8,gpu-memory=40960Mi",
+	"model=" + modelNew + ",count=8,gpus=8,gpu-memory=40960Mi",
 	"model=" + modelUp + ",count=2,gpus=8,gpu-memory=40960Mi",
 	"model=" + modelDown + ",count=2,gpus=8,gpu-memory=40960Mi",
 }

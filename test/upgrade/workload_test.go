@@ -227,6 +227,7 @@ func (s *scene) createQueue() {
 		Spec: v1.GPUQueueSpec{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: sharers}},
 			Resources:         []v1.GPUQueueResource{{GPU: modelWork, Guaranteed: queueLimit, Limit: new(int32(queueLimit))}},
+			MaxRuntimeSeconds: new(int64(86400)),
 		},
 	}, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -45,6 +46,7 @@ type upFlags struct {
 	emulatedVersion string
 	apiServer       string
 	apiServerArgs   []string
+	artifacts       string
 	// controllerManager is the program kube-controller-manager, not one of ours.
 	controllerManager string
 	scheduler         string
@@ -70,6 +72,7 @@ func (f *upFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.apiServer, names.APIServer, "", "a kube-apiserver of another release of Kubernetes (default: the one in localcluster)")
 	flags.StringVar(&f.controllerManager, names.ControllerManager, "", "a kube-controller-manager of another release, no newer than the API server (default: the one in localcluster)")
 	flags.StringArrayVar(&f.apiServerArgs, "apiserver-arg", nil, "one more argument for the API server, for example --feature-gates=GenericWorkload=true; may be repeated")
+	flags.StringVar(&f.artifacts, "artifacts", "", "a folder like artifacts of the repository, for example of another version: its base is installed, and its scheduler's configuration used (default: what is built in)")
 	flags.StringVar(&f.scheduler, "scheduler", "", "the scheduler's program, \"stock\" for Kubernetes' own, or \"none\" (default: gpu-scheduler beside localcluster)")
 	flags.StringVar(&f.schedulerConfig, "scheduler-config", "", "a KubeSchedulerConfiguration for gpu-scheduler (default: the one of artifacts/scheduler)")
 	flags.StringVar(&f.nodeAgent, "nodeagent", "", "the node agent's program, or \"none\" (default: nodeagent beside localcluster); without it the nodes have no labels about GPUs")
@@ -121,13 +124,17 @@ func (f *upFlags) options() (cluster.Options, error) {
 	if err != nil {
 		return cluster.Options{}, err
 	}
+	manifests, err := f.manifests()
+	if err != nil {
+		return cluster.Options{}, err
+	}
 	options := cluster.Options{
 		Dir:               dir,
 		Executable:        executable,
 		Profile:           nodes,
 		KubernetesVersion: version.Get().GitVersion,
 		PodDuration:       f.podDuration,
-		Artifacts:         artifacts.Files,
+		Artifacts:         manifests,
 		ArtifactsPath:     artifacts.Base,
 		ControllerArgs:    f.controllerArgs,
 		EmulatedVersion:   f.emulatedVersion,
@@ -140,6 +147,17 @@ func (f *upFlags) options() (cluster.Options, error) {
 		AfterReady:        f.afterReady(executable),
 	}
 	return options, errors.Join(f.setPrograms(&options, executable), f.setFiles(&options), f.setGPUScheduler(&options, executable))
+}
+
+// manifests returns what is installed: the manifests of this version, or those of a folder.
+func (f *upFlags) manifests() (fs.FS, error) {
+	if f.artifacts == "" {
+		return artifacts.Files, nil
+	}
+	if _, err := os.Stat(filepath.Join(f.artifacts, artifacts.Base)); err != nil {
+		return nil, fmt.Errorf("--artifacts=%s: must be a folder that contains %q: %w", f.artifacts, artifacts.Base, err)
+	}
+	return os.DirFS(f.artifacts), nil
 }
 
 // setPrograms sets which of our other programs run.
@@ -176,7 +194,7 @@ func (f *upFlags) setGPUScheduler(options *cluster.Options, executable string) (
 		return err
 	}
 	if f.schedulerConfig == "" {
-		options.SchedulerConfig, err = artifacts.Files.ReadFile(artifacts.SchedulerConfig)
+		options.SchedulerConfig, err = fs.ReadFile(options.Artifacts, artifacts.SchedulerConfig)
 	} else {
 		options.SchedulerConfig, err = os.ReadFile(f.schedulerConfig)
 	}

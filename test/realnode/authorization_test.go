@@ -80,14 +80,14 @@ func TestTheAgentsTokenReadsOnlyWhatIsOfItsNode(t *testing.T) {
 		selector string
 		may      bool
 	}{
-		"the Pods on its node":          {pods, "spec.node.Name=" + node.Name, true},
-		"watching the Pods on its node": {watched, "spec.node.Name=" + node.Name, true},
+		"the Pods on its node":          {pods, "spec.nodeName=" + node.Name, true},
+		"watching the Pods on its node": {watched, "spec.nodeName=" + node.Name, true},
 		"its Node":                      {nodes, "metadata.name=" + node.Name, true},
 		"all Pods":                      {pods, "", false},
 		"watching all Pods":             {watched, "", false},
-		"the Pods on another node":      {pods, "spec.node.Name=other-0", false},
-		"the Pods on all other nodes":   {pods, "spec.node.Name!=" + node.Name, false},
-		"Pods that have no node":        {pods, "spec.node.Name=", false},
+		"the Pods on another node":      {pods, "spec.nodeName=other-0", false},
+		"the Pods on all other nodes":   {pods, "spec.nodeName!=" + node.Name, false},
+		"Pods that have no node":        {pods, "spec.nodeName=", false},
 		"Pods by the name of its node":  {pods, "metadata.name=" + node.Name, false},
 		"all Nodes":                     {nodes, "", false},
 		"another Node":                  {nodes, "metadata.name=other-0", false},

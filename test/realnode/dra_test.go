@@ -147,7 +147,7 @@ func (s *scene) removePods() {
 func (s *scene) slicesOfNode() []resourceapi.ResourceSlice {
 	s.Helper()
 	list, err := s.node.Kube.ResourceV1().ResourceSlices().List(context.WithoutCancel(s.Context()), metav1.ListOptions{
-		FieldSelector: "spec.driver=" + v1.DRADriver + ",spec.node.Name=" + node.Name,
+		FieldSelector: "spec.driver=" + v1.DRADriver + ",spec.nodeName=" + node.Name,
 	})
 	if err != nil {
 		s.Fatal(err)

@@ -304,6 +304,16 @@ func (s *scene) submit(jobs ...job) []job {
 	return created
 }
 
+// submitInOrder creates tasks one after the other: none is to wait for another that does not exist yet.
+func (s *scene) submitInOrder(jobs []job) []job {
+	s.Helper()
+	var created []job
+	for i := range jobs {
+		created = append(created, s.submit(jobs[i])...)
+	}
+	return created
+}
+
 // await waits until tasks do what they are to do.
 func (s *scene) await(jobs ...job) {
 	s.Helper()

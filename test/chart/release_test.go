@@ -209,12 +209,15 @@ func TestAReleaseLosesNothing(t *testing.T) {
 	original := i.description()
 
 	next := nextVersion(t, "the next version")
-	i.must("upgrade", release, next, "--set=controller.replicas=1")
+	if _, err := i.run("upgrade", release, next); err == nil || !strings.Contains(err.Error(), "conflict with \"kubectl-client-side-apply\"") {
+		t.Errorf("docs/installation.md says that kubectl's fields take --force-conflicts at an upgrade, too: %v", err)
+	}
+	i.must("upgrade", release, next, "--set=controller.replicas=1", "--force-conflicts")
 	if got := i.description(); got != "the next version" {
 		t.Errorf("the upgrade left the CRD as it was: %s", got)
 	}
 	i.has(task, "after the upgrade")
-	i.must("rollback", release, "1")
+	i.must("rollback", release, "1", "--force-conflicts")
 	if got := i.description(); got != original {
 		t.Errorf("the rollback left the CRD as it was: %s", got)
 	}

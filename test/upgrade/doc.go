@@ -4,7 +4,4 @@
 // Package upgrade replaces the processes of the previous version by those of this one, one after
 // the other, and goes back, on a local cluster with running and waiting tasks and a move under
 // way. Nothing may restart or be lost, whichever versions run beside each other.
-//
-// It is behind the build tag upgrade, and no part of "make test", until it has run from one end to
-// the other: so far it has not got beyond the tasks of the previous version.
 package upgrade

@@ -1,8 +1,6 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build upgrade
-
 package upgrade
 
 import (

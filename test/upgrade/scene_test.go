@@ -1,8 +1,6 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build upgrade
-
 package upgrade
 
 import (
@@ -162,7 +160,7 @@ func (s *scene) waitForNodes() {
 	})
 }
 
-// install applies the manifests of a version as docs/upgrades.md says.
+// install applies the manifests of a version as docs/installation.md says.
 func (s *scene) install(v *version) {
 	s.Helper()
 	s.kubectl("apply", "--server-side", "--force-conflicts", "--kustomize="+v.manifests("base"))

@@ -1,8 +1,6 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build upgrade
-
 package upgrade
 
 import (
@@ -18,7 +16,7 @@ import (
 
 var (
 	seed     = flag.Uint64("upgrade.seed", 1, "the order in which processes are replaced")
-	reversed = flag.Bool("upgrade.reversed", false, "apply the new manifests after the processes have been replaced, and the old ones before: not in the order that docs/upgrades.md says")
+	reversed = flag.Bool("upgrade.reversed", false, "apply the new manifests after the processes have been replaced, and the old ones before: not in the order that docs/installation.md says")
 	keep     = flag.Bool("keep", false, "keep the cluster's directory")
 )
 

@@ -178,7 +178,7 @@ bench-scale: build ## Measure what each process costs on 5,000 simulated nodes w
 .PHONY: verify
 verify: lint ## Check formatting, lint, import rules, generated code, manifests, the built page (needs Node.js) and go.mod
 	hack/verify-import-rules.sh
-	hack/verify-codegen.sh
+	$(STATIC) hack/verify-codegen.sh
 	hack/verify-web.sh
 	hack/verify-mod.sh
 

@@ -13,7 +13,7 @@ cd "${ROOT}"
 hack/golangci-lint.sh version
 COPY="$(mktemp -d)"
 trap 'rm -rf "${COPY}"' EXIT
-git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --target-directory="${COPY}"
+git ls-files -z --cached --others --exclude-standard | xargs -0 cp --no-dereference --parents --target-directory="${COPY}"
 cd "${COPY}"
 
 EXPECTED=()

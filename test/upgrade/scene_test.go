@@ -100,7 +100,7 @@ func (s *scene) folder() string {
 	if !*keep {
 		return s.TempDir()
 	}
-	dir, err := os.MkdirTemp("", "gpu-upgrade-test-") //nolint:usetesting // it is to be kept
+	dir, err := os.MkdirTemp("", "gpu-upgrade-test-")
 	if err != nil {
 		s.Fatal(err)
 	}

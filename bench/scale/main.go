@@ -98,5 +98,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if o.report == "" {
 		return nil
 	}
-	return document.Part{Tool: "bench/scale", Name: "results"}.ReplaceIn(filepath.Join(o.report, document.Name), text)
+	// Each size has its part, so that sizes can be compared.
+	part := document.Part{Tool: "bench/scale", Name: fmt.Sprintf("%d nodes", o.nodes)}
+	return part.ReplaceIn(filepath.Join(o.report, document.Name), text)
 }

@@ -29,8 +29,15 @@ func (d *decision) waitingFor(unscheduled unscheduledPods) string {
 		d.plan.cause = shorten(text)
 		return text
 	}
-	return d.podsWait(d.countNotRunning()) + "to start"
+	return d.podsWait(d.countNotRunning()) + noCause
 }
+
+// noCause ends messages that say only that Pods have not started.
+const noCause = "to start"
+
+// SaysNoCause reports whether a message of a task says only that its Pods have not started, and not
+// what they wait for.
+func SaysNoCause(message string) bool { return strings.HasSuffix(message, " "+noCause) }
 
 // cause returns what delays the task before its Pods wait for nodes.
 func (d *decision) cause() string {

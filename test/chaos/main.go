@@ -113,17 +113,16 @@ func runCampaign(ctx context.Context, o *options) error {
 	result, err := campaign.Run(ctx, campaign.Options{
 		Seed: o.seed, Duration: o.duration, Programs: o.programs, Dir: o.dir, Flood: o.flood, Command: command(o), Out: os.Stdout,
 	})
-	if err != nil {
-		return err
+	if len(result.Entries) == 0 {
+		return err // it has not begun
 	}
+	// What it has found counts even if it could not be carried out to its end.
 	show(result, os.Stdout)
-	if err := appendReport(o.report, result); err != nil {
-		return err
-	}
+	err = errors.Join(err, appendReport(o.report, result))
 	if len(result.Violations) > 0 {
-		return errViolations
+		return errors.Join(err, errViolations)
 	}
-	return nil
+	return err
 }
 
 // command replays a campaign.

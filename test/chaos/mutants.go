@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"falldio.github.io/gpu-controller/test/chaos/campaign"
+	"falldio.github.io/gpu-controller/test/chaos/check"
 	"falldio.github.io/gpu-controller/test/chaos/mutant"
 )
 
@@ -33,11 +34,12 @@ type found struct {
 	Mutant string `json:"mutant"`
 	Bug    string `json:"bug"`
 	Breaks string `json:"breaks"`
-	// By is the invariant that was found to be broken first; empty if none was.
+	// By is Breaks if that invariant was found to be broken; empty if it was not. Others may have been found
+	// before.
 	By        string `json:"by"`
 	Violation string `json:"violation"`
-	// After is how long it took, with the start of the cluster. Seed is that of the campaign that has found
-	// it: if the first one does not, the next seed follows.
+	// After is when it was found, from the beginning of the load and by the clock that runs slower on a busy
+	// machine. Seed is that of the campaign that has found it: if the first one does not, the next follows.
 	After string `json:"after"`
 	Seed  uint64 `json:"seed"`
 }
@@ -95,21 +97,20 @@ func runMutant(ctx context.Context, o *options, m *mutant.Mutant) (found, error)
 	fmt.Printf("\n=== %s: %s\n", m.Name, m.Bug)
 	limited, cancel := context.WithTimeout(ctx, mutantLimit)
 	defer cancel()
-	begin := time.Now()
 	for ; limited.Err() == nil && one.By == ""; one.Seed++ {
 		// A directory of its own: processes of the last cluster may still be about to end.
 		dir := filepath.Join(o.dir, fmt.Sprintf("%s-%d", m.Name, one.Seed))
 		result, err := campaign.Run(limited, campaign.Options{
-			Seed: one.Seed, Duration: mutantLoad, Programs: programsOf(o, m), Dir: dir, Flood: o.flood, StopAtFirst: true, Out: os.Stdout,
+			Seed: one.Seed, Duration: mutantLoad, Programs: programsOf(o, m), Dir: dir, Flood: o.flood, Until: m.Breaks, Out: os.Stdout,
 			Command: fmt.Sprintf("go run ./test/chaos --mutants --only=%s --seed=%d", m.Name, one.Seed),
 		})
+		if violation := firstOf(result.Violations, m.Breaks); violation != nil {
+			one.By, one.Violation = violation.Invariant, violation.String()
+			one.After = result.FoundAfter.Round(time.Second).String()
+			break
+		}
 		if err != nil && limited.Err() == nil {
 			return one, err
-		}
-		if len(result.Violations) > 0 {
-			one.By, one.Violation = result.Violations[0].Invariant, result.Violations[0].String()
-			one.After = time.Since(begin).Round(time.Second).String()
-			break
 		}
 	}
 	if ctx.Err() != nil {
@@ -117,6 +118,16 @@ func runMutant(ctx context.Context, o *options, m *mutant.Mutant) (found, error)
 	}
 	fmt.Printf("=== %s: %s %s\n", m.Name, one.After, one.Violation)
 	return one, nil
+}
+
+// firstOf returns the first violation of an invariant, nil if there is none.
+func firstOf(violations []check.Violation, invariant string) *check.Violation {
+	for i := range violations {
+		if violations[i].Invariant == invariant {
+			return &violations[i]
+		}
+	}
+	return nil
 }
 
 // appendLine appends a line of JSON to a file; nothing if it has no name.

@@ -4,8 +4,8 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,27 +17,16 @@ import (
 
 // totals prints a report, a file of lines that --report has appended, as tables in Markdown.
 func totals(path string, out io.Writer) error {
-	file, err := os.Open(path) //nolint:gosec // the user's
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<24)
 	sum := line{Faults: map[string]int{}, Requests: map[string]int{}}
 	seconds, campaigns := time.Duration(0), 0
 	fmt.Fprintln(out, "| seed | load | in all | tasks | Pods | revisions | faults | violations |\n|---|---|---|---|---|---|---|---|")
-	for lines.Scan() {
-		one := line{}
-		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
+	err := readLines(path, func(one *line) error {
 		if one.Command == "" {
-			continue // it is about a mutant: see mutantTable
+			return nil // it is about a mutant: see mutantTable
 		}
 		took, err := time.ParseDuration(one.Took)
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return err
 		}
 		campaigns++
 		seconds += took
@@ -49,6 +38,10 @@ func totals(path string, out io.Writer) error {
 		add(sum.Requests, one.Requests)
 		fmt.Fprintf(out, "| %d | %s | %s | %d | %d | %d | %d | %d |\n",
 			one.Seed, one.Duration, one.Took, one.Tasks, one.Pods, one.Revisions, count(one.Faults), len(one.Violations))
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(out, "| **%d campaigns** | | %.1f h | %d | %d | %d | %d | %d |\n\n",
 		campaigns, seconds.Hours(), sum.Tasks, sum.Pods, sum.Revisions, count(sum.Faults), len(sum.Violations))
@@ -62,28 +55,39 @@ func totals(path string, out io.Writer) error {
 	if len(sum.Violations) > 0 {
 		fmt.Fprintf(out, "\n- %s\n", strings.Join(sum.Violations, "\n- "))
 	}
-	return lines.Err()
+	return nil
 }
 
 // mutantTable prints the mutants of a report as a table in Markdown.
 func mutantTable(path string, out io.Writer) error {
+	fmt.Fprintln(out, "| mutant | the bug | found after | by the invariant |\n|---|---|---|---|")
+	return readLines(path, func(one *found) error {
+		if one.Mutant != "" {
+			fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", one.Mutant, one.Bug, one.After, one.By)
+		}
+		return nil
+	})
+}
+
+// readLines calls a function for each line of a report.
+func readLines[T any](path string, take func(*T) error) error {
 	file, err := os.Open(path) //nolint:gosec // the user's
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	fmt.Fprintln(out, "| mutant | the bug | found after | by the invariant |\n|---|---|---|---|")
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		one := found{}
-		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+	lines := json.NewDecoder(file)
+	for {
+		one := new(T)
+		if err := lines.Decode(one); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if one.Mutant != "" {
-			fmt.Fprintf(out, "| `%s` | %s | %s | %s |\n", one.Mutant, one.Bug, one.After, one.By)
+		if err := take(one); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	return lines.Err()
 }
 
 func add(into, more map[string]int) {

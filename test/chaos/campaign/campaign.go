@@ -37,8 +37,8 @@ type Options struct {
 	Dir string
 	// Flood is how many fuzzed objects there are.
 	Flood int
-	// StopAtFirst ends the campaign with the first violation.
-	StopAtFirst bool
+	// Until is the invariant whose first violation ends the campaign; empty if none does.
+	Until string
 	// Command is how to run the campaign again, for the report.
 	Command string
 	// Out receives progress.
@@ -56,14 +56,15 @@ type Result struct {
 	Faults, Steps, Requests map[string]int
 	// NotInjected says what could not be injected on this machine, and why.
 	NotInjected []string
-	// Took is how long it took in all, FirstAfter when the first violation was certain, from the beginning
-	// of the load.
-	Took, FirstAfter time.Duration
+	// Took is how long it took in all. FoundAfter is when the violation of Options.Until was certain, from the
+	// beginning of the load and by the clock that runs slower on a busy machine; 0 if that was before the load.
+	Took, FoundAfter time.Duration
 	Revisions        int64
 	Pods, Tasks      int
 }
 
-// clock measures limits of time: it runs slower on a busy machine.
+// clock measures limits of time: it runs slower on a busy machine. One thread of the process is enough
+// for all campaigns.
 var clock = sync.OnceValue(pace.Start)
 
 // Run runs a campaign. An error means that it could not be carried out; what it has found is in the
@@ -102,10 +103,11 @@ type runner struct {
 	mu       sync.Mutex
 	entries  []history.Entry
 	writeErr error
-	// found is closed with the first violation.
+	// found is closed with the first violation of Until.
 	found     chan struct{}
-	foundAt   time.Time
-	began     time.Time
+	isFound   bool
+	foundAt   time.Duration
+	began     time.Duration
 	steps     map[string]int
 	tasks     map[string]bool
 	pods      map[string]bool
@@ -118,7 +120,8 @@ func newRunner(options Options, writer *history.Writer) *runner {
 		steps: map[string]int{}, tasks: map[string]bool{}, pods: map[string]bool{},
 	}
 	r.checker = check.New(r.config)
-	r.log = record.NewLog(time.Now, clock().Elapsed, r.take)
+	start := clock().Elapsed()
+	r.log = record.NewLog(time.Now, func() time.Duration { return clock().Elapsed() - start }, r.take)
 	return r
 }
 
@@ -152,10 +155,10 @@ func (r *runner) take(entry *history.Entry) {
 	r.checker.Take(entry)
 	for _, violation := range r.checker.Violations()[before:] {
 		fmt.Fprintf(r.Out, "VIOLATION: %s\n", &violation)
-	}
-	if before == 0 && len(r.checker.Violations()) > 0 {
-		r.foundAt = entry.At
-		close(r.found)
+		if violation.Invariant == r.Until && !r.isFound {
+			r.isFound, r.foundAt = true, entry.Elapsed
+			close(r.found)
+		}
 	}
 }
 
@@ -166,7 +169,7 @@ func (r *runner) tally(entry *history.Entry) {
 	case entry.Object != nil && entry.Object.Task != nil:
 		r.tasks[string(entry.Object.Task.UID)] = true
 	case entry.Mark == history.Begin:
-		r.began = entry.At
+		r.began = entry.Elapsed
 	}
 }
 
@@ -184,8 +187,8 @@ func (r *runner) run(ctx context.Context) (result *Result, err error) {
 		Entries: r.entries, Violations: r.checker.Violations(), Faults: s.injector.Counts(), Steps: r.steps, Requests: map[string]int{},
 		NotInjected: r.notInject, Took: time.Since(begin), Pods: len(r.pods), Tasks: len(r.tasks), Revisions: r.log.Revision(),
 	}
-	if len(result.Violations) > 0 && !r.began.IsZero() { // else it was found before the load began
-		result.FirstAfter = r.foundAt.Sub(r.began)
+	if r.isFound && r.began > 0 {
+		result.FoundAfter = max(0, r.foundAt-r.began)
 	}
 	for _, proxy := range s.proxies {
 		for way, count := range proxy.Counts() {
@@ -199,7 +202,7 @@ func (r *runner) run(ctx context.Context) (result *Result, err error) {
 func (r *runner) phases(ctx context.Context, s *site) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if r.StopAtFirst {
+	if r.Until != "" {
 		go func() {
 			select {
 			case <-r.found:
@@ -222,8 +225,8 @@ func (r *runner) phases(ctx context.Context, s *site) error {
 	return err
 }
 
-// errFound ends a campaign that is to stop with the first violation.
-var errFound = errors.New("a violation was found")
+// errFound ends a campaign that has found what it was to find.
+var errFound = errors.New("the violation was found")
 
 func (r *runner) carryOut(ctx context.Context, s *site) error {
 	r.log.Mark(history.Begin)

@@ -95,7 +95,7 @@ func (s *site) createOthers(ctx context.Context, shape *shape) error {
 	if err != nil {
 		return fmt.Errorf("waiting until Pod %s has a node: %w", withGPU, err)
 	}
-	return s.createHopeless(ctx, shape)
+	return s.createInfeasible(ctx, shape)
 }
 
 // withGPU is a Pod of others that has one of the two GPUs of its node, nameTaken a task whose first Pod
@@ -106,8 +106,8 @@ const (
 	oneTooMany = "one-too-many"
 )
 
-// createHopeless creates tasks that can never start because of the Pods of others.
-func (s *site) createHopeless(ctx context.Context, shape *shape) error {
+// createInfeasible creates tasks that can never start because of the Pods of others.
+func (s *site) createInfeasible(ctx context.Context, shape *shape) error {
 	for name, model := range map[string]string{nameTaken: shape.model, oneTooMany: otherModel} {
 		replicas := int32(2)
 		label := map[string]string{check.LabelInfeasible: "true"}

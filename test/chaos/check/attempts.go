@@ -5,6 +5,7 @@ package check
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,10 +29,12 @@ type attempt struct {
 	number string
 }
 
-// ended is the Pod of an attempt that has ended.
+// ended is how and when the Pod of an attempt has ended.
 type ended struct {
 	phase corev1.PodPhase
-	node  string
+	at    time.Time
+	// elapsed is at by the clock of limits.
+	elapsed time.Duration
 }
 
 func newAttempts() *attempts { return &attempts{ends: map[attempt]ended{}} }
@@ -48,8 +51,9 @@ func (a *attempts) take(w *world, s *step) {
 	if s.podBefore == nil && !s.gone {
 		a.created(w, s.pod, key)
 	}
-	if hasEnded(s.pod) && !wasDisrupted(s.pod) && s.pod.DeletionTimestamp == nil {
-		a.ends[key] = ended{phase: s.pod.Status.Phase, node: s.pod.Spec.NodeName}
+	isNew := s.podBefore == nil || !hasEnded(s.podBefore)
+	if isNew && hasEnded(s.pod) && !wasDisrupted(s.pod) && s.pod.DeletionTimestamp == nil {
+		a.ends[key] = ended{phase: s.pod.Status.Phase, at: s.At, elapsed: w.elapsed}
 	}
 }
 
@@ -59,9 +63,9 @@ func (a *attempts) created(w *world, pod *corev1.Pod, key attempt) {
 		return
 	}
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1.LabelTask]}
-	// An end that nobody has seen is not known, says docs/controller.md: the Pod was deleted with its node. What
-	// its user stops, or no longer wants, may run again.
-	if w.lostNode(before.node) || w.upset.did(name, "suspend", "scale") {
+	// An end that nobody has seen is not known, says docs/controller.md: somebody else has deleted the Pod, such as
+	// Kubernetes with its node. What its user stops, or no longer wants, may run again.
+	if !w.deletions.onlyBy(UserController, nameOf(pod), before.at) || w.disruptions.intended(name, before.elapsed-intentGrace, "suspend", "scale") {
 		return
 	}
 	w.report(InvariantAttempts, nameOf(pod), "the Pod was created again in attempt %s, in which it has %s", orNone(key.number), before.phase)

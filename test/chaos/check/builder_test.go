@@ -71,6 +71,14 @@ func (b *builder) plan(plan *v1.MovePlan) *builder {
 	return b.add(history.Entry{Object: &history.Object{Kind: history.KindPlan, Plan: plan.DeepCopy()}})
 }
 
+func (b *builder) planGone(plan *v1.MovePlan) *builder {
+	return b.add(history.Entry{Object: &history.Object{Kind: history.KindPlan, Plan: plan.DeepCopy(), Deleted: true}})
+}
+
+func (b *builder) namespace(namespace *corev1.Namespace) *builder {
+	return b.add(history.Entry{Object: &history.Object{Kind: history.KindNamespace, Namespace: namespace.DeepCopy()}})
+}
+
 func (b *builder) request(user, verb, of, namespace, name string) *builder {
 	return b.add(history.Entry{Request: &history.Request{
 		User: user, Verb: verb, Resource: of, Namespace: namespace, Name: name, Code: 200, Time: begin.Add(b.now + 500*time.Millisecond),
@@ -213,9 +221,13 @@ func hasFailed(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed }
 
 func deleting(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: begin} }
 
-func evicted(pod *corev1.Pod) {
+func evicted(pod *corev1.Pod) { disrupted(pod, "EvictionByEvictionAPI") }
+
+func preempted(pod *corev1.Pod) { disrupted(pod, corev1.PodReasonPreemptionByScheduler) }
+
+func disrupted(pod *corev1.Pod, reason string) {
 	deleting(pod)
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI"}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason}}
 }
 
 func another(uid types.UID) func(*corev1.Pod) { return func(pod *corev1.Pod) { pod.UID = uid } }

@@ -17,7 +17,7 @@ import (
 
 // InvariantCards says that at every revision each GPU is held by at most one Pod, or by shares of at most
 // 100 %; what a Pod holds are as many GPUs of its node as it requests, and it keeps them.
-const InvariantCards = "no GPU is given twice"
+const InvariantCards = "no GPU is allocated twice"
 
 const wholeCard = 100
 
@@ -120,7 +120,7 @@ func (c *cards) count(w *world, card string) {
 	}
 	if sum > wholeCard {
 		slices.Sort(names)
-		w.report(InvariantCards, card, "%d %% of the GPU are given out, to Pods %v", sum, names)
+		w.report(InvariantCards, card, "%d %% of the GPU are allocated, to Pods %v", sum, names)
 	}
 }
 

@@ -23,12 +23,12 @@ func TestGPUs(t *testing.T) {
 		want    string // "" for none
 	}{
 		"each Pod has its own":                    {nodes().pod(newPod("a", nil, "A"), newPod("b", nil, "B")), ""},
-		"two Pods have one":                       {nodes().pod(newPod("a", nil, "A"), newPod("b", nil, "A")), "200 % of the GPU are given out, to Pods [ns/a (100 %) ns/b (100 %)]"},
+		"two Pods have one":                       {nodes().pod(newPod("a", nil, "A"), newPod("b", nil, "A")), "200 % of the GPU are allocated, to Pods [ns/a (100 %) ns/b (100 %)]"},
 		"one follows the other":                   {nodes().pod(newPod("a", nil, "A"), with(newPod("a", nil, "A"), hasSucceeded), newPod("b", nil, "A")), ""},
 		"one follows another that was deleted":    {nodes().pod(newPod("a", nil, "A")).podGone(newPod("a", nil, "A")).pod(newPod("b", nil, "A")), ""},
 		"a Pod that is being deleted still holds": {nodes().pod(newPod("a", nil, "A"), with(newPod("a", nil, "A"), deleting), newPod("b", nil, "A")), "200 %"},
 		"shares add up to the card":               {nodes().pod(share("a", 40), share("b", 60)), ""},
-		"shares are more than the card":           {nodes().pod(share("a", 50), share("b", 60)), "110 % of the GPU are given out"},
+		"shares are more than the card":           {nodes().pod(share("a", 50), share("b", 60)), "110 % of the GPU are allocated"},
 		"a share of a card that is given away":    {nodes().pod(newPod("a", nil, "A"), share("b", 10)), "110 % of the GPU"},
 		"a GPU of another node":                   {nodes().pod(newPod("a", nil, "C")), "is on node n and has got GPU C of node m"},
 		"too few":                                 {nodes().pod(with(newPod("a", nil, "A"), func(pod *corev1.Pod) { request(pod, v1.ResourceGPU, 2) })), "requests 2 GPUs and has got [A]"},
@@ -59,8 +59,8 @@ func TestGangs(t *testing.T) {
 		"a gang that starts as a whole":                  {new(builder).task(task).pod(a, b, c).wait(long).pod(a), ""},
 		"a gang that starts partly, and stays so":        {new(builder).task(task).pod(a, b).wait(long).pod(b), "at most 2 of the 3 Pods that must start together had nodes for 21s of calm"},
 		"a gang that starts partly for a moment":         {new(builder).task(task).pod(a, b).wait(5 * time.Second).pod(c).wait(long).pod(c), ""},
-		"a gang that lost a Pod has time to get it back": {new(builder).task(task).pod(a, b, c, with(c, evicted)).podGone(c).wait(long).pod(b), ""},
-		"a gang that lost a Pod, and never gets it back": {new(builder).task(task).pod(a, b, c, with(c, evicted)).podGone(c).wait(veryLong).pod(b), "after it was disturbed; the limit is 50s"},
+		"a gang that lost a Pod has time to get it back": {new(builder).task(task).pod(a, b, c, with(c, preempted)).podGone(c).wait(long).pod(b), ""},
+		"a gang that lost a Pod, and never gets it back": {new(builder).task(task).pod(a, b, c, with(c, preempted)).podGone(c).wait(veryLong).pod(b), "after it was disturbed; the limit is 50s"},
 		"faults while it starts give it more time":       {new(builder).task(task).pod(a).fault(FaultKill, "gpu-scheduler").pod(b).wait(long).pod(b), ""},
 		"time does not count while faults are injected":  {new(builder).task(task).pod(a).add(history.Entry{Fault: &history.Fault{Number: 1, Kind: FaultPause}}).wait(veryLong).pod(b), ""},
 		"members that have succeeded count":              {new(builder).task(task).pod(a, b, c, with(b, hasSucceeded), with(c, hasSucceeded)).wait(veryLong).pod(a), ""},
@@ -95,17 +95,23 @@ func TestAttempts(t *testing.T) {
 	start := func() *builder { return new(builder).task(task).node(newNode("n")).pod(pod) }
 	again := with(pod, func(pod *corev1.Pod) { another("again")(pod); unbound(pod) })
 	next := with(again, func(pod *corev1.Pod) { pod.Labels[v1.LabelAttempt] = "1" })
-	lost := with(pod, evicted)
+	lost := with(pod, preempted)
+	deleted := func(user string, end func(*corev1.Pod)) *builder {
+		return start().pod(with(pod, end)).podGone(with(pod, end)).request(user, "delete", "pods", "ns", "t")
+	}
 	tests := map[string]struct {
 		history *builder
 		want    string
 	}{
-		"a Pod that has succeeded is created again":                  {start().pod(with(pod, hasSucceeded)).podGone(with(pod, hasSucceeded)).pod(again), "created again in attempt 0, in which it has Succeeded"},
-		"a Pod that has failed is created in the same attempt":       {start().pod(with(pod, hasFailed)).podGone(with(pod, hasFailed)).pod(again), "created again in attempt 0, in which it has Failed"},
-		"a Pod that has failed is created in the next attempt":       {start().pod(with(pod, hasFailed)).podGone(with(pod, hasFailed)).pod(next), ""},
+		"a Pod that has succeeded is created again":                  {deleted(UserController, hasSucceeded).pod(again), "created again in attempt 0, in which it has Succeeded"},
+		"a Pod that has failed is created in the same attempt":       {deleted(UserController, hasFailed).pod(again), "created again in attempt 0, in which it has Failed"},
+		"a Pod that has failed is created in the next attempt":       {deleted(UserController, hasFailed).pod(next), ""},
 		"a Pod that was lost is created again":                       {start().pod(lost).podGone(lost).pod(again), ""},
-		"its node was lost before anybody saw that it had succeeded": {start().pod(with(pod, hasSucceeded)).fault(FaultDelete, "n").podGone(with(pod, hasSucceeded)).pod(again), ""},
-		"its user has suspended it meanwhile":                        {start().pod(with(pod, hasFailed)).intent("suspend").podGone(with(pod, hasFailed)).pod(again), ""},
+		"Kubernetes deleted it before anybody saw that it succeeded": {deleted("kube-controller-manager", hasSucceeded).pod(again), ""},
+		"nobody knows who deleted it":                                {start().pod(with(pod, hasSucceeded)).podGone(with(pod, hasSucceeded)).pod(again), ""},
+		"Kubernetes deleted the Pod before it":                       {start().request("kube-controller-manager", "delete", "pods", "ns", "t").wait(time.Minute).pod(with(pod, hasFailed)).request(UserController, "delete", "pods", "ns", "t").podGone(with(pod, hasFailed)).pod(again), "created again"},
+		"its user has suspended it meanwhile":                        {deleted(UserController, hasFailed).intent("suspend").pod(again), ""},
+		"its user had suspended it long before":                      {start().intent("suspend").wait(2*intentGrace).pod(with(pod, hasFailed)).request(UserController, "delete", "pods", "ns", "t").podGone(with(pod, hasFailed)).pod(again), "created again"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -137,8 +143,10 @@ func TestFailures(t *testing.T) {
 		"a failure is counted that has not happened":    {new(builder).task(task).pod(one).task(restarted(1, v1.PhaseRunning)), "status.restarts is 1, and there were 0 failures"},
 		"members that fail together count once":         {new(builder).task(task).pod(one, other, with(one, hasFailed), with(other, hasFailed)).task(restarted(2, v1.PhaseRunning)), "there were 1 failures"},
 		"with RestartPod each counts":                   {new(builder).task(taskWith(byItself, func(task *v1.GPUTask) { task.Status.Restarts = 0 })).pod(one, other, with(one, hasFailed), with(other, hasFailed)).task(byItself), ""},
-		"a Pod that was lost has not failed":            {new(builder).task(task).pod(one, with(with(one, evicted), hasFailed)).task(restarted(1, v1.PhaseRunning)), "there were 0 failures"},
+		"a Pod that was lost has not failed":            {new(builder).task(task).pod(one, with(with(one, preempted), hasFailed)).task(restarted(1, v1.PhaseRunning)), "there were 0 failures"},
 		"a failure was not counted in the end":          {new(builder).task(task).pod(one, with(one, hasFailed)).task(restarted(0, v1.PhaseSucceeded)).mark(end...), "1 failures should have been counted"},
+		"Kubernetes has deleted a Pod that had failed":  {new(builder).task(task).pod(one, with(one, hasFailed)).podGone(with(one, hasFailed)).request("kube-controller-manager", "delete", "pods", "ns", one.Name).task(restarted(0, v1.PhaseSucceeded)).mark(end...), ""},
+		"the controller has, and has not counted it":    {new(builder).task(task).pod(one, with(one, hasFailed)).podGone(with(one, hasFailed)).request(UserController, "delete", "pods", "ns", one.Name).task(restarted(0, v1.PhaseSucceeded)).mark(end...), "1 failures should have been counted"},
 		"the failure that ends a task restarts nothing": {new(builder).task(task).pod(one, with(one, hasFailed)).task(restarted(0, v1.PhaseFailed)).mark(end...), ""},
 		"what was before the history is unknown":        {new(builder).task(restarted(3, v1.PhaseRunning)).task(restarted(3, v1.PhaseRunning)), ""},
 	}
@@ -202,18 +210,20 @@ func TestWhatRunsIsNotStopped(t *testing.T) {
 		history *builder
 		want    string
 	}{
-		"its node is not ready any more":          {start().node(starting).podGone(pod), ""},
+		"its node is not ready any more":          {start().node(starting).podGone(pod), "ran on node n and was deleted"},
 		"for no reason":                           {start().pod(with(pod, deleting)), "ran on node n and was deleted"},
 		"after a kill of the controller":          {start().fault(FaultKill, "gpu-controller").podGone(pod), "ran on node n and was deleted"},
 		"its task is deleted":                     {start().intent("delete").podGone(pod), ""},
 		"its task is suspended":                   {start().intent("suspend").pod(with(pod, deleting)), ""},
 		"its task starts again":                   {start().task(restarting).pod(with(pod, deleting)), ""},
 		"its task has failed":                     {start().task(failing).pod(with(pod, deleting)), ""},
-		"it is preempted or evicted":              {start().pod(with(pod, evicted)), ""},
-		"its node is lost":                        {start().fault(FaultDelete, "n").podGone(pod), ""},
+		"it is preempted":                         {start().pod(with(pod, preempted)), ""},
+		"its node is lost":                        {start().fault(FaultDelete, "n").podGone(pod), "ran on node n and was deleted"},
+		"its node is lost, says Kubernetes":       {start().fault(FaultDelete, "n").pod(with(pod, preempted)).podGone(with(pod, preempted)), ""},
+		"its task was suspended long ago":         {start().intent("suspend").intent("resume").wait(2 * intentGrace).podGone(pod), "was deleted"},
 		"it has ended before":                     {start().pod(with(pod, hasSucceeded)).podGone(with(pod, hasSucceeded)), ""},
 		"somebody deletes all tasks":              {start().fault(FaultCRD, "gputasks.falldio.com").podGone(pod), ""},
-		"somebody has deleted all tasks long ago": {start().fault(FaultCRD, "gputasks.falldio.com").wait(forgetting).podGone(pod), "was deleted"},
+		"somebody has deleted all tasks long ago": {start().fault(FaultCRD, "gputasks.falldio.com").wait(crdDeletionGrace).podGone(pod), "was deleted"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -249,6 +259,10 @@ func TestMoves(t *testing.T) {
 	once := taskWith(task, func(task *v1.GPUTask) { task.Spec.Rescheduling = &v1.Rescheduling{MaxMoves: new(int32(1))} })
 	never := taskWith(task, func(task *v1.GPUTask) { task.Spec.Rescheduling = &v1.Rescheduling{Policy: v1.ReschedulingNever} })
 	moved := taskWith(task, func(task *v1.GPUTask) { task.Status.Moves = 1 })
+	proposed := plan.DeepCopy()
+	proposed.Status.Phase = v1.PlanProposed
+	cordoned := newNode("n")
+	cordoned.Spec.Unschedulable = true
 	end := []history.Mark{history.LoadEnds, history.Converged}
 	tests := map[string]struct {
 		history         *builder
@@ -256,9 +270,13 @@ func TestMoves(t *testing.T) {
 	}{
 		"a Pod is moved to a place that is reserved": {new(builder).task(task).pod(pod).node(reserved).plan(plan).pod(with(pod, evicted)), "", ""},
 		"a Pod is moved to a place that is not":      {new(builder).task(task).pod(pod).node(newNode("m")).plan(plan).pod(with(pod, evicted)), InvariantReserved, "where no place was reserved for it"},
+		"a Pod is evicted that no plan moves":        {new(builder).task(task).pod(pod).node(newNode("n")).pod(with(pod, evicted)), InvariantMayMove, "is not cordoned, and no plan moves it"},
+		"a Pod is evicted by a plan that waits":      {new(builder).task(task).pod(pod).node(reserved).plan(proposed).pod(with(pod, evicted)), InvariantMayMove, "no plan moves it"},
+		"a Pod is evicted from a cordoned node":      {new(builder).task(task).pod(pod).node(cordoned).pod(with(pod, evicted)), "", ""},
+		"a Pod is evicted long after the cordon":     {new(builder).task(task).pod(pod).node(cordoned).node(newNode("n")).wait(2 * cordonGrace).pod(with(pod, evicted)), InvariantMayMove, "no plan moves it"},
 		"a Pod is moved that must not be":            {new(builder).task(never).pod(pod).node(reserved).plan(plan).pod(with(pod, evicted)), InvariantMayMove, "policy of its task is Never"},
 		"a Pod has ended before it was evicted":      {new(builder).task(task).plan(done).plan(skipped).mark(end...), "", ""},
-		"a task is moved more often than it allows":  {new(builder).task(once).pod(pod).node(reserved).plan(done).plan(again).pod(with(pod, evicted)), InvariantMayMove, "its task is moved for the 2th time"},
+		"a task is moved more often than it allows":  {new(builder).task(once).pod(pod).node(reserved).plan(done).plan(again).pod(with(pod, evicted)), InvariantMayMove, "this is move 2 of its task"},
 		"a move is counted":                          {new(builder).task(task).plan(done).task(moved).mark(end...), "", ""},
 		"a move is not counted":                      {new(builder).task(task).plan(done).mark(end...), InvariantMovesCounted, "status.moves is 0, and its Pods were evicted in 1 turns of plans"},
 		"a move is counted that has not taken place": {new(builder).task(task).task(moved).mark(end...), InvariantMovesCounted, "status.moves is 1, and its Pods were evicted in 0 turns"},
@@ -291,6 +309,14 @@ func TestTheBudgetOfMoves(t *testing.T) {
 	plan.Status.Moves[1].EvictedAt = &metav1.Time{Time: begin.Add(time.Hour)}
 	if found := All(config, new(builder).plan(plan).entries); len(found) > 0 {
 		t.Errorf("an hour between them: found %s", describeAll(found))
+	}
+	plan.Status.Moves = plan.Status.Moves[:1]
+	other := plan.DeepCopy()
+	other.Name, other.UID = "q", "uid-of-q"
+	other.Status.Moves[0].EvictedAt = &metav1.Time{Time: begin.Add(time.Minute)}
+	forgotten := new(builder).plan(plan).add(history.Entry{Fault: &history.Fault{Number: 1, Kind: FaultCRD, Target: crdPlans}}).planGone(plan).plan(other)
+	if found := All(config, forgotten.entries); len(found) > 0 {
+		t.Errorf("the plan of one of them was deleted with its CRD: found %s", describeAll(found))
 	}
 }
 
@@ -350,6 +376,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	degraded.Labels[v1.LabelGPUHealth] = v1.GPUsDegraded
 	executing := &v1.MovePlan{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-of-p"}, Status: v1.MovePlanStatus{Phase: v1.PlanExecuting}}
 	end := []history.Mark{history.LoadEnds, history.Converged, history.End}
+	late := Default().Converge + time.Second
 	tests := map[string]struct {
 		history *builder
 		want    string
@@ -359,6 +386,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		"the taint of a healthy node":      {new(builder).node(tainted).mark(end...), "and its GPUs are healthy"},
 		"the taint of a node that is not":  {new(builder).node(degraded).mark(end...), ""},
 		"a plan that is being carried out": {new(builder).plan(executing).mark(end...), "the plan is still Executing"},
+		"a plan that never ends":           {new(builder).plan(executing).mark(history.LoadEnds).wait(late).mark(history.End), "the plan is still Executing"},
 		"a Pod of a deleted task":          {new(builder).task(task).pod(pod).intent("delete").taskGone(task).mark(end...), "its task is gone"},
 	}
 	for name, test := range tests {
@@ -382,6 +410,15 @@ func TestConvergence(t *testing.T) {
 		return taskWith(pending, func(task *v1.GPUTask) { task.Labels[label] = "true" })
 	}
 	late := Default().Converge + time.Second
+	waiting := taskWith(newTask("t"), func(task *v1.GPUTask) {
+		task.Spec.DependsOn = []v1.Dependency{{Name: "other"}}
+		task.Status.Phase, task.Status.Message = v1.PhaseWaiting, "waiting for GPUTask \"other\" to succeed"
+	})
+	other := func(phase v1.GPUTaskPhase) *v1.GPUTask {
+		return taskWith(newTask("other"), func(task *v1.GPUTask) {
+			task.Status.Phase, task.Status.Message, task.Spec.Suspend = phase, "so it is", new(phase == v1.PhaseSuspended)
+		})
+	}
 	tests := map[string]struct {
 		history *builder
 		want    string
@@ -389,6 +426,9 @@ func TestConvergence(t *testing.T) {
 		"a task never ends":                    {new(builder).task(pending).mark(history.LoadEnds).wait(late).mark(history.End), "the task is Pending: waiting for a node: needs more"},
 		"the campaign was stopped before":      {new(builder).task(pending).mark(history.LoadEnds, history.End), ""},
 		"a task that can't start need not end": {new(builder).task(marked(LabelInfeasible)).mark(history.LoadEnds).wait(late).mark(history.End), ""},
+		"a task whose dependencies have ended": {new(builder).task(other(v1.PhaseFailed)).task(waiting).mark(history.LoadEnds).wait(late).mark(history.End), "the task is Waiting"},
+		"a task whose dependency is missing":   {new(builder).task(waiting).mark(history.LoadEnds).wait(late).mark(history.End), ""},
+		"a task whose dependency waits":        {new(builder).task(other(v1.PhaseSuspended)).task(waiting).mark(history.LoadEnds).wait(late).mark(history.End), ""},
 		"a task of the flood need not end":     {new(builder).task(marked(LabelFuzzed)).mark(history.LoadEnds).wait(late).mark(history.End), ""},
 	}
 	for name, test := range tests {
@@ -413,7 +453,10 @@ func TestTasksThatDisappear(t *testing.T) {
 	new(builder).task(task).taskGone(task).mustFind(t, InvariantLost, "nobody has deleted it")
 	new(builder).task(task).intent("delete").taskGone(task).mustFindNothing(t)
 	new(builder).task(finished).taskGone(finished).mustFindNothing(t)
-	new(builder).fault(FaultNamespace, "ns").task(task).taskGone(task).mustFindNothing(t)
+	leaving := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", DeletionTimestamp: &metav1.Time{Time: begin}}}
+	again := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
+	new(builder).task(task).namespace(leaving).taskGone(task).mustFindNothing(t)
+	new(builder).task(task).namespace(leaving).namespace(again).taskGone(task).mustFind(t, InvariantLost, "nobody has deleted it")
 }
 
 func TestAgentsThatHaveNothingToSay(t *testing.T) {

@@ -4,6 +4,8 @@
 package check
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,7 +20,8 @@ const InvariantFailures = "each failure is counted once"
 // failures follows which Pods have failed.
 type failures struct {
 	tasks map[types.UID]*failedTask
-	seen  map[types.UID]bool
+	// seen is when each Pod that has failed was seen so first.
+	seen map[types.UID]time.Time
 }
 
 // failedTask is what has failed of a task: the attempts that had at least one failed Pod if its Pods
@@ -29,9 +32,8 @@ type failedTask struct {
 	// are not in it.
 	before  int
 	started bool
-	// uncertain is true if a failed Pod was deleted by others than the controller, which may not have
-	// seen it.
-	uncertain bool
+	// gone is when each Pod had failed that was deleted afterwards, by namespace and name.
+	gone map[string]time.Time
 }
 
 func (f *failedTask) count(task *v1.GPUTask) int {
@@ -47,13 +49,13 @@ func (f *failedTask) count(task *v1.GPUTask) int {
 }
 
 func newFailures() *failures {
-	return &failures{tasks: map[types.UID]*failedTask{}, seen: map[types.UID]bool{}}
+	return &failures{tasks: map[types.UID]*failedTask{}, seen: map[types.UID]time.Time{}}
 }
 
 func (f *failures) take(w *world, s *step) {
 	switch {
 	case s.pod != nil:
-		f.follow(w, s)
+		f.follow(s)
 	case s.task != nil && !s.gone:
 		f.notTooMany(w, s.task)
 	case s.Mark == history.Converged:
@@ -63,18 +65,19 @@ func (f *failures) take(w *world, s *step) {
 	}
 }
 
-func (f *failures) follow(w *world, s *step) {
+func (f *failures) follow(s *step) {
 	uid, owned := taskOf(s.pod)
 	if !owned {
 		return
 	}
-	if s.gone && s.pod.Status.Phase == corev1.PodFailed && w.lostNode(s.pod.Spec.NodeName) {
-		f.of(uid).uncertain = true
+	at, seen := f.seen[s.pod.UID]
+	if seen && s.gone {
+		f.of(uid).gone[nameOf(s.pod)] = at
 	}
-	if s.pod.Status.Phase != corev1.PodFailed || f.seen[s.pod.UID] || wasDisrupted(s.pod) {
+	if s.pod.Status.Phase != corev1.PodFailed || seen || wasDisrupted(s.pod) {
 		return
 	}
-	f.seen[s.pod.UID] = true
+	f.seen[s.pod.UID] = s.At
 	number := s.pod.Labels[v1.LabelAttempt]
 	f.of(uid).attempts[attempt{task: uid, number: number}] = true
 	f.of(uid).podAttempts[attempt{task: uid, number: number, pod: s.pod.Name}] = true
@@ -82,7 +85,7 @@ func (f *failures) follow(w *world, s *step) {
 
 func (f *failures) of(task types.UID) *failedTask {
 	if f.tasks[task] == nil {
-		f.tasks[task] = &failedTask{attempts: map[attempt]bool{}, podAttempts: map[attempt]bool{}}
+		f.tasks[task] = &failedTask{attempts: map[attempt]bool{}, podAttempts: map[attempt]bool{}, gone: map[string]time.Time{}}
 	}
 	return f.tasks[task]
 }
@@ -97,6 +100,17 @@ func (f *failures) notTooMany(w *world, task *v1.GPUTask) {
 	}
 }
 
+// deletedByOthers reports whether somebody else than gpu-controller has deleted a Pod that had failed, or
+// may have: then gpu-controller may not have seen it.
+func (t *failedTask) deletedByOthers(w *world) bool {
+	for name, at := range t.gone {
+		if !w.deletions.onlyBy(UserController, name, at) {
+			return true
+		}
+	}
+	return false
+}
+
 // notTooFew is for tasks that have ended. The failure that ends a task is followed by no restart.
 func (f *failures) notTooFew(w *world, task *v1.GPUTask) {
 	known := f.of(task.UID)
@@ -107,7 +121,9 @@ func (f *failures) notTooFew(w *world, task *v1.GPUTask) {
 		want = min(want-1, len(known.attempts)-1)
 	}
 	final := task.Status.Phase == v1.PhaseFailed || task.Status.Phase == v1.PhaseSucceeded
-	if !final || known.uncertain || isFuzzed(task) || w.upset.did(keyOf(task), "suspend", "scale") || task.Spec.FailureRules != nil {
+	// What fails while it is suspended, or not wanted any more, need not be counted.
+	unsure := w.disruptions.intended(keyOf(task), 0, "suspend", "scale") || known.deletedByOthers(w)
+	if !final || unsure || isFuzzed(task) || task.Spec.FailureRules != nil {
 		return
 	}
 	if int(task.Status.Restarts) < want {

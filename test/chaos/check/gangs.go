@@ -120,15 +120,15 @@ func (g *gang) update(w *world, lost bool) {
 		return
 	}
 	if g.window == nil {
-		g.window = &window{since: w.calm, sinceElapsed: w.elapsed, disturbed: lost || len(g.holding) > 1 || w.isUpset()}
+		g.window = &window{since: w.calm, sinceElapsed: w.elapsed, disturbed: lost || len(g.holding) > 1 || w.isDisturbed()}
 	}
 	g.window.disturbed = g.window.disturbed || lost
 	g.window.most = max(g.window.most, len(g.holding))
 }
 
-// isUpset reports whether a fault is active, or ended just now.
-func (w *world) isUpset() bool {
-	return len(w.active) > 0 || w.everUpset && w.elapsed < w.disturbed+w.config.Settle
+// isDisturbed reports whether a fault is active, or ended just now.
+func (w *world) isDisturbed() bool {
+	return len(w.active) > 0 || w.everDisturbed && w.elapsed < w.disturbed+w.config.Settle
 }
 
 // judge reports a window that is too long, as soon as it is.

@@ -58,13 +58,22 @@ func (m *moves) take(w *world, s *step) {
 		m.remember(s.node)
 	case s.task != nil && s.taskBefore == nil:
 		m.before[s.task.UID] = int(s.task.Status.Moves)
-	case s.plan != nil && !s.gone:
+	case s.plan != nil && s.gone:
+		m.forget(w, s.plan)
+	case s.plan != nil:
 		m.plans[s.plan.UID] = s.plan
 		m.judgeBudget(w, s.plan)
 	case s.pod != nil:
 		m.judge(w, s.pod)
 	case s.Mark == history.Converged:
 		m.compare(w)
+	}
+}
+
+// forget forgets a plan that was deleted with its CRD: what it has moved can't count any more.
+func (m *moves) forget(w *world, plan *v1.MovePlan) {
+	if w.crdDeleted(crdPlans) {
+		delete(m.plans, plan.UID)
 	}
 }
 
@@ -130,19 +139,28 @@ func (m *moves) judge(w *world, pod *corev1.Pod) {
 		return
 	}
 	m.judged[pod.UID] = true
+	m.judgeRules(w, pod, w.tasks[uid])
+	byPlan := false
 	for _, plan := range w.plans {
-		for i := range plan.Spec.Moves {
-			if plan.Spec.Moves[i].PodUID == pod.UID && plan.Status.Phase == v1.PlanExecuting {
-				m.judgeMove(w, pod, plan, &plan.Spec.Moves[i])
-				m.judgeRules(w, pod, w.tasks[uid])
-			}
+		if move := moveOf(plan, pod); move != nil {
+			byPlan = true
+			m.judgeMove(w, pod, plan, move)
 		}
 	}
+	if !byPlan && !w.mayRepair(pod) {
+		w.report(InvariantMayMove, nameOf(pod), "the Pod was evicted from node %s, which is not cordoned, and no plan moves it", pod.Spec.NodeName)
+	}
+}
+
+// mayRepair reports whether a Pod may be evicted without a plan: its node is cordoned, it has none yet, or
+// the plan is gone with its CRD.
+func (w *world) mayRepair(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" || w.cordonedLately(pod.Spec.NodeName) || w.crdDeleted(crdPlans)
 }
 
 func (m *moves) judgeMove(w *world, pod *corev1.Pod, plan *v1.MovePlan, move *v1.Move) {
 	to := place{node: move.To.Node, pod: reservation.PodKey(pod.Namespace, move.Pod)}
-	if to.node == "" || w.lostNode(to.node) || m.reserved[plan.Name][to] {
+	if to.node == "" || m.reserved[plan.Name][to] {
 		return
 	}
 	w.report(InvariantReserved, fmt.Sprintf("%s of MovePlan %s", nameOf(pod), plan.Name), "the Pod is evicted to go to node %s, where no place was reserved for it", to.node)
@@ -158,13 +176,13 @@ func (m *moves) judgeRules(w *world, pod *corev1.Pod, task *v1.GPUTask) {
 		w.report(InvariantMayMove, nameOf(pod), "the Pod is moved, and spec.rescheduling.policy of its task is Never")
 	}
 	if turns := len(m.turns(task.UID)); rules.MaxMoves != nil && turns > int(*rules.MaxMoves) {
-		w.report(InvariantMayMove, nameOf(pod), "its task is moved for the %dth time, and spec.rescheduling.maxMoves is %d", turns, *rules.MaxMoves)
+		w.report(InvariantMayMove, nameOf(pod), "this is move %d of its task, and spec.rescheduling.maxMoves is %d", turns, *rules.MaxMoves)
 	}
 }
 
 // compare compares what tasks say about their moves with the plans.
 func (m *moves) compare(w *world) {
-	if w.upset.plansForgotten() {
+	if w.disruptions.crdEverDeleted(crdPlans) {
 		return // plans were deleted before they were counted
 	}
 	for uid, task := range w.tasks {

@@ -26,7 +26,7 @@ func (*processes) take(w *world, s *step) {
 	if s.Exit == nil || !slices.Contains(ours, s.Exit.Process) {
 		return
 	}
-	last, killedBefore := w.upset.lastKills[s.Exit.Process]
+	last, killedBefore := w.disruptions.lastKills[s.Exit.Process]
 	switch {
 	case s.Exit.Reason != killed:
 		w.report(InvariantProcesses, s.Exit.Process, "the process has ended by itself: %s", s.Exit.Reason)

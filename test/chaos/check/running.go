@@ -52,7 +52,7 @@ func (w *world) explains(pod *corev1.Pod, uid types.UID) bool {
 	switch {
 	case task == nil, task.DeletionTimestamp != nil, w.leaving[pod.Namespace]:
 		return true // deleted with its task, or its task is before the history
-	case w.upset.did(name, "suspend", "scale", "delete"), w.lostNode(pod.Spec.NodeName), w.tasksForgotten():
+	case task.Spec.Suspend != nil && *task.Spec.Suspend, w.intendedLately(name, "suspend", "scale", "delete"), w.crdDeleted(crdTasks):
 		return true
 	case task.Spec.SuccessPolicy != nil, task.Spec.OnLostPod == v1.LostPodRestartTask:
 		return true // its Pods stop when others end
@@ -85,14 +85,27 @@ func isStale(task *v1.GPUTask, pod *corev1.Pod) bool {
 	return task.Status.TaskRestarts == nil && int(task.Status.Restarts) > number
 }
 
-// isMoved reports whether a plan moves a Pod.
+// isMoved reports whether a plan that is being carried out moves a Pod, or has evicted it.
 func (w *world) isMoved(pod *corev1.Pod) bool {
 	for _, plan := range w.plans {
-		for i := range plan.Spec.Moves {
-			if plan.Spec.Moves[i].PodUID == pod.UID {
-				return true
-			}
+		if moveOf(plan, pod) != nil {
+			return true
 		}
 	}
 	return false
+}
+
+// moveOf returns the move of a Pod by a plan that is being carried out or has evicted the Pod, nil if
+// there is none.
+func moveOf(plan *v1.MovePlan, pod *corev1.Pod) *v1.Move {
+	for i := range plan.Spec.Moves {
+		if plan.Spec.Moves[i].PodUID != pod.UID {
+			continue
+		}
+		evicted := i < len(plan.Status.Moves) && plan.Status.Moves[i].EvictedAt != nil
+		if evicted || plan.Status.Phase == v1.PlanExecuting {
+			return &plan.Spec.Moves[i]
+		}
+	}
+	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"falldio.github.io/gpu-controller/test/chaos/history"
 )
 
-// Window is the shortest part of a history that shows a violation.
+// Window is a short part of a history that shows a violation.
 type Window struct {
 	// From and To are its first entry and the one after its last.
 	From, To int
@@ -19,8 +19,9 @@ type Window struct {
 	Entries []history.Entry
 }
 
-// Shrink returns the shortest window of a history in which the violation is still found. It cuts off
-// what comes after, and then, by halving, as much as possible of what comes before.
+// Shrink returns a short window of a history in which the violation is still found. It cuts off what
+// comes after, and then, by bisection, what comes before: the shortest, unless an earlier entry hides
+// the violation that a still earlier one makes visible again.
 func Shrink(config Config, entries []history.Entry, violation *Violation) Window {
 	to := violation.Index + 1
 	shows := func(from int) bool {

@@ -4,13 +4,13 @@
 package check
 
 import (
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
 )
 
 // InvariantWaits says that a task that waits says why, and its Pod says what the scheduler has found.
@@ -78,7 +78,7 @@ func (w *world) unexplainedPods(task *v1.GPUTask) string {
 	if task.Status.Message == "" {
 		return "the task is Pending and has no message"
 	}
-	if !strings.HasSuffix(task.Status.Message, " to start") {
+	if !gputask.SaysNoCause(task.Status.Message) {
 		return "" // it names a cause
 	}
 	for _, pod := range w.pods {

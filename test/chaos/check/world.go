@@ -25,23 +25,24 @@ type world struct {
 	// calm is how long nothing has disturbed the processes so far, all such times together.
 	calm time.Duration
 	// active are the faults that are not over, and disturbed is when the last one ended.
-	active    map[int]*history.Fault
-	disturbed time.Duration
-	everUpset bool
+	active        map[int]*history.Fault
+	disturbed     time.Duration
+	everDisturbed bool
 
 	pods  map[types.UID]*corev1.Pod
 	tasks map[types.UID]*v1.GPUTask
 	nodes map[string]*corev1.Node
 	plans map[types.UID]*v1.MovePlan
-	// names are the UIDs of the Pods and tasks that exist.
-	podNames, taskNames map[types.NamespacedName]types.UID
+	// taskNames are the UIDs of the tasks that exist.
+	taskNames map[types.NamespacedName]types.UID
 	// goneTasks are the UIDs of tasks that were deleted.
 	goneTasks map[types.UID]bool
 	// leaving are namespaces that are being deleted.
 	leaving map[string]bool
 	marks   map[history.Mark]bool
 
-	upset upset
+	disruptions disruptions
+	deletions   deletions
 }
 
 // step is an entry, and what it changes.
@@ -59,8 +60,8 @@ func newWorld(config Config, report func(invariant, subject, format string, args
 	return &world{
 		config: config, report: report, index: -1, active: map[int]*history.Fault{},
 		pods: map[types.UID]*corev1.Pod{}, tasks: map[types.UID]*v1.GPUTask{}, nodes: map[string]*corev1.Node{}, plans: map[types.UID]*v1.MovePlan{},
-		podNames: map[types.NamespacedName]types.UID{}, taskNames: map[types.NamespacedName]types.UID{}, goneTasks: map[types.UID]bool{},
-		leaving: map[string]bool{}, marks: map[history.Mark]bool{}, upset: newUpset(),
+		taskNames: map[types.NamespacedName]types.UID{}, goneTasks: map[types.UID]bool{},
+		leaving: map[string]bool{}, marks: map[history.Mark]bool{}, disruptions: newDisruptions(), deletions: deletions{},
 	}
 }
 
@@ -74,7 +75,9 @@ func (w *world) take(entry *history.Entry) *step {
 	case entry.Fault != nil:
 		w.takeFault(entry.Fault)
 	case entry.Intent != nil:
-		w.upset.intend(entry.Intent)
+		w.disruptions.intend(entry.Intent, w.elapsed)
+	case entry.Request != nil:
+		w.deletions.take(entry.Request)
 	case entry.Mark != "":
 		w.marks[entry.Mark] = true
 	}
@@ -89,7 +92,7 @@ func (w *world) pass(now time.Duration) {
 	}
 	if len(w.active) == 0 {
 		from := w.elapsed
-		if w.everUpset {
+		if w.everDisturbed {
 			from = max(from, w.disturbed+w.config.Settle)
 		}
 		w.calm += max(0, now-from)
@@ -98,14 +101,15 @@ func (w *world) pass(now time.Duration) {
 }
 
 func (w *world) takeFault(fault *history.Fault) {
-	w.everUpset = true
+	w.everDisturbed = true
 	w.disturbed = w.elapsed
 	if fault.Ends {
 		delete(w.active, fault.Number)
+		w.disruptions.end(fault, w.elapsed)
 		return
 	}
 	w.active[fault.Number] = fault
-	w.upset.begin(fault, w.elapsed)
+	w.disruptions.begin(fault, w.elapsed)
 }
 
 func (w *world) takeObject(s *step) {
@@ -115,7 +119,6 @@ func (w *world) takeObject(s *step) {
 	case object.Pod != nil:
 		s.pod, s.podBefore = object.Pod, w.pods[object.Pod.UID]
 		keep(w.pods, object.Pod.UID, object.Pod, s.gone)
-		keep(w.podNames, keyOf(object.Pod), object.Pod.UID, s.gone)
 	case object.Task != nil:
 		s.task, s.taskBefore = object.Task, w.tasks[object.Task.UID]
 		keep(w.tasks, object.Task.UID, object.Task, s.gone)
@@ -126,7 +129,7 @@ func (w *world) takeObject(s *step) {
 	case object.Node != nil:
 		s.node, s.nodeBefore = object.Node, w.nodes[object.Node.Name]
 		keep(w.nodes, object.Node.Name, object.Node, s.gone)
-		w.upset.node(s.nodeBefore, object.Node, s.gone, w.elapsed)
+		w.disruptions.node(s.nodeBefore, object.Node, w.elapsed)
 	case object.Plan != nil:
 		s.plan, s.planBefore = object.Plan, w.plans[object.Plan.UID]
 		keep(w.plans, object.Plan.UID, object.Plan, s.gone)

@@ -59,7 +59,7 @@ const (
 // error if it can't be mended: then the rest of the campaign means nothing.
 func (i *Injector) Inject(ctx context.Context, fault *schedule.Fault) error {
 	begin := i.begin(fault)
-	mend, err := i.start(ctx, fault)
+	mend, err := i.start(ctx, fault, begin.Number)
 	if err == nil {
 		pause(ctx, fault.For)
 	} else {
@@ -117,8 +117,9 @@ func (i *Injector) Counts() map[string]int {
 // action mends something.
 type action func(context.Context) error
 
-// start injects a fault, and returns what mends it, if that is needed. It may be so even if it fails.
-func (i *Injector) start(ctx context.Context, fault *schedule.Fault) (mend action, err error) {
+// start injects a fault, which has this number in the history, and returns what mends it, if that is
+// needed. It may be so even if it fails.
+func (i *Injector) start(ctx context.Context, fault *schedule.Fault, number int) (mend action, err error) {
 	switch fault.Kind {
 	case check.FaultKill:
 		return i.waitFor(fault.Target), i.signal(fault.Target, syscall.SIGKILL)
@@ -131,7 +132,7 @@ func (i *Injector) start(ctx context.Context, fault *schedule.Fault) (mend actio
 	case check.FaultDisk:
 		return i.fillDisk()
 	case check.FaultGPU:
-		return i.breakGPU(fault)
+		return i.breakGPU(fault, number)
 	case check.FaultCRD:
 		return i.deleteCRD(ctx, fault.Target)
 	case check.FaultNamespace:

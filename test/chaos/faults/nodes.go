@@ -64,11 +64,8 @@ func (i *Injector) deleteNode(ctx context.Context, name string) (action, error) 
 	return mend, i.Kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// breakGPU breaks a GPU of a node, by the file that the agent reads.
-func (i *Injector) breakGPU(fault *schedule.Fault) (action, error) {
-	i.mu.Lock()
-	number := i.number
-	i.mu.Unlock()
+// breakGPU breaks a GPU of a node, by the file that the agent reads. number tells the fault from others.
+func (i *Injector) breakGPU(fault *schedule.Fault, number int) (action, error) {
 	line := fmt.Sprintf("- {node: %s, gpu: %d, fault: XID, xid: 79}\n", fault.Target, fault.Number)
 	mend := func(context.Context) error { return i.writeFaults(number, "") }
 	return mend, i.writeFaults(number, line)

@@ -218,7 +218,6 @@ func (p *Proxy) answer(response *http.Response) error {
 	if p.skew == 0 {
 		return nil
 	}
-	// Any length may differ: a time of another length is written as it was, but nobody need rely on it.
 	response.Body = &shiftingReader{Closer: response.Body, lines: bufio.NewReader(response.Body), by: -p.skew}
 	return nil
 }

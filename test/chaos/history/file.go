@@ -60,6 +60,9 @@ func Read(in io.Reader) (header Header, entries []Entry, err error) {
 	for lines.Scan() {
 		entry := Entry{}
 		if err := json.Unmarshal(lines.Bytes(), &entry); err != nil {
+			if !lines.Scan() && errors.Is(lines.Err(), io.ErrUnexpectedEOF) {
+				return header, entries, nil // it breaks off within this line
+			}
 			return header, entries, fmt.Errorf("reading entry %d of the history: %w", len(entries), err)
 		}
 		entries = append(entries, entry)

@@ -64,7 +64,7 @@ func TestAHistoryThatBreaksOffIsReadAsFarAsItGoes(t *testing.T) {
 	}
 	file := written(t, Header{Seed: 7}, entries)
 	header, got, err := Read(bytes.NewReader(file[:len(file)/2]))
-	if header.Seed != 7 || len(got) == 0 || len(got) >= len(entries) {
+	if err != nil || header.Seed != 7 || len(got) == 0 || len(got) >= len(entries) {
 		t.Errorf("read header %+v and %d of %d entries, error %v", header, len(got), len(entries), err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
@@ -98,11 +97,10 @@ type Fault struct {
 
 // Intent is what a user is about to do to an object. It is recorded before the request is sent.
 type Intent struct {
-	Verb      string    `json:"verb"`
-	Kind      Kind      `json:"kind"`
-	Namespace string    `json:"namespace,omitempty"`
-	Name      string    `json:"name,omitempty"`
-	UID       types.UID `json:"uid,omitempty"`
+	Verb      string `json:"verb"`
+	Kind      Kind   `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
 }
 
 // Mark is a stage of the campaign.

@@ -44,7 +44,7 @@ func Etcd(ctx context.Context, client *clientv3.Client, log *Log) error {
 				cancel()
 				return err
 			}
-			next = response.Header.Revision + 1
+			next = nextRevision(response, next)
 		}
 		cancel()
 		select {
@@ -53,6 +53,15 @@ func Etcd(ctx context.Context, client *clientv3.Client, log *Log) error {
 		}
 	}
 	return nil
+}
+
+// nextRevision returns the revision to go on with after a response. The one in the header is that of the store,
+// which is beyond the last event while the watch still catches up.
+func nextRevision(response clientv3.WatchResponse, next int64) int64 {
+	if len(response.Events) == 0 {
+		return next
+	}
+	return response.Events[len(response.Events)-1].Kv.ModRevision + 1
 }
 
 func recordEvents(events []*clientv3.Event, log *Log) error {

@@ -19,7 +19,6 @@ type Log struct {
 
 	mu    sync.Mutex
 	sinks []func(*history.Entry)
-	count int
 	// revision is the last one that was recorded.
 	revision int64
 }
@@ -38,7 +37,6 @@ func (l *Log) Append(entry history.Entry) {
 	if entry.Object != nil {
 		l.revision = entry.Object.Revision
 	}
-	l.count++
 	for _, sink := range l.sinks {
 		sink(&entry)
 	}
@@ -46,13 +44,6 @@ func (l *Log) Append(entry history.Entry) {
 
 // Mark records a stage of the campaign.
 func (l *Log) Mark(mark history.Mark) { l.Append(history.Entry{Mark: mark}) }
-
-// Len returns the number of entries so far.
-func (l *Log) Len() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.count
-}
 
 // Revision returns the last revision that was recorded.
 func (l *Log) Revision() int64 {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"falldio.github.io/gpu-controller/test/chaos/history"
 )
@@ -61,6 +64,19 @@ func TestRequestsInTheAuditLog(t *testing.T) {
 				t.Errorf("request (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestAWatchGoesOnAfterTheLastEventItHasSeen(t *testing.T) {
+	t.Parallel()
+	response := clientv3.WatchResponse{Header: &etcdserverpb.ResponseHeader{Revision: 900}}
+	if next := nextRevision(response, 7); next != 7 {
+		t.Errorf("after a response without events it goes on with revision %d, want 7", next)
+	}
+	// While a watch catches up, the store is far ahead of its events.
+	response.Events = []*clientv3.Event{{Kv: &mvccpb.KeyValue{ModRevision: 8}}, {Kv: &mvccpb.KeyValue{ModRevision: 12}}}
+	if next := nextRevision(response, 7); next != 13 {
+		t.Errorf("after an event of revision 12 it goes on with revision %d, want 13", next)
 	}
 }
 

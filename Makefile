@@ -47,8 +47,8 @@ DYNAMIC := CGO_ENABLED=1
 RACE := . ./dradriver/... ./kubectl-gputask/... ./localcluster/... ./nodeagent/... ./remediation/... ./rescheduler/... ./scheduler/...
 # "go test" compiles packages without tests, too: one of them is all of Kubernetes.
 WITH_TESTS := -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
-# The test that takes longest starts first; the others run beside it.
-NO_RACE := ./test/scheduler ./test/... ./bench/... ./hack/... ./localcluster/stages ./nodeagent/kubelet/deviceplugin/kubelettest ./pkg/...
+# The tests that take longest start first; the others run beside them.
+NO_RACE := ./test/scheduler ./test/realnode ./test/... ./bench/... ./hack/... ./localcluster/stages ./nodeagent/kubelet/deviceplugin/kubelettest ./pkg/...
 # "make verify" runs all of vet.
 TEST := $(GO) test -vet=off -timeout 30m -ldflags "-s -w $(LAZY)"
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -136,6 +137,7 @@ func (r *Run) command(ctx context.Context, dir string) (*exec.Cmd, error) {
 	command.Dir = r.Folder
 	command.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "TMPDIR="+dir,
 		"SCHEDULERPERF_SCHEDULER="+r.Scheduler, "SCHEDULERPERF_CASE="+filepath.Join(dir, caseFile))
+	command.Env = append(command.Env, sources(r.Folder)...)
 	if r.State {
 		command.Env = append(command.Env, "SCHEDULERPERF_STATE="+filepath.Join(dir, stateFile))
 	}
@@ -143,6 +145,14 @@ func (r *Run) command(ctx context.Context, dir string) (*exec.Cmd, error) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	return command, nil
+}
+
+// sources returns the variables by which upstream's API server for tests finds its files, given a folder of
+// Kubernetes' sources. The program was compiled with -trimpath and only knows where they are
+// below the module cache; these are the variables of Bazel, which does so, too.
+func sources(folder string) []string {
+	cache, _, _ := strings.Cut(folder, "/k8s.io/kubernetes@")
+	return []string{"TEST_SRCDIR=" + cache, "TEST_WORKSPACE=."}
 }
 
 // writeCase writes the files for scheduler_perf.

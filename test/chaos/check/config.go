@@ -15,8 +15,9 @@ type Config struct {
 	PartialTimeout time.Duration
 	// Settle is how long after the end of a fault the processes may take to be as before it.
 	Settle time.Duration
-	// Explain is after how long of calm a task that waits has to say why.
-	Explain time.Duration
+	// Explain is after how long of calm a task that waits has to say why, ExplainFlood that of one among
+	// thousands that are created at once: each is tried by the scheduler once before it can say anything.
+	Explain, ExplainFlood time.Duration
 	// Converge is how long after the end of faults and load all that fits may take to end.
 	Converge time.Duration
 	// Kill is how long after a kill localcluster may report the end of the process.
@@ -30,7 +31,7 @@ type Config struct {
 // Default returns generous bounds, which hold on two busy cores.
 func Default() Config {
 	return Config{
-		Bind: 15 * time.Second, PartialTimeout: 10 * time.Second, Settle: 10 * time.Second, Explain: 30 * time.Second,
+		Bind: 15 * time.Second, PartialTimeout: 10 * time.Second, Settle: 10 * time.Second, Explain: 30 * time.Second, ExplainFlood: 3 * time.Minute,
 		Converge: 4 * time.Minute, Kill: 30 * time.Second, TaintsUnhealthy: true,
 	}
 }

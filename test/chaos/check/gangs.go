@@ -87,6 +87,23 @@ func (g *gangs) follow(w *world, s *step) {
 	}
 }
 
+// isWhole reports whether as many Pods of a gang have nodes, or have succeeded, as must start together, with one
+// of them that is being evicted. A Pod without a gang is one.
+func (w *world) isWhole(pod *corev1.Pod) bool {
+	least, err := strconv.Atoi(pod.Labels[v1.LabelMinAvailable])
+	if err != nil {
+		return true
+	}
+	count := 0
+	for _, other := range w.pods {
+		isMember := other.Namespace == pod.Namespace && other.Labels[v1.LabelPodGroup] == pod.Labels[v1.LabelPodGroup]
+		if isMember && (other.UID == pod.UID || other.Status.Phase == corev1.PodSucceeded || holds(other) && other.DeletionTimestamp == nil) {
+			count++
+		}
+	}
+	return count >= least
+}
+
 // noPodOf reports whether no Pod of a gang exists.
 func (w *world) noPodOf(key types.NamespacedName) bool {
 	for _, pod := range w.pods {

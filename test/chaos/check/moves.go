@@ -39,6 +39,9 @@ type moves struct {
 	// intended, and not needed any more, is taken out again.
 	plans  map[types.UID]*v1.MovePlan
 	judged map[types.UID]bool
+	// unplanned are the Pods that were evicted without a plan, by namespace and name, until it is known by
+	// whom.
+	unplanned map[string]unplanned
 	// before is what status.moves of each task was in its first revision in the history.
 	before map[types.UID]int
 }
@@ -48,7 +51,7 @@ type place struct{ node, pod string }
 func newMoves() *moves {
 	return &moves{
 		reserved: map[string]map[place]bool{}, plans: map[types.UID]*v1.MovePlan{}, judged: map[types.UID]bool{},
-		before: map[types.UID]int{},
+		before: map[types.UID]int{}, unplanned: map[string]unplanned{},
 	}
 }
 
@@ -65,6 +68,8 @@ func (m *moves) take(w *world, s *step) {
 		m.judgeBudget(w, s.plan)
 	case s.pod != nil:
 		m.judge(w, s.pod)
+	case s.Request != nil && s.Request.Resource == "pods/eviction" && s.Request.Code < failed:
+		m.judgeUnplanned(w, s.Request)
 	case s.Mark == history.Converged:
 		m.compare(w)
 	}
@@ -148,7 +153,31 @@ func (m *moves) judge(w *world, pod *corev1.Pod) {
 		}
 	}
 	if !byPlan && !w.mayRepair(pod) {
-		w.report(InvariantMayMove, nameOf(pod), "the Pod was evicted from node %s, which is not cordoned, and no plan moves it", pod.Spec.NodeName)
+		m.unplanned[nameOf(pod)] = unplanned{node: pod.Spec.NodeName, whole: w.isWhole(pod)}
+	}
+}
+
+// unplanned is the eviction of a Pod that no plan moves.
+type unplanned struct {
+	node string
+	// whole is true if as many Pods of its gang had nodes as must start together.
+	whole bool
+}
+
+// judgeUnplanned looks at who has evicted a Pod that no plan moves. gpu-scheduler evicts the Pods of a gang
+// that has stayed incomplete, and no others.
+func (m *moves) judgeUnplanned(w *world, r *history.Request) {
+	name := r.Namespace + "/" + r.Name
+	eviction, found := m.unplanned[name]
+	if !found {
+		return
+	}
+	delete(m.unplanned, name)
+	switch {
+	case r.User == UserController:
+		w.report(InvariantMayMove, name, "the Pod was evicted from node %s, which is not cordoned, and no plan moves it", eviction.node)
+	case r.User == UserScheduler && eviction.whole:
+		w.report(InvariantRunning, name, "gpu-scheduler has evicted the Pod from node %s, and its gang was complete", eviction.node)
 	}
 }
 

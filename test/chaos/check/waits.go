@@ -52,7 +52,11 @@ func (v *waits) look(w *world, uid types.UID, task *v1.GPUTask) {
 		v.since[uid] = w.calm
 		return
 	}
-	if waited := w.calm - since; waited > w.config.Explain {
+	limit := w.config.Explain
+	if isFuzzed(task) {
+		limit = w.config.ExplainFlood
+	}
+	if waited := w.calm - since; waited > limit {
 		w.report(InvariantWaits, nameOf(task), "for %v: %s", waited.Round(time.Second), problem)
 	}
 }

@@ -22,6 +22,9 @@ import (
 var kustomizations = map[string]string{
 	"install.yaml":           ".",
 	"crds.yaml":              "crds",
+	"controller.yaml":        "controller",
+	"scheduler.yaml":         "scheduler",
+	"nodeagent.yaml":         "nodeagent",
 	"dashboard.yaml":         "dashboard",
 	"dradriver.yaml":         "dradriver",
 	"dradriver-observe.yaml": "dradriver/observe",
@@ -77,6 +80,9 @@ func inMemory(folder string) (filesys.FileSystem, error) {
 	return files, err
 }
 
+// local is the registry in the kustomizations, which name images that "make images" has built.
+const local = "localhost/"
+
 // manifest renders a kustomization of /artifacts.
 func (r *release) manifest(files filesys.FileSystem, folder string) ([]byte, error) {
 	type renamed struct {
@@ -86,7 +92,7 @@ func (r *release) manifest(files filesys.FileSystem, folder string) ([]byte, err
 	}
 	var images []renamed
 	for i := range processes {
-		images = append(images, renamed{processes[i].image, r.reference(processes[i].image), r.version})
+		images = append(images, renamed{local + processes[i].image, r.reference(processes[i].image), r.version})
 	}
 	overlay, err := yaml.Marshal(map[string]any{"resources": []string{filepath.Join("../artifacts", folder)}, "images": images})
 	if err != nil {

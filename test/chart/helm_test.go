@@ -85,10 +85,19 @@ func valuesFile(t *testing.T, chosen values) string {
 	return path
 }
 
+// newest is the newest version of Kubernetes that the chart is for.
+const newest = "1.37"
+
 // render returns what the chart installs in a namespace, or Helm's error.
 func render(t *testing.T, in string, chosen values) ([]*unstructured.Unstructured, error) {
 	t.Helper()
-	text, err := helm(t, "template", release, chartFolder(), "--namespace="+in, "--values="+valuesFile(t, chosen))
+	return renderFor(t, newest, in, chosen)
+}
+
+// renderFor is render for a version of Kubernetes.
+func renderFor(t *testing.T, version, in string, chosen values) ([]*unstructured.Unstructured, error) {
+	t.Helper()
+	text, err := helm(t, "template", release, chartFolder(), "--kube-version="+version, "--namespace="+in, "--values="+valuesFile(t, chosen))
 	if err != nil {
 		return nil, err
 	}

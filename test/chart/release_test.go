@@ -169,6 +169,15 @@ func (i *installation) isGone(of schema.GroupVersionResource, in, name string) {
 	})
 }
 
+// isThere checks that a namespace is neither gone nor about to go.
+func (i *installation) isThere(name, when string) {
+	i.Helper()
+	found, err := i.dynamic.Resource(resource("", "namespaces")).Get(i.Context(), name, metav1.GetOptions{})
+	if err != nil || found.GetDeletionTimestamp() != nil {
+		i.Errorf("the namespace %s is gone %s: %v", name, when, err)
+	}
+}
+
 // nextVersion copies the chart, with a CRD in which the description of GPUTasks has changed.
 func nextVersion(t *testing.T, description string) string {
 	t.Helper()
@@ -227,16 +236,18 @@ func TestAReleaseLosesNothing(t *testing.T) {
 	i.isGone(resource("apps", "deployments"), namespace, "gpu-controller")
 	i.isGone(resource("rbac.authorization.k8s.io", "clusterroles"), "", "gpu-controller")
 	i.isGone(resource("admissionregistration.k8s.io", "validatingadmissionpolicies"), "", "gpu-pods")
-	i.isGone(resource("", "namespaces"), "", "nodeagent-system")
+	i.isGone(resource("apps", "daemonsets"), "nodeagent-system", "nodeagent")
 	i.has(task, "after the release was uninstalled")
-	if _, err := i.dynamic.Resource(resource("", "namespaces")).Get(t.Context(), "gpu-controller-usage", metav1.GetOptions{}); err != nil {
-		t.Errorf("what GPU time was used is lost: %v", err)
-	}
+	i.isThere("nodeagent-system", "after the release was uninstalled")
+	i.isThere("gpu-controller-usage", "after the release was uninstalled, and with it what GPU time was used")
 
 	i.must("install", release, next)
 	i.has(task, "after it was installed again")
+	i.must("upgrade", release, next, "--set=namespaces.nodeagent.create=false,namespaces.usage.create=false")
+	i.isThere("nodeagent-system", "after an upgrade that leaves it to somebody else")
+	i.isThere("gpu-controller-usage", "after an upgrade that leaves it to somebody else")
 	i.must("uninstall", release)
-	i.isGone(resource("", "namespaces"), "", "nodeagent-system")
+	i.isGone(resource("apps", "deployments"), namespace, "gpu-controller")
 	if _, err := i.run("install", "another", chartFolder()); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
 		t.Errorf("a release of another name takes over the CRDs without being told to: %v", err)
 	}

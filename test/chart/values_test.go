@@ -225,6 +225,9 @@ func TestWhatTheDocumentationTellsToChange(t *testing.T) {
 			set(":9090", "controller", "flags", "metrics-bind-address"), "Deployment", "gpu-controller",
 			[]string{`"containerPort":9090`, `"prometheus.io/port":"9090"`},
 		},
+		"agents that end at once": {
+			set(0, "nodeagent", "terminationGracePeriodSeconds"), "DaemonSet", "nodeagent", []string{`"terminationGracePeriodSeconds":0`},
+		},
 		"TLS for the page": {
 			set(values{"enabled": true, "tlsSecret": "page-tls"}, "dashboard"), "Deployment", "gputask-dashboard",
 			[]string{`"--tls-cert-file=/tls/tls.crt"`, `"--tls-private-key-file=/tls/tls.key"`, `"secretName":"page-tls"`, `"scheme":"HTTPS"`},
@@ -237,6 +240,7 @@ func TestWhatTheDocumentationTellsToChange(t *testing.T) {
 			values{"image": values{"registry": "registry.example.com/gpu/", "tag": "v2"}, "imagePullSecrets": []any{values{"name": "registry"}}}, "Deployment", "gpu-scheduler",
 			[]string{`"image":"registry.example.com/gpu/gpu-scheduler:v2"`, `"imagePullSecrets":[{"name":"registry"}]`},
 		},
+		"images on the nodes": {values{}, "Deployment", "gpu-scheduler", []string{`"image":"localhost/gpu-scheduler:latest"`}},
 		"an image by its digest": {
 			set(values{"registry": "other.example.com", "repository": "team/agent", "digest": "sha256:" + strings.Repeat("0", 64)}, "nodeagent", "image"), "DaemonSet", "nodeagent",
 			[]string{`"image":"other.example.com/team/agent@sha256:` + strings.Repeat("0", 64) + `"`},
@@ -285,6 +289,62 @@ func TestWhatIsSwitchedOffIsNotInstalled(t *testing.T) {
 			}
 			if left != test.left {
 				t.Errorf("%d %ss, want %d", left, test.kind, test.left)
+			}
+		})
+	}
+}
+
+// TestTheClassOfSharesIsInstalledWhereItIsAccepted: an API server before 1.36 refuses it, and Helm would fail.
+func TestTheClassOfSharesIsInstalledWhereItIsAccepted(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string][]string{
+		"1.34":             {"gpu.falldio.com"},
+		"v1.35.8-vendor.1": {"gpu.falldio.com"},
+		"1.36":             {"gpu.falldio.com", "gpu-share.falldio.com"},
+		"1.37":             {"gpu.falldio.com", "gpu-share.falldio.com"},
+	} {
+		objects, err := renderFor(t, version, namespace, values{"dradriver": values{"enabled": true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, object := range objects {
+			if object.GetKind() == "DeviceClass" {
+				got = append(got, object.GetName())
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: classes %q, want %q", version, got, want)
+		}
+	}
+}
+
+// TestTheNotesSayHowThePageIsReached has the text that Helm prints after an installation.
+func TestTheNotesSayHowThePageIsReached(t *testing.T) {
+	t.Parallel()
+	const warning = "WARNING: dashboard.service.type is LoadBalancer, and the page has no TLS"
+	for name, test := range map[string]struct {
+		page    values
+		address string
+		warned  bool
+	}{
+		"inside the cluster": {values{}, "http://127.0.0.1:8443", false},
+		"with a Secret":      {values{"tlsSecret": "page-tls", "service": values{"type": "LoadBalancer"}}, "https://127.0.0.1:8443", false},
+		"with files":         {values{"flags": values{"tls-cert-file": "/tls/a", "tls-private-key-file": "/tls/b"}}, "https://127.0.0.1:8443", false},
+		"in plain text":      {values{"service": values{"type": "LoadBalancer"}}, "http://127.0.0.1:8443", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.page["enabled"] = true
+			notes, err := helm(t, "install", release, chartFolder(), "--dry-run=client", "--namespace="+namespace, "--values="+valuesFile(t, values{"dashboard": test.page}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(notes, "The page, at "+test.address+":") || strings.Contains(notes, warning) != test.warned {
+				_, notes, _ = strings.Cut(notes, "\nNOTES:")
+				t.Errorf("want %s, a warning: %t; got%s", test.address, test.warned, notes)
 			}
 		})
 	}

@@ -119,7 +119,7 @@ func (s *scene) writeOverlay(dir string) error {
 	image, tag, _ := strings.Cut(agentImage, ":")
 	kustomization, err := yaml.Marshal(map[string]any{
 		"resources": []string{base},
-		"images":    []map[string]string{{"name": "nodeagent", "newName": image, "newTag": tag}},
+		"images":    []map[string]string{{"name": "localhost/nodeagent", "newName": image, "newTag": tag}},
 		"patches":   []map[string]any{{"target": map[string]string{"kind": "DaemonSet"}, "patch": string(patch)}},
 	})
 	if err != nil {

@@ -95,7 +95,7 @@ func (s *scene) applyBoth() {
 	images := []map[string]string{}
 	for name, image := range map[string]string{"nodeagent": agentImage, "dradriver": driverImage} {
 		newName, tag, _ := strings.Cut(image, ":")
-		images = append(images, map[string]string{"name": name, "newName": newName, "newTag": tag})
+		images = append(images, map[string]string{"name": "localhost/" + name, "newName": newName, "newTag": tag})
 	}
 	patches := []map[string]any{
 		{"target": map[string]string{"kind": "DaemonSet", "name": "nodeagent.*"}, "patch": s.asYAML(s.podPatch(s.node.agentArgs()))},

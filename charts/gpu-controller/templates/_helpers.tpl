@@ -104,8 +104,9 @@ imagePullSecrets:
 {{- end }}
 {{- $process := .process }}
 {{- range $field := list "priorityClassName" "terminationGracePeriodSeconds" "runtimeClassName" "hostPID" "hostNetwork" "nodeSelector" "affinity" "tolerations" "topologySpreadConstraints" }}
-{{- with get $process $field }}
-{{ dict $field . | toYaml }}
+{{- $value := get $process $field }}
+{{- if or $value (eq (toString $value) "0") }}
+{{ dict $field $value | toYaml }}
 {{- end }}
 {{- end }}
 {{- with .process.podSecurityContext }}

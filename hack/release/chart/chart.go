@@ -114,7 +114,7 @@ func (r *Release) replaceIn(name string, content []byte) ([]byte, error) {
 			"\nversion: 0.0.0\n":     "\nversion: " + semantic(r.Version) + "\n",
 			"\nappVersion: latest\n": fmt.Sprintf("\nappVersion: %q\n", r.Version),
 		},
-		"values.yaml": {"\n  registry: \"\"\n": fmt.Sprintf("\n  registry: %q\n", r.Registry)},
+		"values.yaml": {"\n  registry: localhost\n": fmt.Sprintf("\n  registry: %q\n", r.Registry)},
 	}
 	for line, replacement := range lines[name] {
 		if bytes.Count(content, []byte(line)) != 1 {

@@ -66,8 +66,8 @@ func (s *scene) eventually(what string, holds func() (bool, string)) {
 	node.Eventually(s.T, limit, what, holds)
 }
 
-// install applies a file of the release's manifests, with patches for this machine by the kinds
-// that they are for.
+// install applies a file of the release's manifests, with patches for this machine. They are by the
+// names of the DaemonSets that they are for; a name is a regular expression, as in kustomize.
 func (s *scene) install(manifest string, patches map[string][]map[string]any) {
 	s.Helper()
 	overlay := filepath.Join(s.node.Dir, "overlay-"+strings.TrimSuffix(manifest, ".yaml"))

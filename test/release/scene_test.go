@@ -174,23 +174,3 @@ func (s *scene) warnings() string {
 	}
 	return text.String()
 }
-
-// logOf returns the log of a Pod's container.
-func (s *scene) logOf(pod *corev1.Pod, previous bool) string {
-	log, err := s.node.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Previous: previous}).DoRaw(s.background())
-	if err != nil {
-		return err.Error()
-	}
-	return string(log)
-}
-
-var processNames = []string{"gpu-controller", "gpu-scheduler", "nodeagent", "dradriver", "gputask-dashboard"}
-
-func (s *scene) printPodLogs() {
-	for _, process := range processNames {
-		pods := s.podsOf(process)
-		for i := range pods {
-			s.Logf("--- %s:\n%s", s.stateOf(&pods[i]), s.logOf(&pods[i], false))
-		}
-	}
-}

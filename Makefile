@@ -209,8 +209,10 @@ PROGRAMS := $(BIN)/programs
 # Where the images will be, and what they are built from.
 REGISTRY ?= localhost
 RELEASE ?= release
+# The commit. A tree with changes, files that git doesn't know among them, is not what the commit has.
+REVISION = $$(git rev-parse HEAD)$$(test -z "$$(git status --porcelain)" || echo -dirty)
 RELEASE_ARGS = --programs=$(PROGRAMS) --architectures="$(ARCHITECTURES)" --downloads=$(BIN)/downloads \
-	--registry=$(REGISTRY) --version=$(VERSION) --revision=$$(git rev-parse HEAD) --created=$$(git log -1 --format=%ct) \
+	--registry=$(REGISTRY) --version=$(VERSION) --revision=$(REVISION) --created=$$(git log -1 --format=%ct) \
 	--source=$$(git config --get remote.origin.url || pwd)
 
 .PHONY: programs

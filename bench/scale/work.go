@@ -152,10 +152,12 @@ func (w *work) churn(ctx context.Context, rate int) error {
 		case <-ticker.C:
 			group.Go(func() error {
 				err := w.create(creating, 1, churnLength.String())
-				if ctx.Err() != nil {
+				select {
+				case <-ctx.Done():
 					return nil // the end of the churn has interrupted it
+				default:
+					return err
 				}
-				return err
 			})
 		}
 	}

@@ -52,7 +52,7 @@ func mayBeReplaced(out string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(out, marker)); err != nil { //nolint:gosec // a folder that the user has named
+	if _, err := os.Stat(filepath.Join(out, marker)); err != nil {
 		return fmt.Errorf("folder %s is not empty and has no %s: it is no release, and is left alone", out, marker)
 	}
 	return nil

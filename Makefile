@@ -69,18 +69,36 @@ NVIDIA := ^./(dradriver|nodeagent)(/|$$)
 # This one links the kubelet's device manager, and no GPU.
 DEVICE_MANAGER := ./nodeagent/kubelet/deviceplugin/kubelettest
 
+# What is said about a program when it is built for the first time.
+HINT_gpu-controller := downloads and compiles client-go
+HINT_gpu-scheduler := downloads and compiles kube-scheduler
+HINT_localcluster := downloads and compiles etcd and all of Kubernetes; about 5 minutes on 2 cores
+
+# Those that load NVIDIA's library.
+LOAD_NVIDIA := dradriver nodeagent
+link = $(if $(filter $(1),$(LOAD_NVIDIA)),$(DYNAMIC),$(STATIC))
+# More flags of "go build" for our programs: -overlay= for those with deliberate bugs (test/chaos/mutant).
+BUILD_FLAGS :=
+
 # compile FOLDER,PROGRAM,HINT,ENVIRONMENT builds a program into a folder; the hint is said when
 # there is none yet.
-compile = @$(4) hack/compile.sh $(2) "$(if $(wildcard $(1)/$(2)),,$(3))" -o $(1)/$(2) $(ARGS_$(2))
+compile = $(if $(ARGS_$(2)),,$(error there is no program $(2)))@$(4) $(call link,$(2)) \
+	hack/compile.sh $(2) "$(if $(wildcard $(1)/$(2)),,$(3))" $(BUILD_FLAGS) -o $(1)/$(2) $(ARGS_$(2))
+
+build_program = $(call compile,$(BIN),$(1),$(HINT_$(1)))
 
 .PHONY: build
 build: ## Build gpu-controller, gpu-scheduler, nodeagent, dradriver, kubectl-gputask and localcluster into bin/ (the first time takes minutes: it compiles Kubernetes)
-	$(call compile,$(BIN),gpu-controller,downloads and compiles client-go,$(STATIC))
-	$(call compile,$(BIN),nodeagent,,$(DYNAMIC))
-	$(call compile,$(BIN),dradriver,,$(DYNAMIC))
-	$(call compile,$(BIN),kubectl-gputask,,$(STATIC))
-	$(call compile,$(BIN),gpu-scheduler,downloads and compiles kube-scheduler,$(STATIC))
-	$(call compile,$(BIN),localcluster,downloads and compiles etcd and all of Kubernetes; about 5 minutes on 2 cores,$(STATIC))
+	$(call build_program,gpu-controller)
+	$(call build_program,nodeagent)
+	$(call build_program,dradriver)
+	$(call build_program,kubectl-gputask)
+	$(call build_program,gpu-scheduler)
+	$(call build_program,localcluster)
+
+# One of them: what tests build otherwise, they build with it (programs.BuildFrom in test/programs).
+build-%:
+	$(call build_program,$*)
 
 .PHONY: run
 run: build ## Start a local Kubernetes with simulated GPUs and run the examples (ONCE=1 stops after them)
@@ -209,22 +227,24 @@ PROGRAMS := $(BIN)/programs
 # Where the images will be, and what they are built from.
 REGISTRY ?= localhost
 RELEASE ?= release
+# The commit. A tree with changes, files that git doesn't know among them, is not what the commit has.
+REVISION = $$(git rev-parse HEAD)$$(test -z "$$(git status --porcelain)" || echo -dirty)
 RELEASE_ARGS = --programs=$(PROGRAMS) --architectures="$(ARCHITECTURES)" --downloads=$(BIN)/downloads \
-	--registry=$(REGISTRY) --version=$(VERSION) --revision=$$(git rev-parse HEAD) --created=$$(git log -1 --format=%ct) \
+	--registry=$(REGISTRY) --version=$(VERSION) --revision=$(REVISION) --created=$$(git log -1 --format=%ct) \
 	--source=$$(git config --get remote.origin.url || pwd)
 
 .PHONY: programs
 programs: $(ARCHITECTURES:%=programs-%)
 
-# for_image PROGRAM,ARCHITECTURE,ENVIRONMENT
-for_image = $(call compile,$(PROGRAMS)/linux-$(2),$(1),for linux/$(2),GOOS=linux GOARCH=$(2) $(3))
+# for_image PROGRAM,ARCHITECTURE
+for_image = $(call compile,$(PROGRAMS)/linux-$(2),$(1),for linux/$(2),GOOS=linux GOARCH=$(2) CC=$(CC_$(2)))
 
 programs-%:
-	$(call for_image,gpu-controller,$*,$(STATIC))
-	$(call for_image,gpu-scheduler,$*,$(STATIC))
-	$(call for_image,kubectl-gputask,$*,$(STATIC))
-	$(call for_image,nodeagent,$*,$(DYNAMIC) CC=$(CC_$*))
-	$(call for_image,dradriver,$*,$(DYNAMIC) CC=$(CC_$*))
+	$(call for_image,gpu-controller,$*)
+	$(call for_image,gpu-scheduler,$*)
+	$(call for_image,kubectl-gputask,$*)
+	$(call for_image,nodeagent,$*)
+	$(call for_image,dradriver,$*)
 
 .PHONY: images
 images: programs ## Build the images of all processes into bin/images, without a container engine (ARCHITECTURES=amd64 for less; arm64 needs gcc-aarch64-linux-gnu)

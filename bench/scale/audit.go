@@ -4,11 +4,11 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
 	"io"
+	"net/http"
 	"os"
+
+	"falldio.github.io/gpu-controller/test/auditlog"
 )
 
 // auditLog reads what the API server has recorded since it was opened.
@@ -25,25 +25,12 @@ func newAuditLog(path string) (*auditLog, error) {
 	return &auditLog{path: path, offset: info.Size()}, nil
 }
 
-// auditEvent is the part of https://pkg.go.dev/k8s.io/apiserver/pkg/apis/audit/v1#Event that is
-// needed.
-type auditEvent struct {
-	Stage            string                                 `json:"stage"`
-	Verb             string                                 `json:"verb"`
-	User             struct{ Username string }              `json:"user"`
-	ImpersonatedUser *struct{ Username string }             `json:"impersonatedUser"`
-	ResponseStatus   struct{ Code int }                     `json:"responseStatus"`
-	ObjectRef        struct{ Resource, Subresource string } `json:"objectRef"`
-}
-
 // write is a kind of write of a user.
 type write struct {
 	user string
 	// what is the resource, and the subresource if there is one: "pods/binding".
 	what string
 }
-
-var changingVerbs = map[string]bool{"create": true, "update": true, "patch": true, "delete": true, "deletecollection": true}
 
 // writes counts the successful writes since the log was opened.
 func (l *auditLog) writes() (map[write]int, error) {
@@ -58,34 +45,13 @@ func (l *auditLog) writes() (map[write]int, error) {
 	return countWrites(file)
 }
 
-// countWrites counts the successful writes in an audit log. The last line may be
-// cut: it is being written.
+// countWrites counts the successful writes in an audit log.
 func countWrites(log io.Reader) (map[write]int, error) {
 	counts := map[write]int{}
-	lines := bufio.NewReaderSize(log, 1<<20)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return counts, nil
+	err := auditlog.Read(log, func(event *auditlog.Event) {
+		if event.Complete && event.IsWrite() && event.Code < http.StatusMultipleChoices {
+			counts[write{event.User, event.Resource}]++
 		}
-		if err != nil {
-			return nil, err
-		}
-		var event auditEvent
-		if err := json.Unmarshal(line, &event); err != nil {
-			continue // where the log was opened, a line may have been half written
-		}
-		if event.Stage != "ResponseComplete" || !changingVerbs[event.Verb] || event.ResponseStatus.Code >= 300 {
-			continue
-		}
-		user := event.User.Username
-		if event.ImpersonatedUser != nil {
-			user = event.ImpersonatedUser.Username
-		}
-		what := event.ObjectRef.Resource
-		if event.ObjectRef.Subresource != "" {
-			what += "/" + event.ObjectRef.Subresource
-		}
-		counts[write{user, what}]++
-	}
+	})
+	return counts, err
 }

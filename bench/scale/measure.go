@@ -55,22 +55,32 @@ func measure(ctx context.Context, o *options, c *cluster.Cluster, requests strin
 	if err != nil {
 		return nil, err
 	}
-	churning, stop := context.WithCancel(ctx)
-	defer stop()
-	failed := make(chan error, 1)
-	go func() { failed <- w.churn(churning, o.rate) }()
-	if err := sleep(ctx, o.settle); err != nil {
-		return nil, err
-	}
-	churn, err := m.measure(ctx, fmt.Sprintf("%d Pods per second come and go", o.rate), o.each)
+	churn, err := m.measureChurn(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	stop()
-	if err := <-failed; err != nil {
+	return []part{*rest, *churn}, nil
+}
+
+// measureChurn measures while Pods come and go. If the churn fails, so does the measurement, at once.
+func (m *meter) measureChurn(ctx context.Context, o *options) (*part, error) {
+	churning, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	ended := make(chan error, 1)
+	go func() {
+		err := m.work.churn(churning, o.rate)
+		stop(err)
+		ended <- err
+	}()
+	if err := sleep(churning, o.settle); err != nil {
 		return nil, err
 	}
-	return []part{*rest, *churn}, nil
+	churn, err := m.measure(churning, fmt.Sprintf("%d Pods per second come and go", o.rate), o.each)
+	if err != nil {
+		return nil, err
+	}
+	stop(nil)
+	return churn, <-ended
 }
 
 // meter reads how much the processes of a cluster have used.

@@ -26,7 +26,7 @@ func tables(o *options, parts []part) string {
 	fmt.Fprintf(&text, "\n%d nodes with 8 GPUs, %d Pods that run all the time; %v for each part.\n\n%s", o.nodes, o.pods, o.each, table.String())
 	for i := range parts {
 		p := &parts[i]
-		fmt.Fprintf(&text, "\n%s: all of Kubernetes and the simulation used %.2f cores in all; %.1f Pods per second began to run. Writes per second, by resource: %s.\n",
+		fmt.Fprintf(&text, "\n%s: all processes of the cluster, ours, those of Kubernetes and the simulation, used %.2f cores; %.1f Pods per second began to run. Writes per second, by resource: %s.\n",
 			upperFirst(p.name), p.whole, p.started, kinds(p))
 	}
 	return text.String() + "\n"

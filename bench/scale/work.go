@@ -5,9 +5,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -140,7 +138,8 @@ func (w *work) waitUntilStarted(ctx context.Context, pods int64) error {
 	}
 }
 
-// churn creates so many tasks of one Pod per second until ctx ends.
+// churn creates so many tasks of one Pod per second until ctx ends. It fails if one is refused: there
+// would be less work than the results say.
 func (w *work) churn(ctx context.Context, rate int) error {
 	group, creating := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
@@ -149,16 +148,16 @@ func (w *work) churn(ctx context.Context, rate int) error {
 	for {
 		select {
 		case <-creating.Done():
-			if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-				return err
-			}
-			return nil
+			return group.Wait()
 		case <-ticker.C:
 			group.Go(func() error {
-				if err := w.create(creating, 1, churnLength.String()); err != nil && creating.Err() == nil {
-					fmt.Fprintln(os.Stderr, "bench/scale:", err)
+				err := w.create(creating, 1, churnLength.String())
+				select {
+				case <-ctx.Done():
+					return nil // the end of the churn has interrupted it
+				default:
+					return err
 				}
-				return nil
 			})
 		}
 	}

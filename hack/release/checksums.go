@@ -21,21 +21,42 @@ func (r *release) writeProvenance() error {
 	if err != nil {
 		return err
 	}
-	inputs := []provenance.Artifact{{URI: "git+" + r.source + "@" + r.revision, Digest: map[string]string{"gitCommit": r.revision}}}
-	for i := range r.lock.Packages {
-		for _, architecture := range r.architectures {
-			archive := r.lock.Packages[i].Archives[architecture]
-			inputs = append(inputs, provenance.Artifact{URI: r.lock.Mirrors[0] + "/" + archive.Path, Digest: map[string]string{"sha256": archive.SHA256}})
-		}
-	}
 	content, err := provenance.Statement(&provenance.Build{
 		Parameters: map[string]string{"version": r.version, "registry": r.registry, "architectures": strings.Join(r.architectures, ",")},
-		Inputs:     inputs, GoVersion: runtime.Version(), Outputs: outputs,
+		Inputs:     r.inputs(), GoVersion: runtime.Version(), Outputs: outputs,
 	})
 	if err != nil {
 		return err
 	}
 	return r.write("provenance.json", content)
+}
+
+// inputs returns the tree and the Debian packages. Which mirror delivered a package, or whether an
+// earlier release has kept it, does not matter: it has the digest in the lock.
+func (r *release) inputs() []provenance.Artifact {
+	inputs := []provenance.Artifact{r.tree()}
+	for i := range r.lock.Packages {
+		p := &r.lock.Packages[i]
+		for _, architecture := range r.architectures {
+			inputs = append(inputs, provenance.Artifact{
+				URI: p.URL(architecture, r.lock.Suite), Digest: map[string]string{"sha256": p.Archives[architecture].SHA256},
+			})
+		}
+	}
+	return inputs
+}
+
+// dirty is the end of the revision of a tree with changes, as "git describe" writes it.
+const dirty = "-dirty"
+
+// tree returns the tree that the programs were built from. One with changes has no digest: it is not
+// what the commit has.
+func (r *release) tree() provenance.Artifact {
+	tree := provenance.Artifact{URI: "git+" + r.source + "@" + r.revision}
+	if !strings.HasSuffix(r.revision, dirty) {
+		tree.Digest = map[string]string{"gitCommit": r.revision}
+	}
+	return tree
 }
 
 // writeChecksums writes the digests of all other files, as sha256sum checks them.

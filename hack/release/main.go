@@ -3,7 +3,8 @@
 
 // Command release makes a folder with everything that users install: images as OCI archives
 // with their SBOMs, manifests, checksums and provenance. It needs no container engine. The same
-// commit and the same toolchain give the same bytes.
+// commit and the same toolchain give the same bytes. A folder that exists is a whole release: if one
+// can't be made, the earlier one stays.
 package main
 
 import (
@@ -36,7 +37,8 @@ type release struct {
 	// registry is where the images will be, without a slash at the end.
 	registry string
 	version  string
-	// source is the address of the repository, and revision the commit.
+	// source is the address of the repository, and revision the commit, with dirty at its end if the
+	// tree has changes.
 	source, revision string
 	created          time.Time
 	imagesOnly       bool
@@ -59,10 +61,13 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if strings.HasSuffix(r.revision, dirty) {
+		fmt.Fprintln(os.Stderr, "release: the tree has changes that are in no commit; the revision is", r.revision)
+	}
 	if r.imagesOnly {
 		return r.writeImages(ctx)
 	}
-	return r.writeAll(ctx)
+	return r.replace(ctx)
 }
 
 // parse returns the release that the arguments describe.
@@ -80,7 +85,7 @@ func parse(args []string) (*release, error) {
 	flags.StringVar(&r.registry, "registry", "localhost", "the registry and the path in it that the images will have")
 	flags.StringVar(&r.version, "version", "", "the version of the release, which is the tag of the images")
 	flags.StringVar(&r.source, "source", "", "the address of the repository, for the provenance")
-	flags.StringVar(&r.revision, "revision", "", "the commit")
+	flags.StringVar(&r.revision, "revision", "", "the commit, with "+dirty+" at its end if the tree has changes that are in no commit")
 	flags.Int64Var(&created, "created", 0, "the time of the commit, in seconds since 1970")
 	flags.BoolVar(&r.imagesOnly, "images-only", false, "make the images and their SBOMs only")
 	if err := flags.Parse(args); err != nil {
@@ -102,11 +107,8 @@ func parse(args []string) (*release, error) {
 	return r, nil
 }
 
-// writeAll writes the whole release.
+// writeAll writes the whole release into an empty folder.
 func (r *release) writeAll(ctx context.Context) error {
-	if err := r.clear(); err != nil {
-		return err
-	}
 	if err := r.writeImages(ctx); err != nil {
 		return err
 	}
@@ -120,24 +122,6 @@ func (r *release) writeAll(ctx context.Context) error {
 		return err
 	}
 	return r.writeChecksums()
-}
-
-// marker is the file by which a folder is known as that of a release.
-const marker = "SHA256SUMS"
-
-// clear deletes an earlier release. It refuses to delete anything else.
-func (r *release) clear() error {
-	entries, err := os.ReadDir(r.out)
-	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(r.out, marker)); err != nil { //nolint:gosec // a folder that the user has named
-		return fmt.Errorf("folder %s is not empty and has no %s: it is no release, and is left alone", r.out, marker)
-	}
-	return os.RemoveAll(r.out) //nolint:gosec // a release that the user has named
 }
 
 // create creates a file of the release.

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"falldio.github.io/gpu-controller/hack/release/provenance"
 )
 
 // TestTheSameInputGivesTheSameRelease makes a release twice, in different folders: of programs
@@ -56,6 +58,67 @@ func TestAFolderThatIsNoReleaseIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestAReleaseThatFailsLeavesTheEarlierOne, and does not keep the next one from being made.
+func TestAReleaseThatFailsLeavesTheEarlierOne(t *testing.T) {
+	r := newRelease(t)
+	fail := func(want []string) {
+		t.Helper()
+		broken := *r
+		broken.chart = t.TempDir() // the images have been written by then
+		if err := broken.replace(t.Context()); err == nil || !strings.Contains(err.Error(), "chart") {
+			t.Errorf("got %v", err)
+		}
+		if diff := cmp.Diff(want, filesOf(t, filepath.Dir(r.out))); diff != "" {
+			t.Errorf("the files after a failure (-want +got):\n%s", diff)
+		}
+	}
+	fail(nil)
+	for _, version := range []string{"v1.2.3", "v1.2.4"} {
+		r.version = version
+		if err := r.replace(t.Context()); err != nil {
+			t.Fatalf("release %s: %v", version, err)
+		}
+		files := filesOf(t, filepath.Dir(r.out))
+		if charts := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !strings.HasSuffix(name, ".tgz") }); !slices.Equal(charts, []string{"release/chart/gpu-controller-" + version[1:] + ".tgz"}) {
+			t.Errorf("release %s has the charts %v", version, charts)
+		}
+		before := read(t, filepath.Join(r.out, marker))
+		fail(files)
+		if read(t, filepath.Join(r.out, marker)) != before {
+			t.Errorf("release %s is another one after a failure", version)
+		}
+	}
+}
+
+// TestATreeWithChangesIsNoCommit: its provenance names no commit that could be compared with it.
+func TestATreeWithChangesIsNoCommit(t *testing.T) {
+	t.Parallel()
+	for revision, want := range map[string]map[string]string{"0123": {"gitCommit": "0123"}, "0123-dirty": nil} {
+		r := &release{source: "https://example.com/x.git", revision: revision}
+		if diff := cmp.Diff(provenance.Artifact{URI: "git+https://example.com/x.git@" + revision, Digest: want}, r.tree()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestNoMirrorIsSaidToHaveDelivered: which one did is not known when an archive was kept.
+func TestNoMirrorIsSaidToHaveDelivered(t *testing.T) {
+	t.Parallel()
+	r, err := parse(append(arguments(t), "--out=x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := r.inputs()[1:]
+	if want := len(r.lock.Packages) * len(r.architectures); len(packages) != want {
+		t.Errorf("%d packages, want %d", len(packages), want)
+	}
+	for _, input := range packages {
+		if !strings.HasPrefix(input.URI, "pkg:deb/debian/") || input.Digest["sha256"] == "" {
+			t.Errorf("got %+v", input)
+		}
+	}
+}
+
 func TestAMissingArgumentIsNamed(t *testing.T) {
 	err := run(t.Context(), []string{"--out=x", "--programs=y", "--downloads=z", "--revision=r"})
 	if err == nil || !strings.Contains(err.Error(), "--version is missing") {
@@ -82,8 +145,17 @@ func checkProvenance(t *testing.T, folder string, names []string) {
 // a network, and returns its folder.
 func makeRelease(t *testing.T) string {
 	t.Helper()
-	folder := filepath.Join(t.TempDir(), "release")
-	r, err := parse(append(arguments(t), "--out="+folder))
+	r := newRelease(t)
+	if err := r.replace(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r.out
+}
+
+// newRelease returns such a release that is not made yet.
+func newRelease(t *testing.T) *release {
+	t.Helper()
+	r, err := parse(append(arguments(t), "--out="+filepath.Join(t.TempDir(), "release")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,10 +165,7 @@ func makeRelease(t *testing.T) string {
 			compile(t, filepath.Join(r.programs, "linux-"+architecture, r.processes[i].program), architecture)
 		}
 	}
-	if err := r.writeAll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return folder
+	return r
 }
 
 // compile compiles a small program.

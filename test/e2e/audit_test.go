@@ -4,13 +4,11 @@
 package e2e
 
 import (
-	"bufio"
-	"encoding/json"
 	"net/http"
 	"os"
 	"testing"
 
-	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"falldio.github.io/gpu-controller/test/auditlog"
 )
 
 // request is what a process wants of the API server.
@@ -19,8 +17,7 @@ type request struct {
 	refused                                bool // for lack of rights
 }
 
-// readAudit returns the requests for resources in an audit log, each once, by the user who made
-// them: if the user acted as another, by that one.
+// readAudit returns the requests in an audit log, each once, by the user who made them.
 func readAudit(t *testing.T, path string) map[string][]request {
 	t.Helper()
 	file, err := os.Open(path)
@@ -30,43 +27,22 @@ func readAudit(t *testing.T, path string) map[string][]request {
 	defer func() { _ = file.Close() }()
 	seen := map[string]map[request]bool{}
 	requests := map[string][]request{}
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		event := auditv1.Event{}
-		if json.Unmarshal(lines.Bytes(), &event) != nil {
-			break // the last line is being written
+	err = auditlog.Read(file, func(event *auditlog.Event) {
+		one := request{
+			verb: event.Verb, group: event.Group, resource: event.Resource, namespace: event.Namespace, name: event.Name,
+			refused: event.Code == http.StatusForbidden,
 		}
-		user, one, ofResource := requestIn(&event)
-		if !ofResource || seen[user][one] {
-			continue
+		if seen[event.User][one] {
+			return
 		}
-		if seen[user] == nil {
-			seen[user] = map[request]bool{}
+		if seen[event.User] == nil {
+			seen[event.User] = map[request]bool{}
 		}
-		seen[user][one] = true
-		requests[user] = append(requests[user], one)
-	}
-	if err := lines.Err(); err != nil {
+		seen[event.User][one] = true
+		requests[event.User] = append(requests[event.User], one)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return requests
-}
-
-// requestIn returns the request that an event is about; false if it is not for a resource.
-func requestIn(event *auditv1.Event) (user string, one request, ofResource bool) {
-	user = event.User.Username
-	if event.ImpersonatedUser != nil {
-		user = event.ImpersonatedUser.Username
-	}
-	object := event.ObjectRef
-	if object == nil || object.Resource == "" {
-		return user, one, false
-	}
-	one = request{verb: event.Verb, group: object.APIGroup, resource: object.Resource, namespace: object.Namespace, name: object.Name}
-	if object.Subresource != "" {
-		one.resource += "/" + object.Subresource
-	}
-	one.refused = event.ResponseStatus != nil && event.ResponseStatus.Code == http.StatusForbidden
-	return user, one, true
 }

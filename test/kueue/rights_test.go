@@ -4,19 +4,18 @@
 package kueue
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/kueue"
+	"falldio.github.io/gpu-controller/test/auditlog"
 )
 
 // TestTheRightsToKueueAreThoseThatAreUsed compares what gpu-controller requests of Kueue's API with
@@ -73,30 +72,23 @@ func (s *suite) granted() map[string]bool {
 // audit log.
 func (s *suite) requested() map[string]bool {
 	s.Helper()
-	content, err := os.ReadFile(filepath.Join(s.dir, auditLog))
+	file, err := os.Open(filepath.Join(s.dir, auditLog))
 	if err != nil {
 		s.Fatal(err)
 	}
+	defer func() { _ = file.Close() }()
 	requested := map[string]bool{}
-	for line := range strings.Lines(string(content)) {
-		var event struct {
-			Verb string
-			User struct{ Username string }
-			Ref  struct{ APIGroup, Resource, Subresource string } `json:"objectRef"`
+	err = auditlog.Read(file, func(event *auditlog.Event) {
+		if event.User != "system:serviceaccount:gpu-controller-system:gpu-controller" || event.Group != kueue.Group {
+			return
 		}
-		if err := json.Unmarshal([]byte(line), &event); err != nil {
-			continue // the line is being written
+		requested[event.Verb+" "+event.Resource] = true
+		if event.Verb == "watch" { // an API server that streams no lists is asked for them first
+			requested["list "+event.Resource] = true
 		}
-		if event.User.Username == "system:serviceaccount:gpu-controller-system:gpu-controller" && event.Ref.APIGroup == kueue.Group {
-			resource := event.Ref.Resource
-			if event.Ref.Subresource != "" {
-				resource += "/" + event.Ref.Subresource
-			}
-			requested[event.Verb+" "+resource] = true
-			if event.Verb == "watch" { // an API server that streams no lists is asked for them first
-				requested["list "+resource] = true
-			}
-		}
+	})
+	if err != nil {
+		s.Fatal(err)
 	}
 	return requested
 }

@@ -6,16 +6,19 @@
 package node
 
 import (
-	"archive/tar"
-	"bytes"
-	"crypto/sha256"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
+
+	containers "github.com/google/go-containerregistry/pkg/v1"
+
+	"falldio.github.io/gpu-controller/hack/release/archive"
+	"falldio.github.io/gpu-controller/hack/release/image"
 )
 
 // The images that every node has. There is no registry: they are built here.
@@ -25,72 +28,49 @@ const (
 	PauseImage = "localhost/pause:1"
 )
 
-// imageConfig is the part of an image's configuration that is needed:
-// https://github.com/opencontainers/image-spec/blob/main/config.md
-type imageConfig struct {
-	Architecture string `json:"architecture"`
-	OS           string `json:"os"`
-	Config       struct {
-		Entrypoint []string
-	} `json:"config"`
-	RootFS struct {
-		Type    string   `json:"type"`
-		DiffIDs []string `json:"diff_ids"`
-	} `json:"rootfs"`
-}
-
-// WriteImage writes an archive like "docker save": an image with the given names
-// that contains only one program and the libraries of this machine that it needs.
-func WriteImage(archive, program string, names ...string) error {
-	entrypoint := "/" + filepath.Base(program)
-	files, err := filesOf(program, entrypoint)
+// WriteImage writes an OCI archive of an image with a name, "repository:tag", that contains only one
+// program and the libraries of this machine that it needs.
+func WriteImage(path, program, name string) error {
+	files, err := filesOf(program)
 	if err != nil {
 		return err
 	}
-	layer, err := tarOf(files...)
+	repository, tag, _ := strings.Cut(name, ":")
+	built, err := image.Build(&image.Spec{
+		Name: repository, Version: tag, Architecture: runtime.GOARCH, Created: time.Unix(0, 0),
+		Entrypoint: "/" + filepath.Base(program), Layers: [][]archive.File{files},
+	})
 	if err != nil {
 		return err
 	}
-	var image imageConfig
-	image.Architecture, image.OS = runtime.GOARCH, "linux"
-	image.Config.Entrypoint = []string{entrypoint}
-	image.RootFS.Type = "layers"
-	image.RootFS.DiffIDs = []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}
-	config, err := json.Marshal(image)
+	index, err := image.Index([]containers.Image{built})
 	if err != nil {
 		return err
 	}
-	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": names, "Layers": []string{"layer.tar"}}})
+	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	content, err := tarOf(
-		tarFile{name: "layer.tar", mode: 0o644, data: layer},
-		tarFile{name: "config.json", mode: 0o644, data: config},
-		tarFile{name: "manifest.json", mode: 0o644, data: manifest},
-	)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(archive, content, 0o600)
+	return errors.Join(image.WriteArchive(file, index, repository, tag), file.Close())
 }
 
 // filesOf returns the files of an image: the program and its libraries.
-func filesOf(program, entrypoint string) ([]tarFile, error) {
+func filesOf(program string) ([]archive.File, error) {
+	const executable = 0o755
 	libraries, err := librariesOf(program)
 	if err != nil {
 		return nil, err
 	}
-	var files []tarFile
+	var files []archive.File
 	for _, path := range libraries {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, tarFile{name: path[1:], mode: 0o755, data: data})
+		files = append(files, archive.File{Path: path[1:], Mode: executable, Data: data})
 	}
 	data, err := os.ReadFile(program)
-	return append(files, tarFile{name: entrypoint[1:], mode: 0o755, data: data}), err
+	return append(files, archive.File{Path: filepath.Base(program), Mode: executable, Data: data}), err
 }
 
 // librariesOf returns the paths of a program's libraries, as the dynamic linker
@@ -112,26 +92,4 @@ func librariesOf(program string) ([]string, error) {
 		}
 	}
 	return libraries, nil
-}
-
-type tarFile struct {
-	name string
-	mode int64
-	data []byte
-}
-
-func tarOf(files ...tarFile) ([]byte, error) {
-	var content bytes.Buffer
-	writer := tar.NewWriter(&content)
-	for _, file := range files {
-		header := &tar.Header{Name: file.name, Mode: file.mode, Size: int64(len(file.data)), Typeflag: tar.TypeReg}
-		if err := writer.WriteHeader(header); err != nil {
-			return nil, err
-		}
-		if _, err := writer.Write(file.data); err != nil {
-			return nil, err
-		}
-	}
-	err := writer.Close()
-	return content.Bytes(), err
 }

@@ -95,11 +95,14 @@ func (n *Node) startContainerd(archives []string) error {
 	if err := n.WaitForContainerd(); err != nil {
 		return err
 	}
-	app := filepath.Join(n.Dir, appProgram)
-	if err := WriteImage(app+".tar", app, AppImage, PauseImage); err != nil {
-		return err
+	for name, image := range map[string]string{"app": AppImage, "pause": PauseImage} {
+		path := filepath.Join(n.Dir, name+".tar")
+		if err := WriteImage(path, filepath.Join(n.Dir, appProgram), image); err != nil {
+			return err
+		}
+		archives = append(archives, path)
 	}
-	for _, archive := range append(archives, app+".tar") {
+	for _, archive := range archives {
 		if err := importImage(archive); err != nil {
 			return err
 		}

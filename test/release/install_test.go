@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,8 +29,8 @@ const (
 	gpuModel     = "h100-80gb-hbm3"
 )
 
-// TestAReleaseRunsAGangAndFailsOver installs the release, runs a gang, kills the leading
-// controller and the leading scheduler, and expects the next gang to run.
+// TestAReleaseRunsAGangAndFailsOver installs the release, runs a gang, makes the leading controller
+// and the leading scheduler fail, and expects the next gang to run.
 func TestAReleaseRunsAGangAndFailsOver(t *testing.T) {
 	s := newScene(t)
 	s.installEverything()
@@ -37,12 +38,12 @@ func TestAReleaseRunsAGangAndFailsOver(t *testing.T) {
 	s.createGang("before", 2, 3)
 	before := s.waitForGang("before", 2)
 	for _, process := range []string{"gpu-controller", "gpu-scheduler"} {
-		s.killLeader(process)
+		s.failOver(process)
 	}
 	s.createGang("after", 2, 1)
 	s.waitForGang("after", 2)
 	for name, uid := range before {
-		if pod := s.podOf(name); string(pod.UID) != uid || pod.Status.Phase != corev1.PodRunning || pod.Status.ContainerStatuses[0].RestartCount != 0 {
+		if pod := s.podOf(name); string(pod.UID) != uid || pod.Status.Phase != corev1.PodRunning || restartsOf(pod) != 0 {
 			t.Errorf("Pod %s has not run on: %s", name, s.stateOf(pod))
 		}
 	}
@@ -201,37 +202,64 @@ func (s *scene) podOf(name string) *corev1.Pod {
 	return pod
 }
 
-// killLeader kills the process that holds the lease of that name, with SIGKILL, and waits until
-// another Pod holds it.
-func (s *scene) killLeader(process string) {
+// failOver makes the leader of a process hang until another Pod leads, and then kills it with SIGKILL.
+// A leader that is killed at once runs again long before its lease expires: it might be the next one,
+// too, and then no replica would have taken over.
+func (s *scene) failOver(process string) {
 	s.Helper()
-	before := s.leaderOf(process)
-	pods := s.podsOf(process)
-	killed := false
-	for i := range pods {
-		if strings.HasPrefix(before, pods[i].Name+"_") {
-			if err := syscall.Kill(s.processOf(&pods[i]), syscall.SIGKILL); err != nil {
-				s.Fatal(err)
-			}
-			killed = true
-		}
+	leader := s.leaderOf(process)
+	if leader == nil {
+		s.Fatalf("none of the Pods of %s leads", process)
 	}
-	if !killed {
-		s.Fatalf("none of the Pods of %s holds the lease, which %q holds", process, before)
-	}
-	s.eventually("another "+process+" leads", func() (bool, string) {
+	pid := s.processOf(leader)
+	s.signal(pid, syscall.SIGSTOP)
+	s.eventually("another Pod of "+process+" leads", func() (bool, string) {
 		now := s.leaderOf(process)
-		return now != "" && now != before, now
+		if now == nil {
+			return false, "none leads"
+		}
+		return now.UID != leader.UID, now.Name + " still leads"
+	})
+	s.signal(pid, syscall.SIGKILL)
+	s.eventually("the leader that was killed is restarted", func() (bool, string) {
+		pods := s.podsOf(process)
+		i := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.UID == leader.UID })
+		if i < 0 {
+			return false, "its Pod is gone"
+		}
+		return restartsOf(&pods[i]) > restartsOf(leader), s.stateOf(&pods[i])
 	})
 }
 
-func (s *scene) leaderOf(process string) string {
+func (s *scene) signal(pid int, signal syscall.Signal) {
+	s.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
+		s.Fatalf("%v to process %d: %v", signal, pid, err)
+	}
+}
+
+// leaderOf returns the Pod that holds the lease of a process; nil if none of its Pods does.
+func (s *scene) leaderOf(process string) *corev1.Pod {
 	s.Helper()
 	lease, err := s.node.Kube.CoordinationV1().Leases(system).Get(s.Context(), process, metav1.GetOptions{})
-	if err != nil || lease.Spec.HolderIdentity == nil {
-		return ""
+	if err != nil {
+		s.Fatal(err)
 	}
-	return *lease.Spec.HolderIdentity
+	if lease.Spec.HolderIdentity == nil {
+		return nil
+	}
+	return holder(*lease.Spec.HolderIdentity, s.podsOf(process))
+}
+
+// holder returns the Pod with an identity of package pkg/identity: the name of the host, which is that of
+// the Pod, and that of the process. It returns nil if it is none of the Pods.
+func holder(identity string, pods []corev1.Pod) *corev1.Pod {
+	for i := range pods {
+		if strings.HasPrefix(identity, pods[i].Name+"_") {
+			return &pods[i]
+		}
+	}
+	return nil
 }
 
 // hadAllPermissions fails the test if a process was refused something.
@@ -240,10 +268,15 @@ func (s *scene) hadAllPermissions() {
 	for _, process := range processNames {
 		pods := s.podsOf(process)
 		for i := range pods {
-			for line := range strings.Lines(s.logOf(&pods[i], false)) {
-				if strings.Contains(line, "forbidden") || strings.Contains(line, "permission denied") || strings.Contains(line, "read-only file system") {
-					s.Errorf("%s was refused something: %s", pods[i].Name, line)
-				}
+			if pods[i].DeletionTimestamp != nil {
+				continue // its log goes with it, at any moment
+			}
+			logs, err := logsOf(s.background(), s.node.Kube, &pods[i])
+			if err != nil {
+				s.Error(err)
+			}
+			for _, line := range refusals(logs) {
+				s.Errorf("%s was refused something: %s", pods[i].Name, line)
 			}
 		}
 	}

@@ -66,8 +66,8 @@ func (s *scene) eventually(what string, holds func() (bool, string)) {
 	node.Eventually(s.T, limit, what, holds)
 }
 
-// install applies a file of the release's manifests, with patches for this machine by the kinds
-// that they are for.
+// install applies a file of the release's manifests, with patches for this machine. They are by the
+// names of the DaemonSets that they are for; a name is a regular expression, as in kustomize.
 func (s *scene) install(manifest string, patches map[string][]map[string]any) {
 	s.Helper()
 	overlay := filepath.Join(s.node.Dir, "overlay-"+strings.TrimSuffix(manifest, ".yaml"))
@@ -173,24 +173,4 @@ func (s *scene) warnings() string {
 		fmt.Fprintf(&text, "\n%s: %s", list.Items[i].InvolvedObject.Name, list.Items[i].Message)
 	}
 	return text.String()
-}
-
-// logOf returns the log of a Pod's container.
-func (s *scene) logOf(pod *corev1.Pod, previous bool) string {
-	log, err := s.node.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Previous: previous}).DoRaw(s.background())
-	if err != nil {
-		return err.Error()
-	}
-	return string(log)
-}
-
-var processNames = []string{"gpu-controller", "gpu-scheduler", "nodeagent", "dradriver", "gputask-dashboard"}
-
-func (s *scene) printPodLogs() {
-	for _, process := range processNames {
-		pods := s.podsOf(process)
-		for i := range pods {
-			s.Logf("--- %s:\n%s", s.stateOf(&pods[i]), s.logOf(&pods[i], false))
-		}
-	}
 }

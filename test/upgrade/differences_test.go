@@ -133,7 +133,7 @@ func comparePods(was, is pod, add func(string, ...any)) {
 		add("has started at %q, not at %q", is.started, was.started)
 	}
 	if is.restarts != was.restarts {
-		add("has restarted %d times, not %d", is.restarts, was.restarts)
+		add("has restarted %s, not %s", times(is.restarts), times(was.restarts))
 	}
 	if !inventory.SameDevices(was.assignment, is.assignment) {
 		add("has the GPUs %s, had %s", is.assignment, was.assignment)
@@ -152,10 +152,10 @@ func compareTasks(was, is task, add func(string, ...any)) {
 		add("is %s (%s), was %s", is.phase, is.message, was.phase)
 	}
 	if is.restarts != was.restarts {
-		add("has restarted %d times, not %d", is.restarts, was.restarts)
+		add("has restarted %s, not %s", times(is.restarts), times(was.restarts))
 	}
 	if is.moves != was.moves {
-		add("was moved %d times, not %d", is.moves, was.moves)
+		add("was moved %s, not %s", times(is.moves), times(was.moves))
 	}
 	if is.counts != was.counts {
 		add("has %v Pods that are pending, run, have succeeded, have failed, had %v", is.counts, was.counts)
@@ -171,6 +171,14 @@ func compareTasks(was, is task, add func(string, ...any)) {
 			add("has the condition %s %q, had %q", kind, is.conditions[kind], was.conditions[kind])
 		}
 	}
+}
+
+// times returns how often something has happened, in words.
+func times(count int32) string {
+	if count == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", count)
 }
 
 func waits(phase v1.GPUTaskPhase) bool { return phase == v1.PhaseWaiting || phase == v1.PhasePending }

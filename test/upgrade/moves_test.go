@@ -120,7 +120,11 @@ func (s *scene) planFor(m *move) *v1.MovePlan {
 	return nil
 }
 
+// describePlan says how far a plan is; nil is one that is gone.
 func describePlan(plan *v1.MovePlan) string {
+	if plan == nil {
+		return "it is gone"
+	}
 	return fmt.Sprintf("%s is %s (%s %s), moves %+v", plan.Name, plan.Status.Phase, plan.Status.Reason, plan.Status.Message, plan.Status.Moves)
 }
 
@@ -139,14 +143,14 @@ func (s *scene) finishMove(m *move) {
 		if name == m.moved {
 			moves = 1
 		}
-		s.eventually(fmt.Sprintf("GPUTask %s/%s runs after %d moves and no restart", m.namespace, name, moves), func() (bool, string) {
+		s.eventually(fmt.Sprintf("GPUTask %s/%s runs, was moved %s and has not restarted", m.namespace, name, times(moves)), func() (bool, string) {
 			task, err := s.tasks.FalldioV1().GPUTasks(m.namespace).Get(s.Context(), name, metav1.GetOptions{})
 			if err != nil {
 				return false, err.Error()
 			}
 			status := &task.Status
 			return status.Phase == v1.PhaseRunning && status.Running == 1 && status.Moves == moves && status.Restarts == 0,
-				fmt.Sprintf("%s: %s, %d moves, %d restarts", status.Phase, status.Message, status.Moves, status.Restarts)
+				fmt.Sprintf("%s: %s, was moved %s and has restarted %s", status.Phase, status.Message, times(status.Moves), times(status.Restarts))
 		})
 	}
 	s.eventually("no place is kept for plan "+m.plan, func() (bool, string) {

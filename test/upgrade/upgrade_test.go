@@ -23,7 +23,7 @@ var (
 // TestAnUpgradeAndTheWayBackChangeNothing replaces the processes of the previous version by those of this
 // one, in any order, and goes back in another order. A move that one version has begun is ended by the other.
 func TestAnUpgradeAndTheWayBackChangeNothing(t *testing.T) {
-	next, err := thisVersion(t.Context())
+	next, err := thisVersion()
 	if err != nil {
 		t.Fatal(err)
 	}

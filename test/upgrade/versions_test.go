@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const (
@@ -39,12 +41,12 @@ func (v *version) manifests(path ...string) string {
 }
 
 // thisVersion builds the programs of the checkout; it is quick if they are up to date.
-func thisVersion(ctx context.Context) (*version, error) {
-	root, err := filepath.Abs(filepath.Join("..", ".."))
+func thisVersion() (*version, error) {
+	root, err := filepath.Abs(programs.Root())
 	if err != nil {
 		return nil, err
 	}
-	if err := run(ctx, root, nil, "make", "build"); err != nil {
+	if err := programs.Build(programs.Ours()); err != nil {
 		return nil, err
 	}
 	v := &version{name: "new", tree: root, bin: filepath.Join(root, "bin")}
@@ -77,7 +79,7 @@ func previousVersion(ctx context.Context, root, dir string) (*version, error) {
 	if err := run(ctx, v.tree, nil, "tar", "--extract", "--file="+archive); err != nil {
 		return nil, err
 	}
-	return v, v.build(ctx)
+	return v, v.build(ctx, revision)
 }
 
 // previousRevision returns the commit to upgrade from: the last release, or else the previous
@@ -104,28 +106,17 @@ func previousRevision(ctx context.Context, root string) (string, error) {
 	return revision, nil
 }
 
-// build builds the programs as the Makefile does, so that what both versions have in common is
-// compiled once.
-func (v *version) build(ctx context.Context) error {
+// build builds the programs as those of this version are, so that what both have in common is compiled
+// once.
+func (v *version) build(ctx context.Context, revision string) error {
 	kubernetes, err := output(ctx, v.tree, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	if err != nil {
 		return err
 	}
-	const static, dynamic = "CGO_ENABLED=0", "CGO_ENABLED=1"
-	for _, program := range []struct{ name, cgo, ldflags, source string }{
-		{controller, static, "-s -w", "."},
-		{scheduler, static, "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetes, "./scheduler"},
-		{agent, dynamic, "-s -w -extldflags=-Wl,-z,lazy", "./nodeagent"},
-	} {
-		environment := []string{
-			"GOFLAGS=-trimpath -buildvcs=false -gcflags=all=-dwarf=false",
-			"CGO_CFLAGS=-O2 -g -Wno-deprecated-declarations", program.cgo,
-		}
-		if err := run(ctx, v.tree, environment, "go", "build", "-o", v.program(program.name), "-ldflags", program.ldflags, program.source); err != nil {
-			return err
-		}
-	}
-	return nil
+	return programs.BuildFrom(ctx, &programs.Variant{
+		Makefile: filepath.Join(programs.Root(), "Makefile"), Sources: v.tree, Into: v.bin,
+		Variables: []string{"VERSION=" + revision, "KUBERNETES_VERSION=" + kubernetes},
+	}, roles...)
 }
 
 // run runs a command in a folder, with additional environment variables. Its output is part of

@@ -55,6 +55,19 @@ func (j *job) reached(t *v1.GPUTask) bool {
 	}
 }
 
+// missing says what a task does instead of what the job is to do; "" if it does that. The task is nil if it
+// is gone.
+func (j *job) missing(t *v1.GPUTask) string {
+	switch {
+	case t == nil:
+		return key(j.GPUTask) + " is gone"
+	case j.reached(t):
+		return ""
+	default:
+		return fmt.Sprintf("%s is to be %s, is %s: %s", key(j.GPUTask), j.phase, t.Status.Phase, t.Status.Message)
+	}
+}
+
 // amount is how many tasks of a kind each team has.
 type amount struct {
 	count int
@@ -235,7 +248,7 @@ func (s *scene) createQueue() {
 	}
 }
 
-// createOthers creates Pods that belong to nobody: one, and a gang of two.
+// createOthers creates Pods without an owner: one, and a gang of two.
 func (s *scene) createOthers(team string) {
 	s.Helper()
 	for _, name := range []string{"alone", "group-0", "group-1"} {
@@ -257,7 +270,7 @@ func (s *scene) createOthers(team string) {
 			s.Fatal(err)
 		}
 	}
-	s.eventually("the Pods of nobody in "+team+" run", func() (bool, string) {
+	s.eventually("the Pods without an owner in "+team+" run", func() (bool, string) {
 		pods, err := s.kube.CoreV1().Pods(team).List(s.Context(), metav1.ListOptions{LabelSelector: "!" + v1.LabelTask})
 		if err != nil {
 			return false, err.Error()
@@ -329,12 +342,12 @@ func (s *scene) await(jobs ...job) {
 		for i := range jobs {
 			name := key(jobs[i].GPUTask)
 			task := tasks[name]
-			if jobs[i].fails && !failed[name] && task.Status.Phase == v1.PhaseRunning {
+			if jobs[i].fails && !failed[name] && task != nil && task.Status.Phase == v1.PhaseRunning {
 				s.failPod(jobs[i].Namespace, jobs[i].Name)
 				failed[name] = true
 			}
-			if !jobs[i].reached(task) {
-				missing = append(missing, fmt.Sprintf("%s is to be %s, is %s: %s", name, jobs[i].phase, task.Status.Phase, task.Status.Message))
+			if instead := jobs[i].missing(task); instead != "" {
+				missing = append(missing, instead)
 			}
 		}
 		const shown = 20

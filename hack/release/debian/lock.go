@@ -52,6 +52,12 @@ func ReadLock() (*Lock, error) {
 	return &l, nil
 }
 
+// URL returns the name of the package for an architecture as a package URL
+// (https://github.com/package-url/purl-spec). It names no mirror.
+func (p *Package) URL(architecture, suite string) string {
+	return fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s&distro=%s", p.Name, p.Version, architecture, suite)
+}
+
 // keeps reports whether a path of the package is part of the images.
 func (p *Package) keeps(path string) bool {
 	if path == "usr/share/doc/"+p.Name+"/copyright" || len(p.Keep) == 0 {

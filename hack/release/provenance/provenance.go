@@ -13,10 +13,10 @@ import "encoding/json"
 type Artifact struct {
 	// Name is the path of a file in the release.
 	Name string `json:"name,omitempty"`
-	// URI is where an input came from.
+	// URI is what an input is.
 	URI string `json:"uri,omitempty"`
-	// Digest maps algorithms to digests in hexadecimal digits.
-	Digest map[string]string `json:"digest"`
+	// Digest maps algorithms to digests in hexadecimal digits; nil if there is none.
+	Digest map[string]string `json:"digest,omitempty"`
 }
 
 // Build is how a release was built.

@@ -76,8 +76,7 @@ func (image *Image) components() []component {
 	}
 	for i := range image.Packages {
 		p := &image.Packages[i]
-		purl := fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s&distro=%s", p.Name, p.Version, image.Architecture, image.Suite)
-		parts = append(parts, component{p.Name, p.Version, purl})
+		parts = append(parts, component{p.Name, p.Version, p.URL(image.Architecture, image.Suite)})
 	}
 	slices.SortStableFunc(parts, func(a, b component) int { return cmp.Compare(a.purl, b.purl) })
 	return parts

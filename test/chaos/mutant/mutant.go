@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // Mutant is a deliberate bug.
@@ -120,53 +122,36 @@ func (m *Mutant) Apply(ctx context.Context, root, into string) (overlay string, 
 	return overlay, os.WriteFile(overlay, text, 0o600)
 }
 
-// packages are the main packages of the programs, and what they are linked with, as in the Makefile:
-// those without C libraries are compiled without cgo.
-var packages = map[string]struct {
-	path, ldflags, cgo string
-}{
-	"gpu-controller": {".", "-s -w", "0"},
-	"gpu-scheduler":  {"./scheduler", "-s -w", "0"},
-	"nodeagent":      {"./nodeagent", "-s -w -extldflags=-Wl,-z,lazy", "1"},
+// campaignPrograms returns the programs that a campaign runs.
+func campaignPrograms() []string {
+	return []string{"localcluster", "gpu-controller", "gpu-scheduler", "nodeagent"}
 }
 
-// Build builds the programs with the bug into a folder, beside those of another folder without it.
-func (m *Mutant) Build(ctx context.Context, root, programs, into string) error {
+// Build builds the programs with the bug into a folder, beside the sound ones, which it
+// links to.
+func (m *Mutant) Build(ctx context.Context, root, sound, into string) error {
 	overlay, err := m.Apply(ctx, root, filepath.Join(into, "patched"))
 	if err != nil {
 		return err
 	}
-	for _, program := range m.Programs {
-		pack, known := packages[program]
-		if !known {
-			return fmt.Errorf("%s: there is no program %q", m.Name, program)
-		}
-		command := exec.CommandContext(ctx, goCommand(), "build", "-overlay", overlay, "-ldflags", pack.ldflags, "-o", filepath.Join(into, program), pack.path)
-		command.Dir = root
-		command.Env = append(os.Environ(), "CGO_ENABLED="+pack.cgo)
-		if output, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("building %s with %s: %w\n%s", program, m.Name, err, output)
-		}
+	if overlay, err = filepath.Abs(overlay); err != nil {
+		return err
 	}
-	return link(programs, into)
-}
-
-// goCommand is the go command, as in the Makefile.
-func goCommand() string {
-	if command := os.Getenv("GO"); command != "" {
-		return command
+	variant := &programs.Variant{Makefile: filepath.Join(root, "Makefile"), Sources: root, Into: into, Variables: []string{"BUILD_FLAGS=-overlay=" + overlay}}
+	if err := programs.BuildFrom(ctx, variant, m.Programs...); err != nil {
+		return fmt.Errorf("building %s: %w", m.Name, err)
 	}
-	return "go"
+	return link(sound, into)
 }
 
 // link links the other programs into the folder.
-func link(programs, into string) error {
-	programs, err := filepath.Abs(programs)
+func link(from, into string) error {
+	from, err := filepath.Abs(from)
 	if err != nil {
 		return err
 	}
-	for _, program := range []string{"localcluster", "gpu-controller", "gpu-scheduler", "nodeagent"} {
-		err := os.Symlink(filepath.Join(programs, program), filepath.Join(into, program))
+	for _, program := range campaignPrograms() {
+		err := os.Symlink(filepath.Join(from, program), filepath.Join(into, program))
 		if err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxNodes       = 10000 // KWOK's leases keep about 1000 alive on two cores
+	maxNodes       = 10000
 	maxGPUsPerNode = 64
 	// maxGroupName leaves room for "-" and the node's index in a label's value.
 	maxGroupName = 50

@@ -46,7 +46,7 @@ func TestRenderRefusesPodsWithoutDuration(t *testing.T) {
 }
 
 func TestLeasesGetLongerWithTheNumberOfNodes(t *testing.T) {
-	for nodes, want := range map[int]time.Duration{1: 8 * time.Second, 250: 10 * time.Second, 1000: 40 * time.Second, 5000: 40 * time.Second} {
+	for nodes, want := range map[int]time.Duration{1: 8 * time.Second, 250: 10 * time.Second, 1000: 40 * time.Second, 5000: 200 * time.Second} {
 		if got := LeaseDuration(nodes); got != want {
 			t.Errorf("%d nodes: got %v, want %v", nodes, got, want)
 		}

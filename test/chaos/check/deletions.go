@@ -20,11 +20,11 @@ type deletion struct {
 }
 
 func (d deletions) take(r *history.Request) {
-	if r.Code >= failed || !(r.Verb == "delete" && r.Resource == "pods" || r.Resource == "pods/eviction") {
-		return
+	isDeletion := r.Verb == "delete" && r.Resource == "pods" || r.Resource == "pods/eviction"
+	if isDeletion && r.Code < failed {
+		name := r.Namespace + "/" + r.Name
+		d[name] = append(d[name], deletion{user: r.User, at: r.Time})
 	}
-	name := r.Namespace + "/" + r.Name
-	d[name] = append(d[name], deletion{user: r.User, at: r.Time})
 }
 
 // deletionSlack is how much later than the API server a history may see a revision: etcd is stopped for

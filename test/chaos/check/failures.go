@@ -102,8 +102,8 @@ func (f *failures) notTooMany(w *world, task *v1.GPUTask) {
 
 // deletedByOthers reports whether somebody else than gpu-controller has deleted a Pod that had failed, or
 // may have: then gpu-controller may not have seen it.
-func (t *failedTask) deletedByOthers(w *world) bool {
-	for name, at := range t.gone {
+func (f *failedTask) deletedByOthers(w *world) bool {
+	for name, at := range f.gone {
 		if !w.deletions.onlyBy(UserController, name, at) {
 			return true
 		}

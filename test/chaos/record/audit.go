@@ -6,25 +6,19 @@ package record
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
-	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-
+	"falldio.github.io/gpu-controller/test/auditlog"
 	"falldio.github.io/gpu-controller/test/chaos/history"
 )
 
 // auditPeriod is how often the audit log is looked at.
 const auditPeriod = 200 * time.Millisecond
-
-// writes are the verbs that change something.
-var writes = []string{"create", "update", "patch", "delete", "deletecollection"}
 
 // Audit records the writes in the API server's audit log, in its order, until ctx ends. Leases are
 // left out: they are renewed all the time.
@@ -74,23 +68,14 @@ func openWhenThere(ctx context.Context, path string) (*os.File, error) {
 // requestIn returns the write in a line of the audit log; nil for anything else. A line that the
 // API server was killed in the middle of is nothing, too.
 func requestIn(line string) *history.Request {
-	event := auditv1.Event{}
-	if json.Unmarshal([]byte(line), &event) != nil || event.ObjectRef == nil || event.ResponseStatus == nil || !slices.Contains(writes, event.Verb) {
+	event := auditlog.Parse([]byte(line))
+	if event == nil || !event.IsWrite() || event.Code == 0 {
 		return nil
 	}
-	object := event.ObjectRef
-	if object.Resource == "leases" || strings.HasSuffix(object.Resource, "reviews") {
+	if resource, _, _ := strings.Cut(event.Resource, "/"); resource == "leases" || strings.HasSuffix(resource, "reviews") {
 		return nil
 	}
-	request := &history.Request{
-		User: event.User.Username, Verb: event.Verb, Resource: object.Resource, Namespace: object.Namespace, Name: object.Name,
-		Code: int(event.ResponseStatus.Code), Time: event.StageTimestamp.Time,
+	return &history.Request{
+		User: event.User, Verb: event.Verb, Resource: event.Resource, Namespace: event.Namespace, Name: event.Name, Code: event.Code, Time: event.Time,
 	}
-	if event.ImpersonatedUser != nil {
-		request.User = event.ImpersonatedUser.Username
-	}
-	if object.Subresource != "" {
-		request.Resource += "/" + object.Subresource
-	}
-	return request
 }

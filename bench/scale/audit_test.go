@@ -29,3 +29,15 @@ func TestSuccessfulWritesAreCountedByUserAndResource(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestLeasesDoNotDisturbTheRest(t *testing.T) {
+	t.Parallel()
+	counts := map[write]int{
+		{"system:serviceaccount:gpu-controller-system:gpu-controller", "gputasks/status"}: 3,
+		{"system:serviceaccount:gpu-controller-system:gpu-scheduler", "leases"}:           60,
+		{"system:kube-controller-manager", "pods"}:                                        7,
+	}
+	if got := oursWithoutLeases(counts); got != 3 {
+		t.Errorf("our processes have sent %d writes, want 3", got)
+	}
+}

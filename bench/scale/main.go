@@ -49,7 +49,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.nodes, "nodes", 5000, "nodes with 8 GPUs each")
 	flags.IntVar(&o.pods, "pods", 20_000, "Pods that run all the time, a half of them in gangs of 8")
 	flags.IntVar(&o.rate, "rate", 50, "Pods per second that start, and end half a minute later, in the second part")
-	flags.DurationVar(&o.settle, "settle", time.Minute, "how long the cluster gets to come to rest")
+	flags.DurationVar(&o.settle, "settle", time.Minute, "for how long nothing may be written before the cluster counts as at rest, and how long churn goes on before it is measured")
 	flags.DurationVar(&o.each, "each", 2*time.Minute, "how long each part is measured")
 	if err := flags.Parse(args); err != nil {
 		return nil, err

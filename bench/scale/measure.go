@@ -48,7 +48,7 @@ func measure(ctx context.Context, o *options, c *cluster.Cluster, requests strin
 		return nil, err
 	}
 	m := &meter{work: w, processes: processes, requests: requests}
-	if err := sleep(ctx, o.settle); err != nil {
+	if err := m.waitForRest(ctx, o.settle); err != nil {
 		return nil, err
 	}
 	rest, err := m.measure(ctx, "at rest", o.each)
@@ -60,6 +60,38 @@ func measure(ctx context.Context, o *options, c *cluster.Cluster, requests strin
 		return nil, err
 	}
 	return []part{*rest, *churn}, nil
+}
+
+// restLimit is how long the cluster may take to come to rest. When the last Pods run on a busy machine, the
+// statuses of thousands of tasks are still to be written.
+const restLimit = 20 * time.Minute
+
+// restWrites is how many writes per second are rest: usage is recorded every minute.
+const restWrites = 0.1
+
+// waitForRest waits until our processes hardly write anything for some time. Leases don't count.
+func (m *meter) waitForRest(ctx context.Context, length time.Duration) error {
+	deadline := time.Now().Add(restLimit)
+	for {
+		log, err := newAuditLog(m.requests)
+		if err != nil {
+			return err
+		}
+		if err := sleep(ctx, length); err != nil {
+			return err
+		}
+		counts, err := log.writes()
+		if err != nil {
+			return err
+		}
+		rate := float64(oursWithoutLeases(counts)) / length.Seconds()
+		if rate <= restWrites {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%v after all Pods ran, our processes still send %.1f writes per second", restLimit, rate)
+		}
+	}
 }
 
 // measureChurn measures while Pods come and go. If the churn fails, so does the measurement, at once.

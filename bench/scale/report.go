@@ -38,6 +38,17 @@ func (w write) isOf(process string) bool {
 	return w.user == process || strings.HasSuffix(w.user, ":"+process)
 }
 
+// oursWithoutLeases counts the writes of all our processes but those of leases.
+func oursWithoutLeases(counts map[write]int) int {
+	total := 0
+	for kind, count := range counts {
+		if kind.what != "leases" && slices.ContainsFunc(ours, kind.isOf) {
+			total += count
+		}
+	}
+	return total
+}
+
 func writesOf(p *part, process string) float64 {
 	total := 0.0
 	for kind, rate := range p.writes {

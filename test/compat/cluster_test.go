@@ -4,14 +4,12 @@
 package compat
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -56,7 +54,7 @@ func (r *release) args(t *testing.T) []string {
 // start starts a cluster that runs until the end of the test.
 func (r *release) start(t *testing.T, args ...string) *testCluster {
 	t.Helper()
-	output := &logBuffer{}
+	output := &programs.Output{}
 	args = append(append(r.args(t), "--controller="+programs.Binary("gpu-controller"), "--controller-arg=--retry-backoff=1s"), args...)
 	running, err := cluster.Start(context.Background(), programs.Binary("localcluster"), filepath.Join(t.TempDir(), "cluster"), output, args...)
 	if err != nil {
@@ -81,7 +79,7 @@ func (r *release) start(t *testing.T, args ...string) *testCluster {
 }
 
 // stop stops the cluster. It shows the ends of all logs if the test failed.
-func (c *testCluster) stop(t *testing.T, output *logBuffer) {
+func (c *testCluster) stop(t *testing.T, output *programs.Output) {
 	t.Helper()
 	const lines = 40
 	if t.Failed() {
@@ -155,22 +153,4 @@ func (c *testCluster) waitForTask(t *testing.T, name, phase string) {
 		output, err := c.tryKubectl(t, "get", "gputask", name, "--output=jsonpath={.status.phase} {.status.message}")
 		return err == nil && strings.HasPrefix(output, phase+" "), output
 	})
-}
-
-// logBuffer collects the output of a process.
-type logBuffer struct {
-	mu      sync.Mutex
-	content bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.content.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.content.String()
 }

@@ -367,7 +367,7 @@ func TestTheSecretLeavesTheAddressAndIsInNoLog(t *testing.T) {
 func TestAPageInTheClusterAdmitsWhoMaySeeItAll(t *testing.T) {
 	t.Parallel()
 	s := serve(t, shared.Kubeconfig(), "--in-cluster", "--listen=127.0.0.1:0")
-	port := s.log.waitFor(t, `127\.0\.0\.1:\d+`)
+	port := waitForOutput(t, s.log, `127\.0\.0\.1:\d+`)
 	s.address = "http://" + port + "/"
 	_, without := userKubeconfig(t, "")
 	_, with := userKubeconfig(t, "gputasks-cluster-view")

@@ -5,7 +5,6 @@ package dashboard
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"os/exec"
@@ -31,27 +30,9 @@ type server struct {
 	// address is that of the page, with its secret if it has one.
 	address string
 	command *exec.Cmd
-	log     *logBuffer
+	log     *programs.Output
 	// stop ends it as Ctrl-C does, and returns its error.
 	stop func() error
-}
-
-// logBuffer collects the output of a process.
-type logBuffer struct {
-	mu      sync.Mutex
-	content bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.content.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.content.String()
 }
 
 var addressText = regexp.MustCompile(`https?://\S+`)
@@ -59,7 +40,7 @@ var addressText = regexp.MustCompile(`https?://\S+`)
 // serve starts a dashboard, which is stopped at the end of the test.
 func serve(t *testing.T, kubeconfig string, args ...string) *server {
 	t.Helper()
-	s := &server{log: &logBuffer{}, command: exec.Command(programs.Binary(raceProgram), append([]string{"dashboard", "--kubeconfig=" + kubeconfig, "--journal=" + shared.journal}, args...)...)}
+	s := &server{log: &programs.Output{}, command: exec.Command(programs.Binary(raceProgram), append([]string{"dashboard", "--kubeconfig=" + kubeconfig, "--journal=" + shared.journal}, args...)...)}
 	s.command.Stderr = s.log
 	out, err := s.command.StdoutPipe()
 	if err != nil {
@@ -236,12 +217,12 @@ func evaluate(script string) chromedp.Action { return chromedp.Evaluate(script, 
 
 func navigate(address string) chromedp.Action { return chromedp.Navigate(address) }
 
-// waitFor returns the first match in what a process has written.
-func (b *logBuffer) waitFor(t *testing.T, pattern string) string {
+// waitForOutput returns the first match in what a program has printed.
+func waitForOutput(t *testing.T, output *programs.Output, pattern string) string {
 	t.Helper()
 	match := ""
 	eventually(t, "the log has "+pattern, func() bool {
-		match = regexp.MustCompile(pattern).FindString(b.String())
+		match = regexp.MustCompile(pattern).FindString(output.String())
 		return match != ""
 	})
 	return match

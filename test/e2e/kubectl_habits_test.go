@@ -23,7 +23,7 @@ import (
 // plugin is a running kubectl-gputask.
 type plugin struct {
 	*exec.Cmd
-	out, errOut logBuffer
+	out, errOut programs.Output
 }
 
 // gputask prepares a command of the plugin in the test's namespace. It is killed at the end
@@ -158,7 +158,7 @@ func TestExecRunsInAMemberOfAGang(t *testing.T) {
 // it kills.
 func TestLogsAreFollowedThroughRestartsOfTheAPIServer(t *testing.T) {
 	t.Parallel()
-	output := &logBuffer{}
+	output := &programs.Output{}
 	cluster, err := startCluster(filepath.Join(t.TempDir(), "cluster"), output, "--nodes=model=rtx4090,count=1,gpus=1,gpu-memory=24564Mi")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)

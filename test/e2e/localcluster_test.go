@@ -26,7 +26,7 @@ import (
 // TestTheExamplesComeToTheirEnds is "make run ONCE=1".
 func TestTheExamplesComeToTheirEnds(t *testing.T) {
 	t.Parallel()
-	output := &logBuffer{}
+	output := &programs.Output{}
 	ofAnother, err := cluster.ProgramsFromEnvironment()
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestTheExamplesComeToTheirEnds(t *testing.T) {
 // one after the other, and in the end localcluster itself.
 func TestALocalClusterHealsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
-	output := &logBuffer{}
+	output := &programs.Output{}
 	cluster, err := startCluster(filepath.Join(t.TempDir(), "cluster"), output, "--nodes=model=rtx4090,count=1,gpus=1,gpu-memory=24564Mi")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)

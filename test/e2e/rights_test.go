@@ -78,7 +78,7 @@ func TestEachProcessHasTheRightsThatItUses(t *testing.T) {
 // startAudited starts a cluster with an audit log, in which gpu-controller runs as well.
 func startAudited(t *testing.T, log string) *suite {
 	t.Helper()
-	dir, output := t.TempDir(), &logBuffer{}
+	dir, output := t.TempDir(), &programs.Output{}
 	cluster, err := startCluster(filepath.Join(dir, "cluster"), output,
 		"--audit-log="+log,
 		"--apiserver-arg=--feature-gates=WatchList=false,GenericWorkload=true", "--apiserver-arg=--runtime-config=scheduling.k8s.io/v1beta1=true",

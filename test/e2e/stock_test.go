@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // TestTasksRunWithKubernetesOwnScheduler uses a cluster without gpu-scheduler. Pods are
@@ -54,7 +55,7 @@ func TestTasksRunWithKubernetesOwnScheduler(t *testing.T) {
 // newSuiteOfItsOwn starts a cluster that is stopped at the end of the test.
 func newSuiteOfItsOwn(t *testing.T, args ...string) *suite {
 	t.Helper()
-	output := &logBuffer{}
+	output := &programs.Output{}
 	cluster, err := startCluster(filepath.Join(t.TempDir(), "cluster"), output, args...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)

@@ -4,12 +4,10 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -66,7 +64,7 @@ func newSuiteWithController(t *testing.T, args ...string) *suite {
 type controller struct {
 	s       *suite
 	command *exec.Cmd
-	log     *logBuffer
+	log     *programs.Output
 }
 
 // startController runs a controller that watches only the suite's namespace. It is
@@ -77,7 +75,7 @@ func (s *suite) startController(args ...string) *controller {
 		"--kubeconfig=" + s.cluster.controllerKubeconfig(), "--namespace=" + s.namespace,
 		"--leader-elect=false", "--metrics-bind-address=0", "--retry-backoff=1s", "--max-retry-backoff=4s", "-v=2",
 	}, args...)
-	c := &controller{s: s, command: exec.Command(programs.Binary(raceController), args...), log: &logBuffer{}}
+	c := &controller{s: s, command: exec.Command(programs.Binary(raceController), args...), log: &programs.Output{}}
 	c.command.Stdout, c.command.Stderr = c.log, c.log
 	if err := c.command.Start(); err != nil {
 		s.Fatal(err)
@@ -105,24 +103,6 @@ func (c *controller) kill() {
 		c.s.Fatal(err)
 	}
 	_ = c.command.Wait() // its exit status is the signal's
-}
-
-// logBuffer collects the output of a process.
-type logBuffer struct {
-	mu      sync.Mutex
-	content bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.content.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.content.String()
 }
 
 func (s *suite) tasks() typedv1.GPUTaskInterface {

@@ -1,7 +1,7 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package programs builds and names the programs that tests run. How they are built, only the
+// Package programs builds and names the programs that tests run, and collects what they print. How they are built, only the
 // Makefile says. Except for BuildFrom, it is for the packages directly below test, whose working
 // directory tells where the repository is.
 package programs

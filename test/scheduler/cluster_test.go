@@ -20,10 +20,11 @@ import (
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/test/cluster"
 	"falldio.github.io/gpu-controller/test/pace"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
-// programs is the folder with the programs under test. By default they are built.
-var programs = flag.String("bin", "", "the folder of the programs to test; empty builds those of the checkout")
+// binFolder is the folder with the programs under test. By default they are built.
+var binFolder = flag.String("bin", "", "the folder of the programs to test; empty builds those of the checkout")
 
 // keepDirs leaves the directories of the clusters, with all logs.
 var keepDirs = flag.Bool("keep", false, "keep the directories of the clusters")
@@ -69,7 +70,7 @@ func fail(err error) int {
 func root() string { return filepath.Join("..", "..") }
 
 func binary(name string) string {
-	folder := *programs
+	folder := *binFolder
 	if folder == "" {
 		folder = filepath.Join(root(), "bin")
 	}
@@ -82,7 +83,7 @@ func binary(name string) string {
 
 // build builds the programs under test; it is quick if they are up to date.
 func build() error {
-	if *programs != "" {
+	if *binFolder != "" {
 		return nil
 	}
 	command := exec.Command("make", "build")
@@ -99,7 +100,7 @@ type testCluster struct {
 	*cluster.Cluster
 	kube   kubernetes.Interface
 	tasks  clientset.Interface
-	output *logBuffer
+	output *programs.Output
 }
 
 // started are the clusters to be stopped at the end.
@@ -110,7 +111,7 @@ var started struct {
 
 // startCluster runs localcluster and returns when it is ready.
 func startCluster(name string, args ...string) (*testCluster, error) {
-	c := &testCluster{output: &logBuffer{}}
+	c := &testCluster{output: &programs.Output{}}
 	args = append([]string{"--keep", "--controller=" + binary("gpu-controller"), "--controller-arg=--retry-backoff=1s"}, args...)
 	running, err := cluster.Start(context.Background(), binary("localcluster"), filepath.Join(workDir, name), c.output, args...)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"falldio.github.io/gpu-controller/artifacts"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // arguments are the arguments of plugin GPUGang that differ from the shipped ones.
@@ -71,7 +72,7 @@ func writeConfig(t *testing.T, config map[string]any) string {
 type process struct {
 	s       *suite
 	command *exec.Cmd
-	log     *logBuffer
+	log     *programs.Output
 }
 
 // The shipped configuration has these profiles.
@@ -128,7 +129,7 @@ func (c *testCluster) schedulerKubeconfig() string {
 
 func (s *suite) startProcess(path string, args ...string) *process {
 	s.Helper()
-	p := &process{s: s, command: exec.Command(path, args...), log: &logBuffer{}}
+	p := &process{s: s, command: exec.Command(path, args...), log: &programs.Output{}}
 	p.command.Stdout, p.command.Stderr = p.log, p.log
 	if err := p.command.Start(); err != nil {
 		s.Fatal(err)

@@ -4,14 +4,12 @@
 package scheduler
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -154,22 +152,4 @@ func (s *suite) dump() {
 	if err := os.WriteFile(filepath.Join(s.Dir, "logs", s.namespace+".yaml"), text, 0o600); err != nil {
 		s.Log(err)
 	}
-}
-
-// logBuffer collects the output of a process.
-type logBuffer struct {
-	mu      sync.Mutex
-	content bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.content.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.content.String()
 }

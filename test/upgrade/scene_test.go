@@ -4,13 +4,11 @@
 package upgrade
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +21,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/inventory"
 	"falldio.github.io/gpu-controller/test/cluster"
 	"falldio.github.io/gpu-controller/test/pace"
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 const (
@@ -73,7 +72,7 @@ func newScene(t *testing.T, localcluster string, v *version) *scene {
 	for _, group := range nodes {
 		args = append(args, "--nodes="+group)
 	}
-	progress := &log{}
+	progress := &programs.Output{}
 	running, err := cluster.Start(context.WithoutCancel(t.Context()), localcluster, filepath.Join(dir, "cluster"), progress, args...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress)
@@ -206,22 +205,4 @@ func (s *scene) showLogs() {
 		all := strings.Split(strings.TrimSpace(string(text)), "\n")
 		s.Logf("the end of %s:\n%s", filepath.Base(path), strings.Join(all[max(0, len(all)-lines):], "\n"))
 	}
-}
-
-// log collects the output of a process.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -39,9 +39,6 @@ type moves struct {
 	// intended, and not needed any more, is taken out again.
 	plans  map[types.UID]*v1.MovePlan
 	judged map[types.UID]bool
-	// unplanned are the Pods that were evicted without a plan, by namespace and name, until it is known by
-	// whom.
-	unplanned map[string]unplanned
 	// before is what status.moves of each task was in its first revision in the history.
 	before map[types.UID]int
 }
@@ -51,7 +48,7 @@ type place struct{ node, pod string }
 func newMoves() *moves {
 	return &moves{
 		reserved: map[string]map[place]bool{}, plans: map[types.UID]*v1.MovePlan{}, judged: map[types.UID]bool{},
-		before: map[types.UID]int{}, unplanned: map[string]unplanned{},
+		before: map[types.UID]int{},
 	}
 }
 
@@ -68,8 +65,6 @@ func (m *moves) take(w *world, s *step) {
 		m.judgeBudget(w, s.plan)
 	case s.pod != nil:
 		m.judge(w, s.pod)
-	case s.Request != nil && s.Request.Resource == "pods/eviction" && s.Request.Code < failed:
-		m.judgeUnplanned(w, s.Request)
 	case s.Mark == history.Converged:
 		m.compare(w)
 	}
@@ -138,53 +133,17 @@ func (m *moves) judgeBudget(w *world, last *v1.MovePlan) {
 
 // judge looks at a Pod that was evicted, once.
 func (m *moves) judge(w *world, pod *corev1.Pod) {
-	condition := conditionOf(pod, corev1.DisruptionTarget)
 	uid, owned := taskOf(pod)
-	if !owned || m.judged[pod.UID] || condition == nil || condition.Reason != "EvictionByEvictionAPI" || hasEnded(pod) {
+	if !owned || m.judged[pod.UID] || !wasEvicted(pod) {
 		return
 	}
 	m.judged[pod.UID] = true
 	m.judgeRules(w, pod, w.tasks[uid])
-	byPlan := false
 	for _, plan := range w.plans {
 		if move := moveOf(plan, pod); move != nil {
-			byPlan = true
 			m.judgeMove(w, pod, plan, move)
 		}
 	}
-	if !byPlan && !w.mayRepair(pod) {
-		m.unplanned[nameOf(pod)] = unplanned{node: pod.Spec.NodeName, whole: w.isWhole(pod)}
-	}
-}
-
-// unplanned is the eviction of a Pod that no plan moves.
-type unplanned struct {
-	node string
-	// whole is true if as many Pods of its gang had nodes as must start together.
-	whole bool
-}
-
-// judgeUnplanned looks at who has evicted a Pod that no plan moves. gpu-scheduler evicts the Pods of a gang
-// that has stayed incomplete, and no others.
-func (m *moves) judgeUnplanned(w *world, r *history.Request) {
-	name := r.Namespace + "/" + r.Name
-	eviction, found := m.unplanned[name]
-	if !found {
-		return
-	}
-	delete(m.unplanned, name)
-	switch {
-	case r.User == UserController:
-		w.report(InvariantMayMove, name, "the Pod was evicted from node %s, which is not cordoned, and no plan moves it", eviction.node)
-	case r.User == UserScheduler && eviction.whole:
-		w.report(InvariantRunning, name, "gpu-scheduler has evicted the Pod from node %s, and its gang was complete", eviction.node)
-	}
-}
-
-// mayRepair reports whether a Pod may be evicted without a plan: its node is cordoned, it has none yet, or
-// the plan is gone with its CRD.
-func (w *world) mayRepair(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName == "" || w.cordonedLately(pod.Spec.NodeName) || w.crdDeleted(crdPlans)
 }
 
 func (m *moves) judgeMove(w *world, pod *corev1.Pod, plan *v1.MovePlan, move *v1.Move) {

@@ -114,7 +114,8 @@ func (b *Binder) send(ctx context.Context, pod *corev1.Pod, want wanted) error {
 		},
 		Target: corev1.ObjectReference{Kind: "Node", Name: want.node},
 	}
-	if want.assignment != "" {
+	if _, written := pod.Annotations[inventory.AssignmentAnnotation]; written || want.assignment != "" {
+		// What the Pod's creator has written must not stay. A Binding can't remove an annotation.
 		binding.Annotations[inventory.AssignmentAnnotation] = want.assignment
 	}
 	return b.client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})

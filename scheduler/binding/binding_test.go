@@ -6,6 +6,7 @@ package binding
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -106,7 +107,10 @@ func (s *server) bind(binding *corev1.Binding) error {
 		return conflict()
 	}
 	s.pod.Spec.NodeName = binding.Target.Name
-	s.pod.Annotations = binding.Annotations
+	if s.pod.Annotations == nil {
+		s.pod.Annotations = map[string]string{}
+	}
+	maps.Copy(s.pod.Annotations, binding.Annotations)
 	s.changed()
 	return nil
 }
@@ -266,6 +270,25 @@ func TestBind(t *testing.T) {
 			}
 			if s.pod != nil && s.pod.Spec.NodeName != test.node {
 				t.Errorf("the Pod is on node %q, want %q", s.pod.Spec.NodeName, test.node)
+			}
+		})
+	}
+}
+
+// A campaign of test/chaos found a Pod on a node whose GPUs were not known by name yet, with the
+// assignment that its creator had written.
+func TestABoundPodHasNoAssignmentButTheSchedulers(t *testing.T) {
+	const written = `{"version":"v1","containers":{"c":{"falldio.com/gpu":["GPU-of-somebody-else"]}}}`
+	for name, assignment := range map[string]string{"on a node whose GPUs have names": cards, "on a node whose GPUs have none": ""} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.pod.Annotations = map[string]string{inventory.AssignmentAnnotation: written}
+			binder := NewBinder(s.client, leader(true), NewFencer(s.client, clock.RealClock{}, "this"))
+			if err := binder.Bind(s.context(), s.pod.DeepCopy(), "node", func() (string, error) { return assignment, nil }); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.pod.Annotations[inventory.AssignmentAnnotation]; got != assignment {
+				t.Errorf("the Pod has the assignment %s, want %q", got, assignment)
 			}
 		})
 	}

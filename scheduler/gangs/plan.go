@@ -71,6 +71,9 @@ func (r *Registry) SeatOf(uid types.UID) (seat Seat, found bool) {
 func (r *Registry) Attempt(uid types.UID) *Attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if m := r.members[uid]; m != nil {
+		r.turnstile.leave(m.group)
+	}
 	attempt := r.look(uid)
 	if attempt != nil {
 		attempt.Group.reconsidered = false
@@ -275,6 +278,7 @@ func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 	if r.groups[g.Key] != g {
 		return // it has gone meanwhile
 	}
+	r.turnstile.leave(g)
 	if g.failedAt.IsZero() {
 		g.firstFailure = began
 	}
@@ -333,6 +337,7 @@ func (r *Registry) MarkTerminating(uids []types.UID, terminating bool) {
 		case m != nil:
 			m.terminating = terminating
 			r.touch(m.group)
+			r.setRetry(m.group)
 		case terminating:
 			r.terminating[uid] = true
 		default:

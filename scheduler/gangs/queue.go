@@ -30,7 +30,9 @@ func (r *Registry) Gate(pod *corev1.Pod, now time.Time) string {
 	switch {
 	case g.plan != nil:
 		return "other Pods of its gang are being placed first"
-	case now.Before(g.retryAt) || now.Before(g.restEnd(r.budget.rest())):
+	case r.turnstile.holds(g):
+		return "the Pods whose turn comes before are being scheduled"
+	case g.queuedAt.IsZero() && (now.Before(g.retryAt) || now.Before(g.restEnd(r.budget.rest()))):
 		return "its last scheduling attempt has just failed"
 	case g.Alone:
 		return ""
@@ -56,8 +58,9 @@ func (g *Group) gathering() string {
 // while some are queued: the worst that this can do is that they are refused and planned
 // once more.
 //
-// With queues, the group's turn counts first, which changes from time to time: see SetTurns.
+// With queues, what counts first is since when it is in kube-scheduler's queue: see turnstile.
 type Rank struct {
+	Entered  time.Time
 	Turn     float64
 	Priority int32
 	Since    time.Time
@@ -69,21 +72,33 @@ type Rank struct {
 // RankOf returns the place of a Pod in the queue; queued is when it entered the queue,
 // which counts for Pods that are not in the registry.
 func (r *Registry) RankOf(pod *corev1.Pod, queued time.Time) Rank {
-	rank := Rank{Priority: priorityOf(pod), Since: queued, UID: pod.UID}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if m := r.members[pod.UID]; m != nil {
-		rank.Turn, rank.Since, rank.Group, rank.Index = m.group.turn, m.group.Since, m.group.Key, m.index
-		if m.seat != nil {
-			rank.Index = m.seat.order
-		}
+	m := r.members[pod.UID]
+	if m == nil {
+		rank := r.turnstile.rankOfOthers(priorityOf(pod), queued)
+		rank.UID = pod.UID
+		return rank
+	}
+	rank := Rank{Entered: m.group.entered, Priority: priorityOf(pod), Since: m.group.Since, Group: m.group.Key, Index: m.index, UID: pod.UID}
+	if m.seat != nil {
+		rank.Index = m.seat.order
 	}
 	return rank
+}
+
+// RankOfOthers returns the place of what is not in the registry: by its priority, and when it entered
+// the queue.
+func (r *Registry) RankOfOthers(priority int32, queued time.Time) Rank {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.turnstile.rankOfOthers(priority, queued)
 }
 
 // Compare orders ranks as the queue does. The members of a gang are next to each other.
 func (a Rank) Compare(b Rank) int {
 	return cmp.Or(
+		a.Entered.Compare(b.Entered),
 		cmp.Compare(a.Turn, b.Turn),
 		-cmp.Compare(a.Priority, b.Priority),
 		a.Since.Compare(b.Since),
@@ -101,32 +116,50 @@ func (r *Registry) Wake(now time.Time) {
 	r.wokenAt = now
 }
 
-// Due returns the Pods to requeue now, in order of rank, at most limit: one for each gang
-// that found no place, if there may be more room since, or some time has passed.
+// Due returns the Pods to queue now, in order of rank, at most limit: one for each gang
+// that found no place, if there may be more room since, or some time has passed; with queues,
+// also one for each that was not tried yet, and only as many as the turnstile lets through.
 func (r *Registry) Due(now time.Time, limit int) []*corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.retries.advance(now, r.wokenAt, r.budget.rest())
+	if r.turnstile.inUse {
+		limit = min(limit, r.turnstile.room(now, r.timing.Again))
+	}
 	var pods []*corev1.Pod
 	for g := r.retries.due.first(); g != nil && len(pods) < limit; g = r.retries.due.first() {
 		if r.elect(g) {
 			r.retries.advance(now, r.wokenAt, r.budget.rest()) // another leader may have another rank
 			continue
 		}
-		g.queuedAt = now
+		if r.turnstile.inUse && !g.complete() {
+			r.retries.remove(g) // until a member comes
+			continue
+		}
+		r.turnstile.pass(g, now)
+		r.retries.take(g)
 		r.setRetry(g)
 		pods = append(pods, g.leader.Pod())
+	}
+	if r.retries.due.Len() == 0 {
+		r.retries.round++
 	}
 	return pods
 }
 
-// setRetry updates whether, and when, a group is retried.
+// setRetry updates whether, and when, a group is tried again, or for the first time if the
+// turnstile holds it.
 func (r *Registry) setRetry(g *Group) {
-	if g.failedAt.IsZero() || g.plan != nil || g.leader == nil {
+	switch {
+	case g.plan != nil || g.leader == nil:
 		r.retries.remove(g)
-		return
+	case !g.failedAt.IsZero():
+		r.retries.put(g)
+	case r.turnstile.holds(g) && g.complete():
+		r.retries.putDue(g)
+	default:
+		r.retries.remove(g)
 	}
-	r.retries.put(g)
 }
 
 // elect makes sure that a group has a leader if a member waits. It reports whether the

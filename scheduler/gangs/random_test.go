@@ -55,6 +55,8 @@ type simulation struct {
 	minimum map[uint64]int
 	opened  map[uint64]bool
 	next    int
+	// queues is true if there are GPUQueues from time to time.
+	queues bool
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
@@ -63,10 +65,11 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	slow.Settle = time.Duration(seed%4) * time.Second
 	f := newFixture(t)
 	f.Registry = NewRegistry(slow)
+	f.turnstile.size = 2
 	f.Serve(ours)
 	f.Start()
 	return &simulation{
-		fixture: f, dice: rand.New(rand.NewPCG(seed, 1)), pods: map[types.UID]*simulated{},
+		fixture: f, queues: seed%2 == 1, dice: rand.New(rand.NewPCG(seed, 1)), pods: map[types.UID]*simulated{},
 		seats: map[types.UID]uint64{}, minimum: map[uint64]int{}, opened: map[uint64]bool{},
 	}
 }
@@ -137,6 +140,24 @@ func (s *simulation) do(actions Actions) {
 		default: // it is queued, or beyond that
 		}
 	}
+	if actions.Due {
+		s.do(Actions{Activate: s.Due(s.now(), 3)})
+	}
+}
+
+// turn gives all gangs other turns, or none any more.
+func (s *simulation) turn() {
+	var turns map[string]float64
+	if s.dice.IntN(8) > 0 {
+		turns = map[string]float64{}
+		for key := range s.groups {
+			if s.dice.IntN(4) > 0 {
+				turns[key] = float64(s.dice.IntN(100))
+			}
+		}
+	}
+	s.note("turns: %v", turns)
+	s.do(s.SetTurns(turns))
 }
 
 // cycle is a Pod's scheduling cycle.
@@ -281,7 +302,12 @@ func (s *simulation) act() {
 
 // wait lets time pass, or something else that concerns all gangs happen.
 func (s *simulation) wait() {
-	switch s.dice.IntN(4) {
+	choice := s.dice.IntN(4)
+	if s.queues && s.dice.IntN(4) == 0 {
+		s.turn()
+		return
+	}
+	switch choice {
 	case 0:
 		s.note("time passes")
 		s.step(time.Duration(s.dice.IntN(20)) * time.Second)
@@ -530,6 +556,9 @@ func (s *simulation) checkIdle(g *Group) {
 	if !isDue(s.Registry, g, later) {
 		s.t.Fatalf("gang %s: no Pod is queued, and none ever will be", g.Key)
 	}
+	if s.turnstile.holds(g) {
+		return // it will pass
+	}
 	if leader := s.pods[leaderOf(g).UID]; s.Gate(leader.pod, later) != "" {
 		s.t.Fatalf("gang %s: its leader is held back forever: %s", g.Key, s.Gate(leader.pod, later))
 	}
@@ -568,7 +597,7 @@ func (s *simulation) finish() {
 		delete(s.pods, uid)
 		s.do(s.Forget(uid))
 	}
-	if len(s.members)+len(s.groups)+len(s.seats)+len(s.mixed)+len(s.changed) > 0 || s.Count() != (Counts{}) {
+	if len(s.members)+len(s.groups)+len(s.seats)+len(s.mixed)+len(s.changed)+len(s.turnstile.passed) > 0 || s.Count() != (Counts{}) {
 		s.t.Fatalf("left are %d Pods, %d groups, %d seats", len(s.members), len(s.groups), len(s.seats))
 	}
 }

@@ -63,9 +63,8 @@ type Registry struct {
 	// profiles are the names under which this process schedules.
 	profiles map[string]bool
 	// started is true once all Pods that existed at the start are known.
-	started bool
-	// lastTurn is the turn of groups that SetTurns does not know yet.
-	lastTurn float64
+	started   bool
+	turnstile turnstile
 	// wokenAt is when Wake was last called.
 	wokenAt time.Time
 }
@@ -75,7 +74,7 @@ func NewRegistry(timing Timing) *Registry {
 	return &Registry{
 		timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, podGroups: newPodGroups(), sharing: newSharing(), profiles: map[string]bool{},
 		terminating: map[types.UID]bool{},
-		retries:     newRetries(timing), budget: budget{Pauses: timing.Pauses},
+		retries:     newRetries(timing), budget: budget{Pauses: timing.Pauses}, turnstile: newTurnstile(),
 		changed: map[*Group]struct{}{}, mixed: map[*Group]struct{}{}, planned: map[*Group]struct{}{},
 	}
 }
@@ -116,6 +115,8 @@ func (r *Registry) Handles(name corev1.ResourceName) bool {
 type Actions struct {
 	// Activate are Pods to be moved into the scheduling queue now.
 	Activate []*corev1.Pod
+	// Due is true if there may be more Pods to be moved there: those that Due returns.
+	Due bool
 	// Reject are Pods to be turned away from the barrier.
 	Reject []types.UID
 	// Release are Pods whose seats are no longer theirs.
@@ -126,6 +127,7 @@ type Actions struct {
 func (a Actions) and(b Actions) Actions {
 	return Actions{
 		Activate: append(a.Activate, b.Activate...),
+		Due:      a.Due || b.Due,
 		Reject:   append(a.Reject, b.Reject...),
 		Release:  append(a.Release, b.Release...),
 	}
@@ -280,7 +282,7 @@ func (r *Registry) groupOf(m *Member) *Group {
 	}
 	g := r.groups[key]
 	if g == nil {
-		g = &Group{Key: key, Alone: alone, turn: r.lastTurn, Since: m.Pod().CreationTimestamp.Time, members: map[types.UID]*Member{}}
+		g = &Group{Key: key, Alone: alone, turn: r.turnstile.lastTurn(), Since: m.Pod().CreationTimestamp.Time, members: map[types.UID]*Member{}}
 		r.groups[key] = g
 	}
 	return g
@@ -293,6 +295,11 @@ func (r *Registry) activateLeader(g *Group) Actions {
 	}
 	if r.elect(g); g.leader == nil || g.plan != nil || !g.complete() {
 		return Actions{}
+	}
+	if r.turnstile.holds(g) {
+		g.retryBy = g.retryAt // whatever has failed was something else
+		r.setRetry(g)
+		return Actions{Due: true}
 	}
 	return Actions{Activate: []*corev1.Pod{g.leader.Pod()}}
 }
@@ -343,6 +350,7 @@ func (r *Registry) forget(m *Member) Actions {
 	delete(r.members, m.UID)
 	r.podGroups.drop(m)
 	if len(g.members) == 0 {
+		r.turnstile.leave(g)
 		r.clearFailures(g)
 		r.untrack(g)
 		delete(r.groups, g.Key)

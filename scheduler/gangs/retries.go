@@ -4,12 +4,13 @@
 package gangs
 
 import (
+	"cmp"
 	"container/heap"
 	"time"
 )
 
 // retries are the groups that wait for another attempt: those that found no place, have
-// no plan and have a member that waits. They are indexed so that finding those that are
+// no plan and have a member that waits. With queues, those that were not tried yet are among them, too. They are indexed so that finding those that are
 // due costs nothing for all the others, however many there are.
 //
 // A group goes from pausing to resting when its own pause is over, from there to idle when
@@ -22,17 +23,20 @@ type retries struct {
 	// idle groups are in both of these, ordered by when their last attempt began, and by
 	// when they are retried even if nothing happens.
 	idleByFailure, idleByDeadline groupHeap
-	// due is in the order of the queue.
-	due groupHeap
+	// due is in the order of the queue, by rounds: within one, each group is taken at most once, and
+	// those that were never tried are first. So if there is no time for all that are due, those
+	// with the first turns don't take all there is. When none is due, a round ends.
+	due   groupHeap
+	round uint64
 }
 
 func newRetries(timing Timing) *retries {
-	r := &retries{again: timing.Again, settle: timing.Settle}
+	r := &retries{again: timing.Again, settle: timing.Settle, round: 1}
 	r.pausing = groupHeap{number: 0, before: func(a, b *Group) bool { return a.pauseEnd(r.again).Before(b.pauseEnd(r.again)) }}
 	r.idleByFailure = groupHeap{number: 1, before: func(a, b *Group) bool { return a.failedAt.Before(b.failedAt) }}
 	r.idleByDeadline = groupHeap{number: 2, before: func(a, b *Group) bool { return a.retryBy.Before(b.retryBy) }}
 	r.resting = groupHeap{number: 4, before: func(a, b *Group) bool { return a.endedAt.Before(b.endedAt) }}
-	r.due = groupHeap{number: 3, before: func(a, b *Group) bool { return a.rank().Compare(b.rank()) < 0 }}
+	r.due = groupHeap{number: 3, before: func(a, b *Group) bool { return a.compareDue(b) < 0 }}
 	return r
 }
 
@@ -69,6 +73,44 @@ func (r *retries) put(g *Group) {
 	heap.Push(&r.pausing, g)
 }
 
+// putDue adds a group that need not wait for anything.
+func (r *retries) putDue(g *Group) {
+	if g.positions[r.due.number] > 0 {
+		heap.Fix(&r.due, int(g.positions[r.due.number])-1) // it may have changed
+		return
+	}
+	r.remove(g)
+	g.round = r.nextRound(g)
+	heap.Push(&r.due, g)
+}
+
+// nextRound returns the first round in which a group may be taken.
+func (r *retries) nextRound(g *Group) uint64 {
+	if g.takenIn == r.round {
+		return r.round + 1
+	}
+	return r.round
+}
+
+// take is called when a group that is due is about to be tried.
+func (r *retries) take(g *Group) {
+	r.round = max(r.round, g.round)
+	g.takenIn = r.round
+}
+
+// compareDue compares two groups that are due.
+func (g *Group) compareDue(other *Group) int {
+	return cmp.Or(cmp.Compare(g.round, other.round), cmp.Compare(g.tried(), other.tried()), g.rank().Compare(other.rank()))
+}
+
+// tried returns 1 for a group of which an attempt has failed, else 0.
+func (g *Group) tried() int {
+	if g.failedAt.IsZero() {
+		return 0
+	}
+	return 1
+}
+
 // advance moves on the groups whose time has come. rest is how long a group rests.
 func (r *retries) advance(now, wokenAt time.Time, rest time.Duration) {
 	for g := r.pausing.first(); g != nil && !now.Before(g.pauseEnd(r.again)); g = r.pausing.first() {
@@ -96,6 +138,7 @@ func (r *retries) advance(now, wokenAt time.Time, rest time.Duration) {
 func (r *retries) wake(g *Group) {
 	r.idleByFailure.remove(g)
 	r.idleByDeadline.remove(g)
+	g.round = r.nextRound(g)
 	heap.Push(&r.due, g)
 }
 

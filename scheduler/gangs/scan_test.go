@@ -4,17 +4,24 @@
 package gangs
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // What the registry's indexes should say, found by looking at all groups.
 
 // isDue reports whether a group is to be requeued.
 func isDue(r *Registry, g *Group, now time.Time) bool {
-	if g.failedAt.IsZero() || g.plan != nil || now.Before(g.retryAt) {
+	if g.plan != nil || r.turnstile.inUse && !g.complete() {
+		return false
+	}
+	if g.failedAt.IsZero() {
+		return r.turnstile.holds(g) && r.started && leaderOf(g) != nil
+	}
+	if now.Before(g.retryAt) {
 		return false
 	}
 	if now.Sub(g.queuedAt) < r.timing.Again {
@@ -38,17 +45,37 @@ func leaderOf(g *Group) *Member {
 
 // scanForDue returns the names of the Pods that are to be requeued.
 func scanForDue(r *Registry, now time.Time, limit int) []string {
-	var due []Rank
-	for _, g := range r.groups {
-		if isDue(r, g, now) {
-			leader := leaderOf(g)
-			due = append(due, Rank{Priority: priorityOf(leader.Pod()), Since: g.Since, Group: g.Key, Index: leader.index, UID: leader.UID})
-		}
+	type one struct {
+		round uint64
+		tried bool
+		rank  Rank
 	}
-	slices.SortFunc(due, Rank.Compare)
+	var due []one
+	for _, g := range r.groups {
+		if !isDue(r, g, now) {
+			continue
+		}
+		leader, round := leaderOf(g), r.retries.round
+		switch {
+		case g.positions[r.retries.due.number] > 0:
+			round = g.round
+		case g.takenIn == round:
+			round++
+		}
+		due = append(due, one{round, !g.failedAt.IsZero(), Rank{Turn: g.turn, Priority: priorityOf(leader.Pod()), Since: g.Since, Group: g.Key, Index: leader.index, UID: leader.UID}})
+	}
+	if r.turnstile.inUse {
+		limit = min(limit, r.turnstile.room(now, r.timing.Again))
+	}
+	slices.SortFunc(due, func(a, b one) int {
+		if a.round == b.round && a.tried != b.tried {
+			return map[bool]int{false: -1, true: 1}[a.tried]
+		}
+		return cmp.Or(cmp.Compare(a.round, b.round), a.rank.Compare(b.rank))
+	})
 	names := []string{}
 	for _, one := range due[:min(limit, len(due))] {
-		names = append(names, r.members[one.UID].Pod().Name)
+		names = append(names, r.members[one.rank.UID].Pod().Name)
 	}
 	return names
 }
@@ -86,7 +113,7 @@ func membersOf(g *Group) []*Member {
 func (s *simulation) checkIndexes() {
 	s.t.Helper()
 	if s.dice.IntN(4) == 0 { // else the counts of several changes are updated at once
-		if diff := cmp.Diff(scanForCounts(s.Registry), s.Count()); diff != "" {
+		if diff := gocmp.Diff(scanForCounts(s.Registry), s.Count()); diff != "" {
 			s.t.Fatalf("gangs by state (-scan +counted):\n%s", diff)
 		}
 	}

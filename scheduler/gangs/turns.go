@@ -5,7 +5,6 @@ package gangs
 
 import (
 	"container/heap"
-	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,29 +61,40 @@ func (g *Group) waitingPercent() (percent int) {
 
 // SetTurns sets when the turns of groups come: the smallest number goes first, whatever the
 // priorities. Groups that are not in the map come last until the next call. With nil, the
-// turns no longer count.
-//
-// Pods that are queued already keep their place in kube-scheduler's heap until they are
-// touched. So a turn may come a little early, which does no harm: what is reserved for
-// others stays reserved.
-func (r *Registry) SetTurns(turns map[string]float64) {
+// turns no longer count. Groups that have passed the turnstile already keep their places: what is
+// reserved for others stays reserved.
+func (r *Registry) SetTurns(turns map[string]float64) Actions {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if turns == nil && r.lastTurn == 0 {
-		return
-	}
-	r.lastTurn = 0
-	if turns != nil {
-		r.lastTurn = math.Inf(1)
+	before := r.turnstile.inUse
+	r.turnstile.inUse = turns != nil
+	if !before && !r.turnstile.inUse {
+		return Actions{}
 	}
 	for key, g := range r.groups {
 		turn, known := turns[key]
 		if !known {
-			turn = r.lastTurn
+			turn = r.turnstile.lastTurn()
 		}
 		g.turn = turn
 	}
 	heap.Init(&r.retries.due)
+	if before == r.turnstile.inUse {
+		return Actions{Due: true}
+	}
+	return r.queueAnew()
+}
+
+// queueAnew queues all groups as the turnstile wants, whose use has begun or ended.
+func (r *Registry) queueAnew() (actions Actions) {
+	clear(r.turnstile.passed)
+	for _, g := range r.groups {
+		r.setRetry(g)
+		if g.failedAt.IsZero() {
+			actions = actions.and(r.activateLeader(g))
+		}
+	}
+	return actions
 }
 
 // Hurry has groups tried again at once that wait for another attempt.

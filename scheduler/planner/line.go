@@ -108,7 +108,7 @@ func (p *Planner) orderWaiting() {
 	p.readQueues()
 	state := p.queueState()
 	if state == nil {
-		p.registry.SetTurns(nil)
+		p.do(p.registry.SetTurns(nil))
 		p.line.set(nil, began.Add(orderPeriod))
 		return
 	}
@@ -117,7 +117,7 @@ func (p *Planner) orderWaiting() {
 	for i := range entries {
 		turns[entries[i].Key] = float64(i + 1)
 	}
-	p.registry.SetTurns(turns)
+	p.do(p.registry.SetTurns(turns))
 	ended := p.clock.Now()
 	p.line.set(entries, ended.Add(max(orderPeriod, orderShare*ended.Sub(began))))
 }

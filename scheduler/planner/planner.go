@@ -189,7 +189,13 @@ func (p *Planner) do(actions gangs.Actions) {
 		p.metrics.aborted.Inc()
 	}
 	p.activate(actions.Activate)
+	if actions.Due {
+		p.activateDue()
+	}
 }
+
+// activateDue queues the Pods whose turn has come.
+func (p *Planner) activateDue() { p.activate(p.registry.Due(p.clock.Now(), maxRequeues)) }
 
 func (p *Planner) activate(pods []*corev1.Pod) {
 	if len(pods) == 0 {
@@ -212,6 +218,11 @@ func (p *Planner) Concerns(pod *corev1.Pod) bool { return p.registry.Concerns(po
 // RankOf returns a Pod's place in the queue.
 func (p *Planner) RankOf(pod *corev1.Pod, queued time.Time) gangs.Rank {
 	return p.registry.RankOf(pod, queued)
+}
+
+// RankOfOthers returns the place in the queue of what is no Pod.
+func (p *Planner) RankOfOthers(priority int32, queued time.Time) gangs.Rank {
+	return p.registry.RankOfOthers(priority, queued)
 }
 
 // Withheld returns what seats withhold on a node in addition to what the snapshot shows.

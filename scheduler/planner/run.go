@@ -43,7 +43,7 @@ func (p *Planner) run(ctx context.Context) {
 			return
 		case <-requeue.C():
 			p.orderIfDue()
-			p.activate(p.registry.Due(p.clock.Now(), maxRequeues))
+			p.activateDue()
 		case <-maintenance.C():
 			p.maintain(ctx)
 		}

@@ -22,6 +22,8 @@ func (s *suite) createAsNVIDIA(g gang) {
 		needs[v1.ResourceNVIDIAGPU] = needs[v1.ResourceGPU]
 		delete(needs, v1.ResourceGPU)
 		resources.Requests, resources.Limits = needs, needs
+		// Whatever its creator has written about its GPUs must not stay.
+		pod.Annotations[inventory.AssignmentAnnotation] = `{"version":"v1","containers":{"work":{"nvidia.com/gpu":["GPU-of-somebody-else"]}}}`
 		s.createPod(pod)
 	}
 }

@@ -9,6 +9,7 @@ package gang
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,15 +75,21 @@ func (p *Plugin) rank(queued fwk.QueuedEntityInfo) gangs.Rank {
 	if one, isPod := queued.(interface{ GetPodInfo() fwk.PodInfo }); isPod {
 		return p.planner.RankOf(one.GetPodInfo().GetPod(), queued.GetTimestamp())
 	}
-	return gangs.Rank{Priority: queued.GetPriority(), Since: queued.GetTimestamp()}
+	return p.planner.RankOfOthers(queued.GetPriority(), queued.GetTimestamp())
 }
 
 // PreEnqueue implements fwk.PreEnqueuePlugin.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if why := p.planner.Gate(pod); why != "" {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+		return unresolvable(why)
 	}
 	return nil
+}
+
+// unresolvable returns the status of a Pod that can't be scheduled for now. kube-scheduler takes what it
+// says for the format of an Event, in which a percent sign would be the beginning of a verb.
+func unresolvable(why string) *fwk.Status {
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, strings.ReplaceAll(why, "%", " percent"))
 }
 
 // PreFilter implements fwk.PreFilterPlugin. In the leader's cycle it plans the whole
@@ -95,7 +102,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	(&planner.Cycle{Decision: decision}).Write(state)
 	switch {
 	case decision.Wrong != "" || decision.Waits != "":
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, decision.Wrong+decision.Waits)
+		return nil, unresolvable(decision.Wrong + decision.Waits)
 	case decision.Node != "":
 		return &fwk.PreFilterResult{NodeNames: sets.New(decision.Node)}, nil
 	}
@@ -116,7 +123,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.planner.RejectedByOtherPlugin(pod.UID)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	case cycle.Node != "":
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.planner.Refuse(pod.UID, cycle.Plan, cycle.Node))
+		return nil, unresolvable(p.planner.Refuse(pod.UID, cycle.Plan, cycle.Node))
 	case cycle.Wrong != "":
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	case cycle.Order != nil:
@@ -125,7 +132,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	outcome := p.planner.Preempt(ctx, pod)
 	result := nominatedFor(p.planner.Nominated(pod))
 	if outcome != "" {
-		return result, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "preemption: "+outcome)
+		return result, unresolvable("preemption: " + outcome)
 	}
 	return result, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }

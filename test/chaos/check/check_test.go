@@ -260,6 +260,7 @@ func TestMoves(t *testing.T) {
 	never := taskWith(task, func(task *v1.GPUTask) { task.Spec.Rescheduling = &v1.Rescheduling{Policy: v1.ReschedulingNever} })
 	moved := taskWith(task, func(task *v1.GPUTask) { task.Status.Moves = 1 })
 	gang := newTask("g")
+	neverGang := taskWith(gang, func(task *v1.GPUTask) { task.Spec.Rescheduling = &v1.Rescheduling{Policy: v1.ReschedulingNever} })
 	first, second := member(gang, 0, 2), member(gang, 1, 2)
 	proposed := plan.DeepCopy()
 	proposed.Status.Phase = v1.PlanProposed
@@ -270,21 +271,23 @@ func TestMoves(t *testing.T) {
 		history         *builder
 		invariant, want string
 	}{
-		"a Pod is moved to a place that is reserved": {new(builder).task(task).pod(pod).node(reserved).plan(plan).pod(with(pod, evicted)), "", ""},
-		"a Pod is moved to a place that is not":      {new(builder).task(task).pod(pod).node(newNode("m")).plan(plan).pod(with(pod, evicted)), InvariantReserved, "where no place was reserved for it"},
-		"a Pod is evicted that no plan moves":        {new(builder).task(task).pod(pod).node(newNode("n")).pod(with(pod, evicted)).request(UserController, "create", "pods/eviction", "ns", "t"), InvariantMayMove, "is not cordoned, and no plan moves it"},
-		"a Pod is evicted by a plan that waits":      {new(builder).task(task).pod(pod).node(reserved).plan(proposed).pod(with(pod, evicted)).request(UserController, "create", "pods/eviction", "ns", "t"), InvariantMayMove, "no plan moves it"},
-		"an administrator evicts a Pod":              {new(builder).task(task).pod(pod).node(newNode("n")).pod(with(pod, evicted)).request("admin", "create", "pods/eviction", "ns", "t"), "", ""},
-		"the scheduler evicts a complete gang":       {new(builder).task(gang).pod(first, second, with(second, evicted)).request(UserScheduler, "create", "pods/eviction", "ns", second.Name), InvariantRunning, "and its gang was complete"},
-		"the scheduler evicts an incomplete gang":    {new(builder).task(gang).pod(first, with(first, evicted)).request(UserScheduler, "create", "pods/eviction", "ns", first.Name), "", ""},
-		"a Pod is evicted from a cordoned node":      {new(builder).task(task).pod(pod).node(cordoned).pod(with(pod, evicted)), "", ""},
-		"a Pod is evicted long after the cordon":     {new(builder).task(task).pod(pod).node(cordoned).node(newNode("n")).wait(2*cordonGrace).pod(with(pod, evicted)).request(UserController, "create", "pods/eviction", "ns", "t"), InvariantMayMove, "no plan moves it"},
-		"a Pod is moved that must not be":            {new(builder).task(never).pod(pod).node(reserved).plan(plan).pod(with(pod, evicted)), InvariantMayMove, "policy of its task is Never"},
-		"a Pod has ended before it was evicted":      {new(builder).task(task).plan(done).plan(skipped).mark(end...), "", ""},
-		"a task is moved more often than it allows":  {new(builder).task(once).pod(pod).node(reserved).plan(done).plan(again).pod(with(pod, evicted)), InvariantMayMove, "this is move 2 of its task"},
-		"a move is counted":                          {new(builder).task(task).plan(done).task(moved).mark(end...), "", ""},
-		"a move is not counted":                      {new(builder).task(task).plan(done).mark(end...), InvariantMovesCounted, "status.moves is 0, and its Pods were evicted in 1 turns of plans"},
-		"a move is counted that has not taken place": {new(builder).task(task).task(moved).mark(end...), InvariantMovesCounted, "status.moves is 1, and its Pods were evicted in 0 turns"},
+		"a Pod is moved to a place that is reserved":             {new(builder).task(task).pod(pod).node(reserved).plan(plan).pod(with(pod, evicted)), "", ""},
+		"a Pod is moved to a place that is not":                  {new(builder).task(task).pod(pod).node(newNode("m")).plan(plan).pod(with(pod, evicted)), InvariantReserved, "where no place was reserved for it"},
+		"a Pod is evicted that no plan moves":                    {new(builder).task(task).pod(pod).node(newNode("n")).pod(with(pod, evicted)).request(UserController, "create", "pods/eviction", "ns", "t"), InvariantMayMove, "is not cordoned, and no plan moves it"},
+		"a Pod is evicted by a plan that waits":                  {new(builder).task(task).pod(pod).node(reserved).plan(proposed).pod(with(pod, evicted)).request(UserController, "create", "pods/eviction", "ns", "t"), InvariantMayMove, "no plan moves it"},
+		"an administrator evicts a Pod":                          {new(builder).task(task).pod(pod).node(newNode("n")).pod(with(pod, evicted)).request("admin", "create", "pods/eviction", "ns", "t"), "", ""},
+		"the scheduler evicts a complete gang":                   {new(builder).task(gang).pod(first, second, with(second, evicted)).request(UserScheduler, "create", "pods/eviction", "ns", second.Name), InvariantRunning, "and its gang was complete"},
+		"the scheduler evicts an incomplete gang":                {new(builder).task(gang).pod(first, with(first, evicted)).request(UserScheduler, "create", "pods/eviction", "ns", first.Name), "", ""},
+		"a Pod is evicted from a cordoned node":                  {new(builder).task(task).pod(pod).node(cordoned).pod(with(pod, evicted)), "", ""},
+		"a Pod is evicted long after the cordon":                 {new(builder).task(task).pod(pod).node(cordoned).node(newNode("n")).wait(2*cordonGrace).pod(with(pod, evicted)).request(UserController, "create", "pods/eviction", "ns", "t"), InvariantMayMove, "no plan moves it"},
+		"a Pod is moved that must not be":                        {new(builder).task(never).pod(pod).node(reserved).plan(plan).pod(with(pod, evicted)), InvariantMayMove, "policy of its task is Never"},
+		"a Pod is evicted for its node that must not be":         {new(builder).task(never).pod(pod).node(cordoned).pod(with(pod, evicted)).request(UserController, "create", "pods/eviction", "ns", "t"), InvariantMayMove, "policy of its task is Never"},
+		"the scheduler evicts an incomplete gang that must stay": {new(builder).task(neverGang).pod(first, with(first, evicted)).request(UserScheduler, "create", "pods/eviction", "ns", first.Name), "", ""},
+		"a Pod has ended before it was evicted":                  {new(builder).task(task).plan(done).plan(skipped).mark(end...), "", ""},
+		"a task is moved more often than it allows":              {new(builder).task(once).pod(pod).node(reserved).plan(done).plan(again).pod(with(pod, evicted)), InvariantMayMove, "this is move 2 of its task"},
+		"a move is counted":                                      {new(builder).task(task).plan(done).task(moved).mark(end...), "", ""},
+		"a move is not counted":                                  {new(builder).task(task).plan(done).mark(end...), InvariantMovesCounted, "status.moves is 0, and its Pods were evicted in 1 turns of plans"},
+		"a move is counted that has not taken place":             {new(builder).task(task).task(moved).mark(end...), InvariantMovesCounted, "status.moves is 1, and its Pods were evicted in 0 turns"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

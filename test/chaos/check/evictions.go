@@ -22,6 +22,8 @@ type evictions struct {
 // unplanned is the eviction of a Pod that no plan moves.
 type unplanned struct {
 	node string
+	// repair is true if that may be because of its node, and stays if its task forbids that.
+	repair, stays bool
 	// whole is true if as many Pods of its gang had nodes as must start together.
 	whole bool
 }
@@ -41,12 +43,13 @@ func (e *evictions) take(w *world, s *step) {
 
 // follow remembers a Pod that is evicted and that no plan moves, the first time that it is seen so.
 func (e *evictions) follow(w *world, pod *corev1.Pod) {
-	if _, owned := taskOf(pod); !owned || e.seen[pod.UID] || !wasEvicted(pod) {
+	uid, owned := taskOf(pod)
+	if !owned || e.seen[pod.UID] || !wasEvicted(pod) {
 		return
 	}
 	e.seen[pod.UID] = true
-	if !w.isMoved(pod) && !w.mayRepair(pod) {
-		e.unplanned[nameOf(pod)] = unplanned{node: pod.Spec.NodeName, whole: w.isWhole(pod)}
+	if !w.isMoved(pod) {
+		e.unplanned[nameOf(pod)] = unplanned{node: pod.Spec.NodeName, repair: w.mayRepair(pod), stays: mayNotMove(w.tasks[uid]), whole: w.isWhole(pod)}
 	}
 }
 
@@ -58,6 +61,9 @@ func (e *evictions) judge(w *world, r *history.Request) {
 	}
 	delete(e.unplanned, name)
 	switch {
+	case r.User == UserController && eviction.stays:
+		w.report(InvariantMayMove, name, "the Pod was evicted from node %s, and spec.rescheduling.policy of its task is Never", eviction.node)
+	case eviction.repair:
 	case r.User == UserController:
 		w.report(InvariantMayMove, name, "the Pod was evicted from node %s, which is not cordoned, and no plan moves it", eviction.node)
 	case r.User == UserScheduler && eviction.whole:

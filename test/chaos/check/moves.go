@@ -138,7 +138,9 @@ func (m *moves) judge(w *world, pod *corev1.Pod) {
 		return
 	}
 	m.judged[pod.UID] = true
-	m.judgeRules(w, pod, w.tasks[uid])
+	if w.isMoved(pod) {
+		m.judgeRules(w, pod, w.tasks[uid])
+	}
 	for _, plan := range w.plans {
 		if move := moveOf(plan, pod); move != nil {
 			m.judgeMove(w, pod, plan, move)
@@ -160,12 +162,17 @@ func (m *moves) judgeRules(w *world, pod *corev1.Pod, task *v1.GPUTask) {
 		return
 	}
 	rules := task.Spec.Rescheduling
-	if rules.Policy == v1.ReschedulingNever {
+	if mayNotMove(task) {
 		w.report(InvariantMayMove, nameOf(pod), "the Pod is moved, and spec.rescheduling.policy of its task is Never")
 	}
 	if turns := len(m.turns(task.UID)); rules.MaxMoves != nil && turns > int(*rules.MaxMoves) {
 		w.report(InvariantMayMove, nameOf(pod), "this is move %d of its task, and spec.rescheduling.maxMoves is %d", turns, *rules.MaxMoves)
 	}
+}
+
+// mayNotMove reports whether a task forbids all moves.
+func mayNotMove(task *v1.GPUTask) bool {
+	return task != nil && task.Spec.Rescheduling != nil && task.Spec.Rescheduling.Policy == v1.ReschedulingNever
 }
 
 // compare compares what tasks say about their moves with the plans.

@@ -32,7 +32,12 @@ type budget struct {
 // rest returns how long a group is not tried after an attempt has failed. As it is the same for
 // all groups, and computed when it may be over, no group rests longer than the latest attempts
 // make necessary.
-func (b *budget) rest() time.Duration { return max(time.Duration(b.Factor)*b.total, b.Shortest) }
+func (b *budget) rest() time.Duration { return b.restFor(b.total) }
+
+// restFor returns how long to rest after attempts that took so long.
+func (b *budget) restFor(took time.Duration) time.Duration {
+	return max(time.Duration(b.Factor)*took, b.Shortest)
+}
 
 // count counts what the last attempt of a group took; 0 if it was not in vain.
 func (b *budget) count(g *Group, took time.Duration) {

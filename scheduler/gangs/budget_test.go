@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -135,5 +136,39 @@ func (f *fixture) runDue(attempt func(index int, uid types.UID)) {
 			f.t.Fatal(err)
 		}
 		attempt(index, p.UID)
+	}
+}
+
+// A gang whose reservation has come must not wait because thousands of others are tried in vain.
+func TestAGangThatIsHurriedRestsForItsOwnAttemptOnly(t *testing.T) {
+	t.Parallel()
+	f := budgetFixture(t)
+	for i := range 1000 {
+		p := pod(fmt.Sprint("waits-", i))
+		f.Observe(p)
+		f.inVain(p.UID, 20*ms, 0)
+	}
+	due := func() []string { return namesOf(f.Due(f.now(), 64)) }
+	hurry := func() { f.Hurry([]string{"waits-999"}, f.now()) }
+	f.step(200 * ms)
+	if got := due(); len(got) > 0 {
+		t.Fatalf("%q are due, though all rest for %v", got, f.budget.rest())
+	}
+	hurry()
+	if diff := cmp.Diff([]string{"waits-999"}, due()); diff != "" {
+		t.Fatalf("due when one is hurried (-want +got):\n%s", diff)
+	}
+	f.inVain("waits-999", 20*ms, 10*ms)
+	for range 5 {
+		hurry()
+		if got := due(); len(got) > 0 {
+			t.Fatalf("%q are due at once after an attempt in vain: that would take all the time", got)
+		}
+		f.step(50 * ms)
+	}
+	f.step(100 * ms)
+	hurry()
+	if diff := cmp.Diff([]string{"waits-999"}, due()); diff != "" {
+		t.Errorf("due after ten times what the attempt took (-want +got):\n%s", diff)
 	}
 }

@@ -286,7 +286,7 @@ func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 	if g.reconsidered { // the attempt did not see it
 		g.retryAt, g.retryBy = began, began
 	}
-	g.refused, g.refusals = nil, 0
+	g.refused, g.refusals, g.hurried = nil, 0, false
 	r.budget.count(g, 0)
 	r.elect(g)
 	r.setRetry(g)

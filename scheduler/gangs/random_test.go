@@ -158,6 +158,11 @@ func (s *simulation) turn() {
 	}
 	s.note("turns: %v", turns)
 	s.do(s.SetTurns(turns))
+	if keys := slices.Sorted(maps.Keys(s.groups)); len(keys) > 0 && s.dice.IntN(2) == 0 {
+		one := keys[s.dice.IntN(len(keys))]
+		s.note("hurry %s", one)
+		s.Hurry([]string{one}, s.now())
+	}
 }
 
 // cycle is a Pod's scheduling cycle.

@@ -10,8 +10,8 @@ import (
 )
 
 // retries are the groups that wait for another attempt: those that found no place, have
-// no plan and have a member that waits. With queues, those that were not tried yet are among them, too. They are indexed so that finding those that are
-// due costs nothing for all the others, however many there are.
+// no plan and have a member that waits; with queues, also those that were not tried yet. They are
+// indexed so that finding those that are due costs nothing for all the others, however many there are.
 //
 // A group goes from pausing to resting when its own pause is over, from there to idle when
 // the rest is over that the budget imposes on all of them, from idle to due when something
@@ -23,9 +23,10 @@ type retries struct {
 	// idle groups are in both of these, ordered by when their last attempt began, and by
 	// when they are retried even if nothing happens.
 	idleByFailure, idleByDeadline groupHeap
-	// due is in the order of the queue, by rounds: within one, each group is taken at most once, and
-	// those that were never tried are first. So if there is no time for all that are due, those
-	// with the first turns don't take all there is. When none is due, a round ends.
+	// due is in the order of the queue, but those that are hurried are first, and the others come by
+	// rounds: within one, each group is taken at most once, and those that were never tried are
+	// first. So if there is no time for all that are due, those with the first turns don't take all there
+	// is. When none is due, a round ends.
 	due   groupHeap
 	round uint64
 }
@@ -100,27 +101,39 @@ func (r *retries) take(g *Group) {
 
 // compareDue compares two groups that are due.
 func (g *Group) compareDue(other *Group) int {
-	return cmp.Or(cmp.Compare(g.round, other.round), cmp.Compare(g.tried(), other.tried()), g.rank().Compare(other.rank()))
+	return cmp.Or(
+		trueFirst(g.hurried, other.hurried),
+		cmp.Compare(g.round, other.round),
+		trueFirst(g.failedAt.IsZero(), other.failedAt.IsZero()),
+		g.rank().Compare(other.rank()),
+	)
 }
 
-// tried returns 1 for a group of which an attempt has failed, else 0.
-func (g *Group) tried() int {
-	if g.failedAt.IsZero() {
+// trueFirst compares two truths: true is less than false.
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
 		return 0
+	case a:
+		return -1
+	default:
+		return 1
 	}
-	return 1
 }
 
 // advance moves on the groups whose time has come. rest is how long a group rests.
 func (r *retries) advance(now, wokenAt time.Time, rest time.Duration) {
 	for g := r.pausing.first(); g != nil && !now.Before(g.pauseEnd(r.again)); g = r.pausing.first() {
 		r.pausing.remove(g)
-		heap.Push(&r.resting, g)
+		if g.hurried {
+			r.idle(g)
+		} else {
+			heap.Push(&r.resting, g)
+		}
 	}
 	for g := r.resting.first(); g != nil && !now.Before(g.restEnd(rest)); g = r.resting.first() {
 		r.resting.remove(g)
-		heap.Push(&r.idleByFailure, g)
-		heap.Push(&r.idleByDeadline, g)
+		r.idle(g)
 	}
 	// Attempts that began before this may not have seen the room that there is.
 	outdated := wokenAt
@@ -133,6 +146,11 @@ func (r *retries) advance(now, wokenAt time.Time, rest time.Duration) {
 	for g := r.idleByDeadline.first(); g != nil && !now.Before(g.retryBy); g = r.idleByDeadline.first() {
 		r.wake(g)
 	}
+}
+
+func (r *retries) idle(g *Group) {
+	heap.Push(&r.idleByFailure, g)
+	heap.Push(&r.idleByDeadline, g)
 }
 
 func (r *retries) wake(g *Group) {

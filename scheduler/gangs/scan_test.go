@@ -46,9 +46,10 @@ func leaderOf(g *Group) *Member {
 // scanForDue returns the names of the Pods that are to be requeued.
 func scanForDue(r *Registry, now time.Time, limit int) []string {
 	type one struct {
-		round uint64
-		tried bool
-		rank  Rank
+		hurried bool
+		round   uint64
+		tried   bool
+		rank    Rank
 	}
 	var due []one
 	for _, g := range r.groups {
@@ -62,16 +63,14 @@ func scanForDue(r *Registry, now time.Time, limit int) []string {
 		case g.takenIn == round:
 			round++
 		}
-		due = append(due, one{round, !g.failedAt.IsZero(), Rank{Turn: g.turn, Priority: priorityOf(leader.Pod()), Since: g.Since, Group: g.Key, Index: leader.index, UID: leader.UID}})
+		due = append(due, one{g.hurried, round, !g.failedAt.IsZero(), Rank{Turn: g.turn, Priority: priorityOf(leader.Pod()), Since: g.Since, Group: g.Key, Index: leader.index, UID: leader.UID}})
 	}
 	if r.turnstile.inUse {
 		limit = min(limit, r.turnstile.room(now, r.timing.Again))
 	}
 	slices.SortFunc(due, func(a, b one) int {
-		if a.round == b.round && a.tried != b.tried {
-			return map[bool]int{false: -1, true: 1}[a.tried]
-		}
-		return cmp.Or(cmp.Compare(a.round, b.round), a.rank.Compare(b.rank))
+		last := map[bool]int{false: 0, true: 1}
+		return cmp.Or(last[b.hurried]-last[a.hurried], cmp.Compare(a.round, b.round), last[a.tried]-last[b.tried], a.rank.Compare(b.rank))
 	})
 	names := []string{}
 	for _, one := range due[:min(limit, len(due))] {

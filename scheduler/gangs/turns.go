@@ -97,13 +97,18 @@ func (r *Registry) queueAnew() (actions Actions) {
 	return actions
 }
 
-// Hurry has groups tried again at once that wait for another attempt.
+// Hurry has groups tried again at once that wait for another attempt: after a rest for their own
+// attempts only, not for those of all others.
 func (r *Registry) Hurry(keys []string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, key := range keys {
 		if g := r.groups[key]; g != nil && !g.failedAt.IsZero() && g.plan == nil {
-			g.retryAt, g.retryBy, g.queuedAt = now, now, time.Time{}
+			g.retryAt = now
+			if rested := g.endedAt.Add(r.budget.restFor(g.took)); rested.After(now) {
+				g.retryAt = rested
+			}
+			g.retryBy, g.queuedAt, g.hurried = g.retryAt, time.Time{}, true
 			r.setRetry(g)
 		}
 	}

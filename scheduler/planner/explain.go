@@ -70,17 +70,30 @@ func (p *Planner) diagnose(attempt *gangs.Attempt, gang *roles) (explanation *pl
 // explain returns why there is no place, with a one-word reason for metrics. If the
 // message is a cached one and the cluster has changed since, renew is when the message
 // becomes stale; otherwise it is zero.
+//
+// A gang keeps its own message until that is stale, even if what is reserved has changed; a gang
+// without one gets that of a gang that asks for the same and sees the same cluster.
 func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMessage, renew time.Time) {
-	key, now, version := gang.key(), p.clock.Now(), p.mirror.Version()
-	if known, good := p.explanations.get(key, now); good {
-		if known.version != version {
-			renew = known.at.Add(p.explanations.period)
+	needs, now, version := snapshot.Plain(describeNeeds(attempt, gang)), p.clock.Now(), p.mirror.Version()
+	own, shared := attempt.Group.Key+"\x00"+needs, gang.key()
+	given, good := p.explanations.get(own, now)
+	if !good {
+		if given, good = p.explanations.get(shared, now); !good {
+			given = p.explainAnew(attempt, gang, needs)
+			p.explanations.put(shared, given)
 		}
-		return known, renew
+		p.explanations.put(own, given)
 	}
-	needs := snapshot.Plain(describeNeeds(attempt, gang))
+	if given.version != version {
+		renew = given.at.Add(p.explanations.period)
+	}
+	return given, renew
+}
+
+// explainAnew is explain without what was explained before.
+func (p *Planner) explainAnew(attempt *gangs.Attempt, gang *roles, needs string) cachedMessage {
 	explanation, err := p.diagnose(attempt, p.withoutRefused(gang))
-	given = cachedMessage{at: now, version: version, reason: "Unknown", text: needs + "; no place was found"}
+	given := cachedMessage{at: p.clock.Now(), version: p.mirror.Version(), reason: "Unknown", text: needs + "; no place was found"}
 	switch {
 	case err != nil:
 		given.text = needs + "; " + err.Error()
@@ -95,8 +108,7 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMess
 			given.text, given.reason = given.text+note, "Reserved"
 		}
 	}
-	p.explanations.put(key, given)
-	return given, time.Time{}
+	return given
 }
 
 // withoutRefused returns a gang of one role without the nodes that refused it, for an

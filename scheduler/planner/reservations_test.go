@@ -168,6 +168,25 @@ func TestAReservationIsNamedIfItIsTheReason(t *testing.T) {
 	}
 }
 
+// Reservations come and go all the time in a cluster where much is moved, and each new message is a write.
+func TestAPodIsToldTheSameForAWhileWhateverIsReservedForOthers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 2)
+	p := pod("p", 2)
+	f.comes(at(pod("other", 1), "a", 0), p)
+	first := f.decide(p).Waits
+	f.keep("a", toStart("x", "a-1"))
+	f.clock.Step(time.Second)
+	if second := f.decide(p).Waits; second != first {
+		t.Errorf("after a second the message differs:\n%s\n%s", first, second)
+	}
+	f.clock.Step(time.Minute)
+	if third := f.decide(p).Waits; third == first {
+		t.Errorf("after a minute the message is the same, though less is free: %s", third)
+	}
+}
+
 // Equal Pods get the same message for a while, unless other reservations block them.
 func TestPodsThatDifferInTheirReservationsAreNotToldTheSame(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ type Group struct {
 
 	// turn is when its turn comes; 0 without queues. See SetTurns.
 	turn float64
-	// entered is since when it is in kube-scheduler's queue; zero without queues. See turnstile.
+	// entered is since when it is, or was last, in kube-scheduler's queue; zero without queues. See turnstile.
 	entered time.Time
 	members map[types.UID]*Member
 	// merged and wrong cache the members' merged labels; see spec.
@@ -60,7 +60,7 @@ type Group struct {
 	// positions are those in the heaps of retries, counted from 1; 0 in those that it is
 	// not in.
 	positions [heaps]int32
-	// round is that of retries in which its turn comes, if it is due, and takenIn the last one in which it came.
+	// round is that of retries in which it may be queued, if it is due, and takenIn the last one in which it was.
 	round, takenIn uint64
 	// refused are nodes that took no member although there was room, and refusals is how
 	// often that happened in a row.

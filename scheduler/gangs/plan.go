@@ -128,6 +128,7 @@ func (r *Registry) Seat(g *Group, members []*Member, places []placement.Place, t
 		}
 	}
 	r.plans++
+	r.turnstile.leave(g)
 	r.setPlan(g, &plan{number: r.plans, members: members, missing: len(members), since: now})
 	for i, m := range members {
 		r.setSeat(m, &Seat{Place: places[i], Plan: r.plans, order: i})
@@ -328,7 +329,7 @@ func (r *Registry) Spare(gang string) int {
 // MarkTerminating marks Pods that are about to be deleted, or unmarks them: marked Pods
 // no longer count for their gangs, so that their successors wait for each other. Pods that
 // are not scheduled by this package can be marked as well, until they are forgotten.
-func (r *Registry) MarkTerminating(uids []types.UID, terminating bool) {
+func (r *Registry) MarkTerminating(uids []types.UID, terminating bool) (actions Actions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, uid := range uids {
@@ -337,13 +338,16 @@ func (r *Registry) MarkTerminating(uids []types.UID, terminating bool) {
 		case m != nil:
 			m.terminating = terminating
 			r.touch(m.group)
-			r.setRetry(m.group)
+			if !terminating {
+				actions = actions.and(r.activateLeader(m.group))
+			}
 		case terminating:
 			r.terminating[uid] = true
 		default:
 			delete(r.terminating, uid)
 		}
 	}
+	return actions
 }
 
 // Terminating reports whether a Pod is about to be deleted.

@@ -30,17 +30,18 @@ func (r *Registry) Gate(pod *corev1.Pod, now time.Time) string {
 	switch {
 	case g.plan != nil:
 		return "other Pods of its gang are being placed first"
-	case r.turnstile.holds(g):
-		return "the Pods whose turn comes before are being scheduled"
 	case g.queuedAt.IsZero() && (now.Before(g.retryAt) || now.Before(g.restEnd(r.budget.rest()))):
 		return "its last scheduling attempt has just failed"
-	case g.Alone:
+	case g.Alone && !r.turnstile.holds(g):
 		return ""
 	case !g.complete():
 		return g.gathering()
 	}
 	if r.elect(g); g.leader != m {
 		return "another Pod of its gang is being scheduled for all of them"
+	}
+	if r.turnstile.holds(g) {
+		return "Pods whose turns come first are being scheduled"
 	}
 	return ""
 }
@@ -54,7 +55,7 @@ func (g *Group) gathering() string {
 }
 
 // Rank is a Pod's place in the queue. Ranks don't change while the Pod is queued, unless its
-// PodGroup does, and except among the members of a gang whose plan is replaced by another
+// PodGroup does or the first GPUQueue comes or the last one goes, and except among the members of a gang whose plan is replaced by another
 // while some are queued: the worst that this can do is that they are refused and planned
 // once more.
 //
@@ -80,14 +81,14 @@ func (r *Registry) RankOf(pod *corev1.Pod, queued time.Time) Rank {
 		rank.UID = pod.UID
 		return rank
 	}
-	rank := Rank{Entered: m.group.entered, Priority: priorityOf(pod), Since: m.group.Since, Group: m.group.Key, Index: m.index, UID: pod.UID}
+	rank := Rank{Entered: r.turnstile.enteredAt(m.group, queued), Priority: priorityOf(pod), Since: m.group.Since, Group: m.group.Key, Index: m.index, UID: pod.UID}
 	if m.seat != nil {
 		rank.Index = m.seat.order
 	}
 	return rank
 }
 
-// RankOfOthers returns the place of what is not in the registry: by its priority, and when it entered
+// RankOfOthers returns the place of what is not in the Registry: by its priority, and when it entered
 // the queue.
 func (r *Registry) RankOfOthers(priority int32, queued time.Time) Rank {
 	r.mu.RLock()
@@ -118,16 +119,17 @@ func (r *Registry) Wake(now time.Time) {
 
 // Due returns the Pods to queue now, in order of rank, at most limit: one for each gang
 // that found no place, if there may be more room since, or some time has passed; with queues,
-// also one for each that was not tried yet, and only as many as the turnstile lets through.
+// also one for each that was not tried yet, and only as many as the turnstile lets in.
 func (r *Registry) Due(now time.Time, limit int) []*corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.retries.advance(now, r.wokenAt, r.budget.rest())
-	if r.turnstile.inUse {
-		limit = min(limit, r.turnstile.room(now, r.timing.Again))
+	if !r.started {
+		return nil
 	}
+	r.retries.advance(now, r.wokenAt, r.budget.rest())
+	room := r.turnstile.room(now)
 	var pods []*corev1.Pod
-	for g := r.retries.due.first(); g != nil && len(pods) < limit; g = r.retries.due.first() {
+	for g := r.retries.next(room > 0); g != nil && len(pods) < limit; g = r.retries.next(len(pods) < room) {
 		if r.elect(g) {
 			r.retries.advance(now, r.wokenAt, r.budget.rest()) // another leader may have another rank
 			continue
@@ -136,14 +138,12 @@ func (r *Registry) Due(now time.Time, limit int) []*corev1.Pod {
 			r.retries.remove(g) // until a member comes
 			continue
 		}
-		r.turnstile.pass(g, now)
 		r.retries.take(g)
+		r.turnstile.pass(g, now)
 		r.setRetry(g)
 		pods = append(pods, g.leader.Pod())
 	}
-	if r.retries.due.Len() == 0 {
-		r.retries.round++
-	}
+	r.retries.endRound()
 	return pods
 }
 
@@ -156,7 +156,7 @@ func (r *Registry) setRetry(g *Group) {
 	case !g.failedAt.IsZero():
 		r.retries.put(g)
 	case r.turnstile.holds(g) && g.complete():
-		r.retries.putDue(g)
+		r.retries.putFresh(g)
 	default:
 		r.retries.remove(g)
 	}

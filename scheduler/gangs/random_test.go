@@ -175,6 +175,9 @@ func (s *simulation) cycle(one *simulated) {
 	}
 	if _, seated := s.SeatOf(uid); !seated {
 		attempt := s.Attempt(uid)
+		if s.dice.IntN(6) == 0 { // beside the attempt
+			s.wait()
+		}
 		if attempt == nil {
 			s.note("%s: nothing to plan", uid)
 			s.comeBack(one)
@@ -474,6 +477,7 @@ func (s *simulation) check() {
 		}
 	}
 	s.checkIndexes()
+	s.checkHeaps()
 	for _, m := range s.members {
 		s.checkMember(m)
 		s.checkPodGroup(m)
@@ -562,7 +566,10 @@ func (s *simulation) checkIdle(g *Group) {
 		s.t.Fatalf("gang %s: no Pod is queued, and none ever will be", g.Key)
 	}
 	if s.turnstile.holds(g) {
-		return // it will pass
+		if isDue(s.Registry, g, s.now()) && !slices.ContainsFunc(g.positions[:], func(position int32) bool { return position > 0 }) {
+			s.t.Fatalf("gang %s: it waits for its turn, and is in no heap", g.Key)
+		}
+		return
 	}
 	if leader := s.pods[leaderOf(g).UID]; s.Gate(leader.pod, later) != "" {
 		s.t.Fatalf("gang %s: its leader is held back forever: %s", g.Key, s.Gate(leader.pod, later))
@@ -602,7 +609,7 @@ func (s *simulation) finish() {
 		delete(s.pods, uid)
 		s.do(s.Forget(uid))
 	}
-	if len(s.members)+len(s.groups)+len(s.seats)+len(s.mixed)+len(s.changed)+len(s.turnstile.passed) > 0 || s.Count() != (Counts{}) {
-		s.t.Fatalf("left are %d Pods, %d groups, %d seats", len(s.members), len(s.groups), len(s.seats))
+	if len(s.members)+len(s.groups)+len(s.seats)+len(s.mixed)+len(s.changed)+len(s.turnstile.inside) > 0 || s.Count() != (Counts{}) {
+		s.t.Fatalf("left are %d Pods, %d groups, %d seats, %d groups inside", len(s.members), len(s.groups), len(s.seats), len(s.turnstile.inside))
 	}
 }

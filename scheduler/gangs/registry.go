@@ -297,10 +297,11 @@ func (r *Registry) activateLeader(g *Group) Actions {
 		return Actions{}
 	}
 	if r.turnstile.holds(g) {
-		g.retryBy = g.retryAt // whatever has failed was something else
+		g.retryBy = g.retryAt // the group is not the same as when it failed
 		r.setRetry(g)
 		return Actions{Due: true}
 	}
+	r.setRetry(g)
 	return Actions{Activate: []*corev1.Pod{g.leader.Pod()}}
 }
 
@@ -360,8 +361,9 @@ func (r *Registry) forget(m *Member) Actions {
 		return actions // nothing has changed for the others
 	}
 	actions = actions.and(r.activateLeader(g))
-	if g.leader == nil {
-		r.clearFailures(g) // no member waits any more
+	if g.leader == nil { // no member waits any more
+		r.turnstile.leave(g)
+		r.clearFailures(g)
 	}
 	return actions
 }
@@ -422,7 +424,7 @@ func (r *Registry) setPlan(g *Group, current *plan) {
 // clearFailures resets a group's failures.
 func (r *Registry) clearFailures(g *Group) {
 	g.failedAt, g.firstFailure, g.retryAt, g.queuedAt, g.endedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	g.refused, g.refusals, g.aborts = nil, 0, 0
+	g.refused, g.refusals, g.aborts, g.hurried = nil, 0, 0, false
 	r.budget.count(g, 0)
 	r.setRetry(g)
 }

@@ -15,7 +15,8 @@ import (
 //
 // A group goes from pausing to resting when its own pause is over, from there to idle when
 // the rest is over that the budget imposes on all of them, from idle to due when something
-// wakes it, and back to pausing when it is queued.
+// wakes it, and back to pausing when it is queued. One that is hurried does not rest, and one that
+// was never tried is fresh until it is queued.
 type retries struct {
 	again, settle time.Duration
 	// pausing is ordered by the end of the pause, and resting by when the last attempt ended.
@@ -23,12 +24,15 @@ type retries struct {
 	// idle groups are in both of these, ordered by when their last attempt began, and by
 	// when they are retried even if nothing happens.
 	idleByFailure, idleByDeadline groupHeap
-	// due is in the order of the queue, but those that are hurried are first, and the others come by
-	// rounds: within one, each group is taken at most once, and those that were never tried are
-	// first. So if there is no time for all that are due, those with the first turns don't take all there
-	// is. When none is due, a round ends.
+	// due is in the order of the turns, but those that are hurried are first, and the others come by
+	// rounds: within one, each group is queued at most once. So if there is no time for all that are due,
+	// those with the first turns don't take all of it. When none is due, a round ends.
 	due   groupHeap
 	round uint64
+	// fresh is in the order of the turns. If others are due as well, both take turns: neither the new ones
+	// nor those that are tried again can keep the others waiting.
+	fresh      groupHeap
+	freshFirst bool
 }
 
 func newRetries(timing Timing) *retries {
@@ -38,11 +42,12 @@ func newRetries(timing Timing) *retries {
 	r.idleByDeadline = groupHeap{number: 2, before: func(a, b *Group) bool { return a.retryBy.Before(b.retryBy) }}
 	r.resting = groupHeap{number: 4, before: func(a, b *Group) bool { return a.endedAt.Before(b.endedAt) }}
 	r.due = groupHeap{number: 3, before: func(a, b *Group) bool { return a.compareDue(b) < 0 }}
+	r.fresh = groupHeap{number: 5, before: func(a, b *Group) bool { return a.rank().Compare(b.rank()) < 0 }}
 	return r
 }
 
 // heaps is in how many heaps a group may be.
-const heaps = 5
+const heaps = 6
 
 // pauseEnd is when another attempt may be made. A group that is queued for one is not
 // queued again before long.
@@ -63,7 +68,7 @@ func (g *Group) restEnd(rest time.Duration) time.Time {
 
 // remove removes a group.
 func (r *retries) remove(g *Group) {
-	for _, h := range []*groupHeap{&r.pausing, &r.resting, &r.idleByFailure, &r.idleByDeadline, &r.due} {
+	for _, h := range []*groupHeap{&r.pausing, &r.resting, &r.idleByFailure, &r.idleByDeadline, &r.due, &r.fresh} {
 		h.remove(g)
 	}
 }
@@ -74,42 +79,50 @@ func (r *retries) put(g *Group) {
 	heap.Push(&r.pausing, g)
 }
 
-// putDue adds a group that need not wait for anything.
-func (r *retries) putDue(g *Group) {
-	if g.positions[r.due.number] > 0 {
-		heap.Fix(&r.due, int(g.positions[r.due.number])-1) // it may have changed
-		return
-	}
+// putFresh adds a group that was never tried. If it is there already, it may have changed.
+func (r *retries) putFresh(g *Group) {
 	r.remove(g)
-	g.round = r.nextRound(g)
-	heap.Push(&r.due, g)
+	heap.Push(&r.fresh, g)
 }
 
-// nextRound returns the first round in which a group may be taken.
-func (r *retries) nextRound(g *Group) uint64 {
-	if g.takenIn == r.round {
-		return r.round + 1
+// next returns the group to be queued next; nil if there is none. Without room, only those that are
+// hurried are.
+func (r *retries) next(room bool) *Group {
+	due, fresh := r.due.first(), r.fresh.first()
+	switch {
+	case due != nil && due.hurried:
+		return due
+	case !room:
+		return nil
+	case due == nil, fresh != nil && r.freshFirst:
+		return fresh
+	default:
+		return due
 	}
-	return r.round
 }
 
-// take is called when a group that is due is about to be tried.
+// take is called when a group is about to be queued, before it is put anywhere else.
 func (r *retries) take(g *Group) {
-	r.round = max(r.round, g.round)
-	g.takenIn = r.round
+	r.freshFirst = !g.failedAt.IsZero()
+	if r.freshFirst {
+		r.round = max(r.round, g.round)
+		g.takenIn = r.round
+	}
+}
+
+// endRound lets all groups be queued again, if none is due.
+func (r *retries) endRound() {
+	if r.due.Len() == 0 {
+		r.round++
+	}
 }
 
 // compareDue compares two groups that are due.
 func (g *Group) compareDue(other *Group) int {
-	return cmp.Or(
-		trueFirst(g.hurried, other.hurried),
-		cmp.Compare(g.round, other.round),
-		trueFirst(g.failedAt.IsZero(), other.failedAt.IsZero()),
-		g.rank().Compare(other.rank()),
-	)
+	return cmp.Or(trueFirst(g.hurried, other.hurried), cmp.Compare(g.round, other.round), g.rank().Compare(other.rank()))
 }
 
-// trueFirst compares two truths: true is less than false.
+// trueFirst compares two booleans: true comes first.
 func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
@@ -156,7 +169,10 @@ func (r *retries) idle(g *Group) {
 func (r *retries) wake(g *Group) {
 	r.idleByFailure.remove(g)
 	r.idleByDeadline.remove(g)
-	g.round = r.nextRound(g)
+	g.round = r.round
+	if g.takenIn == r.round {
+		g.round++
+	}
 	heap.Push(&r.due, g)
 }
 

@@ -58,6 +58,8 @@ func scanForDue(r *Registry, now time.Time, limit int) []string {
 		}
 		leader, round := leaderOf(g), r.retries.round
 		switch {
+		case g.failedAt.IsZero():
+			round = 0 // of no importance
 		case g.positions[r.retries.due.number] > 0:
 			round = g.round
 		case g.takenIn == round:
@@ -65,16 +67,23 @@ func scanForDue(r *Registry, now time.Time, limit int) []string {
 		}
 		due = append(due, one{g.hurried, round, !g.failedAt.IsZero(), Rank{Turn: g.turn, Priority: priorityOf(leader.Pod()), Since: g.Since, Group: g.Key, Index: leader.index, UID: leader.UID}})
 	}
-	if r.turnstile.inUse {
-		limit = min(limit, r.turnstile.room(now, r.timing.Again))
-	}
 	slices.SortFunc(due, func(a, b one) int {
 		last := map[bool]int{false: 0, true: 1}
-		return cmp.Or(last[b.hurried]-last[a.hurried], cmp.Compare(a.round, b.round), last[a.tried]-last[b.tried], a.rank.Compare(b.rank))
+		return cmp.Or(last[b.hurried]-last[a.hurried], cmp.Compare(a.round, b.round), a.rank.Compare(b.rank))
 	})
-	names := []string{}
-	for _, one := range due[:min(limit, len(due))] {
-		names = append(names, r.members[one.rank.UID].Pod().Name)
+	room, names := r.turnstile.room(now), []string{}
+	for freshFirst := r.retries.freshFirst; len(due) > 0 && len(names) < limit; {
+		// The first one of each kind: those that were tried and those that were not.
+		index := slices.IndexFunc(due, func(one one) bool { return one.tried != freshFirst })
+		if hurried := slices.IndexFunc(due, func(one one) bool { return one.hurried }); hurried >= 0 {
+			index = hurried
+		} else if len(names) >= room {
+			break
+		}
+		index = max(index, 0)
+		names = append(names, r.members[due[index].rank.UID].Pod().Name)
+		freshFirst = due[index].tried
+		due = slices.Delete(due, index, index+1)
 	}
 	return names
 }
@@ -106,6 +115,22 @@ func membersOf(g *Group) []*Member {
 		list = append(list, m)
 	}
 	return list
+}
+
+// checkHeaps checks that the heaps are in order.
+func (s *simulation) checkHeaps() {
+	s.t.Helper()
+	r := s.retries
+	for _, h := range []*groupHeap{&r.pausing, &r.resting, &r.idleByFailure, &r.idleByDeadline, &r.due, &r.fresh} {
+		for i, g := range h.groups {
+			if g.positions[h.number] != int32(i)+1 {
+				s.t.Fatalf("gang %s is at %d of heap %d, it has %d", g.Key, i+1, h.number, g.positions[h.number])
+			}
+			if i > 0 && h.before(g, h.groups[(i-1)/2]) {
+				s.t.Fatalf("gang %s comes after one of heap %d that it comes before", g.Key, h.number)
+			}
+		}
+	}
 }
 
 // checkIndexes compares the registry's indexes with what a scan finds.

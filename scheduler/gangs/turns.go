@@ -79,16 +79,19 @@ func (r *Registry) SetTurns(turns map[string]float64) Actions {
 		g.turn = turn
 	}
 	heap.Init(&r.retries.due)
+	heap.Init(&r.retries.fresh)
 	if before == r.turnstile.inUse {
 		return Actions{Due: true}
 	}
 	return r.queueAnew()
 }
 
-// queueAnew queues all groups as the turnstile wants, whose use has begun or ended.
+// queueAnew queues all groups after the use of the turnstile has begun or ended.
 func (r *Registry) queueAnew() (actions Actions) {
-	clear(r.turnstile.passed)
 	for _, g := range r.groups {
+		if !r.turnstile.isInside(g) {
+			g.entered = time.Time{}
+		}
 		r.setRetry(g)
 		if g.failedAt.IsZero() {
 			actions = actions.and(r.activateLeader(g))

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // turnsOf returns turns in which the named Pods, which are alone, are served one after the other.
@@ -67,7 +69,7 @@ func TestTheTurnstileForgetsThoseThatAreNotTried(t *testing.T) {
 	f.Observe(pod("a"))
 	f.Observe(pod("b"))
 	f.due()
-	f.step(timing.Again - time.Second)
+	f.step(maxStay - time.Second)
 	if diff := cmp.Diff([]string{}, f.due()); diff != "" {
 		t.Errorf("before (-want +got):\n%s", diff)
 	}
@@ -77,21 +79,129 @@ func TestTheTurnstileForgetsThoseThatAreNotTried(t *testing.T) {
 	}
 }
 
+// Other plugins may keep Pods out of the queue whose turns have come.
+func TestTheTurnstileHasRoomForThoseThatAreHurried(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, pod("promised"))
+	f.turnstile.size = 2
+	f.SetTurns(turnsOf())
+	f.fail(pod("promised"), time.Hour)
+	for i := range 4 {
+		f.Observe(pod(fmt.Sprint("p", i)))
+	}
+	f.due()
+	f.Hurry([]string{"promised"}, f.now())
+	if diff := cmp.Diff([]string{"promised"}, f.due()); diff != "" {
+		t.Errorf("due (-want +got):\n%s", diff)
+	}
+	attempt := f.Attempt("promised")
+	f.Hurry([]string{"promised"}, f.now())
+	f.due() // during its attempt
+	f.Seat(attempt.Group, attempt.Waiting, placesFor(1), "promised", f.now())
+	f.barrier(pod("promised"))
+	if attempt.Group.hurried || f.turnstile.isInside(attempt.Group) {
+		t.Errorf("when it has a place, it is hurried: %t, inside: %t", attempt.Group.hurried, f.turnstile.isInside(attempt.Group))
+	}
+}
+
+// A scheduler that does not lead orders the line as well: its successor shows the estimates at once.
+func TestNoneIsDueBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry(timing)
+	r.Serve(ours)
+	r.Observe(pod("a"))
+	r.Waiting()
+	r.SetTurns(turnsOf("a"))
+	if got := namesOf(r.Due(begin, 100)); len(got) > 0 {
+		t.Errorf("%q are due before the start", got)
+	}
+	r.Start()
+	if diff := cmp.Diff([]string{"a"}, namesOf(r.Due(begin, 100))); diff != "" {
+		t.Errorf("due after the start (-want +got):\n%s", diff)
+	}
+}
+
+func TestAMemberThatComesBackHasItsGangTriedAgain(t *testing.T) {
+	t.Parallel()
+	pods := gangOf("train", 2, 2)
+	f := newFixture(t, pods...)
+	f.SetTurns(turnsOf())
+	f.due()
+	f.fail(pods[0], 0)
+	f.step(timing.Again)
+	f.due() // it passes again
+	f.Forget(pods[1].UID)
+	f.step(timing.Again)
+	if got := f.due(); len(got) > 0 {
+		t.Fatalf("%q are due, of a gang that is not complete", got)
+	}
+	f.Observe(pods[1])
+	f.step(timing.Again)
+	if diff := cmp.Diff([]string{"train-0"}, f.due()); diff != "" {
+		t.Errorf("due (-want +got):\n%s", diff)
+	}
+}
+
+func TestAPodThatStaysAfterAllHasItsGangTried(t *testing.T) {
+	t.Parallel()
+	pods := gangOf("train", 3, 2)
+	f := newFixture(t, onNode(pods[0], "a"), pods[1])
+	if actions := f.MarkTerminating([]types.UID{pods[0].UID}, true); len(actions.Activate) > 0 {
+		t.Errorf("%q are activated, though their gang is about to lose a Pod", namesOf(actions.Activate))
+	}
+	if got := f.Attempt(pods[1].UID); got != nil {
+		t.Errorf("there is something to plan for a Pod whose gang is not complete")
+	}
+	if diff := cmp.Diff([]string{"train-1"}, namesOf(f.MarkTerminating([]types.UID{pods[0].UID}, false).Activate)); diff != "" {
+		t.Errorf("activated (-want +got):\n%s", diff)
+	}
+}
+
 func TestWithoutQueuesAllPass(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.turnstile.size = 1
 	f.SetTurns(turnsOf())
-	for i := range 5 {
-		f.Observe(pod(fmt.Sprint("p", i)))
-	}
+	f.Observe(pod("tried", prioritized(9)))
 	f.due()
+	f.fail(pod("tried"), 0)
+	f.Observe(pod("inside", prioritized(9)))
+	f.due()
+	for i := range 4 {
+		f.Observe(pod(fmt.Sprint("p", i), prioritized(9)))
+	}
 	if got := len(f.SetTurns(nil).Activate); got != 5 {
 		t.Errorf("when the queues are gone, %d Pods are activated, want 5", got)
 	}
 	f.Observe(pod("new"))
 	if why := f.gate(pod("new")); why != "" {
 		t.Errorf("without queues a new Pod is held back: %s", why)
+	}
+	f.Attempt("inside")
+	low := f.RankOf(pod("plain", unlabelled), begin)
+	for _, name := range []types.UID{"inside", "p0", "tried"} {
+		p := f.members[name].Pod()
+		if got := f.RankOf(p, f.now()); got.Compare(low) >= 0 {
+			t.Errorf("without queues Pod %s has rank %+v, after one of a lower priority", name, got)
+		}
+	}
+}
+
+// A label that decides which group a Pod is in makes it a new one.
+func TestAChangedLabelDoesNotJumpTheQueue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.SetTurns(turnsOf())
+	f.Observe(pod("first"))
+	f.due()
+	f.step(time.Second)
+	f.Observe(pod("second"))
+	f.due()
+	queued, changed := f.now(), pod("second")
+	changed.ResourceVersion, changed.Labels[v1.LabelIndex] = "2", "7"
+	f.Observe(changed)
+	if f.RankOf(changed, queued).Compare(f.RankOf(pod("first"), begin)) <= 0 {
+		t.Error("the Pod comes before one that was queued earlier")
 	}
 }
 
@@ -184,12 +294,41 @@ func TestNoPodIsStarvedByThoseThatAreTriedAgain(t *testing.T) {
 				q.activate(q.Due(q.now(), 64))
 				q.try(arrived)
 				for uid, since := range arrived {
-					if step-since > 2*maxPassed {
+					if step-since > 2*maxInside {
 						t.Fatalf("after %d attempts Pod %s was not tried, which came %d attempts ago; %d Pods are queued", step, uid, step-since, q.Len())
 					}
 				}
 			}
 		})
+	}
+}
+
+// More Pods may come than can be tried.
+func TestThoseThatComeDoNotStarveThoseThatWereTried(t *testing.T) {
+	t.Parallel()
+	q := &heapQueue{fixture: newFixture(t)}
+	q.turnstile.size = 8
+	q.SetTurns(turnsOf())
+	first := pod("first")
+	q.Observe(first)
+	tries, since, arrived := 0, 0, map[types.UID]int{}
+	for step := range 4000 {
+		q.step(20 * time.Millisecond)
+		q.Wake(q.now())
+		for i := range 1 + step%2 {
+			p := pod(fmt.Sprintf("new-%d-%d", step, i))
+			q.Observe(p)
+			arrived[p.UID] = step
+		}
+		q.SetTurns(turnsOf("first"))
+		q.activate(q.Due(q.now(), 64))
+		if q.entries[0].pod.UID == first.UID {
+			tries, since = tries+1, step
+		}
+		q.try(arrived)
+		if step-since > 100 {
+			t.Fatalf("the first in the line was tried %d times in %d attempts, and not in the last %d", tries, step, step-since)
+		}
 	}
 }
 
@@ -217,7 +356,7 @@ func TestThoseWithTheLastTurnsAreTriedAgainToo(t *testing.T) {
 			tries, since = tries+1, step
 		}
 		q.try(nil)
-		if step-since > 2*(others+maxPassed) {
+		if step-since > 2*(others+maxInside) {
 			t.Fatalf("the last of %d groups was tried %d times in %d attempts, and not in the last %d", others+1, tries, step, step-since)
 		}
 	}

@@ -46,7 +46,7 @@ func (p *Planner) evictVictims(ctx context.Context, group string, preemptor *cor
 
 // spare lets victims stay for now; the next attempt decides again.
 func (p *Planner) spare(preemptor *corev1.Pod, victims []*corev1.Pod) {
-	p.registry.MarkTerminating(podUIDs(victims), false)
+	p.do(p.registry.MarkTerminating(podUIDs(victims), false))
 	p.pending.Cancel(podUIDs(victims))
 	p.activate([]*corev1.Pod{preemptor})
 }
@@ -106,7 +106,7 @@ func (p *Planner) evictPartial(ctx context.Context, stuck []*corev1.Pod) {
 		p.handle.EventRecorder().WithLogger(p.logger).Eventf(one, nil, corev1.EventTypeWarning, "PartialGang", "Evicting",
 			"Other Pods of its gang could not be placed for %s", time.Duration(p.args.PartialGangTimeoutSeconds)*time.Second)
 		if err := p.evict(ctx, one); err != nil {
-			p.registry.MarkTerminating([]types.UID{one.UID}, false)
+			p.do(p.registry.MarkTerminating([]types.UID{one.UID}, false))
 			p.logger.Info("A Pod of an incomplete gang stays for now", "pod", klog.KObj(one), "err", err)
 		}
 	}

@@ -220,7 +220,7 @@ func (p *Planner) RankOf(pod *corev1.Pod, queued time.Time) gangs.Rank {
 	return p.registry.RankOf(pod, queued)
 }
 
-// RankOfOthers returns the place in the queue of what is no Pod.
+// RankOfOthers returns the place in the queue of what the Planner does not place.
 func (p *Planner) RankOfOthers(priority int32, queued time.Time) gangs.Rank {
 	return p.registry.RankOfOthers(priority, queued)
 }

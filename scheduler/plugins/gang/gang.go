@@ -64,7 +64,7 @@ func (p *Plugin) Name() string { return Name }
 
 // Less implements fwk.QueueSortPlugin: by priority, then by age of the gang, with its
 // members next to each other. Other Pods are as old as their last attempt, as in
-// kube-scheduler.
+// kube-scheduler. With GPUQueues, the order is that in which they were let into the queue.
 func (p *Plugin) Less(a, b fwk.QueuedEntityInfo) bool {
 	return p.rank(a).Compare(p.rank(b)) < 0
 }

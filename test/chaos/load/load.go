@@ -236,9 +236,15 @@ func (d *drawer) policies(task *v1.GPUTask) {
 // none, and others have to be moved for them.
 func spread(task *v1.GPUTask) { task.Spec.Template.Spec.SchedulerName = "gpu-scheduler-spreading" }
 
+// share makes Pods with shares of GPUs. Half of them are packed, as users have it, and the others are in
+// the way of whole nodes.
 func (d *drawer) share(task *v1.GPUTask) {
-	spread(task)
 	task.Spec.GPUAmount = fmt.Sprintf("0.%d", 1+d.random.IntN(9))
+	if d.chance(2) {
+		spread(task)
+		return
+	}
+	task.Spec.Replicas, task.Spec.MinAvailable = new(int32(1+d.random.IntN(4))), new(int32(1)) //nolint:gosec // small
 }
 
 func (d *drawer) wholeNode(task *v1.GPUTask) { task.Spec.GPUAmount = fmt.Sprint(d.GPUs) }

@@ -55,7 +55,18 @@ func (g *Group) isPartial(moving map[string]bool) bool {
 	if err != nil || staying == 0 || waiting == 0 {
 		return false
 	}
-	return staying < spec.Min && staying+g.underWay(moving) < spec.Min
+	return staying < spec.Min && staying+g.underWay(moving)+g.toLeave() < spec.Min
+}
+
+// toLeave counts the members that run and are about to be deleted, such as those that save their work
+// before they are preempted: the others are of use as long as these are there.
+func (g *Group) toLeave() (count int) {
+	for _, m := range g.members {
+		if m.bound() && m.terminating && !m.deleting() {
+			count++
+		}
+	}
+	return count
 }
 
 // underWay counts the members that are being moved and have not arrived. A Pod that

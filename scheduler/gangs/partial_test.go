@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestPodsThatAreOfNoUseAloneLeave(t *testing.T) {
@@ -26,7 +27,15 @@ func TestPodsThatAreOfNoUseAloneLeave(t *testing.T) {
 		"none runs":                      {pods: gangOf("train", 3, 3), want: []string{}},
 		"a Pod that is alone":            {pods: []*corev1.Pod{onNode(pod("a"), "a")}, want: []string{}},
 		"Pods that are leaving are left": {pods: append(bindFirst(gangOf("train", 3, 3), 1), ending(onNode(pod("z", in("train", 3, 9)), "a"))), want: []string{"train-0"}},
-		"the others came in time":        {pods: bindFirst(gangOf("train", 3, 3), 2), meanwhile: func(f *fixture) { f.Observe(onNode(pod("train-2", in("train", 3, 2)), "a")) }, want: []string{}},
+		"Pods that are to be preempted still run": {
+			pods: bindFirst(gangOf("train", 4, 2), 3), want: []string{},
+			meanwhile: func(f *fixture) {
+				f.MarkTerminating([]types.UID{"train-1", "train-2"}, true)
+				f.Partial(f.now(), nil)
+				f.step(timing.Partial)
+			},
+		},
+		"the others came in time": {pods: bindFirst(gangOf("train", 3, 3), 2), meanwhile: func(f *fixture) { f.Observe(onNode(pod("train-2", in("train", 3, 2)), "a")) }, want: []string{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -26,14 +26,17 @@ func (r *Registry) Gate(pod *corev1.Pod, now time.Time) string {
 	case m.seat != nil:
 		return ""
 	}
+	return r.gate(m, now)
+}
+
+// gate is Gate for a member without a seat.
+func (r *Registry) gate(m *Member, now time.Time) string {
 	g := m.group
 	switch {
 	case g.plan != nil:
 		return "other Pods of its gang are being placed first"
 	case g.queuedAt.IsZero() && (now.Before(g.retryAt) || now.Before(g.restEnd(r.budget.rest()))):
 		return "its last scheduling attempt has just failed"
-	case g.Alone && !r.turnstile.holds(g):
-		return ""
 	case !g.complete():
 		return g.gathering()
 	}

@@ -544,21 +544,25 @@ func (s *simulation) checkPlan(g *Group) {
 	}
 }
 
+// isQueued reports whether a member of a gang is in the queue, or will be by itself.
+func (s *simulation) isQueued(g *Group) bool {
+	return slices.ContainsFunc(g.waitingMembers(), func(m *Member) bool {
+		switch one := s.pods[m.UID]; one.place {
+		case active, unqueued:
+			return true
+		case leaving:
+			return one.again || g.leader == m // its Unreserve activates the leader
+		default:
+			return !one.observed
+		}
+	})
+}
+
 // checkIdle checks that a gang that could be planned will be.
 func (s *simulation) checkIdle(g *Group) {
 	s.t.Helper()
-	waiting := g.waitingMembers()
-	if len(waiting) == 0 || !g.complete() {
+	if len(g.waitingMembers()) == 0 || !g.complete() || s.isQueued(g) {
 		return
-	}
-	for _, m := range waiting {
-		one := s.pods[m.UID]
-		if one.place == active || one.place == unqueued || one.place == leaving && one.again || !one.observed {
-			return // its turn will come
-		}
-		if one.place == leaving && g.leader == m {
-			return // its Unreserve activates the leader
-		}
 	}
 	// No Pod is queued: at some time one must be.
 	later := s.now().Add(10 * timing.Again)

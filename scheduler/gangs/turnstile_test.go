@@ -269,7 +269,7 @@ func TestNoPodIsStarvedByThoseThatAreTriedAgain(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			dice, q := rand.New(rand.NewPCG(seed, 1)), &heapQueue{fixture: newFixture(t)} //nolint:gosec // reproducible
+			dice, q := rand.New(rand.NewPCG(seed, 1)), &heapQueue{fixture: newFixture(t)}
 			q.SetTurns(turnsOf())
 			for i := range 60 {
 				heap.Push(q, queuedPod{pod(fmt.Sprint("plain-", i), unlabelled), q.now()})

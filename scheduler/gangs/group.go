@@ -62,6 +62,8 @@ type Group struct {
 	positions [heaps]int32
 	// round is that of retries in which it may be queued, if it is due, and takenIn the last one in which it was.
 	round, takenIn uint64
+	// comesFrom is its namespace if it is among the newcomers.
+	comesFrom string
 	// refused are nodes that took no member although there was room, and refusals is how
 	// often that happened in a row.
 	refused  map[string]bool

@@ -159,7 +159,7 @@ func (r *Registry) setRetry(g *Group) {
 	case !g.failedAt.IsZero():
 		r.retries.put(g)
 	case r.turnstile.holds(g) && g.complete():
-		r.retries.putFresh(g)
+		r.retries.putNew(g)
 	default:
 		r.retries.remove(g)
 	}

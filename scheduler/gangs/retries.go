@@ -16,7 +16,7 @@ import (
 // A group goes from pausing to resting when its own pause is over, from there to idle when
 // the rest is over that the budget imposes on all of them, from idle to due when something
 // wakes it, and back to pausing when it is queued. One that is hurried does not rest, and one that
-// was never tried is fresh until it is queued.
+// was not tried yet is a newcomer, or due, until it is queued.
 type retries struct {
 	again, settle time.Duration
 	// pausing is ordered by the end of the pause, and resting by when the last attempt ended.
@@ -29,20 +29,19 @@ type retries struct {
 	// those with the first turns don't take all of it. When none is due, a round ends.
 	due   groupHeap
 	round uint64
-	// fresh is in the order of the turns. If others are due as well, both take turns: neither the new ones
-	// nor those that are tried again can keep the others waiting.
-	fresh      groupHeap
-	freshFirst bool
+	// newcomers take turns with those that are due: neither can keep the others waiting. newcomerNext is
+	// true if it is a newcomer's turn.
+	newcomers    newcomers
+	newcomerNext bool
 }
 
 func newRetries(timing Timing) *retries {
-	r := &retries{again: timing.Again, settle: timing.Settle, round: 1}
+	r := &retries{again: timing.Again, settle: timing.Settle, round: 1, newcomers: newcomers{namespaces: map[string]*namespace{}}}
 	r.pausing = groupHeap{number: 0, before: func(a, b *Group) bool { return a.pauseEnd(r.again).Before(b.pauseEnd(r.again)) }}
 	r.idleByFailure = groupHeap{number: 1, before: func(a, b *Group) bool { return a.failedAt.Before(b.failedAt) }}
 	r.idleByDeadline = groupHeap{number: 2, before: func(a, b *Group) bool { return a.retryBy.Before(b.retryBy) }}
 	r.resting = groupHeap{number: 4, before: func(a, b *Group) bool { return a.endedAt.Before(b.endedAt) }}
 	r.due = groupHeap{number: 3, before: func(a, b *Group) bool { return a.compareDue(b) < 0 }}
-	r.fresh = groupHeap{number: 5, before: func(a, b *Group) bool { return a.rank().Compare(b.rank()) < 0 }}
 	return r
 }
 
@@ -68,9 +67,10 @@ func (g *Group) restEnd(rest time.Duration) time.Time {
 
 // remove removes a group.
 func (r *retries) remove(g *Group) {
-	for _, h := range []*groupHeap{&r.pausing, &r.resting, &r.idleByFailure, &r.idleByDeadline, &r.due, &r.fresh} {
+	for _, h := range []*groupHeap{&r.pausing, &r.resting, &r.idleByFailure, &r.idleByDeadline, &r.due} {
 		h.remove(g)
 	}
+	r.newcomers.remove(g)
 }
 
 // put adds a group. If it is there already, it may have changed.
@@ -79,23 +79,35 @@ func (r *retries) put(g *Group) {
 	heap.Push(&r.pausing, g)
 }
 
-// putFresh adds a group that was never tried. If it is there already, it may have changed.
-func (r *retries) putFresh(g *Group) {
+// putNew adds a group that was not tried yet. If it is there already, it may have changed.
+func (r *retries) putNew(g *Group) {
 	r.remove(g)
-	heap.Push(&r.fresh, g)
+	if g.isNewcomer() {
+		r.newcomers.add(g)
+		return
+	}
+	r.putDue(g)
+}
+
+func (r *retries) putDue(g *Group) {
+	g.round = r.round
+	if g.takenIn == r.round {
+		g.round++
+	}
+	heap.Push(&r.due, g)
 }
 
 // next returns the group to be queued next; nil if there is none. Without room, only those that are
 // hurried are.
 func (r *retries) next(room bool) *Group {
-	due, fresh := r.due.first(), r.fresh.first()
+	due, newcomer := r.due.first(), r.newcomers.first()
 	switch {
 	case due != nil && due.hurried:
 		return due
 	case !room:
 		return nil
-	case due == nil, fresh != nil && r.freshFirst:
-		return fresh
+	case due == nil, newcomer != nil && r.newcomerNext:
+		return newcomer
 	default:
 		return due
 	}
@@ -103,11 +115,12 @@ func (r *retries) next(room bool) *Group {
 
 // take is called when a group is about to be queued, before it is put anywhere else.
 func (r *retries) take(g *Group) {
-	r.freshFirst = !g.failedAt.IsZero()
-	if r.freshFirst {
-		r.round = max(r.round, g.round)
-		g.takenIn = r.round
+	if r.newcomerNext = g.positions[r.due.number] > 0; !r.newcomerNext {
+		r.newcomers.take(g)
+		return
 	}
+	r.round = max(r.round, g.round)
+	g.takenIn = r.round
 }
 
 // endRound lets all groups be queued again, if none is due.
@@ -169,11 +182,7 @@ func (r *retries) idle(g *Group) {
 func (r *retries) wake(g *Group) {
 	r.idleByFailure.remove(g)
 	r.idleByDeadline.remove(g)
-	g.round = r.round
-	if g.takenIn == r.round {
-		g.round++
-	}
-	heap.Push(&r.due, g)
+	r.putDue(g)
 }
 
 // groupHeap is a heap of groups from which any can be removed.

@@ -58,23 +58,23 @@ func scanForDue(r *Registry, now time.Time, limit int) []string {
 		}
 		leader, round := leaderOf(g), r.retries.round
 		switch {
-		case g.failedAt.IsZero():
+		case g.failedAt.IsZero() && !isExplained(leader.Pod()):
 			round = 0 // of no importance
 		case g.positions[r.retries.due.number] > 0:
 			round = g.round
 		case g.takenIn == round:
 			round++
 		}
-		due = append(due, one{g.hurried, round, !g.failedAt.IsZero(), Rank{Turn: g.turn, Priority: priorityOf(leader.Pod()), Since: g.Since, Group: g.Key, Index: leader.index, UID: leader.UID}})
+		due = append(due, one{g.hurried, round, !g.failedAt.IsZero() || isExplained(leader.Pod()), Rank{Turn: g.turn, Priority: priorityOf(leader.Pod()), Since: g.Since, Group: g.Key, Index: leader.index, UID: leader.UID}})
 	}
 	slices.SortFunc(due, func(a, b one) int {
 		last := map[bool]int{false: 0, true: 1}
 		return cmp.Or(last[b.hurried]-last[a.hurried], cmp.Compare(a.round, b.round), a.rank.Compare(b.rank))
 	})
 	room, names := r.turnstile.room(now), []string{}
-	for freshFirst := r.retries.freshFirst; len(due) > 0 && len(names) < limit; {
+	for newcomerNext := r.retries.newcomerNext; len(due) > 0 && len(names) < limit; {
 		// The first one of each kind: those that were tried and those that were not.
-		index := slices.IndexFunc(due, func(one one) bool { return one.tried != freshFirst })
+		index := slices.IndexFunc(due, func(one one) bool { return one.tried != newcomerNext })
 		if hurried := slices.IndexFunc(due, func(one one) bool { return one.hurried }); hurried >= 0 {
 			index = hurried
 		} else if len(names) >= room {
@@ -82,7 +82,7 @@ func scanForDue(r *Registry, now time.Time, limit int) []string {
 		}
 		index = max(index, 0)
 		names = append(names, r.members[due[index].rank.UID].Pod().Name)
-		freshFirst = due[index].tried
+		newcomerNext = due[index].tried
 		due = slices.Delete(due, index, index+1)
 	}
 	return names
@@ -121,7 +121,14 @@ func membersOf(g *Group) []*Member {
 func (s *simulation) checkHeaps() {
 	s.t.Helper()
 	r := s.retries
-	for _, h := range []*groupHeap{&r.pausing, &r.resting, &r.idleByFailure, &r.idleByDeadline, &r.due, &r.fresh} {
+	all := []*groupHeap{&r.pausing, &r.resting, &r.idleByFailure, &r.idleByDeadline, &r.due}
+	for _, of := range r.newcomers.namespaces {
+		if of.Len() == 0 {
+			s.t.Fatal("a namespace without newcomers is kept")
+		}
+		all = append(all, &of.groupHeap)
+	}
+	for _, h := range all {
 		for i, g := range h.groups {
 			if g.positions[h.number] != int32(i)+1 {
 				s.t.Fatalf("gang %s is at %d of heap %d, it has %d", g.Key, i+1, h.number, g.positions[h.number])

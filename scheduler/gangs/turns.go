@@ -79,7 +79,7 @@ func (r *Registry) SetTurns(turns map[string]float64) Actions {
 		g.turn = turn
 	}
 	heap.Init(&r.retries.due)
-	heap.Init(&r.retries.fresh)
+	r.retries.newcomers.reorder()
 	if before == r.turnstile.inUse {
 		return Actions{Due: true}
 	}

@@ -80,7 +80,7 @@ func (n *newcomers) first() *Group {
 	if next == nil {
 		return nil
 	}
-	return next.groupHeap.first()
+	return next.first()
 }
 
 // take is called when the first one is taken, before it is removed.

@@ -18,7 +18,8 @@ type Config struct {
 	// Explain is after how long of calm a task that waits has to say why, ExplainFlood that of one among
 	// thousands that are created at once: each is tried by the scheduler once before it can say anything.
 	Explain, ExplainFlood time.Duration
-	// Converge is how long after the end of faults and load all that fits may take to end.
+	// Converge is how long after the end of faults and load all that fits may take to end. In a flood, up to 300
+	// Pods of tasks have waited until then, which takes half of it even if all GPUs are in use.
 	Converge time.Duration
 	// Kill is how long after a kill localcluster may report the end of the process.
 	Kill time.Duration
@@ -32,7 +33,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Bind: 15 * time.Second, PartialTimeout: 10 * time.Second, Settle: 10 * time.Second, Explain: 30 * time.Second, ExplainFlood: 3 * time.Minute,
-		Converge: 4 * time.Minute, Kill: 30 * time.Second, TaintsUnhealthy: true,
+		Converge: 8 * time.Minute, Kill: 30 * time.Second, TaintsUnhealthy: true,
 	}
 }
 

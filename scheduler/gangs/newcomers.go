@@ -53,7 +53,7 @@ func (n *newcomers) add(g *Group) {
 	of := n.namespaces[g.comesFrom]
 	if of == nil {
 		n.served++
-		of = &namespace{served: n.served, groupHeap: groupHeap{number: 5, before: func(a, b *Group) bool { return a.rank().Compare(b.rank()) < 0 }}}
+		of = &namespace{served: n.served, groupHeap: groupHeap{number: heaps - 1, before: func(a, b *Group) bool { return a.rank().Compare(b.rank()) < 0 }}}
 		n.namespaces[g.comesFrom] = of
 	}
 	heap.Push(of, g)

@@ -58,9 +58,9 @@ func (g *Group) gathering() string {
 }
 
 // Rank is a Pod's place in the queue. Ranks don't change while the Pod is queued, unless its
-// PodGroup does or the first GPUQueue comes or the last one goes, and except among the members of a gang whose plan is replaced by another
-// while some are queued: the worst that this can do is that they are refused and planned
-// once more.
+// PodGroup does or the first GPUQueue comes or the last one goes, and except among the members
+// of a gang whose plan is replaced by another while some are queued: the worst that this can do
+// is that they are refused and planned once more.
 //
 // With queues, what counts first is since when it is in kube-scheduler's queue: see turnstile.
 type Rank struct {

@@ -45,7 +45,7 @@ func newRetries(timing Timing) *retries {
 	return r
 }
 
-// heaps is in how many heaps a group may be.
+// heaps is in how many heaps a group may be. The last one is that of the newcomers of its namespace.
 const heaps = 6
 
 // pauseEnd is when another attempt may be made. A group that is queued for one is not

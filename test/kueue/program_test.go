@@ -4,15 +4,15 @@
 package kueue
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"falldio.github.io/gpu-controller/test/programs"
 )
 
 // stopLimit is how long a program may take to end after SIGTERM.
@@ -24,14 +24,12 @@ type program struct {
 	// ended is closed when the process has ended; err is then its error.
 	ended chan struct{}
 	err   error
-
-	mu  sync.Mutex
-	log bytes.Buffer
+	log   programs.Output
 }
 
 func startProgram(path string, args ...string) (*program, error) {
 	p := &program{command: exec.Command(path, args...), ended: make(chan struct{})}
-	p.command.Stdout, p.command.Stderr = p, p
+	p.command.Stdout, p.command.Stderr = &p.log, &p.log
 	if err := p.command.Start(); err != nil {
 		return nil, err
 	}
@@ -42,23 +40,10 @@ func startProgram(path string, args ...string) (*program, error) {
 	return p, nil
 }
 
-// Write implements io.Writer: it collects the log.
-func (p *program) Write(text []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.Write(text)
-}
-
-func (p *program) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.String()
-}
-
 // tail returns the last lines of the log that contain a text.
 func (p *program) tail(lines int, text string) string {
 	var found []string
-	for line := range strings.Lines(p.String()) {
+	for line := range strings.Lines(p.log.String()) {
 		if strings.Contains(line, text) {
 			found = append(found, line)
 		}
@@ -86,8 +71,8 @@ func (p *program) stop() error {
 		_ = p.command.Process.Kill()
 		return fmt.Errorf("%s did not stop within %v", p.command.Path, stopLimit)
 	}
-	if strings.Contains(p.String(), "DATA RACE") {
-		return fmt.Errorf("%s has a data race:\n%s", p.command.Path, p)
+	if strings.Contains(p.log.String(), "DATA RACE") {
+		return fmt.Errorf("%s has a data race:\n%s", p.command.Path, &p.log)
 	}
 	if p.err != nil {
 		return fmt.Errorf("%s ended: %w\n%s", p.command.Path, p.err, p.tail(100, ""))

@@ -23,6 +23,7 @@ func show(result *campaign.Result, out io.Writer) {
 	showCounts(out, "faults", result.Faults)
 	showCounts(out, "requests disturbed", result.Requests)
 	showCounts(out, "users", result.Steps)
+	showCounts(out, "Pods stopped before their end", result.Stops)
 	for _, text := range result.NotInjected {
 		fmt.Fprintln(out, "not injected:", text)
 	}
@@ -103,6 +104,7 @@ type line struct {
 	Faults     map[string]int `json:"faults"`
 	Requests   map[string]int `json:"requests"`
 	Steps      map[string]int `json:"steps"`
+	Stops      map[string]int `json:"stops,omitempty"`
 	Missing    []string       `json:"notInjected,omitempty"`
 	Violations []string       `json:"violations"`
 	Command    string         `json:"command"`
@@ -112,7 +114,7 @@ type line struct {
 func appendReport(path string, result *campaign.Result) error {
 	one := line{
 		Seed: result.Header.Seed, Duration: result.Header.Duration, Took: result.Took.Round(time.Second).String(), Ended: time.Now().UTC().Truncate(time.Second),
-		Revisions: result.Revisions, Tasks: result.Tasks, Pods: result.Pods, Faults: result.Faults, Requests: result.Requests, Steps: result.Steps,
+		Revisions: result.Revisions, Tasks: result.Tasks, Pods: result.Pods, Faults: result.Faults, Requests: result.Requests, Steps: result.Steps, Stops: result.Stops,
 		Missing: result.NotInjected, Violations: []string{}, Command: result.Header.Command,
 	}
 	for i := range result.Violations {

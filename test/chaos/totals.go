@@ -17,7 +17,7 @@ import (
 
 // totals prints a report, a file of lines that --report has appended, as tables in Markdown.
 func totals(path string, out io.Writer) error {
-	sum := line{Faults: map[string]int{}, Requests: map[string]int{}}
+	sum := line{Faults: map[string]int{}, Requests: map[string]int{}, Stops: map[string]int{}}
 	seconds, campaigns := time.Duration(0), 0
 	fmt.Fprintln(out, "| seed | load | in all | tasks | Pods | revisions | faults | violations |\n|---|---|---|---|---|---|---|---|")
 	err := readLines(path, func(one *line) error {
@@ -36,6 +36,7 @@ func totals(path string, out io.Writer) error {
 		sum.Violations = append(sum.Violations, one.Violations...)
 		add(sum.Faults, one.Faults)
 		add(sum.Requests, one.Requests)
+		add(sum.Stops, one.Stops)
 		fmt.Fprintf(out, "| %d | %s | %s | %d | %d | %d | %d | %d |\n",
 			one.Seed, one.Duration, one.Took, one.Tasks, one.Pods, one.Revisions, count(one.Faults), len(one.Violations))
 		return nil
@@ -51,6 +52,9 @@ func totals(path string, out io.Writer) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(sum.Requests)) {
 		fmt.Fprintf(out, "| single requests: %s | %d |\n", name, sum.Requests[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(sum.Stops)) {
+		fmt.Fprintf(out, "| Pods stopped before their end: %s | %d |\n", name, sum.Stops[name])
 	}
 	if len(sum.Violations) > 0 {
 		fmt.Fprintf(out, "\n- %s\n", strings.Join(sum.Violations, "\n- "))

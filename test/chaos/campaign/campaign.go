@@ -16,7 +16,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/test/chaos/check"
 	"falldio.github.io/gpu-controller/test/chaos/faults"
 	"falldio.github.io/gpu-controller/test/chaos/history"
@@ -52,8 +55,9 @@ type Result struct {
 	HistoryPath string
 	Entries     []history.Entry
 	Violations  []check.Violation
-	// Faults and Steps count what was done, Requests how often proxies have disturbed requests.
-	Faults, Steps, Requests map[string]int
+	// Faults and Steps count what was done, Requests how often proxies have disturbed requests, and Stops how
+	// many Pods were stopped before their end, by the reason that Kubernetes has written into them, and by plans.
+	Faults, Steps, Requests, Stops map[string]int
 	// NotInjected says what could not be injected on this machine, and why.
 	NotInjected []string
 	// Took is how long it took in all. FoundAfter is when the violation of Options.Until was certain, from the
@@ -112,12 +116,18 @@ type runner struct {
 	tasks     map[string]bool
 	pods      map[string]bool
 	notInject []string
+	// stopped are the Pods that were stopped before their end, by their UIDs.
+	stopped map[types.UID]bool
+	stops   map[string]int
+	// moved are how many Pods each plan has evicted, by its UID.
+	moved map[types.UID]int
 }
 
 func newRunner(options Options, writer *history.Writer) *runner {
 	r := &runner{
 		Options: options, writer: writer, config: Config(movesPerHour(&options)), shape: usualShape(), found: make(chan struct{}),
 		steps: map[string]int{}, tasks: map[string]bool{}, pods: map[string]bool{},
+		stopped: map[types.UID]bool{}, stops: map[string]int{}, moved: map[types.UID]int{},
 	}
 	r.checker = check.New(r.config)
 	start := clock().Elapsed()
@@ -166,10 +176,38 @@ func (r *runner) tally(entry *history.Entry) {
 	switch {
 	case entry.Object != nil && entry.Object.Pod != nil:
 		r.pods[string(entry.Object.Pod.UID)] = true
+		r.tallyStop(entry.Object.Pod)
+	case entry.Object != nil && entry.Object.Plan != nil:
+		r.tallyMoves(entry.Object.Plan)
 	case entry.Object != nil && entry.Object.Task != nil:
 		r.tasks[string(entry.Object.Task.UID)] = true
 	case entry.Mark == history.Begin:
 		r.began = entry.Elapsed
+	}
+}
+
+func (r *runner) tallyStop(pod *corev1.Pod) {
+	for i := range pod.Status.Conditions {
+		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue && !r.stopped[pod.UID] {
+			r.stopped[pod.UID] = true
+			r.stops[condition.Reason]++
+		}
+	}
+}
+
+// byPlans is the key of Result.Stops for the Pods that plans have evicted.
+const byPlans = "moved by a plan"
+
+func (r *runner) tallyMoves(plan *v1.MovePlan) {
+	count := 0
+	for i := range plan.Status.Moves {
+		if plan.Status.Moves[i].EvictedAt != nil {
+			count++
+		}
+	}
+	if more := count - r.moved[plan.UID]; more > 0 {
+		r.stops[byPlans] += more
+		r.moved[plan.UID] = count
 	}
 }
 
@@ -184,7 +222,7 @@ func (r *runner) run(ctx context.Context) (result *Result, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	result = &Result{
-		Entries: r.entries, Violations: r.checker.Violations(), Faults: s.injector.Counts(), Steps: r.steps, Requests: map[string]int{},
+		Entries: r.entries, Violations: r.checker.Violations(), Faults: s.injector.Counts(), Steps: r.steps, Requests: map[string]int{}, Stops: r.stops,
 		NotInjected: r.notInject, Took: time.Since(begin), Pods: len(r.pods), Tasks: len(r.tasks), Revisions: r.log.Revision(),
 	}
 	if r.isFound && r.began > 0 {

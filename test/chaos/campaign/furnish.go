@@ -7,13 +7,16 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -56,9 +59,18 @@ func (s *site) furnish(ctx context.Context, shape *shape) error {
 	return s.createOthers(ctx, shape)
 }
 
-// createNamespace creates a namespace and waits until Pods can be created there.
+// createNamespace creates a namespace with a PodDisruptionBudget that forbids the eviction of some Pods, and
+// waits until Pods can be created there.
 func (s *site) createNamespace(ctx context.Context, name string) error {
 	_, err := s.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}, Spec: policyv1.PodDisruptionBudgetSpec{
+		MinAvailable: new(intstr.FromInt32(math.MaxInt32)),
+		Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{check.LabelGuarded: "true"}},
+	}}
+	_, err = s.kube.PolicyV1().PodDisruptionBudgets(name).Create(ctx, budget, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}

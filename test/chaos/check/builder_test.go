@@ -206,6 +206,16 @@ func newNode(name string, cards ...string) *corev1.Node {
 	}
 }
 
+// movePlan returns a plan that is being carried out and moves a Pod of a task to node m.
+func movePlan(task *v1.GPUTask, pod *corev1.Pod) *v1.MovePlan {
+	reference := v1.TaskReference{Namespace: task.Namespace, Name: task.Name, UID: task.UID}
+	return &v1.MovePlan{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-of-p"},
+		Spec:       v1.MovePlanSpec{Moves: []v1.Move{{Task: reference, Pod: pod.Name, PodUID: pod.UID, To: v1.MovePlace{Node: "m"}}}},
+		Status:     v1.MovePlanStatus{Phase: v1.PlanExecuting},
+	}
+}
+
 // with returns a changed copy of a Pod.
 func with(pod *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
 	changed := pod.DeepCopy()

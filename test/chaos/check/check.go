@@ -55,7 +55,7 @@ func New(config Config) *Checker {
 	c := &Checker{reported: map[string]bool{}, counts: map[string]int{}}
 	c.world = newWorld(config, c.report)
 	c.invariants = []invariant{
-		newCards(), newGangs(), &infeasible{}, newAttempts(), newFailures(), newOthers(), newRunning(),
+		newCards(), newGangs(), &infeasible{}, newAttempts(), newFailures(), newOthers(), newRunning(), &guarded{},
 		newMoves(), newEvictions(), newWaits(), &leftovers{}, &convergence{}, &agents{}, newProcesses(),
 	}
 	return c

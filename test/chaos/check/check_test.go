@@ -214,6 +214,7 @@ func TestWhatRunsIsNotStopped(t *testing.T) {
 		"for no reason":                           {start().pod(with(pod, deleting)), "ran on node n and was deleted"},
 		"after a kill of the controller":          {start().fault(FaultKill, "gpu-controller").podGone(pod), "ran on node n and was deleted"},
 		"its task is deleted":                     {start().intent("delete").podGone(pod), ""},
+		"it is moved, and not evicted":            {start().plan(movePlan(task, pod)).pod(with(pod, deleting)), "ran on node n and was deleted"},
 		"its task is suspended":                   {start().intent("suspend").pod(with(pod, deleting)), ""},
 		"its task starts again":                   {start().task(restarting).pod(with(pod, deleting)), ""},
 		"its task has failed":                     {start().task(failing).pod(with(pod, deleting)), ""},
@@ -241,11 +242,7 @@ func TestMoves(t *testing.T) {
 	t.Parallel()
 	task := newTask("t")
 	pod := newPod("t", task)
-	plan := &v1.MovePlan{
-		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-of-p"},
-		Spec:       v1.MovePlanSpec{Moves: []v1.Move{{Task: v1.TaskReference{Namespace: "ns", Name: "t", UID: task.UID}, Pod: "t", PodUID: pod.UID, To: v1.MovePlace{Node: "m"}}}},
-		Status:     v1.MovePlanStatus{Phase: v1.PlanExecuting},
-	}
+	plan := movePlan(task, pod)
 	done := plan.DeepCopy()
 	done.Status.Phase = v1.PlanDone
 	done.Status.Moves = []v1.MoveStatus{{State: v1.MoveMoved, EvictedAt: &metav1.Time{Time: begin}}}
@@ -297,6 +294,35 @@ func TestMoves(t *testing.T) {
 				return
 			}
 			test.history.mustFind(t, test.invariant, test.want)
+		})
+	}
+}
+
+func TestPodDisruptionBudgets(t *testing.T) {
+	t.Parallel()
+	task := newTask("t")
+	pod := newPod("t", task)
+	pod.Labels[LabelGuarded] = "true"
+	unstarted := with(pod, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending })
+	leaving := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", DeletionTimestamp: &metav1.Time{Time: begin}}}
+	tests := map[string]struct {
+		history *builder
+		want    string
+	}{
+		"a Pod that must stay is preempted":                 {new(builder).task(task).pod(pod, with(pod, preempted)), "is stopped (PreemptionByScheduler)"},
+		"a Pod that must stay is evicted":                   {new(builder).task(task).pod(pod, with(pod, evicted)), "is stopped (EvictionByEvictionAPI)"},
+		"a Pod that must stay has not started":              {new(builder).task(task).pod(unstarted, with(unstarted, preempted)), ""},
+		"a Pod that may leave is preempted":                 {new(builder).task(task).pod(newPod("t", task), with(newPod("t", task), preempted)), ""},
+		"the Pod of a namespace that is deleted is evicted": {new(builder).task(task).namespace(leaving).pod(pod, with(pod, preempted)), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				test.history.mustFindNothing(t)
+				return
+			}
+			test.history.mustFind(t, InvariantGuarded, test.want)
 		})
 	}
 }

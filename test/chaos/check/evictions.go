@@ -71,10 +71,13 @@ func (e *evictions) judge(w *world, r *history.Request) {
 	}
 }
 
+// reasonEviction is the reason in a Pod's condition DisruptionTarget that the API for evictions writes.
+const reasonEviction = "EvictionByEvictionAPI"
+
 // wasEvicted reports whether a Pod that has not ended is evicted through the API for that.
 func wasEvicted(pod *corev1.Pod) bool {
 	condition := conditionOf(pod, corev1.DisruptionTarget)
-	return condition != nil && condition.Reason == "EvictionByEvictionAPI" && !hasEnded(pod)
+	return condition != nil && condition.Reason == reasonEviction && !hasEnded(pod)
 }
 
 // mayRepair reports whether a Pod may be evicted without a plan: its node is cordoned, it has none yet, or

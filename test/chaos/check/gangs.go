@@ -69,8 +69,8 @@ func (g *gangs) take(w *world, s *step) {
 func (g *gangs) follow(w *world, s *step) {
 	name := s.pod.Labels[v1.LabelPodGroup]
 	least, err := strconv.Atoi(s.pod.Labels[v1.LabelMinAvailable])
-	if name == "" || err != nil || s.pod.Labels[LabelFuzzed] != "" {
-		return
+	if name == "" || err != nil || s.pod.Labels[LabelFuzzed] != "" || isGuarded(s.pod) {
+		return // the Pods of an incomplete gang can't be evicted if a PodDisruptionBudget forbids it
 	}
 	key := types.NamespacedName{Namespace: s.pod.Namespace, Name: name}
 	one := g.all[key]

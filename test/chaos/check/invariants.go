@@ -6,7 +6,7 @@ package check
 // Invariants returns the names of all invariants.
 func Invariants() []string {
 	return []string{
-		InvariantCards, InvariantGangs, InvariantInfeasible, InvariantAttempts, InvariantFailures, InvariantOthers, InvariantRunning,
+		InvariantCards, InvariantGangs, InvariantInfeasible, InvariantAttempts, InvariantFailures, InvariantOthers, InvariantRunning, InvariantGuarded,
 		InvariantReserved, InvariantMayMove, InvariantBudget, InvariantMovesCounted, InvariantWaits, InvariantLeftovers, InvariantConvergence,
 		InvariantLost, InvariantAgents, InvariantProcesses,
 	}

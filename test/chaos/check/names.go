@@ -7,6 +7,8 @@ package check
 const (
 	// LabelInfeasible is on tasks, and their Pods, that can never start.
 	LabelInfeasible = "chaos.falldio.com/infeasible"
+	// LabelGuarded is on Pods whose eviction a PodDisruptionBudget forbids as long as they run.
+	LabelGuarded = "chaos.falldio.com/guarded"
 	// LabelForeign is on Pods that are no task's.
 	LabelForeign = "chaos.falldio.com/foreign"
 	// LabelFuzzed is on objects of a flood: nobody waits for their end.

@@ -13,8 +13,8 @@ import (
 )
 
 // InvariantRunning says that a Pod of a task that runs is stopped only for a reason: its user wants it, its
-// node or its task's definition is gone, its task restarts or has ended, a plan moves it, it is
-// preempted. That a process was killed is none.
+// node or its task's definition is gone, its task restarts or has ended, it is evicted or preempted.
+// That a process was killed is none.
 const InvariantRunning = "what runs is not stopped without a reason"
 
 // running follows Pods that run, and reports those that are deleted without a reason.
@@ -30,6 +30,7 @@ func (r *running) take(w *world, s *step) {
 		return
 	}
 	uid, owned := taskOf(s.pod)
+	// What is evicted, by a plan or otherwise, or preempted, says so.
 	if !owned || s.pod.Labels[LabelFuzzed] != "" || wasDisrupted(s.pod) {
 		return
 	}
@@ -57,7 +58,7 @@ func (w *world) explains(pod *corev1.Pod, uid types.UID) bool {
 	case task.Spec.SuccessPolicy != nil, task.Spec.OnLostPod == v1.LostPodRestartTask:
 		return true // its Pods stop when others end
 	default:
-		return isEnding(task) || isStale(task, pod) || w.isMoved(pod)
+		return isEnding(task) || isStale(task, pod)
 	}
 }
 

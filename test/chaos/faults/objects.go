@@ -55,10 +55,10 @@ func (i *Injector) deleteNamespace(ctx context.Context, name string) (action, er
 		switch {
 		case err == nil && got.DeletionTimestamp != nil:
 			return fmt.Errorf("namespace %s is still being deleted", name)
-		case err == nil, !apierrors.IsNotFound(err):
+		case err != nil && !apierrors.IsNotFound(err):
 			return err
 		}
-		return i.Setup(ctx, name)
+		return i.Setup(ctx, name) // also if an attempt before this one has created the namespace
 	}
 	return mend, i.Kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
 }

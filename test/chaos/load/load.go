@@ -208,6 +208,12 @@ func (d *drawer) task(tenant Tenant, number, seconds int) *v1.GPUTask {
 
 // policies draws what happens to a task when something goes wrong, and whether it may be moved.
 func (d *drawer) policies(task *v1.GPUTask) {
+	if d.chance(4) {
+		leaveSoon(&task.Spec.Template.Spec)
+	}
+	if d.chance(10) {
+		task.Spec.Template.Labels[check.LabelGuarded] = "true"
+	}
 	if d.chance(3) {
 		task.Spec.FailurePolicy = v1.RestartPod
 	}
@@ -229,6 +235,16 @@ func (d *drawer) policies(task *v1.GPUTask) {
 		if task.Spec.Completions == nil && task.Labels[labelKind] == "gang" {
 			task.Spec.OnLostPod = v1.LostPodRestartTask
 		}
+	}
+}
+
+// leaveSoon lets Kubernetes evict Pods from a node that is silent or not ready after a few seconds, instead of
+// the usual five minutes, which no node is for that long.
+func leaveSoon(pod *corev1.PodSpec) {
+	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		pod.Tolerations = append(pod.Tolerations, corev1.Toleration{
+			Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(5)),
+		})
 	}
 }
 

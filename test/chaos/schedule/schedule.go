@@ -101,8 +101,10 @@ const (
 	// work under load alone.
 	FaultShare = 0.75
 	// storm and lull alternate: in a lull nothing is injected, so that limits of time are put to the test
-	// as well.
-	storm, lull = 30 * time.Second, 25 * time.Second
+	// as well. Every third lull is longer than the longest limit, so that one that is exceeded
+	// after a storm is noticed before the next one disturbs it again.
+	storm, lull, longLull = 30 * time.Second, 25 * time.Second, 75 * time.Second
+	longLullEvery         = 3
 	// pause is the mean time between two faults of a storm.
 	pause = 2500 * time.Millisecond
 )
@@ -113,8 +115,11 @@ func Faults(options Options, cluster *Cluster) []Fault {
 	end := time.Duration(FaultShare * float64(options.Duration))
 	d := &drawer{random: random, cluster: cluster, busy: map[string]time.Duration{}}
 	var all []Fault
-	for begin := 3 * time.Second; begin < end; begin += storm + lull {
+	for begin, number := 3*time.Second, 1; begin < end; begin, number = begin+storm+lullAfter(number), number+1 {
 		stop := min(begin+storm, end)
+		if fault, drawn := d.drawPartition(begin, stop); drawn {
+			all = append(all, fault)
+		}
 		for at := begin; at < stop; at += d.between(0, 2*pause) {
 			if fault, drawn := d.draw(at, stop); drawn {
 				all = append(all, fault)
@@ -124,6 +129,14 @@ func Faults(options Options, cluster *Cluster) []Fault {
 	all = append(all, rare(options, cluster, random, end)...)
 	slices.SortStableFunc(all, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return all
+}
+
+// lullAfter returns how long the lull after a storm is; the first storm is number 1.
+func lullAfter(number int) time.Duration {
+	if number%longLullEvery == 0 {
+		return longLull
+	}
+	return lull
 }
 
 // rare returns the faults that happen once: a deleted CRD, a deleted namespace, a flood.
@@ -189,17 +202,26 @@ func (d *drawer) draw(at, stop time.Duration) (Fault, bool) {
 	return fault, true
 }
 
+// drawPartition returns the partition of a node for all of a storm, every second time: shorter ones go
+// unnoticed, as Kubernetes needs 10 s to find that a node is silent, and its Pods tolerate that for a while.
+func (d *drawer) drawPartition(at, stop time.Duration) (Fault, bool) {
+	fault := Fault{At: at, For: stop - at, Kind: check.FaultPartition, Target: pick(d.random, d.cluster.Nodes)}
+	if fault.Target == "" || d.random.IntN(2) == 0 {
+		return fault, false
+	}
+	d.busy[fault.Target] = stop + time.Second
+	return fault, true
+}
+
 func (d *drawer) drawNode(fault *Fault) {
 	fault.Target = pick(d.random, d.cluster.Nodes)
 	fault.For = d.between(4*time.Second, 15*time.Second)
-	switch d.random.IntN(5) {
+	switch d.random.IntN(4) {
 	case 0:
-		fault.Kind, fault.For = check.FaultPartition, 20*time.Second
-	case 1:
 		fault.Kind = check.FaultNotReady
-	case 2:
+	case 1:
 		fault.Kind = check.FaultDelete
-	case 3:
+	case 2:
 		fault.Kind = check.FaultCordon
 	default:
 		fault.Kind, fault.Number = check.FaultGPU, d.random.IntN(max(1, d.cluster.GPUs))

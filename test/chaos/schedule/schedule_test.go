@@ -31,6 +31,39 @@ func TestASeedAlwaysGivesTheSameSchedule(t *testing.T) {
 	}
 }
 
+func TestPartitionsLastUntilKubernetesEvictsThePods(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for seed := range uint64(20) {
+		for _, fault := range Faults(Options{Seed: seed, Duration: 10 * time.Minute}, someCluster()) {
+			if fault.Kind == check.FaultPartition && fault.For == storm {
+				found++
+			}
+		}
+	}
+	if found < 40 {
+		t.Errorf("%d partitions in 20 campaigns last a whole storm, want at least 40", found)
+	}
+}
+
+func TestEachCampaignHasALullThatIsLongerThanTheLimitsOfTime(t *testing.T) {
+	t.Parallel()
+	config := check.Default()
+	longest := config.Settle + max(config.Explain, 2*config.PartialTimeout+2*config.Bind)
+	for seed := range uint64(20) {
+		calm, end := 0, time.Duration(0)
+		for _, fault := range Faults(Options{Seed: seed, Duration: 10 * time.Minute}, someCluster()) {
+			if fault.At-end > longest {
+				calm++
+			}
+			end = max(end, fault.At+fault.For)
+		}
+		if calm == 0 {
+			t.Errorf("seed %d: no lull of a campaign of ten minutes is longer than %v", seed, longest)
+		}
+	}
+}
+
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]bool{}

@@ -120,7 +120,7 @@ build-schedulerperf: build
 	$(STATIC) $(GO) test -c -vet=off -ldflags "-s -w" -o $(BIN)/schedulerperf.test test/schedulerperf/program_test.go
 
 .PHONY: build-compat
-build-compat: ## Build kube-apiserver and kube-controller-manager of the other releases of Kubernetes in test/compat/kubernetes into bin/compat (MINORS=1.34 for one of them)
+build-compat: ## Build kube-apiserver, kube-controller-manager and kubelet of the other releases of Kubernetes in test/compat/kubernetes into bin/compat (MINORS=1.34 for one of them)
 	hack/build-kubernetes.sh $(MINORS)
 
 .PHONY: test-compat

@@ -6,23 +6,27 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"strconv"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // apiServer is as much of an API server as gpu-controller needs, in memory. Lists are streamed as
-// watches, in the API server's formats. Pods can't be created: a quota is exhausted.
+// watches, in the API server's formats. Pods can't be created, as a quota is exhausted, unless created is set.
 type apiServer struct {
 	*httptest.Server
 
@@ -30,6 +34,9 @@ type apiServer struct {
 	version int
 	// collections are by resource; "pods" are those of tasks, "pods of others" the rest.
 	collections map[string]*collection
+	// created is called with each Pod that is created, and deleted with the name of each task that is deleted.
+	created func(*corev1.Pod)
+	deleted func(task string)
 	// requests are the requests so far, by verb and resource, without watches.
 	requests map[string]int
 }
@@ -58,12 +65,7 @@ func (s *apiServer) put(resource, key string, object runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	var encoded []byte
-	if c.contentType == "application/json" {
-		encoded, err = json.Marshal(object)
-	} else {
-		encoded, err = encodeProtobuf(object)
-	}
+	encoded, err := c.encode(object)
 	if err != nil {
 		return err
 	}
@@ -72,11 +74,41 @@ func (s *apiServer) put(resource, key string, object runtime.Object) error {
 		kind = watch.Modified
 	}
 	c.objects[key] = encoded
-	event, err := c.event(kind, encoded)
+	return c.tell(kind, encoded)
+}
+
+// remove removes an object, whose last state is given, and tells those who watch.
+func (s *apiServer) remove(resource, key string, last runtime.Object) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, err := s.collection(resource)
+	if err != nil {
+		return err
+	}
+	encoded, err := c.encode(last)
+	if err != nil {
+		return err
+	}
+	delete(c.objects, key)
+	return c.tell(watch.Deleted, encoded)
+}
+
+func (c *collection) encode(object runtime.Object) ([]byte, error) {
+	if c.contentType == "application/json" {
+		return json.Marshal(object)
+	}
+	return encodeProtobuf(object)
+}
+
+func (c *collection) tell(kind watch.EventType, object []byte) error {
+	event, err := c.event(kind, object)
+	if err != nil {
+		return err
+	}
 	for watcher := range c.watchers {
 		watcher <- event
 	}
-	return err
+	return nil
 }
 
 // collection returns the collection of a resource, which may be empty.
@@ -123,10 +155,17 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "GET pods": // versions before this one list all Pods that run
 		s.servePods(w)
 	case "POST pods":
+		if s.created != nil {
+			s.servePod(w, r)
+			return
+		}
 		respondStatus(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf(
 			"pods \"x\" is forbidden: exceeded quota: gpus, requested: requests.falldio.com/gpu=1, used: requests.falldio.com/gpu=%d, limited: requests.falldio.com/gpu=100000", s.count()))
 	case "POST events", "PATCH events":
 		respond(w, http.StatusCreated, corev1.Event{TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: "v1"}})
+	case "DELETE gputasks":
+		s.deleted(path.Base(r.URL.Path))
+		respond(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
 	case "PUT gputasks/status":
 		s.serveStatus(w, r)
 	default:
@@ -211,6 +250,34 @@ func (s *apiServer) servePods(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf")
 	_, _ = w.Write(encoded)
+}
+
+func (s *apiServer) servePod(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		respondStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	pod := &corev1.Pod{}
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, pod); err != nil {
+		respondStatus(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	pod.Kind, pod.APIVersion = "Pod", "v1"
+	pod.Namespace, pod.UID = namespace, types.UID("00000000-0000-4000-8000-"+pod.Name)
+	pod.CreationTimestamp, pod.Status.Phase = metav1.Now(), corev1.PodPending
+	if err := s.putPod(pod); err != nil {
+		respondStatus(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+		return
+	}
+	s.created(pod.DeepCopy())
+	respond(w, http.StatusCreated, pod)
+}
+
+// putPod stores a Pod with a new resource version.
+func (s *apiServer) putPod(pod *corev1.Pod) error {
+	pod.ResourceVersion = strconv.Itoa(s.count())
+	return s.put("pods", pod.Name, pod)
 }
 
 func (s *apiServer) serveStatus(w http.ResponseWriter, r *http.Request) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	taskinformers "falldio.github.io/gpu-controller/pkg/generated/informers/externalversions"
 )
@@ -27,7 +28,7 @@ func newFilledServer(t *testing.T, tasks int) *apiServer {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	if err := server.fill(tasks); err != nil {
+	if err := server.fill(tasks, 3); err != nil {
 		t.Fatal(err)
 	}
 	return server
@@ -82,12 +83,35 @@ func TestPodsAreRefusedAndStatusesStored(t *testing.T) {
 	}
 }
 
+func TestTasksOfTheChurnHavePodsAndAreDeletedWithThem(t *testing.T) {
+	t.Parallel()
+	server := newFilledServer(t, 1)
+	work := newChurn(server, 3)
+	work.create(churnFirst)
+	config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf"}}
+	name := newTask(churnFirst).Name
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{v1.LabelTask: name}}}
+	created, err := kubernetes.NewForConfigOrDie(config).CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil || created.UID == "" || created.Status.Phase != corev1.PodPending {
+		t.Fatalf("creating a Pod: %v, %+v", err, created)
+	}
+	if tasks, pods := len(server.collections["gputasks"].objects), len(server.collections["pods"].objects); tasks != 2 || pods != 2 {
+		t.Errorf("%d tasks and %d Pods, want 2 of each", tasks, pods)
+	}
+	if err := versioned.NewForConfigOrDie(&rest.Config{Host: server.URL}).FalldioV1().GPUTasks(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if tasks, pods := len(server.collections["gputasks"].objects), len(server.collections["pods"].objects); tasks != 1 || pods != 1 || work.gone() != 1 {
+		t.Errorf("%d tasks and %d Pods, %d deleted; want 1 of each", tasks, pods, work.gone())
+	}
+}
+
 func TestTheReportComparesWithTheBaseline(t *testing.T) {
 	t.Parallel()
-	o := &options{tasks: 50_000, refused: 10}
+	o := &options{tasks: 50_000, nodes: 10_000, rate: 50, refused: 10}
 	ours, baseline := &result{name: "this version", peakMiB: 500, filled: time.Second}, &result{name: "baseline", peakMiB: 2000}
 	got := report(o, []*result{ours, baseline})
-	for _, want := range []string{"50000 tasks with a Pod each, 5000 nodes", "| most memory (RSS), MiB | 500 | 2000 | 0.25 |", "| writes per minute while nothing changes | 0 | 0 |  |"} {
+	for _, want := range []string{"50000 tasks with a Pod each, 10000 nodes", "| most memory (RSS), MiB | 500 | 2000 | 0.25 |", "| writes per minute while nothing changes | 0 | 0 |  |"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"time"
@@ -19,8 +20,11 @@ type result struct {
 	filled, passed time.Duration
 	heapMiB        float64
 	peakMiB        float64
-	// writes and reads are requests per minute while nothing changes.
-	writes, reads float64
+	// writes and reads are requests per minute while nothing changes, restCores how many cores the program uses then.
+	writes, reads, restCores float64
+	// churnCores is how many cores the program uses while churned tasks per second come and go, and churnWrites how
+	// many requests it sends for each of them.
+	churnCores, churned, churnWrites float64
 	// attempts and statuses are requests per minute while a quota refuses the Pods of all tasks.
 	attempts, statuses float64
 }
@@ -59,8 +63,14 @@ func measureSteady(ctx context.Context, o *options, server *apiServer, path, dir
 	}); err != nil {
 		return err
 	}
-	r.writes, r.reads, err = server.observe(ctx, o.window, func(request string) bool { return !strings.HasPrefix(request, "GET ") })
+	r.restCores, err = p.cores(func() error {
+		r.writes, r.reads, err = server.observe(ctx, o.window, isWrite)
+		return err
+	})
 	if err != nil {
+		return err
+	}
+	if err := measureChurn(ctx, o, server, p, r); err != nil {
 		return err
 	}
 	metrics, err := p.metrics(ctx)
@@ -70,6 +80,34 @@ func measureSteady(ctx context.Context, o *options, server *apiServer, path, dir
 	r.heapMiB = metrics["go_memstats_heap_inuse_bytes"] / (1 << 20)
 	r.peakMiB, err = p.peakMiB()
 	return err
+}
+
+func isWrite(request string) bool { return !strings.HasPrefix(request, "GET ") }
+
+// measureChurn measures while more tasks come, run, and are deleted when they have ended.
+func measureChurn(ctx context.Context, o *options, server *apiServer, p *program, r *result) error {
+	work := newChurn(server, o.nodes)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() { failed <- work.run(ctx, o.rate) }()
+	// Until as many go as come.
+	if _, err := wait(ctx, "the first tasks of the churn are gone", func() bool { return work.gone() > 0 }); err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	before, writes := work.gone(), 0.0
+	var err error
+	r.churnCores, err = p.cores(func() error {
+		writes, _, err = server.observe(ctx, o.window, isWrite)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	gone := float64(work.gone() - before)
+	r.churned, r.churnWrites = gone/o.window.Seconds(), writes*o.window.Minutes()/gone
+	cancel()
+	return <-failed
 }
 
 // waitForSyncs waits until so many tasks were handled, and returns when they were.

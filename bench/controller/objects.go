@@ -23,8 +23,7 @@ import (
 )
 
 const (
-	namespace   = "team"
-	podsPerNode = 10
+	namespace = "team"
 	// othersPerNode is how many Pods of other owners run on each node.
 	othersPerNode = 3
 	gpuModel      = "h100-80gb-hbm3"
@@ -101,15 +100,15 @@ func environment() []corev1.EnvVar {
 	return env
 }
 
-// newRunningTask returns a task that has run for long, with its Pod: nothing is to be done.
-func newRunningTask(i int) (*v1.GPUTask, *corev1.Pod, error) {
+// newRunningTask returns a task that has run for long on a node, with its Pod: nothing is to be done.
+func newRunningTask(i int, node string) (*v1.GPUTask, *corev1.Pod, error) {
 	task := newTask(i)
 	config := gputask.Config{Pods: gputask.PodDefaults{Image: image}}
 	pod, err := gputask.NewPod(task, 0, 0, config.Pods)
 	if err != nil {
 		return nil, nil, err
 	}
-	complete(pod, fmt.Sprintf("node-%05d", i/podsPerNode))
+	complete(pod, node)
 	for range 3 { // until the status has settled
 		plan, err := gputask.Decide(gputask.Input{
 			Task: task, Pods: []*corev1.Pod{pod}, Lookup: func(string) *v1.GPUTask { return nil }, Now: time.Now(), Config: config,
@@ -169,8 +168,10 @@ func newOtherPod(node string, i int) *corev1.Pod {
 	return pod
 }
 
+func nodeName(i int) string { return fmt.Sprintf("node-%05d", i) }
+
 func newNode(i int) *corev1.Node {
-	name := fmt.Sprintf("node-%05d", i)
+	name := nodeName(i)
 	resources := corev1.ResourceList{
 		v1.ResourceGPU: resource.MustParse("16"), corev1.ResourcePods: resource.MustParse("110"),
 		corev1.ResourceCPU: resource.MustParse("192"), corev1.ResourceMemory: resource.MustParse("2Ti"),
@@ -192,9 +193,9 @@ func newNode(i int) *corev1.Node {
 }
 
 // fill stores tasks that run, the nodes and the Pods of other owners.
-func (s *apiServer) fill(tasks int) error {
+func (s *apiServer) fill(tasks, nodes int) error {
 	for i := range tasks {
-		task, pod, err := newRunningTask(i)
+		task, pod, err := newRunningTask(i, nodeName(i%nodes))
 		if err != nil {
 			return err
 		}
@@ -205,7 +206,7 @@ func (s *apiServer) fill(tasks int) error {
 			return err
 		}
 	}
-	for i := range (tasks + podsPerNode - 1) / podsPerNode {
+	for i := range nodes {
 		node := newNode(i)
 		if err := s.put("nodes", node.Name, node); err != nil {
 			return err

@@ -21,6 +21,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"falldio.github.io/gpu-controller/bench/process"
 )
 
 const (
@@ -118,6 +120,20 @@ func (p *program) metrics(ctx context.Context) (map[string]float64, error) {
 
 func valueOf(metric *dto.Metric) float64 {
 	return metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + metric.GetUntyped().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+}
+
+// cores returns how many cores the program uses while something is done.
+func (p *program) cores(do func() error) (float64, error) {
+	before, err := process.CPUTime(p.command.Process.Pid)
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	if err := do(); err != nil {
+		return 0, err
+	}
+	after, err := process.CPUTime(p.command.Process.Pid)
+	return (after - before) / time.Since(begin).Seconds(), err
 }
 
 // peakMiB returns the most memory that the program has had.

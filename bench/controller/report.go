@@ -36,12 +36,15 @@ func report(o *options, results []*result) string {
 	add("heap in use, MiB", "%.0f", func(r *result) float64 { return r.heapMiB })
 	add("most memory (RSS), MiB", "%.0f", func(r *result) float64 { return r.peakMiB })
 	add("writes per minute while nothing changes", "%.0f", func(r *result) float64 { return r.writes })
+	add("CPU while nothing changes, of a core", "%.1f %%", func(r *result) float64 { return 100 * r.restCores })
 	add("reads per minute while nothing changes", "%.1f", func(r *result) float64 { return r.reads })
+	add("CPU while tasks come and go, of a core", "%.1f %%", func(r *result) float64 { return 100 * r.churnCores })
+	add("tasks that came per second, and ended", "%.1f", func(r *result) float64 { return r.churned })
+	add("writes for each of them", "%.1f", func(r *result) float64 { return r.churnWrites })
 	add("refused attempts per minute", "%.1f", func(r *result) float64 { return r.attempts })
 	add("statuses written per minute for refused tasks", "%.1f", func(r *result) float64 { return r.statuses })
-	nodes := (o.tasks + podsPerNode - 1) / podsPerNode
-	return fmt.Sprintf("%d tasks with a Pod each, %d nodes, %d Pods of other owners; %d tasks that a quota refuses:\n\n%s",
-		o.tasks, nodes, nodes*othersPerNode, o.refused, table)
+	return fmt.Sprintf("%d tasks with a Pod each, %d nodes, %d Pods of other owners; %d more tasks per second that come and go; %d tasks that a quota refuses:\n\n%s",
+		o.tasks, o.nodes, o.nodes*othersPerNode, o.rate, o.refused, table)
 }
 
 func ratio(ours, baseline float64) string {

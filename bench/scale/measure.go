@@ -21,8 +21,9 @@ var ours = []string{names.GPUController, names.GPUScheduler, names.NodeAgent}
 // part is what was measured while the cluster did one thing.
 type part struct {
 	name string
-	// started is how many Pods began to run per second.
+	// started is how many Pods began to run per second, wanted how many were to: 0 for a cluster at rest.
 	started float64
+	wanted  int
 	// cpu is in cores, memory the largest seen in MiB, by process; writes are successful ones
 	// per second.
 	cpu    map[string]float64
@@ -107,10 +108,11 @@ func (m *meter) measureChurn(ctx context.Context, o *options) (*part, error) {
 	if err := sleep(churning, o.settle); err != nil {
 		return nil, err
 	}
-	churn, err := m.measure(churning, fmt.Sprintf("%d Pods per second come and go", o.rate), o.each)
+	churn, err := m.measure(churning, "churn", o.each)
 	if err != nil {
 		return nil, err
 	}
+	churn.wanted = o.rate
 	stop(nil)
 	return churn, <-ended
 }

@@ -26,10 +26,18 @@ func tables(o *options, parts []part) string {
 	fmt.Fprintf(&text, "\n%d nodes with 8 GPUs, %d Pods that run all the time; %v for each part.\n\n%s", o.nodes, o.pods, o.each, table.String())
 	for i := range parts {
 		p := &parts[i]
-		fmt.Fprintf(&text, "\n%s: all processes of the cluster, ours, those of Kubernetes and the simulation, used %.2f cores; %.1f Pods per second began to run. Writes per second, by resource: %s.\n",
-			upperFirst(p.name), p.whole, p.started, kinds(p))
+		fmt.Fprintf(&text, "\n%s: all processes of the cluster, ours, those of Kubernetes and the simulation, used %.2f cores%s. Writes per second, by resource: %s.\n",
+			upperFirst(p.name), p.whole, p.pods(), kinds(p))
 	}
 	return text.String() + "\n"
+}
+
+// pods says how many Pods began to run, if any were to.
+func (p *part) pods() string {
+	if p.wanted == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; of the %d Pods per second that were to start, %.1f did", p.wanted, p.started)
 }
 
 // isOf reports whether a write is one of a process: the names of users end with those of the

@@ -22,8 +22,12 @@ import (
 type results struct {
 	Nodes, Pods, Gangs, Shapes int
 	Rounds                     []round
-	Events                     []times
-	LiveMiB, PeakMiB           float64
+	// RestCores is how many cores are used while gangs wait and nothing happens, ChurnCores while ChurnRate small Pods
+	// per second come and go.
+	RestCores, ChurnCores float64
+	ChurnRate             int
+	Events                []times
+	LiveMiB, PeakMiB      float64
 }
 
 // round is how many small Pods got a place per second, without and with gangs that wait,
@@ -106,8 +110,11 @@ func (r *results) report() string {
 Times of single events while the gangs wait:
 
 %s
+While gangs wait, the process uses %.1f %% of a core if nothing happens, and %.1f %% if %d small Pods per second get a place and as many end.
+
 Memory: %.2f GiB in use after a garbage collection, %.2f GiB at most.
-`, r.Nodes, r.Pods, r.Gangs, r.Shapes, document.Hundredths(ratios[len(ratios)/2]), document.Hundredths(byCPU[len(byCPU)/2]), throughput, events, r.LiveMiB/1024, r.PeakMiB/1024)
+`, r.Nodes, r.Pods, r.Gangs, r.Shapes, document.Hundredths(ratios[len(ratios)/2]), document.Hundredths(byCPU[len(byCPU)/2]), throughput, events,
+		100*r.RestCores, 100*r.ChurnCores, r.ChurnRate, r.LiveMiB/1024, r.PeakMiB/1024)
 }
 
 func microseconds(d time.Duration) string {

@@ -13,7 +13,7 @@ const measured = `{"Nodes": 10000, "Pods": 100000, "Gangs": 1000, "Shapes": 50,
 		{"Without": {"PerSecond": 1000, "PerCPUSecond": 2000}, "With": {"PerSecond": 800, "PerCPUSecond": 1820}, "Attempts": 12.34},
 		{"Without": {"PerSecond": 2000, "PerCPUSecond": 2000}, "With": {"PerSecond": 1900, "PerCPUSecond": 1860}, "Attempts": 10},
 		{"Without": {"PerSecond": 1000, "PerCPUSecond": 2000}, "With": {"PerSecond": 950, "PerCPUSecond": 1840}, "Attempts": 10}],
-	"Events": [{"Name": "Pod added", "P50": 7561, "P99": 58196}], "LiveMiB": 1024, "PeakMiB": 1536}`
+	"Events": [{"Name": "Pod added", "P50": 7561, "P99": 58196}], "RestCores": 0.004, "ChurnCores": 0.11, "ChurnRate": 50, "LiveMiB": 1024, "PeakMiB": 1536}`
 
 func TestTheReportComparesRoundByRound(t *testing.T) {
 	t.Parallel()
@@ -23,7 +23,7 @@ func TestTheReportComparesRoundByRound(t *testing.T) {
 	}
 	for _, want := range []string{
 		"10000 nodes, 100000 Pods that run, 1000 gangs of 50 shapes", "median ratio 0.95, by CPU time of the scheduling cycles 0.92",
-		"| 1 | 1000 | 800 | 0.80 | 0.91 | 12.3 |\n", "| Pod added | 7.6 | 58.2 |\n", "1.00 GiB in use", "1.50 GiB at most",
+		"| 1 | 1000 | 800 | 0.80 | 0.91 | 12.3 |\n", "| Pod added | 7.6 | 58.2 |\n", "0.4 % of a core if nothing happens, and 11.0 % if 50 small Pods", "1.00 GiB in use", "1.50 GiB at most",
 	} {
 		if report := r.report(); !strings.Contains(report, want) {
 			t.Errorf("%q is missing in\n%s", want, report)

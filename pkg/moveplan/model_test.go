@@ -33,7 +33,7 @@ const (
 // recreates Pods, a scheduler that honours reservations, and kubelets. All Pods
 // are in the namespace default.
 type model struct {
-	t       *testing.T
+	t       testing.TB
 	random  *rand.Rand
 	now     time.Time
 	version int
@@ -63,7 +63,7 @@ type model struct {
 	evicted map[types.UID]string
 }
 
-func newModel(t *testing.T, seed uint64) *model {
+func newModel(t testing.TB, seed uint64) *model {
 	t.Helper()
 	return &model{
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), now: testTime, nodes: map[string]*corev1.Node{}, tasks: map[string]*v1.GPUTask{},

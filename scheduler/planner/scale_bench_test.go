@@ -41,6 +41,10 @@ type scaleResults struct {
 	Nodes, Pods, Gangs, Shapes int
 	// Rounds are small Pods that got a place per second, without and with gangs that wait.
 	Rounds []scaleRound
+	// RestCores is how many cores the process uses while gangs wait and nothing happens, and ChurnCores while ChurnRate
+	// small Pods per second get a place and as many end.
+	RestCores, ChurnCores float64
+	ChurnRate             int
 	// Events are the times of events.
 	Events []scaleTimes
 	// LiveMiB is the memory in use after a garbage collection, PeakMiB the most that the
@@ -89,6 +93,8 @@ func TestScale(t *testing.T) {
 		r.removeGangs()
 	}
 	r.addGangs()
+	results.RestCores, results.ChurnRate = r.cores(0), churnRate
+	results.ChurnCores = r.cores(churnRate)
 	results.Events = r.events()
 	results.LiveMiB, results.PeakMiB = memory(t)
 	t.Logf("%+v", results)
@@ -351,6 +357,28 @@ func (r *scaleRun) throughput() (pods scaleRate, attempts float64) {
 		}
 	}
 	return scaleRate{PerSecond: float64(placed) / seconds, PerCPUSecond: float64(placed) / cpuSeconds}, float64(r.attempts-before) / seconds
+}
+
+// churnRate is how many small Pods per second come and go on a busy cluster.
+const churnRate = 50
+
+// cores measures how many cores the process uses while so many small Pods per second get a place and as many end.
+func (r *scaleRun) cores(perSecond int) float64 {
+	r.settle()
+	stop := r.background()
+	defer stop()
+	cpu, begin := processTime(r.t), time.Now()
+	length := time.Duration(r.size.seconds) * time.Second
+	for placed := 0; time.Since(begin) < length; time.Sleep(time.Millisecond) {
+		for ; placed < int(time.Since(begin).Seconds()*float64(perSecond)); placed++ {
+			r.arrive()
+			r.end()
+		}
+		for pod := r.queue.pop(); pod != nil; pod = r.queue.pop() {
+			r.cycle(pod)
+		}
+	}
+	return (processTime(r.t) - cpu).Seconds() / time.Since(begin).Seconds()
 }
 
 // threadTime returns the CPU time of this thread in seconds.

@@ -18,7 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
@@ -178,7 +180,10 @@ func (i *installation) isThere(name, when string) {
 	}
 }
 
-// nextVersion copies the chart, with a CRD in which the description of GPUTasks has changed.
+// newField is a field of GPUTasks that the next version has and this one does not know.
+const newField = "fieldOfTheNextVersion"
+
+// nextVersion copies the chart, with a CRD of GPUTasks that has another description and one field more.
 func nextVersion(t *testing.T, description string) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "gpu-controller")
@@ -191,20 +196,74 @@ func nextVersion(t *testing.T, description string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const mark = "openAPIV3Schema:\n        description: "
-	before, after, found := strings.Cut(string(text), mark)
-	if !found {
-		t.Fatalf("%s lacks %q", path, mark)
+	definition := map[string]any{}
+	if err := yaml.Unmarshal(text, &definition); err != nil {
+		t.Fatal(err)
 	}
-	_, after, _ = strings.Cut(after, "\n        properties:")
-	if err := os.WriteFile(path, []byte(before+mark+description+"\n        properties:"+after), 0o600); err != nil {
+	version := nested(t, definition, "spec")["versions"].([]any)[0].(map[string]any) //nolint:forcetypeassert // a CRD has it
+	root := nested(t, version, "schema", "openAPIV3Schema")
+	root["description"] = description
+	nested(t, root, "properties", "spec", "properties")[newField] = map[string]any{"type": "string", "maxLength": 63}
+	if text, err = yaml.Marshal(definition); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return folder
 }
 
+// nested returns the object in an object that has these keys, one in the other.
+func nested(t *testing.T, object map[string]any, keys ...string) map[string]any {
+	t.Helper()
+	for _, key := range keys {
+		inner, found := object[key].(map[string]any)
+		if !found {
+			t.Fatalf("the CRD has no object %q", key)
+		}
+		object = inner
+	}
+	return object
+}
+
+// writeNewField writes the field that only the next version knows into a task, and returns the task.
+func (i *installation) writeNewField(task *v1.GPUTask) *v1.GPUTask {
+	i.Helper()
+	patch := fmt.Appendf(nil, `{"spec": {%q: "is kept"}}`, newField)
+	i.eventually("the new field is kept", func() error {
+		if _, err := i.dynamic.Resource(taskResource).Namespace(task.Namespace).Patch(i.Context(), task.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+		if got := i.readNewField(task); got != "is kept" {
+			return fmt.Errorf("it is %q", got) // the API server still has the schema before
+		}
+		return nil
+	})
+	written, err := i.tasks.FalldioV1().GPUTasks(task.Namespace).Get(i.Context(), task.Name, metav1.GetOptions{})
+	if err != nil {
+		i.Fatal(err)
+	}
+	return written
+}
+
+func (i *installation) readNewField(task *v1.GPUTask) string {
+	i.Helper()
+	object, err := i.dynamic.Resource(taskResource).Namespace(task.Namespace).Get(i.Context(), task.Name, metav1.GetOptions{})
+	if err != nil {
+		i.Fatal(err)
+	}
+	value, _, err := unstructured.NestedString(object.Object, "spec", newField)
+	if err != nil {
+		i.Fatal(err)
+	}
+	return value
+}
+
+var taskResource = v1.SchemeGroupVersion.WithResource("gputasks")
+
 // TestAReleaseLosesNothing installs the chart over what kubectl has installed, upgrades it, rolls it
-// back, uninstalls it and installs it again. The CRDs and a task, with its status, survive it all.
+// back, uninstalls it and installs it again. The CRDs and a task, with its status, survive it all, and
+// so does what was written into a field that the earlier version does not know, if nobody writes the task meanwhile.
 func TestAReleaseLosesNothing(t *testing.T) {
 	t.Parallel()
 	i := startCluster(t)
@@ -226,6 +285,7 @@ func TestAReleaseLosesNothing(t *testing.T) {
 		t.Errorf("the upgrade left the CRD as it was: %s", got)
 	}
 	i.has(task, "after the upgrade")
+	task = i.writeNewField(task)
 	i.must("rollback", release, "1", "--force-conflicts")
 	if got := i.description(); got != original {
 		t.Errorf("the rollback left the CRD as it was: %s", got)
@@ -243,6 +303,12 @@ func TestAReleaseLosesNothing(t *testing.T) {
 
 	i.must("install", release, next)
 	i.has(task, "after it was installed again")
+	i.eventually("the field that the earlier version did not know is there again", func() error {
+		if got := i.readNewField(task); got != "is kept" {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
 	i.must("upgrade", release, next, "--set=namespaces.nodeagent.create=false,namespaces.usage.create=false")
 	i.isThere("nodeagent-system", "after an upgrade that leaves it to somebody else")
 	i.isThere("gpu-controller-usage", "after an upgrade that leaves it to somebody else")

@@ -34,6 +34,9 @@ func TestAnUpgradeAndTheWayBackChangeNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if lost := lostFields(previous.crds(t), next.crds(t)); len(lost) > 0 {
+		t.Errorf("the new CRDs lack what the old ones have: %s", strings.Join(lost, ", "))
+	}
 	begin := time.Now()
 	s := newScene(t, next.program("localcluster"), previous)
 	random := rand.New(rand.NewPCG(*seed, 0))

@@ -84,9 +84,10 @@ func (c *Cluster) Explain(g *Gang) (*Explanation, error) {
 	if g.Within != "" {
 		within = c.domain(g.Within)
 	}
-	nodes := within.nodes
+	excepted := c.nodesIn(within, g.Except)
+	e := &Explanation{Nodes: within.nodes}
 	defer c.except(g.Except)()
-	e := &Explanation{Nodes: nodes, Refusals: c.refusals(within, c.worst(within, g), nodes-within.nodes)}
+	e.Refusals = c.refusals(within, c.worst(within, g), excepted)
 	anywhere := *g
 	anywhere.Except = nil // nodes may be excepted only temporarily
 	_, fits, err := c.emptied().Plan(&anywhere)
@@ -110,12 +111,37 @@ func (c *Cluster) worst(within *Domain, g *Gang) *Request {
 	}).request
 }
 
-// refusals counts why nodes can't take one more Pod of a request. excepted is the number
-// of nodes that are temporarily excluded from the domain.
-func (c *Cluster) refusals(within *Domain, r *Request, excepted int) []Refusal {
+// nodesIn returns those of a list of nodes that are in a domain and not hidden, each once.
+func (c *Cluster) nodesIn(d *Domain, names []string) map[*node]bool {
+	found := map[*node]bool{}
+	for _, name := range names {
+		if n := c.nodes[name]; n != nil && n.hiddenIn == nil && n.domain.isIn(d) {
+			found[n] = true
+		}
+	}
+	return found
+}
+
+// isIn reports whether the domain is another one or within it.
+func (d *Domain) isIn(other *Domain) bool {
+	for ; d != nil; d = d.parent {
+		if d == other {
+			return true
+		}
+	}
+	return false
+}
+
+// refusals counts why nodes can't take one more Pod of a request. excepted are the nodes
+// of the domain that are hidden: what holds on them even if they were not comes first.
+func (c *Cluster) refusals(within *Domain, r *Request, excepted map[*node]bool) []Refusal {
 	counts := map[Refusal]int{}
-	if excepted > 0 {
-		counts[Refusal{Reason: Excluded}] = excepted
+	for n := range excepted {
+		reason := n.fitEmpty(r)
+		if reason == Fits {
+			reason = Excluded
+		}
+		counts[Refusal{Reason: reason, Resource: n.shortOf(r, reason)}]++
 	}
 	for _, members := range within.classes {
 		alike := members.nodes

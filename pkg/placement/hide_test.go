@@ -30,6 +30,7 @@ func TestNoMemberGoesToAnExceptedNode(t *testing.T) {
 	}
 }
 
+// TestAnExplanationCountsExceptedNodes that could be used if they were not excepted.
 func TestAnExplanationCountsExceptedNodes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -39,8 +40,8 @@ func TestAnExplanationCountsExceptedNodes(t *testing.T) {
 	}{
 		{4, []string{"a"}, "1 node is reserved for others or has refused it, 1 has too few GPUs, 1 has too few free GPUs; " +
 			"it would start with one more free GPU, or with 3 GPUs for each Pod"},
-		{4, []string{"a", "c", "b"}, "3 nodes are reserved for others or have refused it"},
-		{5, []string{"a"}, "it would not fit even if nothing else ran; 2 nodes have too few GPUs, 1 is reserved for others or has refused it; it would start with 3 GPUs for each Pod"},
+		{4, []string{"a", "c", "b"}, "2 nodes are reserved for others or have refused it, 1 has too few GPUs"},
+		{5, []string{"a"}, "it would not fit even if nothing else ran; 3 nodes have too few GPUs; it would start with 3 GPUs for each Pod"},
 	} {
 		c := clusterOf(t, aNode("a", 4), aNode("b", 2), aNode("c", 4))
 		run(t, c, "p", "c", use(100, 0))

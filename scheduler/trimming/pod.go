@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
 // trimPod drops what nothing in a scheduler looks at. The scheduler never writes whole Pods:
@@ -14,6 +16,11 @@ import (
 func (t *Trimmer) trimPod(pod *corev1.Pod) {
 	pod.ManagedFields = nil
 	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
+	if _, written := pod.Annotations[inventory.AssignmentAnnotation]; written && pod.Spec.NodeName == "" {
+		// Its creator has written it. When the Pod has a place, kube-scheduler's cache has a copy of it on the node, whose
+		// assignment would be taken for the scheduler's own. The key stays: its Binding has to overwrite the value.
+		pod.Annotations[inventory.AssignmentAnnotation] = ""
+	}
 	spec := &pod.Spec
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {

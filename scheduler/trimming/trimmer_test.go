@@ -16,6 +16,8 @@ import (
 	"k8s.io/component-helpers/nodedeclaredfeatures"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"sigs.k8s.io/randfill"
+
+	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
 func trim(t *testing.T, object any) {
@@ -56,6 +58,17 @@ func TestWhatOnlyTheKubeletNeedsIsDropped(t *testing.T) {
 	want.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "resized", Resources: &corev1.ResourceRequirements{Requests: cpus("2")}}}
 	if diff := cmp.Diff(want, pod); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAnAssignmentIsBelievedOnlyOfPodsWithANode(t *testing.T) {
+	t.Parallel()
+	for node, want := range map[string]string{"": "", "node": "cards"} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{inventory.AssignmentAnnotation: "cards"}}, Spec: corev1.PodSpec{NodeName: node}}
+		trim(t, pod)
+		if got, kept := pod.Annotations[inventory.AssignmentAnnotation]; got != want || !kept {
+			t.Errorf("on node %q: the assignment is %q (there: %t), want %q", node, got, kept, want)
+		}
 	}
 }
 

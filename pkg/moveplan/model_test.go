@@ -63,10 +63,10 @@ type model struct {
 	evicted map[types.UID]string
 }
 
-func newModel(t testing.TB, seed uint64) *model {
-	t.Helper()
+func newModel(tb testing.TB, seed uint64) *model {
+	tb.Helper()
 	return &model{
-		t: t, random: rand.New(rand.NewPCG(seed, 7)), now: testTime, nodes: map[string]*corev1.Node{}, tasks: map[string]*v1.GPUTask{},
+		t: tb, random: rand.New(rand.NewPCG(seed, 7)), now: testTime, nodes: map[string]*corev1.Node{}, tasks: map[string]*v1.GPUTask{},
 		pods: map[string]*corev1.Pod{}, budgets: map[string]*policyv1.PodDisruptionBudget{}, tries: map[types.UID]Try{}, evicted: map[types.UID]string{}, stuck: map[string]bool{}, arrived: map[string]bool{}, killAt: -1,
 	}
 }

@@ -231,7 +231,7 @@ func (i *installation) writeNewField(task *v1.GPUTask) *v1.GPUTask {
 	i.Helper()
 	patch := fmt.Appendf(nil, `{"spec": {%q: "is kept"}}`, newField)
 	i.eventually("the new field is kept", func() error {
-		if _, err := i.dynamic.Resource(taskResource).Namespace(task.Namespace).Patch(i.Context(), task.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := i.dynamic.Resource(resource(v1.GroupName, "gputasks")).Namespace(task.Namespace).Patch(i.Context(), task.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return err
 		}
 		if got := i.readNewField(task); got != "is kept" {
@@ -248,7 +248,7 @@ func (i *installation) writeNewField(task *v1.GPUTask) *v1.GPUTask {
 
 func (i *installation) readNewField(task *v1.GPUTask) string {
 	i.Helper()
-	object, err := i.dynamic.Resource(taskResource).Namespace(task.Namespace).Get(i.Context(), task.Name, metav1.GetOptions{})
+	object, err := i.dynamic.Resource(resource(v1.GroupName, "gputasks")).Namespace(task.Namespace).Get(i.Context(), task.Name, metav1.GetOptions{})
 	if err != nil {
 		i.Fatal(err)
 	}
@@ -258,8 +258,6 @@ func (i *installation) readNewField(task *v1.GPUTask) string {
 	}
 	return value
 }
-
-var taskResource = v1.SchemeGroupVersion.WithResource("gputasks")
 
 // TestAReleaseLosesNothing installs the chart over what kubectl has installed, upgrades it, rolls it
 // back, uninstalls it and installs it again. The CRDs and a task, with its status, survive it all, and

@@ -22,7 +22,7 @@ func (v *version) crds(t *testing.T) map[string]*apiextensions.CustomResourceDef
 	}
 	all := map[string]*apiextensions.CustomResourceDefinition{}
 	for _, file := range files {
-		text, err := os.ReadFile(file) //nolint:gosec // of a checkout
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}

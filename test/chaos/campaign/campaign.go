@@ -16,10 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/test/chaos/check"
 	"falldio.github.io/gpu-controller/test/chaos/faults"
 	"falldio.github.io/gpu-controller/test/chaos/history"
@@ -113,21 +110,14 @@ type runner struct {
 	foundAt   time.Duration
 	began     time.Duration
 	steps     map[string]int
-	tasks     map[string]bool
-	pods      map[string]bool
+	tally     *tally
 	notInject []string
-	// stopped are the Pods that were stopped before their end, by their UIDs.
-	stopped map[types.UID]bool
-	stops   map[string]int
-	// moved are how many Pods each plan has evicted, by its UID.
-	moved map[types.UID]int
 }
 
 func newRunner(options Options, writer *history.Writer) *runner {
 	r := &runner{
 		Options: options, writer: writer, config: Config(movesPerHour(&options)), shape: usualShape(), found: make(chan struct{}),
-		steps: map[string]int{}, tasks: map[string]bool{}, pods: map[string]bool{},
-		stopped: map[types.UID]bool{}, stops: map[string]int{}, moved: map[types.UID]int{},
+		steps: map[string]int{}, tally: newTally(),
 	}
 	r.checker = check.New(r.config)
 	start := clock().Elapsed()
@@ -160,7 +150,10 @@ func (r *runner) take(entry *history.Entry) {
 		r.writeErr = fmt.Errorf("writing the history: %w", err)
 	}
 	r.entries = append(r.entries, *entry)
-	r.tally(entry)
+	r.tally.take(entry)
+	if entry.Mark == history.Begin {
+		r.began = entry.Elapsed
+	}
 	before := len(r.checker.Violations())
 	r.checker.Take(entry)
 	for _, violation := range r.checker.Violations()[before:] {
@@ -169,45 +162,6 @@ func (r *runner) take(entry *history.Entry) {
 			r.isFound, r.foundAt = true, entry.Elapsed
 			close(r.found)
 		}
-	}
-}
-
-func (r *runner) tally(entry *history.Entry) {
-	switch {
-	case entry.Object != nil && entry.Object.Pod != nil:
-		r.pods[string(entry.Object.Pod.UID)] = true
-		r.tallyStop(entry.Object.Pod)
-	case entry.Object != nil && entry.Object.Plan != nil:
-		r.tallyMoves(entry.Object.Plan)
-	case entry.Object != nil && entry.Object.Task != nil:
-		r.tasks[string(entry.Object.Task.UID)] = true
-	case entry.Mark == history.Begin:
-		r.began = entry.Elapsed
-	}
-}
-
-func (r *runner) tallyStop(pod *corev1.Pod) {
-	for i := range pod.Status.Conditions {
-		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue && !r.stopped[pod.UID] {
-			r.stopped[pod.UID] = true
-			r.stops[condition.Reason]++
-		}
-	}
-}
-
-// byPlans is the key of Result.Stops for the Pods that plans have evicted.
-const byPlans = "moved by a plan"
-
-func (r *runner) tallyMoves(plan *v1.MovePlan) {
-	count := 0
-	for i := range plan.Status.Moves {
-		if plan.Status.Moves[i].EvictedAt != nil {
-			count++
-		}
-	}
-	if more := count - r.moved[plan.UID]; more > 0 {
-		r.stops[byPlans] += more
-		r.moved[plan.UID] = count
 	}
 }
 
@@ -222,8 +176,8 @@ func (r *runner) run(ctx context.Context) (result *Result, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	result = &Result{
-		Entries: r.entries, Violations: r.checker.Violations(), Faults: s.injector.Counts(), Steps: r.steps, Requests: map[string]int{}, Stops: r.stops,
-		NotInjected: r.notInject, Took: time.Since(begin), Pods: len(r.pods), Tasks: len(r.tasks), Revisions: r.log.Revision(),
+		Entries: r.entries, Violations: r.checker.Violations(), Faults: s.injector.Counts(), Steps: r.steps, Requests: map[string]int{}, Stops: r.tally.stops,
+		NotInjected: r.notInject, Took: time.Since(begin), Pods: len(r.tally.pods), Tasks: len(r.tally.tasks), Revisions: r.log.Revision(),
 	}
 	if r.isFound && r.began > 0 {
 		result.FoundAfter = max(0, r.foundAt-r.began)

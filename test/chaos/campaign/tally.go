@@ -58,8 +58,7 @@ func (t *tally) takeMoves(plan *v1.MovePlan) {
 			count++
 		}
 	}
-	if more := count - t.moved[plan.UID]; more > 0 {
-		t.stops[byPlans] += more
-		t.moved[plan.UID] = count
-	}
+	// An eviction that was intended, and not needed any more, is taken out again.
+	t.stops[byPlans] += count - t.moved[plan.UID]
+	t.moved[plan.UID] = count
 }

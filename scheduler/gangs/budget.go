@@ -46,17 +46,29 @@ func (b *budget) count(g *Group, took time.Duration) {
 	g.took = took
 }
 
-// FailAttempt records that an attempt found no place for a gang, and when it began and
-// ended. The gang rests as Timing.Pauses says. If nothing happens, it is retried at
-// retryBy, or, if that is zero, after Timing.Again.
-func (r *Registry) FailAttempt(g *Group, began, ended, retryBy time.Time) {
+// Failure is an attempt that found no place for a gang.
+type Failure struct {
+	Began, Ended time.Time
+	// RetryBy is when the gang is retried if nothing happens; if it is zero, that is after Timing.Again.
+	RetryBy time.Time
+	// Never is true if the gang would not fit even if nothing else ran: it waits for nodes.
+	Never bool
+}
+
+// FailAttempt records that an attempt found no place for a gang, which rests as Timing.Pauses says.
+func (r *Registry) FailAttempt(g *Group, failure Failure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if retryBy.IsZero() {
-		retryBy = began.Add(r.timing.Again)
+	if failure.RetryBy.IsZero() {
+		failure.RetryBy = failure.Began.Add(r.timing.Again)
 	}
-	r.fail(g, began, ended, retryBy)
-	r.spend(g, began, ended)
+	r.fail(g, failure.Began, failure.Ended, failure.RetryBy)
+	if failure.Never && !g.failedAt.IsZero() && !g.reconsidered {
+		r.retries.remove(g)
+		r.retries.setNever(g, true)
+		r.setRetry(g)
+	}
+	r.spend(g, failure.Began, failure.Ended)
 }
 
 // Prolong records that more was done, in some time, for a Pod whose gang has found no place:
@@ -74,7 +86,7 @@ func (r *Registry) spend(g *Group, began, ended time.Time) {
 	if g.failedAt.IsZero() {
 		return // it has found a place, or is gone
 	}
-	r.budget.count(g, g.took+ended.Sub(began))
+	r.retries.laneOf(g).budget.count(g, g.took+ended.Sub(began))
 	if ended.After(g.endedAt) {
 		g.endedAt = ended
 		r.setRetry(g)

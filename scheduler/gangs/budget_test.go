@@ -39,7 +39,7 @@ func (f *fixture) inVain(uid types.UID, plan, postFilter time.Duration) {
 	began := f.now()
 	f.step(plan)
 	ended := f.now()
-	f.FailAttempt(attempt.Group, began, ended, time.Time{})
+	f.FailAttempt(attempt.Group, Failure{Began: began, Ended: ended, Never: f.never})
 	f.step(postFilter)
 	f.Prolong(uid, ended, f.now())
 }
@@ -76,7 +76,7 @@ func TestPausesCountTheWholeAttempt(t *testing.T) {
 			f.Observe(pod("a"))
 			f.Observe(pod("b"))
 			test.attempts(f)
-			if got := f.members["a"].group.restEnd(f.budget.rest()).Sub(f.now()); got != test.want {
+			if got := f.members["a"].group.restEnd(f.retries.lanes[laneUsual].budget.rest()).Sub(f.now()); got != test.want {
 				t.Errorf("it rests for %v, want %v", got, test.want)
 			}
 		})
@@ -152,7 +152,7 @@ func TestAGangThatIsHurriedRestsForItsOwnAttemptOnly(t *testing.T) {
 	hurry := func() { f.Hurry([]string{"waits-999"}, f.now()) }
 	f.step(200 * ms)
 	if got := due(); len(got) > 0 {
-		t.Fatalf("%q are due, though all rest for %v", got, f.budget.rest())
+		t.Fatalf("%q are due, though all rest for %v", got, f.retries.lanes[laneUsual].budget.rest())
 	}
 	hurry()
 	if diff := cmp.Diff([]string{"waits-999"}, due()); diff != "" {

@@ -104,6 +104,8 @@ type fixture struct {
 	t *testing.T
 	*Registry
 	clock clock.PassiveClock
+	// never is true if attempts in vain find that nothing else would have to run.
+	never bool
 	step  func(time.Duration)
 }
 

@@ -55,6 +55,8 @@ type Group struct {
 	// endedAt when it ended.
 	took    time.Duration
 	endedAt time.Time
+	// never is true if the last attempt has found that it would not fit even if nothing else ran.
+	never bool
 	// hurried is true if it need not rest for the attempts of others. See Hurry.
 	hurried bool
 	// positions are those in the heaps of retries, counted from 1; 0 in those that it is

@@ -288,9 +288,8 @@ func (r *Registry) fail(g *Group, began, retryAt, retryBy time.Time) {
 		g.retryAt, g.retryBy = began, began
 	}
 	g.refused, g.refusals, g.hurried = nil, 0, false
-	r.budget.count(g, 0)
 	r.elect(g)
-	r.setRetry(g)
+	r.change(g)
 }
 
 // GangOf returns the gang of a Pod; empty for one that is in no gang or unknown.

@@ -35,7 +35,7 @@ func (r *Registry) gate(m *Member, now time.Time) string {
 	switch {
 	case g.plan != nil:
 		return "other Pods of its gang are being placed first"
-	case g.queuedAt.IsZero() && (now.Before(g.retryAt) || now.Before(g.restEnd(r.budget.rest()))):
+	case g.queuedAt.IsZero() && (now.Before(g.retryAt) || now.Before(g.restEnd(r.retries.laneOf(g).budget.rest()))):
 		return "its last scheduling attempt has just failed"
 	case !g.complete():
 		return g.gathering()
@@ -117,7 +117,17 @@ func (a Rank) Compare(b Rank) int {
 func (r *Registry) Wake(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wokenAt = now
+	r.retries.lanes[laneUsual].wokenAt = now
+}
+
+// WakeAll records that nodes have changed: there may be more room, also for what would not have fitted
+// even if nothing else had run.
+func (r *Registry) WakeAll(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.retries.lanes {
+		r.retries.lanes[i].wokenAt = now
+	}
 }
 
 // Due returns the Pods to queue now, in order of rank, at most limit: one for each gang
@@ -129,12 +139,12 @@ func (r *Registry) Due(now time.Time, limit int) []*corev1.Pod {
 	if !r.started {
 		return nil
 	}
-	r.retries.advance(now, r.wokenAt, r.budget.rest())
+	r.retries.advance(now)
 	room := r.turnstile.room(now)
 	var pods []*corev1.Pod
 	for g := r.retries.next(room > 0); g != nil && len(pods) < limit; g = r.retries.next(len(pods) < room) {
 		if r.elect(g) {
-			r.retries.advance(now, r.wokenAt, r.budget.rest()) // another leader may have another rank
+			r.retries.advance(now) // another leader may have another rank
 			continue
 		}
 		if r.turnstile.inUse && !g.complete() {

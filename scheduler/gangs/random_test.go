@@ -185,7 +185,11 @@ func (s *simulation) cycle(one *simulated) {
 		}
 		if attempt.Err != nil || s.dice.IntN(3) == 0 {
 			s.note("%s: fails", uid)
-			s.Fail(attempt.Group, s.now(), s.now().Add(time.Duration(s.dice.IntN(5))*time.Second))
+			if s.dice.IntN(3) == 0 {
+				s.FailAttempt(attempt.Group, Failure{Began: s.now(), Ended: s.now(), Never: true})
+			} else {
+				s.Fail(attempt.Group, s.now(), s.now().Add(time.Duration(s.dice.IntN(5))*time.Second))
+			}
 			s.comeBack(one)
 			return
 		}
@@ -320,6 +324,11 @@ func (s *simulation) wait() {
 		s.note("time passes")
 		s.step(time.Duration(s.dice.IntN(20)) * time.Second)
 	case 1:
+		if s.dice.IntN(2) == 0 {
+			s.note("wake all")
+			s.WakeAll(s.now())
+			return
+		}
 		s.note("wake")
 		s.Wake(s.now())
 	default:

@@ -51,7 +51,6 @@ type Registry struct {
 	terminating map[types.UID]bool
 	// retries are the groups that wait for another attempt.
 	retries *retries
-	budget  budget
 	// counts are the gangs by state, but for those in changed. mixed are those of which
 	// some members have a node and others don't, and some that were so a moment ago.
 	counts         [states]int
@@ -65,8 +64,6 @@ type Registry struct {
 	// started is true once all Pods that existed at the start are known.
 	started   bool
 	turnstile turnstile
-	// wokenAt is when Wake was last called.
-	wokenAt time.Time
 }
 
 // NewRegistry returns an empty Registry.
@@ -74,7 +71,7 @@ func NewRegistry(timing Timing) *Registry {
 	return &Registry{
 		timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, podGroups: newPodGroups(), sharing: newSharing(), profiles: map[string]bool{},
 		terminating: map[types.UID]bool{},
-		retries:     newRetries(timing), budget: budget{Pauses: timing.Pauses}, turnstile: newTurnstile(),
+		retries:     newRetries(timing), turnstile: newTurnstile(),
 		changed: map[*Group]struct{}{}, mixed: map[*Group]struct{}{}, planned: map[*Group]struct{}{},
 	}
 }
@@ -296,8 +293,11 @@ func (r *Registry) activateLeader(g *Group) Actions {
 	if r.elect(g); g.leader == nil || g.plan != nil || !g.complete() {
 		return Actions{}
 	}
+	if g.never {
+		r.change(g) // the group is not the same as when it failed
+	}
 	if r.turnstile.holds(g) {
-		g.retryBy = g.retryAt // the group is not the same as when it failed
+		g.retryBy = g.retryAt // likewise
 		r.setRetry(g)
 		return Actions{Due: true}
 	}
@@ -425,6 +425,12 @@ func (r *Registry) setPlan(g *Group, current *plan) {
 func (r *Registry) clearFailures(g *Group) {
 	g.failedAt, g.firstFailure, g.retryAt, g.queuedAt, g.endedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	g.refused, g.refusals, g.aborts, g.hurried = nil, 0, 0, false
-	r.budget.count(g, 0)
+	r.change(g)
+}
+
+// change is called when what was found about a group need not hold any more.
+func (r *Registry) change(g *Group) {
+	r.retries.remove(g)
+	r.retries.setNever(g, false)
 	r.setRetry(g)
 }

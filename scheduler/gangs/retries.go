@@ -14,16 +14,17 @@ import (
 // indexed so that finding those that are due costs nothing for all the others, however many there are.
 //
 // A group goes from pausing to resting when its own pause is over, from there to idle when
-// the rest is over that the budget imposes on all of them, from idle to due when something
+// the rest is over that the budget imposes on all of its lane, from idle to due when something
 // wakes it, and back to pausing when it is queued. One that is hurried does not rest, and one that
 // was not tried yet is a newcomer, or due, until it is queued.
 type retries struct {
 	again, settle time.Duration
-	// pausing is ordered by the end of the pause, and resting by when the last attempt ended.
-	pausing, resting groupHeap
-	// idle groups are in both of these, ordered by when their last attempt began, and by
+	// pausing is ordered by the end of the pause.
+	pausing groupHeap
+	// lanes have those that rest. Those that are idle are there as well, and in idleByDeadline, ordered by
 	// when they are retried even if nothing happens.
-	idleByFailure, idleByDeadline groupHeap
+	lanes          [lanes]lane
+	idleByDeadline groupHeap
 	// due is in the order of the turns, but those that are hurried are first, and the others come by
 	// rounds: within one, each group is queued at most once. So if there is no time for all that are due,
 	// those with the first turns don't take all of it. When none is due, a round ends.
@@ -36,17 +37,29 @@ type retries struct {
 }
 
 func newRetries(timing Timing) *retries {
-	r := &retries{again: timing.Again, settle: timing.Settle, round: 1, newcomers: newcomers{namespaces: map[string]*namespace{}}}
+	r := &retries{again: timing.Again, settle: timing.Settle, round: 1, lanes: newLanes(timing.Pauses), newcomers: newcomers{namespaces: map[string]*namespace{}}}
 	r.pausing = groupHeap{number: 0, before: func(a, b *Group) bool { return a.pauseEnd(r.again).Before(b.pauseEnd(r.again)) }}
-	r.idleByFailure = groupHeap{number: 1, before: func(a, b *Group) bool { return a.failedAt.Before(b.failedAt) }}
-	r.idleByDeadline = groupHeap{number: 2, before: func(a, b *Group) bool { return a.retryBy.Before(b.retryBy) }}
-	r.resting = groupHeap{number: 4, before: func(a, b *Group) bool { return a.endedAt.Before(b.endedAt) }}
-	r.due = groupHeap{number: 3, before: func(a, b *Group) bool { return a.compareDue(b) < 0 }}
+	r.idleByDeadline = groupHeap{number: 1, before: func(a, b *Group) bool { return a.retryBy.Before(b.retryBy) }}
+	r.due = groupHeap{number: 2, before: func(a, b *Group) bool { return a.compareDue(b) < 0 }}
 	return r
 }
 
-// heaps is in how many heaps a group may be. The last one is that of the newcomers of its namespace.
-const heaps = 6
+// heaps is how many heaps there are: three of retries, two of each lane, and that of the newcomers of a namespace.
+const heaps = 3 + 2*lanes + 1
+
+// laneOf returns the lane of a group.
+func (r *retries) laneOf(g *Group) *lane {
+	if g.never {
+		return &r.lanes[laneNever]
+	}
+	return &r.lanes[laneUsual]
+}
+
+// setNever puts a group into another lane, while it is in no heap.
+func (r *retries) setNever(g *Group, never bool) {
+	r.laneOf(g).budget.count(g, 0)
+	g.never = never
+}
 
 // pauseEnd is when another attempt may be made. A group that is queued for one is not
 // queued again before long.
@@ -67,7 +80,7 @@ func (g *Group) restEnd(rest time.Duration) time.Time {
 
 // remove removes a group.
 func (r *retries) remove(g *Group) {
-	for _, h := range []*groupHeap{&r.pausing, &r.resting, &r.idleByFailure, &r.idleByDeadline, &r.due} {
+	for _, h := range []*groupHeap{&r.pausing, &r.idleByDeadline, &r.due, &r.laneOf(g).resting, &r.laneOf(g).idleByFailure} {
 		h.remove(g)
 	}
 	r.newcomers.remove(g)
@@ -147,27 +160,18 @@ func trueFirst(a, b bool) int {
 	}
 }
 
-// advance moves on the groups whose time has come. rest is how long a group rests.
-func (r *retries) advance(now, wokenAt time.Time, rest time.Duration) {
+// advance moves on the groups whose time has come.
+func (r *retries) advance(now time.Time) {
 	for g := r.pausing.first(); g != nil && !now.Before(g.pauseEnd(r.again)); g = r.pausing.first() {
 		r.pausing.remove(g)
 		if g.hurried {
 			r.idle(g)
 		} else {
-			heap.Push(&r.resting, g)
+			heap.Push(&r.laneOf(g).resting, g)
 		}
 	}
-	for g := r.resting.first(); g != nil && !now.Before(g.restEnd(rest)); g = r.resting.first() {
-		r.resting.remove(g)
-		r.idle(g)
-	}
-	// Attempts that began before this may not have seen the room that there is.
-	outdated := wokenAt
-	if settled := wokenAt.Add(r.settle); !now.Before(settled) {
-		outdated = settled
-	}
-	for g := r.idleByFailure.first(); g != nil && g.failedAt.Before(outdated); g = r.idleByFailure.first() {
-		r.wake(g)
+	for i := range r.lanes {
+		r.lanes[i].advance(r, now)
 	}
 	for g := r.idleByDeadline.first(); g != nil && !now.Before(g.retryBy); g = r.idleByDeadline.first() {
 		r.wake(g)
@@ -175,12 +179,12 @@ func (r *retries) advance(now, wokenAt time.Time, rest time.Duration) {
 }
 
 func (r *retries) idle(g *Group) {
-	heap.Push(&r.idleByFailure, g)
+	heap.Push(&r.laneOf(g).idleByFailure, g)
 	heap.Push(&r.idleByDeadline, g)
 }
 
 func (r *retries) wake(g *Group) {
-	r.idleByFailure.remove(g)
+	r.laneOf(g).idleByFailure.remove(g)
 	r.idleByDeadline.remove(g)
 	r.putDue(g)
 }

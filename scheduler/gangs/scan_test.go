@@ -27,8 +27,9 @@ func isDue(r *Registry, g *Group, now time.Time) bool {
 	if now.Sub(g.queuedAt) < r.timing.Again {
 		return false // it is queued already
 	}
-	settled := r.wokenAt.Add(r.timing.Settle)
-	woken := g.failedAt.Before(r.wokenAt) || g.failedAt.Before(settled) && !now.Before(settled)
+	wokenAt := r.retries.laneOf(g).wokenAt
+	settled := wokenAt.Add(r.timing.Settle)
+	woken := g.failedAt.Before(wokenAt) || g.failedAt.Before(settled) && !now.Before(settled)
 	return (woken || !now.Before(g.retryBy)) && leaderOf(g) != nil
 }
 
@@ -121,7 +122,10 @@ func membersOf(g *Group) []*Member {
 func (s *simulation) checkHeaps() {
 	s.t.Helper()
 	r := s.retries
-	all := []*groupHeap{&r.pausing, &r.resting, &r.idleByFailure, &r.idleByDeadline, &r.due}
+	all := []*groupHeap{&r.pausing, &r.idleByDeadline, &r.due}
+	for i := range r.lanes {
+		all = append(all, &r.lanes[i].resting, &r.lanes[i].idleByFailure)
+	}
 	for _, of := range r.newcomers.namespaces {
 		if of.Len() == 0 {
 			s.t.Fatal("a namespace without newcomers is kept")

@@ -108,7 +108,7 @@ func (r *Registry) Hurry(keys []string, now time.Time) {
 	for _, key := range keys {
 		if g := r.groups[key]; g != nil && !g.failedAt.IsZero() && g.plan == nil {
 			g.retryAt = now
-			if rested := g.endedAt.Add(r.budget.restFor(g.took)); rested.After(now) {
+			if rested := g.endedAt.Add(r.retries.laneOf(g).budget.restFor(g.took)); rested.After(now) {
 				g.retryAt = rested
 			}
 			g.retryBy, g.queuedAt, g.hurried = g.retryAt, time.Time{}, true

@@ -57,6 +57,8 @@ type Mirror struct {
 	owned map[types.UID][]string
 	// pass counts the snapshots, version the changes of nodes that they showed.
 	pass, version uint64
+	// nodesVersion counts the changes of what nodes offer.
+	nodesVersion uint64
 	// freed counts the changes after which there may be more room than before.
 	freed uint64
 	// listsNVIDIA is true once any node has listed nvidia.com/gpu since it is tracked.
@@ -405,4 +407,12 @@ func (m *Mirror) View() snapshot.NodeView {
 	return snapshot.NodeView{
 		Levels: m.view.Levels, Keys: maps.Clone(m.view.Keys), Resources: maps.Clone(m.view.Resources), Published: m.view.Published,
 	}
+}
+
+// NodesVersion returns a number that changes whenever what nodes offer has changed: nodes come and go, or have other GPUs, labels
+// or taints.
+func (m *Mirror) NodesVersion() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.nodesVersion
 }

@@ -147,6 +147,7 @@ func (m *Mirror) updateNode(n *node) {
 	n.cards = cards
 	if !n.ours || !sameNode(&described, &n.described) {
 		m.freed++
+		m.nodesVersion++
 		if err := m.cluster.SetNode(described); err != nil {
 			m.logger.Error(err, "A node can't be used", "node", n.object.Name)
 			m.dropNode(n)
@@ -209,6 +210,7 @@ func (m *Mirror) dropNode(n *node) {
 		return
 	}
 	name := n.described.Name
+	m.nodesVersion++
 	m.cluster.RemoveNode(name)
 	m.eachOn(n, func(uid types.UID, e *entry) {
 		if e.held && len(e.use.GPUs) > 0 {

@@ -363,7 +363,7 @@ func (p *Planner) fail(attempt *gangs.Attempt, gang *roles, begin time.Time) Dec
 		p.claimIfStarving(attempt, gang, begin)
 	}
 	p.metrics.failed.WithLabelValues(given.reason).Inc()
-	p.registry.FailAttempt(attempt.Group, begin, p.clock.Now(), renew)
+	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: begin, Ended: p.clock.Now(), RetryBy: renew, Never: given.never})
 	p.reportMembers(attempt.Group, given.text)
 	gang.asked = questions
 	p.decided(attempt, gang, begin, journal.Waits, given.text, nil)

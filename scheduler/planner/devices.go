@@ -93,7 +93,7 @@ func (p *Planner) sliceChanged(before, after any) {
 	is, _ := after.(*resourcev1.ResourceSlice)
 	if p.devices.SliceChanged(was, is, p.clock.Now()) {
 		p.selectionChanged()
-		p.wake()
+		p.wakeAll()
 	}
 }
 

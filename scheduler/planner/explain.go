@@ -28,8 +28,10 @@ type explanationCache struct {
 type cachedMessage struct {
 	text, reason string
 	at           time.Time
-	// version is that of the cluster that the message describes.
-	version uint64
+	// version is that of the cluster that the message describes, and nodes that of its nodes alone.
+	version, nodes uint64
+	// never is true if there would be no place even if nothing else ran on these nodes.
+	never bool
 }
 
 func newExplanationCache(period time.Duration) *explanationCache {
@@ -71,6 +73,8 @@ func (p *Planner) diagnose(attempt *gangs.Attempt, gang *roles) (explanation *pl
 // message is a cached one and the cluster has changed since, renew is when the message
 // becomes stale; otherwise it is zero.
 //
+// Its never counts only as long as the nodes are the same.
+//
 // A gang keeps its own message until that is stale, even if what is reserved has changed; a gang
 // without one gets that of a gang that asks for the same and sees the same cluster.
 func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMessage, renew time.Time) {
@@ -87,18 +91,20 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMess
 	if given.version != version {
 		renew = given.at.Add(p.explanations.period)
 	}
+	given.never = given.never && given.nodes == p.mirror.NodesVersion()
 	return given, renew
 }
 
 // explainAnew is explain without what was explained before.
 func (p *Planner) explainAnew(attempt *gangs.Attempt, gang *roles, needs string) cachedMessage {
 	explanation, err := p.diagnose(attempt, p.withoutRefused(gang))
-	given := cachedMessage{at: p.clock.Now(), version: p.mirror.Version(), reason: "Unknown", text: needs + "; no place was found"}
+	given := cachedMessage{at: p.clock.Now(), version: p.mirror.Version(), nodes: p.mirror.NodesVersion(), reason: "Unknown", text: needs + "; no place was found"}
 	switch {
 	case err != nil:
 		given.text = needs + "; " + err.Error()
 	case explanation != nil:
 		given.text, given.reason = needs+"; "+snapshot.Plain(explanation.String()), reasonOf(explanation)
+		given.never = explanation.Never
 	}
 	if refused := gang.refused.String(); refused != "" {
 		given.text, given.reason = given.text+"; "+refused, "Constraints"

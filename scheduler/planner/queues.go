@@ -98,7 +98,7 @@ func (p *Planner) watchQueues(ctx context.Context) error {
 func (p *Planner) queuesChanged() {
 	p.readQueues()
 	p.orderWaiting()
-	p.wake()
+	p.wakeAll()
 	p.admitTurnedAway()
 }
 
@@ -246,7 +246,7 @@ func (p *Planner) waitInQueue(attempt *gangs.Attempt, waits string) Decision {
 	p.metrics.failed.WithLabelValues("Queue").Inc()
 	p.rejections.set(attempt.Group.Key, nil, nil)
 	p.lastRefusals = lastRefusals{} // no node was asked
-	p.registry.FailAttempt(attempt.Group, now, now, now.Add(fallbackRetry))
+	p.registry.FailAttempt(attempt.Group, gangs.Failure{Began: now, Ended: now, RetryBy: now.Add(fallbackRetry)})
 	p.decided(attempt, nil, now, journal.Queued, waits, nil)
 	return Decision{Waits: waits}
 }

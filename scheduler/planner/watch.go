@@ -57,6 +57,9 @@ const cacheLag = time.Second
 // wake records that there may be more room than before.
 func (p *Planner) wake() { p.registry.Wake(p.clock.Now()) }
 
+// wakeAll records that nodes have changed, so that there may be room for what would never have fitted before.
+func (p *Planner) wakeAll() { p.registry.WakeAll(p.clock.Now()) }
+
 func (p *Planner) podUpdated(old, object any) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -124,7 +127,7 @@ func (p *Planner) nodeUpdated(old, object any) {
 	p.reserving.set(node.Name, node.Annotations[reservation.Annotation] != "")
 	if before, ok := old.(*corev1.Node); !ok || admissionChanged(before, node) {
 		p.ahead.hope()
-		p.wake()
+		p.wakeAll()
 	}
 }
 

@@ -28,7 +28,7 @@ func TestWhatWouldNeverFitIsTriedAgainWhenNodesChange(t *testing.T) {
 			f.change("a", func(n *corev1.Node) { n.Labels["changed"] = "yes" })
 		}, []string{"large", "waits"}},
 		"a node comes": {func(f *fixture, _ *corev1.Pod) { newNode(f) }, []string{"large", "waits"}},
-		"a node has come before the last attempt, and then a Pod ends": {func(f *fixture, running *corev1.Pod) {
+		"a node has come before the last attempt, and then a Pod ends": {func(f *fixture, _ *corev1.Pod) {
 			newNode(f)
 			other := at(pod("other", 2), "b", 0, 1)
 			f.comes(other)

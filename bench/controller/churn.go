@@ -5,6 +5,8 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,6 +111,16 @@ func (c *churn) taskDeleted(name string) {
 	c.keep(c.server.remove("gputasks", name, task))
 	if pod != nil {
 		c.keep(c.server.remove("pods", pod.Name, pod))
+	}
+}
+
+// deleteAll deletes the tasks that are left.
+func (c *churn) deleteAll() {
+	c.mu.Lock()
+	names := slices.Collect(maps.Keys(c.tasks))
+	c.mu.Unlock()
+	for _, name := range names {
+		c.taskDeleted(name)
 	}
 }
 

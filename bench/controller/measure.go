@@ -107,7 +107,9 @@ func measureChurn(ctx context.Context, o *options, server *apiServer, p *program
 	gone := float64(work.gone() - before)
 	r.churned, r.churnWrites = gone/o.window.Seconds(), writes*o.window.Minutes()/gone
 	cancel()
-	return <-failed
+	err = <-failed
+	work.deleteAll() // the next program finds the cluster as it was
+	return err
 }
 
 // waitForSyncs waits until so many tasks were handled, and returns when they were.

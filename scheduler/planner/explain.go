@@ -71,9 +71,7 @@ func (p *Planner) diagnose(attempt *gangs.Attempt, gang *roles) (explanation *pl
 
 // explain returns why there is no place, with a one-word reason for metrics. If the
 // message is a cached one and the cluster has changed since, renew is when the message
-// becomes stale; otherwise it is zero.
-//
-// Its never counts only as long as the nodes are the same.
+// becomes stale; otherwise it is zero. never is false if the nodes have changed since.
 //
 // A gang keeps its own message until that is stale, even if what is reserved has changed; a gang
 // without one gets that of a gang that asks for the same and sees the same cluster.

@@ -98,7 +98,7 @@ func (p *Planner) watchQueues(ctx context.Context) error {
 func (p *Planner) queuesChanged() {
 	p.readQueues()
 	p.orderWaiting()
-	p.wakeAll()
+	p.wake()
 	p.admitTurnedAway()
 }
 

@@ -38,10 +38,13 @@ type caches struct {
 	// causeInformers and clusterInformers are of what may make the API server accept Pods that it
 	// has refused. They run in the leader only.
 	causeInformers, clusterInformers informers.SharedInformerFactory
-	tasks                            tasklisters.GPUTaskLister
-	taskIndex                        cache.Indexer
-	podIndex                         cache.Indexer
-	serviceIndex                     cache.Indexer
+	// nodeInformers is of Nodes. The parts of the process that need them share it, and start it when they do: kubelets
+	// report so often that to decode each report twice is what a cluster at rest would cost most.
+	nodeInformers informers.SharedInformerFactory
+	tasks         tasklisters.GPUTaskLister
+	taskIndex     cache.Indexer
+	podIndex      cache.Indexer
+	serviceIndex  cache.Indexer
 }
 
 // newCaches returns the caches for one namespace, or for all if it is empty. They are
@@ -62,6 +65,7 @@ func newCaches(clients clients, namespace string) (*caches, error) {
 			causeInformers: informers.NewSharedInformerFactoryWithOptions(clients.kube, 0,
 				informers.WithNamespace(namespace), informers.WithTransform(informer.WithoutManagedFields)),
 			clusterInformers: informers.NewSharedInformerFactoryWithOptions(clients.kube, 0, informers.WithTransform(informer.WithoutManagedFields)),
+			nodeInformers:    informers.NewSharedInformerFactoryWithOptions(clients.kube, 0, informers.WithTransform(trimmer.Transform)),
 			tasks:            tasks.Lister(), taskIndex: tasks.Informer().GetIndexer(), podIndex: pods.GetIndexer(), serviceIndex: services.GetIndexer(),
 		}, errors.Join(
 			tasks.Informer().AddIndexers(cache.Indexers{byDependency: dependenciesOf}),

@@ -72,7 +72,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 	}
 	if opts.rescheduling.Period > 0 {
 		p.rescheduler, err = rescheduler.New(ctx, rescheduler.Dependencies{
-			Kube: clients.kube, Client: clients.tasks, GPUTasks: caches.tasks, PodsOf: caches.podsOf, TaskPods: caches.coreInformers.Core().V1().Pods().Lister(),
+			Kube: clients.kube, Client: clients.tasks, NodeInformers: caches.nodeInformers, GPUTasks: caches.tasks, PodsOf: caches.podsOf, TaskPods: caches.coreInformers.Core().V1().Pods().Lister(),
 			MovePlans: caches.taskInformers.Falldio().V1().MovePlans(), Recorder: recorder, Metrics: p.metrics.registry, Evictions: p.metrics.podsEvicted,
 			Clock: clock, Namespace: opts.namespace, Queues: p.queues.Tree, NamespaceOf: p.namespace,
 		}, opts.rescheduling)
@@ -103,7 +103,7 @@ func (p *process) keepAccounts(ctx context.Context, clients clients, clock clock
 	if opts.namespace != "" {
 		return nil
 	}
-	if p.gpuPods, err = gpupods.New(ctx, clients.kube, p.coreInformers.Core().V1().Pods(), clock); err != nil {
+	if p.gpuPods, err = gpupods.New(ctx, clients.kube, p.nodeInformers, p.coreInformers.Core().V1().Pods(), clock); err != nil {
 		return err
 	}
 	namespaces := p.clusterInformers.Core().V1().Namespaces()
@@ -127,7 +127,7 @@ func (p *process) taintNodes(ctx context.Context, with dependencies, opts *optio
 		return nil
 	}
 	p.remediator, err = remediation.New(ctx, remediation.Dependencies{
-		Kube: with.clients.kube, Recorder: with.recorder, Metrics: p.metrics.registry, Clock: with.clock,
+		Kube: with.clients.kube, NodeInformers: p.nodeInformers, Recorder: with.recorder, Metrics: p.metrics.registry, Clock: with.clock,
 	}, opts.remediation)
 	return err
 }

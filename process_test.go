@@ -4,7 +4,9 @@
 package main
 
 import (
+	"context"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +51,39 @@ func TestAStandbyCachesTasksWithTheirPodsAndServicesOnly(t *testing.T) {
 		if resource != "pods" && resource != "services" || isList && list.GetListRestrictions().Labels.String() != "app=gpu-task" {
 			t.Errorf("%s %s", action.GetVerb(), resource)
 		}
+	}
+}
+
+// Kubelets report so often that each watch of all Nodes costs CPU time in a cluster in which nothing happens.
+func TestThePartsOfTheLeaderShareOneWatchOfNodes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(opts *options) { opts.rescheduling.Period, opts.remediation.Effect = time.Minute, "NoSchedule" })
+	if !f.process.startInformers(t.Context(), time.Minute) {
+		t.Fatal("the caches are not filled")
+	}
+	f.process.gpuPods.Want()
+	ctx, cancel := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	working.Go(func() { f.process.work(ctx) })
+	defer working.Wait()
+	defer cancel()
+	watches := func(resource string) (count int) {
+		for _, action := range f.kube.Actions() {
+			if action.Matches("watch", resource) {
+				count++
+			}
+		}
+		return count
+	}
+	for !f.process.gpuPods.HasSynced() || watches("poddisruptionbudgets") == 0 {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal("the leader does not begin")
+		}
+	}
+	if got := watches("nodes"); got != 1 {
+		t.Errorf("%d watches of Nodes", got)
 	}
 }
 

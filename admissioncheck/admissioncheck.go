@@ -58,10 +58,12 @@ const (
 
 // Dependencies are what the check needs.
 type Dependencies struct {
-	Kube      kubernetes.Interface
-	Dynamic   dynamic.Interface
-	Discovery informer.Discoverer
-	Clock     clock.WithTicker
+	Kube kubernetes.Interface
+	// NodeInformers caches Nodes, trimmed at most as informer.Trimmer does; Run starts it, unless somebody else has.
+	NodeInformers informers.SharedInformerFactory
+	Dynamic       dynamic.Interface
+	Discovery     informer.Discoverer
+	Clock         clock.WithTicker
 }
 
 // Check answers the admission check. A single goroutine, that of Run, does all the work.
@@ -84,14 +86,12 @@ type Check struct {
 
 // New returns a Check that watches nodes, Pods that run, and Kueue's objects, once it runs.
 func New(ctx context.Context, with Dependencies, options Options) (*Check, error) {
-	trim := informers.WithTransform(informer.NewTrimmer().Transform)
-	ofNodes := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, trim)
-	ofPods := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, trim,
+	ofPods := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, informers.WithTransform(informer.NewTrimmer().Transform),
 		informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.FieldSelector = runningPods }))
-	nodes, pods := ofNodes.Core().V1().Nodes(), ofPods.Core().V1().Pods()
+	nodes, pods := with.NodeInformers.Core().V1().Nodes(), ofPods.Core().V1().Pods()
 	c := &Check{
 		deps: with, options: options, wake: make(chan struct{}, 1), said: map[types.UID]time.Time{},
-		informers: []informers.SharedInformerFactory{ofNodes, ofPods}, nodes: nodes.Lister(), pods: pods.Lister(),
+		informers: []informers.SharedInformerFactory{with.NodeInformers, ofPods}, nodes: nodes.Lister(), pods: pods.Lister(),
 	}
 	of := func(resource string) optional.Watched {
 		return optional.Watched{

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/clock"
 
@@ -96,7 +97,7 @@ func start(t *testing.T, nodes []runtime.Object, objects ...runtime.Object) *fix
 		}, append(slices.Clone(objects), flavor)...)}
 	options := DefaultOptions()
 	options.Patience = time.Minute
-	c, err := New(t.Context(), Dependencies{Kube: f.kube, Dynamic: f.dynamic, Discovery: kueueAPI{}, Clock: clock.RealClock{}}, options)
+	c, err := New(t.Context(), Dependencies{Kube: f.kube, NodeInformers: informers.NewSharedInformerFactory(f.kube, 0), Dynamic: f.dynamic, Discovery: kueueAPI{}, Clock: clock.RealClock{}}, options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
@@ -85,7 +86,7 @@ func (f *fixture) start(options Options) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	f.registry = prometheus.NewRegistry()
-	r, err := New(ctx, Dependencies{Kube: f.kube, Recorder: f.events, Metrics: f.registry, Clock: f.clock}, options)
+	r, err := New(ctx, Dependencies{Kube: f.kube, NodeInformers: informers.NewSharedInformerFactory(f.kube, 0), Recorder: f.events, Metrics: f.registry, Clock: f.clock}, options)
 	f.must(err)
 	f.remediator = r
 	var running sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
@@ -35,10 +36,13 @@ const (
 
 // Dependencies are what a Remediator needs.
 type Dependencies struct {
-	Kube     kubernetes.Interface
-	Recorder record.EventRecorder
-	Metrics  prometheus.Registerer
-	Clock    clock.WithTicker
+	Kube kubernetes.Interface
+	// NodeInformers caches Nodes, trimmed at most as informer.Trimmer does; Run starts it if Nodes are to be tainted, unless
+	// somebody else has.
+	NodeInformers informers.SharedInformerFactory
+	Recorder      record.EventRecorder
+	Metrics       prometheus.Registerer
+	Clock         clock.WithTicker
 }
 
 // Remediator taints Nodes. A single goroutine looks at all of them together, since together they
@@ -77,7 +81,7 @@ func New(ctx context.Context, with Dependencies, options Options) (*Remediator, 
 		r.nodes = &leftBehind{kube: with.Kube}
 		return r, nil
 	}
-	nodes, err := newWatched(ctx, with.Kube, func() { r.queue.AddAfter(pass{}, batch) })
+	nodes, err := newWatched(ctx, with.NodeInformers, func() { r.queue.AddAfter(pass{}, batch) })
 	r.nodes = nodes
 	return r, err
 }

@@ -33,16 +33,16 @@ type source interface {
 
 // watched is a cache of all Nodes.
 type watched struct {
-	informer cache.SharedIndexInformer
-	lister   corelisters.NodeLister
-	synced   cache.InformerSynced
+	informers informers.SharedInformerFactory
+	lister    corelisters.NodeLister
+	synced    cache.InformerSynced
 }
 
 var _ source = &watched{}
 
 // newWatched returns a cache that calls a function whenever something has changed that the decision depends on.
-func newWatched(ctx context.Context, kube kubernetes.Interface, changed func()) (*watched, error) {
-	nodes := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(trim)).Core().V1().Nodes()
+func newWatched(ctx context.Context, factory informers.SharedInformerFactory, changed func()) (*watched, error) {
+	nodes := factory.Core().V1().Nodes()
 	synced, err := informer.Handle(ctx, nodes.Informer(), cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() },
 		UpdateFunc: func(before, after any) {
@@ -52,10 +52,10 @@ func newWatched(ctx context.Context, kube kubernetes.Interface, changed func()) 
 		},
 		DeleteFunc: func(any) { changed() }, // there are fewer nodes, of which a part may be tainted
 	})
-	return &watched{informer: nodes.Informer(), lister: nodes.Lister(), synced: synced}, err
+	return &watched{informers: factory, lister: nodes.Lister(), synced: synced}, err
 }
 
-func (w *watched) run(ctx context.Context) { w.informer.RunWithContext(ctx) }
+func (w *watched) run(ctx context.Context) { w.informers.StartWithContext(ctx) }
 
 func (w *watched) ready(ctx context.Context) bool {
 	return cache.WaitForNamedCacheSyncWithContext(ctx, w.synced)

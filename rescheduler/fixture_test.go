@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
@@ -63,7 +64,7 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 	f.taskCache, f.planCache = falldio.GPUTasks().Informer().GetIndexer(), falldio.MovePlans().Informer().GetIndexer()
 	with := settings{
 		Dependencies{
-			Kube: f.kube, Client: f.fake, GPUTasks: falldio.GPUTasks().Lister(), PodsOf: f.podsOf, TaskPods: corelisters.NewPodLister(f.podCache), MovePlans: falldio.MovePlans(),
+			Kube: f.kube, Client: f.fake, NodeInformers: informers.NewSharedInformerFactory(f.kube, 0), GPUTasks: falldio.GPUTasks().Lister(), PodsOf: f.podsOf, TaskPods: corelisters.NewPodLister(f.podCache), MovePlans: falldio.MovePlans(),
 			Recorder: f.events, Metrics: prometheus.NewRegistry(), Evictions: NewEvictions(), Clock: f.clock,
 		},
 		DefaultOptions(),
@@ -76,7 +77,7 @@ func newFixture(t *testing.T, change ...func(*settings)) *fixture {
 	if f.Rescheduler, err = New(t.Context(), with.Dependencies, with.Options); err != nil {
 		t.Fatal(err)
 	}
-	f.nodeCache = f.informers[0].Core().V1().Nodes().Informer().GetIndexer()
+	f.nodeCache = f.deps.NodeInformers.Core().V1().Nodes().Informer().GetIndexer()
 	return f
 }
 

@@ -38,7 +38,7 @@ func TestAllPodsThatRunAreGathered(t *testing.T) {
 			Spec:       corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase},
 		}
 	}
-	others := f.informers[1].Core().V1().Pods().Informer().GetIndexer()
+	others := f.informers[len(f.informers)-1].Core().V1().Pods().Informer().GetIndexer()
 	for _, one := range []struct {
 		cache cache.Indexer
 		pod   *corev1.Pod

@@ -49,6 +49,8 @@ const (
 type Dependencies struct {
 	Kube   kubernetes.Interface
 	Client clientset.Interface
+	// NodeInformers caches Nodes, trimmed at most as informer.Trimmer does; Run starts it, unless somebody else has.
+	NodeInformers informers.SharedInformerFactory
 	// GPUTasks and PodsOf read the caches of tasks and their Pods, which have synced when
 	// Run is called.
 	GPUTasks tasklisters.GPUTaskLister
@@ -105,13 +107,13 @@ type Rescheduler struct {
 func New(ctx context.Context, with Dependencies, options Options) (*Rescheduler, error) {
 	trim := informer.NewTrimmer().Transform
 	factory := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, informers.WithTransform(trim))
-	nodes, budgets := factory.Core().V1().Nodes(), factory.Policy().V1().PodDisruptionBudgets()
+	nodes, budgets := with.NodeInformers.Core().V1().Nodes(), factory.Policy().V1().PodDisruptionBudgets()
 	podFactory := newPodInformers(with.Kube, with.Namespace, trim)
 	pods := podFactory.Core().V1().Pods()
 	options.Planner.Namespace = with.Namespace
 	r := &Rescheduler{
 		deps: with, options: options,
-		informers: []informers.SharedInformerFactory{factory, podFactory},
+		informers: []informers.SharedInformerFactory{with.NodeInformers, factory, podFactory},
 		nodes:     nodes.Lister(), budgets: budgets.Lister(), otherPods: pods.Lister(), plans: with.MovePlans.Lister(),
 		wake:         make(chan struct{}, 1),
 		expectations: expectations.New[string](with.Clock),

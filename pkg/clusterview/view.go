@@ -113,8 +113,9 @@ func (v *View) buildCluster() {
 		nodes = append(nodes, snapshot.CordonUnlessReady(node))
 	}
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	members := v.sorted()
 	var placed []*corev1.Pod
-	for _, m := range v.sorted() {
+	for _, m := range members {
 		if m.Pod.Spec.NodeName != "" {
 			placed = append(placed, m.Pod)
 		}
@@ -123,7 +124,7 @@ func (v *View) buildCluster() {
 	policy := packing.New(packing.Default())
 	built := v.nodeView.Cluster(policy, nodes, placed)
 	v.Cluster, v.Cards, v.Problems = built.Cluster, built.Cards, append(v.Problems, built.Problems...)
-	for _, m := range v.sorted() {
+	for _, m := range members {
 		if m.Task != nil && m.Err == nil {
 			policy.Mix().Add(v.Cluster.Request(m.Shape))
 		}

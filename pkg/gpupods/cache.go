@@ -34,9 +34,10 @@ const ReasonDeleted = "DeletedBeforeItEnded"
 
 // Cache caches Nodes and Pods with GPUs. It is safe for concurrent use.
 type Cache struct {
-	kube     kubernetes.Interface
-	clock    clock.PassiveClock
-	taskPods coreinformers.PodInformer
+	kube          kubernetes.Interface
+	clock         clock.PassiveClock
+	nodeInformers informers.SharedInformerFactory
+	taskPods      coreinformers.PodInformer
 	// wanted is closed when Nodes and the Pods of others are wanted.
 	wanted chan struct{}
 	want   func()
@@ -49,9 +50,12 @@ type Cache struct {
 	readers []*Reader
 }
 
-// New returns a Cache. The informer is that of the Pods of tasks; the caller starts it, and it has synced when Run is called.
-func New(ctx context.Context, kube kubernetes.Interface, taskPods coreinformers.PodInformer, clock clock.PassiveClock) (*Cache, error) {
-	c := &Cache{kube: kube, clock: clock, taskPods: taskPods, wanted: make(chan struct{})}
+// New returns a Cache. nodeInformers caches Nodes, trimmed at most as informer.Trimmer does; it is started when they are wanted,
+// unless somebody else has. taskPods is the informer of the Pods of tasks; the caller starts it, and it has synced when Run is called.
+func New(
+	ctx context.Context, kube kubernetes.Interface, nodeInformers informers.SharedInformerFactory, taskPods coreinformers.PodInformer, clock clock.PassiveClock,
+) (*Cache, error) {
+	c := &Cache{kube: kube, clock: clock, nodeInformers: nodeInformers, taskPods: taskPods, wanted: make(chan struct{})}
 	c.want = sync.OnceFunc(func() { close(c.wanted) })
 	_, err := informer.Handle(ctx, taskPods.Informer(), cache.ResourceEventHandlerFuncs{DeleteFunc: c.deleted})
 	return c, err
@@ -67,20 +71,17 @@ func (c *Cache) Run(ctx context.Context) {
 		return
 	case <-c.wanted:
 	}
-	trim := informer.NewTrimmer().Transform
-	nodes := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithTransform(trim)).Core().V1().Nodes()
+	nodes := c.nodeInformers.Core().V1().Nodes()
 	// Pods that have ended are among them: their status says when, and how.
-	others := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithTransform(onlyWithGPUs(trim)),
+	others := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithTransform(onlyWithGPUs(informer.NewTrimmer().Transform)),
 		informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = v1.LabelApp + "!=" + v1.LabelAppValue })).Core().V1().Pods()
 	if _, err := informer.Handle(ctx, others.Informer(), cache.ResourceEventHandlerFuncs{DeleteFunc: c.deleted}); err != nil {
 		klog.FromContext(ctx).Error(err, "GPU time of Pods that are deleted is counted up to the last pass only")
 	}
 	c.set(nodes.Lister(), others, []cache.InformerSynced{nodes.Informer().HasSynced, others.Informer().HasSynced})
 	defer c.set(nil, nil, nil)
-	var running sync.WaitGroup
-	running.Go(func() { nodes.Informer().RunWithContext(ctx) })
-	running.Go(func() { others.Informer().RunWithContext(ctx) })
-	running.Wait()
+	c.nodeInformers.StartWithContext(ctx)
+	others.Informer().RunWithContext(ctx)
 }
 
 func (c *Cache) set(nodes corelisters.NodeLister, others coreinformers.PodInformer, synced []cache.InformerSynced) {

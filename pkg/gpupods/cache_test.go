@@ -48,7 +48,7 @@ func start(t *testing.T, objects ...runtime.Object) (*Cache, *kubefake.Clientset
 		list.LabelSelector = v1.LabelApp + "=" + v1.LabelAppValue
 	}))
 	ctx, cancel := context.WithCancel(context.Background())
-	cache, err := New(ctx, kube, taskPods.Core().V1().Pods(), clocktesting.NewFakePassiveClock(testTime))
+	cache, err := New(ctx, kube, informers.NewSharedInformerFactory(kube, 0), taskPods.Core().V1().Pods(), clocktesting.NewFakePassiveClock(testTime))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,9 @@ import (
 
 // Load returns the client configuration of a kubeconfig file; without one, that of
 // KUBECONFIG, of ~/.kube/config or of the service account inside a cluster. The program's
-// name becomes part of the user agent.
+// name becomes part of the user agent. Like the components of Kubernetes, our programs refuse compressed answers: within
+// a cluster the network costs less than the CPU time, in the API server as well, and the API server compresses each event
+// of a watch by itself.
 func Load(kubeconfig, program string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -22,5 +24,6 @@ func Load(kubeconfig, program string) (*rest.Config, error) {
 		return nil, fmt.Errorf("no connection to a cluster: %w (set --kubeconfig or run inside a cluster)", err)
 	}
 	config.UserAgent = rest.DefaultKubernetesUserAgent() + "/" + program
+	config.DisableCompression = true
 	return config, nil
 }

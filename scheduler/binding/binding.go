@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,10 +34,9 @@ const (
 	maxInFlight = 64
 	// maxAttempts is how often binding is attempted for a Pod that keeps changing.
 	maxAttempts = 10
+	// leasePeriod is how often to check whether this process leads again.
+	leasePeriod = 50 * time.Millisecond
 )
-
-// ErrNotLeading is returned by a process that is no longer the leader. Nothing was sent.
-var ErrNotLeading = errors.New("another gpu-scheduler may have taken over")
 
 // Leader reports whether this process may act at this moment.
 type Leader interface {
@@ -51,7 +51,9 @@ type Binder struct {
 	inFlight chan struct{}
 }
 
-// NewBinder returns a Binder that sends nothing while this process does not lead.
+// NewBinder returns a Binder that sends nothing while this process does not lead. A process whose lease is lost for good is
+// about to end; one that could not renew it in time, since the API server was down or slow, may have it again in a moment. So
+// Bindings wait: the Pods and the nodes are as good as before, and to fail would cost each gang its place, and another attempt.
 func NewBinder(client kubernetes.Interface, leader Leader, fencer *Fencer) *Binder {
 	return &Binder{client: client, leader: leader, fencer: fencer, inFlight: make(chan struct{}, maxInFlight)}
 }
@@ -66,16 +68,8 @@ type Place func() (assignment string, err error)
 // process.
 func (b *Binder) Bind(ctx context.Context, pod *corev1.Pod, node string, place Place) error {
 	for range maxAttempts {
-		assignment, err := place()
-		if err != nil {
-			return err
-		}
-		want := wanted{node: node, assignment: assignment}
-		err = b.send(ctx, pod, want)
-		if err == nil {
-			return nil
-		}
-		if errors.Is(err, ErrNotLeading) || isRejection(err) {
+		want, sent, err := b.send(ctx, pod, node, place)
+		if err == nil || !sent || isRejection(err) {
 			return err
 		}
 		live, findErr := b.find(ctx, pod, err)
@@ -94,18 +88,22 @@ func (b *Binder) Bind(ctx context.Context, pod *corev1.Pod, node string, place P
 	return fmt.Errorf("it has changed %d times while it was being bound", maxAttempts)
 }
 
-// send sends a Binding for one version of a Pod. That version was read before the check
-// that this process leads, so a successor can only have taken over later, and changes
-// this version before it gives the GPUs to others.
-func (b *Binder) send(ctx context.Context, pod *corev1.Pod, want wanted) error {
+// send sends a Binding for one version of a Pod once this process leads, and returns what the Binding says. That version was
+// read before the check that this process leads, so a successor can only have taken over later, and changes
+// this version before it gives the GPUs to others. sent is false if the Pod has lost its place or ctx ended before.
+func (b *Binder) send(ctx context.Context, pod *corev1.Pod, node string, place Place) (want wanted, sent bool, err error) {
 	select {
 	case b.inFlight <- struct{}{}:
 		defer func() { <-b.inFlight }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return want, false, ctx.Err()
 	}
-	if !b.leader.Leads() {
-		return ErrNotLeading
+	if err := b.awaitLease(ctx); err != nil {
+		return want, false, err
+	}
+	want.node = node
+	if want.assignment, err = place(); err != nil {
+		return want, false, err
 	}
 	binding := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
@@ -118,7 +116,19 @@ func (b *Binder) send(ctx context.Context, pod *corev1.Pod, want wanted) error {
 		// What the Pod's creator has written must not stay. A Binding can't remove an annotation.
 		binding.Annotations[inventory.AssignmentAnnotation] = want.assignment
 	}
-	return b.client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
+	return want, true, b.client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
+}
+
+// awaitLease waits until this process leads. It never does again once another process has led, and then ends.
+func (b *Binder) awaitLease(ctx context.Context) error {
+	for !b.leader.Leads() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-b.fencer.clock.After(leasePeriod):
+		}
+	}
+	return nil
 }
 
 // isRejection reports whether an error means for certain that the API server has not

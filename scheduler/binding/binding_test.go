@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,9 +138,8 @@ func (s *server) context() context.Context {
 
 func TestBind(t *testing.T) {
 	tests := map[string]struct {
-		server   func(*server)
-		follower bool
-		place    func(*server) error
+		server func(*server)
+		place  func(*server) error
 		// err is a part of the error; "" for none.
 		err string
 		// node is where the Pod is in the end.
@@ -148,9 +148,6 @@ func TestBind(t *testing.T) {
 	}{
 		"a Binding is for one version of its Pod": {
 			server: func(*server) {}, node: "node", sent: []string{"bind 1"},
-		},
-		"a process that does not lead sends nothing": {
-			server: func(*server) {}, follower: true, err: "taken over", sent: nil,
 		},
 		"nothing is sent if the place is lost": {
 			server: func(*server) {}, place: func(*server) error { return errors.New("the place was lost") }, err: "the place was lost", sent: nil,
@@ -256,7 +253,7 @@ func TestBind(t *testing.T) {
 			pod := s.pod.DeepCopy()
 			test.server(s)
 			fencer := NewFencer(s.client, clock.RealClock{}, "this")
-			err := NewBinder(s.client, leader(!test.follower), fencer).Bind(s.context(), pod, "node", func() (string, error) {
+			err := NewBinder(s.client, leader(true), fencer).Bind(s.context(), pod, "node", func() (string, error) {
 				if test.place != nil {
 					return cards, test.place(s)
 				}
@@ -291,6 +288,52 @@ func TestABoundPodHasNoAssignmentButTheSchedulers(t *testing.T) {
 				t.Errorf("the Pod has the assignment %s, want %q", got, assignment)
 			}
 		})
+	}
+}
+
+// term is a lease that a test takes away and gives back.
+type term struct{ held atomic.Bool }
+
+func (l *term) Leads() bool { return l.held.Load() }
+
+func TestABindingWaitsUntilTheLeaseIsHeldAgain(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	fakeClock, lease := clocktesting.NewFakeClock(time.Now()), &term{}
+	placed := atomic.Bool{}
+	bound := make(chan error, 1)
+	go func() {
+		bound <- NewBinder(s.client, lease, NewFencer(s.client, fakeClock, "this")).
+			Bind(s.context(), s.pod.DeepCopy(), "node", func() (string, error) { placed.Store(true); return cards, nil })
+	}()
+	for range 3 {
+		for !fakeClock.HasWaiters() {
+			time.Sleep(time.Millisecond)
+		}
+		if len(s.sent) > 0 || placed.Load() {
+			t.Fatalf("without the lease %q was sent; it has looked for the place: %t", s.sent, placed.Load())
+		}
+		fakeClock.Step(leasePeriod)
+	}
+	for !fakeClock.HasWaiters() {
+		time.Sleep(time.Millisecond)
+	}
+	lease.held.Store(true)
+	fakeClock.Step(leasePeriod)
+	if err := <-bound; err != nil || s.pod.Spec.NodeName != "node" {
+		t.Errorf("the Pod is on node %q: %v", s.pod.Spec.NodeName, err)
+	}
+}
+
+func TestABindingThatWaitsForTheLeaseEndsWithTheProcess(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	ctx, cancel := context.WithCancel(s.context())
+	cancel()
+	err := NewBinder(s.client, leader(false), NewFencer(s.client, clock.RealClock{}, "this")).
+		Bind(ctx, s.pod.DeepCopy(), "node", func() (string, error) { return "", nil })
+	if !errors.Is(err, context.Canceled) || len(s.sent) > 0 {
+		t.Errorf("got %v, and %q was sent", err, s.sent)
 	}
 }
 

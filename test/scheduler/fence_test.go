@@ -6,13 +6,17 @@ package scheduler
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"falldio.github.io/gpu-controller/test/proxy"
 )
 
 // only applies a treatment to the Binding of one Pod; all others are forwarded.
@@ -161,6 +165,57 @@ func TestTwoSchedulersByMistake(t *testing.T) {
 		s.deleteGang(round)
 	}
 	first.stop()
+}
+
+// TestBindingsWaitForALeaseThatIsRenewedTooLate lets a scheduler without leader election miss the renewal of its lease, as with an
+// API server that is overloaded. In a local cluster with 5,000 nodes each Pod was then placed a hundred times, and all
+// nodes were taken for broken ones.
+func TestBindingsWaitForALeaseThatIsRenewedTooLate(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNodes(machines(4, machine{name: "n", gpus: 4})...)
+	name := s.namespace
+	var cut atomic.Bool
+	var bindings, renewals atomic.Int32 // that were sent while the lease could not be renewed
+	config := s.schedulerConfigOf(packing, name, nil)
+	object(config["leaderElection"])["leaderElect"] = false
+	object(config["clientConnection"])["kubeconfig"] = proxy.Start(t, s.schedulerKubeconfig(), func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case cut.Load() && strings.Contains(r.URL.Path, "/leases/"):
+				renewals.Add(1)
+				proxy.Fail(w, http.StatusServiceUnavailable, "ServiceUnavailable")
+				return
+			case cut.Load() && strings.HasSuffix(r.URL.Path, "/binding"):
+				bindings.Add(1)
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	scheduler := s.startSchedulerWith(config)
+	s.createPods(gang{name: "first", pods: 4, scheduler: name})
+	s.waitForBound(4, "first")
+	cut.Store(true)
+	s.eventually("the lease is lost", func() (bool, string) {
+		return strings.Contains(scheduler.log.String(), "ailed to renew lease"), ""
+	})
+	s.createPods(gang{name: "late", pods: 8, scheduler: name})
+	const enough = 6 // 3 s: in that time each Pod would have failed several times
+	begin := renewals.Load()
+	s.eventually("the scheduler had time to place the Pods", func() (bool, string) { return renewals.Load() >= begin+enough, "" })
+	cut.Store(false)
+	s.waitForBound(8, "late")
+	if sent := bindings.Load(); sent > 0 {
+		t.Errorf("%d Bindings were sent without the lease", sent)
+	}
+	events, err := s.kube.CoreV1().Events(s.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedScheduling"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range events.Items {
+		t.Errorf("Event of %s: %s", events.Items[i].InvolvedObject.Name, events.Items[i].Message)
+	}
+	scheduler.stop()
 }
 
 // TestBindingsInAnyOrder runs small gangs while Bindings are held back, sent twice,

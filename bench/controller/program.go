@@ -30,7 +30,7 @@ const (
 	// waitLimit is longer than anything takes that the benchmark waits for.
 	waitLimit = 5 * time.Minute
 	// memoryLimit configures the garbage collector as artifacts/controller/deployment.yaml does.
-	memoryLimit = "GOMEMLIMIT=900MiB"
+	memoryLimit = "GOMEMLIMIT=1500MiB"
 )
 
 // program is a running gpu-controller.

@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	requests := filepath.Join(dir, "requests.json")
 	c, err := cluster.Start(ctx, filepath.Join(bin, "localcluster"), filepath.Join(dir, "cluster"), os.Stderr, "--start-timeout=20m",
-		"--controller="+filepath.Join(bin, "gpu-controller"), "--audit-log="+requests,
+		"--controller="+filepath.Join(bin, "gpu-controller"), "--dashboard="+filepath.Join(bin, "kubectl-gputask"), "--audit-log="+requests,
 		// As installed: localcluster itself reschedules every few seconds.
 		"--controller-arg=--reschedule-period=5m", "--controller-arg=--reschedule-unhealthy=false",
 		fmt.Sprintf("--nodes=name=node,model=%s,count=%d,gpus=8,gpu-memory=81559Mi,nodes-per-leaf=32", gpuModel, o.nodes))

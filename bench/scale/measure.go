@@ -15,8 +15,12 @@ import (
 )
 
 // ours are the processes that are measured. One process is the agent of all nodes, which is
-// why its row is per node elsewhere: bench/nodeagent.
-var ours = []string{names.GPUController, names.GPUScheduler, names.NodeAgent}
+// why its row is per node elsewhere: bench/nodeagent. kubectl-gputask serves the page, at which nobody looks: bench/dashboard
+// has viewers.
+var ours = []string{names.GPUController, names.GPUScheduler, names.NodeAgent, names.KubectlGPUTask}
+
+// baseline is a process of Kubernetes that caches all Nodes and Pods as well.
+var baseline = []string{names.ControllerManager}
 
 // part is what was measured while the cluster did one thing.
 type part struct {

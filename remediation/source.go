@@ -65,14 +65,6 @@ func (w *watched) list(context.Context) ([]*corev1.Node, error) {
 	return w.lister.List(labels.Everything())
 }
 
-// trim keeps of Nodes what matters here; it is a cache.TransformFunc.
-func trim(object any) (any, error) {
-	if node, ok := object.(*corev1.Node); ok {
-		return trimNode(node), nil
-	}
-	return object, nil
-}
-
 // trimNode keeps of a Node what the decision and the write need.
 func trimNode(node *corev1.Node) *corev1.Node {
 	trimmed := &corev1.Node{

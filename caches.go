@@ -38,8 +38,8 @@ type caches struct {
 	// causeInformers and clusterInformers are of what may make the API server accept Pods that it
 	// has refused. They run in the leader only.
 	causeInformers, clusterInformers informers.SharedInformerFactory
-	// nodeInformers is of Nodes. The parts of the process that need them share it, and start it when they do: kubelets
-	// report so often that to decode each report twice is what a cluster at rest would cost most.
+	// nodeInformers is of Nodes. The parts of the leader that need them share it, and start it when they do: kubelets
+	// report so often that decoding each report once more would be most of what a cluster at rest costs.
 	nodeInformers informers.SharedInformerFactory
 	tasks         tasklisters.GPUTaskLister
 	taskIndex     cache.Indexer

@@ -62,7 +62,7 @@ func TestThePartsOfTheLeaderShareOneWatchOfNodes(t *testing.T) {
 		t.Fatal("the caches are not filled")
 	}
 	f.process.gpuPods.Want()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	var working sync.WaitGroup
 	working.Go(func() { f.process.work(ctx) })
 	defer working.Wait()
@@ -78,8 +78,8 @@ func TestThePartsOfTheLeaderShareOneWatchOfNodes(t *testing.T) {
 	for !f.process.gpuPods.HasSynced() || watches("poddisruptionbudgets") == 0 {
 		select {
 		case <-time.After(10 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("the leader does not begin")
+		case <-ctx.Done():
+			t.Fatal("the caches of the leader are not filled")
 		}
 	}
 	if got := watches("nodes"); got != 1 {

@@ -20,7 +20,7 @@ import (
 var ours = []string{names.GPUController, names.GPUScheduler, names.NodeAgent, names.KubectlGPUTask}
 
 // baseline is a process of Kubernetes that caches all Nodes and Pods as well.
-var baseline = []string{names.ControllerManager}
+const baseline = names.ControllerManager
 
 // part is what was measured while the cluster did one thing.
 type part struct {

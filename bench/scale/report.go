@@ -18,7 +18,7 @@ func tables(o *options, parts []part) string {
 	table := document.Table{Header: []string{"process", "", "CPU, of a core", "memory", "writes per second"}}
 	for i := range parts {
 		p := &parts[i]
-		for _, name := range slices.Concat(ours, baseline) {
+		for _, name := range slices.Concat(ours, []string{baseline}) {
 			table.Add(name, p.name, fmt.Sprintf("%.1f %%", 100*p.cpu[name]), fmt.Sprintf("%d MiB", p.memory[name]), fmt.Sprintf("%.1f", writesOf(p, name)))
 		}
 	}

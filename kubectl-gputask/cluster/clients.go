@@ -53,8 +53,7 @@ func WithToken(config *rest.Config, token string) (*Clients, error) {
 	return newClients(config, metav1.NamespaceDefault)
 }
 
-// InCluster connects as a Pod does. The answers are not compressed: to decompress each event of a watch by itself costs more than
-// the network within a cluster.
+// InCluster connects as a Pod does. Responses are not compressed, for the reason that restconfig.Load gives.
 func InCluster() (*Clients, error) {
 	config, err := rest.InClusterConfig()
 	if err != nil {

@@ -195,7 +195,6 @@ func (s *scene) restartAgentWith(args ...string) {
 	if err := agent.Stop(); err != nil {
 		s.Fatal(err)
 	}
-	s.waitForAllocatable(v1.ResourceGPU, 0)
 	before := agent.Args
 	s.Cleanup(func() {
 		agent.Args = before

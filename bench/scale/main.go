@@ -38,7 +38,7 @@ type options struct {
 	bin, report  string
 	nodes, pods  int
 	rate         int
-	settle, each time.Duration
+	settle, rest, each time.Duration
 }
 
 func parse(args []string) (*options, error) {
@@ -50,7 +50,8 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.pods, "pods", 20_000, "Pods that run all the time, a half of them in gangs of 8")
 	flags.IntVar(&o.rate, "rate", 50, "Pods per second that start, and end half a minute later, in the second part")
 	flags.DurationVar(&o.settle, "settle", time.Minute, "for how long nothing may be written before the cluster counts as at rest, and how long churn goes on before it is measured")
-	flags.DurationVar(&o.each, "each", 2*time.Minute, "how long each part is measured")
+	flags.DurationVar(&o.rest, "rest", 5*time.Minute, "how long the cluster is measured at rest; each kubelet reports, and moves are planned, every 5 minutes")
+	flags.DurationVar(&o.each, "each", 2*time.Minute, "how long the second part is measured")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

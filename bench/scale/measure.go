@@ -56,7 +56,7 @@ func measure(ctx context.Context, o *options, c *cluster.Cluster, requests strin
 	if err := m.waitForRest(ctx, o.settle); err != nil {
 		return nil, err
 	}
-	rest, err := m.measure(ctx, "at rest", o.each)
+	rest, err := m.measure(ctx, "at rest", o.rest)
 	if err != nil {
 		return nil, err
 	}

@@ -158,6 +158,16 @@ func (s *simulation) play(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	return nil
 }
 
+// status returns the status that a stage gives an object.
+func (s *simulation) status(t *testing.T, name string, object any) string {
+	t.Helper()
+	i := slices.IndexFunc(s.stages, func(one stage) bool { return one.Metadata.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no stage %s", name)
+	}
+	return s.execute(t, s.stages[i].Spec.Next.StatusTemplate, object)
+}
+
 func (s *simulation) patch(t *testing.T, stage *stage, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	next := stage.Spec.Next
@@ -184,11 +194,13 @@ func (s *simulation) execute(t *testing.T, text string, object any) string {
 	t.Helper()
 	addresses := func(...any) []string { return []string{"10.0.0.9"} }
 	parsed, err := template.New("stage").Funcs(sprig.TxtFuncMap()).Funcs(template.FuncMap{
-		"Quote":          func(value any) string { return strconv.Quote(toText(value)) },
-		"Now":            func() string { return s.clock },
-		"NodeIPsWith":    addresses,
-		"PodIPsWith":     addresses,
-		"NodeConditions": func() any { return nil },
+		"Quote":       func(value any) string { return strconv.Quote(toText(value)) },
+		"Now":         func() string { return s.clock },
+		"NodeIPsWith": addresses,
+		"PodIPsWith":  addresses,
+		"NodeConditions": func() any {
+			return []any{map[string]any{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}}
+		},
 	}).Parse(text)
 	if err != nil {
 		t.Fatal(err)

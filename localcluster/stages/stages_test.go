@@ -85,6 +85,25 @@ func TestNodesPlay(t *testing.T) {
 	}
 }
 
+func TestANodeThatReportsTwiceWithinItsPeriodIsNotChangedByTheSecondReport(t *testing.T) {
+	simulation := newSimulation(t)
+	heartbeatAt := func(clock string) string {
+		simulation.clock = clock
+		node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+		return simulation.status(t, "node-heartbeat", node)
+	}
+	first := heartbeatAt("2026-07-01T12:00:00.5+02:00")
+	if !strings.Contains(first, `lastHeartbeatTime: "2026-07-01T10:00:00Z"`) {
+		t.Errorf("a report at 10:00:00.5 is\n%s", first)
+	}
+	if diff := cmp.Diff(first, heartbeatAt("2026-07-01T10:03:59.9Z")); diff != "" {
+		t.Errorf("another report within 4 minutes changes the Node (-first +second):\n%s", diff)
+	}
+	if first == heartbeatAt("2026-07-01T10:04:00Z") {
+		t.Error("a report 4 minutes later does not change the Node, so that it would be the last one")
+	}
+}
+
 func TestPodsEnd(t *testing.T) {
 	type end struct {
 		Phase    corev1.PodPhase

@@ -27,8 +27,11 @@ const (
 	shortestPause = 200 * time.Millisecond
 	// pauseFactor is how many times longer a pause is than the look before it, so that a large cluster costs a third of a CPU at most.
 	pauseFactor = 2
-	// samplePeriod is how often the history is continued, which takes a look if nobody else looks.
+	// samplePeriod is how often the history is continued, which takes a look.
 	samplePeriod = 15 * time.Second
+	// idleFactor is how many times longer than the last look the history waits for the next one if there are no viewers, so that the page
+	// of a large cluster costs a hundredth of a CPU.
+	idleFactor = 100
 	// liveSamples is how many of the last samples viewers are sent as they come.
 	liveSamples = 240
 	// retryPeriod is how often to try to see a cluster that can't be seen.
@@ -52,6 +55,10 @@ type feed struct {
 	viewers int
 	// follower is nil until the cluster has been seen.
 	follower *cluster.Follower
+
+	// looked is when the last look ended, and took how long it took. They are run's own.
+	looked time.Time
+	took   time.Duration
 
 	// thinking is held by who has the engine answer something that may take long.
 	thinking sync.Mutex
@@ -129,7 +136,9 @@ func (f *feed) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-samples.C():
-			f.sample(f.look(ctx))
+			if f.watched() || isSampleDue(f.options.Clock.Since(f.looked), f.took) {
+				f.sample(f.look(ctx))
+			}
 		case <-f.changed:
 			if f.watched() {
 				f.look(ctx)
@@ -137,6 +146,9 @@ func (f *feed) run(ctx context.Context) error {
 		}
 	}
 }
+
+// isSampleDue reports whether the history is to be continued though there are no viewers, some time after a look that took so long.
+func isSampleDue(since, took time.Duration) bool { return since >= idleFactor*took }
 
 // follow begins to watch the cluster. While the API server does not answer, it tries again.
 func (f *feed) follow(ctx context.Context) (*cluster.Follower, error) {
@@ -174,7 +186,8 @@ func (f *feed) look(ctx context.Context) rows.Sample {
 	if err := f.put(set); err != nil {
 		klog.FromContext(ctx).Error(err, "The page can't be brought up to date")
 	}
-	pause := max(shortestPause, pauseFactor*f.options.Clock.Since(begin))
+	f.looked, f.took = f.options.Clock.Now(), f.options.Clock.Since(begin)
+	pause := max(shortestPause, pauseFactor*f.took)
 	select {
 	case <-ctx.Done():
 	case <-f.options.Clock.After(pause):

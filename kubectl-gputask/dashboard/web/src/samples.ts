@@ -24,10 +24,23 @@ export function summaryOf(samples: readonly Sample[]): string {
   if (!last) return "There are no samples.";
   const allocated = samples.map((sample) => sample.allocated);
   const waiting = Math.max(...samples.map((sample) => sample.waiting));
-  const mean = allocated.reduce((sum, value) => sum + value, 0) / allocated.length;
+  const mean = meanAllocated(samples);
   const least = number(Math.min(...allocated));
   const most = number(Math.max(...allocated));
   const over = least === most ? "as many as all the time" : `over this time there were between ${least} and ${most}, and ${number(mean)} on average`;
   return `${number(last.allocated)} of ${gpus(last.total)} are allocated now, ${over}. At most ${gpus(waiting)} ${waiting === 1 ? "was" : "were"} waited for at once; ` +
     `${number(last.stranded)} ${last.stranded === 1 ? "is" : "are"} stranded and ${number(last.unhealthy)} unhealthy now.`;
+}
+
+/** The mean over time of the allocated GPUs, with straight lines between the samples: these are rarer while nobody sees the page. */
+function meanAllocated(samples: readonly Sample[]): number {
+  let area = 0;
+  let duration = 0;
+  for (let i = 1; i < samples.length; i++) {
+    const [before, after] = [samples[i - 1]!, samples[i]!];
+    const time = Date.parse(after.time) - Date.parse(before.time);
+    area += (time * (before.allocated + after.allocated)) / 2;
+    duration += time;
+  }
+  return duration > 0 ? area / duration : samples[samples.length - 1]!.allocated;
 }

@@ -25,6 +25,10 @@ test("the summary says what the curves show", () => {
   );
 });
 
+test("the mean is one over time, however far samples are apart", () => {
+  assert.match(summaryOf([sample(600, 0), sample(60, 0), sample(45, 8), sample(30, 8), sample(15, 8), sample(0, 8)]), /and 0\.7 on average/);
+});
+
 test("values have round ticks", () => {
   assert.deepEqual(valueTicks(432, 5), [0, 100, 200, 300, 400, 500]);
   assert.deepEqual(valueTicks(0, 5), [0, 1]);

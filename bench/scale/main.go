@@ -35,9 +35,9 @@ func main() {
 
 // options are the flags.
 type options struct {
-	bin, report  string
-	nodes, pods  int
-	rate         int
+	bin, report        string
+	nodes, pods        int
+	rate               int
 	settle, rest, each time.Duration
 }
 

@@ -35,10 +35,10 @@ func main() {
 
 // options are the flags.
 type options struct {
-	bin, report        string
-	nodes, pods        int
-	rate               int
-	settle, rest, each time.Duration
+	bin, report         string
+	nodes, pods         int
+	rate                int
+	settle, rest, churn time.Duration
 }
 
 func parse(args []string) (*options, error) {
@@ -51,7 +51,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&o.rate, "rate", 50, "Pods per second that start, and end half a minute later, in the second part")
 	flags.DurationVar(&o.settle, "settle", time.Minute, "for how long nothing may be written before the cluster counts as at rest, and how long churn goes on before it is measured")
 	flags.DurationVar(&o.rest, "rest", 5*time.Minute, "how long the cluster is measured at rest; each kubelet reports, and moves are planned, every 5 minutes")
-	flags.DurationVar(&o.each, "each", 2*time.Minute, "how long the second part is measured")
+	flags.DurationVar(&o.churn, "churn", 2*time.Minute, "how long the cluster is measured while Pods come and go")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

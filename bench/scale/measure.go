@@ -112,7 +112,7 @@ func (m *meter) measureChurn(ctx context.Context, o *options) (*part, error) {
 	if err := sleep(churning, o.settle); err != nil {
 		return nil, err
 	}
-	churn, err := m.measure(churning, "churn", o.each)
+	churn, err := m.measure(churning, "churn", o.churn)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func tables(o *options, parts []part) string {
 		}
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d nodes with 8 GPUs, %d Pods that run all the time; measured for %v at rest and %v under churn.\n\n%s", o.nodes, o.pods, o.rest, o.each, table.String())
+	fmt.Fprintf(&text, "%d nodes with 8 GPUs, %d Pods that run all the time; measured for %v at rest and %v under churn.\n\n%s", o.nodes, o.pods, o.rest, o.churn, table.String())
 	for i := range parts {
 		p := &parts[i]
 		fmt.Fprintf(&text, "\n%s: all processes of the cluster, ours, those of Kubernetes and the simulation, used %.2f cores%s. Writes per second, by resource: %s.\n",

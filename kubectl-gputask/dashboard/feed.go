@@ -27,10 +27,10 @@ const (
 	shortestPause = 200 * time.Millisecond
 	// pauseFactor is how many times longer a pause is than the look before it, so that a large cluster costs a third of a CPU at most.
 	pauseFactor = 2
-	// samplePeriod is how often the history is continued, which takes a look.
+	// samplePeriod is how often the history is continued at most; each sample takes a look.
 	samplePeriod = 15 * time.Second
-	// idleFactor is how many times longer than the last look the history waits for the next one if there are no viewers, so that the page
-	// of a large cluster costs a hundredth of a CPU.
+	// idleFactor is how many times as long as the last look the pause before the next sample is at least, without viewers, so that samples of a
+	// large cluster cost a hundredth of a CPU.
 	idleFactor = 100
 	// liveSamples is how many of the last samples viewers are sent as they come.
 	liveSamples = 240
@@ -56,7 +56,7 @@ type feed struct {
 	// follower is nil until the cluster has been seen.
 	follower *cluster.Follower
 
-	// looked is when the last look ended, and took how long it took. They are run's own.
+	// looked is when the last look ended, and took how long it took. Only run's goroutine uses them.
 	looked time.Time
 	took   time.Duration
 
@@ -147,7 +147,7 @@ func (f *feed) run(ctx context.Context) error {
 	}
 }
 
-// isSampleDue reports whether the history is to be continued though there are no viewers, some time after a look that took so long.
+// isSampleDue reports whether the history is continued without viewers, given the time since the last look and how long that took.
 func isSampleDue(since, took time.Duration) bool { return since >= idleFactor*took }
 
 // follow begins to watch the cluster. While the API server does not answer, it tries again.

@@ -37,6 +37,9 @@ type stage struct {
 				Values   []string `json:"values"`
 			} `json:"matchExpressions"`
 		} `json:"selector"`
+		Delay struct {
+			DurationMilliseconds int64 `json:"durationMilliseconds"`
+		} `json:"delay"`
 		Next struct {
 			Delete         bool   `json:"delete"`
 			StatusTemplate string `json:"statusTemplate"`
@@ -150,22 +153,17 @@ func (s *simulation) play(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	if len(names) != 1 {
 		t.Fatalf("the Pod would play the stages %v, want one", names)
 	}
-	for i := range s.stages {
-		if s.stages[i].Metadata.Name == names[0] {
-			return s.patch(t, &s.stages[i], pod)
-		}
-	}
-	return nil
+	return s.patch(t, s.named(t, names[0]), pod)
 }
 
-// status returns the status that a stage gives an object.
-func (s *simulation) status(t *testing.T, name string, object any) string {
+// named returns a stage.
+func (s *simulation) named(t *testing.T, name string) *stage {
 	t.Helper()
 	i := slices.IndexFunc(s.stages, func(one stage) bool { return one.Metadata.Name == name })
 	if i < 0 {
 		t.Fatalf("there is no stage %s", name)
 	}
-	return s.execute(t, s.stages[i].Spec.Next.StatusTemplate, object)
+	return &s.stages[i]
 }
 
 func (s *simulation) patch(t *testing.T, stage *stage, pod *corev1.Pod) *corev1.Pod {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/command"
+	"falldio.github.io/gpu-controller/kubectl-gputask/show"
 )
 
 // version is set by the linker: see the Makefile.
@@ -31,7 +32,7 @@ func main() {
 		os.Exit(130) // the exit code that shells report after Ctrl-C
 	default:
 		for _, failure := range command.Errors(err) {
-			fmt.Fprintln(os.Stderr, "error:", failure)
+			fmt.Fprintln(show.Safe(os.Stderr), "error:", failure)
 		}
 		os.Exit(command.ExitCode(err))
 	}

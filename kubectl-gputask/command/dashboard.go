@@ -5,6 +5,7 @@ package command
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -42,6 +43,7 @@ type page struct {
 	listen            string
 	hosts             []string
 	certFile, keyFile string
+	plainHTTP         bool
 }
 
 func newDashboard(s *session) *cobra.Command {
@@ -73,8 +75,9 @@ docs/dashboard.md.`,
 	flags.BoolVar(&d.inCluster, "in-cluster", false, "run in a Pod, for everybody with a token of the cluster and the rights of ClusterRole gputasks-cluster-view")
 	flags.StringVar(&d.listen, "listen", ":8443", "with --in-cluster: address to serve on")
 	flags.StringArrayVar(&d.hosts, "allowed-host", nil, "with --in-cluster: name under which the page may be opened, for example gpus.example.com; may be repeated (default any)")
-	flags.StringVar(&d.certFile, "tls-cert-file", "", "with --in-cluster: file with the certificate; without it the page is served without TLS, which must then be done in front of it")
+	flags.StringVar(&d.certFile, "tls-cert-file", "", "with --in-cluster: file with the certificate, which may be replaced while the page is served; without it the page makes a certificate of its own when it starts")
 	flags.StringVar(&d.keyFile, "tls-private-key-file", "", "with --in-cluster: file with the key of the certificate")
+	flags.BoolVar(&d.plainHTTP, "plain-http", false, "with --in-cluster: serve without TLS; the tokens of viewers are then readable on the network between the page and what does TLS in front of it")
 	d.addTo(command)
 	return command
 }
@@ -122,8 +125,10 @@ func (d *page) validate() error {
 	switch {
 	case d.port < 0 || d.port > maxPort:
 		return fmt.Errorf("--port=%d: must be from 0 to %d", d.port, maxPort)
-	case !d.inCluster && (len(d.hosts) > 0 || d.certFile != "" || d.keyFile != ""):
-		return errors.New("--allowed-host, --tls-cert-file and --tls-private-key-file are for --in-cluster: otherwise the page is served on this machine only")
+	case !d.inCluster && (len(d.hosts) > 0 || d.certFile != "" || d.keyFile != "" || d.plainHTTP):
+		return errors.New("--allowed-host, --tls-cert-file, --tls-private-key-file and --plain-http are for --in-cluster: otherwise the page is served on this machine only")
+	case d.plainHTTP && d.certFile != "":
+		return errors.New("--plain-http is for a page without TLS, --tls-cert-file for one with it: give one of them")
 	case (d.certFile == "") != (d.keyFile == ""):
 		return errors.New("--tls-cert-file and --tls-private-key-file: give both or neither")
 	}
@@ -153,7 +158,7 @@ func (d *page) serveOwner(ctx context.Context, options *dashboard.Options) error
 	options.Clients, options.Gate = clients, access.NewOwner(&access.Viewer{Name: options.User, Clients: clients}, token)
 	options.Hosts = []string{host, net.JoinHostPort("localhost", port)}
 	address := "http://" + host + "/#token=" + token
-	return d.serve(ctx, options, listener, func() func() {
+	return d.serve(ctx, options, listener, nil, func() func() {
 		shown := address
 		if d.tokenFile != "" { // secrets that are in files are not printed: the output may be a log
 			shown = "http://" + host + "/#token=<the content of " + d.tokenFile + ">"
@@ -202,13 +207,22 @@ func (d *page) serveCluster(ctx context.Context, options *dashboard.Options) err
 	if err != nil {
 		return err
 	}
+	// Reviews have clients of their own, whose rate limit they don't share with what the page shows.
+	reviews, err := d.ownClients()
+	if err != nil {
+		return err
+	}
+	served, err := d.certificate()
+	if err != nil {
+		return err
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", d.listen)
 	if err != nil {
 		return fmt.Errorf("--listen=%s: %w", d.listen, err)
 	}
-	options.Clients, options.Gate, options.Hosts = clients, access.NewTokens(clients), d.hosts
-	return d.serve(ctx, options, listener, func() func() {
-		fmt.Fprintf(d.Out, "The page is served on %s to everybody with a token of the cluster.\n", listener.Addr())
+	options.Clients, options.Gate, options.Hosts = clients, access.NewTokens(reviews.Kube, clients.Config, options.Clock), d.hosts
+	return d.serve(ctx, options, listener, served.config, func() func() {
+		fmt.Fprintf(d.Out, "The page is served on %s to everybody with a token of the cluster, %s.\n", listener.Addr(), served.description)
 		return func() {}
 	})
 }
@@ -221,8 +235,8 @@ func (d *page) ownClients() (*cluster.Clients, error) {
 	return cluster.InCluster()
 }
 
-// serve serves the page until ctx ends. begin is called when it can be opened, and what it returns at the end.
-func (d *page) serve(ctx context.Context, options *dashboard.Options, listener net.Listener, begin func() (end func())) error {
+// serve serves the page until ctx ends, with TLS if it is configured. begin is called when it can be opened, and what it returns at the end.
+func (d *page) serve(ctx context.Context, options *dashboard.Options, listener net.Listener, encryption *tls.Config, begin func() (end func())) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	server := dashboard.New(*options)
@@ -236,10 +250,10 @@ func (d *page) serve(ctx context.Context, options *dashboard.Options, listener n
 	}()
 	defer begin()()
 	var serving error
-	if d.certFile == "" {
+	if encryption == nil {
 		serving = server.Serve(ctx, listener)
 	} else {
-		serving = server.ServeTLS(ctx, listener, d.certFile, d.keyFile)
+		serving = server.ServeTLS(ctx, listener, encryption)
 	}
 	cancel()
 	return errors.Join(<-watching, serving)

@@ -66,7 +66,7 @@ func Real(version string) *Environment {
 
 // page returns the page that human-readable output is written to.
 func (s *session) page() *show.Page {
-	return &show.Page{Writer: s.Out, Colours: s.coloured(), Width: s.Width, Now: s.Clock.Now()}
+	return &show.Page{Writer: show.Safe(s.Out), Colours: s.coloured(), Width: s.Width, Now: s.Clock.Now()}
 }
 
 func (s *session) coloured() bool {

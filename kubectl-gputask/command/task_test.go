@@ -39,6 +39,26 @@ func withTasks(t *testing.T) *fixture {
 	return f
 }
 
+func TestAMessageOfAClusterIsShownAndNotCarriedOutByTheTerminal(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"list -A", "list -A -o wide", "describe hostile", "explain hostile", "queue -o wide", "list --color=always"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			f := withTasks(t)
+			f.add(newTask("hostile", "h100", "1", func(task *v1.GPUTask) {
+				task.Status = v1.GPUTaskStatus{Phase: v1.PhasePending, Message: "\x1b]0;owned\a\x1b[8mhidden\rRunning"}
+			}))
+			if err := f.run(strings.Fields(args)...); err != nil {
+				t.Fatal(err)
+			}
+			out := f.out.String()
+			if strings.Contains(out, "\x1b]") || strings.Contains(out, "\x1b[8m") || strings.Contains(out, "\r") {
+				t.Errorf("%q", out)
+			}
+		})
+	}
+}
+
 func TestList(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, golden, args string }{

@@ -76,13 +76,22 @@ func sameOrigin(r *http.Request) bool {
 // admitted lets only admitted viewers through.
 func (s *Server) admitted(next func(http.ResponseWriter, *http.Request, *access.Viewer)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		viewer, err := s.options.Gate.Admit(r.Context(), tokenOf(r))
+		viewer, err := s.options.Gate.Admit(r.Context(), senderOf(r))
 		if err != nil {
 			refuse(r.Context(), w, err)
 			return
 		}
 		next(w, r, viewer)
 	}
+}
+
+// senderOf returns who a request comes from. What proxies say about the address is not believed: anybody can write it.
+func senderOf(r *http.Request) access.Sender {
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = r.RemoteAddr
+	}
+	return access.Sender{Address: address, Token: tokenOf(r)}
 }
 
 // tokenOf returns the token of a request; empty for none. It is in a header, which no other page can have a browser send along.
@@ -96,7 +105,11 @@ func tokenOf(r *http.Request) string {
 
 func refuse(ctx context.Context, w http.ResponseWriter, err error) {
 	var refusal *access.RefusedError
+	var busy *access.BusyError
 	switch {
+	case errors.As(err, &busy):
+		w.Header().Set("Retry-After", "5")
+		fail(w, http.StatusTooManyRequests, busy.Error())
 	case !errors.As(err, &refusal):
 		klog.FromContext(ctx).Error(err, "A viewer can't be admitted")
 		fail(w, http.StatusBadGateway, "Whether you may see this page can't be asked: "+err.Error())

@@ -5,6 +5,7 @@ package dashboard
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -105,8 +106,11 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 }
 
 // ServeTLS serves the page with TLS until ctx ends.
-func (s *Server) ServeTLS(ctx context.Context, listener net.Listener, certFile, keyFile string) error {
-	return s.serve(ctx, func(server *http.Server) error { return server.ServeTLS(listener, certFile, keyFile) })
+func (s *Server) ServeTLS(ctx context.Context, listener net.Listener, config *tls.Config) error {
+	return s.serve(ctx, func(server *http.Server) error {
+		server.TLSConfig = config
+		return server.ServeTLS(listener, "", "")
+	})
 }
 
 func (s *Server) serve(ctx context.Context, serve func(*http.Server) error) error {

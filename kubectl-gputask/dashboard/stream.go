@@ -67,7 +67,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request, _ *access.Viewer) 
 	defer s.feed.enter()()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	go s.admitAgain(ctx, cancel, tokenOf(r))
+	go s.admitAgain(ctx, cancel, senderOf(r))
 	out := newStream(w, r, "text/event-stream")
 	viewer := s.feed.document.NewViewer()
 	for {
@@ -91,7 +91,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request, _ *access.Viewer) 
 var errQuiet = errors.New("nothing has changed")
 
 // admitAgain ends a stream when its viewer may no longer see it. The page then connects anew, and is told why it may not.
-func (s *Server) admitAgain(ctx context.Context, end context.CancelCauseFunc, token string) {
+func (s *Server) admitAgain(ctx context.Context, end context.CancelCauseFunc, sender access.Sender) {
 	ticker := s.options.Clock.NewTicker(admitPeriod)
 	defer ticker.Stop()
 	for {
@@ -101,7 +101,7 @@ func (s *Server) admitAgain(ctx context.Context, end context.CancelCauseFunc, to
 		case <-ticker.C():
 		}
 		var refusal *access.RefusedError
-		if _, err := s.options.Gate.Admit(ctx, token); errors.As(err, &refusal) {
+		if _, err := s.options.Gate.Admit(ctx, sender); errors.As(err, &refusal) {
 			end(err)
 			return
 		}

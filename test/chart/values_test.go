@@ -232,6 +232,10 @@ func TestWhatTheDocumentationTellsToChange(t *testing.T) {
 			set(values{"enabled": true, "tlsSecret": "page-tls"}, "dashboard"), "Deployment", "gputask-dashboard",
 			[]string{`"--tls-cert-file=/tls/tls.crt"`, `"--tls-private-key-file=/tls/tls.key"`, `"secretName":"page-tls"`, `"scheme":"HTTPS"`},
 		},
+		"a page without TLS": {
+			set(values{"enabled": true, "flags": values{"plain-http": true}}, "dashboard"), "Deployment", "gputask-dashboard",
+			[]string{`"--plain-http=true"`, `"scheme":"HTTP"`, `"port":"http"`},
+		},
 		"Kueue under another account": {
 			set(values{"enabled": true, "serviceAccount": values{"name": "kueue", "namespace": "queues"}}, "kueue"), "ClusterRoleBinding", "kueue-gputasks",
 			[]string{`"subjects":[{"kind":"ServiceAccount","name":"kueue","namespace":"queues"}]`},
@@ -330,10 +334,11 @@ func TestTheNotesSayHowThePageIsReached(t *testing.T) {
 		address string
 		warned  bool
 	}{
-		"inside the cluster": {values{}, "http://127.0.0.1:8443", false},
-		"with a Secret":      {values{"tlsSecret": "page-tls", "service": values{"type": "LoadBalancer"}}, "https://127.0.0.1:8443", false},
-		"with files":         {values{"flags": values{"tls-cert-file": "/tls/a", "tls-private-key-file": "/tls/b"}}, "https://127.0.0.1:8443", false},
-		"in plain text":      {values{"service": values{"type": "LoadBalancer"}}, "http://127.0.0.1:8443", true},
+		"by default":     {values{}, "https://127.0.0.1:8443", false},
+		"for an Ingress": {values{"flags": values{"plain-http": true}}, "http://127.0.0.1:8443", false},
+		"with a Secret":  {values{"tlsSecret": "page-tls", "service": values{"type": "LoadBalancer"}}, "https://127.0.0.1:8443", false},
+		"with files":     {values{"flags": values{"tls-cert-file": "/tls/a", "tls-private-key-file": "/tls/b"}}, "https://127.0.0.1:8443", false},
+		"in plain text":  {values{"flags": values{"plain-http": true}, "service": values{"type": "LoadBalancer"}}, "http://127.0.0.1:8443", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

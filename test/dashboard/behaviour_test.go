@@ -4,11 +4,14 @@
 package dashboard
 
 import (
+	"crypto/tls"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -366,7 +369,7 @@ func TestTheSecretLeavesTheAddressAndIsInNoLog(t *testing.T) {
 
 func TestAPageInTheClusterAdmitsWhoMaySeeItAll(t *testing.T) {
 	t.Parallel()
-	s := serve(t, shared.Kubeconfig(), "--in-cluster", "--listen=127.0.0.1:0")
+	s := serve(t, shared.Kubeconfig(), "--in-cluster", "--listen=127.0.0.1:0", "--plain-http")
 	port := waitForOutput(t, s.log, `127\.0\.0\.1:\d+`)
 	s.address = "http://" + port + "/"
 	_, without := userKubeconfig(t, "")
@@ -391,4 +394,56 @@ func TestAPageInTheClusterAdmitsWhoMaySeeItAll(t *testing.T) {
 	p.goTo("#/tasks/default/evaluate")
 	p.ask("Suspend", "kubectl gputask suspend evaluate --namespace default")
 	p.see(`cannot patch resource "gputasks"`)
+}
+
+// TestAFloodOfForgedTokensDoesNotKeepViewersFromThePage sends it over TLS, which is how the page is served in a cluster by default.
+func TestAFloodOfForgedTokensDoesNotKeepViewersFromThePage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, shared.Kubeconfig(), "--in-cluster", "--listen=127.0.0.1:0")
+	address := "https://" + waitForOutput(t, s.log, `127\.0\.0\.1:\d+`) + "/api/history?hours=1"
+	_, viewer := userKubeconfig(t, "gputasks-cluster-view")
+	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the page has made its certificate itself
+	client := &http.Client{Transport: insecure, Timeout: limit}
+	request := func(token string) int {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err := client.Do(request)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	if status := request(viewer); status != http.StatusOK {
+		t.Fatalf("a viewer is answered with %d", status)
+	}
+	const clients, each = 20, 50
+	var busy atomic.Int32
+	var flood sync.WaitGroup
+	for i := range clients {
+		flood.Go(func() {
+			for j := range each {
+				switch status := request(fmt.Sprintf("forged-%d-%d", i, j)); status {
+				case http.StatusTooManyRequests:
+					busy.Add(1)
+				case http.StatusUnauthorized:
+				default:
+					t.Errorf("a forged token is answered with %d", status)
+				}
+				if status := request(viewer); status != http.StatusOK {
+					t.Errorf("a viewer is answered with %d during the flood", status)
+				}
+			}
+		})
+	}
+	flood.Wait()
+	// One token per second is reviewed, and ten at the beginning.
+	if got := busy.Load(); got < clients*each/2 {
+		t.Errorf("%d of %d forged tokens were not reviewed", got, clients*each)
+	}
 }

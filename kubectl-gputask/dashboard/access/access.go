@@ -21,10 +21,19 @@ type Viewer struct {
 	Clients *cluster.Clients
 }
 
+// Sender is where a request comes from.
+type Sender struct {
+	// Address is the IP address that the request comes from: the viewer's, or that of a proxy.
+	Address string
+	// Token is what the request brings; empty for nothing.
+	Token string
+}
+
 // Gate admits viewers.
 type Gate interface {
-	// Admit returns who sends a request with a token. It fails with a RefusedError if nobody is admitted with it.
-	Admit(ctx context.Context, token string) (*Viewer, error)
+	// Admit returns who sends a request. It fails with a RefusedError if nobody is admitted with its token, and with a BusyError if that is not
+	// asked now.
+	Admit(ctx context.Context, sender Sender) (*Viewer, error)
 }
 
 // RefusedError is why a request is not admitted.
@@ -36,6 +45,13 @@ type RefusedError struct {
 }
 
 func (r *RefusedError) Error() string { return r.Message }
+
+// BusyError is returned for a request that may be sent again in a few seconds.
+type BusyError struct{}
+
+func (*BusyError) Error() string {
+	return "Too many tokens were tried a moment ago. Try again in a few seconds."
+}
 
 // Owner is the gate of a page for the user who has started it.
 type Owner struct {
@@ -53,8 +69,8 @@ func NewToken() string { return rand.Text() }
 func NewOwner(viewer *Viewer, token string) *Owner { return &Owner{viewer: viewer, token: token} }
 
 // Admit admits who knows the secret.
-func (o *Owner) Admit(_ context.Context, token string) (*Viewer, error) {
-	if subtle.ConstantTimeCompare([]byte(token), []byte(o.token)) != 1 {
+func (o *Owner) Admit(_ context.Context, sender Sender) (*Viewer, error) {
+	if subtle.ConstantTimeCompare([]byte(sender.Token), []byte(o.token)) != 1 {
 		return nil, &RefusedError{Message: "This address lacks the secret that belongs to it: open the one that `kubectl gputask dashboard` has printed."}
 	}
 	return o.viewer, nil

@@ -16,8 +16,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
-
-	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
+	"k8s.io/utils/clock"
 )
 
 func TestOnlyWhoKnowsTheSecretIsAdmitted(t *testing.T) {
@@ -27,12 +26,12 @@ func TestOnlyWhoKnowsTheSecretIsAdmitted(t *testing.T) {
 	if len(token) < MinTokenLength || token == NewToken() {
 		t.Errorf("the secret %q can be guessed", token)
 	}
-	if got, err := owner.Admit(t.Context(), token); err != nil || got != viewer {
+	if got, err := owner.Admit(t.Context(), Sender{Token: token}); err != nil || got != viewer {
 		t.Errorf("admitted %v, error %v", got, err)
 	}
 	for _, wrong := range []string{"", "x", token[1:], token + "x", strings.ToLower(token)} {
 		var refusal *RefusedError
-		if got, err := owner.Admit(t.Context(), wrong); got != nil || !errors.As(err, &refusal) || refusal.Known {
+		if got, err := owner.Admit(t.Context(), Sender{Token: wrong}); got != nil || !errors.As(err, &refusal) || refusal.Known {
 			t.Errorf("%q: admitted %v, error %v", wrong, got, err)
 		}
 	}
@@ -75,8 +74,8 @@ func TestATokenOfTheClusterIsAdmittedWithTheRightsThatItHas(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			own := &cluster.Clients{Kube: apiServer("pods", "moveplans"), Config: &rest.Config{Host: "https://example.com", BearerToken: "own secret"}}
-			viewer, err := NewTokens(own).Admit(t.Context(), test.token)
+			config := &rest.Config{Host: "https://example.com", BearerToken: "own secret"}
+			viewer, err := NewTokens(apiServer("pods", "moveplans"), config, clock.RealClock{}).Admit(t.Context(), Sender{Token: test.token})
 			if test.refused == "" {
 				if err != nil || viewer.Name != test.token || viewer.Clients.Config.BearerToken != test.token {
 					t.Errorf("viewer %+v, error %v", viewer, err)
@@ -96,7 +95,7 @@ func TestAnAPIServerThatDoesNotAnswerAdmitsNobody(t *testing.T) {
 	for _, resource := range []string{"tokenreviews", "subjectaccessreviews"} {
 		kube := apiServer()
 		kube.PrependReactor("create", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("it is down") })
-		viewer, err := NewTokens(&cluster.Clients{Kube: kube, Config: &rest.Config{}}).Admit(context.WithoutCancel(t.Context()), "good")
+		viewer, err := NewTokens(kube, &rest.Config{}, clock.RealClock{}).Admit(context.WithoutCancel(t.Context()), Sender{Token: "good"})
 		var refusal *RefusedError
 		if viewer != nil || err == nil || errors.As(err, &refusal) || !strings.Contains(err.Error(), "it is down") {
 			t.Errorf("%s: viewer %v, error %v", resource, viewer, err)

@@ -15,20 +15,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/kubectl-gputask/cluster"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// Tokens is the gate of a page in the cluster. The page watches the cluster once, with rights of its own, so each request is admitted only if
-// the API server says that its sender might list all that the page shows. Whatever is changed is changed with the sender's token.
+// Tokens is the gate of a page in the cluster. The page watches the cluster once, with rights of its own, so a viewer is admitted only if
+// the API server says that they might list all that the page shows. Whatever is changed is changed with the viewer's token.
+//
+// What the API server said about a token holds for a few seconds, and tokens that nobody has been admitted with lately are reviewed at a bounded
+// rate: a page costs one review, and a flood of forged tokens none that the viewers would have to wait for. It is safe for concurrent use.
 type Tokens struct {
-	kube   kubernetes.Interface
-	config *rest.Config
+	reviews kubernetes.Interface
+	config  *rest.Config
+	verdicts
+	limits *limits
 }
 
-// NewTokens returns a gate that asks the API server with the page's own clients.
-func NewTokens(own *cluster.Clients) *Tokens { return &Tokens{kube: own.Kube, config: own.Config} }
+// NewTokens returns a gate that reviews tokens with one client, which nothing else should use, because it is busy while many reviews are, and
+// connects viewers to the API server of config.
+func NewTokens(reviews kubernetes.Interface, config *rest.Config, clock clock.Clock) *Tokens {
+	return &Tokens{reviews: reviews, config: config, verdicts: newVerdicts(clock), limits: newLimits(clock)}
+}
 
 // viewed is all that the page shows, as the ClusterRole gputasks-cluster-view allows it.
 func viewed() []authorizationv1.ResourceAttributes {
@@ -42,13 +51,23 @@ func viewed() []authorizationv1.ResourceAttributes {
 	return attributes
 }
 
-// Admit admits who may list all that the page shows.
-func (t *Tokens) Admit(ctx context.Context, token string) (*Viewer, error) {
-	if token == "" {
+// Admit admits who may list all that the page shows. It fails with a BusyError if too many unknown tokens come from the sender's address.
+func (t *Tokens) Admit(ctx context.Context, sender Sender) (*Viewer, error) {
+	if sender.Token == "" {
 		return nil, &RefusedError{Message: "Sign in with a token of the cluster, for example of `kubectl create token NAME`."}
 	}
+	return t.verdict(ctx, sender.Token, func(ctx context.Context, admittedLately bool) (*Viewer, error) {
+		if !admittedLately && !t.limits.allow(sender.Address) {
+			return nil, &BusyError{}
+		}
+		return t.review(ctx, sender.Token)
+	})
+}
+
+// review asks the API server whose a token is, and whether they may list all that the page shows.
+func (t *Tokens) review(ctx context.Context, token string) (*Viewer, error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
-	review, err := t.kube.AuthenticationV1().TokenReviews().Create(ctx, review, metav1.CreateOptions{})
+	review, err := t.reviews.AuthenticationV1().TokenReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("asking the API server about a token: %w", err)
 	}
@@ -85,7 +104,7 @@ func (t *Tokens) missing(ctx context.Context, user *authenticationv1.UserInfo) (
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				ResourceAttributes: &wanted[i], User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
 			}}
-			review, err := t.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			review, err := t.reviews.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 			if err != nil {
 				return fmt.Errorf("asking the API server what a user may do: %w", err)
 			}

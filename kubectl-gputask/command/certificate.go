@@ -1,0 +1,82 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+
+	certutil "k8s.io/client-go/util/cert"
+)
+
+// encryption is how the page in the cluster is served.
+type encryption struct {
+	// config is nil for a page without TLS.
+	config *tls.Config
+	// description ends a sentence for the log.
+	description string
+}
+
+// certificate returns how the page in the cluster is served: with the certificate of the flags, or with one that is made now, which browsers
+// warn about.
+func (d *page) certificate() (*encryption, error) {
+	switch {
+	case d.plainHTTP:
+		return &encryption{description: "without TLS"}, nil
+	case d.certFile != "":
+		return d.certificateOfFiles()
+	}
+	// The name is that of the Service; the certificate is valid for a year.
+	certificate, key, err := certutil.GenerateSelfSignedCertKey("gputask-dashboard", nil, []string{"localhost"})
+	if err != nil {
+		return nil, fmt.Errorf("making a certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("making a certificate: %w", err)
+	}
+	fingerprint, err := fingerprintOf(certificate)
+	if err != nil {
+		return nil, err
+	}
+	return &encryption{
+		config:      &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}},
+		description: "with a certificate made now, whose SHA-256 fingerprint is " + fingerprint,
+	}, nil
+}
+
+// certificateOfFiles reads the files at each handshake, because what renews certificates replaces them. It fails if they can't be read now.
+func (d *page) certificateOfFiles() (*encryption, error) {
+	read := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(d.certFile, d.keyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert-file=%s, --tls-private-key-file=%s: %w", d.certFile, d.keyFile, err)
+		}
+		return &pair, nil
+	}
+	if _, err := read(); err != nil {
+		return nil, err
+	}
+	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return read() }
+	return &encryption{config: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: get}, description: "with the certificate in " + d.certFile}, nil
+}
+
+// fingerprintOf returns the fingerprint of the first certificate in a PEM text, as browsers show it: 32 bytes in hexadecimal, separated by colons.
+func fingerprintOf(certificate []byte) (string, error) {
+	block, _ := pem.Decode(certificate)
+	if block == nil {
+		return "", errors.New("the certificate that was made is not in PEM")
+	}
+	parsed, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "", fmt.Errorf("the certificate that was made can't be read: %w", err)
+	}
+	sum := sha256.Sum256(parsed.Raw)
+	return strings.ReplaceAll(fmt.Sprintf("% X", sum), " ", ":"), nil
+}

@@ -1,0 +1,86 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	certutil "k8s.io/client-go/util/cert"
+)
+
+// handshake returns the fingerprint of the certificate that a server shows.
+func handshake(t *testing.T, config *tls.Config) string {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			_ = conn.(*tls.Conn).HandshakeContext(t.Context())
+			_ = conn.Close()
+		}
+	}()
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{}, Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is what is looked at
+	conn, err := dialer.DialContext(t.Context(), "tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	sum := sha256.Sum256(conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw)
+	return strings.ReplaceAll(fmt.Sprintf("% X", sum), " ", ":")
+}
+
+func TestThePageInTheClusterMakesACertificateIfItIsGivenNone(t *testing.T) {
+	t.Parallel()
+	served, err := (&page{}).certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fingerprint := handshake(t, served.config); !strings.Contains(served.description, fingerprint) {
+		t.Errorf("the log says %q, but the certificate is %s", served.description, fingerprint)
+	}
+	if plain, err := (&page{plainHTTP: true}).certificate(); err != nil || plain.config != nil {
+		t.Errorf("--plain-http: %+v, %v", plain, err)
+	}
+}
+
+func TestARenewedCertificateIsUsedWithoutARestart(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	d := &page{certFile: filepath.Join(folder, "tls.crt"), keyFile: filepath.Join(folder, "tls.key")}
+	if _, err := d.certificate(); err == nil || !strings.Contains(err.Error(), "--tls-cert-file="+d.certFile) {
+		t.Fatalf("without the files: %v", err)
+	}
+	write := func(name string) {
+		t.Helper()
+		certificate, key, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for file, content := range map[string][]byte{d.certFile: certificate, d.keyFile: key} {
+			if err := os.WriteFile(file, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write("first")
+	served, err := d.certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := handshake(t, served.config)
+	write("renewed")
+	if after := handshake(t, served.config); after == before {
+		t.Error("the certificate that is served is still the one before")
+	}
+}

@@ -1,0 +1,37 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"io"
+	"strings"
+)
+
+// harmless replaces what a terminal would carry out instead of showing it, except for our own styles: texts of the cluster may be anybody's.
+// ESC and CR are shown as kubectl shows them; the others are backspace and the one-character forms of escape sequences.
+var harmless = strings.NewReplacer(append(ownStyles(),
+	"\x1b", "^[", "\r", `\r`, "\b", `\b`, "\u0090", `\u0090`, "\u009b", `\u009b`, "\u009d", `\u009d`)...)
+
+// ownStyles returns pairs that leave the sequences of Paint as they are. A Replacer prefers the pairs that come first.
+func ownStyles() []string {
+	var pairs []string
+	for _, style := range []Style{"0", Bold, Faint, Red, Green, Yellow, Blue, Purple} {
+		sequence := "\x1b[" + string(style) + "m"
+		pairs = append(pairs, sequence, sequence)
+	}
+	return pairs
+}
+
+// Safe returns a writer of text for a terminal that shows the escape sequences of others instead of having them carried out. A sequence of our own
+// must not be split between two writes.
+func Safe(to io.Writer) io.Writer { return safeWriter{to} }
+
+type safeWriter struct{ to io.Writer }
+
+func (s safeWriter) Write(text []byte) (int, error) {
+	if _, err := harmless.WriteString(s.to, string(text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}

@@ -1,0 +1,31 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTextsOfTheClusterDoNothingToATerminal(t *testing.T) {
+	t.Parallel()
+	painter := Page{Colours: true}
+	for name, test := range map[string]struct{ text, want string }{
+		"ordinary text in any language":        {"waits für 4 GPUs – 待機\n\tand more", "waits für 4 GPUs – 待機\n\tand more"},
+		"our own styles":                       {painter.Paint(Red, "x") + painter.Paint(Bold, "y"), "\x1b[31mx\x1b[0m\x1b[1my\x1b[0m"},
+		"the title of the terminal":            {"\x1b]0;owned\a", "^[]0;owned\a"},
+		"text that is hidden":                  {"\x1b[8mdeleted\x1b[28m", "^[[8mdeleted^[[28m"},
+		"another text over this one":           {"Failed\rRunning", `Failed\rRunning`},
+		"the text before is taken back":        {"Failed\b\b\b", `Failed\b\b\b`},
+		"a sequence that begins with one byte": {"\u009b2J", `\u009b2J`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out strings.Builder
+			if n, err := Safe(&out).Write([]byte(test.text)); err != nil || n != len(test.text) || out.String() != test.want {
+				t.Errorf("%q was written as %q (%d, %v), want %q", test.text, out.String(), n, err, test.want)
+			}
+		})
+	}
+}

@@ -66,16 +66,21 @@ func (b *Budgets) Covering(pod *corev1.Pod) []string {
 	return names
 }
 
-// Forbids returns which budget does not allow the eviction of all the Pods now; it is empty
-// if all do.
+// Forbids returns why the API server would not evict all the Pods now; it is empty if it would.
 func (b *Budgets) Forbids(pods []*corev1.Pod) string {
-	needed, order := map[string]int{}, []string(nil)
 	for _, pod := range pods {
-		names := b.Covering(pod)
-		if len(names) > 1 {
+		if names := b.Covering(pod); len(names) > 1 {
 			return fmt.Sprintf("Pod %s is covered by two PodDisruptionBudgets, %s and %s: the API server never evicts such a Pod", pod.Name, names[0], names[1])
 		}
-		for _, name := range names {
+	}
+	return b.Exceeded(pods)
+}
+
+// Exceeded returns which budget does not allow that all the Pods are stopped now; it is empty if all do.
+func (b *Budgets) Exceeded(pods []*corev1.Pod) string {
+	needed, order := map[string]int{}, []string(nil)
+	for _, pod := range pods {
+		for _, name := range b.Covering(pod) {
 			if needed[name] == 0 {
 				order = append(order, name)
 			}

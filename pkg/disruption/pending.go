@@ -92,6 +92,20 @@ func (p *Pending) Subtract(budgets *Budgets, now time.Time) {
 	}
 }
 
+// SubtractOthers subtracts the recorded evictions of all but some Pods from what the budgets allow: these are what is
+// asked for.
+func (p *Pending) SubtractOthers(budgets *Budgets, except []types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, one := range p.accounts {
+		for i := range one.evictions {
+			if _, exists := budgets.shown[name]; exists && !slices.Contains(except, one.evictions[i].uid) {
+				budgets.allowed[name] = max(0, budgets.allowed[name]-1)
+			}
+		}
+	}
+}
+
 // settle forgets evictions that a status shows: it allows fewer than before, or had the time
 // to.
 func (a *account) settle(shown int, now time.Time) {

@@ -123,5 +123,5 @@ func (c *completion) allows(pods []*corev1.Pod) bool {
 		holder, known := c.cluster.Holder(string(pod.UID))
 		return !known || holder.Protected
 	})
-	return !protected && c.cluster.Budgets.Forbids(slices.Concat(c.victims, pods)) == ""
+	return !protected && c.cluster.Budgets.Exceeded(slices.Concat(c.victims, pods)) == ""
 }

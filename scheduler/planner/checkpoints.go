@@ -84,8 +84,11 @@ func (p *Planner) present(pods []*corev1.Pod, taken *preemption.Queues) (list []
 	return list
 }
 
-// waits reports whether a Pod still has no node.
+// waits reports whether a Pod still has neither a node nor a seat.
 func (p *Planner) waits(pod *corev1.Pod) bool {
+	if p.registry.Placing(pod.UID) {
+		return false
+	}
 	known := p.present([]*corev1.Pod{pod}, nil)
 	return len(known) == 1 && known[0].Spec.NodeName == "" && known[0].DeletionTimestamp == nil
 }

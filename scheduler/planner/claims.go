@@ -23,7 +23,7 @@ import (
 type claims struct {
 	mu   sync.Mutex
 	list map[string]*claim
-	// cooldownUntil is when gangs whose claim has expired may claim again.
+	// cooldownUntil is when gangs whose claim has expired may claim again without stopping others.
 	cooldownUntil map[string]time.Time
 	// vainUntil is until when no nodes are looked for, by what is asked for: there were none.
 	vainUntil map[string]time.Time
@@ -42,6 +42,10 @@ type claim struct {
 	leaving  map[types.UID]bool
 	until    time.Time
 	starving bool
+	// evicts is true if Pods are stopped for the gang now, and graceUntil is until when at least it is
+	// claimed because those that leave are still within their grace periods.
+	evicts     bool
+	graceUntil time.Time
 	// queue is the gang's queue, and asked what it is going to hold there. They are empty without GPUQueues, and
 	// for starving gangs.
 	queue string
@@ -111,19 +115,26 @@ func (c *claims) groups() map[string]bool {
 	return groups
 }
 
-// set keeps nodes for a gang, in place of those that it has claimed so far, unless its last
-// claim has just expired. Starving gangs behind it that claim any of these nodes lose their
-// claims.
+// pauses reports whether a gang may not claim nodes now without stopping others, as its last claim has
+// just expired: somebody else has a chance to.
+func (c *claims) pauses(group string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Before(c.cooldownUntil[group])
+}
+
+// set keeps nodes for a gang, in place of those that it has claimed so far. Starving gangs behind it
+// that claim any of these nodes lose their claims.
 func (c *claims) set(attempt *gangs.Attempt, one *claim, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	group := attempt.Group.Key
-	if now.Before(c.cooldownUntil[group]) {
-		return
-	}
 	one.rank, one.namespace, one.reviseAt = rankOf(attempt), namespaceOf(attempt), now.Add(revisePeriod)
 	if old := c.list[group]; old != nil {
 		one.succeed(old)
+	}
+	if one.until.Before(one.graceUntil) {
+		one.until = one.graceUntil
 	}
 	c.list[group] = one
 	maps.DeleteFunc(c.list, func(_ string, other *claim) bool {
@@ -132,11 +143,10 @@ func (c *claims) set(attempt *gangs.Attempt, one *claim, now time.Time) {
 }
 
 // succeed makes a claim the successor of an earlier one of the same gang. It lasts longer
-// only if the gang is nearer to its start than it has ever been: a victim that never
-// terminates must not keep nodes claimed forever.
+// only if others are stopped for it, or if the gang is nearer to its start than it has ever
+// been: a victim that never terminates must not keep nodes claimed forever.
 func (one *claim) succeed(old *claim) {
-	progress := one.starving && old.starving && one.leastInUse < old.leastInUse
-	if !progress && old.until.Before(one.until) {
+	if progress := one.starving && old.starving && one.leastInUse < old.leastInUse; !progress && !one.evicts {
 		one.until = old.until
 	}
 	if one.starving && old.starving {
@@ -226,6 +236,23 @@ func (c *claims) drop(group string) bool {
 	_, had := c.list[group]
 	delete(c.list, group)
 	return had
+}
+
+// abandon ends a group's claim if nobody leaves for it but Pods that stay now. It reports whether there was such a claim.
+func (c *claims) abandon(group string, staying []types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.list[group]
+	if one == nil || one.starving {
+		return false
+	}
+	for uid := range one.leaving {
+		if !slices.Contains(staying, uid) {
+			return false
+		}
+	}
+	delete(c.list, group)
+	return true
 }
 
 // sweep ends claims that have expired, or whose gang is gone. A gang whose claim has

@@ -275,3 +275,86 @@ func TestNoNodeIsKeptForAGPUOfAResourceClaim(t *testing.T) {
 	f.starve(big)
 	f.wantClaims("when it starves", "big: b")
 }
+
+// A gang that has starved in vain may not claim nodes for a while. Pods that it preempts meanwhile leave for it all the same.
+func TestAPreemptionKeepsItsNodesAlthoughAClaimHasJustExpired(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 4)
+	equal := at(pod("equal", 4, prioritized(5)), "a", 0, 1, 2, 3)
+	big := pod("big", 4, prioritized(5))
+	f.comes(equal, big)
+	f.starve(big)
+	f.wantClaims("when it starves", "big: a")
+	f.clock.Step(time.Duration(f.args.ClaimSeconds)*time.Second + time.Second)
+	f.maintain(t.Context())
+	f.wantClaims("without progress")
+	f.goes(equal)
+	low := []*corev1.Pod{at(pod("low-0", 2, prioritized(1)), "a", 0, 1), at(pod("low-1", 2, prioritized(1)), "a", 2, 3)}
+	f.comes(low...)
+	f.decide(big)
+	if got := f.Preempt(t.Context(), big); got != "2 Pods of a lower priority are preempted" {
+		t.Fatalf("the message is %q", got)
+	}
+	f.wantClaims("when others are preempted", "big: a")
+	f.goes(low[0])
+	small := pod("small", 1, prioritized(1), later(30))
+	f.comes(small)
+	if decision := f.decide(small); decision.Node != "" {
+		t.Errorf("what was vacated for the gang goes to a Pod of a lower priority: %+v", decision)
+	}
+}
+
+func grace(seconds int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = &seconds }
+}
+
+// Of two victims, one leaves at once, and the other one only at the end of its grace period, or never.
+func TestNodesAreKeptAsLongAsVictimsHaveTimeToLeave(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[int64]time.Duration{30: 30 * time.Second, 1800: 30 * time.Minute, 1 << 40: time.Hour} {
+		t.Run(fmt.Sprint(seconds), func(t *testing.T) {
+			t.Parallel()
+			quick, slow := at(pod("quick", 1, prioritized(1)), "a", 0), at(pod("slow", 1, prioritized(1), grace(seconds)), "a", 1)
+			big := pod("big", 2, prioritized(5))
+			f := newFixture(t, quick, slow)
+			f.addNode("a", "l", 2)
+			f.comes(quick, slow, big)
+			f.decide(big)
+			if got := f.Preempt(t.Context(), big); got != "2 Pods of a lower priority are preempted" {
+				t.Fatalf("the message is %q", got)
+			}
+			<-f.ended("big")
+			f.goes(quick)
+			deadline := f.clock.Now().Add(want + time.Duration(f.args.ClaimSeconds)*time.Second)
+			for ; f.clock.Now().Before(deadline); f.clock.Step(time.Minute) {
+				f.maintain(t.Context())
+				f.decide(big)
+				f.Preempt(t.Context(), big)
+				f.wantClaims("while the second one has time", "big: a")
+			}
+			f.clock.Step(time.Minute)
+			f.maintain(t.Context())
+			f.wantClaims("later")
+			f.decide(big)
+			f.Preempt(t.Context(), big)
+			f.wantClaims("in the pause that follows")
+		})
+	}
+}
+
+func TestAClaimLastsAsLongAsThoseWhoLeaveHaveTime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("a", "l", 1)
+	leaves := at(pod("leaves", 1, prioritized(1)), "a", 0)
+	end, period := metav1.NewTime(beginning.Add(40*time.Minute)), int64(2400)
+	leaves.DeletionTimestamp, leaves.DeletionGracePeriodSeconds = &end, &period
+	waits := pod("waits", 1, prioritized(5))
+	f.comes(leaves, waits)
+	f.decide(waits)
+	f.Preempt(t.Context(), waits)
+	if got, want := f.claims.list["waits"].until, end.Add(time.Duration(f.args.ClaimSeconds)*time.Second); !got.Equal(want) {
+		t.Errorf("its node is kept until %v, want %v", got, want)
+	}
+}

@@ -204,6 +204,7 @@ func (f *fixture) comes(pods ...*corev1.Pod) {
 		if pod.Spec.NodeName != "" {
 			f.infos[pod.Spec.NodeName].AddPod(pod)
 		}
+		f.cached(pod)
 		f.podUpdated(nil, pod)
 	}
 }
@@ -215,6 +216,9 @@ func (f *fixture) goes(pod *corev1.Pod) {
 		if err := f.infos[pod.Spec.NodeName].RemovePod(f.logger, pod); err != nil {
 			f.t.Fatal(err)
 		}
+	}
+	if err := f.handle.informers.Core().V1().Pods().Informer().GetIndexer().Delete(pod); err != nil {
+		f.t.Fatal(err)
 	}
 	f.podDeleted(pod)
 }

@@ -61,6 +61,10 @@ func newFramed(t *testing.T, nodes []*corev1.Node, running []*corev1.Pod, object
 	f.handle.informers.Start(t.Context().Done())
 	f.handle.informers.WaitForCacheSync(t.Context().Done())
 	for _, pod := range running {
+		if err := f.handle.client.Tracker().Add(pod); err != nil {
+			t.Fatal(err)
+		}
+		f.cached(pod)
 		f.podUpdated(nil, pod)
 	}
 	for _, node := range nodes {

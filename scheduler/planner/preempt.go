@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -150,26 +151,40 @@ func (k keys) toPreempt(priority int32, taken *preemption.Queues) keys {
 	return keys{prefix + k.request, prefix + k.filtered}
 }
 
-// makeRoom keeps the nodes of a plan for a gang and evicts the victims.
+// makeRoom keeps the nodes of a plan for a gang and evicts the victims: never one without the other.
 func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles, found *preemptionPlan) string {
-	now := p.clock.Now()
-	victims := found.victims
-	until := now.Add(config.Seconds(p.args.ClaimSeconds) + checkpointTime(victims, found.taken))
-	place := &claim{nodes: roomOf(found.plan), leaving: found.leaving, until: until}
-	if found.taken != nil {
-		place.queue, place.asked = found.taken.Asked()
-	}
-	p.claims.set(attempt, place, now)
-	if len(victims) == 0 || !p.preemptions.begin(attempt.Group.Key) {
+	now, victims, group := p.clock.Now(), found.victims, attempt.Group.Key
+	if len(victims) == 0 {
+		if !p.claims.pauses(group, now) {
+			p.claims.set(attempt, p.claimOf(found, now), now)
+		}
 		return victimsLeaving
 	}
+	if !p.preemptions.begin(group) {
+		return victimsLeaving // what was kept for it stays so until its victims are gone
+	}
+	p.claims.set(attempt, p.claimOf(found, now), now)
 	p.registry.MarkTerminating(podUIDs(victims), true)
 	p.pending.Add(found.budgets, victims)
-	p.metrics.victims.Add(float64(len(victims)))
 	ctx = context.WithoutCancel(ctx) // the scheduling cycle, whose context this is, ends earlier
 	p.nominate(ctx, attempt, gang, found)
-	go p.evictVictims(ctx, attempt.Group.Key, pod, victims, found.taken)
+	go p.evictVictims(ctx, group, pod, victims, found.taken)
 	return describeVictims(victims, found.taken)
+}
+
+// claimOf returns the claim of the nodes of a plan. It lasts until the grace periods of all that leave have ended, and
+// claimSeconds longer.
+func (p *Planner) claimOf(found *preemptionPlan, now time.Time) *claim {
+	lasts := config.Seconds(p.args.ClaimSeconds)
+	one := &claim{
+		nodes: roomOf(found.plan), leaving: found.leaving, evicts: len(found.victims) > 0,
+		until:      now.Add(lasts + checkpointTime(found.victims, found.taken) + graceOf(found.victims)),
+		graceUntil: found.graceUntil.Add(lasts),
+	}
+	if found.taken != nil {
+		one.queue, one.asked = found.taken.Asked()
+	}
+	return one
 }
 
 // describeVictims tells the preemptor's owner what is done.
@@ -218,7 +233,9 @@ type preemptionPlan struct {
 	leaving map[types.UID]bool
 	// vacated are their nodes.
 	vacated map[string]bool
-	budgets *disruption.Budgets
+	// graceUntil is when the grace periods of those end that were deleted already; zero if there are none.
+	graceUntil time.Time
+	budgets    *disruption.Budgets
 	// taken is whose GPUs may be taken back; nil without GPUQueues.
 	taken *preemption.Queues
 	// arriving is true if Pods that are being bound may help once they are.
@@ -276,6 +293,9 @@ func (p *Planner) preemptionOf(attempt *gangs.Attempt, gang *roles, taken *preem
 				found.leaving[types.UID(name)] = true
 				if victim, known := holders(name); known {
 					found.vacated[victim.Node] = true
+					if end := graceEnd(victim.Pod); end.After(found.graceUntil) {
+						found.graceUntil = end
+					}
 				}
 			}
 			return true

@@ -28,6 +28,13 @@ func (f *fixture) budget(name string, allowed int32) {
 	if err := f.handle.informers.Policy().V1().PodDisruptionBudgets().Informer().GetStore().Add(pdb); err != nil {
 		f.t.Fatal(err)
 	}
+	budgets := f.handle.client.PolicyV1().PodDisruptionBudgets(pdb.Namespace)
+	if _, err := budgets.Create(f.t.Context(), pdb, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
+		_, err = budgets.Update(f.t.Context(), pdb, metav1.UpdateOptions{})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	}
 }
 
 func app(name string) func(*corev1.Pod) {

@@ -30,8 +30,8 @@ func (q *fakeAdmissions) Admission(*v1.GPUTask, []*corev1.Pod) (*gputask.Admissi
 	return q.admission, !q.unknown, q.err
 }
 
-func (q *fakeAdmissions) Report(_ context.Context, _ *v1.GPUTask, status *v1.GPUTaskStatus, pods []*corev1.Pod) error {
-	q.reported, q.pods = append(q.reported, status.Phase), len(pods)
+func (q *fakeAdmissions) Report(_ context.Context, task *v1.GPUTask, plan *gputask.Plan, pods []*corev1.Pod) error {
+	q.reported, q.pods = append(q.reported, plan.Status.Phase), plan.ActivePods(task, pods)[""]
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/podwrite"
 )
 
@@ -36,13 +37,13 @@ const (
 
 // createPods creates the Pods in batches, and stops at the first batch with an error. An
 // obstacle is cached for the task's status.
-func (c *Controller) createPods(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pods []*corev1.Pod) error {
-	if obstacle := c.queueObstacle(pods); obstacle != nil {
+func (c *Controller) createPods(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, plan *gputask.Plan) error {
+	if obstacle := c.queueObstacle(plan.Samples); obstacle != nil {
 		c.refused(key, task, obstacle)
 		return fmt.Errorf("creating Pods: %s", obstacle.Message)
 	}
-	for batch := range createBatches(pods) {
-		err := inParallel(batch, func(pod *corev1.Pod) error { return c.createPod(ctx, key, task, pod) })
+	for batch := range createBatches(plan.Create) {
+		err := inParallel(batch, func(pod gputask.PlannedPod) error { return c.createPod(ctx, key, task, &pod) })
 		if err != nil {
 			return err
 		}
@@ -51,8 +52,8 @@ func (c *Controller) createPods(ctx context.Context, key cache.ObjectName, task 
 }
 
 // createBatches divides Pods into batches of 1, 32, 1024 and so on.
-func createBatches(pods []*corev1.Pod) iter.Seq[[]*corev1.Pod] {
-	return func(yield func([]*corev1.Pod) bool) {
+func createBatches[T any](pods []T) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
 		for size, rest := firstCreateBatch, pods; len(rest) > 0; size *= createBatchGrowth {
 			batch := rest[:min(size, len(rest))]
 			rest = rest[len(batch):]
@@ -63,9 +64,16 @@ func createBatches(pods []*corev1.Pod) iter.Seq[[]*corev1.Pod] {
 	}
 }
 
-func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pod *corev1.Pod) error {
+func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, planned *gputask.PlannedPod) error {
+	pod, err := planned.Build()
+	if err != nil {
+		return fmt.Errorf("building a Pod: %w", err)
+	}
+	if err := c.rescheduling.Steer(pod); err != nil {
+		return err
+	}
 	c.expectations.ExpectCreation(key, pod.Name)
-	_, err := c.clients.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	_, err = c.clients.kube.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err == nil {
 		c.metrics.podsCreated.Inc()
 		klog.FromContext(ctx).V(2).Info("Created Pod", "pod", klog.KObj(pod))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,12 +101,13 @@ func TestAControllerOfOneNamespaceLeavesNodesAlone(t *testing.T) {
 
 // recordedRescheduling records the calls of the controller.
 type recordedRescheduling struct {
-	steered, changes int
+	steered atomic.Int32
+	changes int
 	// moving is the task that is being moved.
 	moving types.UID
 }
 
-func (r *recordedRescheduling) Steer(pods []*corev1.Pod) error { r.steered += len(pods); return nil }
+func (r *recordedRescheduling) Steer(*corev1.Pod) error { r.steered.Add(1); return nil }
 
 func (r *recordedRescheduling) Moves(task types.UID) bool { return task == r.moving }
 
@@ -118,8 +120,8 @@ func TestTheReschedulerHearsOfChangesAndSteersNewPods(t *testing.T) {
 	f.rescheduling = recorded
 	task := f.store(newTask("train", 2))
 	f.mustSync(task)
-	if recorded.steered != 2 {
-		t.Errorf("%d Pods were steered, want 2", recorded.steered)
+	if got := recorded.steered.Load(); got != 2 {
+		t.Errorf("%d Pods were steered, want 2", got)
 	}
 	f.taskChanged(task, task)
 	f.podChanged(f.podOf(task))

@@ -10,8 +10,8 @@ import (
 
 // rescheduling is the controller's view of the rescheduler.
 type rescheduling interface {
-	// Steer makes Pods that are moved prefer their destinations.
-	Steer(pods []*corev1.Pod) error
+	// Steer makes a Pod that is moved prefer its destination.
+	Steer(pod *corev1.Pod) error
 	// Moves reports whether Pods of the task are being moved: that they are lost is then
 	// expected.
 	Moves(task types.UID) bool
@@ -25,7 +25,7 @@ type noRescheduling struct{}
 var _ rescheduling = noRescheduling{}
 
 // Steer implements rescheduling.
-func (noRescheduling) Steer([]*corev1.Pod) error { return nil }
+func (noRescheduling) Steer(*corev1.Pod) error { return nil }
 
 // Moves implements rescheduling.
 func (noRescheduling) Moves(types.UID) bool { return false }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +55,7 @@ func (c *Controller) syncTask(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	// Pods that were just created hold quota even if Kueue has changed its mind meanwhile.
-	return c.admissions.Report(ctx, task, &plan.Status, slices.Concat(pods, plan.Create))
+	return c.admissions.Report(ctx, task, &plan, pods)
 }
 
 func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, pods []*corev1.Pod) gputask.Input {
@@ -94,16 +93,13 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 	if plan.DeleteTask {
 		return c.deleteTask(ctx, task)
 	}
-	if err := c.rescheduling.Steer(plan.Create); err != nil {
-		return err
-	}
 	if err := c.createService(ctx, key, task, plan.CreateService); err != nil {
 		return errors.Join(err, c.deletePods(ctx, plan.Delete))
 	}
 	err := errors.Join(
 		c.deletePods(ctx, plan.Delete),
 		c.forceDelete(ctx, task, plan.ForceDelete),
-		c.createPods(ctx, key, task, plan.Create),
+		c.createPods(ctx, key, task, &plan),
 		c.patchMinAvailable(ctx, plan.Discount, plan.MinAvailable),
 		c.confirmCheckpoints(ctx, plan.Confirm, plan.LastCheckpoint),
 	)

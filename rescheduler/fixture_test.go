@@ -291,7 +291,7 @@ func (f *fixture) replace(task string) *corev1.Pod {
 	pod, err := pods.Get(f.t.Context(), task, metav1.GetOptions{})
 	if err != nil {
 		pod = f.newPod(newTask(task))
-		f.must(f.Steer([]*corev1.Pod{pod}))
+		f.must(f.Steer(pod))
 		_, err := pods.Create(f.t.Context(), pod, metav1.CreateOptions{})
 		f.must(err)
 		f.observe()

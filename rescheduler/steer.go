@@ -14,18 +14,16 @@ import (
 	"falldio.github.io/gpu-controller/pkg/moveplan"
 )
 
-// Steer makes Pods that a plan moves prefer their destinations.
-func (r *Rescheduler) Steer(pods []*corev1.Pod) error {
-	if !r.executing.Load() || len(pods) == 0 {
+// Steer makes a Pod that a plan moves prefer its destination.
+func (r *Rescheduler) Steer(pod *corev1.Pod) error {
+	if !r.executing.Load() {
 		return nil
 	}
 	plans, err := r.ownPlans()
 	if err != nil {
 		return err
 	}
-	for _, pod := range pods {
-		moveplan.Steer(pod, moveplan.Destination(plans, pod, metav1.GetControllerOf(pod)))
-	}
+	moveplan.Steer(pod, moveplan.Destination(plans, pod, metav1.GetControllerOf(pod)))
 	return nil
 }
 

@@ -157,8 +157,8 @@ func (w *Workloads) flavor(name string) *kueue.ResourceFlavor {
 	return flavor
 }
 
-// Report brings the Workload of a task up to date, given the task's newest status and its Pods.
-func (w *Workloads) Report(ctx context.Context, task *v1.GPUTask, status *v1.GPUTaskStatus, pods []*corev1.Pod) error {
+// Report brings the Workload of a task up to date, given the plan that was carried out for it and its Pods before.
+func (w *Workloads) Report(ctx context.Context, task *v1.GPUTask, plan *gputask.Plan, pods []*corev1.Pod) error {
 	if w.api.Availability() != optional.Listed {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (w *Workloads) Report(ctx context.Context, task *v1.GPUTask, status *v1.GPU
 		return err
 	}
 	step, err := kueue.Next(kueue.Observed{
-		Task: task, Status: status, Active: gputask.ActivePods(task, pods), Workload: workload, Now: w.deps.Clock.Now(),
+		Task: task, Status: &plan.Status, Active: plan.ActivePods(task, pods), Workload: workload, Now: w.deps.Clock.Now(),
 	})
 	if err != nil || step == (kueue.Step{}) {
 		return err

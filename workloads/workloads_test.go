@@ -111,7 +111,7 @@ func (f *fixture) ready(task *v1.GPUTask) *gputask.Admission {
 
 // report brings the Workload of a task without Pods up to date.
 func (f *fixture) report(task *v1.GPUTask) error {
-	return f.Report(f.t.Context(), task, &task.Status, nil)
+	return f.Report(f.t.Context(), task, &gputask.Plan{Status: task.Status}, nil)
 }
 
 // shown waits until the cache shows the Workload of a task in a condition.

@@ -8,8 +8,11 @@
 //   - descriptions are dropped: with them the CRD is too large for
 //     "kubectl apply", which keeps a copy of the object in an annotation of at
 //     most 256 KiB;
-//   - the list of containers and their names get bounds, without which the API
-//     server rejects validation rules over them as too expensive;
+//   - all lists get bounds, and so do the names of containers: a short list in a manifest can be a
+//     large structure in each of thousands of Pods, and without bounds the API server rejects validation
+//     rules over them as too expensive;
+//   - a rule bounds the text in all Pods of the task's template together. Over the templates of roles it
+//     would be too expensive: there, only the controller refuses what is too large;
 //   - the list of containers becomes optional, since the controller has a default.
 //     Otherwise Go clients could not leave it out: they always send the Pod's spec,
 //     even if it is empty.
@@ -32,6 +35,11 @@ const (
 	// maxContainers is far above what Pods have and low enough for CEL's cost
 	// limits.
 	maxContainers = 64
+	// maxEntries bounds the other lists of a template, and its annotations; maxLongEntries those that
+	// people, or their tools, write long: arguments, variables and the values of selectors.
+	maxEntries, maxLongEntries = 256, 1024
+	// maxText bounds the bytes in arguments, variables and annotations of all Pods of a task together.
+	maxText = 256 << 20
 	// maxContainerName is the length of a DNS label, Kubernetes' own limit.
 	maxContainerName = 63
 	// maxRequirements and maxValues are far above what people write into a selector.
@@ -90,7 +98,12 @@ func finishTemplates(root *apiextensionsv1.JSONSchemaProps) error {
 	if err := finishTemplate(roles.Items.Schema); err != nil {
 		return fmt.Errorf("spec.roles: %w", err)
 	}
-	return finishTemplate(&spec)
+	if err := finishTemplate(&spec); err != nil {
+		return err
+	}
+	spec.XValidations = append(spec.XValidations, textRule())
+	root.Properties["spec"] = spec
+	return nil
 }
 
 // finishTemplate changes the schema of a property named template.
@@ -102,11 +115,55 @@ func finishTemplate(spec *apiextensionsv1.JSONSchemaProps) error {
 	description := template.Description
 	stripDescriptions(&template)
 	template.Description = description
+	boundLists(&template)
 	if err := boundContainers(&template); err != nil {
 		return err
 	}
 	spec.Properties["template"] = template
 	return nil
+}
+
+// textRule returns the rule that bounds the text in all Pods of a task's template. What is not changed is not looked at: a task that was
+// stored before there was this rule can still be suspended.
+func textRule() apiextensionsv1.ValidationRule {
+	const pods = "(has(self.roles) ? self.roles.map(r, r.replicas).sum() : has(self.completions) ? self.completions : has(self.maxReplicas) ? self.maxReplicas : self.replicas)"
+	const unchanged = "oldSelf.hasValue() && has(oldSelf.value().template) && self.template == oldSelf.value().template"
+	const annotations = "(has(self.template.metadata) && has(self.template.metadata.annotations) ? self.template.metadata.annotations.map(k, size(self.template.metadata.annotations[k])).sum() : 0)"
+	text := annotations
+	for _, list := range []string{"containers", "initContainers"} {
+		list = "self.template.spec." + list
+		text += " + (has(self.template.spec) && has(" + list + ") ? " + list + ".map(c, " +
+			"(has(c.command) ? c.command.map(a, size(a)).sum() : 0) + (has(c.args) ? c.args.map(a, size(a)).sum() : 0) + " +
+			"(has(c.env) ? c.env.map(e, has(e.value) ? size(e.value) : 0).sum() : 0)).sum() : 0)"
+	}
+	return apiextensionsv1.ValidationRule{
+		Rule:            fmt.Sprintf("!has(self.template) || %s || (%s) * %s <= %d", unchanged, text, pods, maxText),
+		Message:         "the arguments, the values of variables and the annotations of all Pods must not have more than 256 MiB together: put long ones into a ConfigMap or a volume, or lower the number of Pods",
+		FieldPath:       ".template",
+		OptionalOldSelf: ptr.To(true),
+	}
+}
+
+// boundLists bounds all lists that have no bound.
+func boundLists(schema *apiextensionsv1.JSONSchemaProps) {
+	for name, property := range schema.Properties {
+		boundLists(&property)
+		switch {
+		case name == "annotations":
+			property.MaxProperties = ptr.To[int64](maxEntries)
+		case property.Type != "array" || property.MaxItems != nil:
+		case slices.Contains([]string{"containers", "initContainers", "ephemeralContainers"}, name):
+			property.MaxItems = ptr.To[int64](maxContainers)
+		case slices.Contains([]string{"args", "command", "env", "values"}, name):
+			property.MaxItems = ptr.To[int64](maxLongEntries)
+		default:
+			property.MaxItems = ptr.To[int64](maxEntries)
+		}
+		schema.Properties[name] = property
+	}
+	if schema.Items != nil && schema.Items.Schema != nil {
+		boundLists(schema.Items.Schema)
+	}
 }
 
 func stripDescriptions(schema *apiextensionsv1.JSONSchemaProps) {
@@ -128,7 +185,6 @@ func boundContainers(template *apiextensionsv1.JSONSchemaProps) error {
 	if !found || containers.Items == nil || containers.Items.Schema == nil {
 		return errors.New("the schema has no template.spec.containers")
 	}
-	containers.MaxItems = ptr.To[int64](maxContainers)
 	name := containers.Items.Schema.Properties["name"]
 	name.MaxLength = ptr.To[int64](maxContainerName)
 	containers.Items.Schema.Properties["name"] = name

@@ -100,9 +100,15 @@ func (d *decision) activeStrays() int {
 
 // newPod returns the Pod of a member with what its role was given.
 func (d *decision) newPod(m *member) (*corev1.Pod, error) {
-	pod, err := NewPod(d.Task, m.index, m.attempt, d.Config.Pods)
-	if err != nil || d.Admission == nil {
-		return pod, err
+	pod, err := newPod(d.Task, m.role, m.index, m.attempt, d.Config.Pods)
+	if err != nil {
+		return nil, err
+	}
+	if d.plan.MinAvailable != "" {
+		pod.Labels[v1.LabelMinAvailable] = d.plan.MinAvailable
+	}
+	if d.Admission == nil {
+		return pod, nil
 	}
 	grant := d.Admission.Grants[m.role.Name]
 	return pod, grant.Apply(pod)

@@ -40,7 +40,7 @@ func TestATaskThatIsNotAdmittedIsSuspended(t *testing.T) {
 	in.Admission = notAdmitted()
 	plan := decide(t, in)
 	if plan.Status.Phase != v1.PhaseSuspended || plan.Status.Message != in.Admission.Message || len(plan.Create) > 0 {
-		t.Errorf("phase %s, message %q, Pods %v", plan.Status.Phase, plan.Status.Message, podIDs(plan.Create))
+		t.Errorf("phase %s, message %q, Pods %v", plan.Status.Phase, plan.Status.Message, podIDs(created(&plan)))
 	}
 	suspended := findCondition(plan.Status.Conditions, v1.ConditionSuspended)
 	if suspended == nil || suspended.Status != metav1.ConditionTrue || suspended.Reason != "WaitingForQuota" {
@@ -61,7 +61,7 @@ func TestAnAdmittedTaskGoesOn(t *testing.T) {
 	in := input(task, nil)
 	in.Admission = admitted(2)
 	plan := decide(t, in)
-	if diff := cmp.Diff([]string{"train-0@0", "train-1@0"}, podIDs(plan.Create)); diff != "" {
+	if diff := cmp.Diff([]string{"train-0@0", "train-1@0"}, podIDs(created(&plan))); diff != "" {
 		t.Errorf("Pods (-want +got):\n%s", diff)
 	}
 	if plan.Status.Phase != v1.PhasePending || conditionIsTrue(plan.Status.Conditions, v1.ConditionSuspended) {
@@ -139,7 +139,7 @@ func TestNoMorePodsExistThanWereAdmitted(t *testing.T) {
 			in := input(c.task, c.pods)
 			in.Admission = admitted(c.granted)
 			plan := decide(t, in)
-			if diff := cmp.Diff(c.create, podIDs(plan.Create)); diff != "" {
+			if diff := cmp.Diff(c.create, podIDs(created(&plan))); diff != "" {
 				t.Errorf("created (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(c.gone, podIDs(plan.Delete)); diff != "" {
@@ -165,9 +165,10 @@ func TestPodsGetWhatTheirRoleWasGiven(t *testing.T) {
 	}}
 	plan := decide(t, in)
 	if len(plan.Create) != 3 {
-		t.Fatalf("Pods %v", podIDs(plan.Create))
+		t.Fatalf("Pods %v", podIDs(created(&plan)))
 	}
-	launcher, worker := plan.Create[0], plan.Create[1]
+	pods := created(&plan)
+	launcher, worker := pods[0], pods[1]
 	if launcher.Spec.NodeSelector["pool"] != "" || launcher.Labels["set"] != "" {
 		t.Errorf("the launcher got what the workers were given: %v", launcher.Spec.NodeSelector)
 	}
@@ -193,7 +194,7 @@ func TestATaskThatContradictsWhatItWasGivenFails(t *testing.T) {
 	plan := decide(t, in)
 	failed := findCondition(plan.Status.Conditions, v1.ConditionFailed)
 	if len(plan.Create) > 0 || failed == nil || failed.Reason != v1.ReasonInvalidPod || !strings.Contains(failed.Message, "falldio.com/gpu=a100") {
-		t.Errorf("Pods %v, condition %v", podIDs(plan.Create), failed)
+		t.Errorf("Pods %v, condition %v", podIDs(created(&plan)), failed)
 	}
 }
 

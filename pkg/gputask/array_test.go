@@ -141,7 +141,7 @@ func TestRestartsOfALargeArrayFitIntoItsStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		var failed []podBuilder
-		for _, pod := range plan.Create {
+		for _, pod := range created(&plan) {
 			failed = append(failed, podBuilder{pod}.failed(time.Second))
 		}
 		task.Status = plan.Status

@@ -140,6 +140,19 @@ func pods(builders ...podBuilder) []*corev1.Pod {
 	return list
 }
 
+// created returns the Pods that a plan creates.
+func created(plan *Plan) []*corev1.Pod {
+	var built []*corev1.Pod
+	for i := range plan.Create {
+		pod, err := plan.Create[i].Build()
+		if err != nil {
+			panic(err) // Decide has built one like it
+		}
+		built = append(built, pod)
+	}
+	return built
+}
+
 // podIDs returns the names of Pods with their attempts, for comparison.
 func podIDs(pods []*corev1.Pod) []string {
 	var ids []string

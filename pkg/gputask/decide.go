@@ -77,7 +77,9 @@ type Plan struct {
 	// CreateService is the Service to create before the Pods, nil if there is none to create.
 	CreateService *corev1.Service
 	// Create are the Pods to create.
-	Create []*corev1.Pod
+	Create []PlannedPod
+	// Samples are the first Pods of Create of each role.
+	Samples []*corev1.Pod
 	// Delete are the Pods to delete. None of them is being deleted yet.
 	Delete []*corev1.Pod
 	// ForceDelete are terminating Pods to delete without waiting for their nodes.

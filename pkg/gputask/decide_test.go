@@ -33,7 +33,7 @@ type wanted struct {
 
 func summary(plan Plan) wanted {
 	got := wanted{
-		phase: plan.Status.Phase, create: podIDs(plan.Create), remove: podIDs(plan.Delete), forced: podIDs(plan.ForceDelete),
+		phase: plan.Status.Phase, create: podIDs(created(&plan)), remove: podIDs(plan.Delete), forced: podIDs(plan.ForceDelete),
 		restarts: plan.Status.Restarts, completed: plan.Status.CompletedIndexes,
 		again: plan.RequeueAfter, deleteTask: plan.DeleteTask,
 	}

@@ -73,7 +73,7 @@ func checkDecision(t *testing.T, task *v1.GPUTask, pods []*corev1.Pod, names map
 		if err != nil {
 			return plan, err.Error()
 		}
-		text, err := json.Marshal([]any{plan.Status, plan.Create, plan.RequeueAfter, len(plan.Delete), plan.DeleteTask})
+		text, err := json.Marshal([]any{plan.Status, created(&plan), plan.RequeueAfter, len(plan.Delete), plan.DeleteTask})
 		if err != nil {
 			t.Fatalf("the plan can't be written: %v", err)
 		}
@@ -83,12 +83,12 @@ func checkDecision(t *testing.T, task *v1.GPUTask, pods []*corev1.Pod, names map
 	if _, second := decide(); second != first {
 		t.Errorf("two decisions about the same differ:\n%s\n%s", first, second)
 	}
-	created := map[string]bool{}
-	for _, pod := range plan.Create {
-		if names[pod.Name] != nil || created[pod.Name] {
+	seen := map[string]bool{}
+	for _, pod := range created(&plan) {
+		if names[pod.Name] != nil || seen[pod.Name] {
 			t.Errorf("Pod %s is created though it exists", pod.Name)
 		}
-		created[pod.Name] = true
+		seen[pod.Name] = true
 		if !metav1.IsControlledBy(pod, task) {
 			t.Errorf("Pod %s is created for somebody else", pod.Name)
 		}

@@ -40,9 +40,6 @@ func (d *decision) lowerMinAvailable() {
 		return
 	}
 	d.plan.MinAvailable = strconv.Itoa(d.startTogether())
-	for _, pod := range d.plan.Create {
-		pod.Labels[v1.LabelMinAvailable] = d.plan.MinAvailable
-	}
 	for i := range d.members {
 		m := &d.members[i]
 		if m.pod != nil && m.state == podPending && m.pod.Spec.NodeName == "" && m.pod.Labels[v1.LabelMinAvailable] != d.plan.MinAvailable {

@@ -154,7 +154,7 @@ func TestPodsOfAGangDoNotWaitForMembersThatHaveSucceeded(t *testing.T) {
 			if plan.MinAvailable != tc.wantLabel || (len(plan.Discount) > 0) != tc.wantDiscount {
 				t.Errorf("label %q for %d Pods, want %q, %t", plan.MinAvailable, len(plan.Discount), tc.wantLabel, tc.wantDiscount)
 			}
-			for _, pod := range plan.Create {
+			for _, pod := range created(&plan) {
 				if want := stdcmp.Or(tc.wantLabel, "4"); pod.Labels[v1.LabelMinAvailable] != want {
 					t.Errorf("new Pod %s has label %q, want %q", pod.Name, pod.Labels[v1.LabelMinAvailable], want)
 				}

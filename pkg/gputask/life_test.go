@@ -199,6 +199,7 @@ func (w *world) decide() {
 	if taskRestarts(w.task, &plan.Status).Count > taskRestarts(w.task, &w.task.Status).Count {
 		w.succeeded = map[string]bool{}
 	}
+	pods := created(&plan)
 	w.task.Status = plan.Status
 	for _, pod := range plan.Delete {
 		if w.killed() {
@@ -206,7 +207,7 @@ func (w *world) decide() {
 		}
 		w.deletePod(pod.Name)
 	}
-	for _, pod := range plan.Create {
+	for _, pod := range pods {
 		if w.killed() {
 			return
 		}

@@ -32,6 +32,10 @@ type PodDefaults struct {
 // server normally prevents.
 func NewPod(task *v1.GPUTask, index int, attempt int32, defaults PodDefaults) (*corev1.Pod, error) {
 	role := roleAt(task, index)
+	return newPod(task, &role, index, attempt, defaults)
+}
+
+func newPod(task *v1.GPUTask, role *Role, index int, attempt int32, defaults PodDefaults) (*corev1.Pod, error) {
 	template := &corev1.PodTemplateSpec{}
 	if role.Template != nil {
 		template = role.Template.DeepCopy()
@@ -40,7 +44,7 @@ func NewPod(task *v1.GPUTask, index int, attempt int32, defaults PodDefaults) (*
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            PodName(task, index),
 			Namespace:       task.Namespace,
-			Labels:          podLabels(task, &role, template, index, attempt),
+			Labels:          podLabels(task, role, template, index, attempt),
 			Annotations:     podAnnotations(task, template),
 			Finalizers:      template.Finalizers,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(task, v1.TaskKind())},
@@ -48,15 +52,15 @@ func NewPod(task *v1.GPUTask, index int, attempt int32, defaults PodDefaults) (*
 		Spec: template.Spec,
 	}
 	applyDefaults(&pod.Spec, task, defaults)
-	if err := applyResources(workContainer(&pod.Spec), &role, cmp.Or(defaults.GPUResource, v1.ResourceGPU)); err != nil {
+	if err := applyResources(workContainer(&pod.Spec), role, cmp.Or(defaults.GPUResource, v1.ResourceGPU)); err != nil {
 		return nil, err
 	}
-	if err := applyPlacement(&pod.Spec, &role); err != nil {
+	if err := applyPlacement(&pod.Spec, role); err != nil {
 		return nil, err
 	}
 	avoidFailedNodes(&pod.Spec, task)
 	applyCheckpoint(pod, task, template)
-	applyRendezvous(&pod.Spec, task, &role, index-role.First)
+	applyRendezvous(&pod.Spec, task, role, index-role.First)
 	return pod, nil
 }
 

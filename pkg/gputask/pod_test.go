@@ -5,6 +5,7 @@ package gputask
 
 import (
 	"cmp"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -200,5 +201,22 @@ func TestPodRequiresGPUMemoryInEveryAlternative(t *testing.T) {
 				t.Errorf("terms (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestATemplateThatIsTooLargeForItsNumberOfPodsFails(t *testing.T) {
+	t.Parallel()
+	for replicas, failed := range map[int32]bool{500: false, 1100: true} {
+		plan, err := Decide(input(makeTask("train").with(func(t *v1.GPUTask) {
+			t.Spec.Roles = []v1.Role{{Name: "worker", Replicas: &replicas, Template: &corev1.PodTemplateSpec{}}}
+			t.Spec.Roles[0].Template.Annotations = map[string]string{"a": strings.Repeat("a", 512<<10)}
+		}), nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const message = "spec.roles[worker].template with 1100 Pods of 51"
+		if got := strings.HasPrefix(plan.Status.Message, message); got != failed || (len(plan.Create) == 0) != failed {
+			t.Errorf("%d Pods: %d are created, message %q", replicas, len(plan.Create), plan.Status.Message)
+		}
 	}
 }

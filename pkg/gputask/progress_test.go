@@ -38,7 +38,7 @@ func TestOnlyProgress(t *testing.T) {
 		"nothing":                           {before: base(), after: base(), want: true},
 		"numbers, nodes and their words":    {before: base(), after: base().with(func(t *v1.GPUTask) { t.Status.Running, t.Status.Nodes, t.Status.Message = 1, []string{"a"}, "2 of 3" }), want: true},
 		"completed indexes":                 {before: base(), after: base().with(func(t *v1.GPUTask) { t.Status.CompletedIndexes, t.Status.Succeeded = "0", 1 }), want: true},
-		"a Pod to create":                   {before: base(), after: base(), plan: Plan{Create: []*corev1.Pod{nil}}},
+		"a Pod to create":                   {before: base(), after: base(), plan: Plan{Create: []PlannedPod{{}}}},
 		"a Pod to delete":                   {before: base(), after: base(), plan: Plan{Delete: []*corev1.Pod{nil}}},
 		"a task to delete":                  {before: base(), after: base(), plan: Plan{DeleteTask: true}},
 		"another phase":                     {before: base(), after: base().phase(v1.PhaseRunning)},

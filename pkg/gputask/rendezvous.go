@@ -199,13 +199,11 @@ func isElastic(task *v1.GPUTask) bool {
 
 // addVariables adds the variables that a container does not set.
 func addVariables(container *corev1.Container, variables []corev1.EnvVar) {
-	set := make(map[string]bool, len(container.Env))
-	for i := range container.Env {
-		set[container.Env[i].Name] = true
-	}
-	for _, variable := range variables {
-		if !set[variable.Name] {
-			container.Env = append(container.Env, variable)
+	own := container.Env
+	container.Env = slices.Grow(own, len(variables))
+	for i := range variables {
+		if !slices.ContainsFunc(own, func(set corev1.EnvVar) bool { return set.Name == variables[i].Name }) {
+			container.Env = append(container.Env, variables[i])
 		}
 	}
 }

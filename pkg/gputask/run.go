@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -36,14 +37,18 @@ func (d *decision) run() {
 	if !d.clearOldPods() {
 		return
 	}
+	d.lowerMinAvailable()
 	if d.awaitsRetry() {
 		d.withdraw()
 	} else {
 		d.createService()
 		d.createMissing()
 	}
-	d.lowerMinAvailable()
 }
+
+// maxPodsSize bounds the bytes of all Pods of a role together: they are in etcd and in the caches of many programs. Most of it is
+// refused by the API server already: this is twice of what the CRD's schema allows arguments, variables and annotations.
+const maxPodsSize = 512 << 20
 
 // hadPods reports whether the API server has ever accepted a Pod of the task. The template is
 // valid then, and what refuses it now, such as a webhook that changes Pods, may be mended.
@@ -160,15 +165,32 @@ func (d *decision) createMissing() {
 			d.requeueAfter(wait)
 			continue
 		}
-		pod, err := d.newPod(m)
-		if err != nil {
-			d.plan.Create = nil
+		if err := d.sample(m); err != nil {
+			d.plan.Create, d.plan.Samples = nil, nil
 			d.setFailureTarget(v1.ReasonInvalidPod, err.Error())
 			d.stopAndFail()
 			return
 		}
-		d.plan.Create = append(d.plan.Create, pod)
+		d.plan.Create = append(d.plan.Create, PlannedPod{decision: d, member: m})
 	}
+}
+
+// sample builds the Pod of a member that is the first of its role in the plan. If it can be built, those of the
+// others can.
+func (d *decision) sample(m *member) error {
+	if last := len(d.plan.Create) - 1; last >= 0 && d.plan.Create[last].member.role == m.role {
+		return nil
+	}
+	pod, err := d.newPod(m)
+	if err != nil {
+		return err
+	}
+	if each := pod.Size(); each*m.role.Count() > maxPodsSize {
+		return fmt.Errorf("%s with %d Pods of %d KiB each is too large: it must not have more than %d MiB; put long arguments, variables and annotations into a ConfigMap or a volume",
+			m.role.field("template"), m.role.Count(), each>>10, maxPodsSize>>20)
+	}
+	d.plan.Samples = append(d.plan.Samples, pod)
+	return nil
 }
 
 // backoffLeft returns how long a failed member must still wait before its restart.

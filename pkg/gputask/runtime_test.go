@@ -31,17 +31,17 @@ func TestOnlyTimeSpentRunningCounts(t *testing.T) {
 		return plan
 	}
 	running := task.pod(0, 0).running("a").Pod
-	if got := step(0).Create[0].Annotations[v1.AnnotationMaxRuntime]; got != "100" {
+	if got := step(0).Samples[0].Annotations[v1.AnnotationMaxRuntime]; got != "100" {
 		t.Errorf("the first Pod may run for %q s", got)
 	}
 	step(time.Hour, running)
 	if task.Status.RunningSince == nil {
 		t.Fatal("the run has no beginning")
 	}
-	if got := step(30 * time.Second).Create[0].Annotations[v1.AnnotationMaxRuntime]; got != "100" {
+	if got := step(30 * time.Second).Samples[0].Annotations[v1.AnnotationMaxRuntime]; got != "100" {
 		t.Errorf("the Pod that is created before the status is written may run for %q s", got)
 	}
-	if got := step(time.Hour).Create[0].Annotations[v1.AnnotationMaxRuntime]; got != "70" {
+	if got := step(time.Hour).Samples[0].Annotations[v1.AnnotationMaxRuntime]; got != "70" {
 		t.Errorf("the second Pod may run for %q s", got)
 	}
 	if plan := step(time.Hour, running); plan.RequeueAfter != 70*time.Second {

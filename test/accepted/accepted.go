@@ -15,11 +15,13 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
 	"sigs.k8s.io/yaml"
 
 	"falldio.github.io/gpu-controller/artifacts"
@@ -75,11 +77,12 @@ func (v *Validator) Create(object map[string]any) error {
 	return problems.ToAggregate()
 }
 
-// Update returns why the API server would refuse to replace an object by another one.
+// Update returns why the API server would refuse to replace an object by another one. What is not changed may be invalid.
 func (v *Validator) Update(before, after map[string]any) error {
-	if problems := validation.ValidateCustomResourceUpdate(nil, after, before, v.schema); len(problems) > 0 {
+	unchanged := common.NewCorrelatedObject(after, before, &model.Structural{Structural: v.structural})
+	if problems := validation.ValidateCustomResourceUpdate(nil, after, before, v.schema, validation.WithRatcheting(unchanged)); len(problems) > 0 {
 		return problems.ToAggregate()
 	}
-	problems, _ := v.rules.Validate(context.Background(), nil, v.structural, after, before, celconfig.RuntimeCELCostBudget)
+	problems, _ := v.rules.Validate(context.Background(), nil, v.structural, after, before, celconfig.RuntimeCELCostBudget, cel.WithRatcheting(unchanged))
 	return problems.ToAggregate()
 }

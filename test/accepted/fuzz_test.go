@@ -161,9 +161,10 @@ func (s *stored) check(t *testing.T) {
 	if len(plan.Create) > gputask.Replicas(task) {
 		t.Fatalf("%d Pods are created for %d", len(plan.Create), gputask.Replicas(task))
 	}
+	created := build(t, &plan)
 	s.write(t, &plan.Status)
 	names := map[string]bool{}
-	for i, pod := range plan.Create {
+	for i, pod := range created {
 		if names[pod.Name] {
 			t.Errorf("two Pods have the name %s", pod.Name)
 		}
@@ -178,12 +179,26 @@ func (s *stored) check(t *testing.T) {
 		}
 		return
 	}
-	bind(t, plan.Create)
-	again := decide(plan.Create)
+	bind(t, created)
+	again := decide(created)
 	if len(again.Create) > 0 && !gputask.IsArray(task) {
 		t.Errorf("%d more Pods are created", len(again.Create))
 	}
 	s.write(t, &again.Status)
+}
+
+// build builds the Pods that a plan creates.
+func build(t *testing.T, plan *gputask.Plan) []*corev1.Pod {
+	t.Helper()
+	pods := make([]*corev1.Pod, len(plan.Create))
+	for i := range plan.Create {
+		pod, err := plan.Create[i].Build()
+		if err != nil {
+			t.Fatalf("Pod %d of the plan can't be built: %v", i, err)
+		}
+		pods[i] = pod
+	}
+	return pods
 }
 
 // write writes the status, and fails the test if the API server does not accept it.

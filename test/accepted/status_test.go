@@ -59,9 +59,10 @@ func (s *stored) live(t *testing.T, metadata, podStatus []byte) {
 		if err != nil {
 			t.Fatalf("no decision: %v", err)
 		}
+		created := build(t, &plan)
 		s.write(t, &plan.Status)
 		pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return slices.Contains(plan.Delete, pod) })
-		for _, pod := range plan.Create {
+		for _, pod := range created {
 			own := pod.ObjectMeta.DeepCopy()
 			if json.Unmarshal(metadata, &pod.ObjectMeta) != nil || json.Unmarshal(podStatus, &pod.Status) != nil {
 				return

@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,6 +15,15 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
+
+// volumes returns the items of a list of volumes.
+func volumes(count int) string {
+	var items strings.Builder
+	for i := range count {
+		fmt.Fprintf(&items, "{name: v%d},", i)
+	}
+	return items.String()
+}
 
 // TestValidationOnCreate has an accepted and a rejected object for every rule of the
 // CRD's schema for new tasks. It needs no controller: only the API server is
@@ -115,6 +125,11 @@ func TestValidationOnCreate(t *testing.T) {
 		"a container name that is too long":  {spec: `{template: {spec: {containers: [{name: ` + strings.Repeat("a", 64) + `}]}}}`, want: `spec.template.spec.containers[0].name: Too long`},
 		"a template without containers":      {spec: `{template: {spec: {hostNetwork: true}}}`},
 		"too many containers":                {spec: `{template: {spec: {containers: [` + strings.Repeat(`{name: gpu-task},`, 65) + `]}}}`, want: `spec.template.spec.containers: Too many: 65: must have at most 64 items`},
+		"as many volumes as anybody needs":   {spec: `{replicas: 4096, template: {spec: {volumes: [` + volumes(256) + `]}}}`},
+		"a template that grows large":        {spec: `{replicas: 4096, template: {spec: {volumes: [` + volumes(2600) + `]}}}`, want: `spec.template.spec.volumes: Too many: 2600: must have at most 256 items`},
+		"a role's template that grows large": {spec: `{roles: [{name: a, template: {spec: {tolerations: [` + strings.Repeat(`{},`, 257) + `]}}}]}`, want: `spec.roles[0].template.spec.tolerations: Too many: 257: must have at most 256 items`},
+		"a long script in one Pod":           {spec: `{template: {spec: {containers: [{name: a, args: [` + strings.Repeat("a", 100<<10) + `]}]}}}`},
+		"a long script in many Pods":         {spec: `{replicas: 4096, template: {spec: {containers: [{name: a, args: [` + strings.Repeat("a", 100<<10) + `]}]}}}`, want: `spec.template: Invalid value: the arguments, the values of variables and the annotations of all Pods must not have more than 256 MiB together: put long ones into a ConfigMap or a volume, or lower the number of Pods`},
 		"a template that chooses the node":   {spec: `{template: {spec: {nodeName: a}}}`, want: `spec.template.spec.nodeName: Invalid value: must be empty: it would bypass the scheduler`},
 		"no rendezvous":                      {spec: `{replicas: 2, rendezvous: None}`},
 		"a rendezvous nobody knows":          {spec: `{rendezvous: Mesh}`, want: `spec.rendezvous: Unsupported value: "Mesh": supported values: "Service", "None"`},

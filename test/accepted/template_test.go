@@ -1,0 +1,67 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package accepted_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// taskOf returns a task with this spec.
+func taskOf(t *testing.T, spec string) map[string]any {
+	t.Helper()
+	object := objectIn(fmt.Appendf(nil, `{"apiVersion": "falldio.com/v1", "kind": "GPUTask", "metadata": {"name": "train"}, "spec": %s}`, spec))
+	if object == nil {
+		t.Fatalf("not a spec: %s", spec)
+	}
+	return object
+}
+
+func volumesOf(count int) string {
+	names := make([]map[string]string, count)
+	for i := range names {
+		names[i] = map[string]string{"name": fmt.Sprintf("v%d", i)}
+	}
+	text, _ := json.Marshal(names) // can't fail
+	return string(text)
+}
+
+func TestATemplateIsBoundedTogetherWithTheNumberOfItsPods(t *testing.T) {
+	t.Parallel()
+	v := validator(t, "gputasks")
+	const tooMuchText = "must not have more than 256 MiB together"
+	container := func(list, content string) string {
+		return fmt.Sprintf(`{"replicas": %%d, "template": {"spec": {%q: [{"name": "gpu-task", %s}]}}}`, list, content)
+	}
+	long := strings.Repeat("a", 100<<10)
+	for name, test := range map[string]struct{ spec, want string }{
+		"many volumes":               {`{"replicas": %d, "template": {"spec": {"volumes": ` + volumesOf(257) + `}}}`, "must have at most 256 items"},
+		"many tolerations":           {`{"replicas": %d, "template": {"spec": {"tolerations": [{}` + strings.Repeat(",{}", 256) + `]}}}`, "must have at most 256 items"},
+		"long arguments":             {container("containers", `"args": ["`+long+`"]`), tooMuchText},
+		"a long command":             {container("containers", `"command": ["`+long+`"]`), tooMuchText},
+		"long variables":             {container("initContainers", `"env": [{"name": "A", "value": "`+long+`"}, {"name": "B"}]`), tooMuchText},
+		"long annotations":           {`{"replicas": %d, "template": {"metadata": {"annotations": {"a": "` + long + `"}}}}`, tooMuchText},
+		"a large gang of small Pods": {container("containers", `"args": ["train.py"]`), ""},
+	} {
+		spec := fmt.Sprintf(test.spec, 4096)
+		err := v.Create(taskOf(t, spec))
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+		if test.want == tooMuchText {
+			if err := v.Create(taskOf(t, fmt.Sprintf(test.spec, 1))); err != nil {
+				t.Errorf("%s in one Pod: %v", name, err)
+			}
+		}
+		// Of a version without these rules.
+		stored, suspended := taskOf(t, spec), taskOf(t, spec)
+		_, _ = v.Create(stored), v.Create(suspended)         // fills in the defaults
+		suspended["spec"].(map[string]any)["suspend"] = true //nolint:forcetypeassert // it is a map
+		if err := v.Update(stored, suspended); err != nil {
+			t.Errorf("%s: a task that is stored already can't be suspended: %v", name, err)
+		}
+	}
+}

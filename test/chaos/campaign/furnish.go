@@ -12,10 +12,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -34,12 +36,31 @@ const (
 	othersPriority  = "others"
 )
 
-// furnish creates the queues, the namespaces, and the Pods of others.
+// furnish creates the namespaces, the Pods of others, and the queues. The Pods come first: one of them names a queue that it has no right to.
 func (s *site) furnish(ctx context.Context, shape *shape) error {
+	namespaces := []string{faults.FloodNamespace, othersNamespace, hostile}
 	for _, tenant := range shape.tenants {
-		if err := s.createNamespace(ctx, tenant.Namespace); err != nil {
+		namespaces = append(namespaces, tenant.Namespace)
+	}
+	for _, namespace := range namespaces {
+		if err := s.createNamespace(ctx, namespace); err != nil {
 			return err
 		}
+	}
+	if err := s.admitHostile(ctx); err != nil {
+		return err
+	}
+	if err := s.createOthers(ctx, shape); err != nil {
+		return err
+	}
+	if err := s.createQueues(ctx, shape); err != nil {
+		return err
+	}
+	return s.createInfeasible(ctx, shape)
+}
+
+func (s *site) createQueues(ctx context.Context, shape *shape) error {
+	for _, tenant := range shape.tenants {
 		if tenant.Queue == "" {
 			continue
 		}
@@ -51,12 +72,31 @@ func (s *site) furnish(ctx context.Context, shape *shape) error {
 			return err
 		}
 	}
-	for _, namespace := range []string{faults.FloodNamespace, othersNamespace} {
-		if err := s.createNamespace(ctx, namespace); err != nil {
-			return err
-		}
+	return nil
+}
+
+// admitHostile makes the hostile tenant the administrator of a namespace.
+func (s *site) admitHostile(ctx context.Context) error {
+	_, err := s.kube.RbacV1().RoleBindings(hostile).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "admin"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: hostile}},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// createEnded creates a Pod of others that has ended before it had a node: some controllers fail Pods in this way, and
+// gpu-scheduler can't wait for it to be bound.
+func (s *site) createEnded(ctx context.Context) error {
+	pod := other(othersNamespace, "ended-without-a-node", nil, tooMany)
+	pods := s.kube.CoreV1().Pods(pod.Namespace)
+	pod.Spec.SchedulerName = "gpu-scheduler"
+	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		return err
 	}
-	return s.createOthers(ctx, shape)
+	_, err = pods.Patch(ctx, pod.Name, types.MergePatchType, []byte(`{"status": {"phase": "Failed"}}`), metav1.PatchOptions{}, "status")
+	return err
 }
 
 // createNamespace creates a namespace with a PodDisruptionBudget that forbids the eviction of some Pods, and
@@ -91,6 +131,8 @@ func (s *site) createOthers(ctx context.Context, shape *shape) error {
 	pods := []*corev1.Pod{
 		other(othersNamespace, "plain", nil, 0),
 		other(othersNamespace, withGPU, nil, 1),
+		// It runs before there is such a queue, which will not accept its namespace.
+		other(othersNamespace, namesQueue, map[string]string{v1.LabelQueue: shape.tenants[0].Queue}, 1),
 		other(shape.tenants[0].Namespace, "looks-like-a-task", map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: "gone", v1.LabelIndex: "0"}, 0),
 		other(shape.tenants[0].Namespace, "has-the-name-0", map[string]string{v1.LabelApp: v1.LabelAppValue, v1.LabelTask: nameTaken, v1.LabelIndex: "0"}, 0),
 	}
@@ -100,22 +142,27 @@ func (s *site) createOthers(ctx context.Context, shape *shape) error {
 		}
 	}
 	// A GPU that one of them waits for must not go to a task first.
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		pod, err := s.kube.CoreV1().Pods(othersNamespace).Get(ctx, withGPU, metav1.GetOptions{})
-		return err == nil && pod.Spec.NodeName != "", nil
-	})
-	if err != nil {
-		return fmt.Errorf("waiting until Pod %s has a node: %w", withGPU, err)
+	for _, name := range []string{withGPU, namesQueue} {
+		err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			pod, err := s.kube.CoreV1().Pods(othersNamespace).Get(ctx, name, metav1.GetOptions{})
+			return err == nil && pod.Spec.NodeName != "", nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting until Pod %s has a node: %w", name, err)
+		}
 	}
-	return s.createInfeasible(ctx, shape)
+	return s.createEnded(ctx)
 }
 
-// withGPU is a Pod of others that has one of the two GPUs of its node, nameTaken a task whose first Pod
+// withGPU and namesQueue are Pods of others that have one of the two GPUs of their node each, nameTaken a task whose first Pod
 // has the name of a Pod of others, and oneTooMany a gang that needs both GPUs of that node.
 const (
 	withGPU    = "with-gpu"
+	namesQueue = "names-anothers-queue"
 	nameTaken  = "has-the-name"
 	oneTooMany = "one-too-many"
+	// tooMany GPUs are on no node.
+	tooMany = 64
 )
 
 // createInfeasible creates tasks that can never start because of the Pods of others.

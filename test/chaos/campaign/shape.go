@@ -32,6 +32,9 @@ func usualShape() shape {
 // deletable is the namespace that is deleted once in a campaign.
 const deletable = "guests"
 
+// hostile is a user, and the namespace in which that user has Kubernetes' role admin, and nothing else.
+const hostile = "mallory"
+
 // otherModel is the GPU model of the node on which the Pods of others run. It is never disturbed.
 const otherModel = "t4"
 
@@ -71,7 +74,7 @@ func (s *site) schedulable(shape shape, duration time.Duration) *schedule.Cluste
 
 func (r *runner) loadOptions() *load.Options {
 	return &load.Options{
-		Seed: r.Seed, Duration: r.Duration, Tenants: r.shape.tenants, Model: r.shape.model, GPUs: r.shape.gpus,
+		Seed: r.Seed, Duration: r.Duration, Tenants: r.shape.tenants, Hostile: hostile, Model: r.shape.model, GPUs: r.shape.gpus,
 		Capacity: r.shape.nodes * r.shape.gpus, Fullness: 0.9,
 	}
 }

@@ -29,8 +29,11 @@ type site struct {
 	cluster *cluster.Cluster
 	kube    kubernetes.Interface
 	tasks   clientset.Interface
-	proxies map[string]*faults.Proxy
-	etcd    *clientv3.Client
+	// hostileKube and hostileTasks have the rights of the hostile tenant.
+	hostileKube  kubernetes.Interface
+	hostileTasks clientset.Interface
+	proxies      map[string]*faults.Proxy
+	etcd         *clientv3.Client
 	// disk is a small file system that was mounted.
 	disk      string
 	injector  *faults.Injector
@@ -137,7 +140,15 @@ func (s *site) connect() error {
 	if s.tasks, err = clientset.NewForConfig(config); err != nil {
 		return err
 	}
-	s.injector.Dynamic, err = dynamic.NewForConfig(config)
+	if s.injector.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return err
+	}
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: hostile}
+	if s.hostileKube, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	s.hostileTasks, err = clientset.NewForConfig(config)
 	return err
 }
 

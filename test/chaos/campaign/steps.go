@@ -26,7 +26,7 @@ func (r *runner) doSteps(ctx context.Context, s *site, begin time.Time) error {
 			return nil
 		}
 		// Before the request, so that nobody sees its consequences before its cause.
-		r.log.Append(history.Entry{Intent: &history.Intent{Verb: step.Verb, Kind: history.KindTask, Namespace: step.Namespace, Name: step.Name}})
+		r.log.Append(history.Entry{Intent: &history.Intent{Verb: step.Verb, Kind: kindOf(&step), Namespace: step.Namespace, Name: step.Name}})
 		err := r.tryStep(ctx, s, &step)
 		r.mu.Lock()
 		if err == nil {
@@ -62,6 +62,10 @@ func (s *site) do(ctx context.Context, step *load.Step) error {
 		return err
 	}
 	switch step.Verb {
+	case load.VerbAttack:
+		return s.attack(ctx, step)
+	case load.VerbEndAttack:
+		return s.endAttack(ctx, step)
 	case load.VerbCreate:
 		_, err := tasks.Create(ctx, step.Task, metav1.CreateOptions{})
 		return err
@@ -74,6 +78,31 @@ func (s *site) do(ctx context.Context, step *load.Step) error {
 	default:
 		return patch(`{"spec": {"replicas": %d}}`, step.Replicas)
 	}
+}
+
+// kindOf returns the kind of object that a step is about.
+func kindOf(step *load.Step) history.Kind {
+	if step.Pod != nil {
+		return history.KindPod
+	}
+	return history.KindTask
+}
+
+// attack creates an object with the rights of the hostile tenant.
+func (s *site) attack(ctx context.Context, step *load.Step) error {
+	if step.Pod != nil {
+		_, err := s.hostileKube.CoreV1().Pods(step.Namespace).Create(ctx, step.Pod, metav1.CreateOptions{})
+		return err
+	}
+	_, err := s.hostileTasks.FalldioV1().GPUTasks(step.Namespace).Create(ctx, step.Task, metav1.CreateOptions{})
+	return err
+}
+
+func (s *site) endAttack(ctx context.Context, step *load.Step) error {
+	if step.Pod != nil {
+		return s.hostileKube.CoreV1().Pods(step.Namespace).Delete(ctx, step.Name, metav1.DeleteOptions{})
+	}
+	return s.hostileTasks.FalldioV1().GPUTasks(step.Namespace).Delete(ctx, step.Name, metav1.DeleteOptions{})
 }
 
 // waitReport is after how many looks what is left is printed.

@@ -67,6 +67,14 @@ func (b *builder) node(node *corev1.Node) *builder {
 	return b.add(history.Entry{Object: &history.Object{Kind: history.KindNode, Node: node.DeepCopy()}})
 }
 
+func (b *builder) queue(queue *v1.GPUQueue) *builder {
+	return b.add(history.Entry{Object: &history.Object{Kind: history.KindQueue, Queue: queue.DeepCopy()}})
+}
+
+func (b *builder) queueGone(queue *v1.GPUQueue) *builder {
+	return b.add(history.Entry{Object: &history.Object{Kind: history.KindQueue, Queue: queue.DeepCopy(), Deleted: true}})
+}
+
 func (b *builder) plan(plan *v1.MovePlan) *builder {
 	return b.add(history.Entry{Object: &history.Object{Kind: history.KindPlan, Plan: plan.DeepCopy()}})
 }

@@ -47,6 +47,41 @@ func TestGPUs(t *testing.T) {
 	}
 }
 
+func TestQueues(t *testing.T) {
+	t.Parallel()
+	queue := func(used string) *v1.GPUQueue {
+		return &v1.GPUQueue{
+			ObjectMeta: metav1.ObjectMeta{Name: "q"},
+			Spec:       v1.GPUQueueSpec{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "ns"}}},
+			Status:     v1.GPUQueueStatus{Summary: &v1.GPUQueueSummary{Used: used}},
+		}
+	}
+	elsewhere := with(newPod("b", nil, "B"), func(pod *corev1.Pod) { pod.Namespace = "other" })
+	long := 11 * time.Second
+	const wrong = "holds 2.00 GPUs, and the Pods of its namespace hold 1.00"
+	tests := map[string]struct {
+		history *builder
+		want    string
+	}{
+		"it pays for its own Pods":             {new(builder).pod(newPod("a", nil, "A")).queue(queue("1")).wait(long).pod(elsewhere).wait(long).pod(elsewhere), ""},
+		"it pays for the Pod of another team":  {new(builder).pod(newPod("a", nil, "A"), elsewhere).queue(queue("2")).wait(long).pod(elsewhere), wrong},
+		"its status is late for a moment":      {new(builder).pod(newPod("a", nil, "A")).queue(queue("2")).wait(5 * time.Second).queue(queue("1")).wait(long).pod(elsewhere), ""},
+		"what has ended is held no more":       {new(builder).pod(newPod("a", nil, "A"), newPod("c", nil, "C"), with(newPod("c", nil, "C"), hasSucceeded)).queue(queue("2")).wait(2 * time.Second).pod(elsewhere).wait(long).pod(elsewhere), wrong},
+		"faults have the status wait":          {new(builder).pod(newPod("a", nil, "A")).add(history.Entry{Fault: &history.Fault{Number: 1, Kind: FaultPause}}).queue(queue("2")).wait(long).pod(elsewhere), ""},
+		"a queue that was deleted pays nobody": {new(builder).pod(newPod("a", nil, "A")).queue(queue("2")).queueGone(queue("2")).wait(long).pod(elsewhere), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.want == "" {
+				test.history.mustFindNothing(t)
+				return
+			}
+			test.history.mustFind(t, InvariantQueues, test.want)
+		})
+	}
+}
+
 func TestGangs(t *testing.T) {
 	t.Parallel()
 	task := newTask("g")

@@ -53,6 +53,7 @@ type step struct {
 	task, taskBefore *v1.GPUTask
 	node, nodeBefore *corev1.Node
 	plan, planBefore *v1.MovePlan
+	queue            *v1.GPUQueue
 	gone             bool
 }
 
@@ -133,6 +134,8 @@ func (w *world) takeObject(s *step) {
 	case object.Plan != nil:
 		s.plan, s.planBefore = object.Plan, w.plans[object.Plan.UID]
 		keep(w.plans, object.Plan.UID, object.Plan, s.gone)
+	case object.Queue != nil:
+		s.queue = object.Queue
 	case object.Namespace != nil:
 		name := object.Namespace.Name
 		if s.gone || object.Namespace.DeletionTimestamp != nil {

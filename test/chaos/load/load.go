@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package load draws from a seed what the users of a campaign do: they create tasks of all kinds, and
-// delete, suspend, resume and scale some of them. It is pure.
+// delete, suspend, resume and scale some of them, and one of them means harm. It is pure.
 package load
 
 import (
@@ -24,9 +24,11 @@ import (
 type Step struct {
 	At   time.Duration
 	Verb string
-	// Namespace and Name are those of the task. Task is what is created, Replicas what it is scaled to.
+	// Namespace and Name are those of the object. Task is what is created, Replicas what it is scaled to. Attacks are by
+	// tasks, or by Pods.
 	Namespace, Name string
 	Task            *v1.GPUTask
+	Pod             *corev1.Pod
 	Replicas        int32
 }
 
@@ -42,7 +44,7 @@ const (
 // String describes the step in one line.
 func (s *Step) String() string {
 	text := fmt.Sprintf("%7.1fs %-8s %s/%s", s.At.Seconds(), s.Verb, s.Namespace, s.Name)
-	if s.Task != nil {
+	if s.Task != nil && s.Verb == VerbCreate {
 		return text + " " + describe(s.Task)
 	}
 	if s.Verb == VerbScale {
@@ -75,6 +77,8 @@ type Options struct {
 	Seed     uint64
 	Duration time.Duration
 	Tenants  []Tenant
+	// Hostile is the namespace of a tenant who means harm; empty for none.
+	Hostile string
 	// Model is the GPU model of the tasks, GPUs how many a node has, and Capacity how many all have.
 	Model    string
 	GPUs     int
@@ -105,6 +109,7 @@ func Steps(options *Options) []Step {
 	for i := range all {
 		all[i].At = min(all[i].At, options.Duration)
 	}
+	all = append(all, hostile(options)...)
 	slices.SortStableFunc(all, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
 	return all
 }

@@ -61,7 +61,7 @@ func newOptions() *options {
 		burst:              4000,
 		metricsBindAddress: "127.0.0.1:8080",
 		tasks: gputask.Config{
-			Pods:    gputask.PodDefaults{Image: "nvidia/cuda:12.8.1-base-ubuntu24.04", GPUResource: v1.ResourceGPU},
+			Pods:    gputask.PodDefaults{Image: "nvcr.io/nvidia/cuda:12.8.1-base-ubuntu24.04", GPUResource: v1.ResourceGPU},
 			Backoff: gputask.Backoff{Base: 10 * time.Second, Max: 10 * time.Minute},
 		},
 		defaultTTL:   noTTL,

@@ -328,16 +328,23 @@ func (p *plugins) refresh(ctx context.Context) {
 	}
 }
 
-// ready returns an error if a plugin is not registered with the kubelet.
+// ready returns an error if a plugin is not registered with the kubelet, or would refuse what the
+// kubelet asks it for.
 func (p *plugins) ready() error {
+	gives := false
 	for _, plugin := range p.running() {
 		status := plugin.Status()
 		// A resource without devices is not registered: a kubelet that receives an empty
 		// list forgets its allocations.
-		if !status.Registered && len(plugin.Pool().Devices()) > 0 {
+		has := len(plugin.Pool().Devices()) > 0
+		gives = gives || has && plugin.Pool() == p.gpus
+		if !status.Registered && has {
 			return fmt.Errorf("the device plugin of %s is not registered with the kubelet: %w", plugin.Resource(),
 				cmp.Or(status.LastError, errNotRegistered))
 		}
+	}
+	if gives {
+		return p.usage.Known()
 	}
 	return nil
 }

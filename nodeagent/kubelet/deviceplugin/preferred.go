@@ -61,13 +61,14 @@ func (s *service) prefer(ctx context.Context, r request) []string {
 func (s *service) choose(ctx context.Context, list *listing, r *request, assigned *assignedDevices) ([]string, error) {
 	used, fresh := s.usage.cached()
 	if !fresh {
-		used = s.usage.query(ctx)
+		used, _ = s.usage.query(ctx) // Allocate refuses what nobody can say
 	}
 	chosen, err := s.allocator.choose(list, r, assigned, used)
 	if err != nil || used.conflict(chosen, s.allocator.gpuOf()) == nil {
 		return chosen, err
 	}
-	return s.allocator.choose(list, r, assigned, s.usage.query(ctx))
+	used, _ = s.usage.query(ctx)
+	return s.allocator.choose(list, r, assigned, used)
 }
 
 // usable returns the request without unhealthy devices: the kubelet may not know yet that

@@ -5,6 +5,7 @@ package deviceplugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -52,6 +54,8 @@ const (
 	listDelay = time.Second
 	// queryTimeout bounds a query to the kubelet, which waits for our answer meanwhile.
 	queryTimeout = 2 * time.Second
+	// queryRetry is how long after a failed query the next one follows.
+	queryRetry = 100 * time.Millisecond
 )
 
 type recentAllocation struct {
@@ -129,34 +133,61 @@ func (u *Usage) cached() (used inUse, fresh bool) {
 	return used, fresh
 }
 
-// query returns what the kubelet lists now, or what is cached if it does not answer.
-func (u *Usage) query(ctx context.Context) inUse {
-	cached, _ := u.cached()
+// query returns what the kubelet lists now, or what is cached if it does not answer. If that is
+// too old to rely on, the kubelet is asked again for a moment, since the connection may only just
+// be coming back after its restart; then there is an error as well.
+func (u *Usage) query(ctx context.Context) (inUse, error) {
+	used, fresh := u.cached()
 	if u == nil {
-		return cached
+		return used, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	asked := u.clock.Now()
-	allocations, err := u.kubelet.List(ctx)
-	if err != nil {
-		klog.FromContext(ctx).Info("The kubelet does not list the GPUs in use; its last list counts for a minute", "err", err)
-		return cached
+	failure := errUnlisted
+	_ = wait.PollUntilContextCancel(ctx, queryRetry, true, func(ctx context.Context) (bool, error) { // failure says why it ended
+		asked := u.clock.Now()
+		allocations, err := u.kubelet.List(ctx)
+		if err == nil {
+			u.Observe(asked, allocations)
+		}
+		failure = err
+		return err == nil || fresh, nil
+	})
+	switch {
+	case failure == nil:
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return u.listed, nil
+	case fresh:
+		klog.FromContext(ctx).Info("The kubelet does not list the GPUs in use; its last list counts for a minute", "err", failure)
+		return used, nil
+	default:
+		return used, failure
 	}
-	u.Observe(asked, allocations)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.listed
 }
+
+// Known returns why it is unknown which GPUs are in use, or nil: then nothing is allocated.
+func (u *Usage) Known() error {
+	if _, fresh := u.cached(); !fresh {
+		return errUnlisted
+	}
+	return nil
+}
+
+var errUnlisted = errors.New("the kubelet has not listed the GPUs in use for more than a minute, see --kubelet-directory")
 
 // check returns an error if devices are in use as another resource: GPUs in shares, shares
 // of GPUs that are in use as a whole, slices of such GPUs (gpuOf has the slices' GPUs), or any
-// that somebody else has given out.
+// that somebody else has given out. It also does if nobody can say whether they are.
 func (u *Usage) check(ctx context.Context, ids []string, gpuOf map[string]string) error {
 	if u == nil {
 		return nil
 	}
-	return u.query(ctx).conflict(ids, gpuOf)
+	used, err := u.query(ctx)
+	if err != nil {
+		return status.Errorf(codes.Unavailable, "whether the devices are in use is unknown, so they can't be allocated: %v; see nodeagent --kubelet-directory", err)
+	}
+	return used.conflict(ids, gpuOf)
 }
 
 func (i inUse) add(ids []string, user string) {

@@ -168,9 +168,34 @@ func TestUnconfirmedUsageCountsForAMinute(t *testing.T) {
 	b.clock.Step(maxAge)
 	b.try(b.shares, sharesOf("a", 0, 1), "GPU a is in use as a whole by container c of Pod ns/told")
 	b.try(b.shares, sharesOf("b", 0, 1), "GPU b is in use as a whole by a container that was just given devices")
-	b.clock.Step(time.Nanosecond)
-	b.try(b.shares, sharesOf("a", 0, 1), "")
-	b.try(b.shares, sharesOf("b", 0, 1), "")
+	if err := b.usage.Known(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNothingIsAllocatedWhileNobodyCanSayWhatIsInUse(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(*bothWays){
+		"since the kubelet has never listed it":              func(*bothWays) {},
+		"since the kubelet listed it more than a minute ago": func(b *bothWays) { b.list("told:a"); b.clock.Step(maxAge + 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBothWays(t)
+			prepare(b)
+			b.kubelet.err = errors.New("connection refused")
+			b.try(b.shares, sharesOf("a", 0, 1), "whether the devices are in use is unknown, so they can't be allocated: connection refused")
+			b.try(b.whole, []string{"d"}, "whether the devices are in use is unknown")
+			if b.usage.Known() == nil {
+				t.Error("what is in use counts as known")
+			}
+			b.kubelet.err = nil
+			b.try(b.whole, []string{"d"}, "")
+			if err := b.usage.Known(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func TestAnOlderListIsIgnored(t *testing.T) {

@@ -63,12 +63,9 @@ func newNode(ctx context.Context, client kubernetes.Interface, source gpu.Source
 	if err := os.MkdirAll(opts.pluginDir(), 0o750); err != nil {
 		return nil, fmt.Errorf("--kubelet-directory: %w", err)
 	}
-	generator, err := newGenerator(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	n.writer = cdi.NewWriterOf(cdi.DRADriver(), opts.cdiSpecDir, generator, n.clock)
+	n.writer = cdi.NewWriterOf(cdi.DRADriver(), opts.cdiSpecDir, newGenerator(ctx, opts), n.clock)
 	nodes := cdi.NewNodes(administratorDir, opts.cdiSpecDir)
+	var err error
 	if n.kubelet, err = podresources.NewClient(opts.podResourcesSocket(), holders.Translate(n.monitor.Snapshot, nodes)); err != nil {
 		return nil, err
 	}
@@ -85,15 +82,11 @@ func newNode(ctx context.Context, client kubernetes.Interface, source gpu.Source
 }
 
 // newGenerator returns what describes the GPUs to the container runtime.
-func newGenerator(ctx context.Context, opts *options) (cdi.Generator, error) {
+func newGenerator(ctx context.Context, opts *options) cdi.Generator {
 	if opts.simulated() {
-		return &cdi.Simulated{Dir: opts.pluginDir()}, nil
+		return &cdi.Simulated{Dir: opts.pluginDir()}
 	}
-	located, hooked := opts.nvidia.Locate()
-	if !hooked {
-		return nil, errors.New("the node has no nvidia-cdi-hook, see --nvidia-cdi-hook-path and --host-root; it comes with NVIDIA's Container Toolkit")
-	}
-	return nvidia.New(located, opts.nvmlLibrary, klog.FromContext(ctx)), nil
+	return nvidia.New(opts.nvidia, opts.nvmlLibrary, klog.FromContext(ctx))
 }
 
 // exists reports whether a claim is still allocated as it was when it was prepared.

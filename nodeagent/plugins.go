@@ -90,6 +90,10 @@ func newPlugins(a *agent, clients *clients, opts *options, injection *injection)
 	}
 	// The scheduler must know which GPUs Pods have, whoever gave them out.
 	p.corrector = assignment.NewCorrector(p.pods.List, kube.PatchPod(a.client, publish.FieldManager), append(names, string(v1.ResourceNVIDIAGPU)))
+	injection.report = func(ctx context.Context, problem error) {
+		logProblem(ctx, problem)
+		a.events.Warn(publish.ReasonNotOffered, "GPUs are not offered to the kubelet, since containers could not get them: "+problem.Error())
+	}
 	a.metrics.Holders, a.metrics.Containers = p.holders, p.use
 	a.metrics.Plugins = p.metrics
 	return p, nil
@@ -124,8 +128,9 @@ func (p *plugins) config(spec *resource.Spec, opts *options) deviceplugin.Config
 		Resource: spec.Name, Tracker: p.tracker, Allocated: p.notifyAllocated,
 		Dir: filepath.Join(opts.kubeletDirectory, pluginFolder), Clock: p.clock,
 	}
-	if config.CDIKind = p.injection.cdiKind; config.CDIKind == "" || !spec.Kind.OfGPUs() {
-		config.CDIKind, config.EnvVar = "", spec.Environment
+	config.EnvVar = spec.Environment
+	if spec.Kind.OfGPUs() {
+		config.CDIKind = p.injection.kind
 	}
 	return config
 }
@@ -328,10 +333,13 @@ func (p *plugins) refresh(ctx context.Context) {
 	}
 }
 
-// ready returns an error if a plugin is not registered with the kubelet, or would refuse what the
-// kubelet asks it for.
+// ready returns an error if a plugin is not registered with the kubelet, or has nothing to offer or
+// would refuse what the kubelet asks it for, although there are GPUs.
 func (p *plugins) ready() error {
 	gives := false
+	if err := p.injection.ready(); err != nil {
+		return err
+	}
 	for _, plugin := range p.running() {
 		status := plugin.Status()
 		// A resource without devices is not registered: a kubelet that receives an empty

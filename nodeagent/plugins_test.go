@@ -25,7 +25,7 @@ func TestReadinessHasOneReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &plugins{all: []*deviceplugin.Plugin{plugin}}
+	p := &plugins{all: []*deviceplugin.Plugin{plugin}, injection: &injection{}}
 	if err := p.ready(); err == nil || !strings.HasSuffix(err.Error(), "kubelet: the kubelet has not been reached yet") {
 		t.Errorf("before it runs: %v", err)
 	}

@@ -25,4 +25,7 @@ type allocator interface {
 }
 
 // visibility is how devices are made visible to a container.
-type visibility struct{ envVar, cdiKind string }
+type visibility struct {
+	envVar  string
+	cdiKind func() string // nil for none
+}

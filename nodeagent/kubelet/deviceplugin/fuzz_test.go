@@ -39,9 +39,9 @@ func FuzzRequests(f *testing.F) {
 		pod.Annotations[inventory.AssignmentAnnotation] = annotation
 		tracker := atOnce{trackerOf(pod)}
 		services := map[string]*service{
-			"whole":  {resource: gpuResource, counterpart: percentResource, pool: poolOf(t, devices), tracker: tracker, allocator: &whole{visibility{"VISIBLE", "falldio.com/gpu"}}},
-			"shares": {resource: percentResource, counterpart: gpuResource, pool: poolOf(t, devices), tracker: tracker, allocator: &sharing{visibility: visibility{"VISIBLE", ""}}},
-			"slices": {resource: smallResource, pool: poolOf(t, slicesOf("a1", "a2", "a3", "b1", "b2", "c1", "d1")), allocator: &slicing{whole: whole{visibility{cdiKind: "falldio.com/gpu"}}, gpus: gpuOfSlices}},
+			"whole":  {resource: gpuResource, counterpart: percentResource, pool: poolOf(t, devices), tracker: tracker, allocator: &whole{visibility{cdiKind: ofFalldio}}},
+			"shares": {resource: percentResource, counterpart: gpuResource, pool: poolOf(t, devices), tracker: tracker, allocator: &sharing{visibility: visibility{envVar: "VISIBLE"}}},
+			"slices": {resource: smallResource, pool: poolOf(t, slicesOf("a1", "a2", "a3", "b1", "b2", "c1", "d1")), allocator: &slicing{whole: whole{visibility{cdiKind: ofFalldio}}, gpus: gpuOfSlices}},
 		}
 		request := &pluginapi.ContainerPreferredAllocationRequest{AvailableDeviceIDs: strings.Fields(available), MustIncludeDeviceIDs: strings.Fields(must), AllocationSize: size}
 		for name, s := range services {

@@ -34,7 +34,7 @@ func TestTheMemoryOfAShareIsLimitedWhereTheHookCan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := sharesService(poolOf(t, devices), nil)
-			s.allocator = (&Config{CDIKind: "falldio.com/gpu", Sharing: &test.sharing}).allocator()
+			s.allocator = (&Config{CDIKind: ofFalldio, Sharing: &test.sharing}).allocator()
 			response, err := allocate(t, s, sharesOf(test.gpu, 0, 46))
 			if err != nil {
 				t.Fatal(err)

@@ -35,12 +35,13 @@ type Config struct {
 	Usage       *Usage
 	// Tracker has the scheduler's choices. Optional.
 	Tracker AllocationTracker
-	// EnvVar is the environment variable for the IDs of a container's devices; none if
-	// empty.
+	// CDIKind returns the kind of the devices for the Container Device Interface, for
+	// example "nvidia.com/gpu"; empty or nil for none. It may become known later than the plugin
+	// is created, but no later than the Pool has devices.
+	CDIKind func() string
+	// EnvVar is the environment variable for the IDs of a container's devices, unless they are
+	// added over that interface; none if empty.
 	EnvVar string
-	// CDIKind is the kind of the devices for the Container Device Interface, for
-	// example "nvidia.com/gpu"; none if empty.
-	CDIKind string
 	// Allocated is called after every allocation, and must return at once.
 	// Optional.
 	Allocated func()

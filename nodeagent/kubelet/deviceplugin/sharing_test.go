@@ -79,7 +79,7 @@ func brief(ids []string) string {
 func sharesService(pool *Pool, usage *Usage, pods ...*corev1.Pod) *service {
 	return &service{
 		resource: percentResource, counterpart: gpuResource, pool: pool, tracker: trackerOf(pods...), usage: usage,
-		allocator: &sharing{visibility: visibility{"VISIBLE", "falldio.com/gpu"}},
+		allocator: &sharing{visibility: visibility{"VISIBLE", ofFalldio}},
 		logger:    klog.Background(), streams: newStreams(),
 	}
 }
@@ -209,7 +209,7 @@ func TestAContainerSeesItsGPUAndItsShare(t *testing.T) {
 	}
 	got := given(response)
 	slices.Sort(got)
-	if diff := cmp.Diff([]string{"GPU_SHARE_PERCENT=46", "VISIBLE=b", "falldio.com/gpu=b"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"GPU_SHARE_PERCENT=46", "falldio.com/gpu=b"}, got); diff != "" {
 		t.Errorf("Allocate() (-want +got):\n%s", diff)
 	}
 	s.allocator = &sharing{}

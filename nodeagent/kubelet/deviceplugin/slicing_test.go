@@ -45,7 +45,7 @@ func slicingService(t *testing.T, kubelet *fakeLister) *service {
 	return &service{
 		resource: smallResource, pool: poolOf(t, slicesOf("a1", "a2", "a3", "b1", "b2", "c1", "c2", "c3", "c4", "d1")),
 		usage:     NewUsage(kubelet, clocktesting.NewFakeClock(time.Unix(1000, 0)), gpuResource),
-		allocator: &slicing{whole: whole{visibility{cdiKind: "falldio.com/gpu"}}, gpus: gpuOfSlices}, logger: klog.Background(), streams: newStreams(),
+		allocator: &slicing{whole: whole{visibility{cdiKind: ofFalldio}}, gpus: gpuOfSlices}, logger: klog.Background(), streams: newStreams(),
 	}
 }
 

@@ -59,13 +59,17 @@ func (w *whole) response(_ *listing, ids []string) *pluginapi.ContainerAllocateR
 // expose makes devices visible to a container.
 func (v *visibility) expose(ids []string) *pluginapi.ContainerAllocateResponse {
 	response := &pluginapi.ContainerAllocateResponse{}
-	if v.envVar != "" {
-		response.Envs = map[string]string{v.envVar: strings.Join(ids, ",")}
+	kind := ""
+	if v.cdiKind != nil {
+		kind = v.cdiKind()
 	}
-	if v.cdiKind != "" {
+	switch {
+	case kind != "":
 		for _, id := range ids {
-			response.CdiDevices = append(response.CdiDevices, &pluginapi.CDIDevice{Name: v.cdiKind + "=" + id})
+			response.CdiDevices = append(response.CdiDevices, &pluginapi.CDIDevice{Name: kind + "=" + id})
 		}
+	case v.envVar != "":
+		response.Envs = map[string]string{v.envVar: strings.Join(ids, ",")}
 	}
 	return response
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
@@ -25,6 +26,8 @@ const (
 	ReasonMissing   = "GPUMissing"
 	ReasonFound     = "GPUsFound"
 	ReasonMixed     = "MixedGPUModels"
+	// ReasonNotOffered: the node lacks what containers need to get its GPUs.
+	ReasonNotOffered = "GPUsNotOffered"
 )
 
 // event is an Event to write.
@@ -60,6 +63,18 @@ func (e *EventWriter) Run(ctx context.Context) {
 	}
 }
 
+// Warn writes an Event about the Node that is not about its GPUs themselves. Without a Node it does
+// nothing.
+func (e *EventWriter) Warn(reason, message string) {
+	if node := e.config.Nodes.Node(); node != nil {
+		e.recorder.Event(reference(node), corev1.EventTypeWarning, reason, message)
+	}
+}
+
+func reference(node *metav1.ObjectMeta) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
+}
+
 // Write writes Events for the changes since the last time. Without a Node it does nothing.
 func (e *EventWriter) Write() {
 	node := e.config.Nodes.Node()
@@ -67,9 +82,8 @@ func (e *EventWriter) Write() {
 		return
 	}
 	now := e.config.GPUs.Snapshot()
-	reference := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
 	for _, event := range events(e.seen, now, e.config.Labels) {
-		e.recorder.Event(reference, event.kind, event.reason, event.message)
+		e.recorder.Event(reference(node), event.kind, event.reason, event.message)
 	}
 	e.seen = now
 }

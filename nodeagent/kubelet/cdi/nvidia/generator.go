@@ -23,6 +23,9 @@ import (
 
 // Generator describes NVIDIA's GPUs.
 type Generator struct {
+	// given are the options as the user has set them, and options those with what is on the node
+	// by now.
+	given   Options
 	options Options
 	library nvml.Interface
 	logger  klog.Logger
@@ -39,11 +42,15 @@ func New(options Options, library string, logger klog.Logger) *Generator {
 	if library != "" {
 		loading = append(loading, nvml.WithLibraryPath(library))
 	}
-	return &Generator{options: options, library: nvml.New(loading...), logger: logger}
+	return &Generator{given: options, library: nvml.New(loading...), logger: logger}
 }
 
-// Generate implements cdi.Generator.
+// Generate implements cdi.Generator. Driver and hook may have been installed, or moved, since the last time.
 func (g *Generator) Generate(gpus []gpu.Info) (*specs.Spec, error) {
+	var found bool
+	if g.options, found = g.given.Locate(); !found {
+		return nil, ErrNoHook
+	}
 	toolkit, err := g.toolkit()
 	if err != nil {
 		return nil, err

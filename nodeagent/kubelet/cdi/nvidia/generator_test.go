@@ -7,6 +7,7 @@ package nvidia
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -76,7 +77,7 @@ func makeNode(t *testing.T, path string, minor int) {
 
 func newGenerator(t *testing.T, library nvml.Interface, options Options) *Generator {
 	t.Helper()
-	return &Generator{options: options, library: library, logger: ktesting.NewLogger(t, ktesting.NewConfig())}
+	return &Generator{given: options, library: library, logger: ktesting.NewLogger(t, ktesting.NewConfig())}
 }
 
 func infosOf(library *server.Server) []gpu.Info {
@@ -130,6 +131,7 @@ func TestPathsAreThoseOfTheNode(t *testing.T) {
 			library, dir := newMachine(t, 1)
 			if driverRoot != "/" {
 				move(t, filepath.Join(dir, "usr"), filepath.Join(dir, driverRoot, "usr"))
+				touch(t, filepath.Join(dir, hookPath))
 			}
 			spec, err := newGenerator(t, library, Options{HostRoot: dir, DriverRoot: driverRoot, HookPath: hookPath}).Generate(infosOf(library))
 			if err != nil {
@@ -185,9 +187,26 @@ func TestWithoutTheDriversFiles(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "usr")); err != nil {
 		t.Fatal(err)
 	}
+	touch(t, filepath.Join(dir, hookPath))
 	_, err := newGenerator(t, library, Options{HostRoot: dir, DriverRoot: "/", HookPath: hookPath}).Generate(infosOf(library))
 	if err == nil || !strings.Contains(err.Error(), "see --nvidia-driver-root") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The GPU Operator's driver and hook come after the process has started.
+func TestDriverAndHookAreLookedForEachTime(t *testing.T) {
+	t.Parallel()
+	library, dir := newMachine(t, 1)
+	generator := newGenerator(t, library, Options{HostRoot: dir})
+	move(t, filepath.Join(dir, "usr"), filepath.Join(dir, "run/nvidia/driver/usr"))
+	if _, err := generator.Generate(infosOf(library)); !errors.Is(err, ErrNoHook) {
+		t.Errorf("without the hook: error %v", err)
+	}
+	touch(t, filepath.Join(dir, "usr/local/nvidia/toolkit/nvidia-cdi-hook"))
+	touch(t, filepath.Join(dir, "run/nvidia/driver", driverProgram))
+	if spec, err := generator.Generate(infosOf(library)); err != nil || len(spec.Devices) != 1 {
+		t.Errorf("with both: %v, error %v", spec, err)
 	}
 }
 

@@ -6,8 +6,10 @@
 package nvidia
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/pflag"
 )
@@ -36,11 +38,16 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"path on the node of the program nvidia-cdi-hook, which comes with NVIDIA's Container Toolkit; by default where the GPU Operator or NVIDIA's packages have it")
 }
 
-// Where NVIDIA's packages and its GPU Operator have the driver and the hook. The Operator
+// ErrNoHook is why containers can't get GPUs by CDI.
+var ErrNoHook = errors.New("the node has no nvidia-cdi-hook, see --nvidia-cdi-hook-path and --host-root; it comes with NVIDIA's Container Toolkit")
+
+// Where NVIDIA's packages and its GPU Operator have the driver, the hook and the container runtime. The Operator
 // comes first: its driver may run on a node that has an unused one of its own.
 var (
 	driverRoots = []string{"/run/nvidia/driver", "/"}
 	hookPaths   = []string{"/usr/local/nvidia/toolkit/nvidia-cdi-hook", "/usr/bin/nvidia-cdi-hook"}
+	// Toolkits before 1.17 have the runtime without the hook.
+	runtimePaths = []string{"/usr/local/nvidia/toolkit/nvidia-container-runtime", "/usr/bin/nvidia-container-runtime"}
 )
 
 // driverProgram tells a directory that has the driver from one that has not.
@@ -69,6 +76,9 @@ func (o Options) Locate() (located Options, found bool) {
 	}
 	return o, false
 }
+
+// HasRuntime reports whether the node has NVIDIA's container runtime.
+func (o Options) HasRuntime() bool { return slices.ContainsFunc(runtimePaths, o.has) }
 
 // has reports whether the node has a file.
 func (o *Options) has(path string) bool {

@@ -44,7 +44,7 @@ func TestTheContainerRuntimeIsToldOfCDIDevices(t *testing.T) {
 	m := newMachine(t)
 	k := m.startKubelet(t)
 	m.run(t, deviceplugin.Config{
-		Resource: gpus, Pool: pool(t, tenGPUs()), CDIKind: "falldio.com/gpu",
+		Resource: gpus, Pool: pool(t, tenGPUs()), CDIKind: func() string { return "falldio.com/gpu" },
 		Tracker: deviceplugin.NewPodAllocationTracker(m.knownPods, clock.RealClock{}),
 	})
 	k.awaitAmount(t, gpus, amount{10, 10})

@@ -65,7 +65,7 @@ func newSliced(t *testing.T) *sliced {
 	s := &sliced{
 		kubelet: k, smallPool: pool(t, migSlices("MIG-0-1", "MIG-0-2", "MIG-1-1", "MIG-1-2", "MIG-1-3")), halfPool: pool(t, migSlices("MIG-0-half", "MIG-2-half")),
 		config: deviceplugin.Config{
-			Tracker: deviceplugin.NewPodAllocationTracker(m.knownPods, clock.RealClock{}), CDIKind: "falldio.com/gpu",
+			Tracker: deviceplugin.NewPodAllocationTracker(m.knownPods, clock.RealClock{}), CDIKind: func() string { return "falldio.com/gpu" },
 			Usage: deviceplugin.NewUsage(client, clock.RealClock{}, gpus),
 		},
 	}

@@ -43,7 +43,7 @@ func (m *machine) start(t *testing.T, name string, pool *deviceplugin.Pool) *ins
 func (m *machine) run(t *testing.T, config deviceplugin.Config) *instance {
 	t.Helper()
 	config.Dir, config.Clock = m.dir, clock.RealClock{}
-	if config.CDIKind == "" {
+	if config.CDIKind == nil {
 		config.EnvVar = envVar
 	}
 	config.Timing = deviceplugin.Timing{Poll: time.Second, Retry: 100 * time.Millisecond}

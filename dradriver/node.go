@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -33,15 +34,19 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/cdi/nvidia"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/podresources"
+	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
 // node gives out the GPUs of the node that the process runs on.
 type node struct {
-	name    string
-	opts    *options
-	clock   clock.WithTicker
-	client  kubernetes.Interface
+	name   string
+	opts   *options
+	clock  clock.WithTicker
+	client kubernetes.Interface
+	// view has the labels of the Node, and nodes reads them.
+	view    *publish.View
+	nodes   metadata.Interface
 	monitor *monitor.Monitor
 	writer  *cdi.Writer
 	kubelet *podresources.Client
@@ -57,9 +62,9 @@ type node struct {
 // administratorDir has CDI specifications that an administrator has written.
 const administratorDir = "/etc/cdi"
 
-func newNode(ctx context.Context, client kubernetes.Interface, source gpu.Source, opts *options) (*node, error) {
-	n := &node{name: opts.nodeName, opts: opts, clock: clock.RealClock{}, client: client, failed: make(chan error, 1)}
-	n.monitor = newMonitor(source, opts, n.clock)
+func newNode(ctx context.Context, client kubernetes.Interface, nodeMetadata metadata.Interface, source gpu.Source, opts *options) (*node, error) {
+	n := &node{name: opts.nodeName, opts: opts, clock: clock.RealClock{}, client: client, nodes: nodeMetadata, view: publish.NewView(), failed: make(chan error, 1)}
+	n.monitor = newMonitor(source, opts, n.clock, n.view.Paused)
 	if err := os.MkdirAll(opts.pluginDir(), 0o750); err != nil {
 		return nil, fmt.Errorf("--kubelet-directory: %w", err)
 	}
@@ -117,11 +122,15 @@ func (n *node) run(ctx context.Context) error {
 	n.tidy(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	go poll(ctx, n.monitor, n.clock, n.opts.pollInterval) // not in the group, since it may hang in the driver
+	go publish.FollowPauses(ctx, n.view, n.monitor)       // nor is this
 	go n.describe(ctx)
 	go every(ctx, n.clock, refreshEvery, n.others.Refresh)
 	go n.tidyAgain(ctx)
 	group.Go(func() error { return n.ended(ctx) })
 	group.Go(func() error { return n.serve(ctx) })
+	group.Go(func() error {
+		return publish.WatchNodes(ctx, n.nodes, map[string]*publish.View{n.name: n.view}, func() {})
+	})
 	err := group.Wait()
 	return errors.Join(err, n.retire(context.WithoutCancel(ctx)), n.kubelet.Close())
 }

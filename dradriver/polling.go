@@ -16,9 +16,14 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 )
 
-// newMonitor returns what polls the GPUs of a source.
-func newMonitor(source gpu.Source, opts *options, c clock.Clock) *monitor.Monitor {
-	return monitor.New(monitor.Config{Source: source, Clock: c, Policy: opts.policy, BootID: monitor.BootID(), Deadline: opts.pollDeadline})
+// newMonitor returns what polls the GPUs of a source. paused returns why the driver must be left
+// alone; nil if it never must.
+func newMonitor(source gpu.Source, opts *options, c clock.Clock, paused func() error) *monitor.Monitor {
+	config := monitor.Config{Source: source, Clock: c, Policy: opts.policy, BootID: monitor.BootID(), Deadline: opts.pollDeadline, Paused: paused}
+	if !opts.simulated() {
+		config.Installed = opts.nvidia.Installed
+	}
+	return monitor.New(config)
 }
 
 // poll polls the GPUs until ctx ends. It does not wait for calls in flight: one may hang in the

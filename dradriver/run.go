@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"falldio.github.io/gpu-controller/nodeagent/node/kube"
 	"falldio.github.io/gpu-controller/pkg/endpoints"
 	"falldio.github.io/gpu-controller/pkg/restconfig"
 )
@@ -54,7 +55,11 @@ func run(ctx context.Context, opts *options) error {
 		if err != nil {
 			return err
 		}
-		n, err := newNode(ctx, client, sources.of(opts.nodeName, opts.profile), opts)
+		nodes, err := kube.Metadata(configFor(config, opts.impersonate, opts.nodeName))
+		if err != nil {
+			return err
+		}
+		n, err := newNode(ctx, client, nodes, sources.of(opts.nodeName, opts.profile), opts)
 		if err != nil {
 			return err
 		}
@@ -82,14 +87,20 @@ func orHealthy(check endpoints.Check) endpoints.Check {
 	return check
 }
 
-// newClient returns a client with all API groups, which the library for DRA drivers needs. It
-// impersonates the user, if one is set, as if with a token that is bound to the Node.
+// newClient returns a client with all API groups, which the library for DRA drivers needs.
 func newClient(config *rest.Config, user, node string) (kubernetes.Interface, error) {
-	if user != "" {
-		config = rest.CopyConfig(config)
-		config.Impersonate = rest.ImpersonationConfig{UserName: user, Extra: map[string][]string{nodeNameExtra: {node}}}
+	return kubernetes.NewForConfig(configFor(config, user, node))
+}
+
+// configFor returns the configuration of the clients for a node. It impersonates the user, if one is
+// set, as if with a token that is bound to the Node.
+func configFor(config *rest.Config, user, node string) *rest.Config {
+	if user == "" {
+		return config
 	}
-	return kubernetes.NewForConfig(config)
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Extra: map[string][]string{nodeNameExtra: {node}}}
+	return config
 }
 
 // deleteSlices deletes what this driver has published for a node.

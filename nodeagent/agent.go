@@ -47,6 +47,7 @@ func newAgent(node string, source gpu.Source, labelOptions labels.Options, clien
 	a.monitor = monitor.New(monitor.Config{
 		Source: source, Clock: c, Policy: opts.policy, BootID: bootID, Deadline: opts.pollDeadline,
 		Processes: a.readsProcesses, ExpectedGPUs: opts.health.expectedGPUs,
+		Paused: a.view.Paused, Installed: opts.installed(),
 	})
 	config := publish.Config{
 		Node: node, GPUs: a.monitor, Nodes: a.view, Patcher: client.Resource(kube.Nodes), Clock: c,
@@ -65,8 +66,9 @@ func (a *agent) run(ctx context.Context, synced <-chan struct{}) error {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "node", a.node)
 	ctx = klog.NewContext(ctx, logger)
 	group, ctx := errgroup.WithContext(ctx)
-	// Not in the group, since it may hang in the driver, like jobs.
+	// Not in the group, since they may hang in the driver, like jobs.
 	go a.monitor.Watch(ctx)
+	go publish.FollowPauses(ctx, a.view, a.monitor)
 	group.Go(func() error {
 		select {
 		case <-ctx.Done():

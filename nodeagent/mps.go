@@ -11,6 +11,7 @@ import (
 
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/deviceplugin"
 	"falldio.github.io/gpu-controller/nodeagent/kubelet/mps"
+	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 )
 
 // mpsDaemon is the control daemon of NVIDIA's Multi-Process Service: who watches it, and what
@@ -23,7 +24,7 @@ type mpsDaemon struct {
 
 // newMPSDaemon returns the daemon that the options ask for. If no resource is given out in
 // shares, there is none.
-func newMPSDaemon(opts *options, shares string, c clock.Clock) *mpsDaemon {
+func newMPSDaemon(opts *options, shares string, node *publish.View, c clock.Clock) *mpsDaemon {
 	options := &opts.mps
 	if shares == "" || options.directory() == "" {
 		return &mpsDaemon{watcher: mps.NewWatcher("", c)}
@@ -36,6 +37,10 @@ func newMPSDaemon(opts *options, shares string, c clock.Clock) *mpsDaemon {
 		d.supervisor = mps.NewSupervisor(mps.Config{
 			Program: options.program, PipeDirectory: options.pipeDirectory, LogDirectory: options.logDirectory,
 			QuitOnExit: opts.cleanUpOnExit, Watcher: d.watcher, Clock: c,
+			Paused: func() (bool, <-chan struct{}) {
+				changed := node.Changed()
+				return node.Paused() != nil, changed
+			},
 		})
 	}
 	return d

@@ -74,7 +74,7 @@ func newPlugins(a *agent, clients *clients, opts *options, injection *injection)
 	p.usage = deviceplugin.NewUsage(p.kubelet, p.clock, names...)
 	p.holders = metrics.NewHolders(p.kubelet)
 	p.use = newContainerUse(opts.processMetrics, socket, p.holders, p.pods.List)
-	p.mps = newMPSDaemon(opts, ofGPUs[resource.Shares], p.clock)
+	p.mps = newMPSDaemon(opts, ofGPUs[resource.Shares], a.view, p.clock)
 	if p.shares = newShares(ofGPUs[resource.Shares], opts, p.pods.List, p.mps.watcher, clients.events.Recorder(a.node), p.clock); p.shares != nil {
 		a.metrics.Shares = p.shares
 	}

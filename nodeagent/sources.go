@@ -55,6 +55,15 @@ func (p *process) source() gpu.Source {
 	})
 }
 
+// installed returns what reports whether the node has a driver and NVIDIA's toolkit, which gives
+// containers access to it; nil for simulated GPUs.
+func (o *options) installed() func() bool {
+	if o.simulated() {
+		return nil
+	}
+	return o.injection.nvidia.Installed
+}
+
 // allVisible reports whether NVIDIA's runtime has given the agent all GPUs, as far as the
 // variable tells that it reads. It is not set outside of containers; with any other value, such
 // as "void" for CDI, it is uncertain.

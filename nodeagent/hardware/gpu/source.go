@@ -38,6 +38,11 @@ var (
 	// ErrRestart comes with ErrUnavailable if the library that this process has loaded does
 	// not match the driver, as after an upgrade. It can't be reloaded: if it matched
 	// before, the process must be restarted.
-	ErrRestart     = errors.New("this process must be restarted")
+	ErrRestart = errors.New("this process must be restarted")
+	// ErrInaccessible comes with ErrUnavailable if the process finds no library, or may not use the
+	// driver, whether or not the machine has one.
+	ErrInaccessible = errors.New("this process has no access to a GPU driver")
+	// ErrPaused is why nothing is known of the GPUs while somebody else works on the driver.
+	ErrPaused      = errors.New("the GPU driver is left alone")
 	ErrUnsupported = errors.New("not supported")
 )

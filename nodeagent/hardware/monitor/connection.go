@@ -106,6 +106,9 @@ func (c *connection) nextOpen() chan struct{} {
 	return c.opened
 }
 
+// forgetFailures lets the next attempt to connect be made at once.
+func (c *connection) forgetFailures() { c.delay, c.retryAt = 0, time.Time{} }
+
 // close disconnects once the other users of the connection are done. No call other than
 // Watch may be in flight.
 func (c *connection) close(ctx context.Context) {

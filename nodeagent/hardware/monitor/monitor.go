@@ -8,6 +8,7 @@ package monitor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,10 +35,16 @@ type Config struct {
 	Processes func(uuid string) bool
 	// ExpectedGPUs is how many GPUs the machine should have; 0 if that is not checked.
 	ExpectedGPUs int
+	// Paused returns why the driver must be left alone for now, or nil. Call Poll when that
+	// changes. Nil if it never must.
+	Paused func() error
+	// Installed reports whether the machine has a driver, and what gives containers access to it.
+	// Nil if that is not known.
+	Installed func() bool
 }
 
-// Monitor polls the GPUs. Poll, CheckDeadline and Watch may run at the same
-// time, each of them once.
+// Monitor polls the GPUs. Poll, CheckDeadline and Watch may run at the same time, the latter two
+// each of them once.
 type Monitor struct {
 	config     Config
 	calls      *calls
@@ -47,10 +54,12 @@ type Monitor struct {
 	broken   chan error
 	snapshot atomic.Pointer[gpu.Snapshot]
 
-	// Used by Poll only: why the connection must be renewed, or nil, and when to renew it
-	// for silent GPUs.
-	stale    error
-	renewals renewals
+	// polling guards what only Poll uses: the connection, why it must be renewed, or nil, when to
+	// renew it for silent GPUs, and since when a driver is installed that is out of reach.
+	polling   sync.Mutex
+	stale     error
+	renewals  renewals
+	reachable reachability
 
 	mu      sync.Mutex // guards what follows
 	tracker *health.Tracker
@@ -109,8 +118,15 @@ func (m *Monitor) Restore(histories map[string]gpu.History) {
 	m.publish()
 }
 
-// Poll reads all GPUs once, after connecting to the driver if necessary.
+// Poll reads all GPUs once, after connecting to the driver if necessary. While the driver is to be
+// left alone, it disconnects instead.
 func (m *Monitor) Poll(ctx context.Context) {
+	m.polling.Lock()
+	defer m.polling.Unlock()
+	if reason := m.paused(); reason != nil {
+		m.leaveAlone(ctx, reason)
+		return
+	}
 	started := m.config.Clock.Now()
 	found, err := m.connect(ctx)
 	if err != nil {
@@ -145,17 +161,30 @@ func (m *Monitor) driverLost(ctx context.Context, problem error) {
 	if before == nil || before.Error() != problem.Error() {
 		klog.FromContext(ctx).Error(problem, "No GPUs are available; will retry")
 	}
-	m.mu.Lock()
-	m.current.setProblem(problem, m.config.Clock.Now())
-	m.publish()
-	m.mu.Unlock()
+	m.setProblem(problem)
 	// A library that has never worked, as after an upgrade before the boot, would not work
 	// in another process either.
 	if errors.Is(problem, gpu.ErrRestart) && m.connection.connected {
-		select {
-		case m.broken <- problem:
-		default: // an error is pending already
-		}
+		m.breakDown(problem)
+	}
+	installed := errors.Is(problem, gpu.ErrInaccessible) && m.config.Installed != nil && m.config.Installed()
+	if m.reachable.outOfReach(installed, m.config.Clock.Now()) {
+		m.breakDown(fmt.Errorf("%w: the machine has a GPU driver by now, but this container was created without access to it: %w", gpu.ErrRestart, problem))
+	}
+}
+
+func (m *Monitor) setProblem(problem error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.current.setProblem(problem, m.config.Clock.Now())
+	m.publish()
+}
+
+// breakDown asks for a restart of the process.
+func (m *Monitor) breakDown(problem error) {
+	select {
+	case m.broken <- problem:
+	default: // an error is pending already
 	}
 }
 

@@ -1,8 +1,6 @@
 // Copyright The gpu-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build cgo
-
 package nvml
 
 import (
@@ -21,6 +19,16 @@ const (
 	classVGA     = "0x0300"
 	class3D      = "0x0302"
 )
+
+// driverVersion is there while NVIDIA's kernel module is loaded.
+const driverVersion = "driver/nvidia/version"
+
+// DriverLoaded reports whether the machine has GPUs and NVIDIA's kernel module is loaded, going by
+// /sys and /proc, which also a process without access to the driver can read.
+func DriverLoaded(sysFS, procFS fs.FS) bool {
+	_, err := fs.Stat(procFS, driverVersion)
+	return err == nil && gpusOnBus(sysFS) > 0
+}
 
 // gpusOnBus returns how many GPUs are on the PCI bus for NVIDIA's driver; 0 if unknown.
 func gpusOnBus(sysFS fs.FS) int {

@@ -20,15 +20,15 @@ func initError(ret nvml.Return, library string) error {
 	}
 	switch ret {
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return fmt.Errorf("%w: %s can't be loaded: install NVIDIA's driver, and let the container see its library "+
-			"(runtimeClassName: nvidia, or mount it and name its path): nvmlInit: %w", gpu.ErrUnavailable, library, ret)
+		return fmt.Errorf("%w: %w: %s can't be loaded: install NVIDIA's driver, and let the container see its library "+
+			"(runtimeClassName: nvidia, or mount it and name its path): nvmlInit: %w", gpu.ErrUnavailable, gpu.ErrInaccessible, library, ret)
 	case nvml.ERROR_DRIVER_NOT_LOADED:
 		return fmt.Errorf("%w: NVIDIA's kernel module is not loaded (modprobe nvidia; dmesg has the reason): nvmlInit: %w",
 			gpu.ErrUnavailable, ret)
 	case nvml.ERROR_NO_PERMISSION, nvml.ERROR_OPERATING_SYSTEM:
-		return fmt.Errorf("%w: this process may not use the driver: let it open /dev/nvidiactl and /dev/nvidia* "+
+		return fmt.Errorf("%w: %w: let it open /dev/nvidiactl and /dev/nvidia* "+
 			"(runtimeClassName: nvidia with NVIDIA_VISIBLE_DEVICES=all, or a privileged container): nvmlInit: %w",
-			gpu.ErrUnavailable, ret)
+			gpu.ErrUnavailable, gpu.ErrInaccessible, ret)
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
 		return fmt.Errorf("%w: %w: %s and the driver are of different versions, as after an upgrade; "+
 			"if a restart does not help, the machine must be rebooted: nvmlInit: %w",

@@ -4,6 +4,7 @@
 package mps
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
@@ -21,6 +22,9 @@ type Config struct {
 	PipeDirectory, LogDirectory string
 	// QuitOnExit ends the daemon when the Supervisor ends.
 	QuitOnExit bool
+	// Paused reports whether no daemon may run for now, and returns a channel that is closed when
+	// that may have changed. Nil if one always may.
+	Paused func() (bool, <-chan struct{})
 	// Watcher watches PipeDirectory.
 	Watcher *Watcher
 	Clock   clock.Clock
@@ -38,14 +42,19 @@ type Supervisor struct{ config Config }
 // NewSupervisor returns a Supervisor that does nothing until Run.
 func NewSupervisor(config Config) *Supervisor { return &Supervisor{config: config} }
 
-// Run starts the daemon whenever it does not run, until ctx ends.
+// Run starts the daemon whenever it does not run, until ctx ends. While none may run, it ends one
+// that does, whoever has started it.
 func (s *Supervisor) Run(ctx context.Context) {
 	var backoff time.Duration
 	for ctx.Err() == nil {
 		delay := interval
-		if s.config.Watcher.Check(ctx); !s.config.Watcher.Running() {
+		s.config.Watcher.Check(ctx)
+		switch paused, _ := s.paused(); {
+		case paused:
+			s.quit(ctx)
+		case !s.config.Watcher.Running():
 			backoff = s.runOnce(ctx, backoff)
-			delay = backoff
+			delay = cmp.Or(backoff, interval)
 		}
 		pause(ctx, s.config.Clock, delay)
 	}
@@ -54,21 +63,46 @@ func (s *Supervisor) Run(ctx context.Context) {
 	}
 }
 
+func (s *Supervisor) paused() (bool, <-chan struct{}) {
+	if s.config.Paused == nil {
+		return false, nil
+	}
+	return s.config.Paused()
+}
+
 // runOnce runs the daemon until it ends, and returns when to start it again, given the last
-// backoff. It returns earlier if ctx ends; then the daemon runs on.
+// backoff; 0 if it was meant to end. It returns earlier if ctx ends; then the daemon runs on.
 func (s *Supervisor) runOnce(ctx context.Context, backoff time.Duration) time.Duration {
 	began := s.config.Clock.Now()
 	ended, err := s.start(ctx)
 	if err == nil {
-		select {
-		case <-ctx.Done():
+		var meant bool
+		if meant, err = s.await(ctx, ended); meant {
 			return 0
-		case err = <-ended:
 		}
 	}
 	backoff = nextBackoff(backoff, s.config.Clock.Since(began))
 	klog.FromContext(ctx).Error(err, "The MPS control daemon has ended", "program", s.config.Program, "restartIn", backoff)
 	return backoff
+}
+
+// await waits until the daemon has ended, and tells it to when none may run any more. meant is true
+// if it was told to, or ctx has ended.
+func (s *Supervisor) await(ctx context.Context, ended <-chan error) (meant bool, err error) {
+	for {
+		paused, changed := s.paused()
+		if paused {
+			s.quit(ctx)
+			meant = true
+		}
+		select {
+		case <-ctx.Done():
+			return true, nil
+		case err = <-ended:
+			return meant, err
+		case <-changed:
+		}
+	}
 }
 
 // start starts the daemon. It returns a channel for the daemon's end.

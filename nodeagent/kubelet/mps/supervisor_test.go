@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -129,6 +130,42 @@ func TestTheDaemonQuitsWithTheAgentIfAskedTo(t *testing.T) {
 	s.stop()
 	if pid := s.pid(t); pid != 0 {
 		t.Errorf("daemon %d still runs", pid)
+	}
+}
+
+func TestNoDaemonRunsWhileTheDriverIsPaused(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	paused, changed := false, make(chan struct{})
+	set := func(now bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		close(changed)
+		paused, changed = now, make(chan struct{})
+	}
+	s := supervise(t, os.Args[0], false)
+	first := s.awaitDaemon(t, 0)
+	s.stop() // a daemon of an earlier run is there
+	s.config.Paused = func() (bool, <-chan struct{}) {
+		mu.Lock()
+		defer mu.Unlock()
+		return paused, changed
+	}
+	s.run(t)
+	for range 2 {
+		set(true)
+		await(t, "the daemon is gone", func() bool {
+			s.clock.Step(interval)
+			return s.pid(t) == 0
+		})
+		set(false)
+		await(t, "a daemon runs", func() bool {
+			s.clock.Step(interval)
+			return s.pid(t) != 0
+		})
+		if second := s.awaitDaemon(t, first); second == first {
+			t.Errorf("daemon %d runs still", first)
+		}
 	}
 }
 

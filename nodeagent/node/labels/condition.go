@@ -5,6 +5,7 @@ package labels
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +23,9 @@ const (
 	ReasonUnhealthy  = "GPUUnhealthy"
 	ReasonMissing    = "GPUMissing"
 	ReasonNoDriver   = "NoDriver"
-	ReasonNotPolled  = "NotPolled"
+	// ReasonDriverPaused: somebody else works on the driver.
+	ReasonDriverPaused = "DriverPaused"
+	ReasonNotPolled    = "NotPolled"
 )
 
 // Condition is the content of a Node's condition GPUHealthy.
@@ -38,6 +41,8 @@ func NodeCondition(snapshot *gpu.Snapshot) *Condition {
 	switch {
 	case len(broken) > 0 || snapshot.Missing > 0:
 		return &Condition{Status: corev1.ConditionFalse, Reason: reasonOf(broken), Message: message(broken, snapshot)}
+	case errors.Is(snapshot.Problem, gpu.ErrPaused):
+		return &Condition{Status: corev1.ConditionUnknown, Reason: ReasonDriverPaused, Message: snapshot.Problem.Error()}
 	case snapshot.Problem != nil:
 		return &Condition{Status: corev1.ConditionUnknown, Reason: ReasonNoDriver, Message: snapshot.Problem.Error()}
 	case snapshot.Taken.IsZero():

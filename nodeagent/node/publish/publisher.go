@@ -6,6 +6,7 @@ package publish
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -142,11 +143,11 @@ func (p *Publisher) Publish(ctx context.Context) time.Duration {
 }
 
 // want returns the content that the Node should have. It is not known before the first poll,
-// nor during the grace period for a missing driver.
+// nor during the grace period for a missing driver, nor while somebody else works on it.
 func (p *Publisher) want(have Content) (content Content, known bool) {
 	snapshot := p.config.GPUs.Snapshot()
 	if len(snapshot.Devices) == 0 && snapshot.Taken.IsZero() {
-		if snapshot.Problem == nil || p.config.Clock.Since(p.started) < driverGracePeriod {
+		if snapshot.Problem == nil || errors.Is(snapshot.Problem, gpu.ErrPaused) || p.config.Clock.Since(p.started) < driverGracePeriod {
 			return Content{}, false
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"falldio.github.io/gpu-controller/nodeagent/node/labels"
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/endpoints"
 	"falldio.github.io/gpu-controller/pkg/inventory"
@@ -39,8 +40,8 @@ func (v *View) Node() *metav1.ObjectMeta {
 	return v.node
 }
 
-// Changed returns a channel that is closed when the agent's content on the Node changes. To
-// miss nothing, call it before Node.
+// Changed returns a channel that is closed when the agent's content on the Node changes, or
+// whether the driver is paused. To miss nothing, call it before Node.
 func (v *View) Changed() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -77,7 +78,7 @@ func differ(a, b *metav1.ObjectMeta) bool {
 		return a != b
 	}
 	before, after := contentOf(a), contentOf(b)
-	return a.UID != b.UID || !before.equal(&after)
+	return a.UID != b.UID || !before.equal(&after) || (labels.Paused(a.Labels) == nil) != (labels.Paused(b.Labels) == nil)
 }
 
 // contentOf returns the agent's content on a Node.

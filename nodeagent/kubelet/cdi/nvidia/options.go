@@ -12,6 +12,8 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
+
+	"falldio.github.io/gpu-controller/nodeagent/hardware/nvml"
 )
 
 // Options say where the driver is. Empty paths but HostRoot are looked up by Locate.
@@ -75,6 +77,12 @@ func (o Options) Locate() (located Options, found bool) {
 		}
 	}
 	return o, false
+}
+
+// Installed reports whether the node has GPUs, their driver, and NVIDIA's Container Toolkit.
+func (o Options) Installed() bool {
+	_, hooked := o.Locate()
+	return (hooked || o.HasRuntime()) && nvml.DriverLoaded(os.DirFS("/sys"), os.DirFS("/proc"))
 }
 
 // HasRuntime reports whether the node has NVIDIA's container runtime.

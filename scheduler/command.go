@@ -99,6 +99,7 @@ func run(command *cobra.Command, opts *options.Options) error {
 	if err := serveJournal(ctx, config, shared); err != nil {
 		return err
 	}
+	reportUnready(config, shared)
 	keeper := keepHistory(ctx, config, guard, shared)
 	go func() {
 		<-signals.Done()

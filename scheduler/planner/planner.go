@@ -91,6 +91,8 @@ type Planner struct {
 	leader Leader
 	fencer *binding.Fencer
 	binder *binding.Binder
+	// takeover is what taking over waits for.
+	takeover takeover
 	// current is true once this process has taken over and the snapshots show all earlier
 	// Bindings.
 	current atomic.Bool

@@ -6,6 +6,7 @@ package planner
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,14 +15,17 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/klog/v2"
 
+	"falldio.github.io/gpu-controller/pkg/snapshot"
 	"falldio.github.io/gpu-controller/scheduler/binding"
 )
 
 const (
-	// fencesAtOnce is how many Pods are fenced at a time.
-	fencesAtOnce = 64
+	// requestsAtOnce is about how many Pods requests are made at a time.
+	requestsAtOnce = 64
 	// takeOverPeriod is how often to check whether the informers have caught up.
 	takeOverPeriod = 20 * time.Millisecond
+	// longestLookPause bounds the pause between two looks at the API server for Pods that the informers don't show.
+	longestLookPause = time.Second
 	// listRetryPeriod is how long to wait after a list that failed.
 	listRetryPeriod = time.Second
 )
@@ -42,6 +46,11 @@ func (p *Planner) takeOver(ctx context.Context) bool {
 	case <-p.leader.Acquired():
 	}
 	begin := p.clock.Now()
+	p.takeover.begin(begin)
+	defer p.takeover.end()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go p.reportTakeover(ctx)
 	pods, err := p.pendingPods(ctx)
 	if err != nil {
 		return false
@@ -58,6 +67,7 @@ func (p *Planner) takeOver(ctx context.Context) bool {
 // pendingPods returns the Pods for which a predecessor may have sent Bindings, as the API
 // server knows them now.
 func (p *Planner) pendingPods(ctx context.Context) ([]*corev1.Pod, error) {
+	p.takeover.await("the API server to list the Pods without a node", nil)
 	for {
 		// Without a resource version the list is at least as recent as the request.
 		list, err := p.handle.ClientSet().CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
@@ -76,12 +86,13 @@ func (p *Planner) pendingPods(ctx context.Context) ([]*corev1.Pod, error) {
 }
 
 // bindable returns the Pods that this scheduler, and so its predecessors, would bind. No
-// Binding is accepted for Pods that are being deleted or have scheduling gates.
+// Binding is accepted for Pods that are being deleted or have scheduling gates, and those that have ended
+// are shown by no informer of a scheduler.
 func (p *Planner) bindable(all []corev1.Pod) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i := range all {
 		pod := &all[i]
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 &&
+		if pod.Spec.NodeName == "" && !snapshot.Ended(pod) && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 &&
 			p.registry.Concerns(pod) && p.registry.Serves(pod.Spec.SchedulerName) {
 			pods = append(pods, pod)
 		}
@@ -91,19 +102,15 @@ func (p *Planner) bindable(all []corev1.Pod) []*corev1.Pod {
 
 // fence fences Pods and returns them, without those for which it was refused.
 func (p *Planner) fence(ctx context.Context, pods []*corev1.Pod) []*corev1.Pod {
-	var group errgroup.Group
-	group.SetLimit(fencesAtOnce)
+	p.takeover.await("the API server to mark", pods)
 	refused := make([]bool, len(pods))
-	for i, pod := range pods {
-		group.Go(func() error {
-			_, err := p.fencer.Fence(ctx, pod)
-			if refused[i] = err != nil && !errors.Is(err, binding.ErrGone); refused[i] && ctx.Err() == nil {
-				p.logger.Error(err, "A Pod could not be fenced; assuming that no Binding of an earlier scheduler is still in flight", "pod", klog.KObj(pod))
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // none returns an error
+	eachOf(pods, func(i int, pod *corev1.Pod) {
+		_, err := p.fencer.Fence(ctx, pod)
+		if refused[i] = err != nil && !errors.Is(err, binding.ErrGone); refused[i] && ctx.Err() == nil {
+			p.logger.Error(err, "A Pod could not be fenced; assuming that no Binding of an earlier scheduler is still in flight", "pod", klog.KObj(pod))
+		}
+		p.takeover.settle(pod)
+	})
 	var fenced []*corev1.Pod
 	for i, pod := range pods {
 		if !refused[i] {
@@ -113,30 +120,77 @@ func (p *Planner) fence(ctx context.Context, pods []*corev1.Pod) []*corev1.Pod {
 	return fenced
 }
 
-// awaitInformers waits until the informers show what became of the fenced Pods.
-func (p *Planner) awaitInformers(ctx context.Context, pods []*corev1.Pod) error {
-	for _, pod := range pods {
-		for !p.isObserved(ctx, pod) {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-p.clock.After(takeOverPeriod):
-			}
-		}
+// eachOf calls a function that makes a request for each Pod, for several at a time.
+func eachOf(pods []*corev1.Pod, request func(i int, pod *corev1.Pod)) {
+	var group errgroup.Group
+	group.SetLimit(requestsAtOnce)
+	for i, pod := range pods {
+		group.Go(func() error {
+			request(i, pod)
+			return nil
+		})
 	}
-	return nil
+	_ = group.Wait() // none returns an error
 }
 
-// isObserved reports whether the registry has observed a Pod since it was listed: it has
-// the mark of this process, or a node, or is gone.
-func (p *Planner) isObserved(ctx context.Context, pod *corev1.Pod) bool {
+// awaitInformers waits until the informers show what became of the fenced Pods, but not for Pods that they will
+// never show: the API server is asked about those that don't come.
+func (p *Planner) awaitInformers(ctx context.Context, pods []*corev1.Pod) error {
+	pods = slices.Clone(pods)
+	pause, lookAt := takeOverPeriod, p.clock.Now()
+	for {
+		pods = slices.DeleteFunc(pods, p.isObserved)
+		if now := p.clock.Now(); len(pods) > 0 && !now.Before(lookAt) {
+			pods = p.stillToCome(ctx, pods)
+			pause = min(2*pause, longestLookPause)
+			lookAt = now.Add(pause)
+		}
+		if len(pods) == 0 {
+			return nil
+		}
+		p.takeover.await("its cache to show", pods)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.clock.After(takeOverPeriod):
+		}
+	}
+}
+
+// isObserved reports whether the registry has observed a Pod since it was listed: it has the mark of this process,
+// or a node.
+func (p *Planner) isObserved(pod *corev1.Pod) bool {
 	member := p.registry.Member(pod.UID)
 	if member == nil {
-		_, err := p.fencer.Look(ctx, pod)
-		return err != nil // otherwise the informer has not delivered it yet
+		return false
 	}
 	known := member.Pod()
 	return known.Spec.NodeName != "" || binding.InstanceOf(known) == p.fencer.Instance()
+}
+
+// stillToCome returns those of some Pods that the informers have yet to show, by what the API server knows of them.
+func (p *Planner) stillToCome(ctx context.Context, pods []*corev1.Pod) (rest []*corev1.Pod) {
+	comes := make([]bool, len(pods))
+	eachOf(pods, func(i int, pod *corev1.Pod) {
+		live, err := p.fencer.Look(ctx, pod)
+		comes[i] = err == nil && p.willCome(live)
+	})
+	for i, pod := range pods {
+		if comes[i] {
+			rest = append(rest, pod)
+		}
+	}
+	return rest
+}
+
+// willCome reports whether the registry is yet to get a Pod as it is now.
+func (p *Planner) willCome(live *corev1.Pod) bool {
+	if snapshot.Ended(live) || !p.registry.Concerns(live) {
+		return false // the informers don't show Pods that have ended, and the registry has only those that it handles
+	}
+	member := p.registry.Member(live.UID)
+	// Somebody may have removed the mark since.
+	return member == nil || live.Spec.NodeName != "" || member.Pod().ResourceVersion != live.ResourceVersion
 }
 
 // isCurrent reports whether the snapshots of kube-scheduler's cache show all Bindings

@@ -175,6 +175,98 @@ func TestTakingOverWaitsUntilTheInformerShowsWhatWasBoundBefore(t *testing.T) {
 	}
 }
 
+// Its informers never show these Pods to a scheduler, or not with its mark.
+func TestTakingOverDoesNotWaitForPodsThatNeverCome(t *testing.T) {
+	t.Parallel()
+	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
+	tests := map[string]struct {
+		pod *corev1.Pod
+		// marked is the Pod after it was fenced; nil if it is as it was, with the mark.
+		marked func(*corev1.Pod)
+	}{
+		"it has failed without a node":              {pod("p", 1, failed), nil},
+		"it has succeeded without a node":           {pod("p", 1, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), nil},
+		"it fails while it is fenced":               {pod("p", 1), failed},
+		"it fails meanwhile and a finalizer stays":  {pod("p", 1, func(p *corev1.Pod) { p.Finalizers = []string{"f"} }), failed},
+		"it is not ours any more as its claims are": {pod("p", 1), func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = nil }},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, test.pod)
+			c := f.standby()
+			close(c.acquired)
+			f.handle.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if test.marked == nil {
+					return false, nil, nil
+				}
+				test.marked(test.pod)
+				return true, test.pod, f.handle.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), test.pod, "default")
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if !f.takesOver(ctx, func() {}) {
+				t.Fatalf("it has not taken over after %v of its time", f.clock.Since(beginning))
+			}
+			if took := f.clock.Since(beginning); took > time.Second {
+				t.Errorf("it took over after %v", took)
+			}
+		})
+	}
+}
+
+func TestTakingOverDoesNotWaitForAMarkThatSomebodyHasRemoved(t *testing.T) {
+	t.Parallel()
+	p := pod("p", 1, func(p *corev1.Pod) { p.ResourceVersion = "2" })
+	f := newFixture(t, p)
+	c := f.standby()
+	f.comes(p)
+	close(c.acquired)
+	f.handle.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, p, nil })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if !f.takesOver(ctx, func() {}) {
+		t.Error("it waits for a mark although it has seen the Pod as it is")
+	}
+}
+
+func TestWhatTakingOverWaitsForIsNamedAfterFiveSeconds(t *testing.T) {
+	t.Parallel()
+	var late []runtime.Object
+	for _, name := range []string{"e", "d", "c", "b", "a"} {
+		late = append(late, pod(name, 1))
+	}
+	f := newFixture(t, late...)
+	c := f.standby()
+	if why := f.Unready(); why != "" {
+		t.Errorf("a standby is not ready: %s", why)
+	}
+	close(c.acquired)
+	requests := func() int { return len(f.handle.client.Actions()) }
+	looked := 0
+	f.takesOver(t.Context(), func() {
+		why, waited := f.Unready(), f.clock.Since(beginning)
+		switch {
+		case waited < takeOverPatience && why != "":
+			t.Errorf("it complains after %v: %s", waited, why)
+		case waited == 10*time.Second:
+			looked = requests()
+		case waited > 20*time.Second:
+			want := "no Pods with GPUs are scheduled yet: gpu-scheduler has become the leader and waits for its cache to show default/a, default/b, default/c and 2 more"
+			if why != want {
+				t.Errorf("got %q, want %q", why, want)
+			}
+			f.informs("a", "b", "c", "d", "e")
+		}
+	})
+	if why := f.Unready(); why != "" {
+		t.Errorf("it is not ready although it has taken over: %s", why)
+	}
+	if asked := requests() - looked; looked == 0 || asked > 5*20 {
+		t.Errorf("it asked the API server %d times in ten seconds about five Pods", asked)
+	}
+}
+
 func TestAnotherSchedulerThatBindsPodsIsReported(t *testing.T) {
 	t.Parallel()
 	bound := func(instance string) *corev1.Pod {

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestAStandbyFinishesWhatTheLeaderBegan runs two schedulers with one lease, and kills the
@@ -42,6 +43,27 @@ func TestAStandbyFinishesWhatTheLeaderBegan(t *testing.T) {
 		t.Errorf("what ran before was changed: %v became %v", before, after)
 	}
 	s.reportWindows()
+}
+
+// TestAPodThatFailedWithoutANodeKeepsNoSchedulerFromTakingOver: no scheduler's informer ever shows it.
+func TestAPodThatFailedWithoutANodeKeepsNoSchedulerFromTakingOver(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.addNode(machine{name: "n", gpus: 2})
+	name := s.namespace
+	leader := s.startScheduler(name, nil)
+	s.createPods(gang{name: "before", scheduler: name})
+	s.waitForBound(1, "before")
+	s.createPods(gang{name: "fails", gpus: 8, scheduler: name, infeasible: true})
+	s.waitForRefusal("fails", "")
+	_, err := s.kube.CoreV1().Pods(name).Patch(s.Context(), "fails-0", types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader.kill()
+	s.startScheduler(name, nil)
+	s.createPods(gang{name: "after", scheduler: name})
+	s.waitForBound(1, "after")
 }
 
 // contains reports whether a map contains all entries of another one.

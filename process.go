@@ -22,6 +22,7 @@ import (
 	"falldio.github.io/gpu-controller/admissioncheck"
 	taskscheme "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned/scheme"
 	"falldio.github.io/gpu-controller/pkg/gpupods"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/queuewatch"
 	"falldio.github.io/gpu-controller/queues"
 	"falldio.github.io/gpu-controller/remediation"
@@ -75,6 +76,7 @@ func newProcess(ctx context.Context, clients clients, recorder record.EventRecor
 			Kube: clients.kube, Client: clients.tasks, NodeInformers: caches.nodeInformers, GPUTasks: caches.tasks, PodsOf: caches.podsOf, TaskPods: caches.coreInformers.Core().V1().Pods().Lister(),
 			MovePlans: caches.taskInformers.Falldio().V1().MovePlans(), Recorder: recorder, Metrics: p.metrics.registry, Evictions: p.metrics.podsEvicted,
 			Clock: clock, Namespace: opts.namespace, Queues: p.queues.Tree, NamespaceOf: p.namespace,
+			Factors: func() map[string]float64 { return gpuqueue.Factors(p.queues.Queues()) },
 		}, opts.rescheduling)
 		if err != nil {
 			return nil, err

@@ -137,7 +137,7 @@ func (r *Rescheduler) limits(running []*corev1.Pod) *gpuqueue.Limits {
 		}
 		return found
 	}
-	return gpuqueue.NewLimits(&gpuqueue.Cluster{Tree: tree, Namespace: r.deps.NamespaceOf, Node: node}, running)
+	return gpuqueue.NewLimits(&gpuqueue.Cluster{Tree: tree, Namespace: r.deps.NamespaceOf, Node: node, Factors: r.deps.Factors()}, running)
 }
 
 // useNewest replaces Pods of tasks by those among all Pods: one cache may not show yet what another

@@ -32,6 +32,7 @@ import (
 	"falldio.github.io/gpu-controller/pkg/informer"
 	"falldio.github.io/gpu-controller/pkg/moveplan"
 	"falldio.github.io/gpu-controller/pkg/queueing"
+	"falldio.github.io/gpu-controller/pkg/reschedule"
 )
 
 const (
@@ -66,9 +67,10 @@ type Dependencies struct {
 	Clock     clock.WithTicker
 	// Namespace restricts what is moved; empty for all namespaces.
 	Namespace string
-	// Queues returns the tree of the GPUQueues, nil if there are none, and NamespaceOf a namespace, nil if it is not
-	// known.
+	// Queues returns the tree of the GPUQueues, nil if there are none, Factors their fair-share factors, and NamespaceOf a
+	// namespace, nil if it is not known.
 	Queues      func() *queueing.Tree
+	Factors     func() map[string]float64
 	NamespaceOf func(name string) *corev1.Namespace
 }
 
@@ -106,6 +108,7 @@ type Rescheduler struct {
 // run.
 func New(ctx context.Context, with Dependencies, options Options) (*Rescheduler, error) {
 	trim := informer.NewTrimmer().Transform
+	options.Planner.Searches = reschedule.NewSearches()
 	factory := informers.NewSharedInformerFactoryWithOptions(with.Kube, 0, informers.WithTransform(trim))
 	nodes, budgets := with.NodeInformers.Core().V1().Nodes(), factory.Policy().V1().PodDisruptionBudgets()
 	podFactory := newPodInformers(with.Kube, with.Namespace, trim)

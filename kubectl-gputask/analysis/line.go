@@ -13,8 +13,8 @@ import (
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/clusterview"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/queueing"
-	"falldio.github.io/gpu-controller/pkg/queueing/runtimes"
 )
 
 // Line is what waits for GPUs, in the order of the queues, and what holds some.
@@ -143,26 +143,21 @@ func (e *LineEntry) published() int {
 
 // fillGaps gives each entry its place: the published position, or one that no other entry of the queue has.
 func (l *Line) fillGaps() {
-	taken, open := map[string]map[int]bool{}, []*LineEntry{}
+	byQueue := map[string][]*LineEntry{}
 	for i := range l.Waiting {
-		entry := &l.Waiting[i]
-		if taken[entry.Queue] == nil {
-			taken[entry.Queue] = map[int]bool{}
-		}
-		if entry.place = entry.published(); entry.place > 0 {
-			taken[entry.Queue][entry.place] = true
-		} else if !entry.Refused {
-			open = append(open, entry)
+		if entry := &l.Waiting[i]; !entry.Refused {
+			byQueue[entry.Queue] = append(byQueue[entry.Queue], entry)
 		}
 	}
-	slices.SortFunc(open, func(a, b *LineEntry) int { return cmp.Compare(a.turn, b.turn) })
-	next := map[string]int{}
-	for _, entry := range open {
-		place := next[entry.Queue] + 1
-		for taken[entry.Queue][place] {
-			place++
+	for _, entries := range byQueue {
+		slices.SortFunc(entries, func(a, b *LineEntry) int { return cmp.Compare(a.turn, b.turn) })
+		published := make([]int, len(entries))
+		for i, entry := range entries {
+			published[i] = entry.published()
 		}
-		entry.place, next[entry.Queue] = place, place
+		for i, place := range gpuqueue.Places(published) {
+			entries[i].place = place
+		}
 	}
 }
 
@@ -189,13 +184,10 @@ func (l *Line) rank(queues *Queues, ledger *queueing.Ledger) {
 
 // runtimeOf returns how long a job of a queue runs, from what it declares and what the queue assumes.
 func runtimeOf(queues *Queues, queue string, declared time.Duration) queueing.Runtime {
-	if declared == 0 && queues.known() {
-		declared = queues.Tree.DefaultRuntime(queue)
+	if queues.known() {
+		return gpuqueue.DeclaredRuntime(queues.Tree, queue, declared)
 	}
-	if declared == 0 {
-		return queueing.Runtime{}
-	}
-	return runtimes.Exactly(declared).Runtime()
+	return gpuqueue.DeclaredRuntime(nil, queue, declared)
 }
 
 // Turn returns an entry's place among all that waits, from 0, as far as it is known here; what is refused has none.

@@ -15,7 +15,9 @@ import (
 	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gpuqueue"
 	"falldio.github.io/gpu-controller/pkg/gputask"
+	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -40,8 +42,8 @@ type Waiting struct {
 	Unit *Unit
 }
 
-// Waiting returns the tasks whose Pods wait for a node, in the scheduler's order: by
-// priority, then by age.
+// Waiting returns the tasks whose Pods wait for a node, in the scheduler's order: that of the queues or,
+// without GPUQueues, by priority, then by age.
 func (v *View) Waiting() []Waiting {
 	var list []Waiting
 	for _, u := range v.Units {
@@ -52,7 +54,32 @@ func (v *View) Waiting() []Waiting {
 	slices.SortStableFunc(list, func(a, b Waiting) int {
 		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), a.Since.Compare(b.Since), cmp.Compare(a.Unit.Key, b.Unit.Key))
 	})
-	return list
+	if v.Queues == nil {
+		return list
+	}
+	applying := make([]gpuqueue.Applying, len(list))
+	for i := range list {
+		applying[i] = list[i].applying()
+	}
+	ordered := make([]Waiting, len(list))
+	for i, index := range v.Queues.Order(applying) {
+		ordered[i] = list[index]
+	}
+	return ordered
+}
+
+// applying describes a task for the order of the queues.
+func (w *Waiting) applying() gpuqueue.Applying {
+	one, amount := gpuqueue.Applying{Pod: w.Pods[0]}, queueing.Amount(0)
+	for _, pod := range w.Pods {
+		amount += gpuqueue.Amount(pod)
+		if estimate := gputask.StartEstimateOf(pod); estimate != nil && one.Position == 0 {
+			one.Position = int(estimate.Position)
+		}
+	}
+	one.Asked = queueing.Amounts{cmp.Or(gpuqueue.WantedModel(w.Pods[0]), queueing.AnyModel): amount}
+	one.Job = queueing.Job{Key: w.Unit.Key, Priority: w.Priority, Submitted: w.Since, GPUs: float64(amount) / float64(queueing.GPU)}
+	return one
 }
 
 // WaitingFor returns the entry of a task; nil if it does not wait.

@@ -19,6 +19,8 @@ type Cluster struct {
 	Tree      *queueing.Tree
 	Namespace func(name string) *corev1.Namespace
 	Node      func(name string) *corev1.Node
+	// Factors are the fair-share factors of the queues, as far as they are known.
+	Factors map[string]float64
 }
 
 // View is which queues hold GPUs and wait for some.

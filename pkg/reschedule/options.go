@@ -51,6 +51,8 @@ type Options struct {
 	// Backoff is how long nothing is proposed for the same purpose after a plan was
 	// aborted. It doubles with each such plan in a row, up to MaxBackoff.
 	Backoff time.Duration
+	// Searches remembers earlier calls; nil for none.
+	Searches *Searches
 }
 
 // MaxBackoff bounds Options.Backoff.

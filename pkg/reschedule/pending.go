@@ -14,15 +14,11 @@ import (
 	"falldio.github.io/gpu-controller/pkg/placement"
 )
 
-// maxSearches is for how many tasks one call searches for moves: each search takes
-// milliseconds to a second.
-const maxSearches = 4
-
 // makeRoomForOne returns a plan for the first task in the queue for which moves can make
 // room. blocked reports whether a waiting task could fit, so that nothing may be moved for
 // other purposes.
 func (p *Planner) makeRoomForOne(report *Report) (plan *v1.MovePlan, blocked bool) {
-	searches := searches{hopeless: map[string]bool{}}
+	search := p.Options.Searches.begin()
 	// Tasks that fit without moves will start soon: their places are not free for others.
 	p.Cluster.Try(func() bool {
 		for _, w := range p.Waiting() {
@@ -30,7 +26,7 @@ func (p *Planner) makeRoomForOne(report *Report) (plan *v1.MovePlan, blocked boo
 				report.addWaiting(&w, "another task that waits comes first")
 				continue
 			}
-			candidate, message := p.planFor(&w, &searches)
+			candidate, message := p.planFor(&w, search)
 			if candidate != nil {
 				plan = candidate
 			}
@@ -42,6 +38,7 @@ func (p *Planner) makeRoomForOne(report *Report) (plan *v1.MovePlan, blocked boo
 		}
 		return false
 	})
+	search.end(plan != nil)
 	if plan != nil {
 		report.Why = ""
 	}
@@ -56,7 +53,7 @@ type message struct {
 }
 
 // planFor returns a plan that makes room for a waiting task, or why there is none.
-func (p *Planner) planFor(w *clusterview.Waiting, searches *searches) (*v1.MovePlan, message) {
+func (p *Planner) planFor(w *clusterview.Waiting, search *search) (*v1.MovePlan, message) {
 	if w.Err != nil {
 		return nil, message{text: w.Err.Error()}
 	}
@@ -79,27 +76,19 @@ func (p *Planner) planFor(w *clusterview.Waiting, searches *searches) (*v1.MoveP
 		return nil, message{text: fmt.Sprintf("it has waited for less than %v", p.Options.Patience), blocks: true}
 	case why != "":
 		return nil, message{text: why, blocks: true}
-	case searches.hopeless[demandKey(w)]:
+	case search.hopeless[demandKey(w)]:
 		return nil, message{text: noMoves, blocks: true}
-	case searches.count >= maxSearches:
-		return nil, message{text: "moves are searched for once fewer tasks are ahead of it", blocks: true}
 	case !p.fitsEmpty(w):
 		return nil, message{text: "it would not fit if nothing else ran"}
 	case p.freePercent() < percentOf(w):
 		return nil, message{text: "less GPU capacity is free in total than it asks for: moves can't help", blocks: true}
 	}
-	searches.count++
+	if why := search.denied(w.Task.Namespace, demandKey(w)); why != "" {
+		return nil, message{text: why, blocks: true}
+	}
 	plan, message := p.makeRoomFor(w)
-	searches.hopeless[demandKey(w)] = plan == nil
+	search.hopeless[demandKey(w)] = plan == nil
 	return plan, message
-}
-
-// searches are the searches of one call.
-type searches struct {
-	count int
-	// hopeless are the demands for which no moves were found. Places that other tasks get
-	// in the meantime don't make it easier.
-	hopeless map[string]bool
 }
 
 // demandKey returns a key that is equal for tasks with equal demands.

@@ -126,6 +126,43 @@ func TestAGangThatMustStayTogetherIsCompletedWhereItIs(t *testing.T) {
 	}
 }
 
+// The queue that has used the least has its turn first, and inside a queue counts what gpu-scheduler has published.
+func TestTasksWaitInTheOrderOfTheQueues(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.node("one", 2)
+	var queues []*v1.GPUQueue
+	for _, name := range []string{"busy", "idle"} {
+		queues = append(queues, &v1.GPUQueue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.GPUQueueSpec{NamespaceSelector: &metav1.LabelSelector{}}})
+	}
+	add := func(name, queue string, priority int32, position int) {
+		pod := c.wait(name, "2", 1).Pods[0]
+		pod.Labels[v1.LabelQueue], pod.Spec.Priority = queue, &priority
+		if position > 0 {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1.AnnotationStartEstimate, fmt.Sprintf(
+				`{"earliest":%[1]q,"likely":%[1]q,"latest":%[1]q,"queue":%[2]q,"position":%[3]d}`, now.UTC().Format(time.RFC3339), queue, position))
+		}
+	}
+	add("busy-urgent", "busy", 9, 0)
+	add("busy-usual", "busy", 0, 1)
+	add("idle-usual", "idle", 0, 0)
+	add("nowhere", "missing", 9, 0)
+	c.Queues = gpuqueue.NewLimits(&gpuqueue.Cluster{
+		Tree: gpuqueue.NewTree(queues), Factors: map[string]float64{"busy": 10, "idle": 0.1},
+		Namespace: func(name string) *corev1.Namespace {
+			return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		},
+		Node: func(string) *corev1.Node { return nil },
+	}, c.Pods)
+	var got []string
+	for _, w := range c.planner().Waiting() {
+		got = append(got, w.Task.Name)
+	}
+	if diff := cmp.Diff([]string{"idle-usual", "busy-usual", "busy-urgent", "nowhere"}, got); diff != "" {
+		t.Errorf("the order differs (-want +got):\n%s", diff)
+	}
+}
+
 // Nobody moves for a task that its queue would not let start.
 func TestNothingMovesForATaskBeyondTheLimitOfItsQueue(t *testing.T) {
 	t.Parallel()

@@ -75,24 +75,56 @@ type lender struct {
 	units []*unit
 }
 
-// NewQueues returns who may be preempted for a gang of a priority in a queue that asks for some GPUs, given
-// what all Pods hold. See Permits for how much.
-func NewQueues(ledger *queueing.Ledger, queue string, asked queueing.Amounts, priority int32, held []Held, now time.Time) *Queues {
+// Prospect is what queues may have to give back for a gang, before it is known which Pods that may cost.
+type Prospect struct {
+	tree      *queueing.Tree
+	queue     string
+	asked     queueing.Amounts
+	shortages []queueing.Shortage
+	confined  bool
+	lenders   []queueing.Lender
+}
+
+// NewProspect returns the Prospect of a gang in a queue that asks for some GPUs. It does not look at Pods.
+func NewProspect(ledger *queueing.Ledger, queue string, asked queueing.Amounts) *Prospect {
+	p := &Prospect{tree: ledger.Tree(), queue: queue, asked: asked}
+	shortages, mendable := ledger.Shortages(queue, asked)
+	if p.shortages, p.confined = shortages, !mendable; !p.confined {
+		p.lenders = ledger.Reclaimable(queue, asked)
+	}
+	return p
+}
+
+// Key is equal for gangs for which the same queues have to give back the same; it is empty for nil, without queues.
+func (p *Prospect) Key() string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("queue %s, lent %v, lacking %v", p.queue, p.lenders, p.shortages)
+}
+
+// Reclaims reports whether any queue has to give back GPUs.
+func (p *Prospect) Reclaims() bool { return p != nil && len(p.lenders) > 0 }
+
+// Queues returns who may be preempted for a gang of this priority, given what all Pods hold. See Permits for how much.
+func (p *Prospect) Queues(priority int32, held []Held, now time.Time) *Queues {
 	q := &Queues{
-		queue: queue, asked: asked, priority: priority, tree: ledger.Tree(), held: make(map[types.UID]*Held, len(held)),
-		borrowed: map[types.UID]Borrowed{}, least: map[types.UID]Borrowed{},
+		queue: p.queue, asked: p.asked, priority: priority, tree: p.tree, shortages: p.shortages, confined: p.confined,
+		held: make(map[types.UID]*Held, len(held)), borrowed: map[types.UID]Borrowed{}, least: map[types.UID]Borrowed{},
 	}
 	for i := range held {
 		q.held[held[i].Pod.UID] = &held[i]
 	}
-	shortages, mendable := ledger.Shortages(queue, asked)
-	if q.shortages, q.confined = shortages, !mendable; q.confined {
-		return q
-	}
-	for order, one := range ledger.Reclaimable(queue, asked) {
+	for order, one := range p.lenders {
 		q.take(&lender{Lender: one, order: order, owed: one.Amount}, held, now)
 	}
 	return q
+}
+
+// NewQueues returns who may be preempted for a gang of a priority in a queue that asks for some GPUs, given
+// what all Pods hold.
+func NewQueues(ledger *queueing.Ledger, queue string, asked queueing.Amounts, priority int32, held []Held, now time.Time) *Queues {
+	return NewProspect(ledger, queue, asked).Queues(priority, held, now)
 }
 
 // unit is Pods that are stopped together.
@@ -229,14 +261,6 @@ func (q *Queues) Victim(pod *corev1.Pod) (priority int32, may bool) {
 		queue = held.Queue
 	}
 	return victim, victim < q.priority && (queue == q.queue || q.priority >= systemCritical) && queueing.Helps(q.shortages, q.tree, queue)
-}
-
-// Key is equal for all that may preempt the same Pods, as far as queues decide; it is empty without queues.
-func (q *Queues) Key() string {
-	if q == nil {
-		return ""
-	}
-	return fmt.Sprintf("queue %s, %d borrowed, lacking %v", q.queue, len(q.borrowed), q.shortages)
 }
 
 // Asked returns the gang's queue, and what the gang asks for.

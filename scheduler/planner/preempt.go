@@ -90,19 +90,32 @@ func (p *Planner) Preempt(ctx context.Context, pod *corev1.Pod) string {
 	if p.lastRefusals.of(attempt.Group.Key).atAll() != nil {
 		return "" // whoever leaves, no node would take it
 	}
-	taken := p.reclaimFor(attempt, gang)
-	if why, none := p.nobodyFor(attempt, admitted.limited, taken); none {
+	begin := p.clock.Now()
+	prospect := p.prospectOf(attempt, gang)
+	if why, none := p.nobodyFor(attempt, admitted.limited, prospect.Reclaims()); none {
 		return why
 	}
-	begin := p.clock.Now()
 	defer func() { p.registry.Prolong(pod.UID, begin, p.clock.Now()) }()
-	return p.preemptFor(ctx, pod, attempt, gang, taken)
+	asked := p.keysOf(attempt, gang).toPreempt(attempt.Priority, p.prospectKey(prospect))
+	for _, key := range [...]string{asked.request, asked.filtered} {
+		if known, good := p.explanations.get(key, begin); good {
+			return known.text
+		}
+	}
+	taken := p.reclaimFor(attempt, prospect)
+	if why, none := p.nobodyFor(attempt, admitted.limited, taken != nil && taken.Reclaims()); none {
+		if why != victimsLeaving { // which ends
+			p.explanations.put(asked.request, cachedMessage{text: why, at: begin})
+		}
+		return why
+	}
+	return p.preemptFor(ctx, pod, attempt, gang, taken, asked)
 }
 
 // nobodyFor reports whether it is known without a search that no Pods may be preempted for a gang, and returns what to say about it.
-// If its queue may not hold the gang because of a limit, only GPUs that others have borrowed help.
-func (p *Planner) nobodyFor(attempt *gangs.Attempt, limited bool, taken *preemption.Queues) (why string, none bool) {
-	reclaims := taken != nil && taken.Reclaims()
+// If its queue may not hold the gang because of a limit, only GPUs that others have borrowed help: reclaims is true if there may be
+// any.
+func (p *Planner) nobodyFor(attempt *gangs.Attempt, limited, reclaims bool) (why string, none bool) {
 	switch {
 	case reclaims || !limited && p.mirror.HasBelow(attempt.Priority):
 		return "", false
@@ -115,15 +128,9 @@ func (p *Planner) nobodyFor(attempt *gangs.Attempt, limited bool, taken *preempt
 	}
 }
 
-// preemptFor searches Pods to preempt, unless such a search has just been in vain.
-func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles, taken *preemption.Queues) string {
-	asked, now := p.keysOf(attempt, gang).toPreempt(attempt.Priority, taken), p.clock.Now()
-	for _, key := range [...]string{asked.request, asked.filtered} {
-		if known, good := p.explanations.get(key, now); good {
-			return known.text
-		}
-	}
-	begin := now
+// preemptFor searches Pods to preempt. asked are the keys by which a search in vain is remembered.
+func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gangs.Attempt, gang *roles, taken *preemption.Queues, asked keys) string {
+	begin := p.clock.Now()
 	gang.asked = p.newAsked()
 	found := p.preemption(attempt, gang, taken) //nolint:contextcheck // its trials end with the cycle, which is not cancelled
 	switch {
@@ -135,7 +142,7 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gang
 		if found.late {
 			text = noVictimsInTime
 		}
-		p.explanations.put(asked.after(found.filtered), cachedMessage{text: text, at: now})
+		p.explanations.put(asked.after(found.filtered), cachedMessage{text: text, at: begin})
 		return text
 	}
 	said := p.makeRoom(ctx, pod, attempt, gang, found)
@@ -145,9 +152,9 @@ func (p *Planner) preemptFor(ctx context.Context, pod *corev1.Pod, attempt *gang
 	return said
 }
 
-// toPreempt returns the keys of a preemption for a gang of a priority, in a queue if there are any.
-func (k keys) toPreempt(priority int32, taken *preemption.Queues) keys {
-	prefix := fmt.Sprintf("preempt\x00%d\x00%s\x00", priority, taken.Key())
+// toPreempt returns the keys of a preemption for a gang of a priority, with that of what queues may have to give back.
+func (k keys) toPreempt(priority int32, prospect string) keys {
+	prefix := fmt.Sprintf("preempt\x00%d\x00%s\x00", priority, prospect)
 	return keys{prefix + k.request, prefix + k.filtered}
 }
 

@@ -58,7 +58,7 @@ func (f *fixture) wantVictims(preemptor *corev1.Pod) (names []string, fits bool)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	found := f.preemption(attempt, gang, f.reclaimFor(attempt, gang))
+	found := f.preemption(attempt, gang, f.reclaimFor(attempt, f.prospectOf(attempt, gang)))
 	for _, victim := range found.victims {
 		names = append(names, victim.Name)
 	}

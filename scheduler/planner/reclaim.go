@@ -4,6 +4,8 @@
 package planner
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
@@ -14,23 +16,51 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
-// reclaimFor returns who may be preempted for a gang because of its queue; nil without GPUQueues, where
-// priority alone decides.
-func (p *Planner) reclaimFor(attempt *gangs.Attempt, gang *roles) *preemption.Queues {
+// reclaimPeriod is for how long it is remembered that nobody may be preempted although queues have borrowed: their Pods may
+// become old enough meanwhile.
+const reclaimPeriod = 2 * time.Second
+
+// prospectOf returns what queues may have to give back for a gang; nil without GPUQueues, where priority alone decides.
+func (p *Planner) prospectOf(attempt *gangs.Attempt, gang *roles) *preemption.Prospect {
 	state := p.queueState()
 	if state == nil {
 		return nil
 	}
 	queue := state.QueueOf(attempt.Waiting[0].Pod()).Queue
+	return preemption.NewProspect(p.claimedLedger(state, attempt.Group.Key), queue, gpuqueue.Least(&gang.Gang))
+}
+
+// prospectKey is equal for gangs that may preempt the same Pods, as far as queues decide.
+func (p *Planner) prospectKey(prospect *preemption.Prospect) string {
+	if prospect.Reclaims() {
+		return prospect.Key() + p.clock.Now().Truncate(reclaimPeriod).String()
+	}
+	return prospect.Key()
+}
+
+// reclaimFor returns who may be preempted for a gang because of its queue; nil without GPUQueues. It looks at all Pods with
+// GPUs.
+func (p *Planner) reclaimFor(attempt *gangs.Attempt, prospect *preemption.Prospect) *preemption.Queues {
+	state := p.queueState()
+	if state == nil || prospect == nil {
+		return nil
+	}
+	type account struct{ namespace, label string }
+	queues := map[account]string{}
 	var held []preemption.Held
 	p.mirror.With(func(*placement.Cluster) {
 		for _, holding := range p.mirror.HoldingPods() {
+			of := account{holding.Pod.Namespace, holding.Pod.Labels[v1.LabelQueue]}
+			queue, known := queues[of]
+			if !known {
+				queue = state.QueueOfRunning(of.namespace, of.label)
+				queues[of] = queue
+			}
 			held = append(held, preemption.Held{
-				Pod: holding.Pod, Gang: p.registry.GangOf(types.UID(holding.Name)), Model: holding.Model,
-				Queue: state.QueueOfRunning(holding.Pod.Namespace, holding.Pod.Labels[v1.LabelQueue]), Amount: queueing.Amount(holding.Percent),
+				Pod: holding.Pod, Gang: p.registry.GangOf(types.UID(holding.Name)), Model: holding.Model, Queue: queue, Amount: queueing.Amount(holding.Percent),
 				Leaving: holding.Pod.DeletionTimestamp != nil || p.registry.Terminating(types.UID(holding.Name)),
 			})
 		}
 	})
-	return preemption.NewQueues(p.claimedLedger(state, attempt.Group.Key), queue, gpuqueue.Least(&gang.Gang), attempt.Priority, held, p.clock.Now())
+	return prospect.Queues(attempt.Priority, held, p.clock.Now())
 }

@@ -45,6 +45,15 @@ func (s *State) Accepts(r *Request) bool {
 	return !r.named() && r.accepts(s.kind.model) && s.kind.admits(r) == Fits
 }
 
+// Suits reports whether nodes of this kind are such as a request asks for: in its pool, of its models and admitted by its
+// selector, whatever their names are and how much they have.
+func (s *State) Suits(r *Request) bool {
+	return (r.Pool == "" || r.Pool == s.kind.pool) && r.accepts(s.kind.model) && s.kind.admits(r) == Fits
+}
+
+// Pool returns the node's pool.
+func (s *State) Pool() string { return s.kind.pool }
+
 // Kind numbers what the node has in common with nodes that differ from it only in the Pods that
 // they run.
 func (s *State) Kind() int { return s.kind.id }

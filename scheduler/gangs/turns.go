@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -20,8 +21,8 @@ type Waiting struct {
 	// Priority is the leader's; Since is when the group was created.
 	Priority int32
 	Since    time.Time
-	// Models are the GPU models that the leader accepts; empty for any. They must not be changed.
-	Models []string
+	// Shape is what the leader asks for. It must not be changed.
+	Shape *placement.Shape
 	// Percent is what the Pods without a place ask for, in percent of a GPU.
 	Percent int
 	// Tried is true if the group has been tried since it last had a place, and found none.
@@ -43,7 +44,7 @@ func (r *Registry) Waiting() []Waiting {
 		}
 		list = append(list, Waiting{
 			Key: g.Key, Leader: g.leader.Pod(), Priority: priorityOf(g.leader.Pod()), Since: g.Since,
-			Models: g.leader.Shape.Models, Percent: g.waitingPercent(), Tried: !g.failedAt.IsZero(),
+			Shape: &g.leader.Shape, Percent: g.waitingPercent(), Tried: !g.failedAt.IsZero(),
 		})
 	}
 	return list

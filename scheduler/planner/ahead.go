@@ -27,6 +27,8 @@ const (
 	aheadShare  = 20
 	// vainPeriod is how long a gang is left out for which no time was found, unless a node changes.
 	vainPeriod = 30 * time.Second
+	// maxRounds is how often the reservations are revised at once if the filters refuse places.
+	maxRounds = 4
 )
 
 // ahead are the places that the first waiting gangs will get, and when. Meanwhile others may use
@@ -41,8 +43,14 @@ type ahead struct {
 	// dueAt is when they may be revised again, and seen is what they were made for.
 	dueAt time.Time
 	seen  aheadBasis
-	// vainUntil is until when gangs are left out for which no time was found.
+	// vainUntil is until when gangs are left out that can't have a reservation now.
 	vainUntil map[string]time.Time
+	// refusing are the nodes that the filters refused to gangs, and agreed the places that they accepted.
+	refusing map[string]refusing
+	agreed   map[string]agreed
+	// classes are what requests for some nodes compete for, for a version of the nodes.
+	classes      map[asks]string
+	nodesVersion uint64
 }
 
 // of returns a gang's reservation.
@@ -69,15 +77,16 @@ func (a *ahead) before(group string) (list []backfill.Reservation, key string) {
 	return list, fmt.Sprintf("%d %d", a.version, len(list))
 }
 
-// drop ends a gang's reservation: it has got its place.
-func (a *ahead) drop(group string) {
+// drop ends a gang's reservation: it has got its place, or no longer waits. It reports whether there was one.
+func (a *ahead) drop(group string) (had bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := len(a.reservations)
 	a.reservations = slices.DeleteFunc(slices.Clone(a.reservations), func(r backfill.Reservation) bool { return r.Key == group })
-	if len(a.reservations) < before {
+	if had = len(a.reservations) < before; had {
 		a.version++
 	}
+	return had
 }
 
 // any reports whether anything is reserved.
@@ -118,25 +127,39 @@ func (p *Planner) lookAhead() {
 	if !p.ahead.due(now, aheadBasis{cluster: p.mirror.Version(), line: p.line.version()}) {
 		return
 	}
-	waiting, leaders := p.headOfLine(now)
+	head := p.headOfLine(now)
 	p.ahead.mu.Lock()
 	before := p.ahead.reservations
 	p.ahead.mu.Unlock()
-	in := &backfill.Input{Waiting: waiting, Now: now}
-	var reservations []backfill.Reservation
-	var changes []backfill.Change
+	reservations, changes := p.reserveAhead(state, head, before, now)
 	withheld := map[string]mirror.Withheld{}
 	p.mirror.With(func(cluster *placement.Cluster) {
-		in.Cluster, in.Running = cluster, p.runningJobs(state, now)
-		reservations, changes = backfill.Revise(in, before)
 		for _, shadow := range backfill.Shadows(cluster, reservations, now, 0) {
 			withheld[shadow.Node] = withheld[shadow.Node].Plus(mirror.Withheld{CPU: shadow.CPU, Memory: shadow.Memory, Others: shadow.Others})
 		}
 	})
-	p.ahead.set(reservations, withheld, now, p.clock.Since(now))
+	if p.ahead.set(reservations, withheld, now, p.clock.Since(now)) {
+		p.wake() // what was kept from others is not any more
+	}
 	// Whose time has come must not wait for another attempt, while others wait beside its reservation.
 	p.registry.Hurry(startable(reservations, now), p.clock.Now())
-	p.reportPostponed(reservations, changes, leaders, now)
+	p.reportPostponed(reservations, changes, head.leaders, now)
+}
+
+// reserveAhead makes the reservations of the gangs that are first, given those of the last time: at places that the
+// filters accept.
+func (p *Planner) reserveAhead(state *queues.State, head *head, before []backfill.Reservation, now time.Time) (reservations []backfill.Reservation, changes []backfill.Change) {
+	in := &backfill.Input{Waiting: head.waiting, Now: now}
+	var open map[string]bool
+	for again, round := true, 0; again && round < maxRounds; round++ {
+		p.mirror.With(func(cluster *placement.Cluster) {
+			in.Cluster, in.Running = cluster, p.runningJobs(state, now)
+			reservations, changes = backfill.Revise(in, before)
+		})
+		again, open = p.askAhead(head, reservations, before, now)
+	}
+	reservations = slices.DeleteFunc(reservations, func(r backfill.Reservation) bool { return open[r.Key] })
+	return reservations, changes
 }
 
 // startable returns the gangs whose reserved places are free now.
@@ -158,95 +181,76 @@ func (a *ahead) clear() {
 	}
 }
 
-// set takes over revised reservations. Gangs without a time are left out for a while.
-func (a *ahead) set(reservations []backfill.Reservation, withheld map[string]mirror.Withheld, now time.Time, took time.Duration) {
+// set takes over revised reservations. Gangs without a time are left out for a while. It reports whether anything is
+// no longer kept that was.
+func (a *ahead) set(reservations []backfill.Reservation, withheld map[string]mirror.Withheld, now time.Time, took time.Duration) (ended bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.vainUntil == nil {
-		a.vainUntil = map[string]time.Time{}
-	}
-	maps.DeleteFunc(a.vainUntil, func(_ string, until time.Time) bool { return now.After(until) })
+	a.forget(now)
 	var found []backfill.Reservation
 	for i := range reservations {
 		if reservations[i].Plan == nil {
-			a.vainUntil[reservations[i].Key] = now.Add(vainPeriod)
+			a.leaveOut(reservations[i].Key, now.Add(vainPeriod))
 		} else {
 			found = append(found, reservations[i])
 		}
 	}
-	if !slices.EqualFunc(found, a.reservations, sameReservation) {
+	if !slices.EqualFunc(found, a.reservations, func(x, y backfill.Reservation) bool { return sameShadow(&x, &y, now) }) {
 		a.version++
+		ended = slices.ContainsFunc(a.reservations, func(was backfill.Reservation) bool { return !stillKept(&was, found, now) })
 	}
 	a.reservations, a.withheld = found, withheld
 	a.dueAt = now.Add(max(aheadPeriod, aheadShare*took))
+	return ended
 }
 
-func sameReservation(a, b backfill.Reservation) bool {
-	return a.Key == b.Key && a.From.Equal(b.From) && a.Until.Equal(b.Until) && slices.EqualFunc(a.Plan.Members, b.Plan.Members, samePlace)
+// sameShadow reports whether two reservations are in the way of the same jobs. That of a gang whose time has come begins
+// now, whenever that is.
+func sameShadow(a, b *backfill.Reservation, now time.Time) bool {
+	due := a.StartsBy(now) && b.StartsBy(now)
+	return a.Key == b.Key && (due || a.From.Equal(b.From) && a.Until.Equal(b.Until)) && samePlaces(a, b)
+}
+
+// stillKept reports whether what a reservation kept from others is still kept from them.
+func stillKept(was *backfill.Reservation, reservations []backfill.Reservation, now time.Time) bool {
+	index := slices.IndexFunc(reservations, func(r backfill.Reservation) bool { return r.Key == was.Key })
+	if index < 0 {
+		return false
+	}
+	is := &reservations[index]
+	return samePlaces(was, is) && (is.StartsBy(now) || !is.From.After(was.From))
+}
+
+func samePlaces(a, b *backfill.Reservation) bool {
+	return slices.EqualFunc(a.Plan.Members, b.Plan.Members, samePlace)
 }
 
 func samePlace(a, b placement.Member) bool {
 	return a.Role == b.Role && a.Node == b.Node && slices.Equal(a.GPUs, b.GPUs)
 }
 
-// hope has times looked for again for all gangs: a node has changed.
+// hope has times looked for again for all gangs: a node has changed, or what filters look at.
 func (a *ahead) hope() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.vainUntil)
+	clear(a.refusing)
+	clear(a.agreed)
 }
 
-func (a *ahead) isVain(group string, now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return now.Before(a.vainUntil[group])
+// leaveOut has a gang left out until a time. It requires the lock.
+func (a *ahead) leaveOut(group string, until time.Time) {
+	if a.vainUntil == nil {
+		a.vainUntil = map[string]time.Time{}
+	}
+	a.vainUntil[group] = until
 }
 
-// headOfLine returns the gangs that get reservations: the first that have found no place and may
-// start as far as their queues are concerned; and their leaders. Those that have reservations
-// already keep them when others come before them, unless these become too many. Those come before all others
-// for which Pods leave: their nodes are kept from the others until they have started.
-func (p *Planner) headOfLine(now time.Time) (list []backfill.Waiting, leaders map[string]*corev1.Pod) {
-	leaders = map[string]*corev1.Pod{}
-	for _, entry := range withFirst(p.line.first(), p.claims.groups()) {
-		_, reserved := p.ahead.of(entry.Key)
-		if len(list) == 2*p.args.Reservations || len(list) >= p.args.Reservations && !reserved && !p.ahead.any() {
-			break
-		}
-		if !entry.Tried || p.ahead.isVain(entry.Key, now) || len(list) >= p.args.Reservations && !reserved {
-			continue
-		}
-		attempt := p.registry.Look(entry.Leader.UID)
-		if attempt == nil || attempt.Err != nil {
-			continue
-		}
-		gang, err := p.gangLater(attempt)
-		if err != nil || p.admit(attempt, gang).waits != "" {
-			continue
-		}
-		if gang.Required {
-			gang.Within = gang.near
-		}
-		list = append(list, backfill.Waiting{Key: entry.Key, Gang: &gang.Gang, Bound: cmp.Or(entry.runtime.Longest(), assumedRuntime)})
-		leaders[entry.Key] = entry.Leader
-	}
-	return list, leaders
-}
-
-// withFirst returns entries with those of some groups before all others.
-func withFirst(entries []inLine, groups map[string]bool) []inLine {
-	if len(groups) == 0 {
-		return entries
-	}
-	first, others := make([]inLine, 0, len(entries)), make([]inLine, 0, len(entries))
-	for i := range entries {
-		if groups[entries[i].Key] {
-			first = append(first, entries[i])
-		} else {
-			others = append(others, entries[i])
-		}
-	}
-	return append(first, others...)
+// forget drops what is remembered of gangs for too long, and of those without reservations. It requires the lock.
+func (a *ahead) forget(now time.Time) {
+	maps.DeleteFunc(a.vainUntil, func(_ string, until time.Time) bool { return now.After(until) })
+	maps.DeleteFunc(a.refusing, func(_ string, one refusing) bool { return now.After(one.until) })
+	maps.DeleteFunc(a.agreed, func(_ string, one agreed) bool { return now.After(one.until) })
 }
 
 // runningJobs returns what holds GPUs, and when it is expected to end, for use within mirror.With.

@@ -334,10 +334,7 @@ func (p *Planner) assignSeats(attempt *gangs.Attempt, members []*gangs.Member, p
 		p.mirror.Release(uidsOf(members))
 		return 0
 	}
-	if p.claims.drop(attempt.Group.Key) {
-		p.wake()
-	}
-	p.ahead.drop(attempt.Group.Key)
+	p.endPlaces(attempt.Group.Key)
 	p.rejections.set(attempt.Group.Key, nil, nil)
 	p.metrics.started(attempt)
 	p.do(actions)

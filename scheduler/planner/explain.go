@@ -96,16 +96,21 @@ func (p *Planner) explain(attempt *gangs.Attempt, gang *roles) (given cachedMess
 // explainAnew is explain without what was explained before.
 func (p *Planner) explainAnew(attempt *gangs.Attempt, gang *roles, needs string) cachedMessage {
 	explanation, err := p.diagnose(attempt, p.withoutRefused(gang))
+	reserved := false
 	given := cachedMessage{at: p.clock.Now(), version: p.mirror.Version(), nodes: p.mirror.NodesVersion(), reason: "Unknown", text: needs + "; no place was found"}
 	switch {
 	case err != nil:
 		given.text = needs + "; " + err.Error()
 	case explanation != nil:
+		reserved = p.withoutReserved(explanation)
 		given.text, given.reason = needs+"; "+snapshot.Plain(explanation.String()), reasonOf(explanation)
 		given.never = explanation.Never
 	}
 	if refused := gang.refused.String(); refused != "" {
 		given.text, given.reason = given.text+"; "+refused, "Constraints"
+	}
+	if reserved && p.ahead.any() {
+		given.text += "; GPUs that are free are kept for work whose turn comes first"
 	}
 	if explanation != nil {
 		if note := p.reservedForOthers(attempt, gang); note != "" {
@@ -113,6 +118,21 @@ func (p *Planner) explainAnew(attempt *gangs.Attempt, gang *roles, needs string)
 		}
 	}
 	return given
+}
+
+// withoutReserved removes the remedy that GPUs become free if these are free already, and only kept for others. It reports
+// whether it did.
+func (p *Planner) withoutReserved(explanation *placement.Explanation) (removed bool) {
+	for node, cards := range awaitedIn(explanation) {
+		for _, card := range cards {
+			one := map[string][]int{node: {card}}
+			removed = removed || p.mirror.InUse(one) == 0 && len(p.heldByClaims(one)) == 0
+		}
+	}
+	if removed {
+		explanation.Remedies = slices.DeleteFunc(explanation.Remedies, func(r placement.Remedy) bool { return r.Kind == placement.FreeGPUs })
+	}
+	return removed
 }
 
 // withoutRefused returns a gang of one role without the nodes that refused it, for an

@@ -30,13 +30,12 @@ type line struct {
 	mu      sync.Mutex
 	entries []inLine
 	places  map[string]int // in entries, by key
-	// changes counts how often others came first, or had been tried.
+	// candidates are those of the entries that may get reservations.
+	candidates []inLine
+	// changes counts how often there were other candidates.
 	changes uint64
 	dueAt   time.Time
 }
-
-// headLength is how many of the first groups can have reservations, and more.
-const headLength = 128
 
 // inLine is a waiting group's place in the line.
 type inLine struct {
@@ -67,22 +66,27 @@ func (l *line) first() []inLine {
 	return l.entries
 }
 
-func (l *line) set(entries []inLine, dueAt time.Time) {
+// reservable returns the groups that may get reservations. The slice must not be changed.
+func (l *line) reservable() []inLine {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.candidates
+}
+
+func (l *line) set(entries, candidates []inLine, dueAt time.Time) {
 	places := make(map[string]int, len(entries))
 	for i := range entries {
 		places[entries[i].Key] = i
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !slices.EqualFunc(head(l.entries), head(entries), func(a, b inLine) bool { return a.Key == b.Key && a.Tried == b.Tried }) {
+	if !slices.EqualFunc(l.candidates, candidates, func(a, b inLine) bool { return a.Key == b.Key }) {
 		l.changes++
 	}
-	l.entries, l.places, l.dueAt = entries, places, dueAt
+	l.entries, l.candidates, l.places, l.dueAt = entries, candidates, places, dueAt
 }
 
-func head(entries []inLine) []inLine { return entries[:min(len(entries), headLength)] }
-
-// version returns a number that changes whenever others come first, or have been tried.
+// version returns a number that changes whenever there are other candidates for reservations.
 func (l *line) version() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +113,7 @@ func (p *Planner) orderWaiting() {
 	state := p.queueState()
 	if state == nil {
 		p.do(p.registry.SetTurns(nil))
-		p.line.set(nil, began.Add(orderPeriod))
+		p.line.set(nil, nil, began.Add(orderPeriod))
 		return
 	}
 	entries := p.inOrder(state, p.registry.Waiting())
@@ -119,7 +123,7 @@ func (p *Planner) orderWaiting() {
 	}
 	p.do(p.registry.SetTurns(turns))
 	ended := p.clock.Now()
-	p.line.set(entries, ended.Add(max(orderPeriod, orderShare*ended.Sub(began))))
+	p.line.set(entries, p.candidates(entries, began), ended.Add(max(orderPeriod, orderShare*ended.Sub(began))))
 }
 
 // inOrder returns groups in the order in which they are served.
@@ -133,7 +137,7 @@ func (p *Planner) inOrder(state *queues.State, waiting []gangs.Waiting) []inLine
 		}
 		runtime := p.runtimeOf(state, assigned.Queue, group.Leader)
 		entries = append(entries, inLine{Waiting: group, queue: assigned.Queue, runtime: runtime})
-		asked = append(asked, queueing.Amounts{gpuqueue.OnlyModel(group.Models): queueing.Amount(group.Percent)})
+		asked = append(asked, queueing.Amounts{gpuqueue.OnlyModel(group.Shape.Models): queueing.Amount(group.Percent)})
 		jobs = append(jobs, queueing.Job{
 			Key: group.Key, Queue: assigned.Queue, Priority: group.Priority, Submitted: group.Since,
 			GPUs: float64(group.Percent) / placement.Card, Runtime: runtime,

@@ -56,7 +56,7 @@ func BenchmarkOrderOf10000PodsIn1000Queues(b *testing.B) {
 		}
 		shapes[leader.Name] = shape
 		waiting[i] = gangs.Waiting{
-			Key: leader.Name, Leader: leader, Models: shape.Models, Priority: int32(random.IntN(3)), Since: beginning.Add(time.Duration(random.IntN(10_000)) * time.Second), Percent: size * placement.Card,
+			Key: leader.Name, Leader: leader, Shape: &shape, Priority: int32(random.IntN(3)), Since: beginning.Add(time.Duration(random.IntN(10_000)) * time.Second), Percent: size * placement.Card,
 		}
 	}
 	args, clock := config.DefaultGangArgs(), clocktesting.NewFakeClock(beginning)

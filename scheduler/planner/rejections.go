@@ -92,6 +92,7 @@ func (p *Planner) otherPodChanged(before, after *corev1.Pod) {
 func (p *Planner) objectChanged(kind fwk.EventResource, before, after any) {
 	p.memory.Changed(kind)
 	if p.mayHelp(kind, before, after) {
+		p.ahead.hope()
 		p.wake()
 	}
 }

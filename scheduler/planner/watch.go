@@ -57,6 +57,15 @@ const cacheLag = time.Second
 // wake records that there may be more room than before.
 func (p *Planner) wake() { p.registry.Wake(p.clock.Now()) }
 
+// endPlaces ends what is kept for a gang that has got its place, or no longer waits.
+func (p *Planner) endPlaces(group string) {
+	claimed, reserved := p.claims.drop(group), p.ahead.drop(group)
+	if claimed || reserved {
+		p.wake()
+		p.admitTurnedAway()
+	}
+}
+
 // wakeAll records that nodes have changed, so that there may be room for what would never have fitted before.
 func (p *Planner) wakeAll() { p.registry.WakeAll(p.clock.Now()) }
 
@@ -104,7 +113,11 @@ func (p *Planner) podDeleted(object any) {
 	if !ok {
 		return
 	}
+	member := p.registry.Member(pod.UID)
 	p.do(p.registry.Forget(pod.UID))
+	if member != nil && !p.registry.Waits(member.Group().Key) {
+		p.endPlaces(member.Group().Key)
+	}
 	if pod.Spec.NodeName != "" {
 		if _, missed := object.(cache.DeletedFinalStateUnknown); !missed {
 			p.learnRuntime(pod)

@@ -1,0 +1,122 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
+)
+
+// refusing are nodes that are not reserved for a gang for a while.
+type refusing struct {
+	nodes []string
+	until time.Time
+}
+
+// agreed are places that the filters have accepted, and are not asked about for a while.
+type agreed struct {
+	members []placement.Member
+	until   time.Time
+}
+
+func (a *ahead) refusedTo(group string) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refusing[group].nodes
+}
+
+// hasAgreed reports whether the filters have accepted the places of a reservation a short time ago.
+func (a *ahead) hasAgreed(r *backfill.Reservation, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known := a.agreed[r.Key]
+	return now.Before(known.until) && slices.EqualFunc(known.members, r.Plan.Members, samePlace)
+}
+
+// heard remembers what the filters said of a reservation, and which nodes refused members.
+func (a *ahead) heard(r *backfill.Reservation, nodes []string, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.agreed == nil {
+		a.agreed, a.refusing = map[string]agreed{}, map[string]refusing{}
+	}
+	until := now.Add(vainPeriod)
+	if len(nodes) == 0 {
+		a.agreed[r.Key] = agreed{r.Plan.Members, until}
+	} else {
+		a.refusing[r.Key] = refusing{union(a.refusing[r.Key].nodes, nodes), until}
+	}
+}
+
+// askAhead asks the filters about the places of reservations that they were not asked about a short time ago, for as long
+// as one search may take. A gang that no node would take gets none. open are those that must not stand as they are: again
+// is true if some of them may get other places, as the nodes that refused them are left out from now on. For the others
+// there was no time.
+func (p *Planner) askAhead(head *head, reservations, before []backfill.Reservation, now time.Time) (again bool, open map[string]bool) {
+	open = map[string]bool{}
+	deadline := p.clock.Now().Add(searchLimit)
+	for i := range reservations {
+		r := &reservations[i]
+		if r.Plan == nil || p.ahead.hasAgreed(r, now) {
+			continue
+		}
+		if p.clock.Now().After(deadline) {
+			open[r.Key] = !slices.ContainsFunc(before, func(was backfill.Reservation) bool { return was.Key == r.Key && samePlaces(&was, r) })
+			continue
+		}
+		gang := head.gangs[r.Key]
+		refused, nodes := p.refusalsOf(r, gang)
+		if len(nodes) > 0 && refused.atAll() != nil {
+			*r = backfill.Reservation{Key: r.Key}
+			continue
+		}
+		p.ahead.heard(r, nodes, now)
+		if len(nodes) > 0 {
+			gang.Except = union(gang.Except, nodes)
+			again, open[r.Key] = true, true
+		}
+	}
+	return again, open
+}
+
+// refusalsOf asks the filters whether a gang could start where places are reserved for it, when those have left that it
+// waits for. It returns what they refused, and the nodes of the members that can't: none if all can, or if there was no
+// time to ask.
+func (p *Planner) refusalsOf(r *backfill.Reservation, gang *roles) (refused *refusals, nodes []string) {
+	from := p.basisFor(gang)
+	check := p.newChecker(gang, from)
+	if check == nil {
+		return nil, nil
+	}
+	arriving := make(map[types.UID]bool, len(from.arriving))
+	for _, one := range from.arriving {
+		arriving[one.Pod.UID] = true
+	}
+	p.mirror.With(func(*placement.Cluster) {
+		holders := p.mirror.Holders()
+		for _, leaving := range r.Leaving {
+			if holder, held := holders(leaving.Pod); held && !arriving[holder.Pod.UID] {
+				check.removed = true
+				check.remove(holder)
+			}
+		}
+	})
+	left := slices.Clone(r.Plan.Members)
+	for before := len(left) + 1; len(left) > 0 && len(left) < before; { // members may have to follow others
+		before = len(left)
+		left = slices.DeleteFunc(left, func(m placement.Member) bool { return check.Place(m.Role, m.Node) == placement.Accepted })
+	}
+	if refused = check.outcome(); refused.exhausted {
+		return nil, nil
+	}
+	for i := range left {
+		nodes = append(nodes, left[i].Node)
+	}
+	return refused, nodes
+}

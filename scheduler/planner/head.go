@@ -1,0 +1,233 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/queueing/backfill"
+)
+
+const (
+	// mostCandidates is how many waiting gangs are considered for reservations at a time, and mostOfNamespace how many
+	// of one namespace.
+	mostCandidates, mostOfNamespace = 512, 128
+	// maxClasses is for how many classes of nodes all reservations can be made that are configured; with more classes,
+	// each gets fewer.
+	maxClasses = 4
+	// limitPeriod is how long a gang is left out that its queue does not let start.
+	limitPeriod = 5 * time.Second
+)
+
+// asks is what decides on which nodes a gang can go, as far as it is not about how much they have.
+type asks struct {
+	models, pool string
+	selector     placement.Selector
+}
+
+func asksOf(shape *placement.Shape) asks {
+	return asks{strings.Join(shape.Models, ","), shape.Pool, shape.Selector}
+}
+
+// candidates returns the groups of a line that may get reservations, in order: of those that ask for the same nodes in the
+// same queue, as many as can get some. It does not depend on how many wait how long that is.
+func (p *Planner) candidates(entries []inLine, now time.Time) (list []inLine) {
+	type rivals struct {
+		asks
+		namespace, queue string
+	}
+	vain, kept := p.ahead.leftOut(now), p.ahead.groups()
+	maps.Copy(kept, p.claims.groups())
+	among, ofNamespace := map[rivals]int{}, map[string]int{}
+	for i := range entries {
+		entry := &entries[i]
+		if !entry.Tried || vain[entry.Key] {
+			continue
+		}
+		these := rivals{asksOf(entry.Shape), entry.Leader.Namespace, entry.queue}
+		if !kept[entry.Key] && (among[these] >= p.args.Reservations || ofNamespace[these.namespace] >= mostOfNamespace || len(list) >= mostCandidates) {
+			continue
+		}
+		among[these]++
+		ofNamespace[these.namespace]++
+		list = append(list, *entry)
+	}
+	return list
+}
+
+// leftOut returns the gangs that can't have reservations now.
+func (a *ahead) leftOut(now time.Time) map[string]bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	groups := make(map[string]bool, len(a.vainUntil))
+	for group, until := range a.vainUntil {
+		if now.Before(until) {
+			groups[group] = true
+		}
+	}
+	return groups
+}
+
+// groups returns the gangs that have reservations.
+func (a *ahead) groups() map[string]bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	groups := make(map[string]bool, len(a.reservations))
+	for i := range a.reservations {
+		groups[a.reservations[i].Key] = true
+	}
+	return groups
+}
+
+// head is the gangs that get reservations, in order, and what they are by their keys.
+type head struct {
+	waiting []backfill.Waiting
+	gangs   map[string]*roles
+	leaders map[string]*corev1.Pod
+}
+
+// headOfLine returns the gangs that get reservations: the first that have found no place and may
+// start as far as their queues are concerned. Those that have reservations
+// already keep them when others come before them, unless these become too many. Those come before all others
+// for which Pods leave: their nodes are kept from the others until they have started.
+func (p *Planner) headOfLine(now time.Time) *head {
+	h := &head{gangs: map[string]*roles{}, leaders: map[string]*corev1.Pod{}}
+	vain, kept := p.ahead.leftOut(now), p.ahead.groups()
+	entries := slices.DeleteFunc(withFirst(p.line.reservable(), p.claims.groups()), func(entry inLine) bool { return vain[entry.Key] })
+	classes := p.nodeClasses(entries)
+	contenders := make([]contender, len(entries))
+	for i := range entries {
+		contenders[i] = contender{class: classes[i], namespace: entries[i].Leader.Namespace, reserved: kept[entries[i].Key]}
+	}
+	for _, i := range choose(contenders, p.args.Reservations, func(i int) bool { return h.add(p, &entries[i], now) }) {
+		entry := &entries[i]
+		gang := h.gangs[entry.Key]
+		h.waiting = append(h.waiting, backfill.Waiting{Key: entry.Key, Gang: &gang.Gang, Bound: cmp.Or(entry.runtime.Longest(), assumedRuntime)})
+		h.leaders[entry.Key] = entry.Leader
+	}
+	return h
+}
+
+// add reports whether a group may have a reservation as far as it and its queue are concerned. If so, it keeps its gang.
+func (h *head) add(p *Planner, entry *inLine, now time.Time) bool {
+	attempt := p.registry.Look(entry.Leader.UID)
+	if attempt == nil || attempt.Err != nil {
+		return false
+	}
+	gang, err := p.gangLater(attempt)
+	if err != nil || p.unpreparedClaims(attempt) != "" || p.admit(attempt, gang).waits != "" {
+		p.ahead.mu.Lock()
+		defer p.ahead.mu.Unlock()
+		p.ahead.leaveOut(entry.Key, now.Add(limitPeriod)) // others of its kind are considered meanwhile
+		return false
+	}
+	if gang.Required {
+		gang.Within = gang.near
+	}
+	gang.Except = union(gang.Except, p.ahead.refusedTo(entry.Key))
+	h.gangs[entry.Key] = gang
+	return true
+}
+
+// withFirst returns entries with those of some groups before all others.
+func withFirst(entries []inLine, groups map[string]bool) []inLine {
+	first, others := make([]inLine, 0, len(entries)), make([]inLine, 0, len(entries))
+	for i := range entries {
+		if groups[entries[i].Key] {
+			first = append(first, entries[i])
+		} else {
+			others = append(others, entries[i])
+		}
+	}
+	return append(first, others...)
+}
+
+// nodeClasses returns what each of some groups competes for: the models and pools of the nodes that are such as it asks for.
+// Groups of one class can wait for the same nodes.
+func (p *Planner) nodeClasses(entries []inLine) []string {
+	a := &p.ahead
+	if version := p.mirror.NodesVersion(); a.classes == nil || a.nodesVersion != version || len(a.classes) > mostCandidates {
+		a.classes, a.nodesVersion = map[asks]string{}, version
+	}
+	classes := make([]string, len(entries))
+	var kinds []*placement.State
+	for i := range entries {
+		asked := asksOf(entries[i].Shape)
+		if _, known := a.classes[asked]; !known {
+			p.mirror.With(func(cluster *placement.Cluster) {
+				if kinds == nil {
+					kinds = kindsOf(cluster)
+				}
+				a.classes[asked] = classOfNodes(kinds, cluster.Request(*entries[i].Shape))
+			})
+		}
+		classes[i] = a.classes[asked]
+	}
+	return classes
+}
+
+// kindsOf returns a state of each kind of node.
+func kindsOf(cluster *placement.Cluster) []*placement.State {
+	kinds := map[int]*placement.State{}
+	cluster.Root().States(func(state *placement.State, _ int) { kinds[state.Kind()] = state })
+	return slices.Collect(maps.Values(kinds))
+}
+
+func classOfNodes(kinds []*placement.State, request *placement.Request) string {
+	var parts []string
+	for _, kind := range kinds {
+		if kind.Suits(request) {
+			parts = append(parts, kind.Model()+" in "+kind.Pool())
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(slices.Compact(parts), ", ")
+}
+
+// contender is a gang that may get a reservation.
+type contender struct {
+	class, namespace string
+	// reserved is true if it has one.
+	reserved bool
+}
+
+// choose returns which contenders get reservations, in their order: the first of each class, so many that a backlog of
+// one takes nothing from another. While others of a class wait, one namespace gets at most half of them. eligible is
+// only asked of those that would get one.
+func choose(list []contender, most int, eligible func(i int) bool) []int {
+	type share struct{ class, namespace string }
+	judged, chosen := make([]bool, len(list)), []int{}
+	ofClass, ofNamespace, rank := map[string]int{}, map[share]int{}, make([]int, len(list))
+	pick := func(allowed func(one *contender) bool) {
+		for i := range list {
+			one := &list[i]
+			if judged[i] || !allowed(one) {
+				continue
+			}
+			if judged[i] = true; eligible(i) {
+				rank[i] = ofClass[one.class]
+				ofClass[one.class]++
+				ofNamespace[share{one.class, one.namespace}]++
+				chosen = append(chosen, i)
+			}
+		}
+	}
+	pick(func(one *contender) bool {
+		return ofClass[one.class] < most && ofNamespace[share{one.class, one.namespace}] < (most+1)/2
+	})
+	pick(func(one *contender) bool { return ofClass[one.class] < most })
+	pick(func(one *contender) bool { return one.reserved && ofClass[one.class] < 2*most })
+	// All classes have the same number if there are too many.
+	slices.SortStableFunc(chosen, func(i, j int) int { return cmp.Or(cmp.Compare(rank[i], rank[j]), cmp.Compare(i, j)) })
+	chosen = chosen[:min(len(chosen), maxClasses*most)]
+	slices.Sort(chosen)
+	return chosen
+}

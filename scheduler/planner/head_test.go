@@ -1,0 +1,278 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+)
+
+func withVolumeClaim(p *corev1.Pod) {
+	p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "misspelt"},
+	}}}
+}
+
+func beside(app string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, TopologyKey: corev1.LabelHostname,
+		}}}}
+	}
+}
+
+func onModel(model string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelGPUModel: model} }
+}
+
+// One node is free and one is in use for an hour: neither is kept for who can't start there.
+func TestNothingIsReservedForWorkThatTheFiltersWouldNotLetStart(t *testing.T) {
+	t.Parallel()
+	for name, never := range map[string]func(*corev1.Pod){
+		"no node takes it": withVolumeClaim,
+		"each refuses it":  beside("nobody"),
+		"its port is taken": func(p *corev1.Pod) {
+			withHostPort(p)
+			p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "free"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runs := at(pod("runs", 4, runsFor(time.Hour), since(beginning)), "busy")
+			keepsPort := at(pod("keeps-port", 0, withHostPort), "free")
+			f := newFramed(t, []*corev1.Node{nodeWithGPUs("free", "4"), nodeWithGPUs("busy", "4")}, []*corev1.Pod{runs, keepsPort})
+			f.withQueues(queue("all", 0, nil))
+			lost, other := pod("lost", 4, never), pod("other", 1, later(1), runsFor(100*time.Hour))
+			f.comes(lost)
+			f.decide(lost)
+			f.orderWaiting()
+			f.comes(other)
+			for range 3 {
+				f.clock.Step(2 * time.Second)
+				f.orderWaiting()
+				f.lookAhead()
+				if r, reserved := f.ahead.of("lost"); reserved {
+					t.Errorf("%d GPUs are reserved for it on node %s", len(r.Plan.Members[0].GPUs), r.Plan.Members[0].Node)
+				}
+			}
+			if decision := f.decide(other); decision.Node != "free" {
+				t.Errorf("the other one got node %q: %s", decision.Node, decision.Waits)
+			}
+		})
+	}
+}
+
+// The gang could start on either node as far as GPUs are concerned, and later on the one that is free first.
+func TestAReservationIsMadeWhereTheFiltersAgree(t *testing.T) {
+	t.Parallel()
+	first := at(pod("first", 4, runsFor(time.Hour), since(beginning)), "a")
+	second := at(pod("second", 4, runsFor(2*time.Hour), since(beginning)), "b")
+	server := at(pod("server", 0, func(p *corev1.Pod) { p.Labels["app"] = "server" }), "b")
+	f := newFramed(t, []*corev1.Node{nodeWithGPUs("a", "4"), nodeWithGPUs("b", "4")}, []*corev1.Pod{first, second, server})
+	f.withQueues(queue("all", 0, nil))
+	client := pod("client", 4, beside("server"))
+	f.comes(client)
+	f.decide(client)
+	f.orderWaiting()
+	f.clock.Step(2 * time.Second)
+	f.lookAhead()
+	r, reserved := f.ahead.of("client")
+	if !reserved || r.Plan.Members[0].Node != "b" || !r.From.Equal(beginning.Add(2*time.Hour)) {
+		t.Errorf("the reservation is %+v (%t), want node b from when the second one ends", r, reserved)
+	}
+}
+
+// A node of each model is in use; twelve Pods wait for one of them, before the one that waits for the other.
+func TestABacklogOfOneModelTakesNoReservationFromAnother(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, model := range []string{"h100", "l40s"} {
+		f.addNode(model, "l", 8)
+		f.change(model, func(node *corev1.Node) { node.Labels[v1.LabelGPUModel] = model })
+	}
+	f.withQueues(queue("all", 0, nil))
+	f.args.QueuePolicy = "fifo"
+	f.comes(at(pod("runs-h", 8, runsFor(100*time.Hour), since(beginning)), "h100", 0, 1, 2, 3, 4, 5, 6, 7))
+	f.comes(at(pod("runs-l", 1, runsFor(time.Hour), since(beginning)), "l40s", 0))
+	var waiting []*corev1.Pod
+	for i := range 12 {
+		waiting = append(waiting, pod(fmt.Sprintf("h-%02d", i), 8, onModel("h100"), runsFor(10*time.Hour), later(i)))
+	}
+	whole := pod("whole", 8, onModel("l40s"), runsFor(time.Hour), later(20))
+	waiting = append(waiting, whole)
+	f.comes(waiting...)
+	for range 2 {
+		for _, one := range waiting {
+			f.decide(one)
+		}
+		f.orderWaiting()
+		f.clock.Step(time.Minute)
+	}
+	f.lookAhead()
+	if _, reserved := f.ahead.of("whole"); !reserved {
+		t.Error("it has no reservation")
+	}
+	if _, reserved := f.ahead.of("h-07"); !reserved {
+		t.Error("the eighth one of the other model has no reservation")
+	}
+	if _, reserved := f.ahead.of("h-08"); reserved {
+		t.Error("the ninth one of the other model has a reservation")
+	}
+	small := pod("small", 1, onModel("l40s"), runsFor(50*time.Hour), later(60))
+	f.comes(small)
+	f.orderWaiting()
+	if decision := f.decide(small); decision.Node != "" {
+		t.Error("one that runs for longer gets a GPU that it needs")
+	}
+}
+
+func TestWhoGetsReservations(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		// waiting are classes with namespaces, such as "a/x". Reserved ones end in !, those that may not start in ?.
+		waiting, want string
+	}{
+		"the first of each class":                           {"a/x a/x b/x a/x a/x a/x b/x", "0 1 2 3 4 6"},
+		"half of a class for a namespace while others wait": {"a/x a/x a/x a/x a/x a/y a/z", "0 1 5 6"},
+		"all of it while nobody else waits":                 {"a/x a/x a/x a/x a/x", "0 1 2 3"},
+		"the rest of it if the others are few":              {"a/x a/x a/x a/x a/y", "0 1 2 4"},
+		"who has one keeps it":                              {"a/x a/y a/x a/y a/x! a/y!", "0 1 2 3 4 5"},
+		"but not if these are too many":                     {"a/x a/x a/x a/x a/x! a/x! a/x! a/x! a/x!", "0 1 2 3 4 5 6 7"},
+		"not who may not start":                             {"a/x? a/x? a/x? a/x? a/x? a/x", "5"},
+		"the first ones of each class if there are many more": {
+			strings.Repeat("a/x b/x c/x d/x e/x f/x g/x h/x ", 3), "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var list []contender
+			words := strings.Fields(test.waiting)
+			for _, word := range words {
+				class, namespace, _ := strings.Cut(strings.TrimRight(word, "!?"), "/")
+				list = append(list, contender{class: class, namespace: namespace, reserved: strings.HasSuffix(word, "!")})
+			}
+			asked := map[int]int{}
+			got := choose(list, 4, func(i int) bool {
+				asked[i]++
+				return !strings.HasSuffix(words[i], "?")
+			})
+			if text := strings.Trim(fmt.Sprint(got), "[]"); text != test.want {
+				t.Errorf("got %s, want %s", text, test.want)
+			}
+			for i, times := range asked {
+				if times > 1 {
+					t.Errorf("%d was judged %d times", i, times)
+				}
+			}
+		})
+	}
+}
+
+// However many wait, few of them are looked at for reservations.
+func TestFewOfManyAreCandidates(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("all", 0, nil))
+	var waiting []*corev1.Pod
+	for i := range 3000 {
+		waiting = append(waiting, pod(fmt.Sprint("p-", i), 1, func(p *corev1.Pod) { p.Namespace = fmt.Sprint("team-", i%300) }))
+	}
+	f.comes(waiting...)
+	entries := f.inOrder(f.queueState(), f.registry.Waiting())
+	for i := range entries {
+		entries[i].Tried = true
+	}
+	list := f.candidates(entries, f.clock.Now())
+	if len(list) != mostCandidates {
+		t.Errorf("%d of %d are candidates", len(list), len(entries))
+	}
+	f.line.set(entries, list, beginning)
+	if got := f.headOfLine(f.clock.Now()); len(got.waiting) != f.args.Reservations {
+		t.Errorf("%d get reservations, want %d", len(got.waiting), f.args.Reservations)
+	}
+}
+
+// The message tells the owner what is true: no GPU that becomes free helps, as those that are free are kept for another.
+func TestGPUsThatAreKeptForOthersAreNoRemedy(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 8)
+	f.withQueues(queue("all", 0, nil))
+	runs := at(pod("runs", 4, runsFor(time.Hour), since(beginning)), "node-0", 0, 1, 2, 3)
+	large, small := pod("large", 8, runsFor(time.Hour)), pod("small", 1, later(1))
+	f.comes(runs, large)
+	f.decide(large)
+	f.orderWaiting()
+	f.clock.Step(time.Minute)
+	f.comes(small)
+	waits := f.decide(small).Waits
+	if strings.Contains(waits, "more free GPU") || !strings.Contains(waits, "GPUs that are free are kept for work whose turn comes first") {
+		t.Errorf("the message is %q", waits)
+	}
+}
+
+func TestWhoWaitsForAReservationIsWokenWhenItEnds(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(f *fixture, large, runs *corev1.Pod){
+		"its gang is deleted": func(f *fixture, large, _ *corev1.Pod) { f.goes(large) },
+		"its gang gets a place elsewhere": func(f *fixture, large, _ *corev1.Pod) {
+			f.addNode("node-1", "a", 8)
+			f.decide(large)
+		},
+		"it moves to a later time": func(f *fixture, large, runs *corev1.Pod) {
+			runs = runs.DeepCopy()
+			runs.Annotations[v1.AnnotationMaxRuntime] = "360000"
+			f.infos["node-0"].SetNode(f.infos["node-0"].Node())
+			if err := f.infos["node-0"].RemovePod(f.logger, runs); err != nil {
+				f.t.Fatal(err)
+			}
+			f.infos["node-0"].AddPod(runs)
+			f.refresh(f.nodes())
+			f.lookAhead()
+		},
+	}
+	for name, ends := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("node-0", "a", 8)
+			f.withQueues(queue("all", 0, nil))
+			runs := at(pod("runs", 4, runsFor(10*time.Hour), since(beginning)), "node-0", 0, 1, 2, 3)
+			large, small := pod("large", 8, runsFor(100*time.Hour)), pod("small", 4, runsFor(50*time.Hour), later(1))
+			f.comes(runs, large)
+			f.decide(large)
+			f.orderWaiting()
+			f.clock.Step(time.Minute)
+			f.comes(small)
+			f.orderWaiting()
+			if decision := f.decide(small); decision.Node != "" {
+				t.Fatalf("it is placed on what is reserved: %+v", decision)
+			}
+			f.clock.Step(10 * time.Second)
+			f.handle.takeActivated()
+			f.orderWaiting()
+			f.activateDue()
+			if slices.Contains(f.handle.takeActivated(), "small") {
+				t.Fatal("it is tried again although nothing has happened")
+			}
+			ends(f, large, runs)
+			f.clock.Step(2 * shortestPause)
+			f.orderWaiting()
+			f.activateDue()
+			if !slices.Contains(f.handle.takeActivated(), "small") {
+				t.Error("it is not tried again")
+			}
+		})
+	}
+}

@@ -67,6 +67,7 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName, task *v1.
 			since, found := unreachable[node]
 			return since, found
 		},
+		OtherNodes: func(pod *corev1.Pod, than []string) bool { return c.otherNodes(ctx, pod, than) },
 		HasService: c.hasService(task),
 		Lookup: func(name string) *v1.GPUTask {
 			other, err := c.tasks.GPUTasks(key.Namespace).Get(name)

@@ -56,6 +56,9 @@ type Input struct {
 	// UnreachableSince returns since when a node has been unreachable; false if it is not. It is only
 	// called for tasks with spec.unreachableNodeTimeoutSeconds.
 	UnreachableSince func(node string) (since time.Time, unreachable bool)
+	// OtherNodes reports whether there are nodes for a Pod that are none of the given ones. It is only called for tasks that
+	// fail otherwise; nil if it can't be told, and there are none.
+	OtherNodes func(pod *corev1.Pod, than []string) bool
 	// Obstacle is why the last creation of a Pod failed, nil if it did not.
 	Obstacle *Obstacle
 	// Admission is what the queueing system that the task is submitted to says; nil if it is

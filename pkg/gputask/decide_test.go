@@ -4,6 +4,7 @@
 package gputask
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -563,7 +564,15 @@ func TestDecide(t *testing.T) {
 		"a task that nodes refuse for hours fails": {
 			task: single().with(refused(20, time.Hour)),
 			pods: pods(refusedPod(15 * time.Second)),
-			want: wanted{phase: v1.PhaseFailed, message: "nodes have refused its Pods 21 times, the last time Pod train: no GPU is left", failing: v1.ReasonRefusedByNodes},
+			want: wanted{phase: v1.PhaseFailed, message: "nodes have refused its Pods 21 times, and there are no others for them; the last time Pod train: no GPU is left", failing: v1.ReasonRefusedByNodes},
+		},
+		"a task that nodes refuse for hours goes on while there are others": {
+			task: single().with(refused(20, time.Hour)),
+			pods: pods(refusedPod(15 * time.Second).with(func(p *corev1.Pod) { p.Spec.NodeName = "broken" })),
+			change: func(in *Input) {
+				in.OtherNodes = func(_ *corev1.Pod, than []string) bool { return slices.Equal(than, []string{"broken"}) }
+			},
+			want: wanted{phase: v1.PhasePending, message: "node broken has refused Pod train: no GPU is left; attempt 22 at 12:09:45 UTC", again: 585 * time.Second},
 		},
 		"a task from before validation fails with the name of its field": {
 			task: single().with(func(t *v1.GPUTask) { t.Spec.Memory = "lots" }),

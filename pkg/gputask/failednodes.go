@@ -26,9 +26,30 @@ func (d *decision) rememberNodes(byAction map[v1.FailureAction][]*member) {
 			failed = []*member{slices.MinFunc(failed, func(a, b *member) int { return endTime(a.pod).Compare(endTime(b.pod)) })}
 		}
 		for _, m := range failed {
-			d.rememberNode(m)
+			d.rememberNode(m.pod.Spec.NodeName, *d.lastEnd([]*member{m}))
 		}
 	}
+	d.forgetNodes()
+}
+
+// rememberRefusals records which nodes have refused members, each refusal once: it is later than
+// the node's last entry.
+func (d *decision) rememberRefusals() {
+	for i := range d.members {
+		m := &d.members[i]
+		if !m.isRefused() || m.pod.Spec.NodeName == "" {
+			continue
+		}
+		at, known := refusalTime(m.pod), d.failedNode(m.pod.Spec.NodeName)
+		if known == nil || known.LastTime.Before(&at) {
+			d.rememberNode(m.pod.Spec.NodeName, at)
+		}
+	}
+	d.forgetNodes()
+}
+
+// forgetNodes forgets nodes if there are too many.
+func (d *decision) forgetNodes() {
 	nodes := d.status.FailedNodes
 	if len(nodes) > maxFailedNodes {
 		slices.SortStableFunc(nodes, func(a, b v1.FailedNode) int { return b.LastTime.Compare(a.LastTime.Time) })
@@ -38,29 +59,39 @@ func (d *decision) rememberNodes(byAction map[v1.FailureAction][]*member) {
 	d.status.FailedNodes = nodes
 }
 
-func (d *decision) rememberNode(m *member) {
-	end := *d.lastEnd([]*member{m})
-	at := slices.IndexFunc(d.status.FailedNodes, func(node v1.FailedNode) bool { return node.Name == m.pod.Spec.NodeName })
-	if at < 0 {
-		d.status.FailedNodes = append(d.status.FailedNodes, v1.FailedNode{Name: m.pod.Spec.NodeName, Failures: 1, LastTime: end})
+func (d *decision) rememberNode(name string, at metav1.Time) {
+	known := d.failedNode(name)
+	if known == nil {
+		d.status.FailedNodes = append(d.status.FailedNodes, v1.FailedNode{Name: name, Failures: 1, LastTime: at})
 		return
 	}
-	d.status.FailedNodes[at].Failures++
-	d.status.FailedNodes[at].LastTime = end
+	known.Failures++
+	known.LastTime = at
+}
+
+// failedNode returns what is remembered of a node, nil if nothing is.
+func (d *decision) failedNode(name string) *v1.FailedNode {
+	at := slices.IndexFunc(d.status.FailedNodes, func(node v1.FailedNode) bool { return node.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &d.status.FailedNodes[at]
 }
 
 // avoidWeight is the greatest weight that a preference can have.
 const avoidWeight = 100
 
-// avoidFailedNodes lets a Pod prefer nodes on which none of the task has failed.
+// avoidFailedNodes lets a Pod prefer nodes on which none of the task has failed, and that have
+// refused none.
 func avoidFailedNodes(spec *corev1.PodSpec, task *v1.GPUTask) {
-	if len(task.Status.FailedNodes) == 0 {
+	names := failedNodeNames(&task.Status)
+	if len(names) == 0 {
 		return
 	}
 	others := corev1.NodeSelectorTerm{}
-	for _, node := range task.Status.FailedNodes {
+	for _, name := range names {
 		others.MatchFields = append(others.MatchFields, corev1.NodeSelectorRequirement{
-			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{node.Name},
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{name},
 		})
 	}
 	if spec.Affinity == nil {
@@ -71,4 +102,12 @@ func avoidFailedNodes(spec *corev1.PodSpec, task *v1.GPUTask) {
 	}
 	preferred := &spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	*preferred = append(*preferred, corev1.PreferredSchedulingTerm{Weight: avoidWeight, Preference: others})
+}
+
+func failedNodeNames(status *v1.GPUTaskStatus) []string {
+	names := make([]string, len(status.FailedNodes))
+	for i := range status.FailedNodes {
+		names[i] = status.FailedNodes[i].Name
+	}
+	return names
 }

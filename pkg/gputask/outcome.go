@@ -74,11 +74,11 @@ func (o outcome) isActive() bool {
 }
 
 func wasLost(pod *corev1.Pod) bool {
-	return wasRefused(pod) || slices.Contains(lostReasons, pod.Status.Reason) || wasDisrupted(pod)
+	return WasRefused(pod) || slices.Contains(lostReasons, pod.Status.Reason) || wasDisrupted(pod)
 }
 
-// wasRefused reports whether a node refused a Pod before any of its containers started.
-func wasRefused(pod *corev1.Pod) bool {
+// WasRefused reports whether a node refused a Pod before any of its containers started.
+func WasRefused(pod *corev1.Pod) bool {
 	reason := pod.Status.Reason
 	return pod.Status.Phase == corev1.PodFailed &&
 		(slices.Contains(refusalReasons, reason) || strings.HasPrefix(reason, refusalOutOf))

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// maxRefusals is how often nodes may refuse a task's Pods before it fails. With the default
-// backoff, that takes more than two hours.
+// maxRefusals is how often nodes may refuse a task's Pods before it fails, if there are no other
+// nodes for them. With the default backoff, that takes more than two hours.
 const maxRefusals = 20
 
 // countRefusals counts the refusals of Pods by their nodes. Of Pods that are refused at about the
@@ -23,41 +24,65 @@ func (d *decision) countRefusals() {
 	if d.hasSucceeded() {
 		return
 	}
-	refused := d.lastRefused()
-	if refused == nil {
+	d.rememberRefusals()
+	last := d.lastRefused()
+	if last == nil {
 		if d.allRunOrHaveEnded() || IsArray(d.Task) && d.running() > 0 {
 			d.status.Refusals = nil
 		}
 		return
 	}
-	if last := d.status.Refusals; last != nil && !refused.CreationTimestamp.After(last.LastPodTime.Time) {
+	refused, before := last.pod, d.status.Refusals
+	if before != nil && !refused.CreationTimestamp.After(before.LastPodTime.Time) {
 		return
 	}
 	count := int32(1)
-	if d.status.Refusals != nil {
-		count += d.status.Refusals.Count
+	if before != nil {
+		count += before.Count
 	}
 	d.status.Refusals = &v1.Refusals{
 		Count: count, LastPodTime: refused.CreationTimestamp, Node: refused.Spec.NodeName,
 		Message: shorten(cmp.Or(refused.Status.Message, refused.Status.Reason)),
 	}
-	if count > maxRefusals && !d.areEnough(d.running()) {
-		d.setFailureTarget(v1.ReasonRefusedByNodes, fmt.Sprintf("nodes have refused its Pods %d times, the last time Pod %s: %s",
+	if count > maxRefusals && !d.areEnough(d.running()) && !d.hasOtherNodes(last) {
+		d.setFailureTarget(v1.ReasonRefusedByNodes, fmt.Sprintf("nodes have refused its Pods %d times, and there are no others for them; the last time Pod %s: %s",
 			count, refused.Name, d.status.Refusals.Message))
 	}
 }
 
-// lastRefused returns the youngest of the Pods that nodes have refused, nil if there is none. Of
-// Pods of the same age it is the one with the lowest index.
-func (d *decision) lastRefused() *corev1.Pod {
-	var last *corev1.Pod
+// hasOtherNodes reports whether there are nodes for a member's next Pod that have not refused one
+// of the task. They may be full now.
+func (d *decision) hasOtherNodes(m *member) bool {
+	if d.OtherNodes == nil {
+		return false
+	}
+	pod, err := d.newPod(m)
+	return err == nil && d.OtherNodes(pod, failedNodeNames(d.status))
+}
+
+// lastRefused returns the member whose Pod is the youngest of those that nodes have refused, nil if
+// there is none. Of Pods of the same age it is the one with the lowest index.
+func (d *decision) lastRefused() *member {
+	var last *member
 	for i := range d.members {
 		m := &d.members[i]
-		if m.pod != nil && !m.stale && wasRefused(m.pod) && (last == nil || m.pod.CreationTimestamp.After(last.CreationTimestamp.Time)) {
-			last = m.pod
+		if m.isRefused() && (last == nil || m.pod.CreationTimestamp.After(last.pod.CreationTimestamp.Time)) {
+			last = m
 		}
 	}
 	return last
+}
+
+// isRefused reports whether a node has refused the Pod of the member's current attempt.
+func (m *member) isRefused() bool { return m.pod != nil && !m.stale && WasRefused(m.pod) }
+
+// refusalTime returns when a node refused a Pod, as far as is known. The kubelet sets the start
+// time of what it refuses; its clock may be behind the API server's.
+func refusalTime(pod *corev1.Pod) metav1.Time {
+	if start := pod.Status.StartTime; start != nil && start.After(pod.CreationTimestamp.Time) {
+		return *start
+	}
+	return pod.CreationTimestamp
 }
 
 // refusedFor returns how long a Pod that its node has refused is kept before it is replaced.
@@ -71,10 +96,11 @@ func (d *decision) refusedFor() time.Duration {
 // refusalText returns why a node has refused a Pod, and when the next one is created; "" if none
 // has.
 func (d *decision) refusalText() string {
-	refused := d.lastRefused()
-	if refused == nil || d.status.Refusals == nil {
+	last := d.lastRefused()
+	if last == nil || d.status.Refusals == nil {
 		return ""
 	}
+	refused := last.pod
 	text := fmt.Sprintf("node %s has refused Pod %s: %s", refused.Spec.NodeName, refused.Name, d.status.Refusals.Message)
 	next := refused.CreationTimestamp.Add(d.refusedFor())
 	if !next.After(d.Now) {

@@ -93,7 +93,7 @@ func (d *decision) replaceAfter(m *member) (wait time.Duration, replace bool) {
 		return d.backoffLeft(m), true
 	case m.stale:
 		return 0, true
-	case m.state == podLost && wasRefused(m.pod):
+	case m.state == podLost && WasRefused(m.pod):
 		return m.pod.CreationTimestamp.Add(d.refusedFor()).Sub(d.Now), true
 	case m.state == podLost:
 		return m.pod.CreationTimestamp.Add(lostPodPause).Sub(d.Now), true

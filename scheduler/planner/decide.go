@@ -215,8 +215,8 @@ func (p *Planner) planIn(cluster *placement.Cluster, attempt *gangs.Attempt, gan
 	return p.planAnywhere(cluster, attempt, gang)
 }
 
-// planAnywhere returns places for a gang, if possible on nodes without faults that none of its
-// members avoids.
+// planAnywhere returns places for a gang, if possible on nodes without faults that do not refuse Pods
+// and that none of its members avoids.
 func (p *Planner) planAnywhere(cluster *placement.Cluster, attempt *gangs.Attempt, gang *roles) (seated *seating) {
 	for _, last := range p.lastChoices(attempt) {
 		if seated = p.planOn(cluster, attempt, gang.without(last)); seated != nil {
@@ -229,7 +229,7 @@ func (p *Planner) planAnywhere(cluster *placement.Cluster, attempt *gangs.Attemp
 // lastChoices returns which nodes to leave out at first, fewer and fewer: those with faults and
 // those that the gang's members avoid, then only the former.
 func (p *Planner) lastChoices(attempt *gangs.Attempt) [][]string {
-	faulty, avoided := p.faults.nodes(p.clock.Now()), avoidedNodes(attempt)
+	faulty, avoided := p.faultyNodes(attempt), avoidedNodes(attempt)
 	var choices [][]string
 	if len(avoided) > 0 {
 		choices = append(choices, union(faulty, avoided))
@@ -238,6 +238,11 @@ func (p *Planner) lastChoices(attempt *gangs.Attempt) [][]string {
 		choices = append(choices, faulty)
 	}
 	return choices
+}
+
+// faultyNodes returns the nodes on which Pods could not be bound or started lately.
+func (p *Planner) faultyNodes(attempt *gangs.Attempt) []string {
+	return union(p.faults.nodes(p.clock.Now()), p.refusingNodes(attempt))
 }
 
 // avoidedNodes returns the nodes that members of a gang use only if they find room on no others.
@@ -289,7 +294,7 @@ func (p *Planner) rank(attempt *gangs.Attempt, gang *roles) (order map[string]in
 		}
 	})
 	last := len(order)
-	for _, node := range union(p.faults.nodes(p.clock.Now()), avoidedNodes(attempt)) {
+	for _, node := range union(p.faultyNodes(attempt), avoidedNodes(attempt)) {
 		if rank, fits := order[node]; fits {
 			order[node] = last + rank
 		}

@@ -37,6 +37,7 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 	recorder "falldio.github.io/gpu-controller/scheduler/journal"
 	"falldio.github.io/gpu-controller/scheduler/mirror"
+	"falldio.github.io/gpu-controller/scheduler/noderefusals"
 	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 	"falldio.github.io/gpu-controller/scheduler/unschedulable"
 )
@@ -60,6 +61,8 @@ type Planner struct {
 	metrics      *instruments
 	// faults are the nodes on which Pods could not be bound.
 	faults faults
+	// nodeRefusals are those of nodes that did not start Pods which were bound to them.
+	nodeRefusals noderefusals.Memory
 	// preemptions are the gangs whose victims are being deleted.
 	preemptions preemptions
 	nominations nominations
@@ -154,7 +157,7 @@ func New(ctx context.Context, args *config.GangArgs, handle fwk.Handle, leader L
 	if p.metrics, err = newInstruments(); err != nil {
 		return nil, err
 	}
-	if err = errors.Join(p.watch(), p.watchDevices(ctx), p.watchQueues(ctx)); err != nil {
+	if err = errors.Join(p.watch(), p.watchFailedPods(ctx), p.watchDevices(ctx), p.watchQueues(ctx)); err != nil {
 		return nil, err
 	}
 	if err = p.startJournal(ctx, instance); err != nil {

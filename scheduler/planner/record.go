@@ -244,7 +244,7 @@ func (p *Planner) seated(attempt *gangs.Attempt, gang *roles, begin time.Time, m
 	if p.recorder == nil {
 		return
 	}
-	p.decided(attempt, gang, begin, journal.Placed, whyPlaced(gang, len(places)), func(d *journal.Decision) {
+	p.decided(attempt, gang, begin, journal.Placed, whyPlaced(gang, len(places))+p.refusingNote(attempt), func(d *journal.Decision) {
 		d.Places = make([]journal.Seat, len(places))
 		for i := range places {
 			d.Places[i] = journal.Seat{Pod: keyOf(members[i]), Node: places[i].Node, GPUs: places[i].GPUs, Percent: places[i].Percent}
@@ -282,7 +282,7 @@ func (p *Planner) ranked(attempt *gangs.Attempt, gang *roles, begin time.Time, o
 	if p.recorder == nil {
 		return
 	}
-	why := fmt.Sprintf("its profile chooses one of %d nodes with room", len(order))
+	why := fmt.Sprintf("its profile chooses one of %d nodes with room", len(order)) + p.refusingNote(attempt)
 	p.decided(attempt, gang, begin, journal.Ranked, why, nil)
 }
 

@@ -83,6 +83,9 @@ func (p *Planner) podUpdated(old, object any) {
 	if !ok {
 		return
 	}
+	if pod.Status.Phase == corev1.PodRunning && before.Status.Phase != corev1.PodRunning && p.Concerns(pod) {
+		p.nodeRefusals.Started(pod.Spec.NodeName, pod.Namespace)
+	}
 	if before.Spec.NodeName == "" {
 		p.checkBinder(pod)
 		if p.registry.Member(pod.UID) != nil {

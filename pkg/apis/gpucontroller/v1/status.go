@@ -126,8 +126,8 @@ type GPUTaskStatus struct {
 	// +optional
 	FailedIndexes string `json:"failedIndexes,omitempty"`
 
-	// failedNodes are the last nodes on which Pods of the task failed, at most 8. New Pods prefer
-	// other nodes.
+	// failedNodes are the last nodes on which Pods of the task failed, or that refused them, at
+	// most 8. New Pods prefer other nodes.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -225,7 +225,7 @@ type FailedNode struct {
 	// +required
 	Name string `json:"name"`
 
-	// failures is how often Pods of the task failed there.
+	// failures is how often Pods of the task failed there or were refused.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Failures int32 `json:"failures"`

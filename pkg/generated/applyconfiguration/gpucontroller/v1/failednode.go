@@ -16,7 +16,7 @@ import (
 type FailedNodeApplyConfiguration struct {
 	// name is the node's name.
 	Name *string `json:"name,omitempty"`
-	// failures is how often Pods of the task failed there.
+	// failures is how often Pods of the task failed there or were refused.
 	Failures *int32 `json:"failures,omitempty"`
 	// lastTime is when it happened last.
 	LastTime *metav1.Time `json:"lastTime,omitempty"`

@@ -46,8 +46,8 @@ type GPUTaskStatusApplyConfiguration struct {
 	// failedIndexes are the indexes of the Pods of an array that have failed for good, in the
 	// same format.
 	FailedIndexes *string `json:"failedIndexes,omitempty"`
-	// failedNodes are the last nodes on which Pods of the task failed, at most 8. New Pods prefer
-	// other nodes.
+	// failedNodes are the last nodes on which Pods of the task failed, or that refused them, at
+	// most 8. New Pods prefer other nodes.
 	FailedNodes []FailedNodeApplyConfiguration `json:"failedNodes,omitempty"`
 	// roles is how far each of the task's roles is.
 	Roles []RoleStatusApplyConfiguration `json:"roles,omitempty"`

@@ -299,6 +299,24 @@ func TestWhatIsSwitchedOffIsNotInstalled(t *testing.T) {
 }
 
 // TestTheClassOfSharesIsInstalledWhereItIsAccepted: an API server before 1.36 refuses it, and Helm would fail.
+// With the default policy of budgets, two replicas that crash would keep "kubectl drain" from evicting either of them.
+func TestReplicasThatAreNotReadyKeepNoNodeFromBeingDrained(t *testing.T) {
+	t.Parallel()
+	budgets := 0
+	for _, object := range mustRender(t, values{}) {
+		if object.GetKind() != "PodDisruptionBudget" {
+			continue
+		}
+		budgets++
+		if policy, _, _ := unstructured.NestedString(object.Object, "spec", "unhealthyPodEvictionPolicy"); policy != "AlwaysAllow" {
+			t.Errorf("the budget of %s has the policy %q for Pods that are not ready", object.GetName(), policy)
+		}
+	}
+	if budgets != 2 {
+		t.Errorf("there are %d budgets, want those of gpu-controller and gpu-scheduler", budgets)
+	}
+}
+
 func TestTheClassOfSharesIsInstalledWhereItIsAccepted(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string][]string{

@@ -143,6 +143,7 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
 spec:
   maxUnavailable: {{ .process.podDisruptionBudget.maxUnavailable }}
+  unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:
       app.kubernetes.io/name: {{ .name }}

@@ -31,6 +31,7 @@ func TestTheChartInstallsWhatTheKustomizationsInstall(t *testing.T) {
 		"the page":             {[]string{"artifacts", "artifacts/dashboard"}, values{"dashboard": on}},
 		"GPUs over DRA":        {[]string{"artifacts", "artifacts/dradriver"}, values{"dradriver": on}},
 		"Kueue":                {[]string{"artifacts", "artifacts/kueue"}, values{"kueue": on}},
+		"guarded access":       {[]string{"artifacts", "artifacts/gpuaccess"}, values{"gpuAccess": on}},
 		"limits of priorities": {[]string{"artifacts", "artifacts/priorities"}, values{"priorities": on}},
 		"everything": {
 			[]string{"artifacts", "artifacts/dashboard", "artifacts/dradriver", "artifacts/kueue", "artifacts/priorities"},

@@ -326,7 +326,7 @@ func TestTheGuardOfPriorities(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
 	tenant := s.newTenant()
-	s.guardPriorities()
+	s.applyPolicy("priorities", "gpu-priorities")
 	pods := tenant.kube.CoreV1().Pods(s.namespace)
 	create := func(class string) error {
 		pod := gpuPod("attack", "1")
@@ -368,12 +368,12 @@ func TestTheGuardOfPriorities(t *testing.T) {
 	checkRefusal(t, err, "")
 }
 
-// guardPriorities applies the policy of artifacts/priorities, bound to the suite's namespace only.
-func (s *suite) guardPriorities() {
+// applyPolicy applies the policy of a folder of artifacts, bound to the suite's namespace only.
+func (s *suite) applyPolicy(folder, name string) {
 	s.Helper()
 	binding := map[string]any{
 		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-		"metadata": map[string]any{"name": "gpu-priorities"},
+		"metadata": map[string]any{"name": name},
 		"spec": map[string]any{"matchResources": map[string]any{"namespaceSelector": map[string]any{
 			"matchLabels": map[string]any{corev1.LabelMetadataName: s.namespace},
 		}}},
@@ -384,7 +384,7 @@ func (s *suite) guardPriorities() {
 	}
 	dir := s.TempDir()
 	kustomization := "resources: [policy.yaml]\npatches: [{path: binding.yaml}]\n"
-	policy, err := os.ReadFile(filepath.Join(programs.Root(), "artifacts", "priorities", "policy.yaml"))
+	policy, err := os.ReadFile(filepath.Join(programs.Root(), "artifacts", folder, "policy.yaml"))
 	if err != nil {
 		s.Fatal(err)
 	}

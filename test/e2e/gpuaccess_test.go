@@ -1,0 +1,50 @@
+// Copyright The gpu-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestPodsGetNoGPUsThatTheyDoNotAskFor applies artifacts/gpuaccess to the test's namespace only.
+func TestPodsGetNoGPUsThatTheyDoNotAskFor(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	tenant := s.newTenant()
+	s.applyPolicy("gpuaccess", "gpu-access")
+	attempt := func(asks bool, change func(*corev1.Pod)) error {
+		pod := gpuPod("attack", "1")
+		if !asks {
+			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+		}
+		change(pod)
+		_, err := tenant.kube.CoreV1().Pods(s.namespace).Create(t.Context(), pod, dryCreation())
+		return err
+	}
+	class := func(name string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) { pod.Spec.RuntimeClassName = &name }
+	}
+	variable := func(variable corev1.EnvVar) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) { pod.Spec.Containers[0].Env = []corev1.EnvVar{variable} }
+	}
+	const ofVariable, ofClass = "a Pod must not choose its GPUs by NVIDIA_VISIBLE_DEVICES", "is for Pods in which each container requests GPUs"
+	s.eventually("the policy is in force", func() (bool, string) {
+		return attempt(false, class("nvidia")) != nil, "the RuntimeClass is allowed"
+	})
+	checkRefusal(t, attempt(false, class("nvidia")), "runtimeClassName: nvidia "+ofClass)
+	checkRefusal(t, attempt(true, func(pod *corev1.Pod) {
+		class("nvidia-legacy")(pod)
+		pod.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "cuda"}}
+	}), "runtimeClassName: nvidia-legacy "+ofClass)
+	checkRefusal(t, attempt(true, variable(corev1.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"})), ofVariable)
+	checkRefusal(t, attempt(false, variable(corev1.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", ValueFrom: &corev1.EnvVarSource{
+		ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}, Key: "k"},
+	}})), ofVariable)
+	checkRefusal(t, attempt(false, variable(corev1.EnvVar{Name: "NVIDIA_VISIBLE_DEVICES", Value: "void"})), "")
+	checkRefusal(t, attempt(true, func(*corev1.Pod) {}), "")
+	// A RuntimeClass must exist, which is found out after this policy.
+	checkRefusal(t, attempt(true, class("nvidia")), `RuntimeClass "nvidia" not found`)
+}

@@ -158,6 +158,7 @@ func (v *View) reclaimFor(w *clusterview.Waiting) *preemption.Queues {
 		}
 		held = append(held, one)
 	}
+	held = preemption.WithCompanions(held, v.Staying)
 	return preemption.NewQueues(v.ledger, v.queues.Assign(w.Pods[0]).Queue, gpuqueue.Least(&w.Gang.Gang), w.Priority, held, v.Now)
 }
 

@@ -141,6 +141,20 @@ func (v *View) Spare(gang string) int {
 	return max(0, staying-minimum)
 }
 
+// Staying returns the Pods of a gang that have a node and are not on their way out.
+func (v *View) Staying(gang string) (pods []*corev1.Pod) {
+	u := v.byKey[gang]
+	if u == nil {
+		return nil
+	}
+	for _, m := range u.Members {
+		if m.Pod.Spec.NodeName != "" && m.Pod.DeletionTimestamp == nil {
+			pods = append(pods, m.Pod)
+		}
+	}
+	return pods
+}
+
 // Priority returns the highest priority of the Pods.
 func (u *Unit) Priority() int32 {
 	highest := schedulingv1.PodPriority(u.Members[0].Pod)

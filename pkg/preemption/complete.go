@@ -59,7 +59,7 @@ func (c *completion) mend(shortage *queueing.Shortage) bool {
 		}
 		for _, one := range from.units {
 			if missing > 0 && c.left(from) > 0 {
-				missing -= c.stop(one, missing)
+				missing -= c.stop(one, shortage, missing)
 			}
 		}
 	}
@@ -75,13 +75,13 @@ func (c *completion) left(from *lender) queueing.Amount {
 	return left
 }
 
-// stop adds Pods that hold an amount, and returns what they hold: as few as possible of the members that a gang can do
-// without, else all of the gang. It adds none if they can't be stopped now.
-func (c *completion) stop(one *unit, missing queueing.Amount) (given queueing.Amount) {
+// stop adds Pods that hold an amount of what is short, and returns how much of it they hold: as few as possible of the members that
+// a gang can do without, else all of the gang, whatever these hold. It adds none if they can't be stopped now.
+func (c *completion) stop(one *unit, shortage *queueing.Shortage, missing queueing.Amount) (given queueing.Amount) {
 	running, spare := c.running(one)
 	chosen := c.fewest(running[:spare], missing)
 	if chosen == nil {
-		chosen = running
+		chosen = slices.Concat(running, c.staying(one.others))
 	}
 	if !c.allows(chosen) {
 		return 0
@@ -89,7 +89,9 @@ func (c *completion) stop(one *unit, missing queueing.Amount) (given queueing.Am
 	c.victims = append(c.victims, chosen...)
 	for _, pod := range chosen {
 		c.stopped[pod.UID] = true
-		given += c.queues.held[pod.UID].Amount
+		if held := c.queues.held[pod.UID]; shortage.Covers(c.queues.tree, held.Queue, held.Model) {
+			given += held.Amount
+		}
 	}
 	return given
 }
@@ -104,17 +106,25 @@ func (c *completion) fewest(pods []*corev1.Pod, amount queueing.Amount) []*corev
 	return nil
 }
 
-// running returns the Pods that may be stopped and are no victims yet, and how many of them may leave while the others stay.
+// running returns the Pods that hold what is taken back and are no victims yet, and how many of them may leave while the others
+// stay.
 func (c *completion) running(one *unit) (pods []*corev1.Pod, spare int) {
-	for _, pod := range one.pods {
-		if _, may := c.queues.borrowed[pod.UID]; may && !c.stopped[pod.UID] {
-			pods = append(pods, pod)
-		}
-	}
+	pods = c.staying(one.pods)
 	if one.gang != "" && c.cluster.Spare != nil {
-		spare = c.cluster.Spare(one.gang) - (len(one.pods) - len(pods))
+		stopped := len(one.pods) - len(pods) + len(one.others) - len(c.staying(one.others))
+		spare = c.cluster.Spare(one.gang) - stopped
 	}
 	return pods, min(max(spare, 0), len(pods))
+}
+
+// staying returns those of some Pods that may be stopped and are no victims yet.
+func (c *completion) staying(pods []*corev1.Pod) (list []*corev1.Pod) {
+	for _, pod := range pods {
+		if _, may := c.queues.borrowed[pod.UID]; may && !c.stopped[pod.UID] {
+			list = append(list, pod)
+		}
+	}
+	return list
 }
 
 // allows reports whether Pods can be stopped beside the victims now.

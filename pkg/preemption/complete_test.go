@@ -30,6 +30,11 @@ func family(reclaim *queueing.Reclaim) []queueing.Queue {
 	}
 }
 
+// without is a Pod that holds no GPUs.
+func without(held *Held) { held.Model = "" }
+
+func on(model string) func(*Held) { return func(held *Held) { held.Model = model } }
+
 func of(queue string) func(*Held) { return func(held *Held) { held.Queue = queue } }
 
 func TestAFullParentGetsRoomFromBelowOnly(t *testing.T) {
@@ -77,6 +82,12 @@ func TestAFullParentGetsRoomFromBelowOnly(t *testing.T) {
 			held: guests(4, 4, 4, 4), asked: 4, budget: true, stopped: "never"},
 		"a gang as a whole": {
 			held: append(guests(8), guest("g0", "g", 4, 0), guest("g1", "g", 4, 0)), asked: 4, stopped: "g0 g1"},
+		"a gang with its Pods that hold no GPUs": {
+			held: append(guests(8), guest("g0", "g", 4, 0), guest("g1", "g", 4, 0), guest("launcher", "g", 0, 0, without)), asked: 4, stopped: "g0 g1 launcher"},
+		"a gang with its Pods on another model": {
+			held: append(guests(8), guest("g0", "g", 8, 0), guest("g1", "g", 1, 0, on("l40s"))), asked: 4, stopped: "g0 g1"},
+		"nobody of a gang of which one Pod is being bound": {
+			held: append(guests(4, 8), guest("g0", "g", 4, 0), guest("launcher", "g", 0, 0, without)), asked: 4, protected: "launcher", stopped: "a"},
 		"or the members that it can do without": {
 			held: append(guests(8), guest("g0", "g", 2, 0), guest("g1", "g", 2, 0), guest("g2", "g", 2, 0), guest("g3", "g", 2, 0)), asked: 4, spare: 3, stopped: "g0 g1"},
 		"as a whole if these are too few": {

@@ -6,6 +6,7 @@ package preemption
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -22,16 +23,39 @@ import (
 // system-cluster-critical does.
 const systemCritical = 2_000_000_000
 
-// Held is GPUs that a Pod holds.
+// Held is GPUs that a Pod holds. Pods without GPUs count as well if others of their gangs have some: see WithCompanions.
 type Held struct {
 	Pod *corev1.Pod
 	// Gang is the gang of the Pod; empty for a Pod without one.
 	Gang string
-	// Queue is the Pod's queue, and Model the model of its GPUs.
+	// Queue is the Pod's queue, and Model the model of its GPUs; empty without any.
 	Queue, Model string
 	Amount       queueing.Amount
 	// Leaving is true for a Pod that is terminating, or is about to.
 	Leaving bool
+}
+
+// WithCompanions adds the Pods without GPUs of the gangs that hold some: a gang is stopped as a whole. They count for the queue
+// of the others. members returns a gang's Pods that have a node and are not leaving.
+func WithCompanions(held []Held, members func(gang string) []*corev1.Pod) []Held {
+	known, queues := make(map[types.UID]bool, len(held)), map[string]string{}
+	var gangs []string
+	for i := range held {
+		one := &held[i]
+		known[one.Pod.UID] = true
+		if _, found := queues[one.Gang]; !found && one.Gang != "" {
+			queues[one.Gang] = one.Queue
+			gangs = append(gangs, one.Gang)
+		}
+	}
+	for _, gang := range gangs {
+		for _, pod := range members(gang) {
+			if !known[pod.UID] {
+				held = append(held, Held{Pod: pod, Gang: gang, Queue: queues[gang]})
+			}
+		}
+	}
+	return held
 }
 
 // Queues is who may be preempted for a gang in a queue: Pods of a lower priority in the same queue,
@@ -118,6 +142,11 @@ func (p *Prospect) Queues(priority int32, held []Held, now time.Time) *Queues {
 	for order, one := range p.lenders {
 		q.take(&lender{Lender: one, order: order, owed: one.Amount}, held, now)
 	}
+	for _, from := range q.lenders {
+		for _, one := range from.units {
+			q.addOthers(from, one)
+		}
+	}
 	return q
 }
 
@@ -127,13 +156,29 @@ func NewQueues(ledger *queueing.Ledger, queue string, asked queueing.Amounts, pr
 	return NewProspect(ledger, queue, asked).Queues(priority, held, now)
 }
 
-// unit is Pods that are stopped together.
+// unit is Pods that are stopped together: a gang, or a Pod without one.
 type unit struct {
-	key    string
-	gang   string
-	pods   []*corev1.Pod
-	amount queueing.Amount
-	lost   float64
+	key  string
+	gang string
+	// pods hold the amount that is taken back, and others are the rest of the gang.
+	pods, others []*corev1.Pod
+	amount       queueing.Amount
+	lost         float64
+}
+
+// addOthers has the rest of a gang stopped with those that hold what is taken back.
+func (q *Queues) addOthers(from *lender, one *unit) {
+	_, least := q.least[one.pods[0].UID]
+	for _, pod := range one.others {
+		borrowed, known := q.borrowed[pod.UID]
+		if !known {
+			borrowed = Borrowed{Queue: from.Queue, Notice: from.Reclaim.Notice, lender: from, unit: one}
+			q.borrowed[pod.UID] = borrowed
+		}
+		if least {
+			q.least[pod.UID] = borrowed
+		}
+	}
 }
 
 // take adds the Pods of a queue that has borrowed GPUs of a model.
@@ -204,41 +249,48 @@ func (q *Queues) Least() *Queues {
 }
 
 // unitsOf returns what may be stopped of a queue's Pods, the least work first. A gang may be stopped
-// only if all of its Pods may.
+// only if all of its Pods in the queue may.
 func unitsOf(lender *queueing.Lender, held []Held, priority int32, now time.Time) []*unit {
-	units, kept := map[string]*unit{}, map[string]bool{}
+	units := map[string]*unit{}
+	for i := range held {
+		if one := &held[i]; lends(lender, one) {
+			units[one.unitKey()] = &unit{key: one.unitKey(), gang: one.Gang}
+		}
+	}
 	for i := range held {
 		one := &held[i]
-		if one.Leaving || one.Queue != lender.Queue || one.Model != lender.Model {
-			continue
-		}
-		key := cmp.Or(one.Gang, string(one.Pod.UID))
-		if !mayTake(lender, one.Pod, priority, now) {
-			kept[key] = true
-			continue
-		}
-		u := units[key]
-		if u == nil {
-			u = &unit{key: key, gang: one.Gang}
-			units[key] = u
-		}
-		u.add(one, now)
-	}
-	list := make([]*unit, 0, len(units))
-	for key, u := range units {
-		if !kept[key] {
-			list = append(list, u)
+		u := units[one.unitKey()]
+		switch {
+		case u == nil || one.Leaving:
+		case one.Queue == lender.Queue && !mayTake(lender, one.Pod, priority, now):
+			delete(units, u.key)
+		default:
+			u.add(one, lends(lender, one), now)
 		}
 	}
+	list := slices.Collect(maps.Values(units))
 	slices.SortFunc(list, func(a, b *unit) int { return cmp.Or(cmp.Compare(a.lost, b.lost), cmp.Compare(a.key, b.key)) })
 	return list
 }
 
-func (u *unit) add(one *Held, now time.Time) {
-	u.pods = append(u.pods, one.Pod)
-	u.amount += one.Amount
+// unitKey is equal for all Pods that are stopped together.
+func (h *Held) unitKey() string { return cmp.Or(h.Gang, string(h.Pod.UID)) }
+
+// lends reports whether a Pod holds GPUs of what a queue gives back.
+func lends(lender *queueing.Lender, one *Held) bool {
+	return !one.Leaving && one.Queue == lender.Queue && one.Model == lender.Model && one.Amount > 0
+}
+
+// add adds a Pod, which holds a part of what is taken back if it lends.
+func (u *unit) add(one *Held, lends bool, now time.Time) {
 	pod := checkpoint.Pod{Pod: one.Pod}
 	u.lost += max(0, now.Sub(pod.Since(now)).Seconds()) * float64(one.Amount)
+	if !lends {
+		u.others = append(u.others, one.Pod)
+		return
+	}
+	u.pods = append(u.pods, one.Pod)
+	u.amount += one.Amount
 }
 
 // mayTake reports whether a Pod's queue lets it be stopped for a gang of a priority.

@@ -54,6 +54,10 @@ func TestWhoGivesBackBorrowedGPUs(t *testing.T) {
 			held:  []Held{guest("g-0", "g", 3, 1), guest("g-1", "g", 3, 1), guest("old", "", 2, 600)},
 			asked: 4, want: "g-0 g-1",
 		},
+		"a gang with its Pods without GPUs, and with those on another model": {
+			held:  []Held{guest("g-0", "g", 6, 1), guest("g-1", "g", 2, 1, on("l40s")), guest("g-2", "g", 0, 1, without), guest("old", "", 2, 600)},
+			asked: 4, want: "g-0 g-1 g-2",
+		},
 		"nobody before the minimum run time": {
 			reclaim: queueing.Reclaim{Policy: queueing.ReclaimAny, MinRuntime: time.Hour},
 			held:    []Held{guest("old", "", 4, 600), guest("young", "", 4, 1)},
@@ -102,6 +106,23 @@ func TestWhoGivesBackBorrowedGPUs(t *testing.T) {
 				t.Errorf("may be stopped: %v, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// A launcher counts for the queue of the workers that it launches, whatever its own labels say.
+func TestPodsWithoutGPUsAreStoppedWithTheirGangs(t *testing.T) {
+	t.Parallel()
+	ledger := queueing.NewLedger(queueing.NewTree([]queueing.Queue{{Name: "owner"}}))
+	launcher, worker, other := guest("launcher", "g", 0, 1, without), guest("worker", "g", 1, 1, of("owner")), guest("other", "h", 0, 1)
+	held := WithCompanions([]Held{worker}, func(string) []*corev1.Pod { return []*corev1.Pod{launcher.Pod, worker.Pod} })
+	if len(held) != 2 {
+		t.Fatalf("there are %d Pods, want the worker and the launcher", len(held))
+	}
+	queues := NewQueues(ledger, "owner", queueing.Amounts{"h100": queueing.GPU}, 100, held, noon)
+	for pod, want := range map[*corev1.Pod]bool{launcher.Pod: true, worker.Pod: true, other.Pod: false} {
+		if _, got := queues.Victim(pod); got != want {
+			t.Errorf("%s may be preempted: %t, want %t", pod.Name, got, want)
+		}
 	}
 }
 

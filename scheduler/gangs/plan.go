@@ -5,8 +5,10 @@ package gangs
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -300,6 +302,28 @@ func (r *Registry) GangOf(uid types.UID) string {
 		return m.group.Key
 	}
 	return ""
+}
+
+// Staying returns the Pods of a gang that have a node or a seat and are not on their way out, in order.
+func (r *Registry) Staying(gang string) []*corev1.Pod {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	g := r.groups[gang]
+	if g == nil {
+		return nil
+	}
+	var members []*Member
+	for _, m := range g.members {
+		if m.stays() || m.seat != nil {
+			members = append(members, m)
+		}
+	}
+	slices.SortFunc(members, compareMembers)
+	pods := make([]*corev1.Pod, len(members))
+	for i, m := range members {
+		pods[i] = m.Pod()
+	}
+	return pods
 }
 
 // Placing reports whether a Pod has a seat and is not bound yet.

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -72,6 +73,44 @@ func TestBelowAFullParentSiblingsGiveBackWhatTheyHaveBorrowed(t *testing.T) {
 			}
 			if got := strings.Join(told, " "); got != test.victims {
 				t.Errorf("%q have to leave, want %q", got, test.victims)
+			}
+		})
+	}
+}
+
+// The launcher of the gang holds no GPUs. The gang is stopped as a whole, wherever room is missing.
+func TestAGangWithALauncherGivesBackAsAWhole(t *testing.T) {
+	t.Parallel()
+	owner, guest := queue("owner", 4, nil), queue("guest", 4, nil)
+	tests := map[string]struct {
+		queues []*v1.GPUQueue
+		nodes  int
+		waits  *corev1.Pod
+	}{
+		"under the limit of a parent": {family(), 2, pod("waits", 4, inQueue("owner"))},
+		"on the nodes":                {[]*v1.GPUQueue{owner, guest}, 1, pod("waits", 4, inQueue("owner"))},
+		"in its own queue":            {[]*v1.GPUQueue{owner, guest}, 1, pod("waits", 4, inQueue("guest"), prioritized(9))},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			for i := range test.nodes {
+				f.addNode(fmt.Sprintf("node-%d", i), "a", 8)
+			}
+			f.withQueues(test.queues...)
+			members := []*corev1.Pod{
+				at(pod("launcher", 0, in("mpi", 3, 0), inQueue("guest")), "node-0"),
+				at(pod("worker-0", 4, in("mpi", 3, 1), inQueue("guest")), "node-0", 0, 1, 2, 3),
+				at(pod("worker-1", 4, in("mpi", 3, 2), inQueue("guest")), "node-0", 4, 5, 6, 7),
+			}
+			f.comes(append(members, test.waits)...)
+			f.decide(test.waits)
+			said := f.Preempt(t.Context(), test.waits)
+			for _, one := range members {
+				if !f.registry.Terminating(one.UID) {
+					t.Errorf("%s stays; it is said: %q", one.Name, said)
+				}
 			}
 		})
 	}

@@ -62,5 +62,5 @@ func (p *Planner) reclaimFor(attempt *gangs.Attempt, prospect *preemption.Prospe
 			})
 		}
 	})
-	return prospect.Queues(attempt.Priority, held, p.clock.Now())
+	return prospect.Queues(attempt.Priority, preemption.WithCompanions(held, p.registry.Staying), p.clock.Now())
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 
@@ -72,7 +73,7 @@ func newFixture(t *testing.T) *fixture {
 			if flags.Namespace != nil && *flags.Namespace != "" {
 				namespace = *flags.Namespace
 			}
-			return &cluster.Clients{Kube: f.kube, Tasks: f.tasks, Namespace: namespace}, nil
+			return &cluster.Clients{Kube: f.kube, Tasks: f.tasks, Config: &rest.Config{Host: "https://127.0.0.1:6443"}, Namespace: namespace}, nil
 		},
 	}
 	f.tasks.PrependReactor("create", "gputasks", f.create)

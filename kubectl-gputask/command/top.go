@@ -129,7 +129,7 @@ func (t *top) write(ctx context.Context, to *session, clients *cluster.Clients, 
 	var load analysis.Utilization
 	var note error
 	if t.metrics {
-		asker := &usage.Asker{Kube: clients.Kube, HTTP: t.HTTP, URLs: t.urls}
+		asker := &usage.Asker{Kube: clients.Kube, HTTP: t.HTTP, URLs: t.urls, Server: clients.Config.Host}
 		load, note = asker.Ask(ctx, observed.Nodes, observed.Pods)
 	}
 	answer := analysis.NewView(&observed.Objects, nil).Top(load)

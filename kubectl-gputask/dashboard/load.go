@@ -41,7 +41,7 @@ func (l *load) last() analysis.Utilization {
 func (l *load) run(ctx context.Context, wanted func() bool, follower *cluster.Follower) {
 	ticker := l.options.Clock.NewTicker(loadPeriod)
 	defer ticker.Stop()
-	asker := &usage.Asker{Kube: l.options.Clients.Kube, HTTP: l.options.HTTP, URLs: l.options.MetricsURLs}
+	asker := &usage.Asker{Kube: l.options.Clients.Kube, HTTP: l.options.HTTP, URLs: l.options.MetricsURLs, Server: l.options.Clients.Config.Host}
 	for {
 		if wanted() {
 			observed := follower.Watcher.Observe(l.options.Clock.Now())

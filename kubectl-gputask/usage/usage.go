@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -49,6 +50,8 @@ type Asker struct {
 	HTTP *http.Client
 	// URLs are queried instead of the agents discovered in the cluster.
 	URLs []string
+	// Server is the address of the API server. Only if that is on this machine, agents may be, too.
+	Server string
 }
 
 // Ask returns the utilisation of GPUs by UUID. The agents are found among the cluster's nodes
@@ -102,30 +105,46 @@ func summarize(failed []error) error {
 // source queries one node agent.
 type source func(context.Context) (analysis.Utilization, error)
 
-// discover finds the agents: those on this machine, as localcluster runs them, by the
-// Nodes' annotation with the agent's URL; otherwise the Pods of the DaemonSet, through
-// the API server's proxy.
+// discover finds the agents: the Pods of the DaemonSet, through the API server's proxy. Those of a
+// cluster on this machine, as localcluster runs them, are found by the annotation of their Nodes
+// with the agent's URL.
 func (a *Asker) discover(nodes []*corev1.Node, pods []*corev1.Pod) []source {
 	var sources []source
-	for _, address := range localAgents(nodes) {
+	var local map[string]string
+	if isOnThisMachine(a.Server) {
+		local = localAgents(nodes)
+	}
+	for _, address := range slices.Compact(slices.Sorted(maps.Values(local))) {
 		sources = append(sources, a.direct(address))
 	}
-	if len(sources) > 0 {
-		return sources
-	}
 	for _, pod := range pods {
-		if pod.Namespace == namespace && pod.Labels[labelName] == labelValue && pod.Status.Phase == corev1.PodRunning {
+		isAgent := pod.Namespace == namespace && pod.Labels[labelName] == labelValue && pod.Status.Phase == corev1.PodRunning
+		if isAgent && local[pod.Spec.NodeName] == "" {
 			sources = append(sources, a.proxied(pod.Name))
 		}
 	}
 	return sources
 }
 
-// localAgents returns the metrics URLs of agents on this machine. Other URLs are not
+// isOnThisMachine reports whether the address of an API server is a loopback address. What Nodes
+// of other clusters say of this machine is not true.
+func isOnThisMachine(server string) bool {
+	if !strings.Contains(server, "//") {
+		server = "//" + server
+	}
+	parsed, err := url.Parse(server)
+	if err != nil {
+		return false
+	}
+	address := net.ParseIP(parsed.Hostname())
+	return parsed.Hostname() == "localhost" || address != nil && address.IsLoopback()
+}
+
+// localAgents returns the metrics URLs of agents on this machine, by their Nodes. Other URLs are not
 // queried directly: a Node's annotation must not make a user's machine call arbitrary
 // hosts.
-func localAgents(nodes []*corev1.Node) []string {
-	var found []string
+func localAgents(nodes []*corev1.Node) map[string]string {
+	found := map[string]string{}
 	for _, node := range nodes {
 		parsed, err := url.Parse(node.Annotations[endpoints.AnnotationProbeURL])
 		if err != nil || parsed.Scheme != "http" {
@@ -134,10 +153,9 @@ func localAgents(nodes []*corev1.Node) []string {
 		if address := net.ParseIP(parsed.Hostname()); address == nil || !address.IsLoopback() {
 			continue
 		}
-		found = append(found, "http://"+parsed.Host+"/metrics")
+		found[node.Name] = "http://" + parsed.Host + "/metrics"
 	}
-	slices.Sort(found)
-	return slices.Compact(found)
+	return found
 }
 
 func (a *Asker) direct(address string) source {

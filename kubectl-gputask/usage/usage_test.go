@@ -93,14 +93,61 @@ func TestAgentsAreAskedThroughTheAPIServer(t *testing.T) {
 func TestOnlyAgentsOfThisMachineAreAskedDirectly(t *testing.T) {
 	t.Parallel()
 	var nodes []*corev1.Node
-	for _, address := range []string{
+	for i, address := range []string{
 		"http://127.0.0.1:9836/probe?node=a", "http://127.0.0.1:9836/probe?node=b", "http://[::1]:1/probe",
 		"http://10.0.0.1:9836/probe", "https://127.0.0.1:2/probe", "http://localhost.example.com/probe", "::", "",
 	} {
-		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{endpoints.AnnotationProbeURL: address}}})
+		nodes = append(nodes, nodeWith(fmt.Sprint("n", i), address))
 	}
-	want := []string{"http://127.0.0.1:9836/metrics", "http://[::1]:1/metrics"}
+	want := map[string]string{"n0": "http://127.0.0.1:9836/metrics", "n1": "http://127.0.0.1:9836/metrics", "n2": "http://[::1]:1/metrics"}
 	if diff := cmp.Diff(want, localAgents(nodes)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func nodeWith(name, address string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{endpoints.AnnotationProbeURL: address}}}
+}
+
+// An attacker who has taken over an agent may write any URL to its own Node.
+func TestANodeDoesNotHideTheLoadOfOthers(t *testing.T) {
+	t.Parallel()
+	asked := false
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked = true
+		fmt.Fprintln(w, "# TYPE falldio_gpu_utilization_ratio gauge\nfalldio_gpu_utilization_ratio{UUID=\"GPU-l\"} 0.5")
+	}))
+	t.Cleanup(local.Close)
+	nodes := []*corev1.Node{nodeWith("n1", ""), nodeWith("n2", local.URL+"/probe")}
+	agent := pod("agent-1", "nodeagent-system", "nodeagent", corev1.PodRunning)
+	agent.Spec.NodeName = "n1"
+	for server, want := range map[string]analysis.Utilization{
+		"https://192.0.2.1:6443": {"GPU-a": 0.25, "GPU-b": 1},
+		"https://127.0.0.1:6443": {"GPU-a": 0.25, "GPU-b": 1, "GPU-l": 0.5},
+	} {
+		asked = false
+		asker := &Asker{Kube: apiServer(t), HTTP: http.DefaultClient, Server: server}
+		got, err := asker.Ask(t.Context(), nodes, []*corev1.Pod{agent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("API server %s (-want +got):\n%s", server, diff)
+		}
+		if _, direct := want["GPU-l"]; asked != direct {
+			t.Errorf("API server %s: a port of this machine is asked: %v", server, asked)
+		}
+	}
+}
+
+func TestWhereAnAPIServerIs(t *testing.T) {
+	t.Parallel()
+	for server, here := range map[string]bool{
+		"https://127.0.0.1:6443": true, "127.0.0.1:6443": true, "https://[::1]:1": true, "https://localhost": true, "localhost:8080": true,
+		"https://10.0.0.1:6443": false, "https://localhost.example.com": false, "https://127.0.0.1.example.com/x": false, "": false, "%": false,
+	} {
+		if got := isOnThisMachine(server); got != here {
+			t.Errorf("%q: %v, want %v", server, got, here)
+		}
 	}
 }

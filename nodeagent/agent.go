@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -31,7 +32,8 @@ type agent struct {
 	condition *publish.ConditionWriter
 	events    *publish.EventWriter
 	metrics   *metrics.Node
-	plugins   *plugins // nil without device plugins
+	plugins   *plugins        // nil without device plugins
+	keeper    *publish.Keeper // nil without device plugins
 	clock     clock.Clock
 	cleanUp   bool
 	// restored is closed once the faults that a previous run found are restored.
@@ -95,24 +97,74 @@ func (a *agent) run(ctx context.Context, synced <-chan struct{}) error {
 	if a.plugins != nil {
 		group.Go(func() error { return a.plugins.run(ctx, a.monitor, a.restored) })
 	}
+	if a.keeper != nil {
+		group.Go(func() error {
+			a.keep(ctx)
+			return nil
+		})
+	}
 	return group.Wait()
 }
 
-// restore restores the faults that a previous run found, before anything is published. It
-// returns false if ctx ends before the Node has been seen.
+// keptAfter is how long the API server may take to return the GPUs' faults before those that were
+// kept on the node count.
+const keptAfter = restoreTimeout / 2
+
+// restore restores the faults that a previous run found, before anything is published: from the
+// Node, or from the node's own file if the API server does not answer. It returns false if ctx ends
+// before the Node has been seen.
 func (a *agent) restore(ctx context.Context, synced <-chan struct{}) bool {
+	timer := a.clock.NewTimer(keptAfter)
+	defer timer.Stop()
+	kept := false
+	select {
+	case <-ctx.Done():
+		return false
+	case <-synced:
+	case <-timer.C():
+		kept = a.restoreKept(ctx)
+	}
 	select {
 	case <-ctx.Done():
 		return false
 	case <-synced:
 	}
-	histories, err := a.view.Histories()
+	if !kept {
+		histories, err := a.view.Histories()
+		a.restoreAll(ctx, histories, err)
+	}
+	return true
+}
+
+// restoreKept restores what was kept on the node, and reports whether anything was.
+func (a *agent) restoreKept(ctx context.Context) bool {
+	if a.keeper == nil {
+		return false
+	}
+	histories, err := a.keeper.Histories()
+	if errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	klog.FromContext(ctx).Info("The API server does not answer: the GPUs' previous faults are those that were kept on the node")
+	a.restoreAll(ctx, histories, err)
+	return true
+}
+
+func (a *agent) restoreAll(ctx context.Context, histories map[string]gpu.History, err error) {
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Can't restore the GPUs' faults; they will be detected again")
 	}
 	a.monitor.Restore(histories)
 	close(a.restored)
-	return true
+}
+
+// keep keeps the GPUs' faults on the node, once those of a previous run are restored.
+func (a *agent) keep(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-a.restored:
+		a.keeper.Run(ctx, a.monitor)
+	}
 }
 
 const cleanUpTimeout = 5 * time.Second

@@ -6,9 +6,13 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -16,6 +20,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/health"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
+	"falldio.github.io/gpu-controller/nodeagent/node/labels"
 	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 )
 
@@ -106,5 +111,53 @@ func TestALibraryThatNoLongerFitsEndsTheAgent(t *testing.T) {
 	a.monitor.Poll(t.Context())
 	if err := await(t, "the agent ends", ended); !errors.Is(err, gpu.ErrRestart) {
 		t.Errorf("unexpected error %v", err)
+	}
+}
+
+// neverSynced is an API server that does not answer.
+var neverSynced = make(chan struct{})
+
+func TestFaultsAreKnownWithoutTheAPIServer(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+	path := filepath.Join(t.TempDir(), keptFile)
+	start := func(synced <-chan struct{}) (*agent, *simulation.Source, func()) {
+		source := simulation.New(simulation.Default(), "node-1", clock)
+		a := newTestAgent(source, clock)
+		a.keeper = publish.NewKeeper(path, labels.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- a.run(ctx, synced) }()
+		a.monitor.Poll(ctx)
+		return a, source, func() { cancel(); await(t, "the agent ends", ended) }
+	}
+	synced := make(chan struct{})
+	close(synced)
+	first, source, stop := start(synced)
+	await(t, "the first agent has restored what there was", first.restored)
+	if err := source.Inject(simulation.Fault{GPU: new(3), Fault: simulation.XID, XID: 79}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the fault is kept", func() bool {
+		first.monitor.Poll(t.Context())
+		text, err := os.ReadFile(path)
+		return err == nil && strings.Contains(string(text), "XID79")
+	})
+	stop()
+	second, _, stop := start(neverSynced)
+	defer stop()
+	eventually(t, "the second agent waits for the API server", clock.HasWaiters)
+	clock.Step(keptAfter)
+	await(t, "the second agent has restored what was kept", second.restored)
+	if device := second.monitor.Snapshot().Devices[3]; device.Healthy() || device.Fault.Reason != "XID79" || !device.Fault.NeedsReset {
+		t.Errorf("GPU 3 is offered with the fault %+v", device.Fault)
+	}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, limit, true, func(context.Context) (bool, error) { return holds(), nil })
+	if err != nil {
+		t.Fatalf("not within %v: %s", limit, what)
 	}
 }

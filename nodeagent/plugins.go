@@ -34,6 +34,8 @@ const (
 	pluginFolder       = "device-plugins"
 	podResourcesFolder = "pod-resources"
 	podResourcesSocket = "kubelet.sock"
+	// keptFile is in the first one, of which the kubelet removes only sockets.
+	keptFile = "nodeagent-inventory.json"
 )
 
 // plugins has the node's device plugins and what they share.

@@ -6,12 +6,14 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
 
 	"falldio.github.io/gpu-controller/nodeagent/hardware/gpu"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/monitor"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/nvml"
 	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
 	"falldio.github.io/gpu-controller/nodeagent/node/labels"
+	"falldio.github.io/gpu-controller/nodeagent/node/publish"
 )
 
 // makeAgents creates the agent of this node, or the agents of all simulated nodes.
@@ -35,6 +37,7 @@ func (p *process) makeAgents(ctx context.Context, clients *clients) error {
 	if err != nil || !p.opts.devicePlugin {
 		return err
 	}
+	agent.keeper = publish.NewKeeper(filepath.Join(p.opts.kubeletDirectory, pluginFolder, keptFile), p.opts.labels)
 	injection, err := newInjection(ctx, clients, p.opts, p.clock)
 	if err != nil {
 		return err

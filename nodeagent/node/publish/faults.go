@@ -22,7 +22,12 @@ func (v *View) Histories() (map[string]gpu.History, error) {
 	if node == nil || node.Annotations[inventory.Annotation] == "" {
 		return nil, nil
 	}
-	published, err := inventory.Parse(node.Annotations[inventory.Annotation])
+	return historiesIn(node.Annotations[inventory.Annotation])
+}
+
+// historiesIn returns the histories in an inventory.
+func historiesIn(text string) (map[string]gpu.History, error) {
+	published, err := inventory.Parse(text)
 	if err != nil {
 		return nil, err
 	}

@@ -152,7 +152,7 @@ func (v *View) reclaimFor(w *clusterview.Waiting) *preemption.Queues {
 		if amount == 0 {
 			continue
 		}
-		one := preemption.Held{Pod: pod, Gang: v.GangOf(string(pod.UID)), Queue: v.holderOf(pod), Amount: amount, Leaving: pod.DeletionTimestamp != nil}
+		one := preemption.Held{Pod: pod, Gang: v.GangOf(string(pod.UID)), Queue: v.queues.holder(pod), Amount: amount, Leaving: pod.DeletionTimestamp != nil}
 		if node := v.Node(pod.Spec.NodeName); node != nil {
 			one.Model = snapshot.Model(node)
 		}
@@ -160,12 +160,4 @@ func (v *View) reclaimFor(w *clusterview.Waiting) *preemption.Queues {
 	}
 	held = preemption.WithCompanions(held, v.Staying)
 	return preemption.NewQueues(v.ledger, v.queues.Assign(w.Pods[0]).Queue, gpuqueue.Least(&w.Gang.Gang), w.Priority, held, v.Now)
-}
-
-// holderOf returns the queue that a running Pod counts for. One that does not exist any more counts as none.
-func (v *View) holderOf(pod *corev1.Pod) string {
-	if queue := v.queues.Assign(pod).Queue; v.queues.Tree.Has(queue) {
-		return queue
-	}
-	return queueing.NoQueue
 }

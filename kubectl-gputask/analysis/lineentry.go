@@ -128,6 +128,7 @@ func (g *gathered) running(queues *Queues, now time.Time) (entry LineEntry, runs
 	if amount == 0 {
 		return LineEntry{}, false
 	}
+	entry.Queue = queues.holder(g.with[0])
 	since := metav1.NewTime(now)
 	for _, pod := range g.with {
 		if began := cmp.Or(pod.Status.StartTime, &pod.CreationTimestamp); began.Before(&since) {

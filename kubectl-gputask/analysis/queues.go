@@ -55,15 +55,31 @@ func (q *Queues) known() bool { return q != nil && q.Tree != nil }
 // Assign returns the queue of a Pod, and why the Pod may not use it. If the queues or the Pod's namespace are not known, it is the queue that
 // the Pod names.
 func (q *Queues) Assign(pod *corev1.Pod) queueing.Assignment {
-	if q == nil {
+	switch applicant, known := q.applicant(pod); {
+	case q == nil:
 		return queueing.Assignment{}
-	}
-	namespace := q.namespaces[pod.Namespace]
-	if q.Tree == nil || namespace == nil {
+	case !known:
 		return queueing.Assignment{Queue: pod.Labels[v1.LabelQueue]}
+	default:
+		return q.Tree.Assign(&applicant)
 	}
-	applicant := gpuqueue.Applicant(pod, namespace)
-	return q.Tree.Assign(&applicant)
+}
+
+// applicant returns what decides about the queue of a Pod, and whether it is known.
+func (q *Queues) applicant(pod *corev1.Pod) (applicant queueing.Applicant, known bool) {
+	if !q.known() || q.namespaces[pod.Namespace] == nil {
+		return applicant, false
+	}
+	return gpuqueue.Applicant(pod, q.namespaces[pod.Namespace]), true
+}
+
+// holder returns the queue that a running Pod counts for. If the queues or the Pod's namespace are not known, it is the queue that the Pod
+// names.
+func (q *Queues) holder(pod *corev1.Pod) string {
+	if applicant, known := q.applicant(pod); known {
+		return q.Tree.Holder(&applicant)
+	}
+	return q.Assign(pod).Queue
 }
 
 // Object returns a queue by its name; nil if there is none.

@@ -117,6 +117,13 @@ func TestWhichQueueAPodIsIn(t *testing.T) {
 			if got.Queue != test.want || (got.Problem != nil) != test.refused {
 				t.Errorf("queue %q, problem %v", got.Queue, got.Problem)
 			}
+			want := test.want
+			if test.refused {
+				want = "vision" // that of its namespace
+			}
+			if got := test.queues.holder(waitingPod("a", test.label, 1)); got != want {
+				t.Errorf("while it runs it counts for %q, want %q", got, want)
+			}
 		})
 	}
 }

@@ -79,6 +79,33 @@ func TestTheStatusSaysWhatAQueueHoldsAndWaitsFor(t *testing.T) {
 	}
 }
 
+// A tenant names another team's queue, in a Pod that somebody else's scheduler has bound and in one that waits.
+func TestAnotherTeamNeitherPaysNorSeemsToWait(t *testing.T) {
+	t.Parallel()
+	victim, attacker := newQueue("victim", "", quota("*", 8, 8)), newQueue("attacker", "", quota("*", 0, 2))
+	victim.Spec.NamespaceSelector.MatchLabels = map[string]string{"team": "victim"}
+	attacker.Spec.NamespaceSelector.MatchLabels = map[string]string{"team": "attacker"}
+	queues := []*v1.GPUQueue{victim, attacker}
+	cluster := newCluster()
+	cluster.Namespace = func(name string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "attacker"}}}
+	}
+	view := NewView(NewTree(queues))
+	for _, pod := range []*corev1.Pod{newPod("bound", "victim", 8, runsSince(time.Hour)), newPod("waits", "victim", 4)} {
+		view.Add(cluster, pod)
+	}
+	accounts := Accounts{}
+	accounts.Load(queues)
+	accounts.Charge(view.tree, view.Holdings, now, halfLife)
+	report := NewReport(view, accounts, halfLife, now)
+	for queue, want := range map[*v1.GPUQueue]string{victim: "0 used, 0 waiting, 0.000 GPU-hours", attacker: "8 used, 4 waiting, 8.000 GPU-hours"} {
+		status := report.Status(queue)
+		if got := fmt.Sprintf("%s used, %s waiting, %s GPU-hours", status.Summary.Used, status.Summary.Waiting, status.Usage.GPUHours); got != want {
+			t.Errorf("%s: %s, want %s", queue.Name, got, want)
+		}
+	}
+}
+
 func TestTheSummaryNamesModels(t *testing.T) {
 	t.Parallel()
 	queue := newQueue("q", "", quota("h100", 8, 8), quota("*", 16))

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/queueing"
@@ -32,9 +31,12 @@ type View struct {
 	Holdings []Holding
 	// running and waiting are the tasks by queue.
 	running, waiting map[string]map[string]bool
-	// defaults are the queues of Pods that name none, by namespace.
-	defaults map[string]string
+	// queues are those of Pods, by what decides about them.
+	queues map[named]string
 }
+
+// named is the namespace of Pods and the queue that they name.
+type named struct{ namespace, queue string }
 
 // Holding is GPUs that a Pod of a queue holds.
 type Holding struct {
@@ -48,7 +50,7 @@ type Holding struct {
 func NewView(tree *queueing.Tree) *View {
 	return &View{
 		tree: tree, Held: queueing.NewLedger(tree), Waiting: queueing.NewLedger(tree),
-		running: map[string]map[string]bool{}, waiting: map[string]map[string]bool{}, defaults: map[string]string{},
+		running: map[string]map[string]bool{}, waiting: map[string]map[string]bool{}, queues: map[named]string{},
 	}
 }
 
@@ -69,26 +71,14 @@ func (v *View) Add(cluster *Cluster, pod *corev1.Pod) {
 	}
 }
 
-// QueueOf returns the queue of a Pod, NoQueue if it does not exist. Whether the Pod may use it does
-// not change what it holds.
+// QueueOf returns the queue that a Pod counts for, whether it holds GPUs or waits for some: one that accepts its namespace.
 func (v *View) QueueOf(cluster *Cluster, pod *corev1.Pod) string {
-	queue := pod.Labels[v1.LabelQueue]
-	if queue == "" {
-		queue = v.defaultOf(cluster, pod.Namespace)
-	}
-	if !v.tree.Has(queue) {
-		return queueing.NoQueue
-	}
-	return queue
-}
-
-// defaultOf returns the queue of Pods in a namespace that name none.
-func (v *View) defaultOf(cluster *Cluster, namespace string) string {
-	queue, known := v.defaults[namespace]
+	of := named{pod.Namespace, pod.Labels[v1.LabelQueue]}
+	queue, known := v.queues[of]
 	if !known {
-		applicant := Applicant(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}, cluster.Namespace(namespace))
-		queue = v.tree.Assign(&applicant).Queue
-		v.defaults[namespace] = queue
+		applicant := Applicant(pod, cluster.Namespace(pod.Namespace))
+		queue = v.tree.Holder(&applicant)
+		v.queues[of] = queue
 	}
 	return queue
 }

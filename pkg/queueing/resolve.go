@@ -61,6 +61,19 @@ func (t *Tree) Assign(pod *Applicant) Assignment {
 	return Assignment{}
 }
 
+// Holder returns the queue that holds what a Pod holds: the first one of those that Assign looks for that accepts the
+// Pod's namespace; NoQueue if there is none. Whoever placed the Pod, a queue never pays for a namespace that it does not
+// accept. Its priorities and its longest run time do not matter: they decide who may start, and a Pod that holds GPUs
+// without having been asked counts all the same.
+func (t *Tree) Holder(pod *Applicant) string {
+	for _, queue := range []string{pod.Queue, pod.NamespaceQueue} {
+		if n := t.nodes[queue]; queue != NoQueue && n != nil && n.accepts(pod.NamespaceLabels) {
+			return queue
+		}
+	}
+	return t.only(pod.NamespaceLabels)
+}
+
 // only returns the only queue that accepts a namespace; NoQueue if there are none or several.
 func (t *Tree) only(namespaceLabels map[string]string) string {
 	accepting := t.Accepting(namespaceLabels)

@@ -10,6 +10,47 @@ import (
 	"falldio.github.io/gpu-controller/pkg/queueing"
 )
 
+func TestAQueueHoldsOnlyWhatNamespacesHoldThatItAccepts(t *testing.T) {
+	t.Parallel()
+	team := func(name string) func(map[string]string) bool {
+		return func(labels map[string]string) bool { return labels["team"] == name }
+	}
+	tree := queueing.NewTree([]queueing.Queue{
+		{Name: "org"},
+		{Name: "vision", Parent: "org", Accepts: team("vision"), Priorities: []string{"low"}, MaxRuntime: time.Hour},
+		{Name: "speech", Parent: "org", Accepts: team("speech")},
+		{Name: "web", Accepts: team("web")}, {Name: "web-batch", Accepts: team("web")},
+	})
+	tests := map[string]struct {
+		team, queue, byDefault, priority string
+		want                             string
+	}{
+		"the one that it names":                            {"web", "web", "web-batch", "", "web"},
+		"else the namespace's":                             {"web", "", "web-batch", "", "web-batch"},
+		"else the only one that accepts":                   {"vision", "", "", "", "vision"},
+		"none if several accept":                           {"web", "", "", "", ""},
+		"not another team's, but its own":                  {"speech", "vision", "", "", "speech"},
+		"not another team's, but the namespace's default":  {"web", "vision", "web-batch", "", "web-batch"},
+		"not another team's, but none":                     {"games", "vision", "", "", ""},
+		"not that of its children":                         {"vision", "org", "", "", "vision"},
+		"not one that does not exist, but its own":         {"vision", "gone", "", "", "vision"},
+		"not a default that does not accept the namespace": {"vision", "", "speech", "", "vision"},
+		"its own, also with a priority that may not start": {"vision", "vision", "", "high", "vision"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := queueing.Applicant{
+				Namespace: tc.team, NamespaceLabels: map[string]string{"team": tc.team}, Queue: tc.queue, NamespaceQueue: tc.byDefault,
+				PriorityClass: tc.priority, MaxRuntime: 2 * time.Hour,
+			}
+			if got := tree.Holder(&pod); got != tc.want {
+				t.Errorf("queue %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestWhichQueueAPodIsIn(t *testing.T) {
 	t.Parallel()
 	team := func(name string) func(map[string]string) bool {

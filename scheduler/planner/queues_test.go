@@ -82,6 +82,31 @@ func TestAQueueNeverHoldsMoreThanItsLimit(t *testing.T) {
 	}
 }
 
+// A Pod of a namespace that the queue does not accept may run nevertheless: another scheduler has bound it, or the namespace was
+// accepted before.
+func TestAQueueDoesNotPayForANamespaceThatItDoesNotAccept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.addNode("node-0", "a", 16)
+	victim, attacker := queue("victim", 8, ptr.To[int32](8)), queue("attacker", 0, ptr.To[int32](8))
+	victim.Spec.NamespaceSelector.MatchLabels = map[string]string{"team": "victim"}
+	attacker.Spec.NamespaceSelector.MatchLabels = map[string]string{"team": "attacker"}
+	list := []*v1.GPUQueue{victim, attacker}
+	f.setQueues(queues.NewState(gpuqueue.NewTree(list), list, func(name string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": map[string]string{"evil": "attacker"}[name]}}}
+	}))
+	inNamespace := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Namespace = name } }
+	own := pod("own", 1, inNamespace("evil"))
+	f.comes(at(pod("runs", 8, inQueue("victim"), inNamespace("evil")), "node-0", 0, 1, 2, 3, 4, 5, 6, 7), own)
+	ledger := f.ledgerOf(f.queueState())
+	if got := ledger.Held("victim", v1.AnyGPU); got != 0 {
+		t.Errorf("the victim's queue holds %v", got)
+	}
+	if decision := f.decide(own); !strings.Contains(decision.Waits, "queue attacker holds 8 of at most 8 GPUs") {
+		t.Errorf("decision is %+v", decision)
+	}
+}
+
 // Seats count before their Pods are bound: two Pods that are decided on one after the other must
 // not exceed a limit together.
 func TestSeatsCountAgainstTheLimit(t *testing.T) {

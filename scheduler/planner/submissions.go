@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/queueing/arrivals"
@@ -48,7 +49,7 @@ func (p *Planner) noteSubmission(attempt *gangs.Attempt) {
 		return
 	}
 	one := arrivals.Submission{
-		At: attempt.Group.Since, Queue: state.QueueOf(pod).Queue, Percent: percent, Task: taskOf(pod), Needs: needsOf(attempt),
+		At: attempt.Group.Since, Queue: state.QueueOfRunning(pod.Namespace, pod.Labels[v1.LabelQueue]), Percent: percent, Task: taskOf(pod), Needs: needsOf(attempt),
 	}
 	p.submissions.mu.Lock()
 	defer p.submissions.mu.Unlock()

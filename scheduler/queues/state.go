@@ -40,12 +40,9 @@ func (s *State) QueueOf(pod *corev1.Pod) queueing.Assignment {
 }
 
 // QueueOfRunning returns the queue that a Pod of a namespace with a label falldio.com/queue counts
-// for while it runs: whether it may use the queue was decided before. A queue that does not
-// exist any more counts as none.
+// for while it runs.
 func (s *State) QueueOfRunning(namespace, label string) string {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{v1.LabelQueue: label}}}
-	if queue := s.QueueOf(pod).Queue; s.tree.Has(queue) {
-		return queue
-	}
-	return queueing.NoQueue
+	applicant := gpuqueue.Applicant(pod, s.namespace(namespace))
+	return s.tree.Holder(&applicant)
 }

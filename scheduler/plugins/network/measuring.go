@@ -85,7 +85,7 @@ func (m *measuring) podHandler() cache.ResourceEventHandler {
 func (m *measuring) observe(pod *corev1.Pod) {
 	question, wants := m.args.question(pod)
 	if wants && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
-		m.wanted.Pending(pod.UID, question)
+		m.wanted.Pending(pod.Namespace, pod.UID, question)
 		return
 	}
 	m.wanted.Gone(pod.UID)

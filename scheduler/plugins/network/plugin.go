@@ -47,7 +47,7 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 	if !wants {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	p.measuring.wanted.Asked(question)
+	p.measuring.wanted.Asked(pod.Namespace, question)
 	names := make([]string, len(nodes))
 	for i, node := range nodes {
 		names[i] = node.Node().Name

@@ -110,7 +110,7 @@ func (c *cluster) expect(target, want string) {
 
 func (c *cluster) want(targets ...string) {
 	for _, one := range targets {
-		c.wanted.Asked(estimate.Question{Target: one, Module: "m"})
+		c.wanted.Asked("default", estimate.Question{Target: one, Module: "m"})
 	}
 }
 
@@ -179,7 +179,7 @@ func TestAgentsThatDoNotAnswerAreLeftAlone(t *testing.T) {
 	c.want("a")
 	var pattern strings.Builder
 	for range 20 {
-		c.wanted.Pending("pod", estimate.Question{Target: "a", Module: "m"})
+		c.wanted.Pending("default", "pod", estimate.Question{Target: "a", Module: "m"})
 		c.asked = nil
 		c.round(t.Context())
 		slices.Sort(c.asked)

@@ -7,6 +7,7 @@ package wanted
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -40,6 +41,8 @@ type List struct {
 
 // interest is how much a question matters.
 type interest struct {
+	// namespace is that of who has asked it first.
+	namespace string
 	// pods is how many pending Pods have it.
 	pods int
 	// asked is when it was asked last.
@@ -58,7 +61,7 @@ func New(config Config) *List {
 func (l *List) Added() <-chan struct{} { return l.added }
 
 // Pending records a pending Pod and its question.
-func (l *List) Pending(pod types.UID, question estimate.Question) {
+func (l *List) Pending(namespace string, pod types.UID, question estimate.Question) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if before, found := l.pods[pod]; found {
@@ -67,7 +70,7 @@ func (l *List) Pending(pod types.UID, question estimate.Question) {
 		}
 		l.gone(pod)
 	}
-	if one := l.ask(question); one != nil {
+	if one := l.ask(namespace, question); one != nil {
 		one.pods++
 		l.pods[pod] = question
 	}
@@ -93,24 +96,24 @@ func (l *List) gone(pod types.UID) {
 
 // Asked records the question of a Pod whose turn has come. A question for which there was
 // no room gets in this way.
-func (l *List) Asked(question estimate.Question) {
+func (l *List) Asked(namespace string, question estimate.Question) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ask(question)
+	l.ask(namespace, question)
 }
 
 // ask adds a question, or renews it, and returns its interest; nil if there is no room
 // for it.
-func (l *List) ask(question estimate.Question) *interest {
+func (l *List) ask(namespace string, question estimate.Question) *interest {
 	now := l.config.Clock.Now()
 	if one := l.questions[question]; one != nil {
 		one.asked = now
 		return one
 	}
-	if len(l.questions) >= l.config.Max && !l.makeRoom() {
+	if len(l.questions) >= l.config.Max && !l.makeRoom() && !l.displace(namespace) {
 		return nil
 	}
-	one := &interest{asked: now}
+	one := &interest{namespace: namespace, asked: now}
 	l.questions[question] = one
 	select {
 	case l.added <- struct{}{}:
@@ -135,6 +138,32 @@ func (l *List) makeRoom() bool {
 		return false
 	}
 	delete(l.questions, *oldest)
+	return true
+}
+
+// displace forgets the newest question of the namespace that has the most, if that still has as many as the given one afterwards:
+// no namespace keeps all places with targets that nobody else needs.
+func (l *List) displace(namespace string) bool {
+	counts, most := map[string]int{}, ""
+	for _, one := range l.questions {
+		counts[one.namespace]++
+	}
+	for name, count := range counts {
+		if count > counts[most] || count == counts[most] && name < most {
+			most = name
+		}
+	}
+	if counts[most] <= counts[namespace]+1 {
+		return false
+	}
+	var newest *estimate.Question
+	for question, one := range l.questions {
+		if one.namespace == most && (newest == nil || before(*newest, l.questions[*newest], question, one)) {
+			newest = &question
+		}
+	}
+	delete(l.questions, *newest)
+	maps.DeleteFunc(l.pods, func(_ types.UID, question estimate.Question) bool { return question == *newest })
 	return true
 }
 

@@ -33,7 +33,13 @@ func question(target string) estimate.Question {
 	return estimate.Question{Target: target, Module: "m"}
 }
 
-func (l *list) pending(pod, target string) { l.Pending(types.UID(pod), question(target)) }
+func (l *list) pending(pod, target string) { l.pendingIn("default", pod, target) }
+
+func (l *list) pendingIn(namespace, pod, target string) {
+	l.Pending(namespace, types.UID(pod), question(target))
+}
+
+func (l *list) asked(question estimate.Question) { l.Asked("default", question) }
 
 func (l *list) expect(when, want string) {
 	l.t.Helper()
@@ -69,9 +75,9 @@ func TestQuestionsStayWhilePodsWait(t *testing.T) {
 	l.pending("p3", "c")
 	l.clock.Step(remember)
 	l.expect("a Pod has changed its mind", "c")
-	l.Asked(question("d"))
+	l.asked(question("d"))
 	l.clock.Step(remember - 1)
-	l.Asked(question("d"))
+	l.asked(question("d"))
 	l.clock.Step(1)
 	l.expect("a question is asked on", "c d")
 }
@@ -84,16 +90,35 @@ func TestQuestionsAreBounded(t *testing.T) {
 	l.pending("p3", "c")
 	l.expect("all places are taken", "a b")
 	l.Gone("p3")
-	l.Asked(question("c"))
+	l.asked(question("c"))
 	l.expect("Pods wait for all of them", "a b")
 	l.Gone("p1")
-	l.Asked(question("c"))
+	l.asked(question("c"))
 	l.expect("a place is free", "b c")
 	l.Gone("p2")
 	l.clock.Step(time.Second)
-	l.Asked(question("c"))
+	l.asked(question("c"))
 	l.pending("p4", "d")
 	l.expect("the one that was asked before gives way", "c d")
+}
+
+func TestANamespaceDoesNotKeepAllPlaces(t *testing.T) {
+	t.Parallel()
+	l := newList(t, 4)
+	for _, target := range []string{"e1", "e2", "e3", "e4", "e5"} {
+		l.pendingIn("evil", "p-"+target, target)
+		l.clock.Step(time.Second)
+	}
+	l.expect("one namespace wants more than there is", "e1 e2 e3 e4")
+	l.pendingIn("victim", "v1", "a")
+	l.pendingIn("victim", "v2", "b")
+	l.expect("the newest ones give way", "a b e1 e2")
+	l.pendingIn("victim", "v3", "c")
+	l.pendingIn("evil", "p-e6", "e6")
+	l.expect("both have as many", "a b e1 e2")
+	l.Gone("p-e4") // its question was forgotten
+	l.pendingIn("third", "t", "d")
+	l.expect("a third one", "a b d e1")
 }
 
 func TestNewQuestionsAreTold(t *testing.T) {
@@ -118,6 +143,6 @@ func TestNewQuestionsAreTold(t *testing.T) {
 	signaled("two new ones", true)
 	signaled("only once", false)
 	l.pending("p3", "a")
-	l.Asked(question("b"))
+	l.asked(question("b"))
 	signaled("known ones", false)
 }

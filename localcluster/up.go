@@ -51,6 +51,7 @@ type upFlags struct {
 	controllerManager string
 	scheduler         string
 	schedulerConfig   string
+	anyScheduler      bool
 	nodeAgent         string
 	kubeconfigs       map[string]string
 	dashboard         string
@@ -75,6 +76,7 @@ func (f *upFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.artifacts, "artifacts", "", "a folder like artifacts of the repository, for example of another version: its base is installed, and its scheduler's configuration used (default: what is built in)")
 	flags.StringVar(&f.scheduler, "scheduler", "", "the scheduler's program, \"stock\" for Kubernetes' own, or \"none\" (default: gpu-scheduler beside localcluster)")
 	flags.StringVar(&f.schedulerConfig, "scheduler-config", "", "a KubeSchedulerConfiguration for gpu-scheduler (default: the one of artifacts/scheduler)")
+	flags.BoolVar(&f.anyScheduler, "any-scheduler", false, "let any scheduler place Pods that ask for GPUs: without it, they are refused if they name another one than those of the configuration")
 	flags.StringVar(&f.nodeAgent, "nodeagent", "", "the node agent's program, or \"none\" (default: nodeagent beside localcluster); without it the nodes have no labels about GPUs")
 	flags.StringToStringVar(&f.kubeconfigs, "kubeconfig-of", nil, "PROGRAM=FILE: the kubeconfig that gpu-controller, gpu-scheduler or nodeagent uses instead of its own, for example to go through a proxy; may be repeated")
 	flags.StringVar(&f.dashboard, "dashboard", "", "the program that serves the page in a browser, or \"none\" (default: kubectl-gputask beside localcluster)")
@@ -139,6 +141,7 @@ func (f *upFlags) options() (cluster.Options, error) {
 		ControllerArgs:    f.controllerArgs,
 		EmulatedVersion:   f.emulatedVersion,
 		APIServerArgs:     f.apiServerArgs,
+		AnyScheduler:      f.anyScheduler,
 		NoScheduler:       f.scheduler == none,
 		Kubeconfigs:       f.kubeconfigs,
 		StartTimeout:      f.startTimeout,
@@ -184,14 +187,13 @@ func (f *upFlags) setFiles(options *cluster.Options) (err error) {
 	return err
 }
 
-// setGPUScheduler sets the program and the configuration of gpu-scheduler, or neither if
-// another scheduler or none is to run.
+// setGPUScheduler sets the program of gpu-scheduler, unless another scheduler or none is to run, and its configuration: somebody
+// else may start it.
 func (f *upFlags) setGPUScheduler(options *cluster.Options, executable string) (err error) {
-	if f.scheduler == stock || f.scheduler == none {
-		return nil
-	}
-	if options.Scheduler, err = programPath(f.scheduler, executable, names.GPUScheduler); err != nil {
-		return err
+	if f.scheduler != stock && f.scheduler != none {
+		if options.Scheduler, err = programPath(f.scheduler, executable, names.GPUScheduler); err != nil {
+			return err
+		}
 	}
 	if f.schedulerConfig == "" {
 		options.SchedulerConfig, err = fs.ReadFile(options.Artifacts, artifacts.SchedulerConfig)

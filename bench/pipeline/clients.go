@@ -61,7 +61,6 @@ func (c *clients) startPod(ctx context.Context, g *gang, index int) error {
 	if err != nil {
 		return err
 	}
-	pod.Spec.SchedulerName = "none" // no other scheduler may bind it
 	if _, err := c.pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ var kustomizations = map[string]string{
 	"dradriver-observe.yaml": "dradriver/observe",
 	"kueue.yaml":             "kueue",
 	"priorities.yaml":        "priorities",
+	"scheduler-name.yaml":    "scheduler-name",
 }
 
 // writeManifests writes the manifests with the names of the release's images.

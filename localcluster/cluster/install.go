@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +34,11 @@ func (c *cluster) install(ctx context.Context) error {
 	if err := os.CopyFS(c.layout.artifacts(), c.options.Artifacts); err != nil {
 		return fmt.Errorf("writing the artifacts: %w", err)
 	}
-	if err := c.apply(ctx, filepath.Join(c.layout.artifacts(), c.options.ArtifactsPath)); err != nil {
+	kustomization, err := c.writeKustomization()
+	if err != nil {
+		return fmt.Errorf("writing the artifacts: %w", err)
+	}
+	if err := c.apply(ctx, kustomization); err != nil {
 		return &startError{component: installLog, log: c.layout.log(installLog), err: err}
 	}
 	if err := c.waitForResources(ctx); err != nil {

@@ -57,6 +57,9 @@ type Options struct {
 	// kube-scheduler runs if it is empty.
 	Scheduler       string
 	SchedulerConfig []byte
+	// AnyScheduler lets any scheduler place Pods that ask for GPUs, instead of only those of
+	// SchedulerConfig and the one of Pods that name none.
+	AnyScheduler bool
 	// NoScheduler runs no scheduler at all.
 	NoScheduler bool
 	// NodeAgent is the node agent's program. None runs if it is empty; the nodes

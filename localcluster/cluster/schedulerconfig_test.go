@@ -81,3 +81,16 @@ func TestAProfileForPodsThatNameNoSchedulerIsKept(t *testing.T) {
 		t.Errorf("there are %d profiles, want the 2 that were given:\n%s", count, local)
 	}
 }
+
+func TestWhichSchedulersALocalClusterHas(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]string{
+		"": "default-scheduler",
+		"profiles: [{schedulerName: gpu-scheduler}, {schedulerName: other}, {}, {schedulerName: default-scheduler}]": "default-scheduler gpu-scheduler other",
+	} {
+		names, err := schedulerNames([]byte(config))
+		if got := strings.Join(names, " "); err != nil || got != want {
+			t.Errorf("%q: %s (%v), want %s", config, got, err, want)
+		}
+	}
+}

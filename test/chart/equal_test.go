@@ -33,6 +33,9 @@ func TestTheChartInstallsWhatTheKustomizationsInstall(t *testing.T) {
 		"Kueue":                {[]string{"artifacts", "artifacts/kueue"}, values{"kueue": on}},
 		"guarded access":       {[]string{"artifacts", "artifacts/gpuaccess"}, values{"gpuAccess": on}},
 		"limits of priorities": {[]string{"artifacts", "artifacts/priorities"}, values{"priorities": on}},
+		"a scheduler for Pods that name none": {
+			[]string{"artifacts", "artifacts/scheduler-name"}, values{"schedulerNames": values{"default": "gpu-scheduler"}},
+		},
 		"everything": {
 			[]string{"artifacts", "artifacts/dashboard", "artifacts/dradriver", "artifacts/kueue", "artifacts/priorities"},
 			values{"dashboard": on, "dradriver": on, "kueue": on, "priorities": on},

@@ -50,7 +50,7 @@ func startCluster(t *testing.T) *installation {
 		t.Fatal(err)
 	}
 	started, err := cluster.Start(context.WithoutCancel(t.Context()), programs.Binary("localcluster"), filepath.Join(t.TempDir(), "cluster"), log,
-		"--nodes=model=h100-80gb-hbm3,count=1,gpus=8", "--nodeagent=none", "--scheduler=none")
+		"--nodes=model=h100-80gb-hbm3,count=1,gpus=8", "--nodeagent=none", "--scheduler=none", "--any-scheduler")
 	if err != nil {
 		output, _ := os.ReadFile(log.Name())
 		t.Fatalf("%v\n%s", err, output)

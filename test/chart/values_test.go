@@ -214,6 +214,19 @@ func TestWhatTheDocumentationTellsToChange(t *testing.T) {
 		"the cluster's own scheduler": {
 			set("", "controller", "flags", "default-scheduler"), "Deployment", "gpu-controller", []string{`"--default-scheduler="`},
 		},
+		"gpu-schedulers under other names": {
+			values{
+				"scheduler":      values{"config": values{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": []any{values{"schedulerName": "gpu-scheduler-blue"}}}},
+				"schedulerNames": values{"others": []any{"gpu-scheduler-green"}},
+			}, "ValidatingAdmissionPolicy", "gpu-schedulers", []string{`"['gpu-scheduler-blue', 'gpu-scheduler', 'gpu-scheduler-green']"`},
+		},
+		"the cluster's own scheduler may place tasks": {
+			set("", "controller", "flags", "default-scheduler"), "ValidatingAdmissionPolicy", "gpu-schedulers",
+			[]string{`"['gpu-scheduler', 'gpu-scheduler-spreading', 'gpu-scheduler-network', 'default-scheduler']"`},
+		},
+		"the scheduler of Pods that name none": {
+			set("gpu-scheduler-spreading", "schedulerNames", "default"), "MutatingAdmissionPolicy", "gpu-scheduler-name", []string{`value: 'gpu-scheduler-spreading'`},
+		},
 		"the scheduler's journal": {
 			set(values{
 				"pluginArgs":        values{"GPUGang": values{"journal": values{"directory": "/journal"}}},

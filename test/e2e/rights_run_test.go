@@ -160,7 +160,7 @@ func (s *suite) leaveAGangIncomplete() {
 	pods := s.cluster.kube.CoreV1().Pods(s.namespace)
 	for name, gpus := range map[string]string{"bound": "1", "huge": "99"} {
 		pod := gpuPod(name, gpus)
-		pod.Spec.SchedulerName = "gpu-scheduler"
+		pod.Spec.SchedulerName, pod.Spec.NodeSelector = "gpu-scheduler", nil
 		pod.Labels = map[string]string{v1.LabelPodGroup: "incomplete", v1.LabelMinAvailable: "2"}
 		if _, err := pods.Create(s.Context(), pod, metav1.CreateOptions{}); err != nil {
 			s.Fatal(err)

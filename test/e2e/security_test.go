@@ -83,11 +83,11 @@ func (s *suite) as(user string, groups ...string) *tenant {
 	return &tenant{kube: kube, tasks: tasks}
 }
 
-// gpuPod returns a Pod that asks for GPUs.
+// gpuPod returns a Pod that asks for GPUs, and fits no node.
 func gpuPod(name, gpus string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{SchedulerName: "none", Containers: []corev1.Container{{
+		Spec: corev1.PodSpec{NodeSelector: map[string]string{"test": "no-node"}, Containers: []corev1.Container{{
 			Name: "x", Image: "x", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{v1.ResourceGPU: resource.MustParse(gpus)}},
 		}}},
 	}

@@ -53,7 +53,8 @@ func TestUsageIsWhatTheHistorySays(t *testing.T) {
 		s.create(task)
 	}
 	plain := gpuPod("plain", "1")
-	plain.Spec.SchedulerName, plain.Annotations = "gpu-scheduler", map[string]string{"simulation.falldio.com/duration": "forever"}
+	plain.Spec.SchedulerName, plain.Spec.NodeSelector = "gpu-scheduler", nil
+	plain.Annotations = map[string]string{"simulation.falldio.com/duration": "forever"}
 	if _, err := s.cluster.kube.CoreV1().Pods(s.namespace).Create(t.Context(), plain, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		ClusterArgs: func(dir string) ([]string, error) {
 			// localcluster requires at least one node of its own; this one is unused.
 			return []string{
-				"--nodes=name=other,model=none,count=1,gpus=1,gpu-memory=1Gi", "--apiserver-arg=--authorization-config=" + authorizationConfig(dir),
+				"--nodes=name=other,model=none,count=1,gpus=1,gpu-memory=1Gi", "--any-scheduler", "--apiserver-arg=--authorization-config=" + authorizationConfig(dir),
 			}, writeAuthorizationConfig(dir)
 		},
 		Archives: archives,

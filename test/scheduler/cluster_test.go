@@ -112,7 +112,7 @@ var started struct {
 // startCluster runs localcluster and returns when it is ready.
 func startCluster(name string, args ...string) (*testCluster, error) {
 	c := &testCluster{output: &programs.Output{}}
-	args = append([]string{"--keep", "--controller=" + binary("gpu-controller"), "--controller-arg=--retry-backoff=1s"}, args...)
+	args = append([]string{"--keep", "--any-scheduler", "--controller=" + binary("gpu-controller"), "--controller-arg=--retry-backoff=1s"}, args...)
 	running, err := cluster.Start(context.Background(), binary("localcluster"), filepath.Join(workDir, name), c.output, args...)
 	if err != nil {
 		return nil, fmt.Errorf("cluster %s: %w\n%s", name, err, c.output)

@@ -21,3 +21,17 @@ scheduler.pluginArgs. The lease is in the namespace of the release, where the sc
 {{- end -}}
 {{- toYaml $config -}}
 {{- end }}
+
+{{/*
+scheduler.names prints the schedulers that may place Pods that ask for GPUs, as a list in CEL: those of
+the configuration, the one that tasks get which name none, and schedulerNames.others.
+*/}}
+{{- define "gpu-controller.scheduler.names" -}}
+{{- $cluster := "default-scheduler" -}}
+{{- $names := list -}}
+{{- range (include "gpu-controller.scheduler.config" . | fromYaml).profiles | default (list dict) -}}
+{{- $names = append $names (.schedulerName | default $cluster) -}}
+{{- end -}}
+{{- if .Values.controller.enabled }}{{ $names = append $names (get .Values.controller.flags "default-scheduler" | default $cluster) }}{{ end -}}
+{{- printf "['%s']" (concat $names .Values.schedulerNames.others | uniq | join "', '") -}}
+{{- end }}

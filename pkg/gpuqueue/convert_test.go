@@ -97,6 +97,7 @@ func TestTheQueueOfAPodIsDecidedByItselfAndItsNamespace(t *testing.T) {
 	t.Parallel()
 	pod := newPod("a", "vision", 1, func(pod *corev1.Pod) {
 		pod.Spec.PriorityClassName, pod.Annotations = "low", map[string]string{v1.AnnotationMaxRuntime: "3600"}
+		pod.Spec.ActiveDeadlineSeconds = new(int64(3600))
 	})
 	labels := map[string]string{v1.LabelQueue: "other", "team": "vision"}
 	want := queueing.Applicant{Namespace: "default", Queue: "vision", NamespaceQueue: "other", NamespaceLabels: labels, PriorityClass: "low", MaxRuntime: time.Hour}
@@ -106,5 +107,37 @@ func TestTheQueueOfAPodIsDecidedByItselfAndItsNamespace(t *testing.T) {
 	pod.Annotations[v1.AnnotationMaxRuntime] = "for ever"
 	if got := Applicant(pod, nil); got.MaxRuntime != 0 || got.NamespaceQueue != "" {
 		t.Errorf("without a namespace: %+v", got)
+	}
+}
+
+// Who declares a short run time is served earlier, so it is believed only where it is enforced.
+func TestARunTimeIsBelievedIfThePodIsStoppedThen(t *testing.T) {
+	t.Parallel()
+	controlledBy := func(apiVersion, kind string, controls bool) podChange {
+		return func(pod *corev1.Pod) {
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "x", UID: "x", Controller: &controls}}
+		}
+	}
+	deadline := func(seconds int64) podChange {
+		return func(pod *corev1.Pod) { pod.Spec.ActiveDeadlineSeconds = &seconds }
+	}
+	for name, tc := range map[string]struct {
+		change podChange
+		want   time.Duration
+	}{
+		"nobody stops it":                           {func(*corev1.Pod) {}, 0},
+		"the kubelet stops it then":                 {deadline(60), time.Minute},
+		"the kubelet stops it before":               {deadline(1), time.Minute},
+		"the kubelet stops it later":                {deadline(61), 0},
+		"gpu-controller stops it":                   {controlledBy("falldio.com/v1", "GPUTask", true), time.Minute},
+		"a task that does not control it":           {controlledBy("falldio.com/v1", "GPUTask", false), 0},
+		"a Job, whose controller does not look":     {controlledBy("batch/v1", "Job", true), 0},
+		"another kind of the same name controls it": {controlledBy("example.com/v1", "GPUTask", true), 0},
+	} {
+		pod := newPod("a", "vision", 1, tc.change)
+		pod.Annotations = map[string]string{v1.AnnotationMaxRuntime: "60"}
+		if got := MaxRuntime(pod); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/gputask"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/queueing"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
@@ -28,13 +29,20 @@ func Applicant(pod *corev1.Pod, namespace *corev1.Namespace) queueing.Applicant 
 }
 
 // MaxRuntime returns for how long a Pod may run by what it declares; 0 if it declares nothing that
-// is understood.
+// is understood and enforced.
 func MaxRuntime(pod *corev1.Pod) time.Duration {
 	seconds, err := strconv.ParseInt(pod.Annotations[v1.AnnotationMaxRuntime], 10, 32)
-	if err != nil || seconds < 0 {
+	if err != nil || seconds < 0 || !stopsAfter(pod, seconds) {
 		return 0
 	}
 	return time.Duration(seconds) * time.Second
+}
+
+// stopsAfter reports whether somebody stops a Pod that runs for longer than it declares: gpu-controller, which writes what the
+// Pods of its tasks declare, or the kubelet.
+func stopsAfter(pod *corev1.Pod, seconds int64) bool {
+	deadline := pod.Spec.ActiveDeadlineSeconds
+	return deadline != nil && *deadline <= seconds || gputask.ControllerOf(pod) != nil
 }
 
 // Amount returns how many GPUs a Pod asks for, and holds when it is bound; MIG slices count as the

@@ -85,7 +85,7 @@ func podLabels(task *v1.GPUTask, role *Role, template *corev1.PodTemplateSpec, i
 }
 
 // podAnnotations returns the template's annotations with the gang's topology and the limit of the
-// run time added.
+// run time added. A limit of the template's own is left out: nobody would stop the Pod then.
 func podAnnotations(task *v1.GPUTask, template *corev1.PodTemplateSpec) map[string]string {
 	added := map[string]string{}
 	if topology := task.Spec.Topology; topology != nil && IsGang(task) {
@@ -95,13 +95,15 @@ func podAnnotations(task *v1.GPUTask, template *corev1.PodTemplateSpec) map[stri
 	if seconds := runtimeLeft(task); seconds > 0 {
 		added[v1.AnnotationMaxRuntime] = strconv.FormatInt(seconds, 10)
 	}
-	if len(added) == 0 {
+	_, claims := template.Annotations[v1.AnnotationMaxRuntime]
+	if len(added) == 0 && !claims {
 		return template.Annotations
 	}
 	annotations := maps.Clone(template.Annotations)
 	if annotations == nil {
 		return added
 	}
+	delete(annotations, v1.AnnotationMaxRuntime)
 	maps.Copy(annotations, added)
 	return annotations
 }

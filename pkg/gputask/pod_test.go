@@ -86,6 +86,33 @@ func TestTheQueueOfATaskIsALabelOfItsPods(t *testing.T) {
 	}
 }
 
+// Only gpu-controller says for how long a Pod of a task may run, as it stops the Pod then.
+func TestATemplateDoesNotSayForHowLongItsPodsRun(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		limit *int64
+		want  string
+	}{"no limit": {nil, ""}, "a limit": {new(int64(7200)), "7200"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			task := makeTask("train").with(func(t *v1.GPUTask) {
+				t.Spec.MaxRuntimeSeconds, t.Spec.Template = tc.limit, &corev1.PodTemplateSpec{}
+				t.Spec.Template.Annotations = map[string]string{v1.AnnotationMaxRuntime: "1", "theirs": "x"}
+			})
+			pod, err := NewPod(task.GPUTask, 0, 0, PodDefaults{Image: "cuda"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := pod.Annotations[v1.AnnotationMaxRuntime]; got != tc.want || pod.Annotations["theirs"] != "x" {
+				t.Errorf("annotations %v, want %q", pod.Annotations, tc.want)
+			}
+			if task.Spec.Template.Annotations[v1.AnnotationMaxRuntime] != "1" {
+				t.Error("the task was changed")
+			}
+		})
+	}
+}
+
 func TestTheResourceByWhichAPodRequestsGPUs(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

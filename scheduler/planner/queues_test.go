@@ -44,6 +44,7 @@ func inQueue(name string) func(*corev1.Pod) {
 func runsFor(limit time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.AnnotationMaxRuntime, strconv.Itoa(int(limit.Seconds())))
+		p.Spec.ActiveDeadlineSeconds = new(int64(limit.Seconds()))
 	}
 }
 
@@ -309,6 +310,37 @@ func TestWhoseReservedPlaceIsFreeIsTriedAtOnce(t *testing.T) {
 	f.lookAhead()
 	if due := f.registry.Due(f.clock.Now(), 1); len(due) != 1 {
 		t.Error("it is not tried again")
+	}
+}
+
+// Of two gangs that are alike, the second one declares a short run time that nobody enforces.
+func TestALieAboutTheRunTimeDoesNotJumpTheQueue(t *testing.T) {
+	t.Parallel()
+	claims := func(p *corev1.Pod) {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.AnnotationMaxRuntime, "1")
+	}
+	for name, test := range map[string]struct {
+		second func(*corev1.Pod)
+		first  string
+	}{
+		"a lie":                     {claims, "honest"},
+		"a promise that is kept":    {runsFor(time.Second), "second"},
+		"a lie about a longer time": {func(p *corev1.Pod) { claims(p); p.Spec.ActiveDeadlineSeconds = new(int64(1 << 30)) }, "honest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.addNode("node-0", "a", 8)
+			f.withQueues(queue("one", 0, nil), queue("other", 0, nil))
+			honest := pod("honest", 8, inQueue("one"), runsFor(2*time.Hour))
+			second := pod("second", 8, inQueue("other"), test.second)
+			second.CreationTimestamp = metav1.NewTime(beginning.Add(10 * time.Second))
+			f.comes(honest, second)
+			f.orderWaiting()
+			if first := f.line.entries[0].Leader.Name; first != test.first {
+				t.Errorf("%s is first, want %s", first, test.first)
+			}
+		})
 	}
 }
 

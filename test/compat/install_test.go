@@ -108,7 +108,7 @@ func (c *testCluster) testCustomResources(t *testing.T) {
 func (c *testCluster) testPolicies(t *testing.T) {
 	policies := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies()
 	list, err := policies.List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(list.Items) < 6 {
+	if err != nil || len(list.Items) < 8 {
 		t.Fatalf("%d policies, want those of artifacts and of artifacts/priorities; error %v", len(list.Items), err)
 	}
 	for i := range list.Items {

@@ -100,6 +100,7 @@ func dryCreation() metav1.CreateOptions {
 const (
 	notTheirAssignment = "the annotation falldio.com/gpu-assignment is written by the scheduler and the node's agent only"
 	notTheirInstance   = "the annotation falldio.com/scheduler-instance is written by the scheduler only"
+	notTheirEstimate   = "the annotation falldio.com/start-estimate is written by the scheduler only"
 	notTheirNode       = "a Pod that asks for GPUs must not name its node"
 )
 
@@ -121,6 +122,9 @@ func TestATenantDoesNotSayWhichGPUsAPodHas(t *testing.T) {
 		"one that a scheduler seems to have bound": {func(pod *corev1.Pod) {
 			pod.Annotations = map[string]string{v1.AnnotationSchedulerInstance: "gpu-scheduler/1"}
 		}, notTheirInstance},
+		"one that says when it starts": {func(pod *corev1.Pod) {
+			pod.Annotations = map[string]string{v1.AnnotationStartEstimate: "{}"}
+		}, notTheirEstimate},
 		"one that goes past the scheduler": {func(pod *corev1.Pod) { pod.Spec.NodeName = "h100-0" }, notTheirNode},
 		"one whose init container goes past the scheduler": {func(pod *corev1.Pod) {
 			pod.Spec.NodeName, pod.Spec.InitContainers = "h100-0", pod.Spec.Containers

@@ -139,6 +139,9 @@ func (s *suite) template(g gang) corev1.PodTemplateSpec {
 		template.Labels[v1.LabelPodGroup] = g.name
 		template.Labels[v1.LabelMinAvailable] = strconv.Itoa(g.min)
 	}
+	if g.maxRuntime > 0 {
+		template.Spec.ActiveDeadlineSeconds = new(int64(g.maxRuntime.Seconds()))
+	}
 	if g.pool != "" {
 		template.Spec.NodeSelector[v1.LabelNodePool] = s.pool(g.pool)
 	}

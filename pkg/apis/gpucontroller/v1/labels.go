@@ -159,7 +159,8 @@ const AnnotationCheckpointTimeout = GroupName + "/checkpoint-timeout-seconds"
 const AnnotationCheckpointRequested = GroupName + "/checkpoint-requested"
 
 // AnnotationMaxRuntime is for how many seconds a Pod will run at most, counted from when its task
-// runs.
+// runs. It counts only if somebody stops the Pod then: gpu-controller, if a GPUTask controls it, or
+// the kubelet, if its spec.activeDeadlineSeconds is not greater.
 const AnnotationMaxRuntime = GroupName + "/max-runtime-seconds"
 
 // AnnotationStartEstimate is when gpu-scheduler expects a waiting Pod, and its gang, to start: a

@@ -340,7 +340,8 @@ type GPUTaskSpec struct {
 	// maxRuntimeSeconds is for how many seconds the task may be Running, all its runs together;
 	// then it is stopped and fails. Time spent waiting for GPUs, for dependencies or suspended
 	// does not count. The Pods have what is left of it, when they are created, in the annotation
-	// falldio.com/max-runtime-seconds. Default: no limit but that of the task's GPUQueue.
+	// falldio.com/max-runtime-seconds. Who may update GPUQueues may raise it at any time, others
+	// only while the task is suspended. Default: no limit but that of the task's GPUQueue.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647

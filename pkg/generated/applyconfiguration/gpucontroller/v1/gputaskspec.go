@@ -156,7 +156,8 @@ type GPUTaskSpecApplyConfiguration struct {
 	// maxRuntimeSeconds is for how many seconds the task may be Running, all its runs together;
 	// then it is stopped and fails. Time spent waiting for GPUs, for dependencies or suspended
 	// does not count. The Pods have what is left of it, when they are created, in the annotation
-	// falldio.com/max-runtime-seconds. Default: no limit but that of the task's GPUQueue.
+	// falldio.com/max-runtime-seconds. Who may update GPUQueues may raise it at any time, others
+	// only while the task is suspended. Default: no limit but that of the task's GPUQueue.
 	MaxRuntimeSeconds *int64 `json:"maxRuntimeSeconds,omitempty"`
 	// ttlSecondsAfterFinished is the number of seconds after which a finished
 	// task is deleted together with its Pods; 0 deletes it at once. A task that

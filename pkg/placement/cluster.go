@@ -14,14 +14,16 @@ type Cluster struct {
 	root   *Domain
 	nodes  map[string]*node
 	// hosts are the nodes by hostname.
-	hosts    map[string][]*node
-	pods     map[string]*Pod
-	requests map[string]*Request
+	hosts map[string][]*node
+	pods  map[string]*Pod
+	// requests are keyed by Shape.Key; sweeps counts how often those were dropped that nobody used.
+	requests interned[Request]
+	sweeps   uint64
 	kinds    map[string]*kind
 	// selectors are keyed by Selector.Key.
-	selectors map[string]*selector
+	selectors interned[selector]
 	// preferences are keyed by Preference.Key; tolerance is what they may cost.
-	preferences map[string]*preference
+	preferences interned[preference]
 	tolerance   float64
 	states      map[string]*State
 	// sweepAt and sweepKindsAt are the numbers of States and kinds at which those without
@@ -72,9 +74,7 @@ type node struct {
 func NewCluster(policy Policy) *Cluster {
 	return &Cluster{
 		policy: policy, root: newDomain("", 0, nil), nodes: map[string]*node{}, hosts: map[string][]*node{}, pods: map[string]*Pod{},
-		requests: map[string]*Request{}, kinds: map[string]*kind{}, selectors: map[string]*selector{},
-		preferences: map[string]*preference{},
-		states:      map[string]*State{}, sweepAt: minStates, sweepKindsAt: minKinds,
+		kinds: map[string]*kind{}, states: map[string]*State{}, sweepAt: minStates, sweepKindsAt: minKinds,
 	}
 }
 

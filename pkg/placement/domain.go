@@ -35,7 +35,8 @@ type Domain struct {
 }
 
 type room struct {
-	request *Request
+	// request is the id of one; 0 if the slot is empty.
+	request int
 	version uint64
 	pods    int
 }
@@ -167,8 +168,8 @@ func (d *Domain) Room(r *Request) int {
 		d.rooms = slices.Grow(d.rooms, slot+1-len(d.rooms))[:slot+1]
 	}
 	known := &d.rooms[slot]
-	if known.request != r || known.version != d.version {
-		*known = room{request: r, version: d.version}
+	if known.request != r.id || known.version != d.version {
+		*known = room{request: r.id, version: d.version}
 		if r.named() {
 			for _, n := range d.namedNodes(r) {
 				known.pods += n.capacity(r)

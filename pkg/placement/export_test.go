@@ -23,6 +23,11 @@ func (c *Cluster) Known() int { return len(c.states) }
 // Kinds returns the number of interned kinds of nodes.
 func (c *Cluster) Kinds() int { return len(c.kinds) }
 
+// Interned returns how many requests, selectors and preferences are kept.
+func (c *Cluster) Interned() (requests, selectors, preferences int) {
+	return len(c.requests.known), len(c.selectors.known), len(c.preferences.known)
+}
+
 // SweepAt sets the number of States at which those without nodes are dropped.
 func (c *Cluster) SweepAt(states int) { c.sweepAt = states }
 

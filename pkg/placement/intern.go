@@ -3,15 +3,75 @@
 
 package placement
 
+import "maps"
+
+// interned has each value once, by its key. Caches refer to values by their numbers, so that they keep none that was dropped.
+type interned[T any] struct {
+	known map[string]*T
+	// last is the number of the last value that was made. Numbers are never reused.
+	last int
+}
+
 // intern returns the one value with a key, which it makes with the next number if there is none.
-func intern[T any](known map[string]*T, key string, create func(id int) *T) *T {
-	if one := known[key]; one != nil {
+func (i *interned[T]) intern(key string, create func(id int) *T) *T {
+	if one := i.known[key]; one != nil {
 		return one
 	}
-	created := create(len(known))
-	known[key] = created
+	if i.known == nil {
+		i.known = map[string]*T{}
+	}
+	i.last++
+	created := create(i.last)
+	i.known[key] = created
 	return created
 }
+
+// drop drops the values that nobody uses.
+func (i *interned[T]) drop(unused func(*T) bool) {
+	maps.DeleteFunc(i.known, func(_ string, one *T) bool { return unused(one) })
+}
+
+// SweepRequests drops the requests whose shapes nobody has asked for since the last sweep, except those to be kept, with
+// their selectors and preferences: else each shape that was ever asked for would stay. It must not be called while
+// requests are told apart by their addresses.
+func (c *Cluster) SweepRequests(keep func(*Request) bool) {
+	c.requests.drop(func(r *Request) bool {
+		if r.used < c.sweeps && !keep(r) {
+			return true
+		}
+		if r.selector != nil {
+			r.selector.used = true
+		}
+		if r.preference != nil {
+			r.preference.used = true
+		}
+		return false
+	})
+	c.sweeps++
+	c.selectors.drop(func(s *selector) bool {
+		used := s.used
+		s.used = false
+		return !used
+	})
+	c.preferences.drop(func(p *preference) bool {
+		used := p.used
+		p.used = false
+		return !used
+	})
+	c.dropOffers()
+}
+
+// dropOffers drops what is cached about States without nodes.
+func (c *Cluster) dropOffers() {
+	for _, s := range c.states {
+		if s.users == 0 {
+			s.offers = nil
+		}
+	}
+}
+
+// Requests returns how many requests are kept.
+func (c *Cluster) Requests() int { return len(c.requests.known) }
 
 // grownTo returns a list that is long enough for a slot.
 func grownTo[T any](list []T, slot int) []T {

@@ -10,8 +10,8 @@ import (
 
 // offer is whether and at what price a State can take a request.
 type offer struct {
-	// request is the one that the offer is for; nil if the slot is empty.
-	request *Request
+	// request is the id of the one that the offer is for; 0 if the slot is empty.
+	request int
 	epoch   uint64
 	reason  Reason
 	// each is true if only some of the nodes in the State can take the request.
@@ -31,9 +31,9 @@ func (c *Cluster) offer(s *State, r *Request) *offer {
 		s.offers = slices.Grow(s.offers, slot+1-len(s.offers))[:slot+1]
 	}
 	known := &s.offers[slot]
-	if epoch := c.policy.Epoch(); known.request != r || known.epoch != epoch {
+	if epoch := c.policy.Epoch(); known.request != r.id || known.epoch != epoch {
 		*known = c.price(s, r)
-		known.request, known.epoch = r, epoch
+		known.request, known.epoch = r.id, epoch
 	}
 	return known
 }

@@ -21,13 +21,15 @@ type Preference interface {
 // preference is a Preference interned by a Cluster.
 type preference struct {
 	Preference
-	// id numbers the preferences of a cluster from 0.
+	// id numbers the preferences of a cluster from 1, each number once.
 	id int
+	// used is true if a sweep has found a request with it.
+	used bool
 }
 
 // score is the cached result of a preference for nodes of a kind.
 type score struct {
-	preference *preference // nil if the slot is empty
+	preference int // its id; 0 if the slot is empty
 	value      float64
 }
 
@@ -45,8 +47,8 @@ func (k *kind) score(r *Request) float64 {
 	slot := r.preference.id % maxScores
 	k.scores = grownTo(k.scores, slot)
 	known := &k.scores[slot]
-	if known.preference != r.preference {
-		*known = score{preference: r.preference, value: r.preference.evaluate(k.traits)}
+	if known.preference != r.preference.id {
+		*known = score{preference: r.preference.id, value: r.preference.evaluate(k.traits)}
 	}
 	return known.value
 }
@@ -65,7 +67,7 @@ func (c *Cluster) preference(p Preference) *preference {
 	if p == nil {
 		return nil
 	}
-	return intern(c.preferences, p.Key(), func(id int) *preference { return &preference{Preference: p, id: id} })
+	return c.preferences.intern(p.Key(), func(id int) *preference { return &preference{Preference: p, id: id} })
 }
 
 // SetPreferenceTolerance sets how much more a place may cost, in the units of the policy,

@@ -17,13 +17,15 @@ type Selector interface {
 // selector is a Selector interned by a Cluster.
 type selector struct {
 	Selector
-	// id numbers the selectors of a cluster from 0.
+	// id numbers the selectors of a cluster from 1, each number once.
 	id int
+	// used is true if a sweep has found a request with it.
+	used bool
 }
 
 // admission is the cached result of a selector for nodes of a kind.
 type admission struct {
-	selector *selector // nil if the slot is empty
+	selector int // its id; 0 if the slot is empty
 	reason   Reason
 }
 
@@ -39,8 +41,8 @@ func (k *kind) admits(r *Request) Reason {
 	slot := r.selector.id % maxAdmissions
 	k.admissions = grownTo(k.admissions, slot)
 	known := &k.admissions[slot]
-	if known.selector != r.selector {
-		*known = admission{selector: r.selector, reason: r.selector.evaluate(k.traits)}
+	if known.selector != r.selector.id {
+		*known = admission{selector: r.selector.id, reason: r.selector.evaluate(k.traits)}
 	}
 	return known.reason
 }
@@ -60,7 +62,7 @@ func (c *Cluster) selector(s Selector) *selector {
 	if s == nil {
 		return nil
 	}
-	return intern(c.selectors, s.Key(), func(id int) *selector { return &selector{Selector: s, id: id} })
+	return c.selectors.intern(s.Key(), func(id int) *selector { return &selector{Selector: s, id: id} })
 }
 
 // sameTraits admits only nodes with equal traits: they are safe for a Pod whose node

@@ -153,8 +153,12 @@ func (s *Shape) appendKey(key []byte) []byte {
 // the shape.
 type Request struct {
 	Shape
-	// id numbers the shapes of a cluster from 0.
-	id       int
+	// id numbers the shapes of a cluster from 1, each number once: a shape that comes back after it was
+	// forgotten is another request.
+	id int
+	// size is the length of the shape's key, and used the number of sweeps before it was asked for.
+	size     int
+	used     uint64
 	models   map[string]bool
 	selector *selector // nil for none
 	// preference is nil for none.
@@ -165,6 +169,9 @@ type Request struct {
 	// err is the shape's validation error.
 	err error
 }
+
+// Size returns how much memory the request takes: the length of its shape's key, to which that is in proportion.
+func (r *Request) Size() int { return r.size }
 
 // Err returns the validation error of the request's shape, which then fits nowhere.
 func (r *Request) Err() error { return r.err }
@@ -185,11 +192,17 @@ func (c *Cluster) Request(shape Shape) *Request {
 	shape.Others = slices.Clone(shape.Others)
 	shape.Nodes = canonical(shape.Nodes)
 	c.key = shape.appendKey(c.key[:0])
-	if known := c.requests[string(c.key)]; known != nil {
-		return known
+	known := c.requests.known[string(c.key)]
+	if known == nil {
+		known = c.requests.intern(string(c.key), func(id int) *Request { return c.newRequest(shape, id) })
 	}
+	known.used = c.sweeps
+	return known
+}
+
+func (c *Cluster) newRequest(shape Shape, id int) *Request {
 	request := &Request{
-		Shape: shape, id: len(c.requests), cluster: c, err: shape.Validate(),
+		Shape: shape, id: id, size: len(c.key), cluster: c, err: shape.Validate(),
 		selector: c.selector(shape.Selector), preference: c.preference(shape.Preference),
 	}
 	if len(shape.Models) > 0 {
@@ -201,6 +214,5 @@ func (c *Cluster) Request(shape Shape) *Request {
 	if i := slices.IndexFunc(request.Nodes, func(rule NodeRule) bool { return !rule.Except }); i >= 0 {
 		request.namedBy = &request.Nodes[i]
 	}
-	c.requests[string(c.key)] = request
 	return request
 }

@@ -4,10 +4,12 @@
 package placement_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
+	"falldio.github.io/gpu-controller/pkg/placement/packing"
 )
 
 func TestShapesAreValidated(t *testing.T) {
@@ -143,5 +145,56 @@ func TestARequestLeavesTheShapeAsItIs(t *testing.T) {
 	models[1] = "x"
 	if r.Models[0] != "a" {
 		t.Errorf("the request follows the caller's models: %v", r.Models)
+	}
+}
+
+// hostile returns a shape that no other has: with a selector and a preference of its own.
+func hostile(i int) placement.Shape {
+	return shapeOf{GPUs: 1, Selector: textSelector(fmt.Sprint("selector", i)), Preference: textPreference(fmt.Sprint("preference", i))}
+}
+
+type textSelector string
+
+func (s textSelector) Key() string                    { return string(s) }
+func (s textSelector) Admits(string) placement.Reason { return placement.Fits }
+
+type textPreference string
+
+func (p textPreference) Key() string          { return string(p) }
+func (p textPreference) Score(string) float64 { return 1 }
+
+func TestShapesThatNobodyAsksForAnyMoreAreForgotten(t *testing.T) {
+	t.Parallel()
+	c := placement.NewCluster(packing.New(packing.Default()))
+	remembered := c.Request(hostile(0))
+	sweep := func() { c.SweepRequests(func(r *placement.Request) bool { return r == remembered }) }
+	for i := range 1000 {
+		c.Request(hostile(i))
+	}
+	sweep()
+	again := c.Request(hostile(1))
+	sweep()
+	if requests, selectors, preferences := c.Interned(); requests != 2 || selectors != 2 || preferences != 2 {
+		t.Errorf("%d requests, %d selectors and %d preferences are kept, want 2 of each", requests, selectors, preferences)
+	}
+	if c.Request(hostile(0)) != remembered || c.Request(hostile(1)) != again {
+		t.Error("what is used, or is to be kept, is another request now")
+	}
+}
+
+// The caches of nodes go by the numbers of requests: none may be used twice.
+func TestAShapeThatComesAfterOneWasForgottenGetsItsOwnAnswer(t *testing.T) {
+	t.Parallel()
+	c := placement.NewCluster(packing.New(packing.Default()))
+	if err := c.SetNode(placement.Node{Name: "n", CPU: 4000, Memory: 1024, Slots: 10}); err != nil {
+		t.Fatal(err)
+	}
+	room := func(cpu int64) int { return c.Root().Room(c.Request(shapeOf{CPU: cpu})) }
+	for i, want := range []int{4, 2, 1, 4, 2} {
+		if got := room([]int64{1000, 2000, 4000}[i%3]); got != want {
+			t.Errorf("question %d: room for %d Pods, want %d", i, got, want)
+		}
+		c.SweepRequests(func(*placement.Request) bool { return false })
+		c.SweepRequests(func(*placement.Request) bool { return false })
 	}
 }

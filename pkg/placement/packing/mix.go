@@ -20,6 +20,8 @@ type Mix struct {
 	unit   float64
 	growth float64
 	seen   int
+	// size is the sum of the requests' sizes.
+	size int
 }
 
 // Weighted is a request and how often it was seen.
@@ -50,6 +52,9 @@ func (m *Mix) count(r *placement.Request, ending float64) {
 	m.AddWeight(r, 1)
 	m.entries[r].Ending += ending * m.unit
 	m.seen++
+	if len(m.order) > mostRequests || m.size > mostSize {
+		m.trim(r)
+	}
 	m.unit *= m.growth
 	if m.unit > 1e9 {
 		m.rescale()
@@ -63,6 +68,7 @@ func (m *Mix) AddWeight(r *placement.Request, weight float64) {
 		entry = &Weighted{Request: r}
 		m.entries[r] = entry
 		m.order = append(m.order, entry)
+		m.size += r.Size()
 	}
 	entry.Weight += weight * m.unit
 }
@@ -81,14 +87,47 @@ const forgotten = 0.01
 // forget drops requests that were not seen for long, which bounds memory however many
 // different ones arrive.
 func (m *Mix) forget() {
+	m.drop(func(entry *Weighted) bool { return entry.Weight < forgotten*m.unit })
+}
+
+func (m *Mix) drop(drops func(*Weighted) bool) {
 	m.order = slices.DeleteFunc(m.order, func(entry *Weighted) bool {
-		if entry.Weight >= forgotten*m.unit {
+		if !drops(entry) {
 			return false
 		}
+		m.size -= entry.Request.Size()
 		delete(m.entries, entry.Request)
 		return true
 	})
 }
+
+// mostRequests is how many requests are remembered, and mostSize their size in bytes: anybody may ask for something else with
+// each Pod, and name hundreds of labels in it.
+const (
+	mostRequests = 4096
+	mostSize     = 4 << 20
+)
+
+// trim drops the rarest requests, but not the last one, until three quarters of what may be remembered are left.
+func (m *Mix) trim(last *placement.Request) {
+	rarest := slices.Clone(m.order)
+	slices.SortStableFunc(rarest, func(a, b *Weighted) int { return cmp.Compare(a.Weight, b.Weight) })
+	drops := map[*Weighted]bool{}
+	count, size := len(m.order), m.size
+	for _, entry := range rarest {
+		if count <= mostRequests/4*3 && size <= mostSize/4*3 {
+			break
+		}
+		if entry.Request != last {
+			drops[entry] = true
+			count, size = count-1, size-entry.Request.Size()
+		}
+	}
+	m.drop(func(entry *Weighted) bool { return drops[entry] })
+}
+
+// has reports whether a request is remembered.
+func (m *Mix) has(r *placement.Request) bool { return m.entries[r] != nil }
 
 // Seen returns how many requests were added.
 func (m *Mix) Seen() int { return m.seen }

@@ -4,7 +4,9 @@
 package packing
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"falldio.github.io/gpu-controller/pkg/placement"
@@ -141,5 +143,43 @@ func TestTheMixCountsWhatIsExpectedToEnd(t *testing.T) {
 	m.rescale()
 	if after := m.Popular()[0]; !near(after.Ending, all.Ending, 1e-9) {
 		t.Errorf("rescaled, %v are expected to end, want %v", after.Ending, all.Ending)
+	}
+}
+
+// Anybody may ask for something else with each Pod.
+func TestTheMixIsBoundedAndTheRarestGoFirst(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100_000)
+	for name, shape := range map[string]func(i int) placement.Shape{
+		"many":  func(i int) placement.Shape { return placement.Shape{CPU: int64(i + 1)} },
+		"large": func(i int) placement.Shape { return placement.Shape{GPUs: 1, Pool: fmt.Sprint(long, i)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := clusterOf(t, New(Default()))
+			often, m := c.Request(whole(1, 1)), NewMix(Default().HalfLife)
+			for range 10 {
+				m.Add(often)
+			}
+			for i := range 10_000 {
+				m.Add(c.Request(shape(i)))
+				if len(m.order) > mostRequests || m.size > mostSize {
+					t.Fatalf("%d requests of %d bytes are remembered", len(m.order), m.size)
+				}
+				if i%1000 == 0 {
+					c.SweepRequests(m.has)
+				}
+			}
+			if m.Popular()[0].Request != often || !m.has(c.Request(shape(9999))) {
+				t.Error("the most frequent request is forgotten, or the last one")
+			}
+			sum := 0
+			for _, one := range m.order {
+				sum += one.Request.Size()
+			}
+			if sum != m.size || len(m.entries) != len(m.order) {
+				t.Errorf("the size is %d, want %d; %d entries, want %d", m.size, sum, len(m.entries), len(m.order))
+			}
+		})
 	}
 }

@@ -38,6 +38,9 @@ func New(parameters Parameters) *Policy {
 // Mix returns the demand that the policy has seen. A prior may be added to it.
 func (p *Policy) Mix() *Mix { return p.mix }
 
+// Remembers reports whether the policy knows a request by its address: see placement.Cluster.SweepRequests.
+func (p *Policy) Remembers(r *placement.Request) bool { return p.mix.has(r) }
+
 // Learn counts a request that has arrived, and recomputes all prices from time to time. Nobody
 // knows when its Pod ends.
 func (p *Policy) Learn(cluster *placement.Cluster, r *placement.Request) {

@@ -152,7 +152,7 @@ func TestGPUsThatNoNodeListsAreLeftToKubeScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	view := NodeView{}
-	if view.Track(&shape) || !view.Track(&shape) {
+	if first, second := view.Track(&shape), view.Track(&shape); first.IsEmpty() || !second.IsEmpty() {
 		t.Error("it is new the first time, and known the second")
 	}
 	plain := node(labelled("disk", "ssd"), alsoOffering(v1.ResourceNVIDIAGPU, "0"))

@@ -51,7 +51,7 @@ func namesOfTerm(term corev1.NodeSelectorTerm) (rules []placement.NodeRule, rest
 	}
 	left := corev1.NodeSelectorTerm{
 		MatchExpressions: take(term.MatchExpressions, corev1.LabelHostname),
-		MatchFields:      take(term.MatchFields, nodeNameKey),
+		MatchFields:      take(term.MatchFields, NodeNameKey),
 	}
 	if len(left.MatchExpressions)+len(left.MatchFields) == 0 {
 		return rules, nil

@@ -22,14 +22,27 @@ const bytesPerMiB = 1 << 20
 // NodeView determines how Nodes are converted.
 type NodeView struct {
 	Levels Levels
-	// Keys are the labels that selectors of Pods refer to. See Selector.LabelKeys.
-	Keys map[string]bool
-	// Resources are those that Pods request besides CPU, memory and GPUs. The value is
-	// false for an extended resource that no node lists: it is not counted. See Track.
-	Resources map[string]bool
+	// Exact is true if nodes have of each tracked resource what they list. Else they have plenty of an extended resource that none
+	// of them lists: it is not counted. See Counted.
+	Exact bool
 	// Published are the GPUs that DRA drivers publish, by node, in the order of their UUIDs;
 	// nil if that is not known. It is not changed, but replaced.
 	Published map[string][]PublishedGPU
+	// Edition is for the owner: the number of changes of the view after which nodes had to be converted again.
+	Edition uint64
+
+	// labels are those by which nodes are told apart, and resources those that are counted besides CPU, memory and GPUs: see
+	// Track. sweeps counts the calls of Sweep, and users are the selectors and preferences that were tracked since the last
+	// one; the value is false for those that were tracked without the names of nodes.
+	labels    map[string]*trackedLabel
+	resources map[string]*trackedResource
+	sweeps    uint64
+	users     map[any]bool
+}
+
+// Redescribe updates what depends on which labels and resources are tracked.
+func (v *NodeView) Redescribe(described *placement.Node, node *corev1.Node) {
+	described.Traits, described.Others = v.traits(node), v.others(node)
 }
 
 // Node converts a Node for the engine, and returns its cards. An inventory that can't be

@@ -219,9 +219,9 @@ func TestTraitsAreWhatSelectorsCanTellApart(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			view := NodeView{Keys: map[string]bool{}}
+			view := NodeView{}
 			for _, key := range test.keys {
-				view.Keys[key] = true
+				view.trackLabel(&labelUse{key: key, all: true}, &Tracked{})
 			}
 			described, _, err := view.Node(test.node)
 			if err != nil || described.Traits != test.want {

@@ -6,7 +6,6 @@ package snapshot
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +20,7 @@ import (
 // taints of effect PreferNoSchedule that it does not tolerate. Every Pod has one.
 type Preference struct {
 	key   string
-	keys  []string
+	uses  []labelUse
 	terms *nodeaffinity.PreferredSchedulingTerms
 	// total is the sum of the terms' weights.
 	total       int64
@@ -67,7 +66,7 @@ func preferredTerms(pod *corev1.Pod) []corev1.PreferredSchedulingTerm {
 	for _, term := range affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
 		keys := map[string]bool{}
 		addKeys(keys, &term.Preference)
-		if term.Weight > 0 && len(keys) > 0 && !keys[nodeNameKey] && !keys[corev1.LabelHostname] {
+		if term.Weight > 0 && len(keys) > 0 && !keys[NodeNameKey] && !keys[corev1.LabelHostname] {
 			list = append(list, term)
 		}
 	}
@@ -94,19 +93,16 @@ func AvoidedNodes(pod *corev1.Pod) []string {
 	return names
 }
 
-func (w *wishes) labelKeys() []string {
-	keys := map[string]bool{}
+// labelUses returns what the terms ask about labels.
+func (w *wishes) labelUses() (uses []labelUse) {
 	for i := range w.Terms {
-		addKeys(keys, &w.Terms[i].Preference)
+		uses = append(uses, usesOf(&w.Terms[i].Preference)...)
 	}
-	return slices.Sorted(maps.Keys(keys))
+	return uses
 }
 
 // Key implements placement.Preference.
 func (p *Preference) Key() string { return p.key }
-
-// LabelKeys returns the node labels that it refers to, sorted. A NodeView needs them.
-func (p *Preference) LabelKeys() []string { return p.keys }
 
 // Score implements placement.Preference.
 func (p *Preference) Score(text string) float64 {

@@ -4,6 +4,7 @@
 package snapshot
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,58 +39,13 @@ func isOther(name corev1.ResourceName) bool {
 	}
 }
 
-// Track makes the view include the labels and resources that a shape refers to in its
-// nodes. It reports whether it did so already: otherwise nodes have to be converted again,
-// all of them after all have been observed.
-func (v *NodeView) Track(shape *placement.Shape) (known bool) {
-	known = true
-	for _, key := range labelKeys(shape) {
-		if v.Keys == nil {
-			v.Keys = map[string]bool{}
-		}
-		known = known && v.Keys[key]
-		v.Keys[key] = true
-	}
-	if selector, ours := shape.Selector.(*Selector); ours && selector.resource == v1.ResourceNVIDIAGPU {
-		known = v.trackResource(string(selector.resource)) && known
-	}
-	for _, other := range shape.Others {
-		known = v.trackResource(other.Resource) && known
-	}
-	return known
-}
-
-// labelKeys returns the node labels that a shape refers to.
-func labelKeys(shape *placement.Shape) []string {
-	var keys []string
-	if selector, ours := shape.Selector.(*Selector); ours {
-		keys = append(keys, selector.LabelKeys()...)
-	}
-	if preference, ours := shape.Preference.(*Preference); ours {
-		keys = append(keys, preference.LabelKeys()...)
-	}
-	return keys
-}
-
-// trackResource reports whether a resource is tracked already, and tracks it.
-func (v *NodeView) trackResource(name string) (known bool) {
-	if _, tracked := v.Resources[name]; tracked {
-		return true
-	}
-	if v.Resources == nil {
-		v.Resources = map[string]bool{}
-	}
-	v.Resources[name] = mustBeListed(name)
-	return false
-}
-
 // TrackSlices makes the view include all MIG slices that nodes list, whoever gives them out, even if
 // no shape asks for them: for views of which people ask how much is free.
 func (v *NodeView) TrackSlices(nodes []*corev1.Node) {
 	for _, node := range nodes {
 		for name := range node.Status.Allocatable {
 			if _, ok := v1.SliceProfile(name); ok {
-				v.trackResource(string(name))
+				v.trackResource(string(name), &Tracked{})
 			}
 		}
 	}
@@ -106,42 +62,47 @@ func mustBeListed(name string) bool {
 // known already: otherwise all nodes have to be converted again.
 func (v *NodeView) Observe(node *corev1.Node) (known bool) {
 	known = true
-	for name, listed := range v.Resources {
-		if !listed && lists(node, corev1.ResourceName(name)) {
-			v.Resources[name], known = true, false
+	for name, tracked := range v.resources {
+		if !tracked.listed && Lists(node, name) {
+			tracked.listed, known = true, false
 		}
 	}
 	return known
 }
 
-// lists reports whether a node lists a resource. The kubelet goes on listing none of
+// Lists reports whether a node lists a resource. The kubelet goes on listing none of
 // nvidia.com/gpu when a DRA driver has replaced NVIDIA's device plugin.
-func lists(node *corev1.Node, name corev1.ResourceName) bool {
-	amount, listed := node.Status.Allocatable[name]
-	return listed && (name != v1.ResourceNVIDIAGPU || !amount.IsZero())
+func Lists(node *corev1.Node, name string) bool {
+	amount, listed := node.Status.Allocatable[corev1.ResourceName(name)]
+	return listed && (name != string(v1.ResourceNVIDIAGPU) || !amount.IsZero())
 }
 
-// Unlisted reports whether there are tracked resources that no observed node lists.
-func (v *NodeView) Unlisted() bool {
-	for _, listed := range v.Resources {
-		if !listed {
-			return true
-		}
+// Counted returns a shape without the resources that are left to kube-scheduler, as no node lists them: it is for views of
+// nodes that are Exact.
+func Counted(shape placement.Shape, listed func(resource string) bool) placement.Shape {
+	left := func(other placement.Amount) bool { return !mustBeListed(other.Resource) && !listed(other.Resource) }
+	if slices.ContainsFunc(shape.Others, left) {
+		shape.Others = slices.DeleteFunc(slices.Clone(shape.Others), left)
 	}
-	return false
+	return shape
 }
 
 // others returns a node's amounts of the tracked resources.
 func (v *NodeView) others(node *corev1.Node) placement.Amounts {
-	if len(v.Resources) == 0 {
+	if len(v.resources) == 0 {
 		return nil
 	}
-	values := make(map[string]int64, len(v.Resources))
-	for name, listed := range v.Resources {
-		if listed {
-			values[name] = wholeUnits(node.Status.Allocatable[corev1.ResourceName(name)])
-		} else {
-			values[name] = placement.MaxAmount // kube-scheduler decides
+	values := map[string]int64{}
+	for name, amount := range node.Status.Allocatable {
+		if v.resources[string(name)] != nil {
+			values[string(name)] = wholeUnits(amount)
+		}
+	}
+	if !v.Exact {
+		for name, tracked := range v.resources {
+			if !tracked.listed {
+				values[name] = placement.MaxAmount // kube-scheduler decides
+			}
 		}
 	}
 	return placement.NewAmounts(values)

@@ -25,6 +25,7 @@ import (
 type Selector struct {
 	key      string
 	keys     []string
+	uses     []labelUse
 	affinity nodeaffinity.RequiredNodeAffinity
 	// tolerations are the Pod's.
 	tolerations []corev1.Toleration
@@ -47,7 +48,7 @@ func newSelector(c criteria) (*Selector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node selector: %w", err)
 	}
-	s := &Selector{key: string(key), keys: c.labelKeys(), tolerations: c.Tolerations, resource: c.Resource, affinity: nodeaffinity.GetRequiredNodeAffinity(c.pod())}
+	s := &Selector{key: string(key), keys: c.labelKeys(), uses: c.labelUses(), tolerations: c.Tolerations, resource: c.Resource, affinity: nodeaffinity.GetRequiredNodeAffinity(c.pod())}
 	return s, nil
 }
 
@@ -83,6 +84,17 @@ func (c *criteria) labelKeys() []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
+// labelUses returns what the criteria ask about labels and fields.
+func (c *criteria) labelUses() (uses []labelUse) {
+	for key, value := range c.NodeSelector {
+		uses = append(uses, labelUse{key: key, values: []string{value}})
+	}
+	for i := range c.Terms {
+		uses = append(uses, usesOf(&c.Terms[i])...)
+	}
+	return uses
+}
+
 // addKeys adds the labels and fields that a term refers to.
 func addKeys(keys map[string]bool, term *corev1.NodeSelectorTerm) {
 	for _, expression := range term.MatchExpressions {
@@ -115,7 +127,7 @@ func (s *Selector) String() string {
 func (s *Selector) GPUResource() string { return string(s.resource) }
 
 // LabelKeys returns the node labels that it refers to, sorted; metadata.name stands for the
-// node's name. A NodeView needs them.
+// node's name.
 func (s *Selector) LabelKeys() []string { return s.keys }
 
 // Admits implements placement.Selector.

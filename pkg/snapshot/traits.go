@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// nodeNameKey stands for the node's name among the keys: node affinity may match
+// NodeNameKey stands for the node's name among the keys: node affinity may match
 // it as a field.
-const nodeNameKey = "metadata.name"
+const NodeNameKey = "metadata.name"
 
 // traits are the properties of a node that selectors refer to, except those that the engine
 // models itself.
@@ -40,15 +40,15 @@ func parseTraits(text string) (t traits, err error) {
 // distinguish.
 func (v *NodeView) traits(node *corev1.Node) string {
 	t := traits{}
-	if v.Keys[nodeNameKey] {
-		t.Name = node.Name
+	if label := v.labels[NodeNameKey]; label != nil { // a node without a name would match every name
+		t.Name = label.told(node.Name)
 	}
-	for key := range v.Keys {
-		if value, labelled := node.Labels[key]; labelled {
+	for key, value := range node.Labels {
+		if label := v.labels[key]; label != nil {
 			if t.Labels == nil {
 				t.Labels = map[string]string{}
 			}
-			t.Labels[key] = value
+			t.Labels[key] = label.told(value)
 		}
 	}
 	t.setTaints(node.Spec.Taints)

@@ -4,11 +4,9 @@
 package mirror
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,10 +59,8 @@ type Mirror struct {
 	nodesVersion uint64
 	// freed counts the changes after which there may be more room than before.
 	freed uint64
-	// listsNVIDIA is true once any node has listed nvidia.com/gpu since it is tracked.
-	listsNVIDIA atomic.Bool
-	// stale is true if all nodes have to be updated although they have not changed.
-	stale bool
+	// census is what the nodes of the snapshot have.
+	census *census
 	// recorder is told about changes; nil if nothing is recorded.
 	recorder Recorder
 }
@@ -74,8 +70,11 @@ type node struct {
 	info       fwk.NodeInfo
 	generation int64
 	object     *corev1.Node
-	described  placement.Node
-	cards      snapshot.Cards
+	// counted is the node that the census counts, and outdated is true if it has to be described anew although it has not changed.
+	counted   *corev1.Node
+	outdated  bool
+	described placement.Node
+	cards     snapshot.Cards
 	// ours is false for nodes of other schedulers' pools.
 	ours bool
 	// pods are the node's Pods in the snapshot.
@@ -164,7 +163,7 @@ func New(logger klog.Logger, now clock.PassiveClock, levels snapshot.Levels, poo
 	m := &Mirror{
 		logger: logger, clock: now, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{}, priorities: map[int32]int{}, holdings: map[Account]int{},
 		orphaned: map[types.UID]orphanedSeat{}, seated: map[string]*nodeSeats{}, reserving: map[string]*node{},
-		view: snapshot.NodeView{Levels: levels}, policy: packing.New(packing.Default()),
+		census: newCensus(), view: snapshot.NodeView{Levels: levels, Exact: true}, policy: packing.New(packing.Default()),
 	}
 	for _, pool := range pools {
 		m.pools[pool] = true
@@ -209,22 +208,10 @@ func (m *Mirror) Learn(shape placement.Shape, ending bool) {
 	m.policy.Learn(m.cluster, request)
 }
 
-// Watch makes the engine track the labels and resources that a shape refers to; known is
-// true if it does already. It must be called before the shape is used, and takes effect with the
-// next Refresh.
-func (m *Mirror) Watch(shape *placement.Shape) (known bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known = m.view.Track(shape)
-	m.stale = m.stale || !known
-	return known
-}
-
 // Lists reports whether any node has listed a resource by which shapes ask for GPUs, so that
-// the engine can count it. Watch must have been called for the shape, and Refresh since. It
-// may be called within With or For.
+// the engine can count it. It may be called within With or For.
 func (m *Mirror) Lists(resource corev1.ResourceName) bool {
-	return resource != v1.ResourceNVIDIAGPU || m.listsNVIDIA.Load()
+	return resource != v1.ResourceNVIDIAGPU || m.census.isListed(string(resource))
 }
 
 // Version returns a number that changes whenever a node has changed, or what runs there.
@@ -404,9 +391,7 @@ func (m *Mirror) Popular(limit int) []placement.Shape {
 func (m *Mirror) View() snapshot.NodeView {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return snapshot.NodeView{
-		Levels: m.view.Levels, Keys: maps.Clone(m.view.Keys), Resources: maps.Clone(m.view.Resources), Published: m.view.Published,
-	}
+	return m.view.Clone()
 }
 
 // NodesVersion returns a number that changes whenever what nodes offer has changed: nodes come and go, or have other GPUs, labels

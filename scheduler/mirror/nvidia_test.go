@@ -116,10 +116,10 @@ func TestGPUsOfNVIDIAAreCountedFromTheFirstNodeThatListsThem(t *testing.T) {
 	t.Parallel()
 	w, m := newWorld(t, aNode(t, "a", cards("a", 4))), newMirror(t)
 	shape := shapeOf(t, asNVIDIA(aPod("p", 1, 0)))
-	if m.Watch(&shape) {
-		t.Fatal("the resource is known although no Pod has asked for it")
-	}
 	m.Refresh(w.snapshot())
+	if !m.Watch(&shape) {
+		t.Fatal("nodes have to be updated although none lists the resource")
+	}
 	if m.Lists(v1.ResourceNVIDIAGPU) {
 		t.Error("it is listed, but no node lists it")
 	}

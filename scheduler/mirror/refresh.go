@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
@@ -24,30 +23,17 @@ func (m *Mirror) Refresh(infos []fwk.NodeInfo) {
 	if !m.sameNodes(infos) {
 		m.matchNodes(infos)
 	}
-	m.observeResources(infos)
 	for i, info := range infos {
 		n := m.order[i]
-		if generation := info.GetGeneration(); n.generation != generation || m.stale {
+		if generation := info.GetGeneration(); n.generation != generation {
 			n.generation = generation
 			m.version++
 			m.syncNode(n, info)
+		} else if n.outdated && n.ours {
+			m.redescribe(n)
 		}
 	}
-	m.stale = false
 	m.checkpointIfDue()
-}
-
-// observeResources finds out which resources the nodes list that were not listed so far.
-func (m *Mirror) observeResources(infos []fwk.NodeInfo) {
-	if !m.view.Unlisted() {
-		return
-	}
-	for _, info := range infos {
-		if !m.view.Observe(info.Node()) {
-			m.stale = true
-		}
-	}
-	m.listsNVIDIA.Store(m.view.Lists(v1.ResourceNVIDIAGPU))
 }
 
 // sameNodes reports whether the snapshot has the nodes of the last one, in the same
@@ -83,6 +69,7 @@ func (m *Mirror) matchNodes(infos []fwk.NodeInfo) {
 	for name, n := range m.nodes {
 		if n.pass != m.pass {
 			m.dropNode(n)
+			m.census.replace(n.counted, nil)
 			delete(m.nodes, name)
 		}
 	}
@@ -91,8 +78,13 @@ func (m *Mirror) matchNodes(infos []fwk.NodeInfo) {
 // syncNode brings one node up to date.
 func (m *Mirror) syncNode(n *node, info fwk.NodeInfo) {
 	m.removeReservations(n) // Pods are counted before reservations
-	if object := info.Node(); n.object != object || m.stale {
+	if object := info.Node(); n.object != object || n.outdated {
 		n.object = object
+		if n.counted != object {
+			m.census.replace(n.counted, object)
+			n.counted = object
+		}
+		n.outdated = false
 		m.updateNode(n)
 	}
 	if !n.ours {

@@ -42,7 +42,7 @@ func shapeOf(t *testing.T, pod *corev1.Pod) placement.Shape {
 // roomFor refreshes the mirror and returns how many Pods of a shape fit.
 func roomFor(w *world, m *Mirror, shape placement.Shape) (pods int) {
 	m.Refresh(w.snapshot())
-	m.With(func(cluster *placement.Cluster) { pods = cluster.Root().Room(cluster.Request(shape)) })
+	m.With(func(cluster *placement.Cluster) { pods = cluster.Root().Room(cluster.Request(m.Counted(shape))) })
 	return pods
 }
 

@@ -174,12 +174,17 @@ func (p *Planner) claimedByOthers(attempt *gangs.Attempt) []string {
 // labels that were not tracked so far.
 func (p *Planner) watchLabels(attempt *gangs.Attempt) bool {
 	known := true
-	for _, m := range attempt.Waiting {
-		if !m.Learned {
+	for i, m := range attempt.Waiting {
+		if i == 0 || !sameQuestions(&m.Shape, &attempt.Waiting[i-1].Shape) {
 			known = p.mirror.Watch(&m.Shape) && known
 		}
 	}
 	return known
+}
+
+// sameQuestions reports whether two shapes are known to refer to the same labels and resources.
+func sameQuestions(a, b *placement.Shape) bool {
+	return a.Selector == b.Selector && a.Preference == b.Preference && slices.Equal(a.Others, b.Others)
 }
 
 // learn counts Pods as demand that have not been counted yet, and reports whether there are any.

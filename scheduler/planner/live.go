@@ -29,7 +29,8 @@ type liveCluster struct {
 
 	// The rest belongs to the one goroutine that calls sync.
 	cluster *placement.Cluster
-	keys    map[string]bool
+	// edition is that of the view by which its nodes were translated.
+	edition uint64
 }
 
 // liveNode is a node and the Pods on it.
@@ -141,14 +142,15 @@ func (l *liveCluster) sync(view *snapshot.NodeView) *placement.Cluster {
 			l.update(view, &one)
 		}
 	}
+	l.cluster.SweepRequests(func(*placement.Request) bool { return false })
 	return l.cluster
 }
 
 // takeOutdated returns the names of the nodes that have to be translated again since the
 // last call.
 func (l *liveCluster) takeOutdated(view *snapshot.NodeView) []string {
-	if !maps.Equal(l.keys, view.Keys) {
-		l.keys = view.Keys
+	if l.edition != view.Edition {
+		l.edition = view.Edition
 		l.markAll()
 	}
 	return l.takeChanged()

@@ -100,8 +100,8 @@ const (
 )
 
 // checkArrival returns the place that is kept for a Pod if the Pod can take it now.
-func checkArrival(cluster *placement.Cluster, m *gangs.Member, to *mirror.Destination) (placement.Place, arrival) {
-	request := cluster.Request(m.Shape)
+func (p *Planner) checkArrival(cluster *placement.Cluster, m *gangs.Member, to *mirror.Destination) (placement.Place, arrival) {
+	request := cluster.Request(p.mirror.Counted(m.Shape))
 	reason, err := cluster.Fit(to.Node, request)
 	if to.Paused && reason == placement.ResourceTooSmall { // slices that are not offered are as if there were none
 		return placement.Place{}, arrivesLater
@@ -154,7 +154,7 @@ func (p *Planner) sortArrivals(attempt *gangs.Attempt, destinations map[string]m
 					rest = append(rest, m)
 					continue
 				}
-				switch place, when := checkArrival(cluster, m, &to); when {
+				switch place, when := p.checkArrival(cluster, m, &to); when {
 				case arrivesNow:
 					p.occupy(cluster, m, place) // two Pods may go to one node
 					ready.add(m, place)

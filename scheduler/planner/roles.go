@@ -36,12 +36,12 @@ func (p *Planner) rolesOf(waiting []*gangs.Member, need int) *roles {
 }
 
 // shapeOf returns what a member needs. Cards that the engine can't count, or is not to, are
-// left to kube-scheduler.
+// left to kube-scheduler, as resources are that no node lists.
 func (p *Planner) shapeOf(m *gangs.Member) placement.Shape {
 	if name := snapshot.GPUResource(&m.Shape); !p.registry.Handles(name) || !p.mirror.Lists(name) {
-		return snapshot.WithoutCards(m.Shape)
+		return p.mirror.Counted(snapshot.WithoutCards(m.Shape))
 	}
-	return m.Shape
+	return p.mirror.Counted(m.Shape)
 }
 
 // plan plans the gang, with the filters' consent.

@@ -16,10 +16,12 @@ type Cluster struct {
 	// hosts are the nodes by hostname.
 	hosts map[string][]*node
 	pods  map[string]*Pod
-	// requests are keyed by Shape.Key; sweeps counts how often those were dropped that nobody used.
-	requests interned[Request]
-	sweeps   uint64
-	kinds    map[string]*kind
+	// requests are keyed by Shape.Key, and requestSize is the sum of their sizes; sweeps counts how often those were dropped that
+	// nobody used.
+	requests    interned[Request]
+	requestSize int
+	sweeps      uint64
+	kinds       map[string]*kind
 	// selectors are keyed by Selector.Key.
 	selectors interned[selector]
 	// preferences are keyed by Preference.Key; tolerance is what they may cost.

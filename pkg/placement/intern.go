@@ -37,6 +37,7 @@ func (i *interned[T]) drop(unused func(*T) bool) {
 func (c *Cluster) SweepRequests(keep func(*Request) bool) {
 	c.requests.drop(func(r *Request) bool {
 		if r.used < c.sweeps && !keep(r) {
+			c.requestSize -= r.size
 			return true
 		}
 		if r.selector != nil {
@@ -70,8 +71,8 @@ func (c *Cluster) dropOffers() {
 	}
 }
 
-// Requests returns how many requests are kept.
-func (c *Cluster) Requests() int { return len(c.requests.known) }
+// Requests returns how many requests are kept, and their size in bytes.
+func (c *Cluster) Requests() (count, size int) { return len(c.requests.known), c.requestSize }
 
 // grownTo returns a list that is long enough for a slot.
 func grownTo[T any](list []T, slot int) []T {

@@ -214,5 +214,6 @@ func (c *Cluster) newRequest(shape Shape, id int) *Request {
 	if i := slices.IndexFunc(request.Nodes, func(rule NodeRule) bool { return !rule.Except }); i >= 0 {
 		request.namedBy = &request.Nodes[i]
 	}
+	c.requestSize += request.size
 	return request
 }

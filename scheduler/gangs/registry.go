@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
+	"falldio.github.io/gpu-controller/pkg/placement"
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
@@ -349,6 +350,7 @@ func (r *Registry) forget(m *Member) Actions {
 	g.drop(m)
 	r.touch(g)
 	delete(r.members, m.UID)
+	r.sharing.release(&m.Shape)
 	r.podGroups.drop(m)
 	if len(g.members) == 0 {
 		r.turnstile.leave(g)
@@ -366,6 +368,17 @@ func (r *Registry) forget(m *Member) Actions {
 		r.clearFailures(g)
 	}
 	return actions
+}
+
+// EachPlacing calls do with what each member without a node needs.
+func (r *Registry) EachPlacing(do func(*placement.Shape) bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, m := range r.members {
+		if !m.bound() && !do(&m.Shape) {
+			return
+		}
+	}
 }
 
 // vacate takes the seat of a Pod that won't use it. If its gang's plan is incomplete, the

@@ -3,34 +3,64 @@
 
 package gangs
 
-import (
-	"falldio.github.io/gpu-controller/pkg/placement"
-	"falldio.github.io/gpu-controller/scheduler/interning"
-)
+import "falldio.github.io/gpu-controller/pkg/placement"
 
-// maxShared is how many different selectors or preferences are kept to be shared.
-const maxShared = 4096
-
-// sharing keeps one of several equal selectors and preferences: most Pods of a large cluster
-// have the same ones.
+// sharing keeps one of several equal selectors and preferences, as long as any member has it: most Pods of a large cluster have the
+// same ones.
 type sharing struct {
-	selectors   interning.Pool[string, placement.Selector]
-	preferences interning.Pool[string, placement.Preference]
+	selectors   sharedBy[placement.Selector]
+	preferences sharedBy[placement.Preference]
 }
 
 func newSharing() sharing {
-	return sharing{
-		selectors:   interning.NewPool[string, placement.Selector](maxShared),
-		preferences: interning.NewPool[string, placement.Preference](maxShared),
+	return sharing{selectors: sharedBy[placement.Selector]{}, preferences: sharedBy[placement.Preference]{}}
+}
+
+// share replaces what a shape has by what equal shapes have. Each call needs one of release.
+func (s *sharing) share(shape *placement.Shape) {
+	if shape.Selector != nil {
+		shape.Selector = s.selectors.share(shape.Selector)
+	}
+	if shape.Preference != nil {
+		shape.Preference = s.preferences.share(shape.Preference)
 	}
 }
 
-// share replaces what a shape has by what equal shapes have.
-func (s *sharing) share(shape *placement.Shape) {
+// release is called when the member with a shape is gone.
+func (s *sharing) release(shape *placement.Shape) {
 	if shape.Selector != nil {
-		shape.Selector = s.selectors.Intern(shape.Selector.Key(), shape.Selector)
+		s.selectors.release(shape.Selector)
 	}
 	if shape.Preference != nil {
-		shape.Preference = s.preferences.Intern(shape.Preference.Key(), shape.Preference)
+		s.preferences.release(shape.Preference)
+	}
+}
+
+// sharedBy has values by their keys, and counts who uses them.
+type sharedBy[V interface{ Key() string }] map[string]*shared[V]
+
+type shared[V any] struct {
+	value V
+	users int
+}
+
+// share returns the value with the same key.
+func (s sharedBy[V]) share(value V) V {
+	key := value.Key()
+	one := s[key]
+	if one == nil {
+		one = &shared[V]{value: value}
+		s[key] = one
+	}
+	one.users++
+	return one.value
+}
+
+func (s sharedBy[V]) release(value V) {
+	key := value.Key()
+	if one := s[key]; one != nil {
+		if one.users--; one.users == 0 {
+			delete(s, key)
+		}
 	}
 }

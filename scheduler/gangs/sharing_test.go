@@ -36,3 +36,22 @@ func TestEqualSelectorsAndPreferencesAreShared(t *testing.T) {
 		t.Error("a shape without any gets some")
 	}
 }
+
+func TestWhatNoMemberHasAnyMoreIsNotKept(t *testing.T) {
+	t.Parallel()
+	s := newSharing()
+	shapes := make([]placement.Shape, 3)
+	for i, name := range []string{"a", "a", "b"} {
+		shapes[i] = placement.Shape{Selector: &named{name}, Preference: &named{name}}
+		s.share(&shapes[i])
+	}
+	s.release(&shapes[0])
+	if len(s.selectors) != 2 || len(s.preferences) != 2 {
+		t.Errorf("after one of two users has gone, %d selectors and %d preferences are kept, want 2 of each", len(s.selectors), len(s.preferences))
+	}
+	s.release(&shapes[1])
+	s.release(&shapes[2])
+	if len(s.selectors) != 0 || len(s.preferences) != 0 {
+		t.Errorf("without users, %d selectors and %d preferences are kept", len(s.selectors), len(s.preferences))
+	}
+}

@@ -136,13 +136,14 @@ func (m *Mirror) Forget(used iter.Seq[*placement.Shape]) {
 
 // Size is how much is kept for what Pods have mentioned.
 type Size struct {
-	// Mentions are labels, values of labels and resources, Shapes different needs.
-	Mentions, Shapes int
+	// Mentions are labels, values of labels and resources, Shapes different needs, which take Bytes.
+	Mentions, Shapes, Bytes int
 }
 
 // Size returns how much is kept.
 func (m *Mirror) Size() Size {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Size{Mentions: m.view.Size(), Shapes: m.cluster.Requests()}
+	shapes, bytes := m.cluster.Requests()
+	return Size{Mentions: m.view.Size(), Shapes: shapes, Bytes: bytes}
 }

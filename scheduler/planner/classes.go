@@ -4,6 +4,8 @@
 package planner
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -11,7 +13,12 @@ import (
 	"falldio.github.io/gpu-controller/scheduler/gangs"
 )
 
-// maxKnownClasses bounds the cache of classes, which keeps Pods that are gone until then.
+// sweep drops the classes of Pods that are gone.
+func (c classCache) sweep(exists func(types.UID) bool) {
+	maps.DeleteFunc(c, func(uid types.UID, _ knownClass) bool { return !exists(uid) })
+}
+
+// maxKnownClasses bounds the cache of classes.
 const maxKnownClasses = 1 << 12
 
 // classCache keeps the classes of Pods: a gang may be planned many times. It is for use in

@@ -51,6 +51,7 @@ func (p *Planner) StartCycle(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool)
 // Decide decides on a Pod for which Concerns is true, given the snapshot's nodes.
 // scored is true if the profile chooses the nodes of Pods in no gang.
 func (p *Planner) Decide(pod *corev1.Pod, nodes []fwk.NodeInfo, scored bool) Decision {
+	p.tidyCycles(p.clock.Now())
 	p.refresh(nodes)
 	if !p.isCurrent() {
 		return p.waitUntilCurrent(pod)

@@ -52,12 +52,13 @@ func (e *explanationCache) put(key string, given cachedMessage) {
 	if len(e.entries) < e.sweepAt {
 		return
 	}
-	for other, old := range e.entries {
-		if given.at.Sub(old.at) >= e.period {
-			delete(e.entries, other)
-		}
-	}
+	e.sweep(given.at)
 	e.sweepAt = max(minSweepSize, 2*len(e.entries))
+}
+
+// sweep drops stale messages.
+func (e *explanationCache) sweep(now time.Time) {
+	maps.DeleteFunc(e.entries, func(_ string, old cachedMessage) bool { return now.Sub(old.at) >= e.period })
 }
 
 // diagnose has the engine explain why a gang does not fit.

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,5 +97,6 @@ func requestKey(gang *roles, blocking string) string {
 		parts = append(parts, "except "+node)
 	}
 	parts = append(parts, fmt.Sprintf("level %d %t %s", gang.Level, gang.Required, gang.near), blocking)
-	return strings.Join(parts, "\x00")
+	hash := sha256.Sum256([]byte(strings.Join(parts, "\x00"))) // what Pods ask for may be long, and thousands of keys are kept
+	return string(hash[:])
 }

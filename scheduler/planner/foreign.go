@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ func (s *foreignSchedulers) shouldReport(instance string, now time.Time) bool {
 	if s.lastReported == nil {
 		s.lastReported = map[string]time.Time{}
 	}
+	maps.DeleteFunc(s.lastReported, func(_ string, last time.Time) bool { return now.Sub(last) >= reportPeriod })
 	s.lastReported[instance] = now
 	return true
 }

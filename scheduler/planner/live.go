@@ -79,6 +79,14 @@ func (l *liveCluster) setPod(pod *corev1.Pod) {
 	}
 }
 
+// has reports whether a Pod is there, and has not ended.
+func (l *liveCluster) has(pod *corev1.Pod) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.nodes[pod.Spec.NodeName]
+	return n != nil && n.pods[pod.UID] != nil
+}
+
 // removePod records that a Pod has ended or is gone.
 func (l *liveCluster) removePod(pod *corev1.Pod) {
 	l.mu.Lock()

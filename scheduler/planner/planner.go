@@ -104,7 +104,11 @@ type Planner struct {
 	memory  *filters.Memory
 	// classes, lastRefusals and failed are for the scheduling cycle. failed are the requests
 	// that found no place in the cluster as it is, with what the filters refused.
-	classes      classCache
+	classes classCache
+	// mirrorTidied and cyclesTidied are when what was kept for Pods that are gone was dropped last.
+	mirrorTidied, cyclesTidied time.Time
+	// mirrorSize is how many bytes the mirror kept then.
+	mirrorSize   int
 	lastRefusals lastRefusals
 	failed       failures[*refusals]
 	// rejections are the gangs that wait because filters refused them.

@@ -171,7 +171,7 @@ func (p *Planner) makeRoom(ctx context.Context, pod *corev1.Pod, attempt *gangs.
 		return victimsLeaving // what was kept for it stays so until its victims are gone
 	}
 	p.claims.set(attempt, p.claimOf(found, now), now)
-	p.registry.MarkTerminating(podUIDs(victims), true)
+	p.markVictims(victims)
 	p.pending.Add(found.budgets, victims)
 	ctx = context.WithoutCancel(ctx) // the scheduling cycle, whose context this is, ends earlier
 	p.nominate(ctx, attempt, gang, found)

@@ -60,6 +60,7 @@ func (p *Planner) maintain(ctx context.Context) {
 	if p.claims.sweep(now, config.Seconds(p.args.ClaimSeconds), p.registry.Waits) || reservationsEnded {
 		p.wake()
 	}
+	p.tidyMirror(now)
 	p.endNominations(ctx)
 	p.rejections.sweep(p.registry.Waits)
 	for uid, plan := range p.registry.Overdue(now.Add(-p.PermitTimeout())) {

@@ -117,6 +117,7 @@ func (p *Planner) podDeleted(object any) {
 		return
 	}
 	member := p.registry.Member(pod.UID)
+	p.live.removePod(pod) // before the registry forgets it: see markVictims
 	p.do(p.registry.Forget(pod.UID))
 	if member != nil && !p.registry.Waits(member.Group().Key) {
 		p.endPlaces(member.Group().Key)
@@ -125,7 +126,6 @@ func (p *Planner) podDeleted(object any) {
 		if _, missed := object.(cache.DeletedFinalStateUnknown); !missed {
 			p.learnRuntime(pod)
 		}
-		p.live.removePod(pod)
 		p.wake()
 	}
 }

@@ -46,16 +46,23 @@ var _ cache.TransformFunc = (&Trimmer{}).Transform
 // maxShared is how many different lists of resources, or of tolerations, are kept to be shared.
 const maxShared = 4096
 
+// maxSharedKey is the length of the longest key of what is kept to be shared: longer ones are rare, unless somebody wants to fill the memory.
+const maxSharedKey = 1024
+
 // shareList returns a list that is equal to the given one. Objects in caches are never changed,
 // so they can share them.
 func (t *Trimmer) shareList(list corev1.ResourceList) corev1.ResourceList {
-	return t.lists.Intern(keyOfList(list), list)
+	key := keyOfList(list)
+	if len(key) > maxSharedKey {
+		return list
+	}
+	return t.lists.Intern(key, list)
 }
 
 func (t *Trimmer) shareTolerations(list []corev1.Toleration) []corev1.Toleration {
 	key, err := json.Marshal(list)
-	if err != nil {
-		return list // can't happen: tolerations can be encoded
+	if err != nil || len(key) > maxSharedKey { // tolerations can always be encoded
+		return list
 	}
 	return t.tolerations.Intern(string(key), list)
 }

@@ -105,7 +105,7 @@ func (m *Mix) drop(drops func(*Weighted) bool) {
 // each Pod, and name hundreds of labels in it.
 const (
 	mostRequests = 4096
-	mostSize     = 4 << 20
+	mostSize     = 1 << 20
 )
 
 // trim drops the rarest requests, but not the last one, until three quarters of what may be remembered are left.

@@ -24,6 +24,9 @@ const (
 	// kept is for how long submissions are remembered, and most how many are.
 	kept = Days * day
 	most = 1 << 14
+	// mostNeeds is how many needs of a submission are kept, and mostModels how many models of each: whoever lists more gets little
+	// out of them, and would fill the memory of all.
+	mostNeeds, mostModels = 64, 64
 	// same is within which time submissions under one key are one: a gang's members are not created at once.
 	same = time.Minute
 
@@ -45,8 +48,8 @@ type Submission struct {
 	ID uint32 `json:"id"`
 }
 
-// Record is the submissions of the last days, at most 16,384 of them: then the oldest are forgotten. The zero
-// value is empty. It is not safe for concurrent use.
+// Record is the submissions of the last days, at most 16,384 of them: then the oldest are forgotten of the namespace that
+// has most, so that none drives out what is known of the others. The zero value is empty. It is not safe for concurrent use.
 type Record struct {
 	// list has the first submission first; last is when each key was submitted last.
 	list []Submission
@@ -59,7 +62,17 @@ func (r *Record) Add(key string, one Submission) {
 	_, _ = hash.Write([]byte(key)) // it never fails
 	one.ID, one.At = hash.Sum32(), one.At.UTC().Truncate(time.Second)
 	one.Task.Name = runtimes.Stem(one.Task.Name)
+	one.Needs = bounded(one.Needs)
 	r.insert(one)
+}
+
+// bounded returns the first needs, with their first models.
+func bounded(needs []outlook.Need) []outlook.Need {
+	list := slices.Clone(needs[:min(len(needs), mostNeeds)])
+	for i := range list {
+		list[i].Models = slices.Clone(list[i].Models[:min(len(list[i].Models), mostModels)])
+	}
+	return list
 }
 
 // Merge adds what another record has.
@@ -89,26 +102,47 @@ func (r *Record) insert(one Submission) {
 	}
 }
 
-// forget drops submissions that are too old and, if there are too many, a sixteenth: so that is rare.
+// forget drops submissions that are too old and, if there are too many, up to a sixteenth: so that is rare.
 func (r *Record) forget(newest time.Time) {
-	first := 0
-	if len(r.list) > most {
-		first = most / 16
+	r.drop(func(one *Submission) bool { return newest.Sub(one.At) > kept })
+	if len(r.list) <= most {
+		return
 	}
-	for newest.Sub(r.list[first].At) > kept {
-		first++
-	}
-	r.drop(first)
+	largest, left := r.largest(), most/16
+	r.drop(func(one *Submission) bool {
+		if one.Task.Namespace != largest || left == 0 {
+			return false
+		}
+		left--
+		return true
+	})
 }
 
-// drop forgets the first submissions.
-func (r *Record) drop(count int) {
-	for i := range r.list[:count] {
-		if gone := &r.list[i]; r.last[gone.ID].Equal(gone.At) {
-			delete(r.last, gone.ID)
+// largest returns the namespace with most submissions; the first by name, if several have.
+func (r *Record) largest() (largest string) {
+	counts := map[string]int{}
+	for i := range r.list {
+		counts[r.list[i].Task.Namespace]++
+	}
+	for namespace, count := range counts {
+		if most := counts[largest]; count > most || count == most && namespace < largest {
+			largest = namespace
 		}
 	}
-	r.list = slices.Delete(r.list, 0, count)
+	return largest
+}
+
+// drop forgets submissions.
+func (r *Record) drop(drops func(*Submission) bool) {
+	r.list = slices.DeleteFunc(r.list, func(one Submission) bool {
+		if !drops(&one) {
+			return false
+		}
+		if r.last[one.ID].Equal(one.At) {
+			delete(r.last, one.ID)
+		}
+		return true
+	})
 }
 
 // Len returns how many submissions are remembered.

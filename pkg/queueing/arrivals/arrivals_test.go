@@ -133,3 +133,39 @@ func TestABrokenRecordIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestANamespaceWithManySubmissionsForgetsItsOwnFirst(t *testing.T) {
+	t.Parallel()
+	record, start := arrivals.Record{}, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	add := func(namespace string, count int, from time.Time) {
+		for i := range count {
+			record.Add(fmt.Sprint(namespace, from, i), arrivals.Submission{At: from.Add(time.Duration(i) * time.Second), Task: runtimes.Task{Namespace: namespace}})
+		}
+	}
+	add("few", 100, start)
+	add("many", 40_000, start.Add(time.Hour))
+	if record.Len() > 1<<14 {
+		t.Errorf("%d submissions are kept", record.Len())
+	}
+	kept := 0
+	for _, day := range record.Again(start.Add(23 * time.Hour)) {
+		for _, one := range day {
+			if one.Task.Namespace == "few" {
+				kept++
+			}
+		}
+	}
+	if kept != 100 {
+		t.Errorf("%d of 100 submissions of another namespace are kept", kept)
+	}
+}
+
+func TestALongListOfModelsIsCutOff(t *testing.T) {
+	t.Parallel()
+	record, now := arrivals.Record{}, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	record.Add("long", arrivals.Submission{At: now, Needs: []outlook.Need{{Members: 1, Percent: 100, Models: make([]string, 10_000)}}})
+	days := record.Again(now.Add(time.Hour))
+	if len(days) != 1 || len(days[0]) != 1 || len(days[0][0].Needs) != 1 || len(days[0][0].Needs[0].Models) > 100 {
+		t.Errorf("kept is %v", days)
+	}
+}

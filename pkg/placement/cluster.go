@@ -23,9 +23,9 @@ type Cluster struct {
 	sweeps      uint64
 	kinds       map[string]*kind
 	// selectors are keyed by Selector.Key.
-	selectors interned[selector]
+	selectors *interned[selector]
 	// preferences are keyed by Preference.Key; tolerance is what they may cost.
-	preferences interned[preference]
+	preferences *interned[preference]
 	tolerance   float64
 	states      map[string]*State
 	// sweepAt and sweepKindsAt are the numbers of States and kinds at which those without
@@ -76,6 +76,7 @@ type node struct {
 func NewCluster(policy Policy) *Cluster {
 	return &Cluster{
 		policy: policy, root: newDomain("", 0, nil), nodes: map[string]*node{}, hosts: map[string][]*node{}, pods: map[string]*Pod{},
+		selectors: &interned[selector]{}, preferences: &interned[preference]{},
 		kinds: map[string]*kind{}, states: map[string]*State{}, sweepAt: minStates, sweepKindsAt: minKinds,
 	}
 }

@@ -26,7 +26,7 @@ func (c *Cluster) emptied() *Cluster {
 	if e.cluster == nil {
 		e.cluster, e.stale = NewCluster(firstFit{}), make(map[string]bool, len(c.nodes))
 		// Its nodes are of the same kinds, so that selectors are evaluated once for both.
-		e.cluster.kinds, e.cluster.selectors = c.kinds, c.selectors
+		e.cluster.kinds, e.cluster.selectors, e.cluster.preferences = c.kinds, c.selectors, c.preferences
 		for name := range c.nodes {
 			e.stale[name] = true
 		}

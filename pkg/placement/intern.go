@@ -35,6 +35,25 @@ func (i *interned[T]) drop(unused func(*T) bool) {
 // their selectors and preferences: else each shape that was ever asked for would stay. It must not be called while
 // requests are told apart by their addresses.
 func (c *Cluster) SweepRequests(keep func(*Request) bool) {
+	c.dropRequests(keep)
+	if empty := c.empty.cluster; empty != nil { // it has the same selectors and preferences
+		empty.dropRequests(func(*Request) bool { return false })
+	}
+	c.selectors.drop(func(s *selector) bool {
+		used := s.used
+		s.used = false
+		return !used
+	})
+	c.preferences.drop(func(p *preference) bool {
+		used := p.used
+		p.used = false
+		return !used
+	})
+}
+
+// dropRequests drops requests that nobody has used, and what is cached about States without nodes. It marks the selectors and
+// preferences of the others.
+func (c *Cluster) dropRequests(keep func(*Request) bool) {
 	c.requests.drop(func(r *Request) bool {
 		if r.used < c.sweeps && !keep(r) {
 			c.requestSize -= r.size
@@ -49,21 +68,6 @@ func (c *Cluster) SweepRequests(keep func(*Request) bool) {
 		return false
 	})
 	c.sweeps++
-	c.selectors.drop(func(s *selector) bool {
-		used := s.used
-		s.used = false
-		return !used
-	})
-	c.preferences.drop(func(p *preference) bool {
-		used := p.used
-		p.used = false
-		return !used
-	})
-	c.dropOffers()
-}
-
-// dropOffers drops what is cached about States without nodes.
-func (c *Cluster) dropOffers() {
 	for _, s := range c.states {
 		if s.users == 0 {
 			s.offers = nil

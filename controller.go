@@ -37,6 +37,8 @@ type Controller struct {
 	// standby must not fill it.
 	working *atomic.Bool
 	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// lanes has an element for each parallel request of all syncs.
+	lanes chan struct{}
 	// expectations track the writes to tasks and their Pods, by task.
 	expectations *expectations.Expectations[cache.ObjectName]
 	obstacles    *refusedTasks
@@ -67,9 +69,8 @@ func newController(with dependencies, opts *options) *Controller {
 		config:       opts.taskConfig(),
 		workers:      opts.workers,
 		working:      &atomic.Bool{},
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](minRetryDelay, maxRetryDelay),
-			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "gputasks", Clock: with.clock}),
+		queue:        newTaskQueue(with.clock),
+		lanes:        make(chan struct{}, parallelWrites),
 		expectations: expectations.New[cache.ObjectName](with.clock),
 		debouncer:    newStatusDebouncer(with.clock),
 		cycles:       newCycleFinder(),

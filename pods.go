@@ -5,11 +5,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,21 +28,18 @@ const (
 	// ends within a gang, the rest of a batch is rejected, too; each batch costs a gang that
 	// fits the duration of a request.
 	createBatchGrowth = 32
-	// parallelWrites bounds the concurrent requests for one task. An API server whose store
-	// batches its commits is faster with many at once.
-	parallelWrites = 64
 )
 
-// createPods creates the Pods in batches, and stops at the first batch with an error. An
+// createPods creates the Pods in batches, and stops at the first batch with an error, or at the end of the turn. An
 // obstacle is cached for the task's status.
-func (c *Controller) createPods(ctx context.Context, key cache.ObjectName, task *v1.GPUTask, plan *gputask.Plan) error {
+func (c *Controller) createPods(ctx context.Context, turn *turn, key cache.ObjectName, task *v1.GPUTask, plan *gputask.Plan) error {
 	if obstacle := c.queueObstacle(plan.Samples); obstacle != nil {
 		c.refused(key, task, obstacle)
 		return fmt.Errorf("creating Pods: %s", obstacle.Message)
 	}
 	for batch := range createBatches(plan.Create) {
-		err := inParallel(batch, func(pod gputask.PlannedPod) error { return c.createPod(ctx, key, task, &pod) })
-		if err != nil {
+		err := inParallel(turn, batch, func(pod gputask.PlannedPod) error { return c.createPod(ctx, key, task, &pod) })
+		if err != nil || turn.unfinished {
 			return err
 		}
 	}
@@ -95,8 +90,8 @@ func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, task *
 
 // deletePods deletes the Pods of a plan if they are unchanged since the decision: neither
 // later Pods of the same names, nor Pods that have succeeded in the meantime.
-func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
-	return inParallel(pods, func(pod *corev1.Pod) error {
+func (c *Controller) deletePods(ctx context.Context, turn *turn, pods []*corev1.Pod) error {
+	return inParallel(turn, pods, func(pod *corev1.Pod) error {
 		err := c.clients.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 			Preconditions: podwrite.SameVersion(pod),
 		})
@@ -113,18 +108,18 @@ func (c *Controller) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 }
 
 // patchMinAvailable updates how many Pods of their gang must start together.
-func (c *Controller) patchMinAvailable(ctx context.Context, pods []*corev1.Pod, minAvailable string) error {
-	return c.patchPods(ctx, pods, podwrite.Metadata{Labels: map[string]string{v1.LabelMinAvailable: minAvailable}})
+func (c *Controller) patchMinAvailable(ctx context.Context, turn *turn, pods []*corev1.Pod, minAvailable string) error {
+	return c.patchPods(ctx, turn, pods, podwrite.Metadata{Labels: map[string]string{v1.LabelMinAvailable: minAvailable}})
 }
 
 // confirmCheckpoints passes the time of a task's last checkpoint on to Pods.
-func (c *Controller) confirmCheckpoints(ctx context.Context, pods []*corev1.Pod, last string) error {
-	return c.patchPods(ctx, pods, podwrite.Metadata{Annotations: map[string]string{v1.AnnotationLastCheckpoint: last}})
+func (c *Controller) confirmCheckpoints(ctx context.Context, turn *turn, pods []*corev1.Pod, last string) error {
+	return c.patchPods(ctx, turn, pods, podwrite.Metadata{Annotations: map[string]string{v1.AnnotationLastCheckpoint: last}})
 }
 
 // patchPods changes the metadata of those Pods that still exist.
-func (c *Controller) patchPods(ctx context.Context, pods []*corev1.Pod, change podwrite.Metadata) error {
-	return inParallel(pods, func(pod *corev1.Pod) error {
+func (c *Controller) patchPods(ctx context.Context, turn *turn, pods []*corev1.Pod, change podwrite.Metadata) error {
+	return inParallel(turn, pods, func(pod *corev1.Pod) error {
 		change := change
 		change.UID = pod.UID
 		patch, err := podwrite.Patch{Metadata: change}.Bytes()
@@ -137,19 +132,4 @@ func (c *Controller) patchPods(ctx context.Context, pods []*corev1.Pod, change p
 		}
 		return nil
 	})
-}
-
-// inParallel calls do for every item, a bounded number at a time, and returns
-// all errors.
-func inParallel[T any](items []T, do func(T) error) error {
-	var group errgroup.Group
-	group.SetLimit(parallelWrites)
-	errs := make([]error, len(items))
-	for i, item := range items {
-		group.Go(func() error {
-			errs[i] = do(item)
-			return nil
-		})
-	}
-	return errors.Join(group.Wait(), errors.Join(errs...))
 }

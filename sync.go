@@ -94,16 +94,21 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, task *v1.G
 	if plan.DeleteTask {
 		return c.deleteTask(ctx, task)
 	}
+	turn := c.newTurn()
 	if err := c.createService(ctx, key, task, plan.CreateService); err != nil {
-		return errors.Join(err, c.deletePods(ctx, plan.Delete))
+		return errors.Join(err, c.deletePods(ctx, turn, plan.Delete))
 	}
 	err := errors.Join(
-		c.deletePods(ctx, plan.Delete),
-		c.forceDelete(ctx, task, plan.ForceDelete),
-		c.createPods(ctx, key, task, &plan),
-		c.patchMinAvailable(ctx, plan.Discount, plan.MinAvailable),
-		c.confirmCheckpoints(ctx, plan.Confirm, plan.LastCheckpoint),
+		c.deletePods(ctx, turn, plan.Delete),
+		c.forceDelete(ctx, turn, task, plan.ForceDelete),
+		c.createPods(ctx, turn, key, task, &plan),
+		c.patchMinAvailable(ctx, turn, plan.Discount, plan.MinAvailable),
+		c.confirmCheckpoints(ctx, turn, plan.Confirm, plan.LastCheckpoint),
 	)
+	if err == nil && turn.unfinished {
+		c.queue.AddAfter(key, podEventBatch)
+		return nil
+	}
 	if err == nil && !plan.AwaitsRetry && c.accepted(key, &plan) {
 		c.queue.AddAfter(key, podEventBatch) // so that the status drops it too
 	}

@@ -62,8 +62,8 @@ func unreachableSince(node *corev1.Node) (since time.Time, unreachable bool) {
 }
 
 // forceDelete deletes Pods without waiting for their nodes to confirm that they have stopped.
-func (c *Controller) forceDelete(ctx context.Context, task *v1.GPUTask, pods []*corev1.Pod) error {
-	return inParallel(pods, func(pod *corev1.Pod) error {
+func (c *Controller) forceDelete(ctx context.Context, turn *turn, task *v1.GPUTask, pods []*corev1.Pod) error {
+	return inParallel(turn, pods, func(pod *corev1.Pod) error {
 		err := c.clients.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 			GracePeriodSeconds: new(int64(0)), Preconditions: podwrite.SameVersion(pod),
 		})

@@ -16,8 +16,7 @@ import (
 	v1 "falldio.github.io/gpu-controller/pkg/apis/gpucontroller/v1"
 )
 
-// syncTimeout bounds one sync of a task. A gang whose creation takes longer continues in
-// the next one. It is shorter than the grace period of a Pod, 30 seconds, so that a controller
+// syncTimeout bounds one sync of a task, which normally ends with its turn. It is shorter than the grace period of a Pod, 30 seconds, so that a controller
 // that has to stop completes the syncs in progress and releases its lease.
 const syncTimeout = 20 * time.Second
 

@@ -11,6 +11,7 @@ import (
 
 	clientset "falldio.github.io/gpu-controller/pkg/generated/clientset/versioned"
 	"falldio.github.io/gpu-controller/pkg/informer"
+	"falldio.github.io/gpu-controller/pkg/leadership"
 )
 
 // clients are the connections to the API server.
@@ -24,7 +25,10 @@ type clients struct {
 	discovery informer.Discoverer
 }
 
-func newClients(config *rest.Config) (clients, error) {
+// newClients returns clients that write only while the guard's process leads.
+func newClients(unfenced *rest.Config, guard *leadership.Guard) (clients, error) {
+	config := rest.CopyConfig(unfenced)
+	config.Wrap(guard.Fence)
 	tasks, err := clientset.NewForConfig(config)
 	if err != nil {
 		return clients{}, err
@@ -35,7 +39,7 @@ func newClients(config *rest.Config) (clients, error) {
 	if err != nil {
 		return clients{}, err
 	}
-	lease, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(binary), "leader-election"))
+	lease, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(unfenced), "leader-election"))
 	if err != nil {
 		return clients{}, err
 	}

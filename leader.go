@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/identity"
+	"falldio.github.io/gpu-controller/pkg/leadership"
 )
 
 const (
@@ -31,10 +32,10 @@ const (
 )
 
 // lead waits until this process is the leader and then works until ctx ends or the lease is
-// lost. It returns after the last worker has stopped. Only then is the lease released, so
-// that two controllers never work at the same time; a lost lease is not released but left
-// to expire.
-func lead(ctx context.Context, client kubernetes.Interface, settings componentbaseconfig.LeaderElectionConfiguration, health *leaderelection.HealthzAdaptor, work func(context.Context)) error {
+// lost. It returns after the last worker has stopped. Only then is the lease released; a lost lease
+// is not released but left to expire. The guard, through which all writes go, ends them before that,
+// so that two controllers never write at the same time.
+func lead(ctx context.Context, client kubernetes.Interface, guard *leadership.Guard, settings componentbaseconfig.LeaderElectionConfiguration, health *leaderelection.HealthzAdaptor, work func(context.Context)) error {
 	name, err := identity.New()
 	if err != nil {
 		return err
@@ -52,7 +53,7 @@ func lead(ctx context.Context, client kubernetes.Interface, settings componentba
 	var started atomic.Bool
 
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:          lock,
+		Lock:          guard.Watch(lock, settings.RenewDeadline.Duration),
 		LeaseDuration: settings.LeaseDuration.Duration,
 		RenewDeadline: settings.RenewDeadline.Duration,
 		RetryPeriod:   settings.RetryPeriod.Duration,

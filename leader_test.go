@@ -6,6 +6,8 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,13 +15,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection"
 	componentbaseconfig "k8s.io/component-base/config"
+	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/pkg/leadership"
 )
 
-// leadership is a call of lead on a fake API server.
-type leadership struct {
+// leading is a call of lead on a fake API server.
+type leading struct {
 	t      *testing.T
 	client *kubefake.Clientset
 	stop   context.CancelFunc
@@ -27,21 +33,24 @@ type leadership struct {
 	// ends when the test closes mayEnd.
 	working, toldToStop, mayEnd chan struct{}
 	result                      chan error
-	// away makes every renewal of the lease fail.
-	away atomic.Bool
+	guard                       *leadership.Guard
+	// away makes every renewal of the lease fail. renewed is the time before the last one that did not, in nanoseconds.
+	away    atomic.Bool
+	renewed atomic.Int64
 }
 
-func startLeading(t *testing.T) *leadership {
+func startLeading(t *testing.T) *leading {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	l := &leadership{
-		t: t, client: kubefake.NewClientset(), stop: stop,
+	l := &leading{
+		t: t, client: kubefake.NewClientset(), guard: leadership.NewGuard(clock.RealClock{}), stop: stop,
 		working: make(chan struct{}), toldToStop: make(chan struct{}), mayEnd: make(chan struct{}), result: make(chan error, 1),
 	}
 	l.client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if l.away.Load() {
 			return true, nil, errors.New("the API server is away")
 		}
+		l.renewed.Store(time.Now().UnixNano())
 		return false, nil, nil
 	})
 	settings := newOptions().leaderElection
@@ -52,8 +61,8 @@ func startLeading(t *testing.T) *leadership {
 	return l
 }
 
-func (l *leadership) lead(ctx context.Context, settings componentbaseconfig.LeaderElectionConfiguration) error {
-	return lead(ctx, l.client, settings, leaderelection.NewLeaderHealthzAdaptor(leaderTimeout), func(ctx context.Context) {
+func (l *leading) lead(ctx context.Context, settings componentbaseconfig.LeaderElectionConfiguration) error {
+	return lead(ctx, l.client, l.guard, settings, leaderelection.NewLeaderHealthzAdaptor(leaderTimeout), func(ctx context.Context) {
 		close(l.working)
 		<-ctx.Done()
 		close(l.toldToStop)
@@ -61,7 +70,7 @@ func (l *leadership) lead(ctx context.Context, settings componentbaseconfig.Lead
 	})
 }
 
-func (l *leadership) waitFor(event <-chan struct{}, what string) {
+func (l *leading) waitFor(event <-chan struct{}, what string) {
 	l.t.Helper()
 	select {
 	case <-event:
@@ -71,7 +80,7 @@ func (l *leadership) waitFor(event <-chan struct{}, what string) {
 }
 
 // isHeld reports whether the lease has a holder.
-func (l *leadership) isHeld() bool {
+func (l *leading) isHeld() bool {
 	l.t.Helper()
 	settings := newOptions().leaderElection
 	lease, err := l.client.CoordinationV1().Leases(settings.ResourceNamespace).Get(context.WithoutCancel(l.t.Context()), settings.ResourceName, metav1.GetOptions{})
@@ -81,7 +90,7 @@ func (l *leadership) isHeld() bool {
 	return lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != ""
 }
 
-func (l *leadership) end() error {
+func (l *leading) end() error {
 	l.t.Helper()
 	close(l.mayEnd)
 	select {
@@ -120,5 +129,59 @@ func TestALostLeaseStopsTheWorkAndIsLeftToExpire(t *testing.T) {
 	}
 	if !l.isHeld() {
 		t.Error("the lost lease was given back")
+	}
+}
+
+// A sync goes on for a while after the lease was lost. What it writes must have ended when another process can take the lease over: two
+// seconds after the last renewal.
+func TestWritesEndBeforeAnotherProcessCanLead(t *testing.T) {
+	t.Parallel()
+	l := startLeading(t)
+	hung := make(chan struct{})
+	config := &rest.Config{QPS: -1, Transport: answerFunc(func(request *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(request.URL.Path, "/hung") {
+			close(hung)
+			<-request.Context().Done()
+			return nil, request.Context().Err()
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: request}, nil
+	})}
+	clients, err := newClients(config, l.guard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove := func(name string) error {
+		return clients.kube.CoreV1().Pods("default").Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
+	}
+	if err := remove("pod"); err != nil {
+		t.Fatalf("the leader can't write: %v", err)
+	}
+	l.away.Store(true)
+	inFlight := make(chan time.Time, 1)
+	go func() {
+		_ = remove("hung")
+		inFlight <- time.Now()
+	}()
+	l.waitFor(hung, "a write is in flight")
+	var last time.Time
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if remove("pod") == nil {
+			last = time.Now()
+		}
+	}
+	expires := time.Unix(0, l.renewed.Load()).Add(2 * time.Second)
+	if last.IsZero() || last.After(expires) {
+		t.Errorf("the last write was made %v after the lease had expired", last.Sub(expires))
+	}
+	select {
+	case ended := <-inFlight:
+		if ended.After(expires) {
+			t.Errorf("a write was in flight until %v after the lease had expired", ended.Sub(expires))
+		}
+	default:
+		t.Error("a write is still in flight")
+	}
+	if err := l.end(); err == nil {
+		t.Error("got no error although the lease was lost")
 	}
 }

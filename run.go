@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"falldio.github.io/gpu-controller/pkg/leadership"
 )
 
 // version is set by the linker: see the Makefile.
@@ -24,7 +26,11 @@ func run(ctx context.Context, opts *options) error {
 	if err != nil {
 		return err
 	}
-	clients, err := newClients(config)
+	guard := leadership.Always()
+	if opts.leaderElection.LeaderElect {
+		guard = leadership.NewGuard(clock.RealClock{})
+	}
+	clients, err := newClients(config, guard)
 	if err != nil {
 		return err
 	}
@@ -49,7 +55,7 @@ func run(ctx context.Context, opts *options) error {
 			process.work(ctx)
 			return nil
 		}
-		return lead(ctx, clients.lease, opts.election(), leaderHealth, process.work)
+		return lead(ctx, clients.lease, guard, opts.election(), leaderHealth, process.work)
 	})
 	return group.Wait()
 }

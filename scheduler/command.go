@@ -25,8 +25,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"falldio.github.io/gpu-controller/pkg/identity"
+	"falldio.github.io/gpu-controller/pkg/leadership"
 	"falldio.github.io/gpu-controller/scheduler/history"
-	"falldio.github.io/gpu-controller/scheduler/leadership"
 	"falldio.github.io/gpu-controller/scheduler/planner"
 	"falldio.github.io/gpu-controller/scheduler/plugins/claims"
 	"falldio.github.io/gpu-controller/scheduler/plugins/devices"

@@ -36,7 +36,7 @@ import (
 	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
 	"k8s.io/kubernetes/test/utils/client-go/ktesting"
 
-	"falldio.github.io/gpu-controller/scheduler/leadership"
+	"falldio.github.io/gpu-controller/pkg/leadership"
 	"falldio.github.io/gpu-controller/scheduler/planner"
 	"falldio.github.io/gpu-controller/scheduler/plugins/claims"
 	"falldio.github.io/gpu-controller/scheduler/plugins/devices"

@@ -39,7 +39,7 @@ func (c *testCluster) testVersion(t *testing.T) {
 // testManifests applies what the documents tell users to apply. A field that the API server does not
 // know is an error or a warning, by kubectl's default --validate.
 func (c *testCluster) testManifests(t *testing.T) {
-	for _, folder := range []string{"artifacts", "artifacts/priorities", "artifacts/dashboard"} {
+	for _, folder := range []string{"artifacts", "artifacts/gpuaccess", "artifacts/priorities", "artifacts/dashboard"} {
 		if output := c.kubectl(t, "apply", "--kustomize="+folder); strings.Contains(output, "Warning") {
 			t.Errorf("%s:\n%s", folder, output)
 		}

@@ -8,7 +8,10 @@ package nvml
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,4 +90,54 @@ func logTimings(t *testing.T, source *Source) {
 	for _, timing := range timings {
 		t.Logf("%-50s %10v %v", timing.Call, timing.Took, timing.Err)
 	}
+}
+
+// TestHardwareIsReleased checks that nothing keeps the driver in use once the Source is closed: it
+// could not be replaced.
+func TestHardwareIsReleased(t *testing.T) {
+	source := New(Options{Logger: ktesting.NewLogger(t, ktesting.DefaultConfig)})
+	before := openDevices(t)
+	inventory, err := source.Open()
+	if errors.Is(err, gpu.ErrUnavailable) {
+		t.Skip("there are no GPUs here: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range inventory.GPUs {
+		if _, err := source.Read(info.UUID); err != nil {
+			t.Error(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := source.Watch(ctx, func(gpu.Event) {}); err != nil && !errors.Is(err, gpu.ErrUnsupported) {
+		t.Error(err)
+	}
+	if len(openDevices(t)) == len(before) {
+		t.Error("an open Source has no device file open")
+	}
+	if err := source.Close(); err != nil {
+		t.Error(err)
+	}
+	if after := openDevices(t); len(after) > len(before) {
+		t.Errorf("still open: %q", after)
+	}
+}
+
+// openDevices returns NVIDIA's device files that this process has open.
+func openDevices(t *testing.T) []string {
+	t.Helper()
+	const folder = "/proc/self/fd"
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []string
+	for _, entry := range entries {
+		if path, err := os.Readlink(filepath.Join(folder, entry.Name())); err == nil && strings.HasPrefix(path, "/dev/nvidia") {
+			open = append(open, path)
+		}
+	}
+	return open
 }

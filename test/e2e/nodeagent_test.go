@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,4 +156,31 @@ func managersOf(node *corev1.Node, field string) []string {
 		}
 	}
 	return managers
+}
+
+// TestTheAgentLeavesTheDriverAloneForTheGPUOperator labels a Node as NVIDIA's MIG manager does.
+func TestTheAgentLeavesTheDriverAloneForTheGPUOperator(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	const name = "rtx4090-0"
+	condition := func(status corev1.ConditionStatus, reason string) func(*corev1.Node) bool {
+		return func(node *corev1.Node) bool {
+			return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+				return c.Type == v1.ConditionGPUHealthy && c.Status == status && c.Reason == reason
+			})
+		}
+	}
+	s.waitForNode(name, "it is healthy", condition(corev1.ConditionTrue, "AllHealthy"))
+	s.patchNode(name, `{"metadata": {"labels": {"nvidia.com/mig.config.state": "pending"}}}`)
+	defer s.patchNode(name, `{"metadata": {"labels": {"nvidia.com/mig.config.state": null}}}`)
+	s.waitForNode(name, "the driver is closed", condition(corev1.ConditionUnknown, "DriverPaused"))
+	node := s.waitForNode(name, "its GPUs are not offered", func(node *corev1.Node) bool {
+		gpus := inventoryOf(t, node).GPUs
+		return len(gpus) == 2 && gpus[0].Health != inventory.Healthy && gpus[1].Health != inventory.Healthy
+	})
+	if node.Labels[v1.LabelGPUModel] == "" || node.Labels[v1.LabelGPUCount] == "" {
+		t.Errorf("the Node has lost its labels: %v", node.Labels)
+	}
+	s.patchNode(name, `{"metadata": {"labels": {"nvidia.com/mig.config.state": "success"}}}`)
+	s.waitForNode(name, "the driver is open again", condition(corev1.ConditionTrue, "AllHealthy"))
 }

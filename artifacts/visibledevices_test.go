@@ -43,7 +43,7 @@ func newContainerRuntime(t *testing.T) *containerRuntime {
 	t.Helper()
 	r := &containerRuntime{dir: t.TempDir()}
 	r.program = filepath.Join(r.dir, "nvidia-container-runtime")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", r.program, nvidiaRuntime) //nolint:gosec // all is known
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", r.program, nvidiaRuntime)
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", nvidiaRuntime, err, output)
@@ -77,13 +77,13 @@ func (r *containerRuntime) gives(t *testing.T, container *specs.Spec, settings m
 	}
 	path := filepath.Join(bundle, "config.json")
 	write(t, path, string(before), 0o600)
-	command := exec.CommandContext(t.Context(), r.program, "create", "--bundle", bundle, "container") //nolint:gosec // it has just been built
+	command := exec.CommandContext(t.Context(), r.program, "create", "--bundle", bundle, "container")
 	command.Env = append(os.Environ(), "NVIDIA_CTK_CONFIG_FILE_PATH="+filepath.Join(bundle, "config.toml"))
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	after := &specs.Spec{}
-	content, err := os.ReadFile(path) //nolint:gosec // the test's own file
+	content, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(content, after)
 	}

@@ -131,7 +131,10 @@ func (a *agent) restore(ctx context.Context, synced <-chan struct{}) bool {
 	}
 	if !kept {
 		histories, err := a.view.Histories()
-		a.restoreAll(ctx, histories, err)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Can't restore the GPUs' faults; they will be detected again")
+		}
+		a.restoreAll(histories)
 	}
 	return true
 }
@@ -142,18 +145,18 @@ func (a *agent) restoreKept(ctx context.Context) bool {
 		return false
 	}
 	histories, err := a.keeper.Histories()
-	if errors.Is(err, os.ErrNotExist) {
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			klog.FromContext(ctx).Error(err, "The GPUs' faults that were kept on the node can't be read")
+		}
 		return false
 	}
 	klog.FromContext(ctx).Info("The API server does not answer: the GPUs' previous faults are those that were kept on the node")
-	a.restoreAll(ctx, histories, err)
+	a.restoreAll(histories)
 	return true
 }
 
-func (a *agent) restoreAll(ctx context.Context, histories map[string]gpu.History, err error) {
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Can't restore the GPUs' faults; they will be detected again")
-	}
+func (a *agent) restoreAll(histories map[string]gpu.History) {
 	a.monitor.Restore(histories)
 	close(a.restored)
 }

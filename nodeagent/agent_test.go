@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -22,6 +23,7 @@ import (
 	"falldio.github.io/gpu-controller/nodeagent/hardware/simulation"
 	"falldio.github.io/gpu-controller/nodeagent/node/labels"
 	"falldio.github.io/gpu-controller/nodeagent/node/publish"
+	"falldio.github.io/gpu-controller/pkg/inventory"
 )
 
 // endlessWatch is a Source whose Watch does not end, as in a driver that hangs.
@@ -111,6 +113,37 @@ func TestALibraryThatNoLongerFitsEndsTheAgent(t *testing.T) {
 	a.monitor.Poll(t.Context())
 	if err := await(t, "the agent ends", ended); !errors.Is(err, gpu.ErrRestart) {
 		t.Errorf("unexpected error %v", err)
+	}
+}
+
+// The file is damaged: what the Node says counts, once it is known.
+func TestADamagedFileRestoresNothing(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+	a := newTestAgent(simulation.New(simulation.Default(), "node-1", clock), clock)
+	path := filepath.Join(t.TempDir(), keptFile)
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.keeper = publish.NewKeeper(path, labels.Options{})
+	published := inventory.Inventory{GPUs: []inventory.GPU{{
+		UUID: simulation.UUID("node-1", 3), Health: inventory.Unhealthy, Fault: &inventory.Fault{Reason: "XID79", NeedsReset: true},
+	}}}
+	text, err := published.String()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synced, restored := make(chan struct{}), make(chan bool, 1)
+	go func() { restored <- a.restore(t.Context(), synced) }()
+	eventually(t, "the agent waits for the API server", clock.HasWaiters)
+	clock.Step(keptAfter)
+	eventually(t, "it waits no longer", func() bool { return !clock.HasWaiters() })
+	a.view.See(&metav1.ObjectMeta{Name: "node-1", UID: "u", Annotations: map[string]string{inventory.Annotation: text}})
+	close(synced)
+	await(t, "the agent has restored what the Node says", restored)
+	a.monitor.Poll(t.Context())
+	if device := a.monitor.Snapshot().Devices[3]; device.Healthy() || device.Fault.Reason != "XID79" {
+		t.Errorf("GPU 3 is offered with the fault %+v", device.Fault)
 	}
 }
 

@@ -58,6 +58,7 @@ func (r *Registry) tally(g *Group, now state) {
 // touch is called whenever something has changed that a gang's state depends on.
 func (r *Registry) touch(g *Group) {
 	g.counted = false
+	r.trackUnbound(g)
 	if g.Alone {
 		return
 	}
@@ -72,4 +73,17 @@ func (r *Registry) untrack(g *Group) {
 	r.tally(g, uncounted)
 	delete(r.changed, g)
 	delete(r.mixed, g)
+	delete(r.unbound, g)
+}
+
+// trackUnbound updates whether a group is among those of which a member has no node. One that comes to be among them has no turn yet.
+func (r *Registry) trackUnbound(g *Group) {
+	_, known := r.unbound[g]
+	switch unbound := g.bound < len(g.members); {
+	case unbound && !known:
+		r.unbound[g] = struct{}{}
+		g.turn = r.turnstile.lastTurn()
+	case !unbound && known:
+		delete(r.unbound, g)
+	}
 }

@@ -101,7 +101,7 @@ func gangOf(name string, count, minimum int) []*corev1.Pod {
 // fixture is a registry with a clock. Its methods fail the test if a step is impossible
 // that the test takes for granted.
 type fixture struct {
-	t *testing.T
+	t testing.TB
 	*Registry
 	clock clock.PassiveClock
 	// never is true if attempts in vain find that nothing else would have to run.
@@ -109,10 +109,10 @@ type fixture struct {
 	step  func(time.Duration)
 }
 
-func newFixture(t *testing.T, pods ...*corev1.Pod) *fixture {
-	t.Helper()
+func newFixture(tb testing.TB, pods ...*corev1.Pod) *fixture {
+	tb.Helper()
 	fake := clocktesting.NewFakePassiveClock(begin)
-	f := &fixture{t: t, Registry: NewRegistry(timing), clock: fake, step: func(d time.Duration) { fake.SetTime(fake.Now().Add(d)) }}
+	f := &fixture{t: tb, Registry: NewRegistry(timing), clock: fake, step: func(d time.Duration) { fake.SetTime(fake.Now().Add(d)) }}
 	f.Serve(ours)
 	f.Start()
 	for _, p := range pods {

@@ -622,7 +622,7 @@ func (s *simulation) finish() {
 		delete(s.pods, uid)
 		s.do(s.Forget(uid))
 	}
-	if len(s.members)+len(s.groups)+len(s.seats)+len(s.mixed)+len(s.changed)+len(s.turnstile.inside)+len(s.retries.newcomers.namespaces) > 0 || s.Count() != (Counts{}) {
+	if len(s.members)+len(s.groups)+len(s.seats)+len(s.mixed)+len(s.unbound)+len(s.changed)+len(s.turnstile.inside)+len(s.retries.newcomers.namespaces) > 0 || s.Count() != (Counts{}) {
 		s.t.Fatalf("left are %d Pods, %d groups, %d seats, %d groups inside", len(s.members), len(s.groups), len(s.seats), len(s.turnstile.inside))
 	}
 }

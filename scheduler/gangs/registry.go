@@ -56,6 +56,8 @@ type Registry struct {
 	// some members have a node and others don't, and some that were so a moment ago.
 	counts         [states]int
 	changed, mixed map[*Group]struct{}
+	// unbound are the groups of which a member has no node: only these can wait for a place.
+	unbound map[*Group]struct{}
 	// planned are those that have a plan whose barrier has not opened.
 	planned   map[*Group]struct{}
 	podGroups podGroups
@@ -73,7 +75,7 @@ func NewRegistry(timing Timing) *Registry {
 		timing: timing, members: map[types.UID]*Member{}, groups: map[string]*Group{}, podGroups: newPodGroups(), sharing: newSharing(), profiles: map[string]bool{},
 		terminating: map[types.UID]bool{},
 		retries:     newRetries(timing), turnstile: newTurnstile(),
-		changed: map[*Group]struct{}{}, mixed: map[*Group]struct{}{}, planned: map[*Group]struct{}{},
+		changed: map[*Group]struct{}{}, mixed: map[*Group]struct{}{}, unbound: map[*Group]struct{}{}, planned: map[*Group]struct{}{},
 	}
 }
 
@@ -280,7 +282,7 @@ func (r *Registry) groupOf(m *Member) *Group {
 	}
 	g := r.groups[key]
 	if g == nil {
-		g = &Group{Key: key, Alone: alone, turn: r.turnstile.lastTurn(), Since: m.Pod().CreationTimestamp.Time, members: map[types.UID]*Member{}}
+		g = &Group{Key: key, Alone: alone, Since: m.Pod().CreationTimestamp.Time, members: map[types.UID]*Member{}}
 		r.groups[key] = g
 	}
 	return g

@@ -17,9 +17,9 @@ const (
 
 // busyFixture is a registry of a large cluster: many Pods run, and many gangs have just
 // found no place.
-func busyFixture(t *testing.T) *fixture {
-	t.Helper()
-	f := newFixture(t)
+func busyFixture(tb testing.TB) *fixture {
+	tb.Helper()
+	f := newFixture(tb)
 	for i := range manyRun {
 		f.Observe(onNode(pod(fmt.Sprint("runs-", i)), "a"))
 	}
@@ -71,5 +71,35 @@ func TestPeriodicWorkDoesNotGrowWithAllGroups(t *testing.T) {
 				t.Errorf("it takes %v, want at most 100 µs", took)
 			}
 		})
+	}
+}
+
+// orderThose orders those that wait, as it is done twice a second with queues.
+func orderThose(f *fixture) {
+	turns := map[string]float64{}
+	for i, one := range f.Waiting() {
+		turns[one.Key] = float64(i)
+	}
+	f.SetTurns(turns)
+}
+
+func TestOrderingThoseThatWaitDoesNotGrowWithThoseThatRun(t *testing.T) {
+	t.Parallel()
+	f := busyFixture(t)
+	for i := range failMany - 10 {
+		for _, p := range gangOf(fmt.Sprint("waits-", i), 2, 2) {
+			f.Forget(p.UID)
+		}
+	}
+	if took := fastest(func() { orderThose(f) }); took > 100*time.Microsecond {
+		t.Errorf("ordering 10 gangs takes %v while %d Pods run, want at most 100 µs", took, manyRun)
+	}
+}
+
+// BenchmarkOrderingThoseThatWait is with 50,000 Pods that run and 1,000 gangs that wait.
+func BenchmarkOrderingThoseThatWait(b *testing.B) {
+	f := busyFixture(b)
+	for b.Loop() {
+		orderThose(f)
 	}
 }

@@ -153,6 +153,9 @@ func (s *simulation) checkIndexes() {
 		}
 	}
 	for _, g := range s.groups {
+		if _, known := s.unbound[g]; known != (g.bound < len(g.members)) {
+			s.t.Fatalf("of gang %s %d of %d Pods have a node, and it is among those that can wait: %t", g.Key, g.bound, len(g.members), known)
+		}
 		if _, known := s.mixed[g]; g.isMixed() && !known {
 			s.t.Fatalf("of gang %s %d of %d Pods have a node, and it is not known to be incomplete", g.Key, g.bound, len(g.members))
 		}

@@ -35,7 +35,7 @@ func (r *Registry) Waiting() []Waiting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []Waiting
-	for _, g := range r.groups {
+	for g := range r.unbound {
 		if g.plan != nil || !g.complete() {
 			continue
 		}
@@ -72,15 +72,19 @@ func (r *Registry) SetTurns(turns map[string]float64) Actions {
 	if !before && !r.turnstile.inUse {
 		return Actions{}
 	}
-	for key, g := range r.groups {
-		turn, known := turns[key]
+	changed := false
+	for g := range r.unbound {
+		turn, known := turns[g.Key]
 		if !known {
 			turn = r.turnstile.lastTurn()
 		}
+		changed = changed || g.turn != turn
 		g.turn = turn
 	}
-	heap.Init(&r.retries.due)
-	r.retries.newcomers.reorder()
+	if changed {
+		heap.Init(&r.retries.due)
+		r.retries.newcomers.reorder()
+	}
 	if before == r.turnstile.inUse {
 		return Actions{Due: true}
 	}

@@ -19,15 +19,31 @@ func (r *Registry) Gate(pod *corev1.Pod, now time.Time) string {
 	defer r.mu.Unlock()
 	m := r.members[pod.UID]
 	switch {
-	case m == nil && !r.concernsAsItIs(pod) && r.claimedBy(pod) == 0:
-		return ""
-	case m == nil || !r.started:
-		return "it is new, or the scheduler has just started"
+	case m == nil:
+		return r.gateUnknown(pod)
+	case !r.started:
+		return justBegun
 	case m.seat != nil:
 		return ""
 	}
 	return r.gate(m, now)
 }
+
+// gateUnknown is Gate for a Pod that is no member.
+func (r *Registry) gateUnknown(pod *corev1.Pod) string {
+	claimed, known := r.claimedBy(pod)
+	switch {
+	case !known:
+		return "what its resource claims ask for is being found out"
+	case claimed > 0 || r.concernsAsItIs(pod):
+		return justBegun
+	default:
+		return ""
+	}
+}
+
+// justBegun is why a Pod is not queued that is not known well enough.
+const justBegun = "it is new, or the scheduler has just started"
 
 // gate is Gate for a member without a seat.
 func (r *Registry) gate(m *Member, now time.Time) string {

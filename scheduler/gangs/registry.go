@@ -41,8 +41,9 @@ type Registry struct {
 	// handled are the resources that Pods ask for to be scheduled by this package; nil for
 	// all that count GPUs.
 	handled []corev1.ResourceName
-	// claimed counts the GPUs that a Pod asks for with resource claims; nil if none can.
-	claimed func(*corev1.Pod) int
+	// claimed counts the GPUs that a Pod asks for with resource claims; nil if none can. Known is false while that is
+	// being found out.
+	claimed func(*corev1.Pod) (count int, known bool)
 
 	mu      sync.RWMutex
 	members map[types.UID]*Member
@@ -102,9 +103,9 @@ func (r *Registry) Handle(names []corev1.ResourceName) {
 }
 
 // CountClaims has the Registry handle Pods that ask for GPUs with resource claims. count returns
-// how many whole ones a Pod asks for, as far as is known. It must be called before any other
-// method.
-func (r *Registry) CountClaims(count func(*corev1.Pod) int) { r.claimed = count }
+// how many whole ones a Pod asks for. It must not take long; if the number has to be found out, a Pod that
+// is new is not known until it is observed again. CountClaims must be called before any other method.
+func (r *Registry) CountClaims(count func(*corev1.Pod) (count int, known bool)) { r.claimed = count }
 
 // Handles reports whether the Registry places Pods that ask for GPUs under a name.
 func (r *Registry) Handles(name corev1.ResourceName) bool {
@@ -236,8 +237,8 @@ func (r *Registry) renew(m *Member, pod *corev1.Pod) Actions {
 }
 
 func (r *Registry) add(pod *corev1.Pod) Actions {
-	claimed := r.claimedBy(pod)
-	if claimed == 0 && !r.concernsAsItIs(pod) {
+	claimed, known := r.claimedBy(pod)
+	if !known || claimed == 0 && !r.concernsAsItIs(pod) {
 		return Actions{}
 	}
 	return r.admit(newMember(pod, claimed, r.profiles[pod.Spec.SchedulerName]))
@@ -252,14 +253,18 @@ func (r *Registry) needsOtherwise(m *Member, pod *corev1.Pod) bool {
 // claimsChanged reports whether a Pod without a seat asks for other GPUs with resource claims than
 // when it became a member: its claims exist by now, or are allocated.
 func (r *Registry) claimsChanged(m *Member, pod *corev1.Pod) bool {
-	return m.seat == nil && m.claimed != r.claimedBy(pod)
+	if m.seat != nil {
+		return false
+	}
+	claimed, known := r.claimedBy(pod)
+	return known && m.claimed != claimed
 }
 
 // claimedBy returns how many GPUs a Pod asks for with resource claims: 0 if it has a node, and its
-// claims are allocated.
-func (r *Registry) claimedBy(pod *corev1.Pod) int {
+// claims are allocated. Known is false while that is being found out.
+func (r *Registry) claimedBy(pod *corev1.Pod) (claimed int, known bool) {
 	if r.claimed == nil || len(pod.Spec.ResourceClaims) == 0 || pod.Spec.NodeName != "" || snapshot.WantsGPUs(pod) {
-		return 0
+		return 0, true
 	}
 	return r.claimed(pod)
 }

@@ -4,7 +4,6 @@
 package mirror
 
 import (
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,44 +14,55 @@ import (
 	"falldio.github.io/gpu-controller/pkg/snapshot"
 )
 
-// SetPublished sets the GPUs that DRA drivers publish, by node. They count from the next
-// Refresh on. The map must not be changed later.
-func (m *Mirror) SetPublished(gpus map[string][]snapshot.PublishedGPU) {
+// SetPublished sets the GPUs that DRA drivers publish, by node, on nodes on which they may have changed. They count from the next
+// Refresh on. The slices must not be changed later.
+func (m *Mirror) SetPublished(changed map[string][]snapshot.PublishedGPU) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := m.view.Published
-	m.view.Published = gpus
-	for name, n := range m.nodes {
-		if !slices.Equal(before[name], gpus[name]) {
+	if m.view.Published == nil {
+		m.view.Published = map[string][]snapshot.PublishedGPU{}
+	}
+	for name, gpus := range changed {
+		if slices.Equal(m.view.Published[name], gpus) {
+			continue
+		}
+		setOrDelete(m.view.Published, name, gpus)
+		if n := m.nodes[name]; n != nil {
 			n.object, n.generation = nil, 0 // the node is converted again
 		}
 	}
 }
 
+// setOrDelete sets a list in a map that has no empty ones.
+func setOrDelete[K comparable, V any](all map[K][]V, key K, list []V) {
+	if len(list) == 0 {
+		delete(all, key)
+		return
+	}
+	all[key] = list
+}
+
 // SetDevices sets which GPUs resource claims hold: their UUIDs, sorted, by node, and those that
-// are a Pod's alone, by Pod. They count from the next Refresh on. It returns the nodes for which
-// something has changed, and whether a GPU is held no longer.
+// are a Pod's alone, by Pod. It is told of the nodes and Pods only for which that may have changed, and returns the nodes for which
+// something has changed, and whether a GPU is held no longer. The changes count from the next Refresh on. The slices must not be
+// changed later.
 func (m *Mirror) SetDevices(held map[string][]string, ofPods map[types.UID][]string) (changed []string, released bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, nodes := range []map[string][]string{held, m.devices} {
-		for name := range nodes {
-			if !slices.Equal(held[name], m.devices[name]) {
-				changed = append(changed, name)
-			}
-		}
-	}
-	slices.Sort(changed)
-	changed = slices.Compact(changed)
-	before := m.devices
-	m.devices = maps.Clone(held)
 	m.setOwned(ofPods)
-	for _, name := range changed {
-		released = released || slices.ContainsFunc(before[name], func(uuid string) bool { return !slices.Contains(held[name], uuid) })
+	for name, uuids := range held {
+		before := m.devices[name]
+		if slices.Equal(uuids, before) {
+			continue
+		}
+		changed = append(changed, name)
+		setOrDelete(m.devices, name, uuids)
+		released = released || slices.ContainsFunc(before, func(uuid string) bool { return !slices.Contains(uuids, uuid) })
 		if n := m.nodes[name]; n != nil {
 			n.generation = 0 // no snapshot has it: the node is synced again
 		}
 	}
+	slices.Sort(changed)
 	return changed, released
 }
 
@@ -65,14 +75,15 @@ func (m *Mirror) HeldByClaims(name string, cards []int) bool {
 
 // setOwned sets which GPUs of resource claims are a Pod's alone.
 func (m *Mirror) setOwned(ofPods map[types.UID][]string) {
-	for _, pods := range []map[types.UID][]string{ofPods, m.owned} {
-		for uid := range pods {
-			if e := m.pods[uid]; e != nil && m.nodes[e.node] != nil && !slices.Equal(ofPods[uid], m.owned[uid]) {
-				m.nodes[e.node].generation = 0
-			}
+	for uid, uuids := range ofPods {
+		if slices.Equal(uuids, m.owned[uid]) {
+			continue
+		}
+		setOrDelete(m.owned, uid, uuids)
+		if e := m.pods[uid]; e != nil && m.nodes[e.node] != nil {
+			m.nodes[e.node].generation = 0
 		}
 	}
-	m.owned = maps.Clone(ofPods)
 }
 
 // placeDevices counts the GPUs of a node that resource claims hold, as those of a Pod that

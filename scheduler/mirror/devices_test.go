@@ -44,7 +44,7 @@ func TestGPUsOfResourceClaimsAreInUse(t *testing.T) {
 	expectRoom("With a Pod on the other cards", 4)
 
 	freed := m.Freed()
-	if changed, released := m.SetDevices(map[string][]string{"c": {"c-0"}}, nil); !slices.Equal(changed, []string{"a"}) || !released {
+	if changed, released := m.SetDevices(map[string][]string{"a": nil, "c": {"c-0"}}, nil); !slices.Equal(changed, []string{"a"}) || !released {
 		t.Errorf("%v have changed, released: %t", changed, released)
 	}
 	expectRoom("With a GPU released", 5)
@@ -213,7 +213,7 @@ func TestGPUsOfAPodsOwnClaimsCountWithThePod(t *testing.T) {
 	expect("With another version of the Pod", 2)
 	w.remove(bound)
 	expect("Without the Pod, whose claim is still there", 2, 1, 3)
-	m.SetDevices(nil, nil)
+	m.SetDevices(map[string][]string{"a": nil}, map[types.UID][]string{user.UID: nil})
 	expect("Without the claim", 4)
 	m.SetPublished(publishedOf("a", 1))
 	expect("With fewer GPUs", 1)

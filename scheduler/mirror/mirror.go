@@ -163,6 +163,7 @@ func New(logger klog.Logger, now clock.PassiveClock, levels snapshot.Levels, poo
 	m := &Mirror{
 		logger: logger, clock: now, pools: map[string]bool{}, nodes: map[string]*node{}, pods: map[types.UID]*entry{}, priorities: map[int32]int{}, holdings: map[Account]int{},
 		orphaned: map[types.UID]orphanedSeat{}, seated: map[string]*nodeSeats{}, reserving: map[string]*node{},
+		devices: map[string][]string{}, owned: map[types.UID][]string{},
 		census: newCensus(), view: snapshot.NodeView{Levels: levels, Exact: true}, policy: packing.New(packing.Default()),
 	}
 	for _, pool := range pools {

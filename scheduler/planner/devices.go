@@ -7,12 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -40,11 +38,8 @@ func (p *Planner) watchDevices(ctx context.Context) error {
 		},
 		Class: informers.DeviceClasses().Lister().Get,
 		Owned: func(pod types.UID) []*resourcev1.ResourceClaim { return owned(indexer, pod) },
-		Slices: func() ([]*resourcev1.ResourceSlice, error) {
-			return informers.ResourceSlices().Lister().List(labels.Everything())
-		},
 	})
-	p.registry.CountClaims(func(pod *corev1.Pod) int { return p.counter.GPUs(ctx, pod) })
+	p.registry.CountClaims(p.counter.GPUs)
 	options := cache.HandlerOptions{Logger: &p.logger}
 	sliceEvents, errSlices := informers.ResourceSlices().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { p.sliceChanged(nil, object) },
@@ -57,42 +52,74 @@ func (p *Planner) watchDevices(ctx context.Context) error {
 		DeleteFunc: func(object any) { p.resourceClaimChanged(informer.LastKnown(object), nil) },
 	}, options)
 	classEvents, errClasses := informers.DeviceClasses().Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { p.selectionChanged() },
-		UpdateFunc: func(any, any) { p.selectionChanged() },
-		DeleteFunc: func(any) { p.selectionChanged() },
+		AddFunc:    p.classChanged,
+		UpdateFunc: func(_, object any) { p.classChanged(object) },
+		DeleteFunc: func(object any) { p.classChanged(informer.LastKnown(object)) },
 	}, options)
 	if err := errors.Join(errSlices, errClaims, errClasses); err != nil {
 		return fmt.Errorf("watching ResourceSlices, ResourceClaims and DeviceClasses: %w", err)
 	}
 	p.synced = append(p.synced, sliceEvents.HasSynced, claimEvents.HasSynced, classEvents.HasSynced)
+	go p.followSelections(ctx)
 	return nil
 }
 
-// selectionChanged records that Pods may ask for other GPUs with their claims than so far: what
-// the requests of claims select has changed.
-func (p *Planner) selectionChanged() {
-	p.counter.Changed()
-	for _, pod := range p.withClaims() {
-		p.do(p.registry.Observe(pod))
+// followSelections finds out which GPUs Pods ask for with their claims, and what changes that, until ctx ends. Looking at the
+// devices of a large cluster takes long: neither the scheduling cycle nor events wait for it.
+func (p *Planner) followSelections(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.counter.Due():
+			p.resolveSelections(ctx)
+		}
 	}
 }
 
-// withClaims returns the Pods without a node that have resource claims.
-func (p *Planner) withClaims() []*corev1.Pod {
-	all, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().List(labels.Everything())
-	if err != nil {
-		p.logger.Error(err, "Pods with resource claims can't be listed")
+// resolveSelections does what is due.
+func (p *Planner) resolveSelections(ctx context.Context) {
+	for _, name := range p.counter.Resolve(ctx) {
+		pod, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(name.Namespace).Get(name.Name)
+		if err != nil || pod.Spec.NodeName != "" || snapshot.Ended(pod) {
+			continue
+		}
+		p.do(p.registry.Observe(pod))
+		if p.registry.Member(pod.UID) == nil {
+			p.activate([]*corev1.Pod{pod}) // it is kube-scheduler's alone
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(pod *corev1.Pod) bool {
-		return pod.Spec.NodeName != "" || len(pod.Spec.ResourceClaims) == 0 || snapshot.Ended(pod)
-	})
+}
+
+// followClaims has what the claims of a Pod select found out as long as it has no node.
+func (p *Planner) followClaims(pod *corev1.Pod) {
+	if p.counter == nil || len(pod.Spec.ResourceClaims) == 0 {
+		return
+	}
+	if pod.Spec.NodeName != "" || snapshot.Ended(pod) {
+		p.counter.Forget(pod)
+		return
+	}
+	p.counter.Follow(pod)
+}
+
+func (p *Planner) forgetClaims(pod *corev1.Pod) {
+	if p.counter != nil && len(pod.Spec.ResourceClaims) > 0 {
+		p.counter.Forget(pod)
+	}
+}
+
+func (p *Planner) classChanged(object any) {
+	if class, ok := object.(*resourcev1.DeviceClass); ok {
+		p.counter.ClassChanged(class.Name)
+	}
 }
 
 func (p *Planner) sliceChanged(before, after any) {
 	was, _ := before.(*resourcev1.ResourceSlice)
 	is, _ := after.(*resourcev1.ResourceSlice)
+	p.counter.SliceChanged(was, is)
 	if p.devices.SliceChanged(was, is, p.clock.Now()) {
-		p.selectionChanged()
 		p.wakeAll()
 	}
 }
@@ -105,6 +132,7 @@ func (p *Planner) resourceClaimChanged(before, after any) {
 	}
 	if owner := ownerOf(is); owner != nil {
 		if pod, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(is.Namespace).Get(owner.Name); err == nil && pod.UID == owner.UID && pod.Spec.NodeName == "" {
+			p.followClaims(pod)
 			p.do(p.registry.Observe(pod))
 		}
 	}
@@ -158,6 +186,17 @@ func (p *Planner) DevicesReleased(pod *corev1.Pod) {
 	}
 }
 
+// ClaimAllocated records that devices are allocated to a claim, of which the API server is not told yet.
+func (p *Planner) ClaimAllocated(claim *resourcev1.ResourceClaim) { p.devices.Allocated(claim) }
+
+// ClaimSettled records that what ClaimAllocated has recorded no longer counts.
+func (p *Planner) ClaimSettled(claim types.UID) { p.devices.Settled(claim) }
+
+// ClaimAssumed records that kube-scheduler's view of a claim has changed before the informer has told of it.
+func (p *Planner) ClaimAssumed(namespace, name string) {
+	p.devices.Assumed(namespace, name, p.clock.Now())
+}
+
 // refresh makes the mirror equal to the snapshot with these nodes, and to the devices that
 // are allocated.
 func (p *Planner) refresh(nodes []fwk.NodeInfo) {
@@ -168,14 +207,14 @@ func (p *Planner) refresh(nodes []fwk.NodeInfo) {
 }
 
 func (p *Planner) refreshDevices(claims fwk.ResourceClaimTracker) {
-	if published, changed := p.devices.Published(); changed {
+	if published := p.devices.Published(); published != nil {
 		p.mirror.SetPublished(published)
 	}
-	held, due, err := p.devices.Held(claims, p.clock.Now())
+	held, err := p.devices.Held(claims, p.clock.Now())
 	if err != nil {
 		p.logger.Error(err, "Which GPUs resource claims hold is not known; those that they held before count")
 	}
-	if !due {
+	if len(held.Nodes) == 0 && len(held.Pods) == 0 {
 		return
 	}
 	changed, released := p.mirror.SetDevices(held.Nodes, held.Pods)

@@ -125,15 +125,15 @@ var metricsOnce = sync.OnceValues(newInstruments)
 // fixture is a planner, and what kube-scheduler's cache knows.
 type fixture struct {
 	*Planner
-	t      *testing.T
+	t      testing.TB
 	handle *testHandle
 	clock  *clocktesting.FakeClock
 	names  []string
 	infos  map[string]*framework.NodeInfo
 }
 
-func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
-	t.Helper()
+func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
+	tb.Helper()
 	client := fake.NewClientset(objects...)
 	handle := &testHandle{
 		client: client, informers: informers.NewSharedInformerFactory(client, 0), recorder: events.NewFakeRecorder(100),
@@ -141,11 +141,11 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	}
 	metrics, err := metricsOnce()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	args, clock := config.DefaultGangArgs(), clocktesting.NewFakeClock(beginning)
-	logger := ktesting.NewLogger(t, ktesting.NewConfig())
-	f := &fixture{t: t, handle: handle, clock: clock, infos: map[string]*framework.NodeInfo{}, Planner: &Planner{
+	logger := ktesting.NewLogger(tb, ktesting.NewConfig())
+	f := &fixture{t: tb, handle: handle, clock: clock, infos: map[string]*framework.NodeInfo{}, Planner: &Planner{
 		args: args, levels: args.Levels(), logger: logger, clock: clock, handle: handle,
 		registry: gangs.NewRegistry(gangs.Timing{
 			Partial: config.Seconds(args.PartialGangTimeoutSeconds), Again: fallbackRetry, Settle: cacheLag, MaxRefusals: args.MaxRefusals,

@@ -88,8 +88,8 @@ func (f *framed) show(running []*corev1.Pod) {
 	}
 }
 
-func newFramework(t *testing.T, factory informers.SharedInformerFactory, handle *testHandle, lister snapshotLister) framework.Framework {
-	t.Helper()
+func newFramework(tb testing.TB, factory informers.SharedInformerFactory, handle *testHandle, lister snapshotLister) framework.Framework {
+	tb.Helper()
 	profile := &config.KubeSchedulerProfile{SchedulerName: ours, PluginConfig: defaults.PluginConfigsV1, Plugins: &config.Plugins{
 		QueueSort: config.PluginSet{Enabled: []config.Plugin{{Name: names.PrioritySort}}},
 		Bind:      config.PluginSet{Enabled: []config.Plugin{{Name: names.DefaultBinder}}},
@@ -97,13 +97,13 @@ func newFramework(t *testing.T, factory informers.SharedInformerFactory, handle 
 	for _, name := range filterPlugins {
 		profile.Plugins.MultiPoint.Enabled = append(profile.Plugins.MultiPoint.Enabled, config.Plugin{Name: name})
 	}
-	created, err := frameworkruntime.NewFramework(t.Context(), plugins.NewInTreeRegistry(), profile,
+	created, err := frameworkruntime.NewFramework(tb.Context(), plugins.NewInTreeRegistry(), profile,
 		frameworkruntime.WithClientSet(handle.client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(lister),
 		frameworkruntime.WithMutableSnapshotLister(lister))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = created.Close() })
+	tb.Cleanup(func() { _ = created.Close() })
 	return created
 }
 

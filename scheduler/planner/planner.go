@@ -218,7 +218,13 @@ func (p *Planner) activate(pods []*corev1.Pod) {
 }
 
 // Gate returns why a Pod may not be queued, or "".
-func (p *Planner) Gate(pod *corev1.Pod) string { return p.registry.Gate(pod, p.clock.Now()) }
+func (p *Planner) Gate(pod *corev1.Pod) string {
+	why := p.registry.Gate(pod, p.clock.Now())
+	if why != "" && len(pod.Spec.ResourceClaims) > 0 && p.registry.Member(pod.UID) == nil {
+		p.RequeueLater(pod) // it may turn out to be kube-scheduler's alone
+	}
+	return why
+}
 
 // Concerns reports whether a Pod is placed by the Planner: it is in a gang, or wants GPUs
 // under a name that the arguments list.

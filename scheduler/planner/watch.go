@@ -74,6 +74,7 @@ func (p *Planner) podUpdated(old, object any) {
 	if !ok {
 		return
 	}
+	p.followClaims(pod)
 	p.do(p.registry.Observe(pod))
 	before, ok := old.(*corev1.Pod)
 	if pod.Spec.NodeName == "" {
@@ -116,6 +117,7 @@ func (p *Planner) podDeleted(object any) {
 	if !ok {
 		return
 	}
+	p.forgetClaims(pod)
 	member := p.registry.Member(pod.UID)
 	p.live.removePod(pod) // before the registry forgets it: see markVictims
 	p.do(p.registry.Forget(pod.UID))

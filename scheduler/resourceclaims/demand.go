@@ -5,7 +5,6 @@ package resourceclaims
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,65 +16,55 @@ import (
 
 // Objects is how a Counter reads what is in the API server.
 type Objects struct {
-	Claim  func(namespace, name string) (*resourcev1.ResourceClaim, error)
-	Class  func(name string) (*resourcev1.DeviceClass, error)
-	Slices func() ([]*resourcev1.ResourceSlice, error)
+	Claim func(namespace, name string) (*resourcev1.ResourceClaim, error)
+	Class func(name string) (*resourcev1.DeviceClass, error)
 	// Owned returns the claims that were made for a Pod.
 	Owned func(pod types.UID) []*resourcev1.ResourceClaim
 }
 
-const (
-	// expressions is how many compiled CEL expressions a Counter keeps.
-	expressions = 64
-	// mostSelections bounds Counter.selections.
-	mostSelections = 1024
-)
+// expressions is how many compiled CEL expressions a Counter keeps.
+const expressions = 64
 
 // Counter counts the whole GPUs that Pods ask for with resource claims. It is safe for
 // concurrent use.
 type Counter struct {
 	objects Objects
-	cache   *cel.Cache
 
-	mu sync.Mutex
-	// selections are what requests were found to select. Looking at all devices takes long.
-	selections map[string]selection
+	mu         sync.Mutex
+	selections selections
+
+	// resolving is held by Resolve, to which the rest belongs.
+	resolving  sync.Mutex
+	cache      *cel.Cache
+	candidates candidates
 }
-
-// selection is whether any published GPU is what a request selects, and any part of one.
-type selection struct{ whole, part bool }
 
 // NewCounter returns a Counter.
 func NewCounter(objects Objects) *Counter {
 	return &Counter{
-		objects: objects, cache: cel.NewCache(expressions, cel.Features{EnableConsumableCapacity: true}), selections: map[string]selection{},
+		objects: objects, selections: newSelections(),
+		cache: cel.NewCache(expressions, cel.Features{EnableConsumableCapacity: true}), candidates: newCandidates(),
 	}
-}
-
-// Changed records that a ResourceSlice or a DeviceClass has changed.
-func (c *Counter) Changed() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.selections)
 }
 
 // GPUs returns how many whole GPUs a Pod without a node asks for with claims that were made from
 // its own templates. It is 0 as well if which devices the claims get can only be decided by who
 // allocates them: a claim that is shared with other Pods, alternatives, all devices of a kind, a
-// part of a GPU, administrator access, or constraints between devices.
-func (c *Counter) GPUs(ctx context.Context, pod *corev1.Pod) (count int) {
+// part of a GPU, administrator access, or constraints between devices. Known is false while it is
+// being found out what the claims select: Follow has been called for the Pod, and Resolve has not.
+func (c *Counter) GPUs(pod *corev1.Pod) (count int, known bool) {
 	for i := range pod.Spec.ResourceClaims {
 		claim := c.claim(pod, &pod.Spec.ResourceClaims[i])
 		if claim == nil {
-			return 0
+			return 0, true
 		}
-		gpus, plain := c.count(ctx, claim)
-		if !plain {
-			return 0
+		gpus, plain, known := c.count(claim)
+		if !known || !plain {
+			return 0, known
 		}
 		count += gpus
 	}
-	return count
+	return count, true
 }
 
 // claim returns a claim of a Pod's own; nil if it is not that, or does not exist yet.
@@ -147,72 +136,30 @@ func (c *Counter) HasAllocation(pod *corev1.Pod) bool {
 }
 
 // count counts the GPUs that a claim asks for. Plain is false if that is not all there is to it.
-func (c *Counter) count(ctx context.Context, claim *resourcev1.ResourceClaim) (gpus int, plain bool) {
+func (c *Counter) count(claim *resourcev1.ResourceClaim) (gpus int, plain, known bool) {
 	for i := range claim.Spec.Devices.Requests {
 		request := claim.Spec.Devices.Requests[i].Exactly
 		if request == nil {
-			return 0, false
+			return 0, false, true
 		}
-		selected := c.selected(ctx, request)
-		if !selected.whole && !selected.part {
+		found, known := c.selected(request)
+		switch {
+		case !known:
+			return 0, false, false
+		case found == selected{}:
 			continue // other devices
-		}
-		if selected.part || !isCounted(request) {
-			return 0, false
+		case found[partOfGPU] || !isCounted(request):
+			return 0, false, true
 		}
 		gpus += int(max(1, request.Count))
 	}
-	return gpus, gpus == 0 || len(claim.Spec.Devices.Constraints) == 0
+	return gpus, gpus == 0 || len(claim.Spec.Devices.Constraints) == 0, true
 }
 
 // isCounted reports whether a request is for a number of whole devices.
 func isCounted(request *resourcev1.ExactDeviceRequest) bool {
 	return (request.AllocationMode == "" || request.AllocationMode == resourcev1.DeviceAllocationModeExactCount) &&
 		(request.AdminAccess == nil || !*request.AdminAccess) && request.Capacity == nil
-}
-
-// selected returns what a request selects.
-func (c *Counter) selected(ctx context.Context, request *resourcev1.ExactDeviceRequest) selection {
-	key, err := json.Marshal(&resourcev1.ExactDeviceRequest{DeviceClassName: request.DeviceClassName, Selectors: request.Selectors})
-	if err != nil {
-		return selection{} // can't happen: these types can be encoded
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known, found := c.selections[string(key)]
-	if !found {
-		known = c.find(ctx, request)
-		if len(c.selections) >= mostSelections {
-			clear(c.selections)
-		}
-		c.selections[string(key)] = known
-	}
-	return known
-}
-
-// find looks at all devices.
-func (c *Counter) find(ctx context.Context, request *resourcev1.ExactDeviceRequest) (found selection) {
-	class, err := c.objects.Class(request.DeviceClassName)
-	if err != nil {
-		return selection{}
-	}
-	published, err := c.objects.Slices()
-	if err != nil {
-		return selection{}
-	}
-	for _, slice := range published {
-		for i := range slice.Spec.Devices {
-			device := &slice.Spec.Devices[i]
-			one := gpuOf(slice, device)
-			if !one.isGPU() || one.part && found.part || !one.part && found.whole {
-				continue
-			}
-			if c.matches(ctx, slice, device, class.Spec.Selectors) && c.matches(ctx, slice, device, request.Selectors) {
-				found.whole, found.part = found.whole || !one.part, found.part || one.part
-			}
-		}
-	}
-	return found
 }
 
 // matches reports whether a device is what all of the selectors select. One that can't be

@@ -31,10 +31,9 @@ func find[T any](from map[string]*T, name string) (*T, error) {
 }
 
 func (o *objects) counter() *Counter {
-	return NewCounter(Objects{
-		Claim:  func(_, name string) (*resourcev1.ResourceClaim, error) { return find(o.claims, name) },
-		Class:  func(name string) (*resourcev1.DeviceClass, error) { return find(o.classes, name) },
-		Slices: func() ([]*resourcev1.ResourceSlice, error) { return o.slices, nil },
+	counter := NewCounter(Objects{
+		Claim: func(_, name string) (*resourcev1.ResourceClaim, error) { return find(o.claims, name) },
+		Class: func(name string) (*resourcev1.DeviceClass, error) { return find(o.classes, name) },
 		Owned: func(pod types.UID) (owned []*resourcev1.ResourceClaim) {
 			for _, claim := range o.claims {
 				if owner := metav1.GetControllerOfNoCopy(claim); owner != nil && owner.UID == pod {
@@ -44,6 +43,22 @@ func (o *objects) counter() *Counter {
 			return owned
 		},
 	})
+	for _, slice := range o.slices {
+		counter.SliceChanged(nil, slice)
+	}
+	return counter
+}
+
+// askedBy returns what a Pod asks for, once that is found out.
+func askedBy(t *testing.T, counter *Counter, pod *corev1.Pod) int {
+	t.Helper()
+	counter.Follow(pod)
+	counter.Resolve(t.Context())
+	count, known := counter.GPUs(pod)
+	if !known {
+		t.Error("it is not known how many GPUs the Pod asks for")
+	}
+	return count
 }
 
 func classOf(name, expression string) *resourcev1.DeviceClass {
@@ -138,7 +153,7 @@ func TestGPUsOfClaims(t *testing.T) {
 			t.Parallel()
 			w := world()
 			pod := w.podWith(test.claims...)
-			if got := w.counter().GPUs(t.Context(), pod); got != test.want {
+			if got := askedBy(t, w.counter(), pod); got != test.want {
 				t.Errorf("%d GPUs, want %d", got, test.want)
 			}
 		})
@@ -170,26 +185,10 @@ func TestOnlyClaimsOfThePodsOwnCount(t *testing.T) {
 			w := world()
 			pod := w.podWith([]resourcev1.DeviceRequest{request("gpu", 2)})
 			test.change(w, pod)
-			if got := w.counter().GPUs(t.Context(), pod); got != test.want {
+			if got := askedBy(t, w.counter(), pod); got != test.want {
 				t.Errorf("%d GPUs, want %d", got, test.want)
 			}
 		})
-	}
-}
-
-func TestWhatARequestSelectsIsFoundAnewWhenTheDevicesHaveChanged(t *testing.T) {
-	t.Parallel()
-	w := world()
-	devices := w.slices
-	w.slices = nil
-	counter, pod := w.counter(), w.podWith([]resourcev1.DeviceRequest{request("gpu", 2)})
-	if got := counter.GPUs(t.Context(), pod); got != 0 {
-		t.Errorf("%d GPUs of devices that do not exist", got)
-	}
-	w.slices = devices
-	counter.Changed()
-	if got := counter.GPUs(t.Context(), pod); got != 2 {
-		t.Errorf("%d GPUs, want 2", got)
 	}
 }
 

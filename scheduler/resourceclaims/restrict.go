@@ -16,9 +16,13 @@ type Places map[string]sets.Set[string]
 
 // OnNode returns the slices without those of other nodes.
 func OnNode(published []*resourcev1.ResourceSlice, node string) []*resourcev1.ResourceSlice {
-	return slices.DeleteFunc(slices.Clone(published), func(slice *resourcev1.ResourceSlice) bool {
-		return slice.Spec.NodeName != nil && *slice.Spec.NodeName != node
-	})
+	var those []*resourcev1.ResourceSlice
+	for _, slice := range published {
+		if slice.Spec.NodeName == nil || *slice.Spec.NodeName == node {
+			those = append(those, slice)
+		}
+	}
+	return those
 }
 
 // Only returns the slices as an allocator has to see them that is to allocate no other GPUs
@@ -28,7 +32,7 @@ func OnNode(published []*resourcev1.ResourceSlice, node string) []*resourcev1.Re
 // A GPU that is allocated as a whole stays as well: nobody can get it, but a driver may count
 // what it takes of the counters that it shares with other devices.
 func Only(published []*resourcev1.ResourceSlice, places Places, allocated func(structured.DeviceID) bool) []*resourcev1.ResourceSlice {
-	return restrict(published, func(slice *resourcev1.ResourceSlice, device *resourcev1.Device) bool {
+	return restrict(published, places, func(slice *resourcev1.ResourceSlice, device *resourcev1.Device) bool {
 		one := gpuOf(slice, device)
 		planned, confined := places[one.node]
 		return !confined || !one.isGPU() || planned.Has(one.UUID) || allocated(idOf(slice, device))
@@ -37,7 +41,7 @@ func Only(published []*resourcev1.ResourceSlice, places Places, allocated func(s
 
 // Without returns the slices without GPUs that are kept for others.
 func Without(published []*resourcev1.ResourceSlice, kept Places, allocated func(structured.DeviceID) bool) []*resourcev1.ResourceSlice {
-	return restrict(published, func(slice *resourcev1.ResourceSlice, device *resourcev1.Device) bool {
+	return restrict(published, kept, func(slice *resourcev1.ResourceSlice, device *resourcev1.Device) bool {
 		one := gpuOf(slice, device)
 		return !one.isGPU() || !kept[one.node].Has(one.UUID) || allocated(idOf(slice, device))
 	})
@@ -47,23 +51,38 @@ func idOf(slice *resourcev1.ResourceSlice, device *resourcev1.Device) structured
 	return structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, device.Name)
 }
 
-// restrict returns the slices with the devices that are to be kept. Slices that lose no device
+// restrict returns the slices with the devices that are to be kept; those on nodes of no place are. Slices that lose no device
 // are the same, and none is left out: an allocator uses a pool only if all of its slices are
 // there.
-func restrict(published []*resourcev1.ResourceSlice, keep func(*resourcev1.ResourceSlice, *resourcev1.Device) bool) []*resourcev1.ResourceSlice {
-	list := make([]*resourcev1.ResourceSlice, len(published))
-	for i, slice := range published {
-		kept := make([]resourcev1.Device, 0, len(slice.Spec.Devices))
-		for j := range slice.Spec.Devices {
-			if device := &slice.Spec.Devices[j]; keep(slice, device) {
-				kept = append(kept, *device)
+func restrict(published []*resourcev1.ResourceSlice, places Places, keep func(*resourcev1.ResourceSlice, *resourcev1.Device) bool) []*resourcev1.ResourceSlice {
+	list := slices.Clone(published)
+	for i, slice := range list {
+		if slice.Spec.NodeName != nil {
+			if _, concerned := places[*slice.Spec.NodeName]; !concerned {
+				continue
 			}
 		}
-		if list[i] = slice; len(kept) < len(slice.Spec.Devices) {
-			smaller := *slice
-			smaller.Spec.Devices = slices.Clip(kept)
-			list[i] = &smaller
+		dropped := func(device *resourcev1.Device) bool { return !keep(slice, device) }
+		if !containsDevice(slice.Spec.Devices, dropped) {
+			continue
 		}
+		smaller := *slice
+		smaller.Spec.Devices = nil
+		for j := range slice.Spec.Devices {
+			if device := &slice.Spec.Devices[j]; !dropped(device) {
+				smaller.Spec.Devices = append(smaller.Spec.Devices, *device)
+			}
+		}
+		list[i] = &smaller
 	}
 	return list
+}
+
+func containsDevice(devices []resourcev1.Device, is func(*resourcev1.Device) bool) bool {
+	for i := range devices {
+		if is(&devices[i]) {
+			return true
+		}
+	}
+	return false
 }

@@ -5,6 +5,7 @@ package resourceclaims
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -23,32 +24,49 @@ import (
 )
 
 const (
-	// lookPeriod is after how long the allocated devices are looked at again although no event
+	// lookPeriod is after how long all claims are looked at again although no event
 	// says so: kube-scheduler's own view may have lagged for longer than supposed.
 	lookPeriod = 30 * time.Second
 	// tries is how often they are looked at when they change at the same moment.
 	tries = 100
 )
 
-// Tracker knows which devices are GPUs, and when to look anew which of them are allocated. It
-// is safe for concurrent use.
+// Tracker knows which devices are GPUs, and which of them are allocated. It is safe for concurrent
+// use. What it does for an event depends on the claim or the slice that has changed, not on how many there are.
 type Tracker struct {
 	// settle is how long kube-scheduler's own view may lag behind an event.
 	settle time.Duration
 
 	mu        sync.Mutex
 	published published
-	// whole are the GPUs that are published, nil if they have changed since they were asked for.
-	whole map[string][]snapshot.PublishedGPU
-	// until is when kube-scheduler's view shows all events so far, and looked when it was
-	// looked at last.
-	until, looked time.Time
+	holders   holders
+	// unsettled are the claims that have changed, and that kube-scheduler's view may not show yet as they are.
+	unsettled map[types.NamespacedName]unsettled
+	// observed is true once allocations are reported when they are made: then there is no need to look for them. until is
+	// when kube-scheduler's view shows all events so far, if they are not reported.
+	observed bool
+	until    time.Time
+	// looked is when all claims were last looked at.
+	looked time.Time
+	// nodes and pods are those whose GPUs may have changed since they were last told.
+	nodes map[string]struct{}
+	pods  map[types.UID]struct{}
+}
+
+// unsettled is a claim that kube-scheduler's view may not show yet as it is.
+type unsettled struct {
+	// version is the one that the view is to show; empty if the claim is gone. until is how long to wait for it.
+	version string
+	until   time.Time
 }
 
 // NewTracker returns a Tracker. Settle is how long it usually takes until kube-scheduler's own
 // view shows what an informer has delivered.
 func NewTracker(settle time.Duration) *Tracker {
-	return &Tracker{settle: settle, published: newPublished()}
+	return &Tracker{
+		settle: settle, published: newPublished(), holders: newHolders(), unsettled: map[types.NamespacedName]unsettled{},
+		nodes: map[string]struct{}{}, pods: map[types.UID]struct{}{},
+	}
 }
 
 // SliceChanged updates the GPUs with those of a ResourceSlice; before or after is nil if it is
@@ -56,36 +74,70 @@ func NewTracker(settle time.Duration) *Tracker {
 func (t *Tracker) SliceChanged(before, after *resourcev1.ResourceSlice, now time.Time) (changed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	changed, others := t.published.update(before, after)
-	if changed {
-		t.whole = nil
+	was, is := gpusOf(before), gpusOf(after)
+	if maps.Equal(was, is) {
+		return false
 	}
-	if others {
-		t.until = now.Add(t.settle)
+	all := slices.Concat(slices.Collect(maps.Keys(was)), slices.Collect(maps.Keys(is)))
+	t.touch(all) // what they were so far
+	t.published.update(before, was, after, is)
+	t.touch(all)
+	if !sameGPUs(was, is) {
+		t.look(now)
 	}
-	return changed
+	return true
 }
 
-// Published returns the whole GPUs that drivers publish, by node, in the order of their UUIDs.
-// Changed is false if they are the same as in the last call.
-func (t *Tracker) Published() (gpus map[string][]snapshot.PublishedGPU, changed bool) {
+// touch records that devices are held by others than before, or are other GPUs.
+func (t *Tracker) touch(devices []structured.DeviceID) {
+	for _, id := range devices {
+		for _, one := range t.published.of(id) {
+			t.nodes[one.node] = struct{}{}
+		}
+		for key := range t.holders.ofDevice[id] {
+			if pod := t.holders.claims[key].pod; pod != "" {
+				t.pods[pod] = struct{}{}
+			}
+		}
+	}
+}
+
+// look has all claims looked at until kube-scheduler's view shows what has happened, unless allocations are reported.
+func (t *Tracker) look(now time.Time) {
+	if !t.observed {
+		t.until = now.Add(t.settle)
+	}
+}
+
+// Published returns the whole GPUs that drivers publish, in the order of their UUIDs, on those nodes on which they may have
+// changed since the last call; on the first call, the result is not nil.
+func (t *Tracker) Published() (changed map[string][]snapshot.PublishedGPU) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if changed = t.whole == nil; changed {
-		t.whole = t.published.whole()
-	}
-	return t.whole, changed
+	return t.published.takeChanged()
 }
 
 // ClaimChanged records that a ResourceClaim has changed; before or after is nil if it is new
 // or gone. It reports whether devices were released.
 func (t *Tracker) ClaimChanged(before, after *resourcev1.ResourceClaim, now time.Time) (released bool) {
 	had, has := allocationOf(before), allocationOf(after)
-	if equality.Semantic.DeepEqual(had, has) {
+	same := equality.Semantic.DeepEqual(had, has)
+	if same && (has == nil || equality.Semantic.DeepEqual(before.Status.ReservedFor, after.Status.ReservedFor)) {
 		return false
 	}
-	t.changed(now)
-	return had != nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if after == nil {
+		t.await(before.Namespace, before.Name, "", now)
+	} else {
+		t.await(after.Namespace, after.Name, after.ResourceVersion, now)
+	}
+	t.look(now)
+	return had != nil && !same
+}
+
+func (t *Tracker) await(namespace, name, version string, now time.Time) {
+	t.unsettled[types.NamespacedName{Namespace: namespace, Name: name}] = unsettled{version: version, until: now.Add(t.settle)}
 }
 
 func allocationOf(claim *resourcev1.ResourceClaim) *resourcev1.AllocationResult {
@@ -101,15 +153,41 @@ func (t *Tracker) Reserved(pod *corev1.Pod, now time.Time) bool {
 	if !UsesDevices(pod) {
 		return false
 	}
-	t.changed(now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.look(now)
 	return true
 }
 
-func (t *Tracker) changed(now time.Time) {
+// Allocated records that devices are allocated to a claim, of which the API server is not told yet.
+func (t *Tracker) Allocated(claim *resourcev1.ResourceClaim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.until = now.Add(t.settle)
+	if !t.observed {
+		t.observed = true
+		t.hold(pendingKey(""), nil) // what was found by looking
+	}
+	t.hold(pendingKey(claim.UID), holdingOf(claim, false))
 }
+
+// Settled records that what Allocated has recorded of a claim no longer counts: the API server knows it, or the devices
+// are released.
+func (t *Tracker) Settled(claim types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hold(pendingKey(claim), nil)
+}
+
+// Assumed records that kube-scheduler's view shows a claim in a version of which the informer has not told, or no longer does:
+// then the version is empty.
+func (t *Tracker) Assumed(namespace, name string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.await(namespace, name, anyVersion, now)
+}
+
+// anyVersion is the version of a claim of which it is not known: no claim has it.
+const anyVersion = "any"
 
 // UsesDevices reports whether a Pod may get devices: for its claims, or for a resource that a
 // DeviceClass provides.
@@ -125,7 +203,7 @@ func UsesDevices(pod *corev1.Pod) bool {
 	return false
 }
 
-// Held are the GPUs that claims hold, by their UUIDs, sorted.
+// Held are the GPUs that claims hold, by their UUIDs, sorted, of those nodes and Pods for which they may have changed.
 type Held struct {
 	// Nodes has all of them, by node.
 	Nodes map[string][]string
@@ -134,30 +212,150 @@ type Held struct {
 	Pods map[types.UID][]string
 }
 
-// Held returns which GPUs claims hold. Due is false if they need not be looked at: no event
-// since the last time may have changed them.
-func (t *Tracker) Held(claims fwk.ResourceClaimTracker, now time.Time) (held Held, due bool, err error) {
+// Held returns which GPUs claims hold, as far as that may have changed since the last call.
+func (t *Tracker) Held(claims fwk.ResourceClaimTracker, now time.Time) (changed Held, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.until.IsZero() && (t.published.none() || now.Before(t.looked.Add(lookPeriod))) {
-		return Held{}, false, nil
-	}
-	held = Held{Nodes: map[string][]string{}, Pods: map[types.UID][]string{}}
-	if !t.published.none() {
-		allocated, err := gather(claims)
-		if err != nil {
-			return Held{}, false, err // the next call tries again
+	if !t.published.none() && (!t.until.IsZero() || !now.Before(t.looked.Add(lookPeriod))) {
+		if err := t.lookAtAll(claims, now); err != nil {
+			return Held{}, err // the next call tries again
 		}
-		t.add(held.Nodes, allocated)
-		if err := t.addPods(held.Pods, claims); err != nil {
-			return Held{}, false, err
+	} else {
+		t.lookAtUnsettled(claims, now)
+	}
+	t.published.forget(t.holders.holds)
+	return t.takeChanged(), nil
+}
+
+// lookAtUnsettled looks at the claims that have changed.
+func (t *Tracker) lookAtUnsettled(claims fwk.ResourceClaimTracker, now time.Time) {
+	for name, one := range t.unsettled {
+		var held *holding
+		version := ""
+		if claim, err := claims.Get(name.Namespace, name.Name); err == nil { // else there is none
+			held, version = holdingOf(claim, true), claim.ResourceVersion
+		}
+		t.hold(claimKey(name.Namespace, name.Name), held)
+		if version == one.version || now.After(one.until) {
+			delete(t.unsettled, name)
 		}
 	}
+}
+
+// lookAtAll looks at all claims.
+func (t *Tracker) lookAtAll(claims fwk.ResourceClaimTracker, now time.Time) error {
+	list, err := claims.List()
+	if err != nil {
+		return fmt.Errorf("resource claims: %w", err)
+	}
+	known := make(map[string]struct{}, len(list))
+	for _, claim := range list {
+		key := claimKey(claim.Namespace, claim.Name)
+		known[key] = struct{}{}
+		t.hold(key, holdingOf(claim, true))
+	}
+	for key := range t.holders.claims {
+		if _, listed := known[key]; !listed && !isPending(key) {
+			t.hold(key, nil)
+		}
+	}
+	if !t.observed {
+		if err := t.lookForPending(claims); err != nil {
+			return err
+		}
+	}
+	t.lookAtUnsettled(claims, now)
 	t.looked = now
 	if now.After(t.until) {
 		t.until = time.Time{}
 	}
-	return held, true, nil
+	return nil
+}
+
+// lookForPending finds the devices that are allocated to no claim yet of which the API server has been told.
+func (t *Tracker) lookForPending(claims fwk.ResourceClaimTracker) error {
+	state, err := gather(claims)
+	if err != nil {
+		return err
+	}
+	t.hold(pendingKey(""), nil)
+	pending := &holding{}
+	add := func(id structured.DeviceID) {
+		if !t.holders.holds(id) {
+			pending.devices = append(pending.devices, heldDevice{id: id})
+		}
+	}
+	for id := range state.AllocatedDevices {
+		add(id)
+	}
+	for id := range state.AllocatedSharedDeviceIDs {
+		add(id.GetDeviceID())
+	}
+	t.hold(pendingKey(""), pending)
+	return nil
+}
+
+// hold replaces what a claim holds; nil is for nothing.
+func (t *Tracker) hold(key string, next *holding) {
+	before := t.holders.claims[key]
+	if before.equals(next) {
+		return
+	}
+	t.release(before)
+	t.holders.set(key, next)
+	t.release(next)
+}
+
+// release records that what a claim holds, or has held, has to be told.
+func (t *Tracker) release(one *holding) {
+	if one == nil {
+		return
+	}
+	for i := range one.devices {
+		t.touch([]structured.DeviceID{one.devices[i].id})
+		t.published.check(one.devices[i].id)
+	}
+	if one.pod != "" {
+		t.pods[one.pod] = struct{}{}
+	}
+}
+
+// takeChanged returns what is held on the nodes, and by the Pods, for which that may have changed.
+func (t *Tracker) takeChanged() Held {
+	changed := Held{Nodes: make(map[string][]string, len(t.nodes)), Pods: make(map[types.UID][]string, len(t.pods))}
+	for node := range t.nodes {
+		changed.Nodes[node] = t.heldOn(node)
+	}
+	for pod := range t.pods {
+		changed.Pods[pod] = t.heldBy(pod)
+	}
+	clear(t.nodes)
+	clear(t.pods)
+	return changed
+}
+
+// heldOn returns the GPUs of a node that claims hold.
+func (t *Tracker) heldOn(node string) (uuids []string) {
+	t.published.on(node, func(id structured.DeviceID, one gpu) {
+		if t.holders.holds(id) {
+			uuids = append(uuids, one.UUID)
+		}
+	})
+	slices.Sort(uuids) // parts of one GPU name the same
+	return slices.Compact(uuids)
+}
+
+// heldBy returns the GPUs that a Pod alone has as a whole.
+func (t *Tracker) heldBy(pod types.UID) (uuids []string) {
+	for key := range t.holders.ofPod[pod] {
+		for _, one := range t.holders.claims[key].devices {
+			if gpus := t.published.of(one.id); one.whole && len(gpus) == 1 && !gpus[0].part {
+				uuids = append(uuids, gpus[0].UUID)
+			}
+		}
+	}
+	slices.Sort(uuids)
+	return uuids
 }
 
 // gather returns the devices that are allocated. kube-scheduler gives up when one of them
@@ -169,49 +367,6 @@ func gather(claims fwk.ResourceClaimTracker) (allocated *structured.AllocatedSta
 		}
 	}
 	return nil, fmt.Errorf("devices of resource claims: %w", err)
-}
-
-// add adds the GPUs behind allocated devices.
-func (t *Tracker) add(held map[string][]string, state *structured.AllocatedState) {
-	allocated := state.AllocatedDevices.Clone()
-	for id := range state.AllocatedSharedDeviceIDs {
-		allocated.Insert(id.GetDeviceID())
-	}
-	t.published.forget(allocated.Has)
-	for id := range allocated {
-		for _, one := range t.published.of(id) {
-			held[one.node] = append(held[one.node], one.UUID)
-		}
-	}
-	for node, uuids := range held { // parts of one GPU name the same
-		slices.Sort(uuids)
-		held[node] = slices.Compact(uuids)
-	}
-}
-
-// addPods adds the GPUs of claims that only one Pod uses.
-func (t *Tracker) addPods(held map[types.UID][]string, claims fwk.ResourceClaimTracker) error {
-	list, err := claims.List()
-	if err != nil {
-		return fmt.Errorf("resource claims: %w", err)
-	}
-	for _, claim := range list {
-		pod, only := userOf(claim)
-		if !only || claim.Status.Allocation == nil {
-			continue
-		}
-		results := claim.Status.Allocation.Devices.Results
-		for i := range results {
-			gpus := t.published.of(structured.MakeDeviceID(results[i].Driver, results[i].Pool, results[i].Device))
-			if len(gpus) == 1 && !gpus[0].part && isWhole(&results[i]) {
-				held[pod] = append(held[pod], gpus[0].UUID)
-			}
-		}
-	}
-	for _, uuids := range held {
-		slices.Sort(uuids)
-	}
-	return nil
 }
 
 // userOf returns the Pod that uses a claim, and whether there is one and no other user.

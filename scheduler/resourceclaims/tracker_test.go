@@ -88,16 +88,45 @@ func manager(t *testing.T, claims ...runtime.Object) fwk.ResourceClaimTracker {
 	return manager.ResourceClaims()
 }
 
+// told is what a Tracker has told so far.
+type told struct {
+	*Tracker
+	nodes map[string][]string
+	pods  map[types.UID][]string
+}
+
+func newTold() *told {
+	return &told{Tracker: NewTracker(settle), nodes: map[string][]string{}, pods: map[types.UID][]string{}}
+}
+
+// ask has the Tracker tell what has changed.
+func (f *told) ask(t *testing.T, claims fwk.ResourceClaimTracker, now time.Time) {
+	t.Helper()
+	changed, err := f.Held(claims, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	merge(f.nodes, changed.Nodes)
+	merge(f.pods, changed.Pods)
+}
+
+func merge[K comparable](all, changed map[K][]string) {
+	for key, list := range changed {
+		if all[key] = list; len(list) == 0 {
+			delete(all, key)
+		}
+	}
+}
+
 // expect fails the test unless these GPUs are held.
-func expect(t *testing.T, tracker *Tracker, claims fwk.ResourceClaimTracker, now time.Time, want map[string][]string) {
+func expect(t *testing.T, tracker *told, claims fwk.ResourceClaimTracker, now time.Time, want map[string][]string) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		held, due, err := tracker.Held(claims, now)
-		return due && err == nil && cmp.Equal(held.Nodes, want), nil
+		tracker.ask(t, claims, now)
+		return cmp.Equal(tracker.nodes, want), nil
 	})
 	if err != nil {
-		held, due, err := tracker.Held(claims, now)
-		t.Errorf("due %t, error %v, held (- want, + got):\n%s", due, err, cmp.Diff(want, held.Nodes))
+		t.Errorf("held (- want, + got):\n%s", cmp.Diff(want, tracker.nodes))
 	}
 }
 
@@ -108,7 +137,7 @@ func TestDevicesAreKnownByTheirUUIDs(t *testing.T) {
 	elsewhere.NodeName = &other
 	ofMany := sliceOf("of-many", "", elsewhere, deviceOf("nobodys", map[string]string{"uuid": "GPU-6"}))
 	ofMany.Spec.NodeName = nil
-	tracker := NewTracker(settle)
+	tracker := newTold()
 	for _, slice := range []*resourcev1.ResourceSlice{
 		sliceOf("first", "a", deviceOf("whole", map[string]string{"uuid": "GPU-1"}), deviceOf("qualified", map[string]string{driver + "/uuid": "GPU-2"}),
 			deviceOf("part", map[string]string{"uuid": "MIG-1", "parentUUID": "GPU-3"}), deviceOf("part2", map[string]string{"uuid": "MIG-2", "parentUUID": "GPU-3"}),
@@ -126,7 +155,7 @@ func TestDevicesOfReplacedSlices(t *testing.T) {
 	first, second := sliceOf("first", "a", deviceOf("whole", map[string]string{"uuid": "GPU-1"})), sliceOf("second", "a", deviceOf("whole", map[string]string{"uuid": "GPU-1"}))
 	claims := manager(t, claimOf("one", "a", "whole"))
 	held := map[string][]string{"a": {"GPU-1"}}
-	tracker := NewTracker(settle)
+	tracker := newTold()
 	for _, step := range []struct{ before, after *resourcev1.ResourceSlice }{{nil, second}, {nil, first}, {first, nil}, {second, nil}, {nil, first}, {first, second}} {
 		tracker.SliceChanged(step.before, step.after, beginning)
 		expect(t, tracker, claims, beginning, held)
@@ -138,7 +167,7 @@ func TestDevicesOfReplacedSlices(t *testing.T) {
 func TestAHeldDeviceStaysWhileNobodyPublishesIt(t *testing.T) {
 	t.Parallel()
 	slice := sliceOf("s", "a", deviceOf("held", map[string]string{"uuid": "GPU-1"}), deviceOf("free", map[string]string{"uuid": "GPU-2"}))
-	tracker := NewTracker(settle)
+	tracker := newTold()
 	tracker.SliceChanged(nil, slice, beginning)
 	claims := manager(t, claimOf("one", "a"), claimOf("other", "a"))
 	if err := claims.SignalClaimPendingAllocation("one", claimOf("one", "a", "held")); err != nil {
@@ -160,29 +189,42 @@ func TestASliceThatPublishesTheSameGPUsChangesNothing(t *testing.T) {
 	after := before.DeepCopy()
 	after.Spec.Devices[0].Taints = []resourcev1.DeviceTaint{{Key: "unhealthy", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
 	claims := manager(t)
-	tracker := NewTracker(settle)
+	tracker := newTold()
 	tracker.SliceChanged(nil, before, beginning)
 	later := beginning.Add(time.Minute)
 	expect(t, tracker, claims, later, map[string][]string{})
+	looks := &counted{ResourceClaimTracker: claims}
 	tracker.SliceChanged(before, after, later)
-	if _, due, _ := tracker.Held(claims, later); due {
+	if tracker.ask(t, looks, later); looks.count > 0 {
 		t.Error("nothing has changed, and the GPUs are looked at anew")
 	}
-	if _, due, _ := tracker.Held(claims, later.Add(lookPeriod)); !due {
+	if tracker.ask(t, looks, later.Add(lookPeriod)); looks.count == 0 {
 		t.Error("kube-scheduler's view may lag for long, and is not looked at again")
 	}
+}
+
+// counted counts how often all claims are looked at.
+type counted struct {
+	fwk.ResourceClaimTracker
+	count int
+}
+
+func (c *counted) List() ([]*resourcev1.ResourceClaim, error) {
+	c.count++
+	return c.ResourceClaimTracker.List()
 }
 
 // TestAllocationsCountBeforeTheAPIServerKnowsThem: in the scheduling cycle of a Pod, its claim
 // gets devices, and the API server is told later, beside other cycles.
 func TestAllocationsCountBeforeTheAPIServerKnowsThem(t *testing.T) {
 	t.Parallel()
-	tracker := NewTracker(settle)
+	tracker := newTold()
 	tracker.SliceChanged(nil, sliceOf("s", "a", deviceOf("whole", map[string]string{"uuid": "GPU-1"})), beginning)
 	claims := manager(t, claimOf("one", "a"))
 	later := beginning.Add(time.Minute)
 	expect(t, tracker, claims, later, map[string][]string{})
-	if _, due, _ := tracker.Held(claims, later); due {
+	looks := &counted{ResourceClaimTracker: claims}
+	if tracker.ask(t, looks, later); looks.count > 0 {
 		t.Error("nothing has changed, and the GPUs are looked at anew")
 	}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "device"}}}}
@@ -217,12 +259,12 @@ func TestOnlyChangedAllocationsMatter(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tracker := NewTracker(settle)
+			tracker := newTold()
 			if released := tracker.ClaimChanged(test.before, test.after, beginning); released != test.released {
 				t.Errorf("devices were released: %t, want %t", released, test.released)
 			}
-			if _, due, err := tracker.Held(nil, beginning); due != test.due || err != nil {
-				t.Errorf("the GPUs are looked at anew: %t, want %t; error %v", due, test.due, err)
+			if due := len(tracker.unsettled) > 0; due != test.due {
+				t.Errorf("the claim is looked at anew: %t, want %t", due, test.due)
 			}
 		})
 	}
@@ -246,10 +288,9 @@ func TestPodsThatMayGetDevices(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tracker := NewTracker(settle)
-			tracker.Reserved(test.pod, beginning)
-			if _, due, _ := tracker.Held(nil, beginning); due != test.want {
-				t.Errorf("the GPUs are looked at anew: %t, want %t", due, test.want)
+			tracker := newTold()
+			if got := tracker.Reserved(test.pod, beginning); got != test.want {
+				t.Errorf("the Pod may have devices: %t, want %t", got, test.want)
 			}
 		})
 	}

@@ -68,7 +68,7 @@ func Factory(shared *planner.Shared) func(context.Context, runtime.Object, fwk.H
 		if err != nil {
 			return nil, err
 		}
-		original, err := newOriginal(ctx, args, handle)
+		original, err := newOriginal(ctx, args, observedHandle{handle, shared})
 		if err != nil {
 			return nil, err
 		}

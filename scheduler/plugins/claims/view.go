@@ -8,10 +8,12 @@ import (
 	"sync/atomic"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"falldio.github.io/gpu-controller/scheduler/planner"
 	"falldio.github.io/gpu-controller/scheduler/resourceclaims"
 )
 
@@ -23,6 +25,77 @@ type restriction struct {
 	only resourceclaims.Places
 	// without are GPUs that may not be.
 	without resourceclaims.Places
+}
+
+// observedHandle is a framework's handle that tells the planner of allocations.
+type observedHandle struct {
+	fwk.Handle
+	shared *planner.Shared
+}
+
+// SharedDRAManager implements fwk.Handle.
+func (h observedHandle) SharedDRAManager() fwk.SharedDRAManager {
+	manager := h.Handle.SharedDRAManager()
+	if manager == nil {
+		return nil
+	}
+	return observedManager{manager, h.shared}
+}
+
+type observedManager struct {
+	fwk.SharedDRAManager
+	shared *planner.Shared
+}
+
+// ResourceClaims implements fwk.SharedDRAManager.
+func (m observedManager) ResourceClaims() fwk.ResourceClaimTracker {
+	return observedClaims{m.SharedDRAManager.ResourceClaims(), m.shared}
+}
+
+// observedClaims is kube-scheduler's view of claims, whose changes the planner is told of.
+type observedClaims struct {
+	fwk.ResourceClaimTracker
+	shared *planner.Shared
+}
+
+// SignalClaimPendingAllocation implements fwk.ResourceClaimTracker.
+func (c observedClaims) SignalClaimPendingAllocation(uid types.UID, claim *resourcev1.ResourceClaim) error {
+	if err := c.ResourceClaimTracker.SignalClaimPendingAllocation(uid, claim); err != nil {
+		return err
+	}
+	if plans := c.shared.Get(); plans != nil {
+		plans.ClaimAllocated(claim)
+		if c.GetPendingAllocation(uid) == nil { // another Pod that uses the claim was quicker
+			plans.ClaimSettled(uid)
+		}
+	}
+	return nil
+}
+
+// MaybeRemoveClaimPendingAllocation implements fwk.ResourceClaimTracker.
+func (c observedClaims) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) (deleted bool) {
+	deleted = c.ResourceClaimTracker.MaybeRemoveClaimPendingAllocation(uid, force)
+	if plans := c.shared.Get(); plans != nil && deleted {
+		plans.ClaimSettled(uid)
+	}
+	return deleted
+}
+
+// AssumeClaimAfterAPICall implements fwk.ResourceClaimTracker.
+func (c observedClaims) AssumeClaimAfterAPICall(claim *resourcev1.ResourceClaim) error {
+	err := c.ResourceClaimTracker.AssumeClaimAfterAPICall(claim)
+	if plans := c.shared.Get(); plans != nil && err == nil {
+		plans.ClaimAssumed(claim.Namespace, claim.Name)
+	}
+	return err
+}
+
+// AssumedClaimRestore implements fwk.ResourceClaimTracker.
+func (c observedClaims) AssumedClaimRestore(namespace, name string) {
+	c.ResourceClaimTracker.AssumedClaimRestore(namespace, name)
+	if plans := c.shared.Get(); plans != nil {
+		plans.ClaimAssumed(namespace, name)
+	}
 }
 
 // restrictedHandle is a framework's handle with a view of the devices.
